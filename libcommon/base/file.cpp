@@ -1,0 +1,182 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "base/error.h"
+
+namespace mt {
+
+File File::open(const std::string& path) {
+  if (path == "-") return {::dup(STDIN_FILENO), "stdin"};
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_errno(path, "cannot open", Exit::no_input);
+  File file(descriptor, path);
+  struct stat status;
+  if (::fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode))
+    fail(Exit::no_input, path, ": is a directory, expected a file");
+  return file;
+}
+
+File File::create(const std::string& path) {
+  if (path == "-") return {::dup(STDOUT_FILENO), "stdout"};
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0) {
+    if (errno == ENOENT || errno == ENOTDIR)
+      fail(Exit::cannot_create, path, ": cannot create: no such folder");
+    fail_errno(path, "cannot create", errno == ENOSPC ? Exit::io_error : Exit::cannot_create);
+  }
+  return {descriptor, path};
+}
+
+File::File(File&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), name_(std::move(other.name_)) {}
+
+File& File::operator=(File&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(name_, other.name_);
+  return *this;
+}
+
+File::~File() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+std::size_t File::read(std::span<std::byte> into) {
+  for (;;) {
+    const ssize_t count = ::read(descriptor_, into.data(), into.size());
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (errno != EINTR) fail_errno(name_, "cannot read", Exit::io_error);
+  }
+}
+
+void File::read_at(std::uint64_t offset, std::span<std::byte> into) const {
+  while (!into.empty()) {
+    const ssize_t count = ::pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset));
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      fail_errno(name_, "cannot read", Exit::io_error);
+    }
+    if (count == 0)
+      fail(Exit::bad_data, name_, ": ends ", into.size(), " bytes before the end of a record at byte ",
+           offset);
+    into = into.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
+  }
+}
+
+void File::write(Bytes bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      fail_errno(name_, "cannot write", Exit::io_error);
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+std::uint64_t File::size() const {
+  struct stat status;
+  if (::fstat(descriptor_, &status) != 0) fail_errno(name_, "cannot stat", Exit::io_error);
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+void File::sync() {
+  if (::fsync(descriptor_) != 0) fail_errno(name_, "cannot sync", Exit::io_error);
+}
+
+void File::close() {
+  if (::close(std::exchange(descriptor_, -1)) != 0)
+    fail_errno(name_, "cannot close", Exit::io_error);
+}
+
+MappedFile::MappedFile(const std::string& path) : path_(path) {
+  const File file = File::open(path);
+  size_ = file.size();
+  if (size_ == 0) return;  // mmap refuses empty files
+  data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+  if (data_ == MAP_FAILED) {
+    data_ = nullptr;
+    fail_errno(path, "cannot map", Exit::io_error);
+  }
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+std::string read_file(const std::string& path) {
+  File file = File::open(path);
+  std::string content;
+  std::byte block[1 << 16];
+  while (const std::size_t count = file.read(block))
+    content.append(reinterpret_cast<const char*>(block), count);
+  return content;
+}
+
+static void refuse_existing(const std::string& path) {
+  if (std::filesystem::exists(std::filesystem::symlink_status(path)))
+    fail(Exit::cannot_create, path, ": exists already; --force overwrites it");
+}
+
+AtomicFile::AtomicFile(const std::string& path, bool overwrite)
+    : path_(path),
+      temporary_(path + ".tmp." + std::to_string(::getpid())),
+      overwrite_(overwrite),
+      file_(-1, path) {
+  if (!overwrite_) refuse_existing(path_);
+  file_ = File::create(temporary_);
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      overwrite_(other.overwrite_),
+      file_(std::move(other.file_)) {}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::commit() {
+  file_.sync();
+  file_.close();
+  if (!overwrite_) refuse_existing(path_);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+    fail_errno(path_, "cannot rename into place", Exit::cannot_create);
+  temporary_.clear();
+  sync_directory(parent_directory(path_));
+}
+
+void write_file_atomically(const std::string& path, std::string_view content, bool overwrite) {
+  AtomicFile file(path, overwrite);
+  file.write(content);
+  file.commit();
+}
+
+void sync_directory(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail_errno(path, "cannot open", Exit::io_error);
+  File folder(descriptor, path);
+  folder.sync();
+}
+
+std::string parent_directory(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+}  // namespace mt

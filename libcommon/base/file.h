@@ -1,0 +1,89 @@
+// Files: descriptors that close themselves, read-only mappings, and outputs that appear whole or not
+// at all (written beside their name, flushed to the disk, then renamed).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mt {
+
+using Bytes = std::span<const std::byte>;
+
+inline Bytes as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
+inline std::string_view as_text(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// An open file descriptor and the name it is called by in errors.  Movable, closed when destroyed.
+class File {
+ public:
+  static File open(const std::string& path);    // for reading; "-" is stdin
+  static File create(const std::string& path);  // for writing, truncated; "-" is stdout
+  File(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+  ~File();
+
+  std::size_t read(std::span<std::byte> into);           // 0 at the end
+  void read_at(std::uint64_t offset, std::span<std::byte> into) const;  // all of `into`, or throws
+  void write(Bytes bytes);
+  void write(std::string_view text) { write(as_bytes(text)); }
+  std::uint64_t size() const;
+  void sync();   // to the disk
+  void close();  // reports what close() reports; no descriptor remains
+  int descriptor() const { return descriptor_; }
+  const std::string& name() const { return name_; }
+
+ private:
+  int descriptor_ = -1;
+  std::string name_;
+};
+
+// A file's bytes, mapped read-only.  An empty file is an empty span.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&&) = delete;
+  ~MappedFile();
+  Bytes bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+std::string read_file(const std::string& path);
+
+// A file that appears under its name only when commit() returns: written as PATH.tmp.PID, synced,
+// renamed, its folder synced.  Destroyed before commit(), it leaves nothing behind.  Without
+// `overwrite` an existing file is refused, at once and again at commit().
+class AtomicFile {
+ public:
+  AtomicFile(const std::string& path, bool overwrite);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  ~AtomicFile();
+  void write(Bytes bytes) { file_.write(bytes); }
+  void write(std::string_view text) { file_.write(text); }
+  void commit();
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_, temporary_;  // temporary_ is empty once there is nothing to remove
+  bool overwrite_;
+  File file_;
+};
+
+// The whole of a small file at once, atomically.
+void write_file_atomically(const std::string& path, std::string_view content, bool overwrite);
+
+void sync_directory(const std::string& path);
+std::string parent_directory(const std::string& path);  // "." for a bare name
+
+}  // namespace mt

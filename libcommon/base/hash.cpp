@@ -1,0 +1,39 @@
+#include "base/hash.h"
+
+#include <xxhash.h>
+
+#include <new>
+
+namespace mt {
+
+void Hasher::Free::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
+
+Hasher::Hasher() : state_(XXH3_createState()) {
+  if (!state_) throw std::bad_alloc();
+  XXH3_128bits_reset(state_.get());
+}
+Hasher::Hasher(Hasher&&) noexcept = default;
+Hasher::~Hasher() = default;
+
+void Hasher::update(Bytes bytes) { XXH3_128bits_update(state_.get(), bytes.data(), bytes.size()); }
+
+std::string Hasher::hex() const {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state_.get()));
+  std::string text;
+  for (const unsigned char byte : canonical.digest) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+std::string hash_hex(Bytes bytes) {
+  Hasher hasher;
+  hasher.update(bytes);
+  return hasher.hex();
+}
+
+std::string hash_file(const std::string& path) { return hash_hex(MappedFile(path).bytes()); }
+
+}  // namespace mt

@@ -1,0 +1,41 @@
+// JsonWriter: JSON text written from left to right, compact, keys in the order given.  Numbers are the
+// shortest decimals that read back equal; a non-finite number becomes null.  (Reading is simdjson's.)
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace mt {
+
+class JsonWriter {
+ public:
+  JsonWriter& begin_object() { return open('{'); }
+  JsonWriter& end_object() { return close('}'); }
+  JsonWriter& begin_array() { return open('['); }
+  JsonWriter& end_array() { return close(']'); }
+  JsonWriter& key(std::string_view name);
+  JsonWriter& value(std::string_view text);  // invalid UTF-8 is written as U+FFFD
+  JsonWriter& value(const char* text) { return value(std::string_view(text)); }
+  JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
+  JsonWriter& value(bool truth) { return raw(truth ? "true" : "false"); }
+  JsonWriter& value(double number);
+  JsonWriter& value(std::integral auto number) { return raw(std::to_string(number)); }
+  JsonWriter& null() { return raw("null"); }
+  JsonWriter& raw(std::string_view json);  // a complete value, written as it is
+  template <class T>
+  JsonWriter& member(std::string_view name, const T& content) {
+    return key(name).value(content);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  JsonWriter& open(char bracket);
+  JsonWriter& close(char bracket);
+  void separate();
+  std::string text_;
+  bool comma_ = false;  // a value stands before the next one
+};
+
+}  // namespace mt

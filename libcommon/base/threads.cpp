@@ -1,0 +1,31 @@
+#include "base/threads.h"
+
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+namespace mt {
+
+void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& body) {
+  if (count == 1) return body(0);
+  tbb::parallel_for(
+      tbb::blocked_range<std::int64_t>(0, count, 1),
+      [&](const tbb::blocked_range<std::int64_t>& range) {
+        for (std::int64_t i = range.begin(); i < range.end(); ++i) body(i);
+      },
+      tbb::simple_partitioner());
+}
+
+struct Workers::State {
+  tbb::task_arena arena;
+};
+
+Workers::Workers(int threads)
+    : threads_(threads > 0 ? threads : available_cores()),
+      state_(std::make_unique<State>(State{tbb::task_arena(threads_)})) {}
+Workers::~Workers() = default;
+
+void Workers::run(const std::function<void()>& body) { state_->arena.execute(body); }
+
+int available_cores() { return tbb::this_task_arena::max_concurrency(); }
+
+}  // namespace mt

@@ -1,0 +1,31 @@
+// Threads: loops over fixed tiles on oneTBB.  What is computed never depends on how many threads run
+// it, because the tiles depend on the problem alone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace mt {
+
+// Calls body(i) for i in [0, count), several at a time, in the calling thread's arena.
+void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& body);
+
+// A set of worker threads: run() calls `body` so that parallel_for() inside it uses at most `threads`
+// of them.  Each CPU rank owns one.
+class Workers {
+ public:
+  explicit Workers(int threads);  // 0: as many as the machine has cores
+  ~Workers();
+  void run(const std::function<void()>& body);
+  int threads() const { return threads_; }
+
+ private:
+  struct State;
+  int threads_;
+  std::unique_ptr<State> state_;
+};
+
+int available_cores();
+
+}  // namespace mt
