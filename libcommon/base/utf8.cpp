@@ -43,7 +43,7 @@ void append_utf8(std::string& out, char32_t point) {
     return;
   }
   const int trail = point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
-  out += static_cast<char>((0xF00 >> trail & 0xFF) | (point >> (6 * trail)));
+  out += static_cast<char>((0xFF00 >> (trail + 1) & 0xFF) | (point >> (6 * trail)));
   for (int i = trail - 1; i >= 0; --i) out += static_cast<char>(0x80 | ((point >> (6 * i)) & 0x3F));
 }
 

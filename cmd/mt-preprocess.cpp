@@ -1,0 +1,142 @@
+// mt-preprocess: JSON lines to token files, a look into them, and the training of vocabularies.
+#include <csignal>
+#include <iostream>
+
+#include "base/command.h"
+#include "base/signals.h"
+#include "data/inspect.h"
+#include "data/preprocess.h"
+#include "data/tokenizer_source.h"
+#include "data/vocabulary.h"
+
+namespace {
+
+using mt::CommandLine;
+
+// Runs `work` with a context that ends it on a signal; nothing of it remains then, and the program
+// dies of the signal.
+template <class Work>
+void run_until_signal(const CommandLine& cl, const Work& work) {
+  int number = 0;
+  {
+    mt::Signals signals;
+    mt::RunContext context{cl.log(), mt::version_text(cl.program()), cl.arguments(), [&signals] {
+                             const auto signal = signals.poll();
+                             if (signal && *signal != mt::Signal::user2) throw *signal;
+                           }};
+    context.version.erase(context.version.find('\n'));
+    try {
+      work(context);
+    } catch (const mt::Signal signal) {
+      number = static_cast<int>(signal);
+    }
+  }
+  if (number != 0) std::raise(number);
+}
+
+template <class Summary>
+void print_summary(const Summary& summary) {
+  mt::JsonWriter json;
+  summary.write(json);
+  std::cout << json.text() << '\n';
+}
+
+void refuse_later_options(CommandLine& cl) {
+  for (const char* name : {"--split-sentences", "--keep-newlines", "--lang"})
+    cl.refused(name, "text is not split into sentences yet");
+  for (const char* name : {"--partitions", "--keep-sequential-samples"})
+    cl.refused(name, "one run uses all cores and keeps the order; --workers sets how many");
+}
+
+void run_preprocess(CommandLine& cl) {
+  mt::PreprocessOptions options;
+  bool json = false;
+  cl.describe("make token files from JSON lines");
+  options.add_to(cl);
+  cl.flag("--json", &json, "print a summary as one JSON object");
+  refuse_later_options(cl);
+  cl.parse();
+  run_until_signal(cl, [&](const mt::RunContext& context) {
+    const mt::PreprocessSummary summary = mt::preprocess(options, context);
+    if (json) print_summary(summary);
+  });
+}
+
+void run_vocab(CommandLine& cl) {
+  mt::VocabularyOptions options;
+  bool json = false;
+  cl.describe("train a GPT-2 vocabulary");
+  options.add_to(cl);
+  cl.flag("--json", &json, "print a summary as one JSON object");
+  cl.parse();
+  run_until_signal(cl, [&](const mt::RunContext& context) {
+    const mt::VocabularySummary summary = mt::train_vocabulary(options, context);
+    if (json) print_summary(summary);
+  });
+}
+
+void run_cat(CommandLine& cl) {
+  std::string prefix;
+  mt::DocumentChoice choice;
+  mt::TokenizerOptions tokenizer_options;
+  bool text = false;
+  std::int64_t seed = choice.seed;
+  cl.describe("print the documents of a token file, one JSON value a line");
+  cl.positional("PREFIX", &prefix, "token file, without .bin or .idx");
+  cl.option("--head", &choice.head, "N", "only the first N documents", mt::at_least(0));
+  cl.option("--sample", &choice.sample, "N", "N documents drawn uniformly, in their order",
+            mt::at_least(0));
+  cl.option("--seed", &seed, "N", "of --sample", mt::between(0, 4294967295.0));
+  cl.flag("--text", &text, "decode, by the tokenizer that the manifest or the options name");
+  tokenizer_options.add_to(cl);
+  cl.parse();
+  choice.seed = static_cast<std::uint32_t>(seed);
+  const mt::IndexedDataset data(prefix);
+  const auto tokenizer = text ? mt::dataset_tokenizer(prefix, tokenizer_options) : nullptr;
+  mt::for_each_document(data.documents(), choice, [&](std::int64_t document) {
+    std::cout << mt::document_line(data, document, tokenizer.get()) << '\n';
+  });
+}
+
+void run_check(CommandLine& cl) {
+  std::vector<std::string> prefixes;
+  cl.describe("check headers, sizes and offsets of token files");
+  cl.positionals("PREFIX", &prefixes, "token files, without .bin or .idx", 1);
+  cl.parse();
+  for (const std::string& prefix : prefixes) {
+    const mt::IndexedDataset data(prefix);
+    std::cout << prefix << ": " << data.documents() << " documents, " << data.sequences()
+              << " sequences, " << data.tokens() << " tokens, " << mt::name_of(data.type()) << '\n';
+  }
+}
+
+void run_verify(CommandLine& cl) {
+  std::vector<std::string> prefixes;
+  cl.describe("check all of token files against their manifests");
+  cl.positionals("PREFIX", &prefixes, "token files, without .bin or .idx", 1);
+  cl.parse();
+  bool differ = false;
+  for (const std::string& prefix : prefixes) {
+    const auto differences = mt::differences_from_manifest(prefix);
+    for (const std::string& difference : differences) std::cout << difference << '\n';
+    if (differences.empty()) std::cout << prefix << ": as its manifest says\n";
+    differ |= !differences.empty();
+  }
+  if (differ) mt::fail(mt::Exit::difference, "not all token files are as their manifests say");
+}
+
+void run(CommandLine& cl) {
+  const std::string verb = cl.verb({{"vocab", "train a GPT-2 vocabulary"},
+                                    {"cat", "print documents"},
+                                    {"check", "check headers, sizes and offsets"},
+                                    {"verify", "check all against the manifests"}});
+  if (verb == "vocab") return run_vocab(cl);
+  if (verb == "cat") return run_cat(cl);
+  if (verb == "check") return run_check(cl);
+  if (verb == "verify") return run_verify(cl);
+  run_preprocess(cl);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return mt::run_command("mt-preprocess", argc, argv, run); }

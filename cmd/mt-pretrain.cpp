@@ -1,0 +1,29 @@
+// mt-pretrain: train a GPT from a token file.
+#include <cstdio>
+
+#include "base/command.h"
+#include "train/plan.h"
+#include "train/trainer.h"
+
+static void run(mt::CommandLine& cl) {
+  mt::TrainOptions options;
+  cl.describe("Train a GPT-2 or Llama style language model from a token file.");
+  options.add_to(cl);
+  cl.parse();
+  if (options.plan) {
+    options.complete();
+    const mt::Plan plan = mt::make_plan(options);
+    std::fputs((options.json ? mt::plan_json(plan) : mt::plan_text(plan)).c_str(), stdout);
+    return;
+  }
+  if (options.data.data_path.empty()) mt::fail(mt::Exit::usage, "--data-path: required");
+  mt::Signals signals;
+  mt::TrainData data(options.data);
+  options.take_vocabulary(data.tokenizer());
+  options.complete();
+  mt::JsonWriter json;
+  cl.write_options(json);
+  mt::train(options, data, signals, cl.log(), json.text());
+}
+
+int main(int argc, char** argv) { return mt::run_command("mt-pretrain", argc, argv, run); }

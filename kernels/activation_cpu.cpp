@@ -1,0 +1,98 @@
+#include "kernels/activation.h"
+
+#include <cmath>
+#include <numbers>
+#include <type_traits>
+
+#include "kernels/loops.h"
+#include "kernels/simd.h"
+
+namespace mt::cpu {
+namespace {
+
+template <class T>
+constexpr T kRoot = T(0.79788456080286535588);  // sqrt(2 / pi)
+template <class T>
+constexpr T kCubic = T(0.044715);
+
+template <class T>
+T gelu(T x, GeluForm form) {
+  if (form == GeluForm::tanh)
+    return x / 2 * (1 + std::tanh(kRoot<T> * (x + kCubic<T> * x * x * x)));
+  return x / 2 * (1 + std::erf(x / std::numbers::sqrt2_v<T>));
+}
+
+template <class T>
+T gelu_slope(T x, GeluForm form) {
+  if (form == GeluForm::tanh) {
+    const T t = std::tanh(kRoot<T> * (x + kCubic<T> * x * x * x));
+    return (1 + t) / 2 + x / 2 * (1 - t * t) * kRoot<T> * (1 + 3 * kCubic<T> * x * x);
+  }
+  const T density = std::exp(-x * x / 2) * std::numbers::inv_sqrtpi_v<T> / std::numbers::sqrt2_v<T>;
+  return (1 + std::erf(x / std::numbers::sqrt2_v<T>)) / 2 + x * density;
+}
+
+template <class T>
+T sigmoid(T a) {
+  return 1 / (1 + std::exp(-a));
+}
+
+}  // namespace
+
+template <class T>
+void gelu_forward(T* y, const T* x, std::int64_t count, GeluForm form) {
+  for_blocks(count, kBlock, [&](std::int64_t first, std::int64_t last) {
+    if constexpr (std::is_same_v<T, float>)
+      return simd::gelu_forward(y + first, x + first, last - first, form);
+    for (std::int64_t i = first; i < last; ++i) y[i] = gelu(x[i], form);
+  });
+}
+
+template <class T>
+void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t count, GeluForm form) {
+  for_blocks(count, kBlock, [&](std::int64_t first, std::int64_t last) {
+    if constexpr (std::is_same_v<T, float>)
+      return simd::gelu_backward(dx + first, dy + first, x + first, last - first, form);
+    for (std::int64_t i = first; i < last; ++i) dx[i] = dy[i] * gelu_slope(x[i], form);
+  });
+}
+
+template <class T>
+void swiglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols) {
+  for_blocks(rows, rows_per_block(cols), [&](std::int64_t first, std::int64_t last) {
+    if constexpr (std::is_same_v<T, float>)
+      return simd::swiglu_forward(y + first * cols, x + 2 * first * cols, last - first, cols);
+    for (std::int64_t r = first; r < last; ++r)
+      for (std::int64_t c = 0; c < cols; ++c) {
+        const T gate = x[2 * r * cols + c], up = x[(2 * r + 1) * cols + c];
+        y[r * cols + c] = gate * sigmoid(gate) * up;
+      }
+  });
+}
+
+template <class T>
+void swiglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols) {
+  for_blocks(rows, rows_per_block(cols), [&](std::int64_t first, std::int64_t last) {
+    if constexpr (std::is_same_v<T, float>)
+      return simd::swiglu_backward(dx + 2 * first * cols, dy + first * cols, x + 2 * first * cols,
+                                   last - first, cols);
+    for (std::int64_t r = first; r < last; ++r)
+      for (std::int64_t c = 0; c < cols; ++c) {
+        const T gate = x[2 * r * cols + c], up = x[(2 * r + 1) * cols + c], d = dy[r * cols + c];
+        const T s = sigmoid(gate);
+        dx[2 * r * cols + c] = d * up * s * (1 + gate * (1 - s));
+        dx[(2 * r + 1) * cols + c] = d * gate * s;
+      }
+  });
+}
+
+template void gelu_forward(float*, const float*, std::int64_t, GeluForm);
+template void gelu_backward(float*, const float*, const float*, std::int64_t, GeluForm);
+template void swiglu_forward(float*, const float*, std::int64_t, std::int64_t);
+template void swiglu_backward(float*, const float*, const float*, std::int64_t, std::int64_t);
+template void gelu_forward(double*, const double*, std::int64_t, GeluForm);
+template void gelu_backward(double*, const double*, const double*, std::int64_t, GeluForm);
+template void swiglu_forward(double*, const double*, std::int64_t, std::int64_t);
+template void swiglu_backward(double*, const double*, const double*, std::int64_t, std::int64_t);
+
+}  // namespace mt::cpu

@@ -1,0 +1,106 @@
+// kernels/activation_simd.cpp: the activations for float, on vectors.  The tanh form uses
+// (1 + tanh u) / 2 = 1 / (1 + exp(-2 u)), which keeps its relative accuracy where u is very
+// negative.
+#include "kernels/simd.h"
+#include "kernels/vector_math.h"
+
+namespace mt::cpu::simd {
+namespace {
+
+constexpr float kTwoRoot = 1.59576912161f;  // 2 sqrt(2 / pi)
+constexpr float kCubic = 0.044715f;
+
+[[gnu::always_inline]] inline Floats sigmoid(Floats a) { return 1.0f / (1.0f + exp(-a)); }
+
+[[gnu::always_inline]] inline Floats gelu_gate(Floats x) {  // (1 + tanh u) / 2
+  return sigmoid(kTwoRoot * (x + kCubic * x * x * x));
+}
+
+[[gnu::always_inline]] inline Floats normal_cdf(Floats x) {
+  return 0.5f * (1.0f + erf(x * 0.707106781187f));
+}
+
+struct GeluTanh {
+  [[gnu::always_inline]] Floats operator()(Floats x) const { return x * gelu_gate(x); }
+};
+
+struct GeluTanhGradient {
+  [[gnu::always_inline]] Floats operator()(Floats dy, Floats x) const {
+    const Floats s = gelu_gate(x);
+    return dy * (s + x * s * (1.0f - s) * (kTwoRoot * (1.0f + 3 * kCubic * x * x)));
+  }
+};
+
+struct GeluErf {
+  [[gnu::always_inline]] Floats operator()(Floats x) const { return x * normal_cdf(x); }
+};
+
+struct GeluErfGradient {
+  [[gnu::always_inline]] Floats operator()(Floats dy, Floats x) const {
+    return dy * (normal_cdf(x) + x * (0.398942280401f * exp(-0.5f * x * x)));
+  }
+};
+
+struct Swiglu {
+  [[gnu::always_inline]] Floats operator()(Floats gate, Floats up) const {
+    return gate * sigmoid(gate) * up;
+  }
+};
+
+struct GateGradient {
+  [[gnu::always_inline]] Floats operator()(Floats dy, Floats gate, Floats up) const {
+    const Floats s = sigmoid(gate);
+    return dy * up * s * (1.0f + gate * (1.0f - s));
+  }
+};
+
+struct Exp {
+  [[gnu::always_inline]] Floats operator()(Floats x) const { return exp(x); }
+};
+
+struct Erf {
+  [[gnu::always_inline]] Floats operator()(Floats x) const { return erf(x); }
+};
+
+}  // namespace
+
+void gelu_forward(float* y, const float* x, std::int64_t count, GeluForm form) {
+  if (form == GeluForm::tanh) return run([=] { map(y, count, GeluTanh(), x); });
+  run([=] { map(y, count, GeluErf(), x); });
+}
+
+void gelu_backward(float* dx, const float* dy, const float* x, std::int64_t count, GeluForm form) {
+  if (form == GeluForm::tanh) return run([=] { map(dx, count, GeluTanhGradient(), dy, x); });
+  run([=] { map(dx, count, GeluErfGradient(), dy, x); });
+}
+
+void swiglu_forward(float* y, const float* x, std::int64_t rows, std::int64_t cols) {
+  run([=] {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const float* gate = x + 2 * r * cols;
+      map(y + r * cols, cols, Swiglu(), gate, gate + cols);
+    }
+  });
+}
+
+void swiglu_backward(float* dx, const float* dy, const float* x, std::int64_t rows,
+                     std::int64_t cols) {
+  run([=] {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const float *d = dy + r * cols, *gate = x + 2 * r * cols;
+      float* d_gate = dx + 2 * r * cols;
+      map(d_gate, cols, GateGradient(), d, gate, gate + cols);
+      map(d_gate + cols, cols, Swiglu(), gate, d);  // the gradient of up is silu(gate) dy
+    }
+  });
+}
+
+void exp(float* y, const float* x, std::int64_t count) {
+  run([=] { map(y, count, Exp(), x); });
+}
+
+void erf(float* y, const float* x, std::int64_t count) {
+  run([=] { map(y, count, Erf(), x); });
+}
+
+}  // namespace mt::cpu::simd

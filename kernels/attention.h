@@ -1,0 +1,37 @@
+// kernels/attention.h: causal attention with grouped queries; no score matrix is stored.
+//   S[i,j] = scale q_i k_j for j <= i + kv_length - q_length, else -inf      P = softmax_j S
+//   o_i = sum_j dropout(P)[i,j] v_j       lse[i] = log sum_j exp S[i,j]
+// computed over blocks of keys with a running maximum and sum (Milakov, Gimelshein:
+// arXiv:1805.02867; Dao: arXiv:2307.08691).  Backward, with delta_i = sum_c do[i,c] o[i,c]:
+//   dV = dropout(P)^T do     dS = P (dropout(do V^T) - delta)     dQ = scale dS K     dK = scale
+//   dS^T Q
+// q, o, dq, do: [sequences, q_length, heads, head_dim];  k, v, dk, dv: [sequences, kv_stride,
+// kv_heads, head_dim], of whose kv_stride tokens the first kv_length of a sequence count;  lse:
+// [sequences, heads, q_length].  Query head h uses key head h / (heads / kv_heads).  T: float or
+// double. Element (sample, head, i, j) of P is dropped iff word j % 4 of philox({j / 4, i, 1 +
+// head, sample}, key) < threshold(p), where sample = record->first_sample + sequence.  Gradients
+// are overwritten, in an order that depends on the shape alone.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/dropout.h"
+
+namespace mt {
+struct AttentionShape {
+  std::int64_t sequences = 0, q_length = 0, kv_length = 0, kv_stride = 0;
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  double scale = 1;
+};
+}  // namespace mt
+
+namespace mt::cpu {
+template <class T>
+void attention_forward(T* o, T* lse, const T* q, const T* k, const T* v,
+                       const AttentionShape& shape, const Dropout& dropout);
+// Backward needs kv_stride == kv_length == q_length (no cache).
+template <class T>
+void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* lse, const T* q,
+                        const T* k, const T* v, const AttentionShape& shape,
+                        const Dropout& dropout);
+}  // namespace mt::cpu

@@ -1,0 +1,51 @@
+#include "kernels/block_product.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+
+namespace mt::cpu {
+namespace {
+
+blasint narrow(std::int64_t size) {
+  if (size > std::numeric_limits<blasint>::max())
+    fail(Exit::internal, "matrix product: dimension ", size, " is too large for this BLAS");
+  return static_cast<blasint>(size);
+}
+
+template <class T>
+blasint stride(const Block<T>& block) {
+  return narrow(std::max<std::int64_t>(1, block.stride));
+}
+
+template <class T>
+CBLAS_TRANSPOSE form(const Block<T>& block) {
+  return block.transpose ? CblasTrans : CblasNoTrans;
+}
+
+}  // namespace
+
+template <class T>
+void block_product(Block<T> c, Block<const T> a, Block<const T> b, std::int64_t m, std::int64_t n,
+                   std::int64_t k, T alpha, T beta) {
+  // Threads are ours: the tiles are spread by the caller, and each product stays on its thread.
+  [[maybe_unused]] static const bool single = (openblas_set_num_threads(1), true);
+  const auto product = [&](auto gemm) {
+    gemm(CblasRowMajor, form(a), form(b), narrow(m), narrow(n), narrow(k), alpha, a.data, stride(a),
+         b.data, stride(b), beta, c.data, stride(c));
+  };
+  if constexpr (sizeof(T) == sizeof(float))
+    product(cblas_sgemm);
+  else
+    product(cblas_dgemm);
+}
+
+template void block_product(Block<float>, Block<const float>, Block<const float>, std::int64_t,
+                            std::int64_t, std::int64_t, float, float);
+template void block_product(Block<double>, Block<const double>, Block<const double>, std::int64_t,
+                            std::int64_t, std::int64_t, double, double);
+
+}  // namespace mt::cpu

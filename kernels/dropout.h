@@ -1,0 +1,33 @@
+// kernels/dropout.h: dropout as a function of place (DESIGN D5): element (sample, position,
+// channel) is kept iff word channel % 4 of philox({channel / 4, position, 0, sample}, key) >=
+// threshold(p); kept values are divided by 1 - p.
+//   forward   y = residual + dropout(x + bias)      y may be residual or x
+//   backward  dx = dropout(dy)                      dx may be dy
+// x, y, residual, dx, dy: [rows, cols]; row r belongs to sample record->first_sample + r /
+// seq_length and position r % seq_length;  bias: [cols];  residual and bias may be null.  T: float
+// or double.
+#pragma once
+
+#include <cstdint>
+
+#include "base/random.h"
+#include "kernels/step_record.h"
+
+namespace mt {
+struct Dropout {
+  double p = 0;  // 0: nothing is dropped, nothing is drawn
+  RandomKey key;
+  std::int64_t seq_length = 1;
+  const StepRecord* record = nullptr;
+  std::uint32_t threshold() const { return static_cast<std::uint32_t>(p * 0x1p32); }
+};
+}  // namespace mt
+
+namespace mt::cpu {
+template <class T>
+void bias_dropout_add(T* y, const T* residual, const T* x, const T* bias, std::int64_t rows,
+                      std::int64_t cols, const Dropout& dropout);
+template <class T>
+void dropout_backward(T* dx, const T* dy, std::int64_t rows, std::int64_t cols,
+                      const Dropout& dropout);
+}  // namespace mt::cpu

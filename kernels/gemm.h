@@ -1,0 +1,26 @@
+// kernels/gemm.h: matrix products of row-major matrices.
+//   c = op(a) op(b) + (accumulate ? c : 0) + bias        op(x) = x or its transpose
+// c: [m, n];  op(a): [m, k];  op(b): [k, n];  bias: [n] or null, added to every row.  No padding
+// between rows.  T: float or double, sums in T.  The result's bits depend on the shape alone, not
+// on how many threads work.
+#pragma once
+
+#include <cstdint>
+
+namespace mt {
+template <class T>
+struct Gemm {
+  T* c = nullptr;
+  const T* a = nullptr;
+  const T* b = nullptr;
+  std::int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;  // a is stored [k, m], b is stored [n, k]
+  bool accumulate = false;
+  const T* bias = nullptr;
+};
+}  // namespace mt
+
+namespace mt::cpu {
+template <class T>
+void gemm(const Gemm<T>& problem);
+}

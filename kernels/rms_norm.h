@@ -1,0 +1,16 @@
+// kernels/rms_norm.h: RMSNorm over the last dimension (Zhang, Sennrich: arXiv:1910.07467, eq. 4).
+//   rstd[r] = 1 / sqrt(mean_c x[r,c]^2 + eps)      y[r,c] = x[r,c] rstd[r] w[c]
+// Backward, with h = x rstd and g = dy w:   dx = rstd (g - h mean_c (g h))      dw[c] += sum_r dy h
+// x, y, dx, dy: [rows, cols];  w, dw: [cols];  rstd: [rows].  T: float or double.
+#pragma once
+
+#include <cstdint>
+
+namespace mt::cpu {
+template <class T>
+void rms_norm_forward(T* y, T* rstd, const T* x, const T* w, std::int64_t rows, std::int64_t cols,
+                      double eps);
+template <class T>
+void rms_norm_backward(T* dx, T* dw, const T* dy, const T* x, const T* rstd, const T* w,
+                       std::int64_t rows, std::int64_t cols);
+}  // namespace mt::cpu

@@ -1,0 +1,387 @@
+#include "base/command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <stdexcept>
+
+#include "base/file.h"
+#include "base/option_config.h"
+#include "base/option_help.h"
+#include "base/option_parser.h"
+
+namespace mt {
+
+using Kind = Option::Kind;
+using Source = Option::Source;
+
+CommandLine::CommandLine(std::string program, std::vector<std::string> arguments)
+    : arguments_(arguments), all_arguments_(std::move(arguments)) {
+  table_.program = std::move(program);
+}
+
+// --- Declarations. ---
+
+std::string CommandLine::verb(std::initializer_list<Verb> verbs) {
+  for (const Verb& one : verbs) {
+    if (arguments_.empty() || arguments_.front() != one.name) continue;
+    arguments_.erase(arguments_.begin());
+    return table_.verb = one.name;
+  }
+  table_.verbs = verbs;
+  return "";
+}
+
+void CommandLine::describe(std::string_view summary, std::string_view details) {
+  table_.summary = summary;
+  table_.details = details;
+}
+
+void CommandLine::section(std::string_view title) { section_ = title; }
+
+Option& CommandLine::declare(std::string_view names, Kind kind, OptionTarget target,
+                             std::string_view help) {
+  Option option;
+  while (!names.empty()) {
+    const std::string_view name = names.substr(0, names.find(','));
+    names.remove_prefix(std::min(name.size() + 1, names.size()));
+    if (table_.find(name) != nullptr) throw std::logic_error(concat(name, " is declared twice"));
+    option.names.emplace_back(name);
+  }
+  option.kind = kind;
+  option.target = target;
+  option.help = help;
+  option.section = section_;
+  option.default_text = option.text();
+  option.default_json = option.json();
+  table_.options.push_back(std::move(option));
+  return table_.options.back();
+}
+
+void CommandLine::option(std::string_view names, OptionTarget value, std::string_view metavar,
+                         std::string_view help, Check check) {
+  const bool list = std::holds_alternative<std::vector<std::string>*>(value) ||
+                    std::holds_alternative<std::vector<std::int64_t>*>(value) ||
+                    std::holds_alternative<std::vector<double>*>(value);
+  Option& option = declare(names, list ? Kind::list : Kind::value, value, help);
+  option.metavar = metavar;
+  option.check = std::move(check);
+}
+
+void CommandLine::flag(std::string_view names, bool* value, std::string_view help) {
+  declare(names, Kind::flag, value, help);
+}
+void CommandLine::off_switch(std::string_view names, bool* value, std::string_view help) {
+  declare(names, Kind::off_switch, value, help);
+}
+void CommandLine::implied(std::string_view names, std::string_view why) {
+  declare(names, Kind::implied, {}, why);
+}
+void CommandLine::refused(std::string_view names, std::string_view why) {
+  declare(names, Kind::refused, {}, why);
+}
+void CommandLine::required(std::string_view name) {
+  static_cast<void>(known(name));
+  table_.find(name)->required = true;
+}
+
+void CommandLine::positional(std::string_view name, std::string* value, std::string_view help) {
+  table_.positionals.push_back(
+      {.name = std::string(name), .help = std::string(help), .value = value});
+}
+void CommandLine::optional_positional(std::string_view name, std::string* value,
+                                      std::string_view help) {
+  positional(name, value, help);
+  table_.positionals.back().at_least = 0;
+}
+void CommandLine::positionals(std::string_view name, std::vector<std::string>* values,
+                              std::string_view help, std::size_t at_least) {
+  table_.positionals.push_back({.name = std::string(name),
+                                .help = std::string(help),
+                                .values = values,
+                                .at_least = at_least});
+}
+
+// A flag of every program that is a question: it is asked on the command line alone.
+static void make_question(Option& option, std::string bare, std::vector<std::string> choices) {
+  option.early = option.command_line_only = true;
+  option.bare = std::move(bare);
+  option.check = one_of(std::move(choices));
+}
+
+void CommandLine::declare_common() {
+  const std::size_t first = table_.options.size();
+  section("Common options");
+  make_question(declare("--help,-h", Kind::flag, &help_, "show this; --help=json for programs"),
+                "text", {"text", "json", "man", "words"});
+  make_question(declare("--version", Kind::flag, &version_,
+                        "show version, compiler and what the machine and this build can do"),
+                "true", {});
+  option("--completion", &completion_, "", "print a completion script for a shell",
+         one_of({"bash", "zsh", "fish"}));
+  table_.options.back().early = table_.options.back().command_line_only = true;
+  option("--config", &config_, "FILE", "read options from FILE, an `option: value` a line");
+  table_.options.back().early = true;
+  make_question(declare("--print-config", Kind::flag, &print_config_,
+                        "show every option's value and origin in the form of a config file; "
+                        "--print-config=json for programs"),
+                "yaml", {"yaml", "json"});
+  flag("--quiet,-q", &quiet_, "say nothing but warnings and errors");
+  declare("--verbose,-v", Kind::count, &verbose_, "say more; -vv still more");
+  option("--color", &color_, "", "colour on the terminal", one_of({"auto", "always", "never"}));
+  option("--log-format", &log_format_, "", "form of the lines on stderr", one_of({"text", "json"}));
+  option("--progress", &progress_, "", "a bar on a terminal, else a line every 30 s; or JSON lines",
+         one_of({"auto", "json", "none"}));
+  for (std::size_t i = first; i < table_.options.size(); ++i) table_.options[i].common = true;
+}
+
+const Option& CommandLine::known(std::string_view name) const {
+  for (const Option& option : table_.options)
+    if (option.answers_to(name)) return option;
+  throw std::logic_error(concat(name, " is not declared"));
+}
+
+// --- Sources. ---
+
+static std::string shown(const std::string& text) { return text.empty() ? "\"\"" : text; }
+
+std::vector<CommandLine::Setting> CommandLine::from_command_line(
+    std::vector<std::string>& positional) {
+  ParsedArguments parsed = parse_arguments(table_, arguments_);
+  positional = std::move(parsed.positional);
+  std::vector<Setting> settings;
+  std::map<const Option*, std::size_t> gathered;  // lists and counts: where their one setting is
+  for (const auto& [option, text] : parsed.options) {
+    const bool gathers = option->kind == Kind::list || option->kind == Kind::count;
+    if (option->kind == Kind::count && text != option->bare)
+      fail(Exit::usage, option->name(), "=", text, ": takes no value; repeat it instead");
+    const auto [at, is_new] = gathered.try_emplace(option, settings.size());
+    if (gathers && !is_new) {
+      settings[at->second].texts.push_back(text);
+      settings[at->second].where += " " + shown(text);
+      continue;
+    }
+    const std::string where = option->takes_value()
+                                  ? option->name() + " " + shown(text)
+                                  : option->name() + (text == option->bare ? "" : "=" + text);
+    settings.push_back({option, {text}, "command line", where});
+  }
+  for (Setting& setting : settings)
+    if (setting.option->kind == Kind::count) setting.texts = {std::to_string(setting.texts.size())};
+  return settings;
+}
+
+// The words of a list in the environment, or the list that it is in a config file's notation.
+static std::vector<std::string> list_of(const std::string& text, const std::string& where) {
+  if (text.starts_with("[")) return parse_config_value(text, where).values;
+  std::vector<std::string> words;
+  for (std::size_t at = 0; (at = text.find_first_not_of(" \t\n", at)) != text.npos;) {
+    const std::size_t end = std::min(text.find_first_of(" \t\n", at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+std::vector<CommandLine::Setting> CommandLine::from_environment() {
+  std::vector<Setting> settings;
+  for (Option& option : table_.options) {
+    const std::string variable = option.variable();
+    const char* const value = std::getenv(variable.c_str());
+    if (option.command_line_only || value == nullptr || *value == '\0') continue;
+    if (option.kind == Kind::refused) fail(Exit::usage, variable, ": not supported: ", option.help);
+    const std::string text = value, where = variable + "=" + text;
+    const bool list = option.kind == Kind::list;
+    settings.push_back({&option, list ? list_of(text, where) : std::vector{text},
+                        "environment " + variable, where});
+  }
+  return settings;
+}
+
+std::vector<CommandLine::Setting> CommandLine::from_config_file() {
+  std::vector<Setting> settings;
+  if (config_.empty()) return settings;
+  for (ConfigEntry& entry : parse_config(read_file(config_), config_)) {
+    const std::string place = concat(config_, ":", entry.line), where = place + ": " + entry.key;
+    Option* const option = table_.find("--" + entry.key);
+    if (option == nullptr)
+      fail(Exit::bad_config, where, ": no such option", table_.did_you_mean(entry.key));
+    if (option->kind == Kind::refused)
+      fail(Exit::bad_config, where, ": not supported: ", option->help);
+    if (option->early) fail(Exit::bad_config, where, ": not an option of a config file");
+    if (entry.list && option->kind != Kind::list)
+      fail(Exit::bad_config, where, ": a list; expected ", option->expected());
+    settings.push_back(
+        {option, std::move(entry.values), "config " + place, where + ": " + entry.written});
+  }
+  return settings;
+}
+
+void CommandLine::apply(const std::vector<Setting>& settings, Source source, bool only_early) {
+  const Exit code = source == Source::config ? Exit::bad_config : Exit::usage;
+  for (const auto& [option, texts, origin, where] : settings) {
+    if (only_early && !option->early) continue;
+    if (option->kind == Kind::implied) {
+      if (texts.front() != "true") fail(code, where, ": always on: ", option->help);
+    } else if (!option->assign(texts)) {
+      fail(code, where, ": expected ", option->expected(texts));
+    }
+    mark(*option, source, origin);
+  }
+}
+
+// Notes where the value comes from, for all options that share the variable (--x and --no-x).
+void CommandLine::mark(const Option& changed, Source source, const std::string& origin) {
+  for (Option& option : table_.options) {
+    const bool shared = option.kind != Kind::implied && option.target == changed.target;
+    if (&option != &changed && !shared) continue;
+    option.source = source;
+    option.origin = origin;
+  }
+}
+
+void CommandLine::take_positionals(const std::vector<std::string>& given) {
+  std::size_t next = 0;
+  for (const Positional& positional : table_.positionals) {
+    const std::size_t left = given.size() - next;
+    const std::size_t taken = positional.values != nullptr ? left : std::min<std::size_t>(left, 1);
+    if (taken < positional.at_least && print_config_.empty())
+      fail(Exit::usage, positional.name, ": ", taken, " given, expected ",
+           positional.values != nullptr ? "at least " : "", positional.at_least, " (see ",
+           table_.invocation(), " --help)");
+    if (positional.values != nullptr)
+      positional.values->assign(given.begin() + static_cast<std::ptrdiff_t>(next), given.end());
+    else if (taken == 1)
+      *positional.value = given[next];
+    next += taken;
+  }
+  if (next == given.size()) return;
+  std::vector<std::string> verbs;
+  for (const Verb& verb : table_.verbs) verbs.emplace_back(verb.name);
+  const std::string near = nearest(given[next], verbs);
+  fail(Exit::usage, shown(given[next]), ": unexpected argument",
+       near.empty() ? " (see " + table_.invocation() + " --help)" : "; did you mean " + near + "?");
+}
+
+void CommandLine::check_required() const {
+  for (const Option& option : table_.options)
+    if (option.required && option.source == Source::fallback && option.origin == "default")
+      fail(Exit::usage, option.name(), ": not given, but required; expected ", option.expected());
+}
+
+void CommandLine::parse() {
+  declare_common();
+  std::vector<std::string> positional;
+  const std::vector<Setting> arguments = from_command_line(positional);
+  apply(arguments, Source::command_line, true);
+  answer_questions();
+  const std::vector<Setting> environment = from_environment();
+  apply(environment, Source::environment, true);
+  apply(arguments, Source::command_line, true);  // --config again: it comes before MT_CONFIG
+  apply(from_config_file(), Source::config, false);
+  apply(environment, Source::environment, false);
+  apply(arguments, Source::command_line, false);
+  take_positionals(positional);
+  open_log();
+  if (before_print_) before_print_();
+  if (!print_config_.empty()) answer_print_config();
+  check_required();
+}
+
+void CommandLine::open_log() {
+  log_ = Log({.program = table_.program,
+              .level = quiet_         ? Log::Level::quiet
+                       : verbose_ > 1 ? Log::Level::debug
+                       : verbose_ > 0 ? Log::Level::verbose
+                                      : Log::Level::normal,
+              .format = log_format_ == "json" ? Log::Format::json : Log::Format::text,
+              .progress = progress_ == "json"   ? Log::Show::json
+                          : progress_ == "none" ? Log::Show::none
+                                                : Log::Show::automatic,
+              .color = color(STDERR_FILENO),
+              .terminal = ::isatty(STDERR_FILENO) == 1});
+}
+
+bool CommandLine::color(int descriptor) const {
+  if (color_ != "auto") return color_ == "always";
+  const char* const no_color = std::getenv("NO_COLOR");
+  const char* const terminal = std::getenv("TERM");
+  return ::isatty(descriptor) == 1 && (no_color == nullptr || *no_color == '\0') &&
+         terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
+// --- Answers. ---
+
+void CommandLine::answer(const std::string& text) {
+  File::create("-").write(text);
+  throw Finished();
+}
+
+void CommandLine::answer_questions() const {
+  if (help_ == "text") answer(help_text(table_));
+  if (help_ == "json") answer(help_json(table_));
+  if (help_ == "man") answer(help_man(table_));
+  if (help_ == "words") answer(help_words(table_));
+  if (version_) answer(version_text(table_.program));
+  if (!completion_.empty()) answer(completion_script(table_, completion_));
+}
+
+static std::string config_line(const Option& option) {
+  if (option.kind == Kind::implied)
+    return concat("# ", option.key(), ": true  # always on: ", option.help, "\n");
+  std::string value;
+  for (const std::string& one : option.texts())
+    value += (value.empty() ? "" : ", ") + config_value(one);
+  if (option.kind == Kind::list) value = "[" + value + "]";
+  const bool changed = option.origin != "default";
+  return concat(changed ? "" : "# ", option.key(), ":", value.empty() ? "" : " " + value, "  # ",
+                option.origin, "\n");
+}
+
+void CommandLine::answer_print_config() const {
+  std::string text;
+  if (print_config_ == "json") {
+    JsonWriter json;
+    write_options(json);
+    answer(json.text() + "\n");
+  }
+  for (const Option& option : table_.options)
+    if (option.kind != Kind::refused && !option.early) text += config_line(option);
+  answer(text);
+}
+
+// --- After parse(). ---
+
+bool CommandLine::given(std::string_view name) const {
+  return known(name).source != Source::fallback;
+}
+
+std::string CommandLine::origin(std::string_view name) const { return known(name).origin; }
+
+void CommandLine::fallback(std::string_view name, const std::vector<std::string>& values,
+                           const std::string& from) {
+  if (given(name)) return;
+  Option& option = *table_.find(name);
+  if (!option.assign(values)) {
+    std::string text;
+    for (const std::string& value : values) text += " " + shown(value);
+    fail(Exit::bad_config, from, ": ", option.key(), ":", text, ": expected ",
+         option.expected(values));
+  }
+  mark(option, Source::fallback, from);
+}
+
+void CommandLine::write_options(JsonWriter& json) const {
+  json.begin_object();
+  for (const Option& option : table_.options) {
+    if (option.common || option.kind == Kind::refused) continue;
+    const bool implied = option.kind == Kind::implied;
+    json.key(option.key()).begin_object().key("value").raw(implied ? "true" : option.json());
+    json.member("origin", implied ? "always on" : option.origin).end_object();
+  }
+  json.end_object();
+}
+
+}  // namespace mt

@@ -1,0 +1,93 @@
+#include "base/log.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <sstream>
+
+#include "base/json.h"
+
+namespace mt {
+
+Log Log::for_rank(int rank) const {
+  Log copy = *this;
+  copy.settings_.rank = rank;
+  return copy;
+}
+
+bool Log::shows(Level at) const {
+  return settings_.level >= at && (at == Level::quiet || settings_.rank.value_or(0) == 0);
+}
+
+void Log::write_line(std::string line) const {
+  line += '\n';
+  if (settings_.terminal) line.insert(0, "\r\x1b[K");  // over a progress bar
+  // A log that cannot be written to has nobody to be told.
+  [[maybe_unused]] const ssize_t written = ::write(settings_.descriptor, line.data(), line.size());
+}
+
+static double now() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(since).count()) /
+         1000;
+}
+
+static void begin_json(JsonWriter& json, std::string_view event, const Log::Settings& settings) {
+  json.begin_object().member("event", event).member("time", now());
+  if (!settings.program.empty()) json.member("program", settings.program);
+  if (settings.rank) json.member("rank", *settings.rank);
+}
+
+// A value of a text line, quoted as in JSON if it would not read as one word.
+static std::string word(const LogField& field) {
+  JsonWriter json;
+  std::visit([&](const auto& value) { json.value(value); }, field.value);
+  const auto* const text = std::get_if<std::string_view>(&field.value);
+  const bool plain = text != nullptr && !text->empty() &&
+                     text->find_first_of(" =\"\\") == std::string_view::npos &&
+                     json.text().size() == text->size() + 2;  // nothing was escaped
+  return plain ? std::string(*text) : json.text();
+}
+
+void Log::event(std::string_view name, std::initializer_list<LogField> fields, Level at) const {
+  if (!shows(at)) return;
+  if (settings_.format == Format::json) {
+    JsonWriter json;
+    begin_json(json, name, settings_);
+    for (const LogField& field : fields)
+      std::visit([&](const auto& value) { json.member(field.key, value); }, field.value);
+    return write_line(json.end_object().text());
+  }
+  std::ostringstream line;
+  line << name;
+  for (const LogField& field : fields) line << ' ' << field.key << '=' << word(field);
+  if (settings_.rank) line << " rank=" << *settings_.rank;
+  write_line(std::move(line).str());
+}
+
+void Log::message(std::string_view kind, std::string_view text) const {
+  if (settings_.format == Format::json) {
+    JsonWriter json;
+    begin_json(json, kind, settings_);
+    return write_line(json.member("message", text).end_object().text());
+  }
+  std::string line = settings_.program.empty() ? "" : settings_.program + ": ";
+  if (settings_.rank) line += "rank " + std::to_string(*settings_.rank) + ": ";
+  if (kind == "warning") line += settings_.color ? "\x1b[33mwarning:\x1b[0m " : "warning: ";
+  for (const char c : text) line += c == '\n' ? ' ' : c;
+  write_line(line);
+}
+
+void Log::note(std::string_view text) const {
+  if (shows(Level::normal)) message("note", text);
+}
+void Log::detail(std::string_view text) const {
+  if (shows(Level::verbose)) message("detail", text);
+}
+void Log::debug(std::string_view text) const {
+  if (shows(Level::debug)) message("debug", text);
+}
+void Log::warn(std::string_view text) const { message("warning", text); }
+
+}  // namespace mt

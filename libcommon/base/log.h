@@ -1,0 +1,72 @@
+// Log: the talk of a program, one event per line on stderr, each line a single write(2), so that
+// lines of several ranks do not mix.  A value that can be copied; thread-safe.
+//
+//   log.event("step", {{"iteration", 120}, {"loss", 3.4182}});
+//   text: step iteration=120 loss=3.4182          json:
+//   {"event":"step","iteration":120,"loss":3.4182}
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace mt {
+
+// A name and a value of an event.  Views only: lives as long as the call.
+struct LogField {
+  LogField(std::string_view name, bool truth) : key(name), value(truth) {}
+  LogField(std::string_view name, std::integral auto number)
+      : key(name), value(static_cast<std::int64_t>(number)) {}
+  LogField(std::string_view name, double number) : key(name), value(number) {}
+  LogField(std::string_view name, std::string_view text) : key(name), value(text) {}
+  LogField(std::string_view name, const char* text) : LogField(name, std::string_view(text)) {}
+  LogField(std::string_view name, const std::string& text)
+      : LogField(name, std::string_view(text)) {}
+
+  std::string_view key;
+  std::variant<bool, std::int64_t, double, std::string_view> value;
+};
+
+class Log {
+ public:
+  enum class Level { quiet, normal, verbose, debug };  // --quiet, none, -v, -vv
+  enum class Format { text, json };
+  enum class Show { automatic, json, none };  // --progress
+
+  struct Settings {
+    std::string program = {};  // stands before notes and warnings
+    Level level = Level::normal;
+    Format format = Format::text;
+    Show progress = Show::automatic;
+    bool color = false;            // may warnings be coloured
+    bool terminal = false;         // lines go to a terminal, where a progress bar may stand
+    std::optional<int> rank = {};  // in every line if set; a rank above 0 only warns
+    int descriptor = 2;
+  };
+
+  Log() = default;  // normal, text, stderr
+  explicit Log(Settings settings) : settings_(std::move(settings)) {}
+  Log for_rank(int rank) const;
+
+  // Something that happened, with its numbers; shown from `at` upwards.
+  void event(std::string_view name, std::initializer_list<LogField> fields,
+             Level at = Level::normal) const;
+  void note(std::string_view text) const;    // "mt-convert: text", not under --quiet
+  void detail(std::string_view text) const;  // with -v
+  void debug(std::string_view text) const;   // with -vv
+  void warn(std::string_view text) const;    // always, of every rank: "mt-convert: warning: text"
+
+  bool shows(Level at) const;
+  const Settings& settings() const { return settings_; }
+  void write_line(std::string line) const;  // adds the newline; unconditional
+
+ private:
+  void message(std::string_view kind, std::string_view text) const;
+  Settings settings_;
+};
+
+}  // namespace mt

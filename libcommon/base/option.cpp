@@ -1,0 +1,268 @@
+#include "base/option.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <concepts>
+#include <limits>
+#include <numeric>
+#include <sstream>
+#include <type_traits>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace mt {
+
+Check at_least(double low) { return {.low = low}; }
+Check greater_than(double low) { return {.low = low, .above_low = true}; }
+Check between(double low, double high) { return {.low = low, .high = high}; }
+Check one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
+
+std::string Check::expected() const {
+  std::ostringstream out;
+  for (std::size_t i = 0; i < choices.size(); ++i)
+    out << (i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ") << choices[i];
+  if (low && high)
+    out << "from " << *low << " to " << *high;
+  else if (low)
+    out << (above_low ? "greater than " : "at least ") << *low;
+  return std::move(out).str();
+}
+
+// --- One value of each type: from a text, to a text, to JSON. ---
+
+template <class Number>
+requires std::is_arithmetic_v<Number>
+static bool parse(const std::string& text, const Check& check, Number& value) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) return false;
+  const double number = static_cast<double>(value);
+  if (std::isnan(number)) return false;
+  if (check.low && (check.above_low ? number <= *check.low : number < *check.low)) return false;
+  return !check.high || number <= *check.high;
+}
+
+static bool parse(const std::string& text, const Check&, bool& value) {
+  value = text == "true" || text == "1";
+  return value || text == "false" || text == "0";
+}
+
+static bool parse(const std::string& text, const Check& check, std::string& value) {
+  value = text;
+  return check.choices.empty() || std::ranges::find(check.choices, text) != check.choices.end();
+}
+
+static std::string print(const std::string& value) { return value; }
+static std::string print(bool value) { return value ? "true" : "false"; }
+static std::string print(std::integral auto value) { return std::to_string(value); }
+static std::string print(double value) {
+  char digits[32];
+  const auto form = std::chars_format::general;  // 0.0001 and 1e-05, as Python prints them
+  return {digits, std::to_chars(digits, digits + sizeof digits, value, form).ptr};
+}
+
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool is_list = false;
+template <class T>
+inline constexpr bool is_list<std::vector<T>> = true;
+
+// The type of one value: of an optional's content, of a list's element, or the type itself.
+template <class T>
+struct Scalar {
+  using type = T;
+};
+template <class T>
+struct Scalar<std::optional<T>> {
+  using type = T;
+};
+template <class T>
+struct Scalar<std::vector<T>> {
+  using type = T;
+};
+
+// --- Option. ---
+
+std::string Option::variable() const {
+  std::string upper = "MT_";
+  for (const char c : key()) upper += c == '-' ? '_' : ('a' <= c && c <= 'z') ? char(c - 32) : c;
+  return upper;
+}
+
+bool Option::answers_to(std::string_view wanted) const {
+  return std::ranges::find(names, wanted) != names.end();
+}
+
+std::string Option::type() const {
+  return std::visit(
+      []<class T>(T*) -> std::string {
+        using S = typename Scalar<T>::type;
+        if (std::is_same_v<S, bool>) return "boolean";
+        if (std::is_same_v<S, std::string>) return "string";
+        return std::is_integral_v<S> ? "integer" : "number";
+      },
+      target);
+}
+
+// ", from -2147483648 to 2147483647" if some text is a number that the type cannot hold.
+template <class Number>
+static std::string range_note(const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) {
+    Number value;
+    const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (result.ec == std::errc::result_out_of_range)
+      return concat(", from ", std::numeric_limits<Number>::lowest(), " to ",
+                    std::numeric_limits<Number>::max());
+  }
+  return "";
+}
+
+std::string Option::expected(const std::vector<std::string>& refused) const {
+  return std::visit(
+      [&]<class T>(T*) -> std::string {
+        using S = typename Scalar<T>::type;
+        if constexpr (std::is_same_v<S, bool>) {
+          return "true or false";
+        } else if constexpr (std::is_same_v<S, std::string>) {
+          return check.choices.empty() ? "one text" : check.expected();
+        } else {
+          const std::string limits = check.expected();
+          const char* const number = std::is_floating_point_v<S> ? "a number"
+                                     : std::is_unsigned_v<S>     ? "an integer of 0 or more"
+                                                                 : "an integer";
+          return concat(number, limits.empty() ? "" : ", ", limits, range_note<S>(refused));
+        }
+      },
+      target);
+}
+
+bool Option::unset() const {
+  return std::visit(
+      []<class T>(T* variable) {
+        if constexpr (is_optional<T>)
+          return !variable->has_value();
+        else
+          return variable == nullptr;
+      },
+      target);
+}
+
+bool Option::assign(const std::vector<std::string>& given) {
+  return std::visit(
+      [&]<class T>(T* variable) {
+        using S = typename Scalar<T>::type;
+        std::vector<S> values;
+        for (const std::string& one : given) {
+          S value{};
+          if (!parse(one, check, value)) return false;
+          values.push_back(std::move(value));
+        }
+        if constexpr (is_list<T>) {
+          *variable = std::move(values);
+          return true;
+        } else {
+          if (values.size() != 1) return false;
+          *variable = values.front();
+          if constexpr (std::is_same_v<T, bool>)
+            if (kind == Kind::off_switch) *variable = !*variable;
+          return true;
+        }
+      },
+      target);
+}
+
+std::vector<std::string> Option::texts() const {
+  if (unset()) return {};
+  return std::visit(
+      [&]<class T>(T* variable) {
+        std::vector<std::string> out;
+        if constexpr (is_list<T>)
+          for (const auto& element : *variable) out.push_back(print(element));
+        else if constexpr (is_optional<T>)
+          out.push_back(print(**variable));
+        else if constexpr (std::is_same_v<T, bool>)
+          out.push_back(print(*variable != (kind == Kind::off_switch)));
+        else
+          out.push_back(print(*variable));
+        return out;
+      },
+      target);
+}
+
+std::string Option::text() const {
+  std::string joined;
+  for (const std::string& one : texts()) joined += (joined.empty() ? "" : " ") + one;
+  return joined;
+}
+
+std::string Option::json() const {
+  JsonWriter json;
+  const bool quoted = type() == "string", list = kind == Kind::list;
+  const std::vector<std::string> values = texts();
+  if (list) json.begin_array();
+  for (const std::string& one : values) {
+    const bool finite = one.find("inf") == std::string::npos;  // JSON has no other numbers
+    quoted || !finite ? json.value(one) : json.raw(one);
+  }
+  if (list) json.end_array();
+  return values.empty() && !list ? "null" : json.text();
+}
+
+// --- OptionTable. ---
+
+Option* OptionTable::find(std::string_view name) {
+  for (Option& option : options)
+    if (option.answers_to(name)) return &option;
+  return nullptr;
+}
+
+std::string OptionTable::did_you_mean(std::string_view name) const {
+  const bool dashes = name.starts_with("-");
+  std::vector<std::string> candidates;
+  for (const Option& option : options)
+    for (const std::string& one : option.names)
+      if (one.starts_with("--") && option.kind != Option::Kind::refused)
+        candidates.push_back(dashes ? one : one.substr(2));
+  std::string plain(name);
+  std::ranges::replace(plain, '_', '-');
+  std::string near = nearest(plain, candidates);
+  for (const std::string& candidate : candidates)  // an abbreviation
+    if (near.empty() && plain.size() > 4 && candidate.starts_with(plain)) near = candidate;
+  return near.empty() ? "" : "; did you mean " + near + "?";
+}
+
+// Optimal string alignment distance, three rows at a time.
+static std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before, above(b.size() + 1), row(b.size() + 1);
+  std::iota(above.begin(), above.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before = std::exchange(above, row);
+  }
+  return above[b.size()];
+}
+
+std::string nearest(std::string_view text, const std::vector<std::string>& candidates) {
+  std::string best;
+  std::size_t least = text.size() / 3 + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t far = distance(text, candidate);
+    if (far >= least) continue;
+    least = far;
+    best = candidate;
+  }
+  return best;
+}
+
+}  // namespace mt

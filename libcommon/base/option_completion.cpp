@@ -1,0 +1,104 @@
+// The completion scripts of --completion.  They ask the program itself for words.
+#include <algorithm>
+#include <string>
+
+#include "base/option_help.h"
+
+namespace mt {
+
+// In all scripts @PROGRAM@ is the program and @NAME@ that as a shell name.
+static constexpr const char* kBash = R"(# bash completion of @PROGRAM@: source it, or install it
+_@NAME@() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
+  local name values help words=() verb=()
+  if [[ $current == = ]]; then current=; fi
+  if [[ $previous == = ]]; then previous=${COMP_WORDS[COMP_CWORD-2]}; fi
+  if ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[1]} != -* ]]; then verb=("${COMP_WORDS[1]}"); fi
+  while IFS=$'\t' read -r name values help; do
+    if [[ $name == "$previous" && $values != - ]]; then
+      [[ $values == '*' ]] || mapfile -t COMPREPLY < <(compgen -W "${values//|/ }" -- "$current")
+      return
+    fi
+    if [[ $name == -* ]] || ((COMP_CWORD == 1)); then words+=("$name"); fi
+  done < <(@PROGRAM@ "${verb[@]}" --help=words 2> /dev/null)
+  if [[ $current == -* ]] || ((COMP_CWORD == 1)); then
+    mapfile -t COMPREPLY < <(compgen -W "${words[*]}" -- "$current")
+  fi
+}
+complete -o default -F _@NAME@ @PROGRAM@
+)";
+
+static constexpr const char* kZsh = R"(#compdef @PROGRAM@
+# zsh completion of @PROGRAM@: a file _@PROGRAM@ in a folder of $fpath
+_@NAME@() {
+  local name values help current=${words[CURRENT]} previous=${words[CURRENT-1]}
+  local -a verb found
+  if [[ $current == --*=* ]]; then previous=${current%%=*}; compset -P '*='; fi
+  if ((CURRENT > 2)) && [[ ${words[2]} != -* ]]; then verb=(${words[2]}); fi
+  while IFS=$'\t' read -r name values help; do
+    if [[ $name == $previous && $values != - ]]; then
+      if [[ $values == '*' ]]; then _files; else compadd -- ${(s:|:)values}; fi
+      return
+    fi
+    if [[ ($name == -* && $current == -*) || ($name != -* && $CURRENT == 2) ]]; then
+      found+=("${name//:/\\:}:$help")
+    fi
+  done < <(@PROGRAM@ $verb --help=words 2> /dev/null)
+  if (($#found)); then _describe @PROGRAM@ found; fi
+  if [[ $current != -* ]]; then _files; fi
+}
+compdef _@NAME@ @PROGRAM@
+)";
+
+static constexpr const char* kFish = R"(# fish completion of @PROGRAM@
+function __@NAME@_words
+    set -l before (commandline -opc)
+    set -l current (commandline -ct)
+    set -l asked $before[-1]
+    set -l prefix ''
+    if string match -q -- '--*=*' $current
+        set asked (string split -m 1 = -- $current)[1]
+        set prefix $asked=
+    end
+    set -l verb
+    if set -q before[2]; and not string match -q -- '-*' $before[2]
+        set verb $before[2]
+    end
+    set -l found
+    for line in (@PROGRAM@ $verb --help=words 2>/dev/null)
+        set -l row (string split \t -- $line)
+        if test "$row[1]" = "$asked"; and test "$row[2]" != -
+            if test "$row[2]" = '*'
+                __fish_complete_path (string replace -- "$prefix" '' $current) | string replace -r '^' -- "$prefix"
+            else
+                printf '%s\n' $prefix(string split '|' -- $row[2])
+            end
+            return
+        end
+        if string match -q -- '-*' $row[1]; or test (count $before) = 1
+            set -a found $row[1]\t$row[3]
+        end
+    end
+    printf '%s\n' $found
+    if not string match -q -- '-*' $current
+        __fish_complete_path $current
+    end
+end
+complete -c @PROGRAM@ -f -a '(__@NAME@_words)'
+)";
+
+static void replace_all(std::string& text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size())
+    text.replace(at, from.size(), to);
+}
+
+std::string completion_script(const OptionTable& table, const std::string& shell) {
+  std::string script = shell == "bash" ? kBash : shell == "zsh" ? kZsh : kFish;
+  std::string name = table.program;
+  std::ranges::replace(name, '-', '_');
+  replace_all(script, "@PROGRAM@", table.program);
+  replace_all(script, "@NAME@", name);
+  return script;
+}
+
+}  // namespace mt

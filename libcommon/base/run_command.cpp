@@ -1,0 +1,113 @@
+// run_command: the one place where exceptions become exit codes.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <new>
+#include <string>
+#include <system_error>
+
+#include "base/command.h"
+
+namespace mt {
+
+// The text on one line: control characters, which a file's content may have put there, are escaped.
+static std::string one_line(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      line += "\\n";
+    } else if (c == '\t') {
+      line += "\\t";
+    } else if (byte < 0x20 || byte == 0x7F) {
+      line += "\\x";
+      line += "0123456789abcdef"[byte >> 4];
+      line += "0123456789abcdef"[byte & 15];
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
+static void say(const char* program, const std::string& text) {
+  const std::string line = concat(program, ": ", one_line(text), "\n");
+  // Nobody is left to tell that stderr cannot be written to.
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+static Exit code_of(const std::error_code& error) {
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory)
+    return Exit::no_input;
+  if (error == std::errc::permission_denied || error == std::errc::operation_not_permitted)
+    return Exit::no_permission;
+  if (error == std::errc::not_enough_memory) return Exit::out_of_memory;
+  return Exit::io_error;
+}
+
+// A file opened while 0, 1 or 2 is closed would take its place and be mistaken for it.  What stands
+// there instead can be opened but neither read nor written, so that using it is an error.
+static void occupy_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(descriptor, F_GETFD) < 0)
+      ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+// Throws if anything that was written to stdout did not get there.  Closing a copy reports what
+// closing the last one would (NFS, quotas).
+static void flush_stdout() {
+  errno = 0;
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
+    if (errno == 0) fail(Exit::io_error, "stdout: an earlier write failed");
+    fail_errno("stdout", "cannot write", Exit::io_error);
+  }
+  const int copy = ::dup(STDOUT_FILENO);
+  if (copy >= 0 && ::close(copy) != 0) fail_errno("stdout", "cannot close", Exit::io_error);
+}
+
+static Exit guarded(const char* program, const std::function<void()>& body) {
+  Exit code = Exit::internal;
+  try {
+    body();
+    return Exit::ok;
+  } catch (const Error& error) {
+    if (*error.what() != '\0') say(program, error.what());
+    return error.code();
+  } catch (const std::bad_alloc&) {
+    code = Exit::out_of_memory;
+    say(program, "out of memory");
+  } catch (const std::filesystem::filesystem_error& error) {
+    code = code_of(error.code());
+    say(program, concat(error.path1().string(), ": ", error.code().message()));
+  } catch (const std::exception& error) {
+    say(program, concat("internal error: ", error.what()));
+  } catch (...) {
+    say(program, "internal error: an exception of unknown type");
+  }
+  return code;
+}
+
+int run_command(const char* program, int argc, char** argv, void (*run)(CommandLine&)) {
+  occupy_standard_descriptors();
+  std::signal(SIGPIPE, SIG_DFL);  // also where the parent ignored it: `mt-x | head` ends quietly
+  const Exit code = guarded(program, [&] {
+    try {
+      CommandLine line(program, std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+      run(line);
+    } catch (const CommandLine::Finished&) {
+    }
+  });
+  if (code == Exit::ok) return static_cast<int>(guarded(program, flush_stdout));
+  std::cout.flush();  // what there was before the error; only that is reported
+  std::fflush(stdout);
+  return static_cast<int>(code);
+}
+
+}  // namespace mt

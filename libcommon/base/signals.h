@@ -1,0 +1,38 @@
+// Signals: INT, TERM, USR1 and USR2, held back and asked for between two steps of work instead of
+// interrupting it.  Made once, before the program starts a thread, since threads inherit what is
+// held back; not thread-safe.
+//
+//   INT            stop cleanly; a second one ends the program at once
+//   TERM, USR1     save a checkpoint and exit with Exit::stopped (a server: drain and exit 0)
+//   USR2           print state
+#pragma once
+
+#include <csignal>
+#include <optional>
+
+namespace mt {
+
+enum class Signal : int {
+  interrupt = SIGINT,
+  terminate = SIGTERM,
+  user1 = SIGUSR1,
+  user2 = SIGUSR2,
+};
+
+const char* signal_name(Signal signal);  // "SIGINT"
+
+class Signals {
+ public:
+  Signals();   // those that the parent had ignored (nohup, a shell's background job) stay ignored
+  ~Signals();  // as it was before; a signal that was never polled acts now
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  // One that has come since the last call, or nothing; never waits.
+  std::optional<Signal> poll();
+
+ private:
+  sigset_t held_, before_;
+};
+
+}  // namespace mt

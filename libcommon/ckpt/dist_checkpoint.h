@@ -1,0 +1,97 @@
+// A PyTorch distributed checkpoint (DCP): a folder of named tensors and objects, as Megatron and
+// torch.distributed.checkpoint write and read it.
+//   FOLDER/.metadata        the index (ckpt/dist_metadata.h)
+//   FOLDER/__R_N.distcp     items of writer R one after another; each is a complete torch.save
+//   archive
+//                           (ckpt/torch_file.h), root `archive`: of one contiguous tensor, a chunk
+//                           of a named one, or of an object
+// Which chunks a tensor was cut into does not matter to who reads it: any hyper-rectangle can be
+// asked for.  The format knows no model.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ckpt/dist_metadata.h"
+#include "ckpt/hashed_file.h"
+#include "ckpt/torch_file.h"
+#include "tensor/tensor.h"
+
+namespace mt {
+
+// Opens a folder and maps every file that .metadata names; their lengths are checked at once.
+// Errors are Exit::no_input or bad_data and name file and key.  Reading from several threads is
+// safe.
+class DistReader {
+ public:
+  explicit DistReader(const std::string& folder);
+
+  const std::string& folder() const { return folder_; }
+  const std::map<std::string, DistTensor>& tensors() const { return metadata_.tensors; }
+  const std::map<std::string, ItemPlace>& objects() const { return metadata_.objects; }
+  const DistTensor* find(const std::string& key) const;  // null if there is no such tensor
+  std::vector<std::string> files() const;                // as .metadata names them, sorted
+
+  // Fills `out` (host memory) with the elements [offset, offset + out.shape()) of the tensor `key`.
+  // The element types must be equal; read_as() also turns float32 into float64 and back.
+  void read(const std::string& key, const Shape& offset, Tensor out) const;
+  void read_as(const std::string& key, const Shape& offset, Tensor out) const;
+
+  // The same of a tensor that is stored reformulated (original_shape): offset and out are in terms
+  // of the original tensor.  An ordinary tensor is read as it is.
+  void read_original(const std::string& key, const Shape& offset, Tensor out) const;
+
+  // The object `key`.  Megatron's are lists of one element for each local object with the key.
+  PyValue read_object(const std::string& key) const { return open_object(key).value(); }
+  TorchReader open_object(const std::string& key) const;  // views a mapped file of this reader
+
+ private:
+  const DistTensor& tensor_at(const std::string& key) const;
+  TorchReader open_item(const ItemPlace& place, const std::string& key) const;
+  void read_region(const DistTensor& tensor, const Shape& offset, Tensor out) const;
+
+  std::string folder_;
+  DistMetadata metadata_;
+  std::map<std::string, MappedFile> mapped_;
+};
+
+// What one writer made: a file, and what lies in it.
+struct WrittenFile : FileHash {
+  std::vector<ItemRecord> items;
+};
+
+// Several of them as one string that another process can unpack.
+std::string pack_files(const std::vector<WrittenFile>& files);
+std::vector<WrittenFile> unpack_files(Bytes packed, const std::string& name);
+
+// Writes one file of a checkpoint.  Each rank has its own; who has the WrittenFiles of all then
+// calls write_dist_metadata().  Not thread-safe.
+class DistWriter {
+ public:
+  DistWriter(const std::string& folder, int rank, int number = 0);  // FOLDER/__RANK_NUMBER.distcp
+
+  // `chunk` (host memory) is the part of `key` at `offset`; the parts of all writers tile the
+  // tensor.
+  void add(const std::string& key, const Shape& global_shape, const Shape& offset,
+           ConstTensor chunk);
+  void add(const std::string& key, ConstTensor whole);
+  void add_object(const std::string& key,
+                  const PyValue& value);  // Megatron's: a list of one element
+
+  WrittenFile close();  // synced to the disk
+
+ private:
+  ItemPlace write_item(const std::function<void(const Sink&)>& write);
+  std::string name_;
+  HashedFile file_;  // removed unless closed
+  std::vector<ItemRecord> items_;
+};
+
+// FOLDER/.metadata, atomically.
+FileHash write_dist_metadata(const std::string& folder, const std::vector<WrittenFile>& files,
+                             const DistMetadataOptions& options = {});
+
+}  // namespace mt

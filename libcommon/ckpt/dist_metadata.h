@@ -1,0 +1,89 @@
+// .metadata of a PyTorch distributed checkpoint (DCP): the index of its .distcp files, a pickle.
+// With M = torch.distributed.checkpoint.metadata, F = torch.distributed.checkpoint.filesystem:
+//   M.Metadata {
+//     state_dict_metadata: {KEY: M.TensorStorageMetadata {
+//                                  properties: M.TensorProperties, state (dtype, layout,
+//                                  requires_grad,
+//                                              M._MEM_FORMAT_ENCODING(0), pin_memory),
+//                                  size: torch.Size, chunks: [M.ChunkStorageMetadata {offsets,
+//                                  sizes}]}
+//                           or M.BytesStorageMetadata},
+//     planner_data: {},
+//     storage_data: {M.MetadataIndex {fqn, index None, offset: torch.Size, absent for bytes}:
+//                    F._StorageInfo {relative_path, offset, length}},
+//     storage_meta: M.StorageMeta {checkpoint_id, save_id, load_id None, modules []},
+//     mcore_data: {KEY: {} or {'nd_reformulated_orig_global_shape': (..)}}}       (Megatron's
+//     addition)
+// Classes of a name are accepted from whichever module, which covers PyTorch 2.1 to 2.15 and
+// Megatron.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ckpt/pickle.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+namespace mt {
+
+// Bytes of one file that hold an item: an archive of ckpt/torch_file.h.
+struct ItemPlace {
+  std::string file;  // below the checkpoint's folder
+  std::uint64_t offset = 0, length = 0;
+};
+
+struct DistChunk {
+  Shape offset, size;
+  ItemPlace place;
+};
+
+struct DistTensor {
+  std::string key;
+  std::optional<DType> dtype;  // nothing: an element type that DType lacks
+  std::string dtype_name;      // PyTorch's, as "float32"
+  Shape shape;
+  std::vector<DistChunk> chunks;  // tile the tensor
+  // The tensor's own shape where `shape` is Megatron's reformulated one (v0.12 distributed
+  // optimizer).
+  std::optional<Shape> original_shape;
+};
+
+struct DistMetadata {
+  std::map<std::string, DistTensor> tensors;
+  std::map<std::string, ItemPlace> objects;
+};
+
+// Checks that every chunk has a place and that chunks tile their tensors; Exit::bad_data if not.
+DistMetadata parse_dist_metadata(Bytes stream, const std::string& name);
+
+// One item that a writer has put into a file.
+struct ItemRecord {
+  std::string key;
+  bool is_tensor = false;
+  DType dtype = DType::f32;          // of tensors, as all that follows but `place`
+  Shape global_shape, offset, size;  // the whole, and this chunk of it
+  ItemPlace place;
+};
+
+struct DistMetadataOptions {
+  std::optional<PyValue> mcore_data = PyValue::dict();  // nothing: not written
+  std::string checkpoint_id = "mt", save_id = "mt";
+};
+
+// The stream for the items of all writers.  Keys stand in the order of first appearance.  Items
+// that contradict each other or leave a tensor incomplete are Exit::bad_data.
+std::string encode_dist_metadata(std::span<const ItemRecord> items,
+                                 const DistMetadataOptions& options = {});
+
+// mcore_data for `key`'s reformulated tensor.
+void set_original_shape(PyValue& mcore_data, const std::string& key, const Shape& original);
+
+// Whether the chunks lie inside `shape`, cover it and do not overlap; else what is wrong.
+std::optional<std::string> why_not_tiling(const Shape& shape, std::span<const DistChunk> chunks);
+
+}  // namespace mt

@@ -1,0 +1,35 @@
+// A file that is written from front to back, hashed on the way, and synced to the disk at the end.
+#pragma once
+
+#include <string>
+
+#include "base/file.h"
+#include "base/hash.h"
+
+namespace mt {
+
+// What is known of a file without opening it.
+struct FileHash {
+  std::string name;  // below its folder
+  std::uint64_t bytes = 0;
+  std::string hash;  // base/hash.h
+};
+
+// Removed again when destroyed before close().
+class HashedFile {
+ public:
+  HashedFile(const std::string& folder, const std::string& name);
+  HashedFile(const HashedFile&) = delete;
+  ~HashedFile();
+  void write(Bytes bytes);
+  std::uint64_t written() const { return record_.bytes; }
+  FileHash close();
+
+ private:
+  File file_;
+  Hasher hasher_;
+  FileHash record_;
+  bool closed_ = false;
+};
+
+}  // namespace mt

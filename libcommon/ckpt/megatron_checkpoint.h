@@ -1,0 +1,117 @@
+// A folder of Megatron-LM checkpoints in the `torch_dist` format (core_v0.12.1):
+//   SAVE/latest_checkpointed_iteration.txt   the tracker: "1000", or "release"; replaced last
+//   SAVE/iter_0001000/  common.pt            torch.save of a dict: iteration, checkpoint_version,
+//   args, ...
+//                       __R_N.distcp, .metadata   the tensors (ckpt/dist_checkpoint.h)
+//                       metadata.json        {"sharded_backend": "torch_dist", ...}: makes it
+//                       torch_dist mt-manifest.json     hash of every file
+//                       (ckpt/checkpoint_manifest.h); ours, others ignore it
+//
+// A published checkpoint is whole or absent.  Everything is written into SAVE/iter_0001000.tmp.PID,
+// every file and then the folder synced, the folder renamed to iter_0001000, SAVE synced, and only
+// then is the tracker replaced (written aside, synced, renamed, SAVE synced).  A crash leaves the
+// previous checkpoint and its tracker, and at most a *.tmp.PID folder that the next save removes.
+// An existing iter_0001000 is exchanged for the new one in one step (renameat2); where a file
+// system cannot do that, it is set aside as iter_0001000.replaced, which readers take while
+// iter_0001000 is missing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ckpt/checkpoint_manifest.h"
+#include "ckpt/dist_checkpoint.h"
+
+namespace mt {
+
+enum class CheckpointFormat { torch_dist, torch, torch_dcp };
+
+// By content: metadata.json, a mp_rank_0* entry, .metadata, in this order.  Exit::bad_data for
+// none.
+CheckpointFormat detect_checkpoint_format(const std::string& iteration_folder);
+
+struct CheckpointPlace {
+  std::string folder;          // SAVE/iter_0001000 or SAVE/release
+  std::int64_t iteration = 0;  // 0 for a release
+  bool release = false;
+};
+
+// Which checkpoint of `save_folder` to load: iteration `step` if given (ignored for a release),
+// else what the tracker says.  Nothing if there is no tracker; Exit::bad_data if it is malformed.
+std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
+                                               std::optional<std::int64_t> step = {});
+
+// Iterations whose folders exist, ascending: to fall back to, or to delete old ones.
+std::vector<std::int64_t> list_checkpoints(const std::string& save_folder);
+
+std::string iteration_folder(const std::string& save_folder, std::int64_t iteration);
+
+// An opened torch_dist checkpoint.  Of a checkpoint with a manifest every file is checked against
+// its size, and against its hash by the reader whose part it is: with N ranks, reader r of N takes
+// each N-th file, so that all are read once.  A difference is Exit::bad_data and names the file.
+class MegatronCheckpoint {
+ public:
+  struct Part {
+    int index = 0, count = 1;
+  };
+  MegatronCheckpoint(const std::string& iteration_folder, Part verified);
+  explicit MegatronCheckpoint(const std::string& iteration_folder)
+      : MegatronCheckpoint(iteration_folder, Part()) {}
+
+  const DistReader& tensors() const { return tensors_; }
+  const PyValue& common() const {
+    return common_;
+  }  // a dict; from common.pt or common_state/shard_0_1
+  // A tensor of the common state (a gradient scaler's), copied to `out` of equal dtype and shape.
+  void read_common_tensor(const PyValue& value, Tensor out) const;
+
+  bool has_manifest() const { return manifest_.has_value(); }
+  std::string manifest_extra() const;  // JSON as given to publish(); {} without a manifest
+
+ private:
+  std::optional<CheckpointManifest> manifest_;
+  DistReader tensors_;  // opened once the files are verified
+  std::optional<MappedFile> common_file_;
+  std::optional<TorchReader> common_reader_;
+  PyValue common_;
+};
+
+// One save in progress.  Rank 0 makes it and tells the others its folder; every rank writes there
+// with a DistWriter; rank 0 gathers their WrittenFiles and publishes.  Destroyed before that, all
+// that was written is removed.  Errors are one line: Exit::cannot_create, io_error (disk full),
+// no_permission.
+class CheckpointSave {
+ public:
+  // Makes SAVE if need be, and removes what dead processes left there.
+  CheckpointSave(const std::string& save_folder, std::int64_t iteration);
+  CheckpointSave(const CheckpointSave&) = delete;
+  ~CheckpointSave();
+
+  const std::string& folder() const { return folder_; }  // SAVE/iter_0001000.tmp.PID
+
+  struct Content {
+    std::vector<WrittenFile> files;  // of all ranks
+    PyValue common;                  // a dict, with tensors made by common_writer()
+    PyValue mcore_data = PyValue::dict();
+    std::string manifest_extra = "{}";  // JSON: tokenizer identity and the like
+  };
+  TorchWriter& common_writer() { return common_writer_; }
+
+  // On return the checkpoint is on the disk and the tracker names it.
+  void publish(const Content& content);
+
+ private:
+  std::string save_folder_, folder_;
+  std::int64_t iteration_;
+  int lock_ = -1;  // on folder_, held while this process lives: others see that it is not left over
+  bool published_ = false;
+  TorchWriter common_writer_;
+};
+
+// Renames a folder, synced, to a name that may be taken by an older one, which is then removed.
+// `may_exchange` false takes the way of file systems without renameat2.
+void move_into_place(const std::string& from, const std::string& to, bool may_exchange);
+
+}  // namespace mt

@@ -1,0 +1,532 @@
+#include <bit>
+#include <charconv>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "ckpt/pickle.h"
+
+namespace mt {
+
+constexpr std::size_t kMaxStack = std::size_t{1} << 24;
+constexpr std::size_t kMaxName = 256;
+constexpr std::uint64_t kMaxText = std::uint64_t{1} << 31;
+
+// The virtual machine of pickletools.py: a stack, marks in it, and a memo.  Every container made is
+// also listed in nodes_, so that whatever the stream built can be taken apart without recursion.
+class PickleReader {
+ public:
+  PickleReader(Bytes stream, const std::string& name) : stream_(as_text(stream)), name_(name) {}
+  PickleReader(const PickleReader&) = delete;
+
+  ~PickleReader() {
+    for (const std::shared_ptr<Node>& node : nodes_)
+      if (!checked_ || !kept_.contains(node.get())) node->items.clear();
+  }
+
+  PyValue run(std::size_t* consumed) {
+    for (;;) {
+      opcode_at_ = at_;
+      const unsigned char opcode = take(1)[0];
+      if (opcode == '.') break;
+      if (!scalar(opcode) && !container(opcode) && !building(opcode) && !memory(opcode) &&
+          !text_form(opcode))
+        bad("opcode ", static_cast<int>(opcode), " is unknown or not accepted");
+      if (stack_.size() > kMaxStack) bad("more than ", kMaxStack, " values on the stack");
+    }
+    PyValue result = pop();
+    if (consumed != nullptr)
+      *consumed = at_;
+    else if (at_ != stream_.size())
+      bad("the pickle ends, ", stream_.size() - at_, " bytes before the end of the data");
+    check_tree(result);
+    checked_ = true;
+    return result;
+  }
+
+ private:
+  using Kind = PyValue::Kind;
+  using Node = PyValue::Node;
+
+  template <class... Parts>
+  [[noreturn]] void bad(const Parts&... parts) const {
+    fail(Exit::bad_data, name_, ": byte ", opcode_at_, ": ", parts...);
+  }
+
+  // Input.
+
+  const unsigned char* take(std::uint64_t count) {
+    if (count > stream_.size() - at_)
+      bad("needs ", count, " bytes, only ", stream_.size() - at_, " are left");
+    const char* const begin = stream_.data() + at_;
+    at_ += count;
+    return reinterpret_cast<const unsigned char*>(begin);
+  }
+
+  std::uint64_t little(int bytes) {
+    const unsigned char* const from = take(static_cast<std::uint64_t>(bytes));
+    std::uint64_t number = 0;
+    for (int i = bytes; i-- > 0;) number = number << 8 | from[i];
+    return number;
+  }
+
+  std::string text(std::uint64_t length) {
+    if (length > kMaxText) bad("a string of ", length, " bytes");
+    return {reinterpret_cast<const char*>(take(length)), length};
+  }
+
+  std::string line() {  // up to the line feed, which is taken too
+    const std::size_t end = stream_.find('\n', at_);
+    if (end == std::string_view::npos) bad("a line without end");
+    std::string result(stream_.substr(at_, end - at_));
+    at_ = end + 1;
+    return result;
+  }
+
+  // Stack.
+
+  void push(PyValue value) { stack_.push_back(std::move(value)); }
+
+  void push_new(PyValue value) {  // a container: listed
+    nodes_.push_back(value.node_);
+    push(std::move(value));
+  }
+
+  PyValue& top() {
+    if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) bad("the stack is empty");
+    return stack_.back();
+  }
+
+  PyValue pop() {
+    PyValue value = std::move(top());
+    stack_.pop_back();
+    return value;
+  }
+
+  std::vector<PyValue> pop_to_mark() {
+    if (marks_.empty()) bad("there is no mark");
+    const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
+    std::vector<PyValue> values(std::make_move_iterator(begin),
+                                std::make_move_iterator(stack_.end()));
+    stack_.erase(begin, stack_.end());
+    marks_.pop_back();
+    return values;
+  }
+
+  std::vector<PyValue> pop_many(std::size_t count) {
+    std::vector<PyValue> values(count);
+    while (count > 0) values[--count] = pop();
+    return values;
+  }
+
+  // Opcodes by subject; each returns whether it knew the opcode.
+
+  bool scalar(unsigned char opcode) {
+    switch (opcode) {
+      case 'N':
+        return push({}), true;
+      case 0x88:
+      case 0x89:
+        return push(opcode == 0x88), true;
+      case 'K':
+        return push(little(1)), true;
+      case 'M':
+        return push(little(2)), true;
+      case 'J':
+        return push(static_cast<std::int32_t>(little(4))), true;
+      case 0x8A:
+        return push(PyValue::big_integer(text(little(1)))), true;
+      case 0x8B:
+        return push(PyValue::big_integer(text(little(4)))), true;
+      case 'G':
+        return push(big_endian_real()), true;
+      case 0x8C:
+        return push(text(little(1))), true;
+      case 'X':
+        return push(text(little(4))), true;
+      case 0x8D:
+        return push(text(little(8))), true;
+      case 'C':
+        return push(PyValue::bytes(text(little(1)))), true;
+      case 'B':
+        return push(PyValue::bytes(text(little(4)))), true;
+      case 0x8E:
+        return push(PyValue::bytes(text(little(8)))), true;
+      case 0x96:
+        return push_call("bytearray", PyValue::bytes(text(little(8)))), true;
+      case 'U':
+        return push(python2_string(text(little(1)))), true;
+      case 'T':
+        return push(python2_string(text(little(4)))), true;
+      default:
+        return false;
+    }
+  }
+
+  bool container(unsigned char opcode) {
+    switch (opcode) {
+      case '(':
+        return marks_.push_back(stack_.size()), true;
+      case ')':
+        return push_new(PyValue::tuple()), true;
+      case 0x85:
+      case 0x86:
+      case 0x87:
+        return push_new(PyValue::tuple(pop_many(opcode - 0x84u))), true;
+      case 't':
+        return push_new(PyValue::tuple(pop_to_mark())), true;
+      case ']':
+        return push_new(PyValue::list()), true;
+      case 'l':
+        return push_new(PyValue::list(pop_to_mark())), true;
+      case '}':
+        return push_new(PyValue::dict()), true;
+      case 'd':
+        return put_entries(pop_to_mark(), true), true;
+      case 0x8F:
+        return push_new(PyValue::set()), true;
+      case 0x91:
+        return frozen_set(), true;
+      case 'a':
+        return put_items(pop_many(1), Kind::list), true;
+      case 'e':
+        return put_items(pop_to_mark(), Kind::list), true;
+      case 0x90:
+        return put_items(pop_to_mark(), Kind::set), true;
+      case 's':
+        return put_entries(pop_many(2), false), true;
+      case 'u':
+        return put_entries(pop_to_mark(), false), true;
+      default:
+        return false;
+    }
+  }
+
+  bool building(unsigned char opcode) {
+    switch (opcode) {
+      case 'c': {
+        const std::string module = line();
+        return push(PyValue::global(module, line())), true;
+      }
+      case 0x93:
+        return stack_global(), true;
+      case 'R': {
+        PyValue args = pop();
+        return build(pop(), std::move(args), false), true;
+      }
+      case 0x81: {
+        PyValue args = pop();
+        return build(pop(), std::move(args), true), true;
+      }
+      case 0x92: {
+        PyValue kwargs = pop();
+        if (!kwargs.is(Kind::dict)) bad("keyword arguments are ", name_of(kwargs.kind()));
+        PyValue args = pop();
+        return build(pop(), std::move(args), true, std::move(kwargs)), true;
+      }
+      case 'o': {
+        std::vector<PyValue> args = pop_to_mark();
+        if (args.empty()) bad("an object without a class");
+        PyValue type = std::move(args.front());
+        args.erase(args.begin());
+        return build(std::move(type), listed(PyValue::tuple(std::move(args))), false), true;
+      }
+      case 'i': {
+        const std::string module = line();
+        PyValue type = PyValue::global(module, line());
+        return build(std::move(type), listed(PyValue::tuple(pop_to_mark())), false), true;
+      }
+      case 'b': {
+        PyValue state = pop();
+        if (!top().is(Kind::object)) bad("a state for ", name_of(top().kind()));
+        return top().set_state(std::move(state)), true;
+      }
+      case 'Q':
+        return push_new(PyValue::persistent(pop())), true;
+      default:
+        return false;
+    }
+  }
+
+  bool memory(unsigned char opcode) {
+    switch (opcode) {
+      case 0x80:
+        if (const auto protocol = little(1); protocol > 5) bad("pickle protocol ", protocol);
+        return true;
+      case 0x95:
+        if (const auto length = little(8); length > stream_.size() - at_)
+          bad("a frame of ", length, " bytes, only ", stream_.size() - at_, " are left");
+        return true;
+      case '0':
+        if (!marks_.empty() && marks_.back() == stack_.size()) return pop_to_mark(), true;
+        return pop(), true;
+      case '1':
+        return pop_to_mark(), true;
+      case '2':
+        return push(PyValue(top())), true;
+      case 'q':
+        return memo_[little(1)] = top(), true;
+      case 'r':
+        return memo_[little(4)] = top(), true;
+      case 'p':
+        return memo_[memo_number()] = top(), true;
+      case 0x94:
+        return memo_[memo_.size()] = top(), true;
+      case 'h':
+        return get(little(1)), true;
+      case 'j':
+        return get(little(4)), true;
+      case 'g':
+        return get(memo_number()), true;
+      default:
+        return false;
+    }
+  }
+
+  bool text_form(unsigned char opcode) {  // protocol 0
+    switch (opcode) {
+      case 'I': {
+        const std::string digits = line();
+        if (digits == "00" || digits == "01") return push(digits == "01"), true;
+        return push(parse<std::int64_t>(digits)), true;
+      }
+      case 'L': {
+        std::string digits = line();
+        if (digits.ends_with('L')) digits.pop_back();
+        return push(parse<std::int64_t>(digits)), true;
+      }
+      case 'F':
+        return push(parse<double>(line())), true;
+      case 'S':
+        return push(python2_string(unquoted(line()))), true;
+      case 'V':
+        return push(raw_unicode(line())), true;
+      case 'P':
+        return push_new(PyValue::persistent(line())), true;
+      default:
+        return false;
+    }
+  }
+
+  // What the opcodes do.
+
+  double big_endian_real() {
+    const unsigned char* const from = take(8);
+    std::uint64_t bits = 0;
+    for (int i = 0; i < 8; ++i) bits = bits << 8 | from[i];
+    return std::bit_cast<double>(bits);
+  }
+
+  static PyValue python2_string(std::string content) {  // Python 3 takes ASCII as str
+    for (const char c : content)
+      if (c & 0x80) return PyValue::bytes(std::move(content));
+    return content;
+  }
+
+  PyValue listed(PyValue value) {
+    nodes_.push_back(value.node_);
+    return value;
+  }
+
+  void push_call(const char* builtin, PyValue argument) {
+    PyValue args = listed(PyValue::tuple({std::move(argument)}));
+    push_new(PyValue::object(PyValue::global("__builtin__", builtin), std::move(args), false, {}));
+  }
+
+  void frozen_set() { push_call("frozenset", listed(PyValue::list(pop_to_mark()))); }
+
+  void put_items(std::vector<PyValue> items, Kind kind) {
+    PyValue& to = top();
+    if (!to.is(kind) && !to.is(Kind::object)) bad("items for ", name_of(to.kind()));
+    for (PyValue& item : items) to.append(std::move(item));
+    list_part(to);
+  }
+
+  void put_entries(std::vector<PyValue> items, bool fresh) {
+    if (items.size() % 2 != 0) bad("a key without a value");
+    if (fresh) push_new(PyValue::dict());
+    PyValue& to = top();
+    if (!to.is(Kind::dict) && !to.is(Kind::object)) bad("entries for ", name_of(to.kind()));
+    for (std::size_t i = 0; i < items.size(); i += 2)
+      to.set_item(std::move(items[i]), std::move(items[i + 1]));
+    list_part(to);
+  }
+
+  void list_part(const PyValue& to) {  // containers that an object made for its items
+    if (!to.is(Kind::object)) return;
+    for (const PyValue& part : to.node_->items)
+      if (part.node_ != nullptr && part.node_.use_count() == 1) nodes_.push_back(part.node_);
+  }
+
+  void stack_global() {
+    const PyValue name = pop(), module = pop();
+    if (!name.is(Kind::string) || !module.is(Kind::string)) bad("a class name that is no str");
+    for (const std::string* part : {&module.node_->text, &name.node_->text})
+      if (part->size() > kMaxName || part->find('\n') != std::string::npos)
+        bad("a class name of ", part->size(), " characters, or with a line feed");
+    push(PyValue::global(module.node_->text, name.node_->text));
+  }
+
+  void build(PyValue callable, PyValue args, bool by_newobj, PyValue kwargs = {}) {
+    if (!args.is(Kind::tuple)) bad("arguments are ", name_of(args.kind()), ", expected a tuple");
+    const std::vector<PyValue>& given = args.node_->items;
+    if (!by_newobj && callable.is_global("_codecs", "encode")) return encode(given);
+    if (!by_newobj && (callable.module() == "__builtin__" || callable.module() == "builtins")) {
+      if (callable.name() == "bytes" && given.empty()) return push(PyValue::bytes({}));
+      if (callable.name() == "set" && given.empty()) return push_new(PyValue::set());
+      if (callable.name() == "set" && given.size() == 1 && given[0].is(Kind::list)) {
+        PyValue items = given[0];  // not copied: one list may be named many times
+        items.kind_ = Kind::set;
+        return push(std::move(items));
+      }
+    }
+    push_new(PyValue::object(std::move(callable), std::move(args), by_newobj, std::move(kwargs)));
+  }
+
+  void encode(const std::vector<PyValue>& args) {  // str in which each character is one byte
+    if (args.size() != 2 || !args[0].is(Kind::string) || !args[1].is(Kind::string) ||
+        (args[1].node_->text != "latin1" && args[1].node_->text != "latin-1"))
+      bad("encode() of something else than (str, 'latin1')");
+    const std::string& from = args[0].node_->text;
+    encoded_ += from.size();
+    if (encoded_ > 4 * stream_.size()) bad("encode() of one string again and again");
+    std::string content;
+    for (std::size_t i = 0; i < from.size();) {
+      const char32_t point = next_code_point(from, i);
+      if (point > 0xFF) bad("a character above U+00FF in bytes");
+      content += static_cast<char>(point);
+    }
+    push(PyValue::bytes(std::move(content)));
+  }
+
+  void get(std::uint64_t number) {
+    const auto found = memo_.find(number);
+    if (found == memo_.end()) bad("nothing was remembered as ", number);
+    push(found->second);
+  }
+
+  std::uint64_t memo_number() { return static_cast<std::uint64_t>(parse<std::int64_t>(line())); }
+
+  template <class Number>
+  Number parse(const std::string& digits) const {
+    Number number{};
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error != std::errc() || end != digits.data() + digits.size())
+      bad("a number of ", digits.size(), " characters that is none, or too large");
+    return number;
+  }
+
+  std::string unquoted(const std::string& line) const {
+    if (line.size() < 2 || (line[0] != '\'' && line[0] != '"') || line.back() != line[0])
+      bad("a string without quotes");
+    std::string result;
+    for (std::size_t i = 1; i + 1 < line.size(); ++i) {
+      if (line[i] != '\\') {
+        result += line[i];
+        continue;
+      }
+      const char escape = line[++i];
+      constexpr std::string_view kLetters = "\\'\"ntr", kMeanings = "\\'\"\n\t\r";
+      if (const std::size_t known = kLetters.find(escape);
+          known != std::string_view::npos && i + 1 < line.size()) {
+        result += kMeanings[known];
+      } else {
+        if (escape != 'x' || i + 3 >= line.size()) bad("an unknown escape in a string");
+        result += static_cast<char>(hexadecimal(line.substr(i + 1, 2)));
+        i += 2;
+      }
+    }
+    return result;
+  }
+
+  std::string raw_unicode(const std::string& line) const {  // \uXXXX, \UXXXXXXXX, else Latin-1
+    std::string result;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const bool escaped = line[i] == '\\' && i + 1 < line.size();
+      const std::size_t digits = !escaped ? 0 : line[i + 1] == 'u' ? 4 : line[i + 1] == 'U' ? 8 : 0;
+      if (digits == 0) {
+        append_utf8(result, static_cast<unsigned char>(line[i]));
+        continue;
+      }
+      if (line.size() - i - 2 < digits) bad("an escape is cut off");
+      const std::uint32_t point = hexadecimal(line.substr(i + 2, digits));
+      if (point > 0x10FFFF || (0xD800 <= point && point < 0xE000)) bad("no character U+", point);
+      append_utf8(result, point);
+      i += 1 + digits;
+    }
+    return result;
+  }
+
+  std::uint32_t hexadecimal(const std::string& digits) const {
+    std::uint32_t number = 0;
+    const char* const end = digits.data() + digits.size();
+    if (std::from_chars(digits.data(), end, number, 16).ptr != end) bad("no hexadecimal number");
+    return number;
+  }
+
+  // That the result is a tree of bounded depth: no cycles, and no sharing by which a walk over it
+  // would visit far more nodes than the stream has bytes.  Depth first, without recursion.
+  void check_tree(const PyValue& root) {
+    struct Open {
+      Node* node;
+      std::size_t next = 0;
+      Extent extent;
+    };
+    const double most_nodes = 64.0 * static_cast<double>(stream_.size()) + (1 << 26);
+    std::vector<Open> path;
+    const auto enter = [&](Node* node) {
+      path.push_back({node, 0, {}});
+      kept_[node] = {0, 0};  // on the path
+      if (path.size() > kMaxPickleNesting) bad("nested more than ", kMaxPickleNesting, " deep");
+    };
+    if (root.node_ != nullptr) enter(root.node_.get());
+    while (!path.empty()) {
+      Open& open = path.back();
+      if (open.next == open.node->items.size()) {
+        const Extent done{open.extent.depth + 1, open.extent.nodes + 1};
+        if (done.nodes > most_nodes) bad("values repeat themselves without limit");
+        kept_[open.node] = done;
+        path.pop_back();
+        if (!path.empty()) path.back().extent.include(done);
+        continue;
+      }
+      Node* const child = open.node->items[open.next++].node_.get();
+      if (child == nullptr) continue;
+      const auto known = kept_.find(child);
+      if (known == kept_.end()) {
+        enter(child);
+        continue;
+      }
+      if (known->second.depth == 0) bad("a value contains itself");
+      open.extent.include(known->second);
+      if (path.size() + known->second.depth > kMaxPickleNesting)
+        bad("nested more than ", kMaxPickleNesting, " deep");
+    }
+  }
+
+  struct Extent {  // of a finished node with all below it
+    std::size_t depth = 0;
+    double nodes = 0;
+    void include(const Extent& child) {
+      depth = std::max(depth, child.depth);
+      nodes += child.nodes;
+    }
+  };
+
+  std::string_view stream_;
+  const std::string& name_;
+  std::size_t at_ = 0, opcode_at_ = 0;
+  std::vector<PyValue> stack_;
+  std::vector<std::size_t> marks_;
+  std::unordered_map<std::uint64_t, PyValue> memo_;
+  std::vector<std::shared_ptr<Node>> nodes_;
+  std::unordered_map<const Node*, Extent> kept_;  // reachable from the result
+  bool checked_ = false;                          // the result is a tree
+  std::uint64_t encoded_ = 0;                     // bytes that encode() has made
+};
+
+PyValue read_pickle(Bytes stream, const std::string& name, std::size_t* consumed) {
+  return PickleReader(stream, name).run(consumed);
+}
+
+}  // namespace mt

@@ -1,0 +1,248 @@
+#include "ckpt/torch_file.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ckpt/strided_copy.h"
+
+namespace mt {
+
+using Kind = PyValue::Kind;
+
+// Storage classes of module `torch`, and their element types.
+struct StorageClass {
+  std::string_view name;
+  DType dtype;
+};
+constexpr StorageClass kStorageClasses[] = {
+    {"FloatStorage", DType::f32},     {"DoubleStorage", DType::f64}, {"HalfStorage", DType::f16},
+    {"BFloat16Storage", DType::bf16}, {"LongStorage", DType::i64},   {"IntStorage", DType::i32},
+    {"ShortStorage", DType::i16},     {"CharStorage", DType::i8},    {"ByteStorage", DType::u8},
+    {"BoolStorage", DType::boolean}};
+
+// --- Types and shapes ---------------------------------------------------------------------------
+
+PyValue torch_dtype(DType dtype) { return PyValue::global("torch", name_of(dtype)); }
+
+std::optional<DType> dtype_of_torch(const PyValue& value) {
+  for (const StorageClass& known : kStorageClasses)
+    if (value.is_global("torch", name_of(known.dtype))) return known.dtype;
+  return {};
+}
+
+PyValue torch_size(const Shape& shape) {
+  std::vector<PyValue> extents(shape.extents().begin(), shape.extents().end());
+  return PyValue::call(PyValue::global("torch", "Size"), {PyValue::tuple(std::move(extents))});
+}
+
+Shape shape_of_torch(const PyValue& value, std::string_view where) {
+  const bool is_size = value.is_object("torch", "Size") && value.args().size() == 1;
+  const std::vector<PyValue>& items = (is_size ? value.args()[0] : value).as_items(where);
+  if (items.size() > Shape::kMaxRank)
+    fail(Exit::bad_data, where, ": ", items.size(), " axes, expected at most ", Shape::kMaxRank);
+  std::vector<std::int64_t> extents;
+  std::int64_t product = 1;
+  for (const PyValue& item : items) {
+    extents.push_back(item.as_integer(where));
+    if (extents.back() < 0 ||
+        __builtin_mul_overflow(product, std::max<std::int64_t>(extents.back(), 1), &product))
+      fail(Exit::bad_data, where, ": an extent of ", extents.back(), " is negative or too large");
+  }
+  return Shape(extents);
+}
+
+// --- Reading ------------------------------------------------------------------------------------
+
+bool StoredTensor::contiguous() const { return strides == row_major_strides(shape); }
+
+void StoredTensor::copy_to(Tensor out) const {
+  if (out.dtype() != dtype || !(out.shape() == shape))
+    fail(Exit::internal, "a stored ", name_of(dtype), shape, " is copied to ", name_of(out.dtype()),
+         out.shape());
+  run({.extents = shape,
+       .to = static_cast<std::byte*>(out.data()),
+       .to_strides = row_major_strides(shape),
+       .from = bytes.data(),
+       .from_strides = strides,
+       .to_dtype = dtype,
+       .from_dtype = dtype,
+       .swap_bytes = big_endian});
+}
+
+static ZipReader open_zip(Bytes archive, std::string name) {
+  if (archive.size() >= 2 && archive[0] == std::byte{0x80} && archive[1] <= std::byte{5})
+    fail(Exit::bad_data, name, ": a bare pickle (PyTorch before 1.6), expected a zip archive");
+  return ZipReader(archive, std::move(name));
+}
+
+TorchReader::TorchReader(Bytes archive, std::string name)
+    : zip_(open_zip(archive, std::move(name))) {
+  const Bytes* version = zip_.find("version");
+  if (version == nullptr) version = zip_.find(".data/version");
+  if (version == nullptr) fail(Exit::bad_data, zip_.name(), ": the archive has no record version");
+  std::string_view digits = as_text(*version);
+  while (digits.ends_with('\n')) digits.remove_suffix(1);
+  if (digits.empty() || digits.size() > 2 ||
+      digits.find_first_not_of("0123456789") != std::string_view::npos ||
+      std::stoi(std::string(digits)) < 1 || std::stoi(std::string(digits)) > 10)
+    fail(Exit::bad_data, zip_.name(), ": record version is not a number from 1 to 10");
+  if (const Bytes* order = zip_.find("byteorder")) {
+    big_endian_ = as_text(*order) == "big";
+    if (!big_endian_ && as_text(*order) != "little")
+      fail(Exit::bad_data, zip_.name(), ": record byteorder is neither little nor big");
+  }
+  value_ = read_pickle(zip_.at("data.pkl"), zip_.name() + ": data.pkl");
+}
+
+// The call that rebuilds a plain tensor: inside a parameter's or a subclass's, or the value itself.
+static std::optional<PyValue> plain_tensor(const PyValue& value) {
+  if (!value.is(Kind::object)) return {};
+  const std::vector<PyValue>& args = value.args();
+  if (value.is_object("torch._tensor", "_rebuild_from_type_v2") && args.size() >= 3 &&
+      args[2].is(Kind::tuple))
+    return plain_tensor(PyValue::call(args[0], args[2].as_items("")));
+  if (value.module() != "torch._utils") return {};
+  if ((value.name() == "_rebuild_parameter" || value.name() == "_rebuild_parameter_with_state") &&
+      !args.empty())
+    return plain_tensor(args[0]);
+  if (value.name() == "_rebuild_tensor_v2" || value.name() == "_rebuild_tensor_v3") return value;
+  return {};
+}
+
+bool TorchReader::is_tensor(const PyValue& value) { return plain_tensor(value).has_value(); }
+
+// The record of a storage, and its class; `numel` counts the class's elements.
+struct Storage {
+  Bytes bytes;
+  std::string_view type;
+  std::int64_t numel;
+};
+
+static Storage find_storage(const PyValue& value, const ZipReader& zip) {
+  const std::string where = zip.name() + ": storage";
+  if (!value.is(Kind::persistent))
+    fail(Exit::bad_data, where, ": is ", name_of(value.kind()), ", expected a persistent id");
+  const std::vector<PyValue>& id = value.persistent_id().as_items(where);
+  if (id.size() != 5 || !id[1].is(Kind::global) || !(id[0] == PyValue("storage")))
+    fail(Exit::bad_data, where, ": expected ('storage', class, key, location, numel)");
+  return {zip.at("data/" + id[2].as_string(where)), id[1].name(), id[4].as_integer(where)};
+}
+
+static DType element_type(const std::vector<PyValue>& args, bool typed, std::string_view storage,
+                          const std::string& where) {
+  if (typed) {  // _rebuild_tensor_v3 names it
+    if (const std::optional<DType> dtype = dtype_of_torch(args.at(6))) return *dtype;
+    fail(Exit::bad_data, where, ": elements of type ", args[6].name(), " are not supported");
+  }
+  for (const StorageClass& known : kStorageClasses)
+    if (known.name == storage) return known.dtype;
+  fail(Exit::bad_data, where, ": a ", storage, " is not supported");
+}
+
+StoredTensor TorchReader::tensor(const PyValue& value) const {
+  const std::string where = zip_.name() + ": tensor";
+  const std::optional<PyValue> plain = plain_tensor(value);
+  if (!plain) fail(Exit::bad_data, where, ": is ", name_of(value.kind()), ", expected a tensor");
+  const bool typed = plain->name() == "_rebuild_tensor_v3";
+  const std::vector<PyValue>& args = plain->args();
+  if (args.size() < (typed ? 7u : 6u)) fail(Exit::bad_data, where, ": ", args.size(), " arguments");
+  if (args.size() > (typed ? 7u : 6u)) {
+    const PyValue& flags = args.back();  // conjugated, negated
+    if (!flags.is_none() && !flags.entries(where).empty())
+      fail(Exit::bad_data, where, ": has metadata, expected a plain tensor");
+  }
+  const Storage storage = find_storage(args[0], zip_);
+  StoredTensor result;
+  result.big_endian = big_endian_;
+  result.dtype = element_type(args, typed, storage.type, where);
+  result.shape = shape_of_torch(args[2], where);
+  const auto element = static_cast<std::int64_t>(size_of(result.dtype));
+  const auto held = static_cast<std::int64_t>(storage.bytes.size()) / element;
+  const std::int64_t declared = typed ? storage.numel / element : storage.numel;
+  if (declared < 0 || declared > held)
+    fail(Exit::bad_data, where, ": a storage of ", declared, " elements in a record of ",
+         storage.bytes.size(), " bytes");
+
+  const std::vector<PyValue>& strides = args[3].as_items(where);
+  if (strides.size() != static_cast<std::size_t>(result.shape.rank()))
+    fail(Exit::bad_data, where, ": ", strides.size(), " strides for ", result.shape.rank(),
+         " axes");
+  const std::int64_t first = args[1].as_integer(where);
+  std::int64_t last = first;
+  bool fits = first >= 0;
+  for (int axis = 0; axis < result.shape.rank(); ++axis) {
+    const std::int64_t stride = strides[static_cast<std::size_t>(axis)].as_integer(where);
+    std::int64_t reach = 0;
+    const std::int64_t steps = std::max<std::int64_t>(result.shape[axis] - 1, 0);
+    fits = fits && stride >= 0 && !__builtin_mul_overflow(stride, steps, &reach) &&
+           !__builtin_add_overflow(last, reach, &last);
+    result.strides.push_back(stride);
+  }
+  const std::vector<std::int64_t> dense = row_major_strides(result.shape);
+  for (int axis = 0; axis < result.shape.rank();
+       ++axis)  // a stride that is never used is the dense one
+    if (result.shape[axis] <= 1 || result.shape.numel() == 0)
+      result.strides[static_cast<std::size_t>(axis)] = dense[static_cast<std::size_t>(axis)];
+  if (!fits || (result.shape.numel() > 0 && last >= declared))
+    fail(Exit::bad_data, where, ": ", result.shape, " from element ", first,
+         " on does not fit its storage of ", declared);
+  if (result.shape.numel() > 0)
+    result.bytes = storage.bytes.subspan(static_cast<std::size_t>(first * element),
+                                         static_cast<std::size_t>((last - first + 1) * element));
+  return result;
+}
+
+// --- Writing ------------------------------------------------------------------------------------
+
+static PyValue tensor_value(const std::string& key, DType dtype, const Shape& shape) {
+  const auto* const known = std::find_if(std::begin(kStorageClasses), std::end(kStorageClasses),
+                                         [&](const StorageClass& c) { return c.dtype == dtype; });
+  PyValue storage = PyValue::persistent(PyValue::tuple(
+      {"storage", PyValue::global("torch", known->name), key, "cpu", shape.numel()}));
+  std::vector<PyValue> size(shape.extents().begin(), shape.extents().end());
+  const std::vector<std::int64_t> steps = row_major_strides(shape);
+  std::vector<PyValue> strides(steps.begin(), steps.end());
+  return PyValue::call(
+      PyValue::global("torch._utils", "_rebuild_tensor_v2"),
+      {std::move(storage), 0, PyValue::tuple(std::move(size)), PyValue::tuple(std::move(strides)),
+       false, PyValue::call(PyValue::global("collections", "OrderedDict"), {})});
+}
+
+static void write_archive(const PyValue& value, const std::vector<Bytes>& storages,
+                          const std::string& root, const Sink& sink) {
+  ZipWriter zip(root, sink);
+  zip.add("data.pkl", write_pickle(value));
+  zip.add(".format_version", "1");
+  zip.add(".storage_alignment", "64");
+  zip.add("byteorder", "little");
+  for (std::size_t i = 0; i < storages.size(); ++i)
+    zip.add("data/" + std::to_string(i), storages[i]);
+  zip.add("version", "3\n");
+  zip.add(".data/serialization_id", std::string(40, '0'));
+  zip.finish();
+}
+
+static Bytes bytes_of(ConstTensor tensor) {
+  if (tensor.device() != Device::cpu)
+    fail(Exit::internal, "a tensor outside host memory cannot be written");
+  return {static_cast<const std::byte*>(tensor.data()), tensor.bytes()};
+}
+
+PyValue TorchWriter::tensor(ConstTensor tensor) {
+  const std::string key = std::to_string(storages_.size());
+  storages_.emplace_back(as_text(bytes_of(tensor)));
+  return tensor_value(key, tensor.dtype(), tensor.shape());
+}
+
+void TorchWriter::write(const PyValue& value, const std::string& root, const Sink& sink) const {
+  std::vector<Bytes> storages;
+  for (const std::string& storage : storages_) storages.push_back(as_bytes(storage));
+  write_archive(value, storages, root, sink);
+}
+
+void write_torch_tensor(ConstTensor tensor, const Sink& sink) {
+  write_archive(tensor_value("0", tensor.dtype(), tensor.shape()), {bytes_of(tensor)}, "archive",
+                sink);
+}
+
+}  // namespace mt

@@ -1,0 +1,74 @@
+// torch.save files: a zip archive (ckpt/zip.h) of the records, in this order,
+//   data.pkl               the object, pickle protocol 2; storages are persistent ids
+//                          ('storage', GLOBAL torch FloatStorage, key str, 'cpu', numel)
+//   .format_version `1`, .storage_alignment `64`, byteorder `little`
+//   data/0, data/1, ...    raw storages, by key
+//   version `3\n`, .data/serialization_id (40 digits; zeros here, informative only)
+// under one root folder: the file's base name without extension, or `archive` inside a .distcp.
+// A tensor is torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad,
+// OrderedDict()), offset and strides in elements.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ckpt/pickle.h"
+#include "ckpt/zip.h"
+#include "tensor/tensor.h"
+
+namespace mt {
+
+// A tensor inside an archive: where its elements lie.  Its bytes may be unaligned.
+struct StoredTensor {
+  DType dtype = DType::f32;
+  Shape shape;
+  std::vector<std::int64_t> strides;  // in elements, not negative
+  Bytes bytes;                        // from the first element to the last one; views the archive
+  bool big_endian = false;
+
+  bool contiguous() const;         // row-major
+  void copy_to(Tensor out) const;  // the same dtype and shape
+};
+
+// An archive that lies in memory.  It must outlive the reader and every StoredTensor.
+class TorchReader {
+ public:
+  TorchReader(Bytes archive, std::string name);
+
+  const PyValue& value() const { return value_; }
+
+  // Whether `value` is a tensor (or a parameter, or a tensor with attributes), and which.  Throws
+  // Exit::bad_data if it is one that does not fit its storage or whose element type is not in
+  // DType.
+  static bool is_tensor(const PyValue& value);
+  StoredTensor tensor(const PyValue& value) const;
+
+ private:
+  ZipReader zip_;
+  PyValue value_;
+  bool big_endian_ = false;
+};
+
+// What torch.save would be given: a value, and the tensors that it refers to.
+class TorchWriter {
+ public:
+  // A value that stands for a copy of `tensor` (host memory).
+  PyValue tensor(ConstTensor tensor);
+  void write(const PyValue& value, const std::string& root, const Sink& sink) const;
+
+ private:
+  std::vector<std::string> storages_;
+};
+
+// The archive of one tensor, as an item of a .distcp: its elements go straight to the sink.
+void write_torch_tensor(ConstTensor tensor, const Sink& sink);
+
+// GLOBAL torch float32 and so on; nullopt for an element type that DType lacks.
+PyValue torch_dtype(DType dtype);
+std::optional<DType> dtype_of_torch(const PyValue& value);
+PyValue torch_size(const Shape& shape);
+Shape shape_of_torch(const PyValue& value,
+                     std::string_view where);  // at most kMaxRank axes, numel < 2^63
+
+}  // namespace mt

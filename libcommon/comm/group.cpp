@@ -1,0 +1,82 @@
+#include "comm/group.h"
+
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace mt {
+namespace {
+
+class SingleGroup : public Group {
+ public:
+  SingleGroup() : Group(0, 1) {}
+  Pending all_reduce(Tensor) override { return {}; }
+  Pending all_gather(Tensor out, ConstTensor in) override { return copy(out, in); }
+  Pending reduce_scatter(Tensor out, ConstTensor in) override { return copy(out, in); }
+  Pending broadcast(Tensor, int) override { return {}; }
+  Pending send(ConstTensor, int) override { fail(Exit::internal, "send in a group of one"); }
+  Pending receive(Tensor, int) override { fail(Exit::internal, "receive in a group of one"); }
+  void barrier() override {}
+
+ private:
+  static Pending copy(Tensor out, ConstTensor in) {
+    if (out.device() != Device::meta && out.data() != in.data())
+      std::memcpy(out.data(), in.data(), out.bytes());
+    return {};
+  }
+};
+
+class MetaGroup : public Group {
+ public:
+  MetaGroup(int rank, int size, Stream& stream) : Group(rank, size), stream_(stream) {}
+  Pending all_reduce(Tensor t) override { return count(2 * ring(t)); }
+  Pending all_gather(Tensor out, ConstTensor) override { return count(ring(out)); }
+  Pending reduce_scatter(Tensor, ConstTensor in) override { return count(ring(in)); }
+  Pending broadcast(Tensor t, int) override { return count(ring(t)); }
+  Pending send(ConstTensor t, int) override { return count(static_cast<double>(t.bytes())); }
+  Pending receive(Tensor, int) override { return {}; }
+  void barrier() override {}
+
+ private:
+  double ring(const ConstTensor& t) const {
+    return static_cast<double>(t.bytes()) * (size() - 1) / size();
+  }
+  Pending count(double bytes) {
+    stream_.count({.message_bytes = bytes, .messages = 1});
+    return {};
+  }
+  Stream& stream_;
+};
+
+}  // namespace
+
+std::unique_ptr<Group> make_single_group() { return std::make_unique<SingleGroup>(); }
+
+std::unique_ptr<Group> make_meta_group(int rank, int size, Stream& stream) {
+  return std::make_unique<MetaGroup>(rank, size, stream);
+}
+
+void run_ranks(int size, const std::function<void(Group&)>& body) {
+  if (size == 1) return body(*make_single_group());
+  InProcess process(size);
+  std::mutex mutex;
+  std::exception_ptr first;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        body(*process.make(rank));
+      } catch (const std::exception& error) {
+        {
+          const std::lock_guard lock(mutex);
+          if (!first) first = std::current_exception();
+        }
+        process.abort(concat("rank ", rank, " failed: ", error.what()));
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace mt

@@ -1,0 +1,186 @@
+#include "data/byte_source.h"
+
+#include <poll.h>
+#include <sys/stat.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace mt {
+
+// Unpacks one kind of packed data, piece by piece.
+class ByteSource::Decoder {
+ public:
+  virtual ~Decoder() = default;
+  // Takes bytes from the front of `in`, returns how many it put into `out`.  Throws the library's
+  // words as a const char* when the data is damaged.
+  virtual std::size_t step(Bytes& in, std::span<char> out) = 0;
+  virtual const char* unit() const = 0;    // what the data is made of
+  bool inside() const { return inside_; }  // a unit has begun and not ended
+
+ protected:
+  bool inside_ = false;
+};
+
+namespace {
+
+constexpr std::size_t kBufferBytes = 256 << 10;
+
+class GzipDecoder : public ByteSource::Decoder {
+ public:
+  GzipDecoder() {
+    if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw std::bad_alloc();
+  }
+  ~GzipDecoder() override { inflateEnd(&stream_); }
+  const char* unit() const override { return "gzip member"; }
+
+  std::size_t step(Bytes& in, std::span<char> out) override {
+    if (!inside_ && !begin_member(in)) return 0;
+    // zlib declares its input non-const but only reads it.
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));
+    stream_.avail_in = static_cast<uInt>(in.size());
+    stream_.next_out = reinterpret_cast<Bytef*>(out.data());
+    stream_.avail_out = static_cast<uInt>(std::min<std::size_t>(out.size(), 1 << 30));
+    const uInt room = stream_.avail_out;
+    const int result = inflate(&stream_, Z_NO_FLUSH);
+    in = in.last(stream_.avail_in);
+    if (result == Z_MEM_ERROR) throw std::bad_alloc();
+    if (result == Z_NEED_DICT) throw "needs a dictionary";
+    if (result < 0 && result != Z_BUF_ERROR) throw stream_.msg != nullptr ? stream_.msg : "damaged";
+    if (result == Z_STREAM_END) inside_ = false;
+    return room - stream_.avail_out;
+  }
+
+ private:
+  // Zero bytes may follow a member: tapes and some archivers fill blocks with them.
+  bool begin_member(Bytes& in) {
+    if (begun_)
+      in = in.subspan(static_cast<std::size_t>(
+          std::find_if(in.begin(), in.end(), [](std::byte b) { return b != std::byte{0}; }) -
+          in.begin()));
+    if (in.empty()) return false;
+    if (begun_) inflateReset(&stream_);
+    begun_ = inside_ = true;
+    return true;
+  }
+
+  z_stream stream_ = {};
+  bool begun_ = false;
+};
+
+class ZstdDecoder : public ByteSource::Decoder {
+ public:
+  ZstdDecoder() : context_(ZSTD_createDCtx()) {
+    if (context_ == nullptr) throw std::bad_alloc();
+  }
+  ~ZstdDecoder() override { ZSTD_freeDCtx(context_); }
+  const char* unit() const override { return "zstd frame"; }
+
+  std::size_t step(Bytes& in, std::span<char> out) override {
+    ZSTD_inBuffer from = {in.data(), in.size(), 0};
+    ZSTD_outBuffer into = {out.data(), out.size(), 0};
+    const std::size_t result = ZSTD_decompressStream(context_, &into, &from);
+    if (ZSTD_isError(result)) throw ZSTD_getErrorName(result);
+    if (result == 0)
+      inside_ = false;
+    else if (from.pos > 0)
+      inside_ = true;
+    in = in.subspan(from.pos);
+    return into.pos;
+  }
+
+ private:
+  ZSTD_DCtx* context_;
+};
+
+bool starts_with(Bytes bytes, std::initializer_list<int> magic) {
+  return bytes.size() >= magic.size() &&
+         std::equal(magic.begin(), magic.end(), bytes.begin(),
+                    [](int want, std::byte have) { return want == std::to_integer<int>(have); });
+}
+
+std::unique_ptr<ByteSource::Decoder> decoder_for(Bytes start) {
+  if (starts_with(start, {0x1F, 0x8B})) return std::make_unique<GzipDecoder>();
+  const bool skippable = start.size() >= 4 && (start[0] & std::byte{0xF0}) == std::byte{0x50} &&
+                         starts_with(start.subspan(1), {0x2A, 0x4D, 0x18});
+  if (skippable || starts_with(start, {0x28, 0xB5, 0x2F, 0xFD}))
+    return std::make_unique<ZstdDecoder>();
+  return nullptr;
+}
+
+bool is_regular(const File& file) {
+  struct stat status;
+  return ::fstat(file.descriptor(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+}  // namespace
+
+ByteSource::ByteSource(const std::string& path, std::function<void()> while_waiting)
+    : file_(File::open(path)),
+      while_waiting_(std::move(while_waiting)),
+      may_wait_(!is_regular(file_)),
+      buffer_(kBufferBytes) {
+  std::size_t size = 0;  // a pipe may give the first bytes one by one
+  while (size < 4 && !at_end_) {
+    const std::size_t count = read_stored(std::span(buffer_).subspan(size));
+    at_end_ = count == 0;
+    size += count;
+  }
+  stored_ = Bytes(buffer_).first(size);
+  decoder_ = decoder_for(stored_);
+}
+
+ByteSource::~ByteSource() = default;
+
+std::size_t ByteSource::read_stored(std::span<std::byte> into) {
+  while (may_wait_) {
+    pollfd ready = {file_.descriptor(), POLLIN, 0};
+    if (::poll(&ready, 1, 200) > 0) break;
+    while_waiting_();
+  }
+  const std::size_t count = file_.read(into);
+  hash_.update(Bytes(into.first(count)));
+  stored_bytes_ += static_cast<std::int64_t>(count);
+  return count;
+}
+
+void ByteSource::refill() {
+  const std::size_t count = read_stored(buffer_);
+  at_end_ = count == 0;
+  stored_ = Bytes(buffer_).first(count);
+}
+
+std::size_t ByteSource::read(std::span<char> into) {
+  if (into.empty()) return 0;
+  if (!decoder_) {
+    if (stored_.empty()) return at_end_ ? 0 : read_stored(std::as_writable_bytes(into));
+    const std::size_t count = std::min(stored_.size(), into.size());
+    std::memcpy(into.data(), stored_.data(), count);
+    stored_ = stored_.subspan(count);
+    return count;
+  }
+  for (;;) {
+    std::size_t count = 0;
+    const std::int64_t at = stored_bytes_ - static_cast<std::int64_t>(stored_.size());
+    try {
+      count = decoder_->step(stored_, into);
+    } catch (const char* what) {
+      fail(Exit::bad_data, name(), ": damaged ", decoder_->unit(), " at or after byte ", at, ": ",
+           what);
+    }
+    if (count > 0) return count;
+    if (!stored_.empty()) continue;
+    if (!at_end_) refill();
+    if (!at_end_) continue;
+    if (decoder_->inside())
+      fail(Exit::bad_data, name(), ": ends at byte ", stored_bytes_, ", inside a ",
+           decoder_->unit());
+    return 0;
+  }
+}
+
+}  // namespace mt

@@ -1,0 +1,186 @@
+#include "data/indexed_dataset.h"
+
+#include <cassert>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "base/error.h"
+
+namespace mt {
+namespace {
+
+constexpr std::size_t kHeaderBytes = 34;
+constexpr char kMagic[9] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
+
+template <class T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return value;
+}
+
+template <class T>
+T load_at(const std::byte* array, std::int64_t index) {
+  return load<T>(array + index * static_cast<std::int64_t>(sizeof(T)));
+}
+
+}  // namespace
+
+std::string bin_path(const std::string& prefix) { return prefix + ".bin"; }
+std::string idx_path(const std::string& prefix) { return prefix + ".idx"; }
+
+IndexedDataset::IndexedDataset(const std::string& prefix)
+    : prefix_(prefix),
+      idx_file_(std::make_unique<MappedFile>(idx_path(prefix))),
+      bin_file_(std::make_unique<MappedFile>(bin_path(prefix))),
+      idx_(idx_file_->bytes()),
+      bin_(bin_file_->bytes()) {
+  read_header();
+}
+
+IndexedDataset::IndexedDataset(const std::string& prefix, Bytes idx, Bytes bin)
+    : prefix_(prefix), idx_(idx), bin_(bin) {
+  read_header();
+}
+
+IndexedDataset IndexedDataset::from_bytes(Bytes idx, Bytes bin, const std::string& name) {
+  return {name, idx, bin};
+}
+
+void IndexedDataset::read_header() {
+  const std::string path = idx_path(prefix_);
+  if (idx_.size() < kHeaderBytes)
+    fail(Exit::bad_data, path, ": ", idx_.size(), " bytes, expected at least ", kHeaderBytes);
+  if (std::memcmp(idx_.data(), kMagic, sizeof kMagic) != 0)
+    fail(Exit::bad_data, path, ": byte 0: not a token index, expected \"MMIDIDX\"");
+  if (const auto version = load<std::uint64_t>(idx_.data() + 9); version != 1)
+    fail(Exit::bad_data, path, ": byte 9: version ", version, ", expected 1");
+  const int code = std::to_integer<int>(idx_[17]);
+  if (code < 1 || code > 8)
+    fail(Exit::bad_data, path, ": byte 17: element type ", code, ", expected 1 to 8");
+  type_ = static_cast<TokenType>(code);
+  token_bytes_ = size_of(type_);
+
+  const auto sequences = load<std::uint64_t>(idx_.data() + 18);
+  const auto begins = load<std::uint64_t>(idx_.data() + 26);
+  const std::size_t rest = idx_.size() - kHeaderBytes;
+  if (sequences > rest / 12)
+    fail(Exit::bad_data, path, ": byte 18: ", sequences, " sequences in a file of ", idx_.size(),
+         " bytes");
+  if (begins == 0) fail(Exit::bad_data, path, ": byte 26: no document index, expected 1 or more");
+  if (begins > rest / 8)
+    fail(Exit::bad_data, path, ": byte 26: ", begins, " document indices in a file of ",
+         idx_.size(), " bytes");
+  const std::size_t expected = kHeaderBytes + 12 * sequences + 8 * begins;
+  const bool has_modes = sequences > 0 && idx_.size() == expected + sequences;
+  if (idx_.size() != expected && !has_modes)
+    fail(Exit::bad_data, path, ": ", idx_.size(), " bytes, expected ", expected, " for ", sequences,
+         " sequences and ", begins, " document indices");
+
+  sequences_ = static_cast<std::int64_t>(sequences);
+  documents_ = static_cast<std::int64_t>(begins) - 1;
+  lengths_ = idx_.data() + kHeaderBytes;
+  pointers_ = lengths_ + 4 * sequences;
+  begins_ = pointers_ + 8 * sequences;
+  modes_ = has_modes ? begins_ + 8 * begins : nullptr;
+  check_sequences();
+  check_documents();
+}
+
+void IndexedDataset::check_sequences() const {
+  const std::string path = idx_path(prefix_);
+  std::uint64_t end = 0;  // below 2^63: at most 2^31 * 8 is added while at most the size of .bin
+  for (std::int64_t i = 0; i < sequences_; ++i) {
+    const auto tokens = load_at<std::int32_t>(lengths_, i);
+    if (tokens < 0)
+      fail(Exit::bad_data, path, ": byte ", kHeaderBytes + 4 * i, ": sequence ", i, ": length ",
+           tokens, ", expected 0 or more");
+    if (static_cast<std::uint64_t>(pointer(i)) != end)
+      fail(Exit::bad_data, path, ": byte ", pointers_ - idx_.data() + 8 * i, ": sequence ", i,
+           ": starts at byte ", pointer(i), " of .bin, expected ", end);
+    end += static_cast<std::uint64_t>(tokens) * token_bytes_;
+    if (end > bin_.size())
+      fail(Exit::bad_data, bin_path(prefix_), ": ", bin_.size(), " bytes, but sequence ", i,
+           " ends at byte ", end);
+  }
+  if (end != bin_.size())
+    fail(Exit::bad_data, bin_path(prefix_), ": ", bin_.size(), " bytes, expected ", end,
+         " as the index says");
+}
+
+void IndexedDataset::check_documents() const {
+  const std::string path = idx_path(prefix_);
+  std::int64_t previous = 0;
+  for (std::int64_t d = 0; d <= documents_; ++d) {
+    const std::int64_t begin = document_begin(d);
+    const bool wrong = d == 0 ? begin != 0 : begin < previous || begin > sequences_;
+    if (wrong)
+      fail(Exit::bad_data, path, ": byte ", begins_ - idx_.data() + 8 * d, ": document ", d,
+           " begins at sequence ", begin, ", expected ",
+           d == 0 ? std::string("0") : concat(previous, " to ", sequences_));
+    previous = begin;
+  }
+  if (previous != sequences_)
+    fail(Exit::bad_data, path, ": byte ", begins_ - idx_.data() + 8 * documents_,
+         ": the documents end at sequence ", previous, ", expected ", sequences_);
+}
+
+std::int64_t IndexedDataset::length(std::int64_t sequence) const {
+  assert(sequence >= 0 && sequence < sequences_);
+  return load_at<std::int32_t>(lengths_, sequence);
+}
+
+std::int64_t IndexedDataset::mode(std::int64_t sequence) const {
+  assert(sequence >= 0 && sequence < sequences_);
+  return modes_ == nullptr ? 0 : load_at<std::int8_t>(modes_, sequence);
+}
+
+std::int64_t IndexedDataset::document_begin(std::int64_t document) const {
+  assert(document >= 0 && document <= documents_);
+  return load_at<std::int64_t>(begins_, document);
+}
+
+std::int64_t IndexedDataset::pointer(std::int64_t sequence) const {
+  return load_at<std::int64_t>(pointers_, sequence);
+}
+
+Bytes IndexedDataset::sequence(std::int64_t sequence) const {
+  const auto tokens = static_cast<std::size_t>(length(sequence));
+  return bin_.subspan(static_cast<std::size_t>(pointer(sequence)), tokens * token_bytes_);
+}
+
+void IndexedDataset::read(std::int64_t sequence, std::int64_t offset,
+                          std::span<std::int32_t> out) const {
+  read_as(sequence, offset, out);
+}
+
+void IndexedDataset::read(std::int64_t sequence, std::int64_t offset,
+                          std::span<std::int64_t> out) const {
+  read_as(sequence, offset, out);
+}
+
+template <class Out>
+void IndexedDataset::read_as(std::int64_t sequence, std::int64_t offset, std::span<Out> out) const {
+  assert(offset >= 0 && offset + static_cast<std::int64_t>(out.size()) <= length(sequence));
+  with_token_type(type_, [&]<class T>() {
+    if constexpr (std::is_floating_point_v<T>) {
+      fail(Exit::bad_data, bin_path(prefix_), ": elements of type ", name_of(type_),
+           ", expected integer token ids");
+    } else {
+      const std::byte* from =
+          bin_.data() + pointer(sequence) + offset * static_cast<std::int64_t>(sizeof(T));
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const T token = load_at<T>(from, static_cast<std::int64_t>(i));
+        if constexpr (sizeof(T) > sizeof(Out)) {
+          if (token < std::numeric_limits<Out>::min() || token > std::numeric_limits<Out>::max())
+            fail(Exit::bad_data, bin_path(prefix_), ": sequence ", sequence, ": token ", token,
+                 " does not fit 32 bits");
+        }
+        out[i] = static_cast<Out>(token);
+      }
+    }
+  });
+}
+
+}  // namespace mt

@@ -1,0 +1,120 @@
+#include "data/inspect.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/threads.h"
+#include "data/manifest.h"
+#include "data/numpy_random.h"
+
+namespace mt {
+namespace {
+
+constexpr std::int64_t kTileTokens = 1 << 22;
+
+void write_ids(JsonWriter& json, const std::vector<std::int64_t>& ids) {
+  json.begin_array();
+  for (const std::int64_t id : ids) json.value(id);
+  json.end_array();
+}
+
+void write_text(JsonWriter& json, std::vector<std::int64_t> ids, bool last,
+                const Tokenizer& tokenizer) {
+  if (last && !ids.empty() && ids.back() == tokenizer.eod()) ids.pop_back();
+  std::vector<std::int32_t> narrow;
+  for (const std::int64_t id : ids) {
+    if (id < 0 || id >= tokenizer.vocab_size())
+      fail(Exit::bad_data, "token ", id, ", expected 0 to ", tokenizer.vocab_size() - 1);
+    narrow.push_back(static_cast<std::int32_t>(id));
+  }
+  json.value(tokenizer.decode_text(narrow));
+}
+
+// The first token of a .bin that is not in [0, limit), by its place; absent where there is none.
+template <class T>
+std::optional<std::int64_t> first_outside(Bytes bin, std::int64_t limit) {
+  const auto count = static_cast<std::int64_t>(bin.size() / sizeof(T));
+  const std::int64_t tiles = (count + kTileTokens - 1) / kTileTokens;
+  std::vector<std::int64_t> found(static_cast<std::size_t>(tiles), count);
+  parallel_for(tiles, [&](std::int64_t tile) {
+    const std::int64_t end = std::min(count, (tile + 1) * kTileTokens);
+    for (std::int64_t i = tile * kTileTokens; i < end; ++i) {
+      T token;
+      std::memcpy(&token, bin.data() + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+      if (token >= T(0) && token < static_cast<std::int64_t>(limit)) continue;
+      found[static_cast<std::size_t>(tile)] = i;
+      return;
+    }
+  });
+  const auto least = std::min_element(found.begin(), found.end());
+  if (least == found.end() || *least == count) return std::nullopt;
+  return *least;
+}
+
+}  // namespace
+
+std::string document_line(const IndexedDataset& data, std::int64_t document,
+                          const Tokenizer* tokenizer) {
+  const std::int64_t begin = data.document_begin(document), end = data.document_begin(document + 1);
+  JsonWriter json;
+  if (tokenizer != nullptr) json.begin_object().key("text");
+  if (end - begin > 1) json.begin_array();
+  if (end == begin && tokenizer != nullptr) json.value("");
+  if (end == begin && tokenizer == nullptr) json.begin_array().end_array();
+  for (std::int64_t i = begin; i < end; ++i) {
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(data.length(i)));
+    data.read(i, 0, std::span(ids));
+    if (tokenizer != nullptr)
+      write_text(json, std::move(ids), i + 1 == end, *tokenizer);
+    else
+      write_ids(json, ids);
+  }
+  if (end - begin > 1) json.end_array();
+  if (tokenizer != nullptr) json.end_object();
+  return json.text();
+}
+
+void for_each_document(std::int64_t documents, const DocumentChoice& choice,
+                       const std::function<void(std::int64_t)>& body) {
+  const std::int64_t count = std::min(documents, choice.head.value_or(documents));
+  std::int64_t wanted = std::min(count, choice.sample.value_or(count));
+  RandomState random(choice.seed);
+  // Each of the remaining documents is taken with the chance that it is among the remaining wanted
+  // ones (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S).
+  for (std::int64_t d = 0; d < count && wanted > 0; ++d) {
+    if (choice.sample && random.randint(0, count - d) >= wanted) continue;
+    body(d);
+    --wanted;
+  }
+}
+
+std::vector<std::string> differences_from_manifest(const std::string& prefix) {
+  const IndexedDataset data(prefix);
+  const Manifest manifest = read_manifest(prefix);
+  std::vector<std::string> differences;
+  const auto compare = [&](const std::string& file, const char* what, const auto& is,
+                           const auto& expected) {
+    if (is != expected)
+      differences.push_back(concat(file, ": ", what, " ", is, ", the manifest says ", expected));
+  };
+  compare(idx_path(prefix), "type", std::string(name_of(data.type())), manifest.dtype);
+  compare(idx_path(prefix), "sequences", data.sequences(), manifest.sequences);
+  compare(idx_path(prefix), "documents", data.documents(), manifest.documents);
+  compare(bin_path(prefix), "tokens", data.tokens(), manifest.tokens);
+  compare(idx_path(prefix), "hash", hash_hex(data.idx_bytes()), manifest.idx_hash);
+  compare(bin_path(prefix), "hash", hash_hex(data.bin_bytes()), manifest.bin_hash);
+  if (!manifest.tokenizer) return differences;
+  const std::int64_t limit = manifest.tokenizer->vocab_size;
+  const auto outside = with_token_type(
+      data.type(), [&]<class T>() { return first_outside<T>(data.bin_bytes(), limit); });
+  if (outside)
+    differences.push_back(
+        concat(bin_path(prefix), ": token ", *outside, " is not in the vocabulary of ", limit));
+  return differences;
+}
+
+}  // namespace mt

@@ -1,0 +1,61 @@
+// preprocess: JSON lines to token files, as Megatron-LM's tools/preprocess_data.py does it
+// (core_v0.12.1): for each key a dataset PREFIX_KEY_document, one document a line, one sequence for
+// the text or for each text of a list; empty texts give no sequence.  Other than upstream a bad
+// line (malformed, without a key, not text) is an error, and every key's dataset is completed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "data/bad_lines.h"
+#include "data/manifest.h"
+#include "text/tokenizer.h"
+
+namespace mt {
+
+class CommandLine;
+
+struct PreprocessOptions {
+  std::vector<std::string> inputs;  // files, patterns, "-"
+  std::string output_prefix;
+  std::vector<std::string> json_keys = {"text"};
+  TokenizerOptions tokenizer;
+  bool append_eod = false;
+  bool overwrite = false;
+  int workers = 0;                // 0: all cores; changes no byte
+  std::int64_t log_interval = 0;  // documents between two events of the log; 0: none
+  std::string on_error = "stop";  // stop, skip or quarantine=FILE
+
+  void add_to(CommandLine& cl);
+};
+
+struct PreprocessSummary {
+  struct Dataset {
+    std::string key, prefix, dtype;
+    std::int64_t sequences, documents, tokens;
+  };
+  std::vector<Dataset> datasets;
+  std::int64_t input_files = 0, input_bytes = 0;  // bytes as stored
+  std::int64_t lines = 0, bad_lines = 0;
+
+  void write(JsonWriter& json) const;  // schema mt-preprocess/1
+};
+
+// What surrounds a run: where it talks, what its manifest says, and how it is stopped.
+struct RunContext {
+  Log log;
+  std::string version;
+  std::vector<std::string> arguments;
+  // Runs between blocks and while input is awaited; what it throws ends the run.  Nothing remains
+  // of a run that ends early.
+  std::function<void()> checkpoint = [] {};
+};
+
+PreprocessSummary preprocess(const PreprocessOptions& options, const RunContext& context);
+
+}  // namespace mt

@@ -1,0 +1,113 @@
+#include "data/vocabulary.h"
+
+#include <tbb/enumerable_thread_specific.h>
+
+#include <limits>
+
+#include "base/command.h"
+#include "base/error.h"
+#include "data/json_lines.h"
+#include "data/line_pipeline.h"
+#include "text/bpe_trainer.h"
+
+namespace mt {
+namespace {
+
+struct CountedBlock {
+  std::vector<BadLine> bad;
+  std::int64_t lines = 0;
+};
+
+CountedBlock add_json_lines(const LineBlock& block, const std::vector<std::string>& keys,
+                            BpeTrainer& trainer) {
+  CountedBlock counted;
+  JsonLineParser parser(keys);
+  for_each_line(block, [&](std::string_view line, std::int64_t number) {
+    ++counted.lines;
+    std::string wrong = parser.parse(line);
+    if (!wrong.empty()) {
+      counted.bad.push_back({number, std::move(wrong), line});
+      return;
+    }
+    for (const auto& texts : parser.texts())
+      for (const std::string_view text : texts) trainer.add(text);
+  });
+  return counted;
+}
+
+CountedBlock add_text_lines(const LineBlock& block, BpeTrainer& trainer) {
+  CountedBlock counted;
+  const char* const end = block.text().data() + block.text().size();
+  for_each_line(block, [&](std::string_view line, std::int64_t) {
+    ++counted.lines;
+    const bool has_newline = line.data() + line.size() < end;
+    trainer.add({line.data(), line.size() + (has_newline ? 1 : 0)});
+  });
+  return counted;
+}
+
+}  // namespace
+
+void VocabularyOptions::add_to(CommandLine& cl) {
+  cl.section("Input and output");
+  cl.option("--input", &inputs, "FILE",
+            "files, patterns such as 'c4-*.json.gz', or - for stdin; plain, gzip or zstd");
+  cl.required("--input");
+  cl.option("--format", &format, "FORMAT", "jsonl: JSON lines; text: each line is a text",
+            one_of({"jsonl", "text"}));
+  cl.option("--json-keys", &json_keys, "KEY", "members with the text, for jsonl");
+  cl.option("--vocab-size", &vocab_size, "N", "tokens to make, <|endoftext|> among them",
+            between(BpeTrainer::kMinimumVocabSize, std::numeric_limits<std::int32_t>::max()));
+  cl.required("--vocab-size");
+  cl.option("--output-dir", &output_dir, "DIR", "write DIR/vocab.json and DIR/merges.txt");
+  cl.required("--output-dir");
+  cl.option("--on-error", &on_error, "POLICY",
+            "a line that cannot be used: stop, skip, or quarantine=FILE to collect such lines");
+  cl.flag("--force", &overwrite, "overwrite existing files");
+  cl.section("Speed");
+  cl.option("--workers,-j", &workers, "N", "threads; 0: one per core. Changes no byte",
+            at_least(0));
+}
+
+void VocabularySummary::write(JsonWriter& json) const {
+  json.begin_object().member("schema", "mt-vocab/1");
+  json.member("input_files", input_files).member("input_bytes", input_bytes);
+  json.member("lines", lines).member("bad_lines", bad_lines);
+  json.member("vocab_size", vocab_size).end_object();
+}
+
+VocabularySummary train_vocabulary(const VocabularyOptions& options, const RunContext& context) {
+  LineReader::Options reading;
+  reading.inputs = expand_inputs(options.inputs);
+  reading.checkpoint = context.checkpoint;
+  LineReader reader(reading);
+  BadLines bad(options.on_error, options.overwrite, context.log);
+  tbb::enumerable_thread_specific<BpeTrainer> trainers;
+  VocabularySummary summary;
+  run_line_pipeline(
+      reader, options.workers,
+      [&](const LineBlock& block) {
+        return options.format == "text"
+                   ? add_text_lines(block, trainers.local())
+                   : add_json_lines(block, options.json_keys, trainers.local());
+      },
+      [&](const LineBlock& block, const CountedBlock& counted) {
+        for (const BadLine& line : counted.bad) bad.add(block.file, line);
+        summary.lines += counted.lines;
+      });
+  BpeTrainer all;
+  for (const BpeTrainer& trainer : trainers) all.merge(trainer);
+  const TrainedBpe trained = all.train(static_cast<std::int32_t>(options.vocab_size));
+  context.checkpoint();
+  trained.write(options.output_dir, options.overwrite);
+  bad.commit();
+  summary.input_files = static_cast<std::int64_t>(reader.inputs().size());
+  summary.input_bytes = reader.stored_bytes();
+  summary.bad_lines = bad.count();
+  summary.vocab_size = static_cast<std::int64_t>(trained.tokens.size());
+  if (bad.count() > 0)
+    context.log.warn(concat(bad.count(), " of ", summary.lines, " lines could not be used"));
+  return summary;
+}
+
+}  // namespace mt

@@ -1,0 +1,36 @@
+// Training a tokenizer's vocabulary on JSON lines or plain text: `mt-preprocess vocab`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/preprocess.h"
+
+namespace mt {
+
+class CommandLine;
+
+struct VocabularyOptions {
+  std::vector<std::string> inputs;
+  std::string format = "jsonl";  // or text: every line with its newline is a text
+  std::vector<std::string> json_keys = {"text"};
+  std::int64_t vocab_size = 0;
+  std::string output_dir;  // gets vocab.json and merges.txt
+  bool overwrite = false;
+  int workers = 0;
+  std::string on_error = "stop";
+
+  void add_to(CommandLine& cl);
+};
+
+struct VocabularySummary {
+  std::int64_t input_files = 0, input_bytes = 0, lines = 0, bad_lines = 0, vocab_size = 0;
+  void write(JsonWriter& json) const;  // schema mt-vocab/1
+};
+
+// Learns GPT-2's byte-level BPE (text/bpe_trainer.h) and writes it.  The result does not depend on
+// the number of threads.
+VocabularySummary train_vocabulary(const VocabularyOptions& options, const RunContext& context);
+
+}  // namespace mt

@@ -1,0 +1,187 @@
+#include "model/gpt_checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mt {
+
+static PyValue params_dtype(DType dtype) { return PyValue::global("torch", name_of(dtype)); }
+
+void add_gpt_args(const GptConfig& c, DType dtype, PyValue& args) {
+  const auto set = [&](const char* name, PyValue value) { args.set_item(name, std::move(value)); };
+  const bool rope = c.position_embedding_type == "rope";
+  set("num_layers", c.num_layers);
+  set("hidden_size", c.hidden_size);
+  set("ffn_hidden_size", c.ffn());
+  set("num_attention_heads", c.num_attention_heads);
+  set("group_query_attention", c.group_query_attention);
+  set("num_query_groups", c.num_query_groups);
+  set("kv_channels", c.head_dim());
+  set("max_position_embeddings", c.max_position_embeddings);
+  set("position_embedding_type", c.position_embedding_type);
+  set("add_position_embedding", c.position_embedding_type == "learned_absolute");
+  set("use_rotary_position_embeddings", rope);
+  set("rotary_base", c.rotary_base);
+  set("rotary_percent", c.rotary_percent);
+  set("rotary_interleaved", false);
+  set("normalization", c.normalization);
+  set("norm_epsilon", c.norm_epsilon);
+  set("apply_layernorm_1p", false);
+  set("swiglu", c.swiglu);
+  set("squared_relu", false);
+  set("bias_gelu_fusion", c.bias_gelu_fusion && c.add_bias_linear);
+  set("add_bias_linear", c.add_bias_linear);
+  set("add_qkv_bias", c.has_qkv_bias());
+  set("untie_embeddings_and_output_weights", c.untie_embeddings_and_output_weights);
+  set("apply_query_key_layer_scaling", false);
+  set("attention_dropout", c.attention_dropout);
+  set("hidden_dropout", c.hidden_dropout);
+  set("init_method_std", c.init_method_std);
+  set("num_experts", PyValue());
+  set("make_vocab_size_divisible_by", c.make_vocab_size_divisible_by);
+  set("vocab_size", c.vocab_size);
+  set("padded_vocab_size", c.padded_vocab_size);
+  set("params_dtype", params_dtype(dtype));
+  set("bf16", false);
+  set("fp16", false);
+}
+
+// Reads attributes of `args`; an absent one leaves the variable as it is.
+namespace {
+class ArgsReader {
+ public:
+  ArgsReader(const PyValue& args, const std::string& where) : args_(args), where_(where) {}
+  void get(const char* name, std::int64_t& value) const {
+    if (const PyValue* v = present(name)) value = v->as_integer(path(name));
+  }
+  void get(const char* name, std::optional<std::int64_t>& value) const {
+    if (const PyValue* v = present(name)) value = v->as_integer(path(name));
+  }
+  void get(const char* name, double& value) const {
+    if (const PyValue* v = present(name)) value = v->as_real(path(name));
+  }
+  void get(const char* name, bool& value) const {
+    if (const PyValue* v = present(name)) value = v->as_bool(path(name));
+  }
+  void get(const char* name, std::string& value) const {
+    if (const PyValue* v = present(name)) value = v->as_string(path(name));
+  }
+  // Settings of a checkpoint that would change the mathematics and that this model lacks.
+  void refuse(const char* name) const {
+    bool on = false;
+    get(name, on);
+    if (on) fail(Exit::bad_data, path(name), ": is on, which is not supported");
+  }
+
+ private:
+  const PyValue* present(const char* name) const {
+    const PyValue* value = args_.find(name);
+    return value == nullptr || value->is_none() ? nullptr : value;
+  }
+  std::string path(const char* name) const { return where_ + ": args." + name; }
+  const PyValue& args_;
+  const std::string& where_;
+};
+}  // namespace
+
+GptConfig gpt_config_of(const PyValue& args, const std::string& where) {
+  const ArgsReader reader(args, where);
+  GptConfig c;
+  reader.get("num_layers", c.num_layers);
+  reader.get("hidden_size", c.hidden_size);
+  reader.get("ffn_hidden_size", c.ffn_hidden_size);
+  reader.get("num_attention_heads", c.num_attention_heads);
+  reader.get("group_query_attention", c.group_query_attention);
+  reader.get("num_query_groups", c.num_query_groups);
+  reader.get("kv_channels", c.kv_channels);
+  reader.get("max_position_embeddings", c.max_position_embeddings);
+  reader.get("position_embedding_type", c.position_embedding_type);
+  reader.get("rotary_base", c.rotary_base);
+  reader.get("rotary_percent", c.rotary_percent);
+  reader.get("normalization", c.normalization);
+  reader.get("norm_epsilon", c.norm_epsilon);
+  reader.get("swiglu", c.swiglu);
+  reader.get("bias_gelu_fusion", c.bias_gelu_fusion);
+  reader.get("add_bias_linear", c.add_bias_linear);
+  reader.get("add_qkv_bias", c.add_qkv_bias);
+  reader.get("untie_embeddings_and_output_weights", c.untie_embeddings_and_output_weights);
+  reader.get("attention_dropout", c.attention_dropout);
+  reader.get("hidden_dropout", c.hidden_dropout);
+  reader.get("init_method_std", c.init_method_std);
+  reader.get("make_vocab_size_divisible_by", c.make_vocab_size_divisible_by);
+  reader.get("vocab_size", c.vocab_size);
+  reader.get("padded_vocab_size", c.padded_vocab_size);
+  for (const char* name : {"rotary_interleaved", "apply_layernorm_1p", "squared_relu",
+                           "qk_layernorm", "multi_latent_attention", "use_rope_scaling"})
+    reader.refuse(name);
+  try {
+    c.complete();
+  } catch (const Error& error) {
+    fail(Exit::bad_data, where, ": args: ", error.what());
+  }
+  return c;
+}
+
+DType dtype_of_args(const PyValue& args, const std::string& where) {
+  const PyValue* dtype = args.find("params_dtype");
+  if (dtype == nullptr || dtype->is_global("torch", "float32")) return DType::f32;
+  if (dtype->is_global("torch", "float64")) return DType::f64;
+  fail(Exit::bad_data, where, ": args.params_dtype: is torch.", dtype->name(),
+       ", expected float32 or float64");
+}
+
+// The offset of a row's tensor in its item.
+static Shape offset_of(const Param& row) {
+  const std::vector<std::int64_t> zeros(static_cast<std::size_t>(row.shape.rank()), 0);
+  const Shape origin{std::span<const std::int64_t>(zeros)};
+  return row.layer ? origin.with_front(*row.layer) : origin;
+}
+
+static Tensor as_stored(const Param& row, const Tensor& tensor) {
+  return row.layer ? tensor.reshape(row.shape.with_front(1)) : tensor;
+}
+
+void write_rows(DistWriter& writer, const ParamTable& table, const std::string& prefix,
+                const TensorOf& tensor_of) {
+  for (const Param& row : table.rows())
+    writer.add(prefix + row.key, row.key_shape(), offset_of(row), as_stored(row, tensor_of(row)));
+}
+
+void write_extra_states(DistWriter& writer, const GptConfig& config) {
+  const auto none = PyValue::list({PyValue()});
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer)
+    for (const char* module : {"self_attention.linear_qkv", "self_attention.linear_proj",
+                               "self_attention.core_attention", "mlp.linear_fc1", "mlp.linear_fc2"})
+      writer.add_object(
+          concat("decoder.layers.", module, "._extra_state/shard_", layer, "_", config.num_layers),
+          none);
+  writer.add_object("decoder.final_layernorm._extra_state/shard_0_1", none);
+}
+
+static bool is_vocabulary(const Param& row) { return row.segments.front().name == "vocab"; }
+
+void read_rows(const DistReader& reader, const ParamTable& table, const std::string& prefix,
+               const TensorOf& tensor_of) {
+  for (const Param& row : table.rows()) {
+    const std::string key = prefix + row.key;
+    const DistTensor* stored = reader.find(key);
+    if (stored == nullptr) fail(Exit::bad_data, reader.folder(), ": no tensor ", key);
+    const Shape expected = row.key_shape();
+    Shape shape = stored->original_shape.value_or(stored->shape);
+    Tensor into = tensor_of(row);
+    if (is_vocabulary(row) && shape.rank() == 2 && shape[1] == expected[1] &&
+        shape[0] != expected[0]) {
+      std::memset(into.data(), 0, into.bytes());
+      into = into.rows(0, std::min(shape[0], expected[0]));
+    } else if (!(shape == expected)) {
+      fail(Exit::bad_data, reader.folder(), ": tensor ", key, " is ", shape, ", expected ",
+           expected);
+    }
+    if (stored->original_shape)
+      reader.read_original(key, offset_of(row), as_stored(row, into));
+    else
+      reader.read_as(key, offset_of(row), row.layer ? as_stored(row, into) : into);
+  }
+}
+
+}  // namespace mt

@@ -1,0 +1,35 @@
+// A GPT in a torch_dist checkpoint: its settings among the `args` of the common state, its
+// parameters under their keys, and what an optimizer remembers of each under prefixed keys.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "ckpt/megatron_checkpoint.h"
+#include "model/gpt_config.h"
+#include "tensor/param.h"
+
+namespace mt {
+
+// The attributes of Megatron's argument namespace that describe a model, by their Megatron names.
+void add_gpt_args(const GptConfig& config, DType dtype, PyValue& args);
+GptConfig gpt_config_of(const PyValue& args,
+                        const std::string& where);  // Exit::bad_data; completed
+DType dtype_of_args(const PyValue& args, const std::string& where);
+
+// Which tensor of a row is meant: its value, or an optimizer's companion of it.
+using TensorOf = std::function<Tensor(const Param&)>;
+
+// One item a row, under PREFIX + its key; stacked rows are chunks of one tensor.
+void write_rows(DistWriter& writer, const ParamTable& table, const std::string& prefix,
+                const TensorOf& tensor_of);
+// The empty objects that Megatron asks for beside the parameters: Transformer Engine's extra
+// states.
+void write_extra_states(DistWriter& writer, const GptConfig& config);
+
+// Fills every row's tensor.  A missing key or another shape is Exit::bad_data, naming it; only of
+// the vocabulary's rows may there be fewer or more, and rows that are missing become zeros.
+void read_rows(const DistReader& reader, const ParamTable& table, const std::string& prefix,
+               const TensorOf& tensor_of);
+
+}  // namespace mt

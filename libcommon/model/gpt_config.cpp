@@ -1,0 +1,110 @@
+#include "model/gpt_config.h"
+
+namespace mt {
+
+void GptConfig::add_to(CommandLine& cl) {
+  cl.section("Model");
+  cl.option("--num-layers", &num_layers, "N", "transformer layers", at_least(1));
+  cl.option("--hidden-size", &hidden_size, "N", "width of the residual stream", at_least(1));
+  cl.option(
+      "--ffn-hidden-size", &ffn_hidden_size, "N",
+      "width inside the MLP; default 4 x hidden size, with --swiglu 8/3 of it in multiples of 64",
+      at_least(1));
+  cl.option("--num-attention-heads", &num_attention_heads, "N", "query heads", at_least(1));
+  cl.option("--kv-channels", &kv_channels, "N", "width of a head; default hidden size / heads",
+            at_least(1));
+  cl.flag("--group-query-attention", &group_query_attention,
+          "several query heads share a key and a value head");
+  cl.option("--num-query-groups", &num_query_groups, "N",
+            "key and value heads under --group-query-attention", at_least(1));
+  cl.option("--max-position-embeddings", &max_position_embeddings, "N",
+            "positions that the model knows; at least --seq-length", at_least(1));
+  cl.option("--position-embedding-type", &position_embedding_type, "TYPE",
+            "learned_absolute, rope or none", one_of({"learned_absolute", "rope", "none"}));
+  cl.option("--rotary-base", &rotary_base, "N", "base of the rotary frequencies", at_least(1));
+  cl.option("--rotary-percent", &rotary_percent, "F", "part of a head's channels that is rotated",
+            between(0, 1));
+  cl.option("--normalization", &normalization, "TYPE", "LayerNorm or RMSNorm",
+            one_of({"LayerNorm", "RMSNorm"}));
+  cl.option("--norm-epsilon", &norm_epsilon, "F", "added to a norm's variance", greater_than(0));
+  cl.flag("--swiglu", &swiglu, "SwiGLU instead of GeLU");
+  cl.off_switch("--no-bias-gelu-fusion", &bias_gelu_fusion, "the erf form of GeLU instead of tanh");
+  cl.off_switch("--disable-bias-linear", &add_bias_linear, "linear layers without bias");
+  cl.flag("--add-qkv-bias", &add_qkv_bias, "a bias in the QKV projection alone");
+  cl.flag("--untie-embeddings-and-output-weights", &untie_embeddings_and_output_weights,
+          "an output layer of its own instead of the transposed embedding");
+  cl.option("--vocab-size", &vocab_size, "N",
+            "tokens that the model knows, before padding; default the tokenizer's", at_least(1));
+  cl.option("--make-vocab-size-divisible-by", &make_vocab_size_divisible_by, "N",
+            "the vocabulary is padded to a multiple of this", at_least(1));
+  cl.option("--attention-dropout", &attention_dropout, "P", "dropout of attention probabilities",
+            between(0, 0.99));
+  cl.option("--hidden-dropout", &hidden_dropout, "P", "dropout of the residual branches",
+            between(0, 0.99));
+  cl.option("--init-method-std", &init_method_std, "F", "standard deviation of initial weights",
+            at_least(0));
+  cl.implied("--use-mcore-models", "there is only one kind of model");
+  cl.implied("--no-masked-softmax-fusion", "softmax is always part of the attention kernel");
+}
+
+static void require_given(std::int64_t value, const char* option) {
+  if (value == 0) fail(Exit::usage, option, ": required, by the option or a checkpoint");
+}
+
+void GptConfig::complete() {
+  require_given(num_layers, "--num-layers");
+  require_given(hidden_size, "--hidden-size");
+  require_given(num_attention_heads, "--num-attention-heads");
+  require_given(max_position_embeddings, "--max-position-embeddings");
+  require_given(vocab_size, "--vocab-size");
+  if (!kv_channels && hidden_size % num_attention_heads != 0)
+    fail(Exit::bad_config, "--hidden-size ", hidden_size,
+         ": not a multiple of --num-attention-heads ", num_attention_heads, "; give --kv-channels");
+  if (num_attention_heads % kv_heads() != 0)
+    fail(Exit::bad_config, "--num-query-groups ", num_query_groups,
+         ": does not divide --num-attention-heads ", num_attention_heads);
+  if (position_embedding_type == "rope" && (rotary_dim() == 0 || rotary_dim() % 2 != 0))
+    fail(Exit::bad_config, "--rotary-percent ", rotary_percent, ": rotates ", rotary_dim(), " of ",
+         head_dim(), " channels, expected an even number of them");
+  if (padded_vocab_size == 0) {
+    const std::int64_t m = make_vocab_size_divisible_by;
+    padded_vocab_size = (vocab_size + m - 1) / m * m;
+  }
+  if (vocab_size > padded_vocab_size)
+    fail(Exit::bad_config, "the vocabulary of ", vocab_size, " tokens is larger than the model's ",
+         padded_vocab_size);
+}
+
+std::int64_t GptConfig::ffn() const {
+  if (ffn_hidden_size) return *ffn_hidden_size;
+  return swiglu ? static_cast<std::int64_t>(static_cast<double>(4 * hidden_size) * 2 / 3) / 64 * 64
+                : 4 * hidden_size;
+}
+
+std::int64_t GptConfig::head_dim() const {
+  return kv_channels ? *kv_channels : hidden_size / num_attention_heads;
+}
+
+std::int64_t GptConfig::rotary_dim() const {
+  if (position_embedding_type != "rope") return 0;
+  return static_cast<std::int64_t>(static_cast<double>(head_dim()) * rotary_percent);
+}
+
+Activation GptConfig::activation() const {
+  if (swiglu) return Activation::swiglu;
+  return bias_gelu_fusion && add_bias_linear ? Activation::gelu_tanh : Activation::gelu_erf;
+}
+
+double GptConfig::flops(std::int64_t sequences, std::int64_t seq_length) const {
+  const auto h = static_cast<double>(hidden_size), s = static_cast<double>(seq_length);
+  const auto layers = static_cast<double>(num_layers), f = static_cast<double>(ffn());
+  const double gate = swiglu ? 1.5 : 1, groups = static_cast<double>(kv_heads());
+  const auto heads = static_cast<double>(num_attention_heads);
+  const double projection = heads * static_cast<double>(head_dim());
+  const double attention =
+      12 * layers * h * h * (1 + groups / heads + s / (2 * h)) * projection / h;
+  return static_cast<double>(sequences) * s *
+         (12 * layers * h * f * gate + attention + 6 * h * static_cast<double>(padded_vocab_size));
+}
+
+}  // namespace mt

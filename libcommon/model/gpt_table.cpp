@@ -1,0 +1,174 @@
+// The parameters of a GPT (spec: Megatron-Core's names, torch_dist keys, Hugging Face's names) and
+// the modules that use them.
+#include <cmath>
+
+#include "model/gpt.h"
+
+namespace mt {
+namespace {
+
+constexpr const char* kHuggingFace = "hf";
+
+// Which of Hugging Face's two families the names follow.
+bool is_gpt2(const GptConfig& c) { return c.position_embedding_type == "learned_absolute"; }
+
+// Names of a layer's parameters in Hugging Face's GPT-2, whose matrices are stored [in, out], and
+// Llama.
+struct HfNames {
+  bool gpt2;
+  std::string layer;
+  ForeignName matrix(const char* in_gpt2, const char* in_llama, Transform transform = {}) const {
+    if (gpt2) transform.push_back(transpose());
+    return {kHuggingFace, layer + (gpt2 ? in_gpt2 : in_llama), std::move(transform)};
+  }
+  ForeignName vector(const char* in_gpt2, const char* in_llama) const {
+    return {kHuggingFace, layer + (gpt2 ? in_gpt2 : in_llama), {}};
+  }
+};
+
+// GPT-2 keeps all queries, then all keys, then all values in one matrix; Llama keeps three
+// matrices.
+std::vector<ForeignName> qkv_names(const HfNames& names, const GptConfig& c) {
+  const std::int64_t d = c.head_dim(), per_group = c.num_attention_heads / c.kv_heads();
+  const std::int64_t period = (per_group + 2) * d;
+  const Transform q{pick_rows(period, 0, per_group * d)}, k{pick_rows(period, per_group * d, d)},
+      v{pick_rows(period, (per_group + 1) * d, d)};
+  if (names.gpt2)
+    return {names.matrix("attn.c_attn.weight", "", {exchange(c.num_attention_heads, 3)})};
+  return {names.matrix("", "self_attn.q_proj.weight", q),
+          names.matrix("", "self_attn.k_proj.weight", k),
+          names.matrix("", "self_attn.v_proj.weight", v)};
+}
+
+std::vector<ForeignName> fc1_names(const HfNames& names, const GptConfig& c) {
+  if (!c.swiglu) return {names.matrix("mlp.c_fc.weight", "mlp.up_proj.weight")};
+  const std::int64_t f = c.ffn();
+  return {names.matrix("", "mlp.gate_proj.weight", {pick_rows(2 * f, 0, f)}),
+          names.matrix("", "mlp.up_proj.weight", {pick_rows(2 * f, f, f)})};
+}
+
+}  // namespace
+
+Gpt::Gpt(const GptConfig& config) : Gpt(config, {0, config.num_layers, true, true}) {}
+
+Gpt::Gpt(const GptConfig& config, const StageRange& range) : config_(config), range_(range) {
+  if (const std::int64_t half = config_.rotary_dim() / 2; half > 0) {
+    inv_freq_storage_ = Buffer(Device::cpu, static_cast<std::size_t>(half) * sizeof(double));
+    const Tensor table = inv_freq_storage_.tensor(DType::f64, {half});
+    for (std::int64_t i = 0; i < half; ++i)
+      table.as<double>()[i] = std::pow(static_cast<double>(config_.rotary_base),
+                                       -static_cast<double>(i) / static_cast<double>(half));
+    inv_freq_ = table;
+  }
+  if (range_.first) add_embedding();
+  for (std::int64_t layer = range_.begin; layer < range_.end; ++layer) add_block(layer);
+  if (range_.last) add_head();
+}
+
+void Gpt::add_embedding() {
+  const bool learned = config_.position_embedding_type == "learned_absolute",
+             gpt2 = is_gpt2(config_);
+  const Initializer init{Initializer::Kind::normal, config_.init_method_std};
+  Param words{
+      .name = "embedding.word_embeddings.weight",
+      .shape = {config_.padded_vocab_size, config_.hidden_size},
+      .init = init,
+      .segments = {{"vocab", config_.padded_vocab_size, 0, ShardAxis::tp}},
+      .foreign = {
+          {kHuggingFace, gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight", {}}}};
+  const Param& table = table_.add(std::move(words));
+  const Param* positions = nullptr;
+  if (learned)
+    positions = &table_.add({.name = "embedding.position_embeddings.weight",
+                             .shape = {config_.max_position_embeddings, config_.hidden_size},
+                             .init = init,
+                             .foreign = {{kHuggingFace, "transformer.wpe.weight", {}}}});
+  embedding_.emplace(table, positions, config_.hidden_dropout);
+}
+
+void Gpt::add_block(std::int64_t layer) {
+  const GptConfig& c = config_;
+  const std::int64_t h = c.hidden_size, d = c.head_dim(), heads = c.num_attention_heads;
+  const std::int64_t groups = c.kv_heads(), fc1_rows = c.swiglu ? 2 * c.ffn() : c.ffn();
+  const bool gpt2 = is_gpt2(c);
+  const HfNames hf{gpt2, (gpt2 ? "transformer.h." : "model.layers.") + std::to_string(layer) + "."};
+  const Initializer normal{Initializer::Kind::normal, c.init_method_std};
+  const Initializer output{Initializer::Kind::normal,
+                           c.init_method_std / std::sqrt(2.0 * static_cast<double>(c.num_layers))};
+  // A row of this layer: its name carries the layer's number, its key does not.
+  const auto row = [&](const std::string& name, Shape shape, Initializer init,
+                       std::vector<Segment> segments, std::vector<ForeignName> foreign) {
+    return Param{.name = "decoder.layers." + std::to_string(layer) + "." + name,
+                 .shape = shape,
+                 .init = init,
+                 .segments = std::move(segments),
+                 .foreign = std::move(foreign),
+                 .key = "decoder.layers." + name,
+                 .layer = layer,
+                 .layers = c.num_layers};
+  };
+  const std::int64_t qkv_rows = (heads + 2 * groups) * d;
+  std::vector<Segment> fc1_segments;
+  if (c.swiglu) fc1_segments.push_back({"gate", c.ffn(), 0, ShardAxis::tp});
+  fc1_segments.push_back({"up", c.ffn(), 0, ShardAxis::tp});
+  using Bias = Linear::Bias;
+  const Bias inner = c.add_bias_linear ? Bias::here : Bias::none;
+  const Bias last = c.add_bias_linear ? Bias::by_caller : Bias::none;
+
+  Norm norm1(table_,
+             row("self_attention.linear_qkv.layer_norm_weight", {h}, {}, {},
+                 {hf.vector("ln_1.weight", "input_layernorm.weight")}),
+             c.norm_kind(), c.norm_epsilon);
+  Linear qkv(table_,
+             row("self_attention.linear_qkv.weight", {qkv_rows, h}, normal,
+                 {{"qkv", qkv_rows, 0, ShardAxis::tp, qkv_rows / groups}}, qkv_names(hf, c)),
+             c.has_qkv_bias() ? Bias::here : Bias::none);
+  Linear proj(table_,
+              row("self_attention.linear_proj.weight", {h, heads * d}, output,
+                  {{"heads", heads * d, 1, ShardAxis::tp, d * heads / groups}},
+                  {hf.matrix("attn.c_proj.weight", "self_attn.o_proj.weight")}),
+              last);
+  Norm norm2(table_,
+             row("mlp.linear_fc1.layer_norm_weight", {h}, {}, {},
+                 {hf.vector("ln_2.weight", "post_attention_layernorm.weight")}),
+             c.norm_kind(), c.norm_epsilon);
+  Linear fc1(table_,
+             row("mlp.linear_fc1.weight", {fc1_rows, h}, normal, fc1_segments, fc1_names(hf, c)),
+             inner);
+  Linear fc2(table_,
+             row("mlp.linear_fc2.weight", {h, c.ffn()}, output, {{"up", c.ffn(), 1, ShardAxis::tp}},
+                 {hf.matrix("mlp.c_proj.weight", "mlp.down_proj.weight")}),
+             last);
+  blocks_.emplace_back(norm1,
+                       Attention(qkv, proj,
+                                 {.layer = layer,
+                                  .heads = heads,
+                                  .kv_heads = groups,
+                                  .head_dim = d,
+                                  .attention_dropout = c.attention_dropout,
+                                  .hidden_dropout = c.hidden_dropout,
+                                  .inv_freq = inv_freq_}),
+                       norm2, Mlp(fc1, fc2, c.activation(), layer, c.hidden_dropout));
+}
+
+void Gpt::add_head() {
+  const bool gpt2 = is_gpt2(config_);
+  final_norm_.emplace(
+      table_,
+      Param{
+          .name = "decoder.final_layernorm.weight",
+          .shape = {config_.hidden_size},
+          .foreign = {{kHuggingFace, gpt2 ? "transformer.ln_f.weight" : "model.norm.weight", {}}}},
+      config_.norm_kind(), config_.norm_epsilon);
+  if (!config_.untie_embeddings_and_output_weights) {
+    head_.emplace(table_.at("embedding.word_embeddings.weight"));
+    return;
+  }
+  head_.emplace(table_.add({.name = "output_layer.weight",
+                            .shape = {config_.padded_vocab_size, config_.hidden_size},
+                            .init = {Initializer::Kind::normal, config_.init_method_std},
+                            .segments = {{"vocab", config_.padded_vocab_size, 0, ShardAxis::tp}},
+                            .foreign = {{kHuggingFace, "lm_head.weight", {}}}}));
+}
+
+}  // namespace mt

@@ -1,0 +1,51 @@
+// Model: what the schedule's executor knows of a model, or of one pipeline stage of it.
+#pragma once
+
+#include <memory>
+
+#include "nn/step.h"
+
+namespace mt {
+
+// The device tensors of one micro-batch.  ids, labels, positions: [tokens] i32;  others: [tokens]
+// of the Step's dtype.
+struct Batch {
+  Tensor ids, labels, positions;
+  Tensor loss_mask;   // 1 where a token's loss counts, else 0
+  Tensor row_weight;  // weight of each token's loss in the objective
+  Tensor loss;        // out, on the last stage: each token's loss
+};
+
+class Model {
+ public:
+  // What backward needs of a forward, beside the tensors that it points to in `keep`.
+  struct Saved {
+    virtual ~Saved() = default;
+  };
+  virtual ~Model() = default;
+  Model() = default;
+  Model(const Model&) = delete;  // modules point into the table
+  Model& operator=(const Model&) = delete;
+
+  ParamTable& table() { return table_; }
+  const ParamTable& table() const { return table_; }
+
+  virtual std::unique_ptr<Saved> make_saved() const = 0;
+  // in: the stage before's output (unused on the first);  out: the hidden states for the stage
+  // after, in `keep` if `saved`, else in `layer` (empty on the last, which fills batch.loss
+  // instead).
+  virtual void forward(Step& s, Wire& out, const Wire& in, const Batch& batch,
+                       Saved* saved) const = 0;
+  // dout: the stage after's gradient (unused on the last);  din: the gradient for the stage before,
+  // in `layer` (empty on the first).
+  virtual void backward(Step& s, Wire& din, const Wire& dout, const Saved& saved) const = 0;
+
+  // Draws the initial values of the allocated parameters: each a function of the seed and its name,
+  // so they are the same under any layout.
+  void initialize(std::uint64_t seed, Stream& stream);
+
+ protected:
+  ParamTable table_;
+};
+
+}  // namespace mt

@@ -1,0 +1,39 @@
+// Attention: causal self-attention with grouped queries, and the residual around it.
+//   y = residual + dropout(W_o attend(W_qkv x) + b_o)
+// x, y, residual: [tokens, hidden_size].  With a cache in the Step, keys and values of the tokens
+// before come from it, and those of x are appended to it (one sequence).
+#pragma once
+
+#include <vector>
+
+#include "nn/linear.h"
+
+namespace mt {
+
+struct AttentionOptions {
+  std::int64_t layer = 0;  // of this model, from 0: the cache's, and what random numbers depend on
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  double attention_dropout = 0, hidden_dropout = 0;
+  ConstTensor inv_freq;  // [rotated channels / 2] f64 of host memory; empty: no rotary embedding
+};
+
+class Attention {
+ public:
+  struct Saved {
+    Linear::Saved qkv, proj;
+    Tensor q, k, v;  // [tokens, heads or kv_heads, head_dim], rotated
+    Tensor o, lse;   // [tokens, heads, head_dim], [sequences, heads, seq_length]
+  };
+  Attention(Linear qkv, Linear proj, const AttentionOptions& options)
+      : qkv_(qkv), proj_(proj), options_(options) {}
+
+  void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved) const;
+  void backward(Step& s, Tensor dx, ConstTensor dy,
+                const Saved& saved) const;  // without the residual
+
+ private:
+  Linear qkv_, proj_;
+  AttentionOptions options_;
+};
+
+}  // namespace mt

@@ -1,0 +1,31 @@
+// Block: a pre-norm transformer block.  x, y: [tokens, hidden_size].
+//   h = x + attention(norm1(x))      y = h + mlp(norm2(h))
+#pragma once
+
+#include "nn/attention.h"
+#include "nn/mlp.h"
+#include "nn/norm.h"
+
+namespace mt {
+
+class Block {
+ public:
+  struct Saved {
+    Norm::Saved norm1, norm2;
+    Attention::Saved attention;
+    Mlp::Saved mlp;
+  };
+  Block(Norm norm1, Attention attention, Norm norm2, Mlp mlp)
+      : norm1_(norm1), attention_(attention), norm2_(norm2), mlp_(mlp) {}
+
+  void forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const;           // y may be x
+  void backward(Step& s, Tensor dx, ConstTensor dy, const Saved& saved) const;  // dx may be dy
+
+ private:
+  Norm norm1_;
+  Attention attention_;
+  Norm norm2_;
+  Mlp mlp_;
+};
+
+}  // namespace mt

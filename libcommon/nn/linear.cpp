@@ -1,0 +1,57 @@
+#include "nn/linear.h"
+
+#include "ops/ops.h"
+
+namespace mt {
+
+// The name of a weight's bias: "….weight" becomes "….bias".
+static std::string bias_name(const std::string& weight) {
+  return weight.substr(0, weight.rfind('.') + 1) + "bias";
+}
+
+static Param bias_of(const Param& weight) {
+  Param bias;
+  bias.name = bias_name(weight.name);
+  bias.key = bias_name(weight.key);
+  bias.shape = {weight.shape[0]};
+  bias.layer = weight.layer;
+  bias.layers = weight.layers;
+  bias.stage = weight.stage;
+  for (const Segment& segment : weight.segments)  // cut where the output is cut
+    if (segment.dimension == 0) bias.segments.push_back(segment);
+  return bias;
+}
+
+Linear::Linear(ParamTable& table, Param weight, Bias bias)
+    : weight_(&table.add(std::move(weight))), bias_place_(bias) {
+  if (bias == Bias::none) return;
+  Param row = bias_of(*weight_);
+  for (const ForeignName& name : weight_->foreign) {
+    Transform of_rows;  // a bias has no second axis to transpose with
+    for (const Rearrange& step : name.transform)
+      if (step.kind != Rearrange::Kind::transpose) of_rows.push_back(step);
+    row.foreign.push_back({name.format, bias_name(name.name), of_rows});
+  }
+  bias_ = &table.add(std::move(row));
+}
+
+void Linear::forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const {
+  if (saved) saved->x = x;
+  matmul({.out = y,
+          .a = x,
+          .b = s.weight(*weight_),
+          .transpose_b = true,
+          .bias = bias_place_ == Bias::here ? bias(s) : ConstTensor()},
+         s.stream);
+  s.done(*weight_);
+}
+
+void Linear::backward(Step& s, Tensor dx, ConstTensor dy, const Saved& saved) const {
+  if (dx) {
+    matmul({.out = dx, .a = dy, .b = s.weight(*weight_)}, s.stream);
+    s.done(*weight_);
+  }
+  s.weight_grads.push({.weight = weight_, .bias = bias_, .dy = dy, .x = saved.x}, s.stream);
+}
+
+}  // namespace mt

@@ -1,0 +1,30 @@
+// LmHead: logits of the next token, and their cross-entropy with the labels, some rows at a time so
+// that the logits of a micro-batch are never stored.
+//   logits = x W^T      loss[t] = cross-entropy(logits[t], labels[t])
+// x: [tokens, hidden_size];  W: [vocab, hidden_size];  labels: [tokens] i32;  loss, row_weight:
+// [tokens].
+#pragma once
+
+#include "nn/step.h"
+
+namespace mt {
+
+class LmHead {
+ public:
+  struct Saved {
+    Tensor dx;
+  };
+  explicit LmHead(const Param& weight) : weight_(&weight) {}
+
+  // With `saved`, also the gradient of sum_t row_weight[t] loss[t]: W's is added at once, because
+  // the logits are at hand only now; x's waits in `saved`.
+  void loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, ConstTensor row_weight,
+            Saved* saved) const;
+  void logits(Step& s, Tensor logits, ConstTensor x) const;  // [rows, vocab]
+  std::int64_t vocab_size() const { return weight_->shape[0]; }
+
+ private:
+  const Param* weight_;
+};
+
+}  // namespace mt

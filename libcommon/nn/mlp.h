@@ -1,0 +1,38 @@
+// Mlp: the feed-forward part of a block, and the residual around it.
+//   y = residual + dropout(W_2 act(W_1 x + b_1) + b_2)
+// x, y, residual: [tokens, hidden_size].  A gated activation halves what W_1 makes.
+#pragma once
+
+#include "nn/linear.h"
+
+namespace mt {
+
+enum class Activation : std::uint8_t { gelu_tanh, gelu_erf, swiglu };
+
+class Mlp {
+ public:
+  struct Saved {
+    Linear::Saved fc1, fc2;
+    Tensor h;  // W_1 x + b_1
+  };
+  // `layer` is the layer's number in the model, from 0, which random numbers depend on.
+  Mlp(Linear fc1, Linear fc2, Activation activation, std::int64_t layer, double hidden_dropout)
+      : fc1_(fc1),
+        fc2_(fc2),
+        activation_(activation),
+        layer_(layer),
+        hidden_dropout_(hidden_dropout) {}
+
+  void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved) const;
+  void backward(Step& s, Tensor dx, ConstTensor dy,
+                const Saved& saved) const;  // without the residual
+
+ private:
+  std::int64_t activated_features() const;
+  Linear fc1_, fc2_;
+  Activation activation_;
+  std::int64_t layer_;
+  double hidden_dropout_;
+};
+
+}  // namespace mt

@@ -1,0 +1,47 @@
+#include "nn/norm.h"
+
+#include "ops/ops.h"
+
+namespace mt {
+
+static std::string with_bias(std::string name) {
+  return name.replace(name.size() - std::string_view("weight").size(), std::string::npos, "bias");
+}
+
+Norm::Norm(ParamTable& table, Param weight, NormKind kind, double eps) : kind_(kind), eps_(eps) {
+  weight.init = {Initializer::Kind::ones};
+  weight_ = &table.add(std::move(weight));
+  if (kind_ == NormKind::rms) return;
+  Param bias = *weight_;
+  bias.name = with_bias(bias.name);
+  bias.key = with_bias(bias.key);
+  bias.init = {};
+  for (ForeignName& name : bias.foreign) name.name = with_bias(name.name);
+  bias_ = &table.add(std::move(bias));
+}
+
+void Norm::forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const {
+  const Tensor rstd = s.kept(saved, {x.shape()[0]});
+  const ConstTensor w = s.weight(*weight_);
+  Tensor mean;
+  if (kind_ == NormKind::rms) {
+    rms_norm_forward(y, rstd, x, w, eps_, s.stream);
+  } else {
+    mean = s.kept(saved, {x.shape()[0]});
+    layer_norm_forward(y, mean, rstd, x, w, s.weight(*bias_), eps_, s.stream);
+    s.done(*bias_);
+  }
+  s.done(*weight_);
+  if (saved) *saved = {x, mean, rstd};
+}
+
+void Norm::backward(Step& s, Tensor dx, ConstTensor dy, const Saved& v) const {
+  const ConstTensor w = s.weight(*weight_);
+  if (kind_ == NormKind::rms)
+    rms_norm_backward(dx, weight_->grad, dy, v.x, v.rstd, w, s.stream);
+  else
+    layer_norm_backward(dx, weight_->grad, bias_->grad, dy, v.x, v.mean, v.rstd, w, s.stream);
+  s.done(*weight_);
+}
+
+}  // namespace mt

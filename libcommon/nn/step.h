@@ -1,0 +1,79 @@
+// Step: all that a module sees besides its input (DESIGN D2a): where to put things, what to
+// multiply with, which random numbers, positions and cache to use.
+//
+// Lifetimes (DESIGN D2).  keep: what the micro-batch's backward needs, until that backward is done.
+// layer: rewound by whoever called a layer.  deferred: the dy of weight gradients that wait in the
+// queue. A module is told where its output goes; `kept`, `scratch` and `gradient` are for what it
+// makes inside.
+//
+// Each module has
+//   void forward(Step&, Tensor y, ConstTensor x, Saved* saved) const;            y = f(x)
+//   void backward(Step&, Tensor dx, ConstTensor dy, const Saved& saved) const;   dx = f'(x)^T dy
+// y and dx are overwritten; gradients of parameters are added to.  With a null `saved` nothing is
+// kept (evaluation, generation, the first pass under recompute).
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/dropout.h"
+#include "nn/kv_cache.h"
+#include "nn/weight_grads.h"
+#include "tensor/arena.h"
+#include "tensor/param.h"
+#include "tensor/stream.h"
+
+namespace mt {
+
+// What a random number of a layer is for.
+enum class Purpose : std::uint32_t {
+  embedding_dropout,
+  attention_dropout,
+  hidden_dropout1,
+  hidden_dropout2
+};
+
+struct Step {
+  Stream& stream;
+  Arena& keep;
+  Arena& layer;
+  Arena& deferred;
+  WeightGrads& weight_grads;
+  const StepRecord* record = nullptr;  // on the device
+  DType dtype = DType::f32;            // of activations
+  std::uint64_t seed = 0;
+  bool training = false;                       // dropout is on
+  std::int64_t sequences = 0, seq_length = 0;  // of the micro-batch; tokens = sequences seq_length
+  ConstTensor positions;                       // [tokens] i32
+  KvCache* cache = nullptr;                    // generation: keys and values of the tokens before
+
+  std::int64_t tokens() const { return sequences * seq_length; }
+
+  Tensor kept(const void* saved, const Shape& shape) {  // until backward if something is saved
+    return (saved ? keep : layer).alloc(dtype, shape);
+  }
+  Tensor scratch(const Shape& shape) { return layer.alloc(dtype, shape); }
+  Tensor gradient(const Shape& shape) {  // a dy that a weight gradient will read
+    return (weight_grads.deferring() ? deferred : layer).alloc(dtype, shape);
+  }
+
+  // What to multiply with; done() follows its last use.
+  ConstTensor weight(const Param& param) const { return param.value; }
+  void done(const Param&) const {}
+
+  // Dropout of probability p for one place in the model.
+  Dropout dropout(double p, std::int64_t layer_number, Purpose purpose) const {
+    return {.p = training ? p : 0.0,
+            .key = RandomKey::make(seed, static_cast<std::uint32_t>(layer_number) * 16 +
+                                             static_cast<std::uint32_t>(purpose)),
+            .seq_length = seq_length,
+            .record = record};
+  }
+};
+
+// The tensors that travel from one pipeline stage to the next; their gradients travel back
+// likewise.
+struct Wire {
+  Tensor hidden;  // [tokens, hidden_size]
+};
+
+}  // namespace mt

@@ -1,0 +1,33 @@
+// WeightGrads: the queue of weight gradients of linear layers (DESIGN D9).  A record says
+//   weight.grad += dy^T x      bias.grad += sum over rows of dy
+// and is run at once, or, while deferring, when the schedule says so (in a pipeline's bubble).
+#pragma once
+
+#include <vector>
+
+#include "tensor/param.h"
+#include "tensor/stream.h"
+
+namespace mt {
+
+struct WeightGrad {
+  const Param* weight = nullptr;
+  const Param* bias = nullptr;  // or null
+  ConstTensor dy, x;            // [tokens, out], [tokens, in]
+};
+
+class WeightGrads {
+ public:
+  explicit WeightGrads(bool deferring = false) : deferring_(deferring) {}
+  bool deferring() const { return deferring_; }
+
+  // Frozen parameters are left alone.  When deferring, dy and x must live until run().
+  void push(const WeightGrad& record, Stream& stream);
+  void run(Stream& stream);  // everything queued, in order
+
+ private:
+  bool deferring_;
+  std::vector<WeightGrad> queue_;
+};
+
+}  // namespace mt

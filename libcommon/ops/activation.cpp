@@ -1,0 +1,35 @@
+#include "ops/check.h"
+#include "ops/ops.h"
+
+namespace mt {
+
+void gelu_forward(Tensor y, ConstTensor x, GeluForm form, Stream& stream) {
+  check_shape("gelu_forward", "y", y, x.shape());
+  dispatch(x, moves(x, y), stream,
+           [&]<class T>() { cpu::gelu_forward(y.as<T>(), x.as<T>(), x.numel(), form); });
+}
+
+void gelu_backward(Tensor dx, ConstTensor dy, ConstTensor x, GeluForm form, Stream& stream) {
+  check_shape("gelu_backward", "dx", dx, x.shape());
+  check_shape("gelu_backward", "dy", dy, x.shape());
+  dispatch(x, moves(x, dy, dx), stream, [&]<class T>() {
+    cpu::gelu_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), x.numel(), form);
+  });
+}
+
+void swiglu_forward(Tensor y, ConstTensor x, Stream& stream) {
+  const std::int64_t rows = row_count(y), cols = columns(y);
+  check_shape("swiglu_forward", "x", x, {rows, 2 * cols});
+  dispatch(x, moves(x, y), stream,
+           [&]<class T>() { cpu::swiglu_forward(y.as<T>(), x.as<T>(), rows, cols); });
+}
+
+void swiglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream) {
+  const std::int64_t rows = row_count(dy), cols = columns(dy);
+  check_shape("swiglu_backward", "x", x, {rows, 2 * cols});
+  check_shape("swiglu_backward", "dx", dx, x.shape());
+  dispatch(x, moves(x, dy, dx), stream,
+           [&]<class T>() { cpu::swiglu_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), rows, cols); });
+}
+
+}  // namespace mt

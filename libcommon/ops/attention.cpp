@@ -1,0 +1,86 @@
+#include "kernels/rope.h"
+#include "ops/check.h"
+#include "ops/ops.h"
+
+namespace mt {
+
+void rope(Tensor x, ConstTensor positions, ConstTensor inv_freq, bool inverse, Stream& stream) {
+  const std::int64_t tokens = x.shape()[0], heads = x.shape()[1], head_dim = x.shape()[2];
+  const std::int64_t rotary_dim = 2 * inv_freq.numel();
+  check_shape("rope", "positions", positions, {tokens});
+  if (rotary_dim > head_dim)
+    fail(Exit::internal, "rope: ", rotary_dim, " rotated channels of ", head_dim);
+  dispatch(x, {.bytes = 2.0 * static_cast<double>(x.bytes())}, stream, [&]<class T>() {
+    cpu::rope(x.as<T>(), positions.as<std::int32_t>(), inv_freq.as<double>(), tokens, heads,
+              head_dim, rotary_dim, inverse);
+  });
+}
+
+static QkvShape qkv_shape(const char* operation, const ConstTensor& qkv, const ConstTensor& q,
+                          const ConstTensor& k, const ConstTensor& v) {
+  const QkvShape shape{q.shape()[0], q.shape()[1], k.shape()[1], q.shape()[2]};
+  check_shape(operation, "k", k, {shape.tokens, shape.groups, shape.head_dim});
+  check_shape(operation, "v", v, k.shape());
+  check_shape(operation, "qkv", qkv,
+              {shape.tokens, (shape.heads + 2 * shape.groups) * shape.head_dim});
+  return shape;
+}
+
+void qkv_split(Tensor q, Tensor k, Tensor v, ConstTensor qkv, Stream& stream) {
+  const QkvShape shape = qkv_shape("qkv_split", qkv, q, k, v);
+  dispatch(q, moves(qkv, q, k, v), stream,
+           [&]<class T>() { cpu::qkv_split(q.as<T>(), k.as<T>(), v.as<T>(), qkv.as<T>(), shape); });
+}
+
+void qkv_merge(Tensor qkv, ConstTensor q, ConstTensor k, ConstTensor v, Stream& stream) {
+  const QkvShape shape = qkv_shape("qkv_merge", qkv, q, k, v);
+  dispatch(q, moves(qkv, q, k, v), stream,
+           [&]<class T>() { cpu::qkv_merge(qkv.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(), shape); });
+}
+
+// Multiplications and additions of one of the two products over the pairs that the causal mask
+// leaves.
+static double product_flops(const AttentionShape& s) {
+  const double pairs = static_cast<double>(s.q_length) *
+                       (static_cast<double>(s.kv_length) - static_cast<double>(s.q_length - 1) / 2);
+  return 2 * pairs * static_cast<double>(s.sequences * s.heads * s.head_dim);
+}
+
+static void check_attention(const char* operation, const ConstTensor& q, const ConstTensor& k,
+                            const ConstTensor& v, const ConstTensor& lse, const AttentionShape& s) {
+  check_shape(operation, "q", q, {s.sequences * s.q_length, s.heads, s.head_dim});
+  check_shape(operation, "k", k, {s.sequences * s.kv_stride, s.kv_heads, s.head_dim});
+  check_shape(operation, "v", v, k.shape());
+  check_shape(operation, "lse", lse, {s.sequences, s.heads, s.q_length});
+  if (s.q_length > s.kv_length || s.kv_length > s.kv_stride || s.heads % s.kv_heads != 0)
+    fail(Exit::internal, operation, ": ", s.q_length, " queries of ", s.heads, " heads over ",
+         s.kv_length, " of ", s.kv_stride, " keys of ", s.kv_heads, " heads");
+}
+
+void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
+                       const AttentionShape& shape, const Dropout& dropout, Stream& stream) {
+  check_attention("attention_forward", q, k, v, lse, shape);
+  check_shape("attention_forward", "o", o, q.shape());
+  Cost cost = moves(o, lse, q, k, v);
+  cost.flops = 2 * product_flops(shape);
+  dispatch(q, cost, stream, [&]<class T>() {
+    cpu::attention_forward(o.as<T>(), lse.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(), shape, dropout);
+  });
+}
+
+void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstTensor o,
+                        ConstTensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
+                        const AttentionShape& shape, const Dropout& dropout, Stream& stream) {
+  check_attention("attention_backward", q, k, v, lse, shape);
+  check_shape("attention_backward", "d_o", d_o, q.shape());
+  check_shape("attention_backward", "dq", dq, q.shape());
+  check_shape("attention_backward", "dk", dk, k.shape());
+  Cost cost = moves(dq, dk, dv, d_o, o, lse, q, k, v);
+  cost.flops = 5 * product_flops(shape);
+  dispatch(q, cost, stream, [&]<class T>() {
+    cpu::attention_backward(dq.as<T>(), dk.as<T>(), dv.as<T>(), d_o.as<T>(), o.as<T>(), lse.as<T>(),
+                            q.as<T>(), k.as<T>(), v.as<T>(), shape, dropout);
+  });
+}
+
+}  // namespace mt

@@ -1,0 +1,55 @@
+#include "kernels/layer_norm.h"
+#include "kernels/rms_norm.h"
+#include "ops/check.h"
+#include "ops/ops.h"
+
+namespace mt {
+
+void layer_norm_forward(Tensor y, Tensor mean, Tensor rstd, ConstTensor x, ConstTensor w,
+                        ConstTensor b, double eps, Stream& stream) {
+  const std::int64_t cols = columns(x), rows = row_count(x);
+  check_shape("layer_norm_forward", "y", y, x.shape());
+  check_shape("layer_norm_forward", "rstd", rstd, {rows});
+  check_shape("layer_norm_forward", "w", w, {cols});
+  dispatch(x, moves(x, y), stream, [&]<class T>() {
+    cpu::layer_norm_forward(y.as<T>(), mean.as<T>(), rstd.as<T>(), x.as<T>(), w.as<T>(), b.as<T>(),
+                            rows, cols, eps);
+  });
+}
+
+void layer_norm_backward(Tensor dx, Tensor dw, Tensor db, ConstTensor dy, ConstTensor x,
+                         ConstTensor mean, ConstTensor rstd, ConstTensor w, Stream& stream) {
+  const std::int64_t cols = columns(x), rows = row_count(x);
+  check_shape("layer_norm_backward", "dx", dx, x.shape());
+  check_shape("layer_norm_backward", "dy", dy, x.shape());
+  check_shape("layer_norm_backward", "dw", dw, {cols});
+  dispatch(x, moves(x, dy, dx), stream, [&]<class T>() {
+    cpu::layer_norm_backward(dx.as<T>(), dw.as<T>(), db.as<T>(), dy.as<T>(), x.as<T>(),
+                             mean.as<T>(), rstd.as<T>(), w.as<T>(), rows, cols);
+  });
+}
+
+void rms_norm_forward(Tensor y, Tensor rstd, ConstTensor x, ConstTensor w, double eps,
+                      Stream& stream) {
+  const std::int64_t cols = columns(x), rows = row_count(x);
+  check_shape("rms_norm_forward", "y", y, x.shape());
+  check_shape("rms_norm_forward", "rstd", rstd, {rows});
+  check_shape("rms_norm_forward", "w", w, {cols});
+  dispatch(x, moves(x, y), stream, [&]<class T>() {
+    cpu::rms_norm_forward(y.as<T>(), rstd.as<T>(), x.as<T>(), w.as<T>(), rows, cols, eps);
+  });
+}
+
+void rms_norm_backward(Tensor dx, Tensor dw, ConstTensor dy, ConstTensor x, ConstTensor rstd,
+                       ConstTensor w, Stream& stream) {
+  const std::int64_t cols = columns(x), rows = row_count(x);
+  check_shape("rms_norm_backward", "dx", dx, x.shape());
+  check_shape("rms_norm_backward", "dy", dy, x.shape());
+  check_shape("rms_norm_backward", "dw", dw, {cols});
+  dispatch(x, moves(x, dy, dx), stream, [&]<class T>() {
+    cpu::rms_norm_backward(dx.as<T>(), dw.as<T>(), dy.as<T>(), x.as<T>(), rstd.as<T>(), w.as<T>(),
+                           rows, cols);
+  });
+}
+
+}  // namespace mt

@@ -1,0 +1,81 @@
+// Operations on tensors: each checks its shapes, counts its cost on `meta`, and otherwise runs the
+// device's kernel on the stream.  Formulas, shapes and the order of sums stand in kernels/NAME.h.
+// A wrong shape is our bug: Exit::internal.  Outputs come first; forward and backward stand in
+// pairs.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/activation.h"
+#include "kernels/adam.h"
+#include "kernels/attention.h"
+#include "kernels/dropout.h"
+#include "kernels/qkv.h"
+#include "tensor/stream.h"
+#include "tensor/tensor.h"
+
+namespace mt {
+
+struct Matmul {
+  Tensor out;        // [m, n] = op(a) op(b) (+ out) (+ bias)
+  ConstTensor a, b;  // [m, k] and [k, n] after transposition
+  bool transpose_a = false, transpose_b = false, accumulate = false;
+  ConstTensor bias = {};  // [n] or empty
+};
+void matmul(const Matmul& problem, Stream& stream);
+
+void layer_norm_forward(Tensor y, Tensor mean, Tensor rstd, ConstTensor x, ConstTensor w,
+                        ConstTensor b, double eps, Stream& stream);
+void layer_norm_backward(Tensor dx, Tensor dw, Tensor db, ConstTensor dy, ConstTensor x,
+                         ConstTensor mean, ConstTensor rstd, ConstTensor w, Stream& stream);
+
+void rms_norm_forward(Tensor y, Tensor rstd, ConstTensor x, ConstTensor w, double eps,
+                      Stream& stream);
+void rms_norm_backward(Tensor dx, Tensor dw, ConstTensor dy, ConstTensor x, ConstTensor rstd,
+                       ConstTensor w, Stream& stream);
+
+void gelu_forward(Tensor y, ConstTensor x, GeluForm form, Stream& stream);
+void gelu_backward(Tensor dx, ConstTensor dy, ConstTensor x, GeluForm form, Stream& stream);
+void swiglu_forward(Tensor y, ConstTensor x, Stream& stream);
+void swiglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
+
+// x: [tokens, heads, head_dim];  positions: [tokens] i32;  inv_freq: [rotary_dim / 2] f64.  In
+// place.
+void rope(Tensor x, ConstTensor positions, ConstTensor inv_freq, bool inverse, Stream& stream);
+
+void qkv_split(Tensor q, Tensor k, Tensor v, ConstTensor qkv, Stream& stream);
+void qkv_merge(Tensor qkv, ConstTensor q, ConstTensor k, ConstTensor v, Stream& stream);
+
+void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
+                       const AttentionShape& shape, const Dropout& dropout, Stream& stream);
+void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstTensor o,
+                        ConstTensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
+                        const AttentionShape& shape, const Dropout& dropout, Stream& stream);
+
+// residual and bias may be empty.
+void bias_dropout_add(Tensor y, ConstTensor residual, ConstTensor x, ConstTensor bias,
+                      const Dropout& dropout, Stream& stream);
+void dropout_backward(Tensor dx, ConstTensor dy, const Dropout& dropout, Stream& stream);
+
+// ids: [rows] i32.
+void embedding_forward(Tensor y, ConstTensor ids, ConstTensor table, bool accumulate,
+                       Stream& stream);
+void embedding_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, Stream& stream);
+
+// row_weight empty: loss only; else logits become their gradient.
+void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor row_weight,
+                   Stream& stream);
+
+void add(Tensor y, ConstTensor a, ConstTensor b, Stream& stream);
+void copy(Tensor y, ConstTensor x, Stream& stream);
+void set_zero(Tensor y, Stream& stream);
+void column_sum(Tensor y, ConstTensor x, Stream& stream);  // y += sum over rows of x
+double sum_squares(ConstTensor x, Stream& stream);         // 0 on meta
+double dot(ConstTensor a, ConstTensor b, Stream& stream);  // in f64; 0 on meta
+void fill(Tensor y, double value, Stream& stream);
+void fill_normal(Tensor y, double std, RandomKey key, Stream& stream);
+
+void adam(Tensor p, Tensor m, Tensor v, ConstTensor g, const AdamOptions& options, double lr_mult,
+          double decay_mult, const StepRecord* record, Stream& stream);
+
+}  // namespace mt

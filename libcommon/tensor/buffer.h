@@ -1,0 +1,32 @@
+// Buffer: owns a range of a device's addresses, page-aligned; host memory starts as zeros.  On
+// `meta` the addresses are reserved but every access to them faults.
+#pragma once
+
+#include <cstddef>
+
+#include "tensor/tensor.h"
+
+namespace mt {
+
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Device device, std::size_t bytes);  // throws Exit::out_of_memory
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+
+  // A view of the bytes from `offset` on; they must suffice.
+  Tensor tensor(DType dtype, const Shape& shape, std::size_t offset = 0) const;
+
+ private:
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  Device device_ = Device::cpu;
+};
+
+}  // namespace mt

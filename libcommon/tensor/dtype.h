@@ -1,0 +1,68 @@
+// DType: what an element of a tensor is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace mt {
+
+enum class DType : std::uint8_t { f32, f64, f16, bf16, i64, i32, i16, i8, u8, boolean };
+
+constexpr std::size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+    case DType::i64:
+      return 8;
+    case DType::f32:
+    case DType::i32:
+      return 4;
+    case DType::f16:
+    case DType::bf16:
+    case DType::i16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+constexpr std::string_view name_of(DType dtype) {
+  constexpr std::string_view kNames[] = {"float32", "float64", "float16", "bfloat16", "int64",
+                                         "int32",   "int16",   "int8",    "uint8",    "bool"};
+  return kNames[static_cast<int>(dtype)];
+}
+
+template <class T>
+constexpr DType dtype_of();
+template <>
+constexpr DType dtype_of<float>() {
+  return DType::f32;
+}
+template <>
+constexpr DType dtype_of<double>() {
+  return DType::f64;
+}
+template <>
+constexpr DType dtype_of<std::int64_t>() {
+  return DType::i64;
+}
+template <>
+constexpr DType dtype_of<std::int32_t>() {
+  return DType::i32;
+}
+template <>
+constexpr DType dtype_of<std::uint8_t>() {
+  return DType::u8;
+}
+
+// body.operator()<T>() for the type T that computes in `dtype`: float or double.
+template <class Body>
+auto with_float_type(DType dtype, const Body& body) {
+  if (dtype == DType::f32) return body.template operator()<float>();
+  if (dtype == DType::f64) return body.template operator()<double>();
+  fail(Exit::internal, "an operation got ", name_of(dtype), ", expected float32 or float64");
+}
+
+}  // namespace mt

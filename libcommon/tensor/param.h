@@ -1,0 +1,102 @@
+// Param and ParamTable: a model's weights as one table (DESIGN D4).  Initialising, counting,
+// sharding, the optimizer, saving, loading, converting and planning all iterate over its rows; a
+// module holds references to its own.  References stay valid as the table grows.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensor/buffer.h"
+#include "tensor/tensor.h"
+#include "tensor/transform.h"
+
+namespace mt {
+
+// Which ranks divide an axis of a weight among themselves.
+enum class ShardAxis : std::uint8_t { none, tp, expert, expert_tp };
+
+// A part of a weight that is cut by itself: `extent` consecutive indices of axis `dimension`. q|k|v
+// rows of one query group lie together, so a qkv weight is one segment whose cuts fall between
+// groups.
+struct Segment {
+  std::string name;
+  std::int64_t extent = 0;
+  int dimension = 0;
+  ShardAxis axis = ShardAxis::none;
+  std::int64_t granularity = 1;  // cuts fall at multiples of this
+};
+
+enum class ParamKind : std::uint8_t { weight, adapter, state };
+
+struct Initializer {
+  enum class Kind : std::uint8_t { zeros, ones, normal } kind = Kind::zeros;
+  double std = 0;
+};
+
+// The same weight in another library's checkpoint: its name there and how to get it from ours.
+struct ForeignName {
+  std::string format, name;  // "hf"
+  Transform transform = {};
+};
+
+struct Param {
+  std::string
+      name;     // Megatron-Core's, with the layer's number: decoder.layers.3.mlp.linear_fc2.weight
+  Shape shape;  // global
+  Initializer init = {};
+  std::vector<Segment> segments = {};
+  ParamKind kind = ParamKind::weight;
+  int stage = 0;  // pipeline stage that holds it
+  bool trainable = true;
+  bool sum_gradient_over_tp =
+      false;  // replicated over tp, but each rank sees a part of the gradient
+  double decay_mult = 1, learning_rate_mult = 1;
+  std::vector<ForeignName> foreign = {};
+
+  // A checkpoint stacks equal layers under one key, one more axis in front.
+  std::string key = {};
+  std::optional<std::int64_t> layer = {};  // index on that axis
+  std::int64_t layers = 0;                 // its extent
+
+  std::size_t index = 0;         // row of the table; also what its random numbers are for
+  Tensor value = {}, grad = {};  // of the table's buffers, once allocated
+
+  Shape key_shape() const { return layer ? shape.with_front(layers) : shape; }
+};
+
+class ParamTable {
+ public:
+  // Appends a row.  Without segments it gets one, replicated; without a key it is stored under its
+  // name. One-dimensional parameters (norms, biases) do not decay.
+  Param& add(Param row);
+
+  std::deque<Param>& rows() { return rows_; }
+  const std::deque<Param>& rows() const { return rows_; }
+  Param& at(const std::string& name);  // Exit::internal if absent
+  std::int64_t count() const;          // elements of all rows, without padding
+
+  // One buffer for values and, if asked, one for gradients; rows start at multiples of 64 elements.
+  void allocate(Device device, DType dtype, bool with_gradients);
+  Tensor values() const { return values_.tensor(dtype_, {padded_}); }
+  Tensor gradients() const { return gradients_.tensor(dtype_, {padded_}); }
+  DType dtype() const { return dtype_; }
+  Device device() const { return values_.device(); }
+  std::int64_t offset(const Param& row) const { return offsets_[row.index]; }
+
+  // Another flat buffer laid out like values(), and the part of it that belongs to a row: for what
+  // an optimizer remembers.
+  Buffer make_companion() const;
+  Tensor companion_of(const Param& row, const Buffer& companion) const;
+
+ private:
+  std::deque<Param> rows_;
+  std::vector<std::int64_t> offsets_;
+  std::int64_t padded_ = 0;
+  DType dtype_ = DType::f32;
+  Buffer values_, gradients_;
+};
+
+}  // namespace mt

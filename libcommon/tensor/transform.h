@@ -1,0 +1,39 @@
+// Transform: how a weight of ours becomes a weight of another library, and back: a list of
+// invertible rearrangements of elements.  Our tensor is one of possibly several sources of theirs,
+// or theirs a part of ours: `rows` picks, from every run of `period` rows, `count` rows from
+// `first` on, and its inverse writes exactly those.  `transpose` exchanges the two axes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace mt {
+
+struct Rearrange {
+  enum class Kind : std::uint8_t { rows, exchange, transpose } kind = Kind::transpose;
+  std::int64_t period = 0, first = 0, count = 0;  // rows
+  std::int64_t outer = 0, inner = 0;              // exchange
+};
+
+using Transform = std::vector<Rearrange>;
+
+inline Rearrange pick_rows(std::int64_t period, std::int64_t first, std::int64_t count) {
+  return {.kind = Rearrange::Kind::rows, .period = period, .first = first, .count = count};
+}
+inline Rearrange exchange(std::int64_t outer, std::int64_t inner) {
+  return {.kind = Rearrange::Kind::exchange, .outer = outer, .inner = inner};
+}
+inline Rearrange transpose() { return {}; }
+
+// The shape that a tensor of `shape` has after `transform`.
+Shape transformed_shape(const Transform& transform, Shape shape);
+
+// theirs = transform(ours), on host memory; shapes must agree with transformed_shape().
+void apply(const Transform& transform, Tensor theirs, ConstTensor ours);
+
+// Writes `theirs` to where apply() would have read it from; the rest of `ours` stays.
+void apply_inverse(const Transform& transform, Tensor ours, ConstTensor theirs);
+
+}  // namespace mt

@@ -1,0 +1,107 @@
+#include "text/bpe_merges.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <queue>
+
+#include "base/error.h"
+
+namespace mt {
+
+static constexpr std::uint32_t kNone = PairMap::kNone;
+static constexpr std::size_t kShort = 64;  // bytes up to which a quadratic loop is the faster one
+
+void BpeMerges::add(Symbol left, Symbol right, Symbol result) {
+  ranks_.at(left, right) = static_cast<std::uint32_t>(results_.size());
+  results_.push_back(result);
+}
+
+void BpeMerges::apply(std::string_view piece, std::vector<Symbol>& symbols) const {
+  if (piece.size() <= kShort) return apply_short(piece, symbols);
+  if (piece.size() > std::numeric_limits<std::uint32_t>::max())
+    fail(Exit::bad_data, "a word of ", piece.size(), " bytes, expected less than 4 GiB");
+  apply_long(piece, symbols);
+}
+
+void BpeMerges::apply_short(std::string_view piece, std::vector<Symbol>& symbols) const {
+  Symbol symbol[kShort];
+  std::uint32_t pair_rank[kShort];  // of symbol[i] and symbol[i + 1]
+  std::size_t n = piece.size();
+  for (std::size_t i = 0; i < n; ++i) symbol[i] = static_cast<unsigned char>(piece[i]);
+  const auto rank_at = [&](std::size_t i) {
+    return i + 1 < n ? rank(symbol[i], symbol[i + 1]) : kNone;
+  };
+  for (std::size_t i = 0; i < n; ++i) pair_rank[i] = rank_at(i);
+  while (n > 1) {
+    const std::uint32_t lowest = *std::min_element(pair_rank, pair_rank + n);
+    if (lowest == kNone) break;
+    for (std::size_t i = 0; i + 1 < n; ++i) {
+      if (pair_rank[i] != lowest) continue;
+      symbol[i] = results_[lowest];
+      --n;
+      std::copy(symbol + i + 2, symbol + n + 1, symbol + i + 1);
+      std::copy(pair_rank + i + 1, pair_rank + n + 1, pair_rank + i);
+      pair_rank[i] = rank_at(i);
+      if (i > 0) pair_rank[i - 1] = rank_at(i - 1);
+    }
+  }
+  symbols.insert(symbols.end(), symbol, symbol + n);
+}
+
+// The symbols of a long piece as a doubly linked list, one node for each byte that still starts
+// one.
+struct Node {
+  std::uint32_t symbol, previous, next;  // kNone past either end
+  std::uint32_t pair_rank;               // of this symbol and the next; kNone also once merged away
+};
+
+void BpeMerges::apply_long(std::string_view piece, std::vector<Symbol>& symbols) const {
+  const auto size = static_cast<std::uint32_t>(piece.size());
+  std::vector<Node> nodes(size);
+  const auto update_rank = [&](std::uint32_t i) {
+    const std::uint32_t next = nodes[i].next;
+    nodes[i].pair_rank = next == kNone ? kNone : rank(nodes[i].symbol, nodes[next].symbol);
+    return nodes[i].pair_rank;
+  };
+  for (std::uint32_t i = 0; i < size; ++i) {
+    const std::uint32_t next = i + 1 < size ? i + 1 : kNone;
+    nodes[i] = {static_cast<unsigned char>(piece[i]), i == 0 ? kNone : i - 1, next, kNone};
+  }
+  // Pairs to merge as rank << 32 | node: lowest rank first, then from the left.  An entry whose
+  // rank is no longer its node's is out of date.
+  std::vector<std::uint64_t> entries;
+  for (std::uint32_t i = 0; i < size; ++i)
+    if (update_rank(i) != kNone) entries.push_back(std::uint64_t{nodes[i].pair_rank} << 32 | i);
+  std::priority_queue queue(std::greater<>(), std::move(entries));
+  // Pairs that a merge of rank r makes and whose rank is lower wait until all of rank r are done.
+  std::vector<std::uint64_t> waiting;
+  while (!queue.empty() || !waiting.empty()) {
+    const std::uint32_t lowest = queue.empty() ? kNone : queue.top() >> 32;
+    for (; !queue.empty() && queue.top() >> 32 == lowest;) {
+      const auto i = static_cast<std::uint32_t>(queue.top());
+      queue.pop();
+      if (nodes[i].pair_rank != lowest) continue;
+      Node& first = nodes[i];
+      Node& second = nodes[first.next];
+      first.symbol = results_[lowest];
+      first.next = second.next;
+      second.pair_rank = kNone;
+      if (first.next != kNone) nodes[first.next].previous = i;
+      for (const std::uint32_t changed : {first.previous, i}) {
+        if (changed == kNone || update_rank(changed) == kNone) continue;
+        const std::uint64_t entry = std::uint64_t{nodes[changed].pair_rank} << 32 | changed;
+        if (nodes[changed].pair_rank < lowest)
+          waiting.push_back(entry);
+        else
+          queue.push(entry);
+      }
+    }
+    for (const std::uint64_t entry : waiting) queue.push(entry);
+    waiting.clear();
+  }
+  for (std::uint32_t i = 0; i != kNone; i = nodes[i].next) symbols.push_back(nodes[i].symbol);
+}
+
+}  // namespace mt

@@ -1,0 +1,48 @@
+// BpeTrainer: learns GPT-2's byte-level BPE from texts.
+//
+// The texts are cut into pieces (text/gpt2_split.h; ill-formed UTF-8 is read as U+FFFD) and the
+// pieces counted. The tokens begin with the 256 bytes in the order of their byte characters
+// (text/byte_map.h). Then, again and again, the pair of adjacent tokens that occurs most often,
+// overlapping occurrences counted, is replaced from left to right by a new token. Of pairs that
+// occur equally often the one whose left token has the lowest id is taken, then the one whose right
+// token has. These are the rules of Hugging Face's BpeTrainer, and the merges come out equal to
+// its.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "text/string_map.h"
+
+namespace mt {
+
+struct TrainedBpe {
+  std::vector<std::string> tokens;  // the bytes of each id; the last is <|endoftext|>
+  // The two ids that make up each token from 256 on, the last excepted; by rank.
+  std::vector<std::pair<std::int32_t, std::int32_t>> merges;
+
+  // Writes vocab.json and merges.txt into `directory`, which is made if need be, as Gpt2Bpe reads
+  // them; each file atomically.  Without `overwrite` existing files are refused.
+  void write(const std::string& directory, bool overwrite) const;
+};
+
+// Not thread-safe: several threads fill one each, and merge() puts them together.
+class BpeTrainer {
+ public:
+  static constexpr std::int32_t kMinimumVocabSize = 257;  // the bytes and <|endoftext|>
+
+  void add(std::string_view text);  // keeps each different piece once
+  void merge(const BpeTrainer& other);
+
+  // Throws Exit::usage for less than kMinimumVocabSize and Exit::bad_data, naming the largest
+  // possible size, when the texts have too few pairs.
+  TrainedBpe train(std::int32_t vocab_size) const;
+
+ private:
+  StringMap<std::int64_t> pieces_;  // -> count
+};
+
+}  // namespace mt

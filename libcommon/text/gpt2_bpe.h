@@ -1,0 +1,58 @@
+// Gpt2Bpe: GPT-2's byte-level BPE with Megatron's rules (Radford et al. 2019, 2.2).
+//
+//   vocab.json  one object, token -> id; tokens are written in byte characters (text/byte_map.h),
+//   the
+//               ids are 0 to n - 1, and <|endoftext|> is one of the tokens.
+//   merges.txt  a line to skip, then one merge a line: two tokens and white space between them; the
+//               rank is the line's position. Of a pair given twice the last rank counts. What
+//               follows the last line feed is dropped, so a file without one at its end loses its
+//               last merge.
+//
+// The text `<|endoftext|>` is ordinary text. A byte that is no token gets the id 0; every other
+// part and result of a merge must be a token. A token with a character that stands for no byte (a
+// special token) is never encoded and decodes to its own text. Loading throws Exit::bad_data for
+// malformed files.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/bpe_merges.h"
+#include "text/piece_cache.h"
+#include "text/tokenizer.h"
+
+namespace mt {
+
+class Gpt2Bpe : public Tokenizer {
+ public:
+  static constexpr std::string_view kType = "GPT2BPETokenizer";
+  static constexpr std::string_view kEndOfText = "<|endoftext|>";
+
+  Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path);
+
+  void encode(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  std::string decode(std::span<const std::int32_t> ids) const override;
+  std::unique_ptr<StreamDecoder> stream_decoder() const override;
+  std::int32_t vocab_size() const override { return static_cast<std::int32_t>(tokens_.size()); }
+  std::int32_t eod() const override { return eod_; }
+  std::string_view type() const override { return kType; }
+  const std::string& identity() const override { return identity_; }
+
+  const std::string& token_bytes(std::int32_t id) const;  // throws for an id out of range
+
+ private:
+  void encode_valid(std::string_view text, std::vector<std::int32_t>& ids) const;
+
+  std::vector<std::string> tokens_;       // the bytes of each id
+  std::vector<std::int32_t> symbol_ids_;  // the id of each symbol of merges_
+  BpeMerges merges_;
+  std::int32_t eod_ = 0;
+  std::string identity_;
+  mutable PieceCachePool caches_;
+};
+
+}  // namespace mt

@@ -1,0 +1,121 @@
+#include "text/gpt2_files.h"
+
+#include <simdjson.h>
+
+#include <optional>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "text/byte_map.h"
+#include "text/unicode.h"
+
+namespace mt {
+
+TokenIds parse_vocabulary(std::string_view json, const std::string& path) {
+  simdjson::dom::parser parser;
+  simdjson::dom::object object;
+  const auto document = parser.parse(simdjson::padded_string(json));
+  if (document.error()) fail(Exit::bad_data, path, ": ", simdjson::error_message(document.error()));
+  if (document.get(object)) fail(Exit::bad_data, path, ": expected a JSON object, token -> id");
+  TokenIds ids;
+  std::size_t entries = 0;
+  for (const auto field : object) ++entries, static_cast<void>(field);
+  std::vector<bool> taken(entries);
+  for (const auto [token, value] : object) {
+    std::int64_t id = 0;
+    if (value.get(id) || id < 0 || id >= static_cast<std::int64_t>(entries))
+      fail(Exit::bad_data, path, ": token ", token, ": id ", simdjson::minify(value),
+           ", expected a number from 0 to ", entries - 1, ", for ", entries, " tokens");
+    if (taken[id]) fail(Exit::bad_data, path, ": token ", token, ": id ", id, " is there twice");
+    taken[id] = true;
+    if (!ids.emplace(token, static_cast<std::int32_t>(id)).second)
+      fail(Exit::bad_data, path, ": token ", token, " is there twice");
+  }
+  return ids;
+}
+
+namespace {
+
+// White space as Python's str.split() has it: White_Space and the four ASCII separators.
+bool separates(char32_t point) {
+  return char_class(point) == CharClass::space || (point >= 0x1C && point <= 0x1F);
+}
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < line.size();) {
+    const std::size_t start = at;
+    if (!separates(next_code_point(line, at))) continue;
+    if (start > begin) words.push_back(line.substr(begin, start - begin));
+    begin = at;
+  }
+  if (line.size() > begin) words.push_back(line.substr(begin));
+  return words;
+}
+
+// The next line of `text`, without its end (LF, CR LF or CR, as Python reads text files); nothing
+// when no line end follows, which drops the last line of a file that does not end with one.
+std::optional<std::string_view> take_line(std::string_view& text) {
+  const std::size_t end = text.find_first_of("\r\n");
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(end + (text.substr(end, 2) == "\r\n" ? 2 : 1));
+  return line;
+}
+
+class MergesParser {
+ public:
+  MergesParser(const std::string& path, const TokenIds& ids) : path_(path), ids_(ids) {
+    for (int byte = 0; byte < 256; ++byte) {
+      const std::string character = to_byte_chars(std::string(1, static_cast<char>(byte)));
+      const auto token = ids.find(character);
+      rules_.symbol_ids.push_back(token == ids.end() ? 0 : token->second);
+      symbols_.emplace(character, byte);
+    }
+  }
+
+  MergeRules parse(std::string_view text) {
+    if (!is_valid_utf8(text)) fail(Exit::bad_data, path_, ": not UTF-8");
+    take_line(text);
+    for (line_ = 2; const auto line = take_line(text); ++line_) add(words_of(*line));
+    return std::move(rules_);
+  }
+
+ private:
+  void add(const std::vector<std::string_view>& words) {
+    if (words.empty()) return;
+    if (words.size() != 2)
+      fail(Exit::bad_data, path_, ":", line_, ": ", words.size(), " words, expected two tokens");
+    const std::string result = concat(words[0], words[1]);
+    const BpeMerges::Symbol left = symbol(words[0]), right = symbol(words[1]);
+    rules_.merges.add(left, right, symbol(result));
+  }
+
+  BpeMerges::Symbol symbol(std::string_view token) {
+    if (const auto known = symbols_.find(token); known != symbols_.end()) return known->second;
+    const auto id = ids_.find(token);
+    if (id == ids_.end())
+      fail(Exit::bad_data, path_, ":", line_, ": ", token, " is no token of the vocabulary");
+    if (!from_byte_chars(token))
+      fail(Exit::bad_data, path_, ":", line_, ": ", token, " has a character that is no byte's");
+    const auto added = static_cast<BpeMerges::Symbol>(rules_.symbol_ids.size());
+    rules_.symbol_ids.push_back(id->second);
+    symbols_.emplace(token, added);
+    return added;
+  }
+
+  const std::string& path_;
+  const TokenIds& ids_;
+  std::int64_t line_ = 0;
+  StringMap<BpeMerges::Symbol> symbols_;
+  MergeRules rules_;
+};
+
+}  // namespace
+
+MergeRules parse_merges(std::string_view text, const std::string& path, const TokenIds& ids) {
+  return MergesParser(path, ids).parse(text);
+}
+
+}  // namespace mt

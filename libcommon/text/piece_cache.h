@@ -1,0 +1,91 @@
+// PieceCache: remembers the ids of short pieces of text, because a few thousand words make most of
+// any text.  Direct-mapped: a new piece takes the place of the one that was there.  For one thread
+// at a time; PieceCachePool lends caches to threads.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace mt {
+
+class PieceCache {
+ public:
+  static constexpr std::size_t kMaxBytes = 15;  // of a piece
+  static constexpr std::size_t kMaxIds = 11;    // of a piece
+
+  struct Key {  // the bytes, then zeros; the last byte is the length
+    std::uint64_t low = 0, high = 0;
+    bool operator==(const Key&) const = default;
+  };
+  struct alignas(64) Entry {  // one cache line
+    Key key;                  // of length 0: unused
+    std::int32_t count = 0;
+    std::array<std::int32_t, kMaxIds> ids;
+  };
+
+  PieceCache() : entries_(kEntries) {}
+
+  // The key of the piece text[at, at + length), length in [1, kMaxBytes].
+  static Key key(std::string_view text, std::size_t at, std::size_t length) {
+    Key key;
+    if (text.size() - at >= sizeof key) {  // one load, and the bytes behind the piece shifted out
+      std::memcpy(&key, text.data() + at, sizeof key);
+      if (length < 8) {
+        key = {key.low & ((std::uint64_t{1} << (8 * length)) - 1), 0};
+      } else {
+        key.high &= (std::uint64_t{1} << (8 * (length - 8))) - 1;
+      }
+    } else {
+      std::memcpy(&key, text.data() + at, length);
+    }
+    key.high |= std::uint64_t{length} << 56;
+    return key;
+  }
+
+  // Where the key belongs: its own entry, or one to be overwritten with it.
+  Entry& entry(const Key& key) {
+    const std::uint64_t mixed = (key.low ^ (key.high * 0xFF51AFD7ED558CCDu)) * 0x9E3779B97F4A7C15u;
+    return entries_[(mixed ^ mixed >> 32) % kEntries];
+  }
+
+ private:
+  static constexpr std::size_t kEntries = std::size_t{1} << 15;  // 2 MB
+  std::vector<Entry> entries_;
+};
+
+// Caches for as many threads as there are at a time; a thread mostly gets the one it had before.
+class PieceCachePool {
+ public:
+  class Loan {  // returns the cache when destroyed
+   public:
+    explicit Loan(PieceCachePool& pool) : pool_(pool), cache_(pool.take()) {}
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+    ~Loan() { pool_.give_back(std::move(cache_)); }
+    PieceCache& operator*() { return *cache_; }
+
+   private:
+    PieceCachePool& pool_;
+    std::unique_ptr<PieceCache> cache_;
+  };
+
+  PieceCachePool() = default;
+  PieceCachePool(const PieceCachePool&) = delete;
+  PieceCachePool& operator=(const PieceCachePool&) = delete;
+  ~PieceCachePool();
+
+ private:
+  std::unique_ptr<PieceCache> take();
+  void give_back(std::unique_ptr<PieceCache> cache);
+
+  std::array<std::atomic<PieceCache*>, 256> idle_{};  // owned; more threads make and drop their own
+};
+
+}  // namespace mt

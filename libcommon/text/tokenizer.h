@@ -1,0 +1,58 @@
+// Tokenizer: text to token ids and back; what every kind of tokenizer implements.  Types carry
+// Megatron's names, and so do the options.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mt {
+
+class CommandLine;
+
+// Decodes token by token, for text that is shown while it is made.  A character whose bytes come
+// from several tokens appears with the last of them.  What push() and finish() append is together
+// decode_text() of all ids.  For one thread; must not outlive its tokenizer.
+class StreamDecoder {
+ public:
+  virtual ~StreamDecoder() = default;
+  virtual void push(std::int32_t id, std::string& text) = 0;  // appends what is complete by now
+  virtual void finish(std::string& text) = 0;                 // appends what remains; starts anew
+};
+
+// Constant once made: all functions may be called from several threads at a time.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  // Appends the ids of `text`, and no special tokens.  Takes any bytes: ill-formed UTF-8 is read as
+  // U+FFFD for each maximal subpart (base/utf8.h), as Python's bytes.decode(errors="replace") does.
+  virtual void encode(std::string_view text, std::vector<std::int32_t>& ids) const = 0;
+
+  // The bytes of the tokens put together, which need not be UTF-8 (a character may be split between
+  // tokens).  Throws Exit::bad_data for an id outside of [0, vocab_size()).
+  virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
+  // The same with ill-formed UTF-8 replaced as above.
+  std::string decode_text(std::span<const std::int32_t> ids) const;
+  virtual std::unique_ptr<StreamDecoder> stream_decoder() const = 0;
+
+  virtual std::int32_t vocab_size() const = 0;  // ids are 0 to vocab_size() - 1
+  virtual std::int32_t eod() const = 0;         // the id that ends a document
+  virtual std::string_view type() const = 0;    // "GPT2BPETokenizer"
+  // A hash of the type and the content of the files that define what encode() does.
+  virtual const std::string& identity() const = 0;
+};
+
+struct TokenizerOptions {
+  std::string type, vocab_file, merge_file;
+  void add_to(CommandLine& cl);  // --tokenizer-type, --vocab-file, --merge-file
+};
+
+// Loads the tokenizer of options.type.  Throws Exit::usage for an unknown type or a file option
+// that the type needs and that is not given.
+std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& options);
+
+}  // namespace mt

@@ -1,0 +1,171 @@
+#include "train/checkpoint.h"
+
+#include "model/checkpoint_tokenizer.h"
+#include "model/gpt_checkpoint.h"
+
+namespace mt {
+
+static const char* const kExpAvg = "optimizer.state.exp_avg.";
+static const char* const kExpAvgSq = "optimizer.state.exp_avg_sq.";
+
+static PyValue make_args(const TrainOptions& o, const TrainCounters& counters) {
+  PyValue args = PyValue::dict();
+  const auto set = [&](const char* name, PyValue value) { args.set_item(name, std::move(value)); };
+  add_gpt_args(o.model, o.compute_dtype(), args);
+  for (const char* name : {"tensor_model_parallel_size", "pipeline_model_parallel_size",
+                           "context_parallel_size", "expert_model_parallel_size"})
+    set(name, 1);
+  set("encoder_tensor_model_parallel_size", 0);
+  set("encoder_pipeline_model_parallel_size", 0);
+  set("virtual_pipeline_model_parallel_size", PyValue());
+  set("num_layers_per_virtual_pipeline_stage", PyValue());
+  set("world_size", o.ranks);
+  set("data_parallel_size", o.ranks);
+  set("use_distributed_optimizer", false);
+  set("ckpt_fully_parallel_save", false);
+  set("ckpt_format", "torch_dist");
+  set("async_save", false);
+  set("data_parallel_random_init", false);
+  set("no_save_optim", o.save_optimizer ? PyValue() : PyValue(true));
+  set("no_save_rng", true);  // there is no state of random numbers
+  set("seq_length", o.data.seq_length);
+  set("micro_batch_size", o.micro_batch_size);
+  set("global_batch_size", o.batch_size());
+  set("train_iters", o.train_iters);
+  set("seed", static_cast<std::int64_t>(o.seed));
+  set("tokenizer_type", "GPT2BPETokenizer");
+  set("consumed_train_samples", counters.consumed_train_samples);
+  set("skipped_train_samples", 0);
+  set("consumed_valid_samples", counters.consumed_valid_samples);
+  return PyValue::make(PyValue::global("argparse", "Namespace"), args);
+}
+
+// Fused Adam's groups: rows that decay, then rows that do not.
+static PyValue make_optimizer(const TrainOptions& o, const Adam& adam, double learning_rate) {
+  PyValue groups = PyValue::list();
+  for (const double decay_mult : {1.0, 0.0})
+    groups.append(PyValue::dict({{"lr", learning_rate},
+                                 {"betas", PyValue::tuple({o.adam.beta1, o.adam.beta2})},
+                                 {"eps", o.adam.eps},
+                                 {"weight_decay", o.weight_decay * decay_mult},
+                                 {"bias_correction", true},
+                                 {"step", adam.steps()},
+                                 {"wd_mult", decay_mult},
+                                 {"lr_mult", 1.0},
+                                 {"is_expert_parallel", false},
+                                 {"is_decoupled_lr", false},
+                                 {"max_lr", o.lr.lr},
+                                 {"min_lr", o.lr.min_lr}}));
+  return PyValue::dict(
+      {{"state", PyValue::dict({{"common_step", adam.steps()}})}, {"param_groups", groups}});
+}
+
+static PyValue make_scheduler(const TrainOptions& o, const TrainCounters& counters) {
+  return PyValue::dict({{"max_lr", o.lr.lr},
+                        {"lr_warmup_steps", o.lr.warmup_samples},
+                        {"num_steps", counters.consumed_train_samples},
+                        {"lr_decay_style", o.lr.decay_style},
+                        {"lr_decay_steps", o.lr.decay_samples},
+                        {"min_lr", o.lr.min_lr},
+                        {"start_wd", o.weight_decay},
+                        {"end_wd", o.weight_decay},
+                        {"wd_incr_style", "constant"},
+                        {"wd_incr_steps", o.train_iters * o.batch_size()}});
+}
+
+void save_training(const TrainOptions& o, const TrainCounters& counters, const Gpt& model,
+                   const Adam& adam, const TrainData& data) {
+  CheckpointSave save(o.save, counters.iteration);
+  DistWriter writer(save.folder(), 0);
+  const ParamTable& table = model.table();
+  write_rows(writer, table, "", [](const Param& row) { return row.value; });
+  write_extra_states(writer, o.model);
+  CheckpointSave::Content content;
+  content.common =
+      PyValue::dict({{"args", make_args(o, counters)},
+                     {"checkpoint_version", 3.0},
+                     {"iteration", counters.iteration},
+                     {"opt_param_scheduler", make_scheduler(o, counters)},
+                     {"num_floating_point_operations_so_far", counters.floating_point_operations}});
+  if (o.save_optimizer) {
+    write_rows(writer, table, kExpAvg, [&](const Param& row) { return adam.exp_avg(table, row); });
+    write_rows(writer, table, kExpAvgSq,
+               [&](const Param& row) { return adam.exp_avg_sq(table, row); });
+    content.common.set_item("optimizer",
+                            make_optimizer(o, adam, o.lr.at(counters.consumed_train_samples)));
+  }
+  content.files = write_tokenizer(save.folder(), data.tokenizer_options());
+  content.files.push_back(writer.close());
+  content.manifest_extra =
+      tokenizer_manifest(data.tokenizer_options(), data.tokenizer().identity());
+  save.publish(content);
+}
+
+static void check_same_model(const GptConfig& run, const GptConfig& stored,
+                             const std::string& where) {
+  const auto check = [&](const char* name, const auto& ours, const auto& theirs) {
+    if (ours != theirs)
+      fail(Exit::bad_config, where, ": ", name, " is ", theirs, " in the checkpoint and ", ours,
+           " here");
+  };
+  check("--num-layers", run.num_layers, stored.num_layers);
+  check("--hidden-size", run.hidden_size, stored.hidden_size);
+  check("--ffn-hidden-size", run.ffn(), stored.ffn());
+  check("--num-attention-heads", run.num_attention_heads, stored.num_attention_heads);
+  check("--num-query-groups", run.kv_heads(), stored.kv_heads());
+  check("--kv-channels", run.head_dim(), stored.head_dim());
+  check("--position-embedding-type", run.position_embedding_type, stored.position_embedding_type);
+  check("--rotary-base", run.rotary_base, stored.rotary_base);
+  check("--rotary-percent", run.rotary_percent, stored.rotary_percent);
+  check("--normalization", run.normalization, stored.normalization);
+  check("--norm-epsilon", run.norm_epsilon, stored.norm_epsilon);
+  check("--swiglu", run.swiglu, stored.swiglu);
+}
+
+static void load_optimizer(const MegatronCheckpoint& checkpoint, const ParamTable& table,
+                           Adam& adam) {
+  const std::string where = checkpoint.tensors().folder() + ": common.pt";
+  const PyValue* optimizer = checkpoint.common().find("optimizer");
+  if (optimizer == nullptr)
+    fail(Exit::bad_data, where, ": no optimizer state; --no-load-optim starts with a fresh one");
+  if (const PyValue* inner = optimizer->find("optimizer")) optimizer = inner;  // mixed precision's
+  const auto& groups = optimizer->at("param_groups", where).as_items(where + ": param_groups");
+  if (groups.empty()) fail(Exit::bad_data, where, ": optimizer.param_groups is empty");
+  adam.set_steps(groups.front().at("step", where).as_integer(where + ": step"));
+  read_rows(checkpoint.tensors(), table, kExpAvg,
+            [&](const Param& row) { return adam.exp_avg(table, row); });
+  read_rows(checkpoint.tensors(), table, kExpAvgSq,
+            [&](const Param& row) { return adam.exp_avg_sq(table, row); });
+}
+
+std::optional<TrainCounters> load_training(const TrainOptions& o, Gpt& model, Adam& adam,
+                                           const TrainData& data, const Group& ranks) {
+  const std::optional<CheckpointPlace> place = find_checkpoint(o.load);
+  if (!place) return std::nullopt;
+  const MegatronCheckpoint checkpoint(place->folder, {ranks.rank(), ranks.size()});
+  const std::string where = place->folder + ": common.pt";
+  const PyValue& args = checkpoint.common().at("args", where);
+  check_same_model(o.model, gpt_config_of(args, where), place->folder);
+  const std::string identity = tokenizer_identity(checkpoint);
+  if (!identity.empty() && identity != data.tokenizer().identity())
+    fail(Exit::bad_config, place->folder, ": was trained with a tokenizer of identity ", identity,
+         ", but this run's has ", data.tokenizer().identity());
+  read_rows(checkpoint.tensors(), model.table(), "", [](const Param& row) { return row.value; });
+  if (place->release) return TrainCounters{};
+  if (o.load_optimizer) load_optimizer(checkpoint, model.table(), adam);
+
+  TrainCounters counters{.iteration = checkpoint.common().at("iteration", where).as_integer(where)};
+  const auto count = [&](const char* name, std::int64_t otherwise) {
+    const PyValue* value = args.find(name);
+    return value == nullptr || value->is_none() ? otherwise
+                                                : value->as_integer(where + ": args." + name);
+  };
+  counters.consumed_train_samples =
+      count("consumed_train_samples", counters.iteration * o.batch_size());
+  counters.consumed_valid_samples = count("consumed_valid_samples", 0);
+  if (const PyValue* done = checkpoint.common().find("num_floating_point_operations_so_far"))
+    counters.floating_point_operations = done->as_real(where);
+  return counters;
+}
+
+}  // namespace mt

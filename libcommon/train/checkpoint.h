@@ -1,0 +1,28 @@
+// The state of a training run in a checkpoint: parameters, optimizer, counters.  It does not depend
+// on the number of ranks: a run may go on with any other.
+#pragma once
+
+#include <string>
+
+#include "comm/group.h"
+#include "model/gpt.h"
+#include "optim/adam.h"
+#include "train/train_options.h"
+
+namespace mt {
+
+struct TrainCounters {
+  std::int64_t iteration = 0, consumed_train_samples = 0, consumed_valid_samples = 0;
+  double floating_point_operations = 0;
+};
+
+// Called on one rank; on return the checkpoint is published in options.save.
+void save_training(const TrainOptions& options, const TrainCounters& counters, const Gpt& model,
+                   const Adam& adam, const TrainData& data);
+
+// Called on every rank; fills the model and the optimizer from options.load.  Nothing if that
+// folder has no checkpoint.  A model or tokenizer that differs is Exit::bad_config.
+std::optional<TrainCounters> load_training(const TrainOptions& options, Gpt& model, Adam& adam,
+                                           const TrainData& data, const Group& ranks);
+
+}  // namespace mt

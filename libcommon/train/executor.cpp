@@ -1,0 +1,150 @@
+#include "train/executor.h"
+
+#include <algorithm>
+
+#include "ops/ops.h"
+
+namespace mt {
+
+static constexpr std::size_t kMeasuring = std::size_t{1} << 40;  // addresses for an arena on meta
+
+Executor::Executor(const Model& model, const StepShape& shape, const StepMemory& memory,
+                   Group& pipeline, Stream& stream)
+    : model_(model),
+      shape_(shape),
+      pipeline_(pipeline),
+      stream_(stream),
+      layer_(Buffer(stream.device(), memory.layer)),
+      deferred_(Buffer(stream.device(), memory.deferred)) {
+  for (int i = 0; i < memory.slots; ++i) {
+    Slot& slot = slots_.emplace_back();
+    slot.keep = Arena(Buffer(stream.device(), memory.keep));
+    slot.saved = model.make_saved();
+  }
+}
+
+double Executor::run(const Schedule& schedule, const LoadBatch& load, bool training) {
+  loss_sum_ = 0;
+  for (const Action& action : schedule) act(action, load, training);
+  for (Slot& slot : slots_) slot.sent.wait();
+  return loss_sum_;
+}
+
+void Executor::act(const Action& action, const LoadBatch& load, bool training) {
+  Slot& slot = slots_.at(static_cast<std::size_t>(action.slot));
+  const int stage = pipeline_.rank();
+  switch (action.kind) {
+    case Action::Kind::receive_forward:
+      begin(slot, action, load);
+      slot.in.hidden = wire_tensor(slot);
+      pipeline_.receive(slot.in.hidden, stage - 1).wait();
+      break;
+    case Action::Kind::forward:
+      if (stage == 0) begin(slot, action, load);
+      forward(slot, training);
+      break;
+    case Action::Kind::send_forward:
+      slot.sent = pipeline_.send(slot.out.hidden, stage + 1);
+      break;
+    case Action::Kind::receive_backward:
+      slot.dout.hidden = wire_tensor(slot);
+      pipeline_.receive(slot.dout.hidden, stage + 1).wait();
+      break;
+    case Action::Kind::backward:
+      backward(slot);
+      break;
+    case Action::Kind::send_backward:
+      slot.sent.wait();
+      slot.sent = pipeline_.send(slot.din.hidden, stage - 1);
+      break;
+    case Action::Kind::weight_gradients:
+      weight_grads_.run(stream_);
+      deferred_.rewind(0);
+      break;
+  }
+}
+
+// A slot's new micro-batch: the old one's memory is free once its last message has left.
+void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load) {
+  slot.sent.wait();
+  slot.keep.rewind(0);
+  const Shape tokens{shape_.micro_batch_size * shape_.seq_length};
+  const auto make = [&](DType dtype) { return slot.keep.alloc(dtype, tokens); };
+  slot.batch = {.ids = make(DType::i32),
+                .labels = make(DType::i32),
+                .positions = make(DType::i32),
+                .loss_mask = make(shape_.dtype),
+                .row_weight = make(shape_.dtype),
+                .loss = make(shape_.dtype)};
+  if (stream_.device() != Device::meta)
+    slot.record.first_sample = load(action.micro_batch, slot.batch);
+}
+
+Tensor Executor::wire_tensor(Slot& slot) {
+  return slot.keep.alloc(shape_.dtype,
+                         {shape_.micro_batch_size * shape_.seq_length, shape_.hidden_size});
+}
+
+Step Executor::step(Slot& slot, bool training) {
+  return {.stream = stream_,
+          .keep = slot.keep,
+          .layer = layer_,
+          .deferred = deferred_,
+          .weight_grads = weight_grads_,
+          .record = &slot.record,
+          .dtype = shape_.dtype,
+          .seed = shape_.seed,
+          .training = training,
+          .sequences = shape_.micro_batch_size,
+          .seq_length = shape_.seq_length,
+          .positions = slot.batch.positions};
+}
+
+// A stage before the last hands its output on from `keep`, so that it outlives the layer.
+void Executor::forward(Slot& slot, bool training) {
+  const ArenaScope scope(layer_);
+  Step s = step(slot, training);
+  Wire out;
+  model_.forward(s, out, slot.in, slot.batch, training ? slot.saved.get() : nullptr);
+  if (!out.hidden) {
+    loss_sum_ += dot(slot.batch.loss, slot.batch.loss_mask, stream_);
+    return;
+  }
+  slot.out = out;
+  if (training) return;
+  slot.out.hidden = wire_tensor(slot);
+  copy(slot.out.hidden, out.hidden, stream_);
+}
+
+void Executor::backward(Slot& slot) {
+  const ArenaScope scope(layer_);
+  Step s = step(slot, true);
+  Wire din;
+  model_.backward(s, din, slot.dout, *slot.saved);
+  if (!din.hidden) return;
+  slot.din.hidden = wire_tensor(slot);
+  copy(slot.din.hidden, din.hidden, stream_);
+}
+
+StepMemory Executor::peak() const {
+  StepMemory memory{.layer = layer_.peak_bytes(),
+                    .deferred = deferred_.peak_bytes(),
+                    .slots = static_cast<int>(slots_.size())};
+  for (const Slot& slot : slots_) memory.keep = std::max(memory.keep, slot.keep.peak_bytes());
+  return memory;
+}
+
+StepMemory measure_memory(const Model& model_on_meta, const StepShape& shape,
+                          const Schedule& training, const Schedule& evaluation, Stream& meta) {
+  const StepMemory room{.keep = kMeasuring,
+                        .layer = kMeasuring,
+                        .deferred = kMeasuring,
+                        .slots = std::max(slot_count(training), slot_count(evaluation))};
+  const std::unique_ptr<Group> alone = make_meta_group(0, 1, meta);
+  Executor executor(model_on_meta, shape, room, *alone, meta);
+  executor.run(evaluation, {}, false);
+  executor.run(training, {}, true);
+  return executor.peak();
+}
+
+}  // namespace mt

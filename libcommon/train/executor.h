@@ -1,0 +1,77 @@
+// Executor: runs a schedule's actions on one stage of a model.  It owns the memory of the three
+// lifetimes (DESIGN D2): a `keep` arena for each slot, one `layer`, one `deferred`.  Nothing else
+// is allocated during a step, and how much is needed is found by running the same step on `meta`.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "comm/group.h"
+#include "model/model.h"
+#include "train/schedule.h"
+
+namespace mt {
+
+// Bytes of each lifetime; `keep` is one slot's.
+struct StepMemory {
+  std::size_t keep = 0, layer = 0, deferred = 0;
+  int slots = 0;
+  std::size_t total() const { return static_cast<std::size_t>(slots) * keep + layer + deferred; }
+  friend bool operator==(const StepMemory&, const StepMemory&) = default;
+};
+
+struct StepShape {
+  std::int64_t micro_batch_size = 0, seq_length = 0, hidden_size = 0;
+  DType dtype = DType::f32;
+  std::uint64_t seed = 0;  // of dropout
+};
+
+// Fills a micro-batch's tensors, and returns the global number of its first sample.  Not called on
+// meta.
+using LoadBatch = std::function<std::int64_t(int micro_batch, const Batch& batch)>;
+
+class Executor {
+ public:
+  // `pipeline` is the group of the model's stages, in order.
+  Executor(const Model& model, const StepShape& shape, const StepMemory& memory, Group& pipeline,
+           Stream& stream);
+
+  // Forward and backward of every micro-batch, by the schedule; gradients are added to the model's.
+  // Returns the sum of loss times loss_mask over the micro-batches (0 on stages before the last,
+  // and on meta).
+  double run(const Schedule& schedule, const LoadBatch& load, bool training);
+
+  StepMemory peak() const;
+
+ private:
+  struct Slot {
+    Arena keep;
+    std::unique_ptr<Model::Saved> saved;
+    StepRecord record;
+    Batch batch;
+    Wire in, out, din, dout;
+    Pending sent;  // what is on its way out of this slot's tensors
+  };
+  void act(const Action& action, const LoadBatch& load, bool training);
+  void begin(Slot& slot, const Action& action, const LoadBatch& load);
+  void forward(Slot& slot, bool training);
+  void backward(Slot& slot);
+  Step step(Slot& slot, bool training);
+  Tensor wire_tensor(Slot& slot);
+
+  const Model& model_;
+  StepShape shape_;
+  Group& pipeline_;
+  Stream& stream_;
+  std::vector<Slot> slots_;
+  Arena layer_, deferred_;
+  WeightGrads weight_grads_;
+  double loss_sum_ = 0;
+};
+
+// What the schedule needs, measured by running it on a copy of the model that lives on meta.
+StepMemory measure_memory(const Model& model_on_meta, const StepShape& shape,
+                          const Schedule& training, const Schedule& evaluation, Stream& meta);
+
+}  // namespace mt

@@ -1,0 +1,105 @@
+#include "train/plan.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "model/gpt.h"
+#include "ops/ops.h"
+#include "optim/adam.h"
+
+namespace mt {
+
+StepShape step_shape(const TrainOptions& options) {
+  return {.micro_batch_size = options.micro_batch_size,
+          .seq_length = options.data.seq_length,
+          .hidden_size = options.model.hidden_size,
+          .dtype = options.compute_dtype(),
+          .seed = options.seed};
+}
+
+static std::size_t host_memory() {
+  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
+}
+
+Plan make_plan(const TrainOptions& options) {
+  Stream meta(Device::meta);
+  Gpt model(options.model);
+  model.table().allocate(Device::meta, options.compute_dtype(), true);
+  Adam adam(model.table(), options.adam);
+  const Schedule training = one_f_one_b(0, 1, options.micro_batches());
+  const Schedule evaluation = forward_only(0, 1, options.micro_batches());
+
+  Plan plan;
+  plan.parameters = model.table().count();
+  plan.model_flops = options.model.flops(options.batch_size(), options.data.seq_length);
+  plan.host_memory = host_memory();
+  plan.memory.parameters = model.table().values().bytes();
+  plan.memory.gradients = model.table().gradients().bytes();
+  plan.memory.optimizer = adam.bytes();
+  plan.memory.step = measure_memory(model, step_shape(options), training, evaluation, meta);
+
+  Stream counting(Device::meta);
+  const std::unique_ptr<Group> alone = make_single_group();
+  Executor executor(model, step_shape(options), plan.memory.step, *alone, counting);
+  executor.run(training, {}, true);
+  make_meta_group(0, options.ranks, counting)->all_reduce(model.table().gradients()).wait();
+  sum_squares(model.table().gradients(), counting);
+  adam.step(model.table(), nullptr, counting);
+  plan.step = counting.cost();
+  return plan;
+}
+
+void RankMemory::write(JsonWriter& json) const {
+  json.begin_object()
+      .member("parameters", parameters)
+      .member("gradients", gradients)
+      .member("optimizer", optimizer)
+      .member("keep", step.keep * static_cast<std::size_t>(step.slots))
+      .member("layer", step.layer)
+      .member("deferred", step.deferred)
+      .member("total", total())
+      .end_object();
+}
+
+std::string plan_json(const Plan& plan) {
+  JsonWriter json;
+  json.begin_object()
+      .member("schema", "mt-plan/1")
+      .member("parameters", plan.parameters)
+      .member("model_flops", plan.model_flops)
+      .member("counted_flops", plan.step.flops)
+      .member("counted_bytes", plan.step.bytes)
+      .member("message_bytes", plan.step.message_bytes)
+      .member("messages", plan.step.messages)
+      .key("memory");
+  plan.memory.write(json);
+  json.member("host_memory", plan.host_memory).member("fits", plan.fits()).end_object();
+  return json.text() + "\n";
+}
+
+static std::string line(const char* name, double value, const char* unit) {
+  char text[128];
+  std::snprintf(text, sizeof text, "%-28s %20.0f %s\n", name, value, unit);
+  return text;
+}
+
+std::string plan_text(const Plan& plan) {
+  const RankMemory& m = plan.memory;
+  const auto bytes = [](const char* name, std::size_t count) {
+    return line(name, static_cast<double>(count), "bytes");
+  };
+  return line("parameters", static_cast<double>(plan.parameters), "") +
+         line("model FLOPs of a step", plan.model_flops, "") +
+         line("counted FLOPs on a rank", plan.step.flops, "") +
+         line("counted traffic on a rank", plan.step.bytes, "bytes") +
+         line("messages of a rank", plan.step.message_bytes, "bytes") +
+         bytes("memory: parameters", m.parameters) + bytes("memory: gradients", m.gradients) +
+         bytes("memory: optimizer", m.optimizer) +
+         bytes("memory: keep", m.step.keep * static_cast<std::size_t>(m.step.slots)) +
+         bytes("memory: layer", m.step.layer) + bytes("memory: deferred", m.step.deferred) +
+         bytes("memory: total of a rank", m.total()) + bytes("this machine has", plan.host_memory);
+}
+
+}  // namespace mt

@@ -1,0 +1,37 @@
+// Plan: what a step of a run needs on one rank, found by running that step on `meta` (DESIGN D3).
+// The run allocates what the plan says, so the two cannot differ.
+#pragma once
+
+#include "base/json.h"
+#include "train/executor.h"
+#include "train/train_options.h"
+
+namespace mt {
+
+// Bytes by lifetime.
+struct RankMemory {
+  std::size_t parameters = 0, gradients = 0, optimizer = 0;
+  StepMemory step;
+  std::size_t total() const { return parameters + gradients + optimizer + step.total(); }
+  void write(JsonWriter& json) const;  // an object
+};
+
+struct Plan {
+  std::int64_t parameters = 0;  // elements, the padded vocabulary's rows included
+  double model_flops = 0;       // of a step over all ranks, by Megatron's formula
+  Cost step;                    // of a step on this rank, counted: recomputation, norms and all
+  RankMemory memory;
+  std::size_t host_memory = 0;  // of this machine
+  bool fits() const { return memory.total() <= host_memory; }
+};
+
+Plan make_plan(const TrainOptions& options);
+
+// One object, schema "mt-plan/1"; and the same for people.
+std::string plan_json(const Plan& plan);
+std::string plan_text(const Plan& plan);
+
+// What the run's executor is told, the same in the plan and in the run.
+StepShape step_shape(const TrainOptions& options);
+
+}  // namespace mt

@@ -1,0 +1,88 @@
+#include "train/train_options.h"
+
+namespace mt {
+
+static void add_batch_and_length(TrainOptions& o, CommandLine& cl) {
+  cl.section("Training");
+  cl.option("--micro-batch-size", &o.micro_batch_size, "N",
+            "sequences that a rank computes at once", at_least(1));
+  cl.option("--global-batch-size", &o.global_batch_size, "N",
+            "sequences of a step over all ranks; default micro-batch size x ranks", at_least(1));
+  cl.option("--train-iters", &o.train_iters, "N", "steps of the whole run", at_least(1));
+  cl.option("--seed", &o.seed, "N", "seed of data order, initial weights and dropout",
+            between(1, 4294967295.0));
+  cl.option("--dtype", &o.dtype, "TYPE", "fp32 or fp64, of everything", one_of({"fp32", "fp64"}));
+  cl.option("--ranks", &o.ranks, "N", "data-parallel CPU ranks, threads of this process",
+            at_least(1));
+  cl.option("--threads,-j", &o.threads, "N", "worker threads of all ranks together; 0: one a core",
+            at_least(0));
+}
+
+static void add_optimizer(TrainOptions& o, CommandLine& cl) {
+  cl.section("Optimizer");
+  cl.option("--adam-beta1", &o.adam.beta1, "F", "decay of the first moment", between(0, 1));
+  cl.option("--adam-beta2", &o.adam.beta2, "F", "decay of the second moment", between(0, 1));
+  cl.option("--adam-eps", &o.adam.eps, "F", "added to the root of the second moment", at_least(0));
+  cl.option("--weight-decay", &o.weight_decay, "F", "decoupled; not of biases and norms",
+            at_least(0));
+  cl.option("--clip-grad", &o.clip_grad, "F", "largest norm of the gradient; 0: not clipped",
+            at_least(0));
+  o.lr.add_to(cl);
+}
+
+static void add_checkpoint_and_talk(TrainOptions& o, CommandLine& cl) {
+  cl.section("Checkpoints");
+  cl.option("--save", &o.save, "DIR", "where checkpoints go");
+  cl.option("--save-interval", &o.save_interval, "N",
+            "steps between checkpoints; default: only at the end", at_least(1));
+  cl.option("--load", &o.load, "DIR", "checkpoint to go on from, if there is one");
+  cl.off_switch("--no-load-optim", &o.load_optimizer, "start with a fresh optimizer");
+  cl.off_switch("--no-save-optim", &o.save_optimizer, "checkpoints without the optimizer's state");
+  cl.implied("--no-load-rng",
+             "random numbers are functions of seed and place, with no state to load");
+  cl.implied("--no-save-rng",
+             "random numbers are functions of seed and place, with no state to save");
+  cl.section("Evaluation and output");
+  cl.option("--eval-iters", &o.eval_iters, "N", "global batches of an evaluation; 0: none",
+            at_least(0));
+  cl.option("--eval-interval", &o.eval_interval, "N", "steps between evaluations", at_least(1));
+  cl.option("--log-interval", &o.log_interval, "N", "steps between log lines", at_least(1));
+  cl.option("--run-log", &o.run_log, "FILE",
+            "JSON lines of the run; default run.jsonl in the --save folder");
+  cl.flag("--json", &o.json, "the run's JSON lines on stdout too");
+  cl.flag("--plan", &o.plan, "print parameters, FLOPs and memory of a step, and stop");
+}
+
+void TrainOptions::add_to(CommandLine& cl) {
+  model.add_to(cl);
+  data.add_to(cl);
+  add_batch_and_length(*this, cl);
+  add_optimizer(*this, cl);
+  add_checkpoint_and_talk(*this, cl);
+}
+
+void TrainOptions::take_vocabulary(const Tokenizer& tokenizer) {
+  if (model.vocab_size == 0) model.vocab_size = tokenizer.vocab_size();
+  if (model.vocab_size < tokenizer.vocab_size())
+    fail(Exit::bad_config, "--vocab-size ", model.vocab_size, ": less than the tokenizer's ",
+         tokenizer.vocab_size(), " tokens");
+}
+
+void TrainOptions::complete() {
+  if (data.seq_length == 0) fail(Exit::usage, "--seq-length: required");
+  if (micro_batch_size == 0) fail(Exit::usage, "--micro-batch-size: required");
+  if (!plan && train_iters == 0) fail(Exit::usage, "--train-iters: required");
+  if (!plan && lr.lr == 0) fail(Exit::usage, "--lr: required");
+  if (batch_size() % (micro_batch_size * ranks) != 0)
+    fail(Exit::bad_config, "--global-batch-size ", batch_size(),
+         ": not a multiple of --micro-batch-size ", micro_batch_size, " x ", ranks, " ranks");
+  if (data.seq_length > model.max_position_embeddings)
+    fail(Exit::bad_config, "--seq-length ", data.seq_length,
+         ": larger than --max-position-embeddings ", model.max_position_embeddings);
+  if (save_interval && save.empty()) fail(Exit::usage, "--save-interval: needs --save");
+  model.complete();
+  lr.complete(train_iters, batch_size());
+  if (run_log.empty() && !save.empty()) run_log = save + "/run.jsonl";
+}
+
+}  // namespace mt

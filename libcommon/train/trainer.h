@@ -1,0 +1,16 @@
+// A training run: what mt-pretrain does once its options stand.
+#pragma once
+
+#include "base/log.h"
+#include "base/signals.h"
+#include "train/train_options.h"
+
+namespace mt {
+
+// Trains on options.ranks data-parallel CPU ranks until options.train_iters.  Stops after the step
+// in which INT, TERM or USR1 came, with a checkpoint if options.save is set, and then throws
+// Exit::stopped.  A loss that is not finite throws before the weights change.
+void train(const TrainOptions& options, TrainData& data, Signals& signals, const Log& log,
+           const std::string& options_json);
+
+}  // namespace mt

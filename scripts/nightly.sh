@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# nightly.sh: what takes too long to run for every change.
+#
+#   scripts/nightly.sh [--data DIR] [--python PROGRAM]
+#
+# Runs scripts/test.sh, then every long script below that the tree holds.  All are run; afterwards
+# the times are printed, and the exit code is 1 if one of them failed, else 0.
+#   --data DIR        public files that are not part of the project: gpt2/vocab.json,
+#                     gpt2/merges.txt and texts; without it nothing is compared with peers
+#   --python PROGRAM  a Python with the packages that the comparing scripts name at their heads
+#                     (python3)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+data='' python=python3
+while (($# > 0)); do
+  case $1 in
+    --data | --python)
+      (($# > 1)) || {
+        printf 'nightly.sh: %s needs a value\n' "$1" >&2
+        exit 64
+      }
+      if [[ $1 == --data ]]; then data=$2; else python=$2; fi
+      shift
+      ;;
+    *)
+      printf 'usage: nightly.sh [--data DIR] [--python PROGRAM]\n' >&2
+      exit 64
+      ;;
+  esac
+  shift
+done
+
+results=() failed=0
+
+# long SCRIPT COMMAND...: runs COMMAND if the tree holds SCRIPT.
+long() {
+  local script=$1 started=$SECONDS code=0
+  shift
+  [[ -e $script ]] || return 0
+  printf '\n== %s\n' "$*"
+  "$@" || code=$?
+  if ((code != 0)); then failed=1; fi
+  results+=("$(printf '%6d s  exit code %3d  %s' $((SECONDS - started)) "$code" "$*")")
+}
+
+long scripts/test.sh scripts/test.sh
+long scripts/fuzz scripts/fuzz
+long scripts/kill-loops scripts/kill-loops
+if [[ -n $data ]]; then
+  long scripts/compare-tokenizer.py "$python" scripts/compare-tokenizer.py \
+    build/release/tests/text "$data" --random 1000000
+fi
+
+printf '\n'
+printf '%s\n' "${results[@]}"
+exit $failed

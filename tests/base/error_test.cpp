@@ -1,0 +1,30 @@
+#include "base/error.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "tests/base/scratch.h"
+
+namespace mt {
+
+TEST(Error, CarriesCodeAndLine) {
+  EXPECT_EQ(error_of([] { fail(Exit::bad_data, "x.idx: ", 33, " bytes, expected ", 34u); }),
+            "65 x.idx: 33 bytes, expected 34");
+}
+
+TEST(Error, ErrnoDecidesTheCode) {
+  const auto with = [](int number) {
+    return error_of([&] {
+      errno = number;
+      fail_errno("x", "cannot open", Exit::io_error);
+    });
+  };
+  EXPECT_EQ(with(ENOENT), "66 x: cannot open: No such file or directory");
+  EXPECT_EQ(with(EACCES), "77 x: cannot open: Permission denied");
+  EXPECT_EQ(with(EROFS), "73 x: cannot open: Read-only file system");
+  EXPECT_EQ(with(ENOMEM), "71 x: cannot open: Cannot allocate memory");
+  EXPECT_EQ(with(ENOSPC), "74 x: cannot open: No space left on device");
+}
+
+}  // namespace mt

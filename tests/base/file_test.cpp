@@ -1,0 +1,105 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/base/scratch.h"
+
+namespace mt {
+
+TEST(AtomicFile, AppearsWholeAtCommit) {
+  const Scratch scratch;
+  const std::string path = scratch.path("out");
+  {
+    AtomicFile file(path, false);
+    file.write("half");
+    EXPECT_FALSE(std::filesystem::exists(path));
+    file.write(" and half");
+    file.commit();
+  }
+  EXPECT_EQ(read_file(path), "half and half");
+  EXPECT_EQ(scratch.entries(), 1u);
+}
+
+TEST(AtomicFile, LeavesNothingBehindWithoutCommit) {
+  const Scratch scratch;
+  {
+    AtomicFile file(scratch.path("out"), false);
+    file.write("half");
+    EXPECT_EQ(scratch.entries(), 1u);
+    const AtomicFile moved = std::move(file);
+    EXPECT_EQ(scratch.entries(), 1u);
+  }
+  EXPECT_EQ(scratch.entries(), 0u);
+}
+
+TEST(AtomicFile, RefusesToOverwrite) {
+  const Scratch scratch;
+  const std::string path = scratch.path("out");
+  write_file_atomically(path, "first", false);
+  const std::string refusal = "73 " + path + ": exists already; --force overwrites it";
+  EXPECT_EQ(error_of([&] { write_file_atomically(path, "second", false); }), refusal);
+  EXPECT_EQ(read_file(path), "first");
+  write_file_atomically(path, "third", true);
+  EXPECT_EQ(read_file(path), "third");
+  EXPECT_EQ(scratch.entries(), 1u);
+}
+
+TEST(AtomicFile, RefusesWhatAppearedMeanwhile) {
+  const Scratch scratch;
+  const std::string path = scratch.path("out");
+  EXPECT_NE(error_of([&] {
+              AtomicFile file(path, false);
+              file.write("ours");
+              write_file_atomically(path, "theirs", true);
+              file.commit();
+            }),
+            "");
+  EXPECT_EQ(read_file(path), "theirs");
+  EXPECT_EQ(scratch.entries(), 1u);
+}
+
+TEST(File, ErrorsNameTheFile) {
+  const Scratch scratch;
+  const std::string missing = scratch.path("missing"), folder = scratch.path("");
+  EXPECT_EQ(error_of([&] { File::open(missing); }),
+            "66 " + missing + ": cannot open: No such file or directory");
+  EXPECT_EQ(error_of([&] { File::open(folder); }),
+            "66 " + folder + ": is a directory, expected a file");
+  EXPECT_EQ(error_of([&] { File::create(missing + "/x"); }),
+            "73 " + missing + "/x: cannot create: no such folder");
+  EXPECT_EQ(error_of([] { File::create("/dev/full").write("x"); }),
+            "74 /dev/full: cannot write: No space left on device");
+}
+
+TEST(File, ReadAtWantsAllItsBytes) {
+  const Scratch scratch;
+  const std::string path = scratch.path("x");
+  write_file_atomically(path, "0123456789", false);
+  const File file = File::open(path);
+  std::byte four[4];
+  file.read_at(6, four);
+  EXPECT_EQ(as_text(four), "6789");
+  EXPECT_EQ(file.size(), 10u);
+  EXPECT_EQ(error_of([&] { file.read_at(8, four); }).substr(0, 2), "65");
+}
+
+TEST(MappedFile, HoldsTheBytes) {
+  const Scratch scratch;
+  write_file_atomically(scratch.path("x"), "abc", false);
+  write_file_atomically(scratch.path("empty"), "", false);
+  MappedFile first(scratch.path("x"));
+  const MappedFile moved = std::move(first);
+  EXPECT_EQ(as_text(moved.bytes()), "abc");
+  EXPECT_TRUE(MappedFile(scratch.path("empty")).bytes().empty());
+}
+
+TEST(File, ParentDirectory) {
+  EXPECT_EQ(parent_directory("x"), ".");
+  EXPECT_EQ(parent_directory("a/b/x"), "a/b");
+  EXPECT_EQ(parent_directory("/x"), "/");
+}
+
+}  // namespace mt

@@ -1,0 +1,101 @@
+// Signals are sent to a child process of its own, since what they do is to end a process.
+#include "base/signals.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+
+namespace mt {
+
+// The child's exit code, or 128 plus the signal that ended it.
+static int in_child(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+TEST(Signals, ArePolledOnce) {
+  EXPECT_EQ(in_child([] {
+              Signals signals;
+              if (signals.poll()) return 1;
+              for (const Signal one : {Signal::terminate, Signal::user1, Signal::user2}) {
+                ::kill(::getpid(), static_cast<int>(one));
+                if (signals.poll() != one) return 2;
+                if (signals.poll()) return 3;
+              }
+              return 0;
+            }),
+            0);
+}
+
+TEST(Signals, SecondInterruptEndsTheProgram) {
+  EXPECT_EQ(in_child([] {
+              Signals signals;
+              ::kill(::getpid(), SIGINT);
+              if (signals.poll() != Signal::interrupt) return 1;
+              ::kill(::getpid(), SIGINT);
+              return 2;
+            }),
+            128 + SIGINT);
+}
+
+TEST(Signals, InterruptsBeforeThePollAreOne) {
+  EXPECT_EQ(in_child([] {
+              Signals signals;
+              ::kill(::getpid(), SIGINT);
+              ::kill(::getpid(), SIGINT);
+              if (signals.poll() != Signal::interrupt) return 1;
+              return signals.poll() ? 2 : 0;
+            }),
+            0);
+}
+
+TEST(Signals, TerminateMayComeTwice) {
+  EXPECT_EQ(in_child([] {
+              Signals signals;
+              for (int i = 0; i < 2; ++i) {
+                ::kill(::getpid(), SIGTERM);
+                if (signals.poll() != Signal::terminate) return 1;
+              }
+              return 0;
+            }),
+            0);
+}
+
+TEST(Signals, DestructorRestores) {
+  EXPECT_EQ(in_child([] {
+              { Signals signals; }
+              ::kill(::getpid(), SIGUSR1);
+              return 0;
+            }),
+            128 + SIGUSR1);
+  EXPECT_EQ(in_child([] {
+              {
+                Signals signals;
+                ::kill(::getpid(), SIGTERM);  // never polled: acts when let go
+              }
+              return 0;
+            }),
+            128 + SIGTERM);
+}
+
+TEST(Signals, IgnoredOnesStayIgnored) {
+  EXPECT_EQ(in_child([] {
+              ::signal(SIGINT, SIG_IGN);
+              Signals signals;
+              ::kill(::getpid(), SIGINT);
+              return signals.poll() ? 1 : 0;
+            }),
+            0);
+}
+
+TEST(Signals, HaveNames) {
+  EXPECT_STREQ(signal_name(Signal::user1), "SIGUSR1");
+  EXPECT_STREQ(signal_name(Signal::interrupt), "SIGINT");
+}
+
+}  // namespace mt

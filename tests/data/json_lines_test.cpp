@@ -1,0 +1,109 @@
+// What counts as a line of JSON is what Python 3.11's json.loads says.
+#include "data/json_lines.h"
+
+#include <gtest/gtest.h>
+
+#include "data/line_reader.h"
+
+namespace mt {
+namespace {
+
+using Texts = std::vector<std::vector<std::string>>;
+
+struct Parsed {
+  std::string wrong;
+  Texts texts;
+};
+
+Parsed parse(const std::string& line, const std::vector<std::string>& keys = {"text"}) {
+  JsonLineParser parser(keys);
+  const std::string padded =
+      line + std::string(LineBlock::kPadding, '}');  // never to be read as JSON
+  Parsed parsed{parser.parse(std::string_view(padded).substr(0, line.size())), {}};
+  if (!parsed.wrong.empty()) return parsed;
+  for (const auto& texts : parser.texts()) parsed.texts.emplace_back(texts.begin(), texts.end());
+  return parsed;
+}
+
+TEST(JsonLineParser, Texts) {
+  EXPECT_EQ(parse(R"({"text":"Hello"})").texts, (Texts{{"Hello"}}));
+  EXPECT_EQ(parse(R"( { "id" : 1, "text" : ["a","","b"] } )").texts, (Texts{{"a", "", "b"}}));
+  EXPECT_EQ(parse(R"({"text":[]})").texts, (Texts{{}}));
+  EXPECT_EQ(parse("{\"text\":\"a\"}\r").texts, (Texts{{"a"}}));
+  EXPECT_EQ(parse(R"({"te\u0078t":"a\n\t\"\\\/\u00e9\ud83d\ude00"})").texts,
+            (Texts{{"a\n\t\"\\/\xC3\xA9\xF0\x9F\x98\x80"}}));
+  EXPECT_EQ(parse(R"({"text":"nul\u0000byte"})").texts, (Texts{{std::string("nul\0byte", 8)}}));
+}
+
+TEST(JsonLineParser, SeveralKeysInAnyOrder) {
+  EXPECT_EQ(parse(R"({"b":"2","x":{"a":"no"},"a":["1"]})", {"a", "b"}).texts,
+            (Texts{{"1"}, {"2"}}));
+  EXPECT_EQ(parse(R"({"b":"2"})", {"a", "b"}).wrong, "no key \"a\"");
+}
+
+TEST(JsonLineParser, OfEqualKeysTheLastCounts) {
+  EXPECT_EQ(parse(R"({"text":"a","text":"b"})").texts, (Texts{{"b"}}));
+  EXPECT_EQ(parse(R"({"text":7,"text":"b"})").texts, (Texts{{"b"}}));
+  EXPECT_EQ(parse(R"({"text":"b","text":7})").wrong, "the value of \"text\" is not a string");
+}
+
+TEST(JsonLineParser, OtherMembersMayHoldWhatPythonReads) {
+  for (const char* value : {"NaN", "Infinity", "-Infinity", "123456789012345678901234567890", "-0",
+                            "1.5e-999", "\"\\ud800\"", "[[],{}]", "{\"a\":[1,{\"b\":null}]}"})
+    EXPECT_EQ(parse(std::string(R"({"x":)") + value + R"(,"text":"a"})").wrong, "") << value;
+}
+
+TEST(JsonLineParser, MalformedAnywhereIsRefused) {
+  for (const char* line : {R"({"text":"a")",
+                           R"({"text":"a"}})",
+                           R"({"text":"a"}{"text":"b"})",
+                           R"({"text":"a",})",
+                           R"({"text":"a" "x":1})",
+                           R"({"text" "a"})",
+                           R"({text:"a"})",
+                           R"({'text':'a'})",
+                           R"({"text":"a","x":01})",
+                           R"({"text":"a","x":1.})",
+                           R"({"text":"a","x":.5})",
+                           R"({"text":"a","x":+1})",
+                           R"({"text":"a","x":tru})",
+                           R"({"text":"a","x":nan})",
+                           R"({"text":"a","x":[1,2,]})",
+                           R"({"text":"a","x":[1 2]})",
+                           R"({"text":"a","x":{"b":}})",
+                           R"({"text":"a","x":{"b":[1,"c":null}]}})",
+                           R"({"text":"a","x":"b":[1]})",
+                           R"({"text":"a","x":"\q"})",
+                           R"({"text":"a","x":"\u12g4"})",
+                           R"({"text":"a\u12"})",
+                           R"({"te\qxt":"a","text":"a"})",
+                           "{\"text\":\"a\"}\xEF\xBB\xBF"})
+    EXPECT_NE(parse(line).wrong, "") << line;
+}
+
+TEST(JsonLineParser, SaysWhatIsWrong) {
+  EXPECT_EQ(parse("").wrong, "empty line, expected a JSON object");
+  EXPECT_EQ(parse(" \t").wrong, "empty line, expected a JSON object");
+  EXPECT_EQ(parse("[]").wrong, "not a JSON object");
+  EXPECT_EQ(parse("\"text\"").wrong, "not a JSON object");
+  EXPECT_EQ(parse("{}").wrong, "no key \"text\"");
+  EXPECT_EQ(parse(R"({"text":"a)").wrong, "malformed JSON: a string is not closed");
+  EXPECT_EQ(parse("{\"text\":\"a\tb\"}").wrong, "malformed JSON: a control character in a string");
+  EXPECT_EQ(parse("{\"text\":\"\xC3\"}").wrong, "invalid UTF-8");
+  EXPECT_EQ(parse("{\"x\":\"\xFF\",\"text\":\"a\"}").wrong, "invalid UTF-8");
+  EXPECT_EQ(parse(R"({"text":null})").wrong, "the value of \"text\" is not a string");
+  EXPECT_EQ(parse(R"({"text":["a",["b"]]})").wrong,
+            "the value of \"text\" is a list of something else than strings");
+  EXPECT_EQ(parse(R"({"text":"\ud800"})").wrong,
+            "the value of \"text\" holds half a surrogate pair");
+}
+
+TEST(JsonLineParser, DeepNestingIsRefusedWithoutACrash) {
+  const std::string deep(100000, '[');
+  EXPECT_EQ(parse("{\"text\":\"a\",\"x\":" + deep + std::string(100000, ']') + "}").wrong,
+            "malformed JSON: nested too deeply");
+  EXPECT_NE(parse("{\"text\":\"a\",\"x\":" + deep).wrong, "");
+}
+
+}  // namespace
+}  // namespace mt

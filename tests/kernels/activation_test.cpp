@@ -1,0 +1,131 @@
+#include "kernels/activation.h"
+
+#include "kernels/simd.h"
+#include "tests/kernels/check.h"
+
+namespace mt {
+namespace {
+
+using check::random;
+constexpr GeluForm kForms[] = {GeluForm::tanh, GeluForm::erf};
+
+template <class T>
+std::vector<T> gelu(const std::vector<T>& x, GeluForm form) {
+  std::vector<T> y(x.size());
+  cpu::gelu_forward(y.data(), x.data(), std::ssize(x), form);
+  return y;
+}
+
+template <class T>
+std::vector<T> gelu_gradient(const std::vector<T>& dy, const std::vector<T>& x, GeluForm form) {
+  std::vector<T> dx(x.size());
+  cpu::gelu_backward(dx.data(), dy.data(), x.data(), std::ssize(x), form);
+  return dx;
+}
+
+template <class T>
+std::vector<T> swiglu(const std::vector<T>& x, std::int64_t rows, std::int64_t cols) {
+  std::vector<T> y(x.size() / 2);
+  cpu::swiglu_forward(y.data(), x.data(), rows, cols);
+  return y;
+}
+
+template <class T>
+std::vector<T> swiglu_gradient(const std::vector<T>& dy, const std::vector<T>& x, std::int64_t rows,
+                               std::int64_t cols) {
+  std::vector<T> dx(x.size());
+  cpu::swiglu_backward(dx.data(), dy.data(), x.data(), rows, cols);
+  return dx;
+}
+
+double gelu_reference(double x, GeluForm form) {
+  if (form == GeluForm::erf) return x / 2 * std::erfc(-x / std::sqrt(2.0));
+  return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+TEST(Activation, GeluGoldens) {
+  EXPECT_NEAR(gelu<double>({1.5}, GeluForm::tanh)[0], 1.3995715770, 1e-10);
+  EXPECT_NEAR(gelu<double>({1.5}, GeluForm::erf)[0], 1.3997891981, 1e-10);
+  EXPECT_NEAR(gelu<float>({1.5}, GeluForm::tanh)[0], 1.3995715770, 2e-7);
+  EXPECT_NEAR(gelu<float>({1.5}, GeluForm::erf)[0], 1.3997891981, 2e-7);
+}
+
+TEST(Activation, GeluForward) {
+  for (const std::int64_t count : {0, 1, 31, 33, 40000})
+    for (const GeluForm form : kForms) {
+      const auto x = random<double>(count, 1, -12, 12);
+      std::vector<double> expected(x.size());
+      for (std::size_t i = 0; i < x.size(); ++i) expected[i] = gelu_reference(x[i], form);
+      EXPECT_TRUE(check::near(gelu(x, form), expected)) << count;
+      EXPECT_TRUE(check::near(gelu(check::convert<float>(x), form), expected)) << count;
+    }
+}
+
+TEST(Activation, GeluBackwardFollowsDouble) {
+  for (const std::int64_t count : {0, 1, 31, 33, 40000})
+    for (const GeluForm form : kForms) {
+      const auto x = random<float>(count, 1, -12, 12), dy = random<float>(count, 2);
+      EXPECT_TRUE(
+          check::near(gelu_gradient(dy, x, form),
+                      gelu_gradient(check::convert<double>(dy), check::convert<double>(x), form)))
+          << count;
+    }
+}
+
+TEST(Activation, GeluDerivatives) {
+  for (const GeluForm form : kForms) {
+    const auto x = random<double>(33, 1, -4, 4), dy = random<double>(33, 2);
+    check::expect_gradient(
+        gelu_gradient(dy, x, form), [&](const auto& at) { return check::dot(dy, gelu(at, form)); },
+        x, 3);
+  }
+}
+
+TEST(Activation, Swiglu) {
+  for (const std::int64_t rows : {0, 1, 31, 33})
+    for (const std::int64_t cols : {0, 1, 31, 33, 700}) {
+      const auto x = random<double>(2 * rows * cols, 1, -9, 9), dy = random<double>(rows * cols, 2);
+      std::vector<double> expected;
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t c = 0; c < cols; ++c) {
+          const double gate = x[2 * r * cols + c], up = x[2 * r * cols + cols + c];
+          expected.push_back(gate / (1 + std::exp(-gate)) * up);
+        }
+      EXPECT_TRUE(check::near(swiglu(x, rows, cols), expected)) << rows << " x " << cols;
+      const auto xf = check::convert<float>(x), dyf = check::convert<float>(dy);
+      EXPECT_TRUE(check::near(swiglu(xf, rows, cols), expected)) << rows << " x " << cols;
+      EXPECT_TRUE(check::near(swiglu_gradient(dyf, xf, rows, cols),
+                              swiglu_gradient(dy, x, rows, cols), 4e-6))
+          << rows << " x " << cols;
+    }
+}
+
+TEST(Activation, SwigluDerivatives) {
+  const auto x = random<double>(2 * 5 * 33, 1, -4, 4), dy = random<double>(5 * 33, 2);
+  check::expect_gradient(
+      swiglu_gradient(dy, x, 5, 33),
+      [&](const auto& at) { return check::dot(dy, swiglu(at, 5, 33)); }, x, 3);
+}
+
+TEST(Activation, ExtremeInputs) {
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const GeluForm form : kForms) {
+    const auto y = gelu<float>({0, -0.0f, 100, -100, 1e30f, inf, std::nanf("")}, form);
+    EXPECT_EQ(y[0], 0);
+    EXPECT_EQ(y[2], 100);
+    EXPECT_EQ(y[3], 0);
+    EXPECT_EQ(y[4], 1e30f);
+    EXPECT_EQ(y[5], inf);
+    EXPECT_TRUE(std::isnan(y[6]));
+  }
+}
+
+TEST(Activation, SameBitsOnAnyThreads) {
+  const auto x = random<float>(100000, 1, -6, 6), dy = random<float>(100000, 2);
+  check::expect_same_on_any_threads([&] { return gelu(x, GeluForm::tanh); });
+  check::expect_same_on_any_threads([&] { return gelu_gradient(dy, x, GeluForm::erf); });
+  check::expect_same_on_any_threads([&] { return swiglu(x, 100, 500); });
+}
+
+}  // namespace
+}  // namespace mt

@@ -1,0 +1,201 @@
+#include "kernels/attention.h"
+
+#include "tests/kernels/check.h"
+
+namespace mt {
+namespace {
+
+using check::random;
+
+const StepRecord kRecord = {.first_sample = 40};
+const Dropout kNone = {};
+const Dropout kSome = {.p = 0.3, .key = RandomKey::make(77, 5), .record = &kRecord};
+
+AttentionShape shape_of(std::int64_t sequences, std::int64_t q_length, std::int64_t kv_length,
+                        std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) {
+  return {.sequences = sequences,
+          .q_length = q_length,
+          .kv_length = kv_length,
+          .kv_stride = kv_length,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .head_dim = head_dim,
+          .scale = 1 / std::sqrt(double(head_dim))};
+}
+
+std::int64_t q_size(const AttentionShape& s) {
+  return s.sequences * s.q_length * s.heads * s.head_dim;
+}
+std::int64_t kv_size(const AttentionShape& s) {
+  return s.sequences * s.kv_stride * s.kv_heads * s.head_dim;
+}
+
+template <class T>
+struct Inputs {
+  std::vector<T> q, k, v;
+  explicit Inputs(const AttentionShape& s)
+      : q(random<T>(q_size(s), 1, -2, 2)),
+        k(random<T>(kv_size(s), 2, -2, 2)),
+        v(random<T>(kv_size(s), 3)) {}
+};
+
+template <class T>
+struct Outputs {
+  std::vector<T> o, lse;
+};
+
+template <class T>
+Outputs<T> forward(const std::vector<T>& q, const std::vector<T>& k, const std::vector<T>& v,
+                   const AttentionShape& s, const Dropout& dropout) {
+  Outputs<T> out{std::vector<T>(q.size()), std::vector<T>(s.sequences * s.heads * s.q_length)};
+  cpu::attention_forward(out.o.data(), out.lse.data(), q.data(), k.data(), v.data(), s, dropout);
+  return out;
+}
+
+double dropout_factor(const Dropout& d, std::int64_t sequence, std::int64_t head, std::int64_t i,
+                      std::int64_t j) {
+  if (d.p == 0) return 1;
+  const auto word = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
+  const Counter words = philox(
+      {word(j / 4), word(i), word(1 + head), word(d.record->first_sample + sequence)}, d.key);
+  return words[j % 4] < d.threshold() ? 0 : 1 / (1 - d.p);
+}
+
+// One query, straight from the formula.
+template <class T>
+void naive_row(const Inputs<T>& in, const AttentionShape& s, const Dropout& dropout, std::int64_t b,
+               std::int64_t h, std::int64_t i, Outputs<double>& out) {
+  const std::int64_t d = s.head_dim, seen = i + 1 + s.kv_length - s.q_length;
+  const T* q = &in.q[((b * s.q_length + i) * s.heads + h) * d];
+  const auto kv = [&](std::int64_t j) {
+    return ((b * s.kv_stride + j) * s.kv_heads + h / (s.heads / s.kv_heads)) * d;
+  };
+  std::vector<double> p(seen);
+  double total = 0;
+  for (std::int64_t j = 0; j < seen; ++j) {
+    double score = 0;
+    for (std::int64_t c = 0; c < d; ++c) score += double(q[c]) * in.k[kv(j) + c];
+    total += p[j] = std::exp(s.scale * score);
+  }
+  for (std::int64_t j = 0; j < seen; ++j)
+    for (std::int64_t c = 0; c < d; ++c)
+      out.o[((b * s.q_length + i) * s.heads + h) * d + c] +=
+          p[j] / total * dropout_factor(dropout, b, h, i, j) * in.v[kv(j) + c];
+  out.lse[(b * s.heads + h) * s.q_length + i] = std::log(total);
+}
+
+template <class T>
+void check_forward(const AttentionShape& s, const Dropout& dropout) {
+  const Inputs<T> in(s);
+  Outputs<double> expected{std::vector<double>(in.q.size()),
+                           std::vector<double>(s.sequences * s.heads * s.q_length)};
+  for (std::int64_t b = 0; b < s.sequences; ++b)
+    for (std::int64_t h = 0; h < s.heads; ++h)
+      for (std::int64_t i = 0; i < s.q_length; ++i) naive_row(in, s, dropout, b, h, i, expected);
+  const auto got = forward(in.q, in.k, in.v, s, dropout);
+  EXPECT_TRUE(check::near(got.o, expected.o))
+      << "o, " << s.q_length << " queries, " << s.kv_length << " keys";
+  EXPECT_TRUE(check::near(got.lse, expected.lse))
+      << "lse, " << s.q_length << " queries, " << s.kv_length << " keys";
+}
+
+template <class T>
+class AttentionTest : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(AttentionTest, Types);
+
+TYPED_TEST(AttentionTest, OddLengths) {
+  for (const std::int64_t length : {0, 1, 31, 33, 64, 65, 200})
+    for (const Dropout& dropout : {kNone, kSome})
+      check_forward<TypeParam>(shape_of(2, length, length, 2, 2, 7), dropout);
+}
+
+TYPED_TEST(AttentionTest, GroupedQueries) {
+  for (const std::int64_t kv_heads : {1, 2, 3, 6})
+    for (const Dropout& dropout : {kNone, kSome})
+      check_forward<TypeParam>(shape_of(2, 70, 70, 6, kv_heads, 16), dropout);
+}
+
+TYPED_TEST(AttentionTest, KeyCache) {
+  for (const std::int64_t q_length : {1, 5, 65})
+    for (const std::int64_t kv_length : {65, 66, 200}) {
+      AttentionShape s = shape_of(2, q_length, kv_length, 4, 2, 8);
+      s.kv_stride = kv_length + 13;
+      check_forward<TypeParam>(s, kNone);
+    }
+}
+
+TYPED_TEST(AttentionTest, LargeScoresDoNotOverflow) {
+  AttentionShape s = shape_of(1, 130, 130, 1, 1, 4);
+  s.scale = 300;
+  const Inputs<TypeParam> in(s);
+  const auto got = forward(in.q, in.k, in.v, s, kNone);
+  for (const auto value : got.o) EXPECT_LE(std::abs(value), 1);  // a mean of values of v
+}
+
+template <class T>
+struct Gradient {
+  std::vector<T> dq, dk, dv;
+};
+
+template <class T>
+Gradient<T> backward(const std::vector<T>& d_o, const Inputs<T>& in, const AttentionShape& s,
+                     const Dropout& dropout) {
+  const auto saved = forward(in.q, in.k, in.v, s, dropout);
+  const T junk = std::numeric_limits<T>::quiet_NaN();  // gradients are overwritten
+  Gradient<T> g{std::vector<T>(in.q.size(), junk), std::vector<T>(in.k.size(), junk),
+                std::vector<T>(in.v.size(), junk)};
+  cpu::attention_backward(g.dq.data(), g.dk.data(), g.dv.data(), d_o.data(), saved.o.data(),
+                          saved.lse.data(), in.q.data(), in.k.data(), in.v.data(), s, dropout);
+  return g;
+}
+
+void check_derivatives(const AttentionShape& s, const Dropout& dropout) {
+  const Inputs<double> in(s);
+  const auto d_o = random<double>(q_size(s), 4);
+  const auto g = backward(d_o, in, s, dropout);
+  const auto f = [&](const auto& q, const auto& k, const auto& v) {
+    return check::dot(d_o, forward(q, k, v, s, dropout).o);
+  };
+  check::expect_gradient(
+      g.dq, [&](const auto& at) { return f(at, in.k, in.v); }, in.q, 5);
+  check::expect_gradient(
+      g.dk, [&](const auto& at) { return f(in.q, at, in.v); }, in.k, 6);
+  check::expect_gradient(
+      g.dv, [&](const auto& at) { return f(in.q, in.k, at); }, in.v, 7);
+}
+
+TEST(Attention, Derivatives) {
+  for (const std::int64_t length : {1, 31, 33, 65, 140})
+    for (const Dropout& dropout : {kNone, kSome})
+      check_derivatives(shape_of(2, length, length, 4, 2, 6), dropout);
+}
+
+TEST(Attention, FloatBackwardFollowsDouble) {
+  for (const Dropout& dropout : {kNone, kSome}) {
+    const AttentionShape s = shape_of(2, 130, 130, 4, 2, 32);
+    const Inputs<float> in(s);
+    Inputs<double> in_d(s);
+    in_d.q = check::convert<double>(in.q);
+    in_d.k = check::convert<double>(in.k);
+    in_d.v = check::convert<double>(in.v);
+    const auto d_o = random<float>(q_size(s), 4);
+    const auto g = backward(d_o, in, s, dropout);
+    const auto g_d = backward(check::convert<double>(d_o), in_d, s, dropout);
+    EXPECT_TRUE(check::near(g.dq, g_d.dq, 5e-6));
+    EXPECT_TRUE(check::near(g.dk, g_d.dk, 5e-6));
+    EXPECT_TRUE(check::near(g.dv, g_d.dv, 5e-6));
+  }
+}
+
+TEST(Attention, SameBitsOnAnyThreads) {
+  const AttentionShape s = shape_of(3, 150, 150, 4, 2, 16);
+  const Inputs<float> in(s);
+  const auto d_o = random<float>(q_size(s), 4);
+  check::expect_same_on_any_threads([&] { return forward(in.q, in.k, in.v, s, kSome).o; });
+  check::expect_same_on_any_threads([&] { return backward(d_o, in, s, kSome).dq; });
+  check::expect_same_on_any_threads([&] { return backward(d_o, in, s, kSome).dk; });
+}
+
+}  // namespace
+}  // namespace mt

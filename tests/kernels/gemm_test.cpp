@@ -1,0 +1,98 @@
+#include "kernels/gemm.h"
+
+#include <tuple>
+
+#include "tests/kernels/check.h"
+
+namespace mt {
+namespace {
+
+using check::random;
+
+struct Form {
+  std::int64_t m, n, k;
+  bool transpose_a, transpose_b, accumulate, bias;
+};
+
+template <class T>
+struct Case {
+  std::vector<T> a, b, bias, c;
+  Form form;
+
+  explicit Case(const Form& f)
+      : a(random<T>(f.m * f.k, 1)),
+        b(random<T>(f.k * f.n, 2)),
+        bias(random<T>(f.n, 3)),
+        c(random<T>(f.m * f.n, 4)),
+        form(f) {}
+
+  std::vector<T> run() const {
+    std::vector<T> out = c;
+    cpu::gemm<T>({.c = out.data(),
+                  .a = a.data(),
+                  .b = b.data(),
+                  .m = form.m,
+                  .n = form.n,
+                  .k = form.k,
+                  .transpose_a = form.transpose_a,
+                  .transpose_b = form.transpose_b,
+                  .accumulate = form.accumulate,
+                  .bias = form.bias ? bias.data() : nullptr});
+    return out;
+  }
+
+  std::vector<double> reference() const {
+    const auto& [m, n, k, ta, tb, accumulate, with_bias] = form;
+    std::vector<double> out(c.size());
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < n; ++j) {
+        double total = (accumulate ? c[i * n + j] : 0) + (with_bias ? bias[j] : 0);
+        for (std::int64_t l = 0; l < k; ++l)
+          total += double(a[ta ? l * m + i : i * k + l]) * b[tb ? j * k + l : l * n + j];
+        out[i * n + j] = total;
+      }
+    return out;
+  }
+};
+
+template <class T>
+void check_all_forms(std::int64_t m, std::int64_t n, std::int64_t k) {
+  for (int bits = 0; bits < 16; ++bits) {
+    const Case<T> test(
+        {m, n, k, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0});
+    EXPECT_TRUE(check::near(test.run(), test.reference(), check::kTolerance<T> * 10))
+        << m << " x " << n << " x " << k << ", form " << bits;
+  }
+}
+
+template <class T>
+class GemmTest : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(GemmTest, Types);
+
+TYPED_TEST(GemmTest, OddSizesInAllForms) {
+  for (const std::int64_t m : {0, 1, 31, 33})
+    for (const std::int64_t n : {0, 1, 31, 33})
+      for (const std::int64_t k : {0, 1, 31, 33}) check_all_forms<TypeParam>(m, n, k);
+}
+
+TYPED_TEST(GemmTest, ManyTiles) {
+  check_all_forms<TypeParam>(300, 270, 65);
+  check_all_forms<TypeParam>(33, 65, 1000);
+}
+
+TYPED_TEST(GemmTest, SameBitsOnAnyThreads) {
+  check::expect_same_on_any_threads([] {
+    return Case<TypeParam>({513, 260, 129, true, false, true, true}).run();
+  });
+}
+
+// What c held before is not read: a NaN there does not survive.
+TYPED_TEST(GemmTest, OverwritesNan) {
+  Case<TypeParam> test({5, 7, 3, false, true, false, true});
+  for (auto& value : test.c) value = std::numeric_limits<TypeParam>::quiet_NaN();
+  EXPECT_TRUE(check::near(test.run(), test.reference()));
+}
+
+}  // namespace
+}  // namespace mt

@@ -1,0 +1,105 @@
+#include "text/bpe_merges.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <random>
+#include <string>
+
+namespace mt {
+
+using Symbols = std::vector<BpeMerges::Symbol>;
+
+struct Merge {
+  BpeMerges::Symbol left, right, result;
+};
+
+static BpeMerges with(const std::vector<Merge>& merges) {
+  BpeMerges bpe;
+  for (const Merge& merge : merges) bpe.add(merge.left, merge.right, merge.result);
+  return bpe;
+}
+
+static Symbols symbols_of(const BpeMerges& bpe, std::string_view piece) {
+  Symbols symbols;
+  bpe.apply(piece, symbols);
+  return symbols;
+}
+
+// The definition, word for word: the pair of lowest rank, all its occurrences from left to right.
+static Symbols apply_by_definition(const std::vector<Merge>& merges, std::string_view piece) {
+  std::map<std::pair<BpeMerges::Symbol, BpeMerges::Symbol>, std::size_t> ranks;
+  for (std::size_t rank = 0; rank < merges.size(); ++rank)
+    ranks[{merges[rank].left, merges[rank].right}] = rank;
+  Symbols symbols;
+  for (const char byte : piece) symbols.push_back(static_cast<unsigned char>(byte));
+  for (;;) {
+    std::size_t lowest = merges.size();
+    for (std::size_t i = 0; i + 1 < symbols.size(); ++i)
+      if (const auto pair = ranks.find({symbols[i], symbols[i + 1]}); pair != ranks.end())
+        lowest = std::min(lowest, pair->second);
+    if (lowest == merges.size()) return symbols;
+    const Merge& merge = merges[lowest];
+    Symbols merged;
+    for (std::size_t i = 0; i < symbols.size(); ++i) {
+      const bool pair =
+          i + 1 < symbols.size() && symbols[i] == merge.left && symbols[i + 1] == merge.right;
+      merged.push_back(pair ? merge.result : symbols[i]);
+      i += pair;
+    }
+    symbols = merged;
+  }
+}
+
+TEST(BpeMerges, OverlappingOccurrencesFromTheLeft) {
+  const BpeMerges bpe = with({{'a', 'a', 256}});
+  EXPECT_EQ(symbols_of(bpe, "aaa"), (Symbols{256, 'a'}));
+  Symbols expected(50, 256);
+  expected.push_back('a');
+  EXPECT_EQ(symbols_of(bpe, std::string(101, 'a')), expected);
+  EXPECT_EQ(symbols_of(bpe, ""), Symbols{});
+}
+
+TEST(BpeMerges, TheLastRankOfAPairCounts) {
+  EXPECT_EQ(symbols_of(with({{'a', 'b', 256}, {'b', 'c', 257}, {'a', 'b', 256}}), "abc"),
+            (Symbols{'a', 257}));
+}
+
+TEST(BpeMerges, AddsToWhatIsThere) {
+  Symbols symbols = {7};
+  with({{'a', 'b', 256}}).apply("ab", symbols);
+  EXPECT_EQ(symbols, (Symbols{7, 256}));
+}
+
+// Merges in any order of ranks, also a result ranked before what it is made of; both ways of
+// applying, the one for short and the one for long pieces.
+TEST(BpeMerges, EqualToTheDefinition) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<Merge> merges;
+    Symbols known = {'a', 'b', 'c'};
+    const unsigned count = random() % 30;
+    for (BpeMerges::Symbol result = 256; result < 256 + count; ++result) {
+      merges.push_back({known[random() % known.size()], known[random() % known.size()], result});
+      known.push_back(result);
+    }
+    if (round % 2 == 0) std::shuffle(merges.begin(), merges.end(), random);
+    std::string piece(random() % 150, 'a');
+    for (char& letter : piece) letter = static_cast<char>('a' + random() % 3);
+    ASSERT_EQ(symbols_of(with(merges), piece), apply_by_definition(merges, piece)) << piece;
+  }
+}
+
+TEST(BpeMerges, AMegabyteInAMoment) {
+  std::vector<Merge> merges;
+  for (BpeMerges::Symbol i = 0; i < 16; ++i)
+    merges.push_back({i ? 255 + i : 'a', i ? 255 + i : 'a', 256 + i});
+  const BpeMerges bpe = with(merges);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(symbols_of(bpe, std::string(std::size_t{1} << 20, 'a')), Symbols(16, 271));
+  // A quadratic loop would take minutes; sanitizers and a busy machine slow a good one tenfold.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+}  // namespace mt

@@ -1,0 +1,75 @@
+#include "text/gpt2_split.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace mt {
+
+using Pieces = std::vector<std::string>;
+
+// Asks for `at_a_time` pieces in each call.
+static Pieces split(std::string_view text, std::size_t at_a_time = 3) {
+  Pieces pieces;
+  std::vector<std::size_t> ends(at_a_time);
+  std::size_t at = 0;
+  while (const std::size_t count = gpt2_split(text, at, ends)) {
+    for (std::size_t i = 0; i < count; at = ends[i], ++i)
+      pieces.emplace_back(text.substr(at, ends[i] - at));
+  }
+  return pieces;
+}
+
+TEST(Gpt2Split, Specification) {
+  const std::string_view text = "Hello  world's 123\n\n  foo";
+  const Pieces expected = {"Hello", " ", " world", "'s", " 123", "\n\n ", " foo"};
+  EXPECT_EQ(split(text), expected);
+  EXPECT_EQ(split(text, 1), expected);
+  EXPECT_EQ(split(text, 100), expected);
+}
+
+TEST(Gpt2Split, WhiteSpace) {
+  EXPECT_EQ(split(""), Pieces{});
+  EXPECT_EQ(split(" "), Pieces{" "});
+  EXPECT_EQ(split("   "), Pieces{"   "});
+  EXPECT_EQ(split("a   "), (Pieces{"a", "   "}));
+  EXPECT_EQ(split("   a"), (Pieces{"  ", " a"}));
+  EXPECT_EQ(split("\na"), (Pieces{"\n", "a"}));
+  EXPECT_EQ(split(" \na"), (Pieces{" ", "\n", "a"}));
+  EXPECT_EQ(split("\n a"), (Pieces{"\n", " a"}));
+  EXPECT_EQ(split("a\r\nb"), (Pieces{"a", "\r", "\n", "b"}));
+  EXPECT_EQ(split("\u00A0 a"), (Pieces{"\u00A0", " a"}));
+  EXPECT_EQ(split(" \u00A0a"), (Pieces{" ", "\u00A0", "a"}));
+  EXPECT_EQ(split(" \u3000\u2003"), (Pieces{" \u3000\u2003"}));
+}
+
+TEST(Gpt2Split, ContractionsInLowerCaseOnly) {
+  EXPECT_EQ(split("he'll've"), (Pieces{"he", "'ll", "'ve"}));
+  EXPECT_EQ(split("it'sn't'd'm're"), (Pieces{"it", "'s", "n", "'t", "'d", "'m", "'re"}));
+  EXPECT_EQ(split("HE'LL"), (Pieces{"HE", "'", "LL"}));
+  EXPECT_EQ(split(" 's"), (Pieces{" '", "s"}));
+  EXPECT_EQ(split("''s"), (Pieces{"''", "s"}));
+  EXPECT_EQ(split("'"), Pieces{"'"});
+  EXPECT_EQ(split("'l"), (Pieces{"'", "l"}));
+  EXPECT_EQ(split("a'lx"), (Pieces{"a", "'", "lx"}));
+  EXPECT_EQ(split("'see"), (Pieces{"'s", "ee"}));
+}
+
+TEST(Gpt2Split, ClassesOfOtherScripts) {
+  EXPECT_EQ(split("\u6C34\u0661\u0662!\u0301"), (Pieces{"\u6C34", "\u0661\u0662", "!\u0301"}));
+  EXPECT_EQ(split("e\u0301t"), (Pieces{"e", "\u0301", "t"}));  // a combining mark is no letter
+  EXPECT_EQ(split(" \U0001F600\U0001F600x"), (Pieces{" \U0001F600\U0001F600", "x"}));
+  EXPECT_EQ(split("<|endoftext|>"), (Pieces{"<|", "endoftext", "|>"}));
+}
+
+TEST(Gpt2Split, AnyBytesComeBack) {
+  std::string text;
+  for (int i = 0; i < 65536; ++i) text += {static_cast<char>(i >> 8), static_cast<char>(i)};
+  std::string together;
+  for (const std::string& piece : split(text)) together += piece;
+  EXPECT_EQ(together, text);
+}
+
+}  // namespace mt

@@ -1,0 +1,36 @@
+#include "text/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include "base/command.h"
+#include "tests/text/gpt2_files.h"
+
+namespace mt {
+
+TEST(Tokenizer, IsMadeByItsType) {
+  const Gpt2Files files(vocabulary_of(kLowTokens), kLowMerges);
+  TokenizerOptions options;
+  CommandLine cl("test", {"--tokenizer-type", "GPT2BPETokenizer", "--vocab-file", files.vocab(),
+                          "--merge-file=" + files.merges()});
+  options.add_to(cl);
+  cl.parse();
+  const auto tokenizer = make_tokenizer(options);
+  EXPECT_EQ(tokenizer->type(), "GPT2BPETokenizer");
+  EXPECT_EQ(encode(*tokenizer, "lolow"), (std::vector<std::int32_t>{256, 257}));
+  EXPECT_EQ(tokenizer->identity(), files.load().identity());
+}
+
+TEST(Tokenizer, RefusesWhatItDoesNotKnow) {
+  const auto error = [](const TokenizerOptions& options) {
+    return error_of([&] { make_tokenizer(options); });
+  };
+  EXPECT_EQ(error({.type = "WordTokenizer", .vocab_file = "v", .merge_file = "m"}),
+            "64 --tokenizer-type: unknown type WordTokenizer, expected one of GPT2BPETokenizer");
+  EXPECT_EQ(error({}), "64 --tokenizer-type: not given, expected one of GPT2BPETokenizer");
+  EXPECT_EQ(error({.type = "GPT2BPETokenizer", .vocab_file = "", .merge_file = "m"}),
+            "64 --vocab-file: not given, --tokenizer-type GPT2BPETokenizer needs it");
+  EXPECT_EQ(error({.type = "GPT2BPETokenizer", .vocab_file = "v", .merge_file = ""}),
+            "64 --merge-file: not given, --tokenizer-type GPT2BPETokenizer needs it");
+}
+
+}  // namespace mt
