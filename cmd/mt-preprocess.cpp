@@ -100,26 +100,29 @@ void run_cat(CommandLine& cl) {
 
 void run_check(CommandLine& cl) {
   std::vector<std::string> prefixes;
+  bool json = false;
   cl.describe("check headers, sizes and offsets of token files");
   cl.positionals("PREFIX", &prefixes, "token files, without .bin or .idx", 1);
+  cl.flag("--json", &json, "print a JSON object for each token file");
   cl.parse();
   for (const std::string& prefix : prefixes) {
     const mt::IndexedDataset data(prefix);
-    std::cout << prefix << ": " << data.documents() << " documents, " << data.sequences()
-              << " sequences, " << data.tokens() << " tokens, " << mt::name_of(data.type()) << '\n';
+    std::cout << (json ? mt::summary_json(data) : mt::summary_text(data)) << '\n';
   }
 }
 
 void run_verify(CommandLine& cl) {
   std::vector<std::string> prefixes;
+  bool json = false, differ = false;
   cl.describe("check all of token files against their manifests");
   cl.positionals("PREFIX", &prefixes, "token files, without .bin or .idx", 1);
+  cl.flag("--json", &json, "print a JSON object for each token file");
   cl.parse();
-  bool differ = false;
   for (const std::string& prefix : prefixes) {
-    const auto differences = mt::differences_from_manifest(prefix);
-    for (const std::string& difference : differences) std::cout << difference << '\n';
-    if (differences.empty()) std::cout << prefix << ": as its manifest says\n";
+    const std::vector<std::string> differences = mt::differences_from_manifest(prefix);
+    std::cout << (json ? mt::verdict_json(prefix, differences)
+                       : mt::verdict_text(prefix, differences));
+    std::cout << '\n';
     differ |= !differences.empty();
   }
   if (differ) mt::fail(mt::Exit::difference, "not all token files are as their manifests say");

@@ -1,7 +1,6 @@
 #include "kernels/cross_entropy.h"
 
 #include <cmath>
-#include <vector>
 
 #include "kernels/loops.h"
 #include "kernels/softmax.h"
@@ -12,11 +11,10 @@ template <class T>
 void cross_entropy(T* loss, T* logits, const std::int32_t* labels, const T* row_weight,
                    std::int64_t rows, std::int64_t vocab) {
   for_blocks(rows, rows_per_block(vocab), [&](std::int64_t first, std::int64_t last) {
-    std::vector<T> unused(row_weight ? 0 : static_cast<std::size_t>(vocab));
     for (std::int64_t r = first; r < last; ++r) {
       T* row = logits + r * vocab;
       const T top = row_max(row, vocab), target = row[labels[r]];
-      const T total = row_exp_sum(row_weight ? row : unused.data(), row, top, vocab);
+      const T total = row_exp_sum(row_weight ? row : nullptr, row, top, vocab);
       loss[r] = std::log(total) + (top - target);
       if (!row_weight) continue;
       const T factor = row_weight[r] / total;

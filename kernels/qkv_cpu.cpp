@@ -1,11 +1,19 @@
 #include "kernels/qkv.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/loops.h"
 
 namespace mt::cpu {
 namespace {
+
+template <class T>
+void copy_row(T* __restrict__ to, const T* __restrict__ from, std::int64_t count) {
+  std::int64_t c = 0;
+  for (; c + kLanes <= count; c += kLanes) std::memcpy(to + c, from + c, kLanes * sizeof(T));
+  for (; c < count; ++c) to[c] = from[c];
+}
 
 // Calls copy(part of qkv, part of q, k or v, channels) for each group's queries, key and value.
 template <class Qkv, class T, class Copy>
@@ -27,13 +35,13 @@ void for_parts(Qkv* qkv, T* q, T* k, T* v, const QkvShape& s, const Copy& copy) 
 template <class T>
 void qkv_split(T* q, T* k, T* v, const T* qkv, const QkvShape& shape) {
   for_parts(qkv, q, k, v, shape,
-            [](const T* from, T* to, std::int64_t n) { std::copy_n(from, n, to); });
+            [](const T* from, T* to, std::int64_t n) { copy_row(to, from, n); });
 }
 
 template <class T>
 void qkv_merge(T* qkv, const T* q, const T* k, const T* v, const QkvShape& shape) {
   for_parts(qkv, q, k, v, shape,
-            [](T* to, const T* from, std::int64_t n) { std::copy_n(from, n, to); });
+            [](T* to, const T* from, std::int64_t n) { copy_row(to, from, n); });
 }
 
 template void qkv_split(float*, float*, float*, const float*, const QkvShape&);

@@ -1,8 +1,9 @@
 // kernels/softmax.h: what cross-entropy and attention do to one row, inlined into bodies that
 // isa.h's run() compiles.
 //   row_max      returns max_c x[c], -inf for an empty row
-//   row_exp_sum  y[c] = exp(x[c] - shift), returns sum_c y[c];  y may be x
-// The templates are the specification; the overloads for float do the same on vectors.
+//   row_exp_sum  y[c] = exp(x[c] - shift), returns sum_c y[c];  y may be x, or null to store
+//   nothing
+// The templates are the specification; the specialisations for float do the same on vectors.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +24,14 @@ T row_max(const T* x, std::int64_t count) {
 
 template <class T>
 T row_exp_sum(T* y, const T* x, T shift, std::int64_t count) {
-  return sum<T>(count, [&](std::int64_t c) { return y[c] = std::exp(x[c] - shift); });
+  return sum<T>(count, [&](std::int64_t c) {
+    const T e = std::exp(x[c] - shift);
+    if (y) y[c] = e;
+    return e;
+  });
 }
 
+template <>
 [[gnu::always_inline]] inline float row_max(const float* x, std::int64_t count) {
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
   simd::Floats top = simd::Floats{} + kLowest;
@@ -38,6 +44,7 @@ T row_exp_sum(T* y, const T* x, T shift, std::int64_t count) {
   return *std::max_element(lane, lane + kLanes);
 }
 
+template <>
 [[gnu::always_inline]] inline float row_exp_sum(float* y, const float* x, float shift,
                                                 std::int64_t count) {
   simd::Floats total = {};
@@ -45,7 +52,7 @@ T row_exp_sum(T* y, const T* x, T shift, std::int64_t count) {
     const std::int64_t lanes = std::min<std::int64_t>(kLanes, count - c);
     const simd::Floats v =
         simd::exp(simd::load(x + c, lanes, -std::numeric_limits<float>::infinity()) - shift);
-    simd::store(y + c, v, lanes);
+    if (y) simd::store(y + c, v, lanes);
     total += v;
   }
   return simd::sum_of_lanes(total);

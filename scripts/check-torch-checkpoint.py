@@ -27,6 +27,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.multiprocessing
+from torch.distributed.checkpoint import filesystem
 from torch.distributed.checkpoint import metadata as M
 
 warnings.filterwarnings("ignore")
@@ -196,6 +197,8 @@ def write_mcore(rank, folder):
 
     torch.cuda.synchronize = lambda *_: None  # there is nothing to wait for without a GPU
     torch.cuda.current_device = lambda: "cpu"
+    # An argument that newer PyTorch has added and Megatron-Core 0.12.1 does not give.
+    filesystem._write_item.__defaults__ = (filesystem.SerializationFormat.TORCH_SAVE,)
     tensor_rank, data_rank = rank % 2, rank // 2
     part = slice(0, 4) if data_rank == 0 else slice(4, 6)
     key = "decoder.layers.mlp.linear_fc2.weight"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes testdata/gpt2_bpe: a tiny vocabulary, trained by the project's trainer on the text below, and
-cases.txt with what Hugging Face tokenizers makes of odd strings with that vocabulary.
+"""Makes testdata/gpt2_bpe: a tiny vocabulary, trained by the project's trainer on the text below,
+and cases.txt with what Hugging Face tokenizers makes of odd strings with that vocabulary.
 
 Needs tokenizers from PyPI (0.23) and the test utility train_bpe of a build:
 
@@ -20,8 +20,10 @@ TEXT = (
     "The small boat went over the wide water, and the water was still. The boat's owner said that\n"
     "he'd seen 1200 boats in 2019, 2020 and 2021; they're all old, I'm sure, and we've kept them.\n"
     "    indented lines, and    wide    gaps\n\n\n"
-    "L'\u00e9t\u00e9 est arriv\u00e9, l'\u00e9t\u00e9 est l\u00e0. \u0412\u043e\u0434\u0430 \u0438 \u0432\u043e\u0434\u0430. "
-    "\u6c34\u6c34\u3068\u6c34 \u0661\u0662\u0663 \U0001f600\U0001f600 \u2014 \u2014 \u201cwater\u201d\n"
+    "L'\u00e9t\u00e9 est arriv\u00e9, l'\u00e9t\u00e9 est l\u00e0. "
+    "\u0412\u043e\u0434\u0430 \u0438 \u0432\u043e\u0434\u0430. "
+    "\u6c34\u6c34\u3068\u6c34 \u0661\u0662\u0663 \U0001f600\U0001f600 "
+    "\u2014 \u2014 \u201cwater\u201d\n"
 ) * 3
 
 CASES = [
@@ -181,9 +183,11 @@ def main():
     tokenizer = Tokenizer(models.BPE.from_file(*files))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     lines = [
-        f"# scripts/make-gpt2-bpe-goldens.py, Hugging Face tokenizers {tokenizers.__version__}; vocab.json",
+        f"# scripts/make-gpt2-bpe-goldens.py, Hugging Face tokenizers {tokenizers.__version__};"
+        " vocab.json",
         "# and merges.txt beside this file are made by the same script with the project's trainer.",
-        "# text in hexadecimal; ends of its pieces, in bytes of the text with ill-formed UTF-8 replaced",
+        "# text in hexadecimal; ends of its pieces, in bytes of the text with ill-formed UTF-8"
+        " replaced",
         "# by U+FFFD; ids. '-' is nothing.",
     ]
     for case in CASES:

@@ -8,7 +8,7 @@
 # Every command is printed before it runs, so that it can be copied.  All files go to DIR
 # (./quickstart); a second run removes and remakes DIR if the first one made it.
 # Exit codes: 64 usage; 73 DIR holds other files; else the code of the command that failed.
-set -euo pipefail
+set -Eeuo pipefail  # -E: the trap that names the failing step holds in functions too
 
 train_iters=1500  # the one number that decides how long training takes
 
@@ -67,8 +67,9 @@ folder=$(cd "$folder" && pwd)
 
 SECONDS=0
 step 'Install the packages that are missing.' "cd $(printf %q "$repository") && scripts/setup"
-step 'Build; the first time takes a few minutes.' \
-  'cmake --preset release && cmake --build --preset release'
+step 'Build the four programs that are used below; the first time takes a few minutes.' \
+  'cmake --preset release && cmake --build --preset release \
+    --target mt-preprocess mt-pretrain mt-eval mt-generate'
 built=$SECONDS
 
 step 'The programs stand in build/release/cmd; the rest happens in the work folder.' \

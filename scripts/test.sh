@@ -3,10 +3,11 @@
 #
 #   scripts/test.sh [--quick]          --quick: without the sanitizers
 #
-# Sets up missing packages; checks the floors, the format (where clang-format is installed) and the
-# man pages; builds the release preset and runs all tests.  Then it builds the asan preset (address
-# and undefined behaviour) and runs all tests but those that carry the CTest label `long`, and the
-# tsan preset (data races) with the tests of threads, of comm and of the schedule executor.
+# Sets up missing packages; checks the floors and, where clang-format is installed, the format;
+# builds the release preset and runs all tests, the one that compares the man pages with the programs
+# among them.  Then it builds the asan preset (address and undefined behaviour) and runs all tests but
+# those that carry the CTest label `long`, and the tsan preset (data races) with the tests of threads,
+# of comm and of the schedule executor.
 # Prints the time of every stage.  Stops at the first stage that fails, with its exit code.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -65,9 +66,6 @@ stage 'floors' scripts/check-floors
 if command -v clang-format >/dev/null; then stage 'format' scripts/check-format; fi
 stage 'configure release' cmake --preset release
 stage 'build release' build release
-if compgen -G 'man/*.1' >/dev/null; then
-  stage 'man pages' scripts/update-man --check build/release
-fi
 stage 'tests release' run_tests release
 
 if ((quick == 0)); then

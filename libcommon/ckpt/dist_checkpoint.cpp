@@ -28,7 +28,13 @@ DistReader::DistReader(const std::string& folder) : folder_(folder) {
   };
   for (const auto& [key, place] : metadata_.objects) open(key, place);
   for (const auto& [key, tensor] : metadata_.tensors)
-    for (const DistChunk& chunk : tensor.chunks) open(key, chunk.place);
+    for (const DistChunk& chunk : tensor.chunks) {
+      open(key, chunk.place);
+      const std::uint64_t most = chunk.place.length / (tensor.dtype ? size_of(*tensor.dtype) : 1);
+      if (tensor.dtype && static_cast<std::uint64_t>(chunk.size.numel()) > most)
+        fail(Exit::bad_data, index, ": ", key, ": a chunk of ", chunk.size, " in ",
+             chunk.place.length, " bytes");
+    }
 }
 
 std::vector<std::string> DistReader::files() const {

@@ -1,10 +1,9 @@
 // A PyTorch distributed checkpoint (DCP): a folder of named tensors and objects, as Megatron and
 // torch.distributed.checkpoint write and read it.
-//   FOLDER/.metadata        the index (ckpt/dist_metadata.h)
-//   FOLDER/__R_N.distcp     items of writer R one after another; each is a complete torch.save
-//   archive
-//                           (ckpt/torch_file.h), root `archive`: of one contiguous tensor, a chunk
-//                           of a named one, or of an object
+//   FOLDER/.metadata      the index (ckpt/dist_metadata.h)
+//   FOLDER/__R_N.distcp   items of writer R one after another; each is a complete archive of
+//                         torch.save (ckpt/torch_file.h), root `archive`: of one contiguous tensor,
+//                         a chunk of a named one, or of an object
 // Which chunks a tensor was cut into does not matter to who reads it: any hyper-rectangle can be
 // asked for.  The format knows no model.
 #pragma once
@@ -23,8 +22,7 @@
 namespace mt {
 
 // Opens a folder and maps every file that .metadata names; their lengths are checked at once.
-// Errors are Exit::no_input or bad_data and name file and key.  Reading from several threads is
-// safe.
+// Errors are Exit::no_input or bad_data and name file and key.  Several threads may read at once.
 class DistReader {
  public:
   explicit DistReader(const std::string& folder);

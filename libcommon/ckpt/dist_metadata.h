@@ -1,21 +1,17 @@
-// .metadata of a PyTorch distributed checkpoint (DCP): the index of its .distcp files, a pickle.
-// With M = torch.distributed.checkpoint.metadata, F = torch.distributed.checkpoint.filesystem:
-//   M.Metadata {
-//     state_dict_metadata: {KEY: M.TensorStorageMetadata {
-//                                  properties: M.TensorProperties, state (dtype, layout,
-//                                  requires_grad,
-//                                              M._MEM_FORMAT_ENCODING(0), pin_memory),
-//                                  size: torch.Size, chunks: [M.ChunkStorageMetadata {offsets,
-//                                  sizes}]}
-//                           or M.BytesStorageMetadata},
+// .metadata of a PyTorch distributed checkpoint (DCP): the index of its .distcp files, a pickle of
+//   Metadata {
+//     state_dict_metadata: {KEY: TensorStorageMetadata {properties, size: torch.Size,
+//                                  chunks: [ChunkStorageMetadata {offsets, sizes: torch.Size}]}
+//                           or BytesStorageMetadata},
 //     planner_data: {},
-//     storage_data: {M.MetadataIndex {fqn, index None, offset: torch.Size, absent for bytes}:
-//                    F._StorageInfo {relative_path, offset, length}},
-//     storage_meta: M.StorageMeta {checkpoint_id, save_id, load_id None, modules []},
-//     mcore_data: {KEY: {} or {'nd_reformulated_orig_global_shape': (..)}}}       (Megatron's
-//     addition)
-// Classes of a name are accepted from whichever module, which covers PyTorch 2.1 to 2.15 and
-// Megatron.
+//     storage_data: {MetadataIndex {fqn, index None, offset: torch.Size, absent for bytes}:
+//                    _StorageInfo {relative_path, offset, length}},
+//     storage_meta: StorageMeta {checkpoint_id, save_id, load_id None, modules []},
+//     mcore_data: {KEY: {} or {'nd_reformulated_orig_global_shape': (..)}}}  (Megatron's addition)
+// where properties is TensorProperties with the state (dtype, layout, requires_grad,
+// _MEM_FORMAT_ENCODING(0), pin_memory).  _StorageInfo is of
+// torch.distributed.checkpoint.filesystem, all others of torch.distributed.checkpoint.metadata; the
+// reader takes the names from any module, which covers PyTorch 2.1 to 2.15 and Megatron's subclass.
 #pragma once
 
 #include <cstdint>

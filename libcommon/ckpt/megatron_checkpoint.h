@@ -1,19 +1,18 @@
 // A folder of Megatron-LM checkpoints in the `torch_dist` format (core_v0.12.1):
 //   SAVE/latest_checkpointed_iteration.txt   the tracker: "1000", or "release"; replaced last
-//   SAVE/iter_0001000/  common.pt            torch.save of a dict: iteration, checkpoint_version,
-//   args, ...
-//                       __R_N.distcp, .metadata   the tensors (ckpt/dist_checkpoint.h)
-//                       metadata.json        {"sharded_backend": "torch_dist", ...}: makes it
-//                       torch_dist mt-manifest.json     hash of every file
-//                       (ckpt/checkpoint_manifest.h); ours, others ignore it
+//   SAVE/iter_0001000/
+//     common.pt                 torch.save of a dict: iteration, checkpoint_version, args, ...
+//     __R_N.distcp, .metadata   the tensors (ckpt/dist_checkpoint.h)
+//     metadata.json             {"sharded_backend": "torch_dist", ...}: makes it torch_dist
+//     mt-manifest.json          hash of every file (ckpt/checkpoint_manifest.h); others ignore it
 //
-// A published checkpoint is whole or absent.  Everything is written into SAVE/iter_0001000.tmp.PID,
-// every file and then the folder synced, the folder renamed to iter_0001000, SAVE synced, and only
-// then is the tracker replaced (written aside, synced, renamed, SAVE synced).  A crash leaves the
-// previous checkpoint and its tracker, and at most a *.tmp.PID folder that the next save removes.
-// An existing iter_0001000 is exchanged for the new one in one step (renameat2); where a file
-// system cannot do that, it is set aside as iter_0001000.replaced, which readers take while
-// iter_0001000 is missing.
+// A published checkpoint is whole or absent.  Everything is written into
+// SAVE/iter_0001000.tmp.PID, every file and then the folder synced, the folder renamed to
+// iter_0001000, SAVE synced, and only then is the tracker replaced (written aside, synced, renamed,
+// SAVE synced).  A crash leaves the previous checkpoint and its tracker, and at most a *.tmp.PID
+// folder that the next save removes.  An existing iter_0001000 is exchanged for the new one in one
+// step (renameat2); where a file system cannot do that, it is set aside as iter_0001000.replaced,
+// which readers take while iter_0001000 is missing.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +27,7 @@ namespace mt {
 
 enum class CheckpointFormat { torch_dist, torch, torch_dcp };
 
-// By content: metadata.json, a mp_rank_0* entry, .metadata, in this order.  Exit::bad_data for
-// none.
+// By content: metadata.json, mp_rank_0*, .metadata, in this order.  Exit::bad_data for none.
 CheckpointFormat detect_checkpoint_format(const std::string& iteration_folder);
 
 struct CheckpointPlace {
@@ -61,9 +59,8 @@ class MegatronCheckpoint {
       : MegatronCheckpoint(iteration_folder, Part()) {}
 
   const DistReader& tensors() const { return tensors_; }
-  const PyValue& common() const {
-    return common_;
-  }  // a dict; from common.pt or common_state/shard_0_1
+  // A dict: common.pt, or the object common_state/shard_0_1 of newer Megatron.
+  const PyValue& common() const { return common_; }
   // A tensor of the common state (a gradient scaler's), copied to `out` of equal dtype and shape.
   void read_common_tensor(const PyValue& value, Tensor out) const;
 

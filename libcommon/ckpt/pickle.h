@@ -2,21 +2,23 @@
 //
 // The reader knows protocols 0 to 5 and never resolves a name: a class or function is only its
 // module and name (`global`), and what a stream builds with one is an `object` that remembers how.
-// Exceptions are four builders of plain data, which become that data: `_codecs encode` (bytes),
-// `bytes`, `set`, and memo references (the same node).  Nothing from outside the stream is ever
-// looked up or called.
+// Nothing is ever looked up or called.  Three builders of plain data become that data:
+// `_codecs encode` (str, 'latin1') and `bytes` () are bytes, `set` ([..]) is a set.
 //
 // The writer emits protocol 2 without a memo, in the forms that PyTorch's weights-only unpickler
-// knows:
-//   None N, bool 88 89, int K M J 8A, float G, str X, tuple ) 85 86 87 (..t, list ] and a or (..e,
-//   dict } and (..u (batches of 1000), bytes c_codecs\nencode\n X X'latin1' 86 R, set
-//   c__builtin__\nset\n
-//   [..] 85 R, global c module\n name\n, object: global args R (or 81), then items, then state b,
-//   persistent id: its value and Q.
+// knows (hexadecimal opcodes without a letter):
+//   None N   bool 88 89   int K M J 8A   float G   str X   global c MODULE \n NAME \n
+//   tuple    )  or items 85, 86, 87  or ( items t
+//   list     ]  and item a  or ( items e, in batches of 1000
+//   dict     }  and ( keys and values u, in batches of 1000
+//   bytes    c _codecs encode, X text, X 'latin1', 86 R;  empty: c __builtin__ bytes, ) R
+//   set      c __builtin__ set, list, 85 R
+//   object   its callable, arguments, R (NEWOBJ: 81), then items as above, then its state and b
+//   persistent id: its value and Q
 //
-// A PyValue refers to its content as a Python variable does: copies share it.  Trees hold no cycles
-// and nest at most kMaxPickleNesting deep; the reader refuses others, so recursion over one is
-// safe. Values may be read by several threads at once while nobody changes them.
+// A PyValue refers to its content as a Python variable does: copies share it.  What the reader
+// returns has no cycles and nests at most kMaxPickleNesting deep, so recursion over it is safe.
+// Several threads may read a value while nobody changes it.
 #pragma once
 
 #include <concepts>
@@ -125,6 +127,7 @@ class PyValue {
 
  private:
   friend class PickleReader;
+  friend class PickleNodes;
   struct Node {
     std::string text;            // string, bytes, big integer; a global's "module\nname"
     std::vector<PyValue> items;  // of a container; an object's parts (pickle_value.cpp)

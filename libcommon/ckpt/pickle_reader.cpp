@@ -1,10 +1,13 @@
 #include <bit>
 #include <charconv>
+#include <optional>
 #include <unordered_map>
 
 #include "base/error.h"
 #include "base/utf8.h"
 #include "ckpt/pickle.h"
+#include "ckpt/pickle_nodes.h"
+#include "ckpt/pickle_text.h"
 
 namespace mt {
 
@@ -17,13 +20,6 @@ constexpr std::uint64_t kMaxText = std::uint64_t{1} << 31;
 class PickleReader {
  public:
   PickleReader(Bytes stream, const std::string& name) : stream_(as_text(stream)), name_(name) {}
-  PickleReader(const PickleReader&) = delete;
-
-  ~PickleReader() {
-    for (const std::shared_ptr<Node>& node : nodes_)
-      if (!checked_ || !kept_.contains(node.get())) node->items.clear();
-  }
-
   PyValue run(std::size_t* consumed) {
     for (;;) {
       opcode_at_ = at_;
@@ -39,8 +35,7 @@ class PickleReader {
       *consumed = at_;
     else if (at_ != stream_.size())
       bad("the pickle ends, ", stream_.size() - at_, " bytes before the end of the data");
-    check_tree(result);
-    checked_ = true;
+    if (const auto wrong = nodes_.keep(result, stream_.size())) bad(*wrong);
     return result;
   }
 
@@ -88,7 +83,7 @@ class PickleReader {
   void push(PyValue value) { stack_.push_back(std::move(value)); }
 
   void push_new(PyValue value) {  // a container: listed
-    nodes_.push_back(value.node_);
+    nodes_.add(value.node_);
     push(std::move(value));
   }
 
@@ -298,9 +293,9 @@ class PickleReader {
       case 'F':
         return push(parse<double>(line())), true;
       case 'S':
-        return push(python2_string(unquoted(line()))), true;
+        return push(python2_string(decoded(unquote_python(line())))), true;
       case 'V':
-        return push(raw_unicode(line())), true;
+        return push(decoded(decode_raw_unicode(line()))), true;
       case 'P':
         return push_new(PyValue::persistent(line())), true;
       default:
@@ -324,7 +319,7 @@ class PickleReader {
   }
 
   PyValue listed(PyValue value) {
-    nodes_.push_back(value.node_);
+    nodes_.add(value.node_);
     return value;
   }
 
@@ -355,7 +350,7 @@ class PickleReader {
   void list_part(const PyValue& to) {  // containers that an object made for its items
     if (!to.is(Kind::object)) return;
     for (const PyValue& part : to.node_->items)
-      if (part.node_ != nullptr && part.node_.use_count() == 1) nodes_.push_back(part.node_);
+      if (part.node_ != nullptr && part.node_.use_count() == 1) nodes_.add(part.node_);
   }
 
   void stack_global() {
@@ -410,108 +405,17 @@ class PickleReader {
   template <class Number>
   Number parse(const std::string& digits) const {
     Number number{};
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (error != std::errc() || end != digits.data() + digits.size())
+    const char* const end = digits.data() + digits.size();
+    const auto [stop, error] = std::from_chars(digits.data(), end, number);
+    if (error != std::errc() || stop != end)
       bad("a number of ", digits.size(), " characters that is none, or too large");
     return number;
   }
 
-  std::string unquoted(const std::string& line) const {
-    if (line.size() < 2 || (line[0] != '\'' && line[0] != '"') || line.back() != line[0])
-      bad("a string without quotes");
-    std::string result;
-    for (std::size_t i = 1; i + 1 < line.size(); ++i) {
-      if (line[i] != '\\') {
-        result += line[i];
-        continue;
-      }
-      const char escape = line[++i];
-      constexpr std::string_view kLetters = "\\'\"ntr", kMeanings = "\\'\"\n\t\r";
-      if (const std::size_t known = kLetters.find(escape);
-          known != std::string_view::npos && i + 1 < line.size()) {
-        result += kMeanings[known];
-      } else {
-        if (escape != 'x' || i + 3 >= line.size()) bad("an unknown escape in a string");
-        result += static_cast<char>(hexadecimal(line.substr(i + 1, 2)));
-        i += 2;
-      }
-    }
-    return result;
+  std::string decoded(std::optional<std::string> text) const {
+    if (!text) bad("a string whose quotes or escapes are wrong");
+    return std::move(*text);
   }
-
-  std::string raw_unicode(const std::string& line) const {  // \uXXXX, \UXXXXXXXX, else Latin-1
-    std::string result;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      const bool escaped = line[i] == '\\' && i + 1 < line.size();
-      const std::size_t digits = !escaped ? 0 : line[i + 1] == 'u' ? 4 : line[i + 1] == 'U' ? 8 : 0;
-      if (digits == 0) {
-        append_utf8(result, static_cast<unsigned char>(line[i]));
-        continue;
-      }
-      if (line.size() - i - 2 < digits) bad("an escape is cut off");
-      const std::uint32_t point = hexadecimal(line.substr(i + 2, digits));
-      if (point > 0x10FFFF || (0xD800 <= point && point < 0xE000)) bad("no character U+", point);
-      append_utf8(result, point);
-      i += 1 + digits;
-    }
-    return result;
-  }
-
-  std::uint32_t hexadecimal(const std::string& digits) const {
-    std::uint32_t number = 0;
-    const char* const end = digits.data() + digits.size();
-    if (std::from_chars(digits.data(), end, number, 16).ptr != end) bad("no hexadecimal number");
-    return number;
-  }
-
-  // That the result is a tree of bounded depth: no cycles, and no sharing by which a walk over it
-  // would visit far more nodes than the stream has bytes.  Depth first, without recursion.
-  void check_tree(const PyValue& root) {
-    struct Open {
-      Node* node;
-      std::size_t next = 0;
-      Extent extent;
-    };
-    const double most_nodes = 64.0 * static_cast<double>(stream_.size()) + (1 << 26);
-    std::vector<Open> path;
-    const auto enter = [&](Node* node) {
-      path.push_back({node, 0, {}});
-      kept_[node] = {0, 0};  // on the path
-      if (path.size() > kMaxPickleNesting) bad("nested more than ", kMaxPickleNesting, " deep");
-    };
-    if (root.node_ != nullptr) enter(root.node_.get());
-    while (!path.empty()) {
-      Open& open = path.back();
-      if (open.next == open.node->items.size()) {
-        const Extent done{open.extent.depth + 1, open.extent.nodes + 1};
-        if (done.nodes > most_nodes) bad("values repeat themselves without limit");
-        kept_[open.node] = done;
-        path.pop_back();
-        if (!path.empty()) path.back().extent.include(done);
-        continue;
-      }
-      Node* const child = open.node->items[open.next++].node_.get();
-      if (child == nullptr) continue;
-      const auto known = kept_.find(child);
-      if (known == kept_.end()) {
-        enter(child);
-        continue;
-      }
-      if (known->second.depth == 0) bad("a value contains itself");
-      open.extent.include(known->second);
-      if (path.size() + known->second.depth > kMaxPickleNesting)
-        bad("nested more than ", kMaxPickleNesting, " deep");
-    }
-  }
-
-  struct Extent {  // of a finished node with all below it
-    std::size_t depth = 0;
-    double nodes = 0;
-    void include(const Extent& child) {
-      depth = std::max(depth, child.depth);
-      nodes += child.nodes;
-    }
-  };
 
   std::string_view stream_;
   const std::string& name_;
@@ -519,10 +423,8 @@ class PickleReader {
   std::vector<PyValue> stack_;
   std::vector<std::size_t> marks_;
   std::unordered_map<std::uint64_t, PyValue> memo_;
-  std::vector<std::shared_ptr<Node>> nodes_;
-  std::unordered_map<const Node*, Extent> kept_;  // reachable from the result
-  bool checked_ = false;                          // the result is a tree
-  std::uint64_t encoded_ = 0;                     // bytes that encode() has made
+  PickleNodes nodes_;
+  std::uint64_t encoded_ = 0;  // bytes that encode() has made
 };
 
 PyValue read_pickle(Bytes stream, const std::string& name, std::size_t* consumed) {

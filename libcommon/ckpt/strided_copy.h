@@ -1,5 +1,4 @@
-// Copies a hyper-rectangle of elements between two places in host memory, each with strides of its
-// own.
+// Copies a hyper-rectangle of elements between two places in host memory, each with its strides.
 #pragma once
 
 #include <cstddef>

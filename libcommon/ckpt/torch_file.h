@@ -38,10 +38,9 @@ class TorchReader {
 
   const PyValue& value() const { return value_; }
 
-  // Whether `value` is a tensor (or a parameter, or a tensor with attributes), and which.  Throws
-  // Exit::bad_data if it is one that does not fit its storage or whose element type is not in
-  // DType.
+  // Whether `value` stands for a tensor, a parameter or a tensor with attributes.
   static bool is_tensor(const PyValue& value);
+  // Which.  Exit::bad_data if it is none, does not fit its storage, or DType lacks its elements.
   StoredTensor tensor(const PyValue& value) const;
 
  private:
@@ -68,7 +67,7 @@ void write_torch_tensor(ConstTensor tensor, const Sink& sink);
 PyValue torch_dtype(DType dtype);
 std::optional<DType> dtype_of_torch(const PyValue& value);
 PyValue torch_size(const Shape& shape);
-Shape shape_of_torch(const PyValue& value,
-                     std::string_view where);  // at most kMaxRank axes, numel < 2^63
+// Of a torch.Size, tuple or list; its numel() does not overflow.
+Shape shape_of_torch(const PyValue& value, std::string_view where);
 
 }  // namespace mt

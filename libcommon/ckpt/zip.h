@@ -1,17 +1,20 @@
-// Zip archives as PyTorch writes them (caffe2/serialize/inline_container.cc).  All fields
-// little-endian:
-//   per record   local header (30 bytes): 50 4B 03 04 | version 0000 | flags 0808 | method 0000 |
-//   time,
-//                date 0 | crc, csize, usize 0 | name_len u16 | extra_len u16;  name;
-//                extra: [zip64: 01 00 len u16, usize u64, csize u64 if large, header offset u64 if
-//                large] 'F' 'B' pad_len u16 'Z' * pad_len;  payload at a multiple of 64 from the
-//                archive's start;  descriptor 50 4B 07 08 | crc u32 | csize | usize (u32, or u64
-//                with zip64). An empty payload has flags 0800 and no descriptor.
-//   then         one central entry a record (46 bytes: 50 4B 01 02 ...; name; the zip64 extra if
-//   any) then         zip64 end record (50 4B 06 06, 56 bytes), its locator (50 4B 06 07, 20 bytes)
-//   and the
-//                classic end record (50 4B 05 06, 22 bytes), always all three.
-// "Large" is 0xFFFFFFFF or more.  Names are ROOT/RECORD with one root folder for all.
+// Zip archives as PyTorch writes them (caffe2/serialize/inline_container.cc).  Little-endian:
+//   record    local header, 30 bytes: 50 4B 03 04 | version 0000 | flags 0808 | method 0000 |
+//             time, date 0 | crc, csize, usize 0 | name_len u16 | extra_len u16
+//             name
+//             extra: [zip64], 'F' 'B' pad_len u16 'Z' * pad_len
+//             payload, at a multiple of 64 from the archive's start
+//             descriptor: 50 4B 07 08 | crc u32 | csize | usize (u32 each; u64 with zip64)
+//             An empty payload has flags 0800 and no descriptor.
+//   entry     one a record, 46 bytes: 50 4B 01 02 | ... | crc, csize, usize | ... | offset u32
+//             name
+//             extra: [zip64]
+//   end       zip64 end record 50 4B 06 06 (56 bytes), its locator 50 4B 06 07 (20 bytes) and the
+//             classic end record 50 4B 05 06 (22 bytes), always all three
+//   [zip64]   01 00 len u16, then if the size is large: usize u64, csize u64 (0 in a local header),
+//             then if the header's offset is large: offset u64.  Nothing if neither is.
+// "Large" is 0xFFFFFFFF or more; such fields hold 0xFFFFFFFF in an entry.  Names are ROOT/RECORD
+// with one root folder for all.
 #pragma once
 
 #include <cstdint>

@@ -30,9 +30,9 @@ class Fields {
 std::uint64_t clipped(std::uint64_t number) { return std::min(number, zip::kLarge); }
 
 // The zip64 extra field: empty unless the size or the offset is large.
-std::string zip64_extra(std::uint64_t size, std::uint64_t header_offset) {
+std::string zip64_extra(std::uint64_t size, std::uint64_t packed, std::uint64_t header_offset) {
   Fields content;
-  if (size >= zip::kLarge) content.u64(size).u64(size);
+  if (size >= zip::kLarge) content.u64(size).u64(packed);
   if (header_offset >= zip::kLarge) content.u64(header_offset);
   if (content.bytes().empty()) return {};
   return Fields().u16(zip::kZip64Extra).u16(content.bytes().size()).text(content.bytes()).bytes();
@@ -57,7 +57,7 @@ void ZipWriter::put(std::string_view bytes) {
 void ZipWriter::add(std::string_view record, Bytes payload) {
   const Entry entry = {root_ + "/" + std::string(record), written_, payload.size(),
                        crc_of(payload)};
-  const std::string zip64 = zip64_extra(entry.size, entry.header_offset);
+  const std::string zip64 = zip64_extra(entry.size, 0, entry.header_offset);
   const std::uint64_t fixed = zip::kLocalHeaderSize + entry.name.size() + zip64.size() + 4;
   const std::uint64_t padding = -(written_ + fixed) % zip::kAlignment;
   Fields header;
@@ -82,7 +82,7 @@ void ZipWriter::add(std::string_view record, Bytes payload) {
 void ZipWriter::finish() {
   const std::uint64_t begin = written_, count = entries_.size();
   for (const Entry& entry : entries_) {
-    const std::string zip64 = zip64_extra(entry.size, entry.header_offset);
+    const std::string zip64 = zip64_extra(entry.size, entry.size, entry.header_offset);
     Fields central;
     central.u32(zip::kCentralEntry).u16(0).u16(0).u16(flags_of(entry.size)).u16(zip::kStored);
     central.u32(0).u32(entry.crc).u32(clipped(entry.size)).u32(clipped(entry.size));

@@ -4,6 +4,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace mt {
 namespace {
@@ -43,7 +44,7 @@ class MetaGroup : public Group {
     return static_cast<double>(t.bytes()) * (size() - 1) / size();
   }
   Pending count(double bytes) {
-    stream_.count({.message_bytes = bytes, .messages = 1});
+    if (size() > 1) stream_.count({.message_bytes = bytes, .messages = 1});
     return {};
   }
   Stream& stream_;
@@ -57,11 +58,18 @@ std::unique_ptr<Group> make_meta_group(int rank, int size, Stream& stream) {
   return std::make_unique<MetaGroup>(rank, size, stream);
 }
 
+// Not merely told that another rank failed.
+static bool is_own(const std::exception& error) {
+  const auto* known = dynamic_cast<const Error*>(&error);
+  return known == nullptr || known->code() != Exit::peer_failed;
+}
+
 void run_ranks(int size, const std::function<void(Group&)>& body) {
   if (size == 1) return body(*make_single_group());
   InProcess process(size);
   std::mutex mutex;
   std::exception_ptr first;
+  bool first_is_own = false;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
@@ -70,7 +78,10 @@ void run_ranks(int size, const std::function<void(Group&)>& body) {
       } catch (const std::exception& error) {
         {
           const std::lock_guard lock(mutex);
-          if (!first) first = std::current_exception();
+          if (!first || (is_own(error) && !first_is_own)) {
+            first = std::current_exception();
+            first_is_own = is_own(error);
+          }
         }
         process.abort(concat("rank ", rank, " failed: ", error.what()));
       }

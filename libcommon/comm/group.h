@@ -1,33 +1,39 @@
 // Group: one rank's end of a communicator (DESIGN D7).  Every rank of a group calls the same
-// collectives in the same order.  A collective starts when it is called and is complete when its
-// handle was waited for; until then its tensors are not touched.  Sums are taken over ranks 0, 1,
-// 2, …, so their bits do not depend on who came first.  When one rank fails, the others' waits
-// throw Exit::peer_failed.
+// collectives in the same order, and for each pair of ranks sends and receives correspond in order;
+// handles may be waited for in any order.  An operation starts when it is called and is complete
+// when its handle was waited for; until then its tensors are not touched.  Sums are taken over
+// ranks 0, 1, 2, …, so their bits do not depend on who came first.  When one rank fails, the
+// others' next call or wait throws Exit::peer_failed.
 //
 // Each Group belongs to one thread.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <vector>
+#include <string>
+#include <utility>
 
 #include "tensor/stream.h"
 #include "tensor/tensor.h"
 
 namespace mt {
 
-// A collective under way.  Wait for it exactly once.
+// A collective or message under way.  Wait for it exactly once.  Dropping it before, as an
+// exception does, aborts the group, and returns when nobody works on its tensors any more.
 class Pending {
  public:
-  Pending() = default;
-  explicit Pending(std::function<void()> finish) : finish_(std::move(finish)) {}
+  struct Operation {
+    virtual ~Operation() = default;
+    virtual void wait() = 0;
+  };
+  Pending() = default;  // complete
+  explicit Pending(std::unique_ptr<Operation> operation) : operation_(std::move(operation)) {}
   void wait() {
-    if (finish_) finish_();
-    finish_ = nullptr;
+    if (const auto operation = std::exchange(operation_, nullptr)) operation->wait();
   }
 
  private:
-  std::function<void()> finish_;
+  std::unique_ptr<Operation> operation_;
 };
 
 class Group {
@@ -37,10 +43,10 @@ class Group {
   int size() const { return size_; }
 
   [[nodiscard]] virtual Pending all_reduce(Tensor t) = 0;  // t = sum over ranks
-  [[nodiscard]] virtual Pending all_gather(Tensor out,
-                                           ConstTensor in) = 0;  // out: ranks' `in` in order
-  [[nodiscard]] virtual Pending reduce_scatter(
-      Tensor out, ConstTensor in) = 0;  // out: this rank's part of the sum
+  // out: the ranks' `in`, one after another.
+  [[nodiscard]] virtual Pending all_gather(Tensor out, ConstTensor in) = 0;
+  // out: this rank's part of the sum of `in`.
+  [[nodiscard]] virtual Pending reduce_scatter(Tensor out, ConstTensor in) = 0;
   [[nodiscard]] virtual Pending broadcast(Tensor t, int root) = 0;
   [[nodiscard]] virtual Pending send(ConstTensor t, int to) = 0;
   [[nodiscard]] virtual Pending receive(Tensor t, int from) = 0;
@@ -60,8 +66,9 @@ std::unique_ptr<Group> make_single_group();
 // of ring algorithms: all-reduce 2 (n-1)/n of the payload, all-gather and reduce-scatter (n-1)/n.
 std::unique_ptr<Group> make_meta_group(int rank, int size, Stream& stream);
 
-// Ranks as threads of this process, over host memory.  make() gives rank r's end; abort() makes
-// every wait of every rank throw, `why` in its text.
+// Ranks as threads of this process, over host memory; who joins an operation last carries it out.
+// make() gives rank r's end; abort() makes every later call and wait of every rank throw, `why` in
+// its text.
 class InProcess {
  public:
   struct Hub;  // what the ranks share
@@ -74,9 +81,9 @@ class InProcess {
   std::unique_ptr<Hub> hub_;
 };
 
-// Runs body(group) on `size` threads, one a rank, and returns when all have ended.  The first rank
-// that throws aborts the others; its exception is thrown here.  One rank runs in the calling
-// thread.
+// Runs body(group) on `size` threads, one a rank, and returns when all have ended.  A rank that
+// throws aborts the others; the first exception that is not such an abort is thrown here.  One rank
+// runs in the calling thread.
 void run_ranks(int size, const std::function<void(Group&)>& body);
 
 }  // namespace mt

@@ -1,185 +1,239 @@
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <utility>
+#include <tuple>
+#include <vector>
 
 #include "comm/group.h"
 
 namespace mt {
+namespace {
 
-// What the ranks share.  A collective has a number; ranks post their tensors under it, meet, each
-// works on its own share of the result, and meet again, after which the entry is forgotten.
+// Something that several ranks do together: each joins with its tensors.
+struct Exchange {
+  explicit Exchange(int parties)
+      : out(static_cast<std::size_t>(parties)), in(static_cast<std::size_t>(parties)) {}
+  std::vector<Tensor> out;
+  std::vector<ConstTensor> in;
+  std::size_t joined = 0;
+  enum class State { open, running, done } state = State::open;
+};
+
+// Which exchange a rank means: its own count of them names it.  A message from one rank to another
+// has two parties; a collective has all.
+struct Place {
+  static constexpr int kAll = -1;
+  int from = kAll, to = kAll;
+  std::uint64_t number = 0;
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+}  // namespace
+
 struct InProcess::Hub {
-  struct Entry {
-    std::vector<Tensor> out;
-    std::vector<ConstTensor> in;
-    int posted = 0, done = 0, left = 0;
-  };
-  struct Message {
-    ConstTensor tensor;
-    bool taken = false;
-  };
-
   explicit Hub(int ranks) : size(ranks) {}
 
-  // Waits for `ready` under the lock; throws if the group was aborted.
-  template <class Ready>
-  void await(std::unique_lock<std::mutex>& lock, const Ready& ready) {
-    changed.wait(lock, [&] { return !aborted.empty() || ready(); });
+  // Joins an exchange; the last to join does the work(out, in) of all, outside the lock.
+  template <class Work>
+  std::shared_ptr<Exchange> join(const Place& place, int parties, int party, Tensor out,
+                                 ConstTensor in, const Work& work) {
+    std::unique_lock lock(mutex);
+    if (!aborted.empty()) fail(Exit::peer_failed, aborted);
+    std::shared_ptr<Exchange>& found = open[place];
+    if (!found) found = std::make_shared<Exchange>(parties);
+    const std::shared_ptr<Exchange> exchange = found;
+    exchange->out[static_cast<std::size_t>(party)] = out;
+    exchange->in[static_cast<std::size_t>(party)] = in;
+    if (++exchange->joined < exchange->in.size()) return exchange;
+    open.erase(place);
+    exchange->state = Exchange::State::running;
+    lock.unlock();
+    try {
+      work(exchange->out, exchange->in);
+    } catch (const Error& error) {
+      end(*exchange, Exchange::State::open, error.what());
+      throw;
+    }
+    end(*exchange, Exchange::State::done, {});
+    return exchange;
+  }
+
+  void end(Exchange& exchange, Exchange::State state, const std::string& why) {
+    const std::lock_guard lock(mutex);
+    exchange.state = state;
+    if (aborted.empty()) aborted = why;
+    changed.notify_all();
+  }
+
+  void wait(const Exchange& exchange) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] {
+      return exchange.state == Exchange::State::done ||
+             (!aborted.empty() && exchange.state != Exchange::State::running);
+    });
     if (!aborted.empty()) fail(Exit::peer_failed, aborted);
   }
 
-  void post(std::uint64_t number, int rank, Tensor out, ConstTensor in) {
-    const std::lock_guard lock(mutex);
-    Entry& entry = entries[number];
-    entry.out.resize(static_cast<std::size_t>(size));
-    entry.in.resize(static_cast<std::size_t>(size));
-    entry.out[static_cast<std::size_t>(rank)] = out;
-    entry.in[static_cast<std::size_t>(rank)] = in;
-    ++entry.posted;
-    changed.notify_all();
-  }
-
-  // Runs work(entry) once all have posted, and returns once all have worked.
-  template <class Work>
-  void finish(std::uint64_t number, const Work& work) {
+  void leave(const Exchange& exchange, int rank) {
     std::unique_lock lock(mutex);
-    Entry& entry = entries[number];  // a map's elements stay where they are
-    await(lock, [&] { return entry.posted == size; });
-    lock.unlock();
-    work(entry);
-    lock.lock();
-    ++entry.done;
+    if (aborted.empty()) aborted = concat("rank ", rank, " left an unfinished operation");
     changed.notify_all();
-    await(lock, [&] { return entry.done == size; });
-    if (++entry.left == size) entries.erase(number);
+    changed.wait(lock, [&] { return exchange.state != Exchange::State::running; });
   }
 
   const int size;
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<std::uint64_t, Entry> entries;
-  std::map<std::pair<int, int>, std::vector<Message*>>
-      mailboxes;        // (from, to): sent, not yet taken
-  std::string aborted;  // why; empty: not aborted
+  std::map<Place, std::shared_ptr<Exchange>> open;  // not all have joined
+  std::string aborted;                              // why; empty: not aborted
 };
 
 namespace {
 
-// Rank r's part of `count` elements, as even as possible.
-std::pair<std::int64_t, std::int64_t> share(std::int64_t count, int rank, int size) {
-  return {count * rank / size, count * (rank + 1) / size};
-}
+using Hub = InProcess::Hub;
+using Outputs = std::vector<Tensor>;
+using Inputs = std::vector<ConstTensor>;
 
-// result(i) = sum over ranks of in[rank][i], for i in [begin, end), in the order of ranks.
+class Joined : public Pending::Operation {
+ public:
+  Joined(Hub& hub, int rank, std::shared_ptr<Exchange> exchange)
+      : hub_(hub), rank_(rank), exchange_(std::move(exchange)) {}
+  Joined(const Joined&) = delete;
+  ~Joined() override {
+    if (!waited_) hub_.leave(*exchange_, rank_);
+  }
+  void wait() override {
+    waited_ = true;
+    hub_.wait(*exchange_);
+  }
+
+ private:
+  Hub& hub_;
+  int rank_;
+  std::shared_ptr<Exchange> exchange_;
+  bool waited_ = false;
+};
+
+// store(begin, count, sums) for consecutive blocks of the sums over ranks of elements [begin, end).
 template <class T, class Store>
-void sum_over_ranks(const std::vector<ConstTensor>& in, std::int64_t begin, std::int64_t end,
-                    const Store& store) {
-  for (std::int64_t i = begin; i < end; ++i) {
-    T sum = in[0].as<T>()[i];
-    for (std::size_t rank = 1; rank < in.size(); ++rank) sum += in[rank].as<T>()[i];
-    store(i, sum);
+void sum_over_ranks(const Inputs& in, std::int64_t begin, std::int64_t end, const Store& store) {
+  constexpr std::int64_t kBlock = 2048;
+  T sum[kBlock];
+  for (std::int64_t i = begin; i < end; i += kBlock) {
+    const std::int64_t count = std::min(kBlock, end - i);
+    std::copy_n(in[0].as<T>() + i, count, sum);
+    for (std::size_t rank = 1; rank < in.size(); ++rank) {
+      const T* x = in[rank].as<T>() + i;
+      for (std::int64_t j = 0; j < count; ++j) sum[j] += x[j];
+    }
+    store(i, count, sum);
   }
 }
 
-void check_equal(const char* collective, std::int64_t a, std::int64_t b) {
-  if (a != b)
-    fail(Exit::internal, collective, ": ", a, " elements on one rank, ", b, " on another");
+void check_like(const char* operation, const ConstTensor& tensor, DType dtype, std::int64_t count) {
+  if (tensor.numel() != count || tensor.dtype() != dtype)
+    fail(Exit::internal, operation, ": ", tensor.numel(), " elements of ", name_of(tensor.dtype()),
+         " on one rank do not go with ", count, " of ", name_of(dtype), " on another");
+}
+
+template <class Tensors>
+void check_all(const char* operation, const Tensors& tensors, DType dtype, std::int64_t count) {
+  for (const ConstTensor& tensor : tensors) check_like(operation, tensor, dtype, count);
+}
+
+void copy(Tensor out, std::int64_t at, const ConstTensor& in) {  // to element `at` of out
+  std::memmove(
+      static_cast<std::byte*>(out.data()) + static_cast<std::size_t>(at) * size_of(out.dtype()),
+      in.data(), in.bytes());
+}
+
+void all_reduce_all(const Outputs& out, const Inputs& in) {
+  const DType dtype = in[0].dtype();
+  check_all("all_reduce", in, dtype, in[0].numel());
+  with_float_type(dtype, [&]<class T>() {
+    sum_over_ranks<T>(in, 0, in[0].numel(), [&](std::int64_t i, std::int64_t count, const T* sum) {
+      for (const Tensor& t : out) std::copy_n(sum, count, t.as<T>() + i);
+    });
+  });
+}
+
+void all_gather_all(const Outputs& out, const Inputs& in) {
+  const std::int64_t count = in[0].numel(), ranks = std::ssize(in);
+  check_all("all_gather", in, in[0].dtype(), count);
+  check_all("all_gather", out, in[0].dtype(), count * ranks);
+  for (const Tensor& to : out)
+    for (std::int64_t rank = 0; rank < ranks; ++rank)
+      copy(to, rank * count, in[static_cast<std::size_t>(rank)]);
+}
+
+void reduce_scatter_all(const Outputs& out, const Inputs& in) {
+  const std::int64_t count = out[0].numel(), ranks = std::ssize(out);
+  check_all("reduce_scatter", out, in[0].dtype(), count);
+  check_all("reduce_scatter", in, in[0].dtype(), count * ranks);
+  with_float_type(in[0].dtype(), [&]<class T>() {
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      const std::int64_t begin = rank * count;
+      T* to = out[static_cast<std::size_t>(rank)].as<T>();
+      sum_over_ranks<T>(in, begin, begin + count,
+                        [&](std::int64_t i, std::int64_t some, const T* sum) {
+                          std::copy_n(sum, some, to + (i - begin));
+                        });
+    }
+  });
+}
+
+void broadcast_all(const Outputs& out, const Inputs& in, int root) {
+  const ConstTensor& from = in[static_cast<std::size_t>(root)];
+  check_all("broadcast", out, from.dtype(), from.numel());
+  for (const Tensor& to : out) copy(to, 0, from);
 }
 
 class InProcessGroup : public Group {
  public:
-  using Hub = InProcess::Hub;
   InProcessGroup(Hub& hub, int rank) : Group(rank, hub.size), hub_(hub) {}
 
-  Pending all_reduce(Tensor t) override {
-    return start(t, t, [rank = rank(), size = size()](const Hub::Entry& entry) {
-      const std::int64_t count = entry.in[0].numel();
-      for (const ConstTensor& in : entry.in) check_equal("all_reduce", in.numel(), count);
-      const auto [begin, end] = share(count, rank, size);
-      with_float_type(entry.in[0].dtype(), [&, begin = begin, end = end]<class T>() {
-        sum_over_ranks<T>(entry.in, begin, end, [&](std::int64_t i, T sum) {
-          for (const Tensor& out : entry.out) out.as<T>()[i] = sum;
-        });
-      });
-    });
-  }
-
+  Pending all_reduce(Tensor t) override { return collective(t, t, all_reduce_all); }
   Pending all_gather(Tensor out, ConstTensor in) override {
-    return start(out, in, [out](const Hub::Entry& entry) {
-      auto* to = static_cast<std::byte*>(out.data());
-      check_equal("all_gather", out.numel(),
-                  entry.in[0].numel() * static_cast<std::int64_t>(entry.in.size()));
-      for (const ConstTensor& part : entry.in) {
-        std::memcpy(to, part.data(), part.bytes());
-        to += part.bytes();
-      }
-    });
+    return collective(out, in, all_gather_all);
   }
-
   Pending reduce_scatter(Tensor out, ConstTensor in) override {
-    return start(out, in, [out, rank = rank(), size = size()](const Hub::Entry& entry) {
-      const std::int64_t count = out.numel(), begin = count * rank;
-      for (const ConstTensor& part : entry.in)
-        check_equal("reduce_scatter", part.numel(), count * size);
-      with_float_type(out.dtype(), [&]<class T>() {
-        sum_over_ranks<T>(entry.in, begin, begin + count,
-                          [&](std::int64_t i, T sum) { out.as<T>()[i - begin] = sum; });
-      });
-    });
+    return collective(out, in, reduce_scatter_all);
   }
-
   Pending broadcast(Tensor t, int root) override {
-    return start(t, t, [t, root, rank = rank()](const Hub::Entry& entry) {
-      const ConstTensor& from = entry.in[static_cast<std::size_t>(root)];
-      check_equal("broadcast", t.numel(), from.numel());
-      if (rank != root) std::memcpy(t.data(), from.data(), t.bytes());
-    });
+    return collective(
+        t, t, [root](const Outputs& out, const Inputs& in) { broadcast_all(out, in, root); });
   }
-
-  // The receiver copies straight out of the sender's tensor, whose wait() ends when that is done.
-  Pending send(ConstTensor t, int to) override {
-    auto message = std::make_shared<Hub::Message>(Hub::Message{t});
-    {
-      const std::lock_guard lock(hub_.mutex);
-      hub_.mailboxes[{rank(), to}].push_back(message.get());
-      hub_.changed.notify_all();
-    }
-    return Pending([this, message] {
-      std::unique_lock lock(hub_.mutex);
-      hub_.await(lock, [&] { return message->taken; });
-    });
-  }
-
-  Pending receive(Tensor t, int from) override {
-    return Pending([this, t, from] {
-      std::unique_lock lock(hub_.mutex);
-      auto& mailbox = hub_.mailboxes[{from, rank()}];
-      hub_.await(lock, [&] { return !mailbox.empty(); });
-      Hub::Message* message = mailbox.front();
-      check_equal("receive", t.numel(), message->tensor.numel());
-      std::memcpy(t.data(), message->tensor.data(), t.bytes());
-      mailbox.erase(mailbox.begin());
-      message->taken = true;
-      hub_.changed.notify_all();
-    });
-  }
-
+  Pending send(ConstTensor t, int to) override { return message(rank(), to, 0, {}, t); }
+  Pending receive(Tensor t, int from) override { return message(from, rank(), 1, t, {}); }
   void barrier() override {
-    start({}, {}, [](const Hub::Entry&) {}).wait();
+    collective({}, {}, [](const Outputs&, const Inputs&) {}).wait();
   }
 
  private:
   template <class Work>
-  Pending start(Tensor out, ConstTensor in, const Work& work) {
-    const std::uint64_t number = next_++;
-    hub_.post(number, rank(), out, in);
-    return Pending([this, number, work] { hub_.finish(number, work); });
+  Pending join(const Place& place, int parties, int party, Tensor out, ConstTensor in,
+               const Work& work) {
+    return Pending(
+        std::make_unique<Joined>(hub_, rank(), hub_.join(place, parties, party, out, in, work)));
+  }
+  template <class Work>
+  Pending collective(Tensor out, ConstTensor in, const Work& work) {
+    return join({.number = collectives_++}, size(), rank(), out, in, work);
+  }
+  // The sender is party 0, the receiver party 1.
+  Pending message(int from, int to, int party, Tensor out, ConstTensor in) {
+    const std::uint64_t number = messages_[{from, to}]++;
+    return join({from, to, number}, 2, party, out, in, [](const Outputs& o, const Inputs& i) {
+      check_like("receive", o[1], i[0].dtype(), i[0].numel());
+      copy(o[1], 0, i[0]);
+    });
   }
 
   Hub& hub_;
-  std::uint64_t next_ = 0;  // this rank's next collective
+  std::uint64_t collectives_ = 0;                          // that this rank joined
+  std::map<std::pair<int, int>, std::uint64_t> messages_;  // that it sent or received: (from, to)
 };
 
 }  // namespace

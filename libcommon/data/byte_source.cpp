@@ -16,11 +16,13 @@ namespace mt {
 class ByteSource::Decoder {
  public:
   virtual ~Decoder() = default;
-  // Takes bytes from the front of `in`, returns how many it put into `out`.  Throws the library's
-  // words as a const char* when the data is damaged.
-  virtual std::size_t step(Bytes& in, std::span<char> out) = 0;
-  virtual const char* unit() const = 0;    // what the data is made of
-  bool inside() const { return inside_; }  // a unit has begun and not ended
+  struct Step {
+    std::size_t written = 0;       // into `out`
+    const char* damage = nullptr;  // what is wrong with the data, in the library's words
+  };
+  virtual Step step(Bytes& in, std::span<char> out) = 0;  // takes bytes from the front of `in`
+  virtual const char* unit() const = 0;                   // what the data is made of
+  bool inside() const { return inside_; }                 // a unit has begun and not ended
 
  protected:
   bool inside_ = false;
@@ -38,8 +40,8 @@ class GzipDecoder : public ByteSource::Decoder {
   ~GzipDecoder() override { inflateEnd(&stream_); }
   const char* unit() const override { return "gzip member"; }
 
-  std::size_t step(Bytes& in, std::span<char> out) override {
-    if (!inside_ && !begin_member(in)) return 0;
+  Step step(Bytes& in, std::span<char> out) override {
+    if (!inside_ && !begin_member(in)) return {};
     // zlib declares its input non-const but only reads it.
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));
     stream_.avail_in = static_cast<uInt>(in.size());
@@ -49,10 +51,11 @@ class GzipDecoder : public ByteSource::Decoder {
     const int result = inflate(&stream_, Z_NO_FLUSH);
     in = in.last(stream_.avail_in);
     if (result == Z_MEM_ERROR) throw std::bad_alloc();
-    if (result == Z_NEED_DICT) throw "needs a dictionary";
-    if (result < 0 && result != Z_BUF_ERROR) throw stream_.msg != nullptr ? stream_.msg : "damaged";
+    if (result == Z_NEED_DICT) return {.damage = "a dictionary is needed"};
+    if (result < 0 && result != Z_BUF_ERROR)
+      return {.damage = stream_.msg != nullptr ? stream_.msg : "unknown error"};
     if (result == Z_STREAM_END) inside_ = false;
-    return room - stream_.avail_out;
+    return {.written = room - stream_.avail_out};
   }
 
  private:
@@ -80,17 +83,17 @@ class ZstdDecoder : public ByteSource::Decoder {
   ~ZstdDecoder() override { ZSTD_freeDCtx(context_); }
   const char* unit() const override { return "zstd frame"; }
 
-  std::size_t step(Bytes& in, std::span<char> out) override {
+  Step step(Bytes& in, std::span<char> out) override {
     ZSTD_inBuffer from = {in.data(), in.size(), 0};
     ZSTD_outBuffer into = {out.data(), out.size(), 0};
     const std::size_t result = ZSTD_decompressStream(context_, &into, &from);
-    if (ZSTD_isError(result)) throw ZSTD_getErrorName(result);
+    if (ZSTD_isError(result)) return {.damage = ZSTD_getErrorName(result)};
     if (result == 0)
       inside_ = false;
     else if (from.pos > 0)
       inside_ = true;
     in = in.subspan(from.pos);
-    return into.pos;
+    return {.written = into.pos};
   }
 
  private:
@@ -164,15 +167,12 @@ std::size_t ByteSource::read(std::span<char> into) {
     return count;
   }
   for (;;) {
-    std::size_t count = 0;
     const std::int64_t at = stored_bytes_ - static_cast<std::int64_t>(stored_.size());
-    try {
-      count = decoder_->step(stored_, into);
-    } catch (const char* what) {
+    const Decoder::Step step = decoder_->step(stored_, into);
+    if (step.damage != nullptr)
       fail(Exit::bad_data, name(), ": damaged ", decoder_->unit(), " at or after byte ", at, ": ",
-           what);
-    }
-    if (count > 0) return count;
+           step.damage);
+    if (step.written > 0) return step.written;
     if (!stored_.empty()) continue;
     if (!at_end_) refill();
     if (!at_end_) continue;

@@ -92,6 +92,19 @@ void for_each_document(std::int64_t documents, const DocumentChoice& choice,
   }
 }
 
+std::string summary_text(const IndexedDataset& data) {
+  return concat(data.prefix(), ": ", data.documents(), " documents, ", data.sequences(),
+                " sequences, ", data.tokens(), " tokens, ", name_of(data.type()));
+}
+
+std::string summary_json(const IndexedDataset& data) {
+  JsonWriter json;
+  json.begin_object().member("schema", "mt-check/1").member("prefix", data.prefix());
+  json.member("documents", data.documents()).member("sequences", data.sequences());
+  json.member("tokens", data.tokens()).member("dtype", name_of(data.type())).end_object();
+  return json.text();
+}
+
 std::vector<std::string> differences_from_manifest(const std::string& prefix) {
   const IndexedDataset data(prefix);
   const Manifest manifest = read_manifest(prefix);
@@ -115,6 +128,22 @@ std::vector<std::string> differences_from_manifest(const std::string& prefix) {
     differences.push_back(
         concat(bin_path(prefix), ": token ", *outside, " is not in the vocabulary of ", limit));
   return differences;
+}
+
+std::string verdict_text(const std::string& prefix, const std::vector<std::string>& differences) {
+  if (differences.empty()) return prefix + ": as its manifest says";
+  std::string lines = differences.front();
+  for (std::size_t i = 1; i < differences.size(); ++i) lines += "\n" + differences[i];
+  return lines;
+}
+
+std::string verdict_json(const std::string& prefix, const std::vector<std::string>& differences) {
+  JsonWriter json;
+  json.begin_object().member("schema", "mt-verify/1").member("prefix", prefix);
+  json.key("differences").begin_array();
+  for (const std::string& difference : differences) json.value(difference);
+  json.end_array().end_object();
+  return json.text();
 }
 
 }  // namespace mt

@@ -30,9 +30,17 @@ struct DocumentChoice {
 void for_each_document(std::int64_t documents, const DocumentChoice& choice,
                        const std::function<void(std::int64_t)>& body);
 
-// What verify() finds wrong, a line each: hashes, counts and type that differ from the manifest,
+// What `check` prints of a token file, without the newline; as JSON of schema mt-check/1.
+std::string summary_text(const IndexedDataset& data);
+std::string summary_json(const IndexedDataset& data);
+
+// What `verify` finds wrong, a line each: hashes, counts and type that differ from the manifest,
 // and tokens outside of the tokenizer's vocabulary.  Throws as IndexedDataset and read_manifest()
 // do.
 std::vector<std::string> differences_from_manifest(const std::string& prefix);
+
+// What it prints of them, without the last newline; as JSON of schema mt-verify/1.
+std::string verdict_text(const std::string& prefix, const std::vector<std::string>& differences);
+std::string verdict_json(const std::string& prefix, const std::vector<std::string>& differences);
 
 }  // namespace mt

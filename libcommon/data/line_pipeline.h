@@ -8,6 +8,8 @@
 #include <tbb/parallel_pipeline.h>
 #include <tbb/task_arena.h>
 
+#include <atomic>
+#include <exception>
 #include <memory>
 
 #include "base/threads.h"
@@ -16,36 +18,56 @@
 namespace mt {
 
 // work: Result(const LineBlock&), thread-safe.  finish: void(const LineBlock&, Result&).
-// `threads` 0: as many as the machine has cores.  What any of them throws ends the run.
+// `threads` 0: as many as the machine has cores.  Throws what the first block to fail threw, first
+// in the order of the input; no later block is finished.
 template <class Work, class Finish>
 void run_line_pipeline(LineReader& reader, int threads, const Work& work, const Finish& finish) {
-  using Result = decltype(work(std::declval<const LineBlock&>()));
   struct Item {
     LineBlock block;
-    Result result;
+    decltype(work(std::declval<const LineBlock&>())) result;
+    std::exception_ptr error;  // carried along: a stage that throws would make TBB leak its item
   };
-  using Token = std::shared_ptr<Item>;  // released also when another block throws
+  using Token = std::shared_ptr<Item>;
+  std::exception_ptr first_error;
+  std::atomic<bool> failed = false;
+  const auto guarded = [](Item& item, const auto& body) {
+    try {
+      if (!item.error) body();
+    } catch (...) {
+      item.error = std::current_exception();
+    }
+  };
+  const auto read = [&](tbb::flow_control& control) {
+    auto item = std::make_shared<Item>();
+    bool more = false;
+    guarded(*item, [&] { more = !failed && reader.next(item->block); });
+    if (!more && !item->error) control.stop();
+    return item;
+  };
+  const auto transform = [&](Token item) {
+    guarded(*item, [&] { item->result = work(item->block); });
+    return item;
+  };
+  const auto complete = [&](const Token& item) {
+    if (failed) return;
+    guarded(*item, [&] { finish(item->block, item->result); });
+    first_error = item->error;
+    failed = first_error != nullptr;
+  };
+
   if (threads <= 0) threads = available_cores();
   const tbb::global_control allow(tbb::global_control::max_allowed_parallelism,
                                   static_cast<std::size_t>(threads));  // more than cores, if asked
   tbb::task_arena arena(threads);
   arena.execute([&] {
-    const auto read = [&](tbb::flow_control& control) {
-      auto item = std::make_shared<Item>();
-      if (!reader.next(item->block)) control.stop();
-      return item;
-    };
-    const auto transform = [&](Token item) {
-      item->result = work(item->block);
-      return item;
-    };
+    using tbb::filter_mode;
     tbb::parallel_pipeline(
         2 * static_cast<std::size_t>(threads) + 2,
-        tbb::make_filter<void, Token>(tbb::filter_mode::serial_in_order, read) &
-            tbb::make_filter<Token, Token>(tbb::filter_mode::parallel, transform) &
-            tbb::make_filter<Token, void>(tbb::filter_mode::serial_in_order,
-                                          [&](Token item) { finish(item->block, item->result); }));
+        tbb::make_filter<void, Token>(filter_mode::serial_in_order, read) &
+            tbb::make_filter<Token, Token>(filter_mode::parallel, transform) &
+            tbb::make_filter<Token, void>(filter_mode::serial_in_order, complete));
   });
+  if (first_error) std::rethrow_exception(first_error);
 }
 
 }  // namespace mt

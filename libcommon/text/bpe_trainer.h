@@ -5,8 +5,7 @@
 // (text/byte_map.h). Then, again and again, the pair of adjacent tokens that occurs most often,
 // overlapping occurrences counted, is replaced from left to right by a new token. Of pairs that
 // occur equally often the one whose left token has the lowest id is taken, then the one whose right
-// token has. These are the rules of Hugging Face's BpeTrainer, and the merges come out equal to
-// its.
+// token has. These are the rules of Hugging Face's BpeTrainer; the merges are equal to its.
 #pragma once
 
 #include <cstdint>

@@ -1,17 +1,16 @@
 // Gpt2Bpe: GPT-2's byte-level BPE with Megatron's rules (Radford et al. 2019, 2.2).
 //
-//   vocab.json  one object, token -> id; tokens are written in byte characters (text/byte_map.h),
-//   the
-//               ids are 0 to n - 1, and <|endoftext|> is one of the tokens.
-//   merges.txt  a line to skip, then one merge a line: two tokens and white space between them; the
-//               rank is the line's position. Of a pair given twice the last rank counts. What
-//               follows the last line feed is dropped, so a file without one at its end loses its
+//   vocab.json  one object, token -> id. Tokens are written in byte characters (text/byte_map.h),
+//               the ids are 0 to n - 1, and <|endoftext|> is one of the tokens.
+//   merges.txt  a line to skip, then one merge a line: two tokens with white space between them;
+//               the rank is the line's position. Of a pair given twice the last rank counts. What
+//               follows the last line end is dropped, so a file without one at its end loses its
 //               last merge.
 //
 // The text `<|endoftext|>` is ordinary text. A byte that is no token gets the id 0; every other
 // part and result of a merge must be a token. A token with a character that stands for no byte (a
 // special token) is never encoded and decodes to its own text. Loading throws Exit::bad_data for
-// malformed files.
+// malformed files, encode() only for a single word of 4 GiB or more.
 #pragma once
 
 #include <cstdint>

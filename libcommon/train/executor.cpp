@@ -135,13 +135,13 @@ StepMemory Executor::peak() const {
 }
 
 StepMemory measure_memory(const Model& model_on_meta, const StepShape& shape,
-                          const Schedule& training, const Schedule& evaluation, Stream& meta) {
+                          const Schedule& training, const Schedule& evaluation,
+                          Group& pipeline_on_meta, Stream& meta) {
   const StepMemory room{.keep = kMeasuring,
                         .layer = kMeasuring,
                         .deferred = kMeasuring,
                         .slots = std::max(slot_count(training), slot_count(evaluation))};
-  const std::unique_ptr<Group> alone = make_meta_group(0, 1, meta);
-  Executor executor(model_on_meta, shape, room, *alone, meta);
+  Executor executor(model_on_meta, shape, room, pipeline_on_meta, meta);
   executor.run(evaluation, {}, false);
   executor.run(training, {}, true);
   return executor.peak();

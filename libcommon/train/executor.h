@@ -70,8 +70,10 @@ class Executor {
   double loss_sum_ = 0;
 };
 
-// What the schedule needs, measured by running it on a copy of the model that lives on meta.
+// What the schedules of a stage need, measured by running them on a copy of the stage's model that
+// lives on meta.
 StepMemory measure_memory(const Model& model_on_meta, const StepShape& shape,
-                          const Schedule& training, const Schedule& evaluation, Stream& meta);
+                          const Schedule& training, const Schedule& evaluation,
+                          Group& pipeline_on_meta, Stream& meta);
 
 }  // namespace mt

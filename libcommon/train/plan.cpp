@@ -34,14 +34,15 @@ Plan make_plan(const TrainOptions& options) {
   Plan plan;
   plan.parameters = model.table().count();
   plan.model_flops = options.model.flops(options.batch_size(), options.data.seq_length);
+  plan.ranks = options.ranks;
   plan.host_memory = host_memory();
   plan.memory.parameters = model.table().values().bytes();
   plan.memory.gradients = model.table().gradients().bytes();
   plan.memory.optimizer = adam.bytes();
-  plan.memory.step = measure_memory(model, step_shape(options), training, evaluation, meta);
+  const std::unique_ptr<Group> alone = make_single_group();
+  plan.memory.step = measure_memory(model, step_shape(options), training, evaluation, *alone, meta);
 
   Stream counting(Device::meta);
-  const std::unique_ptr<Group> alone = make_single_group();
   Executor executor(model, step_shape(options), plan.memory.step, *alone, counting);
   executor.run(training, {}, true);
   make_meta_group(0, options.ranks, counting)->all_reduce(model.table().gradients()).wait();
@@ -75,7 +76,10 @@ std::string plan_json(const Plan& plan) {
       .member("messages", plan.step.messages)
       .key("memory");
   plan.memory.write(json);
-  json.member("host_memory", plan.host_memory).member("fits", plan.fits()).end_object();
+  json.member("ranks", plan.ranks)
+      .member("host_memory", plan.host_memory)
+      .member("fits", plan.fits())
+      .end_object();
   return json.text() + "\n";
 }
 
@@ -99,7 +103,9 @@ std::string plan_text(const Plan& plan) {
          bytes("memory: optimizer", m.optimizer) +
          bytes("memory: keep", m.step.keep * static_cast<std::size_t>(m.step.slots)) +
          bytes("memory: layer", m.step.layer) + bytes("memory: deferred", m.step.deferred) +
-         bytes("memory: total of a rank", m.total()) + bytes("this machine has", plan.host_memory);
+         bytes("memory: total of a rank", m.total()) +
+         line("ranks on this machine", plan.ranks, "") +
+         bytes("this machine has", plan.host_memory);
 }
 
 }  // namespace mt

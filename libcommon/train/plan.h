@@ -21,8 +21,9 @@ struct Plan {
   double model_flops = 0;       // of a step over all ranks, by Megatron's formula
   Cost step;                    // of a step on this rank, counted: recomputation, norms and all
   RankMemory memory;
+  int ranks = 1;                // that share this machine
   std::size_t host_memory = 0;  // of this machine
-  bool fits() const { return memory.total() <= host_memory; }
+  bool fits() const { return memory.total() <= host_memory / static_cast<std::size_t>(ranks); }
 };
 
 Plan make_plan(const TrainOptions& options);

@@ -86,11 +86,11 @@ void MegatronLog::step(const StepReport& r) {
   loss_sum_ = seconds_ = 0;
 }
 
-void MegatronLog::evaluation(std::int64_t iteration, const std::string& split, double loss) const {
+void MegatronLog::evaluation(std::int64_t iteration, const std::string& where, double loss) const {
   if (!log_.shows(Log::Level::normal)) return;
   const std::string line = formatted(
-      " %s loss at iteration %lld | lm loss value: %.6E | lm loss PPL: %.6E | ", split.c_str(),
-      static_cast<long long>(iteration), loss, std::exp(std::min(20.0, loss)));
+      " validation loss at iteration %lld%s | lm loss value: %.6E | lm loss PPL: %.6E | ",
+      static_cast<long long>(iteration), where.c_str(), loss, std::exp(std::min(20.0, loss)));
   const std::string dashes(line.size() + 1, '-');
   log_.write_line(dashes);
   log_.write_line(line);

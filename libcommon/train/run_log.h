@@ -49,7 +49,8 @@ class MegatronLog {
   MegatronLog(const Log& log, std::int64_t interval, std::int64_t train_iters)
       : log_(log), interval_(interval), train_iters_(train_iters) {}
   void step(const StepReport& report);
-  void evaluation(std::int64_t iteration, const std::string& split, double loss) const;
+  // `where`: "" during training, " on validation set" and " on test set" after it.
+  void evaluation(std::int64_t iteration, const std::string& where, double loss) const;
 
  private:
   Log log_;

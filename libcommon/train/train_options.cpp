@@ -81,7 +81,7 @@ void TrainOptions::complete() {
          ": larger than --max-position-embeddings ", model.max_position_embeddings);
   if (save_interval && save.empty()) fail(Exit::usage, "--save-interval: needs --save");
   model.complete();
-  lr.complete(train_iters, batch_size());
+  if (!plan) lr.complete(train_iters, batch_size());
   if (run_log.empty() && !save.empty()) run_log = save + "/run.jsonl";
 }
 

@@ -30,7 +30,8 @@ struct TrainOptions {
   bool json = false, plan = false;
 
   void add_to(CommandLine& cl);
-  // The model's vocabulary is the tokenizer's unless --vocab-size says otherwise, which must not be less.
+  // The model's vocabulary is the tokenizer's unless --vocab-size says otherwise, which must not be
+  // less.
   void take_vocabulary(const Tokenizer& tokenizer);
   // Checks what must fit together and derives what was not given.
   void complete();

@@ -26,6 +26,12 @@ int threads_of_rank(const TrainOptions& options) {
   return std::max(1, all / options.ranks);
 }
 
+std::string how_to_go_on(const TrainOptions& options) {
+  if (options.save.empty()) return "; nothing was saved, for want of --save";
+  if (options.load == options.save) return ", saved; run the same command to go on";
+  return concat(", saved; run the same command with --load ", options.save, " to go on");
+}
+
 // One rank of the run.
 class Trainer {
  public:
@@ -40,7 +46,7 @@ class Trainer {
   Sums run_batch(const GptDataset& samples, std::int64_t consumed, bool training);
   StepReport train_step();
   double gradient_norm();
-  void evaluate(Split which, const char* name);
+  void evaluate(Split which, const char* name, const char* where);
   std::optional<Signal> poll_signal();
   void save();
   void report_start(const std::string& options_json);
@@ -146,7 +152,7 @@ StepReport Trainer::train_step() {
 
 // Validation goes on through its samples from one evaluation to the next; the test starts at its
 // first.
-void Trainer::evaluate(Split which, const char* name) {
+void Trainer::evaluate(Split which, const char* name, const char* where) {
   const GptDataset* samples = data_.split(which);
   if (samples == nullptr || options_.eval_iters == 0) return;
   const bool valid = which == Split::valid;
@@ -164,7 +170,7 @@ void Trainer::evaluate(Split which, const char* name) {
   JsonWriter json = RunLog::event("eval");
   json.member("split", name).member("iteration", counters_.iteration).member("loss", loss);
   run_log_.write(json);
-  megatron_log_.evaluation(counters_.iteration, valid ? "validation" : "test", loss);
+  megatron_log_.evaluation(counters_.iteration, where, loss);
 }
 
 // All ranks learn what came to rank 0.
@@ -224,7 +230,7 @@ void Trainer::run(const std::string& options_json) {
       run_log_.step(report);
       megatron_log_.step(report);
     }
-    if (counters_.iteration % options_.eval_interval == 0) evaluate(Split::valid, "valid");
+    if (counters_.iteration % options_.eval_interval == 0) evaluate(Split::valid, "valid", "");
     const std::optional<Signal> signal = poll_signal();
     const bool stop = signal && *signal != Signal::user2;
     const bool due = options_.save_interval && counters_.iteration % *options_.save_interval == 0;
@@ -234,18 +240,17 @@ void Trainer::run(const std::string& options_json) {
     }
     if (stop) {
       report_end(signal_name(*signal));
-      fail(
-          Exit::stopped, "stopped by ", signal_name(*signal), " after iteration ",
-          counters_.iteration,
-          options_.save.empty() ? "; nothing was saved" : ", saved; run the same command to go on");
+      fail(Exit::stopped, "stopped by ", signal_name(*signal), " after iteration ",
+           counters_.iteration, how_to_go_on(options_));
     }
     if (signal && speaks())
       log_.event("state", {{"iteration", counters_.iteration},
                            {"consumed_samples", counters_.consumed_train_samples}});
   }
-  evaluate(Split::valid, "valid");
-  evaluate(Split::test, "test");
+  // Saved first: a finished run that is started again evaluates the same samples again.
   if (saved_at != counters_.iteration) save();
+  evaluate(Split::valid, "valid", " on validation set");
+  evaluate(Split::test, "test", " on test set");
   report_end("done");
 }
 
@@ -254,12 +259,15 @@ void Trainer::run(const std::string& options_json) {
 void train(const TrainOptions& options, TrainData& data, Signals& signals, const Log& log,
            const std::string& options_json) {
   const Plan plan = make_plan(options);
+  if (!plan.fits())
+    fail(Exit::out_of_memory, "out of host memory: ", plan.ranks, " ranks need ",
+         plan.memory.total(), " bytes each, this machine has ", plan.host_memory);
   data.build(options.length(), options.seed);
   if (data.split(Split::train) == nullptr)
     fail(Exit::bad_config, "--split ", options.data.split, ": leaves nothing to train on");
   run_ranks(options.ranks, [&](Group& ranks) {
     Trainer trainer(options, data, plan, ranks, ranks.rank() == 0 ? &signals : nullptr,
-                    log.for_rank(ranks.rank()));
+                    ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);
     trainer.run(options_json);
   });
 }

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "base/hash.h"
+#include "data/gpt_index.h"
 #include "tests/data/support.h"
 
 namespace mt {
@@ -152,7 +155,8 @@ TEST(IndexedDataset, LargeTokensFitOrAreRefused) {
 }
 
 TEST(IndexedDataset, ModesAreRecognisedByTheFileSize) {
-  const IndexedDataset data = open(kTwoDocumentsIdx + '\0' + '\1', kTwoDocumentsBin);
+  const std::string idx = kTwoDocumentsIdx + '\0' + '\1';
+  const IndexedDataset data = open(idx, kTwoDocumentsBin);
   EXPECT_TRUE(data.multimodal());
   EXPECT_EQ(data.mode(0), 0);
   EXPECT_EQ(data.mode(1), 1);
@@ -244,6 +248,37 @@ TEST(IndexedDatasetWriter, LongDocuments) {
   ASSERT_EQ(data.tokens(), 700000);
   for (std::int64_t i = 0; i < 3; ++i)
     EXPECT_EQ(tokens_of(data, i), documents[static_cast<std::size_t>(i)]);
+}
+
+// 3 sequences of 2^31 - 1 tokens: offsets beyond 32 bits, in a file of holes.
+TEST(IndexedDataset, SequencesAndOffsetsBeyond32Bits) {
+  const Scratch folder;
+  const std::int64_t most = INT32_MAX, bytes = 6 * most;
+  std::string idx = from_hex(
+      "4d4d49444944580000 0100000000000000 08 0300000000000000 0200000000000000"
+      "ffffff7f ffffff7f ffffff7f");
+  for (const std::int64_t value :
+       {std::int64_t{0}, 2 * most, 4 * most, std::int64_t{0}, std::int64_t{3}})
+    idx += as_text(std::as_bytes(std::span(&value, 1)));
+  write_file_atomically(idx_path(folder.path("t")), idx, false);
+  write_file_atomically(bin_path(folder.path("t")), "", false);
+  std::filesystem::resize_file(bin_path(folder.path("t")), static_cast<std::uintmax_t>(bytes - 2));
+  EXPECT_EQ(code_of([&] { IndexedDataset(folder.path("t")); }), Exit::bad_data);
+  std::filesystem::resize_file(bin_path(folder.path("t")), static_cast<std::uintmax_t>(bytes));
+  std::fstream bin(bin_path(folder.path("t")), std::ios::in | std::ios::out | std::ios::binary);
+  bin.seekp(bytes - 2).write("\x34\x12", 2);
+  bin.close();
+
+  const IndexedDataset data(folder.path("t"));
+  EXPECT_EQ(data.tokens(), 3 * most);
+  std::int32_t last[2];
+  data.read(2, most - 2, last);
+  EXPECT_EQ(last[0], 0);
+  EXPECT_EQ(last[1], 0x1234);
+  const GptIndex index(data, {.sequences = {0, 3}, .seq_length = 1 << 20, .num_samples = 7000});
+  EXPECT_EQ(index.epochs(), 2);
+  EXPECT_EQ(index.size(), (6 * most - 1) >> 20);
+  EXPECT_EQ(index.sample(index.size()), (SamplePlace{5, most - (6 * most - (index.size() << 20))}));
 }
 
 TEST(TokenTypes, VocabulariesChooseTheirType) {

@@ -189,23 +189,34 @@ TEST(LinePipeline, KeepsTheOrderForAnyNumberOfThreads) {
   }
 }
 
-TEST(LinePipeline, WhatAStageThrowsEndsIt) {
+TEST(LinePipeline, ThrowsWhatTheFirstBlockToFailThrew) {
   const Scratch folder;
-  write_file_atomically(folder.path("a"), sample_text(), false);
-  const auto run = [&](bool in_work) {
-    LineReader reader({.inputs = {folder.path("a")}, .block_bytes = 500});
-    return error_of([&] {
+  write_file_atomically(folder.path("a"), sample_text() + std::string(3000, 'x'), false);
+  const auto run = [&](int work_fails_at, int finish_fails_at) {
+    LineReader reader({.inputs = {folder.path("a")}, .block_bytes = 500, .line_limit = 2000});
+    int finished = 0;
+    const std::string error = error_of([&] {
       run_line_pipeline(
-          reader, 2,
-          [&](const LineBlock&) {
-            if (in_work) fail(Exit::bad_data, "work");
+          reader, 4,
+          [&](const LineBlock& block) {
+            if (block.first_line > work_fails_at) fail(Exit::bad_data, "work ", block.first_line);
             return 0;
           },
-          [](const LineBlock&, int) { fail(Exit::io_error, "finish"); });
+          [&](const LineBlock& block, int) {
+            if (block.first_line > finish_fails_at)
+              fail(Exit::io_error, "finish ", block.first_line);
+            ++finished;
+          });
     });
+    EXPECT_GT(finished, 0);
+    return error;
   };
-  EXPECT_EQ(run(true), "65 work");
-  EXPECT_EQ(run(false), "74 finish");
+  for (int i = 0; i < 50; ++i) {
+    const std::string work = run(1000, 9999), finish = run(2000, 1000);
+    EXPECT_TRUE(work.starts_with("65 work 10")) << work;
+    EXPECT_TRUE(finish.starts_with("74 finish 10")) << finish;
+    EXPECT_TRUE(run(9999, 9999).ends_with("/a:5001: line of more than 2000 bytes"));
+  }
 }
 
 }  // namespace

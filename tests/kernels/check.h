@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <tbb/global_control.h>
 
 #include <cmath>
 #include <cstdint>
@@ -56,6 +57,8 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 // compute() on 1, 2 and 7 threads gives the same bits.
 template <class Compute>
 void expect_same_on_any_threads(const Compute& compute) {
+  // oneTBB starts as many threads as the machine has cores unless told that more are welcome.
+  const tbb::global_control seven(tbb::global_control::max_allowed_parallelism, 7);
   decltype(compute()) one;
   Workers(1).run([&] { one = compute(); });
   for (const int threads : {2, 7}) {

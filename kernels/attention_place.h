@@ -1,0 +1,51 @@
+// kernels/attention_place.h: where the rows of one query head lie, which keys its queries see, and
+// which elements of P are dropped; for attention_cpu.cpp and attention_simd.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/attention.h"
+
+namespace mt::cpu {
+
+struct AttentionPlace {
+  const AttentionShape& shape;
+  const Dropout& dropout;
+  std::int64_t sequence, head;
+
+  std::int64_t kv_head() const { return head / (shape.heads / shape.kv_heads); }
+  std::int64_t q_stride() const { return shape.heads * shape.head_dim; }
+  std::int64_t kv_stride() const { return shape.kv_heads * shape.head_dim; }
+
+  // Offsets: of query i in q, o, dq and do; of key j in k, v, dk and dv; of query i in lse.
+  std::int64_t q_row(std::int64_t i) const {
+    return (sequence * shape.q_length + i) * q_stride() + head * shape.head_dim;
+  }
+  std::int64_t kv_row(std::int64_t j) const {
+    return (sequence * shape.kv_stride + j) * kv_stride() + kv_head() * shape.head_dim;
+  }
+  std::int64_t lse_row(std::int64_t i) const {
+    return (sequence * shape.heads + head) * shape.q_length + i;
+  }
+
+  // Query i sees keys 0 to visible(i) - 1.
+  std::int64_t visible(std::int64_t i) const { return i + 1 + shape.kv_length - shape.q_length; }
+
+  // factor[j * stride], j in [first, last): 0 where P[i,j] is dropped, else 1 / (1 - p).
+  // first % 4 == 0.
+  template <class T>
+  void dropout_factors(T* factor, std::int64_t stride, std::int64_t i, std::int64_t first,
+                       std::int64_t last) const {
+    const T kept = static_cast<T>(1 / (1 - dropout.p));
+    const auto word = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
+    const std::uint32_t sample = word(dropout.record->first_sample + sequence);
+    for (std::int64_t j = first; j < last; j += 4) {
+      const Counter words = philox({word(j / 4), word(i), word(1 + head), sample}, dropout.key);
+      for (std::int64_t n = 0; n < std::min<std::int64_t>(4, last - j); ++n)
+        factor[(j + n - first) * stride] = words[n] >= dropout.threshold() ? kept : 0;
+    }
+  }
+};
+
+}  // namespace mt::cpu

@@ -1,0 +1,320 @@
+// kernels/attention_simd.cpp: attention for float over blocks of 64 queries and 64 keys.  A block
+// of scores is kept transposed, [key][query]: the softmax of 16 queries is then vertical, a loop
+// over keys, and every product is one of rows of scalars with rows of vectors (small_product.h).
+// Tiles of 16 queries do not compute the keys that none of them sees.
+#include "kernels/attention_simd.h"
+
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "kernels/attention_place.h"
+#include "kernels/loops.h"
+#include "kernels/small_product.h"
+
+namespace mt::cpu::simd {
+namespace {
+
+constexpr std::int64_t kSide = 64;  // queries, and keys, of a block
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+// A block of queries from `first`; tile t is its queries 16 t to 16 t + 15.
+struct Queries {
+  const AttentionPlace& at;
+  std::int64_t first, count;
+
+  std::int64_t tiles() const { return (count + kLanes - 1) / kLanes; }
+  // How many of the keys from j on are seen by the first `rows` queries, of at most kSide.
+  std::int64_t seen(std::int64_t rows, std::int64_t j) const {
+    const std::int64_t last = first + std::min(rows, count) - 1;
+    return std::clamp<std::int64_t>(at.visible(last) - j, 0, kSide);
+  }
+};
+
+// y[c][i] = factor x[i][c]: [rows, cols] with x_stride becomes [cols, kSide], zeros beyond `rows`.
+void transpose(float* y, const float* x, std::int64_t x_stride, std::int64_t rows,
+               std::int64_t cols, float factor) {
+  for (std::int64_t c = 0; c < cols; ++c) {
+    for (std::int64_t i = 0; i < rows; ++i) y[c * kSide + i] = factor * x[i * x_stride + c];
+    std::fill(y + c * kSide + rows, y + (c + 1) * kSide, 0.0f);
+  }
+}
+
+// Row j of the block is hidden from queries of a tile that come before it; -inf for those.
+struct Mask {
+  std::int64_t seen_by_all;  // rows below this one are hidden from none
+  Ints seen;                 // by each query
+
+  Mask(const Queries& q, std::int64_t tile, std::int64_t j)
+      : seen_by_all(q.at.visible(q.first + tile * kLanes) - j) {
+    for (int l = 0; l < kLanes; ++l) seen[l] = static_cast<std::int32_t>(seen_by_all + l);
+  }
+  [[gnu::always_inline]] Floats operator()(Floats s, std::int64_t row) const {
+    if (row < seen_by_all) return s;
+    return seen > static_cast<std::int32_t>(row) ? s : Floats{} - kInf;
+  }
+};
+
+// Of one tile of queries, over the keys so far.
+struct Running {
+  Floats max = Floats{} - kInf, sum = {};
+};
+
+// Scores of `keys` rows become exp(score - maximum); returns what earlier sums are to be scaled by.
+[[gnu::always_inline]] inline Floats softmax_tile(float* s, std::int64_t keys, const Mask& mask,
+                                                  Running& running) {
+  Floats top = running.max;
+  for (std::int64_t j = 0; j < keys; ++j) {
+    const Floats v = mask(load(s + j * kSide), j);
+    top = v > top ? v : top;
+  }
+  const Floats scale = exp(running.max - top);
+  Floats total = running.sum * scale;
+  for (std::int64_t j = 0; j < keys; ++j) {
+    const Floats v = exp(mask(load(s + j * kSide), j) - top);
+    store(s + j * kSide, v);
+    total += v;
+  }
+  running = {top, total};
+  return scale;
+}
+
+// factor[j][i] of a tile; columns beyond the last query stay as they are.
+void dropout_tile(float* factor, const Queries& q, std::int64_t tile, std::int64_t j,
+                  std::int64_t keys) {
+  for (std::int64_t i = tile * kLanes; i < std::min(q.count, (tile + 1) * kLanes); ++i)
+    q.at.dropout_factors(factor + i - tile * kLanes, kSide, q.first + i, j, j + keys);
+}
+
+struct Scratch {  // of one task
+  std::unique_ptr<float[]> storage;
+  float *qt, *d_ot;  // [head_dim, kSide]: scale q and do, transposed
+  float *s, *dp;     // [kSide, kSide]: S, then dropout(P); do V^T, then dS
+  float* factor;     // [kSide, kSide]: of dropout
+  float lse[kSide] = {}, delta[kSide] = {};
+
+  explicit Scratch(std::int64_t head_dim) {
+    constexpr std::int64_t kSquare = kSide * kSide;
+    const std::int64_t side = head_dim * kSide;
+    const auto count = static_cast<std::size_t>(2 * side + 3 * kSquare);
+    storage = std::make_unique_for_overwrite<float[]>(count);
+    qt = storage.get();
+    d_ot = qt + side;
+    s = d_ot + side;
+    dp = s + kSquare;
+    factor = dp + kSquare;
+  }
+};
+
+struct ForwardInput {
+  const float *q, *k, *v;
+};
+
+// Adds the keys from j to o, max and sum of one tile.
+[[gnu::always_inline]] inline void forward_tile(float* o, const ForwardInput& in, const Queries& q,
+                                                std::int64_t tile, std::int64_t j, Running& running,
+                                                Scratch& w) {
+  float* s = w.s;
+  const AttentionPlace& at = q.at;
+  const std::int64_t d = at.shape.head_dim, keys = q.seen((tile + 1) * kLanes, j);
+  if (keys == 0) return;
+  multiply({.c = s,
+            .c_stride = kSide,
+            .a = in.k + at.kv_row(j),
+            .a_row = at.kv_stride(),
+            .a_column = 1,
+            .b = w.qt + tile * kLanes,
+            .b_stride = kSide,
+            .rows = keys,
+            .cols = kLanes,
+            .k = d,
+            .accumulate = false});
+  float scale[kLanes];
+  store(scale, softmax_tile(s, keys, Mask(q, tile, j), running));
+  if (at.dropout.p > 0) {
+    dropout_tile(w.factor, q, tile, j, keys);
+    for (std::int64_t r = 0; r < keys * kSide; r += kSide)
+      store(s + r, load(s + r) * load(w.factor + r));
+  }
+  const std::int64_t queries = std::min<std::int64_t>(kLanes, q.count - tile * kLanes);
+  float* rows = o + at.q_row(q.first + tile * kLanes);
+  for (std::int64_t r = 0; j > 0 && r < queries; ++r)
+    for (std::int64_t c = 0; c < d; c += kLanes) {
+      float* part = rows + r * at.q_stride() + c;
+      store(part, load(part) * scale[r]);
+    }
+  for (std::int64_t r = 0; r < queries; r += 8)
+    multiply({.c = rows + r * at.q_stride(),
+              .c_stride = at.q_stride(),
+              .a = s + r,
+              .a_row = 1,
+              .a_column = kSide,
+              .b = in.v + at.kv_row(j),
+              .b_stride = at.kv_stride(),
+              .rows = std::min<std::int64_t>(8, queries - r),
+              .cols = d,
+              .k = q.seen(tile * kLanes + r + 8, j),
+              .accumulate = j > 0});
+}
+
+void forward_block(float* o, float* lse, const ForwardInput& in, const Queries& q, Scratch& w) {
+  const AttentionPlace& at = q.at;
+  const std::int64_t d = at.shape.head_dim;
+  transpose(w.qt, in.q + at.q_row(q.first), at.q_stride(), q.count, d,
+            static_cast<float>(at.shape.scale));
+  Running running[kSide / kLanes];
+  for (std::int64_t j = 0; j < at.visible(q.first + q.count - 1); j += kSide)
+    for (std::int64_t tile = 0; tile < q.tiles(); ++tile)
+      forward_tile(o, in, q, tile, j, running[tile], w);
+  for (std::int64_t i = 0; i < q.count; ++i) {
+    const Running& of_tile = running[i / kLanes];
+    const float sum = of_tile.sum[i % kLanes], max = of_tile.max[i % kLanes];
+    lse[at.lse_row(q.first + i)] = max + std::log(sum);
+    for (std::int64_t c = 0; c < d; c += kLanes) {
+      float* part = o + at.q_row(q.first + i) + c;
+      store(part, load(part) * (1 / sum));
+    }
+  }
+}
+
+// From S in s and do V^T in dp, both of `keys` rows: dropout(P) in s and scale dS in dp.  factor is
+// null without dropout.
+[[gnu::always_inline]] inline void gradient_tile(float* s, float* dp, const float* factor,
+                                                 const float* lse, const float* delta,
+                                                 std::int64_t keys, const Mask& mask, float scale) {
+  const Floats shift = load(lse), sum = load(delta);
+  for (std::int64_t j = 0; j < keys * kSide; j += kSide) {
+    const Floats p = exp(mask(load(s + j), j / kSide) - shift);
+    const Floats kept = factor ? load(factor + j) : Floats{} + 1.0f;
+    store(s + j, p * kept);
+    store(dp + j, p * (load(dp + j) * kept - sum) * scale);
+  }
+}
+
+// S, do V^T and dropout of one tile, and dQ of its queries.
+[[gnu::always_inline]] inline void backward_tile(const AttentionGradients& g, const Queries& q,
+                                                 std::int64_t tile, std::int64_t j, Scratch& w) {
+  const AttentionPlace& at = q.at;
+  const std::int64_t d = at.shape.head_dim, keys = q.seen((tile + 1) * kLanes, j);
+  const std::int64_t column = tile * kLanes;
+  SmallProduct scores = {.c = w.s + column,
+                         .c_stride = kSide,
+                         .a = g.k + at.kv_row(j),
+                         .a_row = at.kv_stride(),
+                         .a_column = 1,
+                         .b = w.qt + column,
+                         .b_stride = kSide,
+                         .rows = keys,
+                         .cols = kLanes,
+                         .k = d,
+                         .accumulate = false};
+  multiply(scores);
+  scores.c = w.dp + column;
+  scores.a = g.v + at.kv_row(j);
+  scores.b = w.d_ot + column;
+  multiply(scores);
+  if (at.dropout.p > 0) dropout_tile(w.factor + column, q, tile, j, keys);
+  gradient_tile(w.s + column, w.dp + column, at.dropout.p > 0 ? w.factor + column : nullptr,
+                w.lse + column, w.delta + column, keys, Mask(q, tile, j),
+                static_cast<float>(at.shape.scale));
+  for (std::int64_t r = column; r < std::min(q.count, column + kLanes); r += 8)
+    multiply({.c = g.dq + at.q_row(q.first + r),
+              .c_stride = at.q_stride(),
+              .a = w.dp + r,
+              .a_row = 1,
+              .a_column = kSide,
+              .b = g.k + at.kv_row(j),
+              .b_stride = at.kv_stride(),
+              .rows = std::min<std::int64_t>(8, q.count - r),
+              .cols = d,
+              .k = q.seen(r + 8, j),
+              .accumulate = j > 0});
+}
+
+// What a block of queries adds to dk and dv of the keys from j: 16 keys at a time, from the first
+// tile that sees them.
+[[gnu::always_inline]] inline void backward_keys(const AttentionGradients& g, const Queries& q,
+                                                 std::int64_t j, const Scratch& w) {
+  const AttentionPlace& at = q.at;
+  const std::int64_t keys = q.seen(q.count, j);
+  for (std::int64_t row = 0; row < keys; row += kLanes) {
+    const std::int64_t from = std::max<std::int64_t>(0, j + row - q.first) / kLanes * kLanes;
+    SmallProduct product = {.c = g.dv + at.kv_row(j + row),
+                            .c_stride = at.kv_stride(),
+                            .a = w.s + row * kSide + from,
+                            .a_row = kSide,
+                            .a_column = 1,
+                            .b = g.d_o + at.q_row(q.first + from),
+                            .b_stride = at.q_stride(),
+                            .rows = std::min<std::int64_t>(kLanes, keys - row),
+                            .cols = at.shape.head_dim,
+                            .k = q.count - from,
+                            .accumulate = true};
+    multiply(product);
+    product.c = g.dk + at.kv_row(j + row);
+    product.a = w.dp + row * kSide + from;
+    product.b = g.q + at.q_row(q.first + from);
+    multiply(product);
+  }
+}
+
+void backward_block(const AttentionGradients& g, const Queries& q, Scratch& w) {
+  const AttentionPlace& at = q.at;
+  const std::int64_t d = at.shape.head_dim;
+  transpose(w.qt, g.q + at.q_row(q.first), at.q_stride(), q.count, d,
+            static_cast<float>(at.shape.scale));
+  transpose(w.d_ot, g.d_o + at.q_row(q.first), at.q_stride(), q.count, d, 1.0f);
+  for (std::int64_t i = 0; i < q.count; ++i) {
+    const float *d_o = g.d_o + at.q_row(q.first + i), *o = g.o + at.q_row(q.first + i);
+    w.lse[i] = g.lse[at.lse_row(q.first + i)];
+    w.delta[i] = sum<float>(d, [&](std::int64_t c) { return d_o[c] * o[c]; });
+  }
+  for (std::int64_t j = 0; j < at.visible(q.first + q.count - 1); j += kSide) {
+    for (std::int64_t tile = 0; tile < q.tiles(); ++tile) backward_tile(g, q, tile, j, w);
+    backward_keys(g, q, j, w);
+  }
+}
+
+// What one query head adds to dk and dv, and its dq; the first of a group zeroes dk and dv.
+void backward_head(const AttentionGradients& g, const AttentionPlace& at, bool first, Scratch& w) {
+  const std::int64_t length = at.shape.q_length;
+  for (std::int64_t j = 0; first && j < length; ++j) {
+    std::fill_n(g.dk + at.kv_row(j), at.shape.head_dim, 0.0f);
+    std::fill_n(g.dv + at.kv_row(j), at.shape.head_dim, 0.0f);
+  }
+  for (std::int64_t i = 0; i < length; i += kSide)
+    backward_block(g, Queries{at, i, std::min(kSide, length - i)}, w);
+}
+
+}  // namespace
+
+bool attention_fits(const AttentionShape& shape) {
+  return shape.head_dim % kLanes == 0 && shape.q_length >= 4;
+}
+
+void attention_forward(float* o, float* lse, const float* q, const float* k, const float* v,
+                       const AttentionShape& shape, const Dropout& dropout) {
+  const std::int64_t blocks = (shape.q_length + kSide - 1) / kSide;
+  parallel_for(shape.sequences * shape.heads * blocks, [&](std::int64_t task) {
+    const std::int64_t i = task % blocks * kSide, place = task / blocks;
+    const AttentionPlace at{shape, dropout, place / shape.heads, place % shape.heads};
+    const Queries queries = {at, i, std::min(kSide, shape.q_length - i)};
+    Scratch scratch(shape.head_dim);
+    run([&] { forward_block(o, lse, {q, k, v}, queries, scratch); });
+  });
+}
+
+void attention_backward(const AttentionGradients& g, const AttentionShape& shape,
+                        const Dropout& dropout) {
+  const std::int64_t group = shape.heads / shape.kv_heads;
+  parallel_for(shape.sequences * shape.kv_heads, [&](std::int64_t task) {
+    Scratch scratch(shape.head_dim);
+    for (std::int64_t n = 0; n < group; ++n) {
+      const std::int64_t head = task % shape.kv_heads * group + n;
+      const AttentionPlace at{shape, dropout, task / shape.kv_heads, head};
+      run([&] { backward_head(g, at, n == 0, scratch); });
+    }
+  });
+}
+
+}  // namespace mt::cpu::simd

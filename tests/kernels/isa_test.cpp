@@ -1,0 +1,172 @@
+// The same bits on every instruction set: this program runs itself with MT_CPU_ISA set to each and
+// compares the hashes of results that it prints.
+#include "kernels/isa.h"
+
+#include <unistd.h>
+
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "base/hash.h"
+#include "kernels/activation.h"
+#include "kernels/adam.h"
+#include "kernels/attention.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/dropout.h"
+#include "kernels/elementwise.h"
+#include "kernels/layer_norm.h"
+#include "kernels/rms_norm.h"
+#include "kernels/rope.h"
+#include "kernels/simd.h"
+#include "tests/kernels/check.h"
+
+namespace mt {
+namespace {
+
+using check::random;
+
+template <class T>
+void print_hash(const char* name, const std::vector<T>& x) {
+  const auto* bytes = reinterpret_cast<const char*>(x.data());
+  std::printf("hash %s %s\n", name, hash_hex(as_bytes({bytes, x.size() * sizeof(T)})).c_str());
+}
+
+constexpr std::int64_t kRows = 37, kCols = 77, kCount = kRows * kCols;
+const StepRecord kRecord = {.first_sample = 5,
+                            .learning_rate = 0.1,
+                            .weight_decay = 0.1,
+                            .bias_correction1 = 0.3,
+                            .bias_correction2 = 0.2};
+const Dropout kDropout = {
+    .p = 0.2, .key = RandomKey::make(3, 4), .seq_length = 5, .record = &kRecord};
+
+void print_activations() {
+  const auto x = random<float>(2 * kCount, 1, -9, 9), dy = random<float>(kCount, 2);
+  std::vector<float> y(kCount), wide(2 * kCount);
+  for (const GeluForm form : {GeluForm::tanh, GeluForm::erf}) {
+    cpu::gelu_forward(y.data(), x.data(), kCount, form);
+    print_hash("gelu_forward", y);
+    cpu::gelu_backward(y.data(), dy.data(), x.data(), kCount, form);
+    print_hash("gelu_backward", y);
+  }
+  cpu::swiglu_forward(y.data(), x.data(), kRows, kCols);
+  print_hash("swiglu_forward", y);
+  cpu::swiglu_backward(wide.data(), dy.data(), x.data(), kRows, kCols);
+  print_hash("swiglu_backward", wide);
+  cpu::simd::exp(wide.data(), x.data(), 2 * kCount);
+  print_hash("exp", wide);
+  cpu::simd::erf(wide.data(), x.data(), 2 * kCount);
+  print_hash("erf", wide);
+}
+
+template <class T>
+void print_norms() {
+  const auto x = random<T>(kCount, 1), dy = random<T>(kCount, 2), w = random<T>(kCols, 3);
+  std::vector<T> y(kCount), mean(kRows), rstd(kRows), dw(kCols), db(kCols);
+  cpu::layer_norm_forward(y.data(), mean.data(), rstd.data(), x.data(), w.data(), w.data(), kRows,
+                          kCols, 1e-5);
+  print_hash("layer_norm_forward", y);
+  cpu::layer_norm_backward(y.data(), dw.data(), db.data(), dy.data(), x.data(), mean.data(),
+                           rstd.data(), w.data(), kRows, kCols);
+  print_hash("layer_norm_backward dx", y);
+  print_hash("layer_norm_backward dw", dw);
+  cpu::rms_norm_forward(y.data(), rstd.data(), x.data(), w.data(), kRows, kCols, 1e-5);
+  print_hash("rms_norm_forward", y);
+  cpu::rms_norm_backward(y.data(), dw.data(), dy.data(), x.data(), rstd.data(), w.data(), kRows,
+                         kCols);
+  print_hash("rms_norm_backward dx", y);
+  print_hash("rms_norm_backward dw", dw);
+}
+
+template <class T>
+void print_elements() {
+  const auto g = random<T>(kCount, 1);
+  auto p = random<T>(kCount, 2), m = random<T>(kCount, 3), v = random<T>(kCount, 4, 0, 1);
+  cpu::adam(p.data(), m.data(), v.data(), g.data(), kCount, {}, 1.0, 1.0, &kRecord);
+  print_hash("adam", p);
+  cpu::bias_dropout_add(m.data(), g.data(), p.data(), v.data(), kRows, kCols, kDropout);
+  print_hash("bias_dropout_add", m);
+  cpu::column_sum(v.data(), g.data(), kRows, kCols);
+  print_hash("column_sum", v);
+  print_hash("sum_squares", std::vector<double>{cpu::sum_squares(g.data(), kCount)});
+  const std::vector<std::int32_t> positions(kRows, 7);
+  const std::vector<double> inv_freq = {1, 0.1, 0.01};
+  cpu::rope(p.data(), positions.data(), inv_freq.data(), kRows, 7, 11, 6, false);
+  print_hash("rope", p);
+  std::vector<std::int32_t> labels(kRows, 3);
+  std::vector<T> loss(kRows);
+  cpu::cross_entropy(loss.data(), p.data(), labels.data(), v.data(), kRows, kCols);
+  print_hash("cross_entropy", p);
+}
+
+template <class T>
+void print_attention(std::int64_t head_dim) {
+  const AttentionShape s = {.sequences = 2,
+                            .q_length = 75,
+                            .kv_length = 75,
+                            .kv_stride = 75,
+                            .heads = 4,
+                            .kv_heads = 2,
+                            .head_dim = head_dim,
+                            .scale = 0.3};
+  const std::int64_t size = 2 * 75 * 4 * head_dim;
+  const auto q = random<T>(size, 1), k = random<T>(size / 2, 2), v = random<T>(size / 2, 3),
+             d_o = random<T>(size, 4);
+  std::vector<T> o(size), lse(2 * 75 * 4), dq(size), dk(size / 2), dv(size / 2);
+  cpu::attention_forward(o.data(), lse.data(), q.data(), k.data(), v.data(), s, kDropout);
+  print_hash("attention o", o);
+  print_hash("attention lse", lse);
+  cpu::attention_backward(dq.data(), dk.data(), dv.data(), d_o.data(), o.data(), lse.data(),
+                          q.data(), k.data(), v.data(), s, kDropout);
+  print_hash("attention dq", dq);
+  print_hash("attention dk", dk);
+  print_hash("attention dv", dv);
+}
+
+// Not a test: what SameBitsOnEveryInstructionSet compares.
+TEST(Isa, DISABLED_PrintHashes) {
+  std::printf("chosen %d\n", static_cast<int>(cpu::isa()));
+  print_activations();
+  print_norms<float>();
+  print_norms<double>();
+  print_elements<float>();
+  print_elements<double>();
+  print_attention<float>(32);
+  print_attention<float>(7);
+  print_attention<double>(32);
+}
+
+struct Output {
+  std::string chosen, hashes;
+};
+
+Output run_with(const std::string& isa) {
+  char self[PATH_MAX + 1] = {};
+  if (readlink("/proc/self/exe", self, PATH_MAX) <= 0) return {};
+  const std::string command = "MT_CPU_ISA=" + isa + " '" + self +
+                              "' --gtest_also_run_disabled_tests --gtest_filter=*PrintHashes";
+  std::FILE* pipe = popen(command.c_str(), "r");
+  if (!pipe) return {};
+  Output output;
+  for (char line[256]; std::fgets(line, sizeof line, pipe);) {
+    const std::string text = line;
+    if (text.starts_with("chosen ")) output.chosen = text;
+    if (text.starts_with("hash ")) output.hashes += text;
+  }
+  pclose(pipe);
+  return output;
+}
+
+TEST(Isa, SameBitsOnEveryInstructionSet) {
+  const Output base = run_with("base"), avx2 = run_with("avx2"), widest = run_with("avx512");
+  ASSERT_EQ(base.chosen, "chosen 0\n");
+  if (widest.chosen == base.chosen) GTEST_SKIP() << "this machine has the base set alone";
+  EXPECT_NE(base.hashes, "");
+  EXPECT_EQ(base.hashes, avx2.hashes);
+  EXPECT_EQ(base.hashes, widest.hashes);
+}
+
+}  // namespace
+}  // namespace mt
