@@ -2,20 +2,26 @@
 #include <cstdio>
 
 #include "base/command.h"
+#include "data/tokenizer_source.h"
 #include "train/plan.h"
 #include "train/trainer.h"
+
+// Reads of the data, if there is any yet, only how large its vocabulary is.
+static void print_plan(mt::TrainOptions& options) {
+  const mt::DataOptions& data = options.data;
+  if (options.model.vocab_size == 0 && !(data.data_path.empty() && data.tokenizer.type.empty()))
+    options.take_vocabulary(*mt::dataset_tokenizer(data.data_path, data.tokenizer));
+  options.complete();
+  const mt::Plan plan = mt::make_plan(options);
+  std::fputs((options.json ? mt::plan_json(plan) : mt::plan_text(plan)).c_str(), stdout);
+}
 
 static void run(mt::CommandLine& cl) {
   mt::TrainOptions options;
   cl.describe("Train a GPT-2 or Llama style language model from a token file.");
   options.add_to(cl);
   cl.parse();
-  if (options.plan) {
-    options.complete();
-    const mt::Plan plan = mt::make_plan(options);
-    std::fputs((options.json ? mt::plan_json(plan) : mt::plan_text(plan)).c_str(), stdout);
-    return;
-  }
+  if (options.plan) return print_plan(options);
   if (options.data.data_path.empty()) mt::fail(mt::Exit::usage, "--data-path: required");
   mt::Signals signals;
   mt::TrainData data(options.data);

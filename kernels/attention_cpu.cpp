@@ -29,6 +29,17 @@ void scores(T* s, const T* q, const T* k, const AttentionPlace& at, std::int64_t
     s[j] = scale * dot(q + at.q_row(i), k + at.kv_row(j), at.shape.head_dim);
 }
 
+// factor[j] of P[i,j]: 0 where it is dropped, else 1 / (1 - p).
+template <class T>
+void dropout_factors(T* factor, const AttentionPlace& at, std::int64_t i) {
+  const T kept = static_cast<T>(1 / (1 - at.dropout.p));
+  Counter words = {};
+  for (std::int64_t j = 0; j < at.visible(i); ++j) {
+    if (j % 4 == 0) words = at.dropout_words(i, j);
+    factor[j] = words[j % 4] >= at.dropout.threshold() ? kept : 0;
+  }
+}
+
 // o_i and lse[i]; s is scratch of kv_length elements, as is factor.
 template <class T>
 void forward_row(T* o, T* lse, const T* q, const T* k, const T* v, const AttentionPlace& at,
@@ -37,7 +48,7 @@ void forward_row(T* o, T* lse, const T* q, const T* k, const T* v, const Attenti
   scores(s, q, k, at, i);
   const T top = row_max(s, seen), total = row_exp_sum(s, s, top, seen);
   lse[at.lse_row(i)] = top + std::log(total);
-  if (at.dropout.p > 0) at.dropout_factors(factor, 1, i, 0, seen);
+  if (at.dropout.p > 0) dropout_factors(factor, at, i);
   T* row = o + at.q_row(i);
   std::fill_n(row, d, T(0));
   for (std::int64_t j = 0; j < seen; ++j)
@@ -59,7 +70,7 @@ void backward_row(const Backward<T>& g, const AttentionPlace& at, std::int64_t i
   const T delta = dot(d_o, g.o + at.q_row(i), d);
   scores(p, g.q, g.k, at, i);
   row_exp_sum(p, p, g.lse[at.lse_row(i)], seen);
-  if (at.dropout.p > 0) at.dropout_factors(factor, 1, i, 0, seen);
+  if (at.dropout.p > 0) dropout_factors(factor, at, i);
   std::fill_n(dq, d, T(0));
   for (std::int64_t j = 0; j < seen; ++j) {
     const std::int64_t kv = at.kv_row(j);

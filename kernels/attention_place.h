@@ -2,7 +2,6 @@
 // which elements of P are dropped; for attention_cpu.cpp and attention_simd.cpp.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/attention.h"
@@ -32,20 +31,12 @@ struct AttentionPlace {
   // Query i sees keys 0 to visible(i) - 1.
   std::int64_t visible(std::int64_t i) const { return i + 1 + shape.kv_length - shape.q_length; }
 
-  // factor[j * stride], j in [first, last): 0 where P[i,j] is dropped, else 1 / (1 - p).
-  // first % 4 == 0.
-  template <class T>
-  void dropout_factors(T* factor, std::int64_t stride, std::int64_t i, std::int64_t first,
-                       std::int64_t last) const {
-    const T kept = static_cast<T>(1 / (1 - dropout.p));
+  // Of P[i, j] to P[i, j + 3], j % 4 == 0: dropped where a word is below dropout.threshold().
+  Counter dropout_words(std::int64_t i, std::int64_t j) const {
     const auto word = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
-    const std::uint32_t sample = word(dropout.record->first_sample + sequence);
-    for (std::int64_t j = first; j < last; j += 4) {
-      const Counter words = philox({word(j / 4), word(i), word(1 + head), sample}, dropout.key);
-      for (std::int64_t n = 0; n < std::min<std::int64_t>(4, last - j); ++n)
-        factor[(j + n - first) * stride] = words[n] >= dropout.threshold() ? kept : 0;
-    }
+    return philox({word(j / 4), word(i), word(1 + head), word(sample())}, dropout.key);
   }
+  std::int64_t sample() const { return dropout.record->first_sample + sequence; }
 };
 
 }  // namespace mt::cpu

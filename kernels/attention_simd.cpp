@@ -79,11 +79,17 @@ struct Running {
   return scale;
 }
 
-// factor[j][i] of a tile; columns beyond the last query stay as they are.
-void dropout_tile(float* factor, const Queries& q, std::int64_t tile, std::int64_t j,
+// factor[j][i] of a tile, in whole fours of keys: 0 where P is dropped, else 1 / (1 - p).
+void dropout_tile(float* factor, const Queries& q, std::int64_t tile, std::int64_t first_key,
                   std::int64_t keys) {
-  for (std::int64_t i = tile * kLanes; i < std::min(q.count, (tile + 1) * kLanes); ++i)
-    q.at.dropout_factors(factor + i - tile * kLanes, kSide, q.first + i, j, j + keys);
+  const float kept = static_cast<float>(1 / (1 - q.at.dropout.p));
+  const std::uint32_t threshold = q.at.dropout.threshold();
+  for (std::int64_t j = 0; j < keys; j += 4)
+    for (std::int64_t i = 0; i < kLanes; ++i) {
+      const Counter words = q.at.dropout_words(q.first + tile * kLanes + i, first_key + j);
+      for (std::int64_t n = 0; n < 4; ++n)
+        factor[(j + n) * kSide + i] = words[n] >= threshold ? kept : 0;
+    }
 }
 
 struct Scratch {  // of one task
