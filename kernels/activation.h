@@ -1,9 +1,10 @@
 // kernels/activation.h: the non-linearities between the two products of an MLP.
-//   gelu tanh: y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))     (Hendrycks, Gimpel:
-//   arXiv:1606.08415) gelu erf:  y = x/2 (1 + erf(x / sqrt 2)) swiglu:    y = silu(gate) up,
-//   silu(a) = a / (1 + exp(-a))       (Shazeer: arXiv:2002.05202)
-// gelu: x, y, dx, dy: [count].  swiglu: x, dx: [rows, 2 cols], a row is gate then up;  y, dy:
-// [rows, cols].  Backward takes the input x.  T: float or double.
+//   gelu tanh  y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))       (Hendrycks, Gimpel:
+//   gelu erf   y = x/2 (1 + erf(x / sqrt 2))                            arXiv:1606.08415)
+//   swiglu     y = silu(gate) up,  silu(a) = a / (1 + exp(-a))         (Shazeer: arXiv:2002.05202)
+// gelu: x, y, dx, dy: [count].
+// swiglu: x, dx: [rows, 2 cols], a row is gate then up;  y, dy: [rows, cols].
+// Backward takes the input x.  T: float or double.
 #pragma once
 
 #include <cstdint>

@@ -1,16 +1,21 @@
 // kernels/attention.h: causal attention with grouped queries; no score matrix is stored.
 //   S[i,j] = scale q_i k_j for j <= i + kv_length - q_length, else -inf      P = softmax_j S
 //   o_i = sum_j dropout(P)[i,j] v_j       lse[i] = log sum_j exp S[i,j]
-// computed over blocks of keys with a running maximum and sum (Milakov, Gimelshein:
-// arXiv:1805.02867; Dao: arXiv:2307.08691).  Backward, with delta_i = sum_c do[i,c] o[i,c]:
-//   dV = dropout(P)^T do     dS = P (dropout(do V^T) - delta)     dQ = scale dS K     dK = scale
-//   dS^T Q
-// q, o, dq, do: [sequences, q_length, heads, head_dim];  k, v, dk, dv: [sequences, kv_stride,
-// kv_heads, head_dim], of whose kv_stride tokens the first kv_length of a sequence count;  lse:
-// [sequences, heads, q_length].  Query head h uses key head h / (heads / kv_heads).  T: float or
-// double. Element (sample, head, i, j) of P is dropped iff word j % 4 of philox({j / 4, i, 1 +
-// head, sample}, key) < threshold(p), where sample = record->first_sample + sequence.  Gradients
-// are overwritten, in an order that depends on the shape alone.
+// Backward, with delta_i = sum_c do[i,c] o[i,c]:
+//   dV = dropout(P)^T do      dS = P (dropout(do V^T) - delta)
+//   dQ = scale dS K           dK = scale dS^T Q
+// For float over blocks of keys with a running maximum and sum (Milakov, Gimelshein:
+// arXiv:1805.02867; Dao: arXiv:2307.08691).
+//
+// q, o, dq, do: [sequences, q_length, heads, head_dim]
+// k, v, dk, dv: [sequences, kv_stride, kv_heads, head_dim], of whose kv_stride tokens the first
+//               kv_length of a sequence count;  q_length <= kv_length
+// lse:          [sequences, heads, q_length]
+// Query head h uses key head h / (heads / kv_heads).  T: float or double.
+// Element (sample, head, i, j) of P is dropped iff word j % 4 of
+// philox({j / 4, i, 1 + head, sample}, key) < threshold(p), where
+// sample = record->first_sample + sequence; kept ones are divided by 1 - p.
+// Gradients are overwritten, in an order that depends on the shape alone.
 #pragma once
 
 #include <cstdint>

@@ -7,30 +7,28 @@
 namespace mt::cpu {
 namespace {
 
-// y[r,c] = (residual) + (kept ? (x + bias) / (1 - p) : 0), with `residual` and `bias` null for
-// none.
+constexpr std::int64_t kPart = 64;  // channels whose words are drawn at a time
+
+// factor[i] for channels first + i of row r, i < kPart: 0 where dropped, else 1 / (1 - p).
 template <class T>
-void dropout_row(T* y, const T* residual, const T* x, const T* bias, std::int64_t r,
-                 std::int64_t cols, const Dropout& dropout) {
+void draw(T* factor, const Dropout& dropout, std::int64_t r, std::int64_t first) {
   const T kept = static_cast<T>(1 / (1 - dropout.p));
-  const auto sample =
-      static_cast<std::uint32_t>(dropout.record->first_sample + r / dropout.seq_length);
-  const auto position = static_cast<std::uint32_t>(r % dropout.seq_length);
-  for (std::int64_t first = 0; first < cols; first += 4) {
-    const Counter words =
-        philox({static_cast<std::uint32_t>(first / 4), position, 0, sample}, dropout.key);
-    for (std::int64_t c = first; c < std::min(cols, first + 4); ++c) {
-      const T value = x[c] + (bias ? bias[c] : 0);
-      y[c] = (residual ? residual[c] : 0) +
-             (words[c - first] >= dropout.threshold() ? value * kept : 0);
-    }
+  const std::uint32_t threshold = dropout.threshold();
+  const auto word = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
+  const std::uint32_t sample = word(dropout.record->first_sample + r / dropout.seq_length);
+  const std::uint32_t position = word(r % dropout.seq_length);
+  for (std::int64_t i = 0; i < kPart / 4; ++i) {
+    const Counter words = philox({word(first / 4 + i), position, 0, sample}, dropout.key);
+    for (int n = 0; n < 4; ++n) factor[4 * i + n] = words[n] >= threshold ? kept : 0;
   }
 }
 
+// y = residual + factor (x + bias); residual and bias may be null.
 template <class T>
-void add_row(T* y, const T* residual, const T* x, const T* bias, std::int64_t cols) {
-  for (std::int64_t c = 0; c < cols; ++c)
-    y[c] = (residual ? residual[c] : 0) + (x[c] + (bias ? bias[c] : 0));
+void combine(T* y, const T* residual, const T* x, const T* bias, const T* factor,
+             std::int64_t count) {
+  for (std::int64_t c = 0; c < count; ++c)
+    y[c] = (residual ? residual[c] : 0) + factor[c] * (x[c] + (bias ? bias[c] : 0));
 }
 
 }  // namespace
@@ -38,14 +36,16 @@ void add_row(T* y, const T* residual, const T* x, const T* bias, std::int64_t co
 template <class T>
 void bias_dropout_add(T* y, const T* residual, const T* x, const T* bias, std::int64_t rows,
                       std::int64_t cols, const Dropout& dropout) {
-  for_blocks(rows, rows_per_block(cols), [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t r = first; r < last; ++r) {
-      const T* residual_row = residual ? residual + r * cols : nullptr;
-      if (dropout.p > 0)
-        dropout_row(y + r * cols, residual_row, x + r * cols, bias, r, cols, dropout);
-      else
-        add_row(y + r * cols, residual_row, x + r * cols, bias, cols);
-    }
+  for_blocks(rows, rows_per_block(cols), [&](std::int64_t begin, std::int64_t end) {
+    T factor[kPart];
+    std::fill_n(factor, kPart, T(1));
+    for (std::int64_t r = begin; r < end; ++r)
+      for (std::int64_t c = 0; c < cols; c += kPart) {
+        if (dropout.p > 0) draw(factor, dropout, r, c);
+        const std::int64_t i = r * cols + c;
+        combine(y + i, residual ? residual + i : nullptr, x + i, bias ? bias + c : nullptr, factor,
+                std::min(kPart, cols - c));
+      }
   });
 }
 

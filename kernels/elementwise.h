@@ -2,10 +2,11 @@
 //   add          y = a + b                              y may be a or b;  [count]
 //   scale        y = factor x                           y may be x;  [count]
 //   column_sum   y[c] += sum_r x[r,c]                   rows in order;  x: [rows, cols]
-//   sum_squares  returns sum x^2, in f64, over blocks of 4096 elements added in order
+//   sum_squares  returns sum x^2, in f64: blocks of 4096 elements in 16 lanes, then added in order
 //   dot          returns sum a b, in f64, likewise
-//   fill_normal  y[i] ~ N(mean, std): Box and Muller (1958) on philox({(first + i) / 2 as 64 bits,
-//   0, 0}, key)
+//   fill_normal  y[i] ~ N(mean, std), in f64: Box and Muller (1958).  Pair n = (first + i) / 2 has
+//                words 0 and 1 of philox({n as 64 bits, 0, 0}, key) as uniform u and v: an even
+//                first + i gets sqrt(-2 log u) cos(2 pi v), an odd one the same with sin.
 #pragma once
 
 #include <cstdint>

@@ -66,15 +66,17 @@ double sum_squares(const T* x, std::int64_t count) {
 template <class T>
 void fill_normal(T* y, std::int64_t first, std::int64_t count, double mean, double std,
                  RandomKey key) {
-  for_blocks(count, kBlock, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const auto pair = static_cast<std::uint64_t>(first + i) / 2;
+  const std::int64_t pairs = count > 0 ? (first + count - 1) / 2 - first / 2 + 1 : 0;
+  for_blocks(pairs, kBlock / 2, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n) {
+      const auto pair = static_cast<std::uint64_t>(first / 2 + n);
       const Counter words = philox(
           {static_cast<std::uint32_t>(pair), static_cast<std::uint32_t>(pair >> 32), 0, 0}, key);
-      const double radius = std::sqrt(-2 * std::log(to_unit(words[0])));
+      const double radius = std * std::sqrt(-2 * std::log(to_unit(words[0])));
       const double angle = 2 * std::numbers::pi * to_unit(words[1]);
-      const bool odd = (first + i) % 2 != 0;
-      y[i] = static_cast<T>(mean + std * radius * (odd ? std::sin(angle) : std::cos(angle)));
+      const std::int64_t i = 2 * (first / 2 + n) - first;  // of the even one; the ends may lack one
+      if (i >= 0) y[i] = static_cast<T>(mean + radius * std::cos(angle));
+      if (i + 1 < count) y[i + 1] = static_cast<T>(mean + radius * std::sin(angle));
     }
   });
 }

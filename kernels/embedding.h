@@ -1,8 +1,8 @@
 // kernels/embedding.h: rows of a table by number, and the sum of gradients back into them.
-//   forward  y[r,:] = (accumulate ? y[r,:] : 0) + table[ids[r],:]      backward  dtable[ids[r],:]
-//   += dy[r,:]
+//   forward    y[r,:] = (accumulate ? y[r,:] : 0) + table[ids[r],:]
+//   backward   dtable[ids[r],:] += dy[r,:]                            rows in order
 // y, dy: [rows, cols];  table, dtable: [vocab, cols];  ids: [rows], 0 <= id < vocab (the caller
-// checks). Rows are added in order.  T: float or double.
+// checks).  T: float or double.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // kernels/qkv.h: between the fused projection's rows and separate queries, keys and values.
 // A row of qkv holds, for each of `groups` query groups, its heads / groups query heads, then one
-// key head, then one value head (Megatron's order), each of head_dim channels. qkv: [tokens, (heads
-// + 2 groups) head_dim];  q: [tokens, heads, head_dim];  k, v: [tokens, groups, head_dim].  T:
-// float or double.
+// key head, then one value head (Megatron's order), each of head_dim channels.
+// qkv: [tokens, (heads + 2 groups) head_dim]
+// q: [tokens, heads, head_dim];  k, v: [tokens, groups, head_dim].  T: float or double.
 #pragma once
 
 #include <cstdint>

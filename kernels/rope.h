@@ -1,10 +1,9 @@
-// kernels/rope.h: rotary position embedding in place (Su et al.: arXiv:2104.09864), half-split
-// form.
+// kernels/rope.h: rotary position embedding in place (Su et al.: arXiv:2104.09864), half-split.
 //   angle = position inv_freq[i];  channels (x[i], x[i + r/2]) turn by it, i < r/2
 //   (a, b) -> (a cos - b sin, b cos + a sin);  `inverse` turns back, which is the backward pass
 // x: [tokens, heads, head_dim], of which channels >= rotary_dim pass through;  positions: [tokens];
-// inv_freq: [rotary_dim / 2], f64.  Angles, sines and cosines in f64 for T = double, else rounded
-// to f32 after f64 evaluation.  T: float or double.
+// inv_freq: [rotary_dim / 2], f64.  Angles, sines and cosines are f64, rounded once to T.
+// T: float or double.
 #pragma once
 
 #include <cstdint>

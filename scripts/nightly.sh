@@ -3,12 +3,13 @@
 #
 #   scripts/nightly.sh [--data DIR] [--python PROGRAM]
 #
-# Runs scripts/test.sh, then every long script below that the tree holds.  All are run; afterwards
-# the times are printed, and the exit code is 1 if one of them failed, else 0.
+# Runs scripts/test.sh, then every script below that the tree holds.  All are run; afterwards the
+# times are printed, and the exit code is 1 if one of them failed, else 0.
 #   --data DIR        public files that are not part of the project: gpt2/vocab.json,
 #                     gpt2/merges.txt and texts; without it nothing is compared with peers
 #   --python PROGRAM  a Python with the packages that the comparing scripts name at their heads
 #                     (python3)
+# Fuzzing needs clang and llvm, which scripts/setup is asked for.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -44,9 +45,9 @@ long() {
   results+=("$(printf '%6d s  exit code %3d  %s' $((SECONDS - started)) "$code" "$*")")
 }
 
+scripts/setup clang llvm
 long scripts/test.sh scripts/test.sh
-long scripts/fuzz scripts/fuzz
-long scripts/kill-loops scripts/kill-loops
+long scripts/fuzz scripts/fuzz 600
 if [[ -n $data ]]; then
   long scripts/compare-tokenizer.py "$python" scripts/compare-tokenizer.py \
     build/release/tests/text "$data" --random 1000000

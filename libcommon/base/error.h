@@ -52,8 +52,9 @@ template <class... Parts>
   throw Error(code, concat(parts...));
 }
 
-// Throws for a failed system call on `path`: "path: what: No space left on device".  The code follows
-// from errno: ENOENT no_input, EACCES and EPERM no_permission, EROFS cannot_create, else `otherwise`.
+// Throws for a failed system call on `path`: "path: what: No space left on device".  The code
+// follows from errno: ENOENT no_input, EACCES and EPERM no_permission, EROFS cannot_create, else
+// `otherwise`.
 [[noreturn]] void fail_errno(const std::string& path, const char* what, Exit otherwise);
 
 }  // namespace mt

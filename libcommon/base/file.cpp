@@ -59,14 +59,15 @@ std::size_t File::read(std::span<std::byte> into) {
 
 void File::read_at(std::uint64_t offset, std::span<std::byte> into) const {
   while (!into.empty()) {
-    const ssize_t count = ::pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset));
+    const ssize_t count =
+        ::pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset));
     if (count < 0) {
       if (errno == EINTR) continue;
       fail_errno(name_, "cannot read", Exit::io_error);
     }
     if (count == 0)
-      fail(Exit::bad_data, name_, ": ends ", into.size(), " bytes before the end of a record at byte ",
-           offset);
+      fail(Exit::bad_data, name_, ": ends ", into.size(),
+           " bytes before the end of a record at byte ", offset);
     into = into.subspan(static_cast<std::size_t>(count));
     offset += static_cast<std::uint64_t>(count);
   }

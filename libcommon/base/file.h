@@ -1,5 +1,5 @@
-// Files: descriptors that close themselves, read-only mappings, and outputs that appear whole or not
-// at all (written beside their name, flushed to the disk, then renamed).
+// Files: descriptors that close themselves, read-only mappings, and outputs that appear whole or
+// not at all (written beside their name, flushed to the disk, then renamed).
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class File {
   File& operator=(File&& other) noexcept;
   ~File();
 
-  std::size_t read(std::span<std::byte> into);           // 0 at the end
+  std::size_t read(std::span<std::byte> into);                          // 0 at the end
   void read_at(std::uint64_t offset, std::span<std::byte> into) const;  // all of `into`, or throws
   void write(Bytes bytes);
   void write(std::string_view text) { write(as_bytes(text)); }

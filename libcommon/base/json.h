@@ -1,5 +1,6 @@
-// JsonWriter: JSON text written from left to right, compact, keys in the order given.  Numbers are the
-// shortest decimals that read back equal; a non-finite number becomes null.  (Reading is simdjson's.)
+// JsonWriter: JSON text written from left to right, compact, keys in the order given.  Numbers are
+// the shortest decimals that read back equal; a non-finite number becomes null.  (Reading is
+// simdjson's.)
 #pragma once
 
 #include <concepts>

@@ -1,7 +1,10 @@
 #include "base/threads.h"
 
+#include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
+
+#include <algorithm>
 
 namespace mt {
 
@@ -20,12 +23,16 @@ struct Workers::State {
 };
 
 Workers::Workers(int threads)
-    : threads_(threads > 0 ? threads : available_cores()),
+    : threads_(worker_threads(threads)),
       state_(std::make_unique<State>(State{tbb::task_arena(threads_)})) {}
 Workers::~Workers() = default;
 
 void Workers::run(const std::function<void()>& body) { state_->arena.execute(body); }
 
-int available_cores() { return tbb::this_task_arena::max_concurrency(); }
+int worker_threads(int asked) {
+  return asked > 0 ? std::min(asked, available_cores()) : available_cores();
+}
+
+int available_cores() { return tbb::info::default_concurrency(); }
 
 }  // namespace mt

@@ -1,5 +1,5 @@
-// Threads: loops over fixed tiles on oneTBB.  What is computed never depends on how many threads run
-// it, because the tiles depend on the problem alone.
+// Threads: loops over fixed tiles on oneTBB.  What is computed never depends on how many threads
+// run it, because the tiles depend on the problem alone.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace mt {
 // Calls body(i) for i in [0, count), several at a time, in the calling thread's arena.
 void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& body);
 
-// A set of worker threads: run() calls `body` so that parallel_for() inside it uses at most `threads`
-// of them.  Each CPU rank owns one.
+// A set of worker threads: run() calls `body` so that parallel_for() inside it uses at most
+// `threads` of them.  Each CPU rank owns one.
 class Workers {
  public:
-  explicit Workers(int threads);  // 0: as many as the machine has cores
+  explicit Workers(int threads);  // as worker_threads() says
   ~Workers();
   void run(const std::function<void()>& body);
   int threads() const { return threads_; }
@@ -27,5 +27,9 @@ class Workers {
 };
 
 int available_cores();
+
+// How many threads to start when `asked` are wanted: 0 means one a core, and more than that would
+// only take turns.
+int worker_threads(int asked);
 
 }  // namespace mt

@@ -50,7 +50,8 @@ void append_utf8(std::string& out, char32_t point) {
 bool is_valid_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t start = at;
-    if (next_code_point(text, at) == kReplacement && text.substr(start, at - start) != "\xEF\xBF\xBD")
+    if (next_code_point(text, at) == kReplacement &&
+        text.substr(start, at - start) != "\xEF\xBF\xBD")
       return false;
   }
   return true;

@@ -27,22 +27,27 @@ constexpr const char* kMetadataJson =
 
 // --- What dead processes left -------------------------------------------------------------------
 
-static bool is_running(std::string_view pid_digits) {
+// The process that wrote PREFIX.tmp.PID; 0 if the name is of another kind.
+static pid_t writer_of(const std::string& name) {
+  const std::size_t at = name.rfind(kTemporary);
+  if (at == std::string::npos) return 0;
+  const char* const end = name.data() + name.size();
   pid_t pid = 0;
-  const char* const end = pid_digits.data() + pid_digits.size();
-  if (std::from_chars(pid_digits.data(), end, pid).ptr != end || pid <= 0) return true;  // not ours
-  return ::kill(pid, 0) == 0 || errno != ESRCH;
+  const auto [stop, error] = std::from_chars(name.data() + at + kTemporary.size(), end, pid);
+  return error == std::errc() && stop == end ? pid : 0;
 }
+
+static bool is_running(pid_t pid) { return ::kill(pid, 0) == 0 || errno != ESRCH; }
 
 // A save holds a lock on its folder while it lives, which tells it from an earlier process of the
 // same number.  Where folders cannot be locked (some network file systems), the number must do.
-static bool is_in_use(const std::string& folder, std::string_view pid_digits) {
+static bool is_in_use(const std::string& folder, pid_t pid) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return is_running(pid_digits);
+  if (descriptor < 0) return is_running(pid);
   const bool locked = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0;
   const bool unknown = locked && errno != EWOULDBLOCK;
   ::close(descriptor);
-  return unknown ? is_running(pid_digits) : locked;
+  return unknown ? is_running(pid) : locked;
 }
 
 static void remove_leftovers(const std::string& save_folder) {
@@ -53,13 +58,11 @@ static void remove_leftovers(const std::string& save_folder) {
     paths.push_back(entry->path());
   for (const fs::path& path : paths) {
     const std::string name = path.filename().string();
-    const std::size_t at = name.rfind(kTemporary);
-    if (at != std::string::npos && name.starts_with("iter_")) {
-      if (!is_in_use(path, std::string_view(name).substr(at + kTemporary.size())))
-        fs::remove_all(path, error);
-    } else if (at != std::string::npos && name.starts_with(kTracker)) {
-      if (!is_running(std::string_view(name).substr(at + kTemporary.size())))
-        fs::remove(path, error);
+    const pid_t writer = writer_of(name);
+    if (writer > 0 && name.starts_with("iter_")) {
+      if (!is_in_use(path, writer)) fs::remove_all(path, error);
+    } else if (writer > 0 && name.starts_with(kTracker)) {
+      if (!is_running(writer)) fs::remove(path, error);
     } else if (name.starts_with("iter_") && name.ends_with(kReplaced)) {
       const fs::path original = path.string().substr(0, path.string().size() - kReplaced.size());
       if (fs::exists(original))

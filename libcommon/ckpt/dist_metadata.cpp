@@ -113,13 +113,18 @@ static std::uint64_t as_size(const PyValue& value, const std::string& where) {
   return static_cast<std::uint64_t>(number);
 }
 
+// Names go into error lines.
+static bool is_plain(const std::string& name) {
+  return std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20; });
+}
+
 static ItemPlace parse_place(const PyValue& info, const std::string& where) {
   ItemPlace place;
   place.file = field(info, "_StorageInfo", "relative_path", where).as_string(where);
   place.offset = as_size(field(info, "_StorageInfo", "offset", where), where + ": offset");
   place.length = as_size(field(info, "_StorageInfo", "length", where), where + ": length");
-  if (place.file.empty() || place.file.front() == '/' ||
-      place.file.find("..") != std::string::npos || place.file.find('\0') != std::string::npos)
+  if (place.file.empty() || place.file.front() == '/' || !is_plain(place.file) ||
+      place.file.find("..") != std::string::npos)
     fail(Exit::bad_data, where, ": relative_path leads out of the checkpoint's folder");
   if (const PyValue* transforms = info.find("transform_descriptors");
       transforms != nullptr && !transforms->is_none())
@@ -134,6 +139,7 @@ static std::map<std::pair<std::string, Offset>, ItemPlace> parse_places(const Py
   const std::vector<PyValue>& entries = storage_data.entries(where);
   for (std::size_t i = 0; i < entries.size(); i += 2) {
     const std::string& key = field(entries[i], "MetadataIndex", "fqn", where).as_string(where);
+    if (!is_plain(key)) fail(Exit::bad_data, where, ": a key with control characters");
     const std::string here = concat(where, ": ", key);
     Offset offset;
     if (const PyValue* given = entries[i].find("offset"); given != nullptr && !given->is_none()) {
@@ -189,6 +195,7 @@ DistMetadata parse_dist_metadata(Bytes stream, const std::string& name) {
   const std::vector<PyValue>& entries = root.at("state_dict_metadata", name).entries(name);
   for (std::size_t i = 0; i < entries.size(); i += 2) {
     const std::string& key = entries[i].as_string(name + ": a key");
+    if (!is_plain(key)) fail(Exit::bad_data, name, ": a key with control characters");
     const std::string where = concat(name, ": ", key);
     if (metadata.tensors.contains(key) || metadata.objects.contains(key))
       fail(Exit::bad_data, where, ": listed twice");

@@ -12,19 +12,19 @@ PickleNodes::~PickleNodes() {
 }
 
 std::optional<std::string> PickleNodes::keep(const PyValue& root, std::size_t stream_size) {
-  const double most_nodes = 64.0 * static_cast<double>(stream_size) + (1 << 26);
+  const double longest = 64.0 * static_cast<double>(stream_size) + (1 << 20);
   if (root.node_ != nullptr)
-    if (auto wrong = walk(root.node_.get(), most_nodes)) return wrong;
+    if (auto wrong = walk(root.node_.get(), longest)) return wrong;
   keep_ = true;
   return {};
 }
 
 void PickleNodes::Extent::include(const Extent& child) {
   depth = std::max(depth, child.depth);
-  nodes += child.nodes;
+  length += child.length;
 }
 
-std::optional<std::string> PickleNodes::walk(Node* root, double most_nodes) {
+std::optional<std::string> PickleNodes::walk(Node* root, double longest) {
   struct Open {  // a node on the path from the root, and how many of its items are done
     Node* node;
     std::size_t next = 0;
@@ -35,8 +35,9 @@ std::optional<std::string> PickleNodes::walk(Node* root, double most_nodes) {
   while (!path.empty()) {
     Open& open = path.back();
     if (open.next == open.node->items.size()) {
-      const Extent done{open.extent.depth + 1, open.extent.nodes + 1};
-      if (done.nodes > most_nodes) return "values repeat themselves without limit";
+      const double own = 1 + static_cast<double>(open.node->text.size()) / 16;
+      const Extent done{open.extent.depth + 1, open.extent.length + own};
+      if (done.length > longest) return "values repeat themselves without limit";
       walked_[open.node] = done;
       path.pop_back();
       if (!path.empty()) path.back().extent.include(done);

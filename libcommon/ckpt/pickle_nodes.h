@@ -30,10 +30,10 @@ class PickleNodes {
  private:
   struct Extent {  // of a node with all below it; depth 0 while it is being walked over
     std::size_t depth = 0;
-    double nodes = 0;
+    double length = 0;  // of a walk over it, which visits shared parts again: nodes, and text / 16
     void include(const Extent& child);
   };
-  std::optional<std::string> walk(Node* root, double most_nodes);
+  std::optional<std::string> walk(Node* root, double longest);
 
   std::vector<std::shared_ptr<Node>> nodes_;
   std::unordered_map<const Node*, Extent> walked_;

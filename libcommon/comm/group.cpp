@@ -69,32 +69,29 @@ void run_ranks(int size, const std::function<void(Group&)>& body) {
   if (size == 1) return body(*make_single_group());
   InProcess process(size);
   std::mutex mutex;
-  std::exception_ptr first;
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(size));  // each rank its own
+  std::exception_ptr* first = nullptr;
   bool first_is_own = false;
-  const auto note = [&](const std::exception& error) {
-    const std::lock_guard lock(mutex);
-    if (first && (first_is_own || !is_own(error))) return;
-    first = std::current_exception();
-    first_is_own = is_own(error);
-  };
-  const auto rank_thread = [&](int rank) {
-    try {
-      body(*process.make(rank));
-    } catch (const std::exception& error) {
-      note(error);
-      process.abort(concat("rank ", rank, " failed: ", error.what()));
-    }
-  };
   std::vector<std::thread> threads;
-  try {
-    for (int rank = 0; rank < size; ++rank) threads.emplace_back(rank_thread, rank);
-  } catch (const std::system_error&) {  // the threads that there are wait for the one that is not
-    process.abort("not all ranks could start");
-    for (std::thread& thread : threads) thread.join();
-    fail(Exit::out_of_memory, "rank ", threads.size(), " of ", size, ": cannot start a thread");
-  }
+  for (int rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        body(*process.make(rank));
+      } catch (const std::exception& error) {
+        std::exception_ptr& mine = errors[static_cast<std::size_t>(rank)];
+        mine = std::current_exception();
+        {
+          const std::lock_guard lock(mutex);
+          if (first == nullptr || (is_own(error) && !first_is_own)) {
+            first = &mine;
+            first_is_own = is_own(error);
+          }
+        }
+        process.abort(concat("rank ", rank, " failed: ", error.what()));
+      }
+    });
   for (std::thread& thread : threads) thread.join();
-  if (first) std::rethrow_exception(first);
+  if (first != nullptr) std::rethrow_exception(*first);
 }
 
 }  // namespace mt

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -52,7 +53,7 @@ struct InProcess::Hub {
     lock.unlock();
     try {
       work(exchange->out, exchange->in);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       end(*exchange, Exchange::State::open, error.what());
       throw;
     }

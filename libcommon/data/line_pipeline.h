@@ -55,7 +55,7 @@ void run_line_pipeline(LineReader& reader, int threads, const Work& work, const 
     failed = first_error != nullptr;
   };
 
-  if (threads <= 0) threads = available_cores();
+  threads = worker_threads(threads);
   const tbb::global_control allow(tbb::global_control::max_allowed_parallelism,
                                   static_cast<std::size_t>(threads));  // more than cores, if asked
   tbb::task_arena arena(threads);

@@ -1,7 +1,9 @@
 // Transform: how a weight of ours becomes a weight of another library, and back: a list of
-// invertible rearrangements of elements.  Our tensor is one of possibly several sources of theirs,
-// or theirs a part of ours: `rows` picks, from every run of `period` rows, `count` rows from
-// `first` on, and its inverse writes exactly those.  `transpose` exchanges the two axes.
+// rearrangements of elements.
+//   rows        of every run of `period` rows, the `count` rows from `first` on
+//   exchange    rows [outer, inner, rest] become rows [inner, outer, rest]
+//   transpose   exchanges the two axes
+// With `rows` theirs is a part of ours; the inverse writes exactly that part.
 #pragma once
 
 #include <cstdint>

@@ -22,8 +22,7 @@ double seconds_since(Clock::time_point start) {
 
 // Worker threads of one rank: an equal share of what all may use.
 int threads_of_rank(const TrainOptions& options) {
-  const int all = options.threads > 0 ? options.threads : available_cores();
-  return std::max(1, all / options.ranks);
+  return std::max(1, worker_threads(options.threads) / options.ranks);
 }
 
 std::string how_to_go_on(const TrainOptions& options) {
@@ -48,6 +47,7 @@ class Trainer {
   double gradient_norm();
   void evaluate(Split which, const char* name, const char* where);
   std::optional<Signal> poll_signal();
+  [[noreturn]] void stopped(Signal signal) const;
   void save();
   void report_start(const std::string& options_json);
   void report_end(const char* reason);
@@ -221,6 +221,14 @@ void Trainer::report_end(const char* reason) {
   run_log_.write(json);
 }
 
+// Ends the run after a signal: with Exit::stopped if it can go on later, else as the signal would
+// have.
+void Trainer::stopped(Signal signal) const {
+  const Exit died = static_cast<Exit>(128 + static_cast<int>(signal));
+  fail(options_.save.empty() ? died : Exit::stopped, "stopped by ", signal_name(signal),
+       " after iteration ", counters_.iteration, how_to_go_on(options_));
+}
+
 void Trainer::run(const std::string& options_json) {
   if (speaks()) report_start(options_json);
   std::int64_t saved_at = counters_.iteration;
@@ -240,8 +248,7 @@ void Trainer::run(const std::string& options_json) {
     }
     if (stop) {
       report_end(signal_name(*signal));
-      fail(Exit::stopped, "stopped by ", signal_name(*signal), " after iteration ",
-           counters_.iteration, how_to_go_on(options_));
+      stopped(*signal);
     }
     if (signal && speaks())
       log_.event("state", {{"iteration", counters_.iteration},

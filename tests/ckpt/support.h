@@ -53,6 +53,7 @@ inline std::string sha256_of(const std::string& path) {
 }
 
 inline void write_whole(const std::string& path, std::string_view content) {
+  std::remove(path.c_str());  // some file systems wait for the disk when a file is overwritten
   File file = File::create(path);
   file.write(content);
   file.close();

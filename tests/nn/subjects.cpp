@@ -1,0 +1,234 @@
+// Every module in every form, small and with all extents different.
+#include "nn/attention.h"
+#include "nn/block.h"
+#include "nn/embedding.h"
+#include "nn/linear.h"
+#include "nn/lm_head.h"
+#include "nn/mlp.h"
+#include "nn/norm.h"
+#include "tests/nn/module_test.h"
+
+namespace mt {
+namespace {
+
+constexpr std::int64_t kTokens = 10, kHidden = 6, kVocab = 7;
+
+Param weight(const std::string& name, std::int64_t out, std::int64_t in) {
+  return {.name = name + ".weight", .shape = {out, in}};
+}
+
+Linear linear(ParamTable& table, const std::string& name, std::int64_t out, std::int64_t in,
+              Linear::Bias bias) {
+  return {table, weight(name, out, in), bias};
+}
+
+Norm norm(ParamTable& table, const std::string& name, NormKind kind) {
+  return {table, {.name = name + ".weight", .shape = {kHidden}}, kind, 1e-5};
+}
+
+// Modules with forward(s, y, x, saved) and backward(s, dx, dy, saved).
+template <class Module>
+class Plain : public Subject {
+ public:
+  template <class Make>
+  Plain(const Make& make, std::int64_t in, std::int64_t out) : module_(make(table)) {
+    x = {kTokens, in};
+    y = {kTokens, out};
+    allocate();
+  }
+  void forward(Step& s, Tensor out, ConstTensor in, bool save) override {
+    module_.forward(s, out, in, save ? &saved_ : nullptr);
+  }
+  void backward(Step& s, Tensor dx, ConstTensor d_out) override {
+    module_.backward(s, dx, d_out, saved_);
+  }
+
+ private:
+  Module module_;
+  typename Module::Saved saved_;
+};
+
+template <class Module, class Make>
+NamedSubject plain(const std::string& name, std::int64_t in, std::int64_t out, const Make& make) {
+  return {name, [=] { return std::make_unique<Plain<Module>>(make, in, out); }};
+}
+
+// Modules with a residual: y = residual + f(x).
+template <class Module>
+class WithResidual : public Subject {
+ public:
+  template <class Make>
+  explicit WithResidual(const Make& make) : module_(make(*this)) {
+    x = y = {kTokens, kHidden};
+    allocate();
+  }
+  void forward(Step& s, Tensor out, ConstTensor in, bool save) override {
+    module_.forward(s, out, residual_.view(), in, save ? &saved_ : nullptr);
+  }
+  void backward(Step& s, Tensor dx, ConstTensor d_out) override {
+    module_.backward(s, dx, d_out, saved_);
+  }
+
+ private:
+  const HostTensor residual_ = random_tensor(DType::f64, {kTokens, kHidden}, 3);
+  Module module_;
+  typename Module::Saved saved_;
+};
+
+struct AttentionForm {
+  std::int64_t heads = 2, kv_heads = 2, head_dim = 4;
+  std::int64_t rotary_dim = 0;
+  double dropout = 0;
+  Linear::Bias qkv_bias = Linear::Bias::here, proj_bias = Linear::Bias::by_caller;
+};
+
+ConstTensor inv_freq(std::int64_t rotary_dim) {
+  static constexpr double kFrequencies[] = {1, 0.3};
+  return rotary_dim == 0 ? ConstTensor() : ConstTensor(kFrequencies, DType::f64, {rotary_dim / 2});
+}
+
+Attention attention(ParamTable& table, const AttentionForm& f) {
+  return {linear(table, "qkv", (f.heads + 2 * f.kv_heads) * f.head_dim, kHidden, f.qkv_bias),
+          linear(table, "proj", kHidden, f.heads * f.head_dim, f.proj_bias),
+          {.layer = 3,
+           .heads = f.heads,
+           .kv_heads = f.kv_heads,
+           .head_dim = f.head_dim,
+           .attention_dropout = f.dropout,
+           .hidden_dropout = f.dropout / 2,
+           .inv_freq = inv_freq(f.rotary_dim)}};
+}
+
+NamedSubject of_attention(const std::string& name, const AttentionForm& form) {
+  return {name, [=] {
+            return std::make_unique<WithResidual<Attention>>(
+                [&](Subject& subject) { return attention(subject.table, form); });
+          }};
+}
+
+Mlp mlp(ParamTable& table, Activation activation, bool with_bias, double dropout) {
+  using Bias = Linear::Bias;
+  constexpr std::int64_t kFfn = 9;
+  const std::int64_t rows = activation == Activation::swiglu ? 2 * kFfn : kFfn;
+  return {linear(table, "fc1", rows, kHidden, with_bias ? Bias::here : Bias::none),
+          linear(table, "fc2", kHidden, kFfn, with_bias ? Bias::by_caller : Bias::none), activation,
+          3, dropout};
+}
+
+NamedSubject of_mlp(const std::string& name, Activation activation, bool with_bias,
+                    double dropout) {
+  return {name, [=] {
+            return std::make_unique<WithResidual<Mlp>>([&](Subject& subject) {
+              return mlp(subject.table, activation, with_bias, dropout);
+            });
+          }};
+}
+
+Block block(ParamTable& table, NormKind kind, const AttentionForm& form, Activation activation) {
+  const bool with_bias = form.qkv_bias != Linear::Bias::none;
+  Norm norm1 = norm(table, "norm1", kind);
+  Attention attend = attention(table, form);
+  Norm norm2 = norm(table, "norm2", kind);
+  return {norm1, attend, norm2, mlp(table, activation, with_bias, form.dropout)};
+}
+
+class EmbeddingSubject : public Subject {
+ public:
+  EmbeddingSubject(bool positions, double dropout)
+      : module_(table.add(weight("words", kVocab, kHidden)),
+                positions ? &table.add(weight("positions", 5, kHidden)) : nullptr, dropout) {
+    x = {0};
+    y = {kTokens, kHidden};
+    allocate();
+  }
+  void forward(Step& s, Tensor out, ConstTensor, bool save) override {
+    module_.forward(s, out, ids_.view(), save ? &saved_ : nullptr);
+  }
+  void backward(Step& s, Tensor, ConstTensor d_out) override {
+    const HostTensor overwritten = clone(d_out);
+    module_.backward(s, overwritten, saved_);
+  }
+
+ private:
+  const HostTensor ids_{{kTokens}, {3, 0, 3, 6, 1, 1, 5, 3, 0, 2}};
+  Embedding module_;
+  Embedding::Saved saved_;
+};
+
+// y: the losses.  Its backward knows one dy, the weights of the rows.
+class HeadSubject : public Subject {
+ public:
+  explicit HeadSubject(std::int64_t seq_length)
+      : labels_(DType::i32, {2 * seq_length}),
+        row_weight_(random_tensor(DType::f64, {2 * seq_length}, 4, 0, 0.1)),
+        module_(table.add(weight("words", kVocab, kHidden))) {
+    sizes.seq_length = seq_length;
+    x = {2 * seq_length, kHidden};
+    y = {2 * seq_length};
+    dy = row_weight_.view();
+    for (std::int64_t i = 0; i < 2 * seq_length; ++i)
+      labels_.view().as<std::int32_t>()[i] = static_cast<std::int32_t>(i * i % kVocab);
+    allocate();
+  }
+  // The gradient of the weight is added in forward; it counts as backward's.
+  void forward(Step& s, Tensor out, ConstTensor in, bool save) override {
+    module_.loss(s, out, in, labels_.view(), row_weight_.view(), save ? &saved_ : nullptr);
+  }
+  void backward(Step&, Tensor dx, ConstTensor) override {
+    std::memcpy(dx.data(), saved_.dx.data(), dx.bytes());
+  }
+
+ private:
+  HostTensor labels_, row_weight_;
+  LmHead module_;
+  LmHead::Saved saved_;
+};
+
+}  // namespace
+
+std::vector<NamedSubject> all_subjects() {
+  using Bias = Linear::Bias;
+  const AttentionForm llama = {
+      .heads = 4, .kv_heads = 2, .rotary_dim = 4, .qkv_bias = Bias::none, .proj_bias = Bias::none};
+  const auto with_dropout = [](AttentionForm form) {
+    form.dropout = 0.3;
+    return form;
+  };
+  const auto linear_with = [](Bias bias) {
+    return [=](ParamTable& table) { return linear(table, "linear", 4, kHidden, bias); };
+  };
+  const auto norm_of = [](NormKind kind) {
+    return [=](ParamTable& table) { return norm(table, "norm", kind); };
+  };
+  const auto block_of = [](NormKind kind, const AttentionForm& form, Activation activation) {
+    return [=](ParamTable& table) { return block(table, kind, form, activation); };
+  };
+  return {
+      plain<Linear>("linear", kHidden, 4, linear_with(Bias::none)),
+      plain<Linear>("linear_with_bias", kHidden, 4, linear_with(Bias::here)),
+      plain<Norm>("layer_norm", kHidden, kHidden, norm_of(NormKind::layer)),
+      plain<Norm>("rms_norm", kHidden, kHidden, norm_of(NormKind::rms)),
+      of_attention("attention", {}),
+      of_attention("attention_one_kv_head", {.heads = 3, .kv_heads = 1}),
+      of_attention("attention_partly_rotated", {.heads = 4, .kv_heads = 2, .rotary_dim = 2}),
+      of_attention("attention_of_llama", llama),
+      of_attention("attention_with_dropout", with_dropout({.rotary_dim = 4})),
+      of_mlp("mlp_gelu_tanh", Activation::gelu_tanh, true, 0),
+      of_mlp("mlp_gelu_erf", Activation::gelu_erf, false, 0),
+      of_mlp("mlp_swiglu", Activation::swiglu, false, 0),
+      of_mlp("mlp_swiglu_with_bias", Activation::swiglu, true, 0),
+      of_mlp("mlp_with_dropout", Activation::gelu_tanh, true, 0.3),
+      of_mlp("mlp_swiglu_with_dropout", Activation::swiglu, false, 0.3),
+      plain<Block>("block_of_gpt2", kHidden, kHidden,
+                   block_of(NormKind::layer, with_dropout({}), Activation::gelu_tanh)),
+      plain<Block>("block_of_llama", kHidden, kHidden,
+                   block_of(NormKind::rms, llama, Activation::swiglu)),
+      {"embedding", [] { return std::make_unique<EmbeddingSubject>(false, 0.0); }},
+      {"embedding_with_positions", [] { return std::make_unique<EmbeddingSubject>(true, 0.0); }},
+      {"embedding_with_dropout", [] { return std::make_unique<EmbeddingSubject>(true, 0.3); }},
+      {"lm_head", [] { return std::make_unique<HeadSubject>(5); }},
+      {"lm_head_in_several_pieces", [] { return std::make_unique<HeadSubject>(1100); }},
+  };
+}
+
+}  // namespace mt

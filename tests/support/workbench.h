@@ -1,0 +1,58 @@
+// Workbench: what a Step needs, for tests: memory, a stream, positions, the record of the step.
+#pragma once
+
+#include "kernels/step_record.h"
+#include "nn/step.h"
+#include "tests/support/host_tensor.h"
+
+namespace mt {
+
+struct WorkbenchOptions {
+  DType dtype = DType::f64;
+  std::int64_t sequences = 2, seq_length = 5;
+  bool training = true;
+  bool deferring = false;
+};
+
+class Workbench {
+ public:
+  explicit Workbench(const WorkbenchOptions& options = {})
+      : options_(options),
+        weight_grads_(options.deferring),
+        positions_(DType::i32, {options.sequences * options.seq_length}) {
+    for (std::int64_t i = 0; i < positions_.view().numel(); ++i)
+      positions_.view().as<std::int32_t>()[i] = static_cast<std::int32_t>(i % options.seq_length);
+    record_.first_sample = 40;
+  }
+  Workbench(const Workbench&) = delete;
+
+  Step step() {
+    return {.stream = stream_,
+            .keep = keep_,
+            .layer = layer_,
+            .deferred = deferred_,
+            .weight_grads = weight_grads_,
+            .record = &record_,
+            .dtype = options_.dtype,
+            .seed = 1234,
+            .training = options_.training,
+            .sequences = options_.sequences,
+            .seq_length = options_.seq_length,
+            .positions = positions_.view()};
+  }
+  Stream& stream() { return stream_; }
+  const Arena& layer() const { return layer_; }
+  void run_weight_grads() { weight_grads_.run(stream_); }
+
+ private:
+  static constexpr std::size_t kBytes = 1 << 22;
+  WorkbenchOptions options_;
+  Stream stream_{Device::cpu};
+  Arena keep_{Buffer(Device::cpu, kBytes)}, layer_{Buffer(Device::cpu, kBytes)},
+      deferred_{Buffer(Device::cpu, kBytes)};
+  WeightGrads weight_grads_;
+  StepRecord record_;
+  HostTensor positions_;
+};
+
+}  // namespace mt

@@ -1,0 +1,117 @@
+// The table of parameters: its rows, where they lie, and the buffers laid out like it.
+#include "tensor/param.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/host_tensor.h"
+
+namespace mt {
+namespace {
+
+ParamTable sample_table() {
+  ParamTable table;
+  table.add({.name = "a.weight", .shape = {5, 3}});
+  table.add({.name = "a.bias", .shape = {5}});
+  table.add({.name = "layers.1.weight",
+             .shape = {8, 8},
+             .segments = {{"rows", 8, 0, ShardAxis::tp}},
+             .key = "layers.weight",
+             .layer = 1,
+             .layers = 4});
+  table.add({.name = "b.weight", .shape = {1, 65}});
+  return table;
+}
+
+TEST(ParamTable, CompletesItsRows) {
+  ParamTable table = sample_table();
+  const Param& weight = table.at("a.weight");
+  EXPECT_EQ(weight.key, "a.weight");
+  EXPECT_EQ(weight.key_shape(), (Shape{5, 3}));
+  EXPECT_EQ(weight.decay_mult, 1);
+  ASSERT_EQ(weight.segments.size(), 1U);
+  EXPECT_EQ(weight.segments[0].extent, 5);
+  EXPECT_EQ(weight.segments[0].axis, ShardAxis::none);
+  const Param& stacked = table.at("layers.1.weight");
+  EXPECT_EQ(stacked.key, "layers.weight");
+  EXPECT_EQ(stacked.key_shape(), (Shape{4, 8, 8}));
+  EXPECT_EQ(stacked.segments[0].name, "rows");
+  EXPECT_EQ(table.at("b.weight").index, 3U);
+  EXPECT_EQ(table.count(), 15 + 5 + 64 + 65);
+}
+
+TEST(ParamTable, VectorsDoNotDecay) {
+  ParamTable table = sample_table();
+  for (const Param& row : table.rows())
+    EXPECT_EQ(row.decay_mult, row.shape.rank() == 1 ? 0 : 1) << row.name;
+}
+
+TEST(ParamTable, ReferencesStayValidAsItGrows) {
+  ParamTable table;
+  const Param& first = table.add({.name = "first", .shape = {1}});
+  for (int i = 0; i < 1000; ++i) table.add({.name = std::to_string(i), .shape = {1}});
+  EXPECT_EQ(&first, &table.at("first"));
+  EXPECT_EQ(first.name, "first");
+}
+
+TEST(ParamTable, AnUnknownNameIsOurBug) {
+  ParamTable table = sample_table();
+  EXPECT_THROW(table.at("a.wait"), Error);
+}
+
+TEST(ParamTable, RowsStartAtMultiplesOf64Elements) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    ParamTable table = sample_table();
+    table.allocate(Device::cpu, dtype, true);
+    const std::int64_t offsets[] = {0, 64, 128, 192};
+    for (const Param& row : table.rows()) {
+      EXPECT_EQ(table.offset(row), offsets[row.index]);
+      EXPECT_EQ(row.value.shape(), row.shape);
+      EXPECT_EQ(row.value.dtype(), dtype);
+      const auto from_start = [&](const Tensor& part, const Tensor& whole) {
+        return (static_cast<const std::byte*>(part.data()) -
+                static_cast<const std::byte*>(whole.data())) /
+               static_cast<std::ptrdiff_t>(size_of(dtype));
+      };
+      EXPECT_EQ(from_start(row.value, table.values()), offsets[row.index]);
+      EXPECT_EQ(from_start(row.grad, table.gradients()), offsets[row.index]);
+    }
+    EXPECT_EQ(table.values().shape(), Shape{192 + 128});
+    EXPECT_EQ(table.gradients().shape(), Shape{192 + 128});
+    EXPECT_EQ(largest(table.values()), 0);
+  }
+}
+
+TEST(ParamTable, WithoutGradientsHasNone) {
+  ParamTable table = sample_table();
+  table.allocate(Device::cpu, DType::f32, false);
+  for (const Param& row : table.rows()) EXPECT_FALSE(row.grad);
+}
+
+TEST(ParamTable, ACompanionIsLaidOutLikeTheValues) {
+  ParamTable table = sample_table();
+  table.allocate(Device::cpu, DType::f64, false);
+  const Buffer companion = table.make_companion();
+  EXPECT_EQ(companion.bytes(), table.values().bytes());
+  for (const Param& row : table.rows()) {
+    const Tensor part = table.companion_of(row, companion);
+    EXPECT_EQ(part.shape(), row.shape);
+    EXPECT_EQ(part.as<double>() - static_cast<double*>(companion.data()), table.offset(row));
+    fill_with(part, [&](std::int64_t) { return 1.0; });
+  }
+  double sum = 0;
+  for (const double x : companion.tensor(DType::f64, {320}).span<double>()) sum += x;
+  EXPECT_EQ(sum, table.count());  // no part overlaps another
+  EXPECT_EQ(largest(table.values()), 0);
+}
+
+TEST(ParamTable, OnMetaTakesNoMemory) {
+  ParamTable table;
+  table.add({.name = "large", .shape = {1 << 20, 1 << 17}});
+  table.allocate(Device::meta, DType::f32, true);
+  EXPECT_EQ(table.device(), Device::meta);
+  EXPECT_EQ(table.values().bytes(), std::size_t{1} << 39);
+  EXPECT_EQ(table.make_companion().device(), Device::meta);
+}
+
+}  // namespace
+}  // namespace mt

@@ -1,0 +1,151 @@
+// Rearrangements of weights against a reference on nested vectors, and back again.
+#include "tensor/transform.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/host_tensor.h"
+
+namespace mt {
+namespace {
+
+using Row = std::vector<std::int32_t>;
+using Matrix = std::vector<Row>;
+
+Matrix reference(const Rearrange& step, const Matrix& x) {
+  Matrix y;
+  switch (step.kind) {
+    case Rearrange::Kind::transpose:
+      for (std::size_t c = 0; c < x[0].size(); ++c) {
+        Row& row = y.emplace_back();
+        for (const Row& r : x) row.push_back(r[c]);
+      }
+      break;
+    case Rearrange::Kind::rows:
+      for (std::size_t start = 0; start < x.size(); start += static_cast<std::size_t>(step.period))
+        for (std::int64_t i = 0; i < step.count; ++i)
+          y.push_back(x[start + static_cast<std::size_t>(step.first + i)]);
+      break;
+    case Rearrange::Kind::exchange: {  // x[outer][inner][rest] becomes y[inner][outer][rest]
+      const auto outer = static_cast<std::size_t>(step.outer);
+      const auto inner = static_cast<std::size_t>(step.inner);
+      const std::size_t rest = x.size() / (outer * inner);
+      for (std::size_t i = 0; i < inner; ++i)
+        for (std::size_t o = 0; o < outer; ++o)
+          for (std::size_t r = 0; r < rest; ++r) y.push_back(x[(o * inner + i) * rest + r]);
+      break;
+    }
+  }
+  return y;
+}
+
+Row flat(const Matrix& x) {
+  Row all;
+  for (const Row& row : x) all.insert(all.end(), row.begin(), row.end());
+  return all;
+}
+
+struct Case {
+  std::string name;
+  Transform transform;
+  std::int64_t rows, cols;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+std::vector<Case> cases() {
+  return {
+      {"nothing", {}, 3, 5},
+      {"transposed", {transpose()}, 3, 5},
+      {"transposed_twice", {transpose(), transpose()}, 3, 5},
+      {"every_row", {pick_rows(4, 0, 4)}, 8, 3},
+      {"first_of_three", {pick_rows(3, 0, 1)}, 9, 2},
+      {"last_two_of_five", {pick_rows(5, 3, 2)}, 15, 4},
+      {"queries", {pick_rows(16, 0, 8)}, 48, 3},
+      {"values_transposed", {pick_rows(16, 12, 4), transpose()}, 48, 3},
+      {"of_rows_of_rows", {pick_rows(6, 2, 4), pick_rows(4, 1, 2)}, 12, 3},
+      {"exchanged", {exchange(2, 3)}, 6, 4},
+      {"exchanged_runs", {exchange(4, 3)}, 60, 2},
+      {"exchanged_back", {exchange(4, 3), exchange(3, 4)}, 60, 2},
+      {"gpt2_qkv", {exchange(4, 3), transpose()}, 48, 16},
+      {"transposed_then_picked", {transpose(), pick_rows(2, 1, 1)}, 5, 8},
+      {"all_kinds", {exchange(2, 3), pick_rows(6, 1, 4), transpose(), exchange(5, 1)}, 12, 5},
+  };
+}
+
+std::string name_of_case(const testing::TestParamInfo<Case>& info) { return info.param.name; }
+
+class OfATransform : public testing::TestWithParam<Case> {
+ protected:
+  OfATransform() {
+    const auto& [name, transform, rows, cols] = GetParam();
+    std::int32_t next = 1;
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < cols; ++c) ours_[static_cast<std::size_t>(r)].push_back(next++);
+    theirs_ = ours_;
+    for (const Rearrange& step : transform) theirs_ = reference(step, theirs_);
+    theirs_shape_ = {std::ssize(theirs_), std::ssize(theirs_[0])};
+  }
+  const Shape ours_shape_{GetParam().rows, GetParam().cols};
+  Matrix ours_ = Matrix(static_cast<std::size_t>(GetParam().rows)), theirs_;
+  Shape theirs_shape_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Each, OfATransform, testing::ValuesIn(cases()), name_of_case);
+
+TEST_P(OfATransform, ShapeIsTheReferences) {
+  EXPECT_EQ(transformed_shape(GetParam().transform, ours_shape_), theirs_shape_);
+}
+
+TEST_P(OfATransform, ApplyIsTheReference) {
+  const HostTensor ours(ours_shape_, flat(ours_)), theirs(DType::i32, theirs_shape_);
+  apply(GetParam().transform, theirs, ours);
+  EXPECT_SAME_BITS(theirs, HostTensor(theirs_shape_, flat(theirs_)));
+}
+
+TEST_P(OfATransform, InverseWritesWhatApplyReadsAndNothingElse) {
+  const HostTensor ours(ours_shape_, Row(flat(ours_).size(), 0));
+  apply_inverse(GetParam().transform, ours, HostTensor(theirs_shape_, flat(theirs_)));
+  const Row chosen = flat(theirs_), all = flat(ours_);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool was_chosen = std::ranges::find(chosen, all[i]) != chosen.end();
+    EXPECT_EQ(ours.span<std::int32_t>()[i], was_chosen ? all[i] : 0) << i;
+  }
+}
+
+// A matrix of 6 groups of 5 rows, split in three and put together again.
+TEST(Transform, PartsPutTogetherAreTheWhole) {
+  const HostTensor whole = random_tensor(DType::f32, {30, 4}, 1), again(DType::f32, {30, 4});
+  for (const Transform& part : {Transform{pick_rows(5, 0, 3)}, Transform{pick_rows(5, 3, 1)},
+                                Transform{pick_rows(5, 4, 1), transpose()}}) {
+    const HostTensor theirs(DType::f32, transformed_shape(part, {30, 4}));
+    apply(part, theirs, whole);
+    apply_inverse(part, again, theirs);
+  }
+  EXPECT_SAME_BITS(again, whole);
+}
+
+TEST(Transform, RowsOfAVector) {
+  const HostTensor ours({6}, {0, 1, 2, 3, 4, 5}), theirs(DType::i32, {4}),
+      exchanged(DType::i32, {6});
+  apply({pick_rows(3, 1, 2)}, theirs, ours);
+  EXPECT_SAME_BITS(theirs, HostTensor({4}, {1, 2, 4, 5}));
+  apply({exchange(3, 2)}, exchanged, ours);
+  EXPECT_SAME_BITS(exchanged, HostTensor({6}, {0, 2, 4, 1, 3, 5}));
+}
+
+TEST(Transform, AnyElementType) {
+  for (const DType dtype : {DType::u8, DType::bf16, DType::f32, DType::i64}) {
+    const HostTensor ours(dtype, {2, 3}), theirs(dtype, {3, 2}), again(dtype, {2, 3});
+    auto* bytes = static_cast<std::uint8_t*>(ours.view().data());
+    for (std::size_t i = 0; i < ours.view().bytes(); ++i) bytes[i] = static_cast<std::uint8_t>(i);
+    apply({transpose()}, theirs, ours);
+    apply_inverse({transpose()}, again, theirs);
+    EXPECT_SAME_BITS(again, ours);
+    const std::size_t size = size_of(dtype);
+    EXPECT_EQ(
+        std::memcmp(static_cast<std::byte*>(theirs.view().data()) + size, bytes + 3 * size, size),
+        0);
+  }
+}
+
+}  // namespace
+}  // namespace mt

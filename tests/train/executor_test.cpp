@@ -1,0 +1,171 @@
+// The executor over one stage and over several, which are threads of this test.
+#include "train/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+
+#include "model/gpt.h"
+#include "ops/ops.h"
+#include "tests/support/host_tensor.h"
+
+namespace mt {
+namespace {
+
+constexpr std::int64_t kSequences = 2, kLength = 12, kVocabulary = 40;
+
+GptConfig small_config() {
+  GptConfig config;
+  config.num_layers = 3;
+  config.hidden_size = 16;
+  config.num_attention_heads = 2;
+  config.max_position_embeddings = kLength;
+  config.vocab_size = kVocabulary;
+  config.make_vocab_size_divisible_by = 8;
+  config.untie_embeddings_and_output_weights = true;
+  config.attention_dropout = config.hidden_dropout = 0.2;
+  config.complete();
+  return config;
+}
+
+constexpr StepShape kShape{.micro_batch_size = kSequences,
+                           .seq_length = kLength,
+                           .hidden_size = 16,
+                           .dtype = DType::f64,
+                           .seed = 77};
+
+// Tokens as a function of the micro-batch; some of them do not count.
+std::int64_t load(int micro_batches, int micro_batch, const Batch& batch) {
+  const std::int64_t tokens = kSequences * kLength;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    const std::int64_t n = micro_batch * tokens + t;
+    batch.ids.as<std::int32_t>()[t] = static_cast<std::int32_t>(n * n % kVocabulary);
+    batch.labels.as<std::int32_t>()[t] = static_cast<std::int32_t>((n + 1) * (n + 1) % kVocabulary);
+    batch.positions.as<std::int32_t>()[t] = static_cast<std::int32_t>(t % kLength);
+    batch.loss_mask.as<double>()[t] = n % 5 == 0 ? 0 : 1;
+    batch.row_weight.as<double>()[t] = batch.loss_mask.as<double>()[t] / 20 / micro_batches;
+  }
+  return micro_batch * kSequences;
+}
+
+StageRange range_of(const GptConfig& config, int stage, int stages) {
+  const std::int64_t layers = config.num_layers;
+  return {.begin = layers * stage / stages,
+          .end = layers * (stage + 1) / stages,
+          .first = stage == 0,
+          .last = stage == stages - 1};
+}
+
+struct Result {
+  double evaluated = 0, trained = 0;  // losses
+  std::map<std::string, HostTensor> gradients;
+  std::vector<StepMemory> measured, used;  // of each stage
+};
+
+// An evaluation, then the forward and backward of a step.
+Result run(int stages, int micro_batches) {
+  Result result;
+  result.measured.resize(static_cast<std::size_t>(stages));
+  result.used = result.measured;
+  std::mutex mutex;
+  run_ranks(stages, [&](Group& pipeline) {
+    const int stage = pipeline.rank();
+    const Schedule training = one_f_one_b(stage, stages, micro_batches);
+    const Schedule evaluation = forward_only(stage, stages, micro_batches);
+    const GptConfig config = small_config();
+    const StageRange range = range_of(config, stage, stages);
+
+    Stream meta(Device::meta);
+    Gpt on_meta(config, range);
+    on_meta.table().allocate(Device::meta, DType::f64, true);
+    const StepMemory memory = measure_memory(on_meta, kShape, training, evaluation,
+                                             *make_meta_group(stage, stages, meta), meta);
+
+    Stream stream(Device::cpu, 1);
+    Gpt model(config, range);
+    model.table().allocate(Device::cpu, DType::f64, true);
+    model.initialize(5, stream);
+    Executor executor(model, kShape, memory, pipeline, stream);
+    const LoadBatch fill = [&](int micro_batch, const Batch& batch) {
+      return load(micro_batches, micro_batch, batch);
+    };
+    const double evaluated = executor.run(evaluation, fill, false);
+    const double trained = executor.run(training, fill, true);
+
+    const std::lock_guard lock(mutex);
+    result.evaluated += evaluated;
+    result.trained += trained;
+    for (const Param& row : model.table().rows())
+      EXPECT_TRUE(result.gradients.emplace(row.name, clone(row.grad)).second) << row.name;
+    result.measured[static_cast<std::size_t>(stage)] = memory;
+    result.used[static_cast<std::size_t>(stage)] = executor.peak();
+  });
+  return result;
+}
+
+void expect_same_as_one_stage(int stages, int micro_batches) {
+  SCOPED_TRACE(concat(stages, " stages, ", micro_batches, " micro-batches"));
+  const Result one = run(1, micro_batches), several = run(stages, micro_batches);
+  EXPECT_NEAR(several.evaluated, one.evaluated, 1e-12 * one.evaluated);
+  EXPECT_NEAR(several.trained, one.trained, 1e-12 * one.trained);
+  EXPECT_NE(one.trained, one.evaluated);  // dropout was on in training alone
+  ASSERT_EQ(several.gradients.size(), one.gradients.size());
+  for (const auto& [name, gradient] : one.gradients) {
+    SCOPED_TRACE(name);
+    const auto found = several.gradients.find(name);
+    ASSERT_NE(found, several.gradients.end());
+    EXPECT_GT(largest(gradient.view()), 0);
+    EXPECT_TENSORS_NEAR(found->second.view(), gradient.view(), 1e-12);
+  }
+}
+
+TEST(Executor, TwoStagesComputeWhatOneDoes) { expect_same_as_one_stage(2, 5); }
+TEST(Executor, FewerMicroBatchesThanStages) { expect_same_as_one_stage(3, 2); }
+TEST(Executor, OneMicroBatch) { expect_same_as_one_stage(2, 1); }
+
+// What the same schedules need on meta is what they use, byte for byte.
+TEST(Executor, UsesTheMemoryThatWasMeasured) {
+  for (const int stages : {1, 2, 3})
+    for (const int micro_batches : {1, 4}) {
+      const Result result = run(stages, micro_batches);
+      for (int stage = 0; stage < stages; ++stage) {
+        SCOPED_TRACE(concat("stage ", stage, " of ", stages));
+        const StepMemory& measured = result.measured[static_cast<std::size_t>(stage)];
+        const StepMemory& used = result.used[static_cast<std::size_t>(stage)];
+        EXPECT_EQ(used, measured) << used.keep << " " << used.layer << " " << used.deferred
+                                  << " used, measured " << measured.keep << " " << measured.layer
+                                  << " " << measured.deferred;
+        EXPECT_EQ(measured.slots, std::min(stages - stage, micro_batches));
+        EXPECT_GT(measured.keep, 0U);
+        EXPECT_GT(measured.layer, 0U);
+      }
+    }
+}
+
+// Gradients are added to: two steps without zeroing between give twice those of one.
+TEST(Executor, AddsToGradients) {
+  const Schedule training = one_f_one_b(0, 1, 2);
+  Stream meta(Device::meta), stream(Device::cpu, 1);
+  Gpt on_meta(small_config()), model(small_config());
+  on_meta.table().allocate(Device::meta, DType::f64, true);
+  model.table().allocate(Device::cpu, DType::f64, true);
+  model.initialize(5, stream);
+  const auto alone = make_single_group();
+  const StepMemory memory =
+      measure_memory(on_meta, kShape, training, forward_only(0, 1, 2), *alone, meta);
+  Executor executor(model, kShape, memory, *alone, stream);
+  const LoadBatch fill = [](int micro_batch, const Batch& batch) {
+    return load(2, micro_batch, batch);
+  };
+  executor.run(training, fill, true);
+  const HostTensor once = clone(model.table().gradients());
+  const double loss = executor.run(training, fill, true);
+  HostTensor twice = clone(model.table().gradients());
+  for (double& value : twice.span<double>()) value /= 2;
+  EXPECT_TENSORS_NEAR(twice.view(), once.view(), 1e-14);
+  EXPECT_EQ(executor.run(training, fill, true), loss);
+}
+
+}  // namespace
+}  // namespace mt

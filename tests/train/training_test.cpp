@@ -1,0 +1,387 @@
+// Whole training runs on small models: any number of ranks trains alike, a resumed run ends with
+// the same bytes, and a run uses the memory that its plan said.
+#include <gtest/gtest.h>
+#include <simdjson.h>
+
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <regex>
+
+#include "ckpt/megatron_checkpoint.h"
+#include "tests/base/scratch.h"
+#include "tests/data/support.h"
+#include "tests/support/host_tensor.h"
+#include "train/plan.h"
+#include "train/trainer.h"
+
+namespace mt {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Files = std::map<std::string, std::string>;  // path below a folder: content
+
+Files files_below(const std::string& folder) {
+  Files files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file())
+      files[fs::relative(entry.path(), folder).string()] = read_file(entry.path().string());
+  return files;
+}
+
+void expect_same_files(const std::string& got, const std::string& expected) {
+  const Files a = files_below(got), b = files_below(expected);
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, content] : b) {
+    ASSERT_TRUE(a.contains(name)) << name;
+    EXPECT_TRUE(a.at(name) == content) << name << " differs";
+  }
+}
+
+class Training : public testing::Test {
+ protected:
+  Training() {
+    std::vector<std::vector<std::int32_t>> documents;
+    std::mt19937 engine(3);
+    for (int i = 0; i < 60; ++i) {
+      std::vector<std::int32_t>& tokens = documents.emplace_back(20 + engine() % 30);
+      for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(engine() % 200);
+      tokens.back() = 379;  // <|endoftext|>
+    }
+    write_documents(scratch_.path("data"), TokenType::u16, documents);
+  }
+
+  std::string path(const std::string& name) const { return scratch_.path(name); }
+
+  TrainOptions options(const std::string& save) const {
+    TrainOptions o;
+    o.model.num_layers = 2;
+    o.model.hidden_size = 16;
+    o.model.num_attention_heads = 2;
+    o.model.max_position_embeddings = 16;
+    o.data.data_path = path("data");
+    o.data.split = "80,10,10";
+    o.data.seq_length = 16;
+    o.data.eod_mask_loss = true;
+    const std::string folder = std::string(MT_TESTDATA) + "/gpt2_bpe/";
+    o.data.tokenizer = {"GPT2BPETokenizer", folder + "vocab.json", folder + "merges.txt"};
+    o.micro_batch_size = 2;
+    o.global_batch_size = 8;
+    o.train_iters = 10;
+    o.eval_iters = 1;
+    o.eval_interval = 4;
+    o.lr.lr = 0.01;
+    o.lr.warmup_iters = 2;
+    o.threads = 2;
+    o.save = path(save);
+    return o;
+  }
+
+  static void train_with(TrainOptions o) {
+    Signals signals;
+    TrainData data(o.data);
+    o.take_vocabulary(data.tokenizer());
+    o.complete();
+    train(o, data, signals, Log({.level = Log::Level::quiet}), "{}");
+  }
+
+  // A folder whose latest checkpoint is iteration `iteration` of `from`.
+  std::string copy_of(const std::string& from, int iteration, const std::string& to) const {
+    fs::create_directories(path(to));
+    fs::copy(iteration_folder(path(from), iteration), iteration_folder(path(to), iteration),
+             fs::copy_options::recursive);
+    File tracker = File::create(path(to) + "/latest_checkpointed_iteration.txt");
+    tracker.write(std::to_string(iteration));
+    tracker.close();
+    return path(to);
+  }
+
+  // The events of a kind in a run's log.
+  std::vector<std::string> events(const std::string& save, const std::string& kind) const {
+    std::vector<std::string> lines;
+    std::istringstream log(read_file(path(save) + "/run.jsonl"));
+    for (std::string line; std::getline(log, line);)
+      if (line.find("\"event\":\"" + kind + "\"") != std::string::npos) lines.push_back(line);
+    return lines;
+  }
+
+  std::vector<double> losses(const std::string& save, const std::string& kind = "step") const {
+    std::vector<double> values;
+    for (const std::string& line : events(save, kind))
+      values.push_back(simdjson::dom::parser().parse(line)["loss"].get_double());
+    return values;
+  }
+
+  // Every floating-point tensor of two checkpoints whose key begins with `prefix`.
+  void expect_near_tensors(const std::string& got, const std::string& expected, int iteration,
+                           const std::string& prefix, double tolerance) const {
+    const MegatronCheckpoint a(iteration_folder(path(got), iteration));
+    const MegatronCheckpoint b(iteration_folder(path(expected), iteration));
+    int compared = 0;
+    for (const auto& [key, info] : b.tensors().tensors()) {
+      if (!key.starts_with(prefix)) continue;
+      SCOPED_TRACE(key);
+      const std::vector<std::int64_t> zeros(static_cast<std::size_t>(info.shape.rank()), 0);
+      const Shape origin{std::span<const std::int64_t>(zeros)};
+      HostTensor x(info.dtype, info.shape), y(info.dtype, info.shape);
+      a.tensors().read(key, origin, x);
+      b.tensors().read(key, origin, y);
+      EXPECT_GT(largest(y.view()), 0);
+      EXPECT_TENSORS_NEAR(x.view(), y.view(), tolerance);
+      ++compared;
+    }
+    EXPECT_GT(compared, 10);
+  }
+
+  Scratch scratch_;
+};
+
+void expect_near(const std::vector<double>& got, const std::vector<double>& expected,
+                 double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  ASSERT_FALSE(expected.empty());
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(got[i], expected[i], tolerance * std::abs(expected[i])) << "at " << i;
+}
+
+const std::string kWeights = "", kMoment = "optimizer.state.exp_avg.";
+
+// DESIGN 4: fp64 loss, gradients and weights after 5 steps within 1e-9.  After one step from zero
+// the first moment is the clipped gradient times a constant.
+TEST_F(Training, AnyNumberOfRanksTrainsAlike) {
+  for (const int ranks : {1, 2, 4}) {
+    TrainOptions o = options(concat("ranks", ranks));
+    o.dtype = "fp64";
+    o.ranks = ranks;
+    o.train_iters = 5;
+    o.save_interval = 1;
+    train_with(o);
+    ASSERT_EQ(losses(concat("ranks", ranks)).size(), 5U);
+  }
+  for (const char* several : {"ranks2", "ranks4"}) {
+    SCOPED_TRACE(several);
+    expect_near(losses(several), losses("ranks1"), 1e-9);
+    expect_near(losses(several, "eval"), losses("ranks1", "eval"), 1e-9);
+    expect_near_tensors(several, "ranks1", 1, kMoment, 1e-9);
+    expect_near_tensors(several, "ranks1", 5, kWeights, 1e-9);
+  }
+}
+
+// fp32: loss and gradients within 1e-5 (Adam amplifies rounding where a true gradient is zero).
+TEST_F(Training, AnyNumberOfRanksTrainsAlikeInSinglePrecision) {
+  for (const int ranks : {1, 2, 4}) {
+    TrainOptions o = options(concat("ranks", ranks));
+    o.ranks = ranks;
+    o.train_iters = 1;
+    train_with(o);
+  }
+  for (const char* several : {"ranks2", "ranks4"}) {
+    SCOPED_TRACE(several);
+    expect_near(losses(several), losses("ranks1"), 1e-5);
+    expect_near_tensors(several, "ranks1", 1, kMoment, 1e-5);
+  }
+}
+
+TEST_F(Training, SameCommandSameBytes) {
+  for (const int ranks : {1, 2}) {
+    TrainOptions o = options(concat("a", ranks));
+    o.ranks = ranks;
+    o.save_interval = 3;
+    train_with(o);
+    o.save = path(concat("b", ranks));
+    train_with(o);
+    o.save = path(concat("c", ranks));
+    o.threads = 5;  // nor does the number of threads change them
+    train_with(o);
+    for (const char* other : {"b", "c"}) {
+      SCOPED_TRACE(concat(other, ranks));
+      fs::remove(path(concat("a", ranks)) + "/run.jsonl");
+      fs::remove(path(concat(other, ranks)) + "/run.jsonl");
+      expect_same_files(path(concat(other, ranks)), path(concat("a", ranks)));
+    }
+  }
+}
+
+// Other seeds, data and dropout give other weights: the comparisons above compare something.
+TEST_F(Training, WhatMustChangeTheWeightsDoes) {
+  train_with(options("a"));
+  const Files a = files_below(iteration_folder(path("a"), 10));
+  const auto expect_other = [&](const char* name,
+                                const std::function<void(TrainOptions&)>& change) {
+    TrainOptions o = options(name);
+    change(o);
+    train_with(o);
+    EXPECT_FALSE(files_below(iteration_folder(path(name), 10)).at("__0_0.distcp") ==
+                 a.at("__0_0.distcp"))
+        << name;
+  };
+  expect_other("seed", [](TrainOptions& o) { o.seed = 5; });
+  expect_other("dropout", [](TrainOptions& o) { o.model.hidden_dropout = 0; });
+  expect_other("decay", [](TrainOptions& o) { o.weight_decay = 0.5; });
+  expect_other("mask", [](TrainOptions& o) { o.data.eod_mask_loss = false; });
+  expect_other("clip", [](TrainOptions& o) { o.clip_grad = 0.01; });
+}
+
+// Ten steps at once, or five, a new process, and five more.
+TEST_F(Training, AResumedRunEndsWithTheSameBytes) {
+  for (const int ranks : {1, 2}) {
+    const std::string whole = concat("whole", ranks), resumed = concat("resumed", ranks);
+    TrainOptions o = options(whole);
+    o.ranks = ranks;
+    o.save_interval = 5;
+    train_with(o);
+    o.save = o.load = copy_of(whole, 5, resumed);
+    train_with(o);
+    expect_same_files(iteration_folder(path(resumed), 10), iteration_folder(path(whole), 10));
+    EXPECT_EQ(read_file(path(resumed) + "/latest_checkpointed_iteration.txt"), "10");
+    const std::vector<double> all = losses(whole), later = losses(resumed);
+    EXPECT_EQ(later, std::vector<double>(all.begin() + 5, all.end()));
+    const std::vector<double> evaluated = losses(whole, "eval"), again = losses(resumed, "eval");
+    ASSERT_EQ(evaluated.size(), 4U);  // after 4, 8, 10 and on the test set
+    EXPECT_EQ(again, std::vector<double>(evaluated.begin() + 1, evaluated.end()));
+  }
+}
+
+TEST_F(Training, AResumedRunMayHaveAnotherNumberOfRanks) {
+  TrainOptions o = options("whole");
+  o.dtype = "fp64";
+  o.save_interval = 5;
+  train_with(o);
+  for (const int ranks : {2, 4}) {
+    const std::string resumed = concat("resumed", ranks);
+    o.ranks = ranks;
+    o.save = o.load = copy_of("whole", 5, resumed);
+    train_with(o);
+    expect_near_tensors(resumed, "whole", 10, kWeights, 1e-9);
+  }
+}
+
+// Starting a finished run again trains nothing, changes no checkpoint and evaluates as before.
+TEST_F(Training, AFinishedRunCanBeStartedAgain) {
+  TrainOptions o = options("run");
+  o.load = o.save;
+  train_with(o);
+  const Files before = files_below(iteration_folder(o.save, 10));
+  train_with(o);
+  EXPECT_TRUE(files_below(iteration_folder(o.save, 10)) == before);
+  const std::vector<double> evaluated = losses("run", "eval");
+  ASSERT_EQ(evaluated.size(), 6U);  // after 4, 8, 10, test; and after 10, test
+  EXPECT_EQ(evaluated[4], evaluated[2]);
+  EXPECT_EQ(evaluated[5], evaluated[3]);
+  EXPECT_EQ(losses("run").size(), 10U);
+}
+
+// The same in one process: a TERM that is there before the first step ends the run after it.
+TEST_F(Training, StopsOnASignalAndGoesOn) {
+  train_with(options("whole"));
+  TrainOptions o = options("stopped");
+  o.load = o.save;
+  for (int step = 1; step <= 10; ++step) {
+    Signals signals;
+    std::raise(SIGTERM);
+    EXPECT_EQ(error_of([&] { train_with(o); }),
+              concat("75 stopped by SIGTERM after iteration ", step,
+                     ", saved; run the same command to go on"));
+  }
+  train_with(o);
+  expect_same_files(iteration_folder(path("stopped"), 10), iteration_folder(path("whole"), 10));
+}
+
+TEST_F(Training, UsesTheMemoryOfItsPlan) {
+  for (const int ranks : {1, 2}) {
+    TrainOptions o = options(concat("run", ranks));
+    o.ranks = ranks;
+    train_with(o);
+    o.take_vocabulary(*make_tokenizer(o.data.tokenizer));
+    o.complete();
+    JsonWriter planned;
+    make_plan(o).memory.write(planned);
+    const std::string end = events(concat("run", ranks), "end").at(0);
+    EXPECT_TRUE(end.ends_with("\"memory\":" + planned.text() + "}")) << end << planned.text();
+  }
+}
+
+// Keys of the run's events, in their order: schema mt-pretrain/1.
+TEST_F(Training, Events) {
+  TrainOptions o = options("run");
+  o.train_iters = 4;
+  train_with(o);
+  const std::string log =
+      std::regex_replace(read_file(path("run") + "/run.jsonl"), std::regex(":[-+.0-9e]+"), ":N");
+  const std::string step =
+      R"({"schema":"mt-pretrain/1","event":"step","iteration":N,"consumed_samples":N,"loss":N,)"
+      R"("lr":N,"grad_norm":N,"tokens_per_second":N,"step_seconds":N})"
+      "\n";
+  const auto eval = [](const std::string& split) {
+    return R"({"schema":"mt-pretrain/1","event":"eval","split":")" + split +
+           "\",\"iteration\":N,\"loss\":N}\n";
+  };
+  EXPECT_EQ(
+      log, R"({"schema":"mt-pretrain/1","event":"start","iteration":N,"parameters":N,)"
+           "\"options\":{}}\n" +
+               step + step + step + step + eval("valid") +
+               "{\"schema\":\"mt-pretrain/1\",\"event\":\"save\",\"iteration\":N,\"seconds\":N}\n" +
+               eval("valid") + eval("test") +
+               R"({"schema":"mt-pretrain/1","event":"end","reason":"done","iteration":N,)"
+               R"("memory":{"parameters":N,"gradients":N,"optimizer":N,"keep":N,"layer":N,)"
+               "\"deferred\":N,\"total\":N}}\n");
+}
+
+TEST_F(Training, PlanKeys) {
+  TrainOptions o = options("none");
+  o.model.vocab_size = 380;
+  o.complete();
+  EXPECT_EQ(std::regex_replace(plan_json(make_plan(o)), std::regex(":[-+.0-9e]+"), ":N"),
+            R"({"schema":"mt-plan/1","parameters":N,"model_flops":N,"counted_flops":N,)"
+            R"("counted_bytes":N,"message_bytes":N,"messages":N,"memory":{"parameters":N,)"
+            R"("gradients":N,"optimizer":N,"keep":N,"layer":N,"deferred":N,"total":N},)"
+            R"("ranks":N,"host_memory":N,"fits":true})"
+            "\n");
+}
+
+// A loss that is not finite stops the run before the weights change.
+TEST_F(Training, NotFinite) {
+  TrainOptions o = options("run");
+  o.lr.lr = 1e200;
+  o.lr.warmup_iters = 0;
+  o.clip_grad = 0;
+  o.dtype = "fp64";
+  o.save_interval = 1;
+  const std::string error = error_of([&] { train_with(o); });
+  EXPECT_TRUE(error.starts_with("1 iteration ")) << error;
+  EXPECT_TRUE(error.ends_with(": not finite; nothing was updated")) << error;
+}
+
+TEST_F(Training, WhatDoesNotFitTheCheckpoint) {
+  TrainOptions o = options("run");
+  train_with(o);
+  o.load = o.save;
+  o.train_iters = 12;
+  TrainOptions wide = o;
+  wide.model.hidden_size = 32;
+  EXPECT_EQ(error_of([&] { train_with(wide); }),
+            concat("78 ", iteration_folder(o.save, 10),
+                   ": --hidden-size is 16 in the checkpoint and 32 here"));
+  TrainOptions no_optimizer = options("bare");
+  no_optimizer.save_optimizer = false;
+  train_with(no_optimizer);
+  no_optimizer.load = no_optimizer.save;
+  no_optimizer.train_iters = 12;
+  EXPECT_EQ(error_of([&] { train_with(no_optimizer); }),
+            concat("65 ", iteration_folder(no_optimizer.save, 10),
+                   ": common.pt: no optimizer state; --no-load-optim starts with a fresh one"));
+  no_optimizer.load_optimizer = false;
+  train_with(no_optimizer);
+}
+
+TEST_F(Training, NothingToTrainOn) {
+  TrainOptions o = options("run");
+  o.data.split = "0,1,1";
+  EXPECT_EQ(error_of([&] { train_with(o); }), "78 --split 0,1,1: leaves nothing to train on");
+  EXPECT_FALSE(fs::exists(o.save));
+}
+
+}  // namespace
+}  // namespace mt
