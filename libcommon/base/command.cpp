@@ -68,6 +68,8 @@ void CommandLine::option(std::string_view names, OptionTarget value, std::string
   Option& option = declare(names, list ? Kind::list : Kind::value, value, help);
   option.metavar = metavar;
   option.check = std::move(check);
+  option.default_text = option.text();
+  option.default_json = option.json();
 }
 
 void CommandLine::flag(std::string_view names, bool* value, std::string_view help) {

@@ -33,16 +33,18 @@ std::string Check::expected() const {
 
 // --- One value of each type: from a text, to a text, to JSON. ---
 
+static bool within(double number, const Check& check) {
+  if (std::isnan(number)) return false;
+  if (check.low && (check.above_low ? number <= *check.low : number < *check.low)) return false;
+  return !check.high || number <= *check.high;
+}
+
 template <class Number>
 requires std::is_arithmetic_v<Number>
 static bool parse(const std::string& text, const Check& check, Number& value) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end) return false;
-  const double number = static_cast<double>(value);
-  if (std::isnan(number)) return false;
-  if (check.low && (check.above_low ? number <= *check.low : number < *check.low)) return false;
-  return !check.high || number <= *check.high;
+  return error == std::errc() && stop == end && within(static_cast<double>(value), check);
 }
 
 static bool parse(const std::string& text, const Check&, bool& value) {
@@ -144,11 +146,14 @@ std::string Option::expected(const std::vector<std::string>& refused) const {
 
 bool Option::unset() const {
   return std::visit(
-      []<class T>(T* variable) {
+      [&]<class T>(T* variable) {
+        if (variable == nullptr) return true;
         if constexpr (is_optional<T>)
           return !variable->has_value();
+        else if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
+          return !within(static_cast<double>(*variable), check);
         else
-          return variable == nullptr;
+          return false;
       },
       target);
 }

@@ -60,7 +60,7 @@ struct Option {
   bool answers_to(std::string_view name) const;
   bool takes_value() const { return kind == Kind::value || kind == Kind::list; }
   std::string type() const;  // "integer", "number", "string" or "boolean"
-  bool unset() const;        // an empty std::optional
+  bool unset() const;        // an empty std::optional, or a number that its own check refuses
   // "an integer, at least 1"; with the type's range if that is what refused texts are outside of.
   std::string expected(const std::vector<std::string>& refused = {}) const;
 

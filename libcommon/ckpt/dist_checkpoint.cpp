@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ckpt/strided_copy.h"
+#include "ckpt/torch_types.h"
 #include "tensor/buffer.h"
 
 namespace mt {

@@ -76,7 +76,9 @@ struct DistMetadataOptions {
 std::string encode_dist_metadata(std::span<const ItemRecord> items,
                                  const DistMetadataOptions& options = {});
 
-// mcore_data for `key`'s reformulated tensor.
+// The field of a key's mcore_data that marks a tensor as reformulated.
+inline constexpr std::string_view kOriginalShapeField = "nd_reformulated_orig_global_shape";
+// Sets it.
 void set_original_shape(PyValue& mcore_data, const std::string& key, const Shape& original);
 
 // Whether the chunks lie inside `shape`, cover it and do not overlap; else what is wrong.

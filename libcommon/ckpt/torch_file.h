@@ -9,7 +9,6 @@
 // OrderedDict()), offset and strides in elements.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,12 +61,5 @@ class TorchWriter {
 
 // The archive of one tensor, as an item of a .distcp: its elements go straight to the sink.
 void write_torch_tensor(ConstTensor tensor, const Sink& sink);
-
-// GLOBAL torch float32 and so on; nullopt for an element type that DType lacks.
-PyValue torch_dtype(DType dtype);
-std::optional<DType> dtype_of_torch(const PyValue& value);
-PyValue torch_size(const Shape& shape);
-// Of a torch.Size, tuple or list; its numel() does not overflow.
-Shape shape_of_torch(const PyValue& value, std::string_view where);
 
 }  // namespace mt

@@ -23,7 +23,7 @@ class SingleGroup : public Group {
 
  private:
   static Pending copy(Tensor out, ConstTensor in) {
-    if (out.device() != Device::meta && out.data() != in.data())
+    if (out.device() != Device::meta && out.data() != in.data() && out.numel() > 0)
       std::memcpy(out.data(), in.data(), out.bytes());
     return {};
   }

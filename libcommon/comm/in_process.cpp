@@ -145,6 +145,7 @@ void check_all(const char* operation, const Tensors& tensors, DType dtype, std::
 }
 
 void copy(Tensor out, std::int64_t at, const ConstTensor& in) {  // to element `at` of out
+  if (in.numel() == 0) return;                                   // it may have no address
   std::memmove(
       static_cast<std::byte*>(out.data()) + static_cast<std::size_t>(at) * size_of(out.dtype()),
       in.data(), in.bytes());

@@ -14,36 +14,55 @@ namespace {
 
 using Visit = std::function<void(const EvalText&)>;
 
-// Without the token that ends a document, if preprocessing has appended it.
+// The tokens of a document without the one that ends it, if preprocessing has appended that.
+void read_document(const IndexedDataset& data, std::int64_t document, std::int32_t eod,
+                   std::vector<std::int32_t>& ids) {
+  ids.clear();
+  for (auto i = data.document_begin(document); i < data.document_begin(document + 1); ++i) {
+    const std::size_t at = ids.size();
+    ids.resize(at + static_cast<std::size_t>(data.length(i)));
+    data.read(i, 0, std::span(ids).subspan(at));
+  }
+  if (!ids.empty() && ids.back() == eod) ids.pop_back();
+}
+
 void visit_token_file(const std::string& prefix, const Tokenizer& tokenizer, const Visit& visit) {
   const IndexedDataset data(prefix);
   if (const auto manifest = find_manifest(prefix);
       manifest && manifest->tokenizer && manifest->tokenizer->identity != tokenizer.identity())
     fail(Exit::bad_config, prefix, ": was made with another tokenizer than the model's");
   std::vector<std::int32_t> ids;
-  for (std::int64_t i = 0; i < data.sequences(); ++i) {
-    ids.resize(static_cast<std::size_t>(data.length(i)));
-    data.read(i, 0, ids);
-    if (!ids.empty() && ids.back() == tokenizer.eod()) ids.pop_back();
+  for (std::int64_t document = 0; document < data.documents(); ++document) {
+    read_document(data, document, tokenizer.eod(), ids);
+    for (const std::int32_t id : ids)
+      if (id < 0 || id >= tokenizer.vocab_size())
+        fail(Exit::bad_data, prefix, ": document ", document, ": token ", id, ", expected 0 to ",
+             tokenizer.vocab_size() - 1);
     visit({ids, static_cast<std::int64_t>(tokenizer.decode(ids).size())});
   }
 }
 
-void visit_text(const std::string& text, const Tokenizer& tokenizer, const Visit& visit) {
-  std::vector<std::int32_t> ids;
-  tokenizer.encode(text, ids);
-  visit({ids, static_cast<std::int64_t>(text.size())});
-}
-
+// Texts that stand in a list are tokenized one by one, as preprocessing does.
 void visit_json_lines(const LineBlock& block, const Tokenizer& tokenizer, JsonLineParser& parser,
                       const Visit& visit) {
+  std::vector<std::int32_t> ids;
   for_each_line(block, [&](std::string_view line, std::int64_t number) {
     if (const std::string wrong = parser.parse(line); !wrong.empty())
       fail(Exit::bad_data, block.file, ":", number, ": ", wrong);
-    std::string text;
-    for (const std::string_view part : parser.texts().front()) text += part;
-    visit_text(text, tokenizer, visit);
+    std::size_t bytes = 0;
+    ids.clear();
+    for (const std::string_view text : parser.texts().front()) {
+      tokenizer.encode(text, ids);
+      bytes += text.size();
+    }
+    visit({ids, static_cast<std::int64_t>(bytes)});
   });
+}
+
+void visit_plain(const std::string& text, const Tokenizer& tokenizer, const Visit& visit) {
+  std::vector<std::int32_t> ids;
+  tokenizer.encode(text, ids);
+  visit({ids, static_cast<std::int64_t>(text.size())});
 }
 
 bool looks_like_json(std::string_view text) {
@@ -67,7 +86,7 @@ void for_each_text(const std::string& input, const Tokenizer& tokenizer, const V
     else
       plain += block.text();
   }
-  if (!json && !plain.empty()) visit_text(plain, tokenizer, visit);
+  if (!json && !plain.empty()) visit_plain(plain, tokenizer, visit);
 }
 
 }  // namespace mt

@@ -17,7 +17,8 @@ struct EvalText {
   std::int64_t bytes = 0;  // of the text
 };
 
-// Calls `visit` for every text.  Bad JSON is Exit::bad_data, naming file and line.
+// Calls `visit` for every text.  Bad JSON and tokens that the tokenizer does not have are
+// Exit::bad_data and name file and line or document.
 void for_each_text(const std::string& input, const Tokenizer& tokenizer,
                    const std::function<void(const EvalText&)>& visit);
 

@@ -36,6 +36,8 @@ static std::vector<std::int32_t> ranked(std::span<const double> logits, std::siz
 
 std::int32_t sample_token(std::span<const double> logits, const SamplingOptions& options,
                           TokenPlace place) {
+  if (std::ranges::any_of(logits, [](double x) { return std::isnan(x); }))
+    fail(Exit::bad_data, "the model's logits are not numbers");
   if (options.temperature == 0) return ranked(logits, 1).front();
   const auto top_k = static_cast<std::size_t>(options.top_k);
   const std::vector<std::int32_t> ids =

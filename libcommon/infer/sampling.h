@@ -23,7 +23,8 @@ struct TokenPlace {
   std::uint32_t text = 0, token = 0;
 };
 
-// A token from [0, logits.size()).  Ties go to the smaller id.
+// A token from [0, logits.size()).  Ties go to the smaller id.  A logit that is not a number is
+// Exit::bad_data.
 std::int32_t sample_token(std::span<const double> logits, const SamplingOptions& options,
                           TokenPlace place);
 

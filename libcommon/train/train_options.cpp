@@ -1,5 +1,7 @@
 #include "train/train_options.h"
 
+#include "train/refused_flags.h"
+
 namespace mt {
 
 static void add_batch_and_length(TrainOptions& o, CommandLine& cl) {
@@ -59,6 +61,7 @@ void TrainOptions::add_to(CommandLine& cl) {
   add_batch_and_length(*this, cl);
   add_optimizer(*this, cl);
   add_checkpoint_and_talk(*this, cl);
+  add_refused_flags(cl);
 }
 
 void TrainOptions::take_vocabulary(const Tokenizer& tokenizer) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "ckpt/torch_types.h"
 
 namespace mt::test {
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ckpt/strided_copy.h"
+#include "ckpt/torch_types.h"
 #include "tests/ckpt/sample.h"
 #include "tests/ckpt/support.h"
 

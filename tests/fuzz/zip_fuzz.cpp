@@ -1,5 +1,5 @@
-// Any bytes as a torch.save archive: refused with mt::Error, or its records and tensors can be read.
-// Parser: libcommon/ckpt/zip_reader.cpp libcommon/ckpt/torch_file.cpp libcommon/ckpt/strided_copy.cpp
+// Any bytes as a torch.save archive: refused with mt::Error, or its records and tensors can be
+// read. Parser: libcommon/ckpt/zip_reader.cpp libcommon/ckpt/torch_reader.cpp
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -9,14 +9,22 @@
 #include "base/hash.h"
 #include "ckpt/torch_file.h"
 
-static void read_tensors(const mt::TorchReader& file, const mt::PyValue& value) {
-  using Kind = mt::PyValue::Kind;
-  if (mt::TorchReader::is_tensor(value)) {
+static void read_tensor(const mt::TorchReader& file, const mt::PyValue& value) {
+  try {
     const mt::StoredTensor tensor = file.tensor(value);
     if (tensor.shape.numel() > 1 << 16) return;  // a stride of 0 makes many of one
     std::vector<std::byte> copy(static_cast<std::size_t>(tensor.shape.numel()) *
                                 mt::size_of(tensor.dtype));
     tensor.copy_to({copy.data(), tensor.dtype, tensor.shape});
+  } catch (const mt::Error& error) {
+    if (error.code() != mt::Exit::bad_data) std::abort();
+  }
+}
+
+static void read_tensors(const mt::TorchReader& file, const mt::PyValue& value) {
+  using Kind = mt::PyValue::Kind;
+  if (mt::TorchReader::is_tensor(value)) {
+    read_tensor(file, value);
   } else if (value.is(Kind::list) || value.is(Kind::tuple) || value.is(Kind::set)) {
     for (const mt::PyValue& item : value.as_items("")) read_tensors(file, item);
   } else if (value.is(Kind::dict)) {

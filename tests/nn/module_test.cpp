@@ -41,11 +41,10 @@ class EveryModule : public testing::TestWithParam<NamedSubject> {
     Outcome outcome{HostTensor(DType::f64, subject_->y), HostTensor(DType::f64, subject_->x), {}};
     if (recompute) {
       subject_->forward(s, outcome.y, x_.view(), false);
-      s.layer.rewind(0);
-      s.layer.rewind((scribble(s.layer), 0));
+      scribble(s.layer);
     }
     subject_->forward(s, outcome.y, x_.view(), true);
-    s.layer.rewind(0);
+    scribble(s.layer);
     subject_->backward(s, outcome.dx, dy_.view());
     bench.run_weight_grads();
     for (const Param& row : table().rows()) outcome.gradients.push_back(clone(row.grad));
@@ -53,10 +52,12 @@ class EveryModule : public testing::TestWithParam<NamedSubject> {
   }
   Outcome forward_and_backward() { return forward_and_backward(WorkbenchOptions()); }
 
-  // What was left in an arena must not matter.
+  // Rewinds an arena; what was in it, and what lies in it now, must not matter.
   static void scribble(Arena& arena) {
-    const Tensor junk = arena.alloc(DType::f64, {1 << 16});
-    fill_with(junk, [](std::int64_t i) { return 1e3 * static_cast<double>(i); });
+    arena.rewind(0);
+    fill_with(arena.alloc(DType::f64, {1 << 16}),
+              [](std::int64_t i) { return 1e3 * static_cast<double>(i); });
+    arena.rewind(0);
   }
 
   void expect_same(const Outcome& got, const Outcome& expected) {

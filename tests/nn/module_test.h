@@ -39,6 +39,8 @@ struct NamedSubject {
   std::function<std::unique_ptr<Subject>()> make;
 };
 
+inline void PrintTo(const NamedSubject& subject, std::ostream* out) { *out << subject.name; }
+
 std::vector<NamedSubject> all_subjects();
 
 }  // namespace mt

@@ -1,57 +1,13 @@
-#include "ckpt/torch_file.h"
-
 #include <algorithm>
 
 #include "base/error.h"
 #include "ckpt/strided_copy.h"
+#include "ckpt/torch_file.h"
+#include "ckpt/torch_types.h"
 
 namespace mt {
 
 using Kind = PyValue::Kind;
-
-// Storage classes of module `torch`, and their element types.
-struct StorageClass {
-  std::string_view name;
-  DType dtype;
-};
-constexpr StorageClass kStorageClasses[] = {
-    {"FloatStorage", DType::f32},     {"DoubleStorage", DType::f64}, {"HalfStorage", DType::f16},
-    {"BFloat16Storage", DType::bf16}, {"LongStorage", DType::i64},   {"IntStorage", DType::i32},
-    {"ShortStorage", DType::i16},     {"CharStorage", DType::i8},    {"ByteStorage", DType::u8},
-    {"BoolStorage", DType::boolean}};
-
-// --- Types and shapes ---------------------------------------------------------------------------
-
-PyValue torch_dtype(DType dtype) { return PyValue::global("torch", name_of(dtype)); }
-
-std::optional<DType> dtype_of_torch(const PyValue& value) {
-  for (const StorageClass& known : kStorageClasses)
-    if (value.is_global("torch", name_of(known.dtype))) return known.dtype;
-  return {};
-}
-
-PyValue torch_size(const Shape& shape) {
-  std::vector<PyValue> extents(shape.extents().begin(), shape.extents().end());
-  return PyValue::call(PyValue::global("torch", "Size"), {PyValue::tuple(std::move(extents))});
-}
-
-Shape shape_of_torch(const PyValue& value, std::string_view where) {
-  const bool is_size = value.is_object("torch", "Size") && value.args().size() == 1;
-  const std::vector<PyValue>& items = (is_size ? value.args()[0] : value).as_items(where);
-  if (items.size() > Shape::kMaxRank)
-    fail(Exit::bad_data, where, ": ", items.size(), " axes, expected at most ", Shape::kMaxRank);
-  std::vector<std::int64_t> extents;
-  std::int64_t product = 1;
-  for (const PyValue& item : items) {
-    extents.push_back(item.as_integer(where));
-    if (extents.back() < 0 ||
-        __builtin_mul_overflow(product, std::max<std::int64_t>(extents.back(), 1), &product))
-      fail(Exit::bad_data, where, ": an extent of ", extents.back(), " is negative or too large");
-  }
-  return Shape(extents);
-}
-
-// --- Reading ------------------------------------------------------------------------------------
 
 bool StoredTensor::contiguous() const { return strides == row_major_strides(shape); }
 
@@ -190,59 +146,6 @@ StoredTensor TorchReader::tensor(const PyValue& value) const {
     result.bytes = storage.bytes.subspan(static_cast<std::size_t>(first * element),
                                          static_cast<std::size_t>((last - first + 1) * element));
   return result;
-}
-
-// --- Writing ------------------------------------------------------------------------------------
-
-static PyValue tensor_value(const std::string& key, DType dtype, const Shape& shape) {
-  const auto* const known = std::find_if(std::begin(kStorageClasses), std::end(kStorageClasses),
-                                         [&](const StorageClass& c) { return c.dtype == dtype; });
-  PyValue storage = PyValue::persistent(PyValue::tuple(
-      {"storage", PyValue::global("torch", known->name), key, "cpu", shape.numel()}));
-  std::vector<PyValue> size(shape.extents().begin(), shape.extents().end());
-  const std::vector<std::int64_t> steps = row_major_strides(shape);
-  std::vector<PyValue> strides(steps.begin(), steps.end());
-  return PyValue::call(
-      PyValue::global("torch._utils", "_rebuild_tensor_v2"),
-      {std::move(storage), 0, PyValue::tuple(std::move(size)), PyValue::tuple(std::move(strides)),
-       false, PyValue::call(PyValue::global("collections", "OrderedDict"), {})});
-}
-
-static void write_archive(const PyValue& value, const std::vector<Bytes>& storages,
-                          const std::string& root, const Sink& sink) {
-  ZipWriter zip(root, sink);
-  zip.add("data.pkl", write_pickle(value));
-  zip.add(".format_version", "1");
-  zip.add(".storage_alignment", "64");
-  zip.add("byteorder", "little");
-  for (std::size_t i = 0; i < storages.size(); ++i)
-    zip.add("data/" + std::to_string(i), storages[i]);
-  zip.add("version", "3\n");
-  zip.add(".data/serialization_id", std::string(40, '0'));
-  zip.finish();
-}
-
-static Bytes bytes_of(ConstTensor tensor) {
-  if (tensor.device() != Device::cpu)
-    fail(Exit::internal, "a tensor outside host memory cannot be written");
-  return {static_cast<const std::byte*>(tensor.data()), tensor.bytes()};
-}
-
-PyValue TorchWriter::tensor(ConstTensor tensor) {
-  const std::string key = std::to_string(storages_.size());
-  storages_.emplace_back(as_text(bytes_of(tensor)));
-  return tensor_value(key, tensor.dtype(), tensor.shape());
-}
-
-void TorchWriter::write(const PyValue& value, const std::string& root, const Sink& sink) const {
-  std::vector<Bytes> storages;
-  for (const std::string& storage : storages_) storages.push_back(as_bytes(storage));
-  write_archive(value, storages, root, sink);
-}
-
-void write_torch_tensor(ConstTensor tensor, const Sink& sink) {
-  write_archive(tensor_value("0", tensor.dtype(), tensor.shape()), {bytes_of(tensor)}, "archive",
-                sink);
 }
 
 }  // namespace mt

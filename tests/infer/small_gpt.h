@@ -1,0 +1,53 @@
+// Small models with initial weights, for the tests of what runs on them.
+#pragma once
+
+#include <memory>
+
+#include "model/gpt.h"
+
+namespace mt {
+
+inline GptConfig small_gpt2() {
+  GptConfig config;
+  config.num_layers = 2;
+  config.hidden_size = 16;
+  config.num_attention_heads = 2;
+  config.max_position_embeddings = 12;
+  config.vocab_size = 30;
+  config.make_vocab_size_divisible_by = 16;
+  config.init_method_std = 0.4;  // so that predictions differ
+  return config;
+}
+
+inline GptConfig small_llama() {
+  GptConfig config = small_gpt2();
+  config.num_attention_heads = 4;
+  config.group_query_attention = true;
+  config.num_query_groups = 2;
+  config.position_embedding_type = "rope";
+  config.normalization = "RMSNorm";
+  config.swiglu = true;
+  config.add_bias_linear = false;
+  config.untie_embeddings_and_output_weights = true;
+  return config;
+}
+
+inline std::unique_ptr<Gpt> make_gpt(GptConfig config, DType dtype = DType::f64) {
+  config.complete();
+  auto model = std::make_unique<Gpt>(config);
+  model->table().allocate(Device::cpu, dtype, false);
+  Stream stream(Device::cpu, 1);
+  model->initialize(1, stream);
+  return model;
+}
+
+// Some tokens below `vocabulary`.
+inline std::vector<std::int32_t> some_tokens(std::size_t count, std::int32_t vocabulary = 30) {
+  std::vector<std::int32_t> ids(count);
+  for (std::size_t i = 0; i < count; ++i)
+    ids[i] =
+        static_cast<std::int32_t>((i * i * 7 + 3 * i + 1) % static_cast<std::size_t>(vocabulary));
+  return ids;
+}
+
+}  // namespace mt
