@@ -1,4 +1,6 @@
 // mt-generate: continue prompts with a trained model.
+#include <unistd.h>
+
 #include <cstdio>
 #include <iostream>
 
@@ -86,11 +88,14 @@ void run(mt::CommandLine& cl) {
   Options options;
   options.add_to(cl);
   cl.parse();
+  if (options.prompts.empty() && ::isatty(STDIN_FILENO) != 0)
+    mt::fail(mt::Exit::usage, "no PROMPT, and stdin is a terminal");
   const mt::LoadedGpt gpt = mt::load_gpt(options.load, options.tokenizer);
   Completer completer(options, gpt);
   for (const std::string& prompt : options.prompts) completer.complete(prompt);
   if (!options.prompts.empty()) return;
   for (std::string line; std::getline(std::cin, line);) completer.complete(line);
+  if (std::ferror(stdin) != 0) mt::fail_errno("stdin", "cannot read", mt::Exit::io_error);
 }
 
 }  // namespace

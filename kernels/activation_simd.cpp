@@ -16,10 +16,6 @@ constexpr float kCubic = 0.044715f;
   return sigmoid(kTwoRoot * (x + kCubic * x * x * x));
 }
 
-[[gnu::always_inline]] inline Floats normal_cdf(Floats x) {
-  return 0.5f * (1.0f + erf(x * 0.707106781187f));
-}
-
 struct GeluTanh {
   [[gnu::always_inline]] Floats operator()(Floats x) const { return x * gelu_gate(x); }
 };
@@ -32,12 +28,15 @@ struct GeluTanhGradient {
 };
 
 struct GeluErf {
-  [[gnu::always_inline]] Floats operator()(Floats x) const { return x * normal_cdf(x); }
+  [[gnu::always_inline]] Floats operator()(Floats x) const {
+    return x * normal_cdf(x, exp(-0.5f * x * x));
+  }
 };
 
 struct GeluErfGradient {
   [[gnu::always_inline]] Floats operator()(Floats dy, Floats x) const {
-    return dy * (normal_cdf(x) + x * (0.398942280401f * exp(-0.5f * x * x)));
+    const Floats e = exp(-0.5f * x * x);
+    return dy * (normal_cdf(x, e) + x * (0.398942280401f * e));  // 1 / sqrt(2 pi)
   }
 };
 
@@ -58,8 +57,10 @@ struct Exp {
   [[gnu::always_inline]] Floats operator()(Floats x) const { return exp(x); }
 };
 
-struct Erf {
-  [[gnu::always_inline]] Floats operator()(Floats x) const { return erf(x); }
+struct NormalCdf {
+  [[gnu::always_inline]] Floats operator()(Floats x) const {
+    return normal_cdf(x, exp(-0.5f * x * x));
+  }
 };
 
 }  // namespace
@@ -99,8 +100,8 @@ void exp(float* y, const float* x, std::int64_t count) {
   run([=] { map(y, count, Exp(), x); });
 }
 
-void erf(float* y, const float* x, std::int64_t count) {
-  run([=] { map(y, count, Erf(), x); });
+void normal_cdf(float* y, const float* x, std::int64_t count) {
+  run([=] { map(y, count, NormalCdf(), x); });
 }
 
 }  // namespace mt::cpu::simd

@@ -19,8 +19,8 @@ template <class Body>
   body();
 }
 template <class Body>
-[[gnu::flatten, gnu::target("avx512f,avx512dq,avx512vl,avx512bw,prefer-vector-width=512")]] void
-run_avx512(const Body& body) {
+[[gnu::flatten, gnu::target("avx512f,avx512dq,avx512vl,avx512bw")]] void run_avx512(
+    const Body& body) {
   body();
 }
 #endif

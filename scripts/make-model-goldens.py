@@ -24,7 +24,8 @@ LLAMA = dict(vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=LAYERS, num
 MODELS = {
     "gpt2": transformers.GPT2Config(
         vocab_size=VOCAB, n_positions=LENGTH, n_embd=HIDDEN, n_layer=LAYERS, n_head=HEADS, resid_pdrop=0,
-        embd_pdrop=0, attn_pdrop=0, activation_function="gelu_new", layer_norm_epsilon=1e-5),
+        embd_pdrop=0, attn_pdrop=0, activation_function="gelu_new", layer_norm_epsilon=1e-5,
+        bos_token_id=None, eos_token_id=None),
     "llama": transformers.LlamaConfig(**LLAMA),
     "qwen2": transformers.Qwen2Config(**LLAMA),
 }

@@ -72,24 +72,30 @@ void run_ranks(int size, const std::function<void(Group&)>& body) {
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(size));  // each rank its own
   std::exception_ptr* first = nullptr;
   bool first_is_own = false;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank)
-    threads.emplace_back([&, rank] {
-      try {
-        body(*process.make(rank));
-      } catch (const std::exception& error) {
-        std::exception_ptr& mine = errors[static_cast<std::size_t>(rank)];
-        mine = std::current_exception();
-        {
-          const std::lock_guard lock(mutex);
-          if (first == nullptr || (is_own(error) && !first_is_own)) {
-            first = &mine;
-            first_is_own = is_own(error);
-          }
+  const auto rank_thread = [&](int rank) {
+    try {
+      body(*process.make(rank));
+    } catch (const std::exception& error) {
+      std::exception_ptr& mine = errors[static_cast<std::size_t>(rank)];
+      mine = std::current_exception();
+      {
+        const std::lock_guard lock(mutex);
+        if (first == nullptr || (is_own(error) && !first_is_own)) {
+          first = &mine;
+          first_is_own = is_own(error);
         }
-        process.abort(concat("rank ", rank, " failed: ", error.what()));
       }
-    });
+      process.abort(concat("rank ", rank, " failed: ", error.what()));
+    }
+  };
+  std::vector<std::thread> threads;
+  try {
+    for (int rank = 0; rank < size; ++rank) threads.emplace_back(rank_thread, rank);
+  } catch (const std::system_error&) {  // those that started wait for one that did not
+    process.abort("not all ranks could start");
+    for (std::thread& thread : threads) thread.join();
+    fail(Exit::out_of_memory, "rank ", threads.size(), " of ", size, ": cannot start its thread");
+  }
   for (std::thread& thread : threads) thread.join();
   if (first != nullptr) std::rethrow_exception(*first);
 }

@@ -6,8 +6,6 @@
 namespace mt {
 namespace {
 
-constexpr std::size_t kMeasuring = std::size_t{1} << 40;  // addresses for an arena on meta
-
 struct Tokens {
   Tensor ids, positions;
 };

@@ -66,11 +66,11 @@ class ArgsReader {
   void get(const char* name, std::string& value) const {
     if (const PyValue* v = present(name)) value = v->as_string(path(name));
   }
-  // Settings of a checkpoint that would change the mathematics and that this model lacks.
+  // A setting that changes the mathematics in a way that this model lacks; off is None, False or 0.
   void refuse(const char* name) const {
-    bool on = false;
-    get(name, on);
-    if (on) fail(Exit::bad_data, path(name), ": is on, which is not supported");
+    const PyValue* v = present(name);
+    if (v == nullptr || *v == PyValue(false) || *v == PyValue(0) || *v == PyValue(0.0)) return;
+    fail(Exit::bad_data, path(name), ": is set, which is not supported");
   }
 
  private:
@@ -111,8 +111,11 @@ GptConfig gpt_config_of(const PyValue& args, const std::string& where) {
   reader.get("make_vocab_size_divisible_by", c.make_vocab_size_divisible_by);
   reader.get("vocab_size", c.vocab_size);
   reader.get("padded_vocab_size", c.padded_vocab_size);
-  for (const char* name : {"rotary_interleaved", "apply_layernorm_1p", "squared_relu",
-                           "qk_layernorm", "multi_latent_attention", "use_rope_scaling"})
+  for (const char* name :
+       {"rotary_interleaved", "apply_layernorm_1p", "squared_relu", "qk_layernorm",
+        "multi_latent_attention", "use_rope_scaling", "num_experts", "mtp_num_layers",
+        "is_hybrid_model", "window_size", "no_rope_freq", "qk_l2_norm", "quick_geglu",
+        "glu_linear_offset", "activation_func_clamp_value", "attention_output_gate", "use_mup"})
     reader.refuse(name);
   try {
     c.complete();
@@ -126,8 +129,9 @@ DType dtype_of_args(const PyValue& args, const std::string& where) {
   const PyValue* dtype = args.find("params_dtype");
   if (dtype == nullptr || dtype->is_global("torch", "float32")) return DType::f32;
   if (dtype->is_global("torch", "float64")) return DType::f64;
-  fail(Exit::bad_data, where, ": args.params_dtype: is torch.", dtype->name(),
-       ", expected float32 or float64");
+  fail(Exit::bad_data, where, ": args.params_dtype: is ",
+       dtype->is(PyValue::Kind::global) ? dtype->name() : name_of(dtype->kind()),
+       ", expected torch.float32 or torch.float64");
 }
 
 // The offset of a row's tensor in its item.

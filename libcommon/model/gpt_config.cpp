@@ -1,5 +1,7 @@
 #include "model/gpt_config.h"
 
+#include <limits>
+
 namespace mt {
 
 void GptConfig::add_to(CommandLine& cl) {
@@ -51,18 +53,58 @@ static void require_given(std::int64_t value, const char* option) {
   if (value == 0) fail(Exit::usage, option, ": required, by the option or a checkpoint");
 }
 
+// Settings of a checkpoint have passed no option's checks.  Within these bounds no extent, and no
+// product of extents, overflows.
+static void check_size(const char* option, std::int64_t value, std::int64_t most) {
+  if (value < 1 || value > most)
+    fail(Exit::bad_config, option, " ", value, ": expected 1 to ", most);
+}
+
+static void check_part(const char* option, double value, double most) {
+  if (!(value >= 0 && value <= most))
+    fail(Exit::bad_config, option, " ", value, ": expected 0 to ", most);
+}
+
+static void check_ranges(const GptConfig& c) {
+  constexpr std::int64_t kMany = 4096, kWide = 1 << 20, kIds = std::numeric_limits<int>::max();
+  check_size("--num-layers", c.num_layers, kMany);
+  check_size("--hidden-size", c.hidden_size, kWide);
+  check_size("--ffn-hidden-size", c.ffn_hidden_size.value_or(1), kWide);
+  check_size("--num-attention-heads", c.num_attention_heads, kMany);
+  check_size("--num-query-groups", c.kv_heads(), kMany);
+  check_size("--kv-channels", c.kv_channels.value_or(1), kMany);
+  check_size("--max-position-embeddings", c.max_position_embeddings, kIds);
+  check_size("--vocab-size", c.vocab_size, kIds);
+  check_size("--make-vocab-size-divisible-by", c.make_vocab_size_divisible_by, kWide);
+  check_size("--rotary-base", c.rotary_base, std::numeric_limits<std::int64_t>::max());
+  check_part("--rotary-percent", c.rotary_percent, 1);
+  check_part("--attention-dropout", c.attention_dropout, 0.99);
+  check_part("--hidden-dropout", c.hidden_dropout, 0.99);
+  check_part("--norm-epsilon", c.norm_epsilon, 1);
+  const std::string& position = c.position_embedding_type;
+  if (position != "learned_absolute" && position != "rope" && position != "none")
+    fail(Exit::bad_config, "--position-embedding-type ", position,
+         ": expected learned_absolute, rope or none");
+  if (c.normalization != "LayerNorm" && c.normalization != "RMSNorm")
+    fail(Exit::bad_config, "--normalization ", c.normalization, ": expected LayerNorm or RMSNorm");
+}
+
 void GptConfig::complete() {
   require_given(num_layers, "--num-layers");
   require_given(hidden_size, "--hidden-size");
   require_given(num_attention_heads, "--num-attention-heads");
   require_given(max_position_embeddings, "--max-position-embeddings");
   require_given(vocab_size, "--vocab-size");
+  check_ranges(*this);
   if (!kv_channels && hidden_size % num_attention_heads != 0)
     fail(Exit::bad_config, "--hidden-size ", hidden_size,
          ": not a multiple of --num-attention-heads ", num_attention_heads, "; give --kv-channels");
   if (num_attention_heads % kv_heads() != 0)
     fail(Exit::bad_config, "--num-query-groups ", num_query_groups,
          ": does not divide --num-attention-heads ", num_attention_heads);
+  if (ffn() < 1)
+    fail(Exit::bad_config, "--hidden-size ", hidden_size,
+         ": 8/3 of it hold no multiple of 64 for --swiglu; give --ffn-hidden-size");
   if (position_embedding_type == "rope" && (rotary_dim() == 0 || rotary_dim() % 2 != 0))
     fail(Exit::bad_config, "--rotary-percent ", rotary_percent, ": rotates ", rotary_dim(), " of ",
          head_dim(), " channels, expected an even number of them");
@@ -70,6 +112,7 @@ void GptConfig::complete() {
     const std::int64_t m = make_vocab_size_divisible_by;
     padded_vocab_size = (vocab_size + m - 1) / m * m;
   }
+  check_size("the padded vocabulary", padded_vocab_size, std::numeric_limits<int>::max());
   if (vocab_size > padded_vocab_size)
     fail(Exit::bad_config, "the vocabulary of ", vocab_size, " tokens is larger than the model's ",
          padded_vocab_size);

@@ -1,10 +1,8 @@
-// Learning rate and weight decay as functions of the samples consumed (Megatron's
-// OptimizerParamScheduler).
+// Learning rate as a function of the samples consumed (Megatron's OptimizerParamScheduler).
 //   W warm-up samples, D decay samples, n consumed samples, r = (n - W) / (D - W)
 //   n <= W, W > 0   init + (max - init) n / W        constant   max
 //   n > D           min                              linear     min + (1 - r) (max - min)
-//                                                    cosine     min + (cos(pi r) + 1) / 2 (max -
-//                                                    min)
+//                                    cosine     min + (cos(pi r) + 1) / 2 (max - min)
 // Step i (from 1) runs with lr(n = samples consumed before it).  f64 throughout.
 #pragma once
 

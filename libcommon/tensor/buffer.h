@@ -8,6 +8,14 @@
 
 namespace mt {
 
+// A size for buffers on meta that stand for ones whose size is to be measured.  ThreadSanitizer
+// leaves a program few addresses.
+#ifdef __SANITIZE_THREAD__
+inline constexpr std::size_t kMeasuring = std::size_t{1} << 34;
+#else
+inline constexpr std::size_t kMeasuring = std::size_t{1} << 40;
+#endif
+
 class Buffer {
  public:
   Buffer() = default;

@@ -1,5 +1,10 @@
 #include "train/checkpoint.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
 #include "model/checkpoint_tokenizer.h"
 #include "model/gpt_checkpoint.h"
 
@@ -7,6 +12,20 @@ namespace mt {
 
 static const char* const kExpAvg = "optimizer.state.exp_avg.";
 static const char* const kExpAvgSq = "optimizer.state.exp_avg_sq.";
+
+void prepare_save_folder(const TrainOptions& o, const Log& log) {
+  if (o.save.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(o.save, error);
+  errno = error.value();
+  if (error || ::access(o.save.c_str(), W_OK | X_OK) != 0)
+    fail_errno(o.save, "cannot create checkpoints there", Exit::cannot_create);
+  if (o.load == o.save) return;
+  if (const auto place = find_checkpoint(o.save))
+    log.warn(concat(o.save, ": holds iteration ", place->iteration, " of another run, since ",
+                    o.load.empty() ? "there is no --load" : concat("--load is ", o.load),
+                    "; checkpoints of equal iterations will be replaced"));
+}
 
 static PyValue make_args(const TrainOptions& o, const TrainCounters& counters) {
   PyValue args = PyValue::dict();

@@ -16,6 +16,10 @@ struct TrainCounters {
   double floating_point_operations = 0;
 };
 
+// Makes sure, before any work is done, that options.save can be written to, and warns of a
+// checkpoint there that this run does not go on from.
+void prepare_save_folder(const TrainOptions& options, const Log& log);
+
 // Called on one rank; on return the checkpoint is published in options.save.
 void save_training(const TrainOptions& options, const TrainCounters& counters, const Gpt& model,
                    const Adam& adam, const TrainData& data);

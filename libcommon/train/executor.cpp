@@ -6,8 +6,6 @@
 
 namespace mt {
 
-static constexpr std::size_t kMeasuring = std::size_t{1} << 40;  // addresses for an arena on meta
-
 Executor::Executor(const Model& model, const StepShape& shape, const StepMemory& memory,
                    Group& pipeline, Stream& stream)
     : model_(model),

@@ -29,7 +29,8 @@ Plan make_plan(const TrainOptions& options) {
   model.table().allocate(Device::meta, options.compute_dtype(), true);
   Adam adam(model.table(), options.adam);
   const Schedule training = one_f_one_b(0, 1, options.micro_batches());
-  const Schedule evaluation = forward_only(0, 1, options.micro_batches());
+  const Schedule evaluation =
+      options.eval_iters > 0 ? forward_only(0, 1, options.micro_batches()) : Schedule();
 
   Plan plan;
   plan.parameters = model.table().count();

@@ -272,6 +272,7 @@ void train(const TrainOptions& options, TrainData& data, Signals& signals, const
   data.build(options.length(), options.seed);
   if (data.split(Split::train) == nullptr)
     fail(Exit::bad_config, "--split ", options.data.split, ": leaves nothing to train on");
+  prepare_save_folder(options, log);
   run_ranks(options.ranks, [&](Group& ranks) {
     Trainer trainer(options, data, plan, ranks, ranks.rank() == 0 ? &signals : nullptr,
                     ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);

@@ -30,6 +30,8 @@ std::vector<SampleTensor> sample_tensors();
 // Bytes made from (key, iteration); booleans are 0 or 1.
 OwnedTensor sample_content(const SampleTensor& tensor, std::int64_t iteration);
 
+bool same_bytes(ConstTensor a, ConstTensor b);
+
 // Two writers, stacked layers cut by layer and row, an _extra_state object, an optimizer tensor in
 // the reformulated shape, common state with args and a tensor.
 void save_sample(const std::string& save_folder, std::int64_t iteration);

@@ -101,7 +101,7 @@ TEST(TorchWriter, RoundTrip) {
     ASSERT_EQ(stored.shape, expected.shape());
     const OwnedTensor out(stored.dtype, stored.shape);
     stored.copy_to(out.view);
-    EXPECT_EQ(std::memcmp(out.view.data(), expected.data(), expected.bytes()), 0);
+    EXPECT_TRUE(test::same_bytes(out.view, expected));
   }
 }
 

@@ -1,5 +1,7 @@
 // Any bytes as .metadata: refused with mt::Error, or chunks that tile their tensors.
-// Parser: libcommon/ckpt/dist_metadata_reader.cpp libcommon/ckpt/dist_tiling.cpp
+//
+// Parser: libcommon/ckpt/dist_metadata_reader.cpp
+// Parser: libcommon/ckpt/dist_tiling.cpp
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,6 +1,8 @@
 // Any bytes as a pickle: refused with mt::Error, or a value that comes back when it is written.
-// Parser: libcommon/ckpt/pickle_reader.cpp libcommon/ckpt/pickle_text.cpp
-// libcommon/ckpt/pickle_nodes.cpp
+//
+// Parser: libcommon/ckpt/pickle_reader.cpp
+// Parser: libcommon/ckpt/pickle_text.cpp
+// Parser: libcommon/ckpt/pickle_nodes.cpp
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -42,9 +42,9 @@ std::vector<std::int32_t> expected_greedy(const Gpt& model, std::vector<std::int
   return tokens;
 }
 
-class GeneratorOf : public testing::TestWithParam<GptConfig> {
+class GeneratorOf : public testing::TestWithParam<GptConfig (*)()> {
  protected:
-  std::unique_ptr<Gpt> model_ = make_gpt(GetParam());
+  std::unique_ptr<Gpt> model_ = make_gpt(GetParam()());
   Runner runner_{*model_, 1};
 };
 
@@ -88,8 +88,8 @@ TEST_P(GeneratorOf, StopsAtTheEndOfTheDocument) {
 
 TEST_P(GeneratorOf, NoTokens) { EXPECT_TRUE(generate(runner_, kGreedy, {1}, 0).empty()); }
 
-INSTANTIATE_TEST_SUITE_P(Models, GeneratorOf, testing::Values(small_gpt2(), small_llama()),
-                         [](const auto& info) { return info.index == 0 ? "Gpt2" : "Llama"; });
+INSTANTIATE_TEST_SUITE_P(Models, GeneratorOf, testing::Values(small_gpt2, small_llama),
+                         [](const auto& which) { return which.index == 0 ? "Gpt2" : "Llama"; });
 
 // Ids 30 and 31 only fill the vocabulary up; here they are the model's favourites.
 TEST(Generator, NeverChoosesPadding) {

@@ -19,10 +19,10 @@ double nll_of(const ConstTensor& logits, std::int32_t token) {
   return std::log(sum) + top - element(logits, token);
 }
 
-class RunnerOf : public testing::TestWithParam<GptConfig> {};
+class RunnerOf : public testing::TestWithParam<GptConfig (*)()> {};
 
 TEST_P(RunnerOf, TokenByTokenEqualsAllAtOnceEqualsScore) {
-  const auto model = make_gpt(GetParam());
+  const auto model = make_gpt(GetParam()());
   Runner runner(*model, 1);
   const auto count = static_cast<std::size_t>(runner.max_tokens());
   const std::vector<std::int32_t> ids = some_tokens(count + 1);
@@ -45,7 +45,7 @@ TEST_P(RunnerOf, TokenByTokenEqualsAllAtOnceEqualsScore) {
 }
 
 TEST_P(RunnerOf, PiecesOfAnyLength) {
-  const auto model = make_gpt(GetParam());
+  const auto model = make_gpt(GetParam()());
   Runner runner(*model, 1);
   const std::vector<std::int32_t> ids = some_tokens(12);
   const std::span all(ids);
@@ -60,7 +60,7 @@ TEST_P(RunnerOf, PiecesOfAnyLength) {
 
 // A shorter input's predictions do not depend on what comes later, nor on what was run before.
 TEST_P(RunnerOf, ScoresArePredictionsFromThePast) {
-  const auto model = make_gpt(GetParam());
+  const auto model = make_gpt(GetParam()());
   Runner runner(*model, 1);
   const std::vector<std::int32_t> ids = some_tokens(13);
   std::vector<double> all(12), again(12);
@@ -77,8 +77,8 @@ TEST_P(RunnerOf, ScoresArePredictionsFromThePast) {
   EXPECT_EQ(again, all);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, RunnerOf, testing::Values(small_gpt2(), small_llama()),
-                         [](const auto& info) { return info.index == 0 ? "Gpt2" : "Llama"; });
+INSTANTIATE_TEST_SUITE_P(Models, RunnerOf, testing::Values(small_gpt2, small_llama),
+                         [](const auto& which) { return which.index == 0 ? "Gpt2" : "Llama"; });
 
 TEST(Runner, SinglePrecision) {
   const auto model = make_gpt(small_gpt2(), DType::f32);

@@ -22,7 +22,8 @@ std::vector<double> frequencies(const std::vector<double>& logits, const Samplin
                                 std::uint32_t count) {
   std::vector<double> share(logits.size());
   for (std::uint32_t i = 0; i < count; ++i)
-    share[static_cast<std::size_t>(sample_token(logits, options, {i % 7, i / 7}))] += 1.0 / count;
+    share[static_cast<std::size_t>(sample_token(logits, options, {i % 7, i / 7}))] += 1;
+  for (double& x : share) x /= count;
   return share;
 }
 

@@ -27,6 +27,7 @@ inline GptConfig small_llama() {
   config.position_embedding_type = "rope";
   config.normalization = "RMSNorm";
   config.swiglu = true;
+  config.ffn_hidden_size = 24;
   config.add_bias_linear = false;
   config.untie_embeddings_and_output_weights = true;
   return config;

@@ -57,8 +57,8 @@ void print_activations() {
   print_hash("swiglu_backward", wide);
   cpu::simd::exp(wide.data(), x.data(), 2 * kCount);
   print_hash("exp", wide);
-  cpu::simd::erf(wide.data(), x.data(), 2 * kCount);
-  print_hash("erf", wide);
+  cpu::simd::normal_cdf(wide.data(), x.data(), 2 * kCount);
+  print_hash("normal_cdf", wide);
 }
 
 template <class T>

@@ -32,7 +32,7 @@ fail() {
 expect 'first run' 0 --train-iters 7
 [[ $(wc -l <quickstart/stories.jsonl) == 20000 ]] || fail 'no corpus in ./quickstart'
 grep -q '^mt-pretrain .*--train-iters 7 .*--save ckpt$' calls || fail 'mt-pretrain was not called'
-grep -q '^mt-generate .* Tom has$' calls || fail 'mt-generate was not called'
+grep -q '^mt-generate .*--temperature 0.7 Tom has$' calls || fail 'mt-generate was not called'
 touch quickstart/old
 expect 'second run' 0
 [[ ! -e quickstart/old ]] || fail 'the second run kept a file of the first'

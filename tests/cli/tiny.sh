@@ -1,0 +1,23 @@
+# For the cases of programs that need a trained model: `. "$(dirname "$0")/../../tiny.sh"` gives
+#   tokenizer       options of the tokenizer of 380 tokens in testdata
+#   tiny_data       makes corpus.jsonl, 200 times the same few letters, and token files tiny_text_document
+#   tiny            options of a model that learns it in a second, all but --save and --train-iters
+#   tiny_checkpoint makes ckpt, trained so far that each letter follows from the one before
+#   numbers         a filter: every number of JSON becomes N
+tokenizer=(--tokenizer-type GPT2BPETokenizer --vocab-file "$TESTDATA/gpt2_bpe/vocab.json"
+           --merge-file "$TESTDATA/gpt2_bpe/merges.txt")
+tiny=(--num-layers 1 --hidden-size 32 --num-attention-heads 2 --seq-length 32 --max-position-embeddings 32
+      --micro-batch-size 4 --global-batch-size 8 --lr 0.01 --hidden-dropout 0 --attention-dropout 0
+      --data-path tiny_text_document --split 90,5,5 --eval-iters 1 --threads 1)
+
+tiny_data() {
+  for i in {1..200}; do echo '{"text":"ABCDEFGHIJABCDEFGHIJABCDEFGHIJABCDEFGHIJ"}'; done > corpus.jsonl
+  mt-preprocess --quiet --input corpus.jsonl --output-prefix tiny --append-eod "${tokenizer[@]}"
+}
+
+tiny_checkpoint() {
+  tiny_data
+  mt-pretrain --quiet "${tiny[@]}" --train-iters 60 --save ckpt
+}
+
+numbers() { sed -E 's/([:[,])-?[0-9][-+.0-9e]*/\1N/g'; }

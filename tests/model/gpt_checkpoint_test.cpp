@@ -1,0 +1,263 @@
+// Parameters and settings into a torch_dist checkpoint and back.
+#include "model/gpt_checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/base/scratch.h"
+#include "tests/model/support.h"
+
+namespace mt {
+namespace {
+
+Tensor value_of(const Param& row) { return row.value; }
+
+std::unique_ptr<Gpt> make(const GptConfig& config, DType dtype, const StageRange& range,
+                          std::uint64_t seed) {
+  auto model = std::make_unique<Gpt>(config, range);
+  Stream stream(Device::cpu);
+  model->table().allocate(Device::cpu, dtype, false);
+  model->initialize(seed, stream);
+  return model;
+}
+std::unique_ptr<Gpt> make(const GptConfig& config, DType dtype, std::uint64_t seed) {
+  return make(config, dtype, {0, config.num_layers, true, true}, seed);
+}
+
+// One writer for each model, as its rank.
+void write(const std::string& folder, const std::vector<const Gpt*>& models,
+           const std::string& prefix = {}) {
+  std::vector<WrittenFile> files;
+  for (std::size_t rank = 0; rank < models.size(); ++rank) {
+    DistWriter writer(folder, static_cast<int>(rank));
+    write_rows(writer, models[rank]->table(), prefix, value_of);
+    files.push_back(writer.close());
+  }
+  write_dist_metadata(folder, files);
+}
+
+class Saved : public testing::TestWithParam<bool> {
+ protected:
+  const GptConfig config_ = GetParam() ? tiny_llama() : tiny_gpt2();
+  Scratch scratch_;
+  const std::string folder_ = scratch_.path("");
+
+  void expect_read(const GptConfig& config, const std::string& error) {
+    const auto model = make(config, DType::f32, 2);
+    const DistReader reader(folder_);
+    EXPECT_EQ(error_of([&] { read_rows(reader, model->table(), "", value_of); }),
+              concat("65 ", folder_, error));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Gpt, Saved, testing::Bool(),
+                         [](const auto& param) { return param.param ? "llama" : "gpt2"; });
+
+TEST_P(Saved, ComesBackBitForBit) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const auto model = make(config_, dtype, 1), again = make(config_, dtype, 2);
+    write(folder_, {model.get()});
+    read_rows(DistReader(folder_), again->table(), "", value_of);
+    EXPECT_SAME_BITS(again->table().values(), model->table().values());
+  }
+}
+
+TEST_P(Saved, KeysAndShapesAreMegatrons) {
+  write(folder_, {make(config_, DType::f32, 1).get()});
+  const DistReader reader(folder_);
+  const auto shape_of = [&](const std::string& key) {
+    const DistTensor* tensor = reader.find(key);
+    return tensor ? tensor->shape : Shape{};
+  };
+  const bool llama = GetParam();
+  EXPECT_EQ(shape_of("embedding.word_embeddings.weight"), (Shape{24, 16}));
+  EXPECT_EQ(shape_of("decoder.layers.self_attention.linear_qkv.weight"),
+            (Shape{2, llama ? 32 : 48, 16}));
+  EXPECT_EQ(shape_of("decoder.layers.self_attention.linear_qkv.layer_norm_weight"), (Shape{2, 16}));
+  EXPECT_EQ(shape_of("decoder.layers.mlp.linear_fc1.weight"), (Shape{2, llama ? 80 : 64, 16}));
+  EXPECT_EQ(shape_of("decoder.final_layernorm.weight"), Shape{16});
+  EXPECT_EQ(reader.tensors().size(), llama ? 9U : 16U);
+  EXPECT_EQ(reader.find("output_layer.weight") != nullptr, llama);
+}
+
+TEST_P(Saved, ReadsInTheOtherPrecision) {
+  const auto model = make(config_, DType::f32, 1), again = make(config_, DType::f64, 2),
+             back = make(config_, DType::f32, 3);
+  write(folder_, {model.get()});
+  read_rows(DistReader(folder_), again->table(), "", value_of);
+  const Scratch other;
+  write(other.path(""), {again.get()});
+  read_rows(DistReader(other.path("")), back->table(), "", value_of);
+  EXPECT_SAME_BITS(back->table().values(), model->table().values());
+}
+
+TEST_P(Saved, StagesWriteAndReadOneCheckpoint) {
+  GptConfig untied = config_;
+  untied.untie_embeddings_and_output_weights = true;
+  const StageRange first{0, 1, true, false}, last{1, 2, false, true};
+  const auto model = make(untied, DType::f32, 1);
+  const auto a = make(untied, DType::f32, first, 1), b = make(untied, DType::f32, last, 1);
+  write(folder_, {a.get(), b.get()});
+  const auto whole = make(untied, DType::f32, 2), stage = make(untied, DType::f32, last, 2);
+  read_rows(DistReader(folder_), whole->table(), "", value_of);
+  EXPECT_SAME_BITS(whole->table().values(), model->table().values());
+  read_rows(DistReader(folder_), stage->table(), "", value_of);
+  EXPECT_SAME_BITS(stage->table().values(), b->table().values());
+}
+
+TEST_P(Saved, PrefixedKeysAreOthers) {
+  const auto model = make(config_, DType::f32, 1), again = make(config_, DType::f32, 2);
+  write(folder_, {model.get()}, "optimizer.state.exp_avg.");
+  const DistReader reader(folder_);
+  read_rows(reader, again->table(), "optimizer.state.exp_avg.", value_of);
+  EXPECT_SAME_BITS(again->table().values(), model->table().values());
+  expect_read(config_, ": no tensor embedding.word_embeddings.weight");
+}
+
+TEST_P(Saved, AnotherVocabularyIsCutOrFilledWithZeros) {
+  const auto model = make(config_, DType::f32, 1);
+  write(folder_, {model.get()});
+  for (const std::int64_t rows : {16, 40}) {
+    GptConfig config = config_;
+    config.vocab_size = config.padded_vocab_size = rows;
+    const auto again = make(config, DType::f32, 2);
+    read_rows(DistReader(folder_), again->table(), "", value_of);
+    for (const Param& row : again->table().rows()) {
+      const Tensor& expected = model->table().at(row.name).value;
+      const std::int64_t common = std::min(row.shape[0], expected.shape()[0]);
+      EXPECT_SAME_BITS(row.value.rows(0, common), expected.rows(0, common)) << row.name;
+      EXPECT_EQ(largest(row.value.rows(common, row.shape[0])), 0) << row.name;
+    }
+  }
+}
+
+TEST_P(Saved, AnotherShapeIsNamed) {
+  write(folder_, {make(config_, DType::f32, 1).get()});
+  GptConfig config = config_;
+  config.ffn_hidden_size = 48;
+  expect_read(config, GetParam() ? ": tensor decoder.layers.mlp.linear_fc1.weight is [2, 80, 16], "
+                                   "expected [2, 96, 16]"
+                                 : ": tensor decoder.layers.mlp.linear_fc1.weight is [2, 64, 16], "
+                                   "expected [2, 48, 16]");
+  config = config_;
+  config.num_layers = 3;
+  expect_read(config,
+              ": tensor decoder.layers.self_attention.linear_qkv.layer_norm_weight is [2, "
+              "16], expected [3, 16]");
+  config = config_;
+  config.hidden_size = 32;
+  expect_read(config, ": tensor embedding.word_embeddings.weight is [24, 16], expected [24, 32]");
+}
+
+TEST_P(Saved, AMissingTensorIsNamed) {
+  write(folder_, {make(config_, DType::f32, {0, 2, true, false}, 1).get()});
+  expect_read(config_, ": no tensor decoder.final_layernorm.weight");
+}
+
+TEST_P(Saved, ExtraStatesAreEmpty) {
+  DistWriter writer(folder_, 0);
+  write_extra_states(writer, config_);
+  write_dist_metadata(folder_, {writer.close()});
+  const DistReader reader(folder_);
+  EXPECT_EQ(reader.objects().size(), 11U);
+  EXPECT_EQ(reader.read_object("decoder.layers.mlp.linear_fc2._extra_state/shard_1_2"),
+            PyValue::list({PyValue()}));
+  EXPECT_TRUE(reader.objects().contains("decoder.final_layernorm._extra_state/shard_0_1"));
+}
+
+// --- Settings
+// -------------------------------------------------------------------------------------
+
+PyValue args_of(const GptConfig& config, DType dtype = DType::f32) {
+  PyValue args = PyValue::dict();
+  add_gpt_args(config, dtype, args);
+  return args;
+}
+
+std::vector<GptConfig> different_configs() {
+  GptConfig odd = tiny_llama();
+  odd.kv_channels = 6;
+  odd.rotary_base = 500000;
+  odd.rotary_percent = 0.67;
+  odd.norm_epsilon = 1e-6;
+  odd.add_qkv_bias = true;
+  odd.untie_embeddings_and_output_weights = false;
+  odd.init_method_std = 0.01;
+  odd.vocab_size = 23;
+  GptConfig erf = tiny_gpt2();
+  erf.bias_gelu_fusion = false;
+  GptConfig without_bias = tiny_gpt2();
+  without_bias.add_bias_linear = false;
+  without_bias.position_embedding_type = "none";
+  return {tiny_gpt2(), with_dropout(tiny_gpt2()), tiny_llama(), odd, erf, without_bias};
+}
+
+TEST(GptArgs, ThereAndBackIsTheSameModel) {
+  for (const GptConfig& config : different_configs()) {
+    const PyValue args = args_of(config);
+    const GptConfig again = gpt_config_of(args, "common.pt");
+    EXPECT_EQ(args_of(again), args);
+    EXPECT_EQ(again.num_layers, config.num_layers);
+    EXPECT_EQ(again.hidden_size, config.hidden_size);
+    EXPECT_EQ(again.ffn(), config.ffn());
+    EXPECT_EQ(again.num_attention_heads, config.num_attention_heads);
+    EXPECT_EQ(again.kv_heads(), config.kv_heads());
+    EXPECT_EQ(again.head_dim(), config.head_dim());
+    EXPECT_EQ(again.max_position_embeddings, config.max_position_embeddings);
+    EXPECT_EQ(again.position_embedding_type, config.position_embedding_type);
+    EXPECT_EQ(again.rotary_dim(), config.rotary_dim());
+    EXPECT_EQ(again.rotary_base, config.rotary_base);
+    EXPECT_EQ(again.norm_kind(), config.norm_kind());
+    EXPECT_EQ(again.norm_epsilon, config.norm_epsilon);
+    EXPECT_EQ(again.activation(), config.activation());
+    EXPECT_EQ(again.add_bias_linear, config.add_bias_linear);
+    EXPECT_EQ(again.has_qkv_bias(), config.has_qkv_bias());
+    EXPECT_EQ(again.untie_embeddings_and_output_weights,
+              config.untie_embeddings_and_output_weights);
+    EXPECT_EQ(again.attention_dropout, config.attention_dropout);
+    EXPECT_EQ(again.hidden_dropout, config.hidden_dropout);
+    EXPECT_EQ(again.init_method_std, config.init_method_std);
+    EXPECT_EQ(again.vocab_size, config.vocab_size);
+    EXPECT_EQ(again.padded_vocab_size, config.padded_vocab_size);
+  }
+}
+
+TEST(GptArgs, OfANamespaceToo) {
+  const PyValue args =
+      PyValue::make(PyValue::global("argparse", "Namespace"), args_of(tiny_llama()));
+  EXPECT_EQ(gpt_config_of(args, "common.pt").num_query_groups, 2);
+}
+
+TEST(GptArgs, SaysWhatIsWrongWithThem) {
+  const auto complaint = [](const char* name, PyValue value) {
+    PyValue args = args_of(tiny_llama());
+    args.set_item(name, std::move(value));
+    return error_of([&] { gpt_config_of(args, "common.pt"); });
+  };
+  EXPECT_EQ(complaint("num_layers", "two"),
+            "65 common.pt: args.num_layers: is a str, expected an int");
+  EXPECT_EQ(complaint("rotary_interleaved", true),
+            "65 common.pt: args.rotary_interleaved: is set, which is not supported");
+  EXPECT_EQ(complaint("qk_layernorm", true),
+            "65 common.pt: args.qk_layernorm: is set, which is not supported");
+  EXPECT_EQ(complaint("num_experts", 8),
+            "65 common.pt: args.num_experts: is set, which is not supported");
+  EXPECT_EQ(complaint("num_query_groups", 3),
+            "65 common.pt: args: --num-query-groups 3: does not divide --num-attention-heads 4");
+  EXPECT_EQ(error_of([] { gpt_config_of(PyValue::dict(), "common.pt"); }),
+            "65 common.pt: args: --num-layers: required, by the option or a checkpoint");
+}
+
+TEST(GptArgs, Precision) {
+  EXPECT_EQ(dtype_of_args(args_of(tiny_gpt2()), "x"), DType::f32);
+  EXPECT_EQ(dtype_of_args(args_of(tiny_gpt2(), DType::f64), "x"), DType::f64);
+  EXPECT_EQ(dtype_of_args(PyValue::dict(), "x"), DType::f32);
+  PyValue args = PyValue::dict({{"params_dtype", PyValue::global("torch", "bfloat16")}});
+  EXPECT_EQ(
+      error_of([&] { dtype_of_args(args, "common.pt"); }),
+      "65 common.pt: args.params_dtype: is bfloat16, expected torch.float32 or torch.float64");
+  args = PyValue::dict({{"params_dtype", "float32"}});
+  EXPECT_EQ(error_of([&] { dtype_of_args(args, "common.pt"); }),
+            "65 common.pt: args.params_dtype: is a str, expected torch.float32 or torch.float64");
+}
+
+}  // namespace
+}  // namespace mt

@@ -1,0 +1,183 @@
+// The whole model: gradients, saving, stages that make one model, sizes and FLOPs.
+#include "model/gpt.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/model/support.h"
+#include "tests/support/derivative.h"
+
+namespace mt {
+namespace {
+
+struct NamedConfig {
+  const char* name;
+  GptConfig config;
+};
+void PrintTo(const NamedConfig& c, std::ostream* out) { *out << c.name; }
+std::string name_of_case(const testing::TestParamInfo<NamedConfig>& info) {
+  return info.param.name;
+}
+
+std::vector<NamedConfig> configs() {
+  GptConfig erf = tiny_gpt2();
+  erf.bias_gelu_fusion = false;
+  GptConfig without_positions = tiny_llama();
+  without_positions.position_embedding_type = "none";
+  return {{"gpt2", tiny_gpt2()},
+          {"gpt2_with_dropout", with_dropout(tiny_gpt2())},
+          {"gpt2_gelu_erf", erf},
+          {"llama", tiny_llama()},
+          {"llama_with_dropout", with_dropout(tiny_llama())},
+          {"llama_without_positions", without_positions}};
+}
+
+class EveryGpt : public testing::TestWithParam<NamedConfig> {
+ protected:
+  const GptConfig& config() const { return GetParam().config; }
+
+  // Gradients by parameter of one model equal those of another that holds them too.
+  static void expect_gradients_near(ModelBench& got, ModelBench& expected, double tolerance) {
+    for (const Param& row : got.table().rows())
+      EXPECT_TENSORS_NEAR(row.grad, expected.table().at(row.name).grad, tolerance) << row.name;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Of, EveryGpt, testing::ValuesIn(configs()), name_of_case);
+
+TEST_P(EveryGpt, BackwardIsTheDerivativeOfTheObjective) {
+  ModelBench bench(config(), DType::f64);
+  bench.forward_and_backward();
+  for (Param& row : bench.table().rows())
+    expect_gradient(
+        row.grad, row.value, [&] { return bench.evaluate(); }, 9, row.name);
+}
+
+TEST_P(EveryGpt, EvaluationAndTrainingHaveTheSameLossBitForBit) {
+  ModelBench bench(config(), DType::f32);
+  bench.evaluate();
+  const HostTensor loss = clone(bench.loss().view());
+  bench.forward_and_backward();
+  EXPECT_SAME_BITS(bench.loss().view(), loss);
+}
+
+TEST_P(EveryGpt, DeferredWeightGradientsHaveTheSameBits) {
+  ModelBench bench(config(), DType::f32), deferring(config(), DType::f32, true);
+  bench.forward_and_backward();
+  deferring.forward_and_backward();
+  EXPECT_SAME_BITS(deferring.table().gradients(), bench.table().gradients());
+}
+
+TEST_P(EveryGpt, Float32IsNearFloat64) {
+  ModelBench single(config(), DType::f32), precise(config(), DType::f64);
+  for (Param& row : single.table().rows()) {  // the same weights
+    Tensor& other = precise.table().at(row.name).value;
+    fill_with(other, [&](std::int64_t i) { return element(row.value, i); });
+  }
+  single.forward_and_backward();
+  precise.forward_and_backward();
+  EXPECT_NEAR(single.objective(), precise.objective(), 1e-6 * precise.objective());
+  for (const Param& row : single.table().rows()) {
+    const Tensor& expected = precise.table().at(row.name).grad;
+    for (std::int64_t i = 0; i < expected.numel(); ++i)
+      ASSERT_NEAR(element(row.grad, i), element(expected, i), 1e-5 * largest(expected))
+          << row.name << " " << i;
+  }
+}
+
+TEST_P(EveryGpt, OutsideOfTheMaskNothingCounts) {
+  ModelBench bench(config(), DType::f64);
+  fill_with(bench.row_weight(), [](std::int64_t i) { return i < ModelBench::kLength ? 0.1 : 0; });
+  bench.forward_and_backward();
+  const HostTensor gradients = clone(bench.table().gradients());
+  for (std::int64_t i = ModelBench::kLength; i < ModelBench::kTokens; ++i)
+    bench.ids().view().as<std::int32_t>()[i] = 1;  // the second sequence is another one
+  bench.forward_and_backward();
+  EXPECT_TENSORS_NEAR(bench.table().gradients(), gradients, 1e-14);
+}
+
+// The initial weights and dropout's masks are functions of names and places, so the stages need no
+// more than their own range to be the same model.
+TEST_P(EveryGpt, TwoStagesAreTheModel) {
+  GptConfig untied = config();
+  untied.untie_embeddings_and_output_weights = true;
+  ModelBench whole(untied, DType::f64), first(untied, {0, 1, true, false}, DType::f64),
+      last(untied, {1, 2, false, true}, DType::f64);
+  EXPECT_EQ(first.table().count() + last.table().count(), whole.table().count());
+  whole.forward_and_backward();
+  last.forward(first.forward({}));
+  first.backward(last.backward({}));
+  EXPECT_TENSORS_NEAR(last.loss().view(), whole.loss().view(), 1e-12);
+  expect_gradients_near(first, whole, 1e-12);
+  expect_gradients_near(last, whole, 1e-12);
+}
+
+TEST(GptInitialization, StandardDeviationsFollowTheKind) {
+  GptConfig config = tiny_gpt2();
+  config.hidden_size = 128;
+  config.num_layers = 8;
+  config.init_method_std = 0.02;
+  config.complete();
+  Gpt model(config);
+  Stream stream(Device::cpu);
+  model.table().allocate(Device::cpu, DType::f64, false);
+  model.initialize(3, stream);
+  const auto deviation = [&](const std::string& name) {
+    const Tensor& value = model.table().at(name).value;
+    return std::sqrt(dot_of(value, value) / static_cast<double>(value.numel()));
+  };
+  EXPECT_NEAR(deviation("decoder.layers.3.self_attention.linear_qkv.weight"), 0.02, 4e-4);
+  EXPECT_NEAR(deviation("decoder.layers.3.self_attention.linear_proj.weight"), 0.005, 2e-4);
+  EXPECT_NEAR(deviation("decoder.layers.3.mlp.linear_fc2.weight"), 0.005, 1e-4);
+  EXPECT_EQ(deviation("decoder.layers.3.mlp.linear_fc2.bias"), 0);
+  EXPECT_EQ(deviation("decoder.final_layernorm.weight"), 1);
+}
+
+// --- Sizes
+// ----------------------------------------------------------------------------------------
+
+GptConfig sized(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+                std::int64_t positions, std::int64_t vocab) {
+  GptConfig c;
+  c.num_layers = layers;
+  c.hidden_size = hidden;
+  c.num_attention_heads = heads;
+  c.max_position_embeddings = positions;
+  c.vocab_size = vocab;
+  c.complete();
+  return c;
+}
+
+GptConfig llama3_8b() {
+  GptConfig c = sized(32, 4096, 32, 8192, 128256);
+  c.ffn_hidden_size = 14336;
+  c.group_query_attention = true;
+  c.num_query_groups = 8;
+  c.position_embedding_type = "rope";
+  c.rotary_base = 500000;
+  c.normalization = "RMSNorm";
+  c.swiglu = true;
+  c.add_bias_linear = false;
+  c.untie_embeddings_and_output_weights = true;
+  c.complete();
+  return c;
+}
+
+TEST(GptSizes, Parameters) {
+  EXPECT_EQ(Gpt(sized(24, 1024, 16, 1024, 50257)).table().count(), 354871296);
+  EXPECT_EQ(Gpt(sized(96, 12288, 96, 2048, 51200)).table().count(), 174615846912);
+  EXPECT_EQ(Gpt(llama3_8b()).table().count(), 8030261248);
+}
+
+TEST(GptSizes, ParametersOnMeta) {
+  Gpt model(llama3_8b());
+  model.table().allocate(Device::meta, DType::f32, true);
+  EXPECT_GE(model.table().values().numel(), 8030261248);
+}
+
+TEST(GptSizes, Flops) {
+  EXPECT_EQ(sized(24, 1024, 16, 1024, 50304).flops(8, 1024), 18612240777216);
+  EXPECT_NEAR(sized(96, 12288, 96, 2048, 51200).flops(1536, 2048), 3.34059780016e18, 0.5e7);
+  EXPECT_NEAR(llama3_8b().flops(128, 8192), 5.397062776101e16, 0.5e4);
+}
+
+}  // namespace
+}  // namespace mt

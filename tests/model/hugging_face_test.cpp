@@ -1,0 +1,174 @@
+// Logits, loss and gradients of Hugging Face's GPT-2, Llama and Qwen2
+// (scripts/make-model-goldens.py), with weights that come in under their foreign names.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "tests/model/support.h"
+
+namespace mt {
+namespace {
+
+// The script's uniform(): number `index` of `name`, in [-1, 1).
+double uniform(const std::string& name, std::int64_t index) {
+  std::uint32_t x = 2166136261u;
+  for (const char c : name) x = (x ^ static_cast<unsigned char>(c)) * 16777619u;
+  x += static_cast<std::uint32_t>(index) * 0x9E3779B9u;
+  x = (x ^ x >> 16) * 0x85EBCA6Bu;
+  x = (x ^ x >> 13) * 0xC2B2AE35u;
+  x ^= x >> 16;
+  return static_cast<double>(x >> 8) / 0x1p23 - 1;
+}
+
+// The script's weight().
+double golden_weight(const std::string& name, std::int64_t index) {
+  const bool norm = name.find("norm") != std::string::npos || name.find("ln_") != std::string::npos;
+  return (norm && name.ends_with(".weight") ? 1 : 0) + uniform(name, index) / 4;
+}
+
+struct Golden {
+  explicit Golden(const std::string& name) {
+    std::ifstream file(std::string(MT_TESTDATA) + "/model/" + name + ".golden");
+    for (std::string line; std::getline(file, line);) read(line);
+  }
+  void read(const std::string& line) {
+    std::istringstream words(line);
+    std::string what, name;
+    words >> what;
+    if (what == "gradient" || what == "whole") words >> name;
+    std::vector<double> numbers;
+    for (double number; words >> number;) numbers.push_back(number);
+    if (what == "ids") ids = numbers;
+    if (what == "loss") loss = numbers.at(0);
+    if (what == "logits") logits.push_back(numbers);
+    if (what == "gradient") gradients[name] = {numbers.at(0), numbers.at(1)};
+    if (what == "whole") whole[name] = numbers;
+  }
+  struct Gradient {
+    double along, norm;  // <g, uniform(name.direction)> and |g|
+  };
+  std::vector<double> ids;
+  double loss = 0;
+  std::vector<std::vector<double>> logits;
+  std::map<std::string, Gradient> gradients;
+  std::map<std::string, std::vector<double>> whole;
+};
+
+GptConfig config_of(const std::string& name) {
+  GptConfig config = name == "gpt2" ? tiny_gpt2() : tiny_llama();
+  config.add_qkv_bias = name == "qwen2";
+  return config;
+}
+
+struct Case {
+  std::string name;
+  DType dtype;
+  double tolerance;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name << " " << name_of(c.dtype); }
+std::string name_of_case(const testing::TestParamInfo<Case>& info) {
+  return concat(info.param.name, "_", name_of(info.param.dtype));
+}
+
+class HuggingFace : public testing::TestWithParam<Case> {
+ protected:
+  HuggingFace() {
+    for (Param& row : bench_.table().rows())
+      for (const ForeignName& foreign : row.foreign) {
+        const HostTensor theirs(dtype_, transformed_shape(foreign.transform, row.shape));
+        fill_with(theirs, [&](std::int64_t i) { return golden_weight(foreign.name, i); });
+        apply_inverse(foreign.transform, row.value, theirs.view());
+      }
+    const auto length = static_cast<std::size_t>(ModelBench::kLength);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(ModelBench::kTokens); ++i) {
+      const std::size_t at = i / length * (length + 1) + i % length;
+      bench_.ids().span<std::int32_t>()[i] = static_cast<std::int32_t>(golden_.ids.at(at));
+      bench_.labels().span<std::int32_t>()[i] = static_cast<std::int32_t>(golden_.ids.at(at + 1));
+    }
+    fill_with(bench_.row_weight(), [](std::int64_t) { return 1.0 / ModelBench::kTokens; });
+  }
+
+  // A gradient of ours as theirs.
+  HostTensor gradient_of(const Param& row, const ForeignName& foreign) {
+    HostTensor theirs(dtype_, transformed_shape(foreign.transform, row.shape));
+    apply(foreign.transform, theirs, row.grad);
+    return theirs;
+  }
+
+  const Golden golden_{GetParam().name};
+  const DType dtype_ = GetParam().dtype;
+  const double tolerance_ = GetParam().tolerance;
+  ModelBench bench_{config_of(GetParam().name), GetParam().dtype};
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Agrees, HuggingFace,
+    testing::Values(Case{"gpt2", DType::f32, 1e-5}, Case{"gpt2", DType::f64, 1e-12},
+                    Case{"llama", DType::f32, 1e-5}, Case{"llama", DType::f64, 1e-12},
+                    Case{"qwen2", DType::f32, 1e-5}, Case{"qwen2", DType::f64, 1e-12}),
+    name_of_case);
+
+TEST_P(HuggingFace, Names) {
+  std::map<std::string, int> ours;
+  for (const Param& row : bench_.table().rows())
+    for (const ForeignName& foreign : row.foreign) {
+      EXPECT_EQ(foreign.format, "hf");
+      ++ours[foreign.name];
+    }
+  EXPECT_EQ(ours.size(), golden_.gradients.size());
+  for (const auto& [name, gradient] : golden_.gradients) EXPECT_EQ(ours[name], 1) << name;
+}
+
+TEST_P(HuggingFace, Loss) {
+  EXPECT_NEAR(bench_.evaluate(), golden_.loss, tolerance_ * golden_.loss);
+}
+
+TEST_P(HuggingFace, Logits) {
+  const Tensor ids = bench_.ids();
+  ASSERT_EQ(std::ssize(golden_.logits), ModelBench::kTokens);
+  for (std::int64_t token = 0; token < ModelBench::kTokens; ++token) {
+    const std::int64_t begin = token / ModelBench::kLength * ModelBench::kLength;
+    Workbench one(
+        {.dtype = dtype_, .sequences = 1, .seq_length = token + 1 - begin, .training = false});
+    Step s = one.step();
+    const Tensor logits = bench_.model().next_token_logits(s, ids.rows(begin, token + 1));
+    const std::vector<double>& row = golden_.logits[static_cast<std::size_t>(token)];
+    const HostTensor expected(dtype_, {1, std::ssize(row)});
+    fill_with(expected, [&](std::int64_t i) { return row[static_cast<std::size_t>(i)]; });
+    EXPECT_TENSORS_NEAR(logits, expected, tolerance_) << "token " << token;
+  }
+}
+
+TEST_P(HuggingFace, Gradients) {
+  bench_.forward_and_backward();
+  for (const Param& row : bench_.table().rows())
+    for (const ForeignName& foreign : row.foreign) {
+      const HostTensor g = gradient_of(row, foreign);
+      const HostTensor u(dtype_, g.view().shape());
+      fill_with(u, [&](std::int64_t i) { return uniform(foreign.name + ".direction", i); });
+      const auto [along, norm] = golden_.gradients.at(foreign.name);
+      EXPECT_NEAR(std::sqrt(dot_of(g, g)), norm, tolerance_ * norm) << foreign.name;
+      EXPECT_NEAR(dot_of(g, u), along, tolerance_ * norm * std::sqrt(dot_of(u, u))) << foreign.name;
+    }
+}
+
+TEST_P(HuggingFace, WholeGradients) {
+  bench_.forward_and_backward();
+  std::size_t compared = 0;
+  for (const Param& row : bench_.table().rows())
+    for (const ForeignName& foreign : row.foreign) {
+      const auto found = golden_.whole.find(foreign.name);
+      if (found == golden_.whole.end()) continue;
+      const HostTensor g = gradient_of(row, foreign), expected(dtype_, g.view().shape());
+      fill_with(expected,
+                [&](std::int64_t i) { return found->second.at(static_cast<std::size_t>(i)); });
+      EXPECT_TENSORS_NEAR(g, expected, tolerance_) << foreign.name;
+      ++compared;
+    }
+  EXPECT_EQ(compared, golden_.whole.size());
+}
+
+}  // namespace
+}  // namespace mt

@@ -1,0 +1,133 @@
+// Tiny models for tests, and one micro-batch run through a model or a stage of it.
+#pragma once
+
+#include <vector>
+
+#include "model/gpt.h"
+#include "tests/support/workbench.h"
+
+namespace mt {
+
+inline GptConfig tiny_gpt2() {
+  GptConfig c;
+  c.num_layers = 2;
+  c.hidden_size = 16;
+  c.num_attention_heads = 4;
+  c.max_position_embeddings = 8;
+  c.vocab_size = 24;
+  c.make_vocab_size_divisible_by = 8;
+  c.attention_dropout = c.hidden_dropout = 0;
+  c.init_method_std = 0.3;  // so that no gradient is small
+  c.complete();
+  return c;
+}
+
+inline GptConfig tiny_llama() {
+  GptConfig c = tiny_gpt2();
+  c.ffn_hidden_size = 40;
+  c.group_query_attention = true;
+  c.num_query_groups = 2;
+  c.position_embedding_type = "rope";
+  c.normalization = "RMSNorm";
+  c.swiglu = true;
+  c.add_bias_linear = false;
+  c.untie_embeddings_and_output_weights = true;
+  c.complete();
+  return c;
+}
+
+inline GptConfig with_dropout(GptConfig c) {
+  c.attention_dropout = 0.2;
+  c.hidden_dropout = 0.1;
+  return c;
+}
+
+// A model, its memory, and a micro-batch of two sequences of eight tokens.
+class ModelBench {
+ public:
+  static constexpr std::int64_t kSequences = 2, kLength = 8, kTokens = kSequences * kLength;
+
+  ModelBench(const GptConfig& config, const StageRange& range, DType dtype, bool deferring = false)
+      : model_(config, range),
+        bench_({.dtype = dtype,
+                .sequences = kSequences,
+                .seq_length = kLength,
+                .deferring = deferring}),
+        row_weight_(dtype, {kTokens}),
+        loss_(dtype, {kTokens}) {
+    model_.table().allocate(Device::cpu, dtype, true);
+    model_.initialize(7, bench_.stream());
+    fill_with(row_weight_, [](std::int64_t i) { return 0.02 * static_cast<double>(1 + i % 5); });
+    for (std::int64_t i = 0; i < kTokens; ++i) {
+      ids_.view().as<std::int32_t>()[i] = static_cast<std::int32_t>(i * i % 23);
+      labels_.view().as<std::int32_t>()[i] = static_cast<std::int32_t>((5 * i + 3) % 24);
+    }
+  }
+  ModelBench(const GptConfig& config, DType dtype, bool deferring = false)
+      : ModelBench(config, {0, config.num_layers, true, true}, dtype, deferring) {}
+
+  Gpt& model() { return model_; }
+  ParamTable& table() { return model_.table(); }
+  HostTensor& ids() { return ids_; }
+  HostTensor& labels() { return labels_; }
+  HostTensor& row_weight() { return row_weight_; }
+  const HostTensor& loss() const { return loss_; }
+
+  // The objective's value, where the model is whole or its last stage.
+  double objective() const { return dot_of(row_weight_, loss_); }
+
+  // Without gradients: nothing is saved.
+  double evaluate() {
+    Step s = start();
+    Wire out;
+    model_.forward(s, out, {}, batch(), nullptr);
+    return objective();
+  }
+
+  // What is handed on stays valid until the next call.
+  Wire forward(const Wire& in) {
+    Step s = start();
+    saved_ = model_.make_saved();
+    Wire out;
+    model_.forward(s, out, in, batch(), saved_.get());
+    s.layer.rewind(0);
+    return out;
+  }
+  Wire backward(const Wire& dout) {
+    Step s = bench_.step();
+    Wire din;
+    model_.backward(s, din, dout, *saved_);
+    bench_.run_weight_grads();
+    return din;
+  }
+  // Of a whole model, from zero gradients.
+  void forward_and_backward() {
+    fill_with(table().gradients(), [](std::int64_t) { return 0; });
+    forward({});
+    backward({});
+  }
+
+ private:
+  Batch batch() const {
+    return {.ids = ids_,
+            .labels = labels_,
+            .positions = {},
+            .loss_mask = {},
+            .row_weight = row_weight_,
+            .loss = loss_};
+  }
+  Step start() {
+    Step s = bench_.step();
+    s.keep.rewind(0);
+    s.layer.rewind(0);
+    s.deferred.rewind(0);
+    return s;
+  }
+
+  Gpt model_;
+  Workbench bench_;
+  HostTensor ids_{DType::i32, {kTokens}}, labels_{DType::i32, {kTokens}}, row_weight_, loss_;
+  std::unique_ptr<Model::Saved> saved_;
+};
+
+}  // namespace mt
