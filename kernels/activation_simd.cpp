@@ -28,15 +28,13 @@ struct GeluTanhGradient {
 };
 
 struct GeluErf {
-  [[gnu::always_inline]] Floats operator()(Floats x) const {
-    return x * normal_cdf(x, exp(-0.5f * x * x));
-  }
+  [[gnu::always_inline]] Floats operator()(Floats x) const { return x * normal_cdf(x); }
 };
 
 struct GeluErfGradient {
   [[gnu::always_inline]] Floats operator()(Floats dy, Floats x) const {
-    const Floats e = exp(-0.5f * x * x);
-    return dy * (normal_cdf(x, e) + x * (0.398942280401f * e));  // 1 / sqrt(2 pi)
+    const Floats density = 0.398942280401f * exp(-0.5f * x * x);
+    return dy * (normal_cdf(x) + x * density);
   }
 };
 
@@ -46,22 +44,24 @@ struct Swiglu {
   }
 };
 
-struct GateGradient {
-  [[gnu::always_inline]] Floats operator()(Floats dy, Floats gate, Floats up) const {
-    const Floats s = sigmoid(gate);
-    return dy * up * s * (1.0f + gate * (1.0f - s));
-  }
-};
-
 struct Exp {
   [[gnu::always_inline]] Floats operator()(Floats x) const { return exp(x); }
 };
 
 struct NormalCdf {
-  [[gnu::always_inline]] Floats operator()(Floats x) const {
-    return normal_cdf(x, exp(-0.5f * x * x));
-  }
+  [[gnu::always_inline]] Floats operator()(Floats x) const { return normal_cdf(x); }
 };
+
+[[gnu::always_inline]] inline void swiglu_gradient_row(float* dx, const float* dy, const float* x,
+                                                       std::int64_t cols) {
+  for (std::int64_t c = 0; c < cols; c += kLanes) {
+    const std::int64_t lanes = std::min<std::int64_t>(kLanes, cols - c);
+    const Floats d = load(dy + c, lanes, 0.0f), gate = load(x + c, lanes, 0.0f);
+    const Floats up = load(x + cols + c, lanes, 0.0f), s = sigmoid(gate);
+    store(dx + c, d * up * s * (1.0f + gate * (1.0f - s)), lanes);
+    store(dx + cols + c, d * gate * s, lanes);
+  }
+}
 
 }  // namespace
 
@@ -87,12 +87,8 @@ void swiglu_forward(float* y, const float* x, std::int64_t rows, std::int64_t co
 void swiglu_backward(float* dx, const float* dy, const float* x, std::int64_t rows,
                      std::int64_t cols) {
   run([=] {
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const float *d = dy + r * cols, *gate = x + 2 * r * cols;
-      float* d_gate = dx + 2 * r * cols;
-      map(d_gate, cols, GateGradient(), d, gate, gate + cols);
-      map(d_gate + cols, cols, Swiglu(), gate, d);  // the gradient of up is silu(gate) dy
-    }
+    for (std::int64_t r = 0; r < rows; ++r)
+      swiglu_gradient_row(dx + 2 * r * cols, dy + r * cols, x + 2 * r * cols, cols);
   });
 }
 

@@ -98,12 +98,16 @@ def check_zip(archive):
                 fail(entry.filename, "is not stored at a multiple of 64")
 
 
-def check_layout(tool_archive_tensor):
-    """Our archive of a tensor is torch.save's, but for the memo in the pickle and the id."""
+def records_of(archive):
+    """Names, flags, methods and versions of an archive's records, in order."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as z:
+        return [(e.filename, e.flag_bits, e.compress_type, e.extract_version) for e in z.infolist()]
+
+
+def saved(value):
     stream = io.BytesIO()
-    torch.save(tool_archive_tensor, stream)
-    return [(e.filename, e.flag_bits, e.compress_type, e.extract_version) for e in
-            zipfile.ZipFile(stream).infolist()]
+    torch.save(value, stream)
+    return stream.getvalue()
 
 
 def check_ours(tool):
@@ -123,10 +127,9 @@ def check_ours(tool):
         first = next(i for k, i in metadata.storage_data.items() if k.fqn == "long")
         with open(f"{folder}/{first.relative_path}", "rb") as file:
             file.seek(first.offset)
-            item = zipfile.ZipFile(io.BytesIO(file.read(first.length)))
-        records = [(e.filename, e.flag_bits, e.compress_type, e.extract_version) for e in item.infolist()]
-        if records != check_layout(theirs["long"]):
-            fail("records", records, "expected", check_layout(theirs["long"]))
+            records = records_of(file.read(first.length))
+        if records != records_of(saved(theirs["long"])):
+            fail("records", records, "expected", records_of(saved(theirs["long"])))
         print(f"{len(metadata.storage_data)} items: weights_only, stored, aligned, records as torch.save's")
         torch.serialization.add_safe_globals([argparse.Namespace])
         common = torch.load(f"{folder}/common.pt", weights_only=True)

@@ -48,6 +48,7 @@ long() {
 scripts/setup clang llvm
 long scripts/test.sh scripts/test.sh
 long scripts/fuzz scripts/fuzz 600
+long scripts/kill-loop scripts/kill-loop
 if [[ -n $data ]]; then
   long scripts/compare-tokenizer.py "$python" scripts/compare-tokenizer.py \
     build/release/tests/text "$data" --random 1000000

@@ -1,6 +1,8 @@
 #include "base/signals.h"
 
 #include <pthread.h>
+#include <ucontext.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <ctime>
@@ -22,19 +24,37 @@ const char* signal_name(Signal signal) {
   return "";
 }
 
+// Runs in a thread that does not hold the signal back.  It does so from now on, and the signal is
+// sent to the process once more, where it waits for poll().  No state: all is async-signal-safe.
+static void hold_back(int number, siginfo_t*, void* context) {
+  const int saved = errno;
+  ::sigaddset(&static_cast<ucontext_t*>(context)->uc_sigmask, number);
+  ::kill(::getpid(), number);
+  errno = saved;
+}
+
 Signals::Signals() {
   ::sigemptyset(&held_);
   for (const Signal signal : {Signal::interrupt, Signal::terminate, Signal::user1, Signal::user2}) {
-    struct sigaction action;
-    ::sigaction(static_cast<int>(signal), nullptr, &action);
+    Held held{static_cast<int>(signal), {}};
+    ::sigaction(held.number, nullptr, &held.before);
     // Linux keeps a held-back signal even if it is ignored, so poll() would find it.
-    if (action.sa_handler != SIG_IGN) ::sigaddset(&held_, static_cast<int>(signal));
+    if (held.before.sa_handler == SIG_IGN) continue;
+    ::sigaddset(&held_, held.number);
+    actions_.push_back(held);
   }
   const int error = ::pthread_sigmask(SIG_BLOCK, &held_, &before_);
   if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_sigmask");
+  struct sigaction action = {};
+  action.sa_sigaction = hold_back;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  for (const Held& held : actions_) ::sigaction(held.number, &action, nullptr);
 }
 
-Signals::~Signals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+Signals::~Signals() {
+  for (const Held& held : actions_) ::sigaction(held.number, &held.before, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
 
 std::optional<Signal> Signals::poll() {
   const timespec no_time = {};
@@ -43,7 +63,8 @@ std::optional<Signal> Signals::poll() {
     number = ::sigtimedwait(&held_, nullptr, &no_time);
   } while (number < 0 && errno == EINTR);
   if (number < 0) return {};
-  if (number == SIGINT) {  // the next one is not held back; its action is the default, to end us
+  if (number == SIGINT) {  // the next one is not held back, and ends us
+    ::signal(SIGINT, SIG_DFL);
     ::sigdelset(&held_, SIGINT);
     sigset_t interrupt;
     ::sigemptyset(&interrupt);

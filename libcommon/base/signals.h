@@ -1,6 +1,7 @@
 // Signals: INT, TERM, USR1 and USR2, held back and asked for between two steps of work instead of
 // interrupting it.  Made once, before the program starts a thread, since threads inherit what is
-// held back; not thread-safe.
+// held back; not thread-safe.  Threads that libraries had started before (OpenBLAS does so when it
+// is loaded) learn to hold a signal back when the first one comes to them.
 //
 //   INT            stop cleanly; a second one ends the program at once
 //   TERM, USR1     save a checkpoint and exit with Exit::stopped (a server: drain and exit 0)
@@ -9,6 +10,7 @@
 
 #include <csignal>
 #include <optional>
+#include <vector>
 
 namespace mt {
 
@@ -32,6 +34,11 @@ class Signals {
   std::optional<Signal> poll();
 
  private:
+  struct Held {
+    int number;
+    struct sigaction before;
+  };
+  std::vector<Held> actions_;
   sigset_t held_, before_;
 };
 

@@ -1,5 +1,7 @@
 #include <zlib.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ckpt/zip.h"
 #include "ckpt/zip_format.h"

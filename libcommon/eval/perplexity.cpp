@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/error.h"
+
 namespace mt {
 
 TextScore& TextScore::operator+=(const TextScore& other) {
@@ -31,6 +33,7 @@ TextScore score_text(std::span<const std::int32_t> tokens, std::int64_t bytes, s
     score(std::span(ids).subspan(begin, count + 1), nll);
     for (const double value : nll) result.nll += value;
   }
+  if (!std::isfinite(result.nll)) fail(Exit::bad_data, "the model's probabilities are not numbers");
   return result;
 }
 

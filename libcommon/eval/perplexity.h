@@ -24,6 +24,7 @@ struct TextScore {
   double bits_per_byte() const;
 };
 
+// Exit::bad_data if the score is not finite.
 TextScore score_text(std::span<const std::int32_t> tokens, std::int64_t bytes, std::int32_t eod,
                      std::int64_t window, const Score& score);
 

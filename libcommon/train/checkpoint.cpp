@@ -17,6 +17,8 @@ void prepare_save_folder(const TrainOptions& o, const Log& log) {
   if (o.save.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(o.save, error);
+  if (error == std::errc::not_a_directory)
+    fail(Exit::cannot_create, o.save, ": is a file, expected a folder for checkpoints");
   errno = error.value();
   if (error || ::access(o.save.c_str(), W_OK | X_OK) != 0)
     fail_errno(o.save, "cannot create checkpoints there", Exit::cannot_create);

@@ -1,6 +1,7 @@
 #include "train/run_log.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,13 +16,19 @@ namespace mt {
 static File open_to_append(const std::string& path) {
   std::error_code error;  // a folder that cannot be made is one that open() reports
   std::filesystem::create_directories(parent_directory(path), error);
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor < 0) fail_errno(path, "cannot open", Exit::cannot_create);
   return {descriptor, path};
 }
 
-RunLog::RunLog(const std::string& path, bool to_stdout) : to_stdout_(to_stdout) {
-  if (!path.empty()) file_ = open_to_append(path);
+// A full disk may have cut an earlier run's last line: it is ended, so that the next is whole.
+static void end_last_line(File& file) {
+  struct stat status;
+  if (::fstat(file.descriptor(), &status) != 0) fail_errno(file.name(), "stat", Exit::io_error);
+  if (!S_ISREG(status.st_mode) || status.st_size == 0) return;
+  std::byte last[1];
+  file.read_at(static_cast<std::uint64_t>(status.st_size) - 1, last);
+  if (last[0] != std::byte{'\n'}) file.write("\n");
 }
 
 JsonWriter RunLog::event(const char* name) {
@@ -32,7 +39,10 @@ JsonWriter RunLog::event(const char* name) {
 
 void RunLog::write(JsonWriter& open_object) {
   const std::string line = open_object.end_object().text() + "\n";
-  if (file_) file_->write(line);
+  if (!path_.empty()) {
+    if (!file_) end_last_line(file_.emplace(open_to_append(path_)));
+    file_->write(line);
+  }
   if (to_stdout_) {
     std::fwrite(line.data(), 1, line.size(), stdout);
     if (std::fflush(stdout) != 0) fail_errno("stdout", "cannot write", Exit::io_error);

@@ -30,15 +30,16 @@ struct StepReport {
 
 class RunLog {
  public:
-  // Appends to `path` (none if empty).  Lines go through line() of a rank that speaks; others get a
-  // RunLog with neither file nor stdout.
-  RunLog(const std::string& path, bool to_stdout);
+  // Appends to `path` (none if empty), which is opened with the first line.  Lines go through
+  // line() of a rank that speaks; others get a RunLog with neither file nor stdout.
+  RunLog(const std::string& path, bool to_stdout) : path_(path), to_stdout_(to_stdout) {}
 
   static JsonWriter event(const char* name);  // an open object
   void write(JsonWriter& open_object);        // closes it and writes the line
   void step(const StepReport& report);
 
  private:
+  std::string path_;
   std::optional<File> file_;
   bool to_stdout_;
 };

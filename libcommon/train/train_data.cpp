@@ -19,9 +19,9 @@ void DataOptions::add_to(CommandLine& cl) {
 
 TrainData::TrainData(const DataOptions& options)
     : options_(options),
+      file_(options.data_path),
       tokenizer_options_(options.tokenizer),
-      tokenizer_(dataset_tokenizer(options.data_path, options.tokenizer)),
-      file_(options.data_path) {
+      tokenizer_(dataset_tokenizer(options.data_path, options.tokenizer)) {
   if (tokenizer_options_.type.empty())
     tokenizer_options_ = mt::tokenizer_options(read_manifest(options.data_path).tokenizer.value());
 }

@@ -37,9 +37,9 @@ class TrainData {
 
  private:
   DataOptions options_;
+  IndexedDataset file_;
   TokenizerOptions tokenizer_options_;
   std::unique_ptr<Tokenizer> tokenizer_;
-  IndexedDataset file_;
   std::array<std::optional<GptDataset>, kSplits> splits_;
 };
 

@@ -71,19 +71,31 @@ void TrainOptions::take_vocabulary(const Tokenizer& tokenizer) {
          tokenizer.vocab_size(), " tokens");
 }
 
+void TrainOptions::check_batch() const {
+  constexpr std::int64_t kMaxTokens = 1 << 30;  // of a micro-batch; positions in it are 32 bits
+  constexpr std::int64_t kMaxMicroBatches = 1 << 20;
+  if (micro_batch_size > kMaxTokens / data.seq_length)
+    fail(Exit::bad_config, "--micro-batch-size ", micro_batch_size, ": expected at most ",
+         kMaxTokens / data.seq_length, " sequences of ", data.seq_length, " tokens");
+  if (batch_size() % (micro_batch_size * ranks) != 0)
+    fail(Exit::bad_config, "--global-batch-size ", batch_size(),
+         ": not a multiple of --micro-batch-size ", micro_batch_size, " x ", ranks, " ranks");
+  if (batch_size() / (micro_batch_size * ranks) > kMaxMicroBatches)
+    fail(Exit::bad_config, "--global-batch-size ", batch_size(), ": more than ", kMaxMicroBatches,
+         " micro-batches of ", micro_batch_size, " on each of ", ranks, " ranks");
+}
+
 void TrainOptions::complete() {
   if (data.seq_length == 0) fail(Exit::usage, "--seq-length: required");
   if (micro_batch_size == 0) fail(Exit::usage, "--micro-batch-size: required");
   if (!plan && train_iters == 0) fail(Exit::usage, "--train-iters: required");
   if (!plan && lr.lr == 0) fail(Exit::usage, "--lr: required");
-  if (batch_size() % (micro_batch_size * ranks) != 0)
-    fail(Exit::bad_config, "--global-batch-size ", batch_size(),
-         ": not a multiple of --micro-batch-size ", micro_batch_size, " x ", ranks, " ranks");
+  if (save_interval && save.empty()) fail(Exit::usage, "--save-interval: needs --save");
+  model.complete();
   if (data.seq_length > model.max_position_embeddings)
     fail(Exit::bad_config, "--seq-length ", data.seq_length,
          ": larger than --max-position-embeddings ", model.max_position_embeddings);
-  if (save_interval && save.empty()) fail(Exit::usage, "--save-interval: needs --save");
-  model.complete();
+  check_batch();
   if (!plan) lr.complete(train_iters, batch_size());
   if (run_log.empty() && !save.empty()) run_log = save + "/run.jsonl";
 }

@@ -36,6 +36,8 @@ struct TrainOptions {
   // Checks what must fit together and derives what was not given.
   void complete();
 
+  void check_batch() const;
+
   DType compute_dtype() const { return dtype == "fp64" ? DType::f64 : DType::f32; }
   std::int64_t batch_size() const { return global_batch_size.value_or(micro_batch_size * ranks); }
   int micro_batches() const { return static_cast<int>(batch_size() / (micro_batch_size * ranks)); }

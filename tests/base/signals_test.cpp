@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <functional>
+#include <optional>
+#include <thread>
 
 namespace mt {
 
@@ -64,6 +66,43 @@ TEST(Signals, TerminateMayComeTwice) {
               return 0;
             }),
             0);
+}
+
+// A thread that was there before holds nothing back, and the kernel may choose it.
+TEST(Signals, OlderThreadsDoNotLoseThem) {
+  EXPECT_EQ(in_child([] {
+              std::thread([] { ::pause(); }).detach();
+              std::thread([] { ::pause(); }).detach();
+              Signals signals;
+              for (int i = 0; i < 3; ++i)
+                for (const Signal one : {Signal::terminate, Signal::user1, Signal::user2}) {
+                  ::kill(::getpid(), static_cast<int>(one));
+                  std::optional<Signal> got;
+                  for (int wait = 0; wait < 1000 && !got; ++wait) {
+                    got = signals.poll();
+                    ::usleep(1000);
+                  }
+                  if (got != one) return 1;
+                  if (signals.poll()) return 2;
+                }
+              return 0;
+            }),
+            0);
+}
+
+TEST(Signals, SecondInterruptEndsTheProgramWithOlderThreads) {
+  EXPECT_EQ(in_child([] {
+              std::thread([] { ::pause(); }).detach();
+              Signals signals;
+              ::kill(::getpid(), SIGINT);
+              std::optional<Signal> got;
+              while (!(got = signals.poll())) ::usleep(1000);
+              if (got != Signal::interrupt) return 1;
+              ::kill(::getpid(), SIGINT);
+              ::sleep(5);
+              return 2;
+            }),
+            128 + SIGINT);
 }
 
 TEST(Signals, DestructorRestores) {

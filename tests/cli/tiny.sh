@@ -3,6 +3,8 @@
 #   tiny_data       makes corpus.jsonl, 200 times the same few letters, and token files tiny_text_document
 #   tiny            options of a model that learns it in a second, all but --save and --train-iters
 #   tiny_checkpoint makes ckpt, trained so far that each letter follows from the one before
+#   stories_data, stories_checkpoint   the same of the stories in testdata: stories_text_document, ckpt
+#   man_examples    runs what stands under EXAMPLES in a program's man page
 #   numbers         a filter: every number of JSON becomes N
 tokenizer=(--tokenizer-type GPT2BPETokenizer --vocab-file "$TESTDATA/gpt2_bpe/vocab.json"
            --merge-file "$TESTDATA/gpt2_bpe/merges.txt")
@@ -21,3 +23,18 @@ tiny_checkpoint() {
 }
 
 numbers() { sed -E 's/([:[,])-?[0-9][-+.0-9e]*/\1N/g'; }
+
+stories_data() {
+  mt-preprocess --quiet --input "$TESTDATA/stories/stories.jsonl" --output-prefix stories --append-eod "${tokenizer[@]}"
+}
+
+stories_checkpoint() {
+  stories_data
+  mt-pretrain --quiet "${tiny[@]}" --data-path stories_text_document --train-iters 60 --save ckpt
+}
+
+man_examples() {  # PROGRAM: its man page's examples, one after another, in this folder
+  sed -n '/^\.SH EXAMPLES/,/^\.SH SEE/{/^\.EX/,/^\.EE/{/^\.E[XE]/d; p}}' "$TESTDATA/../man/$1.1" |
+    sed 's/\\-/-/g; s/\\e/\\/g; s/\\(dq/"/g' > examples
+  bash -e -o pipefail examples || echo "exit code $?"
+}

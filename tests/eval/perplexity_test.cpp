@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+
+#include "base/error.h"
 
 namespace mt {
 namespace {
@@ -62,6 +65,16 @@ TEST(Perplexity, OneTokenAndNone) {
   EXPECT_DOUBLE_EQ(score(fake, {7}, 5).nll, 7.001);
   EXPECT_EQ(score(fake, {}, 5).nll, 0);
   EXPECT_EQ(fake.windows.size(), 1U);
+}
+
+TEST(Perplexity, AModelThatIsBroken) {
+  try {
+    score_text(std::vector<std::int32_t>{1, 2, 3}, 3, kEod, 2,
+               [](auto ids, auto nll) { std::ranges::fill(nll, std::log(-1.0 * ids[0])); });
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::bad_data);
+  }
 }
 
 // The total of several texts weighs every token alike.

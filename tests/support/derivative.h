@@ -10,8 +10,8 @@
 
 namespace mt {
 
-// f'(0) from six points: the formula's error is h^6 / 140 times the seventh derivative, rounding adds
-// some 1e-12 of f.
+// f'(0) from six points: the formula's error is h^6 / 140 times the seventh derivative, rounding
+// adds some 1e-12 of f.
 inline double derivative(const std::function<double(double)>& f) {
   constexpr double h = 5e-4;
   const auto difference = [&](double step) { return f(step) - f(-step); };

@@ -141,9 +141,25 @@ TEST(RunLog, Appends) {
             "{\"schema\":\"mt-pretrain/1\",\"event\":\"end\"}\n");
 }
 
+TEST(RunLog, EndsALineThatWasCut) {
+  const Scratch scratch;
+  const std::string path = scratch.path("run.jsonl");
+  write_file_atomically(path, "{}\n{\"schema\":\"mt-pre", false);
+  RunLog log(path, false);
+  EXPECT_EQ(read_file(path).back(), 'e');  // nothing before the first line
+  for (const char* name : {"start", "end"}) {
+    JsonWriter event = RunLog::event(name);
+    log.write(event);
+  }
+  EXPECT_EQ(read_file(path),
+            "{}\n{\"schema\":\"mt-pre\n"
+            "{\"schema\":\"mt-pretrain/1\",\"event\":\"start\"}\n"
+            "{\"schema\":\"mt-pretrain/1\",\"event\":\"end\"}\n");
+}
+
 TEST(RunLog, ThatCannotBeOpened) {
   const Scratch scratch;
-  EXPECT_EQ(error_of([&] { RunLog(scratch.path("."), false); }),
+  EXPECT_EQ(error_of([&] { RunLog(scratch.path("."), false).step(kReport); }),
             concat("73 ", scratch.path("."), ": cannot open: Is a directory"));
   EXPECT_EQ(error_of([&] { RunLog("/dev/full", false).step(kReport); }),
             "74 /dev/full: cannot write: No space left on device");
