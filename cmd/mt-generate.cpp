@@ -24,7 +24,7 @@ struct Options {
                 "Prompts are arguments or, without any, the lines of stdin.  Each completion goes "
                 "to stdout "
                 "as it is made, followed by a newline, in the order of the prompts.");
-    cl.positionals("PROMPT", &prompts, "text to continue; none: lines of stdin", 0);
+    cl.positionals("PROMPT", &prompts, "text to continue; none, or - alone: lines of stdin", 0);
     cl.section("Model");
     cl.option("--load", &load, "DIR", "folder of checkpoints");
     cl.required("--load");
@@ -88,6 +88,7 @@ void run(mt::CommandLine& cl) {
   Options options;
   options.add_to(cl);
   cl.parse();
+  if (options.prompts == std::vector<std::string>{"-"}) options.prompts.clear();
   if (options.prompts.empty() && ::isatty(STDIN_FILENO) != 0)
     mt::fail(mt::Exit::usage, "no PROMPT, and stdin is a terminal");
   const mt::LoadedGpt gpt = mt::load_gpt(options.load, options.tokenizer);

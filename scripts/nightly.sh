@@ -48,7 +48,8 @@ long() {
 scripts/setup clang llvm
 long scripts/test.sh scripts/test.sh
 long scripts/fuzz scripts/fuzz 600
-long scripts/kill-loop scripts/kill-loop
+long scripts/kill-loop scripts/kill-loop --kills 1000
+long scripts/kill-loop scripts/kill-loop --kills 1000 --ranks 2
 if [[ -n $data ]]; then
   long scripts/compare-tokenizer.py "$python" scripts/compare-tokenizer.py \
     build/release/tests/text "$data" --random 1000000

@@ -63,8 +63,23 @@ CheckpointFormat detect_checkpoint_format(const std::string& iteration_folder) {
        ": no checkpoint: expected metadata.json, mp_rank_0* or .metadata");
 }
 
+// The folder of one checkpoint, named instead of the folder that holds it.
+static std::optional<CheckpointPlace> one_checkpoint(const std::string& folder) {
+  if (!fs::exists(folder + "/metadata.json")) return {};
+  fs::path path(folder);
+  if (!path.has_filename()) path = path.parent_path();
+  const std::string name = fs::absolute(path).lexically_normal().filename().string();
+  CheckpointPlace place{path.string(), 0, name == "release"};
+  const char* const end = name.data() + name.size();
+  if (name.starts_with("iter_")) std::from_chars(name.data() + 5, end, place.iteration);
+  return place;
+}
+
 std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
                                                std::optional<std::int64_t> step) {
+  if (fs::exists(save_folder) && !fs::is_directory(save_folder))
+    fail(Exit::no_input, save_folder, ": is a file, expected a folder of checkpoints");
+  if (auto place = one_checkpoint(save_folder)) return place;
   const std::string tracker = save_folder + "/" + kTracker;
   std::string word;
   if (fs::exists(tracker)) {

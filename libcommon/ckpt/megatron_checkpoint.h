@@ -36,8 +36,9 @@ struct CheckpointPlace {
   bool release = false;
 };
 
-// Which checkpoint of `save_folder` to load: iteration `step` if given (ignored for a release),
-// else what the tracker says.  Nothing if there is no tracker; Exit::bad_data if it is malformed.
+// Which checkpoint of `save_folder` to load: itself, if it is a checkpoint's own folder; iteration
+// `step` if given (ignored for a release), else what the tracker says.  Nothing if there is no
+// tracker; Exit::bad_data if it is malformed.
 std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
                                                std::optional<std::int64_t> step = {});
 

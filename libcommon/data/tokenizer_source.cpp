@@ -44,6 +44,7 @@ std::unique_ptr<Tokenizer> dataset_tokenizer(const std::string& prefix,
                                              const TokenizerOptions& options) {
   const std::optional<Manifest> manifest = find_manifest(prefix);
   const bool known = manifest && manifest->tokenizer;
+  check_no_files_without_type(options);
   if (options.type.empty() && !known)
     fail(Exit::bad_config, manifest_path(prefix),
          ": names no tokenizer; give --tokenizer-type and its files");

@@ -66,13 +66,23 @@ void visit_plain(const std::string& text, const Tokenizer& tokenizer, const Visi
 }
 
 bool looks_like_json(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // the parser will name it
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && text[first] == '{';
+}
+
+// One of the two files where their prefix is meant: its bytes would be taken for a text.
+void refuse_part_of_token_file(const std::string& input) {
+  if (!input.ends_with(".bin") && !input.ends_with(".idx")) return;
+  const std::string prefix = input.substr(0, input.size() - 4);
+  if (std::filesystem::exists(idx_path(prefix)))
+    fail(Exit::usage, input, ": is part of a token file; give its prefix, ", prefix);
 }
 
 }  // namespace
 
 void for_each_text(const std::string& input, const Tokenizer& tokenizer, const Visit& visit) {
+  refuse_part_of_token_file(input);
   if (std::filesystem::exists(idx_path(input))) return visit_token_file(input, tokenizer, visit);
   LineReader reader({.inputs = {input}});
   LineBlock block;

@@ -65,6 +65,7 @@ std::string tokenizer_identity(const MegatronCheckpoint& checkpoint) {
 std::unique_ptr<Tokenizer> load_tokenizer(const MegatronCheckpoint& checkpoint,
                                           TokenizerOptions options) {
   const std::string& folder = checkpoint.tensors().folder();
+  check_no_files_without_type(options);
   if (options.type.empty()) {
     options.type = manifest_field(checkpoint, "type");
     if (options.type.empty())

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 namespace mt {
 
@@ -163,6 +164,15 @@ void write_extra_states(DistWriter& writer, const GptConfig& config) {
 }
 
 static bool is_vocabulary(const Param& row) { return row.segments.front().name == "vocab"; }
+
+void check_all_used(const DistReader& reader, const ParamTable& table) {
+  std::set<std::string> used;
+  for (const Param& row : table.rows()) used.insert(row.key);
+  for (const auto& [key, tensor] : reader.tensors())
+    if (key.find("optimizer.") == std::string::npos && !used.contains(key))
+      fail(Exit::bad_data, reader.folder(), ": tensor ", key,
+           " has no place in the model that its settings describe");
+}
 
 void read_rows(const DistReader& reader, const ParamTable& table, const std::string& prefix,
                const TensorOf& tensor_of) {

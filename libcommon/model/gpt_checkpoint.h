@@ -27,6 +27,9 @@ void write_rows(DistWriter& writer, const ParamTable& table, const std::string& 
 // states.
 void write_extra_states(DistWriter& writer, const GptConfig& config);
 
+// A tensor in the checkpoint that is neither a row's nor an optimizer's is Exit::bad_data.
+void check_all_used(const DistReader& reader, const ParamTable& table);
+
 // Fills every row's tensor.  A missing key or another shape is Exit::bad_data, naming it; only of
 // the vocabulary's rows may there be fewer or more, and rows that are missing become zeros.
 void read_rows(const DistReader& reader, const ParamTable& table, const std::string& prefix,

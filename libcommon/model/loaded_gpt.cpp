@@ -20,6 +20,7 @@ LoadedGpt load_gpt(const std::string& save_folder, const TokenizerOptions& token
     fail(Exit::bad_config, place->folder, ": the tokenizer has ", loaded.tokenizer->vocab_size(),
          " tokens, more than the model's ", config.padded_vocab_size);
   loaded.model->table().allocate(Device::cpu, dtype_of_args(args, where), false);
+  check_all_used(checkpoint.tensors(), loaded.model->table());
   read_rows(checkpoint.tensors(), loaded.model->table(), "",
             [](const Param& row) { return row.value; });
   return loaded;

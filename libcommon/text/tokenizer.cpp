@@ -50,6 +50,12 @@ void TokenizerOptions::add_to(CommandLine& cl) {
   cl.option("--merge-file", &merge_file, "FILE", "merges of a byte-pair encoding (merges.txt)");
 }
 
+void check_no_files_without_type(const TokenizerOptions& options) {
+  if (!options.type.empty()) return;
+  if (!options.vocab_file.empty()) fail(Exit::usage, "--vocab-file: needs --tokenizer-type");
+  if (!options.merge_file.empty()) fail(Exit::usage, "--merge-file: needs --tokenizer-type");
+}
+
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& options) {
   for (const Registration& entry : kRegistry)
     if (entry.type == options.type) return entry.make(options);

@@ -51,6 +51,10 @@ struct TokenizerOptions {
   void add_to(CommandLine& cl);  // --tokenizer-type, --vocab-file, --merge-file
 };
 
+// Where a type is not given and the tokenizer comes from elsewhere, files must not be given either:
+// Exit::usage names the option.
+void check_no_files_without_type(const TokenizerOptions& options);
+
 // Loads the tokenizer of options.type.  Throws Exit::usage for an unknown type or a file option
 // that the type needs and that is not given.
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& options);

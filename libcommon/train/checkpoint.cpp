@@ -13,6 +13,12 @@ namespace mt {
 static const char* const kExpAvg = "optimizer.state.exp_avg.";
 static const char* const kExpAvgSq = "optimizer.state.exp_avg_sq.";
 
+bool goes_on_in_place(const TrainOptions& o) {
+  std::error_code error;
+  return !o.save.empty() &&
+         (o.load == o.save || std::filesystem::equivalent(o.load, o.save, error));
+}
+
 void prepare_save_folder(const TrainOptions& o, const Log& log) {
   if (o.save.empty()) return;
   std::error_code error;
@@ -22,7 +28,7 @@ void prepare_save_folder(const TrainOptions& o, const Log& log) {
   errno = error.value();
   if (error || ::access(o.save.c_str(), W_OK | X_OK) != 0)
     fail_errno(o.save, "cannot create checkpoints there", Exit::cannot_create);
-  if (o.load == o.save) return;
+  if (goes_on_in_place(o)) return;
   if (const auto place = find_checkpoint(o.save))
     log.warn(concat(o.save, ": holds iteration ", place->iteration, " of another run, since ",
                     o.load.empty() ? "there is no --load" : concat("--load is ", o.load),
@@ -122,6 +128,8 @@ void save_training(const TrainOptions& o, const TrainCounters& counters, const G
   save.publish(content);
 }
 
+static std::string on_off(bool value) { return value ? "on" : "off"; }
+
 static void check_same_model(const GptConfig& run, const GptConfig& stored,
                              const std::string& where) {
   const auto check = [&](const char* name, const auto& ours, const auto& theirs) {
@@ -140,7 +148,15 @@ static void check_same_model(const GptConfig& run, const GptConfig& stored,
   check("--rotary-percent", run.rotary_percent, stored.rotary_percent);
   check("--normalization", run.normalization, stored.normalization);
   check("--norm-epsilon", run.norm_epsilon, stored.norm_epsilon);
-  check("--swiglu", run.swiglu, stored.swiglu);
+  check("--swiglu", on_off(run.swiglu), on_off(stored.swiglu));
+  check("--untie-embeddings-and-output-weights", on_off(run.untie_embeddings_and_output_weights),
+        on_off(stored.untie_embeddings_and_output_weights));
+  check("--disable-bias-linear", on_off(!run.add_bias_linear), on_off(!stored.add_bias_linear));
+  check("a bias in the QKV projection", on_off(run.has_qkv_bias()), on_off(stored.has_qkv_bias()));
+  check("GeLU in its tanh form", on_off(run.activation() == Activation::gelu_tanh),
+        on_off(stored.activation() == Activation::gelu_tanh));
+  if (stored.position_embedding_type == "learned_absolute")
+    check("--max-position-embeddings", run.max_position_embeddings, stored.max_position_embeddings);
 }
 
 static void load_optimizer(const MegatronCheckpoint& checkpoint, const ParamTable& table,
@@ -171,6 +187,7 @@ std::optional<TrainCounters> load_training(const TrainOptions& o, Gpt& model, Ad
   if (!identity.empty() && identity != data.tokenizer().identity())
     fail(Exit::bad_config, place->folder, ": was trained with a tokenizer of identity ", identity,
          ", but this run's has ", data.tokenizer().identity());
+  check_all_used(checkpoint.tensors(), model.table());
   read_rows(checkpoint.tensors(), model.table(), "", [](const Param& row) { return row.value; });
   if (place->release) return TrainCounters{};
   if (o.load_optimizer) load_optimizer(checkpoint, model.table(), adam);

@@ -16,6 +16,9 @@ struct TrainCounters {
   double floating_point_operations = 0;
 };
 
+// Whether options.load and options.save are the same folder.
+bool goes_on_in_place(const TrainOptions& options);
+
 // Makes sure, before any work is done, that options.save can be written to, and warns of a
 // checkpoint there that this run does not go on from.
 void prepare_save_folder(const TrainOptions& options, const Log& log);

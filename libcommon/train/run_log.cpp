@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
@@ -17,6 +18,8 @@ static File open_to_append(const std::string& path) {
   std::error_code error;  // a folder that cannot be made is one that open() reports
   std::filesystem::create_directories(parent_directory(path), error);
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR))
+    fail(Exit::cannot_create, path, ": cannot create: no such folder");
   if (descriptor < 0) fail_errno(path, "cannot open", Exit::cannot_create);
   return {descriptor, path};
 }

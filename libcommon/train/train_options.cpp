@@ -90,6 +90,9 @@ void TrainOptions::complete() {
   if (micro_batch_size == 0) fail(Exit::usage, "--micro-batch-size: required");
   if (!plan && train_iters == 0) fail(Exit::usage, "--train-iters: required");
   if (!plan && lr.lr == 0) fail(Exit::usage, "--lr: required");
+  if (adam.beta1 >= 1 || adam.beta2 >= 1)
+    fail(Exit::bad_config, "--adam-beta1 ", adam.beta1, ", --adam-beta2 ", adam.beta2,
+         ": expected less than 1");
   if (save_interval && save.empty()) fail(Exit::usage, "--save-interval: needs --save");
   model.complete();
   if (data.seq_length > model.max_position_embeddings)

@@ -27,7 +27,7 @@ int threads_of_rank(const TrainOptions& options) {
 
 std::string how_to_go_on(const TrainOptions& options) {
   if (options.save.empty()) return "; nothing was saved, for want of --save";
-  if (options.load == options.save) return ", saved; run the same command to go on";
+  if (goes_on_in_place(options)) return ", saved; run the same command to go on";
   return concat(", saved; run the same command with --load ", options.save, " to go on");
 }
 
@@ -156,10 +156,12 @@ void Trainer::evaluate(Split which, const char* name, const char* where) {
   const GptDataset* samples = data_.split(which);
   if (samples == nullptr || options_.eval_iters == 0) return;
   const bool valid = which == Split::valid;
+  // Another --eval-iters or --eval-interval before may have consumed more than there are now.
+  const std::int64_t whole = samples->size() / options_.batch_size() * options_.batch_size();
   std::int64_t consumed = valid ? counters_.consumed_valid_samples : 0;
   Sums total;
   for (std::int64_t i = 0; i < options_.eval_iters; ++i) {
-    const Sums sums = run_batch(*samples, consumed, false);
+    const Sums sums = run_batch(*samples, consumed % std::max<std::int64_t>(1, whole), false);
     total.loss += sums.loss;
     total.tokens += sums.tokens;
     consumed += options_.batch_size();
@@ -186,6 +188,9 @@ std::optional<Signal> Trainer::poll_signal() {
 
 void Trainer::save() {
   if (options_.save.empty()) return;
+  if (!std::isfinite(sum_squares(model_.table().values(), stream_)))
+    fail(Exit::difference, "iteration ", counters_.iteration,
+         ": weights are not finite; nothing was saved");
   if (speaks()) {
     const Clock::time_point start = Clock::now();
     save_training(options_, counters_, model_, adam_, data_);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <thread>
 
@@ -142,17 +143,14 @@ TEST(Failures, TensorsThatDoNotGoTogetherAreAnErrorOfOneRank) {
   }
 }
 
-// A rank leaves while the others may be at work on its tensors, whose memory then goes: they must
-// have stopped before.  An access after that is a fault, because a Buffer's memory is unmapped.
-TEST(Failures, MemoryOfARankThatLeavesIsNotTouched) {
-  constexpr std::int64_t kCount = 20000;
+// A rank fails with operations of all kinds under way.
+TEST(Failures, UnfinishedOperationsOfARankThatFailsAreLeft) {
   for (int run = 0; run < 60; ++run) {
     std::string thrown;
     codes_of(
         3,
         [&](Group& group) {
-          const HostTensor a(DType::f32, {kCount}), b(DType::f32, {kCount}),
-              c(DType::f32, {kCount});
+          const HostTensor a(DType::f32, {500}), b(DType::f32, {500}), c(DType::f32, {500});
           Pending pending = group.all_reduce(a);
           Pending sent = group.send(b, (group.rank() + 1) % 3);
           Pending received = group.receive(c, (group.rank() + 2) % 3);
@@ -163,6 +161,57 @@ TEST(Failures, MemoryOfARankThatLeavesIsNotTouched) {
         },
         &thrown);
     EXPECT_EQ(thrown, "65 gone");
+  }
+}
+
+// Rank 0 fails while rank 1 is at work on the tensors of both: rank 0's memory must stay until that
+// is done.  An access after that is a fault, because a Buffer's memory is unmapped.
+TEST(Failures, MemoryOfARankThatFailsStaysWhileAnotherWorksOnIt) {
+  constexpr std::int64_t kCount = 8 << 20;  // some milliseconds of work
+  for (int run = 0; run < 5; ++run) {
+    std::atomic<bool> begins = false;
+    std::string thrown;
+    codes_of(
+        2,
+        [&](Group& group) {
+          const HostTensor t(DType::f32, {kCount});
+          if (group.rank() == 0) {
+            Pending pending = group.all_reduce(t);
+            while (!begins) std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            fail(Exit::bad_data, "gone");
+          }
+          std::this_thread::sleep_for(std::chrono::milliseconds(2));  // rank 0 is there first
+          begins = true;
+          group.all_reduce(t).wait();
+          group.barrier();
+        },
+        &thrown);
+    EXPECT_EQ(thrown, "65 gone");
+  }
+}
+
+// The same when rank 0 already waits, and is told that the group is aborted.
+TEST(Failures, MemoryOfARankThatWaitsStaysWhileAnotherWorksOnIt) {
+  for (int run = 0; run < 5; ++run) {
+    InProcess process(2);
+    std::atomic<bool> begins = false;
+    const auto rank = [&](int number) {
+      const auto group = process.make(number);
+      const HostTensor t(DType::f32, {8 << 20});
+      std::this_thread::sleep_for(std::chrono::milliseconds(2 * number));  // rank 0 is there first
+      begins = number == 1;
+      const auto sum_for_ever = [&] {
+        for (;;) group->all_reduce(t).wait();
+      };
+      EXPECT_THROW(sum_for_ever(), Error);
+    };
+    std::thread first(rank, 0), second(rank, 1);
+    while (!begins) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    process.abort("the cable was cut");
+    first.join();
+    second.join();
   }
 }
 

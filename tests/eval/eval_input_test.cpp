@@ -122,6 +122,15 @@ TEST_F(EvalInput, WrongInputsAreNamed) {
   const std::string bad = write("bad.jsonl", "{\"text\":\"a\"}\n{\"text\":1}\n");
   const std::string error = error_of([&] { texts_of(bad); });
   EXPECT_TRUE(error.starts_with("65 " + bad + ":2: ")) << error;
+  EXPECT_EQ(error_of([&] {
+              texts_of(write("bom.jsonl", "\xEF\xBB\xBF{\"text\":\"a\"}\n"));
+            }).substr(0, 3),
+            "65 ");
+  write_documents(scratch_.path("data"), TokenType::u16, {{1}});
+  for (const char* part : {".bin", ".idx"})
+    EXPECT_EQ(error_of([&] { texts_of(scratch_.path("data") + part); }),
+              concat("64 ", scratch_.path("data"), part,
+                     ": is part of a token file; give its prefix, ", scratch_.path("data")));
   write_documents(scratch_.path("large"), TokenType::u16, {{1}, {5, 60000}});
   EXPECT_EQ(error_of([&] { texts_of(scratch_.path("large")); }),
             concat("65 ", scratch_.path("large"), ": document 1: token 60000, expected 0 to ",

@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <regex>
+#include <algorithm>
+#include <functional>
 
 #include "tests/base/scratch.h"
 
@@ -29,15 +30,22 @@ std::string lines_of(const std::function<void(const Log&)>& write, Log::Settings
   return read_file(scratch.path("log"));
 }
 
+// Every digit as 0.
+std::string form_of(std::string text) {
+  for (char& c : text)
+    if (c >= '0' && c <= '9') c = '0';
+  return text;
+}
+
 // Megatron-LM's line, character for character but for the time of day.
 TEST(MegatronLog, StepLine) {
   const std::string text = lines_of([](const Log& log) {
     MegatronLog megatron(log, 1, 500);
     megatron.step(kReport);
   });
-  const std::regex stamp(R"(^ \[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\])");
-  EXPECT_TRUE(std::regex_search(text, stamp)) << text;
-  EXPECT_EQ(std::regex_replace(text, stamp, " [TIME]"),
+  ASSERT_GT(text.size(), 22U);
+  EXPECT_EQ(form_of(text.substr(0, 22)), " [0000-00-00 00:00:00]");
+  EXPECT_EQ(" [TIME]" + text.substr(22),
             " [TIME] iteration       20/     500 | consumed samples:          320 |"
             " elapsed time per iteration (ms): 500.0 | learning rate: 2.500000E-04 |"
             " global batch size:    16 | lm loss: 3.250000E+00 | loss scale: 1.0 |"

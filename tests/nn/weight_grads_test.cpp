@@ -1,0 +1,72 @@
+// The queue of weight gradients: at once, or when told.
+#include "nn/weight_grads.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/host_tensor.h"
+
+namespace mt {
+namespace {
+
+class Queue : public testing::Test {
+ protected:
+  Queue() {
+    weight_ = &table_.add({.name = "weight", .shape = {2, 3}});
+    bias_ = &table_.add({.name = "bias", .shape = {2}});
+    table_.allocate(Device::cpu, DType::f64, true);
+  }
+
+  void push(WeightGrads& queue) {
+    queue.push({.weight = weight_, .bias = bias_, .dy = dy_.view(), .x = x_.view()}, stream_);
+  }
+
+  // The gradients are `times` times those of one record.
+  void expect(double times) {
+    for (std::int64_t o = 0; o < 2; ++o) {
+      double sum = 0;
+      for (std::int64_t t = 0; t < 4; ++t) sum += element(dy_, 2 * t + o);
+      EXPECT_NEAR(element(bias_->grad, o), times * sum, 1e-14);
+      for (std::int64_t i = 0; i < 3; ++i) {
+        double product = 0;
+        for (std::int64_t t = 0; t < 4; ++t)
+          product += element(dy_, 2 * t + o) * element(x_, 3 * t + i);
+        EXPECT_NEAR(element(weight_->grad, 3 * o + i), times * product, 1e-14);
+      }
+    }
+  }
+
+  ParamTable table_;
+  const Param *weight_, *bias_;
+  const HostTensor dy_ = random_tensor(DType::f64, {4, 2}, 1),
+                   x_ = random_tensor(DType::f64, {4, 3}, 2);
+  Stream stream_{Device::cpu};
+};
+
+TEST_F(Queue, AddsAtOnce) {
+  WeightGrads queue;
+  EXPECT_FALSE(queue.deferring());
+  push(queue);
+  expect(1);
+  push(queue);
+  expect(2);
+  queue.run(stream_);
+  expect(2);
+}
+
+TEST_F(Queue, AddsWhenToldAndOnce) {
+  WeightGrads queue(true);
+  EXPECT_TRUE(queue.deferring());
+  push(queue);
+  push(queue);
+  expect(0);
+  queue.run(stream_);
+  expect(2);
+  queue.run(stream_);
+  expect(2);
+  push(queue);
+  queue.run(stream_);
+  expect(3);
+}
+
+}  // namespace
+}  // namespace mt
