@@ -1,4 +1,5 @@
-// Runs a test program; exits 125 when every selected case was skipped, so that CTest says "skipped".
+// Runs a test program; exits 125 when every selected case was skipped, so that CTest says
+// "skipped".
 #include <gtest/gtest.h>
 
 int main(int argc, char** argv) {
