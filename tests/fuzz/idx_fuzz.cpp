@@ -1,4 +1,5 @@
 // Any bytes as an .idx over a small .bin: refused with mt::Error, or every sequence can be read.
+// Parser: libcommon/data/indexed_dataset.cpp
 #include <cstddef>
 #include <cstdint>
 #include <vector>

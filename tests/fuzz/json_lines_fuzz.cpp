@@ -1,4 +1,5 @@
 // Any bytes as a line of JSON: refused with a word, or its texts can be read.
+// Parser: libcommon/data/json_lines.cpp
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
