@@ -24,14 +24,6 @@ void add(T* y, const T* a, const T* b, std::int64_t count) {
 }
 
 template <class T>
-void scale(T* y, const T* x, double factor, std::int64_t count) {
-  const T f = static_cast<T>(factor);
-  for_blocks(count, kBlock, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) y[i] = f * x[i];
-  });
-}
-
-template <class T>
 void column_sum(T* y, const T* x, std::int64_t rows, std::int64_t cols) {
   constexpr std::int64_t kColumns = 64;  // a task owns columns, so that rows are added in order
   for_blocks(cols, kColumns, [&](std::int64_t first, std::int64_t last) {
@@ -83,8 +75,6 @@ void fill_normal(T* y, std::int64_t first, std::int64_t count, double mean, doub
 
 template void add(float*, const float*, const float*, std::int64_t);
 template void add(double*, const double*, const double*, std::int64_t);
-template void scale(float*, const float*, double, std::int64_t);
-template void scale(double*, const double*, double, std::int64_t);
 template void column_sum(float*, const float*, std::int64_t, std::int64_t);
 template void column_sum(double*, const double*, std::int64_t, std::int64_t);
 template double dot(const float*, const float*, std::int64_t);
