@@ -22,7 +22,7 @@ struct Options {
     cl.positionals("INPUT", &inputs, "text, JSON lines, or the prefix of a token file; - is stdin",
                    1);
     cl.section("Model");
-    cl.option("--load", &load, "DIR", "folder of checkpoints");
+    cl.option("--load", &load, "DIR", "folder of checkpoints, or of one");
     cl.required("--load");
     tokenizer.add_to(cl);
     cl.section("Evaluation");

@@ -26,7 +26,7 @@ struct Options {
                 "as it is made, followed by a newline, in the order of the prompts.");
     cl.positionals("PROMPT", &prompts, "text to continue; none, or - alone: lines of stdin", 0);
     cl.section("Model");
-    cl.option("--load", &load, "DIR", "folder of checkpoints");
+    cl.option("--load", &load, "DIR", "folder of checkpoints, or of one");
     cl.required("--load");
     tokenizer.add_to(cl);
     cl.section("Output");

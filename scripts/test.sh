@@ -6,14 +6,14 @@
 # Sets up missing packages; checks the floors and, where clang-format is installed, the format;
 # builds the release preset and runs all tests, the one that compares the man pages with the programs
 # among them.  Then it builds the asan preset (address and undefined behaviour) and runs all tests but
-# those that carry the CTest label `long`, and the tsan preset (data races) with the tests of threads,
+# those that carry the CTest label `long`, and the tsan preset (data races) with the tests
 # of comm and of the schedule executor.
 # Prints the time of every stage.  Stops at the first stage that fails, with its exit code.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Names of the tests in which threads of ours meet, as a regular expression for ctest.
-threaded='^(base_threads|comm|train_executor)'
+threaded='^(comm|train_executor)'
 
 quick=0
 case ${1:-} in

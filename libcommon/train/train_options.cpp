@@ -37,7 +37,9 @@ static void add_checkpoint_and_talk(TrainOptions& o, CommandLine& cl) {
   cl.option("--save", &o.save, "DIR", "where checkpoints go");
   cl.option("--save-interval", &o.save_interval, "N",
             "steps between checkpoints; default: only at the end", at_least(1));
-  cl.option("--load", &o.load, "DIR", "checkpoint to go on from, if there is one");
+  cl.option("--load", &o.load, "DIR",
+            "folder of checkpoints to go on from the latest, or of one; where there is none, a new "
+            "run begins");
   cl.off_switch("--no-load-optim", &o.load_optimizer, "start with a fresh optimizer");
   cl.off_switch("--no-save-optim", &o.save_optimizer, "checkpoints without the optimizer's state");
   cl.implied("--no-load-rng",
