@@ -7,13 +7,14 @@
 
 namespace mt {
 
-// The device tensors of one micro-batch.  ids, labels, positions: [tokens] i32;  others: [tokens]
-// of the Step's dtype.
+// The device tensors of one micro-batch.  ids, labels, positions, first_key: [tokens] i32;  others:
+// [tokens] of the Step's dtype.
 struct Batch {
   Tensor ids, labels, positions;
-  Tensor loss_mask;   // 1 where a token's loss counts, else 0
-  Tensor row_weight;  // weight of each token's loss in the objective
-  Tensor loss;        // out, on the last stage: each token's loss
+  Tensor first_key = {};  // for each token, where in its sequence its keys begin; empty: 0 for all
+  Tensor loss_mask;       // 1 where a token's loss counts, else 0
+  Tensor row_weight;      // weight of each token's loss in the objective
+  Tensor loss;            // out, on the last stage: each token's loss
 };
 
 class Model {

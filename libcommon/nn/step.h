@@ -44,6 +44,7 @@ struct Step {
   bool training = false;                       // dropout is on
   std::int64_t sequences = 0, seq_length = 0;  // of the micro-batch; tokens = sequences seq_length
   ConstTensor positions;                       // [tokens] i32
+  ConstTensor first_key = {};                  // [tokens] i32: see Batch; empty: 0 for all
   KvCache* cache = nullptr;                    // generation: keys and values of the tokens before
 
   std::int64_t tokens() const { return sequences * seq_length; }

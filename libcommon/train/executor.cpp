@@ -71,6 +71,7 @@ void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load) {
   slot.batch = {.ids = make(DType::i32),
                 .labels = make(DType::i32),
                 .positions = make(DType::i32),
+                .first_key = shape_.document_masks ? make(DType::i32) : Tensor(),
                 .loss_mask = make(shape_.dtype),
                 .row_weight = make(shape_.dtype),
                 .loss = make(shape_.dtype)};
@@ -95,7 +96,8 @@ Step Executor::step(Slot& slot, bool training) {
           .training = training,
           .sequences = shape_.micro_batch_size,
           .seq_length = shape_.seq_length,
-          .positions = slot.batch.positions};
+          .positions = slot.batch.positions,
+          .first_key = slot.batch.first_key};
 }
 
 // A stage before the last hands its output on from `keep`, so that it outlives the layer.

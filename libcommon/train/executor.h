@@ -24,7 +24,8 @@ struct StepMemory {
 struct StepShape {
   std::int64_t micro_batch_size = 0, seq_length = 0, hidden_size = 0;
   DType dtype = DType::f32;
-  std::uint64_t seed = 0;  // of dropout
+  std::uint64_t seed = 0;       // of dropout
+  bool document_masks = false;  // batches have a first_key
 };
 
 // Fills a micro-batch's tensors, and returns the global number of its first sample.  Not called on

@@ -167,5 +167,46 @@ TEST(Executor, AddsToGradients) {
   EXPECT_EQ(executor.run(training, fill, true), loss);
 }
 
+// A model that keeps what its forward and backward were shown of a micro-batch.
+struct Witness : Model {
+  mutable std::vector<ConstTensor> shown;
+  std::unique_ptr<Saved> make_saved() const override { return std::make_unique<Saved>(); }
+  void forward(Step& s, Wire&, const Wire&, const Batch& batch, Saved*) const override {
+    EXPECT_EQ(s.first_key.data(), batch.first_key.data());
+    shown.push_back(s.first_key);
+  }
+  void backward(Step& s, Wire&, const Wire&, const Saved&) const override {
+    shown.push_back(s.first_key);
+  }
+};
+
+// Only a run with document masks has a first key a token; forward and backward see the same.
+TEST(Executor, ShowsTheFirstKeysOfDocuments) {
+  for (const bool masks : {false, true}) {
+    StepShape shape = kShape;
+    shape.document_masks = masks;
+    Stream stream(Device::cpu, 1);
+    const auto alone = make_single_group();
+    const Witness model;
+    Executor executor(model, shape, {.keep = 1 << 14, .layer = 0, .deferred = 0, .slots = 1},
+                      *alone, stream);
+    const LoadBatch fill = [&](int, const Batch& batch) {
+      EXPECT_EQ(bool(batch.first_key), masks);
+      set_zero(batch.loss, stream);
+      set_zero(batch.loss_mask, stream);
+      return 0;
+    };
+    executor.run(one_f_one_b(0, 1, 1), fill, true);
+    ASSERT_EQ(model.shown.size(), 2U);
+    for (const ConstTensor& first_key : model.shown) {
+      EXPECT_EQ(bool(first_key), masks);
+      if (!masks) continue;
+      EXPECT_EQ(first_key.dtype(), DType::i32);
+      EXPECT_EQ(first_key.shape(), (Shape{kSequences * kLength}));
+      EXPECT_EQ(first_key.data(), model.shown.front().data());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace mt
