@@ -20,14 +20,19 @@ void LrSchedule::add_to(CommandLine& cl) {
             at_least(0));
 }
 
-void LrSchedule::complete(std::int64_t train_iters, std::int64_t global_batch_size) {
+void LrSchedule::complete(std::int64_t train_iters, std::int64_t global_batch_size,
+                          std::int64_t train_samples) {
   if (min_lr > lr) fail(Exit::bad_config, "--min-lr ", min_lr, ": larger than --lr ", lr);
   if (warmup_init > lr)
     fail(Exit::bad_config, "--lr-warmup-init ", warmup_init, ": larger than --lr ", lr);
   if (warmup_fraction && warmup_iters > 0)
     fail(Exit::usage, "--lr-warmup-fraction and --lr-warmup-iters exclude each other");
   const auto batch = static_cast<double>(global_batch_size);
-  decay_samples = static_cast<double>(decay_iters.value_or(train_iters)) * batch;
+  if (train_samples > 0 && (decay_iters || warmup_iters > 0))
+    fail(Exit::usage, "--lr-decay-iters and --lr-warmup-iters need --train-iters");
+  decay_samples = train_samples > 0
+                      ? static_cast<double>(train_samples)
+                      : static_cast<double>(decay_iters.value_or(train_iters)) * batch;
   warmup_samples = warmup_fraction ? *warmup_fraction * decay_samples
                                    : static_cast<double>(warmup_iters) * batch;
   if (decay_style != "constant" && warmup_samples >= decay_samples)

@@ -25,7 +25,9 @@ struct LrSchedule {
   double warmup_samples = 0, decay_samples = 0;
 
   void add_to(CommandLine& cl);
-  void complete(std::int64_t train_iters, std::int64_t global_batch_size);
+  // `train_samples` 0: the run's length is train_iters steps of global_batch_size.
+  void complete(std::int64_t train_iters, std::int64_t global_batch_size,
+                std::int64_t train_samples = 0);
   double at(std::int64_t consumed_samples) const;
 };
 

@@ -62,7 +62,7 @@ static PyValue make_args(const TrainOptions& o, const TrainCounters& counters) {
   set("seed", static_cast<std::int64_t>(o.seed));
   set("tokenizer_type", "GPT2BPETokenizer");
   set("consumed_train_samples", counters.consumed_train_samples);
-  set("skipped_train_samples", 0);
+  set("skipped_train_samples", counters.skipped_train_samples);
   set("consumed_valid_samples", counters.consumed_valid_samples);
   return PyValue::make(PyValue::global("argparse", "Namespace"), args);
 }
@@ -201,6 +201,7 @@ std::optional<TrainCounters> load_training(const TrainOptions& o, Gpt& model, Ad
   counters.consumed_train_samples =
       count("consumed_train_samples", counters.iteration * o.batch_size());
   counters.consumed_valid_samples = count("consumed_valid_samples", 0);
+  counters.skipped_train_samples = count("skipped_train_samples", 0);
   if (const PyValue* done = checkpoint.common().find("num_floating_point_operations_so_far"))
     counters.floating_point_operations = done->as_real(where);
   return counters;

@@ -13,6 +13,7 @@ namespace mt {
 
 struct TrainCounters {
   std::int64_t iteration = 0, consumed_train_samples = 0, consumed_valid_samples = 0;
+  std::int64_t skipped_train_samples = 0;  // part of consumed_train_samples, or rounded off steps
   double floating_point_operations = 0;
 };
 

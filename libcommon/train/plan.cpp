@@ -29,10 +29,10 @@ Plan make_plan(const TrainOptions& options) {
   model.table().allocate(Device::meta, options.compute_dtype(), true);
   Adam adam(model.table(), options.adam);
   const Schedule training = one_f_one_b(0, 1, options.micro_batches());
-  const Schedule evaluation =
-      options.eval_iters > 0 ? forward_only(0, 1, options.micro_batches()) : Schedule();
+  const Schedule evaluation = options.eval_iters > 0 ? forward_only(0, 1, 1) : Schedule();
 
   Plan plan;
+  plan.length = options.length();
   plan.parameters = model.table().count();
   plan.model_flops = options.model.flops(options.batch_size(), options.data.seq_length);
   plan.ranks = options.ranks;
@@ -65,6 +65,21 @@ void RankMemory::write(JsonWriter& json) const {
       .end_object();
 }
 
+// How long the run is, and how many samples it asks of the data; null if that is not known.
+static void write_length(JsonWriter& json, const TrainingLength& length) {
+  if (length.train_iters == 0) {
+    json.null();
+    return;
+  }
+  const auto [train, valid, test] = target_samples(length);
+  json.begin_object()
+      .member("iterations", length.train_iters)
+      .member("train_samples", train)
+      .member("valid_samples", valid)
+      .member("test_samples", test)
+      .end_object();
+}
+
 std::string plan_json(const Plan& plan) {
   JsonWriter json;
   json.begin_object()
@@ -77,6 +92,8 @@ std::string plan_json(const Plan& plan) {
       .member("messages", plan.step.messages)
       .key("memory");
   plan.memory.write(json);
+  json.key("run");
+  write_length(json, plan.length);
   json.member("ranks", plan.ranks)
       .member("host_memory", plan.host_memory)
       .member("fits", plan.fits())
@@ -90,12 +107,22 @@ static std::string line(const char* name, double value, const char* unit) {
   return text;
 }
 
+static std::string length_text(const TrainingLength& length) {
+  if (length.train_iters == 0) return {};
+  const auto count = [](const char* name, std::int64_t value) {
+    return line(name, static_cast<double>(value), "");
+  };
+  const auto [train, valid, test] = target_samples(length);
+  return count("steps of the run", length.train_iters) + count("samples: training", train) +
+         count("samples: validation", valid) + count("samples: test", test);
+}
+
 std::string plan_text(const Plan& plan) {
   const RankMemory& m = plan.memory;
   const auto bytes = [](const char* name, std::size_t count) {
     return line(name, static_cast<double>(count), "bytes");
   };
-  return line("parameters", static_cast<double>(plan.parameters), "") +
+  return length_text(plan.length) + line("parameters", static_cast<double>(plan.parameters), "") +
          line("model FLOPs of a step", plan.model_flops, "") +
          line("counted FLOPs on a rank", plan.step.flops, "") +
          line("counted traffic on a rank", plan.step.bytes, "bytes") +

@@ -17,6 +17,7 @@ struct RankMemory {
 };
 
 struct Plan {
+  TrainingLength length;        // as asked for; no train_iters: it was not
   std::int64_t parameters = 0;  // elements, the padded vocabulary's rows included
   double model_flops = 0;       // of a step over all ranks, by Megatron's formula
   Cost step;                    // of a step on this rank, counted: recomputation, norms and all

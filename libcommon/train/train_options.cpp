@@ -10,7 +10,23 @@ static void add_batch_and_length(TrainOptions& o, CommandLine& cl) {
             "sequences that a rank computes at once", at_least(1));
   cl.option("--global-batch-size", &o.global_batch_size, "N",
             "sequences of a step over all ranks; default micro-batch size x ranks", at_least(1));
+  cl.option("--rampup-batch-size", &o.rampup_batch_size, "START INCREMENT SAMPLES",
+            "begin with START sequences a step and add INCREMENT again and again, so that "
+            "--global-batch-size is reached after SAMPLES; needs --train-samples");
+  cl.option("--step-batch-size-schedule", &o.step_batch_size_schedule, "TOKENS:SEQUENCES ...",
+            "sequences of a step from so many tokens on, instead of --global-batch-size: \"0:768 "
+            "250B:1536\" (K, M, B, T: thousands, ...); needs --train-samples");
+  cl.flag("--decrease-batch-size-if-needed", &o.decrease_batch_size_if_needed,
+          "round a step's sequences down to what the ranks can divide");
   cl.option("--train-iters", &o.train_iters, "N", "steps of the whole run", at_least(1));
+  cl.option("--train-samples", &o.train_samples, "N",
+            "samples of the whole run, instead of --train-iters", at_least(1));
+  cl.flag("--skip-train", &o.skip_train, "only evaluate, on validation and test samples");
+  cl.option("--exit-interval", &o.exit_interval, "N",
+            "save and end after every N-th step, to go on in another job", at_least(1));
+  cl.option("--exit-duration-in-mins", &o.exit_duration_in_mins, "F",
+            "save and end after the step in which so much time has passed", at_least(0));
+  cl.implied("--exit-signal-handler", "signals are always handled: TERM saves and exits with 75");
   cl.option("--seed", &o.seed, "N", "seed of data order, initial weights and dropout",
             between(1, 4294967295.0));
   cl.option("--dtype", &o.dtype, "TYPE", "fp32 or fp64, of everything", one_of({"fp32", "fp64"}));
@@ -73,25 +89,65 @@ void TrainOptions::take_vocabulary(const Tokenizer& tokenizer) {
          tokenizer.vocab_size(), " tokens");
 }
 
-void TrainOptions::check_batch() const {
-  constexpr std::int64_t kMaxTokens = 1 << 30;  // of a micro-batch; positions in it are 32 bits
+void TrainOptions::check_step(std::int64_t sequences) const {
   constexpr std::int64_t kMaxMicroBatches = 1 << 20;
+  const StepSize size = divided(sequences);
+  const auto refuse = [&](const auto&... parts) {
+    fail(Exit::bad_config, "--global-batch-size ", batch_size(), ": ", parts...);
+  };
+  const std::string step = sequences == batch_size() ? "" : concat("a step of ", sequences, " is ");
+  if (size.computed != sequences && !decrease_batch_size_if_needed)
+    refuse(step, "not a multiple of --micro-batch-size ", micro_batch_size, " x ", ranks, " ranks");
+  if (size.micro_batches < 1)
+    refuse(step, "less than --micro-batch-size ", micro_batch_size, " x ", ranks, " ranks");
+  if (size.micro_batches > kMaxMicroBatches)
+    refuse(step, "more than ", kMaxMicroBatches, " micro-batches of ", micro_batch_size,
+           " on each of ", ranks, " ranks");
+}
+
+void TrainOptions::check_steps_from(std::int64_t consumed_samples) const {
+  for (const std::int64_t sequences : batches.sizes_from(consumed_samples)) check_step(sequences);
+}
+
+// The schedule of batches and the number of steps.
+void TrainOptions::complete_length() {
+  constexpr std::int64_t kMaxTokens = 1 << 30;  // of a micro-batch; positions in it are 32 bits
   if (micro_batch_size > kMaxTokens / data.seq_length)
     fail(Exit::bad_config, "--micro-batch-size ", micro_batch_size, ": expected at most ",
          kMaxTokens / data.seq_length, " sequences of ", data.seq_length, " tokens");
-  if (batch_size() % (micro_batch_size * ranks) != 0)
-    fail(Exit::bad_config, "--global-batch-size ", batch_size(),
-         ": not a multiple of --micro-batch-size ", micro_batch_size, " x ", ranks, " ranks");
-  if (batch_size() / (micro_batch_size * ranks) > kMaxMicroBatches)
-    fail(Exit::bad_config, "--global-batch-size ", batch_size(), ": more than ", kMaxMicroBatches,
-         " micro-batches of ", micro_batch_size, " on each of ", ranks, " ranks");
+  if (train_iters > 0 && train_samples > 0)
+    fail(Exit::usage, "--train-iters and --train-samples exclude each other");
+  if (!step_batch_size_schedule.empty()) {
+    for (const auto& [given, name] :
+         {std::pair(global_batch_size.has_value(), "global-batch-size"),
+          std::pair(!rampup_batch_size.empty(), "rampup-batch-size"),
+          std::pair(decrease_batch_size_if_needed, "decrease-batch-size-if-needed")})
+      if (given)
+        fail(Exit::usage, "--step-batch-size-schedule and --", name, " exclude each other");
+    batches = BatchSchedule::by_tokens(step_batch_size_schedule, data.seq_length);
+  } else {
+    batches = {global_batch_size.value_or(micro_batch_size * ranks), rampup_batch_size};
+  }
+  if (train_iters > 0 && batches.changes())
+    fail(Exit::usage,
+         "steps of growing size: the run's length is --train-samples, not "
+         "--train-iters");
+  check_step(batch_size());
+  if (load.empty()) check_steps_from(0);
+  if (train_samples == 0) return;
+  train_iters = batches.iterations(train_samples);
+  if (train_iters == 0)
+    fail(Exit::bad_config, "--train-samples ", train_samples, ": less than a step of ",
+         batch_size());
 }
 
 void TrainOptions::complete() {
   if (data.seq_length == 0) fail(Exit::usage, "--seq-length: required");
   if (micro_batch_size == 0) fail(Exit::usage, "--micro-batch-size: required");
-  if (!plan && train_iters == 0) fail(Exit::usage, "--train-iters: required");
-  if (!plan && lr.lr == 0) fail(Exit::usage, "--lr: required");
+  const bool trains = !plan && !skip_train;
+  if (trains && train_iters == 0 && train_samples == 0)
+    fail(Exit::usage, "--train-iters: required, or --train-samples");
+  if (trains && lr.lr == 0) fail(Exit::usage, "--lr: required");
   if (adam.beta1 >= 1 || adam.beta2 >= 1)
     fail(Exit::bad_config, "--adam-beta1 ", adam.beta1, ", --adam-beta2 ", adam.beta2,
          ": expected less than 1");
@@ -100,8 +156,8 @@ void TrainOptions::complete() {
   if (data.seq_length > model.max_position_embeddings)
     fail(Exit::bad_config, "--seq-length ", data.seq_length,
          ": larger than --max-position-embeddings ", model.max_position_embeddings);
-  check_batch();
-  if (!plan) lr.complete(train_iters, batch_size());
+  complete_length();
+  if (trains) lr.complete(train_iters, batch_size(), train_samples);
   if (run_log.empty() && !save.empty()) run_log = save + "/run.jsonl";
 }
 

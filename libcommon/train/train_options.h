@@ -8,6 +8,7 @@
 #include "kernels/adam.h"
 #include "model/gpt_config.h"
 #include "optim/lr_schedule.h"
+#include "train/batch_schedule.h"
 #include "train/train_data.h"
 
 namespace mt {
@@ -18,9 +19,16 @@ struct TrainOptions {
   LrSchedule lr;
   AdamOptions adam;
   double weight_decay = 0.01, clip_grad = 1;
-  std::int64_t micro_batch_size = 0, train_iters = 0;
-  std::optional<std::int64_t> global_batch_size;  // default: micro-batch size x ranks
+  std::int64_t micro_batch_size = 0;
+  std::optional<std::int64_t> global_batch_size;    // default: micro-batch size x ranks
+  std::vector<std::int64_t> rampup_batch_size;      // start, increment, samples
+  std::string step_batch_size_schedule;             // instead of both
+  bool decrease_batch_size_if_needed = false;       // to what the ranks can divide
+  std::int64_t train_iters = 0, train_samples = 0;  // one is given; complete() derives train_iters
   std::int64_t eval_iters = 100, eval_interval = 1000, log_interval = 100;
+  bool skip_train = false;
+  std::optional<std::int64_t> exit_interval;
+  std::optional<double> exit_duration_in_mins;
   std::string dtype = "fp32";  // or fp64
   std::uint64_t seed = 1234;
   int ranks = 1, threads = 0;
@@ -36,17 +44,42 @@ struct TrainOptions {
   // Checks what must fit together and derives what was not given.
   void complete();
 
-  void check_batch() const;
-
   DType compute_dtype() const { return dtype == "fp64" ? DType::f64 : DType::f32; }
-  std::int64_t batch_size() const { return global_batch_size.value_or(micro_batch_size * ranks); }
-  int micro_batches() const { return static_cast<int>(batch_size() / (micro_batch_size * ranks)); }
+
+  // A step's sequences over all ranks: what the schedule asks for, and what the ranks compute,
+  // which is less where --decrease-batch-size-if-needed rounds it down.
+  struct StepSize {
+    std::int64_t asked = 0, computed = 0;
+    int micro_batches = 0;
+  };
+  StepSize step_size(std::int64_t consumed_samples) const {
+    return divided(batches.at(consumed_samples));
+  }
+  // Exit::bad_config if a step after so many samples cannot be divided among the ranks.
+  void check_steps_from(std::int64_t consumed_samples) const;
+
+  // Of the largest step: --global-batch-size, or the last of a step schedule.  An evaluation's are
+  // of this size too.
+  std::int64_t batch_size() const { return batches.final_size(); }
+  int micro_batches() const { return divided(batch_size()).micro_batches; }
+  std::int64_t evaluation_batch() const { return divided(batch_size()).computed; }
   TrainingLength length() const {
-    return {.train_iters = train_iters,
+    return {.train_samples = train_samples,
+            .train_iters = train_iters,
             .eval_iters = eval_iters,
             .eval_interval = eval_interval,
             .global_batch_size = batch_size()};
   }
+
+  BatchSchedule batches;  // set by complete()
+
+ private:
+  StepSize divided(std::int64_t sequences) const {
+    const std::int64_t at_once = micro_batch_size * ranks, micro_batches = sequences / at_once;
+    return {sequences, micro_batches * at_once, static_cast<int>(micro_batches)};
+  }
+  void check_step(std::int64_t sequences) const;
+  void complete_length();
 };
 
 }  // namespace mt

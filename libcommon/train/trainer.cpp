@@ -6,8 +6,10 @@
 #include "comm/group.h"
 #include "model/gpt.h"
 #include "ops/ops.h"
+#include "train/batch_loader.h"
 #include "train/checkpoint.h"
-#include "train/executor.h"
+#include "train/evaluator.h"
+#include "train/interruption.h"
 #include "train/plan.h"
 #include "train/run_log.h"
 
@@ -35,38 +37,40 @@ std::string how_to_go_on(const TrainOptions& options) {
 class Trainer {
  public:
   Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan, Group& ranks,
-          Signals* signals, const Log& log);
+          const Interruption::Limits& limits, const Log& log);
   void run(const std::string& options_json);
 
  private:
-  struct Sums {
-    double loss = 0, tokens = 0;
-  };
-  Sums run_batch(const GptDataset& samples, std::int64_t consumed, bool training);
-  StepReport train_step();
+  bool train_to_the_end();
+  void save_before_larger_steps(int micro_batches);
+  StepReport train_step(const TrainOptions::StepSize& size);
   double gradient_norm();
   void evaluate(Split which, const char* name, const char* where);
-  std::optional<Signal> poll_signal();
+  std::optional<std::string> save_and_decide();
+  bool poll();
   [[noreturn]] void stopped(Signal signal) const;
   void save();
+  void save_once();
   void report_start(const std::string& options_json);
-  void report_end(const char* reason);
+  void report_end(const std::string& reason);
   RankMemory memory() const;
   bool speaks() const { return ranks_.rank() == 0; }
 
   const TrainOptions& options_;
   const TrainData& data_;
   Group& ranks_;
-  Signals* signals_;  // on rank 0
+  Interruption interruption_;
   Log log_;
   Stream stream_;
   Gpt model_;
   Adam adam_;
   std::unique_ptr<Group> pipeline_ = make_single_group();
   Executor executor_;
-  Schedule training_, evaluation_;
+  Evaluator evaluator_;
   StepRecord record_;
   TrainCounters counters_;
+  int micro_batches_ = 0;      // of the step before; 0: none yet
+  std::int64_t saved_at_ = 0;  // the iteration of the checkpoint that was last written or loaded
   RunLog run_log_;
   MegatronLog megatron_log_;
 };
@@ -77,18 +81,17 @@ Gpt& allocated(Gpt& model, DType dtype) {
 }
 
 Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan, Group& ranks,
-                 Signals* signals, const Log& log)
+                 const Interruption::Limits& limits, const Log& log)
     : options_(options),
       data_(data),
       ranks_(ranks),
-      signals_(signals),
+      interruption_(ranks, limits),
       log_(log),
       stream_(Device::cpu, threads_of_rank(options)),
       model_(options.model),
       adam_(allocated(model_, options.compute_dtype()).table(), options.adam),
       executor_(model_, step_shape(options), plan.memory.step, *pipeline_, stream_),
-      training_(one_f_one_b(0, 1, options.micro_batches())),
-      evaluation_(forward_only(0, 1, options.micro_batches())),
+      evaluator_(options, executor_, ranks),
       run_log_(speaks() ? options.run_log : "", speaks() && options.json),
       megatron_log_(log, options.log_interval, options.train_iters) {
   model_.initialize(options.seed, stream_);
@@ -97,37 +100,27 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
     counters_ = *loaded;
   else
     log_.note(options.load + ": no checkpoint there, starting from initial weights");
-}
-
-// Forward, and in training backward, of one global batch; sums over all ranks.
-Trainer::Sums Trainer::run_batch(const GptDataset& samples, std::int64_t consumed, bool training) {
-  const std::int64_t size = options_.micro_batch_size;
-  Sums sums;
-  const LoadBatch load = [&](int micro_batch, const Batch& batch) {
-    const std::int64_t first = consumed + (micro_batch * ranks_.size() + ranks_.rank()) * size;
-    if (first + size > samples.size())
-      fail(Exit::bad_config, "sample ", first + size, " is asked for, of ", samples.size());
-    sums.tokens += fill_batch(samples, first, size, options_.micro_batches(), batch);
-    return first;
-  };
-  sums.loss = executor_.run(training ? training_ : evaluation_, load, training);
-  double values[] = {sums.loss, sums.tokens};
-  ranks_.all_reduce({values, DType::f64, {2}}).wait();
-  return {values[0], values[1]};
+  saved_at_ = counters_.iteration;
+  options.check_steps_from(counters_.consumed_train_samples);
 }
 
 double Trainer::gradient_norm() {
   return std::sqrt(sum_squares(model_.table().gradients(), stream_)) / ranks_.size();
 }
 
-StepReport Trainer::train_step() {
+StepReport Trainer::train_step(const TrainOptions::StepSize& size) {
   const Clock::time_point start = Clock::now();
-  StepReport report{.learning_rate = options_.lr.at(counters_.consumed_train_samples)};
+  const std::int64_t first = counters_.consumed_train_samples;
+  StepReport report{.learning_rate = options_.lr.at(first)};
   set_zero(model_.table().gradients(), stream_);
-  const Sums sums = run_batch(*data_.split(Split::train), counters_.consumed_train_samples, true);
+  BatchLoader loader(options_, *data_.split(Split::train), first, size.micro_batches, ranks_);
+  const auto load = [&](int i, const Batch& batch) { return loader.load(i, batch); };
+  const double loss = executor_.run(one_f_one_b(0, 1, size.micro_batches), load, true);
+  double sums[] = {loss, loader.tokens()};
+  ranks_.all_reduce({sums, DType::f64, {2}}).wait();
   ranks_.all_reduce(model_.table().gradients()).wait();
 
-  report.loss = sums.loss / sums.tokens;
+  report.loss = sums[0] / sums[1];
   report.grad_norm = gradient_norm();
   if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm))
     fail(Exit::difference, "iteration ", counters_.iteration + 1, ": loss ", report.loss,
@@ -138,55 +131,51 @@ StepReport Trainer::train_step() {
   adam_.step(model_.table(), &record_, stream_);
 
   counters_.iteration += 1;
-  counters_.consumed_train_samples += options_.batch_size();
+  counters_.consumed_train_samples += size.computed;
+  counters_.skipped_train_samples += size.asked - size.computed;
   counters_.floating_point_operations +=
-      options_.model.flops(options_.batch_size(), options_.data.seq_length);
+      options_.model.flops(size.computed, options_.data.seq_length);
   report.iteration = counters_.iteration;
   report.consumed_samples = counters_.consumed_train_samples;
-  report.global_batch_size = options_.batch_size();
-  report.tokens = options_.batch_size() * options_.data.seq_length;
+  report.global_batch_size = size.computed;
+  report.tokens = size.computed * options_.data.seq_length;
   report.next_learning_rate = options_.lr.at(counters_.consumed_train_samples);
   report.seconds = seconds_since(start);
   return report;
 }
 
-// Validation goes on through its samples from one evaluation to the next; the test starts at its
-// first.
+// Validation goes on through its samples from one evaluation to the next; the test, and what
+// --skip-train evaluates, start at the first.  An evaluation that is interrupted counts as done.
 void Trainer::evaluate(Split which, const char* name, const char* where) {
   const GptDataset* samples = data_.split(which);
   if (samples == nullptr || options_.eval_iters == 0) return;
-  const bool valid = which == Split::valid;
-  // Another --eval-iters or --eval-interval before may have consumed more than there are now.
-  const std::int64_t whole = samples->size() / options_.batch_size() * options_.batch_size();
-  std::int64_t consumed = valid ? counters_.consumed_valid_samples : 0;
-  Sums total;
-  for (std::int64_t i = 0; i < options_.eval_iters; ++i) {
-    const Sums sums = run_batch(*samples, consumed % std::max<std::int64_t>(1, whole), false);
-    total.loss += sums.loss;
-    total.tokens += sums.tokens;
-    consumed += options_.batch_size();
-  }
-  if (valid) counters_.consumed_valid_samples = consumed;
+  const bool goes_on = which == Split::valid && !options_.skip_train;
+  const std::int64_t first = goes_on ? counters_.consumed_valid_samples : 0;
+  const std::optional<double> loss = evaluator_.run(*samples, first, [&] { return poll(); });
+  if (goes_on) counters_.consumed_valid_samples += evaluator_.samples();
   if (!speaks()) return;
-  const double loss = total.loss / total.tokens;
+  if (!loss) return log_.note(concat("evaluation at iteration ", counters_.iteration, " given up"));
   JsonWriter json = RunLog::event("eval");
-  json.member("split", name).member("iteration", counters_.iteration).member("loss", loss);
+  json.member("split", name).member("iteration", counters_.iteration).member("loss", *loss);
   run_log_.write(json);
-  megatron_log_.evaluation(counters_.iteration, where, loss);
+  megatron_log_.evaluation(counters_.iteration, where, *loss);
 }
 
-// All ranks learn what came to rank 0.
-std::optional<Signal> Trainer::poll_signal() {
-  double number = 0;
-  if (signals_ != nullptr)
-    if (const auto signal = signals_->poll())
-      number = static_cast<double>(static_cast<int>(*signal));
-  ranks_.broadcast({&number, DType::f64, {1}}, 0).wait();
-  if (number == 0) return std::nullopt;
-  return static_cast<Signal>(static_cast<int>(number));
+// Whether the run is to end.
+bool Trainer::poll() {
+  return interruption_.poll([&] {
+    if (speaks())
+      log_.event("state", {{"iteration", counters_.iteration},
+                           {"consumed_samples", counters_.consumed_train_samples}});
+  });
+}
+
+void Trainer::save_once() {
+  if (saved_at_ != counters_.iteration) save();
 }
 
 void Trainer::save() {
+  saved_at_ = counters_.iteration;
   if (options_.save.empty()) return;
   if (!std::isfinite(sum_squares(model_.table().values(), stream_)))
     fail(Exit::difference, "iteration ", counters_.iteration,
@@ -218,7 +207,7 @@ void Trainer::report_start(const std::string& options_json) {
   run_log_.write(json);
 }
 
-void Trainer::report_end(const char* reason) {
+void Trainer::report_end(const std::string& reason) {
   if (!speaks()) return;
   JsonWriter json = RunLog::event("end");
   json.member("reason", reason).member("iteration", counters_.iteration).key("memory");
@@ -234,52 +223,85 @@ void Trainer::stopped(Signal signal) const {
        " after iteration ", counters_.iteration, how_to_go_on(options_));
 }
 
-void Trainer::run(const std::string& options_json) {
-  if (speaks()) report_start(options_json);
-  std::int64_t saved_at = counters_.iteration;
+// Under a ramp-up Megatron saves before the first of the steps with more micro-batches.
+void Trainer::save_before_larger_steps(int micro_batches) {
+  const int before = std::exchange(micro_batches_, micro_batches);
+  if (before != 0 && micro_batches > before) save_once();
+}
+
+// After a step, in Megatron's order: a signal, the save that is due, the time, the interval.
+// Returns why the run ends here.
+std::optional<std::string> Trainer::save_and_decide() {
+  const auto is_due = [&](const std::optional<std::int64_t>& interval) {
+    return interval && counters_.iteration % *interval == 0;
+  };
+  poll();
+  if (interruption_.signal()) {
+    save_once();
+    report_end(signal_name(*interruption_.signal()));
+    stopped(*interruption_.signal());
+  }
+  if (is_due(options_.save_interval)) save_once();
+  if (interruption_.time_is_over()) {
+    save_once();
+    log_.note(concat("exiting program after ", *options_.exit_duration_in_mins, " minutes"));
+    return "exit-duration";
+  }
+  if (is_due(options_.exit_interval)) {
+    save_once();
+    log_.note(concat("exiting program at iteration ", counters_.iteration));
+    return "exit-interval";
+  }
+  return std::nullopt;
+}
+
+// Returns false if the run ends before its last step.
+bool Trainer::train_to_the_end() {
   while (counters_.iteration < options_.train_iters) {
-    const StepReport report = train_step();
+    const auto size = options_.step_size(counters_.consumed_train_samples);
+    save_before_larger_steps(size.micro_batches);
+    const StepReport report = train_step(size);
     if (speaks()) {
       run_log_.step(report);
       megatron_log_.step(report);
     }
     if (counters_.iteration % options_.eval_interval == 0) evaluate(Split::valid, "valid", "");
-    const std::optional<Signal> signal = poll_signal();
-    const bool stop = signal && *signal != Signal::user2;
-    const bool due = options_.save_interval && counters_.iteration % *options_.save_interval == 0;
-    if (due || stop) {
-      save();
-      saved_at = counters_.iteration;
+    if (const auto reason = save_and_decide()) {
+      report_end(*reason);
+      return false;
     }
-    if (stop) {
-      report_end(signal_name(*signal));
-      stopped(*signal);
-    }
-    if (signal && speaks())
-      log_.event("state", {{"iteration", counters_.iteration},
-                           {"consumed_samples", counters_.consumed_train_samples}});
   }
   // Saved first: a finished run that is started again evaluates the same samples again.
-  if (saved_at != counters_.iteration) save();
+  save_once();
+  return true;
+}
+
+void Trainer::run(const std::string& options_json) {
+  if (speaks()) report_start(options_json);
+  if (!options_.skip_train && !train_to_the_end()) return;
   evaluate(Split::valid, "valid", " on validation set");
-  evaluate(Split::test, "test", " on test set");
-  report_end("done");
+  if (!interruption_.signal()) evaluate(Split::test, "test", " on test set");
+  report_end(interruption_.signal() ? signal_name(*interruption_.signal()) : "done");
+  if (interruption_.signal()) stopped(*interruption_.signal());
 }
 
 }  // namespace
 
 void train(const TrainOptions& options, TrainData& data, Signals& signals, const Log& log,
            const std::string& options_json) {
+  const auto start = Interruption::Clock::now();
   const Plan plan = make_plan(options);
   if (!plan.fits())
     fail(Exit::out_of_memory, "out of host memory: ", plan.ranks, " ranks need ",
          plan.memory.total(), " bytes each, this machine has ", plan.host_memory);
   data.build(options.length(), options.seed);
-  if (data.split(Split::train) == nullptr)
+  if (!options.skip_train && data.split(Split::train) == nullptr)
     fail(Exit::bad_config, "--split ", options.data.split, ": leaves nothing to train on");
   prepare_save_folder(options, log);
   run_ranks(options.ranks, [&](Group& ranks) {
-    Trainer trainer(options, data, plan, ranks, ranks.rank() == 0 ? &signals : nullptr,
+    const Interruption::Limits limits{ranks.rank() == 0 ? &signals : nullptr, start,
+                                      options.exit_duration_in_mins};
+    Trainer trainer(options, data, plan, ranks, limits,
                     ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);
     trainer.run(options_json);
   });

@@ -304,6 +304,124 @@ TEST_F(Training, StopsOnASignalAndGoesOn) {
   expect_same_files(iteration_folder(path("stopped"), 10), iteration_folder(path("whole"), 10));
 }
 
+// Stopped after each of 40 steps, with a batch that ramps up: the same bytes as undisturbed.
+TEST_F(Training, ARampUpSurvivesAResumeAtEveryStep) {
+  const auto ramped = [&](const std::string& save) {
+    TrainOptions o = options(save);
+    o.load = o.save;
+    o.train_iters = 0;
+    o.train_samples = 232;
+    o.rampup_batch_size = {2, 2, 60};
+    o.eval_interval = 7;
+    o.lr.warmup_iters = 0;
+    o.lr.warmup_fraction = 0.1;
+    o.lr.decay_style = "cosine";
+    return o;
+  };
+  TrainOptions whole = ramped("whole");
+  whole.save_interval = 1;
+  train_with(whole);
+  ASSERT_EQ(losses("whole").size(), 40U);
+  TrainOptions o = ramped("stopped");
+  o.exit_interval = 1;
+  for (int step = 1; step <= 40; ++step) {
+    train_with(o);
+    SCOPED_TRACE(concat("step ", step));
+    expect_same_files(iteration_folder(o.save, step), iteration_folder(whole.save, step));
+  }
+  EXPECT_EQ(losses("stopped"), losses("whole"));
+  o.exit_interval.reset();
+  train_with(o);
+  EXPECT_EQ(losses("stopped", "eval"), losses("whole", "eval"));
+}
+
+// Sizes of the steps, saves before larger ones, and the samples that are asked from the data.
+TEST_F(Training, RampUp) {
+  TrainOptions o = options("run");
+  o.train_iters = 0;
+  o.train_samples = 100;
+  o.rampup_batch_size = {2, 2, 60};
+  o.lr.warmup_iters = 0;
+  train_with(o);
+  std::vector<std::int64_t> sizes;
+  std::int64_t before = 0;
+  simdjson::dom::parser parser;
+  for (const std::string& line : events("run", "step")) {
+    const std::int64_t consumed = parser.parse(line)["consumed_samples"].get_int64();
+    sizes.push_back(consumed - std::exchange(before, consumed));
+  }
+  EXPECT_EQ(sizes, (std::vector<std::int64_t>{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 4,
+                                              4, 4, 4, 6, 6, 6, 6, 8, 8, 8, 8}));
+  EXPECT_EQ(list_checkpoints(o.save), (std::vector<std::int64_t>{10, 15, 19, 23}));
+}
+
+// Three ranks of two: 8 is rounded down to 6, and the rest counts as skipped.
+TEST_F(Training, DecreasesTheBatch) {
+  TrainOptions o = options("run");
+  o.ranks = 3;
+  EXPECT_EQ(error_of([&] { train_with(o); }),
+            "78 --global-batch-size 8: not a multiple of --micro-batch-size 2 x 3 ranks");
+  o.decrease_batch_size_if_needed = true;
+  o.train_iters = 3;
+  train_with(o);
+  const MegatronCheckpoint checkpoint(iteration_folder(o.save, 3));
+  const PyValue& args = checkpoint.common().at("args", "");
+  EXPECT_EQ(args.at("consumed_train_samples", "").as_integer(""), 18);
+  EXPECT_EQ(args.at("skipped_train_samples", "").as_integer(""), 6);
+}
+
+TEST_F(Training, LengthsThatDoNotFit) {
+  const auto error = [&](const std::function<void(TrainOptions&)>& change) {
+    TrainOptions o = options("run");
+    change(o);
+    return error_of([&] { train_with(o); });
+  };
+  EXPECT_EQ(error([](TrainOptions& o) { o.train_samples = 80; }),
+            "64 --train-iters and --train-samples exclude each other");
+  EXPECT_EQ(error([](TrainOptions& o) {
+              o.rampup_batch_size = {2, 2, 60};
+            }),
+            "64 steps of growing size: the run's length is --train-samples, not --train-iters");
+  EXPECT_EQ(error([](TrainOptions& o) { o.train_iters = 0, o.train_samples = 7; }),
+            "78 --train-samples 7: less than a step of 8");
+  EXPECT_EQ(error([](TrainOptions& o) {
+              o.train_iters = 0, o.train_samples = 80, o.rampup_batch_size = {2, 3, 60};
+              o.lr.warmup_iters = 0;
+            }),
+            "78 --global-batch-size 8: a step of 5 is not a multiple of --micro-batch-size 2 x 1 "
+            "ranks");
+}
+
+TEST_F(Training, ExitsWhereItIsTold) {
+  TrainOptions o = options("interval");
+  o.exit_interval = 4;
+  train_with(o);
+  EXPECT_EQ(list_checkpoints(o.save), std::vector<std::int64_t>{4});
+  EXPECT_EQ(losses("interval", "eval").size(), 1U);  // no evaluation at the end
+  EXPECT_TRUE(events("interval", "end").at(0).find("\"exit-interval\"") != std::string::npos);
+  o = options("duration");
+  o.exit_duration_in_mins = 0;
+  train_with(o);
+  EXPECT_EQ(list_checkpoints(o.save), std::vector<std::int64_t>{1});
+  EXPECT_TRUE(events("duration", "end").at(0).find("\"exit-duration\"") != std::string::npos);
+}
+
+// Nothing is trained or saved; validation starts at its first sample.
+TEST_F(Training, SkipTrain) {
+  TrainOptions o = options("run");
+  train_with(o);
+  o.load = o.save;
+  o.save = path("none");
+  o.skip_train = true;
+  train_with(o);
+  EXPECT_EQ(list_checkpoints(o.save), std::vector<std::int64_t>{});
+  EXPECT_TRUE(losses("none").empty());
+  const std::vector<double> before = losses("run", "eval"), after = losses("none", "eval");
+  ASSERT_EQ(after.size(), 2U);
+  EXPECT_EQ(after[1], before.back());
+  EXPECT_NE(after[0], before[0]);
+}
+
 TEST_F(Training, UsesTheMemoryOfItsPlan) {
   for (const int ranks : {1, 2}) {
     TrainOptions o = options(concat("run", ranks));
@@ -351,6 +469,7 @@ TEST_F(Training, PlanKeys) {
             R"({"schema":"mt-plan/1","parameters":N,"model_flops":N,"counted_flops":N,)"
             R"("counted_bytes":N,"message_bytes":N,"messages":N,"memory":{"parameters":N,)"
             R"("gradients":N,"optimizer":N,"keep":N,"layer":N,"deferred":N,"total":N},)"
+            R"("run":{"iterations":N,"train_samples":N,"valid_samples":N,"test_samples":N},)"
             R"("ranks":N,"host_memory":N,"fits":true})"
             "\n");
 }

@@ -1,0 +1,37 @@
+// BatchLoader: the samples of one global batch, divided among the ranks as Megatron's sampler does:
+// with m samples to a micro-batch and P ranks, rank r's micro-batch i is samples
+// first + (i P + r) m, … of that many.
+#pragma once
+
+#include "comm/group.h"
+#include "train/executor.h"
+#include "train/train_options.h"
+
+namespace mt {
+
+class BatchLoader {
+ public:
+  // `micro_batches`: what the weights of rows are divided by, so that gradients of so many
+  // micro-batches add up to their mean.
+  BatchLoader(const TrainOptions& options, const GptDataset& samples, std::int64_t first,
+              int micro_batches, const Group& ranks)
+      : samples_(samples),
+        first_(first + ranks.rank() * options.micro_batch_size),
+        size_(options.micro_batch_size),
+        stride_(ranks.size() * options.micro_batch_size),
+        micro_batches_(micro_batches) {}
+
+  // Fills this rank's `micro_batch` and returns the number of its first sample.  Exit::bad_config
+  // where there are not so many samples.
+  std::int64_t load(int micro_batch, const Batch& batch);
+
+  double tokens() const { return tokens_; }  // that count, of what was loaded so far
+
+ private:
+  const GptDataset& samples_;
+  std::int64_t first_, size_, stride_;
+  int micro_batches_;
+  double tokens_ = 0;
+};
+
+}  // namespace mt

@@ -1,0 +1,33 @@
+// Evaluator: the mean loss of a model over a run of samples, without dropout and gradients.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "train/executor.h"
+#include "train/train_options.h"
+
+namespace mt {
+
+class Evaluator {
+ public:
+  // Called on every rank of `ranks`, which divide each global batch.
+  Evaluator(const TrainOptions& options, Executor& executor, Group& ranks)
+      : options_(options), executor_(executor), ranks_(ranks) {}
+
+  // Over --eval-iters global batches from sample `first` on: the sum of the losses of tokens that
+  // count over their number, in f64.  `stop` is asked before every micro-batch, on all ranks, which
+  // must answer alike; once it says so there is no result.
+  std::optional<double> run(const GptDataset& samples, std::int64_t first,
+                            const std::function<bool()>& stop);
+
+  // Samples that run() takes.
+  std::int64_t samples() const { return options_.eval_iters * options_.evaluation_batch(); }
+
+ private:
+  const TrainOptions& options_;
+  Executor& executor_;
+  Group& ranks_;
+};
+
+}  // namespace mt
