@@ -53,6 +53,7 @@ long scripts/kill-loop scripts/kill-loop --kills 1000 --ranks 2
 if [[ -n $data ]]; then
   long scripts/compare-tokenizer.py "$python" scripts/compare-tokenizer.py \
     build/release/tests/text "$data" --random 1000000
+  long scripts/compare-megatron.py "$python" scripts/compare-megatron.py build/release/cmd
 fi
 
 printf '\n'

@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Trains twenty steps from one of mt-pretrain's checkpoints with Megatron-Core, and compares.
+
+For each case below mt-preprocess makes token files of testdata's stories, and mt-pretrain trains 25 steps in
+fp32 with a checkpoint after the fifth.  Megatron-Core reads that checkpoint (model settings, weights,
+optimizer, schedule) with its own reader, builds its GPTModel of the local spec and its GPTDataset over the same
+token files, and trains the other twenty steps with its own data-parallel wrapper, gradient reduction, clipping,
+optimizer and schedule, on as many gloo ranks.  Losses must be equal to 1e-5, gradient norms to 1e-4,
+learning rates to 1e-15.
+
+Megatron-Core asks for a GPU by name only; here a torch function mode gives it the CPU instead, and its fused
+layer norm (needed for --apply-layernorm-1p) is PyTorch's.  Nothing else of it is replaced.
+
+Needs from PyPI: megatron-core 0.12.1, torch (tried with 2.15.0), numpy, psutil.
+
+Run:  scripts/compare-megatron.py build/release/cmd [CASE ...]
+"""
+import argparse
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import types
+import warnings
+
+os.environ["TORCHDYNAMO_DISABLE"] = "1"  # Megatron-Core compiles small functions: minutes for nothing
+warnings.filterwarnings("ignore")
+import numpy  # noqa: E402
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch.overrides import TorchFunctionMode  # noqa: E402
+
+numpy.product = numpy.prod  # gone from numpy 2, which Megatron-Core 0.12.1 does not know
+FIRST, STEPS = 5, 20
+TESTDATA = pathlib.Path(__file__).resolve().parent.parent / "testdata"
+
+# The learning rate is one at which no step's gradient hangs on rounding.  At 3e-3 one does: for GPT-2 at step 13 a
+# norm of 7.9706 in fp64, which either side's fp32 misses by 8e-4, in opposite directions.
+COMMON = """--num-layers 3 --hidden-size 48 --num-attention-heads 4 --seq-length 40 --max-position-embeddings 40
+  --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --min-lr 1e-4 --lr-decay-style cosine --lr-warmup-iters 3
+  --weight-decay 0.1 --adam-beta2 0.95 --clip-grad 0.5 --hidden-dropout 0 --attention-dropout 0
+  --split 90,5,5 --eval-iters 0 --threads 2"""
+LLAMA = """--position-embedding-type rope --normalization RMSNorm --swiglu --disable-bias-linear
+  --untie-embeddings-and-output-weights"""
+CASES = {
+    "gpt2": "",
+    "gpt2-2-ranks": "--ranks 2",
+    "gpt2-erf": "--no-bias-gelu-fusion --lr-decay-style linear --clip-grad 0",
+    "llama": LLAMA,
+    "llama-2-ranks": LLAMA + " --ranks 2",
+    "gqa-wide-heads": LLAMA + " --group-query-attention --num-query-groups 2 --kv-channels 16 --add-qkv-bias",
+    "rope-part": LLAMA + " --rotary-percent 0.5 --rotary-base 500 --lr-decay-style constant",
+}
+
+
+class CpuForCuda(TorchFunctionMode):
+    """What is asked for on `cuda` is made on the CPU, and says that it is CUDA's where its type is looked at."""
+
+    def __torch_function__(self, function, kinds, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if str(kwargs.get("device")).startswith("cuda"):
+            kwargs["device"] = "cpu"
+        if function is torch.Tensor.cuda:
+            return args[0]
+        result = function(*args, **kwargs)
+        if function is torch.Tensor.type and isinstance(result, str):
+            return result.replace("torch.", "torch.cuda.")
+        return result
+
+
+class LayerNormOfTorch:
+    """Stands in for Apex's FusedLayerNormAffineFunction, which FusedLayerNorm calls and looks at."""
+
+    @staticmethod
+    def forward(x, weight, bias, shape, eps):
+        return F.layer_norm(x, shape, weight, bias, eps)
+
+    apply = forward
+
+
+def import_megatron():
+    """Imports Megatron-Core with the CPU in CUDA's place."""
+    CpuForCuda().__enter__()
+    torch.cuda.current_device = lambda: torch.device("cpu")
+    torch.cuda.device_count = lambda: 1
+    torch.cuda.manual_seed = lambda seed: None
+    torch.cuda.get_rng_state = torch.get_rng_state
+    import megatron.core
+    from megatron.core.fusions import fused_layer_norm
+    from megatron.core.models.gpt import gpt_layer_specs
+    from megatron.core.tensor_parallel import random
+
+    assert megatron.core.__version__ == "0.12.1", megatron.core.__version__
+    random._set_cuda_rng_state = lambda state, *_, **__: torch.set_rng_state(state)
+    random._get_cuda_rng_state = lambda *_, **__: torch.get_rng_state()
+    fused_layer_norm.HAVE_FUSED_LAYER_NORM = True
+    fused_layer_norm.FusedLayerNormAffineFunction = LayerNormOfTorch
+    gpt_layer_specs.LNImpl = fused_layer_norm.FusedLayerNorm
+    return megatron.core
+
+
+def transformer_config(core, args):
+    """The rules of Megatron-LM's core_transformer_config_from_args, over a checkpoint's `args`."""
+    from megatron.core.transformer import TransformerConfig
+
+    known = {field.name for field in dataclasses.fields(TransformerConfig)}
+    values = {name: value for name, value in vars(args).items() if name in known}
+    values.update(layernorm_epsilon=args.norm_epsilon, layernorm_zero_centered_gamma=args.apply_layernorm_1p,
+                  persist_layer_norm=False, masked_softmax_fusion=False, bias_dropout_fusion=False,
+                  use_cpu_initialization=True, num_query_groups=None)
+    if args.group_query_attention:
+        values["num_query_groups"] = args.num_query_groups
+    if args.swiglu:
+        values.update(activation_func=F.silu, gated_linear_unit=True, bias_activation_fusion=False)
+    elif args.squared_relu:
+        values["activation_func"] = lambda x: torch.pow(F.relu(x), 2)
+    else:
+        values["bias_activation_fusion"] = args.bias_gelu_fusion
+    return TransformerConfig(**values)
+
+
+def make_model(core, config, args):
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
+    from megatron.core.models.gpt import GPTModel
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+
+    spec = get_gpt_layer_local_spec(qk_layernorm=config.qk_layernorm, normalization=args.normalization)
+    model = GPTModel(config, spec, args.padded_vocab_size, args.max_position_embeddings,
+                     share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
+                     position_embedding_type=args.position_embedding_type, rotary_percent=args.rotary_percent,
+                     rotary_base=args.rotary_base, rope_scaling=getattr(args, "use_rope_scaling", False))
+    model.model_type = core.enums.ModelType.encoder_or_decoder
+    wrapped = DistributedDataParallel(config, DistributedDataParallelConfig(), model)
+    config.no_sync_func, config.finalize_model_grads_func = wrapped.no_sync, finalize_model_grads
+    return wrapped
+
+
+def make_optimizer(model, option):
+    from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+    from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
+
+    batch, total = option("global-batch-size"), option("train-iters")
+    optimizer = get_megatron_optimizer(
+        OptimizerConfig(optimizer="adam", lr=option("lr"), min_lr=option("min-lr"), clip_grad=option("clip-grad"),
+                        weight_decay=option("weight-decay"), adam_beta1=option("adam-beta1"),
+                        adam_beta2=option("adam-beta2"), adam_eps=option("adam-eps"), params_dtype=torch.float32,
+                        use_distributed_optimizer=False), [model])
+    decay = option("weight-decay")
+    schedule = OptimizerParamScheduler(
+        optimizer, init_lr=option("lr-warmup-init"), max_lr=option("lr"), min_lr=option("min-lr"),
+        lr_warmup_steps=option("lr-warmup-iters") * batch, lr_decay_steps=total * batch,
+        lr_decay_style=option("lr-decay-style"), start_wd=decay, end_wd=decay, wd_incr_steps=total * batch,
+        wd_incr_style="constant", use_checkpoint_opt_param_scheduler=False)
+    return optimizer, schedule
+
+
+def load(core, folder, common, model, optimizer, schedule):
+    """Weights and optimizer by Megatron-Core's own reader, which refuses what is missing."""
+    wanted = {"model": model.module.sharded_state_dict()}
+    wanted["optimizer"] = optimizer.sharded_state_dict(wanted["model"], is_loading=True)
+    found = core.dist_checkpointing.load(wanted, folder)
+    model.module.load_state_dict(found["model"])
+    optimizer.load_state_dict(found["optimizer"])
+    schedule.load_state_dict(common["opt_param_scheduler"])
+
+
+def make_dataset(core, option, cache):
+    from megatron.core.datasets.blended_megatron_dataset_builder import BlendedMegatronDatasetBuilder
+    from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig
+
+    # Token ids are on file: only the end of a document and what a padded label would be are asked for.
+    tokenizer = types.SimpleNamespace(eod=option("eod"), unique_identifiers={"tokenizer": "compare-megatron"})
+    config = GPTDatasetConfig(random_seed=option("seed"), sequence_length=option("seq-length"),
+                              blend=([option("data-path")], None), split=option("split"), path_to_cache=cache,
+                              tokenizer=tokenizer, reset_position_ids=False, reset_attention_mask=False,
+                              eod_mask_loss=option("eod-mask-loss"), create_attention_mask=False)
+    samples = [option("train-iters") * option("global-batch-size"), 0, 0]
+    return BlendedMegatronDatasetBuilder(GPTDataset, samples, lambda: True, config).build()[0]
+
+
+def micro_batches(dataset, consumed, option, rank):
+    """This rank's micro-batches of one step, as Megatron-LM's sampler cuts them."""
+    size, ranks = option("micro-batch-size"), option("ranks")
+    for first in range(consumed + rank * size, consumed + option("global-batch-size"), size * ranks):
+        yield torch.utils.data.default_collate([dataset[i] for i in range(first, first + size)])
+
+
+def loss_of(mask, losses):
+    """pretrain_gpt.py's loss_func: summed loss, number of tokens, and both over all ranks to report."""
+    total = torch.sum(losses.view(-1) * mask.view(-1))
+    tokens = mask.sum().to(torch.int)
+    report = torch.stack([total.detach(), tokens.to(torch.float)])
+    torch.distributed.all_reduce(report)
+    return total, tokens, report
+
+
+def forward_step(batches, model):
+    batch = next(batches)
+    losses = model(batch["tokens"], batch["position_ids"], None, labels=batch["labels"])
+    return losses, functools.partial(loss_of, batch["loss_mask"])
+
+
+def train(rank, folder, options, work):
+    """One rank of Megatron-Core's run; rank 0 leaves what it saw of each step in WORK/megatron.json."""
+    core = import_megatron()
+    from megatron.core.pipeline_parallel import get_forward_backward_func
+
+    option = options.__getitem__
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", f"file://{work}/store", rank=rank, world_size=option("ranks"))
+    core.parallel_state.initialize_model_parallel()
+    core.tensor_parallel.model_parallel_cuda_manual_seed(option("seed"))
+    common = core.dist_checkpointing.load_common_state_dict(folder)
+    config = transformer_config(core, common["args"])
+    model = make_model(core, config, common["args"])
+    optimizer, schedule = make_optimizer(model, option)
+    load(core, folder, common, model, optimizer, schedule)
+    dataset = make_dataset(core, option, f"{work}/cache")
+    batch, ranks = option("global-batch-size"), option("ranks")
+    steps = []
+    for iteration in range(FIRST, FIRST + STEPS):
+        model.zero_grad_buffer()
+        optimizer.zero_grad()
+        reports = get_forward_backward_func()(
+            forward_step_func=forward_step, data_iterator=micro_batches(dataset, iteration * batch, option, rank),
+            model=[model], num_microbatches=batch // option("micro-batch-size") // ranks,
+            seq_length=option("seq-length"), micro_batch_size=option("micro-batch-size"))
+        learning_rate = optimizer.param_groups[0]["lr"]
+        _, norm, _ = optimizer.step()
+        schedule.step(increment=batch)
+        total, tokens = (sum(report[i].item() for report in reports) for i in (0, 1))
+        steps.append({"iteration": iteration + 1, "loss": total / tokens, "lr": learning_rate, "grad_norm": norm})
+    if rank == 0:
+        pathlib.Path(work, "megatron.json").write_text(json.dumps(steps))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def run_ours(programs, flags, work):
+    """Trains with mt-pretrain; the options it ran with, and its steps after the checkpoint."""
+    stories = TESTDATA / "stories" / "stories.jsonl"
+    tokenizer = ["--tokenizer-type", "GPT2BPETokenizer", "--vocab-file", f"{TESTDATA}/gpt2_bpe/vocab.json",
+                 "--merge-file", f"{TESTDATA}/gpt2_bpe/merges.txt"]
+    subprocess.run([f"{programs}/mt-preprocess", "--quiet", "--append-eod", "--input", stories,
+                    "--output-prefix", f"{work}/stories", *tokenizer], check=True)
+    subprocess.run([f"{programs}/mt-pretrain", "--quiet", "--data-path", f"{work}/stories_text_document", "--save",
+                    f"{work}/ckpt", "--save-interval", str(FIRST), "--train-iters", str(FIRST + STEPS),
+                    *flags.split()], check=True)
+    lines = [json.loads(line) for line in open(f"{work}/ckpt/run.jsonl")]
+    options = {name: value["value"] for name, value in lines[0]["options"].items()}
+    options["eod"] = json.load(open(TESTDATA / "gpt2_bpe/vocab.json"))["<|endoftext|>"]
+    return options, [line for line in lines if line["event"] == "step"][FIRST:]
+
+
+def compare(programs, name):
+    with tempfile.TemporaryDirectory() as work:
+        options, ours = run_ours(programs, f"{COMMON} {CASES[name]}", work)
+        folder = f"{work}/ckpt/iter_{FIRST:07}"
+        torch.multiprocessing.spawn(train, (folder, options, work), options["ranks"])
+        theirs = json.loads(pathlib.Path(work, "megatron.json").read_text())
+    assert [step["iteration"] for step in ours] == [step["iteration"] for step in theirs]
+
+    def worst(key):
+        return max(abs(a[key] - b[key]) for a, b in zip(ours, theirs))
+
+    loss, norm, rate = worst("loss"), worst("grad_norm"), worst("lr")
+    good = loss <= 1e-5 and norm <= 1e-4 and rate <= 1e-15
+    print(f"{name}: loss {ours[0]['loss']:.6f} to {ours[-1]['loss']:.6f}; largest difference of loss {loss:.1e}, "
+          f"gradient norm {norm:.1e}, learning rate {rate:.1e}{'' if good else '  NOT EQUAL'}", flush=True)
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("programs", help="folder of mt-preprocess and mt-pretrain")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}; default all")
+    args = parser.parse_args()
+    results = [compare(args.programs, name) for name in args.cases or CASES]
+    sys.exit(0 if all(results) else 1)
+
+
+if __name__ == "__main__":
+    main()
