@@ -65,6 +65,12 @@ double sum_squares(ConstTensor x, Stream& stream) {
   return sum;
 }
 
+std::int64_t count_zeros(ConstTensor x, Stream& stream) {
+  std::int64_t count = 0;
+  dispatch(x, moves(x), stream, [&]<class T>() { count = std::ranges::count(x.span<T>(), T(0)); });
+  return count;
+}
+
 double dot(ConstTensor a, ConstTensor b, Stream& stream) {
   check_shape("dot", "b", b, a.shape());
   double sum = 0;

@@ -71,6 +71,7 @@ void copy(Tensor y, ConstTensor x, Stream& stream);
 void set_zero(Tensor y, Stream& stream);
 void column_sum(Tensor y, ConstTensor x, Stream& stream);  // y += sum over rows of x
 double sum_squares(ConstTensor x, Stream& stream);         // 0 on meta
+std::int64_t count_zeros(ConstTensor x, Stream& stream);   // 0 on meta
 double dot(ConstTensor a, ConstTensor b, Stream& stream);  // in f64; 0 on meta
 void fill(Tensor y, double value, Stream& stream);
 void fill_normal(Tensor y, double std, RandomKey key, Stream& stream);

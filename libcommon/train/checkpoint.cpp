@@ -10,8 +10,7 @@
 
 namespace mt {
 
-static const char* const kExpAvg = "optimizer.state.exp_avg.";
-static const char* const kExpAvgSq = "optimizer.state.exp_avg_sq.";
+static std::string state_prefix(const std::string& name) { return "optimizer.state." + name + "."; }
 
 bool goes_on_in_place(const TrainOptions& o) {
   std::error_code error;
@@ -68,15 +67,17 @@ static PyValue make_args(const TrainOptions& o, const TrainCounters& counters) {
 }
 
 // Fused Adam's groups: rows that decay, then rows that do not.
-static PyValue make_optimizer(const TrainOptions& o, const Adam& adam, double learning_rate) {
+static PyValue make_optimizer(const TrainOptions& o, const Optimizer& optimizer,
+                              double learning_rate) {
+  const AdamOptions& adam = o.optimizer.adam;
   PyValue groups = PyValue::list();
   for (const double decay_mult : {1.0, 0.0})
     groups.append(PyValue::dict({{"lr", learning_rate},
-                                 {"betas", PyValue::tuple({o.adam.beta1, o.adam.beta2})},
-                                 {"eps", o.adam.eps},
+                                 {"betas", PyValue::tuple({adam.beta1, adam.beta2})},
+                                 {"eps", adam.eps},
                                  {"weight_decay", o.weight_decay * decay_mult},
                                  {"bias_correction", true},
-                                 {"step", adam.steps()},
+                                 {"step", optimizer.steps()},
                                  {"wd_mult", decay_mult},
                                  {"lr_mult", 1.0},
                                  {"is_expert_parallel", false},
@@ -84,7 +85,7 @@ static PyValue make_optimizer(const TrainOptions& o, const Adam& adam, double le
                                  {"max_lr", o.lr.lr},
                                  {"min_lr", o.lr.min_lr}}));
   return PyValue::dict(
-      {{"state", PyValue::dict({{"common_step", adam.steps()}})}, {"param_groups", groups}});
+      {{"state", PyValue::dict({{"common_step", optimizer.steps()}})}, {"param_groups", groups}});
 }
 
 static PyValue make_scheduler(const TrainOptions& o, const TrainCounters& counters) {
@@ -101,7 +102,7 @@ static PyValue make_scheduler(const TrainOptions& o, const TrainCounters& counte
 }
 
 void save_training(const TrainOptions& o, const TrainCounters& counters, const Gpt& model,
-                   const Adam& adam, const TrainData& data) {
+                   const Optimizer& optimizer, const TrainData& data) {
   CheckpointSave save(o.save, counters.iteration);
   DistWriter writer(save.folder(), 0);
   const ParamTable& table = model.table();
@@ -115,11 +116,11 @@ void save_training(const TrainOptions& o, const TrainCounters& counters, const G
                      {"opt_param_scheduler", make_scheduler(o, counters)},
                      {"num_floating_point_operations_so_far", counters.floating_point_operations}});
   if (o.save_optimizer) {
-    write_rows(writer, table, kExpAvg, [&](const Param& row) { return adam.exp_avg(table, row); });
-    write_rows(writer, table, kExpAvgSq,
-               [&](const Param& row) { return adam.exp_avg_sq(table, row); });
+    for (std::size_t slot = 0; slot < Optimizer::state_names().size(); ++slot)
+      write_rows(writer, table, state_prefix(Optimizer::state_names()[slot]),
+                 [&](const Param& row) { return optimizer.state(row, slot); });
     content.common.set_item("optimizer",
-                            make_optimizer(o, adam, o.lr.at(counters.consumed_train_samples)));
+                            make_optimizer(o, optimizer, o.lr.at(counters.consumed_train_samples)));
   }
   content.files = write_tokenizer(save.folder(), data.tokenizer_options());
   content.files.push_back(writer.close());
@@ -160,22 +161,21 @@ static void check_same_model(const GptConfig& run, const GptConfig& stored,
 }
 
 static void load_optimizer(const MegatronCheckpoint& checkpoint, const ParamTable& table,
-                           Adam& adam) {
+                           Optimizer& optimizer) {
   const std::string where = checkpoint.tensors().folder() + ": common.pt";
-  const PyValue* optimizer = checkpoint.common().find("optimizer");
-  if (optimizer == nullptr)
+  const PyValue* stored = checkpoint.common().find("optimizer");
+  if (stored == nullptr)
     fail(Exit::bad_data, where, ": no optimizer state; --no-load-optim starts with a fresh one");
-  if (const PyValue* inner = optimizer->find("optimizer")) optimizer = inner;  // mixed precision's
-  const auto& groups = optimizer->at("param_groups", where).as_items(where + ": param_groups");
+  if (const PyValue* inner = stored->find("optimizer")) stored = inner;  // mixed precision's
+  const auto& groups = stored->at("param_groups", where).as_items(where + ": param_groups");
   if (groups.empty()) fail(Exit::bad_data, where, ": optimizer.param_groups is empty");
-  adam.set_steps(groups.front().at("step", where).as_integer(where + ": step"));
-  read_rows(checkpoint.tensors(), table, kExpAvg,
-            [&](const Param& row) { return adam.exp_avg(table, row); });
-  read_rows(checkpoint.tensors(), table, kExpAvgSq,
-            [&](const Param& row) { return adam.exp_avg_sq(table, row); });
+  optimizer.set_steps(groups.front().at("step", where).as_integer(where + ": step"));
+  for (std::size_t slot = 0; slot < Optimizer::state_names().size(); ++slot)
+    read_rows(checkpoint.tensors(), table, state_prefix(Optimizer::state_names()[slot]),
+              [&](const Param& row) { return optimizer.state(row, slot); });
 }
 
-std::optional<TrainCounters> load_training(const TrainOptions& o, Gpt& model, Adam& adam,
+std::optional<TrainCounters> load_training(const TrainOptions& o, Gpt& model, Optimizer& optimizer,
                                            const TrainData& data, const Group& ranks) {
   const std::optional<CheckpointPlace> place = find_checkpoint(o.load);
   if (!place) return std::nullopt;
@@ -190,7 +190,7 @@ std::optional<TrainCounters> load_training(const TrainOptions& o, Gpt& model, Ad
   check_all_used(checkpoint.tensors(), model.table());
   read_rows(checkpoint.tensors(), model.table(), "", [](const Param& row) { return row.value; });
   if (place->release) return TrainCounters{};
-  if (o.load_optimizer) load_optimizer(checkpoint, model.table(), adam);
+  if (o.load_optimizer) load_optimizer(checkpoint, model.table(), optimizer);
 
   TrainCounters counters{.iteration = checkpoint.common().at("iteration", where).as_integer(where)};
   const auto count = [&](const char* name, std::int64_t otherwise) {

@@ -6,7 +6,7 @@
 
 #include "comm/group.h"
 #include "model/gpt.h"
-#include "optim/adam.h"
+#include "optim/optimizer.h"
 #include "train/train_options.h"
 
 namespace mt {
@@ -26,11 +26,12 @@ void prepare_save_folder(const TrainOptions& options, const Log& log);
 
 // Called on one rank; on return the checkpoint is published in options.save.
 void save_training(const TrainOptions& options, const TrainCounters& counters, const Gpt& model,
-                   const Adam& adam, const TrainData& data);
+                   const Optimizer& optimizer, const TrainData& data);
 
 // Called on every rank; fills the model and the optimizer from options.load.  Nothing if that
 // folder has no checkpoint.  A model or tokenizer that differs is Exit::bad_config.
-std::optional<TrainCounters> load_training(const TrainOptions& options, Gpt& model, Adam& adam,
-                                           const TrainData& data, const Group& ranks);
+std::optional<TrainCounters> load_training(const TrainOptions& options, Gpt& model,
+                                           Optimizer& optimizer, const TrainData& data,
+                                           const Group& ranks);
 
 }  // namespace mt

@@ -5,8 +5,7 @@
 #include <cstdio>
 
 #include "model/gpt.h"
-#include "ops/ops.h"
-#include "optim/adam.h"
+#include "optim/optimizer.h"
 
 namespace mt {
 
@@ -26,8 +25,10 @@ static std::size_t host_memory() {
 Plan make_plan(const TrainOptions& options) {
   Stream meta(Device::meta);
   Gpt model(options.model);
-  model.table().allocate(Device::meta, options.compute_dtype(), true);
-  Adam adam(model.table(), options.adam);
+  Stream counting(Device::meta);
+  const std::unique_ptr<Group> ranks = make_meta_group(0, options.ranks, counting);
+  Optimizer optimizer(model.table(), Device::meta, options.compute_dtype(), options.optimizer,
+                      *ranks);
   const Schedule training = one_f_one_b(0, 1, options.micro_batches());
   const Schedule evaluation = options.eval_iters > 0 ? forward_only(0, 1, 1) : Schedule();
 
@@ -39,16 +40,13 @@ Plan make_plan(const TrainOptions& options) {
   plan.host_memory = host_memory();
   plan.memory.parameters = model.table().values().bytes();
   plan.memory.gradients = model.table().gradients().bytes();
-  plan.memory.optimizer = adam.bytes();
+  plan.memory.optimizer = optimizer.bytes();
   const std::unique_ptr<Group> alone = make_single_group();
   plan.memory.step = measure_memory(model, step_shape(options), training, evaluation, *alone, meta);
 
-  Stream counting(Device::meta);
   Executor executor(model, step_shape(options), plan.memory.step, *alone, counting);
   executor.run(training, {}, true);
-  make_meta_group(0, options.ranks, counting)->all_reduce(model.table().gradients()).wait();
-  sum_squares(model.table().gradients(), counting);
-  adam.step(model.table(), nullptr, counting);
+  optimizer.step({}, counting);
   plan.step = counting.cost();
   return plan;
 }

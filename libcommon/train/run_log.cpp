@@ -58,8 +58,9 @@ void RunLog::step(const StepReport& r) {
       .member("consumed_samples", r.consumed_samples)
       .member("loss", r.loss)
       .member("lr", r.learning_rate)
-      .member("grad_norm", r.grad_norm)
-      .member("tokens_per_second", static_cast<double>(r.tokens) / r.seconds)
+      .member("grad_norm", r.grad_norm);
+  if (r.num_zeros) json.member("num_zeros", *r.num_zeros);
+  json.member("tokens_per_second", static_cast<double>(r.tokens) / r.seconds)
       .member("step_seconds", r.seconds);
   write(json);
 }
@@ -89,11 +90,12 @@ void MegatronLog::step(const StepReport& r) {
       " [%s] iteration %8lld/%8lld | consumed samples: %12lld | elapsed time per iteration (ms): "
       "%.1f |"
       " learning rate: %.6E | global batch size: %5lld | lm loss: %.6E | loss scale: 1.0 |"
-      " grad norm: %.3f | number of skipped iterations:   0 | number of nan iterations:   0 |",
+      " grad norm: %.3f |%s number of skipped iterations:   0 | number of nan iterations:   0 |",
       timestamp().c_str(), static_cast<long long>(r.iteration),
       static_cast<long long>(train_iters_), static_cast<long long>(r.consumed_samples),
       1000 * seconds_ / n, r.next_learning_rate, static_cast<long long>(r.global_batch_size),
-      loss_sum_ / n, r.grad_norm);
+      loss_sum_ / n, r.grad_norm,
+      r.num_zeros ? concat(" num zeros: ", *r.num_zeros, ".0 |").c_str() : "");
   if (log_.shows(Log::Level::normal)) log_.write_line(std::move(line));
   steps_ = 0;
   loss_sum_ = seconds_ = 0;

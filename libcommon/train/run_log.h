@@ -23,8 +23,9 @@ namespace mt {
 struct StepReport {
   std::int64_t iteration = 0, consumed_samples = 0, global_batch_size = 0, tokens = 0;
   double loss = 0, grad_norm = 0;
-  double learning_rate = 0;       // of this step
-  double next_learning_rate = 0;  // after it, which is what Megatron prints
+  std::optional<std::int64_t> num_zeros = {};  // of the gradient's elements
+  double learning_rate = 0;                    // of this step
+  double next_learning_rate = 0;               // after it, which is what Megatron prints
   double seconds = 0;
 };
 

@@ -36,18 +36,6 @@ static void add_batch_and_length(TrainOptions& o, CommandLine& cl) {
             at_least(0));
 }
 
-static void add_optimizer(TrainOptions& o, CommandLine& cl) {
-  cl.section("Optimizer");
-  cl.option("--adam-beta1", &o.adam.beta1, "F", "decay of the first moment", between(0, 1));
-  cl.option("--adam-beta2", &o.adam.beta2, "F", "decay of the second moment", between(0, 1));
-  cl.option("--adam-eps", &o.adam.eps, "F", "added to the root of the second moment", at_least(0));
-  cl.option("--weight-decay", &o.weight_decay, "F", "decoupled; not of biases and norms",
-            at_least(0));
-  cl.option("--clip-grad", &o.clip_grad, "F", "largest norm of the gradient; 0: not clipped",
-            at_least(0));
-  o.lr.add_to(cl);
-}
-
 static void add_checkpoint_and_talk(TrainOptions& o, CommandLine& cl) {
   cl.section("Checkpoints");
   cl.option("--save", &o.save, "DIR", "where checkpoints go");
@@ -77,7 +65,10 @@ void TrainOptions::add_to(CommandLine& cl) {
   model.add_to(cl);
   data.add_to(cl);
   add_batch_and_length(*this, cl);
-  add_optimizer(*this, cl);
+  optimizer.add_to(cl);
+  cl.option("--weight-decay", &weight_decay, "F", "decoupled; not of biases and norms",
+            at_least(0));
+  lr.add_to(cl);
   add_checkpoint_and_talk(*this, cl);
   add_refused_flags(cl);
 }
@@ -148,9 +139,7 @@ void TrainOptions::complete() {
   if (trains && train_iters == 0 && train_samples == 0)
     fail(Exit::usage, "--train-iters: required, or --train-samples");
   if (trains && lr.lr == 0) fail(Exit::usage, "--lr: required");
-  if (adam.beta1 >= 1 || adam.beta2 >= 1)
-    fail(Exit::bad_config, "--adam-beta1 ", adam.beta1, ", --adam-beta2 ", adam.beta2,
-         ": expected less than 1");
+  optimizer.complete();
   if (save_interval && save.empty()) fail(Exit::usage, "--save-interval: needs --save");
   model.complete();
   if (data.seq_length > model.max_position_embeddings)

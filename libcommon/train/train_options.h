@@ -5,9 +5,9 @@
 #include <string>
 
 #include "base/command.h"
-#include "kernels/adam.h"
 #include "model/gpt_config.h"
 #include "optim/lr_schedule.h"
+#include "optim/optimizer_options.h"
 #include "train/batch_schedule.h"
 #include "train/train_data.h"
 
@@ -17,8 +17,8 @@ struct TrainOptions {
   GptConfig model;
   DataOptions data;
   LrSchedule lr;
-  AdamOptions adam;
-  double weight_decay = 0.01, clip_grad = 1;
+  OptimizerOptions optimizer;
+  double weight_decay = 0.01;
   std::int64_t micro_batch_size = 0;
   std::optional<std::int64_t> global_batch_size;    // default: micro-batch size x ranks
   std::vector<std::int64_t> rampup_batch_size;      // start, increment, samples

@@ -44,7 +44,7 @@ class Trainer {
   bool train_to_the_end();
   void save_before_larger_steps(int micro_batches);
   StepReport train_step(const TrainOptions::StepSize& size);
-  double gradient_norm();
+  void check_finite(const char* name, double value) const;
   void evaluate(Split which, const char* name, const char* where);
   std::optional<std::string> save_and_decide();
   bool poll();
@@ -63,22 +63,16 @@ class Trainer {
   Log log_;
   Stream stream_;
   Gpt model_;
-  Adam adam_;
+  Optimizer optimizer_;
   std::unique_ptr<Group> pipeline_ = make_single_group();
   Executor executor_;
   Evaluator evaluator_;
-  StepRecord record_;
   TrainCounters counters_;
   int micro_batches_ = 0;      // of the step before; 0: none yet
   std::int64_t saved_at_ = 0;  // the iteration of the checkpoint that was last written or loaded
   RunLog run_log_;
   MegatronLog megatron_log_;
 };
-
-Gpt& allocated(Gpt& model, DType dtype) {
-  model.table().allocate(Device::cpu, dtype, true);
-  return model;
-}
 
 Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan, Group& ranks,
                  const Interruption::Limits& limits, const Log& log)
@@ -89,14 +83,14 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
       log_(log),
       stream_(Device::cpu, threads_of_rank(options)),
       model_(options.model),
-      adam_(allocated(model_, options.compute_dtype()).table(), options.adam),
+      optimizer_(model_.table(), Device::cpu, options.compute_dtype(), options.optimizer, ranks),
       executor_(model_, step_shape(options), plan.memory.step, *pipeline_, stream_),
       evaluator_(options, executor_, ranks),
       run_log_(speaks() ? options.run_log : "", speaks() && options.json),
       megatron_log_(log, options.log_interval, options.train_iters) {
   model_.initialize(options.seed, stream_);
   if (options.load.empty()) return;
-  if (const auto loaded = load_training(options, model_, adam_, data, ranks))
+  if (const auto loaded = load_training(options, model_, optimizer_, data, ranks))
     counters_ = *loaded;
   else
     log_.note(options.load + ": no checkpoint there, starting from initial weights");
@@ -104,31 +98,32 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
   options.check_steps_from(counters_.consumed_train_samples);
 }
 
-double Trainer::gradient_norm() {
-  return std::sqrt(sum_squares(model_.table().gradients(), stream_)) / ranks_.size();
+void Trainer::check_finite(const char* name, double value) const {
+  if (!std::isfinite(value))
+    fail(Exit::difference, "iteration ", counters_.iteration + 1, ": ", name, " ", value,
+         ": not finite; nothing was updated");
 }
 
 StepReport Trainer::train_step(const TrainOptions::StepSize& size) {
   const Clock::time_point start = Clock::now();
   const std::int64_t first = counters_.consumed_train_samples;
   StepReport report{.learning_rate = options_.lr.at(first)};
-  set_zero(model_.table().gradients(), stream_);
+  optimizer_.zero_gradients(stream_);
   BatchLoader loader(options_, *data_.split(Split::train), first, size.micro_batches, ranks_);
   const auto load = [&](int i, const Batch& batch) { return loader.load(i, batch); };
   const double loss = executor_.run(one_f_one_b(0, 1, size.micro_batches), load, true);
   double sums[] = {loss, loader.tokens()};
   ranks_.all_reduce({sums, DType::f64, {2}}).wait();
-  ranks_.all_reduce(model_.table().gradients()).wait();
 
   report.loss = sums[0] / sums[1];
-  report.grad_norm = gradient_norm();
-  if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm))
-    fail(Exit::difference, "iteration ", counters_.iteration + 1, ": loss ", report.loss,
-         ", gradient norm ", report.grad_norm, ": not finite; nothing was updated");
-  const double clip = options_.clip_grad > 0 ? options_.clip_grad / (report.grad_norm + 1e-6) : 1;
-  record_.gradient_scale = std::min(clip, 1.0) / ranks_.size();
-  adam_.begin_step(record_, report.learning_rate, options_.weight_decay);
-  adam_.step(model_.table(), &record_, stream_);
+  check_finite("loss", report.loss);
+  const StepResult result = optimizer_.step({.learning_rate = report.learning_rate,
+                                             .weight_decay = options_.weight_decay,
+                                             .divisor = static_cast<double>(ranks_.size())},
+                                            stream_);
+  report.grad_norm = result.grad_norm;
+  report.num_zeros = result.num_zeros;
+  check_finite("gradient norm", report.grad_norm);
 
   counters_.iteration += 1;
   counters_.consumed_train_samples += size.computed;
@@ -182,7 +177,7 @@ void Trainer::save() {
          ": weights are not finite; nothing was saved");
   if (speaks()) {
     const Clock::time_point start = Clock::now();
-    save_training(options_, counters_, model_, adam_, data_);
+    save_training(options_, counters_, model_, optimizer_, data_);
     JsonWriter json = RunLog::event("save");
     json.member("iteration", counters_.iteration).member("seconds", seconds_since(start));
     run_log_.write(json);
@@ -194,7 +189,7 @@ void Trainer::save() {
 RankMemory Trainer::memory() const {
   return {.parameters = model_.table().values().bytes(),
           .gradients = model_.table().gradients().bytes(),
-          .optimizer = adam_.bytes(),
+          .optimizer = optimizer_.bytes(),
           .step = executor_.peak()};
 }
 

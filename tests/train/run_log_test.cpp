@@ -62,6 +62,7 @@ TEST(MegatronLog, WideNumbers) {
   report.seconds = 1234.5678;
   report.loss = 12345678;
   report.grad_norm = 98765.4321;
+  report.num_zeros = 17;
   const std::string text = lines_of([&](const Log& log) {
     MegatronLog megatron(log, 1, 9876543210);
     megatron.step(report);
@@ -71,7 +72,7 @@ TEST(MegatronLog, WideNumbers) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find("| global batch size: 1234567 | lm loss: 1.234568E+07 | loss scale: 1.0 |"
-                      " grad norm: 98765.432 |"),
+                      " grad norm: 98765.432 | num zeros: 17.0 | number of skipped"),
             std::string::npos)
       << text;
 }

@@ -236,7 +236,7 @@ TEST_F(Training, WhatMustChangeTheWeightsDoes) {
   expect_other("dropout", [](TrainOptions& o) { o.model.hidden_dropout = 0; });
   expect_other("decay", [](TrainOptions& o) { o.weight_decay = 0.5; });
   expect_other("mask", [](TrainOptions& o) { o.data.eod_mask_loss = false; });
-  expect_other("clip", [](TrainOptions& o) { o.clip_grad = 0.01; });
+  expect_other("clip", [](TrainOptions& o) { o.optimizer.clip_grad = 0.01; });
 }
 
 // Ten steps at once, or five, a new process, and five more.
@@ -479,7 +479,7 @@ TEST_F(Training, NotFinite) {
   TrainOptions o = options("run");
   o.lr.lr = 1e200;
   o.lr.warmup_iters = 0;
-  o.clip_grad = 0;
+  o.optimizer.clip_grad = 0;
   o.dtype = "fp64";
   const std::string error = error_of([&] { train_with(o); });
   EXPECT_TRUE(error.starts_with("1 iteration ")) << error;
