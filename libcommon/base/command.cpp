@@ -78,11 +78,13 @@ void CommandLine::flag(std::string_view names, bool* value, std::string_view hel
 void CommandLine::off_switch(std::string_view names, bool* value, std::string_view help) {
   declare(names, Kind::off_switch, value, help);
 }
-void CommandLine::implied(std::string_view names, std::string_view why) {
-  declare(names, Kind::implied, {}, why);
+void CommandLine::implied(std::string_view names, std::string_view why, OptionTarget type,
+                          Check check) {
+  declare(names, Kind::implied, type, why).check = std::move(check);
 }
-void CommandLine::refused(std::string_view names, std::string_view why) {
-  declare(names, Kind::refused, {}, why);
+void CommandLine::refused(std::string_view names, std::string_view why, OptionTarget type,
+                          Check check) {
+  declare(names, Kind::refused, type, why).check = std::move(check);
 }
 void CommandLine::required(std::string_view name) {
   static_cast<void>(known(name));
@@ -156,7 +158,7 @@ std::vector<CommandLine::Setting> CommandLine::from_command_line(
   std::vector<Setting> settings;
   std::map<const Option*, std::size_t> gathered;  // lists and counts: where their one setting is
   for (const auto& [option, text] : parsed.options) {
-    const bool gathers = option->kind == Kind::list || option->kind == Kind::count;
+    const bool gathers = option->takes_list() || option->kind == Kind::count;
     if (option->kind == Kind::count && text != option->bare)
       fail(Exit::usage, option->name(), "=", text, ": takes no value; repeat it instead");
     const auto [at, is_new] = gathered.try_emplace(option, settings.size());
@@ -193,10 +195,8 @@ std::vector<CommandLine::Setting> CommandLine::from_environment() {
     const std::string variable = option.variable();
     const char* const value = std::getenv(variable.c_str());
     if (option.command_line_only || value == nullptr || *value == '\0') continue;
-    if (option.kind == Kind::refused) fail(Exit::usage, variable, ": not supported: ", option.help);
     const std::string text = value, where = variable + "=" + text;
-    const bool list = option.kind == Kind::list;
-    settings.push_back({&option, list ? list_of(text, where) : std::vector{text},
+    settings.push_back({&option, option.takes_list() ? list_of(text, where) : std::vector{text},
                         "environment " + variable, where});
   }
   return settings;
@@ -210,10 +210,8 @@ std::vector<CommandLine::Setting> CommandLine::from_config_file() {
     Option* const option = table_.find("--" + entry.key);
     if (option == nullptr)
       fail(Exit::bad_config, where, ": no such option", table_.did_you_mean(entry.key));
-    if (option->kind == Kind::refused)
-      fail(Exit::bad_config, where, ": not supported: ", option->help);
     if (option->early) fail(Exit::bad_config, where, ": not an option of a config file");
-    if (entry.list && option->kind != Kind::list)
+    if (entry.list && !option->takes_list())
       fail(Exit::bad_config, where, ": a list; expected ", option->expected());
     settings.push_back(
         {option, std::move(entry.values), "config " + place, where + ": " + entry.written});
@@ -221,12 +219,25 @@ std::vector<CommandLine::Setting> CommandLine::from_config_file() {
   return settings;
 }
 
+// What an implied or refused option is given must ask for nothing but what holds anyway.
+static void accept(Option& option, const std::vector<std::string>& texts, Exit code,
+                   const std::string& where) {
+  if (option.takes_value()) {
+    if (option.assign(texts)) return;
+    if (option.check.expected().empty()) fail(code, where, ": expected ", option.expected(texts));
+    fail(code, where, ": not supported: ", option.help);
+  }
+  if (option.kind == Kind::refused) fail(code, where, ": not supported: ", option.help);
+  if (texts.front() != "true") fail(code, where, ": always on: ", option.help);
+  option.accepted = texts;
+}
+
 void CommandLine::apply(const std::vector<Setting>& settings, Source source, bool only_early) {
   const Exit code = source == Source::config ? Exit::bad_config : Exit::usage;
   for (const auto& [option, texts, origin, where] : settings) {
     if (only_early && !option->early) continue;
-    if (option->kind == Kind::implied) {
-      if (texts.front() != "true") fail(code, where, ": always on: ", option->help);
+    if (!option->has_variable()) {
+      accept(*option, texts, code, where);
     } else if (!option->assign(texts)) {
       fail(code, where, ": expected ", option->expected(texts));
     }
@@ -237,7 +248,7 @@ void CommandLine::apply(const std::vector<Setting>& settings, Source source, boo
 // Notes where the value comes from, for all options that share the variable (--x and --no-x).
 void CommandLine::mark(const Option& changed, Source source, const std::string& origin) {
   for (Option& option : table_.options) {
-    const bool shared = option.kind != Kind::implied && option.target == changed.target;
+    const bool shared = option.has_variable() && option.target == changed.target;
     if (&option != &changed && !shared) continue;
     option.source = source;
     option.origin = origin;
@@ -331,15 +342,13 @@ void CommandLine::answer_questions() const {
 }
 
 static std::string config_line(const Option& option) {
-  if (option.kind == Kind::implied)
-    return concat("# ", option.key(), ": true  # always on: ", option.help, "\n");
   std::string value;
   for (const std::string& one : option.texts())
     value += (value.empty() ? "" : ", ") + config_value(one);
-  if (option.kind == Kind::list) value = "[" + value + "]";
-  const bool changed = option.origin != "default";
+  if (option.takes_list()) value = "[" + value + "]";
+  const bool changed = option.origin != "default", implied = option.kind == Kind::implied;
   return concat(changed ? "" : "# ", option.key(), ":", value.empty() ? "" : " " + value, "  # ",
-                option.origin, "\n");
+                implied ? "always on: " + option.help : option.origin, "\n");
 }
 
 void CommandLine::answer_print_config() const {
@@ -350,15 +359,13 @@ void CommandLine::answer_print_config() const {
     answer(json.text() + "\n");
   }
   for (const Option& option : table_.options)
-    if (option.kind != Kind::refused && !option.early) text += config_line(option);
+    if (!option.early && (option.has_variable() || option.given())) text += config_line(option);
   answer(text);
 }
 
 // --- After parse(). ---
 
-bool CommandLine::given(std::string_view name) const {
-  return known(name).source != Source::fallback;
-}
+bool CommandLine::given(std::string_view name) const { return known(name).given(); }
 
 std::string CommandLine::origin(std::string_view name) const { return known(name).origin; }
 
@@ -378,9 +385,9 @@ void CommandLine::fallback(std::string_view name, const std::vector<std::string>
 void CommandLine::write_options(JsonWriter& json) const {
   json.begin_object();
   for (const Option& option : table_.options) {
-    if (option.common || option.kind == Kind::refused) continue;
+    if (option.common || !(option.has_variable() || option.given())) continue;
     const bool implied = option.kind == Kind::implied;
-    json.key(option.key()).begin_object().key("value").raw(implied ? "true" : option.json());
+    json.key(option.key()).begin_object().key("value").raw(option.json());
     json.member("origin", implied ? "always on" : option.origin).end_object();
   }
   json.end_object();

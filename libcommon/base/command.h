@@ -47,11 +47,16 @@ class CommandLine {
               std::string_view help, Check check = {});
   void flag(std::string_view names, bool* value, std::string_view help);        // sets true
   void off_switch(std::string_view names, bool* value, std::string_view help);  // sets false
-  // A Megatron flag whose effect always holds here: accepted without a value, shown by
-  // --print-config.
-  void implied(std::string_view names, std::string_view why);
-  // A Megatron option that is not supported: giving it is an error that says why.
-  void refused(std::string_view names, std::string_view why);
+  // A Megatron option whose effect always holds here: accepted, and --print-config says so.  `type`
+  // is that of its value and `check` what the value must satisfy for that to be true.
+  void implied(std::string_view names, std::string_view why, OptionTarget type = kNoValue,
+               Check check = {});
+  // A Megatron option that is not supported: giving it is an error that says why, unless it has a
+  // type and the check accepts its value, which then asks for nothing (--num-x 0).
+  void refused(std::string_view names, std::string_view why, OptionTarget type = kNoValue,
+               Check check = {});
+  // The man page that lists the implied and refused options; by default the program's own.
+  void flags_page(std::string_view page) { table_.flags_page = page; }
   void required(std::string_view name);  // parse() fails unless `name` is given somewhere
   // Arguments that are not options, in order.  positionals() comes last and takes what is left.
   void positional(std::string_view name, std::string* value, std::string_view help = {});
@@ -79,6 +84,7 @@ class CommandLine {
   // Every option's value and origin but for those that all programs have, as one JSON object, for
   // manifests and run.jsonl: {"micro-batch-size":{"value":4,"origin":"command line"},...}
   void write_options(JsonWriter& json) const;
+  const OptionTable& table() const { return table_; }
   const std::string& program() const { return table_.program; }
   const std::string& verb_name() const { return table_.verb; }                  // "" by default
   const std::vector<std::string>& arguments() const { return all_arguments_; }  // as given

@@ -24,7 +24,9 @@ std::string Check::expected() const {
   std::ostringstream out;
   for (std::size_t i = 0; i < choices.size(); ++i)
     out << (i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ") << choices[i];
-  if (low && high)
+  if (low && high && *low == *high)
+    out << *low;
+  else if (low && high)
     out << "from " << *low << " to " << *high;
   else if (low)
     out << (above_low ? "greater than " : "at least ") << *low;
@@ -112,6 +114,15 @@ std::string Option::type() const {
       target);
 }
 
+bool Option::takes_value() const {
+  if (has_variable()) return kind == Kind::value || kind == Kind::list;
+  return !std::holds_alternative<bool*>(target);
+}
+
+bool Option::takes_list() const {
+  return std::visit([]<class T>(T*) { return is_list<T>; }, target);
+}
+
 // ", from -2147483648 to 2147483647" if some text is a number that the type cannot hold.
 template <class Number>
 static std::string range_note(const std::vector<std::string>& texts) {
@@ -158,31 +169,33 @@ bool Option::unset() const {
       target);
 }
 
-bool Option::assign(const std::vector<std::string>& given) {
+bool Option::assign(const std::vector<std::string>& texts) {
   return std::visit(
-      [&]<class T>(T* variable) {
+      [&]<class T>([[maybe_unused]] T* variable) {
         using S = typename Scalar<T>::type;
         std::vector<S> values;
-        for (const std::string& one : given) {
+        for (const std::string& one : texts) {
           S value{};
           if (!parse(one, check, value)) return false;
           values.push_back(std::move(value));
         }
-        if constexpr (is_list<T>) {
+        if (!is_list<T> && values.size() != 1) return false;
+        if (!has_variable()) {
+          accepted = texts;
+        } else if constexpr (is_list<T>) {
           *variable = std::move(values);
-          return true;
         } else {
-          if (values.size() != 1) return false;
           *variable = values.front();
           if constexpr (std::is_same_v<T, bool>)
             if (kind == Kind::off_switch) *variable = !*variable;
-          return true;
         }
+        return true;
       },
       target);
 }
 
 std::vector<std::string> Option::texts() const {
+  if (!has_variable()) return accepted;
   if (unset()) return {};
   return std::visit(
       [&]<class T>(T* variable) {
@@ -208,7 +221,7 @@ std::string Option::text() const {
 
 std::string Option::json() const {
   JsonWriter json;
-  const bool quoted = type() == "string", list = kind == Kind::list;
+  const bool quoted = type() == "string", list = takes_list();
   const std::vector<std::string> values = texts();
   if (list) json.begin_array();
   for (const std::string& one : values) {
@@ -232,7 +245,7 @@ std::string OptionTable::did_you_mean(std::string_view name) const {
   std::vector<std::string> candidates;
   for (const Option& option : options)
     for (const std::string& one : option.names)
-      if (one.starts_with("--") && option.kind != Option::Kind::refused)
+      if (one.starts_with("--") && option.has_variable())
         candidates.push_back(dashes ? one : one.substr(2));
   std::string plain(name);
   std::ranges::replace(plain, '_', '-');

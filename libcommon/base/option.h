@@ -31,9 +31,17 @@ using OptionTarget =
                  std::optional<std::string>*, std::optional<int>*, std::optional<std::int64_t>*,
                  std::optional<std::uint64_t>*, std::optional<double>*>;
 
+// Types of the values that an implied or refused option takes: it has no variable.
+inline constexpr bool* kNoValue = nullptr;
+inline constexpr std::int64_t* kInteger = nullptr;
+inline constexpr double* kNumber = nullptr;
+inline constexpr std::string* kText = nullptr;
+inline constexpr std::vector<std::int64_t>* kIntegers = nullptr;
+inline constexpr std::vector<std::string>* kTexts = nullptr;
+
 struct Option {
   // An off-switch is Megatron's --no-x: `true` for it sets its variable to false.  A count is a
-  // flag that may be repeated.  Implied and refused options have no variable.
+  // flag that may be repeated.  Implied and refused options have no variable, only `accepted`.
   enum class Kind { value, list, flag, off_switch, count, implied, refused };
   enum class Source { fallback, config, environment, command_line };  // rising precedence
 
@@ -52,21 +60,25 @@ struct Option {
   bool command_line_only = false;  // not to be set by environment or config file
   bool early = false;              // set before the config file is read
   Source source = Source::fallback;
-  std::string origin = "default";  // "command line", "environment MT_X", "config run.yaml:3"
+  std::string origin = "default";     // "command line", "environment MT_X", "config run.yaml:3"
+  std::vector<std::string> accepted;  // what an implied or refused option was given
 
   const std::string& name() const { return names.front(); }
   std::string key() const { return name().substr(2); }  // in a config file: micro-batch-size
   std::string variable() const;                         // in the environment: MT_MICRO_BATCH_SIZE
   bool answers_to(std::string_view name) const;
-  bool takes_value() const { return kind == Kind::value || kind == Kind::list; }
+  bool has_variable() const { return kind != Kind::implied && kind != Kind::refused; }
+  bool given() const { return source != Source::fallback; }
+  bool takes_value() const;
+  bool takes_list() const;
   std::string type() const;  // "integer", "number", "string" or "boolean"
   bool unset() const;        // an empty std::optional, or a number that its own check refuses
   // "an integer, at least 1"; with the type's range if that is what refused texts are outside of.
   std::string expected(const std::vector<std::string>& refused = {}) const;
 
-  // Replaces the variable's value.  False if the texts are not as expected(): the whole of each
-  // text must be a number within the type's range and the check.  A list takes any count, others
-  // one text.
+  // Replaces the variable's value, or what was accepted.  False if the texts are not as expected():
+  // the whole of each text must be a number within the type's range and the check.  A list takes
+  // any count, others one text.
   bool assign(const std::vector<std::string>& texts);
   std::vector<std::string> texts() const;  // what assign() would restore the value from
   std::string text() const;                // the value for people: "4", "a b", "true", ""
@@ -90,6 +102,7 @@ struct Positional {
 // All that a program, or a verb of one, says about its command line.
 struct OptionTable {
   std::string program, verb, summary, details;
+  std::string flags_page;  // "mt-flags(7)" if that lists the implied and refused options
   std::vector<Verb> verbs;
   std::vector<Option> options;
   std::vector<Positional> positionals;

@@ -26,7 +26,7 @@ static std::string joined_choices(const Option& option) {
 static std::string metavar(const Option& option) {
   if (!option.takes_value()) return "";
   const std::string one = option.metavar.empty() ? joined_choices(option) : option.metavar;
-  return option.kind == Kind::list ? one + " ..." : one;
+  return option.takes_list() ? one + " ..." : one;
 }
 
 static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -58,7 +58,7 @@ struct Section {
 static std::vector<Section> sections(const OptionTable& table) {
   std::vector<Section> found;
   for (const Option& option : table.options) {
-    if (option.kind == Kind::implied || option.kind == Kind::refused) continue;
+    if (!option.has_variable()) continue;
     const std::string title = option.section.empty() ? "Options" : option.section;
     auto at = std::ranges::find(found, title, &Section::title);
     if (at == found.end()) at = found.insert(found.end(), {title, {}});
@@ -141,7 +141,11 @@ std::string help_text(const OptionTable& table) {
   }
   std::string implied;
   for (const Option* option : of_kind(table, Kind::implied)) implied += concat(" ", option->name());
-  if (!implied.empty()) write_paragraphs(out, "Always on, and accepted:" + implied);
+  if (!table.flags_page.empty())
+    write_paragraphs(out, "Other options of Megatron-LM are accepted or refused by name: see " +
+                              table.flags_page + ".");
+  else if (!implied.empty())
+    write_paragraphs(out, "Always on, and accepted:" + implied);
   return std::move(out).str();
 }
 
@@ -171,8 +175,7 @@ static void write_option(JsonWriter& json, const Option& option) {
   json.begin_object().key("names").begin_array();
   for (const std::string& name : option.names) json.value(name);
   json.end_array().member("kind", kind_name(option.kind));
-  const bool has_variable = option.kind != Kind::implied && option.kind != Kind::refused;
-  if (has_variable) {
+  if (option.has_variable()) {
     json.member("type", option.type()).member("metavar", metavar(option));
     json.key("default").raw(option.default_json).member("required", option.required);
     json.member("expected", option.expected()).key("choices").begin_array();
@@ -180,6 +183,9 @@ static void write_option(JsonWriter& json, const Option& option) {
     json.end_array();
     json.key("environment");
     option.command_line_only ? json.null() : json.value(option.variable());
+  } else if (option.takes_value()) {
+    json.member("type", option.type()).member("list", option.takes_list());
+    json.member("accepts", option.check.expected());
   }
   json.member("section", option.section).member("help", option.help).end_object();
 }
@@ -251,6 +257,7 @@ std::string help_man(const OptionTable& table) {
     out << (table.verb.empty() ? ".SS " : ".PP\n.B ") << roff(section.title) << '\n';
     for (const Option* option : section.options) write_man_option(out, *option);
   }
+  if (!table.flags_page.empty()) return std::move(out).str();
   write_man_reasons(out, table, Kind::implied, "Always on",
                     "Options of Megatron-LM whose effect always holds; accepted without a value.");
   write_man_reasons(out, table, Kind::refused, "Not supported",
@@ -258,13 +265,13 @@ std::string help_man(const OptionTable& table) {
   return std::move(out).str();
 }
 
-// --- --help=words ---
+// --- --help=words: options that have an effect. ---
 
 std::string help_words(const OptionTable& table) {
   std::ostringstream out;
   for (const Verb& verb : table.verbs) out << verb.name << "\t-\t" << verb.help << '\n';
   for (const Option& option : table.options) {
-    if (option.kind == Kind::refused) continue;
+    if (!option.has_variable()) continue;
     const std::string choices = joined_choices(option);
     const std::string values = !option.takes_value() ? "-" : choices.empty() ? "*" : choices;
     for (const std::string& name : option.names)

@@ -44,13 +44,13 @@ static std::vector<std::string> join_values(OptionTable& table,
       break;
     }
     const Option* option = table.find(argument.substr(0, argument.find('=')));
-    if (option != nullptr && option->kind == Kind::refused)
+    if (option != nullptr && option->kind == Kind::refused && !option->takes_value())
       fail(Exit::usage, option->name(), ": not supported: ", option->help);
     if (option != nullptr && !option->answers_to(argument)) option = nullptr;  // has its value
     std::size_t first = i + 1, last = i + 1;                                   // the values
-    if (option != nullptr && option->kind == Kind::list)
+    if (option != nullptr && option->takes_list())
       while (last < arguments.size() && !ends_list(arguments[last])) ++last;
-    else if (option != nullptr && option->kind == Kind::value && last < arguments.size() &&
+    else if (option != nullptr && option->takes_value() && last < arguments.size() &&
              arguments[last] != "--" && table.find(arguments[last]) == nullptr)
       ++last;
     if (option == nullptr || !option->takes_value()) {

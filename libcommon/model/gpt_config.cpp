@@ -45,8 +45,6 @@ void GptConfig::add_to(CommandLine& cl) {
             between(0, 0.99));
   cl.option("--init-method-std", &init_method_std, "F", "standard deviation of initial weights",
             at_least(0));
-  cl.implied("--use-mcore-models", "there is only one kind of model");
-  cl.implied("--no-masked-softmax-fusion", "softmax is always part of the attention kernel");
 }
 
 static void require_given(std::int64_t value, const char* option) {

@@ -1,6 +1,6 @@
 #include "train/train_options.h"
 
-#include "train/refused_flags.h"
+#include "train/megatron_flags.h"
 
 namespace mt {
 
@@ -26,7 +26,6 @@ static void add_batch_and_length(TrainOptions& o, CommandLine& cl) {
             "save and end after every N-th step, to go on in another job", at_least(1));
   cl.option("--exit-duration-in-mins", &o.exit_duration_in_mins, "F",
             "save and end after the step in which so much time has passed", at_least(0));
-  cl.implied("--exit-signal-handler", "signals are always handled: TERM saves and exits with 75");
   cl.option("--seed", &o.seed, "N", "seed of data order, initial weights and dropout",
             between(1, 4294967295.0));
   cl.option("--dtype", &o.dtype, "TYPE", "fp32 or fp64, of everything", one_of({"fp32", "fp64"}));
@@ -39,17 +38,13 @@ static void add_batch_and_length(TrainOptions& o, CommandLine& cl) {
 static void add_checkpoint_and_talk(TrainOptions& o, CommandLine& cl) {
   cl.section("Checkpoints");
   cl.option("--save", &o.save, "DIR", "where checkpoints go");
-  cl.option("--save-interval", &o.save_interval, "N",
+  cl.option("--save-interval,--persistent-save-interval", &o.save_interval, "N",
             "steps between checkpoints; default: only at the end", at_least(1));
   cl.option("--load", &o.load, "DIR",
             "folder of checkpoints to go on from the latest, or of one; where there is none, a new "
             "run begins");
   cl.off_switch("--no-load-optim", &o.load_optimizer, "start with a fresh optimizer");
   cl.off_switch("--no-save-optim", &o.save_optimizer, "checkpoints without the optimizer's state");
-  cl.implied("--no-load-rng",
-             "random numbers are functions of seed and place, with no state to load");
-  cl.implied("--no-save-rng",
-             "random numbers are functions of seed and place, with no state to save");
   cl.section("Evaluation and output");
   cl.option("--eval-iters", &o.eval_iters, "N", "global batches of an evaluation; 0: none",
             at_least(0));
@@ -70,7 +65,7 @@ void TrainOptions::add_to(CommandLine& cl) {
             at_least(0));
   lr.add_to(cl);
   add_checkpoint_and_talk(*this, cl);
-  add_refused_flags(cl);
+  add_megatron_flags(cl);
 }
 
 void TrainOptions::take_vocabulary(const Tokenizer& tokenizer) {

@@ -52,7 +52,7 @@ TEST(Sources, MistakesInTheEnvironment) {
   EXPECT_EQ(with("MT_SEED", "x"), "64 MT_SEED=x: expected an integer");
   EXPECT_EQ(with("MT_BF16", "yes"), "64 MT_BF16=yes: expected true or false");
   EXPECT_EQ(with("MT_USE_LEGACY_MODELS", "1"),
-            "64 MT_USE_LEGACY_MODELS: not supported: they are gone");
+            "64 MT_USE_LEGACY_MODELS=1: not supported: they are gone");
   EXPECT_EQ(with("MT_CONFIG", "/nowhere/x"),
             "66 /nowhere/x: cannot open: No such file or directory");
   EXPECT_EQ(with("MT_VERBOSE", "2"), "");
@@ -88,7 +88,7 @@ TEST(Sources, MistakesInAConfigFile) {
       {"json-keys: [a, , b]\n", "1: json-keys: no value; an empty text is written \"\""},
       {"bf16: yes\n", "1: bf16: yes: expected true or false"},
       {"use-mcore-models: false\n", "1: use-mcore-models: false: always on: there are no others"},
-      {"use-legacy-models: true\n", "1: use-legacy-models: not supported: they are gone"},
+      {"use-legacy-models: true\n", "1: use-legacy-models: true: not supported: they are gone"},
       {"config: x\n", "1: config: not an option of a config file"},
       {"help: true\n", "1: help: not an option of a config file"},
   };

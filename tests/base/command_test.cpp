@@ -54,7 +54,11 @@ TEST(CommandLine, Flags) {
   EXPECT_FALSE(parsed({"--no-load-optim"}).optim);
   EXPECT_TRUE(parsed({"--no-fusion", "--fusion"}).fused);
   EXPECT_FALSE(parsed({"--fusion", "--no-fusion"}).fused);
-  EXPECT_EQ(mistake({"--use-mcore-models"}), "");
+}
+
+TEST(CommandLine, OptionsWithoutAnEffect) {
+  EXPECT_EQ(mistake({"--use-mcore-models", "--num-workers", "-3", "--ckpt-format=dist"}), "");
+  EXPECT_EQ(mistake({"--num-experts=0", "--cp-comm-type", "p2p", "p2p", "--seed", "1"}), "");
 }
 
 TEST(CommandLine, Positionals) {
@@ -148,6 +152,13 @@ TEST(CommandLine, Mistakes) {
       {{"--use-legacy-models", "-1"}, "--use-legacy-models: not supported: they are gone"},
       {{"--use-legacy-models=3"}, "--use-legacy-models: not supported: they are gone"},
       {{"--use-mcore-models=false"}, "--use-mcore-models=false: always on: there are no others"},
+      {{"--num-workers", "x"}, "--num-workers x: expected an integer"},
+      {{"--num-workers"}, "--num-workers: no value given; expected an integer"},
+      {{"--ckpt-format", "zarr"}, "--ckpt-format zarr: not supported: there is one format"},
+      {{"--num-experts", "8"}, "--num-experts 8: not supported: there are none"},
+      {{"--num-experts", "-1"}, "--num-experts -1: not supported: there are none"},
+      {{"--cp-comm-type", "p2p", "a2a"},
+       "--cp-comm-type p2p a2a: not supported: it is not parallel"},
       {{"--color", "red"}, "--color red: expected auto, always or never"},
   };
   for (const Mistake& one : mistakes) EXPECT_EQ(mistake(one.arguments), concat("64 ", one.line));
@@ -175,7 +186,8 @@ TEST(CommandLine, DeclarationsThatClashAreOurBug) {
 
 TEST(CommandLine, OptionsAsJson) {
   Sample sample;
-  CommandLine cl("mt-x", {"--seed", "3", "--json-keys", "a", "b", "--no-load-optim"});
+  CommandLine cl("mt-x", {"--seed", "3", "--use-mcore-models", "--num-experts", "0", "--json-keys",
+                          "a", "b", "--no-load-optim", "--cp-comm-type", "p2p"});
   sample.add_to(cl);
   cl.parse();
   JsonWriter json;
@@ -195,7 +207,9 @@ TEST(CommandLine, OptionsAsJson) {
                          R"("json-keys":{"value":["a","b"],"origin":"command line"},)"
                          R"("tag":{"value":null,"origin":"default"},)"
                          R"("no-load-optim":{"value":true,"origin":"command line"},)"
-                         R"("use-mcore-models":{"value":true,"origin":"always on"}})");
+                         R"("use-mcore-models":{"value":true,"origin":"always on"},)"
+                         R"("num-experts":{"value":0,"origin":"command line"},)"
+                         R"("cp-comm-type":{"value":["p2p"],"origin":"command line"}})");
 }
 
 TEST(CommandLine, LogFollowsTheOptions) {

@@ -288,7 +288,7 @@ TEST(Answers, HelpWords) {
 }
 
 TEST(Answers, PrintConfig) {
-  const Outcome config = outcome(sample, {"--lr", "3", "--print-config"});
+  const Outcome config = outcome(sample, {"--lr", "3", "--use-mcore-models", "--print-config"});
   EXPECT_EQ(config.code, 0) << config.err;  // though a required option and INPUT are missing
   EXPECT_TRUE(
       config.out.starts_with("# micro-batch-size: 1  # default\n"
@@ -296,7 +296,7 @@ TEST(Answers, PrintConfig) {
                              "# bf16: false  # default\n"
                              "# json-keys: [text]  # default\n"
                              "# kind: a  # default\n"
-                             "# use-mcore-models: true  # always on: there are no others\n"
+                             "use-mcore-models: true  # always on: there are no others\n"
                              "# quiet: false  # default\n"))
       << config.out;
 }

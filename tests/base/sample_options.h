@@ -47,7 +47,11 @@ struct Sample {
     cl.option("--tag", &tag, "TEXT", "name of the run");
     cl.off_switch("--no-load-optim", &optim, "do not load the optimizer");
     cl.implied("--use-mcore-models", "there are no others");
+    cl.implied("--num-workers", "any number will do", kInteger);
+    cl.implied("--ckpt-format", "there is one format", kText, one_of({"dist", "auto"}));
     cl.refused("--use-legacy-models", "they are gone");
+    cl.refused("--num-experts", "there are none", kInteger, between(0, 0));
+    cl.refused("--cp-comm-type", "it is not parallel", kTexts, one_of({"p2p"}));
   }
 };
 

@@ -1,0 +1,41 @@
+// How megatron_flags.cpp and model_flags.cpp write their lists.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "base/command.h"
+
+namespace mt {
+
+// A flag and what may follow it.  Without a value nothing may.
+struct Flag {
+  struct Value {
+    OptionTarget type = kNoValue;
+    Check check = {};
+  };
+  const char* name;
+  Value value = {};
+};
+
+// Any value of a type; or the one value that is true of every run here.
+inline Flag::Value any(OptionTarget type) { return {type, {}}; }
+inline Flag::Value only(std::int64_t value) {
+  return {kInteger, between(static_cast<double>(value), static_cast<double>(value))};
+}
+inline Flag::Value only(int value) { return only(static_cast<std::int64_t>(value)); }
+inline Flag::Value only(double value) { return {kNumber, between(value, value)}; }
+inline Flag::Value only(const char* value) { return {kText, one_of({value})}; }
+inline Flag::Value each(std::vector<std::string> choices) {
+  return {kText, one_of(std::move(choices))};
+}
+
+inline void imply(CommandLine& cl, const char* why, std::initializer_list<Flag> flags) {
+  for (const Flag& flag : flags) cl.implied(flag.name, why, flag.value.type, flag.value.check);
+}
+inline void refuse(CommandLine& cl, const char* why, std::initializer_list<Flag> flags) {
+  for (const Flag& flag : flags) cl.refused(flag.name, why, flag.value.type, flag.value.check);
+}
+
+}  // namespace mt

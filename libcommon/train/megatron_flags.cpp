@@ -1,0 +1,403 @@
+#include "train/megatron_flags.h"
+
+#include "train/flag_list.h"
+
+namespace mt {
+
+// --- Flags that a further option of mt-pretrain may take over. ---
+
+static void add_model_flags(CommandLine& cl) {
+  refuse(cl, "the model has no such variant",
+         {
+             {"--apply-layernorm-1p"},
+             {"--fp32-residual-connection"},
+             {"--init-method-xavier-uniform"},
+             {"--qk-layernorm"},
+             {"--rotary-interleaved"},
+             {"--rotary-seq-len-interpolation-factor"},
+             {"--rope-scaling-factor", only(8.)},
+             {"--squared-relu"},
+             {"--use-rope-scaling"},
+         });
+  refuse(cl, "Megatron-Core's models ignore it; a residual branch begins after the addition",
+         {{"--apply-residual-connection-post-layernorm"}});
+  refuse(cl, "Megatron-Core's models ignore it; the tanh form of GeLU is the default",
+         {{"--openai-gelu"}});
+  refuse(cl, "deprecated; use --position-embedding-type rope",
+         {{"--use-rotary-position-embeddings"}});
+  refuse(cl, "deprecated; use --position-embedding-type none", {{"--no-position-embedding"}});
+  refuse(cl, "every loss is the mean over the tokens of a micro-batch",
+         {{"--calculate-per-token-loss"}});
+  refuse(cl, "weights are always initialised", {{"--no-initialization"}});
+  refuse(cl, "all ranks begin with the same weights", {{"--data-parallel-random-init"}});
+  refuse(cl, "only models of Megatron-Core are supported", {{"--use-legacy-models"}});
+  refuse(cl, "models are not exported to ONNX", {{"--onnx-safe"}});
+  refuse(cl, "activations are kept, not recomputed",
+         {
+             {"--recompute-activations"},
+             {"--recompute-granularity"},
+             {"--recompute-method"},
+             {"--recompute-modules"},
+             {"--recompute-num-layers"},
+         });
+  refuse(cl, "deprecated; Megatron-LM names --recompute-activations in its place",
+         {{"--checkpoint-activations"}});
+}
+
+static void add_data_flags(CommandLine& cl) {
+  refuse(cl, "one token file with one --split is supported; see --data-path",
+         {
+             {"--data-args-path"},
+             {"--data-cache-path"},
+             {"--dataloader-type", only("single")},
+             {"--mock-data"},
+             {"--per-split-data-args-path"},
+             {"--reset-attention-mask"},
+             {"--reset-position-ids"},
+             {"--test-data-path"},
+             {"--train-data-path"},
+             {"--valid-data-path"},
+         });
+  refuse(cl, "token files are read from the file system", {{"--s3-cache-path"}});
+  refuse(cl, "only byte-pair encodings of GPT-2's kind are supported; see --tokenizer-type",
+         {
+             {"--tiktoken-num-special-tokens", only(1000)},
+             {"--tiktoken-pattern"},
+             {"--tiktoken-special-tokens"},
+             {"--tokenizer-model"},
+         });
+}
+
+static void add_optimizer_flags(CommandLine& cl) {
+  refuse(cl, "only Adam is supported",
+         {
+             {"--optimizer", only("adam")},
+             {"--sgd-momentum", only(0.9)},
+         });
+  refuse(cl, "the weight decay is constant",
+         {
+             {"--end-weight-decay"},
+             {"--start-weight-decay"},
+             {"--weight-decay-incr-style", only("constant")},
+         });
+  refuse(cl, "all parameters share one learning rate, of constant, linear or cosine decay",
+         {
+             {"--decoupled-lr"},
+             {"--decoupled-min-lr"},
+             {"--lr-wsd-decay-iters"},
+             {"--lr-wsd-decay-samples"},
+             {"--lr-wsd-decay-style", only("exponential")},
+             {"--override-opt_param-scheduler"},
+             {"--use-checkpoint-opt_param-scheduler"},
+         });
+  refuse(cl, "the learning rate's schedule is that of --train-iters or --train-samples",
+         {
+             {"--lr-decay-samples"},
+             {"--lr-warmup-samples", only(0)},
+         });
+  refuse(cl, "no longer valid; use --micro-batch-size", {{"--batch-size"}});
+  refuse(cl, "no longer valid; use --lr-warmup-fraction", {{"--warmup"}});
+  refuse(cl, "the optimizer keeps its state in the dtype of the weights",
+         {
+             {"--exp-avg-dtype", only("fp32")},
+             {"--exp-avg-sq-dtype", only("fp32")},
+             {"--main-grads-dtype", only("fp32")},
+             {"--main-params-dtype", only("fp32")},
+             {"--use-precision-aware-optimizer"},
+         });
+  refuse(cl, "the optimizer is not PyTorch's", {{"--use-torch-optimizer-for-cpu-offload"}});
+  refuse(cl, "gradients are reduced after the backward pass, over all ranks, in one piece",
+         {
+             {"--ddp-average-in-collective"},
+             {"--ddp-bucket-size"},
+             {"--ddp-num-buckets"},
+             {"--ddp-pad-buckets-for-high-nccl-busbw"},
+             {"--num-distributed-optimizer-instances", only(1)},
+             {"--overlap-grad-reduce"},
+             {"--overlap-param-gather"},
+             {"--overlap-param-gather-with-optimizer-step"},
+             {"--use-distributed-optimizer"},
+         });
+}
+
+static void add_loop_flags(CommandLine& cl) {
+  refuse(cl, "a loss that is not finite always ends the run",
+         {
+             {"--check-for-large-grads"},
+             {"--check-for-spiky-loss"},
+             {"--iterations-to-skip"},
+             {"--no-check-for-nan-in-loss-and-grad"},
+             {"--result-rejected-tracker-filename"},
+         });
+  refuse(cl, "the log line and the run log have a fixed content; see --run-log",
+         {
+             {"--log-num-zeros-in-grad"},
+             {"--log-params-norm"},
+             {"--log-progress"},
+             {"--log-throughput"},
+             {"--no-barrier-with-level-1-timing"},
+             {"--timing-log-level", only(0)},
+             {"--timing-log-option", only("minmax")},
+         });
+  refuse(cl, "TensorBoard files are not written",
+         {
+             {"--log-memory-to-tensorboard"},
+             {"--log-timers-to-tensorboard"},
+             {"--log-validation-ppl-to-tensorboard"},
+             {"--log-world-size-to-tensorboard"},
+             {"--no-log-loss-scale-to-tensorboard"},
+             {"--tensorboard-dir"},
+             {"--tensorboard-log-interval", only(1)},
+             {"--tensorboard-queue-size", only(1000)},
+         });
+  refuse(cl, "a run goes on from the latest checkpoint of --load, with the options it is given",
+         {
+             {"--ckpt-step"},
+             {"--exit-on-missing-checkpoint"},
+             {"--finetune"},
+             {"--no-use-tokenizer-model-from-checkpoint-args"},
+             {"--pretrained-checkpoint"},
+             {"--use-checkpoint-args"},
+             {"--use-mp-args-from-checkpoint-args"},
+         });
+}
+
+// --- What a run does not do. ---
+
+static void add_precision_flags(CommandLine& cl) {
+  refuse(cl, "the CPU computes in fp32 or fp64; see --dtype",
+         {
+             {"--apply-query-key-layer-scaling"},
+             {"--bf16"},
+             {"--fp16"},
+             {"--fp16-lm-cross-entropy"},
+             {"--grad-reduce-in-bf16"},
+             {"--hysteresis", only(2)},
+             {"--initial-loss-scale", only(4294967296.)},
+             {"--loss-scale"},
+             {"--loss-scale-window", only(1000.)},
+             {"--min-loss-scale", only(1.)},
+         });
+  refuse(cl, "fp8 is not supported",
+         {{"--first-last-layers-bf16"},
+          {"--fp8-amax-compute-algo", only("most_recent")},
+          {"--fp8-amax-history-len", only(1)},
+          {"--fp8-format"},
+          {"--fp8-interval", only(1)},
+          {"--fp8-margin", only(0)},
+          {"--fp8-param-gather"},
+          {"--fp8-recipe", only("delayed")},
+          {"--keep-fp8-transpose-cache-when-using-custom-fsdp"},
+          {"--no-fp8-wgrad"},
+          {"--num-layers-at-end-in-bf16", only(1)},
+          {"--num-layers-at-start-in-bf16", only(1)}});
+}
+
+static void add_parallel_flags(CommandLine& cl) {
+  refuse(cl, "only data-parallel CPU ranks are supported; see --ranks",
+         {{"--account-for-embedding-in-pipeline-split"},
+          {"--account-for-loss-in-pipeline-split"},
+          {"--context-parallel-size", only(1)},
+          {"--cp-comm-type", {kTexts, one_of({"p2p"})}},
+          {"--decoder-first-pipeline-num-layers"},
+          {"--decoder-last-pipeline-num-layers"},
+          {"--defer-embedding-wgrad-compute"},
+          {"--distribute-saved-activations"},
+          {"--hierarchical-context-parallel-sizes"},
+          {"--microbatch-group-size-per-virtual-pipeline-stage"},
+          {"--num-layers-per-virtual-pipeline-stage"},
+          {"--num-virtual-stages-per-pipeline-rank"},
+          {"--overlap-p2p-communication-warmup-flush"},
+          {"--pipeline-model-parallel-comm-backend"},
+          {"--pipeline-model-parallel-size", only(1)},
+          {"--pipeline-model-parallel-split-rank"},
+          {"--tensor-model-parallel-size", only(1)},
+          {"--tp-comm-bootstrap-backend", only("nccl")},
+          {"--tp-comm-overlap"},
+          {"--tp-comm-overlap-cfg"},
+          {"--tp-comm-overlap-rs-dgrad"},
+          {"--use-ring-exchange-p2p"},
+          {"--wgrad-deferral-limit", only(0)}});
+  refuse(cl, "no longer valid; Megatron-LM names --tensor-model-parallel-size in its place",
+         {{"--model-parallel-size"}});
+  refuse(cl, "weights are not sharded over data-parallel ranks",
+         {{"--data-parallel-sharding-strategy", only("no_shard")},
+          {"--init-model-with-meta-device"},
+          {"--no-gradient-reduce-div-fusion"},
+          {"--suggested-communication-unit-size"},
+          {"--use-custom-fsdp"},
+          {"--use-torch-fsdp2"}});
+  refuse(cl, "ranks are threads of one process; see --ranks",
+         {{"--lazy-mpu-init"}, {"--local-rank", only(0)}, {"--nccl-communicator-config-path"}});
+}
+
+static void add_checkpoint_flags(CommandLine& cl) {
+  refuse(cl, "a checkpoint is written in one format, before the next step",
+         {{"--async-save"},
+          {"--ckpt-convert-format"},
+          {"--ckpt-convert-save"},
+          {"--ckpt-convert-update-legacy-dist-opt-format"},
+          {"--ckpt-format", only("torch_dist")},
+          {"--use-persistent-ckpt-worker"}});
+  refuse(cl, "no longer has an effect in Megatron-LM; use --ckpt-format",
+         {{"--dist-ckpt-format", only("torch_dist")}});
+  refuse(cl, "a tensor that the model needs and a checkpoint lacks is an error",
+         {{"--dist-ckpt-strictness", only("assume_ok_unexpected")}});
+  refuse(cl, "every checkpoint is a lasting one; see --save-interval",
+         {{"--non-persistent-ckpt-type"},
+          {"--non-persistent-global-ckpt-dir"},
+          {"--non-persistent-local-ckpt-algo", only("fully_parallel")},
+          {"--non-persistent-local-ckpt-dir"},
+          {"--non-persistent-save-interval"},
+          {"--replication"},
+          {"--replication-factor", only(2)},
+          {"--replication-jump"}});
+}
+
+static void add_machine_flags(CommandLine& cl) {
+  refuse(cl, "there is no GPU back end",
+         {{"--cuda-graph-scope", only("full")},
+          {"--cuda-graph-warmup-steps", only(3)},
+          {"--enable-cuda-graph"},
+          {"--external-cuda-graph"}});
+  refuse(cl, "a step is not profiled",
+         {{"--log-straggler"},
+          {"--memory-snapshot-path", only("snapshot.pickle")},
+          {"--disable-straggler-on-startup"},
+          {"--profile"},
+          {"--profile-ranks", {kIntegers, between(0, 0)}},
+          {"--profile-step-end", only(12)},
+          {"--profile-step-start", only(10)},
+          {"--record-memory-history"},
+          {"--run-workload-inspector-server"},
+          {"--straggler-ctrlr-port", only(65535)},
+          {"--straggler-minmax-count", only(1)},
+          {"--use-pytorch-profiler"}});
+  refuse(cl, "a step is not computed twice to find faults of the hardware",
+         {{"--check-weight-hash-across-dp-replicas-interval"},
+          {"--error-injection-rate", only(0)},
+          {"--error-injection-type", only("transient_error")},
+          {"--rerun-mode", only("disabled")}});
+  refuse(cl, "a package of Python; TERM and USR1 save a checkpoint, and --load goes on from it",
+         {{"--adlr-autoresume"},
+          {"--adlr-autoresume-interval", only(1000)},
+          {"--calc-ft-timeouts"},
+          {"--enable-ft-package"}});
+  refuse(cl, "a run reports to no service; see --run-log",
+         {{"--app-tag-run-name"},
+          {"--app-tag-run-version", only("0.0.0")},
+          {"--one-logger-async"},
+          {"--one-logger-project", only("megatron-lm")},
+          {"--one-logger-run-name"},
+          {"--wandb-exp-name"},
+          {"--wandb-project"},
+          {"--wandb-save-dir"}});
+  refuse(cl, "see --quiet and --verbose", {{"--logging-level"}});
+  refuse(cl, "see --print-config", {{"--config-logger-dir"}});
+  refuse(cl, "the tests are programs of their own", {{"--test-mode"}});
+  refuse(cl, "its nested names are not options; see --config", {{"--yaml-cfg"}});
+  refuse(cl, "mt-pretrain does not generate; see mt-generate(1)",
+         {{"--flash-decode"},
+          {"--inference-batch-times-seqlen-threshold", only(-1)},
+          {"--inference-dynamic-batching"},
+          {"--inference-dynamic-batching-buffer-guaranteed-fraction", only(0.2)},
+          {"--inference-dynamic-batching-buffer-overflow-factor"},
+          {"--inference-dynamic-batching-buffer-size-gb", only(40.)},
+          {"--inference-dynamic-batching-max-requests-override"},
+          {"--inference-dynamic-batching-max-tokens-override"},
+          {"--inference-max-requests", only(8)},
+          {"--inference-max-seq-length", only(2560)},
+          {"--max-tokens-to-oom", only(12000)}});
+}
+
+// --- What always holds. ---
+
+static void add_implied_numerics(CommandLine& cl) {
+  imply(cl, "there is only one kind of model", {{"--use-mcore-models"}});
+  imply(cl, "both name the one implementation that there is",
+        {{"--transformer-impl", each({"local", "transformer_engine"})},
+         {"--cross-entropy-fusion-impl", each({"native", "te"})}});
+  imply(cl, "there is one attention kernel, which stores no scores",
+        {{"--attention-backend", each({"flash", "fused", "unfused", "local", "auto"})},
+         {"--no-create-attention-mask-in-dataloader"},
+         {"--no-masked-softmax-fusion"},
+         {"--use-flash-attn"}});
+  imply(cl, "softmax and loss are one kernel", {{"--cross-entropy-loss-fusion"}});
+  imply(cl, "fused or not, the same numbers",
+        {{"--no-bias-dropout-fusion"},
+         {"--no-bias-swiglu-fusion"},
+         {"--no-gradient-accumulation-fusion"},
+         {"--no-persist-layer-norm"},
+         {"--no-rope-fusion"}});
+  imply(cl, "sums, softmax and gradients are at least fp32",
+        {{"--accumulate-allreduce-grads-in-fp32"},
+         {"--attention-softmax-in-fp32"},
+         {"--disable-bf16-reduced-precision-matmul"}});
+  imply(cl, "two runs of one command give the same bits", {{"--deterministic-mode"}});
+  imply(cl, "random numbers are functions of seed and place, with no state to keep",
+        {{"--inference-rng-tracker"}, {"--no-load-rng"}, {"--no-save-rng"}, {"--te-rng-tracker"}});
+  imply(cl, "initial weights are the same for any number of ranks", {{"--use-cpu-initialization"}});
+}
+
+static void add_implied_machinery(CommandLine& cl) {
+  imply(cl, "ranks are threads of one process, which meet in its memory",
+        {{"--disable-gloo-process-groups"},
+         {"--distributed-backend", each({"nccl", "gloo"})},
+         {"--distributed-timeout-minutes", any(kInteger)},
+         {"--train-sync-interval", any(kInteger)}});
+  imply(cl, "there is no model parallelism, so nothing to send or to align",
+        {{"--disable-tp-comm-bulk-dgrad"},
+         {"--disable-tp-comm-bulk-wgrad"},
+         {"--disable-tp-comm-overlap-ag"},
+         {"--disable-tp-comm-overlap-rs"},
+         {"--disable-tp-comm-split-ag"},
+         {"--disable-tp-comm-split-rs"},
+         {"--no-align-grad-reduce"},
+         {"--no-align-param-gather"},
+         {"--no-async-tensor-model-parallel-allreduce"},
+         {"--no-clone-scatter-output-in-embedding"},
+         {"--no-overlap-p2p-communication"},
+         {"--no-scatter-gather-tensors-in-pipeline"},
+         {"--use-tp-pp-dp-mapping"}});
+  imply(cl, "counts only with tensor parallelism, here as there", {{"--sequence-parallel"}});
+  imply(cl, "there is no garbage collector",
+        {{"--manual-gc"}, {"--manual-gc-interval", any(kInteger)}, {"--no-manual-gc-eval"}});
+  imply(cl, "no memory is allocated during a step, so none can be given back",
+        {{"--empty-unused-memory-level", {kInteger, between(0, 2)}}});
+  imply(cl, "the optimizer's state is in host memory, all of it, and is not copied",
+        {{"--no-pin-cpu-grads"},
+         {"--no-pin-cpu-params"},
+         {"--optimizer-cpu-offload"},
+         {"--optimizer-offload-fraction", only(1.)},
+         {"--overlap-cpu-optimizer-d2h-h2d"}});
+  imply(cl, "samples are read when they are needed, in the same order for any number of workers",
+        {{"--num-dataset-builder-threads", any(kInteger)}, {"--num-workers", any(kInteger)}});
+  imply(cl, "how a token file is read changes nothing", {{"--no-mmap-bin-files"}});
+  imply(cl, "one process reads and writes the whole checkpoint",
+        {{"--ckpt-assume-constant-structure"},
+         {"--ckpt-fully-parallel-load"},
+         {"--ckpt-fully-parallel-save"},
+         {"--no-ckpt-fully-parallel-save"}});
+  imply(cl, "a checkpoint's format is seen from its content", {{"--auto-detect-ckpt-format"}});
+  imply(cl, "checkpoints are always distributed ones", {{"--use-dist-ckpt"}});
+  imply(cl, "INT, TERM and USR1 always save a checkpoint and end the run",
+        {{"--exit-signal-handler"}});
+  imply(cl, "a run reports to no service", {{"--no-one-logger"}});
+}
+
+void add_megatron_flags(CommandLine& cl) {
+  cl.flags_page("mt-flags(7)");
+  add_model_flags(cl);
+  add_data_flags(cl);
+  add_optimizer_flags(cl);
+  add_loop_flags(cl);
+  add_precision_flags(cl);
+  add_parallel_flags(cl);
+  add_checkpoint_flags(cl);
+  add_machine_flags(cl);
+  add_implied_numerics(cl);
+  add_implied_machinery(cl);
+  add_other_model_flags(cl);
+}
+
+}  // namespace mt

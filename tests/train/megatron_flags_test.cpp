@@ -1,0 +1,154 @@
+// Every flag of Megatron-LM is supported, implied or refused, takes what it takes there, and has
+// the default that it has there.
+#include "train/megatron_flags.h"
+
+#include <gtest/gtest.h>
+
+#include <charconv>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "train/train_options.h"
+
+namespace mt {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words split(const std::string& text, char separator) {
+  Words words;
+  std::istringstream in(text);
+  for (std::string word; std::getline(in, word, separator);) words.push_back(word);
+  return words;
+}
+
+struct Row {  // of testdata/megatron_flags.tsv
+  Words names;
+  std::string form, standard;  // "-" for no default
+  Words choices;
+};
+
+std::vector<Row> read_rows() {
+  std::vector<Row> rows;
+  std::ifstream in(MT_TESTDATA "/megatron_flags.tsv");
+  for (std::string line; std::getline(in, line);) {
+    const Words cells = split(line, '\t');
+    if (cells.size() != 4) continue;
+    rows.push_back({split(cells[0], ','), cells[1], cells[2],
+                    cells[3] == "-" ? Words() : split(cells[3], ',')});
+  }
+  return rows;
+}
+
+class MegatronFlags : public testing::Test {
+ protected:
+  MegatronFlags() : cl_("mt-pretrain", {}) { options_.add_to(cl_); }
+
+  const Option* find(const std::string& name) const {
+    for (const Option& option : cl_.table().options)
+      if (option.answers_to(name)) return &option;
+    return nullptr;
+  }
+
+  TrainOptions options_;
+  CommandLine cl_;
+  const std::vector<Row> rows_ = read_rows();
+};
+
+std::string form_of(const Option& option) {
+  if (!option.takes_value()) return "flag";
+  return option.type() + (option.takes_list() ? "s" : "");
+}
+
+std::string expected_form(const Row& row) {
+  if (row.form == "off-switch") return "flag";
+  return row.form.starts_with("text") ? "string" + row.form.substr(4) : row.form;
+}
+
+// An integer there may be any number here.
+bool same_form(const std::string& ours, const std::string& theirs) {
+  return ours == theirs || (ours == "number" && theirs == "integer");
+}
+
+bool same_value(const std::string& ours, const std::string& theirs) {
+  const auto number = [](const std::string& text) -> std::optional<double> {
+    double value;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) return {};
+    return value;
+  };
+  return ours == theirs || (number(ours) && number(ours) == number(theirs));
+}
+
+TEST_F(MegatronFlags, EachIsThereOnceUnderAllItsNames) {
+  EXPECT_EQ(rows_.size(), 455u);
+  for (const Row& row : rows_)
+    for (const std::string& name : row.names) {
+      ASSERT_NE(find(name), nullptr) << name;
+      EXPECT_EQ(find(name), find(row.names.front())) << name;
+    }
+}
+
+TEST_F(MegatronFlags, NoOthersAreListed) {
+  std::set<std::string> names;
+  for (const Row& row : rows_) names.insert(row.names.begin(), row.names.end());
+  for (const Option& option : cl_.table().options)
+    EXPECT_TRUE(option.has_variable() || names.contains(option.name())) << option.name();
+}
+
+// A refused flag need not say what it takes; an implied one takes what it takes there.
+TEST_F(MegatronFlags, TakeTheSameValues) {
+  const std::map<std::string, std::string> ours = {
+      {"--data-path", "string"},            // one file, no blend
+      {"--rampup-batch-size", "integers"},  // texts there, which must be integers
+  };
+  for (const Row& row : rows_) {
+    const Option& option = *find(row.names.front());
+    if (option.kind == Option::Kind::refused && !option.takes_value()) continue;
+    const auto other = ours.find(option.name());
+    const std::string expected = other != ours.end() ? other->second : expected_form(row);
+    EXPECT_PRED2(same_form, form_of(option), expected) << option.name();
+    for (const std::string& choice : option.check.choices)
+      EXPECT_TRUE(row.choices.empty() ||
+                  std::ranges::find(row.choices, choice) != row.choices.end())
+          << option.name() << ' ' << choice;
+  }
+}
+
+TEST_F(MegatronFlags, HaveTheSameDefaults) {
+  const std::map<std::string, std::string> ours = {
+      {"--split", "969, 30, 1"},  // there too, once --data-path is given
+  };
+  for (const Row& row : rows_) {
+    const Option& option = *find(row.names.front());
+    if (!option.has_variable() || !option.takes_value()) continue;
+    const auto other = ours.find(option.name());
+    const std::string standard = row.standard == "-" ? "" : row.standard;
+    EXPECT_PRED2(same_value, option.default_text, other != ours.end() ? other->second : standard)
+        << option.name();
+  }
+}
+
+// The one value that a refused flag accepts is the one that stands when it is not given.
+TEST_F(MegatronFlags, RefusedOnesAcceptTheirDefault) {
+  for (const Row& row : rows_) {
+    Option option = *find(row.names.front());
+    if (option.kind != Option::Kind::refused || !option.takes_value()) continue;
+    EXPECT_FALSE(option.check.expected().empty()) << option.name();
+    EXPECT_TRUE(row.standard == "-" || option.assign({row.standard})) << option.name();
+    EXPECT_FALSE(option.assign({"77"})) << option.name();
+  }
+}
+
+TEST_F(MegatronFlags, HaveAReasonOfOneLine) {
+  for (const Option& option : cl_.table().options) {
+    if (option.has_variable()) continue;
+    EXPECT_FALSE(option.help.empty() || option.help.ends_with('.')) << option.name();
+    EXPECT_EQ(option.help.find('\n'), option.help.npos) << option.name();
+  }
+}
+
+}  // namespace
+}  // namespace mt
