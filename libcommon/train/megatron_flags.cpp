@@ -131,7 +131,6 @@ static void add_loop_flags(CommandLine& cl) {
          });
   refuse(cl, "the log line and the run log have a fixed content; see --run-log",
          {
-             {"--log-num-zeros-in-grad"},
              {"--log-params-norm"},
              {"--log-progress"},
              {"--log-throughput"},
