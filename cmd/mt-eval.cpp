@@ -2,9 +2,9 @@
 #include <cstdio>
 
 #include "base/command.h"
-#include "eval/eval_input.h"
+#include "base/progress.h"
 #include "eval/perplexity.h"
-#include "infer/runner.h"
+#include "infer/scorer.h"
 #include "model/loaded_gpt.h"
 
 namespace {
@@ -12,7 +12,8 @@ namespace {
 struct Options {
   std::string load, task = "perplexity";
   std::vector<std::string> inputs;
-  std::optional<std::int64_t> seq_length;
+  std::optional<std::int64_t> seq_length, overlapping_eval;
+  std::int64_t micro_batch_size = 4;
   int threads = 0;
   bool json = false;
   mt::TokenizerOptions tokenizer;
@@ -29,6 +30,12 @@ struct Options {
     cl.option("--task", &task, "TASK", "what to measure", mt::one_of({"perplexity"}));
     cl.option("--seq-length", &seq_length, "N",
               "tokens of a window; default all that the model takes", mt::at_least(1));
+    cl.option("--overlapping-eval", &overlapping_eval, "N",
+              "tokens by which a window lies behind the one before; default --seq-length: the "
+              "windows do not overlap",
+              mt::at_least(1));
+    cl.option("--micro-batch-size", &micro_batch_size, "N",
+              "windows at a time, of shorter texts more; changes no result", mt::between(1, 65536));
     cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", mt::at_least(0));
     cl.flag("--json", &json, "one JSON object a text, the summary last");
   }
@@ -44,13 +51,14 @@ void print_item(std::int64_t item, const mt::TextScore& score) {
       .member("item", item)
       .member("nll", score.nll)
       .member("tokens", score.tokens)
+      .member("words", score.words)
       .member("bytes", score.bytes)
       .end_object();
   print(json.text() + "\n");
 }
 
-void print_summary(const Options& options, const mt::LoadedGpt& gpt, std::int64_t items,
-                   const mt::TextScore& score) {
+void print_summary(const Options& options, const mt::LoadedGpt& gpt, const mt::Windows& windows,
+                   std::int64_t items, const mt::TextScore& score) {
   if (options.json) {
     mt::JsonWriter json;
     json.begin_object()
@@ -58,23 +66,40 @@ void print_summary(const Options& options, const mt::LoadedGpt& gpt, std::int64_
         .member("task", "perplexity")
         .member("summary", true)
         .member("checkpoint", gpt.folder)
+        .member("seq_length", windows.length)
+        .member("overlapping_eval", windows.stride)
         .member("items", items)
         .member("tokens", score.tokens)
+        .member("words", score.words)
         .member("bytes", score.bytes)
         .member("nats_per_token", score.nats_per_token())
         .member("perplexity", score.perplexity())
+        .member("token_ratio", score.token_ratio())
+        .member("adjusted_perplexity", score.adjusted_perplexity())
         .member("bits_per_byte", score.bits_per_byte())
         .end_object();
     return print(json.text() + "\n");
   }
   char line[256];
   std::snprintf(line, sizeof line,
-                "texts %lld  tokens %lld  bytes %lld  nats per token %.6f  perplexity %.4f  bits "
-                "per byte %.6f\n",
+                "texts %lld  tokens %lld  bytes %lld  nats per token %.6f  perplexity %.4f  "
+                "adjusted perplexity %.4f  bits per byte %.6f\n",
                 static_cast<long long>(items), static_cast<long long>(score.tokens),
                 static_cast<long long>(score.bytes), score.nats_per_token(), score.perplexity(),
-                score.bits_per_byte());
+                score.adjusted_perplexity(), score.bits_per_byte());
   print(line);
+}
+
+mt::Windows windows_of(const Options& options, const mt::GptConfig& model) {
+  const std::int64_t most = model.max_position_embeddings;
+  const std::int64_t length = options.seq_length.value_or(most);
+  if (length > most)
+    mt::fail(mt::Exit::bad_config, "--seq-length ", length, ": the model takes at most ", most);
+  const std::int64_t stride = options.overlapping_eval.value_or(length);
+  if (stride > length)
+    mt::fail(mt::Exit::bad_config, "--overlapping-eval ", stride,
+             ": larger than the window; expected at most ", length);
+  return {length, stride};
 }
 
 void run(mt::CommandLine& cl) {
@@ -82,25 +107,34 @@ void run(mt::CommandLine& cl) {
   options.add_to(cl);
   cl.parse();
   const mt::LoadedGpt gpt = mt::load_gpt(options.load, options.tokenizer);
-  mt::Runner runner(*gpt.model, options.threads);
-  const std::int64_t window = options.seq_length.value_or(runner.max_tokens());
-  if (window > runner.max_tokens())
-    mt::fail(mt::Exit::bad_config, "--seq-length ", window, ": the model takes at most ",
-             runner.max_tokens());
+  const mt::Windows windows = windows_of(options, gpt.model->config());
+  mt::Scorer model(*gpt.model, {.vocab_size = gpt.tokenizer->vocab_size(),
+                                .window = windows.length,
+                                .batch = options.micro_batch_size,
+                                .threads = options.threads});
+  mt::Progress progress(cl.log(), "scoring", "tokens", 0);
   mt::TextScore total;
   std::int64_t items = 0;
-  for (const std::string& input : options.inputs)
-    mt::for_each_text(input, *gpt.tokenizer, [&](const mt::EvalText& text) {
-      const mt::TextScore score =
-          mt::score_text(text.tokens, text.bytes, gpt.tokenizer->eod(), window,
-                         [&](auto ids, auto nll) { runner.score(ids, nll); });
-      if (options.json) print_item(items, score);
-      total += score;
-      ++items;
-    });
+  mt::TextScorer scorer(
+      gpt.tokenizer->eod(), windows, [&](auto ids, auto nll) { model.score(ids, nll); },
+      [&](const mt::TextScore& score) {
+        if (options.json) print_item(items, score);
+        progress.add(static_cast<std::uint64_t>(score.tokens));
+        total += score;
+        ++items;
+      });
+  try {
+    for (const std::string& input : options.inputs)
+      mt::for_each_text(input, *gpt.tokenizer, [&](const mt::EvalText& text) { scorer.add(text); });
+  } catch (const mt::Error&) {
+    scorer.finish();  // what came before a line that is wrong
+    throw;
+  }
+  scorer.finish();
+  progress.finish();
   if (total.tokens == 0)
     mt::fail(mt::Exit::bad_data, options.inputs.front(), ": no tokens to score");
-  print_summary(options, gpt, items, total);
+  print_summary(options, gpt, windows, items, total);
 }
 
 }  // namespace

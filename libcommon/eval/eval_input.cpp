@@ -4,10 +4,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "data/indexed_dataset.h"
 #include "data/json_lines.h"
 #include "data/line_reader.h"
 #include "data/tokenizer_source.h"
+#include "text/unicode.h"
 
 namespace mt {
 namespace {
@@ -38,7 +40,8 @@ void visit_token_file(const std::string& prefix, const Tokenizer& tokenizer, con
       if (id < 0 || id >= tokenizer.vocab_size())
         fail(Exit::bad_data, prefix, ": document ", document, ": token ", id, ", expected 0 to ",
              tokenizer.vocab_size() - 1);
-    visit({ids, static_cast<std::int64_t>(tokenizer.decode(ids).size())});
+    const std::string text = tokenizer.decode(ids);
+    visit({ids, count_words(text), static_cast<std::int64_t>(text.size())});
   }
 }
 
@@ -50,19 +53,21 @@ void visit_json_lines(const LineBlock& block, const Tokenizer& tokenizer, JsonLi
     if (const std::string wrong = parser.parse(line); !wrong.empty())
       fail(Exit::bad_data, block.file, ":", number, ": ", wrong);
     std::size_t bytes = 0;
+    std::int64_t words = 0;
     ids.clear();
     for (const std::string_view text : parser.texts().front()) {
       tokenizer.encode(text, ids);
+      words += count_words(text);
       bytes += text.size();
     }
-    visit({ids, static_cast<std::int64_t>(bytes)});
+    visit({ids, words, static_cast<std::int64_t>(bytes)});
   });
 }
 
 void visit_plain(const std::string& text, const Tokenizer& tokenizer, const Visit& visit) {
   std::vector<std::int32_t> ids;
   tokenizer.encode(text, ids);
-  visit({ids, static_cast<std::int64_t>(text.size())});
+  visit({ids, count_words(text), static_cast<std::int64_t>(text.size())});
 }
 
 bool looks_like_json(std::string_view text) {
@@ -80,6 +85,23 @@ void refuse_part_of_token_file(const std::string& input) {
 }
 
 }  // namespace
+
+std::int64_t count_words(std::string_view text) {
+  const auto is_space = [](char32_t point) {  // Python's str.isspace()
+    return char_class(point) == CharClass::space || (0x1C <= point && point <= 0x1F);
+  };
+  std::int64_t words = 0, blanks = 0;  // blanks: since the last character that is no white space
+  for (std::size_t at = 0; at < text.size();) {
+    const char32_t point = next_code_point(text, at);
+    if (is_space(point)) {
+      blanks += point == U' ';
+    } else {
+      words += words == 0 ? 1 : blanks;
+      blanks = 0;
+    }
+  }
+  return words;
+}
 
 void for_each_text(const std::string& input, const Tokenizer& tokenizer, const Visit& visit) {
   refuse_part_of_token_file(input);

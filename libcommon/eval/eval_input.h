@@ -7,6 +7,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "text/tokenizer.h"
 
@@ -14,8 +15,12 @@ namespace mt {
 
 struct EvalText {
   std::span<const std::int32_t> tokens;
-  std::int64_t bytes = 0;  // of the text
+  std::int64_t words = 0, bytes = 0;  // of the text; of a list the sums
 };
+
+// The words of a text as Megatron counts them: the parts between single blanks (two blanks in a row
+// hold an empty one, a line end none) once white space at both ends is gone; none in white space.
+std::int64_t count_words(std::string_view text);
 
 // Calls `visit` for every text.  Bad JSON and tokens that the tokenizer does not have are
 // Exit::bad_data and name file and line or document.

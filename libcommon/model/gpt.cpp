@@ -57,15 +57,29 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
     din.hidden = dx;
 }
 
-Tensor Gpt::next_token_logits(Step& s, ConstTensor ids) const {
+// What the head reads for some of the tokens: [rows, hidden_size].
+Tensor Gpt::final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const {
   Tensor x = s.scratch({s.tokens(), config_.hidden_size});
   embedding_->forward(s, x, ids, nullptr);
   x = run_blocks(s, x, nullptr);
-  const Tensor normed = s.scratch({1, config_.hidden_size});
-  final_norm_->forward(s, normed, x.rows(s.tokens() - 1, s.tokens()), nullptr);
-  const Tensor logits = s.scratch({1, head_->vocab_size()});
-  head_->logits(s, logits, normed);
+  const Tensor picked = s.scratch({rows.numel(), config_.hidden_size});
+  embedding_forward(picked, rows, x, false, s.stream);
+  const Tensor normed = s.scratch(picked.shape());
+  final_norm_->forward(s, normed, picked, nullptr);
+  return normed;
+}
+
+Tensor Gpt::logits(Step& s, ConstTensor ids, ConstTensor rows, std::int64_t vocab) const {
+  const Tensor logits = s.scratch({rows.numel(), vocab});
+  const ArenaScope scope(s.layer);
+  head_->logits(s, logits, final_hidden(s, ids, rows));
   return logits;
+}
+
+void Gpt::score(Step& s, Tensor nll, ConstTensor ids, ConstTensor rows, ConstTensor labels,
+                std::int64_t vocab) const {
+  const ArenaScope scope(s.layer);
+  head_->score(s, nll, final_hidden(s, ids, rows), labels, vocab);
 }
 
 }  // namespace mt

@@ -40,15 +40,19 @@ class Gpt : public Model {
                Model::Saved* saved) const override;
   void backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& saved) const override;
 
-  // Logits of the last of the Step's tokens, all in `layer`: [1, padded vocabulary].  Full model
-  // only.
-  Tensor next_token_logits(Step& s, ConstTensor ids) const;
+  // What follows some of the Step's tokens, `rows` of them (i32), among the first `vocab` tokens:
+  // the padding of the vocabulary is no text.  All in `layer`; full model only.
+  Tensor logits(Step& s, ConstTensor ids, ConstTensor rows, std::int64_t vocab) const;
+  // -log p(labels[i]) after token rows[i]; nll, rows, labels: [scored].
+  void score(Step& s, Tensor nll, ConstTensor ids, ConstTensor rows, ConstTensor labels,
+             std::int64_t vocab) const;
 
  private:
   void add_embedding();
   void add_block(std::int64_t layer);
   void add_head();
   Tensor run_blocks(Step& s, Tensor x, Saved* saved) const;
+  Tensor final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const;
 
   GptConfig config_;
   StageRange range_;

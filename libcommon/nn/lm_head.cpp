@@ -36,8 +36,22 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
 }
 
 void LmHead::logits(Step& s, Tensor logits, ConstTensor x) const {
-  matmul({.out = logits, .a = x, .b = s.weight(*weight_), .transpose_b = true}, s.stream);
+  const ConstTensor w = s.weight(*weight_).rows(0, logits.shape()[1]);
+  matmul({.out = logits, .a = x, .b = w, .transpose_b = true}, s.stream);
   s.done(*weight_);
+}
+
+void LmHead::score(Step& s, Tensor loss, ConstTensor x, ConstTensor labels,
+                   std::int64_t tokens) const {
+  const std::int64_t rows = x.shape()[0];
+  const ArenaScope scope(s.layer);
+  const Tensor buffer = s.scratch({std::min(rows, kRows), tokens});
+  for (std::int64_t begin = 0; begin < rows; begin += kRows) {
+    const std::int64_t end = std::min(rows, begin + kRows);
+    const Tensor part = buffer.rows(0, end - begin);
+    logits(s, part, x.rows(begin, end));
+    cross_entropy(loss.rows(begin, end), part, labels.rows(begin, end), {}, s.stream);
+  }
 }
 
 }  // namespace mt

@@ -20,7 +20,10 @@ class LmHead {
   // the logits are at hand only now; x's waits in `saved`.
   void loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, ConstTensor row_weight,
             Saved* saved) const;
-  void logits(Step& s, Tensor logits, ConstTensor x) const;  // [rows, vocab]
+  // Of the first tokens of the vocabulary, as many as asked for; logits: [rows, tokens].
+  void logits(Step& s, Tensor logits, ConstTensor x) const;
+  // loss[r] = -log softmax(logits[r])[labels[r]] over the first `tokens` of the vocabulary.
+  void score(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, std::int64_t tokens) const;
   std::int64_t vocab_size() const { return weight_->shape[0]; }
 
  private:

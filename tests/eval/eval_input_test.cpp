@@ -11,7 +11,7 @@ namespace {
 
 struct Text {
   std::vector<std::int32_t> tokens;
-  std::int64_t bytes = 0;
+  std::int64_t words = 0, bytes = 0;
   bool operator==(const Text&) const = default;
 };
 
@@ -36,7 +36,7 @@ class EvalInput : public testing::Test {
   std::vector<Text> texts_of(const std::string& input) const {
     std::vector<Text> texts;
     for_each_text(input, *tokenizer_, [&](const EvalText& text) {
-      texts.push_back({{text.tokens.begin(), text.tokens.end()}, text.bytes});
+      texts.push_back({{text.tokens.begin(), text.tokens.end()}, text.words, text.bytes});
     });
     return texts;
   }
@@ -46,7 +46,7 @@ class EvalInput : public testing::Test {
     return ids;
   }
   Text text(const std::string& content) const {
-    return {encode(content), static_cast<std::int64_t>(content.size())};
+    return {encode(content), count_words(content), static_cast<std::int64_t>(content.size())};
   }
 
   Scratch scratch_;
@@ -54,6 +54,16 @@ class EvalInput : public testing::Test {
       make_tokenizer({"GPT2BPETokenizer", std::string(MT_TESTDATA) + "/gpt2_bpe/vocab.json",
                       std::string(MT_TESTDATA) + "/gpt2_bpe/merges.txt"});
 };
+
+// len(text.strip().split(" ")) of Python, but 0 of nothing.
+TEST(CountWords, AsMegatron) {
+  const std::pair<const char*, std::int64_t> cases[] = {
+      {"", 0},       {"  \n ", 0},           {"one", 1},
+      {" one ", 1},  {"one two", 2},         {"one  two", 3},
+      {"a\nb c", 2}, {"a \n b", 3},          {" = Valkyria Chronicles III = \n \n The game 's", 10},
+      {"a\tb", 1},   {"\u00A0a b\u2003", 2}, {"\x1C a", 1}};
+  for (const auto& [text, words] : cases) EXPECT_EQ(count_words(text), words) << text;
+}
 
 // A plain file is one text, with all its line ends, however long it is.
 TEST_F(EvalInput, Plain) {
@@ -82,7 +92,7 @@ TEST_F(EvalInput, ListsAreTokenizedTextByText) {
   std::vector<std::int32_t> ids = encode("one");
   for (const std::int32_t id : encode("two")) ids.push_back(id);
   EXPECT_EQ(texts_of(write("a.jsonl", "{\"text\":[\"one\",\"two\"]}\n")),
-            (std::vector<Text>{{ids, 6}}));
+            (std::vector<Text>{{ids, 2, 6}}));
 }
 
 TEST_F(EvalInput, Compressed) {
@@ -101,8 +111,9 @@ TEST_F(EvalInput, TokenFile) {
   std::vector<std::int32_t> ended = one;
   ended.push_back(eod);
   write_documents(scratch_.path("data"), TokenType::u16, {one, {}, ended, {eod}, {two[0]}});
-  EXPECT_EQ(texts_of(scratch_.path("data")),
-            (std::vector<Text>{{one, 3}, {{}, 0}, {one, 3}, {{}, 0}, {{two[0]}, 1}}));
+  EXPECT_EQ(
+      texts_of(scratch_.path("data")),
+      (std::vector<Text>{{one, 1, 3}, {{}, 0, 0}, {one, 1, 3}, {{}, 0, 0}, {{two[0]}, 1, 1}}));
 
   IndexedDatasetWriter writer(scratch_.path("parts"), TokenType::i32, false);
   std::vector<std::int32_t> both = one;
@@ -114,7 +125,7 @@ TEST_F(EvalInput, TokenFile) {
                                                 static_cast<std::int32_t>(two.size()) + 1});
   writer.finish();
   writer.commit({});
-  EXPECT_EQ(texts_of(scratch_.path("parts")), (std::vector<Text>{{both, 6}}));
+  EXPECT_EQ(texts_of(scratch_.path("parts")), (std::vector<Text>{{both, 1, 6}}));
 }
 
 TEST_F(EvalInput, WrongInputsAreNamed) {

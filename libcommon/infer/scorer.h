@@ -1,0 +1,46 @@
+// Scorer: how likely a GPT finds the tokens of sequences; many short ones run together, and logits
+// are computed only for the tokens that are asked for.  On the CPU, in memory whose size was found
+// on `meta`.  Not thread-safe.
+//
+// What a token scores depends neither on the number of threads nor on what runs beside it:
+// sequences are padded, which their tokens do not see, to whole tiles of the matrix products, and
+// each row of such a product is one sum in one order.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/gpt.h"
+
+namespace mt {
+
+class Scorer {
+ public:
+  struct Options {
+    std::int64_t vocab_size = 0;  // the tokenizer's: probabilities are over these tokens
+    std::int64_t window = 0;      // inputs of a sequence at most
+    std::int64_t batch = 1;       // sequences of that length at a time, of shorter ones more
+    int threads = 0;              // 0: one a core
+  };
+  Scorer(const Gpt& model, const Options& options);
+
+  // nll[i][j] = -log p(token | all before it in ids[i]), in nats, for the last nll[i].size() tokens
+  // of ids[i]; its last element belongs to the last token.  ids[i]: 2 to window + 1 tokens.
+  void score(std::span<const std::span<const std::int32_t>> ids,
+             std::span<const std::span<double>> nll);
+
+ private:
+  struct Item {
+    std::span<const std::int32_t> ids;
+    std::span<double> nll;
+  };
+  void score_batch(std::span<const Item> items, std::int64_t length);
+
+  const Gpt& model_;
+  std::int64_t window_, tokens_, vocab_size_;  // tokens_: of a batch, padding included
+  Stream stream_;
+  Arena layer_;
+};
+
+}  // namespace mt

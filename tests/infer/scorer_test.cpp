@@ -1,0 +1,112 @@
+// Scores are what the runner's logits say, and depend on nothing but the sequence.
+#include "infer/scorer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "infer/runner.h"
+#include "tests/infer/small_gpt.h"
+#include "tests/support/host_tensor.h"
+
+namespace mt {
+namespace {
+
+constexpr std::int32_t kVocabulary = 30;
+
+// -log softmax(logits)[token] over the tokens that are no padding.
+double nll_of(const ConstTensor& logits, std::int32_t token) {
+  double top = element(logits, 0), sum = 0;
+  for (std::int64_t i = 0; i < kVocabulary; ++i) top = std::max(top, element(logits, i));
+  for (std::int64_t i = 0; i < kVocabulary; ++i) sum += std::exp(element(logits, i) - top);
+  return std::log(sum) + top - element(logits, token);
+}
+
+struct Sequence {
+  std::vector<std::int32_t> ids;
+  std::size_t scored = 0;
+};
+
+std::vector<std::vector<double>> score(const Gpt& model, const std::vector<Sequence>& sequences,
+                                       std::int64_t batch, int threads) {
+  Scorer scorer(model, {.vocab_size = kVocabulary,
+                        .window = model.config().max_position_embeddings,
+                        .batch = batch,
+                        .threads = threads});
+  std::vector<std::vector<double>> values;
+  std::vector<std::span<const std::int32_t>> ids;
+  std::vector<std::span<double>> nll;
+  for (const Sequence& s : sequences) values.emplace_back(s.scored, -1.0);
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    ids.emplace_back(sequences[i].ids);
+    nll.emplace_back(values[i]);
+  }
+  scorer.score(ids, nll);
+  return values;
+}
+
+class ScorerOf : public testing::TestWithParam<GptConfig (*)()> {};
+
+TEST_P(ScorerOf, EqualsTheLogits) {
+  const auto model = make_gpt(GetParam()());
+  const auto count = static_cast<std::size_t>(model->config().max_position_embeddings);
+  const std::vector<std::int32_t> ids = some_tokens(count + 1);
+  const std::vector<double> nll = score(*model, {{ids, count}}, 1, 1).at(0);
+  Runner runner(*model, 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    runner.start();
+    const double expected = nll_of(runner.next_logits(std::span(ids).first(i + 1)), ids[i + 1]);
+    EXPECT_NEAR(nll[i], expected, 1e-12 * expected) << i;
+  }
+}
+
+// Only what is asked for is scored, of each sequence its end.
+TEST_P(ScorerOf, TheLastTokens) {
+  const auto model = make_gpt(GetParam()());
+  const std::vector<std::int32_t> ids = some_tokens(13);
+  const std::vector<double> all = score(*model, {{ids, 12}}, 1, 1).at(0);
+  for (std::size_t scored = 0; scored <= 12; ++scored) {
+    const std::vector<double> some = score(*model, {{ids, scored}}, 1, 1).at(0);
+    for (std::size_t i = 0; i < scored; ++i)
+      EXPECT_NEAR(some[i], all[12 - scored + i], 1e-12 * some[i]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ScorerOf, testing::Values(small_gpt2, small_llama),
+                         [](const auto& which) { return which.index == 0 ? "Gpt2" : "Llama"; });
+
+// Sequences of many lengths alone, in batches of any size and on any number of threads: every bit
+// is the same.
+TEST(Scorer, BatchesChangeNoBit) {
+  for (GptConfig config : {small_gpt2(), small_llama()}) {
+    config.hidden_size = 64;
+    config.ffn_hidden_size = 160;
+    config.max_position_embeddings = 150;
+    const auto model = make_gpt(config, DType::f32);
+    std::vector<Sequence> sequences;
+    for (const std::size_t length : {2, 151, 17, 3, 64, 65, 66, 18, 33, 34, 100, 129, 5, 2, 150})
+      sequences.push_back({some_tokens(length), std::min(length - 1, 1 + length * 7 % 40)});
+    std::vector<std::vector<double>> alone;
+    for (const Sequence& s : sequences) alone.push_back(score(*model, {s}, 1, 1).at(0));
+    for (const std::int64_t batch : {1, 2, 3, 7, 40})
+      for (const int threads : {1, 2, 5})
+        EXPECT_EQ(score(*model, sequences, batch, threads), alone) << batch << ' ' << threads;
+  }
+}
+
+// Single precision is near double precision.
+TEST(Scorer, SinglePrecision) {
+  const auto model = make_gpt(small_gpt2(), DType::f32);
+  const auto reference = make_gpt(small_gpt2());
+  for (std::size_t i = 0; i < model->table().rows().size(); ++i) {
+    const Tensor from = model->table().rows()[i].value, to = reference->table().rows()[i].value;
+    fill_with(to, [&](std::int64_t at) { return element(from, at); });
+  }
+  const std::vector<Sequence> sequences{{some_tokens(13), 12}};
+  const std::vector<double> nll = score(*model, sequences, 1, 1).at(0);
+  const std::vector<double> expected = score(*reference, sequences, 1, 1).at(0);
+  for (std::size_t i = 0; i < nll.size(); ++i) EXPECT_NEAR(nll[i], expected[i], 1e-5 * expected[i]);
+}
+
+}  // namespace
+}  // namespace mt
