@@ -20,6 +20,10 @@ static void run(mt::CommandLine& cl) {
   mt::TrainOptions options;
   cl.describe("Train a GPT-2 or Llama style language model from a token file.");
   options.add_to(cl);
+  cl.before_print([&] {  // as in pretrain_gpt.py
+    if (cl.given("--vocab-file") || cl.given("--merge-file"))
+      cl.fallback("--tokenizer-type", {"GPT2BPETokenizer"}, "default with --vocab-file");
+  });
   cl.parse();
   if (options.plan) return print_plan(options);
   if (options.data.data_path.empty()) mt::fail(mt::Exit::usage, "--data-path: required");

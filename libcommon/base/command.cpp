@@ -224,8 +224,8 @@ static void accept(Option& option, const std::vector<std::string>& texts, Exit c
                    const std::string& where) {
   if (option.takes_value()) {
     if (option.assign(texts)) return;
-    if (option.check.expected().empty()) fail(code, where, ": expected ", option.expected(texts));
-    fail(code, where, ": not supported: ", option.help);
+    if (option.kind == Kind::implied)
+      fail(code, where, ": expected ", option.expected(texts), "; ", option.help);
   }
   if (option.kind == Kind::refused) fail(code, where, ": not supported: ", option.help);
   if (texts.front() != "true") fail(code, where, ": always on: ", option.help);

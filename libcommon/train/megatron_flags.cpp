@@ -23,9 +23,8 @@ static void add_model_flags(CommandLine& cl) {
          {{"--apply-residual-connection-post-layernorm"}});
   refuse(cl, "Megatron-Core's models ignore it; the tanh form of GeLU is the default",
          {{"--openai-gelu"}});
-  refuse(cl, "deprecated; use --position-embedding-type rope",
-         {{"--use-rotary-position-embeddings"}});
-  refuse(cl, "deprecated; use --position-embedding-type none", {{"--no-position-embedding"}});
+  refuse(cl, "use --position-embedding-type rope", {{"--use-rotary-position-embeddings"}});
+  refuse(cl, "use --position-embedding-type none", {{"--no-position-embedding"}});
   refuse(cl, "every loss is the mean over the tokens of a micro-batch",
          {{"--calculate-per-token-loss"}});
   refuse(cl, "weights are always initialised", {{"--no-initialization"}});
@@ -40,8 +39,7 @@ static void add_model_flags(CommandLine& cl) {
              {"--recompute-modules"},
              {"--recompute-num-layers"},
          });
-  refuse(cl, "deprecated; Megatron-LM names --recompute-activations in its place",
-         {{"--checkpoint-activations"}});
+  refuse(cl, "use --recompute-activations", {{"--checkpoint-activations"}});
 }
 
 static void add_data_flags(CommandLine& cl) {
@@ -95,8 +93,8 @@ static void add_optimizer_flags(CommandLine& cl) {
              {"--lr-decay-samples"},
              {"--lr-warmup-samples", only(0)},
          });
-  refuse(cl, "no longer valid; use --micro-batch-size", {{"--batch-size"}});
-  refuse(cl, "no longer valid; use --lr-warmup-fraction", {{"--warmup"}});
+  refuse(cl, "use --micro-batch-size", {{"--batch-size"}});
+  refuse(cl, "use --lr-warmup-fraction", {{"--warmup"}});
   refuse(cl, "the optimizer keeps its state in the dtype of the weights",
          {
              {"--exp-avg-dtype", only("fp32")},
@@ -217,8 +215,7 @@ static void add_parallel_flags(CommandLine& cl) {
           {"--tp-comm-overlap-rs-dgrad"},
           {"--use-ring-exchange-p2p"},
           {"--wgrad-deferral-limit", only(0)}});
-  refuse(cl, "no longer valid; Megatron-LM names --tensor-model-parallel-size in its place",
-         {{"--model-parallel-size"}});
+  refuse(cl, "use --tensor-model-parallel-size", {{"--model-parallel-size"}});
   refuse(cl, "weights are not sharded over data-parallel ranks",
          {{"--data-parallel-sharding-strategy", only("no_shard")},
           {"--init-model-with-meta-device"},
@@ -238,8 +235,7 @@ static void add_checkpoint_flags(CommandLine& cl) {
           {"--ckpt-convert-update-legacy-dist-opt-format"},
           {"--ckpt-format", only("torch_dist")},
           {"--use-persistent-ckpt-worker"}});
-  refuse(cl, "no longer has an effect in Megatron-LM; use --ckpt-format",
-         {{"--dist-ckpt-format", only("torch_dist")}});
+  refuse(cl, "use --ckpt-format", {{"--dist-ckpt-format", only("torch_dist")}});
   refuse(cl, "a tensor that the model needs and a checkpoint lacks is an error",
          {{"--dist-ckpt-strictness", only("assume_ok_unexpected")}});
   refuse(cl, "every checkpoint is a lasting one; see --save-interval",
@@ -291,10 +287,12 @@ static void add_machine_flags(CommandLine& cl) {
           {"--wandb-exp-name"},
           {"--wandb-project"},
           {"--wandb-save-dir"}});
-  refuse(cl, "see --quiet and --verbose", {{"--logging-level"}});
-  refuse(cl, "see --print-config", {{"--config-logger-dir"}});
+  refuse(cl, "use --quiet or --verbose", {{"--logging-level"}});
+  refuse(cl, "use --print-config=json", {{"--config-logger-dir"}});
   refuse(cl, "the tests are programs of their own", {{"--test-mode"}});
-  refuse(cl, "its nested names are not options; see --config", {{"--yaml-cfg"}});
+  refuse(cl,
+         "use --config, an `option: value` a line; the nested names of that file are no options",
+         {{"--yaml-cfg"}});
   refuse(cl, "mt-pretrain does not generate; see mt-generate(1)",
          {{"--flash-decode"},
           {"--inference-batch-times-seqlen-threshold", only(-1)},

@@ -116,8 +116,8 @@ void TrainOptions::complete_length() {
   }
   if (train_iters > 0 && batches.changes())
     fail(Exit::usage,
-         "steps of growing size: the run's length is --train-samples, not "
-         "--train-iters");
+         step_batch_size_schedule.empty() ? "--rampup-batch-size" : "--step-batch-size-schedule",
+         ": needs --train-samples instead of --train-iters");
   check_step(batch_size());
   if (load.empty()) check_steps_from(0);
   if (train_samples == 0) return;

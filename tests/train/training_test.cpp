@@ -381,7 +381,7 @@ TEST_F(Training, LengthsThatDoNotFit) {
   EXPECT_EQ(error([](TrainOptions& o) {
               o.rampup_batch_size = {2, 2, 60};
             }),
-            "64 steps of growing size: the run's length is --train-samples, not --train-iters");
+            "64 --rampup-batch-size: needs --train-samples instead of --train-iters");
   EXPECT_EQ(error([](TrainOptions& o) { o.train_iters = 0, o.train_samples = 7; }),
             "78 --train-samples 7: less than a step of 8");
   EXPECT_EQ(error([](TrainOptions& o) {
