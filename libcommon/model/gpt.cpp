@@ -7,12 +7,16 @@ namespace mt {
 // Each block's output is the next one's input, which its backward needs: kept.  Without `saved` all
 // blocks write to one buffer in turn.
 Tensor Gpt::run_blocks(Step& s, Tensor x, Saved* saved) const {
-  if (saved) saved->blocks.resize(blocks_.size());
+  if (saved) {
+    saved->x = {x};
+    saved->blocks.resize(blocks_.size());
+  }
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const Tensor y = saved ? s.kept(saved, x.shape()) : x;
     const ArenaScope scope(s.layer);
     blocks_[i].forward(s, y, x, saved ? &saved->blocks[i] : nullptr);
     x = y;
+    if (saved) saved->x.push_back(x);
   }
   return x;
 }
@@ -41,7 +45,7 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
   const auto gradient = [&] { return s.gradient({s.tokens(), config_.hidden_size}); };
   Tensor dx = gradient();
   if (head_)
-    final_norm_->backward(s, dx, saved.head.dx, saved.final_norm);
+    final_norm_->backward(s, dx, saved.head.dx, saved.x.back(), saved.final_norm);
   else
     copy(dx, dout.hidden, s.stream);
   for (std::size_t i = blocks_.size(); i-- > 0;) {
@@ -49,7 +53,7 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
     const Tensor dy = dx;
     if (s.weight_grads.deferring()) dx = gradient();
     const ArenaScope scope(s.layer);
-    blocks_[i].backward(s, dx, dy, saved.blocks[i]);
+    blocks_[i].backward(s, dx, dy, saved.x[i], saved.blocks[i]);
   }
   if (embedding_)
     embedding_->backward(s, dx, saved.embedding);

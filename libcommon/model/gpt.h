@@ -26,6 +26,7 @@ class Gpt : public Model {
  public:
   struct Saved : Model::Saved {
     Embedding::Saved embedding;
+    std::vector<Tensor> x;  // [layers + 1]: of each block, then of the final norm
     std::vector<Block::Saved> blocks;
     Norm::Saved final_norm;
     LmHead::Saved head;

@@ -32,7 +32,7 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
   AttentionShape attended = attention_shape(s, options_, s.seq_length, s.seq_length);
 
   const Tensor qkv = s.scratch({tokens, qkv_.out_features()});
-  qkv_.forward(s, qkv, x, saved ? &saved->qkv : nullptr);
+  qkv_.forward(s, qkv, x);
   qkv_split(q, k, v, qkv, s.stream);
   if (inv_freq) {
     rope(q, s.positions, inv_freq, false, s.stream);
@@ -50,19 +50,13 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
                     s.dropout(attention_dropout, layer, Purpose::attention_dropout), s.stream);
 
   const Tensor out = s.scratch(y.shape());
-  proj_.forward(s, out, o.reshape({tokens, heads * head_dim}), saved ? &saved->proj : nullptr);
+  proj_.forward(s, out, o.reshape({tokens, heads * head_dim}));
   bias_dropout_add(y, residual, out, proj_.bias(s),
                    s.dropout(hidden_dropout, layer, Purpose::hidden_dropout1), s.stream);
-  if (saved) {
-    saved->q = q;
-    saved->k = k;
-    saved->v = v;
-    saved->o = o;
-    saved->lse = lse;
-  }
+  if (saved) *saved = {q, k, v, o, lse};
 }
 
-void Attention::backward(Step& s, Tensor dx, ConstTensor dy, const Saved& v) const {
+void Attention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
   const ArenaScope scope(s.layer);
   const auto& [layer, heads, kv_heads, head_dim, attention_dropout, hidden_dropout, inv_freq] =
       options_;
@@ -75,7 +69,8 @@ void Attention::backward(Step& s, Tensor dx, ConstTensor dy, const Saved& v) con
     dout = masked;
   }
   const Tensor d_o = s.scratch(v.o.shape());
-  proj_.backward(s, d_o.reshape({tokens, heads * head_dim}), dout, v.proj);
+  const Shape joined{tokens, heads * head_dim};
+  proj_.backward(s, d_o.reshape(joined), dout, v.o.reshape(joined));
 
   const Tensor dq = s.scratch(v.q.shape()), dk = s.scratch(v.k.shape()),
                dv = s.scratch(v.v.shape());
@@ -88,7 +83,7 @@ void Attention::backward(Step& s, Tensor dx, ConstTensor dy, const Saved& v) con
   }
   const Tensor dqkv = s.gradient({tokens, qkv_.out_features()});
   qkv_merge(dqkv, dq, dk, dv, s.stream);
-  qkv_.backward(s, dx, dqkv, v.qkv);
+  qkv_.backward(s, dx, dqkv, x);
 }
 
 }  // namespace mt

@@ -20,7 +20,6 @@ struct AttentionOptions {
 class Attention {
  public:
   struct Saved {
-    Linear::Saved qkv, proj;
     Tensor q, k, v;  // [tokens, heads or kv_heads, head_dim], rotated
     Tensor o, lse;   // [tokens, heads, head_dim], [sequences, heads, seq_length]
   };
@@ -28,7 +27,7 @@ class Attention {
       : qkv_(qkv), proj_(proj), options_(options) {}
 
   void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved) const;
-  void backward(Step& s, Tensor dx, ConstTensor dy,
+  void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
                 const Saved& saved) const;  // without the residual
 
  private:

@@ -11,6 +11,7 @@ namespace mt {
 class Block {
  public:
   struct Saved {
+    Tensor n1, h, n2;  // of norm1, the attention and norm2
     Norm::Saved norm1, norm2;
     Attention::Saved attention;
     Mlp::Saved mlp;
@@ -18,8 +19,9 @@ class Block {
   Block(Norm norm1, Attention attention, Norm norm2, Mlp mlp)
       : norm1_(norm1), attention_(attention), norm2_(norm2), mlp_(mlp) {}
 
-  void forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const;           // y may be x
-  void backward(Step& s, Tensor dx, ConstTensor dy, const Saved& saved) const;  // dx may be dy
+  void forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const;  // y may be x
+  void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
+                const Saved& saved) const;  // dx may be dy
 
  private:
   Norm norm1_;

@@ -35,8 +35,7 @@ Linear::Linear(ParamTable& table, Param weight, Bias bias)
   bias_ = &table.add(std::move(row));
 }
 
-void Linear::forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const {
-  if (saved) saved->x = x;
+void Linear::forward(Step& s, Tensor y, ConstTensor x) const {
   matmul({.out = y,
           .a = x,
           .b = s.weight(*weight_),
@@ -46,12 +45,12 @@ void Linear::forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const {
   s.done(*weight_);
 }
 
-void Linear::backward(Step& s, Tensor dx, ConstTensor dy, const Saved& saved) const {
+void Linear::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x) const {
   if (dx) {
     matmul({.out = dx, .a = dy, .b = s.weight(*weight_)}, s.stream);
     s.done(*weight_);
   }
-  s.weight_grads.push({.weight = weight_, .bias = bias_, .dy = dy, .x = saved.x}, s.stream);
+  s.weight_grads.push({.weight = weight_, .bias = bias_, .dy = dy, .x = x}, s.stream);
 }
 
 }  // namespace mt

@@ -7,18 +7,14 @@ namespace mt {
 
 class Linear {
  public:
-  struct Saved {
-    ConstTensor x;
-  };
   // Where the bias is added: here, or by whoever adds the residual (who then also asks for bias()).
   enum class Bias { none, here, by_caller };
 
   // `weight` describes the weight; a bias takes its name, key, segments and stage from it.
   Linear(ParamTable& table, Param weight, Bias bias);
 
-  void forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const;
-  void backward(Step& s, Tensor dx, ConstTensor dy,
-                const Saved& saved) const;  // dx empty: not wanted
+  void forward(Step& s, Tensor y, ConstTensor x) const;
+  void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x) const;  // dx empty: not wanted
   ConstTensor bias(const Step& s) const { return bias_ ? s.weight(*bias_) : ConstTensor(); }
   std::int64_t out_features() const { return weight_->shape[0]; }
 

@@ -16,19 +16,19 @@ void Mlp::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved*
   const ArenaScope scope(s.layer);
   const Tensor h = s.kept(saved, {s.tokens(), fc1_.out_features()});
   const Tensor a = s.kept(saved, {s.tokens(), activated_features()});
-  fc1_.forward(s, h, x, saved ? &saved->fc1 : nullptr);
+  fc1_.forward(s, h, x);
   if (activation_ == Activation::swiglu)
     swiglu_forward(a, h, s.stream);
   else
     gelu_forward(a, h, gelu_form(activation_), s.stream);
   const Tensor out = s.scratch(y.shape());
-  fc2_.forward(s, out, a, saved ? &saved->fc2 : nullptr);
+  fc2_.forward(s, out, a);
   bias_dropout_add(y, residual, out, fc2_.bias(s),
                    s.dropout(hidden_dropout_, layer_, Purpose::hidden_dropout2), s.stream);
-  if (saved) saved->h = h;
+  if (saved) *saved = {h, a};
 }
 
-void Mlp::backward(Step& s, Tensor dx, ConstTensor dy, const Saved& v) const {
+void Mlp::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
   const ArenaScope scope(s.layer);
   const Dropout hidden = s.dropout(hidden_dropout_, layer_, Purpose::hidden_dropout2);
   ConstTensor dout = dy;
@@ -38,13 +38,13 @@ void Mlp::backward(Step& s, Tensor dx, ConstTensor dy, const Saved& v) const {
     dout = masked;
   }
   const Tensor da = s.scratch({s.tokens(), activated_features()});
-  fc2_.backward(s, da, dout, v.fc2);
+  fc2_.backward(s, da, dout, v.a);
   const Tensor dh = s.gradient(v.h.shape());
   if (activation_ == Activation::swiglu)
     swiglu_backward(dh, da, v.h, s.stream);
   else
     gelu_backward(dh, da, v.h, gelu_form(activation_), s.stream);
-  fc1_.backward(s, dx, dh, v.fc1);
+  fc1_.backward(s, dx, dh, x);
 }
 
 }  // namespace mt

@@ -12,8 +12,7 @@ enum class Activation : std::uint8_t { gelu_tanh, gelu_erf, swiglu };
 class Mlp {
  public:
   struct Saved {
-    Linear::Saved fc1, fc2;
-    Tensor h;  // W_1 x + b_1
+    Tensor h, a;  // W_1 x + b_1, act(h)
   };
   // `layer` is the layer's number in the model, from 0, which random numbers depend on.
   Mlp(Linear fc1, Linear fc2, Activation activation, std::int64_t layer, double hidden_dropout)
@@ -24,7 +23,7 @@ class Mlp {
         hidden_dropout_(hidden_dropout) {}
 
   void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved) const;
-  void backward(Step& s, Tensor dx, ConstTensor dy,
+  void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
                 const Saved& saved) const;  // without the residual
 
  private:

@@ -32,7 +32,7 @@ void Norm::forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const {
     s.done(*bias_);
   }
   s.done(*weight_);
-  if (saved) *saved = {x, mean, rstd};
+  if (saved) *saved = {mean, rstd};
 }
 
 // Where a gradient is added: a frozen parameter's is thrown away.
@@ -40,14 +40,14 @@ static Tensor gradient_of(Step& s, const Param& param) {
   return param.trainable ? param.grad : s.scratch(param.shape);
 }
 
-void Norm::backward(Step& s, Tensor dx, ConstTensor dy, const Saved& v) const {
+void Norm::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
   const ArenaScope scope(s.layer);
   const ConstTensor w = s.weight(*weight_);
   const Tensor dw = gradient_of(s, *weight_);
   if (kind_ == NormKind::rms)
-    rms_norm_backward(dx, dw, dy, v.x, v.rstd, w, s.stream);
+    rms_norm_backward(dx, dw, dy, x, v.rstd, w, s.stream);
   else
-    layer_norm_backward(dx, dw, gradient_of(s, *bias_), dy, v.x, v.mean, v.rstd, w, s.stream);
+    layer_norm_backward(dx, dw, gradient_of(s, *bias_), dy, x, v.mean, v.rstd, w, s.stream);
   s.done(*weight_);
 }
 

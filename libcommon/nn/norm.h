@@ -11,7 +11,6 @@ enum class NormKind : std::uint8_t { layer, rms };
 class Norm {
  public:
   struct Saved {
-    ConstTensor x;
     Tensor mean, rstd;  // [tokens]; an RMSNorm has no mean
   };
   // `weight` describes the scale, with "…weight" at the end of its names; a LayerNorm's shift takes
@@ -19,7 +18,7 @@ class Norm {
   Norm(ParamTable& table, Param weight, NormKind kind, double eps);
 
   void forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const;
-  void backward(Step& s, Tensor dx, ConstTensor dy, const Saved& saved) const;
+  void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& saved) const;
 
  private:
   NormKind kind_;

@@ -7,10 +7,13 @@
 // makes inside.
 //
 // Each module has
-//   void forward(Step&, Tensor y, ConstTensor x, Saved* saved) const;            y = f(x)
-//   void backward(Step&, Tensor dx, ConstTensor dy, const Saved& saved) const;   dx = f'(x)^T dy
+//   void forward(Step&, Tensor y, ConstTensor x, Saved* saved) const;                 y = f(x)
+//   void backward(Step&, Tensor dx, ConstTensor dy, ConstTensor x, const Saved&) const;
+//                                                                                     dx = f'(x)^T
+//                                                                                     dy
 // y and dx are overwritten; gradients of parameters are added to.  With a null `saved` nothing is
-// kept (evaluation, generation, the first pass under recompute).
+// kept (evaluation, generation, the first pass under recompute).  The caller has x still, or makes
+// it again, so `saved` holds only what the module itself made.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ class EveryModule : public testing::TestWithParam<NamedSubject> {
     }
     subject_->forward(s, outcome.y, x_.view(), true);
     scribble(s.layer);
-    subject_->backward(s, outcome.dx, dy_.view());
+    subject_->backward(s, outcome.dx, dy_.view(), x_.view());
     scribble(s.layer);
     bench.run_weight_grads();
     for (const Param& row : table().rows()) outcome.gradients.push_back(clone(row.grad));

@@ -16,7 +16,7 @@ class Subject {
 
   // y = f(x); with `save`, what backward needs is kept in the subject.
   virtual void forward(Step& s, Tensor y, ConstTensor x, bool save) = 0;
-  virtual void backward(Step& s, Tensor dx, ConstTensor dy) = 0;
+  virtual void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x) = 0;
 
   ParamTable table;
   WorkbenchOptions sizes;

@@ -26,7 +26,7 @@ Norm norm(ParamTable& table, const std::string& name, NormKind kind) {
   return {table, {.name = name + ".weight", .shape = {kHidden}}, kind, 1e-5};
 }
 
-// Modules with forward(s, y, x, saved) and backward(s, dx, dy, saved).
+// Modules with forward(s, y, x, saved) and backward(s, dx, dy, x, saved).
 template <class Module>
 class Plain : public Subject {
  public:
@@ -39,8 +39,8 @@ class Plain : public Subject {
   void forward(Step& s, Tensor out, ConstTensor in, bool save) override {
     module_.forward(s, out, in, save ? &saved_ : nullptr);
   }
-  void backward(Step& s, Tensor dx, ConstTensor d_out) override {
-    module_.backward(s, dx, d_out, saved_);
+  void backward(Step& s, Tensor dx, ConstTensor d_out, ConstTensor in) override {
+    module_.backward(s, dx, d_out, in, saved_);
   }
 
  private:
@@ -65,8 +65,8 @@ class WithResidual : public Subject {
   void forward(Step& s, Tensor out, ConstTensor in, bool save) override {
     module_.forward(s, out, residual_.view(), in, save ? &saved_ : nullptr);
   }
-  void backward(Step& s, Tensor dx, ConstTensor d_out) override {
-    module_.backward(s, dx, d_out, saved_);
+  void backward(Step& s, Tensor dx, ConstTensor d_out, ConstTensor in) override {
+    module_.backward(s, dx, d_out, in, saved_);
   }
 
  private:
@@ -74,6 +74,26 @@ class WithResidual : public Subject {
   Module module_;
   typename Module::Saved saved_;
 };
+
+class LinearSubject : public Subject {
+ public:
+  explicit LinearSubject(Linear::Bias bias) : module_(linear(table, "linear", 4, kHidden, bias)) {
+    x = {kTokens, kHidden};
+    y = {kTokens, 4};
+    allocate();
+  }
+  void forward(Step& s, Tensor out, ConstTensor in, bool) override { module_.forward(s, out, in); }
+  void backward(Step& s, Tensor dx, ConstTensor d_out, ConstTensor in) override {
+    module_.backward(s, dx, d_out, in);
+  }
+
+ private:
+  Linear module_;
+};
+
+NamedSubject of_linear(const std::string& name, Linear::Bias bias) {
+  return {name, [=] { return std::make_unique<LinearSubject>(bias); }};
+}
 
 struct AttentionForm {
   std::int64_t heads = 2, kv_heads = 2, head_dim = 4;
@@ -144,7 +164,7 @@ class EmbeddingSubject : public Subject {
   void forward(Step& s, Tensor out, ConstTensor, bool save) override {
     module_.forward(s, out, ids_.view(), save ? &saved_ : nullptr);
   }
-  void backward(Step& s, Tensor, ConstTensor d_out) override {
+  void backward(Step& s, Tensor, ConstTensor d_out, ConstTensor) override {
     const HostTensor overwritten = clone(d_out);
     module_.backward(s, overwritten, saved_);
   }
@@ -174,7 +194,7 @@ class HeadSubject : public Subject {
   void forward(Step& s, Tensor out, ConstTensor in, bool save) override {
     module_.loss(s, out, in, labels_.view(), row_weight_.view(), save ? &saved_ : nullptr);
   }
-  void backward(Step&, Tensor dx, ConstTensor) override {
+  void backward(Step&, Tensor dx, ConstTensor, ConstTensor) override {
     std::memcpy(dx.data(), saved_.dx.data(), dx.bytes());
   }
 
@@ -194,9 +214,6 @@ std::vector<NamedSubject> all_subjects() {
     form.dropout = 0.3;
     return form;
   };
-  const auto linear_with = [](Bias bias) {
-    return [=](ParamTable& table) { return linear(table, "linear", 4, kHidden, bias); };
-  };
   const auto norm_of = [](NormKind kind) {
     return [=](ParamTable& table) { return norm(table, "norm", kind); };
   };
@@ -204,8 +221,8 @@ std::vector<NamedSubject> all_subjects() {
     return [=](ParamTable& table) { return block(table, kind, form, activation); };
   };
   return {
-      plain<Linear>("linear", kHidden, 4, linear_with(Bias::none)),
-      plain<Linear>("linear_with_bias", kHidden, 4, linear_with(Bias::here)),
+      of_linear("linear", Bias::none),
+      of_linear("linear_with_bias", Bias::here),
       plain<Norm>("layer_norm", kHidden, kHidden, norm_of(NormKind::layer)),
       plain<Norm>("rms_norm", kHidden, kHidden, norm_of(NormKind::rms)),
       of_attention("attention", {}),
