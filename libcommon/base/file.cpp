@@ -14,9 +14,9 @@
 
 namespace mt {
 
-File File::open(const std::string& path) {
+File File::open(const std::string& path, int flags) {
   if (path == "-") return {::dup(STDIN_FILENO), "stdin"};
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
   if (descriptor < 0) fail_errno(path, "cannot open", Exit::no_input);
   File file(descriptor, path);
   struct stat status;
@@ -90,6 +90,11 @@ std::uint64_t File::size() const {
   return static_cast<std::uint64_t>(status.st_size);
 }
 
+bool File::is_regular() const {
+  struct stat status;
+  return ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 void File::sync() {
   if (::fsync(descriptor_) != 0) fail_errno(name_, "cannot sync", Exit::io_error);
 }
@@ -100,7 +105,8 @@ void File::close() {
 }
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const File file = File::open(path);
+  const File file = File::open(path, O_NONBLOCK);  // a pipe is refused, not waited for
+  if (!file.is_regular()) fail(Exit::no_input, path, ": is a pipe or a device, expected a file");
   size_ = file.size();
   if (size_ == 0) return;  // mmap refuses empty files
   data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);

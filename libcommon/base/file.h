@@ -20,7 +20,8 @@ inline std::string_view as_text(Bytes bytes) {
 // An open file descriptor and the name it is called by in errors.  Movable, closed when destroyed.
 class File {
  public:
-  static File open(const std::string& path);    // for reading; "-" is stdin
+  // For reading; "-" is stdin.  `flags`: more of open(2)'s.
+  static File open(const std::string& path, int flags = 0);
   static File create(const std::string& path);  // for writing, truncated; "-" is stdout
   File(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
   File(File&& other) noexcept;
@@ -32,8 +33,9 @@ class File {
   void write(Bytes bytes);
   void write(std::string_view text) { write(as_bytes(text)); }
   std::uint64_t size() const;
-  void sync();   // to the disk
-  void close();  // reports what close() reports; no descriptor remains
+  bool is_regular() const;  // no pipe, terminal or other device
+  void sync();              // to the disk
+  void close();             // reports what close() reports; no descriptor remains
   int descriptor() const { return descriptor_; }
   const std::string& name() const { return name_; }
 
@@ -42,7 +44,8 @@ class File {
   std::string name_;
 };
 
-// A file's bytes, mapped read-only.  An empty file is an empty span.
+// A regular file's bytes, mapped read-only.  An empty file is an empty span.  Reading what somebody
+// has cut off meanwhile ends the program: see report_lost_mappings().
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);
@@ -57,6 +60,10 @@ class MappedFile {
   void* data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+// From now on a mapped byte that its file or the disk no longer gives ends the program with one
+// line that names the file, and Exit::io_error, instead of SIGBUS.  run_command() calls it.
+void report_lost_mappings();
 
 std::string read_file(const std::string& path);
 

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/command.h"
+#include "base/file.h"
 
 namespace mt {
 
@@ -47,7 +48,9 @@ static Exit code_of(const std::error_code& error) {
     return Exit::no_input;
   if (error == std::errc::permission_denied || error == std::errc::operation_not_permitted)
     return Exit::no_permission;
-  if (error == std::errc::not_enough_memory) return Exit::out_of_memory;
+  if (error == std::errc::not_enough_memory ||
+      error == std::errc::resource_unavailable_try_again)  // no thread more
+    return Exit::out_of_memory;
   return Exit::io_error;
 }
 
@@ -86,6 +89,9 @@ static Exit guarded(const char* program, const std::function<void()>& body) {
   } catch (const std::filesystem::filesystem_error& error) {
     code = code_of(error.code());
     say(program, concat(error.path1().string(), ": ", error.code().message()));
+  } catch (const std::system_error& error) {
+    code = code_of(error.code());
+    say(program, error.what());
   } catch (const std::exception& error) {
     say(program, concat("internal error: ", error.what()));
   } catch (...) {
@@ -96,6 +102,7 @@ static Exit guarded(const char* program, const std::function<void()>& body) {
 
 int run_command(const char* program, int argc, char** argv, void (*run)(CommandLine&)) {
   occupy_standard_descriptors();
+  report_lost_mappings();
   std::signal(SIGPIPE, SIG_DFL);  // also where the parent ignored it: `mt-x | head` ends quietly
   const Exit code = guarded(program, [&] {
     try {

@@ -15,26 +15,26 @@
 
 namespace mt {
 
-static std::string hash_of_files(Bytes vocabulary, Bytes merges) {
+static std::string hash_of_files(std::string_view vocabulary, std::string_view merges) {
   Hasher hasher;
   hasher.update(Gpt2Bpe::kType);
-  hasher.update(hash_hex(vocabulary));
-  hasher.update(hash_hex(merges));
+  hasher.update(hash_hex(as_bytes(vocabulary)));
+  hasher.update(hash_hex(as_bytes(merges)));
   return hasher.hex();
 }
 
 Gpt2Bpe::Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path) {
-  const MappedFile vocabulary(vocab_path), merges(merges_path);
-  const TokenIds ids = parse_vocabulary(as_text(vocabulary.bytes()), vocab_path);
+  const std::string vocabulary = read_file(vocab_path), merges = read_file(merges_path);
+  const TokenIds ids = parse_vocabulary(vocabulary, vocab_path);
   tokens_.resize(ids.size());
   for (const auto& [token, id] : ids) tokens_[id] = from_byte_chars(token).value_or(token);
   const auto eod = ids.find(kEndOfText);
   if (eod == ids.end()) fail(Exit::bad_data, vocab_path, ": no token ", kEndOfText);
   eod_ = eod->second;
-  MergeRules rules = parse_merges(as_text(merges.bytes()), merges_path, ids);
+  MergeRules rules = parse_merges(merges, merges_path, ids);
   merges_ = std::move(rules.merges);
   symbol_ids_ = std::move(rules.symbol_ids);
-  identity_ = hash_of_files(vocabulary.bytes(), merges.bytes());
+  identity_ = hash_of_files(vocabulary, merges);
 }
 
 void Gpt2Bpe::encode(std::string_view text, std::vector<std::int32_t>& ids) const {

@@ -96,6 +96,13 @@ TEST(MappedFile, HoldsTheBytes) {
   EXPECT_TRUE(MappedFile(scratch.path("empty")).bytes().empty());
 }
 
+TEST(MappedFile, IsAFileAndNoPipe) {
+  const Scratch scratch;
+  ASSERT_EQ(::mkfifo(scratch.path("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(error_of([&] { MappedFile{scratch.path("pipe")}; }),
+            "66 " + scratch.path("pipe") + ": is a pipe or a device, expected a file");
+}
+
 TEST(File, ParentDirectory) {
   EXPECT_EQ(parent_directory("x"), ".");
   EXPECT_EQ(parent_directory("a/b/x"), "a/b");

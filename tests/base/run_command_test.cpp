@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -61,6 +63,10 @@ TEST(RunCommand, ErrorsBecomeOneLine) {
          "mt-x: a\\nb\\tc\\x1b[31m\\x7f\n");
   expect(outcome([](CommandLine&) { fail(Exit::difference, ""); }), 1, "", "");
   expect(outcome([](CommandLine&) { throw std::bad_alloc(); }), 71, "", "mt-x: out of memory\n");
+  expect(outcome([](CommandLine&) {
+           throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+         }),
+         71, "", "mt-x: Resource temporarily unavailable\n");
   expect(outcome([](CommandLine&) { throw std::out_of_range("at 3"); }), 70, "",
          "mt-x: internal error: at 3\n");
   expect(outcome([](CommandLine&) { throw 3; }), 70, "",
@@ -127,6 +133,26 @@ TEST(RunCommand, ABrokenPipeIsQuiet) {
   ::signal(SIGPIPE, SIG_IGN);  // as some parents do
   expect(outcome(write_much), 128 + SIGPIPE, "", "");
   ::signal(SIGPIPE, SIG_DFL);
+}
+
+// Reads a mapped file that is cut off meanwhile.
+static void read_what_is_lost(CommandLine& cl) {
+  std::string path;
+  cl.positional("FILE", &path);
+  cl.parse();
+  const MappedFile file(path);
+  std::filesystem::resize_file(path, 0);
+  std::cout << std::string(as_text(file.bytes()));
+}
+
+TEST(RunCommand, AMappedFileThatIsCutOffIsOneLine) {
+  const Scratch scratch;
+  const std::string path = scratch.path("x");
+  write_file_atomically(path, std::string(10000, 'x'), false);
+  expect(outcome(read_what_is_lost, {path}), 74, "",
+         concat(program_invocation_short_name, ": ", path,
+                ": cannot read: cut off while in use, or the disk failed\n"));
+  expect(outcome([](CommandLine&) { ::raise(SIGBUS); }), 128 + SIGBUS, "", "");
 }
 
 // --- Answers. ---
