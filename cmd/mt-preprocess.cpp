@@ -23,6 +23,7 @@ void run_until_signal(const CommandLine& cl, const Work& work) {
     mt::RunContext context{cl.log(), mt::version_text(cl.program()), cl.arguments(), [&signals] {
                              const auto signal = signals.poll();
                              if (signal && *signal != mt::Signal::user2) throw *signal;
+                             return signal.has_value();
                            }};
     context.version.erase(context.version.find('\n'));
     try {

@@ -71,7 +71,7 @@ void Progress::add(std::uint64_t count) {
   const Clock::time_point now = Clock::now();
   Clock::rep due = due_.load(std::memory_order_relaxed);
   if (now.time_since_epoch().count() < due) return;
-  if (due_.compare_exchange_strong(due, (now + interval_).time_since_epoch().count())) show(now);
+  if (due_.compare_exchange_strong(due, (now + interval_).time_since_epoch().count())) show();
 }
 
 void Progress::finish() {
@@ -82,14 +82,14 @@ void Progress::finish() {
     [[maybe_unused]] const ssize_t written =
         ::write(log_.settings().descriptor, clear.data(), clear.size());
   } else if (form_ == Form::lines && log_.settings().progress == Log::Show::json) {
-    show(Clock::now());
+    tell();
   }
 }
 
 // "encoding   42% ========            1.2M of 2.9M documents  31.4k/s  55s left"
-std::string Progress::bar(double elapsed, std::uint64_t count) const {
+std::string Progress::bar(double passed, std::uint64_t count) const {
   const double done = static_cast<double>(count), total = static_cast<double>(total_);
-  const double rate = elapsed > 0 ? done / elapsed : 0;
+  const double rate = passed > 0 ? done / passed : 0;
   std::string line = what_ + " ";
   if (total_ > 0) {
     constexpr int kCells = 20;
@@ -108,21 +108,24 @@ std::string Progress::bar(double elapsed, std::uint64_t count) const {
   return line;
 }
 
-void Progress::show(Clock::time_point now) {
-  const double elapsed = duration<double>(now - start_).count();
+double Progress::elapsed() const { return duration<double>(Clock::now() - start_).count(); }
+
+void Progress::show() const {
+  if (form_ != Form::bar) return tell();
+  winsize window = {};
+  ::ioctl(log_.settings().descriptor, TIOCGWINSZ, &window);
+  std::string text = bar(elapsed(), done());
+  if (window.ws_col > 0 && text.size() >= window.ws_col) text.resize(window.ws_col - 1u);
+  const std::string line = concat("\r", text, "\x1b[K");
+  [[maybe_unused]] const ssize_t written =
+      ::write(log_.settings().descriptor, line.data(), line.size());
+}
+
+void Progress::tell() const {
+  const double passed = elapsed();
   const std::uint64_t count = done();
-  if (form_ == Form::bar) {
-    winsize window = {};
-    ::ioctl(log_.settings().descriptor, TIOCGWINSZ, &window);
-    std::string text = bar(elapsed, count);
-    if (window.ws_col > 0 && text.size() >= window.ws_col) text.resize(window.ws_col - 1u);
-    const std::string line = concat("\r", text, "\x1b[K");
-    [[maybe_unused]] const ssize_t written =
-        ::write(log_.settings().descriptor, line.data(), line.size());
-    return;
-  }
-  const double rate = elapsed > 0 ? static_cast<double>(count) / elapsed : 0;
-  const double rounded = std::round(rate * 10) / 10, spent = std::round(elapsed * 10) / 10;
+  const double rate = passed > 0 ? static_cast<double>(count) / passed : 0;
+  const double rounded = std::round(rate * 10) / 10, spent = std::round(passed * 10) / 10;
   if (total_ == 0)
     return log_.event("progress", {{"what", what_},
                                    {"unit", unit_},

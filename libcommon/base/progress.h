@@ -30,12 +30,14 @@ class Progress {
   ~Progress() { finish(); }
 
   void add(std::uint64_t count);
+  void tell() const;  // an event of the log now, without a bar and whatever is due
   void finish();  // removes the bar; with --progress json writes the last line.  No add() after it.
   std::uint64_t done() const { return done_.load(std::memory_order_relaxed); }
 
  private:
   enum class Form { none, bar, lines };
-  void show(Clock::time_point now);
+  void show() const;
+  double elapsed() const;  // seconds
   std::string bar(double seconds, std::uint64_t done) const;
 
   Log log_;

@@ -1,7 +1,7 @@
 #include "data/byte_source.h"
 
+#include <fcntl.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -115,17 +115,23 @@ std::unique_ptr<ByteSource::Decoder> decoder_for(Bytes start) {
   return nullptr;
 }
 
-bool is_regular(const File& file) {
-  struct stat status;
-  return ::fstat(file.descriptor(), &status) == 0 && S_ISREG(status.st_mode);
+// Without waiting for somebody to write to a named pipe: read_stored() does that, by poll(), so
+// that the wait can be ended.
+File open_now(const std::string& path) {
+  File file = File::open(path, O_NONBLOCK);
+  if (path == "-") return file;  // shared with our parent: its flags are not ours to change
+  const int flags = ::fcntl(file.descriptor(), F_GETFL);
+  if (flags < 0 || ::fcntl(file.descriptor(), F_SETFL, flags & ~O_NONBLOCK) < 0)
+    fail_errno(path, "cannot open", Exit::io_error);
+  return file;
 }
 
 }  // namespace
 
 ByteSource::ByteSource(const std::string& path, std::function<void()> while_waiting)
-    : file_(File::open(path)),
+    : file_(open_now(path)),
       while_waiting_(std::move(while_waiting)),
-      may_wait_(!is_regular(file_)),
+      may_wait_(!file_.is_regular()),
       buffer_(kBufferBytes) {
   std::size_t size = 0;  // a pipe may give the first bytes one by one
   while (size < 4 && !at_end_) {

@@ -35,6 +35,16 @@ std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs) {
   return paths;
 }
 
+std::uint64_t stored_size(const std::vector<std::string>& paths) {
+  std::uint64_t total = 0;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    total += std::filesystem::file_size(path, error);
+    if (error) return 0;
+  }
+  return total;
+}
+
 std::int64_t LineReader::stored_bytes() const {
   return closed_bytes_ + (source_ ? source_->stored_bytes() : 0);
 }

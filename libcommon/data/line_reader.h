@@ -21,6 +21,9 @@ namespace mt {
 // are sorted.  Throws Exit::no_input where a pattern matches nothing.
 std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs);
 
+// Bytes of all these files as stored; 0 where one is not a regular file.
+std::uint64_t stored_size(const std::vector<std::string>& paths);
+
 // Movable; owns its bytes.
 struct LineBlock {
   static constexpr std::size_t kPadding = 64;  // readable bytes behind the text

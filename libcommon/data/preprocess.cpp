@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <optional>
 #include <set>
 
@@ -75,18 +74,6 @@ void write_block(const EncodedKey& encoded, IndexedDatasetWriter& writer) {
   }
 }
 
-// Bytes of all inputs as stored; 0 where one is not a regular file.
-std::uint64_t total_bytes(const std::vector<std::string>& inputs) {
-  std::uint64_t total = 0;
-  for (const std::string& input : inputs) {
-    std::error_code error;
-    const auto size = std::filesystem::file_size(input, error);
-    if (error) return 0;
-    total += size;
-  }
-  return total;
-}
-
 void check_options(const PreprocessOptions& options, const Tokenizer& tokenizer) {
   if (options.output_prefix.empty()) fail(Exit::usage, "--output-prefix: expected a name");
   const std::set<std::string> keys(options.json_keys.begin(), options.json_keys.end());
@@ -106,9 +93,11 @@ class Run {
     check_options(options, *tokenizer_);
     LineReader::Options reading;
     reading.inputs = expand_inputs(options.inputs);
-    reading.checkpoint = context.checkpoint;
+    progress_.emplace(context.log, "preprocess", "bytes", stored_size(reading.inputs));
+    reading.checkpoint = [this] {
+      if (context_.checkpoint()) progress_->tell();
+    };
     reader_.emplace(reading);
-    progress_.emplace(context.log, "preprocess", "bytes", total_bytes(reading.inputs));
     bad_.emplace(options.on_error, options.overwrite, context.log);
     const TokenType type = token_type_for(tokenizer_->vocab_size());
     for (const std::string& key : options.json_keys) {

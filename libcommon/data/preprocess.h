@@ -51,9 +51,9 @@ struct RunContext {
   Log log;
   std::string version;
   std::vector<std::string> arguments;
-  // Runs between blocks and while input is awaited; what it throws ends the run.  Nothing remains
-  // of a run that ends early.
-  std::function<void()> checkpoint = [] {};
+  // Runs between blocks and while input is awaited; what it throws ends the run, and nothing
+  // remains of it.  True asks for an event that says how far the run is.
+  std::function<bool()> checkpoint = [] { return false; };
 };
 
 PreprocessSummary preprocess(const PreprocessOptions& options, const RunContext& context);

@@ -6,6 +6,7 @@
 
 #include "base/command.h"
 #include "base/error.h"
+#include "base/progress.h"
 #include "data/json_lines.h"
 #include "data/line_pipeline.h"
 #include "text/bpe_trainer.h"
@@ -79,7 +80,10 @@ void VocabularySummary::write(JsonWriter& json) const {
 VocabularySummary train_vocabulary(const VocabularyOptions& options, const RunContext& context) {
   LineReader::Options reading;
   reading.inputs = expand_inputs(options.inputs);
-  reading.checkpoint = context.checkpoint;
+  Progress read(context.log, "read", "bytes", stored_size(reading.inputs));
+  reading.checkpoint = [&] {
+    if (context.checkpoint()) read.tell();
+  };
   LineReader reader(reading);
   BadLines bad(options.on_error, options.overwrite, context.log);
   tbb::enumerable_thread_specific<BpeTrainer> trainers;
@@ -94,10 +98,18 @@ VocabularySummary train_vocabulary(const VocabularyOptions& options, const RunCo
       [&](const LineBlock& block, const CountedBlock& counted) {
         for (const BadLine& line : counted.bad) bad.add(block.file, line);
         summary.lines += counted.lines;
+        read.add(static_cast<std::uint64_t>(block.stored_end) - read.done());
       });
+  read.finish();
   BpeTrainer all;
   for (const BpeTrainer& trainer : trainers) all.merge(trainer);
-  const TrainedBpe trained = all.train(static_cast<std::int32_t>(options.vocab_size));
+  Progress merge(context.log, "merge", "merges",
+                 static_cast<std::uint64_t>(options.vocab_size - BpeTrainer::kMinimumVocabSize));
+  const TrainedBpe trained = all.train(static_cast<std::int32_t>(options.vocab_size), [&] {
+    if (context.checkpoint()) merge.tell();
+    merge.add(1);
+  });
+  merge.finish();
   context.checkpoint();
   trained.write(options.output_dir, options.overwrite);
   bad.commit();

@@ -175,13 +175,15 @@ void BpeTrainer::merge(const BpeTrainer& other) {
   for (const auto& [piece, count] : other.pieces_) pieces_[piece] += count;
 }
 
-TrainedBpe BpeTrainer::train(std::int32_t vocab_size) const {
+TrainedBpe BpeTrainer::train(std::int32_t vocab_size,
+                             const std::function<void()>& checkpoint) const {
   if (vocab_size < kMinimumVocabSize)
     fail(Exit::usage, "vocabulary of ", vocab_size, " tokens, expected at least ",
          kMinimumVocabSize);
   const auto wanted = static_cast<std::size_t>(vocab_size - kMinimumVocabSize);
   Training training(pieces_);
   while (training.merges() < wanted) {
+    checkpoint();
     if (!training.merge_next())
       fail(Exit::bad_data, "vocabulary of ", vocab_size, " tokens: the texts give at most ",
            kMinimumVocabSize + training.merges());

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,8 +38,10 @@ class BpeTrainer {
   void merge(const BpeTrainer& other);
 
   // Throws Exit::usage for less than kMinimumVocabSize and Exit::bad_data, naming the largest
-  // possible size, when the texts have too few pairs.
-  TrainedBpe train(std::int32_t vocab_size) const;
+  // possible size, when the texts have too few pairs.  `checkpoint` runs before each merge; what it
+  // throws ends the training.
+  TrainedBpe train(
+      std::int32_t vocab_size, const std::function<void()>& checkpoint = [] {}) const;
 
  private:
   StringMap<std::int64_t> pieces_;  // -> count

@@ -2,6 +2,7 @@
 #include "data/line_reader.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -116,6 +117,13 @@ std::vector<Line> lines_of(const LineReader::Options& options, std::size_t* bloc
     if (blocks != nullptr) ++*blocks;
   }
   return lines;
+}
+
+TEST(ByteSource, APipeThatNobodyWritesToCanBeLeft) {
+  const Scratch folder;
+  ASSERT_EQ(::mkfifo(folder.path("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(error_of([&] { ByteSource(folder.path("pipe"), [] { fail(Exit::stopped, "now"); }); }),
+            "75 now");
 }
 
 TEST(LineReader, LinesAreTheSameForAnyBlockSize) {

@@ -52,6 +52,16 @@ TEST(BpeTrainer, OverlappingOccurrences) {
   EXPECT_EQ(merges_of(bpe), (std::vector<std::string>{"a a", "b b", "\u0120 bb"}));
 }
 
+TEST(BpeTrainer, ACheckpointThatThrowsEndsIt) {
+  BpeTrainer trainer;
+  trainer.add("ab ab ab");
+  int merges = 0;
+  const auto checkpoint = [&] {
+    if (++merges == 2) fail(Exit::stopped, "now");
+  };
+  EXPECT_EQ(error_of([&] { trainer.train(259, checkpoint); }), "75 now");
+}
+
 TEST(BpeTrainer, PiecesAreNotJoined) {
   BpeTrainer trainer;
   trainer.add("a");
