@@ -22,37 +22,40 @@ void write_ids(JsonWriter& json, const std::vector<std::int64_t>& ids) {
   json.end_array();
 }
 
-void write_text(JsonWriter& json, std::vector<std::int64_t> ids, bool last,
-                const Tokenizer& tokenizer) {
-  if (last && !ids.empty() && ids.back() == tokenizer.eod()) ids.pop_back();
+// `where` stands before errors.
+void write_text(JsonWriter& json, const std::vector<std::int64_t>& ids, bool last,
+                const Tokenizer& tokenizer, const std::string& where) {
   std::vector<std::int32_t> narrow;
   for (const std::int64_t id : ids) {
     if (id < 0 || id >= tokenizer.vocab_size())
-      fail(Exit::bad_data, "token ", id, ", expected 0 to ", tokenizer.vocab_size() - 1);
+      fail(Exit::bad_data, where, ": token ", narrow.size(), " is ", id, ", expected 0 to ",
+           tokenizer.vocab_size() - 1);
     narrow.push_back(static_cast<std::int32_t>(id));
   }
+  if (last && !narrow.empty() && narrow.back() == tokenizer.eod()) narrow.pop_back();
   json.value(tokenizer.decode_text(narrow));
 }
 
-// The first token of a .bin that is not in [0, limit), by its place; absent where there is none.
+// "token 7 is 700" for the first token of a .bin that is not in [0, limit); empty if there is none.
 template <class T>
-std::optional<std::int64_t> first_outside(Bytes bin, std::int64_t limit) {
+std::string first_outside(Bytes bin, std::int64_t limit) {
   const auto count = static_cast<std::int64_t>(bin.size() / sizeof(T));
+  const auto token = [&](std::int64_t i) {
+    T value;
+    std::memcpy(&value, bin.data() + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+    return value;
+  };
   const std::int64_t tiles = (count + kTileTokens - 1) / kTileTokens;
   std::vector<std::int64_t> found(static_cast<std::size_t>(tiles), count);
   parallel_for(tiles, [&](std::int64_t tile) {
     const std::int64_t end = std::min(count, (tile + 1) * kTileTokens);
-    for (std::int64_t i = tile * kTileTokens; i < end; ++i) {
-      T token;
-      std::memcpy(&token, bin.data() + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
-      if (token >= T(0) && token < static_cast<std::int64_t>(limit)) continue;
-      found[static_cast<std::size_t>(tile)] = i;
-      return;
-    }
+    std::int64_t i = tile * kTileTokens;
+    while (i < end && token(i) >= T(0) && token(i) < static_cast<std::int64_t>(limit)) ++i;
+    if (i < end) found[static_cast<std::size_t>(tile)] = i;
   });
   const auto least = std::min_element(found.begin(), found.end());
-  if (least == found.end() || *least == count) return std::nullopt;
-  return *least;
+  if (least == found.end() || *least == count) return "";
+  return concat("token ", *least, " is ", +token(*least));
 }
 
 }  // namespace
@@ -69,7 +72,8 @@ std::string document_line(const IndexedDataset& data, std::int64_t document,
     std::vector<std::int64_t> ids(static_cast<std::size_t>(data.length(i)));
     data.read(i, 0, std::span(ids));
     if (tokenizer != nullptr)
-      write_text(json, std::move(ids), i + 1 == end, *tokenizer);
+      write_text(json, ids, i + 1 == end, *tokenizer,
+                 concat(bin_path(data.prefix()), ": sequence ", i));
     else
       write_ids(json, ids);
   }
@@ -122,11 +126,11 @@ std::vector<std::string> differences_from_manifest(const std::string& prefix) {
   compare(bin_path(prefix), "hash", hash_hex(data.bin_bytes()), manifest.bin_hash);
   if (!manifest.tokenizer) return differences;
   const std::int64_t limit = manifest.tokenizer->vocab_size;
-  const auto outside = with_token_type(
+  const std::string outside = with_token_type(
       data.type(), [&]<class T>() { return first_outside<T>(data.bin_bytes(), limit); });
-  if (outside)
+  if (!outside.empty())
     differences.push_back(
-        concat(bin_path(prefix), ": token ", *outside, " is not in the vocabulary of ", limit));
+        concat(bin_path(prefix), ": ", outside, ", the tokenizer has 0 to ", limit - 1));
   return differences;
 }
 
