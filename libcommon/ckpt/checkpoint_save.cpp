@@ -17,8 +17,7 @@ namespace mt {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kTracker = "latest_checkpointed_iteration.txt";
-constexpr std::string_view kTemporary = ".tmp.", kReplaced = ".replaced";
+constexpr std::string_view kTemporary = ".tmp.";
 // The form that core_v0.12 writes; it refuses other keys.
 constexpr const char* kMetadataJson =
     R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1, )"
@@ -63,7 +62,7 @@ static void remove_leftovers(const std::string& save_folder) {
     } else if (writer > 0 && name.starts_with(kTracker)) {
       if (!is_running(writer)) fs::remove(path, error);
     } else if (name.starts_with("iter_") && name.ends_with(kReplaced)) {
-      const fs::path original = path.string().substr(0, path.string().size() - kReplaced.size());
+      const fs::path original = path.parent_path() / name.substr(0, name.rfind(kReplaced));
       if (fs::exists(original))
         fs::remove_all(path, error);
       else
@@ -80,7 +79,7 @@ static void rename_or_fail(const std::string& from, const std::string& to) {
 }
 
 void move_into_place(const std::string& from, const std::string& to, bool may_exchange) {
-  const std::string parent = parent_directory(to), aside = to + std::string(kReplaced);
+  const std::string parent = parent_directory(to), aside = to + kReplaced;
   if (!fs::exists(to)) {
     rename_or_fail(from, to);
     return sync_directory(parent);

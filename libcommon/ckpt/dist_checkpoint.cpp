@@ -232,8 +232,9 @@ FileHash write_dist_metadata(const std::string& folder, const std::vector<Writte
   return {".metadata", stream.size(), hash_hex(as_bytes(stream))};
 }
 
-// --- Between processes: [(name, bytes, hash, [(key, dtype or None, shapes, offset, length)])]
-// -----
+// --- Between processes --------------------------------------------------------------------------
+
+// [(name, bytes, hash, [(key, is it a tensor, dtype, shapes, offset, length)])]
 
 static PyValue pack_shape(const Shape& shape) {
   return PyValue::tuple({shape.extents().begin(), shape.extents().end()});

@@ -14,7 +14,6 @@ namespace mt {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kTracker = "latest_checkpointed_iteration.txt";
 constexpr const char* kCommonObject = "common_state/shard_0_1";  // newer Megatron's common.pt
 
 std::string iteration_folder(const std::string& save_folder, std::int64_t iteration) {
@@ -102,8 +101,7 @@ std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
       fail(Exit::bad_data, tracker, ": is not an iteration above 0 or `release`");
   }
   place.folder = iteration_folder(save_folder, place.iteration);
-  if (!fs::exists(place.folder) && fs::exists(place.folder + ".replaced"))
-    place.folder += ".replaced";
+  if (!fs::exists(place.folder) && fs::exists(place.folder + kReplaced)) place.folder += kReplaced;
   if (!fs::exists(place.folder))
     fail(Exit::no_input, place.folder, ": does not exist, but ",
          step ? "was asked for" : concat(tracker, " names it"));

@@ -25,6 +25,9 @@
 
 namespace mt {
 
+inline constexpr const char* kTracker = "latest_checkpointed_iteration.txt";
+inline constexpr const char* kReplaced = ".replaced";  // end of a folder's name
+
 enum class CheckpointFormat { torch_dist, torch, torch_dcp };
 
 // By content: metadata.json, mp_rank_0*, .metadata, in this order.  Exit::bad_data for none.

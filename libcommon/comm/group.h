@@ -82,8 +82,8 @@ class InProcess {
 };
 
 // Runs body(group) on `size` threads, one a rank, and returns when all have ended.  A rank that
-// throws aborts the others; the first exception that is not such an abort is thrown here.  One rank
-// runs in the calling thread.
+// throws aborts the others; the first exception that is not such an abort is thrown here.  The only
+// rank of a group of one runs in the calling thread.
 void run_ranks(int size, const std::function<void(Group&)>& body);
 
 }  // namespace mt

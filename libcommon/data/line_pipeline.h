@@ -4,7 +4,6 @@
 // are in memory.
 #pragma once
 
-#include <tbb/global_control.h>
 #include <tbb/parallel_pipeline.h>
 #include <tbb/task_arena.h>
 
@@ -18,7 +17,7 @@
 namespace mt {
 
 // work: Result(const LineBlock&), thread-safe.  finish: void(const LineBlock&, Result&).
-// `threads` 0: as many as the machine has cores.  Throws what the first block to fail threw, first
+// `threads`: as worker_threads() has it.  Throws what the first block to fail threw, first
 // in the order of the input; no later block is finished.
 template <class Work, class Finish>
 void run_line_pipeline(LineReader& reader, int threads, const Work& work, const Finish& finish) {
@@ -56,8 +55,6 @@ void run_line_pipeline(LineReader& reader, int threads, const Work& work, const 
   };
 
   threads = worker_threads(threads);
-  const tbb::global_control allow(tbb::global_control::max_allowed_parallelism,
-                                  static_cast<std::size_t>(threads));  // more than cores, if asked
   tbb::task_arena arena(threads);
   arena.execute([&] {
     using tbb::filter_mode;
