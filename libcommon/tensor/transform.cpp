@@ -1,7 +1,10 @@
 #include "tensor/transform.h"
 
+#include <algorithm>
 #include <cstring>
-#include <functional>
+#include <span>
+
+#include "tensor/buffer.h"
 
 namespace mt {
 
@@ -24,53 +27,112 @@ Shape transformed_shape(const Transform& transform, Shape shape) {
   return shape;
 }
 
-// Where element `index` of a tensor lies in the one of `shape` that `step` made it from.
-static std::int64_t undo(const Rearrange& step, const Shape& shape, std::int64_t index) {
-  if (step.kind == Rearrange::Kind::transpose)
-    return index % shape[0] * shape[1] + index / shape[0];
-  const std::int64_t width = shape.numel() / shape[0];
-  std::int64_t row = index / width;
-  if (step.kind == Rearrange::Kind::rows) {
-    row = row / step.count * step.period + step.first + row % step.count;
-  } else {
-    const std::int64_t rest = shape[0] / (step.outer * step.inner);
-    const std::int64_t inner = row / rest / step.outer, outer = row / rest % step.outer;
-    row = (outer * step.inner + inner) * rest + row % rest;
+// What one step does: run (i, j) of its result, where one run follows the other, is the run of its
+// source that begins at first + i * i_stride + j * j_stride.  All in elements.
+struct Runs {
+  std::int64_t is = 1, js = 1, length = 1;
+  std::int64_t first = 0, i_stride = 0, j_stride = 0;
+};
+
+static Runs runs_of(const Rearrange& step, const Shape& source) {
+  const std::int64_t rows = source[0], width = source.numel() / rows;
+  switch (step.kind) {
+    case Rearrange::Kind::rows:
+      return {.is = rows / step.period,
+              .length = step.count * width,
+              .first = step.first * width,
+              .i_stride = step.period * width};
+    case Rearrange::Kind::exchange: {
+      const std::int64_t run = rows / (step.outer * step.inner) * width;
+      return {.is = step.inner,
+              .js = step.outer,
+              .length = run,
+              .i_stride = run,
+              .j_stride = step.inner * run};
+    }
+    case Rearrange::Kind::transpose:
+      break;
   }
-  return row * width + index % width;
+  return {.is = width, .js = rows, .i_stride = 1, .j_stride = width};
 }
 
-static void for_each_pair(const Transform& transform, const Shape& ours, const Shape& theirs,
-                          const std::function<void(std::int64_t, std::int64_t)>& visit) {
-  std::vector<Shape> before;  // the shape ahead of each step
-  for (std::size_t i = 0; i < transform.size(); ++i)
-    before.push_back(i == 0 ? ours : transformed_shape({transform[i - 1]}, before.back()));
-  assert(transformed_shape(transform, ours) == theirs);
-  for (std::int64_t i = 0; i < theirs.numel(); ++i) {
-    std::int64_t index = i;
-    for (std::size_t step = transform.size(); step-- > 0;)
-      index = undo(transform[step], before[step], index);
-    visit(i, index);
+// Calls body(result, source, bytes) for every run, with the byte at which it begins in each.
+template <class Body>
+static void for_each_run(const Runs& runs, std::int64_t size, const Body& body) {
+  constexpr std::int64_t kBlock = 64;  // a transpose reads and writes whole cache lines
+  for (std::int64_t block = 0; block < runs.js; block += kBlock)
+    for (std::int64_t i = 0; i < runs.is; ++i)
+      for (std::int64_t j = block; j < std::min(runs.js, block + kBlock); ++j)
+        body((i * runs.js + j) * runs.length * size,
+             (runs.first + i * runs.i_stride + j * runs.j_stride) * size);
+}
+
+enum class Way { forward, back };
+
+template <class Count>
+static void copy_runs(Way way, const Runs& runs, const Tensor& result, const Tensor& source,
+                      Count bytes) {
+  auto* const r = static_cast<std::byte*>(result.data());
+  auto* const s = static_cast<std::byte*>(source.data());
+  const auto size = static_cast<std::int64_t>(size_of(result.dtype()));
+  if (way == Way::forward)
+    for_each_run(runs, size, [&](auto at, auto from) { std::memcpy(r + at, s + from, bytes); });
+  else
+    for_each_run(runs, size, [&](auto from, auto at) { std::memcpy(s + at, r + from, bytes); });
+}
+
+static void copy(Way way, const Runs& runs, const Tensor& result, const Tensor& source) {
+  const std::size_t bytes = static_cast<std::size_t>(runs.length) * size_of(result.dtype());
+  const auto of = [&](auto count) { copy_runs(way, runs, result, source, count); };
+  switch (bytes) {  // a size that the compiler knows makes a copy one instruction
+    case 1:
+      return of(std::integral_constant<std::size_t, 1>());
+    case 2:
+      return of(std::integral_constant<std::size_t, 2>());
+    case 4:
+      return of(std::integral_constant<std::size_t, 4>());
+    case 8:
+      return of(std::integral_constant<std::size_t, 8>());
+    default:
+      return of(bytes);
   }
 }
 
-static std::byte* element(const ConstTensor& tensor, std::int64_t index) {
-  return static_cast<std::byte*>(const_cast<void*>(tensor.data())) +
-         static_cast<std::size_t>(index) * size_of(tensor.dtype());
+// The results of all steps but the last are kept aside.  On the way back they are first made from
+// `ours`, for the elements of which `theirs` has none.
+static void run(Way way, std::span<const Rearrange> steps, const Tensor& theirs,
+                const Tensor& ours) {
+  if (ours.numel() == 0) return;
+  if (steps.empty()) return copy(way, {.length = ours.numel()}, theirs, ours);
+  const Runs runs = runs_of(steps[0], ours.shape());
+  if (steps.size() == 1) return copy(way, runs, theirs, ours);
+  const Shape shape = transformed_shape({steps[0]}, ours.shape());
+  const Buffer aside(Device::cpu, static_cast<std::size_t>(shape.numel()) * size_of(ours.dtype()));
+  const Tensor between = aside.tensor(ours.dtype(), shape);
+  copy(Way::forward, runs, between, ours);
+  run(way, steps.subspan(1), theirs, between);
+  if (way == Way::back) copy(way, runs, between, ours);
+}
+
+static void check(const Transform& transform, const ConstTensor& theirs, const ConstTensor& ours) {
+  if (theirs.dtype() != ours.dtype() ||
+      !(transformed_shape(transform, ours.shape()) == theirs.shape()))
+    fail(Exit::internal, "a transform of ", name_of(ours.dtype()), ours.shape(), " gives no ",
+         name_of(theirs.dtype()), theirs.shape());
+}
+
+static Tensor writable(const ConstTensor& tensor) {  // it is the way that says what is written
+  return {const_cast<void*>(tensor.data()), tensor.dtype(), tensor.shape()};
 }
 
 void apply(const Transform& transform, Tensor theirs, ConstTensor ours) {
-  assert(theirs.dtype() == ours.dtype());
-  for_each_pair(transform, ours.shape(), theirs.shape(), [&](std::int64_t t, std::int64_t o) {
-    std::memcpy(element(theirs, t), element(ours, o), size_of(ours.dtype()));
-  });
+  check(transform, theirs, ours);
+  run(Way::forward, transform, theirs, writable(ours));
 }
 
 void apply_inverse(const Transform& transform, Tensor ours, ConstTensor theirs) {
-  assert(theirs.dtype() == ours.dtype());
-  for_each_pair(transform, ours.shape(), theirs.shape(), [&](std::int64_t t, std::int64_t o) {
-    std::memcpy(element(ours, o), element(theirs, t), size_of(ours.dtype()));
-  });
+  check(transform, theirs, ours);
+  run(Way::back, transform, writable(theirs), ours);
 }
 
 }  // namespace mt
