@@ -13,7 +13,7 @@ namespace mt {
 #ifdef __SANITIZE_THREAD__
 inline constexpr std::size_t kMeasuring = std::size_t{1} << 34;
 #else
-inline constexpr std::size_t kMeasuring = std::size_t{1} << 40;
+inline constexpr std::size_t kMeasuring = std::size_t{1} << 43;
 #endif
 
 class Buffer {
