@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "base/command.h"
+#include "base/flag_list.h"
 #include "base/signals.h"
 #include "data/inspect.h"
 #include "data/preprocess.h"
@@ -42,11 +43,20 @@ void print_summary(const Summary& summary) {
   std::cout << json.text() << '\n';
 }
 
-void refuse_later_options(CommandLine& cl) {
-  for (const char* name : {"--split-sentences", "--keep-newlines", "--lang"})
-    cl.refused(name, "text is not split into sentences yet");
-  for (const char* name : {"--partitions", "--keep-sequential-samples"})
-    cl.refused(name, "one run uses all cores and keeps the order; --workers sets how many");
+// What else preprocess_data.py takes.
+void add_megatron_flags(CommandLine& cl) {
+  mt::refuse(cl, "text is not split into sentences",
+             {{"--split-sentences"}, {"--keep-newlines"}, {"--lang", mt::only("english")}});
+  mt::refuse(cl, "the input is one; --workers sets how many cores it takes",
+             {{"--partitions", mt::only(1)}});
+  mt::refuse(cl, "only byte-pair encodings of GPT-2's kind are supported; see --tokenizer-type",
+             {{"--vocab-size"},
+              {"--vocab-extra-ids", mt::only(0)},
+              {"--tokenizer-model"},
+              {"--tiktoken-pattern"},
+              {"--tiktoken-num-special-tokens", mt::only(1000)},
+              {"--tiktoken-special-tokens"}});
+  mt::imply(cl, "documents always keep the order of the input", {{"--keep-sequential-samples"}});
 }
 
 void run_preprocess(CommandLine& cl) {
@@ -55,7 +65,7 @@ void run_preprocess(CommandLine& cl) {
   cl.describe("make token files from JSON lines");
   options.add_to(cl);
   cl.flag("--json", &json, "print a summary as one JSON object");
-  refuse_later_options(cl);
+  add_megatron_flags(cl);
   cl.parse();
   run_until_signal(cl, [&](const mt::RunContext& context) {
     const mt::PreprocessSummary summary = mt::preprocess(options, context);

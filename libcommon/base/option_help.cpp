@@ -25,6 +25,8 @@ static std::string joined_choices(const Option& option) {
 
 static std::string metavar(const Option& option) {
   if (!option.takes_value()) return "";
+  if (!option.has_variable() && option.check.choices.empty())
+    return option.check.expected().empty() ? "N" : option.check.expected();
   const std::string one = option.metavar.empty() ? joined_choices(option) : option.metavar;
   return option.takes_list() ? one + " ..." : one;
 }
@@ -233,7 +235,8 @@ static void write_man_option(std::ostream& out, const Option& option) {
   if (!value.empty()) out << " \\fI" << roff(value) << "\\fR";
   out << '\n' << roff(option.help);
   const std::string limits = option.check.expected();
-  if (!limits.empty() && option.check.choices.empty()) out << "; " << roff(limits);
+  if (!limits.empty() && option.check.choices.empty() && option.has_variable())
+    out << "; " << roff(limits);
   out << roff(default_note(option)) << '\n';
 }
 
@@ -259,9 +262,11 @@ std::string help_man(const OptionTable& table) {
   }
   if (!table.flags_page.empty()) return std::move(out).str();
   write_man_reasons(out, table, Kind::implied, "Always on",
-                    "Options of Megatron-LM whose effect always holds; accepted without a value.");
-  write_man_reasons(out, table, Kind::refused, "Not supported",
-                    "Options of Megatron-LM that end the program with status 64.");
+                    "Options of Megatron-LM whose effect always holds.");
+  write_man_reasons(
+      out, table, Kind::refused, "Not supported",
+      "Options of Megatron-LM that end the program with status 64, unless the value is "
+      "the one shown.");
   return std::move(out).str();
 }
 

@@ -1,6 +1,6 @@
 #include "train/megatron_flags.h"
 
-#include "train/flag_list.h"
+#include "base/flag_list.h"
 
 namespace mt {
 

@@ -1,5 +1,5 @@
 // Flags of models other than a dense GPT.
-#include "train/flag_list.h"
+#include "base/flag_list.h"
 #include "train/megatron_flags.h"
 
 namespace mt {

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 
 #include "train/train_options.h"
 
@@ -50,6 +51,12 @@ class MegatronFlags : public testing::Test {
     for (const Option& option : cl_.table().options)
       if (option.answers_to(name)) return &option;
     return nullptr;
+  }
+
+  const Option& at(const Row& row) const {
+    const Option* option = find(row.names.front());
+    if (option == nullptr) throw std::runtime_error(row.names.front() + " is missing");
+    return *option;
   }
 
   TrainOptions options_;
@@ -105,7 +112,7 @@ TEST_F(MegatronFlags, TakeTheSameValues) {
       {"--rampup-batch-size", "integers"},  // texts there, which must be integers
   };
   for (const Row& row : rows_) {
-    const Option& option = *find(row.names.front());
+    const Option& option = at(row);
     if (option.kind == Option::Kind::refused && !option.takes_value()) continue;
     const auto other = ours.find(option.name());
     const std::string expected = other != ours.end() ? other->second : expected_form(row);
@@ -122,7 +129,7 @@ TEST_F(MegatronFlags, HaveTheSameDefaults) {
       {"--split", "969, 30, 1"},  // there too, once --data-path is given
   };
   for (const Row& row : rows_) {
-    const Option& option = *find(row.names.front());
+    const Option& option = at(row);
     if (!option.has_variable() || !option.takes_value()) continue;
     const auto other = ours.find(option.name());
     const std::string standard = row.standard == "-" ? "" : row.standard;
@@ -134,7 +141,7 @@ TEST_F(MegatronFlags, HaveTheSameDefaults) {
 // The one value that a refused flag accepts is the one that stands when it is not given.
 TEST_F(MegatronFlags, RefusedOnesAcceptTheirDefault) {
   for (const Row& row : rows_) {
-    Option option = *find(row.names.front());
+    Option option = at(row);
     if (option.kind != Option::Kind::refused || !option.takes_value()) continue;
     EXPECT_FALSE(option.check.expected().empty()) << option.name();
     EXPECT_TRUE(row.standard == "-" || option.assign({row.standard})) << option.name();

@@ -1,9 +1,11 @@
-// How megatron_flags.cpp and model_flags.cpp write their lists.
+// Lists of Megatron's flags that a program implies or refuses, by reason:
+//   refuse(cl, "fp8 is not supported", {{"--fp8-format"}, {"--fp8-margin", only(0)}});
 #pragma once
 
 #include <initializer_list>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/command.h"
 
