@@ -1,5 +1,7 @@
 // kernels/attention.h: causal attention with grouped queries; no score matrix is stored.
-//   S[i,j] = scale q_i k_j for j <= i + kv_length - q_length, else -inf      P = softmax_j S
+//   S[i,j] = scale q_i k_j for first(i) <= j <= last(i), else -inf      P = softmax_j S
+//   last(i) = i + kv_length - q_length, which is query i's own key
+//   first(i) = first_key[i], but at least last(i) - window
 //   o_i = sum_j dropout(P)[i,j] v_j       lse[i] = log sum_j exp S[i,j]
 // Backward, with delta_i = sum_c do[i,c] o[i,c]:
 //   dV = dropout(P)^T do      dS = P (dropout(do V^T) - delta)
@@ -11,6 +13,9 @@
 // k, v, dk, dv: [sequences, kv_stride, kv_heads, head_dim], of whose kv_stride tokens the first
 //               kv_length of a sequence count;  q_length <= kv_length
 // lse:          [sequences, heads, q_length]
+// first_key:    [sequences, q_length], or null for 0 everywhere: the first key of each query's
+//               document.  Within a sequence it does not fall, and no query comes before its first
+//               key (the caller checks).
 // Query head h uses key head h / (heads / kv_heads).  T: float or double.
 // Element (sample, head, i, j) of P is dropped iff word j % 4 of
 // philox({j / 4, i, 1 + head, sample}, key) < threshold(p), where
@@ -26,6 +31,7 @@ namespace mt {
 struct AttentionShape {
   std::int64_t sequences = 0, q_length = 0, kv_length = 0, kv_stride = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t window = -1;  // keys before its own that a query may see; -1: all
   double scale = 1;
 };
 }  // namespace mt
@@ -33,10 +39,11 @@ struct AttentionShape {
 namespace mt::cpu {
 template <class T>
 void attention_forward(T* o, T* lse, const T* q, const T* k, const T* v,
-                       const AttentionShape& shape, const Dropout& dropout);
+                       const std::int32_t* first_key, const AttentionShape& shape,
+                       const Dropout& dropout);
 // Backward needs kv_stride == kv_length == q_length (no cache).
 template <class T>
 void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* lse, const T* q,
-                        const T* k, const T* v, const AttentionShape& shape,
-                        const Dropout& dropout);
+                        const T* k, const T* v, const std::int32_t* first_key,
+                        const AttentionShape& shape, const Dropout& dropout);
 }  // namespace mt::cpu

@@ -25,7 +25,7 @@ T dot(const T* a, const T* b, std::int64_t count) {
 template <class T>
 void scores(T* s, const T* q, const T* k, const AttentionPlace& at, std::int64_t i) {
   const T scale = static_cast<T>(at.shape.scale);
-  for (std::int64_t j = 0; j < at.visible(i); ++j)
+  for (std::int64_t j = at.first(i); j < at.end(i); ++j)
     s[j] = scale * dot(q + at.q_row(i), k + at.kv_row(j), at.shape.head_dim);
 }
 
@@ -34,7 +34,7 @@ template <class T>
 void dropout_factors(T* factor, const AttentionPlace& at, std::int64_t i) {
   const T kept = static_cast<T>(1 / (1 - at.dropout.p));
   Counter words = {};
-  for (std::int64_t j = 0; j < at.visible(i); ++j) {
+  for (std::int64_t j = at.first(i) / 4 * 4; j < at.end(i); ++j) {
     if (j % 4 == 0) words = at.dropout_words(i, j);
     factor[j] = words[j % 4] >= at.dropout.threshold() ? kept : 0;
   }
@@ -44,14 +44,15 @@ void dropout_factors(T* factor, const AttentionPlace& at, std::int64_t i) {
 template <class T>
 void forward_row(T* o, T* lse, const T* q, const T* k, const T* v, const AttentionPlace& at,
                  std::int64_t i, T* s, T* factor) {
-  const std::int64_t seen = at.visible(i), d = at.shape.head_dim;
+  const std::int64_t first = at.first(i), end = at.end(i), d = at.shape.head_dim;
   scores(s, q, k, at, i);
-  const T top = row_max(s, seen), total = row_exp_sum(s, s, top, seen);
+  const T top = row_max(s + first, end - first);
+  const T total = row_exp_sum(s + first, s + first, top, end - first);
   lse[at.lse_row(i)] = top + std::log(total);
   if (at.dropout.p > 0) dropout_factors(factor, at, i);
   T* row = o + at.q_row(i);
   std::fill_n(row, d, T(0));
-  for (std::int64_t j = 0; j < seen; ++j)
+  for (std::int64_t j = first; j < end; ++j)
     add_scaled(row, s[j] / total * factor[j], v + at.kv_row(j), d);
 }
 
@@ -64,15 +65,15 @@ struct Backward {  // what attention_backward is given
 // dq_i, and what query i adds to dk and dv; p and factor are scratch of kv_length elements.
 template <class T>
 void backward_row(const Backward<T>& g, const AttentionPlace& at, std::int64_t i, T* p, T* factor) {
-  const std::int64_t seen = at.visible(i), d = at.shape.head_dim;
+  const std::int64_t first = at.first(i), end = at.end(i), d = at.shape.head_dim;
   const T *q = g.q + at.q_row(i), *d_o = g.d_o + at.q_row(i);
   T* dq = g.dq + at.q_row(i);
   const T delta = dot(d_o, g.o + at.q_row(i), d);
   scores(p, g.q, g.k, at, i);
-  row_exp_sum(p, p, g.lse[at.lse_row(i)], seen);
+  row_exp_sum(p + first, p + first, g.lse[at.lse_row(i)], end - first);
   if (at.dropout.p > 0) dropout_factors(factor, at, i);
   std::fill_n(dq, d, T(0));
-  for (std::int64_t j = 0; j < seen; ++j) {
+  for (std::int64_t j = first; j < end; ++j) {
     const std::int64_t kv = at.kv_row(j);
     const T dp = factor[j] * dot(d_o, g.v + kv, d);
     const T ds = static_cast<T>(at.shape.scale) * p[j] * (dp - delta);
@@ -96,15 +97,16 @@ void backward_head(const Backward<T>& g, const AttentionPlace& at, bool first, T
 
 template <class T>
 void attention_forward(T* o, T* lse, const T* q, const T* k, const T* v,
-                       const AttentionShape& shape, const Dropout& dropout) {
+                       const std::int32_t* first_key, const AttentionShape& shape,
+                       const Dropout& dropout) {
   if constexpr (std::is_same_v<T, float>)
     if (simd::attention_fits(shape))
-      return simd::attention_forward(o, lse, q, k, v, shape, dropout);
+      return simd::attention_forward(o, lse, q, k, v, first_key, shape, dropout);
   constexpr std::int64_t kRows = 16;  // queries of one task
   const std::int64_t blocks = (shape.q_length + kRows - 1) / kRows;
   parallel_for(shape.sequences * shape.heads * blocks, [&](std::int64_t task) {
     const std::int64_t i = task % blocks * kRows, place = task / blocks;
-    const AttentionPlace at{shape, dropout, place / shape.heads, place % shape.heads};
+    const AttentionPlace at{shape, dropout, first_key, place / shape.heads, place % shape.heads};
     std::vector<T> s(static_cast<std::size_t>(shape.kv_length)), factor(s.size(), T(1));
     run([&] {
       for (std::int64_t r = i; r < std::min(shape.q_length, i + kRows); ++r)
@@ -115,32 +117,33 @@ void attention_forward(T* o, T* lse, const T* q, const T* k, const T* v,
 
 template <class T>
 void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* lse, const T* q,
-                        const T* k, const T* v, const AttentionShape& shape,
-                        const Dropout& dropout) {
+                        const T* k, const T* v, const std::int32_t* first_key,
+                        const AttentionShape& shape, const Dropout& dropout) {
   if constexpr (std::is_same_v<T, float>)
     if (simd::attention_fits(shape))
-      return simd::attention_backward({dq, dk, dv, d_o, o, lse, q, k, v}, shape, dropout);
+      return simd::attention_backward({dq, dk, dv, d_o, o, lse, q, k, v}, first_key, shape,
+                                      dropout);
   const Backward<T> g = {dq, dk, dv, d_o, o, lse, q, k, v};
   const std::int64_t group = shape.heads / shape.kv_heads;
   parallel_for(shape.sequences * shape.kv_heads, [&](std::int64_t task) {
     std::vector<T> p(static_cast<std::size_t>(shape.kv_length)), factor(p.size(), T(1));
     for (std::int64_t n = 0; n < group; ++n) {
       const std::int64_t head = task % shape.kv_heads * group + n;
-      const AttentionPlace at{shape, dropout, task / shape.kv_heads, head};
+      const AttentionPlace at{shape, dropout, first_key, task / shape.kv_heads, head};
       run([&] { backward_head(g, at, n == 0, p.data(), factor.data()); });
     }
   });
 }
 
 template void attention_forward(float*, float*, const float*, const float*, const float*,
-                                const AttentionShape&, const Dropout&);
+                                const std::int32_t*, const AttentionShape&, const Dropout&);
 template void attention_forward(double*, double*, const double*, const double*, const double*,
-                                const AttentionShape&, const Dropout&);
+                                const std::int32_t*, const AttentionShape&, const Dropout&);
 template void attention_backward(float*, float*, float*, const float*, const float*, const float*,
-                                 const float*, const float*, const float*, const AttentionShape&,
-                                 const Dropout&);
+                                 const float*, const float*, const float*, const std::int32_t*,
+                                 const AttentionShape&, const Dropout&);
 template void attention_backward(double*, double*, double*, const double*, const double*,
                                  const double*, const double*, const double*, const double*,
-                                 const AttentionShape&, const Dropout&);
+                                 const std::int32_t*, const AttentionShape&, const Dropout&);
 
 }  // namespace mt::cpu

@@ -2,6 +2,7 @@
 // which elements of P are dropped; for attention_cpu.cpp and attention_simd.cpp.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/attention.h"
@@ -11,6 +12,7 @@ namespace mt::cpu {
 struct AttentionPlace {
   const AttentionShape& shape;
   const Dropout& dropout;
+  const std::int32_t* first_key;  // or null
   std::int64_t sequence, head;
 
   std::int64_t kv_head() const { return head / (shape.heads / shape.kv_heads); }
@@ -28,8 +30,12 @@ struct AttentionPlace {
     return (sequence * shape.heads + head) * shape.q_length + i;
   }
 
-  // Query i sees keys 0 to visible(i) - 1.
-  std::int64_t visible(std::int64_t i) const { return i + 1 + shape.kv_length - shape.q_length; }
+  // Query i sees keys first(i) to end(i) - 1, of which the last is its own.
+  std::int64_t end(std::int64_t i) const { return i + 1 + shape.kv_length - shape.q_length; }
+  std::int64_t first(std::int64_t i) const {
+    const std::int64_t of_document = first_key ? first_key[sequence * shape.q_length + i] : 0;
+    return shape.window < 0 ? of_document : std::max(of_document, end(i) - 1 - shape.window);
+  }
 
   // Of P[i, j] to P[i, j + 3], j % 4 == 0: dropped where a word is below dropout.threshold().
   Counter dropout_words(std::int64_t i, std::int64_t j) const {

@@ -1,7 +1,8 @@
 // kernels/attention_simd.cpp: attention for float over blocks of 64 queries and 64 keys.  A block
 // of scores is kept transposed, [key][query]: the softmax of 16 queries is then vertical, a loop
 // over keys, and every product is one of rows of scalars with rows of vectors (small_product.h).
-// Tiles of 16 queries do not compute the keys that none of them sees.
+// Tiles of 16 queries do not compute the keys after those that they see, nor, before them, whole
+// blocks of keys.
 #include "kernels/attention_simd.h"
 
 #include <cmath>
@@ -24,10 +25,15 @@ struct Queries {
   std::int64_t first, count;
 
   std::int64_t tiles() const { return (count + kLanes - 1) / kLanes; }
+  std::int64_t end() const { return at.end(first + count - 1); }  // of the keys that they see
   // How many of the keys from j on are seen by the first `rows` queries, of at most kSide.
   std::int64_t seen(std::int64_t rows, std::int64_t j) const {
     const std::int64_t last = first + std::min(rows, count) - 1;
-    return std::clamp<std::int64_t>(at.visible(last) - j, 0, kSide);
+    return std::clamp<std::int64_t>(at.end(last) - j, 0, kSide);
+  }
+  // The first block of keys that a tile sees.
+  std::int64_t first_block(std::int64_t tile) const {
+    return at.first(first + tile * kLanes) / kSide * kSide;
   }
 };
 
@@ -46,7 +52,7 @@ struct Mask {
   Ints seen;                 // by each query
 
   Mask(const Queries& q, std::int64_t tile, std::int64_t j)
-      : seen_by_all(q.at.visible(q.first + tile * kLanes) - j) {
+      : seen_by_all(q.at.end(q.first + tile * kLanes) - j) {
     for (int l = 0; l < kLanes; ++l) seen[l] = static_cast<std::int32_t>(seen_by_all + l);
   }
   [[gnu::always_inline]] Floats operator()(Floats s, std::int64_t row) const {
@@ -54,6 +60,18 @@ struct Mask {
     return seen > static_cast<std::int32_t>(row) ? s : Floats{} - kInf;
   }
 };
+
+// Scores of keys before a query's first become -inf.
+void hide_before_first(float* s, const Queries& q, std::int64_t tile, std::int64_t j,
+                       std::int64_t keys) {
+  const std::int64_t first = q.first + tile * kLanes,
+                     last = std::min(first + kLanes, q.first + q.count) - 1;
+  if (q.at.first(last) <= j) return;
+  for (std::int64_t i = 0; i <= last - first; ++i) {
+    const std::int64_t before = q.at.first(first + i) - j;
+    for (std::int64_t row = 0; row < std::min(keys, before); ++row) s[row * kSide + i] = -kInf;
+  }
+}
 
 // Of one tile of queries, over the keys so far.
 struct Running {
@@ -68,10 +86,11 @@ struct Running {
     const Floats v = mask(load(s + j * kSide), j);
     top = v > top ? v : top;
   }
-  const Floats scale = exp(running.max - top);
+  const Floats shift = top == -kInf ? Floats{} : top;  // of queries that have seen no key yet
+  const Floats scale = exp(running.max - shift);
   Floats total = running.sum * scale;
   for (std::int64_t j = 0; j < keys; ++j) {
-    const Floats v = exp(mask(load(s + j * kSide), j) - top);
+    const Floats v = exp(mask(load(s + j * kSide), j) - shift);
     store(s + j * kSide, v);
     total += v;
   }
@@ -116,14 +135,15 @@ struct ForwardInput {
   const float *q, *k, *v;
 };
 
-// Adds the keys from j to o, max and sum of one tile.
+// Adds the keys from j to o, max and sum of one tile, if it sees any.
 [[gnu::always_inline]] inline void forward_tile(float* o, const ForwardInput& in, const Queries& q,
                                                 std::int64_t tile, std::int64_t j, Running& running,
                                                 Scratch& w) {
   float* s = w.s;
   const AttentionPlace& at = q.at;
   const std::int64_t d = at.shape.head_dim, keys = q.seen((tile + 1) * kLanes, j);
-  if (keys == 0) return;
+  const bool begins = j == q.first_block(tile);
+  if (keys == 0 || j < q.first_block(tile)) return;
   multiply({.c = s,
             .c_stride = kSide,
             .a = in.k + at.kv_row(j),
@@ -135,6 +155,7 @@ struct ForwardInput {
             .cols = kLanes,
             .k = d,
             .accumulate = false});
+  hide_before_first(s, q, tile, j, keys);
   float scale[kLanes];
   store(scale, softmax_tile(s, keys, Mask(q, tile, j), running));
   if (at.dropout.p > 0) {
@@ -144,7 +165,7 @@ struct ForwardInput {
   }
   const std::int64_t queries = std::min<std::int64_t>(kLanes, q.count - tile * kLanes);
   float* rows = o + at.q_row(q.first + tile * kLanes);
-  for (std::int64_t r = 0; j > 0 && r < queries; ++r)
+  for (std::int64_t r = 0; !begins && r < queries; ++r)
     for (std::int64_t c = 0; c < d; c += kLanes) {
       float* part = rows + r * at.q_stride() + c;
       store(part, load(part) * scale[r]);
@@ -160,7 +181,7 @@ struct ForwardInput {
               .rows = std::min<std::int64_t>(8, queries - r),
               .cols = d,
               .k = q.seen(tile * kLanes + r + 8, j),
-              .accumulate = j > 0});
+              .accumulate = !begins});
 }
 
 void forward_block(float* o, float* lse, const ForwardInput& in, const Queries& q, Scratch& w) {
@@ -169,7 +190,7 @@ void forward_block(float* o, float* lse, const ForwardInput& in, const Queries& 
   transpose(w.qt, in.q + at.q_row(q.first), at.q_stride(), q.count, d,
             static_cast<float>(at.shape.scale));
   Running running[kSide / kLanes];
-  for (std::int64_t j = 0; j < at.visible(q.first + q.count - 1); j += kSide)
+  for (std::int64_t j = q.first_block(0); j < q.end(); j += kSide)
     for (std::int64_t tile = 0; tile < q.tiles(); ++tile)
       forward_tile(o, in, q, tile, j, running[tile], w);
   for (std::int64_t i = 0; i < q.count; ++i) {
@@ -197,12 +218,13 @@ void forward_block(float* o, float* lse, const ForwardInput& in, const Queries& 
   }
 }
 
-// S, do V^T and dropout of one tile, and dQ of its queries.
+// S, do V^T and dropout of one tile, and dQ of its queries, if it sees any of the keys from j.
 [[gnu::always_inline]] inline void backward_tile(const AttentionGradients& g, const Queries& q,
                                                  std::int64_t tile, std::int64_t j, Scratch& w) {
   const AttentionPlace& at = q.at;
   const std::int64_t d = at.shape.head_dim, keys = q.seen((tile + 1) * kLanes, j);
   const std::int64_t column = tile * kLanes;
+  if (j < q.first_block(tile)) return;
   SmallProduct scores = {.c = w.s + column,
                          .c_stride = kSide,
                          .a = g.k + at.kv_row(j),
@@ -215,6 +237,7 @@ void forward_block(float* o, float* lse, const ForwardInput& in, const Queries& 
                          .k = d,
                          .accumulate = false};
   multiply(scores);
+  hide_before_first(w.s + column, q, tile, j, keys);
   scores.c = w.dp + column;
   scores.a = g.v + at.kv_row(j);
   scores.b = w.d_ot + column;
@@ -234,15 +257,18 @@ void forward_block(float* o, float* lse, const ForwardInput& in, const Queries& 
               .rows = std::min<std::int64_t>(8, q.count - r),
               .cols = d,
               .k = q.seen(r + 8, j),
-              .accumulate = j > 0});
+              .accumulate = j > q.first_block(tile)});
 }
 
 // What a block of queries adds to dk and dv of the keys from j: 16 keys at a time, from the first
-// tile that sees them.
+// tile that sees them to the last that sees the block.
 [[gnu::always_inline]] inline void backward_keys(const AttentionGradients& g, const Queries& q,
                                                  std::int64_t j, const Scratch& w) {
   const AttentionPlace& at = q.at;
   const std::int64_t keys = q.seen(q.count, j);
+  std::int64_t tiles = q.tiles();
+  while (q.first_block(tiles - 1) > j) --tiles;
+  const std::int64_t to = std::min(q.count, tiles * kLanes);
   for (std::int64_t row = 0; row < keys; row += kLanes) {
     const std::int64_t from = std::max<std::int64_t>(0, j + row - q.first) / kLanes * kLanes;
     SmallProduct product = {.c = g.dv + at.kv_row(j + row),
@@ -254,7 +280,7 @@ void forward_block(float* o, float* lse, const ForwardInput& in, const Queries& 
                             .b_stride = at.q_stride(),
                             .rows = std::min<std::int64_t>(kLanes, keys - row),
                             .cols = at.shape.head_dim,
-                            .k = q.count - from,
+                            .k = to - from,
                             .accumulate = true};
     multiply(product);
     product.c = g.dk + at.kv_row(j + row);
@@ -275,7 +301,7 @@ void backward_block(const AttentionGradients& g, const Queries& q, Scratch& w) {
     w.lse[i] = g.lse[at.lse_row(q.first + i)];
     w.delta[i] = sum<float>(d, [&](std::int64_t c) { return d_o[c] * o[c]; });
   }
-  for (std::int64_t j = 0; j < at.visible(q.first + q.count - 1); j += kSide) {
+  for (std::int64_t j = q.first_block(0); j < q.end(); j += kSide) {
     for (std::int64_t tile = 0; tile < q.tiles(); ++tile) backward_tile(g, q, tile, j, w);
     backward_keys(g, q, j, w);
   }
@@ -299,25 +325,26 @@ bool attention_fits(const AttentionShape& shape) {
 }
 
 void attention_forward(float* o, float* lse, const float* q, const float* k, const float* v,
-                       const AttentionShape& shape, const Dropout& dropout) {
+                       const std::int32_t* first_key, const AttentionShape& shape,
+                       const Dropout& dropout) {
   const std::int64_t blocks = (shape.q_length + kSide - 1) / kSide;
   parallel_for(shape.sequences * shape.heads * blocks, [&](std::int64_t task) {
     const std::int64_t i = task % blocks * kSide, place = task / blocks;
-    const AttentionPlace at{shape, dropout, place / shape.heads, place % shape.heads};
+    const AttentionPlace at{shape, dropout, first_key, place / shape.heads, place % shape.heads};
     const Queries queries = {at, i, std::min(kSide, shape.q_length - i)};
     Scratch scratch(shape.head_dim);
     run([&] { forward_block(o, lse, {q, k, v}, queries, scratch); });
   });
 }
 
-void attention_backward(const AttentionGradients& g, const AttentionShape& shape,
-                        const Dropout& dropout) {
+void attention_backward(const AttentionGradients& g, const std::int32_t* first_key,
+                        const AttentionShape& shape, const Dropout& dropout) {
   const std::int64_t group = shape.heads / shape.kv_heads;
   parallel_for(shape.sequences * shape.kv_heads, [&](std::int64_t task) {
     Scratch scratch(shape.head_dim);
     for (std::int64_t n = 0; n < group; ++n) {
       const std::int64_t head = task % shape.kv_heads * group + n;
-      const AttentionPlace at{shape, dropout, task / shape.kv_heads, head};
+      const AttentionPlace at{shape, dropout, first_key, task / shape.kv_heads, head};
       run([&] { backward_head(g, at, n == 0, scratch); });
     }
   });

@@ -9,13 +9,14 @@ namespace mt::cpu::simd {
 bool attention_fits(const AttentionShape& shape);
 
 void attention_forward(float* o, float* lse, const float* q, const float* k, const float* v,
-                       const AttentionShape& shape, const Dropout& dropout);
+                       const std::int32_t* first_key, const AttentionShape& shape,
+                       const Dropout& dropout);
 
 struct AttentionGradients {  // as in attention.h
   float *dq, *dk, *dv;
   const float *d_o, *o, *lse, *q, *k, *v;
 };
-void attention_backward(const AttentionGradients& g, const AttentionShape& shape,
-                        const Dropout& dropout);
+void attention_backward(const AttentionGradients& g, const std::int32_t* first_key,
+                        const AttentionShape& shape, const Dropout& dropout);
 
 }  // namespace mt::cpu::simd

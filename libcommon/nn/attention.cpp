@@ -16,14 +16,15 @@ static AttentionShape attention_shape(const Step& s, const AttentionOptions& opt
           .heads = options.heads,
           .kv_heads = options.kv_heads,
           .head_dim = options.head_dim,
+          .window = options.window,
           .scale = 1 / std::sqrt(static_cast<double>(options.head_dim))};
 }
 
 void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
                         Saved* saved) const {
   const ArenaScope scope(s.layer);
-  const auto& [layer, heads, kv_heads, head_dim, attention_dropout, hidden_dropout, inv_freq] =
-      options_;
+  const auto& [layer, heads, kv_heads, head_dim, window, attention_dropout, hidden_dropout,
+               inv_freq] = options_;
   const std::int64_t tokens = s.tokens();
   const Tensor q = s.kept(saved, {tokens, heads, head_dim});
   Tensor k = s.kept(saved, {tokens, kv_heads, head_dim}), v = s.kept(saved, k.shape());
@@ -46,7 +47,7 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
     v = s.cache->values(layer);
     attended = attention_shape(s, options_, end, s.cache->max_length());
   }
-  attention_forward(o, lse, q, k, v, attended,
+  attention_forward(o, lse, q, k, v, s.first_key, attended,
                     s.dropout(attention_dropout, layer, Purpose::attention_dropout), s.stream);
 
   const Tensor out = s.scratch(y.shape());
@@ -58,8 +59,8 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
 
 void Attention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
   const ArenaScope scope(s.layer);
-  const auto& [layer, heads, kv_heads, head_dim, attention_dropout, hidden_dropout, inv_freq] =
-      options_;
+  const auto& [layer, heads, kv_heads, head_dim, window, attention_dropout, hidden_dropout,
+               inv_freq] = options_;
   const std::int64_t tokens = s.tokens();
   const Dropout hidden = s.dropout(hidden_dropout, layer, Purpose::hidden_dropout1);
   ConstTensor dout = dy;
@@ -74,7 +75,7 @@ void Attention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, cons
 
   const Tensor dq = s.scratch(v.q.shape()), dk = s.scratch(v.k.shape()),
                dv = s.scratch(v.v.shape());
-  attention_backward(dq, dk, dv, d_o, v.o, v.lse, v.q, v.k, v.v,
+  attention_backward(dq, dk, dv, d_o, v.o, v.lse, v.q, v.k, v.v, s.first_key,
                      attention_shape(s, options_, s.seq_length, s.seq_length),
                      s.dropout(attention_dropout, layer, Purpose::attention_dropout), s.stream);
   if (inv_freq) {

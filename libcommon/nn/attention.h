@@ -1,7 +1,8 @@
 // Attention: causal self-attention with grouped queries, and the residual around it.
 //   y = residual + dropout(W_o attend(W_qkv x) + b_o)
 // x, y, residual: [tokens, hidden_size].  With a cache in the Step, keys and values of the tokens
-// before come from it, and those of x are appended to it (one sequence).
+// before come from it, and those of x are appended to it (one sequence).  The Step's first_key
+// parts the documents of a sequence.
 #pragma once
 
 #include <vector>
@@ -13,6 +14,7 @@ namespace mt {
 struct AttentionOptions {
   std::int64_t layer = 0;  // of this model, from 0: the cache's, and what random numbers depend on
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t window = -1;  // keys before its own that a token may see; -1: all
   double attention_dropout = 0, hidden_dropout = 0;
   ConstTensor inv_freq;  // [rotated channels / 2] f64 of host memory; empty: no rotary embedding
 };

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/rope.h"
 #include "ops/check.h"
 #include "ops/ops.h"
@@ -38,40 +40,51 @@ void qkv_merge(Tensor qkv, ConstTensor q, ConstTensor k, ConstTensor v, Stream& 
            [&]<class T>() { cpu::qkv_merge(qkv.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(), shape); });
 }
 
-// Multiplications and additions of one of the two products over the pairs that the causal mask
-// leaves.
+// Multiplications and additions of one of the two products over the pairs that the causal mask and
+// the window leave; how long documents are is not known here.
 static double product_flops(const AttentionShape& s) {
-  const double pairs = static_cast<double>(s.q_length) *
-                       (static_cast<double>(s.kv_length) - static_cast<double>(s.q_length - 1) / 2);
+  double pairs = static_cast<double>(s.q_length) *
+                 (static_cast<double>(s.kv_length) - static_cast<double>(s.q_length - 1) / 2);
+  if (s.window >= 0) {
+    // The last query misses `beyond` keys, the one before it one less, and so on.
+    const auto beyond = static_cast<double>(std::max<std::int64_t>(0, s.kv_length - 1 - s.window));
+    const double fewer = std::min(beyond, static_cast<double>(s.q_length));
+    pairs -= fewer * (beyond + beyond - fewer + 1) / 2;
+  }
   return 2 * pairs * static_cast<double>(s.sequences * s.heads * s.head_dim);
 }
 
 static void check_attention(const char* operation, const ConstTensor& q, const ConstTensor& k,
-                            const ConstTensor& v, const ConstTensor& lse, const AttentionShape& s) {
+                            const ConstTensor& v, const ConstTensor& first_key,
+                            const ConstTensor& lse, const AttentionShape& s) {
   check_shape(operation, "q", q, {s.sequences * s.q_length, s.heads, s.head_dim});
   check_shape(operation, "k", k, {s.sequences * s.kv_stride, s.kv_heads, s.head_dim});
   check_shape(operation, "v", v, k.shape());
   check_shape(operation, "lse", lse, {s.sequences, s.heads, s.q_length});
+  if (first_key) check_shape(operation, "first_key", first_key, {s.sequences * s.q_length});
   if (s.q_length > s.kv_length || s.kv_length > s.kv_stride || s.heads % s.kv_heads != 0)
     fail(Exit::internal, operation, ": ", s.q_length, " queries of ", s.heads, " heads over ",
          s.kv_length, " of ", s.kv_stride, " keys of ", s.kv_heads, " heads");
 }
 
 void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
-                       const AttentionShape& shape, const Dropout& dropout, Stream& stream) {
-  check_attention("attention_forward", q, k, v, lse, shape);
+                       ConstTensor first_key, const AttentionShape& shape, const Dropout& dropout,
+                       Stream& stream) {
+  check_attention("attention_forward", q, k, v, first_key, lse, shape);
   check_shape("attention_forward", "o", o, q.shape());
   Cost cost = moves(o, lse, q, k, v);
   cost.flops = 2 * product_flops(shape);
   dispatch(q, cost, stream, [&]<class T>() {
-    cpu::attention_forward(o.as<T>(), lse.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(), shape, dropout);
+    cpu::attention_forward(o.as<T>(), lse.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(),
+                           or_null<std::int32_t>(first_key), shape, dropout);
   });
 }
 
 void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstTensor o,
                         ConstTensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
-                        const AttentionShape& shape, const Dropout& dropout, Stream& stream) {
-  check_attention("attention_backward", q, k, v, lse, shape);
+                        ConstTensor first_key, const AttentionShape& shape, const Dropout& dropout,
+                        Stream& stream) {
+  check_attention("attention_backward", q, k, v, first_key, lse, shape);
   check_shape("attention_backward", "d_o", d_o, q.shape());
   check_shape("attention_backward", "dq", dq, q.shape());
   check_shape("attention_backward", "dk", dk, k.shape());
@@ -79,7 +92,8 @@ void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstT
   cost.flops = 5 * product_flops(shape);
   dispatch(q, cost, stream, [&]<class T>() {
     cpu::attention_backward(dq.as<T>(), dk.as<T>(), dv.as<T>(), d_o.as<T>(), o.as<T>(), lse.as<T>(),
-                            q.as<T>(), k.as<T>(), v.as<T>(), shape, dropout);
+                            q.as<T>(), k.as<T>(), v.as<T>(), or_null<std::int32_t>(first_key),
+                            shape, dropout);
   });
 }
 

@@ -46,11 +46,14 @@ void rope(Tensor x, ConstTensor positions, ConstTensor inv_freq, bool inverse, S
 void qkv_split(Tensor q, Tensor k, Tensor v, ConstTensor qkv, Stream& stream);
 void qkv_merge(Tensor qkv, ConstTensor q, ConstTensor k, ConstTensor v, Stream& stream);
 
+// first_key: [sequences q_length] i32, or empty for 0 everywhere.
 void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
-                       const AttentionShape& shape, const Dropout& dropout, Stream& stream);
+                       ConstTensor first_key, const AttentionShape& shape, const Dropout& dropout,
+                       Stream& stream);
 void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstTensor o,
                         ConstTensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
-                        const AttentionShape& shape, const Dropout& dropout, Stream& stream);
+                        ConstTensor first_key, const AttentionShape& shape, const Dropout& dropout,
+                        Stream& stream);
 
 // residual and bias may be empty.
 void bias_dropout_add(Tensor y, ConstTensor residual, ConstTensor x, ConstTensor bias,

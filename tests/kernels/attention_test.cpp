@@ -23,6 +23,21 @@ AttentionShape shape_of(std::int64_t sequences, std::int64_t q_length, std::int6
           .scale = 1 / std::sqrt(double(head_dim))};
 }
 
+using FirstKeys = std::vector<std::int32_t>;  // of each query; empty: 0
+
+// Documents of 1, 2, ... `longest` tokens, and again, in each of the sequences.
+FirstKeys documents(const AttentionShape& s, std::int64_t longest) {
+  FirstKeys first;
+  for (std::int64_t b = 0; b < s.sequences; ++b) {
+    std::int64_t begin = 0, length = 1 + b;
+    for (std::int64_t j = 0; j < s.kv_length; ++j) {
+      if (j == begin + length) begin = j, length = length % longest + 1;
+      if (j >= s.kv_length - s.q_length) first.push_back(static_cast<std::int32_t>(begin));
+    }
+  }
+  return first;
+}
+
 std::int64_t q_size(const AttentionShape& s) {
   return s.sequences * s.q_length * s.heads * s.head_dim;
 }
@@ -46,9 +61,10 @@ struct Outputs {
 
 template <class T>
 Outputs<T> forward(const std::vector<T>& q, const std::vector<T>& k, const std::vector<T>& v,
-                   const AttentionShape& s, const Dropout& dropout) {
+                   const AttentionShape& s, const Dropout& dropout, const FirstKeys& first = {}) {
   Outputs<T> out{std::vector<T>(q.size()), std::vector<T>(s.sequences * s.heads * s.q_length)};
-  cpu::attention_forward(out.o.data(), out.lse.data(), q.data(), k.data(), v.data(), s, dropout);
+  cpu::attention_forward(out.o.data(), out.lse.data(), q.data(), k.data(), v.data(),
+                         first.empty() ? nullptr : first.data(), s, dropout);
   return out;
 }
 
@@ -63,21 +79,27 @@ double dropout_factor(const Dropout& d, std::int64_t sequence, std::int64_t head
 
 // One query, straight from the formula.
 template <class T>
-void naive_row(const Inputs<T>& in, const AttentionShape& s, const Dropout& dropout, std::int64_t b,
-               std::int64_t h, std::int64_t i, Outputs<double>& out) {
-  const std::int64_t d = s.head_dim, seen = i + 1 + s.kv_length - s.q_length;
+void naive_row(const Inputs<T>& in, const AttentionShape& s, const Dropout& dropout,
+               const FirstKeys& first_key, std::int64_t b, std::int64_t h, std::int64_t i,
+               Outputs<double>& out) {
+  const std::int64_t d = s.head_dim, own = i + s.kv_length - s.q_length;
+  const auto seen = [&](std::int64_t j) {
+    return (first_key.empty() || j >= first_key[b * s.q_length + i]) &&
+           (s.window < 0 || j >= own - s.window);
+  };
   const T* q = &in.q[((b * s.q_length + i) * s.heads + h) * d];
   const auto kv = [&](std::int64_t j) {
     return ((b * s.kv_stride + j) * s.kv_heads + h / (s.heads / s.kv_heads)) * d;
   };
-  std::vector<double> p(seen);
+  std::vector<double> p(own + 1);
   double total = 0;
-  for (std::int64_t j = 0; j < seen; ++j) {
+  for (std::int64_t j = 0; j <= own; ++j) {
+    if (!seen(j)) continue;
     double score = 0;
     for (std::int64_t c = 0; c < d; ++c) score += double(q[c]) * in.k[kv(j) + c];
     total += p[j] = std::exp(s.scale * score);
   }
-  for (std::int64_t j = 0; j < seen; ++j)
+  for (std::int64_t j = 0; j <= own; ++j)
     for (std::int64_t c = 0; c < d; ++c)
       out.o[((b * s.q_length + i) * s.heads + h) * d + c] +=
           p[j] / total * dropout_factor(dropout, b, h, i, j) * in.v[kv(j) + c];
@@ -85,14 +107,15 @@ void naive_row(const Inputs<T>& in, const AttentionShape& s, const Dropout& drop
 }
 
 template <class T>
-void check_forward(const AttentionShape& s, const Dropout& dropout) {
+void check_forward(const AttentionShape& s, const Dropout& dropout, const FirstKeys& first = {}) {
   const Inputs<T> in(s);
   Outputs<double> expected{std::vector<double>(in.q.size()),
                            std::vector<double>(s.sequences * s.heads * s.q_length)};
   for (std::int64_t b = 0; b < s.sequences; ++b)
     for (std::int64_t h = 0; h < s.heads; ++h)
-      for (std::int64_t i = 0; i < s.q_length; ++i) naive_row(in, s, dropout, b, h, i, expected);
-  const auto got = forward(in.q, in.k, in.v, s, dropout);
+      for (std::int64_t i = 0; i < s.q_length; ++i)
+        naive_row(in, s, dropout, first, b, h, i, expected);
+  const auto got = forward(in.q, in.k, in.v, s, dropout, first);
   EXPECT_TRUE(check::near(got.o, expected.o))
       << "o, " << s.q_length << " queries, " << s.kv_length << " keys";
   EXPECT_TRUE(check::near(got.lse, expected.lse))
@@ -125,6 +148,46 @@ TYPED_TEST(AttentionTest, KeyCache) {
     }
 }
 
+TYPED_TEST(AttentionTest, Documents) {
+  for (const std::int64_t length : {1, 31, 64, 200})
+    for (const std::int64_t longest : {1, 5, 40, 150})
+      for (const Dropout& dropout : {kNone, kSome}) {
+        const AttentionShape s = shape_of(2, length, length, 2, 1, 16);
+        check_forward<TypeParam>(s, dropout, documents(s, longest));
+      }
+}
+
+TYPED_TEST(AttentionTest, Windows) {
+  for (const std::int64_t window : {0, 1, 17, 63, 64, 100, 300}) {
+    AttentionShape s = shape_of(2, 200, 200, 2, 2, 16);
+    s.window = window;
+    check_forward<TypeParam>(s, kSome);
+    check_forward<TypeParam>(s, kNone, documents(s, 90));
+  }
+}
+
+TYPED_TEST(AttentionTest, DocumentsAndWindowsInAKeyCache) {
+  for (const std::int64_t q_length : {1, 5, 65}) {
+    AttentionShape s = shape_of(2, q_length, 200, 4, 2, 16);
+    s.kv_stride = 210;
+    check_forward<TypeParam>(s, kNone, documents(s, 70));
+    s.window = 30;
+    check_forward<TypeParam>(s, kNone, documents(s, 70));
+  }
+}
+
+// What lies before a document does not matter, not even a NaN: whole blocks of it are not read.
+TYPED_TEST(AttentionTest, BlocksBeforeTheFirstKeyAreNotRead) {
+  const AttentionShape s = shape_of(1, 256, 256, 1, 1, 16);
+  FirstKeys first(256, 0);
+  std::fill(first.begin() + 128, first.end(), 128);
+  Inputs<TypeParam> in(s);
+  std::fill_n(in.k.begin(), 128 * 16, std::numeric_limits<TypeParam>::quiet_NaN());
+  std::fill_n(in.v.begin(), 128 * 16, std::numeric_limits<TypeParam>::quiet_NaN());
+  const auto got = forward(in.q, in.k, in.v, s, kNone, first);
+  for (std::size_t i = 128 * 16; i < got.o.size(); ++i) ASSERT_FALSE(std::isnan(got.o[i])) << i;
+}
+
 TYPED_TEST(AttentionTest, LargeScoresDoNotOverflow) {
   AttentionShape s = shape_of(1, 130, 130, 1, 1, 4);
   s.scale = 300;
@@ -140,22 +203,24 @@ struct Gradient {
 
 template <class T>
 Gradient<T> backward(const std::vector<T>& d_o, const Inputs<T>& in, const AttentionShape& s,
-                     const Dropout& dropout) {
-  const auto saved = forward(in.q, in.k, in.v, s, dropout);
+                     const Dropout& dropout, const FirstKeys& first = {}) {
+  const auto saved = forward(in.q, in.k, in.v, s, dropout, first);
   const T junk = std::numeric_limits<T>::quiet_NaN();  // gradients are overwritten
   Gradient<T> g{std::vector<T>(in.q.size(), junk), std::vector<T>(in.k.size(), junk),
                 std::vector<T>(in.v.size(), junk)};
   cpu::attention_backward(g.dq.data(), g.dk.data(), g.dv.data(), d_o.data(), saved.o.data(),
-                          saved.lse.data(), in.q.data(), in.k.data(), in.v.data(), s, dropout);
+                          saved.lse.data(), in.q.data(), in.k.data(), in.v.data(),
+                          first.empty() ? nullptr : first.data(), s, dropout);
   return g;
 }
 
-void check_derivatives(const AttentionShape& s, const Dropout& dropout) {
+void check_derivatives(const AttentionShape& s, const Dropout& dropout,
+                       const FirstKeys& first = {}) {
   const Inputs<double> in(s);
   const auto d_o = random<double>(q_size(s), 4);
-  const auto g = backward(d_o, in, s, dropout);
+  const auto g = backward(d_o, in, s, dropout, first);
   const auto f = [&](const auto& q, const auto& k, const auto& v) {
-    return check::dot(d_o, forward(q, k, v, s, dropout).o);
+    return check::dot(d_o, forward(q, k, v, s, dropout, first).o);
   };
   check::expect_gradient(
       g.dq, [&](const auto& at) { return f(at, in.k, in.v); }, in.q, 5);
@@ -171,21 +236,39 @@ TEST(Attention, Derivatives) {
       check_derivatives(shape_of(2, length, length, 4, 2, 6), dropout);
 }
 
+TEST(Attention, DerivativesWithDocumentsAndWindows) {
+  for (const std::int64_t window : {-1, 20})
+    for (const std::int64_t longest : {3, 40, 200}) {
+      AttentionShape s = shape_of(2, 140, 140, 4, 2, 6);
+      s.window = window;
+      check_derivatives(s, kSome, documents(s, longest));
+    }
+}
+
+void check_float_backward(const AttentionShape& s, const Dropout& dropout,
+                          const FirstKeys& first = {}) {
+  const Inputs<float> in(s);
+  Inputs<double> in_d(s);
+  in_d.q = check::convert<double>(in.q);
+  in_d.k = check::convert<double>(in.k);
+  in_d.v = check::convert<double>(in.v);
+  const auto d_o = random<float>(q_size(s), 4);
+  const auto g = backward(d_o, in, s, dropout, first);
+  const auto g_d = backward(check::convert<double>(d_o), in_d, s, dropout, first);
+  EXPECT_TRUE(check::near(g.dq, g_d.dq, 5e-6));
+  EXPECT_TRUE(check::near(g.dk, g_d.dk, 5e-6));
+  EXPECT_TRUE(check::near(g.dv, g_d.dv, 5e-6));
+}
+
 TEST(Attention, FloatBackwardFollowsDouble) {
-  for (const Dropout& dropout : {kNone, kSome}) {
-    const AttentionShape s = shape_of(2, 130, 130, 4, 2, 32);
-    const Inputs<float> in(s);
-    Inputs<double> in_d(s);
-    in_d.q = check::convert<double>(in.q);
-    in_d.k = check::convert<double>(in.k);
-    in_d.v = check::convert<double>(in.v);
-    const auto d_o = random<float>(q_size(s), 4);
-    const auto g = backward(d_o, in, s, dropout);
-    const auto g_d = backward(check::convert<double>(d_o), in_d, s, dropout);
-    EXPECT_TRUE(check::near(g.dq, g_d.dq, 5e-6));
-    EXPECT_TRUE(check::near(g.dk, g_d.dk, 5e-6));
-    EXPECT_TRUE(check::near(g.dv, g_d.dv, 5e-6));
-  }
+  AttentionShape s = shape_of(2, 130, 130, 4, 2, 32);
+  for (const Dropout& dropout : {kNone, kSome}) check_float_backward(s, dropout);
+  s = shape_of(2, 300, 300, 2, 1, 16);
+  for (const std::int64_t window : {-1, 0, 70, 128})
+    for (const std::int64_t longest : {1, 10, 100, 250}) {
+      s.window = window;
+      check_float_backward(s, kSome, documents(s, longest));
+    }
 }
 
 TEST(Attention, SameBitsOnAnyThreads) {
@@ -195,6 +278,8 @@ TEST(Attention, SameBitsOnAnyThreads) {
   check::expect_same_on_any_threads([&] { return forward(in.q, in.k, in.v, s, kSome).o; });
   check::expect_same_on_any_threads([&] { return backward(d_o, in, s, kSome).dq; });
   check::expect_same_on_any_threads([&] { return backward(d_o, in, s, kSome).dk; });
+  const FirstKeys first = documents(s, 60);
+  check::expect_same_on_any_threads([&] { return backward(d_o, in, s, kSome, first).dk; });
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ void print_elements() {
 }
 
 template <class T>
-void print_attention(std::int64_t head_dim) {
+void print_attention(std::int64_t head_dim, const std::int32_t* first_key) {
   const AttentionShape s = {.sequences = 2,
                             .q_length = 75,
                             .kv_length = 75,
@@ -115,11 +115,12 @@ void print_attention(std::int64_t head_dim) {
   const auto q = random<T>(size, 1), k = random<T>(size / 2, 2), v = random<T>(size / 2, 3),
              d_o = random<T>(size, 4);
   std::vector<T> o(size), lse(2 * 75 * 4), dq(size), dk(size / 2), dv(size / 2);
-  cpu::attention_forward(o.data(), lse.data(), q.data(), k.data(), v.data(), s, kDropout);
+  cpu::attention_forward(o.data(), lse.data(), q.data(), k.data(), v.data(), first_key, s,
+                         kDropout);
   print_hash("attention o", o);
   print_hash("attention lse", lse);
   cpu::attention_backward(dq.data(), dk.data(), dv.data(), d_o.data(), o.data(), lse.data(),
-                          q.data(), k.data(), v.data(), s, kDropout);
+                          q.data(), k.data(), v.data(), first_key, s, kDropout);
   print_hash("attention dq", dq);
   print_hash("attention dk", dk);
   print_hash("attention dv", dv);
@@ -133,9 +134,12 @@ TEST(Isa, DISABLED_PrintHashes) {
   print_norms<double>();
   print_elements<float>();
   print_elements<double>();
-  print_attention<float>(32);
-  print_attention<float>(7);
-  print_attention<double>(32);
+  std::vector<std::int32_t> documents(150);
+  for (std::int32_t i = 0; i < 150; ++i) documents[i] = i % 75 / 20 * 20;
+  print_attention<float>(32, nullptr);
+  print_attention<float>(32, documents.data());
+  print_attention<float>(7, nullptr);
+  print_attention<double>(32, documents.data());
 }
 
 struct Output {

@@ -111,23 +111,30 @@ void swiglu(State& state, const Size& s, bool backward) {
   report(state, "GB/s", double(s.count()) * (backward ? 20 : 12));
 }
 
-void attention(State& state, const AttentionShape& s, bool backward, double p) {
+// In documents of `document` tokens, or one if it is 0.
+void attention(State& state, const AttentionShape& s, bool backward, double p,
+               std::int64_t document) {
   const std::int64_t q_size = s.sequences * s.q_length * s.heads * s.head_dim;
   const std::int64_t kv_size = s.sequences * s.kv_length * s.kv_heads * s.head_dim;
   const auto q = random(q_size), k = random(kv_size), v = random(kv_size), d_o = random(q_size, 2);
   std::vector<float> o(q.size()), lse(s.sequences * s.heads * s.q_length), dq(q.size()),
       dk(k.size()), dv(v.size());
+  std::vector<std::int32_t> first_key;
+  for (std::int64_t i = 0; document > 0 && i < s.sequences * s.q_length; ++i)
+    first_key.push_back(static_cast<std::int32_t>(i % s.q_length / document * document));
+  const std::int32_t* first = document > 0 ? first_key.data() : nullptr;
   const StepRecord record;
   const Dropout dropout = {.p = p, .key = RandomKey::make(1, 1), .record = &record};
-  cpu::attention_forward(o.data(), lse.data(), q.data(), k.data(), v.data(), s, dropout);
+  cpu::attention_forward(o.data(), lse.data(), q.data(), k.data(), v.data(), first, s, dropout);
   for (auto _ : state)
     if (backward)
       cpu::attention_backward(dq.data(), dk.data(), dv.data(), d_o.data(), o.data(), lse.data(),
-                              q.data(), k.data(), v.data(), s, dropout);
+                              q.data(), k.data(), v.data(), first, s, dropout);
     else
-      cpu::attention_forward(o.data(), lse.data(), q.data(), k.data(), v.data(), s, dropout);
-  const double pairs = double(s.q_length) * double(s.kv_length - s.q_length) +
-                       double(s.q_length) * double(s.q_length) / 2;
+      cpu::attention_forward(o.data(), lse.data(), q.data(), k.data(), v.data(), first, s, dropout);
+  const double length = document > 0 ? double(document) : double(s.q_length);
+  const double pairs =
+      double(s.q_length) * double(s.kv_length - s.q_length) + double(s.q_length) * length / 2;
   report(state, "GFLOP/s",
          (backward ? 10 : 4) * pairs * double(s.sequences * s.heads * s.head_dim));
 }
@@ -299,7 +306,11 @@ void add_model(const Model& m) {
       add_case(std::string("attention_") + (backward ? "backward/" : "forward/") +
                    std::to_string(m.sequences) + "x" + std::to_string(m.length) + "x" +
                    std::to_string(m.heads) + "x" + std::to_string(head_dim) + (p > 0 ? "/p" : ""),
-               [=](State& s) { attention(s, shape, backward, p); });
+               [=](State& s) { attention(s, shape, backward, p, 0); });
+  for (const bool backward : {false, true})
+    add_case(std::string("attention_") + (backward ? "backward/" : "forward/") + "documents/" +
+                 std::to_string(m.length),
+             [=](State& s) { attention(s, shape, backward, 0, m.length / 4); });
   const QkvShape qkv = {tokens, m.heads, m.heads, head_dim};
   add_case("qkv_split/" + std::to_string(tokens), [=](State& s) { qkv_split(s, qkv); });
   add_case("rope/" + std::to_string(tokens), [=](State& s) { rope(s, qkv, m.length); });

@@ -9,7 +9,11 @@ namespace {
 
 constexpr std::int64_t kTokens = 9, kHidden = 6, kHeads = 4, kKvHeads = 2, kHeadDim = 4;
 
-class CachedAttention : public testing::Test {
+struct Sight {  // which keys a token sees
+  std::int64_t window = -1, document = kTokens;
+};
+
+class CachedAttention : public testing::TestWithParam<Sight> {
  protected:
   CachedAttention() {
     table_.allocate(Device::cpu, DType::f64, false);
@@ -20,13 +24,17 @@ class CachedAttention : public testing::Test {
   // Rows [begin, end) of the output, with the cache if there is one.
   void forward(std::int64_t begin, std::int64_t end, KvCache* cache, Tensor y) {
     Workbench bench({.sequences = 1, .seq_length = end - begin, .training = false});
-    HostTensor positions(DType::i32, {end - begin});
-    for (std::int64_t i = begin; i < end; ++i)
-      positions.span<std::int32_t>()[static_cast<std::size_t>(i - begin)] =
-          static_cast<std::int32_t>(i);
+    HostTensor positions(DType::i32, {end - begin}), first_key(DType::i32, {end - begin});
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto at = static_cast<std::size_t>(i - begin);
+      positions.span<std::int32_t>()[at] = static_cast<std::int32_t>(i);
+      first_key.span<std::int32_t>()[at] =
+          static_cast<std::int32_t>(i / GetParam().document * GetParam().document);
+    }
     Step s = bench.step();
     s.cache = cache;
     s.positions = positions.view();
+    s.first_key = first_key.view();
     const Tensor x = x_.view().rows(begin, end);
     attention_.forward(s, y.rows(begin, end), x, x, nullptr);
     if (cache) cache->advance(end - begin);
@@ -46,10 +54,15 @@ class CachedAttention : public testing::Test {
        .heads = kHeads,
        .kv_heads = kKvHeads,
        .head_dim = kHeadDim,
+       .window = GetParam().window,
        .inv_freq = ConstTensor(kFrequencies, DType::f64, {2})}};
 };
 
-TEST_F(CachedAttention, InPiecesEqualsAtOnce) {
+INSTANTIATE_TEST_SUITE_P(Of, CachedAttention,
+                         testing::Values(Sight{}, Sight{.window = 2}, Sight{.document = 4},
+                                         Sight{.window = 1, .document = 3}));
+
+TEST_P(CachedAttention, InPiecesEqualsAtOnce) {
   const HostTensor whole(DType::f64, {kTokens, kHidden});
   forward(0, kTokens, nullptr, whole);
   for (const std::vector<std::int64_t>& ends :

@@ -35,6 +35,7 @@ class EveryModule : public testing::TestWithParam<NamedSubject> {
   Outcome forward_and_backward(WorkbenchOptions options, bool recompute = false, double start = 0) {
     options.sequences = subject_->sizes.sequences;
     options.seq_length = subject_->sizes.seq_length;
+    options.document = subject_->sizes.document;
     Workbench bench(options);
     Step s = bench.step();
     fill_with(table().gradients(), [&](std::int64_t) { return start; });

@@ -97,7 +97,7 @@ NamedSubject of_linear(const std::string& name, Linear::Bias bias) {
 
 struct AttentionForm {
   std::int64_t heads = 2, kv_heads = 2, head_dim = 4;
-  std::int64_t rotary_dim = 0;
+  std::int64_t rotary_dim = 0, window = -1;
   double dropout = 0;
   Linear::Bias qkv_bias = Linear::Bias::here, proj_bias = Linear::Bias::by_caller;
 };
@@ -114,15 +114,19 @@ Attention attention(ParamTable& table, const AttentionForm& f) {
            .heads = f.heads,
            .kv_heads = f.kv_heads,
            .head_dim = f.head_dim,
+           .window = f.window,
            .attention_dropout = f.dropout,
            .hidden_dropout = f.dropout / 2,
            .inv_freq = inv_freq(f.rotary_dim)}};
 }
 
-NamedSubject of_attention(const std::string& name, const AttentionForm& form) {
+NamedSubject of_attention(const std::string& name, const AttentionForm& form,
+                          std::int64_t document = 0) {
   return {name, [=] {
-            return std::make_unique<WithResidual<Attention>>(
-                [&](Subject& subject) { return attention(subject.table, form); });
+            return std::make_unique<WithResidual<Attention>>([&](Subject& subject) {
+              subject.sizes.document = document;
+              return attention(subject.table, form);
+            });
           }};
 }
 
@@ -229,6 +233,8 @@ std::vector<NamedSubject> all_subjects() {
       of_attention("attention_one_kv_head", {.heads = 3, .kv_heads = 1}),
       of_attention("attention_partly_rotated", {.heads = 4, .kv_heads = 2, .rotary_dim = 2}),
       of_attention("attention_of_llama", llama),
+      of_attention("attention_in_a_window", {.window = 2}),
+      of_attention("attention_of_documents", {.rotary_dim = 4}, 2),
       of_attention("attention_with_dropout", with_dropout({.rotary_dim = 4})),
       of_mlp("mlp_gelu_tanh", Activation::gelu_tanh, true, 0),
       of_mlp("mlp_gelu_erf", Activation::gelu_erf, false, 0),

@@ -10,6 +10,7 @@ namespace mt {
 struct WorkbenchOptions {
   DType dtype = DType::f64;
   std::int64_t sequences = 2, seq_length = 5;
+  std::int64_t document = 0;  // tokens of one; 0: a sequence is one
   bool training = true;
   bool deferring = false;
 };
@@ -19,9 +20,15 @@ class Workbench {
   explicit Workbench(const WorkbenchOptions& options = {})
       : options_(options),
         weight_grads_(options.deferring),
-        positions_(DType::i32, {options.sequences * options.seq_length}) {
-    for (std::int64_t i = 0; i < positions_.view().numel(); ++i)
-      positions_.view().as<std::int32_t>()[i] = static_cast<std::int32_t>(i % options.seq_length);
+        positions_(DType::i32, {options.sequences * options.seq_length}),
+        first_key_(DType::i32, positions_.view().shape()) {
+    const std::int64_t document = options.document > 0 ? options.document : options.seq_length;
+    for (std::int64_t i = 0; i < positions_.view().numel(); ++i) {
+      const std::int64_t position = i % options.seq_length;
+      positions_.view().as<std::int32_t>()[i] = static_cast<std::int32_t>(position);
+      first_key_.view().as<std::int32_t>()[i] =
+          static_cast<std::int32_t>(position / document * document);
+    }
     record_.first_sample = 40;
   }
   Workbench(const Workbench&) = delete;
@@ -38,7 +45,8 @@ class Workbench {
             .training = options_.training,
             .sequences = options_.sequences,
             .seq_length = options_.seq_length,
-            .positions = positions_.view()};
+            .positions = positions_.view(),
+            .first_key = options_.document > 0 ? first_key_.view() : Tensor()};
   }
   Stream& stream() { return stream_; }
   const Arena& layer() const { return layer_; }
@@ -52,7 +60,7 @@ class Workbench {
       deferred_{Buffer(Device::cpu, kBytes)};
   WeightGrads weight_grads_;
   StepRecord record_;
-  HostTensor positions_;
+  HostTensor positions_, first_key_;
 };
 
 }  // namespace mt
