@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <sstream>
 
 #include "tests/model/support.h"
@@ -126,19 +127,21 @@ TEST_P(HuggingFace, Loss) {
 }
 
 TEST_P(HuggingFace, Logits) {
-  const Tensor ids = bench_.ids();
   ASSERT_EQ(std::ssize(golden_.logits), ModelBench::kTokens);
-  for (std::int64_t token = 0; token < ModelBench::kTokens; ++token) {
-    const std::int64_t begin = token / ModelBench::kLength * ModelBench::kLength;
-    Workbench one(
-        {.dtype = dtype_, .sequences = 1, .seq_length = token + 1 - begin, .training = false});
-    Step s = one.step();
-    const Tensor logits = bench_.model().next_token_logits(s, ids.rows(begin, token + 1));
-    const std::vector<double>& row = golden_.logits[static_cast<std::size_t>(token)];
-    const HostTensor expected(dtype_, {1, std::ssize(row)});
-    fill_with(expected, [&](std::int64_t i) { return row[static_cast<std::size_t>(i)]; });
-    EXPECT_TENSORS_NEAR(logits, expected, tolerance_) << "token " << token;
-  }
+  const HostTensor rows(DType::i32, {ModelBench::kTokens});
+  std::iota(rows.span<std::int32_t>().begin(), rows.span<std::int32_t>().end(), 0);
+  Workbench bench({.dtype = dtype_,
+                   .sequences = ModelBench::kSequences,
+                   .seq_length = ModelBench::kLength,
+                   .training = false});
+  Step s = bench.step();
+  const std::int64_t vocab = std::ssize(golden_.logits[0]);
+  const Tensor logits = bench_.model().logits(s, bench_.ids().view(), rows.view(), vocab);
+  const HostTensor expected(dtype_, logits.shape());
+  fill_with(expected, [&](std::int64_t i) {
+    return golden_.logits[static_cast<std::size_t>(i / vocab)][static_cast<std::size_t>(i % vocab)];
+  });
+  EXPECT_TENSORS_NEAR(logits, expected, tolerance_);
 }
 
 TEST_P(HuggingFace, Gradients) {
