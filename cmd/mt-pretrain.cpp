@@ -13,7 +13,7 @@ static void print_plan(mt::TrainOptions& options) {
     options.take_vocabulary(*mt::dataset_tokenizer(data.data_path, data.tokenizer));
   options.complete();
   const mt::Plan plan = mt::make_plan(options);
-  std::fputs((options.json ? mt::plan_json(plan) : mt::plan_text(plan)).c_str(), stdout);
+  std::fputs((options.report.json ? mt::plan_json(plan) : mt::plan_text(plan)).c_str(), stdout);
 }
 
 static void run(mt::CommandLine& cl) {

@@ -36,6 +36,23 @@ File File::create(const std::string& path) {
   return {descriptor, path};
 }
 
+File File::append(const std::string& path) {
+  std::error_code error;  // a folder that cannot be made is one that open() reports
+  std::filesystem::create_directories(parent_directory(path), error);
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR))
+    fail(Exit::cannot_create, path, ": cannot create: no such folder");
+  if (descriptor < 0) fail_errno(path, "cannot open", Exit::cannot_create);
+  File file(descriptor, path);
+  struct stat status;
+  if (::fstat(descriptor, &status) != 0) fail_errno(path, "stat", Exit::io_error);
+  if (!S_ISREG(status.st_mode) || status.st_size == 0) return file;
+  std::byte last[1];  // a full disk may have cut what an earlier run wrote
+  file.read_at(static_cast<std::uint64_t>(status.st_size) - 1, last);
+  if (last[0] != std::byte{'\n'}) file.write("\n");
+  return file;
+}
+
 File::File(File&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)), name_(std::move(other.name_)) {}
 

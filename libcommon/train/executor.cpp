@@ -28,7 +28,31 @@ double Executor::run(const Schedule& schedule, const LoadBatch& load, bool train
   return loss_sum_;
 }
 
+Timers::Scope Executor::measure(Timed part, bool training) const {
+  return timers_ != nullptr && training ? timers_->measure(part) : Timers::Scope(nullptr);
+}
+
+static Timed part_of(Action::Kind kind) {
+  switch (kind) {
+    case Action::Kind::receive_forward:
+      return Timed::forward_recv;
+    case Action::Kind::forward:
+      return Timed::forward_compute;
+    case Action::Kind::send_forward:
+      return Timed::forward_send;
+    case Action::Kind::receive_backward:
+      return Timed::backward_recv;
+    case Action::Kind::backward:
+    case Action::Kind::weight_gradients:
+      return Timed::backward_compute;
+    case Action::Kind::send_backward:
+      return Timed::backward_send;
+  }
+  return Timed::forward_backward;
+}
+
 void Executor::act(const Action& action, const LoadBatch& load, bool training) {
+  const Timers::Scope timing = measure(part_of(action.kind), training);
   Slot& slot = slots_.at(static_cast<std::size_t>(action.slot));
   const int stage = pipeline_.rank();
   switch (action.kind) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/timers.h"
 #include "comm/group.h"
 #include "model/model.h"
 #include "train/schedule.h"
@@ -43,6 +44,9 @@ class Executor {
   // and on meta).
   double run(const Schedule& schedule, const LoadBatch& load, bool training);
 
+  // Measures the parts of training from now on.
+  void measure_with(Timers& timers) { timers_ = &timers; }
+
   StepMemory peak() const;
 
  private:
@@ -54,6 +58,7 @@ class Executor {
     Wire in, out, din, dout;
     Pending sent;  // what is on its way out of this slot's tensors
   };
+  Timers::Scope measure(Timed part, bool training) const;
   void act(const Action& action, const LoadBatch& load, bool training);
   void begin(Slot& slot, const Action& action, const LoadBatch& load);
   void forward(Slot& slot, bool training);
@@ -69,6 +74,7 @@ class Executor {
   Arena layer_, deferred_;
   WeightGrads weight_grads_;
   double loss_sum_ = 0;
+  Timers* timers_ = nullptr;
 };
 
 // What the schedules of a stage need, measured by running them on a copy of the stage's model that

@@ -127,26 +127,6 @@ static void add_loop_flags(CommandLine& cl) {
              {"--no-check-for-nan-in-loss-and-grad"},
              {"--result-rejected-tracker-filename"},
          });
-  refuse(cl, "the log line and the run log have a fixed content; see --run-log",
-         {
-             {"--log-params-norm"},
-             {"--log-progress"},
-             {"--log-throughput"},
-             {"--no-barrier-with-level-1-timing"},
-             {"--timing-log-level", only(0)},
-             {"--timing-log-option", only("minmax")},
-         });
-  refuse(cl, "TensorBoard files are not written",
-         {
-             {"--log-memory-to-tensorboard"},
-             {"--log-timers-to-tensorboard"},
-             {"--log-validation-ppl-to-tensorboard"},
-             {"--log-world-size-to-tensorboard"},
-             {"--no-log-loss-scale-to-tensorboard"},
-             {"--tensorboard-dir"},
-             {"--tensorboard-log-interval", only(1)},
-             {"--tensorboard-queue-size", only(1000)},
-         });
   refuse(cl, "a run goes on from the latest checkpoint of --load, with the options it is given",
          {
              {"--ckpt-step"},
@@ -379,6 +359,8 @@ static void add_implied_machinery(CommandLine& cl) {
   imply(cl, "checkpoints are always distributed ones", {{"--use-dist-ckpt"}});
   imply(cl, "INT, TERM and USR1 always save a checkpoint and end the run",
         {{"--exit-signal-handler"}});
+  imply(cl, "the parts of a step are timed without a barrier before them",
+        {{"--no-barrier-with-level-1-timing"}});
   imply(cl, "a run reports to no service", {{"--no-one-logger"}});
 }
 

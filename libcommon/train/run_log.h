@@ -1,63 +1,38 @@
 // RunLog: what a training run says of itself.  One JSON object a line, schema "mt-pretrain/1", to
-// run.jsonl and, if asked, to stdout; and Megatron's log line to stderr.
+// run.jsonl and, if asked, to stdout.
 //
 //   {"schema":"mt-pretrain/1","event":"start",…options…}
 //   {"schema":…,"event":"step","iteration":…,"consumed_samples":…,"loss":…,"lr":…,"grad_norm":…,
 //    "tokens_per_second":…,"step_seconds":…}
+//    and of skipped, skipped_samples, num_zeros, params_norm, tflops, mfu what there is to say
 //   {"schema":…,"event":"eval","split":"valid","iteration":…,"loss":…}
 //   {"schema":…,"event":"save","iteration":…,"seconds":…}
 //   {"schema":…,"event":"end","reason":…,"iteration":…,"memory":{…}}
 #pragma once
 
-#include <chrono>
-#include <memory>
 #include <optional>
-#include <string>
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/log.h"
+#include "train/report_options.h"
+#include "train/step_report.h"
 
 namespace mt {
 
-struct StepReport {
-  std::int64_t iteration = 0, consumed_samples = 0, global_batch_size = 0, tokens = 0;
-  double loss = 0, grad_norm = 0;
-  std::optional<std::int64_t> num_zeros = {};  // of the gradient's elements
-  double learning_rate = 0;                    // of this step
-  double next_learning_rate = 0;               // after it, which is what Megatron prints
-  double seconds = 0;
-};
-
 class RunLog {
  public:
-  // Appends to `path` (none if empty), which is opened with the first line.  Lines go through
-  // line() of a rank that speaks; others get a RunLog with neither file nor stdout.
-  RunLog(const std::string& path, bool to_stdout) : path_(path), to_stdout_(to_stdout) {}
+  // Appends to options.run_log (none if empty), which is opened with the first line.
+  RunLog(const ReportOptions& options, int ranks) : options_(options), ranks_(ranks) {}
 
   static JsonWriter event(const char* name);  // an open object
   void write(JsonWriter& open_object);        // closes it and writes the line
   void step(const StepReport& report);
+  void evaluation(const EvaluationReport& report);
 
  private:
-  std::string path_;
+  ReportOptions options_;
+  int ranks_;
   std::optional<File> file_;
-  bool to_stdout_;
-};
-
-// Adds up steps and prints Megatron's line every `interval` of them.
-class MegatronLog {
- public:
-  MegatronLog(const Log& log, std::int64_t interval, std::int64_t train_iters)
-      : log_(log), interval_(interval), train_iters_(train_iters) {}
-  void step(const StepReport& report);
-  // `where`: "" during training, " on validation set" and " on test set" after it.
-  void evaluation(std::int64_t iteration, const std::string& where, double loss) const;
-
- private:
-  Log log_;
-  std::int64_t interval_, train_iters_, steps_ = 0;
-  double loss_sum_ = 0, seconds_ = 0;
 };
 
 }  // namespace mt

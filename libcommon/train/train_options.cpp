@@ -21,11 +21,6 @@ static void add_batch_and_length(TrainOptions& o, CommandLine& cl) {
   cl.option("--train-iters", &o.train_iters, "N", "steps of the whole run", at_least(1));
   cl.option("--train-samples", &o.train_samples, "N",
             "samples of the whole run, instead of --train-iters", at_least(1));
-  cl.flag("--skip-train", &o.skip_train, "only evaluate, on validation and test samples");
-  cl.option("--exit-interval", &o.exit_interval, "N",
-            "save and end after every N-th step, to go on in another job", at_least(1));
-  cl.option("--exit-duration-in-mins", &o.exit_duration_in_mins, "F",
-            "save and end after the step in which so much time has passed", at_least(0));
   cl.option("--seed", &o.seed, "N", "seed of data order, initial weights and dropout",
             between(1, 4294967295.0));
   cl.option("--dtype", &o.dtype, "TYPE", "fp32 or fp64, of everything", one_of({"fp32", "fp64"}));
@@ -35,7 +30,7 @@ static void add_batch_and_length(TrainOptions& o, CommandLine& cl) {
             at_least(0));
 }
 
-static void add_checkpoint_and_talk(TrainOptions& o, CommandLine& cl) {
+static void add_checkpoints(TrainOptions& o, CommandLine& cl) {
   cl.section("Checkpoints");
   cl.option("--save", &o.save, "DIR", "where checkpoints go");
   cl.option("--save-interval,--persistent-save-interval", &o.save_interval, "N",
@@ -45,14 +40,18 @@ static void add_checkpoint_and_talk(TrainOptions& o, CommandLine& cl) {
             "run begins");
   cl.off_switch("--no-load-optim", &o.load_optimizer, "start with a fresh optimizer");
   cl.off_switch("--no-save-optim", &o.save_optimizer, "checkpoints without the optimizer's state");
-  cl.section("Evaluation and output");
+}
+
+static void add_evaluation_and_end(TrainOptions& o, CommandLine& cl) {
+  cl.section("Evaluation and end");
   cl.option("--eval-iters", &o.eval_iters, "N", "global batches of an evaluation; 0: none",
             at_least(0));
   cl.option("--eval-interval", &o.eval_interval, "N", "steps between evaluations", at_least(1));
-  cl.option("--log-interval", &o.log_interval, "N", "steps between log lines", at_least(1));
-  cl.option("--run-log", &o.run_log, "FILE",
-            "JSON lines of the run; default run.jsonl in the --save folder");
-  cl.flag("--json", &o.json, "the run's JSON lines on stdout too");
+  cl.flag("--skip-train", &o.skip_train, "only evaluate, on validation and test samples");
+  cl.option("--exit-interval", &o.exit_interval, "N",
+            "save and end after every N-th step, to go on in another job", at_least(1));
+  cl.option("--exit-duration-in-mins", &o.exit_duration_in_mins, "F",
+            "save and end after the step in which so much time has passed", at_least(0));
   cl.flag("--plan", &o.plan, "print parameters, FLOPs and memory of a step, and stop");
 }
 
@@ -64,7 +63,9 @@ void TrainOptions::add_to(CommandLine& cl) {
   cl.option("--weight-decay", &weight_decay, "F", "decoupled; not of biases and norms",
             at_least(0));
   lr.add_to(cl);
-  add_checkpoint_and_talk(*this, cl);
+  add_checkpoints(*this, cl);
+  add_evaluation_and_end(*this, cl);
+  report.add_to(cl);
   add_megatron_flags(cl);
 }
 
@@ -142,7 +143,8 @@ void TrainOptions::complete() {
          ": larger than --max-position-embeddings ", model.max_position_embeddings);
   complete_length();
   if (trains) lr.complete(train_iters, batch_size(), train_samples);
-  if (run_log.empty() && !save.empty()) run_log = save + "/run.jsonl";
+  if (report.log_progress && save.empty()) fail(Exit::usage, "--log-progress: needs --save");
+  if (report.run_log.empty() && !save.empty()) report.run_log = save + "/run.jsonl";
 }
 
 }  // namespace mt

@@ -9,6 +9,7 @@
 #include "optim/lr_schedule.h"
 #include "optim/optimizer_options.h"
 #include "train/batch_schedule.h"
+#include "train/report_options.h"
 #include "train/train_data.h"
 
 namespace mt {
@@ -25,17 +26,18 @@ struct TrainOptions {
   std::string step_batch_size_schedule;             // instead of both
   bool decrease_batch_size_if_needed = false;       // to what the ranks can divide
   std::int64_t train_iters = 0, train_samples = 0;  // one is given; complete() derives train_iters
-  std::int64_t eval_iters = 100, eval_interval = 1000, log_interval = 100;
+  std::int64_t eval_iters = 100, eval_interval = 1000;
   bool skip_train = false;
   std::optional<std::int64_t> exit_interval;
   std::optional<double> exit_duration_in_mins;
   std::string dtype = "fp32";  // or fp64
   std::uint64_t seed = 1234;
   int ranks = 1, threads = 0;
-  std::string save, load, run_log;
+  std::string save, load;
   std::optional<std::int64_t> save_interval;
   bool load_optimizer = true, save_optimizer = true;
-  bool json = false, plan = false;
+  ReportOptions report;
+  bool plan = false;
 
   void add_to(CommandLine& cl);
   // The model's vocabulary is the tokenizer's unless --vocab-size says otherwise, which must not be

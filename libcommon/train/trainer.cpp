@@ -10,8 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/evaluator.h"
 #include "train/interruption.h"
-#include "train/plan.h"
-#include "train/run_log.h"
+#include "train/reports.h"
 
 namespace mt {
 namespace {
@@ -43,6 +42,7 @@ class Trainer {
  private:
   bool train_to_the_end();
   void save_before_larger_steps(int micro_batches);
+  StepResult update(double learning_rate);
   StepReport train_step(const TrainOptions::StepSize& size);
   void check_finite(const char* name, double value) const;
   void evaluate(Split which, const char* name, const char* where);
@@ -51,10 +51,9 @@ class Trainer {
   [[noreturn]] void stopped(Signal signal) const;
   void save();
   void save_once();
-  void report_start(const std::string& options_json);
   void report_end(const std::string& reason);
   RankMemory memory() const;
-  bool speaks() const { return ranks_.rank() == 0; }
+  double parameter_norm();
 
   const TrainOptions& options_;
   const TrainData& data_;
@@ -70,8 +69,7 @@ class Trainer {
   TrainCounters counters_;
   int micro_batches_ = 0;      // of the step before; 0: none yet
   std::int64_t saved_at_ = 0;  // the iteration of the checkpoint that was last written or loaded
-  RunLog run_log_;
-  MegatronLog megatron_log_;
+  Reports reports_;
 };
 
 Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan, Group& ranks,
@@ -86,8 +84,8 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
       optimizer_(model_.table(), Device::cpu, options.compute_dtype(), options.optimizer, ranks),
       executor_(model_, step_shape(options), plan.memory.step, *pipeline_, stream_),
       evaluator_(options, executor_, ranks),
-      run_log_(speaks() ? options.run_log : "", speaks() && options.json),
-      megatron_log_(log, options.log_interval, options.train_iters) {
+      reports_(options, log, ranks) {
+  executor_.measure_with(reports_.timers());
   model_.initialize(options.seed, stream_);
   if (options.load.empty()) return;
   if (const auto loaded = load_training(options, model_, optimizer_, data, ranks))
@@ -104,37 +102,53 @@ void Trainer::check_finite(const char* name, double value) const {
          ": not finite; nothing was updated");
 }
 
+StepResult Trainer::update(double learning_rate) {
+  const auto timing = reports_.timers().measure(Timed::optimizer);
+  return optimizer_.step({.learning_rate = learning_rate,
+                          .weight_decay = options_.weight_decay,
+                          .divisor = static_cast<double>(ranks_.size())},
+                         stream_);
+}
+
 StepReport Trainer::train_step(const TrainOptions::StepSize& size) {
   const Clock::time_point start = Clock::now();
   const std::int64_t first = counters_.consumed_train_samples;
   StepReport report{.learning_rate = options_.lr.at(first)};
   optimizer_.zero_gradients(stream_);
   BatchLoader loader(options_, *data_.split(Split::train), first, size.micro_batches, ranks_);
-  const auto load = [&](int i, const Batch& batch) { return loader.load(i, batch); };
-  const double loss = executor_.run(one_f_one_b(0, 1, size.micro_batches), load, true);
-  double sums[] = {loss, loader.tokens()};
+  double sums[] = {0, 0};  // loss, tokens
+  {
+    const auto timing = reports_.timers().measure(Timed::forward_backward);
+    const auto load = [&](int i, const Batch& batch) {
+      const auto loading = reports_.timers().measure(Timed::batch_generator);
+      return loader.load(i, batch);
+    };
+    sums[0] = executor_.run(one_f_one_b(0, 1, size.micro_batches), load, true);
+    sums[1] = loader.tokens();
+  }
   ranks_.all_reduce({sums, DType::f64, {2}}).wait();
 
   report.loss = sums[0] / sums[1];
   check_finite("loss", report.loss);
-  const StepResult result = optimizer_.step({.learning_rate = report.learning_rate,
-                                             .weight_decay = options_.weight_decay,
-                                             .divisor = static_cast<double>(ranks_.size())},
-                                            stream_);
+  const StepResult result = update(report.learning_rate);
   report.grad_norm = result.grad_norm;
   report.num_zeros = result.num_zeros;
+  report.loss_scale = result.loss_scale;
+  report.skipped = result.skipped;
   check_finite("gradient norm", report.grad_norm);
 
   counters_.iteration += 1;
   counters_.consumed_train_samples += size.computed;
   counters_.skipped_train_samples += size.asked - size.computed;
-  counters_.floating_point_operations +=
-      options_.model.flops(size.computed, options_.data.seq_length);
+  report.flops = options_.model.flops(size.computed, options_.data.seq_length);
+  counters_.floating_point_operations += report.flops;
   report.iteration = counters_.iteration;
   report.consumed_samples = counters_.consumed_train_samples;
+  report.skipped_samples = counters_.skipped_train_samples;
   report.global_batch_size = size.computed;
   report.tokens = size.computed * options_.data.seq_length;
   report.next_learning_rate = options_.lr.at(counters_.consumed_train_samples);
+  if (options_.report.log_params_norm) report.params_norm = parameter_norm();
   report.seconds = seconds_since(start);
   return report;
 }
@@ -148,20 +162,19 @@ void Trainer::evaluate(Split which, const char* name, const char* where) {
   const std::int64_t first = goes_on ? counters_.consumed_valid_samples : 0;
   const std::optional<double> loss = evaluator_.run(*samples, first, [&] { return poll(); });
   if (goes_on) counters_.consumed_valid_samples += evaluator_.samples();
-  if (!speaks()) return;
   if (!loss) return log_.note(concat("evaluation at iteration ", counters_.iteration, " given up"));
-  JsonWriter json = RunLog::event("eval");
-  json.member("split", name).member("iteration", counters_.iteration).member("loss", *loss);
-  run_log_.write(json);
-  megatron_log_.evaluation(counters_.iteration, where, *loss);
+  reports_.evaluation({.split = name,
+                       .where = where,
+                       .iteration = counters_.iteration,
+                       .consumed_samples = counters_.consumed_train_samples,
+                       .loss = *loss});
 }
 
 // Whether the run is to end.
 bool Trainer::poll() {
   return interruption_.poll([&] {
-    if (speaks())
-      log_.event("state", {{"iteration", counters_.iteration},
-                           {"consumed_samples", counters_.consumed_train_samples}});
+    log_.event("state", {{"iteration", counters_.iteration},
+                         {"consumed_samples", counters_.consumed_train_samples}});
   });
 }
 
@@ -175,15 +188,11 @@ void Trainer::save() {
   if (!std::isfinite(sum_squares(model_.table().values(), stream_)))
     fail(Exit::difference, "iteration ", counters_.iteration,
          ": weights are not finite; nothing was saved");
-  if (speaks()) {
-    const Clock::time_point start = Clock::now();
-    save_training(options_, counters_, model_, optimizer_, data_);
-    JsonWriter json = RunLog::event("save");
-    json.member("iteration", counters_.iteration).member("seconds", seconds_since(start));
-    run_log_.write(json);
-    log_.event("saved", {{"iteration", counters_.iteration}, {"folder", options_.save}});
-  }
+  const Clock::time_point start = Clock::now();
+  if (ranks_.rank() == 0) save_training(options_, counters_, model_, optimizer_, data_);
   ranks_.barrier();
+  reports_.saved(counters_.iteration, seconds_since(start), counters_.floating_point_operations,
+                 static_cast<double>(counters_.consumed_train_samples * options_.data.seq_length));
 }
 
 RankMemory Trainer::memory() const {
@@ -193,21 +202,12 @@ RankMemory Trainer::memory() const {
           .step = executor_.peak()};
 }
 
-void Trainer::report_start(const std::string& options_json) {
-  JsonWriter json = RunLog::event("start");
-  json.member("iteration", counters_.iteration)
-      .member("parameters", model_.table().count())
-      .key("options")
-      .raw(options_json);
-  run_log_.write(json);
+double Trainer::parameter_norm() {
+  return std::sqrt(sum_squares(model_.table().values(), stream_));
 }
 
 void Trainer::report_end(const std::string& reason) {
-  if (!speaks()) return;
-  JsonWriter json = RunLog::event("end");
-  json.member("reason", reason).member("iteration", counters_.iteration).key("memory");
-  memory().write(json);
-  run_log_.write(json);
+  reports_.end(reason, counters_.iteration, memory());
 }
 
 // Ends the run after a signal: with Exit::stopped if it can go on later, else as the signal would
@@ -255,11 +255,7 @@ bool Trainer::train_to_the_end() {
   while (counters_.iteration < options_.train_iters) {
     const auto size = options_.step_size(counters_.consumed_train_samples);
     save_before_larger_steps(size.micro_batches);
-    const StepReport report = train_step(size);
-    if (speaks()) {
-      run_log_.step(report);
-      megatron_log_.step(report);
-    }
+    reports_.step(train_step(size), memory());
     if (counters_.iteration % options_.eval_interval == 0) evaluate(Split::valid, "valid", "");
     if (const auto reason = save_and_decide()) {
       report_end(*reason);
@@ -272,7 +268,8 @@ bool Trainer::train_to_the_end() {
 }
 
 void Trainer::run(const std::string& options_json) {
-  if (speaks()) report_start(options_json);
+  reports_.start(counters_.iteration, model_.table().count(), counters_.floating_point_operations,
+                 options_json);
   if (!options_.skip_train && !train_to_the_end()) return;
   evaluate(Split::valid, "valid", " on validation set");
   if (!interruption_.signal()) evaluate(Split::test, "test", " on test set");

@@ -1,0 +1,29 @@
+// What a run says of itself, and where.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/command.h"
+
+namespace mt {
+
+struct ReportOptions {
+  std::int64_t log_interval = 100;
+  std::string run_log = {};
+  bool json = false;
+  bool log_throughput = false, log_params_norm = false, log_progress = false;
+  std::optional<double> peak_tflops = {};  // of a rank's device
+  int timing_log_level = 0;
+  std::string timing_log_option = "minmax";
+  std::string tensorboard_dir = {};
+  std::int64_t tensorboard_log_interval = 1, tensorboard_queue_size = 1000;
+  bool timers_to_tensorboard = false, loss_scale_to_tensorboard = true;
+  bool validation_ppl_to_tensorboard = false, memory_to_tensorboard = false;
+  bool world_size_to_tensorboard = false;
+
+  void add_to(CommandLine& cl);
+};
+
+}  // namespace mt

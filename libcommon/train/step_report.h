@@ -1,0 +1,31 @@
+// What a training step and an evaluation have to tell.  The same on every rank.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace mt {
+
+struct StepReport {
+  std::int64_t iteration = 0, consumed_samples = 0, skipped_samples = 0;
+  std::int64_t global_batch_size = 0, tokens = 0;
+  double flops = 0;  // of the model, by Megatron's formula
+  double loss = 0, grad_norm = 0;
+  double learning_rate = 0;       // of this step
+  double next_learning_rate = 0;  // after it, which is what Megatron prints
+  double loss_scale = 1;
+  bool skipped = false;                        // nothing was updated; grad_norm says nothing
+  std::optional<std::int64_t> num_zeros = {};  // in the gradient
+  std::optional<double> params_norm = {};
+  double seconds = 0;
+};
+
+struct EvaluationReport {
+  std::string split = {};  // "valid", "test"
+  std::string where = {};  // "" during training, " on validation set" and " on test set" after it
+  std::int64_t iteration = 0, consumed_samples = 0;  // of the training so far
+  double loss = 0;
+};
+
+}  // namespace mt
