@@ -4,21 +4,39 @@
 
 namespace mt {
 
-// Each block's output is the next one's input, which its backward needs: kept.  Without `saved` all
-// blocks write to one buffer in turn.
+// Each run's output is the next one's input, which its backward needs: kept.  Blocks of one run,
+// and without `saved` all, write to one buffer in turn.
 Tensor Gpt::run_blocks(Step& s, Tensor x, Saved* saved) const {
   if (saved) {
     saved->x = {x};
     saved->blocks.resize(blocks_.size());
   }
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+  for (const RecomputeOptions::Run& run : runs_) {
     const Tensor y = saved ? s.kept(saved, x.shape()) : x;
-    const ArenaScope scope(s.layer);
-    blocks_[i].forward(s, y, x, saved ? &saved->blocks[i] : nullptr);
-    x = y;
+    for (std::size_t i = run.begin; i < run.end; ++i) {
+      const ArenaScope scope(s.layer);
+      blocks_[i].forward(s, y, x, saved && !run.again ? &saved->blocks[i] : nullptr);
+      x = y;
+    }
     if (saved) saved->x.push_back(x);
   }
   return x;
+}
+
+// The forward of a run once more, now keeping what its backward needs.  Its output is known.
+Gpt::Again Gpt::run_again(Step& s, const RecomputeOptions::Run& run, Tensor x) const {
+  Step repeated = s;
+  repeated.again = true;
+  Again again;
+  again.blocks.resize(run.end - run.begin);
+  for (std::size_t i = run.begin; i < run.end; ++i) {
+    again.x.push_back(x);
+    const Tensor y = i + 1 < run.end ? repeated.kept(&again, x.shape()) : Tensor();
+    const ArenaScope scope(s.layer);
+    blocks_[i].forward(repeated, y, x, &again.blocks[i - run.begin]);
+    x = y;
+  }
+  return again;
 }
 
 void Gpt::forward(Step& s, Wire& out, const Wire& in, const Batch& batch,
@@ -40,20 +58,32 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Batch& batch,
               saved ? &saved->head : nullptr);
 }
 
+// In place, unless a queued weight gradient still needs dy.
+Tensor Gpt::block_backward(Step& s, std::size_t i, Tensor dy, ConstTensor x,
+                           const Block::Saved& saved) const {
+  const Tensor dx = s.weight_grads.deferring() ? s.gradient(dy.shape()) : dy;
+  const ArenaScope scope(s.layer);
+  blocks_[i].backward(s, dx, dy, x, saved);
+  return dx;
+}
+
 void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slot) const {
   const auto& saved = static_cast<const Saved&>(slot);
-  const auto gradient = [&] { return s.gradient({s.tokens(), config_.hidden_size}); };
-  Tensor dx = gradient();
+  Tensor dx = s.gradient({s.tokens(), config_.hidden_size});
   if (head_)
     final_norm_->backward(s, dx, saved.head.dx, saved.x.back(), saved.final_norm);
   else
     copy(dx, dout.hidden, s.stream);
-  for (std::size_t i = blocks_.size(); i-- > 0;) {
-    // In place, unless a queued weight gradient still needs dy.
-    const Tensor dy = dx;
-    if (s.weight_grads.deferring()) dx = gradient();
-    const ArenaScope scope(s.layer);
-    blocks_[i].backward(s, dx, dy, saved.x[i], saved.blocks[i]);
+  for (std::size_t r = runs_.size(); r-- > 0;) {
+    const RecomputeOptions::Run& run = runs_[r];
+    if (!run.again) {
+      dx = block_backward(s, run.begin, dx, saved.x[r], saved.blocks[run.begin]);
+      continue;
+    }
+    const ArenaScope scope(s.layer, Arena::End::back);
+    const Again again = run_again(s, run, saved.x[r]);
+    for (std::size_t i = run.end; i-- > run.begin;)
+      dx = block_backward(s, i, dx, again.x[i - run.begin], again.blocks[i - run.begin]);
   }
   if (embedding_)
     embedding_->backward(s, dx, saved.embedding);

@@ -26,7 +26,7 @@ class Gpt : public Model {
  public:
   struct Saved : Model::Saved {
     Embedding::Saved embedding;
-    std::vector<Tensor> x;  // [layers + 1]: of each block, then of the final norm
+    std::vector<Tensor> x;  // of each run of blocks, then of the final norm
     std::vector<Block::Saved> blocks;
     Norm::Saved final_norm;
     LmHead::Saved head;
@@ -53,6 +53,14 @@ class Gpt : public Model {
   void add_block(std::int64_t layer);
   void add_head();
   Tensor run_blocks(Step& s, Tensor x, Saved* saved) const;
+  // A run of blocks as its backward needs it: the x and the Saved of each.
+  struct Again {
+    std::vector<Tensor> x;
+    std::vector<Block::Saved> blocks;
+  };
+  Again run_again(Step& s, const RecomputeOptions::Run& run, Tensor x) const;
+  Tensor block_backward(Step& s, std::size_t i, Tensor dy, ConstTensor x,
+                        const Block::Saved& saved) const;
   Tensor final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const;
 
   GptConfig config_;
@@ -61,6 +69,7 @@ class Gpt : public Model {
   ConstTensor inv_freq_;
   std::optional<Embedding> embedding_;
   std::vector<Block> blocks_;
+  std::vector<RecomputeOptions::Run> runs_;  // of blocks
   std::optional<Norm> final_norm_;
   std::optional<LmHead> head_;
 };

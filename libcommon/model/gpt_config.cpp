@@ -114,6 +114,7 @@ void GptConfig::complete() {
   if (vocab_size > padded_vocab_size)
     fail(Exit::bad_config, "the vocabulary of ", vocab_size, " tokens is larger than the model's ",
          padded_vocab_size);
+  recompute.complete(num_layers);
 }
 
 std::int64_t GptConfig::ffn() const {

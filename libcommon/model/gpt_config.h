@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/command.h"
+#include "model/recompute.h"
 #include "nn/mlp.h"
 #include "nn/norm.h"
 
@@ -35,6 +36,7 @@ struct GptConfig {
   std::int64_t make_vocab_size_divisible_by = 128;
   std::int64_t vocab_size = 0;         // the tokenizer's
   std::int64_t padded_vocab_size = 0;  // 0: derived by complete()
+  RecomputeOptions recompute;
 
   void add_to(CommandLine& cl);  // the flags of training.md 1.1 that are supported
   // Checks what must fit together, naming the option that is wrong, and derives the padded

@@ -63,6 +63,7 @@ Gpt::Gpt(const GptConfig& config, const StageRange& range) : config_(config), ra
   if (range_.first) add_embedding();
   for (std::int64_t layer = range_.begin; layer < range_.end; ++layer) add_block(layer);
   if (range_.last) add_head();
+  runs_ = config_.recompute.runs(range_.end - range_.begin);
 }
 
 void Gpt::add_embedding() {
@@ -139,16 +140,19 @@ void Gpt::add_block(std::int64_t layer) {
              row("mlp.linear_fc2.weight", {h, c.ffn()}, output, {{"up", c.ffn(), 1, ShardAxis::tp}},
                  {hf.matrix("mlp.c_proj.weight", "mlp.down_proj.weight")}),
              last);
-  blocks_.emplace_back(norm1,
-                       Attention(qkv, proj,
-                                 {.layer = layer,
-                                  .heads = heads,
-                                  .kv_heads = groups,
-                                  .head_dim = d,
-                                  .attention_dropout = c.attention_dropout,
-                                  .hidden_dropout = c.hidden_dropout,
-                                  .inv_freq = inv_freq_}),
-                       norm2, Mlp(fc1, fc2, c.activation(), layer, c.hidden_dropout));
+  blocks_.emplace_back(
+      norm1,
+      Attention(qkv, proj,
+                {.layer = layer,
+                 .heads = heads,
+                 .kv_heads = groups,
+                 .head_dim = d,
+                 .attention_dropout = c.attention_dropout,
+                 .hidden_dropout = c.hidden_dropout,
+                 .recompute_core = c.recompute.part("core_attn"),
+                 .inv_freq = inv_freq_}),
+      norm2, Mlp(fc1, fc2, c.activation(), layer, c.hidden_dropout, c.recompute.part("mlp")),
+      c.recompute.part("layernorm"));
 }
 
 void Gpt::add_head() {

@@ -24,12 +24,13 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
                         Saved* saved) const {
   const ArenaScope scope(s.layer);
   const auto& [layer, heads, kv_heads, head_dim, window, attention_dropout, hidden_dropout,
-               inv_freq] = options_;
+               recompute_core, inv_freq] = options_;
   const std::int64_t tokens = s.tokens();
   const Tensor q = s.kept(saved, {tokens, heads, head_dim});
   Tensor k = s.kept(saved, {tokens, kv_heads, head_dim}), v = s.kept(saved, k.shape());
-  const Tensor o = s.kept(saved, q.shape());
-  const Tensor lse = s.kept(saved, {s.sequences, heads, s.seq_length});
+  const void* const keep_core = recompute_core ? nullptr : saved;
+  const Tensor o = s.kept(keep_core, q.shape());
+  const Tensor lse = s.kept(keep_core, {s.sequences, heads, s.seq_length});
   AttentionShape attended = attention_shape(s, options_, s.seq_length, s.seq_length);
 
   const Tensor qkv = s.scratch({tokens, qkv_.out_features()});
@@ -54,13 +55,13 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
   proj_.forward(s, out, o.reshape({tokens, heads * head_dim}));
   bias_dropout_add(y, residual, out, proj_.bias(s),
                    s.dropout(hidden_dropout, layer, Purpose::hidden_dropout1), s.stream);
-  if (saved) *saved = {q, k, v, o, lse};
+  if (saved) *saved = {q, k, v, keep_core ? o : Tensor(), keep_core ? lse : Tensor()};
 }
 
 void Attention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
   const ArenaScope scope(s.layer);
   const auto& [layer, heads, kv_heads, head_dim, window, attention_dropout, hidden_dropout,
-               inv_freq] = options_;
+               recompute_core, inv_freq] = options_;
   const std::int64_t tokens = s.tokens();
   const Dropout hidden = s.dropout(hidden_dropout, layer, Purpose::hidden_dropout1);
   ConstTensor dout = dy;
@@ -69,15 +70,22 @@ void Attention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, cons
     dropout_backward(masked, dy, hidden, s.stream);
     dout = masked;
   }
-  const Tensor d_o = s.scratch(v.o.shape());
+  const AttentionShape attended = attention_shape(s, options_, s.seq_length, s.seq_length);
+  const Dropout dropout = s.dropout(attention_dropout, layer, Purpose::attention_dropout);
+  Tensor o = v.o, lse = v.lse;
+  if (recompute_core) {
+    o = s.gradient(v.q.shape());
+    lse = s.scratch({s.sequences, heads, s.seq_length});
+    attention_forward(o, lse, v.q, v.k, v.v, s.first_key, attended, dropout, s.stream);
+  }
+  const Tensor d_o = s.scratch(o.shape());
   const Shape joined{tokens, heads * head_dim};
-  proj_.backward(s, d_o.reshape(joined), dout, v.o.reshape(joined));
+  proj_.backward(s, d_o.reshape(joined), dout, o.reshape(joined));
 
   const Tensor dq = s.scratch(v.q.shape()), dk = s.scratch(v.k.shape()),
                dv = s.scratch(v.v.shape());
-  attention_backward(dq, dk, dv, d_o, v.o, v.lse, v.q, v.k, v.v, s.first_key,
-                     attention_shape(s, options_, s.seq_length, s.seq_length),
-                     s.dropout(attention_dropout, layer, Purpose::attention_dropout), s.stream);
+  attention_backward(dq, dk, dv, d_o, o, lse, v.q, v.k, v.v, s.first_key, attended, dropout,
+                     s.stream);
   if (inv_freq) {
     rope(dq, s.positions, inv_freq, true, s.stream);
     rope(dk, s.positions, inv_freq, true, s.stream);

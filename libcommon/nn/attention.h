@@ -16,6 +16,7 @@ struct AttentionOptions {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t window = -1;  // keys before its own that a token may see; -1: all
   double attention_dropout = 0, hidden_dropout = 0;
+  bool recompute_core = false;  // the backward makes o and lse again
   ConstTensor inv_freq;  // [rotated channels / 2] f64 of host memory; empty: no rotary embedding
 };
 

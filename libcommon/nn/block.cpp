@@ -5,23 +5,39 @@
 namespace mt {
 
 void Block::forward(Step& s, Tensor y, ConstTensor x, Saved* v) const {
-  const Tensor n1 = s.kept(v, x.shape()), h = s.kept(v, x.shape()), n2 = s.kept(v, x.shape());
+  const void* const keep_norms = recompute_norms_ ? nullptr : v;
+  const Tensor n1 = s.kept(keep_norms, x.shape()), n2 = s.kept(keep_norms, x.shape());
+  const Tensor h = s.kept(v, x.shape());
   norm1_.forward(s, n1, x, v ? &v->norm1 : nullptr);
   attention_.forward(s, h, x, n1, v ? &v->attention : nullptr);
   norm2_.forward(s, n2, h, v ? &v->norm2 : nullptr);
   mlp_.forward(s, y, h, n2, v ? &v->mlp : nullptr);
   if (!v) return;
-  v->n1 = n1;
   v->h = h;
-  v->n2 = n2;
+  v->n1 = keep_norms ? n1 : Tensor();
+  v->n2 = keep_norms ? n2 : Tensor();
+}
+
+// A norm's output, kept or made again.
+static ConstTensor output_of(Step& s, const Norm& norm, ConstTensor kept, ConstTensor x) {
+  if (kept) return kept;
+  const Tensor y = s.gradient(x.shape());
+  norm.forward(s, y, x, nullptr);
+  return y;
 }
 
 void Block::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
   const Tensor dn = s.scratch(dy.shape()), dh = s.gradient(dy.shape());
-  mlp_.backward(s, dn, dy, v.n2, v.mlp);
+  {
+    const ArenaScope scope(s.layer);
+    mlp_.backward(s, dn, dy, output_of(s, norm2_, v.n2, v.h), v.mlp);
+  }
   norm2_.backward(s, dh, dn, v.h, v.norm2);
   add(dh, dh, dy, s.stream);
-  attention_.backward(s, dn, dh, v.n1, v.attention);
+  {
+    const ArenaScope scope(s.layer);
+    attention_.backward(s, dn, dh, output_of(s, norm1_, v.n1, x), v.attention);
+  }
   norm1_.backward(s, dx, dn, x, v.norm1);
   add(dx, dx, dh, s.stream);
 }

@@ -16,10 +16,16 @@ class Block {
     Attention::Saved attention;
     Mlp::Saved mlp;
   };
-  Block(Norm norm1, Attention attention, Norm norm2, Mlp mlp)
-      : norm1_(norm1), attention_(attention), norm2_(norm2), mlp_(mlp) {}
+  // With `recompute_norms` the backward makes n1 and n2 again.
+  Block(Norm norm1, Attention attention, Norm norm2, Mlp mlp, bool recompute_norms = false)
+      : norm1_(norm1),
+        attention_(attention),
+        norm2_(norm2),
+        mlp_(mlp),
+        recompute_norms_(recompute_norms) {}
 
-  void forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const;  // y may be x
+  // y may be x; empty: not wanted.
+  void forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const;
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
                 const Saved& saved) const;  // dx may be dy
 
@@ -28,6 +34,7 @@ class Block {
   Attention attention_;
   Norm norm2_;
   Mlp mlp_;
+  bool recompute_norms_;
 };
 
 }  // namespace mt

@@ -12,20 +12,26 @@ std::int64_t Mlp::activated_features() const {
   return activation_ == Activation::swiglu ? fc1_.out_features() / 2 : fc1_.out_features();
 }
 
-void Mlp::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved) const {
-  const ArenaScope scope(s.layer);
-  const Tensor h = s.kept(saved, {s.tokens(), fc1_.out_features()});
-  const Tensor a = s.kept(saved, {s.tokens(), activated_features()});
+void Mlp::activate(Step& s, Tensor a, Tensor h, ConstTensor x) const {
   fc1_.forward(s, h, x);
   if (activation_ == Activation::swiglu)
     swiglu_forward(a, h, s.stream);
   else
     gelu_forward(a, h, gelu_form(activation_), s.stream);
+}
+
+void Mlp::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved) const {
+  const ArenaScope scope(s.layer);
+  if (recompute_) saved = nullptr;
+  const Tensor h = s.kept(saved, {s.tokens(), fc1_.out_features()});
+  const Tensor a = s.kept(saved, {s.tokens(), activated_features()});
+  activate(s, a, h, x);
+  if (saved) *saved = {h, a};
+  if (!y) return;
   const Tensor out = s.scratch(y.shape());
   fc2_.forward(s, out, a);
   bias_dropout_add(y, residual, out, fc2_.bias(s),
                    s.dropout(hidden_dropout_, layer_, Purpose::hidden_dropout2), s.stream);
-  if (saved) *saved = {h, a};
 }
 
 void Mlp::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
@@ -37,13 +43,19 @@ void Mlp::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Save
     dropout_backward(masked, dy, hidden, s.stream);
     dout = masked;
   }
-  const Tensor da = s.scratch({s.tokens(), activated_features()});
-  fc2_.backward(s, da, dout, v.a);
-  const Tensor dh = s.gradient(v.h.shape());
+  Tensor h = v.h, a = v.a;
+  if (recompute_) {
+    h = s.scratch({s.tokens(), fc1_.out_features()});
+    a = s.gradient({s.tokens(), activated_features()});
+    activate(s, a, h, x);
+  }
+  const Tensor da = s.scratch(a.shape());
+  fc2_.backward(s, da, dout, a);
+  const Tensor dh = s.gradient(h.shape());
   if (activation_ == Activation::swiglu)
-    swiglu_backward(dh, da, v.h, s.stream);
+    swiglu_backward(dh, da, h, s.stream);
   else
-    gelu_backward(dh, da, v.h, gelu_form(activation_), s.stream);
+    gelu_backward(dh, da, h, gelu_form(activation_), s.stream);
   fc1_.backward(s, dx, dh, x);
 }
 

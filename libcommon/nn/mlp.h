@@ -14,24 +14,30 @@ class Mlp {
   struct Saved {
     Tensor h, a;  // W_1 x + b_1, act(h)
   };
-  // `layer` is the layer's number in the model, from 0, which random numbers depend on.
-  Mlp(Linear fc1, Linear fc2, Activation activation, std::int64_t layer, double hidden_dropout)
+  // `layer` is the layer's number in the model, from 0, which random numbers depend on.  With
+  // `recompute` the backward makes h and a again.
+  Mlp(Linear fc1, Linear fc2, Activation activation, std::int64_t layer, double hidden_dropout,
+      bool recompute = false)
       : fc1_(fc1),
         fc2_(fc2),
         activation_(activation),
         layer_(layer),
-        hidden_dropout_(hidden_dropout) {}
+        hidden_dropout_(hidden_dropout),
+        recompute_(recompute) {}
 
+  // y empty: not wanted.
   void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved) const;
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
                 const Saved& saved) const;  // without the residual
 
  private:
   std::int64_t activated_features() const;
+  void activate(Step& s, Tensor a, Tensor h, ConstTensor x) const;
   Linear fc1_, fc2_;
   Activation activation_;
   std::int64_t layer_;
   double hidden_dropout_;
+  bool recompute_;
 };
 
 }  // namespace mt

@@ -3,17 +3,16 @@
 //
 // Lifetimes (DESIGN D2).  keep: what the micro-batch's backward needs, until that backward is done.
 // layer: rewound by whoever called a layer.  deferred: the dy of weight gradients that wait in the
-// queue. A module is told where its output goes; `kept`, `scratch` and `gradient` are for what it
-// makes inside.
+// queue, and the x that were made again for them.  A module is told where its output goes; `kept`,
+// `scratch` and `gradient` are for what it makes inside.
 //
 // Each module has
-//   void forward(Step&, Tensor y, ConstTensor x, Saved* saved) const;                 y = f(x)
-//   void backward(Step&, Tensor dx, ConstTensor dy, ConstTensor x, const Saved&) const;
-//                                                                                     dx = f'(x)^T
-//                                                                                     dy
-// y and dx are overwritten; gradients of parameters are added to.  With a null `saved` nothing is
-// kept (evaluation, generation, the first pass under recompute).  The caller has x still, or makes
-// it again, so `saved` holds only what the module itself made.
+//   void forward(Step&, Tensor y, ConstTensor x, Saved* saved) const;
+//   void backward(Step&, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& saved) const;
+// for y = f(x) and dx = f'(x)^T dy.  y and dx are overwritten; gradients of parameters are added
+// to.  With a null `saved` nothing is kept (evaluation, generation, the first pass under
+// recompute).  The caller has x still, or makes it again, so `saved` holds only what the module
+// itself made.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +44,7 @@ struct Step {
   DType dtype = DType::f32;            // of activations
   std::uint64_t seed = 0;
   bool training = false;                       // dropout is on
+  bool again = false;                          // a forward that is repeated for its backward
   std::int64_t sequences = 0, seq_length = 0;  // of the micro-batch; tokens = sequences seq_length
   ConstTensor positions;                       // [tokens] i32
   ConstTensor first_key = {};                  // [tokens] i32: see Batch; empty: 0 for all
@@ -52,11 +52,16 @@ struct Step {
 
   std::int64_t tokens() const { return sequences * seq_length; }
 
-  Tensor kept(const void* saved, const Shape& shape) {  // until backward if something is saved
-    return (saved ? keep : layer).alloc(dtype, shape);
+  // Until backward if something is saved.  What is made again lives shorter: until whoever repeats
+  // the forward rewinds the back of `layer`, or the weight gradients have been run.
+  Tensor kept(const void* saved, const Shape& shape) {
+    if (!saved) return scratch(shape);
+    if (!again) return keep.alloc(dtype, shape);
+    if (weight_grads.deferring()) return deferred.alloc(dtype, shape);
+    return layer.alloc(dtype, shape, Arena::End::back);
   }
   Tensor scratch(const Shape& shape) { return layer.alloc(dtype, shape); }
-  Tensor gradient(const Shape& shape) {  // a dy that a weight gradient will read
+  Tensor gradient(const Shape& shape) {  // a dy, or an x made again, that a weight gradient reads
     return (weight_grads.deferring() ? deferred : layer).alloc(dtype, shape);
   }
 

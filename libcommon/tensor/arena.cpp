@@ -4,16 +4,18 @@ namespace mt {
 
 static constexpr std::size_t kAlignment = 256;  // a cache line everywhere, and what GPUs like
 
-Tensor Arena::alloc(DType dtype, const Shape& shape) {
+Tensor Arena::alloc(DType dtype, const Shape& shape, End end) {
   const std::size_t bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
-  const std::size_t begin = used_;
-  const std::size_t end = begin + (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  if (end > storage_.bytes() && storage_.device() == Device::meta)
+  const std::size_t room = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t needed = used_[0] + used_[1] + room;
+  const std::size_t capacity = storage_.bytes() / kAlignment * kAlignment;
+  if (needed > capacity && storage_.device() == Device::meta)
     fail(Exit::out_of_memory, "a step needs more than ", storage_.bytes(), " bytes at once");
-  if (end > storage_.bytes())
-    fail(Exit::internal, "an arena of ", storage_.bytes(), " bytes is full: ", end, " needed");
-  used_ = end;
-  peak_ = std::max(peak_, used_);
+  if (needed > capacity)
+    fail(Exit::internal, "an arena of ", storage_.bytes(), " bytes is full: ", needed, " needed");
+  const std::size_t begin = end == End::front ? used_[0] : capacity - used_[1] - room;
+  used_[index(end)] += room;
+  peak_ = std::max(peak_, needed);
   return storage_.tensor(dtype, shape, begin);
 }
 

@@ -1,9 +1,12 @@
 // Arena: bump allocation inside one buffer.  Tensors of one lifetime share an arena (DESIGN D2), so
-// freeing them is one assignment and their peak is known before the first step.  Not thread-safe.
+// freeing them is one assignment and their peak is known before the first step.  It is filled from
+// both ends, each a stack of its own, so that two lifetimes can share the memory.  Not thread-safe.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "tensor/buffer.h"
@@ -13,32 +16,40 @@ namespace mt {
 
 class Arena {
  public:
+  enum class End : std::uint8_t { front, back };
+
   Arena() = default;
   explicit Arena(Buffer storage) : storage_(std::move(storage)) {}
 
   // Uninitialised, 256-byte aligned, valid until a rewind() past it.  Throws when full.
-  Tensor alloc(DType dtype, const Shape& shape);
+  Tensor alloc(DType dtype, const Shape& shape, End end = End::front);
 
-  std::size_t mark() const { return used_; }
-  void rewind(std::size_t mark) { used_ = mark; }  // frees all that was allocated since mark()
+  std::size_t mark(End end = End::front) const { return used_[index(end)]; }
+  void rewind(std::size_t mark, End end = End::front) {  // frees what was allocated since mark()
+    used_[index(end)] = mark;
+  }
   std::size_t peak_bytes() const { return peak_; }
   Device device() const { return storage_.device(); }
 
  private:
+  static std::size_t index(End end) { return static_cast<std::size_t>(end); }
   Buffer storage_;
-  std::size_t used_ = 0, peak_ = 0;  // bytes
+  std::array<std::size_t, 2> used_{};  // bytes at each end
+  std::size_t peak_ = 0;               // bytes at both together
 };
 
-// Rewinds an arena at the end of a scope to where it was at the beginning.
+// Rewinds an end of an arena, at the end of a scope, to where it was at the beginning.
 class ArenaScope {
  public:
-  explicit ArenaScope(Arena& arena) : arena_(arena), mark_(arena.mark()) {}
-  ~ArenaScope() { arena_.rewind(mark_); }
+  explicit ArenaScope(Arena& arena, Arena::End end = Arena::End::front)
+      : arena_(arena), end_(end), mark_(arena.mark(end)) {}
+  ~ArenaScope() { arena_.rewind(mark_, end_); }
   ArenaScope(const ArenaScope&) = delete;
   ArenaScope& operator=(const ArenaScope&) = delete;
 
  private:
   Arena& arena_;
+  Arena::End end_;
   std::size_t mark_;
 };
 

@@ -31,14 +31,6 @@ static void add_model_flags(CommandLine& cl) {
   refuse(cl, "all ranks begin with the same weights", {{"--data-parallel-random-init"}});
   refuse(cl, "only models of Megatron-Core are supported", {{"--use-legacy-models"}});
   refuse(cl, "models are not exported to ONNX", {{"--onnx-safe"}});
-  refuse(cl, "activations are kept, not recomputed",
-         {
-             {"--recompute-activations"},
-             {"--recompute-granularity"},
-             {"--recompute-method"},
-             {"--recompute-modules"},
-             {"--recompute-num-layers"},
-         });
   refuse(cl, "use --recompute-activations", {{"--checkpoint-activations"}});
 }
 

@@ -57,6 +57,7 @@ static void add_evaluation_and_end(TrainOptions& o, CommandLine& cl) {
 
 void TrainOptions::add_to(CommandLine& cl) {
   model.add_to(cl);
+  model.recompute.add_to(cl);
   data.add_to(cl);
   add_batch_and_length(*this, cl);
   optimizer.add_to(cl);

@@ -99,6 +99,7 @@ struct AttentionForm {
   std::int64_t heads = 2, kv_heads = 2, head_dim = 4;
   std::int64_t rotary_dim = 0, window = -1;
   double dropout = 0;
+  bool recompute = false;
   Linear::Bias qkv_bias = Linear::Bias::here, proj_bias = Linear::Bias::by_caller;
 };
 
@@ -117,6 +118,7 @@ Attention attention(ParamTable& table, const AttentionForm& f) {
            .window = f.window,
            .attention_dropout = f.dropout,
            .hidden_dropout = f.dropout / 2,
+           .recompute_core = f.recompute,
            .inv_freq = inv_freq(f.rotary_dim)}};
 }
 
@@ -130,13 +132,17 @@ NamedSubject of_attention(const std::string& name, const AttentionForm& form,
           }};
 }
 
-Mlp mlp(ParamTable& table, Activation activation, bool with_bias, double dropout) {
+Mlp mlp(ParamTable& table, Activation activation, bool with_bias, double dropout,
+        bool recompute = false) {
   using Bias = Linear::Bias;
   constexpr std::int64_t kFfn = 9;
   const std::int64_t rows = activation == Activation::swiglu ? 2 * kFfn : kFfn;
   return {linear(table, "fc1", rows, kHidden, with_bias ? Bias::here : Bias::none),
-          linear(table, "fc2", kHidden, kFfn, with_bias ? Bias::by_caller : Bias::none), activation,
-          3, dropout};
+          linear(table, "fc2", kHidden, kFfn, with_bias ? Bias::by_caller : Bias::none),
+          activation,
+          3,
+          dropout,
+          recompute};
 }
 
 NamedSubject of_mlp(const std::string& name, Activation activation, bool with_bias,
@@ -153,7 +159,8 @@ Block block(ParamTable& table, NormKind kind, const AttentionForm& form, Activat
   Norm norm1 = norm(table, "norm1", kind);
   Attention attend = attention(table, form);
   Norm norm2 = norm(table, "norm2", kind);
-  return {norm1, attend, norm2, mlp(table, activation, with_bias, form.dropout)};
+  return {norm1, attend, norm2, mlp(table, activation, with_bias, form.dropout, form.recompute),
+          form.recompute};
 }
 
 class EmbeddingSubject : public Subject {
@@ -218,6 +225,10 @@ std::vector<NamedSubject> all_subjects() {
     form.dropout = 0.3;
     return form;
   };
+  const auto recomputed = [](AttentionForm form) {
+    form.recompute = true;
+    return form;
+  };
   const auto norm_of = [](NormKind kind) {
     return [=](ParamTable& table) { return norm(table, "norm", kind); };
   };
@@ -246,6 +257,10 @@ std::vector<NamedSubject> all_subjects() {
                    block_of(NormKind::layer, with_dropout({}), Activation::gelu_tanh)),
       plain<Block>("block_of_llama", kHidden, kHidden,
                    block_of(NormKind::rms, llama, Activation::swiglu)),
+      plain<Block>("recomputed_block_of_gpt2_with_dropout", kHidden, kHidden,
+                   block_of(NormKind::layer, recomputed(with_dropout({})), Activation::gelu_tanh)),
+      plain<Block>("recomputed_block_of_llama", kHidden, kHidden,
+                   block_of(NormKind::rms, recomputed(llama), Activation::swiglu)),
       {"embedding", [] { return std::make_unique<EmbeddingSubject>(false, 0.0); }},
       {"embedding_with_positions", [] { return std::make_unique<EmbeddingSubject>(true, 0.0); }},
       {"embedding_with_dropout", [] { return std::make_unique<EmbeddingSubject>(true, 0.3); }},

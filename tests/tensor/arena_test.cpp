@@ -89,6 +89,47 @@ TEST(Arena, RewindsAndRemembersItsPeak) {
   EXPECT_EQ(address(arena.alloc(DType::i32, {1})), address(a));
 }
 
+// Two stacks in one memory: neither end's rewind touches the other, and the peak is of both.
+TEST(Arena, FillsFromBothEnds) {
+  constexpr Arena::End kBack = Arena::End::back;
+  Arena arena(Buffer(Device::cpu, 2048));
+  const Tensor front = arena.alloc(DType::f32, {64}), back = arena.alloc(DType::f32, {65}, kBack);
+  EXPECT_EQ(address(back) - address(front), 2048U - 512);
+  {
+    const ArenaScope scope(arena, kBack);
+    EXPECT_EQ(address(back) - address(arena.alloc(DType::u8, {1}, kBack)), 256U);
+    const ArenaScope inner(arena);
+    arena.alloc(DType::f32, {128});
+    EXPECT_EQ(arena.mark(), 768U);
+    EXPECT_EQ(arena.mark(kBack), 768U);
+  }
+  EXPECT_EQ(arena.mark(), 256U);
+  EXPECT_EQ(arena.mark(kBack), 512U);
+  EXPECT_EQ(arena.peak_bytes(), 1536U);
+  arena.alloc(DType::u8, {1280}, kBack);
+  EXPECT_THROW(arena.alloc(DType::u8, {1}), Error);
+  EXPECT_THROW(arena.alloc(DType::u8, {1}, kBack), Error);
+  EXPECT_EQ(arena.peak_bytes(), 2048U);
+}
+
+// An arena of the peak's size holds what was measured in a larger one.
+TEST(Arena, ThePeakIsEnough) {
+  const auto use = [](Arena& arena) {
+    const ArenaScope scope(arena, Arena::End::back);
+    arena.alloc(DType::f32, {100}, Arena::End::back);
+    const ArenaScope inner(arena);
+    arena.alloc(DType::f32, {70});
+    arena.alloc(DType::f32, {3}, Arena::End::back);
+  };
+  Arena measuring(Buffer(Device::meta, kMeasuring));
+  use(measuring);
+  Arena arena(Buffer(Device::cpu, measuring.peak_bytes()));
+  use(arena);
+  EXPECT_EQ(arena.peak_bytes(), measuring.peak_bytes());
+  Arena small(Buffer(Device::cpu, measuring.peak_bytes() - 256));
+  EXPECT_THROW(use(small), Error);
+}
+
 TEST(Arena, FullIsOurBugAndLeavesItAsItWas) {
   Arena arena(Buffer(Device::cpu, 512));
   arena.alloc(DType::f32, {64});

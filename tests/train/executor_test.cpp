@@ -64,7 +64,7 @@ struct Result {
 };
 
 // An evaluation, then the forward and backward of a step.
-Result run(int stages, int micro_batches) {
+Result run(int stages, int micro_batches, const RecomputeOptions& recompute = {}) {
   Result result;
   result.measured.resize(static_cast<std::size_t>(stages));
   result.used = result.measured;
@@ -73,7 +73,8 @@ Result run(int stages, int micro_batches) {
     const int stage = pipeline.rank();
     const Schedule training = one_f_one_b(stage, stages, micro_batches);
     const Schedule evaluation = forward_only(stage, stages, micro_batches);
-    const GptConfig config = small_config();
+    GptConfig config = small_config();
+    config.recompute = recompute;
     const StageRange range = range_of(config, stage, stages);
 
     Stream meta(Device::meta);
@@ -140,6 +141,24 @@ TEST(Executor, UsesTheMemoryThatWasMeasured) {
         EXPECT_GT(measured.keep, 0U);
         EXPECT_GT(measured.layer, 0U);
       }
+    }
+}
+
+// Micro-batches in flight share the memory for what is made again.
+TEST(Executor, RecomputesInStages) {
+  for (const int stages : {1, 2, 3})
+    for (const RecomputeOptions& recompute :
+         {RecomputeOptions{.granularity = "full", .method = "uniform", .num_layers = 1},
+          RecomputeOptions{.granularity = "full", .method = "block", .num_layers = 1},
+          RecomputeOptions{.granularity = "selective", .modules = {"core_attn", "mlp"}}}) {
+      SCOPED_TRACE(concat(stages, " stages, ", recompute.granularity, " ", recompute.method));
+      const Result kept = run(stages, 4), again = run(stages, 4, recompute);
+      EXPECT_EQ(again.trained, kept.trained);
+      for (const auto& [name, gradient] : kept.gradients)
+        EXPECT_SAME_BITS(again.gradients.at(name).view(), gradient.view()) << name;
+      EXPECT_EQ(again.used, again.measured);
+      for (std::size_t stage = 0; stage < kept.measured.size(); ++stage)
+        EXPECT_LT(again.measured[stage].keep, kept.measured[stage].keep);
     }
 }
 

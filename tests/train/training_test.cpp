@@ -436,6 +436,99 @@ TEST_F(Training, UsesTheMemoryOfItsPlan) {
   }
 }
 
+// What is recomputed changes memory and counted work, and not a byte of what a run leaves behind.
+TEST_F(Training, RecomputeTrainsToTheSameBytes) {
+  using Change = void (*)(RecomputeOptions&);
+  const Change nothing = [](RecomputeOptions&) {};
+  const Change modes[] = {
+      [](RecomputeOptions& r) { r.activations = true; },
+      [](RecomputeOptions& r) {
+        r.granularity = "selective";
+        r.modules = {"mlp", "layernorm"};
+      },
+      [](RecomputeOptions& r) {
+        r = {.granularity = "full", .method = "uniform", .num_layers = 2};
+      },
+      [](RecomputeOptions& r) { r = {.granularity = "full", .method = "block", .num_layers = 1}; }};
+  const auto run = [&](const std::string& name, int ranks, const std::string& dtype,
+                       Change recompute) {
+    TrainOptions o = options(name);
+    o.model.num_layers = 4;
+    o.ranks = ranks;
+    o.dtype = dtype;
+    o.train_iters = 3;
+    recompute(o.model.recompute);
+    train_with(o);
+    o.take_vocabulary(*make_tokenizer(o.data.tokenizer));
+    o.complete();
+    JsonWriter planned;
+    make_plan(o).memory.write(planned);
+    EXPECT_NE(events(name, "end").at(0).find(planned.text()), std::string::npos);
+    fs::remove(path(name) + "/run.jsonl");
+  };
+  for (const int ranks : {1, 2, 4})
+    for (const char* dtype : {"fp32", "fp64"}) {
+      const std::string kept = concat("kept", ranks, dtype);
+      run(kept, ranks, dtype, nothing);
+      for (std::size_t i = 0; i < std::size(modes); ++i) {
+        const std::string name = concat("mode", i, "-", ranks, dtype);
+        SCOPED_TRACE(name);
+        run(name, ranks, dtype, modes[i]);
+        expect_same_files(path(name), path(kept));
+      }
+    }
+}
+
+// The more is made again, the less is kept and the more is computed; the model's FLOPs stay.
+TEST_F(Training, PlansOfRecompute) {
+  const auto plan = [&](const RecomputeOptions& recompute) {
+    TrainOptions o = options("none");
+    o.model.num_layers = 8;
+    o.model.vocab_size = 380;
+    o.model.recompute = recompute;
+    o.complete();
+    return make_plan(o);
+  };
+  const auto selective = [](const std::vector<std::string>& modules) {
+    return RecomputeOptions{.granularity = "selective", .modules = modules};
+  };
+  const auto full = [](const std::string& method, std::int64_t layers) {
+    return RecomputeOptions{.granularity = "full", .method = method, .num_layers = layers};
+  };
+  const Plan none = plan({});
+  std::vector<Plan> plans = {none};
+  for (const RecomputeOptions& more :
+       {selective({"core_attn"}), selective({"core_attn", "layernorm"}),
+        selective({"core_attn", "layernorm", "mlp"}), full("uniform", 1)}) {
+    plans.push_back(plan(more));
+    const Plan &less = plans[plans.size() - 2], &now = plans.back();
+    EXPECT_LT(now.memory.step.keep, less.memory.step.keep);
+    EXPECT_LT(now.memory.total(), less.memory.total());
+    EXPECT_GE(now.step.flops, less.step.flops);
+    EXPECT_GT(now.step.bytes, less.step.bytes);
+    EXPECT_EQ(now.model_flops, none.model_flops);
+    EXPECT_EQ(now.memory.gradients, none.memory.gradients);
+  }
+  EXPECT_GT(plans[1].step.flops, none.step.flops);
+
+  std::size_t keep = none.memory.step.keep;
+  double flops = none.step.flops;
+  for (const std::int64_t blocks : {1, 4, 7}) {  // each block that is recomputed saves as much
+    const Plan more = plan(full("block", blocks));
+    EXPECT_LT(more.memory.step.keep, keep);
+    EXPECT_GT(more.step.flops, flops);
+    keep = more.memory.step.keep;
+    flops = more.step.flops;
+  }
+  EXPECT_EQ(plan(full("block", 8)).memory.total(), plans.back().memory.total());
+  EXPECT_EQ(plan(full("block", 8)).step.flops, plans.back().step.flops);
+  // Longer runs keep less, and need more at once in the backward.
+  const Plan two = plan(full("uniform", 2)), all = plan(full("uniform", 8));
+  EXPECT_LT(two.memory.step.keep, plans.back().memory.step.keep);
+  EXPECT_LT(all.memory.step.keep, two.memory.step.keep);
+  EXPECT_GT(all.memory.step.layer, two.memory.step.layer);
+}
+
 // Keys of the run's events, in their order: schema mt-pretrain/1.
 TEST_F(Training, Events) {
   TrainOptions o = options("run");
