@@ -4,6 +4,7 @@
 #include "base/command.h"
 #include "data/tokenizer_source.h"
 #include "train/plan.h"
+#include "train/plot.h"
 #include "train/trainer.h"
 
 // Reads of the data, if there is any yet, only how large its vocabulary is.
@@ -16,7 +17,16 @@ static void print_plan(mt::TrainOptions& options) {
   std::fputs((options.report.json ? mt::plan_json(plan) : mt::plan_text(plan)).c_str(), stdout);
 }
 
+static void run_plot(mt::CommandLine& cl) {
+  mt::PlotOptions options;
+  cl.describe("draw the curves of training runs, from their run logs");
+  options.add_to(cl);
+  cl.parse();
+  mt::plot(options, cl.color(1));
+}
+
 static void run(mt::CommandLine& cl) {
+  if (cl.verb({{"plot", "draw the curves of training runs"}}) == "plot") return run_plot(cl);
   mt::TrainOptions options;
   cl.describe("Train a GPT-2 or Llama style language model from a token file.");
   options.add_to(cl);

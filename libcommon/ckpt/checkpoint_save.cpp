@@ -71,6 +71,18 @@ static void remove_leftovers(const std::string& save_folder) {
   }
 }
 
+void delete_checkpoint(const std::string& save_folder, std::int64_t iteration) {
+  const std::string folder = iteration_folder(save_folder, iteration);
+  if (fs::is_symlink(folder)) return;
+  const std::string aside = concat(folder, kTemporary, ::getpid());
+  if (::rename(folder.c_str(), aside.c_str()) != 0)
+    fail_errno(folder, "cannot rename", Exit::io_error);
+  std::error_code error;
+  fs::remove_all(aside, error);
+  errno = error.value();
+  if (error) fail_errno(aside, "cannot delete", Exit::io_error);
+}
+
 // --- Publishing ---------------------------------------------------------------------------------
 
 static void rename_or_fail(const std::string& from, const std::string& to) {

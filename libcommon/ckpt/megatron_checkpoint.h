@@ -48,6 +48,10 @@ std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
 // Iterations whose folders exist, ascending: to fall back to, or to delete old ones.
 std::vector<std::int64_t> list_checkpoints(const std::string& save_folder);
 
+// Deletes a checkpoint that is not wanted any more: renamed first, so that readers find it whole or
+// not at all, and a save removes what is left if this dies.  A symbolic link is left alone.
+void delete_checkpoint(const std::string& save_folder, std::int64_t iteration);
+
 std::string iteration_folder(const std::string& save_folder, std::int64_t iteration);
 
 // An opened torch_dist checkpoint.  Of a checkpoint with a manifest every file is checked against

@@ -14,7 +14,7 @@ static std::string state_prefix(const std::string& name) { return "optimizer.sta
 
 bool goes_on_in_place(const TrainOptions& o) {
   std::error_code error;
-  return !o.save.empty() &&
+  return !o.save.empty() && !o.finetune &&
          (o.load == o.save || std::filesystem::equivalent(o.load, o.save, error));
 }
 
@@ -129,6 +129,16 @@ void save_training(const TrainOptions& o, const TrainCounters& counters, const G
   save.publish(content);
 }
 
+void delete_old_checkpoints(const TrainOptions& o, std::int64_t latest) {
+  if (!o.save_retain_interval && !o.keep_last) return;
+  std::int64_t kept = 1;  // the latest
+  std::vector<std::int64_t> iterations = list_checkpoints(o.save);
+  for (auto i = iterations.rbegin(); i != iterations.rend(); ++i) {
+    if (*i >= latest || kept++ < o.keep_last.value_or(1)) continue;
+    if (!o.save_retain_interval || *i % *o.save_retain_interval != 0) delete_checkpoint(o.save, *i);
+  }
+}
+
 static std::string on_off(bool value) { return value ? "on" : "off"; }
 
 static void check_same_model(const GptConfig& run, const GptConfig& stored,
@@ -175,9 +185,40 @@ static void load_optimizer(const MegatronCheckpoint& checkpoint, const ParamTabl
               [&](const Param& row) { return optimizer.state(row, slot); });
 }
 
+// What to load, and whether it is to begin a new run.
+static std::pair<std::optional<CheckpointPlace>, bool> checkpoint_to_load(const TrainOptions& o) {
+  std::optional<CheckpointPlace> place;
+  if (!o.load.empty()) place = find_checkpoint(o.load, o.ckpt_step);
+  if (place) return {place, o.finetune};
+  if (!o.pretrained_checkpoint.empty()) {
+    place = find_checkpoint(o.pretrained_checkpoint);
+    if (!place) fail(Exit::no_input, o.pretrained_checkpoint, ": no checkpoint there");
+  } else if (o.exit_on_missing_checkpoint) {
+    fail(Exit::no_input, o.load,
+         ": no checkpoint there, and --exit-on-missing-checkpoint is given");
+  }
+  return {place, true};
+}
+
+// The samples that a checkpoint counts as consumed are those of its own order.
+static void warn_of_other_samples(const TrainOptions& o, const PyValue& args,
+                                  const std::string& where, const Log& log) {
+  const auto compare = [&](const char* name, const char* stored, std::int64_t here) {
+    const PyValue* value = args.find(stored);
+    if (value == nullptr || value->is_none()) return;
+    const std::int64_t there = value->as_integer(concat(where, ": args.", stored));
+    if (there != here)
+      log.warn(concat(where, ": ", name, " is ", there, " in the checkpoint and ", here,
+                      " here: the samples after it are others than that run's"));
+  };
+  compare("--seq-length", "seq_length", o.data.seq_length);
+  compare("--seed", "seed", static_cast<std::int64_t>(o.seed));
+}
+
 std::optional<TrainCounters> load_training(const TrainOptions& o, Gpt& model, Optimizer& optimizer,
-                                           const TrainData& data, const Group& ranks) {
-  const std::optional<CheckpointPlace> place = find_checkpoint(o.load);
+                                           const TrainData& data, const Group& ranks,
+                                           const Log& log) {
+  const auto [place, only_weights] = checkpoint_to_load(o);
   if (!place) return std::nullopt;
   const MegatronCheckpoint checkpoint(place->folder, {ranks.rank(), ranks.size()});
   const std::string where = place->folder + ": common.pt";
@@ -189,7 +230,8 @@ std::optional<TrainCounters> load_training(const TrainOptions& o, Gpt& model, Op
          ", but this run's has ", data.tokenizer().identity());
   check_all_used(checkpoint.tensors(), model.table());
   read_rows(checkpoint.tensors(), model.table(), "", [](const Param& row) { return row.value; });
-  if (place->release) return TrainCounters{};
+  if (place->release || only_weights) return TrainCounters{};
+  if (ranks.rank() == 0) warn_of_other_samples(o, args, place->folder, log);
   if (o.load_optimizer) load_optimizer(checkpoint, model.table(), optimizer);
 
   TrainCounters counters{.iteration = checkpoint.common().at("iteration", where).as_integer(where)};

@@ -28,10 +28,15 @@ void prepare_save_folder(const TrainOptions& options, const Log& log);
 void save_training(const TrainOptions& options, const TrainCounters& counters, const Gpt& model,
                    const Optimizer& optimizer, const TrainData& data);
 
+// --save-retain-interval and --keep-last: deletes checkpoints of options.save from before iteration
+// `latest`, whose own is complete.
+void delete_old_checkpoints(const TrainOptions& options, std::int64_t latest);
+
 // Called on every rank; fills the model and the optimizer from options.load.  Nothing if that
-// folder has no checkpoint.  A model or tokenizer that differs is Exit::bad_config.
+// folder has no checkpoint.  Warns where the run sees other samples than the checkpoint's did.  A
+// model or tokenizer that differs is Exit::bad_config.
 std::optional<TrainCounters> load_training(const TrainOptions& options, Gpt& model,
                                            Optimizer& optimizer, const TrainData& data,
-                                           const Group& ranks);
+                                           const Group& ranks, const Log& log);
 
 }  // namespace mt

@@ -1,6 +1,7 @@
 #include "train/executor.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "ops/ops.h"
 
@@ -22,10 +23,10 @@ Executor::Executor(const Model& model, const StepShape& shape, const StepMemory&
 }
 
 double Executor::run(const Schedule& schedule, const LoadBatch& load, bool training) {
-  loss_sum_ = 0;
+  losses_.clear();
   for (const Action& action : schedule) act(action, load, training);
   for (Slot& slot : slots_) slot.sent.wait();
-  return loss_sum_;
+  return std::accumulate(losses_.begin(), losses_.end(), 0.0);
 }
 
 Timers::Scope Executor::measure(Timed part, bool training) const {
@@ -131,7 +132,7 @@ void Executor::forward(Slot& slot, bool training) {
   Wire out;
   model_.forward(s, out, slot.in, slot.batch, training ? slot.saved.get() : nullptr);
   if (!out.hidden) {
-    loss_sum_ += dot(slot.batch.loss, slot.batch.loss_mask, stream_);
+    losses_.push_back(dot(slot.batch.loss, slot.batch.loss_mask, stream_));
     return;
   }
   slot.out = out;

@@ -44,6 +44,9 @@ class Executor {
   // and on meta).
   double run(const Schedule& schedule, const LoadBatch& load, bool training);
 
+  // Of the last run's micro-batches, in the order of their forwards: the sum of loss times mask.
+  const std::vector<double>& losses() const { return losses_; }
+
   // Measures the parts of training from now on.
   void measure_with(Timers& timers) { timers_ = &timers; }
 
@@ -73,7 +76,7 @@ class Executor {
   std::vector<Slot> slots_;
   Arena layer_, deferred_;
   WeightGrads weight_grads_;
-  double loss_sum_ = 0;
+  std::vector<double> losses_;
   Timers* timers_ = nullptr;
 };
 

@@ -111,21 +111,11 @@ static void add_optimizer_flags(CommandLine& cl) {
 }
 
 static void add_loop_flags(CommandLine& cl) {
-  refuse(cl, "a loss that is not finite always ends the run",
+  refuse(cl, "a rejected result ends the run, with a line that names it",
+         {{"--result-rejected-tracker-filename"}});
+  refuse(cl, "a run goes on with the options it is given",
          {
-             {"--check-for-large-grads"},
-             {"--check-for-spiky-loss"},
-             {"--iterations-to-skip"},
-             {"--no-check-for-nan-in-loss-and-grad"},
-             {"--result-rejected-tracker-filename"},
-         });
-  refuse(cl, "a run goes on from the latest checkpoint of --load, with the options it is given",
-         {
-             {"--ckpt-step"},
-             {"--exit-on-missing-checkpoint"},
-             {"--finetune"},
              {"--no-use-tokenizer-model-from-checkpoint-args"},
-             {"--pretrained-checkpoint"},
              {"--use-checkpoint-args"},
              {"--use-mp-args-from-checkpoint-args"},
          });

@@ -28,9 +28,7 @@ void ProgressLog::saved(std::int64_t iteration, double flops, double tokens) {
   const std::chrono::duration<double> elapsed = Clock::now() - start_;
   const ProgressStart start = progress_start(read_file(path_), ranks_);
   const double since = std::max(1.0, static_cast<double>(std::time(nullptr)) - start.seconds);
-  const auto tflops = [&](double done, double seconds) {
-    return done / (seconds * 1e12 * ranks_);
-  };
+  const auto tflops = [&](double done, double seconds) { return done / (seconds * 1e12 * ranks_); };
   char text[256];
   std::snprintf(text, sizeof text,
                 "Saved checkpoint\tIteration: %lld\tJob throughput: %.1f TFLOP/s/GPU\t"

@@ -35,9 +35,23 @@ static void add_checkpoints(TrainOptions& o, CommandLine& cl) {
   cl.option("--save", &o.save, "DIR", "where checkpoints go");
   cl.option("--save-interval,--persistent-save-interval", &o.save_interval, "N",
             "steps between checkpoints; default: only at the end", at_least(1));
+  cl.option("--save-retain-interval", &o.save_retain_interval, "N",
+            "once a checkpoint is complete, delete those before it but for multiples of N",
+            at_least(1));
+  cl.option("--keep-last", &o.keep_last, "N",
+            "once a checkpoint is complete, delete all but the N newest (and multiples of "
+            "--save-retain-interval)",
+            at_least(1));
   cl.option("--load", &o.load, "DIR",
             "folder of checkpoints to go on from the latest, or of one; where there is none, a new "
             "run begins");
+  cl.option("--ckpt-step", &o.ckpt_step, "N", "load this iteration, not the latest", at_least(1));
+  cl.flag("--finetune", &o.finetune,
+          "load only the weights: a new run, from iteration 0 and the first sample");
+  cl.option("--pretrained-checkpoint", &o.pretrained_checkpoint, "DIR",
+            "as --finetune from there, while there is no checkpoint in --load");
+  cl.flag("--exit-on-missing-checkpoint", &o.exit_on_missing_checkpoint,
+          "a --load folder without a checkpoint ends the program");
   cl.off_switch("--no-load-optim", &o.load_optimizer, "start with a fresh optimizer");
   cl.off_switch("--no-save-optim", &o.save_optimizer, "checkpoints without the optimizer's state");
 }
@@ -66,6 +80,7 @@ void TrainOptions::add_to(CommandLine& cl) {
   lr.add_to(cl);
   add_checkpoints(*this, cl);
   add_evaluation_and_end(*this, cl);
+  checks.add_to(cl);
   report.add_to(cl);
   add_megatron_flags(cl);
 }
@@ -138,6 +153,12 @@ void TrainOptions::complete() {
   if (trains && lr.lr == 0) fail(Exit::usage, "--lr: required");
   optimizer.complete();
   if (save_interval && save.empty()) fail(Exit::usage, "--save-interval: needs --save");
+  if (save_retain_interval && save_interval && *save_retain_interval % *save_interval != 0)
+    fail(Exit::bad_config, "--save-retain-interval ", *save_retain_interval,
+         ": not a multiple of --save-interval ", *save_interval);
+  if (ckpt_step && load.empty()) fail(Exit::usage, "--ckpt-step: needs --load");
+  if ((finetune || exit_on_missing_checkpoint) && load.empty())
+    fail(Exit::usage, finetune ? "--finetune" : "--exit-on-missing-checkpoint", ": needs --load");
   model.complete();
   if (data.seq_length > model.max_position_embeddings)
     fail(Exit::bad_config, "--seq-length ", data.seq_length,

@@ -10,6 +10,7 @@
 #include "optim/optimizer_options.h"
 #include "train/batch_schedule.h"
 #include "train/report_options.h"
+#include "train/result_checks.h"
 #include "train/train_data.h"
 
 namespace mt {
@@ -36,7 +37,11 @@ struct TrainOptions {
   std::string save, load;
   std::optional<std::int64_t> save_interval;
   bool load_optimizer = true, save_optimizer = true;
+  CheckOptions checks;
   ReportOptions report;
+  bool finetune = false, exit_on_missing_checkpoint = false;
+  std::string pretrained_checkpoint;
+  std::optional<std::int64_t> ckpt_step, save_retain_interval, keep_last;
   bool plan = false;
 
   void add_to(CommandLine& cl);

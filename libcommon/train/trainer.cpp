@@ -1,5 +1,7 @@
 #include "train/trainer.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 
@@ -11,6 +13,7 @@
 #include "train/evaluator.h"
 #include "train/interruption.h"
 #include "train/reports.h"
+#include "train/result_checks.h"
 
 namespace mt {
 namespace {
@@ -29,7 +32,8 @@ int threads_of_rank(const TrainOptions& options) {
 std::string how_to_go_on(const TrainOptions& options) {
   if (options.save.empty()) return "; nothing was saved, for want of --save";
   if (goes_on_in_place(options)) return ", saved; run the same command to go on";
-  return concat(", saved; run the same command with --load ", options.save, " to go on");
+  return concat(", saved; run the same command with --load ", options.save,
+                options.finetune ? " and without --finetune to go on" : " to go on");
 }
 
 // One rank of the run.
@@ -42,9 +46,12 @@ class Trainer {
  private:
   bool train_to_the_end();
   void save_before_larger_steps(int micro_batches);
+  void skip_step(const TrainOptions::StepSize& size);
+  std::array<double, 2> forward_backward(const TrainOptions::StepSize& size);
+  double gradient_norm();
+  [[noreturn]] void failed(const TrainOptions::StepSize& size, double loss, double grad_norm);
   StepResult update(double learning_rate);
   StepReport train_step(const TrainOptions::StepSize& size);
-  void check_finite(const char* name, double value) const;
   void evaluate(Split which, const char* name, const char* where);
   std::optional<std::string> save_and_decide();
   bool poll();
@@ -66,6 +73,7 @@ class Trainer {
   std::unique_ptr<Group> pipeline_ = make_single_group();
   Executor executor_;
   Evaluator evaluator_;
+  ResultChecks checks_;
   TrainCounters counters_;
   int micro_batches_ = 0;      // of the step before; 0: none yet
   std::int64_t saved_at_ = 0;  // the iteration of the checkpoint that was last written or loaded
@@ -84,11 +92,12 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
       optimizer_(model_.table(), Device::cpu, options.compute_dtype(), options.optimizer, ranks),
       executor_(model_, step_shape(options), plan.memory.step, *pipeline_, stream_),
       evaluator_(options, executor_, ranks),
+      checks_(options.checks, ranks),
       reports_(options, log, ranks) {
   executor_.measure_with(reports_.timers());
   model_.initialize(options.seed, stream_);
-  if (options.load.empty()) return;
-  if (const auto loaded = load_training(options, model_, optimizer_, data, ranks))
+  if (options.load.empty() && options.pretrained_checkpoint.empty()) return;
+  if (const auto loaded = load_training(options, model_, optimizer_, data, ranks, log))
     counters_ = *loaded;
   else
     log_.note(options.load + ": no checkpoint there, starting from initial weights");
@@ -96,10 +105,38 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
   options.check_steps_from(counters_.consumed_train_samples);
 }
 
-void Trainer::check_finite(const char* name, double value) const {
-  if (!std::isfinite(value))
-    fail(Exit::difference, "iteration ", counters_.iteration + 1, ": ", name, " ", value,
-         ": not finite; nothing was updated");
+// The gradients of a step, this rank's part of them; returns the loss and the tokens of all ranks.
+std::array<double, 2> Trainer::forward_backward(const TrainOptions::StepSize& size) {
+  optimizer_.zero_gradients(stream_);
+  BatchLoader loader(options_, *data_.split(Split::train), counters_.consumed_train_samples,
+                     size.micro_batches, ranks_);
+  std::array<double, 2> sums = {};
+  {
+    const auto timing = reports_.timers().measure(Timed::forward_backward);
+    const auto load = [&](int i, const Batch& batch) {
+      const auto loading = reports_.timers().measure(Timed::batch_generator);
+      return loader.load(i, batch);
+    };
+    sums[0] = executor_.run(one_f_one_b(0, 1, size.micro_batches), load, true);
+    sums[1] = loader.tokens();
+  }
+  ranks_.all_reduce({sums.data(), DType::f64, {2}}).wait();
+  return sums;
+}
+
+double Trainer::gradient_norm() {
+  return std::sqrt(sum_squares(model_.table().gradients(), stream_));
+}
+
+// Ends the run after a step whose loss or gradient is not finite.  The step is run again, which
+// gives the same bits, to see where that began.
+void Trainer::failed(const TrainOptions::StepSize& size, double loss, double grad_norm) {
+  const std::int64_t iteration = counters_.iteration + 1;
+  forward_backward(size);
+  checks_.check_losses(iteration, executor_.losses());
+  checks_.check_gradient(iteration, gradient_norm());
+  fail(Exit::difference, "iteration ", iteration, ": loss ", loss, ", gradient norm ", grad_norm,
+       ": not finite, though every rank's were; nothing was updated");
 }
 
 StepResult Trainer::update(double learning_rate) {
@@ -112,30 +149,20 @@ StepResult Trainer::update(double learning_rate) {
 
 StepReport Trainer::train_step(const TrainOptions::StepSize& size) {
   const Clock::time_point start = Clock::now();
-  const std::int64_t first = counters_.consumed_train_samples;
-  StepReport report{.learning_rate = options_.lr.at(first)};
-  optimizer_.zero_gradients(stream_);
-  BatchLoader loader(options_, *data_.split(Split::train), first, size.micro_batches, ranks_);
-  double sums[] = {0, 0};  // loss, tokens
-  {
-    const auto timing = reports_.timers().measure(Timed::forward_backward);
-    const auto load = [&](int i, const Batch& batch) {
-      const auto loading = reports_.timers().measure(Timed::batch_generator);
-      return loader.load(i, batch);
-    };
-    sums[0] = executor_.run(one_f_one_b(0, 1, size.micro_batches), load, true);
-    sums[1] = loader.tokens();
-  }
-  ranks_.all_reduce({sums, DType::f64, {2}}).wait();
-
-  report.loss = sums[0] / sums[1];
-  check_finite("loss", report.loss);
+  StepReport report{.learning_rate = options_.lr.at(counters_.consumed_train_samples)};
+  const auto [loss, tokens] = forward_backward(size);
+  report.loss = loss / tokens;
+  const CheckOptions& checks = options_.checks;
+  if (checks.finite && !std::isfinite(report.loss)) failed(size, report.loss, 0);
+  if (checks.spiky_loss) checks_.check_losses(counters_.iteration + 1, executor_.losses());
+  if (checks.large_grads) checks_.check_gradient(counters_.iteration + 1, gradient_norm());
   const StepResult result = update(report.learning_rate);
   report.grad_norm = result.grad_norm;
   report.num_zeros = result.num_zeros;
   report.loss_scale = result.loss_scale;
   report.skipped = result.skipped;
-  check_finite("gradient norm", report.grad_norm);
+  if (checks.finite && !std::isfinite(result.grad_norm))
+    failed(size, report.loss, result.grad_norm);
 
   counters_.iteration += 1;
   counters_.consumed_train_samples += size.computed;
@@ -189,7 +216,10 @@ void Trainer::save() {
     fail(Exit::difference, "iteration ", counters_.iteration,
          ": weights are not finite; nothing was saved");
   const Clock::time_point start = Clock::now();
-  if (ranks_.rank() == 0) save_training(options_, counters_, model_, optimizer_, data_);
+  if (ranks_.rank() == 0) {
+    save_training(options_, counters_, model_, optimizer_, data_);
+    delete_old_checkpoints(options_, counters_.iteration);
+  }
   ranks_.barrier();
   reports_.saved(counters_.iteration, seconds_since(start), counters_.floating_point_operations,
                  static_cast<double>(counters_.consumed_train_samples * options_.data.seq_length));
@@ -216,6 +246,14 @@ void Trainer::stopped(Signal signal) const {
   const Exit died = static_cast<Exit>(128 + static_cast<int>(signal));
   fail(options_.save.empty() ? died : Exit::stopped, "stopped by ", signal_name(signal),
        " after iteration ", counters_.iteration, how_to_go_on(options_));
+}
+
+// --iterations-to-skip: the samples are consumed, and nothing else happens.
+void Trainer::skip_step(const TrainOptions::StepSize& size) {
+  counters_.iteration += 1;
+  counters_.consumed_train_samples += size.computed;
+  counters_.skipped_train_samples += size.computed;
+  log_.event("skipped", {{"iteration", counters_.iteration}});
 }
 
 // Under a ramp-up Megatron saves before the first of the steps with more micro-batches.
@@ -255,6 +293,10 @@ bool Trainer::train_to_the_end() {
   while (counters_.iteration < options_.train_iters) {
     const auto size = options_.step_size(counters_.consumed_train_samples);
     save_before_larger_steps(size.micro_batches);
+    if (std::ranges::count(options_.checks.iterations_to_skip, counters_.iteration) > 0) {
+      skip_step(size);
+      continue;
+    }
     reports_.step(train_step(size), memory());
     if (counters_.iteration % options_.eval_interval == 0) evaluate(Split::valid, "valid", "");
     if (const auto reason = save_and_decide()) {

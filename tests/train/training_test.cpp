@@ -574,9 +574,86 @@ TEST_F(Training, NotFinite) {
   o.lr.warmup_iters = 0;
   o.optimizer.clip_grad = 0;
   o.dtype = "fp64";
-  const std::string error = error_of([&] { train_with(o); });
-  EXPECT_TRUE(error.starts_with("1 iteration ")) << error;
-  EXPECT_TRUE(error.ends_with(": not finite; nothing was updated")) << error;
+  for (const int ranks : {1, 2}) {
+    o.ranks = ranks;
+    EXPECT_EQ(error_of([&] { train_with(o); }),
+              "1 iteration 2, rank 0: the loss of micro-batch 0 is NaN; nothing was updated");
+  }
+  EXPECT_EQ(list_checkpoints(o.save), std::vector<std::int64_t>{});
+}
+
+// Consumed, but not trained on: the step after it runs with the rate and the samples it would have
+// had.
+TEST_F(Training, IterationsToSkip) {
+  TrainOptions o = options("run");
+  o.checks.iterations_to_skip = {1, 3};
+  train_with(o);
+  EXPECT_EQ(losses("run").size(), 8U);
+  const MegatronCheckpoint checkpoint(iteration_folder(o.save, 10));
+  const PyValue& args = checkpoint.common().at("args", "");
+  EXPECT_EQ(args.at("consumed_train_samples", "").as_integer(""), 80);
+  EXPECT_EQ(args.at("skipped_train_samples", "").as_integer(""), 16);
+}
+
+// Weights alone: iteration, samples, optimizer and schedule begin anew.
+TEST_F(Training, Finetune) {
+  train_with(options("base"));
+  TrainOptions o = options("tuned");
+  o.load = path("base");
+  o.finetune = true;
+  o.train_iters = 1;
+  o.lr.warmup_iters = 0;
+  train_with(o);
+  EXPECT_EQ(list_checkpoints(o.save), std::vector<std::int64_t>{1});
+  TrainOptions from = options("from");  // the same, until there is something to go on from
+  from.load = from.save;
+  from.pretrained_checkpoint = path("base");
+  from.train_iters = 1;
+  from.lr.warmup_iters = 0;
+  train_with(from);
+  expect_same_files(iteration_folder(from.save, 1), iteration_folder(o.save, 1));
+  from.train_iters = 2;
+  train_with(from);
+  EXPECT_EQ(list_checkpoints(from.save), (std::vector<std::int64_t>{1, 2}));
+  EXPECT_NE(losses("from")[0], losses("base")[0]);
+}
+
+TEST_F(Training, WhichCheckpointIsLoaded) {
+  TrainOptions o = options("run");
+  o.save_interval = 5;
+  train_with(o);
+  TrainOptions again = options("again");
+  again.load = o.save;
+  again.ckpt_step = 5;
+  train_with(again);
+  expect_same_files(iteration_folder(again.save, 10), iteration_folder(o.save, 10));
+  again.ckpt_step = 6;
+  EXPECT_EQ(error_of([&] { train_with(again); }),
+            concat("66 ", iteration_folder(o.save, 6), ": does not exist, but was asked for"));
+  again.ckpt_step.reset();
+  again.load = path("none");
+  again.exit_on_missing_checkpoint = true;
+  EXPECT_EQ(error_of([&] { train_with(again); }),
+            concat("66 ", path("none"),
+                   ": no checkpoint there, and --exit-on-missing-checkpoint is given"));
+}
+
+TEST_F(Training, OldCheckpointsAreDeleted) {
+  const auto kept = [&](const char* name, std::optional<std::int64_t> retain,
+                        std::optional<std::int64_t> last) {
+    TrainOptions o = options(name);
+    o.save_interval = 1;
+    o.save_retain_interval = retain;
+    o.keep_last = last;
+    train_with(o);
+    return list_checkpoints(o.save);
+  };
+  EXPECT_EQ(kept("retain", 4, {}), (std::vector<std::int64_t>{4, 8, 10}));
+  EXPECT_EQ(kept("last", {}, 3), (std::vector<std::int64_t>{8, 9, 10}));
+  EXPECT_EQ(kept("both", 4, 2), (std::vector<std::int64_t>{4, 8, 9, 10}));
+  for (const char* name : {"retain", "last", "both"})
+    for (const auto& entry : fs::directory_iterator(path(name)))
+      EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << entry.path();
 }
 
 TEST_F(Training, WhatDoesNotFitTheCheckpoint) {
