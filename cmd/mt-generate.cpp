@@ -1,39 +1,46 @@
 // mt-generate: continue prompts with a trained model.
-#include <unistd.h>
-
 #include <cstdio>
-#include <iostream>
+#include <deque>
 
 #include "base/command.h"
 #include "infer/generator.h"
+#include "infer/prompt_reader.h"
 #include "model/loaded_gpt.h"
 
 namespace {
 
+using Finish = mt::Completion::Finish;
+
 struct Options {
   std::string load;
   std::vector<std::string> prompts;
-  std::int64_t num_tokens = 64;
+  std::optional<std::int64_t> num_samples;
+  std::int64_t max_requests = 8;
   int threads = 0;
   bool json = false;
   mt::TokenizerOptions tokenizer;
-  mt::SamplingOptions sampling;
+  mt::CompletionOptions completion;
 
   void add_to(mt::CommandLine& cl) {
-    cl.describe("Continue prompts with a trained model.",
-                "Prompts are arguments or, without any, the lines of stdin.  Each completion goes "
-                "to stdout "
-                "as it is made, followed by a newline, in the order of the prompts.");
-    cl.positionals("PROMPT", &prompts, "text to continue; none, or - alone: lines of stdin", 0);
+    cl.describe(
+        "Continue prompts with a trained model.",
+        "Prompts are arguments or, without any, the lines of stdin, which may be JSON.  Each "
+        "completion goes to stdout as it is made, followed by a newline, in the order of "
+        "the prompts.");
+    cl.positionals("PROMPT", &prompts,
+                   "text to continue; - alone, or none without --num-samples: lines of stdin", 0);
     cl.section("Model");
     cl.option("--load", &load, "DIR", "folder of checkpoints, or of one");
     cl.required("--load");
     tokenizer.add_to(cl);
+    completion.add_to(cl);
     cl.section("Output");
-    cl.option("--num-tokens", &num_tokens, "N", "tokens to add at most", mt::at_least(0));
+    cl.option("--num-samples", &num_samples, "N",
+              "completions of each prompt [1]; without PROMPT, of the empty text", mt::at_least(1));
     cl.flag("--json", &json, "one JSON object a line instead of text");
+    cl.option("--inference-max-requests,--max-batch-size", &max_requests, "N",
+              "completions at a time; changes no result", mt::between(1, 1024));
     cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", mt::at_least(0));
-    sampling.add_to(cl);
   }
 };
 
@@ -42,61 +49,161 @@ void print(std::string_view text) {
     mt::fail_errno("stdout", "cannot write", mt::Exit::io_error);
 }
 
-class Completer {
- public:
-  Completer(const Options& options, const mt::LoadedGpt& gpt)
-      : options_(options),
-        tokenizer_(*gpt.tokenizer),
-        runner_(*gpt.model, options.threads),
-        generator_(runner_, options.sampling, tokenizer_.vocab_size(), tokenizer_.eod()) {}
+struct Request {
+  mt::Prompt prompt;
+  std::int64_t sample;
+  mt::Completion completion;
+  bool begun = false;  // its prompt is printed
+};
 
-  void complete(const std::string& prompt) {
-    std::vector<std::int32_t> ids{tokenizer_.eod()};  // a document's beginning, as in training
-    tokenizer_.encode(prompt, ids);
-    const auto decoder = tokenizer_.stream_decoder();
-    std::string text;  // what is decoded and not yet printed
-    std::int64_t tokens = 0;
-    if (!options_.json) print(prompt);
-    generator_.generate(ids, options_.num_tokens, number_++, [&](std::int32_t token) {
-      ++tokens;
-      decoder->push(token, text);
-      if (options_.json) return;
-      print(text);
-      text.clear();
-    });
-    decoder->finish(text);
-    if (!options_.json) return print(text + "\n");
-    mt::JsonWriter json;
-    json.begin_object()
-        .member("schema", "mt-generate/1")
-        .member("prompt", prompt)
-        .member("text", text)
-        .member("tokens", tokens)
-        .end_object();
-    print(json.text() + "\n");
+void write_token(mt::JsonWriter& json, const mt::Tokenizer& tokenizer, std::int32_t id,
+                 double log_prob) {
+  const std::string bytes = tokenizer.decode({&id, 1});
+  json.member("token", bytes).member("id", id).member("logprob", log_prob).key("bytes");
+  json.begin_array();
+  for (const char byte : bytes) json.value(static_cast<int>(static_cast<unsigned char>(byte)));
+  json.end_array();
+}
+
+void write_log_probs(mt::JsonWriter& json, const mt::Tokenizer& tokenizer,
+                     const mt::Completion& completion) {
+  json.key("logprobs").begin_array();
+  for (std::size_t i = 0; i < completion.log_probs().size(); ++i) {
+    const mt::LogProbs& probs = completion.log_probs()[i];
+    json.begin_object();
+    write_token(json, tokenizer, completion.made()[i], probs.chosen);
+    json.key("top_logprobs").begin_array();
+    for (const auto& [id, log_prob] : probs.top) {
+      json.begin_object();
+      write_token(json, tokenizer, id, log_prob);
+      json.end_object();
+    }
+    json.end_array().end_object();
+  }
+  json.end_array();
+}
+
+void print_json(const Request& request, const mt::Tokenizer& tokenizer) {
+  const auto& [prompt, sample, completion, begun] = request;
+  mt::JsonWriter json;
+  json.begin_object().member("schema", "mt-generate/1").member("prompt", prompt.text);
+  if (prompt.num_samples > 1) json.member("sample", sample);
+  json.member("text", completion.text())
+      .member("tokens", completion.made().size())
+      .member("finish_reason", completion.finish() == Finish::stop ? "stop" : "length")
+      .key("token_ids")
+      .begin_array();
+  for (const std::int32_t id : completion.made()) json.value(id);
+  json.end_array();
+  if (prompt.options.logprobs) write_log_probs(json, tokenizer, completion);
+  for (const auto& [key, value] : prompt.others) json.key(key).raw(value);
+  json.end_object();
+  print(json.text() + "\n");
+}
+
+class Session {
+ public:
+  Session(const Options& options, const mt::LoadedGpt& gpt, mt::PromptReader& reader)
+      : json_(options.json),
+        reader_(reader),
+        tokenizer_(*gpt.tokenizer),
+        runner_(*gpt.model, {.vocab_size = tokenizer_.vocab_size(),
+                             .sequences = options.max_requests,
+                             .threads = options.threads}),
+        generator_(runner_) {}
+
+  // Before a prompt that is wrong ends the run, those before it are answered.
+  void run() {
+    std::exception_ptr wrong;
+    for (;;) {
+      try {
+        while (!wrong && !generator_.full() && admit()) continue;
+      } catch (const mt::Error&) {
+        wrong = std::current_exception();
+      }
+      if (requests_.empty()) break;
+      generator_.step();
+      print_made();
+    }
+    if (wrong) std::rethrow_exception(wrong);
   }
 
  private:
-  const Options& options_;
+  // A request more; false if there is none, or none yet.  Only waits for a prompt when idle.
+  bool admit() {
+    if (!prompt_ || sample_ == prompt_->num_samples) {
+      prompt_ = reader_.next(requests_.empty());
+      if (!prompt_) return false;
+      sample_ = 0;
+      ++prompts_;
+      prompt_->options.check(tokenizer_, prompt_->place);
+      if (prompt_->options.logprobs && !json_)
+        mt::fail(mt::Exit::usage, prompt_->place, ": logprobs: needs --json");
+    }
+    mt::Completion completion(tokenizer_, prompt_->text, prompt_->options, prompts_ - 1,
+                              static_cast<std::uint32_t>(sample_));
+    if (const auto tokens = static_cast<std::int64_t>(completion.ids().size());
+        tokens > runner_.max_tokens()) {
+      const mt::Prompt wrong = *std::exchange(prompt_, {});
+      mt::fail(mt::Exit::bad_data, wrong.place, ": ", tokens - 1,
+               " tokens, and one in front that ends a document; the model takes at most ",
+               runner_.max_tokens());
+    }
+    requests_.push_back({*prompt_, sample_++, std::move(completion)});
+    generator_.add(requests_.back().completion);
+    return true;
+  }
+
+  // What the first request has made so far, and all that are finished up to one that is not.
+  void print_made() {
+    for (; !requests_.empty(); requests_.pop_front()) {
+      Request& request = requests_.front();
+      const bool finished = request.completion.finish() != Finish::none;
+      if (json_ && finished) print_json(request, tokenizer_);
+      if (!json_) {
+        if (!request.begun) print(request.prompt.text);
+        request.begun = true;
+        print(request.completion.take());
+        if (finished) print("\n");
+      }
+      if (!finished) return;
+    }
+  }
+
+  bool json_;
+  mt::PromptReader& reader_;
   const mt::Tokenizer& tokenizer_;
   mt::Runner runner_;
   mt::Generator generator_;
-  std::uint32_t number_ = 0;
+  std::deque<Request> requests_;  // in the order of the output; the generator points into it
+  std::optional<mt::Prompt> prompt_;
+  std::int64_t sample_ = 0;  // of prompt_, the next
+  std::uint32_t prompts_ = 0;
 };
 
 void run(mt::CommandLine& cl) {
   Options options;
   options.add_to(cl);
   cl.parse();
-  if (options.prompts == std::vector<std::string>{"-"}) options.prompts.clear();
-  if (options.prompts.empty() && ::isatty(STDIN_FILENO) != 0)
-    mt::fail(mt::Exit::usage, "no PROMPT, and stdin is a terminal");
+  if (options.completion.logprobs && !options.json)
+    mt::fail(mt::Exit::usage, "--logprobs: needs --json");
+  bool from_stdin = options.prompts.empty();
+  if (options.prompts == std::vector<std::string>{"-"}) {
+    options.prompts.clear();
+    from_stdin = true;
+  } else if (from_stdin && options.num_samples) {
+    options.prompts.emplace_back();
+    from_stdin = false;
+  }
   const mt::LoadedGpt gpt = mt::load_gpt(options.load, options.tokenizer);
-  Completer completer(options, gpt);
-  for (const std::string& prompt : options.prompts) completer.complete(prompt);
-  if (!options.prompts.empty()) return;
-  for (std::string line; std::getline(std::cin, line);) completer.complete(line);
-  if (std::ferror(stdin) != 0) mt::fail_errno("stdin", "cannot read", mt::Exit::io_error);
+  options.completion.check(*gpt.tokenizer, "options");
+  mt::PromptReader reader(options.prompts, from_stdin,
+                          {.text = {},
+                           .place = {},
+                           .options = options.completion,
+                           .num_samples = options.num_samples.value_or(1),
+                           .others = {}});
+  Session(options, gpt, reader).run();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "kernels/gemm.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/block_product.h"
 #include "kernels/loops.h"
@@ -60,11 +61,63 @@ void product_tile(const Gemm<T>& p, const Tiles& tiles, std::int64_t row, std::i
                    p.accumulate || p.bias ? 1 : 0);
 }
 
+// c[i, j] for kRows rows from `row` and kCols columns from `col`: dot products in 16 partial sums,
+// as sum() in loops.h adds.
+template <int kRows, int kCols, class T>
+[[gnu::always_inline]] inline void few_dots(const Gemm<T>& p, std::int64_t row, std::int64_t col) {
+  using Lanes [[gnu::vector_size(kLanes * sizeof(T))]] = T;
+  const auto load = [&](const T* x, std::int64_t count) __attribute__((always_inline)) {
+    Lanes v = {};
+    std::memcpy(&v, x, static_cast<std::size_t>(count) * sizeof(T));
+    return v;
+  };
+  Lanes lanes[kRows][kCols] = {};
+  const auto add = [&](std::int64_t i, std::int64_t count) __attribute__((always_inline)) {
+    Lanes b[kCols];
+    for (int c = 0; c < kCols; ++c) b[c] = load(p.b + (col + c) * p.k + i, count);
+    for (int r = 0; r < kRows; ++r) {
+      const Lanes a = load(p.a + (row + r) * p.k + i, count);
+      for (int c = 0; c < kCols; ++c) lanes[r][c] += a * b[c];
+    }
+  };
+  std::int64_t i = 0;
+  for (; i + kLanes <= p.k; i += kLanes) add(i, kLanes);
+  if (i < p.k) add(i, p.k - i);
+  for (int r = 0; r < kRows; ++r)
+    for (int c = 0; c < kCols; ++c) {
+      T& out = p.c[(row + r) * p.n + col + c];
+      const T start = (p.accumulate ? out : 0) + (p.bias ? p.bias[col + c] : 0);
+      out = start + sum<T>(kLanes, [&](std::int64_t l) { return lanes[r][c][l]; });
+    }
+}
+
+template <int kRows, class T>
+[[gnu::always_inline]] inline void few_columns(const Gemm<T>& p, std::int64_t row,
+                                               std::int64_t first, std::int64_t last) {
+  constexpr int kCols = 4;
+  std::int64_t col = first;
+  for (; col + kCols <= last; col += kCols) few_dots<kRows, kCols>(p, row, col);
+  for (; col < last; ++col) few_dots<kRows, 1>(p, row, col);
+}
+
+// b is read once for all rows of a, without packing: what bounds a step of generation.
+template <class T>
+void few_rows(const Gemm<T>& p) {
+  for_blocks(p.n, rows_per_block(p.k), [&](std::int64_t first, std::int64_t last) {
+    std::int64_t row = 0;
+    for (; row + 4 <= p.m; row += 4) few_columns<4>(p, row, first, last);
+    for (; row + 2 <= p.m; row += 2) few_columns<2>(p, row, first, last);
+    if (row < p.m) few_columns<1>(p, row, first, last);
+  });
+}
+
 }  // namespace
 
 template <class T>
 void gemm(const Gemm<T>& problem) {
   if (problem.m == 0 || problem.n == 0) return;
+  if (problem.m <= kFewRows && problem.transpose_b && !problem.transpose_a)
+    return few_rows(problem);
   const Tiles tiles = choose_tiles(problem);
   for_blocks(tiles.down * tiles.across, 1, [&](std::int64_t tile, std::int64_t) {
     product_tile(problem, tiles, tile / tiles.across * tiles.rows,

@@ -126,6 +126,19 @@ File open_now(const std::string& path) {
   return file;
 }
 
+// Whether packed data may begin with these bytes, which may be too few to tell.
+bool may_be_packed(Bytes start) {
+  const auto fits = [](Bytes bytes, std::initializer_list<int> magic) {
+    return std::equal(bytes.begin(), bytes.begin() + std::min(bytes.size(), magic.size()),
+                      magic.begin(),
+                      [](std::byte have, int want) { return want == std::to_integer<int>(have); });
+  };
+  if (start.empty() || fits(start, {0x1F, 0x8B}) || fits(start, {0x28, 0xB5, 0x2F, 0xFD}))
+    return true;
+  return (start[0] & std::byte{0xF0}) == std::byte{0x50} &&
+         fits(start.subspan(1), {0x2A, 0x4D, 0x18});
+}
+
 }  // namespace
 
 ByteSource::ByteSource(const std::string& path, std::function<void()> while_waiting)
@@ -134,7 +147,7 @@ ByteSource::ByteSource(const std::string& path, std::function<void()> while_wait
       may_wait_(!file_.is_regular()),
       buffer_(kBufferBytes) {
   std::size_t size = 0;  // a pipe may give the first bytes one by one
-  while (size < 4 && !at_end_) {
+  while (size < 4 && !at_end_ && may_be_packed(Bytes(buffer_).first(size))) {
     const std::size_t count = read_stored(std::span(buffer_).subspan(size));
     at_end_ = count == 0;
     size += count;
@@ -155,6 +168,11 @@ std::size_t ByteSource::read_stored(std::span<std::byte> into) {
   hash_.update(Bytes(into.first(count)));
   stored_bytes_ += static_cast<std::int64_t>(count);
   return count;
+}
+
+bool ByteSource::ready() const {
+  pollfd input = {file_.descriptor(), POLLIN, 0};
+  return !may_wait_ || at_end_ || !stored_.empty() || ::poll(&input, 1, 0) > 0;
 }
 
 void ByteSource::refill() {

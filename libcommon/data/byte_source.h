@@ -29,6 +29,8 @@ class ByteSource {
   // place in the stored bytes, for packed data that is damaged or ends early.
   std::size_t read(std::span<char> into);
 
+  bool ready() const;  // a read() would not wait
+
   const std::string& name() const { return file_.name(); }
   std::int64_t stored_bytes() const { return stored_bytes_; }  // read so far, packed as they are
   std::string hash() const { return hash_.hex(); }             // of those

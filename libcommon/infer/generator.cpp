@@ -1,36 +1,67 @@
 #include "infer/generator.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace mt {
 
-std::vector<double> Generator::next(std::span<const std::int32_t> ids) {
-  const ConstTensor logits = runner_.next_logits(ids);
-  std::vector<double> values(static_cast<std::size_t>(vocab_size_));
-  with_float_type(logits.dtype(), [&]<class T>() {
-    std::ranges::copy(logits.span<T>().first(values.size()), values.begin());
-  });
-  return values;
+bool Generator::full() const {
+  return std::ranges::all_of(places_, [](const Place& p) { return p.completion != nullptr; });
 }
 
-void Generator::generate(std::vector<std::int32_t> prompt, std::int64_t count, std::uint32_t text,
-                         const std::function<void(std::int32_t)>& emit) {
-  std::vector<std::int32_t>& seen = prompt;
-  const std::int64_t room = runner_.max_tokens();
-  std::size_t fresh = seen.size();  // tokens that the cache does not hold yet
-  runner_.start();
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (runner_.length() + static_cast<std::int64_t>(fresh) > room) {
-      runner_.start();
-      fresh = std::min(seen.size(), static_cast<std::size_t>(std::max<std::int64_t>(1, room / 2)));
-    }
-    const std::int32_t token = sample_token(next(std::span(seen).last(fresh)), options_,
-                                            {text, static_cast<std::uint32_t>(i)});
-    if (token == eod_) return;
-    emit(token);
-    seen.push_back(token);
-    fresh = 1;
+void Generator::add(Completion& completion) {
+  assert(!completion.ids().empty() &&
+         static_cast<std::int64_t>(completion.ids().size()) <= runner_.max_tokens());
+  if (completion.finish() != Completion::Finish::none) return;
+  std::ranges::find(places_, nullptr, &Place::completion)->completion = &completion;
+}
+
+void Generator::choose(Completion& completion, ConstTensor logits) {
+  logits_.resize(static_cast<std::size_t>(logits.numel()));
+  with_float_type(logits.dtype(),
+                  [&]<class T>() { std::ranges::copy(logits.span<T>(), logits_.begin()); });
+  completion.choose(logits_);
+}
+
+void Generator::begin(std::int64_t sequence) {
+  Completion& completion = *places_[static_cast<std::size_t>(sequence)].completion;
+  const std::span<const std::int32_t> ids = completion.ids();
+  const auto room = static_cast<std::size_t>(runner_.max_tokens());
+  runner_.start(sequence);
+  choose(completion,
+         runner_.next_logits(
+             sequence, ids.size() <= room ? ids : ids.last(std::max<std::size_t>(1, room / 2))));
+}
+
+void Generator::go_on(std::span<const std::int64_t> sequences) {
+  std::vector<std::int32_t> ids;
+  for (const std::int64_t i : sequences)
+    ids.push_back(places_[static_cast<std::size_t>(i)].completion->ids().back());
+  const ConstTensor logits = runner_.next_logits(sequences, ids);
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const auto row = static_cast<std::int64_t>(i);
+    choose(*places_[static_cast<std::size_t>(sequences[i])].completion, logits.rows(row, row + 1));
   }
+}
+
+void Generator::step() {
+  std::vector<std::int64_t> going_on;
+  for (std::int64_t i = 0; i < runner_.sequences(); ++i) {
+    Place& place = places_[static_cast<std::size_t>(i)];
+    if (place.completion == nullptr) continue;
+    if (place.started && runner_.length(i) < runner_.max_tokens())
+      going_on.push_back(i);
+    else
+      begin(i);
+    place.started = true;
+  }
+  for (std::span<const std::int64_t> left(going_on); !left.empty();) {
+    const std::size_t count = std::min(left.size(), static_cast<std::size_t>(Runner::kTogether));
+    go_on(left.first(count));
+    left = left.subspan(count);
+  }
+  for (Place& place : places_)
+    if (place.completion && place.completion->finish() != Completion::Finish::none) place = {};
 }
 
 }  // namespace mt

@@ -1,33 +1,38 @@
-// Generator: continues a prompt token by token.
+// Generator: continues several completions at a time, token by token.  What each becomes does not
+// depend on the others (infer/runner.h).
 #pragma once
 
-#include <functional>
 #include <vector>
 
+#include "infer/completion.h"
 #include "infer/runner.h"
-#include "infer/sampling.h"
 
 namespace mt {
 
 class Generator {
  public:
-  // Tokens from vocab_size on (padding) are never chosen; `eod` ends a text.
-  Generator(Runner& runner, const SamplingOptions& options, std::int32_t vocab_size,
-            std::int32_t eod)
-      : runner_(runner), options_(options), vocab_size_(vocab_size), eod_(eod) {}
+  explicit Generator(Runner& runner) : runner_(runner), places_(runner.sequences()) {}
 
-  // Up to `count` tokens that follow `prompt` (at least one token), each given to `emit` when it is
-  // chosen; stops early after the token that ends a document, which is not emitted.  `text` numbers
-  // the texts of a run.  Once the model's positions are used up, the later half of what it saw is
-  // its new prompt.
-  void generate(std::vector<std::int32_t> prompt, std::int64_t count, std::uint32_t text,
-                const std::function<void(std::int32_t)>& emit);
+  bool full() const;
+  // Until it is finished; not full().  Its prompt has at least one token and at most
+  // runner.max_tokens().  Owned by the caller.
+  void add(Completion& completion);
+  // One token more for each.  Once the model's positions are used up, the later half of what a
+  // completion has seen is its new prompt.
+  void step();
 
  private:
-  std::vector<double> next(std::span<const std::int32_t> ids);
+  struct Place {                       // for one sequence of the runner
+    Completion* completion = nullptr;  // null: free
+    bool started = false;              // the runner has seen all but the last token
+  };
+  void begin(std::int64_t sequence);
+  void go_on(std::span<const std::int64_t> sequences);
+  void choose(Completion& completion, ConstTensor logits);
+
   Runner& runner_;
-  SamplingOptions options_;
-  std::int32_t vocab_size_, eod_;
+  std::vector<Place> places_;
+  std::vector<double> logits_;
 };
 
 }  // namespace mt

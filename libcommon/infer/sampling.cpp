@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "base/random.h"
@@ -13,54 +14,99 @@ void SamplingOptions::add_to(CommandLine& cl) {
   cl.option("--temperature", &temperature, "F", "divides the logits; 0: always the likeliest token",
             at_least(0));
   cl.option("--top-k", &top_k, "N", "only the N likeliest tokens; 0: all", at_least(0));
-  cl.option("--top-p", &top_p, "F", "only the likeliest tokens that together have this probability",
-            between(0, 1));
+  cl.option("--top-p", &top_p, "F",
+            "only the likeliest tokens that together have this probability; 0: all", between(0, 1));
   cl.option("--seed", &seed, "N", "seed of the choices", at_least(0));
 }
 
 static constexpr std::uint32_t kSampling = 0x5A4D504C;  // purpose of these random numbers
 
-// Ids by falling logit; equal ones by rising id.
-static std::vector<std::int32_t> ranked(std::span<const double> logits, std::size_t count) {
-  std::vector<std::int32_t> ids(logits.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  const auto better = [&](std::int32_t a, std::int32_t b) {
-    const double la = logits[static_cast<std::size_t>(a)], lb = logits[static_cast<std::size_t>(b)];
-    return la != lb ? la > lb : a < b;
+static double largest_of(std::span<const double> logits) {
+  const double largest = *std::ranges::max_element(logits);
+  if (!std::isfinite(largest) ||
+      std::ranges::any_of(logits, [](double x) { return std::isnan(x); }))
+    fail(Exit::bad_data, "the model's logits are not numbers");
+  return largest;
+}
+
+// The smallest logit that top-k keeps.
+static double threshold_of(std::span<const double> logits, std::size_t top_k) {
+  std::vector<double> values(logits.begin(), logits.end());
+  const auto kth = values.begin() + static_cast<std::ptrdiff_t>(top_k) - 1;
+  std::nth_element(values.begin(), kth, values.end(), std::greater());
+  return *kth;
+}
+
+// By falling weight, then rising id; only as many are sorted as are kept.
+static void keep_top_p(std::vector<Candidate>& all, double top_p) {
+  double total = 0, sum = 0;
+  for (const Candidate& c : all) total += c.weight;
+  const auto likelier = [](const Candidate& a, const Candidate& b) {
+    return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
   };
-  std::partial_sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count), ids.end(),
-                    better);
-  ids.resize(count);
-  return ids;
+  std::size_t kept = 0, sorted = 0;
+  while (kept < all.size() && sum <= top_p * total) {
+    if (kept == sorted) {
+      const std::size_t more = std::min(all.size(), std::max<std::size_t>(64, 8 * sorted));
+      std::partial_sort(all.begin() + static_cast<std::ptrdiff_t>(sorted),
+                        all.begin() + static_cast<std::ptrdiff_t>(more), all.end(), likelier);
+      sorted = more;
+    }
+    sum += all[kept++].weight;
+  }
+  all.resize(kept);
+}
+
+std::vector<Candidate> candidates(std::span<const double> logits, const SamplingOptions& options) {
+  const double largest = largest_of(logits);
+  if (options.temperature == 0 || options.top_k == 1) {
+    const auto first = std::ranges::find(logits, largest);
+    return {{static_cast<std::int32_t>(first - logits.begin()), 1}};
+  }
+  const auto top_k = static_cast<std::size_t>(options.top_k);
+  const double threshold =
+      0 < top_k && top_k < logits.size() ? threshold_of(logits, top_k) : -HUGE_VAL;
+  std::vector<Candidate> kept;
+  for (std::size_t id = 0; id < logits.size(); ++id)
+    if (logits[id] >= threshold)
+      kept.push_back(
+          {static_cast<std::int32_t>(id), std::exp((logits[id] - largest) / options.temperature)});
+  if (0 < options.top_p && options.top_p < 1) keep_top_p(kept, options.top_p);
+  return kept;
 }
 
 std::int32_t sample_token(std::span<const double> logits, const SamplingOptions& options,
                           TokenPlace place) {
-  if (std::ranges::any_of(logits, [](double x) { return std::isnan(x); }))
-    fail(Exit::bad_data, "the model's logits are not numbers");
-  if (options.temperature == 0) return ranked(logits, 1).front();
-  const auto top_k = static_cast<std::size_t>(options.top_k);
-  const std::vector<std::int32_t> ids =
-      ranked(logits, top_k == 0 ? logits.size() : std::min(top_k, logits.size()));
-  const double largest = logits[static_cast<std::size_t>(ids.front())];
-  std::vector<double> weights;
-  for (const std::int32_t id : ids)
-    weights.push_back(
-        std::exp((logits[static_cast<std::size_t>(id)] - largest) / options.temperature));
-  double total = std::accumulate(weights.begin(), weights.end(), 0.0);
-  if (options.top_p < 1) {
-    double sum = 0;
-    std::size_t count = 0;
-    while (count < weights.size() && (count == 0 || sum < options.top_p * total))
-      sum += weights[count++];
-    weights.resize(count);
-    total = sum;
-  }
+  const std::vector<Candidate> kept = candidates(logits, options);
+  double total = 0;
+  for (const Candidate& c : kept) total += c.weight;
   const RandomKey key = RandomKey::make(options.seed, kSampling);
-  double left = to_unit(philox({place.token, place.text, 0, 0}, key)[0]) * total;
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    if ((left -= weights[i]) < 0) return ids[i];
-  return ids[weights.size() - 1];
+  double left = to_unit(philox({place.token, place.prompt, place.sample, 0}, key)[0]) * total;
+  std::int32_t last = kept.front().id;  // of those that can be drawn
+  for (const auto& [id, weight] : kept) {
+    if (weight > 0) last = id;
+    if ((left -= weight) < 0) break;
+  }
+  return last;
+}
+
+LogProbs log_probs(std::span<const double> logits, std::int32_t chosen, std::size_t count) {
+  const double largest = largest_of(logits);
+  double sum = 0;
+  for (const double x : logits) sum += std::exp(x - largest);
+  const double lse = largest + std::log(sum);
+  const auto of = [&](std::int32_t id) { return logits[static_cast<std::size_t>(id)] - lse; };
+  std::vector<std::int32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  count = std::min(count, ids.size());
+  std::partial_sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count), ids.end(),
+                    [&](std::int32_t a, std::int32_t b) {
+                      const double x = of(a), y = of(b);
+                      return x != y ? x > y : a < b;
+                    });
+  LogProbs result{.chosen = of(chosen), .top = {}};
+  for (const std::int32_t id : std::span(ids).first(count)) result.top.emplace_back(id, of(id));
+  return result;
 }
 
 }  // namespace mt

@@ -6,18 +6,36 @@
 
 namespace mt {
 
-// The queries of the micro-batch over `kv_length` of `kv_stride` keys of each sequence.
-static AttentionShape attention_shape(const Step& s, const AttentionOptions& options,
-                                      std::int64_t kv_length, std::int64_t kv_stride) {
+static AttentionShape attention_shape(const Step& s, const AttentionOptions& options) {
   return {.sequences = s.sequences,
           .q_length = s.seq_length,
-          .kv_length = kv_length,
-          .kv_stride = kv_stride,
+          .kv_length = s.seq_length,
+          .kv_stride = s.seq_length,
           .heads = options.heads,
           .kv_heads = options.kv_heads,
           .head_dim = options.head_dim,
           .window = options.window,
           .scale = 1 / std::sqrt(static_cast<double>(options.head_dim))};
+}
+
+// Sequences one by one: their lengths differ, and so each is computed as if it were alone.
+void Attention::attend_cached(Step& s, Tensor o, Tensor lse, ConstTensor q, ConstTensor k,
+                              ConstTensor v) const {
+  AttentionShape attended = attention_shape(s, options_);
+  attended.sequences = 1;
+  for (std::int64_t i = 0; i < s.sequences; ++i) {
+    const KvCache& cache = *s.caches[static_cast<std::size_t>(i)];
+    const std::int64_t first = i * s.seq_length, last = first + s.seq_length;
+    const std::int64_t begin = cache.length(), end = begin + s.seq_length;
+    const Tensor keys = cache.keys(options_.layer), values = cache.values(options_.layer);
+    copy(keys.rows(begin, end), k.rows(first, last), s.stream);
+    copy(values.rows(begin, end), v.rows(first, last), s.stream);
+    const ConstTensor first_key = s.first_key ? s.first_key.rows(first, last) : ConstTensor();
+    attended.kv_length = end;
+    attended.kv_stride = cache.max_length();
+    attention_forward(o.rows(first, last), lse.rows(i, i + 1), q.rows(first, last), keys, values,
+                      first_key, attended, {}, s.stream);
+  }
 }
 
 void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
@@ -27,11 +45,10 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
                recompute_core, inv_freq] = options_;
   const std::int64_t tokens = s.tokens();
   const Tensor q = s.kept(saved, {tokens, heads, head_dim});
-  Tensor k = s.kept(saved, {tokens, kv_heads, head_dim}), v = s.kept(saved, k.shape());
+  const Tensor k = s.kept(saved, {tokens, kv_heads, head_dim}), v = s.kept(saved, k.shape());
   const void* const keep_core = recompute_core ? nullptr : saved;
   const Tensor o = s.kept(keep_core, q.shape());
   const Tensor lse = s.kept(keep_core, {s.sequences, heads, s.seq_length});
-  AttentionShape attended = attention_shape(s, options_, s.seq_length, s.seq_length);
 
   const Tensor qkv = s.scratch({tokens, qkv_.out_features()});
   qkv_.forward(s, qkv, x);
@@ -40,16 +57,11 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
     rope(q, s.positions, inv_freq, false, s.stream);
     rope(k, s.positions, inv_freq, false, s.stream);
   }
-  if (s.cache) {
-    const std::int64_t begin = s.cache->length(), end = begin + tokens;
-    copy(s.cache->keys(layer).rows(begin, end), k, s.stream);
-    copy(s.cache->values(layer).rows(begin, end), v, s.stream);
-    k = s.cache->keys(layer);
-    v = s.cache->values(layer);
-    attended = attention_shape(s, options_, end, s.cache->max_length());
-  }
-  attention_forward(o, lse, q, k, v, s.first_key, attended,
-                    s.dropout(attention_dropout, layer, Purpose::attention_dropout), s.stream);
+  if (s.caches.empty())
+    attention_forward(o, lse, q, k, v, s.first_key, attention_shape(s, options_),
+                      s.dropout(attention_dropout, layer, Purpose::attention_dropout), s.stream);
+  else
+    attend_cached(s, o, lse, q, k, v);
 
   const Tensor out = s.scratch(y.shape());
   proj_.forward(s, out, o.reshape({tokens, heads * head_dim}));
@@ -70,7 +82,7 @@ void Attention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, cons
     dropout_backward(masked, dy, hidden, s.stream);
     dout = masked;
   }
-  const AttentionShape attended = attention_shape(s, options_, s.seq_length, s.seq_length);
+  const AttentionShape attended = attention_shape(s, options_);
   const Dropout dropout = s.dropout(attention_dropout, layer, Purpose::attention_dropout);
   Tensor o = v.o, lse = v.lse;
   if (recompute_core) {

@@ -1,8 +1,8 @@
 // Attention: causal self-attention with grouped queries, and the residual around it.
 //   y = residual + dropout(W_o attend(W_qkv x) + b_o)
-// x, y, residual: [tokens, hidden_size].  With a cache in the Step, keys and values of the tokens
-// before come from it, and those of x are appended to it (one sequence).  The Step's first_key
-// parts the documents of a sequence.
+// x, y, residual: [tokens, hidden_size].  With caches in the Step, one a sequence, keys and values
+// of the tokens before come from them, and those of x are appended (the caller advances them).  The
+// Step's first_key parts the documents of a sequence.
 #pragma once
 
 #include <vector>
@@ -34,6 +34,9 @@ class Attention {
                 const Saved& saved) const;  // without the residual
 
  private:
+  void attend_cached(Step& s, Tensor o, Tensor lse, ConstTensor q, ConstTensor k,
+                     ConstTensor v) const;
+
   Linear qkv_, proj_;
   AttentionOptions options_;
 };

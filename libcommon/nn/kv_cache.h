@@ -1,5 +1,5 @@
-// KvCache: the keys and values of the tokens that a generation has seen, one pair of tensors a
-// layer.
+// KvCache: the keys and values of the tokens of one sequence that a generation has seen, one pair
+// of tensors a layer.  Memory is taken by the system as it fills.
 #pragma once
 
 #include <cstdint>

@@ -2,36 +2,68 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
+
+#include "tests/infer/letters.h"
 #include "tests/infer/small_gpt.h"
 #include "tests/support/host_tensor.h"
 
 namespace mt {
 namespace {
 
-constexpr std::int32_t kVocabulary = 30, kNoEod = -1;
-constexpr SamplingOptions kGreedy{.temperature = 0};
+using Finish = Completion::Finish;
+constexpr std::int32_t kVocabulary = 30;
 
-std::vector<std::int32_t> generate(Runner& runner, const SamplingOptions& options,
-                                   std::vector<std::int32_t> prompt, std::int64_t count,
-                                   std::int32_t eod = kNoEod, std::uint32_t text = 0) {
-  std::vector<std::int32_t> tokens;
-  Generator(runner, options, kVocabulary, eod)
-      .generate(std::move(prompt), count, text,
-                [&](std::int32_t token) { tokens.push_back(token); });
-  return tokens;
+CompletionOptions options_of(std::int64_t count, const SamplingOptions& sampling) {
+  return {.num_tokens = count, .ignore_eod = true, .sampling = sampling};
+}
+CompletionOptions greedy(std::int64_t count) { return options_of(count, {.temperature = 0}); }
+
+// Completions of several prompts, `together` at a time.
+std::vector<std::vector<std::int32_t>> generate_all(const Gpt& model,
+                                                    const std::vector<std::string>& prompts,
+                                                    const std::vector<CompletionOptions>& options,
+                                                    std::int64_t together, int threads = 1) {
+  const Letters tokenizer;
+  Runner runner(model, {.vocab_size = kVocabulary, .sequences = together, .threads = threads});
+  Generator generator(runner);
+  std::deque<Completion> completions;
+  const auto unfinished = [&] {
+    return std::ranges::any_of(completions,
+                               [](const Completion& c) { return c.finish() == Finish::none; });
+  };
+  while (completions.size() < prompts.size() || unfinished()) {
+    while (completions.size() < prompts.size() && !generator.full()) {
+      const std::size_t n = completions.size();
+      completions.emplace_back(tokenizer, prompts[n], options[n % options.size()],
+                               static_cast<std::uint32_t>(n), 0);
+      generator.add(completions.back());
+    }
+    generator.step();
+  }
+  std::vector<std::vector<std::int32_t>> made;
+  for (const Completion& c : completions) made.emplace_back(c.made().begin(), c.made().end());
+  return made;
+}
+
+std::vector<std::int32_t> generate(const Gpt& model, const std::string& prompt,
+                                   const CompletionOptions& options, int threads = 1) {
+  return generate_all(model, {prompt}, {options}, 1, threads).at(0);
 }
 
 // The likeliest tokens, each found anew from all that the model may see.
-std::vector<std::int32_t> expected_greedy(const Gpt& model, std::vector<std::int32_t> seen,
+std::vector<std::int32_t> expected_greedy(const Gpt& model, const std::string& prompt,
                                           std::size_t count) {
-  Runner runner(model, 1);
+  std::vector<std::int32_t> seen{Letters::kEod};
+  Letters().encode(prompt, seen);
+  Runner runner(model, {.vocab_size = kVocabulary});
   const auto room = static_cast<std::size_t>(runner.max_tokens());
   std::size_t context = seen.size();
   std::vector<std::int32_t> tokens;
   for (std::size_t i = 0; i < count; ++i) {
     if (context > room) context = room / 2;
-    runner.start();
-    const ConstTensor logits = runner.next_logits(std::span(seen).last(context));
+    runner.start(0);
+    const ConstTensor logits = runner.next_logits(0, std::span(seen).last(context));
     std::int32_t best = 0;
     for (std::int32_t id = 1; id < kVocabulary; ++id)
       if (element(logits, id) > element(logits, best)) best = id;
@@ -45,73 +77,67 @@ std::vector<std::int32_t> expected_greedy(const Gpt& model, std::vector<std::int
 class GeneratorOf : public testing::TestWithParam<GptConfig (*)()> {
  protected:
   std::unique_ptr<Gpt> model_ = make_gpt(GetParam()());
-  Runner runner_{*model_, 1};
 };
 
+// 12 positions: the text outgrows them several times; prompts that fill them.
 TEST_P(GeneratorOf, GreedyIsTheLikeliestTokenEachTime) {
-  EXPECT_EQ(generate(runner_, kGreedy, some_tokens(3), 9),
-            expected_greedy(*model_, some_tokens(3), 9));
-}
-
-// 12 positions: the text outgrows them several times; prompts that fill or exceed them.
-TEST_P(GeneratorOf, GoesOnBeyondTheModelsPositions) {
-  for (const std::size_t length : {1, 5, 11, 12, 13, 40}) {
-    SCOPED_TRACE(length);
-    EXPECT_EQ(generate(runner_, kGreedy, some_tokens(length), 50),
-              expected_greedy(*model_, some_tokens(length), 50));
+  for (const char* prompt : {"", "a", "abcde", "abcdefghij", "abcdefghijk"}) {
+    SCOPED_TRACE(prompt);
+    EXPECT_EQ(generate(*model_, prompt, greedy(50)), expected_greedy(*model_, prompt, 50));
   }
 }
 
 TEST_P(GeneratorOf, SameCommandSameText) {
-  const SamplingOptions options{.temperature = 2, .seed = 9};
-  const auto text = generate(runner_, options, some_tokens(4), 40);
+  const auto hot = [](std::int64_t count, std::uint64_t seed) {
+    return options_of(count, {.temperature = 2, .seed = seed});
+  };
+  const auto text = generate(*model_, "abc", hot(40, 9));
   EXPECT_EQ(text.size(), 40U);
-  EXPECT_EQ(generate(runner_, options, some_tokens(4), 40), text);
-  Runner other(*model_, 4);
-  generate(other, options, some_tokens(7), 5);  // what came before leaves no trace
-  EXPECT_EQ(generate(other, options, some_tokens(4), 40), text);
-  EXPECT_NE(generate(runner_, {.temperature = 2, .seed = 10}, some_tokens(4), 40), text);
-  EXPECT_NE(generate(runner_, options, some_tokens(4), 40, kNoEod, 1), text);
+  EXPECT_EQ(generate(*model_, "abc", hot(40, 9), 4), text);
+  EXPECT_NE(generate(*model_, "abc", hot(40, 10)), text);
+  EXPECT_NE(generate_all(*model_, {"x", "abc"}, {hot(40, 9)}, 1).at(1), text);
   // A longer text begins with the shorter one.
-  auto longer = generate(runner_, options, some_tokens(4), 60);
+  auto longer = generate(*model_, "abc", hot(60, 9));
   longer.resize(40);
   EXPECT_EQ(longer, text);
 }
 
-TEST_P(GeneratorOf, StopsAtTheEndOfTheDocument) {
-  const auto text = generate(runner_, {.temperature = 2}, some_tokens(4), 20);
-  const std::int32_t eod = text[10];
-  const auto end = std::find(text.begin(), text.end(), eod);
-  EXPECT_EQ(generate(runner_, {.temperature = 2}, some_tokens(4), 20, eod),
-            std::vector<std::int32_t>(text.begin(), end));
-}
-
-TEST_P(GeneratorOf, NoTokens) { EXPECT_TRUE(generate(runner_, kGreedy, {1}, 0).empty()); }
-
 INSTANTIATE_TEST_SUITE_P(Models, GeneratorOf, testing::Values(small_gpt2, small_llama),
                          [](const auto& which) { return which.index == 0 ? "Gpt2" : "Llama"; });
+
+// In single precision, prompts and texts of many lengths, ends and settings: what is beside them
+// changes no token.
+TEST(Generator, CompletionsDoNotNoticeEachOther) {
+  const auto model = make_gpt(small_llama(), DType::f32);
+  std::vector<std::string> prompts;
+  std::vector<CompletionOptions> options;
+  for (std::size_t n = 0; n < 40; ++n) {
+    prompts.push_back(std::string("abcdefghijklmnop").substr(n % 5, n % 11));
+    options.push_back(options_of(static_cast<std::int64_t>(1 + n * 7 % 30),
+                                 {.temperature = 0.5 + static_cast<double>(n % 4)}));
+    options.back().ignore_eod = n % 3 != 0;
+  }
+  const auto alone = generate_all(*model, prompts, options, 1);
+  for (const std::int64_t together : {2, 3, 16, 17, 40})
+    EXPECT_EQ(generate_all(*model, prompts, options, together, 2), alone) << together;
+}
 
 // Ids 30 and 31 only fill the vocabulary up; here they are the model's favourites.
 TEST(Generator, NeverChoosesPadding) {
   const auto model = make_gpt(small_llama());
   const Tensor table = model->table().at("output_layer.weight").value;
   ASSERT_EQ(table.shape()[0], 32);
-  Runner runner(*model, 1);
-  runner.start();
   for (std::int64_t column = 0; column < table.shape()[1]; ++column)
     for (const std::int64_t row : {30, 31})
       table.as<double>()[row * table.shape()[1] + column] *= 100;
-  int favourites = 0;
-  for (std::int32_t first = 0; first < kVocabulary; ++first) {
-    runner.start();
-    const ConstTensor logits = runner.next_logits(std::vector<std::int32_t>{first});
-    favourites += element(logits, 30) > 10 || element(logits, 31) > 10;
-    for (const SamplingOptions& options :
-         {kGreedy, SamplingOptions{}, SamplingOptions{.temperature = 50}})
-      for (const std::int32_t token : generate(runner, options, {first}, 20))
+  Runner with_padding(*model, {.vocab_size = 32});
+  const ConstTensor logits = with_padding.next_logits(0, std::vector<std::int32_t>{1});
+  EXPECT_GT(std::abs(element(logits, 30)), 10);
+  for (const char first : std::string("abcdefghijklmnopqrstuvwxyz"))
+    for (const SamplingOptions& sampling :
+         {SamplingOptions{.temperature = 0}, SamplingOptions{}, SamplingOptions{.temperature = 50}})
+      for (const std::int32_t token : generate(*model, {first}, options_of(20, sampling)))
         EXPECT_LT(token, kVocabulary);
-  }
-  EXPECT_GT(favourites, 5);
 }
 
 }  // namespace

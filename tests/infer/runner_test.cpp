@@ -13,39 +13,92 @@ class RunnerOf : public testing::TestWithParam<GptConfig (*)()> {};
 
 TEST_P(RunnerOf, TokenByTokenEqualsAllAtOnce) {
   const auto model = make_gpt(GetParam()());
-  Runner runner(*model, 1);
+  Runner runner(*model, {.vocab_size = 30, .threads = 1});
   const auto count = static_cast<std::size_t>(runner.max_tokens());
   const std::vector<std::int32_t> ids = some_tokens(count);
   const std::span all(ids);
-  Runner stepping(*model, 2);
-  stepping.start();
+
+  Runner stepping(*model, {.vocab_size = 30, .threads = 2});
+  stepping.start(0);
   for (std::size_t i = 0; i < count; ++i) {
     SCOPED_TRACE(i);
-    const HostTensor stepped = clone(stepping.next_logits(all.subspan(i, 1)));
-    EXPECT_EQ(stepping.length(), static_cast<std::int64_t>(i) + 1);
-    EXPECT_EQ(stepped.view().numel(), model->config().padded_vocab_size);
-    runner.start();
-    const HostTensor at_once = clone(runner.next_logits(all.first(i + 1)));
+    const HostTensor stepped = clone(stepping.next_logits(0, all.subspan(i, 1)));
+    EXPECT_EQ(stepping.length(0), static_cast<std::int64_t>(i) + 1);
+    EXPECT_EQ(stepped.view().shape(), (Shape{1, 30}));
+    runner.start(0);
+    const HostTensor at_once = clone(runner.next_logits(0, all.first(i + 1)));
     EXPECT_TENSORS_NEAR(stepped.view(), at_once.view(), 1e-12);
   }
 }
 
 TEST_P(RunnerOf, PiecesOfAnyLength) {
   const auto model = make_gpt(GetParam()());
-  Runner runner(*model, 1);
+  Runner runner(*model, {.vocab_size = 30, .threads = 1});
   const std::vector<std::int32_t> ids = some_tokens(12);
   const std::span all(ids);
-  runner.start();
-  const HostTensor expected = clone(runner.next_logits(all));
+  runner.start(0);
+  const HostTensor expected = clone(runner.next_logits(0, all));
   for (std::size_t cut = 1; cut < ids.size(); ++cut) {
-    runner.start();
-    runner.next_logits(all.first(cut));
-    EXPECT_TENSORS_NEAR(runner.next_logits(all.subspan(cut)), expected.view(), 1e-12);
+    runner.start(0);
+    runner.next_logits(0, all.first(cut));
+    EXPECT_TENSORS_NEAR(runner.next_logits(0, all.subspan(cut)), expected.view(), 1e-12);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, RunnerOf, testing::Values(small_gpt2, small_llama),
                          [](const auto& which) { return which.index == 0 ? "Gpt2" : "Llama"; });
+
+// In single precision: the cache is within rounding of none.
+TEST(Runner, CachedEqualsUncachedInSinglePrecision) {
+  GptConfig config = small_llama();
+  config.hidden_size = 64;
+  config.max_position_embeddings = 100;
+  config.init_method_std = 0.1;  // as trained weights, it does not amplify rounding
+  const auto model = make_gpt(config, DType::f32);
+  Runner cached(*model, {.vocab_size = 30}), uncached(*model, {.vocab_size = 30});
+  const std::vector<std::int32_t> ids = some_tokens(100);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const HostTensor stepped = clone(cached.next_logits(0, std::span(ids).subspan(i, 1)));
+    uncached.start(0);
+    EXPECT_TENSORS_NEAR(stepped.view(), uncached.next_logits(0, std::span(ids).first(i + 1)), 1e-6);
+  }
+}
+
+// A sequence gets the same bits alone and beside others of other lengths, on any number of threads.
+TEST(Runner, SequencesDoNotNoticeEachOther) {
+  for (GptConfig config : {small_gpt2(), small_llama()}) {
+    config.hidden_size = 48;
+    config.max_position_embeddings = 40;
+    const auto model = make_gpt(config, DType::f32);
+    std::vector<std::vector<HostTensor>> alone;
+    const std::vector<std::size_t> prompts{1, 20, 7, 33, 2, 17, 16};
+    const auto ids = some_tokens(40);
+    for (const std::size_t length : prompts) {
+      Runner runner(*model, {.vocab_size = 30, .threads = 1});
+      std::vector<HostTensor>& logits = alone.emplace_back();
+      logits.push_back(clone(runner.next_logits(0, std::span(ids).first(length))));
+      for (std::size_t i = length; i < length + 6; ++i)
+        logits.push_back(clone(runner.next_logits(0, std::span(ids).subspan(i, 1))));
+    }
+    for (const int threads : {1, 3}) {
+      Runner runner(*model, {.vocab_size = 30, .sequences = 7, .threads = threads});
+      std::vector<std::int64_t> sequences;
+      for (std::size_t n = 0; n < prompts.size(); ++n) {
+        sequences.push_back(static_cast<std::int64_t>(n));
+        EXPECT_SAME_BITS(runner.next_logits(sequences.back(), std::span(ids).first(prompts[n])),
+                         alone[n][0].view());
+      }
+      for (std::size_t i = 0; i < 6; ++i) {
+        std::vector<std::int32_t> next;
+        for (const std::size_t length : prompts) next.push_back(ids[length + i]);
+        const HostTensor logits = clone(runner.next_logits(sequences, next));
+        for (std::size_t n = 0; n < prompts.size(); ++n)
+          EXPECT_SAME_BITS(logits.view().rows(sequences[n], sequences[n] + 1),
+                           alone[n][i + 1].view());
+      }
+    }
+  }
+}
 
 }  // namespace
 }  // namespace mt

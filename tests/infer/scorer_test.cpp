@@ -52,10 +52,10 @@ TEST_P(ScorerOf, EqualsTheLogits) {
   const auto count = static_cast<std::size_t>(model->config().max_position_embeddings);
   const std::vector<std::int32_t> ids = some_tokens(count + 1);
   const std::vector<double> nll = score(*model, {{ids, count}}, 1, 1).at(0);
-  Runner runner(*model, 1);
+  Runner runner(*model, {.vocab_size = kVocabulary});
   for (std::size_t i = 0; i < count; ++i) {
-    runner.start();
-    const double expected = nll_of(runner.next_logits(std::span(ids).first(i + 1)), ids[i + 1]);
+    runner.start(0);
+    const double expected = nll_of(runner.next_logits(0, std::span(ids).first(i + 1)), ids[i + 1]);
     EXPECT_NEAR(nll[i], expected, 1e-12 * expected) << i;
   }
 }

@@ -88,6 +88,25 @@ TYPED_TEST(GemmTest, SameBitsOnAnyThreads) {
 }
 
 // What c held before is not read: a NaN there does not survive.
+// Up to 16 rows times a transposed matrix: each row is what it is alone.
+TYPED_TEST(GemmTest, FewRowsAreIndependent) {
+  for (const std::int64_t k : {1, 15, 16, 50, 400})
+    for (const std::int64_t n : {1, 7, 130}) {
+      Case<TypeParam> all({kFewRows, n, k, false, true, false, true});
+      const std::vector<TypeParam> expected = all.run();
+      for (std::int64_t m = 1; m <= kFewRows; ++m)
+        for (std::int64_t first = 0; first + m <= kFewRows; first += 3) {
+          Case<TypeParam> some({m, n, k, false, true, false, true});
+          std::copy_n(all.a.begin() + first * k, m * k, some.a.begin());
+          some.b = all.b;
+          some.bias = all.bias;
+          const std::vector<TypeParam> c = some.run();
+          EXPECT_TRUE(std::equal(c.begin(), c.end(), expected.begin() + first * n))
+              << m << " rows from " << first << ", n " << n << ", k " << k;
+        }
+    }
+}
+
 TYPED_TEST(GemmTest, OverwritesNan) {
   Case<TypeParam> test({5, 7, 3, false, true, false, true});
   for (auto& value : test.c) value = std::numeric_limits<TypeParam>::quiet_NaN();

@@ -32,7 +32,7 @@ class CachedAttention : public testing::TestWithParam<Sight> {
           static_cast<std::int32_t>(i / GetParam().document * GetParam().document);
     }
     Step s = bench.step();
-    s.cache = cache;
+    if (cache) s.caches = {&cache, 1};
     s.positions = positions.view();
     s.first_key = first_key.view();
     const Tensor x = x_.view().rows(begin, end);
@@ -77,6 +77,41 @@ TEST_P(CachedAttention, InPiecesEqualsAtOnce) {
     EXPECT_EQ(cache.length(), kTokens);
     EXPECT_TENSORS_NEAR(pieces, whole, 1e-14) << ends.size() << " pieces";
     EXPECT_EQ(largest(cache.keys(0)), 0);  // of another layer
+  }
+}
+
+// Each sequence of a batch has its own cache, whose length is its own.
+TEST_P(CachedAttention, SequencesOfDifferentLengths) {
+  const HostTensor whole(DType::f64, {kTokens, kHidden}),
+      prefixes(DType::f64, whole.view().shape());
+  forward(0, kTokens, nullptr, whole);
+  std::vector<KvCache> caches;
+  std::vector<KvCache*> pointers;
+  const std::vector<std::int64_t> lengths{5, 0, 8};
+  for (const std::int64_t length : lengths) {
+    KvCache& cache = caches.emplace_back(Device::cpu, DType::f64, 2, kTokens, kKvHeads, kHeadDim);
+    if (length > 0) forward(0, length, &cache, prefixes);
+  }
+  for (KvCache& cache : caches) pointers.push_back(&cache);
+  Workbench bench({.sequences = 3, .seq_length = 1, .training = false});
+  HostTensor positions(DType::i32, {3}), first_key(DType::i32, {3}), x(DType::f64, {3, kHidden}),
+      y(DType::f64, {3, kHidden});
+  for (std::size_t i = 0; i < 3; ++i) {
+    positions.span<std::int32_t>()[i] = static_cast<std::int32_t>(lengths[i]);
+    first_key.span<std::int32_t>()[i] =
+        static_cast<std::int32_t>(lengths[i] / GetParam().document * GetParam().document);
+    std::ranges::copy(
+        x_.view().rows(lengths[i], lengths[i] + 1).span<double>(),
+        x.view().rows(static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1).as<double>());
+  }
+  Step s = bench.step();
+  s.caches = pointers;
+  s.first_key = first_key.view();
+  s.positions = positions.view();
+  attention_.forward(s, y, x.view(), x.view(), nullptr);
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const std::int64_t at = lengths[static_cast<std::size_t>(i)];
+    EXPECT_TENSORS_NEAR(y.view().rows(i, i + 1), whole.view().rows(at, at + 1), 1e-14);
   }
 }
 

@@ -1,0 +1,90 @@
+#include "infer/completion.h"
+
+#include <algorithm>
+
+namespace mt {
+
+void CompletionOptions::add_to(CommandLine& cl) {
+  cl.section("Completion");
+  cl.option("--num-tokens,--num-tokens-to-generate", &num_tokens, "N", "tokens to add at most",
+            at_least(0));
+  cl.option("--stop", &stop, "TEXT", "end before this text");
+  cl.option("--stop-tokens", &stop_tokens, "ID", "end before any of these tokens", at_least(0));
+  cl.flag("--ignore-eod", &ignore_eod, "go on behind the token that ends a document");
+  cl.option("--logprobs", &logprobs, "N",
+            "with --json, log-probabilities of each token and of the N likeliest", at_least(0));
+  sampling.add_to(cl);
+}
+
+void CompletionOptions::check(const Tokenizer& tokenizer, std::string_view where) const {
+  const std::int64_t tokens = tokenizer.vocab_size();
+  for (const std::int64_t id : stop_tokens)
+    if (id >= tokens)
+      fail(Exit::bad_config, where, ": stop token ", id, ": expected 0 to ", tokens - 1);
+  if (logprobs.value_or(0) > tokens)
+    fail(Exit::bad_config, where, ": log-probabilities of ", *logprobs,
+         " tokens; the tokenizer has ", tokens);
+  if (stop && stop->empty()) fail(Exit::bad_config, where, ": the stop text is empty");
+}
+
+Completion::Completion(const Tokenizer& tokenizer, std::string_view prompt,
+                       const CompletionOptions& options, std::uint32_t prompt_number,
+                       std::uint32_t sample)
+    : tokenizer_(tokenizer),
+      options_(options),
+      place_{.prompt = prompt_number, .sample = sample},
+      ids_{tokenizer.eod()},
+      decoder_(tokenizer.stream_decoder()) {
+  tokenizer.encode(prompt, ids_);
+  prompt_size_ = ids_.size();
+  if (options_.num_tokens == 0) end(Finish::length);
+}
+
+bool Completion::ends_at(std::int32_t token) const {
+  return (token == tokenizer_.eod() && !options_.ignore_eod) ||
+         std::ranges::find(options_.stop_tokens, token) != options_.stop_tokens.end();
+}
+
+void Completion::choose(std::span<const double> logits) {
+  const std::int32_t token = sample_token(logits, options_.sampling, place_);
+  ++place_.token;
+  if (ends_at(token)) return end(Finish::stop);
+  ids_.push_back(token);
+  if (options_.logprobs)
+    log_probs_.push_back(
+        mt::log_probs(logits, token, static_cast<std::size_t>(*options_.logprobs)));
+  decoder_->push(token, text_);
+  if (cut_at_stop())
+    finish_ = Finish::stop;  // what the decoder holds comes behind it
+  else if (static_cast<std::int64_t>(made().size()) == options_.num_tokens)
+    end(Finish::length);
+}
+
+// Cuts the text before the first stop text in it.
+bool Completion::cut_at_stop() {
+  if (!options_.stop) return false;
+  const std::size_t at = text_.find(*options_.stop, searched_);
+  if (at != std::string::npos) {
+    text_.resize(at);
+    return true;
+  }
+  // The next search begins where the end of the text may be the beginning of a stop text.
+  const std::size_t longest = std::min(options_.stop->size() - 1, text_.size() - searched_);
+  for (searched_ = text_.size() - longest; searched_ < text_.size(); ++searched_)
+    if (options_.stop->starts_with(std::string_view(text_).substr(searched_))) break;
+  return false;
+}
+
+void Completion::end(Finish finish) {
+  decoder_->finish(text_);
+  finish_ = finish;
+}
+
+std::string_view Completion::take() {
+  const std::size_t certain = finish_ == Finish::none && options_.stop ? searched_ : text_.size();
+  const std::string_view part = std::string_view(text_).substr(taken_, certain - taken_);
+  taken_ = certain;
+  return part;
+}
+
+}  // namespace mt

@@ -1,0 +1,70 @@
+// Completion: one text that a model continues: its prompt, what is asked for, and what has come so
+// far.  Not thread-safe.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "infer/sampling.h"
+#include "text/tokenizer.h"
+
+namespace mt {
+
+struct CompletionOptions {
+  std::int64_t num_tokens = 64;          // at most
+  std::optional<std::string> stop = {};  // a text that ends the completion
+  std::vector<std::int64_t> stop_tokens = {};
+  bool ignore_eod = false;
+  std::optional<std::int64_t> logprobs = {};  // alternatives of each token
+  SamplingOptions sampling = {};
+
+  void add_to(CommandLine& cl);
+  // Exit::bad_config, beginning with `where`, for what the tokenizer does not have.
+  void check(const Tokenizer& tokenizer, std::string_view where) const;
+};
+
+class Completion {
+ public:
+  enum class Finish { none, length, stop };  // not yet; num_tokens are made; an end was met
+
+  // The tokens begin as a document does in training, behind the token that ends the one before.
+  Completion(const Tokenizer& tokenizer, std::string_view prompt, const CompletionOptions& options,
+             std::uint32_t prompt_number, std::uint32_t sample);
+
+  // Takes the token that follows, chosen from the logits of all tokens.
+  void choose(std::span<const double> logits);
+
+  const std::vector<std::int32_t>& ids() const { return ids_; }  // those of the prompt first
+  std::span<const std::int32_t> made() const { return std::span(ids_).subspan(prompt_size_); }
+  const std::vector<LogProbs>& log_probs() const { return log_probs_; }  // of made()
+  Finish finish() const { return finish_; }
+
+  // What is made, without a stop string and what follows it.  A character whose bytes come from
+  // several tokens appears with the last of them.
+  const std::string& text() const { return text_; }
+  // Of the text, the part that is certain by now and was not taken before: no beginning of a stop
+  // string is in it that may yet become whole.
+  std::string_view take();
+
+ private:
+  bool ends_at(std::int32_t token) const;
+  bool cut_at_stop();
+  void end(Finish finish);
+
+  const Tokenizer& tokenizer_;
+  CompletionOptions options_;
+  TokenPlace place_;
+  std::vector<std::int32_t> ids_;
+  std::size_t prompt_size_ = 0;
+  std::vector<LogProbs> log_probs_;
+  std::unique_ptr<StreamDecoder> decoder_;
+  std::string text_;
+  std::size_t taken_ = 0,
+              searched_ = 0;  // bytes of the text; no stop string begins before searched_
+  Finish finish_ = Finish::none;
+};
+
+}  // namespace mt

@@ -1,0 +1,114 @@
+#include <simdjson.h>
+
+#include <algorithm>
+
+#include "infer/prompt_reader.h"
+
+namespace mt {
+namespace {
+
+using simdjson::dom::element;
+
+[[noreturn]] void fail_member(const Prompt& prompt, std::string_view key, const char* expected) {
+  fail(Exit::bad_data, prompt.place, ": \"", key, "\": expected ", expected);
+}
+
+double number(const Prompt& prompt, std::string_view key, element value, double low, double high,
+              const char* expected) {
+  double x = 0;
+  if (value.is_bool() || value.get(x) != simdjson::SUCCESS || !(low <= x && x <= high))
+    fail_member(prompt, key, expected);
+  return x;
+}
+
+std::int64_t integer(const Prompt& prompt, std::string_view key, element value, std::int64_t low) {
+  std::int64_t x = 0;
+  if (value.get(x) != simdjson::SUCCESS || x < low)
+    fail_member(prompt, key, low == 0 ? "an integer, at least 0" : "an integer, at least 1");
+  return x;
+}
+
+std::string text(const Prompt& prompt, std::string_view key, element value) {
+  std::string_view x;
+  if (value.get(x) != simdjson::SUCCESS) fail_member(prompt, key, "a string");
+  return std::string(x);
+}
+
+std::vector<std::int64_t> integers(const Prompt& prompt, std::string_view key, element value) {
+  simdjson::dom::array array;
+  if (value.get(array) != simdjson::SUCCESS) fail_member(prompt, key, "a list of integers");
+  std::vector<std::int64_t> result;
+  for (const element x : array) result.push_back(integer(prompt, key, x, 0));
+  return result;
+}
+
+bool truth(const Prompt& prompt, std::string_view key, element value) {
+  bool x = false;
+  if (value.get(x) != simdjson::SUCCESS) fail_member(prompt, key, "true or false");
+  return x;
+}
+
+// False if the key is none of an option.
+bool set_option(Prompt& prompt, std::string_view key, element value) {
+  CompletionOptions& o = prompt.options;
+  if (key == "num_tokens")
+    o.num_tokens = integer(prompt, key, value, 0);
+  else if (key == "num_samples")
+    prompt.num_samples = integer(prompt, key, value, 1);
+  else if (key == "stop")
+    o.stop = text(prompt, key, value);
+  else if (key == "stop_tokens")
+    o.stop_tokens = integers(prompt, key, value);
+  else if (key == "ignore_eod")
+    o.ignore_eod = truth(prompt, key, value);
+  else if (key == "logprobs")
+    o.logprobs = integer(prompt, key, value, 0);
+  else if (key == "temperature")
+    o.sampling.temperature = number(prompt, key, value, 0, 1e308, "a number, at least 0");
+  else if (key == "top_k")
+    o.sampling.top_k = integer(prompt, key, value, 0);
+  else if (key == "top_p")
+    o.sampling.top_p = number(prompt, key, value, 0, 1, "a number, from 0 to 1");
+  else if (key == "seed")
+    o.sampling.seed = static_cast<std::uint64_t>(integer(prompt, key, value, 0));
+  else
+    return false;
+  return true;
+}
+
+// What the output has of its own.
+bool is_result(std::string_view key) {
+  for (const char* const name :
+       {"schema", "sample", "text", "tokens", "token_ids", "finish_reason"})
+    if (key == name) return true;
+  return false;
+}
+
+}  // namespace
+
+Prompt prompt_of_json(std::string_view line, const Prompt& defaults) {
+  Prompt prompt = defaults;
+  simdjson::dom::parser parser;
+  element document;
+  simdjson::dom::object object;
+  if (parser.parse(simdjson::padded_string(line)).get(document) != simdjson::SUCCESS)
+    fail(Exit::bad_data, prompt.place, ": malformed JSON");
+  if (document.get(object) != simdjson::SUCCESS)
+    fail(Exit::bad_data, prompt.place, ": not a JSON object");
+  bool found = false;
+  for (const auto& [key, value] : object) {
+    if (key == "prompt") {
+      prompt.text = text(prompt, key, value);
+      found = true;
+    } else if (is_result(key)) {
+      fail(Exit::bad_data, prompt.place, ": \"", key,
+           "\" is a member of the result; expected another name");
+    } else if (!set_option(prompt, key, value)) {
+      prompt.others.emplace_back(key, simdjson::minify(value));
+    }
+  }
+  if (!found) fail(Exit::bad_data, prompt.place, ": no key \"prompt\"");
+  return prompt;
+}
+
+}  // namespace mt

@@ -1,0 +1,55 @@
+// PromptReader: the prompts of a run, from arguments, the lines of stdin or JSON lines on stdin
+// (where its first line begins with "{"):
+//   {"prompt": "Once", "temperature": 0.5, "id": 7}
+// `prompt` is the text; num_tokens, stop, stop_tokens, ignore_eod, logprobs, num_samples,
+// temperature, top_k, top_p and seed replace the options of these names for this prompt; all other
+// members go to the output as they are.  Stdin may be packed with gzip or zstd; on a terminal each
+// line is asked for.  Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/byte_source.h"
+#include "infer/completion.h"
+
+namespace mt {
+
+struct Prompt {
+  std::string text;
+  std::string place;  // for errors: "prompt 3", "stdin:3"
+  CompletionOptions options;
+  std::int64_t num_samples = 1;
+  std::vector<std::pair<std::string, std::string>> others;  // key and JSON value
+};
+
+// A prompt from a line of JSON; what the line does not say is as in `defaults`, whose place begins
+// an error, Exit::bad_data.
+Prompt prompt_of_json(std::string_view line, const Prompt& defaults);
+
+class PromptReader {
+ public:
+  // `texts`, or the lines of stdin.
+  PromptReader(std::vector<std::string> texts, bool from_stdin, Prompt defaults)
+      : texts_(std::move(texts)), from_stdin_(from_stdin), defaults_(std::move(defaults)) {}
+
+  // The next prompt; nothing where there is none, or, unless it may wait, none yet.
+  std::optional<Prompt> next(bool wait);
+
+ private:
+  std::optional<std::string> next_line(bool wait);
+
+  std::vector<std::string> texts_;
+  bool from_stdin_;
+  Prompt defaults_;
+  std::size_t count_ = 0;  // prompts so far
+  std::unique_ptr<ByteSource> input_;
+  std::string buffer_;  // read and not yet taken
+  bool ended_ = false, terminal_ = false, json_ = false;
+};
+
+}  // namespace mt

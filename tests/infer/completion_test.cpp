@@ -1,0 +1,148 @@
+#include "infer/completion.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/infer/letters.h"
+
+namespace mt {
+namespace {
+
+using Finish = Completion::Finish;
+const Letters kLetters;
+
+// Logits of which `token` is by far the largest.
+std::vector<double> prefer(std::int32_t token) {
+  std::vector<double> logits(30, 0.0);
+  logits[static_cast<std::size_t>(token)] = 1000;
+  return logits;
+}
+
+// Lets the tokens be chosen one by one until an end; returns what take() gave after each.
+std::vector<std::string> push(Completion& completion, const std::vector<std::int32_t>& tokens) {
+  std::vector<std::string> parts;
+  for (const std::int32_t token : tokens) {
+    if (completion.finish() != Finish::none) break;
+    completion.choose(prefer(token));
+    parts.emplace_back(completion.take());
+  }
+  return parts;
+}
+
+std::vector<std::int32_t> ids(std::string_view text) {
+  std::vector<std::int32_t> ids;
+  kLetters.encode(text, ids);
+  return ids;
+}
+
+TEST(Completion, BeginsBehindTheEndOfADocument) {
+  const Completion completion(kLetters, "ab", {}, 0, 0);
+  EXPECT_EQ(completion.ids(), (std::vector<std::int32_t>{Letters::kEod, 0, 1}));
+  EXPECT_TRUE(completion.made().empty());
+  EXPECT_EQ(completion.finish(), Finish::none);
+}
+
+TEST(Completion, Length) {
+  Completion completion(kLetters, "x", {.num_tokens = 3}, 0, 0);
+  EXPECT_EQ(push(completion, ids("abcd")), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(completion.finish(), Finish::length);
+  EXPECT_EQ(completion.text(), "abc");
+  EXPECT_EQ(Completion(kLetters, "x", {.num_tokens = 0}, 0, 0).finish(), Finish::length);
+}
+
+// The token that ends a text is not part of it.
+TEST(Completion, EndOfDocumentAndStopTokens) {
+  Completion ended(kLetters, "x", {}, 0, 0);
+  push(ended, {0, Letters::kEod});
+  EXPECT_EQ(ended.finish(), Finish::stop);
+  EXPECT_EQ(ended.text(), "a");
+  EXPECT_EQ(ended.made().size(), 1U);
+
+  Completion going_on(kLetters, "x", {.num_tokens = 3, .ignore_eod = true}, 0, 0);
+  push(going_on, {0, Letters::kEod, 1});
+  EXPECT_EQ(going_on.text(), "a<end>b");
+  EXPECT_EQ(going_on.finish(), Finish::length);
+
+  Completion stopped(kLetters, "x", {.stop_tokens = {5, 7}}, 0, 0);
+  push(stopped, {0, 1, 7, 2});
+  EXPECT_EQ(stopped.text(), "ab");
+  EXPECT_EQ(stopped.finish(), Finish::stop);
+}
+
+// However the tokenizer cuts it; the text ends before it, and nothing of it is ever shown.
+TEST(Completion, StopText) {
+  Completion completion(kLetters, "abc", {.stop = "aab"}, 0, 0);
+  EXPECT_EQ(push(completion, ids("abaaabcc")),
+            (std::vector<std::string>{"", "ab", "", "", "a", ""}));
+  EXPECT_EQ(completion.finish(), Finish::stop);
+  EXPECT_EQ(completion.text(), "aba");
+  EXPECT_EQ(completion.made().size(), 6U);
+
+  Completion inside(kLetters, "", {.stop = "or"}, 0, 0);
+  EXPECT_EQ(push(inside, {0, 29}), (std::vector<std::string>{"a", "w"}));
+  EXPECT_EQ(inside.text(), "aw");
+
+  // What might have become one is shown at the end.
+  Completion cut(kLetters, "", {.num_tokens = 2, .stop = "abc"}, 0, 0);
+  EXPECT_EQ(push(cut, ids("ab")), (std::vector<std::string>{"", "ab"}));
+  EXPECT_EQ(cut.finish(), Finish::length);
+}
+
+TEST(Completion, CharactersAppearWhole) {
+  Completion completion(kLetters, "", {.num_tokens = 4}, 0, 0);
+  EXPECT_EQ(push(completion, {26, 27, 0, 26}),
+            (std::vector<std::string>{"", "\xC3\xA9", "a", "\xEF\xBF\xBD"}));
+  EXPECT_EQ(completion.text(),
+            "\xC3\xA9"
+            "a\xEF\xBF\xBD");
+}
+
+TEST(Completion, LogProbabilities) {
+  Completion completion(kLetters, "", {.num_tokens = 2, .logprobs = 3}, 0, 0);
+  std::vector<double> logits(30, -HUGE_VAL);
+  logits[3] = std::log(0.5);
+  logits[9] = logits[4] = std::log(0.25);
+  completion.choose(logits);
+  const LogProbs& probs = completion.log_probs().at(0);
+  ASSERT_EQ(probs.top.size(), 3U);
+  EXPECT_EQ(probs.top[0].first, 3);
+  EXPECT_EQ(probs.top[1].first, 4);  // equal ones by id
+  EXPECT_EQ(probs.top[2].first, 9);
+  EXPECT_NEAR(probs.top[0].second, std::log(0.5), 1e-15);
+  const std::int32_t made = completion.made()[0];
+  EXPECT_EQ(probs.chosen, made == 3 ? probs.top[0].second : probs.top[1].second);
+  EXPECT_TRUE(Completion(kLetters, "", {}, 0, 0).log_probs().empty());
+}
+
+// Another prompt's number or sample is another text.
+TEST(Completion, IsAFunctionOfItsNumbers) {
+  const auto text = [](std::uint32_t prompt, std::uint32_t sample) {
+    Completion completion(kLetters, "", {.num_tokens = 20, .ignore_eod = true}, prompt, sample);
+    while (completion.finish() == Finish::none) completion.choose(std::vector<double>(30, 0.0));
+    return completion.text();
+  };
+  EXPECT_EQ(text(1, 2), text(1, 2));
+  EXPECT_NE(text(1, 2), text(2, 1));
+  EXPECT_NE(text(0, 0), text(0, 1));
+  EXPECT_NE(text(0, 0), text(1, 0));
+}
+
+TEST(CompletionOptions, Check) {
+  const auto wrong = [](const CompletionOptions& options) -> std::string {
+    try {
+      options.check(kLetters, "stdin:3");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(wrong({.stop = "a", .stop_tokens = {0, 29}, .logprobs = 30}), "");
+  EXPECT_EQ(wrong({.stop_tokens = {3, 30}}), "stdin:3: stop token 30: expected 0 to 29");
+  EXPECT_EQ(wrong({.logprobs = 31}),
+            "stdin:3: log-probabilities of 31 tokens; the tokenizer has 30");
+  EXPECT_EQ(wrong({.stop = ""}), "stdin:3: the stop text is empty");
+}
+
+}  // namespace
+}  // namespace mt

@@ -1,0 +1,87 @@
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "infer/prompt_reader.h"
+
+namespace mt {
+namespace {
+
+Prompt parse(std::string_view line, const Prompt& defaults = {}) {
+  return prompt_of_json(line, defaults);
+}
+
+std::string wrong(std::string_view line) {
+  Prompt defaults;
+  defaults.place = "stdin:3";
+  try {
+    prompt_of_json(line, defaults);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::bad_data);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(PromptOfJson, Options) {
+  Prompt defaults;
+  defaults.options.num_tokens = 7;
+  defaults.options.sampling = {.temperature = 0.5, .top_k = 3, .top_p = 0.9, .seed = 1};
+  const Prompt plain = parse(R"({"prompt":"a\u00e9\n"})", defaults);
+  EXPECT_EQ(plain.text, "a\xC3\xA9\n");
+  EXPECT_EQ(plain.options.num_tokens, 7);
+  EXPECT_EQ(plain.options.sampling.top_k, 3);
+  EXPECT_EQ(plain.num_samples, 1);
+  EXPECT_FALSE(plain.options.logprobs);
+
+  const Prompt all = parse(
+      R"({"num_tokens":1,"stop":"x","stop_tokens":[4,5],"ignore_eod":true,"logprobs":0,"prompt":"",)"
+      R"("temperature":2,"top_k":0,"top_p":0.25,"seed":99,"num_samples":4})",
+      defaults);
+  EXPECT_EQ(all.text, "");
+  EXPECT_EQ(all.options.num_tokens, 1);
+  EXPECT_EQ(all.options.stop, "x");
+  EXPECT_EQ(all.options.stop_tokens, (std::vector<std::int64_t>{4, 5}));
+  EXPECT_TRUE(all.options.ignore_eod);
+  EXPECT_EQ(all.options.logprobs, 0);
+  EXPECT_EQ(all.options.sampling.temperature, 2);
+  EXPECT_EQ(all.options.sampling.top_k, 0);
+  EXPECT_EQ(all.options.sampling.top_p, 0.25);
+  EXPECT_EQ(all.options.sampling.seed, 99U);
+  EXPECT_EQ(all.num_samples, 4);
+  EXPECT_TRUE(all.others.empty());
+}
+
+TEST(PromptOfJson, OtherMembersPass) {
+  const Prompt prompt =
+      parse(R"({"id":7, "a b":{"x":[1, null, true]}, "prompt":"p", "s":"\n\"é"})");
+  ASSERT_EQ(prompt.others.size(), 3U);
+  EXPECT_EQ(prompt.others[0], std::pair(std::string("id"), std::string("7")));
+  EXPECT_EQ(prompt.others[1].second, R"({"x":[1,null,true]})");
+  EXPECT_EQ(prompt.others[2].second, R"("\n\"é")");
+}
+
+TEST(PromptOfJson, WhatIsWrongIsNamed) {
+  EXPECT_TRUE(wrong(R"({"text":"a"})").starts_with("stdin:3: \"text\" is a member of the result"));
+  EXPECT_EQ(wrong(R"({"id":1})"), "stdin:3: no key \"prompt\"");
+  EXPECT_EQ(wrong(R"({"prompt":1})"), "stdin:3: \"prompt\": expected a string");
+  EXPECT_EQ(wrong("[1]"), "stdin:3: not a JSON object");
+  EXPECT_EQ(wrong(R"({"prompt":"a)"), "stdin:3: malformed JSON");
+  EXPECT_EQ(wrong(""), "stdin:3: malformed JSON");
+  EXPECT_EQ(wrong(R"({"prompt":"a"} x)"), "stdin:3: malformed JSON");
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("temperature":-1)", "\"temperature\": expected a number, at least 0"},
+      {R"("temperature":"hot")", "\"temperature\": expected a number, at least 0"},
+      {R"("top_p":1.5)", "\"top_p\": expected a number, from 0 to 1"},
+      {R"("top_k":0.5)", "\"top_k\": expected an integer, at least 0"},
+      {R"("num_tokens":-1)", "\"num_tokens\": expected an integer, at least 0"},
+      {R"("num_samples":0)", "\"num_samples\": expected an integer, at least 1"},
+      {R"("logprobs":true)", "\"logprobs\": expected an integer, at least 0"},
+      {R"("stop":["a"])", "\"stop\": expected a string"},
+      {R"("stop_tokens":5)", "\"stop_tokens\": expected a list of integers"},
+      {R"("ignore_eod":1)", "\"ignore_eod\": expected true or false"}};
+  for (const auto& [member, expected] : cases)
+    EXPECT_EQ(wrong(concat(R"({"prompt":"a",)", member, "}")), concat("stdin:3: ", expected));
+}
+
+}  // namespace
+}  // namespace mt
