@@ -50,8 +50,7 @@ void add_megatron_flags(CommandLine& cl) {
   mt::refuse(cl, "the input is one; --workers sets how many cores it takes",
              {{"--partitions", mt::only(1)}});
   mt::refuse(cl, "only byte-pair encodings of GPT-2's kind are supported; see --tokenizer-type",
-             {{"--vocab-size"},
-              {"--vocab-extra-ids", mt::only(0)},
+             {{"--vocab-extra-ids", mt::only(0)},
               {"--tokenizer-model"},
               {"--tiktoken-pattern"},
               {"--tiktoken-num-special-tokens", mt::only(1000)},

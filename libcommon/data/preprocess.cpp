@@ -199,6 +199,8 @@ void PreprocessOptions::add_to(CommandLine& cl) {
   cl.flag("--force", &overwrite, "overwrite existing files");
   cl.section("Tokenizer");
   tokenizer.add_to(cl);
+  cl.option("--vocab-size", &tokenizer.vocab_size, "N",
+            "NullTokenizer: ids below the one that ends a document", at_least(1));
   cl.section("Speed and talk");
   cl.option("--workers,-j", &workers, "N", "threads; 0: one per core. Changes no byte",
             at_least(0));

@@ -1,8 +1,12 @@
 #include "data/tokenizer_source.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <vector>
 
 #include "base/error.h"
+#include "text/null_tokenizer.h"
 
 namespace mt {
 namespace {
@@ -33,6 +37,7 @@ Manifest::Tokenizer describe_tokenizer(const TokenizerOptions& options,
 TokenizerOptions tokenizer_options(const Manifest::Tokenizer& tokenizer) {
   TokenizerOptions options;
   options.type = tokenizer.type;
+  if (options.type == NullTokenizer::kType) options.vocab_size = tokenizer.vocab_size - 1;
   for_each_file(options, [&](const std::string& name, std::string& path) {
     for (const auto& [option, value] : tokenizer.files)
       if (option == name) path = value;
@@ -40,21 +45,30 @@ TokenizerOptions tokenizer_options(const Manifest::Tokenizer& tokenizer) {
   return options;
 }
 
+LoadedTokenizer shared_tokenizer(std::span<const std::string> prefixes,
+                                 const TokenizerOptions& options) {
+  std::vector<std::optional<Manifest>> manifests;
+  for (const std::string& prefix : prefixes) manifests.push_back(find_manifest(prefix));
+  const auto known = [](const auto& manifest) { return manifest && manifest->tokenizer; };
+  const auto first = std::ranges::find_if(manifests, known);
+  check_no_files_without_type(options);
+  if (options.type.empty() && first == manifests.end())
+    fail(Exit::bad_config, manifest_path(prefixes.front()),
+         ": names no tokenizer; give --tokenizer-type and its files");
+  LoadedTokenizer result{options, nullptr};
+  if (options.type.empty()) result.options = tokenizer_options(*(*first)->tokenizer);
+  result.tokenizer = make_tokenizer(result.options);
+  for (std::size_t i = 0; i < manifests.size(); ++i)
+    if (known(manifests[i]) && result.tokenizer->identity() != manifests[i]->tokenizer->identity)
+      fail(Exit::bad_config, manifest_path(prefixes[i]), ": the dataset was made by the ",
+           manifests[i]->tokenizer->type, " ", manifests[i]->tokenizer->identity, ", this is the ",
+           result.tokenizer->type(), " ", result.tokenizer->identity());
+  return result;
+}
+
 std::unique_ptr<Tokenizer> dataset_tokenizer(const std::string& prefix,
                                              const TokenizerOptions& options) {
-  const std::optional<Manifest> manifest = find_manifest(prefix);
-  const bool known = manifest && manifest->tokenizer;
-  check_no_files_without_type(options);
-  if (options.type.empty() && !known)
-    fail(Exit::bad_config, manifest_path(prefix),
-         ": names no tokenizer; give --tokenizer-type and its files");
-  auto tokenizer =
-      make_tokenizer(options.type.empty() ? tokenizer_options(*manifest->tokenizer) : options);
-  if (known && tokenizer->identity() != manifest->tokenizer->identity)
-    fail(Exit::bad_config, manifest_path(prefix), ": the dataset was made by the ",
-         manifest->tokenizer->type, " ", manifest->tokenizer->identity, ", this is the ",
-         tokenizer->type(), " ", tokenizer->identity());
-  return tokenizer;
+  return shared_tokenizer({&prefix, 1}, options).tokenizer;
 }
 
 }  // namespace mt

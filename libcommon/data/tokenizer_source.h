@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "data/manifest.h"
@@ -16,9 +17,19 @@ Manifest::Tokenizer describe_tokenizer(const TokenizerOptions& options, const To
 // The options that load it again.
 TokenizerOptions tokenizer_options(const Manifest::Tokenizer& tokenizer);
 
-// The tokenizer of the dataset `prefix`: that of `options` where its type is given, else the one
-// that the manifest names.  Throws Exit::bad_config where neither is known, or where the tokenizer
-// is not the one that made the dataset.
+// A tokenizer and the options that load it.
+struct LoadedTokenizer {
+  TokenizerOptions options;
+  std::unique_ptr<Tokenizer> tokenizer;
+};
+
+// The tokenizer of datasets that are read together: that of `options` where its type is given, else
+// the one that the first manifest names.  Throws Exit::bad_config where neither is known, or where
+// one of the datasets was made by another.
+LoadedTokenizer shared_tokenizer(std::span<const std::string> prefixes,
+                                 const TokenizerOptions& options);
+
+// The same of one dataset.
 std::unique_ptr<Tokenizer> dataset_tokenizer(const std::string& prefix,
                                              const TokenizerOptions& options);
 

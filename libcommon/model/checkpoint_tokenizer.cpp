@@ -2,10 +2,12 @@
 
 #include <simdjson.h>
 
+#include <charconv>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "text/null_tokenizer.h"
 
 namespace mt {
 
@@ -44,6 +46,8 @@ std::string tokenizer_manifest(const TokenizerOptions& options, const std::strin
   json.member("type", options.type).member("identity", identity);
   for (const TokenizerFile& file : kFiles)
     if (!(options.*file.path).empty()) json.member(file.option, file.copy);
+  if (options.type == NullTokenizer::kType)
+    json.member("vocab-size", std::to_string(options.vocab_size));
   return json.end_object().end_object().text();
 }
 
@@ -73,6 +77,8 @@ std::unique_ptr<Tokenizer> load_tokenizer(const MegatronCheckpoint& checkpoint,
     for (const TokenizerFile& file : kFiles)
       if (const std::string name = manifest_field(checkpoint, file.option); !name.empty())
         options.*file.path = folder + "/" + name;
+    if (const std::string size = manifest_field(checkpoint, "vocab-size"); !size.empty())
+      std::from_chars(size.data(), size.data() + size.size(), options.vocab_size);
   }
   std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options);
   const std::string expected = tokenizer_identity(checkpoint);

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "text/gpt2_bpe.h"
+#include "text/null_tokenizer.h"
 
 namespace mt {
 
@@ -25,8 +26,16 @@ std::unique_ptr<Tokenizer> make_gpt2_bpe(const TokenizerOptions& options) {
                                    needed("--merge-file", options.merge_file, Gpt2Bpe::kType));
 }
 
+std::unique_ptr<Tokenizer> make_null(const TokenizerOptions& options) {
+  if (options.vocab_size < 1 || options.vocab_size > (1 << 30))
+    fail(Exit::usage, "--vocab-size ", options.vocab_size, ": expected 1 to ", 1 << 30,
+         ", --tokenizer-type ", NullTokenizer::kType, " needs it");
+  return std::make_unique<NullTokenizer>(static_cast<std::int32_t>(options.vocab_size));
+}
+
 constexpr Registration kRegistry[] = {
     {Gpt2Bpe::kType, make_gpt2_bpe},
+    {NullTokenizer::kType, make_null},
 };
 
 std::string known_types() {

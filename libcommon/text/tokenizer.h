@@ -48,6 +48,7 @@ class Tokenizer {
 
 struct TokenizerOptions {
   std::string type, vocab_file, merge_file;
+  std::int64_t vocab_size = 0;   // NullTokenizer's; whoever has a --vocab-size sets it
   void add_to(CommandLine& cl);  // --tokenizer-type, --vocab-file, --merge-file
 };
 
