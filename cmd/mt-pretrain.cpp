@@ -1,17 +1,15 @@
-// mt-pretrain: train a GPT from a token file.
+// mt-pretrain: train a GPT from token files.
 #include <cstdio>
 
 #include "base/command.h"
-#include "data/tokenizer_source.h"
 #include "train/plan.h"
 #include "train/plot.h"
 #include "train/trainer.h"
 
 // Reads of the data, if there is any yet, only how large its vocabulary is.
 static void print_plan(mt::TrainOptions& options) {
-  const mt::DataOptions& data = options.data;
-  if (options.model.vocab_size == 0 && !(data.data_path.empty() && data.tokenizer.type.empty()))
-    options.take_vocabulary(*mt::dataset_tokenizer(data.data_path, data.tokenizer));
+  if (options.names_a_vocabulary())
+    options.take_vocabulary(*mt::run_tokenizer(options.data).tokenizer);
   options.complete();
   const mt::Plan plan = mt::make_plan(options);
   std::fputs((options.report.json ? mt::plan_json(plan) : mt::plan_text(plan)).c_str(), stdout);
@@ -28,15 +26,16 @@ static void run_plot(mt::CommandLine& cl) {
 static void run(mt::CommandLine& cl) {
   if (cl.verb({{"plot", "draw the curves of training runs"}}) == "plot") return run_plot(cl);
   mt::TrainOptions options;
-  cl.describe("Train a GPT-2 or Llama style language model from a token file.");
+  cl.describe("Train a GPT-2 or Llama style language model from token files.");
   options.add_to(cl);
   cl.before_print([&] {  // as in pretrain_gpt.py
     if (cl.given("--vocab-file") || cl.given("--merge-file"))
       cl.fallback("--tokenizer-type", {"GPT2BPETokenizer"}, "default with --vocab-file");
   });
   cl.parse();
+  options.data.tokenizer.vocab_size = options.model.vocab_size;
+  options.data.threads = options.threads;
   if (options.plan) return print_plan(options);
-  if (options.data.data_path.empty()) mt::fail(mt::Exit::usage, "--data-path: required");
   mt::Signals signals;
   mt::TrainData data(options.data);
   options.take_vocabulary(data.tokenizer());

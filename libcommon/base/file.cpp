@@ -158,7 +158,7 @@ static void refuse_existing(const std::string& path) {
 
 AtomicFile::AtomicFile(const std::string& path, bool overwrite)
     : path_(path),
-      temporary_(path + ".tmp." + std::to_string(::getpid())),
+      temporary_(path + ".tmp." + std::to_string(::gettid())),
       overwrite_(overwrite),
       file_(-1, path) {
   if (!overwrite_) refuse_existing(path_);

@@ -69,7 +69,7 @@ void report_lost_mappings();
 
 std::string read_file(const std::string& path);
 
-// A file that appears under its name only when commit() returns: written as PATH.tmp.PID, synced,
+// A file that appears under its name only when commit() returns: written as PATH.tmp.TID, synced,
 // renamed, its folder synced.  Destroyed before commit(), it leaves nothing behind.  Without
 // `overwrite` an existing file is refused, at once and again at commit().
 class AtomicFile {

@@ -22,12 +22,6 @@ struct Plan {
   bool separate_last_epoch = false;
 };
 
-std::int64_t count_tokens(const IndexedDataset& data, ItemRange range) {
-  std::int64_t tokens = 0;
-  for (std::int64_t i = range.begin; i < range.end; ++i) tokens += data.length(i);
-  return tokens;
-}
-
 std::int64_t count_epochs(const GptIndexOptions& options, std::int64_t tokens, int extra) {
   if (!options.num_samples) return 1;
   std::int64_t wanted;
@@ -38,13 +32,13 @@ std::int64_t count_epochs(const GptIndexOptions& options, std::int64_t tokens, i
   return std::max<std::int64_t>(1, wanted / tokens + (wanted % tokens != 0));
 }
 
-Plan make_plan(const IndexedDataset& data, const GptIndexOptions& options) {
+Plan make_plan(const TokenSequences& data, const GptIndexOptions& options) {
   const std::int64_t S = options.seq_length;
   const int extra = options.extra_token ? 1 : 0;
   Plan plan;
-  plan.tokens_per_epoch = count_tokens(data, options.sequences);
+  plan.tokens_per_epoch = data.tokens(options.sequences);
   if (plan.tokens_per_epoch == 0)
-    fail(Exit::bad_data, data.prefix(), ": sequences ", options.sequences.begin, " to ",
+    fail(Exit::bad_data, data.name(), ": sequences ", options.sequences.begin, " to ",
          options.sequences.end, " hold no tokens; a split needs at least one");
   plan.epochs = count_epochs(options, plan.tokens_per_epoch, extra);
   std::int64_t tokens, documents;
@@ -52,7 +46,7 @@ Plan make_plan(const IndexedDataset& data, const GptIndexOptions& options) {
       __builtin_mul_overflow(plan.epochs, plan.tokens_per_epoch, &tokens) ||
       __builtin_mul_overflow(plan.epochs, options.sequences.size(), &documents) ||
       documents > kMaxDocuments)
-    fail(Exit::usage, data.prefix(), ": ", options.num_samples.value_or(0), " samples need ",
+    fail(Exit::usage, data.name(), ": ", options.num_samples.value_or(0), " samples need ",
          plan.epochs, " epochs of ", plan.tokens_per_epoch, " tokens; that is too many");
   if (plan.epochs > 1) {
     plan.samples_before_last_epoch = ((plan.epochs - 1) * plan.tokens_per_epoch - extra) / S;
@@ -84,13 +78,18 @@ std::vector<std::int32_t> make_document_index(ItemRange range, const Plan& plan,
 }
 
 template <class T>
-std::vector<T> make_sample_index(const IndexedDataset& data, const GptIndexOptions& options,
-                                 const std::vector<std::int32_t>& documents, std::int64_t samples) {
+void put_sample_index(IndexWriter& writer, const TokenSequences& data,
+                      const GptIndexOptions& options, const std::vector<std::int32_t>& documents,
+                      std::int64_t samples) {
   const int extra = options.extra_token ? 1 : 0;
   const std::size_t last = documents.size() - 1;
-  std::vector<T> rows(2 * static_cast<std::size_t>(samples + 1));
   std::size_t position = 0;
   std::int64_t offset = 0;
+  const auto put_row = [&] {
+    const T row[] = {static_cast<T>(position), static_cast<T>(offset)};
+    writer.put_all(std::span<const T>(row));
+  };
+  put_row();
   for (std::int64_t k = 1; k <= samples; ++k) {
     std::int64_t missing = options.seq_length + extra;
     for (;;) {
@@ -108,14 +107,12 @@ std::vector<T> make_sample_index(const IndexedDataset& data, const GptIndexOptio
       ++position;
       offset = 0;
     }
-    rows[2 * static_cast<std::size_t>(k)] = static_cast<T>(position);
-    rows[2 * static_cast<std::size_t>(k) + 1] = static_cast<T>(offset);
+    put_row();
   }
-  return rows;
 }
 
 template <class T>
-std::vector<T> make_shuffle_index(const Plan& plan, RandomState& random) {
+void put_shuffle_index(IndexWriter& writer, const Plan& plan, RandomState& random) {
   std::vector<T> order(static_cast<std::size_t>(plan.samples));
   std::iota(order.begin(), order.end(), T(0));
   const auto first = static_cast<std::size_t>(
@@ -123,51 +120,75 @@ std::vector<T> make_shuffle_index(const Plan& plan, RandomState& random) {
                                : plan.samples);
   random.shuffle(std::span(order).first(first));
   random.shuffle(std::span(order).subspan(first));
-  return order;
+  writer.put_all(std::span<const T>(order));
 }
 
-void check_options(const IndexedDataset& data, const GptIndexOptions& options) {
+void check_options(const TokenSequences& data, const GptIndexOptions& options) {
   const ItemRange range = options.sequences;
   if (options.seq_length < 1 || options.seq_length >= kMaxInt32)
     fail(Exit::usage, "--seq-length ", options.seq_length, ": expected 1 to ", kMaxInt32 - 1);
   if (options.num_samples && *options.num_samples < 0)
     fail(Exit::usage, *options.num_samples, " samples: expected 0 or more");
   if (range.begin < 0 || range.begin > range.end || range.end > data.sequences())
-    fail(Exit::usage, data.prefix(), ": sequences ", range.begin, " to ", range.end, " of ",
+    fail(Exit::usage, data.name(), ": sequences ", range.begin, " to ", range.end, " of ",
          data.sequences());
   if (range.end > kMaxInt32)
-    fail(Exit::bad_data, data.prefix(), ": ", range.end, " sequences, expected up to ", kMaxInt32);
+    fail(Exit::bad_data, data.name(), ": ", range.end, " sequences, expected up to ", kMaxInt32);
 }
 
-std::int64_t longest(const IndexedDataset& data) {
-  std::int64_t length = 0;
-  for (std::int64_t i = 0; i < data.sequences(); ++i) length = std::max(length, data.length(i));
-  return length;
+// All that the arrays depend on.
+std::string text_of(const TokenSequences& data, const GptIndexOptions& options, const Plan& plan) {
+  return concat("GPT index 1 of lengths ", data.lengths_hash(), ", sequences ",
+                options.sequences.begin, " to ", options.sequences.end, ", --seq-length ",
+                options.seq_length, ", extra tokens ", options.extra_token ? 1 : 0, ", --seed ",
+                options.seed, ", epochs ", plan.epochs, ", the last by itself ",
+                plan.separate_last_epoch ? "yes" : "no", ", samples ", plan.samples);
 }
 
 }  // namespace
 
-GptIndex::GptIndex(const IndexedDataset& data, const GptIndexOptions& options) {
+GptIndex::GptIndex(const TokenSequences& data, const GptIndexOptions& options,
+                   const IndexCache& cache) {
   check_options(data, options);
   const Plan plan = make_plan(data, options);
+  samples_ = plan.samples;
   epochs_ = plan.epochs;
   separate_last_epoch_ = plan.separate_last_epoch;
-  RandomState random(options.seed);
-  document_index_ = make_document_index(options.sequences, plan, random);
-  const auto largest = std::max(static_cast<std::int64_t>(document_index_.size()), longest(data));
-  if (largest <= kMaxInt32)
-    sample_index_ = make_sample_index<std::int32_t>(data, options, document_index_, plan.samples);
+  const std::int64_t documents = plan.epochs * options.sequences.size();
+  const bool wide_rows = documents > kMaxInt32;  // lengths are 32 bits in the file
+  const bool wide_order =
+      plan.samples >= std::int64_t{std::numeric_limits<std::uint32_t>::max()} - 1;
+  IndexContent content;
+  if (cache.kept()) content.text = text_of(data, options, plan);
+  content.arrays = {{4, documents},
+                    {wide_rows ? 8U : 4U, 2 * (plan.samples + 1)},
+                    {wide_order ? 8U : 4U, plan.samples}};
+  content.make = [&](IndexWriter& writer) {
+    RandomState random(options.seed);
+    std::vector<std::int32_t> order = make_document_index(options.sequences, plan, random);
+    writer.put_all(std::span<const std::int32_t>(order));
+    writer.next_array();
+    if (wide_rows)
+      put_sample_index<std::int64_t>(writer, data, options, order, plan.samples);
+    else
+      put_sample_index<std::int32_t>(writer, data, options, order, plan.samples);
+    order = {};  // of many epochs, as large as what follows
+    writer.next_array();
+    if (wide_order)
+      put_shuffle_index<std::int64_t>(writer, plan, random);
+    else
+      put_shuffle_index<std::uint32_t>(writer, plan, random);
+  };
+  arrays_ = cache.get(content);
+  document_index_ = arrays_.get<std::int32_t>(0);
+  if (wide_rows)
+    sample_index_ = arrays_.get<std::int64_t>(1);
   else
-    sample_index_ = make_sample_index<std::int64_t>(data, options, document_index_, plan.samples);
-  if (plan.samples < std::int64_t{std::numeric_limits<std::uint32_t>::max()} - 1)
-    shuffle_index_ = make_shuffle_index<std::uint32_t>(plan, random);
+    sample_index_ = arrays_.get<std::int32_t>(1);
+  if (wide_order)
+    shuffle_index_ = arrays_.get<std::int64_t>(2);
   else
-    shuffle_index_ = make_shuffle_index<std::int64_t>(plan, random);
-}
-
-std::int64_t GptIndex::size() const {
-  return std::visit([](const auto& order) { return static_cast<std::int64_t>(order.size()); },
-                    shuffle_index_);
+    shuffle_index_ = arrays_.get<std::uint32_t>(2);
 }
 
 SamplePlace GptIndex::sample(std::int64_t row) const {

@@ -3,21 +3,21 @@
 // "Document" here is one sequence of the token file.
 //
 //   document_index: the sequences of the split, once per epoch, shuffled; laid end to end they are
-//   one
-//                   long text
+//                   one long text
 //   sample_index:   sample k runs from its row k to its row k + 1: (position in document_index,
-//   token
-//                   offset there); with an extra token neighbours share one token
+//                   token offset there); with an extra token neighbours share one token
 //   shuffle_index:  the k-th sample to be drawn
+//
+// With a cache the arrays are files mapped into memory; without one they are made in memory.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <variant>
-#include <vector>
 
-#include "data/indexed_dataset.h"
-#include "data/split.h"
+#include "data/index_cache.h"
+#include "data/token_sequences.h"
 
 namespace mt {
 
@@ -38,28 +38,32 @@ struct SamplePlace {
 class GptIndex {
  public:
   // Throws Exit::bad_data when the split holds no tokens, Exit::usage for impossible options.
-  GptIndex(const IndexedDataset& data, const GptIndexOptions& options);
+  GptIndex(const TokenSequences& data, const GptIndexOptions& options,
+           const IndexCache& cache = {});
 
-  std::int64_t size() const;  // samples
+  std::int64_t size() const { return samples_; }
   std::int64_t epochs() const { return epochs_; }
   bool separate_last_epoch() const { return separate_last_epoch_; }
 
-  std::int64_t document(std::int64_t position) const { return document_index_[position]; }
+  std::int64_t document(std::int64_t position) const {
+    return document_index_[static_cast<std::size_t>(position)];
+  }
   SamplePlace sample(std::int64_t row) const;       // row <= size()
   std::int64_t shuffled(std::int64_t drawn) const;  // the sample drawn at place `drawn`
 
   // The arrays as upstream stores them: rows of two, i64 only where i32 is too small; u32 below
   // 2^32 - 2 samples.
-  using SampleArray = std::variant<std::vector<std::int32_t>, std::vector<std::int64_t>>;
-  using ShuffleArray = std::variant<std::vector<std::uint32_t>, std::vector<std::int64_t>>;
-  const std::vector<std::int32_t>& document_index() const { return document_index_; }
+  using SampleArray = std::variant<std::span<const std::int32_t>, std::span<const std::int64_t>>;
+  using ShuffleArray = std::variant<std::span<const std::uint32_t>, std::span<const std::int64_t>>;
+  std::span<const std::int32_t> document_index() const { return document_index_; }
   const SampleArray& sample_index() const { return sample_index_; }
   const ShuffleArray& shuffle_index() const { return shuffle_index_; }
 
  private:
-  std::int64_t epochs_ = 1;
+  std::int64_t samples_ = 0, epochs_ = 1;
   bool separate_last_epoch_ = false;
-  std::vector<std::int32_t> document_index_;
+  IndexArrays arrays_;
+  std::span<const std::int32_t> document_index_;
   SampleArray sample_index_;
   ShuffleArray shuffle_index_;
 };

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace mt {
 namespace {
@@ -130,6 +131,17 @@ std::int64_t IndexedDataset::length(std::int64_t sequence) const {
   assert(sequence >= 0 && sequence < sequences_);
   return load_at<std::int32_t>(lengths_, sequence);
 }
+
+std::int64_t IndexedDataset::tokens(ItemRange sequences) const {
+  assert(0 <= sequences.begin && sequences.begin <= sequences.end && sequences.end <= sequences_);
+  const auto at = [&](std::int64_t sequence) {  // the first token of the file in it
+    return sequence == sequences_ ? tokens()
+                                  : pointer(sequence) / static_cast<std::int64_t>(token_bytes_);
+  };
+  return at(sequences.end) - at(sequences.begin);
+}
+
+std::string IndexedDataset::lengths_hash() const { return hash_hex(idx_); }
 
 std::int64_t IndexedDataset::mode(std::int64_t sequence) const {
   assert(sequence >= 0 && sequence < sequences_);

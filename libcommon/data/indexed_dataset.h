@@ -18,6 +18,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "data/token_sequences.h"
 #include "data/token_type.h"
 
 namespace mt {
@@ -28,22 +29,25 @@ std::string idx_path(const std::string& prefix);
 // A pair opened for reading.  Opening checks all that the index says against itself and against the
 // size of .bin, and throws Exit::bad_data naming the file and the byte; .bin itself is not read.
 // Thread-safe.
-class IndexedDataset {
+class IndexedDataset final : public TokenSequences {
  public:
   explicit IndexedDataset(const std::string& prefix);
 
   // Over bytes in memory, which must outlive the object; `name` stands for the prefix in errors.
   static IndexedDataset from_bytes(Bytes idx, Bytes bin, const std::string& name);
 
-  std::int64_t sequences() const { return sequences_; }
+  const std::string& name() const override { return prefix_; }
+  std::int64_t sequences() const override { return sequences_; }
   std::int64_t documents() const { return documents_; }
   std::int64_t tokens() const { return static_cast<std::int64_t>(bin_.size() / token_bytes_); }
   TokenType type() const { return type_; }
   bool multimodal() const { return modes_ != nullptr; }
   const std::string& prefix() const { return prefix_; }
 
-  std::int64_t length(std::int64_t sequence) const;  // in tokens
-  std::int64_t mode(std::int64_t sequence) const;    // 0 where there are no modes
+  std::int64_t length(std::int64_t sequence) const override;  // in tokens
+  std::int64_t tokens(ItemRange sequences) const override;
+  std::string lengths_hash() const override;       // of .idx
+  std::int64_t mode(std::int64_t sequence) const;  // 0 where there are no modes
   // Sequences [document_begin(d), document_begin(d + 1)) make document d; d <= documents().
   std::int64_t document_begin(std::int64_t document) const;
 
@@ -53,7 +57,7 @@ class IndexedDataset {
   // Tokens [offset, offset + out.size()) of one sequence; the caller stays inside length().  Throws
   // Exit::bad_data for elements that are not integers or do not fit.
   void read(std::int64_t sequence, std::int64_t offset, std::span<std::int32_t> out) const;
-  void read(std::int64_t sequence, std::int64_t offset, std::span<std::int64_t> out) const;
+  void read(std::int64_t sequence, std::int64_t offset, std::span<std::int64_t> out) const override;
 
   Bytes idx_bytes() const { return idx_; }
   Bytes bin_bytes() const { return bin_; }

@@ -1,51 +1,63 @@
-// SingleSampler: which samples a data-parallel rank takes, Megatron-LM's "single" order
-// (core_v0.12.1, megatron/legacy/data/data_samplers.py).  Sample 0, 1, 2, ... in order: with m
-// samples per micro-batch, P ranks and c samples consumed so far, rank r takes [c + r m, c + (r +
-// 1) m), then c grows by m P.  What is left short of m P is dropped.  A resumed run needs c alone.
+// Sampler: which sample of a dataset the n-th of a run is (Megatron-LM core_v0.12.1,
+// megatron/legacy/data/data_samplers.py).  Samples of a run are numbered from 0, over all ranks: of
+// the micro-batches of m samples that P ranks read at a time, rank r has numbers [c + r m, c + (r +
+// 1) m), where c, a multiple of m P, is what was consumed before.  So a resumed run needs c alone,
+// and the size of the global batch plays no part.
+//
+//   single: number n is sample n.
+//   cyclic: the dataset less its last (size mod m P) samples makes an epoch; within it
+//     sharded: each rank owns a bucket of (size / (m P)) m neighbours, all read in one order
+//     else:    the first (size / m) m samples in one order, dealt to the ranks in turn
+//     where the order is torch.randperm seeded with the number of the epoch.
+// Thread-safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
-
-#include "base/error.h"
-#include "data/split.h"
+#include <vector>
 
 namespace mt {
 
+// What comes after the last sample in single order: an error, the first again, or padding.
+enum class PastEnd { error, repeat, padding };
+
 struct SamplerOptions {
-  std::int64_t total = 0;     // samples in the dataset
-  std::int64_t consumed = 0;  // by all ranks, over the whole run
+  std::string type = "single";  // or "cyclic"
+  bool data_sharding = true;
   std::int64_t micro_batch_size = 1;
-  int data_parallel_size = 1, data_parallel_rank = 0;
+  int data_parallel_size = 1;
+  PastEnd past_end = PastEnd::error;
 };
 
-class SingleSampler {
+// torch.randperm(n) of a CPU generator seeded with `seed`; n < 214748364, from where on the order
+// depends on torch's version.
+std::vector<std::uint32_t> torch_permutation(std::int64_t n, std::uint64_t seed);
+
+class Sampler {
  public:
-  explicit SingleSampler(const SamplerOptions& options) : options_(options) {
-    if (options.micro_batch_size < 1 || options.data_parallel_size < 1 ||
-        options.data_parallel_rank < 0 || options.data_parallel_rank >= options.data_parallel_size)
-      fail(Exit::usage, "micro-batches of ", options.micro_batch_size, " on rank ",
-           options.data_parallel_rank, " of ", options.data_parallel_size);
-    if (options.consumed < 0 || options.consumed >= options.total)
-      fail(Exit::bad_config, "no samples left to consume: ", options.consumed, " of ",
-           options.total, " are consumed");
-  }
+  // `size`: of the dataset.  Throws Exit::bad_config where it is too small or too large.
+  Sampler(std::int64_t size, const SamplerOptions& options);
 
-  // This rank's samples of the next micro-batch; absent when fewer than one for every rank are
-  // left.
-  std::optional<ItemRange> next() {
-    const std::int64_t m = options_.micro_batch_size, all = m * options_.data_parallel_size;
-    if (options_.total - options_.consumed < all) return std::nullopt;
-    const std::int64_t begin = options_.consumed + options_.data_parallel_rank * m;
-    options_.consumed += all;
-    return ItemRange{begin, begin + m};
-  }
+  // The sample that number n of the run is; absent: padding.
+  std::optional<std::int64_t> sample(std::int64_t number) const;
 
-  std::int64_t consumed() const { return options_.consumed; }
+  // Throws Exit::bad_config where a run cannot go on after `consumed` samples.
+  void check_consumed(std::int64_t consumed) const;
 
  private:
+  struct Epoch {
+    std::int64_t number = -1;
+    std::vector<std::uint32_t> order;
+  };
+  std::int64_t permuted(std::int64_t epoch, std::int64_t at) const;
+
+  std::int64_t size_;
   SamplerOptions options_;
+  mutable std::mutex mutex_;
+  mutable std::array<Epoch, 2> epochs_;  // ranks may be on both sides of an epoch's end
 };
 
 }  // namespace mt

@@ -86,14 +86,19 @@ static std::int64_t product(std::int64_t a, std::int64_t b) {
   return result;
 }
 
-std::array<std::int64_t, kSplits> target_samples(const TrainingLength& length) {
+std::array<std::optional<std::int64_t>, kSplits> target_samples(const TrainingLength& length) {
   if (length.eval_interval < 1)
     fail(Exit::usage, "--eval-interval ", length.eval_interval, ": expected at least 1");
   const std::int64_t train = length.train_samples > 0
                                  ? length.train_samples
                                  : product(length.train_iters, length.global_batch_size);
-  const std::int64_t test = product(length.eval_iters, length.global_batch_size);
-  return {train, product(length.train_iters / length.eval_interval + 1, test), test};
+  const std::int64_t once = product(length.eval_iters, length.global_batch_size);
+  const std::int64_t evaluations =
+      length.skip_train ? 1 : length.train_iters / length.eval_interval + 1;
+  std::array<std::optional<std::int64_t>, kSplits> samples = {length.skip_train ? 0 : train,
+                                                              product(evaluations, once), once};
+  if (length.full_validation) samples[1].reset();
+  return samples;
 }
 
 }  // namespace mt

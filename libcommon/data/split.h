@@ -38,9 +38,12 @@ std::array<std::optional<ItemRange>, kSplits> split_ranges(const std::string& te
 struct TrainingLength {
   std::int64_t train_samples = 0;  // 0: train_iters * global_batch_size
   std::int64_t train_iters = 0, eval_iters = 0, eval_interval = 1, global_batch_size = 1;
+  bool skip_train = false;       // one evaluation, and nothing to train on
+  bool full_validation = false;  // valid gives all it has, once
 };
 
-// Samples that train, valid and test must give.  Throws Exit::usage where they exceed 2^63.
-std::array<std::int64_t, kSplits> target_samples(const TrainingLength& length);
+// Samples that train, valid and test must give; absent: all, once.  Throws Exit::usage where they
+// exceed 2^63.
+std::array<std::optional<std::int64_t>, kSplits> target_samples(const TrainingLength& length);
 
 }  // namespace mt

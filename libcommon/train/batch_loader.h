@@ -13,7 +13,7 @@ class BatchLoader {
  public:
   // `micro_batches`: what the weights of rows are divided by, so that gradients of so many
   // micro-batches add up to their mean.
-  BatchLoader(const TrainOptions& options, const GptDataset& samples, std::int64_t first,
+  BatchLoader(const TrainOptions& options, const SampleSet& samples, std::int64_t first,
               int micro_batches, const Group& ranks)
       : samples_(samples),
         first_(first + ranks.rank() * options.micro_batch_size),
@@ -28,7 +28,7 @@ class BatchLoader {
   double tokens() const { return tokens_; }  // that count, of what was loaded so far
 
  private:
-  const GptDataset& samples_;
+  const SampleSet& samples_;
   std::int64_t first_, size_, stride_;
   int micro_batches_;
   double tokens_ = 0;

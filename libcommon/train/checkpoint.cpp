@@ -34,7 +34,8 @@ void prepare_save_folder(const TrainOptions& o, const Log& log) {
                     "; checkpoints of equal iterations will be replaced"));
 }
 
-static PyValue make_args(const TrainOptions& o, const TrainCounters& counters) {
+static PyValue make_args(const TrainOptions& o, const TrainCounters& counters,
+                         const Tokenizer& tokenizer) {
   PyValue args = PyValue::dict();
   const auto set = [&](const char* name, PyValue value) { args.set_item(name, std::move(value)); };
   add_gpt_args(o.model, o.compute_dtype(), args);
@@ -59,7 +60,7 @@ static PyValue make_args(const TrainOptions& o, const TrainCounters& counters) {
   set("global_batch_size", o.batch_size());
   set("train_iters", o.train_iters);
   set("seed", static_cast<std::int64_t>(o.seed));
-  set("tokenizer_type", "GPT2BPETokenizer");
+  set("tokenizer_type", std::string(tokenizer.type()));
   set("consumed_train_samples", counters.consumed_train_samples);
   set("skipped_train_samples", counters.skipped_train_samples);
   set("consumed_valid_samples", counters.consumed_valid_samples);
@@ -110,7 +111,7 @@ void save_training(const TrainOptions& o, const TrainCounters& counters, const G
   write_extra_states(writer, o.model);
   CheckpointSave::Content content;
   content.common =
-      PyValue::dict({{"args", make_args(o, counters)},
+      PyValue::dict({{"args", make_args(o, counters, data.tokenizer())},
                      {"checkpoint_version", 3.0},
                      {"iteration", counters.iteration},
                      {"opt_param_scheduler", make_scheduler(o, counters)},

@@ -15,14 +15,11 @@ class Evaluator {
   Evaluator(const TrainOptions& options, Executor& executor, Group& ranks)
       : options_(options), executor_(executor), ranks_(ranks) {}
 
-  // Over --eval-iters global batches from sample `first` on: the sum of the losses of tokens that
-  // count over their number, in f64.  `stop` is asked before every micro-batch, on all ranks, which
-  // must answer alike; once it says so there is no result.
-  std::optional<double> run(const GptDataset& samples, std::int64_t first,
+  // Over `batches` global batches from the run's sample `first` on: the sum of the losses of tokens
+  // that count over their number, in f64.  `stop` is asked before every micro-batch, on all ranks,
+  // which must answer alike; once it says so there is no result.
+  std::optional<double> run(const SampleSet& samples, std::int64_t first, std::int64_t batches,
                             const std::function<bool()>& stop);
-
-  // Samples that run() takes.
-  std::int64_t samples() const { return options_.eval_iters * options_.evaluation_batch(); }
 
  private:
   const TrainOptions& options_;

@@ -35,19 +35,6 @@ static void add_model_flags(CommandLine& cl) {
 }
 
 static void add_data_flags(CommandLine& cl) {
-  refuse(cl, "one token file with one --split is supported; see --data-path",
-         {
-             {"--data-args-path"},
-             {"--data-cache-path"},
-             {"--dataloader-type", only("single")},
-             {"--mock-data"},
-             {"--per-split-data-args-path"},
-             {"--reset-attention-mask"},
-             {"--reset-position-ids"},
-             {"--test-data-path"},
-             {"--train-data-path"},
-             {"--valid-data-path"},
-         });
   refuse(cl, "token files are read from the file system", {{"--s3-cache-path"}});
   refuse(cl, "only byte-pair encodings of GPT-2's kind are supported; see --tokenizer-type",
          {
@@ -278,7 +265,6 @@ static void add_implied_numerics(CommandLine& cl) {
          {"--cross-entropy-fusion-impl", each({"native", "te"})}});
   imply(cl, "there is one attention kernel, which stores no scores",
         {{"--attention-backend", each({"flash", "fused", "unfused", "local", "auto"})},
-         {"--no-create-attention-mask-in-dataloader"},
          {"--no-masked-softmax-fusion"},
          {"--use-flash-attn"}});
   imply(cl, "softmax and loss are one kernel", {{"--cross-entropy-loss-fusion"}});

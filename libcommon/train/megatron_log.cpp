@@ -69,9 +69,10 @@ void MegatronLog::step(const StepReport& r) {
 }
 
 void MegatronLog::evaluation(const EvaluationReport& r) const {
-  const std::string line =
-      formatted(" validation loss at iteration %lld%s | lm loss value: %.6E | lm loss PPL: %.6E | ",
-                wide(r.iteration), r.where.c_str(), r.loss, std::exp(std::min(20.0, r.loss)));
+  const std::string line = formatted(
+      " validation%s loss at iteration %lld%s | lm loss value: %.6E | lm loss PPL: %.6E | ",
+      r.set.empty() ? "" : ("-" + r.set).c_str(), wide(r.iteration), r.where.c_str(), r.loss,
+      std::exp(std::min(20.0, r.loss)));
   const std::string dashes(line.size() + 1, '-');
   lines(dashes);
   lines(line);

@@ -130,7 +130,6 @@ static void add_vision_flags(CommandLine& cl) {
           {"--patch-dim", only(16)},
           {"--classes-fraction", only(1.)},
           {"--data-per-class-fraction", only(1.)},
-          {"--no-data-sharding"},
           {"--head-lr-mult", only(1.)},
           {"--mask-type", only("random")},
           {"--mask-factor", only(1.)},

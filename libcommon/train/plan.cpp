@@ -14,7 +14,8 @@ StepShape step_shape(const TrainOptions& options) {
           .seq_length = options.data.seq_length,
           .hidden_size = options.model.hidden_size,
           .dtype = options.compute_dtype(),
-          .seed = options.seed};
+          .seed = options.seed,
+          .document_masks = options.data.reset_attention_mask};
 }
 
 static std::size_t host_memory() {
@@ -30,7 +31,8 @@ Plan make_plan(const TrainOptions& options) {
   Optimizer optimizer(model.table(), Device::meta, options.compute_dtype(), options.optimizer,
                       *ranks);
   const Schedule training = one_f_one_b(0, 1, options.micro_batches());
-  const Schedule evaluation = options.eval_iters > 0 ? forward_only(0, 1, 1) : Schedule();
+  const Schedule evaluation =
+      options.eval_iters > 0 || options.data.full_validation ? forward_only(0, 1, 1) : Schedule();
 
   Plan plan;
   plan.length = options.length();
@@ -69,13 +71,16 @@ static void write_length(JsonWriter& json, const TrainingLength& length) {
     json.null();
     return;
   }
-  const auto [train, valid, test] = target_samples(length);
-  json.begin_object()
-      .member("iterations", length.train_iters)
-      .member("train_samples", train)
-      .member("valid_samples", valid)
-      .member("test_samples", test)
-      .end_object();
+  const auto samples = target_samples(length);
+  json.begin_object().member("iterations", length.train_iters);
+  for (int i = 0; i < kSplits; ++i) {
+    json.key(std::array{"train_samples", "valid_samples", "test_samples"}[i]);
+    if (samples[i])
+      json.value(*samples[i]);
+    else
+      json.null();  // all there is
+  }
+  json.end_object();
 }
 
 std::string plan_json(const Plan& plan) {
@@ -110,9 +115,11 @@ static std::string length_text(const TrainingLength& length) {
   const auto count = [](const char* name, std::int64_t value) {
     return line(name, static_cast<double>(value), "");
   };
-  const auto [train, valid, test] = target_samples(length);
-  return count("steps of the run", length.train_iters) + count("samples: training", train) +
-         count("samples: validation", valid) + count("samples: test", test);
+  std::string text = count("steps of the run", length.train_iters);
+  const auto samples = target_samples(length);
+  for (int i = 0; i < kSplits; ++i)  // of a full validation the plan does not know
+    if (samples[i]) text += count(concat("samples: ", kSplitNames[i]).c_str(), *samples[i]);
+  return text;
 }
 
 std::string plan_text(const Plan& plan) {

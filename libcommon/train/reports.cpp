@@ -112,7 +112,8 @@ void Reports::evaluation(const EvaluationReport& r) {
   run_log_.evaluation(r);
   megatron_log_.evaluation(r);
   if (!events_ || options_.skip_train) return;
-  const std::string tag = "lm loss " + (r.split == "valid" ? "validation" : r.split);
+  const std::string tag = "lm loss " + (r.split == "valid" ? "validation" : r.split) +
+                          (r.set.empty() ? "" : "-" + r.set);
   const auto both = [&](const std::string& name, double value) {
     events_->scalar(name, value, r.iteration);
     events_->scalar(name + " vs samples", value, r.consumed_samples);

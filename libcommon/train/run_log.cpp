@@ -45,7 +45,9 @@ void RunLog::step(const StepReport& r) {
 
 void RunLog::evaluation(const EvaluationReport& r) {
   JsonWriter json = event("eval");
-  json.member("split", r.split).member("iteration", r.iteration).member("loss", r.loss);
+  json.member("split", r.split);
+  if (!r.set.empty()) json.member("set", r.set);
+  json.member("iteration", r.iteration).member("loss", r.loss);
   write(json);
 }
 

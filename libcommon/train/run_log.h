@@ -5,7 +5,7 @@
 //   {"schema":…,"event":"step","iteration":…,"consumed_samples":…,"loss":…,"lr":…,"grad_norm":…,
 //    "tokens_per_second":…,"step_seconds":…}
 //    and of skipped, skipped_samples, num_zeros, params_norm, tflops, mfu what there is to say
-//   {"schema":…,"event":"eval","split":"valid","iteration":…,"loss":…}
+//   {"schema":…,"event":"eval","split":"valid","set":…,"iteration":…,"loss":…}
 //   {"schema":…,"event":"save","iteration":…,"seconds":…}
 //   {"schema":…,"event":"end","reason":…,"iteration":…,"memory":{…}}
 #pragma once

@@ -23,6 +23,7 @@ struct StepReport {
 
 struct EvaluationReport {
   std::string split = {};  // "valid", "test"
+  std::string set = {};    // which, of several of the split
   std::string where = {};  // "" during training, " on validation set" and " on test set" after it
   std::int64_t iteration = 0, consumed_samples = 0;  // of the training so far
   double loss = 0;

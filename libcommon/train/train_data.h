@@ -1,52 +1,92 @@
-// TrainData: the token file of a run, cut into training, validation and test samples, and the
-// tokenizer's facts that go with it.  Shared by all ranks, read-only.
+// TrainData: the token files of a run, cut into training, validation and test samples, and the
+// tokenizer's facts that go with them.  Shared by all ranks, read-only.
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
-#include "data/gpt_dataset.h"
-#include "data/manifest.h"
+#include "base/log.h"
+#include "data/blended_dataset.h"
+#include "data/data_sources.h"
+#include "data/sampler.h"
 #include "data/split.h"
+#include "data/tokenizer_source.h"
 #include "model/model.h"
-#include "text/tokenizer.h"
 
 namespace mt {
 
 struct DataOptions {
-  std::string data_path, split = "969, 30, 1";
+  DataSourceOptions sources;
   std::int64_t seq_length = 0;
-  bool eod_mask_loss = false;
-  TokenizerOptions tokenizer;
+  bool reset_position_ids = false, reset_attention_mask = false, eod_mask_loss = false;
+  bool attention_mask_in_dataloader = true;
+  std::string cache_path;
+  std::string dataloader_type = "single";
+  bool data_sharding = true;
+  bool full_validation = false, multiple_validation_sets = false;
+  TokenizerOptions tokenizer;  // --vocab-size is the model's option, and copied here
+  int threads = 0;             // that open files and make indexes: those of --threads
   void add_to(CommandLine& cl);
+};
+
+// The tokenizer of a run: of the options, else of the token files' manifests; made-up text without
+// either has a NullTokenizer.
+LoadedTokenizer run_tokenizer(const DataOptions& options);
+
+// Samples to train on or to evaluate on, in the order of the run.
+struct SampleSet {
+  std::string name;  // of the token file, where validation has several sets; else ""
+  BlendedDataset data;
+  Sampler order;
 };
 
 class TrainData {
  public:
-  // Opens the file and its manifest.  The tokenizer comes from the options or else from the
-  // manifest; where both know it, they must agree (Exit::bad_config).
+  // Reads which files there are and opens them all, checked, with their manifests.  The tokenizer
+  // comes from the options or else from a manifest; where several know it, they must agree
+  // (Exit::bad_config).
   explicit TrainData(const DataOptions& options);
 
-  // Cuts it for a run of `length`.
-  void build(const TrainingLength& length, std::uint64_t seed);
+  // Cuts them for a run of `length`, read by ranks as `layout` says.  Indexes come from the cache
+  // or are made, several at a time.
+  void build(const TrainingLength& length, std::uint64_t seed, const SamplerOptions& layout,
+             const Log& log);
 
-  const Tokenizer& tokenizer() const { return *tokenizer_; }
-  const TokenizerOptions& tokenizer_options() const { return tokenizer_options_; }
-  // Null where the split has no share of the file.
-  const GptDataset* split(Split which) const;
+  const Tokenizer& tokenizer() const { return *tokenizer_.tokenizer; }
+  const TokenizerOptions& tokenizer_options() const { return tokenizer_.options; }
+  // The sets of a split: one of training; none, one or several of validation; none or one of test.
+  std::span<const std::unique_ptr<SampleSet>> sets(Split which) const {
+    return sets_[static_cast<std::size_t>(which)];
+  }
+  const SampleSet& training() const { return *sets_.front().front(); }
 
  private:
+  struct Part;     // of a set: one token file's
+  struct SetPlan;  // what a set is made of
+  void open_files();
+  std::size_t file_of(const std::string& prefix) const;
+  void plan_split(Split which, std::optional<std::int64_t> samples, std::vector<SetPlan>& plans,
+                  const Log& log) const;
+  SetPlan plan_set(Split which, const Blend& blend, std::optional<std::int64_t> samples) const;
+  bool cut(SetPlan& plan, const Log& log) const;
+  std::unique_ptr<SampleSet> make_set(const SetPlan& plan, std::vector<GptDataset> datasets,
+                                      const SamplerOptions& layout, const IndexCache& cache) const;
+
   DataOptions options_;
-  IndexedDataset file_;
-  TokenizerOptions tokenizer_options_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  std::array<std::optional<GptDataset>, kSplits> splits_;
+  DataSources sources_;
+  LoadedTokenizer tokenizer_;
+  std::vector<std::string> prefixes_;
+  std::vector<std::unique_ptr<TokenSequences>> files_;  // one a prefix, or made-up text
+  std::array<std::vector<std::unique_ptr<SampleSet>>, kSplits> sets_;
 };
 
-// Fills `batch` with samples [first, first + sequences): tokens, labels, positions 0, 1, …, the
-// mask, and row_weight = mask / sum(mask) / micro_batches.  Returns the sum of the mask: the tokens
-// that count.
-double fill_batch(const GptDataset& data, std::int64_t first, std::int64_t sequences,
+// Fills `batch` with the run's samples [first, first + sequences): tokens, labels, positions, first
+// keys where it has them, the mask, and row_weight = mask / sum(mask) / micro_batches.  Padding is
+// a sample whose mask is 0.  Returns the sum of the mask: the tokens that count.
+double fill_batch(const SampleSet& set, std::int64_t first, std::int64_t sequences,
                   int micro_batches, const Batch& batch);
 
 }  // namespace mt

@@ -1,5 +1,6 @@
 #include "train/train_options.h"
 
+#include "text/null_tokenizer.h"
 #include "train/megatron_flags.h"
 
 namespace mt {
@@ -85,8 +86,16 @@ void TrainOptions::add_to(CommandLine& cl) {
   add_megatron_flags(cl);
 }
 
+bool TrainOptions::names_a_vocabulary() const {
+  const bool null = data.tokenizer.type == NullTokenizer::kType ||
+                    (data.tokenizer.type.empty() && data.sources.mock_data);
+  return null ||
+         (model.vocab_size == 0 && (names_a_source(data.sources) || !data.tokenizer.type.empty()));
+}
+
 void TrainOptions::take_vocabulary(const Tokenizer& tokenizer) {
-  if (model.vocab_size == 0) model.vocab_size = tokenizer.vocab_size();
+  if (model.vocab_size == 0 || tokenizer.type() == NullTokenizer::kType)
+    model.vocab_size = tokenizer.vocab_size();
   if (model.vocab_size < tokenizer.vocab_size())
     fail(Exit::bad_config, "--vocab-size ", model.vocab_size, ": less than the tokenizer's ",
          tokenizer.vocab_size(), " tokens");

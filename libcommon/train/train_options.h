@@ -45,6 +45,8 @@ struct TrainOptions {
   bool plan = false;
 
   void add_to(CommandLine& cl);
+  // Whether the vocabulary comes from the data or the tokenizer, and not from --vocab-size alone.
+  bool names_a_vocabulary() const;
   // The model's vocabulary is the tokenizer's unless --vocab-size says otherwise, which must not be
   // less.
   void take_vocabulary(const Tokenizer& tokenizer);
@@ -75,7 +77,15 @@ struct TrainOptions {
             .train_iters = train_iters,
             .eval_iters = eval_iters,
             .eval_interval = eval_interval,
-            .global_batch_size = batch_size()};
+            .global_batch_size = batch_size(),
+            .skip_train = skip_train,
+            .full_validation = data.full_validation};
+  }
+  SamplerOptions sampler() const {
+    return {.type = data.dataloader_type,
+            .data_sharding = data.data_sharding,
+            .micro_batch_size = micro_batch_size,
+            .data_parallel_size = ranks};
   }
 
   BatchSchedule batches;  // set by complete()

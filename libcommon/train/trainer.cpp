@@ -103,12 +103,13 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
     log_.note(options.load + ": no checkpoint there, starting from initial weights");
   saved_at_ = counters_.iteration;
   options.check_steps_from(counters_.consumed_train_samples);
+  if (!options.skip_train) data.training().order.check_consumed(counters_.consumed_train_samples);
 }
 
 // The gradients of a step, this rank's part of them; returns the loss and the tokens of all ranks.
 std::array<double, 2> Trainer::forward_backward(const TrainOptions::StepSize& size) {
   optimizer_.zero_gradients(stream_);
-  BatchLoader loader(options_, *data_.split(Split::train), counters_.consumed_train_samples,
+  BatchLoader loader(options_, data_.training(), counters_.consumed_train_samples,
                      size.micro_batches, ranks_);
   std::array<double, 2> sums = {};
   {
@@ -180,21 +181,31 @@ StepReport Trainer::train_step(const TrainOptions::StepSize& size) {
   return report;
 }
 
-// Validation goes on through its samples from one evaluation to the next; the test, and what
-// --skip-train evaluates, start at the first.  An evaluation that is interrupted counts as done.
+// Validation goes on through its samples from one evaluation to the next; the test, what
+// --skip-train evaluates, and a validation of all there is start at the first.  An evaluation that
+// is interrupted counts as done.
 void Trainer::evaluate(Split which, const char* name, const char* where) {
-  const GptDataset* samples = data_.split(which);
-  if (samples == nullptr || options_.eval_iters == 0) return;
-  const bool goes_on = which == Split::valid && !options_.skip_train;
+  const bool all = which == Split::valid && options_.data.full_validation;
+  const bool goes_on = which == Split::valid && !options_.skip_train && !all;
+  if (options_.eval_iters == 0 && !all) return;
+  const std::int64_t size = options_.evaluation_batch();
   const std::int64_t first = goes_on ? counters_.consumed_valid_samples : 0;
-  const std::optional<double> loss = evaluator_.run(*samples, first, [&] { return poll(); });
-  if (goes_on) counters_.consumed_valid_samples += evaluator_.samples();
-  if (!loss) return log_.note(concat("evaluation at iteration ", counters_.iteration, " given up"));
-  reports_.evaluation({.split = name,
-                       .where = where,
-                       .iteration = counters_.iteration,
-                       .consumed_samples = counters_.consumed_train_samples,
-                       .loss = *loss});
+  for (const auto& set : data_.sets(which)) {
+    const std::int64_t batches = all ? (set->data.size() + size - 1) / size : options_.eval_iters;
+    const auto loss = evaluator_.run(*set, first, batches, [&] { return poll(); });
+    if (!loss) {
+      log_.note(concat("evaluation at iteration ", counters_.iteration, " given up"));
+      break;
+    }
+    reports_.evaluation({.split = name,
+                         .set = set->name,
+                         .where = where,
+                         .iteration = counters_.iteration,
+                         .consumed_samples = counters_.consumed_train_samples,
+                         .loss = *loss});
+  }
+  if (goes_on && !data_.sets(which).empty())
+    counters_.consumed_valid_samples += options_.eval_iters * size;
 }
 
 // Whether the run is to end.
@@ -328,9 +339,7 @@ void train(const TrainOptions& options, TrainData& data, Signals& signals, const
   if (!plan.fits())
     fail(Exit::out_of_memory, "out of host memory: ", plan.ranks, " ranks need ",
          plan.memory.total(), " bytes each, this machine has ", plan.host_memory);
-  data.build(options.length(), options.seed);
-  if (!options.skip_train && data.split(Split::train) == nullptr)
-    fail(Exit::bad_config, "--split ", options.data.split, ": leaves nothing to train on");
+  data.build(options.length(), options.seed, options.sampler(), log);
   prepare_save_folder(options, log);
   run_ranks(options.ranks, [&](Group& ranks) {
     const Interruption::Limits limits{ranks.rank() == 0 ? &signals : nullptr, start,

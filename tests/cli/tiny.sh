@@ -30,7 +30,7 @@ stories_data() {
 
 stories_checkpoint() {
   stories_data
-  mt-pretrain --quiet "${tiny[@]}" --data-path stories_text_document --train-iters 60 --save ckpt
+  mt-pretrain --quiet "${tiny[@]/tiny_text_document/stories_text_document}" --train-iters 60 --save ckpt
 }
 
 man_examples() {  # PROGRAM: its man page's examples, one after another, in this folder

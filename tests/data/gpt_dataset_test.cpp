@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "data/sampler.h"
+#include "data/indexed_dataset.h"
 #include "tests/data/support.h"
 
 namespace mt {
@@ -36,6 +36,11 @@ const Documents kFour = {
 GptIndexOptions options_of(const IndexedDataset& data, std::int64_t seq_length,
                            std::optional<std::int64_t> samples) {
   return {.sequences = {0, data.sequences()}, .seq_length = seq_length, .num_samples = samples};
+}
+
+template <class T>
+std::vector<T> vector_of(std::span<const T> values) {
+  return {values.begin(), values.end()};
 }
 
 Rows rows_of(const GptIndex& index) {
@@ -94,9 +99,10 @@ TEST(GptIndex, FourDocuments) {
     const GptIndex index(corpus.data, options_of(corpus.data, 4, golden.samples));
     EXPECT_EQ(index.epochs(), golden.epochs);
     EXPECT_EQ(index.separate_last_epoch(), golden.separate);
-    EXPECT_EQ(index.document_index(), golden.documents);
+    EXPECT_EQ(vector_of(index.document_index()), golden.documents);
     EXPECT_EQ(rows_of(index), golden.rows);
-    EXPECT_EQ(std::get<Words>(index.shuffle_index()), golden.shuffle);
+    EXPECT_EQ(vector_of(std::get<std::span<const std::uint32_t>>(index.shuffle_index())),
+              golden.shuffle);
   }
 }
 
@@ -162,14 +168,14 @@ TEST(GptIndex, ImpossibleOptionsAreUsageErrors) {
 }
 
 struct Sample {
-  Ints tokens, labels;
+  Ints tokens, labels, positions, first_key;
   std::vector<float> mask;
 };
 
-Sample get(const GptDataset& dataset, std::int64_t k) {
+Sample get(const GptDataset& dataset, std::int64_t k, bool first_key = false) {
   const auto S = static_cast<std::size_t>(dataset.seq_length());
-  Sample sample{Ints(S), Ints(S), std::vector<float>(S)};
-  dataset.get(k, sample.tokens, sample.labels, sample.mask);
+  Sample sample{Ints(S), Ints(S), Ints(S), Ints(first_key ? S : 0), std::vector<float>(S)};
+  dataset.get(k, {sample.tokens, sample.labels, sample.positions, sample.first_key, sample.mask});
   return sample;
 }
 
@@ -185,6 +191,7 @@ TEST(GptDataset, Samples) {
     const Sample sample = get(dataset, k);
     EXPECT_EQ(sample.tokens, Ints(text.begin(), text.end() - 1));
     EXPECT_EQ(sample.labels, Ints(text.begin() + 1, text.end()));
+    EXPECT_EQ(sample.positions, (Ints{0, 1, 2, 3}));
     EXPECT_EQ(sample.mask, std::vector<float>(4, 1.0F));
   }
 }
@@ -222,20 +229,66 @@ TEST(GptDataset, TokensEqualToARealPadAreMasked) {
   EXPECT_EQ(sample.mask, (std::vector<float>{1, 0, 1, 0}));
 }
 
-TEST(GptDataset, EodMaskLossMasksWhereTheTokenIsEod) {
-  const Corpus corpus({{10, 11, 99, 20, 99, 30, 5}});
-  GptDatasetOptions options{
-      .index = options_of(corpus.data, 6, 1), .eod_id = 99, .eod_mask_loss = true};
-  EXPECT_EQ(get(GptDataset(corpus.data, options), 0).mask, (std::vector<float>{1, 1, 0, 1, 0, 1}));
-  options.eod_id = -1;
-  EXPECT_EQ(code_of([&] { GptDataset(corpus.data, options); }), Exit::bad_config);
+// The end of a document belongs to it: what follows starts anew.
+TEST(GptDataset, DocumentsInASample) {
+  struct Case {
+    Ints text, positions, first_key;
+    std::vector<float> mask;
+  };
+  const Case cases[] = {
+      {{10, 11, 99, 20, 99, 30, 5}, {0, 1, 2, 0, 1, 0}, {0, 0, 0, 3, 3, 5}, {1, 1, 0, 1, 0, 1}},
+      {{99, 1, 2, 99, 99, 3, 5}, {0, 0, 1, 2, 0, 0}, {0, 1, 1, 1, 4, 5}, {0, 1, 1, 0, 0, 1}},
+      {{1, 2, 3, 4, 5, 6, 99}, {0, 1, 2, 3, 4, 5}, {0, 0, 0, 0, 0, 0}, {1, 1, 1, 1, 1, 1}}};
+  const Ints straight = {0, 1, 2, 3, 4, 5};
+  for (const Case& c : cases)
+    for (const bool positions : {false, true})
+      for (const bool keys : {false, true})
+        for (const bool loss : {false, true}) {
+          const Corpus corpus({c.text});
+          const GptDataset dataset(corpus.data, {.index = options_of(corpus.data, 6, 1),
+                                                 .eod_id = 99,
+                                                 .reset_position_ids = positions,
+                                                 .reset_attention_mask = keys,
+                                                 .eod_mask_loss = loss});
+          const Sample sample = get(dataset, 0, keys);
+          EXPECT_EQ(sample.positions, positions ? c.positions : straight);
+          EXPECT_EQ(sample.first_key, keys ? c.first_key : Ints());
+          EXPECT_EQ(sample.mask, loss ? c.mask : std::vector<float>(6, 1.0F));
+        }
+}
+
+// Megatron's mask of 10 99 20: a token attends from its first key to itself.
+TEST(GptDataset, FirstKeysSayWhatAMatrixWould) {
+  const Corpus corpus({{10, 99, 20, 5}});
+  const GptDataset dataset(
+      corpus.data,
+      {.index = options_of(corpus.data, 3, 1), .eod_id = 99, .reset_attention_mask = true});
+  const Ints first = get(dataset, 0, true).first_key;
+  std::string masked;
+  for (std::int32_t row = 0; row < 3; ++row)
+    for (std::int32_t key = 0; key < 3; ++key)
+      masked += key >= first[static_cast<std::size_t>(row)] && key <= row ? '0' : '1';
+  EXPECT_EQ(masked, "011001110");
+}
+
+TEST(GptDataset, DocumentsNeedAnEnd) {
+  const Corpus corpus(kFour);
+  const GptIndexOptions index = options_of(corpus.data, 4, 1);
+  for (int option = 0; option < 3; ++option)
+    EXPECT_EQ(code_of([&] {
+                GptDataset(corpus.data, {.index = index,
+                                         .reset_position_ids = option == 0,
+                                         .reset_attention_mask = option == 1,
+                                         .eod_mask_loss = option == 2});
+              }),
+              Exit::bad_config);
 }
 
 TEST(GptDataset, TokensOutsideTheVocabularyAreBadData) {
   const Corpus corpus(kFour);
   const GptDataset dataset(corpus.data, {.index = options_of(corpus.data, 4, 5), .vocab_size = 99});
   EXPECT_EQ(error_of([&] { get(dataset, 0); }),
-            "65 " + corpus.folder.path("t.bin") + ": sequence 0: token 4 is 99, expected 0 to 98");
+            "65 " + corpus.folder.path("t") + ": sequence 0: token 4 is 99, expected 0 to 98");
   EXPECT_EQ(code_of([&] { get(dataset, 1); }), Exit::ok);
 }
 
@@ -244,45 +297,12 @@ TEST(GptDataset, DocumentOrderSurvivesManyShortDocuments) {
   const GptDataset dataset(corpus.data, {.index = options_of(corpus.data, 3, std::nullopt)});
   ASSERT_EQ(dataset.size(), 3);
   const Ints order = {7, 2, 9, 1, 0, 8, 4, 5, 6, 3};  // RandomState(1234), ten documents
-  EXPECT_EQ(dataset.index().document_index(), order);
+  EXPECT_EQ(vector_of(dataset.index().document_index()), order);
   for (std::int64_t k = 0; k < 3; ++k) {
     const auto first = order.begin() + 3 * dataset.index().shuffled(k);
     EXPECT_EQ(get(dataset, k).tokens, Ints(first, first + 3));
     EXPECT_EQ(get(dataset, k).labels, Ints(first + 1, first + 4));
   }
-}
-
-std::vector<ItemRange> drawn(const SamplerOptions& options) {
-  SingleSampler sampler(options);
-  std::vector<ItemRange> ranges;
-  while (const auto range = sampler.next()) ranges.push_back(*range);
-  return ranges;
-}
-
-TEST(SingleSampler, RanksTakeTheirSlices) {
-  SamplerOptions options{.total = 22,
-                         .consumed = 4,
-                         .micro_batch_size = 2,
-                         .data_parallel_size = 2,
-                         .data_parallel_rank = 0};
-  using Ranges = std::vector<ItemRange>;
-  EXPECT_EQ(drawn(options), (Ranges{{4, 6}, {8, 10}, {12, 14}, {16, 18}}));
-  options.data_parallel_rank = 1;
-  EXPECT_EQ(drawn(options), (Ranges{{6, 8}, {10, 12}, {14, 16}, {18, 20}}));
-}
-
-TEST(SingleSampler, ResumesUnderAnotherLayout) {
-  SingleSampler before({.total = 100, .micro_batch_size = 3, .data_parallel_size = 4});
-  before.next();
-  before.next();
-  EXPECT_EQ(before.consumed(), 24);
-  SingleSampler after({.total = 100, .consumed = before.consumed(), .micro_batch_size = 5});
-  EXPECT_EQ(after.next(), (ItemRange{24, 29}));
-}
-
-TEST(SingleSampler, NothingLeftIsAnError) {
-  EXPECT_EQ(code_of([] { SingleSampler({.total = 4, .consumed = 4}); }), Exit::bad_config);
-  EXPECT_EQ(code_of([] { SingleSampler({.total = 4, .data_parallel_rank = 1}); }), Exit::usage);
 }
 
 }  // namespace

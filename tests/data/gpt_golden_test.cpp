@@ -5,33 +5,15 @@
 #include <sstream>
 
 #include "data/gpt_dataset.h"
+#include "data/indexed_dataset.h"
 #include "data/numpy_random.h"
+#include "tests/data/fnv.h"
 #include "tests/data/support.h"
 
 namespace mt {
 namespace {
 
 constexpr std::int64_t kEod = 7;
-
-// FNV-1a, 64 bits, of the elements' bytes.
-struct Fnv {
-  std::uint64_t state = 0xCBF29CE484222325;
-  void update(Bytes bytes) {
-    for (const std::byte byte : bytes)
-      state = (state ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001B3;
-  }
-};
-
-template <class Range>
-std::string hash_of(const Range& range) {
-  Fnv fnv;
-  fnv.update(std::as_bytes(std::span(range)));
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(fnv.state));
-  return digits;
-}
-
-std::string hash_of_file(const std::string& path) { return hash_of(read_file(path)); }
 
 // The script's write_corpus().
 void write_corpus(const std::string& prefix, TokenType type) {
@@ -54,11 +36,11 @@ void write_corpus(const std::string& prefix, TokenType type) {
 
 std::string hash_of_items(const GptDataset& dataset) {
   const auto S = static_cast<std::size_t>(dataset.seq_length());
-  std::vector<std::int32_t> tokens(S), labels(S);
+  std::vector<std::int32_t> tokens(S), labels(S), positions(S);
   std::vector<float> mask(S);
   std::vector<std::byte> all;
   for (std::int64_t k = 0; k < dataset.size(); ++k) {
-    dataset.get(k, tokens, labels, mask);
+    dataset.get(k, {tokens, labels, positions, {}, mask});
     for (const Bytes bytes : {std::as_bytes(std::span(tokens)), std::as_bytes(std::span(labels)),
                               std::as_bytes(std::span(mask))})
       all.insert(all.end(), bytes.begin(), bytes.end());
@@ -98,8 +80,8 @@ bool check_case(std::istream& line, const IndexedDataset& data) {
   EXPECT_EQ(index.size(), size);
   EXPECT_EQ(index.document_index().size(), static_cast<std::size_t>(documents));
   EXPECT_EQ(hash_of(index.document_index()), documents_hash);
-  EXPECT_EQ(hash_of(std::get<std::vector<std::int32_t>>(index.sample_index())), samples_hash);
-  EXPECT_EQ(hash_of(std::get<std::vector<std::uint32_t>>(index.shuffle_index())), shuffle_hash);
+  EXPECT_EQ(hash_of(std::get<std::span<const std::int32_t>>(index.sample_index())), samples_hash);
+  EXPECT_EQ(hash_of(std::get<std::span<const std::uint32_t>>(index.shuffle_index())), shuffle_hash);
   EXPECT_EQ(hash_of_items(dataset), items_hash);
   return index.separate_last_epoch();
 }

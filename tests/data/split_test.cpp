@@ -67,7 +67,7 @@ TEST(Split, NumpySumRoundsAsNumpyDoes) {
 }
 
 TEST(Split, TargetSamples) {
-  using Sizes = std::array<std::int64_t, 3>;
+  using Sizes = std::array<std::optional<std::int64_t>, 3>;
   EXPECT_EQ(
       target_samples(
           {.train_iters = 100, .eval_iters = 10, .eval_interval = 30, .global_batch_size = 8}),
@@ -78,6 +78,8 @@ TEST(Split, TargetSamples) {
                             .eval_interval = 1000,
                             .global_batch_size = 8}),
             (Sizes{777, 0, 0}));
+  EXPECT_EQ(target_samples({.train_iters = 4, .eval_iters = 2, .full_validation = true}),
+            (Sizes{4, std::nullopt, 2}));
   EXPECT_EQ(code_of([] { target_samples({.train_iters = INT64_MAX / 2, .global_batch_size = 3}); }),
             Exit::usage);
   EXPECT_EQ(code_of([] { target_samples({.eval_interval = 0}); }), Exit::usage);

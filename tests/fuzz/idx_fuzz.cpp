@@ -29,9 +29,10 @@ static void draw_samples(const mt::IndexedDataset& data, std::size_t choice) {
   if (choice % 3 != 0) options.index.num_samples = static_cast<std::int64_t>(choice % 50);
   const mt::GptDataset dataset(data, options);
   const auto S = static_cast<std::size_t>(dataset.seq_length());
-  std::vector<std::int32_t> inputs(S), labels(S);
+  std::vector<std::int32_t> inputs(S), labels(S), positions(S);
   std::vector<float> mask(S);
-  for (std::int64_t k = 0; k < dataset.size(); ++k) dataset.get(k, inputs, labels, mask);
+  for (std::int64_t k = 0; k < dataset.size(); ++k)
+    dataset.get(k, {inputs, labels, positions, {}, mask});
 }
 
 // The first byte is the size of .bin, whose bytes count 0, 1, 2, ...

@@ -137,9 +137,10 @@ TEST(MegatronLog, MeansOverTheInterval) {
 }
 
 TEST(MegatronLog, Validation) {
-  const auto text_of = [](const char* where, double loss) {
+  const auto text_of = [](const char* where, double loss, const char* set = "") {
     return lines_of([&](const Log& log) {
-      MegatronLog(log, {}, 9, 1).evaluation({.where = where, .iteration = 7, .loss = loss});
+      MegatronLog(log, {}, 9, 1)
+          .evaluation({.set = set, .where = where, .iteration = 7, .loss = loss});
     });
   };
   const std::string during =
@@ -147,6 +148,8 @@ TEST(MegatronLog, Validation) {
       "7.389056E+00 | ";
   const std::string dashes(during.size() + 1, '-');
   EXPECT_EQ(text_of("", 2), dashes + "\n" + during + "\n" + dashes + "\n");
+  EXPECT_NE(text_of("", 2, "wiki").find("\n validation-wiki loss at iteration 7 | lm loss value: "),
+            std::string::npos);
   EXPECT_NE(text_of(" on validation set", 2)
                 .find("\n validation loss at iteration 7 on validation set | lm loss value: "),
             std::string::npos);

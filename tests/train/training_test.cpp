@@ -60,8 +60,8 @@ class Training : public testing::Test {
     o.model.hidden_size = 16;
     o.model.num_attention_heads = 2;
     o.model.max_position_embeddings = 16;
-    o.data.data_path = path("data");
-    o.data.split = "80,10,10";
+    o.data.sources.data_path = {path("data")};
+    o.data.sources.split = "80,10,10";
     o.data.seq_length = 16;
     o.data.eod_mask_loss = true;
     const std::string folder = std::string(MT_TESTDATA) + "/gpt2_bpe/";
@@ -739,7 +739,7 @@ TEST_F(Training, WeightsThatAreNotFiniteAreNotSaved) {
 
 TEST_F(Training, NothingToTrainOn) {
   TrainOptions o = options("run");
-  o.data.split = "0,1,1";
+  o.data.sources.split = "0,1,1";
   EXPECT_EQ(error_of([&] { train_with(o); }), "78 --split 0,1,1: leaves nothing to train on");
   EXPECT_FALSE(fs::exists(o.save));
 }
