@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -20,8 +21,9 @@ struct BadLine {
 
 class BadLines {
  public:
-  // `policy`: "stop", "skip" or "quarantine=FILE".
-  BadLines(const std::string& policy, bool overwrite, const Log& log);
+  // `policy`: "stop", "skip" or "quarantine=FILE", which is none of the `inputs`.
+  BadLines(const std::string& policy, bool overwrite, const std::vector<std::string>& inputs,
+           const Log& log);
 
   // Throws Exit::bad_data, "FILE:LINE: what", when the policy is to stop.
   void add(const std::string& file, const BadLine& bad);

@@ -1,6 +1,7 @@
 #include "data/line_reader.h"
 
 #include <glob.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -27,6 +28,8 @@ std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs) {
   for (const std::string& input : inputs) {
     const bool pattern = input.find_first_of("*?[") != std::string::npos;
     if (!pattern || std::filesystem::exists(input)) {
+      if (input != "-" && ::access(input.c_str(), R_OK) != 0)
+        fail_errno(input, "cannot open", Exit::no_input);
       paths.push_back(input);
       continue;
     }

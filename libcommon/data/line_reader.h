@@ -18,7 +18,7 @@
 namespace mt {
 
 // The files that are meant: "-" (stdin), files that exist, and patterns of glob(7), whose matches
-// are sorted.  Throws Exit::no_input where a pattern matches nothing.
+// are sorted.  Throws where a pattern matches nothing or a file cannot be read, before any is.
 std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs);
 
 // Bytes of all these files as stored; 0 where one is not a regular file.

@@ -76,6 +76,8 @@ void write_block(const EncodedKey& encoded, IndexedDatasetWriter& writer) {
 
 void check_options(const PreprocessOptions& options, const Tokenizer& tokenizer) {
   if (options.output_prefix.empty()) fail(Exit::usage, "--output-prefix: expected a name");
+  if (options.output_prefix == "-")
+    fail(Exit::usage, "--output-prefix -: token files are two, which stdout cannot take");
   const std::set<std::string> keys(options.json_keys.begin(), options.json_keys.end());
   if (keys.size() < options.json_keys.size()) fail(Exit::usage, "--json-keys: names a key twice");
   if (options.append_eod && tokenizer.eod() < 0)
@@ -98,7 +100,7 @@ class Run {
       if (context_.checkpoint()) progress_->tell();
     };
     reader_.emplace(reading);
-    bad_.emplace(options.on_error, options.overwrite, context.log);
+    bad_.emplace(options.on_error, options.overwrite, reading.inputs, context.log);
     const TokenType type = token_type_for(tokenizer_->vocab_size());
     for (const std::string& key : options.json_keys) {
       prefixes_.push_back(options.output_prefix + "_" + key + "_document");

@@ -85,7 +85,8 @@ VocabularySummary train_vocabulary(const VocabularyOptions& options, const RunCo
     if (context.checkpoint()) read.tell();
   };
   LineReader reader(reading);
-  BadLines bad(options.on_error, options.overwrite, context.log);
+  BadLines bad(options.on_error, options.overwrite, reading.inputs, context.log);
+  BpeFiles files(options.output_dir, options.overwrite);
   tbb::enumerable_thread_specific<BpeTrainer> trainers;
   VocabularySummary summary;
   run_line_pipeline(
@@ -111,7 +112,7 @@ VocabularySummary train_vocabulary(const VocabularyOptions& options, const RunCo
   });
   merge.finish();
   context.checkpoint();
-  trained.write(options.output_dir, options.overwrite);
+  files.commit(trained);
   bad.commit();
   summary.input_files = static_cast<std::int64_t>(reader.inputs().size());
   summary.input_bytes = reader.stored_bytes();

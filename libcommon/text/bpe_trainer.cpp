@@ -1,5 +1,7 @@
 #include "text/bpe_trainer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -9,7 +11,6 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/utf8.h"
 #include "text/byte_map.h"
@@ -193,24 +194,35 @@ TrainedBpe BpeTrainer::train(std::int32_t vocab_size,
   return result;
 }
 
-void TrainedBpe::write(const std::string& directory, bool overwrite) const {
+BpeFiles::Directory::Directory(const std::string& wanted) : path(wanted) {
   std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) fail(Exit::cannot_create, directory, ": ", error.message());
-  AtomicFile vocabulary(directory + "/vocab.json", overwrite);
-  AtomicFile merge_file(directory + "/merges.txt", overwrite);
+  made = std::filesystem::create_directories(path, error);
+  if (error) fail(Exit::cannot_create, path, ": cannot create: ", error.message());
+}
+
+BpeFiles::Directory::~Directory() {
+  if (made) ::rmdir(path.c_str());
+}
+
+BpeFiles::BpeFiles(const std::string& directory, bool overwrite)
+    : directory_(directory),
+      vocabulary_(directory + "/vocab.json", overwrite),
+      merges_(directory + "/merges.txt", overwrite) {}
+
+void BpeFiles::commit(const TrainedBpe& bpe) {
   JsonWriter json;
   json.begin_object();
-  for (std::size_t id = 0; id < tokens.size(); ++id) json.member(to_byte_chars(tokens[id]), id);
+  for (std::size_t id = 0; id < bpe.tokens.size(); ++id)
+    json.member(to_byte_chars(bpe.tokens[id]), id);
   json.end_object();
-  vocabulary.write(json.text());
-  vocabulary.write("\n");
+  vocabulary_.write(json.text());
+  vocabulary_.write("\n");
   std::string lines = "#version: 0.2\n";
-  for (const auto& [left, right] : merges)
-    lines += to_byte_chars(tokens[left]) + " " + to_byte_chars(tokens[right]) + "\n";
-  merge_file.write(lines);
-  vocabulary.commit();
-  merge_file.commit();
+  for (const auto& [left, right] : bpe.merges)
+    lines += to_byte_chars(bpe.tokens[left]) + " " + to_byte_chars(bpe.tokens[right]) + "\n";
+  merges_.write(lines);
+  vocabulary_.commit();
+  merges_.commit();
 }
 
 }  // namespace mt

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "text/string_map.h"
 
 namespace mt {
@@ -23,10 +24,27 @@ struct TrainedBpe {
   std::vector<std::string> tokens;  // the bytes of each id; the last is <|endoftext|>
   // The two ids that make up each token from 256 on, the last excepted; by rank.
   std::vector<std::pair<std::int32_t, std::int32_t>> merges;
+};
 
-  // Writes vocab.json and merges.txt into `directory`, which is made if need be, as Gpt2Bpe reads
-  // them; each file atomically.  Without `overwrite` existing files are refused.
-  void write(const std::string& directory, bool overwrite) const;
+// DIRECTORY/vocab.json and DIRECTORY/merges.txt, as Gpt2Bpe reads them.  Made before the training,
+// so that what is in the way is known before it.
+class BpeFiles {
+ public:
+  // Makes the directory if need be.  Without `overwrite` existing files are refused.
+  BpeFiles(const std::string& directory, bool overwrite);
+  void commit(
+      const TrainedBpe& bpe);  // writes both; each appears whole.  Without it nothing remains
+
+ private:
+  struct Directory {
+    explicit Directory(const std::string& wanted);
+    Directory(const Directory&) = delete;
+    ~Directory();  // removes it if it was made and is empty
+    std::string path;
+    bool made;
+  };
+  Directory directory_;
+  AtomicFile vocabulary_, merges_;
 };
 
 // Not thread-safe: several threads fill one each, and merge() puts them together.

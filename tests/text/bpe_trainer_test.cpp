@@ -146,7 +146,7 @@ TEST(BpeTrainer, WritesWhatTheTokenizerReads) {
   const std::string folder = scratch.path("new/folder");
   const std::string text = "low lower lowest \u00E9t\u00E9 \xFF";
   const TrainedBpe bpe = train(text, 265);
-  bpe.write(folder, false);
+  BpeFiles(folder, false).commit(bpe);
   EXPECT_EQ(read_file(folder + "/merges.txt").substr(0, 18), "#version: 0.2\nl o\n");
   const Gpt2Bpe tokenizer(folder + "/vocab.json", folder + "/merges.txt");
   EXPECT_EQ(tokenizer.vocab_size(), 265);
@@ -154,8 +154,17 @@ TEST(BpeTrainer, WritesWhatTheTokenizerReads) {
   EXPECT_EQ(encode(tokenizer, "low"), (std::vector<std::int32_t>{257}));
   for (std::int32_t id = 0; id < 265; ++id)
     EXPECT_EQ(tokenizer.token_bytes(id), bpe.tokens[static_cast<std::size_t>(id)]);
-  EXPECT_EQ(error_of([&] { bpe.write(folder, false); }).substr(0, 3), "73 ");
-  bpe.write(folder, true);
+  EXPECT_EQ(error_of([&] { BpeFiles(folder, false); }).substr(0, 3), "73 ");
+  BpeFiles(folder, true).commit(bpe);
+}
+
+TEST(BpeTrainer, FilesWithoutCommitLeaveNothing) {
+  Scratch scratch;
+  { BpeFiles(scratch.path("new"), false); }
+  EXPECT_EQ(scratch.entries(), 0U);
+  std::filesystem::create_directory(scratch.path("old"));
+  { BpeFiles(scratch.path("old"), false); }
+  EXPECT_EQ(scratch.entries(), 1U);
 }
 
 }  // namespace mt

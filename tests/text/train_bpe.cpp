@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
     if (argc < 4) mt::fail(mt::Exit::usage, "usage: train_bpe DIRECTORY VOCAB_SIZE FILE...");
     mt::BpeTrainer trainer;
     for (int i = 3; i < argc; ++i) trainer.add(mt::read_file(argv[i]));
-    trainer.train(number(argv[2])).write(argv[1], true);
+    mt::BpeFiles(argv[1], true).commit(trainer.train(number(argv[2])));
     return 0;
   } catch (const mt::Error& error) {
     std::fprintf(stderr, "train_bpe: %s\n", error.what());
