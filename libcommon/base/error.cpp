@@ -24,7 +24,8 @@ static Exit code_of(int error, Exit otherwise) {
 
 void fail_errno(const std::string& path, const char* what, Exit otherwise) {
   const int error = errno;
-  fail(code_of(error, otherwise), path, ": ", what, ": ", std::generic_category().message(error));
+  fail(code_of(error, otherwise), path.empty() ? "\"\"" : path, ": ", what, ": ",
+       std::generic_category().message(error));
 }
 
 }  // namespace mt

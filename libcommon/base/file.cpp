@@ -25,15 +25,16 @@ File File::open(const std::string& path, int flags) {
   return file;
 }
 
-File File::create(const std::string& path) {
+File File::create(const std::string& path, const std::string& called) {
   if (path == "-") return {::dup(STDOUT_FILENO), "stdout"};
+  const std::string& name = called.empty() ? path : called;
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor < 0) {
     if (errno == ENOENT || errno == ENOTDIR)
-      fail(Exit::cannot_create, path, ": cannot create: no such folder");
-    fail_errno(path, "cannot create", errno == ENOSPC ? Exit::io_error : Exit::cannot_create);
+      fail(Exit::cannot_create, name, ": cannot create: no such folder");
+    fail_errno(name, "cannot create", errno == ENOSPC ? Exit::io_error : Exit::cannot_create);
   }
-  return {descriptor, path};
+  return {descriptor, name};
 }
 
 File File::append(const std::string& path) {
@@ -162,7 +163,7 @@ AtomicFile::AtomicFile(const std::string& path, bool overwrite)
       overwrite_(overwrite),
       file_(-1, path) {
   if (!overwrite_) refuse_existing(path_);
-  file_ = File::create(temporary_);
+  file_ = File::create(temporary_, path);
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept

@@ -22,7 +22,8 @@ class File {
  public:
   // For reading; "-" is stdin.  `flags`: more of open(2)'s.
   static File open(const std::string& path, int flags = 0);
-  static File create(const std::string& path);  // for writing, truncated; "-" is stdout
+  // For writing, truncated; "-" is stdout.  `called`: its name in errors, if not the path.
+  static File create(const std::string& path, const std::string& called = {});
   // For lines at its end; made if need be, with its folder.  A last line that was cut is ended.
   static File append(const std::string& path);
   File(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
