@@ -20,19 +20,6 @@ Check greater_than(double low) { return {.low = low, .above_low = true}; }
 Check between(double low, double high) { return {.low = low, .high = high}; }
 Check one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
 
-std::string Check::expected() const {
-  std::ostringstream out;
-  for (std::size_t i = 0; i < choices.size(); ++i)
-    out << (i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ") << choices[i];
-  if (low && high && *low == *high)
-    out << *low;
-  else if (low && high)
-    out << "from " << *low << " to " << *high;
-  else if (low)
-    out << (above_low ? "greater than " : "at least ") << *low;
-  return std::move(out).str();
-}
-
 // --- One value of each type: from a text, to a text, to JSON. ---
 
 static bool within(double number, const Check& check) {
@@ -68,14 +55,27 @@ static std::string print(double value) {
   return {digits, std::to_chars(digits, digits + sizeof digits, value, form).ptr};
 }
 
+std::string Check::expected() const {
+  std::ostringstream out;
+  for (std::size_t i = 0; i < choices.size(); ++i)
+    out << (i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ") << choices[i];
+  if (low && high && *low == *high)
+    out << *low;
+  else if (low && high)
+    out << "from " << print(*low) << " to " << print(*high);
+  else if (low)
+    out << (above_low ? "greater than " : "at least ") << print(*low);
+  return std::move(out).str();
+}
+
 template <class T>
-inline constexpr bool is_optional = false;
+inline constexpr bool kIsOptional = false;
 template <class T>
-inline constexpr bool is_optional<std::optional<T>> = true;
+inline constexpr bool kIsOptional<std::optional<T>> = true;
 template <class T>
-inline constexpr bool is_list = false;
+inline constexpr bool kIsList = false;
 template <class T>
-inline constexpr bool is_list<std::vector<T>> = true;
+inline constexpr bool kIsList<std::vector<T>> = true;
 
 // The type of one value: of an optional's content, of a list's element, or the type itself.
 template <class T>
@@ -120,7 +120,7 @@ bool Option::takes_value() const {
 }
 
 bool Option::takes_list() const {
-  return std::visit([]<class T>(T*) { return is_list<T>; }, target);
+  return std::visit([]<class T>(T*) { return kIsList<T>; }, target);
 }
 
 // ", from -2147483648 to 2147483647" if some text is a number that the type cannot hold.
@@ -159,7 +159,7 @@ bool Option::unset() const {
   return std::visit(
       [&]<class T>(T* variable) {
         if (variable == nullptr) return true;
-        if constexpr (is_optional<T>)
+        if constexpr (kIsOptional<T>)
           return !variable->has_value();
         else if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
           return !within(static_cast<double>(*variable), check);
@@ -179,10 +179,10 @@ bool Option::assign(const std::vector<std::string>& texts) {
           if (!parse(one, check, value)) return false;
           values.push_back(std::move(value));
         }
-        if (!is_list<T> && values.size() != 1) return false;
+        if (!kIsList<T> && values.size() != 1) return false;
         if (!has_variable()) {
           accepted = texts;
-        } else if constexpr (is_list<T>) {
+        } else if constexpr (kIsList<T>) {
           *variable = std::move(values);
         } else {
           *variable = values.front();
@@ -200,9 +200,9 @@ std::vector<std::string> Option::texts() const {
   return std::visit(
       [&]<class T>(T* variable) {
         std::vector<std::string> out;
-        if constexpr (is_list<T>)
+        if constexpr (kIsList<T>)
           for (const auto& element : *variable) out.push_back(print(element));
-        else if constexpr (is_optional<T>)
+        else if constexpr (kIsOptional<T>)
           out.push_back(print(**variable));
         else if constexpr (std::is_same_v<T, bool>)
           out.push_back(print(*variable != (kind == Kind::off_switch)));
