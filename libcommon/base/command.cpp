@@ -195,7 +195,7 @@ std::vector<CommandLine::Setting> CommandLine::from_environment() {
     const std::string variable = option.variable();
     const char* const value = std::getenv(variable.c_str());
     if (option.command_line_only || value == nullptr || *value == '\0') continue;
-    const std::string text = value, where = variable + "=" + text;
+    const std::string text = value, where = concat(variable, "=", text);
     settings.push_back({&option, option.takes_list() ? list_of(text, where) : std::vector{text},
                         "environment " + variable, where});
   }

@@ -71,7 +71,7 @@ class ValueReader {
     std::size_t end = in_list ? std::min(rest_.find_first_of(",[]{}"), rest_.size()) : rest_.size();
     for (std::size_t i = 0; i < end; ++i)
       if (rest_[i] == '#' && (i == 0 || kBlank.find(rest_[i - 1]) != kBlank.npos)) end = i;
-    const std::string text(trim(rest_.substr(0, end)));
+    std::string text(trim(rest_.substr(0, end)));
     check_plain(text);
     rest_.remove_prefix(end);
     return text;

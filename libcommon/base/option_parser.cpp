@@ -89,7 +89,7 @@ static cxxopts::Options declare(const OptionTable& table) {
 static std::string culprit(const std::exception& error) {
   const std::string message = error.what();
   const std::size_t from = message.find(cxxopts::LQUOTE) + cxxopts::LQUOTE.size();
-  const std::string name = message.substr(from, message.rfind(cxxopts::RQUOTE) - from);
+  std::string name = message.substr(from, message.rfind(cxxopts::RQUOTE) - from);
   if (name.starts_with("-")) return name;
   return concat(name.size() == 1 ? "-" : "--", name);
 }

@@ -44,7 +44,7 @@ struct InProcess::Hub {
     if (!aborted.empty()) fail(Exit::peer_failed, aborted);
     std::shared_ptr<Exchange>& found = open[place];
     if (!found) found = std::make_shared<Exchange>(parties);
-    const std::shared_ptr<Exchange> exchange = found;
+    std::shared_ptr<Exchange> exchange = found;
     exchange->out[static_cast<std::size_t>(party)] = out;
     exchange->in[static_cast<std::size_t>(party)] = in;
     if (++exchange->joined < exchange->in.size()) return exchange;
