@@ -17,6 +17,10 @@ static Exit code_of(int error, Exit otherwise) {
       return Exit::cannot_create;
     case ENOMEM:
       return Exit::out_of_memory;
+    case EIO:
+    case ENOSPC:
+    case EDQUOT:
+      return Exit::io_error;
     default:
       return otherwise;
   }

@@ -25,31 +25,27 @@ File File::open(const std::string& path, int flags) {
   return file;
 }
 
+static File open_to_write(const std::string& path, const std::string& name, int flags) {
+  const int descriptor = ::open(path.c_str(), O_CREAT | O_CLOEXEC | flags, 0666);
+  if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR))
+    fail(Exit::cannot_create, name, ": cannot create: no such folder");
+  if (descriptor < 0) fail_errno(name, "cannot create", Exit::cannot_create);
+  return {descriptor, name};
+}
+
 File File::create(const std::string& path, const std::string& called) {
   if (path == "-") return {::dup(STDOUT_FILENO), "stdout"};
-  const std::string& name = called.empty() ? path : called;
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor < 0) {
-    if (errno == ENOENT || errno == ENOTDIR)
-      fail(Exit::cannot_create, name, ": cannot create: no such folder");
-    fail_errno(name, "cannot create", errno == ENOSPC ? Exit::io_error : Exit::cannot_create);
-  }
-  return {descriptor, name};
+  return open_to_write(path, called.empty() ? path : called, O_WRONLY | O_TRUNC);
 }
 
 File File::append(const std::string& path) {
   std::error_code error;  // a folder that cannot be made is one that open() reports
   std::filesystem::create_directories(parent_directory(path), error);
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR))
-    fail(Exit::cannot_create, path, ": cannot create: no such folder");
-  if (descriptor < 0) fail_errno(path, "cannot open", Exit::cannot_create);
-  File file(descriptor, path);
-  struct stat status;
-  if (::fstat(descriptor, &status) != 0) fail_errno(path, "stat", Exit::io_error);
-  if (!S_ISREG(status.st_mode) || status.st_size == 0) return file;
+  File file = open_to_write(path, path, O_RDWR | O_APPEND);
+  const std::uint64_t size = file.is_regular() ? file.size() : 0;
+  if (size == 0) return file;
   std::byte last[1];  // a full disk may have cut what an earlier run wrote
-  file.read_at(static_cast<std::uint64_t>(status.st_size) - 1, last);
+  file.read_at(size - 1, last);
   if (last[0] != std::byte{'\n'}) file.write("\n");
   return file;
 }

@@ -82,6 +82,7 @@ class AtomicFile {
   void write(Bytes bytes) { file_.write(bytes); }
   void write(std::string_view text) { file_.write(text); }
   void commit();
+  bool has_name() const { return temporary_.empty(); }  // also if commit() failed to sync it
   const std::string& path() const { return path_; }
 
  private:

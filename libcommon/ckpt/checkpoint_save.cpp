@@ -118,8 +118,7 @@ CheckpointSave::CheckpointSave(const std::string& save_folder, std::int64_t iter
   remove_leftovers(save_folder);
   const std::string folder =
       concat(iteration_folder(save_folder, iteration), kTemporary, ::getpid());
-  if (::mkdir(folder.c_str(), 0777) != 0)
-    fail_errno(folder, "cannot create", errno == ENOSPC ? Exit::io_error : Exit::cannot_create);
+  if (::mkdir(folder.c_str(), 0777) != 0) fail_errno(folder, "cannot create", Exit::cannot_create);
   folder_ = folder;
   lock_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ >= 0) ::flock(lock_, LOCK_EX | LOCK_NB);  // see is_in_use() for where this fails

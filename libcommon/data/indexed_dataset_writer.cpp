@@ -142,13 +142,13 @@ void IndexedDatasetWriter::commit(Manifest manifest) {
     remove_if_there(manifest_path(prefix_));
     sync_directory(parent_directory(prefix_));
   }
-  bin_.commit();
   try {
+    bin_.commit();
     manifest_file.commit();
     idx_.commit();
   } catch (...) {
-    ::unlink(manifest_path(prefix_).c_str());
-    ::unlink(bin_path(prefix_).c_str());
+    for (const AtomicFile* file : {&idx_, &manifest_file, &bin_})
+      if (file->has_name()) ::unlink(file->path().c_str());
     throw;
   }
 }
