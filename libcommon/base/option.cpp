@@ -55,16 +55,22 @@ static std::string print(double value) {
   return {digits, std::to_chars(digits, digits + sizeof digits, value, form).ptr};
 }
 
+// A bound in all its digits: 4294967295, 0.5
+static std::string bound(double value) {
+  const bool whole = value == std::floor(value) && std::abs(value) < 0x1p53;
+  return whole ? print(static_cast<std::int64_t>(value)) : print(value);
+}
+
 std::string Check::expected() const {
   std::ostringstream out;
   for (std::size_t i = 0; i < choices.size(); ++i)
     out << (i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ") << choices[i];
   if (low && high && *low == *high)
-    out << *low;
+    out << bound(*low);
   else if (low && high)
-    out << "from " << print(*low) << " to " << print(*high);
+    out << "from " << bound(*low) << " to " << bound(*high);
   else if (low)
-    out << (above_low ? "greater than " : "at least ") << print(*low);
+    out << (above_low ? "greater than " : "at least ") << bound(*low);
   return std::move(out).str();
 }
 
