@@ -9,7 +9,7 @@
 #                     gpt2/merges.txt and texts; without it nothing is compared with peers
 #   --python PROGRAM  a Python with the packages that the comparing scripts name at their heads
 #                     (python3)
-# Fuzzing needs clang and llvm, which scripts/setup is asked for.
+# scripts/setup is asked for what they need: clang, llvm, clang-tidy and strace.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -45,8 +45,10 @@ long() {
   results+=("$(printf '%6d s  exit code %3d  %s' $((SECONDS - started)) "$code" "$*")")
 }
 
-scripts/setup clang llvm
+scripts/setup clang llvm clang-tidy strace
 long scripts/test.sh scripts/test.sh
+long scripts/check-tidy scripts/check-tidy
+long scripts/fail-calls scripts/fail-calls
 long scripts/fuzz scripts/fuzz 600
 long scripts/kill-loop scripts/kill-loop --kills 1000
 long scripts/kill-loop scripts/kill-loop --kills 1000 --ranks 2

@@ -36,8 +36,8 @@ class OverlapSearch {
         continue;
       }
       const bool whole = i - begin == chunks.size();
-      const auto wrong = run(chunks.subspan(begin, i - begin), (axis + 1) % rank_,
-                             whole ? unsplit + 1 : 0, depth + 1);
+      auto wrong = run(chunks.subspan(begin, i - begin), (axis + 1) % rank_,
+                       whole ? unsplit + 1 : 0, depth + 1);
       if (wrong) return wrong;
       begin = i;
       if (i < chunks.size()) reach = end_of(*chunks[i], axis);
@@ -79,7 +79,7 @@ std::optional<std::string> why_not_tiling(const Shape& shape, std::span<const Di
     if (chunks.size() == 1) return {};
     return concat(chunks.size(), " chunks for one element");
   }
-  if (const auto wrong = OverlapSearch(shape.rank()).run(filled)) return wrong;
+  if (auto wrong = OverlapSearch(shape.rank()).run(filled)) return wrong;
   if (!fits || covered != shape.numel())
     return concat("chunks cover ", covered, " of ", shape.numel(), " elements");
   return {};

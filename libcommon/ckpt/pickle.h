@@ -54,7 +54,7 @@ class PyValue {
     persistent,  // a reference to something outside the stream: PyTorch's storages
   };
 
-  PyValue() = default;  // None
+  PyValue() = default;  // None. Plain values convert.  NOLINTBEGIN(google-explicit-constructor)
   template <std::same_as<bool> T>
   PyValue(T truth) : kind_(Kind::boolean), integer_(truth) {}
   template <std::integral T>
@@ -65,7 +65,7 @@ class PyValue {
   PyValue(const char* text) : PyValue(std::string(text)) {}
   PyValue(std::string_view text) : PyValue(std::string(text)) {}
   PyValue(std::string text) : PyValue(Kind::string, std::move(text), {}) {}
-
+  // NOLINTEND(google-explicit-constructor)
   static PyValue bytes(std::string content) { return {Kind::bytes, std::move(content), {}}; }
   // Two's complement, least significant byte first; a plain integer if it fits into 64 bits.
   static PyValue big_integer(std::string content);

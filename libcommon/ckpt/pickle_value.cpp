@@ -30,7 +30,7 @@ PyValue PyValue::big_integer(std::string content) {
 
 PyValue PyValue::dict(std::vector<std::pair<PyValue, PyValue>> entries) {
   PyValue value(Kind::dict, {}, {});
-  for (auto& [key, content] : entries) value.set_item(std::move(key), std::move(content));
+  for (auto& entry : entries) value.set_item(std::move(entry.first), std::move(entry.second));
   return value;
 }
 

@@ -26,7 +26,7 @@ void PieceCachePool::give_back(std::unique_ptr<PieceCache> cache) {
   for (std::size_t i = 0; i < idle_.size(); ++i) {
     PieceCache* none = nullptr;
     if (idle_[(home + i) % idle_.size()].compare_exchange_strong(none, cache.get())) {
-      cache.release();
+      static_cast<void>(cache.release());  // idle_ owns it
       return;
     }
   }
