@@ -11,6 +11,7 @@
 set -Eeuo pipefail  # -E: the trap that names the failing step holds in functions too
 
 train_iters=3000  # decides how long training takes, and how often the last word is right
+warmup_iters=50   # of them with a rising learning rate
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=quickstart
@@ -36,7 +37,8 @@ while (($# > 0)); do
   esac
   shift
 done
-[[ $train_iters =~ ^[1-9][0-9]{0,8}$ ]] || stop 64 "--train-iters: '$train_iters', expected a number"
+[[ $train_iters =~ ^[1-9][0-9]{0,8}$ ]] && ((train_iters > warmup_iters)) ||
+  stop 64 "--train-iters: '$train_iters', expected a number above $warmup_iters"
 [[ -n $folder ]] || stop 64 "--output-dir is empty"
 
 # Makes the work folder anew.  The marker is its .gitignore: git never sees what lies inside.
@@ -96,7 +98,7 @@ step 'Train a GPT of four layers; the flags are those of Megatron-LM.' \
   "mt-pretrain --num-layers 4 --hidden-size 128 --num-attention-heads 4 \\
     --seq-length 64 --max-position-embeddings 64 \\
     --micro-batch-size 12 --global-batch-size 12 --train-iters $train_iters \\
-    --lr 3e-3 --min-lr 1e-4 --lr-decay-style cosine --lr-warmup-iters 50 \\
+    --lr 3e-3 --min-lr 1e-4 --lr-decay-style cosine --lr-warmup-iters $warmup_iters \\
     --adam-beta2 0.95 --hidden-dropout 0 --attention-dropout 0 \\
     --data-path stories_text_document --split 90,5,5 --save ckpt"
 

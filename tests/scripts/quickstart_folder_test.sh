@@ -29,9 +29,10 @@ fail() {
   failures=1
 }
 
-expect 'first run' 0 --train-iters 7
+expect 'no more iterations than the warm-up' 64 --train-iters 50
+expect 'first run' 0 --train-iters 70
 [[ $(wc -l <quickstart/stories.jsonl) == 20000 ]] || fail 'no corpus in ./quickstart'
-grep -q '^mt-pretrain .*--train-iters 7 .*--save ckpt$' calls || fail 'mt-pretrain was not called'
+grep -q '^mt-pretrain .*--train-iters 70 .*--save ckpt$' calls || fail 'mt-pretrain was not called'
 grep -q '^mt-generate .*--temperature 0.7 Tom has$' calls || fail 'mt-generate was not called'
 touch quickstart/old
 expect 'second run' 0
