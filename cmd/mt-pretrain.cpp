@@ -1,9 +1,12 @@
 // mt-pretrain: train a GPT from token files.
+#include <charconv>
 #include <cstdio>
+#include <iostream>
 
 #include "base/command.h"
 #include "train/plan.h"
 #include "train/plot.h"
+#include "train/show_batch.h"
 #include "train/trainer.h"
 
 // Reads of the data, if there is any yet, only how large its vocabulary is.
@@ -23,10 +26,8 @@ static void run_plot(mt::CommandLine& cl) {
   mt::plot(options, cl.color(1));
 }
 
-static void run(mt::CommandLine& cl) {
-  if (cl.verb({{"plot", "draw the curves of training runs"}}) == "plot") return run_plot(cl);
-  mt::TrainOptions options;
-  cl.describe("Train a GPT-2 or Llama style language model from token files.");
+// The options of a run, whatever is done with it.
+static void parse_run(mt::CommandLine& cl, mt::TrainOptions& options) {
   options.add_to(cl);
   cl.before_print([&] {  // as in pretrain_gpt.py
     if (cl.given("--vocab-file") || cl.given("--merge-file"))
@@ -35,6 +36,33 @@ static void run(mt::CommandLine& cl) {
   cl.parse();
   options.data.tokenizer.vocab_size = options.model.vocab_size;
   options.data.threads = options.threads;
+}
+
+static void run_show_batch(mt::CommandLine& cl) {
+  mt::TrainOptions options;
+  std::string step;
+  cl.describe("print which documents a step of a run reads, with their text",
+              "Takes the options of the run.");
+  cl.positional("STEP", &step, "the step, from 1");
+  parse_run(cl, options);
+  std::int64_t number = 0;
+  const auto [stop, error] = std::from_chars(step.data(), step.data() + step.size(), number);
+  if (error != std::errc() || stop != step.data() + step.size())
+    mt::fail(mt::Exit::usage, "STEP ", step, ": expected an integer");
+  mt::TrainData data(options.data);
+  options.take_vocabulary(data.tokenizer());
+  options.complete();
+  mt::show_batch(options, data, number, cl.log(), std::cout);
+}
+
+static void run(mt::CommandLine& cl) {
+  const std::string verb = cl.verb({{"plot", "draw the curves of training runs"},
+                                    {"show-batch", "print which documents a step reads"}});
+  if (verb == "plot") return run_plot(cl);
+  if (verb == "show-batch") return run_show_batch(cl);
+  mt::TrainOptions options;
+  cl.describe("Train a GPT-2 or Llama style language model from token files.");
+  parse_run(cl, options);
   if (options.plan) return print_plan(options);
   mt::Signals signals;
   mt::TrainData data(options.data);

@@ -141,6 +141,16 @@ std::int64_t IndexedDataset::tokens(ItemRange sequences) const {
   return at(sequences.end) - at(sequences.begin);
 }
 
+std::int64_t IndexedDataset::document_of(std::int64_t sequence) const {
+  assert(sequence >= 0 && sequence < sequences_);
+  std::int64_t low = 0, high = documents_;  // begins at or before the sequence, begins after it
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (document_begin(middle) <= sequence ? low : high) = middle;
+  }
+  return low;
+}
+
 std::string IndexedDataset::lengths_hash() const { return hash_hex(idx_); }
 
 std::int64_t IndexedDataset::mode(std::int64_t sequence) const {

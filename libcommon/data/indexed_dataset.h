@@ -46,7 +46,8 @@ class IndexedDataset final : public TokenSequences {
 
   std::int64_t length(std::int64_t sequence) const override;  // in tokens
   std::int64_t tokens(ItemRange sequences) const override;
-  std::string lengths_hash() const override;       // of .idx
+  std::string lengths_hash() const override;  // of .idx
+  std::int64_t document_of(std::int64_t sequence) const override;
   std::int64_t mode(std::int64_t sequence) const;  // 0 where there are no modes
   // Sequences [document_begin(d), document_begin(d + 1)) make document d; d <= documents().
   std::int64_t document_begin(std::int64_t document) const;

@@ -20,6 +20,7 @@ class MockTokens final : public TokenSequences {
   }
   std::int64_t tokens(ItemRange sequences) const override;
   void read(std::int64_t sequence, std::int64_t offset, std::span<std::int64_t> out) const override;
+  std::int64_t document_of(std::int64_t sequence) const override { return sequence; }
   std::string lengths_hash() const override { return "mock 1"; }
 
  private:

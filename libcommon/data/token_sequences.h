@@ -21,6 +21,7 @@ class TokenSequences {
   // Tokens [offset, offset + out.size()) of one sequence; the caller stays inside length().
   virtual void read(std::int64_t sequence, std::int64_t offset,
                     std::span<std::int64_t> out) const = 0;
+  virtual std::int64_t document_of(std::int64_t sequence) const = 0;
   // A hash of all lengths: equal hashes are cut into the same samples.  Reads the whole index.
   virtual std::string lengths_hash() const = 0;
 
