@@ -9,7 +9,8 @@ optimizer and schedule, on as many gloo ranks.  Losses must be equal to 1e-5, gr
 learning rates to 1e-15.
 
 Megatron-Core asks for a GPU by name only; here a torch function mode gives it the CPU instead, and its fused
-layer norm (needed for --apply-layernorm-1p) is PyTorch's.  Nothing else of it is replaced.
+layer norm (needed for --apply-layernorm-1p) is PyTorch's.  What it cannot do without Apex or Transformer
+Engine when it resumes, make_state does; nothing else of it is replaced.
 
 Needs from PyPI: megatron-core 0.12.1, torch (tried with 2.15.0), numpy, psutil.
 
@@ -41,7 +42,8 @@ TESTDATA = pathlib.Path(__file__).resolve().parent.parent / "testdata"
 # The learning rate is one at which no step's gradient hangs on rounding.  At 3e-3 one does: for GPT-2 at step 13 a
 # norm of 7.9706 in fp64, which either side's fp32 misses by 8e-4, in opposite directions.
 COMMON = """--num-layers 3 --hidden-size 48 --num-attention-heads 4 --seq-length 40 --max-position-embeddings 40
-  --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --min-lr 1e-4 --lr-decay-style cosine --lr-warmup-iters 3
+  --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --min-lr 1e-4 --lr-decay-style cosine
+  --lr-warmup-fraction 0.12
   --weight-decay 0.1 --adam-beta2 0.95 --clip-grad 0.5 --hidden-dropout 0 --attention-dropout 0
   --split 90,5,5 --eval-iters 0 --threads 2"""
 LLAMA = """--position-embedding-type rope --normalization RMSNorm --swiglu --disable-bias-linear
@@ -54,6 +56,8 @@ CASES = {
     "llama-2-ranks": LLAMA + " --ranks 2",
     "gqa-wide-heads": LLAMA + " --group-query-attention --num-query-groups 2 --kv-channels 16 --add-qkv-bias",
     "rope-part": LLAMA + " --rotary-percent 0.5 --rotary-base 500 --lr-decay-style constant",
+    "documents": "--reset-position-ids --reset-attention-mask --eod-mask-loss --ranks 2",
+    "recompute": "--recompute-granularity full --recompute-method block --recompute-num-layers 2",
 }
 
 
@@ -92,11 +96,13 @@ def import_megatron():
     import megatron.core
     from megatron.core.fusions import fused_layer_norm
     from megatron.core.models.gpt import gpt_layer_specs
+    from megatron.core.optimizer import distrib_optimizer
     from megatron.core.tensor_parallel import random
 
     assert megatron.core.__version__ == "0.12.1", megatron.core.__version__
     random._set_cuda_rng_state = lambda state, *_, **__: torch.set_rng_state(state)
     random._get_cuda_rng_state = lambda *_, **__: torch.get_rng_state()
+    distrib_optimizer.quantize_param_shard = lambda *_: None  # asks for Transformer Engine even without FP8
     fused_layer_norm.HAVE_FUSED_LAYER_NORM = True
     fused_layer_norm.FusedLayerNormAffineFunction = LayerNormOfTorch
     gpt_layer_specs.LNImpl = fused_layer_norm.FusedLayerNorm
@@ -105,7 +111,8 @@ def import_megatron():
 
 def transformer_config(core, args):
     """The rules of Megatron-LM's core_transformer_config_from_args, over a checkpoint's `args`."""
-    from megatron.core.transformer import TransformerConfig
+    from megatron.core.fusions.fused_layer_norm import FusedLayerNorm
+    from megatron.core.transformer import TransformerConfig, transformer_block
 
     known = {field.name for field in dataclasses.fields(TransformerConfig)}
     values = {name: value for name, value in vars(args).items() if name in known}
@@ -116,55 +123,83 @@ def transformer_config(core, args):
         values["num_query_groups"] = args.num_query_groups
     if args.swiglu:
         values.update(activation_func=F.silu, gated_linear_unit=True, bias_activation_fusion=False)
-    elif args.squared_relu:
-        values["activation_func"] = lambda x: torch.pow(F.relu(x), 2)
     else:
         values["bias_activation_fusion"] = args.bias_gelu_fusion
+    if args.squared_relu:
+        values["activation_func"] = lambda x: torch.pow(F.relu(x), 2)
+    if args.apply_layernorm_1p:  # which PyTorch's norm, the other choice without Apex, does not know
+        transformer_block.LayerNormImpl = FusedLayerNorm
     return TransformerConfig(**values)
 
 
-def make_model(core, config, args):
+def make_model(core, config, args, option):
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 
+    stored = vars(args).get
     spec = get_gpt_layer_local_spec(qk_layernorm=config.qk_layernorm, normalization=args.normalization)
     model = GPTModel(config, spec, args.padded_vocab_size, args.max_position_embeddings,
                      share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
                      position_embedding_type=args.position_embedding_type, rotary_percent=args.rotary_percent,
-                     rotary_base=args.rotary_base, rope_scaling=getattr(args, "use_rope_scaling", False))
+                     rotary_base=args.rotary_base, rope_scaling=stored("use_rope_scaling"),
+                     rope_scaling_factor=stored("rope_scaling_factor"),
+                     seq_len_interpolation_factor=stored("rotary_seq_len_interpolation_factor"))
     model.model_type = core.enums.ModelType.encoder_or_decoder
-    wrapped = DistributedDataParallel(config, DistributedDataParallelConfig(), model)
+    sharded = DistributedDataParallelConfig(use_distributed_optimizer=option("use-distributed-optimizer"))
+    wrapped = DistributedDataParallel(config, sharded, model)
     config.no_sync_func, config.finalize_model_grads_func = wrapped.no_sync, finalize_model_grads
     return wrapped
 
 
-def make_optimizer(model, option):
+def make_optimizer(model, options):
     from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
     from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
 
-    batch, total = option("global-batch-size"), option("train-iters")
+    option = options.get
+    names = {field.name for field in dataclasses.fields(OptimizerConfig)} & {n.replace("-", "_") for n in options}
     optimizer = get_megatron_optimizer(
-        OptimizerConfig(optimizer="adam", lr=option("lr"), min_lr=option("min-lr"), clip_grad=option("clip-grad"),
-                        weight_decay=option("weight-decay"), adam_beta1=option("adam-beta1"),
-                        adam_beta2=option("adam-beta2"), adam_eps=option("adam-eps"), params_dtype=torch.float32,
-                        use_distributed_optimizer=False), [model])
-    decay = option("weight-decay")
+        OptimizerConfig(params_dtype=torch.float32, **{name: option(name.replace("_", "-")) for name in names}), [model])
+    batch = option("global-batch-size")
+    total = option("train-samples") or option("train-iters") * batch
+    decaying = option("lr-wsd-decay-iters")
+    start, end = (option(f"{place}-weight-decay") for place in ("start", "end"))
+    if start is None:
+        start = end = option("weight-decay")
     schedule = OptimizerParamScheduler(
         optimizer, init_lr=option("lr-warmup-init"), max_lr=option("lr"), min_lr=option("min-lr"),
-        lr_warmup_steps=option("lr-warmup-iters") * batch, lr_decay_steps=total * batch,
-        lr_decay_style=option("lr-decay-style"), start_wd=decay, end_wd=decay, wd_incr_steps=total * batch,
-        wd_incr_style="constant", use_checkpoint_opt_param_scheduler=False)
+        lr_warmup_steps=option("lr-warmup-fraction") * total, lr_decay_steps=total,
+        lr_decay_style=option("lr-decay-style"), start_wd=start, end_wd=end, wd_incr_steps=total,
+        wd_incr_style=option("weight-decay-incr-style") or "constant", wsd_decay_steps=decaying and decaying * batch,
+        lr_wsd_decay_style=option("lr-wsd-decay-style"), use_checkpoint_opt_param_scheduler=False)
     return optimizer, schedule
+
+
+def make_state(optimizer):
+    """State to load into: Megatron-Core fails to make SGD's, and without Apex the distributed optimizer's."""
+    chained = optimizer.chained_optimizers[0]
+    for group in chained.optimizer.param_groups:
+        for parameter in group["params"]:
+            parameter.grad = torch.zeros_like(parameter)
+    chained.optimizer.step()
+    chained.init_state_fn = lambda *_: None
+    if hasattr(chained, "_set_main_param_and_optimizer_states"):  # looks for a step beside the moments
+        of_apex = chained._set_main_param_and_optimizer_states
+        chained._set_main_param_and_optimizer_states = lambda parameter, tensors: of_apex(
+            parameter, {**tensors, "step": torch.tensor(float(FIRST))})
 
 
 def load(core, folder, common, model, optimizer, schedule):
     """Weights and optimizer by Megatron-Core's own reader, which refuses what is missing."""
+    make_state(optimizer)
     wanted = {"model": model.module.sharded_state_dict()}
     wanted["optimizer"] = optimizer.sharded_state_dict(wanted["model"], is_loading=True)
     found = core.dist_checkpointing.load(wanted, folder)
     model.module.load_state_dict(found["model"])
     optimizer.load_state_dict(found["optimizer"])
+    for state in optimizer.chained_optimizers[0].optimizer.state.values():
+        if "step" in state:
+            state["step"] = state["step"].clone()  # the distributed optimizer gives all parameters the same tensor
     schedule.load_state_dict(common["opt_param_scheduler"])
 
 
@@ -175,17 +210,19 @@ def make_dataset(core, option, cache):
     # Token ids are on file: only the end of a document and what a padded label would be are asked for.
     tokenizer = types.SimpleNamespace(eod=option("eod"), unique_identifiers={"tokenizer": "compare-megatron"})
     config = GPTDatasetConfig(random_seed=option("seed"), sequence_length=option("seq-length"),
-                              blend=([option("data-path")], None), split=option("split"), path_to_cache=cache,
-                              tokenizer=tokenizer, reset_position_ids=False, reset_attention_mask=False,
-                              eod_mask_loss=option("eod-mask-loss"), create_attention_mask=False)
-    samples = [option("train-iters") * option("global-batch-size"), 0, 0]
+                              blend=(option("data-path"), None), split=option("split"), path_to_cache=cache,
+                              tokenizer=tokenizer, reset_position_ids=option("reset-position-ids"),
+                              reset_attention_mask=option("reset-attention-mask"),
+                              eod_mask_loss=option("eod-mask-loss"),
+                              create_attention_mask=option("reset-attention-mask"))
+    samples = [option("train-samples") or option("train-iters") * option("global-batch-size"), 0, 0]
     return BlendedMegatronDatasetBuilder(GPTDataset, samples, lambda: True, config).build()[0]
 
 
-def micro_batches(dataset, consumed, option, rank):
+def micro_batches(dataset, consumed, batch, option, rank):
     """This rank's micro-batches of one step, as Megatron-LM's sampler cuts them."""
     size, ranks = option("micro-batch-size"), option("ranks")
-    for first in range(consumed + rank * size, consumed + option("global-batch-size"), size * ranks):
+    for first in range(consumed + rank * size, consumed + batch, size * ranks):
         yield torch.utils.data.default_collate([dataset[i] for i in range(first, first + size)])
 
 
@@ -200,38 +237,47 @@ def loss_of(mask, losses):
 
 def forward_step(batches, model):
     batch = next(batches)
-    losses = model(batch["tokens"], batch["position_ids"], None, labels=batch["labels"])
+    losses = model(batch["tokens"], batch["position_ids"], batch.get("attention_mask"), labels=batch["labels"])
     return losses, functools.partial(loss_of, batch["loss_mask"])
 
 
 def train(rank, folder, options, work):
     """One rank of Megatron-Core's run; rank 0 leaves what it saw of each step in WORK/megatron.json."""
     core = import_megatron()
+    from megatron.core import num_microbatches_calculator as calculator
+    from megatron.core import tensor_parallel
     from megatron.core.pipeline_parallel import get_forward_backward_func
 
-    option = options.__getitem__
+    option = options.get
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"file://{work}/store", rank=rank, world_size=option("ranks"))
     core.parallel_state.initialize_model_parallel()
     core.tensor_parallel.model_parallel_cuda_manual_seed(option("seed"))
     common = core.dist_checkpointing.load_common_state_dict(folder)
     config = transformer_config(core, common["args"])
-    model = make_model(core, config, common["args"])
-    optimizer, schedule = make_optimizer(model, option)
+    if option("label-smoothing"):  # which the loss function knows, but GPTModel does not ask for
+        tensor_parallel.vocab_parallel_cross_entropy = functools.partial(
+            tensor_parallel.vocab_parallel_cross_entropy, label_smoothing=option("label-smoothing"))
+    model = make_model(core, config, common["args"], option)
+    optimizer, schedule = make_optimizer(model, options)
     load(core, folder, common, model, optimizer, schedule)
     dataset = make_dataset(core, option, f"{work}/cache")
-    batch, ranks = option("global-batch-size"), option("ranks")
-    steps = []
+    calculator.init_num_microbatches_calculator(rank, option("rampup-batch-size") or None, option("global-batch-size"),
+                                                option("micro-batch-size"), option("ranks"))
+    consumed, steps = common["args"].consumed_train_samples, []
     for iteration in range(FIRST, FIRST + STEPS):
+        calculator.update_num_microbatches(consumed)
+        batch = calculator.get_current_global_batch_size()
         model.zero_grad_buffer()
         optimizer.zero_grad()
         reports = get_forward_backward_func()(
-            forward_step_func=forward_step, data_iterator=micro_batches(dataset, iteration * batch, option, rank),
-            model=[model], num_microbatches=batch // option("micro-batch-size") // ranks,
+            forward_step_func=forward_step, data_iterator=micro_batches(dataset, consumed, batch, option, rank),
+            model=[model], num_microbatches=calculator.get_num_microbatches(),
             seq_length=option("seq-length"), micro_batch_size=option("micro-batch-size"))
-        learning_rate = optimizer.param_groups[0]["lr"]
+        learning_rate = next(group["lr"] for group in optimizer.param_groups if not group["is_decoupled_lr"])
         _, norm, _ = optimizer.step()
         schedule.step(increment=batch)
+        consumed += batch
         total, tokens = (sum(report[i].item() for report in reports) for i in (0, 1))
         steps.append({"iteration": iteration + 1, "loss": total / tokens, "lr": learning_rate, "grad_norm": norm})
     if rank == 0:
@@ -247,13 +293,13 @@ def run_ours(programs, flags, work):
                  "--merge-file", f"{TESTDATA}/gpt2_bpe/merges.txt"]
     subprocess.run([f"{programs}/mt-preprocess", "--quiet", "--append-eod", "--input", stories,
                     "--output-prefix", f"{work}/stories", *tokenizer], check=True)
+    length = [] if "--train-samples" in flags else ["--train-iters", str(FIRST + STEPS)]
     subprocess.run([f"{programs}/mt-pretrain", "--quiet", "--data-path", f"{work}/stories_text_document", "--save",
-                    f"{work}/ckpt", "--save-interval", str(FIRST), "--train-iters", str(FIRST + STEPS),
-                    *flags.split()], check=True)
+                    f"{work}/ckpt", "--save-interval", str(FIRST), *length, *flags.split()], check=True)
     lines = [json.loads(line) for line in open(f"{work}/ckpt/run.jsonl")]
     options = {name: value["value"] for name, value in lines[0]["options"].items()}
     options["eod"] = json.load(open(TESTDATA / "gpt2_bpe/vocab.json"))["<|endoftext|>"]
-    return options, [line for line in lines if line["event"] == "step"][FIRST:]
+    return options, [line for line in lines if line["event"] == "step"][FIRST : FIRST + STEPS]
 
 
 def compare(programs, name):
