@@ -18,7 +18,23 @@ bool goes_on_in_place(const TrainOptions& o) {
          (o.load == o.save || std::filesystem::equivalent(o.load, o.save, error));
 }
 
-void prepare_save_folder(const TrainOptions& o, const Log& log) {
+// What to load, and whether it is to begin a new run.
+static std::pair<std::optional<CheckpointPlace>, bool> checkpoint_to_load(const TrainOptions& o) {
+  std::optional<CheckpointPlace> place;
+  if (!o.load.empty()) place = find_checkpoint(o.load, o.ckpt_step);
+  if (place) return {place, o.finetune};
+  if (!o.pretrained_checkpoint.empty()) {
+    place = find_checkpoint(o.pretrained_checkpoint);
+    if (!place) fail(Exit::no_input, o.pretrained_checkpoint, ": no checkpoint there");
+  } else if (o.exit_on_missing_checkpoint) {
+    fail(Exit::no_input, o.load,
+         ": no checkpoint there, and --exit-on-missing-checkpoint is given");
+  }
+  return {place, true};
+}
+
+void prepare_folders(const TrainOptions& o, const Log& log) {
+  checkpoint_to_load(o);
   if (o.save.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(o.save, error);
@@ -184,21 +200,6 @@ static void load_optimizer(const MegatronCheckpoint& checkpoint, const ParamTabl
   for (std::size_t slot = 0; slot < Optimizer::state_names().size(); ++slot)
     read_rows(checkpoint.tensors(), table, state_prefix(Optimizer::state_names()[slot]),
               [&](const Param& row) { return optimizer.state(row, slot); });
-}
-
-// What to load, and whether it is to begin a new run.
-static std::pair<std::optional<CheckpointPlace>, bool> checkpoint_to_load(const TrainOptions& o) {
-  std::optional<CheckpointPlace> place;
-  if (!o.load.empty()) place = find_checkpoint(o.load, o.ckpt_step);
-  if (place) return {place, o.finetune};
-  if (!o.pretrained_checkpoint.empty()) {
-    place = find_checkpoint(o.pretrained_checkpoint);
-    if (!place) fail(Exit::no_input, o.pretrained_checkpoint, ": no checkpoint there");
-  } else if (o.exit_on_missing_checkpoint) {
-    fail(Exit::no_input, o.load,
-         ": no checkpoint there, and --exit-on-missing-checkpoint is given");
-  }
-  return {place, true};
 }
 
 // The samples that a checkpoint counts as consumed are those of its own order.

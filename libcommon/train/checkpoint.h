@@ -20,9 +20,9 @@ struct TrainCounters {
 // Whether options.load and options.save are the same folder.
 bool goes_on_in_place(const TrainOptions& options);
 
-// Makes sure, before any work is done, that options.save can be written to, and warns of a
-// checkpoint there that this run does not go on from.
-void prepare_save_folder(const TrainOptions& options, const Log& log);
+// Makes sure, before any work is done, that there is what must be loaded and that options.save can
+// be written to; warns of a checkpoint there that this run does not go on from.
+void prepare_folders(const TrainOptions& options, const Log& log);
 
 // Called on one rank; on return the checkpoint is published in options.save.
 void save_training(const TrainOptions& options, const TrainCounters& counters, const Gpt& model,

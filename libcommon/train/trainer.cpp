@@ -340,7 +340,7 @@ void train(const TrainOptions& options, TrainData& data, Signals& signals, const
     fail(Exit::out_of_memory, "out of host memory: ", plan.ranks, " ranks need ",
          plan.memory.total(), " bytes each, this machine has ", plan.host_memory);
   data.build(options.length(), options.seed, options.sampler(), log);
-  prepare_save_folder(options, log);
+  prepare_folders(options, log);
   run_ranks(options.ranks, [&](Group& ranks) {
     const Interruption::Limits limits{ranks.rank() == 0 ? &signals : nullptr, start,
                                       options.exit_duration_in_mins};
