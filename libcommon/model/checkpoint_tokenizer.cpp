@@ -34,7 +34,7 @@ std::vector<WrittenFile> write_tokenizer(const std::string& folder,
     copy.write(content);
     copy.sync();
     copy.close();
-    written.push_back({file.copy, content.size(), hash_hex(as_bytes(content)), {}});
+    written.push_back({{file.copy, content.size(), hash_hex(as_bytes(content))}, {}});
   }
   sync_directory(folder + "/tokenizer");
   return written;
@@ -76,7 +76,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const MegatronCheckpoint& checkpoint,
       fail(Exit::usage, "--tokenizer-type: required, because ", folder, " names no tokenizer");
     for (const TokenizerFile& file : kFiles)
       if (const std::string name = manifest_field(checkpoint, file.option); !name.empty())
-        options.*file.path = folder + "/" + name;
+        options.*file.path = concat(folder, "/", name);
     if (const std::string size = manifest_field(checkpoint, "vocab-size"); !size.empty())
       std::from_chars(size.data(), size.data() + size.size(), options.vocab_size);
   }

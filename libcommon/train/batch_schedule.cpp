@@ -28,8 +28,8 @@ BatchSchedule::BatchSchedule(std::int64_t global_batch_size,
   if ((final_ - start_) % increment_ != 0)
     refuse("from ", start_, " to --global-batch-size ", final_,
            " is not a multiple of the increment ", increment_);
-  samples_per_increment_ =
-      static_cast<double>(rampup_samples_) / static_cast<double>((final_ - start_) / increment_);
+  const std::int64_t increments = (final_ - start_) / increment_;
+  samples_per_increment_ = static_cast<double>(rampup_samples_) / static_cast<double>(increments);
 }
 
 // "250B" as a whole number, in f64 as Megatron computes it; nothing if it is none below 2^62.
