@@ -1,8 +1,10 @@
 // kernels/activation.h: the non-linearities between the two products of an MLP.
 //   gelu tanh  y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))       (Hendrycks, Gimpel:
 //   gelu erf   y = x/2 (1 + erf(x / sqrt 2))                            arXiv:1606.08415)
-//   swiglu     y = silu(gate) up,  silu(a) = a / (1 + exp(-a))         (Shazeer: arXiv:2002.05202)
-// gelu: x, y, dx, dy: [count].
+//   relu^2     y = max(x, 0)^2                                         (So et al.:
+//   arXiv:2109.08668) swiglu     y = silu(gate) up,  silu(a) = a / (1 + exp(-a))         (Shazeer:
+//   arXiv:2002.05202)
+// gelu, relu^2: x, y, dx, dy: [count].
 // swiglu: x, dx: [rows, 2 cols], a row is gate then up;  y, dy: [rows, cols].
 // Backward takes the input x.  T: float or double.
 #pragma once
@@ -18,6 +20,10 @@ template <class T>
 void gelu_forward(T* y, const T* x, std::int64_t count, GeluForm form);
 template <class T>
 void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t count, GeluForm form);
+template <class T>
+void squared_relu_forward(T* y, const T* x, std::int64_t count);
+template <class T>
+void squared_relu_backward(T* dx, const T* dy, const T* x, std::int64_t count);
 template <class T>
 void swiglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols);
 template <class T>

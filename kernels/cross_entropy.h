@@ -1,6 +1,8 @@
 // kernels/cross_entropy.h: softmax cross-entropy of rows of logits, its gradient written over them.
-//   loss[r] = log sum_c exp(logits[r,c]) - logits[r,label[r]]
-//   with gradient: logits[r,c] = row_weight[r] (softmax(logits[r,:])[c] - [c = label[r]])
+//   loss[r] = log sum_c exp(logits[r,c]) - sum_c target[c] logits[r,c]
+//   with gradient: logits[r,c] = row_weight[r] (softmax(logits[r,:])[c] - target[c])
+//   target[c] = 1 - smoothing for the label, smoothing / (vocab - 1) for each of the others
+//   (Szegedy et al.: arXiv:1512.00567, section 7, in Megatron-LM's form); 0 <= smoothing < 1
 // logits: [rows, vocab];  loss, row_weight: [rows], row_weight null: logits stay as they are;
 // labels: [rows], 0 <= label < vocab (the caller checks).  T: float or double.
 #pragma once
@@ -10,5 +12,5 @@
 namespace mt::cpu {
 template <class T>
 void cross_entropy(T* loss, T* logits, const std::int32_t* labels, const T* row_weight,
-                   std::int64_t rows, std::int64_t vocab);
+                   std::int64_t rows, std::int64_t vocab, double smoothing);
 }

@@ -6,6 +6,8 @@
 //   fill_normal  y[i] ~ N(mean, std), in f64: Box and Muller (1958).  Pair n = (first + i) / 2 has
 //                words 0 and 1 of philox({n as 64 bits, 0, 0}, key) as uniform u and v: an even
 //                first + i gets sqrt(-2 log u) cos(2 pi v), an odd one the same with sin.
+//   fill_uniform y[i] ~ U(-bound, bound), in f64: word i % 4 of philox({i / 4 as 64 bits, 0, 0},
+//   key)
 #pragma once
 
 #include <cstdint>
@@ -24,4 +26,6 @@ double dot(const T* a, const T* b, std::int64_t count);
 template <class T>
 void fill_normal(T* y, std::int64_t first, std::int64_t count, double mean, double std,
                  RandomKey key);
+template <class T>
+void fill_uniform(T* y, std::int64_t count, double bound, RandomKey key);
 }  // namespace mt::cpu

@@ -1,15 +1,24 @@
-// kernels/rope.h: rotary position embedding in place (Su et al.: arXiv:2104.09864), half-split.
-//   angle = position inv_freq[i];  channels (x[i], x[i + r/2]) turn by it, i < r/2
+// kernels/rope.h: rotary position embedding in place (Su et al.: arXiv:2104.09864).
+//   token t stands at position first_position + t % seq_length
+//   angle = position inv_freq[i];  a pair of channels turns by it, i < r/2 = rotary_dim / 2:
 //   (a, b) -> (a cos - b sin, b cos + a sin);  `inverse` turns back, which is the backward pass
-// x: [tokens, heads, head_dim], of which channels >= rotary_dim pass through;  positions: [tokens];
-// inv_freq: [rotary_dim / 2], f64.  Angles, sines and cosines are f64, rounded once to T.
-// T: float or double.
+//   pair i is (x[i], x[i + r/2]), or, interleaved, (x[2 i], x[2 i + 1])
+// x: [tokens, heads, head_dim], of which channels >= rotary_dim pass through;  inv_freq:
+// [rotary_dim / 2], f64.  Angles, sines and cosines are f64, rounded once to T.  T: float or
+// double.
 #pragma once
 
 #include <cstdint>
 
+namespace mt {
+struct RopeShape {
+  std::int64_t tokens = 0, heads = 0, head_dim = 0, rotary_dim = 0;
+  std::int64_t seq_length = 1, first_position = 0;
+  bool interleaved = false;
+};
+}  // namespace mt
+
 namespace mt::cpu {
 template <class T>
-void rope(T* x, const std::int32_t* positions, const double* inv_freq, std::int64_t tokens,
-          std::int64_t heads, std::int64_t head_dim, std::int64_t rotary_dim, bool inverse);
+void rope(T* x, const double* inv_freq, const RopeShape& shape, bool inverse);
 }

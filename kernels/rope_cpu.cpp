@@ -1,53 +1,63 @@
 #include "kernels/rope.h"
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "kernels/loops.h"
 
 namespace mt::cpu {
+namespace {
 
+// Row p: the cosines, then the sines, of position first_position + p.
 template <class T>
-void rope(T* x, const std::int32_t* positions, const double* inv_freq, std::int64_t tokens,
-          std::int64_t heads, std::int64_t head_dim, std::int64_t rotary_dim, bool inverse) {
-  if (tokens == 0) return;
-  // Sequences share positions, so each distinct one's sines are computed once.
-  std::vector<std::int32_t> distinct(positions, positions + tokens);
-  std::sort(distinct.begin(), distinct.end());
-  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  const std::int64_t half = rotary_dim / 2, count = std::ssize(distinct);
-  std::vector<T> table(static_cast<std::size_t>(count * rotary_dim));  // cosines, then sines
-  for_blocks(count, rows_per_block(16 * rotary_dim), [&](std::int64_t first, std::int64_t last) {
+std::vector<T> angles(const double* inv_freq, const RopeShape& s, std::int64_t count,
+                      bool inverse) {
+  const std::int64_t half = s.rotary_dim / 2;
+  std::vector<T> table(static_cast<std::size_t>(count * s.rotary_dim));
+  for_blocks(count, rows_per_block(16 * s.rotary_dim), [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t p = first; p < last; ++p)
       for (std::int64_t i = 0; i < half; ++i) {
-        const double angle = distinct[p] * inv_freq[i];
-        table[p * rotary_dim + i] = static_cast<T>(std::cos(angle));
-        table[p * rotary_dim + half + i] =
+        const double angle = static_cast<double>(s.first_position + p) * inv_freq[i];
+        table[p * s.rotary_dim + i] = static_cast<T>(std::cos(angle));
+        table[p * s.rotary_dim + half + i] =
             static_cast<T>(inverse ? -std::sin(angle) : std::sin(angle));
       }
   });
-  for_blocks(tokens, rows_per_block(heads * head_dim), [&](std::int64_t first, std::int64_t last) {
+  return table;
+}
+
+// Pair i is (a[i stride], b[i stride]).
+template <class T>
+void turn(T* a, T* b, std::int64_t stride, const T* cosine, const T* sine, std::int64_t pairs) {
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    const T low = a[i * stride], high = b[i * stride];
+    a[i * stride] = low * cosine[i] - high * sine[i];
+    b[i * stride] = high * cosine[i] + low * sine[i];
+  }
+}
+
+}  // namespace
+
+template <class T>
+void rope(T* x, const double* inv_freq, const RopeShape& s, bool inverse) {
+  const std::int64_t half = s.rotary_dim / 2;
+  const std::vector<T> table = angles<T>(inv_freq, s, std::min(s.tokens, s.seq_length), inverse);
+  const std::int64_t block = rows_per_block(s.heads * s.head_dim);
+  for_blocks(s.tokens, block, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t) {
-      const auto place = std::lower_bound(distinct.begin(), distinct.end(), positions[t]);
-      const T* cosine = table.data() + (place - distinct.begin()) * rotary_dim;
-      const T* sine = cosine + half;
-      for (std::int64_t h = 0; h < heads; ++h) {
-        T* low = x + (t * heads + h) * head_dim;
-        T* high = low + half;
-        for (std::int64_t i = 0; i < half; ++i) {
-          const T a = low[i], b = high[i];
-          low[i] = a * cosine[i] - b * sine[i];
-          high[i] = b * cosine[i] + a * sine[i];
-        }
+      const T* cosine = table.data() + t % s.seq_length * s.rotary_dim;
+      for (std::int64_t h = 0; h < s.heads; ++h) {
+        T* row = x + (t * s.heads + h) * s.head_dim;
+        if (s.interleaved)
+          turn(row, row + 1, 2, cosine, cosine + half, half);
+        else
+          turn(row, row + half, 1, cosine, cosine + half, half);
       }
     }
   });
 }
 
-template void rope(float*, const std::int32_t*, const double*, std::int64_t, std::int64_t,
-                   std::int64_t, std::int64_t, bool);
-template void rope(double*, const std::int32_t*, const double*, std::int64_t, std::int64_t,
-                   std::int64_t, std::int64_t, bool);
+template void rope(float*, const double*, const RopeShape&, bool);
+template void rope(double*, const double*, const RopeShape&, bool);
 
 }  // namespace mt::cpu

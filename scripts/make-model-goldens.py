@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make testdata/model/{gpt2,llama,qwen2}.golden: logits, loss and gradients of Hugging Face's models.
+"""Make testdata/model/*.golden: logits, loss and gradients of Hugging Face's models.
 
 Each model is tiny and its weights are a function of their names (weight() below, and golden_weight() in
 tests/model/hugging_face_test.cpp), so the files hold no weights.  Everything is computed in float64,
@@ -14,7 +14,10 @@ import sys
 import torch
 import transformers
 from transformers.models.llama import modeling_llama
+from transformers.models.mistral import modeling_mistral
+from transformers.models.nemotron import modeling_nemotron
 from transformers.models.qwen2 import modeling_qwen2
+from transformers.models.qwen3 import modeling_qwen3
 
 VOCAB, HIDDEN, LAYERS, HEADS, SEQUENCES, LENGTH = 24, 16, 2, 4, 2, 8
 LLAMA = dict(vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
@@ -28,12 +31,26 @@ MODELS = {
         bos_token_id=None, eos_token_id=None),
     "llama": transformers.LlamaConfig(**LLAMA),
     "qwen2": transformers.Qwen2Config(**LLAMA),
+    "qwen3": transformers.Qwen3Config(**LLAMA, head_dim=8),
+    "llama3_1": transformers.LlamaConfig(**LLAMA | dict(
+        head_dim=16, rope_parameters={
+            "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 8192})),
+    "mistral": transformers.MistralConfig(**LLAMA, sliding_window=4),
+    "nemotron": transformers.NemotronConfig(**LLAMA | dict(
+        head_dim=8, norm_eps=1e-5, hidden_act="relu2", bos_token_id=None, eos_token_id=None,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                         "partial_rotary_factor": 0.5})),
 }
 # Weights whose whole gradient is printed.
 WHOLE = {
     "gpt2": ["transformer.h.1.attn.c_attn.bias", "transformer.h.0.ln_1.weight", "transformer.wpe.weight"],
     "llama": ["model.layers.1.self_attn.k_proj.weight", "model.layers.0.input_layernorm.weight"],
     "qwen2": ["model.layers.0.self_attn.v_proj.bias"],
+    "qwen3": ["model.layers.0.self_attn.q_norm.weight", "model.layers.1.self_attn.k_norm.weight"],
+    "llama3_1": ["model.layers.0.self_attn.k_proj.weight"],
+    "mistral": ["model.layers.0.self_attn.v_proj.weight"],
+    "nemotron": ["model.layers.1.input_layernorm.weight", "model.layers.0.self_attn.q_proj.weight"],
 }
 
 
@@ -52,9 +69,9 @@ def uniform(name, count):
     return torch.tensor(numbers, dtype=torch.float64)
 
 
-def weight(name, shape):
+def weight(name, shape, zero_centered):
     norm = "norm" in name or "ln_" in name
-    center = 1 if norm and name.endswith(".weight") else 0
+    center = 1 if norm and name.endswith(".weight") and not zero_centered else 0
     return center + uniform(name, shape.numel()).reshape(shape) / 4
 
 
@@ -62,10 +79,22 @@ def rms_norm_f64(self, x):
     return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
 
 
+def llama3_scaled(inv_freq, rope):
+    """From the description in arXiv:2407.21783 and the parameters' names."""
+    context, low, high = (rope[name] for name in (
+        "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"))
+    turns = context * inv_freq / (2 * torch.pi)
+    kept = ((turns - low) / (high - low)).clamp(0, 1)
+    return inv_freq * (kept + (1 - kept) / rope["factor"])
+
+
 @torch.no_grad()
 def rotary_f64(self, x, position_ids, **_):
     dim = self.inv_freq.numel() * 2
-    inv_freq = 10000.0 ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    rope = self.config.rope_parameters
+    inv_freq = rope["rope_theta"] ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    if rope["rope_type"] == "llama3":
+        inv_freq = llama3_scaled(inv_freq, rope)
     angles = position_ids[..., None].double() * inv_freq
     angles = torch.cat((angles, angles), dim=-1)
     return angles.cos(), angles.sin()
@@ -73,9 +102,14 @@ def rotary_f64(self, x, position_ids, **_):
 
 PATCHES = {  # to be set in float64, and put back
     modeling_llama.LlamaRMSNorm: rms_norm_f64,
+    modeling_mistral.MistralRMSNorm: rms_norm_f64,
     modeling_qwen2.Qwen2RMSNorm: rms_norm_f64,
+    modeling_qwen3.Qwen3RMSNorm: rms_norm_f64,
     modeling_llama.LlamaRotaryEmbedding: rotary_f64,
+    modeling_mistral.MistralRotaryEmbedding: rotary_f64,
+    modeling_nemotron.NemotronRotaryEmbedding: rotary_f64,
     modeling_qwen2.Qwen2RotaryEmbedding: rotary_f64,
+    modeling_qwen3.Qwen3RotaryEmbedding: rotary_f64,
 }
 
 
@@ -83,7 +117,7 @@ def run(config, dtype, ids):
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").to(dtype)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.copy_(weight(name, parameter.shape))
+            parameter.copy_(weight(name, parameter.shape, config.model_type == "nemotron"))
     originals = {cls: cls.forward for cls in PATCHES}
     if dtype == torch.float64:
         for cls, forward in PATCHES.items():

@@ -8,6 +8,28 @@ namespace mt {
 
 static PyValue params_dtype(DType dtype) { return PyValue::global("torch", name_of(dtype)); }
 
+static PyValue optional(const std::optional<double>& value) {
+  return value ? PyValue(*value) : PyValue();
+}
+
+// (A, B) for "A,B".
+static PyValue window_tuple(const GptConfig& c) {
+  if (c.window_size.empty()) return {};
+  GptConfig everywhere = c;
+  everywhere.window_attn_skip_freq.clear();
+  return PyValue::tuple({everywhere.window(0), 0});
+}
+
+// A number, or a list with one for each layer.
+static PyValue window_skips(const GptConfig& c) {
+  const auto& skip = c.window_attn_skip_freq;
+  if (skip.empty()) return {};
+  if (skip.size() == 1) return skip[0];
+  PyValue list = PyValue::list();
+  for (const std::int64_t value : skip) list.append(value);
+  return list;
+}
+
 void add_gpt_args(const GptConfig& c, DType dtype, PyValue& args) {
   const auto set = [&](const char* name, PyValue value) { args.set_item(name, std::move(value)); };
   const bool rope = c.position_embedding_type == "rope";
@@ -24,12 +46,18 @@ void add_gpt_args(const GptConfig& c, DType dtype, PyValue& args) {
   set("use_rotary_position_embeddings", rope);
   set("rotary_base", c.rotary_base);
   set("rotary_percent", c.rotary_percent);
-  set("rotary_interleaved", false);
+  set("rotary_interleaved", c.rotary_interleaved);
+  set("rotary_seq_len_interpolation_factor", optional(c.rotary_interpolation));
+  set("use_rope_scaling", c.use_rope_scaling);
+  set("rope_scaling_factor", c.rope_scaling_factor);
+  set("window_size", window_tuple(c));
+  set("window_attn_skip_freq", window_skips(c));
   set("normalization", c.normalization);
   set("norm_epsilon", c.norm_epsilon);
-  set("apply_layernorm_1p", false);
+  set("apply_layernorm_1p", c.apply_layernorm_1p);
+  set("qk_layernorm", c.qk_layernorm);
   set("swiglu", c.swiglu);
-  set("squared_relu", false);
+  set("squared_relu", c.squared_relu);
   set("bias_gelu_fusion", c.bias_gelu_fusion && c.add_bias_linear);
   set("add_bias_linear", c.add_bias_linear);
   set("add_qkv_bias", c.has_qkv_bias());
@@ -37,7 +65,9 @@ void add_gpt_args(const GptConfig& c, DType dtype, PyValue& args) {
   set("apply_query_key_layer_scaling", false);
   set("attention_dropout", c.attention_dropout);
   set("hidden_dropout", c.hidden_dropout);
+  set("label_smoothing", c.label_smoothing);
   set("init_method_std", c.init_method_std);
+  set("init_method_xavier_uniform", c.init_method_xavier_uniform);
   set("num_experts", PyValue());
   set("make_vocab_size_divisible_by", c.make_vocab_size_divisible_by);
   set("vocab_size", c.vocab_size);
@@ -61,11 +91,23 @@ class ArgsReader {
   void get(const char* name, double& value) const {
     if (const PyValue* v = present(name)) value = v->as_real(path(name));
   }
+  void get(const char* name, std::optional<double>& value) const {
+    if (const PyValue* v = present(name)) value = v->as_real(path(name));
+  }
   void get(const char* name, bool& value) const {
     if (const PyValue* v = present(name)) value = v->as_bool(path(name));
   }
   void get(const char* name, std::string& value) const {
     if (const PyValue* v = present(name)) value = v->as_string(path(name));
+  }
+  // One integer, or a list or tuple of them.
+  void get(const char* name, std::vector<std::int64_t>& values) const {
+    const PyValue* v = present(name);
+    if (v == nullptr) return;
+    values.clear();
+    if (v->is(PyValue::Kind::integer)) return values.push_back(v->as_integer(path(name)));
+    for (const PyValue& item : v->as_items(path(name)))
+      values.push_back(item.as_integer(path(name)));
   }
   // A setting that changes the mathematics in a way that this model lacks; off is None, False or 0.
   void refuse(const char* name) const {
@@ -99,24 +141,36 @@ GptConfig gpt_config_of(const PyValue& args, const std::string& where) {
   reader.get("position_embedding_type", c.position_embedding_type);
   reader.get("rotary_base", c.rotary_base);
   reader.get("rotary_percent", c.rotary_percent);
+  reader.get("rotary_interleaved", c.rotary_interleaved);
+  reader.get("rotary_seq_len_interpolation_factor", c.rotary_interpolation);
+  reader.get("use_rope_scaling", c.use_rope_scaling);
+  reader.get("rope_scaling_factor", c.rope_scaling_factor);
+  std::vector<std::int64_t> window;
+  reader.get("window_size", window);
+  if (!window.empty()) c.window_size = concat(window.front(), ",", window.back());
+  reader.get("window_attn_skip_freq", c.window_attn_skip_freq);
   reader.get("normalization", c.normalization);
   reader.get("norm_epsilon", c.norm_epsilon);
+  reader.get("apply_layernorm_1p", c.apply_layernorm_1p);
+  reader.get("qk_layernorm", c.qk_layernorm);
   reader.get("swiglu", c.swiglu);
+  reader.get("squared_relu", c.squared_relu);
   reader.get("bias_gelu_fusion", c.bias_gelu_fusion);
   reader.get("add_bias_linear", c.add_bias_linear);
   reader.get("add_qkv_bias", c.add_qkv_bias);
   reader.get("untie_embeddings_and_output_weights", c.untie_embeddings_and_output_weights);
   reader.get("attention_dropout", c.attention_dropout);
   reader.get("hidden_dropout", c.hidden_dropout);
+  reader.get("label_smoothing", c.label_smoothing);
   reader.get("init_method_std", c.init_method_std);
+  reader.get("init_method_xavier_uniform", c.init_method_xavier_uniform);
   reader.get("make_vocab_size_divisible_by", c.make_vocab_size_divisible_by);
   reader.get("vocab_size", c.vocab_size);
   reader.get("padded_vocab_size", c.padded_vocab_size);
   for (const char* name :
-       {"rotary_interleaved", "apply_layernorm_1p", "squared_relu", "qk_layernorm",
-        "multi_latent_attention", "use_rope_scaling", "num_experts", "mtp_num_layers",
-        "is_hybrid_model", "window_size", "no_rope_freq", "qk_l2_norm", "quick_geglu",
-        "glu_linear_offset", "activation_func_clamp_value", "attention_output_gate", "use_mup"})
+       {"multi_latent_attention", "num_experts", "mtp_num_layers", "is_hybrid_model",
+        "no_rope_freq", "qk_l2_norm", "quick_geglu", "glu_linear_offset",
+        "activation_func_clamp_value", "attention_output_gate", "use_mup"})
     reader.refuse(name);
   try {
     c.complete();
@@ -154,9 +208,13 @@ void write_rows(DistWriter& writer, const ParamTable& table, const std::string& 
 
 void write_extra_states(DistWriter& writer, const GptConfig& config) {
   const auto none = PyValue::list({PyValue()});
+  std::vector<const char*> modules = {"self_attention.linear_qkv", "self_attention.linear_proj",
+                                      "self_attention.core_attention", "mlp.linear_fc1",
+                                      "mlp.linear_fc2"};
+  if (config.qk_layernorm)
+    modules.insert(modules.end(), {"self_attention.q_layernorm", "self_attention.k_layernorm"});
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer)
-    for (const char* module : {"self_attention.linear_qkv", "self_attention.linear_proj",
-                               "self_attention.core_attention", "mlp.linear_fc1", "mlp.linear_fc2"})
+    for (const char* module : modules)
       writer.add_object(
           concat("decoder.layers.", module, "._extra_state/shard_", layer, "_", config.num_layers),
           none);

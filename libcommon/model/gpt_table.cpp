@@ -1,5 +1,6 @@
 // The parameters of a GPT (spec: Megatron-Core's names, torch_dist keys, Hugging Face's names) and
 // the modules that use them.
+#include <algorithm>
 #include <cmath>
 
 #include "model/gpt.h"
@@ -47,17 +48,22 @@ std::vector<ForeignName> fc1_names(const HfNames& names, const GptConfig& c) {
           names.matrix("", "mlp.up_proj.weight", {pick_rows(2 * f, f, f)})};
 }
 
+// Of a matrix that does not end a residual branch.  Glorot, Bengio (2010), eq. 16: the variance is
+// 2 / (rows + columns).
+Initializer matrix_init(const GptConfig& c, const Shape& shape) {
+  if (!c.init_method_xavier_uniform) return {Initializer::Kind::normal, c.init_method_std};
+  return {Initializer::Kind::uniform, std::sqrt(2 / static_cast<double>(shape[0] + shape[1]))};
+}
+
 }  // namespace
 
 Gpt::Gpt(const GptConfig& config) : Gpt(config, {0, config.num_layers, true, true}) {}
 
 Gpt::Gpt(const GptConfig& config, const StageRange& range) : config_(config), range_(range) {
-  if (const std::int64_t half = config_.rotary_dim() / 2; half > 0) {
-    inv_freq_storage_ = Buffer(Device::cpu, static_cast<std::size_t>(half) * sizeof(double));
-    const Tensor table = inv_freq_storage_.tensor(DType::f64, {half});
-    for (std::int64_t i = 0; i < half; ++i)
-      table.as<double>()[i] = std::pow(static_cast<double>(config_.rotary_base),
-                                       -static_cast<double>(i) / static_cast<double>(half));
+  if (const std::vector<double> frequencies = config_.rotary_frequencies(); !frequencies.empty()) {
+    inv_freq_storage_ = Buffer(Device::cpu, frequencies.size() * sizeof(double));
+    const Tensor table = inv_freq_storage_.tensor(DType::f64, {std::ssize(frequencies)});
+    std::ranges::copy(frequencies, table.as<double>());
     inv_freq_ = table;
   }
   if (range_.first) add_embedding();
@@ -69,11 +75,12 @@ Gpt::Gpt(const GptConfig& config, const StageRange& range) : config_(config), ra
 void Gpt::add_embedding() {
   const bool learned = config_.position_embedding_type == "learned_absolute",
              gpt2 = is_gpt2(config_);
-  const Initializer init{Initializer::Kind::normal, config_.init_method_std};
+  const Shape words_shape{config_.padded_vocab_size, config_.hidden_size},
+      positions_shape{config_.max_position_embeddings, config_.hidden_size};
   Param words{
       .name = "embedding.word_embeddings.weight",
-      .shape = {config_.padded_vocab_size, config_.hidden_size},
-      .init = init,
+      .shape = words_shape,
+      .init = matrix_init(config_, words_shape),
       .segments = {{"vocab", config_.padded_vocab_size, 0, ShardAxis::tp}},
       .foreign = {
           {kHuggingFace, gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight", {}}}};
@@ -81,8 +88,8 @@ void Gpt::add_embedding() {
   const Param* positions = nullptr;
   if (learned)
     positions = &table_.add({.name = "embedding.position_embeddings.weight",
-                             .shape = {config_.max_position_embeddings, config_.hidden_size},
-                             .init = init,
+                             .shape = positions_shape,
+                             .init = matrix_init(config_, positions_shape),
                              .foreign = {{kHuggingFace, "transformer.wpe.weight", {}}}});
   embedding_.emplace(table, positions, config_.hidden_dropout);
 }
@@ -93,7 +100,6 @@ void Gpt::add_block(std::int64_t layer) {
   const std::int64_t groups = c.kv_heads(), fc1_rows = c.swiglu ? 2 * c.ffn() : c.ffn();
   const bool gpt2 = is_gpt2(c);
   const HfNames hf{gpt2, (gpt2 ? "transformer.h." : "model.layers.") + std::to_string(layer) + "."};
-  const Initializer normal{Initializer::Kind::normal, c.init_method_std};
   const Initializer output{Initializer::Kind::normal,
                            c.init_method_std / std::sqrt(2.0 * static_cast<double>(c.num_layers))};
   // A row of this layer: its name carries the layer's number, its key does not.
@@ -119,11 +125,22 @@ void Gpt::add_block(std::int64_t layer) {
   Norm norm1(table_,
              row("self_attention.linear_qkv.layer_norm_weight", {h}, {}, {},
                  {hf.vector("ln_1.weight", "input_layernorm.weight")}),
-             c.norm_kind(), c.norm_epsilon);
+             c.norm_kind(), c.norm_epsilon, c.apply_layernorm_1p);
   Linear qkv(table_,
-             row("self_attention.linear_qkv.weight", {qkv_rows, h}, normal,
+             row("self_attention.linear_qkv.weight", {qkv_rows, h}, matrix_init(c, {qkv_rows, h}),
                  {{"qkv", qkv_rows, 0, ShardAxis::tp, qkv_rows / groups}}, qkv_names(hf, c)),
              c.has_qkv_bias() ? Bias::here : Bias::none);
+  std::optional<Attention::HeadNorms> head_norms;
+  if (c.qk_layernorm) {
+    const auto head_norm = [&](const char* name, const char* in_llama) {
+      std::vector<ForeignName> foreign;
+      if (!gpt2) foreign.push_back(hf.vector("", in_llama));
+      return Norm(table_, row(name, {d}, {}, {}, std::move(foreign)), c.norm_kind(), c.norm_epsilon,
+                  c.apply_layernorm_1p);
+    };
+    head_norms = {.q = head_norm("self_attention.q_layernorm.weight", "self_attn.q_norm.weight"),
+                  .k = head_norm("self_attention.k_layernorm.weight", "self_attn.k_norm.weight")};
+  }
   Linear proj(table_,
               row("self_attention.linear_proj.weight", {h, heads * d}, output,
                   {{"heads", heads * d, 1, ShardAxis::tp, d * heads / groups}},
@@ -132,9 +149,10 @@ void Gpt::add_block(std::int64_t layer) {
   Norm norm2(table_,
              row("mlp.linear_fc1.layer_norm_weight", {h}, {}, {},
                  {hf.vector("ln_2.weight", "post_attention_layernorm.weight")}),
-             c.norm_kind(), c.norm_epsilon);
+             c.norm_kind(), c.norm_epsilon, c.apply_layernorm_1p);
   Linear fc1(table_,
-             row("mlp.linear_fc1.weight", {fc1_rows, h}, normal, fc1_segments, fc1_names(hf, c)),
+             row("mlp.linear_fc1.weight", {fc1_rows, h}, matrix_init(c, {fc1_rows, h}),
+                 fc1_segments, fc1_names(hf, c)),
              inner);
   Linear fc2(table_,
              row("mlp.linear_fc2.weight", {h, c.ffn()}, output, {{"up", c.ffn(), 1, ShardAxis::tp}},
@@ -147,10 +165,13 @@ void Gpt::add_block(std::int64_t layer) {
                  .heads = heads,
                  .kv_heads = groups,
                  .head_dim = d,
+                 .window = c.window(layer),
                  .attention_dropout = c.attention_dropout,
                  .hidden_dropout = c.hidden_dropout,
                  .recompute_core = c.recompute.part("core_attn"),
-                 .inv_freq = inv_freq_}),
+                 .inv_freq = inv_freq_,
+                 .rotary_interleaved = c.rotary_interleaved},
+                head_norms),
       norm2, Mlp(fc1, fc2, c.activation(), layer, c.hidden_dropout, c.recompute.part("mlp")),
       c.recompute.part("layernorm"));
 }
@@ -163,16 +184,18 @@ void Gpt::add_head() {
           .name = "decoder.final_layernorm.weight",
           .shape = {config_.hidden_size},
           .foreign = {{kHuggingFace, gpt2 ? "transformer.ln_f.weight" : "model.norm.weight", {}}}},
-      config_.norm_kind(), config_.norm_epsilon);
+      config_.norm_kind(), config_.norm_epsilon, config_.apply_layernorm_1p);
   if (!config_.untie_embeddings_and_output_weights) {
-    head_.emplace(table_.at("embedding.word_embeddings.weight"));
+    head_.emplace(table_.at("embedding.word_embeddings.weight"), config_.label_smoothing);
     return;
   }
+  const Shape shape{config_.padded_vocab_size, config_.hidden_size};
   head_.emplace(table_.add({.name = "output_layer.weight",
-                            .shape = {config_.padded_vocab_size, config_.hidden_size},
-                            .init = {Initializer::Kind::normal, config_.init_method_std},
+                            .shape = shape,
+                            .init = matrix_init(config_, shape),
                             .segments = {{"vocab", config_.padded_vocab_size, 0, ShardAxis::tp}},
-                            .foreign = {{kHuggingFace, "lm_head.weight", {}}}}));
+                            .foreign = {{kHuggingFace, "lm_head.weight", {}}}}),
+                config_.label_smoothing);
 }
 
 }  // namespace mt

@@ -1,5 +1,7 @@
 #include "model/model.h"
 
+#include <numbers>
+
 #include "ops/ops.h"
 
 namespace mt {
@@ -22,6 +24,10 @@ void Model::initialize(std::uint64_t seed, Stream& stream) {
         break;
       case Initializer::Kind::normal:
         fill_normal(row.value, row.init.std, RandomKey::make(seed, purpose_of(row.name)), stream);
+        break;
+      case Initializer::Kind::uniform:
+        fill_uniform(row.value, row.init.std * std::numbers::sqrt3,
+                     RandomKey::make(seed, purpose_of(row.name)), stream);
         break;
     }
   }

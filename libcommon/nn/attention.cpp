@@ -38,44 +38,83 @@ void Attention::attend_cached(Step& s, Tensor o, Tensor lse, ConstTensor q, Cons
   }
 }
 
+void Attention::turn(Step& s, Tensor x, bool inverse) const {
+  if (!options_.inv_freq) return;
+  Rope turned = {.inv_freq = options_.inv_freq,
+                 .interleaved = options_.rotary_interleaved,
+                 .seq_length = s.seq_length};
+  if (s.caches.empty()) rope(x, turned, inverse, s.stream);
+  for (std::size_t i = 0; i < s.caches.size(); ++i) {
+    const std::int64_t first = static_cast<std::int64_t>(i) * s.seq_length;
+    turned.first_position = s.caches[i]->length();
+    rope(x.rows(first, first + s.seq_length), turned, inverse, s.stream);
+  }
+}
+
+static Shape rows_of_heads(const Shape& x) { return {x[0] * x[1], x[2]}; }
+
+// y = rope(norm(x)): of queries or of keys; without a norm y is x.
+void Attention::norm_and_turn(Step& s, Tensor y, Tensor x, const Norm* norm,
+                              Norm::Saved* saved) const {
+  const Shape rows = rows_of_heads(x.shape());
+  if (norm) norm->forward(s, y.reshape(rows), x.reshape(rows), saved);
+  turn(s, y, false);
+}
+
+// Returns dx; dy is overwritten.
+Tensor Attention::norm_and_turn_backward(Step& s, Tensor dy, Tensor x, const Norm* norm,
+                                         const Norm::Saved& saved) const {
+  turn(s, dy, true);
+  if (!norm) return dy;
+  const Tensor dx = s.scratch(x.shape());
+  const Shape rows = rows_of_heads(x.shape());
+  norm->backward(s, dx.reshape(rows), dy.reshape(rows), x.reshape(rows), saved);
+  return dx;
+}
+
 void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
                         Saved* saved) const {
   const ArenaScope scope(s.layer);
-  const auto& [layer, heads, kv_heads, head_dim, window, attention_dropout, hidden_dropout,
-               recompute_core, inv_freq] = options_;
-  const std::int64_t tokens = s.tokens();
+  const std::int64_t tokens = s.tokens(), layer = options_.layer, heads = options_.heads,
+                     kv_heads = options_.kv_heads, head_dim = options_.head_dim;
   const Tensor q = s.kept(saved, {tokens, heads, head_dim});
   const Tensor k = s.kept(saved, {tokens, kv_heads, head_dim}), v = s.kept(saved, k.shape());
-  const void* const keep_core = recompute_core ? nullptr : saved;
+  const void* const keep_core = options_.recompute_core ? nullptr : saved;
   const Tensor o = s.kept(keep_core, q.shape());
   const Tensor lse = s.kept(keep_core, {s.sequences, heads, s.seq_length});
 
+  const Tensor raw_q = norms_ ? s.kept(saved, q.shape()) : q;
+  const Tensor raw_k = norms_ ? s.kept(saved, k.shape()) : k;
+  Norm::Saved q_norm, k_norm;
+
   const Tensor qkv = s.scratch({tokens, qkv_.out_features()});
   qkv_.forward(s, qkv, x);
-  qkv_split(q, k, v, qkv, s.stream);
-  if (inv_freq) {
-    rope(q, s.positions, inv_freq, false, s.stream);
-    rope(k, s.positions, inv_freq, false, s.stream);
-  }
+  qkv_split(raw_q, raw_k, v, qkv, s.stream);
+  norm_and_turn(s, q, raw_q, norms_ ? &norms_->q : nullptr, saved ? &q_norm : nullptr);
+  norm_and_turn(s, k, raw_k, norms_ ? &norms_->k : nullptr, saved ? &k_norm : nullptr);
   if (s.caches.empty())
     attention_forward(o, lse, q, k, v, s.first_key, attention_shape(s, options_),
-                      s.dropout(attention_dropout, layer, Purpose::attention_dropout), s.stream);
+                      s.dropout(options_.attention_dropout, layer, Purpose::attention_dropout),
+                      s.stream);
   else
     attend_cached(s, o, lse, q, k, v);
 
   const Tensor out = s.scratch(y.shape());
   proj_.forward(s, out, o.reshape({tokens, heads * head_dim}));
   bias_dropout_add(y, residual, out, proj_.bias(s),
-                   s.dropout(hidden_dropout, layer, Purpose::hidden_dropout1), s.stream);
-  if (saved) *saved = {q, k, v, keep_core ? o : Tensor(), keep_core ? lse : Tensor()};
+                   s.dropout(options_.hidden_dropout, layer, Purpose::hidden_dropout1), s.stream);
+  if (!saved) return;
+  *saved = {q, k, v, keep_core ? o : Tensor(), keep_core ? lse : Tensor(), {}, {}, q_norm, k_norm};
+  if (norms_) {
+    saved->raw_q = raw_q;
+    saved->raw_k = raw_k;
+  }
 }
 
 void Attention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
   const ArenaScope scope(s.layer);
-  const auto& [layer, heads, kv_heads, head_dim, window, attention_dropout, hidden_dropout,
-               recompute_core, inv_freq] = options_;
-  const std::int64_t tokens = s.tokens();
-  const Dropout hidden = s.dropout(hidden_dropout, layer, Purpose::hidden_dropout1);
+  const std::int64_t tokens = s.tokens(), layer = options_.layer, heads = options_.heads;
+  const Dropout hidden = s.dropout(options_.hidden_dropout, layer, Purpose::hidden_dropout1);
   ConstTensor dout = dy;
   if (hidden.p > 0) {
     const Tensor masked = s.gradient(dy.shape());
@@ -83,27 +122,27 @@ void Attention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, cons
     dout = masked;
   }
   const AttentionShape attended = attention_shape(s, options_);
-  const Dropout dropout = s.dropout(attention_dropout, layer, Purpose::attention_dropout);
+  const Dropout dropout = s.dropout(options_.attention_dropout, layer, Purpose::attention_dropout);
   Tensor o = v.o, lse = v.lse;
-  if (recompute_core) {
+  if (options_.recompute_core) {
     o = s.gradient(v.q.shape());
     lse = s.scratch({s.sequences, heads, s.seq_length});
     attention_forward(o, lse, v.q, v.k, v.v, s.first_key, attended, dropout, s.stream);
   }
   const Tensor d_o = s.scratch(o.shape());
-  const Shape joined{tokens, heads * head_dim};
+  const Shape joined{tokens, heads * options_.head_dim};
   proj_.backward(s, d_o.reshape(joined), dout, o.reshape(joined));
 
   const Tensor dq = s.scratch(v.q.shape()), dk = s.scratch(v.k.shape()),
                dv = s.scratch(v.v.shape());
   attention_backward(dq, dk, dv, d_o, o, lse, v.q, v.k, v.v, s.first_key, attended, dropout,
                      s.stream);
-  if (inv_freq) {
-    rope(dq, s.positions, inv_freq, true, s.stream);
-    rope(dk, s.positions, inv_freq, true, s.stream);
-  }
+  const Tensor draw_q =
+      norm_and_turn_backward(s, dq, v.raw_q, norms_ ? &norms_->q : nullptr, v.q_norm);
+  const Tensor draw_k =
+      norm_and_turn_backward(s, dk, v.raw_k, norms_ ? &norms_->k : nullptr, v.k_norm);
   const Tensor dqkv = s.gradient({tokens, qkv_.out_features()});
-  qkv_merge(dqkv, dq, dk, dv, s.stream);
+  qkv_merge(dqkv, draw_q, draw_k, dv, s.stream);
   qkv_.backward(s, dx, dqkv, x);
 }
 

@@ -2,12 +2,14 @@
 //   y = residual + dropout(W_o attend(W_qkv x) + b_o)
 // x, y, residual: [tokens, hidden_size].  With caches in the Step, one a sequence, keys and values
 // of the tokens before come from them, and those of x are appended (the caller advances them).  The
-// Step's first_key parts the documents of a sequence.
+// Step's first_key parts the documents of a sequence.  Rotary positions are those in the sequence,
+// whatever the Step's positions are, as in Megatron.
 #pragma once
 
-#include <vector>
+#include <optional>
 
 #include "nn/linear.h"
+#include "nn/norm.h"
 
 namespace mt {
 
@@ -18,16 +20,24 @@ struct AttentionOptions {
   double attention_dropout = 0, hidden_dropout = 0;
   bool recompute_core = false;  // the backward makes o and lse again
   ConstTensor inv_freq;  // [rotated channels / 2] f64 of host memory; empty: no rotary embedding
+  bool rotary_interleaved = false;
 };
 
 class Attention {
  public:
   struct Saved {
-    Tensor q, k, v;  // [tokens, heads or kv_heads, head_dim], rotated
-    Tensor o, lse;   // [tokens, heads, head_dim], [sequences, heads, seq_length]
+    Tensor q, k, v;       // [tokens, heads or kv_heads, head_dim], normalised and rotated
+    Tensor o, lse;        // [tokens, heads, head_dim], [sequences, heads, seq_length]
+    Tensor raw_q, raw_k;  // before their norms, where there are any
+    Norm::Saved q_norm, k_norm;
   };
-  Attention(Linear qkv, Linear proj, const AttentionOptions& options)
-      : qkv_(qkv), proj_(proj), options_(options) {}
+  // Norms of each head's channels, of queries and of keys: both or none.
+  struct HeadNorms {
+    Norm q, k;
+  };
+  Attention(Linear qkv, Linear proj, const AttentionOptions& options,
+            const std::optional<HeadNorms>& norms = {})
+      : qkv_(qkv), proj_(proj), options_(options), norms_(norms) {}
 
   void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved) const;
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
@@ -37,8 +47,14 @@ class Attention {
   void attend_cached(Step& s, Tensor o, Tensor lse, ConstTensor q, ConstTensor k,
                      ConstTensor v) const;
 
+  void turn(Step& s, Tensor x, bool inverse) const;
+  void norm_and_turn(Step& s, Tensor y, Tensor x, const Norm* norm, Norm::Saved* saved) const;
+  Tensor norm_and_turn_backward(Step& s, Tensor dy, Tensor x, const Norm* norm,
+                                const Norm::Saved& saved) const;
+
   Linear qkv_, proj_;
   AttentionOptions options_;
+  std::optional<HeadNorms> norms_;
 };
 
 }  // namespace mt

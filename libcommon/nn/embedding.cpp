@@ -13,6 +13,7 @@ void Embedding::forward(Step& s, Tensor y, ConstTensor ids, Saved* saved) const 
   }
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (dropout.p > 0) bias_dropout_add(y, {}, y, {}, dropout, s.stream);
+  s.show(*words_, "output", y);
   if (saved) *saved = {ids, s.positions};
 }
 

@@ -43,12 +43,16 @@ void Linear::forward(Step& s, Tensor y, ConstTensor x) const {
           .bias = bias_place_ == Bias::here ? bias(s) : ConstTensor()},
          s.stream);
   s.done(*weight_);
+  s.show(*weight_, "input", x);
+  s.show(*weight_, "output", y);
 }
 
 void Linear::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x) const {
+  s.show(*weight_, "gradient of its output", dy);
   if (dx) {
     matmul({.out = dx, .a = dy, .b = s.weight(*weight_)}, s.stream);
     s.done(*weight_);
+    s.show(*weight_, "gradient of its input", dx);
   }
   s.weight_grads.push({.weight = weight_, .bias = bias_, .dy = dy, .x = x}, s.stream);
 }

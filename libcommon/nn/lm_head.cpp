@@ -21,7 +21,8 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
     const Tensor logits = buffer.rows(0, end - begin);
     matmul({.out = logits, .a = x.rows(begin, end), .b = w, .transpose_b = true}, s.stream);
     cross_entropy(loss.rows(begin, end), logits, labels.rows(begin, end),
-                  saved ? row_weight.rows(begin, end) : ConstTensor(), s.stream);
+                  saved ? row_weight.rows(begin, end) : ConstTensor(),
+                  s.training ? label_smoothing_ : 0, s.stream);
     if (!saved) continue;
     matmul({.out = saved->dx.rows(begin, end), .a = logits, .b = w}, s.stream);
     if (weight_->trainable)
@@ -33,6 +34,9 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
              s.stream);
   }
   s.done(*weight_);
+  s.show(*weight_, "input", x);
+  s.show(*weight_, "loss", loss);
+  if (saved) s.show(*weight_, "gradient of its input", saved->dx);
 }
 
 void LmHead::logits(Step& s, Tensor logits, ConstTensor x) const {
@@ -50,7 +54,7 @@ void LmHead::score(Step& s, Tensor loss, ConstTensor x, ConstTensor labels,
     const std::int64_t end = std::min(rows, begin + kRows);
     const Tensor part = buffer.rows(0, end - begin);
     logits(s, part, x.rows(begin, end));
-    cross_entropy(loss.rows(begin, end), part, labels.rows(begin, end), {}, s.stream);
+    cross_entropy(loss.rows(begin, end), part, labels.rows(begin, end), {}, 0, s.stream);
   }
 }
 

@@ -14,7 +14,9 @@ class LmHead {
   struct Saved {
     Tensor dx;
   };
-  explicit LmHead(const Param& weight) : weight_(&weight) {}
+  // In training, labels are smoothed (kernels/cross_entropy.h).
+  explicit LmHead(const Param& weight, double label_smoothing = 0)
+      : weight_(&weight), label_smoothing_(label_smoothing) {}
 
   // With `saved`, also the gradient of sum_t row_weight[t] loss[t]: W's is added at once, because
   // the logits are at hand only now; x's waits in `saved`.
@@ -28,6 +30,7 @@ class LmHead {
 
  private:
   const Param* weight_;
+  double label_smoothing_;
 };
 
 }  // namespace mt

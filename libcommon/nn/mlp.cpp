@@ -16,6 +16,8 @@ void Mlp::activate(Step& s, Tensor a, Tensor h, ConstTensor x) const {
   fc1_.forward(s, h, x);
   if (activation_ == Activation::swiglu)
     swiglu_forward(a, h, s.stream);
+  else if (activation_ == Activation::squared_relu)
+    squared_relu_forward(a, h, s.stream);
   else
     gelu_forward(a, h, gelu_form(activation_), s.stream);
 }
@@ -54,6 +56,8 @@ void Mlp::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Save
   const Tensor dh = s.gradient(h.shape());
   if (activation_ == Activation::swiglu)
     swiglu_backward(dh, da, h, s.stream);
+  else if (activation_ == Activation::squared_relu)
+    squared_relu_backward(dh, da, h, s.stream);
   else
     gelu_backward(dh, da, h, gelu_form(activation_), s.stream);
   fc1_.backward(s, dx, dh, x);

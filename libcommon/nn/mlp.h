@@ -7,7 +7,7 @@
 
 namespace mt {
 
-enum class Activation : std::uint8_t { gelu_tanh, gelu_erf, swiglu };
+enum class Activation : std::uint8_t { gelu_tanh, gelu_erf, squared_relu, swiglu };
 
 class Mlp {
  public:

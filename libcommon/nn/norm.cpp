@@ -8,8 +8,9 @@ static std::string with_bias(std::string name) {
   return name.replace(name.size() - std::string_view("weight").size(), std::string::npos, "bias");
 }
 
-Norm::Norm(ParamTable& table, Param weight, NormKind kind, double eps) : kind_(kind), eps_(eps) {
-  weight.init = {Initializer::Kind::ones};
+Norm::Norm(ParamTable& table, Param weight, NormKind kind, double eps, bool zero_centered)
+    : kind_(kind), eps_(eps), zero_centered_(zero_centered) {
+  weight.init = {zero_centered ? Initializer::Kind::zeros : Initializer::Kind::ones};
   weight_ = &table.add(std::move(weight));
   if (kind_ == NormKind::rms) return;
   Param bias = *weight_;
@@ -20,9 +21,20 @@ Norm::Norm(ParamTable& table, Param weight, NormKind kind, double eps) : kind_(k
   bias_ = &table.add(std::move(bias));
 }
 
-void Norm::forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const {
-  const Tensor rstd = s.kept(saved, {x.shape()[0]});
+// What rows are multiplied by, in `layer` if it is not the weight itself.
+ConstTensor Norm::scale(Step& s) const {
   const ConstTensor w = s.weight(*weight_);
+  if (!zero_centered_) return w;
+  const Tensor sum = s.scratch(weight_->shape);
+  fill(sum, 1, s.stream);
+  add(sum, sum, w, s.stream);
+  return sum;
+}
+
+void Norm::forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const {
+  const ArenaScope scope(s.layer);
+  const Tensor rstd = s.kept(saved, {x.shape()[0]});
+  const ConstTensor w = scale(s);
   Tensor mean;
   if (kind_ == NormKind::rms) {
     rms_norm_forward(y, rstd, x, w, eps_, s.stream);
@@ -32,6 +44,8 @@ void Norm::forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const {
     s.done(*bias_);
   }
   s.done(*weight_);
+  s.show(*weight_, "input", x);
+  s.show(*weight_, "output", y);
   if (saved) *saved = {mean, rstd};
 }
 
@@ -42,13 +56,14 @@ static Tensor gradient_of(Step& s, const Param& param) {
 
 void Norm::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
   const ArenaScope scope(s.layer);
-  const ConstTensor w = s.weight(*weight_);
+  const ConstTensor w = scale(s);
   const Tensor dw = gradient_of(s, *weight_);
   if (kind_ == NormKind::rms)
     rms_norm_backward(dx, dw, dy, x, v.rstd, w, s.stream);
   else
     layer_norm_backward(dx, dw, gradient_of(s, *bias_), dy, x, v.mean, v.rstd, w, s.stream);
   s.done(*weight_);
+  s.show(*weight_, "gradient of its input", dx);
 }
 
 }  // namespace mt

@@ -1,5 +1,5 @@
 // Norm: LayerNorm or RMSNorm over the last dimension (kernels/layer_norm.h, kernels/rms_norm.h).
-// x, y: [tokens, hidden_size].
+// x, y: [rows, cols]: tokens of the hidden size, or heads of their channels.
 #pragma once
 
 #include "nn/step.h"
@@ -11,18 +11,21 @@ enum class NormKind : std::uint8_t { layer, rms };
 class Norm {
  public:
   struct Saved {
-    Tensor mean, rstd;  // [tokens]; an RMSNorm has no mean
+    Tensor mean, rstd;  // [rows]; an RMSNorm has no mean
   };
-  // `weight` describes the scale, with "…weight" at the end of its names; a LayerNorm's shift takes
-  // its names with "bias" instead.
-  Norm(ParamTable& table, Param weight, NormKind kind, double eps);
+  // With `zero_centered` the scale is 1 + weight, and the weight begins at 0 (Megatron's
+  // --apply-layernorm-1p).  `weight` describes the scale, with "…weight" at the end of its names; a
+  // LayerNorm's shift takes its names with "bias" instead.
+  Norm(ParamTable& table, Param weight, NormKind kind, double eps, bool zero_centered = false);
 
   void forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const;
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& saved) const;
 
  private:
+  ConstTensor scale(Step& s) const;
   NormKind kind_;
   double eps_;
+  bool zero_centered_;
   const Param* weight_;
   const Param* bias_ = nullptr;
 };

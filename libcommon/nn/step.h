@@ -20,6 +20,7 @@
 
 #include "kernels/dropout.h"
 #include "nn/kv_cache.h"
+#include "nn/probe.h"
 #include "nn/weight_grads.h"
 #include "tensor/arena.h"
 #include "tensor/param.h"
@@ -50,6 +51,7 @@ struct Step {
   ConstTensor positions;                       // [tokens] i32
   ConstTensor first_key = {};                  // [tokens] i32: see Batch; empty: 0 for all
   std::span<KvCache* const> caches = {};       // generation: each sequence's past
+  NonFiniteProbe* probe = nullptr;             // sees what modules read and make
 
   std::int64_t tokens() const { return sequences * seq_length; }
 
@@ -64,6 +66,10 @@ struct Step {
   Tensor scratch(const Shape& shape) { return layer.alloc(dtype, shape); }
   Tensor gradient(const Shape& shape) {  // a dy, or an x made again, that a weight gradient reads
     return (weight_grads.deferring() ? deferred : layer).alloc(dtype, shape);
+  }
+
+  void show(const Param& module, const char* what, ConstTensor tensor) const {
+    if (probe != nullptr) probe->look(module, what, tensor, stream);
   }
 
   // What to multiply with; done() follows its last use.

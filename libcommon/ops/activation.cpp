@@ -17,6 +17,20 @@ void gelu_backward(Tensor dx, ConstTensor dy, ConstTensor x, GeluForm form, Stre
   });
 }
 
+void squared_relu_forward(Tensor y, ConstTensor x, Stream& stream) {
+  check_shape("squared_relu_forward", "y", y, x.shape());
+  dispatch(x, moves(x, y), stream,
+           [&]<class T>() { cpu::squared_relu_forward(y.as<T>(), x.as<T>(), x.numel()); });
+}
+
+void squared_relu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream) {
+  check_shape("squared_relu_backward", "dx", dx, x.shape());
+  check_shape("squared_relu_backward", "dy", dy, x.shape());
+  dispatch(x, moves(x, dy, dx), stream, [&]<class T>() {
+    cpu::squared_relu_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), x.numel());
+  });
+}
+
 void swiglu_forward(Tensor y, ConstTensor x, Stream& stream) {
   const std::int64_t rows = row_count(y), cols = columns(y);
   check_shape("swiglu_forward", "x", x, {rows, 2 * cols});

@@ -6,16 +6,18 @@
 
 namespace mt {
 
-void rope(Tensor x, ConstTensor positions, ConstTensor inv_freq, bool inverse, Stream& stream) {
-  const std::int64_t tokens = x.shape()[0], heads = x.shape()[1], head_dim = x.shape()[2];
-  const std::int64_t rotary_dim = 2 * inv_freq.numel();
-  check_shape("rope", "positions", positions, {tokens});
-  if (rotary_dim > head_dim)
-    fail(Exit::internal, "rope: ", rotary_dim, " rotated channels of ", head_dim);
-  dispatch(x, {.bytes = 2.0 * static_cast<double>(x.bytes())}, stream, [&]<class T>() {
-    cpu::rope(x.as<T>(), positions.as<std::int32_t>(), inv_freq.as<double>(), tokens, heads,
-              head_dim, rotary_dim, inverse);
-  });
+void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream) {
+  const RopeShape shape = {.tokens = x.shape()[0],
+                           .heads = x.shape()[1],
+                           .head_dim = x.shape()[2],
+                           .rotary_dim = 2 * rope.inv_freq.numel(),
+                           .seq_length = rope.seq_length,
+                           .first_position = rope.first_position,
+                           .interleaved = rope.interleaved};
+  if (shape.rotary_dim > shape.head_dim)
+    fail(Exit::internal, "rope: ", shape.rotary_dim, " rotated channels of ", shape.head_dim);
+  dispatch(x, {.bytes = 2.0 * static_cast<double>(x.bytes())}, stream,
+           [&]<class T>() { cpu::rope(x.as<T>(), rope.inv_freq.as<double>(), shape, inverse); });
 }
 
 static QkvShape qkv_shape(const char* operation, const ConstTensor& qkv, const ConstTensor& q,

@@ -1,6 +1,7 @@
 #include "kernels/elementwise.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "ops/check.h"
@@ -51,6 +52,19 @@ void fill(Tensor y, double value, Stream& stream) {
 void fill_normal(Tensor y, double std, RandomKey key, Stream& stream) {
   dispatch(y, moves(y), stream,
            [&]<class T>() { cpu::fill_normal(y.as<T>(), 0, y.numel(), 0, std, key); });
+}
+
+void fill_uniform(Tensor y, double bound, RandomKey key, Stream& stream) {
+  dispatch(y, moves(y), stream,
+           [&]<class T>() { cpu::fill_uniform(y.as<T>(), y.numel(), bound, key); });
+}
+
+bool all_finite(ConstTensor x, Stream& stream) {
+  bool finite = true;
+  dispatch(x, moves(x), stream, [&]<class T>() {
+    finite = std::ranges::all_of(x.span<T>(), [](T value) { return std::isfinite(value); });
+  });
+  return finite;
 }
 
 void column_sum(Tensor y, ConstTensor x, Stream& stream) {

@@ -25,7 +25,7 @@ void embedding_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, Stream& 
 }
 
 void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor row_weight,
-                   Stream& stream) {
+                   double smoothing, Stream& stream) {
   const std::int64_t rows = logits.shape()[0], vocab = logits.shape()[1];
   check_shape("cross_entropy", "loss", loss, {rows});
   check_shape("cross_entropy", "labels", labels, {rows});
@@ -33,7 +33,7 @@ void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor r
   dispatch(logits, {.bytes = (row_weight ? 2.0 : 1.0) * static_cast<double>(logits.bytes())},
            stream, [&]<class T>() {
              cpu::cross_entropy(loss.as<T>(), logits.as<T>(), labels.as<std::int32_t>(),
-                                or_null<T>(row_weight), rows, vocab);
+                                or_null<T>(row_weight), rows, vocab, smoothing);
            });
 }
 

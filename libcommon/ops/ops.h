@@ -36,12 +36,19 @@ void rms_norm_backward(Tensor dx, Tensor dw, ConstTensor dy, ConstTensor x, Cons
 
 void gelu_forward(Tensor y, ConstTensor x, GeluForm form, Stream& stream);
 void gelu_backward(Tensor dx, ConstTensor dy, ConstTensor x, GeluForm form, Stream& stream);
+void squared_relu_forward(Tensor y, ConstTensor x, Stream& stream);
+void squared_relu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
 void swiglu_forward(Tensor y, ConstTensor x, Stream& stream);
 void swiglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
 
-// x: [tokens, heads, head_dim];  positions: [tokens] i32;  inv_freq: [rotary_dim / 2] f64.  In
-// place.
-void rope(Tensor x, ConstTensor positions, ConstTensor inv_freq, bool inverse, Stream& stream);
+// x: [tokens, heads, head_dim], in place;  inv_freq: [rotary_dim / 2] f64 of host memory.  Token t
+// stands at position first_position + t % seq_length.
+struct Rope {
+  ConstTensor inv_freq;
+  bool interleaved = false;
+  std::int64_t seq_length = 0, first_position = 0;
+};
+void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream);
 
 void qkv_split(Tensor q, Tensor k, Tensor v, ConstTensor qkv, Stream& stream);
 void qkv_merge(Tensor qkv, ConstTensor q, ConstTensor k, ConstTensor v, Stream& stream);
@@ -67,7 +74,7 @@ void embedding_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, Stream& 
 
 // row_weight empty: loss only; else logits become their gradient.
 void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor row_weight,
-                   Stream& stream);
+                   double smoothing, Stream& stream);
 
 void add(Tensor y, ConstTensor a, ConstTensor b, Stream& stream);
 void copy(Tensor y, ConstTensor x, Stream& stream);
@@ -78,6 +85,8 @@ std::int64_t count_zeros(ConstTensor x, Stream& stream);   // 0 on meta
 double dot(ConstTensor a, ConstTensor b, Stream& stream);  // in f64; 0 on meta
 void fill(Tensor y, double value, Stream& stream);
 void fill_normal(Tensor y, double std, RandomKey key, Stream& stream);
+void fill_uniform(Tensor y, double bound, RandomKey key, Stream& stream);
+bool all_finite(ConstTensor x, Stream& stream);  // true on meta
 
 void adam(Tensor p, Tensor m, Tensor v, ConstTensor g, const AdamOptions& options, double lr_mult,
           double decay_mult, const StepRecord* record, Stream& stream);

@@ -32,8 +32,8 @@ struct Segment {
 enum class ParamKind : std::uint8_t { weight, adapter, state };
 
 struct Initializer {
-  enum class Kind : std::uint8_t { zeros, ones, normal } kind = Kind::zeros;
-  double std = 0;
+  enum class Kind : std::uint8_t { zeros, ones, normal, uniform } kind = Kind::zeros;
+  double std = 0;  // standard deviation; the mean is 0
 };
 
 // The same weight in another library's checkpoint: its name there and how to get it from ours.

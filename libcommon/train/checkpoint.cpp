@@ -174,6 +174,16 @@ static void check_same_model(const GptConfig& run, const GptConfig& stored,
   check("--position-embedding-type", run.position_embedding_type, stored.position_embedding_type);
   check("--rotary-base", run.rotary_base, stored.rotary_base);
   check("--rotary-percent", run.rotary_percent, stored.rotary_percent);
+  check("--rotary-interleaved", on_off(run.rotary_interleaved), on_off(stored.rotary_interleaved));
+  check("--use-rope-scaling", on_off(run.use_rope_scaling), on_off(stored.use_rope_scaling));
+  check("--rope-scaling-factor", run.rope_scaling_factor, stored.rope_scaling_factor);
+  check("--rotary-seq-len-interpolation-factor", run.rotary_interpolation.value_or(1),
+        stored.rotary_interpolation.value_or(1));
+  for (std::int64_t layer = 0; layer < run.num_layers; ++layer)
+    check("the window of a layer (--window-size)", run.window(layer), stored.window(layer));
+  check("--apply-layernorm-1p", on_off(run.apply_layernorm_1p), on_off(stored.apply_layernorm_1p));
+  check("--qk-layernorm", on_off(run.qk_layernorm), on_off(stored.qk_layernorm));
+  check("--squared-relu", on_off(run.squared_relu), on_off(stored.squared_relu));
   check("--normalization", run.normalization, stored.normalization);
   check("--norm-epsilon", run.norm_epsilon, stored.norm_epsilon);
   check("--swiglu", on_off(run.swiglu), on_off(stored.swiglu));

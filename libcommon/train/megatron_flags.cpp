@@ -7,24 +7,12 @@ namespace mt {
 // --- Flags that a further option of mt-pretrain may take over. ---
 
 static void add_model_flags(CommandLine& cl) {
-  refuse(cl, "the model has no such variant",
-         {
-             {"--apply-layernorm-1p"},
-             {"--fp32-residual-connection"},
-             {"--init-method-xavier-uniform"},
-             {"--qk-layernorm"},
-             {"--rotary-interleaved"},
-             {"--rotary-seq-len-interpolation-factor"},
-             {"--rope-scaling-factor", only(8.)},
-             {"--squared-relu"},
-             {"--use-rope-scaling"},
-         });
+  refuse(cl, "it belongs to --bf16 and --fp16; in fp32 the residual stream is fp32 anyway",
+         {{"--fp32-residual-connection"}});
   refuse(cl, "Megatron-Core's models ignore it; a residual branch begins after the addition",
          {{"--apply-residual-connection-post-layernorm"}});
   refuse(cl, "Megatron-Core's models ignore it; the tanh form of GeLU is the default",
          {{"--openai-gelu"}});
-  refuse(cl, "use --position-embedding-type rope", {{"--use-rotary-position-embeddings"}});
-  refuse(cl, "use --position-embedding-type none", {{"--no-position-embedding"}});
   refuse(cl, "every loss is the mean over the tokens of a micro-batch",
          {{"--calculate-per-token-loss"}});
   refuse(cl, "weights are always initialised", {{"--no-initialization"}});

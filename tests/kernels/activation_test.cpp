@@ -81,6 +81,28 @@ TEST(Activation, GeluDerivatives) {
   }
 }
 
+template <class T>
+void check_squared_relu() {
+  const auto x = random<T>(20000, 1, -3, 3), dy = random<T>(20000, 2);
+  std::vector<T> y(x.size()), dx(x.size());
+  cpu::squared_relu_forward(y.data(), x.data(), std::ssize(x));
+  cpu::squared_relu_backward(dx.data(), dy.data(), x.data(), std::ssize(x));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    ASSERT_EQ(y[i], x[i] > 0 ? x[i] * x[i] : 0) << x[i];
+    ASSERT_EQ(dx[i], x[i] > 0 ? 2 * x[i] * dy[i] : 0) << x[i];
+  }
+}
+
+TEST(Activation, SquaredRelu) {
+  check_squared_relu<float>();
+  check_squared_relu<double>();
+  const float x[] = {-std::numeric_limits<float>::infinity(), std::nanf("")};
+  float y[2];
+  cpu::squared_relu_forward(y, x, 2);
+  EXPECT_EQ(y[0], 0);
+  EXPECT_TRUE(std::isnan(y[1]));
+}
+
 TEST(Activation, Swiglu) {
   for (const std::int64_t rows : {0, 1, 31, 33})
     for (const std::int64_t cols : {0, 1, 31, 33, 700}) {

@@ -8,20 +8,21 @@ namespace {
 using check::random;
 
 template <class T>
-std::vector<T> loss_of(std::vector<T> logits, const std::vector<std::int32_t>& labels) {
+std::vector<T> loss_of(std::vector<T> logits, const std::vector<std::int32_t>& labels,
+                       double smoothing = 0) {
   std::vector<T> loss(labels.size());
   const std::int64_t rows = std::ssize(labels);
   cpu::cross_entropy<T>(loss.data(), logits.data(), labels.data(), nullptr, rows,
-                        rows ? std::ssize(logits) / rows : 1);
+                        rows ? std::ssize(logits) / rows : 1, smoothing);
   return loss;
 }
 
 template <class T>
 std::vector<T> gradient_of(std::vector<T> logits, const std::vector<std::int32_t>& labels,
-                           const std::vector<T>& row_weight) {
+                           const std::vector<T>& row_weight, double smoothing = 0) {
   std::vector<T> loss(labels.size());
   cpu::cross_entropy(loss.data(), logits.data(), labels.data(), row_weight.data(),
-                     std::ssize(labels), std::ssize(logits) / std::ssize(labels));
+                     std::ssize(labels), std::ssize(logits) / std::ssize(labels), smoothing);
   return logits;
 }
 
@@ -34,6 +35,9 @@ std::vector<std::int32_t> some_labels(std::int64_t rows, std::int64_t vocab) {
 TEST(CrossEntropy, Golden) {
   EXPECT_NEAR(loss_of<double>({1, 2, 3, 4}, {2})[0], 1.4401896986, 1e-10);
   EXPECT_NEAR(loss_of<float>({1, 2, 3, 4}, {2})[0], 1.4401896986, 2e-7);
+  EXPECT_NEAR(loss_of<double>({1, 2, 3, 4}, {2}, 0.1)[0], 1.5068563652, 1e-10);
+  EXPECT_NEAR(loss_of<float>({1, 2, 3, 4}, {2}, 0.1)[0], 1.5068563652, 2e-7);
+  EXPECT_EQ(loss_of<float>({3}, {0}, 0.1)[0], 0);
 }
 
 template <class T>
@@ -60,7 +64,7 @@ TEST(CrossEntropy, Loss) {
 TEST(CrossEntropy, WithoutWeightsLogitsStay) {
   std::vector<float> logits = {1, 2, 3}, loss(1);
   const std::int32_t label = 0;
-  cpu::cross_entropy<float>(loss.data(), logits.data(), &label, nullptr, 1, 3);
+  cpu::cross_entropy<float>(loss.data(), logits.data(), &label, nullptr, 1, 3, 0);
   EXPECT_EQ(logits, (std::vector<float>{1, 2, 3}));
 }
 
@@ -72,9 +76,11 @@ TEST(CrossEntropy, LargeLogits) {
 TEST(CrossEntropy, Derivatives) {
   const auto logits = random<double>(31 * 33, 1, -4, 4), row_weight = random<double>(31, 2);
   const auto labels = some_labels(31, 33);
-  check::expect_gradient(
-      gradient_of(logits, labels, row_weight),
-      [&](const auto& at) { return check::dot(row_weight, loss_of(at, labels)); }, logits, 3);
+  for (const double smoothing : {0.0, 0.1})
+    check::expect_gradient(
+        gradient_of(logits, labels, row_weight, smoothing),
+        [&](const auto& at) { return check::dot(row_weight, loss_of(at, labels, smoothing)); },
+        logits, 3);
 }
 
 TEST(CrossEntropy, FloatGradientFollowsDouble) {

@@ -91,13 +91,13 @@ void print_elements() {
   cpu::column_sum(v.data(), g.data(), kRows, kCols);
   print_hash("column_sum", v);
   print_hash("sum_squares", std::vector<double>{cpu::sum_squares(g.data(), kCount)});
-  const std::vector<std::int32_t> positions(kRows, 7);
   const std::vector<double> inv_freq = {1, 0.1, 0.01};
-  cpu::rope(p.data(), positions.data(), inv_freq.data(), kRows, 7, 11, 6, false);
+  cpu::rope(p.data(), inv_freq.data(),
+            {.tokens = kRows, .heads = 7, .head_dim = 11, .rotary_dim = 6, .seq_length = 9}, false);
   print_hash("rope", p);
   std::vector<std::int32_t> labels(kRows, 3);
   std::vector<T> loss(kRows);
-  cpu::cross_entropy(loss.data(), p.data(), labels.data(), v.data(), kRows, kCols);
+  cpu::cross_entropy(loss.data(), p.data(), labels.data(), v.data(), kRows, kCols, 0.1);
   print_hash("cross_entropy", p);
 }
 

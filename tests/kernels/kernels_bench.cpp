@@ -145,8 +145,8 @@ void cross_entropy(State& state, const Size& s) {
   const std::vector<std::int32_t> labels(s.rows, 1);
   std::vector<float> loss(s.rows);
   for (auto _ : state)
-    cpu::cross_entropy(loss.data(), logits.data(), labels.data(), row_weight.data(), s.rows,
-                       s.cols);
+    cpu::cross_entropy(loss.data(), logits.data(), labels.data(), row_weight.data(), s.rows, s.cols,
+                       0.0);
   report(state, "GB/s", double(s.count()) * 8);
 }
 
@@ -202,13 +202,13 @@ void qkv_split(State& state, const QkvShape& s) {
 
 void rope(State& state, const QkvShape& s, std::int64_t seq_length) {
   auto x = random(s.tokens * s.heads * s.head_dim);
-  std::vector<std::int32_t> positions(s.tokens);
-  for (std::int64_t t = 0; t < s.tokens; ++t)
-    positions[t] = static_cast<std::int32_t>(t % seq_length);
   const std::vector<double> inv_freq(s.head_dim / 2, 0.5);
-  for (auto _ : state)
-    cpu::rope(x.data(), positions.data(), inv_freq.data(), s.tokens, s.heads, s.head_dim,
-              s.head_dim, false);
+  const RopeShape shape = {.tokens = s.tokens,
+                           .heads = s.heads,
+                           .head_dim = s.head_dim,
+                           .rotary_dim = s.head_dim,
+                           .seq_length = seq_length};
+  for (auto _ : state) cpu::rope(x.data(), inv_freq.data(), shape, false);
   report(state, "GB/s", double(x.size()) * 8);
 }
 

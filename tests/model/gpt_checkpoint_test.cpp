@@ -187,7 +187,22 @@ std::vector<GptConfig> different_configs() {
   GptConfig without_bias = tiny_gpt2();
   without_bias.add_bias_linear = false;
   without_bias.position_embedding_type = "none";
-  return {tiny_gpt2(), with_dropout(tiny_gpt2()), tiny_llama(), odd, erf, without_bias};
+  GptConfig rotary = tiny_llama();
+  rotary.rotary_interleaved = rotary.use_rope_scaling = rotary.qk_layernorm = true;
+  rotary.rope_scaling_factor = 32;
+  rotary.rotary_interpolation = 4;
+  rotary.window_size = "5,0";
+  rotary.label_smoothing = 0.1;
+  GptConfig relu = tiny_gpt2();
+  relu.squared_relu = relu.apply_layernorm_1p = relu.init_method_xavier_uniform = true;
+  relu.bias_gelu_fusion = false;
+  relu.window_size = "-1,0";
+  relu.window_attn_skip_freq = {0, 1};
+  GptConfig skipping = rotary;
+  skipping.window_attn_skip_freq = {2};
+  return {
+      tiny_gpt2(), with_dropout(tiny_gpt2()), tiny_llama(), odd, erf, without_bias, rotary, relu,
+      skipping};
 }
 
 TEST(GptArgs, ThereAndBackIsTheSameModel) {
@@ -205,6 +220,14 @@ TEST(GptArgs, ThereAndBackIsTheSameModel) {
     EXPECT_EQ(again.position_embedding_type, config.position_embedding_type);
     EXPECT_EQ(again.rotary_dim(), config.rotary_dim());
     EXPECT_EQ(again.rotary_base, config.rotary_base);
+    EXPECT_EQ(again.rotary_interleaved, config.rotary_interleaved);
+    EXPECT_EQ(again.rotary_frequencies(), config.rotary_frequencies());
+    for (std::int64_t layer = 0; layer < config.num_layers; ++layer)
+      EXPECT_EQ(again.window(layer), config.window(layer));
+    EXPECT_EQ(again.qk_layernorm, config.qk_layernorm);
+    EXPECT_EQ(again.apply_layernorm_1p, config.apply_layernorm_1p);
+    EXPECT_EQ(again.label_smoothing, config.label_smoothing);
+    EXPECT_EQ(again.init_method_xavier_uniform, config.init_method_xavier_uniform);
     EXPECT_EQ(again.norm_kind(), config.norm_kind());
     EXPECT_EQ(again.norm_epsilon, config.norm_epsilon);
     EXPECT_EQ(again.activation(), config.activation());
@@ -234,10 +257,11 @@ TEST(GptArgs, SaysWhatIsWrongWithThem) {
   };
   EXPECT_EQ(complaint("num_layers", "two"),
             "65 common.pt: args.num_layers: is a str, expected an int");
-  EXPECT_EQ(complaint("rotary_interleaved", true),
-            "65 common.pt: args.rotary_interleaved: is set, which is not supported");
-  EXPECT_EQ(complaint("qk_layernorm", true),
-            "65 common.pt: args.qk_layernorm: is set, which is not supported");
+  EXPECT_EQ(complaint("window_size", PyValue::tuple({3, 3})),
+            "65 common.pt: args: --window-size 3,3: expected A,0: A tokens before, or -1 for all, "
+            "and none after");
+  EXPECT_EQ(complaint("multi_latent_attention", true),
+            "65 common.pt: args.multi_latent_attention: is set, which is not supported");
   EXPECT_EQ(complaint("num_experts", 8),
             "65 common.pt: args.num_experts: is set, which is not supported");
   EXPECT_EQ(complaint("num_query_groups", 3),

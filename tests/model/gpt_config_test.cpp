@@ -50,6 +50,59 @@ TEST(GptConfig, ChoosesTheActivation) {
   EXPECT_EQ(c.activation(), Activation::swiglu);
 }
 
+TEST(GptConfig, RotaryFrequencies) {
+  GptConfig c = tiny_llama();
+  c.kv_channels = 128;
+  c.rotary_base = 500000;
+  c.use_rope_scaling = true;
+  std::vector<double> f = c.rotary_frequencies();
+  ASSERT_EQ(f.size(), 64U);
+  EXPECT_NEAR(f[28], 0.0032114460, 1e-10);
+  EXPECT_NEAR(f[32], 0.00052484616, 1e-11);
+  EXPECT_NEAR(f[36], 7.7846553e-05, 1e-12);
+  EXPECT_NEAR(f[63], 3.0689260e-07, 1e-13);
+  c.rope_scaling_factor = 16;
+  EXPECT_NEAR(c.rotary_frequencies()[63], 3.0689260e-07 / 2, 1e-13);
+  c.use_rope_scaling = false;
+  f = c.rotary_frequencies();
+  EXPECT_NEAR(f[32], 0.00141421356, 1e-10);
+  c.rotary_interpolation = 4;
+  for (std::size_t i = 0; i < f.size(); ++i) EXPECT_DOUBLE_EQ(c.rotary_frequencies()[i], f[i] / 4);
+  c.rotary_percent = 0.25;
+  EXPECT_EQ(c.rotary_frequencies().size(), 16U);
+  c.position_embedding_type = "none";
+  EXPECT_EQ(c.rotary_frequencies().size(), 0U);
+}
+
+TEST(GptConfig, Windows) {
+  GptConfig c = tiny_llama();
+  const auto windows = [&] {
+    std::vector<std::int64_t> all;
+    for (std::int64_t layer = 0; layer < c.num_layers; ++layer) all.push_back(c.window(layer));
+    return all;
+  };
+  using Windows = std::vector<std::int64_t>;
+  c.num_layers = 5;
+  EXPECT_EQ(windows(), (Windows{-1, -1, -1, -1, -1}));
+  c.window_size = std::string("127,0");
+  EXPECT_EQ(windows(), (Windows{127, 127, 127, 127, 127}));
+  c.window_attn_skip_freq = {2};
+  EXPECT_EQ(windows(), (Windows{127, -1, 127, -1, 127}));
+  c.window_attn_skip_freq = {0, 1, 1, 0, 0};
+  EXPECT_EQ(windows(), (Windows{-1, 127, 127, -1, -1}));
+  c.window_size = std::string("-1,0");
+  EXPECT_EQ(windows(), (Windows{-1, -1, -1, -1, -1}));
+}
+
+TEST(GptConfig, OtherWordsForThePositions) {
+  GptConfig c = tiny_gpt2();
+  c.use_rotary_position_embeddings = true;
+  c.position_embedding = false;
+  c.complete();
+  EXPECT_EQ(c.position_embedding_type, "rope");
+  EXPECT_EQ(c.rotary_dim(), 4);
+}
+
 struct Mistake {
   const char* option;  // that the line must start with
   void (*make)(GptConfig&);
@@ -87,6 +140,48 @@ TEST(GptConfig, NamesTheOptionThatDoesNotFit) {
        [](GptConfig& c) { c.rotary_percent = 0.3; }},
       {"the vocabulary of 25 tokens is larger than the model's 24",
        [](GptConfig& c) { c.vocab_size = 25; }},
+      {"--squared-relu: excludes --swiglu", [](GptConfig& c) { c.squared_relu = true; }},
+      {"--squared-relu: needs --no-bias-gelu-fusion",
+       [](GptConfig& c) {
+         c.swiglu = false;
+         c.squared_relu = c.add_bias_linear = true;
+       }},
+      {"--no-position-embedding: ",
+       [](GptConfig& c) {
+         c.position_embedding_type = "learned_absolute";
+         c.position_embedding = false;
+       }},
+      {"--rotary-interleaved: needs --position-embedding-type rope",
+       [](GptConfig& c) {
+         c.position_embedding_type = "none";
+         c.rotary_interleaved = true;
+       }},
+      {"--rotary-seq-len-interpolation-factor: needs",
+       [](GptConfig& c) {
+         c.position_embedding_type = "none";
+         c.rotary_interpolation = 2;
+       }},
+      {"--use-rope-scaling: needs",
+       [](GptConfig& c) {
+         c.position_embedding_type = "none";
+         c.use_rope_scaling = true;
+       }},
+      {"--window-size 3: expected A,0", [](GptConfig& c) { c.window_size = std::string("3"); }},
+      {"--window-size 3,1: expected A,0", [](GptConfig& c) { c.window_size = std::string("3,1"); }},
+      {"--window-size -2,0: expected A,0",
+       [](GptConfig& c) { c.window_size = std::string("-2,0"); }},
+      {"--window-attn-skip-freq: needs --window-size",
+       [](GptConfig& c) { c.window_attn_skip_freq = {2}; }},
+      {"--window-attn-skip-freq: 3 numbers for 2 layers",
+       [](GptConfig& c) {
+         c.window_size = std::string("3,0");
+         c.window_attn_skip_freq = {0, 1, 1};
+       }},
+      {"--window-attn-skip-freq 0: expected at least 1",
+       [](GptConfig& c) {
+         c.window_size = std::string("3,0");
+         c.window_attn_skip_freq = {0};
+       }},
       // What options cannot say but a damaged checkpoint can.
       {"--num-layers -1: ", [](GptConfig& c) { c.num_layers = -1; }},
       {"--num-layers 9223372036854775807: ",
@@ -109,6 +204,10 @@ TEST(GptConfig, NamesTheOptionThatDoesNotFit) {
       {"--rotary-percent nan: ",
        [](GptConfig& c) { c.rotary_percent = std::numeric_limits<double>::quiet_NaN(); }},
       {"--rotary-percent 1.5: ", [](GptConfig& c) { c.rotary_percent = 1.5; }},
+      {"--label-smoothing 1: ", [](GptConfig& c) { c.label_smoothing = 1; }},
+      {"--rope-scaling-factor 0: ", [](GptConfig& c) { c.rope_scaling_factor = 0; }},
+      {"--rotary-seq-len-interpolation-factor inf: ",
+       [](GptConfig& c) { c.rotary_interpolation = std::numeric_limits<double>::infinity(); }},
       {"--norm-epsilon -1: ", [](GptConfig& c) { c.norm_epsilon = -1; }},
       {"--attention-dropout 1: ", [](GptConfig& c) { c.attention_dropout = 1; }},
       {"--hidden-dropout -0.5: ", [](GptConfig& c) { c.hidden_dropout = -0.5; }},

@@ -23,7 +23,23 @@ std::vector<NamedConfig> configs() {
   erf.bias_gelu_fusion = false;
   GptConfig without_positions = tiny_llama();
   without_positions.position_embedding_type = "none";
+  GptConfig normed = tiny_gpt2();  // with what GPT-2 and Llama lack
+  normed.position_embedding_type = "rope";
+  normed.rotary_percent = 0.5;
+  normed.rotary_interleaved = true;
+  normed.rotary_interpolation = 2;
+  normed.qk_layernorm = normed.apply_layernorm_1p = true;
+  normed.complete();
+  GptConfig windowed = tiny_llama();
+  windowed.kv_channels = 6;
+  windowed.qk_layernorm = windowed.use_rope_scaling = true;
+  windowed.window_size = "2,0";
+  windowed.window_attn_skip_freq = {2};
+  windowed.label_smoothing = 0.1;
+  windowed.complete();
   return {{"gpt2", tiny_gpt2()},
+          {"normed", normed},
+          {"windowed", windowed},
           {"gpt2_with_dropout", with_dropout(tiny_gpt2())},
           {"gpt2_gelu_erf", erf},
           {"llama", tiny_llama()},
@@ -110,6 +126,60 @@ TEST_P(EveryGpt, TwoStagesAreTheModel) {
   expect_gradients_near(last, whole, 1e-12);
 }
 
+// What a probe says of a step in which one number was replaced.
+std::string first_non_finite(const std::function<void(ModelBench&)>& spoil) {
+  ModelBench bench(tiny_llama(), DType::f32);
+  spoil(bench);
+  NonFiniteProbe probe;
+  bench.set_probe(&probe);
+  bench.forward_and_backward();
+  Stream stream(Device::cpu);
+  probe.look_at_gradients(bench.table(), stream);
+  return probe.first() ? concat(probe.first()->parameter, ": ", probe.first()->what) : "";
+}
+
+TEST(GptProbe, NamesTheFirstModule) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(first_non_finite([](ModelBench&) {}), "");
+  for (const char* name : {"decoder.layers.1.mlp.linear_fc1.weight",
+                           "decoder.layers.0.self_attention.linear_qkv.layer_norm_weight",
+                           "decoder.layers.1.self_attention.linear_proj.weight",
+                           "embedding.word_embeddings.weight", "decoder.final_layernorm.weight"})
+    EXPECT_EQ(first_non_finite(
+                  [&](ModelBench& bench) { bench.table().at(name).value.as<float>()[5] = kNan; }),
+              concat(name, ": output"));
+  // Finite products whose SwiGLU is not.
+  EXPECT_EQ(first_non_finite([](ModelBench& bench) {
+              fill_with(bench.table().at("decoder.layers.1.mlp.linear_fc1.weight").value,
+                        [](std::int64_t i) { return i % 3 == 0 ? 1e30 : -1e30; });
+            }),
+            "decoder.layers.1.mlp.linear_fc2.weight: input");
+  EXPECT_EQ(first_non_finite([](ModelBench& bench) { bench.row_weight().span<float>()[3] = kNan; }),
+            "output_layer.weight: gradient of its input");
+}
+
+TEST(GptInitialization, GlorotsRule) {
+  GptConfig config = tiny_gpt2();
+  config.hidden_size = 128;
+  config.init_method_std = 0.02;
+  config.init_method_xavier_uniform = true;
+  config.complete();
+  Gpt model(config);
+  Stream stream(Device::cpu);
+  model.table().allocate(Device::cpu, DType::f64, false);
+  model.initialize(3, stream);
+  const auto value = [&](const std::string& name) { return model.table().at(name).value; };
+  const auto deviation = [&](const std::string& name) {
+    return std::sqrt(dot_of(value(name), value(name)) / static_cast<double>(value(name).numel()));
+  };
+  const std::string fc1 = "decoder.layers.1.mlp.linear_fc1.weight";
+  EXPECT_NEAR(deviation(fc1), std::sqrt(2.0 / (128 + 512)), 5e-4);
+  EXPECT_LE(largest(value(fc1)), std::sqrt(6.0 / (128 + 512)));
+  EXPECT_GE(largest(value(fc1)), 0.999 * std::sqrt(6.0 / (128 + 512)));
+  EXPECT_NEAR(deviation("embedding.word_embeddings.weight"), std::sqrt(2.0 / (128 + 24)), 2e-3);
+  EXPECT_NEAR(deviation("decoder.layers.1.mlp.linear_fc2.weight"), 0.01, 1e-4);
+}
+
 TEST(GptInitialization, StandardDeviationsFollowTheKind) {
   GptConfig config = tiny_gpt2();
   config.hidden_size = 128;
@@ -165,6 +235,31 @@ TEST(GptSizes, Parameters) {
   EXPECT_EQ(Gpt(sized(24, 1024, 16, 1024, 50257)).table().count(), 354871296);
   EXPECT_EQ(Gpt(sized(96, 12288, 96, 2048, 51200)).table().count(), 174615846912);
   EXPECT_EQ(Gpt(llama3_8b()).table().count(), 8030261248);
+}
+
+TEST(GptSizes, OptionalParameters) {
+  GptConfig qwen3 = sized(28, 1024, 16, 4096, 151936);  // 0.6B
+  qwen3.kv_channels = 128;
+  qwen3.ffn_hidden_size = 3072;
+  qwen3.group_query_attention = true;
+  qwen3.num_query_groups = 8;
+  qwen3.position_embedding_type = "rope";
+  qwen3.normalization = "RMSNorm";
+  qwen3.swiglu = qwen3.qk_layernorm = true;
+  qwen3.add_bias_linear = false;
+  qwen3.complete();
+  EXPECT_EQ(Gpt(qwen3).table().count(), 596049920);
+  const auto count = [](const GptConfig& config) { return Gpt(config).table().count(); };
+  GptConfig c = tiny_llama();
+  const std::int64_t plain = count(c);
+  c.add_qkv_bias = true;  // 4 + 2 x 2 heads of 4 channels, in two layers
+  EXPECT_EQ(count(c), plain + 2 * 32);
+  c = tiny_gpt2();
+  const std::int64_t of_gpt2 = count(c);
+  c.qk_layernorm = true;  // a scale and a shift for 4 channels of q and of k
+  EXPECT_EQ(count(c), of_gpt2 + 2 * 4 * 4);
+  c.apply_layernorm_1p = true;
+  EXPECT_EQ(count(c), of_gpt2 + 2 * 4 * 4);
 }
 
 TEST(GptSizes, ParametersOnMeta) {

@@ -1,5 +1,5 @@
-// Logits, loss and gradients of Hugging Face's GPT-2, Llama and Qwen2
-// (scripts/make-model-goldens.py), with weights that come in under their foreign names.
+// Logits, loss and gradients of Hugging Face's models (scripts/make-model-goldens.py), with weights
+// that come in under their foreign names.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -24,9 +24,9 @@ double uniform(const std::string& name, std::int64_t index) {
 }
 
 // The script's weight().
-double golden_weight(const std::string& name, std::int64_t index) {
+double golden_weight(const std::string& name, std::int64_t index, bool zero_centered) {
   const bool norm = name.find("norm") != std::string::npos || name.find("ln_") != std::string::npos;
-  return (norm && name.ends_with(".weight") ? 1 : 0) + uniform(name, index) / 4;
+  return (norm && name.ends_with(".weight") && !zero_centered ? 1 : 0) + uniform(name, index) / 4;
 }
 
 struct Golden {
@@ -60,6 +60,24 @@ struct Golden {
 GptConfig config_of(const std::string& name) {
   GptConfig config = name == "gpt2" ? tiny_gpt2() : tiny_llama();
   config.add_qkv_bias = name == "qwen2";
+  if (name == "qwen3") {
+    config.kv_channels = 8;
+    config.qk_layernorm = true;
+  } else if (name == "llama3_1") {
+    config.kv_channels = 16;
+    config.rotary_base = 500000;
+    config.use_rope_scaling = true;
+  } else if (name == "mistral") {
+    config.window_size = "3,0";
+  } else if (name == "nemotron") {
+    config.kv_channels = 8;
+    config.rotary_percent = 0.5;
+    config.normalization = "LayerNorm";
+    config.apply_layernorm_1p = true;
+    config.swiglu = false;
+    config.squared_relu = true;
+  }
+  config.complete();
   return config;
 }
 
@@ -79,7 +97,9 @@ class HuggingFace : public testing::TestWithParam<Case> {
     for (Param& row : bench_.table().rows())
       for (const ForeignName& foreign : row.foreign) {
         const HostTensor theirs(dtype_, transformed_shape(foreign.transform, row.shape));
-        fill_with(theirs, [&](std::int64_t i) { return golden_weight(foreign.name, i); });
+        fill_with(theirs, [&](std::int64_t i) {
+          return golden_weight(foreign.name, i, GetParam().name == "nemotron");
+        });
         apply_inverse(foreign.transform, row.value, theirs.view());
       }
     const auto length = static_cast<std::size_t>(ModelBench::kLength);
@@ -108,7 +128,11 @@ INSTANTIATE_TEST_SUITE_P(
     Agrees, HuggingFace,
     testing::Values(Case{"gpt2", DType::f32, 1e-5}, Case{"gpt2", DType::f64, 1e-12},
                     Case{"llama", DType::f32, 1e-5}, Case{"llama", DType::f64, 1e-12},
-                    Case{"qwen2", DType::f32, 1e-5}, Case{"qwen2", DType::f64, 1e-12}),
+                    Case{"llama3_1", DType::f32, 1e-5}, Case{"llama3_1", DType::f64, 1e-12},
+                    Case{"mistral", DType::f32, 1e-5}, Case{"mistral", DType::f64, 1e-12},
+                    Case{"nemotron", DType::f32, 1e-5}, Case{"nemotron", DType::f64, 1e-12},
+                    Case{"qwen2", DType::f32, 1e-5}, Case{"qwen2", DType::f64, 1e-12},
+                    Case{"qwen3", DType::f32, 1e-5}, Case{"qwen3", DType::f64, 1e-12}),
     name_of_case);
 
 TEST_P(HuggingFace, Names) {

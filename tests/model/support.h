@@ -72,6 +72,7 @@ class ModelBench {
   HostTensor& labels() { return labels_; }
   HostTensor& row_weight() { return row_weight_; }
   const HostTensor& loss() const { return loss_; }
+  void set_probe(NonFiniteProbe* probe) { probe_ = probe; }
 
   // The objective's value, where the model is whole or its last stage.
   double objective() const { return dot_of(row_weight_, loss_); }
@@ -95,6 +96,7 @@ class ModelBench {
   }
   Wire backward(const Wire& dout) {
     Step s = bench_.step();
+    s.probe = probe_;
     Wire din;
     model_.backward(s, din, dout, *saved_);
     bench_.run_weight_grads();
@@ -118,6 +120,7 @@ class ModelBench {
   }
   Step start() {
     Step s = bench_.step();
+    s.probe = probe_;
     s.keep.rewind(0);
     s.layer.rewind(0);
     s.deferred.rewind(0);
@@ -128,6 +131,7 @@ class ModelBench {
   Workbench bench_;
   HostTensor ids_{DType::i32, {kTokens}}, labels_{DType::i32, {kTokens}}, row_weight_, loss_;
   std::unique_ptr<Model::Saved> saved_;
+  NonFiniteProbe* probe_ = nullptr;
 };
 
 }  // namespace mt

@@ -22,8 +22,9 @@ Linear linear(ParamTable& table, const std::string& name, std::int64_t out, std:
   return {table, weight(name, out, in), bias};
 }
 
-Norm norm(ParamTable& table, const std::string& name, NormKind kind) {
-  return {table, {.name = name + ".weight", .shape = {kHidden}}, kind, 1e-5};
+Norm norm(ParamTable& table, const std::string& name, NormKind kind, std::int64_t width = kHidden,
+          bool zero_centered = false) {
+  return {table, {.name = name + ".weight", .shape = {width}}, kind, 1e-5, zero_centered};
 }
 
 // Modules with forward(s, y, x, saved) and backward(s, dx, dy, x, saved).
@@ -101,11 +102,19 @@ struct AttentionForm {
   double dropout = 0;
   bool recompute = false;
   Linear::Bias qkv_bias = Linear::Bias::here, proj_bias = Linear::Bias::by_caller;
+  bool rotary_interleaved = false;
+  std::optional<NormKind> head_norms = {};
 };
 
 ConstTensor inv_freq(std::int64_t rotary_dim) {
   static constexpr double kFrequencies[] = {1, 0.3};
   return rotary_dim == 0 ? ConstTensor() : ConstTensor(kFrequencies, DType::f64, {rotary_dim / 2});
+}
+
+std::optional<Attention::HeadNorms> head_norms(ParamTable& table, const AttentionForm& f) {
+  if (!f.head_norms) return {};
+  return Attention::HeadNorms{.q = norm(table, "q_norm", *f.head_norms, f.head_dim),
+                              .k = norm(table, "k_norm", *f.head_norms, f.head_dim)};
 }
 
 Attention attention(ParamTable& table, const AttentionForm& f) {
@@ -119,7 +128,9 @@ Attention attention(ParamTable& table, const AttentionForm& f) {
            .attention_dropout = f.dropout,
            .hidden_dropout = f.dropout / 2,
            .recompute_core = f.recompute,
-           .inv_freq = inv_freq(f.rotary_dim)}};
+           .inv_freq = inv_freq(f.rotary_dim),
+           .rotary_interleaved = f.rotary_interleaved},
+          head_norms(table, f)};
 }
 
 NamedSubject of_attention(const std::string& name, const AttentionForm& form,
@@ -189,10 +200,10 @@ class EmbeddingSubject : public Subject {
 // y: the losses.  Its backward knows one dy, the weights of the rows.
 class HeadSubject : public Subject {
  public:
-  explicit HeadSubject(std::int64_t seq_length)
+  explicit HeadSubject(std::int64_t seq_length, double smoothing = 0)
       : labels_(DType::i32, {2 * seq_length}),
         row_weight_(random_tensor(DType::f64, {2 * seq_length}, 4, 0, 0.1)),
-        module_(table.add(weight("words", kVocab, kHidden))) {
+        module_(table.add(weight("words", kVocab, kHidden)), smoothing) {
     sizes.seq_length = seq_length;
     x = {2 * seq_length, kHidden};
     y = {2 * seq_length};
@@ -232,6 +243,9 @@ std::vector<NamedSubject> all_subjects() {
   const auto norm_of = [](NormKind kind) {
     return [=](ParamTable& table) { return norm(table, "norm", kind); };
   };
+  const auto zero_centered_norm_of = [](NormKind kind) {
+    return [=](ParamTable& table) { return norm(table, "norm", kind, kHidden, true); };
+  };
   const auto block_of = [](NormKind kind, const AttentionForm& form, Activation activation) {
     return [=](ParamTable& table) { return block(table, kind, form, activation); };
   };
@@ -240,15 +254,26 @@ std::vector<NamedSubject> all_subjects() {
       of_linear("linear_with_bias", Bias::here),
       plain<Norm>("layer_norm", kHidden, kHidden, norm_of(NormKind::layer)),
       plain<Norm>("rms_norm", kHidden, kHidden, norm_of(NormKind::rms)),
+      plain<Norm>("zero_centered_layer_norm", kHidden, kHidden,
+                  zero_centered_norm_of(NormKind::layer)),
+      plain<Norm>("zero_centered_rms_norm", kHidden, kHidden, zero_centered_norm_of(NormKind::rms)),
       of_attention("attention", {}),
       of_attention("attention_one_kv_head", {.heads = 3, .kv_heads = 1}),
       of_attention("attention_partly_rotated", {.heads = 4, .kv_heads = 2, .rotary_dim = 2}),
       of_attention("attention_of_llama", llama),
+      of_attention("attention_interleaved", {.rotary_dim = 4, .rotary_interleaved = true}),
+      of_attention("attention_with_layer_normed_heads",
+                   {.heads = 4, .kv_heads = 2, .rotary_dim = 4, .head_norms = NormKind::layer}),
+      of_attention("attention_with_rms_normed_heads",
+                   {.heads = 4, .kv_heads = 2, .rotary_dim = 4, .head_norms = NormKind::rms}),
+      of_attention("recomputed_attention_with_rms_normed_heads",
+                   recomputed({.rotary_dim = 4, .head_norms = NormKind::rms})),
       of_attention("attention_in_a_window", {.window = 2}),
       of_attention("attention_of_documents", {.rotary_dim = 4}, 2),
       of_attention("attention_with_dropout", with_dropout({.rotary_dim = 4})),
       of_mlp("mlp_gelu_tanh", Activation::gelu_tanh, true, 0),
       of_mlp("mlp_gelu_erf", Activation::gelu_erf, false, 0),
+      of_mlp("mlp_squared_relu", Activation::squared_relu, true, 0),
       of_mlp("mlp_swiglu", Activation::swiglu, false, 0),
       of_mlp("mlp_swiglu_with_bias", Activation::swiglu, true, 0),
       of_mlp("mlp_with_dropout", Activation::gelu_tanh, true, 0.3),
@@ -265,6 +290,7 @@ std::vector<NamedSubject> all_subjects() {
       {"embedding_with_positions", [] { return std::make_unique<EmbeddingSubject>(true, 0.0); }},
       {"embedding_with_dropout", [] { return std::make_unique<EmbeddingSubject>(true, 0.3); }},
       {"lm_head", [] { return std::make_unique<HeadSubject>(5); }},
+      {"lm_head_with_smoothing", [] { return std::make_unique<HeadSubject>(5, 0.2); }},
       {"lm_head_in_several_pieces", [] { return std::make_unique<HeadSubject>(1100); }},
   };
 }
