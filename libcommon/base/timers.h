@@ -18,23 +18,21 @@ enum class Timed : std::size_t {
   forward_send,
   backward_recv,
   backward_send,
-  all_grads_sync,
   optimizer,
 };
 struct TimedPart {
   const char* name;
   int level;
 };
-inline constexpr std::array<TimedPart, 10> kTimedParts = {{{"forward-backward", 1},
-                                                           {"forward-compute", 2},
-                                                           {"backward-compute", 2},
-                                                           {"batch-generator", 2},
-                                                           {"forward-recv", 2},
-                                                           {"forward-send", 2},
-                                                           {"backward-recv", 2},
-                                                           {"backward-send", 2},
-                                                           {"all-grads-sync", 1},
-                                                           {"optimizer", 1}}};
+inline constexpr std::array<TimedPart, 9> kTimedParts = {{{"forward-backward", 1},
+                                                          {"forward-compute", 2},
+                                                          {"backward-compute", 2},
+                                                          {"batch-generator", 2},
+                                                          {"forward-recv", 2},
+                                                          {"forward-send", 2},
+                                                          {"backward-recv", 2},
+                                                          {"backward-send", 2},
+                                                          {"optimizer", 1}}};
 
 class Timers {
  public:
