@@ -49,7 +49,7 @@ void add_megatron_flags(CommandLine& cl) {
              {{"--split-sentences"}, {"--keep-newlines"}, {"--lang", mt::only("english")}});
   mt::refuse(cl, "the input is one; --workers sets how many cores it takes",
              {{"--partitions", mt::only(1)}});
-  mt::refuse(cl, "only byte-pair encodings of GPT-2's kind are supported; see --tokenizer-type",
+  mt::refuse(cl, "no tokenizer that is supported takes it; see --tokenizer-type",
              {{"--vocab-extra-ids", mt::only(0)},
               {"--tokenizer-model"},
               {"--tiktoken-pattern"},
