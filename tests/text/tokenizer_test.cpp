@@ -25,12 +25,30 @@ TEST(Tokenizer, RefusesWhatItDoesNotKnow) {
     return error_of([&] { make_tokenizer(options); });
   };
   EXPECT_EQ(error({.type = "WordTokenizer", .vocab_file = "v", .merge_file = "m"}),
-            "64 --tokenizer-type: unknown type WordTokenizer, expected one of GPT2BPETokenizer");
-  EXPECT_EQ(error({}), "64 --tokenizer-type: not given, expected one of GPT2BPETokenizer");
+            "64 --tokenizer-type: unknown type WordTokenizer, expected one of GPT2BPETokenizer, "
+            "NullTokenizer");
+  EXPECT_EQ(error({}),
+            "64 --tokenizer-type: not given, expected one of GPT2BPETokenizer, NullTokenizer");
   EXPECT_EQ(error({.type = "GPT2BPETokenizer", .vocab_file = "", .merge_file = "m"}),
             "64 --vocab-file: not given, --tokenizer-type GPT2BPETokenizer needs it");
   EXPECT_EQ(error({.type = "GPT2BPETokenizer", .vocab_file = "v", .merge_file = ""}),
             "64 --merge-file: not given, --tokenizer-type GPT2BPETokenizer needs it");
+}
+
+TEST(NullTokenizer, TextIsIds) {
+  TokenizerOptions options;
+  options.type = "NullTokenizer";
+  EXPECT_THROW(make_tokenizer(options), Error);
+  options.vocab_size = 100;
+  const auto tokenizer = make_tokenizer(options);
+  EXPECT_EQ(tokenizer->vocab_size(), 101);
+  EXPECT_EQ(tokenizer->eod(), 100);
+  std::vector<std::int32_t> ids;
+  tokenizer->encode("3 14  100 0", ids);
+  EXPECT_EQ(ids, (std::vector<std::int32_t>{3, 14, 100, 0}));
+  EXPECT_EQ(tokenizer->decode(ids), "3 14 100 0");
+  for (const char* wrong : {"101", "-1", "x", "1,2", "3 4x"})
+    EXPECT_THROW(tokenizer->encode(wrong, ids), Error) << wrong;
 }
 
 }  // namespace mt
