@@ -122,7 +122,8 @@ Step Executor::step(Slot& slot, bool training) {
           .sequences = shape_.micro_batch_size,
           .seq_length = shape_.seq_length,
           .positions = slot.batch.positions,
-          .first_key = slot.batch.first_key};
+          .first_key = slot.batch.first_key,
+          .probe = training ? probe_ : nullptr};
 }
 
 // A stage before the last hands its output on from `keep`, so that it outlives the layer.

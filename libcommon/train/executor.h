@@ -47,6 +47,9 @@ class Executor {
   // Of the last run's micro-batches, in the order of their forwards: the sum of loss times mask.
   const std::vector<double>& losses() const { return losses_; }
 
+  // Shows what training computes from now on to a probe.
+  void show_to(NonFiniteProbe& probe) { probe_ = &probe; }
+
   // Measures the parts of training from now on.
   void measure_with(Timers& timers) { timers_ = &timers; }
 
@@ -78,6 +81,7 @@ class Executor {
   WeightGrads weight_grads_;
   std::vector<double> losses_;
   Timers* timers_ = nullptr;
+  NonFiniteProbe* probe_ = nullptr;
 };
 
 // What the schedules of a stage need, measured by running them on a copy of the stage's model that

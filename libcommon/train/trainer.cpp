@@ -133,9 +133,16 @@ double Trainer::gradient_norm() {
 // gives the same bits, to see where that began.
 void Trainer::failed(const TrainOptions::StepSize& size, double loss, double grad_norm) {
   const std::int64_t iteration = counters_.iteration + 1;
+  NonFiniteProbe probe;
+  executor_.show_to(probe);
   forward_backward(size);
-  checks_.check_losses(iteration, executor_.losses());
-  checks_.check_gradient(iteration, gradient_norm());
+  probe.look_at_gradients(model_.table(), stream_);
+  std::string where;
+  if (probe.first())
+    where = concat(", first seen in the ", probe.first()->what, " of the module with ",
+                   probe.first()->parameter);
+  checks_.check_losses(iteration, executor_.losses(), where);
+  checks_.check_gradient(iteration, gradient_norm(), where);
   fail(Exit::difference, "iteration ", iteration, ": loss ", loss, ", gradient norm ", grad_norm,
        ": not finite, though every rank's were; nothing was updated");
 }
