@@ -56,6 +56,13 @@ CASES = {
     "llama-2-ranks": LLAMA + " --ranks 2",
     "gqa-wide-heads": LLAMA + " --group-query-attention --num-query-groups 2 --kv-channels 16 --add-qkv-bias",
     "rope-part": LLAMA + " --rotary-percent 0.5 --rotary-base 500 --lr-decay-style constant",
+    "rope-interleaved": LLAMA + " --rotary-interleaved --rotary-percent 0.5",
+    "rope-scaled": LLAMA + " --use-rope-scaling --rope-scaling-factor 4 --rotary-base 500000",
+    "rope-interpolated": LLAMA + " --rotary-seq-len-interpolation-factor 4",
+    "qk-layernorm": LLAMA + " --qk-layernorm --group-query-attention --num-query-groups 2",
+    "layernorm-1p": "--apply-layernorm-1p --qk-layernorm",
+    "squared-relu": "--squared-relu --disable-bias-linear --add-qkv-bias",
+    "label-smoothing": "--label-smoothing 0.1",
     "documents": "--reset-position-ids --reset-attention-mask --eod-mask-loss --ranks 2",
     "recompute": "--recompute-granularity full --recompute-method block --recompute-num-layers 2",
 }
@@ -137,14 +144,13 @@ def make_model(core, config, args, option):
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 
-    stored = vars(args).get
     spec = get_gpt_layer_local_spec(qk_layernorm=config.qk_layernorm, normalization=args.normalization)
     model = GPTModel(config, spec, args.padded_vocab_size, args.max_position_embeddings,
                      share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
                      position_embedding_type=args.position_embedding_type, rotary_percent=args.rotary_percent,
-                     rotary_base=args.rotary_base, rope_scaling=stored("use_rope_scaling"),
-                     rope_scaling_factor=stored("rope_scaling_factor"),
-                     seq_len_interpolation_factor=stored("rotary_seq_len_interpolation_factor"))
+                     rotary_base=args.rotary_base, rope_scaling=args.use_rope_scaling,
+                     rope_scaling_factor=args.rope_scaling_factor,
+                     seq_len_interpolation_factor=args.rotary_seq_len_interpolation_factor)
     model.model_type = core.enums.ModelType.encoder_or_decoder
     sharded = DistributedDataParallelConfig(use_distributed_optimizer=option("use-distributed-optimizer"))
     wrapped = DistributedDataParallel(config, sharded, model)
