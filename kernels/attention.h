@@ -23,9 +23,13 @@
 // Gradients are overwritten, in an order that depends on the shape alone.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/dropout.h"
+
+struct __nv_bfloat16;
+using cudaStream_t = struct CUstream_st*;  // so that including this needs no CUDA header
 
 namespace mt {
 struct AttentionShape {
@@ -47,3 +51,19 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* 
                         const T* k, const T* v, const std::int32_t* first_key,
                         const AttentionShape& shape, const Dropout& dropout);
 }  // namespace mt::cpu
+
+// On Hopper (sm_90a): bf16 with sums in f32, head_dim 64 or 128, pointers aligned to 16 bytes.
+// work: scratch of so many bytes on the device, free for other use afterwards.
+namespace mt::cuda {
+std::size_t attention_forward_work(const AttentionShape& shape);
+void attention_forward(__nv_bfloat16* o, float* lse, const __nv_bfloat16* q, const __nv_bfloat16* k,
+                       const __nv_bfloat16* v, const std::int32_t* first_key,
+                       const AttentionShape& shape, const Dropout& dropout, void* work,
+                       cudaStream_t stream);
+std::size_t attention_backward_work(const AttentionShape& shape);
+void attention_backward(__nv_bfloat16* dq, __nv_bfloat16* dk, __nv_bfloat16* dv,
+                        const __nv_bfloat16* d_o, const __nv_bfloat16* o, const float* lse,
+                        const __nv_bfloat16* q, const __nv_bfloat16* k, const __nv_bfloat16* v,
+                        const std::int32_t* first_key, const AttentionShape& shape,
+                        const Dropout& dropout, void* work, cudaStream_t stream);
+}  // namespace mt::cuda
