@@ -80,7 +80,7 @@ TEST(RunLog, EndsALineThatWasCut) {
 TEST(RunLog, ThatCannotBeOpened) {
   const Scratch scratch;
   EXPECT_EQ(error_of([&] { RunLog({.run_log = scratch.path(".")}, 1).step(kReport); }),
-            concat("73 ", scratch.path("."), ": cannot open: Is a directory"));
+            concat("73 ", scratch.path("."), ": cannot create: Is a directory"));
   EXPECT_EQ(error_of([&] { RunLog({.run_log = "/dev/full"}, 1).step(kReport); }),
             "74 /dev/full: cannot write: No space left on device");
 }
