@@ -1,5 +1,6 @@
 // kernels/elementwise.h: small operations on whole arrays.  T: float or double.
 //   add          y = a + b                              y may be a or b;  [count]
+//   scale        y = factor x                           y may be x;  [count]
 //   column_sum   y[c] += sum_r x[r,c]                   rows in order;  x: [rows, cols]
 //   sum_squares  returns sum x^2, in f64: blocks of 4096 elements in 16 lanes, then added in order
 //   dot          returns sum a b, in f64, likewise
@@ -17,6 +18,8 @@
 namespace mt::cpu {
 template <class T>
 void add(T* y, const T* a, const T* b, std::int64_t count);
+template <class T>
+void scale(T* y, const T* x, T factor, std::int64_t count);
 template <class T>
 void column_sum(T* y, const T* x, std::int64_t rows, std::int64_t cols);
 template <class T>

@@ -24,6 +24,13 @@ void add(T* y, const T* a, const T* b, std::int64_t count) {
 }
 
 template <class T>
+void scale(T* y, const T* x, T factor, std::int64_t count) {
+  for_blocks(count, kBlock, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) y[i] = factor * x[i];
+  });
+}
+
+template <class T>
 void column_sum(T* y, const T* x, std::int64_t rows, std::int64_t cols) {
   constexpr std::int64_t kColumns = 64;  // a task owns columns, so that rows are added in order
   for_blocks(cols, kColumns, [&](std::int64_t first, std::int64_t last) {
@@ -88,6 +95,8 @@ void fill_uniform(T* y, std::int64_t count, double bound, RandomKey key) {
 
 template void add(float*, const float*, const float*, std::int64_t);
 template void add(double*, const double*, const double*, std::int64_t);
+template void scale(float*, const float*, float, std::int64_t);
+template void scale(double*, const double*, double, std::int64_t);
 template void column_sum(float*, const float*, std::int64_t, std::int64_t);
 template void column_sum(double*, const double*, std::int64_t, std::int64_t);
 template double dot(const float*, const float*, std::int64_t);

@@ -200,10 +200,13 @@ static Tensor as_stored(const Param& row, const Tensor& tensor) {
   return row.layer ? tensor.reshape(row.shape.with_front(1)) : tensor;
 }
 
-void write_rows(DistWriter& writer, const ParamTable& table, const std::string& prefix,
-                const TensorOf& tensor_of) {
-  for (const Param& row : table.rows())
-    writer.add(prefix + row.key, row.key_shape(), offset_of(row), as_stored(row, tensor_of(row)));
+void write_row(DistWriter& writer, const Param& row, const std::string& prefix,
+               const Tensor& tensor) {
+  writer.add(prefix + row.key, row.key_shape(), offset_of(row), as_stored(row, tensor));
+}
+
+void write_rows(DistWriter& writer, const ParamTable& table, const std::string& prefix) {
+  for (const Param& row : table.rows()) write_row(writer, row, prefix, row.value);
 }
 
 void write_extra_states(DistWriter& writer, const GptConfig& config) {
@@ -232,28 +235,27 @@ void check_all_used(const DistReader& reader, const ParamTable& table) {
            " has no place in the model that its settings describe");
 }
 
-void read_rows(const DistReader& reader, const ParamTable& table, const std::string& prefix,
-               const TensorOf& tensor_of) {
-  for (const Param& row : table.rows()) {
-    const std::string key = prefix + row.key;
-    const DistTensor* stored = reader.find(key);
-    if (stored == nullptr) fail(Exit::bad_data, reader.folder(), ": no tensor ", key);
-    const Shape expected = row.key_shape();
-    Shape shape = stored->original_shape.value_or(stored->shape);
-    Tensor into = tensor_of(row);
-    if (is_vocabulary(row) && shape.rank() == 2 && shape[1] == expected[1] &&
-        shape[0] != expected[0]) {
-      std::memset(into.data(), 0, into.bytes());
-      into = into.rows(0, std::min(shape[0], expected[0]));
-    } else if (!(shape == expected)) {
-      fail(Exit::bad_data, reader.folder(), ": tensor ", key, " is ", shape, ", expected ",
-           expected);
-    }
-    if (stored->original_shape)
-      reader.read_original(key, offset_of(row), as_stored(row, into));
-    else
-      reader.read_as(key, offset_of(row), row.layer ? as_stored(row, into) : into);
+void read_row(const DistReader& reader, const Param& row, const std::string& prefix, Tensor into) {
+  const std::string key = prefix + row.key;
+  const DistTensor* stored = reader.find(key);
+  if (stored == nullptr) fail(Exit::bad_data, reader.folder(), ": no tensor ", key);
+  const Shape expected = row.key_shape();
+  Shape shape = stored->original_shape.value_or(stored->shape);
+  if (is_vocabulary(row) && shape.rank() == 2 && shape[1] == expected[1] &&
+      shape[0] != expected[0]) {
+    std::memset(into.data(), 0, into.bytes());
+    into = into.rows(0, std::min(shape[0], expected[0]));
+  } else if (!(shape == expected)) {
+    fail(Exit::bad_data, reader.folder(), ": tensor ", key, " is ", shape, ", expected ", expected);
   }
+  if (stored->original_shape)
+    reader.read_original(key, offset_of(row), as_stored(row, into));
+  else
+    reader.read_as(key, offset_of(row), row.layer ? as_stored(row, into) : into);
+}
+
+void read_rows(const DistReader& reader, ParamTable& table, const std::string& prefix) {
+  for (const Param& row : table.rows()) read_row(reader, row, prefix, row.value);
 }
 
 }  // namespace mt

@@ -2,7 +2,6 @@
 // parameters under their keys, and what an optimizer remembers of each under prefixed keys.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "ckpt/megatron_checkpoint.h"
@@ -17,12 +16,11 @@ GptConfig gpt_config_of(const PyValue& args,
                         const std::string& where);  // Exit::bad_data; completed
 DType dtype_of_args(const PyValue& args, const std::string& where);
 
-// Which tensor of a row is meant: its value, or an optimizer's companion of it.
-using TensorOf = std::function<Tensor(const Param&)>;
-
-// One item a row, under PREFIX + its key; stacked rows are chunks of one tensor.
-void write_rows(DistWriter& writer, const ParamTable& table, const std::string& prefix,
-                const TensorOf& tensor_of);
+// Every row's value under PREFIX + its key; stacked rows are chunks of one tensor.
+void write_rows(DistWriter& writer, const ParamTable& table, const std::string& prefix = {});
+// Any tensor of a row's shape, such as an optimizer's.
+void write_row(DistWriter& writer, const Param& row, const std::string& prefix,
+               const Tensor& tensor);
 // The empty objects that Megatron asks for beside the parameters: Transformer Engine's extra
 // states.
 void write_extra_states(DistWriter& writer, const GptConfig& config);
@@ -30,9 +28,9 @@ void write_extra_states(DistWriter& writer, const GptConfig& config);
 // A tensor in the checkpoint that is neither a row's nor an optimizer's is Exit::bad_data.
 void check_all_used(const DistReader& reader, const ParamTable& table);
 
-// Fills every row's tensor.  A missing key or another shape is Exit::bad_data, naming it; only of
+// Fills every row's value.  A missing key or another shape is Exit::bad_data, naming it; only of
 // the vocabulary's rows may there be fewer or more, and rows that are missing become zeros.
-void read_rows(const DistReader& reader, const ParamTable& table, const std::string& prefix,
-               const TensorOf& tensor_of);
+void read_rows(const DistReader& reader, ParamTable& table, const std::string& prefix = {});
+void read_row(const DistReader& reader, const Param& row, const std::string& prefix, Tensor into);
 
 }  // namespace mt

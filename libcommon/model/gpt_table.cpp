@@ -82,6 +82,7 @@ void Gpt::add_embedding() {
       .shape = words_shape,
       .init = matrix_init(config_, words_shape),
       .segments = {{"vocab", config_.padded_vocab_size, 0, ShardAxis::tp}},
+      .embedding_or_output = true,
       .foreign = {
           {kHuggingFace, gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight", {}}}};
   const Param& table = table_.add(std::move(words));
@@ -126,10 +127,12 @@ void Gpt::add_block(std::int64_t layer) {
              row("self_attention.linear_qkv.layer_norm_weight", {h}, {}, {},
                  {hf.vector("ln_1.weight", "input_layernorm.weight")}),
              c.norm_kind(), c.norm_epsilon, c.apply_layernorm_1p);
-  Linear qkv(table_,
-             row("self_attention.linear_qkv.weight", {qkv_rows, h}, matrix_init(c, {qkv_rows, h}),
-                 {{"qkv", qkv_rows, 0, ShardAxis::tp, qkv_rows / groups}}, qkv_names(hf, c)),
-             c.has_qkv_bias() ? Bias::here : Bias::none);
+  Linear qkv(
+      table_,
+      row("self_attention.linear_qkv.weight", {qkv_rows, h}, matrix_init(c, {qkv_rows, h}),
+          {{"qkv", qkv_rows, 0, ShardAxis::tp, qkv_rows / groups, {heads / groups * d, d, d}}},
+          qkv_names(hf, c)),
+      c.has_qkv_bias() ? Bias::here : Bias::none);
   std::optional<Attention::HeadNorms> head_norms;
   if (c.qk_layernorm) {
     const auto head_norm = [&](const char* name, const char* in_llama) {
@@ -194,6 +197,7 @@ void Gpt::add_head() {
                             .shape = shape,
                             .init = matrix_init(config_, shape),
                             .segments = {{"vocab", config_.padded_vocab_size, 0, ShardAxis::tp}},
+                            .embedding_or_output = true,
                             .foreign = {{kHuggingFace, "lm_head.weight", {}}}}),
                 config_.label_smoothing);
 }

@@ -21,8 +21,7 @@ LoadedGpt load_gpt(const std::string& save_folder, const TokenizerOptions& token
          " tokens, more than the model's ", config.padded_vocab_size);
   loaded.model->table().allocate(Device::cpu, dtype_of_args(args, where), false);
   check_all_used(checkpoint.tensors(), loaded.model->table());
-  read_rows(checkpoint.tensors(), loaded.model->table(), "",
-            [](const Param& row) { return row.value; });
+  read_rows(checkpoint.tensors(), loaded.model->table());
   return loaded;
 }
 

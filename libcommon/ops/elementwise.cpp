@@ -35,6 +35,12 @@ void add(Tensor y, ConstTensor a, ConstTensor b, Stream& stream) {
            [&]<class T>() { cpu::add(y.as<T>(), a.as<T>(), b.as<T>(), y.numel()); });
 }
 
+void scale(Tensor y, ConstTensor x, double factor, Stream& stream) {
+  check_shape("scale", "x", x, y.shape());
+  dispatch(y, moves(y, x), stream,
+           [&]<class T>() { cpu::scale(y.as<T>(), x.as<T>(), static_cast<T>(factor), y.numel()); });
+}
+
 void copy(Tensor y, ConstTensor x, Stream& stream) {
   check_shape("copy", "x", x, y.shape());
   dispatch(y, moves(y, x), stream, [&]<class T>() { std::memmove(y.data(), x.data(), y.bytes()); });
@@ -91,17 +97,6 @@ double dot(ConstTensor a, ConstTensor b, Stream& stream) {
   dispatch(a, moves(a, b), stream,
            [&]<class T>() { sum = cpu::dot(a.as<T>(), b.as<T>(), a.numel()); });
   return sum;
-}
-
-void adam(Tensor p, Tensor m, Tensor v, ConstTensor g, const AdamOptions& options, double lr_mult,
-          double decay_mult, const StepRecord* record, Stream& stream) {
-  check_shape("adam", "m", m, p.shape());
-  check_shape("adam", "v", v, p.shape());
-  check_shape("adam", "g", g, p.shape());
-  dispatch(p, moves(p, p, m, m, v, v, g), stream, [&]<class T>() {
-    cpu::adam(p.as<T>(), m.as<T>(), v.as<T>(), g.as<T>(), p.numel(), options, lr_mult, decay_mult,
-              record);
-  });
 }
 
 }  // namespace mt

@@ -78,6 +78,7 @@ void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor r
 
 void add(Tensor y, ConstTensor a, ConstTensor b, Stream& stream);
 void copy(Tensor y, ConstTensor x, Stream& stream);
+void scale(Tensor y, ConstTensor x, double factor, Stream& stream);  // y = factor x
 void set_zero(Tensor y, Stream& stream);
 void column_sum(Tensor y, ConstTensor x, Stream& stream);  // y += sum over rows of x
 double sum_squares(ConstTensor x, Stream& stream);         // 0 on meta
@@ -90,5 +91,11 @@ bool all_finite(ConstTensor x, Stream& stream);  // true on meta
 
 void adam(Tensor p, Tensor m, Tensor v, ConstTensor g, const AdamOptions& options, double lr_mult,
           double decay_mult, const StepRecord* record, Stream& stream);
+void sgd(Tensor p, Tensor b, ConstTensor g, double momentum, double lr_mult, double decay_mult,
+         const StepRecord* record, Stream& stream);
+void muon_momentum(Tensor u, Tensor m, ConstTensor g, double momentum, bool nesterov,
+                   const StepRecord* record, Stream& stream);
+void muon_apply(Tensor p, ConstTensor u, double factor, double lr_mult, double decay_mult,
+                const StepRecord* record, Stream& stream);
 
 }  // namespace mt

@@ -1,6 +1,11 @@
 // Optimizer: all that happens to a step's gradients once the last micro-batch has added its own.
 // Reduces them over the ranks, checks that they are finite, clips them, updates the weights.
 //
+// With --use-distributed-optimizer each rank keeps the state of a part of every bucket of the
+// parameters (optim/buffer_layout.h): gradients are reduced and scattered, each rank updates its
+// part, and the new values are gathered.  Adam's parts may cut a parameter; Muon, which needs whole
+// matrices, gives each parameter to one rank.
+//
 // Every rank calls step() with its own sums of gradients; afterwards all have the same weights.
 // Each Optimizer belongs to one thread; the table and the group must outlive it.
 #pragma once
@@ -11,58 +16,87 @@
 
 #include "comm/group.h"
 #include "kernels/step_record.h"
+#include "optim/buffer_layout.h"
 #include "optim/optimizer_options.h"
+#include "optim/param_schedule.h"
 #include "tensor/arena.h"
 #include "tensor/param.h"
 #include "tensor/stream.h"
 
 namespace mt {
 
-struct StepRates {
-  double learning_rate = 0, weight_decay = 0;
-  double divisor = 1;  // the ranks' gradients are sums of this many that are to be averaged
-};
-
 struct StepResult {
-  double grad_norm = 0;                        // of the averaged gradient, before clipping
+  double grad_norm = 0;  // of the averaged, unscaled gradient, before clipping
   std::optional<std::int64_t> num_zeros = {};  // with --log-num-zeros-in-grad
-  bool skipped = false;   // the norm is not finite: neither weights nor state changed
-  double loss_scale = 1;  // that the gradients were multiplied by
+  bool skipped = false;   // the norm is not finite: neither weights nor their state changed
+  double loss_scale = 1;  // of the next step
 };
 
 class Optimizer {
  public:
+  enum class Rule : std::uint8_t { adam, sgd, muon };
+
+  // A rank's part of a trainable row, and what is remembered of it.
+  struct Piece {
+    const Param* row = nullptr;
+    std::int64_t begin = 0, end = 0;  // elements of the row
+    Rule rule = Rule::adam;
+    std::vector<Tensor> state = {};  // [end - begin] each, by state_names()
+  };
+
   // Allocates the table.
   Optimizer(ParamTable& table, Device device, DType dtype, const OptimizerOptions& options,
             Group& ranks);
 
   // What the loss is to be multiplied by before its backward.
-  double loss_scale() const { return 1; }
+  double loss_scale() const { return loss_scale_.value(); }
   // Of the table's gradients; before the first micro-batch.
   void zero_gradients(Stream& stream) const;
-  StepResult step(const StepRates& rates, Stream& stream);
+  // The sum of all ranks' gradients is divided by `divisor` and the loss scale.
+  StepResult step(const StepRates& rates, double divisor, Stream& stream);
 
   const OptimizerOptions& options() const { return options_; }
-  std::int64_t steps() const { return steps_; }           // that were not skipped
-  void set_steps(std::int64_t steps) { steps_ = steps; }  // of a checkpoint
-  // Megatron's names of what is remembered of each row.
-  static const std::vector<std::string>& state_names();
-  // Of a trainable row, what the name at `slot` says; in the row's shape.
-  Tensor state(const Param& row, std::size_t slot) const { return states_[row.index].at(slot); }
-  std::size_t bytes() const { return state_.peak_bytes(); }
+  std::size_t bytes() const { return bytes_; }  // the same on every rank
+
+  // --- For checkpoints. ---
+
+  std::int64_t steps() const { return steps_; }  // that were not skipped
+  void set_steps(std::int64_t steps) { steps_ = steps; }
+  LossScale& scaler() { return loss_scale_; }
+  const LossScale& scaler() const { return loss_scale_; }
+  Rule rule_of(const Param& row) const;
+  const std::vector<Piece>& pieces() const { return pieces_; }  // in the table's order
+  // Megatron's names of what a rule remembers.
+  static const std::vector<std::string>& state_names(Rule rule);
 
  private:
+  struct Need {
+    std::size_t state = 0, scratch = 0;  // bytes
+  };
+  BufferLayout make_layout() const;
+  std::vector<Piece> pieces_of(int rank) const;
+  Need place(std::vector<Piece>& pieces, Arena& state) const;
+  bool distributed() const { return options_.use_distributed_optimizer; }
+  Tensor own_slice(const Tensor& buffer, const Bucket& bucket) const;
   void reduce_gradients();
-  double gradient_norm(Stream& stream) const;
-  std::int64_t count_zeros(Stream& stream) const;
+  void gather_values();
+  double all_ranks(double value);  // the sum of each rank's
+  double gradient_norm(Stream& stream);
+  std::int64_t count_zeros(Stream& stream);
   void update(const StepRates& rates, double gradient_scale, Stream& stream);
+  void update(const Piece& piece, const StepRecord* record, Stream& stream);
 
   ParamTable& table_;
   OptimizerOptions options_;
   Group& ranks_;
-  Arena state_;
-  std::vector<std::vector<Tensor>> states_;  // by row, then slot
-  StepRecord record_;
+  BufferLayout layout_;
+  std::vector<std::int64_t> counts_;  // elements of each row
+  DType dtype_;
+  std::vector<Piece> pieces_;
+  std::size_t bytes_ = 0;
+  Arena state_, scratch_;
+  LossScale loss_scale_;
+  StepRecord record_, decoupled_record_;
   std::int64_t steps_ = 0;
 };
 

@@ -4,19 +4,35 @@ namespace mt {
 
 void OptimizerOptions::add_to(CommandLine& cl) {
   cl.section("Optimizer");
+  cl.option("--optimizer", &name, "NAME",
+            "adam, sgd, muon, or dist_muon, which is muon with --use-distributed-optimizer",
+            one_of({"adam", "sgd", "muon", "dist_muon"}));
   cl.option("--adam-beta1", &adam.beta1, "F", "decay of the first moment", between(0, 1));
   cl.option("--adam-beta2", &adam.beta2, "F", "decay of the second moment", between(0, 1));
   cl.option("--adam-eps", &adam.eps, "F", "added to the root of the second moment", at_least(0));
+  cl.option("--sgd-momentum", &sgd_momentum, "F", "decay of the momentum", between(0, 1));
+  muon.add_to(cl);
   cl.option("--clip-grad", &clip_grad, "F", "largest norm of the gradient; 0: not clipped",
             at_least(0));
   cl.flag("--log-num-zeros-in-grad", &log_num_zeros_in_grad,
           "log how many elements of the gradient are zero");
+  loss_scale.add_to(cl);
+  cl.flag("--use-distributed-optimizer", &use_distributed_optimizer,
+          "each rank keeps and updates a part of the optimizer's state");
 }
 
-void OptimizerOptions::complete() const {
+void OptimizerOptions::complete() {
   if (adam.beta1 >= 1 || adam.beta2 >= 1)
     fail(Exit::bad_config, "--adam-beta1 ", adam.beta1, ", --adam-beta2 ", adam.beta2,
          ": expected less than 1");
+  if (name == "sgd" && use_distributed_optimizer)
+    fail(Exit::usage, "--use-distributed-optimizer: not with --optimizer sgd");
+  if (name == "dist_muon") {
+    name = "muon";
+    use_distributed_optimizer = true;
+  }
+  if (name == "muon") muon.complete();
+  loss_scale.complete();
 }
 
 }  // namespace mt

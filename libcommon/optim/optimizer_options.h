@@ -3,16 +3,23 @@
 
 #include "base/command.h"
 #include "kernels/adam.h"
+#include "optim/loss_scale.h"
+#include "optim/muon.h"
 
 namespace mt {
 
 struct OptimizerOptions {
+  std::string name = "adam";  // adam, sgd, muon or dist_muon
   AdamOptions adam;
+  double sgd_momentum = 0.9;
+  MuonOptions muon;
   double clip_grad = 1;  // largest norm of the gradient; 0: not clipped
   bool log_num_zeros_in_grad = false;
+  LossScaleOptions loss_scale;
+  bool use_distributed_optimizer = false;
 
   void add_to(CommandLine& cl);
-  void complete() const;  // checks what must fit together
+  void complete();  // checks what must fit together; dist_muon becomes a distributed muon
 };
 
 }  // namespace mt

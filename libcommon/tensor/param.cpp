@@ -10,7 +10,7 @@ Param& ParamTable::add(Param row) {
   row.index = rows_.size();
   if (row.key.empty()) row.key = row.name;
   if (row.segments.empty()) row.segments = {{"all", row.shape[0], 0, ShardAxis::none}};
-  if (row.shape.rank() == 1) row.decay_mult = 0;
+  if (row.shape.rank() == 1 || row.name.ends_with(".bias")) row.decay_mult = 0;
   return rows_.emplace_back(std::move(row));
 }
 
@@ -28,26 +28,25 @@ std::int64_t ParamTable::count() const {
 }
 
 void ParamTable::allocate(Device device, DType dtype, bool with_gradients) {
-  dtype_ = dtype;
-  padded_ = 0;
-  offsets_.clear();
+  ParamLayout layout;
   for (const Param& row : rows_) {
-    offsets_.push_back(padded_);
-    padded_ += (row.shape.numel() + kAlignment - 1) / kAlignment * kAlignment;
+    layout.starts.push_back(layout.size);
+    layout.size += (row.shape.numel() + kAlignment - 1) / kAlignment * kAlignment;
   }
-  values_ = Buffer(device, static_cast<std::size_t>(padded_) * size_of(dtype));
-  gradients_ = Buffer(device, with_gradients ? values_.bytes() : 0);
-  for (Param& row : rows_) {
-    row.value = companion_of(row, values_);
-    row.grad = with_gradients ? companion_of(row, gradients_) : Tensor();
-  }
+  allocate(device, dtype, with_gradients, layout);
 }
 
-Buffer ParamTable::make_companion() const { return {values_.device(), values_.bytes()}; }
-
-Tensor ParamTable::companion_of(const Param& row, const Buffer& companion) const {
-  return companion.tensor(dtype_, row.shape,
-                          static_cast<std::size_t>(offset(row)) * size_of(dtype_));
+void ParamTable::allocate(Device device, DType dtype, bool with_gradients,
+                          const ParamLayout& layout) {
+  dtype_ = dtype;
+  size_ = layout.size;
+  values_ = Buffer(device, static_cast<std::size_t>(size_) * size_of(dtype));
+  gradients_ = Buffer(device, with_gradients ? values_.bytes() : 0);
+  for (Param& row : rows_) {
+    const std::size_t at = static_cast<std::size_t>(layout.starts[row.index]) * size_of(dtype);
+    row.value = values_.tensor(dtype, row.shape, at);
+    row.grad = with_gradients ? gradients_.tensor(dtype, row.shape, at) : Tensor();
+  }
 }
 
 }  // namespace mt

@@ -27,6 +27,8 @@ struct Segment {
   int dimension = 0;
   ShardAxis axis = ShardAxis::none;
   std::int64_t granularity = 1;  // cuts fall at multiples of this
+  // Extents of the parts that each of those consists of: queries, key and value of a query group.
+  std::vector<std::int64_t> parts = {};
 };
 
 enum class ParamKind : std::uint8_t { weight, adapter, state };
@@ -54,6 +56,7 @@ struct Param {
   bool sum_gradient_over_tp =
       false;  // replicated over tp, but each rank sees a part of the gradient
   double decay_mult = 1, learning_rate_mult = 1;
+  bool embedding_or_output = false;  // of words: may have a learning rate of its own
   std::vector<ForeignName> foreign = {};
 
   // A checkpoint stacks equal layers under one key, one more axis in front.
@@ -67,10 +70,16 @@ struct Param {
   Shape key_shape() const { return layer ? shape.with_front(layers) : shape; }
 };
 
+// Where rows lie in the flat buffers of values and gradients, in elements.
+struct ParamLayout {
+  std::vector<std::int64_t> starts;  // of each row
+  std::int64_t size = 0;
+};
+
 class ParamTable {
  public:
   // Appends a row.  Without segments it gets one, replicated; without a key it is stored under its
-  // name. One-dimensional parameters (norms, biases) do not decay.
+  // name. Biases and one-dimensional parameters (norms) do not decay.
   Param& add(Param row);
 
   std::deque<Param>& rows() { return rows_; }
@@ -78,23 +87,18 @@ class ParamTable {
   Param& at(const std::string& name);  // Exit::internal if absent
   std::int64_t count() const;          // elements of all rows, without padding
 
-  // One buffer for values and, if asked, one for gradients; rows start at multiples of 64 elements.
+  // One buffer for values and, if asked, one for gradients; the rows in their order, each at a
+  // multiple of 64 elements.
   void allocate(Device device, DType dtype, bool with_gradients);
-  Tensor values() const { return values_.tensor(dtype_, {padded_}); }
-  Tensor gradients() const { return gradients_.tensor(dtype_, {padded_}); }
+  void allocate(Device device, DType dtype, bool with_gradients, const ParamLayout& layout);
+  Tensor values() const { return values_.tensor(dtype_, {size_}); }
+  Tensor gradients() const { return gradients_.tensor(dtype_, {size_}); }
   DType dtype() const { return dtype_; }
   Device device() const { return values_.device(); }
-  std::int64_t offset(const Param& row) const { return offsets_[row.index]; }
-
-  // Another flat buffer laid out like values(), and the part of it that belongs to a row: for what
-  // an optimizer remembers.
-  Buffer make_companion() const;
-  Tensor companion_of(const Param& row, const Buffer& companion) const;
 
  private:
   std::deque<Param> rows_;
-  std::vector<std::int64_t> offsets_;
-  std::int64_t padded_ = 0;
+  std::int64_t size_ = 0;  // elements of the buffers
   DType dtype_ = DType::f32;
   Buffer values_, gradients_;
 };

@@ -12,14 +12,15 @@ namespace mt {
 class BatchLoader {
  public:
   // `micro_batches`: what the weights of rows are divided by, so that gradients of so many
-  // micro-batches add up to their mean.
+  // micro-batches add up to their mean, times `loss_scale`.
   BatchLoader(const TrainOptions& options, const SampleSet& samples, std::int64_t first,
-              int micro_batches, const Group& ranks)
+              int micro_batches, const Group& ranks, double loss_scale = 1)
       : samples_(samples),
         first_(first + ranks.rank() * options.micro_batch_size),
         size_(options.micro_batch_size),
         stride_(ranks.size() * options.micro_batch_size),
-        micro_batches_(micro_batches) {}
+        micro_batches_(micro_batches),
+        loss_scale_(loss_scale) {}
 
   // Fills this rank's `micro_batch` and returns the number of its first sample.  Exit::bad_config
   // where there are not so many samples.
@@ -31,6 +32,7 @@ class BatchLoader {
   const SampleSet& samples_;
   std::int64_t first_, size_, stride_;
   int micro_batches_;
+  double loss_scale_;
   double tokens_ = 0;
 };
 

@@ -7,10 +7,9 @@
 
 #include "model/checkpoint_tokenizer.h"
 #include "model/gpt_checkpoint.h"
+#include "train/optimizer_checkpoint.h"
 
 namespace mt {
-
-static std::string state_prefix(const std::string& name) { return "optimizer.state." + name + "."; }
 
 bool goes_on_in_place(const TrainOptions& o) {
   std::error_code error;
@@ -64,8 +63,8 @@ static PyValue make_args(const TrainOptions& o, const TrainCounters& counters,
   set("num_layers_per_virtual_pipeline_stage", PyValue());
   set("world_size", o.ranks);
   set("data_parallel_size", o.ranks);
-  set("use_distributed_optimizer", false);
-  set("ckpt_fully_parallel_save", false);
+  set("use_distributed_optimizer", o.optimizer.use_distributed_optimizer);
+  set("ckpt_fully_parallel_save", o.optimizer.use_distributed_optimizer);
   set("ckpt_format", "torch_dist");
   set("async_save", false);
   set("data_parallel_random_init", false);
@@ -83,67 +82,71 @@ static PyValue make_args(const TrainOptions& o, const TrainCounters& counters,
   return PyValue::make(PyValue::global("argparse", "Namespace"), args);
 }
 
-// Fused Adam's groups: rows that decay, then rows that do not.
-static PyValue make_optimizer(const TrainOptions& o, const Optimizer& optimizer,
-                              double learning_rate) {
-  const AdamOptions& adam = o.optimizer.adam;
-  PyValue groups = PyValue::list();
-  for (const double decay_mult : {1.0, 0.0})
-    groups.append(PyValue::dict({{"lr", learning_rate},
-                                 {"betas", PyValue::tuple({adam.beta1, adam.beta2})},
-                                 {"eps", adam.eps},
-                                 {"weight_decay", o.weight_decay * decay_mult},
-                                 {"bias_correction", true},
-                                 {"step", optimizer.steps()},
-                                 {"wd_mult", decay_mult},
-                                 {"lr_mult", 1.0},
-                                 {"is_expert_parallel", false},
-                                 {"is_decoupled_lr", false},
-                                 {"max_lr", o.lr.lr},
-                                 {"min_lr", o.lr.min_lr}}));
-  return PyValue::dict(
-      {{"state", PyValue::dict({{"common_step", optimizer.steps()}})}, {"param_groups", groups}});
+// A line of text from one rank to all.
+static std::string broadcast_text(Group& ranks, std::string text, int root) {
+  auto size = static_cast<std::int64_t>(text.size());
+  ranks.broadcast({&size, DType::i64, {1}}, root).wait();
+  text.resize(static_cast<std::size_t>(size));
+  if (size > 0) ranks.broadcast({text.data(), DType::u8, {size}}, root).wait();
+  return text;
 }
 
-static PyValue make_scheduler(const TrainOptions& o, const TrainCounters& counters) {
-  return PyValue::dict({{"max_lr", o.lr.lr},
-                        {"lr_warmup_steps", o.lr.warmup_samples},
-                        {"num_steps", counters.consumed_train_samples},
-                        {"lr_decay_style", o.lr.decay_style},
-                        {"lr_decay_steps", o.lr.decay_samples},
-                        {"min_lr", o.lr.min_lr},
-                        {"start_wd", o.weight_decay},
-                        {"end_wd", o.weight_decay},
-                        {"wd_incr_style", "constant"},
-                        {"wd_incr_steps", o.train_iters * o.batch_size()}});
-}
-
-void save_training(const TrainOptions& o, const TrainCounters& counters, const Gpt& model,
-                   const Optimizer& optimizer, const TrainData& data) {
-  CheckpointSave save(o.save, counters.iteration);
-  DistWriter writer(save.folder(), 0);
-  const ParamTable& table = model.table();
-  write_rows(writer, table, "", [](const Param& row) { return row.value; });
-  write_extra_states(writer, o.model);
-  CheckpointSave::Content content;
-  content.common =
-      PyValue::dict({{"args", make_args(o, counters, data.tokenizer())},
-                     {"checkpoint_version", 3.0},
-                     {"iteration", counters.iteration},
-                     {"opt_param_scheduler", make_scheduler(o, counters)},
-                     {"num_floating_point_operations_so_far", counters.floating_point_operations}});
-  if (o.save_optimizer) {
-    for (std::size_t slot = 0; slot < Optimizer::state_names().size(); ++slot)
-      write_rows(writer, table, state_prefix(Optimizer::state_names()[slot]),
-                 [&](const Param& row) { return optimizer.state(row, slot); });
-    content.common.set_item("optimizer",
-                            make_optimizer(o, optimizer, o.lr.at(counters.consumed_train_samples)));
+// What every rank wrote, on all ranks.
+static std::vector<WrittenFile> gather_files(Group& ranks, const WrittenFile& own) {
+  std::vector<WrittenFile> files;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const std::string packed =
+        broadcast_text(ranks, rank == ranks.rank() ? pack_files({own}) : "", rank);
+    for (WrittenFile& file : unpack_files(as_bytes(packed), "files of a rank"))
+      files.push_back(std::move(file));
   }
-  content.files = write_tokenizer(save.folder(), data.tokenizer_options());
-  content.files.push_back(writer.close());
-  content.manifest_extra =
-      tokenizer_manifest(data.tokenizer_options(), data.tokenizer().identity());
-  save.publish(content);
+  return files;
+}
+
+static PyValue make_common(const TrainOptions& o, const TrainingState& state,
+                           const Tokenizer& tokenizer, TorchWriter& tensors) {
+  const TrainCounters& counters = state.counters;
+  PyValue common = PyValue::dict(
+      {{"args", make_args(o, counters, tokenizer)},
+       {"checkpoint_version", 3.0},
+       {"iteration", counters.iteration},
+       {"opt_param_scheduler", make_scheduler(state.schedule, counters.scheduled_samples)},
+       {"num_floating_point_operations_so_far", counters.floating_point_operations}});
+  if (o.save_optimizer)
+    common.set_item("optimizer",
+                    make_optimizer(state.optimizer, state.model.table(), state.schedule,
+                                   counters.scheduled_samples, tensors));
+  return common;
+}
+
+void save_training(const TrainOptions& o, const TrainingState& state, const TrainData& data,
+                   Group& ranks) {
+  const bool first = ranks.rank() == 0;
+  std::optional<CheckpointSave> save;
+  if (first) save.emplace(o.save, state.counters.iteration);
+  const std::string folder = broadcast_text(ranks, first ? save->folder() : "", 0);
+  std::vector<WrittenFile> files;
+  const bool shares = o.save_optimizer && o.optimizer.use_distributed_optimizer;
+  if (first || shares) {
+    DistWriter writer(folder, ranks.rank());
+    if (first) {
+      write_rows(writer, state.model.table());
+      write_extra_states(writer, o.model);
+    }
+    if (o.save_optimizer) write_optimizer(writer, state.optimizer);
+    const WrittenFile own = writer.close();
+    files = shares ? gather_files(ranks, own) : std::vector{own};
+  }
+  if (first) {
+    CheckpointSave::Content content;
+    content.files = write_tokenizer(folder, data.tokenizer_options());
+    content.files.insert(content.files.end(), files.begin(), files.end());
+    content.common = make_common(o, state, data.tokenizer(), save->common_writer());
+    if (shares) content.mcore_data = make_mcore_data(state.optimizer, state.model.table());
+    content.manifest_extra =
+        tokenizer_manifest(data.tokenizer_options(), data.tokenizer().identity());
+    save->publish(content);
+  }
 }
 
 void delete_old_checkpoints(const TrainOptions& o, std::int64_t latest) {
@@ -197,21 +200,6 @@ static void check_same_model(const GptConfig& run, const GptConfig& stored,
     check("--max-position-embeddings", run.max_position_embeddings, stored.max_position_embeddings);
 }
 
-static void load_optimizer(const MegatronCheckpoint& checkpoint, const ParamTable& table,
-                           Optimizer& optimizer) {
-  const std::string where = checkpoint.tensors().folder() + ": common.pt";
-  const PyValue* stored = checkpoint.common().find("optimizer");
-  if (stored == nullptr)
-    fail(Exit::bad_data, where, ": no optimizer state; --no-load-optim starts with a fresh one");
-  if (const PyValue* inner = stored->find("optimizer")) stored = inner;  // mixed precision's
-  const auto& groups = stored->at("param_groups", where).as_items(where + ": param_groups");
-  if (groups.empty()) fail(Exit::bad_data, where, ": optimizer.param_groups is empty");
-  optimizer.set_steps(groups.front().at("step", where).as_integer(where + ": step"));
-  for (std::size_t slot = 0; slot < Optimizer::state_names().size(); ++slot)
-    read_rows(checkpoint.tensors(), table, state_prefix(Optimizer::state_names()[slot]),
-              [&](const Param& row) { return optimizer.state(row, slot); });
-}
-
 // The samples that a checkpoint counts as consumed are those of its own order.
 static void warn_of_other_samples(const TrainOptions& o, const PyValue& args,
                                   const std::string& where, const Log& log) {
@@ -227,11 +215,10 @@ static void warn_of_other_samples(const TrainOptions& o, const PyValue& args,
   compare("--seed", "seed", static_cast<std::int64_t>(o.seed));
 }
 
-std::optional<TrainCounters> load_training(const TrainOptions& o, Gpt& model, Optimizer& optimizer,
-                                           const TrainData& data, const Group& ranks,
-                                           const Log& log) {
+bool load_training(const TrainOptions& o, TrainingState& state, const TrainData& data,
+                   const Group& ranks, const Log& log) {
   const auto [place, only_weights] = checkpoint_to_load(o);
-  if (!place) return std::nullopt;
+  if (!place) return false;
   const MegatronCheckpoint checkpoint(place->folder, {ranks.rank(), ranks.size()});
   const std::string where = place->folder + ": common.pt";
   const PyValue& args = checkpoint.common().at("args", where);
@@ -240,13 +227,18 @@ std::optional<TrainCounters> load_training(const TrainOptions& o, Gpt& model, Op
   if (!identity.empty() && identity != data.tokenizer().identity())
     fail(Exit::bad_config, place->folder, ": was trained with a tokenizer of identity ", identity,
          ", but this run's has ", data.tokenizer().identity());
-  check_all_used(checkpoint.tensors(), model.table());
-  read_rows(checkpoint.tensors(), model.table(), "", [](const Param& row) { return row.value; });
-  if (place->release || only_weights) return TrainCounters{};
+  ParamTable& table = state.model.table();
+  check_all_used(checkpoint.tensors(), table);
+  read_rows(checkpoint.tensors(), table);
+  if (place->release || only_weights) return true;
   if (ranks.rank() == 0) warn_of_other_samples(o, args, place->folder, log);
-  if (o.load_optimizer) load_optimizer(checkpoint, model.table(), optimizer);
+  TrainCounters& counters = state.counters;
+  if (o.load_optimizer) {
+    load_optimizer(checkpoint, state.optimizer);
+    if (!o.skip_train) counters.scheduled_samples = load_scheduler(checkpoint, state.schedule);
+  }
 
-  TrainCounters counters{.iteration = checkpoint.common().at("iteration", where).as_integer(where)};
+  counters.iteration = checkpoint.common().at("iteration", where).as_integer(where);
   const auto count = [&](const char* name, std::int64_t otherwise) {
     const PyValue* value = args.find(name);
     return value == nullptr || value->is_none() ? otherwise
@@ -258,7 +250,7 @@ std::optional<TrainCounters> load_training(const TrainOptions& o, Gpt& model, Op
   counters.skipped_train_samples = count("skipped_train_samples", 0);
   if (const PyValue* done = checkpoint.common().find("num_floating_point_operations_so_far"))
     counters.floating_point_operations = done->as_real(where);
-  return counters;
+  return true;
 }
 
 }  // namespace mt

@@ -14,7 +14,16 @@ namespace mt {
 struct TrainCounters {
   std::int64_t iteration = 0, consumed_train_samples = 0, consumed_valid_samples = 0;
   std::int64_t skipped_train_samples = 0;  // part of consumed_train_samples, or rounded off steps
+  std::int64_t scheduled_samples = 0;      // of steps that were not skipped for their gradients
   double floating_point_operations = 0;
+};
+
+// What a checkpoint keeps of a run.
+struct TrainingState {
+  Gpt& model;
+  Optimizer& optimizer;
+  ParamSchedule& schedule;
+  TrainCounters& counters;
 };
 
 // Whether options.load and options.save are the same folder.
@@ -24,19 +33,19 @@ bool goes_on_in_place(const TrainOptions& options);
 // be written to; warns of a checkpoint there that this run does not go on from.
 void prepare_folders(const TrainOptions& options, const Log& log);
 
-// Called on one rank; on return the checkpoint is published in options.save.
-void save_training(const TrainOptions& options, const TrainCounters& counters, const Gpt& model,
-                   const Optimizer& optimizer, const TrainData& data);
+// Called on every rank; on rank 0's return the checkpoint is published in options.save.  With the
+// distributed optimizer each rank writes a file of its own.
+void save_training(const TrainOptions& options, const TrainingState& state, const TrainData& data,
+                   Group& ranks);
 
 // --save-retain-interval and --keep-last: deletes checkpoints of options.save from before iteration
 // `latest`, whose own is complete.
 void delete_old_checkpoints(const TrainOptions& options, std::int64_t latest);
 
-// Called on every rank; fills the model and the optimizer from options.load.  Nothing if that
-// folder has no checkpoint.  Warns where the run sees other samples than the checkpoint's did.  A
-// model or tokenizer that differs is Exit::bad_config.
-std::optional<TrainCounters> load_training(const TrainOptions& options, Gpt& model,
-                                           Optimizer& optimizer, const TrainData& data,
-                                           const Group& ranks, const Log& log);
+// Called on every rank; fills the state from options.load.  False if that folder has no checkpoint.
+// Warns where the run sees other samples than the checkpoint's did.  A model, tokenizer or schedule
+// that differs is Exit::bad_config.
+bool load_training(const TrainOptions& options, TrainingState& state, const TrainData& data,
+                   const Group& ranks, const Log& log);
 
 }  // namespace mt

@@ -34,32 +34,6 @@ static void add_data_flags(CommandLine& cl) {
 }
 
 static void add_optimizer_flags(CommandLine& cl) {
-  refuse(cl, "only Adam is supported",
-         {
-             {"--optimizer", only("adam")},
-             {"--sgd-momentum", only(0.9)},
-         });
-  refuse(cl, "the weight decay is constant",
-         {
-             {"--end-weight-decay"},
-             {"--start-weight-decay"},
-             {"--weight-decay-incr-style", only("constant")},
-         });
-  refuse(cl, "all parameters share one learning rate, of constant, linear or cosine decay",
-         {
-             {"--decoupled-lr"},
-             {"--decoupled-min-lr"},
-             {"--lr-wsd-decay-iters"},
-             {"--lr-wsd-decay-samples"},
-             {"--lr-wsd-decay-style", only("exponential")},
-             {"--override-opt_param-scheduler"},
-             {"--use-checkpoint-opt_param-scheduler"},
-         });
-  refuse(cl, "the learning rate's schedule is that of --train-iters or --train-samples",
-         {
-             {"--lr-decay-samples"},
-             {"--lr-warmup-samples", only(0)},
-         });
   refuse(cl, "use --micro-batch-size", {{"--batch-size"}});
   refuse(cl, "use --lr-warmup-fraction", {{"--warmup"}});
   refuse(cl, "the optimizer keeps its state in the dtype of the weights",
@@ -71,7 +45,7 @@ static void add_optimizer_flags(CommandLine& cl) {
              {"--use-precision-aware-optimizer"},
          });
   refuse(cl, "the optimizer is not PyTorch's", {{"--use-torch-optimizer-for-cpu-offload"}});
-  refuse(cl, "gradients are reduced after the backward pass, over all ranks, in one piece",
+  refuse(cl, "gradients are reduced after the backward pass, in one bucket",
          {
              {"--ddp-average-in-collective"},
              {"--ddp-bucket-size"},
@@ -81,7 +55,6 @@ static void add_optimizer_flags(CommandLine& cl) {
              {"--overlap-grad-reduce"},
              {"--overlap-param-gather"},
              {"--overlap-param-gather-with-optimizer-step"},
-             {"--use-distributed-optimizer"},
          });
 }
 
@@ -106,11 +79,6 @@ static void add_precision_flags(CommandLine& cl) {
              {"--fp16"},
              {"--fp16-lm-cross-entropy"},
              {"--grad-reduce-in-bf16"},
-             {"--hysteresis", only(2)},
-             {"--initial-loss-scale", only(4294967296.)},
-             {"--loss-scale"},
-             {"--loss-scale-window", only(1000.)},
-             {"--min-loss-scale", only(1.)},
          });
   refuse(cl, "fp8 is not supported",
          {{"--first-last-layers-bf16"},

@@ -42,8 +42,10 @@ std::string MegatronLog::step_line(const StepReport& r) const {
     line += formatted(" throughput per GPU (TFLOP/s/GPU): %.1f |", tflops);
   if (options_.peak_tflops)
     line += formatted(" MFU (%%): %.1f |", 100 * tflops / *options_.peak_tflops);
-  line += formatted(" learning rate: %.6E | global batch size: %5lld |", r.next_learning_rate,
-                    wide(r.global_batch_size));
+  line += formatted(" learning rate: %.6E |", r.next_learning_rate);
+  if (r.next_decoupled_learning_rate)
+    line += formatted(" decoupled learning rate: %.6E |", *r.next_decoupled_learning_rate);
+  line += formatted(" global batch size: %5lld |", wide(r.global_batch_size));
   if (loss > 0) line += formatted(" lm loss: %.6E |", loss);
   line += formatted(" loss scale: %.1f |", r.loss_scale);
   if (!r.skipped) line += formatted(" grad norm: %.3f |", r.grad_norm);

@@ -48,7 +48,7 @@ Plan make_plan(const TrainOptions& options) {
 
   Executor executor(model, step_shape(options), plan.memory.step, *alone, counting);
   executor.run(training, {}, true);
-  optimizer.step({}, counting);
+  optimizer.step({}, options.ranks, counting);
   plan.step = counting.cost();
   return plan;
 }

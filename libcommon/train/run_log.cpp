@@ -35,6 +35,7 @@ void RunLog::step(const StepReport& r) {
   json.member("tokens_per_second", static_cast<double>(r.tokens) / r.seconds)
       .member("step_seconds", r.seconds);
   if (r.skipped) json.member("skipped", true);
+  if (r.loss_scale != 1) json.member("loss_scale", r.loss_scale);
   if (r.skipped_samples > 0) json.member("skipped_samples", r.skipped_samples);
   if (r.params_norm) json.member("params_norm", *r.params_norm);
   const double tflops = r.flops / (r.seconds * 1e12 * ranks_);

@@ -4,7 +4,8 @@
 //   {"schema":"mt-pretrain/1","event":"start",…options…}
 //   {"schema":…,"event":"step","iteration":…,"consumed_samples":…,"loss":…,"lr":…,"grad_norm":…,
 //    "tokens_per_second":…,"step_seconds":…}
-//    and of skipped, skipped_samples, num_zeros, params_norm, tflops, mfu what there is to say
+//    and of skipped, loss_scale, skipped_samples, num_zeros, params_norm, tflops, mfu what there is
+//    to say
 //   {"schema":…,"event":"eval","split":"valid","set":…,"iteration":…,"loss":…}
 //   {"schema":…,"event":"save","iteration":…,"seconds":…}
 //   {"schema":…,"event":"end","reason":…,"iteration":…,"memory":{…}}

@@ -14,7 +14,8 @@ struct StepReport {
   double loss = 0, grad_norm = 0;
   double learning_rate = 0;       // of this step
   double next_learning_rate = 0;  // after it, which is what Megatron prints
-  double loss_scale = 1;
+  std::optional<double> next_decoupled_learning_rate = {};
+  double loss_scale = 1;                       // after the step
   bool skipped = false;                        // nothing was updated; grad_norm says nothing
   std::optional<std::int64_t> num_zeros = {};  // in the gradient
   std::optional<double> params_norm = {};

@@ -53,7 +53,8 @@ static void add_checkpoints(TrainOptions& o, CommandLine& cl) {
             "as --finetune from there, while there is no checkpoint in --load");
   cl.flag("--exit-on-missing-checkpoint", &o.exit_on_missing_checkpoint,
           "a --load folder without a checkpoint ends the program");
-  cl.off_switch("--no-load-optim", &o.load_optimizer, "start with a fresh optimizer");
+  cl.off_switch("--no-load-optim", &o.load_optimizer,
+                "start with a fresh optimizer and its schedule");
   cl.off_switch("--no-save-optim", &o.save_optimizer, "checkpoints without the optimizer's state");
 }
 
@@ -76,9 +77,7 @@ void TrainOptions::add_to(CommandLine& cl) {
   data.add_to(cl);
   add_batch_and_length(*this, cl);
   optimizer.add_to(cl);
-  cl.option("--weight-decay", &weight_decay, "F", "decoupled; not of biases and norms",
-            at_least(0));
-  lr.add_to(cl);
+  schedule.add_to(cl);
   add_checkpoints(*this, cl);
   add_evaluation_and_end(*this, cl);
   checks.add_to(cl);
@@ -159,7 +158,7 @@ void TrainOptions::complete() {
   const bool trains = !plan && !skip_train;
   if (trains && train_iters == 0 && train_samples == 0)
     fail(Exit::usage, "--train-iters: required, or --train-samples");
-  if (trains && lr.lr == 0) fail(Exit::usage, "--lr: required");
+  if (trains && !schedule.is_given()) fail(Exit::usage, "--lr: required");
   optimizer.complete();
   if (save_interval && save.empty()) fail(Exit::usage, "--save-interval: needs --save");
   if (save_retain_interval && save_interval && *save_retain_interval % *save_interval != 0)
@@ -173,7 +172,10 @@ void TrainOptions::complete() {
     fail(Exit::bad_config, "--seq-length ", data.seq_length,
          ": larger than --max-position-embeddings ", model.max_position_embeddings);
   complete_length();
-  if (trains) lr.complete(train_iters, batch_size(), train_samples);
+  if (trains)
+    schedule.complete({.train_iters = train_iters,
+                       .train_samples = train_samples,
+                       .global_batch_size = batch_size()});
   if (report.log_progress && save.empty()) fail(Exit::usage, "--log-progress: needs --save");
   if (report.run_log.empty() && !save.empty()) report.run_log = save + "/run.jsonl";
 }

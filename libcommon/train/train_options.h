@@ -6,8 +6,8 @@
 
 #include "base/command.h"
 #include "model/gpt_config.h"
-#include "optim/lr_schedule.h"
 #include "optim/optimizer_options.h"
+#include "optim/param_schedule.h"
 #include "train/batch_schedule.h"
 #include "train/report_options.h"
 #include "train/result_checks.h"
@@ -18,9 +18,8 @@ namespace mt {
 struct TrainOptions {
   GptConfig model;
   DataOptions data;
-  LrSchedule lr;
   OptimizerOptions optimizer;
-  double weight_decay = 0.01;
+  ParamSchedule schedule;
   std::int64_t micro_batch_size = 0;
   std::optional<std::int64_t> global_batch_size;    // default: micro-batch size x ranks
   std::vector<std::int64_t> rampup_batch_size;      // start, increment, samples

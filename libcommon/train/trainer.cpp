@@ -50,13 +50,14 @@ class Trainer {
   std::array<double, 2> forward_backward(const TrainOptions::StepSize& size);
   double gradient_norm();
   [[noreturn]] void failed(const TrainOptions::StepSize& size, double loss, double grad_norm);
-  StepResult update(double learning_rate);
+  StepResult update(const StepRates& rates);
   StepReport train_step(const TrainOptions::StepSize& size);
   void evaluate(Split which, const char* name, const char* where);
   std::optional<std::string> save_and_decide();
   bool poll();
   [[noreturn]] void stopped(Signal signal) const;
   void save();
+  TrainingState state() { return {model_, optimizer_, schedule_, counters_}; }
   void save_once();
   void report_end(const std::string& reason);
   RankMemory memory() const;
@@ -70,6 +71,7 @@ class Trainer {
   Stream stream_;
   Gpt model_;
   Optimizer optimizer_;
+  ParamSchedule schedule_;
   std::unique_ptr<Group> pipeline_ = make_single_group();
   Executor executor_;
   Evaluator evaluator_;
@@ -90,6 +92,7 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
       stream_(Device::cpu, threads_of_rank(options)),
       model_(options.model),
       optimizer_(model_.table(), Device::cpu, options.compute_dtype(), options.optimizer, ranks),
+      schedule_(options.schedule),
       executor_(model_, step_shape(options), plan.memory.step, *pipeline_, stream_),
       evaluator_(options, executor_, ranks),
       checks_(options.checks, ranks),
@@ -97,9 +100,8 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
   executor_.measure_with(reports_.timers());
   model_.initialize(options.seed, stream_);
   if (options.load.empty() && options.pretrained_checkpoint.empty()) return;
-  if (const auto loaded = load_training(options, model_, optimizer_, data, ranks, log))
-    counters_ = *loaded;
-  else
+  TrainingState state = this->state();
+  if (!load_training(options, state, data, ranks, log))
     log_.note(options.load + ": no checkpoint there, starting from initial weights");
   saved_at_ = counters_.iteration;
   options.check_steps_from(counters_.consumed_train_samples);
@@ -110,7 +112,7 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
 std::array<double, 2> Trainer::forward_backward(const TrainOptions::StepSize& size) {
   optimizer_.zero_gradients(stream_);
   BatchLoader loader(options_, data_.training(), counters_.consumed_train_samples,
-                     size.micro_batches, ranks_);
+                     size.micro_batches, ranks_, optimizer_.loss_scale());
   std::array<double, 2> sums = {};
   {
     const auto timing = reports_.timers().measure(Timed::forward_backward);
@@ -147,30 +149,31 @@ void Trainer::failed(const TrainOptions::StepSize& size, double loss, double gra
        ": not finite, though every rank's were; nothing was updated");
 }
 
-StepResult Trainer::update(double learning_rate) {
+StepResult Trainer::update(const StepRates& rates) {
   const auto timing = reports_.timers().measure(Timed::optimizer);
-  return optimizer_.step({.learning_rate = learning_rate,
-                          .weight_decay = options_.weight_decay,
-                          .divisor = static_cast<double>(ranks_.size())},
-                         stream_);
+  return optimizer_.step(rates, ranks_.size(), stream_);
 }
 
 StepReport Trainer::train_step(const TrainOptions::StepSize& size) {
   const Clock::time_point start = Clock::now();
-  StepReport report{.learning_rate = options_.lr.at(counters_.consumed_train_samples)};
+  const StepRates rates = schedule_.at(counters_.scheduled_samples);
+  StepReport report{.learning_rate = rates.learning_rate};
   const auto [loss, tokens] = forward_backward(size);
   report.loss = loss / tokens;
   const CheckOptions& checks = options_.checks;
-  if (checks.finite && !std::isfinite(report.loss)) failed(size, report.loss, 0);
+  // A dynamic loss scale makes gradients overflow to find its limit.
+  const bool must_be_finite = checks.finite && !options_.optimizer.loss_scale.is_dynamic();
+  if (must_be_finite && !std::isfinite(report.loss)) failed(size, report.loss, 0);
   if (checks.spiky_loss) checks_.check_losses(counters_.iteration + 1, executor_.losses());
   if (checks.large_grads) checks_.check_gradient(counters_.iteration + 1, gradient_norm());
-  const StepResult result = update(report.learning_rate);
+  const StepResult result = update(rates);
   report.grad_norm = result.grad_norm;
   report.num_zeros = result.num_zeros;
   report.loss_scale = result.loss_scale;
   report.skipped = result.skipped;
-  if (checks.finite && !std::isfinite(result.grad_norm))
+  if (must_be_finite && !std::isfinite(result.grad_norm))
     failed(size, report.loss, result.grad_norm);
+  if (!result.skipped) counters_.scheduled_samples += size.computed;
 
   counters_.iteration += 1;
   counters_.consumed_train_samples += size.computed;
@@ -182,7 +185,9 @@ StepReport Trainer::train_step(const TrainOptions::StepSize& size) {
   report.skipped_samples = counters_.skipped_train_samples;
   report.global_batch_size = size.computed;
   report.tokens = size.computed * options_.data.seq_length;
-  report.next_learning_rate = options_.lr.at(counters_.consumed_train_samples);
+  const StepRates next = schedule_.at(counters_.scheduled_samples);
+  report.next_learning_rate = next.learning_rate;
+  if (schedule_.has_decoupled()) report.next_decoupled_learning_rate = next.decoupled_learning_rate;
   if (options_.report.log_params_norm) report.params_norm = parameter_norm();
   report.seconds = seconds_since(start);
   return report;
@@ -234,10 +239,8 @@ void Trainer::save() {
     fail(Exit::difference, "iteration ", counters_.iteration,
          ": weights are not finite; nothing was saved");
   const Clock::time_point start = Clock::now();
-  if (ranks_.rank() == 0) {
-    save_training(options_, counters_, model_, optimizer_, data_);
-    delete_old_checkpoints(options_, counters_.iteration);
-  }
+  save_training(options_, state(), data_, ranks_);
+  if (ranks_.rank() == 0) delete_old_checkpoints(options_, counters_.iteration);
   ranks_.barrier();
   reports_.saved(counters_.iteration, seconds_since(start), counters_.floating_point_operations,
                  static_cast<double>(counters_.consumed_train_samples * options_.data.seq_length));

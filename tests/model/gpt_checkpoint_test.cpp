@@ -9,8 +9,6 @@
 namespace mt {
 namespace {
 
-Tensor value_of(const Param& row) { return row.value; }
-
 std::unique_ptr<Gpt> make(const GptConfig& config, DType dtype, const StageRange& range,
                           std::uint64_t seed) {
   auto model = std::make_unique<Gpt>(config, range);
@@ -29,7 +27,7 @@ void write(const std::string& folder, const std::vector<const Gpt*>& models,
   std::vector<WrittenFile> files;
   for (std::size_t rank = 0; rank < models.size(); ++rank) {
     DistWriter writer(folder, static_cast<int>(rank));
-    write_rows(writer, models[rank]->table(), prefix, value_of);
+    write_rows(writer, models[rank]->table(), prefix);
     files.push_back(writer.close());
   }
   write_dist_metadata(folder, files);
@@ -44,8 +42,7 @@ class Saved : public testing::TestWithParam<bool> {
   void expect_read(const GptConfig& config, const std::string& error) {
     const auto model = make(config, DType::f32, 2);
     const DistReader reader(folder_);
-    EXPECT_EQ(error_of([&] { read_rows(reader, model->table(), "", value_of); }),
-              concat("65 ", folder_, error));
+    EXPECT_EQ(error_of([&] { read_rows(reader, model->table()); }), concat("65 ", folder_, error));
   }
 };
 INSTANTIATE_TEST_SUITE_P(Gpt, Saved, testing::Bool(),
@@ -55,7 +52,7 @@ TEST_P(Saved, ComesBackBitForBit) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     const auto model = make(config_, dtype, 1), again = make(config_, dtype, 2);
     write(folder_, {model.get()});
-    read_rows(DistReader(folder_), again->table(), "", value_of);
+    read_rows(DistReader(folder_), again->table());
     EXPECT_SAME_BITS(again->table().values(), model->table().values());
   }
 }
@@ -82,10 +79,10 @@ TEST_P(Saved, ReadsInTheOtherPrecision) {
   const auto model = make(config_, DType::f32, 1), again = make(config_, DType::f64, 2),
              back = make(config_, DType::f32, 3);
   write(folder_, {model.get()});
-  read_rows(DistReader(folder_), again->table(), "", value_of);
+  read_rows(DistReader(folder_), again->table());
   const Scratch other;
   write(other.path(""), {again.get()});
-  read_rows(DistReader(other.path("")), back->table(), "", value_of);
+  read_rows(DistReader(other.path("")), back->table());
   EXPECT_SAME_BITS(back->table().values(), model->table().values());
 }
 
@@ -97,9 +94,9 @@ TEST_P(Saved, StagesWriteAndReadOneCheckpoint) {
   const auto a = make(untied, DType::f32, first, 1), b = make(untied, DType::f32, last, 1);
   write(folder_, {a.get(), b.get()});
   const auto whole = make(untied, DType::f32, 2), stage = make(untied, DType::f32, last, 2);
-  read_rows(DistReader(folder_), whole->table(), "", value_of);
+  read_rows(DistReader(folder_), whole->table());
   EXPECT_SAME_BITS(whole->table().values(), model->table().values());
-  read_rows(DistReader(folder_), stage->table(), "", value_of);
+  read_rows(DistReader(folder_), stage->table());
   EXPECT_SAME_BITS(stage->table().values(), b->table().values());
 }
 
@@ -107,7 +104,7 @@ TEST_P(Saved, PrefixedKeysAreOthers) {
   const auto model = make(config_, DType::f32, 1), again = make(config_, DType::f32, 2);
   write(folder_, {model.get()}, "optimizer.state.exp_avg.");
   const DistReader reader(folder_);
-  read_rows(reader, again->table(), "optimizer.state.exp_avg.", value_of);
+  read_rows(reader, again->table(), "optimizer.state.exp_avg.");
   EXPECT_SAME_BITS(again->table().values(), model->table().values());
   expect_read(config_, ": no tensor embedding.word_embeddings.weight");
 }
@@ -119,7 +116,7 @@ TEST_P(Saved, AnotherVocabularyIsCutOrFilledWithZeros) {
     GptConfig config = config_;
     config.vocab_size = config.padded_vocab_size = rows;
     const auto again = make(config, DType::f32, 2);
-    read_rows(DistReader(folder_), again->table(), "", value_of);
+    read_rows(DistReader(folder_), again->table());
     for (const Param& row : again->table().rows()) {
       const Tensor& expected = model->table().at(row.name).value;
       const std::int64_t common = std::min(row.shape[0], expected.shape()[0]);

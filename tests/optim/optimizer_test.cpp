@@ -5,7 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
+#include <sstream>
 
+#include "base/file.h"
+#include "ops/ops.h"
 #include "tests/support/host_tensor.h"
 
 namespace mt {
@@ -30,13 +34,16 @@ class OverATable : public testing::Test {
 
   StepResult step(Optimizer& optimizer, double gradient, double divisor = 1) {
     for (Param& row : table_.rows()) fill_with(row.grad, [&](std::int64_t) { return gradient; });
-    return optimizer.step({.learning_rate = 1e-3, .weight_decay = 0.1, .divisor = divisor},
-                          stream_);
+    return optimizer.step(
+        {.learning_rate = 1e-3, .decoupled_learning_rate = 1e-3, .weight_decay = 0.1}, divisor,
+        stream_);
   }
 
   double value(const char* name) { return element(table_.at(name).value, 2); }
   Tensor state(const Optimizer& optimizer, const char* name, std::size_t slot) {
-    return optimizer.state(table_.at(name), slot);
+    for (const Optimizer::Piece& piece : optimizer.pieces())
+      if (piece.row->name == name) return piece.state.at(slot);
+    return {};
   }
 
   OptimizerOptions options_;
@@ -134,13 +141,240 @@ TEST_F(OverATable, GradientsThatAreNotFiniteChangeNothing) {
   }
 }
 
+// A constant scale of a power of two changes no bit.
+TEST_F(OverATable, UnscalesGradients) {
+  Optimizer plain = make(DType::f32);
+  for (const double g : kGradients) step(plain, g);
+  const double expected = value("matrix");
+  options_.loss_scale.loss_scale = 1024;
+  options_.clip_grad = 1000;
+  Optimizer scaled = make(DType::f32);
+  EXPECT_EQ(scaled.loss_scale(), 1024);
+  for (const double g : kGradients) {
+    const StepResult result = step(scaled, 1024 * g);
+    EXPECT_NEAR(result.grad_norm, std::abs(g) * std::sqrt(12), 1e-7);
+    EXPECT_EQ(result.loss_scale, 1024);
+  }
+  EXPECT_EQ(value("matrix"), expected);
+}
+
+TEST_F(OverATable, ASkippedStepLowersTheScale) {
+  options_.loss_scale.initial_loss_scale = 8;
+  options_.loss_scale.hysteresis = 1;
+  Optimizer optimizer = make(DType::f32);
+  const StepResult result = step(optimizer, std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(result.skipped);
+  EXPECT_EQ(result.loss_scale, 4);
+  EXPECT_EQ(optimizer.steps(), 0);
+  EXPECT_FALSE(step(optimizer, 4).skipped);
+  EXPECT_NEAR(value("vector"), 1 - 1e-3, 1e-6);
+}
+
 TEST_F(OverATable, OnMetaCountsBytes) {
   Stream meta(Device::meta);
   Optimizer optimizer(table_, Device::meta, DType::f32, options_, *alone_);
-  optimizer.step({}, meta);
+  optimizer.step({}, 1, meta);
   // The norm reads the gradients; p m v g are read and p m v written of 3 rows of 3 elements.
   EXPECT_EQ(meta.cost().bytes, static_cast<double>(table_.gradients().bytes()) + 3 * 3 * 7 * 4);
   EXPECT_EQ(optimizer.bytes(), 3 * 2 * 64 * sizeof(float));
+}
+
+// --- Against PyTorch -----------------------------------------------------------------------------
+
+using Goldens = std::map<std::string, std::vector<double>>;
+
+Goldens read_goldens() {
+  Goldens goldens;
+  std::istringstream file(read_file(std::string(MT_TESTDATA) + "/optim/steps.txt"));
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("#")) continue;
+    const std::size_t colon = line.find(':');
+    std::istringstream numbers(line.substr(colon + 1));
+    std::vector<double>& values = goldens[line.substr(0, colon)];
+    for (double number; numbers >> number;) values.push_back(number);
+  }
+  return goldens;
+}
+
+void set(Tensor tensor, const std::vector<double>& values) {
+  ASSERT_EQ(tensor.numel(), std::ssize(values));
+  fill_with(tensor, [&](std::int64_t i) { return values[static_cast<std::size_t>(i)]; });
+}
+
+struct Case {
+  std::string name;
+  Shape shape;
+  std::string optimizer;
+  MuonOptions muon = {};
+  std::vector<std::int64_t> parts = {};
+};
+
+std::vector<Case> cases() {
+  MuonOptions tall, unit, polar, aol;
+  tall.nesterov = true;
+  tall.scale_mode = "shape_scaling";
+  tall.extra_scale_factor = 0.2;
+  unit.coefficient_type = "simple";
+  unit.num_ns_steps = 7;
+  unit.scale_mode = "unit_rms_norm";
+  polar.coefficient_type = "polar_express";
+  polar.num_ns_steps = 9;
+  aol.coefficient_type = "aol";
+  aol.num_ns_steps = 4;
+  return {{"adam", {3, 4}, "adam"},
+          {"sgd", {3, 4}, "sgd"},
+          {"muon_wide", {4, 6}, "muon"},
+          {"muon_tall", {6, 4}, "muon", tall},
+          {"muon_unit", {5, 3}, "muon", unit},
+          {"muon_polar", {4, 6}, "muon", polar},
+          {"muon_aol", {4, 6}, "muon", aol},
+          {"muon_qkv", {16, 6}, "muon", {}, {4, 2, 2}}};
+}
+
+TEST(Optimizers, StepAsInPyTorch) {
+  const Goldens goldens = read_goldens();
+  for (const Case& c : cases())
+    for (const DType dtype : {DType::f64, DType::f32}) {
+      SCOPED_TRACE(c.name);
+      ParamTable table;
+      Segment segment{"all", c.shape[0], 0, ShardAxis::none};
+      if (!c.parts.empty()) segment = {"qkv", 16, 0, ShardAxis::none, 8, c.parts};
+      Param& row = table.add({.name = "w", .shape = c.shape, .segments = {segment}});
+      const std::unique_ptr<Group> alone = make_single_group();
+      OptimizerOptions options;
+      options.name = c.optimizer;
+      options.adam.beta2 = 0.95;
+      options.clip_grad = 0;
+      options.muon = c.muon;
+      options.complete();
+      Optimizer optimizer(table, Device::cpu, dtype, options, *alone);
+      Stream stream(Device::cpu);
+      set(row.value, goldens.at(c.name + ".start"));
+      for (int i = 0; i < 3; ++i) {
+        set(row.grad, goldens.at(concat(c.name, ".gradient", i)));
+        optimizer.step({.learning_rate = 0.02, .weight_decay = 0.1}, 1, stream);
+      }
+      HostTensor expected(dtype, c.shape);
+      set(expected, goldens.at(c.name + ".end"));
+      EXPECT_TENSORS_NEAR(row.value, expected.view(), dtype == DType::f64 ? 1e-12 : 1e-5);
+    }
+}
+
+// --- Shared by ranks -----------------------------------------------------------------------------
+
+// A table of several rows, of which one is cut by every number of ranks.
+ParamTable sample_table() {
+  ParamTable table;
+  table.add({.name = "words", .shape = {40, 16}, .embedding_or_output = true});
+  table.add({.name = "norm", .shape = {16}});
+  table.add({.name = "fc1", .shape = {24, 16}});
+  table.add({.name = "fc1.bias", .shape = {24}});
+  table.add({.name = "fc2", .shape = {16, 24}});
+  table.add({.name = "frozen", .shape = {5}, .trainable = false});
+  return table;
+}
+
+// Values of all rows after five steps on `size` ranks, whose gradients add up to the same for every
+// size.
+std::vector<double> train(const std::string& name, bool distributed, int size, double clip) {
+  std::vector<double> values;  // and before them the norms
+  run_ranks(size, [&](Group& ranks) {
+    ParamTable table = sample_table();
+    OptimizerOptions options;
+    options.name = name;
+    options.clip_grad = clip;
+    options.use_distributed_optimizer = distributed;
+    options.log_num_zeros_in_grad = true;
+    options.complete();
+    Optimizer optimizer(table, Device::cpu, DType::f64, options, ranks);
+    Stream stream(Device::cpu);
+    for (Param& row : table.rows()) fill_uniform(row.value, static_cast<unsigned>(row.index));
+    for (unsigned i = 0; i < 5; ++i) {
+      optimizer.zero_gradients(stream);
+      for (Param& row : table.rows()) {
+        if (!row.trainable) continue;
+        fill_uniform(row.grad, 100 * i + static_cast<unsigned>(row.index));
+        row.grad.as<double>()[i] = 0;
+        if (ranks.rank() > 0) scale(row.grad, row.grad, 1.0 / 1024, stream);
+      }
+      const StepResult result = optimizer.step(
+          {.learning_rate = 0.01, .decoupled_learning_rate = 0.02, .weight_decay = 0.1}, size,
+          stream);
+      EXPECT_FALSE(result.skipped);
+      EXPECT_EQ(result.num_zeros, 5);
+      if (ranks.rank() == 0) values.push_back(result.grad_norm);
+    }
+    if (ranks.rank() != 0) return;
+    for (const Param& row : table.rows())
+      for (std::int64_t i = 0; i < row.value.numel(); ++i) values.push_back(element(row.value, i));
+  });
+  return values;
+}
+
+TEST(DistributedOptimizer, SameBitsAsTheWhole) {
+  for (const char* name : {"adam", "muon"})
+    for (const int size : {1, 2, 3, 4}) {
+      std::vector<double> shared = train(name, true, size, 0), whole = train(name, false, size, 0);
+      ASSERT_EQ(shared.size(), whole.size());
+      for (std::size_t i = 0; i < whole.size(); ++i)
+        if (i < 5)
+          EXPECT_NEAR(shared[i], whole[i], 1e-12 * whole[i]);  // norms: sums in another order
+        else
+          ASSERT_EQ(shared[i], whole[i]) << name << size << " at " << i;
+    }
+}
+
+TEST(DistributedOptimizer, ClipsAsTheWhole) {
+  for (const int size : {1, 2, 4}) {
+    const std::vector<double> shared = train("adam", true, size, 0.5),
+                              whole = train("adam", false, size, 0.5);
+    ASSERT_EQ(shared.size(), whole.size());
+    for (std::size_t i = 0; i < whole.size(); ++i)
+      EXPECT_NEAR(shared[i], whole[i], 1e-12 * std::abs(whole[i]) + 1e-14) << i;
+  }
+}
+
+TEST(DistributedOptimizer, DividesItsState) {
+  const auto bytes = [](bool distributed, int size, const char* name) {
+    ParamTable table;
+    table.add({.name = "a", .shape = {256, 256}});
+    table.add({.name = "b", .shape = {256, 256}});
+    OptimizerOptions options;
+    options.name = name;
+    options.use_distributed_optimizer = distributed;
+    Stream meta(Device::meta);
+    const std::unique_ptr<Group> ranks = make_meta_group(size - 1, size, meta);
+    return Optimizer(table, Device::meta, DType::f32, options, *ranks).bytes();
+  };
+  EXPECT_EQ(bytes(true, 4, "adam"), bytes(false, 4, "adam") / 4);
+  EXPECT_EQ(bytes(true, 1, "adam"), bytes(false, 1, "adam"));
+  EXPECT_LT(bytes(true, 2, "muon"), bytes(false, 2, "muon"));
+}
+
+TEST(DistributedOptimizer, ReducesByScatterAndGather) {
+  ParamTable table = sample_table();
+  OptimizerOptions options;
+  options.use_distributed_optimizer = true;
+  Stream meta(Device::meta);
+  const std::unique_ptr<Group> ranks = make_meta_group(0, 4, meta);
+  Optimizer optimizer(table, Device::meta, DType::f32, options, *ranks);
+  optimizer.step({}, 4, meta);
+  // Three quarters of the buffer out and back, and the norm's number.
+  EXPECT_EQ(meta.cost().messages, 3);
+  EXPECT_EQ(meta.cost().message_bytes,
+            2 * 0.75 * static_cast<double>(table.values().bytes()) + 2 * 0.75 * 8);
+}
+
+TEST(OptimizerOptions, WhatDoesNotFitTogether) {
+  OptimizerOptions sgd;
+  sgd.name = "sgd";
+  sgd.use_distributed_optimizer = true;
+  EXPECT_THROW(sgd.complete(), Error);
+  OptimizerOptions muon;
+  muon.name = "dist_muon";
+  muon.complete();
+  EXPECT_EQ(muon.name, "muon");
+  EXPECT_TRUE(muon.use_distributed_optimizer);
 }
 
 }  // namespace

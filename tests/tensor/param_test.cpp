@@ -64,7 +64,6 @@ TEST(ParamTable, RowsStartAtMultiplesOf64Elements) {
     table.allocate(Device::cpu, dtype, true);
     const std::int64_t offsets[] = {0, 64, 128, 192};
     for (const Param& row : table.rows()) {
-      EXPECT_EQ(table.offset(row), offsets[row.index]);
       EXPECT_EQ(row.value.shape(), row.shape);
       EXPECT_EQ(row.value.dtype(), dtype);
       const auto from_start = [&](const Tensor& part, const Tensor& whole) {
@@ -87,21 +86,22 @@ TEST(ParamTable, WithoutGradientsHasNone) {
   for (const Param& row : table.rows()) EXPECT_FALSE(row.grad);
 }
 
-TEST(ParamTable, ACompanionIsLaidOutLikeTheValues) {
+TEST(ParamTable, RowsMayLieElsewhere) {
   ParamTable table = sample_table();
-  table.allocate(Device::cpu, DType::f64, false);
-  const Buffer companion = table.make_companion();
-  EXPECT_EQ(companion.bytes(), table.values().bytes());
+  table.allocate(Device::cpu, DType::f64, true, {.starts = {300, 200, 100, 0}, .size = 400});
+  EXPECT_EQ(table.values().shape(), Shape{400});
   for (const Param& row : table.rows()) {
-    const Tensor part = table.companion_of(row, companion);
-    EXPECT_EQ(part.shape(), row.shape);
-    EXPECT_EQ(part.as<double>() - static_cast<double*>(companion.data()), table.offset(row));
-    fill_with(part, [&](std::int64_t) { return 1.0; });
+    const auto start = static_cast<std::ptrdiff_t>(300 - 100 * row.index);
+    EXPECT_EQ(row.value.as<double>() - table.values().as<double>(), start);
+    EXPECT_EQ(row.grad.as<double>() - table.gradients().as<double>(), start);
   }
-  double sum = 0;
-  for (const double x : companion.tensor(DType::f64, {320}).span<double>()) sum += x;
-  EXPECT_EQ(sum, table.count());  // no part overlaps another
-  EXPECT_EQ(largest(table.values()), 0);
+}
+
+TEST(ParamTable, BiasesAndVectorsDoNotDecay) {
+  ParamTable table;
+  EXPECT_EQ(table.add({.name = "fc.weight", .shape = {2, 2}}).decay_mult, 1);
+  EXPECT_EQ(table.add({.name = "norm.weight", .shape = {2}}).decay_mult, 0);
+  EXPECT_EQ(table.add({.name = "experts.bias", .shape = {2, 2}}).decay_mult, 0);
 }
 
 TEST(ParamTable, OnMetaTakesNoMemory) {
@@ -110,7 +110,6 @@ TEST(ParamTable, OnMetaTakesNoMemory) {
   table.allocate(Device::meta, DType::f32, true);
   EXPECT_EQ(table.device(), Device::meta);
   EXPECT_EQ(table.values().bytes(), std::size_t{1} << 39);
-  EXPECT_EQ(table.make_companion().device(), Device::meta);
 }
 
 }  // namespace

@@ -87,6 +87,7 @@ TEST(MegatronLog, AllFields) {
   report.loss_scale = 65536;
   report.num_zeros = 17;
   report.params_norm = 123.4567;
+  report.next_decoupled_learning_rate = 0.125;
   const ReportOptions options{.log_interval = 1, .log_throughput = true, .peak_tflops = 20};
   const std::string text =
       lines_of([&](const Log& log) { MegatronLog(log, options, 500, 2).step(report); });
@@ -94,7 +95,8 @@ TEST(MegatronLog, AllFields) {
             " [TIME] iteration       20/     500 | consumed samples:          320 |"
             " skipped samples:           12 | elapsed time per iteration (ms): 500.0 |"
             " throughput per GPU (TFLOP/s/GPU): 3.0 | MFU (%): 15.0 |"
-            " learning rate: 2.500000E-04 | global batch size:    16 | lm loss: 3.250000E+00 |"
+            " learning rate: 2.500000E-04 | decoupled learning rate: 1.250000E-01 |"
+            " global batch size:    16 | lm loss: 3.250000E+00 |"
             " loss scale: 65536.0 | grad norm: 0.750 | num zeros: 17.0 | params norm: 123.457 |"
             " number of skipped iterations:   0 | number of nan iterations:   0 |\n");
 }

@@ -1,142 +1,13 @@
 // Whole training runs on small models: any number of ranks trains alike, a resumed run ends with
 // the same bytes, and a run uses the memory that its plan said.
-#include <gtest/gtest.h>
-#include <simdjson.h>
+#include "tests/train/training_run.h"
 
 #include <csignal>
-#include <filesystem>
-#include <map>
-#include <random>
 
-#include "ckpt/megatron_checkpoint.h"
-#include "tests/base/scratch.h"
-#include "tests/data/support.h"
-#include "tests/support/host_tensor.h"
 #include "train/plan.h"
-#include "train/trainer.h"
 
 namespace mt {
 namespace {
-
-namespace fs = std::filesystem;
-
-using Files = std::map<std::string, std::string>;  // path below a folder: content
-
-Files files_below(const std::string& folder) {
-  Files files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file())
-      files[fs::relative(entry.path(), folder).string()] = read_file(entry.path().string());
-  return files;
-}
-
-void expect_same_files(const std::string& got, const std::string& expected) {
-  const Files a = files_below(got), b = files_below(expected);
-  ASSERT_EQ(a.size(), b.size());
-  for (const auto& [name, content] : b) {
-    ASSERT_TRUE(a.contains(name)) << name;
-    EXPECT_TRUE(a.at(name) == content) << name << " differs";
-  }
-}
-
-class Training : public testing::Test {
- protected:
-  Training() {
-    std::vector<std::vector<std::int32_t>> documents;
-    std::mt19937 engine(3);
-    for (int i = 0; i < 60; ++i) {
-      std::vector<std::int32_t>& tokens = documents.emplace_back(20 + engine() % 30);
-      for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(engine() % 200);
-      tokens.back() = 379;  // <|endoftext|>
-    }
-    write_documents(scratch_.path("data"), TokenType::u16, documents);
-  }
-
-  std::string path(const std::string& name) const { return scratch_.path(name); }
-
-  TrainOptions options(const std::string& save) const {
-    TrainOptions o;
-    o.model.num_layers = 2;
-    o.model.hidden_size = 16;
-    o.model.num_attention_heads = 2;
-    o.model.max_position_embeddings = 16;
-    o.data.sources.data_path = {path("data")};
-    o.data.sources.split = "80,10,10";
-    o.data.seq_length = 16;
-    o.data.eod_mask_loss = true;
-    const std::string folder = std::string(MT_TESTDATA) + "/gpt2_bpe/";
-    o.data.tokenizer = {"GPT2BPETokenizer", folder + "vocab.json", folder + "merges.txt"};
-    o.micro_batch_size = 2;
-    o.global_batch_size = 8;
-    o.train_iters = 10;
-    o.eval_iters = 1;
-    o.eval_interval = 4;
-    o.lr.lr = 0.01;
-    o.lr.warmup_iters = 2;
-    o.threads = 1;
-    o.save = path(save);
-    return o;
-  }
-
-  static void train_with(TrainOptions o) {
-    Signals signals;
-    TrainData data(o.data);
-    o.take_vocabulary(data.tokenizer());
-    o.complete();
-    train(o, data, signals, Log({.level = Log::Level::quiet}), "{}");
-  }
-
-  // A folder whose latest checkpoint is iteration `iteration` of `from`.
-  std::string copy_of(const std::string& from, int iteration, const std::string& to) const {
-    fs::create_directories(path(to));
-    fs::copy(iteration_folder(path(from), iteration), iteration_folder(path(to), iteration),
-             fs::copy_options::recursive);
-    File tracker = File::create(path(to) + "/latest_checkpointed_iteration.txt");
-    tracker.write(std::to_string(iteration));
-    tracker.close();
-    return path(to);
-  }
-
-  // The events of a kind in a run's log.
-  std::vector<std::string> events(const std::string& save, const std::string& kind) const {
-    std::vector<std::string> lines;
-    std::istringstream log(read_file(path(save) + "/run.jsonl"));
-    for (std::string line; std::getline(log, line);)
-      if (line.find("\"event\":\"" + kind + "\"") != std::string::npos) lines.push_back(line);
-    return lines;
-  }
-
-  std::vector<double> losses(const std::string& save, const std::string& kind = "step") const {
-    std::vector<double> values;
-    simdjson::dom::parser parser;
-    for (const std::string& line : events(save, kind))
-      values.push_back(parser.parse(line)["loss"].get_double());
-    return values;
-  }
-
-  // Every floating-point tensor of two checkpoints whose key begins with `prefix`.
-  void expect_near_tensors(const std::string& got, const std::string& expected, int iteration,
-                           const std::string& prefix, double tolerance) const {
-    const MegatronCheckpoint a(iteration_folder(path(got), iteration));
-    const MegatronCheckpoint b(iteration_folder(path(expected), iteration));
-    int compared = 0;
-    for (const auto& [key, info] : b.tensors().tensors()) {
-      if (!key.starts_with(prefix)) continue;
-      SCOPED_TRACE(key);
-      const std::vector<std::int64_t> zeros(static_cast<std::size_t>(info.shape.rank()), 0);
-      const Shape origin{std::span<const std::int64_t>(zeros)};
-      HostTensor x(info.dtype.value(), info.shape), y(info.dtype.value(), info.shape);
-      a.tensors().read(key, origin, x);
-      b.tensors().read(key, origin, y);
-      EXPECT_GT(largest(y.view()), 0);
-      EXPECT_TENSORS_NEAR(x.view(), y.view(), tolerance);
-      ++compared;
-    }
-    EXPECT_GT(compared, 10);
-  }
-
-  Scratch scratch_;
-};
 
 // JSON whose numbers are all N.
 std::string without_numbers(const std::string& json) {
@@ -150,16 +21,6 @@ std::string without_numbers(const std::string& json) {
   }
   return text;
 }
-
-void expect_near(const std::vector<double>& got, const std::vector<double>& expected,
-                 double tolerance) {
-  ASSERT_EQ(got.size(), expected.size());
-  ASSERT_FALSE(expected.empty());
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    EXPECT_NEAR(got[i], expected[i], tolerance * std::abs(expected[i])) << "at " << i;
-}
-
-const std::string kWeights = "", kMoment = "optimizer.state.exp_avg.";
 
 // DESIGN 4: fp64 loss, gradients and weights after 5 steps within 1e-9.  After one step from zero
 // the first moment is the clipped gradient times a constant.
@@ -188,7 +49,7 @@ TEST_F(Training, AnyNumberOfRanksTrainsAlikeInSinglePrecision) {
     TrainOptions o = options(concat("ranks", ranks));
     o.ranks = ranks;
     o.train_iters = 1;
-    o.lr.warmup_iters = 0;
+    o.schedule.warmup_iters = 0;
     train_with(o);
   }
   for (const char* several : {"ranks2", "ranks4"}) {
@@ -234,7 +95,7 @@ TEST_F(Training, WhatMustChangeTheWeightsDoes) {
   };
   expect_other("seed", [](TrainOptions& o) { o.seed = 5; });
   expect_other("dropout", [](TrainOptions& o) { o.model.hidden_dropout = 0; });
-  expect_other("decay", [](TrainOptions& o) { o.weight_decay = 0.5; });
+  expect_other("decay", [](TrainOptions& o) { o.schedule.weight_decay = 0.5; });
   expect_other("mask", [](TrainOptions& o) { o.data.eod_mask_loss = false; });
   expect_other("clip", [](TrainOptions& o) { o.optimizer.clip_grad = 0.01; });
 }
@@ -313,9 +174,9 @@ TEST_F(Training, ARampUpSurvivesAResumeAtEveryStep) {
     o.train_samples = 232;
     o.rampup_batch_size = {2, 2, 60};
     o.eval_interval = 7;
-    o.lr.warmup_iters = 0;
-    o.lr.warmup_fraction = 0.1;
-    o.lr.decay_style = "cosine";
+    o.schedule.warmup_iters = 0;
+    o.schedule.warmup_fraction = 0.1;
+    o.schedule.decay_style = "cosine";
     return o;
   };
   TrainOptions whole = ramped("whole");
@@ -341,7 +202,7 @@ TEST_F(Training, RampUp) {
   o.train_iters = 0;
   o.train_samples = 100;
   o.rampup_batch_size = {2, 2, 60};
-  o.lr.warmup_iters = 0;
+  o.schedule.warmup_iters = 0;
   train_with(o);
   std::vector<std::int64_t> sizes;
   std::int64_t before = 0;
@@ -386,7 +247,7 @@ TEST_F(Training, LengthsThatDoNotFit) {
             "78 --train-samples 7: less than a step of 8");
   EXPECT_EQ(error([](TrainOptions& o) {
               o.train_iters = 0, o.train_samples = 80, o.rampup_batch_size = {2, 3, 60};
-              o.lr.warmup_iters = 0;
+              o.schedule.warmup_iters = 0;
             }),
             "78 --global-batch-size 8: a step of 5 is not a multiple of --micro-batch-size 2 x 1 "
             "ranks");
@@ -570,8 +431,8 @@ TEST_F(Training, PlanKeys) {
 // A loss that is not finite stops the run before the weights change.
 TEST_F(Training, NotFinite) {
   TrainOptions o = options("run");
-  o.lr.lr = 1e200;
-  o.lr.warmup_iters = 0;
+  o.schedule.lr = 1e200;
+  o.schedule.warmup_iters = 0;
   o.optimizer.clip_grad = 0;
   o.dtype = "fp64";
   for (const int ranks : {1, 2}) {
@@ -607,17 +468,18 @@ TEST_F(Training, Finetune) {
   o.load = path("base");
   o.finetune = true;
   o.train_iters = 1;
-  o.lr.warmup_iters = 0;
+  o.schedule.warmup_iters = 0;
   train_with(o);
   EXPECT_EQ(list_checkpoints(o.save), std::vector<std::int64_t>{1});
   TrainOptions from = options("from");  // the same, until there is something to go on from
   from.load = from.save;
   from.pretrained_checkpoint = path("base");
   from.train_iters = 1;
-  from.lr.warmup_iters = 0;
+  from.schedule.warmup_iters = 0;
   train_with(from);
   expect_same_files(iteration_folder(from.save, 1), iteration_folder(o.save, 1));
   from.train_iters = 2;
+  from.schedule.override_checkpoint = true;
   train_with(from);
   EXPECT_EQ(list_checkpoints(from.save), (std::vector<std::int64_t>{1, 2}));
   EXPECT_NE(losses("from")[0], losses("base")[0]);
@@ -728,6 +590,7 @@ TEST_F(Training, ResumesWithOtherEvaluations) {
   o.eval_iters = 1;
   o.eval_interval = 1000;
   o.train_iters = 12;
+  o.schedule.override_checkpoint = true;
   train_with(o);
   EXPECT_EQ(losses("run", "eval").size(), 10 + 2 + 2U);
 }
@@ -735,8 +598,8 @@ TEST_F(Training, ResumesWithOtherEvaluations) {
 TEST_F(Training, WeightsThatAreNotFiniteAreNotSaved) {
   TrainOptions o = options("run");
   o.train_iters = 1;
-  o.lr.warmup_iters = 0;
-  o.lr.lr = 1e300;
+  o.schedule.warmup_iters = 0;
+  o.schedule.lr = 1e300;
   EXPECT_EQ(error_of([&] { train_with(o); }),
             "1 iteration 1: weights are not finite; nothing was saved");
   EXPECT_EQ(files_below(o.save).size(), 1U);  // run.jsonl

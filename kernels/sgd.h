@@ -1,0 +1,16 @@
+// kernels/sgd.h: one step of stochastic gradient descent with momentum and L2 decay, in the form of
+// torch.optim.SGD.  With g scaled by record->gradient_scale:
+//   b = momentum b + g + decay p      p -= lr b
+// lr = record->learning_rate lr_mult;  decay = record->weight_decay decay_mult.  p, b, g: [count].
+// T: float or double.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/step_record.h"
+
+namespace mt::cpu {
+template <class T>
+void sgd(T* p, T* b, const T* g, std::int64_t count, double momentum, double lr_mult,
+         double decay_mult, const StepRecord* record);
+}

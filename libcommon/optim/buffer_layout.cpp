@@ -1,0 +1,75 @@
+#include "optim/buffer_layout.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace mt {
+
+static constexpr std::int64_t kAlignment = 64, kBucketAlignment = 128, kHighBandwidth = 1 << 16;
+
+static std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+std::int64_t default_bucket_size(int ranks) {
+  return std::max<std::int64_t>(40'000'000, std::int64_t{1'000'000} * ranks);
+}
+
+BufferLayout make_layout(const MegatronLayout& what) {
+  const std::int64_t padding =
+      std::lcm(std::int64_t{what.ranks}, what.high_bandwidth ? kHighBandwidth : kBucketAlignment);
+  BufferLayout layout;
+  layout.starts.resize(what.counts.size());
+  std::int64_t begin = 0, end = 0;  // of the open bucket
+  const auto close = [&] {
+    const std::int64_t padded = round_up(end, padding);
+    layout.buckets.push_back({begin, padded});
+    begin = end = padded;
+  };
+  for (std::size_t i = what.counts.size(); i-- > 0;) {
+    layout.starts[i] = round_up(end, kAlignment);
+    end = layout.starts[i] + what.counts[i];
+    if (what.bucket_size && end - begin >= *what.bucket_size) close();
+  }
+  if (end > begin) close();
+  return layout;
+}
+
+BufferLayout make_whole_layout(std::span<const std::int64_t> counts, int ranks) {
+  std::vector<std::size_t> order(counts.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order,
+                           [&](std::size_t a, std::size_t b) { return counts[a] > counts[b]; });
+  std::vector<std::int64_t> filled(static_cast<std::size_t>(ranks), 0);
+  std::vector<std::size_t> owner(counts.size());
+  BufferLayout layout;
+  layout.starts.resize(counts.size());
+  for (const std::size_t i : order) {
+    const auto least = std::ranges::min_element(filled);
+    owner[i] = static_cast<std::size_t>(least - filled.begin());
+    layout.starts[i] = *least;
+    *least += round_up(counts[i], kAlignment);
+  }
+  const std::int64_t slice = std::ranges::max(filled);
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    layout.starts[i] += static_cast<std::int64_t>(owner[i]) * slice;
+  layout.buckets = {{0, slice * ranks}};
+  return layout;
+}
+
+std::vector<OwnedRange> owned_ranges(const BufferLayout& layout,
+                                     std::span<const std::int64_t> counts, int rank, int ranks) {
+  std::vector<OwnedRange> owned;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const std::int64_t start = layout.starts[i];
+    const auto bucket = std::ranges::find_if(
+        layout.buckets, [&](const Bucket& b) { return b.begin <= start && start < b.end; });
+    const std::int64_t slice = bucket->slice(ranks), from = bucket->begin + rank * slice;
+    const std::int64_t begin = std::max(start, from),
+                       end = std::min(start + counts[i], from + slice);
+    if (begin < end) owned.push_back({i, begin - start, end - start});
+  }
+  return owned;
+}
+
+}  // namespace mt

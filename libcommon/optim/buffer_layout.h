@@ -1,0 +1,58 @@
+// BufferLayout: where parameters lie in the flat buffers of values and gradients when several ranks
+// share the optimizer's work, and which part is whose (Megatron's param_and_grad_buffer).
+//
+// The buffer is a list of buckets, each cut into as many equal slices as there are ranks: rank r
+// owns slice r of every bucket.  So gradients are reduced and scattered, and values gathered, in
+// place.  All counts are of elements.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace mt {
+
+struct Bucket {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t slice(int ranks) const { return (end - begin) / ranks; }
+  friend bool operator==(const Bucket&, const Bucket&) = default;
+};
+
+struct BufferLayout {
+  std::vector<std::int64_t> starts;  // of each parameter
+  std::vector<Bucket> buckets;       // one after another, from 0
+  std::int64_t size() const { return buckets.empty() ? 0 : buckets.back().end; }
+};
+
+// Megatron's layout for its distributed optimizer.  Parameters of `counts` elements are placed from
+// the last to the first, each at a multiple of 64; a bucket is closed by the parameter that brings
+// it to `bucket_size` (never, if that is empty) and padded to a multiple of lcm(ranks, 128), or
+// lcm(ranks, 128, 65536) if `high_bandwidth` (Megatron's --ddp-pad-buckets-for-high-nccl-busbw).  A
+// parameter may be cut among ranks.
+struct MegatronLayout {
+  std::span<const std::int64_t> counts;
+  int ranks = 1;
+  std::optional<std::int64_t> bucket_size = {};
+  bool high_bandwidth = false;
+};
+BufferLayout make_layout(const MegatronLayout& what);
+
+// Megatron's default bucket size: max(40 million, 1 million for each rank).
+std::int64_t default_bucket_size(int ranks);
+
+// One bucket in which no parameter is cut: each goes, the largest first, to the rank that has
+// least.
+BufferLayout make_whole_layout(std::span<const std::int64_t> counts, int ranks);
+
+// A rank's part of a parameter: elements [begin, end) of it.
+struct OwnedRange {
+  std::size_t param = 0;
+  std::int64_t begin = 0, end = 0;
+  friend bool operator==(const OwnedRange&, const OwnedRange&) = default;
+};
+// In the parameters' order.
+std::vector<OwnedRange> owned_ranges(const BufferLayout& layout,
+                                     std::span<const std::int64_t> counts, int rank, int ranks);
+
+}  // namespace mt

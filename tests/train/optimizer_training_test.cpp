@@ -1,0 +1,231 @@
+// Whole training runs with the optimizers, schedules and loss scales of Megatron: on any number of
+// ranks and shared among them, they train alike, resume byte for byte and use their plan's memory.
+#include "tests/train/training_run.h"
+#include "train/plan.h"
+
+namespace mt {
+namespace {
+
+const std::string kModel = "decoder.";  // not the optimizer's
+
+class OptimizerTraining : public Training {
+ protected:
+  // Trains as `options`, on `ranks` ranks, to a folder of the same name.
+  void run(TrainOptions o, const std::string& name, int ranks, bool distributed) const {
+    o.save = path(name);
+    o.ranks = ranks;
+    o.optimizer.use_distributed_optimizer = distributed;
+    train_with(o);
+  }
+
+  // The bytes of a checkpoint are those of an undisturbed run if it is resumed at every save.
+  void expect_resumable(TrainOptions o, const std::string& name) const {
+    o.save = path(name);
+    o.save_interval = 5;
+    train_with(o);
+    const std::string resumed = name + "-resumed";
+    o.save = o.load = copy_of(name, 5, resumed);
+    train_with(o);
+    expect_same_files(iteration_folder(path(resumed), 10), iteration_folder(path(name), 10));
+  }
+
+  int skipped(const std::string& save) const {
+    int count = 0;
+    for (const std::string& line : events(save, "step"))
+      count += line.find("\"skipped\":true") != std::string::npos;
+    return count;
+  }
+};
+
+TEST_F(OptimizerTraining, SharedAmongRanksTrainsAlike) {
+  for (const char* name : {"adam", "muon"}) {
+    TrainOptions o = options("");
+    o.optimizer.name = name;
+    o.dtype = "fp64";
+    o.train_iters = 5;
+    const std::string whole = concat(name, "-whole");
+    run(o, whole, 1, false);
+    for (const int ranks : {1, 2, 4}) {
+      SCOPED_TRACE(concat(name, ranks));
+      const std::string shared = concat(name, "-shared", ranks);
+      run(o, shared, ranks, true);
+      expect_near(losses(shared), losses(whole), 1e-9);
+      expect_near_tensors(shared, whole, 5, kWeights, 1e-9);
+    }
+  }
+}
+
+// Without clipping, whose norm is summed in another order, also bit for bit.
+TEST_F(OptimizerTraining, SharedAmongRanksComputesTheSameBits) {
+  TrainOptions o = options("");
+  o.optimizer.clip_grad = 0;
+  for (const int ranks : {1, 2, 4}) {
+    const std::string whole = concat("whole", ranks), shared = concat("shared", ranks);
+    run(o, whole, ranks, false);
+    run(o, shared, ranks, true);
+    expect_near_tensors(shared, whole, 10, kWeights, 0);
+  }
+}
+
+TEST_F(OptimizerTraining, GoesOnOnAnyNumberOfRanks) {
+  TrainOptions o = options("");
+  o.dtype = "fp64";
+  o.save_interval = 5;
+  run(o, "whole", 2, true);
+  for (const int ranks : {1, 3, 4})
+    for (const bool distributed : {true, false}) {
+      const std::string resumed = concat("resumed", ranks, distributed);
+      SCOPED_TRACE(resumed);
+      TrainOptions next = o;
+      next.global_batch_size = ranks == 3 ? 12 : 8;
+      next.schedule.override_checkpoint = true;
+      next.load = copy_of("whole", 5, resumed);
+      if (ranks == 3) next.train_iters = 5;  // the state is read and the run is over
+      run(next, resumed, ranks, distributed);
+      if (ranks != 3) expect_near_tensors(resumed, "whole", 10, kModel, 1e-9);
+    }
+  // And from the state of one that was not shared.
+  run(o, "plain", 1, false);
+  TrainOptions next = o;
+  next.load = copy_of("plain", 5, "from-plain");
+  run(next, "from-plain", 4, true);
+  expect_near_tensors("from-plain", "plain", 10, kModel, 1e-9);
+}
+
+TEST_F(OptimizerTraining, AResumedRunEndsWithTheSameBytes) {
+  TrainOptions o = options("");
+  o.ranks = 2;
+  o.optimizer.use_distributed_optimizer = true;
+  expect_resumable(o, "distributed");
+  o.optimizer.name = "muon";
+  expect_resumable(o, "distributed-muon");
+  o.ranks = 1;
+  o.optimizer.use_distributed_optimizer = false;
+  expect_resumable(o, "muon");
+  o.optimizer.name = "sgd";
+  expect_resumable(o, "sgd");
+  o.optimizer.name = "adam";
+  o.schedule.decoupled_lr = 0.02;
+  o.schedule.decay_style = "WSD";
+  o.schedule.wsd_decay_iters = 4;
+  o.schedule.weight_decay_incr_style = "cosine";
+  o.schedule.start_weight_decay = 0.01;
+  o.schedule.end_weight_decay = 0.1;
+  expect_resumable(o, "schedules");
+}
+
+// Each rank writes its part to a file of its own.
+TEST_F(OptimizerTraining, EveryRankWritesAFile) {
+  run(options(""), "shared", 4, true);
+  const Files files = files_below(iteration_folder(path("shared"), 10));
+  for (const char* name : {"__0_0.distcp", "__1_0.distcp", "__2_0.distcp", "__3_0.distcp"})
+    EXPECT_TRUE(files.contains(name)) << name;
+  const MegatronCheckpoint checkpoint(iteration_folder(path("shared"), 10));
+  EXPECT_EQ(
+      checkpoint.common().at("optimizer", "").at("param_state_sharding_type", "").as_string(""),
+      "fully_sharded_model_space");
+  const DistTensor* norm =
+      checkpoint.tensors().find("optimizer.state.exp_avg.decoder.final_layernorm.weight");
+  ASSERT_NE(norm, nullptr);
+  EXPECT_EQ(norm->shape, (Shape{1, 16}));
+  EXPECT_EQ(norm->original_shape, Shape{16});
+  const DistTensor* fc2 =
+      checkpoint.tensors().find("optimizer.state.fp32_param.decoder.layers.mlp.linear_fc2.weight");
+  ASSERT_NE(fc2, nullptr);
+  EXPECT_EQ(fc2->shape, (Shape{2, 1, 1, 16 * 64}));
+  EXPECT_EQ(fc2->original_shape, (Shape{2, 16, 64}));
+}
+
+TEST_F(OptimizerTraining, UsesTheMemoryOfItsPlan) {
+  for (const char* name : {"adam", "muon", "sgd"})
+    for (const int ranks : {1, 2, 4}) {
+      const bool distributed = std::string(name) != "sgd";
+      SCOPED_TRACE(concat(name, ranks));
+      TrainOptions o = options("");
+      o.optimizer.name = name;
+      o.train_iters = 1;
+      o.schedule.warmup_iters = 0;
+      run(o, concat(name, ranks), ranks, distributed);
+      o.ranks = ranks;
+      o.optimizer.use_distributed_optimizer = distributed;
+      o.take_vocabulary(*make_tokenizer(o.data.tokenizer));
+      o.complete();
+      JsonWriter planned;
+      make_plan(o).memory.write(planned);
+      const std::string end = events(concat(name, ranks), "end").at(0);
+      EXPECT_TRUE(end.ends_with("\"memory\":" + planned.text() + "}")) << end << planned.text();
+    }
+}
+
+// A power of two scales every number of the backward pass without rounding.
+TEST_F(OptimizerTraining, AConstantLossScaleChangesNoBit) {
+  run(options(""), "plain", 2, false);
+  TrainOptions o = options("");
+  o.optimizer.loss_scale.loss_scale = 65536;
+  run(o, "scaled", 2, false);
+  expect_near_tensors("scaled", "plain", 10, kWeights, 0);
+  EXPECT_EQ(losses("scaled"), losses("plain"));
+}
+
+// Embeddings so large that gradients of a loss scaled by 2^127 overflow.
+TEST_F(OptimizerTraining, StepsThatOverflowAreSkipped) {
+  TrainOptions o = options("");
+  o.model.init_method_std = 50;
+  o.train_iters = 30;
+  o.optimizer.loss_scale.initial_loss_scale = std::ldexp(1.0, 127);
+  o.optimizer.loss_scale.hysteresis = 1;
+  o.save_interval = 5;
+  run(o, "whole", 1, false);
+  const int lost = skipped("whole");
+  EXPECT_GT(lost, 0);
+  EXPECT_LT(lost, 30);
+  const MegatronCheckpoint last(iteration_folder(path("whole"), 30));
+  const PyValue& common = last.common();
+  EXPECT_EQ(common.at("opt_param_scheduler", "").at("num_steps", "").as_integer(""),
+            (30 - lost) * 8);
+  EXPECT_EQ(common.at("args", "").at("consumed_train_samples", "").as_integer(""), 30 * 8);
+  const PyValue& stored = common.at("optimizer", "");
+  EXPECT_EQ(stored.at("optimizer", "")
+                .at("param_groups", "")
+                .as_items("")[0]
+                .at("step", "")
+                .as_integer(""),
+            30 - lost);
+  float scale = 0;
+  last.read_common_tensor(stored.at("grad_scaler", "").at("scale", ""), {&scale, DType::f32, {1}});
+  EXPECT_EQ(scale, std::ldexp(1.0F, 127 - lost));
+  for (const int from : {5, 10, 25}) {
+    const std::string resumed = concat("resumed", from);
+    TrainOptions next = o;
+    next.load = copy_of("whole", from, resumed);
+    run(next, resumed, 1, false);
+    expect_same_files(iteration_folder(path(resumed), 30), iteration_folder(path("whole"), 30));
+  }
+}
+
+TEST_F(OptimizerTraining, AnotherScheduleThanTheCheckpoints) {
+  TrainOptions o = options("run");
+  o.save_interval = 5;
+  train_with(o);
+  TrainOptions longer = o;
+  longer.save = longer.load = copy_of("run", 5, "longer");
+  longer.train_iters = 20;
+  EXPECT_EQ(error_of([&] { train_with(longer); }),
+            concat("78 ", iteration_folder(longer.load, 5),
+                   ": the learning rate's decay in samples is 80 in the checkpoint and 160 here; "
+                   "--override-opt_param-scheduler takes this one, "
+                   "--use-checkpoint-opt_param-scheduler that one"));
+  longer.schedule.use_checkpoint = true;
+  longer.train_iters = 10;
+  longer.schedule.lr = 0.5;
+  train_with(longer);
+  expect_near_tensors("longer", "run", 10, kWeights, 0);
+  longer.save = longer.load = copy_of("run", 5, "other");
+  longer.schedule.use_checkpoint = false;
+  longer.schedule.override_checkpoint = true;
+  train_with(longer);
+  EXPECT_NE(losses("other").back(), losses("run").back());
+}
+
+}  // namespace
+}  // namespace mt
