@@ -64,6 +64,13 @@ CASES = {
     "squared-relu": "--squared-relu --disable-bias-linear --add-qkv-bias",
     "label-smoothing": "--label-smoothing 0.1",
     "documents": "--reset-position-ids --reset-attention-mask --eod-mask-loss --ranks 2",
+    "ramp-up": "--train-samples 160 --rampup-batch-size 2 2 48",
+    "sgd": "--optimizer sgd --lr 0.1 --decoupled-lr 0.05 --decoupled-min-lr 0.01",
+    "wsd": "--lr-decay-style WSD --lr-wsd-decay-iters 15 --start-weight-decay 0 --end-weight-decay 0.1 "
+           "--weight-decay-incr-style cosine",
+    "inverse-square-root": LLAMA + " --lr-decay-style inverse-square-root --start-weight-decay 0.01 "
+                           "--end-weight-decay 0.1 --weight-decay-incr-style linear",
+    "distributed-optimizer": "--use-distributed-optimizer --ranks 2",
     "recompute": "--recompute-granularity full --recompute-method block --recompute-num-layers 2",
 }
 
@@ -162,7 +169,7 @@ def make_optimizer(model, options):
     from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
     from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
 
-    option = options.get
+    option = options.__getitem__
     names = {field.name for field in dataclasses.fields(OptimizerConfig)} & {n.replace("-", "_") for n in options}
     optimizer = get_megatron_optimizer(
         OptimizerConfig(params_dtype=torch.float32, **{name: option(name.replace("_", "-")) for name in names}), [model])
@@ -170,13 +177,13 @@ def make_optimizer(model, options):
     total = option("train-samples") or option("train-iters") * batch
     decaying = option("lr-wsd-decay-iters")
     start, end = (option(f"{place}-weight-decay") for place in ("start", "end"))
-    if start is None:
+    if option("weight-decay-incr-style") == "constant":
         start = end = option("weight-decay")
     schedule = OptimizerParamScheduler(
         optimizer, init_lr=option("lr-warmup-init"), max_lr=option("lr"), min_lr=option("min-lr"),
         lr_warmup_steps=option("lr-warmup-fraction") * total, lr_decay_steps=total,
         lr_decay_style=option("lr-decay-style"), start_wd=start, end_wd=end, wd_incr_steps=total,
-        wd_incr_style=option("weight-decay-incr-style") or "constant", wsd_decay_steps=decaying and decaying * batch,
+        wd_incr_style=option("weight-decay-incr-style"), wsd_decay_steps=decaying and decaying * batch,
         lr_wsd_decay_style=option("lr-wsd-decay-style"), use_checkpoint_opt_param_scheduler=False)
     return optimizer, schedule
 
@@ -254,7 +261,7 @@ def train(rank, folder, options, work):
     from megatron.core import tensor_parallel
     from megatron.core.pipeline_parallel import get_forward_backward_func
 
-    option = options.get
+    option = options.__getitem__
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"file://{work}/store", rank=rank, world_size=option("ranks"))
     core.parallel_state.initialize_model_parallel()
