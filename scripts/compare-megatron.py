@@ -71,6 +71,7 @@ CASES = {
     "inverse-square-root": LLAMA + " --lr-decay-style inverse-square-root --start-weight-decay 0.01 "
                            "--end-weight-decay 0.1 --weight-decay-incr-style linear",
     "distributed-optimizer": "--use-distributed-optimizer --ranks 2",
+    "per-token-loss": "--calculate-per-token-loss --eod-mask-loss --ranks 2",
     "recompute": "--recompute-granularity full --recompute-method block --recompute-num-layers 2",
 }
 

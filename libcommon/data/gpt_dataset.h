@@ -3,8 +3,9 @@
 //   text[S + 1] = the sample's tokens, padded at the end
 //   tokens = text[0, S)      labels = text[1, S]
 //   loss_mask = 1, but 0 where the label is padding, and, with eod_mask_loss, where the token is
-//   EOD positions = 0, 1, 2, …; with reset_position_ids they start again after each EOD first_key =
-//   0; with reset_attention_mask the place after the last EOD before the token, so that
+//               EOD
+//   positions = 0, 1, 2, …; with reset_position_ids they start again after each EOD
+//   first_key = 0; with reset_attention_mask the place after the last EOD before the token, so that
 //               no token attends to an earlier document
 // Padding is written as token 0.  Thread-safe; the data must outlive it.
 #pragma once

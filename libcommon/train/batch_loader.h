@@ -11,8 +11,8 @@ namespace mt {
 
 class BatchLoader {
  public:
-  // `micro_batches`: what the weights of rows are divided by, so that gradients of so many
-  // micro-batches add up to their mean, times `loss_scale`.
+  // The weights of rows are such that the gradients of so many micro-batches add up to their mean,
+  // or with --calculate-per-token-loss to the sum over their tokens, times `loss_scale`.
   BatchLoader(const TrainOptions& options, const SampleSet& samples, std::int64_t first,
               int micro_batches, const Group& ranks, double loss_scale = 1)
       : samples_(samples),
@@ -20,6 +20,7 @@ class BatchLoader {
         size_(options.micro_batch_size),
         stride_(ranks.size() * options.micro_batch_size),
         micro_batches_(micro_batches),
+        per_token_(options.calculate_per_token_loss),
         loss_scale_(loss_scale) {}
 
   // Fills this rank's `micro_batch` and returns the number of its first sample.  Exit::bad_config
@@ -32,6 +33,7 @@ class BatchLoader {
   const SampleSet& samples_;
   std::int64_t first_, size_, stride_;
   int micro_batches_;
+  bool per_token_;
   double loss_scale_;
   double tokens_ = 0;
 };

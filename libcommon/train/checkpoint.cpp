@@ -74,6 +74,7 @@ static PyValue make_args(const TrainOptions& o, const TrainCounters& counters,
   set("micro_batch_size", o.micro_batch_size);
   set("global_batch_size", o.batch_size());
   set("train_iters", o.train_iters);
+  set("calculate_per_token_loss", o.calculate_per_token_loss);
   set("seed", static_cast<std::int64_t>(o.seed));
   set("tokenizer_type", std::string(tokenizer.type()));
   set("consumed_train_samples", counters.consumed_train_samples);

@@ -13,8 +13,6 @@ static void add_model_flags(CommandLine& cl) {
          {{"--apply-residual-connection-post-layernorm"}});
   refuse(cl, "Megatron-Core's models ignore it; the tanh form of GeLU is the default",
          {{"--openai-gelu"}});
-  refuse(cl, "every loss is the mean over the tokens of a micro-batch",
-         {{"--calculate-per-token-loss"}});
   refuse(cl, "weights are always initialised", {{"--no-initialization"}});
   refuse(cl, "all ranks begin with the same weights", {{"--data-parallel-random-init"}});
   refuse(cl, "only models of Megatron-Core are supported", {{"--use-legacy-models"}});

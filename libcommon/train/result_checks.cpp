@@ -8,7 +8,8 @@ namespace mt {
 void CheckOptions::add_to(CommandLine& cl) {
   cl.section("Checks");
   cl.off_switch("--no-check-for-nan-in-loss-and-grad", &finite,
-                "skip a step whose loss or gradient is not finite, instead of ending the run");
+                "skip a step whose loss or gradient is not finite, as --initial-loss-scale does, "
+                "instead of ending the run");
   cl.flag("--check-for-spiky-loss", &spiky_loss,
           "end the run at a loss of 10 times the largest of the first 100 micro-batches");
   cl.flag("--check-for-large-grads", &large_grads,

@@ -267,7 +267,7 @@ void TrainData::build(const TrainingLength& length, std::uint64_t seed,
 }
 
 double fill_batch(const SampleSet& set, std::int64_t first, std::int64_t sequences,
-                  int micro_batches, const Batch& batch) {
+                  const Batch& batch) {
   const auto length = static_cast<std::size_t>(set.data.seq_length());
   std::vector<float> mask(length * static_cast<std::size_t>(sequences));
   double sum = 0;
@@ -284,14 +284,16 @@ double fill_batch(const SampleSet& set, std::int64_t first, std::int64_t sequenc
     if (!sample) std::ranges::fill(part(std::span(mask)), 0.0F);
   }
   for (const float m : mask) sum += static_cast<double>(m);
-  with_float_type(batch.loss_mask.dtype(), [&]<class T>() {
-    for (std::size_t t = 0; t < mask.size(); ++t) {
-      batch.loss_mask.as<T>()[t] = static_cast<T>(mask[t]);
-      batch.row_weight.as<T>()[t] =
-          static_cast<T>(sum == 0 ? 0 : static_cast<double>(mask[t]) / sum / micro_batches);
-    }
-  });
+  with_float_type(batch.loss_mask.dtype(),
+                  [&]<class T>() { std::ranges::copy(mask, batch.loss_mask.as<T>()); });
   return sum;
+}
+
+void weigh_rows(const Batch& batch, double weight) {
+  with_float_type(batch.loss_mask.dtype(), [&]<class T>() {
+    std::ranges::transform(batch.loss_mask.span<T>(), batch.row_weight.as<T>(),
+                           [=](T mask) { return mask * static_cast<T>(weight); });
+  });
 }
 
 }  // namespace mt

@@ -84,9 +84,12 @@ class TrainData {
 };
 
 // Fills `batch` with the run's samples [first, first + sequences): tokens, labels, positions, first
-// keys where it has them, the mask, and row_weight = mask / sum(mask) / micro_batches.  Padding is
-// a sample whose mask is 0.  Returns the sum of the mask: the tokens that count.
+// keys where it has them, and the mask.  Padding is a sample whose mask is 0.  Returns the sum of
+// the mask: the tokens that count.
 double fill_batch(const SampleSet& set, std::int64_t first, std::int64_t sequences,
-                  int micro_batches, const Batch& batch);
+                  const Batch& batch);
+
+// row_weight = mask x weight
+void weigh_rows(const Batch& batch, double weight);
 
 }  // namespace mt

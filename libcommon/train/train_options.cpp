@@ -19,6 +19,8 @@ static void add_batch_and_length(TrainOptions& o, CommandLine& cl) {
             "250B:1536\" (K, M, B, T: thousands, ...); needs --train-samples");
   cl.flag("--decrease-batch-size-if-needed", &o.decrease_batch_size_if_needed,
           "round a step's sequences down to what the ranks can divide");
+  cl.flag("--calculate-per-token-loss", &o.calculate_per_token_loss,
+          "every token of a step weighs the same, instead of every micro-batch");
   cl.option("--train-iters", &o.train_iters, "N", "steps of the whole run", at_least(1));
   cl.option("--train-samples", &o.train_samples, "N",
             "samples of the whole run, instead of --train-iters", at_least(1));
@@ -160,6 +162,8 @@ void TrainOptions::complete() {
     fail(Exit::usage, "--train-iters: required, or --train-samples");
   if (trains && !schedule.is_given()) fail(Exit::usage, "--lr: required");
   optimizer.complete();
+  // A dynamic loss scale makes gradients overflow to find its limit.
+  if (optimizer.loss_scale.is_dynamic()) checks.finite = false;
   if (save_interval && save.empty()) fail(Exit::usage, "--save-interval: needs --save");
   if (save_retain_interval && save_interval && *save_retain_interval % *save_interval != 0)
     fail(Exit::bad_config, "--save-retain-interval ", *save_retain_interval,

@@ -21,10 +21,11 @@ struct TrainOptions {
   OptimizerOptions optimizer;
   ParamSchedule schedule;
   std::int64_t micro_batch_size = 0;
-  std::optional<std::int64_t> global_batch_size;    // default: micro-batch size x ranks
-  std::vector<std::int64_t> rampup_batch_size;      // start, increment, samples
-  std::string step_batch_size_schedule;             // instead of both
-  bool decrease_batch_size_if_needed = false;       // to what the ranks can divide
+  std::optional<std::int64_t> global_batch_size;  // default: micro-batch size x ranks
+  std::vector<std::int64_t> rampup_batch_size;    // start, increment, samples
+  std::string step_batch_size_schedule;           // instead of both
+  bool decrease_batch_size_if_needed = false;     // to what the ranks can divide
+  bool calculate_per_token_loss = false;
   std::int64_t train_iters = 0, train_samples = 0;  // one is given; complete() derives train_iters
   std::int64_t eval_iters = 100, eval_interval = 1000;
   bool skip_train = false;

@@ -48,9 +48,10 @@ class Trainer {
   void save_before_larger_steps(int micro_batches);
   void skip_step(const TrainOptions::StepSize& size);
   std::array<double, 2> forward_backward(const TrainOptions::StepSize& size);
+  double divisor(double tokens) const;
   double gradient_norm();
   [[noreturn]] void failed(const TrainOptions::StepSize& size, double loss, double grad_norm);
-  StepResult update(const StepRates& rates);
+  StepResult update(const StepRates& rates, double tokens);
   StepReport train_step(const TrainOptions::StepSize& size);
   void evaluate(Split which, const char* name, const char* where);
   std::optional<std::string> save_and_decide();
@@ -127,6 +128,13 @@ std::array<double, 2> Trainer::forward_backward(const TrainOptions::StepSize& si
   return sums;
 }
 
+// What the sum of the ranks' gradients is divided by: it is the sum of their micro-batches' means,
+// or that over all tokens.
+double Trainer::divisor(double tokens) const {
+  return options_.calculate_per_token_loss ? std::max(1.0, tokens) : ranks_.size();
+}
+
+// Of this rank's sum.
 double Trainer::gradient_norm() {
   return std::sqrt(sum_squares(model_.table().gradients(), stream_));
 }
@@ -149,9 +157,9 @@ void Trainer::failed(const TrainOptions::StepSize& size, double loss, double gra
        ": not finite, though every rank's were; nothing was updated");
 }
 
-StepResult Trainer::update(const StepRates& rates) {
+StepResult Trainer::update(const StepRates& rates, double tokens) {
   const auto timing = reports_.timers().measure(Timed::optimizer);
-  return optimizer_.step(rates, ranks_.size(), stream_);
+  return optimizer_.step(rates, divisor(tokens), stream_);
 }
 
 StepReport Trainer::train_step(const TrainOptions::StepSize& size) {
@@ -161,17 +169,18 @@ StepReport Trainer::train_step(const TrainOptions::StepSize& size) {
   const auto [loss, tokens] = forward_backward(size);
   report.loss = loss / tokens;
   const CheckOptions& checks = options_.checks;
-  // A dynamic loss scale makes gradients overflow to find its limit.
-  const bool must_be_finite = checks.finite && !options_.optimizer.loss_scale.is_dynamic();
-  if (must_be_finite && !std::isfinite(report.loss)) failed(size, report.loss, 0);
+  if (checks.finite && !std::isfinite(report.loss)) failed(size, report.loss, 0);
   if (checks.spiky_loss) checks_.check_losses(counters_.iteration + 1, executor_.losses());
-  if (checks.large_grads) checks_.check_gradient(counters_.iteration + 1, gradient_norm());
-  const StepResult result = update(rates);
+  if (checks.large_grads) {
+    const double scale = optimizer_.loss_scale() * divisor(tokens) / ranks_.size();
+    checks_.check_gradient(counters_.iteration + 1, gradient_norm() / scale);
+  }
+  const StepResult result = update(rates, tokens);
   report.grad_norm = result.grad_norm;
   report.num_zeros = result.num_zeros;
   report.loss_scale = result.loss_scale;
   report.skipped = result.skipped;
-  if (must_be_finite && !std::isfinite(result.grad_norm))
+  if (checks.finite && !std::isfinite(result.grad_norm))
     failed(size, report.loss, result.grad_norm);
   if (!result.skipped) counters_.scheduled_samples += size.computed;
 

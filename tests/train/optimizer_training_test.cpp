@@ -174,6 +174,7 @@ TEST_F(OptimizerTraining, StepsThatOverflowAreSkipped) {
   o.train_iters = 30;
   o.optimizer.loss_scale.initial_loss_scale = std::ldexp(1.0, 127);
   o.optimizer.loss_scale.hysteresis = 1;
+  o.checks.large_grads = true;  // which looks at them, but does not end the run
   o.save_interval = 5;
   run(o, "whole", 1, false);
   const int lost = skipped("whole");
@@ -201,6 +202,49 @@ TEST_F(OptimizerTraining, StepsThatOverflowAreSkipped) {
     run(next, resumed, 1, false);
     expect_same_files(iteration_folder(path(resumed), 30), iteration_folder(path("whole"), 30));
   }
+}
+
+// The scale doubles to 64 times what it was when the check had seen its first 100 steps.
+TEST_F(OptimizerTraining, ALossScaleThatGrowsIsNoLargeGradient) {
+  TrainOptions o = options("run");
+  o.micro_batch_size = 1;
+  o.global_batch_size = 1;
+  o.train_iters = 160;
+  o.eval_interval = 1000;
+  o.optimizer.loss_scale.initial_loss_scale = 2;
+  o.optimizer.loss_scale.window = 10;
+  o.checks.large_grads = true;
+  train_with(o);
+  EXPECT_EQ(losses("run").size(), 160U);
+  EXPECT_NE(events("run", "step").back().find("\"loss_scale\":131072"), std::string::npos);
+}
+
+// Ends of documents do not count here, so micro-batches differ in their tokens.
+TEST_F(OptimizerTraining, PerTokenLossMakesMicroBatchesMeaningless) {
+  const auto name_of = [](bool per_token, std::int64_t size, int ranks, bool shared) {
+    return concat(per_token, "-", size, "-", ranks, "-", shared);
+  };
+  const auto run_with = [&](bool per_token, std::int64_t size, int ranks, bool shared) {
+    TrainOptions o = options("");
+    o.dtype = "fp64";
+    o.train_iters = 5;
+    o.calculate_per_token_loss = per_token;
+    o.micro_batch_size = size;
+    run(o, name_of(per_token, size, ranks, shared), ranks, shared);
+  };
+  run_with(true, 8, 1, false);
+  const std::string whole = name_of(true, 8, 1, false);
+  for (const auto& [size, ranks, shared] :
+       {std::tuple(2, 1, false), std::tuple(1, 2, false), std::tuple(2, 4, true)}) {
+    SCOPED_TRACE(name_of(true, size, ranks, shared));
+    run_with(true, size, ranks, shared);
+    expect_near(losses(name_of(true, size, ranks, shared)), losses(whole), 1e-9);
+    expect_near_tensors(name_of(true, size, ranks, shared), whole, 5, kWeights, 1e-9);
+  }
+  run_with(false, 8, 1, false);  // with one micro-batch, its tokens are the step's
+  expect_near(losses(name_of(false, 8, 1, false)), losses(whole), 1e-9);
+  run_with(false, 2, 1, false);
+  EXPECT_GT(std::abs(losses(name_of(false, 2, 1, false)).back() - losses(whole).back()), 1e-6);
 }
 
 TEST_F(OptimizerTraining, AnotherScheduleThanTheCheckpoints) {

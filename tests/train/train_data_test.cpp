@@ -1,21 +1,13 @@
-#include "train/train_data.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <numeric>
 
 #include "base/file.h"
-#include "data/indexed_dataset.h"
-#include "tests/base/scratch.h"
-#include "tests/data/support.h"
-#include "tests/support/host_tensor.h"
+#include "tests/train/samples.h"
 
 namespace mt {
 namespace {
-
-constexpr std::int64_t kLength = 8;
-constexpr std::int32_t kEod = 99;
 
 // One document of 100 tokens, each its own position; with an end after every tenth if asked.
 Documents counting(bool with_ends) {
@@ -26,49 +18,10 @@ Documents counting(bool with_ends) {
   return {tokens};
 }
 
-struct BatchMemory {
-  BatchMemory(std::int64_t sequences, DType dtype)
-      : ids(DType::i32, {sequences * kLength}),
-        labels(DType::i32, {sequences * kLength}),
-        positions(DType::i32, {sequences * kLength}),
-        mask(dtype, {sequences * kLength}),
-        weight(dtype, {sequences * kLength}) {}
-  Batch batch() const {
-    return {.ids = ids,
-            .labels = labels,
-            .positions = positions,
-            .first_key = {},
-            .loss_mask = mask,
-            .row_weight = weight,
-            .loss = {}};
-  }
-  HostTensor ids, labels, positions, mask, weight;
-};
-
-struct Sample {
-  Scratch scratch;
-  IndexedDataset file;
-  SampleSet set;
-  Sample(const Documents& documents, bool eod_mask_loss, PastEnd past_end = PastEnd::error)
-      : file(write(scratch, documents)),
-        set("",
-            BlendedDataset({file,
-                            {.index = {.sequences = {0, file.sequences()}, .seq_length = kLength},
-                             .eod_id = kEod,
-                             .vocab_size = 100,
-                             .eod_mask_loss = eod_mask_loss}}),
-            Sampler(12, {.past_end = past_end})) {}
-  const GptIndex& index() const { return set.data.datasets().front().index(); }
-  static std::string write(const Scratch& scratch, const Documents& documents) {
-    write_documents(scratch.path("data"), TokenType::u16, documents);
-    return scratch.path("data");
-  }
-};
-
 TEST(FillBatch, LabelsAreTheNextTokens) {
   const Sample sample(counting(false), false);
   const BatchMemory memory(3, DType::f32);
-  fill_batch(sample.set, 2, 3, 1, memory.batch());
+  fill_batch(sample.set, 2, 3, memory.batch());
   for (std::size_t i = 0; i < 3; ++i) {
     const std::size_t at = i * kLength;
     const auto start =
@@ -83,36 +36,18 @@ TEST(FillBatch, LabelsAreTheNextTokens) {
   }
 }
 
-TEST(FillBatch, WeightsOfAllMicroBatchesAddUpToOne) {
-  for (const bool mask_ends : {false, true})
-    for (const int micro_batches : {1, 2, 4}) {
-      const Sample sample(counting(true), mask_ends);
-      double all = 0;
-      for (int i = 0; i < micro_batches; ++i) {
-        const BatchMemory memory(2, DType::f64);
-        const double counted = fill_batch(sample.set, 2 * i, 2, micro_batches, memory.batch());
-        const auto mask = memory.mask.span<double>(), weight = memory.weight.span<double>();
-        EXPECT_EQ(counted, std::accumulate(mask.begin(), mask.end(), 0.0));
-        double sum = 0;
-        for (std::size_t t = 0; t < mask.size(); ++t) {
-          const bool counts = !mask_ends || memory.ids.span<std::int32_t>()[t] != kEod;
-          EXPECT_EQ(mask[t], counts ? 1 : 0);
-          EXPECT_DOUBLE_EQ(weight[t], counts ? 1 / counted / micro_batches : 0);
-          sum += weight[t];
-        }
-        EXPECT_NEAR(sum, 1.0 / micro_batches, 1e-15);
-        all += sum;
-      }
-      EXPECT_NEAR(all, 1, 1e-15);
-    }
-}
-
-// A micro-batch in which nothing counts weighs nothing, and divides nothing by zero.
-TEST(FillBatch, NothingCounts) {
-  const Sample sample({std::vector<std::int32_t>(40, kEod)}, true);
-  const BatchMemory memory(2, DType::f32);
-  EXPECT_EQ(fill_batch(sample.set, 0, 2, 1, memory.batch()), 0);
-  EXPECT_EQ(largest(memory.weight.view()), 0);
+// The mask, and the number of tokens that it counts.
+TEST(FillBatch, EndsOfDocumentsCountUnlessMasked) {
+  for (const bool mask_ends : {false, true}) {
+    const Sample sample(counting(true), mask_ends);
+    const BatchMemory memory(6, DType::f64);
+    const double counted = fill_batch(sample.set, 0, 6, memory.batch());
+    const auto mask = memory.mask.span<double>();
+    EXPECT_EQ(counted, std::accumulate(mask.begin(), mask.end(), 0.0));
+    EXPECT_EQ(counted < 6 * kLength, mask_ends);
+    for (std::size_t t = 0; t < mask.size(); ++t)
+      EXPECT_EQ(mask[t], !mask_ends || memory.ids.span<std::int32_t>()[t] != kEod ? 1 : 0);
+  }
 }
 
 // A sample past the end is read like any other, but counts nowhere.
@@ -120,11 +55,9 @@ TEST(FillBatch, PaddingDoesNotCount) {
   const Sample sample(counting(false), false, PastEnd::padding);
   ASSERT_EQ(sample.set.data.size(), 12);
   const BatchMemory memory(4, DType::f32);
-  EXPECT_EQ(fill_batch(sample.set, 10, 4, 1, memory.batch()), 2 * kLength);
-  for (std::size_t t = 0; t < 4 * kLength; ++t) {
+  EXPECT_EQ(fill_batch(sample.set, 10, 4, memory.batch()), 2 * kLength);
+  for (std::size_t t = 0; t < 4 * kLength; ++t)
     EXPECT_EQ(memory.mask.span<float>()[t], t < 2 * kLength ? 1 : 0);
-    EXPECT_EQ(memory.weight.span<float>()[t], t < 2 * kLength ? 1.0F / (2 * kLength) : 0);
-  }
 }
 
 // Where there are first keys they are filled, and so are positions that start again.
@@ -142,7 +75,7 @@ TEST(FillBatch, DocumentsInABatch) {
   HostTensor first_key(DType::i32, {3 * kLength});
   Batch batch = memory.batch();
   batch.first_key = first_key;
-  fill_batch(set, 0, 3, 1, batch);
+  fill_batch(set, 0, 3, batch);
   int ends = 0;
   for (std::size_t row = 0; row < 3; ++row)
     for (std::size_t t = 0, begin = 0; t < kLength; ++t) {
@@ -189,7 +122,7 @@ class Files : public testing::Test {
     std::string result;
     const BatchMemory memory(1, DType::f32);
     for (std::int64_t k = 0; k < count; ++k) {
-      fill_batch(set, k, 1, 1, memory.batch());
+      fill_batch(set, k, 1, memory.batch());
       result += static_cast<char>(memory.ids.span<std::int32_t>().front());
     }
     return result;
@@ -363,7 +296,7 @@ TEST_F(Files, WrongInputsAreNamed) {
   write_documents(path("large"), TokenType::u16, {std::vector<std::int32_t>(50, 60000)});
   const TrainData data = built(options({.data_path = {path("large")}}), {.train_iters = 1});
   const BatchMemory memory(1, DType::f32);
-  EXPECT_EQ(code_of([&] { fill_batch(data.training(), 0, 1, 1, memory.batch()); }), Exit::bad_data);
+  EXPECT_EQ(code_of([&] { fill_batch(data.training(), 0, 1, memory.batch()); }), Exit::bad_data);
 }
 
 TEST_F(Files, AnEmptyShareIsAnErrorWhereItWasAskedFor) {

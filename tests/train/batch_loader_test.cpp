@@ -1,0 +1,97 @@
+#include "train/batch_loader.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "tests/train/samples.h"
+
+namespace mt {
+namespace {
+
+TrainOptions one_at_a_time(bool per_token) {
+  TrainOptions o;
+  o.micro_batch_size = 1;
+  o.calculate_per_token_loss = per_token;
+  return o;
+}
+
+// Four samples in which so many tokens count, in one document: the others are ends.
+Sample counting_4_2_3_1() {
+  std::vector<std::int32_t> tokens;
+  for (const int counted : {4, 2, 3, 1})
+    for (int t = 0; t < kLength; ++t) tokens.push_back(t < counted ? t : kEod);
+  tokens.push_back(kEod);
+  return {{tokens}, true};
+}
+
+struct Sums {
+  double objective = 0, loss = 0, tokens = 0;  // of the step; the gradient is the objective's
+};
+
+// Two ranks with two micro-batches each, which are one sample each; the losses of a sample's tokens
+// add up to `loss_of(tokens that count)`.
+Sums step_of_two_ranks(bool per_token, double loss_scale, double (*loss_of)(double)) {
+  const Sample sample = counting_4_2_3_1();
+  double sums[3] = {};
+  run_ranks(2, [&](Group& ranks) {
+    BatchLoader loader(one_at_a_time(per_token), sample.set, 0, 2, ranks, loss_scale);
+    double own[3] = {};
+    for (int i = 0; i < 2; ++i) {
+      const BatchMemory memory(1, DType::f64);
+      const double before = loader.tokens();
+      EXPECT_EQ(loader.load(i, memory.batch()), 2 * i + ranks.rank());
+      const double counted = loader.tokens() - before;
+      const auto mask = memory.mask.span<double>(), weight = memory.weight.span<double>();
+      for (std::size_t t = 0; t < mask.size(); ++t) {
+        own[0] += weight[t] * loss_of(counted) / counted;
+        own[1] += mask[t] * loss_of(counted) / counted;
+      }
+    }
+    own[2] = loader.tokens();
+    ranks.all_reduce({own, DType::f64, {3}}).wait();
+    if (ranks.rank() == 0) std::copy(own, own + 3, sums);
+  });
+  return {sums[0], sums[1], sums[2]};
+}
+
+// spec/training.md 11.8: micro-batches of (sum of losses, tokens) (10, 4), (6, 2), (9, 3), (2, 1).
+double loss_of(double tokens) { return tokens == 4 ? 10 : tokens == 3 ? 9 : tokens == 2 ? 6 : 2; }
+
+TEST(BatchLoader, EveryMicroBatchWeighsTheSame) {
+  const Sums sums = step_of_two_ranks(false, 1, loss_of);
+  EXPECT_DOUBLE_EQ(sums.objective / 2, 2.625);  // divided by the number of ranks
+  EXPECT_DOUBLE_EQ(sums.loss / sums.tokens, 2.7);
+}
+
+TEST(BatchLoader, OrEveryToken) {
+  const Sums sums = step_of_two_ranks(true, 1, loss_of);
+  EXPECT_DOUBLE_EQ(sums.objective / sums.tokens, 2.7);  // divided by that of all tokens
+  EXPECT_DOUBLE_EQ(sums.loss / sums.tokens, 2.7);
+}
+
+TEST(BatchLoader, TheLossScaleScalesWeights) {
+  for (const bool per_token : {false, true}) {
+    const Sums plain = step_of_two_ranks(per_token, 1, loss_of);
+    const Sums scaled = step_of_two_ranks(per_token, 1024, loss_of);
+    EXPECT_EQ(scaled.objective, 1024 * plain.objective);
+    EXPECT_EQ(scaled.loss, plain.loss);
+  }
+}
+
+// A micro-batch in which nothing counts weighs nothing, and divides nothing by zero.
+TEST(BatchLoader, NothingCounts) {
+  const Sample sample({std::vector<std::int32_t>(40, kEod)}, true);
+  for (const bool per_token : {false, true}) {
+    const BatchMemory memory(1, DType::f32);
+    const auto alone = make_single_group();
+    BatchLoader loader(one_at_a_time(per_token), sample.set, 0, 2, *alone);
+    loader.load(0, memory.batch());
+    EXPECT_EQ(loader.tokens(), 0);
+    EXPECT_EQ(largest(memory.weight.view()), 0);
+  }
+}
+
+}  // namespace
+}  // namespace mt

@@ -1,0 +1,58 @@
+// Sets of samples over small token files, and memory for a batch of them, for tests.
+#pragma once
+
+#include "data/indexed_dataset.h"
+#include "tests/base/scratch.h"
+#include "tests/data/support.h"
+#include "tests/support/host_tensor.h"
+#include "train/train_data.h"
+
+namespace mt {
+
+constexpr std::int64_t kLength = 8;
+constexpr std::int32_t kEod = 99;
+
+struct BatchMemory {
+  BatchMemory(std::int64_t sequences, DType dtype)
+      : ids(DType::i32, {sequences * kLength}),
+        labels(DType::i32, {sequences * kLength}),
+        positions(DType::i32, {sequences * kLength}),
+        mask(dtype, {sequences * kLength}),
+        weight(dtype, {sequences * kLength}) {}
+  Batch batch() const {
+    return {.ids = ids,
+            .labels = labels,
+            .positions = positions,
+            .first_key = {},
+            .loss_mask = mask,
+            .row_weight = weight,
+            .loss = {}};
+  }
+  HostTensor ids, labels, positions, mask, weight;
+};
+
+// The samples of one token file, in Megatron's order.
+struct Sample {
+  Scratch scratch;
+  IndexedDataset file;
+  SampleSet set;
+  Sample(const Documents& documents, bool eod_mask_loss, PastEnd past_end = PastEnd::error)
+      : file(write(scratch, documents)), set(make_set(file, eod_mask_loss, past_end)) {}
+  const GptIndex& index() const { return set.data.datasets().front().index(); }
+
+  static std::string write(const Scratch& scratch, const Documents& documents) {
+    write_documents(scratch.path("data"), TokenType::u16, documents);
+    return scratch.path("data");
+  }
+  static SampleSet make_set(const IndexedDataset& file, bool eod_mask_loss, PastEnd past_end) {
+    BlendedDataset data({file,
+                         {.index = {.sequences = {0, file.sequences()}, .seq_length = kLength},
+                          .eod_id = kEod,
+                          .vocab_size = 100,
+                          .eod_mask_loss = eod_mask_loss}});
+    const std::int64_t size = data.size();
+    return {"", std::move(data), Sampler(size, {.past_end = past_end})};
+  }
+};
+
+}  // namespace mt
