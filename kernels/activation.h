@@ -6,10 +6,12 @@
 //   arXiv:2002.05202)
 // gelu, relu^2: x, y, dx, dy: [count].
 // swiglu: x, dx: [rows, 2 cols], a row is gate then up;  y, dy: [rows, cols].
-// Backward takes the input x.  T: float or double.
+// Backward takes the input x.  T: float or double; on the GPU float, bf16 or fp16.
 #pragma once
 
 #include <cstdint>
+
+#include "kernels/cuda_types.h"
 
 namespace mt {
 enum class GeluForm : std::uint8_t { tanh, erf };
@@ -29,3 +31,20 @@ void swiglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols);
 template <class T>
 void swiglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols);
 }  // namespace mt::cpu
+
+namespace mt::cuda {
+template <class T>
+void gelu_forward(T* y, const T* x, std::int64_t count, GeluForm form, cudaStream_t stream);
+template <class T>
+void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t count, GeluForm form,
+                   cudaStream_t stream);
+template <class T>
+void squared_relu_forward(T* y, const T* x, std::int64_t count, cudaStream_t stream);
+template <class T>
+void squared_relu_backward(T* dx, const T* dy, const T* x, std::int64_t count, cudaStream_t stream);
+template <class T>
+void swiglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols, cudaStream_t stream);
+template <class T>
+void swiglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols,
+                     cudaStream_t stream);
+}  // namespace mt::cuda

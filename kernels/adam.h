@@ -5,11 +5,16 @@
 //   p -= lr (m / bias_correction1 / (sqrt(v / bias_correction2) + eps) + decay p)
 // lr = record->learning_rate lr_mult;  decay = record->weight_decay decay_mult.  p, m, v, g:
 // [count]. T: float or double.
+//
+// On the GPU one launch updates many parameters of flat buffers, and writes their copies that the
+// model computes with.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/cuda_types.h"
 #include "kernels/step_record.h"
+#include "kernels/update.h"
 
 namespace mt {
 struct AdamOptions {
@@ -21,4 +26,14 @@ namespace mt::cpu {
 template <class T>
 void adam(T* p, T* m, T* v, const T* g, std::int64_t count, const AdamOptions& options,
           double lr_mult, double decay_mult, const StepRecord* record);
+}
+
+// p, g: float;  m, v: float or bf16, rounded after the update;  copy: float, bf16 or fp16, or null:
+// the new p, rounded.  Element i of a chunk is element first + i of all five.
+// chunks: [chunk_count] on the device.  Nothing changes where *skip is not 0 (null: never).
+namespace mt::cuda {
+template <class Moment, class T>
+void adam(float* p, Moment* m, Moment* v, T* copy, const float* g, const UpdateChunk* chunks,
+          std::int64_t chunk_count, const AdamOptions& options, const StepRecord* record,
+          const std::int32_t* skip, cudaStream_t stream);
 }

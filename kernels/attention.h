@@ -26,10 +26,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda_types.h"
 #include "kernels/dropout.h"
-
-struct __nv_bfloat16;
-using cudaStream_t = struct CUstream_st*;  // so that including this needs no CUDA header
 
 namespace mt {
 struct AttentionShape {

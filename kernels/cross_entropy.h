@@ -4,13 +4,22 @@
 //   target[c] = 1 - smoothing for the label, smoothing / (vocab - 1) for each of the others
 //   (Szegedy et al.: arXiv:1512.00567, section 7, in Megatron-LM's form); 0 <= smoothing < 1
 // logits: [rows, vocab];  loss, row_weight: [rows], row_weight null: logits stay as they are;
-// labels: [rows], 0 <= label < vocab (the caller checks).  T: float or double.
+// labels: [rows], 0 <= label < vocab (the caller checks).  T: float or double;
+// on the GPU logits are float, bf16 or fp16, loss and row_weight float.
 #pragma once
 
 #include <cstdint>
+
+#include "kernels/cuda_types.h"
 
 namespace mt::cpu {
 template <class T>
 void cross_entropy(T* loss, T* logits, const std::int32_t* labels, const T* row_weight,
                    std::int64_t rows, std::int64_t vocab, double smoothing);
+}
+
+namespace mt::cuda {
+template <class T>
+void cross_entropy(float* loss, T* logits, const std::int32_t* labels, const float* row_weight,
+                   std::int64_t rows, std::int64_t vocab, double smoothing, cudaStream_t stream);
 }

@@ -5,12 +5,13 @@
 //   backward  dx = dropout(dy)                      dx may be dy
 // x, y, residual, dx, dy: [rows, cols]; row r belongs to sample record->first_sample + r /
 // seq_length and position r % seq_length;  bias: [cols];  residual and bias may be null.  T: float
-// or double.
+// or double; on the GPU float, bf16 or fp16, and record lies there.
 #pragma once
 
 #include <cstdint>
 
 #include "base/random.h"
+#include "kernels/cuda_types.h"
 #include "kernels/step_record.h"
 
 namespace mt {
@@ -31,3 +32,12 @@ template <class T>
 void dropout_backward(T* dx, const T* dy, std::int64_t rows, std::int64_t cols,
                       const Dropout& dropout);
 }  // namespace mt::cpu
+
+namespace mt::cuda {
+template <class T>
+void bias_dropout_add(T* y, const T* residual, const T* x, const T* bias, std::int64_t rows,
+                      std::int64_t cols, const Dropout& dropout, cudaStream_t stream);
+template <class T>
+void dropout_backward(T* dx, const T* dy, std::int64_t rows, std::int64_t cols,
+                      const Dropout& dropout, cudaStream_t stream);
+}  // namespace mt::cuda

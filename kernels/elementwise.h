@@ -9,11 +9,20 @@
 //                first + i gets sqrt(-2 log u) cos(2 pi v), an odd one the same with sin.
 //   fill_uniform y[i] ~ U(-bound, bound), in f64: word i % 4 of philox({i / 4 as 64 bits, 0, 0},
 //   key)
+//
+// On the GPU T is float, bf16 or fp16; column_sum adds in f32, the other sums are f64, over parts
+// that depend on the size alone, and are written to the device.
+//   convert      y = x, rounded
+//   fill         y = value
+//   count_zeros  how many x are 0
+//   all_finite   1 if no x is infinite or NaN, else 0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/random.h"
+#include "kernels/cuda_types.h"
 
 namespace mt::cpu {
 template <class T>
@@ -32,3 +41,33 @@ void fill_normal(T* y, std::int64_t first, std::int64_t count, double mean, doub
 template <class T>
 void fill_uniform(T* y, std::int64_t count, double bound, RandomKey key);
 }  // namespace mt::cpu
+
+namespace mt::cuda {
+template <class T>
+void add(T* y, const T* a, const T* b, std::int64_t count, cudaStream_t stream);
+template <class T>
+void scale(T* y, const T* x, float factor, std::int64_t count, cudaStream_t stream);
+template <class To, class From>
+void convert(To* y, const From* x, std::int64_t count, cudaStream_t stream);
+template <class T>
+void fill(T* y, double value, std::int64_t count, cudaStream_t stream);
+void copy(void* y, const void* x, std::size_t bytes, cudaStream_t stream);
+void set_zero(void* y, std::size_t bytes, cudaStream_t stream);
+
+std::size_t column_sum_work(std::int64_t rows, std::int64_t cols);
+template <class T>
+void column_sum(float* y, const T* x, std::int64_t rows, std::int64_t cols, void* work,
+                cudaStream_t stream);
+
+std::size_t sum_work(std::int64_t count);  // of the four below
+template <class T>
+void sum_squares(double* sum, const T* x, std::int64_t count, void* work, cudaStream_t stream);
+template <class T>
+void count_zeros(std::int64_t* zeros, const T* x, std::int64_t count, void* work,
+                 cudaStream_t stream);
+template <class T>
+void all_finite(std::int32_t* finite, const T* x, std::int64_t count, void* work,
+                cudaStream_t stream);
+void dot(double* sum, const float* a, const float* b, std::int64_t count, void* work,
+         cudaStream_t stream);
+}  // namespace mt::cuda

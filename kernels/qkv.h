@@ -2,10 +2,13 @@
 // A row of qkv holds, for each of `groups` query groups, its heads / groups query heads, then one
 // key head, then one value head (Megatron's order), each of head_dim channels.
 // qkv: [tokens, (heads + 2 groups) head_dim]
-// q: [tokens, heads, head_dim];  k, v: [tokens, groups, head_dim].  T: float or double.
+// q: [tokens, heads, head_dim];  k, v: [tokens, groups, head_dim].  T: float or double; on the
+// GPU float, bf16 or fp16.
 #pragma once
 
 #include <cstdint>
+
+#include "kernels/rope.h"
 
 namespace mt {
 struct QkvShape {
@@ -19,3 +22,19 @@ void qkv_split(T* q, T* k, T* v, const T* qkv, const QkvShape& shape);
 template <class T>
 void qkv_merge(T* qkv, const T* q, const T* k, const T* v, const QkvShape& shape);
 }  // namespace mt::cpu
+
+// With a rope_table() queries and keys also turn on their way: forwards in the split, back in the
+// merge, which is its backward.  Of `rope` rotary_dim, seq_length and interleaved count.
+namespace mt::cuda {
+template <class T>
+void qkv_split(T* q, T* k, T* v, const T* qkv, const QkvShape& shape, cudaStream_t stream);
+template <class T>
+void qkv_merge(T* qkv, const T* q, const T* k, const T* v, const QkvShape& shape,
+               cudaStream_t stream);
+template <class T>
+void qkv_split_rope(T* q, T* k, T* v, const T* qkv, const QkvShape& shape, const float* table,
+                    const RopeShape& rope, cudaStream_t stream);
+template <class T>
+void qkv_merge_rope(T* qkv, const T* q, const T* k, const T* v, const QkvShape& shape,
+                    const float* table, const RopeShape& rope, cudaStream_t stream);
+}  // namespace mt::cuda

@@ -6,9 +6,14 @@
 // x: [tokens, heads, head_dim], of which channels >= rotary_dim pass through;  inv_freq:
 // [rotary_dim / 2], f64.  Angles, sines and cosines are f64, rounded once to T.  T: float or
 // double.
+// On the GPU T is float, bf16 or fp16, and the sines and cosines of a run of positions are made
+// once, by rope_table: [min(tokens, seq_length), rotary_dim] f32, row p the cosines and then the
+// sines of position first_position + p.
 #pragma once
 
 #include <cstdint>
+
+#include "kernels/cuda_types.h"
 
 namespace mt {
 struct RopeShape {
@@ -22,3 +27,9 @@ namespace mt::cpu {
 template <class T>
 void rope(T* x, const double* inv_freq, const RopeShape& shape, bool inverse);
 }
+
+namespace mt::cuda {
+void rope_table(float* table, const double* inv_freq, const RopeShape& shape, cudaStream_t stream);
+template <class T>
+void rope(T* x, const float* table, const RopeShape& shape, bool inverse, cudaStream_t stream);
+}  // namespace mt::cuda

@@ -7,10 +7,20 @@
 
 #include <cstdint>
 
+#include "kernels/cuda_types.h"
 #include "kernels/step_record.h"
+#include "kernels/update.h"
 
 namespace mt::cpu {
 template <class T>
 void sgd(T* p, T* b, const T* g, std::int64_t count, double momentum, double lr_mult,
          double decay_mult, const StepRecord* record);
+}
+
+// As cuda::adam().
+namespace mt::cuda {
+template <class T>
+void sgd(float* p, float* b, T* copy, const float* g, const UpdateChunk* chunks,
+         std::int64_t chunk_count, double momentum, const StepRecord* record,
+         const std::int32_t* skip, cudaStream_t stream);
 }
