@@ -1,0 +1,65 @@
+#include "kernels/elementwise.h"
+#include "kernels/map.cuh"
+#include "kernels/reduce.cuh"
+
+namespace mt::cuda {
+namespace {
+
+struct Add {
+  __device__ float operator()(const float (&x)[2]) const { return x[0] + x[1]; }
+};
+struct Scale {
+  float factor;
+  __device__ float operator()(const float (&x)[1]) const { return factor * x[0]; }
+};
+struct Same {
+  __device__ float operator()(const float (&x)[1]) const { return x[0]; }
+};
+
+template <class T>
+__global__ void fill_kernel(T* y, float value, std::int64_t count) {
+  const std::int64_t i = blockIdx.x * std::int64_t{kMapThreads} + threadIdx.x;
+  if (i < count) y[i] = static_cast<T>(value);
+}
+
+}  // namespace
+
+template <class T>
+void add(T* y, const T* a, const T* b, std::int64_t count, cudaStream_t stream) {
+  map(y, Inputs<T, 2>{{a, b}}, count, Add{}, stream);
+}
+template <class T>
+void scale(T* y, const T* x, float factor, std::int64_t count, cudaStream_t stream) {
+  map(y, Inputs<T, 1>{{x}}, count, Scale{factor}, stream);
+}
+template <class To, class From>
+void convert(To* y, const From* x, std::int64_t count, cudaStream_t stream) {
+  map(y, Inputs<From, 1>{{x}}, count, Same{}, stream);
+}
+template <class T>
+void fill(T* y, double value, std::int64_t count, cudaStream_t stream) {
+  if (count == 0) return;
+  fill_kernel<<<static_cast<unsigned>(ceil_div(count, kMapThreads)), kMapThreads, 0, stream>>>(
+      y, static_cast<float>(value), count);
+  check(cudaGetLastError());
+}
+void copy(void* y, const void* x, std::size_t bytes, cudaStream_t stream) {
+  check(cudaMemcpyAsync(y, x, bytes, cudaMemcpyDeviceToDevice, stream));
+}
+void set_zero(void* y, std::size_t bytes, cudaStream_t stream) {
+  check(cudaMemsetAsync(y, 0, bytes, stream));
+}
+
+#define INSTANTIATE(T)                                                   \
+  template void add(T*, const T*, const T*, std::int64_t, cudaStream_t); \
+  template void scale(T*, const T*, float, std::int64_t, cudaStream_t);  \
+  template void fill(T*, double, std::int64_t, cudaStream_t)
+INSTANTIATE(float);
+INSTANTIATE(bf16);
+INSTANTIATE(fp16);
+template void convert(bf16*, const float*, std::int64_t, cudaStream_t);
+template void convert(fp16*, const float*, std::int64_t, cudaStream_t);
+template void convert(float*, const bf16*, std::int64_t, cudaStream_t);
+template void convert(float*, const fp16*, std::int64_t, cudaStream_t);
+
+}  // namespace mt::cuda
