@@ -17,11 +17,35 @@ bool goes_on_in_place(const TrainOptions& o) {
          (o.load == o.save || std::filesystem::equivalent(o.load, o.save, error));
 }
 
-// What to load, and whether it is to begin a new run.
-static std::pair<std::optional<CheckpointPlace>, bool> checkpoint_to_load(const TrainOptions& o) {
+namespace {
+
+struct ToLoad {
+  std::optional<CheckpointPlace> place = {};
+  bool lasting = true;
+  bool begins_anew = false;  // only the weights are taken
+};
+
+}  // namespace
+
+// The non-persistent checkpoint, where it is not older than the lasting one.
+static std::optional<CheckpointPlace> newer_non_persistent(
+    const TrainOptions& o, const std::optional<CheckpointPlace>& lasting) {
+  if (o.ckpt_step) return std::nullopt;
+  const std::string folder = o.non_persistent_folder(o.load);
+  const auto place = find_checkpoint(folder);
+  if (place && place->release)
+    fail(Exit::bad_data, folder, ": a release, expected checkpoints of a run");
+  return place && (!lasting || place->iteration >= lasting->iteration) ? place : std::nullopt;
+}
+
+static ToLoad checkpoint_to_load(const TrainOptions& o) {
   std::optional<CheckpointPlace> place;
-  if (!o.load.empty()) place = find_checkpoint(o.load, o.ckpt_step);
-  if (place) return {place, o.finetune};
+  if (!o.load.empty()) {
+    place = find_checkpoint(o.load, o.ckpt_step);
+    if (!o.non_persistent_ckpt_type.empty())
+      if (const auto newer = newer_non_persistent(o, place)) return {newer, false, o.finetune};
+  }
+  if (place) return {place, true, o.finetune};
   if (!o.pretrained_checkpoint.empty()) {
     place = find_checkpoint(o.pretrained_checkpoint);
     if (!place) fail(Exit::no_input, o.pretrained_checkpoint, ": no checkpoint there");
@@ -29,11 +53,22 @@ static std::pair<std::optional<CheckpointPlace>, bool> checkpoint_to_load(const 
     fail(Exit::no_input, o.load,
          ": no checkpoint there, and --exit-on-missing-checkpoint is given");
   }
-  return {place, true};
+  return {place, true, true};
+}
+
+// A checkpoint that a run without --non-persistent-ckpt-type passes over.
+static void warn_of_newer(const TrainOptions& o, const ToLoad& found, const Log& log) {
+  if (o.load.empty() || o.ckpt_step || !o.non_persistent_ckpt_type.empty()) return;
+  const std::string folder = o.non_persistent_folder(o.load);
+  if (!std::filesystem::is_directory(folder)) return;
+  const std::vector<std::int64_t> iterations = list_checkpoints(folder);
+  if (!iterations.empty() && (!found.place || iterations.back() > found.place->iteration))
+    log.warn(concat(folder, ": holds iteration ", iterations.back(), ", newer than what ", o.load,
+                    " does; --non-persistent-ckpt-type global goes on from there"));
 }
 
 void prepare_folders(const TrainOptions& o, const Log& log) {
-  checkpoint_to_load(o);
+  warn_of_newer(o, checkpoint_to_load(o), log);
   if (o.save.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(o.save, error);
@@ -120,11 +155,25 @@ static PyValue make_common(const TrainOptions& o, const TrainingState& state,
   return common;
 }
 
-void save_training(const TrainOptions& o, const TrainingState& state, const TrainData& data,
-                   Group& ranks) {
+// Of those before iteration `latest`, whose own is complete: all but the `count` newest, with it,
+// and multiples of `retained`.
+static void delete_old_checkpoints(const std::string& folder, std::int64_t latest,
+                                   std::int64_t count, std::optional<std::int64_t> retained) {
+  std::int64_t kept = 1;
+  std::vector<std::int64_t> iterations = list_checkpoints(folder);
+  for (auto i = iterations.rbegin(); i != iterations.rend(); ++i) {
+    if (*i >= latest || kept++ < count) continue;
+    if (!retained || *i % *retained != 0) delete_checkpoint(folder, *i);
+  }
+}
+
+std::string save_training(const TrainOptions& o, bool lasting, const TrainingState& state,
+                          const TrainData& data, Group& ranks) {
+  const std::string save_folder = lasting ? o.save : o.non_persistent_folder(o.save);
+  const std::int64_t iteration = state.counters.iteration;
   const bool first = ranks.rank() == 0;
   std::optional<CheckpointSave> save;
-  if (first) save.emplace(o.save, state.counters.iteration);
+  if (first) save.emplace(save_folder, iteration);
   const std::string folder = broadcast_text(ranks, first ? save->folder() : "", 0);
   std::vector<WrittenFile> files;
   const bool shares = o.save_optimizer && o.optimizer.use_distributed_optimizer;
@@ -147,17 +196,14 @@ void save_training(const TrainOptions& o, const TrainingState& state, const Trai
     content.manifest_extra =
         tokenizer_manifest(data.tokenizer_options(), data.tokenizer().identity());
     save->publish(content);
+    if (!lasting)
+      delete_old_checkpoints(save_folder, iteration, 1, {});
+    else if (o.save_retain_interval || o.keep_last)
+      delete_old_checkpoints(save_folder, iteration, o.keep_last.value_or(1),
+                             o.save_retain_interval);
   }
-}
-
-void delete_old_checkpoints(const TrainOptions& o, std::int64_t latest) {
-  if (!o.save_retain_interval && !o.keep_last) return;
-  std::int64_t kept = 1;  // the latest
-  std::vector<std::int64_t> iterations = list_checkpoints(o.save);
-  for (auto i = iterations.rbegin(); i != iterations.rend(); ++i) {
-    if (*i >= latest || kept++ < o.keep_last.value_or(1)) continue;
-    if (!o.save_retain_interval || *i % *o.save_retain_interval != 0) delete_checkpoint(o.save, *i);
-  }
+  ranks.barrier();
+  return save_folder;
 }
 
 static std::string on_off(bool value) { return value ? "on" : "off"; }
@@ -216,10 +262,11 @@ static void warn_of_other_samples(const TrainOptions& o, const PyValue& args,
   compare("--seed", "seed", static_cast<std::int64_t>(o.seed));
 }
 
-bool load_training(const TrainOptions& o, TrainingState& state, const TrainData& data,
-                   const Group& ranks, const Log& log) {
-  const auto [place, only_weights] = checkpoint_to_load(o);
-  if (!place) return false;
+Loaded load_training(const TrainOptions& o, TrainingState& state, const TrainData& data,
+                     const Group& ranks, const Log& log) {
+  const auto [place, lasting, begins_anew] = checkpoint_to_load(o);
+  if (!place) return Loaded::nothing;
+  const Loaded loaded = lasting ? Loaded::lasting : Loaded::non_persistent;
   const MegatronCheckpoint checkpoint(place->folder, {ranks.rank(), ranks.size()});
   const std::string where = place->folder + ": common.pt";
   const PyValue& args = checkpoint.common().at("args", where);
@@ -231,7 +278,7 @@ bool load_training(const TrainOptions& o, TrainingState& state, const TrainData&
   ParamTable& table = state.model.table();
   check_all_used(checkpoint.tensors(), table);
   read_rows(checkpoint.tensors(), table);
-  if (place->release || only_weights) return true;
+  if (place->release || begins_anew) return loaded;
   if (ranks.rank() == 0) warn_of_other_samples(o, args, place->folder, log);
   TrainCounters& counters = state.counters;
   if (o.load_optimizer) {
@@ -251,7 +298,7 @@ bool load_training(const TrainOptions& o, TrainingState& state, const TrainData&
   counters.skipped_train_samples = count("skipped_train_samples", 0);
   if (const PyValue* done = checkpoint.common().find("num_floating_point_operations_so_far"))
     counters.floating_point_operations = done->as_real(where);
-  return true;
+  return loaded;
 }
 
 }  // namespace mt

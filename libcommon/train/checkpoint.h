@@ -33,19 +33,19 @@ bool goes_on_in_place(const TrainOptions& options);
 // be written to; warns of a checkpoint there that this run does not go on from.
 void prepare_folders(const TrainOptions& options, const Log& log);
 
-// Called on every rank; on rank 0's return the checkpoint is published in options.save.  With the
-// distributed optimizer each rank writes a file of its own.
-void save_training(const TrainOptions& options, const TrainingState& state, const TrainData& data,
-                   Group& ranks);
+// Called on every rank; on return the checkpoint is published: a lasting one in options.save, where
+// --save-retain-interval and --keep-last then delete older ones; else the only one in
+// options.non_persistent_folder().  With the distributed optimizer each rank writes a file of its
+// own.  Returns the folder.
+std::string save_training(const TrainOptions& options, bool lasting, const TrainingState& state,
+                          const TrainData& data, Group& ranks);
 
-// --save-retain-interval and --keep-last: deletes checkpoints of options.save from before iteration
-// `latest`, whose own is complete.
-void delete_old_checkpoints(const TrainOptions& options, std::int64_t latest);
+enum class Loaded { nothing, lasting, non_persistent };
 
-// Called on every rank; fills the state from options.load.  False if that folder has no checkpoint.
-// Warns where the run sees other samples than the checkpoint's did.  A model, tokenizer or schedule
-// that differs is Exit::bad_config.
-bool load_training(const TrainOptions& options, TrainingState& state, const TrainData& data,
-                   const Group& ranks, const Log& log);
+// Called on every rank; fills the state from options.load, where there is a checkpoint.  Warns
+// where the run sees other samples than the checkpoint's did.  A model, tokenizer or schedule that
+// differs is Exit::bad_config.
+Loaded load_training(const TrainOptions& options, TrainingState& state, const TrainData& data,
+                     const Group& ranks, const Log& log);
 
 }  // namespace mt

@@ -141,12 +141,9 @@ static void add_checkpoint_flags(CommandLine& cl) {
   refuse(cl, "use --ckpt-format", {{"--dist-ckpt-format", only("torch_dist")}});
   refuse(cl, "a tensor that the model needs and a checkpoint lacks is an error",
          {{"--dist-ckpt-strictness", only("assume_ok_unexpected")}});
-  refuse(cl, "every checkpoint is a lasting one; see --save-interval",
-         {{"--non-persistent-ckpt-type"},
-          {"--non-persistent-global-ckpt-dir"},
-          {"--non-persistent-local-ckpt-algo", only("fully_parallel")},
+  refuse(cl, "all ranks write to one folder; see --non-persistent-ckpt-type",
+         {{"--non-persistent-local-ckpt-algo", only("fully_parallel")},
           {"--non-persistent-local-ckpt-dir"},
-          {"--non-persistent-save-interval"},
           {"--replication"},
           {"--replication-factor", only(2)},
           {"--replication-jump"}});

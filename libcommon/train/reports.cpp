@@ -123,14 +123,14 @@ void Reports::evaluation(const EvaluationReport& r) {
     both(tag + " ppl", std::exp(std::min(20.0, r.loss)));
 }
 
-void Reports::saved(std::int64_t iteration, double seconds, double flops, double tokens) {
+void Reports::saved(const SaveReport& r) {
   if (!speaks()) return;
   JsonWriter json = RunLog::event("save");
-  json.member("iteration", iteration).member("seconds", seconds);
+  json.member("iteration", r.iteration).member("seconds", r.seconds);
   run_log_.write(json);
-  log_.event("saved", {{"iteration", iteration}, {"folder", options_.save}});
+  log_.event("saved", {{"iteration", r.iteration}, {"folder", r.folder}});
   if (events_) events_->flush();
-  if (progress_) progress_->saved(iteration, flops, tokens);
+  if (progress_) progress_->saved(r.iteration, r.flops, r.tokens);
 }
 
 void Reports::end(const std::string& reason, std::int64_t iteration, const RankMemory& memory) {

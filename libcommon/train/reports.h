@@ -28,7 +28,7 @@ class Reports {
              const std::string& options_json);
   void step(const StepReport& report, const RankMemory& memory);  // a collective
   void evaluation(const EvaluationReport& report);
-  void saved(std::int64_t iteration, double seconds, double flops, double tokens);
+  void saved(const SaveReport& report);
   void end(const std::string& reason, std::int64_t iteration, const RankMemory& memory);
 
   Timers& timers() { return timers_; }

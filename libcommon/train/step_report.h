@@ -1,4 +1,4 @@
-// What a training step and an evaluation have to tell.  The same on every rank.
+// What a training step, an evaluation and a save have to tell.  The same on every rank.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,13 @@ struct EvaluationReport {
   std::string where = {};  // "" during training, " on validation set" and " on test set" after it
   std::int64_t iteration = 0, consumed_samples = 0;  // of the training so far
   double loss = 0;
+};
+
+struct SaveReport {
+  std::string folder = {};  // of checkpoints
+  std::int64_t iteration = 0;
+  double seconds = 0;            // that the save took
+  double flops = 0, tokens = 0;  // of the training so far
 };
 
 }  // namespace mt

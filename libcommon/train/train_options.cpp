@@ -45,6 +45,13 @@ static void add_checkpoints(TrainOptions& o, CommandLine& cl) {
             "once a checkpoint is complete, delete all but the N newest (and multiples of "
             "--save-retain-interval)",
             at_least(1));
+  cl.option("--non-persistent-save-interval", &o.non_persistent_save_interval, "N",
+            "steps between checkpoints of which each replaces the one before", at_least(1));
+  cl.option("--non-persistent-ckpt-type", &o.non_persistent_ckpt_type, "TYPE",
+            "global: write them, and go on from one that is not older than what --load finds",
+            one_of({"global"}));
+  cl.option("--non-persistent-global-ckpt-dir", &o.non_persistent_global_ckpt_dir, "DIR",
+            "where they are; default non_persistent in the folder of --save, and of --load");
   cl.option("--load", &o.load, "DIR",
             "folder of checkpoints to go on from the latest, or of one; where there is none, a new "
             "run begins");
@@ -154,6 +161,26 @@ void TrainOptions::complete_length() {
          batch_size());
 }
 
+void TrainOptions::complete_checkpoints() const {
+  const auto needs = [](bool given, const char* option, bool met, const char* other) {
+    if (given && !met) fail(Exit::usage, option, ": needs ", other);
+  };
+  const bool saves = !save.empty(), loads = !load.empty();
+  needs(save_interval.has_value(), "--save-interval", saves, "--save");
+  needs(ckpt_step.has_value(), "--ckpt-step", loads, "--load");
+  needs(finetune, "--finetune", loads, "--load");
+  needs(exit_on_missing_checkpoint, "--exit-on-missing-checkpoint", loads, "--load");
+  const bool global = !non_persistent_ckpt_type.empty();
+  const bool passing = non_persistent_save_interval.has_value();
+  needs(passing, "--non-persistent-save-interval", saves, "--save");
+  needs(passing, "--non-persistent-save-interval", global, "--non-persistent-ckpt-type global");
+  needs(!non_persistent_global_ckpt_dir.empty(), "--non-persistent-global-ckpt-dir", global,
+        "--non-persistent-ckpt-type global");
+  if (save_retain_interval && save_interval && *save_retain_interval % *save_interval != 0)
+    fail(Exit::bad_config, "--save-retain-interval ", *save_retain_interval,
+         ": not a multiple of --save-interval ", *save_interval);
+}
+
 void TrainOptions::complete() {
   if (data.seq_length == 0) fail(Exit::usage, "--seq-length: required");
   if (micro_batch_size == 0) fail(Exit::usage, "--micro-batch-size: required");
@@ -164,13 +191,7 @@ void TrainOptions::complete() {
   optimizer.complete();
   // A dynamic loss scale makes gradients overflow to find its limit.
   if (optimizer.loss_scale.is_dynamic()) checks.finite = false;
-  if (save_interval && save.empty()) fail(Exit::usage, "--save-interval: needs --save");
-  if (save_retain_interval && save_interval && *save_retain_interval % *save_interval != 0)
-    fail(Exit::bad_config, "--save-retain-interval ", *save_retain_interval,
-         ": not a multiple of --save-interval ", *save_interval);
-  if (ckpt_step && load.empty()) fail(Exit::usage, "--ckpt-step: needs --load");
-  if ((finetune || exit_on_missing_checkpoint) && load.empty())
-    fail(Exit::usage, finetune ? "--finetune" : "--exit-on-missing-checkpoint", ": needs --load");
+  complete_checkpoints();
   model.complete();
   if (data.seq_length > model.max_position_embeddings)
     fail(Exit::bad_config, "--seq-length ", data.seq_length,

@@ -35,7 +35,9 @@ struct TrainOptions {
   std::uint64_t seed = 1234;
   int ranks = 1, threads = 0;
   std::string save, load;
-  std::optional<std::int64_t> save_interval;
+  std::optional<std::int64_t> save_interval, non_persistent_save_interval;
+  std::string non_persistent_ckpt_type;        // "global", or "": such checkpoints are not loaded
+  std::string non_persistent_global_ckpt_dir;  // see non_persistent_folder()
   bool load_optimizer = true, save_optimizer = true;
   CheckOptions checks;
   ReportOptions report;
@@ -53,6 +55,11 @@ struct TrainOptions {
   // Checks what must fit together and derives what was not given.
   void complete();
 
+  // Where the checkpoint is that each of its kind replaces, for lasting ones in `checkpoints`.
+  std::string non_persistent_folder(const std::string& checkpoints) const {
+    return non_persistent_global_ckpt_dir.empty() ? checkpoints + "/non_persistent"
+                                                  : non_persistent_global_ckpt_dir;
+  }
   DType compute_dtype() const { return dtype == "fp64" ? DType::f64 : DType::f32; }
 
   // A step's sequences over all ranks: what the schedule asks for, and what the ranks compute,
@@ -97,6 +104,7 @@ struct TrainOptions {
   }
   void check_step(std::int64_t sequences) const;
   void complete_length();
+  void complete_checkpoints() const;
 };
 
 }  // namespace mt

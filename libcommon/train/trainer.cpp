@@ -57,7 +57,7 @@ class Trainer {
   std::optional<std::string> save_and_decide();
   bool poll();
   [[noreturn]] void stopped(Signal signal) const;
-  void save();
+  void save(bool lasting);
   TrainingState state() { return {model_, optimizer_, schedule_, counters_}; }
   void save_once();
   void report_end(const std::string& reason);
@@ -79,7 +79,7 @@ class Trainer {
   ResultChecks checks_;
   TrainCounters counters_;
   int micro_batches_ = 0;      // of the step before; 0: none yet
-  std::int64_t saved_at_ = 0;  // the iteration of the checkpoint that was last written or loaded
+  std::int64_t saved_at_ = 0;  // iteration of the lasting checkpoint last written or loaded
   Reports reports_;
 };
 
@@ -102,9 +102,10 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
   model_.initialize(options.seed, stream_);
   if (options.load.empty() && options.pretrained_checkpoint.empty()) return;
   TrainingState state = this->state();
-  if (!load_training(options, state, data, ranks, log))
+  const Loaded loaded = load_training(options, state, data, ranks, log);
+  if (loaded == Loaded::nothing)
     log_.note(options.load + ": no checkpoint there, starting from initial weights");
-  saved_at_ = counters_.iteration;
+  if (loaded == Loaded::lasting) saved_at_ = counters_.iteration;
   options.check_steps_from(counters_.consumed_train_samples);
   if (!options.skip_train) data.training().order.check_consumed(counters_.consumed_train_samples);
 }
@@ -238,21 +239,22 @@ bool Trainer::poll() {
 }
 
 void Trainer::save_once() {
-  if (saved_at_ != counters_.iteration) save();
+  if (std::exchange(saved_at_, counters_.iteration) != counters_.iteration) save(true);
 }
 
-void Trainer::save() {
-  saved_at_ = counters_.iteration;
+void Trainer::save(bool lasting) {
   if (options_.save.empty()) return;
   if (!std::isfinite(sum_squares(model_.table().values(), stream_)))
     fail(Exit::difference, "iteration ", counters_.iteration,
          ": weights are not finite; nothing was saved");
   const Clock::time_point start = Clock::now();
-  save_training(options_, state(), data_, ranks_);
-  if (ranks_.rank() == 0) delete_old_checkpoints(options_, counters_.iteration);
-  ranks_.barrier();
-  reports_.saved(counters_.iteration, seconds_since(start), counters_.floating_point_operations,
-                 static_cast<double>(counters_.consumed_train_samples * options_.data.seq_length));
+  const std::string folder = save_training(options_, lasting, state(), data_, ranks_);
+  reports_.saved(
+      {.folder = folder,
+       .iteration = counters_.iteration,
+       .seconds = seconds_since(start),
+       .flops = counters_.floating_point_operations,
+       .tokens = static_cast<double>(counters_.consumed_train_samples * options_.data.seq_length)});
 }
 
 RankMemory Trainer::memory() const {
@@ -304,7 +306,10 @@ std::optional<std::string> Trainer::save_and_decide() {
     report_end(signal_name(*interruption_.signal()));
     stopped(*interruption_.signal());
   }
-  if (is_due(options_.save_interval)) save_once();
+  if (is_due(options_.save_interval))
+    save_once();
+  else if (is_due(options_.non_persistent_save_interval))
+    save(false);
   if (interruption_.time_is_over()) {
     save_once();
     log_.note(concat("exiting program after ", *options_.exit_duration_in_mins, " minutes"));

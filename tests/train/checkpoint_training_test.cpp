@@ -52,20 +52,98 @@ TEST_F(CheckpointTraining, WhichCheckpointIsLoaded) {
 
 TEST_F(CheckpointTraining, OldCheckpointsAreDeleted) {
   const auto kept = [&](const char* name, std::optional<std::int64_t> retain,
-                        std::optional<std::int64_t> last) {
+                        std::optional<std::int64_t> last, int ranks = 1) {
     TrainOptions o = options(name);
     o.save_interval = 1;
     o.save_retain_interval = retain;
     o.keep_last = last;
+    o.ranks = ranks;
+    o.optimizer.use_distributed_optimizer = ranks > 1;  // every rank writes
     train_with(o);
+    for (const auto& entry : fs::directory_iterator(o.save))
+      EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << entry.path();
     return list_checkpoints(o.save);
   };
   EXPECT_EQ(kept("retain", 4, {}), (std::vector<std::int64_t>{4, 8, 10}));
   EXPECT_EQ(kept("last", {}, 3), (std::vector<std::int64_t>{8, 9, 10}));
   EXPECT_EQ(kept("both", 4, 2), (std::vector<std::int64_t>{4, 8, 9, 10}));
-  for (const char* name : {"retain", "last", "both"})
-    for (const auto& entry : fs::directory_iterator(path(name)))
-      EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << entry.path();
+  EXPECT_EQ(kept("ranks", 4, 2, 4), (std::vector<std::int64_t>{4, 8, 9, 10}));
+}
+
+// The lasting ones are where they always are; each of the others replaces the one before.
+TEST_F(CheckpointTraining, NonPersistent) {
+  TrainOptions o = options("whole");
+  o.save_interval = 4;
+  o.non_persistent_save_interval = 2;
+  o.non_persistent_ckpt_type = "global";
+  train_with(o);
+  EXPECT_EQ(list_checkpoints(o.save), (std::vector<std::int64_t>{4, 8, 10}));
+  EXPECT_EQ(list_checkpoints(path("whole/non_persistent")), std::vector<std::int64_t>{10});
+  EXPECT_EQ(events("whole", "save").size(), 6U);  // 2, 4, 6, 8, and 10 as both
+  EXPECT_TRUE(files_below(iteration_folder(path("whole/non_persistent"), 10)) ==
+              files_below(iteration_folder(o.save, 10)));
+  o.save = path("elsewhere");
+  o.train_iters = 7;
+  o.non_persistent_global_ckpt_dir = path("temporary");
+  train_with(o);
+  EXPECT_EQ(list_checkpoints(o.save), (std::vector<std::int64_t>{4, 7}));
+  EXPECT_EQ(list_checkpoints(path("temporary")), std::vector<std::int64_t>{6});
+}
+
+// Which of a lasting checkpoint, of iteration 4, and another is gone on from.
+TEST_F(CheckpointTraining, GoesOnFromTheNewerOfBothKinds) {
+  TrainOptions o = options("whole");
+  o.save_interval = 2;
+  train_with(o);
+  const auto resumed = [&](const std::string& name, int lasting, int passing, const char* type,
+                           std::optional<std::int64_t> step = {}) {
+    TrainOptions next = o;
+    next.save = next.load = path(name);
+    if (lasting > 0) copy_of("whole", lasting, name);
+    if (passing > 0) copy_of("whole", passing, name + "/non_persistent");
+    next.non_persistent_ckpt_type = type;
+    next.ckpt_step = step;
+    train_with(next);
+    expect_same_files(iteration_folder(next.save, 10), iteration_folder(o.save, 10));
+    return losses(name).size();
+  };
+  EXPECT_EQ(resumed("newer", 4, 8, "global"), 2U);
+  EXPECT_EQ(resumed("older", 8, 4, "global"), 2U);
+  EXPECT_EQ(resumed("alone", 0, 8, "global"), 2U);
+  EXPECT_EQ(resumed("not-asked", 4, 8, ""), 6U);
+  EXPECT_EQ(resumed("another", 4, 8, "global", 4), 6U);
+  // Nothing is left to train, and what is there becomes a lasting one.
+  EXPECT_EQ(resumed("end", 4, 10, "global"), 0U);
+}
+
+TEST_F(CheckpointTraining, NonPersistentNeeds) {
+  const auto error = [&](const std::function<void(TrainOptions&)>& change) {
+    TrainOptions o = options("run");
+    o.load = o.save;
+    o.non_persistent_ckpt_type = "global";
+    change(o);
+    return error_of([&] { train_with(o); });
+  };
+  EXPECT_EQ(error([](TrainOptions& o) {
+              o.save.clear();
+              o.non_persistent_save_interval = 2;
+            }),
+            "64 --non-persistent-save-interval: needs --save");
+  EXPECT_EQ(error([](TrainOptions& o) {
+              o.non_persistent_ckpt_type.clear();
+              o.non_persistent_save_interval = 2;
+            }),
+            "64 --non-persistent-save-interval: needs --non-persistent-ckpt-type global");
+  EXPECT_EQ(error([](TrainOptions& o) {
+              o.non_persistent_ckpt_type.clear();
+              o.non_persistent_global_ckpt_dir = "dir";
+            }),
+            "64 --non-persistent-global-ckpt-dir: needs --non-persistent-ckpt-type global");
+  fs::create_directories(path("run/non_persistent"));
+  write_file_atomically(path("run/non_persistent/latest_checkpointed_iteration.txt"), "release",
+                        false);
+  EXPECT_EQ(error([](TrainOptions&) {}), concat("65 ", path("run/non_persistent"),
+                                                ": a release, expected checkpoints of a run"));
 }
 
 TEST_F(CheckpointTraining, WhatDoesNotFitTheCheckpoint) {
