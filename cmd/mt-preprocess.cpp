@@ -45,17 +45,18 @@ void print_summary(const Summary& summary) {
 
 // What else preprocess_data.py takes.
 void add_megatron_flags(CommandLine& cl) {
-  mt::refuse(cl, "text is not split into sentences",
-             {{"--split-sentences"}, {"--keep-newlines"}, {"--lang", mt::only("english")}});
-  mt::refuse(cl, "the input is one; --workers sets how many cores it takes",
-             {{"--partitions", mt::only(1)}});
   mt::refuse(cl, "no tokenizer that is supported takes it; see --tokenizer-type",
              {{"--vocab-extra-ids", mt::only(0)},
               {"--tokenizer-model"},
               {"--tiktoken-pattern"},
               {"--tiktoken-num-special-tokens", mt::only(1000)},
               {"--tiktoken-special-tokens"}});
-  mt::imply(cl, "documents always keep the order of the input", {{"--keep-sequential-samples"}});
+  mt::imply(cl, "documents always keep the order of the input, as one partition does",
+            {{"--keep-sequential-samples"}, {"--partitions", {mt::kInteger, mt::at_least(1)}}});
+  mt::imply(cl, "the best number of workers is one per core, which --workers 0 takes",
+            {{"--find-optimal-num-workers"},
+             {"--workers-to-check", mt::any(mt::kIntegers)},
+             {"--max-documents", {mt::kInteger, mt::at_least(1)}}});
 }
 
 void run_preprocess(CommandLine& cl) {

@@ -1,53 +1,73 @@
 #!/usr/bin/env python3
-"""Compare mt-preprocess with Megatron's rule for its tools/preprocess_data.py, byte for byte.
+"""Compare mt-preprocess with Megatron-LM's own tools/preprocess_data.py, byte for byte.
 
-Encodes the JSON-lines file with Hugging Face's GPT-2 encoder, writes it with megatron-core's
-IndexedDatasetBuilder, runs mt-preprocess on the same file, and compares .bin and .idx.
+Runs both with the same arguments on a JSON-lines file, once for each row of CASES below, and prints
+for each .bin and .idx whether they are equal.  Of several keys upstream completes only the last
+one's index, so only that is compared.  Sentences need a Punkt model: NLTK_DATA/tokenizers/punkt_tab/
+english; without NLTK_DATA those cases are left out.
 
-Needs from PyPI: megatron-core==0.12.1, tokenizers, torch, numpy.
-Command: python scripts/compare-preprocess.py build/release/cmd/mt-preprocess vocab.json merges.txt corpus.jsonl
+Needs a checkout of NVIDIA/Megatron-LM at core_v0.12.1, and from PyPI: megatron-core==0.12.1, torch,
+numpy, transformers, regex, nltk==3.9.1.
+Command: NLTK_DATA=DIR python scripts/compare-preprocess.py MEGATRON build/release/cmd/mt-preprocess
+  vocab.json merges.txt corpus.jsonl
 """
 import filecmp
-import json
+import os
+import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 
-import numpy
-from megatron.core.datasets.indexed_dataset import DType, IndexedDatasetBuilder
-from tokenizers import Tokenizer, models, pre_tokenizers
+CASES = {
+    "documents": [],
+    "end of document": ["--append-eod"],
+    "two keys": ["--json-keys", "title", "text", "--append-eod"],
+    "partitions": ["--partitions", "3", "--keep-sequential-samples", "--workers", "3"],
+    "sentences": ["--split-sentences", "--append-eod"],
+    "sentences with their newlines": ["--split-sentences", "--keep-newlines"],
+}
+
+
+def upstream(megatron, corpus, prefix, arguments):
+    # With NLTK_DATA set it asks for a pickle, which nltk has not read since 3.8.2; a home folder will do.
+    environment = {name: value for name, value in os.environ.items() if name != "NLTK_DATA"}
+    if "NLTK_DATA" in os.environ:
+        environment["HOME"] = os.path.dirname(corpus)
+        os.symlink(os.path.abspath(os.environ["NLTK_DATA"]), f"{environment['HOME']}/nltk_data")
+    command = [sys.executable, "tools/preprocess_data.py", "--input", corpus, "--output-prefix", prefix,
+               "--workers", "1", *arguments]
+    # The first run with --split-sentences only writes a file of sentences, which the second reads.
+    for _ in range(2 if "--split-sentences" in arguments else 1):
+        subprocess.run(command, cwd=megatron, env=environment, check=True, timeout=600,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def main():
-    program, vocab, merges, corpus = sys.argv[1:]
-    tokenizer = Tokenizer(models.BPE.from_file(vocab, merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    eod = tokenizer.token_to_id("<|endoftext|>")
-    with tempfile.TemporaryDirectory() as folder:
-        dtype = DType.optimal_dtype(tokenizer.get_vocab_size())
-        builder = IndexedDatasetBuilder(f"{folder}/theirs.bin", dtype=dtype)
-        with open(corpus, encoding="utf-8") as lines:
-            for line in lines:
-                value = json.loads(line)["text"]
-                ids, lengths = [], []
-                for text in value if isinstance(value, list) else [value]:
-                    encoded = tokenizer.encode(text).ids
-                    if encoded:
-                        ids += encoded
-                        lengths.append(len(encoded))
-                if ids:
-                    ids.append(eod)
-                    lengths[-1] += 1
-                builder.add_document(numpy.array(ids), lengths)
-        builder.finalize(f"{folder}/theirs.idx")
-        subprocess.run([program, "--input", corpus, "--output-prefix", f"{folder}/ours", "--append-eod",
-                        "--tokenizer-type", "GPT2BPETokenizer", "--vocab-file", vocab,
-                        "--merge-file", merges], check=True)
-        for end in ("bin", "idx"):
-            same = filecmp.cmp(f"{folder}/theirs.{end}", f"{folder}/ours_text_document.{end}", False)
-            print(f".{end}", "equal" if same else "DIFFERENT")
-            if not same:
-                sys.exit(1)
+    megatron, program, vocab, merges, corpus = map(os.path.abspath, sys.argv[1:])
+    tokenizer = ["--tokenizer-type", "GPT2BPETokenizer", "--vocab-file", vocab, "--merge-file", merges]
+    different = False
+    for name, arguments in CASES.items():
+        if "--split-sentences" in arguments and "NLTK_DATA" not in os.environ:
+            print(f"{name}: left out, there is no NLTK_DATA")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            copy = shutil.copy(corpus, f"{folder}/in.jsonl")
+            for part in ("theirs", "ours"):
+                os.mkdir(f"{folder}/{part}")
+            upstream(megatron, copy, f"{folder}/theirs/o", tokenizer + arguments)
+            subprocess.run([program, "--quiet", "--input", copy, "--output-prefix", f"{folder}/ours/o",
+                            *tokenizer, *arguments], check=True)
+            files = sorted(pathlib.Path(folder, "ours").glob("o_*.bin"))
+            files += [p.with_suffix(".idx") for p in files if p.with_suffix(".idx").exists()]
+            for ours in files:
+                theirs = pathlib.Path(folder, "theirs", ours.name)
+                if not theirs.exists() and ours.suffix == ".idx" and "title" in ours.name:
+                    continue
+                same = theirs.exists() and filecmp.cmp(theirs, ours, False)
+                different |= not same
+                print(f"{name}: {ours.name}", "equal" if same else "DIFFERENT")
+    sys.exit(different)
 
 
 if __name__ == "__main__":

@@ -44,8 +44,15 @@ void encode_document(const Tokenizer& tokenizer, const std::vector<std::string_v
   }
 }
 
-EncodedBlock encode_block(const Tokenizer& tokenizer, const PreprocessOptions& options,
-                          const LineBlock& block) {
+EncodedBlock encode_block(const Tokenizer& tokenizer, const SentenceSplitter* splitter,
+                          const PreprocessOptions& options, const LineBlock& block) {
+  std::vector<std::string_view> sentences;
+  const auto sentences_of = [&](const std::vector<std::string_view>& texts) -> const auto& {
+    if (splitter == nullptr) return texts;
+    sentences.clear();
+    for (const std::string_view text : texts) splitter->split(text, sentences);
+    return sentences;
+  };
   EncodedBlock encoded;
   encoded.keys.resize(options.json_keys.size());
   JsonLineParser parser(options.json_keys);
@@ -57,7 +64,8 @@ EncodedBlock encode_block(const Tokenizer& tokenizer, const PreprocessOptions& o
       return;
     }
     for (std::size_t k = 0; k < encoded.keys.size(); ++k)
-      encode_document(tokenizer, parser.texts()[k], options.append_eod, encoded.keys[k]);
+      encode_document(tokenizer, sentences_of(parser.texts()[k]), options.append_eod,
+                      encoded.keys[k]);
   });
   return encoded;
 }
@@ -91,8 +99,12 @@ class Run {
       : options_(options),
         context_(context),
         tokenizer_(make_tokenizer(options.tokenizer)),
+        splitter_(make_sentence_splitter(options.sentences)),
         start_(std::chrono::steady_clock::now()) {
     check_options(options, *tokenizer_);
+    if (tokenizer_->type().starts_with("Bert") && !splitter_)
+      context.log.warn(
+          "without --split-sentences a document is one sequence; BERT wants sentences");
     LineReader::Options reading;
     reading.inputs = expand_inputs(options.inputs);
     progress_.emplace(context.log, "preprocess", "bytes", stored_size(reading.inputs));
@@ -103,7 +115,8 @@ class Run {
     bad_.emplace(options.on_error, options.overwrite, reading.inputs, context.log);
     const TokenType type = token_type_for(tokenizer_->vocab_size());
     for (const std::string& key : options.json_keys) {
-      prefixes_.push_back(options.output_prefix + "_" + key + "_document");
+      prefixes_.push_back(options.output_prefix + "_" + key +
+                          (splitter_ ? "_sentence" : "_document"));
       writers_.emplace_back(prefixes_.back(), type, options.overwrite);
     }
   }
@@ -111,7 +124,9 @@ class Run {
   void run() {
     run_line_pipeline(
         *reader_, options_.workers,
-        [&](const LineBlock& block) { return encode_block(*tokenizer_, options_, block); },
+        [&](const LineBlock& block) {
+          return encode_block(*tokenizer_, splitter_.get(), options_, block);
+        },
         [&](const LineBlock& block, const EncodedBlock& encoded) { add(block, encoded); });
     progress_->finish();
   }
@@ -172,6 +187,7 @@ class Run {
   const PreprocessOptions& options_;
   const RunContext& context_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<SentenceSplitter> splitter_;  // null: documents are not split
   std::chrono::steady_clock::time_point start_;
   std::optional<LineReader> reader_;
   std::optional<Progress> progress_;
@@ -199,6 +215,8 @@ void PreprocessOptions::add_to(CommandLine& cl) {
   cl.option("--on-error", &on_error, "POLICY",
             "a line that cannot be used: stop, skip, or quarantine=FILE to collect such lines");
   cl.flag("--force", &overwrite, "overwrite existing files");
+  cl.section("Sentences");
+  sentences.add_to(cl);
   cl.section("Tokenizer");
   tokenizer.add_to(cl);
   cl.option("--vocab-size", &tokenizer.vocab_size, "N",

@@ -1,7 +1,9 @@
 // preprocess: JSON lines to token files, as Megatron-LM's tools/preprocess_data.py does it
 // (core_v0.12.1): for each key a dataset PREFIX_KEY_document, one document a line, one sequence for
-// the text or for each text of a list; empty texts give no sequence.  Other than upstream a bad
-// line (malformed, without a key, not text) is an error, and every key's dataset is completed.
+// the text or for each text of a list; empty texts give no sequence.  With sentences split a
+// dataset PREFIX_KEY_sentence, one sequence for each sentence.  Other than upstream a bad line
+// (malformed, without a key, not text) is an error, every key's dataset is completed, and sentences
+// are split in the same run and not kept in a file.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +16,7 @@
 #include "base/log.h"
 #include "data/bad_lines.h"
 #include "data/manifest.h"
+#include "data/sentence_splitter.h"
 #include "text/tokenizer.h"
 
 namespace mt {
@@ -24,6 +27,7 @@ struct PreprocessOptions {
   std::vector<std::string> inputs;  // files, patterns, "-"
   std::string output_prefix;
   std::vector<std::string> json_keys = {"text"};
+  SentenceOptions sentences;
   TokenizerOptions tokenizer;
   bool append_eod = false;
   bool overwrite = false;
