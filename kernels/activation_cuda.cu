@@ -1,13 +1,12 @@
 #include "kernels/activation.h"
+
+#include "kernels/fast_math.cuh"
 #include "kernels/map.cuh"
 
 namespace mt::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-// 1 / (1 + e^-x); absolute error 2e-7.
-__device__ float sigmoid(float x) { return __fdividef(1, 1 + __expf(-x)); }
 
 constexpr float kRoot = 0.79788456080286535588f;  // sqrt(2 / pi)
 constexpr float kCubic = 0.044715f;
@@ -35,7 +34,7 @@ struct GeluErf {
 struct GeluErfSlope {
   __device__ float operator()(const float (&in)[2]) const {
     const float x = in[1];
-    return in[0] * ((1 + erff(x * kInvSqrt2)) / 2 + x * __expf(-x * x / 2) * kInvSqrt2Pi);
+    return in[0] * ((1 + erff(x * kInvSqrt2)) / 2 + x * exp_approx(-x * x / 2) * kInvSqrt2Pi);
   }
 };
 struct SquaredRelu {

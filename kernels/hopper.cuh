@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "kernels/fast_math.cuh"
+
 namespace mt::cuda {
 
 inline constexpr int kWarpGroup = 128;  // threads
@@ -189,12 +191,6 @@ __device__ inline std::uint32_t pack_bf16(float low, float high) {
   std::uint32_t word;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   return word;
-}
-// 2^x to 2 units in the last place; 0 below the normal numbers.
-__device__ inline float exp2_approx(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 }  // namespace mt::cuda

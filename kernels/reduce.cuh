@@ -36,8 +36,9 @@ __device__ T over_block(T x, T* shared, Combine combine = {}) {
   return x;
 }
 
-// y[c] += sum over parts of part[p, c];  part: [parts, cols] f32.
-void add_parts(float* y, const float* part, std::int64_t parts, std::int64_t cols,
+// y[c] += sum over parts of part[p, c];  part: [parts, cols] f32.  With y2 the same again for the
+// columns behind: part is [parts, 2 cols].
+void add_parts(float* y, float* y2, const float* part, std::int64_t parts, std::int64_t cols,
                cudaStream_t stream);
 
 }  // namespace mt::cuda

@@ -57,20 +57,23 @@ struct ColumnParts {
 
 // 32 columns of a block; its warps take parts in turn.
 constexpr int kPartWarps = 32;
-__global__ __launch_bounds__(32 * kPartWarps) void add_parts_kernel(float* y, const float* part,
+__global__ __launch_bounds__(32 * kPartWarps) void add_parts_kernel(float* y, float* y2,
+                                                                    const float* part,
                                                                     std::int64_t parts,
                                                                     std::int64_t cols) {
   __shared__ float shared[kPartWarps][33];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const std::int64_t c = blockIdx.x * std::int64_t{32} + lane;
+  const std::int64_t first = blockIdx.x * std::int64_t{32}, width = y2 ? 2 * cols : cols;
   float total = 0;
-  if (c < cols)
-    for (std::int64_t p = warp; p < parts; p += kPartWarps) total += part[p * cols + c];
+  if (first + lane < width)
+    for (std::int64_t p = warp; p < parts; p += kPartWarps) total += part[p * width + first + lane];
   shared[warp][lane] = total;
   __syncthreads();
-  total = over_lanes(shared[lane][warp]);  // of column `warp`
-  const std::int64_t of_warp = blockIdx.x * std::int64_t{32} + warp;
-  if (lane == 0 && of_warp < cols) y[of_warp] += total;
+  total = over_lanes(shared[lane][warp]);
+  const std::int64_t c = first + warp;
+  if (lane != 0 || c >= width) return;
+  float* to = c < cols ? y + c : y2 + (c - cols);
+  *to += total;
 }
 
 // --- Sums over everything -----------------------------------------------------------------------
@@ -160,11 +163,11 @@ void sum(Out* out, const T* a, const T* b, std::int64_t count, const F& f, const
 
 }  // namespace
 
-void add_parts(float* y, const float* part, std::int64_t parts, std::int64_t cols,
+void add_parts(float* y, float* y2, const float* part, std::int64_t parts, std::int64_t cols,
                cudaStream_t stream) {
   if (parts == 0 || cols == 0) return;
-  add_parts_kernel<<<static_cast<unsigned>(ceil_div(cols, 32)), 32 * kPartWarps, 0, stream>>>(
-      y, part, parts, cols);
+  const auto blocks = static_cast<unsigned>(ceil_div(y2 ? 2 * cols : cols, 32));
+  add_parts_kernel<<<blocks, 32 * kPartWarps, 0, stream>>>(y, y2, part, parts, cols);
   check(cudaGetLastError());
 }
 
@@ -183,7 +186,7 @@ void column_sum(float* y, const T* x, std::int64_t rows, std::int64_t cols, void
     column_sum_kernel<N><<<grid, kThreads, 0, stream>>>(part, x, rows, cols, p.rows_per_part);
   });
   check(cudaGetLastError());
-  add_parts(y, part, p.parts, cols, stream);
+  add_parts(y, nullptr, part, p.parts, cols, stream);
 }
 
 std::size_t sum_work(std::int64_t count) {

@@ -1,0 +1,83 @@
+#include "kernels/adam.h"
+#include "kernels/update.cuh"
+
+namespace mt::cuda {
+namespace {
+
+template <class Moment, class T>
+struct Adam {
+  float* p;
+  Moment *m, *v;
+  T* copy;
+  const float* g;
+  float beta1, rest1, beta2, rest2, eps;
+
+  struct Rates {
+    float gradient_scale, lr, decay, unbias1, unbias2;
+  };
+  __device__ Rates rates(const UpdateChunk& chunk, const StepRecord& record) const {
+    return {static_cast<float>(record.gradient_scale),
+            static_cast<float>(record.learning_rate * chunk.lr_mult),
+            static_cast<float>(record.weight_decay * chunk.decay_mult),
+            static_cast<float>(1 / record.bias_correction1),
+            static_cast<float>(1 / record.bias_correction2)};
+  }
+
+  template <int N>
+  struct Loaded {
+    Pack<float, N> p, g;
+    Pack<Moment, N> m, v;
+  };
+  template <int N>
+  __device__ Loaded<N> fetch(std::int64_t i) const {
+    return {load<N>(p + i), load<N>(g + i), load<N>(m + i), load<N>(v + i)};
+  }
+  template <int N>
+  __device__ void update(std::int64_t i, const Loaded<N>& at, const Rates& rate) const {
+    float new_p[N], new_m[N], new_v[N];
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      const float gradient = at.g[n] * rate.gradient_scale;
+      new_m[n] = beta1 * at.m[n] + rest1 * gradient;
+      new_v[n] = beta2 * at.v[n] + rest2 * gradient * gradient;
+      const float denominator = sqrtf(new_v[n] * rate.unbias2) + eps;
+      new_p[n] = at.p[n] - rate.lr * (new_m[n] * rate.unbias1 / denominator + rate.decay * at.p[n]);
+    }
+    store(p + i, new_p);
+    store(m + i, new_m);
+    store(v + i, new_v);
+    if (copy) store(copy + i, new_p);
+  }
+};
+
+}  // namespace
+
+template <class Moment, class T>
+void adam(float* p, Moment* m, Moment* v, T* copy, const float* g, const UpdateChunk* chunks,
+          std::int64_t chunk_count, const AdamOptions& options, const StepRecord* record,
+          const std::int32_t* skip, cudaStream_t stream) {
+  const auto in_float = [](double x) { return static_cast<float>(x); };
+  const Adam<Moment, T> rule{p,
+                             m,
+                             v,
+                             copy,
+                             g,
+                             in_float(options.beta1),
+                             in_float(1 - options.beta1),
+                             in_float(options.beta2),
+                             in_float(1 - options.beta2),
+                             in_float(options.eps)};
+  update_chunks(rule, aligned(p, m, v, copy, g), chunks, chunk_count, record, skip, stream);
+}
+
+#define INSTANTIATE(Moment, T)                                                                     \
+  template void adam(float*, Moment*, Moment*, T*, const float*, const UpdateChunk*, std::int64_t, \
+                     const AdamOptions&, const StepRecord*, const std::int32_t*, cudaStream_t)
+INSTANTIATE(float, float);
+INSTANTIATE(float, bf16);
+INSTANTIATE(float, fp16);
+INSTANTIATE(bf16, float);
+INSTANTIATE(bf16, bf16);
+INSTANTIATE(bf16, fp16);
+
+}  // namespace mt::cuda

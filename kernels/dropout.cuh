@@ -1,0 +1,50 @@
+// kernels/dropout.cuh: which elements of a pack dropout keeps (kernels/dropout.h).
+#pragma once
+
+#include "kernels/dropout.h"
+#include "kernels/pack.cuh"
+
+namespace mt::cuda {
+
+struct DropoutMask {
+  const StepRecord* record;
+  RandomKey key;
+  std::int64_t seq_length;
+  std::uint32_t threshold;
+  float kept;  // what kept values are multiplied with; 0: there is no dropout
+
+  explicit DropoutMask(const Dropout& dropout)
+      : record(dropout.record),
+        key(dropout.key),
+        seq_length(dropout.seq_length),
+        threshold(dropout.threshold()),
+        kept(dropout.p > 0 ? static_cast<float>(1 / (1 - dropout.p)) : 0) {}
+
+  // factor[n] for channel first + n of the row; N is 1 or a multiple of 4, as is then first.
+  template <int N>
+  __device__ void operator()(float (&factor)[N], std::int64_t row, std::int64_t first) const {
+    if (kept == 0) {
+#pragma unroll
+      for (int n = 0; n < N; ++n) factor[n] = 1;
+      return;
+    }
+    const auto sample = static_cast<std::uint32_t>(record->first_sample + row / seq_length);
+    const auto position = static_cast<std::uint32_t>(row % seq_length);
+    const auto four = static_cast<std::uint32_t>(first / 4);
+    if constexpr (N == 1) {
+      const Counter words = philox({four, position, 0, sample}, key);
+      const std::uint32_t low = first % 2 ? words[1] : words[0];
+      const std::uint32_t high = first % 2 ? words[3] : words[2];
+      factor[0] = (first % 4 < 2 ? low : high) >= threshold ? kept : 0;
+    } else {
+#pragma unroll
+      for (int i = 0; i < N / 4; ++i) {
+        const Counter words = philox({four + i, position, 0, sample}, key);
+#pragma unroll
+        for (int n = 0; n < 4; ++n) factor[4 * i + n] = words[n] >= threshold ? kept : 0;
+      }
+    }
+  }
+};
+
+}  // namespace mt::cuda

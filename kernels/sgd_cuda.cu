@@ -1,0 +1,63 @@
+#include "kernels/sgd.h"
+
+#include "kernels/update.cuh"
+
+namespace mt::cuda {
+namespace {
+
+template <class T>
+struct Sgd {
+  float *p, *b;
+  T* copy;
+  const float* g;
+  float momentum;
+
+  struct Rates {
+    float gradient_scale, lr, decay;
+  };
+  __device__ Rates rates(const UpdateChunk& chunk, const StepRecord& record) const {
+    return {static_cast<float>(record.gradient_scale),
+            static_cast<float>(record.learning_rate * chunk.lr_mult),
+            static_cast<float>(record.weight_decay * chunk.decay_mult)};
+  }
+
+  template <int N>
+  struct Loaded {
+    Pack<float, N> p, g, b;
+  };
+  template <int N>
+  __device__ Loaded<N> fetch(std::int64_t i) const {
+    return {load<N>(p + i), load<N>(g + i), load<N>(b + i)};
+  }
+  template <int N>
+  __device__ void update(std::int64_t i, const Loaded<N>& at, const Rates& rate) const {
+    float new_p[N], new_b[N];
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      new_b[n] = momentum * at.b[n] + (at.g[n] * rate.gradient_scale + rate.decay * at.p[n]);
+      new_p[n] = at.p[n] - rate.lr * new_b[n];
+    }
+    store(p + i, new_p);
+    store(b + i, new_b);
+    if (copy) store(copy + i, new_p);
+  }
+};
+
+}  // namespace
+
+template <class T>
+void sgd(float* p, float* b, T* copy, const float* g, const UpdateChunk* chunks,
+         std::int64_t chunk_count, double momentum, const StepRecord* record,
+         const std::int32_t* skip, cudaStream_t stream) {
+  const Sgd<T> rule{p, b, copy, g, static_cast<float>(momentum)};
+  update_chunks(rule, aligned(p, b, copy, g), chunks, chunk_count, record, skip, stream);
+}
+
+#define INSTANTIATE(T)                                                                          \
+  template void sgd(float*, float*, T*, const float*, const UpdateChunk*, std::int64_t, double, \
+                    const StepRecord*, const std::int32_t*, cudaStream_t)
+INSTANTIATE(float);
+INSTANTIATE(bf16);
+INSTANTIATE(fp16);
+
+}  // namespace mt::cuda

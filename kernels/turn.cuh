@@ -1,0 +1,62 @@
+// kernels/turn.cuh: rotary embedding of one head by units of work, for rope_cuda.cu and
+// qkv_cuda.cu.
+#pragma once
+
+#include "kernels/pack.cuh"
+
+namespace mt::cuda {
+
+// A unit turns N pairs of channels, which lie in two packs, or passes one pack on.
+struct Turn {
+  const float* table;
+  std::int64_t seq_length;
+  int half;  // of the rotated channels
+  bool interleaved;
+  float sign;  // of the sines: -1 turns back
+
+  // Units of a head; the first half / N turn.
+  template <int N>
+  __device__ int units(int head_dim) const {
+    return half / N + (head_dim - 2 * half) / N;
+  }
+
+  template <int N, class T>
+  __device__ void operator()(T* to, const T* from, std::int64_t token, int unit) const {
+    if (unit >= half / N) {
+      const int c = 2 * half + (unit - half / N) * N;
+      if (to != from) store(to + c, load<N>(from + c));
+      return;
+    }
+    const float* row = table + token % seq_length * 2 * half + unit * N;
+    const auto cosine = load<N>(row), sine = load<N>(row + half);
+    const int low = interleaved ? 2 * unit * N : unit * N, high = low + (interleaved ? N : half);
+    const auto a = load<N>(from + low), b = load<N>(from + high);
+    float x[2 * N];
+#pragma unroll
+    for (int n = 0; n < N; ++n) x[n] = a[n], x[N + n] = b[n];
+    const auto rotate = [&](float& first, float& second, int n) {
+      const float c = cosine[n], s = sign * sine[n], before = first;
+      first = before * c - second * s;
+      second = second * c + before * s;
+    };
+    if (interleaved) {
+#pragma unroll
+      for (int n = 0; n < N; ++n) rotate(x[2 * n], x[2 * n + 1], n);
+    } else {
+#pragma unroll
+      for (int n = 0; n < N; ++n) rotate(x[n], x[N + n], n);
+    }
+    float low_out[N], high_out[N];
+#pragma unroll
+    for (int n = 0; n < N; ++n) low_out[n] = x[n], high_out[n] = x[N + n];
+    store(to + low, low_out);
+    store(to + high, high_out);
+  }
+};
+
+// Whether units of N channels fit.
+inline bool fits(const Turn& turn, std::int64_t head_dim, int width) {
+  return turn.half % width == 0 && head_dim % width == 0 && aligned(turn.table);
+}
+
+}  // namespace mt::cuda

@@ -1,0 +1,56 @@
+// Cross-entropy on the GPU against the CPU's in double.
+#include "kernels/cross_entropy.h"
+#include "tests/kernels/device_numbers.h"
+
+namespace mt {
+namespace {
+
+using check::DeviceArray;
+using check::Input;
+using check::Numbers;
+
+template <class T>
+class CrossEntropyCuda : public check::CudaTest<T> {};
+TYPED_TEST_SUITE(CrossEntropyCuda, check::ElementTypes);
+
+struct Case {
+  std::int64_t rows, vocab, offset;
+  double range, smoothing;
+};
+constexpr Case kCases[] = {{0, 10, 0, 3, 0},     {1, 1, 0, 3, 0.1},      {3, 31, 0, 3, 0},
+                           {31, 33, 1, 3, 0.1},  {5, 1000, 0, 300, 0},   {9, 4096, 0, 5, 0.1},
+                           {3, 50257, 0, 10, 0}, {3, 131072, 0, 20, 0.2}};
+
+std::vector<std::int32_t> make_labels(std::int64_t rows, std::int64_t vocab) {
+  std::vector<std::int32_t> labels;
+  for (std::int64_t r = 0; r < rows; ++r)
+    labels.push_back(static_cast<std::int32_t>((r * 7919 + vocab - 1) % vocab));
+  return labels;
+}
+
+TYPED_TEST(CrossEntropyCuda, AgreesWithTheCpu) {
+  using T = TypeParam;
+  for (const auto& [rows, vocab, offset, range, smoothing] : kCases) {
+    SCOPED_TRACE(testing::Message() << rows << " x " << vocab << ", smoothing " << smoothing);
+    const std::vector<std::int32_t> labels = make_labels(rows, vocab);
+    const DeviceArray<std::int32_t> device_labels(labels);
+    Input<T> logits(rows * vocab, 1, offset, -range, range);
+    const Input<float> weight(rows, 2, 0, 0, 2);
+    const Numbers<float> loss(rows);
+    std::vector<double> expected(rows);
+    cuda::cross_entropy<T>(loss.data(), logits.device.data(), device_labels.data(), nullptr, rows,
+                           vocab, smoothing, nullptr);
+    EXPECT_TRUE(near(logits.device, logits.host, 0));  // as they were
+    const std::vector<float> alone = loss.bits();
+    cuda::cross_entropy<T>(loss.data(), logits.device.data(), device_labels.data(), weight.data(),
+                           rows, vocab, smoothing, nullptr);
+    EXPECT_TRUE(check::same_bits(loss.bits(), alone));
+    cpu::cross_entropy(expected.data(), logits.host.data(), labels.data(), weight.host.data(), rows,
+                       vocab, smoothing);
+    EXPECT_TRUE(near(loss, expected));
+    EXPECT_TRUE(near(logits.device, logits.host));
+  }
+}
+
+}  // namespace
+}  // namespace mt
