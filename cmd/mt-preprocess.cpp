@@ -7,6 +7,8 @@
 #include "base/signals.h"
 #include "data/inspect.h"
 #include "data/preprocess.h"
+#include "data/rearrange.h"
+#include "data/statistics.h"
 #include "data/tokenizer_source.h"
 #include "data/vocabulary.h"
 
@@ -86,27 +88,96 @@ void run_vocab(CommandLine& cl) {
   });
 }
 
-void run_cat(CommandLine& cl) {
+// What `cat` and `head` have in common.
+struct Printing {
   std::string prefix;
   mt::DocumentChoice choice;
-  mt::TokenizerOptions tokenizer_options;
+  mt::TokenizerOptions tokenizer;
   bool text = false;
-  std::int64_t seed = choice.seed;
+
+  void add_to(CommandLine& cl) {
+    cl.positional("PREFIX", &prefix, "token file, without .bin or .idx");
+    cl.flag("--text", &text, "decode, by the tokenizer that the manifest or the options name");
+    tokenizer.add_to(cl);
+  }
+  void print() const {
+    const mt::IndexedDataset data(prefix);
+    const auto decoder = text ? mt::dataset_tokenizer(prefix, tokenizer) : nullptr;
+    mt::for_each_document(data.documents(), choice, [&](std::int64_t document) {
+      std::cout << mt::document_line(data, document, decoder.get()) << '\n';
+    });
+  }
+};
+
+void run_cat(CommandLine& cl) {
+  Printing printing;
+  std::int64_t seed = printing.choice.seed;
   cl.describe("print the documents of a token file, one JSON value a line");
-  cl.positional("PREFIX", &prefix, "token file, without .bin or .idx");
-  cl.option("--head", &choice.head, "N", "only the first N documents", mt::at_least(0));
-  cl.option("--sample", &choice.sample, "N", "N documents drawn uniformly, in their order",
+  cl.option("--head", &printing.choice.head, "N", "only the first N documents", mt::at_least(0));
+  cl.option("--sample", &printing.choice.sample, "N", "N documents drawn uniformly, in their order",
             mt::at_least(0));
   cl.option("--seed", &seed, "N", "of --sample", mt::between(0, 4294967295.0));
-  cl.flag("--text", &text, "decode, by the tokenizer that the manifest or the options name");
-  tokenizer_options.add_to(cl);
+  printing.add_to(cl);
   cl.parse();
-  choice.seed = static_cast<std::uint32_t>(seed);
-  const mt::IndexedDataset data(prefix);
-  const auto tokenizer = text ? mt::dataset_tokenizer(prefix, tokenizer_options) : nullptr;
-  mt::for_each_document(data.documents(), choice, [&](std::int64_t document) {
-    std::cout << mt::document_line(data, document, tokenizer.get()) << '\n';
-  });
+  printing.choice.seed = static_cast<std::uint32_t>(seed);
+  printing.print();
+}
+
+void run_head(CommandLine& cl) {
+  Printing printing;
+  printing.choice.head = 10;
+  cl.describe("print the first documents of a token file, one JSON value a line");
+  cl.option("--documents,-n", &printing.choice.head, "N", "how many", mt::at_least(0));
+  printing.add_to(cl);
+  cl.parse();
+  printing.print();
+}
+
+void run_merge(CommandLine& cl) {
+  mt::MergeOptions options;
+  cl.describe("make one token file of several");
+  options.add_to(cl);
+  cl.parse();
+  run_until_signal(cl,
+                   [&](const mt::RunContext& context) { mt::merge_datasets(options, context); });
+}
+
+void run_split(CommandLine& cl) {
+  mt::SplitOptions options;
+  cl.describe("make several token files of one, by documents");
+  options.add_to(cl);
+  cl.parse();
+  run_until_signal(cl, [&](const mt::RunContext& context) { mt::split_dataset(options, context); });
+}
+
+void run_stats(CommandLine& cl) {
+  std::vector<std::string> prefixes;
+  bool json = false;
+  cl.describe("count tokens and draw the lengths of documents");
+  cl.positionals("PREFIX", &prefixes, "token files, without .bin or .idx", 1);
+  cl.flag("--json", &json, "print a JSON object for each token file");
+  cl.parse();
+  for (const std::string& prefix : prefixes) {
+    const mt::IndexedDataset data(prefix);
+    std::cout << (json ? mt::statistics_json(data) : mt::statistics_text(data)) << '\n';
+  }
+}
+
+void run_checksum(CommandLine& cl) {
+  std::vector<std::string> prefixes;
+  bool together = false;
+  cl.describe("print a sum of the documents that does not depend on their order",
+              "The sums of several token files add up to that of the merged one.");
+  cl.positionals("PREFIX", &prefixes, "token files, without .bin or .idx", 1);
+  cl.flag("--together", &together, "one sum of all token files");
+  cl.parse();
+  mt::Checksum sum;
+  for (const std::string& prefix : prefixes) {
+    const mt::Checksum one = mt::documents_checksum(mt::IndexedDataset(prefix));
+    sum += one;
+    if (!together) std::cout << one.hex() << "  " << prefix << '\n';
+  }
+  if (together) std::cout << sum.hex() << '\n';
 }
 
 void run_check(CommandLine& cl) {
@@ -141,13 +212,23 @@ void run_verify(CommandLine& cl) {
 
 void run(CommandLine& cl) {
   const std::string verb = cl.verb({{"vocab", "train a GPT-2 vocabulary"},
+                                    {"merge", "make one token file of several"},
+                                    {"split", "make several token files of one"},
                                     {"cat", "print documents"},
+                                    {"head", "print the first documents"},
+                                    {"stats", "count tokens and draw the lengths of documents"},
                                     {"check", "check headers, sizes and offsets"},
-                                    {"verify", "check all against the manifests"}});
+                                    {"verify", "check all against the manifests"},
+                                    {"checksum", "print a sum that knows no order"}});
   if (verb == "vocab") return run_vocab(cl);
+  if (verb == "merge") return run_merge(cl);
+  if (verb == "split") return run_split(cl);
   if (verb == "cat") return run_cat(cl);
+  if (verb == "head") return run_head(cl);
+  if (verb == "stats") return run_stats(cl);
   if (verb == "check") return run_check(cl);
   if (verb == "verify") return run_verify(cl);
+  if (verb == "checksum") return run_checksum(cl);
   run_preprocess(cl);
 }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compare mt-preprocess with Megatron-LM's own tools/preprocess_data.py, byte for byte.
+"""Compare mt-preprocess with Megatron-LM's own tools/preprocess_data.py and merge_datasets.py, byte for byte.
 
 Runs both with the same arguments on a JSON-lines file, once for each row of CASES below, and prints
 for each .bin and .idx whether they are equal.  Of several keys upstream completes only the last
-one's index, so only that is compared.  Sentences need a Punkt model: NLTK_DATA/tokenizers/punkt_tab/
+one's index, so only that is compared.  At the end both merge what mt-preprocess has made.  Sentences need a Punkt model: NLTK_DATA/tokenizers/punkt_tab/
 english; without NLTK_DATA those cases are left out.
 
 Needs a checkout of NVIDIA/Megatron-LM at core_v0.12.1, and from PyPI: megatron-core==0.12.1, torch,
@@ -43,31 +43,44 @@ def upstream(megatron, corpus, prefix, arguments):
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+def same(theirs, ours, name):
+    equal = theirs.exists() and filecmp.cmp(theirs, ours, False)
+    print(f"{name}: {ours.name}", "equal" if equal else "DIFFERENT")
+    return equal
+
+
+def merge(megatron, program, folder):
+    for tool, command in ("theirs", [sys.executable, "tools/merge_datasets.py"]), ("ours", [program, "merge"]):
+        subprocess.run([*command, "--input", f"{folder}/parts", "--output-prefix", f"{folder}/{tool}"],
+                       cwd=megatron, check=True, stderr=subprocess.DEVNULL)
+    return all([same(pathlib.Path(f"{folder}/theirs{end}"), pathlib.Path(f"{folder}/ours{end}"), "merge")
+                for end in (".bin", ".idx")])
+
+
 def main():
     megatron, program, vocab, merges, corpus = map(os.path.abspath, sys.argv[1:])
     tokenizer = ["--tokenizer-type", "GPT2BPETokenizer", "--vocab-file", vocab, "--merge-file", merges]
-    different = False
-    for name, arguments in CASES.items():
-        if "--split-sentences" in arguments and "NLTK_DATA" not in os.environ:
-            print(f"{name}: left out, there is no NLTK_DATA")
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            copy = shutil.copy(corpus, f"{folder}/in.jsonl")
-            for part in ("theirs", "ours"):
-                os.mkdir(f"{folder}/{part}")
-            upstream(megatron, copy, f"{folder}/theirs/o", tokenizer + arguments)
-            subprocess.run([program, "--quiet", "--input", copy, "--output-prefix", f"{folder}/ours/o",
-                            *tokenizer, *arguments], check=True)
-            files = sorted(pathlib.Path(folder, "ours").glob("o_*.bin"))
-            files += [p.with_suffix(".idx") for p in files if p.with_suffix(".idx").exists()]
-            for ours in files:
-                theirs = pathlib.Path(folder, "theirs", ours.name)
-                if not theirs.exists() and ours.suffix == ".idx" and "title" in ours.name:
-                    continue
-                same = theirs.exists() and filecmp.cmp(theirs, ours, False)
-                different |= not same
-                print(f"{name}: {ours.name}", "equal" if same else "DIFFERENT")
-    sys.exit(different)
+    equal = True
+    with tempfile.TemporaryDirectory() as results:
+        os.mkdir(f"{results}/parts")
+        for name, arguments in CASES.items():
+            if "--split-sentences" in arguments and "NLTK_DATA" not in os.environ:
+                print(f"{name}: left out, there is no NLTK_DATA")
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                copy = shutil.copy(corpus, f"{folder}/in.jsonl")
+                for part in ("theirs", "ours"):
+                    os.mkdir(f"{folder}/{part}")
+                upstream(megatron, copy, f"{folder}/theirs/o", tokenizer + arguments)
+                subprocess.run([program, "--quiet", "--input", copy, "--output-prefix", f"{folder}/ours/o",
+                                *tokenizer, *arguments], check=True)
+                for ours in sorted(pathlib.Path(folder, "ours").glob("o_*.[bi]*")):
+                    theirs = pathlib.Path(folder, "theirs", ours.name)
+                    if theirs.exists() or "title" not in ours.name:
+                        equal &= same(theirs, ours, name)
+                    shutil.copy(ours, f"{results}/parts/{name}_{ours.name}")
+        equal &= merge(megatron, program, results)
+    sys.exit(not equal)
 
 
 if __name__ == "__main__":

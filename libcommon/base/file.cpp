@@ -33,9 +33,10 @@ static File open_to_write(const std::string& path, const std::string& name, int 
   return {descriptor, name};
 }
 
-File File::create(const std::string& path, const std::string& called) {
+File File::create(const std::string& path, const std::string& called, bool keep) {
   if (path == "-") return {::dup(STDOUT_FILENO), "stdout"};
-  return open_to_write(path, called.empty() ? path : called, O_WRONLY | O_TRUNC);
+  return open_to_write(path, called.empty() ? path : called,
+                       O_WRONLY | (keep ? O_APPEND : O_TRUNC));
 }
 
 File File::append(const std::string& path) {
@@ -153,24 +154,40 @@ static void refuse_existing(const std::string& path) {
     fail(Exit::cannot_create, path, ": exists already; --force overwrites it");
 }
 
-AtomicFile::AtomicFile(const std::string& path, bool overwrite)
+AtomicFile::AtomicFile(const std::string& path, bool overwrite, bool resumable)
     : path_(path),
-      temporary_(path + ".tmp." + std::to_string(::gettid())),
+      temporary_(resumable ? part_path(path) : path + ".tmp." + std::to_string(::gettid())),
       overwrite_(overwrite),
+      resumable_(resumable),
       file_(-1, path) {
   if (!overwrite_) refuse_existing(path_);
-  file_ = File::create(temporary_, path);
+  file_ = File::create(temporary_, path, resumable_);
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
       temporary_(std::exchange(other.temporary_, {})),
       overwrite_(other.overwrite_),
+      resumable_(other.resumable_),
       file_(std::move(other.file_)) {}
 
 AtomicFile::~AtomicFile() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!resumable_) discard();
 }
+
+void AtomicFile::cut(std::uint64_t size) {
+  if (file_.size() < size)
+    fail(Exit::bad_data, temporary_, ": ", file_.size(), " bytes, expected ", size, " or more");
+  if (::ftruncate(file_.descriptor(), static_cast<off_t>(size)) != 0)
+    fail_errno(temporary_, "cannot be cut", Exit::io_error);
+}
+
+void AtomicFile::discard() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  temporary_.clear();
+}
+
+std::string part_path(const std::string& path) { return path + ".part"; }
 
 void AtomicFile::commit() {
   file_.sync();

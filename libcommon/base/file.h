@@ -22,8 +22,9 @@ class File {
  public:
   // For reading; "-" is stdin.  `flags`: more of open(2)'s.
   static File open(const std::string& path, int flags = 0);
-  // For writing, truncated; "-" is stdout.  `called`: its name in errors, if not the path.
-  static File create(const std::string& path, const std::string& called = {});
+  // For writing, truncated unless `keep` asks for writes at its end; "-" is stdout.  `called`: its
+  // name in errors, if not the path.
+  static File create(const std::string& path, const std::string& called = {}, bool keep = false);
   // For lines at its end; made if need be, with its folder.  A last line that was cut is ended.
   static File append(const std::string& path);
   File(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
@@ -72,27 +73,35 @@ std::string read_file(const std::string& path);
 
 // A file that appears under its name only when commit() returns: written as PATH.tmp.TID, synced,
 // renamed, its folder synced.  Destroyed before commit(), it leaves nothing behind.  Without
-// `overwrite` an existing file is refused, at once and again at commit().
+// `overwrite` an existing file is refused, at once and again at commit().  A resumable one is
+// written as PATH.part, stays there when it is destroyed, and is gone on with by the next.
 class AtomicFile {
  public:
-  AtomicFile(const std::string& path, bool overwrite);
+  AtomicFile(const std::string& path, bool overwrite, bool resumable = false);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
   ~AtomicFile();
   void write(Bytes bytes) { file_.write(bytes); }
   void write(std::string_view text) { file_.write(text); }
+  void sync() { file_.sync(); }
+  // Keeps the first `size` bytes; throws Exit::bad_data where there are fewer.
+  void cut(std::uint64_t size);
   void commit();
+  void discard();                                       // removes it: it never gets its name
   bool has_name() const { return temporary_.empty(); }  // also if commit() failed to sync it
   const std::string& path() const { return path_; }
+  const std::string& temporary_path() const { return temporary_; }
 
  private:
   std::string path_, temporary_;  // temporary_ is empty once there is nothing to remove
-  bool overwrite_;
+  bool overwrite_, resumable_;
   File file_;
 };
 
 // The whole of a small file at once, atomically.
 void write_file_atomically(const std::string& path, std::string_view content, bool overwrite);
+
+std::string part_path(const std::string& path);  // of a resumable AtomicFile
 
 void sync_directory(const std::string& path);
 std::string parent_directory(const std::string& path);  // "." for a bare name

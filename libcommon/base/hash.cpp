@@ -17,6 +17,11 @@ Hasher::~Hasher() = default;
 
 void Hasher::update(Bytes bytes) { XXH3_128bits_update(state_.get(), bytes.data(), bytes.size()); }
 
+Hasher::Digest Hasher::digest() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
+  return {hash.high64, hash.low64};
+}
+
 std::string Hasher::hex() const {
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state_.get()));

@@ -1,6 +1,7 @@
 // Hashes of content: XXH3, 128 bits, as 32 hexadecimal digits.  They find accidents, not attacks.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -17,7 +18,12 @@ class Hasher {
   Hasher(Hasher&&) noexcept;
   void update(Bytes bytes);
   void update(std::string_view text) { update(as_bytes(text)); }
-  std::string hex() const;  // of all that was given so far
+  // Of all that was given so far.
+  struct Digest {
+    std::uint64_t high, low;
+  };
+  Digest digest() const;
+  std::string hex() const;
 
  private:
   struct Free {

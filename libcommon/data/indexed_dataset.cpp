@@ -167,9 +167,10 @@ std::int64_t IndexedDataset::pointer(std::int64_t sequence) const {
   return load_at<std::int64_t>(pointers_, sequence);
 }
 
-Bytes IndexedDataset::sequence(std::int64_t sequence) const {
-  const auto tokens = static_cast<std::size_t>(length(sequence));
-  return bin_.subspan(static_cast<std::size_t>(pointer(sequence)), tokens * token_bytes_);
+Bytes IndexedDataset::bytes(ItemRange sequences) const {
+  if (sequences.begin == sequences.end) return {};
+  return bin_.subspan(static_cast<std::size_t>(pointer(sequences.begin)),
+                      static_cast<std::size_t>(tokens(sequences)) * token_bytes_);
 }
 
 void IndexedDataset::read(std::int64_t sequence, std::int64_t offset,

@@ -52,8 +52,9 @@ class IndexedDataset final : public TokenSequences {
   // Sequences [document_begin(d), document_begin(d + 1)) make document d; d <= documents().
   std::int64_t document_begin(std::int64_t document) const;
 
-  // Raw elements of one sequence, of type().
-  Bytes sequence(std::int64_t sequence) const;
+  // Raw elements of one sequence, or of a run of them, of type().
+  Bytes sequence(std::int64_t sequence) const { return bytes({sequence, sequence + 1}); }
+  Bytes bytes(ItemRange sequences) const;
 
   // Tokens [offset, offset + out.size()) of one sequence; the caller stays inside length().  Throws
   // Exit::bad_data for elements that are not integers or do not fit.

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -17,8 +18,8 @@ namespace {
 constexpr std::size_t kBufferBytes = 1 << 20;
 
 template <class T>
-Bytes bytes_of(const std::vector<T>& values) {
-  return std::as_bytes(std::span(values));
+Bytes as_bytes_of(const T& value) {
+  return std::as_bytes(std::span<const T, 1>(&value, 1));
 }
 
 void remove_if_there(const std::string& path) {
@@ -29,13 +30,16 @@ void remove_if_there(const std::string& path) {
 }  // namespace
 
 IndexedDatasetWriter::IndexedDatasetWriter(const std::string& prefix, TokenType type,
-                                           bool overwrite)
+                                           const Options& options)
     : prefix_(prefix),
       type_(type),
-      overwrite_(overwrite),
-      bin_(bin_path(prefix), overwrite),
-      idx_(idx_path(prefix), overwrite) {
-  if (!overwrite && std::filesystem::exists(manifest_path(prefix)))
+      options_(options),
+      bin_(bin_path(prefix), options.overwrite, options.resumable),
+      idx_(idx_path(prefix), options.overwrite, options.resumable),
+      lengths_(idx_path(prefix) + ".lengths", options.resumable),
+      begins_(idx_path(prefix) + ".documents", options.resumable),
+      modes_(idx_path(prefix) + ".modes", options.resumable) {
+  if (!options.overwrite && std::filesystem::exists(manifest_path(prefix)))
     fail(Exit::cannot_create, manifest_path(prefix), ": exists already; --force overwrites it");
   buffer_.reserve(kBufferBytes + (kBufferBytes >> 4));
 }
@@ -50,7 +54,7 @@ void IndexedDatasetWriter::append(std::span<const std::int32_t> tokens) {
       for (std::size_t i = 0; i < step.size(); ++i) {
         const T value = static_cast<T>(step[i]);
         if (static_cast<std::int64_t>(value) != step[i])
-          fail(Exit::bad_data, bin_.path(), ": token ", step[i], " of document ", documents(),
+          fail(Exit::bad_data, bin_.path(), ": token ", step[i], " of document ", state_.documents,
                " does not fit ", name_of(type_));
         std::memcpy(buffer_.data() + at + i * sizeof(T), &value, sizeof(T));
       }
@@ -65,34 +69,71 @@ void IndexedDatasetWriter::flush_bin() {
   buffer_.clear();
 }
 
+void IndexedDatasetWriter::end_document() {
+  begins_.write(as_bytes_of(state_.sequences));
+  ++state_.documents;
+}
+
 void IndexedDatasetWriter::add_document(std::span<const std::int32_t> tokens,
-                                        std::span<const std::int32_t> lengths) {
+                                        std::span<const std::int32_t> lengths,
+                                        std::span<const std::int8_t> modes) {
   std::int64_t sum = 0;
   for (const std::int32_t length : lengths) sum += length;
   if (sum != static_cast<std::int64_t>(tokens.size()))
-    fail(Exit::internal, prefix_, ": document ", documents(), ": lengths sum to ", sum, ", not ",
-         tokens.size());
+    fail(Exit::internal, prefix_, ": document ", state_.documents, ": lengths sum to ", sum,
+         ", not ", tokens.size());
+  assert(modes.size() == (options_.multimodal ? lengths.size() : 0));
   append(tokens);
-  lengths_.insert(lengths_.end(), lengths.begin(), lengths.end());
-  begins_.push_back(sequences());
-  tokens_ += sum;
+  lengths_.write(std::as_bytes(lengths));
+  modes_.write(std::as_bytes(modes));
+  state_.sequences += static_cast<std::int64_t>(lengths.size());
+  state_.tokens += sum;
+  end_document();
 }
 
-void IndexedDatasetWriter::add_dataset(const IndexedDataset& other) {
+void IndexedDatasetWriter::add_documents(const IndexedDataset& other, ItemRange documents) {
+  const std::string other_idx = idx_path(other.prefix());
   if (other.type() != type_)
-    fail(Exit::bad_data, idx_path(other.prefix()), ": element type ", name_of(other.type()),
-         ", expected ", name_of(type_));
-  if (other.multimodal())
-    fail(Exit::bad_data, idx_path(other.prefix()), ": has sequence modes, expected plain text");
-  const std::int64_t first = sequences();
-  for (std::int64_t i = 0; i < other.sequences(); ++i)
-    lengths_.push_back(static_cast<std::int32_t>(other.length(i)));
-  for (std::int64_t d = 1; d <= other.documents(); ++d)
-    begins_.push_back(first + other.document_begin(d));
+    fail(Exit::bad_data, other_idx, ": element type ", name_of(other.type()), ", expected ",
+         name_of(type_));
+  if (other.multimodal() != options_.multimodal)
+    fail(Exit::bad_data, other_idx, ": ", other.multimodal() ? "has" : "lacks",
+         " sequence modes, unlike the others");
+  const ItemRange sequences = {other.document_begin(documents.begin),
+                               other.document_begin(documents.end)};
   flush_bin();
-  bin_hash_.update(other.bin_bytes());
-  bin_.write(other.bin_bytes());
-  tokens_ += other.tokens();
+  const Bytes bin = other.bytes(sequences);
+  bin_hash_.update(bin);
+  bin_.write(bin);
+  state_.tokens += other.tokens(sequences);
+  for (std::int64_t d = documents.begin; d < documents.end; ++d) {
+    for (std::int64_t i = other.document_begin(d); i < other.document_begin(d + 1); ++i) {
+      lengths_.write(as_bytes_of(static_cast<std::int32_t>(other.length(i))));
+      if (options_.multimodal) modes_.write(as_bytes_of(static_cast<std::int8_t>(other.mode(i))));
+      ++state_.sequences;
+    }
+    end_document();
+  }
+}
+
+void IndexedDatasetWriter::save() {
+  flush_bin();
+  bin_.sync();
+  for (Spill* spill : {&lengths_, &begins_, &modes_}) {
+    spill->flush();
+    spill->sync();
+  }
+}
+
+void IndexedDatasetWriter::resume(const State& state) {
+  state_ = state;
+  const auto count = [](std::int64_t number) { return static_cast<std::uint64_t>(number); };
+  bin_.cut(count(state.tokens) * size_of(type_));
+  idx_.cut(0);
+  lengths_.cut(count(state.sequences) * sizeof(std::int32_t));
+  begins_.cut(count(state.documents) * sizeof(std::int64_t));
+  modes_.cut(options_.multimodal ? count(state.sequences) : 0);
+  if (state.tokens > 0) bin_hash_.update(MappedFile(bin_.temporary_path()).bytes());
 }
 
 void IndexedDatasetWriter::write_idx(Bytes bytes) {
@@ -100,8 +141,7 @@ void IndexedDatasetWriter::write_idx(Bytes bytes) {
   idx_.write(bytes);
 }
 
-void IndexedDatasetWriter::finish() {
-  flush_bin();
+void IndexedDatasetWriter::write_header() {
   struct [[gnu::packed]] {
     char magic[9] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
     std::uint64_t version = 1;
@@ -110,34 +150,42 @@ void IndexedDatasetWriter::finish() {
   } header;
   static_assert(sizeof header == 34);
   header.type = static_cast<std::uint8_t>(type_);
-  header.sequences = lengths_.size();
-  header.begins = begins_.size();
+  header.sequences = static_cast<std::uint64_t>(state_.sequences);
+  header.begins = static_cast<std::uint64_t>(state_.documents) + 1;
   write_idx(std::as_bytes(std::span(&header, 1)));
-  write_idx(bytes_of(lengths_));
-  std::vector<std::int64_t> pointers;
+}
+
+void IndexedDatasetWriter::finish() {
+  flush_bin();
+  const auto copy = [this](Bytes bytes) { write_idx(bytes); };
+  write_header();
+  lengths_.replay(copy);
   std::int64_t end = 0;
-  for (std::size_t i = 0; i < lengths_.size(); ++i) {
-    pointers.push_back(end);
-    end += lengths_[i] * static_cast<std::int64_t>(size_of(type_));
-    if (pointers.size() == kBufferBytes / 8) {
-      write_idx(bytes_of(pointers));
-      pointers.clear();
+  lengths_.replay([&](Bytes bytes) {
+    std::vector<std::int64_t> pointers;
+    for (; !bytes.empty(); bytes = bytes.subspan(sizeof(std::int32_t))) {
+      std::int32_t length;
+      std::memcpy(&length, bytes.data(), sizeof length);
+      pointers.push_back(end);
+      end += length * static_cast<std::int64_t>(size_of(type_));
     }
-  }
-  write_idx(bytes_of(pointers));
-  write_idx(bytes_of(begins_));
+    write_idx(std::as_bytes(std::span(pointers)));
+  });
+  write_idx(as_bytes_of(std::int64_t{0}));
+  begins_.replay(copy);
+  modes_.replay(copy);
 }
 
 void IndexedDatasetWriter::commit(Manifest manifest) {
   manifest.dtype = name_of(type_);
-  manifest.sequences = sequences();
-  manifest.documents = documents();
-  manifest.tokens = tokens();
+  manifest.sequences = state_.sequences;
+  manifest.documents = state_.documents;
+  manifest.tokens = state_.tokens;
   manifest.bin_hash = bin_hash_.hex();
   manifest.idx_hash = idx_hash_.hex();
-  AtomicFile manifest_file(manifest_path(prefix_), overwrite_);
+  AtomicFile manifest_file(manifest_path(prefix_), options_.overwrite);
   manifest_file.write(manifest_text(manifest));
-  if (overwrite_) {  // an old index must never stand beside new tokens
+  if (options_.overwrite) {  // an old index must never stand beside new tokens
     remove_if_there(idx_path(prefix_));
     remove_if_there(manifest_path(prefix_));
     sync_directory(parent_directory(prefix_));
@@ -147,10 +195,20 @@ void IndexedDatasetWriter::commit(Manifest manifest) {
     manifest_file.commit();
     idx_.commit();
   } catch (...) {
+    if (options_.resumable) undo_commit(prefix_);
     for (const AtomicFile* file : {&idx_, &manifest_file, &bin_})
       if (file->has_name()) ::unlink(file->path().c_str());
     throw;
   }
+  for (Spill* spill : {&lengths_, &begins_, &modes_}) spill->discard();
+}
+
+void undo_commit(const std::string& prefix) {
+  remove_if_there(manifest_path(prefix));
+  for (const std::string& path :
+       {idx_path(prefix), bin_path(prefix)})  // one with a part is an older
+    if (!std::filesystem::exists(part_path(path)) && std::filesystem::exists(path))
+      std::filesystem::rename(path, part_path(path));
 }
 
 }  // namespace mt

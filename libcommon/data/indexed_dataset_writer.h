@@ -1,7 +1,9 @@
-// Writing a token file (format: indexed_dataset.h).  The tokens stream to the disk; the index, 12
-// bytes a sequence and 8 a document, is kept until finish().  PREFIX.bin, PREFIX.manifest.json and
-// PREFIX.idx appear only at commit(), the index last, so whoever finds an index finds all; before
-// that they are temporary files, removed with the writer.  Not thread-safe.
+// Writing a token file (format: indexed_dataset.h).  Tokens and index stream to the disk, the parts
+// of the index as files of their own that finish() puts together, so memory does not grow with the
+// dataset.  PREFIX.bin, PREFIX.manifest.json and PREFIX.idx appear only at commit(), the index
+// last, so whoever finds an index finds all; before that they are temporary files, removed with the
+// writer.  Those of a resumable writer stay, as *.part, and the next one can go on from a state
+// that was saved.  Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +15,42 @@
 #include "base/hash.h"
 #include "data/indexed_dataset.h"
 #include "data/manifest.h"
+#include "data/spill.h"
+#include "data/split.h"
 #include "data/token_type.h"
 
 namespace mt {
 
 class IndexedDatasetWriter {
  public:
-  // Throws Exit::cannot_create where one of the files exists and `overwrite` is false.
-  IndexedDatasetWriter(const std::string& prefix, TokenType type, bool overwrite);
+  struct Options {
+    bool overwrite = false;
+    bool multimodal = false;  // sequences have modes
+    bool resumable = false;
+  };
+  // How far a resumable writer is.
+  struct State {
+    std::int64_t sequences = 0, documents = 0, tokens = 0;
+    bool operator==(const State&) const = default;
+  };
+
+  // Throws Exit::cannot_create where one of the files exists and is not to be overwritten.
+  IndexedDatasetWriter(const std::string& prefix, TokenType type, const Options& options);
 
   // One document: `tokens` holds its sequences, of the given lengths, back to back.  No lengths: an
-  // empty document.  Throws Exit::bad_data for a token that the type cannot hold.
-  void add_document(std::span<const std::int32_t> tokens, std::span<const std::int32_t> lengths);
+  // empty document.  `modes`, of multimodal files: one a sequence.  Throws Exit::bad_data for a
+  // token that the type cannot hold.
+  void add_document(std::span<const std::int32_t> tokens, std::span<const std::int32_t> lengths,
+                    std::span<const std::int8_t> modes = {});
 
-  // All documents of another file of the same type and without modes.
-  void add_dataset(const IndexedDataset& other);
+  // Documents of another file of the same type, with modes or without as this one.
+  void add_documents(const IndexedDataset& other, ItemRange documents);
+
+  // All that was added is on the disk, for resume().
+  void save();
+  // Goes on after `state`, which an earlier writer had saved; reads .bin for its hash.  Throws
+  // Exit::bad_data where the parts hold less.
+  void resume(const State& state);
 
   // Completes the temporary files; nothing can be added after it.
   void finish();
@@ -37,24 +60,27 @@ class IndexedDatasetWriter {
   void commit(Manifest manifest);
 
   TokenType type() const { return type_; }
-  std::int64_t sequences() const { return static_cast<std::int64_t>(lengths_.size()); }
-  std::int64_t documents() const { return static_cast<std::int64_t>(begins_.size()) - 1; }
-  std::int64_t tokens() const { return tokens_; }
+  const State& state() const { return state_; }
 
  private:
   void append(std::span<const std::int32_t> tokens);
+  void end_document();
   void flush_bin();
   void write_idx(Bytes bytes);
+  void write_header();
 
   std::string prefix_;
   TokenType type_;
-  bool overwrite_;
+  Options options_;
   AtomicFile bin_, idx_;
+  Spill lengths_, begins_, modes_;  // of the index: i32, i64, i8; begins_ without the first 0
   Hasher bin_hash_, idx_hash_;
   std::vector<std::byte> buffer_;  // of .bin, not yet written
-  std::vector<std::int32_t> lengths_;
-  std::vector<std::int64_t> begins_ = {0};
-  std::int64_t tokens_ = 0;
+  State state_;
 };
+
+// Where an earlier run of resumable writers was ended amid commit(): its files get their temporary
+// names back.
+void undo_commit(const std::string& prefix);
 
 }  // namespace mt

@@ -117,7 +117,8 @@ class Run {
     for (const std::string& key : options.json_keys) {
       prefixes_.push_back(options.output_prefix + "_" + key +
                           (splitter_ ? "_sentence" : "_document"));
-      writers_.emplace_back(prefixes_.back(), type, options.overwrite);
+      writers_.emplace_back(prefixes_.back(), type,
+                            IndexedDatasetWriter::Options{.overwrite = options.overwrite});
     }
   }
 
@@ -152,7 +153,7 @@ class Run {
     lines_ += encoded.lines;
     progress_->add(static_cast<std::uint64_t>(block.stored_end) - progress_->done());
     text_bytes_ += static_cast<double>(block.size);
-    const std::int64_t documents = writers_.front().documents();
+    const std::int64_t documents = writers_.front().state().documents;
     if (options_.log_interval > 0 && documents / options_.log_interval > logged_) {
       logged_ = documents / options_.log_interval;
       log_rate("progress", documents);
@@ -171,13 +172,13 @@ class Run {
     PreprocessSummary summary;
     for (std::size_t k = 0; k < writers_.size(); ++k)
       summary.datasets.push_back({options_.json_keys[k], prefixes_[k], name_of(writers_[k].type()),
-                                  writers_[k].sequences(), writers_[k].documents(),
-                                  writers_[k].tokens()});
+                                  writers_[k].state().sequences, writers_[k].state().documents,
+                                  writers_[k].state().tokens});
     summary.input_files = static_cast<std::int64_t>(reader_->inputs().size());
     summary.input_bytes = reader_->stored_bytes();
     summary.lines = lines_;
     summary.bad_lines = bad_->count();
-    log_rate("done", writers_.front().documents());
+    log_rate("done", writers_.front().state().documents);
     if (bad_->count() > 0)
       context_.log.warn(concat(bad_->count(), " of ", lines_, " lines could not be used"));
     if (lines_ == 0) context_.log.warn("the input has no lines: the datasets are empty");

@@ -111,7 +111,7 @@ TEST(GptIndex, SampleRows) {
   const auto rows = [](const std::vector<int>& lengths, std::int64_t S, bool extra, bool drop) {
     // Zero lengths are sequences here, so they are written as such.
     Scratch folder;
-    IndexedDatasetWriter writer(folder.path("t"), TokenType::u16, false);
+    IndexedDatasetWriter writer(folder.path("t"), TokenType::u16, {});
     for (const int length : lengths)
       writer.add_document(Ints(static_cast<std::size_t>(length), 1), Ints{length});
     writer.finish();

@@ -17,7 +17,7 @@ constexpr std::int64_t kEod = 7;
 
 // The script's write_corpus().
 void write_corpus(const std::string& prefix, TokenType type) {
-  IndexedDatasetWriter writer(prefix, type, false);
+  IndexedDatasetWriter writer(prefix, type, {});
   RandomState random(2024);
   for (int document = 0; document < 203; ++document) {
     const int sequences = document % 17 == 16 ? 0 : document % 10 == 9 ? 3 : 1;

@@ -65,7 +65,7 @@ TEST(IndexedDataset, AnEmptyDocumentHasNoSequence) {
 
 TEST(IndexedDataset, SeveralSequencesInADocument) {
   const Scratch folder;
-  IndexedDatasetWriter writer(folder.path("t"), TokenType::u16, false);
+  IndexedDatasetWriter writer(folder.path("t"), TokenType::u16, {});
   const std::vector<std::int32_t> first = {1, 2, 3, 4, 5}, last = {6, 7, 8, 9};
   writer.add_document(first, std::vector<std::int32_t>{3, 2});
   writer.add_document({}, {});
@@ -94,9 +94,9 @@ TEST(IndexedDataset, ReadsPartsOfSequences) {
 TEST(IndexedDataset, AddDatasetShiftsTheDocuments) {
   const Scratch folder;
   const IndexedDataset data = open(kTwoDocumentsIdx, kTwoDocumentsBin);
-  IndexedDatasetWriter writer(folder.path("m"), TokenType::u16, false);
-  writer.add_dataset(data);
-  writer.add_dataset(data);
+  IndexedDatasetWriter writer(folder.path("m"), TokenType::u16, {});
+  writer.add_documents(data, {0, data.documents()});
+  writer.add_documents(data, {0, data.documents()});
   writer.finish();
   writer.commit({});
   const IndexedDataset merged(folder.path("m"));
@@ -104,8 +104,8 @@ TEST(IndexedDataset, AddDatasetShiftsTheDocuments) {
   EXPECT_EQ(merged.tokens(), 10);
   for (std::int64_t d = 0; d <= 4; ++d) EXPECT_EQ(merged.document_begin(d), d);
   EXPECT_EQ(tokens_of(merged, 3), (std::vector<std::int32_t>{4, 5}));
-  IndexedDatasetWriter other(folder.path("o"), TokenType::i32, false);
-  EXPECT_EQ(code_of([&] { other.add_dataset(data); }), Exit::bad_data);
+  IndexedDatasetWriter other(folder.path("o"), TokenType::i32, {});
+  EXPECT_EQ(code_of([&] { other.add_documents(data, {0, data.documents()}); }), Exit::bad_data);
 }
 
 TEST(IndexedDataset, NothingAtAllIsADataset) {
@@ -217,9 +217,9 @@ TEST(IndexedDataset, MissingFiles) {
 TEST(IndexedDatasetWriter, ExistingFilesNeedOverwrite) {
   const Scratch folder;
   write_documents(folder.path("t"), TokenType::u16, {{1}});
-  EXPECT_EQ(code_of([&] { IndexedDatasetWriter(folder.path("t"), TokenType::u16, false); }),
+  EXPECT_EQ(code_of([&] { IndexedDatasetWriter(folder.path("t"), TokenType::u16, {}); }),
             Exit::cannot_create);
-  IndexedDatasetWriter writer(folder.path("t"), TokenType::u16, true);
+  IndexedDatasetWriter writer(folder.path("t"), TokenType::u16, {.overwrite = true});
   writer.add_document(std::vector<std::int32_t>{7, 8}, std::vector<std::int32_t>{2});
   writer.finish();
   EXPECT_EQ(IndexedDataset(folder.path("t")).tokens(), 1) << "not before commit()";
@@ -231,7 +231,7 @@ TEST(IndexedDatasetWriter, ExistingFilesNeedOverwrite) {
 TEST(IndexedDatasetWriter, DroppedItLeavesNothing) {
   const Scratch folder;
   {
-    IndexedDatasetWriter writer(folder.path("t"), TokenType::u16, false);
+    IndexedDatasetWriter writer(folder.path("t"), TokenType::u16, {});
     writer.add_document(std::vector<std::int32_t>{7}, std::vector<std::int32_t>{1});
     writer.finish();
   }

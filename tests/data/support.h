@@ -15,7 +15,7 @@ namespace mt {
 using Documents = std::vector<std::vector<std::int32_t>>;  // an empty one has no sequence
 
 inline void write_documents(const std::string& prefix, TokenType type, const Documents& documents) {
-  IndexedDatasetWriter writer(prefix, type, false);
+  IndexedDatasetWriter writer(prefix, type, {});
   for (const auto& tokens : documents) {
     const auto length = static_cast<std::int32_t>(tokens.size());
     const std::vector<std::int32_t> lengths(tokens.empty() ? 0 : 1, length);

@@ -115,7 +115,7 @@ TEST_F(EvalInput, TokenFile) {
       texts_of(scratch_.path("data")),
       (std::vector<Text>{{one, 1, 3}, {{}, 0, 0}, {one, 1, 3}, {{}, 0, 0}, {{two[0]}, 1, 1}}));
 
-  IndexedDatasetWriter writer(scratch_.path("parts"), TokenType::i32, false);
+  IndexedDatasetWriter writer(scratch_.path("parts"), TokenType::i32, {});
   std::vector<std::int32_t> both = one;
   both.insert(both.end(), two.begin(), two.end());
   std::vector<std::int32_t> both_ended = both;
