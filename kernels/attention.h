@@ -34,6 +34,9 @@ struct AttentionShape {
   std::int64_t sequences = 0, q_length = 0, kv_length = 0, kv_stride = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t window = -1;  // keys before its own that a query may see; -1: all
+  // [sequences], read where the tensors are: each sequence's own kv_length, up to the one above,
+  // so that a captured step can be replayed as a cache grows.  Null: that one for all.
+  const std::int32_t* kv_lengths = nullptr;
   double scale = 1;
 };
 }  // namespace mt
@@ -50,18 +53,23 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* 
                         const AttentionShape& shape, const Dropout& dropout);
 }  // namespace mt::cpu
 
-// On Hopper (sm_90a): bf16 with sums in f32, head_dim 64 or 128, pointers aligned to 16 bytes.
-// work: scratch of so many bytes on the device, free for other use afterwards.
+// T: float, __nv_bfloat16 or __half, sums and lse in f32; head_dim up to 256.  16-bit T go to the
+// matrix units, where probabilities and their gradients are rounded to T too.  bf16 with head_dim
+// 64 or 128 has kernels for Hopper (gpu.h). work: scratch of so many bytes on the device, aligned
+// to 16, free for other use afterwards.  How many depends on the shape alone.
 namespace mt::cuda {
+template <class T>
 std::size_t attention_forward_work(const AttentionShape& shape);
-void attention_forward(__nv_bfloat16* o, float* lse, const __nv_bfloat16* q, const __nv_bfloat16* k,
-                       const __nv_bfloat16* v, const std::int32_t* first_key,
-                       const AttentionShape& shape, const Dropout& dropout, void* work,
-                       cudaStream_t stream);
+template <class T>
+void attention_forward(T* o, float* lse, const T* q, const T* k, const T* v,
+                       const std::int32_t* first_key, const AttentionShape& shape,
+                       const Dropout& dropout, void* work, cudaStream_t stream);
+// Backward needs kv_stride == kv_length == q_length (no cache).
+template <class T>
 std::size_t attention_backward_work(const AttentionShape& shape);
-void attention_backward(__nv_bfloat16* dq, __nv_bfloat16* dk, __nv_bfloat16* dv,
-                        const __nv_bfloat16* d_o, const __nv_bfloat16* o, const float* lse,
-                        const __nv_bfloat16* q, const __nv_bfloat16* k, const __nv_bfloat16* v,
-                        const std::int32_t* first_key, const AttentionShape& shape,
-                        const Dropout& dropout, void* work, cudaStream_t stream);
+template <class T>
+void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const float* lse, const T* q,
+                        const T* k, const T* v, const std::int32_t* first_key,
+                        const AttentionShape& shape, const Dropout& dropout, void* work,
+                        cudaStream_t stream);
 }  // namespace mt::cuda

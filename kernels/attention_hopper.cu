@@ -200,7 +200,7 @@ struct Consumer {
     for (int i = 0; i < kKeys / 16; ++i)
 #pragma unroll
       for (int x = 0; x < 4; ++x)
-        p[i][x] = pack_bf16(scores[8 * i + 2 * x], scores[8 * i + 2 * x + 1]);
+        p[i][x] = pack_pair<bf16>(scores[8 * i + 2 * x], scores[8 * i + 2 * x + 1]);
   }
 
   __device__ void start(const KeyTiles& t) {
@@ -238,10 +238,10 @@ struct Consumer {
     for (int j = 0; j < kHeadDim / 8; j += 2) {
       const int unit = j + lane / 16;
       store_matrices(out + unit / 8 * 64 * 64 + swizzled(warp * 16 + lane % 16, unit % 8),
-                     pack_bf16(o[4 * j] * factor[0], o[4 * j + 1] * factor[0]),
-                     pack_bf16(o[4 * j + 2] * factor[1], o[4 * j + 3] * factor[1]),
-                     pack_bf16(o[4 * j + 4] * factor[0], o[4 * j + 5] * factor[0]),
-                     pack_bf16(o[4 * j + 6] * factor[1], o[4 * j + 7] * factor[1]));
+                     pack_pair<bf16>(o[4 * j] * factor[0], o[4 * j + 1] * factor[0]),
+                     pack_pair<bf16>(o[4 * j + 2] * factor[1], o[4 * j + 3] * factor[1]),
+                     pack_pair<bf16>(o[4 * j + 4] * factor[0], o[4 * j + 5] * factor[0]),
+                     pack_pair<bf16>(o[4 * j + 6] * factor[1], o[4 * j + 7] * factor[1]));
     }
     fence_async_shared();
     named_sync(kOwn + number, kWarpGroup);
@@ -369,11 +369,11 @@ void launch(bf16* o, float* lse, const bf16* q, const bf16* k, const bf16* v,
 
 }  // namespace
 
-std::size_t attention_forward_work(const AttentionShape&) { return sizeof(int); }
+std::size_t hopper::attention_forward_work(const AttentionShape&) { return sizeof(int); }
 
-void attention_forward(bf16* o, float* lse, const bf16* q, const bf16* k, const bf16* v,
-                       const std::int32_t* first_key, const AttentionShape& s,
-                       const Dropout& dropout, void* work, cudaStream_t stream) {
+void hopper::attention_forward(bf16* o, float* lse, const bf16* q, const bf16* k, const bf16* v,
+                               const std::int32_t* first_key, const AttentionShape& s,
+                               const Dropout& dropout, void* work, cudaStream_t stream) {
   if (s.sequences * s.heads * s.q_length == 0) return;
   const auto with = [&]<class Memory>() {
     launch<Memory>(o, lse, q, k, v, first_key, s, dropout, work, stream);

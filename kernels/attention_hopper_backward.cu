@@ -313,8 +313,8 @@ struct Consumer {
     for (int i = 0; i < kQueries / 16; ++i)
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
-        p16[i][x] = pack_bf16(p[8 * i + 2 * x], p[8 * i + 2 * x + 1]);
-        ds16[i][x] = pack_bf16(ds[8 * i + 2 * x], ds[8 * i + 2 * x + 1]);
+        p16[i][x] = pack_pair<bf16>(p[8 * i + 2 * x], p[8 * i + 2 * x + 1]);
+        ds16[i][x] = pack_pair<bf16>(ds[8 * i + 2 * x], ds[8 * i + 2 * x + 1]);
       }
     write_ds(ds16);
 
@@ -345,10 +345,10 @@ struct Consumer {
     for (int j = 0; j < kHeadDim / 8; j += 2) {
       const int row = number * kHalf + warp * 16 + lane % 16, unit = j + lane / 16;
       store_matrices(to + unit / 8 * kKeys * 64 + swizzled(row, unit % 8),
-                     pack_bf16(x[4 * j] * factor, x[4 * j + 1] * factor),
-                     pack_bf16(x[4 * j + 2] * factor, x[4 * j + 3] * factor),
-                     pack_bf16(x[4 * j + 4] * factor, x[4 * j + 5] * factor),
-                     pack_bf16(x[4 * j + 6] * factor, x[4 * j + 7] * factor));
+                     pack_pair<bf16>(x[4 * j] * factor, x[4 * j + 1] * factor),
+                     pack_pair<bf16>(x[4 * j + 2] * factor, x[4 * j + 3] * factor),
+                     pack_pair<bf16>(x[4 * j + 4] * factor, x[4 * j + 5] * factor),
+                     pack_pair<bf16>(x[4 * j + 6] * factor, x[4 * j + 7] * factor));
     }
   }
 
@@ -566,15 +566,15 @@ void launch(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, const bf16* o, const 
 
 }  // namespace
 
-std::size_t attention_backward_work(const AttentionShape& shape) {
+std::size_t hopper::attention_backward_work(const AttentionShape& shape) {
   Work work;
   return cut(work, shape, nullptr);
 }
 
-void attention_backward(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, const bf16* o,
-                        const float* lse, const bf16* q, const bf16* k, const bf16* v,
-                        const std::int32_t* first_key, const AttentionShape& s,
-                        const Dropout& dropout, void* work, cudaStream_t stream) {
+void hopper::attention_backward(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, const bf16* o,
+                                const float* lse, const bf16* q, const bf16* k, const bf16* v,
+                                const std::int32_t* first_key, const AttentionShape& s,
+                                const Dropout& dropout, void* work, cudaStream_t stream) {
   if (s.sequences * s.heads * s.q_length == 0) return;
   const auto with = [&]<class Memory>() {
     launch<Memory>(dq, dk, dv, d_o, o, lse, q, k, v, first_key, s, dropout, work, stream);

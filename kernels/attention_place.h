@@ -30,8 +30,11 @@ struct AttentionPlace {
     return (sequence * shape.heads + head) * shape.q_length + i;
   }
 
+  std::int64_t kv_length() const {
+    return shape.kv_lengths ? shape.kv_lengths[sequence] : shape.kv_length;
+  }
   // Query i sees keys first(i) to end(i) - 1, of which the last is its own.
-  std::int64_t end(std::int64_t i) const { return i + 1 + shape.kv_length - shape.q_length; }
+  std::int64_t end(std::int64_t i) const { return i + 1 + kv_length() - shape.q_length; }
   std::int64_t first(std::int64_t i) const {
     const std::int64_t of_document = first_key ? first_key[sequence * shape.q_length + i] : 0;
     return shape.window < 0 ? of_document : std::max(of_document, end(i) - 1 - shape.window);

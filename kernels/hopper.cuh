@@ -7,14 +7,11 @@
 #include <cstdint>
 
 #include "kernels/fast_math.cuh"
+#include "kernels/ptx.cuh"
 
 namespace mt::cuda {
 
 inline constexpr int kWarpGroup = 128;  // threads
-
-__device__ inline std::uint32_t shared_address(const void* p) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
-}
 
 // A barrier in shared memory.  Its phases alternate in parity, from 0; wait(parity) returns once a
 // phase of that parity is over, so waiting for 1 on a new barrier returns at once.
@@ -186,11 +183,6 @@ __device__ inline void store_matrices(void* to, std::uint32_t a, std::uint32_t b
       "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(to)),
       "r"(a), "r"(b), "r"(c), "r"(d)
       : "memory");
-}
-__device__ inline std::uint32_t pack_bf16(float low, float high) {
-  std::uint32_t word;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  return word;
 }
 
 }  // namespace mt::cuda

@@ -1,5 +1,7 @@
-// Attention on the GPU against the CPU's in double, on the same bf16 numbers.
+// Attention on the GPU against the CPU's in double, on the same numbers.  MT_KERNELS=generic has
+// all of it done by the kernels that every GPU has.
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include "kernels/attention.h"
 #include "tests/kernels/check.h"
@@ -15,19 +17,22 @@ struct Case {
   std::int64_t sequences, length, heads, kv_heads, head_dim;
   std::int64_t longest_document = 0, window = -1;  // 0, -1: no limit
   double dropout = 0;
+  std::int64_t cached = 0;   // tokens before the queries
+  bool own_lengths = false;  // sequence b has b tokens less than that
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << c.sequences << " x " << c.length << ", heads " << c.heads << "/" << c.kv_heads << " of "
        << c.head_dim << ", documents to " << c.longest_document << ", window " << c.window
-       << ", dropout " << c.dropout;
+       << ", dropout " << c.dropout << ", " << c.cached << " cached"
+       << (c.own_lengths ? " at most" : "");
 }
 
 AttentionShape shape_of(const Case& c) {
   return {.sequences = c.sequences,
           .q_length = c.length,
-          .kv_length = c.length,
-          .kv_stride = c.length,
+          .kv_length = c.cached + c.length,
+          .kv_stride = c.cached + c.length + (c.cached > 0 ? 5 : 0),
           .heads = c.heads,
           .kv_heads = c.kv_heads,
           .head_dim = c.head_dim,
@@ -35,31 +40,136 @@ AttentionShape shape_of(const Case& c) {
           .scale = 1 / std::sqrt(static_cast<double>(c.head_dim))};
 }
 
+std::vector<std::int32_t> lengths_of(const Case& c) {
+  std::vector<std::int32_t> lengths;
+  for (std::int64_t b = 0; b < c.sequences; ++b)
+    lengths.push_back(static_cast<std::int32_t>(c.cached + c.length - (c.own_lengths ? b : 0)));
+  return lengths;
+}
+
 // Documents of 1, 2, ... tokens up to the longest, and again.
 std::vector<std::int32_t> first_keys(const Case& c) {
   std::vector<std::int32_t> first;
   for (std::int64_t b = 0; b < c.sequences && c.longest_document > 0; ++b) {
     std::int64_t begin = 0, length = 1 + b;
-    for (std::int64_t j = 0; j < c.length; ++j) {
+    const std::int64_t own = c.cached - (c.own_lengths ? b : 0);  // where the queries begin
+    for (std::int64_t j = 0; j < own + c.length; ++j) {
       if (j == begin + length) begin = j, length = length % c.longest_document + 1;
-      first.push_back(static_cast<std::int32_t>(begin));
+      if (j >= own) first.push_back(static_cast<std::int32_t>(begin));
     }
   }
   return first;
 }
 
-std::vector<bf16> random(std::int64_t count, unsigned seed) {
-  std::vector<bf16> x;
-  for (const float value : check::random<float>(count, seed, -2, 2))
-    x.push_back(__float2bfloat16(value));
+// Multiples of 1/64, which all types hold exactly.
+std::vector<double> random(std::int64_t count, unsigned seed) {
+  std::vector<double> x = check::random<double>(count, seed, -2, 2);
+  for (double& value : x) value = std::round(value * 64) / 64;
   return x;
 }
 
-std::vector<double> as_double(const std::vector<bf16>& x) {
-  std::vector<double> y;
-  for (const bf16 value : x) y.push_back(__bfloat162float(value));
+// A problem on the host in double.
+struct Problem {
+  explicit Problem(const Case& c)
+      : shape(shape_of(c)),
+        first(first_keys(c)),
+        lengths(lengths_of(c)),
+        dropout{.p = c.dropout, .key = RandomKey::make(77, 5), .record = &record},
+        q(random(c.sequences * c.length * c.heads * c.head_dim, 1)),
+        k(random(c.sequences * shape.kv_stride * c.kv_heads * c.head_dim, 2)),
+        v(random(std::ssize(k), 3)),
+        d_o(random(std::ssize(q), 4)),
+        lse_size(static_cast<std::size_t>(c.sequences * c.heads * c.length)),
+        cached(c.cached > 0),
+        own_lengths(c.own_lengths) {}
+
+  const StepRecord record{.first_sample = 40};
+  AttentionShape shape;
+  std::vector<std::int32_t> first, lengths;
+  Dropout dropout;
+  std::vector<double> q, k, v, d_o;
+  std::size_t lse_size;
+  bool cached, own_lengths;
+};
+
+// Its results: on the host from double, or from T on the device.
+struct Results {
+  std::vector<double> o, lse, dq, dk, dv;
+};
+
+Results on_cpu(const Problem& p) {
+  Results r{std::vector<double>(p.q.size()), std::vector<double>(p.lse_size),
+            std::vector<double>(p.q.size()), std::vector<double>(p.k.size()),
+            std::vector<double>(p.k.size())};
+  AttentionShape shape = p.shape;
+  if (p.own_lengths) shape.kv_lengths = p.lengths.data();
+  const std::int32_t* first = p.first.empty() ? nullptr : p.first.data();
+  cpu::attention_forward(r.o.data(), r.lse.data(), p.q.data(), p.k.data(), p.v.data(), first, shape,
+                         p.dropout);
+  if (!p.cached)
+    cpu::attention_backward(r.dq.data(), r.dk.data(), r.dv.data(), p.d_o.data(), r.o.data(),
+                            r.lse.data(), p.q.data(), p.k.data(), p.v.data(), first, shape,
+                            p.dropout);
+  return r;
+}
+
+template <class T>
+std::vector<T> rounded(const std::vector<double>& x) {
+  std::vector<T> y;
+  for (const double value : x) y.push_back(T(static_cast<float>(value)));
   return y;
 }
+
+template <class T>
+struct OnDevice {
+  explicit OnDevice(const Problem& p)
+      : shape(p.shape),
+        dropout(p.dropout),
+        record(std::vector<StepRecord>{p.record}),
+        first(p.first),
+        lengths(p.lengths),
+        q(rounded<T>(p.q)),
+        k(rounded<T>(p.k)),
+        v(rounded<T>(p.v)),
+        d_o(rounded<T>(p.d_o)),
+        o(p.q.size()),
+        dq(p.q.size()),
+        dk(p.k.size()),
+        dv(p.k.size()),
+        lse(p.lse_size) {
+    dropout.record = record.data();
+    if (p.own_lengths) shape.kv_lengths = lengths.data();
+    if (!p.first.empty()) first_key = first.data();
+  }
+
+  void forward() {
+    const DeviceArray<unsigned char> work(cuda::attention_forward_work<T>(shape));
+    cuda::attention_forward(o.data(), lse.data(), q.data(), k.data(), v.data(), first_key, shape,
+                            dropout, work.data(), nullptr);
+    check::check_cuda(cudaDeviceSynchronize());
+  }
+  void backward() {
+    const DeviceArray<unsigned char> work(cuda::attention_backward_work<T>(shape));
+    cuda::attention_backward(dq.data(), dk.data(), dv.data(), d_o.data(), o.data(), lse.data(),
+                             q.data(), k.data(), v.data(), first_key, shape, dropout, work.data(),
+                             nullptr);
+    check::check_cuda(cudaDeviceSynchronize());
+  }
+  std::vector<T> gradients() const {
+    std::vector<T> all = dq.values();
+    for (const auto& part : {dk.values(), dv.values()})
+      all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }
+
+  AttentionShape shape;
+  Dropout dropout;
+  DeviceArray<StepRecord> record;
+  DeviceArray<std::int32_t> first, lengths;
+  const std::int32_t* first_key = nullptr;
+  DeviceArray<T> q, k, v, d_o, o, dq, dk, dv;
+  DeviceArray<float> lse;
+};
 
 // ||got - expected|| / ||expected||; where all is 0, ||got||.
 template <class T>
@@ -74,58 +184,6 @@ double relative_error(const std::vector<T>& got, const std::vector<double>& expe
          (size > 1e-12 * static_cast<double>(expected.size()) ? std::sqrt(size) : 1.0);
 }
 
-// A problem and its results, on the host in double and on the device.
-struct Problem {
-  explicit Problem(const Case& c)
-      : shape(shape_of(c)),
-        q_size(c.sequences * c.length * c.heads * c.head_dim),
-        kv_size(c.sequences * c.length * c.kv_heads * c.head_dim),
-        first(first_keys(c)),
-        q(random(q_size, 1)),
-        k(random(kv_size, 2)),
-        v(random(kv_size, 3)),
-        d_o(random(q_size, 4)),
-        device_first(first),
-        device_q(q),
-        device_k(k),
-        device_v(v),
-        device_do(d_o),
-        o(q_size),
-        dq(q_size),
-        dk(kv_size),
-        dv(kv_size),
-        lse(c.sequences * c.heads * c.length),
-        work(std::max(cuda::attention_forward_work(shape), cuda::attention_backward_work(shape))),
-        dropout{.p = c.dropout, .key = RandomKey::make(77, 5), .record = device_record.data()} {}
-
-  void forward() {
-    cuda::attention_forward(o.data(), lse.data(), device_q.data(), device_k.data(), device_v.data(),
-                            first_key(device_first.data()), shape, dropout, work.data(), nullptr);
-    check::check_cuda(cudaDeviceSynchronize());
-  }
-  void backward() {
-    cuda::attention_backward(dq.data(), dk.data(), dv.data(), device_do.data(), o.data(),
-                             lse.data(), device_q.data(), device_k.data(), device_v.data(),
-                             first_key(device_first.data()), shape, dropout, work.data(), nullptr);
-    check::check_cuda(cudaDeviceSynchronize());
-  }
-  const std::int32_t* first_key(const std::int32_t* keys) const {
-    return first.empty() ? nullptr : keys;
-  }
-
-  const StepRecord record{.first_sample = 40};
-  DeviceArray<StepRecord> device_record{std::vector<StepRecord>{record}};
-  AttentionShape shape;
-  std::int64_t q_size, kv_size;
-  std::vector<std::int32_t> first;
-  std::vector<bf16> q, k, v, d_o;
-  DeviceArray<std::int32_t> device_first;
-  DeviceArray<bf16> device_q, device_k, device_v, device_do, o, dq, dk, dv;
-  DeviceArray<float> lse;
-  DeviceArray<unsigned char> work;
-  Dropout dropout;
-};
-
 class AttentionCuda : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
@@ -133,60 +191,86 @@ class AttentionCuda : public testing::TestWithParam<Case> {
   }
 };
 
-// bf16 keeps 8 bits: rounding the probabilities and the results leaves errors near 2^-9.
-TEST_P(AttentionCuda, AgreesWithTheCpu) {
-  Problem problem(GetParam());
-  problem.forward();
-  problem.backward();
+template <class T>
+void expect_near(const Problem& problem, const Results& expected, double tolerance) {
+  OnDevice<T> device(problem);
+  device.forward();
+  EXPECT_LT(relative_error(device.o.values(), expected.o), tolerance);
+  EXPECT_LT(relative_error(device.lse.values(), expected.lse), 1e-5);
+  if (problem.cached) return;
+  device.backward();
+  EXPECT_LT(relative_error(device.dq.values(), expected.dq), 1.5 * tolerance);
+  EXPECT_LT(relative_error(device.dk.values(), expected.dk), 1.5 * tolerance);
+  EXPECT_LT(relative_error(device.dv.values(), expected.dv), 1.5 * tolerance);
+}
 
-  const AttentionShape& s = problem.shape;
-  const std::vector<double> q = as_double(problem.q), k = as_double(problem.k),
-                            v = as_double(problem.v), d_o = as_double(problem.d_o);
-  std::vector<double> o(q.size()), lse(problem.lse.values().size()), dq(q.size()), dk(k.size()),
-      dv(v.size());
-  Dropout dropout = problem.dropout;
-  dropout.record = &problem.record;
-  const std::int32_t* first = problem.first_key(problem.first.data());
-  cpu::attention_forward(o.data(), lse.data(), q.data(), k.data(), v.data(), first, s, dropout);
-  cpu::attention_backward(dq.data(), dk.data(), dv.data(), d_o.data(), o.data(), lse.data(),
-                          q.data(), k.data(), v.data(), first, s, dropout);
-  EXPECT_LT(relative_error(problem.o.values(), o), 4e-3);
-  EXPECT_LT(relative_error(problem.lse.values(), lse), 1e-5);
-  EXPECT_LT(relative_error(problem.dq.values(), dq), 6e-3);
-  EXPECT_LT(relative_error(problem.dk.values(), dk), 6e-3);
-  EXPECT_LT(relative_error(problem.dv.values(), dv), 6e-3);
+// Rounding the probabilities and the results leaves errors near the type's own.
+TEST_P(AttentionCuda, AgreesWithTheCpu) {
+  const Problem problem(GetParam());
+  const Results expected = on_cpu(problem);
+  {
+    SCOPED_TRACE("float");
+    expect_near<float>(problem, expected, 4e-6);
+  }
+  {
+    SCOPED_TRACE("half");
+    expect_near<__half>(problem, expected, 5e-4);
+  }
+  {
+    SCOPED_TRACE("bf16");
+    expect_near<bf16>(problem, expected, 4e-3);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AttentionCuda,
     testing::Values(Case{1, 1, 1, 1, 128}, Case{1, 31, 3, 1, 128}, Case{2, 127, 3, 3, 128},
                     Case{1, 129, 40, 8, 128}, Case{2, 256, 2, 1, 128}, Case{1, 2050, 2, 1, 128},
-                    Case{1, 4097, 1, 1, 128}, Case{2, 500, 2, 1, 128, 37},
-                    Case{1, 1000, 2, 2, 128, 300}, Case{1, 1000, 2, 1, 128, 0, 100},
-                    Case{2, 700, 2, 1, 128, 400, 200}, Case{1, 130, 2, 1, 128, 0, -1, 0.3},
-                    Case{2, 400, 4, 2, 128, 90, 64, 0.1}, Case{1, 1, 1, 1, 64},
-                    Case{1, 31, 3, 1, 64}, Case{2, 127, 3, 3, 64}, Case{1, 129, 40, 8, 64},
-                    Case{1, 193, 2, 1, 64}, Case{1, 2050, 2, 1, 64}, Case{1, 4097, 1, 1, 64},
+                    Case{2, 500, 2, 1, 128, 37}, Case{1, 1000, 2, 2, 128, 300},
+                    Case{1, 1000, 2, 1, 128, 0, 100}, Case{2, 700, 2, 1, 128, 400, 200},
+                    Case{1, 130, 2, 1, 128, 0, -1, 0.3}, Case{2, 400, 4, 2, 128, 90, 64, 0.1},
+                    Case{1, 1, 1, 1, 64}, Case{1, 31, 3, 1, 64}, Case{2, 127, 3, 3, 64},
+                    Case{1, 129, 40, 8, 64}, Case{1, 193, 2, 1, 64}, Case{1, 4097, 1, 1, 64},
                     Case{2, 500, 2, 1, 64, 37}, Case{1, 1000, 2, 1, 64, 0, 100},
                     Case{1, 130, 2, 1, 64, 0, -1, 0.3}, Case{2, 400, 4, 2, 64, 90, 64, 0.1}));
 
-// Blocks add to dQ in one order, however they are timed.
+INSTANTIATE_TEST_SUITE_P(
+    OtherHeads, AttentionCuda,
+    testing::Values(Case{1, 1, 1, 1, 256}, Case{2, 33, 3, 1, 32}, Case{1, 129, 6, 2, 80},
+                    Case{2, 127, 5, 5, 96}, Case{1, 300, 3, 1, 192}, Case{2, 129, 4, 2, 256},
+                    Case{1, 63, 3, 1, 7}, Case{2, 65, 6, 2, 33}, Case{1, 97, 2, 1, 161},
+                    Case{2, 300, 6, 2, 96, 70, 60, 0.2}, Case{2, 200, 2, 1, 256, 50, 40, 0.3},
+                    Case{1, 130, 2, 2, 40, 0, -1, 0.3}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Caches, AttentionCuda,
+    testing::Values(Case{1, 1, 8, 2, 128, 0, -1, 0, 1000}, Case{3, 1, 3, 1, 64, 0, -1, 0, 77},
+                    Case{2, 5, 4, 2, 128, 0, -1, 0, 31}, Case{1, 200, 2, 1, 64, 0, -1, 0, 300},
+                    Case{2, 33, 4, 2, 96, 40, 20, 0, 65}, Case{1, 1, 6, 2, 256, 0, 30, 0, 200},
+                    Case{3, 1, 8, 2, 128, 0, -1, 0, 500, true},
+                    Case{4, 3, 6, 3, 64, 100, 50, 0, 250, true}));
+
+// Every sum has one order, however blocks are timed.
+template <class T>
+void expect_same_bits(const Case& c) {
+  const Problem problem(c);
+  OnDevice<T> device(problem);
+  device.forward();
+  device.backward();
+  const std::vector<T> o = device.o.values(), gradients = device.gradients();
+  for (int i = 0; i < 1000; ++i) {
+    device.forward();
+    device.backward();
+    ASSERT_TRUE(check::same_bits(device.o.values(), o)) << "repetition " << i;
+    ASSERT_TRUE(check::same_bits(device.gradients(), gradients)) << "repetition " << i;
+  }
+}
+
 TEST_F(AttentionCuda, GivesTheSameBitsAThousandTimes) {
-  for (const std::int64_t head_dim : {64, 128}) {
-    Problem problem({2, 2048, 16, 8, head_dim});
-    problem.forward();
-    problem.backward();
-    const auto bits = [&] {
-      std::vector<bf16> all = problem.dq.values();
-      for (const auto& part : {problem.dk.values(), problem.dv.values()})
-        all.insert(all.end(), part.begin(), part.end());
-      return all;
-    };
-    const std::vector<bf16> expected = bits();
-    for (int i = 0; i < 1000; ++i) {
-      problem.backward();
-      ASSERT_TRUE(check::same_bits(bits(), expected)) << "repetition " << i;
-    }
+  for (const std::int64_t head_dim : {64, 128, 256}) {
+    expect_same_bits<bf16>({1, 1024, 8, 4, head_dim});
+    expect_same_bits<__half>({1, 300, 4, 2, head_dim});
+    expect_same_bits<float>({1, 300, 4, 2, head_dim});
   }
 }
 

@@ -176,6 +176,27 @@ TYPED_TEST(AttentionTest, DocumentsAndWindowsInAKeyCache) {
   }
 }
 
+// Sequences with lengths of their own are as each alone would be.
+TYPED_TEST(AttentionTest, LengthsOfTheirOwn) {
+  AttentionShape s = shape_of(3, 5, 200, 4, 2, 16);
+  const Inputs<TypeParam> in(s);
+  const std::vector<std::int32_t> lengths = {200, 5, 66};
+  s.kv_lengths = lengths.data();
+  const auto got = forward(in.q, in.k, in.v, s, kNone);
+  const auto row = [](const std::vector<TypeParam>& x, std::size_t b) {
+    const auto size = static_cast<std::ptrdiff_t>(x.size() / 3);
+    return std::vector<TypeParam>(x.begin() + std::ptrdiff_t(b) * size,
+                                  x.begin() + std::ptrdiff_t(b + 1) * size);
+  };
+  for (std::size_t b = 0; b < lengths.size(); ++b) {
+    AttentionShape alone = shape_of(1, 5, lengths[b], 4, 2, 16);
+    alone.kv_stride = s.kv_stride;
+    const auto expected = forward(row(in.q, b), row(in.k, b), row(in.v, b), alone, kNone);
+    EXPECT_EQ(row(got.o, b), expected.o) << b;
+    EXPECT_EQ(row(got.lse, b), expected.lse) << b;
+  }
+}
+
 // What lies before a document does not matter, not even a NaN: whole blocks of it are not read.
 TYPED_TEST(AttentionTest, BlocksBeforeTheFirstKeyAreNotRead) {
   const AttentionShape s = shape_of(1, 256, 256, 1, 1, 16);

@@ -1,0 +1,86 @@
+// What all kernels of attention on the GPU share: sizes as they count with them, which keys a query
+// sees, which probabilities are dropped; and the kernels for Hopper behind attention.h.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+#include "kernels/attention.h"
+
+namespace mt::cuda {
+
+using bf16 = __nv_bfloat16;
+
+inline constexpr float kLog2e = 1.4426950408889634f;
+inline constexpr float kInfinity = __builtin_huge_valf();
+
+// An AttentionShape in the numbers that the kernels count with.
+struct AttentionSizes {
+  int sequences, q_length, kv_length, heads, kv_heads, window;
+  float scale;
+  const std::int32_t* first_key;
+  explicit AttentionSizes(const AttentionShape& s, const std::int32_t* first_keys)
+      : sequences(static_cast<int>(s.sequences)),
+        q_length(static_cast<int>(s.q_length)),
+        kv_length(static_cast<int>(s.kv_length)),
+        heads(static_cast<int>(s.heads)),
+        kv_heads(static_cast<int>(s.kv_heads)),
+        window(static_cast<int>(s.window < 0 ? s.kv_length : s.window)),
+        scale(static_cast<float>(s.scale)),
+        first_key(first_keys) {}
+
+  __host__ __device__ int group() const { return heads / kv_heads; }  // query heads of a key head
+  __device__ int last(int query) const { return query + kv_length - q_length; }
+  // The first key that a query sees; it does not fall with the query.  Past the end as at it.
+  __device__ int first(int sequence, int query) const {
+    query = min(query, q_length - 1);
+    const int document = first_key ? first_key[sequence * std::int64_t{q_length} + query] : 0;
+    return max(document, last(query) - window);
+  }
+};
+
+// Whether element (sequence, head, query, key) of the probabilities is kept (attention.h).
+struct KeepRule {
+  RandomKey key;
+  std::uint32_t threshold;
+  float factor;  // 1 / (1 - p)
+  const StepRecord* record;
+  explicit KeepRule(const Dropout& d)
+      : key(d.key),
+        threshold(d.threshold()),
+        factor(static_cast<float>(1 / (1 - d.p))),
+        record(d.record) {}
+
+  __device__ std::uint32_t sample(int sequence) const {
+    return static_cast<std::uint32_t>(record->first_sample + sequence);
+  }
+  // 0 if it is dropped, else 1 / (1 - p).
+  __device__ float factor_of(std::uint32_t sample, int head, int query, int key_index) const {
+    const Counter w =
+        philox({static_cast<std::uint32_t>(key_index) / 4, static_cast<std::uint32_t>(query),
+                static_cast<std::uint32_t>(1 + head), sample},
+               key);
+    const std::uint32_t low = key_index & 1 ? w[1] : w[0], high = key_index & 1 ? w[3] : w[2];
+    return (key_index & 2 ? high : low) < threshold ? 0 : factor;
+  }
+};
+
+namespace hopper {
+// Whether the kernels below can do it, for bf16 in rows that begin at multiples of 16 bytes.
+inline bool attention_fits(const AttentionShape& s) {
+  return (s.head_dim == 64 || s.head_dim == 128) && !s.kv_lengths;
+}
+
+std::size_t attention_forward_work(const AttentionShape& shape);
+void attention_forward(bf16* o, float* lse, const bf16* q, const bf16* k, const bf16* v,
+                       const std::int32_t* first_key, const AttentionShape& shape,
+                       const Dropout& dropout, void* work, cudaStream_t stream);
+std::size_t attention_backward_work(const AttentionShape& shape);
+void attention_backward(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, const bf16* o,
+                        const float* lse, const bf16* q, const bf16* k, const bf16* v,
+                        const std::int32_t* first_key, const AttentionShape& shape,
+                        const Dropout& dropout, void* work, cudaStream_t stream);
+}  // namespace hopper
+
+}  // namespace mt::cuda

@@ -1,0 +1,279 @@
+// Attention's backward for every GPU from sm_80 on, and the choice between it and Hopper's.  After
+// delta, one kernel runs twice.  A block holds a tile of its own, 16 lines of two tensors for each
+// warp, and walks tiles of the two others, one on its way while the other is used:
+//   own K, V:  S^T = K Q^T, dP^T = V dO^T; dK += dS^T Q, dV += P^T dO
+//   own Q, dO: S = Q K^T, dP = dO V^T; dQ += dS K
+// Lines of Q and dO are rows (attention_tile.cuh), those of K and V keys.  Every sum is made by one
+// thread in the order of the tiles, so that results do not depend on timing.
+#include <algorithm>
+
+#include "kernels/attention_tile.cuh"
+#include "kernels/cuda_check.h"
+#include "kernels/gpu.h"
+
+namespace mt::cuda {
+namespace {
+
+template <class T>
+struct Tensors {
+  T *dq, *dk, *dv;
+  const T *d_o, *o;
+  const float* lse;
+  const T *q, *k, *v;
+  float* delta;  // scratch, as lse
+};
+
+struct RowState {
+  float lse2, delta;  // lse log2(e)
+  int first, last;    // keys that it sees
+};
+
+template <class T, int kHeadDim, bool kOwnKeys>
+struct Shared {
+  static constexpr bool kWide = sizeof(T) == 4;
+  static constexpr int kWarps = kWide ? 256 / kHeadDim : kHeadDim == 256 ? 2 : 4;
+  static constexpr int kOwn = 16 * kWarps, kOther = (kWide ? 2048 : 4096) / kHeadDim;
+  // Channels of dK and dV that one block makes, for both to fit the registers.
+  static constexpr int kMade = kOwnKeys ? std::min(kHeadDim, 128) : kHeadDim;
+  using Factor = Left<T, kOther>;
+  struct Others {
+    Tile<T, kOther, kHeadDim> first, second;
+  };
+  Tile<T, kOwn, kHeadDim> first, second;  // K and V, or Q and dO
+  Others others[2];
+  RowState rows[kOwnKeys ? 2 * kOther : kOwn];
+  typename Factor::Strip strips[kWarps];
+};
+
+template <class T>
+struct Arguments {
+  AttentionArguments a;
+  Tensors<T> t;
+};
+
+template <class T>
+__device__ RowState state_of(const HeadGroup& at, const Tensors<T>& t, int row) {
+  if (row >= at.rows()) return {.lse2 = kInfinity, .delta = 0, .first = 0, .last = -1};
+  const std::int64_t i = at.lse_place(row);
+  return {t.lse[i] * kLog2e, t.delta[i], at.first(row), at.last(row)};
+}
+
+// The first query that sees none of the keys up to `key`, its own included.
+__device__ int end_query(const HeadGroup& at, int key) {
+  int low = min(key + 1, at.sizes.q_length), high = at.sizes.q_length;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (at.sizes.first(at.sequence, middle) <= key)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+template <class T, class Memory, bool kOwnKeys>
+struct Block {
+  static constexpr int kOwn = Memory::kOwn, kOther = Memory::kOther;
+  const AttentionArguments& a;
+  const Tensors<T>& t;
+  const HeadGroup& at;
+  Memory& shared;
+  const int own;  // its first line
+
+  template <class Tile>
+  __device__ void load_rows(Tile& tile, const T* from, int first) {
+    tile.load(at.rows() - first, a.head_dim, a.whole_units,
+              [&](int i) { return from + at.place(first + i); });
+  }
+  template <class Tile>
+  __device__ void load_keys(Tile& tile, const T* from, int first) {
+    tile.load(at.sizes.kv_length - first, a.head_dim, a.whole_units,
+              [&](int i) { return from + at.key_place(first + i); });
+  }
+  __device__ void load_states(int to, int count, int first) {
+    for (int i = threadIdx.x; i < count; i += blockDim.x)
+      shared.rows[to + i] = state_of(at, t, first + i);
+  }
+
+  __device__ void load_own() {
+    if constexpr (kOwnKeys) {
+      load_keys(shared.first, t.k, own);
+      load_keys(shared.second, t.v, own);
+    } else {
+      load_rows(shared.first, t.q, own);
+      load_rows(shared.second, t.d_o, own);
+      load_states(0, kOwn, own);
+    }
+  }
+  __device__ void load_others(int n) {
+    auto& others = shared.others[n % 2];
+    if constexpr (kOwnKeys) {
+      load_rows(others.first, t.q, n * kOther);
+      load_rows(others.second, t.d_o, n * kOther);
+      load_states(n % 2 * kOther, kOther, n * kOther);
+    } else {
+      load_keys(others.first, t.k, n * kOther);
+      load_keys(others.second, t.v, n * kOther);
+    }
+    copies_commit();
+  }
+  // The tiles of others that meet the own ones.
+  __device__ int begin() const { return (kOwnKeys ? own * at.group : at.first(own)) / kOther; }
+  __device__ int end() const {
+    const int last = min(own + kOwn, kOwnKeys ? at.sizes.kv_length : at.rows()) - 1;
+    const int lines = kOwnKeys ? end_query(at, last) * at.group : at.last(last) + 1;
+    return (lines + kOther - 1) / kOther;
+  }
+
+  // From S and dP, both of this warp's 16 own lines by the others of step n: P as it was multiplied
+  // with V, and dS.
+  __device__ void gradients(float (&p)[kOther / 2], float (&ds)[kOther / 2], int n,
+                            std::uint32_t sample) {
+    const float scale = a.sizes.scale * kLog2e;
+#pragma unroll
+    for (int i = 0; i < kOther / 2; ++i) {
+      const int mine = threadIdx.x / 32 * 16 + lane() / 4 + i / 2 % 2 * 8;
+      const int other = i / 4 * 8 + lane() % 4 * 2 + i % 2;
+      const int key = kOwnKeys ? own + mine : n * kOther + other;
+      const RowState row = shared.rows[kOwnKeys ? n % 2 * kOther + other : mine];
+      float factor = 1;
+      if (a.dropout) factor = at.factor(sample, kOwnKeys ? n * kOther + other : own + mine, key);
+      p[i] = key < row.first || key > row.last ? 0 : exp2_approx(fmaf(p[i], scale, -row.lse2));
+      ds[i] = p[i] * (factor * ds[i] - row.delta);
+      p[i] *= factor;
+    }
+  }
+};
+
+template <class T, int kHeadDim, bool kOwnKeys>
+__global__ void __launch_bounds__(32 * Shared<T, kHeadDim, kOwnKeys>::kWarps)
+    gradient_kernel(const Arguments<T> arguments) {
+  using Memory = Shared<T, kHeadDim, kOwnKeys>;
+  constexpr int kOwn = Memory::kOwn, kOther = Memory::kOther, kMade = Memory::kMade;
+  constexpr int kParts = kHeadDim / kMade, kStride = row_stride<T>(kHeadDim);
+  extern __shared__ __align__(16) unsigned char bytes[];
+  Memory& shared = *reinterpret_cast<Memory*>(bytes);
+  const AttentionArguments& a = arguments.a;
+  const Tensors<T>& t = arguments.t;
+  const int groups = a.sizes.sequences * a.sizes.kv_heads, parts = groups * kParts;
+  const HeadGroup at(a, blockIdx.x % parts / kParts);
+  const int part = blockIdx.x % kParts * kMade, tiles = gridDim.x / parts;
+  // The longest first.
+  const int tile = kOwnKeys ? blockIdx.x / parts : tiles - 1 - blockIdx.x / parts;
+  Block<T, Memory, kOwnKeys> block{a, t, at, shared, tile * kOwn};
+  const int begin = block.begin(), end = block.end();
+  const std::uint32_t sample = a.dropout ? a.keep.sample(at.sequence) : 0;
+  const int warp = threadIdx.x / 32;
+
+  float d_first[kMade / 2] = {}, d_second[kOwnKeys ? kMade / 2 : 1] = {};
+  block.load_own();
+  block.load_others(begin);
+  for (int n = begin; n < end; ++n) {
+    copies_wait();
+    __syncthreads();  // step n's tiles are there, and those of the step before have been read
+    if (n + 1 < end) block.load_others(n + 1);
+    auto& others = shared.others[n % 2];
+    float p[kOther / 2] = {}, ds[kOther / 2] = {};
+    multiply_rows<kHeadDim, kOther>(p, shared.first.row(warp * 16), others.first.row(0));
+    multiply_rows<kHeadDim, kOther>(ds, shared.second.row(warp * 16), others.second.row(0));
+    block.gradients(p, ds, n, sample);
+    if constexpr (kOwnKeys)
+      multiply<kStride, kMade>(d_second, typename Memory::Factor(p, shared.strips[warp]),
+                               others.second.row(0) + part);
+    multiply<kStride, kMade>(d_first, typename Memory::Factor(ds, shared.strips[warp]),
+                             others.first.row(0) + part);
+  }
+
+  const int mine = tile * kOwn + warp * 16, channels = min(a.head_dim - part, kMade);
+  const int lines = (kOwnKeys ? at.sizes.kv_length : at.rows()) - mine;
+  const auto store = [&](const auto& sums, float factor, auto& by_way_of, T* to) {
+    const float factors[2] = {factor, factor};
+    store_rows<kMade>(sums, factors, by_way_of, warp * 16, lines, channels, a.whole_units,
+                      [&](int i) {
+                        return to + (kOwnKeys ? at.key_place(mine + i) : at.place(mine + i)) + part;
+                      });
+  };
+  store(d_first, a.sizes.scale, shared.first, kOwnKeys ? t.dk : t.dq);
+  if constexpr (kOwnKeys) store(d_second, 1, shared.second, t.dv);
+}
+
+// A warp for each row of each head.
+template <class T>
+__global__ void delta_kernel(const Arguments<T> arguments) {
+  const AttentionArguments& a = arguments.a;
+  const AttentionSizes& s = a.sizes;
+  const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
+  if (i >= std::int64_t{s.sequences} * s.q_length * s.heads) return;
+  float delta = 0;
+  for (int c = lane(); c < a.head_dim; c += 32)
+    delta += static_cast<float>(arguments.t.d_o[i * a.head_dim + c]) *
+             static_cast<float>(arguments.t.o[i * a.head_dim + c]);
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    delta += __shfl_xor_sync(0xffffffff, delta, distance);
+  if (lane() > 0) return;
+  const std::int64_t head = i % s.heads, row = i / s.heads;
+  arguments.t.delta[(row / s.q_length * s.heads + head) * s.q_length + row % s.q_length] = delta;
+}
+
+template <int kHeadDim, bool kOwnKeys, class T>
+void launch(const Arguments<T>& arguments, cudaStream_t stream) {
+  using Memory = Shared<T, kHeadDim, kOwnKeys>;
+  static_assert(sizeof(Memory) <= kMostSharedBytes);
+  const AttentionSizes& s = arguments.a.sizes;
+  const int lines = kOwnKeys ? s.kv_length : s.q_length * s.group();
+  const int tiles = (lines + Memory::kOwn - 1) / Memory::kOwn;
+  const int blocks = tiles * s.sequences * s.kv_heads * (kHeadDim / Memory::kMade);
+  const auto kernel = gradient_kernel<T, kHeadDim, kOwnKeys>;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory)));
+  kernel<<<static_cast<unsigned>(blocks), 32 * Memory::kWarps, sizeof(Memory), stream>>>(arguments);
+  check(cudaGetLastError());
+}
+
+}  // namespace
+
+template <class T>
+std::size_t attention_backward_work(const AttentionShape& s) {
+  const auto rows = static_cast<std::size_t>(s.sequences * s.heads * s.q_length);
+  return std::max(rows * sizeof(float), std::is_same_v<T, bf16> && hopper::attention_fits(s)
+                                            ? hopper::attention_backward_work(s)
+                                            : 0);
+}
+
+template <class T>
+void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const float* lse, const T* q,
+                        const T* k, const T* v, const std::int32_t* first_key,
+                        const AttentionShape& s, const Dropout& dropout, void* work,
+                        cudaStream_t stream) {
+  if (s.sequences * s.heads * s.q_length == 0) return;
+  const Arguments<T> arguments{
+      AttentionArguments(s, first_key, dropout, sizeof(T), dq, dk, dv, d_o, o, q, k, v),
+      {dq, dk, dv, d_o, o, lse, q, k, v, static_cast<float*>(work)}};
+  if constexpr (std::is_same_v<T, bf16>)
+    if (arguments.a.whole_units && hopper::attention_fits(s) && hopper_kernels())
+      return hopper::attention_backward(dq, dk, dv, d_o, o, lse, q, k, v, first_key, s, dropout,
+                                        work, stream);
+  const std::int64_t rows = s.sequences * s.heads * s.q_length;
+  delta_kernel<<<static_cast<unsigned>((rows + 7) / 8), 256, 0, stream>>>(arguments);
+  check(cudaGetLastError());
+  with_channels(s.head_dim, [&]<int kHeadDim>() {
+    launch<kHeadDim, true>(arguments, stream);
+    launch<kHeadDim, false>(arguments, stream);
+  });
+}
+
+template std::size_t attention_backward_work<float>(const AttentionShape&);
+template std::size_t attention_backward_work<bf16>(const AttentionShape&);
+template std::size_t attention_backward_work<__half>(const AttentionShape&);
+template void attention_backward(float*, float*, float*, const float*, const float*, const float*,
+                                 const float*, const float*, const float*, const std::int32_t*,
+                                 const AttentionShape&, const Dropout&, void*, cudaStream_t);
+template void attention_backward(bf16*, bf16*, bf16*, const bf16*, const bf16*, const float*,
+                                 const bf16*, const bf16*, const bf16*, const std::int32_t*,
+                                 const AttentionShape&, const Dropout&, void*, cudaStream_t);
+template void attention_backward(__half*, __half*, __half*, const __half*, const __half*,
+                                 const float*, const __half*, const __half*, const __half*,
+                                 const std::int32_t*, const AttentionShape&, const Dropout&, void*,
+                                 cudaStream_t);
+
+}  // namespace mt::cuda

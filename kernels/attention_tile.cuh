@@ -1,0 +1,135 @@
+// What attention's kernels for every GPU from sm_80 on share: which rows of the tensors a block
+// works on, and how tiles of them come to shared memory and results from there.
+#pragma once
+
+#include "base/error.h"
+#include "kernels/attention_cuda.cuh"
+#include "kernels/fast_math.cuh"
+#include "kernels/warp_product.cuh"
+
+namespace mt::cuda {
+
+// A block of sm_86 and sm_89 can have no more shared memory.
+inline constexpr std::size_t kMostSharedBytes = 99 << 10;
+
+struct AttentionArguments {
+  AttentionSizes sizes;
+  KeepRule keep;
+  const std::int32_t* kv_lengths;  // or null
+  std::int64_t kv_stride;
+  int head_dim;
+  bool dropout, whole_units;  // rows begin at multiples of 16 bytes
+
+  template <class... Pointers>
+  AttentionArguments(const AttentionShape& s, const std::int32_t* first_key, const Dropout& d,
+                     int element_bytes, Pointers... tensors)
+      : sizes(s, first_key),
+        keep(d),
+        kv_lengths(s.kv_lengths),
+        kv_stride(s.kv_stride),
+        head_dim(static_cast<int>(s.head_dim)),
+        dropout(d.p > 0),
+        whole_units(((reinterpret_cast<std::uintptr_t>(tensors) | ...) % 16 == 0) &&
+                    head_dim * element_bytes % 16 == 0) {}
+};
+
+// A key head of a sequence and the query heads that use it.  Their queries are rows: row r is query
+// r / group of the r % group-th of them, so that a tile of rows meets each key once for all heads.
+struct HeadGroup {
+  const AttentionArguments& a;
+  AttentionSizes sizes;
+  int sequence, kv_head, group;
+
+  // index: sequence * kv_heads + kv_head.
+  __device__ HeadGroup(const AttentionArguments& arguments, int index)
+      : a(arguments),
+        sizes(arguments.sizes),
+        sequence(index / sizes.kv_heads),
+        kv_head(index % sizes.kv_heads),
+        group(sizes.group()) {
+    if (a.kv_lengths) sizes.kv_length = a.kv_lengths[sequence];
+  }
+  __device__ int rows() const { return sizes.q_length * group; }
+  __device__ int query(int row) const { return min(row / group, sizes.q_length - 1); }
+  __device__ int head(int row) const { return kv_head * group + row % group; }
+  // The keys [first, last] that a row sees.
+  __device__ int first(int row) const { return sizes.first(sequence, query(row)); }
+  __device__ int last(int row) const { return sizes.last(query(row)); }
+  // Where it is in q, o, dq, do; in lse; where a key is in k, v, dk, dv.
+  __device__ std::int64_t place(int row) const {
+    return ((std::int64_t{sequence} * sizes.q_length + query(row)) * sizes.heads + head(row)) *
+           a.head_dim;
+  }
+  __device__ std::int64_t lse_place(int row) const {
+    return (std::int64_t{sequence} * sizes.heads + head(row)) * sizes.q_length + query(row);
+  }
+  __device__ std::int64_t key_place(int key) const {
+    return ((sequence * a.kv_stride + key) * sizes.kv_heads + kv_head) * a.head_dim;
+  }
+  __device__ float factor(std::uint32_t sample, int row, int key) const {
+    return a.keep.factor_of(sample, head(row), query(row), key);
+  }
+};
+
+// Rows of kChannels elements in shared memory, for warp_product.cuh.
+template <class T, int kRows, int kChannels>
+struct alignas(16) Tile {
+  static constexpr int kStride = row_stride<T>(kChannels), kUnit = 16 / sizeof(T);
+  T elements[kRows * kStride];
+
+  __device__ T* row(int i) { return elements + i * kStride; }
+
+  // Row i from at(i) for i < count, of `channels` elements; zeros elsewhere.  The block's threads
+  // do it together; what they start is there after copies_wait() and __syncthreads().
+  template <class At>
+  __device__ void load(int count, int channels, bool whole_units, const At& at) {
+    constexpr int kUnits = kChannels / kUnit;
+    for (int i = threadIdx.x; i < kRows * kUnits; i += blockDim.x) {
+      const int r = i / kUnits, c = i % kUnits * kUnit;
+      T* const to = row(r) + c;
+      const bool inside = r < count && c < channels;
+      if (!inside)
+        *reinterpret_cast<uint4*>(to) = uint4{};
+      else if (whole_units)
+        copy_16_bytes(to, at(r) + c);
+      else
+        for (int x = 0; x < kUnit; ++x) to[x] = c + x < channels ? at(r)[c + x] : T(0.0f);
+    }
+  }
+};
+
+// f.operator()<kHeadDim>() for the narrowest tiles that hold head_dim channels.
+template <class F>
+void with_channels(std::int64_t head_dim, const F& f) {
+  if (head_dim > 256)
+    fail(Exit::unavailable, "attention on a GPU: heads of ", head_dim, " channels, at most 256");
+  if (head_dim <= 64) return f.template operator()<64>();
+  if (head_dim <= 128) return f.template operator()<128>();
+  f.template operator()<256>();
+}
+
+// A warp's sums times factor[0], of rows 8 to 15 factor[1], to at(i) for row i < count of the 16,
+// by way of 16 rows of a tile that no other warp uses.
+template <int kColumns, class Tile, class At>
+__device__ void store_rows(const float (&sums)[kColumns / 2], const float (&factor)[2], Tile& tile,
+                           int first_row, int count, int channels, bool whole_units, const At& at) {
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < kColumns / 4; ++i)
+    store_pair(tile.row(first_row + lane() / 4 + i % 2 * 8) + i / 2 * 8 + lane() % 4 * 2,
+               sums[2 * i] * factor[i % 2], sums[2 * i + 1] * factor[i % 2]);
+  __syncwarp();
+  constexpr int kUnit = Tile::kUnit, kUnits = kColumns / kUnit;
+  for (int i = lane(); i < 16 * kUnits; i += 32) {
+    const int r = i / kUnits, c = i % kUnits * kUnit;
+    if (r >= count || c >= channels) continue;
+    auto* const from = tile.row(first_row + r) + c;
+    auto* const to = at(r) + c;
+    if (whole_units)
+      *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+    else
+      for (int x = 0; x < kUnit && c + x < channels; ++x) to[x] = from[x];
+  }
+}
+
+}  // namespace mt::cuda
