@@ -1,10 +1,9 @@
 #include "train/reports.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "train/memory_report.h"
 #include "train/timer_report.h"
 
 namespace mt {
@@ -15,16 +14,6 @@ static ReportOptions options_of_rank(const TrainOptions& options, const Group& r
   report.run_log.clear();
   report.json = false;
   return report;
-}
-
-// Bytes of this process that are in memory.
-static double resident_bytes() {
-  long pages = 0;
-  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
-    if (std::fscanf(file, "%*s %ld", &pages) != 1) pages = 0;
-    std::fclose(file);
-  }
-  return static_cast<double>(pages) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
 }
 
 Reports::Reports(const TrainOptions& options, const Log& log, Group& ranks)
@@ -57,7 +46,13 @@ void Reports::step(const StepReport& report, const RankMemory& memory) {
       step_to_tensorboard(report, memory);
     megatron_log_.step(report);
   }
-  if (report.iteration % options_.report.log_interval == 0) report_times(report);
+  if (report.iteration % options_.report.log_interval != 0) return;
+  if (speaks() && !std::exchange(memory_reported_, true)) {
+    megatron_log_.lines(theoretical_memory_text(options_.model, ranks_.size(),
+                                                options_.optimizer.use_distributed_optimizer));
+    megatron_log_.lines(memory_text(report.iteration, memory.total()));
+  }
+  report_times(report);
 }
 
 void Reports::step_to_tensorboard(const StepReport& r, const RankMemory& memory) {

@@ -37,7 +37,6 @@ class Reports {
   bool speaks() const { return ranks_.rank() == 0; }
   void step_to_tensorboard(const StepReport& report, const RankMemory& memory);
   void report_times(const StepReport& report);
-  void times_to_tensorboard(const StepReport& report);
 
   const TrainOptions& options_;
   Log log_;
@@ -46,6 +45,7 @@ class Reports {
   MegatronLog megatron_log_;
   std::optional<EventFile> events_;
   std::optional<ProgressLog> progress_;
+  bool memory_reported_ = false;
   Timers timers_;
   std::int64_t timed_steps_ = 0;  // since timers_ were reset
   double timed_seconds_ = 0;

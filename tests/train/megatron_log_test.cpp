@@ -9,19 +9,10 @@
 
 #include "base/file.h"
 #include "tests/base/scratch.h"
+#include "tests/train/step_report.h"
 
 namespace mt {
 namespace {
-
-constexpr StepReport kReport{.iteration = 20,
-                             .consumed_samples = 320,
-                             .global_batch_size = 16,
-                             .tokens = 1024,
-                             .loss = 3.25,
-                             .grad_norm = 0.75,
-                             .learning_rate = 0.0005,
-                             .next_learning_rate = 0.00025,
-                             .seconds = 0.5};
 
 // What a log wrote.
 std::string lines_of(const std::function<void(const Log&)>& write, Log::Settings settings = {}) {

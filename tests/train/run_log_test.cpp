@@ -3,19 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/base/scratch.h"
+#include "tests/train/step_report.h"
 
 namespace mt {
 namespace {
-
-constexpr StepReport kReport{.iteration = 20,
-                             .consumed_samples = 320,
-                             .global_batch_size = 16,
-                             .tokens = 1024,
-                             .loss = 3.25,
-                             .grad_norm = 0.75,
-                             .learning_rate = 0.0005,
-                             .next_learning_rate = 0.00025,
-                             .seconds = 0.5};
 
 // Keys, their order and the form of numbers are an interface: schema mt-pretrain/1.
 TEST(RunLog, StepLine) {
