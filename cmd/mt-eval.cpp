@@ -26,6 +26,7 @@ struct Options {
     cl.option("--load", &load, "DIR", "folder of checkpoints, or of one");
     cl.required("--load");
     tokenizer.add_to(cl);
+    tokenizer.add_extra_ids_to(cl);
     cl.section("Evaluation");
     cl.option("--task", &task, "TASK", "what to measure", mt::one_of({"perplexity"}));
     cl.option("--seq-length", &seq_length, "N",

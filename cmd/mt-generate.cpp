@@ -33,6 +33,7 @@ struct Options {
     cl.option("--load", &load, "DIR", "folder of checkpoints, or of one");
     cl.required("--load");
     tokenizer.add_to(cl);
+    tokenizer.add_extra_ids_to(cl);
     completion.add_to(cl);
     cl.section("Output");
     cl.option("--num-samples", &num_samples, "N",

@@ -35,12 +35,16 @@ def reference(vocab, merges):
     return tokenizer
 
 
-def ours(binary, vocab, merges, strings):
+def gpt2(encode, vocab, merges):
+    """The command that encodes strings."""
+    files = ["--vocab-file", vocab, "--merge-file", merges]
+    return [encode, "--tokenizer-type", "GPT2BPETokenizer", *files]
+
+
+def ours(command, strings):
     """The ids of each string (bytes)."""
     request = b"".join(struct.pack("<I", len(s)) + s for s in strings)
-    answer = subprocess.run(
-        [binary, vocab, merges], input=request, stdout=subprocess.PIPE, check=True
-    ).stdout
+    answer = subprocess.run(command, input=request, stdout=subprocess.PIPE, check=True).stdout
     at, ids = 0, []
     for _ in strings:
         (count,) = struct.unpack_from("<I", answer, at)
@@ -50,11 +54,11 @@ def ours(binary, vocab, merges, strings):
     return ids
 
 
-def compare(what, binary, vocab, merges, hf, strings):
+def compare(what, command, hf, strings):
     """How many of the strings are encoded differently; shows the first three."""
     texts = [s.decode("utf-8", errors="replace") for s in strings]
     expected = [e.ids for e in hf.encode_batch_fast(texts)]
-    got = ours(binary, vocab, merges, strings)
+    got = ours(command, strings)
     wrong = [i for i in range(len(strings)) if got[i] != expected[i]]
     for i in wrong[:3]:
         print(f"{what}: {strings[i][:200]!r}\n  ours {got[i][:50]}\n  HF   {expected[i][:50]}")
@@ -115,34 +119,34 @@ def random_string(rng):
     return "".join(random_code_point(rng) for _ in range(length)).encode()
 
 
-def check_classes(encode, files, hf):
+def check_classes(command, hf):
     """Each code point behind a letter, a number, a sign and a space; ids show where it is cut."""
     wrong = 0
     points = [chr(p) for p in range(0x110000) if not 0xD800 <= p < 0xE000]
     for start in range(0, len(points), BATCH):
         strings = [(f"a{c}a 1{c}1 !{c}!  {c}").encode() for c in points[start : start + BATCH]]
-        wrong += compare("code point", encode, *files, hf, strings)
+        wrong += compare("code point", command, hf, strings)
     print(f"{len(points)} code points: {wrong} differences", flush=True)
     return wrong
 
 
-def check_texts(encode, files, hf, texts):
+def check_texts(command, hf, texts):
     wrong = count = 0
     for path in texts:
         data = path.read_bytes()
         strings = [data, *data.split(b"\n"), *data.splitlines(keepends=True)]
-        wrong += compare(path, encode, *files, hf, strings)
+        wrong += compare(path, command, hf, strings)
         count += len(strings)
     print(f"{len(texts)} texts, {count} strings: {wrong} differences", flush=True)
     return wrong
 
 
-def check_random(encode, files, hf, count, seed):
+def check_random(command, hf, count, seed):
     rng = random.Random(seed)
     wrong = 0
     for start in range(0, count, BATCH):
         strings = [random_string(rng) for _ in range(min(BATCH, count - start))]
-        wrong += compare("random", encode, *files, hf, strings)
+        wrong += compare("random", command, hf, strings)
     print(f"{count} random strings, seed {seed}: {wrong} differences", flush=True)
     return wrong
 
@@ -182,14 +186,14 @@ def main():
     parser.add_argument("--train-vocab-size", type=int, default=4096)
     args = parser.parse_args()
     files = (args.data / "gpt2" / "vocab.json", args.data / "gpt2" / "merges.txt")
-    encode, train = args.utilities / "encode_lines", args.utilities / "train_bpe"
+    command, train = gpt2(args.utilities / "encode_lines", *files), args.utilities / "train_bpe"
     hf = reference(*files)
     texts = sorted(p for p in args.data.rglob("*") if p.suffix in (".txt", ".jsonl", ".md"))
-    wrong = check_classes(encode, files, hf)
-    wrong += check_texts(encode, files, hf, texts)
+    wrong = check_classes(command, hf)
+    wrong += check_texts(command, hf, texts)
     prose = [p for p in texts if p.parent.name in ("shakespeare", "wikitext-2", "lambada")]
     wrong += check_trainer(train, prose, args.train_vocab_size)
-    wrong += check_random(encode, files, hf, args.random, args.seed)
+    wrong += check_random(command, hf, args.random, args.seed)
     sys.exit(1 if wrong else 0)
 
 

@@ -16,6 +16,7 @@ template <class Options, class Body>
 void for_each_file(Options& options, Body&& body) {
   body("vocab-file", options.vocab_file);
   body("merge-file", options.merge_file);
+  body("tokenizer-model", options.model);
 }
 
 }  // namespace
@@ -56,7 +57,10 @@ LoadedTokenizer shared_tokenizer(std::span<const std::string> prefixes,
     fail(Exit::bad_config, manifest_path(prefixes.front()),
          ": names no tokenizer; give --tokenizer-type and its files");
   LoadedTokenizer result{options, nullptr};
-  if (options.type.empty()) result.options = tokenizer_options(*(*first)->tokenizer);
+  if (options.type.empty()) {
+    result.options = tokenizer_options(*(*first)->tokenizer);
+    result.options.extra_ids = options.extra_ids;  // which no token file depends on
+  }
   result.tokenizer = make_tokenizer(result.options);
   for (std::size_t i = 0; i < manifests.size(); ++i)
     if (known(manifests[i]) && result.tokenizer->identity() != manifests[i]->tokenizer->identity)

@@ -37,6 +37,8 @@ Completion::Completion(const Tokenizer& tokenizer, std::string_view prompt,
       decoder_(tokenizer.stream_decoder()) {
   tokenizer.encode(prompt, ids_);
   prompt_size_ = ids_.size();
+  std::string shown;  // whether a token begins with a space may depend on what is before it
+  for (const std::int32_t id : std::span(ids_).subspan(1)) decoder_->push(id, shown);
   if (options_.num_tokens == 0) end(Finish::length);
 }
 

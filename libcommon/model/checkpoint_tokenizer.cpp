@@ -17,9 +17,10 @@ struct TokenizerFile {
   std::string TokenizerOptions::*path;
   const char* copy;
 };
-static const TokenizerFile kFiles[] = {
+constexpr TokenizerFile kFiles[] = {
     {"vocab-file", &TokenizerOptions::vocab_file, "tokenizer/vocab.json"},
     {"merge-file", &TokenizerOptions::merge_file, "tokenizer/merges.txt"},
+    {"tokenizer-model", &TokenizerOptions::model, "tokenizer/tokenizer.model"},
 };
 
 std::vector<WrittenFile> write_tokenizer(const std::string& folder,
@@ -48,6 +49,7 @@ std::string tokenizer_manifest(const TokenizerOptions& options, const std::strin
     if (!(options.*file.path).empty()) json.member(file.option, file.copy);
   if (options.type == NullTokenizer::kType)
     json.member("vocab-size", std::to_string(options.vocab_size));
+  if (options.extra_ids != 0) json.member("vocab-extra-ids", std::to_string(options.extra_ids));
   return json.end_object().end_object().text();
 }
 
@@ -60,6 +62,12 @@ static std::string manifest_field(const MegatronCheckpoint& checkpoint, const ch
   if (parser.parse(checkpoint.manifest_extra()).get(root) || root["tokenizer"][name].get(text))
     return {};
   return std::string(text);
+}
+
+static void take_number(const MegatronCheckpoint& checkpoint, const char* name,
+                        std::int64_t& number) {
+  const std::string text = manifest_field(checkpoint, name);
+  std::from_chars(text.data(), text.data() + text.size(), number);
 }
 
 std::string tokenizer_identity(const MegatronCheckpoint& checkpoint) {
@@ -77,8 +85,8 @@ std::unique_ptr<Tokenizer> load_tokenizer(const MegatronCheckpoint& checkpoint,
     for (const TokenizerFile& file : kFiles)
       if (const std::string name = manifest_field(checkpoint, file.option); !name.empty())
         options.*file.path = concat(folder, "/", name);
-    if (const std::string size = manifest_field(checkpoint, "vocab-size"); !size.empty())
-      std::from_chars(size.data(), size.data() + size.size(), options.vocab_size);
+    take_number(checkpoint, "vocab-size", options.vocab_size);
+    take_number(checkpoint, "vocab-extra-ids", options.extra_ids);
   }
   std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options);
   const std::string expected = tokenizer_identity(checkpoint);

@@ -19,6 +19,10 @@ LoadedGpt load_gpt(const std::string& save_folder, const TokenizerOptions& token
   if (loaded.tokenizer->vocab_size() > config.padded_vocab_size)
     fail(Exit::bad_config, place->folder, ": the tokenizer has ", loaded.tokenizer->vocab_size(),
          " tokens, more than the model's ", config.padded_vocab_size);
+  if (loaded.tokenizer->eod() < 0)
+    fail(Exit::bad_config, place->folder,
+         ": the tokenizer has no end-of-document token, behind which "
+         "a text begins");
   loaded.model->table().allocate(Device::cpu, dtype_of_args(args, where), false);
   check_all_used(checkpoint.tensors(), loaded.model->table());
   read_rows(checkpoint.tensors(), loaded.model->table());

@@ -5,25 +5,33 @@
 #include "base/utf8.h"
 #include "text/gpt2_bpe.h"
 #include "text/null_tokenizer.h"
+#include "text/sentencepiece_tokenizer.h"
 
 namespace mt {
 
 namespace {
 
+// A type of tokenizer and the options that it needs; others must not be given.
 struct Registration {
   std::string_view type;
+  struct Needs {
+    bool vocab_file = false, merge_file = false, model = false, extra_ids = false;
+  } needs;
   std::unique_ptr<Tokenizer> (*make)(const TokenizerOptions&);
 };
 
-// The value of a file option, which this type of tokenizer cannot do without.
-const std::string& needed(const char* option, const std::string& value, std::string_view type) {
-  if (value.empty()) fail(Exit::usage, option, ": not given, --tokenizer-type ", type, " needs it");
-  return value;
+std::unique_ptr<Tokenizer> make_gpt2_bpe(const TokenizerOptions& options) {
+  return std::make_unique<Gpt2Bpe>(options.vocab_file, options.merge_file);
 }
 
-std::unique_ptr<Tokenizer> make_gpt2_bpe(const TokenizerOptions& options) {
-  return std::make_unique<Gpt2Bpe>(needed("--vocab-file", options.vocab_file, Gpt2Bpe::kType),
-                                   needed("--merge-file", options.merge_file, Gpt2Bpe::kType));
+std::unique_ptr<Tokenizer> make_sentencepiece(const TokenizerOptions& options) {
+  return std::make_unique<SentencePieceTokenizer>(options.model,
+                                                  static_cast<std::int32_t>(options.extra_ids));
+}
+
+template <const std::string_view& type>
+std::unique_ptr<Tokenizer> make_sentencepiece_model(const TokenizerOptions& options) {
+  return std::make_unique<SentencePieceModelTokenizer>(type, options.model);
 }
 
 std::unique_ptr<Tokenizer> make_null(const TokenizerOptions& options) {
@@ -33,10 +41,32 @@ std::unique_ptr<Tokenizer> make_null(const TokenizerOptions& options) {
   return std::make_unique<NullTokenizer>(static_cast<std::int32_t>(options.vocab_size));
 }
 
+constexpr auto& kGptSentencePiece = SentencePieceModelTokenizer::kGptType;
+constexpr auto& kLlama2 = SentencePieceModelTokenizer::kLlama2Type;
+
 constexpr Registration kRegistry[] = {
-    {Gpt2Bpe::kType, make_gpt2_bpe},
-    {NullTokenizer::kType, make_null},
+    {Gpt2Bpe::kType, {.vocab_file = true, .merge_file = true}, make_gpt2_bpe},
+    {SentencePieceTokenizer::kType, {.model = true, .extra_ids = true}, make_sentencepiece},
+    {kGptSentencePiece, {.model = true}, make_sentencepiece_model<kGptSentencePiece>},
+    {kLlama2, {.model = true}, make_sentencepiece_model<kLlama2>},
+    {NullTokenizer::kType, {}, make_null},
 };
+
+void check_file(const char* option, const std::string& value, bool needed, std::string_view type) {
+  if (value.empty() && needed)
+    fail(Exit::usage, option, ": not given, --tokenizer-type ", type, " needs it");
+  if (!value.empty() && !needed)
+    fail(Exit::usage, option, " ", value, ": --tokenizer-type ", type, " does not read it");
+}
+
+void check_needs(const Registration& entry, const TokenizerOptions& options) {
+  check_file("--vocab-file", options.vocab_file, entry.needs.vocab_file, entry.type);
+  check_file("--merge-file", options.merge_file, entry.needs.merge_file, entry.type);
+  check_file("--tokenizer-model", options.model, entry.needs.model, entry.type);
+  if (options.extra_ids != 0 && !entry.needs.extra_ids)
+    fail(Exit::usage, "--vocab-extra-ids ", options.extra_ids, ": --tokenizer-type ", entry.type,
+         " has none");
+}
 
 std::string known_types() {
   std::string names;
@@ -57,17 +87,28 @@ void TokenizerOptions::add_to(CommandLine& cl) {
   cl.option("--tokenizer-type", &type, "TYPE", "kind of tokenizer: " + known_types());
   cl.option("--vocab-file", &vocab_file, "FILE", "vocabulary (GPT2BPETokenizer: vocab.json)");
   cl.option("--merge-file", &merge_file, "FILE", "merges of a byte-pair encoding (merges.txt)");
+  cl.option("--tokenizer-model", &model, "FILE", "a SentencePiece model");
+}
+
+void TokenizerOptions::add_extra_ids_to(CommandLine& cl) {
+  cl.option("--vocab-extra-ids", &extra_ids, "N",
+            "SentencePieceTokenizer: tokens <extra_id_0> to <extra_id_N-1> are added",
+            between(0, 1 << 20));
 }
 
 void check_no_files_without_type(const TokenizerOptions& options) {
   if (!options.type.empty()) return;
   if (!options.vocab_file.empty()) fail(Exit::usage, "--vocab-file: needs --tokenizer-type");
   if (!options.merge_file.empty()) fail(Exit::usage, "--merge-file: needs --tokenizer-type");
+  if (!options.model.empty()) fail(Exit::usage, "--tokenizer-model: needs --tokenizer-type");
 }
 
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& options) {
   for (const Registration& entry : kRegistry)
-    if (entry.type == options.type) return entry.make(options);
+    if (entry.type == options.type) {
+      check_needs(entry, options);
+      return entry.make(options);
+    }
   if (options.type.empty())
     fail(Exit::usage, "--tokenizer-type: not given, expected one of ", known_types());
   fail(Exit::usage, "--tokenizer-type: unknown type ", options.type, ", expected one of ",

@@ -28,8 +28,10 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // Appends the ids of `text`, and no special tokens.  Takes any bytes: ill-formed UTF-8 is read as
-  // U+FFFD for each maximal subpart (base/utf8.h), as Python's bytes.decode(errors="replace") does.
+  // Appends the ids of `text`, as Megatron's tokenize() gives them: no special tokens, but where a
+  // type's header says so.  Takes any bytes: ill-formed UTF-8 is read as U+FFFD for each maximal
+  // subpart (base/utf8.h), as Python's bytes.decode(errors="replace") does; by SentencePiece for
+  // each byte, as its library does.
   virtual void encode(std::string_view text, std::vector<std::int32_t>& ids) const = 0;
 
   // The bytes of the tokens put together, which need not be UTF-8 (a character may be split between
@@ -47,17 +49,19 @@ class Tokenizer {
 };
 
 struct TokenizerOptions {
-  std::string type, vocab_file, merge_file;
+  std::string type = {}, vocab_file = {}, merge_file = {}, model = {};
   std::int64_t vocab_size = 0;   // NullTokenizer's; whoever has a --vocab-size sets it
-  void add_to(CommandLine& cl);  // --tokenizer-type, --vocab-file, --merge-file
+  std::int64_t extra_ids = 0;    // <extra_id_N> that SentencePieceTokenizer adds
+  void add_to(CommandLine& cl);  // --tokenizer-type, --vocab-file, --merge-file, --tokenizer-model
+  void add_extra_ids_to(CommandLine& cl);  // --vocab-extra-ids: no token file depends on it
 };
 
 // Where a type is not given and the tokenizer comes from elsewhere, files must not be given either:
 // Exit::usage names the option.
 void check_no_files_without_type(const TokenizerOptions& options);
 
-// Loads the tokenizer of options.type.  Throws Exit::usage for an unknown type or a file option
-// that the type needs and that is not given.
+// Loads the tokenizer of options.type.  Throws Exit::usage for an unknown type, a file option that
+// the type needs and that is not given, or one that it does not read.
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& options);
 
 }  // namespace mt

@@ -27,7 +27,6 @@ static void add_data_flags(CommandLine& cl) {
              {"--tiktoken-num-special-tokens", only(1000)},
              {"--tiktoken-pattern"},
              {"--tiktoken-special-tokens"},
-             {"--tokenizer-model"},
          });
 }
 

@@ -79,7 +79,6 @@ static void add_encoder_flags(CommandLine& cl) {
           {"--bert-no-binary-head"},
           {"--bert-embedder-type", only("megatron")},
           {"--output-bert-embeddings"},
-          {"--vocab-extra-ids", only(0)},
           {"--mask-prob", only(0.15)},
           {"--short-seq-prob", only(0.1)},
           {"--sample-rate", only(1.)}});

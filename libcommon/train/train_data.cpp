@@ -56,6 +56,7 @@ void DataOptions::add_to(CommandLine& cl) {
   cl.flag("--multiple-validation-sets", &multiple_validation_sets,
           "a loss for each of several --valid-data-path");
   tokenizer.add_to(cl);
+  tokenizer.add_extra_ids_to(cl);
 }
 
 LoadedTokenizer run_tokenizer(const DataOptions& options) {

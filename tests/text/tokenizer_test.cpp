@@ -25,14 +25,22 @@ TEST(Tokenizer, RefusesWhatItDoesNotKnow) {
     return error_of([&] { make_tokenizer(options); });
   };
   EXPECT_EQ(error({.type = "WordTokenizer", .vocab_file = "v", .merge_file = "m"}),
-            "64 --tokenizer-type: unknown type WordTokenizer, expected one of GPT2BPETokenizer, "
+            "64 --tokenizer-type: unknown type WordTokenizer, expected one of "
+            "GPT2BPETokenizer, SentencePieceTokenizer, GPTSentencePieceTokenizer, Llama2Tokenizer, "
             "NullTokenizer");
   EXPECT_EQ(error({}),
-            "64 --tokenizer-type: not given, expected one of GPT2BPETokenizer, NullTokenizer");
+            "64 --tokenizer-type: not given, expected one of GPT2BPETokenizer, "
+            "SentencePieceTokenizer, GPTSentencePieceTokenizer, Llama2Tokenizer, NullTokenizer");
   EXPECT_EQ(error({.type = "GPT2BPETokenizer", .vocab_file = "", .merge_file = "m"}),
             "64 --vocab-file: not given, --tokenizer-type GPT2BPETokenizer needs it");
   EXPECT_EQ(error({.type = "GPT2BPETokenizer", .vocab_file = "v", .merge_file = ""}),
             "64 --merge-file: not given, --tokenizer-type GPT2BPETokenizer needs it");
+  EXPECT_EQ(error({.type = "Llama2Tokenizer"}),
+            "64 --tokenizer-model: not given, --tokenizer-type Llama2Tokenizer needs it");
+  EXPECT_EQ(error({.type = "Llama2Tokenizer", .vocab_file = "v", .model = "m"}),
+            "64 --vocab-file v: --tokenizer-type Llama2Tokenizer does not read it");
+  EXPECT_EQ(error({.type = "Llama2Tokenizer", .model = "m", .extra_ids = 3}),
+            "64 --vocab-extra-ids 3: --tokenizer-type Llama2Tokenizer has none");
 }
 
 TEST(NullTokenizer, TextIsIds) {

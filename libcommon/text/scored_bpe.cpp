@@ -1,0 +1,173 @@
+#include "text/scored_bpe.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <limits>
+
+#include "base/error.h"
+#include "text/utf8_length.h"
+
+namespace mt {
+
+static constexpr std::uint32_t kNone = 0xFFFFFFFF;
+static constexpr ByteTrie::Node kNowhere = 0xFFFFFFFF;  // no piece begins with these bytes
+static constexpr std::size_t kShort = 24;  // symbols up to which looking at all pairs is faster
+static constexpr int kMostPrefixes = 64;   // of nested whole pieces SentencePiece sees the shortest
+static constexpr int kDeepest = 100;       // how often SentencePiece takes parts of a piece apart
+
+// Falls as the score rises; -0 is below +0.
+static std::uint32_t rank_of(float score) {
+  const auto bits = std::bit_cast<std::uint32_t>(score);
+  return bits >> 31 != 0 ? bits : 0x7FFFFFFF - bits;
+}
+
+ScoredBpe::ScoredBpe(const std::vector<Piece>& pieces) {
+  std::vector<ByteTrie::Entry> all, whole;
+  for (const Piece& piece : pieces) {
+    const auto id = static_cast<std::int32_t>(ranks_.size());
+    all.emplace_back(piece.text, id);
+    if (piece.whole) whole.emplace_back(piece.text, id);
+    ranks_.push_back(rank_of(piece.score));
+    unused_.push_back(piece.unused);
+    has_unused_ |= piece.unused;
+  }
+  trie_ = ByteTrie(std::move(all));
+  whole_ = ByteTrie(std::move(whole));
+}
+
+// One text being encoded.
+class ScoredBpe::Run {
+ public:
+  Run(const ScoredBpe& bpe, std::string_view text, Scratch& scratch)
+      : bpe_(bpe), text_(text), scratch_(scratch), symbols_(scratch.symbols) {}
+
+  void encode(std::vector<TextSegment>& segments) {
+    split();
+    if (bpe_.has_unused_) scratch_.seams.clear();
+    for (std::uint32_t i = 0; i < symbols_.size(); ++i) find_pair(i);
+    if (symbols_.size() > kShort)
+      join_many();
+    else if (!symbols_.empty())
+      join_few();
+    segments.clear();
+    for (std::uint32_t i = symbols_.empty() ? kNone : 0; i != kNone; i = symbols_[i].next)
+      emit(symbols_[i].begin, symbols_[i].end, 0, segments);
+  }
+
+ private:
+  using Symbol = Scratch::Symbol;
+
+  void split() {
+    symbols_.clear();
+    for (std::uint32_t at = 0; at < text_.size();) {
+      const std::size_t whole = bpe_.whole_.longest_prefix(text_.substr(at), kMostPrefixes).length;
+      const std::size_t size = whole != 0 ? whole : utf8_length(text_[at]);
+      ByteTrie::Node node = ByteTrie::kRoot;
+      if (!bpe_.trie_.walk(node, text_.substr(at, size))) node = kNowhere;
+      const auto i = static_cast<std::uint32_t>(symbols_.size());
+      const auto end = static_cast<std::uint32_t>(at + size);
+      symbols_.push_back({.begin = at,
+                          .end = end,
+                          .previous = i - 1,  // of the first one: kNone
+                          .next = end < text_.size() ? i + 1 : kNone,
+                          .node = node,
+                          .pair_rank = kNone,
+                          .pair_node = kNowhere,
+                          .whole = whole != 0});
+      at = end;
+    }
+  }
+
+  // What symbol i and the one after it are together.
+  void find_pair(std::uint32_t i) {
+    Symbol& left = symbols_[i];
+    left.pair_rank = kNone;
+    if (left.next == kNone || left.whole || left.node == kNowhere) return;
+    const Symbol& right = symbols_[left.next];
+    ByteTrie::Node node = left.node;
+    if (right.whole || !bpe_.trie_.walk(node, bytes(right.begin, right.end))) return;
+    const std::int32_t id = bpe_.trie_.value(node);
+    if (id == ByteTrie::kNone) return;
+    left.pair_node = node;
+    left.pair_rank = bpe_.ranks_[id];
+    if (bpe_.unused_[id])
+      scratch_.seams.insert_or_assign(bytes(left.begin, right.end), left.end - left.begin);
+  }
+
+  void join(std::uint32_t i) {
+    Symbol& left = symbols_[i];
+    Symbol& right = symbols_[left.next];
+    left.end = right.end;
+    left.node = left.pair_node;
+    left.next = right.next;
+    right.pair_rank = kNone;
+    if (left.next != kNone) symbols_[left.next].previous = i;
+    if (left.previous != kNone) find_pair(left.previous);
+    find_pair(i);
+  }
+
+  void join_few() {
+    while (true) {
+      std::uint32_t best = 0;
+      for (std::uint32_t i = symbols_[0].next; i != kNone; i = symbols_[i].next)
+        if (symbols_[i].pair_rank < symbols_[best].pair_rank) best = i;
+      if (symbols_[best].pair_rank == kNone) return;
+      join(best);
+    }
+  }
+
+  // Pairs as rank << 32 | symbol in a heap; one whose rank is no longer its symbol's is out of
+  // date.
+  void join_many() {
+    std::vector<std::uint64_t>& pairs = scratch_.pairs;
+    pairs.clear();
+    const auto entry = [&](std::uint32_t i) {
+      return std::uint64_t{symbols_[i].pair_rank} << 32 | i;
+    };
+    for (std::uint32_t i = 0; i < symbols_.size(); ++i)
+      if (symbols_[i].pair_rank != kNone) pairs.push_back(entry(i));
+    std::ranges::make_heap(pairs, std::greater<>());
+    while (!pairs.empty()) {
+      std::ranges::pop_heap(pairs, std::greater<>());
+      const std::uint64_t pair = pairs.back();
+      pairs.pop_back();
+      const auto i = static_cast<std::uint32_t>(pair);
+      if (entry(i) != pair) continue;
+      join(i);
+      for (const std::uint32_t changed : {symbols_[i].previous, i}) {
+        if (changed == kNone || symbols_[changed].pair_rank == kNone) continue;
+        pairs.push_back(entry(changed));
+        std::ranges::push_heap(pairs, std::greater<>());
+      }
+    }
+  }
+
+  void emit(std::size_t begin, std::size_t end, int depth, std::vector<TextSegment>& segments) {
+    const std::int32_t id = bpe_.trie_.find(bytes(begin, end));
+    if (id == ByteTrie::kNone) return segments.push_back({kUnknownPiece, end});
+    if (!bpe_.unused_[id] || depth > kDeepest) return segments.push_back({id, end});
+    const auto seam = scratch_.seams.find(bytes(begin, end));
+    if (seam == scratch_.seams.end()) return segments.push_back({kUnknownPiece, end});
+    emit(begin, begin + seam->second, depth + 1, segments);
+    emit(begin + seam->second, end, depth + 1, segments);
+  }
+
+  std::string_view bytes(std::size_t begin, std::size_t end) const {
+    return text_.substr(begin, end - begin);
+  }
+
+  const ScoredBpe& bpe_;
+  std::string_view text_;
+  Scratch& scratch_;
+  std::vector<Symbol>& symbols_;
+};
+
+void ScoredBpe::encode(std::string_view text, std::vector<TextSegment>& segments,
+                       Scratch& scratch) const {
+  if (text.size() >= kNone)
+    fail(Exit::bad_data, "a text of ", text.size(), " bytes, expected less than 4 GiB");
+  Run(*this, text, scratch).encode(segments);
+}
+
+}  // namespace mt

@@ -1,0 +1,61 @@
+// ScoredBpe: byte-pair encoding as SentencePiece does it.  The text starts as characters; while two
+// neighbours put together are a piece, the pair of the highest score is joined, of equal ones the
+// leftmost.  n log n steps for n characters.  Constant once made; encode() is thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "text/byte_trie.h"
+#include "text/unigram.h"
+
+namespace mt {
+
+class ScoredBpe {
+ public:
+  struct Piece {
+    std::string text;  // empty: an id that no text gets
+    float score = 0;
+    bool whole = false;   // found before all else, longest first, and never joined to anything
+    bool unused = false;  // joined, but in the result taken apart again as it was put together
+  };
+  class Scratch;
+
+  explicit ScoredBpe(const std::vector<Piece>& pieces);
+
+  // Cuts `text`, well-formed UTF-8, and overwrites `segments`.  Throws for 4 GiB or more.
+  void encode(std::string_view text, std::vector<TextSegment>& segments, Scratch& scratch) const;
+
+  // How a piece is taken apart may depend on pairs anywhere else in the text.
+  bool has_unused() const { return has_unused_; }
+
+ private:
+  class Run;
+
+  ByteTrie trie_, whole_;
+  std::vector<std::uint32_t> ranks_;  // by id: the higher the score, the lower
+  std::vector<bool> unused_;
+  bool has_unused_ = false;
+};
+
+// What one thread needs to encode; reused, it allocates nothing more.
+class ScoredBpe::Scratch {
+  friend class ScoredBpe;
+  struct Symbol {
+    std::uint32_t begin, end;      // its bytes
+    std::uint32_t previous, next;  // the neighbours
+    ByteTrie::Node node;           // where its bytes lead to in the trie
+    std::uint32_t pair_rank;       // of it and the next together
+    ByteTrie::Node pair_node;
+    bool whole;
+  };
+  std::vector<Symbol> symbols;
+  std::vector<std::uint64_t> pairs;
+  // How each unused piece of the text was last seen to be put together: bytes of the left part.
+  std::unordered_map<std::string_view, std::size_t> seams;
+};
+
+}  // namespace mt

@@ -1,0 +1,78 @@
+#include "text/sentencepiece_normalizer.h"
+
+#include "text/utf8_length.h"
+
+namespace mt {
+
+static constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
+static constexpr int kMostPrefixes = 64;  // of nested user-defined pieces the shortest are seen
+
+static ByteTrie trie_of(const std::vector<std::string_view>& keys) {
+  std::vector<ByteTrie::Entry> entries;
+  for (const std::string_view key : keys) entries.emplace_back(key, 0);
+  return ByteTrie(std::move(entries));
+}
+
+SentencePieceNormalizer::SentencePieceNormalizer(CharsMap map, const Options& options)
+    : map_(std::move(map)), options_(options), untouched_(trie_of(options.untouched)) {
+  options_.untouched.clear();  // views of what need not outlive this call
+  for (int byte = 0; byte < 0x80; ++byte) {
+    ByteTrie::Node node = ByteTrie::kRoot;
+    const char first = static_cast<char>(byte);
+    plain_[byte] = !map_.touches_ascii(first) && !untouched_.step(node, first);
+  }
+}
+
+SentencePieceNormalizer::Prefix SentencePieceNormalizer::prefix(std::string_view text) const {
+  const std::size_t untouched = untouched_.longest_prefix(text, kMostPrefixes).length;
+  if (untouched != 0) return {text.substr(0, untouched), untouched};
+  if (const CharsMap::Match match = map_.longest_prefix(text); match.length != 0)
+    return {match.replacement, match.length};
+  const std::size_t length = valid_utf8_length(text, 0);
+  if (length == 0) return {"\xEF\xBF\xBD", 1};
+  return {text.substr(0, length), length};
+}
+
+void SentencePieceNormalizer::append(std::string_view normal, bool& after_space,
+                                     std::string& out) const {
+  while (after_space && normal.starts_with(' ')) normal.remove_prefix(1);
+  if (normal.empty()) return;
+  after_space = options_.remove_extra_whitespaces && normal.ends_with(' ');
+  if (options_.escape_whitespaces)
+    for (std::size_t mark; (mark = normal.find(kSpaceMark)) != normal.npos;) {
+      out.append(normal.substr(0, mark)) += ' ';
+      normal.remove_prefix(mark + kSpaceMark.size());
+    }
+  out += normal;
+}
+
+void SentencePieceNormalizer::normalize(std::string_view text, std::string& out) const {
+  out.clear();
+  if (options_.remove_extra_whitespaces)
+    while (!text.empty()) {
+      const Prefix first = prefix(text);
+      if (first.text != " ") break;
+      text.remove_prefix(first.length);
+    }
+  if (text.empty()) return;
+  if (options_.add_dummy_prefix && !options_.whitespace_as_suffix) out += ' ';
+  bool after_space = options_.remove_extra_whitespaces;
+  for (std::size_t at = 0; at < text.size();) {
+    // A run of plain characters, and no space among them that is to go.
+    const std::size_t begin = at;
+    for (; at < text.size() && plain_[static_cast<unsigned char>(text[at])]; ++at) {
+      if (text[at] == ' ' && after_space) break;
+      if (at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) >= 0x80) break;
+      after_space = text[at] == ' ' && options_.remove_extra_whitespaces;
+    }
+    out.append(text, begin, at - begin);
+    if (at == text.size()) break;
+    const Prefix next = prefix(text.substr(at));
+    append(next.text, after_space, out);
+    at += next.length;
+  }
+  if (options_.remove_extra_whitespaces) out.resize(out.find_last_not_of(' ') + 1);
+  if (options_.add_dummy_prefix && options_.whitespace_as_suffix) out += ' ';
+}
+
+}  // namespace mt

@@ -1,0 +1,208 @@
+#include "text/sentencepiece.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "base/file.h"
+#include "base/utf8.h"
+#include "tests/text/gpt2_files.h"
+#include "tests/text/sentencepiece_files.h"
+#include "text/sentencepiece_tokenizer.h"
+
+namespace mt {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+using Type = SentencePieceModel::Type;
+using Algorithm = SentencePieceModel::Algorithm;
+
+const std::string kFolder = MT_TESTDATA "/sentencepiece/";
+
+std::string from_hex(const std::string& digits) {
+  std::string bytes;
+  if (digits == "-") return bytes;
+  for (std::size_t i = 0; i < digits.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+Ids from_list(const std::string& numbers) {
+  Ids list;
+  std::istringstream in(numbers == "-" ? "" : numbers);
+  for (std::string number; std::getline(in, number, ',');) list.push_back(std::stoi(number));
+  return list;
+}
+
+Ids ids_of(const SentencePiece& model, std::string_view text) {
+  Ids ids;
+  model.encode(text, ids);
+  return ids;
+}
+
+SentencePiece model_of(Algorithm algorithm, const std::vector<SentencePieceModel::Piece>& pieces,
+                       const std::string& trainer = {}) {
+  return {small_model(algorithm, pieces, trainer), "m"};
+}
+
+std::string streamed(const Tokenizer& tokenizer, const Ids& ids) {
+  std::string text;
+  const auto decoder = tokenizer.stream_decoder();
+  for (const std::int32_t id : ids) decoder->push(id, text);
+  decoder->finish(text);
+  return text;
+}
+
+}  // namespace
+
+TEST(SentencePieceGolden, IdsAndTextsOfTheLibrary) {
+  std::ifstream cases(kFolder + "cases.txt");
+  int count = 0;
+  for (std::string line; std::getline(cases, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream columns(line);
+    std::string name, text, ids, decoded;
+    columns >> name >> text >> ids >> decoded;
+    const SentencePieceModelTokenizer tokenizer("GPTSentencePieceTokenizer",
+                                                kFolder + name + ".model");
+    EXPECT_EQ(encode(tokenizer, from_hex(text)), from_list(ids)) << line;
+    EXPECT_EQ(tokenizer.decode(from_list(ids)), from_hex(decoded)) << line;
+    EXPECT_EQ(streamed(tokenizer, from_list(ids)), from_hex(decoded)) << line;
+    ++count;
+  }
+  EXPECT_GT(count, 150);
+}
+
+TEST(SentencePiece, RealModel) {
+  const std::string path = MT_SHARED "/data/sentencepiece/test_model.model";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path;
+  const SentencePiece model(read_file(path), path);
+  EXPECT_EQ(model.size(), 1000);
+  EXPECT_EQ(ids_of(model, "Hello world."), (Ids{151, 88, 21, 887, 6}));
+  EXPECT_EQ(model.decode(Ids{151, 88, 21, 887, 6}), "Hello world.");
+}
+
+// A text's pieces do not depend on what the cache holds, nor on where its words are cut.
+TEST(SentencePiece, TheCacheChangesNothing) {
+  for (const char* name : {"unigram", "bpe"}) {
+    const std::string content = read_file(kFolder + name + ".model");
+    const SentencePiece warm(content, name);
+    std::string text;
+    for (int i = 0; i < 3000; ++i) text += concat(" Tom ", i * 7919 % 1000, " the dogs-", i % 13);
+    const Ids first = ids_of(warm, text);
+    EXPECT_EQ(ids_of(warm, text), first) << name;
+    EXPECT_EQ(ids_of(SentencePiece(content, name), text), first) << name;
+    if (warm.size() > 500) {  // bpe, which has bytes for any character
+      EXPECT_EQ(warm.decode(first), text);
+    }
+  }
+}
+
+TEST(SentencePiece, ThreadsShareAModel) {
+  const SentencePiece model(read_file(kFolder + "unigram.model"), "m");
+  const Ids expected = ids_of(model, "Tom has a cat. The cat is old.");
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i)
+        EXPECT_EQ(ids_of(model, "Tom has a cat. The cat is old."), expected);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(SentencePiece, TiesGoToTheLongestLastPiece) {
+  const SentencePiece model =
+      model_of(Algorithm::unigram,
+               {{"▁", -1, Type::normal}, {"a", -2, Type::normal}, {"aa", -3, Type::normal}});
+  EXPECT_EQ(ids_of(model, "aaa"), (Ids{3, 4, 5}));
+  EXPECT_EQ(ids_of(model, "aaaa"), (Ids{3, 5, 5}));
+}
+
+TEST(SentencePiece, LongTextsAreRebased) {  // the sums of scores stay in float's exact range
+  const SentencePiece model =
+      model_of(Algorithm::unigram, {{"▁", -1, Type::normal}, {"a", -10, Type::normal}});
+  EXPECT_EQ(ids_of(model, std::string(50000, 'a')).size(), 50001u);
+}
+
+TEST(SentencePiece, UserDefinedPiecesComeFirst) {
+  for (const Algorithm algorithm : {Algorithm::unigram, Algorithm::bpe}) {
+    const SentencePiece model = model_of(algorithm, {{"▁a", -1, Type::normal},
+                                                     {"a", -1, Type::normal},
+                                                     {"b", -1, Type::normal},
+                                                     {"bb", -1, Type::normal},
+                                                     {"ab", 0, Type::user_defined},
+                                                     {"▁", -0.5f, Type::normal}});
+    EXPECT_EQ(ids_of(model, "abb"), (Ids{8, 7, 5}));
+  }
+}
+
+TEST(SentencePiece, UnusedPiecesAreTakenApart) {
+  const std::vector<SentencePieceModel::Piece> pieces = {
+      {"a", -5, Type::normal},  {"b", -5, Type::normal},   {"c", -5, Type::normal},
+      {"ab", -1, Type::unused}, {"abc", -2, Type::unused}, {"▁", -5, Type::normal}};
+  EXPECT_EQ(ids_of(model_of(Algorithm::bpe, pieces), "abc"), (Ids{8, 3, 4, 5}));
+  EXPECT_EQ(ids_of(model_of(Algorithm::unigram, pieces), "abc"), (Ids{8, 3, 4, 5}));
+}
+
+TEST(SentencePiece, ARunOfUnknownPiecesIsOne) {
+  const SentencePiece model =
+      model_of(Algorithm::bpe, {{"a", -1, Type::normal}, {"▁", -1, Type::normal}});
+  EXPECT_EQ(ids_of(model, "xyazz"), (Ids{4, 0, 3, 0}));
+  EXPECT_EQ(model.decode(Ids{4, 0, 3, 0}), " \u2047 a \u2047 ");
+  EXPECT_EQ(ids_of(model_of(Algorithm::bpe, {{"a", -1, Type::normal}}), "x x"), Ids{0});
+}
+
+TEST(SentencePiece, SpacesBehindWords) {
+  const SentencePiece model =
+      model_of(Algorithm::unigram,
+               {{"a", -3, Type::normal}, {"a▁", -1, Type::normal}, {"▁", -4, Type::normal}},
+               proto_integer(24, 1));
+  EXPECT_EQ(ids_of(model, " a  a "), (Ids{4, 4}));
+}
+
+TEST(SentencePiece, DamagedInputIsReplacedByteByByte) {
+  const SentencePiece model =
+      model_of(Algorithm::bpe,
+               {{"\uFFFD", -1, Type::normal}, {"a", -1, Type::normal}, {"▁", -1, Type::normal}});
+  EXPECT_EQ(ids_of(model,
+                   "\xE2\x96"
+                   "a\xFF"),
+            (Ids{5, 3, 3, 4, 3}));
+}
+
+TEST(Llama2Tokenizer, TextsBeginWithBos) {
+  const SentencePieceModelTokenizer tokenizer("Llama2Tokenizer", kFolder + "bpe.model");
+  const SentencePieceModelTokenizer plain("GPTSentencePieceTokenizer", kFolder + "bpe.model");
+  EXPECT_EQ(encode(tokenizer, ""), Ids{1});
+  Ids expected = encode(plain, "Tom has a cat.");
+  expected.insert(expected.begin(), 1);
+  EXPECT_EQ(encode(tokenizer, "Tom has a cat."), expected);
+  EXPECT_EQ(tokenizer.decode(expected), "Tom has a cat.");
+  EXPECT_EQ(tokenizer.eod(), 2);
+  EXPECT_NE(tokenizer.identity(), plain.identity());
+  EXPECT_THROW(tokenizer.decode(Ids{tokenizer.vocab_size()}), Error);
+  EXPECT_THROW(tokenizer.decode(Ids{-1}), Error);
+}
+
+TEST(SentencePieceTokenizer, SpecialTokens) {
+  const SentencePieceTokenizer tokenizer(kFolder + "unigram.model", 2);
+  const SentencePieceModelTokenizer plain("GPTSentencePieceTokenizer", kFolder + "unigram.model");
+  const std::int32_t n = plain.vocab_size();  // <CLS> <SEP> <EOD> <MASK> <PAD> <extra_id_0> _1
+  EXPECT_EQ(tokenizer.vocab_size(), n + 7);
+  EXPECT_EQ(tokenizer.eod(), n + 2);
+  EXPECT_EQ(encode(tokenizer, "<MASK><extra_id_1><s></s><PAD>"), (Ids{n + 3, n + 6, 1, 2, n + 4}));
+  Ids expected = encode(plain, "Tom ");
+  expected.push_back(n);
+  for (const std::int32_t id : encode(plain, " has <CL")) expected.push_back(id);
+  EXPECT_EQ(encode(tokenizer, "Tom <CLS> has <CL"), expected);
+  EXPECT_EQ(tokenizer.decode(expected), plain.decode(encode(plain, "Tom ")) + " <CLS> " +
+                                            plain.decode(encode(plain, " has <CL")));
+  EXPECT_EQ(streamed(tokenizer, expected), tokenizer.decode(expected));
+  EXPECT_EQ(tokenizer.identity(), SentencePieceTokenizer(kFolder + "unigram.model", 0).identity());
+  EXPECT_NE(tokenizer.identity(), SentencePieceTokenizer(kFolder + "bpe.model", 0).identity());
+}
+
+}  // namespace mt
