@@ -23,6 +23,13 @@ struct Adam {
             static_cast<float>(1 / record.bias_correction2)};
   }
 
+  // From now on element i of what is remembered is i + by; so are the masters', if p are such.
+  __device__ void move_state(std::int64_t by) {
+    m += by;
+    v += by;
+    if (copy) p += by;
+  }
+
   template <int N>
   struct Loaded {
     Pack<float, N> p, g;

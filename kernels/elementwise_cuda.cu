@@ -61,5 +61,7 @@ template void convert(bf16*, const float*, std::int64_t, cudaStream_t);
 template void convert(fp16*, const float*, std::int64_t, cudaStream_t);
 template void convert(float*, const bf16*, std::int64_t, cudaStream_t);
 template void convert(float*, const fp16*, std::int64_t, cudaStream_t);
+template void convert(bf16*, const __half*, std::int64_t, cudaStream_t);
+template void convert(__half*, const bf16*, std::int64_t, cudaStream_t);
 
 }  // namespace mt::cuda

@@ -1,30 +1,59 @@
 // kernels/gemm.h: matrix products of row-major matrices.
 //   c = op(a) op(b) + (accumulate ? c : 0) + bias        op(x) = x or its transpose
 // c: [m, n];  op(a): [m, k];  op(b): [k, n];  bias: [n] or null, added to every row.  No padding
-// between rows.  T: float or double, sums in T.  The result's bits depend on the shape alone, not
-// on how many threads work.  Where at most kFewRows rows meet a transposed b (and a is not), a
-// row's bits depend on that row, b and bias alone, so that a sequence does not notice which others
-// a step of generation serves.
+// between rows.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+
+#include "kernels/cuda_types.h"
 
 namespace mt {
 inline constexpr std::int64_t kFewRows = 16;
 
-template <class T>
+enum class GemmThen : std::uint8_t { store, gelu, gelu_gradient };
+
+template <class T, class C = T>
 struct Gemm {
-  T* c = nullptr;
+  C* c = nullptr;
   const T* a = nullptr;
   const T* b = nullptr;
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;  // a is stored [k, m], b is stored [n, k]
   bool accumulate = false;
   const T* bias = nullptr;
+  // On GPUs alone, of 16-bit types where n is a multiple of 8: see Matmul in ops/ops.h.
+  GemmThen then = GemmThen::store;
+  T* at = nullptr;          // [m, n]
+  float* sums_a = nullptr;  // [m] = sum over k of op(a)
 };
 }  // namespace mt
 
+// T: float or double, sums in T.  The result's bits depend on the shape alone, not on how many
+// threads work.  Where at most kFewRows rows meet a transposed b (and a is not), a row's bits
+// depend on that row, b and bias alone, so that a sequence does not notice which others a step of
+// generation serves.
 namespace mt::cpu {
 template <class T>
 void gemm(const Gemm<T>& problem);
 }
+
+// By cuBLASLt.  T: float, bf16 or fp16, sums in f32 (never tf32);  C: T or float.  Same problem,
+// same bits.
+namespace mt::cuda {
+inline constexpr std::size_t kGemmWork = std::size_t{32} << 20;  // bytes of scratch
+
+class GemmLibrary {  // not thread-safe
+ public:
+  GemmLibrary();
+  ~GemmLibrary();
+  template <class T, class C>
+  void gemm(const Gemm<T, C>& problem, void* work, cudaStream_t stream);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+}  // namespace mt::cuda

@@ -21,6 +21,12 @@ struct Sgd {
             static_cast<float>(record.weight_decay * chunk.decay_mult)};
   }
 
+  // As in Adam.
+  __device__ void move_state(std::int64_t by) {
+    b += by;
+    if (copy) p += by;
+  }
+
   template <int N>
   struct Loaded {
     Pack<float, N> p, g, b;

@@ -14,10 +14,11 @@
 
 namespace mt {
 
-// Consecutive elements of flat buffers that share their multipliers.  One block works on a chunk:
-// cut parameters into chunks of at most kUpdateChunk elements.
+// Consecutive elements of flat buffers that share their multipliers: element i is first + i of the
+// parameters and their gradients, state + i of what is remembered of them.  On a GPU one block
+// works on a chunk: cut parameters into chunks of at most kUpdateChunk elements.
 struct UpdateChunk {
-  std::int64_t first = 0, count = 0;
+  std::int64_t first = 0, state = 0, count = 0;
   double lr_mult = 1, decay_mult = 1;
 };
 inline constexpr std::int64_t kUpdateChunk = 16384;

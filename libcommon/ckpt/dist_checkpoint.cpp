@@ -141,8 +141,7 @@ void DistReader::read(const std::string& key, const Shape& offset, Tensor out) c
 
 void DistReader::read_as(const std::string& key, const Shape& offset, Tensor out) const {
   const DistTensor& tensor = tensor_at(key);
-  const auto wide = [](DType dtype) { return dtype == DType::f32 || dtype == DType::f64; };
-  if (wide(*tensor.dtype) && wide(out.dtype())) return read_region(tensor, offset, out);
+  if (is_float(*tensor.dtype) && is_float(out.dtype())) return read_region(tensor, offset, out);
   read(key, offset, out);
 }
 

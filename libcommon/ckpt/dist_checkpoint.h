@@ -34,7 +34,8 @@ class DistReader {
   std::vector<std::string> files() const;                // as .metadata names them, sorted
 
   // Fills `out` (host memory) with the elements [offset, offset + out.shape()) of the tensor `key`.
-  // The element types must be equal; read_as() also turns float32 into float64 and back.
+  // The element types must be equal; read_as() also turns one floating-point type into
+  // another, rounding.
   void read(const std::string& key, const Shape& offset, Tensor out) const;
   void read_as(const std::string& key, const Shape& offset, Tensor out) const;
 

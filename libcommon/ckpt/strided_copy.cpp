@@ -4,9 +4,19 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "tensor/half.h"
 
 namespace mt {
 namespace {
+
+// Through double or float, which hold every value of the source.
+template <class To, class From>
+To to_type(From value) {
+  if constexpr (sizeof(From) == 2 || sizeof(To) == 2)
+    return static_cast<To>(static_cast<float>(value));
+  else
+    return static_cast<To>(value);
+}
 
 template <class To, class From>
 void convert(std::byte* to, std::int64_t to_stride, const std::byte* from, std::int64_t from_stride,
@@ -14,9 +24,16 @@ void convert(std::byte* to, std::int64_t to_stride, const std::byte* from, std::
   for (std::int64_t i = 0; i < count; ++i) {
     From element;
     std::memcpy(&element, from + i * from_stride, sizeof element);
-    const To converted = static_cast<To>(element);
+    const To converted = to_type<To>(element);
     std::memcpy(to + i * to_stride, &converted, sizeof converted);
   }
+}
+
+template <class Body>
+void with_stored_float(DType dtype, const Body& body) {
+  if (dtype == DType::bf16) return body.template operator()<Bf16>();
+  if (dtype == DType::f16) return body.template operator()<Fp16>();
+  with_float_type(dtype, body);
 }
 
 // One axis; strides in bytes.
@@ -24,10 +41,12 @@ void copy_run(const StridedCopy& copy, std::byte* to, std::int64_t to_stride, co
               std::int64_t from_stride, std::int64_t count) {
   const auto size = static_cast<std::int64_t>(size_of(copy.from_dtype));
   const bool dense = to_stride == size && from_stride == size;
-  if (copy.to_dtype == DType::f64 && copy.from_dtype == DType::f32)
-    return convert<double, float>(to, to_stride, from, from_stride, count);
-  if (copy.to_dtype == DType::f32 && copy.from_dtype == DType::f64)
-    return convert<float, double>(to, to_stride, from, from_stride, count);
+  if (copy.to_dtype != copy.from_dtype)
+    return with_stored_float(copy.to_dtype, [&]<class To>() {
+      with_stored_float(copy.from_dtype, [&]<class From>() {
+        convert<To, From>(to, to_stride, from, from_stride, count);
+      });
+    });
   if (dense && !copy.swap_bytes) {
     std::memcpy(to, from, static_cast<std::size_t>(count * size));
     return;

@@ -17,7 +17,7 @@ struct StridedCopy {
   std::vector<std::int64_t> to_strides;  // in elements
   const std::byte* from = nullptr;
   std::vector<std::int64_t> from_strides;
-  DType to_dtype = DType::f32, from_dtype = DType::f32;  // equal, or f32 and f64
+  DType to_dtype = DType::f32, from_dtype = DType::f32;  // equal, or of floating point
   bool swap_bytes = false;                               // the source has the other byte order
 };
 

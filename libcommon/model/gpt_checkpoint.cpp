@@ -4,6 +4,8 @@
 #include <cstring>
 #include <set>
 
+#include "tensor/host_copy.h"
+
 namespace mt {
 
 static PyValue params_dtype(DType dtype) { return PyValue::global("torch", name_of(dtype)); }
@@ -73,8 +75,8 @@ void add_gpt_args(const GptConfig& c, DType dtype, PyValue& args) {
   set("vocab_size", c.vocab_size);
   set("padded_vocab_size", c.padded_vocab_size);
   set("params_dtype", params_dtype(dtype));
-  set("bf16", false);
-  set("fp16", false);
+  set("bf16", dtype == DType::bf16);
+  set("fp16", dtype == DType::f16);
 }
 
 // Reads attributes of `args`; an absent one leaves the variable as it is.
@@ -182,11 +184,12 @@ GptConfig gpt_config_of(const PyValue& args, const std::string& where) {
 
 DType dtype_of_args(const PyValue& args, const std::string& where) {
   const PyValue* dtype = args.find("params_dtype");
-  if (dtype == nullptr || dtype->is_global("torch", "float32")) return DType::f32;
-  if (dtype->is_global("torch", "float64")) return DType::f64;
+  if (dtype == nullptr) return DType::f32;
+  for (const DType known : {DType::f32, DType::f64, DType::bf16, DType::f16})
+    if (dtype->is_global("torch", name_of(known))) return known;
   fail(Exit::bad_data, where, ": args.params_dtype: is ",
        dtype->is(PyValue::Kind::global) ? dtype->name() : name_of(dtype->kind()),
-       ", expected torch.float32 or torch.float64");
+       ", expected a floating-point type of torch");
 }
 
 // The offset of a row's tensor in its item.
@@ -202,7 +205,8 @@ static Tensor as_stored(const Param& row, const Tensor& tensor) {
 
 void write_row(DistWriter& writer, const Param& row, const std::string& prefix,
                const Tensor& tensor) {
-  writer.add(prefix + row.key, row.key_shape(), offset_of(row), as_stored(row, tensor));
+  const HostCopy here = HostCopy::of(tensor);
+  writer.add(prefix + row.key, row.key_shape(), offset_of(row), as_stored(row, here.tensor()));
 }
 
 void write_rows(DistWriter& writer, const ParamTable& table, const std::string& prefix) {
@@ -235,7 +239,10 @@ void check_all_used(const DistReader& reader, const ParamTable& table) {
            " has no place in the model that its settings describe");
 }
 
-void read_row(const DistReader& reader, const Param& row, const std::string& prefix, Tensor into) {
+void read_row(const DistReader& reader, const Param& row, const std::string& prefix,
+              const Tensor& to) {
+  const HostCopy here = HostCopy::for_writing(to);
+  Tensor into = here.tensor();
   const std::string key = prefix + row.key;
   const DistTensor* stored = reader.find(key);
   if (stored == nullptr) fail(Exit::bad_data, reader.folder(), ": no tensor ", key);
@@ -252,6 +259,7 @@ void read_row(const DistReader& reader, const Param& row, const std::string& pre
     reader.read_original(key, offset_of(row), as_stored(row, into));
   else
     reader.read_as(key, offset_of(row), row.layer ? as_stored(row, into) : into);
+  here.upload();
 }
 
 void read_rows(const DistReader& reader, ParamTable& table, const std::string& prefix) {

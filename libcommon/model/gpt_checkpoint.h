@@ -31,6 +31,7 @@ void check_all_used(const DistReader& reader, const ParamTable& table);
 // Fills every row's value.  A missing key or another shape is Exit::bad_data, naming it; only of
 // the vocabulary's rows may there be fewer or more, and rows that are missing become zeros.
 void read_rows(const DistReader& reader, ParamTable& table, const std::string& prefix = {});
-void read_row(const DistReader& reader, const Param& row, const std::string& prefix, Tensor into);
+void read_row(const DistReader& reader, const Param& row, const std::string& prefix,
+              const Tensor& to);
 
 }  // namespace mt

@@ -23,7 +23,9 @@ LoadedGpt load_gpt(const std::string& save_folder, const TokenizerOptions& token
     fail(Exit::bad_config, place->folder,
          ": the tokenizer has no end-of-document token, behind which "
          "a text begins");
-  loaded.model->table().allocate(Device::cpu, dtype_of_args(args, where), false);
+  // The CPU computes with values of 16 bits as f32.
+  const DType stored = dtype_of_args(args, where);
+  loaded.model->table().allocate(Device::cpu, stored == DType::f64 ? stored : DType::f32, false);
   check_all_used(checkpoint.tensors(), loaded.model->table());
   read_rows(checkpoint.tensors(), loaded.model->table());
   return loaded;

@@ -8,7 +8,7 @@
 namespace mt {
 
 // The device tensors of one micro-batch.  ids, labels, positions, first_key: [tokens] i32;  others:
-// [tokens] of the Step's dtype.
+// [tokens] of the sum_dtype of the Step's.
 struct Batch {
   Tensor ids, labels, positions;
   Tensor first_key = {};  // for each token, where in its sequence its keys begin; empty: 0 for all

@@ -81,7 +81,7 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
   const Tensor k = s.kept(saved, {tokens, kv_heads, head_dim}), v = s.kept(saved, k.shape());
   const void* const keep_core = options_.recompute_core ? nullptr : saved;
   const Tensor o = s.kept(keep_core, q.shape());
-  const Tensor lse = s.kept(keep_core, {s.sequences, heads, s.seq_length});
+  const Tensor lse = s.kept_sums(keep_core, {s.sequences, heads, s.seq_length});
 
   const Tensor raw_q = norms_ ? s.kept(saved, q.shape()) : q;
   const Tensor raw_k = norms_ ? s.kept(saved, k.shape()) : k;
@@ -126,7 +126,7 @@ void Attention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, cons
   Tensor o = v.o, lse = v.lse;
   if (options_.recompute_core) {
     o = s.gradient(v.q.shape());
-    lse = s.scratch({s.sequences, heads, s.seq_length});
+    lse = s.scratch_sums({s.sequences, heads, s.seq_length});
     attention_forward(o, lse, v.q, v.k, v.v, s.first_key, attended, dropout, s.stream);
   }
   const Tensor d_o = s.scratch(o.shape());

@@ -35,22 +35,36 @@ Linear::Linear(ParamTable& table, Param weight, Bias bias)
   bias_ = &table.add(std::move(row));
 }
 
-void Linear::forward(Step& s, Tensor y, ConstTensor x) const {
+void Linear::multiply(Step& s, Tensor y, ConstTensor x, const Tensor* gelu_at) const {
   matmul({.out = y,
           .a = x,
           .b = s.weight(*weight_),
           .transpose_b = true,
-          .bias = bias_place_ == Bias::here ? bias(s) : ConstTensor()},
+          .bias = bias_place_ == Bias::here ? bias(s) : ConstTensor(),
+          .then = gelu_at ? Matmul::Then::gelu : Matmul::Then::store,
+          .at = gelu_at ? *gelu_at : Tensor()},
          s.stream);
   s.done(*weight_);
   s.show(*weight_, "input", x);
-  s.show(*weight_, "output", y);
+  s.show(*weight_, "output", gelu_at ? *gelu_at : y);
 }
 
-void Linear::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x) const {
+void Linear::forward(Step& s, Tensor y, ConstTensor x) const { multiply(s, y, x, nullptr); }
+
+void Linear::forward_gelu(Step& s, Tensor y, Tensor at, ConstTensor x) const {
+  multiply(s, y, x, &at);
+}
+
+void Linear::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
+                      const Tensor& gelu_at) const {
   s.show(*weight_, "gradient of its output", dy);
   if (dx) {
-    matmul({.out = dx, .a = dy, .b = s.weight(*weight_)}, s.stream);
+    matmul({.out = dx,
+            .a = dy,
+            .b = s.weight(*weight_),
+            .then = gelu_at ? Matmul::Then::gelu_gradient : Matmul::Then::store,
+            .at = gelu_at},
+           s.stream);
     s.done(*weight_);
     s.show(*weight_, "gradient of its input", dx);
   }

@@ -4,22 +4,33 @@
 
 namespace mt {
 
-static GeluForm gelu_form(Activation activation) {
-  return activation == Activation::gelu_tanh ? GeluForm::tanh : GeluForm::erf;
-}
-
 std::int64_t Mlp::activated_features() const {
   return activation_ == Activation::swiglu ? fc1_.out_features() / 2 : fc1_.out_features();
 }
 
 void Mlp::activate(Step& s, Tensor a, Tensor h, ConstTensor x) const {
+  if (activation_ == Activation::gelu_tanh) return fc1_.forward_gelu(s, a, h, x);
   fc1_.forward(s, h, x);
   if (activation_ == Activation::swiglu)
     swiglu_forward(a, h, s.stream);
   else if (activation_ == Activation::squared_relu)
     squared_relu_forward(a, h, s.stream);
   else
-    gelu_forward(a, h, gelu_form(activation_), s.stream);
+    gelu_forward(a, h, GeluForm::erf, s.stream);
+}
+
+// dh from dy = the gradient of W_2 a + b_2.
+void Mlp::activate_backward(Step& s, Tensor dh, ConstTensor dy, ConstTensor a, Tensor h) const {
+  if (activation_ == Activation::gelu_tanh) return fc2_.backward(s, dh, dy, a, h);
+  const ArenaScope scope(s.layer);
+  const Tensor da = s.scratch(a.shape());
+  fc2_.backward(s, da, dy, a);
+  if (activation_ == Activation::swiglu)
+    swiglu_backward(dh, da, h, s.stream);
+  else if (activation_ == Activation::squared_relu)
+    squared_relu_backward(dh, da, h, s.stream);
+  else
+    gelu_backward(dh, da, h, GeluForm::erf, s.stream);
 }
 
 void Mlp::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved) const {
@@ -51,15 +62,8 @@ void Mlp::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Save
     a = s.gradient({s.tokens(), activated_features()});
     activate(s, a, h, x);
   }
-  const Tensor da = s.scratch(a.shape());
-  fc2_.backward(s, da, dout, a);
   const Tensor dh = s.gradient(h.shape());
-  if (activation_ == Activation::swiglu)
-    swiglu_backward(dh, da, h, s.stream);
-  else if (activation_ == Activation::squared_relu)
-    squared_relu_backward(dh, da, h, s.stream);
-  else
-    gelu_backward(dh, da, h, gelu_form(activation_), s.stream);
+  activate_backward(s, dh, dout, a, h);
   fc1_.backward(s, dx, dh, x);
 }
 

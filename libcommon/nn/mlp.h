@@ -33,6 +33,7 @@ class Mlp {
  private:
   std::int64_t activated_features() const;
   void activate(Step& s, Tensor a, Tensor h, ConstTensor x) const;
+  void activate_backward(Step& s, Tensor dh, ConstTensor dy, ConstTensor a, Tensor h) const;
   Linear fc1_, fc2_;
   Activation activation_;
   std::int64_t layer_;

@@ -33,13 +33,13 @@ ConstTensor Norm::scale(Step& s) const {
 
 void Norm::forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const {
   const ArenaScope scope(s.layer);
-  const Tensor rstd = s.kept(saved, {x.shape()[0]});
+  const Tensor rstd = s.kept_sums(saved, {x.shape()[0]});
   const ConstTensor w = scale(s);
   Tensor mean;
   if (kind_ == NormKind::rms) {
     rms_norm_forward(y, rstd, x, w, eps_, s.stream);
   } else {
-    mean = s.kept(saved, {x.shape()[0]});
+    mean = s.kept_sums(saved, {x.shape()[0]});
     layer_norm_forward(y, mean, rstd, x, w, s.weight(*bias_), eps_, s.stream);
     s.done(*bias_);
   }
@@ -51,7 +51,7 @@ void Norm::forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const {
 
 // Where a gradient is added: a frozen parameter's is thrown away.
 static Tensor gradient_of(Step& s, const Param& param) {
-  return param.trainable ? param.grad : s.scratch(param.shape);
+  return param.trainable ? param.grad : s.scratch_sums(param.shape);
 }
 
 void Norm::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {

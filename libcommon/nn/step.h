@@ -57,13 +57,12 @@ struct Step {
 
   // Until backward if something is saved.  What is made again lives shorter: until whoever repeats
   // the forward rewinds the back of `layer`, or the weight gradients have been run.
-  Tensor kept(const void* saved, const Shape& shape) {
-    if (!saved) return scratch(shape);
-    if (!again) return keep.alloc(dtype, shape);
-    if (weight_grads.deferring()) return deferred.alloc(dtype, shape);
-    return layer.alloc(dtype, shape, Arena::End::back);
+  Tensor kept(const void* saved, const Shape& shape) { return kept(saved, shape, dtype); }
+  Tensor kept_sums(const void* saved, const Shape& shape) {  // statistics
+    return kept(saved, shape, sum_dtype(dtype));
   }
   Tensor scratch(const Shape& shape) { return layer.alloc(dtype, shape); }
+  Tensor scratch_sums(const Shape& shape) { return layer.alloc(sum_dtype(dtype), shape); }
   Tensor gradient(const Shape& shape) {  // a dy, or an x made again, that a weight gradient reads
     return (weight_grads.deferring() ? deferred : layer).alloc(dtype, shape);
   }
@@ -83,6 +82,14 @@ struct Step {
                                              static_cast<std::uint32_t>(purpose)),
             .seq_length = seq_length,
             .record = record};
+  }
+
+ private:
+  Tensor kept(const void* saved, const Shape& shape, DType of) {
+    if (!saved) return layer.alloc(of, shape);
+    if (!again) return keep.alloc(of, shape);
+    if (weight_grads.deferring()) return deferred.alloc(of, shape);
+    return layer.alloc(of, shape, Arena::End::back);
   }
 };
 

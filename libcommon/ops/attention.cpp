@@ -16,8 +16,22 @@ void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream) {
                            .interleaved = rope.interleaved};
   if (shape.rotary_dim > shape.head_dim)
     fail(Exit::internal, "rope: ", shape.rotary_dim, " rotated channels of ", shape.head_dim);
-  dispatch(x, {.bytes = 2.0 * static_cast<double>(x.bytes())}, stream,
-           [&]<class T>() { cpu::rope(x.as<T>(), rope.inv_freq.as<double>(), shape, inverse); });
+  // A table of sines and cosines, behind the frequencies that it is made from.
+  const std::size_t front = (rope.inv_freq.bytes() + 255) / 256 * 256;
+  auto* const work = static_cast<std::byte*>(gpu_work(x, stream, [&] {
+    return front +
+           static_cast<std::size_t>(std::min(shape.tokens, shape.seq_length) * shape.rotary_dim) *
+               sizeof(float);
+  }));
+  dispatch(
+      x, {.bytes = 2.0 * static_cast<double>(x.bytes())}, stream,
+      [&]<class T>() { cpu::rope(x.as<T>(), rope.inv_freq.as<double>(), shape, inverse); },
+      [&]<class T>() {
+        auto* const table = reinterpret_cast<float*>(work + front);
+        device::copy(work, rope.inv_freq.data(), rope.inv_freq.bytes(), stream.handle());
+        cuda::rope_table(table, reinterpret_cast<const double*>(work), shape, stream.handle());
+        cuda::rope(x.as<T>(), table, shape, inverse, stream.handle());
+      });
 }
 
 static QkvShape qkv_shape(const char* operation, const ConstTensor& qkv, const ConstTensor& q,
@@ -32,14 +46,22 @@ static QkvShape qkv_shape(const char* operation, const ConstTensor& qkv, const C
 
 void qkv_split(Tensor q, Tensor k, Tensor v, ConstTensor qkv, Stream& stream) {
   const QkvShape shape = qkv_shape("qkv_split", qkv, q, k, v);
-  dispatch(q, moves(qkv, q, k, v), stream,
-           [&]<class T>() { cpu::qkv_split(q.as<T>(), k.as<T>(), v.as<T>(), qkv.as<T>(), shape); });
+  dispatch(
+      q, moves(qkv, q, k, v), stream,
+      [&]<class T>() { cpu::qkv_split(q.as<T>(), k.as<T>(), v.as<T>(), qkv.as<T>(), shape); },
+      [&]<class T>() {
+        cuda::qkv_split(q.as<T>(), k.as<T>(), v.as<T>(), qkv.as<T>(), shape, stream.handle());
+      });
 }
 
 void qkv_merge(Tensor qkv, ConstTensor q, ConstTensor k, ConstTensor v, Stream& stream) {
   const QkvShape shape = qkv_shape("qkv_merge", qkv, q, k, v);
-  dispatch(q, moves(qkv, q, k, v), stream,
-           [&]<class T>() { cpu::qkv_merge(qkv.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(), shape); });
+  dispatch(
+      q, moves(qkv, q, k, v), stream,
+      [&]<class T>() { cpu::qkv_merge(qkv.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(), shape); },
+      [&]<class T>() {
+        cuda::qkv_merge(qkv.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(), shape, stream.handle());
+      });
 }
 
 // Multiplications and additions of one of the two products over the pairs that the causal mask and
@@ -69,6 +91,16 @@ static void check_attention(const char* operation, const ConstTensor& q, const C
          s.kv_length, " of ", s.kv_stride, " keys of ", s.kv_heads, " heads");
 }
 
+// bytes.operator()<T>() of scratch.
+template <class Bytes>
+static void* attention_work(const ConstTensor& q, Stream& stream, const Bytes& bytes) {
+  return gpu_work(q, stream, [&] {
+    std::size_t size = 0;
+    with_gpu_type(q.dtype(), [&]<class T>() { size = bytes.template operator()<T>(); });
+    return size;
+  });
+}
+
 void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
                        ConstTensor first_key, const AttentionShape& shape, const Dropout& dropout,
                        Stream& stream) {
@@ -76,10 +108,19 @@ void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, Const
   check_shape("attention_forward", "o", o, q.shape());
   Cost cost = moves(o, lse, q, k, v);
   cost.flops = 2 * product_flops(shape);
-  dispatch(q, cost, stream, [&]<class T>() {
-    cpu::attention_forward(o.as<T>(), lse.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(),
-                           or_null<std::int32_t>(first_key), shape, dropout);
-  });
+  void* const work =
+      attention_work(q, stream, [&]<class T>() { return cuda::attention_forward_work<T>(shape); });
+  dispatch(
+      q, cost, stream,
+      [&]<class T>() {
+        cpu::attention_forward(o.as<T>(), lse.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(),
+                               or_null<std::int32_t>(first_key), shape, dropout);
+      },
+      [&]<class T>() {
+        cuda::attention_forward(o.as<T>(), lse.as<float>(), q.as<T>(), k.as<T>(), v.as<T>(),
+                                or_null<std::int32_t>(first_key), shape, dropout, work,
+                                stream.handle());
+      });
 }
 
 void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstTensor o,
@@ -92,11 +133,21 @@ void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstT
   check_shape("attention_backward", "dk", dk, k.shape());
   Cost cost = moves(dq, dk, dv, d_o, o, lse, q, k, v);
   cost.flops = 5 * product_flops(shape);
-  dispatch(q, cost, stream, [&]<class T>() {
-    cpu::attention_backward(dq.as<T>(), dk.as<T>(), dv.as<T>(), d_o.as<T>(), o.as<T>(), lse.as<T>(),
-                            q.as<T>(), k.as<T>(), v.as<T>(), or_null<std::int32_t>(first_key),
-                            shape, dropout);
-  });
+  void* const work =
+      attention_work(q, stream, [&]<class T>() { return cuda::attention_backward_work<T>(shape); });
+  dispatch(
+      q, cost, stream,
+      [&]<class T>() {
+        cpu::attention_backward(dq.as<T>(), dk.as<T>(), dv.as<T>(), d_o.as<T>(), o.as<T>(),
+                                lse.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(),
+                                or_null<std::int32_t>(first_key), shape, dropout);
+      },
+      [&]<class T>() {
+        cuda::attention_backward(dq.as<T>(), dk.as<T>(), dv.as<T>(), d_o.as<T>(), o.as<T>(),
+                                 lse.as<float>(), q.as<T>(), k.as<T>(), v.as<T>(),
+                                 or_null<std::int32_t>(first_key), shape, dropout, work,
+                                 stream.handle());
+      });
 }
 
 }  // namespace mt

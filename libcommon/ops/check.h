@@ -1,10 +1,18 @@
 // What the operations share: shape checks, and the way to a device's kernel.
 #pragma once
 
+#include "kernels/gemm.h"
 #include "tensor/stream.h"
 #include "tensor/tensor.h"
 
 namespace mt {
+
+// Whether this is the kind of the library that runs on GPUs too.
+#ifdef MT_WITH_CUDA
+inline constexpr bool kWithCuda = true;
+#else
+inline constexpr bool kWithCuda = false;
+#endif
 
 inline void check_shape(const char* operation, const char* name, const ConstTensor& tensor,
                         const Shape& expected) {
@@ -12,11 +20,43 @@ inline void check_shape(const char* operation, const char* name, const ConstTens
     fail(Exit::internal, operation, ": ", name, " is ", tensor.shape(), ", expected ", expected);
 }
 
-// Counts on meta; elsewhere calls body.operator()<T>() on the stream, T being the dtype's type.
+// body.operator()<T>() for the type T that a GPU computes with.
 template <class Body>
-void dispatch(const ConstTensor& like, const Cost& cost, Stream& stream, const Body& body) {
+void with_gpu_type(DType dtype, const Body& body) {
+  if (dtype == DType::f32) return body.template operator()<float>();
+  if (dtype == DType::bf16) return body.template operator()<__nv_bfloat16>();
+  if (dtype == DType::f16) return body.template operator()<__half>();
+  fail(Exit::internal, "an operation on a GPU got ", name_of(dtype),
+       ", expected float32, bfloat16 or float16");
+}
+
+// Counts on meta; on the CPU calls cpu.operator()<T>() on the stream, T being the dtype's type; on
+// a GPU gpu.operator()<T>(), which queues a kernel.
+template <class Cpu, class Gpu>
+void dispatch(const ConstTensor& like, const Cost& cost, Stream& stream, const Cpu& cpu,
+              const Gpu& gpu) {
   if (like.device() == Device::meta) return stream.count(cost);
-  stream.run([&] { with_float_type(like.dtype(), body); });
+  if constexpr (kWithCuda)
+    if (like.device() == Device::cuda) return with_gpu_type(like.dtype(), gpu);
+  stream.run([&] { with_float_type(like.dtype(), cpu); });
+}
+
+// The same of an operation that has no kernel for GPUs.
+template <class Cpu>
+void dispatch_cpu(const char* operation, const ConstTensor& like, const Cost& cost, Stream& stream,
+                  const Cpu& cpu) {
+  if (like.device() == Device::cuda) fail(Exit::internal, operation, ": not for GPUs");
+  if (like.device() == Device::meta) return stream.count(cost);
+  stream.run([&] { with_float_type(like.dtype(), cpu); });
+}
+
+// Scratch for a kernel, bytes() of it; on meta it is noted that a GPU, which does not compute in
+// f64, would need so much.
+template <class Bytes>
+void* gpu_work(const ConstTensor& like, Stream& stream, const Bytes& bytes) {
+  if constexpr (kWithCuda)
+    if (like.device() != Device::cpu && like.dtype() != DType::f64) return stream.work(bytes());
+  return nullptr;
 }
 
 // The cost of an operation that reads and writes these tensors once.

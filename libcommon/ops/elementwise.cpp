@@ -15,88 +15,186 @@ void bias_dropout_add(Tensor y, ConstTensor residual, ConstTensor x, ConstTensor
   check_shape("bias_dropout_add", "y", y, x.shape());
   if (residual) check_shape("bias_dropout_add", "residual", residual, x.shape());
   if (bias) check_shape("bias_dropout_add", "bias", bias, {cols});
-  dispatch(x, residual ? moves(x, y, residual) : moves(x, y), stream, [&]<class T>() {
-    cpu::bias_dropout_add(y.as<T>(), or_null<T>(residual), x.as<T>(), or_null<T>(bias), rows, cols,
-                          dropout);
-  });
+  dispatch(
+      x, residual ? moves(x, y, residual) : moves(x, y), stream,
+      [&]<class T>() {
+        cpu::bias_dropout_add(y.as<T>(), or_null<T>(residual), x.as<T>(), or_null<T>(bias), rows,
+                              cols, dropout);
+      },
+      [&]<class T>() {
+        cuda::bias_dropout_add(y.as<T>(), or_null<T>(residual), x.as<T>(), or_null<T>(bias), rows,
+                               cols, dropout, stream.handle());
+      });
 }
 
 void dropout_backward(Tensor dx, ConstTensor dy, const Dropout& dropout, Stream& stream) {
+  const std::int64_t rows = row_count(dy), cols = columns(dy);
   check_shape("dropout_backward", "dx", dx, dy.shape());
-  dispatch(dy, moves(dx, dy), stream, [&]<class T>() {
-    cpu::dropout_backward(dx.as<T>(), dy.as<T>(), row_count(dy), columns(dy), dropout);
-  });
+  dispatch(
+      dy, moves(dx, dy), stream,
+      [&]<class T>() { cpu::dropout_backward(dx.as<T>(), dy.as<T>(), rows, cols, dropout); },
+      [&]<class T>() {
+        cuda::dropout_backward(dx.as<T>(), dy.as<T>(), rows, cols, dropout, stream.handle());
+      });
 }
 
 void add(Tensor y, ConstTensor a, ConstTensor b, Stream& stream) {
   check_shape("add", "a", a, y.shape());
   check_shape("add", "b", b, y.shape());
-  dispatch(y, moves(y, a, b), stream,
-           [&]<class T>() { cpu::add(y.as<T>(), a.as<T>(), b.as<T>(), y.numel()); });
+  dispatch(
+      y, moves(y, a, b), stream,
+      [&]<class T>() { cpu::add(y.as<T>(), a.as<T>(), b.as<T>(), y.numel()); },
+      [&]<class T>() { cuda::add(y.as<T>(), a.as<T>(), b.as<T>(), y.numel(), stream.handle()); });
 }
 
 void scale(Tensor y, ConstTensor x, double factor, Stream& stream) {
   check_shape("scale", "x", x, y.shape());
-  dispatch(y, moves(y, x), stream,
-           [&]<class T>() { cpu::scale(y.as<T>(), x.as<T>(), static_cast<T>(factor), y.numel()); });
+  dispatch(
+      y, moves(y, x), stream,
+      [&]<class T>() { cpu::scale(y.as<T>(), x.as<T>(), static_cast<T>(factor), y.numel()); },
+      [&]<class T>() {
+        cuda::scale(y.as<T>(), x.as<T>(), static_cast<float>(factor), y.numel(), stream.handle());
+      });
 }
 
 void copy(Tensor y, ConstTensor x, Stream& stream) {
   check_shape("copy", "x", x, y.shape());
-  dispatch(y, moves(y, x), stream, [&]<class T>() { std::memmove(y.data(), x.data(), y.bytes()); });
+  dispatch(
+      y, moves(y, x), stream,
+      [&]<class T>() {
+        if (y.dtype() != x.dtype()) fail(Exit::internal, "copy: another type on the CPU");
+        std::memmove(y.data(), x.data(), y.bytes());
+      },
+      [&]<class To>() {
+        if (y.dtype() == x.dtype())
+          return device::copy(y.data(), x.data(), y.bytes(), stream.handle());
+        with_gpu_type(x.dtype(), [&]<class From>() {
+          cuda::convert(y.as<To>(), x.as<From>(), y.numel(), stream.handle());
+        });
+      });
+}
+
+void transfer(Tensor y, ConstTensor x, Stream& stream) {
+  if (y.bytes() != x.bytes())
+    fail(Exit::internal, "transfer: ", x.bytes(), " bytes to ", y.bytes());
+  if (stream.device() == Device::meta) return;
+  if (stream.device() == Device::cpu)
+    std::memmove(y.data(), x.data(), y.bytes());
+  else
+    device::copy(y.data(), x.data(), y.bytes(), stream.handle());
 }
 
 void set_zero(Tensor y, Stream& stream) {
-  dispatch(y, moves(y), stream, [&]<class T>() { std::memset(y.data(), 0, y.bytes()); });
+  dispatch(
+      y, moves(y), stream, [&]<class T>() { std::memset(y.data(), 0, y.bytes()); },
+      [&]<class T>() { device::set_zero(y.data(), y.bytes(), stream.handle()); });
 }
 
 void fill(Tensor y, double value, Stream& stream) {
-  dispatch(y, moves(y), stream,
-           [&]<class T>() { std::ranges::fill(y.span<T>(), static_cast<T>(value)); });
+  dispatch(
+      y, moves(y), stream,
+      [&]<class T>() { std::ranges::fill(y.span<T>(), static_cast<T>(value)); },
+      [&]<class T>() { cuda::fill(y.as<T>(), value, y.numel(), stream.handle()); });
+}
+
+// Random numbers are drawn on the host, in f32 or f64, so that they are the same for any device.
+template <class Draw>
+static void fill_random(Tensor y, Stream& stream, const Draw& draw) {
+  if (y.device() == Device::meta) return stream.count(moves(y));
+  if (y.device() == Device::cpu)
+    return stream.run([&] { with_float_type(y.dtype(), [&]<class T>() { draw(y.as<T>()); }); });
+  const Buffer drawn(Device::cpu, static_cast<std::size_t>(y.numel()) * sizeof(float));
+  const Tensor values = drawn.tensor(DType::f32, y.shape());
+  draw(values.as<float>());
+  const Buffer sent(Device::cuda, drawn.bytes());
+  transfer(sent.tensor(DType::f32, y.shape()), values, stream);
+  copy(y, sent.tensor(DType::f32, y.shape()), stream);
+  stream.synchronize();
 }
 
 void fill_normal(Tensor y, double std, RandomKey key, Stream& stream) {
-  dispatch(y, moves(y), stream,
-           [&]<class T>() { cpu::fill_normal(y.as<T>(), 0, y.numel(), 0, std, key); });
+  fill_random(y, stream,
+              [&]<class T>(T* values) { cpu::fill_normal(values, 0, y.numel(), 0, std, key); });
 }
 
 void fill_uniform(Tensor y, double bound, RandomKey key, Stream& stream) {
-  dispatch(y, moves(y), stream,
-           [&]<class T>() { cpu::fill_uniform(y.as<T>(), y.numel(), bound, key); });
+  fill_random(y, stream,
+              [&]<class T>(T* values) { cpu::fill_uniform(values, y.numel(), bound, key); });
+}
+
+void column_sum(Tensor y, ConstTensor x, Stream& stream) {
+  const std::int64_t rows = row_count(x), cols = columns(x);
+  check_shape("column_sum", "y", y, {cols});
+  void* const work = gpu_work(x, stream, [&] { return cuda::column_sum_work(rows, cols); });
+  dispatch(
+      x, moves(x), stream, [&]<class T>() { cpu::column_sum(y.as<T>(), x.as<T>(), rows, cols); },
+      [&]<class T>() {
+        cuda::column_sum(y.as<float>(), x.as<T>(), rows, cols, work, stream.handle());
+      });
+}
+
+// A number that a kernel leaves in front of its scratch, on the host: waits for it.
+template <class Result, class Queue>
+static Result fetch(const ConstTensor& x, Stream& stream, const Queue& queue) {
+  constexpr std::size_t kFront = 256;
+  auto* const front = static_cast<std::byte*>(
+      gpu_work(x, stream, [&] { return kFront + cuda::sum_work(x.numel()); }));
+  queue(reinterpret_cast<Result*>(front), front + kFront);
+  Result result = {};
+  device::copy(&result, front, sizeof result, stream.handle());
+  stream.synchronize();
+  return result;
 }
 
 bool all_finite(ConstTensor x, Stream& stream) {
   bool finite = true;
-  dispatch(x, moves(x), stream, [&]<class T>() {
-    finite = std::ranges::all_of(x.span<T>(), [](T value) { return std::isfinite(value); });
-  });
+  dispatch(
+      x, moves(x), stream,
+      [&]<class T>() {
+        finite = std::ranges::all_of(x.span<T>(), [](T value) { return std::isfinite(value); });
+      },
+      [&]<class T>() {
+        finite = fetch<std::int32_t>(x, stream, [&](std::int32_t* out, void* work) {
+          cuda::all_finite(out, x.as<T>(), x.numel(), work, stream.handle());
+        });
+      });
   return finite;
-}
-
-void column_sum(Tensor y, ConstTensor x, Stream& stream) {
-  check_shape("column_sum", "y", y, {columns(x)});
-  dispatch(x, moves(x), stream,
-           [&]<class T>() { cpu::column_sum(y.as<T>(), x.as<T>(), row_count(x), columns(x)); });
 }
 
 double sum_squares(ConstTensor x, Stream& stream) {
   double sum = 0;
-  dispatch(x, moves(x), stream, [&]<class T>() { sum = cpu::sum_squares(x.as<T>(), x.numel()); });
+  dispatch(
+      x, moves(x), stream, [&]<class T>() { sum = cpu::sum_squares(x.as<T>(), x.numel()); },
+      [&]<class T>() {
+        sum = fetch<double>(x, stream, [&](double* out, void* work) {
+          cuda::sum_squares(out, x.as<T>(), x.numel(), work, stream.handle());
+        });
+      });
   return sum;
 }
 
 std::int64_t count_zeros(ConstTensor x, Stream& stream) {
   std::int64_t count = 0;
-  dispatch(x, moves(x), stream, [&]<class T>() { count = std::ranges::count(x.span<T>(), T(0)); });
+  dispatch(
+      x, moves(x), stream, [&]<class T>() { count = std::ranges::count(x.span<T>(), T(0)); },
+      [&]<class T>() {
+        count = fetch<std::int64_t>(x, stream, [&](std::int64_t* out, void* work) {
+          cuda::count_zeros(out, x.as<T>(), x.numel(), work, stream.handle());
+        });
+      });
   return count;
 }
 
-double dot(ConstTensor a, ConstTensor b, Stream& stream) {
+void dot(Tensor sum, ConstTensor a, ConstTensor b, Stream& stream) {
   check_shape("dot", "b", b, a.shape());
-  double sum = 0;
-  dispatch(a, moves(a, b), stream,
-           [&]<class T>() { sum = cpu::dot(a.as<T>(), b.as<T>(), a.numel()); });
-  return sum;
+  check_shape("dot", "sum", sum, {1});
+  void* const work = gpu_work(a, stream, [&] { return cuda::sum_work(a.numel()); });
+  dispatch(
+      a, moves(a, b), stream,
+      [&]<class T>() { *sum.as<double>() = cpu::dot(a.as<T>(), b.as<T>(), a.numel()); },
+      [&]<class T>() {
+        cuda::dot(sum.as<double>(), a.as<float>(), b.as<float>(), a.numel(), work, stream.handle());
+      });
 }
 
 }  // namespace mt

@@ -11,10 +11,16 @@ void layer_norm_forward(Tensor y, Tensor mean, Tensor rstd, ConstTensor x, Const
   check_shape("layer_norm_forward", "y", y, x.shape());
   check_shape("layer_norm_forward", "rstd", rstd, {rows});
   check_shape("layer_norm_forward", "w", w, {cols});
-  dispatch(x, moves(x, y), stream, [&]<class T>() {
-    cpu::layer_norm_forward(y.as<T>(), mean.as<T>(), rstd.as<T>(), x.as<T>(), w.as<T>(), b.as<T>(),
-                            rows, cols, eps);
-  });
+  dispatch(
+      x, moves(x, y), stream,
+      [&]<class T>() {
+        cpu::layer_norm_forward(y.as<T>(), mean.as<T>(), rstd.as<T>(), x.as<T>(), w.as<T>(),
+                                b.as<T>(), rows, cols, eps);
+      },
+      [&]<class T>() {
+        cuda::layer_norm_forward(y.as<T>(), mean.as<float>(), rstd.as<float>(), x.as<T>(),
+                                 w.as<T>(), b.as<T>(), rows, cols, eps, stream.handle());
+      });
 }
 
 void layer_norm_backward(Tensor dx, Tensor dw, Tensor db, ConstTensor dy, ConstTensor x,
@@ -23,10 +29,20 @@ void layer_norm_backward(Tensor dx, Tensor dw, Tensor db, ConstTensor dy, ConstT
   check_shape("layer_norm_backward", "dx", dx, x.shape());
   check_shape("layer_norm_backward", "dy", dy, x.shape());
   check_shape("layer_norm_backward", "dw", dw, {cols});
-  dispatch(x, moves(x, dy, dx), stream, [&]<class T>() {
-    cpu::layer_norm_backward(dx.as<T>(), dw.as<T>(), db.as<T>(), dy.as<T>(), x.as<T>(),
-                             mean.as<T>(), rstd.as<T>(), w.as<T>(), rows, cols);
-  });
+  check_shape("layer_norm_backward", "db", db, {cols});
+  void* const work =
+      gpu_work(x, stream, [&] { return cuda::layer_norm_backward_work(rows, cols); });
+  dispatch(
+      x, moves(x, dy, dx), stream,
+      [&]<class T>() {
+        cpu::layer_norm_backward(dx.as<T>(), dw.as<T>(), db.as<T>(), dy.as<T>(), x.as<T>(),
+                                 mean.as<T>(), rstd.as<T>(), w.as<T>(), rows, cols);
+      },
+      [&]<class T>() {
+        cuda::layer_norm_backward(dx.as<T>(), dw.as<float>(), db.as<float>(), dy.as<T>(), x.as<T>(),
+                                  mean.as<float>(), rstd.as<float>(), w.as<T>(), rows, cols, work,
+                                  stream.handle());
+      });
 }
 
 void rms_norm_forward(Tensor y, Tensor rstd, ConstTensor x, ConstTensor w, double eps,
@@ -35,9 +51,15 @@ void rms_norm_forward(Tensor y, Tensor rstd, ConstTensor x, ConstTensor w, doubl
   check_shape("rms_norm_forward", "y", y, x.shape());
   check_shape("rms_norm_forward", "rstd", rstd, {rows});
   check_shape("rms_norm_forward", "w", w, {cols});
-  dispatch(x, moves(x, y), stream, [&]<class T>() {
-    cpu::rms_norm_forward(y.as<T>(), rstd.as<T>(), x.as<T>(), w.as<T>(), rows, cols, eps);
-  });
+  dispatch(
+      x, moves(x, y), stream,
+      [&]<class T>() {
+        cpu::rms_norm_forward(y.as<T>(), rstd.as<T>(), x.as<T>(), w.as<T>(), rows, cols, eps);
+      },
+      [&]<class T>() {
+        cuda::rms_norm_forward(y.as<T>(), rstd.as<float>(), x.as<T>(), w.as<T>(), rows, cols, eps,
+                               stream.handle());
+      });
 }
 
 void rms_norm_backward(Tensor dx, Tensor dw, ConstTensor dy, ConstTensor x, ConstTensor rstd,
@@ -46,10 +68,17 @@ void rms_norm_backward(Tensor dx, Tensor dw, ConstTensor dy, ConstTensor x, Cons
   check_shape("rms_norm_backward", "dx", dx, x.shape());
   check_shape("rms_norm_backward", "dy", dy, x.shape());
   check_shape("rms_norm_backward", "dw", dw, {cols});
-  dispatch(x, moves(x, dy, dx), stream, [&]<class T>() {
-    cpu::rms_norm_backward(dx.as<T>(), dw.as<T>(), dy.as<T>(), x.as<T>(), rstd.as<T>(), w.as<T>(),
-                           rows, cols);
-  });
+  void* const work = gpu_work(x, stream, [&] { return cuda::rms_norm_backward_work(rows, cols); });
+  dispatch(
+      x, moves(x, dy, dx), stream,
+      [&]<class T>() {
+        cpu::rms_norm_backward(dx.as<T>(), dw.as<T>(), dy.as<T>(), x.as<T>(), rstd.as<T>(),
+                               w.as<T>(), rows, cols);
+      },
+      [&]<class T>() {
+        cuda::rms_norm_backward(dx.as<T>(), dw.as<float>(), dy.as<T>(), x.as<T>(), rstd.as<float>(),
+                                w.as<T>(), rows, cols, work, stream.handle());
+      });
 }
 
 }  // namespace mt

@@ -11,6 +11,7 @@
 #include "kernels/attention.h"
 #include "kernels/dropout.h"
 #include "kernels/qkv.h"
+#include "kernels/update.h"
 #include "tensor/stream.h"
 #include "tensor/tensor.h"
 
@@ -21,6 +22,12 @@ struct Matmul {
   ConstTensor a, b;  // [m, k] and [k, n] after transposition
   bool transpose_a = false, transpose_b = false, accumulate = false;
   ConstTensor bias = {};  // [n] or empty
+  // What becomes of the sum z before it is stored, GeLU being in its tanh form:
+  //   gelu           out = gelu(z), and z itself goes to `at`, if that is given
+  //   gelu_gradient  out = z gelu'(at)
+  enum class Then : std::uint8_t { store, gelu, gelu_gradient } then = Then::store;
+  Tensor at = {};      // [m, n]
+  Tensor sums_a = {};  // [m] or empty: += sum over k of op(a), the gradient of a bias
 };
 void matmul(const Matmul& problem, Stream& stream);
 
@@ -77,22 +84,33 @@ void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor r
                    double smoothing, Stream& stream);
 
 void add(Tensor y, ConstTensor a, ConstTensor b, Stream& stream);
-void copy(Tensor y, ConstTensor x, Stream& stream);
+void copy(Tensor y, ConstTensor x, Stream& stream);  // on GPUs also to another type, rounded
+// Equal bytes between host and device, either way, in the stream's order (device::copy).
+void transfer(Tensor y, ConstTensor x, Stream& stream);
 void scale(Tensor y, ConstTensor x, double factor, Stream& stream);  // y = factor x
 void set_zero(Tensor y, Stream& stream);
-void column_sum(Tensor y, ConstTensor x, Stream& stream);  // y += sum over rows of x
-double sum_squares(ConstTensor x, Stream& stream);         // 0 on meta
-std::int64_t count_zeros(ConstTensor x, Stream& stream);   // 0 on meta
-double dot(ConstTensor a, ConstTensor b, Stream& stream);  // in f64; 0 on meta
+void column_sum(Tensor y, ConstTensor x, Stream& stream);            // y += sum over rows of x
+double sum_squares(ConstTensor x, Stream& stream);                   // 0 on meta
+std::int64_t count_zeros(ConstTensor x, Stream& stream);             // 0 on meta
+void dot(Tensor sum, ConstTensor a, ConstTensor b, Stream& stream);  // sum: [1] f64
 void fill(Tensor y, double value, Stream& stream);
 void fill_normal(Tensor y, double std, RandomKey key, Stream& stream);
 void fill_uniform(Tensor y, double bound, RandomKey key, Stream& stream);
 bool all_finite(ConstTensor x, Stream& stream);  // true on meta
 
-void adam(Tensor p, Tensor m, Tensor v, ConstTensor g, const AdamOptions& options, double lr_mult,
-          double decay_mult, const StepRecord* record, Stream& stream);
-void sgd(Tensor p, Tensor b, ConstTensor g, double momentum, double lr_mult, double decay_mult,
-         const StepRecord* record, Stream& stream);
+// An update of many parameters that lie in flat tensors (kernels/update.h).  chunks: UpdateChunks
+// as bytes, on the tensors' device.  p: the values, of which a chunk's elements are first + i, or,
+// with a `copy` of 16 bits (the values), their masters in f32, as the state by state + i.
+struct FlatUpdate {
+  Tensor p, copy = {};
+  ConstTensor g;              // elements as the values'
+  ConstTensor chunks;         // empty on meta
+  std::int64_t elements = 0;  // of all chunks
+};
+void adam(const FlatUpdate& update, Tensor m, Tensor v, const AdamOptions& options,
+          const StepRecord* record, Stream& stream);
+void sgd(const FlatUpdate& update, Tensor b, double momentum, const StepRecord* record,
+         Stream& stream);
 void muon_momentum(Tensor u, Tensor m, ConstTensor g, double momentum, bool nesterov,
                    const StepRecord* record, Stream& stream);
 void muon_apply(Tensor p, ConstTensor u, double factor, double lr_mult, double decay_mult,

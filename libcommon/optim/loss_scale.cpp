@@ -29,6 +29,10 @@ void LossScaleOptions::complete() const {
          ": less than --min-loss-scale ", min_loss_scale);
 }
 
+void LossScaleOptions::take_default() {
+  if (!is_given()) initial_loss_scale = 0x1p32;
+}
+
 LossScale::LossScale(const LossScaleOptions& options)
     : options_(options),
       state_{.scale = options.loss_scale.value_or(options.initial_loss_scale.value_or(1)),

@@ -23,6 +23,7 @@ struct LossScaleOptions {
 
   void add_to(CommandLine& cl);
   void complete() const;
+  void take_default();  // Megatron's of fp16, unless one was given: dynamic, from 2^32 on
   bool is_given() const { return loss_scale || initial_loss_scale; }
   bool is_dynamic() const { return !loss_scale && initial_loss_scale; }
 };

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "ops/ops.h"
+#include "tensor/host_copy.h"
 
 namespace mt {
 
@@ -38,15 +40,17 @@ Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const Optimi
   Need most;
   for (int rank = 0; rank < (distributed() ? ranks_.size() : 1); ++rank) {
     std::vector<Piece> pieces = pieces_of(rank);
+    Flat flat;
     Arena measure(Buffer(Device::meta, kMeasuring));
-    const Need need = place(pieces, measure);
+    const Need need = place(pieces, flat, measure);
     most = {std::max(most.state, need.state), std::max(most.scratch, need.scratch)};
   }
   bytes_ = most.state + most.scratch;
   state_ = Arena(Buffer(device, most.state));
   scratch_ = Arena(Buffer(device, most.scratch));
   pieces_ = pieces_of(ranks_.rank());
-  place(pieces_, state_);
+  place(pieces_, flat_, state_);
+  upload_chunks();
 }
 
 BufferLayout Optimizer::make_layout() const {
@@ -69,17 +73,84 @@ std::vector<Optimizer::Piece> Optimizer::pieces_of(int rank) const {
   return pieces;
 }
 
-// Places the pieces' states.
-Optimizer::Need Optimizer::place(std::vector<Piece>& pieces, Arena& state) const {
+static Tensor part_of(const Tensor& whole, const Optimizer::Piece& piece) {
+  return whole.reshape({whole.numel()}).rows(piece.begin, piece.end);
+}
+
+// Places the pieces' states and masters.
+Optimizer::Need Optimizer::place(std::vector<Piece>& pieces, Flat& flat, Arena& state) const {
+  constexpr std::int64_t kAlignment = 64;  // elements, as in the table of parameters
+  const DType dtype = sum_dtype(dtype_);
   Need need;
+  const auto length = [](const Piece& piece) { return piece.end - piece.begin; };
+  const auto room = [&](const Piece& piece) {
+    return (length(piece) + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  for (const Piece& piece : pieces)
+    if (piece.rule != Rule::muon) flat.size += room(piece);
+  const Rule rule = options_.name == "sgd" ? Rule::sgd : Rule::adam;
+  for (std::size_t i = 0; i < state_names(rule).size(); ++i)
+    flat.state.push_back(state.alloc(dtype, {flat.size}));
+  if (dtype != dtype_) flat.master = state.alloc(dtype, {flat.size});
+  std::int64_t at = 0;
   for (Piece& piece : pieces) {
-    for (std::size_t i = 0; i < state_names(piece.rule).size(); ++i)
-      piece.state.push_back(state.alloc(dtype_, {piece.end - piece.begin}));
-    if (piece.rule == Rule::muon)
-      need.scratch = std::max(need.scratch, muon_scratch_bytes(*piece.row, dtype_, options_.muon));
+    piece.master = part_of(piece.row->value, piece);
+    if (piece.rule == Rule::muon) {
+      piece.state = {state.alloc(dtype, {length(piece)})};
+      need.scratch = std::max(need.scratch, muon_scratch_bytes(*piece.row, dtype, options_.muon));
+      continue;
+    }
+    const auto part = [&](const Tensor& of_all) { return of_all.rows(at, at + length(piece)); };
+    for (const Tensor& of_all : flat.state) piece.state.push_back(part(of_all));
+    if (flat.master) piece.master = part(flat.master);
+    at += room(piece);
   }
   need.state = state.peak_bytes();
   return need;
+}
+
+// What update_flat() goes by; a GPU wants it in small parts.
+std::vector<UpdateChunk> Optimizer::chunks_of(bool decoupled) const {
+  const Tensor values = table_.values();
+  const auto elements = [](const Tensor& part, const Tensor& whole) {
+    return (static_cast<const std::byte*>(part.data()) -
+            static_cast<const std::byte*>(whole.data())) /
+           static_cast<std::ptrdiff_t>(size_of(whole.dtype()));
+  };
+  const std::int64_t most = state_.device() == Device::cuda ? kUpdateChunk : values.numel();
+  std::vector<UpdateChunk> chunks;
+  for (const Piece& piece : pieces_) {
+    if (piece.rule == Rule::muon || piece.row->embedding_or_output != decoupled) continue;
+    const std::int64_t first = elements(part_of(piece.row->value, piece), values);
+    const std::int64_t state = elements(piece.state[0], flat_.state[0]);
+    for (std::int64_t at = 0; at < piece.end - piece.begin; at += most)
+      chunks.push_back({.first = first + at,
+                        .state = state + at,
+                        .count = std::min(most, piece.end - piece.begin - at),
+                        .lr_mult = piece.row->learning_rate_mult,
+                        .decay_mult = piece.row->decay_mult});
+  }
+  return chunks;
+}
+
+void Optimizer::upload_chunks() {
+  records_ = Buffer(state_.device(), 2 * sizeof(StepRecord));
+  for (Part* const part : {&plain_, &decoupled_}) {
+    const std::vector<UpdateChunk> chunks = chunks_of(part->decoupled);
+    for (const UpdateChunk& chunk : chunks) part->elements += chunk.count;
+    if (state_.device() == Device::meta || chunks.empty()) continue;
+    const auto bytes = static_cast<std::int64_t>(chunks.size() * sizeof(UpdateChunk));
+    part->storage = Buffer(state_.device(), static_cast<std::size_t>(bytes));
+    const HostCopy here = HostCopy::for_writing(part->storage.tensor(DType::u8, {bytes}));
+    std::memcpy(here.tensor().data(), chunks.data(), here.tensor().bytes());
+    here.upload();
+    part->chunks = part->storage.tensor(DType::u8, {bytes});
+  }
+}
+
+void Optimizer::take_values(Stream& stream) const {
+  if (!flat_.master) return;
+  for (const Piece& piece : pieces_) copy(piece.master, part_of(piece.row->value, piece), stream);
 }
 
 // --- Gradients ----------------------------------------------------------------------------------
@@ -122,10 +193,6 @@ double Optimizer::gradient_norm(Stream& stream) {
   return std::sqrt(all_ranks(sum));
 }
 
-static Tensor part_of(const Tensor& whole, const Optimizer::Piece& piece) {
-  return whole.reshape({whole.numel()}).rows(piece.begin, piece.end);
-}
-
 std::int64_t Optimizer::count_zeros(Stream& stream) {
   std::int64_t zeros = 0;
   for (const Piece& piece : pieces_)
@@ -153,31 +220,40 @@ StepResult Optimizer::step(const StepRates& rates, double divisor, Stream& strea
 
 void Optimizer::update(const StepRates& rates, double gradient_scale, Stream& stream) {
   ++steps_;
-  record_.weight_decay = rates.weight_decay;
-  record_.bias_correction1 = 1 - std::pow(options_.adam.beta1, static_cast<double>(steps_));
-  record_.bias_correction2 = 1 - std::pow(options_.adam.beta2, static_cast<double>(steps_));
-  record_.gradient_scale = gradient_scale;
-  decoupled_record_ = record_;
-  record_.learning_rate = rates.learning_rate;
-  decoupled_record_.learning_rate = rates.decoupled_learning_rate;
+  StepRecord record{
+      .learning_rate = rates.learning_rate,
+      .weight_decay = rates.weight_decay,
+      .bias_correction1 = 1 - std::pow(options_.adam.beta1, static_cast<double>(steps_)),
+      .bias_correction2 = 1 - std::pow(options_.adam.beta2, static_cast<double>(steps_)),
+      .gradient_scale = gradient_scale};
+  const Tensor records = records_.tensor(DType::u8, {2, sizeof(StepRecord)});
+  const auto put = [&](int row) {
+    transfer(records.rows(row, row + 1), ConstTensor(&record, DType::u8, {1, sizeof(StepRecord)}),
+             stream);
+    return static_cast<const StepRecord*>(records.rows(row, row + 1).data());
+  };
+  const StepRecord* const plain = put(0);
+  record.learning_rate = rates.decoupled_learning_rate;
+  update_flat(plain_, plain, stream);
+  update_flat(decoupled_, put(1), stream);
   for (const Piece& piece : pieces_)
-    update(piece, piece.row->embedding_or_output ? &decoupled_record_ : &record_, stream);
+    if (piece.rule == Rule::muon)
+      muon_step(*piece.row, piece.state[0].reshape(piece.row->shape), options_.muon, plain,
+                scratch_, stream);
 }
 
-void Optimizer::update(const Piece& piece, const StepRecord* record, Stream& stream) {
-  const Param& row = *piece.row;
-  const Tensor p = part_of(row.value, piece), g = part_of(row.grad, piece);
-  switch (piece.rule) {
-    case Rule::adam:
-      return adam(p, piece.state[0], piece.state[1], g, options_.adam, row.learning_rate_mult,
-                  row.decay_mult, record, stream);
-    case Rule::sgd:
-      return sgd(p, piece.state[0], g, options_.sgd_momentum, row.learning_rate_mult,
-                 row.decay_mult, record, stream);
-    case Rule::muon:
-      return muon_step(row, piece.state[0].reshape(row.shape), options_.muon, record, scratch_,
-                       stream);
-  }
+void Optimizer::update_flat(const Part& part, const StepRecord* record, Stream& stream) {
+  if (part.elements == 0) return;
+  const bool has_masters = static_cast<bool>(flat_.master);
+  const FlatUpdate update{.p = has_masters ? flat_.master : table_.values(),
+                          .copy = has_masters ? table_.values() : Tensor(),
+                          .g = table_.gradients(),
+                          .chunks = part.chunks,
+                          .elements = part.elements};
+  if (options_.name == "sgd")
+    sgd(update, flat_.state[0], options_.sgd_momentum, record, stream);
+  else
+    adam(update, flat_.state[0], flat_.state[1], options_.adam, record, stream);
 }
 
 }  // namespace mt

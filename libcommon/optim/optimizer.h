@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "comm/group.h"
-#include "kernels/step_record.h"
+#include "kernels/update.h"
 #include "optim/buffer_layout.h"
 #include "optim/optimizer_options.h"
 #include "optim/param_schedule.h"
@@ -42,6 +42,8 @@ class Optimizer {
     std::int64_t begin = 0, end = 0;  // elements of the row
     Rule rule = Rule::adam;
     std::vector<Tensor> state = {};  // [end - begin] each, by state_names()
+    // What is updated: the row's values themselves, or of values of 16 bits a copy in f32.
+    Tensor master = {};
   };
 
   // Allocates the table.
@@ -50,6 +52,8 @@ class Optimizer {
 
   // What the loss is to be multiplied by before its backward.
   double loss_scale() const { return loss_scale_.value(); }
+  // The masters of values of 16 bits, after the values were set otherwise than by step().
+  void take_values(Stream& stream) const;
   // Of the table's gradients; before the first micro-batch.
   void zero_gradients(Stream& stream) const;
   // The sum of all ranks' gradients is divided by `divisor` and the loss scale.
@@ -73,9 +77,25 @@ class Optimizer {
   struct Need {
     std::size_t state = 0, scratch = 0;  // bytes
   };
+  // Pieces that are updated together, by Adam or SGD: their states, and the masters of values of 16
+  // bits, lie in flat tensors, every piece at the same place of each.
+  struct Flat {
+    std::vector<Tensor> state;
+    Tensor master;
+    std::int64_t size = 0;  // elements of each
+  };
   BufferLayout make_layout() const;
   std::vector<Piece> pieces_of(int rank) const;
-  Need place(std::vector<Piece>& pieces, Arena& state) const;
+  Need place(std::vector<Piece>& pieces, Flat& flat, Arena& state) const;
+  // What is updated with one learning rate.
+  struct Part {
+    bool decoupled = false;
+    Buffer storage = {};
+    ConstTensor chunks = {};  // of UpdateChunk, as bytes on the device; empty on meta
+    std::int64_t elements = 0;
+  };
+  std::vector<UpdateChunk> chunks_of(bool decoupled) const;
+  void upload_chunks();
   bool distributed() const { return options_.use_distributed_optimizer; }
   Tensor own_slice(const Tensor& buffer, const Bucket& bucket) const;
   void reduce_gradients();
@@ -84,7 +104,7 @@ class Optimizer {
   double gradient_norm(Stream& stream);
   std::int64_t count_zeros(Stream& stream);
   void update(const StepRates& rates, double gradient_scale, Stream& stream);
-  void update(const Piece& piece, const StepRecord* record, Stream& stream);
+  void update_flat(const Part& part, const StepRecord* record, Stream& stream);
 
   ParamTable& table_;
   OptimizerOptions options_;
@@ -93,10 +113,12 @@ class Optimizer {
   std::vector<std::int64_t> counts_;  // elements of each row
   DType dtype_;
   std::vector<Piece> pieces_;
+  Flat flat_;
   std::size_t bytes_ = 0;
   Arena state_, scratch_;
+  Part plain_, decoupled_{.decoupled = true};
+  Buffer records_;  // two StepRecords: of the learning rate, and of the decoupled one
   LossScale loss_scale_;
-  StepRecord record_, decoupled_record_;
   std::int64_t steps_ = 0;
 };
 

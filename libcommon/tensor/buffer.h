@@ -1,5 +1,6 @@
-// Buffer: owns a range of a device's addresses, page-aligned; host memory starts as zeros.  On
-// `meta` the addresses are reserved but every access to them faults.
+// Buffer: owns a range of a device's addresses, page-aligned on the host, where memory starts as
+// zeros, and by 256 bytes on a GPU.  On `meta` the addresses are reserved but every access to them
+// faults.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,8 @@ class Buffer {
  public:
   Buffer() = default;
   Buffer(Device device, std::size_t bytes);  // throws Exit::out_of_memory
+  // Host memory that a GPU copies from and to by itself.
+  static Buffer pinned(std::size_t bytes);
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
@@ -35,6 +38,7 @@ class Buffer {
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
   Device device_ = Device::cpu;
+  bool pinned_ = false;
 };
 
 }  // namespace mt

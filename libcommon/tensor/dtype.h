@@ -7,6 +7,9 @@
 
 #include "base/error.h"
 
+struct __nv_bfloat16;  // CUDA's names of the types of 16 bits
+struct __half;
+
 namespace mt {
 
 enum class DType : std::uint8_t { f32, f64, f16, bf16, i64, i32, i16, i8, u8, boolean };
@@ -45,6 +48,14 @@ constexpr DType dtype_of<double>() {
   return DType::f64;
 }
 template <>
+constexpr DType dtype_of<__nv_bfloat16>() {
+  return DType::bf16;
+}
+template <>
+constexpr DType dtype_of<__half>() {
+  return DType::f16;
+}
+template <>
 constexpr DType dtype_of<std::int64_t>() {
   return DType::i64;
 }
@@ -56,6 +67,11 @@ template <>
 constexpr DType dtype_of<std::uint8_t>() {
   return DType::u8;
 }
+
+constexpr bool is_float(DType dtype) { return dtype <= DType::bf16; }
+
+// What sums over elements of `dtype` are kept in: statistics, losses and gradients of parameters.
+constexpr DType sum_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
 // body.operator()<T>() for the type T that computes in `dtype`: float or double.
 template <class Body>

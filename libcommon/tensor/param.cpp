@@ -40,12 +40,16 @@ void ParamTable::allocate(Device device, DType dtype, bool with_gradients,
                           const ParamLayout& layout) {
   dtype_ = dtype;
   size_ = layout.size;
-  values_ = Buffer(device, static_cast<std::size_t>(size_) * size_of(dtype));
-  gradients_ = Buffer(device, with_gradients ? values_.bytes() : 0);
+  const auto bytes = [&](DType of) { return static_cast<std::size_t>(size_) * size_of(of); };
+  values_ = Buffer(device, bytes(dtype));
+  gradients_ = Buffer(device, with_gradients ? bytes(sum_dtype(dtype)) : 0);
   for (Param& row : rows_) {
-    const std::size_t at = static_cast<std::size_t>(layout.starts[row.index]) * size_of(dtype);
-    row.value = values_.tensor(dtype, row.shape, at);
-    row.grad = with_gradients ? gradients_.tensor(dtype, row.shape, at) : Tensor();
+    const auto at = [&](const Buffer& buffer, DType of) {
+      const auto start = static_cast<std::size_t>(layout.starts[row.index]);
+      return buffer.tensor(of, row.shape, start * size_of(of));
+    };
+    row.value = at(values_, dtype);
+    row.grad = with_gradients ? at(gradients_, sum_dtype(dtype)) : Tensor();
   }
 }
 

@@ -87,13 +87,13 @@ class ParamTable {
   Param& at(const std::string& name);  // Exit::internal if absent
   std::int64_t count() const;          // elements of all rows, without padding
 
-  // One buffer for values and, if asked, one for gradients; the rows in their order, each at a
-  // multiple of 64 elements.
+  // One buffer for values, of `dtype`, and, if asked, one for gradients, of its sum_dtype; the rows
+  // in their order, each at a multiple of 64 elements.
   void allocate(Device device, DType dtype, bool with_gradients);
   void allocate(Device device, DType dtype, bool with_gradients, const ParamLayout& layout);
   Tensor values() const { return values_.tensor(dtype_, {size_}); }
-  Tensor gradients() const { return gradients_.tensor(dtype_, {size_}); }
-  DType dtype() const { return dtype_; }
+  Tensor gradients() const { return gradients_.tensor(sum_dtype(dtype_), {size_}); }
+  DType dtype() const { return dtype_; }  // of values
   Device device() const { return values_.device(); }
 
  private:

@@ -1,12 +1,16 @@
 // Stream: where a rank's operations run, one after another.  On the CPU it holds the rank's worker
-// threads; on `meta` it adds up what the operations would have cost.  Not thread-safe.
+// threads, and an operation is done when its function returns; on a GPU it is a queue of the
+// current one, and synchronize() waits; on `meta` it adds up what the operations would have cost.
+// Not thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 
 #include "base/threads.h"
-#include "tensor/tensor.h"
+#include "tensor/buffer.h"
+#include "tensor/device.h"
 
 namespace mt {
 
@@ -26,18 +30,38 @@ struct Cost {
 class Stream {
  public:
   // cpu: `threads` workers, 0 for all cores.
-  explicit Stream(Device device, int threads = 1) : device_(device) {
-    if (device == Device::cpu) workers_ = std::make_unique<Workers>(threads);
-  }
+  explicit Stream(Device device, int threads = 1);
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream();
+
   Device device() const { return device_; }
   void run(const std::function<void()>& body) { workers_->run(body); }  // cpu only
+  void synchronize();                                                   // nothing to do but on cuda
   void count(const Cost& cost) { cost_ += cost; }
   const Cost& cost() const { return cost_; }
+
+  // --- For operations on GPUs. ---
+
+  StreamHandle handle() const { return handle_; }
+  // Scratch of the operation that is being queued; the next one that asks may overwrite it.  Makes
+  // room where there is not enough, which a captured step must not need: see reserve_work().
+  void* work(std::size_t bytes);
+  void reserve_work(std::size_t bytes);
+  std::size_t work_bytes() const { return work_.bytes(); }
+  // What operations keep from one call to the next, theirs alone.
+  struct Kept {
+    virtual ~Kept() = default;
+  };
+  std::unique_ptr<Kept>& kept() { return kept_; }
 
  private:
   Device device_;
   std::unique_ptr<Workers> workers_;
   Cost cost_;
+  StreamHandle handle_ = nullptr;
+  Buffer work_;
+  std::unique_ptr<Kept> kept_;
 };
 
 }  // namespace mt

@@ -2,8 +2,8 @@
 // or an Arena).  Copying one copies the view.  A default-constructed tensor is empty: it has no
 // address.
 //
-// Devices: `cpu` is host memory; `meta` has addresses but no memory, and operations on it check
-// shapes and count work (DESIGN D3).
+// Devices: `cpu` is host memory; `cuda` a GPU's; `meta` has addresses but no memory, and operations
+// on it check shapes and count work (DESIGN D3).
 #pragma once
 
 #include <cassert>
@@ -16,7 +16,7 @@
 
 namespace mt {
 
-enum class Device : std::uint8_t { cpu, meta };
+enum class Device : std::uint8_t { cpu, cuda, meta };
 
 class ConstTensor {
  public:

@@ -169,6 +169,7 @@ static void delete_old_checkpoints(const std::string& folder, std::int64_t lates
 
 std::string save_training(const TrainOptions& o, bool lasting, const TrainingState& state,
                           const TrainData& data, Group& ranks) {
+  state.stream.synchronize();
   const std::string save_folder = lasting ? o.save : o.non_persistent_folder(o.save);
   const std::int64_t iteration = state.counters.iteration;
   const bool first = ranks.rank() == 0;
@@ -277,7 +278,10 @@ Loaded load_training(const TrainOptions& o, TrainingState& state, const TrainDat
          ", but this run's has ", data.tokenizer().identity());
   ParamTable& table = state.model.table();
   check_all_used(checkpoint.tensors(), table);
+  state.stream.synchronize();
   read_rows(checkpoint.tensors(), table);
+  state.optimizer.take_values(state.stream);
+  state.stream.synchronize();
   if (place->release || begins_anew) return loaded;
   if (ranks.rank() == 0) warn_of_other_samples(o, args, place->folder, log);
   TrainCounters& counters = state.counters;

@@ -24,6 +24,7 @@ struct TrainingState {
   Optimizer& optimizer;
   ParamSchedule& schedule;
   TrainCounters& counters;
+  Stream& stream;
 };
 
 // Whether options.load and options.save are the same folder.

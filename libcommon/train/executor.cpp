@@ -20,12 +20,18 @@ Executor::Executor(const Model& model, const StepShape& shape, const StepMemory&
     slot.keep = Arena(Buffer(stream.device(), memory.keep));
     slot.saved = model.make_saved();
   }
+  if (stream.device() == Device::cuda)
+    stage_ = std::make_unique<InputStage>(step_input_bytes(shape));
 }
 
 double Executor::run(const Schedule& schedule, const LoadBatch& load, bool training) {
   losses_.clear();
+  if (const std::size_t bytes = schedule.size() * sizeof(double);
+      stream_.device() == Device::cuda && fetched_.bytes() < bytes)
+    fetched_ = Buffer::pinned(bytes);
   for (const Action& action : schedule) act(action, load, training);
   for (Slot& slot : slots_) slot.sent.wait();
+  fetch_losses();
   return std::accumulate(losses_.begin(), losses_.end(), 0.0);
 }
 
@@ -91,22 +97,19 @@ void Executor::act(const Action& action, const LoadBatch& load, bool training) {
 void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load) {
   slot.sent.wait();
   slot.keep.rewind(0);
-  const Shape tokens{shape_.micro_batch_size * shape_.seq_length};
-  const auto make = [&](DType dtype) { return slot.keep.alloc(dtype, tokens); };
-  slot.batch = {.ids = make(DType::i32),
-                .labels = make(DType::i32),
-                .positions = make(DType::i32),
-                .first_key = shape_.document_masks ? make(DType::i32) : Tensor(),
-                .loss_mask = make(shape_.dtype),
-                .row_weight = make(shape_.dtype),
-                .loss = make(shape_.dtype)};
-  if (stream_.device() != Device::meta)
-    slot.record.first_sample = load(action.micro_batch, slot.batch);
+  const Tensor block = slot.keep.alloc(DType::u8, {step_input_bytes(shape_)});
+  const StepInput input = step_input_in(block, shape_);
+  slot.record = input.record;
+  slot.batch = input.batch;
+  slot.batch.loss = slot.keep.alloc(sum_dtype(shape_.dtype), {shape_.tokens()});
+  if (stream_.device() == Device::meta) return;
+  const StepInput host = stage_ ? step_input_in(stage_->block(), shape_) : input;
+  *host.record = {.first_sample = load(action.micro_batch, host.batch)};
+  if (stage_) stage_->send(block, stream_);
 }
 
 Tensor Executor::wire_tensor(Slot& slot) {
-  return slot.keep.alloc(shape_.dtype,
-                         {shape_.micro_batch_size * shape_.seq_length, shape_.hidden_size});
+  return slot.keep.alloc(shape_.dtype, {shape_.tokens(), shape_.hidden_size});
 }
 
 Step Executor::step(Slot& slot, bool training) {
@@ -115,7 +118,7 @@ Step Executor::step(Slot& slot, bool training) {
           .layer = layer_,
           .deferred = deferred_,
           .weight_grads = weight_grads_,
-          .record = &slot.record,
+          .record = slot.record,
           .dtype = shape_.dtype,
           .seed = shape_.seed,
           .training = training,
@@ -133,13 +136,29 @@ void Executor::forward(Slot& slot, bool training) {
   Wire out;
   model_.forward(s, out, slot.in, slot.batch, training ? slot.saved.get() : nullptr);
   if (!out.hidden) {
-    losses_.push_back(dot(slot.batch.loss, slot.batch.loss_mask, stream_));
+    note_loss(slot);
     return;
   }
   slot.out = out;
   if (training) return;
   slot.out.hidden = wire_tensor(slot);
   copy(slot.out.hidden, out.hidden, stream_);
+}
+
+// Of the micro-batch: a GPU's is fetched when the run ends.
+void Executor::note_loss(Slot& slot) {
+  const Tensor sum = slot.keep.alloc(DType::f64, {1});
+  dot(sum, slot.batch.loss, slot.batch.loss_mask, stream_);
+  losses_.push_back(stream_.device() == Device::cpu ? *sum.as<double>() : 0);
+  if (stream_.device() == Device::cuda)
+    device::copy(static_cast<double*>(fetched_.data()) + losses_.size() - 1, sum.data(),
+                 sizeof(double), stream_.handle());
+}
+
+void Executor::fetch_losses() {
+  if (stream_.device() != Device::cuda) return;
+  stream_.synchronize();
+  std::copy_n(static_cast<const double*>(fetched_.data()), losses_.size(), losses_.begin());
 }
 
 void Executor::backward(Slot& slot) {

@@ -11,6 +11,7 @@
 #include "comm/group.h"
 #include "model/model.h"
 #include "train/schedule.h"
+#include "train/step_input.h"
 
 namespace mt {
 
@@ -22,15 +23,8 @@ struct StepMemory {
   friend bool operator==(const StepMemory&, const StepMemory&) = default;
 };
 
-struct StepShape {
-  std::int64_t micro_batch_size = 0, seq_length = 0, hidden_size = 0;
-  DType dtype = DType::f32;
-  std::uint64_t seed = 0;       // of dropout
-  bool document_masks = false;  // batches have a first_key
-};
-
-// Fills a micro-batch's tensors, and returns the global number of its first sample.  Not called on
-// meta.
+// Fills a micro-batch's tensors, which lie in host memory, and returns the global number of its
+// first sample.  Not called on meta.
 using LoadBatch = std::function<std::int64_t(int micro_batch, const Batch& batch)>;
 
 class Executor {
@@ -59,7 +53,7 @@ class Executor {
   struct Slot {
     Arena keep;
     std::unique_ptr<Model::Saved> saved;
-    StepRecord record;
+    StepRecord* record = nullptr;  // on the device
     Batch batch;
     Wire in, out, din, dout;
     Pending sent;  // what is on its way out of this slot's tensors
@@ -68,6 +62,8 @@ class Executor {
   void act(const Action& action, const LoadBatch& load, bool training);
   void begin(Slot& slot, const Action& action, const LoadBatch& load);
   void forward(Slot& slot, bool training);
+  void note_loss(Slot& slot);
+  void fetch_losses();
   void backward(Slot& slot);
   Step step(Slot& slot, bool training);
   Tensor wire_tensor(Slot& slot);
@@ -80,6 +76,8 @@ class Executor {
   Arena layer_, deferred_;
   WeightGrads weight_grads_;
   std::vector<double> losses_;
+  std::unique_ptr<InputStage> stage_;  // on a GPU
+  Buffer fetched_;                     // losses on their way from a GPU
   Timers* timers_ = nullptr;
   NonFiniteProbe* probe_ = nullptr;
 };

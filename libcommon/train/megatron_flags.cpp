@@ -69,11 +69,9 @@ static void add_loop_flags(CommandLine& cl) {
 // --- What a run does not do. ---
 
 static void add_precision_flags(CommandLine& cl) {
-  refuse(cl, "the CPU computes in fp32 or fp64; see --dtype",
+  refuse(cl, "scores, losses and sums of gradients are fp32",
          {
              {"--apply-query-key-layer-scaling"},
-             {"--bf16"},
-             {"--fp16"},
              {"--fp16-lm-cross-entropy"},
              {"--grad-reduce-in-bf16"},
          });

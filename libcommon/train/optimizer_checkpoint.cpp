@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "model/gpt_checkpoint.h"
+#include "tensor/host_copy.h"
 
 namespace mt {
 
@@ -15,6 +16,13 @@ static std::string prefix_of(const std::string& name) { return "optimizer.state.
 
 static bool is_reformulated(const Optimizer& optimizer) {
   return optimizer.options().use_distributed_optimizer && optimizer.options().name == "adam";
+}
+
+static const char* const kMaster = "fp32_param";
+
+// Whether what is updated is not the values themselves.
+static bool has_master(const Optimizer::Piece& piece) {
+  return piece.master.dtype() != piece.row->value.dtype();
 }
 
 // --- Tensors ------------------------------------------------------------------------------------
@@ -30,17 +38,19 @@ static Shape reformulated(const Param& row, std::int64_t layers, std::int64_t on
 static void write_piece(DistWriter& writer, const Optimizer::Piece& piece, const std::string& name,
                         const Tensor& flat) {
   const Param& row = *piece.row;
+  const HostCopy here = HostCopy::of(flat);
   writer.add(prefix_of(name) + row.key, reformulated(row, row.layers, 1, row.shape.numel()),
              reformulated(row, row.layer.value_or(0), 0, piece.begin),
-             flat.reshape(reformulated(row, 1, 1, piece.end - piece.begin)));
+             here.tensor().reshape(reformulated(row, 1, 1, piece.end - piece.begin)));
 }
 
 void write_optimizer(DistWriter& writer, const Optimizer& optimizer) {
   for (const Optimizer::Piece& piece : optimizer.pieces()) {
     const std::vector<std::string>& names = Optimizer::state_names(piece.rule);
-    const Tensor value = piece.row->value.reshape({piece.row->value.numel()});
     if (is_reformulated(optimizer))
-      write_piece(writer, piece, "fp32_param", value.rows(piece.begin, piece.end));
+      write_piece(writer, piece, kMaster, piece.master);
+    else if (has_master(piece))
+      write_row(writer, *piece.row, prefix_of(kMaster), piece.master.reshape(piece.row->shape));
     for (std::size_t i = 0; i < names.size(); ++i)
       if (is_reformulated(optimizer))
         write_piece(writer, piece, names[i], piece.state[i]);
@@ -60,7 +70,7 @@ PyValue make_mcore_data(const Optimizer& optimizer, const ParamTable& table) {
     const PyValue original =
         PyValue::dict({{"nd_reformulated_orig_global_shape",
                         PyValue::tuple({shape.extents().begin(), shape.extents().end()})}});
-    for (const char* name : {"fp32_param", "exp_avg", "exp_avg_sq"})
+    for (const char* name : {kMaster, "exp_avg", "exp_avg_sq"})
       data.set_item(prefix_of(name) + row.key, original);
   }
   return data;
@@ -86,21 +96,30 @@ static const PyValue& stored_optimizer(const MegatronCheckpoint& checkpoint,
   return *stored;
 }
 
+// Fills a piece's part of what is stored of its row.
+static void load_piece(const DistReader& reader, const Optimizer::Piece& piece,
+                       const std::string& prefix, const Tensor& into) {
+  const Param& row = *piece.row;
+  if (into.numel() == row.shape.numel())
+    return read_row(reader, row, prefix, into.reshape(row.shape));
+  const Buffer whole(Device::cpu,
+                     static_cast<std::size_t>(row.shape.numel()) * size_of(into.dtype()));
+  read_row(reader, row, prefix, whole.tensor(into.dtype(), row.shape));
+  const Tensor flat = whole.tensor(into.dtype(), {row.shape.numel()});
+  const HostCopy here = HostCopy::for_writing(into);
+  std::memcpy(here.tensor().data(), flat.rows(piece.begin, piece.end).data(), into.bytes());
+  here.upload();
+}
+
 static void load_pieces(const DistReader& reader, const Optimizer& optimizer) {
   for (const Optimizer::Piece& piece : optimizer.pieces()) {
-    const Param& row = *piece.row;
     const std::vector<std::string>& names = Optimizer::state_names(piece.rule);
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const Tensor state = piece.state[i];
-      if (state.numel() == row.shape.numel()) {
-        read_row(reader, row, prefix_of(names[i]), state.reshape(row.shape));
-        continue;
-      }
-      const Buffer whole(Device::cpu, row.value.bytes());
-      read_row(reader, row, prefix_of(names[i]), whole.tensor(state.dtype(), row.shape));
-      const Tensor flat = whole.tensor(state.dtype(), {row.shape.numel()});
-      std::memcpy(state.data(), flat.rows(piece.begin, piece.end).data(), state.bytes());
-    }
+    for (std::size_t i = 0; i < names.size(); ++i)
+      load_piece(reader, piece, prefix_of(names[i]), piece.state[i]);
+    if (!has_master(piece)) continue;
+    // A run in fp32 stores none: its values are their own.
+    const bool stored = reader.find(prefix_of(kMaster) + piece.row->key) != nullptr;
+    load_piece(reader, piece, stored ? prefix_of(kMaster) : "", piece.master);
   }
 }
 

@@ -23,6 +23,11 @@ static std::size_t host_memory() {
          static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
 }
 
+static std::size_t memory_of(Device device) {
+  if (device == Device::cpu) return host_memory();
+  return device::count() > 0 ? device::total_memory() : 0;
+}
+
 Plan make_plan(const TrainOptions& options) {
   Stream meta(Device::meta);
   Gpt model(options.model);
@@ -39,7 +44,8 @@ Plan make_plan(const TrainOptions& options) {
   plan.parameters = model.table().count();
   plan.model_flops = options.model.flops(options.batch_size(), options.data.seq_length);
   plan.ranks = options.ranks;
-  plan.host_memory = host_memory();
+  plan.device = options.device();
+  plan.device_memory = memory_of(plan.device);
   plan.memory.parameters = model.table().values().bytes();
   plan.memory.gradients = model.table().gradients().bytes();
   plan.memory.optimizer = optimizer.bytes();
@@ -50,6 +56,8 @@ Plan make_plan(const TrainOptions& options) {
   executor.run(training, {}, true);
   optimizer.step({}, options.ranks, counting);
   plan.step = counting.cost();
+  if (plan.device == Device::cuda)
+    plan.memory.work = std::max(meta.work_bytes(), counting.work_bytes());
   return plan;
 }
 
@@ -60,9 +68,9 @@ void RankMemory::write(JsonWriter& json) const {
       .member("optimizer", optimizer)
       .member("keep", step.keep * static_cast<std::size_t>(step.slots))
       .member("layer", step.layer)
-      .member("deferred", step.deferred)
-      .member("total", total())
-      .end_object();
+      .member("deferred", step.deferred);
+  if (work > 0) json.member("scratch", work);
+  json.member("total", total()).end_object();
 }
 
 // How long the run is, and how many samples it asks of the data; null if that is not known.
@@ -98,7 +106,7 @@ std::string plan_json(const Plan& plan) {
   json.key("run");
   write_length(json, plan.length);
   json.member("ranks", plan.ranks)
-      .member("host_memory", plan.host_memory)
+      .member(plan.device == Device::cpu ? "host_memory" : "gpu_memory", plan.device_memory)
       .member("fits", plan.fits())
       .end_object();
   return json.text() + "\n";
@@ -134,11 +142,12 @@ std::string plan_text(const Plan& plan) {
          line("messages of a rank", plan.step.message_bytes, "bytes") +
          bytes("memory: parameters", m.parameters) + bytes("memory: gradients", m.gradients) +
          bytes("memory: optimizer", m.optimizer) +
+         (m.work > 0 ? bytes("memory: scratch", m.work) : "") +
          bytes("memory: keep", m.step.keep * static_cast<std::size_t>(m.step.slots)) +
          bytes("memory: layer", m.step.layer) + bytes("memory: deferred", m.step.deferred) +
          bytes("memory: total of a rank", m.total()) +
          line("ranks on this machine", plan.ranks, "") +
-         bytes("this machine has", plan.host_memory);
+         bytes(plan.device == Device::cpu ? "this machine has" : "its GPU has", plan.device_memory);
 }
 
 }  // namespace mt

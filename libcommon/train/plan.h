@@ -11,8 +11,9 @@ namespace mt {
 // Bytes by lifetime.
 struct RankMemory {
   std::size_t parameters = 0, gradients = 0, optimizer = 0;
+  std::size_t work = 0;  // scratch of a GPU's operations
   StepMemory step;
-  std::size_t total() const { return parameters + gradients + optimizer + step.total(); }
+  std::size_t total() const { return parameters + gradients + optimizer + work + step.total(); }
   void write(JsonWriter& json) const;  // an object
 };
 
@@ -22,9 +23,10 @@ struct Plan {
   double model_flops = 0;       // of a step over all ranks, by Megatron's formula
   Cost step;                    // of a step on this rank, counted: recomputation, norms and all
   RankMemory memory;
-  int ranks = 1;                // that share this machine
-  std::size_t host_memory = 0;  // of this machine
-  bool fits() const { return memory.total() <= host_memory / static_cast<std::size_t>(ranks); }
+  int ranks = 1;  // that share this memory:
+  Device device = Device::cpu;
+  std::size_t device_memory = 0;  // bytes, of this machine or of its GPU; 0: there is no GPU here
+  bool fits() const { return memory.total() <= device_memory / static_cast<std::size_t>(ranks); }
 };
 
 Plan make_plan(const TrainOptions& options);

@@ -31,7 +31,8 @@ struct TrainOptions {
   bool skip_train = false;
   std::optional<std::int64_t> exit_interval;
   std::optional<double> exit_duration_in_mins;
-  std::string dtype = "fp32";  // or fp64
+  std::string device_name = "auto", dtype = "fp32";
+  bool bf16 = false, fp16 = false;
   std::uint64_t seed = 1234;
   int ranks = 1, threads = 0;
   std::string save, load;
@@ -60,7 +61,8 @@ struct TrainOptions {
     return non_persistent_global_ckpt_dir.empty() ? checkpoints + "/non_persistent"
                                                   : non_persistent_global_ckpt_dir;
   }
-  DType compute_dtype() const { return dtype == "fp64" ? DType::f64 : DType::f32; }
+  DType compute_dtype() const;
+  Device device() const { return device_name == "cuda" ? Device::cuda : Device::cpu; }
 
   // A step's sequences over all ranks: what the schedule asks for, and what the ranks compute,
   // which is less where --decrease-batch-size-if-needed rounds it down.
@@ -103,6 +105,7 @@ struct TrainOptions {
     return {sequences, micro_batches * at_once, static_cast<int>(micro_batches)};
   }
   void check_step(std::int64_t sequences) const;
+  void complete_device();
   void complete_length();
   void complete_checkpoints() const;
 };

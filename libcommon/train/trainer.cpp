@@ -58,7 +58,7 @@ class Trainer {
   bool poll();
   [[noreturn]] void stopped(Signal signal) const;
   void save(bool lasting);
-  TrainingState state() { return {model_, optimizer_, schedule_, counters_}; }
+  TrainingState state() { return {model_, optimizer_, schedule_, counters_, stream_}; }
   void save_once();
   void report_end(const std::string& reason);
   RankMemory memory() const;
@@ -90,16 +90,19 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
       ranks_(ranks),
       interruption_(ranks, limits),
       log_(log),
-      stream_(Device::cpu, threads_of_rank(options)),
+      stream_(options.device(), threads_of_rank(options)),
       model_(options.model),
-      optimizer_(model_.table(), Device::cpu, options.compute_dtype(), options.optimizer, ranks),
+      optimizer_(model_.table(), options.device(), options.compute_dtype(), options.optimizer,
+                 ranks),
       schedule_(options.schedule),
       executor_(model_, step_shape(options), plan.memory.step, *pipeline_, stream_),
       evaluator_(options, executor_, ranks),
       checks_(options.checks, ranks),
       reports_(options, log, ranks) {
   executor_.measure_with(reports_.timers());
+  stream_.reserve_work(plan.memory.work);
   model_.initialize(options.seed, stream_);
+  optimizer_.take_values(stream_);
   if (options.load.empty() && options.pretrained_checkpoint.empty()) return;
   TrainingState state = this->state();
   const Loaded loaded = load_training(options, state, data, ranks, log);
@@ -261,6 +264,7 @@ RankMemory Trainer::memory() const {
   return {.parameters = model_.table().values().bytes(),
           .gradients = model_.table().gradients().bytes(),
           .optimizer = optimizer_.bytes(),
+          .work = stream_.work_bytes(),
           .step = executor_.peak()};
 }
 
@@ -360,9 +364,12 @@ void train(const TrainOptions& options, TrainData& data, Signals& signals, const
            const std::string& options_json) {
   const auto start = Interruption::Clock::now();
   const Plan plan = make_plan(options);
+  if (plan.device == Device::cuda && plan.device_memory == 0)
+    fail(Exit::unavailable, "--device cuda: there is no GPU that CUDA can use");
   if (!plan.fits())
-    fail(Exit::out_of_memory, "out of host memory: ", plan.ranks, " ranks need ",
-         plan.memory.total(), " bytes each, this machine has ", plan.host_memory);
+    fail(Exit::out_of_memory, "out of ", plan.device == Device::cpu ? "host" : "GPU",
+         " memory: ", plan.ranks, " ranks need ", plan.memory.total(),
+         " bytes each, this machine has ", plan.device_memory);
   data.build(options.length(), options.seed, options.sampler(), log);
   prepare_folders(options, log);
   run_ranks(options.ranks, [&](Group& ranks) {

@@ -18,9 +18,10 @@ class UpdateCuda : public check::CudaTest<T> {};  // T: of the model's copy
 TYPED_TEST_SUITE(UpdateCuda, check::ElementTypes);
 
 // Chunks that do not touch, some of them at odd places; what lies between stays as it is.
-constexpr UpdateChunk kChunks[] = {{0, 1, 1, 1},       {4, 31, 0.5, 1},     {36, 4096, 1, 0},
-                                   {4135, 33, 2, 0.5}, {4168, 20000, 1, 1}, {24169, 7, 1, 1}};
-constexpr std::int64_t kSize = 24200;
+constexpr UpdateChunk kChunks[] = {{0, 7, 1, 1, 1},           {4, 12, 31, 0.5, 1},
+                                   {36, 100, 4096, 1, 0},     {4135, 4200, 33, 2, 0.5},
+                                   {4168, 4236, 20000, 1, 1}, {24169, 24240, 7, 1, 1}};
+constexpr std::int64_t kSize = 24300;
 const StepRecord kRecord{.learning_rate = 0.01,
                          .weight_decay = 0.1,
                          .bias_correction1 = 0.271,
@@ -40,7 +41,7 @@ void expect_copy(const Numbers<T>& copy, const std::vector<double>& p,
                  const std::vector<double>& old) {
   std::vector<double> expected = old;
   for (const UpdateChunk& c : kChunks)
-    std::copy_n(p.begin() + c.first, c.count, expected.begin() + c.first);
+    std::copy_n(p.begin() + c.state, c.count, expected.begin() + c.first);
   EXPECT_TRUE(near(copy, expected));
 }
 
@@ -56,7 +57,7 @@ void check_adam(bool skipped) {
              device.skip.data(), nullptr);
   if (!skipped)
     for (const UpdateChunk& c : kChunks)
-      cpu::adam(p.host.data() + c.first, m.host.data() + c.first, v.host.data() + c.first,
+      cpu::adam(p.host.data() + c.state, m.host.data() + c.state, v.host.data() + c.state,
                 g.host.data() + c.first, c.count, options, c.lr_mult, c.decay_mult, &kRecord);
   EXPECT_TRUE(near(p.device, p.host));
   EXPECT_TRUE(near(m.device, m.host));
@@ -83,7 +84,7 @@ TYPED_TEST(UpdateCuda, Sgd) {
               std::ssize(kChunks), 0.9, device.record.data(), device.skip.data(), nullptr);
     if (!skipped)
       for (const UpdateChunk& c : kChunks)
-        cpu::sgd(p.host.data() + c.first, b.host.data() + c.first, g.host.data() + c.first, c.count,
+        cpu::sgd(p.host.data() + c.state, b.host.data() + c.state, g.host.data() + c.first, c.count,
                  0.9, c.lr_mult, c.decay_mult, &kRecord);
     EXPECT_TRUE(near(p.device, p.host));
     EXPECT_TRUE(near(b.device, b.host));
@@ -101,7 +102,7 @@ TEST_F(PlainUpdateCuda, AdamOfTheWeightsAlone) {
                            device.chunks.data(), std::ssize(kChunks), {}, device.record.data(),
                            nullptr, nullptr);
   for (const UpdateChunk& c : kChunks)
-    cpu::adam(p.host.data() + c.first, m.host.data() + c.first, v.host.data() + c.first,
+    cpu::adam(p.host.data() + c.first, m.host.data() + c.state, v.host.data() + c.state,
               g.host.data() + c.first, c.count, {}, c.lr_mult, c.decay_mult, &kRecord);
   EXPECT_TRUE(near(p.device, p.host));
 }

@@ -271,13 +271,13 @@ TEST(GptArgs, Precision) {
   EXPECT_EQ(dtype_of_args(args_of(tiny_gpt2()), "x"), DType::f32);
   EXPECT_EQ(dtype_of_args(args_of(tiny_gpt2(), DType::f64), "x"), DType::f64);
   EXPECT_EQ(dtype_of_args(PyValue::dict(), "x"), DType::f32);
-  PyValue args = PyValue::dict({{"params_dtype", PyValue::global("torch", "bfloat16")}});
-  EXPECT_EQ(
-      error_of([&] { dtype_of_args(args, "common.pt"); }),
-      "65 common.pt: args.params_dtype: is bfloat16, expected torch.float32 or torch.float64");
+  EXPECT_EQ(dtype_of_args(args_of(tiny_gpt2(), DType::bf16), "x"), DType::bf16);
+  PyValue args = PyValue::dict({{"params_dtype", PyValue::global("torch", "int8")}});
+  EXPECT_EQ(error_of([&] { dtype_of_args(args, "common.pt"); }),
+            "65 common.pt: args.params_dtype: is int8, expected a floating-point type of torch");
   args = PyValue::dict({{"params_dtype", "float32"}});
   EXPECT_EQ(error_of([&] { dtype_of_args(args, "common.pt"); }),
-            "65 common.pt: args.params_dtype: is a str, expected torch.float32 or torch.float64");
+            "65 common.pt: args.params_dtype: is a str, expected a floating-point type of torch");
 }
 
 }  // namespace

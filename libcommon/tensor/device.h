@@ -1,0 +1,42 @@
+// The memory and the streams of GPUs.  Two libraries define these functions: mt_device_cuda with
+// the CUDA runtime, for the programs that compute, and mt_device_none, in which there is no GPU,
+// for the others and for builds without CUDA.  All are of the calling thread's current GPU.
+#pragma once
+
+#include <cstddef>
+
+struct CUstream_st;
+struct CUevent_st;
+
+namespace mt {
+
+using StreamHandle = CUstream_st*;  // cudaStream_t
+using EventHandle = CUevent_st*;    // cudaEvent_t
+
+namespace device {
+
+int count();  // GPUs that can be used
+// Exit::unavailable where there is no GPU, Exit::out_of_memory where it has not so many bytes left.
+void* allocate(std::size_t bytes);
+void release(void* memory) noexcept;
+// Host memory that copies read and write without the host's help.
+void* allocate_pinned(std::size_t bytes);
+void release_pinned(void* memory) noexcept;
+std::size_t total_memory();  // bytes of the current GPU
+
+StreamHandle make_stream();
+void destroy_stream(StreamHandle stream) noexcept;
+void synchronize(StreamHandle stream);  // until all that was queued is done
+// Between a GPU and the host, or within either, in the stream's order: pinned memory is read and
+// written when its turn comes, other host memory is read before this returns.
+void copy(void* to, const void* from, std::size_t bytes, StreamHandle stream);
+void set_zero(void* memory, std::size_t bytes, StreamHandle stream);
+
+// An event happens when all that was queued before its last record() is done.
+EventHandle make_event();
+void destroy_event(EventHandle event) noexcept;
+void record(EventHandle event, StreamHandle stream);
+void wait(EventHandle event);  // on the host
+
+}  // namespace device
+}  // namespace mt

@@ -1,0 +1,79 @@
+#include <cuda_runtime_api.h>
+
+#include "base/error.h"
+#include "tensor/device.h"
+
+namespace mt::device {
+
+static void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) fail(Exit::internal, "CUDA: ", what, ": ", cudaGetErrorString(error));
+}
+
+int count() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+void* allocate(std::size_t bytes) {
+  if (count() == 0) fail(Exit::unavailable, "no GPU that CUDA can use; --device cpu needs none");
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, bytes);
+  if (error == cudaErrorMemoryAllocation)
+    fail(Exit::out_of_memory, "out of GPU memory: ", bytes, " bytes asked for");
+  check(error, "cudaMalloc");
+  return memory;
+}
+
+void release(void* memory) noexcept { cudaFree(memory); }
+
+void* allocate_pinned(std::size_t bytes) {
+  void* memory = nullptr;
+  if (cudaMallocHost(&memory, bytes) != cudaSuccess)
+    fail(Exit::out_of_memory, "out of host memory: ", bytes, " pinned bytes asked for");
+  return memory;
+}
+
+void release_pinned(void* memory) noexcept { cudaFreeHost(memory); }
+
+std::size_t total_memory() {
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return total;
+}
+
+StreamHandle make_stream() {
+  if (count() == 0) fail(Exit::unavailable, "no GPU that CUDA can use; --device cpu needs none");
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  return stream;
+}
+
+void destroy_stream(StreamHandle stream) noexcept { cudaStreamDestroy(stream); }
+
+void synchronize(StreamHandle stream) {
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
+
+void copy(void* to, const void* from, std::size_t bytes, StreamHandle stream) {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+}
+
+void set_zero(void* memory, std::size_t bytes, StreamHandle stream) {
+  check(cudaMemsetAsync(memory, 0, bytes, stream), "cudaMemsetAsync");
+}
+
+EventHandle make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+  return event;
+}
+
+void destroy_event(EventHandle event) noexcept { cudaEventDestroy(event); }
+
+void record(EventHandle event, StreamHandle stream) {
+  check(cudaEventRecord(event, stream), "cudaEventRecord");
+}
+
+void wait(EventHandle event) { check(cudaEventSynchronize(event), "cudaEventSynchronize"); }
+
+}  // namespace mt::device

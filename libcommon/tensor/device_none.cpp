@@ -1,0 +1,27 @@
+// GPUs, where there are none.
+#include "base/error.h"
+#include "tensor/device.h"
+
+namespace mt::device {
+
+[[noreturn]] static void no_gpu() {
+  fail(Exit::unavailable, "this program computes on the CPU only");
+}
+
+int count() { return 0; }
+void* allocate(std::size_t) { no_gpu(); }
+void release(void*) noexcept {}
+void* allocate_pinned(std::size_t) { no_gpu(); }
+void release_pinned(void*) noexcept {}
+std::size_t total_memory() { no_gpu(); }
+StreamHandle make_stream() { no_gpu(); }
+void destroy_stream(StreamHandle) noexcept {}
+void synchronize(StreamHandle) { no_gpu(); }
+void copy(void*, const void*, std::size_t, StreamHandle) { no_gpu(); }
+void set_zero(void*, std::size_t, StreamHandle) { no_gpu(); }
+EventHandle make_event() { no_gpu(); }
+void destroy_event(EventHandle) noexcept {}
+void record(EventHandle, StreamHandle) { no_gpu(); }
+void wait(EventHandle) { no_gpu(); }
+
+}  // namespace mt::device

@@ -1,0 +1,18 @@
+// StepShape: what the memory of a step depends on besides the model.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace mt {
+
+struct StepShape {
+  std::int64_t micro_batch_size = 0, seq_length = 0, hidden_size = 0;
+  DType dtype = DType::f32;
+  std::uint64_t seed = 0;       // of dropout
+  bool document_masks = false;  // batches have a first_key
+  std::int64_t tokens() const { return micro_batch_size * seq_length; }
+};
+
+}  // namespace mt

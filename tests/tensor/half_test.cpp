@@ -1,0 +1,58 @@
+#include "tensor/half.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace mt {
+namespace {
+
+// The two neighbours of every value round as the nearest, ties to even, asks: the middle goes to
+// the even one, anything beyond it to the other.
+template <class Half>
+void expect_nearest(std::uint16_t infinity) {
+  for (std::uint32_t bits = 0; bits < infinity; ++bits) {
+    Half low, high;
+    low.bits = static_cast<std::uint16_t>(bits);
+    high.bits = static_cast<std::uint16_t>(bits + 1);
+    const auto a = static_cast<float>(low);
+    ASSERT_EQ(Half(a).bits, bits);
+    ASSERT_EQ(Half(-a).bits, bits | 0x8000);
+    if (bits + 1 == infinity) break;
+    const auto b = static_cast<float>(high);
+    ASSERT_LT(a, b);
+    const float middle = a + (b - a) / 2;
+    const std::uint32_t even = bits % 2 == 0 ? bits : bits + 1;
+    if (middle == a || middle == b) continue;  // bfloat16's denormals
+    ASSERT_EQ(Half(middle).bits, even) << bits;
+    ASSERT_EQ(Half(std::nextafter(middle, a)).bits, bits) << bits;
+    ASSERT_EQ(Half(std::nextafter(middle, b)).bits, bits + 1) << bits;
+  }
+}
+
+TEST(Half, Bf16RoundsToTheNearest) { expect_nearest<Bf16>(0x7f80); }
+TEST(Half, Fp16RoundsToTheNearest) { expect_nearest<Fp16>(0x7c00); }
+
+TEST(Half, Values) {
+  EXPECT_EQ(Bf16(1.0f).bits, 0x3f80);
+  EXPECT_EQ(Fp16(1.0f).bits, 0x3c00);
+  EXPECT_EQ(Fp16(0x1p-24f).bits, 1);
+  EXPECT_EQ(Fp16(0x1p-25f).bits, 0);
+  EXPECT_EQ(Fp16(65519.0f).bits, 0x7bff);
+  EXPECT_EQ(Fp16(65520.0f).bits, 0x7c00);
+  EXPECT_EQ(static_cast<float>(Fp16(-0.0f)), 0.0f);
+  EXPECT_TRUE(std::signbit(static_cast<float>(Fp16(-0.0f))));
+}
+
+TEST(Half, InfinityAndNan) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(static_cast<float>(Bf16(kInfinity)), kInfinity);
+  EXPECT_EQ(static_cast<float>(Fp16(-kInfinity)), -kInfinity);
+  EXPECT_EQ(static_cast<float>(Bf16(std::numeric_limits<float>::max())), kInfinity);
+  const float low_nan = std::bit_cast<float>(0x7f800001);  // whose upper half is infinity's
+  EXPECT_TRUE(std::isnan(static_cast<float>(Bf16(low_nan))));
+  EXPECT_TRUE(std::isnan(static_cast<float>(Fp16(low_nan))));
+}
+
+}  // namespace
+}  // namespace mt
