@@ -4,99 +4,27 @@
 // next K while P meets V.
 #include <algorithm>
 
-#include "kernels/attention_tile.cuh"
+#include "kernels/attention_rows.cuh"
 #include "kernels/cuda_check.h"
 #include "kernels/gpu.h"
 
 namespace mt::cuda {
 namespace {
 
-template <class T>
-struct Tensors {
-  T* o;
-  float* lse;
-  const T *q, *k, *v;
-};
-
 template <class T, int kHeadDim>
 struct Shared {
   static constexpr bool kWide = sizeof(T) == 4;
-  static constexpr int kChannels = kHeadDim;
   static constexpr int kWarps = kWide ? (kHeadDim == 256 ? 2 : 4) : (kHeadDim == 256 ? 4 : 8);
   static constexpr int kRows = 16 * kWarps;
   static constexpr int kKeys = kWide ? (kHeadDim == 256 ? 16 : 32) : (kHeadDim == 256 ? 32 : 64);
-  using Factor = Left<T, kKeys>;
   Tile<T, kRows, kHeadDim> q;  // and o
   Tile<T, kKeys, kHeadDim> k, v;
-  typename Factor::Strip strips[kWarps];
-};
-
-// The part of a tile of rows that a warp has: 16 rows, two of them in parts in each thread.
-template <class T, class Memory>
-struct Warp {
-  static constexpr int kChannels = Memory::kChannels, kKeys = Memory::kKeys;
-  const HeadGroup& at;
-  const int first_row;  // of the thread's two, which are 8 apart
-  float scores[kKeys / 2], o[kChannels / 2] = {};
-  float max[2] = {-kInfinity, -kInfinity}, sum[2] = {};
-  int first_key[2], last_key[2];
-
-  __device__ Warp(const HeadGroup& heads, int row) : at(heads), first_row(row) {
-    for (int r = 0; r < 2; ++r) {
-      first_key[r] = at.first(row + 8 * r);
-      last_key[r] = at.last(row + 8 * r);
-    }
-  }
-
-  // f(score, row 0 or 1, key).
-  template <class F>
-  __device__ void for_scores(int n, const F& f) {
-#pragma unroll
-    for (int i = 0; i < kKeys / 2; ++i)
-      f(scores[i], i / 2 % 2, n * kKeys + i / 4 * 8 + lane() % 4 * 2 + i % 2);
-  }
-
-  __device__ void mask(int n) {
-    for_scores(n, [&](float& score, int r, int key) {
-      if (key < first_key[r] || key > last_key[r]) score = -kInfinity;
-    });
-  }
-
-  // Scores become exp(score - max) with the rows' new maxima; o and sum follow.
-  __device__ void softmax() {
-    const float scale = at.sizes.scale * kLog2e;
-    float base[2], rescale[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      float next = max[r];
-#pragma unroll
-      for (int i = 2 * r; i < kKeys / 2; i += 4)
-        next = fmaxf(next, fmaxf(scores[i], scores[i + 1]));
-      next = fmaxf(next, __shfl_xor_sync(0xffffffff, next, 1));
-      next = fmaxf(next, __shfl_xor_sync(0xffffffff, next, 2));
-      base[r] = next == -kInfinity ? 0 : next * scale;  // a row may see no key of this tile
-      rescale[r] = exp2_approx(max[r] * scale - base[r]);
-      max[r] = next;
-      sum[r] *= rescale[r];
-    }
-    for_scores(0, [&](float& score, int r, int) {
-      score = exp2_approx(fmaf(score, scale, -base[r]));
-      sum[r] += score;
-    });
-#pragma unroll
-    for (int i = 0; i < kChannels / 2; ++i) o[i] *= rescale[i / 2 % 2];
-  }
-
-  __device__ void drop(int n, std::uint32_t sample) {
-    for_scores(n, [&](float& score, int r, int key) {
-      score *= at.factor(sample, first_row + 8 * r, key);
-    });
-  }
+  typename Left<T, kKeys>::Strip strips[kWarps];
 };
 
 template <class T, int kHeadDim>
 __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
-    forward_kernel(const AttentionArguments a, const Tensors<T> t) {
+    forward_kernel(const AttentionArguments a, const AttentionForward<T> t) {
   using Memory = Shared<T, kHeadDim>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys;
   extern __shared__ __align__(16) unsigned char bytes[];
@@ -122,32 +50,27 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
 
   const int warp = threadIdx.x / 32;
   const std::uint32_t sample = a.dropout ? a.keep.sample(at.sequence) : 0;
-  Warp<T, Memory> w(at, first_row + warp * 16 + lane() / 4);
+  WarpRows<kHeadDim, kKeys> w(at, first_row + warp * 16);
   for (int n = begin; n < end; ++n) {
     copies_wait();
     __syncthreads();  // K is there, and V has been read
     load_keys(shared.v, t.v, n);
-#pragma unroll
-    for (float& score : w.scores) score = 0;
-    multiply_rows<kHeadDim, kKeys>(w.scores, shared.q.row(warp * 16), shared.k.row(0));
-    if (n < begin_all || n >= end_all) w.mask(n);
+    w.multiply_keys(shared.q.row(warp * 16), shared.k.row(0));
+    if (n < begin_all || n >= end_all) w.mask(n * kKeys);
     w.softmax();
-    if (a.dropout) w.drop(n, sample);
+    if (a.dropout) w.drop(n * kKeys, sample);
     copies_wait();
     __syncthreads();  // V is there, and K has been read
     if (n + 1 < end) load_keys(shared.k, t.k, n + 1);
-    const typename Memory::Factor p(w.scores, shared.strips[warp]);
-    multiply<decltype(shared.v)::kStride, kHeadDim>(w.o, p, shared.v.row(0));
+    w.multiply_values(shared.v.row(0), shared.strips[warp]);
   }
 
-  float factor[2];
+  w.finish_sums();
+  const float factor[2] = {1 / w.sum[0], 1 / w.sum[1]};
   for (int r = 0; r < 2; ++r) {
-    float total = w.sum[r] + __shfl_xor_sync(0xffffffff, w.sum[r], 1);
-    total += __shfl_xor_sync(0xffffffff, total, 2);
-    factor[r] = 1 / total;
-    const int row = w.first_row + 8 * r;
+    const int row = w.row + 8 * r;
     if (lane() % 4 == 0 && row <= last_row)
-      t.lse[at.lse_place(row)] = w.max[r] * a.sizes.scale + logf(total);
+      t.lse[at.lse_place(row)] = w.max[r] * a.sizes.scale + logf(w.sum[r]);
   }
   store_rows<kHeadDim>(w.o, factor, shared.q, warp * 16, rows - warp * 16, a.head_dim,
                        a.whole_units,
@@ -155,7 +78,7 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
 }
 
 template <int kHeadDim, class T>
-void launch(const AttentionArguments& a, const Tensors<T>& tensors, cudaStream_t stream) {
+void launch(const AttentionArguments& a, const AttentionForward<T>& tensors, cudaStream_t stream) {
   using Memory = Shared<T, kHeadDim>;
   static_assert(sizeof(Memory) <= kMostSharedBytes);
   const int rows = a.sizes.q_length * a.sizes.group();
@@ -170,8 +93,10 @@ void launch(const AttentionArguments& a, const Tensors<T>& tensors, cudaStream_t
 }  // namespace
 
 template <class T>
-std::size_t attention_forward_work(const AttentionShape& shape) {
-  return std::is_same_v<T, bf16> ? hopper::attention_forward_work(shape) : 0;
+std::size_t attention_forward_work(const AttentionShape& s) {
+  const std::size_t few = few_rows(s) ? attention_few_rows_work(s) : 0;
+  const bool hopper = std::is_same_v<T, bf16> && hopper::attention_fits(s);
+  return std::max(few, hopper ? hopper::attention_forward_work(s) : 0);
 }
 
 template <class T>
@@ -180,12 +105,12 @@ void attention_forward(T* o, float* lse, const T* q, const T* k, const T* v,
                        const Dropout& dropout, void* work, cudaStream_t stream) {
   if (s.sequences * s.heads * s.q_length == 0) return;
   const AttentionArguments a(s, first_key, dropout, sizeof(T), o, q, k, v);
+  const AttentionForward<T> t{o, lse, q, k, v};
+  if (few_rows(s) && !a.dropout) return attention_few_rows(a, t, s, work, stream);
   if constexpr (std::is_same_v<T, bf16>)
     if (a.whole_units && hopper::attention_fits(s) && hopper_kernels())
       return hopper::attention_forward(o, lse, q, k, v, first_key, s, dropout, work, stream);
-  with_channels(s.head_dim, [&]<int kHeadDim>() {
-    launch<kHeadDim, T>(a, {o, lse, q, k, v}, stream);
-  });
+  with_channels(s.head_dim, [&]<int kHeadDim>() { launch<kHeadDim, T>(a, t, stream); });
 }
 
 template std::size_t attention_forward_work<float>(const AttentionShape&);

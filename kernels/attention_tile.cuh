@@ -33,6 +33,20 @@ struct AttentionArguments {
                     head_dim * element_bytes % 16 == 0) {}
 };
 
+template <class T>
+struct AttentionForward {
+  T* o;
+  float* lse;
+  const T *q, *k, *v;
+};
+
+// Whether a key head has so few queries that its keys are what takes time; attention_few_rows.cu.
+inline bool few_rows(const AttentionShape& s) { return s.q_length * (s.heads / s.kv_heads) <= 16; }
+std::size_t attention_few_rows_work(const AttentionShape& shape);
+template <class T>
+void attention_few_rows(const AttentionArguments& a, const AttentionForward<T>& t,
+                        const AttentionShape& shape, void* work, cudaStream_t stream);
+
 // A key head of a sequence and the query heads that use it.  Their queries are rows: row r is query
 // r / group of the r % group-th of them, so that a tile of rows meets each key once for all heads.
 struct HeadGroup {
@@ -79,12 +93,13 @@ struct alignas(16) Tile {
 
   __device__ T* row(int i) { return elements + i * kStride; }
 
-  // Row i from at(i) for i < count, of `channels` elements; zeros elsewhere.  The block's threads
-  // do it together; what they start is there after copies_wait() and __syncthreads().
+  // Row i from at(i) for i < count, of `channels` elements; zeros elsewhere.  So many threads, of
+  // which this is one, do it together; what they start is there after copies_wait() and a barrier.
   template <class At>
-  __device__ void load(int count, int channels, bool whole_units, const At& at) {
+  __device__ void load(int count, int channels, bool whole_units, const At& at,
+                       int thread = threadIdx.x, int threads = blockDim.x) {
     constexpr int kUnits = kChannels / kUnit;
-    for (int i = threadIdx.x; i < kRows * kUnits; i += blockDim.x) {
+    for (int i = thread; i < kRows * kUnits; i += threads) {
       const int r = i / kUnits, c = i % kUnits * kUnit;
       T* const to = row(r) + c;
       const bool inside = r < count && c < channels;

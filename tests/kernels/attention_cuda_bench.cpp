@@ -1,13 +1,13 @@
 // Not a test: prints the time of attention on the GPU, one JSON object a line.
-//   attention_cuda_bench [TYPE HEAD_DIM LENGTH HEADS KV_HEADS]...
-// Without arguments a list of usual shapes.  16384 tokens in sequences of LENGTH, causal; Medians
-// of 30 repetitions after 10; TFLOP/s count 2 products forward and 5 backward over half the pairs.
+//   attention_cuda_bench [TYPE SEQUENCES QUERIES KEYS HEADS KV_HEADS HEAD_DIM]...
+// TYPE: float, half or bf16.  With as many queries as keys forward and backward are timed, with
+// fewer, the last of them, forward alone.  Medians of 30 repetitions after 10, in milliseconds.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <functional>
+#include <iostream>
 #include <string>
 
 #include "kernels/attention.h"
@@ -19,11 +19,6 @@ namespace {
 
 using check::check_cuda;
 using check::DeviceArray;
-
-struct Shape {
-  std::string type;
-  std::int64_t head_dim, length, heads, kv_heads;
-};
 
 // Milliseconds.
 double time_of(const std::function<void()>& work) {
@@ -46,74 +41,71 @@ double time_of(const std::function<void()>& work) {
   return times[15];
 }
 
+// A million numbers, again and again.
 template <class T>
 DeviceArray<T> random(std::int64_t count, unsigned seed) {
+  const std::vector<float> some =
+      check::random<float>(std::min<std::int64_t>(count, 999'983), seed);
   std::vector<T> x;
-  for (const float value : check::random<float>(count, seed, -2, 2)) x.push_back(T(value));
+  x.reserve(static_cast<std::size_t>(count));
+  while (std::ssize(x) < count)
+    for (std::size_t i = 0; i < some.size() && std::ssize(x) < count; ++i) x.push_back(T(some[i]));
   return DeviceArray<T>(x);
 }
 
 template <class T>
-void bench(const Shape& s) {
-  const AttentionShape shape = {.sequences = std::max<std::int64_t>(1, 16384 / s.length),
-                                .q_length = s.length,
-                                .kv_length = s.length,
-                                .kv_stride = s.length,
-                                .heads = s.heads,
-                                .kv_heads = s.kv_heads,
-                                .head_dim = s.head_dim,
-                                .scale = 1 / std::sqrt(static_cast<double>(s.head_dim))};
-  const std::int64_t rows = shape.sequences * s.length * s.heads;
-  const std::int64_t q_size = rows * s.head_dim, kv_size = q_size / s.heads * s.kv_heads;
+void bench(const std::string& type, const AttentionShape& s) {
+  const std::int64_t rows = s.sequences * s.q_length * s.heads, q_size = rows * s.head_dim;
+  const std::int64_t kv_size = s.sequences * s.kv_length * s.kv_heads * s.head_dim;
   const DeviceArray<T> q = random<T>(q_size, 1), k = random<T>(kv_size, 2),
                        v = random<T>(kv_size, 3), d_o = random<T>(q_size, 4), o(q_size), dq(q_size),
                        dk(kv_size), dv(kv_size);
   const DeviceArray<float> lse(rows);
   const DeviceArray<unsigned char> work(
-      std::max(cuda::attention_forward_work<T>(shape), cuda::attention_backward_work<T>(shape)));
+      std::max(cuda::attention_forward_work<T>(s), cuda::attention_backward_work<T>(s)));
   const double forward = time_of([&] {
-    cuda::attention_forward(o.data(), lse.data(), q.data(), k.data(), v.data(), nullptr, shape,
+    cuda::attention_forward(o.data(), lse.data(), q.data(), k.data(), v.data(), nullptr, s,
                             Dropout(), work.data(), nullptr);
   });
-  const double backward = time_of([&] {
-    cuda::attention_backward(dq.data(), dk.data(), dv.data(), d_o.data(), o.data(), lse.data(),
-                             q.data(), k.data(), v.data(), nullptr, shape, Dropout(), work.data(),
-                             nullptr);
-  });
-  const double product =
-      2.0 * static_cast<double>(q_size) * static_cast<double>(s.length) / 2 / 1e9;  // per ms
-  std::printf(
-      "{\"type\":\"%s\",\"head_dim\":%d,\"length\":%d,\"sequences\":%d,\"heads\":%d,"
-      "\"kv_heads\":%d,\"forward_ms\":%.4f,\"forward_tflops\":%.1f,\"backward_ms\":%.4f,"
-      "\"backward_tflops\":%.1f}\n",
-      s.type.c_str(), int(s.head_dim), int(s.length), int(shape.sequences), int(s.heads),
-      int(s.kv_heads), forward, 2 * product / forward, backward, 5 * product / backward);
-  std::fflush(stdout);
+  std::cout << "{\"type\":\"" << type << "\",\"sequences\":" << s.sequences
+            << ",\"queries\":" << s.q_length << ",\"keys\":" << s.kv_length
+            << ",\"heads\":" << s.heads << ",\"kv_heads\":" << s.kv_heads
+            << ",\"head_dim\":" << s.head_dim << ",\"forward_ms\":" << forward;
+  if (s.q_length == s.kv_length)
+    std::cout << ",\"backward_ms\":" << time_of([&] {
+      cuda::attention_backward(dq.data(), dk.data(), dv.data(), d_o.data(), o.data(), lse.data(),
+                               q.data(), k.data(), v.data(), nullptr, s, Dropout(), work.data(),
+                               nullptr);
+    });
+  std::cout << "}" << std::endl;
 }
 
-void run(const Shape& s) {
-  if (s.type == "float") return bench<float>(s);
-  if (s.type == "half") return bench<__half>(s);
-  if (s.type == "bf16") return bench<__nv_bfloat16>(s);
-  fail(Exit::usage, "type ", s.type, ", expected float, half or bf16");
+void run(char** arguments) {
+  std::int64_t n[6];
+  for (int i = 0; i < 6; ++i) n[i] = std::stoll(arguments[i + 1]);
+  const AttentionShape shape = {.sequences = n[0],
+                                .q_length = n[1],
+                                .kv_length = n[2],
+                                .kv_stride = n[2],
+                                .heads = n[3],
+                                .kv_heads = n[4],
+                                .head_dim = n[5],
+                                .scale = 1 / std::sqrt(static_cast<double>(n[5]))};
+  const std::string type = arguments[0];
+  if (type == "float") return bench<float>(type, shape);
+  if (type == "half") return bench<__half>(type, shape);
+  if (type == "bf16") return bench<__nv_bfloat16>(type, shape);
+  fail(Exit::usage, "type ", type, ", expected float, half or bf16");
 }
 
 }  // namespace
 }  // namespace mt
 
 int main(int argc, char** argv) {
-  std::vector<mt::Shape> shapes;
-  for (int i = 1; i + 4 < argc; i += 5)
-    shapes.push_back({argv[i], std::stoll(argv[i + 1]), std::stoll(argv[i + 2]),
-                      std::stoll(argv[i + 3]), std::stoll(argv[i + 4])});
-  if (shapes.empty())
-    for (const std::int64_t head_dim : {64, 128})
-      for (const std::int64_t length : {1024, 2048, 4096, 8192, 16384})
-        shapes.push_back({"bf16", head_dim, length, 2048 / head_dim, 2048 / head_dim});
   try {
-    for (const mt::Shape& shape : shapes) mt::run(shape);
+    for (int i = 1; i + 6 < argc; i += 7) mt::run(argv + i);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "attention_cuda_bench: %s\n", e.what());
+    std::cerr << "attention_cuda_bench: " << e.what() << "\n";
     return 1;
   }
 }

@@ -248,7 +248,40 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{2, 5, 4, 2, 128, 0, -1, 0, 31}, Case{1, 200, 2, 1, 64, 0, -1, 0, 300},
                     Case{2, 33, 4, 2, 96, 40, 20, 0, 65}, Case{1, 1, 6, 2, 256, 0, 30, 0, 200},
                     Case{3, 1, 8, 2, 128, 0, -1, 0, 500, true},
+                    Case{1, 1, 1, 1, 33, 0, -1, 0, 5000}, Case{2, 2, 16, 2, 64, 3000, -1, 0, 4000},
+                    Case{1, 4, 3, 1, 192, 0, 100, 0, 3000},
+                    Case{70, 1, 4, 4, 64, 0, -1, 0, 400, true},
                     Case{4, 3, 6, 3, 64, 100, 50, 0, 250, true}));
+
+// The lengths of a cache are read when a captured graph runs.
+TEST_F(AttentionCuda, ReplaysWithOtherLengths) {
+  Problem problem({3, 1, 8, 2, 128, 0, -1, 0, 999, true});
+  OnDevice<bf16> device(problem);
+  const DeviceArray<unsigned char> work(cuda::attention_forward_work<bf16>(device.shape));
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t captured;
+  check::check_cuda(cudaStreamCreate(&stream));
+  check::check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  cuda::attention_forward(device.o.data(), device.lse.data(), device.q.data(), device.k.data(),
+                          device.v.data(), nullptr, device.shape, device.dropout, work.data(),
+                          stream);
+  check::check_cuda(cudaStreamEndCapture(stream, &graph));
+  check::check_cuda(cudaGraphInstantiate(&captured, graph, 0));
+  for (const std::int32_t length : {1, 2, 16, 17, 300, 998}) {
+    problem.lengths = {length, 2 * length % 1000 + 1, 1000};
+    check::check_cuda(cudaMemcpy(device.lengths.data(), problem.lengths.data(),
+                                 device.lengths.bytes(), cudaMemcpyHostToDevice));
+    check::check_cuda(cudaGraphLaunch(captured, stream));
+    check::check_cuda(cudaStreamSynchronize(stream));
+    const Results expected = on_cpu(problem);
+    EXPECT_LT(relative_error(device.o.values(), expected.o), 4e-3) << length;
+    EXPECT_LT(relative_error(device.lse.values(), expected.lse), 1e-5) << length;
+  }
+  check::check_cuda(cudaGraphExecDestroy(captured));
+  check::check_cuda(cudaGraphDestroy(graph));
+  check::check_cuda(cudaStreamDestroy(stream));
+}
 
 // Every sum has one order, however blocks are timed.
 template <class T>
@@ -256,12 +289,13 @@ void expect_same_bits(const Case& c) {
   const Problem problem(c);
   OnDevice<T> device(problem);
   device.forward();
-  device.backward();
+  if (!problem.cached) device.backward();
   const std::vector<T> o = device.o.values(), gradients = device.gradients();
   for (int i = 0; i < 1000; ++i) {
     device.forward();
-    device.backward();
     ASSERT_TRUE(check::same_bits(device.o.values(), o)) << "repetition " << i;
+    if (problem.cached) continue;
+    device.backward();
     ASSERT_TRUE(check::same_bits(device.gradients(), gradients)) << "repetition " << i;
   }
 }
@@ -271,6 +305,7 @@ TEST_F(AttentionCuda, GivesTheSameBitsAThousandTimes) {
     expect_same_bits<bf16>({1, 1024, 8, 4, head_dim});
     expect_same_bits<__half>({1, 300, 4, 2, head_dim});
     expect_same_bits<float>({1, 300, 4, 2, head_dim});
+    expect_same_bits<bf16>({2, 1, 8, 2, head_dim, 0, -1, 0, 3000});
   }
 }
 
