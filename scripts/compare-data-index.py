@@ -29,27 +29,10 @@ from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig
 from megatron.core.datasets.indexed_dataset import IndexedDatasetBuilder
 from megatron.core.datasets.utils import get_blend_from_list, normalize
 
+from data_goldens import fnv, hash_of, tokenizer
+
 EOD = 379  # of the tokenizer in testdata/gpt2_bpe
 SPLITS = ("train", "valid", "test")
-
-
-class Tokenizer:
-    eod = EOD
-    unique_identifiers = {"class": "Tokenizer"}
-
-    @property
-    def pad(self):
-        raise AttributeError("pad")
-
-
-def fnv(data, state=0xCBF29CE484222325):
-    for byte in bytes(data):
-        state = (state ^ byte) * 0x100000001B3 % 2**64
-    return state
-
-
-def hash_of(array, dtype):
-    return f"{fnv(numpy.ascontiguousarray(array, dtype=dtype).tobytes()):016x}"
 
 
 def write_corpus(prefix, seed, sequences, longest):
@@ -105,7 +88,7 @@ def build(case, folder):
         random_seed=case["seed"], sequence_length=case["seq_length"],
         blend=blend(case["words"][0]) if single else None,
         blend_per_split=None if single else [blend(words) for words in case["words"]],
-        split=case["split"] if single else None, path_to_cache=None, tokenizer=Tokenizer(),
+        split=case["split"] if single else None, path_to_cache=None, tokenizer=tokenizer(EOD),
         reset_position_ids=case["flags"][0], reset_attention_mask=case["flags"][1],
         eod_mask_loss=case["flags"][2], create_attention_mask=True)
     return BlendedMegatronDatasetBuilder(GPTDataset, case["sizes"], lambda: True, config).build()

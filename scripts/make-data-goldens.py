@@ -19,6 +19,8 @@ from megatron.core.datasets.blended_megatron_dataset_builder import BlendedMegat
 from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig
 from megatron.core.datasets.indexed_dataset import DType, IndexedDatasetBuilder
 
+from data_goldens import fnv, hash_of, tokenizer
+
 EOD = 7
 SPLITS = ("train", "valid", "test")
 
@@ -36,25 +38,6 @@ CASES = [
     ("8,1,1", 4294967295, 100, (1, 33, 1), False),
     ("0.5,0.25,0.25", 0, 4096, (50, 9, 9), False),
 ]
-
-
-class Tokenizer:
-    eod = EOD
-    unique_identifiers = {"class": "Tokenizer"}
-
-    @property
-    def pad(self):
-        raise AttributeError("pad")
-
-
-def fnv(data, state=0xCBF29CE484222325):
-    for byte in bytes(data):
-        state = (state ^ byte) * 0x100000001B3 % 2**64
-    return state
-
-
-def hash_of(array, dtype):
-    return f"{fnv(numpy.ascontiguousarray(array, dtype=dtype).tobytes()):016x}"
 
 
 def write_corpus(prefix, dtype):
@@ -104,7 +87,7 @@ def main():
             split, seed, seq_length, sizes, drop = case
             config = GPTDatasetConfig(
                 random_seed=seed, sequence_length=seq_length, blend=([f"{folder}/uint16"], None),
-                split=split, path_to_cache=f"{folder}/cache{number}", tokenizer=Tokenizer(),
+                split=split, path_to_cache=f"{folder}/cache{number}", tokenizer=tokenizer(EOD),
                 reset_position_ids=False, reset_attention_mask=False, eod_mask_loss=not drop,
                 create_attention_mask=False, drop_last_partial_validation_sequence=drop)
             builder = BlendedMegatronDatasetBuilder(GPTDataset, list(sizes), lambda: True, config)
