@@ -16,10 +16,10 @@ namespace {
 
 using mt::CommandLine;
 
-// Runs `work` with a context that ends it on a signal; nothing of it remains then, and the program
-// dies of the signal.
+// Runs `work` with a context that ends it on a signal.  Either nothing of it remains then, and the
+// program dies of the signal, or it can be resumed, and Exit::stopped says so.
 template <class Work>
-void run_until_signal(const CommandLine& cl, const Work& work) {
+void run_until_signal(const CommandLine& cl, const Work& work, bool resumable = false) {
   int number = 0;
   {
     mt::Signals signals;
@@ -33,6 +33,9 @@ void run_until_signal(const CommandLine& cl, const Work& work) {
       work(context);
     } catch (const mt::Signal signal) {
       number = static_cast<int>(signal);
+      if (resumable)
+        mt::fail(mt::Exit::stopped, "stopped by ", mt::signal_name(signal),
+                 "; the same command goes on");
     }
   }
   if (number != 0) std::raise(number);
@@ -69,10 +72,11 @@ void run_preprocess(CommandLine& cl) {
   cl.flag("--json", &json, "print a summary as one JSON object");
   add_megatron_flags(cl);
   cl.parse();
-  run_until_signal(cl, [&](const mt::RunContext& context) {
+  const auto work = [&](const mt::RunContext& context) {
     const mt::PreprocessSummary summary = mt::preprocess(options, context);
     if (json) print_summary(summary);
-  });
+  };
+  run_until_signal(cl, work, options.resume);
 }
 
 void run_vocab(CommandLine& cl) {

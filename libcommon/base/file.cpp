@@ -172,7 +172,7 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
       file_(std::move(other.file_)) {}
 
 AtomicFile::~AtomicFile() {
-  if (!resumable_) discard();
+  if (!resumable_ && !temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::cut(std::uint64_t size) {
@@ -182,12 +182,13 @@ void AtomicFile::cut(std::uint64_t size) {
     fail_errno(temporary_, "cannot be cut", Exit::io_error);
 }
 
-void AtomicFile::discard() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
-  temporary_.clear();
-}
-
 std::string part_path(const std::string& path) { return path + ".part"; }
+
+void undo_commit(const std::string& path) {
+  if (std::filesystem::exists(part_path(path)) || !std::filesystem::exists(path)) return;
+  if (::rename(path.c_str(), part_path(path).c_str()) != 0)
+    fail_errno(path, "cannot be renamed", Exit::cannot_create);
+}
 
 void AtomicFile::commit() {
   file_.sync();

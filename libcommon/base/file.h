@@ -87,7 +87,6 @@ class AtomicFile {
   // Keeps the first `size` bytes; throws Exit::bad_data where there are fewer.
   void cut(std::uint64_t size);
   void commit();
-  void discard();                                       // removes it: it never gets its name
   bool has_name() const { return temporary_.empty(); }  // also if commit() failed to sync it
   const std::string& path() const { return path_; }
   const std::string& temporary_path() const { return temporary_; }
@@ -102,6 +101,9 @@ class AtomicFile {
 void write_file_atomically(const std::string& path, std::string_view content, bool overwrite);
 
 std::string part_path(const std::string& path);  // of a resumable AtomicFile
+// Takes the name away again that commit() gave one, if it did: where a part is, PATH is an older
+// file.
+void undo_commit(const std::string& path);
 
 void sync_directory(const std::string& path);
 std::string parent_directory(const std::string& path);  // "." for a bare name

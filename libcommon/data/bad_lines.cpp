@@ -6,10 +6,11 @@
 
 namespace mt {
 
+constexpr std::string_view kQuarantine = "quarantine=";
+
 BadLines::BadLines(const std::string& policy, bool overwrite,
-                   const std::vector<std::string>& inputs, const Log& log)
+                   const std::vector<std::string>& inputs, const Log& log, bool resumable)
     : log_(log) {
-  constexpr std::string_view kQuarantine = "quarantine=";
   if (policy == "stop") {
     stop_ = true;
   } else if (policy.starts_with(kQuarantine) && policy.size() > kQuarantine.size()) {
@@ -18,7 +19,7 @@ BadLines::BadLines(const std::string& policy, bool overwrite,
     for (const std::string& input : inputs)
       if (std::filesystem::equivalent(path, input, missing))
         fail(Exit::usage, "--on-error ", policy, ": is an input; expected another file");
-    quarantine_.emplace(path, overwrite);
+    quarantine_.emplace(path, overwrite, resumable);
   } else if (policy != "skip") {
     fail(Exit::usage, "--on-error ", policy, ": expected stop, skip or quarantine=FILE");
   }
@@ -27,11 +28,25 @@ BadLines::BadLines(const std::string& policy, bool overwrite,
 void BadLines::add(const std::string& file, const BadLine& bad) {
   const std::string text = concat(file, ":", bad.number, ": ", bad.what);
   if (stop_) fail(Exit::bad_data, text);
-  ++count_;
+  ++state_.count;
   log_.detail(text);
   if (!quarantine_) return;
   quarantine_->write(bad.line);
   quarantine_->write("\n");
+  state_.bytes += static_cast<std::int64_t>(bad.line.size()) + 1;
+}
+
+void BadLines::save() {
+  if (quarantine_) quarantine_->sync();
+}
+
+void BadLines::resume(const State& state) {
+  state_ = state;
+  if (quarantine_) quarantine_->cut(static_cast<std::uint64_t>(state.bytes));
+}
+
+void BadLines::undo_commit(const std::string& policy) {
+  if (policy.starts_with(kQuarantine)) mt::undo_commit(policy.substr(kQuarantine.size()));
 }
 
 void BadLines::commit() {

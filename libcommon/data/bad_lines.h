@@ -23,19 +23,28 @@ class BadLines {
  public:
   // `policy`: "stop", "skip" or "quarantine=FILE", which is none of the `inputs`.
   BadLines(const std::string& policy, bool overwrite, const std::vector<std::string>& inputs,
-           const Log& log);
+           const Log& log, bool resumable = false);
+
+  // How far a resumable one is: lines, and bytes of the quarantine file.
+  struct State {
+    std::int64_t count = 0, bytes = 0;
+  };
+  void save();  // all that was added is on the disk
+  void resume(const State& state);
+  const State& state() const { return state_; }
+  static void undo_commit(const std::string& policy);
 
   // Throws Exit::bad_data, "FILE:LINE: what", when the policy is to stop.
   void add(const std::string& file, const BadLine& bad);
   void commit();  // the quarantine file gets its name
 
-  std::int64_t count() const { return count_; }
+  std::int64_t count() const { return state_.count; }
 
  private:
   Log log_;
   bool stop_ = false;
   std::optional<AtomicFile> quarantine_;
-  std::int64_t count_ = 0;
+  State state_;
 };
 
 }  // namespace mt

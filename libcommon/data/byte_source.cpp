@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -141,11 +142,17 @@ bool may_be_packed(Bytes start) {
 
 }  // namespace
 
-ByteSource::ByteSource(const std::string& path, std::function<void()> while_waiting)
+ByteSource::ByteSource(const std::string& path, std::function<void()> while_waiting,
+                       std::uint64_t offset)
     : file_(open_now(path)),
       while_waiting_(std::move(while_waiting)),
       may_wait_(!file_.is_regular()),
       buffer_(kBufferBytes) {
+  if (offset > 0) {
+    if (::lseek(file_.descriptor(), static_cast<off_t>(offset), SEEK_SET) < 0)
+      fail_errno(path, "cannot be read from its middle", Exit::io_error);
+    return;
+  }
   std::size_t size = 0;  // a pipe may give the first bytes one by one
   while (size < 4 && !at_end_ && may_be_packed(Bytes(buffer_).first(size))) {
     const std::size_t count = read_stored(std::span(buffer_).subspan(size));

@@ -19,8 +19,10 @@ namespace mt {
 class ByteSource {
  public:
   // "-" is stdin.  `while_waiting` runs several times a second while a pipe or a terminal has
-  // nothing to give; what it throws ends the read.
-  ByteSource(const std::string& path, std::function<void()> while_waiting);
+  // nothing to give; what it throws ends the read.  `offset`: where to begin in a regular file
+  // that is not packed.
+  ByteSource(const std::string& path, std::function<void()> while_waiting,
+             std::uint64_t offset = 0);
   ~ByteSource();
   ByteSource(const ByteSource&) = delete;
   ByteSource& operator=(const ByteSource&) = delete;
@@ -30,6 +32,7 @@ class ByteSource {
   std::size_t read(std::span<char> into);
 
   bool ready() const;  // a read() would not wait
+  bool packed() const { return decoder_ != nullptr; }
 
   const std::string& name() const { return file_.name(); }
   std::int64_t stored_bytes() const { return stored_bytes_; }  // read so far, packed as they are

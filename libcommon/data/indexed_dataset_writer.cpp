@@ -16,6 +16,7 @@ namespace mt {
 namespace {
 
 constexpr std::size_t kBufferBytes = 1 << 20;
+constexpr const char* kParts[] = {".lengths", ".documents", ".modes"};  // of an index
 
 template <class T>
 Bytes as_bytes_of(const T& value) {
@@ -36,9 +37,9 @@ IndexedDatasetWriter::IndexedDatasetWriter(const std::string& prefix, TokenType 
       options_(options),
       bin_(bin_path(prefix), options.overwrite, options.resumable),
       idx_(idx_path(prefix), options.overwrite, options.resumable),
-      lengths_(idx_path(prefix) + ".lengths", options.resumable),
-      begins_(idx_path(prefix) + ".documents", options.resumable),
-      modes_(idx_path(prefix) + ".modes", options.resumable) {
+      lengths_(idx_path(prefix) + kParts[0], options.resumable),
+      begins_(idx_path(prefix) + kParts[1], options.resumable),
+      modes_(idx_path(prefix) + kParts[2], options.resumable) {
   if (!options.overwrite && std::filesystem::exists(manifest_path(prefix)))
     fail(Exit::cannot_create, manifest_path(prefix), ": exists already; --force overwrites it");
   buffer_.reserve(kBufferBytes + (kBufferBytes >> 4));
@@ -195,20 +196,21 @@ void IndexedDatasetWriter::commit(Manifest manifest) {
     manifest_file.commit();
     idx_.commit();
   } catch (...) {
-    if (options_.resumable) undo_commit(prefix_);
+    if (options_.resumable) undo_dataset_commit(prefix_);
     for (const AtomicFile* file : {&idx_, &manifest_file, &bin_})
       if (file->has_name()) ::unlink(file->path().c_str());
     throw;
   }
-  for (Spill* spill : {&lengths_, &begins_, &modes_}) spill->discard();
 }
 
-void undo_commit(const std::string& prefix) {
+void remove_parts(const std::string& prefix) {
+  for (const char* part : kParts) remove_if_there(part_path(idx_path(prefix) + part));
+}
+
+void undo_dataset_commit(const std::string& prefix) {
   remove_if_there(manifest_path(prefix));
-  for (const std::string& path :
-       {idx_path(prefix), bin_path(prefix)})  // one with a part is an older
-    if (!std::filesystem::exists(part_path(path)) && std::filesystem::exists(path))
-      std::filesystem::rename(path, part_path(path));
+  undo_commit(idx_path(prefix));
+  undo_commit(bin_path(prefix));
 }
 
 }  // namespace mt

@@ -81,6 +81,8 @@ class IndexedDatasetWriter {
 
 // Where an earlier run of resumable writers was ended amid commit(): its files get their temporary
 // names back.
-void undo_commit(const std::string& prefix);
+void undo_dataset_commit(const std::string& prefix);
+// What a resumable writer leaves beside a dataset that is complete.
+void remove_parts(const std::string& prefix);
 
 }  // namespace mt

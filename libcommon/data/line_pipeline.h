@@ -1,7 +1,7 @@
 // The lines of files through a parallel stage and back in order: the blocks are read one after
 // another, `work` makes a Result of each, several at a time, and `finish` gets them one after
 // another in the order of the input, whatever the number of threads.  At most 2 threads + 2 blocks
-// are in memory.
+// are in memory, and one that is much larger than the reader's blocks, for a line is, is alone.
 #pragma once
 
 #include <tbb/parallel_pipeline.h>
@@ -16,6 +16,9 @@
 
 namespace mt {
 
+// How many blocks are in memory at a time.
+inline int blocks_in_flight(int threads) { return 2 * worker_threads(threads) + 2; }
+
 // work: Result(const LineBlock&), thread-safe.  finish: void(const LineBlock&, Result&).
 // `threads`: as worker_threads() has it.  Throws what the first block to fail threw, first
 // in the order of the input; no later block is finished.
@@ -29,6 +32,7 @@ void run_line_pipeline(LineReader& reader, int threads, const Work& work, const 
   using Token = std::shared_ptr<Item>;
   std::exception_ptr first_error;
   std::atomic<bool> failed = false;
+  Token large;  // to be worked on when all before it is done
   const auto guarded = [](Item& item, const auto& body) {
     try {
       if (!item.error) body();
@@ -40,6 +44,10 @@ void run_line_pipeline(LineReader& reader, int threads, const Work& work, const 
     auto item = std::make_shared<Item>();
     bool more = false;
     guarded(*item, [&] { more = !failed && reader.next(item->block); });
+    if (more && item->block.size > 2 * reader.block_bytes()) {
+      large = item;
+      more = false;
+    }
     if (!more && !item->error) control.stop();
     return item;
   };
@@ -54,16 +62,19 @@ void run_line_pipeline(LineReader& reader, int threads, const Work& work, const 
     failed = first_error != nullptr;
   };
 
-  threads = worker_threads(threads);
-  tbb::task_arena arena(threads);
-  arena.execute([&] {
-    using tbb::filter_mode;
-    tbb::parallel_pipeline(
-        2 * static_cast<std::size_t>(threads) + 2,
-        tbb::make_filter<void, Token>(filter_mode::serial_in_order, read) &
-            tbb::make_filter<Token, Token>(filter_mode::parallel, transform) &
-            tbb::make_filter<Token, void>(filter_mode::serial_in_order, complete));
-  });
+  tbb::task_arena arena(worker_threads(threads));
+  do {
+    large.reset();
+    arena.execute([&] {
+      using tbb::filter_mode;
+      tbb::parallel_pipeline(
+          static_cast<std::size_t>(blocks_in_flight(threads)),
+          tbb::make_filter<void, Token>(filter_mode::serial_in_order, read) &
+              tbb::make_filter<Token, Token>(filter_mode::parallel, transform) &
+              tbb::make_filter<Token, void>(filter_mode::serial_in_order, complete));
+    });
+    if (large) complete(transform(large));
+  } while (large && !failed);
   if (first_error) std::rethrow_exception(first_error);
 }
 

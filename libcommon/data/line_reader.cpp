@@ -1,5 +1,6 @@
 #include "data/line_reader.h"
 
+#include <fcntl.h>
 #include <glob.h>
 #include <unistd.h>
 
@@ -48,31 +49,120 @@ std::uint64_t stored_size(const std::vector<std::string>& paths) {
   return total;
 }
 
+LineReader::LineReader(Options options)
+    : options_(std::move(options)), parts_(parts_of(options_)) {}
+
+std::vector<LineReader::Part> LineReader::parts_of(const Options& options) {
+  std::vector<Part> parts;
+  if (options.shards == 1) {
+    for (const std::string& path : options.inputs) parts.push_back({path});
+    return parts;
+  }
+  std::vector<std::uint64_t> sizes;
+  std::uint64_t total = 0;
+  for (const std::string& path : options.inputs) {
+    if (!File::open(path, O_NONBLOCK).is_regular())
+      fail(Exit::usage, "--shard: ", path, " has no size; expected regular files");
+    sizes.push_back(std::filesystem::file_size(path));
+    total += sizes.back();
+  }
+  const auto bound = [&](std::int64_t shard) {
+    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(total) *
+                                      static_cast<std::uint64_t>(shard) /
+                                      static_cast<std::uint64_t>(options.shards));
+  };
+  const std::uint64_t begin = bound(options.shard), end = bound(options.shard + 1);
+  std::uint64_t at = 0;  // where the file begins in all bytes
+  for (std::size_t i = 0; i < sizes.size(); at += sizes[i++]) {
+    const std::string& path = options.inputs[i];
+    const std::uint64_t from = std::max(begin, at), to = std::min(end, at + sizes[i]);
+    if (from >= to) continue;
+    const bool whole = from == at && to == at + sizes[i];
+    if (whole || ByteSource(path, [] {}).packed()) {
+      if (from == at) parts.push_back({path});
+    } else {
+      parts.push_back({path, from - at, to - at});
+    }
+  }
+  return parts;
+}
+
 std::int64_t LineReader::stored_bytes() const {
   return closed_bytes_ + (source_ ? source_->stored_bytes() : 0);
 }
 
 void LineReader::close_source() {
-  inputs_.push_back({options_.inputs[opened_ - 1], source_->stored_bytes(), source_->hash()});
+  const std::string& path = parts_[opened_ - 1].path;
+  if (part_hash_)
+    inputs_.push_back({path, part_bytes_, part_hash_->hex()});
+  else
+    inputs_.push_back({path, source_->stored_bytes(), source_->hash()});
   closed_bytes_ += source_->stored_bytes();
   source_.reset();
 }
 
-bool LineReader::next(LineBlock& block) {
-  options_.checkpoint();
-  for (;;) {
-    if (!source_) {
-      if (opened_ == options_.inputs.size()) return false;
-      source_ = std::make_unique<ByteSource>(options_.inputs[opened_++], options_.checkpoint);
-      line_ = 1;
-    }
-    if (fill(block)) return true;
-    close_source();
+// A line that begins before the part belongs to another.
+void LineReader::open(const Part& part) {
+  const bool whole = part.end == kAll;
+  position_ = part.begin == 0 ? 0 : part.begin - 1;
+  source_ = std::make_unique<ByteSource>(part.path, options_.checkpoint, position_);
+  part_hash_.reset();
+  if (!whole) part_hash_.emplace();
+  part_bytes_ = 0;
+  part_ended_ = false;
+  line_ = 1;
+  carry_.clear();
+  if (part.begin == 0) return;
+  std::vector<char> piece(64 << 10);
+  while (const std::size_t count = source_->read(piece)) {
+    const std::string_view text(piece.data(), count);
+    const std::size_t newline = text.find('\n');
+    position_ += newline == text.npos ? count : newline + 1;
+    if (newline == text.npos) continue;
+    carry_ = text.substr(newline + 1);
+    return;
   }
+}
+
+bool LineReader::next(LineBlock& block) {
+  do {
+    options_.checkpoint();
+    for (;;) {
+      if (!source_) {
+        if (opened_ == parts_.size()) return false;
+        open(parts_[opened_++]);
+      }
+      if (fill(block)) break;
+      close_source();
+    }
+  } while (!skip(block));
+  return true;
+}
+
+// Drops lines that are not wanted; false where nothing remains.
+bool LineReader::skip(LineBlock& block) {
+  std::size_t at = 0;
+  for (; options_.skip_lines > 0 && at < block.size; --options_.skip_lines, ++block.first_line)
+    at = std::min(block.text().find('\n', at), block.size - 1) + 1;
+  if (at == 0) return true;
+  block.size -= at;
+  std::memmove(block.bytes.get(), block.bytes.get() + at, block.size + LineBlock::kPadding);
+  return block.size > 0;
+}
+
+// Where the lines end that begin in the part, if that is before `lines_end`, where whole lines do.
+std::size_t LineReader::cut_at_end(std::string_view text, std::size_t lines_end) {
+  const std::uint64_t end = parts_[opened_ - 1].end;
+  if (end == kAll || position_ + lines_end < end) return lines_end;
+  part_ended_ = true;
+  return std::min(text.find('\n', static_cast<std::size_t>(end - position_) - 1), lines_end - 1) +
+         1;
 }
 
 // Reads until there is a whole line and about a block's bytes, or the file ends.
 bool LineReader::fill(LineBlock& block) {
+  const Part& part = parts_[opened_ - 1];
+  if (part_ended_ || position_ >= part.end) return false;
   std::size_t capacity = std::max(options_.block_bytes, 2 * carry_.size());
   auto bytes = std::make_unique_for_overwrite<char[]>(capacity + LineBlock::kPadding);
   std::size_t size = carry_.size(), lines_end = 0;
@@ -91,15 +181,21 @@ bool LineReader::fill(LineBlock& block) {
     if (at_end || lines_end > 0) break;
     if (size > options_.line_limit)
       fail(Exit::bad_data, source_->name(), ":", line_, ": line of more than ", options_.line_limit,
-           " bytes");
+           " bytes", options_.limit_hint);
     auto larger = std::make_unique_for_overwrite<char[]>(2 * capacity + LineBlock::kPadding);
     std::memcpy(larger.get(), bytes.get(), size);
     bytes = std::move(larger);
     capacity *= 2;
   }
+  lines_end = cut_at_end({bytes.get(), size}, lines_end);
   carry_.assign(bytes.get() + lines_end, size - lines_end);
   std::memset(bytes.get() + lines_end, 0, LineBlock::kPadding);
-  block = {source_->name(), line_, std::move(bytes), lines_end, stored_bytes()};
+  position_ += lines_end;
+  part_bytes_ += static_cast<std::int64_t>(lines_end);
+  if (part_hash_) part_hash_->update(std::string_view(bytes.get(), lines_end));
+  const std::string name =
+      part.begin == 0 ? part.path : concat(part.path, " from byte ", part.begin);
+  block = {name, line_, std::move(bytes), lines_end, stored_bytes()};
   line_ += std::count(block.text().begin(), block.text().end(), '\n');
   return lines_end > 0;
 }

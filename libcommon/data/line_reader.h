@@ -1,6 +1,8 @@
 // LineReader: the lines of several files, in blocks of about a megabyte of whole lines, so that
 // blocks can be worked on in parallel.  Lines end with "\n"; the last of a file may lack it and
-// never runs on into the next file.  Not thread-safe.
+// never runs on into the next file.  A shard is one of several equal parts of all the bytes, as
+// stored: the lines that begin in it, and packed files that begin in it, whole; so the shards'
+// lines one after another are all lines in their order.  Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +10,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/hash.h"
 #include "data/byte_source.h"
 #include "data/manifest.h"
 
@@ -43,23 +47,42 @@ class LineReader {
     std::vector<std::string> inputs;  // expanded
     std::size_t block_bytes = 1 << 20;
     std::size_t line_limit = std::size_t{1} << 30;  // a longer line is Exit::bad_data
+    std::string limit_hint = {};                    // for that error
+    std::int64_t shard = 0, shards = 1;             // other than 1: of regular files only
+    std::int64_t skip_lines = 0;                    // the first ones are read and not given
     // Runs before every block and while a pipe has nothing to give; what it throws ends the read.
     std::function<void()> checkpoint = [] {};
   };
-  explicit LineReader(Options options) : options_(std::move(options)) {}
+  explicit LineReader(Options options);
 
   bool next(LineBlock& block);  // false at the end of the last file
+  // Blocks are larger only where a line is.
+  std::size_t block_bytes() const { return options_.block_bytes; }
 
-  // All files read to their end so far, with sizes and hashes as stored.
+  // All files read to their end so far, with sizes and hashes as stored; of a shard, of its lines.
   const std::vector<Manifest::Input>& inputs() const { return inputs_; }
   std::int64_t stored_bytes() const;  // read so far, of all files
 
  private:
+  struct Part {  // of a file: the lines that begin in [begin, end)
+    std::string path;
+    std::uint64_t begin = 0, end = kAll;
+  };
+  static constexpr std::uint64_t kAll = ~std::uint64_t{0};
+  static std::vector<Part> parts_of(const Options& options);
+  void open(const Part& part);
   bool fill(LineBlock& block);
+  std::size_t cut_at_end(std::string_view text, std::size_t lines_end);
+  bool skip(LineBlock& block);
   void close_source();
 
   Options options_;
+  std::vector<Part> parts_;
   std::size_t opened_ = 0;
+  std::uint64_t position_ = 0;  // of carry_ in the part's file
+  bool part_ended_ = false;
+  std::optional<Hasher> part_hash_;  // of the lines of a part that is not a whole file
+  std::int64_t part_bytes_ = 0;
   std::unique_ptr<ByteSource> source_;
   std::int64_t line_ = 1;
   std::string carry_;  // the beginning of a line whose end is still to be read

@@ -1,86 +1,50 @@
 #include "data/preprocess.h"
 
+#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <set>
 
 #include "base/command.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/progress.h"
+#include "data/image_folder.h"
 #include "data/indexed_dataset_writer.h"
-#include "data/json_lines.h"
+#include "data/line_encoder.h"
 #include "data/line_pipeline.h"
+#include "data/preprocess_journal.h"
 #include "data/tokenizer_source.h"
 
 namespace mt {
 namespace {
 
-// One key's share of a block: documents[i] sequences of document i, lengths of all, tokens of all.
-struct EncodedKey {
-  std::vector<std::int32_t> tokens, lengths;
-  std::vector<std::size_t> documents;
+// What the work on a byte of input may take at most: the block, grown in a line's search for its
+// end, the parser's index and strings, ids, and what the encoder keeps of a word.
+constexpr std::int64_t kBytesPerByte = 16;
+constexpr std::size_t kLeastBlockBytes = 64 << 10, kMostBlockBytes = 1 << 20;
+constexpr std::chrono::seconds kSaveInterval{1};
+
+struct Shard {
+  std::int64_t index = 0, count = 1;
 };
-
-struct EncodedBlock {
-  std::vector<EncodedKey> keys;
-  std::vector<BadLine> bad;
-  std::int64_t lines = 0;
-};
-
-void encode_document(const Tokenizer& tokenizer, const std::vector<std::string_view>& texts,
-                     bool append_eod, EncodedKey& out) {
-  const std::size_t first = out.lengths.size();
-  for (const std::string_view text : texts) {
-    const std::size_t before = out.tokens.size();
-    tokenizer.encode(text, out.tokens);
-    if (out.tokens.size() > before)
-      out.lengths.push_back(static_cast<std::int32_t>(out.tokens.size() - before));
+Shard parse_shard(const std::string& text) {
+  Shard shard;
+  const char* const end = text.data() + text.size();
+  const auto index = std::from_chars(text.data(), end, shard.index);
+  if (index.ptr != end && *index.ptr == '/') {
+    const auto count = std::from_chars(index.ptr + 1, end, shard.count);
+    if (index.ec == std::errc() && count.ec == std::errc() && count.ptr == end &&
+        shard.index >= 0 && shard.index < shard.count)
+      return shard;
   }
-  out.documents.push_back(out.lengths.size() - first);
-  if (append_eod && out.lengths.size() > first) {
-    out.tokens.push_back(tokenizer.eod());
-    ++out.lengths.back();
-  }
+  fail(Exit::usage, "--shard ", text, ": expected I/N with I from 0 to N - 1");
 }
 
-EncodedBlock encode_block(const Tokenizer& tokenizer, const SentenceSplitter* splitter,
-                          const PreprocessOptions& options, const LineBlock& block) {
-  std::vector<std::string_view> sentences;
-  const auto sentences_of = [&](const std::vector<std::string_view>& texts) -> const auto& {
-    if (splitter == nullptr) return texts;
-    sentences.clear();
-    for (const std::string_view text : texts) splitter->split(text, sentences);
-    return sentences;
-  };
-  EncodedBlock encoded;
-  encoded.keys.resize(options.json_keys.size());
-  JsonLineParser parser(options.json_keys);
-  for_each_line(block, [&](std::string_view line, std::int64_t number) {
-    ++encoded.lines;
-    std::string wrong = parser.parse(line);
-    if (!wrong.empty()) {
-      encoded.bad.push_back({number, std::move(wrong), line});
-      return;
-    }
-    for (std::size_t k = 0; k < encoded.keys.size(); ++k)
-      encode_document(tokenizer, sentences_of(parser.texts()[k]), options.append_eod,
-                      encoded.keys[k]);
-  });
-  return encoded;
-}
-
-void write_block(const EncodedKey& encoded, IndexedDatasetWriter& writer) {
-  std::span<const std::int32_t> tokens(encoded.tokens), lengths(encoded.lengths);
-  for (const std::size_t sequences : encoded.documents) {
-    std::size_t size = 0;
-    for (const std::int32_t length : lengths.first(sequences))
-      size += static_cast<std::size_t>(length);
-    writer.add_document(tokens.first(size), lengths.first(sequences));
-    tokens = tokens.subspan(size);
-    lengths = lengths.subspan(sequences);
-  }
-}
+bool has_images(const PreprocessOptions& options) { return !options.image_folder.empty(); }
 
 void check_options(const PreprocessOptions& options, const Tokenizer& tokenizer) {
   if (options.output_prefix.empty()) fail(Exit::usage, "--output-prefix: expected a name");
@@ -90,6 +54,68 @@ void check_options(const PreprocessOptions& options, const Tokenizer& tokenizer)
   if (keys.size() < options.json_keys.size()) fail(Exit::usage, "--json-keys: names a key twice");
   if (options.append_eod && tokenizer.eod() < 0)
     fail(Exit::bad_config, "--append-eod: the tokenizer has no end-of-document token");
+  if (options.format == "text" &&
+      (has_images(options) || options.json_keys != PreprocessOptions().json_keys))
+    fail(Exit::usage, "--format text: has neither keys nor images");
+  if (has_images(options) != (options.pad_length > 0))
+    fail(Exit::usage, "--input-image and --pad-length go together");
+  if (!has_images(options)) return;
+  if (options.json_keys.size() > 1 || options.sentences.split)
+    fail(Exit::usage, "--input-image: a line has one text, which is one sequence");
+  if (options.on_error != "stop" || options.shard != "0/1" || options.resume)
+    fail(Exit::usage, "--input-image: takes all lines in one run, without --on-error, --shard or ",
+         "--resume");
+}
+
+// Of each key's dataset.
+std::vector<std::string> prefixes_of(const PreprocessOptions& options) {
+  if (options.format == "text" || has_images(options)) return {options.output_prefix};
+  std::vector<std::string> prefixes;
+  for (const std::string& key : options.json_keys)
+    prefixes.push_back(options.output_prefix + "_" + key +
+                       (options.sentences.split ? "_sentence" : "_document"));
+  return prefixes;
+}
+
+// What the same command has done before: all datasets are there, and no journal any more.
+std::optional<PreprocessSummary> done_before(const PreprocessOptions& options,
+                                             const RunContext& context) {
+  if (std::filesystem::exists(journal_path(options.output_prefix))) return std::nullopt;
+  PreprocessSummary summary;
+  const std::vector<std::string> prefixes = prefixes_of(options);
+  for (std::size_t k = 0; k < prefixes.size(); ++k) {
+    if (!std::filesystem::exists(idx_path(prefixes[k]))) return std::nullopt;
+    const std::optional<Manifest> manifest = find_manifest(prefixes[k]);
+    if (!manifest || manifest->arguments != context.arguments ||
+        manifest->version != context.version)
+      return std::nullopt;
+    summary.datasets.push_back({options.json_keys[k], prefixes[k], manifest->dtype,
+                                manifest->sequences, manifest->documents, manifest->tokens});
+    summary.input_files = static_cast<std::int64_t>(manifest->inputs.size());
+    summary.input_bytes = 0;
+    for (const Manifest::Input& input : manifest->inputs) summary.input_bytes += input.bytes;
+  }
+  for (const std::string& prefix : prefixes) remove_parts(prefix);
+  context.log.event("complete", {{"since", "an earlier run"}});
+  return summary;
+}
+
+// What the bytes of the results depend on.
+std::string fingerprint(const PreprocessOptions& options, const std::vector<std::string>& inputs,
+                        const Tokenizer& tokenizer, const std::string& version) {
+  JsonWriter json;
+  json.begin_array().value(version).value(tokenizer.identity()).value(options.format);
+  for (const std::string& key : options.json_keys) json.value(key);
+  json.value(options.sentences.split).value(options.sentences.keep_newlines);
+  json.value(options.sentences.lang).value(options.sentences.punkt_model);
+  json.value(options.append_eod).value(options.shard).value(options.on_error);
+  for (const std::string& input : inputs) {
+    std::error_code error;
+    json.value(input).value(std::filesystem::file_size(input, error));
+    if (error || !std::filesystem::is_regular_file(input))
+      fail(Exit::usage, "--resume: ", input, " cannot be read again; expected regular files");
+  }
+  return hash_hex(as_bytes(json.end_array().text()));
 }
 
 // A run: the outputs, and what is known of it so far.
@@ -100,40 +126,41 @@ class Run {
         context_(context),
         tokenizer_(make_tokenizer(options.tokenizer)),
         splitter_(make_sentence_splitter(options.sentences)),
-        start_(std::chrono::steady_clock::now()) {
+        start_(std::chrono::steady_clock::now()),
+        prefixes_(prefixes_of(options)) {
     check_options(options, *tokenizer_);
-    if (tokenizer_->type().starts_with("Bert") && !splitter_)
+    if (tokenizer_->type().starts_with("Bert") && !splitter_ && options.format == "jsonl")
       context.log.warn(
           "without --split-sentences a document is one sequence; BERT wants sentences");
-    LineReader::Options reading;
-    reading.inputs = expand_inputs(options.inputs);
-    progress_.emplace(context.log, "preprocess", "bytes", stored_size(reading.inputs));
-    reading.checkpoint = [this] {
-      if (context_.checkpoint()) progress_->tell();
-    };
-    reader_.emplace(reading);
-    bad_.emplace(options.on_error, options.overwrite, reading.inputs, context.log);
-    const TokenType type = token_type_for(tokenizer_->vocab_size());
-    for (const std::string& key : options.json_keys) {
-      prefixes_.push_back(options.output_prefix + "_" + key +
-                          (splitter_ ? "_sentence" : "_document"));
-      writers_.emplace_back(prefixes_.back(), type,
-                            IndexedDatasetWriter::Options{.overwrite = options.overwrite});
-    }
+    if (has_images(options)) images_.emplace(options.image_folder);
+    const std::vector<std::string> inputs = expand_inputs(options.inputs);
+    if (options.resume) open_journal(inputs);
+    bad_.emplace(options.on_error, options.overwrite, inputs, context.log, options.resume);
+    open_outputs();
+    open_inputs(inputs);
   }
 
   void run() {
-    run_line_pipeline(
-        *reader_, options_.workers,
-        [&](const LineBlock& block) {
-          return encode_block(*tokenizer_, splitter_.get(), options_, block);
-        },
-        [&](const LineBlock& block, const EncodedBlock& encoded) { add(block, encoded); });
+    LineEncoder::Options encoding = {options_.json_keys, options_.format == "text",
+                                     options_.append_eod, options_.pad_length};
+    const LineEncoder encoder(encoding, *tokenizer_, splitter_.get());
+    try {
+      run_line_pipeline(
+          *reader_, options_.workers, [&](const LineBlock& block) { return encoder.encode(block); },
+          [&](const LineBlock& block, const EncodedBlock& encoded) { add(block, encoded); });
+    } catch (...) {
+      if (journal_ && !adding_) save();
+      throw;
+    }
     progress_->finish();
   }
 
   // All outputs get their names.
   PreprocessSummary commit() {
+    if (images_ && images_->size() != lines_)
+      fail(Exit::bad_data, images_->path(), ": ", images_->size(), " images for ", lines_,
+           " lines");
+    if (journal_) save();
     for (IndexedDatasetWriter& writer : writers_) writer.finish();
     context_.checkpoint();
     Manifest manifest;
@@ -141,16 +168,68 @@ class Run {
     manifest.arguments = context_.arguments;
     manifest.inputs = reader_->inputs();
     manifest.tokenizer = describe_tokenizer(options_.tokenizer, *tokenizer_);
+    if (journal_) journal_->begin_commit();
     for (IndexedDatasetWriter& writer : writers_) writer.commit(manifest);
     bad_->commit();
+    if (journal_) {
+      journal_->remove();
+      for (const std::string& prefix : prefixes_) remove_parts(prefix);
+    }
     return summary();
   }
 
  private:
+  void open_journal(const std::vector<std::string>& inputs) {
+    journal_.emplace(options_.output_prefix,
+                     fingerprint(options_, inputs, *tokenizer_, context_.version),
+                     prefixes_.size());
+    lines_ = journal_->state().lines;
+    if (lines_ > 0) context_.log.event("resume", {{"lines", lines_}});
+    if (!journal_->commit_begun()) return;
+    for (const std::string& prefix : prefixes_) undo_dataset_commit(prefix);
+    BadLines::undo_commit(options_.on_error);
+  }
+
+  void open_outputs() {
+    const TokenType type = images_ ? TokenType::i32 : token_type_for(tokenizer_->vocab_size());
+    for (const std::string& prefix : prefixes_)
+      writers_.emplace_back(prefix, type,
+                            IndexedDatasetWriter::Options{.overwrite = options_.overwrite,
+                                                          .multimodal = images_.has_value(),
+                                                          .resumable = options_.resume});
+    if (!journal_) return;
+    bad_->resume(journal_->state().bad);
+    for (std::size_t k = 0; k < writers_.size(); ++k)
+      writers_[k].resume(journal_->state().datasets[k]);
+  }
+
+  void open_inputs(const std::vector<std::string>& inputs) {
+    const Shard shard = parse_shard(options_.shard);
+    const std::int64_t memory = options_.memory << 20;
+    LineReader::Options reading;
+    reading.inputs = inputs;
+    reading.block_bytes = std::clamp(
+        static_cast<std::size_t>(memory / (kBytesPerByte * blocks_in_flight(options_.workers))),
+        kLeastBlockBytes, kMostBlockBytes);
+    reading.line_limit = static_cast<std::size_t>(memory / kBytesPerByte);
+    reading.limit_hint = "; with more --memory it may be longer";
+    reading.shard = shard.index;
+    reading.shards = shard.count;
+    reading.skip_lines = lines_;
+    progress_.emplace(context_.log, "preprocess", "bytes",
+                      stored_size(inputs) / static_cast<std::uint64_t>(shard.count));
+    reading.checkpoint = [this] {
+      if (context_.checkpoint()) progress_->tell();
+    };
+    reader_.emplace(reading);
+  }
+
   void add(const LineBlock& block, const EncodedBlock& encoded) {
+    adding_ = true;
     for (const BadLine& bad : encoded.bad) bad_->add(block.file, bad);
     for (std::size_t k = 0; k < writers_.size(); ++k) write_block(encoded.keys[k], writers_[k]);
     lines_ += encoded.lines;
+    adding_ = false;
     progress_->add(static_cast<std::uint64_t>(block.stored_end) - progress_->done());
     text_bytes_ += static_cast<double>(block.size);
     const std::int64_t documents = writers_.front().state().documents;
@@ -158,6 +237,47 @@ class Run {
       logged_ = documents / options_.log_interval;
       log_rate("progress", documents);
     }
+    if (journal_ && std::chrono::steady_clock::now() - saved_ >= kSaveInterval) save();
+  }
+
+  void write_block(const EncodedKey& encoded, IndexedDatasetWriter& writer) {
+    std::span<const std::int32_t> tokens(encoded.tokens), lengths(encoded.lengths);
+    for (const std::size_t sequences : encoded.documents) {
+      std::size_t size = 0;
+      for (const std::int32_t length : lengths.first(sequences))
+        size += static_cast<std::size_t>(length);
+      if (images_)
+        write_with_image(tokens.first(size), writer);
+      else
+        writer.add_document(tokens.first(size), lengths.first(sequences));
+      tokens = tokens.subspan(size);
+      lengths = lengths.subspan(sequences);
+    }
+  }
+
+  void write_with_image(std::span<const std::int32_t> text, IndexedDatasetWriter& writer) {
+    const std::int64_t document = writer.state().documents;
+    if (document >= images_->size())
+      fail(Exit::bad_data, images_->path(), ": ", images_->size(),
+           " images, too few for the lines");
+    std::vector<std::int32_t> tokens(text.begin(), text.end());
+    const std::vector<std::int32_t> image = images_->tokens(document);
+    tokens.insert(tokens.end(), image.begin(), image.end());
+    const std::int32_t lengths[] = {static_cast<std::int32_t>(text.size()),
+                                    static_cast<std::int32_t>(image.size())};
+    const std::int8_t modes[] = {0, 1};
+    writer.add_document(tokens, lengths, modes);
+  }
+
+  void save() {
+    PreprocessJournal::State state = {lines_, bad_->state(), {}};
+    bad_->save();
+    for (IndexedDatasetWriter& writer : writers_) {
+      writer.save();
+      state.datasets.push_back(writer.state());
+    }
+    journal_->save(state);
+    saved_ = std::chrono::steady_clock::now();
   }
 
   void log_rate(const char* event, std::int64_t documents) const {
@@ -190,13 +310,17 @@ class Run {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<SentenceSplitter> splitter_;  // null: documents are not split
   std::chrono::steady_clock::time_point start_;
+  std::vector<std::string> prefixes_;
+  std::chrono::steady_clock::time_point saved_ = start_;
+  std::optional<ImageFolder> images_;
+  std::optional<PreprocessJournal> journal_;
   std::optional<LineReader> reader_;
   std::optional<Progress> progress_;
   std::optional<BadLines> bad_;
-  std::vector<std::string> prefixes_;
   std::vector<IndexedDatasetWriter> writers_;
   std::int64_t lines_ = 0, logged_ = 0;
   double text_bytes_ = 0;
+  bool adding_ = false;  // the outputs hold part of a block
 };
 
 }  // namespace
@@ -207,6 +331,9 @@ void PreprocessOptions::add_to(CommandLine& cl) {
       "--input", &inputs, "FILE",
       "JSON-lines files, patterns such as 'c4-*.json.gz', or - for stdin; plain, gzip or zstd");
   cl.required("--input");
+  cl.option("--format", &format, "FORMAT",
+            "jsonl: JSON lines; text: each line with its newline is a document of PREFIX",
+            one_of({"jsonl", "text"}));
   cl.option("--output-prefix", &output_prefix, "PREFIX",
             "write PREFIX_KEY_document.bin, .idx and .manifest.json");
   cl.required("--output-prefix");
@@ -216,6 +343,14 @@ void PreprocessOptions::add_to(CommandLine& cl) {
   cl.option("--on-error", &on_error, "POLICY",
             "a line that cannot be used: stop, skip, or quarantine=FILE to collect such lines");
   cl.flag("--force", &overwrite, "overwrite existing files");
+  cl.flag("--resume", &resume,
+          "keep a journal beside the output; after a kill the same command goes on");
+  cl.option("--shard", &shard, "I/N", "only part I of N, from 0; their merge is as of one run");
+  cl.section("Images");
+  cl.option("--input-image", &image_folder, "DIR",
+            "the I-th line has the I-th file of DIR by name: a multimodal dataset PREFIX");
+  cl.option("--pad-length", &pad_length, "N",
+            "with images and --append-eod: cut or fill each text to N tokens", at_least(0));
   cl.section("Sentences");
   sentences.add_to(cl);
   cl.section("Tokenizer");
@@ -225,6 +360,9 @@ void PreprocessOptions::add_to(CommandLine& cl) {
   cl.section("Speed and talk");
   cl.option("--workers,-j", &workers, "N", "threads; 0: one per core. Changes no byte",
             at_least(0));
+  cl.option("--memory", &memory, "MIB",
+            "that the lines in work take; none is longer than a sixteenth. Changes no byte",
+            between(16, 1 << 30));
   cl.option("--log-interval", &log_interval, "N",
             "log the speed about every N documents; 0: do not", at_least(0));
 }
@@ -232,7 +370,13 @@ void PreprocessOptions::add_to(CommandLine& cl) {
 void PreprocessSummary::write(JsonWriter& json) const {
   json.begin_object().member("schema", "mt-preprocess/1");
   json.member("input_files", input_files).member("input_bytes", input_bytes);
-  json.member("lines", lines).member("bad_lines", bad_lines).key("datasets").begin_array();
+  const auto write_count = [&](const char* name, std::optional<std::int64_t> count) {
+    json.key(name);
+    count ? json.value(*count) : json.null();
+  };
+  write_count("lines", lines);
+  write_count("bad_lines", bad_lines);
+  json.key("datasets").begin_array();
   for (const Dataset& dataset : datasets)
     json.begin_object()
         .member("key", dataset.key)
@@ -246,6 +390,8 @@ void PreprocessSummary::write(JsonWriter& json) const {
 }
 
 PreprocessSummary preprocess(const PreprocessOptions& options, const RunContext& context) {
+  if (options.resume && !options.overwrite)
+    if (auto summary = done_before(options, context)) return *summary;
   Run run(options, context);
   run.run();
   return run.commit();

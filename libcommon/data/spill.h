@@ -1,6 +1,6 @@
 // Spill: bytes that are written one after another and read back once, kept on the disk and not in
-// memory.  Never gets a name of its own: it goes with the object, unless it is resumable and was
-// not discarded.  Not thread-safe.
+// memory.  Never gets a name of its own: it goes with the object, unless it is resumable.  Not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,6 @@ class Spill {
   void cut(std::uint64_t bytes);  // of a resumed one: these remain
   // Calls body(bytes) for all there is, in pieces of whole elements of up to 64 bytes.
   void replay(const std::function<void(Bytes)>& body);
-  void discard() { file_.discard(); }
 
  private:
   AtomicFile file_;

@@ -227,5 +227,94 @@ TEST(LinePipeline, ThrowsWhatTheFirstBlockToFailThrew) {
   }
 }
 
+std::vector<std::string> all_lines(LineReader::Options options) {
+  LineReader reader(std::move(options));
+  std::vector<std::string> lines;
+  LineBlock block;
+  while (reader.next(block))
+    for_each_line(block, [&](std::string_view line, std::int64_t) { lines.emplace_back(line); });
+  return lines;
+}
+
+TEST(LineReader, ShardsAreTogetherAllLinesInTheirOrder) {
+  const Scratch folder;
+  std::vector<std::string> inputs;
+  for (const std::string& content :
+       {sample_text(), std::string("no end"), gzip(sample_text()), std::string(), sample_text(),
+        std::string("\n\na\n"), "one long line " + std::string(5000, 'x') + "\nb"}) {
+    inputs.push_back(folder.path(concat("f", inputs.size())));
+    write_file_atomically(inputs.back(), content, false);
+  }
+  const std::vector<std::string> all = all_lines({.inputs = inputs});
+  for (const std::int64_t shards : {2, 3, 7, 100, 3001})
+    for (const std::size_t block_bytes : {64, 5000}) {
+      std::vector<std::string> together;
+      for (std::int64_t shard = 0; shard < shards; ++shard)
+        for (std::string& line : all_lines(
+                 {.inputs = inputs, .block_bytes = block_bytes, .shard = shard, .shards = shards}))
+          together.push_back(std::move(line));
+      EXPECT_EQ(together, all) << shards;
+    }
+  EXPECT_EQ(code_of([] { all_lines({.inputs = {"/dev/null"}, .shards = 2}); }), Exit::usage);
+}
+
+TEST(LineReader, SaysWhichBytesOfAShardItHasRead) {
+  const Scratch folder;
+  const std::string path = folder.path("f");
+  write_file_atomically(path, "ab\ncd\nef\ngh\n", false);
+  LineReader reader({.inputs = {path}, .shard = 1, .shards = 2});
+  LineBlock block;
+  ASSERT_TRUE(reader.next(block));
+  EXPECT_EQ(block.text(), "ef\ngh\n");
+  EXPECT_EQ(block.file, path + " from byte 6");
+  EXPECT_FALSE(reader.next(block));
+  ASSERT_EQ(reader.inputs().size(), 1U);
+  EXPECT_EQ(reader.inputs()[0].bytes, 6);
+  EXPECT_EQ(reader.inputs()[0].hash, hash_hex(as_bytes("ef\ngh\n")));
+}
+
+TEST(LineReader, SkipsLines) {
+  const Scratch folder;
+  const std::vector<std::string> inputs = {folder.path("a"), folder.path("b")};
+  write_file_atomically(inputs[0], "1\n\n3", false);
+  write_file_atomically(inputs[1], "4\n5\n", false);
+  const std::vector<std::string> all = {"1", "", "3", "4", "5"};
+  for (std::size_t skip = 0; skip <= 6; ++skip)
+    for (const std::size_t block_bytes : {1, 1000})
+      EXPECT_EQ(all_lines({.inputs = inputs,
+                           .block_bytes = block_bytes,
+                           .skip_lines = static_cast<std::int64_t>(skip)}),
+                std::vector<std::string>(
+                    all.begin() + static_cast<long>(std::min<std::size_t>(skip, 5)), all.end()));
+  LineReader reader({.inputs = inputs, .skip_lines = 1});
+  LineBlock block;
+  ASSERT_TRUE(reader.next(block));
+  EXPECT_EQ(block.first_line, 2);
+}
+
+TEST(LinePipeline, WorksOnALineThatIsMuchLongerThanABlockAlone) {
+  const Scratch folder;
+  const std::string path = folder.path("f");
+  std::string content;
+  for (int i = 0; i < 60; ++i)
+    content += std::string(i % 7 == 3 ? 10'000 : 50, static_cast<char>('a' + i % 26)) + "\n";
+  write_file_atomically(path, content, false);
+  for (const int threads : {1, 2, 7}) {
+    LineReader reader({.inputs = {path}, .block_bytes = 200});
+    std::atomic<int> at_work = 0;
+    std::string together;
+    run_line_pipeline(
+        reader, threads,
+        [&](const LineBlock& block) {
+          const int others = at_work++;
+          EXPECT_TRUE(block.size <= 400 || others == 0);
+          --at_work;
+          return 0;
+        },
+        [&](const LineBlock& block, int) { together += block.text(); });
+    EXPECT_EQ(together, content);
+  }
+}
+
 }  // namespace
 }  // namespace mt

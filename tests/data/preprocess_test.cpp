@@ -2,8 +2,10 @@
 #include "data/preprocess.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "data/inspect.h"
+#include "data/rearrange.h"
 #include "data/tokenizer_source.h"
 #include "data/vocabulary.h"
 #include "tests/data/support.h"
@@ -163,6 +165,135 @@ TEST(Preprocess, ACheckpointThatThrowsLeavesNothing) {
   };
   EXPECT_EQ(error_of([&] { preprocess(corpus.options, context); }), "75 now");
   EXPECT_EQ(corpus.folder.entries(), 1U);
+}
+
+// Ends a run at a look at signals, a later one each time, until it comes to its end; how many runs.
+int run_with_interruptions(Corpus& corpus, int end) {
+  for (int runs = 0;; ++runs) {
+    RunContext context = quiet();
+    int looks = 0;
+    context.checkpoint = [&] {
+      if (++looks == end + runs) fail(Exit::stopped, "now");
+      return false;
+    };
+    corpus.options.workers = 1 + runs % 3;
+    if (code_of([&] { preprocess(corpus.options, context); }) == Exit::ok) return runs + 1;
+  }
+}
+
+TEST(Preprocess, AResumedRunGivesTheSameBytes) {
+  const std::string content = many_lines() + "{\"text\":3}\n" + many_lines();
+  Corpus whole(content);
+  whole.options.on_error = "quarantine=" + whole.folder.path("bad");
+  whole.run();
+  for (const int end : {1, 2, 3}) {
+    Corpus corpus(content);
+    corpus.options.on_error = "quarantine=" + corpus.folder.path("bad");
+    corpus.options.resume = true;
+    EXPECT_GT(run_with_interruptions(corpus, end), 2);
+    EXPECT_EQ(corpus.bytes(".bin"), whole.bytes(".bin"));
+    EXPECT_EQ(corpus.bytes(".idx"), whole.bytes(".idx"));
+    EXPECT_EQ(read_file(corpus.folder.path("bad")), "{\"text\":3}\n");
+    EXPECT_EQ(corpus.folder.entries(), 5U);
+  }
+}
+
+TEST(Preprocess, AJournalIsForTheRunThatBeganIt) {
+  Corpus corpus(many_lines());
+  RunContext context = quiet();
+  context.checkpoint = []() -> bool { fail(Exit::stopped, "now"); };
+  corpus.options.resume = true;
+  EXPECT_EQ(code_of([&] { preprocess(corpus.options, context); }), Exit::stopped);
+  corpus.options.append_eod = true;
+  EXPECT_EQ(error_of([&] { corpus.run(); }),
+            "78 " + corpus.folder.path("o.journal") +
+                ": of a run with other inputs or options; remove it to begin anew");
+  write_file_atomically(corpus.folder.path("o.journal"), "{}\n", true);
+  EXPECT_EQ(code_of([&] { corpus.run(); }), Exit::bad_data);
+  corpus.options.append_eod = false;
+  write_file_atomically(corpus.folder.path("o.journal"), "{\"sch", true);  // cut: begun anew
+  corpus.run();
+  EXPECT_EQ(corpus.folder.entries(), 4U);
+  EXPECT_FALSE(corpus.run().lines.has_value());  // it is all done
+  corpus.options.json_keys = {"text", "title"};
+  EXPECT_EQ(code_of([&] { corpus.run(); }), Exit::cannot_create);
+  corpus.options.json_keys = {"text"};
+  corpus.options.output_prefix = corpus.folder.path("p");
+  corpus.options.inputs = {"-"};
+  EXPECT_EQ(code_of([&] { corpus.run(); }), Exit::usage);
+}
+
+TEST(Preprocess, MergedShardsAreAsOfOneRun) {
+  Corpus corpus(many_lines());
+  corpus.run();
+  const std::string whole = corpus.bytes(".bin") + corpus.bytes(".idx");
+  MergeOptions merge;
+  for (const char* shard : {"0/3", "1/3", "2/3"}) {
+    corpus.options.shard = shard;
+    corpus.options.output_prefix = corpus.folder.path(std::string(1, shard[0]));
+    corpus.run();
+    merge.prefixes.push_back(corpus.options.output_prefix + "_text_document");
+  }
+  merge.output_prefix = corpus.folder.path("m");
+  merge_datasets(merge, quiet());
+  EXPECT_EQ(read_file(corpus.folder.path("m.bin")) + read_file(corpus.folder.path("m.idx")), whole);
+  for (const char* shard : {"", "3/3", "-1/3", "1", "1/", "0/0", "1/2x"}) {
+    corpus.options.shard = shard;
+    corpus.options.overwrite = true;
+    EXPECT_EQ(code_of([&] { corpus.run(); }), Exit::usage) << shard;
+  }
+}
+
+TEST(Preprocess, LinesOfTextAreDocumentsWithTheirNewlines) {
+  Corpus corpus("ab\n\nc\r\nd");
+  corpus.options.format = "text";
+  EXPECT_EQ(corpus.run().datasets[0].prefix, corpus.folder.path("o"));
+  EXPECT_EQ(document_lines(corpus.folder.path("o"), nullptr),
+            (std::vector<std::string>{"[64,65,198]", "[198]", "[66,198]", "[67]"}));
+  Corpus bad("a\rb\n\xFF\nc\n");
+  bad.options.format = "text";
+  bad.options.on_error = "skip";
+  EXPECT_EQ(bad.run().bad_lines, 2);
+  bad.options.json_keys = {"title"};
+  EXPECT_EQ(code_of([&] { bad.run(); }), Exit::usage);
+}
+
+TEST(Preprocess, ImagesFollowTheirTexts) {
+  Corpus corpus("{\"text\":\"abc\"}\n{\"text\":\"\"}\n");
+  const std::string images = corpus.folder.path("images");
+  std::filesystem::create_directories(images);
+  write_file_atomically(images + "/b.png", std::string("\1\0\0\0\2", 5), false);
+  write_file_atomically(images + "/c.png", "", false);
+  corpus.options.image_folder = images;
+  corpus.options.pad_length = 5;
+  corpus.options.append_eod = true;
+  corpus.run();
+  const IndexedDataset data(corpus.folder.path("o"));
+  EXPECT_TRUE(data.multimodal());
+  EXPECT_EQ(data.type(), TokenType::i32);
+  const std::string eod = std::to_string(make_tokenizer(kTokenizer)->eod());
+  EXPECT_EQ(document_lines(corpus.folder.path("o"), nullptr),
+            (std::vector<std::string>{"[[64,65,66," + eod + "," + eod + "],[3,1,2]]", "[[],[0]]"}));
+  EXPECT_EQ(data.mode(0), 0);
+  EXPECT_EQ(data.mode(1), 1);
+  corpus.options.overwrite = true;
+  write_file_atomically(images + "/d.png", "", false);
+  EXPECT_EQ(code_of([&] { corpus.run(); }), Exit::bad_data);
+  std::filesystem::remove(images + "/d.png");
+  std::filesystem::remove(images + "/c.png");
+  EXPECT_EQ(code_of([&] { corpus.run(); }), Exit::bad_data);
+  corpus.options.pad_length = 0;
+  EXPECT_EQ(code_of([&] { corpus.run(); }), Exit::usage);
+}
+
+TEST(Preprocess, MemoryBoundsALine) {
+  Corpus corpus("{\"text\":\"" + std::string(3 << 20, ' ') + "\"}\n");
+  corpus.options.memory = 16;
+  EXPECT_EQ(error_of([&] { corpus.run(); }),
+            "65 " + corpus.input +
+                ":1: line of more than 1048576 bytes; with more --memory it may be longer");
+  corpus.options.memory = 64;
+  EXPECT_EQ(corpus.run().lines, 1);
 }
 
 TEST(DatasetTokenizer, IsTheManifestsOrTheSame) {
