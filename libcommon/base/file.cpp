@@ -172,7 +172,12 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
       file_(std::move(other.file_)) {}
 
 AtomicFile::~AtomicFile() {
-  if (!resumable_ && !temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!resumable_) discard();
+}
+
+void AtomicFile::discard() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  temporary_.clear();
 }
 
 void AtomicFile::cut(std::uint64_t size) {

@@ -201,6 +201,8 @@ void IndexedDatasetWriter::commit(Manifest manifest) {
       if (file->has_name()) ::unlink(file->path().c_str());
     throw;
   }
+  if (options_.resumable) return;  // the parts are needed until all datasets have their names
+  for (Spill* spill : {&lengths_, &begins_, &modes_}) spill->discard();
 }
 
 void remove_parts(const std::string& prefix) {
