@@ -26,8 +26,8 @@ struct Gemm {
   const T* bias = nullptr;
   // On GPUs alone, of 16-bit types where n is a multiple of 8: see Matmul in ops/ops.h.
   GemmThen then = GemmThen::store;
-  T* at = nullptr;          // [m, n]
-  float* sums_a = nullptr;  // [m] = sum over k of op(a)
+  T* at = nullptr;              // [m, n]
+  const C* residual = nullptr;  // [m, n]
 };
 }  // namespace mt
 

@@ -88,7 +88,6 @@ cublasLtEpilogue_t epilogue_of(const Gemm<T, C>& p) {
     case GemmThen::store:
       break;
   }
-  if (p.sums_a != nullptr) return CUBLASLT_EPILOGUE_BGRADB;  // our a is its B
   return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
@@ -169,6 +168,7 @@ GemmLibrary::~GemmLibrary() = default;
 template <class T, class C>
 void GemmLibrary::gemm(const Gemm<T, C>& p, void* work, cudaStream_t stream) {
   if (p.m == 0 || p.n == 0) return;
+  const C* const added = p.residual != nullptr ? p.residual : p.c;
   if (p.k == 0) fail(Exit::internal, "gemm: an inner extent of 0");
   const Plan& plan = state_->plan({.in = kTypeOf<T>,
                                    .out = kTypeOf<C>,
@@ -177,17 +177,16 @@ void GemmLibrary::gemm(const Gemm<T, C>& p, void* work, cudaStream_t stream) {
                                    .k = p.k,
                                    .transpose_a = p.transpose_a,
                                    .transpose_b = p.transpose_b,
-                                   .accumulate = p.accumulate,
+                                   .accumulate = p.accumulate || p.residual != nullptr,
                                    .epilogue = epilogue_of(p),
                                    .align_a = alignment_of(p.a),
                                    .align_b = alignment_of(p.b),
-                                   .align_c = alignment_of(p.c)});
-  const void* const bias = p.sums_a != nullptr ? static_cast<const void*>(p.sums_a) : p.bias;
-  if (bias != nullptr) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+                                   .align_c = std::min(alignment_of(p.c), alignment_of(added))});
+  if (p.bias != nullptr) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   if (p.at != nullptr) set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.at);
-  const float alpha = 1, beta = p.accumulate ? 1 : 0;
+  const float alpha = 1, beta = p.accumulate || p.residual != nullptr ? 1 : 0;
   check(cublasLtMatmul(state_->library, plan.description.get(), &alpha, p.b, plan.first.get(), p.a,
-                       plan.second.get(), &beta, p.c, plan.out.get(), p.c, plan.out.get(),
+                       plan.second.get(), &beta, added, plan.out.get(), p.c, plan.out.get(),
                        &plan.algorithm, work, kGemmWork, stream),
         "a product");
 }

@@ -119,9 +119,6 @@ void Gpt::add_block(std::int64_t layer) {
   std::vector<Segment> fc1_segments;
   if (c.swiglu) fc1_segments.push_back({"gate", c.ffn(), 0, ShardAxis::tp});
   fc1_segments.push_back({"up", c.ffn(), 0, ShardAxis::tp});
-  using Bias = Linear::Bias;
-  const Bias inner = c.add_bias_linear ? Bias::here : Bias::none;
-  const Bias last = c.add_bias_linear ? Bias::by_caller : Bias::none;
 
   Norm norm1(table_,
              row("self_attention.linear_qkv.layer_norm_weight", {h}, {}, {},
@@ -132,7 +129,7 @@ void Gpt::add_block(std::int64_t layer) {
       row("self_attention.linear_qkv.weight", {qkv_rows, h}, matrix_init(c, {qkv_rows, h}),
           {{"qkv", qkv_rows, 0, ShardAxis::tp, qkv_rows / groups, {heads / groups * d, d, d}}},
           qkv_names(hf, c)),
-      c.has_qkv_bias() ? Bias::here : Bias::none);
+      c.has_qkv_bias());
   std::optional<Attention::HeadNorms> head_norms;
   if (c.qk_layernorm) {
     const auto head_norm = [&](const char* name, const char* in_llama) {
@@ -148,7 +145,7 @@ void Gpt::add_block(std::int64_t layer) {
               row("self_attention.linear_proj.weight", {h, heads * d}, output,
                   {{"heads", heads * d, 1, ShardAxis::tp, d * heads / groups}},
                   {hf.matrix("attn.c_proj.weight", "self_attn.o_proj.weight")}),
-              last);
+              c.add_bias_linear);
   Norm norm2(table_,
              row("mlp.linear_fc1.layer_norm_weight", {h}, {}, {},
                  {hf.vector("ln_2.weight", "post_attention_layernorm.weight")}),
@@ -156,11 +153,11 @@ void Gpt::add_block(std::int64_t layer) {
   Linear fc1(table_,
              row("mlp.linear_fc1.weight", {fc1_rows, h}, matrix_init(c, {fc1_rows, h}),
                  fc1_segments, fc1_names(hf, c)),
-             inner);
+             c.add_bias_linear);
   Linear fc2(table_,
              row("mlp.linear_fc2.weight", {h, c.ffn()}, output, {{"up", c.ffn(), 1, ShardAxis::tp}},
                  {hf.matrix("mlp.c_proj.weight", "mlp.down_proj.weight")}),
-             last);
+             c.add_bias_linear);
   blocks_.emplace_back(
       norm1,
       Attention(qkv, proj,

@@ -99,10 +99,8 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
   else
     attend_cached(s, o, lse, q, k, v);
 
-  const Tensor out = s.scratch(y.shape());
-  proj_.forward(s, out, o.reshape({tokens, heads * head_dim}));
-  bias_dropout_add(y, residual, out, proj_.bias(s),
-                   s.dropout(options_.hidden_dropout, layer, Purpose::hidden_dropout1), s.stream);
+  proj_.forward_add(s, y, residual, o.reshape({tokens, heads * head_dim}),
+                    s.dropout(options_.hidden_dropout, layer, Purpose::hidden_dropout1));
   if (!saved) return;
   *saved = {q, k, v, keep_core ? o : Tensor(), keep_core ? lse : Tensor(), {}, {}, q_norm, k_norm};
   if (norms_) {

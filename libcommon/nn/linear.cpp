@@ -1,7 +1,5 @@
 #include "nn/linear.h"
 
-#include "ops/ops.h"
-
 namespace mt {
 
 // The name of a weight's bias: "….weight" becomes "….bias".
@@ -22,9 +20,9 @@ static Param bias_of(const Param& weight) {
   return bias;
 }
 
-Linear::Linear(ParamTable& table, Param weight, Bias bias)
-    : weight_(&table.add(std::move(weight))), bias_place_(bias) {
-  if (bias == Bias::none) return;
+Linear::Linear(ParamTable& table, Param weight, bool bias)
+    : weight_(&table.add(std::move(weight))) {
+  if (!bias) return;
   Param row = bias_of(*weight_);
   for (const ForeignName& name : weight_->foreign) {
     Transform of_rows;  // a bias has no second axis to transpose with
@@ -35,24 +33,36 @@ Linear::Linear(ParamTable& table, Param weight, Bias bias)
   bias_ = &table.add(std::move(row));
 }
 
-void Linear::multiply(Step& s, Tensor y, ConstTensor x, const Tensor* gelu_at) const {
-  matmul({.out = y,
-          .a = x,
-          .b = s.weight(*weight_),
-          .transpose_b = true,
-          .bias = bias_place_ == Bias::here ? bias(s) : ConstTensor(),
-          .then = gelu_at ? Matmul::Then::gelu : Matmul::Then::store,
-          .at = gelu_at ? *gelu_at : Tensor()},
-         s.stream);
+void Linear::multiply(Step& s, Matmul problem, ConstTensor x) const {
+  problem.a = x;
+  problem.b = s.weight(*weight_);
+  problem.transpose_b = true;
+  matmul(problem, s.stream);
   s.done(*weight_);
   s.show(*weight_, "input", x);
-  s.show(*weight_, "output", gelu_at ? *gelu_at : y);
 }
 
-void Linear::forward(Step& s, Tensor y, ConstTensor x) const { multiply(s, y, x, nullptr); }
+void Linear::forward(Step& s, Tensor y, ConstTensor x) const {
+  multiply(s, {.out = y, .bias = bias(s)}, x);
+  s.show(*weight_, "output", y);
+}
 
 void Linear::forward_gelu(Step& s, Tensor y, Tensor at, ConstTensor x) const {
-  multiply(s, y, x, &at);
+  multiply(s, {.out = y, .bias = bias(s), .then = Matmul::Then::gelu, .at = at}, x);
+  s.show(*weight_, "output", at);
+}
+
+void Linear::forward_add(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
+                         const Dropout& dropout) const {
+  if (dropout.p == 0) {
+    multiply(s, {.out = y, .bias = bias(s), .residual = residual}, x);
+  } else {
+    const ArenaScope scope(s.layer);
+    const Tensor out = s.scratch(y.shape());
+    multiply(s, {.out = out}, x);
+    bias_dropout_add(y, residual, out, bias(s), dropout, s.stream);
+  }
+  s.show(*weight_, "output", y);
 }
 
 void Linear::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,

@@ -41,10 +41,7 @@ void Mlp::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved*
   activate(s, a, h, x);
   if (saved) *saved = {h, a};
   if (!y) return;
-  const Tensor out = s.scratch(y.shape());
-  fc2_.forward(s, out, a);
-  bias_dropout_add(y, residual, out, fc2_.bias(s),
-                   s.dropout(hidden_dropout_, layer_, Purpose::hidden_dropout2), s.stream);
+  fc2_.forward_add(s, y, residual, a, s.dropout(hidden_dropout_, layer_, Purpose::hidden_dropout2));
 }
 
 void Mlp::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {

@@ -5,16 +5,14 @@
 namespace mt {
 
 static void accumulate(const WeightGrad& record, Stream& stream) {
-  const bool bias = record.bias != nullptr && record.bias->trainable;
   if (record.weight->trainable)
     matmul({.out = record.weight->grad,
             .a = record.dy,
             .b = record.x,
             .transpose_a = true,
-            .accumulate = true,
-            .sums_a = bias ? record.bias->grad : Tensor()},
+            .accumulate = true},
            stream);
-  else if (bias)
+  if (record.bias != nullptr && record.bias->trainable)
     column_sum(record.bias->grad, record.dy, stream);
 }
 

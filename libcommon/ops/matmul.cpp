@@ -1,4 +1,3 @@
-#include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "ops/check.h"
 #include "ops/ops.h"
@@ -23,7 +22,7 @@ using Then = Matmul::Then;
 static void finish(const Matmul& p, Stream& stream) {
   if (p.then == Then::gelu) gelu_forward(p.out, p.at ? p.at : p.out, GeluForm::tanh, stream);
   if (p.then == Then::gelu_gradient) gelu_backward(p.out, p.out, p.at, GeluForm::tanh, stream);
-  if (p.sums_a) column_sum(p.sums_a, p.a, stream);
+  if (p.residual) bias_dropout_add(p.out, p.residual, p.out, p.bias, {}, stream);
 }
 
 // Whether cuBLASLt can do it all in one pass.
@@ -42,21 +41,18 @@ static Gemm<T, C> problem_of(const Matmul& p, const Tensor& out, std::int64_t k)
           .transpose_a = p.transpose_a,
           .transpose_b = p.transpose_b,
           .accumulate = p.accumulate,
-          .bias = or_null<T>(p.bias)};
+          .bias = p.residual ? nullptr : or_null<T>(p.bias)};
 }
 
-// The sums over k come out beside the products and are then added where they belong.
 template <class T, class C>
-static void multiply_fused(const Matmul& p, std::int64_t k, void* work, Stream& stream) {
+static Gemm<T, C> fused_problem_of(const Matmul& p, std::int64_t k) {
   Gemm<T, C> problem = problem_of<T, C>(p, p.out, k);
+  problem.bias = or_null<T>(p.bias);
+  problem.residual = or_null<C>(p.residual);
   if (p.then == Then::gelu) problem.then = GemmThen::gelu;
   if (p.then == Then::gelu_gradient) problem.then = GemmThen::gelu_gradient;
   problem.at = p.at ? p.at.as<T>() : nullptr;
-  auto* const sums = reinterpret_cast<float*>(static_cast<std::byte*>(work) + cuda::kGemmWork);
-  if (p.sums_a) problem.sums_a = sums;
-  library(stream).gemm(problem, work, stream.handle());
-  if (p.sums_a)
-    cuda::add(p.sums_a.as<float>(), p.sums_a.as<float>(), sums, problem.m, stream.handle());
+  return problem;
 }
 
 void matmul(const Matmul& p, Stream& stream) {
@@ -67,11 +63,10 @@ void matmul(const Matmul& p, Stream& stream) {
   check_shape("matmul", "b", p.b, p.transpose_b ? Shape{n, k} : Shape{k, n});
   if (p.bias) check_shape("matmul", "bias", p.bias, {n});
   if (p.at) check_shape("matmul", "at", p.at, {m, n});
-  if (p.sums_a) check_shape("matmul", "sums_a", p.sums_a, {m});
+  if (p.residual) check_shape("matmul", "residual", p.residual, {m, n});
   Cost cost = moves(p.out, p.a, p.b);
   cost.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  const std::size_t sums = p.sums_a ? p.sums_a.bytes() : 0;
-  void* const work = gpu_work(p.a, stream, [&] { return cuda::kGemmWork + sums; });
+  void* const work = gpu_work(p.a, stream, [] { return cuda::kGemmWork; });
   // Where GeLU comes afterwards, the product goes to where it is looked at.
   const Tensor out = p.then == Then::gelu && p.at ? p.at : p.out;
   const bool fused = p.a.device() == Device::cuda && is_fused(p);
@@ -79,8 +74,8 @@ void matmul(const Matmul& p, Stream& stream) {
       p.a, cost, stream, [&]<class T>() { cpu::gemm<T>(problem_of<T, T>(p, out, k)); },
       [&]<class T>() {
         const auto multiply = [&]<class C>() {
-          if (fused) return multiply_fused<T, C>(p, k, work, stream);
-          library(stream).gemm(problem_of<T, C>(p, out, k), work, stream.handle());
+          library(stream).gemm(fused ? fused_problem_of<T, C>(p, k) : problem_of<T, C>(p, out, k),
+                               work, stream.handle());
         };
         if (p.out.dtype() == DType::f32)
           multiply.template operator()<float>();

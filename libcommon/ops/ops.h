@@ -18,16 +18,16 @@
 namespace mt {
 
 struct Matmul {
-  Tensor out;        // [m, n] = op(a) op(b) (+ out) (+ bias)
-  ConstTensor a, b;  // [m, k] and [k, n] after transposition
+  Tensor out;                  // [m, n] = op(a) op(b) (+ out) (+ bias)
+  ConstTensor a = {}, b = {};  // [m, k] and [k, n] after transposition
   bool transpose_a = false, transpose_b = false, accumulate = false;
   ConstTensor bias = {};  // [n] or empty
   // What becomes of the sum z before it is stored, GeLU being in its tanh form:
   //   gelu           out = gelu(z), and z itself goes to `at`, if that is given
   //   gelu_gradient  out = z gelu'(at)
   enum class Then : std::uint8_t { store, gelu, gelu_gradient } then = Then::store;
-  Tensor at = {};      // [m, n]
-  Tensor sums_a = {};  // [m] or empty: += sum over k of op(a), the gradient of a bias
+  Tensor at = {};             // [m, n]
+  ConstTensor residual = {};  // [m, n] or empty: out = residual + (op(a) op(b) + bias)
 };
 void matmul(const Matmul& problem, Stream& stream);
 

@@ -18,7 +18,7 @@ Param weight(const std::string& name, std::int64_t out, std::int64_t in) {
 }
 
 Linear linear(ParamTable& table, const std::string& name, std::int64_t out, std::int64_t in,
-              Linear::Bias bias) {
+              bool bias) {
   return {table, weight(name, out, in), bias};
 }
 
@@ -78,7 +78,7 @@ class WithResidual : public Subject {
 
 class LinearSubject : public Subject {
  public:
-  explicit LinearSubject(Linear::Bias bias) : module_(linear(table, "linear", 4, kHidden, bias)) {
+  explicit LinearSubject(bool bias) : module_(linear(table, "linear", 4, kHidden, bias)) {
     x = {kTokens, kHidden};
     y = {kTokens, 4};
     allocate();
@@ -92,7 +92,7 @@ class LinearSubject : public Subject {
   Linear module_;
 };
 
-NamedSubject of_linear(const std::string& name, Linear::Bias bias) {
+NamedSubject of_linear(const std::string& name, bool bias) {
   return {name, [=] { return std::make_unique<LinearSubject>(bias); }};
 }
 
@@ -101,7 +101,7 @@ struct AttentionForm {
   std::int64_t rotary_dim = 0, window = -1;
   double dropout = 0;
   bool recompute = false;
-  Linear::Bias qkv_bias = Linear::Bias::here, proj_bias = Linear::Bias::by_caller;
+  bool qkv_bias = true, proj_bias = true;
   bool rotary_interleaved = false;
   std::optional<NormKind> head_norms = {};
 };
@@ -145,11 +145,10 @@ NamedSubject of_attention(const std::string& name, const AttentionForm& form,
 
 Mlp mlp(ParamTable& table, Activation activation, bool with_bias, double dropout,
         bool recompute = false) {
-  using Bias = Linear::Bias;
   constexpr std::int64_t kFfn = 9;
   const std::int64_t rows = activation == Activation::swiglu ? 2 * kFfn : kFfn;
-  return {linear(table, "fc1", rows, kHidden, with_bias ? Bias::here : Bias::none),
-          linear(table, "fc2", kHidden, kFfn, with_bias ? Bias::by_caller : Bias::none),
+  return {linear(table, "fc1", rows, kHidden, with_bias),
+          linear(table, "fc2", kHidden, kFfn, with_bias),
           activation,
           3,
           dropout,
@@ -166,7 +165,7 @@ NamedSubject of_mlp(const std::string& name, Activation activation, bool with_bi
 }
 
 Block block(ParamTable& table, NormKind kind, const AttentionForm& form, Activation activation) {
-  const bool with_bias = form.qkv_bias != Linear::Bias::none;
+  const bool with_bias = form.qkv_bias;
   Norm norm1 = norm(table, "norm1", kind);
   Attention attend = attention(table, form);
   Norm norm2 = norm(table, "norm2", kind);
@@ -229,9 +228,8 @@ class HeadSubject : public Subject {
 }  // namespace
 
 std::vector<NamedSubject> all_subjects() {
-  using Bias = Linear::Bias;
   const AttentionForm llama = {
-      .heads = 4, .kv_heads = 2, .rotary_dim = 4, .qkv_bias = Bias::none, .proj_bias = Bias::none};
+      .heads = 4, .kv_heads = 2, .rotary_dim = 4, .qkv_bias = false, .proj_bias = false};
   const auto with_dropout = [](AttentionForm form) {
     form.dropout = 0.3;
     return form;
@@ -250,8 +248,8 @@ std::vector<NamedSubject> all_subjects() {
     return [=](ParamTable& table) { return block(table, kind, form, activation); };
   };
   return {
-      of_linear("linear", Bias::none),
-      of_linear("linear_with_bias", Bias::here),
+      of_linear("linear", false),
+      of_linear("linear_with_bias", true),
       plain<Norm>("layer_norm", kHidden, kHidden, norm_of(NormKind::layer)),
       plain<Norm>("rms_norm", kHidden, kHidden, norm_of(NormKind::rms)),
       plain<Norm>("zero_centered_layer_norm", kHidden, kHidden,
