@@ -5,6 +5,8 @@
 #include "base/command.h"
 #include "base/flag_list.h"
 #include "base/signals.h"
+#include "data/clean.h"
+#include "data/dedup.h"
 #include "data/inspect.h"
 #include "data/preprocess.h"
 #include "data/rearrange.h"
@@ -137,6 +139,37 @@ void run_head(CommandLine& cl) {
   printing.print();
 }
 
+// `clean` and `dedup`: lines in, lines out; as stdout is the product, the summary goes to a file.
+template <class Options, class Run>
+void run_filter(CommandLine& cl, const char* schema, const Run& filter) {
+  Options options;
+  std::string summary_file;
+  options.add_to(cl);
+  cl.option("--summary", &summary_file, "FILE", "write counts, and why lines went, as JSON");
+  cl.parse();
+  run_until_signal(cl, [&](const mt::RunContext& context) {
+    const mt::FilterSummary summary = filter(options, context);
+    context.log.event("done", {{"lines", summary.lines},
+                               {"kept", summary.kept},
+                               {"changed", summary.changed},
+                               {"bad_lines", summary.bad_lines}});
+    if (summary_file.empty()) return;
+    mt::JsonWriter json;
+    summary.write(json, schema);
+    mt::write_file_atomically(summary_file, json.text() + "\n", options.lines.overwrite);
+  });
+}
+
+void run_clean(CommandLine& cl) {
+  cl.describe("drop and mend JSON lines by addresses, scripts, lengths and damage");
+  run_filter<mt::CleanOptions>(cl, "mt-clean/1", mt::clean_lines);
+}
+
+void run_dedup(CommandLine& cl) {
+  cl.describe("drop JSON lines that are equal or alike, or overlap with evaluation sets");
+  run_filter<mt::DedupOptions>(cl, "mt-dedup/1", mt::dedup_lines);
+}
+
 void run_merge(CommandLine& cl) {
   mt::MergeOptions options;
   cl.describe("make one token file of several");
@@ -216,6 +249,8 @@ void run_verify(CommandLine& cl) {
 
 void run(CommandLine& cl) {
   const std::string verb = cl.verb({{"vocab", "train a GPT-2 vocabulary"},
+                                    {"clean", "drop and mend JSON lines"},
+                                    {"dedup", "drop JSON lines that are equal or alike"},
                                     {"merge", "make one token file of several"},
                                     {"split", "make several token files of one"},
                                     {"cat", "print documents"},
@@ -225,6 +260,8 @@ void run(CommandLine& cl) {
                                     {"verify", "check all against the manifests"},
                                     {"checksum", "print a sum that knows no order"}});
   if (verb == "vocab") return run_vocab(cl);
+  if (verb == "clean") return run_clean(cl);
+  if (verb == "dedup") return run_dedup(cl);
   if (verb == "merge") return run_merge(cl);
   if (verb == "split") return run_split(cl);
   if (verb == "cat") return run_cat(cl);

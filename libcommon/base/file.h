@@ -87,7 +87,7 @@ class AtomicFile {
   // Keeps the first `size` bytes; throws Exit::bad_data where there are fewer.
   void cut(std::uint64_t size);
   void commit();
-  void discard();  // removes it: it never gets its name
+  void discard();                                       // removes it: it never gets its name
   bool has_name() const { return temporary_.empty(); }  // also if commit() failed to sync it
   const std::string& path() const { return path_; }
   const std::string& temporary_path() const { return temporary_; }
