@@ -23,7 +23,7 @@ struct Shared {
 };
 
 template <class T, int kHeadDim>
-__global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
+__global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps, kHeadDim == 64 ? 2 : 1)
     forward_kernel(const AttentionArguments a, const AttentionForward<T> t) {
   using Memory = Shared<T, kHeadDim>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys;
@@ -39,14 +39,10 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
   const int begin_all = (at.first(last_row) + kKeys - 1) / kKeys;
   const int end_all = (at.last(first_row) + 1) / kKeys;
 
-  const auto load_keys = [&](auto& tile, const T* from, int n) {
-    tile.load(at.sizes.kv_length - n * kKeys, a.head_dim, a.whole_units,
-              [&](int i) { return from + at.key_place(n * kKeys + i); });
-    copies_commit();
-  };
-  shared.q.load(rows, a.head_dim, a.whole_units,
-                [&](int i) { return t.q + at.place(first_row + i); });
-  load_keys(shared.k, t.k, begin);
+  constexpr int kThreads = 32 * Memory::kWarps;
+  load_rows<kThreads>(shared.q, t.q, at, first_row);
+  load_keys<kThreads>(shared.k, t.k, at, begin * kKeys);
+  copies_commit();
 
   const int warp = threadIdx.x / 32;
   const std::uint32_t sample = a.dropout ? a.keep.sample(at.sequence) : 0;
@@ -54,14 +50,16 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
   for (int n = begin; n < end; ++n) {
     copies_wait();
     __syncthreads();  // K is there, and V has been read
-    load_keys(shared.v, t.v, n);
+    load_keys<kThreads>(shared.v, t.v, at, n * kKeys);
+    copies_commit();
     w.multiply_keys(shared.q.row(warp * 16), shared.k.row(0));
     if (n < begin_all || n >= end_all) w.mask(n * kKeys);
     w.softmax();
     if (a.dropout) w.drop(n * kKeys, sample);
     copies_wait();
     __syncthreads();  // V is there, and K has been read
-    if (n + 1 < end) load_keys(shared.k, t.k, n + 1);
+    if (n + 1 < end) load_keys<kThreads>(shared.k, t.k, at, (n + 1) * kKeys);
+    copies_commit();
     w.multiply_values(shared.v.row(0), shared.strips[warp]);
   }
 

@@ -69,7 +69,7 @@ struct KeepRule {
 namespace hopper {
 // Whether the kernels below can do it, for bf16 in rows that begin at multiples of 16 bytes.
 inline bool attention_fits(const AttentionShape& s) {
-  return (s.head_dim == 64 || s.head_dim == 128) && !s.kv_lengths;
+  return s.head_dim <= 128 && s.head_dim % 8 == 0 && !s.kv_lengths;
 }
 
 std::size_t attention_forward_work(const AttentionShape& shape);

@@ -74,46 +74,37 @@ __device__ int end_query(const HeadGroup& at, int key) {
 template <class T, class Memory, bool kOwnKeys>
 struct Block {
   static constexpr int kOwn = Memory::kOwn, kOther = Memory::kOther;
+  static constexpr int kThreads = 32 * Memory::kWarps;
   const AttentionArguments& a;
   const Tensors<T>& t;
   const HeadGroup& at;
   Memory& shared;
   const int own;  // its first line
 
-  template <class Tile>
-  __device__ void load_rows(Tile& tile, const T* from, int first) {
-    tile.load(at.rows() - first, a.head_dim, a.whole_units,
-              [&](int i) { return from + at.place(first + i); });
-  }
-  template <class Tile>
-  __device__ void load_keys(Tile& tile, const T* from, int first) {
-    tile.load(at.sizes.kv_length - first, a.head_dim, a.whole_units,
-              [&](int i) { return from + at.key_place(first + i); });
-  }
   __device__ void load_states(int to, int count, int first) {
-    for (int i = threadIdx.x; i < count; i += blockDim.x)
+    for (int i = threadIdx.x; i < count; i += kThreads)
       shared.rows[to + i] = state_of(at, t, first + i);
   }
 
   __device__ void load_own() {
     if constexpr (kOwnKeys) {
-      load_keys(shared.first, t.k, own);
-      load_keys(shared.second, t.v, own);
+      load_keys<kThreads>(shared.first, t.k, at, own);
+      load_keys<kThreads>(shared.second, t.v, at, own);
     } else {
-      load_rows(shared.first, t.q, own);
-      load_rows(shared.second, t.d_o, own);
+      load_rows<kThreads>(shared.first, t.q, at, own);
+      load_rows<kThreads>(shared.second, t.d_o, at, own);
       load_states(0, kOwn, own);
     }
   }
   __device__ void load_others(int n) {
     auto& others = shared.others[n % 2];
     if constexpr (kOwnKeys) {
-      load_rows(others.first, t.q, n * kOther);
-      load_rows(others.second, t.d_o, n * kOther);
+      load_rows<kThreads>(others.first, t.q, at, n * kOther);
+      load_rows<kThreads>(others.second, t.d_o, at, n * kOther);
       load_states(n % 2 * kOther, kOther, n * kOther);
     } else {
-      load_keys(others.first, t.k, n * kOther);
-      load_keys(others.second, t.v, n * kOther);
+      load_keys<kThreads>(others.first, t.k, at, n * kOther);
+      load_keys<kThreads>(others.second, t.v, at, n * kOther);
     }
     copies_commit();
   }

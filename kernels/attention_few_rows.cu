@@ -1,8 +1,9 @@
 // Attention's forward where a key head has at most 16 queries, as when a text is continued: reading
-// the keys takes the time, so blocks share them out.  Each block walks a part of the keys, each of
-// its warps every so many tiles of 16 on its own, with the next one on its way, and leaves the
-// part's output and lse; combine_kernel joins the parts.  How many parts there are depends on the
-// shape alone, which keys they have on the lengths on the device.
+// the keys takes the time, so blocks share them out.  Each has a part of kPart keys, and each of
+// its warps every so many tiles of 16 of them on its own, with the next one on its way; it leaves
+// the part's output and lse, and combine_kernel joins the parts.  Parts begin at multiples of
+// kPart, so that a sequence's bits depend neither on what else is in the batch nor on the cache's
+// capacity.
 #include <algorithm>
 
 #include "kernels/attention_rows.cuh"
@@ -11,7 +12,8 @@
 namespace mt::cuda {
 namespace {
 
-constexpr int kKeys = 16;  // of a tile
+constexpr int kKeys = 16, kPart = 256;  // of a tile, of a part
+constexpr int kJoiners = 8;             // warps that join the parts of a row
 
 template <class T, int kHeadDim>
 struct Shared {
@@ -35,37 +37,6 @@ struct Parts {
   int count;
 };
 
-// The warp's tiles [begin, end) of every kWarps-th.
-template <int kWarps, class T, class Stage, class Rows>
-__device__ void walk(const AttentionForward<T>& t, const HeadGroup& at, Stage (&stages)[2],
-                     const T* q, typename Left<T, kKeys>::Strip& strip, int begin, int end,
-                     Rows& rows) {
-  const AttentionArguments& a = at.a;
-  const auto load = [&](int n) {
-    Stage& stage = stages[n / kWarps % 2];
-    const auto load_tile = [&](auto& tile, const T* from) {
-      tile.load(
-          at.sizes.kv_length - n * kKeys, a.head_dim, a.whole_units,
-          [&](int i) { return from + at.key_place(n * kKeys + i); }, lane(), 32);
-    };
-    load_tile(stage.k, t.k);
-    load_tile(stage.v, t.v);
-    copies_commit();
-  };
-  load(begin);
-  for (int n = begin; n < end; n += kWarps) {
-    copies_wait();
-    __syncwarp();
-    if (n + kWarps < end) load(n + kWarps);
-    Stage& stage = stages[n / kWarps % 2];
-    rows.multiply_keys(q, stage.k.row(0));
-    rows.mask(n * kKeys);
-    rows.softmax();
-    rows.multiply_values(stage.v.row(0), strip);
-    __syncwarp();  // it has been read
-  }
-}
-
 template <class T, int kHeadDim>
 __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
     part_kernel(const AttentionArguments a, const AttentionForward<T> t, const Parts parts) {
@@ -76,18 +47,35 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
   const int groups = a.sizes.sequences * a.sizes.kv_heads, part = blockIdx.x / groups;
   const HeadGroup at(a, blockIdx.x % groups);
   const int warp = threadIdx.x / 32, count = at.rows();
-  shared.q.load(count, a.head_dim, a.whole_units, [&](int i) { return t.q + at.place(i); });
+  // The part's tiles, of which this warp takes every kWarps-th.
+  const int begin = max(at.first(0), part * kPart) / kKeys + warp;
+  const int end = min(at.last(count - 1), (part + 1) * kPart - 1) / kKeys + 1;
+  const auto load = [&](int n) {
+    auto& stage = shared.stages[warp][n / kWarps % 2];
+    load_keys<32>(stage.k, t.k, at, n * kKeys, lane());
+    load_keys<32>(stage.v, t.v, at, n * kKeys, lane());
+    copies_commit();
+  };
+  load_rows<32 * kWarps>(shared.q, t.q, at, 0);
   copies_commit();
+  if (begin < end) load(begin);
   copies_wait();
   __syncthreads();
 
-  const int begin = at.first(0) / kKeys, end = at.last(count - 1) / kKeys + 1;
-  const int tiles = (end - begin + parts.count - 1) / parts.count;
-  const int own_begin = begin + part * tiles + warp;
+  // Tiles [begin_all, end_all) hold only keys that every row sees.
+  const int begin_all = (at.first(count - 1) + kKeys - 1) / kKeys;
+  const int end_all = (at.last(0) + 1) / kKeys;
   WarpRows<kHeadDim, kKeys> rows(at, 0);
-  if (own_begin < min(end, begin + (part + 1) * tiles))
-    walk<kWarps>(t, at, shared.stages[warp], shared.q.row(0), shared.strips[warp], own_begin,
-                 min(end, begin + (part + 1) * tiles), rows);
+  for (int n = begin; n < end; n += kWarps) {
+    copies_wait();
+    __syncwarp();  // the tile is there, and the one before has been read
+    if (n + kWarps < end) load(n + kWarps);
+    auto& stage = shared.stages[warp][n / kWarps % 2];
+    rows.multiply_keys(shared.q.row(0), stage.k.row(0));
+    if (n < begin_all || n >= end_all) rows.mask(n * kKeys);
+    rows.softmax();
+    rows.multiply_values(stage.v.row(0), shared.strips[warp]);
+  }
   rows.finish_sums();
   __syncthreads();  // all stages have been read
 #pragma unroll
@@ -122,35 +110,45 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
   }
 }
 
-// A warp for each row: o = sum_part exp(lse_part - lse) o_part.
+// A block for 32 channels of a row: o = sum_part exp(lse_part - lse) o_part, some of the parts by
+// each warp.
 template <class T>
-__global__ void combine_kernel(const AttentionArguments a, const AttentionForward<T> t,
-                               const Parts parts) {
+__global__ void __launch_bounds__(32 * kJoiners)
+    combine_kernel(const AttentionArguments a, const AttentionForward<T> t, const Parts parts) {
+  __shared__ float sums[kJoiners][32];
   const AttentionSizes& s = a.sizes;
-  const std::int64_t place = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
-  if (place >= std::int64_t{s.sequences} * s.heads * s.q_length) return;
+  const int slices = (a.head_dim + 31) / 32, channel = blockIdx.x % slices * 32 + lane();
+  const std::int64_t place = blockIdx.x / slices;
   const float* const lse = parts.lse + place * parts.count;
-  float top = -kInfinity, total = 0;
-  for (int part = 0; part < parts.count; ++part) top = fmaxf(top, lse[part]);
-  for (int part = 0; part < parts.count; ++part) total += exp_approx(lse[part] - top);
+  float top = -kInfinity, total = 0, sum = 0;
+  for (int part = lane(); part < parts.count; part += 32) top = fmaxf(top, lse[part]);
+  for (int distance = 16; distance > 0; distance /= 2)
+    top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, distance));
+  for (int part = lane(); part < parts.count; part += 32) total += exp_approx(lse[part] - top);
+  for (int distance = 16; distance > 0; distance /= 2)
+    total += __shfl_xor_sync(0xffffffff, total, distance);
+  const int warp = threadIdx.x / 32;
+  const float* const o = parts.o + place * parts.count * a.head_dim + channel;
+#pragma unroll 8
+  for (int part = warp; part < parts.count; part += kJoiners) {
+    const float weight = exp_approx(lse[part] - top);
+    // A part without a key has left no output.
+    if (weight > 0 && channel < a.head_dim) sum += weight * o[std::int64_t{part} * a.head_dim];
+  }
+  sums[warp][lane()] = sum;
+  __syncthreads();
+  if (warp > 0 || channel >= a.head_dim) return;
+  float all = 0;
+  for (int w = 0; w < kJoiners; ++w) all += sums[w][lane()];
   const std::int64_t query = place % s.q_length, head = place / s.q_length % s.heads;
   const std::int64_t sequence = place / s.q_length / s.heads;
-  T* const to = t.o + ((sequence * s.q_length + query) * s.heads + head) * a.head_dim;
-  for (int c = lane(); c < a.head_dim; c += 32) {
-    float sum = 0;
-    for (int part = 0; part < parts.count; ++part)
-      if (lse[part] > -kInfinity)
-        sum += exp_approx(lse[part] - top) * parts.o[(place * parts.count + part) * a.head_dim + c];
-    to[c] = static_cast<T>(sum / total);
-  }
-  if (lane() == 0) t.lse[place] = top + logf(total);
+  t.o[((sequence * s.q_length + query) * s.heads + head) * a.head_dim + channel] =
+      static_cast<T>(all / total);
+  if (channel == 0) t.lse[place] = top + logf(total);
 }
 
-// Blocks for two on each multiprocessor of a large GPU, none with less than 128 keys.
 int part_count(const AttentionShape& s) {
-  const std::int64_t groups = s.sequences * s.kv_heads;
-  return static_cast<int>(
-      std::clamp<std::int64_t>((264 + groups - 1) / groups, 1, (s.kv_length + 127) / 128));
+  return static_cast<int>((s.kv_length + kPart - 1) / kPart);
 }
 
 template <int kHeadDim, class T>
@@ -182,7 +180,8 @@ void attention_few_rows(const AttentionArguments& a, const AttentionForward<T>& 
   const Parts parts{static_cast<float*>(work), lse, count};
   with_channels(s.head_dim, [&]<int kHeadDim>() { launch<kHeadDim, T>(a, t, parts, stream); });
   if (count == 1) return;
-  combine_kernel<<<static_cast<unsigned>((rows + 3) / 4), 128, 0, stream>>>(a, t, parts);
+  combine_kernel<<<static_cast<unsigned>(rows * ((s.head_dim + 31) / 32)), 32 * kJoiners, 0,
+                   stream>>>(a, t, parts);
   check(cudaGetLastError());
 }
 

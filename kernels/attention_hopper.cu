@@ -49,15 +49,6 @@ struct Arguments {
   KeepRule keep;
 };
 
-// A stage of a ring of `kStages` and the parity of its current round.
-template <int kStages>
-struct Ring {
-  int stage = 0, parity;
-  __device__ void advance() {
-    if (++stage == kStages) stage = 0, parity ^= 1;
-  }
-};
-
 // The tiles [begin, end) of the keys that a tile's queries see.
 struct KeyTiles {
   int begin, end, sequence, head, first_query;
@@ -378,7 +369,7 @@ void hopper::attention_forward(bf16* o, float* lse, const bf16* q, const bf16* k
   const auto with = [&]<class Memory>() {
     launch<Memory>(o, lse, q, k, v, first_key, s, dropout, work, stream);
   };
-  if (s.head_dim == 64) return with.template operator()<Shared<64, 128, 3>>();
+  if (s.head_dim <= 64) return with.template operator()<Shared<64, 128, 3>>();
   // Wider tiles of keys need more of them to fill the machine.
   if (s.kv_length < 4096) return with.template operator()<Shared<128, 128, 2>>();
   with.template operator()<Shared<128, 160, 2>>();

@@ -15,6 +15,15 @@ namespace mt::cuda {
 CUtensorMap tile_map(const bf16* tensor, std::int64_t sequences, std::int64_t length,
                      std::int64_t stride, std::int64_t heads, std::int64_t head_dim, int rows);
 
+// A stage of a ring of `kStages` and the parity of its current round.
+template <int kStages>
+struct Ring {
+  int stage = 0, parity;
+  __device__ void advance() {
+    if (++stage == kStages) stage = 0, parity ^= 1;
+  }
+};
+
 // Tiles in the order in which blocks take them.  Heads are taken some at a time, so that what they
 // share stays in L2 while all of them advance together through their tiles.
 struct TileOrder {

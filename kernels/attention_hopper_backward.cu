@@ -1,7 +1,6 @@
-// Attention's backward on Hopper, in three kernels.  `prepare` makes what the rows need; the second
-// makes dK and dV and sums dQ in f32; `finish` rounds dQ.  A block of the second holds 128 keys of
-// one key head, 64 for each of two consumers, and walks the queries that see them from the last to
-// the first:
+// Attention's backward on Hopper: the second of its three kernels (attention_hopper_backward.cuh),
+// which makes dK and dV and sums dQ in f32.  A block holds 128 keys of one key head, 64 for each of
+// two consumers, and walks the queries that see them from the last to the first:
 //   S^T = K Q^T, dP^T = V dO^T, P^T and dS^T in registers; dV += P^T dO, dK += dS^T Q;
 //   dS^T through shared memory; dQ = dS K, summed over the blocks in f32 memory.
 // The sums of dQ are added in the order of the keys, each block waiting for the one before, so that
@@ -9,32 +8,20 @@
 // other, and hardly ever wait (cf. Dao: arXiv:2307.08691, 3.2; Shah et al.: arXiv:2407.08608).
 #include <algorithm>
 
-#include "kernels/attention_hopper.cuh"
+#include "kernels/attention_hopper_backward.cuh"
 #include "kernels/cuda_check.h"
 #include "kernels/wgmma.cuh"
 
 namespace mt::cuda {
 namespace {
 
-constexpr int kKeys = 128, kHalf = 64;  // keys of a block, of a consumer
-constexpr int kPiece = 64 * 64;         // elements of dQ that a consumer makes in a step
-
-// Where `prepare` leaves what it makes.  Queries are in blocks of kQueries, padded.
-struct Work {
-  float *lse2, *delta;      // [sequences, heads, blocks, kQueries]: lse log2(e), or inf for padding
-  std::int32_t* first_key;  // [sequences, blocks, kQueries]
-  std::int32_t* end_block;  // [sequences, key blocks]: query blocks from here on see none of them
-  float* dq;                // [sequences, heads, blocks, 2 consumers, 8, 128 threads, 4]
-  int* turns;               // [sequences, heads, blocks]: key blocks that have added to dq
-  int* next_tile;
-};
-
-// queries: of a block; with 64 channels twice as many fit as with 128.
-constexpr int queries_of(int head_dim) { return head_dim == 64 ? 128 : 64; }
+constexpr int kKeys = BackwardWork::kKeys, kHalf = kKeys / 2;  // keys of a block, of a consumer
+constexpr int kPiece = BackwardWork::kPiece;
 
 template <int kChannels>
 struct Shared {
-  static constexpr int kHeadDim = kChannels, kQueries = queries_of(kChannels), kStages = 2;
+  static constexpr int kHeadDim = kChannels, kQueries = BackwardWork::queries(kChannels),
+                       kStages = 2;
   alignas(1024) bf16 k[kKeys * kHeadDim];
   alignas(1024) bf16 v[kKeys * kHeadDim];
   alignas(1024) bf16 q[kStages][kQueries * kHeadDim];
@@ -67,7 +54,7 @@ struct Shared {
 
 struct Arguments {
   CUtensorMap q, k, v, d_o, dk, dv;
-  Work work;
+  BackwardWork work;
   AttentionSizes sizes;
   TileOrder order;
   KeepRule keep;
@@ -96,7 +83,8 @@ __device__ void for_steps(const Arguments& a, const QueryBlocks& t, const F& f) 
 template <class Memory>
 __device__ void load_tiles(Memory& shared, const Arguments& a) {
   constexpr int kHeadDim = Memory::kHeadDim, kQueries = Memory::kQueries;
-  int stage = 0, parity = 1, tile_parity = 1;
+  Ring<Memory::kStages> ring{.parity = 1};
+  int tile_parity = 1;
   for (int tile = blockIdx.x;; tile_parity ^= 1) {
     shared.tile_empty.wait(tile_parity);
     shared.tile = tile;
@@ -116,21 +104,22 @@ __device__ void load_tiles(Memory& shared, const Arguments& a) {
     for_steps(a, t, [&](int head, int m) {
       const std::int64_t rows =
           ((std::int64_t{t.sequence} * a.sizes.heads + head) * a.query_blocks + m) * kQueries;
-      Barrier& q_full = shared.q_full[stage];
-      shared.q_empty[stage].wait(parity);
+      Barrier& q_full = shared.q_full[ring.stage];
+      shared.q_empty[ring.stage].wait(ring.parity);
       q_full.arrive_and_expect(kQueries * (kHeadDim * 2 + 4));
       for (int c = 0; c < kHeadDim; c += 64)
-        load_tile(shared.q[stage] + c * kQueries, a.q, q_full, c, head, m * kQueries, t.sequence);
-      load_bytes(shared.lse2[stage], a.work.lse2 + rows, kQueries * 4, q_full);
+        load_tile(shared.q[ring.stage] + c * kQueries, a.q, q_full, c, head, m * kQueries,
+                  t.sequence);
+      load_bytes(shared.lse2[ring.stage], a.work.lse2 + rows, kQueries * 4, q_full);
 
-      Barrier& do_full = shared.do_full[stage];
-      shared.do_empty[stage].wait(parity);
+      Barrier& do_full = shared.do_full[ring.stage];
+      shared.do_empty[ring.stage].wait(ring.parity);
       do_full.arrive_and_expect(kQueries * (kHeadDim * 2 + 4));
       for (int c = 0; c < kHeadDim; c += 64)
-        load_tile(shared.d_o[stage] + c * kQueries, a.d_o, do_full, c, head, m * kQueries,
+        load_tile(shared.d_o[ring.stage] + c * kQueries, a.d_o, do_full, c, head, m * kQueries,
                   t.sequence);
-      load_bytes(shared.delta[stage], a.work.delta + rows, kQueries * 4, do_full);
-      if (++stage == Memory::kStages) stage = 0, parity ^= 1;
+      load_bytes(shared.delta[ring.stage], a.work.delta + rows, kQueries * 4, do_full);
+      ring.advance();
     });
   }
 }
@@ -177,9 +166,10 @@ struct Consumer {
   const Arguments& a;
   const int number, warp, lane;
   float dk[kHeadDim / 2], dv[kHeadDim / 2];
-  int stage = 0, parity = 0, dq_parity = 1;  // of what is to come
-  int buffer = 0;                            // of the next dS
-  int handover = 0;                          // which pair of named barriers comes next
+  Ring<Memory::kStages> ring{.parity = 0};  // of what is to come
+  int dq_parity = 1;
+  int buffer = 0;    // of the next dS
+  int handover = 0;  // which pair of named barriers comes next
 
   static constexpr int kHandover = 1, kBoth = 5, kOwn = 6;  // named barriers
 
@@ -253,7 +243,7 @@ struct Consumer {
                                 const std::int32_t* first_key, int largest_first_key) {
     const float scale = a.sizes.scale * kLog2e;
     for_elements([&](int i, int, int query) {
-      p[i] = exp2_approx(fmaf(p[i], scale, -shared.lse2[stage][query]));
+      p[i] = exp2_approx(fmaf(p[i], scale, -shared.lse2[ring.stage][query]));
     });
     // Does every query of the block see all keys of this consumer?
     const int first = t.key_block * kKeys + number * kHalf;
@@ -276,7 +266,7 @@ struct Consumer {
       if constexpr (kDropout)
         factor = a.keep.factor_of(sample, head, m * kQueries + query,
                                   t.key_block * kKeys + key_in_block);
-      ds[i] = p[i] * (factor * ds[i] - shared.delta[stage][query]);
+      ds[i] = p[i] * (factor * ds[i] - shared.delta[ring.stage][query]);
       p[i] *= factor;
     });
   }
@@ -295,10 +285,10 @@ struct Consumer {
   template <bool kDropout, bool kFirst>
   __device__ void step(const QueryBlocks& t, int head, int m) {
     float p[kQueries / 2], ds[kQueries / 2];
-    shared.q_full[stage].wait(parity);
-    multiply_rows(p, shared.k, shared.q[stage]);
-    shared.do_full[stage].wait(parity);
-    multiply_rows(ds, shared.v, shared.d_o[stage]);
+    shared.q_full[ring.stage].wait(ring.parity);
+    multiply_rows(p, shared.k, shared.q[ring.stage]);
+    shared.do_full[ring.stage].wait(ring.parity);
+    multiply_rows(ds, shared.v, shared.d_o[ring.stage]);
     const std::int32_t* first_key =
         a.work.first_key + (std::int64_t{t.sequence} * a.query_blocks + m) * kQueries;
     const int largest_first_key = first_key[kQueries - 1];
@@ -322,8 +312,8 @@ struct Consumer {
     if constexpr (!kFirst) multiply_keys(dq, (buffer + 2) % 3);
     pin(dv);
     pin(dk);
-    multiply_queries(dv, p16, shared.d_o[stage]);
-    multiply_queries(dk, ds16, shared.q[stage]);
+    multiply_queries(dv, p16, shared.d_o[ring.stage]);
+    multiply_queries(dk, ds16, shared.q[ring.stage]);
     wgmma_commit();
     if constexpr (!kFirst) {
       wgmma_wait<1>();
@@ -334,9 +324,9 @@ struct Consumer {
     wgmma_wait<0>();
     pin(dv);
     pin(dk);
-    shared.q_empty[stage].arrive();
-    shared.do_empty[stage].arrive();
-    if (++stage == Memory::kStages) stage = 0, parity ^= 1;
+    shared.q_empty[ring.stage].arrive();
+    shared.do_empty[ring.stage].arrive();
+    ring.advance();
     buffer = (buffer + 1) % 3;
   }
 
@@ -423,124 +413,20 @@ __global__ void __launch_bounds__(3 * kWarpGroup, 1)
   }
 }
 
-// A warp for each row of each head.
-template <class Memory>
-__global__ void prepare(Arguments a, const float* lse, const bf16* o, const bf16* d_o) {
-  constexpr int kHeadDim = Memory::kHeadDim, kQueries = Memory::kQueries;
-  const AttentionSizes& s = a.sizes;
-  const int padded = a.query_blocks * kQueries, lane = threadIdx.x % 32;
-  const std::int64_t warp = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
-  if (warp >= std::int64_t{s.sequences} * padded * s.heads) return;
-  const int head = static_cast<int>(warp % s.heads);
-  const int query = static_cast<int>(warp / s.heads % padded);
-  const int sequence = static_cast<int>(warp / s.heads / padded);
-
-  float delta = 0;
-  if (query < s.q_length) {
-    const std::int64_t row = (std::int64_t{sequence} * s.q_length + query) * s.heads + head;
-    constexpr int kPairs = kHeadDim / 64;
-#pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      const std::int64_t at = row * kHeadDim / 2 + lane * kPairs + i;
-      const float2 x = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162*>(o)[at]);
-      const float2 y = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162*>(d_o)[at]);
-      delta += x.x * y.x + x.y * y.y;
-    }
-  }
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2)
-    delta += __shfl_xor_sync(0xffffffff, delta, distance);
-  if (lane > 0) return;
-  const std::int64_t to = (std::int64_t{sequence} * s.heads + head) * padded + query;
-  a.work.delta[to] = delta;
-  a.work.lse2[to] =
-      query < s.q_length
-          ? lse[(std::int64_t{sequence} * s.heads + head) * s.q_length + query] * kLog2e
-          : kInfinity;
-  if (head > 0) return;
-  a.work.first_key[std::int64_t{sequence} * padded + query] = s.first(sequence, query);
-  // The block's end: the first block of queries whose first query sees none of its keys.
-  if (query % kKeys != 0 || query >= s.q_length) return;
-  int low = query / kQueries + 1, high = a.query_blocks;
-  while (low < high) {
-    const int middle = (low + high) / 2;
-    if (s.first(sequence, middle * kQueries) < query + kKeys)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  a.work.end_block[sequence * a.order.per_head + query / kKeys] = low;
-}
-
-// dq = scale sum, from the order of the threads that made it; a block for each block of queries.
-template <class Memory>
-__global__ void finish(bf16* dq, Arguments a) {
-  constexpr int kHeadDim = Memory::kHeadDim, kQueries = Memory::kQueries;
-  constexpr bool kByQueries = kQueries == 128;
-  __shared__ alignas(16) __nv_bfloat162 tile[kQueries][kHeadDim / 2 + 4];
-  const AttentionSizes& s = a.sizes;
-  const int m = blockIdx.x % a.query_blocks, head = blockIdx.x / a.query_blocks % s.heads;
-  const int sequence = blockIdx.x / a.query_blocks / s.heads;
-  const int piece = threadIdx.x / kWarpGroup, t = threadIdx.x % kWarpGroup;
-  const float4* from =
-      reinterpret_cast<const float4*>(a.work.dq + (2 * std::int64_t{blockIdx.x} + piece) * kPiece);
-  const int row = (kByQueries ? piece * 64 : 0) + t / 32 * 16 + t % 32 / 4;
-  const int pair = (kByQueries ? 0 : piece * 32) + t % 4;
-#pragma unroll
-  for (int j = 0; j < 8; ++j) {
-    const float4 x = from[j * kWarpGroup + t];
-    tile[row][pair + 4 * j] = __floats2bfloat162_rn(x.x * s.scale, x.y * s.scale);
-    tile[row + 8][pair + 4 * j] = __floats2bfloat162_rn(x.z * s.scale, x.w * s.scale);
-  }
-  __syncthreads();
-  for (int i = threadIdx.x; i < kQueries * kHeadDim / 8; i += 2 * kWarpGroup) {
-    const int query = i / (kHeadDim / 8), unit = i % (kHeadDim / 8);
-    if (m * kQueries + query >= s.q_length) continue;
-    const std::int64_t to =
-        (std::int64_t{sequence} * s.q_length + m * kQueries + query) * s.heads + head;
-    reinterpret_cast<uint4*>(dq + to * kHeadDim)[unit] =
-        *reinterpret_cast<const uint4*>(&tile[query][unit * 4]);
-  }
-}
-
-std::int64_t query_block_count(const AttentionShape& s) {
-  const int queries = queries_of(static_cast<int>(s.head_dim));
-  return (s.q_length + queries - 1) / queries;
-}
-
-// Cuts the scratch memory into its parts, and returns its size.
-std::size_t cut(Work& work, const AttentionShape& s, void* memory) {
-  const std::int64_t blocks = s.sequences * s.heads * query_block_count(s);
-  const std::int64_t queries = queries_of(static_cast<int>(s.head_dim));
-  std::size_t used = 0;
-  const auto take = [&](auto*& part, std::int64_t count) {
-    part = reinterpret_cast<std::remove_reference_t<decltype(part)>>(static_cast<char*>(memory) +
-                                                                     used);
-    used += (static_cast<std::size_t>(count) * 4 + 127) / 128 * 128;
-  };
-  take(work.dq, blocks * 2 * kPiece);
-  take(work.lse2, blocks * queries);
-  take(work.delta, blocks * queries);
-  take(work.first_key, s.sequences * query_block_count(s) * queries);
-  take(work.end_block, s.sequences * ((s.kv_length + kKeys - 1) / kKeys));
-  take(work.turns, blocks + 1);
-  work.next_tile = work.turns + blocks;
-  return used;
-}
-
 template <class Memory>
 void launch(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, const bf16* o, const float* lse,
             const bf16* q, const bf16* k, const bf16* v, const std::int32_t* first_key,
             const AttentionShape& s, const Dropout& dropout, void* memory, cudaStream_t stream) {
   constexpr int kQueries = Memory::kQueries;
-  Work work;
-  cut(work, s, memory);
+  BackwardWork work;
+  work.cut(s, memory);
+  const AttentionSizes sizes(s, first_key);
   const auto map = [&](const bf16* tensor, std::int64_t heads, int rows) {
     return tile_map(tensor, s.sequences, s.q_length, s.q_length, heads, s.head_dim, rows);
   };
   const int heads = static_cast<int>(s.sequences * s.kv_heads);
   const int key_blocks = static_cast<int>((s.kv_length + kKeys - 1) / kKeys);
-  const int blocks = static_cast<int>(query_block_count(s));
+  const int blocks = static_cast<int>(BackwardWork::query_blocks(s));
   const Arguments a{map(q, s.heads, kQueries),
                     map(k, s.kv_heads, kKeys),
                     map(v, s.kv_heads, kKeys),
@@ -548,27 +434,21 @@ void launch(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, const bf16* o, const 
                     map(dk, s.kv_heads, kHalf),
                     map(dv, s.kv_heads, kHalf),
                     work,
-                    AttentionSizes(s, first_key),
+                    sizes,
                     // Many heads at a time: fewer blocks then wait for one another.
                     {key_blocks, heads, std::min(heads, 64)},
                     KeepRule(dropout),
                     blocks};
-  const std::int64_t all_blocks = s.sequences * s.heads * blocks;
-  check(cudaMemsetAsync(work.turns, 0, static_cast<std::size_t>(all_blocks + 1) * 4, stream));
-  prepare<Memory>
-      <<<static_cast<unsigned>((all_blocks * kQueries + 7) / 8), 256, 0, stream>>>(a, lse, o, d_o);
-  check(cudaGetLastError());
+  prepare_backward(work, s, sizes, lse, o, d_o, stream);
   launch_persistent(dropout.p > 0 ? backward_kernel<Memory, true> : backward_kernel<Memory, false>,
                     a, a.order.size(), 3 * kWarpGroup, sizeof(Memory), stream);
-  finish<Memory><<<static_cast<unsigned>(all_blocks), 2 * kWarpGroup, 0, stream>>>(dq, a);
-  check(cudaGetLastError());
+  finish_backward(dq, work, s, sizes, stream);
 }
 
 }  // namespace
 
 std::size_t hopper::attention_backward_work(const AttentionShape& shape) {
-  Work work;
-  return cut(work, shape, nullptr);
+  return BackwardWork().cut(shape, nullptr);
 }
 
 void hopper::attention_backward(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, const bf16* o,
@@ -579,7 +459,7 @@ void hopper::attention_backward(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, c
   const auto with = [&]<class Memory>() {
     launch<Memory>(dq, dk, dv, d_o, o, lse, q, k, v, first_key, s, dropout, work, stream);
   };
-  if (s.head_dim == 64) return with.template operator()<Shared<64>>();
+  if (s.head_dim <= 64) return with.template operator()<Shared<64>>();
   with.template operator()<Shared<128>>();
 }
 

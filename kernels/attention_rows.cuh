@@ -66,6 +66,8 @@ struct WarpRows {
       score = exp2_approx(fmaf(score, scale, -base[r]));
       sum[r] += score;
     });
+    // Later blocks seldom bring a new maximum.
+    if (!__any_sync(0xffffffff, rescale[0] != 1 || rescale[1] != 1)) return;
 #pragma unroll
     for (int i = 0; i < kChannels / 2; ++i) o[i] *= rescale[i / 2 % 2];
   }

@@ -2,6 +2,8 @@
 // works on, and how tiles of them come to shared memory and results from there.
 #pragma once
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "kernels/attention_cuda.cuh"
 #include "kernels/fast_math.cuh"
@@ -64,14 +66,19 @@ struct HeadGroup {
     if (a.kv_lengths) sizes.kv_length = a.kv_lengths[sequence];
   }
   __device__ int rows() const { return sizes.q_length * group; }
-  __device__ int query(int row) const { return min(row / group, sizes.q_length - 1); }
-  __device__ int head(int row) const { return kv_head * group + row % group; }
+  __device__ int query(int row) const { return min(quotient(row), sizes.q_length - 1); }
+  __device__ int head(int row) const { return kv_head * group + row - quotient(row) * group; }
+  __device__ int quotient(int row) const {
+    return group == 1 ? row
+                      : static_cast<int>(static_cast<unsigned>(row) / static_cast<unsigned>(group));
+  }
   // The keys [first, last] that a row sees.
   __device__ int first(int row) const { return sizes.first(sequence, query(row)); }
   __device__ int last(int row) const { return sizes.last(query(row)); }
-  // Where it is in q, o, dq, do; in lse; where a key is in k, v, dk, dv.
+  // Where it is in q, o, dq, do; in lse; where a key is in k, v, dk, dv, and the next key from it.
   __device__ std::int64_t place(int row) const {
-    return ((std::int64_t{sequence} * sizes.q_length + query(row)) * sizes.heads + head(row)) *
+    return (std::int64_t{sequence} * sizes.q_length * sizes.heads + kv_head * group + row +
+            std::int64_t{quotient(row)} * (sizes.heads - group)) *
            a.head_dim;
   }
   __device__ std::int64_t lse_place(int row) const {
@@ -80,6 +87,7 @@ struct HeadGroup {
   __device__ std::int64_t key_place(int key) const {
     return ((sequence * a.kv_stride + key) * sizes.kv_heads + kv_head) * a.head_dim;
   }
+  __device__ std::int64_t key_stride() const { return std::int64_t{sizes.kv_heads} * a.head_dim; }
   __device__ float factor(std::uint32_t sample, int row, int key) const {
     return a.keep.factor_of(sample, head(row), query(row), key);
   }
@@ -93,25 +101,49 @@ struct alignas(16) Tile {
 
   __device__ T* row(int i) { return elements + i * kStride; }
 
-  // Row i from at(i) for i < count, of `channels` elements; zeros elsewhere.  So many threads, of
+  // Row i from at(i) for i < count, of `channels` elements; zeros elsewhere.  kThreads threads, of
   // which this is one, do it together; what they start is there after copies_wait() and a barrier.
-  template <class At>
-  __device__ void load(int count, int channels, bool whole_units, const At& at,
-                       int thread = threadIdx.x, int threads = blockDim.x) {
-    constexpr int kUnits = kChannels / kUnit;
-    for (int i = thread; i < kRows * kUnits; i += threads) {
-      const int r = i / kUnits, c = i % kUnits * kUnit;
-      T* const to = row(r) + c;
-      const bool inside = r < count && c < channels;
-      if (!inside)
-        *reinterpret_cast<uint4*>(to) = uint4{};
-      else if (whole_units)
-        copy_16_bytes(to, at(r) + c);
-      else
-        for (int x = 0; x < kUnit; ++x) to[x] = c + x < channels ? at(r)[c + x] : T(0.0f);
-    }
+  template <int kThreads, class At>
+  __device__ void load(int count, int channels, bool whole_units, const At& at, int thread) {
+    constexpr int kUnits = kChannels / kUnit, kRowsAtATime = std::max(1, kThreads / kUnits);
+    const bool full = whole_units && count >= kRows && channels == kChannels;
+#pragma unroll
+    for (int r = thread / kUnits; r < kRows; r += kRowsAtATime)
+#pragma unroll
+      for (int u = thread % kUnits; u < kUnits; u += kThreads)
+        if (full)
+          copy_16_bytes(row(r) + u * kUnit, at(r) + u * kUnit);
+        else
+          load_unit(row(r) + u * kUnit, r < count ? at(r) : nullptr, u * kUnit, channels,
+                    whole_units);
+  }
+
+  __device__ static void load_unit(T* to, const T* from, int c, int channels, bool whole_units) {
+    if (!from || c >= channels)
+      *reinterpret_cast<uint4*>(to) = uint4{};
+    else if (whole_units)
+      copy_16_bytes(to, from + c);
+    else
+      for (int x = 0; x < kUnit; ++x) to[x] = c + x < channels ? from[c + x] : T(0.0f);
   }
 };
+
+// Keys (or values) from `first` on, rows from `first` on, of tensors as HeadGroup says.
+template <int kThreads, class Tile, class T>
+__device__ void load_keys(Tile& tile, const T* tensor, const HeadGroup& at, int first,
+                          int thread = threadIdx.x) {
+  const T* const from = tensor + at.key_place(first);
+  const std::int64_t stride = at.key_stride();
+  tile.template load<kThreads>(
+      at.sizes.kv_length - first, at.a.head_dim, at.a.whole_units,
+      [&](int i) { return from + i * stride; }, thread);
+}
+template <int kThreads, class Tile, class T>
+__device__ void load_rows(Tile& tile, const T* tensor, const HeadGroup& at, int first) {
+  tile.template load<kThreads>(
+      at.rows() - first, at.a.head_dim, at.a.whole_units,
+      [&](int i) { return tensor + at.place(first + i); }, threadIdx.x);
+}
 
 // f.operator()<kHeadDim>() for the narrowest tiles that hold head_dim channels.
 template <class F>

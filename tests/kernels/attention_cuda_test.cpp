@@ -240,7 +240,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{2, 127, 5, 5, 96}, Case{1, 300, 3, 1, 192}, Case{2, 129, 4, 2, 256},
                     Case{1, 63, 3, 1, 7}, Case{2, 65, 6, 2, 33}, Case{1, 97, 2, 1, 161},
                     Case{2, 300, 6, 2, 96, 70, 60, 0.2}, Case{2, 200, 2, 1, 256, 50, 40, 0.3},
-                    Case{1, 130, 2, 2, 40, 0, -1, 0.3}));
+                    Case{1, 130, 2, 2, 40, 0, -1, 0.3}, Case{1, 1000, 6, 2, 80, 300},
+                    Case{1, 600, 2, 1, 8, 0, 100}, Case{1, 1025, 3, 3, 96}));
 
 INSTANTIATE_TEST_SUITE_P(
     Caches, AttentionCuda,
@@ -301,7 +302,7 @@ void expect_same_bits(const Case& c) {
 }
 
 TEST_F(AttentionCuda, GivesTheSameBitsAThousandTimes) {
-  for (const std::int64_t head_dim : {64, 128, 256}) {
+  for (const std::int64_t head_dim : {64, 96, 128, 256}) {
     expect_same_bits<bf16>({1, 1024, 8, 4, head_dim});
     expect_same_bits<__half>({1, 300, 4, 2, head_dim});
     expect_same_bits<float>({1, 300, 4, 2, head_dim});

@@ -1,0 +1,129 @@
+// The first and the last kernel of attention's backward on Hopper (attention_hopper_backward.cuh).
+#include "kernels/attention_hopper_backward.cuh"
+#include "kernels/cuda_check.h"
+
+namespace mt::cuda {
+namespace {
+
+// A warp for each row of each head.
+template <int kHeadDim>
+__global__ void prepare(const BackwardWork work, const AttentionSizes s, int query_blocks,
+                        int head_dim, const float* lse, const bf16* o, const bf16* d_o) {
+  constexpr int kQueries = BackwardWork::queries(kHeadDim), kKeys = BackwardWork::kKeys;
+  const int padded = query_blocks * kQueries, lane = threadIdx.x % 32;
+  const std::int64_t warp = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
+  if (warp >= std::int64_t{s.sequences} * padded * s.heads) return;
+  const int head = static_cast<int>(warp % s.heads);
+  const int query = static_cast<int>(warp / s.heads % padded);
+  const int sequence = static_cast<int>(warp / s.heads / padded);
+
+  float delta = 0;
+  constexpr int kPairs = kHeadDim / 64;
+  if (query < s.q_length && lane * kPairs * 2 < head_dim) {
+    const std::int64_t row = (std::int64_t{sequence} * s.q_length + query) * s.heads + head;
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const std::int64_t at = row * head_dim / 2 + lane * kPairs + i;
+      const float2 x = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162*>(o)[at]);
+      const float2 y = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162*>(d_o)[at]);
+      delta += x.x * y.x + x.y * y.y;
+    }
+  }
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    delta += __shfl_xor_sync(0xffffffff, delta, distance);
+  if (lane > 0) return;
+  const std::int64_t to = (std::int64_t{sequence} * s.heads + head) * padded + query;
+  work.delta[to] = delta;
+  work.lse2[to] = query < s.q_length
+                      ? lse[(std::int64_t{sequence} * s.heads + head) * s.q_length + query] * kLog2e
+                      : kInfinity;
+  if (head > 0) return;
+  work.first_key[std::int64_t{sequence} * padded + query] = s.first(sequence, query);
+  // The block's end: the first block of queries whose first query sees none of its keys.
+  if (query % kKeys != 0 || query >= s.q_length) return;
+  int low = query / kQueries + 1, high = query_blocks;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (s.first(sequence, middle * kQueries) < query + kKeys)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  work.end_block[sequence * ((s.kv_length + kKeys - 1) / kKeys) + query / kKeys] = low;
+}
+
+// dq = scale sum, from the order of the threads that made it; a block for each block of queries.
+template <int kHeadDim>
+__global__ void finish(bf16* dq, const BackwardWork work, const AttentionSizes s, int query_blocks,
+                       int head_dim) {
+  constexpr int kQueries = BackwardWork::queries(kHeadDim), kPiece = BackwardWork::kPiece;
+  constexpr bool kByQueries = kQueries == 128;
+  __shared__ alignas(16) __nv_bfloat162 tile[kQueries][kHeadDim / 2 + 4];
+  const int m = blockIdx.x % query_blocks, head = blockIdx.x / query_blocks % s.heads;
+  const int sequence = blockIdx.x / query_blocks / s.heads;
+  const int piece = threadIdx.x / kWarpGroup, t = threadIdx.x % kWarpGroup;
+  const float4* from =
+      reinterpret_cast<const float4*>(work.dq + (2 * std::int64_t{blockIdx.x} + piece) * kPiece);
+  const int row = (kByQueries ? piece * 64 : 0) + t / 32 * 16 + t % 32 / 4;
+  const int pair = (kByQueries ? 0 : piece * 32) + t % 4;
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const float4 x = from[j * kWarpGroup + t];
+    tile[row][pair + 4 * j] = __floats2bfloat162_rn(x.x * s.scale, x.y * s.scale);
+    tile[row + 8][pair + 4 * j] = __floats2bfloat162_rn(x.z * s.scale, x.w * s.scale);
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < kQueries * kHeadDim / 8; i += 2 * kWarpGroup) {
+    const int query = i / (kHeadDim / 8), unit = i % (kHeadDim / 8);
+    if (m * kQueries + query >= s.q_length || unit * 8 >= head_dim) continue;
+    const std::int64_t to =
+        (std::int64_t{sequence} * s.q_length + m * kQueries + query) * s.heads + head;
+    reinterpret_cast<uint4*>(dq + to * head_dim)[unit] =
+        *reinterpret_cast<const uint4*>(&tile[query][unit * 4]);
+  }
+}
+
+}  // namespace
+
+std::size_t BackwardWork::cut(const AttentionShape& s, void* memory) {
+  const std::int64_t blocks = s.sequences * s.heads * query_blocks(s);
+  std::size_t used = 0;
+  const auto take = [&](auto*& part, std::int64_t count) {
+    part = reinterpret_cast<std::remove_reference_t<decltype(part)>>(static_cast<char*>(memory) +
+                                                                     used);
+    used += (static_cast<std::size_t>(count) * 4 + 127) / 128 * 128;
+  };
+  take(dq, blocks * 2 * kPiece);
+  take(lse2, blocks * queries(s.head_dim));
+  take(delta, blocks * queries(s.head_dim));
+  take(first_key, s.sequences * query_blocks(s) * queries(s.head_dim));
+  take(end_block, s.sequences * ((s.kv_length + kKeys - 1) / kKeys));
+  take(turns, blocks + 1);
+  next_tile = turns + blocks;
+  return used;
+}
+
+void prepare_backward(const BackwardWork& work, const AttentionShape& shape,
+                      const AttentionSizes& sizes, const float* lse, const bf16* o, const bf16* d_o,
+                      cudaStream_t stream) {
+  const std::int64_t blocks = BackwardWork::query_blocks(shape),
+                     all = shape.sequences * shape.heads * blocks;
+  const auto grid = static_cast<unsigned>((all * BackwardWork::queries(shape.head_dim) + 7) / 8);
+  check(cudaMemsetAsync(work.turns, 0, static_cast<std::size_t>(all + 1) * 4, stream));
+  const auto kernel = shape.head_dim <= 64 ? prepare<64> : prepare<128>;
+  kernel<<<grid, 256, 0, stream>>>(work, sizes, static_cast<int>(blocks),
+                                   static_cast<int>(shape.head_dim), lse, o, d_o);
+  check(cudaGetLastError());
+}
+
+void finish_backward(bf16* dq, const BackwardWork& work, const AttentionShape& shape,
+                     const AttentionSizes& sizes, cudaStream_t stream) {
+  const std::int64_t blocks = BackwardWork::query_blocks(shape);
+  const auto kernel = shape.head_dim <= 64 ? finish<64> : finish<128>;
+  kernel<<<static_cast<unsigned>(shape.sequences * shape.heads * blocks), 2 * kWarpGroup, 0,
+           stream>>>(dq, work, sizes, static_cast<int>(blocks), static_cast<int>(shape.head_dim));
+  check(cudaGetLastError());
+}
+
+}  // namespace mt::cuda
