@@ -46,7 +46,7 @@ template <class T>
 void attention_forward(T* o, T* lse, const T* q, const T* k, const T* v,
                        const std::int32_t* first_key, const AttentionShape& shape,
                        const Dropout& dropout);
-// Backward needs kv_stride == kv_length == q_length (no cache).
+// Backward needs kv_stride == kv_length == q_length and no kv_lengths (no cache).
 template <class T>
 void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* lse, const T* q,
                         const T* k, const T* v, const std::int32_t* first_key,
@@ -54,9 +54,14 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* 
 }  // namespace mt::cpu
 
 // T: float, __nv_bfloat16 or __half, sums and lse in f32; head_dim up to 256.  16-bit T go to the
-// matrix units, where probabilities and their gradients are rounded to T too.  bf16 with head_dim
-// 64 or 128 has kernels for Hopper (gpu.h). work: scratch of so many bytes on the device, aligned
-// to 16, free for other use afterwards.  How many depends on the shape alone.
+// matrix units, where probabilities and their gradients are rounded to T too.  bf16 with head_dim a
+// multiple of 8 up to 128 has kernels for Hopper (gpu.h).
+//
+// Forward without dropout, where a key head has at most 16 queries, shares out the keys; a
+// sequence's bits then depend neither on the others nor, where it has its own length, on kv_length.
+//
+// work: scratch of so many bytes on the device, aligned to 16, free for other use afterwards.  How
+// many depends on the shape alone.
 namespace mt::cuda {
 template <class T>
 std::size_t attention_forward_work(const AttentionShape& shape);
@@ -64,7 +69,7 @@ template <class T>
 void attention_forward(T* o, float* lse, const T* q, const T* k, const T* v,
                        const std::int32_t* first_key, const AttentionShape& shape,
                        const Dropout& dropout, void* work, cudaStream_t stream);
-// Backward needs kv_stride == kv_length == q_length (no cache).
+// Backward needs kv_stride == kv_length == q_length and no kv_lengths (no cache).
 template <class T>
 std::size_t attention_backward_work(const AttentionShape& shape);
 template <class T>
