@@ -11,7 +11,7 @@ void LineEncoder::add_document(const std::vector<std::string_view>& texts, Encod
   std::vector<std::string_view> sentences;
   if (splitter_ != nullptr)
     for (const std::string_view text : texts) splitter_->split(text, sentences);
-  const std::size_t first = out.lengths.size();
+  const std::size_t first = out.lengths.size(), first_token = out.tokens.size();
   for (const std::string_view text : splitter_ != nullptr ? sentences : texts) {
     const std::size_t before = out.tokens.size();
     tokenizer_.encode(text, out.tokens);
@@ -19,6 +19,12 @@ void LineEncoder::add_document(const std::vector<std::string_view>& texts, Encod
       out.lengths.push_back(static_cast<std::int32_t>(out.tokens.size() - before));
   }
   out.documents.push_back(out.lengths.size() - first);
+  if (options_.prepend_bos && out.lengths.size() > first &&
+      out.tokens[first_token] != tokenizer_.bos()) {
+    out.tokens.insert(out.tokens.begin() + static_cast<std::ptrdiff_t>(first_token),
+                      tokenizer_.bos());
+    ++out.lengths[first];
+  }
   if (options_.append_eod && out.lengths.size() > first) {
     out.tokens.push_back(tokenizer_.eod());
     ++out.lengths.back();

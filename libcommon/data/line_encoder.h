@@ -29,10 +29,11 @@ class LineEncoder {
  public:
   struct Options {
     std::vector<std::string> json_keys = {"text"};
-    bool text_lines = false;  // a line is a text, with its newline, and there is one key
-    bool append_eod = false;  // ends every document that is not empty
-    std::int64_t pad_to = 0;  // each document is one sequence; with append_eod it is cut or filled
-                              // with end-of-document tokens to so many; 0: as it is
+    bool text_lines = false;   // a line is a text, with its newline, and there is one key
+    bool prepend_bos = false;  // begins every document that is not empty, unless its tokenizer did
+    bool append_eod = false;   // ends every document that is not empty
+    std::int64_t pad_to = 0;   // each document is one sequence; with append_eod it is cut or filled
+                               // with end-of-document tokens to so many; 0: as it is
   };
   // The tokenizer and the splitter, which may be null, must outlive it.
   LineEncoder(const Options& options, const Tokenizer& tokenizer, const SentenceSplitter* splitter)

@@ -54,14 +54,16 @@ void check_options(const PreprocessOptions& options, const Tokenizer& tokenizer)
   if (keys.size() < options.json_keys.size()) fail(Exit::usage, "--json-keys: names a key twice");
   if (options.append_eod && tokenizer.eod() < 0)
     fail(Exit::bad_config, "--append-eod: the tokenizer has no end-of-document token");
+  if (options.prepend_bos && tokenizer.bos() < 0)
+    fail(Exit::bad_config, "--prepend-bos: the tokenizer has no token that begins a document");
   if (options.format == "text" &&
       (has_images(options) || options.json_keys != PreprocessOptions().json_keys))
     fail(Exit::usage, "--format text: has neither keys nor images");
   if (has_images(options) != (options.pad_length > 0))
     fail(Exit::usage, "--input-image and --pad-length go together");
   if (!has_images(options)) return;
-  if (options.json_keys.size() > 1 || options.sentences.split)
-    fail(Exit::usage, "--input-image: a line has one text, which is one sequence");
+  if (options.json_keys.size() > 1 || options.sentences.split || options.prepend_bos)
+    fail(Exit::usage, "--input-image: a line has one text, which is one sequence as it is");
   if (options.on_error != "stop" || options.shard != "0/1" || options.resume)
     fail(Exit::usage, "--input-image: takes all lines in one run, without --on-error, --shard or ",
          "--resume");
@@ -108,7 +110,10 @@ std::string fingerprint(const PreprocessOptions& options, const std::vector<std:
   for (const std::string& key : options.json_keys) json.value(key);
   json.value(options.sentences.split).value(options.sentences.keep_newlines);
   json.value(options.sentences.lang).value(options.sentences.punkt_model);
-  json.value(options.append_eod).value(options.shard).value(options.on_error);
+  json.value(options.append_eod)
+      .value(options.prepend_bos)
+      .value(options.shard)
+      .value(options.on_error);
   for (const std::string& input : inputs) {
     std::error_code error;
     json.value(input).value(std::filesystem::file_size(input, error));
@@ -142,7 +147,8 @@ class Run {
 
   void run() {
     LineEncoder::Options encoding = {options_.json_keys, options_.format == "text",
-                                     options_.append_eod, options_.pad_length};
+                                     options_.prepend_bos, options_.append_eod,
+                                     options_.pad_length};
     const LineEncoder encoder(encoding, *tokenizer_, splitter_.get());
     try {
       run_line_pipeline(
@@ -340,6 +346,8 @@ void PreprocessOptions::add_to(CommandLine& cl) {
   cl.option("--json-keys", &json_keys, "KEY", "members with the text; each makes a dataset");
   cl.flag("--append-eod", &append_eod,
           "end every document that is not empty with the end-of-document token");
+  cl.flag("--prepend-bos", &prepend_bos,
+          "begin every document that is not empty with the token for that, once");
   cl.option("--on-error", &on_error, "POLICY",
             "a line that cannot be used: stop, skip, or quarantine=FILE to collect such lines");
   cl.flag("--force", &overwrite, "overwrite existing files");

@@ -35,7 +35,7 @@ struct PreprocessOptions {
   std::int64_t pad_length = 0;  // with images: tokens of each text
   SentenceOptions sentences;
   TokenizerOptions tokenizer;
-  bool append_eod = false;
+  bool append_eod = false, prepend_bos = false;
   bool overwrite = false;
   bool resume = false;            // keep a journal, and go on from it
   std::string shard = "0/1";      // "2/8": the third of eight parts of the input

@@ -88,14 +88,14 @@ SentencePieceTokenizer::SentencePieceTokenizer(const std::string& model_path,
     return piece.first->second;
   };
   const auto add_piece = [&](std::int32_t id, const char* otherwise) {
-    add(id < 0 ? otherwise : model_->piece(id));
+    return add(id < 0 ? otherwise : model_->piece(id));
   };
   add("<CLS>");
   add("<SEP>");
   eod_ = add("<EOD>");
   add("<MASK>");
   add_piece(model_->pad(), "<PAD>");
-  add_piece(model_->bos(), "<BOS>");
+  bos_ = add_piece(model_->bos(), "<BOS>");
   add_piece(model_->eos(), "<EOS>");
   for (std::int32_t i = 0; i < extra_ids; ++i) add(concat("<extra_id_", i, ">"));
   std::vector<ByteTrie::Entry> entries;

@@ -39,6 +39,7 @@ class SentencePieceModelTokenizer : public Tokenizer {
   std::unique_ptr<StreamDecoder> stream_decoder() const override;
   std::int32_t vocab_size() const override { return model_->size(); }
   std::int32_t eod() const override { return model_->eos(); }
+  std::int32_t bos() const override { return model_->bos(); }
   std::string_view type() const override { return type_; }
   const std::string& identity() const override { return identity_; }
 
@@ -59,6 +60,7 @@ class SentencePieceTokenizer : public Tokenizer {
   std::unique_ptr<StreamDecoder> stream_decoder() const override;
   std::int32_t vocab_size() const override { return vocab_size_; }
   std::int32_t eod() const override { return eod_; }
+  std::int32_t bos() const override { return bos_; }
   std::string_view type() const override { return kType; }
   // Without the extra ids: data of a text that does not spell them out is the same.
   const std::string& identity() const override { return identity_; }
@@ -75,7 +77,7 @@ class SentencePieceTokenizer : public Tokenizer {
   std::unordered_map<std::int32_t, std::size_t> special_ids_;   // to an index of specials_
   ByteTrie special_texts_;                                      // the same
   std::array<bool, 256> begins_special_{};                      // by first byte
-  std::int32_t vocab_size_ = 0, eod_ = -1;
+  std::int32_t vocab_size_ = 0, eod_ = -1, bos_ = -1;
 };
 
 }  // namespace mt

@@ -41,9 +41,10 @@ class Tokenizer {
   std::string decode_text(std::span<const std::int32_t> ids) const;
   virtual std::unique_ptr<StreamDecoder> stream_decoder() const = 0;
 
-  virtual std::int32_t vocab_size() const = 0;  // ids are 0 to vocab_size() - 1
-  virtual std::int32_t eod() const = 0;         // the id that ends a document
-  virtual std::string_view type() const = 0;    // "GPT2BPETokenizer"
+  virtual std::int32_t vocab_size() const = 0;     // ids are 0 to vocab_size() - 1
+  virtual std::int32_t eod() const = 0;            // the id that ends a document
+  virtual std::int32_t bos() const { return -1; }  // that begins one; -1: there is none
+  virtual std::string_view type() const = 0;       // "GPT2BPETokenizer"
   // A hash of the type and the content of the files that define what encode() does.
   virtual const std::string& identity() const = 0;
 };
