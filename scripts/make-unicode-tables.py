@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
-"""Writes libcommon/text/unicode_tables.cpp: which code points are letters (general category L*),
-numbers (N*) or white space (property White_Space), as a two-stage table.
+"""Writes the tables of Unicode that tokenizers need.
 
-Needs from PyPI: unicodedata2==16.0.0 (its version number is Unicode's). Unicode 16.0 is what the
-regular expressions of Hugging Face tokenizers 0.23 use; scripts/compare-tokenizer.py checks that.
+libcommon/text/unicode_tables.cpp: which code points are letters (general category L*), numbers (N*)
+or white space (property White_Space), as a two-stage table. Needs from PyPI: unicodedata2==16.0.0
+(its version number is Unicode's). Unicode 16.0 is what the regular expressions of Hugging Face
+tokenizers 0.23 use; scripts/compare-tokenizer.py checks that.
+
+libcommon/text/bert_tables.cpp, with --bert: what BERT's tokenizer in Python asks of Python 3.11,
+whose Unicode is 14.0: categories, lower case, canonical decomposition. Needs that Python;
+scripts/compare-wordpiece.py checks it.
 
     pip install unicodedata2==16.0.0
     python scripts/make-unicode-tables.py > libcommon/text/unicode_tables.cpp
+    python3.11 scripts/make-unicode-tables.py --bert > libcommon/text/bert_tables.cpp
 """
 
-import unicodedata2
+import sys
+import unicodedata
 
 OTHER, LETTER, NUMBER, SPACE = range(4)
 BLOCK = 256  # code points of a block; 32 of them fill one 64-bit word
@@ -19,6 +26,8 @@ WHITE_SPACE |= {0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
 
 
 def char_class(point):
+    import unicodedata2
+
     if point in WHITE_SPACE:
         return SPACE
     return {"L": LETTER, "N": NUMBER}.get(unicodedata2.category(chr(point))[0], OTHER)
@@ -29,7 +38,9 @@ def rows(values, per_row):
         print("    " + ", ".join(values[i : i + per_row]) + ",")
 
 
-def main():
+def letters_and_numbers():
+    import unicodedata2
+
     classes = [char_class(point) for point in range(0x110000)]
     last = max(point for point, c in enumerate(classes) if c != OTHER)
     used = (last // BLOCK + 1) * BLOCK
@@ -60,6 +71,103 @@ def main():
     print("};")
     print("// clang-format on\n")
     print("}  // namespace mt::unicode_tables")
+
+
+
+# The classes of text/bert_tables.h, in its order.
+KEPT, SPACE_CHAR, SEPARATOR, DROPPED, PUNCTUATION, IDEOGRAPH, MARK, STARTER_MARK = range(8)
+MAPPED = 8  # a bit: lower case or decomposition is not the character itself
+ASCII_PUNCTUATION = {*range(33, 48), *range(58, 65), *range(91, 97), *range(123, 127)}
+IDEOGRAPHS = [(0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)]
+IDEOGRAPHS += [(0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)]
+HANGUL = range(0xAC00, 0xD7A4)  # decomposed by rule, not by table
+
+
+def bert_class(point):
+    char = chr(point)
+    category = unicodedata.category(char)
+    if char in "\t\n\r" or category == "Zs":
+        return SPACE_CHAR
+    if point in (0, 0xFFFD) or category in ("Cc", "Cf"):
+        return DROPPED
+    if any(low <= point <= high for low, high in IDEOGRAPHS):
+        return IDEOGRAPH
+    if char.isspace():
+        return SEPARATOR
+    if point in ASCII_PUNCTUATION or category[0] == "P":
+        return PUNCTUATION
+    if category == "Mn":
+        return MARK if unicodedata.combining(char) else STARTER_MARK
+    return KEPT
+
+
+def bert_mapping(point):
+    return unicodedata.normalize("NFD", chr(point).lower())
+
+
+def ranges(points):
+    found = []
+    for point in points:
+        if found and found[-1][1] == point - 1:
+            found[-1][1] = point
+        else:
+            found.append([point, point])
+    return [f"{{0x{low:x}, 0x{high:x}}}" for low, high in found]
+
+
+def array(kind, name, values, per_row):
+    print(f"const {kind} {name}[{len(values)}] = {{")
+    rows(values, per_row)
+    print("};\n")
+
+
+def bert():
+    assert unicodedata.unidata_version == "14.0.0", "needs Python 3.11"
+    points = [p for p in range(0x110000) if not 0xD800 <= p < 0xE000]
+    classes = [KEPT] * 0x110000
+    mapped = []
+    pool = []
+    for point in points:
+        classes[point] = bert_class(point)
+        if point in HANGUL:
+            classes[point] |= MAPPED
+        elif bert_mapping(point) != chr(point):
+            classes[point] |= MAPPED
+            text = bert_mapping(point)
+            mapped.append(f"{{0x{point:x}, {len(pool)}, {len(text)}}}")
+            pool += [f"0x{ord(c):x}" for c in text]
+    blocks = {}
+    index = [
+        blocks.setdefault(tuple(classes[start : start + BLOCK]), len(blocks))
+        for start in range(0, 0x110000, BLOCK)
+    ]
+    assert len(blocks) <= 256
+    final = [(chr(p) + "\u03a3").lower().endswith("\u03c2") for p in points]
+    skipped = [("a" + chr(p) + "\u03a3").lower().endswith("\u03c2") for p in points]
+    cased = [p for p, is_cased in zip(points, final) if is_cased]
+    ignorable = [p for p, a, b in zip(points, final, skipped) if b and not a]
+    ordered = [p for p in points if unicodedata.combining(chr(p)) and bert_class(p) != MARK]
+    print("// Made by scripts/make-unicode-tables.py --bert from Unicode 14.0.0.")
+    print('#include "text/bert_tables.h"\n')
+    print("namespace mt::bert_tables {\n")
+    print("// clang-format off")
+    array("std::uint8_t", "kBlock", [str(i) for i in index], 24)
+    array("std::uint8_t", "kClass", [str(c) for block in blocks for c in block], 32)
+    array("Mapping", "kMapped", mapped, 6)
+    print(f"const std::size_t kMappedCount = {len(mapped)};")
+    array("char32_t", "kPool", pool, 12)
+    for name, listed in ("kCased", ranges(cased)), ("kIgnorable", ranges(ignorable)):
+        print(f"const std::size_t {name}Count = {len(listed)};")
+        array("Range", name, listed, 6)
+    print(f"const std::size_t kOrderedCount = {len(ordered)};")
+    values = [f"{{0x{p:x}, {unicodedata.combining(chr(p))}}}" for p in ordered]
+    array("Ordered", "kOrdered", values, 8)
+    print("// clang-format on\n")
+    print("}  // namespace mt::bert_tables")
+
+
+def main():
+    bert() if sys.argv[1:] == ["--bert"] else letters_and_numbers()
 
 
 if __name__ == "__main__":

@@ -37,8 +37,11 @@ Completion::Completion(const Tokenizer& tokenizer, std::string_view prompt,
       decoder_(tokenizer.stream_decoder()) {
   tokenizer.encode(prompt, ids_);
   prompt_size_ = ids_.size();
-  std::string shown;  // whether a token begins with a space may depend on what is before it
-  for (const std::int32_t id : std::span(ids_).subspan(1)) decoder_->push(id, shown);
+  // How a token is shown may depend on what is before it; what of the prompt comes late is dropped.
+  const auto of_prompt = std::span(ids_).subspan(1);
+  std::string shown;
+  for (const std::int32_t id : of_prompt) decoder_->push(id, shown);
+  of_prompt_ = tokenizer.decode_text(of_prompt).size() - shown.size();
   if (options_.num_tokens == 0) end(Finish::length);
 }
 
@@ -55,7 +58,9 @@ void Completion::choose(std::span<const double> logits) {
   if (options_.logprobs)
     log_probs_.push_back(
         mt::log_probs(logits, token, static_cast<std::size_t>(*options_.logprobs)));
+  const std::size_t before = text_.size();
   decoder_->push(token, text_);
+  drop_prompt(before);
   if (cut_at_stop())
     finish_ = Finish::stop;  // what the decoder holds comes behind it
   else if (static_cast<std::int64_t>(made().size()) == options_.num_tokens)
@@ -77,8 +82,16 @@ bool Completion::cut_at_stop() {
   return false;
 }
 
+void Completion::drop_prompt(std::size_t from) {
+  const std::size_t dropped = std::min(of_prompt_, text_.size() - from);
+  text_.erase(from, dropped);
+  of_prompt_ -= dropped;
+}
+
 void Completion::end(Finish finish) {
+  const std::size_t before = text_.size();
   decoder_->finish(text_);
+  drop_prompt(before);
   finish_ = finish;
 }
 

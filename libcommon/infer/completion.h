@@ -52,6 +52,7 @@ class Completion {
  private:
   bool ends_at(std::int32_t token) const;
   bool cut_at_stop();
+  void drop_prompt(std::size_t from);
   void end(Finish finish);
 
   const Tokenizer& tokenizer_;
@@ -61,6 +62,7 @@ class Completion {
   std::size_t prompt_size_ = 0;
   std::vector<LogProbs> log_probs_;
   std::unique_ptr<StreamDecoder> decoder_;
+  std::size_t of_prompt_ = 0;  // bytes of the prompt's text that the decoder has not shown yet
   std::string text_;
   std::size_t taken_ = 0,
               searched_ = 0;  // bytes of the text; no stop string begins before searched_

@@ -18,10 +18,15 @@ struct TokenizerFile {
   const char* copy;
 };
 constexpr TokenizerFile kFiles[] = {
-    {"vocab-file", &TokenizerOptions::vocab_file, "tokenizer/vocab.json"},
+    {"vocab-file", &TokenizerOptions::vocab_file, "tokenizer/vocab"},  // .json, or .txt of lines
     {"merge-file", &TokenizerOptions::merge_file, "tokenizer/merges.txt"},
     {"tokenizer-model", &TokenizerOptions::model, "tokenizer/tokenizer.model"},
 };
+
+static std::string copy_of(const TokenizerFile& file, const TokenizerOptions& options) {
+  if (file.path != &TokenizerOptions::vocab_file) return file.copy;
+  return std::string(file.copy) + (options.type.starts_with("Bert") ? ".txt" : ".json");
+}
 
 std::vector<WrittenFile> write_tokenizer(const std::string& folder,
                                          const TokenizerOptions& options) {
@@ -31,11 +36,12 @@ std::vector<WrittenFile> write_tokenizer(const std::string& folder,
   for (const TokenizerFile& file : kFiles) {
     if ((options.*file.path).empty()) continue;
     const std::string content = read_file(options.*file.path);
-    File copy = File::create(folder + "/" + file.copy);
+    const std::string name = copy_of(file, options);
+    File copy = File::create(folder + "/" + name);
     copy.write(content);
     copy.sync();
     copy.close();
-    written.push_back({{file.copy, content.size(), hash_hex(as_bytes(content))}, {}});
+    written.push_back({{name, content.size(), hash_hex(as_bytes(content))}, {}});
   }
   sync_directory(folder + "/tokenizer");
   return written;
@@ -46,7 +52,7 @@ std::string tokenizer_manifest(const TokenizerOptions& options, const std::strin
   json.begin_object().key("tokenizer").begin_object();
   json.member("type", options.type).member("identity", identity);
   for (const TokenizerFile& file : kFiles)
-    if (!(options.*file.path).empty()) json.member(file.option, file.copy);
+    if (!(options.*file.path).empty()) json.member(file.option, copy_of(file, options));
   if (options.type == NullTokenizer::kType)
     json.member("vocab-size", std::to_string(options.vocab_size));
   if (options.extra_ids != 0) json.member("vocab-extra-ids", std::to_string(options.extra_ids));

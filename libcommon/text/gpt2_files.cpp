@@ -36,17 +36,12 @@ TokenIds parse_vocabulary(std::string_view json, const std::string& path) {
 
 namespace {
 
-// White space as Python's str.split() has it: White_Space and the four ASCII separators.
-bool separates(char32_t point) {
-  return char_class(point) == CharClass::space || (point >= 0x1C && point <= 0x1F);
-}
-
 std::vector<std::string_view> words_of(std::string_view line) {
   std::vector<std::string_view> words;
   std::size_t begin = 0;
   for (std::size_t at = 0; at < line.size();) {
     const std::size_t start = at;
-    if (!separates(next_code_point(line, at))) continue;
+    if (!is_python_space(next_code_point(line, at))) continue;
     if (start > begin) words.push_back(line.substr(begin, start - begin));
     begin = at;
   }

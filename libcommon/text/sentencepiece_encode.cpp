@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 
+#include "text/id_buffer.h"
 #include "text/sentencepiece.h"
 
 namespace mt {
@@ -25,7 +25,7 @@ class SentencePiece::Run {
       }
       at = end;
     }
-    flush();
+    ids_.flush();
   }
 
  private:
@@ -96,12 +96,10 @@ class SentencePiece::Run {
   }
 
   void repeat(const PieceCache::Entry& entry) {
-    if (count_ + PieceCache::kMaxIds > out_.size()) flush();
-    std::ranges::copy(entry.ids, out_.begin() + count_);  // all of them: no loop, no branch
+    ids_.put(entry);
     if (model_.unigram_)
       for (std::int32_t i = 0; i < entry.count; ++i)
         sum_ = model_.unigram_->add(sum_, entry.ids[i]);
-    count_ += entry.count;
     after_unknown_ = false;
   }
 
@@ -113,7 +111,7 @@ class SentencePiece::Run {
       if (unknown && model.byte_fallback)
         for (const char c : part.substr(begin, end - begin)) put_bytes(c);
       else if (!unknown || !after_unknown_)
-        put(unknown ? model.unk : id);
+        ids_.put(unknown ? model.unk : id);
       after_unknown_ = unknown;
       begin = end;
     }
@@ -123,24 +121,13 @@ class SentencePiece::Run {
     const std::string_view bytes = c == ' ' && model_.model_.normalizer.escape_whitespaces
                                        ? kSpaceMark
                                        : std::string_view(&c, 1);
-    for (const char byte : bytes) put(model_.model_.byte_ids[static_cast<unsigned char>(byte)]);
-  }
-
-  void put(std::int32_t id) {
-    if (count_ == out_.size()) flush();
-    out_[count_++] = id;
-  }
-
-  void flush() {
-    ids_.insert(ids_.end(), out_.begin(), out_.begin() + count_);
-    count_ = 0;
+    for (const char byte : bytes)
+      ids_.put(model_.model_.byte_ids[static_cast<unsigned char>(byte)]);
   }
 
   const SentencePiece& model_;
   PieceCache& cache_;
-  std::vector<std::int32_t>& ids_;
-  std::array<std::int32_t, 1024> out_;  // what ids_ gets next
-  std::size_t count_ = 0;
+  IdBuffer ids_;
   bool after_unknown_ = false;
   float sum_ = 0;  // of the scores of all pieces so far, or since it was last rebased
   std::vector<TextSegment> segments_;

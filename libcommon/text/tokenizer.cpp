@@ -3,6 +3,7 @@
 #include "base/command.h"
 #include "base/error.h"
 #include "base/utf8.h"
+#include "text/bert_tokenizer.h"
 #include "text/gpt2_bpe.h"
 #include "text/null_tokenizer.h"
 #include "text/sentencepiece_tokenizer.h"
@@ -24,6 +25,12 @@ std::unique_ptr<Tokenizer> make_gpt2_bpe(const TokenizerOptions& options) {
   return std::make_unique<Gpt2Bpe>(options.vocab_file, options.merge_file);
 }
 
+template <const std::string_view& type>
+std::unique_ptr<Tokenizer> make_bert(const TokenizerOptions& options) {
+  return std::make_unique<BertTokenizer>(type, options.vocab_file,
+                                         static_cast<std::int32_t>(options.extra_ids));
+}
+
 std::unique_ptr<Tokenizer> make_sentencepiece(const TokenizerOptions& options) {
   return std::make_unique<SentencePieceTokenizer>(options.model,
                                                   static_cast<std::int32_t>(options.extra_ids));
@@ -41,10 +48,14 @@ std::unique_ptr<Tokenizer> make_null(const TokenizerOptions& options) {
   return std::make_unique<NullTokenizer>(static_cast<std::int32_t>(options.vocab_size));
 }
 
+constexpr auto& kBertLower = BertTokenizer::kLowerCaseType;
+constexpr auto& kBertCase = BertTokenizer::kCaseType;
 constexpr auto& kGptSentencePiece = SentencePieceModelTokenizer::kGptType;
 constexpr auto& kLlama2 = SentencePieceModelTokenizer::kLlama2Type;
 
 constexpr Registration kRegistry[] = {
+    {kBertLower, {.vocab_file = true, .extra_ids = true}, make_bert<kBertLower>},
+    {kBertCase, {.vocab_file = true, .extra_ids = true}, make_bert<kBertCase>},
     {Gpt2Bpe::kType, {.vocab_file = true, .merge_file = true}, make_gpt2_bpe},
     {SentencePieceTokenizer::kType, {.model = true, .extra_ids = true}, make_sentencepiece},
     {kGptSentencePiece, {.model = true}, make_sentencepiece_model<kGptSentencePiece>},
@@ -85,14 +96,14 @@ std::string Tokenizer::decode_text(std::span<const std::int32_t> ids) const {
 
 void TokenizerOptions::add_to(CommandLine& cl) {
   cl.option("--tokenizer-type", &type, "TYPE", "kind of tokenizer: " + known_types());
-  cl.option("--vocab-file", &vocab_file, "FILE", "vocabulary (GPT2BPETokenizer: vocab.json)");
+  cl.option("--vocab-file", &vocab_file, "FILE", "vocabulary: vocab.json, or BERT's vocab.txt");
   cl.option("--merge-file", &merge_file, "FILE", "merges of a byte-pair encoding (merges.txt)");
   cl.option("--tokenizer-model", &model, "FILE", "a SentencePiece model");
 }
 
 void TokenizerOptions::add_extra_ids_to(CommandLine& cl) {
   cl.option("--vocab-extra-ids", &extra_ids, "N",
-            "SentencePieceTokenizer: tokens <extra_id_0> to <extra_id_N-1> are added",
+            "SentencePieceTokenizer and BERT's: tokens <extra_id_0> to <extra_id_N-1> are added",
             between(0, 1 << 20));
 }
 

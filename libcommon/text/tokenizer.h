@@ -52,7 +52,7 @@ class Tokenizer {
 struct TokenizerOptions {
   std::string type = {}, vocab_file = {}, merge_file = {}, model = {};
   std::int64_t vocab_size = 0;   // NullTokenizer's; whoever has a --vocab-size sets it
-  std::int64_t extra_ids = 0;    // <extra_id_N> that SentencePieceTokenizer adds
+  std::int64_t extra_ids = 0;    // <extra_id_N> that SentencePieceTokenizer and BERT's add
   void add_to(CommandLine& cl);  // --tokenizer-type, --vocab-file, --merge-file, --tokenizer-model
   void add_extra_ids_to(CommandLine& cl);  // --vocab-extra-ids: no token file depends on it
 };

@@ -23,4 +23,9 @@ inline CharClass char_class(char32_t point) {
   return static_cast<CharClass>((word >> (2 * (point & 31))) & 3);
 }
 
+// White space as Python's str.split() and str.strip() have it: also the four ASCII separators.
+inline bool is_python_space(char32_t point) {
+  return char_class(point) == CharClass::space || (point >= 0x1C && point <= 0x1F);
+}
+
 }  // namespace mt

@@ -6,26 +6,12 @@
 
 #include "base/utf8.h"
 #include "tests/text/gpt2_files.h"
+#include "tests/text/hex.h"
 #include "text/gpt2_split.h"
 
 namespace mt {
 
 using Ids = std::vector<std::int32_t>;
-
-static std::string from_hex(const std::string& digits) {
-  std::string bytes;
-  if (digits == "-") return bytes;
-  for (std::size_t i = 0; i < digits.size(); i += 2)
-    bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
-  return bytes;
-}
-
-static Ids from_list(const std::string& numbers) {
-  Ids list;
-  std::istringstream in(numbers == "-" ? "" : numbers);
-  for (std::string number; std::getline(in, number, ',');) list.push_back(std::stoi(number));
-  return list;
-}
 
 TEST(Gpt2Golden, PiecesAndIdsOfHuggingFace) {
   const std::string folder = MT_TESTDATA "/gpt2_bpe/";

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "tests/text/gpt2_files.h"
+#include "tests/text/hex.h"
 #include "tests/text/sentencepiece_files.h"
 #include "text/sentencepiece_tokenizer.h"
 
@@ -21,21 +22,6 @@ using Type = SentencePieceModel::Type;
 using Algorithm = SentencePieceModel::Algorithm;
 
 const std::string kFolder = MT_TESTDATA "/sentencepiece/";
-
-std::string from_hex(const std::string& digits) {
-  std::string bytes;
-  if (digits == "-") return bytes;
-  for (std::size_t i = 0; i < digits.size(); i += 2)
-    bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
-  return bytes;
-}
-
-Ids from_list(const std::string& numbers) {
-  Ids list;
-  std::istringstream in(numbers == "-" ? "" : numbers);
-  for (std::string number; std::getline(in, number, ',');) list.push_back(std::stoi(number));
-  return list;
-}
 
 Ids ids_of(const SentencePiece& model, std::string_view text) {
   Ids ids;

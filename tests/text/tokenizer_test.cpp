@@ -26,10 +26,12 @@ TEST(Tokenizer, RefusesWhatItDoesNotKnow) {
   };
   EXPECT_EQ(error({.type = "WordTokenizer", .vocab_file = "v", .merge_file = "m"}),
             "64 --tokenizer-type: unknown type WordTokenizer, expected one of "
-            "GPT2BPETokenizer, SentencePieceTokenizer, GPTSentencePieceTokenizer, Llama2Tokenizer, "
+            "BertWordPieceLowerCase, BertWordPieceCase, GPT2BPETokenizer, SentencePieceTokenizer, "
+            "GPTSentencePieceTokenizer, Llama2Tokenizer, "
             "NullTokenizer");
   EXPECT_EQ(error({}),
-            "64 --tokenizer-type: not given, expected one of GPT2BPETokenizer, "
+            "64 --tokenizer-type: not given, expected one of BertWordPieceLowerCase, "
+            "BertWordPieceCase, GPT2BPETokenizer, "
             "SentencePieceTokenizer, GPTSentencePieceTokenizer, Llama2Tokenizer, NullTokenizer");
   EXPECT_EQ(error({.type = "GPT2BPETokenizer", .vocab_file = "", .merge_file = "m"}),
             "64 --vocab-file: not given, --tokenizer-type GPT2BPETokenizer needs it");
