@@ -6,23 +6,24 @@
 
 namespace mt::cuda {
 
+template <class Index>  // unsigned, of a row and of a channel
 struct DropoutMask {
   const StepRecord* record;
   RandomKey key;
-  std::int64_t seq_length;
+  Index seq_length;
   std::uint32_t threshold;
   float kept;  // what kept values are multiplied with; 0: there is no dropout
 
   explicit DropoutMask(const Dropout& dropout)
       : record(dropout.record),
         key(dropout.key),
-        seq_length(dropout.seq_length),
+        seq_length(static_cast<Index>(dropout.seq_length)),
         threshold(dropout.threshold()),
         kept(dropout.p > 0 ? static_cast<float>(1 / (1 - dropout.p)) : 0) {}
 
   // factor[n] for channel first + n of the row; N is 1 or a multiple of 4, as is then first.
   template <int N>
-  __device__ void operator()(float (&factor)[N], std::int64_t row, std::int64_t first) const {
+  __device__ void operator()(float (&factor)[N], Index row, Index first) const {
     if (kept == 0) {
 #pragma unroll
       for (int n = 0; n < N; ++n) factor[n] = 1;

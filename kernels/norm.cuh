@@ -2,10 +2,13 @@
 // and rms_norm_cuda.cu.
 //
 // A group of threads holds a row in registers, a thread every group-th of its packs, at most
-// kPacks; groups of fewer than 32 threads are a power of two and share warps.  Rows that do not
-// fit, or whose packs are not aligned, take the `any` kernels, which read them several times.
+// kPacks; groups of at most 32 threads are a power of two and share warps, larger ones are whole
+// warps.  Rows that do not fit, or whose packs are not aligned, take the `any` kernels, which read
+// them several times.
 #pragma once
 
+#include "kernels/async_copy.cuh"
+#include "kernels/dropout.cuh"
 #include "kernels/reduce.cuh"
 
 namespace mt::cuda::norm {
@@ -18,15 +21,69 @@ struct Forward {
   std::int64_t rows, cols;
   float eps;
 };
+
+// Where x comes from: it lies in memory ...
+struct Plain {
+  template <int N, class T>
+  using Loaded = Pack<T, N>;
+  template <int N, class T>
+  __device__ Pack<T, N> fetch(const Forward<T>& a, std::int64_t row, std::int64_t column) const {
+    return load<N>(a.x + row * a.cols + column);
+  }
+  template <int N, class T>
+  __device__ Pack<T, N> finish(const Forward<T>&, const Pack<T, N>& x, std::int64_t,
+                               std::int64_t) const {
+    return x;
+  }
+};
+// ... or is a sum, residual + dropout(branch + bias), that is written there; residual and bias may
+// be null.
+template <class T>
+struct Sum {
+  T* sum;
+  const T *residual, *branch, *bias;
+  DropoutMask<std::uint32_t> mask;
+
+  template <int N, class>
+  struct Loaded {
+    Pack<T, N> residual, branch;
+  };
+  template <int N>
+  __device__ Loaded<N, T> fetch(const Forward<T>& a, std::int64_t row, std::int64_t column) const {
+    const std::int64_t i = row * a.cols + column;
+    return {residual ? load<N>(residual + i) : Pack<T, N>{}, load<N>(branch + i)};
+  }
+  template <int N>
+  __device__ Pack<T, N> finish(const Forward<T>& a, const Loaded<N, T>& loaded, std::int64_t row,
+                               std::int64_t column) const {
+    float x[N], factor[N];
+    mask(factor, static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(column));
+#pragma unroll
+    for (int n = 0; n < N; ++n) x[n] = loaded.branch[n];
+    if (bias) {
+      const auto b = load<N>(bias + column);
+#pragma unroll
+      for (int n = 0; n < N; ++n) x[n] += b[n];
+    }
+#pragma unroll
+    for (int n = 0; n < N; ++n) x[n] = (residual ? loaded.residual[n] : 0) + factor[n] * x[n];
+    const auto rounded = Pack<T, N>::of(x);
+    store(sum + row * a.cols + column, rounded);
+    return rounded;
+  }
+};
+
 template <class T>
 struct Backward {
   T* dx;
-  float* part;  // [parts, dw and db, cols]
-  const T *dy, *x;
+  float* part;            // [parts, dw and db, cols]
+  const T *add, *dy, *x;  // add: to dx, or null
   const float *mean, *rstd;
   const T* w;
   std::int64_t rows, cols;
 };
+
+inline constexpr int kMostThreads = 1024;
 
 // Threads that hold `packs` packs, at most kPacks each.
 inline int group_size(std::int64_t packs, int per_thread) {
@@ -37,62 +94,110 @@ inline int group_size(std::int64_t packs, int per_thread) {
   return group;
 }
 
-__device__ inline float over_group(float x, int group, float* shared) {
-  return group <= 32 ? over_lanes(x, group) : over_block(x, shared);
-}
-
 // --- Forward ------------------------------------------------------------------------------------
 
-inline constexpr int kForwardPacks = 4, kMostThreads = 1024;
+// Of a part of a row: how many elements, their mean, and the sum of squared differences from it.
+struct alignas(16) Part {
+  float count, mean, squares;
+};
 
-template <int N, bool kCentred, class T>
-__global__ __launch_bounds__(kMostThreads) void forward_kernel(Forward<T> a, int group) {
-  __shared__ float shared[2][32];
-  const std::int64_t row = blockIdx.x * std::int64_t{blockDim.x / group} + threadIdx.x / group;
-  const bool in_rows = row < a.rows;
-  const std::int64_t start = row * a.cols;
-  const auto column = [&](int p) {
-    return (static_cast<std::int64_t>(threadIdx.x % group) + std::int64_t{p} * group) * N;
-  };
-  Pack<T, N> x[kForwardPacks];
-  float sum = 0;
+// From the parts of a row's warps: its mean, and the mean of squared differences from it.  Without
+// kCentred means are 0, and squares are those of the elements.
+template <bool kCentred>
+__device__ float2 over_warps(const Part& own, int warps, float inv_cols, Part* shared) {
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = own;
+  __syncthreads();
+  float mean = 0, squares = 0;
+  if constexpr (kCentred) {
+    for (int w = 0; w < warps; ++w) mean += shared[w].count * shared[w].mean;
+    mean *= inv_cols;
+  }
+  for (int w = 0; w < warps; ++w) {
+    const Part part = shared[w];
+    squares += part.squares;
+    if constexpr (kCentred) squares += part.count * (part.mean - mean) * (part.mean - mean);
+  }
+  return {mean, squares * inv_cols};
+}
+
+// A thread has kPacks packs of each of kRows rows; rows of more than a warp come alone.
+template <int N, int kPacks, int kRows, bool kCentred, class T, class Source>
+__global__ __launch_bounds__(kMostThreads) void forward_kernel(Forward<T> a, Source source,
+                                                               int group) {
+  __shared__ Part shared[32];
+  const int t = static_cast<int>(threadIdx.x) % group, rows_at_once = blockDim.x / group;
+  const std::int64_t first_row =
+      blockIdx.x * std::int64_t{rows_at_once * kRows} + threadIdx.x / group;
+  const auto column = [&](int p) { return (t + std::int64_t{p} * group) * N; };
+  const auto row = [&](int r) { return first_row + std::int64_t{r} * rows_at_once; };
+  const auto exists = [&](int r, int p) { return row(r) < a.rows && column(p) < a.cols; };
+  typename Source::template Loaded<N, T> loaded[kRows][kPacks];
+  Pack<T, N> x[kRows][kPacks];
+  int packs_of_warp = 0;  // or of the group, where that is smaller
 #pragma unroll
-  for (int p = 0; p < kForwardPacks; ++p)
-    if (in_rows && column(p) < a.cols) x[p] = load<N>(a.x + start + column(p));
+  for (int p = 0; p < kPacks; ++p)
+    packs_of_warp += __popc(__ballot_sync(0xffffffff, column(p) < a.cols));
+  const float count = float(N * packs_of_warp) / (group < 32 ? 32 / group : 1);
+  const float inv_count = 1 / fmaxf(count, 1), inv_cols = 1 / float(a.cols);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p)
+      if (exists(r, p)) loaded[r][p] = source.template fetch<N>(a, row(r), column(p));
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p)
+      if (exists(r, p)) x[r][p] = source.template finish<N>(a, loaded[r][p], row(r), column(p));
+  float mean[kRows] = {}, squares[kRows] = {};
   if constexpr (kCentred) {
 #pragma unroll
-    for (int p = 0; p < kForwardPacks; ++p)
-      if (in_rows && column(p) < a.cols)
+    for (int r = 0; r < kRows; ++r) {
 #pragma unroll
-        for (int n = 0; n < N; ++n) sum += x[p][n];
-  }
-  const float mean = kCentred ? over_group(sum, group, shared[0]) / float(a.cols) : 0;
-  float squares = 0;
+      for (int p = 0; p < kPacks; ++p)
+        if (exists(r, p))
 #pragma unroll
-  for (int p = 0; p < kForwardPacks; ++p)
-    if (in_rows && column(p) < a.cols)
-#pragma unroll
-      for (int n = 0; n < N; ++n) squares += (x[p][n] - mean) * (x[p][n] - mean);
-  const float rstd = rsqrtf(over_group(squares, group, shared[1]) / float(a.cols) + a.eps);
-  if (!in_rows) return;
-  if (threadIdx.x % group == 0) {
-    if constexpr (kCentred) a.mean[row] = mean;
-    a.rstd[row] = rstd;
-  }
-#pragma unroll
-  for (int p = 0; p < kForwardPacks; ++p) {
-    if (column(p) >= a.cols) break;
-    const auto w = load<N>(a.w + column(p));
-    float y[N];
-    if constexpr (kCentred) {
-      const auto b = load<N>(a.b + column(p));
-#pragma unroll
-      for (int n = 0; n < N; ++n) y[n] = (x[p][n] - mean) * rstd * w[n] + b[n];
-    } else {
-#pragma unroll
-      for (int n = 0; n < N; ++n) y[n] = x[p][n] * rstd * w[n];
+          for (int n = 0; n < N; ++n) mean[r] += x[r][p][n];
     }
-    store(a.y + start + column(p), y);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) mean[r] = over_lanes(mean[r], group) * inv_count;
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p)
+      if (exists(r, p))
+#pragma unroll
+        for (int n = 0; n < N; ++n) squares[r] += (x[r][p][n] - mean[r]) * (x[r][p][n] - mean[r]);
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) squares[r] = over_lanes(squares[r], group);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    float2 of_row = {mean[r], squares[r] * inv_cols};
+    if (group > 32)
+      of_row = over_warps<kCentred>({count, mean[r], squares[r]}, group / 32, inv_cols, shared);
+    if (row(r) >= a.rows) continue;
+    const float rstd = rsqrtf(of_row.y + a.eps);
+    if (t == 0) {
+      if constexpr (kCentred) a.mean[row(r)] = of_row.x;
+      a.rstd[row(r)] = rstd;
+    }
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      if (column(p) >= a.cols) continue;
+      const auto w = load<N>(a.w + column(p));
+      float y[N];
+      if constexpr (kCentred) {
+        const auto b = load<N>(a.b + column(p));
+#pragma unroll
+        for (int n = 0; n < N; ++n) y[n] = (x[r][p][n] - of_row.x) * rstd * w[n] + b[n];
+      } else {
+#pragma unroll
+        for (int n = 0; n < N; ++n) y[n] = x[r][p][n] * rstd * w[n];
+      }
+      store(a.y + row(r) * a.cols + column(p), y);
+    }
   }
 }
 
@@ -118,42 +223,74 @@ __global__ void forward_any_kernel(Forward<T> a) {
                           (kCentred ? to_float(a.b[c]) : 0));
 }
 
+template <int kPacks, int kRows, bool kCentred, class T, class Source>
+void launch_forward(const Forward<T>& a, const Source& source, cudaStream_t stream) {
+  constexpr int N = kWide<T>;
+  const int group = group_size(a.cols / N, kPacks), threads = group > 32 ? group : 128;
+  const auto blocks = static_cast<unsigned>(ceil_div(a.rows, threads / group * kRows));
+  forward_kernel<N, kPacks, kRows, kCentred><<<blocks, threads, 0, stream>>>(a, source, group);
+}
+
+template <class T>
+bool is_wide(const Forward<T>& a) {
+  return aligned(a.y, a.x, a.w, a.b) && a.cols % kWide<T> == 0 &&
+         a.cols / kWide<T> <= 4 * kMostThreads;
+}
+
 template <bool kCentred, class T>
 void forward(const Forward<T>& a, cudaStream_t stream) {
   if (a.rows == 0 || a.cols == 0) return;
-  constexpr int N = kWide<T>;
-  const std::int64_t packs = a.cols / N;
-  if (aligned(a.y, a.x, a.w, a.b) && a.cols % N == 0 && packs <= kForwardPacks * kMostThreads) {
-    const int group = group_size(packs, kForwardPacks), threads = group < 32 ? 128 : group;
-    const auto blocks = static_cast<unsigned>(ceil_div(a.rows, threads / group));
-    forward_kernel<N, kCentred><<<blocks, threads, 0, stream>>>(a, group);
-  } else {
+  if (!is_wide(a))
     forward_any_kernel<kCentred><<<static_cast<unsigned>(a.rows), 512, 0, stream>>>(a);
+  else if (a.cols / kWide<T> <= 32)
+    launch_forward<1, 4, kCentred>(a, Plain{}, stream);
+  else
+    launch_forward<4, 1, kCentred>(a, Plain{}, stream);
+  check(cudaGetLastError());
+}
+
+// a.x is the sum.
+template <bool kCentred, class T>
+void dropout_add_forward(const Forward<T>& a, T* sum, const T* residual, const T* branch,
+                         const T* bias, const Dropout& dropout, cudaStream_t stream) {
+  if (a.rows == 0 || a.cols == 0) return;
+  constexpr std::int64_t kMost = 0xffffffff;
+  if (!is_wide(a) || !aligned(residual, branch, bias) || a.rows > kMost ||
+      dropout.seq_length > kMost) {
+    bias_dropout_add(sum, residual, branch, bias, a.rows, a.cols, dropout, stream);
+    return forward<kCentred>(a, stream);
   }
+  const Sum<T> source{sum, residual, branch, bias, DropoutMask<std::uint32_t>(dropout)};
+  launch_forward<4, 1, kCentred>(a, source, stream);
   check(cudaGetLastError());
 }
 
 // --- Backward -----------------------------------------------------------------------------------
 
 // Blocks stay and take rows in turn, adding dw and db up in registers: one block for each
-// multiprocessor of an H200, whatever the GPU, so that the sums' order is the same on all.
-inline constexpr int kBackwardThreads = 512;
+// multiprocessor of an H200, whatever the GPU, so that the sums' order is the same on all.  The
+// rows that follow are on their way into shared memory meanwhile, where each thread keeps its own
+// packs.
 inline constexpr std::int64_t kMostParts = 132;
 
 inline std::int64_t parts(std::int64_t rows) { return min(rows, kMostParts); }
 
-// Sum over a group; groups of several warps meet at a barrier of their own, and `shared` (the
+// Two sums over a group; groups of several warps meet at a barrier of their own, and `shared` (the
 // group's, for as many warps) must not be written again before the next but one.
 __device__ inline float2 over_group(float2 x, int group, int barrier, float2* shared) {
-  const auto plus = [](float2 a, float2 b) { return float2{a.x + b.x, a.y + b.y}; };
-  x = {over_lanes(x.x, min(group, 32)), over_lanes(x.y, min(group, 32))};
-  if (group <= 32) return x;
-  const int warps = group / 32, warp = static_cast<int>(threadIdx.x) % group / 32;
-  if (threadIdx.x % 32 == 0) shared[warp] = x;
+  if (group <= 32) return {over_lanes(x.x, group), over_lanes(x.y, group)};
+  // Half of the lanes add x up, half y.
+  const int lane = static_cast<int>(threadIdx.x) % 32, warps = group / 32;
+  const bool low = lane < 16;
+  float half = (low ? x.x : x.y) + __shfl_xor_sync(0xffffffff, low ? x.y : x.x, 16);
+  half = over_lanes(half, 16);
+  float* of_group = reinterpret_cast<float*>(shared);
+  if (lane % 16 == 0) of_group[static_cast<int>(threadIdx.x) % group / 32 * 2 + lane / 16] = half;
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(group) : "memory");
-  x = shared[0];
-  for (int w = 1; w < warps; ++w) x = plus(x, shared[w]);
-  return x;
+  half = lane % 16 < warps ? of_group[lane % 16 * 2 + lane / 16] : 0;
+  half = over_lanes(half, 16);
+  const float other = __shfl_xor_sync(0xffffffff, half, 16);
+  return low ? float2{half, other} : float2{other, half};
 }
 
 // A thread's sums of one gradient over its rows to the block's part: first the groups of a warp,
@@ -185,72 +322,103 @@ __device__ void store_part(float* part, float (&sum)[kPacks][N], int group, std:
   }
 }
 
-template <int N, int kPacks, bool kCentred, class T>
-__global__ __launch_bounds__(kBackwardThreads) void backward_kernel(Backward<T> a, int group) {
-  constexpr bool kAhead = kPacks <= 2;  // the next row is on its way while this one is worked on
-  constexpr int kSlots = kAhead ? 2 : 1;
-  extern __shared__ float columns[];  // [cols]
-  __shared__ float2 shared[2][kBackwardThreads / 32];
+// Rows on their way.
+template <int kPacks, int kThreads>
+struct Ring {
+  static constexpr int kStages = kPacks == 2 ? 4 : 2;
+  uint4 stage[kStages][3][kPacks][kThreads];  // of x, of dy, of what is added
+};
+
+template <int kPacks, int kThreads, bool kCentred, class T>
+__global__ __launch_bounds__(kThreads, 1) void backward_kernel(Backward<T> a, int group) {
+  constexpr int N = kWide<T>;
+  using Rows = Ring<kPacks, kThreads>;
+  extern __shared__ uint4 dynamic[];
+  auto& ring = *reinterpret_cast<Rows*>(dynamic);
+  __shared__ float2 shared[2][kThreads / 32];
   const int groups = static_cast<int>(blockDim.x) / group;
   const int mine = static_cast<int>(threadIdx.x) / group, t = static_cast<int>(threadIdx.x) % group;
   const std::int64_t stride = std::int64_t{gridDim.x} * groups;
+  const float inv_cols = 1 / float(a.cols);
   const auto column = [&](int p) { return (t + std::int64_t{p} * group) * N; };
-  Pack<T, N> w[kPacks], x[kSlots][kPacks], dy[kSlots][kPacks];
-  float dw[kPacks][N] = {}, db[kPacks][N] = {}, mean[kSlots] = {}, rstd[kSlots] = {};
+  Pack<T, N> w[kPacks];
+  float dw[kPacks][N] = {}, db[kPacks][N] = {};
 #pragma unroll
   for (int p = 0; p < kPacks; ++p)
     if (column(p) < a.cols) w[p] = load<N>(a.w + column(p));
-  const auto fetch = [&](int slot, std::int64_t row) {
-    if (row >= a.rows) return;
+  const auto fetch = [&](int stage, std::int64_t row) {
+    if (row < a.rows) {
+      const std::int64_t at = row * a.cols + column(0);
 #pragma unroll
-    for (int p = 0; p < kPacks; ++p)
-      if (column(p) < a.cols) {
-        x[slot][p] = load<N>(a.x + row * a.cols + column(p));
-        dy[slot][p] = load<N>(a.dy + row * a.cols + column(p));
-      }
-    if constexpr (kCentred) mean[slot] = a.mean[row];
-    rstd[slot] = a.rstd[row];
+      for (int p = 0; p < kPacks; ++p)
+        if (column(p) < a.cols) {
+          const std::int64_t i = at + p * group * N;
+          copy_async(&ring.stage[stage][0][p][threadIdx.x], a.x + i);
+          copy_async(&ring.stage[stage][1][p][threadIdx.x], a.dy + i);
+          if (a.add) copy_async(&ring.stage[stage][2][p][threadIdx.x], a.add + i);
+        }
+    }
+    commit_copies();
   };
   std::int64_t row = blockIdx.x * std::int64_t{groups} + mine;
-  int parity = 0;
-  if constexpr (kAhead) fetch(0, row);
-  for (; row - mine < a.rows; row += stride, parity ^= 1) {  // the same for all of the block
-    if constexpr (kAhead)
-      fetch(1, row + stride);
-    else
-      fetch(0, row);
+  for (int s = 0; s + 1 < Rows::kStages; ++s) fetch(s, row + s * stride);
+  float mean = 0, rstd = 0, next_mean = 0, next_rstd = 0;
+  const auto fetch_statistics = [&](std::int64_t of_row) {
+    if (of_row >= a.rows) return;
+    if constexpr (kCentred) next_mean = a.mean[of_row];
+    next_rstd = a.rstd[of_row];
+  };
+  fetch_statistics(row);
+  int stage = 0, parity = 0;
+  // As often for all of the block.
+  for (; row - mine < a.rows;
+       row += stride, parity ^= 1, stage = stage + 1 == Rows::kStages ? 0 : stage + 1) {
+    mean = next_mean, rstd = next_rstd;
+    fetch_statistics(row + stride);
+    const int last = stage == 0 ? Rows::kStages - 1 : stage - 1;  // which was worked on before
+    fetch(last, row + (Rows::kStages - 1) * stride);
+    wait_copies<Rows::kStages - 1>();
+    const float shift = -mean * rstd;  // h = x rstd + shift
+    Pack<T, N> x[kPacks], dy[kPacks];
     float2 sums = {0, 0};
     const bool in_rows = row < a.rows;
 #pragma unroll
-    for (int p = 0; p < kPacks; ++p)
-      if (in_rows && column(p) < a.cols)
-#pragma unroll
-        for (int n = 0; n < N; ++n) {
-          const float g = dy[0][p][n] * w[p][n], h = (x[0][p][n] - mean[0]) * rstd[0];
-          if constexpr (kCentred) sums.x += g;
-          sums.y += g * h;
-        }
-    sums = over_group(sums, group, 1 + mine, shared[parity] + mine * (group / 32));
-    const float mean_g = sums.x / float(a.cols), mean_gh = sums.y / float(a.cols);
-#pragma unroll
     for (int p = 0; p < kPacks; ++p) {
       if (!in_rows || column(p) >= a.cols) continue;
+      x[p] = load<N>(reinterpret_cast<const T*>(&ring.stage[stage][0][p][threadIdx.x]));
+      dy[p] = load<N>(reinterpret_cast<const T*>(&ring.stage[stage][1][p][threadIdx.x]));
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+        const float g = dy[p][n] * w[p][n];
+        if constexpr (kCentred) sums.x += g;
+        sums.y += g * (x[p][n] * rstd + shift);
+      }
+    }
+    sums = over_group(sums, group, 1 + mine, shared[parity] + mine * (group / 32));
+    if (!in_rows) continue;
+    const float from_g = -rstd * sums.x * inv_cols, from_gh = -rstd * sums.y * inv_cols;
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      if (column(p) >= a.cols) continue;
       float dx[N];
 #pragma unroll
       for (int n = 0; n < N; ++n) {
-        const float d = dy[0][p][n], h = (x[0][p][n] - mean[0]) * rstd[0];
+        const float d = dy[p][n], h = x[p][n] * rstd + shift;
         dw[p][n] += d * h;
         if constexpr (kCentred) db[p][n] += d;
-        dx[n] = rstd[0] * (d * w[p][n] - mean_g - h * mean_gh);
+        dx[n] = d * w[p][n] * rstd + (h * from_gh + from_g);
+      }
+      if (a.add) {
+        const auto add = load<N>(reinterpret_cast<const T*>(&ring.stage[stage][2][p][threadIdx.x]));
+#pragma unroll
+        for (int n = 0; n < N; ++n) dx[n] += add[n];
       }
       store(a.dx + row * a.cols + column(p), dx);
     }
-    if constexpr (kAhead) {
-#pragma unroll
-      for (int p = 0; p < kPacks; ++p) x[0][p] = x[1][p], dy[0][p] = dy[1][p];
-      mean[0] = mean[1], rstd[0] = rstd[1];
-    }
   }
+  wait_copies<0>();
+  __syncthreads();
+  auto* columns = reinterpret_cast<float*>(dynamic);
   float* part = a.part + blockIdx.x * (kCentred ? 2 : 1) * a.cols;
   store_part(part, dw, group, a.cols, columns);
   if constexpr (kCentred) store_part(part + a.cols, db, group, a.cols, columns);
@@ -279,7 +447,8 @@ __global__ void backward_any_kernel(Backward<T> a) {
       const float d = to_float(dy[c]), h = (to_float(x[c]) - mean) * rstd;
       dw[c] += d * h;
       if constexpr (kCentred) db[c] += d;
-      a.dx[row * a.cols + c] = static_cast<T>(rstd * (d * to_float(a.w[c]) - mean_g - h * mean_gh));
+      const float dx = rstd * (d * to_float(a.w[c]) - mean_g - h * mean_gh);
+      a.dx[row * a.cols + c] = static_cast<T>(dx + (a.add ? to_float(a.add[row * a.cols + c]) : 0));
     }
     __syncthreads();
   }
@@ -289,13 +458,13 @@ inline std::size_t backward_work(std::int64_t rows, std::int64_t cols, bool cent
   return static_cast<std::size_t>(parts(rows) * cols * (centred ? 2 : 1)) * sizeof(float);
 }
 
-template <int kPacks, bool kCentred, class T>
+template <int kPacks, int kThreads, bool kCentred, class T>
 void launch_backward(const Backward<T>& a, cudaStream_t stream) {
-  constexpr int N = kWide<T>;
-  const int group = group_size(a.cols / N, kPacks), threads = kBackwardThreads / group * group;
-  const std::size_t columns = threads > max(group, 32) ? a.cols * sizeof(float) : 0;
-  backward_kernel<N, kPacks, kCentred>
-      <<<static_cast<unsigned>(parts(a.rows)), threads, columns, stream>>>(a, group);
+  const int group = group_size(a.cols / kWide<T>, kPacks), groups = kThreads / group;
+  const auto kernel = backward_kernel<kPacks, kThreads, kCentred, T>;
+  constexpr std::size_t kShared = sizeof(Ring<kPacks, kThreads>);
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
+  kernel<<<static_cast<unsigned>(parts(a.rows)), groups * group, kShared, stream>>>(a, group);
 }
 
 template <bool kCentred, class T>
@@ -303,13 +472,12 @@ void backward(const Backward<T>& a, float* dw, float* db, cudaStream_t stream) {
   if (a.rows == 0 || a.cols == 0) return;
   const std::int64_t packs = a.cols / kWide<T>;
   const bool wide = aligned(a.dx, a.dy, a.x, a.w) && a.cols % kWide<T> == 0;
-  if (wide && packs <= 2 * kBackwardThreads)
-    launch_backward<2, kCentred>(a, stream);
-  else if (wide && packs <= 4 * kBackwardThreads)
-    launch_backward<4, kCentred>(a, stream);
+  if (wide && packs <= 1024)
+    launch_backward<2, 512, kCentred>(a, stream);
+  else if (wide && packs <= 2048)
+    launch_backward<4, 512, kCentred>(a, stream);
   else
-    backward_any_kernel<kCentred>
-        <<<static_cast<unsigned>(parts(a.rows)), kBackwardThreads, 0, stream>>>(a);
+    backward_any_kernel<kCentred><<<static_cast<unsigned>(parts(a.rows)), 512, 0, stream>>>(a);
   check(cudaGetLastError());
   add_parts(dw, db, a.part, parts(a.rows), a.cols, stream);
 }

@@ -17,8 +17,9 @@ struct Sum {
 // Over `width` neighbouring lanes, a power of two; every lane gets the result.
 template <class T, class Combine = Sum>
 __device__ T over_lanes(T x, int width = 32, Combine combine = {}) {
-  for (int distance = width / 2; distance > 0; distance /= 2)
-    x = combine(x, __shfl_xor_sync(0xffffffff, x, distance));
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    if (distance < width) x = combine(x, __shfl_xor_sync(0xffffffff, x, distance));
   return x;
 }
 
