@@ -1,112 +1,283 @@
 #include "kernels/cross_entropy.h"
 
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/async_copy.cuh"
 #include "kernels/fast_math.cuh"
 #include "kernels/reduce.cuh"
 
 namespace mt::cuda {
 namespace {
 
-constexpr int kThreads = 512;
-
-// Part of a row: its largest element, and sum exp(x - top) (Milakov, Gimelshein: arXiv:1805.02867).
-struct Softmax {
-  float top, sum;
-};
-struct Join {
-  __device__ Softmax operator()(Softmax a, Softmax b) const {
-    const float top = fmaxf(a.top, b.top);
-    if (top == -INFINITY) return {top, 0};
-    return {top, a.sum * exp_approx(a.top - top) + b.sum * exp_approx(b.top - top)};
-  }
-};
-
-__device__ Softmax over_block(Softmax x, Softmax* shared) {
-  const Join join;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  for (int distance = 16; distance > 0; distance /= 2)
-    x = join(x, {__shfl_xor_sync(0xffffffff, x.top, distance),
-                 __shfl_xor_sync(0xffffffff, x.sum, distance)});
-  if (threadIdx.x % 32 == 0) shared[warp] = x;
-  __syncthreads();
-  x = shared[0];
-  for (int w = 1; w < kThreads / 32; ++w) x = join(x, shared[w]);
-  return x;
-}
+constexpr float kLog2e = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
 
 struct Problem {
   const std::int32_t* labels;
   const float* row_weight;
   float* loss;
-  std::int64_t vocab;
+  std::int64_t rows, vocab;
   float smoothing;  // t of target[c] = (1 - t) [c = label] + t / vocab
 };
 
-// One block a row, which it reads twice.
-template <int N, bool kSmooth, class T>
-__global__ __launch_bounds__(kThreads) void cross_entropy_kernel(T* logits, Problem p) {
-  constexpr int kUnroll = 4;
-  constexpr std::int64_t kStep = std::int64_t{kThreads} * N;
-  __shared__ Softmax shared[kThreads / 32];
-  __shared__ float shared_sum[kThreads / 32];
-  T* row = logits + blockIdx.x * p.vocab;
-  const std::int64_t begin = static_cast<std::int64_t>(threadIdx.x) * N;
+// Part of a row (Milakov, Gimelshein: arXiv:1805.02867): its largest element, sum 2^(x log2(e) -
+// base(top)), and sum x.  base is rounded, which exponents then share, so that it cancels.
+struct Softmax {
+  float top, sum, plain;
+};
+__device__ float base(float top) { return __fmul_rn(top, kLog2e); }
+// 2^(x log2(e) - shift)
+__device__ float power(float x, float shift) { return exp2_approx(fmaf(x, kLog2e, -shift)); }
+struct Join {
+  __device__ Softmax operator()(const Softmax& a, const Softmax& b) const {
+    const float top = fmaxf(a.top, b.top), plain = a.plain + b.plain;
+    if (top == -INFINITY) return {top, 0, plain};
+    return {
+        top,
+        a.sum * exp2_approx(base(a.top) - base(top)) + b.sum * exp2_approx(base(b.top) - base(top)),
+        plain};
+  }
+};
 
-  Softmax all{-INFINITY, 0};
-  float plain = 0;  // sum of the logits
-  for (std::int64_t first = begin; first < p.vocab; first += kUnroll * kStep) {
-    Pack<T, N> packs[kUnroll];
+// Every thread gets the whole; `shared` has a place for each warp, and must not be written again
+// before the block's next but one barrier.
+template <int kThreads>
+__device__ Softmax over_block(Softmax x, Softmax* shared) {
+  const Join join;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const auto over_warp = [&] {
+    for (int distance = 16; distance > 0; distance /= 2)
+      x = join(x, {__shfl_xor_sync(0xffffffff, x.top, distance),
+                   __shfl_xor_sync(0xffffffff, x.sum, distance),
+                   __shfl_xor_sync(0xffffffff, x.plain, distance)});
+  };
+  over_warp();
+  if (lane == 0) shared[threadIdx.x / 32] = x;
+  __syncthreads();
+  x = lane < kThreads / 32 ? shared[lane] : Softmax{-INFINITY, 0, 0};
+  over_warp();
+  return x;
+}
+
+// The largest of many packs; NaN counts as none.  Numbers of 16 bits are compared in pairs.
+template <int N, class T>
+struct Largest {
+  float top = -INFINITY;
+  __device__ void add(const Pack<T, N>& x) {
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u)
-      if (first + u * kStep < p.vocab) packs[u] = load<N>(row + first + u * kStep);
+    for (int n = 0; n < N; ++n) top = fmaxf(top, x[n]);
+  }
+  __device__ float value() const { return top; }
+};
+template <int N, class T>
+requires(N > 1 && sizeof(T) == 2) struct Largest<N, T> {
+  using Two = std::conditional_t<std::is_same_v<T, bf16>, __nv_bfloat162, __half2>;
+  Two top = {static_cast<T>(-INFINITY), static_cast<T>(-INFINITY)};
+  __device__ void add(const Pack<T, N>& x) {
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      if (first + u * kStep >= p.vocab) continue;
-      float top = all.top;
-#pragma unroll
-      for (int n = 0; n < N; ++n) top = fmaxf(top, packs[u][n]);
-      if (top == -INFINITY) continue;
-      float sum = all.sum * exp_approx(all.top - top);
-#pragma unroll
-      for (int n = 0; n < N; ++n) {
-        sum += exp_approx(packs[u][n] - top);
-        if constexpr (kSmooth) plain += packs[u][n];
-      }
-      all = {top, sum};
+    for (int i = 0; i < N / 2; ++i) {
+      Two two;
+      std::memcpy(&two, &x.word[i], sizeof(two));
+      top = __hmax2(top, two);
     }
   }
-  all = over_block(all, shared);
-  const std::int64_t label = p.labels[blockIdx.x];
-  const float of_label = to_float(row[label]);
-  const float mean = kSmooth ? cuda::over_block(plain, shared_sum) / float(p.vocab) : of_label;
-  if (threadIdx.x == 0)
-    p.loss[blockIdx.x] = logf(all.sum) + (all.top - of_label) + p.smoothing * (of_label - mean);
-  if (!p.row_weight) return;
-  __syncthreads();  // the label's logit has been read
+  __device__ float value() const { return fmaxf(to_float(top.x), to_float(top.y)); }
+};
 
-  const float weight = p.row_weight[blockIdx.x], factor = weight / all.sum;
-  const float everywhere = weight * p.smoothing / float(p.vocab);
-  const float at_label = weight * (1 - p.smoothing);
-  for (std::int64_t first = begin; first < p.vocab; first += kUnroll * kStep) {
-    Pack<T, N> packs[kUnroll];
+// Adds a pack to a thread's part of the row, whose top is at least the pack's.
+template <int N, bool kSmooth, class T>
+__device__ void add_pack(Softmax& part, const Pack<T, N>& x) {
+  const float shift = base(part.top);
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u)
-      if (first + u * kStep < p.vocab) packs[u] = load<N>(row + first + u * kStep);
+  for (int n = 0; n < N; ++n) {
+    part.sum += power(x[n], shift);
+    if constexpr (kSmooth) part.plain += x[n];
+  }
+}
+
+// What follows from a row's sums: its loss, and its gradient pack by pack.
+template <int N, bool kSmooth>
+struct Gradient {
+  float weight, shift, factor, everywhere, at_label;
+
+  __device__ Gradient(const Problem& p, const Softmax& all, std::int64_t row)
+      : weight(p.row_weight ? p.row_weight[row] : 0),
+        shift(base(all.top)),
+        factor(weight / all.sum),
+        everywhere(weight * p.smoothing / float(p.vocab)),
+        at_label(weight * (1 - p.smoothing)) {}
+
+  // label: which element of the pack is the row's label; others for none.
+  template <class T>
+  __device__ void operator()(T* to, const Pack<T, N>& x, std::int64_t label) const {
+    float gradient[N];
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const std::int64_t c = first + u * kStep;
-      if (c >= p.vocab) continue;
-      float gradient[N];
+    for (int n = 0; n < N; ++n) {
+      gradient[n] = power(x[n], shift) * factor;
+      if constexpr (kSmooth) gradient[n] -= everywhere;
+    }
+    if (0 <= label && label < N) {
 #pragma unroll
       for (int n = 0; n < N; ++n)
-        gradient[n] = exp_approx(packs[u][n] - all.top) * factor - everywhere;
+        if (n == label) gradient[n] -= at_label;
+    }
+    store(to, gradient);
+  }
+};
+
+__device__ float loss_of(const Problem& p, const Softmax& all, float label) {
+  const float mean = p.smoothing > 0 ? all.plain / float(p.vocab) : label;
+  const float rounding = fmaf(all.top, kLog2e, -base(all.top));  // what base() rounded away
+  return logf(all.sum) - rounding * kLn2 + (all.top - label) + p.smoothing * (label - mean);
+}
+
+// --- Any row: read twice ------------------------------------------------------------------------
+
+constexpr int kAnyThreads = 512;
+
+template <int N, bool kSmooth, class T>  // one block a row
+__global__ __launch_bounds__(kAnyThreads) void any_kernel(T* logits, Problem p) {
+  constexpr int kUnroll = 4;
+  constexpr std::int64_t kStep = std::int64_t{kAnyThreads} * N;
+  __shared__ Softmax shared[32];
+  T* row = logits + blockIdx.x * p.vocab;
+  const auto for_packs = [&](const auto& body) {
+    for (std::int64_t c = static_cast<std::int64_t>(threadIdx.x) * N; c < p.vocab;
+         c += kUnroll * kStep) {
+      Pack<T, N> packs[kUnroll];
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u)
+        if (c + u * kStep < p.vocab) packs[u] = load<N>(row + c + u * kStep);
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u)
+        if (c + u * kStep < p.vocab) body(packs[u], c + u * kStep);
+    }
+  };
+  Softmax all{-INFINITY, 0, 0};
+  for_packs([&](const Pack<T, N>& x, std::int64_t) {
+    Largest<N, T> largest;
+    largest.add(x);
+    const float top = fmaxf(all.top, largest.value());
+    if (top == -INFINITY) return;
+    if (top > all.top) all.sum *= exp2_approx(base(all.top) - base(top));
+    all.top = top;
+    add_pack<N, kSmooth>(all, x);
+  });
+  all = over_block<kAnyThreads>(all, shared);
+  const std::int64_t label = p.labels[blockIdx.x];
+  if (threadIdx.x == 0) p.loss[blockIdx.x] = loss_of(p, all, to_float(row[label]));
+  if (!p.row_weight) return;
+  __syncthreads();  // the label's logit has been read
+  const Gradient<N, kSmooth> gradient(p, all, blockIdx.x);
+  for_packs([&](const Pack<T, N>& x, std::int64_t c) { gradient(row + c, x, label - c); });
+}
+
+// --- Rows that fit on a multiprocessor: read once -----------------------------------------------
+
+// Blocks stay.  A thread holds every kThreads-th pack of a row: the first ones in shared memory,
+// kHeld more in registers.  The next row's arrive as this one's gradients leave.
+constexpr int kHeld = 4;
+
+template <int N, int kThreads, bool kSmooth, class T>
+__global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* logits, Problem p,
+                                                                             int slots) {
+  extern __shared__ uint4 slot[];  // [slots, kThreads]
+  __shared__ Softmax shared[2][32];
+  const std::int64_t packs = p.vocab / N;
+  const auto pack_of = [&](int j) { return static_cast<std::int64_t>(threadIdx.x) + j * kThreads; };
+  const auto in_slot = [&](int j) {
+    return load<N>(reinterpret_cast<const T*>(slot + j * kThreads + threadIdx.x));
+  };
+  const int full =
+      static_cast<int>(min(std::int64_t{slots}, (packs - 1 - threadIdx.x) / kThreads + 1));
+  Pack<T, N> held[kHeld];
+  const auto fetch_slot = [&](const T* row, int j) {
+    copy_async(slot + j * kThreads + threadIdx.x, row + pack_of(j) * N);
+  };
+  const auto fetch_held = [&](const T* row, int h) {
+    if (pack_of(slots + h) < packs) held[h] = load<N>(row + pack_of(slots + h) * N);
+  };
+
+  // The slots come in two halves, of which the first is worked on before the second is there.
+  const int half = full / 2;
+  std::int64_t r = blockIdx.x;
+  if (r < p.rows) {
+    for (int j = 0; j < half; ++j) fetch_slot(logits + r * p.vocab, j);
+    commit_copies();
+    for (int j = half; j < full; ++j) fetch_slot(logits + r * p.vocab, j);
+#pragma unroll
+    for (int h = 0; h < kHeld; ++h) fetch_held(logits + r * p.vocab, h);
+  }
+  int parity = 0;
+  for (; r < p.rows; r += gridDim.x, parity ^= 1) {
+    T* row = logits + r * p.vocab;
+    const T* next = r + gridDim.x < p.rows ? row + gridDim.x * p.vocab : nullptr;
+    const std::int64_t label = p.labels[r];
+    Largest<N, T> largest;
+    commit_copies();
+    wait_copies<1>();
+    for (int j = 0; j < half; ++j) largest.add(in_slot(j));
+    wait_copies<0>();
+    for (int j = half; j < full; ++j) largest.add(in_slot(j));
+#pragma unroll
+    for (int h = 0; h < kHeld; ++h)
+      if (pack_of(slots + h) < packs) largest.add(held[h]);
+    Softmax all{largest.value(), 0, 0};
+    if (all.top > -INFINITY) {
+      for (int j = 0; j < full; ++j) add_pack<N, kSmooth>(all, in_slot(j));
+#pragma unroll
+      for (int h = 0; h < kHeld; ++h)
+        if (pack_of(slots + h) < packs) add_pack<N, kSmooth>(all, held[h]);
+    }
+    all = over_block<kThreads>(all, shared[parity]);
+
+    const Gradient<N, kSmooth> gradient(p, all, r);
+    const auto finish = [&](const Pack<T, N>& x, int j) {
+      const std::int64_t c = pack_of(j) * N;
       if (c <= label && label < c + N) {
 #pragma unroll
         for (int n = 0; n < N; ++n)
-          if (c + n == label) gradient[n] -= at_label;
+          if (c + n == label) p.loss[r] = loss_of(p, all, x[n]);
       }
-      store(row + c, gradient);
+      if (p.row_weight) gradient(row + c, x, label - c);
+    };
+    const auto finish_slots = [&](int first, int last) {
+      for (int j = first; j < last; ++j) {
+        finish(in_slot(j), j);
+        if (next) fetch_slot(next, j);
+      }
+    };
+    finish_slots(0, half);
+    commit_copies();
+    finish_slots(half, full);
+#pragma unroll
+    for (int h = 0; h < kHeld; ++h) {
+      if (pack_of(slots + h) < packs) finish(held[h], slots + h);
+      if (next) fetch_held(next, h);
     }
   }
+}
+
+template <int kThreads, class T>
+int slots_for(std::int64_t vocab) {
+  return static_cast<int>(max(std::int64_t{0}, ceil_div(vocab / kWide<T>, kThreads) - kHeld));
+}
+
+template <int kThreads, class T>
+void launch_resident(T* logits, const Problem& p, int blocks_per_multiprocessor,
+                     cudaStream_t stream) {
+  const auto kernel = p.smoothing > 0 ? resident_kernel<kWide<T>, kThreads, true, T>
+                                      : resident_kernel<kWide<T>, kThreads, false, T>;
+  const int slots = slots_for<kThreads, T>(p.vocab);
+  const std::size_t bytes = slots * kThreads * sizeof(uint4);
+  int device = 0, multiprocessors = 0;
+  check(cudaGetDevice(&device));
+  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(bytes)));
+  const auto blocks =
+      static_cast<unsigned>(min(p.rows, std::int64_t{multiprocessors} * blocks_per_multiprocessor));
+  kernel<<<blocks, kThreads, bytes, stream>>>(logits, p, slots);
 }
 
 }  // namespace
@@ -115,15 +286,22 @@ template <class T>
 void cross_entropy(float* loss, T* logits, const std::int32_t* labels, const float* row_weight,
                    std::int64_t rows, std::int64_t vocab, double smoothing, cudaStream_t stream) {
   if (rows == 0) return;
-  const bool smooth = smoothing > 0 && vocab > 1;
   const auto n = static_cast<double>(vocab);
-  const Problem p{labels, row_weight, loss, vocab,
-                  smooth ? static_cast<float>(smoothing * n / (n - 1)) : 0};
-  with_width<kWide<T>>(aligned(logits) && vocab % kWide<T> == 0, [&]<int N>() {
-    const auto kernel =
-        smooth ? cross_entropy_kernel<N, true, T> : cross_entropy_kernel<N, false, T>;
-    kernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(logits, p);
-  });
+  const Problem p{
+      labels, row_weight,
+      loss,   rows,
+      vocab,  smoothing > 0 && vocab > 1 ? static_cast<float>(smoothing * n / (n - 1)) : 0};
+  constexpr int kMostSlots = 13;  // 16 KiB each, of 227 KiB: of one block of 1024, or of two of 512
+  const bool wide = aligned(logits) && vocab % kWide<T> == 0;
+  if (wide && slots_for<512, T>(vocab) <= kMostSlots)
+    launch_resident<512>(logits, p, 2, stream);
+  else if (wide && slots_for<1024, T>(vocab) <= kMostSlots)
+    launch_resident<1024>(logits, p, 1, stream);
+  else
+    with_width<kWide<T>>(wide, [&]<int N>() {
+      const auto kernel = p.smoothing > 0 ? any_kernel<N, true, T> : any_kernel<N, false, T>;
+      kernel<<<static_cast<unsigned>(rows), kAnyThreads, 0, stream>>>(logits, p);
+    });
   check(cudaGetLastError());
 }
 
