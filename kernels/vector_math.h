@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "kernels/loops.h"
+#include "kernels/normal_cdf.h"
 
 namespace mt::cpu::simd {
 
@@ -74,25 +75,15 @@ template <class F, class... In>
          std::bit_cast<Floats>((exponent - half + 127) << 23);
 }
 
-// The normal distribution function (1 + erf(x / sqrt 2)) / 2 to 3e-7: 1/2 + x p(x^2) / q(x^2), from
-// a minimax fit of that form (relative error of the quotient 3e-8 for |x| < 5.7).  At the bounds
-// +-5.41 rounding makes it exactly 1 and 0.  Passes NaN on.
+// The normal distribution function by normal_cdf.h.  Passes NaN on.
 [[gnu::always_inline]] inline Floats normal_cdf(Floats x) {
-  x = x < -5.41f ? Floats{} - 5.41f : x;
-  x = x > 5.41f ? Floats{} + 5.41f : x;
+  constexpr NormalCdf kFit;
+  x = x < -kFit.bound ? Floats{} - kFit.bound : x;
+  x = x > kFit.bound ? Floats{} + kFit.bound : x;
   const Floats t = x * x;
-  Floats p = 2.16963359e-8f + Floats{};
-  p = p * t + 6.28924981e-6f;
-  p = p * t + 1.73757710e-4f;
-  p = p * t + 4.70655644e-3f;
-  p = p * t + 3.44381992e-2f;
-  p = p * t + 3.98942270e-1f;
-  Floats q = 1.16198347e-6f + Floats{};
-  q = q * t + 7.47086310e-5f;
-  q = q * t + 1.91316496e-3f;
-  q = q * t + 2.89636875e-2f;
-  q = q * t + 2.52990002e-1f;
-  q = q * t + 1.0f;
+  Floats p = kFit.p[0] + Floats{}, q = kFit.q[0] + Floats{};
+  for (int i = 1; i < 6; ++i) p = p * t + kFit.p[i];
+  for (int i = 1; i < 6; ++i) q = q * t + kFit.q[i];
   return 0.5f + x * p / q;
 }
 
