@@ -19,8 +19,8 @@ struct Adam {
     return {static_cast<float>(record.gradient_scale),
             static_cast<float>(record.learning_rate * chunk.lr_mult),
             static_cast<float>(record.weight_decay * chunk.decay_mult),
-            static_cast<float>(1 / record.bias_correction1),
-            static_cast<float>(1 / record.bias_correction2)};
+            1 / static_cast<float>(record.bias_correction1),
+            1 / static_cast<float>(record.bias_correction2)};
   }
 
   // From now on element i of what is remembered is i + by; so are the masters', if p are such.

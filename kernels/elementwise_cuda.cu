@@ -16,10 +16,14 @@ struct Same {
   __device__ float operator()(const float (&x)[1]) const { return x[0]; }
 };
 
-template <class T>
-__global__ void fill_kernel(T* y, float value, std::int64_t count) {
-  const std::int64_t i = blockIdx.x * std::int64_t{kMapThreads} + threadIdx.x;
-  if (i < count) y[i] = static_cast<T>(value);
+template <int N, class T>
+__global__ __launch_bounds__(kMapThreads) void fill_kernel(T* y, float value, std::int64_t count) {
+  const std::int64_t i = (blockIdx.x * std::int64_t{kMapThreads} + threadIdx.x) * N;
+  float values[N];
+#pragma unroll
+  for (int n = 0; n < N; ++n) values[n] = value;
+  if (i + N <= count) return store(y + i, values);
+  for (std::int64_t j = i; j < count; ++j) y[j] = static_cast<T>(value);
 }
 
 }  // namespace
@@ -39,8 +43,10 @@ void convert(To* y, const From* x, std::int64_t count, cudaStream_t stream) {
 template <class T>
 void fill(T* y, double value, std::int64_t count, cudaStream_t stream) {
   if (count == 0) return;
-  fill_kernel<<<static_cast<unsigned>(ceil_div(count, kMapThreads)), kMapThreads, 0, stream>>>(
-      y, static_cast<float>(value), count);
+  with_width<kWide<T>>(aligned(y), [&]<int N>() {
+    const auto blocks = static_cast<unsigned>(ceil_div(count, std::int64_t{kMapThreads} * N));
+    fill_kernel<N><<<blocks, kMapThreads, 0, stream>>>(y, static_cast<float>(value), count);
+  });
   check(cudaGetLastError());
 }
 void copy(void* y, const void* x, std::size_t bytes, cudaStream_t stream) {

@@ -1,7 +1,7 @@
 #include "kernels/embedding.h"
 
+#include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "kernels/reduce.cuh"
 
@@ -12,11 +12,10 @@ constexpr int kThreads = 256;
 
 // --- Forward ------------------------------------------------------------------------------------
 
-template <int N, class T>
+template <int N, bool kAccumulate, class T>
 __global__ __launch_bounds__(kThreads) void forward_kernel(T* y, const std::int32_t* ids,
                                                            const T* table, std::int64_t packs,
-                                                           std::int64_t packs_per_row,
-                                                           bool accumulate) {
+                                                           std::int64_t packs_per_row) {
   constexpr int kUnroll = 4;
   const std::int64_t begin = blockIdx.x * std::int64_t{kUnroll * kThreads} + threadIdx.x;
   Pack<T, N> from[kUnroll], to[kUnroll];
@@ -25,44 +24,52 @@ __global__ __launch_bounds__(kThreads) void forward_kernel(T* y, const std::int3
     const std::int64_t pack = begin + u * kThreads, row = pack / packs_per_row;
     if (pack >= packs) continue;
     from[u] = load<N>(table + (ids[row] * packs_per_row + (pack - row * packs_per_row)) * N);
-    if (accumulate) to[u] = load<N>(y + pack * N);
+    if constexpr (kAccumulate) to[u] = load<N>(y + pack * N);
   }
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
     const std::int64_t pack = begin + u * kThreads;
     if (pack >= packs) continue;
-    float sum[N];
+    if constexpr (kAccumulate) {
+      float sum[N];
 #pragma unroll
-    for (int n = 0; n < N; ++n) sum[n] = accumulate ? to[u][n] + from[u][n] : from[u][n];
-    store(y + pack * N, sum);
+      for (int n = 0; n < N; ++n) sum[n] = to[u][n] + from[u][n];
+      store(y + pack * N, sum);
+    } else {
+      store(y + pack * N, from[u]);
+    }
   }
 }
 
 // --- Backward: rows sorted by id ----------------------------------------------------------------
 
-// A stable radix sort by digits of 8 bits, from the lowest: tiles count their digits, one block
+// A stable radix sort by digits of 9 bits, from the lowest: tiles count their digits, one block
 // makes places of the counts, tiles move their elements there.
-constexpr int kDigits = 256, kTile = 1024;
+constexpr int kDigitBits = 9, kDigits = 1 << kDigitBits, kTile = 1024;
 
 struct Row {
   std::int32_t id, row;
 };
 
-__device__ int digit_of(std::int32_t id, int shift) { return id >> shift & (kDigits - 1); }
-
-__global__ void list_rows_kernel(Row* rows, const std::int32_t* ids, std::int64_t count) {
-  const std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
-  if (i < count) rows[i] = {ids[i], static_cast<std::int32_t>(i)};
-}
+// What a pass sorts: rows, or at first the ids in order.
+struct Unsorted {
+  const Row* rows;  // null: ids
+  const std::int32_t* ids;
+  std::int64_t count;
+  int shift;
+  __device__ Row at(std::int64_t i) const {
+    return rows ? rows[i] : Row{ids[i], static_cast<std::int32_t>(i)};
+  }
+  __device__ int digit(const Row& row) const { return row.id >> shift & (kDigits - 1); }
+};
 
 // counts: [kDigits, tiles]
-__global__ __launch_bounds__(kTile) void count_digits_kernel(std::int32_t* counts, const Row* rows,
-                                                             std::int64_t count, int shift) {
+__global__ __launch_bounds__(kTile) void count_digits_kernel(std::int32_t* counts, Unsorted from) {
   __shared__ int of_digit[kDigits];
   const std::int64_t i = blockIdx.x * std::int64_t{kTile} + threadIdx.x;
   if (threadIdx.x < kDigits) of_digit[threadIdx.x] = 0;
   __syncthreads();
-  if (i < count) atomicAdd(&of_digit[digit_of(rows[i].id, shift)], 1);
+  if (i < from.count) atomicAdd(&of_digit[from.digit(from.at(i))], 1);
   __syncthreads();
   if (threadIdx.x < kDigits)
     counts[threadIdx.x * std::int64_t{gridDim.x} + blockIdx.x] = of_digit[threadIdx.x];
@@ -77,48 +84,52 @@ __device__ int scan_lanes(int x) {
   return x;
 }
 
-// Each count becomes the sum of those before it.
+// Each count becomes the sum of those before it; a thread takes a run of them.
 __global__ __launch_bounds__(kTile) void scan_kernel(std::int32_t* counts, std::int64_t size) {
   __shared__ int of_warp[32];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  int before = 0;  // of earlier tiles
-  for (std::int64_t first = 0; first < size; first += kTile) {
-    const std::int64_t i = first + threadIdx.x;
-    const int own = i < size ? counts[i] : 0, in_warp = scan_lanes(own);
-    if (lane == 31) of_warp[warp] = in_warp;
-    __syncthreads();
-    if (warp == 0) of_warp[lane] = scan_lanes(of_warp[lane]);
-    __syncthreads();
-    if (i < size) counts[i] = before + (warp > 0 ? of_warp[warp - 1] : 0) + in_warp - own;
-    before += of_warp[31];
-    __syncthreads();
+  const std::int64_t run = (size + kTile - 1) / kTile, begin = threadIdx.x * run;
+  const std::int64_t end = min(begin + run, size);
+  int own = 0;
+  for (std::int64_t i = begin; i < end; ++i) own += counts[i];
+  const int in_warp = scan_lanes(own);
+  if (lane == 31) of_warp[warp] = in_warp;
+  __syncthreads();
+  if (warp == 0) of_warp[lane] = scan_lanes(of_warp[lane]);
+  __syncthreads();
+  int before = (warp > 0 ? of_warp[warp - 1] : 0) + in_warp - own;
+  for (std::int64_t i = begin; i < end; ++i) {
+    const int count = counts[i];
+    counts[i] = before;
+    before += count;
   }
 }
 
-__global__ __launch_bounds__(kTile) void move_kernel(Row* to, const Row* from,
-                                                     const std::int32_t* places, std::int64_t count,
-                                                     int shift) {
-  __shared__ int of_warp[32][kDigits];  // how many of a digit a warp has, then all before it have
+__global__ __launch_bounds__(kTile) void move_kernel(Row* to, const std::int32_t* places,
+                                                     Unsorted from) {
+  // How many of a digit a warp has, then how many all before it have.
+  __shared__ unsigned short of_warp[32][kDigits];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   for (int d = lane; d < kDigits; d += 32) of_warp[warp][d] = 0;
   __syncwarp();
   const std::int64_t i = blockIdx.x * std::int64_t{kTile} + threadIdx.x;
-  const Row row = i < count ? from[i] : Row{};
-  const int digit = i < count ? digit_of(row.id, shift) : kDigits;
+  const bool exists = i < from.count;
+  const Row row = exists ? from.at(i) : Row{};
+  const int digit = exists ? from.digit(row) : kDigits;
   const unsigned alike = __match_any_sync(0xffffffff, digit);
   const int rank = __popc(alike & ((1u << lane) - 1));
-  if (i < count && rank == 0) of_warp[warp][digit] = __popc(alike);
+  if (exists && rank == 0) of_warp[warp][digit] = static_cast<unsigned short>(__popc(alike));
   __syncthreads();
   if (threadIdx.x < kDigits) {
     int before = 0;
     for (int w = 0; w < 32; ++w) {
       const int own = of_warp[w][threadIdx.x];
-      of_warp[w][threadIdx.x] = before;
+      of_warp[w][threadIdx.x] = static_cast<unsigned short>(before);
       before += own;
     }
   }
   __syncthreads();
-  if (i < count)
+  if (exists)
     to[places[digit * std::int64_t{gridDim.x} + blockIdx.x] + of_warp[warp][digit] + rank] = row;
 }
 
@@ -138,8 +149,7 @@ struct Sorted {
 };
 
 template <int N>
-__device__ void add_to(float* to, const float (&sum)[N]) {
-  const auto before = load<N>(to);
+__device__ void store_sum(float* to, const Pack<float, N>& before, const float (&sum)[N]) {
   float after[N];
 #pragma unroll
   for (int n = 0; n < N; ++n) after[n] = before[n] + sum[n];
@@ -150,34 +160,48 @@ template <int N, class T>
 __global__ __launch_bounds__(kThreads) void sum_runs_kernel(float* dtable, float* parts,
                                                             const T* dy, Sorted sorted,
                                                             std::int64_t cols) {
-  constexpr int kUnroll = 4;
+  constexpr int kUnroll = 8;
+  constexpr std::int32_t kNone = -1;
+  __shared__ Row rows[kRange + 2];  // with the ones before and behind
+  const std::int64_t begin = blockIdx.x * std::int64_t{kRange};
+  if (threadIdx.x < kRange + 2) {
+    const std::int64_t i = begin - 1 + threadIdx.x;
+    rows[threadIdx.x] = i >= 0 && i < sorted.count ? sorted.rows[i] : Row{kNone, 0};
+  }
+  __syncthreads();
   const std::int64_t c = (blockIdx.y * std::int64_t{kThreads} + threadIdx.x) * N;
   if (c >= cols) return;
-  const std::int64_t begin = blockIdx.x * std::int64_t{kRange};
-  const std::int64_t end = min(begin + kRange, sorted.count);
   float *head = parts + blockIdx.x * 2 * cols + c, *tail = head + cols;
   float sum[N] = {};
-  bool from_before = sorted.same(begin - 1, begin);
-  for (std::int64_t first = begin; first < end; first += kUnroll) {
+  bool from_before = rows[0].id == rows[1].id;
+  for (int first = 1; first <= kRange; first += kUnroll) {
     Pack<T, N> packs[kUnroll];
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u)
-      if (first + u < end) packs[u] = load<N>(dy + sorted.rows[first + u].row * cols + c);
+    Pack<float, N> before[kUnroll];  // of the table, where a run ends that belongs there
+    float* to[kUnroll];              // where the run that ends with this row goes, or null
+    bool in_table[kUnroll];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
-      const std::int64_t i = first + u;
-      if (i >= end) continue;
+      const Row row = rows[first + u];
+      to[u] = nullptr, in_table[u] = false;
+      if (row.id == kNone) continue;
+      packs[u] = load<N>(dy + row.row * cols + c);
+      const bool goes_on = row.id == rows[first + u + 1].id;
+      if (goes_on && first + u < kRange) continue;
+      in_table[u] = !from_before && !goes_on;
+      to[u] = in_table[u] ? dtable + row.id * cols + c : from_before ? head : tail;
+      from_before = false;
+      if (in_table[u]) before[u] = load<N>(to[u]);
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (rows[first + u].id == kNone) continue;
 #pragma unroll
       for (int n = 0; n < N; ++n) sum[n] += packs[u][n];
-      const bool goes_on = sorted.same(i, i + 1);
-      if (goes_on && i + 1 < end) continue;
-      if (from_before)
-        store(head, sum);
-      else if (goes_on)
-        store(tail, sum);
+      if (!to[u]) continue;
+      if (in_table[u])
+        store_sum(to[u], before[u], sum);
       else
-        add_to(dtable + sorted.rows[i].id * cols + c, sum);
-      from_before = false;
+        store(to[u], sum);
 #pragma unroll
       for (int n = 0; n < N; ++n) sum[n] = 0;
     }
@@ -187,20 +211,36 @@ __global__ __launch_bounds__(kThreads) void sum_runs_kernel(float* dtable, float
 template <int N>
 __global__ __launch_bounds__(kThreads) void join_runs_kernel(float* dtable, const float* parts,
                                                              Sorted sorted, std::int64_t cols) {
+  constexpr int kUnroll = 8;
   const std::int64_t c = (blockIdx.y * std::int64_t{kThreads} + threadIdx.x) * N;
   const std::int64_t begin = blockIdx.x * std::int64_t{kRange}, end = begin + kRange;
   if (c >= cols || !sorted.same(end - 1, end)) return;                   // no run leaves the range
   if (sorted.same(begin - 1, begin) && sorted.same(begin, end)) return;  // it began before
-  const float* part = parts + (blockIdx.x * 2 + 1) * cols + c;           // the tail
-  float sum[N] = {};
-  for (std::int64_t next = end;; next += kRange) {
-    const auto pack = load<N>(part);
+  const float* tail = parts + (blockIdx.x * 2 + 1) * cols + c;
+  const auto first = load<N>(tail);
+  float sum[N];
 #pragma unroll
-    for (int n = 0; n < N; ++n) sum[n] += pack[n];
-    if (!sorted.same(end - 1, next)) break;
-    part = parts + next / kRange * 2 * cols + c;  // the head
+  for (int n = 0; n < N; ++n) sum[n] = first[n];
+  bool goes_on = true;
+  for (std::int64_t next = end; goes_on; next += kUnroll * kRange) {  // heads
+    Pack<float, N> packs[kUnroll];
+    bool same[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const std::int64_t at = next + u * kRange;
+      same[u] = sorted.same(end - 1, at);
+      if (same[u]) packs[u] = load<N>(parts + at / kRange * 2 * cols + c);
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      goes_on = goes_on && same[u];
+      if (!goes_on) continue;
+#pragma unroll
+      for (int n = 0; n < N; ++n) sum[n] += packs[u][n];
+    }
   }
-  add_to(dtable + sorted.rows[end - 1].id * cols + c, sum);
+  float* to = dtable + sorted.rows[end - 1].id * cols + c;
+  store_sum(to, load<N>(to), sum);
 }
 
 struct Work {
@@ -230,18 +270,18 @@ struct Work {
 const Row* sort(Work& work, const std::int32_t* ids, std::int64_t count, std::int64_t vocab,
                 cudaStream_t stream) {
   const auto tiles = static_cast<unsigned>(ceil_div(count, kTile));
-  list_rows_kernel<<<static_cast<unsigned>(ceil_div(count, kThreads)), kThreads, 0, stream>>>(
-      work.rows, ids, count);
-  Row *from = work.rows, *to = work.moved;
-  const int bits = std::bit_width(static_cast<std::uint64_t>(vocab - 1));
-  for (int shift = 0; shift < bits; shift += 8) {
-    count_digits_kernel<<<tiles, kTile, 0, stream>>>(work.counts, from, count, shift);
+  const int bits =
+      std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(vocab - 1))));
+  Unsorted from{nullptr, ids, count, 0};
+  for (; from.shift < bits; from.shift += kDigitBits) {
+    Row* to = from.rows == work.rows ? work.moved : work.rows;
+    count_digits_kernel<<<tiles, kTile, 0, stream>>>(work.counts, from);
     scan_kernel<<<1, kTile, 0, stream>>>(work.counts, std::int64_t{tiles} * kDigits);
-    move_kernel<<<tiles, kTile, 0, stream>>>(to, from, work.counts, count, shift);
-    std::swap(from, to);
+    move_kernel<<<tiles, kTile, 0, stream>>>(to, work.counts, from);
+    from.rows = to;
   }
   check(cudaGetLastError());
-  return from;
+  return from.rows;
 }
 
 }  // namespace
@@ -252,9 +292,9 @@ void embedding_forward(T* y, const std::int32_t* ids, const T* table, std::int64
   if (rows * cols == 0) return;
   with_width<kWide<T>>(aligned(y, table) && cols % kWide<T> == 0, [&]<int N>() {
     const std::int64_t packs = rows * cols / N;
-    forward_kernel<N>
-        <<<static_cast<unsigned>(ceil_div(packs, 4 * kThreads)), kThreads, 0, stream>>>(
-            y, ids, table, packs, cols / N, accumulate);
+    const auto kernel = accumulate ? forward_kernel<N, true, T> : forward_kernel<N, false, T>;
+    kernel<<<static_cast<unsigned>(ceil_div(packs, 4 * kThreads)), kThreads, 0, stream>>>(
+        y, ids, table, packs, cols / N);
   });
   check(cudaGetLastError());
 }
@@ -269,7 +309,7 @@ void embedding_backward(float* dtable, const std::int32_t* ids, const T* dy, std
   if (rows * cols == 0) return;
   Work places(work, rows, cols);
   const Sorted sorted{sort(places, ids, rows, vocab, stream), rows};
-  with_width<kWide<T>>(aligned(dtable, dy) && cols % kWide<T> == 0, [&]<int N>() {
+  with_width<4>(aligned(dtable, dy) && cols % 4 == 0, [&]<int N>() {
     const dim3 grid(static_cast<unsigned>(ceil_div(rows, kRange)),
                     static_cast<unsigned>(ceil_div(cols, kThreads * N)));
     sum_runs_kernel<N><<<grid, kThreads, 0, stream>>>(dtable, places.parts, dy, sorted, cols);

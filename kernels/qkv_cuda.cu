@@ -24,13 +24,13 @@ __global__ __launch_bounds__(kMostThreads) void qkv_kernel(Rows<Fused, Separate>
                                                            int heads, int groups, int head_dim) {
   const std::int64_t token = blockIdx.x;
   const int per_group = heads / groups, of_head = turn.units<N>(head_dim);
-  const int turned = (heads + groups) * of_head, of_value = head_dim / N;
+  const int turned = (heads + groups) * of_head, of_value = Turn{}.units<N>(head_dim);
   Fused* row = rows.qkv + token * (heads + 2 * groups) * head_dim;
   const auto move = [&](Fused* fused, Separate* separate, int unit, const Turn& how) {
     if constexpr (std::is_const_v<Fused>)
-      how.operator()<N>(separate, fused, token, unit);
+      how.operator()<N>(separate, fused, head_dim, token, unit);
     else
-      how.operator()<N>(fused, separate, token, unit);
+      how.operator()<N>(fused, separate, head_dim, token, unit);
   };
   for (int i = static_cast<int>(threadIdx.x); i < turned + groups * of_value;
        i += static_cast<int>(blockDim.x)) {

@@ -30,7 +30,7 @@ __global__ __launch_bounds__(kThreads) void rope_kernel(T* x, Turn turn, std::in
   const int turning = turn.half / N;
   const std::int64_t head = i / turning;  // of all tokens'
   T* at = x + head * head_dim;
-  turn.operator()<N>(at, at, head / heads, static_cast<int>(i % turning));
+  turn.operator()<N>(at, at, head_dim, head / heads, static_cast<int>(i % turning));
 }
 
 }  // namespace

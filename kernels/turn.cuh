@@ -6,7 +6,8 @@
 
 namespace mt::cuda {
 
-// A unit turns N pairs of channels, which lie in two packs, or passes one pack on.
+// A unit turns N pairs of channels, which lie in two packs, or passes two packs on, the last of a
+// head perhaps one.
 struct Turn {
   const float* table;
   std::int64_t seq_length;
@@ -17,14 +18,18 @@ struct Turn {
   // Units of a head; the first half / N turn.
   template <int N>
   __device__ int units(int head_dim) const {
-    return half / N + (head_dim - 2 * half) / N;
+    return half / N + (head_dim - 2 * half + 2 * N - 1) / (2 * N);
   }
 
   template <int N, class T>
-  __device__ void operator()(T* to, const T* from, std::int64_t token, int unit) const {
+  __device__ void operator()(T* to, const T* from, int head_dim, std::int64_t token,
+                             int unit) const {
     if (unit >= half / N) {
-      const int c = 2 * half + (unit - half / N) * N;
-      if (to != from) store(to + c, load<N>(from + c));
+      const int c = 2 * half + (unit - half / N) * 2 * N;
+      const bool two = c + N < head_dim;
+      const auto first = load<N>(from + c), second = load<N>(from + (two ? c + N : c));
+      store(to + c, first);
+      if (two) store(to + c + N, second);
       return;
     }
     const float* row = table + token % seq_length * 2 * half + unit * N;

@@ -21,7 +21,7 @@ struct UpdateChunk {
   std::int64_t first = 0, state = 0, count = 0;
   double lr_mult = 1, decay_mult = 1;
 };
-inline constexpr std::int64_t kUpdateChunk = 16384;
+inline constexpr std::int64_t kUpdateChunk = 4096;
 
 // Lives on the device, from step to step.
 struct UpdateState {

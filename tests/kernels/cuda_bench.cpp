@@ -1,0 +1,331 @@
+// cuda_bench: bytes per second of each memory-bound kernel on a GPU against those of a large copy,
+// at the shapes of a step of 32768 tokens, hidden size 2048.  One JSON line a kernel: `bytes` are
+// the compulsory ones (each input read once, each output written once), `of_copy` is the rate over
+// that of copies timed in turn with the kernel; medians.  An argument selects kernels whose name
+// contains it.
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <string>
+
+#include "kernels/activation.h"
+#include "kernels/adam.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/dropout.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/layer_norm.h"
+#include "kernels/qkv.h"
+#include "kernels/rms_norm.h"
+#include "kernels/sgd.h"
+#include "tests/kernels/device_numbers.h"
+
+namespace mt {
+namespace {
+
+using check::bf16;
+using check::check_cuda;
+using check::DeviceArray;
+
+constexpr std::int64_t kTokens = 32768, kHidden = 2048, kFfn = 8192, kHeads = 16, kHeadDim = 128;
+constexpr std::int64_t kVocab = 131072;
+
+// Normal numbers: a few million, again and again.
+template <class T>
+class Data {
+ public:
+  explicit Data(std::int64_t count) : array_(static_cast<std::size_t>(count)) {
+    static const std::vector<T> some = [] {
+      std::vector<float> normal(1 << 22);
+      cpu::fill_normal(normal.data(), 0, std::ssize(normal), 0, 1, RandomKey::make(1, 1));
+      return std::vector<T>(normal.begin(), normal.end());
+    }();
+    for (std::int64_t i = 0; i < count; i += std::ssize(some))
+      check_cuda(cudaMemcpy(data() + i, some.data(),
+                            std::min(count - i, std::ssize(some)) * sizeof(T),
+                            cudaMemcpyHostToDevice));
+  }
+  T* data() const { return array_.data(); }
+
+ private:
+  DeviceArray<T> array_;
+};
+using Work = DeviceArray<unsigned char>;
+
+class Bench {
+ public:
+  explicit Bench(std::string filter) : filter_(std::move(filter)) {
+    for (cudaEvent_t& event : events_) check_cuda(cudaEventCreate(&event));
+    check_cuda(cudaMemset(from_.data(), 1, from_.bytes()));
+  }
+
+  bool wants(const std::string& name) const { return name.find(filter_) != std::string::npos; }
+
+  // bytes: of one run.
+  void operator()(const std::string& name, double bytes, const std::function<void()>& run) {
+    if (!wants(name)) return;
+    constexpr int kWarmUp = 5, kRepetitions = 21, kRuns = 4;
+    std::vector<double> copy_rates, rates;
+    for (int i = 0; i < kWarmUp + kRepetitions; ++i) {
+      check_cuda(cudaEventRecord(events_[0]));
+      cuda::copy(to_.data(), from_.data(), from_.bytes(), nullptr);
+      check_cuda(cudaEventRecord(events_[1]));
+      for (int r = 0; r < kRuns; ++r) run();
+      check_cuda(cudaEventRecord(events_[2]));
+      check_cuda(cudaDeviceSynchronize());
+      if (i < kWarmUp) continue;
+      copy_rates.push_back(2 * static_cast<double>(from_.bytes()) / seconds(0));
+      rates.push_back(kRuns * bytes / seconds(1));
+    }
+    const double copy = median(copy_rates), rate = median(rates);
+    std::printf(
+        "{\"kernel\": \"%s\", \"bytes\": %.0f, \"microseconds\": %.1f, \"bytes_per_second\": "
+        "%.4g, \"copy\": %.4g, \"of_copy\": %.3f}\n",
+        name.c_str(), bytes, bytes / rate * 1e6, rate, copy, rate / copy);
+    std::fflush(stdout);
+  }
+
+ private:
+  double seconds(int first_event) const {
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, events_[first_event], events_[first_event + 1]));
+    return milliseconds * 1e-3;
+  }
+  static double median(std::vector<double> x) {
+    std::ranges::nth_element(x, x.begin() + std::ssize(x) / 2);
+    return x[x.size() / 2];
+  }
+
+  std::string filter_;
+  Work from_{1u << 30}, to_{1u << 30};
+  cudaEvent_t events_[3];
+};
+
+void norms(Bench& bench) {
+  if (!bench.wants("_norm_")) return;
+  for (const std::int64_t cols : {kHeadDim, std::int64_t{768}, kHidden, std::int64_t{8192}}) {
+    const std::int64_t rows = kTokens * kHidden / cols, count = rows * cols;
+    const Data<bf16> x(count), dy(count), y(count), z(count), w(cols), b(cols);
+    const DeviceArray<StepRecord> record(std::vector<StepRecord>(1));
+    const Data<float> mean(rows), rstd(rows), dw(cols), db(cols);
+    const Work work(cuda::layer_norm_backward_work(rows, cols));
+    const std::string suffix = " bf16 " + std::to_string(rows) + "x" + std::to_string(cols);
+    const auto array = static_cast<double>(count) * sizeof(bf16);
+    bench("layer_norm_forward" + suffix, 2 * array, [&] {
+      cuda::layer_norm_forward(y.data(), mean.data(), rstd.data(), x.data(), w.data(), b.data(),
+                               rows, cols, 1e-5, nullptr);
+    });
+    bench("layer_norm_backward" + suffix, 3 * array, [&] {
+      cuda::layer_norm_backward(y.data(), dw.data(), db.data(), dy.data(), x.data(), mean.data(),
+                                rstd.data(), w.data(), rows, cols, work.data(), nullptr);
+    });
+    bench("layer_norm_backward_add" + suffix, 4 * array, [&] {
+      cuda::layer_norm_backward_add(y.data(), dw.data(), db.data(), z.data(), dy.data(), x.data(),
+                                    mean.data(), rstd.data(), w.data(), rows, cols, work.data(),
+                                    nullptr);
+    });
+    for (const double p : {0.0, 0.1}) {
+      const Dropout dropout{
+          .p = p, .key = RandomKey::make(1, 2), .seq_length = 4096, .record = record.data()};
+      bench((p > 0 ? "dropout_add_layer_norm p=0.1" : "dropout_add_layer_norm p=0") + suffix,
+            4 * array, [&] {
+              cuda::dropout_add_layer_norm(y.data(), mean.data(), rstd.data(), z.data(), dy.data(),
+                                           x.data(), b.data(), w.data(), b.data(), rows, cols, 1e-5,
+                                           dropout, nullptr);
+            });
+    }
+    bench("rms_norm_forward" + suffix, 2 * array, [&] {
+      cuda::rms_norm_forward(y.data(), rstd.data(), x.data(), w.data(), rows, cols, 1e-5, nullptr);
+    });
+    bench("rms_norm_backward" + suffix, 3 * array, [&] {
+      cuda::rms_norm_backward(y.data(), dw.data(), dy.data(), x.data(), rstd.data(), w.data(), rows,
+                              cols, work.data(), nullptr);
+    });
+  }
+}
+
+template <class T>
+void activations(Bench& bench, const std::string& suffix) {
+  const std::int64_t count = kTokens * kFfn;
+  const Data<T> x(count), dy(count), y(count);
+  const auto array = static_cast<double>(count) * sizeof(T);
+  for (const GeluForm form : {GeluForm::tanh, GeluForm::erf}) {
+    const std::string name = form == GeluForm::tanh ? "gelu_tanh_" : "gelu_erf_";
+    bench(name + "forward" + suffix, 2 * array,
+          [&] { cuda::gelu_forward(y.data(), x.data(), count, form, nullptr); });
+    bench(name + "backward" + suffix, 3 * array,
+          [&] { cuda::gelu_backward(y.data(), dy.data(), x.data(), count, form, nullptr); });
+  }
+  const Data<T> bias(kFfn);
+  bench("bias_gelu_tanh_forward" + suffix, 2 * array, [&] {
+    cuda::bias_gelu_forward(y.data(), x.data(), bias.data(), kTokens, kFfn, GeluForm::tanh,
+                            nullptr);
+  });
+  bench("bias_gelu_tanh_backward" + suffix, 3 * array, [&] {
+    cuda::bias_gelu_backward(y.data(), dy.data(), x.data(), bias.data(), kTokens, kFfn,
+                             GeluForm::tanh, nullptr);
+  });
+  bench("squared_relu_forward" + suffix, 2 * array,
+        [&] { cuda::squared_relu_forward(y.data(), x.data(), count, nullptr); });
+  bench("squared_relu_backward" + suffix, 3 * array,
+        [&] { cuda::squared_relu_backward(y.data(), dy.data(), x.data(), count, nullptr); });
+  bench("swiglu_forward" + suffix, 1.5 * array,
+        [&] { cuda::swiglu_forward(y.data(), x.data(), kTokens, kFfn / 2, nullptr); });
+  bench("swiglu_backward" + suffix, 2.5 * array,
+        [&] { cuda::swiglu_backward(y.data(), dy.data(), x.data(), kTokens, kFfn / 2, nullptr); });
+}
+
+void rotary(Bench& bench) {
+  const RopeShape rope{.tokens = kTokens,
+                       .heads = kHeads,
+                       .head_dim = kHeadDim,
+                       .rotary_dim = kHeadDim,
+                       .seq_length = 4096};
+  std::vector<double> inv_freq;
+  for (int i = 0; i < kHeadDim / 2; ++i) inv_freq.push_back(std::pow(10000, -i / 64.0));
+  const DeviceArray<double> frequencies(inv_freq);
+  const Data<float> table(rope.seq_length * rope.rotary_dim);
+  bench("rope_table 4096x128", double(rope.seq_length * rope.rotary_dim) * sizeof(float),
+        [&] { cuda::rope_table(table.data(), frequencies.data(), rope, nullptr); });
+  const std::int64_t count = kTokens * kHeads * kHeadDim;
+  const Data<bf16> q(count), k(count), v(count), qkv(3 * count);
+  const auto array = static_cast<double>(count) * sizeof(bf16);
+  bench("rope bf16", 2 * array, [&] { cuda::rope(q.data(), table.data(), rope, false, nullptr); });
+  const QkvShape shape{kTokens, kHeads, kHeads, kHeadDim};
+  bench("qkv_split bf16", 6 * array,
+        [&] { cuda::qkv_split<bf16>(q.data(), k.data(), v.data(), qkv.data(), shape, nullptr); });
+  bench("qkv_merge bf16", 6 * array,
+        [&] { cuda::qkv_merge<bf16>(qkv.data(), q.data(), k.data(), v.data(), shape, nullptr); });
+  bench("qkv_split_rope bf16", 6 * array, [&] {
+    cuda::qkv_split_rope<bf16>(q.data(), k.data(), v.data(), qkv.data(), shape, table.data(), rope,
+                               nullptr);
+  });
+  bench("qkv_merge_rope bf16", 6 * array, [&] {
+    cuda::qkv_merge_rope<bf16>(qkv.data(), q.data(), k.data(), v.data(), shape, table.data(), rope,
+                               nullptr);
+  });
+}
+
+void residuals(Bench& bench) {
+  const std::int64_t count = kTokens * kHidden;
+  const Data<bf16> x(count), residual(count), y(count), bias(kHidden);
+  const DeviceArray<StepRecord> record(std::vector<StepRecord>(1));
+  const auto array = static_cast<double>(count) * sizeof(bf16);
+  for (const double p : {0.0, 0.1}) {
+    const Dropout dropout{
+        .p = p, .key = RandomKey::make(1, 2), .seq_length = 4096, .record = record.data()};
+    const std::string suffix = p > 0 ? " bf16 p=0.1" : " bf16 p=0";
+    bench("bias_dropout_add" + suffix, 3 * array, [&] {
+      cuda::bias_dropout_add<bf16>(y.data(), residual.data(), x.data(), bias.data(), kTokens,
+                                   kHidden, dropout, nullptr);
+    });
+    bench("dropout_backward" + suffix, 2 * array, [&] {
+      cuda::dropout_backward<bf16>(y.data(), x.data(), kTokens, kHidden, dropout, nullptr);
+    });
+  }
+}
+
+void vocabulary(Bench& bench) {
+  std::vector<std::int32_t> ids;  // roughly Zipf's law
+  for (const double u : check::random<double>(kTokens, 3, 0, 1))
+    ids.push_back(static_cast<std::int32_t>(std::pow(double(kVocab), u)) - 1);
+  std::vector<std::int32_t> unique = ids;
+  std::ranges::sort(unique);
+  const auto distinct = std::unique(unique.begin(), unique.end()) - unique.begin();
+  const DeviceArray<std::int32_t> device_ids(ids);
+  const auto array = static_cast<double>(kTokens * kHidden) * sizeof(bf16);
+  const auto touched = static_cast<double>(distinct * kHidden);
+  {
+    const Data<bf16> table(kVocab * kHidden), y(kTokens * kHidden);
+    const Data<float> dtable(kVocab * kHidden);
+    const Work work(cuda::embedding_backward_work(kTokens, kHidden));
+    bench("embedding_forward bf16", array + touched * sizeof(bf16), [&] {
+      cuda::embedding_forward(y.data(), device_ids.data(), table.data(), kTokens, kHidden, false,
+                              nullptr);
+    });
+    bench("embedding_backward bf16", array + touched * 2 * sizeof(float), [&] {
+      cuda::embedding_backward(dtable.data(), device_ids.data(), y.data(), kTokens, kHidden, kVocab,
+                               work.data(), nullptr);
+    });
+  }
+  for (const std::int64_t vocab : {std::int64_t{50304}, kVocab}) {
+    const std::int64_t rows = 8192;
+    const Data<bf16> logits(rows * vocab);
+    const Data<float> loss(rows), weight(rows);
+    std::vector<std::int32_t> in_vocab(ids.begin(), ids.begin() + rows);
+    for (std::int32_t& id : in_vocab) id = static_cast<std::int32_t>(id % vocab);
+    const DeviceArray<std::int32_t> labels(in_vocab);
+    bench("cross_entropy bf16 8192x" + std::to_string(vocab),
+          2.0 * static_cast<double>(rows * vocab) * sizeof(bf16), [&] {
+            cuda::cross_entropy(loss.data(), logits.data(), labels.data(), weight.data(), rows,
+                                vocab, 0, nullptr);
+          });
+  }
+}
+
+void elementwise(Bench& bench) {
+  const std::int64_t count = kTokens * kFfn;
+  const Data<bf16> a(count), b(count), y(count);
+  const Data<float> f(count), g(count);
+  const Work work(std::max(cuda::column_sum_work(kTokens, kFfn), cuda::sum_work(count)));
+  const DeviceArray<double> sum(1);
+  const DeviceArray<std::int64_t> zeros(1);
+  const DeviceArray<std::int32_t> finite(1);
+  const auto narrow = static_cast<double>(count) * sizeof(bf16), wide = 2 * narrow;
+  bench("add bf16", 3 * narrow, [&] { cuda::add(y.data(), a.data(), b.data(), count, nullptr); });
+  bench("scale bf16", 2 * narrow, [&] { cuda::scale(y.data(), a.data(), 1.0f, count, nullptr); });
+  bench("convert f32 bf16", narrow + wide,
+        [&] { cuda::convert(y.data(), f.data(), count, nullptr); });
+  bench("fill f32", wide, [&] { cuda::fill(g.data(), 0.5, count, nullptr); });
+  bench("set_zero", wide, [&] { cuda::set_zero(g.data(), count * sizeof(float), nullptr); });
+  bench("column_sum bf16 32768x8192", narrow,
+        [&] { cuda::column_sum(f.data(), a.data(), kTokens, kFfn, work.data(), nullptr); });
+  bench("sum_squares f32", wide,
+        [&] { cuda::sum_squares(sum.data(), f.data(), count, work.data(), nullptr); });
+  bench("count_zeros f32", wide,
+        [&] { cuda::count_zeros(zeros.data(), f.data(), count, work.data(), nullptr); });
+  bench("all_finite bf16", narrow,
+        [&] { cuda::all_finite(finite.data(), a.data(), count, work.data(), nullptr); });
+  bench("dot f32", 2 * wide,
+        [&] { cuda::dot(sum.data(), f.data(), g.data(), count, work.data(), nullptr); });
+}
+
+void optimizers(Bench& bench) {
+  const std::int64_t count = kTokens * kFfn;
+  const Data<float> p(count), m(count), v(count), g(count);
+  const Data<bf16> copy(count), narrow_m(count), narrow_v(count);
+  std::vector<UpdateChunk> list;
+  for (std::int64_t i = 0; i < count; i += kUpdateChunk)
+    list.push_back({.first = i, .count = kUpdateChunk});
+  const DeviceArray<UpdateChunk> chunks(list);
+  const DeviceArray<StepRecord> record(std::vector<StepRecord>{{.learning_rate = 1e-9}});
+  const auto n = static_cast<double>(count);
+  bench("adam f32 bf16", 30 * n, [&] {
+    cuda::adam(p.data(), m.data(), v.data(), copy.data(), g.data(), chunks.data(), std::ssize(list),
+               {}, record.data(), nullptr, nullptr);
+  });
+  bench("adam bf16 bf16", 22 * n, [&] {
+    cuda::adam(p.data(), narrow_m.data(), narrow_v.data(), copy.data(), g.data(), chunks.data(),
+               std::ssize(list), {}, record.data(), nullptr, nullptr);
+  });
+  bench("sgd f32 bf16", 22 * n, [&] {
+    cuda::sgd(p.data(), m.data(), copy.data(), g.data(), chunks.data(), std::ssize(list), 0.9,
+              record.data(), nullptr, nullptr);
+  });
+}
+
+}  // namespace
+}  // namespace mt
+
+int main(int argc, char** argv) {
+  if (!mt::check::has_gpu()) return 125;
+  mt::Bench bench(argc > 1 ? argv[1] : "");
+  mt::norms(bench);
+  mt::activations<mt::check::bf16>(bench, " bf16");
+  mt::activations<float>(bench, " f32");
+  mt::rotary(bench);
+  mt::residuals(bench);
+  mt::vocabulary(bench);
+  mt::elementwise(bench);
+  mt::optimizers(bench);
+}
