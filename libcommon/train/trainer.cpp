@@ -1,19 +1,17 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 
 #include "comm/group.h"
 #include "model/gpt.h"
 #include "ops/ops.h"
-#include "train/batch_loader.h"
 #include "train/checkpoint.h"
 #include "train/evaluator.h"
 #include "train/interruption.h"
 #include "train/reports.h"
-#include "train/result_checks.h"
+#include "train/train_step.h"
 
 namespace mt {
 namespace {
@@ -47,11 +45,6 @@ class Trainer {
   bool train_to_the_end();
   void save_before_larger_steps(int micro_batches);
   void skip_step(const TrainOptions::StepSize& size);
-  std::array<double, 2> forward_backward(const TrainOptions::StepSize& size);
-  double divisor(double tokens) const;
-  double gradient_norm();
-  [[noreturn]] void failed(const TrainOptions::StepSize& size, double loss, double grad_norm);
-  StepResult update(const StepRates& rates, double tokens);
   StepReport train_step(const TrainOptions::StepSize& size);
   void evaluate(Split which, const char* name, const char* where);
   std::optional<std::string> save_and_decide();
@@ -76,11 +69,11 @@ class Trainer {
   std::unique_ptr<Group> pipeline_ = make_single_group();
   Executor executor_;
   Evaluator evaluator_;
-  ResultChecks checks_;
   TrainCounters counters_;
   int micro_batches_ = 0;      // of the step before; 0: none yet
   std::int64_t saved_at_ = 0;  // iteration of the lasting checkpoint last written or loaded
   Reports reports_;
+  TrainStep step_;
 };
 
 Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan, Group& ranks,
@@ -97,8 +90,8 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
       schedule_(options.schedule),
       executor_(model_, step_shape(options), plan.memory.step, *pipeline_, stream_),
       evaluator_(options, executor_, ranks),
-      checks_(options.checks, ranks),
-      reports_(options, log, ranks) {
+      reports_(options, log, ranks),
+      step_(options, data, {model_, optimizer_, executor_, ranks, stream_, reports_.timers()}) {
   executor_.measure_with(reports_.timers());
   stream_.reserve_work(plan.memory.work);
   model_.initialize(options.seed, stream_);
@@ -113,80 +106,20 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
   if (!options.skip_train) data.training().order.check_consumed(counters_.consumed_train_samples);
 }
 
-// The gradients of a step, this rank's part of them; returns the loss and the tokens of all ranks.
-std::array<double, 2> Trainer::forward_backward(const TrainOptions::StepSize& size) {
-  optimizer_.zero_gradients(stream_);
-  BatchLoader loader(options_, data_.training(), counters_.consumed_train_samples,
-                     size.micro_batches, ranks_, optimizer_.loss_scale());
-  std::array<double, 2> sums = {};
-  {
-    const auto timing = reports_.timers().measure(Timed::forward_backward);
-    const auto load = [&](int i, const Batch& batch) {
-      const auto loading = reports_.timers().measure(Timed::batch_generator);
-      return loader.load(i, batch);
-    };
-    sums[0] = executor_.run(one_f_one_b(0, 1, size.micro_batches), load, true);
-    sums[1] = loader.tokens();
-  }
-  ranks_.all_reduce({sums.data(), DType::f64, {2}}).wait();
-  return sums;
-}
-
-// What the sum of the ranks' gradients is divided by: it is the sum of their micro-batches' means,
-// or that over all tokens.
-double Trainer::divisor(double tokens) const {
-  return options_.calculate_per_token_loss ? std::max(1.0, tokens) : ranks_.size();
-}
-
-// Of this rank's sum.
-double Trainer::gradient_norm() {
-  return std::sqrt(sum_squares(model_.table().gradients(), stream_));
-}
-
-// Ends the run after a step whose loss or gradient is not finite.  The step is run again, which
-// gives the same bits, to see where that began.
-void Trainer::failed(const TrainOptions::StepSize& size, double loss, double grad_norm) {
-  const std::int64_t iteration = counters_.iteration + 1;
-  NonFiniteProbe probe;
-  executor_.show_to(probe);
-  forward_backward(size);
-  probe.look_at_gradients(model_.table(), stream_);
-  std::string where;
-  if (probe.first())
-    where = concat(", first seen in the ", probe.first()->what, " of the module with ",
-                   probe.first()->parameter);
-  checks_.check_losses(iteration, executor_.losses(), where);
-  checks_.check_gradient(iteration, gradient_norm(), where);
-  fail(Exit::difference, "iteration ", iteration, ": loss ", loss, ", gradient norm ", grad_norm,
-       ": not finite, though every rank's were; nothing was updated");
-}
-
-StepResult Trainer::update(const StepRates& rates, double tokens) {
-  const auto timing = reports_.timers().measure(Timed::optimizer);
-  return optimizer_.step(rates, divisor(tokens), stream_);
-}
-
 StepReport Trainer::train_step(const TrainOptions::StepSize& size) {
   const Clock::time_point start = Clock::now();
   const StepRates rates = schedule_.at(counters_.scheduled_samples);
   StepReport report{.learning_rate = rates.learning_rate};
-  const auto [loss, tokens] = forward_backward(size);
-  report.loss = loss / tokens;
-  const CheckOptions& checks = options_.checks;
-  if (checks.finite && !std::isfinite(report.loss)) failed(size, report.loss, 0);
-  if (checks.spiky_loss) checks_.check_losses(counters_.iteration + 1, executor_.losses());
-  if (checks.large_grads) {
-    const double scale = optimizer_.loss_scale() * divisor(tokens) / ranks_.size();
-    checks_.check_gradient(counters_.iteration + 1, gradient_norm() / scale);
-  }
-  const StepResult result = update(rates, tokens);
-  report.grad_norm = result.grad_norm;
-  report.num_zeros = result.num_zeros;
-  report.loss_scale = result.loss_scale;
-  report.skipped = result.skipped;
-  if (checks.finite && !std::isfinite(result.grad_norm))
-    failed(size, report.loss, result.grad_norm);
-  if (!result.skipped) counters_.scheduled_samples += size.computed;
+  const TrainStep::Result result = step_.run({.iteration = counters_.iteration + 1,
+                                              .first_sample = counters_.consumed_train_samples,
+                                              .micro_batches = size.micro_batches,
+                                              .rates = rates});
+  report.loss = result.loss;
+  report.grad_norm = result.update.grad_norm;
+  report.num_zeros = result.update.num_zeros;
+  report.loss_scale = result.update.loss_scale;
+  report.skipped = result.update.skipped;
+  if (!result.update.skipped) counters_.scheduled_samples += size.computed;
 
   counters_.iteration += 1;
   counters_.consumed_train_samples += size.computed;

@@ -1,0 +1,83 @@
+#include "train/train_step.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/ops.h"
+#include "train/batch_loader.h"
+
+namespace mt {
+
+TrainStep::TrainStep(const TrainOptions& options, const TrainData& data, const Parts& parts)
+    : options_(options), data_(data), parts_(parts), checks_(options.checks, parts.ranks) {}
+
+// The gradients of the step, this rank's part of them; returns the loss and the tokens of all
+// ranks.
+std::array<double, 2> TrainStep::forward_backward(const Asked& asked) {
+  parts_.optimizer.zero_gradients(parts_.stream);
+  BatchLoader loader(options_, data_.training(), asked.first_sample, asked.micro_batches,
+                     parts_.ranks, parts_.optimizer.loss_scale());
+  std::array<double, 2> sums = {};
+  {
+    const auto timing = parts_.timers.measure(Timed::forward_backward);
+    const auto load = [&](int i, const Batch& batch) {
+      const auto loading = parts_.timers.measure(Timed::batch_generator);
+      return loader.load(i, batch);
+    };
+    sums[0] = parts_.executor.run(one_f_one_b(0, 1, asked.micro_batches), load, true);
+    sums[1] = loader.tokens();
+  }
+  parts_.ranks.all_reduce({sums.data(), DType::f64, {2}}).wait();
+  return sums;
+}
+
+// What the sum of the ranks' gradients is divided by: it is the sum of their micro-batches' means,
+// or that over all tokens.
+double TrainStep::divisor(double tokens) const {
+  return options_.calculate_per_token_loss ? std::max(1.0, tokens) : parts_.ranks.size();
+}
+
+// Of this rank's sum.
+double TrainStep::gradient_norm() {
+  return std::sqrt(sum_squares(parts_.model.table().gradients(), parts_.stream));
+}
+
+StepResult TrainStep::update(const StepRates& rates, double tokens) {
+  const auto timing = parts_.timers.measure(Timed::optimizer);
+  return parts_.optimizer.step(rates, divisor(tokens), parts_.stream);
+}
+
+// Ends the run after a step whose loss or gradient is not finite.  The step is run again, which
+// gives the same bits, to see where that began.
+void TrainStep::failed(const Asked& asked, double loss, double grad_norm) {
+  NonFiniteProbe probe;
+  parts_.executor.show_to(probe);
+  forward_backward(asked);
+  probe.look_at_gradients(parts_.model.table(), parts_.stream);
+  std::string where;
+  if (probe.first())
+    where = concat(", first seen in the ", probe.first()->what, " of the module with ",
+                   probe.first()->parameter);
+  checks_.check_losses(asked.iteration, parts_.executor.losses(), where);
+  checks_.check_gradient(asked.iteration, gradient_norm(), where);
+  fail(Exit::difference, "iteration ", asked.iteration, ": loss ", loss, ", gradient norm ",
+       grad_norm, ": not finite, though every rank's were; nothing was updated");
+}
+
+TrainStep::Result TrainStep::run(const Asked& asked) {
+  const auto [sum, tokens] = forward_backward(asked);
+  Result result{.loss = sum / tokens};
+  const CheckOptions& checks = options_.checks;
+  if (checks.finite && !std::isfinite(result.loss)) failed(asked, result.loss, 0);
+  if (checks.spiky_loss) checks_.check_losses(asked.iteration, parts_.executor.losses());
+  if (checks.large_grads) {
+    const double scale = parts_.optimizer.loss_scale() * divisor(tokens) / parts_.ranks.size();
+    checks_.check_gradient(asked.iteration, gradient_norm() / scale);
+  }
+  result.update = update(asked.rates, tokens);
+  if (checks.finite && !std::isfinite(result.update.grad_norm))
+    failed(asked, result.loss, result.update.grad_norm);
+  return result;
+}
+
+}  // namespace mt

@@ -1,0 +1,54 @@
+// TrainStep: one step of a run on one rank: the gradients of a global batch, the checks of what
+// came out, and the update of the weights.  Every rank calls run() with the same arguments.
+#pragma once
+
+#include <array>
+
+#include "comm/group.h"
+#include "model/gpt.h"
+#include "optim/optimizer.h"
+#include "train/executor.h"
+#include "train/result_checks.h"
+#include "train/train_options.h"
+
+namespace mt {
+
+class TrainStep {
+ public:
+  // What a rank has.  All of it must outlive this.
+  struct Parts {
+    Gpt& model;
+    Optimizer& optimizer;
+    Executor& executor;
+    Group& ranks;
+    Stream& stream;
+    Timers& timers;
+  };
+  TrainStep(const TrainOptions& options, const TrainData& data, const Parts& parts);
+
+  struct Asked {
+    std::int64_t iteration = 0, first_sample = 0;
+    int micro_batches = 0;  // of this rank
+    StepRates rates = {};
+  };
+  struct Result {
+    double loss = 0;  // mean over the tokens that count, of all ranks
+    StepResult update = {};
+  };
+  // Exit::difference where a check of the options finds something.
+  Result run(const Asked& asked);
+
+ private:
+  std::array<double, 2> forward_backward(const Asked& asked);
+  double divisor(double tokens) const;
+  double gradient_norm();
+  StepResult update(const StepRates& rates, double tokens);
+  [[noreturn]] void failed(const Asked& asked, double loss, double grad_norm);
+
+  const TrainOptions& options_;
+  const TrainData& data_;
+  Parts parts_;
+  ResultChecks checks_;
+};
+
+}  // namespace mt
