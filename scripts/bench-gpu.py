@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""Time steps of mt-pretrain on a GPU beside the same model in compiled PyTorch, in turn, on the same GPU.
+
+The peer is what one would write instead: bf16 weights and gradients, fp32 masters and fused AdamW, clipping,
+torch.compile, attention by cuDNN.  Both draw random weights and train on made-up tokens; every run is a
+process of its own.  Prints one JSON: the machine, and for each case the shape, every round's median
+milliseconds a step, the medians of these, tokens a second, the ratio peer / mt, and the fraction of what
+large bf16 matrix products of this GPU, measured in the same run, would take for the model's FLOPs
+(6 for each weight in a product and 6 layers x sequence x width for causal attention, per token).
+
+Needs from PyPI: torch.
+Run:  scripts/bench-gpu.py build/release/cmd/mt-pretrain [--cases 1.7B,llama-1.5B] [--rounds 3] [--steps 30]
+"""
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+GPT2 = {"llama": False, "kv_heads": 0, "ffn": 0, "micro_batches": 1}
+CASES = {
+    "1.7B": GPT2 | {"layers": 24, "hidden": 2048, "heads": 16, "seq": 4096, "vocab": 131072, "batch": 4},
+    "gpt2-124M": GPT2 | {"layers": 12, "hidden": 768, "heads": 12, "seq": 1024, "vocab": 50304, "batch": 64},
+    "llama-1.5B": {"llama": True, "layers": 16, "hidden": 2048, "heads": 32, "kv_heads": 8, "ffn": 8192,
+                   "seq": 4096, "vocab": 128256, "batch": 4, "micro_batches": 1},
+    "llama-3.6B": {"llama": True, "layers": 28, "hidden": 3072, "heads": 24, "kv_heads": 8, "ffn": 8192,
+                   "seq": 8192, "vocab": 128256, "batch": 2, "micro_batches": 1},
+}
+CASES["1.7B-4"] = CASES["1.7B"] | {"micro_batches": 4}
+
+
+class Block(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.llama, self.heads, self.groups = c["llama"], c["heads"], c["kv_heads"] or c["heads"]
+        self.head_dim = c["hidden"] // c["heads"]
+        norm = nn.RMSNorm if self.llama else nn.LayerNorm
+        ffn, bias = c["ffn"] or 4 * c["hidden"], not self.llama
+        self.norm1, self.norm2 = norm(c["hidden"]), norm(c["hidden"])
+        self.qkv = nn.Linear(c["hidden"], (self.heads + 2 * self.groups) * self.head_dim, bias=bias)
+        self.proj = nn.Linear(c["hidden"], c["hidden"], bias=bias)
+        self.fc1 = nn.Linear(c["hidden"], 2 * ffn if self.llama else ffn, bias=bias)
+        self.fc2 = nn.Linear(ffn, c["hidden"], bias=bias)
+
+    def turn(self, x, cos, sin):
+        a, b = x.chunk(2, dim=-1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+
+    def forward(self, x, cos, sin):
+        batch, length, hidden = x.shape
+        heads = self.qkv(self.norm1(x)).view(batch, length, -1, self.head_dim)
+        q, k, v = heads.split((self.heads, self.groups, self.groups), dim=2)
+        if self.llama:
+            q, k = self.turn(q, cos, sin), self.turn(k, cos, sin)
+        o = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), is_causal=True,
+                                           enable_gqa=self.groups != self.heads)
+        x = x + self.proj(o.transpose(1, 2).reshape(batch, length, hidden))
+        h = self.fc1(self.norm2(x))
+        if not self.llama:
+            return x + self.fc2(F.gelu(h, approximate="tanh"))
+        gate, up = h.chunk(2, dim=-1)
+        return x + self.fc2(F.silu(gate) * up)
+
+
+class Model(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.words = nn.Embedding(c["vocab"], c["hidden"])
+        self.positions = None if c["llama"] else nn.Embedding(c["seq"], c["hidden"])
+        self.blocks = nn.ModuleList(Block(c) for _ in range(c["layers"]))
+        self.norm = (nn.RMSNorm if c["llama"] else nn.LayerNorm)(c["hidden"])
+        self.head = nn.Linear(c["hidden"], c["vocab"], bias=False)
+        if not c["llama"]:
+            self.head.weight = self.words.weight
+        dim = c["hidden"] // c["heads"]
+        angles = torch.outer(torch.arange(c["seq"]), 10000.0 ** (-torch.arange(0, dim, 2) / dim))[:, None]
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+
+    def forward(self, ids, labels):
+        x = self.words(ids)
+        if self.positions is not None:
+            x = x + self.positions.weight[: ids.shape[1]]
+        for block in self.blocks:
+            x = block(x, self.cos, self.sin)
+        return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1).float(), labels.flatten())
+
+
+def peer(c, steps):
+    """Median milliseconds of a step."""
+    torch.manual_seed(1)
+    torch.set_float32_matmul_precision("high")
+    model = Model(c).cuda().bfloat16()
+    weights = list(model.parameters())
+    for weight in weights:
+        if weight.dim() > 1:
+            nn.init.normal_(weight, std=0.02)
+    masters = [weight.detach().float().requires_grad_() for weight in weights]
+    optimizer = torch.optim.AdamW(masters, lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    run = torch.compile(model)
+    ids = torch.randint(c["vocab"], (c["micro_batches"], c["batch"], c["seq"] + 1), device="cuda")
+    times = []
+    for _ in range(steps + 5):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            for part in ids:
+                (run(part[:, :-1], part[:, 1:]) / len(ids)).backward()
+        for weight, master in zip(weights, masters):
+            master.grad, weight.grad = weight.grad.float(), None
+        torch.nn.utils.clip_grad_norm_(masters, 1.0, foreach=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        with torch.no_grad():
+            torch._foreach_copy_(weights, masters)
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return 1000 * statistics.median(times[5:])
+
+
+def mt(program, c, steps):
+    """Median milliseconds of a step."""
+    command = [program, "--device", "cuda", "--bf16", "--mock-data", "--eval-iters", "0", "--lr", "1e-4",
+               "--lr-decay-style", "constant", "--attention-dropout", "0", "--hidden-dropout", "0", "--quiet", "--json",
+               "--adam-beta2", "0.95", "--weight-decay", "0.1", "--train-iters", str(steps + 5),
+               "--num-layers", str(c["layers"]), "--hidden-size", str(c["hidden"]),
+               "--num-attention-heads", str(c["heads"]), "--seq-length", str(c["seq"]),
+               "--max-position-embeddings", str(c["seq"]), "--vocab-size", str(c["vocab"]),
+               "--micro-batch-size", str(c["batch"]), "--global-batch-size", str(c["batch"] * c["micro_batches"])]
+    if c["llama"]:
+        command += ["--position-embedding-type", "rope", "--normalization", "RMSNorm", "--swiglu", "--disable-bias-linear",
+                    "--untie-embeddings-and-output-weights", "--group-query-attention",
+                    "--num-query-groups", str(c["kv_heads"]), "--ffn-hidden-size", str(c["ffn"])]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    events = [json.loads(line) for line in lines]
+    return 1000 * statistics.median([e["step_seconds"] for e in events if e["event"] == "step"][5:])
+
+
+def product_rate():
+    """FLOP/s of a large bf16 product on random numbers, over at least five seconds."""
+    size = 8192
+    a, b = (torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    torch.matmul(a, b)
+    torch.cuda.synchronize()
+    start, count = time.perf_counter(), 0
+    while time.perf_counter() - start < 5:
+        for _ in range(50):
+            torch.matmul(a, b)
+        torch.cuda.synchronize()
+        count += 50
+    return 2 * size**3 * count / (time.perf_counter() - start)
+
+
+def flops_of_token(c):
+    groups, ffn = c["kv_heads"] or c["heads"], c["ffn"] or 4 * c["hidden"]
+    attention = c["hidden"] * (c["heads"] + 2 * groups) * (c["hidden"] // c["heads"]) + c["hidden"] ** 2
+    products = c["layers"] * (attention + (3 if c["llama"] else 2) * c["hidden"] * ffn) + c["vocab"] * c["hidden"]
+    return 6 * products + 6 * c["layers"] * c["seq"] * c["hidden"]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--peer", action="store_true", help="time the peer alone, in this process, on one case")
+    args = parser.parse_args()
+    if args.peer:
+        return print(peer(CASES[args.cases], args.steps))
+    again = [sys.executable, __file__, args.program, "--peer", "--steps", str(args.steps), "--cases"]
+    result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "products_flops": product_rate(), "cases": {}}
+    for name in args.cases.split(","):
+        c = CASES[name]
+        tokens = c["batch"] * c["seq"] * c["micro_batches"]
+        rounds = [(mt(args.program, c, args.steps),
+                   float(subprocess.run([*again, name], check=True, capture_output=True, text=True).stdout))
+                  for _ in range(args.rounds)]
+        ours, theirs = (statistics.median(times) for times in zip(*rounds))
+        result["cases"][name] = c | {
+            "rounds_ms": rounds, "mt_ms": ours, "peer_ms": theirs, "ratio": theirs / ours,
+            "mt_tokens_per_second": 1000 * tokens / ours,
+            "of_products": flops_of_token(c) * tokens / result["products_flops"] / (ours / 1000)}
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
