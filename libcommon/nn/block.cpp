@@ -1,7 +1,5 @@
 #include "nn/block.h"
 
-#include "ops/ops.h"
-
 namespace mt {
 
 void Block::forward(Step& s, Tensor y, ConstTensor x, Saved* v) const {
@@ -32,14 +30,12 @@ void Block::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Sa
     const ArenaScope scope(s.layer);
     mlp_.backward(s, dn, dy, output_of(s, norm2_, v.n2, v.h), v.mlp);
   }
-  norm2_.backward(s, dh, dn, v.h, v.norm2);
-  add(dh, dh, dy, s.stream);
+  norm2_.backward(s, dh, dn, v.h, v.norm2, dy);
   {
     const ArenaScope scope(s.layer);
     attention_.backward(s, dn, dh, output_of(s, norm1_, v.n1, x), v.attention);
   }
-  norm1_.backward(s, dx, dn, x, v.norm1);
-  add(dx, dx, dh, s.stream);
+  norm1_.backward(s, dx, dn, x, v.norm1, dh);
 }
 
 }  // namespace mt

@@ -54,14 +54,16 @@ static Tensor gradient_of(Step& s, const Param& param) {
   return param.trainable ? param.grad : s.scratch_sums(param.shape);
 }
 
-void Norm::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
+void Norm::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v,
+                    ConstTensor residual) const {
   const ArenaScope scope(s.layer);
   const ConstTensor w = scale(s);
   const Tensor dw = gradient_of(s, *weight_);
   if (kind_ == NormKind::rms)
-    rms_norm_backward(dx, dw, dy, x, v.rstd, w, s.stream);
+    rms_norm_backward(dx, dw, residual, dy, x, v.rstd, w, s.stream);
   else
-    layer_norm_backward(dx, dw, gradient_of(s, *bias_), dy, x, v.mean, v.rstd, w, s.stream);
+    layer_norm_backward(dx, dw, gradient_of(s, *bias_), residual, dy, x, v.mean, v.rstd, w,
+                        s.stream);
   s.done(*weight_);
   s.show(*weight_, "gradient of its input", dx);
 }

@@ -19,7 +19,9 @@ class Norm {
   Norm(ParamTable& table, Param weight, NormKind kind, double eps, bool zero_centered = false);
 
   void forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const;
-  void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& saved) const;
+  // dx = residual + the gradient, where x also went past the norm; residual may be empty.
+  void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& saved,
+                ConstTensor residual = {}) const;
 
  private:
   ConstTensor scale(Step& s) const;

@@ -1,3 +1,4 @@
+#include "kernels/elementwise.h"
 #include "kernels/layer_norm.h"
 #include "kernels/rms_norm.h"
 #include "ops/check.h"
@@ -23,9 +24,16 @@ void layer_norm_forward(Tensor y, Tensor mean, Tensor rstd, ConstTensor x, Const
       });
 }
 
-void layer_norm_backward(Tensor dx, Tensor dw, Tensor db, ConstTensor dy, ConstTensor x,
-                         ConstTensor mean, ConstTensor rstd, ConstTensor w, Stream& stream) {
+static Cost moves_backward(const Tensor& dx, const ConstTensor& residual, const ConstTensor& dy,
+                           const ConstTensor& x) {
+  return residual ? moves(dx, residual, dy, x) : moves(dx, dy, x);
+}
+
+void layer_norm_backward(Tensor dx, Tensor dw, Tensor db, ConstTensor residual, ConstTensor dy,
+                         ConstTensor x, ConstTensor mean, ConstTensor rstd, ConstTensor w,
+                         Stream& stream) {
   const std::int64_t cols = columns(x), rows = row_count(x);
+  if (residual) check_shape("layer_norm_backward", "residual", residual, x.shape());
   check_shape("layer_norm_backward", "dx", dx, x.shape());
   check_shape("layer_norm_backward", "dy", dy, x.shape());
   check_shape("layer_norm_backward", "dw", dw, {cols});
@@ -33,15 +41,16 @@ void layer_norm_backward(Tensor dx, Tensor dw, Tensor db, ConstTensor dy, ConstT
   void* const work =
       gpu_work(x, stream, [&] { return cuda::layer_norm_backward_work(rows, cols); });
   dispatch(
-      x, moves(x, dy, dx), stream,
+      x, moves_backward(dx, residual, dy, x), stream,
       [&]<class T>() {
         cpu::layer_norm_backward(dx.as<T>(), dw.as<T>(), db.as<T>(), dy.as<T>(), x.as<T>(),
                                  mean.as<T>(), rstd.as<T>(), w.as<T>(), rows, cols);
+        if (residual) cpu::add(dx.as<T>(), dx.as<T>(), residual.as<T>(), dx.numel());
       },
       [&]<class T>() {
-        cuda::layer_norm_backward(dx.as<T>(), dw.as<float>(), db.as<float>(), dy.as<T>(), x.as<T>(),
-                                  mean.as<float>(), rstd.as<float>(), w.as<T>(), rows, cols, work,
-                                  stream.handle());
+        cuda::layer_norm_backward_add(
+            dx.as<T>(), dw.as<float>(), db.as<float>(), or_null<T>(residual), dy.as<T>(), x.as<T>(),
+            mean.as<float>(), rstd.as<float>(), w.as<T>(), rows, cols, work, stream.handle());
       });
 }
 
@@ -62,22 +71,25 @@ void rms_norm_forward(Tensor y, Tensor rstd, ConstTensor x, ConstTensor w, doubl
       });
 }
 
-void rms_norm_backward(Tensor dx, Tensor dw, ConstTensor dy, ConstTensor x, ConstTensor rstd,
-                       ConstTensor w, Stream& stream) {
+void rms_norm_backward(Tensor dx, Tensor dw, ConstTensor residual, ConstTensor dy, ConstTensor x,
+                       ConstTensor rstd, ConstTensor w, Stream& stream) {
   const std::int64_t cols = columns(x), rows = row_count(x);
+  if (residual) check_shape("rms_norm_backward", "residual", residual, x.shape());
   check_shape("rms_norm_backward", "dx", dx, x.shape());
   check_shape("rms_norm_backward", "dy", dy, x.shape());
   check_shape("rms_norm_backward", "dw", dw, {cols});
   void* const work = gpu_work(x, stream, [&] { return cuda::rms_norm_backward_work(rows, cols); });
   dispatch(
-      x, moves(x, dy, dx), stream,
+      x, moves_backward(dx, residual, dy, x), stream,
       [&]<class T>() {
         cpu::rms_norm_backward(dx.as<T>(), dw.as<T>(), dy.as<T>(), x.as<T>(), rstd.as<T>(),
                                w.as<T>(), rows, cols);
+        if (residual) cpu::add(dx.as<T>(), dx.as<T>(), residual.as<T>(), dx.numel());
       },
       [&]<class T>() {
-        cuda::rms_norm_backward(dx.as<T>(), dw.as<float>(), dy.as<T>(), x.as<T>(), rstd.as<float>(),
-                                w.as<T>(), rows, cols, work, stream.handle());
+        cuda::rms_norm_backward_add(dx.as<T>(), dw.as<float>(), or_null<T>(residual), dy.as<T>(),
+                                    x.as<T>(), rstd.as<float>(), w.as<T>(), rows, cols, work,
+                                    stream.handle());
       });
 }
 

@@ -33,13 +33,16 @@ void matmul(const Matmul& problem, Stream& stream);
 
 void layer_norm_forward(Tensor y, Tensor mean, Tensor rstd, ConstTensor x, ConstTensor w,
                         ConstTensor b, double eps, Stream& stream);
-void layer_norm_backward(Tensor dx, Tensor dw, Tensor db, ConstTensor dy, ConstTensor x,
-                         ConstTensor mean, ConstTensor rstd, ConstTensor w, Stream& stream);
+// Of norms: dx = residual + the gradient through the norm, where x also went past it; residual may
+// be empty, and is not dx.
+void layer_norm_backward(Tensor dx, Tensor dw, Tensor db, ConstTensor residual, ConstTensor dy,
+                         ConstTensor x, ConstTensor mean, ConstTensor rstd, ConstTensor w,
+                         Stream& stream);
 
 void rms_norm_forward(Tensor y, Tensor rstd, ConstTensor x, ConstTensor w, double eps,
                       Stream& stream);
-void rms_norm_backward(Tensor dx, Tensor dw, ConstTensor dy, ConstTensor x, ConstTensor rstd,
-                       ConstTensor w, Stream& stream);
+void rms_norm_backward(Tensor dx, Tensor dw, ConstTensor residual, ConstTensor dy, ConstTensor x,
+                       ConstTensor rstd, ConstTensor w, Stream& stream);
 
 void gelu_forward(Tensor y, ConstTensor x, GeluForm form, Stream& stream);
 void gelu_backward(Tensor dx, ConstTensor dy, ConstTensor x, GeluForm form, Stream& stream);
