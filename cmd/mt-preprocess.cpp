@@ -52,10 +52,6 @@ void print_summary(const Summary& summary) {
 
 // What else preprocess_data.py takes.
 void add_megatron_flags(CommandLine& cl) {
-  mt::refuse(cl, "no tokenizer that is supported takes it; see --tokenizer-type",
-             {{"--tiktoken-pattern"},
-              {"--tiktoken-num-special-tokens", mt::only(1000)},
-              {"--tiktoken-special-tokens"}});
   mt::imply(cl, "no token file depends on it: preprocess_data.py too takes 0 in any case",
             {{"--vocab-extra-ids", mt::any(mt::kInteger)}});
   mt::imply(cl, "documents always keep the order of the input, as one partition does",

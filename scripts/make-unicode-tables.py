@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes the tables of Unicode that tokenizers need.
 
-libcommon/text/unicode_tables.cpp: which code points are letters (general category L*), numbers (N*)
-or white space (property White_Space), as a two-stage table. Needs from PyPI: unicodedata2==16.0.0
-(its version number is Unicode's). Unicode 16.0 is what the regular expressions of Hugging Face
-tokenizers 0.23 use; scripts/compare-tokenizer.py checks that.
+libcommon/text/unicode_tables.cpp: the category of each code point as text/unicode.h names them
+(general category, the property White_Space and, of symbols, Alphabetic), as a two-stage table. Needs
+from PyPI: unicodedata2==16.0.0 (its version number is Unicode's). Unicode 16.0 is what the regular
+expressions of Hugging Face tokenizers 0.23 and tiktoken 0.14 use; scripts/compare-tokenizer.py checks
+that.
 
 libcommon/text/bert_tables.cpp, with --bert: what BERT's tokenizer in Python asks of Python 3.11,
 whose Unicode is 14.0: categories, lower case, canonical decomposition. Needs that Python;
@@ -18,19 +19,30 @@ scripts/compare-wordpiece.py checks it.
 import sys
 import unicodedata
 
-OTHER, LETTER, NUMBER, SPACE = range(4)
-BLOCK = 256  # code points of a block; 32 of them fill one 64-bit word
+BLOCK = 256  # code points of a block; 16 of them fill one 64-bit word
 # PropList.txt, White_Space; unchanged since Unicode 6.3.
 WHITE_SPACE = {*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B)}
 WHITE_SPACE |= {0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
+# PropList.txt, Other_Alphabetic: the symbols among it; unchanged since Unicode 7.0.
+ALPHABETIC_SYMBOLS = {*range(0x24B6, 0x24EA), *range(0x1F130, 0x1F14A)}
+ALPHABETIC_SYMBOLS |= {*range(0x1F150, 0x1F16A), *range(0x1F170, 0x1F18A)}
+# In the order of text/unicode.h's Category.
+CATEGORIES = ["other", "upper", "lower", "letter", "mark", "spacing_mark", "digit", "letter_number"]
+CATEGORIES += ["number", "connector", "punctuation", "symbol", "letter_symbol", "space", "format"]
+NAMES = {"Lu": "upper", "Lt": "upper", "Ll": "lower", "Lm": "letter", "Lo": "letter", "Mn": "mark"}
+NAMES |= {"Mc": "spacing_mark", "Me": "spacing_mark", "Nd": "digit", "Nl": "letter_number"}
+NAMES |= {"No": "number", "Pc": "connector", "Cf": "format"}
+NAMES |= {f"P{c}": "punctuation" for c in "deifos"} | {f"S{c}": "symbol" for c in "mcko"}
 
 
-def char_class(point):
+def category(point):
     import unicodedata2
 
     if point in WHITE_SPACE:
-        return SPACE
-    return {"L": LETTER, "N": NUMBER}.get(unicodedata2.category(chr(point))[0], OTHER)
+        return CATEGORIES.index("space")
+    if point in ALPHABETIC_SYMBOLS:
+        return CATEGORIES.index("letter_symbol")
+    return CATEGORIES.index(NAMES.get(unicodedata2.category(chr(point)), "other"))
 
 
 def rows(values, per_row):
@@ -38,21 +50,21 @@ def rows(values, per_row):
         print("    " + ", ".join(values[i : i + per_row]) + ",")
 
 
-def letters_and_numbers():
+def categories_of_all():
     import unicodedata2
 
-    classes = [char_class(point) for point in range(0x110000)]
-    last = max(point for point, c in enumerate(classes) if c != OTHER)
+    categories = [category(point) for point in range(0x110000)]
+    last = max(point for point, c in enumerate(categories) if c != 0)
     used = (last // BLOCK + 1) * BLOCK
     blocks = {}
     index = []
     for start in range(0, used, BLOCK):
-        index.append(blocks.setdefault(tuple(classes[start : start + BLOCK]), len(blocks)))
+        index.append(blocks.setdefault(tuple(categories[start : start + BLOCK]), len(blocks)))
     assert len(blocks) <= 256
     words = []
     for block in blocks:
-        for start in range(0, BLOCK, 32):
-            word = sum(c << (2 * i) for i, c in enumerate(block[start : start + 32]))
+        for start in range(0, BLOCK, 16):
+            word = sum(c << (4 * i) for i, c in enumerate(block[start : start + 16]))
             words.append(f"0x{word:016x}")
     print(
         "// Made by scripts/make-unicode-tables.py from Unicode "
@@ -167,7 +179,7 @@ def bert():
 
 
 def main():
-    bert() if sys.argv[1:] == ["--bert"] else letters_and_numbers()
+    bert() if sys.argv[1:] == ["--bert"] else categories_of_all()
 
 
 if __name__ == "__main__":

@@ -50,6 +50,9 @@ Manifest::Tokenizer read_tokenizer(const Reader& in) {
   tokenizer.eod = in.count("eod", -1);
   for (const auto& [option, value] : in.get<dom::object>("files"))
     tokenizer.files.emplace_back(option, text_of(in.path, "files", value));
+  if (!in.object["settings"].error())  // which the first manifests lack
+    for (const auto& [option, value] : in.get<dom::object>("settings"))
+      tokenizer.settings.emplace_back(option, text_of(in.path, "settings", value));
   return tokenizer;
 }
 
@@ -84,6 +87,8 @@ void write_tokenizer(JsonWriter& json, const Manifest::Tokenizer& tokenizer) {
   json.member("vocab_size", tokenizer.vocab_size).member("eod", tokenizer.eod);
   json.key("files").begin_object();
   for (const auto& [option, value] : tokenizer.files) json.member(option, value);
+  json.end_object().key("settings").begin_object();
+  for (const auto& [option, value] : tokenizer.settings) json.member(option, value);
   json.end_object().end_object();
 }
 

@@ -3,7 +3,7 @@
 //    "inputs":[{"path":"a.jsonl","bytes":123,"hash":"<XXH3-128>"}],     (hash of the bytes as
 //    stored)
 //    "tokenizer":{"type":"GPT2BPETokenizer","identity":"<hash>","vocab_size":50257,"eod":50256,
-//                 "files":{"vocab-file":"vocab.json","merge-file":"merges.txt"}},
+//                 "files":{"vocab-file":"vocab.json","merge-file":"merges.txt"},"settings":{}},
 //    "dtype":"uint16","sequences":1,"documents":1,"tokens":5,
 //    "bin_hash":"<XXH3-128 of .bin>","idx_hash":"<of .idx>"}
 // "tokenizer" is null where none was used; "eod" is -1 where it has none.
@@ -26,7 +26,8 @@ struct Manifest {
   struct Tokenizer {
     std::string type, identity;
     std::int64_t vocab_size = 0, eod = -1;
-    std::vector<std::pair<std::string, std::string>> files;  // option without dashes, value
+    std::vector<std::pair<std::string, std::string>> files;     // option without dashes, path
+    std::vector<std::pair<std::string, std::string>> settings;  // other options: "vocab-size"
   };
   std::string version;
   std::vector<std::string> arguments;

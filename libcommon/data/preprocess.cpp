@@ -364,7 +364,9 @@ void PreprocessOptions::add_to(CommandLine& cl) {
   cl.section("Tokenizer");
   tokenizer.add_to(cl);
   cl.option("--vocab-size", &tokenizer.vocab_size, "N",
-            "NullTokenizer: ids below the one that ends a document", at_least(1));
+            "NullTokenizer: ids below the one that ends a document; TikTokenizer: all ids, else "
+            "131072",
+            at_least(1));
   cl.section("Speed and talk");
   cl.option("--workers,-j", &workers, "N", "threads; 0: one per core. Changes no byte",
             at_least(0));

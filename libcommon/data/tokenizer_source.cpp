@@ -9,29 +9,24 @@
 #include "text/null_tokenizer.h"
 
 namespace mt {
-namespace {
-
-// The options that name files, as a manifest calls them.
-template <class Options, class Body>
-void for_each_file(Options& options, Body&& body) {
-  body("vocab-file", options.vocab_file);
-  body("merge-file", options.merge_file);
-  body("tokenizer-model", options.model);
-}
-
-}  // namespace
 
 Manifest::Tokenizer describe_tokenizer(const TokenizerOptions& options,
                                        const Tokenizer& tokenizer) {
-  Manifest::Tokenizer result{std::string(tokenizer.type()),
-                             tokenizer.identity(),
-                             tokenizer.vocab_size(),
-                             tokenizer.eod(),
-                             {}};
-  for_each_file(options, [&](const char* name, const std::string& path) {
-    if (!path.empty())
-      result.files.emplace_back(name, std::filesystem::absolute(path).lexically_normal().string());
-  });
+  Manifest::Tokenizer result{.type = std::string(tokenizer.type()),
+                             .identity = tokenizer.identity(),
+                             .vocab_size = tokenizer.vocab_size(),
+                             .eod = tokenizer.eod(),
+                             .files = {},
+                             .settings = {}};
+  for (const TokenizerField& field : tokenizer_fields(tokenizer.type())) {
+    const std::string value = field.get(options);
+    if (field.is_default(options)) continue;
+    if (field.is_file)
+      result.files.emplace_back(field.name,
+                                std::filesystem::absolute(value).lexically_normal().string());
+    else
+      result.settings.emplace_back(field.name, value);
+  }
   return result;
 }
 
@@ -39,10 +34,10 @@ TokenizerOptions tokenizer_options(const Manifest::Tokenizer& tokenizer) {
   TokenizerOptions options;
   options.type = tokenizer.type;
   if (options.type == NullTokenizer::kType) options.vocab_size = tokenizer.vocab_size - 1;
-  for_each_file(options, [&](const std::string& name, std::string& path) {
-    for (const auto& [option, value] : tokenizer.files)
-      if (option == name) path = value;
-  });
+  for (const TokenizerField& field : tokenizer_fields(tokenizer.type))
+    for (const auto* list : {&tokenizer.files, &tokenizer.settings})
+      for (const auto& [name, value] : *list)
+        if (name == field.name) field.set(options, value);
   return options;
 }
 

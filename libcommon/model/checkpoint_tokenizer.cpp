@@ -2,30 +2,19 @@
 
 #include <simdjson.h>
 
-#include <charconv>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/json.h"
-#include "text/null_tokenizer.h"
 
 namespace mt {
 
-// A file option of a tokenizer, and what its copy is called.
-struct TokenizerFile {
-  const char* option;
-  std::string TokenizerOptions::*path;
-  const char* copy;
-};
-constexpr TokenizerFile kFiles[] = {
-    {"vocab-file", &TokenizerOptions::vocab_file, "tokenizer/vocab"},  // .json, or .txt of lines
-    {"merge-file", &TokenizerOptions::merge_file, "tokenizer/merges.txt"},
-    {"tokenizer-model", &TokenizerOptions::model, "tokenizer/tokenizer.model"},
-};
-
-static std::string copy_of(const TokenizerFile& file, const TokenizerOptions& options) {
-  if (file.path != &TokenizerOptions::vocab_file) return file.copy;
-  return std::string(file.copy) + (options.type.starts_with("Bert") ? ".txt" : ".json");
+// What the copy of a file is called.
+static const char* copy_name(const TokenizerField& field, const TokenizerOptions& options) {
+  if (field.name == "vocab-file")
+    return options.type.starts_with("Bert") ? "tokenizer/vocab.txt" : "tokenizer/vocab.json";
+  if (field.name == "merge-file") return "tokenizer/merges.txt";
+  return "tokenizer/tokenizer.model";
 }
 
 std::vector<WrittenFile> write_tokenizer(const std::string& folder,
@@ -33,10 +22,9 @@ std::vector<WrittenFile> write_tokenizer(const std::string& folder,
   std::error_code error;
   std::filesystem::create_directory(folder + "/tokenizer", error);
   std::vector<WrittenFile> written;
-  for (const TokenizerFile& file : kFiles) {
-    if ((options.*file.path).empty()) continue;
-    const std::string content = read_file(options.*file.path);
-    const std::string name = copy_of(file, options);
+  for (const TokenizerField& field : tokenizer_fields(options.type)) {
+    if (!field.is_file) continue;
+    const std::string content = read_file(field.get(options)), name = copy_name(field, options);
     File copy = File::create(folder + "/" + name);
     copy.write(content);
     copy.sync();
@@ -51,16 +39,14 @@ std::string tokenizer_manifest(const TokenizerOptions& options, const std::strin
   JsonWriter json;
   json.begin_object().key("tokenizer").begin_object();
   json.member("type", options.type).member("identity", identity);
-  for (const TokenizerFile& file : kFiles)
-    if (!(options.*file.path).empty()) json.member(file.option, copy_of(file, options));
-  if (options.type == NullTokenizer::kType)
-    json.member("vocab-size", std::to_string(options.vocab_size));
-  if (options.extra_ids != 0) json.member("vocab-extra-ids", std::to_string(options.extra_ids));
+  for (const TokenizerField& field : tokenizer_fields(options.type))
+    if (!field.is_default(options))
+      json.member(field.name, field.is_file ? copy_name(field, options) : field.get(options));
   return json.end_object().end_object().text();
 }
 
 // tokenizer.NAME of the manifest, or nothing.
-static std::string manifest_field(const MegatronCheckpoint& checkpoint, const char* name) {
+static std::string manifest_field(const MegatronCheckpoint& checkpoint, std::string_view name) {
   if (!checkpoint.has_manifest()) return {};
   simdjson::dom::parser parser;
   simdjson::dom::element root;
@@ -68,12 +54,6 @@ static std::string manifest_field(const MegatronCheckpoint& checkpoint, const ch
   if (parser.parse(checkpoint.manifest_extra()).get(root) || root["tokenizer"][name].get(text))
     return {};
   return std::string(text);
-}
-
-static void take_number(const MegatronCheckpoint& checkpoint, const char* name,
-                        std::int64_t& number) {
-  const std::string text = manifest_field(checkpoint, name);
-  std::from_chars(text.data(), text.data() + text.size(), number);
 }
 
 std::string tokenizer_identity(const MegatronCheckpoint& checkpoint) {
@@ -88,11 +68,9 @@ std::unique_ptr<Tokenizer> load_tokenizer(const MegatronCheckpoint& checkpoint,
     options.type = manifest_field(checkpoint, "type");
     if (options.type.empty())
       fail(Exit::usage, "--tokenizer-type: required, because ", folder, " names no tokenizer");
-    for (const TokenizerFile& file : kFiles)
-      if (const std::string name = manifest_field(checkpoint, file.option); !name.empty())
-        options.*file.path = concat(folder, "/", name);
-    take_number(checkpoint, "vocab-size", options.vocab_size);
-    take_number(checkpoint, "vocab-extra-ids", options.extra_ids);
+    for (const TokenizerField& field : tokenizer_fields(options.type))
+      if (const std::string value = manifest_field(checkpoint, field.name); !value.empty())
+        field.set(options, field.is_file ? concat(folder, "/", value) : value);
   }
   std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options);
   const std::string expected = tokenizer_identity(checkpoint);

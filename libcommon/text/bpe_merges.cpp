@@ -11,25 +11,25 @@
 namespace mt {
 
 static constexpr std::uint32_t kNone = PairMap::kNone;
-static constexpr std::size_t kShort = 64;  // bytes up to which a quadratic loop is the faster one
+static constexpr std::size_t kShort = 64;  // symbols up to which a quadratic loop is the faster one
 
-void BpeMerges::add(Symbol left, Symbol right, Symbol result) {
-  ranks_.at(left, right) = static_cast<std::uint32_t>(results_.size());
-  results_.push_back(result);
+void BpeMerges::add(Symbol left, Symbol right, Symbol result, std::size_t rank) {
+  ranks_.at(left, right) = static_cast<std::uint32_t>(rank);
+  if (results_.size() <= rank) results_.resize(rank + 1);
+  results_[rank] = result;
 }
 
-void BpeMerges::apply(std::string_view piece, std::vector<Symbol>& symbols) const {
-  if (piece.size() <= kShort) return apply_short(piece, symbols);
-  if (piece.size() > std::numeric_limits<std::uint32_t>::max())
-    fail(Exit::bad_data, "a word of ", piece.size(), " bytes, expected less than 4 GiB");
-  apply_long(piece, symbols);
+void BpeMerges::apply(std::vector<Symbol>& symbols, std::size_t begin) const {
+  const std::span<Symbol> piece(symbols.data() + begin, symbols.size() - begin);
+  if (piece.size() >= std::numeric_limits<std::uint32_t>::max())
+    fail(Exit::bad_data, "a word of ", piece.size(), " symbols, expected less than 2^32 - 1");
+  symbols.resize(begin + (piece.size() <= kShort ? apply_short(piece) : apply_long(piece)));
 }
 
-void BpeMerges::apply_short(std::string_view piece, std::vector<Symbol>& symbols) const {
-  Symbol symbol[kShort];
+std::size_t BpeMerges::apply_short(std::span<Symbol> symbols) const {
+  Symbol* const symbol = symbols.data();
   std::uint32_t pair_rank[kShort];  // of symbol[i] and symbol[i + 1]
-  std::size_t n = piece.size();
-  for (std::size_t i = 0; i < n; ++i) symbol[i] = static_cast<unsigned char>(piece[i]);
+  std::size_t n = symbols.size();
   const auto rank_at = [&](std::size_t i) {
     return i + 1 < n ? rank(symbol[i], symbol[i + 1]) : kNone;
   };
@@ -45,20 +45,22 @@ void BpeMerges::apply_short(std::string_view piece, std::vector<Symbol>& symbols
       std::copy(pair_rank + i + 1, pair_rank + n + 1, pair_rank + i);
       pair_rank[i] = rank_at(i);
       if (i > 0) pair_rank[i - 1] = rank_at(i - 1);
+      const bool lower = pair_rank[i] < lowest || (i > 0 && pair_rank[i - 1] < lowest);
+      if (lower && order_ == Order::by_step) break;
     }
   }
-  symbols.insert(symbols.end(), symbol, symbol + n);
+  return n;
 }
 
-// The symbols of a long piece as a doubly linked list, one node for each byte that still starts
-// one.
+// The symbols of a long piece as a doubly linked list, one node for each first symbol that still
+// starts one.
 struct Node {
   std::uint32_t symbol, previous, next;  // kNone past either end
   std::uint32_t pair_rank;               // of this symbol and the next; kNone also once merged away
 };
 
-void BpeMerges::apply_long(std::string_view piece, std::vector<Symbol>& symbols) const {
-  const auto size = static_cast<std::uint32_t>(piece.size());
+std::size_t BpeMerges::apply_long(std::span<Symbol> symbols) const {
+  const auto size = static_cast<std::uint32_t>(symbols.size());
   std::vector<Node> nodes(size);
   const auto update_rank = [&](std::uint32_t i) {
     const std::uint32_t next = nodes[i].next;
@@ -67,7 +69,7 @@ void BpeMerges::apply_long(std::string_view piece, std::vector<Symbol>& symbols)
   };
   for (std::uint32_t i = 0; i < size; ++i) {
     const std::uint32_t next = i + 1 < size ? i + 1 : kNone;
-    nodes[i] = {static_cast<unsigned char>(piece[i]), i == 0 ? kNone : i - 1, next, kNone};
+    nodes[i] = {symbols[i], i == 0 ? kNone : i - 1, next, kNone};
   }
   // Pairs to merge as rank << 32 | node: lowest rank first, then from the left.  An entry whose
   // rank is no longer its node's is out of date.
@@ -75,7 +77,8 @@ void BpeMerges::apply_long(std::string_view piece, std::vector<Symbol>& symbols)
   for (std::uint32_t i = 0; i < size; ++i)
     if (update_rank(i) != kNone) entries.push_back(std::uint64_t{nodes[i].pair_rank} << 32 | i);
   std::priority_queue queue(std::greater<>(), std::move(entries));
-  // Pairs that a merge of rank r makes and whose rank is lower wait until all of rank r are done.
+  // Pairs that a merge of rank r makes and whose rank is lower: by rank, they wait until all of
+  // rank r are done.
   std::vector<std::uint64_t> waiting;
   while (!queue.empty() || !waiting.empty()) {
     const std::uint32_t lowest = queue.empty() ? kNone : queue.top() >> 32;
@@ -92,7 +95,7 @@ void BpeMerges::apply_long(std::string_view piece, std::vector<Symbol>& symbols)
       for (const std::uint32_t changed : {first.previous, i}) {
         if (changed == kNone || update_rank(changed) == kNone) continue;
         const std::uint64_t entry = std::uint64_t{nodes[changed].pair_rank} << 32 | changed;
-        if (nodes[changed].pair_rank < lowest)
+        if (nodes[changed].pair_rank < lowest && order_ == Order::by_rank)
           waiting.push_back(entry);
         else
           queue.push(entry);
@@ -101,7 +104,9 @@ void BpeMerges::apply_long(std::string_view piece, std::vector<Symbol>& symbols)
     for (const std::uint64_t entry : waiting) queue.push(entry);
     waiting.clear();
   }
-  for (std::uint32_t i = 0; i != kNone; i = nodes[i].next) symbols.push_back(nodes[i].symbol);
+  std::size_t count = 0;
+  for (std::uint32_t i = 0; i != kNone; i = nodes[i].next) symbols[count++] = nodes[i].symbol;
+  return count;
 }
 
 }  // namespace mt

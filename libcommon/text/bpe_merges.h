@@ -1,11 +1,13 @@
-// BpeMerges: the ranked merges of a byte-pair encoding, and applying them to one piece of text.
-// While some adjacent pair of symbols has a rank, all occurrences of the pair of lowest rank are
-// replaced, from left to right, by its result (Sennrich, Haddow, Birch: arXiv:1508.07909).
-// Applying takes n log n steps for a piece of n bytes.  apply() is thread-safe.
+// BpeMerges: the ranked merges of a byte-pair encoding, and applying them to one piece of text
+// (Sennrich, Haddow, Birch: arXiv:1508.07909).  While some adjacent pair of symbols has a rank, a
+// pair of lowest rank is replaced by its result; in which order is the one thing that encoders do
+// not agree on, and it shows only where a result is ranked before what it is made of.  Applying
+// takes n log n steps for a piece of n symbols.  apply() is thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <span>
 #include <vector>
 
 #include "text/pair_map.h"
@@ -14,20 +16,30 @@ namespace mt {
 
 class BpeMerges {
  public:
-  using Symbol = std::uint32_t;  // 0 to 255 are the bytes; the caller numbers the others
+  using Symbol = std::uint32_t;  // numbered by the caller
+  enum class Order {
+    by_rank,  // all occurrences of the pair of lowest rank from left to right, then the next
+              // (GPT-2)
+    by_step,  // one occurrence, the leftmost of lowest rank, then the next (tiktoken, Hugging Face)
+  };
 
-  // Adds the merge of the next rank: left right -> result.  A pair that is there already moves
-  // here.
-  void add(Symbol left, Symbol right, Symbol result);
+  explicit BpeMerges(Order order = Order::by_rank) : order_(order) {}
 
-  // Appends the symbols of `piece` to `symbols`.  Throws for a piece of 4 GiB or more.
-  void apply(std::string_view piece, std::vector<Symbol>& symbols) const;
+  // Adds the merge left right -> result, of the next rank or of the one given, which no other merge
+  // has.  A pair that is there already moves here.
+  void add(Symbol left, Symbol right, Symbol result) { add(left, right, result, results_.size()); }
+  void add(Symbol left, Symbol right, Symbol result, std::size_t rank);
+
+  // Merges what `symbols` holds from index `begin` on.  Throws for 2^32 symbols or more.
+  void apply(std::vector<Symbol>& symbols, std::size_t begin = 0) const;
 
  private:
   std::uint32_t rank(Symbol left, Symbol right) const { return ranks_.find(left, right); }
-  void apply_short(std::string_view piece, std::vector<Symbol>& symbols) const;
-  void apply_long(std::string_view piece, std::vector<Symbol>& symbols) const;
+  // Both return how many symbols are left.
+  std::size_t apply_short(std::span<Symbol> symbols) const;
+  std::size_t apply_long(std::span<Symbol> symbols) const;
 
+  Order order_;
   PairMap ranks_;
   std::vector<Symbol> results_;  // by rank
 };

@@ -15,13 +15,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "text/bpe_merges.h"
-#include "text/piece_cache.h"
+#include "text/byte_bpe.h"
+#include "text/token_bytes.h"
 #include "text/tokenizer.h"
 
 namespace mt {
@@ -34,24 +35,22 @@ class Gpt2Bpe : public Tokenizer {
   Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path);
 
   void encode(std::string_view text, std::vector<std::int32_t>& ids) const override;
-  std::string decode(std::span<const std::int32_t> ids) const override;
-  std::unique_ptr<StreamDecoder> stream_decoder() const override;
-  std::int32_t vocab_size() const override { return static_cast<std::int32_t>(tokens_.size()); }
+  std::string decode(std::span<const std::int32_t> ids) const override {
+    return tokens_.decode(ids);
+  }
+  std::unique_ptr<StreamDecoder> stream_decoder() const override {
+    return tokens_.stream_decoder();
+  }
+  std::int32_t vocab_size() const override { return tokens_.size(); }
   std::int32_t eod() const override { return eod_; }
   std::string_view type() const override { return kType; }
   const std::string& identity() const override { return identity_; }
 
-  const std::string& token_bytes(std::int32_t id) const;  // throws for an id out of range
-
  private:
-  void encode_valid(std::string_view text, std::vector<std::int32_t>& ids) const;
-
-  std::vector<std::string> tokens_;       // the bytes of each id
-  std::vector<std::int32_t> symbol_ids_;  // the id of each symbol of merges_
-  BpeMerges merges_;
+  TokenBytes tokens_;
+  std::optional<ByteBpe> bpe_;  // there once the constructor is done
   std::int32_t eod_ = 0;
   std::string identity_;
-  mutable PieceCachePool caches_;
 };
 
 }  // namespace mt

@@ -66,11 +66,12 @@ class MergesParser {
       const std::string character = to_byte_chars(std::string(1, static_cast<char>(byte)));
       const auto token = ids.find(character);
       rules_.symbol_ids.push_back(token == ids.end() ? 0 : token->second);
+      rules_.bytes[byte] = byte;
       symbols_.emplace(character, byte);
     }
   }
 
-  MergeRules parse(std::string_view text) {
+  ByteBpe::Rules parse(std::string_view text) {
     if (!is_valid_utf8(text)) fail(Exit::bad_data, path_, ": not UTF-8");
     take_line(text);
     for (line_ = 2; const auto line = take_line(text); ++line_) add(words_of(*line));
@@ -83,18 +84,18 @@ class MergesParser {
     if (words.size() != 2)
       fail(Exit::bad_data, path_, ":", line_, ": ", words.size(), " words, expected two tokens");
     const std::string result = concat(words[0], words[1]);
-    const BpeMerges::Symbol left = symbol(words[0]), right = symbol(words[1]);
+    const ByteBpe::Symbol left = symbol(words[0]), right = symbol(words[1]);
     rules_.merges.add(left, right, symbol(result));
   }
 
-  BpeMerges::Symbol symbol(std::string_view token) {
+  ByteBpe::Symbol symbol(std::string_view token) {
     if (const auto known = symbols_.find(token); known != symbols_.end()) return known->second;
     const auto id = ids_.find(token);
     if (id == ids_.end())
       fail(Exit::bad_data, path_, ":", line_, ": ", token, " is no token of the vocabulary");
     if (!from_byte_chars(token))
       fail(Exit::bad_data, path_, ":", line_, ": ", token, " has a character that is no byte's");
-    const auto added = static_cast<BpeMerges::Symbol>(rules_.symbol_ids.size());
+    const auto added = static_cast<ByteBpe::Symbol>(rules_.symbol_ids.size());
     rules_.symbol_ids.push_back(id->second);
     symbols_.emplace(token, added);
     return added;
@@ -103,13 +104,13 @@ class MergesParser {
   const std::string& path_;
   const TokenIds& ids_;
   std::int64_t line_ = 0;
-  StringMap<BpeMerges::Symbol> symbols_;
-  MergeRules rules_;
+  StringMap<ByteBpe::Symbol> symbols_;
+  ByteBpe::Rules rules_;
 };
 
 }  // namespace
 
-MergeRules parse_merges(std::string_view text, const std::string& path, const TokenIds& ids) {
+ByteBpe::Rules parse_merges(std::string_view text, const std::string& path, const TokenIds& ids) {
   return MergesParser(path, ids).parse(text);
 }
 

@@ -29,9 +29,9 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   // Appends the ids of `text`, as Megatron's tokenize() gives them: no special tokens, but where a
-  // type's header says so.  Takes any bytes: ill-formed UTF-8 is read as U+FFFD for each maximal
-  // subpart (base/utf8.h), as Python's bytes.decode(errors="replace") does; by SentencePiece for
-  // each byte, as its library does.
+  // type's header says so.  Takes any bytes: ill-formed UTF-8 is read as
+  // U+FFFD for each maximal subpart (base/utf8.h), as Python's bytes.decode(errors="replace") does;
+  // by SentencePiece for each byte, as its library does.
   virtual void encode(std::string_view text, std::vector<std::int32_t>& ids) const = 0;
 
   // The bytes of the tokens put together, which need not be UTF-8 (a character may be split between
@@ -51,18 +51,35 @@ class Tokenizer {
 
 struct TokenizerOptions {
   std::string type = {}, vocab_file = {}, merge_file = {}, model = {};
-  std::int64_t vocab_size = 0;   // NullTokenizer's; whoever has a --vocab-size sets it
+  std::string tiktoken_pattern = {};
+  std::int64_t tiktoken_num_special_tokens = 1000;
+  std::vector<std::string> tiktoken_special_tokens = {};
+  // NullTokenizer's and TikTokenizer's; whoever has a --vocab-size sets it.
+  std::int64_t vocab_size = 0;
   std::int64_t extra_ids = 0;    // <extra_id_N> that SentencePieceTokenizer and BERT's add
-  void add_to(CommandLine& cl);  // --tokenizer-type, --vocab-file, --merge-file, --tokenizer-model
+  void add_to(CommandLine& cl);  // all but --vocab-size and
   void add_extra_ids_to(CommandLine& cl);  // --vocab-extra-ids: no token file depends on it
 };
+
+// One option beside the type, for those who keep a tokenizer's options and load it again later.
+// A type needs all files among its fields.
+struct TokenizerField {
+  std::string_view name;  // of the option, without dashes
+  bool is_file;           // the value is a path
+  std::string (*get)(const TokenizerOptions&);
+  void (*set)(TokenizerOptions&, const std::string&);
+
+  bool is_default(const TokenizerOptions& options) const { return get(options) == get({}); }
+};
+// Those that tokenizers of this type have.
+std::vector<TokenizerField> tokenizer_fields(std::string_view type);
 
 // Where a type is not given and the tokenizer comes from elsewhere, files must not be given either:
 // Exit::usage names the option.
 void check_no_files_without_type(const TokenizerOptions& options);
 
 // Loads the tokenizer of options.type.  Throws Exit::usage for an unknown type, a file option that
-// the type needs and that is not given, or one that it does not read.
+// the type needs and that is not given, or an option that it does not have.
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& options);
 
 }  // namespace mt

@@ -22,12 +22,6 @@ static void add_model_flags(CommandLine& cl) {
 
 static void add_data_flags(CommandLine& cl) {
   refuse(cl, "token files are read from the file system", {{"--s3-cache-path"}});
-  refuse(cl, "no tokenizer that is supported takes it; see --tokenizer-type",
-         {
-             {"--tiktoken-num-special-tokens", only(1000)},
-             {"--tiktoken-pattern"},
-             {"--tiktoken-special-tokens"},
-         });
 }
 
 static void add_optimizer_flags(CommandLine& cl) {

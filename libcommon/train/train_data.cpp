@@ -55,6 +55,7 @@ void DataOptions::add_to(CommandLine& cl) {
           "evaluate on all of the validation data, once, instead of --eval-iters");
   cl.flag("--multiple-validation-sets", &multiple_validation_sets,
           "a loss for each of several --valid-data-path");
+  cl.section("Tokenizer");
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
 }

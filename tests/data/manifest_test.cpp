@@ -12,7 +12,8 @@ Manifest example() {
   manifest.version = "0.1.0";
   manifest.arguments = {"--input", "a \"b\".jsonl", "é"};
   manifest.inputs = {{"a.jsonl", 12, "00ff"}, {"-", 0, "11"}};
-  manifest.tokenizer = {"GPT2BPETokenizer", "abcd", 50257, 50256, {{"vocab-file", "/v.json"}}};
+  manifest.tokenizer = {"GPT2BPETokenizer",   "abcd", 50257, 50256, {{"vocab-file", "/v.json"}},
+                        {{"vocab-size", "9"}}};
   manifest.dtype = "uint16";
   manifest.sequences = 1;
   manifest.documents = 2;
@@ -34,7 +35,8 @@ TEST(Manifest, Text) {
       R"({"schema":"mt-data/1","version":"0.1.0","arguments":["--input","a \"b\".jsonl","é"],)"
       R"("inputs":[{"path":"a.jsonl","bytes":12,"hash":"00ff"},{"path":"-","bytes":0,"hash":"11"}],)"
       R"("tokenizer":{"type":"GPT2BPETokenizer","identity":"abcd","vocab_size":50257,"eod":50256,)"
-      R"("files":{"vocab-file":"/v.json"}},"dtype":"uint16","sequences":1,"documents":2,)"
+      R"("files":{"vocab-file":"/v.json"},"settings":{"vocab-size":"9"}},)"
+      R"("dtype":"uint16","sequences":1,"documents":2,)"
       R"("tokens":3,"bin_hash":"b0","idx_hash":"i0"})"
       "\n");
 }
@@ -42,6 +44,10 @@ TEST(Manifest, Text) {
 TEST(Manifest, ReadsWhatItWrites) {
   const std::string text = manifest_text(example());
   EXPECT_EQ(manifest_text(reread(text)), text);
+  std::string older = text;  // without settings
+  const std::string settings = ",\"settings\":{\"vocab-size\":\"9\"}";
+  older.erase(older.find(settings), settings.size());
+  EXPECT_TRUE(reread(older).tokenizer->settings.empty());
   Manifest plain = example();
   plain.tokenizer.reset();
   EXPECT_FALSE(reread(manifest_text(plain)).tokenizer.has_value());

@@ -15,20 +15,24 @@ struct Merge {
   BpeMerges::Symbol left, right, result;
 };
 
-static BpeMerges with(const std::vector<Merge>& merges) {
-  BpeMerges bpe;
+using Order = BpeMerges::Order;
+
+static BpeMerges with(const std::vector<Merge>& merges, Order order = Order::by_rank) {
+  BpeMerges bpe(order);
   for (const Merge& merge : merges) bpe.add(merge.left, merge.right, merge.result);
   return bpe;
 }
 
 static Symbols symbols_of(const BpeMerges& bpe, std::string_view piece) {
-  Symbols symbols;
-  bpe.apply(piece, symbols);
+  Symbols symbols(piece.begin(), piece.end());
+  bpe.apply(symbols);
   return symbols;
 }
 
-// The definition, word for word: the pair of lowest rank, all its occurrences from left to right.
-static Symbols apply_by_definition(const std::vector<Merge>& merges, std::string_view piece) {
+// The definition, word for word: the pair of lowest rank, all its occurrences from left to right or
+// the first of them.
+static Symbols apply_by_definition(const std::vector<Merge>& merges, Order order,
+                                   std::string_view piece) {
   std::map<std::pair<BpeMerges::Symbol, BpeMerges::Symbol>, std::size_t> ranks;
   for (std::size_t rank = 0; rank < merges.size(); ++rank)
     ranks[{merges[rank].left, merges[rank].right}] = rank;
@@ -47,6 +51,10 @@ static Symbols apply_by_definition(const std::vector<Merge>& merges, std::string
           i + 1 < symbols.size() && symbols[i] == merge.left && symbols[i + 1] == merge.right;
       merged.push_back(pair ? merge.result : symbols[i]);
       i += pair;
+      if (!pair || order == Order::by_rank) continue;
+      merged.insert(merged.end(), symbols.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                    symbols.end());
+      break;
     }
     symbols = merged;
   }
@@ -66,10 +74,20 @@ TEST(BpeMerges, TheLastRankOfAPairCounts) {
             (Symbols{'a', 257}));
 }
 
-TEST(BpeMerges, AddsToWhatIsThere) {
-  Symbols symbols = {7};
-  with({{'a', 'b', 256}}).apply("ab", symbols);
-  EXPECT_EQ(symbols, (Symbols{7, 256}));
+TEST(BpeMerges, LeavesWhatIsBefore) {
+  Symbols symbols = {'a', 'b', 'b', 'a', 'b'};
+  with({{'a', 'b', 256}, {'b', 256, 257}}).apply(symbols, 2);
+  EXPECT_EQ(symbols, (Symbols{'a', 'b', 257}));
+}
+
+TEST(BpeMerges, ResultsThatRankFirst) {  // a pair that a merge makes and that ranks before it
+  const std::vector<Merge> merges = {{256, 'a', 257}, {'a', 'b', 256}};
+  EXPECT_EQ(symbols_of(with(merges, Order::by_rank), "abab"), (Symbols{256, 256}));
+  EXPECT_EQ(symbols_of(with(merges, Order::by_step), "abab"), (Symbols{257, 'b'}));
+  BpeMerges ranked(Order::by_step);
+  ranked.add('a', 'b', 256, 9);
+  ranked.add(256, 'a', 257, 4);
+  EXPECT_EQ(symbols_of(ranked, "abab"), (Symbols{257, 'b'}));
 }
 
 // Merges in any order of ranks, also a result ranked before what it is made of; both ways of
@@ -87,7 +105,9 @@ TEST(BpeMerges, EqualToTheDefinition) {
     if (round % 2 == 0) std::shuffle(merges.begin(), merges.end(), random);
     std::string piece(random() % 150, 'a');
     for (char& letter : piece) letter = static_cast<char>('a' + random() % 3);
-    ASSERT_EQ(symbols_of(with(merges), piece), apply_by_definition(merges, piece)) << piece;
+    for (const Order order : {Order::by_rank, Order::by_step})
+      ASSERT_EQ(symbols_of(with(merges, order), piece), apply_by_definition(merges, order, piece))
+          << piece;
   }
 }
 

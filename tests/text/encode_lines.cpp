@@ -37,6 +37,7 @@ void run(mt::CommandLine& cl) {
   cl.flag("--decode", &decode, "ids to text");
   options.add_to(cl);
   options.add_extra_ids_to(cl);
+  cl.option("--vocab-size", &options.vocab_size, "N", "of types that need to be told");
   cl.parse();
   const auto tokenizer = mt::make_tokenizer(options);
   std::vector<std::int32_t> ids;

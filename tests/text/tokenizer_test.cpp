@@ -28,11 +28,12 @@ TEST(Tokenizer, RefusesWhatItDoesNotKnow) {
             "64 --tokenizer-type: unknown type WordTokenizer, expected one of "
             "BertWordPieceLowerCase, BertWordPieceCase, GPT2BPETokenizer, SentencePieceTokenizer, "
             "GPTSentencePieceTokenizer, Llama2Tokenizer, "
-            "NullTokenizer");
+            "NullTokenizer, TikTokenizer");
   EXPECT_EQ(error({}),
             "64 --tokenizer-type: not given, expected one of BertWordPieceLowerCase, "
             "BertWordPieceCase, GPT2BPETokenizer, "
-            "SentencePieceTokenizer, GPTSentencePieceTokenizer, Llama2Tokenizer, NullTokenizer");
+            "SentencePieceTokenizer, GPTSentencePieceTokenizer, Llama2Tokenizer, NullTokenizer, "
+            "TikTokenizer");
   EXPECT_EQ(error({.type = "GPT2BPETokenizer", .vocab_file = "", .merge_file = "m"}),
             "64 --vocab-file: not given, --tokenizer-type GPT2BPETokenizer needs it");
   EXPECT_EQ(error({.type = "GPT2BPETokenizer", .vocab_file = "v", .merge_file = ""}),
@@ -43,6 +44,18 @@ TEST(Tokenizer, RefusesWhatItDoesNotKnow) {
             "64 --vocab-file v: --tokenizer-type Llama2Tokenizer does not read it");
   EXPECT_EQ(error({.type = "Llama2Tokenizer", .model = "m", .extra_ids = 3}),
             "64 --vocab-extra-ids 3: --tokenizer-type Llama2Tokenizer has none");
+}
+
+TEST(Tokenizer, RefusesOptionsOfOtherTypes) {
+  EXPECT_EQ(error_of([] {
+              make_tokenizer(
+                  {.type = "GPT2BPETokenizer", .vocab_file = "v", .merge_file = "m", .model = "x"});
+            }),
+            "64 --tokenizer-model x: --tokenizer-type GPT2BPETokenizer does not read it");
+  EXPECT_EQ(error_of([] {
+              make_tokenizer({.type = "NullTokenizer", .tiktoken_pattern = "v1", .vocab_size = 3});
+            }),
+            "64 --tiktoken-pattern v1: --tokenizer-type NullTokenizer has none");
 }
 
 TEST(NullTokenizer, TextIsIds) {

@@ -35,6 +35,38 @@ TEST(Unicode, Classes) {
     EXPECT_EQ(char_class(one.point), one.expected) << "U+" << std::hex << std::uint32_t{one.point};
 }
 
+TEST(Unicode, Categories) {
+  struct Case {
+    char32_t point;
+    Category expected;
+  };
+  const Case cases[] = {
+      {'A', Category::upper},
+      {0x1C5, Category::upper},
+      {'a', Category::lower},
+      {0xAA, Category::letter},
+      {0x2B0, Category::letter},
+      {0x6C34, Category::letter},
+      {0x301, Category::mark},
+      {0xE01EF, Category::mark},
+      {0x903, Category::spacing_mark},
+      {0x20DD, Category::spacing_mark},
+      {'7', Category::digit},
+      {0x2167, Category::letter_number},
+      {0xBD, Category::number},
+      {'_', Category::connector},
+      {'-', Category::punctuation},
+      {'+', Category::symbol},
+      {0x24B6, Category::letter_symbol},
+      {' ', Category::space},
+      {0xAD, Category::format},
+      {0, Category::other},
+      {0xE0200, Category::other},
+  };
+  for (const Case& one : cases)
+    EXPECT_EQ(category(one.point), one.expected) << "U+" << std::hex << std::uint32_t{one.point};
+}
+
 TEST(ByteMap, SpecifiedCharacters) {
   EXPECT_EQ(to_byte_chars(std::string("\0\t\n \x7F\x80\xA0\xAD!~\xA1\xFF", 12)),
             "\u0100\u0109\u010A\u0120\u0121\u0122\u0142\u0143!~\u00A1\u00FF");
