@@ -212,7 +212,7 @@ def load(core, folder, common, model, optimizer, schedule):
     model.module.load_state_dict(found["model"])
     optimizer.load_state_dict(found["optimizer"])
     for state in optimizer.chained_optimizers[0].optimizer.state.values():
-        if "step" in state:
+        if torch.is_tensor(state.get("step")):  # SGD, which does not use it, keeps the number that was stored
             state["step"] = state["step"].clone()  # the distributed optimizer gives all parameters the same tensor
     schedule.load_state_dict(common["opt_param_scheduler"])
 
