@@ -1,23 +1,14 @@
 #include "train/progress_log.h"
 
 #include <gtest/gtest.h>
-#include <regex.h>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "tests/base/scratch.h"
+#include "tests/support/matches.h"
 
 namespace mt {
 namespace {
-
-// Does all of the text match the POSIX extended regular expression?
-bool matches(const std::string& text, const std::string& pattern) {
-  regex_t compiled;
-  EXPECT_EQ(regcomp(&compiled, ("^" + pattern + "$").c_str(), REG_EXTENDED | REG_NOSUB), 0);
-  const bool matched = regexec(&compiled, text.c_str(), 0, nullptr, 0) == 0;
-  regfree(&compiled);
-  return matched;
-}
 
 // The lines of Megatron-LM's append_to_progress_log.
 TEST(ProgressLog, Lines) {
