@@ -70,8 +70,7 @@ folder=$(cd "$folder" && pwd)
 SECONDS=0
 step 'Install the packages that are missing.' "cd $(printf %q "$repository") && scripts/setup"
 step 'Build the four programs that are used below; the first time takes a few minutes.' \
-  'cmake --preset release && cmake --build --preset release \
-    --target mt-preprocess mt-pretrain mt-eval mt-generate'
+  'cmake --preset release && cmake --build --preset release --target programs'
 built=$SECONDS
 
 step 'The programs stand in build/release/cmd; the rest happens in the work folder.' \
