@@ -23,8 +23,8 @@ struct StepMemory {
   friend bool operator==(const StepMemory&, const StepMemory&) = default;
 };
 
-// Fills a micro-batch's tensors, which lie in host memory, and returns the global number of its
-// first sample.  Not called on meta.
+// Fills a micro-batch's tensors, all but `loss`, which lie in host memory, and returns the global
+// number of its first sample.  Not called on meta.
 using LoadBatch = std::function<std::int64_t(int micro_batch, const Batch& batch)>;
 
 class Executor {

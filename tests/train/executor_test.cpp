@@ -193,6 +193,7 @@ struct Witness : Model {
   void forward(Step& s, Wire&, const Wire&, const Batch& batch, Saved*) const override {
     EXPECT_EQ(s.first_key.data(), batch.first_key.data());
     shown.push_back(s.first_key);
+    set_zero(batch.loss, s.stream);
   }
   void backward(Step& s, Wire&, const Wire&, const Saved&) const override {
     shown.push_back(s.first_key);
@@ -211,7 +212,6 @@ TEST(Executor, ShowsTheFirstKeysOfDocuments) {
                       *alone, stream);
     const LoadBatch fill = [&](int, const Batch& batch) {
       EXPECT_EQ(bool(batch.first_key), masks);
-      set_zero(batch.loss, stream);
       set_zero(batch.loss_mask, stream);
       return 0;
     };
