@@ -12,6 +12,10 @@
 
 namespace mt {
 inline constexpr std::int64_t kFewRows = 16;
+// Forward products of a multiple of kRowTile rows are cut into tiles of so many, each multiplied
+// alike, and the loops of a BLAS kernel treat rows in turn, the same way every kRowPeriod: OpenBLAS
+// takes 2, 4, 6, 8 or 12 at a time.
+inline constexpr std::int64_t kRowPeriod = 12, kRowTile = 96;
 
 enum class GemmThen : std::uint8_t { store, gelu, gelu_gradient };
 
@@ -34,7 +38,8 @@ struct Gemm {
 // T: float or double, sums in T.  The result's bits depend on the shape alone, not on how many
 // threads work.  Where at most kFewRows rows meet a transposed b (and a is not), a row's bits
 // depend on that row, b and bias alone, so that a sequence does not notice which others a step of
-// generation serves.
+// generation serves.  With a multiple of kRowTile rows they depend on the row's number modulo
+// kRowPeriod too, and on nothing else.
 namespace mt::cpu {
 template <class T>
 void gemm(const Gemm<T>& problem);

@@ -33,7 +33,9 @@ Tiles choose_tiles(const Gemm<T>& p) {
   const auto side = [](std::int64_t length, std::int64_t parts) {
     return divide_up(divide_up(length, parts), 16) * 16;
   };
-  const std::int64_t rows = side(p.m, down), cols = side(p.n, across);
+  std::int64_t rows = side(p.m, down), cols = side(p.n, across);
+  if (p.m % kRowTile == 0 && p.transpose_b && !p.transpose_a)  // by n alone
+    rows = kRowTile, cols = side(p.n, divide_up(p.n, kLargest));
   return {rows, cols, divide_up(p.m, rows), divide_up(p.n, cols)};
 }
 

@@ -4,21 +4,20 @@
 #include <cassert>
 #include <numeric>
 
+#include "kernels/gemm.h"
+
 namespace mt {
 namespace {
-
-// Rows of a batch and of its scored tokens come in multiples of this, so that every tile of a
-// matrix product has as many and is worked on by the same loop.
-constexpr std::int64_t kRows = 64;
 
 std::int64_t round_up(std::int64_t count, std::int64_t unit) {
   return (count + unit - 1) / unit * unit;
 }
 
-// 16, 32, 64 and multiples of 64: a number of such sequences makes whole rows.
+// 12, 24, 48 and multiples of 48: a number of such sequences makes whole tiles.
 std::int64_t padded_length(std::int64_t inputs) {
-  if (inputs > kRows / 2) return round_up(inputs, kRows);
-  return inputs > kRows / 4 ? kRows / 2 : kRows / 4;
+  for (const std::int64_t length : {kRowPeriod, 2 * kRowPeriod})
+    if (inputs <= length) return length;
+  return round_up(inputs, kRowTile / 2);
 }
 
 // The tensors of a batch; `scored` of its tokens count.
@@ -66,7 +65,7 @@ std::size_t layer_bytes(const GptConfig& config, DType dtype, std::int64_t token
 Scorer::Scorer(const Gpt& model, const Options& options)
     : model_(model),
       window_(options.window),
-      tokens_(round_up(options.batch * padded_length(options.window), kRows)),
+      tokens_(round_up(options.batch * padded_length(options.window), kRowTile)),
       vocab_size_(options.vocab_size),
       stream_(Device::cpu, options.threads),
       layer_(Buffer(Device::cpu, layer_bytes(model.config(), model.table().dtype(), tokens_,
@@ -89,19 +88,21 @@ void Scorer::score(std::span<const std::span<const std::int32_t>> ids,
   }
 }
 
-// The padding's tokens have id and position 0.
+// The padding's tokens have id and position 0, and what is scored in between is thrown away.
 void Scorer::score_batch(std::span<const Item> items, std::int64_t length) {
   const auto count = static_cast<std::int64_t>(items.size());
-  std::size_t scored = 0;
-  for (const Item& item : items) scored += item.nll.size();
+  const auto room = [](const Item& item) { return round_up(std::ssize(item.nll), kRowPeriod); };
+  std::int64_t scored = 0;
+  for (const Item& item : items) scored += room(item);
   const ArenaScope scope(layer_);
-  const Tensors t(layer_, model_.table().dtype(), round_up(count * length, kRows),
-                  round_up(static_cast<std::int64_t>(scored), kRows));
+  const Tensors t(layer_, model_.table().dtype(), round_up(count * length, kRowTile),
+                  round_up(scored, kRowTile));
   for (const Tensor& tensor : {t.ids, t.positions, t.rows, t.labels})
     std::ranges::fill(tensor.span<std::int32_t>(), 0);
-  std::size_t at = 0;
+  std::int64_t at = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto& [ids, nll] = items[static_cast<std::size_t>(i)];
+    const Item& item = items[static_cast<std::size_t>(i)];
+    const auto& [ids, nll] = item;
     const auto inputs = static_cast<std::int64_t>(ids.size()) - 1;
     std::ranges::copy(ids.first(ids.size() - 1), t.ids.as<std::int32_t>() + i * length);
     std::iota(t.positions.as<std::int32_t>() + i * length,
@@ -110,13 +111,15 @@ void Scorer::score_batch(std::span<const Item> items, std::int64_t length) {
     std::iota(
         t.rows.as<std::int32_t>() + at, t.rows.as<std::int32_t>() + at + nll.size(),
         static_cast<std::int32_t>(i * length + inputs) - static_cast<std::int32_t>(nll.size()));
-    at += nll.size();
+    at += room(item);
   }
   run(model_, stream_, layer_, t, t.ids.numel() / length, vocab_size_);
   with_float_type(t.nll.dtype(), [&]<class T>() {
     const T* value = t.nll.as<T>();
-    for (const Item& item : items)
-      for (double& x : item.nll) x = static_cast<double>(*value++);
+    for (const Item& item : items) {
+      std::copy_n(value, item.nll.size(), item.nll.begin());
+      value += room(item);
+    }
   });
 }
 

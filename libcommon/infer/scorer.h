@@ -3,8 +3,8 @@
 // on `meta`.  Not thread-safe.
 //
 // What a token scores depends neither on the number of threads nor on what runs beside it:
-// sequences are padded, which their tokens do not see, to whole tiles of the matrix products, and
-// each row of such a product is one sum in one order.
+// sequences are padded, which their tokens do not see, so that each begins where the matrix
+// products begin their round of rows (kernels/gemm.h), and what is scored of it too.
 #pragma once
 
 #include <cstdint>

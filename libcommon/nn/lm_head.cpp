@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/gemm.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -52,7 +53,7 @@ void LmHead::score(Step& s, Tensor loss, ConstTensor x, ConstTensor labels,
                    std::int64_t tokens) const {
   const std::int64_t rows = x.shape()[0];
   const ArenaScope scope(s.layer);
-  const std::int64_t some = std::min(rows, rows_at_once(s.dtype));
+  const std::int64_t some = std::min(rows, rows_at_once(s.dtype) / kRowTile * kRowTile);
   const Tensor buffer = s.scratch({some, tokens});
   for (std::int64_t begin = 0; begin < rows; begin += some) {
     const std::int64_t end = std::min(rows, begin + some);
