@@ -7,6 +7,7 @@
 #include "base/signals.h"
 #include "data/clean.h"
 #include "data/dedup.h"
+#include "data/index_run.h"
 #include "data/inspect.h"
 #include "data/preprocess.h"
 #include "data/rearrange.h"
@@ -183,6 +184,21 @@ void run_split(CommandLine& cl) {
   run_until_signal(cl, [&](const mt::RunContext& context) { mt::split_dataset(options, context); });
 }
 
+void run_index(CommandLine& cl) {
+  mt::IndexOptions options;
+  bool json = false;
+  cl.describe("make the indexes of a training run before it",
+              "A run of mt-pretrain with the same options maps them.");
+  options.add_to(cl);
+  cl.flag("--json", &json, "print a summary as one JSON object");
+  cl.parse();
+  run_until_signal(cl, [&](const mt::RunContext& context) {
+    const mt::IndexSummary summary = mt::index_run(options, context);
+    if (json) return print_summary(summary);
+    std::cout << summary.text();
+  });
+}
+
 void run_stats(CommandLine& cl) {
   std::vector<std::string> prefixes;
   bool json = false;
@@ -249,6 +265,7 @@ void run(CommandLine& cl) {
                                     {"dedup", "drop JSON lines that are equal or alike"},
                                     {"merge", "make one token file of several"},
                                     {"split", "make several token files of one"},
+                                    {"index", "make the indexes of a training run"},
                                     {"cat", "print documents"},
                                     {"head", "print the first documents"},
                                     {"stats", "count tokens and draw the lengths of documents"},
@@ -260,6 +277,7 @@ void run(CommandLine& cl) {
   if (verb == "dedup") return run_dedup(cl);
   if (verb == "merge") return run_merge(cl);
   if (verb == "split") return run_split(cl);
+  if (verb == "index") return run_index(cl);
   if (verb == "cat") return run_cat(cl);
   if (verb == "head") return run_head(cl);
   if (verb == "stats") return run_stats(cl);

@@ -140,6 +140,14 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
+void MappedFile::forget(Bytes part) const {
+  const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t begin = static_cast<std::size_t>(part.data() - bytes().data());
+  const std::size_t first = (begin + page - 1) / page * page;  // a page of others' bytes stays
+  const std::size_t end = (begin + part.size()) / page * page;
+  if (first < end) ::madvise(static_cast<std::byte*>(data_) + first, end - first, MADV_DONTNEED);
+}
+
 std::string read_file(const std::string& path) {
   File file = File::open(path);
   std::string content;

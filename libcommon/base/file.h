@@ -58,6 +58,9 @@ class MappedFile {
   ~MappedFile();
   Bytes bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
   const std::string& path() const { return path_; }
+  // Takes its pages out of this process's memory, until they are read again: for a large file that
+  // is read once.
+  void forget(Bytes part) const;
 
  private:
   std::string path_;

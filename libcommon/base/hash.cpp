@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <new>
 
 namespace mt {
@@ -36,6 +37,18 @@ std::string Hasher::hex() const {
 std::string hash_hex(Bytes bytes) {
   Hasher hasher;
   hasher.update(bytes);
+  return hasher.hex();
+}
+
+std::string hash_once(const MappedFile& file, Bytes part) {
+  constexpr std::size_t kBlock = 16 << 20;
+  Hasher hasher;
+  while (!part.empty()) {
+    const Bytes block = part.first(std::min(kBlock, part.size()));
+    hasher.update(block);
+    file.forget(block);
+    part = part.subspan(block.size());
+  }
   return hasher.hex();
 }
 

@@ -34,5 +34,7 @@ class Hasher {
 
 std::string hash_hex(Bytes bytes);
 std::string hash_file(const std::string& path);
+// Of a part of a large file, which leaves memory as soon as it is read.
+std::string hash_once(const MappedFile& file, Bytes part);
 
 }  // namespace mt

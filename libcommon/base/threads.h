@@ -8,8 +8,12 @@
 
 namespace mt {
 
-// Calls body(i) for i in [0, count), several at a time, in the calling thread's arena.
+// Calls body(i) for i in [0, count), several at a time, in the calling thread's arena.  While a
+// thread waits for the others it begins nothing else.
 void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& body);
+
+// The same; all are called, and of several errors that of the smallest i is thrown.
+void parallel_for_ordered_errors(std::int64_t count, const std::function<void(std::int64_t)>& body);
 
 // A set of worker threads: run() calls `body` so that parallel_for() inside it uses at most
 // `threads` of them.  Each CPU rank owns one.

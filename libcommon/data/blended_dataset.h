@@ -34,6 +34,8 @@ class BlendedDataset {
   Place place(std::int64_t k) const;  // 0 <= k < size()
   void get(std::int64_t k, const GptSample& sample) const;
 
+  bool made() const { return arrays_.made(); }  // its own indexes, see IndexArrays
+
   // As upstream stores them; empty for one dataset alone.
   std::span<const std::int16_t> dataset_index() const { return dataset_index_; }
   std::span<const std::int64_t> dataset_sample_index() const { return sample_index_; }

@@ -1,12 +1,17 @@
 #include "data/gpt_index.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "data/numpy_random.h"
 
 namespace mt {
@@ -63,45 +68,90 @@ Plan make_plan(const TokenSequences& data, const GptIndexOptions& options) {
   return plan;
 }
 
-std::vector<std::int32_t> make_document_index(ItemRange range, const Plan& plan,
-                                              RandomState& random) {
-  std::vector<std::int32_t> documents(static_cast<std::size_t>(plan.epochs * range.size()));
+// A place of the document index, with the length of the sequence: what shuffles them together then
+// reads the lengths in order.
+struct Entry {
+  std::int32_t sequence, length;
+};
+
+// Memory for that many, not yet written.
+template <class T>
+struct Elements {
+  explicit Elements(std::int64_t count)
+      : memory(std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(count))),
+        all(memory.get(), static_cast<std::size_t>(count)) {}
+  std::unique_ptr<T[]> memory;
+  std::span<T> all;
+};
+
+std::size_t shuffled_together(const GptIndexOptions& options, const Plan& plan) {
+  const std::int64_t epochs = plan.epochs - (plan.separate_last_epoch ? 1 : 0);
+  return static_cast<std::size_t>(epochs * options.sequences.size());
+}
+
+Elements<Entry> make_entries(const TokenSequences& data, const GptIndexOptions& options,
+                             const Plan& plan) {
+  const ItemRange range = options.sequences;
+  Elements<Entry> entries(plan.epochs * range.size());
   const auto per_epoch = static_cast<std::size_t>(range.size());
-  for (std::size_t first = 0; first < documents.size(); first += per_epoch)
-    std::iota(documents.begin() + static_cast<std::ptrdiff_t>(first),
-              documents.begin() + static_cast<std::ptrdiff_t>(first + per_epoch),
-              static_cast<std::int32_t>(range.begin));
-  const std::size_t together = documents.size() - (plan.separate_last_epoch ? per_epoch : 0);
-  random.shuffle(std::span(documents).first(together));
-  random.shuffle(std::span(documents).subspan(together));
-  return documents;
+  for (std::size_t i = 0; i < per_epoch; ++i) {
+    const std::int64_t sequence = range.begin + static_cast<std::int64_t>(i);
+    entries.all[i] = {static_cast<std::int32_t>(sequence),
+                      static_cast<std::int32_t>(data.length(sequence))};
+  }
+  for (std::size_t at = per_epoch; at < entries.all.size(); at += per_epoch)
+    std::ranges::copy(entries.all.first(per_epoch), entries.all.begin() + std::ptrdiff_t(at));
+  RandomState random(options.seed);
+  const std::size_t together = shuffled_together(options, plan);
+  random.shuffle(entries.all.first(together));
+  random.shuffle(entries.all.subspan(together));
+  return entries;
+}
+
+// Puts elements one after another, many at a time.
+template <class T>
+class Putter {
+ public:
+  explicit Putter(IndexWriter& writer) : writer_(writer) {}
+  void put(T element) {
+    block_[size_++] = element;
+    if (size_ == block_.size()) flush();
+  }
+  void flush() { writer_.put_all(std::span<const T>(block_).first(std::exchange(size_, 0))); }
+
+ private:
+  IndexWriter& writer_;
+  std::array<T, 4096> block_;
+  std::size_t size_ = 0;
+};
+
+void put_document_index(IndexWriter& writer, std::span<const Entry> entries) {
+  Putter<std::int32_t> out(writer);
+  for (const Entry& entry : entries) out.put(entry.sequence);
+  out.flush();
 }
 
 template <class T>
-void put_sample_index(IndexWriter& writer, const TokenSequences& data,
-                      const GptIndexOptions& options, const std::vector<std::int32_t>& documents,
-                      std::int64_t samples) {
+void put_sample_index(IndexWriter& writer, const GptIndexOptions& options,
+                      std::span<const Entry> entries, std::int64_t samples) {
   const int extra = options.extra_token ? 1 : 0;
-  const std::size_t last = documents.size() - 1;
   std::size_t position = 0;
   std::int64_t offset = 0;
-  const auto put_row = [&] {
-    const T row[] = {static_cast<T>(position), static_cast<T>(offset)};
-    writer.put_all(std::span<const T>(row));
-  };
+  Putter<std::array<T, 2>> out(writer);
+  const auto put_row = [&] { out.put({static_cast<T>(position), static_cast<T>(offset)}); };
   put_row();
   for (std::int64_t k = 1; k <= samples; ++k) {
     std::int64_t missing = options.seq_length + extra;
     for (;;) {
-      const std::int64_t available = data.length(documents[position]) - offset;
+      const std::int64_t available = entries[position].length - offset;
       if (missing <= available) {
         offset += missing - extra;
         break;
       }
       missing -= available;
-      if (position == last) {  // a partial sample ends with the text's last token
-        while (extra > data.length(documents[position])) --position;
-        offset = data.length(documents[position]) - extra;
+      if (position == entries.size() - 1) {  // a partial sample ends with the text's last token
+        while (extra > entries[position].length) --position;
+        offset = entries[position].length - extra;
         break;
       }
       ++position;
@@ -109,18 +159,43 @@ void put_sample_index(IndexWriter& writer, const TokenSequences& data,
     }
     put_row();
   }
+  out.flush();
 }
 
+// What comes after the document index in the stream of random numbers.
 template <class T>
-void put_shuffle_index(IndexWriter& writer, const Plan& plan, RandomState& random) {
-  std::vector<T> order(static_cast<std::size_t>(plan.samples));
-  std::iota(order.begin(), order.end(), T(0));
+Elements<T> make_shuffle_index(const GptIndexOptions& options, const Plan& plan) {
+  Elements<T> order(plan.samples);
+  std::iota(order.all.begin(), order.all.end(), T(0));
+  RandomState random(options.seed);
+  const std::size_t together = shuffled_together(options, plan);
+  random.skip_shuffle(together);
+  random.skip_shuffle(static_cast<std::size_t>(plan.epochs * options.sequences.size()) - together);
   const auto first = static_cast<std::size_t>(
       plan.separate_last_epoch ? std::min(plan.samples_before_last_epoch, plan.samples)
                                : plan.samples);
-  random.shuffle(std::span(order).first(first));
-  random.shuffle(std::span(order).subspan(first));
-  writer.put_all(std::span<const T>(order));
+  random.shuffle(order.all.first(first));
+  random.shuffle(order.all.subspan(first));
+  return order;
+}
+
+// All three arrays.  The shuffle index is made beside the other two.
+template <class Row, class Order>
+void put_arrays(IndexWriter& writer, const TokenSequences& data, const GptIndexOptions& options,
+                const Plan& plan) {
+  std::optional<Elements<Order>> order;
+  parallel_for(2, [&](std::int64_t task) {
+    if (task == 1) {
+      order = make_shuffle_index<Order>(options, plan);
+      return;
+    }
+    const Elements<Entry> entries = make_entries(data, options, plan);
+    put_document_index(writer, entries.all);
+    writer.next_array();
+    put_sample_index<Row>(writer, options, entries.all, plan.samples);
+  });
+  writer.next_array();
+  writer.put_all(std::span<const Order>(order->all));
 }
 
 void check_options(const TokenSequences& data, const GptIndexOptions& options) {
@@ -145,7 +220,25 @@ std::string text_of(const TokenSequences& data, const GptIndexOptions& options, 
                 plan.separate_last_epoch ? "yes" : "no", ", samples ", plan.samples);
 }
 
+std::vector<ArrayShape> shapes_of(const GptIndexOptions& options, const Plan& plan) {
+  const std::int64_t documents = plan.epochs * options.sequences.size();
+  const bool wide_rows = documents > kMaxInt32;  // lengths are 32 bits in the file
+  const bool wide_order =
+      plan.samples >= std::int64_t{std::numeric_limits<std::uint32_t>::max()} - 1;
+  return {{4, documents},
+          {wide_rows ? 8U : 4U, 2 * (plan.samples + 1)},
+          {wide_order ? 8U : 4U, plan.samples}};
+}
+
 }  // namespace
+
+std::int64_t GptIndex::bytes(const TokenSequences& data, const GptIndexOptions& options) {
+  check_options(data, options);
+  std::int64_t bytes = 0;
+  for (const ArrayShape& array : shapes_of(options, make_plan(data, options)))
+    bytes += array.count * static_cast<std::int64_t>(array.element_bytes);
+  return bytes;
+}
 
 GptIndex::GptIndex(const TokenSequences& data, const GptIndexOptions& options,
                    const IndexCache& cache) {
@@ -154,30 +247,22 @@ GptIndex::GptIndex(const TokenSequences& data, const GptIndexOptions& options,
   samples_ = plan.samples;
   epochs_ = plan.epochs;
   separate_last_epoch_ = plan.separate_last_epoch;
-  const std::int64_t documents = plan.epochs * options.sequences.size();
-  const bool wide_rows = documents > kMaxInt32;  // lengths are 32 bits in the file
-  const bool wide_order =
-      plan.samples >= std::int64_t{std::numeric_limits<std::uint32_t>::max()} - 1;
   IndexContent content;
   if (cache.kept()) content.text = text_of(data, options, plan);
-  content.arrays = {{4, documents},
-                    {wide_rows ? 8U : 4U, 2 * (plan.samples + 1)},
-                    {wide_order ? 8U : 4U, plan.samples}};
+  content.arrays = shapes_of(options, plan);
+  const bool wide_rows = content.arrays[1].element_bytes == 8;
+  const bool wide_order = content.arrays[2].element_bytes == 8;
   content.make = [&](IndexWriter& writer) {
-    RandomState random(options.seed);
-    std::vector<std::int32_t> order = make_document_index(options.sequences, plan, random);
-    writer.put_all(std::span<const std::int32_t>(order));
-    writer.next_array();
+    const auto put = [&]<class Row>(Row) {
+      if (wide_order)
+        put_arrays<Row, std::int64_t>(writer, data, options, plan);
+      else
+        put_arrays<Row, std::uint32_t>(writer, data, options, plan);
+    };
     if (wide_rows)
-      put_sample_index<std::int64_t>(writer, data, options, order, plan.samples);
+      put(std::int64_t{});
     else
-      put_sample_index<std::int32_t>(writer, data, options, order, plan.samples);
-    order = {};  // of many epochs, as large as what follows
-    writer.next_array();
-    if (wide_order)
-      put_shuffle_index<std::int64_t>(writer, plan, random);
-    else
-      put_shuffle_index<std::uint32_t>(writer, plan, random);
+      put(std::int32_t{});
   };
   arrays_ = cache.get(content);
   document_index_ = arrays_.get<std::int32_t>(0);

@@ -41,6 +41,10 @@ class GptIndex {
   GptIndex(const TokenSequences& data, const GptIndexOptions& options,
            const IndexCache& cache = {});
 
+  // Of the arrays that it would have.
+  static std::int64_t bytes(const TokenSequences& data, const GptIndexOptions& options);
+  bool made() const { return arrays_.made(); }  // by this process, not mapped from an older file
+
   std::int64_t size() const { return samples_; }
   std::int64_t epochs() const { return epochs_; }
   bool separate_last_epoch() const { return separate_last_epoch_; }

@@ -41,18 +41,24 @@ std::vector<Bytes> arrays_in(Bytes file, const IndexContent& content) {
 // Counts what is written, so that each array begins where places() says.
 class PlacingWriter : public IndexWriter {
  public:
-  explicit PlacingWriter(const IndexContent& content) : places_(places(content)) {}
+  PlacingWriter(const IndexContent& content, const IndexCache::Report& report)
+      : places_(places(content)), report_(report) {}
 
   void write(Bytes bytes) final {
-    assert(bytes.size() <= places_.back() - at_);
-    append(bytes);
-    at_ += bytes.size();
+    place(bytes);
+    report_(bytes.size());
   }
   void next_array() final {
     static constexpr std::byte kZeros[kAlignment] = {};
     assert(at_ <= places_[array_]);
-    write(Bytes(kZeros).first(places_[array_] - at_));
+    place(Bytes(kZeros).first(places_[array_] - at_));
     ++array_;
+  }
+  // What is no array's.
+  void place(Bytes bytes) {
+    assert(bytes.size() <= places_.back() - at_);
+    append(bytes);
+    at_ += bytes.size();
   }
   bool complete() const { return at_ == places_.back() && array_ + 1 == places_.size(); }
 
@@ -61,13 +67,14 @@ class PlacingWriter : public IndexWriter {
 
  private:
   std::vector<std::size_t> places_;
+  const IndexCache::Report& report_;
   std::size_t array_ = 0, at_ = 0;
 };
 
 class MemoryWriter : public PlacingWriter {
  public:
-  MemoryWriter(const IndexContent& content, std::byte* memory)
-      : PlacingWriter(content), to_(memory) {}
+  MemoryWriter(const IndexContent& content, const IndexCache::Report& report, std::byte* memory)
+      : PlacingWriter(content, report), to_(memory) {}
 
  private:
   void append(Bytes bytes) override {
@@ -80,13 +87,15 @@ class MemoryWriter : public PlacingWriter {
 
 class FileWriter : public PlacingWriter {
  public:
-  FileWriter(const IndexContent& content, const std::string& path)
-      : PlacingWriter(content), file_(path, true) {}
+  FileWriter(const IndexContent& content, const IndexCache::Report& report, const std::string& path)
+      : PlacingWriter(content, report), file_(path, true) {}
 
-  void commit() {
+  std::string commit() {  // the hash of all but itself
     flush();
-    file_.write(hasher_.hex());
+    std::string hash = hasher_.hex();
+    file_.write(hash);
     file_.commit();
+    return hash;
   }
 
  private:
@@ -108,24 +117,26 @@ class FileWriter : public PlacingWriter {
 
 // Header and arrays, from the first byte.
 void write_all(PlacingWriter& writer, const IndexContent& content) {
-  writer.write(as_bytes({kMagic, sizeof kMagic}));
-  writer.put(static_cast<std::uint64_t>(content.text.size()));
-  writer.write(as_bytes(content.text));
+  const std::uint64_t text_size = content.text.size();
+  writer.place(as_bytes({kMagic, sizeof kMagic}));
+  writer.place(std::as_bytes(std::span(&text_size, 1)));
+  writer.place(as_bytes(content.text));
   writer.next_array();
   content.make(writer);
   assert(writer.complete());
 }
 
 // Null if the file is whole, else what is wrong with it.
-const char* damage(Bytes file) {
+const char* damage(const MappedFile& mapped, const KnownFiles& known) {
+  const Bytes file = mapped.bytes();
   if (file.size() < kHeaderBytes + kHashBytes || std::memcmp(file.data(), kMagic, sizeof kMagic))
     return "not an index";
   std::uint64_t text = 0;
   std::memcpy(&text, file.data() + sizeof kMagic, sizeof text);
   if (text > file.size() - kHeaderBytes - kHashBytes) return "cut short";
-  const Bytes content = file.first(file.size() - kHashBytes);
-  if (hash_hex(content) != as_text(file.last(kHashBytes))) return "not as it was written";
-  return nullptr;
+  const std::string hash = known.hash(
+      mapped.path(), [&] { return hash_once(mapped, file.first(file.size() - kHashBytes)); });
+  return hash == as_text(file.last(kHashBytes)) ? nullptr : "not as it was written";
 }
 
 std::string_view text_of(Bytes file) {
@@ -142,10 +153,14 @@ std::string IndexCache::path(const std::string& text) const {
 
 IndexArrays IndexCache::get(const IndexContent& content) const {
   if (!kept()) return make_in_memory(content);
-  if (auto arrays = load(content)) return std::move(*arrays);
+  if (auto arrays = load(content)) {
+    for (const Bytes array : arrays->arrays_) report_(array.size());
+    return std::move(*arrays);
+  }
   store(content);
   auto arrays = load(content);
   if (!arrays) fail(Exit::io_error, path(content.text), ": damaged again after it was written");
+  arrays->made_ = true;
   return std::move(*arrays);
 }
 
@@ -155,7 +170,7 @@ std::optional<IndexArrays> IndexCache::load(const IndexContent& content) const {
   IndexArrays arrays;
   arrays.file_ = std::make_unique<MappedFile>(name);
   const Bytes file = arrays.file_->bytes();
-  if (const char* what = damage(file)) {
+  if (const char* what = damage(*arrays.file_, known_)) {
     log_.warn(concat(name, ": ", what, "; it is made again"));
     return std::nullopt;
   }
@@ -169,18 +184,25 @@ std::optional<IndexArrays> IndexCache::load(const IndexContent& content) const {
 void IndexCache::store(const IndexContent& content) const {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
-  FileWriter writer(content, path(content.text));
+  FileWriter writer(content, report_, path(content.text));
   write_all(writer, content);
-  writer.commit();
+  known_.keep(path(content.text), writer.commit());
 }
 
-IndexArrays IndexCache::make_in_memory(const IndexContent& content) {
+IndexCache IndexCache::reporting(Report report) const {
+  IndexCache cache = *this;
+  cache.report_ = std::move(report);
+  return cache;
+}
+
+IndexArrays IndexCache::make_in_memory(const IndexContent& content) const {
   const std::size_t size = places(content).back();
   IndexArrays arrays;
   arrays.memory_.reset(new std::byte[size]);
-  MemoryWriter writer(content, arrays.memory_.get());
+  MemoryWriter writer(content, report_, arrays.memory_.get());
   write_all(writer, content);
   arrays.arrays_ = arrays_in({arrays.memory_.get(), size}, content);
+  arrays.made_ = true;
   return arrays;
 }
 

@@ -8,8 +8,9 @@
 //
 // Since the text names all that the arrays depend on, a file is never stale; it says what it is
 // for, so that a file of other data under its name is refused (Exit::bad_config).  A damaged one
-// is made again, with a warning.  Files are renamed into place when whole, so any number of
-// processes may share a folder.  Thread-safe.
+// is made again, with a warning; one that was found whole is not read again until it changes
+// (known_files.h).  Files are renamed into place when whole, so any number of processes may share a
+// folder.  Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "data/known_files.h"
 
 namespace mt {
 
@@ -63,31 +65,41 @@ class IndexArrays {
     const Bytes bytes = arrays_[array];
     return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
+  bool made() const { return made_; }  // now, not found in a file
 
  private:
   friend class IndexCache;
   std::unique_ptr<MappedFile> file_;  // one of the two
   std::unique_ptr<std::byte[]> memory_;
   std::vector<Bytes> arrays_;
+  bool made_ = false;
 };
 
 class IndexCache {
  public:
   IndexCache() = default;  // none: arrays are made in memory
   // `log` hears of damaged files.  The folder is made when the first index is.
-  IndexCache(std::string folder, Log log) : folder_(std::move(folder)), log_(std::move(log)) {}
+  IndexCache(std::string folder, Log log)
+      : folder_(std::move(folder)), log_(std::move(log)), known_(folder_) {}
 
   bool kept() const { return !folder_.empty(); }
+  // The same cache that calls `report` with the numbers of bytes of arrays that it has put or
+  // found, from the thread that does; what that throws goes to whoever asked.
+  using Report = std::function<void(std::uint64_t bytes)>;
+  IndexCache reporting(Report report) const;
+
   IndexArrays get(const IndexContent& content) const;
   std::string path(const std::string& text) const;
 
  private:
   std::optional<IndexArrays> load(const IndexContent& content) const;
   void store(const IndexContent& content) const;
-  static IndexArrays make_in_memory(const IndexContent& content);
+  IndexArrays make_in_memory(const IndexContent& content) const;
 
   std::string folder_;
   Log log_;
+  KnownFiles known_;  // that are whole
+  Report report_ = [](std::uint64_t) {};
 };
 
 }  // namespace mt

@@ -1,5 +1,6 @@
 #include "data/indexed_dataset.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <limits>
@@ -7,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/threads.h"
 
 namespace mt {
 namespace {
@@ -31,18 +33,29 @@ T load_at(const std::byte* array, std::int64_t index) {
 std::string bin_path(const std::string& prefix) { return prefix + ".bin"; }
 std::string idx_path(const std::string& prefix) { return prefix + ".idx"; }
 
-IndexedDataset::IndexedDataset(const std::string& prefix)
+IndexedDataset::IndexedDataset(const std::string& prefix, const KnownFiles& known)
     : prefix_(prefix),
       idx_file_(std::make_unique<MappedFile>(idx_path(prefix))),
       bin_file_(std::make_unique<MappedFile>(bin_path(prefix))),
       idx_(idx_file_->bytes()),
       bin_(bin_file_->bytes()) {
   read_header();
+  idx_hash_ = known.hash(idx_path(prefix), [&] {
+    std::string hash;  // only where it is kept, or else when somebody asks
+    parallel_for_ordered_errors(known.kept() ? 2 : 1, [&](std::int64_t task) {
+      if (task == 0) return check();
+      hash = hash_once(*idx_file_, idx_);
+    });
+    return hash;
+  });
+  check_size();
 }
 
 IndexedDataset::IndexedDataset(const std::string& prefix, Bytes idx, Bytes bin)
     : prefix_(prefix), idx_(idx), bin_(bin) {
   read_header();
+  check();
+  check_size();
 }
 
 IndexedDataset IndexedDataset::from_bytes(Bytes idx, Bytes bin, const std::string& name) {
@@ -85,14 +98,34 @@ void IndexedDataset::read_header() {
   pointers_ = lengths_ + 4 * sequences;
   begins_ = pointers_ + 8 * sequences;
   modes_ = has_modes ? begins_ + 8 * begins : nullptr;
-  check_sequences();
-  check_documents();
 }
 
-void IndexedDataset::check_sequences() const {
+// All but the end of .bin, in parts: so that of a large file no more than those are in memory.
+void IndexedDataset::check() const {
+  constexpr std::int64_t kPart = 1 << 20;
+  const auto parts = [](std::int64_t count) { return count / kPart + 1; };
+  const auto part = [](std::int64_t number, std::int64_t count) {
+    return ItemRange{number * kPart, std::min(count, (number + 1) * kPart)};
+  };
+  const std::int64_t of_sequences = parts(sequences_), of_documents = parts(documents_ + 1);
+  parallel_for_ordered_errors(of_sequences + of_documents, [&](std::int64_t i) {
+    if (i < of_sequences)
+      check_sequences(part(i, sequences_));
+    else
+      check_documents(part(i - of_sequences, documents_ + 1));
+  });
+}
+
+std::int64_t IndexedDataset::end_of(std::int64_t sequence) const {
+  return pointer(sequence) + length(sequence) * static_cast<std::int64_t>(token_bytes_);
+}
+
+void IndexedDataset::check_sequences(ItemRange sequences) const {
   const std::string path = idx_path(prefix_);
-  std::uint64_t end = 0;  // below 2^63: at most 2^31 * 8 is added while at most the size of .bin
-  for (std::int64_t i = 0; i < sequences_; ++i) {
+  // As whoever checks the part before finds it; below 2^63: at most 2^31 * 8 is added while at most
+  // the size of .bin.
+  auto end = static_cast<std::uint64_t>(sequences.begin == 0 ? 0 : end_of(sequences.begin - 1));
+  for (std::int64_t i = sequences.begin; i < sequences.end; ++i) {
     const auto tokens = load_at<std::int32_t>(lengths_, i);
     if (tokens < 0)
       fail(Exit::bad_data, path, ": byte ", kHeaderBytes + 4 * i, ": sequence ", i, ": length ",
@@ -105,15 +138,14 @@ void IndexedDataset::check_sequences() const {
       fail(Exit::bad_data, bin_path(prefix_), ": ", bin_.size(), " bytes, but sequence ", i,
            " ends at byte ", end);
   }
-  if (end != bin_.size())
-    fail(Exit::bad_data, bin_path(prefix_), ": ", bin_.size(), " bytes, expected ", end,
-         " as the index says");
+  forget(lengths_ + 4 * sequences.begin, lengths_ + 4 * sequences.end);
+  forget(pointers_ + 8 * sequences.begin, pointers_ + 8 * sequences.end);
 }
 
-void IndexedDataset::check_documents() const {
+void IndexedDataset::check_documents(ItemRange documents) const {
   const std::string path = idx_path(prefix_);
-  std::int64_t previous = 0;
-  for (std::int64_t d = 0; d <= documents_; ++d) {
+  std::int64_t previous = documents.begin == 0 ? 0 : document_begin(documents.begin - 1);
+  for (std::int64_t d = documents.begin; d < documents.end; ++d) {
     const std::int64_t begin = document_begin(d);
     const bool wrong = d == 0 ? begin != 0 : begin < previous || begin > sequences_;
     if (wrong)
@@ -122,9 +154,21 @@ void IndexedDataset::check_documents() const {
            d == 0 ? std::string("0") : concat(previous, " to ", sequences_));
     previous = begin;
   }
-  if (previous != sequences_)
+  if (documents.end == documents_ + 1 && previous != sequences_)
     fail(Exit::bad_data, path, ": byte ", begins_ - idx_.data() + 8 * documents_,
          ": the documents end at sequence ", previous, ", expected ", sequences_);
+  forget(begins_ + 8 * documents.begin, begins_ + 8 * documents.end);
+}
+
+void IndexedDataset::check_size() const {
+  const auto end = static_cast<std::uint64_t>(sequences_ == 0 ? 0 : end_of(sequences_ - 1));
+  if (end != bin_.size())
+    fail(Exit::bad_data, bin_path(prefix_), ": ", bin_.size(), " bytes, expected ", end,
+         " as the index says");
+}
+
+void IndexedDataset::forget(const std::byte* begin, const std::byte* end) const {
+  if (idx_file_) idx_file_->forget({begin, end});
 }
 
 std::int64_t IndexedDataset::length(std::int64_t sequence) const {
@@ -151,7 +195,9 @@ std::int64_t IndexedDataset::document_of(std::int64_t sequence) const {
   return low;
 }
 
-std::string IndexedDataset::lengths_hash() const { return hash_hex(idx_); }
+std::string IndexedDataset::lengths_hash() const {
+  return idx_hash_.empty() ? hash_hex(idx_) : idx_hash_;
+}
 
 std::int64_t IndexedDataset::mode(std::int64_t sequence) const {
   assert(sequence >= 0 && sequence < sequences_);

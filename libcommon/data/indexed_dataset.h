@@ -18,6 +18,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "data/known_files.h"
 #include "data/token_sequences.h"
 #include "data/token_type.h"
 
@@ -28,10 +29,10 @@ std::string idx_path(const std::string& prefix);
 
 // A pair opened for reading.  Opening checks all that the index says against itself and against the
 // size of .bin, and throws Exit::bad_data naming the file and the byte; .bin itself is not read.
-// Thread-safe.
+// What `known` knows of .idx is not checked again.  Thread-safe.
 class IndexedDataset final : public TokenSequences {
  public:
-  explicit IndexedDataset(const std::string& prefix);
+  explicit IndexedDataset(const std::string& prefix, const KnownFiles& known = {});
 
   // Over bytes in memory, which must outlive the object; `name` stands for the prefix in errors.
   static IndexedDataset from_bytes(Bytes idx, Bytes bin, const std::string& name);
@@ -67,13 +68,17 @@ class IndexedDataset final : public TokenSequences {
  private:
   IndexedDataset(const std::string& prefix, Bytes idx, Bytes bin);
   void read_header();
-  void check_sequences() const;
-  void check_documents() const;
+  void check() const;
+  void check_sequences(ItemRange sequences) const;
+  void check_documents(ItemRange documents) const;
+  void check_size() const;
+  void forget(const std::byte* begin, const std::byte* end) const;
+  std::int64_t end_of(std::int64_t sequence) const;  // byte of .bin
   std::int64_t pointer(std::int64_t sequence) const;
   template <class Out>
   void read_as(std::int64_t sequence, std::int64_t offset, std::span<Out> out) const;
 
-  std::string prefix_;
+  std::string prefix_, idx_hash_;                    // "": not computed
   std::unique_ptr<MappedFile> idx_file_, bin_file_;  // null when over bytes in memory
   Bytes idx_, bin_;
   TokenType type_ = TokenType::i32;

@@ -1,11 +1,14 @@
-// RandomState: numpy's legacy generator, number for number.  std::mt19937(seed) gives the stream of
-// numpy.random.RandomState(seed) for an integer seed below 2^32; what numpy draws from that stream
-// is in numpy/random/mtrand.pyx and src/distributions/distributions.c (random_interval).
+// RandomState: numpy's legacy generator, number for number: MT19937 (Matsumoto, Nishimura:
+// "Mersenne Twister", ACM TOMACS 8(1), 1998), seeded as numpy.random.RandomState(seed) and
+// std::mt19937(seed) are for an integer below 2^32; what numpy draws from that stream is in
+// numpy/random/mtrand.pyx and src/distributions/distributions.c (random_interval).
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <limits>
-#include <random>
 #include <span>
 #include <utility>
 
@@ -13,9 +16,12 @@ namespace mt {
 
 class RandomState {
  public:
-  explicit RandomState(std::uint32_t seed) : engine_(seed) {}
+  explicit RandomState(std::uint32_t seed);
 
-  std::uint32_t next32() { return static_cast<std::uint32_t>(engine_()); }
+  std::uint32_t next32() {
+    if (next_ == kWords) refill();
+    return words_[next_++];
+  }
   std::uint64_t next64() {
     const std::uint64_t high = next32();
     return high << 32 | next32();
@@ -30,8 +36,7 @@ class RandomState {
   // Uniform in [0, max]; draws nothing for 0.
   std::uint64_t interval(std::uint64_t max) {
     if (max == 0) return 0;
-    std::uint64_t mask = max;
-    for (int shift = 1; shift <= 32; shift *= 2) mask |= mask >> shift;
+    const std::uint64_t mask = ~std::uint64_t{0} >> std::countl_zero(max);
     const bool narrow = max <= std::numeric_limits<std::uint32_t>::max();
     for (;;) {
       const std::uint64_t value = (narrow ? next32() : next64()) & mask;
@@ -45,14 +50,58 @@ class RandomState {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + interval(range - 1));
   }
 
+  // Draws partners before it swaps, so that a large array's memory is on its way meanwhile.
   template <class T>
   void shuffle(std::span<T> values) {
-    if (values.empty()) return;
-    for (std::size_t i = values.size() - 1; i > 0; --i) std::swap(values[i], values[interval(i)]);
+    for_each_partners(values.size(),
+                      [&](std::size_t last, std::span<const std::uint64_t> partners) {
+                        for (const std::uint64_t partner : partners)
+                          __builtin_prefetch(&values[partner], 1);
+                        for (const std::uint64_t partner : partners)
+                          std::swap(values[last--], values[partner]);
+                      });
+  }
+
+  // Leaves the state that shuffling `size` values does.
+  void skip_shuffle(std::size_t size) {
+    for_each_partners(size, [](std::size_t, std::span<const std::uint64_t>) {});
   }
 
  private:
-  std::mt19937 engine_;
+  static constexpr std::size_t kWords = 624, kPartners = 256;
+
+  void refill();
+
+  // interval(max), interval(max - 1), ... 32-bit numbers above 0 that need the same bits; without a
+  // branch that depends on what is drawn.
+  void intervals(std::uint64_t max, std::span<std::uint64_t> into) {
+    const std::uint64_t mask = ~std::uint64_t{0} >> std::countl_zero(max);
+    for (std::size_t k = 0; k < into.size();) {
+      into[k] = next32() & mask;
+      k += into[k] <= max - k;
+    }
+  }
+
+  // Of a shuffle of `size` values: calls visit(i, partners of i, i - 1, ...) down to i = 1.
+  template <class Visit>
+  void for_each_partners(std::size_t size, const Visit& visit) {
+    std::array<std::uint64_t, kPartners> partners;
+    while (size > 1) {
+      const std::uint64_t max = size - 1, alike = max - (std::bit_floor(max) - 1);
+      std::size_t count = 1;
+      if (max <= std::numeric_limits<std::uint32_t>::max()) {
+        count = std::min<std::size_t>(alike, partners.size());
+        intervals(max, std::span(partners).first(count));
+      } else {
+        partners[0] = interval(max);
+      }
+      visit(max, std::span<const std::uint64_t>(partners).first(count));
+      size -= count;
+    }
+  }
+
+  std::array<std::uint32_t, kWords> state_, words_;  // the recurrence; what it gives, tempered
+  std::size_t next_ = kWords;
 };
 
 }  // namespace mt

@@ -1,5 +1,7 @@
 #include "train/batch_loader.h"
 
+#include "train/fill_batch.h"
+
 namespace mt {
 
 std::int64_t BatchLoader::load(int micro_batch, const Batch& batch) {

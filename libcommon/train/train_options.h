@@ -5,13 +5,13 @@
 #include <string>
 
 #include "base/command.h"
+#include "data/batch_schedule.h"
+#include "data/train_data.h"
 #include "model/gpt_config.h"
 #include "optim/optimizer_options.h"
 #include "optim/param_schedule.h"
-#include "train/batch_schedule.h"
 #include "train/report_options.h"
 #include "train/result_checks.h"
-#include "train/train_data.h"
 
 namespace mt {
 

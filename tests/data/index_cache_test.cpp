@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <numeric>
 #include <thread>
@@ -43,7 +44,9 @@ struct Sample {
 };
 
 std::size_t files_in(const std::string& folder) {
-  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      fs::directory_iterator(folder),
+      [](const fs::directory_entry& entry) { return entry.path().extension() == ".index"; }));
 }
 
 TEST(IndexCache, WithoutAFolderEachIsMadeInMemory) {

@@ -10,7 +10,7 @@
 #include "data/numpy_random.h"
 #include "tests/data/fnv.h"
 #include "tests/data/support.h"
-#include "train/train_data.h"
+#include "train/fill_batch.h"
 
 namespace mt {
 namespace {

@@ -5,7 +5,7 @@
 #include "tests/base/scratch.h"
 #include "tests/data/support.h"
 #include "tests/support/host_tensor.h"
-#include "train/train_data.h"
+#include "train/fill_batch.h"
 
 namespace mt {
 

@@ -1,4 +1,4 @@
-#include "train/batch_schedule.h"
+#include "data/batch_schedule.h"
 
 #include <algorithm>
 #include <cctype>

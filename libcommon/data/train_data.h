@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,7 +15,6 @@
 #include "data/sampler.h"
 #include "data/split.h"
 #include "data/tokenizer_source.h"
-#include "model/model.h"
 
 namespace mt {
 
@@ -30,6 +30,9 @@ struct DataOptions {
   TokenizerOptions tokenizer;  // --vocab-size is the model's option, and copied here
   int threads = 0;             // that open files and make indexes: those of --threads
   void add_to(CommandLine& cl);
+  // Its parts that indexes depend on, with their names.
+  void add_samples_to(CommandLine& cl);
+  void add_validation_to(CommandLine& cl);
 };
 
 // The tokenizer of a run: of the options, else of the token files' manifests; made-up text without
@@ -47,13 +50,14 @@ class TrainData {
  public:
   // Reads which files there are and opens them all, checked, with their manifests.  The tokenizer
   // comes from the options or else from a manifest; where several know it, they must agree
-  // (Exit::bad_config).
-  explicit TrainData(const DataOptions& options);
+  // (Exit::bad_config).  Unless tokens are read, none is needed: samples are counted and indexed.
+  explicit TrainData(const DataOptions& options, bool read_tokens = true);
 
   // Cuts them for a run of `length`, read by ranks as `layout` says.  Indexes come from the cache
-  // or are made, several at a time.
-  void build(const TrainingLength& length, std::uint64_t seed, const SamplerOptions& layout,
-             const Log& log);
+  // or are made, several at a time; what `poll` throws meanwhile, from any thread, ends it.
+  void build(
+      const TrainingLength& length, std::uint64_t seed, const SamplerOptions& layout,
+      const Log& log, const std::function<void()>& poll = [] {});
 
   const Tokenizer& tokenizer() const { return *tokenizer_.tokenizer; }
   const TokenizerOptions& tokenizer_options() const { return tokenizer_.options; }
@@ -67,11 +71,14 @@ class TrainData {
   struct Part;     // of a set: one token file's
   struct SetPlan;  // what a set is made of
   void open_files();
+  std::int64_t eod() const { return tokenizer_.tokenizer ? tokenizer().eod() : -1; }
+  std::int64_t vocab_size() const { return tokenizer_.tokenizer ? tokenizer().vocab_size() : 1; }
   std::size_t file_of(const std::string& prefix) const;
   void plan_split(Split which, std::optional<std::int64_t> samples, std::vector<SetPlan>& plans,
                   const Log& log) const;
   SetPlan plan_set(Split which, const Blend& blend, std::optional<std::int64_t> samples) const;
   bool cut(SetPlan& plan, const Log& log) const;
+  GptDatasetOptions dataset_options(const Part& part, std::uint64_t seed) const;
   std::unique_ptr<SampleSet> make_set(const SetPlan& plan, std::vector<GptDataset> datasets,
                                       const SamplerOptions& layout, const IndexCache& cache) const;
 
@@ -82,14 +89,5 @@ class TrainData {
   std::vector<std::unique_ptr<TokenSequences>> files_;  // one a prefix, or made-up text
   std::array<std::vector<std::unique_ptr<SampleSet>>, kSplits> sets_;
 };
-
-// Fills `batch` with the run's samples [first, first + sequences): tokens, labels, positions, first
-// keys where it has them, and the mask.  Padding is a sample whose mask is 0.  Returns the sum of
-// the mask: the tokens that count.
-double fill_batch(const SampleSet& set, std::int64_t first, std::int64_t sequences,
-                  const Batch& batch);
-
-// row_weight = mask x weight
-void weigh_rows(const Batch& batch, double weight);
 
 }  // namespace mt

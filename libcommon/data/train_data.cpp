@@ -1,41 +1,32 @@
-#include "train/train_data.h"
+#include "data/train_data.h"
 
 #include <algorithm>
-#include <exception>
 #include <filesystem>
 
 #include "base/command.h"
+#include "base/progress.h"
 #include "base/threads.h"
 #include "data/indexed_dataset.h"
 #include "data/mock_tokens.h"
 #include "text/null_tokenizer.h"
 
 namespace mt {
-namespace {
 
-// Bodies run several at a time; of several errors the first in order is thrown.
-void for_each_parallel(std::size_t count, int threads,
-                       const std::function<void(std::size_t)>& body) {
-  std::vector<std::exception_ptr> errors(count);
-  Workers(threads).run([&] {
-    parallel_for(static_cast<std::int64_t>(count), [&](std::int64_t i) {
-      try {
-        body(static_cast<std::size_t>(i));
-      } catch (...) {
-        errors[static_cast<std::size_t>(i)] = std::current_exception();
-      }
-    });
-  });
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
+void DataOptions::add_samples_to(CommandLine& cl) {
+  sources.add_to(cl);
+  cl.option("--seq-length", &seq_length, "N", "tokens of a sample", at_least(1));
 }
 
-}  // namespace
+void DataOptions::add_validation_to(CommandLine& cl) {
+  cl.flag("--full-validation", &full_validation,
+          "evaluate on all of the validation data, once, instead of --eval-iters");
+  cl.flag("--multiple-validation-sets", &multiple_validation_sets,
+          "a loss for each of several --valid-data-path");
+}
 
 void DataOptions::add_to(CommandLine& cl) {
   cl.section("Data");
-  sources.add_to(cl);
-  cl.option("--seq-length", &seq_length, "N", "tokens of a sample", at_least(1));
+  add_samples_to(cl);
   cl.option("--data-cache-path", &cache_path, "DIR",
             "keep indexes there and map them in later runs; default: made in memory each time");
   cl.option("--dataloader-type", &dataloader_type, "TYPE",
@@ -51,10 +42,7 @@ void DataOptions::add_to(CommandLine& cl) {
                 "not with --reset-attention-mask; no matrix of a mask is made in any case");
   cl.flag("--eod-mask-loss", &eod_mask_loss,
           "predictions made after an end of document do not count");
-  cl.flag("--full-validation", &full_validation,
-          "evaluate on all of the validation data, once, instead of --eval-iters");
-  cl.flag("--multiple-validation-sets", &multiple_validation_sets,
-          "a loss for each of several --valid-data-path");
+  add_validation_to(cl);
   cl.section("Tokenizer");
   tokenizer.add_to(cl);
   tokenizer.add_extra_ids_to(cl);
@@ -85,10 +73,10 @@ struct TrainData::SetPlan {
   std::optional<std::int64_t> samples = {};  // asked for; absent: one epoch
 };
 
-TrainData::TrainData(const DataOptions& options)
+TrainData::TrainData(const DataOptions& options, bool read_tokens)
     : options_(options),
       sources_(read_sources(options.sources)),
-      tokenizer_(run_tokenizer(options)),
+      tokenizer_(read_tokens ? run_tokenizer(options) : LoadedTokenizer()),
       prefixes_(sources_.prefixes()) {
   if (options_.reset_attention_mask && !options_.attention_mask_in_dataloader)
     fail(Exit::usage,
@@ -102,12 +90,16 @@ TrainData::TrainData(const DataOptions& options)
 
 void TrainData::open_files() {
   if (sources_.mock) {
-    files_.push_back(std::make_unique<MockTokens>(tokenizer().vocab_size(), tokenizer().eod()));
+    files_.push_back(std::make_unique<MockTokens>(vocab_size(), eod()));
     return;
   }
   files_.resize(prefixes_.size());
-  for_each_parallel(prefixes_.size(), options_.threads, [&](std::size_t i) {
-    files_[i] = std::make_unique<IndexedDataset>(prefixes_[i]);
+  const KnownFiles known(options_.cache_path);
+  Workers(options_.threads).run([&] {
+    parallel_for_ordered_errors(std::ssize(prefixes_), [&](std::int64_t i) {
+      const auto at = static_cast<std::size_t>(i);
+      files_[at] = std::make_unique<IndexedDataset>(prefixes_[at], known);
+    });
   });
 }
 
@@ -224,8 +216,21 @@ std::unique_ptr<SampleSet> TrainData::make_set(const SetPlan& plan,
   return make(BlendedDataset(std::move(datasets), std::move(weights), samples, cache));
 }
 
+GptDatasetOptions TrainData::dataset_options(const Part& part, std::uint64_t seed) const {
+  return {.index = {.sequences = part.range,
+                    .seq_length = options_.seq_length,
+                    .seed = static_cast<std::uint32_t>(seed),
+                    .num_samples = part.samples},
+          .eod_id = eod(),
+          .vocab_size = vocab_size(),
+          .reset_position_ids = options_.reset_position_ids,
+          .reset_attention_mask = options_.reset_attention_mask,
+          .eod_mask_loss = options_.eod_mask_loss};
+}
+
 void TrainData::build(const TrainingLength& length, std::uint64_t seed,
-                      const SamplerOptions& layout, const Log& log) {
+                      const SamplerOptions& layout, const Log& log,
+                      const std::function<void()>& poll) {
   if (options_.multiple_validation_sets && !sources_.split_blends[1])
     fail(Exit::usage, "--multiple-validation-sets: needs --valid-data-path");
   const auto samples = target_samples(length);
@@ -235,29 +240,32 @@ void TrainData::build(const TrainingLength& length, std::uint64_t seed,
   if (!length.skip_train && (plans.empty() || plans.front().which != Split::train))
     fail(Exit::bad_config, "--split ", sources_.split, ": leaves nothing to train on");
 
-  const IndexCache cache =
-      options_.cache_path.empty() ? IndexCache() : IndexCache(options_.cache_path, log);
   struct Job {
-    const Part* part;
-    std::optional<GptDataset> made;
+    const TokenSequences& data;
+    GptDatasetOptions options;
+    std::optional<GptDataset> made = {};
   };
   std::vector<Job> jobs;
+  std::int64_t bytes = 0;
   for (const SetPlan& plan : plans)
-    for (const Part& part : plan.parts) jobs.push_back({&part, {}});
-  for_each_parallel(jobs.size(), options_.threads, [&](std::size_t i) {
-    const Part& part = *jobs[i].part;
-    jobs[i].made.emplace(*files_[part.file],
-                         GptDatasetOptions{.index = {.sequences = part.range,
-                                                     .seq_length = options_.seq_length,
-                                                     .seed = static_cast<std::uint32_t>(seed),
-                                                     .num_samples = part.samples},
-                                           .eod_id = tokenizer().eod(),
-                                           .vocab_size = tokenizer().vocab_size(),
-                                           .reset_position_ids = options_.reset_position_ids,
-                                           .reset_attention_mask = options_.reset_attention_mask,
-                                           .eod_mask_loss = options_.eod_mask_loss},
-                         cache);
+    for (const Part& part : plan.parts) {
+      jobs.push_back({*files_[part.file], dataset_options(part, seed)});
+      bytes += GptIndex::bytes(jobs.back().data, jobs.back().options.index);
+    }
+  const IndexCache cache =
+      options_.cache_path.empty() ? IndexCache() : IndexCache(options_.cache_path, log);
+  Progress progress(log, "indexing", "bytes", static_cast<std::uint64_t>(bytes));
+  const IndexCache reporting = cache.reporting([&](std::uint64_t done) {
+    progress.add(done);
+    poll();
   });
+  Workers(options_.threads).run([&] {
+    parallel_for_ordered_errors(std::ssize(jobs), [&](std::int64_t i) {
+      Job& job = jobs[static_cast<std::size_t>(i)];
+      job.made.emplace(job.data, job.options, reporting);
+    });
+  });
+  progress.finish();
   auto job = jobs.begin();
   for (const SetPlan& plan : plans) {
     std::vector<GptDataset> datasets;
@@ -266,36 +274,6 @@ void TrainData::build(const TrainingLength& length, std::uint64_t seed,
     sets_[static_cast<std::size_t>(plan.which)].push_back(
         make_set(plan, std::move(datasets), layout, cache));
   }
-}
-
-double fill_batch(const SampleSet& set, std::int64_t first, std::int64_t sequences,
-                  const Batch& batch) {
-  const auto length = static_cast<std::size_t>(set.data.seq_length());
-  std::vector<float> mask(length * static_cast<std::size_t>(sequences));
-  double sum = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(sequences); ++i) {
-    const auto part = [&](const auto& all) { return all.subspan(i * length, length); };
-    const auto ints = [&](const Tensor& all) { return part(all.span<std::int32_t>()); };
-    const auto sample = set.order.sample(first + static_cast<std::int64_t>(i));
-    set.data.get(sample.value_or(0),
-                 {.tokens = ints(batch.ids),
-                  .labels = ints(batch.labels),
-                  .positions = ints(batch.positions),
-                  .first_key = batch.first_key ? ints(batch.first_key) : std::span<std::int32_t>(),
-                  .loss_mask = part(std::span(mask))});
-    if (!sample) std::ranges::fill(part(std::span(mask)), 0.0F);
-  }
-  for (const float m : mask) sum += static_cast<double>(m);
-  with_float_type(batch.loss_mask.dtype(),
-                  [&]<class T>() { std::ranges::copy(mask, batch.loss_mask.as<T>()); });
-  return sum;
-}
-
-void weigh_rows(const Batch& batch, double weight) {
-  with_float_type(batch.loss_mask.dtype(), [&]<class T>() {
-    std::ranges::transform(batch.loss_mask.span<T>(), batch.row_weight.as<T>(),
-                           [=](T mask) { return mask * static_cast<T>(weight); });
-  });
 }
 
 }  // namespace mt
