@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "text/hf_tokenizer.h"
 
 namespace mt {
 
@@ -14,7 +15,25 @@ static const char* copy_name(const TokenizerField& field, const TokenizerOptions
   if (field.name == "vocab-file")
     return options.type.starts_with("Bert") ? "tokenizer/vocab.txt" : "tokenizer/vocab.json";
   if (field.name == "merge-file") return "tokenizer/merges.txt";
+  if (options.type == HfTokenizer::kType) return "tokenizer/tokenizer.json";
   return "tokenizer/tokenizer.model";
+}
+
+namespace {
+struct Copy {
+  std::string name, source;
+};
+}  // namespace
+
+// All that are made of what a field names.
+static std::vector<Copy> copies(const TokenizerField& field, const TokenizerOptions& options) {
+  std::vector<std::string> sources = {field.get(options)};
+  if (options.type == HfTokenizer::kType) sources = HfTokenizer::files(sources[0]);
+  std::vector<Copy> list = {{copy_name(field, options), sources[0]}};
+  for (std::size_t i = 1; i < sources.size(); ++i)
+    list.push_back(
+        {"tokenizer/" + std::filesystem::path(sources[i]).filename().string(), sources[i]});
+  return list;
 }
 
 std::vector<WrittenFile> write_tokenizer(const std::string& folder,
@@ -24,12 +43,14 @@ std::vector<WrittenFile> write_tokenizer(const std::string& folder,
   std::vector<WrittenFile> written;
   for (const TokenizerField& field : tokenizer_fields(options.type)) {
     if (!field.is_file) continue;
-    const std::string content = read_file(field.get(options)), name = copy_name(field, options);
-    File copy = File::create(folder + "/" + name);
-    copy.write(content);
-    copy.sync();
-    copy.close();
-    written.push_back({{name, content.size(), hash_hex(as_bytes(content))}, {}});
+    for (const auto& [name, source] : copies(field, options)) {
+      const std::string content = read_file(source);
+      File copy = File::create(folder + "/" + name);
+      copy.write(content);
+      copy.sync();
+      copy.close();
+      written.push_back({{name, content.size(), hash_hex(as_bytes(content))}, {}});
+    }
   }
   sync_directory(folder + "/tokenizer");
   return written;

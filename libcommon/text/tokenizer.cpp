@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "text/bert_tokenizer.h"
 #include "text/gpt2_bpe.h"
+#include "text/hf_tokenizer.h"
 #include "text/null_tokenizer.h"
 #include "text/sentencepiece_tokenizer.h"
 #include "text/tik_tokenizer.h"
@@ -111,6 +112,10 @@ std::unique_ptr<Tokenizer> make_tik(const TokenizerOptions& options) {
   return std::make_unique<TikTokenizer>(options);
 }
 
+std::unique_ptr<Tokenizer> make_hf(const TokenizerOptions& options) {
+  return std::make_unique<HfTokenizer>(options.model);
+}
+
 constexpr auto& kBertLower = BertTokenizer::kLowerCaseType;
 constexpr auto& kBertCase = BertTokenizer::kCaseType;
 constexpr auto& kGptSentencePiece = SentencePieceModelTokenizer::kGptType;
@@ -123,6 +128,7 @@ constexpr Registration kRegistry[] = {
     {SentencePieceTokenizer::kType, kSentencePieceFields, make_sentencepiece},
     {kGptSentencePiece, kModelFields, make_sentencepiece_model<kGptSentencePiece>},
     {kLlama2, kModelFields, make_sentencepiece_model<kLlama2>},
+    {HfTokenizer::kType, kModelFields, make_hf},
     {NullTokenizer::kType, kNullFields, make_null},
     {TikTokenizer::kType, kTikFields, make_tik},
 };
@@ -164,8 +170,10 @@ void TokenizerOptions::add_to(CommandLine& cl) {
   cl.option("--tokenizer-type", &type, "TYPE", "kind of tokenizer: " + known_types());
   cl.option("--vocab-file", &vocab_file, "FILE", "vocabulary: vocab.json, or BERT's vocab.txt");
   cl.option("--merge-file", &merge_file, "FILE", "merges of a byte-pair encoding (merges.txt)");
-  cl.option("--tokenizer-model", &model, "FILE",
-            "a SentencePiece model; TikTokenizer: ranks, as tiktoken or Megatron write them");
+  cl.option(
+      "--tokenizer-model", &model, "PATH",
+      "a SentencePiece model; HuggingFaceTokenizer: a tokenizer.json or the folder that holds "
+      "it; TikTokenizer: ranks, as tiktoken or Megatron write them");
   cl.option(
       "--tiktoken-pattern", &tiktoken_pattern, "NAME",
       "how TikTokenizer cuts text before it merges: Megatron's v1 or v2, cl100k, o200k, llama3",

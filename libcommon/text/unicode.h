@@ -68,6 +68,14 @@ inline CharClass char_class(char32_t point) {
   return kClassOf[static_cast<std::size_t>(category(point))];
 }
 
+// What \w means to Rust's regular expressions: Alphabetic, M, Nd, Pc and the two joiners.
+inline bool is_word_char(char32_t point) {
+  const Category c = category(point);
+  return is_letter(c) || is_mark(c) || c == Category::digit || c == Category::letter_number ||
+         c == Category::connector || c == Category::letter_symbol || point == 0x200C ||
+         point == 0x200D;
+}
+
 // White space as Python's str.split() and str.strip() have it: also the four ASCII separators.
 inline bool is_python_space(char32_t point) {
   return char_class(point) == CharClass::space || (point >= 0x1C && point <= 0x1F);

@@ -27,13 +27,13 @@ TEST(Tokenizer, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(error({.type = "WordTokenizer", .vocab_file = "v", .merge_file = "m"}),
             "64 --tokenizer-type: unknown type WordTokenizer, expected one of "
             "BertWordPieceLowerCase, BertWordPieceCase, GPT2BPETokenizer, SentencePieceTokenizer, "
-            "GPTSentencePieceTokenizer, Llama2Tokenizer, "
-            "NullTokenizer, TikTokenizer");
+            "GPTSentencePieceTokenizer, Llama2Tokenizer, HuggingFaceTokenizer, NullTokenizer, "
+            "TikTokenizer");
   EXPECT_EQ(error({}),
             "64 --tokenizer-type: not given, expected one of BertWordPieceLowerCase, "
             "BertWordPieceCase, GPT2BPETokenizer, "
-            "SentencePieceTokenizer, GPTSentencePieceTokenizer, Llama2Tokenizer, NullTokenizer, "
-            "TikTokenizer");
+            "SentencePieceTokenizer, GPTSentencePieceTokenizer, Llama2Tokenizer, "
+            "HuggingFaceTokenizer, NullTokenizer, TikTokenizer");
   EXPECT_EQ(error({.type = "GPT2BPETokenizer", .vocab_file = "", .merge_file = "m"}),
             "64 --vocab-file: not given, --tokenizer-type GPT2BPETokenizer needs it");
   EXPECT_EQ(error({.type = "GPT2BPETokenizer", .vocab_file = "v", .merge_file = ""}),

@@ -1,0 +1,46 @@
+#include "text/hf_model.h"
+
+#include <array>
+
+#include "text/gpt2_files.h"
+#include "text/hf_bpe.h"
+#include "text/hf_object.h"
+
+namespace mt {
+
+void HfModel::encode(std::string_view text, Splitter split, std::vector<std::int32_t>& ids) const {
+  HfWords words{.text = std::string(text), .ends = {}};
+  std::array<std::size_t, 256> ends;
+  for (std::size_t at = 0; at < text.size(); at = words.ends.back())
+    words.ends.insert(words.ends.end(), ends.begin(), ends.begin() + split(text, at, ends));
+  encode(words, ids);
+}
+
+// Files of older versions do not say which model it is.
+static std::string_view type_of(const HfObject& model) {
+  if (model.has("type")) return model.type();
+  if (model.has("merges")) return "BPE";
+  model.refuse("no ", quoted("type"));
+}
+
+HfVocabulary read_hf_vocabulary(const HfObject& model) {
+  HfVocabulary vocabulary;
+  const std::string_view type = type_of(model);
+  if (type != "BPE") model.refuse("the model ", quoted(type), " is not known");
+  vocabulary.ids =
+      parse_vocabulary(simdjson::minify(model.member("vocab")), concat(model.where(), ": vocab"));
+  vocabulary.tokens.resize(vocabulary.ids.size());
+  for (const auto& [token, id] : vocabulary.ids) vocabulary.tokens[id] = token;
+  return vocabulary;
+}
+
+bool hf_model_takes_bytes(const HfObject& model, const HfVocabulary& vocabulary) {
+  return type_of(model) == "BPE" && hf_bpe_takes_bytes(model, vocabulary);
+}
+
+std::unique_ptr<HfModel> make_hf_model(const HfObject& model, const HfVocabulary& vocabulary,
+                                       bool bytes) {
+  return make_hf_bpe(model, vocabulary, bytes);
+}
+
+}  // namespace mt

@@ -1,0 +1,71 @@
+#include "text/hf_object.h"
+
+#include <set>
+
+#include "base/json.h"
+
+namespace mt {
+
+using simdjson::dom::element;
+
+std::string quoted(std::string_view text) { return JsonWriter().value(text).text(); }
+
+HfObject::HfObject(element element, std::string where) : where_(std::move(where)) {
+  if (element.get(object_)) refuse("expected a JSON object");
+  std::set<std::string_view> names;
+  for (const auto [name, value] : object_)
+    if (!names.insert(name).second) refuse(quoted(name), " is there twice");
+}
+
+bool HfObject::has(std::string_view name) const {
+  element value;
+  return !object_[name].get(value) && !value.is_null();
+}
+
+element HfObject::member(std::string_view name) const {
+  element value;
+  if (object_[name].get(value)) refuse("no ", quoted(name));
+  return value;
+}
+
+std::string_view HfObject::text(std::string_view name) const {
+  std::string_view value;
+  if (member(name).get(value)) refuse(quoted(name), ": expected a string");
+  return value;
+}
+
+std::string_view HfObject::text_or(std::string_view name, std::string_view other) const {
+  return has(name) ? text(name) : other;
+}
+
+bool HfObject::flag(std::string_view name) const {
+  bool value = false;
+  if (member(name).get(value)) refuse(quoted(name), ": expected true or false");
+  return value;
+}
+
+bool HfObject::flag_or(std::string_view name, bool other) const {
+  return has(name) ? flag(name) : other;
+}
+
+std::int64_t HfObject::number(std::string_view name, std::int64_t most) const {
+  std::int64_t value = 0;
+  if (member(name).get(value) || value < 0 || value > most)
+    refuse(quoted(name), ": expected a number from 0 to ", most);
+  return value;
+}
+
+HfObject HfObject::object(std::string_view name) const {
+  return {member(name), concat(where_, ": ", name)};
+}
+
+std::vector<HfObject> HfObject::objects(std::string_view name) const {
+  simdjson::dom::array array;
+  if (member(name).get(array)) refuse(quoted(name), ": expected an array");
+  std::vector<HfObject> list;
+  for (const element entry : array)
+    list.emplace_back(entry, concat(where_, ": ", name, "[", list.size(), "]"));
+  return list;
+}
+
+}  // namespace mt

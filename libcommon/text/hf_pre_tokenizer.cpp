@@ -1,0 +1,251 @@
+#include "text/hf_pre_tokenizer.h"
+
+#include <array>
+#include <utility>
+
+#include "base/utf8.h"
+#include "text/byte_map.h"
+#include "text/gpt2_split.h"
+#include "text/hf_object.h"
+#include "text/hf_patterns.h"
+#include "text/hf_tables.h"
+#include "text/unicode.h"
+
+namespace mt {
+namespace {
+
+// --- What is a match. ---
+
+template <class Predicate>
+HfMatcher match_characters(Predicate predicate) {
+  return [predicate](std::string_view word, std::vector<HfPart>& parts) {
+    std::size_t last = 0;  // the end of the last part
+    for (std::size_t at = 0; at < word.size();) {
+      const std::size_t before = at;
+      if (!predicate(next_code_point(word, at))) continue;
+      if (before > last) parts.push_back({before, false});
+      parts.push_back({last = at, true});
+    }
+    if (last < word.size()) parts.push_back({word.size(), false});
+  };
+}
+
+HfMatcher match_text(std::string text) {
+  return [text = std::move(text)](std::string_view word, std::vector<HfPart>& parts) {
+    std::size_t last = 0;
+    for (std::size_t at; (at = word.find(text, last)) != word.npos;) {
+      if (at > last) parts.push_back({at, false});
+      parts.push_back({last = at + text.size(), true});
+    }
+    if (last < word.size()) parts.push_back({word.size(), false});
+  };
+}
+
+// A splitter's pieces are the matches of its pattern and leave nothing between.
+HfMatcher match_pieces(Splitter splitter) {
+  return [splitter](std::string_view word, std::vector<HfPart>& parts) {
+    std::array<std::size_t, 256> ends;
+    for (std::size_t at = 0; at < word.size(); at = parts.back().end) {
+      const std::size_t count = splitter(word, at, ends);
+      for (std::size_t i = 0; i < count; ++i) parts.push_back({ends[i], true});
+    }
+  };
+}
+
+bool is_space(char32_t point) { return category(point) == Category::space; }
+bool is_punctuation(char32_t point) { return hf_is(point, HfFlag::punctuation); }
+bool is_numeric(char32_t point) { return hf_is(point, HfFlag::numeric); }
+
+// The matches of \w+|[^\w\s]+
+void match_words(std::string_view word, std::vector<HfPart>& parts) {
+  enum class Kind { blank, letter, sign };
+  Kind last = Kind::blank;
+  for (std::size_t at = 0; at < word.size();) {
+    const char32_t point = next_code_point(word, at);
+    const Kind kind = is_space(point)       ? Kind::blank
+                      : is_word_char(point) ? Kind::letter
+                                            : Kind::sign;
+    if (!parts.empty() && kind == last)
+      parts.back().end = at;
+    else
+      parts.push_back({at, kind != Kind::blank});
+    last = kind;
+  }
+}
+
+// --- Members of the file. ---
+
+HfBehavior behavior_of(const HfObject& object, std::string_view otherwise) {
+  using enum HfBehavior;
+  static constexpr std::pair<std::string_view, HfBehavior> kNames[] = {
+      {"Removed", removed},
+      {"Isolated", isolated},
+      {"MergedWithPrevious", merged_with_previous},
+      {"MergedWithNext", merged_with_next},
+      {"Contiguous", contiguous}};
+  const std::string_view name = object.text_or("behavior", otherwise);
+  for (const auto& [known, behavior] : kNames)
+    if (name == known) return behavior;
+  object.refuse("\"behavior\": ", quoted(name),
+                ", expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
+}
+
+// --- Steps. ---
+
+void prepend_space(HfWords& words) {
+  HfWords spaced{.text = {}, .ends = {}, .at_start = words.at_start};
+  std::size_t begin = 0;
+  for (const std::size_t end : words.ends) {
+    if (words.text[begin] != ' ') spaced.text += ' ';
+    spaced.text.append(words.text, begin, end - begin);
+    spaced.ends.push_back(spaced.text.size());
+    begin = end;
+  }
+  words = std::move(spaced);
+}
+
+void write_bytes(HfWords& words) {
+  std::string text;
+  std::size_t at = 0;
+  for (std::size_t& end : words.ends) {
+    for (; at < end; ++at)
+      append_utf8(text, kByteChars[static_cast<unsigned char>(words.text[at])]);
+    end = text.size();
+  }
+  words.text = std::move(text);
+}
+
+enum class Prepend { always, first, never };
+
+// Spaces become `mark`, and words begin with one as `prepend` asks.
+void write_spaces(HfWords& words, std::string_view mark, Prepend prepend) {
+  HfWords marked{.text = {}, .ends = {}, .at_start = words.at_start};
+  std::size_t begin = 0;
+  for (const std::size_t end : words.ends) {
+    const std::string_view word = std::string_view(words.text).substr(begin, end - begin);
+    const bool wanted =
+        prepend == Prepend::always || (prepend == Prepend::first && begin == 0 && words.at_start);
+    if (wanted && word[0] != ' ' && !word.starts_with(mark)) marked.text += mark;
+    for (const char c : word)
+      if (c == ' ')
+        marked.text += mark;
+      else
+        marked.text += c;
+    marked.ends.push_back(marked.text.size());
+    begin = end;
+  }
+  words = std::move(marked);
+}
+
+}  // namespace
+
+HfPreTokenizer::HfPreTokenizer(const HfObject& object) { add(object); }
+
+void HfPreTokenizer::add(const HfObject& object) {
+  const std::string_view type = object.type();
+  const auto cut = [&](HfMatcher matcher, HfBehavior behavior, bool invert = false) {
+    steps_.emplace_back([matcher = std::move(matcher), behavior, invert](HfWords& words) {
+      hf_cut(words, matcher, behavior, invert);
+    });
+    ends_with_bytes_ = false;
+  };
+  if (type == "Sequence") {
+    for (const HfObject& part : object.objects("pretokenizers")) add(part);
+  } else if (type == "ByteLevel") {
+    add_byte_level(object);
+  } else if (type == "Split") {
+    add_split(object);
+  } else if (type == "Metaspace") {
+    add_metaspace(object);
+  } else if (type == "Digits") {
+    const bool single = object.flag("individual_digits");
+    cut(match_characters(is_numeric), single ? HfBehavior::isolated : HfBehavior::contiguous);
+  } else if (type == "Punctuation") {
+    cut(match_characters(is_punctuation), behavior_of(object, "Isolated"));
+  } else if (type == "WhitespaceSplit") {
+    cut(match_characters(is_space), HfBehavior::removed);
+  } else if (type == "BertPreTokenizer") {
+    cut(match_characters(is_space), HfBehavior::removed);
+    cut(match_characters(is_punctuation), HfBehavior::isolated);
+  } else if (type == "Whitespace") {
+    cut(match_words, HfBehavior::removed, true);
+  } else {
+    object.refuse("the pre-tokenizer ", quoted(type), " is not known");
+  }
+}
+
+void HfPreTokenizer::add_splitter(Splitter split, HfBehavior behavior, bool invert) {
+  if (behavior == HfBehavior::isolated) splitters_.push_back(split);
+  steps_.emplace_back([matcher = match_pieces(split), behavior, invert](HfWords& words) {
+    hf_cut(words, matcher, behavior, invert);
+  });
+  ends_with_bytes_ = false;
+}
+
+void HfPreTokenizer::add_byte_level(const HfObject& object) {
+  if (object.flag("add_prefix_space")) steps_.emplace_back(prepend_space);
+  if (object.flag_or("use_regex", true)) add_splitter(gpt2_split, HfBehavior::isolated, false);
+  steps_.emplace_back(write_bytes);
+  ends_with_bytes_ = true;
+}
+
+void HfPreTokenizer::add_split(const HfObject& object) {
+  const HfObject pattern = object.object("pattern");
+  const HfBehavior behavior = behavior_of(object, "");
+  const bool invert = object.flag("invert");
+  if (pattern.has("Regex")) {
+    const std::string_view expression = pattern.text("Regex");
+    if (const Splitter split = known_splitter(expression))
+      return add_splitter(split, behavior, invert);
+    pattern.refuse("the regular expression ", quoted(expression), " is not known");
+  }
+  const std::string_view text = pattern.text("String");
+  if (text.empty()) pattern.refuse("\"String\": empty, expected what to look for");
+  steps_.emplace_back([matcher = match_text(std::string(text)), behavior, invert](HfWords& words) {
+    hf_cut(words, matcher, behavior, invert);
+  });
+  ends_with_bytes_ = false;
+}
+
+void HfPreTokenizer::add_metaspace(const HfObject& object) {
+  const std::string mark(object.text("replacement"));
+  std::size_t end = 0;
+  const char32_t point = mark.empty() ? 0 : next_code_point(mark, end);
+  if (mark.empty() || end != mark.size())
+    object.refuse("\"replacement\": ", quoted(mark), ", expected one character");
+  const std::string_view scheme = object.text_or("prepend_scheme", "always");
+  Prepend prepend = scheme == "first"   ? Prepend::first
+                    : scheme == "never" ? Prepend::never
+                                        : Prepend::always;
+  if (prepend == Prepend::always && scheme != "always")
+    object.refuse("\"prepend_scheme\": ", quoted(scheme), ", expected always, first or never");
+  if (!object.flag_or("add_prefix_space", true)) {  // of older files
+    if (object.has("prepend_scheme") && prepend != Prepend::never)
+      object.refuse("\"add_prefix_space\" is false, but \"prepend_scheme\" is ", quoted(scheme));
+    prepend = Prepend::never;
+  }
+  const bool split = object.flag_or("split", true);
+  steps_.emplace_back([=](HfWords& words) {
+    write_spaces(words, mark, prepend);
+    if (split)
+      hf_cut(words, match_characters([=](char32_t c) { return c == point; }),
+             HfBehavior::merged_with_next);
+  });
+  ends_with_bytes_ = false;
+}
+
+void HfPreTokenizer::leave_bytes() {
+  if (ends_with_bytes_) steps_.pop_back();
+  ends_with_bytes_ = false;
+}
+
+std::optional<Splitter> HfPreTokenizer::splitter() const {
+  if (steps_.size() == 1 && splitters_.size() == 1) return splitters_[0];
+  return std::nullopt;
+}
+
+void HfPreTokenizer::apply(HfWords& words) const {
+  for (const Step& step : steps_) step(words);
+}
+
+}  // namespace mt

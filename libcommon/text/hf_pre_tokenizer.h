@@ -1,0 +1,47 @@
+// HfPreTokenizer: how a tokenizer.json cuts text into the words that its model gets.  Known are
+// Sequence, ByteLevel, Split, Digits, Metaspace, Whitespace, WhitespaceSplit, BertPreTokenizer and
+// Punctuation; others are refused by name.  Constant once made; thread-safe.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "text/hf_words.h"
+#include "text/word_split.h"
+
+namespace mt {
+
+class HfObject;
+
+class HfPreTokenizer {
+ public:
+  HfPreTokenizer() = default;  // leaves the text one word
+  explicit HfPreTokenizer(const HfObject& object);
+
+  // Cuts `words` further, which may change their text too.
+  void apply(HfWords& words) const;
+
+  // Are bytes written as characters (text/byte_map.h) at the end?  Whoever says that its model
+  // takes the bytes themselves gets them.
+  bool ends_with_bytes() const { return ends_with_bytes_; }
+  void leave_bytes();
+
+  // The function that does the same as apply() and leave_bytes(), where there is one.
+  std::optional<Splitter> splitter() const;
+
+ private:
+  using Step = std::function<void(HfWords&)>;
+
+  void add(const HfObject& object);
+  void add_byte_level(const HfObject& object);
+  void add_split(const HfObject& object);
+  void add_metaspace(const HfObject& object);
+  void add_splitter(Splitter split, HfBehavior behavior, bool invert);
+
+  std::vector<Step> steps_;
+  std::vector<Splitter> splitters_;  // of those steps that are nothing else
+  bool ends_with_bytes_ = false;
+};
+
+}  // namespace mt

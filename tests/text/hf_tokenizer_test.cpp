@@ -1,0 +1,162 @@
+#include "text/hf_tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "base/utf8.h"
+#include "tests/text/gpt2_files.h"
+#include "tests/text/hex.h"
+#include "tests/text/hf_files.h"
+
+namespace mt {
+
+using Ids = std::vector<std::int32_t>;
+
+static const std::string kFolder = MT_TESTDATA "/huggingface/";
+
+static std::string streamed(const Tokenizer& tokenizer, const Ids& ids) {
+  std::string text;
+  const auto decoder = tokenizer.stream_decoder();
+  for (int round = 0; round < 2; ++round) {  // the second starts anew
+    text.clear();
+    for (const std::int32_t id : ids) decoder->push(id, text);
+    decoder->finish(text);
+  }
+  return text;
+}
+
+TEST(HfTokenizer, IdsAndTextsOfHuggingFace) {
+  std::map<std::string, HfTokenizer> tokenizers;
+  std::ifstream cases(kFolder + "cases.txt");
+  for (std::string line; std::getline(cases, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream columns(line);
+    std::string kind, hex, list, text;
+    columns >> kind >> hex >> list >> text;
+    const auto [place, is_new] = tokenizers.try_emplace(kind, kFolder + kind + ".json");
+    const Ids ids = from_list(list);
+    EXPECT_EQ(encode(place->second, from_hex(hex)), ids) << kind << " " << hex;
+    if (list == "-") continue;
+    EXPECT_EQ(place->second.decode_text(ids), from_hex(text)) << kind << " " << hex;
+    EXPECT_EQ(streamed(place->second, ids), from_hex(text)) << kind << " " << hex;
+  }
+  EXPECT_GE(tokenizers.size(), 7u);
+}
+
+TEST(HfTokenizer, RefusesByName) {
+  const auto error = [](auto&& change) {
+    HfParts parts;
+    change(parts);
+    return HfFiles(parts.text()).load_error();
+  };
+  using Parts = HfParts;
+  EXPECT_EQ(error([](Parts&) {}), "");
+  EXPECT_EQ(error([](Parts& p) { p.normalizer = R"({"type":"Nmt"})"; }),
+            "65 tokenizer.json: normalizer: the normalizer \"Nmt\" is not known");
+  EXPECT_EQ(error([](Parts& p) {
+              p.normalizer =
+                  R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"A\nB"}]})";
+            }),
+            "65 tokenizer.json: normalizer: normalizers[1]: the normalizer \"A\\nB\" is not known");
+  EXPECT_EQ(error([](Parts& p) { p.pre_tokenizer = R"({"type":"UnicodeScripts"})"; }),
+            "65 tokenizer.json: pre_tokenizer: the pre-tokenizer \"UnicodeScripts\" is not known");
+  EXPECT_EQ(error([](Parts& p) { p.decoder = R"({"type":"CTC"})"; }),
+            "65 tokenizer.json: decoder: the decoder \"CTC\" is not known");
+  EXPECT_EQ(error([](Parts& p) { p.post_processor = R"({"type":"Other"})"; }),
+            "65 tokenizer.json: post_processor: the post-processor \"Other\" is not known");
+  EXPECT_EQ(error([](Parts& p) { p.model = R"({"type":"Other","vocab":{}})"; }),
+            "65 tokenizer.json: model: the model \"Other\" is not known");
+  EXPECT_EQ(error([](Parts& p) { p.more = R"("truncation":{},)"; }),
+            "65 tokenizer.json: \"truncation\" is set, expected null");
+  EXPECT_EQ(error([](Parts& p) { p.more = R"("decoder":null,)"; }),
+            "65 tokenizer.json: \"decoder\" is there twice");
+  EXPECT_EQ(error([](Parts& p) { p.added_tokens = "[" + hf_added(11, "<x>") + "]"; }),
+            "65 tokenizer.json: added_tokens[0]: the id of \"<x>\" is 11, expected 9");
+  EXPECT_EQ(error([](Parts& p) {
+              p.added_tokens = "[" + hf_added(9, "<x>") + "," + hf_added(9, "<x>") + "]";
+            }),
+            "65 tokenizer.json: added_tokens[1]: \"<x>\" is there twice");
+  EXPECT_EQ(error([](Parts& p) { p.pre_tokenizer = R"({"type":"ByteLevel"})"; }),
+            "65 tokenizer.json: pre_tokenizer: no \"add_prefix_space\"");
+}
+
+TEST(HfTokenizer, RefusesModels) {
+  const auto error = [](const std::string& members, const std::string& merges = "[]") {
+    HfParts parts;
+    parts.model =
+        R"({"type":"BPE",)" + members + R"("vocab":{"a":0,"b":1},"merges":)" + merges + "}";
+    return HfFiles(parts.text()).load_error();
+  };
+  EXPECT_EQ(error(""), "");
+  EXPECT_EQ(
+      error(R"("dropout":0.1,)"),
+      "65 tokenizer.json: model: \"dropout\": 0.1 would give other tokens each time; expected "
+      "null");
+  EXPECT_EQ(error(R"("end_of_word_suffix":"</w>",)"),
+            "65 tokenizer.json: model: \"end_of_word_suffix\": \"</w>\" is not supported");
+  EXPECT_EQ(error(R"("unk_token":"?",)"),
+            "65 tokenizer.json: model: \"unk_token\": \"?\" is no token of the vocabulary");
+  EXPECT_EQ(error("", R"(["a b"])"),
+            "65 tokenizer.json: model: \"merges\": \"ab\" is no token of the vocabulary");
+  EXPECT_EQ(error("", R"(["a  b"])"),
+            "65 tokenizer.json: model: \"merges\": \"a  b\", expected two tokens");
+  EXPECT_EQ(error("", R"([["a"]])"),
+            "65 tokenizer.json: model: \"merges\": [\"a\"], expected two tokens");
+}
+
+TEST(HfTokenizer, AFileCutAnywhereIsRefused) {
+  for (const char* kind : {"llama3", "qwen2"}) {
+    const std::string whole = read_file(kFolder + kind + ".json");
+    for (std::size_t i = 0; i < 200; ++i) {
+      const std::string line = HfFiles(whole.substr(0, whole.size() * i / 200)).load_error();
+      EXPECT_EQ(line.substr(0, 18), "65 tokenizer.json:") << i;
+      EXPECT_EQ(line.find('\n'), line.npos) << i;
+    }
+  }
+}
+
+TEST(HfTokenizer, TheConfigurationNamesItsEnds) {
+  HfParts parts;
+  parts.added_tokens =
+      "[" + hf_added(9, "<s>", "special") + "," + hf_added(10, "</s>", "special") + "]";
+  EXPECT_EQ(HfFiles(parts.text()).load().eod(), -1);
+  const std::string names = R"("bos_token":"<s>","eos_token":{"content":"</s>","lstrip":false})";
+  const HfTokenizer plain = HfFiles(parts.text(), "{" + names + "}").load();
+  EXPECT_EQ(plain.bos(), 9);
+  EXPECT_EQ(plain.eod(), 10);
+  EXPECT_EQ(encode(plain, "ab"), (Ids{4}));
+  EXPECT_NE(plain.identity(), HfFiles(parts.text()).load().identity());
+  const auto llama = [&](const std::string& more) {
+    return HfFiles(parts.text(),
+                   R"({"tokenizer_class":"LlamaTokenizerFast",)" + names + more + "}");
+  };
+  EXPECT_EQ(encode(llama("").load(), "ab"), (Ids{9, 4}));
+  EXPECT_EQ(encode(llama(R"(,"add_bos_token":false,"add_eos_token":true)").load(), "ab"),
+            (Ids{4, 10}));
+  EXPECT_EQ(HfFiles(parts.text(), R"({"eos_token":"<e>"})").load_error(),
+            "65 tokenizer_config.json: \"eos_token\": \"<e>\" is no token of tokenizer.json");
+}
+
+TEST(HfTokenizer, IsTheSameFromItsFolder) {
+  const HfFiles files(HfParts().text(), R"({"eos_token":"d"})");
+  const HfTokenizer tokenizer(files.folder());
+  EXPECT_EQ(tokenizer.identity(), files.load().identity());
+  EXPECT_EQ(tokenizer.eod(), 3);
+  EXPECT_EQ(HfTokenizer::files(files.folder()).size(), 2u);
+  TokenizerOptions options;
+  options.type = HfTokenizer::kType;
+  options.model = files.json();
+  EXPECT_EQ(make_tokenizer(options)->identity(), tokenizer.identity());
+}
+
+TEST(HfTokenizer, IdsOutOfRangeAreRefused) {
+  const HfTokenizer tokenizer = HfFiles(HfParts().text()).load();
+  EXPECT_EQ(tokenizer.decode(Ids{0, 4}), "a ab");  // no decoder: spaces
+  EXPECT_THROW(tokenizer.decode(Ids{9}), Error);
+  EXPECT_THROW(tokenizer.decode(Ids{-1}), Error);
+}
+
+}  // namespace mt
