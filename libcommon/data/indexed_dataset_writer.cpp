@@ -97,7 +97,7 @@ void IndexedDatasetWriter::add_documents(const IndexedDataset& other, ItemRange 
   if (other.type() != type_)
     fail(Exit::bad_data, other_idx, ": element type ", name_of(other.type()), ", expected ",
          name_of(type_));
-  if (other.multimodal() != options_.multimodal)
+  if (other.multimodal() != options_.multimodal && other.sequences() > 0)
     fail(Exit::bad_data, other_idx, ": ", other.multimodal() ? "has" : "lacks",
          " sequence modes, unlike the others");
   const ItemRange sequences = {other.document_begin(documents.begin),

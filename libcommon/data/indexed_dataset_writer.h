@@ -43,7 +43,8 @@ class IndexedDatasetWriter {
   void add_document(std::span<const std::int32_t> tokens, std::span<const std::int32_t> lengths,
                     std::span<const std::int8_t> modes = {});
 
-  // Documents of another file of the same type, with modes or without as this one.
+  // Documents of another file of the same type, with modes or without as this one unless it has no
+  // sequences.
   void add_documents(const IndexedDataset& other, ItemRange documents);
 
   // All that was added is on the disk, for resume().

@@ -115,9 +115,12 @@ void merge_datasets(const MergeOptions& options, const RunContext& context) {
     documents += sources.back().documents();
   }
   const Manifest manifest = merged_manifest(prefixes, context);
-  IndexedDatasetWriter writer(
-      options.output_prefix, sources.front().type(),
-      {.overwrite = options.overwrite, .multimodal = sources.front().multimodal()});
+  // A file without sequences does not say whether it is of those with modes.
+  const auto tells = std::ranges::find_if(
+      sources, [](const IndexedDataset& source) { return source.sequences() > 0; });
+  IndexedDatasetWriter writer(options.output_prefix, sources.front().type(),
+                              {.overwrite = options.overwrite,
+                               .multimodal = tells != sources.end() && tells->multimodal()});
   Progress progress(context.log, "merge", "documents", static_cast<std::uint64_t>(documents));
   for (const IndexedDataset& source : sources)
     copy(source, {0, source.documents()}, writer, progress, context);
