@@ -15,8 +15,16 @@ static constexpr std::size_t kShort = 64;  // symbols up to which a quadratic lo
 
 void BpeMerges::add(Symbol left, Symbol right, Symbol result, std::size_t rank) {
   ranks_.at(left, right) = static_cast<std::uint32_t>(rank);
-  if (results_.size() <= rank) results_.resize(rank + 1);
-  results_[rank] = result;
+  if (merges_.size() <= rank) merges_.resize(rank + 1, {kNone, kNone, kNone});
+  merges_[rank] = {left, right, result};
+  search_.reset();
+}
+
+void BpeMerges::prepare() {
+  std::vector<BpeSearch::Merge> merges;
+  for (std::size_t i = 0; i < merges_.size(); ++i)  // all but what moved to another rank
+    if (rank(merges_[i].left, merges_[i].right) == i) merges.push_back(merges_[i]);
+  search_.emplace(merges);
 }
 
 void BpeMerges::apply(std::vector<Symbol>& symbols, std::size_t begin) const {
@@ -39,7 +47,7 @@ std::size_t BpeMerges::apply_short(std::span<Symbol> symbols) const {
     if (lowest == kNone) break;
     for (std::size_t i = 0; i + 1 < n; ++i) {
       if (pair_rank[i] != lowest) continue;
-      symbol[i] = results_[lowest];
+      symbol[i] = merges_[lowest].result;
       --n;
       std::copy(symbol + i + 2, symbol + n + 1, symbol + i + 1);
       std::copy(pair_rank + i + 1, pair_rank + n + 1, pair_rank + i);
@@ -60,6 +68,9 @@ struct Node {
 };
 
 std::size_t BpeMerges::apply_long(std::span<Symbol> symbols) const {
+  if (search_)
+    if (const std::size_t left = search_->apply(symbols); left != BpeSearch::kCannot)
+      return left;
   const auto size = static_cast<std::uint32_t>(symbols.size());
   std::vector<Node> nodes(size);
   const auto update_rank = [&](std::uint32_t i) {
@@ -88,7 +99,7 @@ std::size_t BpeMerges::apply_long(std::span<Symbol> symbols) const {
       if (nodes[i].pair_rank != lowest) continue;
       Node& first = nodes[i];
       Node& second = nodes[first.next];
-      first.symbol = results_[lowest];
+      first.symbol = merges_[lowest].result;
       first.next = second.next;
       second.pair_rank = kNone;
       if (first.next != kNone) nodes[first.next].previous = i;

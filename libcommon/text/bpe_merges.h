@@ -2,14 +2,17 @@
 // (Sennrich, Haddow, Birch: arXiv:1508.07909).  While some adjacent pair of symbols has a rank, a
 // pair of lowest rank is replaced by its result; in which order is the one thing that encoders do
 // not agree on, and it shows only where a result is ranked before what it is made of.  Applying
-// takes n log n steps for a piece of n symbols.  apply() is thread-safe.
+// takes n log n steps for a piece of n symbols; where no result is ranked so, prepare() makes it
+// linear.  apply() is thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "text/bpe_search.h"
 #include "text/pair_map.h"
 
 namespace mt {
@@ -27,8 +30,11 @@ class BpeMerges {
 
   // Adds the merge left right -> result, of the next rank or of the one given, which no other merge
   // has.  A pair that is there already moves here.
-  void add(Symbol left, Symbol right, Symbol result) { add(left, right, result, results_.size()); }
+  void add(Symbol left, Symbol right, Symbol result) { add(left, right, result, merges_.size()); }
   void add(Symbol left, Symbol right, Symbol result, std::size_t rank);
+
+  // To be called when all merges are there; what follows is faster.
+  void prepare();
 
   // Merges what `symbols` holds from index `begin` on.  Throws for 2^32 symbols or more.
   void apply(std::vector<Symbol>& symbols, std::size_t begin = 0) const;
@@ -41,7 +47,8 @@ class BpeMerges {
 
   Order order_;
   PairMap ranks_;
-  std::vector<Symbol> results_;  // by rank
+  std::vector<BpeSearch::Merge> merges_;  // by rank; where there is none, of kNone
+  std::optional<BpeSearch> search_;       // once prepared
 };
 
 }  // namespace mt

@@ -70,7 +70,9 @@ class PieceEncoder {
 }  // namespace
 
 ByteBpe::ByteBpe(Rules rules)
-    : rules_(std::move(rules)), caches_(std::make_unique<PieceCachePool>()) {}
+    : rules_(std::move(rules)), caches_(std::make_unique<PieceCachePool>()) {
+  rules_.merges.prepare();
+}
 
 void ByteBpe::encode(std::string_view text, std::span<const std::size_t> ends,
                      std::vector<std::int32_t>& ids) const {

@@ -90,8 +90,8 @@ TEST(BpeMerges, ResultsThatRankFirst) {  // a pair that a merge makes and that r
   EXPECT_EQ(symbols_of(ranked, "abab"), (Symbols{257, 'b'}));
 }
 
-// Merges in any order of ranks, also a result ranked before what it is made of; both ways of
-// applying, the one for short and the one for long pieces.
+// Merges in any order of ranks, also a result ranked before what it is made of; all ways of
+// applying: for short and for long pieces, and what prepare() makes of merges that are in order.
 TEST(BpeMerges, EqualToTheDefinition) {
   std::mt19937 random(1);
   for (int round = 0; round < 3000; ++round) {
@@ -105,17 +105,44 @@ TEST(BpeMerges, EqualToTheDefinition) {
     if (round % 2 == 0) std::shuffle(merges.begin(), merges.end(), random);
     std::string piece(random() % 150, 'a');
     for (char& letter : piece) letter = static_cast<char>('a' + random() % 3);
-    for (const Order order : {Order::by_rank, Order::by_step})
-      ASSERT_EQ(symbols_of(with(merges, order), piece), apply_by_definition(merges, order, piece))
-          << piece;
+    for (const Order order : {Order::by_rank, Order::by_step}) {
+      BpeMerges bpe = with(merges, order);
+      const Symbols expected = apply_by_definition(merges, order, piece);
+      ASSERT_EQ(symbols_of(bpe, piece), expected) << piece;
+      bpe.prepare();
+      ASSERT_EQ(symbols_of(bpe, piece), expected) << piece;
+    }
   }
+}
+
+// Parts of merges that no text gets, and symbols that no merge has, among those given.
+TEST(BpeMerges, PreparedLeavesNothingOut) {
+  const std::vector<Merge> merges = {
+      {'b', 'c', 256}, {'a', 'b', 257}, {257, 'c', 258}, {256, 'd', 259}, {258, 'd', 260}};
+  BpeMerges bpe = with(merges);
+  bpe.prepare();
+  const std::string unit = "abcdxabcdd\xFF";
+  std::string piece;
+  Symbols expected;
+  for (int i = 0; i < 20; ++i) {
+    piece += unit;
+    for (const BpeMerges::Symbol symbol : {'a' + 0u, 259u, 'x' + 0u, 'a' + 0u, 259u, 'd' + 0u})
+      expected.push_back(symbol);
+    expected.push_back(static_cast<BpeMerges::Symbol>('\xFF'));
+  }
+  EXPECT_EQ(symbols_of(bpe, piece), expected);
+  Symbols given(100, 257);  // a result, which is taken as it is
+  for (std::size_t i = 1; i < given.size(); i += 2) given[i] = 'c';
+  bpe.apply(given);
+  EXPECT_EQ(given, Symbols(50, 258));
 }
 
 TEST(BpeMerges, AMegabyteInAMoment) {
   std::vector<Merge> merges;
   for (BpeMerges::Symbol i = 0; i < 16; ++i)
     merges.push_back({i ? 255 + i : 'a', i ? 255 + i : 'a', 256 + i});
-  const BpeMerges bpe = with(merges);
+  BpeMerges bpe = with(merges);
+  bpe.prepare();
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(symbols_of(bpe, std::string(std::size_t{1} << 20, 'a')), Symbols(16, 271));
   // A quadratic loop would take minutes; sanitizers and a busy machine slow a good one tenfold.

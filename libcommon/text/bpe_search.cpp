@@ -1,0 +1,188 @@
+#include "text/bpe_search.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace mt {
+
+static constexpr int kFilterShift = 3;  // log2 of the filter's bits for a slot
+
+BpeSearch::BpeSearch(const std::vector<Merge>& merges) {
+  if (number_symbols(merges) && number_merges(merges))
+    make_trie();
+  else
+    first_merge_ = kNone;
+}
+
+// False where a result is ranked before its parts.
+bool BpeSearch::number_symbols(const std::vector<Merge>& merges) {
+  Symbol most = 0;
+  for (const Merge& merge : merges) most = std::max({most, merge.left, merge.right, merge.result});
+  numbers_.resize(std::size_t{most} + 1);
+  for (const Merge& merge : merges) numbers_[merge.result] = kUnmade;
+  std::vector<bool> used(numbers_.size());
+  for (const Merge& merge : merges) {
+    for (const Symbol part : {merge.left, merge.right}) {
+      if (numbers_[part] == kNone) numbers_[part] = first_merge_++;
+      used[part] = true;
+    }
+    if (used[merge.result]) return false;
+  }
+  return true;
+}
+
+// Leaves out merges that never happen: where one of the parts is merged with a neighbour before, or
+// never made.  False where a result has two merges that do.
+bool BpeSearch::number_merges(const std::vector<Merge>& merges) {
+  const std::size_t slots = std::bit_ceil(2 * merges.size() + 64);
+  slots_.resize(slots);
+  filter_.resize(slots >> (6 - kFilterShift));
+  hash_shift_ = 64 - std::countr_zero(slots);
+  results_.resize(first_merge_);
+  parts_.resize(first_merge_);
+  tokens_.resize(first_merge_);
+  for (const Merge& merge : merges) {
+    const Parts parts = {numbers_[merge.left], numbers_[merge.right]};
+    const auto number = static_cast<Number>(parts_.size());
+    if (parts.left == kUnmade || parts.right == kUnmade) continue;
+    if (!may_meet(parts.left, parts.right, number)) continue;
+    if (numbers_[merge.result] != kUnmade) return false;
+    numbers_[merge.result] = number;
+    results_.push_back(merge.result);
+    add_merge(parts);
+  }
+  return true;
+}
+
+static std::uint64_t hash(std::uint32_t left, std::uint32_t right) {
+  return (std::uint64_t{left} << 32 | right) * 0x9E3779B97F4A7C15u;  // 2^64 / golden ratio
+}
+
+void BpeSearch::add_merge(Parts parts) {
+  const std::uint64_t mixed = hash(parts.left, parts.right);
+  std::size_t slot = mixed >> hash_shift_;
+  while (slots_[slot] != kNone) slot = (slot + 1) & (slots_.size() - 1);
+  slots_[slot] = static_cast<Number>(parts_.size());
+  const std::size_t bit = mixed >> (hash_shift_ - kFilterShift);
+  filter_[bit / 64] |= std::uint64_t{1} << bit % 64;
+  parts_.push_back(parts);
+  tokens_.push_back({.length = tokens_[parts.left].length + tokens_[parts.right].length});
+}
+
+inline BpeSearch::Number BpeSearch::merge_of(Parts parts) const {
+  const std::uint64_t mixed = hash(parts.left, parts.right);
+  const std::size_t bit = mixed >> (hash_shift_ - kFilterShift);
+  if ((filter_[bit / 64] >> bit % 64 & 1) == 0) return kNone;
+  std::size_t slot = mixed >> hash_shift_;
+  while (slots_[slot] != kNone && parts_[slots_[slot]] != parts)
+    slot = (slot + 1) & (slots_.size() - 1);
+  return slots_[slot];
+}
+
+// Do two tokens that stand side by side stay as they are until the merge `before`?  Undoes their
+// merges, the last one first: at each time the two symbols at the boundary are there until one of
+// them is merged at `before`.
+inline bool BpeSearch::may_meet(Number left, Number right, Number before) const {
+  for (;;) {
+    const Number merge = merge_of({left, right});
+    if (merge != kNone && merge < before) return false;
+    if (left > right) {
+      if (left < first_merge_) return true;
+      before = left;
+      left = parts_[left].right;
+    } else {
+      if (right < first_merge_) return true;
+      before = right + 1;  // of equal pairs the left one is merged first
+      right = parts_[right].left;
+    }
+  }
+}
+
+inline void BpeSearch::write_code(Number symbol, char* to) const {
+  for (std::size_t i = 0; i < width_; ++i) to[i] = static_cast<char>(symbol >> (8 * i));
+}
+
+std::string BpeSearch::text_of(Number token) const {
+  std::string text;
+  for (std::vector<Number> open{token}; !open.empty();) {
+    const Number part = open.back();
+    open.pop_back();
+    if (part < first_merge_) {
+      text.resize(text.size() + width_);
+      write_code(part, text.data() + text.size() - width_);
+    } else {
+      open.push_back(parts_[part].right);
+      open.push_back(parts_[part].left);
+    }
+  }
+  return text;
+}
+
+void BpeSearch::make_trie() {
+  while ((first_merge_ - 1) >> (8 * width_) != 0) ++width_;
+  std::vector<std::string> texts;
+  for (Number token = first_merge_; token < parts_.size(); ++token)
+    texts.push_back(text_of(token));
+  std::vector<ByteTrie::Entry> entries;
+  for (const std::string& text : texts)
+    entries.emplace_back(text, static_cast<std::int32_t>(first_merge_ + entries.size()));
+  trie_ = ByteTrie(entries);
+  for (const auto& [text, token] : entries) {
+    Number first = static_cast<Number>(token);
+    while (first >= first_merge_) first = parts_[first].left;
+    tokens_[token].shorter = longest(first, text.substr(0, text.size() - 1));
+  }
+}
+
+// The longest token that begins `text`, whose first symbol is `first`.
+inline BpeSearch::Number BpeSearch::longest(Number first, std::string_view text) const {
+  Number token = first;
+  ByteTrie::Node node = ByteTrie::kRoot;
+  for (std::size_t i = 0; i < text.size() && trie_.step(node, text[i]); ++i)
+    if (const std::int32_t value = trie_.value(node); value != ByteTrie::kNone)
+      token = static_cast<Number>(value);
+  return token;
+}
+
+std::size_t BpeSearch::apply(std::span<Symbol> symbols) const {
+  std::string text(symbols.size() * width_, '\0');
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    const Number number = number_of(symbols[i]);
+    if (number >= first_merge_) return kCannot;
+    write_code(number, text.data() + i * width_);
+  }
+  std::vector<Number> row(symbols.size());  // the tokens so far
+  std::size_t count = 0;
+  std::vector<bool> left_behind(symbols.size() + 1);  // places from which nothing went on
+  std::size_t furthest = 0;                           // of these
+  for (std::size_t at = 0; at < symbols.size();) {
+    Number token = longest(number_of(symbols[at]), std::string_view(text).substr(at * width_));
+    bool tried = false;  // all that begin here
+    const auto fits = [&] {
+      const std::size_t end = at + tokens_[token].length;
+      return !(end <= furthest && left_behind[end]) &&
+             (count == 0 || may_meet(row[count - 1], token, kUnmade));
+    };
+    while (tried || !fits()) {
+      if (tried) {
+        left_behind[at] = true;
+        furthest = std::max(furthest, at);
+        token = row[--count];
+        at -= tokens_[token].length;
+      }
+      tried = tokens_[token].length == 1;
+      token = tokens_[token].shorter;
+    }
+    row[count++] = token;
+    at += tokens_[token].length;
+  }
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Number token = row[i];
+    symbols[i] = token < first_merge_ ? symbols[at] : results_[token];
+    at += tokens_[token].length;
+  }
+  return count;
+}
+
+}  // namespace mt
