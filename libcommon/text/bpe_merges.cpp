@@ -31,7 +31,10 @@ void BpeMerges::apply(std::vector<Symbol>& symbols, std::size_t begin) const {
   const std::span<Symbol> piece(symbols.data() + begin, symbols.size() - begin);
   if (piece.size() >= std::numeric_limits<std::uint32_t>::max())
     fail(Exit::bad_data, "a word of ", piece.size(), " symbols, expected less than 2^32 - 1");
-  symbols.resize(begin + (piece.size() <= kShort ? apply_short(piece) : apply_long(piece)));
+  std::size_t left = search_ && piece.size() > 2 ? search_->apply(piece) : BpeSearch::kCannot;
+  if (left == BpeSearch::kCannot)
+    left = piece.size() <= kShort ? apply_short(piece) : apply_long(piece);
+  symbols.resize(begin + left);
 }
 
 std::size_t BpeMerges::apply_short(std::span<Symbol> symbols) const {
@@ -68,9 +71,6 @@ struct Node {
 };
 
 std::size_t BpeMerges::apply_long(std::span<Symbol> symbols) const {
-  if (search_)
-    if (const std::size_t left = search_->apply(symbols); left != BpeSearch::kCannot)
-      return left;
   const auto size = static_cast<std::uint32_t>(symbols.size());
   std::vector<Node> nodes(size);
   const auto update_rank = [&](std::uint32_t i) {

@@ -1,11 +1,13 @@
 #include "text/bpe_search.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 namespace mt {
 
-static constexpr int kFilterShift = 3;  // log2 of the filter's bits for a slot
+static constexpr std::size_t kShort = 64;  // symbols of a piece that need no memory from the heap
+static constexpr int kFilterShift = 3;     // log2 of the filter's bits for a slot
 
 BpeSearch::BpeSearch(const std::vector<Merge>& merges) {
   if (number_symbols(merges) && number_merges(merges))
@@ -121,8 +123,7 @@ std::string BpeSearch::text_of(Number token) const {
 void BpeSearch::make_trie() {
   while ((first_merge_ - 1) >> (8 * width_) != 0) ++width_;
   std::vector<std::string> texts;
-  for (Number token = first_merge_; token < parts_.size(); ++token)
-    texts.push_back(text_of(token));
+  for (Number token = first_merge_; token < parts_.size(); ++token) texts.push_back(text_of(token));
   std::vector<ByteTrie::Entry> entries;
   for (const std::string& text : texts)
     entries.emplace_back(text, static_cast<std::int32_t>(first_merge_ + entries.size()));
@@ -144,29 +145,28 @@ inline BpeSearch::Number BpeSearch::longest(Number first, std::string_view text)
   return token;
 }
 
-std::size_t BpeSearch::apply(std::span<Symbol> symbols) const {
-  std::string text(symbols.size() * width_, '\0');
+// With room for the text's codes, for the tokens so far, and for a bit for each place between
+// symbols: is it known that nothing goes on from there?
+inline std::size_t BpeSearch::search(std::span<Symbol> symbols, char* codes, Number* row,
+                                     std::uint64_t* left_behind) const {
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const Number number = number_of(symbols[i]);
     if (number >= first_merge_) return kCannot;
-    write_code(number, text.data() + i * width_);
+    write_code(number, codes + i * width_);
   }
-  std::vector<Number> row(symbols.size());  // the tokens so far
+  const std::string_view text(codes, symbols.size() * width_);
   std::size_t count = 0;
-  std::vector<bool> left_behind(symbols.size() + 1);  // places from which nothing went on
-  std::size_t furthest = 0;                           // of these
   for (std::size_t at = 0; at < symbols.size();) {
-    Number token = longest(number_of(symbols[at]), std::string_view(text).substr(at * width_));
+    Number token = longest(number_of(symbols[at]), text.substr(at * width_));
     bool tried = false;  // all that begin here
     const auto fits = [&] {
       const std::size_t end = at + tokens_[token].length;
-      return !(end <= furthest && left_behind[end]) &&
+      return (left_behind[end / 64] >> end % 64 & 1) == 0 &&
              (count == 0 || may_meet(row[count - 1], token, kUnmade));
     };
     while (tried || !fits()) {
       if (tried) {
-        left_behind[at] = true;
-        furthest = std::max(furthest, at);
+        left_behind[at / 64] |= std::uint64_t{1} << at % 64;
         token = row[--count];
         at -= tokens_[token].length;
       }
@@ -183,6 +183,19 @@ std::size_t BpeSearch::apply(std::span<Symbol> symbols) const {
     at += tokens_[token].length;
   }
   return count;
+}
+
+std::size_t BpeSearch::apply(std::span<Symbol> symbols) const {
+  if (symbols.size() <= kShort) {
+    std::array<char, kShort * sizeof(Number)> text;
+    std::array<Number, kShort> row;
+    std::array<std::uint64_t, kShort / 64 + 1> left_behind{};
+    return search(symbols, text.data(), row.data(), left_behind.data());
+  }
+  std::vector<char> text(symbols.size() * width_);
+  std::vector<Number> row(symbols.size());
+  std::vector<std::uint64_t> left_behind(symbols.size() / 64 + 1);
+  return search(symbols, text.data(), row.data(), left_behind.data());
 }
 
 }  // namespace mt

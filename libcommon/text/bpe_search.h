@@ -1,11 +1,11 @@
 // BpeSearch: byte-pair encoding without merging anything.  Where every merge is ranked after those
-// that make its parts, a row of tokens is the encoding of its text if and only if each token encodes
-// to itself and each two neighbours encode to these two: a merge across a boundary would be one of
-// the last symbols of the token before it with the first ones of the token behind it, and both are
-// the same whatever stands around these tokens.  So the encoding is found from left to right, the
-// longest token first, going back where no token fits (as in the crate bpe of github/rust-gems).
-// Every prefix has one encoding, so a place from which none went on is never tried again: the time
-// is linear in the length.  Constant once made; thread-safe.
+// that make its parts, a row of tokens is the encoding of its text if and only if each token
+// encodes to itself and each two neighbours encode to these two: a merge across a boundary would be
+// one of the last symbols of the token before it with the first ones of the token behind it, and
+// both are the same whatever stands around these tokens.  So the encoding is found from left to
+// right, the longest token first, going back where no token fits (as in the crate bpe of
+// github/rust-gems). Every prefix has one encoding, so a place from which none went on is never
+// tried again: the time is linear in the length.  Constant once made; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -61,6 +61,8 @@ class BpeSearch {
   std::string text_of(Number token) const;
   Number merge_of(Parts parts) const;
   bool may_meet(Number left, Number right, Number before) const;
+  std::size_t search(std::span<Symbol> symbols, char* codes, Number* row,
+                     std::uint64_t* left_behind) const;
   Number longest(Number first, std::string_view text) const;
 
   std::vector<Number> numbers_;  // by Symbol

@@ -2,69 +2,78 @@
 
 #include <algorithm>
 
+#include "text/id_buffer.h"
+
 namespace mt {
 namespace {
 
 // Encodes pieces one after another with one thread's cache.
 class PieceEncoder {
  public:
-  PieceEncoder(const ByteBpe::Rules& rules, PieceCache& cache) : rules_(rules), cache_(cache) {}
+  PieceEncoder(const ByteBpe::Rules& rules, PieceCache& cache, std::vector<std::int32_t>& ids)
+      : rules_(rules), cache_(cache), ids_(ids) {}
 
-  // Appends the ids of the pieces of `text` that begin at `at` and end at `ends`.
-  void encode(std::string_view text, std::size_t at, std::span<const std::size_t> ends,
-              std::vector<std::int32_t>& ids) {
-    if (ends.empty()) return;
-    // A token is at least one byte long.
-    const std::size_t used = ids.size();
-    ids.resize(used + (ends.back() - at) + PieceCache::kMaxIds);
-    std::int32_t* out = ids.data() + used;
-    for (const std::size_t end : ends) {
-      out = encode(text, at, end - at, out);
-      at = end;
+  static constexpr std::size_t kMostPieces = 256;  // that are encoded together
+
+  // Appends the ids of the pieces of `text` that begin at `at` and end at `ends`, kMostPieces at
+  // most.  All their cache entries are asked for before the first is looked at.
+  void encode(std::string_view text, std::size_t at, std::span<const std::size_t> ends) {
+    std::size_t begin = at;
+    for (std::size_t i = 0; i < ends.size(); begin = ends[i++]) {
+      const std::size_t length = ends[i] - begin;
+      if (length > PieceCache::kMaxBytes) continue;
+      keys_[i] = PieceCache::key(text, begin, length);
+      cache_.prefetch(keys_[i]);
     }
-    ids.resize(out - ids.data());
+    for (std::size_t i = 0; i < ends.size(); at = ends[i++]) {
+      const std::size_t length = ends[i] - at;
+      if (length > PieceCache::kMaxBytes) {
+        merge(text.substr(at, length));
+        for (const std::int32_t id : merged_) ids_.put(id);
+        continue;
+      }
+      PieceCache::Entry& entry = cache_.entry(keys_[i]);
+      if (entry.key == keys_[i])
+        ids_.put(entry);
+      else
+        merge(text.substr(at, length), keys_[i], entry);
+    }
   }
+
+  void finish() { ids_.flush(); }
 
  private:
-  // Writes the ids of text[at, at + length) to `out`, which has room for kMaxIds of them and for
-  // `length`, and returns the end of what was written.
-  std::int32_t* encode(std::string_view text, std::size_t at, std::size_t length,
-                       std::int32_t* out) {
-    if (length > PieceCache::kMaxBytes) return merge(text.substr(at, length), out);
-    const PieceCache::Key key = PieceCache::key(text, at, length);
-    PieceCache::Entry& entry = cache_.entry(key);
-    if (entry.key != key) {
-      std::int32_t* end = merge(text.substr(at, length), out);
-      if (end - out > static_cast<std::ptrdiff_t>(PieceCache::kMaxIds)) return end;
-      entry.key = key;
-      entry.count = static_cast<std::int32_t>(end - out);
-      std::copy(out, end, entry.ids.begin());
-      return end;
-    }
-    std::copy(entry.ids.begin(), entry.ids.end(), out);  // all of them: no loop, no branch
-    return out + entry.count;
+  // A short piece; the entry will have it.
+  void merge(std::string_view piece, const PieceCache::Key& key, PieceCache::Entry& entry) {
+    merge(piece);
+    for (const std::int32_t id : merged_) ids_.put(id);
+    if (merged_.size() > PieceCache::kMaxIds) return;
+    entry.key = key;
+    entry.count = static_cast<std::int32_t>(merged_.size());
+    std::ranges::copy(merged_, entry.ids.begin());
   }
 
-  std::int32_t* merge(std::string_view piece, std::int32_t* out) {
-    if (!rules_.whole.empty()) {
-      if (const auto token = rules_.whole.find(piece); token != rules_.whole.end()) {
-        *out = token->second;
-        return out + 1;
-      }
-    }
+  // Overwrites merged_ with the ids of a piece.
+  void merge(std::string_view piece) {
+    merged_.clear();
+    if (!rules_.whole.empty())
+      if (const auto token = rules_.whole.find(piece); token != rules_.whole.end())
+        return merged_.push_back(token->second);
     symbols_.clear();
     for (const char byte : piece) {
       const ByteBpe::Symbol symbol = rules_.bytes[static_cast<unsigned char>(byte)];
       if (symbol != ByteBpe::kDropped) symbols_.push_back(symbol);
     }
     rules_.merges.apply(symbols_);
-    for (const ByteBpe::Symbol symbol : symbols_) *out++ = rules_.symbol_ids[symbol];
-    return out;
+    for (const ByteBpe::Symbol symbol : symbols_) merged_.push_back(rules_.symbol_ids[symbol]);
   }
 
   const ByteBpe::Rules& rules_;
   PieceCache& cache_;
+  IdBuffer ids_;
+  std::array<PieceCache::Key, kMostPieces> keys_;
   std::vector<ByteBpe::Symbol> symbols_;
+  std::vector<std::int32_t> merged_;
 };
 
 }  // namespace
@@ -77,18 +86,26 @@ ByteBpe::ByteBpe(Rules rules)
 void ByteBpe::encode(std::string_view text, std::span<const std::size_t> ends,
                      std::vector<std::int32_t>& ids) const {
   PieceCachePool::Loan cache(*caches_);
-  PieceEncoder(rules_, *cache).encode(text, 0, ends, ids);
+  PieceEncoder encoder(rules_, *cache, ids);
+  for (std::size_t at = 0; !ends.empty();) {
+    const auto some = ends.first(std::min(ends.size(), PieceEncoder::kMostPieces));
+    encoder.encode(text, at, some);
+    at = some.back();
+    ends = ends.subspan(some.size());
+  }
+  encoder.finish();
 }
 
 void ByteBpe::encode(std::string_view text, Splitter split, std::vector<std::int32_t>& ids) const {
   PieceCachePool::Loan cache(*caches_);
-  PieceEncoder encoder(rules_, *cache);
-  std::array<std::size_t, 256> ends;
+  PieceEncoder encoder(rules_, *cache, ids);
+  std::array<std::size_t, PieceEncoder::kMostPieces> ends;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t count = split(text, at, ends);
-    encoder.encode(text, at, std::span(ends).first(count), ids);
+    encoder.encode(text, at, std::span(ends).first(count));
     at = ends[count - 1];
   }
+  encoder.finish();
 }
 
 }  // namespace mt

@@ -22,8 +22,11 @@ class IdBuffer {
   }
   void put(const PieceCache::Entry& entry) {
     if (count_ + PieceCache::kMaxIds > out_.size()) flush();
-    std::ranges::copy(entry.ids, out_.begin() + count_);  // all of them: no loop, no branch
-    count_ += entry.count;
+    const std::int32_t count = entry.count;
+    std::copy_n(entry.ids.begin(), kMostOften,
+                out_.begin() + count_);  // more than there are: no loop
+    if (count > kMostOften) std::ranges::copy(entry.ids, out_.begin() + count_);
+    count_ += count;
   }
   void flush() {  // also at the end
     ids_.insert(ids_.end(), out_.begin(), out_.begin() + count_);
@@ -31,6 +34,8 @@ class IdBuffer {
   }
 
  private:
+  static constexpr std::int32_t kMostOften = 4;  // a piece has at most so many ids
+
   std::vector<std::int32_t>& ids_;
   std::array<std::int32_t, 1024> out_;
   std::size_t count_ = 0;

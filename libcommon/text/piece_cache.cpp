@@ -1,9 +1,34 @@
 #include "text/piece_cache.h"
 
+#include <sys/mman.h>
+
 #include <functional>
+#include <new>
 #include <thread>
 
 namespace mt {
+
+// Zeros, without touching a page before it is used; large pages, as the accesses are random.
+std::unique_ptr<PieceCache::Entry[], PieceCache::Unmap> PieceCache::make_entries() {
+  constexpr std::size_t kBytes = kEntries * sizeof(Entry);
+  void* const memory =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  madvise(memory, kBytes, MADV_HUGEPAGE);  // a hint
+  return std::unique_ptr<Entry[], Unmap>(static_cast<Entry*>(memory));
+}
+
+void PieceCache::Unmap::operator()(Entry* entries) const {
+  munmap(entries, kEntries * sizeof(Entry));
+}
+
+PieceCache::Entry& PieceCache::second_entry(const Key& key) {
+  const std::size_t home = slot(key);
+  Entry& second = entries_[home ^ 1];
+  if (second.key == key) return second;
+  second = entries_[home];
+  return entries_[home];
+}
 
 PieceCachePool::~PieceCachePool() {
   for (std::atomic<PieceCache*>& slot : idle_) delete slot.load();

@@ -1,6 +1,6 @@
 // PieceCache: remembers the ids of short pieces of text, because a few thousand words make most of
-// any text.  Direct-mapped: a new piece takes the place of the one that was there.  For one thread
-// at a time; PieceCachePool lends caches to threads.
+// any text.  A piece has two places: a new one takes the first, and what was there the second.  For
+// one thread at a time; PieceCachePool lends caches to threads.
 #pragma once
 
 #include <array>
@@ -30,18 +30,14 @@ class PieceCache {
     std::array<std::int32_t, kMaxIds> ids;
   };
 
-  PieceCache() : entries_(kEntries) {}
+  PieceCache() : entries_(make_entries()) {}
 
   // The key of the piece text[at, at + length), length in [1, kMaxBytes].
   static Key key(std::string_view text, std::size_t at, std::size_t length) {
     Key key;
-    if (text.size() - at >= sizeof key) {  // one load, and the bytes behind the piece shifted out
+    if (text.size() - at >= sizeof key) {  // one load, and the bytes behind the piece taken away
       std::memcpy(&key, text.data() + at, sizeof key);
-      if (length < 8) {
-        key = {key.low & ((std::uint64_t{1} << (8 * length)) - 1), 0};
-      } else {
-        key.high &= (std::uint64_t{1} << (8 * (length - 8))) - 1;
-      }
+      key = {key.low & kMasks[length][0], key.high & kMasks[length][1]};
     } else {
       std::memcpy(&key, text.data() + at, length);
     }
@@ -51,13 +47,35 @@ class PieceCache {
 
   // Where the key belongs: its own entry, or one to be overwritten with it.
   Entry& entry(const Key& key) {
-    const std::uint64_t mixed = (key.low ^ (key.high * 0xFF51AFD7ED558CCDu)) * 0x9E3779B97F4A7C15u;
-    return entries_[(mixed ^ mixed >> 32) % kEntries];
+    Entry& home = entries_[slot(key)];
+    return home.key == key ? home : second_entry(key);
   }
+  void prefetch(const Key& key) const { __builtin_prefetch(&entries_[slot(key)]); }
 
  private:
-  static constexpr std::size_t kEntries = std::size_t{1} << 15;  // 2 MB
-  std::vector<Entry> entries_;
+  static constexpr std::size_t kEntries = std::size_t{1} << 17;  // 8 MiB
+
+  // Of the first bytes of a key, by their number.
+  static constexpr std::array<std::array<std::uint64_t, 2>, kMaxBytes + 1> kMasks = [] {
+    std::array<std::array<std::uint64_t, 2>, kMaxBytes + 1> masks{};
+    for (std::size_t length = 0; length <= kMaxBytes; ++length)
+      for (std::size_t byte = 0; byte < length; ++byte)
+        masks[length][byte / 8] |= std::uint64_t{0xFF} << (byte % 8 * 8);
+    return masks;
+  }();
+
+  static std::size_t slot(const Key& key) {
+    const std::uint64_t mixed = (key.low ^ (key.high * 0xFF51AFD7ED558CCDu)) * 0x9E3779B97F4A7C15u;
+    return (mixed ^ mixed >> 32) % kEntries;
+  }
+
+  struct Unmap {
+    void operator()(Entry* entries) const;
+  };
+  static std::unique_ptr<Entry[], Unmap> make_entries();
+  Entry& second_entry(const Key& key);
+
+  std::unique_ptr<Entry[], Unmap> entries_;
 };
 
 // Caches for as many threads as there are at a time; a thread mostly gets the one it had before.
