@@ -8,10 +8,11 @@ For each kind of file:
 3. the ids of --random N random strings of bytes, of Unicode, and of the file's own added tokens;
 4. the texts of --random N / 5 lists of random ids.
 
-The vocabularies are GPT-2's and BERT's from DATA, and what is trained from its texts.
+The vocabularies are GPT-2's from DATA/gpt2 and what is learned from DATA's texts; DATA/*/tokenizer.json
+are compared too.
 
-Needs tokenizers (0.23.3) and tiktoken (for compare-tokenizer.py, whose strings it takes) from PyPI,
-and the test utilities of a build:
+Needs tokenizers (0.23.3), sentencepiece (0.2.3) and tiktoken (for compare-tokenizer.py, whose strings it
+takes) from PyPI, and the test utilities of a build:
 
     python scripts/compare-huggingface.py build/release/tests/text DATA --random 1000000
 
@@ -19,8 +20,10 @@ and the test utilities of a build:
 """
 
 import argparse
+import base64
 import importlib.machinery
 import importlib.util
+import io
 import itertools
 import json
 import pathlib
@@ -30,7 +33,8 @@ import subprocess
 import sys
 import tempfile
 
-from tokenizers import Tokenizer
+import sentencepiece
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 
 def load(path):
@@ -92,8 +96,9 @@ class Kind:
         self.parts["model"] = model
 
 
-def gpt2_kinds(folder):
+def gpt2_kinds(sources):
     """GPT-2's tokens in the files of the models that have byte-level BPE."""
+    folder = sources.gpt2
     vocab = json.loads((folder / "vocab.json").read_text("utf-8"))
     lines = (folder / "merges.txt").read_text("utf-8").splitlines()[1:]
     names = ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix")
@@ -133,8 +138,202 @@ def gpt2_kinds(folder):
                pre_tokenizer=sequence("pre_tokenizer", [digits, byte_level(True)]))  # fmt: skip
 
 
-def all_kinds(gpt2):
-    yield from gpt2_kinds(gpt2)
+class Sources:
+    """What vocabularies are made of: GPT-2's files, texts, how many tokens to learn from them, and
+    which rules SentencePiece normalises by (a name, or the file that has them)."""
+
+    def __init__(self, gpt2, texts, vocab_size, rules):
+        self.gpt2, self.texts, self.vocab_size, self.rules = gpt2, texts, vocab_size, rules
+
+
+MARK = "\u2581"
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+
+
+def replace(pattern, content, kind="String"):
+    return {"type": "Replace", "pattern": {kind: pattern}, "content": content}
+
+
+def metaspace(scheme="always", **more):
+    return {"type": "Metaspace", "replacement": MARK, "prepend_scheme": scheme} | more
+
+
+def trained_bpe(sources, special):
+    """The vocabulary and the merges of a BPE of characters, some of several spaces."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.BpeTrainer(
+        vocab_size=sources.vocab_size,
+        special_tokens=special,
+        limit_alphabet=120,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(sources.texts, trainer)
+    model = json.loads(tokenizer.to_str())["model"]
+    vocab, merges = model["vocab"], [" ".join(m) if isinstance(m, list) else m for m in model["merges"]]
+    for length in (1, 2, 4):
+        merges.append(f"{MARK * length} {MARK * length}")
+        vocab[MARK * 2 * length] = len(vocab)
+    return vocab, merges
+
+
+def fields(data):
+    """The (number, value) of a message's fields."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        key = varint()
+        size = {0: 0, 1: 8, 5: 4}.get(key & 7)
+        if key & 7 == 0:
+            yield key >> 3, varint()
+        else:
+            size = varint() if size is None else size
+            yield key >> 3, data[at : at + size]
+            at += size
+
+
+def trained_unigram(sources):
+    """The pieces with their scores and the normaliser's map of a SentencePiece model."""
+    model = io.BytesIO()
+    rules = "normalization_rule_name" if sources.rules == "nmt_nfkc" else "normalization_rule_tsv"
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sources.texts),
+        model_writer=model,
+        vocab_size=sources.vocab_size,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        num_threads=1,
+        **{rules: sources.rules},
+    )
+    pieces, blob = [], b""
+    for number, value in fields(model.getvalue()):
+        if number == 1:
+            piece = dict(fields(value))
+            score = struct.unpack("<f", piece[2])[0] if 2 in piece else 0.0
+            pieces.append([piece[1].decode(), score])
+        elif number == 3:
+            blob = dict(fields(value))[2]
+    return pieces, {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(blob).decode()}
+
+
+def llama_kinds(sources):
+    """BPE of characters with a byte for each that is unknown."""
+    vocab, merges = trained_bpe(sources, ["<unk>", "<s>", "</s>", *BYTES])
+    model = {"type": "BPE", "dropout": None, "unk_token": "<unk>", "fuse_unk": True}
+    model |= {"continuing_subword_prefix": None, "end_of_word_suffix": None, "byte_fallback": True}
+    model |= {"vocab": vocab, "merges": merges}
+    names = ["<unk>", "<s>", "</s>"]
+    parts = [replace(MARK, " "), {"type": "ByteFallback"}, {"type": "Fuse"}]
+    strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+    decoder = sequence("decoder", [*parts, strip])
+    old = sequence("normalizer", [{"type": "Prepend", "prepend": MARK}, replace(" ", MARK)])
+    tokens = [added(i, t, normalized=True) for i, t in enumerate(names)]
+    yield Kind("llama2", model, tokens, normalizer=old, decoder=decoder,
+               post_processor=template([("<s>", 1)]))  # fmt: skip
+    tokens = [added(i, t) for i, t in enumerate(names)]
+    tokens += [added(len(vocab) + i, t) for i, t in enumerate(("[INST]", "[/INST]"))]
+    yield Kind("mistral", model, tokens, pre_tokenizer=metaspace("first", split=False),
+               decoder=decoder, post_processor=template([("<s>", 1)]))  # fmt: skip
+    tokens = tokens[:3] + [added(vocab[t], t, special=False) for t in (MARK * 2, MARK * 4)]
+    tokens += [added(len(vocab) + i, t, special=False) for i, t in enumerate(("\n\n", "<pad>"))]
+    yield Kind("gemma", model, tokens, normalizer=replace(" ", MARK),
+               pre_tokenizer=split(" ", "MergedWithPrevious", kind="String"),
+               decoder=sequence("decoder", parts),
+               post_processor=template([("<s>", 1)]))  # fmt: skip
+    half = {t: i for t, i in vocab.items() if t not in BYTES[128:]}
+    half = {t: i for i, t in enumerate(sorted(half, key=half.get))}
+    yield Kind("half-bytes", model | {"vocab": half}, tokens[:3], normalizer=replace(" ", MARK))
+    plain = model | {"byte_fallback": False, "fuse_unk": False}
+    yield Kind("unknowns", plain, tokens[:3], pre_tokenizer=metaspace("never", add_prefix_space=False),
+               decoder=metaspace("never"))  # fmt: skip
+    del plain["unk_token"]
+    yield Kind("dropped", plain, tokens[:3], pre_tokenizer={"type": "Whitespace"})
+
+
+def t5_kinds(sources):
+    """Unigram."""
+    pieces, precompiled = trained_unigram(sources)
+    pieces = [["<pad>", 0.0], ["</s>", 0.0], *([t, s] for t, s in pieces if t not in ("<s>", "</s>"))]
+    model = {"type": "Unigram", "unk_id": 2, "vocab": pieces}
+    words = sequence("pre_tokenizer", [{"type": "WhitespaceSplit"}, metaspace(add_prefix_space=True)])
+    tokens = [added(0, "<pad>"), added(1, "</s>"), added(2, "<unk>")]
+    n = len(pieces)
+    extra = [added(n + i, f"<extra_id_{i}>", lstrip=i == 0, rstrip=i == 1) for i in range(3)]
+    yield Kind("t5", model, tokens + extra, normalizer=precompiled, pre_tokenizer=words,
+               post_processor=template([], [("</s>", 1)]), decoder=metaspace())  # fmt: skip
+    forms = ({"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Lowercase"}, precompiled)
+    steps = [replace("``", '"'), replace("''", '"'), *forms]
+    ends = template([("<pad>", 0)], [("</s>", 1)])
+    yield Kind("albert", model | {"byte_fallback": False}, tokens, pre_tokenizer=metaspace(),
+               normalizer=sequence("normalizer", steps), post_processor=ends,
+               decoder=metaspace())  # fmt: skip
+    with_bytes = model | {"byte_fallback": True, "vocab": pieces + [[b, -20.0] for b in BYTES]}
+    strip = {"type": "Strip", "strip_left": False, "strip_right": True}
+    decoder = sequence("decoder", [{"type": "ByteFallback"}, metaspace("first")])
+    yield Kind("unigram-bytes", with_bytes, tokens, pre_tokenizer=metaspace("first"), decoder=decoder,
+               normalizer=sequence("normalizer", [precompiled, strip]))  # fmt: skip
+
+
+def bert_kinds(sources):
+    """WordPiece and WordLevel."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=sources.vocab_size, special_tokens=special, limit_alphabet=100, show_progress=False
+    )
+    tokenizer.train_from_iterator(sources.texts, trainer)
+    vocab = json.loads(tokenizer.to_str())["model"]["vocab"]
+    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
+    model |= {"max_input_chars_per_word": 100, "vocab": vocab}
+    normalizer = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
+    lower = normalizer | {"strip_accents": None, "lowercase": True}
+    cased = normalizer | {"strip_accents": False, "lowercase": False}
+    tokens = [added(i, t) for i, t in enumerate(special)]
+    words, decoder = {"type": "BertPreTokenizer"}, {"type": "WordPiece", "prefix": "##"}
+    ends = template([("[CLS]", 2)], [("[SEP]", 3)])
+    yield Kind("bert-lower", model, tokens, normalizer=lower, pre_tokenizer=words, post_processor=ends,
+               decoder=decoder | {"cleanup": True})  # fmt: skip
+    ends = {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}
+    yield Kind("bert-cased", model, tokens, normalizer=cased, pre_tokenizer=words, post_processor=ends,
+               decoder=decoder | {"cleanup": False})  # fmt: skip
+    strip = {"type": "Strip", "strip_left": True, "strip_right": True}
+    level = {"type": "WordLevel", "vocab": vocab, "unk_token": "[UNK]"}
+    forms = [{"type": "NFKC"}, strip, {"type": "Lowercase"}]
+    cuts = [{"type": "Digits", "individual_digits": False}]
+    cuts += [{"type": "Punctuation", "behavior": b} for b in ("Contiguous", "MergedWithNext")]
+    cuts += [split("-", b, i, "String") for b, i in (("MergedWithPrevious", False), ("Removed", True))]
+    yield Kind("word-level", level, tokens, normalizer=sequence("normalizer", forms),
+               pre_tokenizer={"type": "Whitespace"})  # fmt: skip
+    yield Kind("cuts", level, tokens[:2], pre_tokenizer=sequence("pre_tokenizer", cuts[:-1]),
+               decoder={"type": "BPEDecoder", "suffix": "##"})  # fmt: skip
+    yield Kind("inverted", model, tokens[:2], pre_tokenizer=sequence("pre_tokenizer", cuts[-1:]),
+               decoder=sequence("decoder", [{"type": "Fuse"}, decoder | {"cleanup": True}]))  # fmt: skip
+
+
+def all_kinds(sources):
+    for make in (gpt2_kinds, llama_kinds, t5_kinds, bert_kinds):
+        yield from make(sources)
+
+
+def files_of(folder):
+    for path in sorted(folder.glob("*/tokenizer.json")):
+        parts = json.loads(path.read_text("utf-8"))
+        kind = Kind(path.parent.name, parts["model"], parts["added_tokens"])
+        kind.parts = parts
+        yield kind
 
 
 # --- Comparing. ---
@@ -229,7 +428,10 @@ def main():
     columns = ("code points", "texts", "random", "decoded")
     print(f"{'kind':20}" + "".join(f"{c:>14}" for c in columns), flush=True)
     total = 0
-    for kind in all_kinds(args.data / "gpt2"):
+    prose = itertools.chain(*(p.read_text("utf-8").splitlines() for p in texts if p.suffix == ".txt"))
+    prose = [line for line in prose if len(line) > 20][:20000]
+    kinds = all_kinds(Sources(args.data / "gpt2", prose, 4000, "nmt_nfkc"))
+    for kind in itertools.chain(kinds, files_of(args.data)):
         if kind.name.startswith(tuple(args.kinds or [""])):
             total += check(kind, args, texts)
     sys.exit(1 if total else 0)

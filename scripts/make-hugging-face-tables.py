@@ -21,7 +21,9 @@ BLOCK = 128  # code points of a block
 POINTS = [p for p in range(0x110000) if not 0xD800 <= p < 0xE000]
 # The bits of text/hf_tables.h, in its order.
 FLAGS = "mark nonspacing_mark control punctuation numeric canonical compatible lower composes"
-FLAGS = {name: 1 << i for i, name in enumerate((FLAGS + " extends prepend breaks pictograph").split())}
+FLAGS += " extends prepend breaks pictograph consonant linker conjunct_extends"
+FLAGS = {name: 1 << i for i, name in enumerate(FLAGS.split())}
+KA, KA_VIRAMA, ACUTE = "\u0915", "\u0915\u094d", "\u0301"
 HANGUL = range(0xAC00, 0xD7A4)  # mapped by rule, not by table
 
 
@@ -78,6 +80,7 @@ def gather():
                 flags[p] |= FLAGS[name]
                 if p not in HANGUL:
                     mappings[name][p] = function(c)
+        extends = len(cluster("a" + c)) == 1
         answers = {
             "mark": marks(c) == "",
             "nonspacing_mark": accents(c) == "",
@@ -85,10 +88,16 @@ def gather():
             "punctuation": len(punctuation("a" + c)) == 2,
             "numeric": len(digits("a" + c)) == 2,
             "composes": nfc(c) != c,
-            "extends": len(cluster("a" + c)) == 1,
+            "extends": extends,
             "prepend": len(cluster(c + "a")) == 1,
-            "breaks": p < 0x10000 and len(cluster(c + "\u0301")) == 2,
-            "pictograph": len(cluster("\xa9\u200d" + c)) == 3 and len(cluster("a" + c)) == 2,
+            "breaks": p < 0x10000 and len(cluster(c + ACUTE)) == 2,
+            "pictograph": len(cluster("\xa9\u200d" + c)) == 3 and not extends,
+            "consonant": p < 0x10000
+            and not extends
+            and len(cluster(c + ACUTE)) == 1
+            and len(cluster(KA_VIRAMA + c + ACUTE)) == 4,
+            "linker": extends and len(cluster(KA + c + KA + ACUTE)) == 4,
+            "conjunct_extends": extends and len(cluster(KA_VIRAMA + c + KA + ACUTE)) == 5,
         }
         flags[p] |= sum(FLAGS[name] for name, truth in answers.items() if truth)
     # What is not mapped by compatibility alone is left to the canonical mapping.

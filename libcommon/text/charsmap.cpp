@@ -53,18 +53,17 @@ std::uint32_t CharsMap::child(std::uint32_t node, char byte) const {
   return (units_[next] & (kIsValue | 0xFF)) == label ? next : 0;
 }
 
-CharsMap::Match CharsMap::longest_prefix(std::string_view text) const {
+CharsMap::Match CharsMap::longest_prefix(std::string_view text, int at_most) const {
   Match match;
   if (units_.empty()) return match;
   std::uint32_t node = 0;
-  int left = 32;
-  for (std::size_t at = 0; at < text.size() && left > 0; ++at) {
+  for (std::size_t at = 0; at < text.size() && at_most > 0; ++at) {
     node = child(node, text[at]);
     if (node == 0) break;
     if (!has_value(units_[node])) continue;
     const std::uint32_t value = units_[node ^ offset(units_[node])] & ~kIsValue;
     match = {at + 1, replacements_.data() + value};
-    --left;
+    --at_most;
   }
   return match;
 }

@@ -24,8 +24,8 @@ class CharsMap {
     std::size_t length = 0;  // 0: nothing that begins the text is mapped
     std::string_view replacement;
   };
-  // The longest key that begins `text`; of more than 32 the longest of the 32 shortest.
-  Match longest_prefix(std::string_view text) const;
+  // The longest of the `at_most` shortest keys that begin `text`.
+  Match longest_prefix(std::string_view text, int at_most = 32) const;
 
   // Does a key begin with this byte, and either end there or go on with an ASCII character?
   bool touches_ascii(char byte) const;

@@ -5,11 +5,18 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "text/byte_map.h"
 #include "text/unicode.h"
 
 namespace mt {
+
+// As JSON has it, so that it is on one line, without the quotes.
+static std::string shown(std::string_view token) {
+  const std::string quoted = JsonWriter().value(token).text();
+  return quoted.substr(1, quoted.size() - 2);
+}
 
 TokenIds parse_vocabulary(std::string_view json, const std::string& path) {
   simdjson::dom::parser parser;
@@ -24,12 +31,13 @@ TokenIds parse_vocabulary(std::string_view json, const std::string& path) {
   for (const auto [token, value] : object) {
     std::int64_t id = 0;
     if (value.get(id) || id < 0 || id >= static_cast<std::int64_t>(entries))
-      fail(Exit::bad_data, path, ": token ", token, ": id ", simdjson::minify(value),
+      fail(Exit::bad_data, path, ": token ", shown(token), ": id ", simdjson::minify(value),
            ", expected a number from 0 to ", entries - 1, ", for ", entries, " tokens");
-    if (taken[id]) fail(Exit::bad_data, path, ": token ", token, ": id ", id, " is there twice");
+    if (taken[id])
+      fail(Exit::bad_data, path, ": token ", shown(token), ": id ", id, " is there twice");
     taken[id] = true;
     if (!ids.emplace(token, static_cast<std::int32_t>(id)).second)
-      fail(Exit::bad_data, path, ": token ", token, " is there twice");
+      fail(Exit::bad_data, path, ": token ", shown(token), " is there twice");
   }
   return ids;
 }

@@ -1,7 +1,6 @@
 #include "text/hf_bpe.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -11,7 +10,7 @@
 #include "text/byte_bpe.h"
 #include "text/byte_map.h"
 #include "text/hf_object.h"
-#include "text/piece_cache.h"
+#include "text/hf_word_model.h"
 
 namespace mt {
 namespace {
@@ -129,10 +128,9 @@ std::unique_ptr<HfModel> make_bytes_bpe(BpeMerges merges, const Settings& settin
 
 // --- Characters. ---
 
-constexpr char32_t kSpaceMark = 0x2581;
-constexpr std::string_view kSpaceMarkText = "\xE2\x96\x81";
+constexpr std::string_view kSpaceMarkText = "\xE2\x96\x81";  // U+2581
 
-class CharacterBpe : public HfModel {
+class CharacterBpe : public HfWordModel {
  public:
   CharacterBpe(BpeMerges merges, const Settings& settings, const HfVocabulary& vocabulary,
                bool cut_at_marks)
@@ -142,28 +140,18 @@ class CharacterBpe : public HfModel {
       const char32_t point = token.empty() ? 0 : next_code_point(token, end);
       if (!token.empty() && end == token.size()) characters_.emplace(point, id);
     }
-    bytes_.fill(-1);
-    for (int byte = 0; byte < 256 && settings.byte_fallback; ++byte) {
-      static constexpr char kDigits[] = "0123456789ABCDEF";
-      const auto token =
-          vocabulary.ids.find(concat("<0x", kDigits[byte >> 4], kDigits[byte & 15], ">"));
-      if (token != vocabulary.ids.end()) bytes_[byte] = token->second;
-    }
+    bytes_.assign(256, -1);
+    if (settings.byte_fallback) bytes_ = hf_byte_tokens(vocabulary);
     if (settings.ignore_merges) whole_ = vocabulary.ids;
   }
 
   void encode(const HfWords& words, std::vector<std::int32_t>& ids) const override {
-    PieceCachePool::Loan cache(caches_);
-    std::vector<BpeMerges::Symbol> symbols;
-    std::size_t begin = 0;
-    for (const std::size_t end : words.ends) {
-      for (std::size_t at = begin; at < end;) {
-        const std::size_t stop = cut_at_marks_ ? part_end(words.text, at, end) : end;
-        encode(words.text, at, stop, *cache, symbols, ids);
-        at = stop;
-      }
-      begin = end;
-    }
+    if (!cut_at_marks_) return HfWordModel::encode(words, ids);
+    HfWords parts{.text = words.text, .ends = {}};
+    std::size_t at = 0;
+    for (const std::size_t end : words.ends)
+      for (; at < end; at = parts.ends.back()) parts.ends.push_back(part_end(parts.text, at, end));
+    HfWordModel::encode(parts, ids);
   }
 
  private:
@@ -174,28 +162,10 @@ class CharacterBpe : public HfModel {
     return std::min(text.find(kSpaceMarkText, at), end);
   }
 
-  void encode(std::string_view text, std::size_t begin, std::size_t end, PieceCache& cache,
-              std::vector<BpeMerges::Symbol>& symbols, std::vector<std::int32_t>& ids) const {
-    const std::size_t length = end - begin;
-    if (length > PieceCache::kMaxBytes) return merge(text.substr(begin, length), symbols, ids);
-    const PieceCache::Key key = PieceCache::key(text, begin, length);
-    PieceCache::Entry& entry = cache.entry(key);
-    if (entry.key != key) {
-      const std::size_t before = ids.size();
-      merge(text.substr(begin, length), symbols, ids);
-      if (ids.size() - before > PieceCache::kMaxIds) return;
-      entry.key = key;
-      entry.count = static_cast<std::int32_t>(ids.size() - before);
-      std::copy(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), entry.ids.begin());
-    } else {
-      ids.insert(ids.end(), entry.ids.begin(), entry.ids.begin() + entry.count);
-    }
-  }
-
-  void merge(std::string_view word, std::vector<BpeMerges::Symbol>& symbols,
-             std::vector<std::int32_t>& ids) const {
+  void cut(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const override {
     if (const auto token = whole_.find(word); token != whole_.end())
       return ids.push_back(token->second);
+    auto& symbols = scratch.symbols;
     symbols.clear();
     bool unknown = false;  // what is yet to be put: it waits for a character that is known
     const auto put_unknown = [&] {
@@ -222,7 +192,8 @@ class CharacterBpe : public HfModel {
   bool put_bytes(std::string_view character, std::vector<BpeMerges::Symbol>& symbols) const {
     const auto id_of = [&](char byte) { return bytes_[static_cast<unsigned char>(byte)]; };
     if (std::ranges::any_of(character, [&](char byte) { return id_of(byte) < 0; })) return false;
-    for (const char byte : character) symbols.push_back(static_cast<unsigned>(id_of(byte)));
+    for (const char byte : character)
+      symbols.push_back(static_cast<BpeMerges::Symbol>(id_of(byte)));
     return true;
   }
 
@@ -230,9 +201,8 @@ class CharacterBpe : public HfModel {
   Settings settings_;
   bool cut_at_marks_;
   std::unordered_map<char32_t, std::int32_t> characters_;
-  std::array<std::int32_t, 256> bytes_;  // -1: the byte has no token
-  StringMap<std::int32_t> whole_;        // words that are taken before any merge
-  mutable PieceCachePool caches_;
+  std::vector<std::int32_t> bytes_;  // -1: the byte has no token
+  StringMap<std::int32_t> whole_;    // words that are taken before any merge
 };
 
 // May words be cut before each U+2581 that another character precedes, because no merge joins what

@@ -148,18 +148,18 @@ HfTemplate read_hf_template(const HfObject& post_processor, std::int32_t vocab_s
   return reader.result;
 }
 
-HfConfig read_hf_config(const std::string& folder, const StringMap<std::int32_t>& ids) {
-  HfConfig config;
-  ConfigReader reader(config, ids);
-  for (const std::string& path : hf_config_files(folder)) reader.read(path);
-  return config;
-}
-
 std::vector<std::string> hf_config_files(const std::string& folder) {
   std::vector<std::string> files;
   for (const char* name : {kConfigName, kMapName})
     if (const std::string path = concat(folder, "/", name); is_there(path)) files.push_back(path);
   return files;
+}
+
+HfConfig read_hf_config(const std::vector<std::string>& files, const StringMap<std::int32_t>& ids) {
+  HfConfig config;
+  ConfigReader reader(config, ids);
+  for (const std::string& file : files) reader.read(file);
+  return config;
 }
 
 }  // namespace mt

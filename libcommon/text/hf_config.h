@@ -29,10 +29,11 @@ struct HfConfig {
   bool llama = false, add_bos = true, add_eos = false;
 };
 
-// Reads the two files in `folder` that are there.  Exit::bad_data for a token that is not in `ids`.
-HfConfig read_hf_config(const std::string& folder, const StringMap<std::int32_t>& ids);
-
-// The names of those that are there, with their folder.
+// The names of the two files that are there, with their folder.
 std::vector<std::string> hf_config_files(const std::string& folder);
+
+// Of what more than one of `files` say the first counts.  Exit::bad_data for a token that is not in
+// `ids`.
+HfConfig read_hf_config(const std::vector<std::string>& files, const StringMap<std::int32_t>& ids);
 
 }  // namespace mt

@@ -5,6 +5,8 @@
 #include "text/gpt2_files.h"
 #include "text/hf_bpe.h"
 #include "text/hf_object.h"
+#include "text/hf_unigram.h"
+#include "text/hf_whole_words.h"
 
 namespace mt {
 
@@ -20,13 +22,16 @@ void HfModel::encode(std::string_view text, Splitter split, std::vector<std::int
 static std::string_view type_of(const HfObject& model) {
   if (model.has("type")) return model.type();
   if (model.has("merges")) return "BPE";
-  model.refuse("no ", quoted("type"));
+  if (model.has("max_input_chars_per_word")) return "WordPiece";
+  return model.member("vocab").is_array() ? "Unigram" : "WordLevel";
 }
 
 HfVocabulary read_hf_vocabulary(const HfObject& model) {
-  HfVocabulary vocabulary;
   const std::string_view type = type_of(model);
-  if (type != "BPE") model.refuse("the model ", quoted(type), " is not known");
+  if (type == "Unigram") return read_hf_unigram_vocabulary(model);
+  if (type != "BPE" && type != "WordPiece" && type != "WordLevel")
+    model.refuse("the model ", quoted(type), " is not known");
+  HfVocabulary vocabulary;
   vocabulary.ids =
       parse_vocabulary(simdjson::minify(model.member("vocab")), concat(model.where(), ": vocab"));
   vocabulary.tokens.resize(vocabulary.ids.size());
@@ -40,6 +45,10 @@ bool hf_model_takes_bytes(const HfObject& model, const HfVocabulary& vocabulary)
 
 std::unique_ptr<HfModel> make_hf_model(const HfObject& model, const HfVocabulary& vocabulary,
                                        bool bytes) {
+  const std::string_view type = type_of(model);
+  if (type == "Unigram") return make_hf_unigram(model, vocabulary);
+  if (type == "WordPiece") return make_hf_word_piece(model, vocabulary);
+  if (type == "WordLevel") return make_hf_word_level(model, vocabulary);
   return make_hf_bpe(model, vocabulary, bytes);
 }
 

@@ -1,5 +1,6 @@
 // HfModel: what cuts the words of a text into tokens, the last step of a tokenizer.json.  Known are
-// BPE; others are refused by name.  Constant once made; thread-safe.
+// BPE, Unigram, WordPiece and WordLevel; others are refused by name.  Constant once made;
+// thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // HfNormalizer: what a tokenizer.json makes of a text before it is cut.  Known are Sequence, NFC,
-// NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Prepend, Replace (of a string) and
+// NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Prepend, Replace (of a string), Precompiled and
 // BertNormalizer; others are refused by name.  Constant once made; thread-safe.
 #pragma once
 
@@ -16,18 +16,19 @@ class HfNormalizer {
   HfNormalizer() = default;  // changes nothing
   explicit HfNormalizer(const HfObject& object);
 
-  // `text` is and stays well-formed UTF-8.  False where its first characters are gone, so that it
-  // no longer begins where it did.
-  bool apply(std::string& text) const;
+  void apply(std::string& text) const;  // which is and stays well-formed UTF-8
 
   bool empty() const { return steps_.empty(); }
+  // Does what it makes begin with what was made of the first character?
+  bool keeps_start() const { return keeps_start_; }
 
  private:
-  using Step = std::function<bool(std::string&)>;
+  using Step = std::function<void(std::string&)>;
 
   void add(const HfObject& object);
 
   std::vector<Step> steps_;
+  bool keeps_start_ = true;
 };
 
 }  // namespace mt

@@ -224,6 +224,7 @@ void HfPreTokenizer::add_metaspace(const HfObject& object) {
       object.refuse("\"add_prefix_space\" is false, but \"prepend_scheme\" is ", quoted(scheme));
     prepend = Prepend::never;
   }
+  asks_for_start_ |= prepend == Prepend::first;
   const bool split = object.flag_or("split", true);
   steps_.emplace_back([=](HfWords& words) {
     write_spaces(words, mark, prepend);

@@ -27,6 +27,9 @@ class HfPreTokenizer {
   bool ends_with_bytes() const { return ends_with_bytes_; }
   void leave_bytes();
 
+  // Does it ask which word begins where the document does?
+  bool asks_for_start() const { return asks_for_start_; }
+
   // The function that does the same as apply() and leave_bytes(), where there is one.
   std::optional<Splitter> splitter() const;
 
@@ -41,7 +44,7 @@ class HfPreTokenizer {
 
   std::vector<Step> steps_;
   std::vector<Splitter> splitters_;  // of those steps that are nothing else
-  bool ends_with_bytes_ = false;
+  bool ends_with_bytes_ = false, asks_for_start_ = false;
 };
 
 }  // namespace mt

@@ -18,11 +18,14 @@ enum class HfFlag : std::uint16_t {
   canonical = 1 << 5,   // NFD is another text; with compatible, NFKD yet another one
   compatible = 1 << 6,  //
   lower = 1 << 7,
-  composes = 1 << 8,    // with a character before it, or NFC is another text
-  extends = 1 << 9,     // a grapheme cluster (of a character before it that does not break)
-  prepend = 1 << 10,    // begins the cluster of the character behind it
-  breaks = 1 << 11,     // CR, LF and controls: always a cluster, but for CR LF
-  pictograph = 1 << 12  // joined by U+200D to one before it
+  composes = 1 << 8,           // with a character before it, or NFC is another text
+  extends = 1 << 9,            // a grapheme cluster (of a character before it that does not break)
+  prepend = 1 << 10,           // begins the cluster of the character behind it
+  breaks = 1 << 11,            // CR, LF and controls: always a cluster, but for CR LF
+  pictograph = 1 << 12,        // joined by U+200D to one before it
+  consonant = 1 << 13,         // joined by a linker to one before it
+  linker = 1 << 14,            //
+  conjunct_extends = 1 << 15,  // may stand before or behind a linker
 };
 
 namespace hf_tables {

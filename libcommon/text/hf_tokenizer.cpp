@@ -25,8 +25,12 @@ std::vector<std::string> HfTokenizer::files(const std::string& path) {
   return files;
 }
 
-HfTokenizer::HfTokenizer(const std::string& path) {
-  const std::string file = json_path(path), content = read_file(file);
+HfTokenizer::HfTokenizer(const std::string& path)
+    : HfTokenizer(read_file(json_path(path)), json_path(path),
+                  hf_config_files(parent_directory(json_path(path)))) {}
+
+HfTokenizer::HfTokenizer(std::string_view content, const std::string& file,
+                         const std::vector<std::string>& config_files) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   if (const auto error = parser.parse(simdjson::padded_string(content)).get(root))
@@ -34,7 +38,7 @@ HfTokenizer::HfTokenizer(const std::string& path) {
   const HfObject object(root, file);
   HfVocabulary vocabulary = read_hf_vocabulary(object.object("model"));
   read(object, vocabulary);
-  config_ = read_hf_config(parent_directory(file), vocabulary.ids);
+  config_ = read_hf_config(config_files, vocabulary.ids);
   if (config_.llama) {
     template_ = {};
     if (config_.add_bos) template_.before = {config_.bos};
@@ -50,6 +54,8 @@ void HfTokenizer::read(const HfObject& root, HfVocabulary& vocabulary) {
     if (root.has(name)) root.refuse(quoted(name), " is set, expected null");
   if (root.has("normalizer")) normalizer_ = HfNormalizer(root.object("normalizer"));
   if (root.has("pre_tokenizer")) pre_tokenizer_ = HfPreTokenizer(root.object("pre_tokenizer"));
+  if (pre_tokenizer_.asks_for_start() && !normalizer_.keeps_start())
+    root.refuse("\"prepend_scheme\" is \"first\" behind a normalizer that may take the start away");
   const HfObject model = root.object("model");
   const bool bytes = pre_tokenizer_.ends_with_bytes() && hf_model_takes_bytes(model, vocabulary);
   if (bytes) pre_tokenizer_.leave_bytes();
@@ -140,7 +146,7 @@ void HfTokenizer::encode_between(std::string_view text, bool at_start,
   std::string normal;
   if (!normalizer_.empty()) {
     normal = text;
-    at_start &= normalizer_.apply(normal);
+    normalizer_.apply(normal);
     text = normal;
   }
   std::vector<HfAddedTokens::Part> parts;

@@ -34,6 +34,9 @@ class HfTokenizer : public Tokenizer {
 
   // `path`: a tokenizer.json, or the folder that holds it.
   explicit HfTokenizer(const std::string& path);
+  // Of the content of `file`, and of those beside it that are named.
+  HfTokenizer(std::string_view content, const std::string& file,
+              const std::vector<std::string>& config_files);
 
   void encode(std::string_view text, std::vector<std::int32_t>& ids) const override;
   std::string decode(std::span<const std::int32_t> ids) const override;

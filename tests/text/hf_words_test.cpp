@@ -5,6 +5,7 @@
 #include "tests/base/scratch.h"
 #include "text/hf_added_tokens.h"
 #include "text/hf_normal_forms.h"
+#include "text/hf_precompiled.h"
 #include "text/hf_tables.h"
 
 namespace mt {
@@ -78,6 +79,27 @@ TEST(HfNormalForms, AreThoseOfTheLibrary) {
   EXPECT_EQ(hf_normal_form("a\u0328\u0301\u0301", nfc), "\u0105\u0301\u0301");
   EXPECT_EQ(hf_normal_form("a\u1ABF\u0323", nfd), "a\u1ABF\u0323");  // not yet in Unicode 9
   EXPECT_EQ(hf_lower("AΣ İ\u1E9E\u10A0"), "aσ i\u0307ß\u2D00");
+}
+
+// The clusters of a text, each with a bar behind it.
+static std::string clusters(std::string_view text) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = hf_cluster_end(text, at);
+    result += concat(text.substr(at, end - at), "|");
+    at = end;
+  }
+  return result;
+}
+
+TEST(HfPrecompiled, ClustersAreThoseOfUnicode) {
+  EXPECT_EQ(clusters("ab\r\n\n"), "a|b|\r\n|\n|");
+  EXPECT_EQ(clusters("e\u0301\u0323x\u200Dy"), "e\u0301\u0323|x\u200D|y|");
+  EXPECT_EQ(clusters("\n\u0301\u0600a"), "\n|\u0301|\u0600a|");
+  EXPECT_EQ(clusters("\u1100\u1161\u11A8\u1100\uAC00\u11A8\u1161"),
+            "\u1100\u1161\u11A8|\u1100\uAC00\u11A8|\u1161|");
+  EXPECT_EQ(clusters("\u0915\u094D\u0937\u0915\u0937"), "\u0915\u094D\u0937|\u0915|\u0937|");
+  EXPECT_EQ(clusters("\u2600\u200D\u2600\u2600"), "\u2600\u200D\u2600|\u2600|");
 }
 
 }  // namespace mt

@@ -1,0 +1,14 @@
+// The models of a tokenizer.json that look words up: WordPiece (text/word_piece.h) and WordLevel,
+// whose words are tokens or unknown.
+#pragma once
+
+#include <memory>
+
+#include "text/hf_model.h"
+
+namespace mt {
+
+std::unique_ptr<HfModel> make_hf_word_piece(const HfObject& model, const HfVocabulary& vocabulary);
+std::unique_ptr<HfModel> make_hf_word_level(const HfObject& model, const HfVocabulary& vocabulary);
+
+}  // namespace mt

@@ -1,0 +1,45 @@
+// Any bytes as a tokenizer.json: refused with one line, or a tokenizer whose ids are its own and
+// whose text comes out alike in parts and at once.
+//
+// Parser: libcommon/text/hf_object.cpp
+// Parser: libcommon/text/hf_tokenizer.cpp
+// Parser: libcommon/text/hf_model.cpp
+// Parser: libcommon/text/hf_bpe.cpp
+// Parser: libcommon/text/hf_unigram.cpp
+// Parser: libcommon/text/hf_whole_words.cpp
+// Parser: libcommon/text/hf_normalizer.cpp
+// Parser: libcommon/text/hf_pre_tokenizer.cpp
+// Parser: libcommon/text/hf_decoder.cpp
+// Parser: libcommon/text/hf_config.cpp
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "text/hf_tokenizer.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
+  const std::string_view content(reinterpret_cast<const char*>(input), size);
+  try {
+    const mt::HfTokenizer tokenizer(content, "fuzz", {});
+    std::vector<std::int32_t> ids;
+    for (const std::string_view text :
+         {"", "aaaaaaaa",
+          " Tom's  12 cats,\tof\r\n-\xC3\xA9 e\xCC\x81\xFF <s></s>[INST]\xE2\x96\x81"})
+      tokenizer.encode(text, ids);
+    for (const std::int32_t id : ids)
+      if (id < 0 || id >= tokenizer.vocab_size()) std::abort();
+    std::string streamed;
+    const auto decoder = tokenizer.stream_decoder();
+    for (const std::int32_t id : ids) decoder->push(id, streamed);
+    decoder->finish(streamed);
+    if (streamed != tokenizer.decode_text(ids)) std::abort();
+  } catch (const mt::Error& error) {
+    if (error.code() != mt::Exit::bad_data) std::abort();
+    if (std::string_view(error.what()).find('\n') != std::string_view::npos) std::abort();
+  }
+  return 0;
+}
