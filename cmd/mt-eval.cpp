@@ -16,6 +16,7 @@ struct Options {
   std::int64_t micro_batch_size = 4;
   int threads = 0;
   bool json = false;
+  mt::DeviceOptions compute{.dtype = ""};
   mt::TokenizerOptions tokenizer;
 
   void add_to(mt::CommandLine& cl) {
@@ -25,6 +26,7 @@ struct Options {
     cl.section("Model");
     cl.option("--load", &load, "DIR", "folder of checkpoints, or of one");
     cl.required("--load");
+    compute.add_to(cl, mt::kDtypeAsStored);
     tokenizer.add_to(cl);
     tokenizer.add_extra_ids_to(cl);
     cl.section("Evaluation");
@@ -36,8 +38,8 @@ struct Options {
               "windows do not overlap",
               mt::at_least(1));
     cl.option("--micro-batch-size", &micro_batch_size, "N",
-              "windows at a time, of shorter texts more; changes no result", mt::between(1, 65536));
-    cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", mt::at_least(0));
+              "windows at a time, of shorter texts more; changes no result, but by rounding on a GPU", mt::between(1, 65536));
+    cl.option("--threads,-j", &threads, "N", "worker threads of the CPU; 0: one a core", mt::at_least(0));
     cl.flag("--json", &json, "one JSON object a text, the summary last");
   }
 };
@@ -107,7 +109,8 @@ void run(mt::CommandLine& cl) {
   Options options;
   options.add_to(cl);
   cl.parse();
-  const mt::LoadedGpt gpt = mt::load_gpt(options.load, options.tokenizer);
+  options.compute.complete(true);
+  const mt::LoadedGpt gpt = mt::load_gpt(options.load, options.tokenizer, options.compute);
   const mt::Windows windows = windows_of(options, gpt.model->config());
   mt::Scorer model(*gpt.model, {.vocab_size = gpt.tokenizer->vocab_size(),
                                 .window = windows.length,

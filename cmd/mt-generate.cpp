@@ -18,6 +18,7 @@ struct Options {
   std::int64_t max_requests = 8;
   int threads = 0;
   bool json = false;
+  mt::DeviceOptions compute{.dtype = ""};
   mt::TokenizerOptions tokenizer;
   mt::CompletionOptions completion;
 
@@ -32,6 +33,7 @@ struct Options {
     cl.section("Model");
     cl.option("--load", &load, "DIR", "folder of checkpoints, or of one");
     cl.required("--load");
+    compute.add_to(cl, mt::kDtypeAsStored);
     tokenizer.add_to(cl);
     tokenizer.add_extra_ids_to(cl);
     completion.add_to(cl);
@@ -41,7 +43,7 @@ struct Options {
     cl.flag("--json", &json, "one JSON object a line instead of text");
     cl.option("--inference-max-requests,--max-batch-size", &max_requests, "N",
               "completions at a time; changes no result", mt::between(1, 1024));
-    cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", mt::at_least(0));
+    cl.option("--threads,-j", &threads, "N", "worker threads of the CPU; 0: one a core", mt::at_least(0));
   }
 };
 
@@ -188,6 +190,7 @@ void run(mt::CommandLine& cl) {
   cl.parse();
   if (options.completion.logprobs && !options.json)
     mt::fail(mt::Exit::usage, "--logprobs: needs --json");
+  options.compute.complete(true);
   bool from_stdin = options.prompts.empty();
   if (options.prompts == std::vector<std::string>{"-"}) {
     options.prompts.clear();
@@ -196,7 +199,7 @@ void run(mt::CommandLine& cl) {
     options.prompts.emplace_back();
     from_stdin = false;
   }
-  const mt::LoadedGpt gpt = mt::load_gpt(options.load, options.tokenizer);
+  const mt::LoadedGpt gpt = mt::load_gpt(options.load, options.tokenizer, options.compute);
   options.completion.check(*gpt.tokenizer, "options");
   mt::PromptReader reader(options.prompts, from_stdin,
                           {.text = {},

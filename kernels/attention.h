@@ -37,6 +37,9 @@ struct AttentionShape {
   // [sequences], read where the tensors are: each sequence's own kv_length, up to the one above,
   // so that a captured step can be replayed as a cache grows.  Null: that one for all.
   const std::int32_t* kv_lengths = nullptr;
+  // [sequences], likewise: which of the kv_stride tokens' runs in k and v is each sequence's, which
+  // may then hold more of them than there are sequences.  Null: the i-th.  With kv_lengths only.
+  const std::int32_t* kv_slots = nullptr;
   double scale = 1;
 };
 }  // namespace mt
@@ -46,7 +49,7 @@ template <class T>
 void attention_forward(T* o, T* lse, const T* q, const T* k, const T* v,
                        const std::int32_t* first_key, const AttentionShape& shape,
                        const Dropout& dropout);
-// Backward needs kv_stride == kv_length == q_length and no kv_lengths (no cache).
+// Backward needs kv_stride == kv_length == q_length, no kv_lengths and no kv_slots (no cache).
 template <class T>
 void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* lse, const T* q,
                         const T* k, const T* v, const std::int32_t* first_key,
@@ -69,7 +72,7 @@ template <class T>
 void attention_forward(T* o, float* lse, const T* q, const T* k, const T* v,
                        const std::int32_t* first_key, const AttentionShape& shape,
                        const Dropout& dropout, void* work, cudaStream_t stream);
-// Backward needs kv_stride == kv_length == q_length and no kv_lengths (no cache).
+// Backward needs kv_stride == kv_length == q_length, no kv_lengths and no kv_slots (no cache).
 template <class T>
 std::size_t attention_backward_work(const AttentionShape& shape);
 template <class T>

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "kernels/attention_rows.cuh"
-#include "kernels/cuda_check.h"
+#include "kernels/dependent.cuh"
 
 namespace mt::cuda {
 namespace {
@@ -44,12 +44,20 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
   constexpr int kWarps = Memory::kWarps;
   extern __shared__ __align__(16) unsigned char bytes[];
   Memory& shared = *reinterpret_cast<Memory*>(bytes);
+  wait_for_kernel_before();
+  let_next_kernel_begin();
   const int groups = a.sizes.sequences * a.sizes.kv_heads, part = blockIdx.x / groups;
   const HeadGroup at(a, blockIdx.x % groups);
   const int warp = threadIdx.x / 32, count = at.rows();
+  const int first = max(at.first(0), part * kPart);
+  const int last = min(at.last(count - 1), (part + 1) * kPart - 1);
+  if (first > last) {  // a part that this sequence does not reach, or no longer sees
+    if (threadIdx.x < count)
+      parts.lse[at.lse_place(threadIdx.x) * parts.count + part] = -kInfinity;
+    return;
+  }
   // The part's tiles, of which this warp takes every kWarps-th.
-  const int begin = max(at.first(0), part * kPart) / kKeys + warp;
-  const int end = min(at.last(count - 1), (part + 1) * kPart - 1) / kKeys + 1;
+  const int begin = first / kKeys + warp, end = last / kKeys + 1;
   const auto load = [&](int n) {
     auto& stage = shared.stages[warp][n / kWarps % 2];
     load_keys<32>(stage.k, t.k, at, n * kKeys, lane());
@@ -116,6 +124,8 @@ template <class T>
 __global__ void __launch_bounds__(32 * kJoiners)
     combine_kernel(const AttentionArguments a, const AttentionForward<T> t, const Parts parts) {
   __shared__ float sums[kJoiners][32];
+  wait_for_kernel_before();
+  let_next_kernel_begin();
   const AttentionSizes& s = a.sizes;
   const int slices = (a.head_dim + 31) / 32, channel = blockIdx.x % slices * 32 + lane();
   const std::int64_t place = blockIdx.x / slices;
@@ -158,9 +168,8 @@ void launch(const AttentionArguments& a, const AttentionForward<T>& t, const Par
   static_assert(sizeof(Memory) <= kMostSharedBytes);
   const auto kernel = part_kernel<T, kHeadDim>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory)));
-  kernel<<<static_cast<unsigned>(parts.count * a.sizes.sequences * a.sizes.kv_heads),
-           32 * Memory::kWarps, sizeof(Memory), stream>>>(a, t, parts);
-  check(cudaGetLastError());
+  launch_dependent(kernel, std::int64_t{parts.count} * a.sizes.sequences * a.sizes.kv_heads,
+                   32 * Memory::kWarps, sizeof(Memory), stream, a, t, parts);
 }
 
 }  // namespace
@@ -180,9 +189,8 @@ void attention_few_rows(const AttentionArguments& a, const AttentionForward<T>& 
   const Parts parts{static_cast<float*>(work), lse, count};
   with_channels(s.head_dim, [&]<int kHeadDim>() { launch<kHeadDim, T>(a, t, parts, stream); });
   if (count == 1) return;
-  combine_kernel<<<static_cast<unsigned>(rows * ((s.head_dim + 31) / 32)), 32 * kJoiners, 0,
-                   stream>>>(a, t, parts);
-  check(cudaGetLastError());
+  launch_dependent(combine_kernel<T>, rows * ((s.head_dim + 31) / 32), 32 * kJoiners, 0, stream, a,
+                   t, parts);
 }
 
 template void attention_few_rows(const AttentionArguments&, const AttentionForward<float>&,

@@ -24,7 +24,8 @@ struct AttentionPlace {
     return (sequence * shape.q_length + i) * q_stride() + head * shape.head_dim;
   }
   std::int64_t kv_row(std::int64_t j) const {
-    return (sequence * shape.kv_stride + j) * kv_stride() + kv_head() * shape.head_dim;
+    const std::int64_t slot = shape.kv_slots ? shape.kv_slots[sequence] : sequence;
+    return (slot * shape.kv_stride + j) * kv_stride() + kv_head() * shape.head_dim;
   }
   std::int64_t lse_row(std::int64_t i) const {
     return (sequence * shape.heads + head) * shape.q_length + i;

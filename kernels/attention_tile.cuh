@@ -17,7 +17,7 @@ inline constexpr std::size_t kMostSharedBytes = 99 << 10;
 struct AttentionArguments {
   AttentionSizes sizes;
   KeepRule keep;
-  const std::int32_t* kv_lengths;  // or null
+  const std::int32_t *kv_lengths, *kv_slots;  // or null
   std::int64_t kv_stride;
   int head_dim;
   bool dropout, whole_units;  // rows begin at multiples of 16 bytes
@@ -28,6 +28,7 @@ struct AttentionArguments {
       : sizes(s, first_key),
         keep(d),
         kv_lengths(s.kv_lengths),
+        kv_slots(s.kv_slots),
         kv_stride(s.kv_stride),
         head_dim(static_cast<int>(s.head_dim)),
         dropout(d.p > 0),
@@ -54,7 +55,7 @@ void attention_few_rows(const AttentionArguments& a, const AttentionForward<T>& 
 struct HeadGroup {
   const AttentionArguments& a;
   AttentionSizes sizes;
-  int sequence, kv_head, group;
+  int sequence, kv_head, group, slot;
 
   // index: sequence * kv_heads + kv_head.
   __device__ HeadGroup(const AttentionArguments& arguments, int index)
@@ -62,8 +63,10 @@ struct HeadGroup {
         sizes(arguments.sizes),
         sequence(index / sizes.kv_heads),
         kv_head(index % sizes.kv_heads),
-        group(sizes.group()) {
+        group(sizes.group()),
+        slot(sequence) {
     if (a.kv_lengths) sizes.kv_length = a.kv_lengths[sequence];
+    if (a.kv_slots) slot = a.kv_slots[sequence];
   }
   __device__ int rows() const { return sizes.q_length * group; }
   __device__ int query(int row) const { return min(quotient(row), sizes.q_length - 1); }
@@ -85,7 +88,7 @@ struct HeadGroup {
     return (std::int64_t{sequence} * sizes.heads + head(row)) * sizes.q_length + query(row);
   }
   __device__ std::int64_t key_place(int key) const {
-    return ((sequence * a.kv_stride + key) * sizes.kv_heads + kv_head) * a.head_dim;
+    return ((slot * a.kv_stride + key) * sizes.kv_heads + kv_head) * a.head_dim;
   }
   __device__ std::int64_t key_stride() const { return std::int64_t{sizes.kv_heads} * a.head_dim; }
   __device__ float factor(std::uint32_t sample, int row, int key) const {

@@ -7,55 +7,90 @@
 namespace mt {
 namespace {
 
-struct Tokens {
-  Tensor ids, positions;  // [sequences length] i32
-  Tensor last;            // [sequences] i32: the rows of their last tokens
+// Tokens of one sequence that a GPU takes at once: what lies between the layers stays small, and the
+// products are large enough.
+constexpr std::int64_t kPiece = 4096;
 
-  Tokens(Arena& arena, std::int64_t sequences, std::int64_t length)
-      : ids(arena.alloc(DType::i32, {sequences * length})),
-        positions(arena.alloc(DType::i32, {sequences * length})),
-        last(arena.alloc(DType::i32, {sequences})) {}
+std::int64_t piece_of(const GptConfig& config, Device device) {
+  return device == Device::cpu ? config.max_position_embeddings
+                               : std::min(config.max_position_embeddings, kPiece);
+}
+
+// What the host tells a step: i32 tensors, one behind the other.
+struct Input {
+  Tensor block;           // all of them
+  Tensor ids, positions;  // [sequences length]
+  Tensor last;            // [sequences]: the rows of their last tokens
+  Tensor slots, lengths;  // [sequences]: as in CachedPast
+
+  static std::int64_t size(std::int64_t sequences, std::int64_t length) {
+    return 2 * sequences * length + 3 * sequences;
+  }
+  Input(const Tensor& all, std::int64_t sequences, std::int64_t length) : block(all) {
+    std::int64_t at = 0;
+    const auto take = [&](std::int64_t count) {
+      const std::int64_t begin = std::exchange(at, at + count);
+      return block.rows(begin, at);
+    };
+    ids = take(sequences * length);
+    positions = take(sequences * length);
+    last = take(sequences);
+    slots = take(sequences);
+    lengths = take(sequences);
+  }
+  std::int64_t sequences() const { return last.numel(); }
 };
 
-Tensor next_logits(const Gpt& model, Stream& stream, Arena& layer, const Tokens& tokens,
-                   std::span<KvCache* const> caches, std::int64_t vocab_size) {
+// `slot`: of a sequence that runs alone.
+Tensor next_logits(const Gpt& model, Stream& stream, Arena& layer, const Input& input,
+                   const KvCache& cache, std::int64_t longest, std::optional<std::int64_t> slot,
+                   std::int64_t vocab_size) {
   Arena unused;
   WeightGrads none;
-  const auto sequences = static_cast<std::int64_t>(caches.size());
   Step s = {.stream = stream,
             .keep = unused,
             .layer = layer,
             .deferred = unused,
             .weight_grads = none,
             .dtype = model.table().dtype(),
-            .sequences = sequences,
-            .seq_length = tokens.ids.numel() / sequences,
-            .positions = tokens.positions,
-            .caches = caches};
-  return model.logits(s, tokens.ids, tokens.last, vocab_size);
+            .sequences = input.sequences(),
+            .seq_length = input.ids.numel() / input.sequences(),
+            .positions = input.positions,
+            .past = {.cache = &cache, .longest = longest}};
+  if (slot) {
+    s.past.slot = slot;
+  } else {
+    s.past.slots = input.slots;
+    s.past.lengths = input.lengths;
+  }
+  return model.logits(s, input.ids, input.last, vocab_size);
 }
 
-KvCache make_cache(const GptConfig& c, Device device, DType dtype) {
-  return {device, dtype, c.num_layers, c.max_position_embeddings, c.kv_heads(), c.head_dim()};
+KvCache make_cache(const GptConfig& c, Device device, DType dtype, std::int64_t sequences) {
+  return {device, dtype, c.num_layers,
+          {sequences, c.max_position_embeddings, c.kv_heads(), c.head_dim()}};
 }
 
-// Bytes of the layer arena for the longest input of one sequence and for a token of each.
-std::size_t layer_bytes(const GptConfig& config, DType dtype, std::int64_t sequences,
-                        std::int64_t vocab_size) {
+struct Memory {
+  std::size_t layer, work;  // bytes of the arena and of a GPU's scratch
+};
+
+// For the longest input of one sequence and for a token of each.
+Memory measure(const GptConfig& config, DType dtype, Device device, const Runner::Options& options) {
   Stream meta(Device::meta);
   Gpt model(config);
   model.table().allocate(Device::meta, dtype, false);
-  KvCache cache = make_cache(config, Device::meta, dtype);
+  const KvCache cache = make_cache(config, Device::meta, dtype, options.sequences);
   Arena layer(Buffer(Device::meta, kMeasuring));
-  const auto measure = [&](std::size_t count, std::int64_t length) {
+  const auto run = [&](std::int64_t sequences, std::int64_t length, std::optional<std::int64_t> slot) {
     const ArenaScope scope(layer);
-    const std::vector<KvCache*> caches(count, &cache);
-    next_logits(model, meta, layer, Tokens(layer, static_cast<std::int64_t>(count), length), caches,
-                vocab_size);
+    const Input input(layer.alloc(DType::i32, {Input::size(sequences, length)}), sequences, length);
+    next_logits(model, meta, layer, input, cache, config.max_position_embeddings, slot,
+                options.vocab_size);
   };
-  measure(1, config.max_position_embeddings);
-  measure(static_cast<std::size_t>(std::min(sequences, Runner::kTogether)), 1);
-  return layer.peak_bytes();
+  run(1, piece_of(config, device), 0);
+  run(std::min(options.sequences, Runner::kTogether), 1, {});
+  return {layer.peak_bytes(), meta.work_bytes()};
 }
 
 }  // namespace
@@ -63,42 +98,71 @@ std::size_t layer_bytes(const GptConfig& config, DType dtype, std::int64_t seque
 Runner::Runner(const Gpt& model, const Options& options)
     : model_(model),
       vocab_size_(options.vocab_size),
-      stream_(Device::cpu, options.threads),
-      layer_(Buffer(Device::cpu, layer_bytes(model.config(), model.table().dtype(),
-                                             options.sequences, options.vocab_size))) {
-  for (std::int64_t i = 0; i < options.sequences; ++i)
-    caches_.push_back(make_cache(model.config(), Device::cpu, model.table().dtype()));
+      stream_(model.table().device(), options.threads),
+      cache_(make_cache(model.config(), stream_.device(), model.table().dtype(),
+                        options.sequences)),
+      lengths_(static_cast<std::size_t>(options.sequences)) {
+  const Memory memory = measure(model.config(), model.table().dtype(), stream_.device(), options);
+  layer_ = Arena(Buffer(stream_.device(), memory.layer));
+  if (stream_.device() != Device::cuda) return;
+  stream_.reserve_work(memory.work);
+  const std::int64_t piece = piece_of(model.config(), Device::cuda);
+  const std::int64_t together = std::min(options.sequences, kTogether);
+  const std::int64_t input = std::max(Input::size(1, piece), Input::size(together, 1));
+  input_ = Buffer::pinned(static_cast<std::size_t>(input) * sizeof(std::int32_t));
+  logits_ = Buffer::pinned(static_cast<std::size_t>(together * vocab_size_) * sizeof(float));
 }
 
 ConstTensor Runner::next_logits(std::int64_t sequence, std::span<const std::int32_t> ids) {
-  KvCache* const one = &cache(sequence);
-  return run({&one, 1}, ids);
+  const auto piece = static_cast<std::size_t>(piece_of(model_.config(), stream_.device()));
+  for (; ids.size() > piece; ids = ids.subspan(piece)) {
+    run({&sequence, 1}, ids.first(piece));
+    stream_.synchronize();  // the next input's place is that of this one
+  }
+  return on_host(run({&sequence, 1}, ids));
 }
 
 ConstTensor Runner::next_logits(std::span<const std::int64_t> sequences,
                                 std::span<const std::int32_t> ids) {
   assert(sequences.size() == ids.size() && static_cast<std::int64_t>(ids.size()) <= kTogether);
-  std::vector<KvCache*> caches;
-  for (const std::int64_t sequence : sequences) caches.push_back(&cache(sequence));
-  return run(caches, ids);
+  return on_host(run(sequences, ids));
 }
 
-ConstTensor Runner::run(std::span<KvCache* const> caches, std::span<const std::int32_t> ids) {
-  const auto sequences = static_cast<std::int64_t>(caches.size());
-  const std::int64_t length = static_cast<std::int64_t>(ids.size()) / sequences;
+// Several sequences, or one that has a single token more, run by their slots and lengths in the
+// input, which a GPU reads.
+Tensor Runner::run(std::span<const std::int64_t> sequences, std::span<const std::int32_t> ids) {
+  const auto count = static_cast<std::int64_t>(sequences.size());
+  const std::int64_t length = static_cast<std::int64_t>(ids.size()) / count;
+  const Shape size{Input::size(count, length)};
   layer_.rewind(0);
-  const Tokens tokens(layer_, sequences, length);
-  std::ranges::copy(ids, tokens.ids.as<std::int32_t>());
-  for (std::int64_t i = 0; i < sequences; ++i) {
-    const std::int64_t seen = caches[static_cast<std::size_t>(i)]->length();
+  const Input input(layer_.alloc(DType::i32, size), count, length);
+  const bool gpu = stream_.device() == Device::cuda;
+  const Input host(gpu ? input_.tensor(DType::i32, size) : input.block, count, length);
+  std::ranges::copy(ids, host.ids.as<std::int32_t>());
+  std::int64_t longest = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t slot = sequences[static_cast<std::size_t>(i)];
+    std::int64_t& seen = lengths_[static_cast<std::size_t>(slot)];
     assert(length > 0 && seen + length <= max_tokens());
-    std::int32_t* const positions = tokens.positions.as<std::int32_t>() + i * length;
+    std::int32_t* const positions = host.positions.as<std::int32_t>() + i * length;
     std::iota(positions, positions + length, static_cast<std::int32_t>(seen));
-    tokens.last.as<std::int32_t>()[i] = static_cast<std::int32_t>((i + 1) * length - 1);
+    seen += length;
+    host.last.as<std::int32_t>()[i] = static_cast<std::int32_t>((i + 1) * length - 1);
+    host.slots.as<std::int32_t>()[i] = static_cast<std::int32_t>(slot);
+    host.lengths.as<std::int32_t>()[i] = static_cast<std::int32_t>(seen);
+    longest = std::max(longest, seen);
   }
-  const Tensor logits = mt::next_logits(model_, stream_, layer_, tokens, caches, vocab_size_);
-  for (KvCache* const cache : caches) cache->advance(length);
-  return logits;
+  if (gpu) device::copy(input.block.data(), host.block.data(), host.block.bytes(), stream_.handle());
+  const auto slot = length > 1 ? std::optional(sequences.front()) : std::nullopt;
+  return mt::next_logits(model_, stream_, layer_, input, cache_, longest, slot, vocab_size_);
+}
+
+ConstTensor Runner::on_host(const Tensor& logits) {
+  if (stream_.device() != Device::cuda) return logits;
+  const Tensor host = logits_.tensor(logits.dtype(), logits.shape());
+  device::copy(host.data(), logits.data(), logits.bytes(), stream_.handle());
+  stream_.synchronize();
+  return host;
 }
 
 }  // namespace mt

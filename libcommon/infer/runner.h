@@ -1,5 +1,8 @@
-// Runner: runs a GPT forward token by token for several sequences, each with its cache of keys and
-// values, on the CPU, in memory whose size was found on `meta`.  Not thread-safe.
+// Runner: runs a GPT forward token by token for several sequences, whose keys and values it keeps,
+// on the model's device, in memory whose size was found on `meta`.  Not thread-safe.
+//
+// On a GPU a long input is taken in pieces, and everything that a step needs from the host goes
+// there in one copy.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +22,22 @@ class Runner {
 
   struct Options {
     std::int64_t vocab_size = 0;  // the tokenizer's: logits are of these tokens
-    std::int64_t sequences = 1;   // caches; at least 1
-    int threads = 0;              // 0: one a core
+    std::int64_t sequences = 1;   // slots of the cache; at least 1
+    int threads = 0;              // of the CPU; 0: one a core
   };
   Runner(const Gpt& model, const Options& options);
 
   std::int64_t max_tokens() const { return model_.config().max_position_embeddings; }
   std::int64_t vocab_size() const { return vocab_size_; }
-  std::int64_t sequences() const { return static_cast<std::int64_t>(caches_.size()); }
+  std::int64_t sequences() const { return static_cast<std::int64_t>(lengths_.size()); }
 
   // A sequence's tokens follow those that it has seen since start().
-  void start(std::int64_t sequence) { cache(sequence).clear(); }
+  void start(std::int64_t sequence) { lengths_[static_cast<std::size_t>(sequence)] = 0; }
   std::int64_t length(std::int64_t sequence) const {
-    return caches_[static_cast<std::size_t>(sequence)].length();
+    return lengths_[static_cast<std::size_t>(sequence)];
   }
-  // The logits of the token after `ids` of one sequence, [1, vocab_size]; valid until the next
-  // call.
+  // The logits of the token after `ids` of one sequence, [1, vocab_size], in host memory; valid
+  // until the next call.
   ConstTensor next_logits(std::int64_t sequence, std::span<const std::int32_t> ids);
   // The same after one more token of each of some sequences, at most kTogether: [sequences,
   // vocab_size].
@@ -42,14 +45,16 @@ class Runner {
                           std::span<const std::int32_t> ids);
 
  private:
-  KvCache& cache(std::int64_t sequence) { return caches_[static_cast<std::size_t>(sequence)]; }
-  ConstTensor run(std::span<KvCache* const> caches, std::span<const std::int32_t> ids);
+  Tensor run(std::span<const std::int64_t> sequences, std::span<const std::int32_t> ids);
+  ConstTensor on_host(const Tensor& logits);
 
   const Gpt& model_;
   std::int64_t vocab_size_;
   Stream stream_;
-  std::vector<KvCache> caches_;
+  KvCache cache_;
+  std::vector<std::int64_t> lengths_;  // of the sequences
   Arena layer_;
+  Buffer input_, logits_;  // of a GPU's step, in pinned host memory
 };
 
 }  // namespace mt

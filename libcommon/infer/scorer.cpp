@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "kernels/gemm.h"
+#include "tensor/host_copy.h"
 
 namespace mt {
 namespace {
@@ -20,21 +21,25 @@ std::int64_t padded_length(std::int64_t inputs) {
   return round_up(inputs, kRowTile / 2);
 }
 
-// The tensors of a batch; `scored` of its tokens count.
-struct Tensors {
-  Tensor ids, positions;     // [sequences length] i32
-  Tensor rows, labels, nll;  // [scored]: i32, i32, the model's dtype
+// What the host tells a batch, of whose tokens `scored` count: i32 tensors, one behind the other.
+struct Input {
+  Tensor block;           // all of them
+  Tensor ids, positions;  // [sequences length]
+  Tensor rows, labels;    // [scored]
 
-  Tensors(Arena& arena, DType dtype, std::int64_t tokens, std::int64_t scored)
-      : ids(arena.alloc(DType::i32, {tokens})),
-        positions(arena.alloc(DType::i32, {tokens})),
-        rows(arena.alloc(DType::i32, {scored})),
-        labels(arena.alloc(DType::i32, {scored})),
-        nll(arena.alloc(dtype, {scored})) {}
+  static std::int64_t size(std::int64_t tokens, std::int64_t scored) {
+    return 2 * tokens + 2 * scored;
+  }
+  Input(const Tensor& all, std::int64_t tokens, std::int64_t scored)
+      : block(all),
+        ids(all.rows(0, tokens)),
+        positions(all.rows(tokens, 2 * tokens)),
+        rows(all.rows(2 * tokens, 2 * tokens + scored)),
+        labels(all.rows(2 * tokens + scored, 2 * tokens + 2 * scored)) {}
 };
 
-void run(const Gpt& model, Stream& stream, Arena& layer, const Tensors& t, std::int64_t sequences,
-         std::int64_t vocab_size) {
+void run(const Gpt& model, Stream& stream, Arena& layer, const Input& in, const Tensor& nll,
+         std::int64_t sequences, std::int64_t vocab_size) {
   Arena unused;
   WeightGrads none;
   Step s = {.stream = stream,
@@ -44,20 +49,26 @@ void run(const Gpt& model, Stream& stream, Arena& layer, const Tensors& t, std::
             .weight_grads = none,
             .dtype = model.table().dtype(),
             .sequences = sequences,
-            .seq_length = t.ids.numel() / sequences,
-            .positions = t.positions};
-  model.score(s, t.nll, t.ids, t.rows, t.labels, vocab_size);
+            .seq_length = in.ids.numel() / sequences,
+            .positions = in.positions};
+  model.score(s, nll, in.ids, in.rows, in.labels, vocab_size);
 }
 
-// Bytes of the layer arena when all of `tokens` are scored.
-std::size_t layer_bytes(const GptConfig& config, DType dtype, std::int64_t tokens,
-                        std::int64_t sequences, std::int64_t vocab_size) {
+struct Memory {
+  std::size_t layer, work;  // bytes of the arena and of a GPU's scratch
+};
+
+// When all of `tokens` are scored.
+Memory measure(const GptConfig& config, DType dtype, std::int64_t tokens, std::int64_t sequences,
+               std::int64_t vocab_size) {
   Stream meta(Device::meta);
   Gpt model(config);
   model.table().allocate(Device::meta, dtype, false);
   Arena layer(Buffer(Device::meta, kMeasuring));
-  run(model, meta, layer, Tensors(layer, dtype, tokens, tokens), sequences, vocab_size);
-  return layer.peak_bytes();
+  const Input input(layer.alloc(DType::i32, {Input::size(tokens, tokens)}), tokens, tokens);
+  const Tensor nll = layer.alloc(sum_dtype(dtype), {tokens});
+  run(model, meta, layer, input, nll, sequences, vocab_size);
+  return {layer.peak_bytes(), meta.work_bytes()};
 }
 
 }  // namespace
@@ -67,9 +78,14 @@ Scorer::Scorer(const Gpt& model, const Options& options)
       window_(options.window),
       tokens_(round_up(options.batch * padded_length(options.window), kRowTile)),
       vocab_size_(options.vocab_size),
-      stream_(Device::cpu, options.threads),
-      layer_(Buffer(Device::cpu, layer_bytes(model.config(), model.table().dtype(), tokens_,
-                                             tokens_ / padded_length(window_), vocab_size_))) {}
+      stream_(model.table().device(), options.threads) {
+  const Memory memory = measure(model.config(), model.table().dtype(), tokens_,
+                                tokens_ / padded_length(window_), vocab_size_);
+  layer_ = Arena(Buffer(stream_.device(), memory.layer));
+  if (stream_.device() != Device::cuda) return;
+  stream_.reserve_work(memory.work);
+  staging_ = Buffer::pinned(static_cast<std::size_t>(Input::size(tokens_, tokens_)) * 4);
+}
 
 void Scorer::score(std::span<const std::span<const std::int32_t>> ids,
                    std::span<const std::span<double>> nll) {
@@ -94,28 +110,37 @@ void Scorer::score_batch(std::span<const Item> items, std::int64_t length) {
   const auto room = [](const Item& item) { return round_up(std::ssize(item.nll), kRowPeriod); };
   std::int64_t scored = 0;
   for (const Item& item : items) scored += room(item);
+  scored = round_up(scored, kRowTile);
+  const std::int64_t tokens = round_up(count * length, kRowTile);
+  const Shape size{Input::size(tokens, scored)};
   const ArenaScope scope(layer_);
-  const Tensors t(layer_, model_.table().dtype(), round_up(count * length, kRowTile),
-                  round_up(scored, kRowTile));
-  for (const Tensor& tensor : {t.ids, t.positions, t.rows, t.labels})
-    std::ranges::fill(tensor.span<std::int32_t>(), 0);
+  const Input input(layer_.alloc(DType::i32, size), tokens, scored);
+  const Tensor nll = layer_.alloc(sum_dtype(model_.table().dtype()), {scored});
+  const bool gpu = stream_.device() == Device::cuda;
+  const Input host(gpu ? staging_.tensor(DType::i32, size) : input.block, tokens, scored);
+  std::ranges::fill(host.block.span<std::int32_t>(), 0);
   std::int64_t at = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const Item& item = items[static_cast<std::size_t>(i)];
-    const auto& [ids, nll] = item;
-    const auto inputs = static_cast<std::int64_t>(ids.size()) - 1;
-    std::ranges::copy(ids.first(ids.size() - 1), t.ids.as<std::int32_t>() + i * length);
-    std::iota(t.positions.as<std::int32_t>() + i * length,
-              t.positions.as<std::int32_t>() + i * length + inputs, 0);
-    std::ranges::copy(ids.last(nll.size()), t.labels.as<std::int32_t>() + at);
-    std::iota(
-        t.rows.as<std::int32_t>() + at, t.rows.as<std::int32_t>() + at + nll.size(),
-        static_cast<std::int32_t>(i * length + inputs) - static_cast<std::int32_t>(nll.size()));
+    const auto inputs = static_cast<std::int64_t>(item.ids.size()) - 1;
+    std::ranges::copy(item.ids.first(item.ids.size() - 1),
+                      host.ids.as<std::int32_t>() + i * length);
+    std::iota(host.positions.as<std::int32_t>() + i * length,
+              host.positions.as<std::int32_t>() + i * length + inputs, 0);
+    std::ranges::copy(item.ids.last(item.nll.size()), host.labels.as<std::int32_t>() + at);
+    std::iota(host.rows.as<std::int32_t>() + at,
+              host.rows.as<std::int32_t>() + at + item.nll.size(),
+              static_cast<std::int32_t>(i * length + inputs) -
+                  static_cast<std::int32_t>(item.nll.size()));
     at += room(item);
   }
-  run(model_, stream_, layer_, t, t.ids.numel() / length, vocab_size_);
-  with_float_type(t.nll.dtype(), [&]<class T>() {
-    const T* value = t.nll.as<T>();
+  if (gpu)
+    device::copy(input.block.data(), host.block.data(), host.block.bytes(), stream_.handle());
+  run(model_, stream_, layer_, input, nll, tokens / length, vocab_size_);
+  stream_.synchronize();
+  const HostCopy scores = HostCopy::of(nll);
+  with_float_type(nll.dtype(), [&]<class T>() {
+    const T* value = scores.tensor().as<T>();
     for (const Item& item : items) {
       std::copy_n(value, item.nll.size(), item.nll.begin());
       value += room(item);

@@ -1,10 +1,11 @@
 // Scorer: how likely a GPT finds the tokens of sequences; many short ones run together, and logits
-// are computed only for the tokens that are asked for.  On the CPU, in memory whose size was found
-// on `meta`.  Not thread-safe.
+// are computed only for the tokens that are asked for.  On the model's device, in memory whose size
+// was found on `meta`.  Not thread-safe.
 //
-// What a token scores depends neither on the number of threads nor on what runs beside it:
-// sequences are padded, which their tokens do not see, so that each begins where the matrix
-// products begin their round of rows (kernels/gemm.h), and what is scored of it too.
+// On the CPU what a token scores depends neither on the number of threads nor on what runs beside
+// it: sequences are padded, which their tokens do not see, so that each begins where the matrix
+// products begin their round of rows (kernels/gemm.h), and what is scored of it too.  On a GPU,
+// whose products differ with the size of the batch, it depends on that by rounding.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ class Scorer {
     std::int64_t vocab_size = 0;  // the tokenizer's: probabilities are over these tokens
     std::int64_t window = 0;      // inputs of a sequence at most
     std::int64_t batch = 1;       // sequences of that length at a time, of shorter ones more
-    int threads = 0;              // 0: one a core
+    int threads = 0;              // of the CPU; 0: one a core
   };
   Scorer(const Gpt& model, const Options& options);
 
@@ -41,6 +42,7 @@ class Scorer {
   std::int64_t window_, tokens_, vocab_size_;  // tokens_: of a batch, padding included
   Stream stream_;
   Arena layer_;
+  Buffer staging_;  // of a GPU's batch, in pinned host memory
 };
 
 }  // namespace mt

@@ -93,6 +93,11 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
 
 // What the head reads for some of the tokens: [rows, hidden_size].
 Tensor Gpt::final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const {
+  if (s.past.cache != nullptr && inv_freq_) {
+    const Tensor angles = s.scratch_sums({s.tokens(), 2 * inv_freq_.numel()});
+    rope_angles(angles, inv_freq_, s.positions, s.stream);
+    s.past.angles = angles;
+  }
   Tensor x = s.scratch({s.tokens(), config_.hidden_size});
   embedding_->forward(s, x, ids, nullptr);
   x = run_blocks(s, x, nullptr);
@@ -104,7 +109,7 @@ Tensor Gpt::final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const {
 }
 
 Tensor Gpt::logits(Step& s, ConstTensor ids, ConstTensor rows, std::int64_t vocab) const {
-  const Tensor logits = s.scratch({rows.numel(), vocab});
+  const Tensor logits = s.scratch_sums({rows.numel(), vocab});
   const ArenaScope scope(s.layer);
   head_->logits(s, logits, final_hidden(s, ids, rows));
   return logits;

@@ -42,7 +42,8 @@ class Gpt : public Model {
   void backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& saved) const override;
 
   // What follows some of the Step's tokens, `rows` of them (i32), among the first `vocab` tokens:
-  // the padding of the vocabulary is no text.  All in `layer`; full model only.
+  // the padding of the vocabulary is no text.  All in `layer`; full model only.  Logits are of the
+  // sum_dtype.
   Tensor logits(Step& s, ConstTensor ids, ConstTensor rows, std::int64_t vocab) const;
   // -log p(labels[i]) after token rows[i]; nll, rows, labels: [scored].
   void score(Step& s, Tensor nll, ConstTensor ids, ConstTensor rows, ConstTensor labels,

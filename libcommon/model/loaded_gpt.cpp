@@ -5,7 +5,8 @@
 
 namespace mt {
 
-LoadedGpt load_gpt(const std::string& save_folder, const TokenizerOptions& tokenizer) {
+LoadedGpt load_gpt(const std::string& save_folder, const TokenizerOptions& tokenizer,
+                   const DeviceOptions& compute) {
   const std::optional<CheckpointPlace> place = find_checkpoint(save_folder);
   if (!place) fail(Exit::no_input, save_folder, ": no checkpoint there");
   const MegatronCheckpoint checkpoint(place->folder);
@@ -23,9 +24,8 @@ LoadedGpt load_gpt(const std::string& save_folder, const TokenizerOptions& token
     fail(Exit::bad_config, place->folder,
          ": the tokenizer has no end-of-document token, behind which "
          "a text begins");
-  // The CPU computes with values of 16 bits as f32.
-  const DType stored = dtype_of_args(args, where);
-  loaded.model->table().allocate(Device::cpu, stored == DType::f64 ? stored : DType::f32, false);
+  loaded.model->table().allocate(compute.device(),
+                                 compute.compute_dtype(dtype_of_args(args, where)), false);
   check_all_used(checkpoint.tensors(), loaded.model->table());
   read_rows(checkpoint.tensors(), loaded.model->table());
   return loaded;

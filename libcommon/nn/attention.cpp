@@ -18,37 +18,13 @@ static AttentionShape attention_shape(const Step& s, const AttentionOptions& opt
           .scale = 1 / std::sqrt(static_cast<double>(options.head_dim))};
 }
 
-// Sequences one by one: their lengths differ, and so each is computed as if it were alone.
-void Attention::attend_cached(Step& s, Tensor o, Tensor lse, ConstTensor q, ConstTensor k,
-                              ConstTensor v) const {
-  AttentionShape attended = attention_shape(s, options_);
-  attended.sequences = 1;
-  for (std::int64_t i = 0; i < s.sequences; ++i) {
-    const KvCache& cache = *s.caches[static_cast<std::size_t>(i)];
-    const std::int64_t first = i * s.seq_length, last = first + s.seq_length;
-    const std::int64_t begin = cache.length(), end = begin + s.seq_length;
-    const Tensor keys = cache.keys(options_.layer), values = cache.values(options_.layer);
-    copy(keys.rows(begin, end), k.rows(first, last), s.stream);
-    copy(values.rows(begin, end), v.rows(first, last), s.stream);
-    const ConstTensor first_key = s.first_key ? s.first_key.rows(first, last) : ConstTensor();
-    attended.kv_length = end;
-    attended.kv_stride = cache.max_length();
-    attention_forward(o.rows(first, last), lse.rows(i, i + 1), q.rows(first, last), keys, values,
-                      first_key, attended, {}, s.stream);
-  }
-}
-
 void Attention::turn(Step& s, Tensor x, bool inverse) const {
   if (!options_.inv_freq) return;
-  Rope turned = {.inv_freq = options_.inv_freq,
-                 .interleaved = options_.rotary_interleaved,
-                 .seq_length = s.seq_length};
-  if (s.caches.empty()) rope(x, turned, inverse, s.stream);
-  for (std::size_t i = 0; i < s.caches.size(); ++i) {
-    const std::int64_t first = static_cast<std::int64_t>(i) * s.seq_length;
-    turned.first_position = s.caches[i]->length();
-    rope(x.rows(first, first + s.seq_length), turned, inverse, s.stream);
-  }
+  rope(x,
+       {.inv_freq = options_.inv_freq,
+        .interleaved = options_.rotary_interleaved,
+        .seq_length = s.seq_length},
+       inverse, s.stream);
 }
 
 static Shape rows_of_heads(const Shape& x) { return {x[0] * x[1], x[2]}; }
@@ -72,11 +48,68 @@ Tensor Attention::norm_and_turn_backward(Step& s, Tensor dy, Tensor x, const Nor
   return dx;
 }
 
+// The norms of queries and keys, where there are any, in the projection's rows.
+void Attention::norm_heads(Step& s, Tensor qkv) const {
+  if (!norms_) return;
+  const ArenaScope scope(s.layer);
+  const Tensor raw_q = s.scratch({s.tokens(), options_.heads, options_.head_dim});
+  const Tensor raw_k = s.scratch({s.tokens(), options_.kv_heads, options_.head_dim});
+  const Tensor q = s.scratch(raw_q.shape()), k = s.scratch(raw_k.shape());
+  const Tensor v = s.scratch(k.shape());
+  qkv_split(raw_q, raw_k, v, qkv, s.stream);
+  const Shape rows_q = rows_of_heads(q.shape()), rows_k = rows_of_heads(k.shape());
+  norms_->q.forward(s, q.reshape(rows_q), raw_q.reshape(rows_q), nullptr);
+  norms_->k.forward(s, k.reshape(rows_k), raw_k.reshape(rows_k), nullptr);
+  qkv_merge(qkv, q, k, v, s.stream);
+}
+
+// All sequences in one go, each over its own keys: it is computed as if it were alone.
+void Attention::attend_past(Step& s, Tensor o, Tensor lse, Tensor qkv) const {
+  norm_heads(s, qkv);
+  const CachedPast& past = s.past;
+  Tensor keys = past.cache->keys(options_.layer), values = past.cache->values(options_.layer);
+  if (past.slot) {
+    keys = keys.rows(*past.slot, *past.slot + 1);
+    values = values.rows(*past.slot, *past.slot + 1);
+  }
+  const ArenaScope scope(s.layer);
+  const Tensor q = s.scratch(o.shape());
+  cached_qkv({.q = q,
+              .keys = keys,
+              .values = values,
+              .qkv = qkv,
+              .positions = s.positions,
+              .slots = past.slots,
+              .angles = past.angles,
+              .interleaved = options_.rotary_interleaved},
+             s.stream);
+  AttentionShape attended = attention_shape(s, options_);
+  attended.kv_length = past.longest;
+  attended.kv_stride = keys.shape()[1];
+  if (!past.slot) {
+    attended.kv_lengths = past.lengths.as<std::int32_t>();
+    attended.kv_slots = past.slots.as<std::int32_t>();
+  }
+  const Shape joined{keys.shape()[0] * keys.shape()[1], options_.kv_heads, options_.head_dim};
+  attention_forward(o, lse, q, keys.reshape(joined), values.reshape(joined), s.first_key, attended,
+                    {}, s.stream);
+}
+
 void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
                         Saved* saved) const {
   const ArenaScope scope(s.layer);
   const std::int64_t tokens = s.tokens(), layer = options_.layer, heads = options_.heads,
                      kv_heads = options_.kv_heads, head_dim = options_.head_dim;
+  const Dropout hidden = s.dropout(options_.hidden_dropout, layer, Purpose::hidden_dropout1);
+  if (s.past.cache != nullptr) {
+    const Tensor o = s.scratch({tokens, heads, head_dim});
+    const Tensor lse = s.scratch_sums({s.sequences, heads, s.seq_length});
+    const Tensor qkv = s.scratch({tokens, qkv_.out_features()});
+    qkv_.forward(s, qkv, x);
+    attend_past(s, o, lse, qkv);
+    proj_.forward_add(s, y, residual, o.reshape({tokens, heads * head_dim}), hidden);
+    return;
+  }
   const Tensor q = s.kept(saved, {tokens, heads, head_dim});
   const Tensor k = s.kept(saved, {tokens, kv_heads, head_dim}), v = s.kept(saved, k.shape());
   const void* const keep_core = options_.recompute_core ? nullptr : saved;
@@ -92,15 +125,10 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
   qkv_split(raw_q, raw_k, v, qkv, s.stream);
   norm_and_turn(s, q, raw_q, norms_ ? &norms_->q : nullptr, saved ? &q_norm : nullptr);
   norm_and_turn(s, k, raw_k, norms_ ? &norms_->k : nullptr, saved ? &k_norm : nullptr);
-  if (s.caches.empty())
-    attention_forward(o, lse, q, k, v, s.first_key, attention_shape(s, options_),
-                      s.dropout(options_.attention_dropout, layer, Purpose::attention_dropout),
-                      s.stream);
-  else
-    attend_cached(s, o, lse, q, k, v);
-
-  proj_.forward_add(s, y, residual, o.reshape({tokens, heads * head_dim}),
-                    s.dropout(options_.hidden_dropout, layer, Purpose::hidden_dropout1));
+  attention_forward(o, lse, q, k, v, s.first_key, attention_shape(s, options_),
+                    s.dropout(options_.attention_dropout, layer, Purpose::attention_dropout),
+                    s.stream);
+  proj_.forward_add(s, y, residual, o.reshape({tokens, heads * head_dim}), hidden);
   if (!saved) return;
   *saved = {q, k, v, keep_core ? o : Tensor(), keep_core ? lse : Tensor(), {}, {}, q_norm, k_norm};
   if (norms_) {

@@ -1,9 +1,9 @@
 // Attention: causal self-attention with grouped queries, and the residual around it.
 //   y = residual + dropout(W_o attend(W_qkv x) + b_o)
-// x, y, residual: [tokens, hidden_size].  With caches in the Step, one a sequence, keys and values
-// of the tokens before come from them, and those of x are appended (the caller advances them).  The
-// Step's first_key parts the documents of a sequence.  Rotary positions are those in the sequence,
-// whatever the Step's positions are, as in Megatron.
+// x, y, residual: [tokens, hidden_size].  With a past in the Step, keys and values of the tokens
+// before come from its cache, and those of x are put there, at the Step's positions.  The Step's
+// first_key parts the documents of a sequence.  Without a past, rotary positions are those in the
+// sequence, whatever the Step's positions are, as in Megatron.
 #pragma once
 
 #include <optional>
@@ -44,9 +44,8 @@ class Attention {
                 const Saved& saved) const;  // without the residual
 
  private:
-  void attend_cached(Step& s, Tensor o, Tensor lse, ConstTensor q, ConstTensor k,
-                     ConstTensor v) const;
-
+  void attend_past(Step& s, Tensor o, Tensor lse, Tensor qkv) const;
+  void norm_heads(Step& s, Tensor qkv) const;
   void turn(Step& s, Tensor x, bool inverse) const;
   void norm_and_turn(Step& s, Tensor y, Tensor x, const Norm* norm, Norm::Saved* saved) const;
   Tensor norm_and_turn_backward(Step& s, Tensor dy, Tensor x, const Norm* norm,

@@ -1,8 +1,10 @@
-// KvCache: the keys and values of the tokens of one sequence that a generation has seen, one pair
-// of tensors a layer.  Memory is taken by the system as it fills.
+// KvCache: the keys and values of the tokens that a generation has seen, of several sequences, each
+// in a slot of its own: one pair of tensors a layer.  Host memory is taken by the system as it
+// fills.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "tensor/buffer.h"
@@ -11,31 +13,35 @@ namespace mt {
 
 class KvCache {
  public:
-  KvCache(Device device, DType dtype, std::int64_t layers, std::int64_t max_length,
-          std::int64_t kv_heads, std::int64_t head_dim)
-      : max_length_(max_length) {
-    const Shape shape{max_length, kv_heads, head_dim};
+  KvCache(Device device, DType dtype, std::int64_t layers, const Shape& shape) {
     const std::size_t bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
     storage_ = Buffer(device, 2 * static_cast<std::size_t>(layers) * bytes);
     for (std::int64_t i = 0; i < 2 * layers; ++i)
       tensors_.push_back(storage_.tensor(dtype, shape, static_cast<std::size_t>(i) * bytes));
   }
 
+  // Of the shape given: [slots, capacity, kv_heads, head_dim].
   Tensor keys(std::int64_t layer) const { return tensors_[static_cast<std::size_t>(2 * layer)]; }
   Tensor values(std::int64_t layer) const {
     return tensors_[static_cast<std::size_t>(2 * layer + 1)];
   }
-  std::int64_t max_length() const { return max_length_; }
-
-  // Tokens that every layer holds; modules write behind them, the caller then moves on.
-  std::int64_t length() const { return length_; }
-  void advance(std::int64_t tokens) { length_ += tokens; }
-  void clear() { length_ = 0; }
 
  private:
   Buffer storage_;
-  std::vector<Tensor> tensors_;  // [max_length, kv_heads, head_dim] each
-  std::int64_t max_length_, length_ = 0;
+  std::vector<Tensor> tensors_;
+};
+
+// What the sequences of a Step follow: their tokens in a cache, behind which the Step's own are put.
+struct CachedPast {
+  const KvCache* cache = nullptr;
+  std::int64_t longest = 0;  // tokens of a sequence at most, those of the Step included
+  // Of each sequence, [sequences] i32: its slot, and its tokens, those of the Step included.
+  ConstTensor slots = {}, lengths = {};
+  // Instead of both, of one sequence alone, whose tokens are `longest`.
+  std::optional<std::int64_t> slot = {};
+  // [tokens, rotary dimension]: rope_angles() of the Step's positions, where there is rotary
+  // embedding.
+  ConstTensor angles = {};
 };
 
 }  // namespace mt

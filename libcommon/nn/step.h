@@ -16,7 +16,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "kernels/dropout.h"
 #include "nn/kv_cache.h"
@@ -50,7 +49,7 @@ struct Step {
   std::int64_t sequences = 0, seq_length = 0;  // of the micro-batch; tokens = sequences seq_length
   ConstTensor positions;                       // [tokens] i32
   ConstTensor first_key = {};                  // [tokens] i32: see Batch; empty: 0 for all
-  std::span<KvCache* const> caches = {};       // generation: each sequence's past
+  CachedPast past = {};                        // generation: what the sequences follow
   NonFiniteProbe* probe = nullptr;             // sees what modules read and make
 
   std::int64_t tokens() const { return sequences * seq_length; }

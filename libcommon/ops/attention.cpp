@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/cached_qkv.h"
 #include "kernels/rope.h"
 #include "ops/check.h"
 #include "ops/ops.h"
@@ -64,6 +65,51 @@ void qkv_merge(Tensor qkv, ConstTensor q, ConstTensor k, ConstTensor v, Stream& 
       });
 }
 
+void rope_angles(Tensor angles, ConstTensor inv_freq, ConstTensor positions, Stream& stream) {
+  const std::int64_t tokens = positions.numel(), rotary_dim = 2 * inv_freq.numel();
+  check_shape("rope_angles", "angles", angles, {tokens, rotary_dim});
+  dispatch(
+      angles, moves(angles), stream,
+      [&]<class T>() {
+        cpu::rope_angles(angles.as<T>(), inv_freq.as<double>(), positions.as<std::int32_t>(),
+                         tokens, rotary_dim);
+      },
+      [&]<class T>() {
+        cuda::rope_angles(angles.as<float>(), inv_freq.as<double>(), positions.as<std::int32_t>(),
+                          tokens, rotary_dim, stream.handle());
+      });
+}
+
+void cached_qkv(const CachedQkv& p, Stream& stream) {
+  const Shape &q = p.q.shape(), &keys = p.keys.shape();
+  const CachedQkvShape shape = {
+      .qkv = {.tokens = q[0], .heads = q[1], .groups = keys[2], .head_dim = q[2]},
+      .sequences = p.slots ? p.slots.numel() : keys[0],
+      .capacity = keys[1],
+      .rotary_dim = p.angles ? p.angles.shape()[1] : 0,
+      .interleaved = p.interleaved};
+  check_shape("cached_qkv", "qkv", p.qkv, {q[0], (q[1] + 2 * keys[2]) * q[2]});
+  check_shape("cached_qkv", "keys", p.keys, {keys[0], keys[1], keys[2], q[2]});
+  check_shape("cached_qkv", "values", p.values, keys);
+  check_shape("cached_qkv", "positions", p.positions, {q[0]});
+  if (p.angles) check_shape("cached_qkv", "angles", p.angles, {q[0], shape.rotary_dim});
+  if (shape.rotary_dim > q[2] || q[0] % std::max<std::int64_t>(1, shape.sequences) != 0)
+    fail(Exit::internal, "cached_qkv: ", q[0], " tokens of ", shape.sequences, " sequences, ",
+         shape.rotary_dim, " rotated channels of ", q[2]);
+  const auto* positions = p.positions.as<std::int32_t>();
+  const auto* slots = or_null<std::int32_t>(p.slots);
+  dispatch(
+      p.q, {.bytes = 2.0 * static_cast<double>(p.qkv.bytes())}, stream,
+      [&]<class T>() {
+        cpu::cached_qkv(p.q.as<T>(), p.keys.as<T>(), p.values.as<T>(), p.qkv.as<T>(),
+                        or_null<T>(p.angles), positions, slots, shape);
+      },
+      [&]<class T>() {
+        cuda::cached_qkv(p.q.as<T>(), p.keys.as<T>(), p.values.as<T>(), p.qkv.as<T>(),
+                         or_null<float>(p.angles), positions, slots, shape, stream.handle());
+      });
+}
+
 // Multiplications and additions of one of the two products over the pairs that the causal mask and
 // the window leave; how long documents are is not known here.
 static double product_flops(const AttentionShape& s) {
@@ -82,7 +128,8 @@ static void check_attention(const char* operation, const ConstTensor& q, const C
                             const ConstTensor& v, const ConstTensor& first_key,
                             const ConstTensor& lse, const AttentionShape& s) {
   check_shape(operation, "q", q, {s.sequences * s.q_length, s.heads, s.head_dim});
-  check_shape(operation, "k", k, {s.sequences * s.kv_stride, s.kv_heads, s.head_dim});
+  const std::int64_t runs = s.kv_slots ? k.shape()[0] / s.kv_stride : s.sequences;
+  check_shape(operation, "k", k, {runs * s.kv_stride, s.kv_heads, s.head_dim});
   check_shape(operation, "v", v, k.shape());
   check_shape(operation, "lse", lse, {s.sequences, s.heads, s.q_length});
   if (first_key) check_shape(operation, "first_key", first_key, {s.sequences * s.q_length});

@@ -63,6 +63,18 @@ void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream);
 void qkv_split(Tensor q, Tensor k, Tensor v, ConstTensor qkv, Stream& stream);
 void qkv_merge(Tensor qkv, ConstTensor q, ConstTensor k, ConstTensor v, Stream& stream);
 
+// Generation (kernels/cached_qkv.h).  angles: [tokens, rotary dimension] of the sum_dtype, made from
+// inv_freq, as of Rope, and positions, [tokens] i32.  keys, values: [slots, capacity, kv heads,
+// head_dim]; slots: [sequences] i32, or empty: the i-th of as many slots is sequence i's.
+void rope_angles(Tensor angles, ConstTensor inv_freq, ConstTensor positions, Stream& stream);
+struct CachedQkv {
+  Tensor q, keys, values;
+  ConstTensor qkv, positions, slots = {};
+  ConstTensor angles = {};  // empty: nothing turns
+  bool interleaved = false;
+};
+void cached_qkv(const CachedQkv& problem, Stream& stream);
+
 // first_key: [sequences q_length] i32, or empty for 0 everywhere.
 void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
                        ConstTensor first_key, const AttentionShape& shape, const Dropout& dropout,

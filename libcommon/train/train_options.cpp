@@ -26,16 +26,8 @@ static void add_batch_and_length(TrainOptions& o, CommandLine& cl) {
             "samples of the whole run, instead of --train-iters", at_least(1));
   cl.option("--seed", &o.seed, "N", "seed of data order, initial weights and dropout",
             between(1, 4294967295.0));
-  cl.option("--device", &o.device_name, "NAME",
-            "cpu, cuda, or auto: cuda where there is a GPU that serves",
-            one_of({"auto", "cpu", "cuda"}));
-  cl.option("--dtype", &o.dtype, "TYPE",
-            "what is computed in: fp32; fp64 on the CPU; bf16 or fp16 on a GPU, with sums, "
-            "gradients and the optimizer in fp32",
-            one_of({"fp32", "fp64", "bf16", "fp16"}));
-  cl.flag("--bf16", &o.bf16, "--dtype bf16");
-  cl.flag("--fp16", &o.fp16,
-          "--dtype fp16, with a dynamic loss scale unless --loss-scale is given");
+  o.compute.add_to(cl, ", with sums, gradients and the optimizer in fp32",
+                   ", with a dynamic loss scale unless --loss-scale is given");
   cl.option("--ranks", &o.ranks, "N", "data-parallel CPU ranks, threads of this process",
             at_least(1));
   cl.option("--threads,-j", &o.threads, "N", "worker threads of all ranks together; 0: one a core",
@@ -190,24 +182,11 @@ void TrainOptions::complete_checkpoints() const {
          ": not a multiple of --save-interval ", *save_interval);
 }
 
-DType TrainOptions::compute_dtype() const {
-  if (dtype == "fp64") return DType::f64;
-  if (dtype == "bf16") return DType::bf16;
-  return dtype == "fp16" ? DType::f16 : DType::f32;
-}
-
 void TrainOptions::complete_device() {
-  if (bf16 && fp16) fail(Exit::usage, "--bf16 and --fp16 exclude each other");
-  if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
-  const bool narrow = dtype == "bf16" || dtype == "fp16";
-  const bool serves = dtype != "fp64" && ranks == 1 && optimizer.name != "muon" &&
-                      !optimizer.use_distributed_optimizer;
-  if (device_name == "auto")
-    device_name = serves && (narrow || device::count() > 0) ? "cuda" : "cpu";
-  if (device() == Device::cpu && narrow)
-    fail(Exit::bad_config, "--dtype ", dtype, ": the CPU computes in fp32 or fp64");
+  const bool serves =
+      ranks == 1 && optimizer.name != "muon" && !optimizer.use_distributed_optimizer;
+  compute.complete(serves);
   if (device() == Device::cpu) return;
-  if (dtype == "fp64") fail(Exit::bad_config, "--device cuda: computes no fp64; see --dtype");
   if (ranks > 1) fail(Exit::bad_config, "--ranks ", ranks, ": are of the CPU; one GPU is one rank");
   if (!serves)
     fail(Exit::bad_config,
@@ -216,7 +195,7 @@ void TrainOptions::complete_device() {
   if (report.timing_log_level > 0)
     fail(Exit::bad_config, "--timing-log-level ", report.timing_log_level,
          ": only whole steps are timed on a GPU");
-  if (fp16 || dtype == "fp16") optimizer.loss_scale.take_default();
+  if (compute_dtype() == DType::f16) optimizer.loss_scale.take_default();
 }
 
 void TrainOptions::complete() {

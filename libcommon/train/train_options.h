@@ -10,6 +10,7 @@
 #include "model/gpt_config.h"
 #include "optim/optimizer_options.h"
 #include "optim/param_schedule.h"
+#include "tensor/device_options.h"
 #include "train/report_options.h"
 #include "train/result_checks.h"
 
@@ -31,8 +32,7 @@ struct TrainOptions {
   bool skip_train = false;
   std::optional<std::int64_t> exit_interval;
   std::optional<double> exit_duration_in_mins;
-  std::string device_name = "auto", dtype = "fp32";
-  bool bf16 = false, fp16 = false;
+  DeviceOptions compute;
   std::uint64_t seed = 1234;
   int ranks = 1, threads = 0;
   std::string save, load;
@@ -61,8 +61,8 @@ struct TrainOptions {
     return non_persistent_global_ckpt_dir.empty() ? checkpoints + "/non_persistent"
                                                   : non_persistent_global_ckpt_dir;
   }
-  DType compute_dtype() const;
-  Device device() const { return device_name == "cuda" ? Device::cuda : Device::cpu; }
+  DType compute_dtype() const { return compute.compute_dtype(); }
+  Device device() const { return compute.device(); }
 
   // A step's sequences over all ranks: what the schedule asks for, and what the ranks compute,
   // which is less where --decrease-batch-size-if-needed rounds it down.

@@ -21,8 +21,9 @@ class CachedAttention : public testing::TestWithParam<Sight> {
       fill_uniform(row.value, static_cast<unsigned>(row.index), -0.5, 0.5);
   }
 
-  // Rows [begin, end) of the output, with the cache if there is one.
-  void forward(std::int64_t begin, std::int64_t end, KvCache* cache, Tensor y) {
+  // Rows [begin, end) of the output, with sequence 0 of the cache if there is one.
+  void forward(std::int64_t begin, std::int64_t end, const KvCache* cache, Tensor y,
+               std::int64_t slot = 0) {
     Workbench bench({.sequences = 1, .seq_length = end - begin, .training = false});
     HostTensor positions(DType::i32, {end - begin}), first_key(DType::i32, {end - begin});
     for (std::int64_t i = begin; i < end; ++i) {
@@ -32,12 +33,20 @@ class CachedAttention : public testing::TestWithParam<Sight> {
           static_cast<std::int32_t>(i / GetParam().document * GetParam().document);
     }
     Step s = bench.step();
-    if (cache) s.caches = {&cache, 1};
     s.positions = positions.view();
     s.first_key = first_key.view();
+    const HostTensor angles = angles_of(positions);
+    if (cache != nullptr)
+      s.past = {.cache = cache, .longest = end, .slot = slot, .angles = angles.view()};
     const Tensor x = x_.view().rows(begin, end);
     attention_.forward(s, y.rows(begin, end), x, x, nullptr);
-    if (cache) cache->advance(end - begin);
+  }
+
+  static HostTensor angles_of(const HostTensor& positions) {
+    Stream stream(Device::cpu);
+    HostTensor angles(DType::f64, {positions.view().numel(), 4});
+    rope_angles(angles, ConstTensor(kFrequencies, DType::f64, {2}), positions.view(), stream);
+    return angles;
   }
 
   static Linear linear(ParamTable& table, const char* name, std::int64_t out, std::int64_t in) {
@@ -67,51 +76,50 @@ TEST_P(CachedAttention, InPiecesEqualsAtOnce) {
   forward(0, kTokens, nullptr, whole);
   for (const std::vector<std::int64_t>& ends :
        {std::vector<std::int64_t>{9}, {4, 9}, {1, 2, 3, 4, 5, 6, 7, 8, 9}, {5, 6, 9}}) {
-    KvCache cache(Device::cpu, DType::f64, 2, kTokens + 3, kKvHeads, kHeadDim);
+    const KvCache cache(Device::cpu, DType::f64, 2, {1, kTokens + 3, kKvHeads, kHeadDim});
     const HostTensor pieces(DType::f64, {kTokens, kHidden});
     std::int64_t begin = 0;
     for (const std::int64_t end : ends) {
       forward(begin, end, &cache, pieces);
       begin = end;
     }
-    EXPECT_EQ(cache.length(), kTokens);
     EXPECT_TENSORS_NEAR(pieces, whole, 1e-14) << ends.size() << " pieces";
     EXPECT_EQ(largest(cache.keys(0)), 0);  // of another layer
   }
 }
 
-// Each sequence of a batch has its own cache, whose length is its own.
+// Each sequence of a batch has its own slot, and its own length.
 TEST_P(CachedAttention, SequencesOfDifferentLengths) {
   const HostTensor whole(DType::f64, {kTokens, kHidden}),
       prefixes(DType::f64, whole.view().shape());
   forward(0, kTokens, nullptr, whole);
-  std::vector<KvCache> caches;
-  std::vector<KvCache*> pointers;
-  const std::vector<std::int64_t> lengths{5, 0, 8};
-  for (const std::int64_t length : lengths) {
-    KvCache& cache = caches.emplace_back(Device::cpu, DType::f64, 2, kTokens, kKvHeads, kHeadDim);
-    if (length > 0) forward(0, length, &cache, prefixes);
-  }
-  for (KvCache& cache : caches) pointers.push_back(&cache);
+  const KvCache cache(Device::cpu, DType::f64, 2, {5, kTokens, kKvHeads, kHeadDim});
+  const std::vector<std::int32_t> positions{5, 0, 8}, slots{4, 0, 1}, lengths{6, 1, 9};
+  for (std::size_t i = 0; i < 3; ++i)
+    if (positions[i] > 0) forward(0, positions[i], &cache, prefixes, slots[i]);
   Workbench bench({.sequences = 3, .seq_length = 1, .training = false});
-  HostTensor positions(DType::i32, {3}), first_key(DType::i32, {3}), x(DType::f64, {3, kHidden}),
-      y(DType::f64, {3, kHidden});
+  const HostTensor at({3}, positions), of_slots({3}, slots), of_lengths({3}, lengths);
+  HostTensor first_key(DType::i32, {3}), x(DType::f64, {3, kHidden}), y(DType::f64, {3, kHidden});
   for (std::size_t i = 0; i < 3; ++i) {
-    positions.span<std::int32_t>()[i] = static_cast<std::int32_t>(lengths[i]);
     first_key.span<std::int32_t>()[i] =
-        static_cast<std::int32_t>(lengths[i] / GetParam().document * GetParam().document);
+        static_cast<std::int32_t>(positions[i] / GetParam().document * GetParam().document);
     std::ranges::copy(
-        x_.view().rows(lengths[i], lengths[i] + 1).span<double>(),
+        x_.view().rows(positions[i], positions[i] + 1).span<double>(),
         x.view().rows(static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1).as<double>());
   }
+  const HostTensor angles = angles_of(at);
   Step s = bench.step();
-  s.caches = pointers;
   s.first_key = first_key.view();
-  s.positions = positions.view();
+  s.positions = at.view();
+  s.past = {.cache = &cache,
+            .longest = kTokens,
+            .slots = of_slots.view(),
+            .lengths = of_lengths.view(),
+            .angles = angles.view()};
   attention_.forward(s, y, x.view(), x.view(), nullptr);
   for (std::int64_t i = 0; i < 3; ++i) {
-    const std::int64_t at = lengths[static_cast<std::size_t>(i)];
-    EXPECT_TENSORS_NEAR(y.view().rows(i, i + 1), whole.view().rows(at, at + 1), 1e-14);
+    const std::int64_t row = positions[static_cast<std::size_t>(i)];
+    EXPECT_TENSORS_NEAR(y.view().rows(i, i + 1), whole.view().rows(row, row + 1), 1e-14);
   }
 }
 

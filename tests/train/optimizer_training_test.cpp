@@ -41,7 +41,7 @@ TEST_F(OptimizerTraining, SharedAmongRanksTrainsAlike) {
   for (const char* name : {"adam", "muon"}) {
     TrainOptions o = options("");
     o.optimizer.name = name;
-    o.dtype = "fp64";
+    o.compute.dtype = "fp64";
     o.train_iters = 5;
     const std::string whole = concat(name, "-whole");
     run(o, whole, 1, false);
@@ -69,7 +69,7 @@ TEST_F(OptimizerTraining, SharedAmongRanksComputesTheSameBits) {
 
 TEST_F(OptimizerTraining, GoesOnOnAnyNumberOfRanks) {
   TrainOptions o = options("");
-  o.dtype = "fp64";
+  o.compute.dtype = "fp64";
   o.save_interval = 5;
   run(o, "whole", 2, true);
   for (const int ranks : {1, 3, 4})
@@ -226,7 +226,7 @@ TEST_F(OptimizerTraining, PerTokenLossMakesMicroBatchesMeaningless) {
   };
   const auto run_with = [&](bool per_token, std::int64_t size, int ranks, bool shared) {
     TrainOptions o = options("");
-    o.dtype = "fp64";
+    o.compute.dtype = "fp64";
     o.train_iters = 5;
     o.calculate_per_token_loss = per_token;
     o.micro_batch_size = size;

@@ -27,7 +27,7 @@ std::string without_numbers(const std::string& json) {
 TEST_F(Training, AnyNumberOfRanksTrainsAlike) {
   for (const int ranks : {1, 2, 4}) {
     TrainOptions o = options(concat("ranks", ranks));
-    o.dtype = "fp64";
+    o.compute.dtype = "fp64";
     o.ranks = ranks;
     o.train_iters = 5;
     o.save_interval = 1;
@@ -122,7 +122,7 @@ TEST_F(Training, AResumedRunEndsWithTheSameBytes) {
 
 TEST_F(Training, AResumedRunMayHaveAnotherNumberOfRanks) {
   TrainOptions o = options("whole");
-  o.dtype = "fp64";
+  o.compute.dtype = "fp64";
   o.save_interval = 5;
   train_with(o);
   for (const int ranks : {2, 4}) {
@@ -317,7 +317,7 @@ TEST_F(Training, RecomputeTrainsToTheSameBytes) {
     o.optimizer.use_distributed_optimizer = shared;
     o.model.num_layers = 4;
     o.ranks = ranks;
-    o.dtype = dtype;
+    o.compute.dtype = dtype;
     o.train_iters = 3;
     recompute(o.model.recompute);
     train_with(o);
@@ -436,7 +436,7 @@ TEST_F(Training, NotFinite) {
   o.schedule.lr = 1e200;
   o.schedule.warmup_iters = 0;
   o.optimizer.clip_grad = 0;
-  o.dtype = "fp64";
+  o.compute.dtype = "fp64";
   for (const int ranks : {1, 2}) {
     o.ranks = ranks;
     const std::string error = error_of([&] { train_with(o); });

@@ -1,0 +1,190 @@
+// Generation and scoring on a GPU beside the CPU's: logits with the cache token by token, in pieces
+// and for several sequences, and scores.
+#include <gtest/gtest.h>
+
+#include "infer/runner.h"
+#include "infer/scorer.h"
+#include "ops/ops.h"
+#include "tensor/device.h"
+#include "tensor/host_copy.h"
+#include "tests/infer/small_gpt.h"
+#include "tests/support/host_tensor.h"
+
+namespace mt {
+namespace {
+
+constexpr std::int64_t kVocabulary = 500;
+
+GptConfig gpt2() {
+  GptConfig config = small_gpt2();
+  config.hidden_size = 128;
+  config.max_position_embeddings = 600;
+  config.vocab_size = kVocabulary;
+  config.init_method_std = 0.08;
+  return config;
+}
+
+GptConfig llama() {
+  GptConfig config = gpt2();
+  config.hidden_size = 256;
+  config.num_attention_heads = 4;
+  config.group_query_attention = true;
+  config.num_query_groups = 2;
+  config.position_embedding_type = "rope";
+  config.normalization = "RMSNorm";
+  config.swiglu = true;
+  config.ffn_hidden_size = 384;
+  config.add_bias_linear = false;
+  config.untie_embeddings_and_output_weights = true;
+  return config;
+}
+
+// What else a layer may have: norms of the heads, rotation of some channels in the other order, a
+// window, biases of queries, keys and values, squared ReLU.
+GptConfig unusual() {
+  GptConfig config = llama();
+  config.qk_layernorm = true;
+  config.rotary_percent = 0.5;
+  config.rotary_interleaved = true;
+  config.window_size = "40,0";
+  config.add_qkv_bias = true;
+  config.swiglu = false;
+  config.squared_relu = true;
+  return config;
+}
+
+// The same values on the CPU, rounded to what the GPU has, and on the GPU.
+struct Pair {
+  std::unique_ptr<Gpt> cpu, gpu;
+
+  Pair(GptConfig config, DType dtype) : cpu(make_gpt(config, DType::f32)) {
+    config.complete();
+    gpu = std::make_unique<Gpt>(config);
+    gpu->table().allocate(Device::cuda, dtype, false);
+    Stream stream(Device::cuda);
+    gpu->initialize(1, stream);
+    stream.synchronize();
+    for (std::size_t i = 0; i < cpu->table().rows().size(); ++i) {
+      Buffer wide(Device::cuda, cpu->table().rows()[i].value.bytes());
+      const Tensor values = wide.tensor(DType::f32, cpu->table().rows()[i].shape);
+      copy(values, gpu->table().rows()[i].value, stream);
+      stream.synchronize();
+      const HostCopy here = HostCopy::of(values);
+      std::memcpy(cpu->table().rows()[i].value.data(), here.tensor().data(), values.bytes());
+    }
+  }
+};
+
+struct Case {
+  const char* name;
+  GptConfig (*config)();
+  DType dtype;
+  double tolerance;  // of the largest logit
+};
+
+class GpuRunner : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (device::count() == 0) GTEST_SKIP() << "no GPU";
+    pair_ = std::make_unique<Pair>(GetParam().config(), GetParam().dtype);
+  }
+  Runner on_cpu(std::int64_t sequences = 1) const {
+    return Runner(*pair_->cpu, {.vocab_size = kVocabulary - 3, .sequences = sequences});
+  }
+  Runner on_gpu(std::int64_t sequences = 1) const {
+    return Runner(*pair_->gpu, {.vocab_size = kVocabulary - 3, .sequences = sequences});
+  }
+  std::unique_ptr<Pair> pair_;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, GpuRunner,
+    testing::Values(Case{"Gpt2InFp32", gpt2, DType::f32, 2e-5},
+                    Case{"LlamaInFp32", llama, DType::f32, 2e-5},
+                    Case{"UnusualInFp32", unusual, DType::f32, 2e-5},
+                    Case{"Gpt2InBf16", gpt2, DType::bf16, 2e-2},
+                    Case{"LlamaInBf16", llama, DType::bf16, 2e-2},
+                    Case{"UnusualInBf16", unusual, DType::bf16, 2e-2},
+                    Case{"LlamaInFp16", llama, DType::f16, 4e-3}),
+    [](const auto& which) { return std::string(which.param.name); });
+
+TEST_P(GpuRunner, LogitsAsTheCpus) {
+  Runner cpu = on_cpu(), gpu = on_gpu();
+  const auto ids = some_tokens(400, kVocabulary);
+  const std::span all(ids);
+  EXPECT_TENSORS_NEAR(gpu.next_logits(0, all.first(300)), cpu.next_logits(0, all.first(300)),
+                      GetParam().tolerance);
+  for (std::size_t i = 300; i < 330; ++i)
+    EXPECT_TENSORS_NEAR(gpu.next_logits(0, all.subspan(i, 1)), cpu.next_logits(0, all.subspan(i, 1)),
+                        GetParam().tolerance)
+        << i;
+  // A piece behind what is cached.
+  EXPECT_TENSORS_NEAR(gpu.next_logits(0, all.subspan(330, 70)),
+                      cpu.next_logits(0, all.subspan(330, 70)), GetParam().tolerance);
+}
+
+TEST_P(GpuRunner, CachedAsUncached) {
+  Runner cached = on_gpu(), uncached = on_gpu();
+  const auto ids = some_tokens(40, kVocabulary);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const HostTensor stepped = clone(cached.next_logits(0, std::span(ids).subspan(i, 1)));
+    uncached.start(0);
+    EXPECT_TENSORS_NEAR(stepped.view(), uncached.next_logits(0, std::span(ids).first(i + 1)),
+                        GetParam().tolerance);
+  }
+}
+
+// A sequence gets the same bits alone and beside others of other lengths.
+TEST_P(GpuRunner, SequencesDoNotNoticeEachOther) {
+  const std::vector<std::size_t> prompts{1, 500, 7, 256, 33, 255, 2, 17, 257, 100, 16, 64, 3, 5, 9, 12};
+  constexpr std::size_t kSteps = 4;
+  const auto ids = some_tokens(600, kVocabulary);
+  std::vector<std::vector<HostTensor>> alone;
+  for (const std::size_t length : prompts) {
+    Runner runner = on_gpu();
+    runner.next_logits(0, std::span(ids).first(length));
+    std::vector<HostTensor>& logits = alone.emplace_back();
+    for (std::size_t i = 0; i < kSteps; ++i)
+      logits.push_back(clone(runner.next_logits(0, std::span(ids).subspan(length + i, 1))));
+  }
+  for (const std::size_t together : {std::size_t{2}, std::size_t{7}, prompts.size()}) {
+    Runner runner = on_gpu(static_cast<std::int64_t>(prompts.size()));
+    std::vector<std::int64_t> sequences;  // the last of them, backwards
+    for (std::size_t n = prompts.size(); n-- > prompts.size() - together;) {
+      sequences.push_back(static_cast<std::int64_t>(n));
+      runner.next_logits(sequences.back(), std::span(ids).first(prompts[n]));
+    }
+    for (std::size_t i = 0; i < kSteps; ++i) {
+      std::vector<std::int32_t> next;
+      for (const std::int64_t n : sequences)
+        next.push_back(ids[prompts[static_cast<std::size_t>(n)] + i]);
+      const ConstTensor logits = runner.next_logits(sequences, next);
+      for (std::size_t row = 0; row < together; ++row)
+        EXPECT_SAME_BITS(logits.rows(static_cast<std::int64_t>(row), static_cast<std::int64_t>(row) + 1),
+                         alone[static_cast<std::size_t>(sequences[row])][i].view())
+            << together << " together, sequence " << sequences[row] << ", step " << i;
+    }
+  }
+}
+
+TEST_P(GpuRunner, ScoresAsTheCpus) {
+  const auto ids = some_tokens(601, kVocabulary);
+  const auto score = [&](const Gpt& model) {
+    Scorer scorer(model, {.vocab_size = kVocabulary - 3, .window = 600, .batch = 2});
+    std::vector<std::vector<double>> nll{std::vector<double>(600), std::vector<double>(3),
+                                         std::vector<double>(20)};
+    std::vector<std::span<const std::int32_t>> texts{
+        std::span(ids), std::span(ids).first(9), std::span(ids).first(200)};
+    const std::vector<std::span<double>> to(nll.begin(), nll.end());
+    scorer.score(texts, to);
+    return nll;
+  };
+  const auto got = score(*pair_->gpu), expected = score(*pair_->cpu);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    for (std::size_t j = 0; j < expected[i].size(); ++j)
+      EXPECT_NEAR(got[i][j], expected[i][j], 4 * GetParam().tolerance * expected[i][j])
+          << i << ", " << j;
+}
+
+}  // namespace
+}  // namespace mt
