@@ -95,8 +95,8 @@ void Attention::attend_past(Step& s, Tensor o, Tensor lse, Tensor qkv) const {
                     {}, s.stream);
 }
 
-void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
-                        Saved* saved) const {
+void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
+                        const Norm* norm) const {
   const ArenaScope scope(s.layer);
   const std::int64_t tokens = s.tokens(), layer = options_.layer, heads = options_.heads,
                      kv_heads = options_.kv_heads, head_dim = options_.head_dim;
@@ -105,7 +105,7 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
     const Tensor o = s.scratch({tokens, heads, head_dim});
     const Tensor lse = s.scratch_sums({s.sequences, heads, s.seq_length});
     const Tensor qkv = s.scratch({tokens, qkv_.out_features()});
-    qkv_.forward(s, qkv, x);
+    qkv_.forward(s, qkv, x, norm);
     attend_past(s, o, lse, qkv);
     proj_.forward_add(s, y, residual, o.reshape({tokens, heads * head_dim}), hidden);
     return;
@@ -121,7 +121,7 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
   Norm::Saved q_norm, k_norm;
 
   const Tensor qkv = s.scratch({tokens, qkv_.out_features()});
-  qkv_.forward(s, qkv, x);
+  qkv_.forward(s, qkv, x, norm);
   qkv_split(raw_q, raw_k, v, qkv, s.stream);
   norm_and_turn(s, q, raw_q, norms_ ? &norms_->q : nullptr, saved ? &q_norm : nullptr);
   norm_and_turn(s, k, raw_k, norms_ ? &norms_->k : nullptr, saved ? &k_norm : nullptr);

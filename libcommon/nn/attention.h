@@ -39,7 +39,9 @@ class Attention {
             const std::optional<HeadNorms>& norms = {})
       : qkv_(qkv), proj_(proj), options_(options), norms_(norms) {}
 
-  void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved) const;
+  // With a norm, x is its input.
+  void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
+               const Norm* norm = nullptr) const;
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
                 const Saved& saved) const;  // without the residual
 

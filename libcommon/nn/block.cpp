@@ -3,14 +3,18 @@
 namespace mt {
 
 void Block::forward(Step& s, Tensor y, ConstTensor x, Saved* v) const {
+  if (v == nullptr) {  // the norms go with the products that read them
+    const Tensor h = s.scratch(x.shape());
+    attention_.forward(s, h, x, x, nullptr, &norm1_);
+    return mlp_.forward(s, y, h, h, nullptr, &norm2_);
+  }
   const void* const keep_norms = recompute_norms_ ? nullptr : v;
   const Tensor n1 = s.kept(keep_norms, x.shape()), n2 = s.kept(keep_norms, x.shape());
   const Tensor h = s.kept(v, x.shape());
-  norm1_.forward(s, n1, x, v ? &v->norm1 : nullptr);
-  attention_.forward(s, h, x, n1, v ? &v->attention : nullptr);
-  norm2_.forward(s, n2, h, v ? &v->norm2 : nullptr);
-  mlp_.forward(s, y, h, n2, v ? &v->mlp : nullptr);
-  if (!v) return;
+  norm1_.forward(s, n1, x, &v->norm1);
+  attention_.forward(s, h, x, n1, &v->attention);
+  norm2_.forward(s, n2, h, &v->norm2);
+  mlp_.forward(s, y, h, n2, &v->mlp);
   v->h = h;
   v->n1 = keep_norms ? n1 : Tensor();
   v->n2 = keep_norms ? n2 : Tensor();

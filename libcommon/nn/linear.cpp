@@ -33,22 +33,35 @@ Linear::Linear(ParamTable& table, Param weight, bool bias)
   bias_ = &table.add(std::move(row));
 }
 
-void Linear::multiply(Step& s, Matmul problem, ConstTensor x) const {
+void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm) const {
+  const ArenaScope scope(s.layer);
   problem.a = x;
   problem.b = s.weight(*weight_);
   problem.transpose_b = true;
+  if (norm != nullptr && takes_norm(problem)) {
+    problem.norm = norm->row_norm(s);
+  } else if (norm != nullptr) {
+    const Tensor normed = s.scratch(x.shape());
+    norm->forward(s, normed, x, nullptr);
+    problem.a = normed;
+  }
   matmul(problem, s.stream);
   s.done(*weight_);
   s.show(*weight_, "input", x);
 }
 
-void Linear::forward(Step& s, Tensor y, ConstTensor x) const {
-  multiply(s, {.out = y, .bias = bias(s)}, x);
+void Linear::forward(Step& s, Tensor y, ConstTensor x, const Norm* norm) const {
+  multiply(s, {.out = y, .bias = bias(s)}, x, norm);
   s.show(*weight_, "output", y);
 }
 
-void Linear::forward_gelu(Step& s, Tensor y, Tensor at, ConstTensor x) const {
-  multiply(s, {.out = y, .bias = bias(s), .then = Matmul::Then::gelu, .at = at}, x);
+void Linear::forward_gelu(Step& s, Tensor y, Tensor at, ConstTensor x, const Norm* norm) const {
+  multiply(s, {.out = y, .bias = bias(s), .then = Matmul::Then::gelu, .at = at}, x, norm);
+  s.show(*weight_, "output", at);
+}
+
+void Linear::forward_swiglu(Step& s, Tensor y, Tensor at, ConstTensor x, const Norm* norm) const {
+  multiply(s, {.out = y, .bias = bias(s), .then = Matmul::Then::swiglu, .at = at}, x, norm);
   s.show(*weight_, "output", at);
 }
 

@@ -1,8 +1,8 @@
 // Linear: y = x W^T + b.  x: [tokens, in], y: [tokens, out], W: [out, in], b: [out] or none.
+// With a norm, which only a forward without backward may give, norm(x) takes the place of x.
 #pragma once
 
-#include "nn/step.h"
-#include "ops/ops.h"
+#include "nn/norm.h"
 
 namespace mt {
 
@@ -11,9 +11,12 @@ class Linear {
   // `weight` describes the weight; a bias takes its name, key, segments and stage from it.
   Linear(ParamTable& table, Param weight, bool bias);
 
-  void forward(Step& s, Tensor y, ConstTensor x) const;
-  // y = gelu(x W^T + b), in the tanh form; its argument goes to `at`.
-  void forward_gelu(Step& s, Tensor y, Tensor at, ConstTensor x) const;
+  void forward(Step& s, Tensor y, ConstTensor x, const Norm* norm = nullptr) const;
+  // y = gelu(x W^T + b), in the tanh form, or silu of the left half of x W^T + b times its right
+  // half; `at` is where x W^T + b goes.
+  void forward_gelu(Step& s, Tensor y, Tensor at, ConstTensor x, const Norm* norm = nullptr) const;
+  void forward_swiglu(Step& s, Tensor y, Tensor at, ConstTensor x,
+                      const Norm* norm = nullptr) const;
   // y = residual + dropout(x W^T + b)
   void forward_add(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
                    const Dropout& dropout) const;
@@ -25,7 +28,7 @@ class Linear {
  private:
   ConstTensor bias(const Step& s) const { return bias_ ? s.weight(*bias_) : ConstTensor(); }
   // problem.out, .bias and what follows are the caller's.
-  void multiply(Step& s, Matmul problem, ConstTensor x) const;
+  void multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm = nullptr) const;
 
   const Param* weight_;
   const Param* bias_ = nullptr;

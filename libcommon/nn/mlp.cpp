@@ -8,12 +8,11 @@ std::int64_t Mlp::activated_features() const {
   return activation_ == Activation::swiglu ? fc1_.out_features() / 2 : fc1_.out_features();
 }
 
-void Mlp::activate(Step& s, Tensor a, Tensor h, ConstTensor x) const {
-  if (activation_ == Activation::gelu_tanh) return fc1_.forward_gelu(s, a, h, x);
-  fc1_.forward(s, h, x);
-  if (activation_ == Activation::swiglu)
-    swiglu_forward(a, h, s.stream);
-  else if (activation_ == Activation::squared_relu)
+void Mlp::activate(Step& s, Tensor a, Tensor h, ConstTensor x, const Norm* norm) const {
+  if (activation_ == Activation::gelu_tanh) return fc1_.forward_gelu(s, a, h, x, norm);
+  if (activation_ == Activation::swiglu) return fc1_.forward_swiglu(s, a, h, x, norm);
+  fc1_.forward(s, h, x, norm);
+  if (activation_ == Activation::squared_relu)
     squared_relu_forward(a, h, s.stream);
   else
     gelu_forward(a, h, GeluForm::erf, s.stream);
@@ -33,12 +32,13 @@ void Mlp::activate_backward(Step& s, Tensor dh, ConstTensor dy, ConstTensor a, T
     gelu_backward(dh, da, h, GeluForm::erf, s.stream);
 }
 
-void Mlp::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved) const {
+void Mlp::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
+                  const Norm* norm) const {
   const ArenaScope scope(s.layer);
   if (recompute_) saved = nullptr;
   const Tensor h = s.kept(saved, {s.tokens(), fc1_.out_features()});
   const Tensor a = s.kept(saved, {s.tokens(), activated_features()});
-  activate(s, a, h, x);
+  activate(s, a, h, x, norm);
   if (saved) *saved = {h, a};
   if (!y) return;
   fc2_.forward_add(s, y, residual, a, s.dropout(hidden_dropout_, layer_, Purpose::hidden_dropout2));

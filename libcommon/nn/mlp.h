@@ -25,14 +25,15 @@ class Mlp {
         hidden_dropout_(hidden_dropout),
         recompute_(recompute) {}
 
-  // y empty: not wanted.
-  void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved) const;
+  // y empty: not wanted.  With a norm, x is its input.
+  void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
+               const Norm* norm = nullptr) const;
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
                 const Saved& saved) const;  // without the residual
 
  private:
   std::int64_t activated_features() const;
-  void activate(Step& s, Tensor a, Tensor h, ConstTensor x) const;
+  void activate(Step& s, Tensor a, Tensor h, ConstTensor x, const Norm* norm = nullptr) const;
   void activate_backward(Step& s, Tensor dh, ConstTensor dy, ConstTensor a, Tensor h) const;
   Linear fc1_, fc2_;
   Activation activation_;

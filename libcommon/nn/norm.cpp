@@ -1,7 +1,5 @@
 #include "nn/norm.h"
 
-#include "ops/ops.h"
-
 namespace mt {
 
 static std::string with_bias(std::string name) {
@@ -47,6 +45,14 @@ void Norm::forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const {
   s.show(*weight_, "input", x);
   s.show(*weight_, "output", y);
   if (saved) *saved = {mean, rstd};
+}
+
+RowNorm Norm::row_norm(const Step& s) const {
+  return {.weight = s.weight(*weight_),
+          .bias = bias_ != nullptr ? s.weight(*bias_) : ConstTensor(),
+          .eps = eps_,
+          .offset = zero_centered_ ? 1.0 : 0.0,
+          .centred = kind_ == NormKind::layer};
 }
 
 // Where a gradient is added: a frozen parameter's is thrown away.

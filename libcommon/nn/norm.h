@@ -3,6 +3,7 @@
 #pragma once
 
 #include "nn/step.h"
+#include "ops/ops.h"
 
 namespace mt {
 
@@ -19,6 +20,8 @@ class Norm {
   Norm(ParamTable& table, Param weight, NormKind kind, double eps, bool zero_centered = false);
 
   void forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const;
+  // For a product that takes it along (Linear).
+  RowNorm row_norm(const Step& s) const;
   // dx = residual + the gradient, where x also went past the norm; residual may be empty.
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& saved,
                 ConstTensor residual = {}) const;

@@ -1,3 +1,4 @@
+#include "kernels/few_rows.h"
 #include "kernels/gemm.h"
 #include "ops/check.h"
 #include "ops/ops.h"
@@ -21,13 +22,14 @@ using Then = Matmul::Then;
 // What the products themselves do not do, on either device.
 static void finish(const Matmul& p, Stream& stream) {
   if (p.then == Then::gelu) gelu_forward(p.out, p.at ? p.at : p.out, GeluForm::tanh, stream);
+  if (p.then == Then::swiglu) swiglu_forward(p.out, p.at, stream);
   if (p.then == Then::gelu_gradient) gelu_backward(p.out, p.out, p.at, GeluForm::tanh, stream);
   if (p.residual) bias_dropout_add(p.out, p.residual, p.out, p.bias, {}, stream);
 }
 
 // Whether cuBLASLt can do it all in one pass.
 static bool is_fused(const Matmul& p) {
-  return size_of(p.a.dtype()) == 2 && p.out.shape()[1] % 8 == 0;
+  return size_of(p.a.dtype()) == 2 && p.out.shape()[1] % 8 == 0 && p.then != Then::swiglu;
 }
 
 template <class T, class C>
@@ -55,20 +57,72 @@ static Gemm<T, C> fused_problem_of(const Matmul& p, std::int64_t k) {
   return problem;
 }
 
+// Whether it is a product of few rows, which has a kernel of its own on GPUs.
+static bool is_few_rows(const Matmul& p) {
+  return p.a.device() == Device::cuda && !p.transpose_a && p.transpose_b && !p.accumulate &&
+         p.a.shape()[0] <= kFewRows && p.then != Then::gelu_gradient;
+}
+
+template <class T, class C>
+static FewRows<T, C> few_rows_of(const Matmul& p) {
+  using Few = FewRows<T, C>;
+  return {.c = p.out.as<C>(),
+          .a = p.a.as<T>(),
+          .b = p.b.as<T>(),
+          .m = p.a.shape()[0],
+          .n = p.b.shape()[0],
+          .k = p.a.shape()[1],
+          .bias = or_null<T>(p.bias),
+          .residual = or_null<C>(p.residual),
+          .then = p.then == Then::gelu     ? Few::Then::gelu
+                  : p.then == Then::swiglu ? Few::Then::swiglu
+                                           : Few::Then::store,
+          .at = p.at ? p.at.as<T>() : nullptr,
+          .norm = {.w = or_null<T>(p.norm.weight),
+                   .shift = or_null<T>(p.norm.bias),
+                   .eps = static_cast<float>(p.norm.eps),
+                   .offset = static_cast<float>(p.norm.offset),
+                   .centred = p.norm.centred}};
+}
+
+// body(FewRows) of a problem's types.
+template <class Body>
+static void with_few_rows(const Matmul& p, const Body& body) {
+  with_gpu_type(p.a.dtype(), [&]<class T>() {
+    if (p.out.dtype() == DType::f32)
+      body(few_rows_of<T, float>(p));
+    else
+      body(few_rows_of<T, T>(p));
+  });
+}
+
+bool takes_norm(const Matmul& p) {
+  bool takes = false;
+  if constexpr (kWithCuda)
+    if (is_few_rows(p))
+      with_few_rows(p, [&](const auto& few) { takes = cuda::few_rows_norms(few); });
+  return takes;
+}
+
 void matmul(const Matmul& p, Stream& stream) {
   const Shape &a = p.a.shape(), &b = p.b.shape();
   const std::int64_t m = a[p.transpose_a ? 1 : 0], k = a[p.transpose_a ? 0 : 1];
   const std::int64_t n = b[p.transpose_b ? 0 : 1];
-  check_shape("matmul", "out", p.out, {m, n});
+  check_shape("matmul", "out", p.out, {m, p.then == Then::swiglu ? n / 2 : n});
   check_shape("matmul", "b", p.b, p.transpose_b ? Shape{n, k} : Shape{k, n});
   if (p.bias) check_shape("matmul", "bias", p.bias, {n});
   if (p.at) check_shape("matmul", "at", p.at, {m, n});
   if (p.residual) check_shape("matmul", "residual", p.residual, {m, n});
   Cost cost = moves(p.out, p.a, p.b);
   cost.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  if (p.norm.weight && !takes_norm(p)) fail(Exit::internal, "matmul: a norm");
+  if constexpr (kWithCuda)
+    if (is_few_rows(p))
+      return with_few_rows(p, [&](const auto& few) { cuda::few_rows(few, stream.handle()); });
   void* const work = gpu_work(p.a, stream, [] { return cuda::kGemmWork; });
-  // Where GeLU comes afterwards, the product goes to where it is looked at.
-  const Tensor out = p.then == Then::gelu && p.at ? p.at : p.out;
+  // Where GeLU or SwiGLU comes afterwards, the product goes to where it is looked at.
+  const bool apart = p.then == Then::gelu || p.then == Then::swiglu;
+  const Tensor out = apart && p.at ? p.at : p.out;
   const bool fused = p.a.device() == Device::cuda && is_fused(p);
   dispatch(
       p.a, cost, stream, [&]<class T>() { cpu::gemm<T>(problem_of<T, T>(p, out, k)); },

@@ -17,6 +17,14 @@
 
 namespace mt {
 
+// A norm of rows, as layer_norm_forward(), or with `centred` off as rms_norm_forward(); their w is
+// weight + offset.
+struct RowNorm {
+  ConstTensor weight, bias = {};
+  double eps = 0, offset = 0;
+  bool centred = false;
+};
+
 struct Matmul {
   Tensor out;                  // [m, n] = op(a) op(b) (+ out) (+ bias)
   ConstTensor a = {}, b = {};  // [m, k] and [k, n] after transposition
@@ -25,10 +33,15 @@ struct Matmul {
   // What becomes of the sum z before it is stored, GeLU being in its tanh form:
   //   gelu           out = gelu(z), and z itself goes to `at`, if that is given
   //   gelu_gradient  out = z gelu'(at)
-  enum class Then : std::uint8_t { store, gelu, gelu_gradient } then = Then::store;
+  //   swiglu         out [m, n/2] = silu(z[:, :n/2]) z[:, n/2:], and z may go to `at`, which is given
+  enum class Then : std::uint8_t { store, gelu, gelu_gradient, swiglu } then = Then::store;
   Tensor at = {};             // [m, n]
   ConstTensor residual = {};  // [m, n] or empty: out = residual + (op(a) op(b) + bias)
+  // Where takes_norm(): the rows of `a` are normalised on their way; weight empty: they are not.
+  RowNorm norm = {};
 };
+// Whether matmul() takes a norm along: of few rows on a GPU (kernels/few_rows.h).
+bool takes_norm(const Matmul& problem);
 void matmul(const Matmul& problem, Stream& stream);
 
 void layer_norm_forward(Tensor y, Tensor mean, Tensor rstd, ConstTensor x, ConstTensor w,
