@@ -37,9 +37,12 @@ struct Options {
               "tokens by which a window lies behind the one before; default --seq-length: the "
               "windows do not overlap",
               mt::at_least(1));
-    cl.option("--micro-batch-size", &micro_batch_size, "N",
-              "windows at a time, of shorter texts more; changes no result, but by rounding on a GPU", mt::between(1, 65536));
-    cl.option("--threads,-j", &threads, "N", "worker threads of the CPU; 0: one a core", mt::at_least(0));
+    cl.option(
+        "--micro-batch-size", &micro_batch_size, "N",
+        "windows at a time, of shorter texts more; changes no result, but by rounding on a GPU",
+        mt::between(1, 65536));
+    cl.option("--threads,-j", &threads, "N", "worker threads of the CPU; 0: one a core",
+              mt::at_least(0));
     cl.flag("--json", &json, "one JSON object a text, the summary last");
   }
 };

@@ -43,7 +43,8 @@ struct Options {
     cl.flag("--json", &json, "one JSON object a line instead of text");
     cl.option("--inference-max-requests,--max-batch-size", &max_requests, "N",
               "completions at a time; changes no result", mt::between(1, 1024));
-    cl.option("--threads,-j", &threads, "N", "worker threads of the CPU; 0: one a core", mt::at_least(0));
+    cl.option("--threads,-j", &threads, "N", "worker threads of the CPU; 0: one a core",
+              mt::at_least(0));
   }
 };
 

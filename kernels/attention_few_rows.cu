@@ -52,8 +52,7 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
   const int first = max(at.first(0), part * kPart);
   const int last = min(at.last(count - 1), (part + 1) * kPart - 1);
   if (first > last) {  // a part that this sequence does not reach, or no longer sees
-    if (threadIdx.x < count)
-      parts.lse[at.lse_place(threadIdx.x) * parts.count + part] = -kInfinity;
+    if (threadIdx.x < count) parts.lse[at.lse_place(threadIdx.x) * parts.count + part] = -kInfinity;
     return;
   }
   // The part's tiles, of which this warp takes every kWarps-th.

@@ -38,10 +38,10 @@ void rope_angles(T* angles, const double* inv_freq, const std::int32_t* position
 
 template <class T>
 void cached_qkv(T* q, T* keys, T* values, const T* qkv, const T* angles,
-                const std::int32_t* positions, const std::int32_t* slots,
-                const CachedQkvShape& s) {
+                const std::int32_t* positions, const std::int32_t* slots, const CachedQkvShape& s) {
   const auto [tokens, heads, groups, head_dim] = s.qkv;
-  const std::int64_t per_group = heads / groups, length = tokens / std::max<std::int64_t>(1, s.sequences);
+  const std::int64_t per_group = heads / groups,
+                     length = tokens / std::max<std::int64_t>(1, s.sequences);
   const std::int64_t row = (heads + 2 * groups) * head_dim;
   for_blocks(tokens, rows_per_block(row), [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t) {

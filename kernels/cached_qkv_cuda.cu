@@ -14,7 +14,8 @@ struct Frequencies {
   double of_pair[kMostPairs];
 };
 
-__global__ __launch_bounds__(kThreads) void angles_kernel(float* angles, const Frequencies frequencies,
+__global__ __launch_bounds__(kThreads) void angles_kernel(float* angles,
+                                                          const Frequencies frequencies,
                                                           const std::int32_t* positions,
                                                           std::int64_t tokens, int half) {
   wait_for_kernel_before();
@@ -86,19 +87,18 @@ void cached_qkv(T* q, T* keys, T* values, const T* qkv, const float* angles,
                 cudaStream_t stream) {
   if (s.qkv.tokens * s.qkv.groups * s.qkv.head_dim == 0) return;
   const Turn turn{angles, s.qkv.tokens, static_cast<int>(s.rotary_dim / 2), s.interleaved, 1};
-  const bool wide =
-      aligned(q, keys, values, qkv) && fits(turn, s.qkv.head_dim, kWide<T>);
+  const bool wide = aligned(q, keys, values, qkv) && fits(turn, s.qkv.head_dim, kWide<T>);
   with_width<kWide<T>>(wide, [&]<int N>() {
     launch_dependent(rows_kernel<N, T>, s.qkv.tokens, kThreads, 0, stream,
                      Rows<T>{q, keys, values, qkv, positions, slots}, turn,
                      static_cast<int>(s.qkv.heads), static_cast<int>(s.qkv.groups),
-                     static_cast<int>(s.qkv.head_dim),
-                     static_cast<int>(s.qkv.tokens / s.sequences), s.capacity);
+                     static_cast<int>(s.qkv.head_dim), static_cast<int>(s.qkv.tokens / s.sequences),
+                     s.capacity);
   });
 }
 
-#define INSTANTIATE(T)                                                                  \
-  template void cached_qkv(T*, T*, T*, const T*, const float*, const std::int32_t*,     \
+#define INSTANTIATE(T)                                                              \
+  template void cached_qkv(T*, T*, T*, const T*, const float*, const std::int32_t*, \
                            const std::int32_t*, const CachedQkvShape&, cudaStream_t)
 INSTANTIATE(float);
 INSTANTIATE(bf16);

@@ -5,9 +5,9 @@
 //             or silu(z[i, j]) z[i, n/2 + j] for j < n/2          z itself goes to `at`
 //   norm(a)[i, k] = (a[i, k] - mean_i) rstd_i (w[k] + offset) + shift[k], rounded to T, as in
 //   layer_norm.h, or with mean 0 and without a shift as in rms_norm.h
-// a: [m, k];  b: [n, k];  c: [m, n], or [m, n/2] of silu;  at: [m, n];  residual: [m, n];  bias: [n]
-// w, shift: [k].  m is at most kFewRows (gemm.h).  T: float, bf16 or fp16;  C: T or float; sums in
-// f32.  bias, residual, at, shift may be null, and so may w: no norm.
+// a: [m, k];  b: [n, k];  c: [m, n], or [m, n/2] of silu;  at: [m, n];  residual: [m, n];  bias:
+// [n] w, shift: [k].  m is at most kFewRows (gemm.h).  T: float, bf16 or fp16;  C: T or float; sums
+// in f32.  bias, residual, at, shift may be null, and so may w: no norm.
 //
 // A row's bits depend on that row and the other operands alone, not on m.
 //

@@ -1,8 +1,8 @@
 // Few rows on the GPU.  16-bit types in whole units of 16 bytes go to the matrix units, b's rows
-// being the left operand: a block takes tiles of 16 rows of b, each of its warps every eighth run of
-// 64 of their elements.  What a warp will multiply next lies in its registers, fetched before the
-// kernel ahead has ended.  a lies in shared memory, normalised.  Other types and places take a plain
-// kernel, a warp for a row of b.
+// being the left operand: a block takes tiles of 16 rows of b, each of its warps every eighth run
+// of 64 of their elements.  What a warp will multiply next lies in its registers, fetched before
+// the kernel ahead has ended.  a lies in shared memory, normalised.  Other types and places take a
+// plain kernel, a warp for a row of b.
 #include <algorithm>
 
 #include "kernels/dependent.cuh"
@@ -61,7 +61,8 @@ __device__ uint4 load_stream(const void* from) {
 
 __device__ void prefetch(const void* from, std::size_t bytes) {
   const std::size_t step = std::size_t{128} * kThreads * gridDim.x;
-  for (std::size_t i = (std::size_t{blockIdx.x} * kThreads + threadIdx.x) * 128; i < bytes; i += step)
+  for (std::size_t i = (std::size_t{blockIdx.x} * kThreads + threadIdx.x) * 128; i < bytes;
+       i += step)
     asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const char*>(from) + i));
 }
 
@@ -174,7 +175,7 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C>
   const int offset = warp * kRun + lane % 4 * 8;  // of this thread's units in a run of all warps
 
   uint4 ahead[kAhead][2][2];  // [row of Rows][half of the run]
-  const auto fetch = [&](uint4 (&run)[2][2], const Rows<T>& rows, int round, int n) {
+  const auto fetch = [&](uint4(&run)[2][2], const Rows<T>& rows, int round, int n) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int x = round * kRound + n * kRun * kWarps + offset + half * 32;
@@ -220,7 +221,8 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C>
             const int i = t * 8 + lane / 4;
             uint4 x = {};
             if (i < p.m)
-              x = *reinterpret_cast<const uint4*>(from + i * stride + n * kRun * kWarps + half * 32);
+              x = *reinterpret_cast<const uint4*>(from + i * stride + n * kRun * kWarps +
+                                                  half * 32);
             mma<T>(sums[t], {one.x, other.x, one.y, other.y}, x.x, x.y);
             mma<T>(sums[t], {one.z, other.z, one.w, other.w}, x.z, x.w);
           }
@@ -317,8 +319,7 @@ template <class T, class C>
 void few_rows(const FewRows<T, C>& p, cudaStream_t stream) {
   if (p.m * p.n == 0) return;
   if constexpr (sizeof(T) == 2)
-    if (whole_units(p))
-      return p.m <= 8 ? launch_matrix<1>(p, stream) : launch_matrix<2>(p, stream);
+    if (whole_units(p)) return p.m <= 8 ? launch_matrix<1>(p, stream) : launch_matrix<2>(p, stream);
   if (p.norm.w) fail(Exit::internal, "few_rows: a norm of ", p.k, " elements");
   const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
   with_width<kWide<T>>(whole_units(p), [&]<int N>() {
@@ -327,8 +328,8 @@ void few_rows(const FewRows<T, C>& p, cudaStream_t stream) {
   });
 }
 
-#define INSTANTIATE(T, C)                               \
-  template bool few_rows_norms(const FewRows<T, C>&);   \
+#define INSTANTIATE(T, C)                             \
+  template bool few_rows_norms(const FewRows<T, C>&); \
   template void few_rows(const FewRows<T, C>&, cudaStream_t)
 INSTANTIATE(float, float);
 INSTANTIATE(bf16, bf16);

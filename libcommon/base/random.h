@@ -11,7 +11,7 @@ namespace mt {
 // weight's name).  Two purposes of one seed give independent streams.
 struct RandomKey {
   std::uint32_t seed_low = 0, purpose = 0;
-  static RandomKey make(std::uint64_t seed, std::uint32_t purpose) {
+  static constexpr RandomKey make(std::uint64_t seed, std::uint32_t purpose) {
     // The seed's high half moves the purpose by an odd multiple, so 64-bit seeds stay distinct.
     return {static_cast<std::uint32_t>(seed),
             purpose + 0x9E3779B9u * static_cast<std::uint32_t>(seed >> 32)};

@@ -1,6 +1,7 @@
 #include "infer/completion.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace mt {
 
@@ -51,7 +52,15 @@ bool Completion::ends_at(std::int32_t token) const {
 }
 
 void Completion::choose(std::span<const double> logits) {
-  const std::int32_t token = sample_token(logits, options_.sampling, place_);
+  take_token(cpu::sample(logits, choice()), logits);
+}
+
+void Completion::take_token(std::int32_t token) {
+  assert(!wants_log_probs());
+  take_token(token, {});
+}
+
+void Completion::take_token(std::int32_t token, std::span<const double> logits) {
   ++place_.token;
   if (ends_at(token)) return end(Finish::stop);
   ids_.push_back(token);

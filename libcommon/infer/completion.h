@@ -34,8 +34,13 @@ class Completion {
   Completion(const Tokenizer& tokenizer, std::string_view prompt, const CompletionOptions& options,
              std::uint32_t prompt_number, std::uint32_t sample);
 
-  // Takes the token that follows, chosen from the logits of all tokens.
+  // How the token that follows is chosen, and whether its log-probability is asked for.
+  Choice choice() const { return {options_.sampling, place_}; }
+  bool wants_log_probs() const { return options_.logprobs.has_value(); }
+  // Takes the token that follows: the one chosen from the logits of all tokens, or, where no
+  // log-probability is asked for, the one given.
   void choose(std::span<const double> logits);
+  void take_token(std::int32_t token);
 
   const std::vector<std::int32_t>& ids() const { return ids_; }  // those of the prompt first
   std::span<const std::int32_t> made() const { return std::span(ids_).subspan(prompt_size_); }
@@ -50,6 +55,7 @@ class Completion {
   std::string_view take();
 
  private:
+  void take_token(std::int32_t token, std::span<const double> logits);
   bool ends_at(std::int32_t token) const;
   bool cut_at_stop();
   void drop_prompt(std::size_t from);

@@ -35,12 +35,26 @@ void Generator::begin(std::int64_t sequence) {
 
 void Generator::go_on(std::span<const std::int64_t> sequences) {
   std::vector<std::int32_t> ids;
-  for (const std::int64_t i : sequences)
-    ids.push_back(places_[static_cast<std::size_t>(i)].completion->ids().back());
+  std::vector<Choice> choices;
+  bool log_probs = false;
+  for (const std::int64_t i : sequences) {
+    const Completion& completion = *places_[static_cast<std::size_t>(i)].completion;
+    ids.push_back(completion.ids().back());
+    choices.push_back(completion.choice());
+    log_probs |= completion.wants_log_probs();
+  }
+  const auto completion = [&](std::size_t i) -> Completion& {
+    return *places_[static_cast<std::size_t>(sequences[i])].completion;
+  };
+  if (!log_probs) {
+    const std::span<const std::int32_t> tokens = runner_.next_tokens(sequences, ids, choices);
+    for (std::size_t i = 0; i < sequences.size(); ++i) completion(i).take_token(tokens[i]);
+    return;
+  }
   const ConstTensor logits = runner_.next_logits(sequences, ids);
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     const auto row = static_cast<std::int64_t>(i);
-    choose(*places_[static_cast<std::size_t>(sequences[i])].completion, logits.rows(row, row + 1));
+    choose(completion(i), logits.rows(row, row + 1));
   }
 }
 

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <numeric>
+
+#include "infer/token_steps.h"
+#include "ops/ops.h"
 
 namespace mt {
 namespace {
 
-// Tokens of one sequence that a GPU takes at once: what lies between the layers stays small, and the
-// products are large enough.
+// Tokens of one sequence that a GPU takes at once: what lies between the layers stays small, and
+// the products are large enough.
 constexpr std::int64_t kPiece = 4096;
 
 std::int64_t piece_of(const GptConfig& config, Device device) {
@@ -16,33 +20,8 @@ std::int64_t piece_of(const GptConfig& config, Device device) {
                                : std::min(config.max_position_embeddings, kPiece);
 }
 
-// What the host tells a step: i32 tensors, one behind the other.
-struct Input {
-  Tensor block;           // all of them
-  Tensor ids, positions;  // [sequences length]
-  Tensor last;            // [sequences]: the rows of their last tokens
-  Tensor slots, lengths;  // [sequences]: as in CachedPast
-
-  static std::int64_t size(std::int64_t sequences, std::int64_t length) {
-    return 2 * sequences * length + 3 * sequences;
-  }
-  Input(const Tensor& all, std::int64_t sequences, std::int64_t length) : block(all) {
-    std::int64_t at = 0;
-    const auto take = [&](std::int64_t count) {
-      const std::int64_t begin = std::exchange(at, at + count);
-      return block.rows(begin, at);
-    };
-    ids = take(sequences * length);
-    positions = take(sequences * length);
-    last = take(sequences);
-    slots = take(sequences);
-    lengths = take(sequences);
-  }
-  std::int64_t sequences() const { return last.numel(); }
-};
-
 // `slot`: of a sequence that runs alone.
-Tensor next_logits(const Gpt& model, Stream& stream, Arena& layer, const Input& input,
+Tensor next_logits(const Gpt& model, Stream& stream, Arena& layer, const RunnerInput& input,
                    const KvCache& cache, std::int64_t longest, std::optional<std::int64_t> slot,
                    std::int64_t vocab_size) {
   Arena unused;
@@ -67,7 +46,9 @@ Tensor next_logits(const Gpt& model, Stream& stream, Arena& layer, const Input& 
 }
 
 KvCache make_cache(const GptConfig& c, Device device, DType dtype, std::int64_t sequences) {
-  return {device, dtype, c.num_layers,
+  return {device,
+          dtype,
+          c.num_layers,
           {sequences, c.max_position_embeddings, c.kv_heads(), c.head_dim()}};
 }
 
@@ -76,17 +57,24 @@ struct Memory {
 };
 
 // For the longest input of one sequence and for a token of each.
-Memory measure(const GptConfig& config, DType dtype, Device device, const Runner::Options& options) {
+Memory measure(const GptConfig& config, DType dtype, Device device,
+               const Runner::Options& options) {
   Stream meta(Device::meta);
   Gpt model(config);
   model.table().allocate(Device::meta, dtype, false);
   const KvCache cache = make_cache(config, Device::meta, dtype, options.sequences);
   Arena layer(Buffer(Device::meta, kMeasuring));
-  const auto run = [&](std::int64_t sequences, std::int64_t length, std::optional<std::int64_t> slot) {
+  const auto run = [&](std::int64_t sequences, std::int64_t length,
+                       std::optional<std::int64_t> slot) {
     const ArenaScope scope(layer);
-    const Input input(layer.alloc(DType::i32, {Input::size(sequences, length)}), sequences, length);
-    next_logits(model, meta, layer, input, cache, config.max_position_embeddings, slot,
-                options.vocab_size);
+    const auto alloc = [&] {
+      return layer.alloc(DType::i32, {RunnerInput::size(sequences, length)});
+    };
+    const RunnerInput input(alloc(), sequences, length);
+    const Tensor logits = next_logits(model, meta, layer, input, cache,
+                                      config.max_position_embeddings, slot, options.vocab_size);
+    alloc();
+    sample({.tokens = input.slots, .choices = input.choices, .logits = logits}, meta);
   };
   run(1, piece_of(config, device), 0);
   run(std::min(options.sequences, Runner::kTogether), 1, {});
@@ -95,12 +83,14 @@ Memory measure(const GptConfig& config, DType dtype, Device device, const Runner
 
 }  // namespace
 
+Runner::~Runner() = default;
+
 Runner::Runner(const Gpt& model, const Options& options)
     : model_(model),
       vocab_size_(options.vocab_size),
       stream_(model.table().device(), options.threads),
-      cache_(make_cache(model.config(), stream_.device(), model.table().dtype(),
-                        options.sequences)),
+      cache_(
+          make_cache(model.config(), stream_.device(), model.table().dtype(), options.sequences)),
       lengths_(static_cast<std::size_t>(options.sequences)) {
   const Memory memory = measure(model.config(), model.table().dtype(), stream_.device(), options);
   layer_ = Arena(Buffer(stream_.device(), memory.layer));
@@ -108,7 +98,19 @@ Runner::Runner(const Gpt& model, const Options& options)
   stream_.reserve_work(memory.work);
   const std::int64_t piece = piece_of(model.config(), Device::cuda);
   const std::int64_t together = std::min(options.sequences, kTogether);
-  const std::int64_t input = std::max(Input::size(1, piece), Input::size(together, 1));
+  steps_ = std::make_unique<TokenSteps>(
+      stream_, together, max_tokens(), [this](const RunnerInput& in, std::int64_t longest) {
+        layer_.rewind(0);
+        const Tensor logits =
+            mt::next_logits(model_, stream_, layer_, in, cache_, longest, {}, vocab_size_);
+        sample({.tokens = in.ids,
+                .choices = in.choices,
+                .positions = in.positions,
+                .lengths = in.lengths,
+                .logits = logits},
+               stream_);
+      });
+  const std::int64_t input = std::max(RunnerInput::size(1, piece), RunnerInput::size(together, 1));
   input_ = Buffer::pinned(static_cast<std::size_t>(input) * sizeof(std::int32_t));
   logits_ = Buffer::pinned(static_cast<std::size_t>(together * vocab_size_) * sizeof(float));
 }
@@ -128,16 +130,35 @@ ConstTensor Runner::next_logits(std::span<const std::int64_t> sequences,
   return on_host(run(sequences, ids));
 }
 
+std::span<const std::int32_t> Runner::next_tokens(std::span<const std::int64_t> sequences,
+                                                  std::span<const std::int32_t> ids,
+                                                  std::span<const Choice> choices) {
+  assert(sequences.size() == ids.size() && sequences.size() == choices.size() &&
+         static_cast<std::int64_t>(ids.size()) <= kTogether);
+  if (steps_)
+    return steps_->next({.sequences = {sequences.begin(), sequences.end()},
+                         .ids = {ids.begin(), ids.end()},
+                         .choices = {choices.begin(), choices.end()}},
+                        lengths_);
+  const Tensor logits = run(sequences, ids);
+  const auto count = static_cast<std::int64_t>(ids.size());
+  const RunnerInput input(layer_.alloc(DType::i32, {RunnerInput::size(count, 1)}), count, 1);
+  std::memcpy(input.choices.data(), choices.data(), input.choices.bytes());
+  sample({.tokens = input.ids, .choices = input.choices, .logits = logits}, stream_);
+  return input.ids.span<std::int32_t>();
+}
+
 // Several sequences, or one that has a single token more, run by their slots and lengths in the
 // input, which a GPU reads.
 Tensor Runner::run(std::span<const std::int64_t> sequences, std::span<const std::int32_t> ids) {
   const auto count = static_cast<std::int64_t>(sequences.size());
   const std::int64_t length = static_cast<std::int64_t>(ids.size()) / count;
-  const Shape size{Input::size(count, length)};
+  const Shape size{RunnerInput::size(count, length)};
+  if (steps_) steps_->forget();
   layer_.rewind(0);
-  const Input input(layer_.alloc(DType::i32, size), count, length);
+  const RunnerInput input(layer_.alloc(DType::i32, size), count, length);
   const bool gpu = stream_.device() == Device::cuda;
-  const Input host(gpu ? input_.tensor(DType::i32, size) : input.block, count, length);
+  const RunnerInput host(gpu ? input_.tensor(DType::i32, size) : input.block, count, length);
   std::ranges::copy(ids, host.ids.as<std::int32_t>());
   std::int64_t longest = 0;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -152,7 +173,8 @@ Tensor Runner::run(std::span<const std::int64_t> sequences, std::span<const std:
     host.lengths.as<std::int32_t>()[i] = static_cast<std::int32_t>(seen);
     longest = std::max(longest, seen);
   }
-  if (gpu) device::copy(input.block.data(), host.block.data(), host.block.bytes(), stream_.handle());
+  if (gpu)
+    device::copy(input.block.data(), host.block.data(), host.block.bytes(), stream_.handle());
   const auto slot = length > 1 ? std::optional(sequences.front()) : std::nullopt;
   return mt::next_logits(model_, stream_, layer_, input, cache_, longest, slot, vocab_size_);
 }

@@ -6,14 +6,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "infer/runner_input.h"
 #include "kernels/gemm.h"
 #include "model/gpt.h"
 #include "nn/kv_cache.h"
 
 namespace mt {
+
+class TokenSteps;
 
 class Runner {
  public:
@@ -26,6 +30,7 @@ class Runner {
     int threads = 0;              // of the CPU; 0: one a core
   };
   Runner(const Gpt& model, const Options& options);
+  ~Runner();
 
   std::int64_t max_tokens() const { return model_.config().max_position_embeddings; }
   std::int64_t vocab_size() const { return vocab_size_; }
@@ -43,6 +48,12 @@ class Runner {
   // vocab_size].
   ConstTensor next_logits(std::span<const std::int64_t> sequences,
                           std::span<const std::int32_t> ids);
+  // Instead of the logits the tokens that are chosen from them (kernels/sample.h), on the model's
+  // device; valid until the next call.  A call that goes on with the tokens of the one before, and
+  // with choices of the places behind, finds its step running on a GPU.
+  std::span<const std::int32_t> next_tokens(std::span<const std::int64_t> sequences,
+                                            std::span<const std::int32_t> ids,
+                                            std::span<const Choice> choices);
 
  private:
   Tensor run(std::span<const std::int64_t> sequences, std::span<const std::int32_t> ids);
@@ -54,7 +65,8 @@ class Runner {
   KvCache cache_;
   std::vector<std::int64_t> lengths_;  // of the sequences
   Arena layer_;
-  Buffer input_, logits_;  // of a GPU's step, in pinned host memory
+  Buffer input_, logits_;              // of a GPU's step, in pinned host memory
+  std::unique_ptr<TokenSteps> steps_;  // on a GPU
 };
 
 }  // namespace mt

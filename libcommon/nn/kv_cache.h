@@ -31,7 +31,8 @@ class KvCache {
   std::vector<Tensor> tensors_;
 };
 
-// What the sequences of a Step follow: their tokens in a cache, behind which the Step's own are put.
+// What the sequences of a Step follow: their tokens in a cache, behind which the Step's own are
+// put.
 struct CachedPast {
   const KvCache* cache = nullptr;
   std::int64_t longest = 0;  // tokens of a sequence at most, those of the Step included

@@ -11,6 +11,7 @@
 #include "kernels/attention.h"
 #include "kernels/dropout.h"
 #include "kernels/qkv.h"
+#include "kernels/sample.h"
 #include "kernels/update.h"
 #include "tensor/stream.h"
 #include "tensor/tensor.h"
@@ -33,7 +34,8 @@ struct Matmul {
   // What becomes of the sum z before it is stored, GeLU being in its tanh form:
   //   gelu           out = gelu(z), and z itself goes to `at`, if that is given
   //   gelu_gradient  out = z gelu'(at)
-  //   swiglu         out [m, n/2] = silu(z[:, :n/2]) z[:, n/2:], and z may go to `at`, which is given
+  //   swiglu         out [m, n/2] = silu(z[:, :n/2]) z[:, n/2:], and z may go to `at`, which is
+  //   given
   enum class Then : std::uint8_t { store, gelu, gelu_gradient, swiglu } then = Then::store;
   Tensor at = {};             // [m, n]
   ConstTensor residual = {};  // [m, n] or empty: out = residual + (op(a) op(b) + bias)
@@ -76,9 +78,9 @@ void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream);
 void qkv_split(Tensor q, Tensor k, Tensor v, ConstTensor qkv, Stream& stream);
 void qkv_merge(Tensor qkv, ConstTensor q, ConstTensor k, ConstTensor v, Stream& stream);
 
-// Generation (kernels/cached_qkv.h).  angles: [tokens, rotary dimension] of the sum_dtype, made from
-// inv_freq, as of Rope, and positions, [tokens] i32.  keys, values: [slots, capacity, kv heads,
-// head_dim]; slots: [sequences] i32, or empty: the i-th of as many slots is sequence i's.
+// Generation (kernels/cached_qkv.h).  angles: [tokens, rotary dimension] of the sum_dtype, made
+// from inv_freq, as of Rope, and positions, [tokens] i32.  keys, values: [slots, capacity, kv
+// heads, head_dim]; slots: [sequences] i32, or empty: the i-th of as many slots is sequence i's.
 void rope_angles(Tensor angles, ConstTensor inv_freq, ConstTensor positions, Stream& stream);
 struct CachedQkv {
   Tensor q, keys, values;
@@ -110,6 +112,16 @@ void embedding_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, Stream& 
 // row_weight empty: loss only; else logits become their gradient.
 void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor row_weight,
                    double smoothing, Stream& stream);
+
+// Of each row of logits, [rows, vocab] of the CPU's type or f32, its choice's token: tokens: [rows]
+// i32; choices: [rows] Choice, as bytes.  A choice is the next token's afterwards, and positions
+// and lengths, [rows] i32 or empty, are one more.  On the CPU Exit::bad_data where a GPU's token is
+// -1.
+struct Sample {
+  Tensor tokens, choices, positions = {}, lengths = {};
+  ConstTensor logits;
+};
+void sample(const Sample& problem, Stream& stream);
 
 void add(Tensor y, ConstTensor a, ConstTensor b, Stream& stream);
 void copy(Tensor y, ConstTensor x, Stream& stream);  // on GPUs also to another type, rounded

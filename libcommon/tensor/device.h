@@ -7,11 +7,13 @@
 
 struct CUstream_st;
 struct CUevent_st;
+struct CUgraphExec_st;
 
 namespace mt {
 
-using StreamHandle = CUstream_st*;  // cudaStream_t
-using EventHandle = CUevent_st*;    // cudaEvent_t
+using StreamHandle = CUstream_st*;    // cudaStream_t
+using EventHandle = CUevent_st*;      // cudaEvent_t
+using GraphHandle = CUgraphExec_st*;  // cudaGraphExec_t
 
 namespace device {
 
@@ -37,6 +39,12 @@ EventHandle make_event();
 void destroy_event(EventHandle event) noexcept;
 void record(EventHandle event, StreamHandle stream);
 void wait(EventHandle event);  // on the host
+
+// What is queued between the two is not run but noted, and run by each launch.
+void begin_capture(StreamHandle stream);
+GraphHandle end_capture(StreamHandle stream);
+void launch(GraphHandle graph, StreamHandle stream);
+void destroy_graph(GraphHandle graph) noexcept;
 
 }  // namespace device
 }  // namespace mt

@@ -76,4 +76,24 @@ void record(EventHandle event, StreamHandle stream) {
 
 void wait(EventHandle event) { check(cudaEventSynchronize(event), "cudaEventSynchronize"); }
 
+void begin_capture(StreamHandle stream) {
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+}
+
+GraphHandle end_capture(StreamHandle stream) {
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  check(error, "cudaGraphInstantiate");
+  return executable;
+}
+
+void launch(GraphHandle graph, StreamHandle stream) {
+  check(cudaGraphLaunch(graph, stream), "cudaGraphLaunch");
+}
+
+void destroy_graph(GraphHandle graph) noexcept { cudaGraphExecDestroy(graph); }
+
 }  // namespace mt::device

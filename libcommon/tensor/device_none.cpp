@@ -23,5 +23,9 @@ EventHandle make_event() { no_gpu(); }
 void destroy_event(EventHandle) noexcept {}
 void record(EventHandle, StreamHandle) { no_gpu(); }
 void wait(EventHandle) { no_gpu(); }
+void begin_capture(StreamHandle) { no_gpu(); }
+GraphHandle end_capture(StreamHandle) { no_gpu(); }
+void launch(GraphHandle, StreamHandle) { no_gpu(); }
+void destroy_graph(GraphHandle) noexcept {}
 
 }  // namespace mt::device

@@ -33,8 +33,7 @@ void DeviceOptions::complete(bool gpu_serves) {
   if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
   const bool narrow = dtype == "bf16" || dtype == "fp16";
   if (device_name == "auto")
-    device_name =
-        gpu_serves && dtype != "fp64" && (narrow || device::count() > 0) ? "cuda" : "cpu";
+    device_name = gpu_serves && dtype != "fp64" && (narrow || device::count() > 0) ? "cuda" : "cpu";
   if (device() == Device::cpu && narrow)
     fail(Exit::bad_config, "--dtype ", dtype, ": the CPU computes in fp32 or fp64");
   if (device() == Device::cuda && dtype == "fp64")

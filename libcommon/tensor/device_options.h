@@ -15,8 +15,8 @@ struct DeviceOptions {
 
   // The notes stand behind the help of --dtype and of --fp16.
   void add_to(CommandLine& cl, const std::string& dtype_note, const std::string& fp16_note = {});
-  // Chooses what `auto` leaves open; a GPU is no choice unless it serves.  Exit::bad_config for what
-  // the device does not compute in.
+  // Chooses what `auto` leaves open; a GPU is no choice unless it serves.  Exit::bad_config for
+  // what the device does not compute in.
   void complete(bool gpu_serves);
 
   Device device() const { return device_name == "cuda" ? Device::cuda : Device::cpu; }

@@ -14,7 +14,7 @@ namespace {
 using Finish = Completion::Finish;
 constexpr std::int32_t kVocabulary = 30;
 
-CompletionOptions options_of(std::int64_t count, const SamplingOptions& sampling) {
+CompletionOptions options_of(std::int64_t count, const Sampling& sampling) {
   return {.num_tokens = count, .ignore_eod = true, .sampling = sampling};
 }
 CompletionOptions greedy(std::int64_t count) { return options_of(count, {.temperature = 0}); }
@@ -134,8 +134,8 @@ TEST(Generator, NeverChoosesPadding) {
   const ConstTensor logits = with_padding.next_logits(0, std::vector<std::int32_t>{1});
   EXPECT_GT(std::abs(element(logits, 30)), 10);
   for (const char first : std::string("abcdefghijklmnopqrstuvwxyz"))
-    for (const SamplingOptions& sampling :
-         {SamplingOptions{.temperature = 0}, SamplingOptions{}, SamplingOptions{.temperature = 50}})
+    for (const Sampling& sampling :
+         {Sampling{.temperature = 0}, Sampling{}, Sampling{.temperature = 50}})
       for (const std::int32_t token : generate(*model, {first}, options_of(20, sampling)))
         EXPECT_LT(token, kVocabulary);
 }

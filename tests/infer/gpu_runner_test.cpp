@@ -97,16 +97,15 @@ class GpuRunner : public testing::TestWithParam<Case> {
   std::unique_ptr<Pair> pair_;
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Of, GpuRunner,
-    testing::Values(Case{"Gpt2InFp32", gpt2, DType::f32, 2e-5},
-                    Case{"LlamaInFp32", llama, DType::f32, 2e-5},
-                    Case{"UnusualInFp32", unusual, DType::f32, 2e-5},
-                    Case{"Gpt2InBf16", gpt2, DType::bf16, 2e-2},
-                    Case{"LlamaInBf16", llama, DType::bf16, 2e-2},
-                    Case{"UnusualInBf16", unusual, DType::bf16, 2e-2},
-                    Case{"LlamaInFp16", llama, DType::f16, 4e-3}),
-    [](const auto& which) { return std::string(which.param.name); });
+INSTANTIATE_TEST_SUITE_P(Of, GpuRunner,
+                         testing::Values(Case{"Gpt2InFp32", gpt2, DType::f32, 2e-5},
+                                         Case{"LlamaInFp32", llama, DType::f32, 2e-5},
+                                         Case{"UnusualInFp32", unusual, DType::f32, 2e-5},
+                                         Case{"Gpt2InBf16", gpt2, DType::bf16, 2e-2},
+                                         Case{"LlamaInBf16", llama, DType::bf16, 2e-2},
+                                         Case{"UnusualInBf16", unusual, DType::bf16, 2e-2},
+                                         Case{"LlamaInFp16", llama, DType::f16, 4e-3}),
+                         [](const auto& which) { return std::string(which.param.name); });
 
 TEST_P(GpuRunner, LogitsAsTheCpus) {
   Runner cpu = on_cpu(), gpu = on_gpu();
@@ -115,8 +114,8 @@ TEST_P(GpuRunner, LogitsAsTheCpus) {
   EXPECT_TENSORS_NEAR(gpu.next_logits(0, all.first(300)), cpu.next_logits(0, all.first(300)),
                       GetParam().tolerance);
   for (std::size_t i = 300; i < 330; ++i)
-    EXPECT_TENSORS_NEAR(gpu.next_logits(0, all.subspan(i, 1)), cpu.next_logits(0, all.subspan(i, 1)),
-                        GetParam().tolerance)
+    EXPECT_TENSORS_NEAR(gpu.next_logits(0, all.subspan(i, 1)),
+                        cpu.next_logits(0, all.subspan(i, 1)), GetParam().tolerance)
         << i;
   // A piece behind what is cached.
   EXPECT_TENSORS_NEAR(gpu.next_logits(0, all.subspan(330, 70)),
@@ -136,7 +135,8 @@ TEST_P(GpuRunner, CachedAsUncached) {
 
 // A sequence gets the same bits alone and beside others of other lengths.
 TEST_P(GpuRunner, SequencesDoNotNoticeEachOther) {
-  const std::vector<std::size_t> prompts{1, 500, 7, 256, 33, 255, 2, 17, 257, 100, 16, 64, 3, 5, 9, 12};
+  const std::vector<std::size_t> prompts{1,   500, 7,  256, 33, 255, 2, 17,
+                                         257, 100, 16, 64,  3,  5,   9, 12};
   constexpr std::size_t kSteps = 4;
   const auto ids = some_tokens(600, kVocabulary);
   std::vector<std::vector<HostTensor>> alone;
@@ -160,11 +160,60 @@ TEST_P(GpuRunner, SequencesDoNotNoticeEachOther) {
         next.push_back(ids[prompts[static_cast<std::size_t>(n)] + i]);
       const ConstTensor logits = runner.next_logits(sequences, next);
       for (std::size_t row = 0; row < together; ++row)
-        EXPECT_SAME_BITS(logits.rows(static_cast<std::int64_t>(row), static_cast<std::int64_t>(row) + 1),
-                         alone[static_cast<std::size_t>(sequences[row])][i].view())
+        EXPECT_SAME_BITS(
+            logits.rows(static_cast<std::int64_t>(row), static_cast<std::int64_t>(row) + 1),
+            alone[static_cast<std::size_t>(sequences[row])][i].view())
             << together << " together, sequence " << sequences[row] << ", step " << i;
     }
   }
+}
+
+// Tokens are those that the logits give, whatever runs ahead: sequences go on, one ends, another
+// begins, a choice changes; captured steps and the first ones; until the positions are used up.
+TEST_P(GpuRunner, TokensAsTheLogits) {
+  Runner fast = on_gpu(4), slow = on_gpu(4);
+  const auto ids = some_tokens(600, kVocabulary);
+  const auto begin = [&](std::int64_t sequence, std::size_t length) {
+    for (Runner* const runner : {&fast, &slow}) {
+      runner->start(sequence);
+      runner->next_logits(sequence, std::span(ids).first(length));
+    }
+  };
+  std::vector<std::int32_t> last{3, 4, 5, 6};
+  std::vector<Choice> choices(4);
+  for (std::uint32_t i = 0; i < 4; ++i)
+    choices[i] = {{.temperature = i % 2 ? 0.7 : 0, .top_k = i == 3 ? 20 : 0}, {.prompt = i}};
+  const auto step = [&](const std::vector<std::int64_t>& sequences) {
+    std::vector<std::int32_t> in;
+    std::vector<Choice> how;
+    for (const std::int64_t n : sequences) {
+      in.push_back(last[static_cast<std::size_t>(n)]);
+      how.push_back(choices[static_cast<std::size_t>(n)]);
+    }
+    const auto span = fast.next_tokens(sequences, in, how);
+    const std::vector<std::int32_t> got(span.begin(), span.end());
+    const ConstTensor logits = slow.next_logits(sequences, in);
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      const auto row = logits.rows(static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1);
+      const auto x = row.span<float>();
+      EXPECT_EQ(got[i], cpu::sample(std::vector<double>(x.begin(), x.end()), how[i]));
+      last[static_cast<std::size_t>(sequences[i])] = got[i];
+      ++choices[static_cast<std::size_t>(sequences[i])].place.token;
+      EXPECT_EQ(fast.length(sequences[i]), slow.length(sequences[i]));
+    }
+  };
+  for (std::int64_t n = 0; n < 4; ++n) begin(n, static_cast<std::size_t>(3 + 120 * n));
+  for (int i = 0; i < 5; ++i) step({0, 1, 2, 3});
+  for (int i = 0; i < 3; ++i) step({3, 1});
+  begin(1, 250);
+  for (int i = 0; i < 12; ++i) step({0, 1});  // past 256 keys
+  last[0] = 77;
+  step({0, 1});
+  choices[1].rule.temperature = 0;
+  for (int i = 0; i < 3; ++i) step({1, 0});
+  begin(2, 594);
+  for (int i = 0; i < 6; ++i) step({2});
+  EXPECT_EQ(fast.length(2), fast.max_tokens());
 }
 
 TEST_P(GpuRunner, ScoresAsTheCpus) {
@@ -173,8 +222,8 @@ TEST_P(GpuRunner, ScoresAsTheCpus) {
     Scorer scorer(model, {.vocab_size = kVocabulary - 3, .window = 600, .batch = 2});
     std::vector<std::vector<double>> nll{std::vector<double>(600), std::vector<double>(3),
                                          std::vector<double>(20)};
-    std::vector<std::span<const std::int32_t>> texts{
-        std::span(ids), std::span(ids).first(9), std::span(ids).first(200)};
+    std::vector<std::span<const std::int32_t>> texts{std::span(ids), std::span(ids).first(9),
+                                                     std::span(ids).first(200)};
     const std::vector<std::span<double>> to(nll.begin(), nll.end());
     scorer.score(texts, to);
     return nll;

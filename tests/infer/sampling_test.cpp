@@ -13,6 +13,10 @@ namespace {
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
+std::int32_t token_of(const std::vector<double>& logits, const Sampling& rule, TokenPlace place) {
+  return cpu::sample(logits, {rule, place});
+}
+
 std::vector<double> logits_of(const std::vector<double>& probabilities) {
   std::vector<double> logits;
   for (const double p : probabilities) logits.push_back(std::log(p) + 5);  // any constant will do
@@ -20,17 +24,17 @@ std::vector<double> logits_of(const std::vector<double>& probabilities) {
 }
 
 // How often each token comes at places 0, 1, ..., count - 1.
-std::vector<double> frequencies(const std::vector<double>& logits, const SamplingOptions& options,
+std::vector<double> frequencies(const std::vector<double>& logits, const Sampling& options,
                                 std::uint32_t count) {
   std::vector<double> share(logits.size());
   for (std::uint32_t i = 0; i < count; ++i)
-    share[static_cast<std::size_t>(sample_token(logits, options, {i % 7, i % 3, i / 7}))] += 1;
+    share[static_cast<std::size_t>(token_of(logits, options, {i % 7, i % 3, i / 7}))] += 1;
   for (double& x : share) x /= count;
   return share;
 }
 
 // Five standard deviations; the seed is fixed, so that a test that passes once always does.
-void expect_distribution(const std::vector<double>& logits, const SamplingOptions& options,
+void expect_distribution(const std::vector<double>& logits, const Sampling& options,
                          const std::vector<double>& expected) {
   constexpr std::uint32_t kCount = 50000;
   const std::vector<double> share = frequencies(logits, options, kCount);
@@ -40,17 +44,17 @@ void expect_distribution(const std::vector<double>& logits, const SamplingOption
 }
 
 TEST(Sampling, GreedyTakesTheLargest) {
-  const SamplingOptions greedy{.temperature = 0};
-  EXPECT_EQ(sample_token(std::vector<double>{1, 3, 2}, greedy, {}), 1);
-  EXPECT_EQ(sample_token(std::vector<double>{-5}, greedy, {}), 0);
-  EXPECT_EQ(sample_token(std::vector<double>{kNone, -1e300, kNone}, greedy, {}), 1);
+  const Sampling greedy{.temperature = 0};
+  EXPECT_EQ(token_of(std::vector<double>{1, 3, 2}, greedy, {}), 1);
+  EXPECT_EQ(token_of(std::vector<double>{-5}, greedy, {}), 0);
+  EXPECT_EQ(token_of(std::vector<double>{kNone, -1e300, kNone}, greedy, {}), 1);
 }
 
 TEST(Sampling, TiesGoToTheSmallerId) {
   const std::vector<double> logits{1, 3, 3, 3, 2};
-  EXPECT_EQ(sample_token(logits, {.temperature = 0}, {}), 1);
+  EXPECT_EQ(token_of(logits, {.temperature = 0}, {}), 1);
   for (std::uint32_t i = 0; i < 50; ++i) {
-    EXPECT_EQ(sample_token(logits, {.top_k = 1}, {0, 0, i}), 1);
+    EXPECT_EQ(token_of(logits, {.top_k = 1}, {0, 0, i}), 1);
   }
 }
 
@@ -58,9 +62,9 @@ TEST(Sampling, TopKOfOneAndASmallTopPAreGreedy) {
   const std::vector<double> logits{0.1, 0.3, 0.2, 0.29};
   for (const double temperature : {1e-300, 0.5, 1.0, 100.0})
     for (std::uint32_t i = 0; i < 100; ++i) {
-      EXPECT_EQ(sample_token(logits, {.temperature = temperature, .top_k = 1}, {0, 0, i}), 1);
-      EXPECT_EQ(sample_token(logits, {.temperature = temperature, .top_p = 1e-9}, {0, 0, i}), 1);
-      EXPECT_EQ(sample_token(logits, {.temperature = temperature, .top_p = 0.2}, {0, 0, i}), 1);
+      EXPECT_EQ(token_of(logits, {.temperature = temperature, .top_k = 1}, {0, 0, i}), 1);
+      EXPECT_EQ(token_of(logits, {.temperature = temperature, .top_p = 1e-9}, {0, 0, i}), 1);
+      EXPECT_EQ(token_of(logits, {.temperature = temperature, .top_p = 0.2}, {0, 0, i}), 1);
     }
 }
 
@@ -100,7 +104,7 @@ TEST(Sampling, TopP) {
 // The probabilities of what may be drawn, by id; spec: Megatron's filters on these logits.
 TEST(Sampling, FiltersAsMegatron) {
   struct Golden {
-    SamplingOptions options;
+    Sampling options;
     std::vector<double> kept;  // of the first tokens
   };
   const std::vector<double> z{2, 1, 0.5, 0, -1, -3};
@@ -117,7 +121,7 @@ TEST(Sampling, FiltersAsMegatron) {
       {{.temperature = 2, .top_p = 0.8}, {0.408701, 0.247890, 0.193057, 0.150353}},
       {{.temperature = 0.7, .top_k = 3}, {0.736936, 0.176607, 0.086457}}};
   const auto check = [](const std::vector<double>& logits, const Golden& golden) {
-    std::vector<Candidate> kept = candidates(logits, golden.options);
+    std::vector<Candidate> kept = cpu::candidates(logits, golden.options);
     ASSERT_EQ(kept.size(), golden.kept.size());
     double total = 0;
     for (const Candidate& c : kept) total += c.weight;
@@ -147,12 +151,12 @@ TEST(Sampling, TopPOfALargeVocabulary) {
   std::vector<double> logits(5000);
   for (std::size_t i = 0; i < logits.size(); ++i)
     logits[i] = static_cast<double>(i * 7919 % 5000) / 1000;
-  std::vector<Candidate> all = candidates(logits, {});
+  std::vector<Candidate> all = cpu::candidates(logits, {});
   std::ranges::sort(all, std::greater(), &Candidate::weight);
   double total = 0;
   for (const Candidate& c : all) total += c.weight;
   for (const double top_p : {0.001, 0.02, 0.3, 0.7, 0.999}) {
-    const std::vector<Candidate> kept = candidates(logits, {.top_p = top_p});
+    const std::vector<Candidate> kept = cpu::candidates(logits, {.top_p = top_p});
     double sum = 0;
     for (const Candidate& c : kept) sum += c.weight;
     EXPECT_GT(sum, top_p * total);
@@ -166,18 +170,18 @@ TEST(Sampling, IsAFunctionOfItsPlaceAndSeed) {
   std::set<std::int32_t> seen;
   for (std::uint32_t prompt = 0; prompt < 5; ++prompt)
     for (std::uint32_t token = 0; token < 5; ++token) {
-      const std::int32_t chosen = sample_token(logits, {}, {prompt, 0, token});
-      EXPECT_EQ(sample_token(logits, {}, {prompt, 0, token}), chosen);
+      const std::int32_t chosen = token_of(logits, {}, {prompt, 0, token});
+      EXPECT_EQ(token_of(logits, {}, {prompt, 0, token}), chosen);
       seen.insert(chosen);
     }
   EXPECT_GT(seen.size(), 20U);
-  EXPECT_NE(sample_token(logits, {.seed = 1}, {0, 0}), sample_token(logits, {.seed = 2}, {0, 0}));
+  EXPECT_NE(token_of(logits, {.seed = 1}, {0, 0}), token_of(logits, {.seed = 2}, {0, 0}));
 }
 
 TEST(Sampling, LogitsThatAreNotNumbers) {
   const std::vector<double> logits{1, std::nan(""), 2};
   for (const double temperature : {0.0, 1.0}) try {
-      sample_token(logits, {.temperature = temperature}, {});
+      token_of(logits, {.temperature = temperature}, {});
       ADD_FAILURE();
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Exit::bad_data);

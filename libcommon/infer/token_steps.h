@@ -1,0 +1,67 @@
+// TokenSteps: the steps of a generation on a GPU, a token more of each of some sequences.  The GPU
+// takes the tokens that it chooses itself and counts on, so that a step needs nothing from the
+// host: while the host looks at the tokens of one step the next one runs, and is thrown away if the
+// host wants another.  Each number of sequences and of keys, rounded up, is a captured graph from
+// its second step on; the first loads what it needs.  Not thread-safe.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "infer/runner_input.h"
+#include "tensor/graph.h"
+
+namespace mt {
+
+class TokenSteps {
+ public:
+  // Queues a step: the tokens that follow input.ids go there, and its choices, positions and
+  // lengths are the next step's.  `longest`: tokens of a sequence at most.
+  using Forward = std::function<void(const RunnerInput& input, std::int64_t longest)>;
+
+  // At most `together` sequences of at most `max_tokens` tokens.
+  TokenSteps(Stream& stream, std::int64_t together, std::int64_t max_tokens, Forward forward);
+  TokenSteps(const TokenSteps&) = delete;
+  ~TokenSteps();
+
+  struct Turn {
+    std::vector<std::int64_t> sequences;  // slots of the cache
+    std::vector<std::int32_t> ids;        // their last tokens
+    std::vector<Choice> choices;
+    bool operator==(const Turn&) const = default;
+  };
+  // The tokens that follow; lengths: of all slots, the turn's being one more afterwards.
+  std::span<const std::int32_t> next(const Turn& turn, std::span<std::int64_t> lengths);
+
+  // The sequences have changed: what runs ahead does not count.
+  void forget() { running_ahead_ = false; }
+
+ private:
+  struct Fetch {  // of a step's tokens, by turns
+    Tensor tokens;
+    EventHandle done = nullptr;
+  };
+  void send(const Turn& turn, std::span<const std::int64_t> lengths);
+  void queue(std::int64_t sequences, std::int64_t longest);
+
+  Stream& stream_;
+  std::int64_t max_tokens_;
+  Forward forward_;
+  Buffer input_, host_;  // on the GPU, and in pinned memory: an input and the tokens of two steps
+  std::array<Fetch, 2> fetches_;
+  std::size_t queued_ = 0;  // steps so far
+  struct Captured {
+    bool loaded = false;
+    Graph graph;
+  };
+  std::map<std::pair<std::int64_t, std::int64_t>, Captured> graphs_;  // by sequences and keys
+  bool running_ahead_ = false;
+  Turn ahead_;  // what the step is that runs ahead
+  std::vector<std::int32_t> tokens_;
+};
+
+}  // namespace mt

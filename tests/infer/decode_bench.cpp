@@ -1,0 +1,160 @@
+// decode_bench: tokens per second of a Llama-style model with made-up weights on a GPU, in bf16, by
+// the steps that mt-generate takes, and the part of what the GPU's memory would allow.  Prints one
+// line of JSON: `copy` are the bytes per second of a large copy on the GPU, read and written, in
+// this run; the bound is that rate over the bytes of the weights (but the embedding, of which a
+// step reads a row) and of the keys and values.
+//
+//   decode_bench [layers=16] [hidden=2048] [heads=32] [kv-heads=8] [ffn=8192] [vocab=128256]
+//                [ctx=1024] [new=128] [batch=1]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "infer/runner.h"
+#include "ops/ops.h"
+#include "tensor/device.h"
+
+namespace mt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::map<std::string, std::int64_t> sizes_of(int argc, char** argv) {
+  std::map<std::string, std::int64_t> sizes = {{"layers", 16},    {"hidden", 2048}, {"heads", 32},
+                                               {"kv-heads", 8},   {"ffn", 8192},    {"ctx", 1024},
+                                               {"vocab", 128256}, {"new", 128},     {"batch", 1}};
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const std::size_t equals = argument.find('=');
+    const std::string name = argument.substr(0, equals);
+    if (equals == std::string::npos || !sizes.contains(name))
+      fail(Exit::usage, argument, ": expected NAME=N");
+    sizes[name] = std::atoll(argv[i] + equals + 1);
+  }
+  return sizes;
+}
+
+GptConfig llama(std::map<std::string, std::int64_t>& sizes) {
+  GptConfig c;
+  c.num_layers = sizes["layers"];
+  c.hidden_size = sizes["hidden"];
+  c.num_attention_heads = sizes["heads"];
+  c.group_query_attention = true;
+  c.num_query_groups = sizes["kv-heads"];
+  c.ffn_hidden_size = sizes["ffn"];
+  c.vocab_size = sizes["vocab"];
+  c.max_position_embeddings = sizes["ctx"];
+  c.position_embedding_type = "rope";
+  c.rotary_base = 500000;
+  c.normalization = "RMSNorm";
+  c.swiglu = true;
+  c.add_bias_linear = false;
+  c.untie_embeddings_and_output_weights = true;
+  c.complete();
+  return c;
+}
+
+// A few million normal numbers, again and again.
+void fill_weights(const ParamTable& table, Stream& stream) {
+  const Buffer some(Device::cuda, std::size_t{1} << 23);
+  const Tensor numbers = some.tensor(DType::bf16, {1 << 22});
+  fill_normal(numbers, 0.02, RandomKey::make(1, 1), stream);
+  for (const Param& row : table.rows()) {
+    if (row.shape.rank() == 1) {
+      fill(row.value, 1, stream);
+      continue;
+    }
+    const Tensor all = row.value.reshape({row.value.numel()});
+    for (std::int64_t i = 0; i < all.numel(); i += numbers.numel()) {
+      const std::int64_t count = std::min(numbers.numel(), all.numel() - i);
+      copy(all.rows(i, i + count), numbers.rows(0, count), stream);
+    }
+  }
+  stream.synchronize();
+}
+
+double copy_rate(Stream& stream) {
+  constexpr std::size_t kBytes = std::size_t{1} << 31;
+  const Buffer from(Device::cuda, kBytes), to(Device::cuda, kBytes);
+  device::set_zero(from.data(), kBytes, stream.handle());
+  const auto copies = [&](int count) {
+    for (int i = 0; i < count; ++i) device::copy(to.data(), from.data(), kBytes, stream.handle());
+    stream.synchronize();
+  };
+  copies(3);
+  const auto start = Clock::now();
+  copies(20);
+  return 20 * 2 * static_cast<double>(kBytes) / seconds_since(start);
+}
+
+void run(int argc, char** argv) {
+  auto sizes = sizes_of(argc, argv);
+  const GptConfig config = llama(sizes);
+  const std::int64_t batch = sizes["batch"], prompt = sizes["ctx"] / 2, count = sizes["new"];
+  constexpr std::int64_t kWarmUp = 8;
+  if (batch > Runner::kTogether || prompt + kWarmUp + count > sizes["ctx"])
+    fail(Exit::usage, "batch: at most ", Runner::kTogether, "; new: at most ctx/2 - ", kWarmUp);
+  Gpt model(config);
+  model.table().allocate(Device::cuda, DType::bf16, false);
+  Stream stream(Device::cuda);
+  fill_weights(model.table(), stream);
+  double weights = 0;
+  for (const Param& row : model.table().rows())
+    if (row.name != "embedding.word_embeddings.weight")
+      weights += static_cast<double>(row.value.bytes());
+
+  Runner runner(model, {.vocab_size = config.vocab_size, .sequences = batch});
+  std::vector<std::int64_t> sequences;
+  std::vector<std::int32_t> ids;
+  std::vector<Choice> choices(static_cast<std::size_t>(batch), Choice{{.temperature = 0}, {}});
+  for (std::int64_t n = 0; n < batch; ++n) {
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(prompt));
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      tokens[i] = static_cast<std::int32_t>((i * 7919 + 31 * static_cast<std::size_t>(n)) %
+                                            static_cast<std::size_t>(config.vocab_size));
+    runner.next_logits(n, tokens);
+    sequences.push_back(n);
+    ids.push_back(tokens.back());
+  }
+  const auto steps = [&](std::int64_t number) {
+    for (std::int64_t i = 0; i < number; ++i) {
+      const auto next = runner.next_tokens(sequences, ids, choices);
+      ids.assign(next.begin(), next.end());
+      for (Choice& choice : choices) ++choice.place.token;
+    }
+  };
+  steps(kWarmUp);
+  const auto start = Clock::now();
+  steps(count);
+  const double seconds = seconds_since(start) / static_cast<double>(count);
+  const double cached = static_cast<double>(2 * 2 * config.num_layers * config.kv_heads() *
+                                            config.head_dim() * (prompt + count / 2) * batch);
+  const double copy = copy_rate(stream);
+  std::printf(
+      "{\"layers\": %lld, \"hidden\": %lld, \"batch\": %lld, \"ms\": %.4f, "
+      "\"tokens_per_second\": %.1f, \"weight_bytes\": %.0f, \"copy\": %.4g, "
+      "\"of_bound\": %.3f, \"of_weights_bound\": %.3f}\n",
+      static_cast<long long>(config.num_layers), static_cast<long long>(config.hidden_size),
+      static_cast<long long>(batch), 1000 * seconds, static_cast<double>(batch) / seconds, weights,
+      copy, (weights + cached) / copy / seconds, weights / copy / seconds);
+}
+
+}  // namespace
+}  // namespace mt
+
+int main(int argc, char** argv) {
+  try {
+    mt::run(argc, argv);
+  } catch (const mt::Error& error) {
+    std::fprintf(stderr, "decode_bench: %s\n", error.what());
+    return static_cast<int>(error.code());
+  }
+  return 0;
+}
