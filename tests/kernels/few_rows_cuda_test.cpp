@@ -74,6 +74,8 @@ struct Problem {
     if (extra.norm == Extra::Norm::layer)
       cpu::layer_norm_forward(x.data(), mean.data(), rstd.data(), a.host.data(), w.host.data(),
                               shift.host.data(), m, k, 1e-5);
+    for (double& value : x)  // it is rounded before the product
+      value = static_cast<double>(static_cast<float>(T(static_cast<float>(value))));
     cpu::gemm<double>({.c = z.data(),
                        .a = x.data(),
                        .b = b.host.data(),
