@@ -11,6 +11,7 @@
 #include "data/inspect.h"
 #include "data/preprocess.h"
 #include "data/rearrange.h"
+#include "data/show_samples.h"
 #include "data/statistics.h"
 #include "data/tokenizer_source.h"
 #include "data/vocabulary.h"
@@ -199,6 +200,15 @@ void run_index(CommandLine& cl) {
   });
 }
 
+void run_samples(CommandLine& cl) {
+  mt::ShowSamplesOptions options;
+  cl.describe("print samples of BERT, T5 or ICT with their masks marked");
+  options.add_to(cl);
+  cl.parse();
+  run_until_signal(
+      cl, [&](const mt::RunContext& context) { mt::show_samples(options, context, std::cout); });
+}
+
 void run_stats(CommandLine& cl) {
   std::vector<std::string> prefixes;
   bool json = false;
@@ -266,6 +276,7 @@ void run(CommandLine& cl) {
                                     {"merge", "make one token file of several"},
                                     {"split", "make several token files of one"},
                                     {"index", "make the indexes of a training run"},
+                                    {"samples", "print samples of BERT, T5 or ICT"},
                                     {"cat", "print documents"},
                                     {"head", "print the first documents"},
                                     {"stats", "count tokens and draw the lengths of documents"},
@@ -278,6 +289,7 @@ void run(CommandLine& cl) {
   if (verb == "merge") return run_merge(cl);
   if (verb == "split") return run_split(cl);
   if (verb == "index") return run_index(cl);
+  if (verb == "samples") return run_samples(cl);
   if (verb == "cat") return run_cat(cl);
   if (verb == "head") return run_head(cl);
   if (verb == "stats") return run_stats(cl);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -42,6 +43,11 @@ class RandomState {
       const std::uint64_t value = (narrow ? next32() : next64()) & mask;
       if (value <= max) return value;
     }
+  }
+
+  // Trials up to the first success of probability p, p < 1/3.
+  std::int64_t geometric(double p) {
+    return static_cast<std::int64_t>(std::ceil(std::log1p(-random()) / std::log(1 - p)));
   }
 
   // Uniform in [low, high), low < high.

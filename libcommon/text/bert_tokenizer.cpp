@@ -41,7 +41,7 @@ std::string identity_of(std::string_view type, std::string_view vocabulary) {
 
 BertTokenizer::BertTokenizer(std::string_view type, const std::string& vocab_path,
                              std::int32_t extra_ids)
-    : type_(type), lower_case_(type == kLowerCaseType) {
+    : type_(type), lower_case_(type == kLowerCaseType), extra_ids_(extra_ids) {
   const std::string content = read_file(vocab_path);
   if (!is_valid_utf8(content)) fail(Exit::bad_data, vocab_path, ": not UTF-8");
   identity_ = identity_of(type_, content);
@@ -58,6 +58,19 @@ BertTokenizer::BertTokenizer(std::string_view type, const std::string& vocab_pat
   add_token("[BOS]");
   eod_ = add_token("[EOS]");
   for (std::int32_t i = 0; i < extra_ids; ++i) add_token(concat("<extra_id_", i, ">"));
+}
+
+SpecialTokens BertTokenizer::special_ids() const {
+  const auto id = [&](std::string_view token) { return ids_.find(token)->second; };
+  SpecialTokens special{.cls = id("[CLS]"),
+                        .sep = id("[SEP]"),
+                        .mask = id("[MASK]"),
+                        .pad = id("[PAD]"),
+                        .bos = id("[BOS]"),
+                        .eos = eod_};
+  for (std::int32_t i = 0; i < extra_ids_; ++i)
+    special.extra.push_back(id(concat("<extra_id_", i, ">")));
+  return special;
 }
 
 std::int32_t BertTokenizer::add_token(const std::string& token) {

@@ -42,6 +42,8 @@ class BertTokenizer : public Tokenizer {
   std::int32_t vocab_size() const override { return static_cast<std::int32_t>(tokens_.size()); }
   std::int32_t eod() const override { return eod_; }
   std::string_view type() const override { return type_; }
+  SpecialTokens special_ids() const override;
+  bool continues_word(std::int32_t id) const override { return token(id).starts_with("##"); }
   const std::string& identity() const override { return identity_; }  // without the extra ids
 
   const std::string& token(std::int32_t id) const;  // throws for an id out of range
@@ -56,7 +58,7 @@ class BertTokenizer : public Tokenizer {
   std::string identity_;
   std::vector<std::string> tokens_;  // by id
   StringMap<std::int32_t> ids_;
-  std::int32_t eod_ = -1;
+  std::int32_t eod_ = -1, extra_ids_ = 0;
   WordPiece word_piece_;
   mutable PieceCachePool caches_;
 };

@@ -90,18 +90,24 @@ SentencePieceTokenizer::SentencePieceTokenizer(const std::string& model_path,
   const auto add_piece = [&](std::int32_t id, const char* otherwise) {
     return add(id < 0 ? otherwise : model_->piece(id));
   };
-  add("<CLS>");
-  add("<SEP>");
+  special_.cls = add("<CLS>");
+  special_.sep = add("<SEP>");
   eod_ = add("<EOD>");
-  add("<MASK>");
-  add_piece(model_->pad(), "<PAD>");
-  bos_ = add_piece(model_->bos(), "<BOS>");
-  add_piece(model_->eos(), "<EOS>");
-  for (std::int32_t i = 0; i < extra_ids; ++i) add(concat("<extra_id_", i, ">"));
+  special_.mask = add("<MASK>");
+  special_.pad = add_piece(model_->pad(), "<PAD>");
+  special_.bos = add_piece(model_->bos(), "<BOS>");
+  special_.eos = add_piece(model_->eos(), "<EOS>");
+  for (std::int32_t i = 0; i < extra_ids; ++i)
+    special_.extra.push_back(add(concat("<extra_id_", i, ">")));
   std::vector<ByteTrie::Entry> entries;
   for (const auto& [text, id] : specials_)
     entries.emplace_back(text, static_cast<std::int32_t>(entries.size()));
   special_texts_ = ByteTrie(std::move(entries));
+}
+
+bool SentencePieceTokenizer::continues_word(std::int32_t id) const {
+  check_id(id, vocab_size_);
+  return id < model_->size() && std::string_view(model_->piece(id)).starts_with("##");
 }
 
 void SentencePieceTokenizer::add_special(const std::string& text, std::int32_t id) {

@@ -60,8 +60,10 @@ class SentencePieceTokenizer : public Tokenizer {
   std::unique_ptr<StreamDecoder> stream_decoder() const override;
   std::int32_t vocab_size() const override { return vocab_size_; }
   std::int32_t eod() const override { return eod_; }
-  std::int32_t bos() const override { return bos_; }
+  std::int32_t bos() const override { return special_.bos; }
   std::string_view type() const override { return kType; }
+  SpecialTokens special_ids() const override { return special_; }
+  bool continues_word(std::int32_t id) const override;
   // Without the extra ids: data of a text that does not spell them out is the same.
   const std::string& identity() const override { return identity_; }
 
@@ -77,7 +79,8 @@ class SentencePieceTokenizer : public Tokenizer {
   std::unordered_map<std::int32_t, std::size_t> special_ids_;   // to an index of specials_
   ByteTrie special_texts_;                                      // the same
   std::array<bool, 256> begins_special_{};                      // by first byte
-  std::int32_t vocab_size_ = 0, eod_ = -1, bos_ = -1;
+  std::int32_t vocab_size_ = 0, eod_ = -1;
+  SpecialTokens special_;
 };
 
 }  // namespace mt

@@ -23,6 +23,12 @@ class StreamDecoder {
   virtual void finish(std::string& text) = 0;                 // appends what remains; starts anew
 };
 
+// Tokens that samples of BERT, T5 and ICT are made with; -1: there is none.
+struct SpecialTokens {
+  std::int32_t cls = -1, sep = -1, mask = -1, pad = -1, bos = -1, eos = -1;
+  std::vector<std::int32_t> extra = {};  // <extra_id_0> and so on, T5's sentinels
+};
+
 // Constant once made: all functions may be called from several threads at a time.
 class Tokenizer {
  public:
@@ -45,6 +51,9 @@ class Tokenizer {
   virtual std::int32_t eod() const = 0;            // the id that ends a document
   virtual std::int32_t bos() const { return -1; }  // that begins one; -1: there is none
   virtual std::string_view type() const = 0;       // "GPT2BPETokenizer"
+  virtual SpecialTokens special_ids() const { return {.bos = bos(), .eos = eod()}; }
+  // Does the token go on with the word of the one before, as WordPiece's that begin with "##" do?
+  virtual bool continues_word(std::int32_t) const { return false; }
   // A hash of the type and the content of the files that define what encode() does.
   virtual const std::string& identity() const = 0;
 };

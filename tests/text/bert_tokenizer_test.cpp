@@ -63,6 +63,18 @@ TEST(BertTokenizer, SpecialTokensAreAdded) {
   EXPECT_EQ(tokenizer.token(tokenizer.eod() - 1), "[BOS]");
   EXPECT_EQ(tokenizer.token(tokenizer.eod()), "[EOS]");
   EXPECT_EQ(tokenizer.token(tokenizer.vocab_size() - 1), "<extra_id_2>");
+  const SpecialTokens special = tokenizer.special_ids();
+  for (const auto& [id, token] : {std::pair{special.cls, "[CLS]"},
+                                  {special.sep, "[SEP]"},
+                                  {special.mask, "[MASK]"},
+                                  {special.pad, "[PAD]"},
+                                  {special.bos, "[BOS]"},
+                                  {special.eos, "[EOS]"},
+                                  {special.extra.at(2), "<extra_id_2>"}})
+    EXPECT_EQ(tokenizer.token(id), token);
+  EXPECT_TRUE(plain.special_ids().extra.empty());
+  for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id)
+    EXPECT_EQ(tokenizer.continues_word(id), tokenizer.token(id).substr(0, 2) == "##");
   EXPECT_EQ(tokenizer.identity(), plain.identity());
   EXPECT_NE(tokenizer.identity(),
             BertTokenizer(BertTokenizer::kLowerCaseType, kVocabulary, 0).identity());

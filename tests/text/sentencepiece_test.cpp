@@ -180,6 +180,12 @@ TEST(SentencePieceTokenizer, SpecialTokens) {
   EXPECT_EQ(tokenizer.vocab_size(), n + 7);
   EXPECT_EQ(tokenizer.eod(), n + 2);
   EXPECT_EQ(encode(tokenizer, "<MASK><extra_id_1><s></s><PAD>"), (Ids{n + 3, n + 6, 1, 2, n + 4}));
+  const SpecialTokens special = tokenizer.special_ids();
+  EXPECT_EQ((Ids{special.cls, special.sep, special.mask, special.pad, special.bos, special.eos}),
+            (Ids{n, n + 1, n + 3, n + 4, 1, 2}));
+  EXPECT_EQ(special.extra, (Ids{n + 5, n + 6}));
+  for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id)
+    EXPECT_FALSE(tokenizer.continues_word(id)) << "no piece of the model begins with ##";
   Ids expected = encode(plain, "Tom ");
   expected.push_back(n);
   for (const std::int32_t id : encode(plain, " has <CL")) expected.push_back(id);
