@@ -1,19 +1,37 @@
-// CharMasks: what the ASCII characters among 64 bytes are, a bit for each byte, so that a splitter
-// finds the ends of many pieces with few operations.
+// CharMasks: what the ASCII characters among a text's first 64 bytes are, a bit for each byte, so
+// that many pieces are found with few operations.
 #pragma once
 
 #include <emmintrin.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <string_view>
 
 namespace mt {
 
 struct CharMasks {
+  static constexpr std::size_t kBytes = 64;
+
   std::uint64_t letter = 0, number = 0, space = 0;  // the classes of text/char_runs.h
   std::uint64_t blank = 0, apostrophe = 0;          // ' ' and '\''
-  std::uint64_t multibyte = 0;                      // part of a longer character, and none of these
+  std::uint64_t printable = 0;                      // from ' ' to '~'
+  std::uint64_t multibyte = 0;  // part of a longer character, or behind the text; none of these
 
-  explicit CharMasks(const char* bytes) {
+  explicit CharMasks(std::string_view text) {
+    char padded[kBytes];
+    const char* bytes = text.data();
+    if (text.size() < kBytes) {
+      std::memset(padded, 0x80, kBytes);
+      std::memcpy(padded, bytes, text.size());
+      bytes = padded;
+    }
+    classify(bytes);
+  }
+
+ private:
+  void classify(const char* bytes) {
     for (int part = 0; part < 64; part += 16) {
       const __m128i chars = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + part));
       letter |= bits(in_range(_mm_or_si128(chars, _mm_set1_epi8(0x20)), 'a', 'z')) << part;
@@ -22,11 +40,11 @@ struct CharMasks {
       blank |= bits(blanks) << part;
       space |= bits(_mm_or_si128(blanks, in_range(chars, '\t', '\r'))) << part;
       apostrophe |= bits(_mm_cmpeq_epi8(chars, _mm_set1_epi8('\''))) << part;
+      printable |= bits(in_range(chars, ' ', '~')) << part;
       multibyte |= bits(chars) << part;
     }
   }
 
- private:
   static std::uint64_t bits(__m128i bytes) {  // the highest of each
     return static_cast<std::uint32_t>(_mm_movemask_epi8(bytes));
   }

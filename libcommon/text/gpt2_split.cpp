@@ -28,12 +28,10 @@ static std::size_t piece_end(std::string_view text, std::size_t at) {
   return run_end(text, next, first);
 }
 
-static constexpr std::size_t kWindow = 64;  // bytes of a CharMasks
-
 // The pieces that begin in the ASCII characters of the 64 bytes text[at, ...) and do not end behind
 // them: writes where each ends and returns how many, 0 where the first one is longer.
 static std::size_t split_window(std::string_view text, std::size_t at, std::size_t* ends) {
-  const CharMasks is(text.data() + at);
+  const CharMasks is(text.substr(at));
   const int known = std::countr_zero(is.multibyte);
   if (known < 3) return 0;
   const std::uint64_t other = ~(is.letter | is.number | is.space);
@@ -61,7 +59,7 @@ std::size_t gpt2_split(std::string_view text, std::size_t at, std::span<std::siz
   std::size_t count = 0;
   while (at < text.size() && count < ends.size()) {
     std::size_t found = 0;
-    if (text.size() - at >= kWindow && ends.size() - count >= kWindow)
+    if (ends.size() - count >= CharMasks::kBytes)
       found = split_window(text, at, ends.data() + count);
     if (found == 0) ends[count + found++] = piece_end(text, at);
     count += found;

@@ -24,9 +24,7 @@ void PieceCache::Unmap::operator()(Entry* entries) const {
 
 PieceCache::Entry& PieceCache::second_entry(const Key& key) {
   const std::size_t home = slot(key);
-  Entry& second = entries_[home ^ 1];
-  if (second.key == key) return second;
-  second = entries_[home];
+  std::swap(entries_[home], entries_[home ^ 1]);  // what was found, or what is to go, comes first
   return entries_[home];
 }
 

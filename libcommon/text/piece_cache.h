@@ -1,6 +1,6 @@
 // PieceCache: remembers the ids of short pieces of text, because a few thousand words make most of
-// any text.  A piece has two places: a new one takes the first, and what was there the second.  For
-// one thread at a time; PieceCachePool lends caches to threads.
+// any text.  A piece has two places: the one that is wanted comes to the first, what was there goes
+// to the second.  For one thread at a time; PieceCachePool lends caches to threads.
 #pragma once
 
 #include <array>
@@ -53,7 +53,8 @@ class PieceCache {
   void prefetch(const Key& key) const { __builtin_prefetch(&entries_[slot(key)]); }
 
  private:
-  static constexpr std::size_t kEntries = std::size_t{1} << 17;  // 8 MiB
+  static constexpr int kEntryBits = 18;
+  static constexpr std::size_t kEntries = std::size_t{1} << kEntryBits;  // 16 MiB
 
   // Of the first bytes of a key, by their number.
   static constexpr std::array<std::array<std::uint64_t, 2>, kMaxBytes + 1> kMasks = [] {
@@ -66,7 +67,7 @@ class PieceCache {
 
   static std::size_t slot(const Key& key) {
     const std::uint64_t mixed = (key.low ^ (key.high * 0xFF51AFD7ED558CCDu)) * 0x9E3779B97F4A7C15u;
-    return (mixed ^ mixed >> 32) % kEntries;
+    return mixed >> (64 - kEntryBits);  // the highest bits depend on all of the key
   }
 
   struct Unmap {

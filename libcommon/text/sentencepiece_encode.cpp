@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <span>
 
+#include "text/char_masks.h"
 #include "text/id_buffer.h"
 #include "text/sentencepiece.h"
 
@@ -13,22 +16,50 @@ class SentencePiece::Run {
   Run(const SentencePiece& model, PieceCache& cache, std::vector<std::int32_t>& ids)
       : model_(model), cache_(cache), ids_(ids) {}
 
+  // Some parts at a time, so that their cache entries are asked for before the first is looked at.
   void encode(std::string_view text) {
+    std::array<std::size_t, 2 * CharMasks::kBytes> ends;
+    std::array<PieceCache::Key, ends.size()> keys;
     for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = part_end(text, at);
-      const std::string_view part = text.substr(at, end - at);
-      if (part.size() <= PieceCache::kMaxBytes) {
-        encode_short(part, PieceCache::key(text, at, part.size()));
-      } else {
-        cut(part);
-        emit(part);
+      const std::size_t count = part_ends(text, at, ends);
+      std::size_t begin = at;
+      for (std::size_t i = 0; i < count; begin = ends[i++]) {
+        if (ends[i] - begin > PieceCache::kMaxBytes) continue;
+        keys[i] = PieceCache::key(text, begin, ends[i] - begin);
+        cache_.prefetch(keys[i]);
       }
-      at = end;
+      for (std::size_t i = 0; i < count; at = ends[i++]) {
+        const std::string_view part = text.substr(at, ends[i] - at);
+        if (part.size() <= PieceCache::kMaxBytes) {
+          encode_short(part, keys[i]);
+        } else {
+          cut(part);
+          emit(part);
+        }
+      }
     }
     ids_.flush();
   }
 
  private:
+  // The ends of the next parts, as many as are found without looking far; at least one.
+  std::size_t part_ends(std::string_view text, std::size_t at, std::span<std::size_t> ends) const {
+    std::size_t count = 0;
+    while (model_.cut_ != Cut::nowhere && at < text.size() &&
+           ends.size() - count >= CharMasks::kBytes) {
+      const std::uint64_t blank = CharMasks(text.substr(at)).blank;
+      // A part begins at the first blank of a run, or behind the last one.
+      std::uint64_t begins =
+          model_.cut_ == Cut::before_spaces ? blank & ~(blank << 1) : ~blank & blank << 1;
+      begins &= ~std::uint64_t{1};  // the part at hand
+      if (begins == 0) break;
+      for (; begins != 0; begins &= begins - 1) ends[count++] = at + std::countr_zero(begins);
+      at = ends[count - 1];
+    }
+    if (count == 0) ends[count++] = part_end(text, at);
+    return count;
+  }
+
   std::size_t part_end(std::string_view text, std::size_t at) const {
     const auto skip_spaces = [&] { at = std::min(text.find_first_not_of(' ', at), text.size()); };
     if (model_.cut_ == Cut::nowhere) return text.size();

@@ -1,5 +1,8 @@
 #include "text/sentencepiece_normalizer.h"
 
+#include <bit>
+
+#include "text/char_masks.h"
 #include "text/utf8_length.h"
 
 namespace mt {
@@ -20,6 +23,7 @@ SentencePieceNormalizer::SentencePieceNormalizer(CharsMap map, const Options& op
     ByteTrie::Node node = ByteTrie::kRoot;
     const char first = static_cast<char>(byte);
     plain_[byte] = !map_.touches_ascii(first) && !untouched_.step(node, first);
+    if (byte >= 0x20 && byte < 0x7F) printable_plain_ &= plain_[byte];
   }
 }
 
@@ -46,6 +50,26 @@ void SentencePieceNormalizer::append(std::string_view normal, bool& after_space,
   out += normal;
 }
 
+// How many characters of `text`, looking at 64 bytes at a time, are plain and no space among them
+// is to go.
+std::size_t SentencePieceNormalizer::plain_run(std::string_view text, bool& after_space) const {
+  std::size_t run = 0;
+  while (text.size() - run > CharMasks::kBytes) {
+    const CharMasks is(text.substr(run, CharMasks::kBytes));
+    std::uint64_t ends = ~is.printable;
+    if (options_.remove_extra_whitespaces)
+      ends |= is.blank & (is.blank << 1 | std::uint64_t{after_space});
+    auto length = static_cast<std::size_t>(std::countr_zero(ends));
+    // A character before one that is longer may be mapped together with it.
+    if (length > 0 && static_cast<unsigned char>(text[run + length]) >= 0x80) --length;
+    if (length == 0) break;
+    run += length;
+    after_space = text[run - 1] == ' ' && options_.remove_extra_whitespaces;
+    if (length < CharMasks::kBytes) break;
+  }
+  return run;
+}
+
 void SentencePieceNormalizer::normalize(std::string_view text, std::string& out) const {
   out.clear();
   if (options_.remove_extra_whitespaces)
@@ -60,6 +84,7 @@ void SentencePieceNormalizer::normalize(std::string_view text, std::string& out)
   for (std::size_t at = 0; at < text.size();) {
     // A run of plain characters, and no space among them that is to go.
     const std::size_t begin = at;
+    if (printable_plain_) at += plain_run(text.substr(at), after_space);
     for (; at < text.size() && plain_[static_cast<unsigned char>(text[at])]; ++at) {
       if (text[at] == ' ' && after_space) break;
       if (at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) >= 0x80) break;

@@ -38,12 +38,14 @@ class SentencePieceNormalizer {
     std::size_t length;     // before
   };
   Prefix prefix(std::string_view text) const;
+  std::size_t plain_run(std::string_view text, bool& after_space) const;
   void append(std::string_view normal, bool& after_space, std::string& out) const;
 
   CharsMap map_;
   Options options_;
   ByteTrie untouched_;
   std::array<bool, 256> plain_{};  // ASCII that stays as it is, before ASCII and at the end
+  bool printable_plain_ = true;    // all from ' ' to '~'
 };
 
 }  // namespace mt
