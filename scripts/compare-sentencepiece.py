@@ -102,16 +102,19 @@ def train(folder, texts):
         yield name, path
 
 
+def command(encode, kind, model):
+    extra = ["--vocab-extra-ids", str(EXTRA_IDS)] if kind == "SentencePieceTokenizer" else []
+    return [encode, "--tokenizer-type", kind, "--tokenizer-model", model, *extra]
+
+
 def ours(encode, kind, model, strings):
-    command = [encode, "--tokenizer-type", kind, "--tokenizer-model", model]
-    return compare.ours([*command, "--vocab-extra-ids", str(EXTRA_IDS)], strings)
+    return compare.ours(command(encode, kind, model), strings)
 
 
 def ours_decoded(encode, kind, model, lists):
     request = b"".join(struct.pack(f"<I{len(ids)}i", len(ids), *ids) for ids in lists)
-    command = [encode, "--decode", "--tokenizer-type", kind, "--tokenizer-model", model]
     answer = subprocess.run(
-        [*command, "--vocab-extra-ids", str(EXTRA_IDS)],
+        [*command(encode, kind, model), "--decode"],
         input=request,
         stdout=subprocess.PIPE,
         check=True,
