@@ -22,9 +22,15 @@ void PieceCache::Unmap::operator()(Entry* entries) const {
   munmap(entries, kEntries * sizeof(Entry));
 }
 
-PieceCache::Entry& PieceCache::second_entry(const Key& key) {
+PieceCache::Entry& PieceCache::other_entry(const Key& key) {
   const std::size_t home = slot(key);
-  std::swap(entries_[home], entries_[home ^ 1]);  // what was found, or what is to go, comes first
+  // Each goes one place on until the key's own entry comes round, or the last is dropped.
+  Entry carried = entries_[home];
+  for (std::size_t place = 1; place < kPlaces; ++place) {
+    std::swap(carried, entries_[home ^ place]);
+    if (carried.key == key) break;
+  }
+  entries_[home] = carried;
   return entries_[home];
 }
 

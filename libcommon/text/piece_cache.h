@@ -1,6 +1,6 @@
 // PieceCache: remembers the ids of short pieces of text, because a few thousand words make most of
-// any text.  A piece has two places: the one that is wanted comes to the first, what was there goes
-// to the second.  For one thread at a time; PieceCachePool lends caches to threads.
+// any text.  A piece has four places: what is wanted comes to its first one, and what was there
+// goes on to the next.  For one thread at a time; PieceCachePool lends caches to threads.
 #pragma once
 
 #include <array>
@@ -48,11 +48,12 @@ class PieceCache {
   // Where the key belongs: its own entry, or one to be overwritten with it.
   Entry& entry(const Key& key) {
     Entry& home = entries_[slot(key)];
-    return home.key == key ? home : second_entry(key);
+    return home.key == key ? home : other_entry(key);
   }
   void prefetch(const Key& key) const { __builtin_prefetch(&entries_[slot(key)]); }
 
  private:
+  static constexpr std::size_t kPlaces = 4;
   static constexpr int kEntryBits = 18;
   static constexpr std::size_t kEntries = std::size_t{1} << kEntryBits;  // 16 MiB
 
@@ -74,7 +75,7 @@ class PieceCache {
     void operator()(Entry* entries) const;
   };
   static std::unique_ptr<Entry[], Unmap> make_entries();
-  Entry& second_entry(const Key& key);
+  Entry& other_entry(const Key& key);
 
   std::unique_ptr<Entry[], Unmap> entries_;
 };
