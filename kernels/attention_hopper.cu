@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "kernels/attention_hopper.cuh"
-#include "kernels/cuda_check.h"
+#include "kernels/persistent.cuh"
 #include "kernels/wgmma.cuh"
 
 namespace mt::cuda {

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "kernels/attention_hopper_backward.cuh"
-#include "kernels/cuda_check.h"
+#include "kernels/persistent.cuh"
 #include "kernels/wgmma.cuh"
 
 namespace mt::cuda {

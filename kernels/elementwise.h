@@ -16,6 +16,7 @@
 //   fill         y = value
 //   count_zeros  how many x are 0
 //   all_finite   1 if no x is infinite or NaN, else 0
+//   count_differences   how many a and b have other bits
 #pragma once
 
 #include <cstddef>
@@ -59,7 +60,7 @@ template <class T>
 void column_sum(float* y, const T* x, std::int64_t rows, std::int64_t cols, void* work,
                 cudaStream_t stream);
 
-std::size_t sum_work(std::int64_t count);  // of the four below
+std::size_t sum_work(std::int64_t count);  // of the five below
 template <class T>
 void sum_squares(double* sum, const T* x, std::int64_t count, void* work, cudaStream_t stream);
 template <class T>
@@ -68,6 +69,9 @@ void count_zeros(std::int64_t* zeros, const T* x, std::int64_t count, void* work
 template <class T>
 void all_finite(std::int32_t* finite, const T* x, std::int64_t count, void* work,
                 cudaStream_t stream);
+template <class T>
+void count_differences(std::int64_t* differences, const T* a, const T* b, std::int64_t count,
+                       void* work, cudaStream_t stream);
 void dot(double* sum, const float* a, const float* b, std::int64_t count, void* work,
          cudaStream_t stream);
 }  // namespace mt::cuda

@@ -54,6 +54,10 @@ class GemmLibrary {  // not thread-safe
  public:
   GemmLibrary();
   ~GemmLibrary();
+  // From now on the first product of a shape is also made by the other algorithms that cuBLASLt
+  // proposes, and those that give the same bits are timed; the fastest is what such products take.
+  // It is kept on disk (gemm_cache.h), for the next run on this kind of GPU.
+  void search();
   template <class T, class C>
   void gemm(const Gemm<T, C>& problem, void* work, cudaStream_t stream);
 

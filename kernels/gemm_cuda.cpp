@@ -3,17 +3,25 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdlib>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <tuple>
+#include <vector>
 
-#include "base/error.h"
+#include "kernels/cuda_check.h"
+#include "kernels/elementwise.h"
 #include "kernels/gemm.h"
+#include "kernels/gemm_cache.h"
 
 namespace mt::cuda {
 namespace {
 
-void check(cublasStatus_t status, const char* what) {
+void check_library(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS)
     fail(Exit::internal, "cuBLASLt: ", what, ": ", cublasLtGetStatusString(status));
 }
@@ -46,6 +54,10 @@ struct Shape {
                     align_b, align_c);
   }
   bool operator<(const Shape& other) const { return key() < other.key(); }
+  std::string name() const {
+    const auto joined = [](const auto&... part) { return (concat(',', part) + ...); };
+    return std::apply(joined, key()).substr(1);
+  }
 };
 
 // cuBLASLt counts in columns: a row-major [r, c] matrix is its [c, r] with distance c between
@@ -53,22 +65,29 @@ struct Shape {
 struct Plan {
   Description description;
   Layout first, second, out;
-  cublasLtMatmulAlgo_t algorithm;
+  cublasLtMatmulAlgo_t algorithm = {};
+};
+
+// Of one product.  c may be `added`, which beta multiplies.
+struct Operands {
+  const void *a, *b, *added, *bias;
+  void *c, *at;
+  float beta;
 };
 
 Layout layout_of(cudaDataType_t type, std::int64_t rows, std::int64_t columns) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(columns),
-                                   static_cast<std::uint64_t>(rows), columns),
-        "a matrix");
+  check_library(cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(columns),
+                                           static_cast<std::uint64_t>(rows), columns),
+                "a matrix");
   return Layout(layout);
 }
 
 template <class Value>
 void set(const Description& description, cublasLtMatmulDescAttributes_t attribute,
          const Value& value) {
-  check(cublasLtMatmulDescSetAttribute(description.get(), attribute, &value, sizeof value),
-        "an attribute");
+  check_library(cublasLtMatmulDescSetAttribute(description.get(), attribute, &value, sizeof value),
+                "an attribute");
 }
 
 bool has_aux(cublasLtEpilogue_t epilogue) {
@@ -93,7 +112,7 @@ cublasLtEpilogue_t epilogue_of(const Gemm<T, C>& p) {
 
 Description describe(const Shape& s) {
   cublasLtMatmulDesc_t made = nullptr;
-  check(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "a product");
+  check_library(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "a product");
   Description description(made);
   set(description, CUBLASLT_MATMUL_DESC_TRANSA, s.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(description, CUBLASLT_MATMUL_DESC_TRANSB, s.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -105,11 +124,12 @@ Description describe(const Shape& s) {
 // Partial sums are never added in place, as that order is not fixed.
 Preference preference_for(const Shape& s) {
   cublasLtMatmulPreference_t made = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&made), "a preference");
+  check_library(cublasLtMatmulPreferenceCreate(&made), "a preference");
   Preference preference(made);
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-    check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value),
-          "a preference");
+    check_library(
+        cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value),
+        "a preference");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kGemmWork);
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
@@ -122,23 +142,40 @@ Preference preference_for(const Shape& s) {
   return preference;
 }
 
-Plan make_plan(cublasLtHandle_t library, const Shape& s) {
-  Plan plan{.description = describe(s),
-            .first = s.transpose_b ? layout_of(s.in, s.n, s.k) : layout_of(s.in, s.k, s.n),
-            .second = s.transpose_a ? layout_of(s.in, s.k, s.m) : layout_of(s.in, s.m, s.k),
-            .out = layout_of(s.out, s.m, s.n),
-            .algorithm = {}};
-  cublasLtMatmulHeuristicResult_t best = {};
+Plan describe_plan(const Shape& s) {
+  return {.description = describe(s),
+          .first = s.transpose_b ? layout_of(s.in, s.n, s.k) : layout_of(s.in, s.k, s.n),
+          .second = s.transpose_a ? layout_of(s.in, s.k, s.m) : layout_of(s.in, s.m, s.k),
+          .out = layout_of(s.out, s.m, s.n)};
+}
+
+// What cuBLASLt would take, the best by its own estimate first.
+std::vector<cublasLtMatmulAlgo_t> candidates(cublasLtHandle_t library, const Shape& s,
+                                             const Plan& plan) {
+  constexpr int kMost = 8;
+  cublasLtMatmulHeuristicResult_t results[kMost] = {};
   int found = 0;
-  check(cublasLtMatmulAlgoGetHeuristic(library, plan.description.get(), plan.first.get(),
-                                       plan.second.get(), plan.out.get(), plan.out.get(),
-                                       preference_for(s).get(), 1, &best, &found),
-        "choosing an algorithm");
-  if (found == 0)
+  check_library(cublasLtMatmulAlgoGetHeuristic(library, plan.description.get(), plan.first.get(),
+                                               plan.second.get(), plan.out.get(), plan.out.get(),
+                                               preference_for(s).get(), kMost, results, &found),
+                "choosing an algorithm");
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  for (const auto& result : std::span(results, static_cast<std::size_t>(found)))
+    if (result.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(result.algo);
+  if (algorithms.empty())
     fail(Exit::internal, "cuBLASLt: no algorithm for [", s.m, ", ", s.k, "] x [", s.k, ", ", s.n,
          "]");
-  plan.algorithm = best.algo;
-  return plan;
+  return algorithms;
+}
+
+cublasStatus_t multiply(cublasLtHandle_t library, const Plan& plan, const Operands& x,
+                        const cublasLtMatmulAlgo_t& algorithm, void* work, cudaStream_t stream) {
+  if (x.bias != nullptr) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
+  if (x.at != nullptr) set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, x.at);
+  const float alpha = 1;
+  return cublasLtMatmul(library, plan.description.get(), &alpha, x.b, plan.first.get(), x.a,
+                        plan.second.get(), &x.beta, x.added, plan.out.get(), x.c, plan.out.get(),
+                        &algorithm, work, kGemmWork, stream);
 }
 
 // The largest power of two that divides an address, at most 256.
@@ -147,29 +184,206 @@ std::uint32_t alignment_of(const void* address) {
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
+// --- Search -------------------------------------------------------------------------------------
+
+struct FreeOnDevice {
+  void operator()(void* memory) const { cudaFree(memory); }
+};
+using Scratch = std::unique_ptr<void, FreeOnDevice>;
+
+// Null where there is no room.
+Scratch scratch(std::size_t bytes) {
+  void* memory = nullptr;
+  if (cudaMalloc(&memory, bytes) != cudaSuccess) static_cast<void>(cudaGetLastError());
+  return Scratch(memory);
+}
+
+// Times algorithms for one product, whose operands are read, while the results go elsewhere.
+class Search {
+ public:
+  Search(cublasLtHandle_t library, const Shape& shape, const Plan& plan, const Operands& operands,
+         void* work, cudaStream_t stream);
+  ~Search();
+  Search(const Search&) = delete;
+  bool has_room() const { return expected_ && out_ && sums_ && (!writes_at_ || at_); }
+
+  // The fastest of those that give the same bits as the first, so that results do not depend on
+  // what was timed here.
+  cublasLtMatmulAlgo_t fastest(std::vector<cublasLtMatmulAlgo_t> algorithms);
+
+ private:
+  bool run(const cublasLtMatmulAlgo_t& algorithm, void* c);
+  bool gives_the_same_bits();
+  float milliseconds(const cublasLtMatmulAlgo_t& algorithm, int runs);  // of one run
+
+  cublasLtHandle_t library_;
+  const Shape& shape_;
+  const Plan& plan_;
+  Operands operands_;
+  void* work_;
+  cudaStream_t stream_;
+  bool writes_at_;
+  Scratch expected_, out_, at_, sums_;
+  cudaEvent_t events_[2] = {};
+};
+
+Search::Search(cublasLtHandle_t library, const Shape& shape, const Plan& plan,
+               const Operands& operands, void* work, cudaStream_t stream)
+    : library_(library),
+      shape_(shape),
+      plan_(plan),
+      operands_(operands),
+      work_(work),
+      stream_(stream),
+      writes_at_(has_aux(shape.epilogue) && shape.epilogue != CUBLASLT_EPILOGUE_DGELU) {
+  const auto count = static_cast<std::size_t>(shape.m * shape.n);
+  const std::size_t bytes = count * (shape.out == CUDA_R_32F ? 4 : 2);
+  expected_ = scratch(bytes);
+  out_ = scratch(bytes);
+  sums_ = scratch(sizeof(std::int64_t) + sum_work(shape.m * shape.n));
+  if (writes_at_) at_ = scratch(count * 2);
+  if (writes_at_) operands_.at = at_.get();
+  for (cudaEvent_t& event : events_) check(cudaEventCreate(&event));
+}
+
+Search::~Search() {
+  cudaStreamSynchronize(stream_);
+  for (cudaEvent_t& event : events_) cudaEventDestroy(event);
+}
+
+bool Search::run(const cublasLtMatmulAlgo_t& algorithm, void* c) {
+  operands_.c = c;
+  return multiply(library_, plan_, operands_, algorithm, work_, stream_) == CUBLAS_STATUS_SUCCESS;
+}
+
+bool Search::gives_the_same_bits() {
+  auto* const sum = static_cast<std::int64_t*>(sums_.get());
+  const auto compare = [&]<class T>() {
+    count_differences(sum, static_cast<const T*>(expected_.get()),
+                      static_cast<const T*>(out_.get()), shape_.m * shape_.n, sum + 1, stream_);
+  };
+  if (shape_.out == CUDA_R_32F) compare.template operator()<float>();
+  if (shape_.out == CUDA_R_16BF) compare.template operator()<__nv_bfloat16>();
+  if (shape_.out == CUDA_R_16F) compare.template operator()<__half>();
+  std::int64_t differences = 0;
+  check(cudaMemcpyAsync(&differences, sum, sizeof differences, cudaMemcpyDefault, stream_));
+  check(cudaStreamSynchronize(stream_));
+  return differences == 0;
+}
+
+float Search::milliseconds(const cublasLtMatmulAlgo_t& algorithm, int runs) {
+  float time = 0;
+  check(cudaEventRecord(events_[0], stream_));
+  for (int i = 0; i < runs; ++i) run(algorithm, out_.get());
+  check(cudaEventRecord(events_[1], stream_));
+  check(cudaEventSynchronize(events_[1]));
+  check(cudaEventElapsedTime(&time, events_[0], events_[1]));
+  return time / static_cast<float>(runs);
+}
+
+// A GPU that has been busy for some time is slowed down by the power that it may take, and there
+// the algorithm that needs the least energy is the fastest.
+cublasLtMatmulAlgo_t Search::fastest(std::vector<cublasLtMatmulAlgo_t> algorithms) {
+  constexpr float kNear = 1.06f, kWarmUp = 40, kMeasure = 80;  // milliseconds
+  const cublasLtMatmulAlgo_t first = algorithms.front();
+  if (!run(first, expected_.get())) return first;
+  std::erase_if(algorithms, [&](const cublasLtMatmulAlgo_t& algorithm) {
+    return !run(algorithm, out_.get()) || !gives_the_same_bits();
+  });
+  if (algorithms.empty()) return first;
+  std::vector<float> alone;
+  for (const auto& algorithm : algorithms) alone.push_back(milliseconds(algorithm, 3));
+  const float least = std::ranges::min(alone);
+  cublasLtMatmulAlgo_t best = first;
+  float best_time = 0;
+  for (std::size_t i = 0; i < algorithms.size(); ++i) {
+    if (i > 0 && alone[i] > kNear * least) continue;
+    const auto runs = [&](float time) { return std::max(1, static_cast<int>(time / alone[i])); };
+    milliseconds(algorithms[i], runs(kWarmUp));
+    const float time = milliseconds(algorithms[i], runs(kMeasure));
+    if (i > 0 && time >= best_time) continue;
+    best = algorithms[i];
+    best_time = time;
+  }
+  return best;
+}
+
+// $XDG_CACHE_HOME/mt/ or ~/.cache/mt/, a file for each kind of GPU and version of cuBLASLt; empty
+// where neither variable is set.
+std::string cache_path() {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::string folder = variable("XDG_CACHE_HOME");
+  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache";
+  if (folder.empty()) return {};
+  int device = 0;
+  cudaDeviceProp gpu = {};
+  check(cudaGetDevice(&device));
+  check(cudaGetDeviceProperties(&gpu, device));
+  std::string name = concat("gemm-", gpu.name, '-', cublasLtGetVersion());
+  std::ranges::replace(name, ' ', '-');
+  std::ranges::replace(name, '/', '-');
+  return folder + "/mt/" + name;
+}
+
 }  // namespace
 
 struct GemmLibrary::State {
-  State() { check(cublasLtCreate(&library), "starting"); }
+  State() { check_library(cublasLtCreate(&library), "starting"); }
   ~State() { cublasLtDestroy(library); }
   State(const State&) = delete;
-  const Plan& plan(const Shape& shape) {
+  const Plan& plan(const Shape& shape, const Operands& operands, void* work, cudaStream_t stream) {
     auto found = plans.find(shape);
-    if (found == plans.end()) found = plans.emplace(shape, make_plan(library, shape)).first;
-    return found->second;
+    if (found != plans.end()) return found->second;
+    Plan& plan = plans.emplace(shape, describe_plan(shape)).first->second;
+    plan.algorithm = choose(shape, plan, operands, work, stream);
+    return plan;
+  }
+  cublasLtMatmulAlgo_t choose(const Shape& shape, const Plan& plan, const Operands& operands,
+                              void* work, cudaStream_t stream) {
+    const auto known = cache ? cache->find(shape.name()) : std::nullopt;
+    if (known) {
+      const auto algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(*known);
+      cublasLtMatmulHeuristicResult_t checked = {};
+      if (cublasLtMatmulAlgoCheck(library, plan.description.get(), plan.first.get(),
+                                  plan.second.get(), plan.out.get(), plan.out.get(), &algorithm,
+                                  &checked) == CUBLAS_STATUS_SUCCESS &&
+          checked.workspaceSize <= kGemmWork)
+        return algorithm;
+    }
+    const std::vector<cublasLtMatmulAlgo_t> algorithms = candidates(library, shape, plan);
+    if (!cache || algorithms.size() == 1) return algorithms.front();
+    Search search(library, shape, plan, operands, work, stream);
+    if (!search.has_room()) return algorithms.front();
+    const cublasLtMatmulAlgo_t best = search.fastest(algorithms);
+    cache->add(shape.name(), std::bit_cast<GemmAlgorithm>(best));
+    return best;
   }
   cublasLtHandle_t library = nullptr;
   std::map<Shape, Plan> plans;
+  std::optional<GemmCache> cache;  // of a library that searches
 };
 
 GemmLibrary::GemmLibrary() : state_(std::make_unique<State>()) {}
 GemmLibrary::~GemmLibrary() = default;
 
+void GemmLibrary::search() { state_->cache.emplace(cache_path()); }
+
 template <class T, class C>
 void GemmLibrary::gemm(const Gemm<T, C>& p, void* work, cudaStream_t stream) {
   if (p.m == 0 || p.n == 0) return;
-  const C* const added = p.residual != nullptr ? p.residual : p.c;
   if (p.k == 0) fail(Exit::internal, "gemm: an inner extent of 0");
+  const C* const added = p.residual != nullptr ? p.residual : p.c;
+  const bool adds = p.accumulate || p.residual != nullptr;
+  const Operands operands{.a = p.a,
+                          .b = p.b,
+                          .added = added,
+                          .bias = p.bias,
+                          .c = p.c,
+                          .at = p.at,
+                          .beta = adds ? 1.0F : 0.0F};
   const Plan& plan = state_->plan({.in = kTypeOf<T>,
                                    .out = kTypeOf<C>,
                                    .m = p.m,
@@ -177,18 +391,14 @@ void GemmLibrary::gemm(const Gemm<T, C>& p, void* work, cudaStream_t stream) {
                                    .k = p.k,
                                    .transpose_a = p.transpose_a,
                                    .transpose_b = p.transpose_b,
-                                   .accumulate = p.accumulate || p.residual != nullptr,
+                                   .accumulate = adds,
                                    .epilogue = epilogue_of(p),
                                    .align_a = alignment_of(p.a),
                                    .align_b = alignment_of(p.b),
-                                   .align_c = std::min(alignment_of(p.c), alignment_of(added))});
-  if (p.bias != nullptr) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
-  if (p.at != nullptr) set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.at);
-  const float alpha = 1, beta = p.accumulate || p.residual != nullptr ? 1 : 0;
-  check(cublasLtMatmul(state_->library, plan.description.get(), &alpha, p.b, plan.first.get(), p.a,
-                       plan.second.get(), &beta, added, plan.out.get(), p.c, plan.out.get(),
-                       &plan.algorithm, work, kGemmWork, stream),
-        "a product");
+                                   .align_c = std::min(alignment_of(p.c), alignment_of(added))},
+                                  operands, work, stream);
+  check_library(multiply(state_->library, plan, operands, plan.algorithm, work, stream),
+                "a product");
 }
 
 template void GemmLibrary::gemm(const Gemm<float, float>&, void*, cudaStream_t);

@@ -81,15 +81,25 @@ __global__ __launch_bounds__(32 * kPartWarps) void add_parts_kernel(float* y, fl
 constexpr std::int64_t kMostParts = 1024;
 
 struct Square {
+  static constexpr bool kTwo = false;  // operands
   __device__ double operator()(float a, float) const { return double(a) * double(a); }
 };
 struct Product {
+  static constexpr bool kTwo = true;
   __device__ double operator()(float a, float b) const { return double(a) * double(b); }
 };
+struct Differs {
+  static constexpr bool kTwo = true;
+  __device__ double operator()(float a, float b) const {
+    return __float_as_uint(a) != __float_as_uint(b);
+  }
+};
 struct IsZero {
+  static constexpr bool kTwo = false;
   __device__ double operator()(float a, float) const { return a == 0; }
 };
 struct IsNotFinite {
+  static constexpr bool kTwo = false;
   __device__ double operator()(float a, float) const { return !isfinite(a); }
 };
 
@@ -107,7 +117,6 @@ struct IsNone {
 template <int N, class T, class F>
 __global__ __launch_bounds__(kThreads) void sum_kernel(double* part, const T* a, const T* b,
                                                        std::int64_t count, F f) {
-  constexpr bool kTwo = std::is_same_v<F, Product>;
   constexpr int kUnroll = 4;
   __shared__ double shared[kThreads / 32];
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads * N;
@@ -115,21 +124,21 @@ __global__ __launch_bounds__(kThreads) void sum_kernel(double* part, const T* a,
   double total = 0;
   const auto add_pack = [&](const Pack<T, N>& x, const Pack<T, N>& y) {
 #pragma unroll
-    for (int n = 0; n < N; ++n) total += f(x[n], kTwo ? y[n] : 0);
+    for (int n = 0; n < N; ++n) total += f(x[n], F::kTwo ? y[n] : 0);
   };
   for (; i + (kUnroll - 1) * step + N <= count; i += kUnroll * step) {
     Pack<T, N> x[kUnroll], y[kUnroll];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       x[u] = load<N>(a + i + u * step);
-      if constexpr (kTwo) y[u] = load<N>(b + i + u * step);
+      if constexpr (F::kTwo) y[u] = load<N>(b + i + u * step);
     }
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) add_pack(x[u], kTwo ? y[u] : x[u]);
+    for (int u = 0; u < kUnroll; ++u) add_pack(x[u], F::kTwo ? y[u] : x[u]);
   }
   for (; i < count; i += step)
     for (std::int64_t j = i; j < min(i + N, count); ++j)
-      total += f(to_float(a[j]), kTwo ? to_float(b[j]) : 0);
+      total += f(to_float(a[j]), F::kTwo ? to_float(b[j]) : 0);
   total = over_block(total, shared);
   if (threadIdx.x == 0) part[blockIdx.x] = total;
 }
@@ -207,12 +216,19 @@ void all_finite(std::int32_t* finite, const T* x, std::int64_t count, void* work
                 cudaStream_t stream) {
   sum(finite, x, x, count, IsNotFinite{}, IsNone{}, work, stream);
 }
+template <class T>
+void count_differences(std::int64_t* differences, const T* a, const T* b, std::int64_t count,
+                       void* work, cudaStream_t stream) {
+  sum(differences, a, b, count, Differs{}, AsCount{}, work, stream);
+}
 void dot(double* out, const float* a, const float* b, std::int64_t count, void* work,
          cudaStream_t stream) {
   sum(out, a, b, count, Product{}, AsDouble{}, work, stream);
 }
 
 #define INSTANTIATE(T)                                                                         \
+  template void count_differences(std::int64_t*, const T*, const T*, std::int64_t, void*,      \
+                                  cudaStream_t);                                               \
   template void column_sum(float*, const T*, std::int64_t, std::int64_t, void*, cudaStream_t); \
   template void sum_squares(double*, const T*, std::int64_t, void*, cudaStream_t);             \
   template void count_zeros(std::int64_t*, const T*, std::int64_t, void*, cudaStream_t);       \

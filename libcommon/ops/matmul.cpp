@@ -17,6 +17,11 @@ static cuda::GemmLibrary& library(Stream& stream) {
   return static_cast<GpuLibrary&>(*stream.kept()).gemm;
 }
 
+void search_products(Stream& stream) {
+  if constexpr (kWithCuda)
+    if (stream.device() == Device::cuda) library(stream).search();
+}
+
 using Then = Matmul::Then;
 
 // What the products themselves do not do, on either device.

@@ -45,6 +45,9 @@ struct Matmul {
 // Whether matmul() takes a norm along: of few rows on a GPU (kernels/few_rows.h).
 bool takes_norm(const Matmul& problem);
 void matmul(const Matmul& problem, Stream& stream);
+// From now on a GPU's products of each new shape are made by the fastest of cuBLASLt's algorithms:
+// GemmLibrary::search().  Changes no bit.
+void search_products(Stream& stream);
 
 void layer_norm_forward(Tensor y, Tensor mean, Tensor rstd, ConstTensor x, ConstTensor w,
                         ConstTensor b, double eps, Stream& stream);

@@ -94,6 +94,7 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
       step_(options, data, {model_, optimizer_, executor_, ranks, stream_, reports_.timers()}) {
   executor_.measure_with(reports_.timers());
   stream_.reserve_work(plan.memory.work);
+  search_products(stream_);
   model_.initialize(options.seed, stream_);
   optimizer_.take_values(stream_);
   if (options.load.empty() && options.pretrained_checkpoint.empty()) return;

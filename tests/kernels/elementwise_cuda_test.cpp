@@ -118,6 +118,11 @@ TYPED_TEST(ElementwiseCuda, Sums) {
     EXPECT_EQ(only(zeros), std::ranges::count(rounded, 0.0));
     cuda::all_finite<T>(finite.data(), x.data(), n, work.data(), nullptr);
     EXPECT_EQ(only(finite), 1);
+    std::vector<double> changed = rounded;
+    for (std::size_t i = 0; i < changed.size(); i += 9) changed[i] = 2;
+    const Numbers<T> other(changed, offset);
+    cuda::count_differences<T>(zeros.data(), x.data(), other.data(), n, work.data(), nullptr);
+    EXPECT_EQ(only(zeros), (n + 8) / 9);
     if (n == 0) continue;
     for (const double bad : {HUGE_VAL, -HUGE_VAL, std::numeric_limits<double>::quiet_NaN()}) {
       std::vector<double> with_bad = rounded;

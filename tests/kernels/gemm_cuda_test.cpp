@@ -1,0 +1,123 @@
+// Matrix products on the GPU: the search for the fastest algorithm, and what it keeps on disk.
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/file.h"
+#include "kernels/gemm.h"
+#include "kernels/gemm_cache.h"
+#include "tests/base/scratch.h"
+#include "tests/kernels/device_numbers.h"
+
+namespace mt {
+namespace {
+
+using check::bf16;
+using check::DeviceArray;
+using check::Input;
+using check::Numbers;
+
+cuda::GemmAlgorithm some_algorithm(std::uint64_t first) { return {first, 2, 3, 4, 5, 6, 7, ~0ULL}; }
+
+TEST(GemmCache, KeepsWhatWasAdded) {
+  const Scratch scratch;
+  const std::string path = scratch.path("mt/gemm");
+  {
+    cuda::GemmCache cache(path);
+    EXPECT_FALSE(cache.find("a"));
+    cache.add("a", some_algorithm(1));
+    cache.add("b", some_algorithm(2));
+    cache.add("a", some_algorithm(3));
+    EXPECT_EQ(cache.find("a"), some_algorithm(3));
+  }
+  const cuda::GemmCache again(path);
+  EXPECT_EQ(again.find("a"), some_algorithm(3));
+  EXPECT_EQ(again.find("b"), some_algorithm(2));
+  EXPECT_FALSE(again.find("c"));
+}
+
+TEST(GemmCache, LeavesDamagedLinesOut) {
+  const Scratch scratch;
+  const std::string path = scratch.path("gemm");
+  cuda::GemmCache(path).add("a", some_algorithm(1));
+  const std::string whole = read_file(path);
+  for (std::size_t size = 0; size + 1 < whole.size(); ++size) {
+    File::create(path).write(std::string_view(whole).substr(0, size));
+    EXPECT_FALSE(cuda::GemmCache(path).find("a")) << size << " bytes";
+    cuda::GemmCache(path).add("b", some_algorithm(2));  // on a line of its own
+    EXPECT_EQ(cuda::GemmCache(path).find("b"), some_algorithm(2)) << size << " bytes";
+  }
+}
+
+TEST(GemmCache, DoesWithoutADisk) {
+  for (const std::string path : {"", "/dev/null/gemm"}) {
+    cuda::GemmCache cache(path);
+    cache.add("a", some_algorithm(1));
+    EXPECT_EQ(cache.find("a"), some_algorithm(1));
+  }
+}
+
+class GemmCuda : public check::CudaTest<float> {
+ protected:
+  GemmCuda() { setenv("XDG_CACHE_HOME", scratch_.path("cache").c_str(), 1); }
+  ~GemmCuda() override { unsetenv("XDG_CACHE_HOME"); }
+  Scratch scratch_;
+};
+
+// The forms of products that training makes: every bit is that of the library that does not
+// search, the first time, afterwards, and from the cache.
+TEST_F(GemmCuda, SearchChangesNoBit) {
+  constexpr std::int64_t kM = 512, kN = 384, kK = 1024;
+  const Input<bf16> a(kM * kK, 1), b(kK * kN, 2), bias(kN, 3), residual(kM * kN, 4);
+  const DeviceArray<unsigned char> work(cuda::kGemmWork);
+  const Numbers<bf16> at(kM * kN);
+  for (int form = 0; form < 6; ++form) {
+    Gemm<bf16> p{.a = a.data(), .b = b.data(), .m = kM, .n = kN, .k = kK};
+    p.transpose_b = form % 2 == 0;
+    if (form == 1) p.residual = residual.data();
+    if (form == 2) p.bias = bias.data();
+    if (form == 3) p.then = GemmThen::gelu, p.bias = bias.data(), p.at = at.data();
+    if (form == 4) p.transpose_a = true;
+    const auto result = [&](cuda::GemmLibrary& library) {
+      const Numbers<bf16> c(kM * kN);
+      p.c = c.data();
+      library.gemm(p, work.data(), nullptr);
+      return c.values();
+    };
+    cuda::GemmLibrary plain;
+    const std::vector<double> expected = result(plain);
+    for (int run = 0; run < 2; ++run) {  // the second finds the cache
+      cuda::GemmLibrary searching;
+      searching.search();
+      for (int i = 0; i < 2; ++i)
+        EXPECT_EQ(result(searching), expected) << "form " << form << ", run " << run;
+    }
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch_.path("cache/mt")), {}), 1);
+}
+
+TEST_F(GemmCuda, SearchAddsOnce) {
+  constexpr std::int64_t kM = 256, kN = 256, kK = 512;
+  const Input<bf16> a(kK * kM, 1), b(kK * kN, 2);
+  const Input<float> old(kM * kN, 3);
+  const DeviceArray<unsigned char> work(cuda::kGemmWork);
+  std::vector<double> results[2];
+  for (const bool search : {false, true}) {
+    cuda::GemmLibrary library;
+    if (search) library.search();
+    const Numbers<float> c(old.host, 0);
+    library.gemm(Gemm<bf16, float>{.c = c.data(),
+                                   .a = a.data(),
+                                   .b = b.data(),
+                                   .m = kM,
+                                   .n = kN,
+                                   .k = kK,
+                                   .transpose_a = true,
+                                   .accumulate = true},
+                 work.data(), nullptr);
+    results[search] = c.values();
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+}  // namespace
+}  // namespace mt
