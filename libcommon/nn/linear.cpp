@@ -22,6 +22,7 @@ static Param bias_of(const Param& weight) {
 
 Linear::Linear(ParamTable& table, Param weight, bool bias)
     : weight_(&table.add(std::move(weight))) {
+  table.rows()[weight_->index].gradient_replaced = true;
   if (!bias) return;
   Param row = bias_of(*weight_);
   for (const ForeignName& name : weight_->foreign) {

@@ -4,14 +4,18 @@
 
 namespace mt {
 
-static void accumulate(const WeightGrad& record, Stream& stream) {
-  if (record.weight->trainable)
+void WeightGrads::accumulate(const WeightGrad& record, Stream& stream) {
+  if (record.weight->trainable) {
+    const std::size_t row = record.weight->index;
+    if (row >= written_.size()) written_.resize(row + 1);
     matmul({.out = record.weight->grad,
             .a = record.dy,
             .b = record.x,
             .transpose_a = true,
-            .accumulate = true},
+            .accumulate = written_[row]},
            stream);
+    written_[row] = true;
+  }
   if (record.bias != nullptr && record.bias->trainable)
     column_sum(record.bias->grad, record.dy, stream);
 }

@@ -1,6 +1,7 @@
 // WeightGrads: the queue of weight gradients of linear layers (DESIGN D9).  A record says
 //   weight.grad += dy^T x      bias.grad += sum over rows of dy
-// and is run at once, or, while deferring, when the schedule says so (in a pipeline's bubble).
+// and is run at once, or, while deferring, when the schedule says so (in a pipeline's bubble).  The
+// first record of a weight since begin() replaces its gradient.
 #pragma once
 
 #include <vector>
@@ -20,13 +21,17 @@ class WeightGrads {
  public:
   explicit WeightGrads(bool deferring = false) : deferring_(deferring) {}
   bool deferring() const { return deferring_; }
+  void begin() { written_.clear(); }  // before a step's first micro-batch
 
   // Frozen parameters are left alone.  When deferring, dy and x must live until run().
   void push(const WeightGrad& record, Stream& stream);
   void run(Stream& stream);  // everything queued, in order
 
  private:
+  void accumulate(const WeightGrad& record, Stream& stream);
+
   bool deferring_;
+  std::vector<bool> written_;  // of each row of the table, since begin()
   std::vector<WeightGrad> queue_;
 };
 

@@ -21,6 +21,13 @@ Optimizer::Rule Optimizer::rule_of(const Param& row) const {
   return options_.name == "muon" && matrix ? Rule::muon : Rule::adam;
 }
 
+// Where a part of a flat tensor begins.
+static std::int64_t element_of(const Tensor& part, const Tensor& whole) {
+  return (static_cast<const std::byte*>(part.data()) -
+          static_cast<const std::byte*>(whole.data())) /
+         static_cast<std::ptrdiff_t>(size_of(whole.dtype()));
+}
+
 // --- Who keeps what -----------------------------------------------------------------------------
 
 Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const OptimizerOptions& options,
@@ -37,6 +44,7 @@ Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const Optimi
   } else {
     table_.allocate(device, dtype, true);
   }
+  find_added_to();
   Need most;
   for (int rank = 0; rank < (distributed() ? ranks_.size() : 1); ++rank) {
     std::vector<Piece> pieces = pieces_of(rank);
@@ -112,17 +120,12 @@ Optimizer::Need Optimizer::place(std::vector<Piece>& pieces, Flat& flat, Arena& 
 // What update_flat() goes by; a GPU wants it in small parts.
 std::vector<UpdateChunk> Optimizer::chunks_of(bool decoupled) const {
   const Tensor values = table_.values();
-  const auto elements = [](const Tensor& part, const Tensor& whole) {
-    return (static_cast<const std::byte*>(part.data()) -
-            static_cast<const std::byte*>(whole.data())) /
-           static_cast<std::ptrdiff_t>(size_of(whole.dtype()));
-  };
   const std::int64_t most = state_.device() == Device::cuda ? kUpdateChunk : values.numel();
   std::vector<UpdateChunk> chunks;
   for (const Piece& piece : pieces_) {
     if (piece.rule == Rule::muon || piece.row->embedding_or_output != decoupled) continue;
-    const std::int64_t first = elements(part_of(piece.row->value, piece), values);
-    const std::int64_t state = elements(piece.state[0], flat_.state[0]);
+    const std::int64_t first = element_of(part_of(piece.row->value, piece), values);
+    const std::int64_t state = element_of(piece.state[0], flat_.state[0]);
     for (std::int64_t at = 0; at < piece.end - piece.begin; at += most)
       chunks.push_back({.first = first + at,
                         .state = state + at,
@@ -155,7 +158,28 @@ void Optimizer::take_values(Stream& stream) const {
 
 // --- Gradients ----------------------------------------------------------------------------------
 
-void Optimizer::zero_gradients(Stream& stream) const { set_zero(table_.gradients(), stream); }
+// All but the large gradients that a step replaces.
+void Optimizer::find_added_to() {
+  constexpr std::int64_t kLarge = 1 << 16;
+  const Tensor gradients = table_.gradients();
+  std::vector<std::array<std::int64_t, 2>> replaced;
+  for (const Param& row : table_.rows())
+    if (row.gradient_replaced && row.trainable && row.shape.numel() >= kLarge) {
+      const std::int64_t begin = element_of(row.grad, gradients);
+      replaced.push_back({begin, begin + row.shape.numel()});
+    }
+  std::ranges::sort(replaced);
+  replaced.push_back({gradients.numel(), 0});
+  std::int64_t at = 0;
+  for (const auto& [begin, end] : replaced) {
+    if (begin > at) added_to_.push_back({at, begin});
+    at = end;
+  }
+}
+
+void Optimizer::zero_gradients(Stream& stream) const {
+  for (const auto& [begin, end] : added_to_) set_zero(table_.gradients().rows(begin, end), stream);
+}
 
 // This rank's slice of a bucket of `buffer`.
 Tensor Optimizer::own_slice(const Tensor& buffer, const Bucket& bucket) const {

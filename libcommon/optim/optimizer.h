@@ -10,6 +10,7 @@
 // Each Optimizer belongs to one thread; the table and the group must outlive it.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,7 +55,7 @@ class Optimizer {
   double loss_scale() const { return loss_scale_.value(); }
   // The masters of values of 16 bits, after the values were set otherwise than by step().
   void take_values(Stream& stream) const;
-  // Of the table's gradients; before the first micro-batch.
+  // What the first micro-batch is added to.
   void zero_gradients(Stream& stream) const;
   // The sum of all ranks' gradients is divided by `divisor` and the loss scale.
   StepResult step(const StepRates& rates, double divisor, Stream& stream);
@@ -85,6 +86,7 @@ class Optimizer {
     std::int64_t size = 0;  // elements of each
   };
   BufferLayout make_layout() const;
+  void find_added_to();
   std::vector<Piece> pieces_of(int rank) const;
   Need place(std::vector<Piece>& pieces, Flat& flat, Arena& state) const;
   // What is updated with one learning rate.
@@ -110,6 +112,7 @@ class Optimizer {
   OptimizerOptions options_;
   Group& ranks_;
   BufferLayout layout_;
+  std::vector<std::array<std::int64_t, 2>> added_to_;  // elements [begin, end) of the gradients
   std::vector<std::int64_t> counts_;  // elements of each row
   DType dtype_;
   std::vector<Piece> pieces_;

@@ -57,6 +57,8 @@ struct Param {
       false;  // replicated over tp, but each rank sees a part of the gradient
   double decay_mult = 1, learning_rate_mult = 1;
   bool embedding_or_output = false;  // of words: may have a learning rate of its own
+  // What a step first adds to its gradient replaces what was there, which need not be zeroed.
+  bool gradient_replaced = false;
   std::vector<ForeignName> foreign = {};
 
   // A checkpoint stacks equal layers under one key, one more axis in front.

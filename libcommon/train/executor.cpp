@@ -26,6 +26,7 @@ Executor::Executor(const Model& model, const StepShape& shape, const StepMemory&
 
 double Executor::run(const Schedule& schedule, const LoadBatch& load, bool training) {
   losses_.clear();
+  weight_grads_.begin();
   if (const std::size_t bytes = schedule.size() * sizeof(double);
       stream_.device() == Device::cuda && fetched_.bytes() < bytes)
     fetched_ = Buffer::pinned(bytes);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/support/host_tensor.h"
 
 namespace mt {
@@ -66,6 +68,21 @@ TEST_F(Queue, AddsWhenToldAndOnce) {
   push(queue);
   queue.run(stream_);
   expect(3);
+}
+
+TEST_F(Queue, ReplacesTheWeightsGradientFirst) {
+  for (const bool deferring : {false, true}) {
+    WeightGrads queue(deferring);
+    for (int step = 0; step < 2; ++step) {
+      queue.begin();
+      fill_with(weight_->grad, [](std::int64_t) { return std::nan(""); });
+      fill_with(bias_->grad, [](std::int64_t) { return 0; });
+      push(queue);
+      push(queue);
+      queue.run(stream_);
+      expect(2);
+    }
+  }
 }
 
 }  // namespace

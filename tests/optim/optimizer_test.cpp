@@ -377,5 +377,23 @@ TEST(OptimizerOptions, WhatDoesNotFitTogether) {
   EXPECT_TRUE(muon.use_distributed_optimizer);
 }
 
+// Large gradients that a step replaces are left as they are; what lies between rows is not.
+TEST(Optimizer, ZeroesWhatIsAddedTo) {
+  ParamTable table;
+  table.add({.name = "small", .shape = {3}, .gradient_replaced = true});
+  table.add({.name = "replaced", .shape = {257, 257}, .gradient_replaced = true});
+  table.add({.name = "added.to", .shape = {300, 300}});
+  table.add({.name = "frozen", .shape = {300, 300}, .trainable = false, .gradient_replaced = true});
+  const auto ranks = make_single_group();
+  OptimizerOptions options;
+  options.complete();
+  Optimizer optimizer(table, Device::cpu, DType::f64, options, *ranks);
+  Stream stream(Device::cpu);
+  fill(table.gradients(), 1, stream);
+  optimizer.zero_gradients(stream);
+  EXPECT_EQ(sum_squares(table.gradients(), stream), 257 * 257);
+  EXPECT_EQ(sum_squares(table.rows()[1].grad, stream), 257 * 257);
+}
+
 }  // namespace
 }  // namespace mt
