@@ -12,8 +12,10 @@
 // q, o, dq, do: [sequences, q_length, heads, head_dim]
 // k, v, dk, dv: [sequences, kv_stride, kv_heads, head_dim], of whose kv_stride tokens the first
 //               kv_length of a sequence count;  q_length <= kv_length
-// lse:          [sequences, heads, q_length]
-// first_key:    [sequences, q_length], or null for 0 everywhere: the first key of each query's
+// Packed, q, k and v point into the rows of a fused projection (kernels/qkv.h), and dq, dk and dv
+// into the rows of its gradient; kv_stride is q_length then. lse:          [sequences, heads,
+// q_length] first_key:    [sequences, q_length], or null for 0 everywhere: the first key of each
+// query's
 //               document.  Within a sequence it does not fall, and no query comes before its first
 //               key (the caller checks).
 // Query head h uses key head h / (heads / kv_heads).  T: float or double.
@@ -41,6 +43,15 @@ struct AttentionShape {
   // may then hold more of them than there are sequences.  Null: the i-th.  With kv_lengths only.
   const std::int32_t* kv_slots = nullptr;
   double scale = 1;
+  bool packed = false;
+
+  std::int64_t group() const { return heads / kv_heads; }  // query heads of a key head
+  // Elements from one token to the next in q and dq, and from one key head's queries to the next's;
+  // from one token to the next in k, v, dk and dv, and from one head to the next.
+  std::int64_t q_row() const { return (heads + (packed ? 2 * kv_heads : 0)) * head_dim; }
+  std::int64_t q_group() const { return (group() + (packed ? 2 : 0)) * head_dim; }
+  std::int64_t kv_row() const { return packed ? q_row() : kv_heads * head_dim; }
+  std::int64_t kv_head() const { return packed ? q_group() : head_dim; }
 };
 }  // namespace mt
 

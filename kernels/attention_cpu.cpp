@@ -50,7 +50,7 @@ void forward_row(T* o, T* lse, const T* q, const T* k, const T* v, const Attenti
   const T total = row_exp_sum(s + first, s + first, top, end - first);
   lse[at.lse_row(i)] = top + std::log(total);
   if (at.dropout.p > 0) dropout_factors(factor, at, i);
-  T* row = o + at.q_row(i);
+  T* row = o + at.o_row(i);
   std::fill_n(row, d, T(0));
   for (std::int64_t j = first; j < end; ++j)
     add_scaled(row, s[j] / total * factor[j], v + at.kv_row(j), d);
@@ -66,9 +66,9 @@ struct Backward {  // what attention_backward is given
 template <class T>
 void backward_row(const Backward<T>& g, const AttentionPlace& at, std::int64_t i, T* p, T* factor) {
   const std::int64_t first = at.first(i), end = at.end(i), d = at.shape.head_dim;
-  const T *q = g.q + at.q_row(i), *d_o = g.d_o + at.q_row(i);
+  const T *q = g.q + at.q_row(i), *d_o = g.d_o + at.o_row(i);
   T* dq = g.dq + at.q_row(i);
-  const T delta = dot(d_o, g.o + at.q_row(i), d);
+  const T delta = dot(d_o, g.o + at.o_row(i), d);
   scores(p, g.q, g.k, at, i);
   row_exp_sum(p + first, p + first, g.lse[at.lse_row(i)], end - first);
   if (at.dropout.p > 0) dropout_factors(factor, at, i);
@@ -124,11 +124,10 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* 
       return simd::attention_backward({dq, dk, dv, d_o, o, lse, q, k, v}, first_key, shape,
                                       dropout);
   const Backward<T> g = {dq, dk, dv, d_o, o, lse, q, k, v};
-  const std::int64_t group = shape.heads / shape.kv_heads;
   parallel_for(shape.sequences * shape.kv_heads, [&](std::int64_t task) {
     std::vector<T> p(static_cast<std::size_t>(shape.kv_length)), factor(p.size(), T(1));
-    for (std::int64_t n = 0; n < group; ++n) {
-      const std::int64_t head = task % shape.kv_heads * group + n;
+    for (std::int64_t n = 0; n < shape.group(); ++n) {
+      const std::int64_t head = task % shape.kv_heads * shape.group() + n;
       const AttentionPlace at{shape, dropout, first_key, task / shape.kv_heads, head};
       run([&] { backward_head(g, at, n == 0, p.data(), factor.data()); });
     }

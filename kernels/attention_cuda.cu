@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps, kHeadDim == 
   const int end_all = (at.last(first_row) + 1) / kKeys;
 
   constexpr int kThreads = 32 * Memory::kWarps;
-  load_rows<kThreads>(shared.q, t.q, at, first_row);
+  load_queries<kThreads>(shared.q, t.q, at, first_row);
   load_keys<kThreads>(shared.k, t.k, at, begin * kKeys);
   copies_commit();
 
@@ -70,9 +70,9 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps, kHeadDim == 
     if (lane() % 4 == 0 && row <= last_row)
       t.lse[at.lse_place(row)] = w.max[r] * a.sizes.scale + logf(w.sum[r]);
   }
-  store_rows<kHeadDim>(w.o, factor, shared.q, warp * 16, rows - warp * 16, a.head_dim,
+  store_rows<kHeadDim>(w.o, factor, shared.q, warp * 16, rows - warp * 16, a.sizes.head_dim,
                        a.whole_units,
-                       [&](int i) { return t.o + at.place(first_row + warp * 16 + i); });
+                       [&](int i) { return t.o + at.o_place(first_row + warp * 16 + i); });
 }
 
 template <int kHeadDim, class T>

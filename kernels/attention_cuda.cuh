@@ -17,7 +17,8 @@ inline constexpr float kInfinity = __builtin_huge_valf();
 
 // An AttentionShape in the numbers that the kernels count with.
 struct AttentionSizes {
-  int sequences, q_length, kv_length, heads, kv_heads, window;
+  int sequences, q_length, kv_length, heads, kv_heads, window, head_dim;
+  std::int64_t q_row, q_group, kv_row, kv_head;  // elements
   float scale;
   const std::int32_t* first_key;
   explicit AttentionSizes(const AttentionShape& s, const std::int32_t* first_keys)
@@ -27,10 +28,21 @@ struct AttentionSizes {
         heads(static_cast<int>(s.heads)),
         kv_heads(static_cast<int>(s.kv_heads)),
         window(static_cast<int>(s.window < 0 ? s.kv_length : s.window)),
+        head_dim(static_cast<int>(s.head_dim)),
+        q_row(s.q_row()),
+        q_group(s.q_group()),
+        kv_row(s.kv_row()),
+        kv_head(s.kv_head()),
         scale(static_cast<float>(s.scale)),
         first_key(first_keys) {}
 
   __host__ __device__ int group() const { return heads / kv_heads; }  // query heads of a key head
+  // Where a query head's row of a sequence is in q and dq.
+  __device__ std::int64_t q_place(int sequence, int query, int head) const {
+    const int key_head = head / group();
+    return (std::int64_t{sequence} * q_length + query) * q_row + key_head * q_group +
+           std::int64_t{head - key_head * group()} * head_dim;
+  }
   __device__ int last(int query) const { return query + kv_length - q_length; }
   // The first key that a query sees; it does not fall with the query.  Past the end as at it.
   __device__ int first(int sequence, int query) const {

@@ -91,16 +91,16 @@ struct Block {
       load_keys<kThreads>(shared.first, t.k, at, own);
       load_keys<kThreads>(shared.second, t.v, at, own);
     } else {
-      load_rows<kThreads>(shared.first, t.q, at, own);
-      load_rows<kThreads>(shared.second, t.d_o, at, own);
+      load_queries<kThreads>(shared.first, t.q, at, own);
+      load_output_gradients<kThreads>(shared.second, t.d_o, at, own);
       load_states(0, kOwn, own);
     }
   }
   __device__ void load_others(int n) {
     auto& others = shared.others[n % 2];
     if constexpr (kOwnKeys) {
-      load_rows<kThreads>(others.first, t.q, at, n * kOther);
-      load_rows<kThreads>(others.second, t.d_o, at, n * kOther);
+      load_queries<kThreads>(others.first, t.q, at, n * kOther);
+      load_output_gradients<kThreads>(others.second, t.d_o, at, n * kOther);
       load_states(n % 2 * kOther, kOther, n * kOther);
     } else {
       load_keys<kThreads>(others.first, t.k, at, n * kOther);
@@ -175,14 +175,14 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim, kOwnKeys>::kWarps)
                              others.first.row(0) + part);
   }
 
-  const int mine = tile * kOwn + warp * 16, channels = min(a.head_dim - part, kMade);
+  const int mine = tile * kOwn + warp * 16, channels = min(a.sizes.head_dim - part, kMade);
   const int lines = (kOwnKeys ? at.sizes.kv_length : at.rows()) - mine;
   const auto store = [&](const auto& sums, float factor, auto& by_way_of, T* to) {
     const float factors[2] = {factor, factor};
-    store_rows<kMade>(sums, factors, by_way_of, warp * 16, lines, channels, a.whole_units,
-                      [&](int i) {
-                        return to + (kOwnKeys ? at.key_place(mine + i) : at.place(mine + i)) + part;
-                      });
+    store_rows<kMade>(
+        sums, factors, by_way_of, warp * 16, lines, channels, a.whole_units, [&](int i) {
+          return to + (kOwnKeys ? at.key_place(mine + i) : at.q_place(mine + i)) + part;
+        });
   };
   store(d_first, a.sizes.scale, shared.first, kOwnKeys ? t.dk : t.dq);
   if constexpr (kOwnKeys) store(d_second, 1, shared.second, t.dv);
@@ -196,9 +196,9 @@ __global__ void delta_kernel(const Arguments<T> arguments) {
   const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
   if (i >= std::int64_t{s.sequences} * s.q_length * s.heads) return;
   float delta = 0;
-  for (int c = lane(); c < a.head_dim; c += 32)
-    delta += static_cast<float>(arguments.t.d_o[i * a.head_dim + c]) *
-             static_cast<float>(arguments.t.o[i * a.head_dim + c]);
+  for (int c = lane(); c < a.sizes.head_dim; c += 32)
+    delta += static_cast<float>(arguments.t.d_o[i * a.sizes.head_dim + c]) *
+             static_cast<float>(arguments.t.o[i * a.sizes.head_dim + c]);
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)
     delta += __shfl_xor_sync(0xffffffff, delta, distance);

@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
     load_keys<32>(stage.v, t.v, at, n * kKeys, lane());
     copies_commit();
   };
-  load_rows<32 * kWarps>(shared.q, t.q, at, 0);
+  load_queries<32 * kWarps>(shared.q, t.q, at, 0);
   copies_commit();
   if (begin < end) load(begin);
   copies_wait();
@@ -108,10 +108,11 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
     const std::int64_t place = at.lse_place(row);
     const float lse = top / kLog2e + logf(total);
     if (parts.count == 1) {
-      if (c < a.head_dim) t.o[at.place(row) + c] = static_cast<T>(sum / total);
+      if (c < a.sizes.head_dim) t.o[at.o_place(row) + c] = static_cast<T>(sum / total);
       if (c == 0) t.lse[place] = lse;
     } else {
-      if (c < a.head_dim) parts.o[(place * parts.count + part) * a.head_dim + c] = sum / total;
+      if (c < a.sizes.head_dim)
+        parts.o[(place * parts.count + part) * a.sizes.head_dim + c] = sum / total;
       if (c == 0) parts.lse[place * parts.count + part] = total > 0 ? lse : -kInfinity;
     }
   }
@@ -126,7 +127,7 @@ __global__ void __launch_bounds__(32 * kJoiners)
   wait_for_kernel_before();
   let_next_kernel_begin();
   const AttentionSizes& s = a.sizes;
-  const int slices = (a.head_dim + 31) / 32, channel = blockIdx.x % slices * 32 + lane();
+  const int slices = (a.sizes.head_dim + 31) / 32, channel = blockIdx.x % slices * 32 + lane();
   const std::int64_t place = blockIdx.x / slices;
   const float* const lse = parts.lse + place * parts.count;
   float top = -kInfinity, total = 0, sum = 0;
@@ -137,21 +138,22 @@ __global__ void __launch_bounds__(32 * kJoiners)
   for (int distance = 16; distance > 0; distance /= 2)
     total += __shfl_xor_sync(0xffffffff, total, distance);
   const int warp = threadIdx.x / 32;
-  const float* const o = parts.o + place * parts.count * a.head_dim + channel;
+  const float* const o = parts.o + place * parts.count * a.sizes.head_dim + channel;
 #pragma unroll 8
   for (int part = warp; part < parts.count; part += kJoiners) {
     const float weight = exp_approx(lse[part] - top);
     // A part without a key has left no output.
-    if (weight > 0 && channel < a.head_dim) sum += weight * o[std::int64_t{part} * a.head_dim];
+    if (weight > 0 && channel < a.sizes.head_dim)
+      sum += weight * o[std::int64_t{part} * a.sizes.head_dim];
   }
   sums[warp][lane()] = sum;
   __syncthreads();
-  if (warp > 0 || channel >= a.head_dim) return;
+  if (warp > 0 || channel >= a.sizes.head_dim) return;
   float all = 0;
   for (int w = 0; w < kJoiners; ++w) all += sums[w][lane()];
   const std::int64_t query = place % s.q_length, head = place / s.q_length % s.heads;
   const std::int64_t sequence = place / s.q_length / s.heads;
-  t.o[((sequence * s.q_length + query) * s.heads + head) * a.head_dim + channel] =
+  t.o[((sequence * s.q_length + query) * s.heads + head) * a.sizes.head_dim + channel] =
       static_cast<T>(all / total);
   if (channel == 0) t.lse[place] = top + logf(total);
 }

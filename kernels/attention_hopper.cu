@@ -68,11 +68,11 @@ template <class Memory>
 __device__ void produce(Memory& shared, const Arguments& a) {
   Ring<Memory::kStages> ring{.parity = 1};
   int parity = 1, q_parity = 1;
-  const auto load = [](bf16* to, const CUtensorMap& map, Barrier& full, int rows, int head, int row,
-                       int sequence) {
+  const auto load = [](bf16* to, const CUtensorMap& map, Barrier& full, int rows, int head,
+                       int group, int row, int sequence) {
     full.arrive_and_expect(rows * Memory::kHeadDim * 2);
     for (int c = 0; c < Memory::kHeadDim; c += 64)
-      load_tile(to + c * rows, map, full, c, head, row, sequence);
+      load_tile(to + c * rows, map, full, c, head, group, row, sequence);
   };
   for (int tile = blockIdx.x;; parity ^= 1) {
     shared.tile_empty.wait(parity);
@@ -85,18 +85,19 @@ __device__ void produce(Memory& shared, const Arguments& a) {
 
     shared.q_empty.wait(q_parity);
     q_parity ^= 1;
-    load(shared.q, a.q, shared.q_full, Memory::kQueries, t.head, t.first_query, t.sequence);
+    load(shared.q, a.q, shared.q_full, Memory::kQueries, t.head - kv_head * a.sizes.group(),
+         kv_head, t.first_query, t.sequence);
     // V comes one tile behind K, as the consumers need them.
     Ring<Memory::kStages> behind = ring;
     for (int n = t.end - 1; n >= t.begin - 1; --n) {
       if (n >= t.begin) {
         shared.k_empty[ring.stage].wait(ring.parity);
-        load(shared.k[ring.stage], a.k, shared.k_full[ring.stage], Memory::kKeys, kv_head,
+        load(shared.k[ring.stage], a.k, shared.k_full[ring.stage], Memory::kKeys, 0, kv_head,
              n * Memory::kKeys, t.sequence);
       }
       if (n < t.end - 1) {
         shared.v_empty[behind.stage].wait(behind.parity);
-        load(shared.v[behind.stage], a.v, shared.v_full[behind.stage], Memory::kKeys, kv_head,
+        load(shared.v[behind.stage], a.v, shared.v_full[behind.stage], Memory::kKeys, 0, kv_head,
              (n + 1) * Memory::kKeys, t.sequence);
         behind.advance();
       }
@@ -237,8 +238,9 @@ struct Consumer {
     fence_async_shared();
     named_sync(kOwn + number, kWarpGroup);
     if (!leader) return;
+    const int group = t.head / a.sizes.group(), head = t.head - group * a.sizes.group();
     for (int c = 0; c < kHeadDim; c += 64)
-      store_tile(a.o, out + c * 64, c, t.head, t.first_query + number * 64, t.sequence);
+      store_tile(a.o, out + c * 64, c, head, group, t.first_query + number * 64, t.sequence);
     store_commit();
   }
 
@@ -337,17 +339,12 @@ void launch(bf16* o, float* lse, const bf16* q, const bf16* k, const bf16* v,
   const int heads = static_cast<int>(s.sequences * s.heads);
   // Keys and values of these heads fill half of L2.
   const std::int64_t head_bytes = s.kv_length * s.head_dim * 4;
-  const std::int64_t at_a_time = (std::int64_t{32} << 20) / head_bytes * (s.heads / s.kv_heads);
-  const auto map = [&](const bf16* tensor, bool queries, int rows) {
-    const std::int64_t length = queries ? s.q_length : s.kv_length;
-    return tile_map(tensor, s.sequences, length, queries ? length : s.kv_stride,
-                    queries ? s.heads : s.kv_heads, s.head_dim, rows);
-  };
+  const std::int64_t at_a_time = (std::int64_t{32} << 20) / head_bytes * s.group();
   const Arguments a{
-      map(q, true, Memory::kQueries),
-      map(k, false, Memory::kKeys),
-      map(v, false, Memory::kKeys),
-      map(o, true, 64),
+      tile_map(query_tensor(q, s), Memory::kQueries),
+      tile_map(key_tensor(k, s), Memory::kKeys),
+      tile_map(key_tensor(v, s), Memory::kKeys),
+      tile_map(output_tensor(o, s), 64),
       lse,
       static_cast<int*>(work),
       AttentionSizes(s, first_key),

@@ -9,11 +9,19 @@
 
 namespace mt::cuda {
 
-// Of a [sequences, length, heads, head_dim] tensor, boxes of `rows` tokens by 64 channels of one
-// head; what a box has outside the tensor reads as 0 and is not written.  stride: tokens from one
-// sequence to the next.
-CUtensorMap tile_map(const bf16* tensor, std::int64_t sequences, std::int64_t length,
-                     std::int64_t stride, std::int64_t heads, std::int64_t head_dim, int rows);
+// A tensor whose element (sequence, token, group of heads, head of the group, channel) is at
+//   (sequence stride + token) row + group spacing + head head_dim + channel
+struct HeadTensor {
+  const bf16* data;
+  std::int64_t sequences, length, stride, row, groups, spacing, heads, head_dim;
+};
+HeadTensor query_tensor(const bf16* q, const AttentionShape& shape);   // q, dq
+HeadTensor output_tensor(const bf16* o, const AttentionShape& shape);  // o, do
+HeadTensor key_tensor(const bf16* k, const AttentionShape& shape);     // k, v, dk, dv
+
+// Boxes of `rows` tokens by 64 channels of one head; what a box has outside the tensor reads as 0
+// and is not written.
+CUtensorMap tile_map(const HeadTensor& tensor, int rows);
 
 // A stage of a ring of `kStages` and the parity of its current round.
 template <int kStages>

@@ -96,28 +96,29 @@ __device__ void load_tiles(Memory& shared, const Arguments& a) {
     shared.kv_empty.wait(tile_parity);
     shared.kv_full.arrive_and_expect(2 * kKeys * kHeadDim * 2);
     for (int c = 0; c < kHeadDim; c += 64) {
-      load_tile(shared.k + c * kKeys, a.k, shared.kv_full, c, t.kv_head, t.key_block * kKeys,
+      load_tile(shared.k + c * kKeys, a.k, shared.kv_full, c, 0, t.kv_head, t.key_block * kKeys,
                 t.sequence);
-      load_tile(shared.v + c * kKeys, a.v, shared.kv_full, c, t.kv_head, t.key_block * kKeys,
+      load_tile(shared.v + c * kKeys, a.v, shared.kv_full, c, 0, t.kv_head, t.key_block * kKeys,
                 t.sequence);
     }
     for_steps(a, t, [&](int head, int m) {
       const std::int64_t rows =
           ((std::int64_t{t.sequence} * a.sizes.heads + head) * a.query_blocks + m) * kQueries;
+      const int in_group = head - t.kv_head * a.sizes.group();
       Barrier& q_full = shared.q_full[ring.stage];
       shared.q_empty[ring.stage].wait(ring.parity);
       q_full.arrive_and_expect(kQueries * (kHeadDim * 2 + 4));
       for (int c = 0; c < kHeadDim; c += 64)
-        load_tile(shared.q[ring.stage] + c * kQueries, a.q, q_full, c, head, m * kQueries,
-                  t.sequence);
+        load_tile(shared.q[ring.stage] + c * kQueries, a.q, q_full, c, in_group, t.kv_head,
+                  m * kQueries, t.sequence);
       load_bytes(shared.lse2[ring.stage], a.work.lse2 + rows, kQueries * 4, q_full);
 
       Barrier& do_full = shared.do_full[ring.stage];
       shared.do_empty[ring.stage].wait(ring.parity);
       do_full.arrive_and_expect(kQueries * (kHeadDim * 2 + 4));
       for (int c = 0; c < kHeadDim; c += 64)
-        load_tile(shared.d_o[ring.stage] + c * kQueries, a.d_o, do_full, c, head, m * kQueries,
-                  t.sequence);
+        load_tile(shared.d_o[ring.stage] + c * kQueries, a.d_o, do_full, c, in_group, t.kv_head,
+                  m * kQueries, t.sequence);
       load_bytes(shared.delta[ring.stage], a.work.delta + rows, kQueries * 4, do_full);
       ring.advance();
     });
@@ -353,8 +354,8 @@ struct Consumer {
     const int row = t.key_block * kKeys + number * kHalf;
     for (int c = 0; c < kHeadDim; c += 64) {
       const int from = c * kKeys + number * kHalf * 64;
-      store_tile(a.dv, shared.v + from, c, t.kv_head, row, t.sequence);
-      store_tile(a.dk, shared.k + from, c, t.kv_head, row, t.sequence);
+      store_tile(a.dv, shared.v + from, c, 0, t.kv_head, row, t.sequence);
+      store_tile(a.dk, shared.k + from, c, 0, t.kv_head, row, t.sequence);
     }
     store_commit();
     store_wait_read();
@@ -421,18 +422,15 @@ void launch(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, const bf16* o, const 
   BackwardWork work;
   work.cut(s, memory);
   const AttentionSizes sizes(s, first_key);
-  const auto map = [&](const bf16* tensor, std::int64_t heads, int rows) {
-    return tile_map(tensor, s.sequences, s.q_length, s.q_length, heads, s.head_dim, rows);
-  };
   const int heads = static_cast<int>(s.sequences * s.kv_heads);
   const int key_blocks = static_cast<int>((s.kv_length + kKeys - 1) / kKeys);
   const int blocks = static_cast<int>(BackwardWork::query_blocks(s));
-  const Arguments a{map(q, s.heads, kQueries),
-                    map(k, s.kv_heads, kKeys),
-                    map(v, s.kv_heads, kKeys),
-                    map(d_o, s.heads, kQueries),
-                    map(dk, s.kv_heads, kHalf),
-                    map(dv, s.kv_heads, kHalf),
+  const Arguments a{tile_map(query_tensor(q, s), kQueries),
+                    tile_map(key_tensor(k, s), kKeys),
+                    tile_map(key_tensor(v, s), kKeys),
+                    tile_map(output_tensor(d_o, s), kQueries),
+                    tile_map(key_tensor(dk, s), kHalf),
+                    tile_map(key_tensor(dv, s), kHalf),
                     work,
                     sizes,
                     // Many heads at a time: fewer blocks then wait for one another.

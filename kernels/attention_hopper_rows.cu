@@ -8,7 +8,7 @@ namespace {
 // A warp for each row of each head.
 template <int kHeadDim>
 __global__ void prepare(const BackwardWork work, const AttentionSizes s, int query_blocks,
-                        int head_dim, const float* lse, const bf16* o, const bf16* d_o) {
+                        const float* lse, const bf16* o, const bf16* d_o) {
   constexpr int kQueries = BackwardWork::queries(kHeadDim), kKeys = BackwardWork::kKeys;
   const int padded = query_blocks * kQueries, lane = threadIdx.x % 32;
   const std::int64_t warp = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
@@ -19,11 +19,11 @@ __global__ void prepare(const BackwardWork work, const AttentionSizes s, int que
 
   float delta = 0;
   constexpr int kPairs = kHeadDim / 64;
-  if (query < s.q_length && lane * kPairs * 2 < head_dim) {
+  if (query < s.q_length && lane * kPairs * 2 < s.head_dim) {
     const std::int64_t row = (std::int64_t{sequence} * s.q_length + query) * s.heads + head;
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
-      const std::int64_t at = row * head_dim / 2 + lane * kPairs + i;
+      const std::int64_t at = row * s.head_dim / 2 + lane * kPairs + i;
       const float2 x = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162*>(o)[at]);
       const float2 y = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162*>(d_o)[at]);
       delta += x.x * y.x + x.y * y.y;
@@ -55,8 +55,8 @@ __global__ void prepare(const BackwardWork work, const AttentionSizes s, int que
 
 // dq = scale sum, from the order of the threads that made it; a block for each block of queries.
 template <int kHeadDim>
-__global__ void finish(bf16* dq, const BackwardWork work, const AttentionSizes s, int query_blocks,
-                       int head_dim) {
+__global__ void finish(bf16* dq, const BackwardWork work, const AttentionSizes s,
+                       int query_blocks) {
   constexpr int kQueries = BackwardWork::queries(kHeadDim), kPiece = BackwardWork::kPiece;
   constexpr bool kByQueries = kQueries == 128;
   __shared__ alignas(16) __nv_bfloat162 tile[kQueries][kHeadDim / 2 + 4];
@@ -76,10 +76,8 @@ __global__ void finish(bf16* dq, const BackwardWork work, const AttentionSizes s
   __syncthreads();
   for (int i = threadIdx.x; i < kQueries * kHeadDim / 8; i += 2 * kWarpGroup) {
     const int query = i / (kHeadDim / 8), unit = i % (kHeadDim / 8);
-    if (m * kQueries + query >= s.q_length || unit * 8 >= head_dim) continue;
-    const std::int64_t to =
-        (std::int64_t{sequence} * s.q_length + m * kQueries + query) * s.heads + head;
-    reinterpret_cast<uint4*>(dq + to * head_dim)[unit] =
+    if (m * kQueries + query >= s.q_length || unit * 8 >= s.head_dim) continue;
+    reinterpret_cast<uint4*>(dq + s.q_place(sequence, m * kQueries + query, head))[unit] =
         *reinterpret_cast<const uint4*>(&tile[query][unit * 4]);
   }
 }
@@ -112,8 +110,7 @@ void prepare_backward(const BackwardWork& work, const AttentionShape& shape,
   const auto grid = static_cast<unsigned>((all * BackwardWork::queries(shape.head_dim) + 7) / 8);
   check(cudaMemsetAsync(work.turns, 0, static_cast<std::size_t>(all + 1) * 4, stream));
   const auto kernel = shape.head_dim <= 64 ? prepare<64> : prepare<128>;
-  kernel<<<grid, 256, 0, stream>>>(work, sizes, static_cast<int>(blocks),
-                                   static_cast<int>(shape.head_dim), lse, o, d_o);
+  kernel<<<grid, 256, 0, stream>>>(work, sizes, static_cast<int>(blocks), lse, o, d_o);
   check(cudaGetLastError());
 }
 
@@ -122,7 +119,7 @@ void finish_backward(bf16* dq, const BackwardWork& work, const AttentionShape& s
   const std::int64_t blocks = BackwardWork::query_blocks(shape);
   const auto kernel = shape.head_dim <= 64 ? finish<64> : finish<128>;
   kernel<<<static_cast<unsigned>(shape.sequences * shape.heads * blocks), 2 * kWarpGroup, 0,
-           stream>>>(dq, work, sizes, static_cast<int>(blocks), static_cast<int>(shape.head_dim));
+           stream>>>(dq, work, sizes, static_cast<int>(blocks));
   check(cudaGetLastError());
 }
 

@@ -15,17 +15,22 @@ struct AttentionPlace {
   const std::int32_t* first_key;  // or null
   std::int64_t sequence, head;
 
-  std::int64_t kv_head() const { return head / (shape.heads / shape.kv_heads); }
-  std::int64_t q_stride() const { return shape.heads * shape.head_dim; }
-  std::int64_t kv_stride() const { return shape.kv_heads * shape.head_dim; }
+  std::int64_t kv_head() const { return head / shape.group(); }
+  std::int64_t q_stride() const { return shape.q_row(); }
+  std::int64_t o_stride() const { return shape.heads * shape.head_dim; }
+  std::int64_t kv_stride() const { return shape.kv_row(); }
 
-  // Offsets: of query i in q, o, dq and do; of key j in k, v, dk and dv; of query i in lse.
+  // Offsets: of query i in q and dq, in o and do, in lse; of key j in k, v, dk and dv.
   std::int64_t q_row(std::int64_t i) const {
-    return (sequence * shape.q_length + i) * q_stride() + head * shape.head_dim;
+    return (sequence * shape.q_length + i) * q_stride() + kv_head() * shape.q_group() +
+           head % shape.group() * shape.head_dim;
+  }
+  std::int64_t o_row(std::int64_t i) const {
+    return (sequence * shape.q_length + i) * o_stride() + head * shape.head_dim;
   }
   std::int64_t kv_row(std::int64_t j) const {
     const std::int64_t slot = shape.kv_slots ? shape.kv_slots[sequence] : sequence;
-    return (slot * shape.kv_stride + j) * kv_stride() + kv_head() * shape.head_dim;
+    return (slot * shape.kv_stride + j) * kv_stride() + kv_head() * shape.kv_head();
   }
   std::int64_t lse_row(std::int64_t i) const {
     return (sequence * shape.heads + head) * shape.q_length + i;

@@ -164,15 +164,15 @@ struct ForwardInput {
       store(s + r, load(s + r) * load(w.factor + r));
   }
   const std::int64_t queries = std::min<std::int64_t>(kLanes, q.count - tile * kLanes);
-  float* rows = o + at.q_row(q.first + tile * kLanes);
+  float* rows = o + at.o_row(q.first + tile * kLanes);
   for (std::int64_t r = 0; !begins && r < queries; ++r)
     for (std::int64_t c = 0; c < d; c += kLanes) {
-      float* part = rows + r * at.q_stride() + c;
+      float* part = rows + r * at.o_stride() + c;
       store(part, load(part) * scale[r]);
     }
   for (std::int64_t r = 0; r < queries; r += 8)
-    multiply({.c = rows + r * at.q_stride(),
-              .c_stride = at.q_stride(),
+    multiply({.c = rows + r * at.o_stride(),
+              .c_stride = at.o_stride(),
               .a = s + r,
               .a_row = 1,
               .a_column = kSide,
@@ -198,7 +198,7 @@ void forward_block(float* o, float* lse, const ForwardInput& in, const Queries& 
     const float sum = of_tile.sum[i % kLanes], max = of_tile.max[i % kLanes];
     lse[at.lse_row(q.first + i)] = max + std::log(sum);
     for (std::int64_t c = 0; c < d; c += kLanes) {
-      float* part = o + at.q_row(q.first + i) + c;
+      float* part = o + at.o_row(q.first + i) + c;
       store(part, load(part) * (1 / sum));
     }
   }
@@ -276,8 +276,8 @@ void forward_block(float* o, float* lse, const ForwardInput& in, const Queries& 
                             .a = w.s + row * kSide + from,
                             .a_row = kSide,
                             .a_column = 1,
-                            .b = g.d_o + at.q_row(q.first + from),
-                            .b_stride = at.q_stride(),
+                            .b = g.d_o + at.o_row(q.first + from),
+                            .b_stride = at.o_stride(),
                             .rows = std::min<std::int64_t>(kLanes, keys - row),
                             .cols = at.shape.head_dim,
                             .k = to - from,
@@ -286,6 +286,7 @@ void forward_block(float* o, float* lse, const ForwardInput& in, const Queries& 
     product.c = g.dk + at.kv_row(j + row);
     product.a = w.dp + row * kSide + from;
     product.b = g.q + at.q_row(q.first + from);
+    product.b_stride = at.q_stride();
     multiply(product);
   }
 }
@@ -295,9 +296,9 @@ void backward_block(const AttentionGradients& g, const Queries& q, Scratch& w) {
   const std::int64_t d = at.shape.head_dim;
   transpose(w.qt, g.q + at.q_row(q.first), at.q_stride(), q.count, d,
             static_cast<float>(at.shape.scale));
-  transpose(w.d_ot, g.d_o + at.q_row(q.first), at.q_stride(), q.count, d, 1.0f);
+  transpose(w.d_ot, g.d_o + at.o_row(q.first), at.o_stride(), q.count, d, 1.0f);
   for (std::int64_t i = 0; i < q.count; ++i) {
-    const float *d_o = g.d_o + at.q_row(q.first + i), *o = g.o + at.q_row(q.first + i);
+    const float *d_o = g.d_o + at.o_row(q.first + i), *o = g.o + at.o_row(q.first + i);
     w.lse[i] = g.lse[at.lse_row(q.first + i)];
     w.delta[i] = sum<float>(d, [&](std::int64_t c) { return d_o[c] * o[c]; });
   }
@@ -339,11 +340,10 @@ void attention_forward(float* o, float* lse, const float* q, const float* k, con
 
 void attention_backward(const AttentionGradients& g, const std::int32_t* first_key,
                         const AttentionShape& shape, const Dropout& dropout) {
-  const std::int64_t group = shape.heads / shape.kv_heads;
   parallel_for(shape.sequences * shape.kv_heads, [&](std::int64_t task) {
     Scratch scratch(shape.head_dim);
-    for (std::int64_t n = 0; n < group; ++n) {
-      const std::int64_t head = task % shape.kv_heads * group + n;
+    for (std::int64_t n = 0; n < shape.group(); ++n) {
+      const std::int64_t head = task % shape.kv_heads * shape.group() + n;
       const AttentionPlace at{shape, dropout, first_key, task / shape.kv_heads, head};
       run([&] { backward_head(g, at, n == 0, scratch); });
     }

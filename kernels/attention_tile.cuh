@@ -19,7 +19,6 @@ struct AttentionArguments {
   KeepRule keep;
   const std::int32_t *kv_lengths, *kv_slots;  // or null
   std::int64_t kv_stride;
-  int head_dim;
   bool dropout, whole_units;  // rows begin at multiples of 16 bytes
 
   template <class... Pointers>
@@ -30,10 +29,9 @@ struct AttentionArguments {
         kv_lengths(s.kv_lengths),
         kv_slots(s.kv_slots),
         kv_stride(s.kv_stride),
-        head_dim(static_cast<int>(s.head_dim)),
         dropout(d.p > 0),
         whole_units(((reinterpret_cast<std::uintptr_t>(tensors) | ...) % 16 == 0) &&
-                    head_dim * element_bytes % 16 == 0) {}
+                    s.head_dim * element_bytes % 16 == 0) {}
 };
 
 template <class T>
@@ -78,19 +76,24 @@ struct HeadGroup {
   // The keys [first, last] that a row sees.
   __device__ int first(int row) const { return sizes.first(sequence, query(row)); }
   __device__ int last(int row) const { return sizes.last(query(row)); }
-  // Where it is in q, o, dq, do; in lse; where a key is in k, v, dk, dv, and the next key from it.
-  __device__ std::int64_t place(int row) const {
+  // Where it is in q and dq; in o and do; in lse.
+  __device__ std::int64_t q_place(int row) const {
+    const int query = quotient(row);
+    return (std::int64_t{sequence} * sizes.q_length + query) * sizes.q_row +
+           kv_head * sizes.q_group + std::int64_t{row - query * group} * sizes.head_dim;
+  }
+  __device__ std::int64_t o_place(int row) const {
     return (std::int64_t{sequence} * sizes.q_length * sizes.heads + kv_head * group + row +
             std::int64_t{quotient(row)} * (sizes.heads - group)) *
-           a.head_dim;
+           sizes.head_dim;
   }
   __device__ std::int64_t lse_place(int row) const {
     return (std::int64_t{sequence} * sizes.heads + head(row)) * sizes.q_length + query(row);
   }
+  // Where a key is in k, v, dk and dv.
   __device__ std::int64_t key_place(int key) const {
-    return ((slot * a.kv_stride + key) * sizes.kv_heads + kv_head) * a.head_dim;
+    return (slot * a.kv_stride + key) * sizes.kv_row + kv_head * sizes.kv_head;
   }
-  __device__ std::int64_t key_stride() const { return std::int64_t{sizes.kv_heads} * a.head_dim; }
   __device__ float factor(std::uint32_t sample, int row, int key) const {
     return a.keep.factor_of(sample, head(row), query(row), key);
   }
@@ -131,21 +134,27 @@ struct alignas(16) Tile {
   }
 };
 
-// Keys (or values) from `first` on, rows from `first` on, of tensors as HeadGroup says.
+// Keys (or values) from `first` on, rows from `first` on, of q or of do, as HeadGroup says.
 template <int kThreads, class Tile, class T>
 __device__ void load_keys(Tile& tile, const T* tensor, const HeadGroup& at, int first,
                           int thread = threadIdx.x) {
   const T* const from = tensor + at.key_place(first);
-  const std::int64_t stride = at.key_stride();
+  const std::int64_t stride = at.sizes.kv_row;
   tile.template load<kThreads>(
-      at.sizes.kv_length - first, at.a.head_dim, at.a.whole_units,
+      at.sizes.kv_length - first, at.sizes.head_dim, at.a.whole_units,
       [&](int i) { return from + i * stride; }, thread);
 }
 template <int kThreads, class Tile, class T>
-__device__ void load_rows(Tile& tile, const T* tensor, const HeadGroup& at, int first) {
+__device__ void load_queries(Tile& tile, const T* q, const HeadGroup& at, int first) {
   tile.template load<kThreads>(
-      at.rows() - first, at.a.head_dim, at.a.whole_units,
-      [&](int i) { return tensor + at.place(first + i); }, threadIdx.x);
+      at.rows() - first, at.sizes.head_dim, at.a.whole_units,
+      [&](int i) { return q + at.q_place(first + i); }, threadIdx.x);
+}
+template <int kThreads, class Tile, class T>
+__device__ void load_output_gradients(Tile& tile, const T* d_o, const HeadGroup& at, int first) {
+  tile.template load<kThreads>(
+      at.rows() - first, at.sizes.head_dim, at.a.whole_units,
+      [&](int i) { return d_o + at.o_place(first + i); }, threadIdx.x);
 }
 
 // f.operator()<kHeadDim>() for the narrowest tiles that hold head_dim channels.

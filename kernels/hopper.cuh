@@ -68,19 +68,19 @@ __device__ inline void fence_async_shared() {
 // Copies by the engine.  Loads complete on a barrier, stores and sums by store_commit and
 // store_wait of the same thread.
 __device__ inline void load_tile(void* to, const CUtensorMap& map, Barrier& barrier, int c0, int c1,
-                                 int c2, int c3) {
+                                 int c2, int c3, int c4) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared_address(to)),
-      "l"(&map), "r"(shared_address(&barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
       : "memory");
 }
 __device__ inline void store_tile(const CUtensorMap& map, const void* from, int c0, int c1, int c2,
-                                  int c3) {
+                                  int c3, int c4) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(
-          &map),
-      "r"(shared_address(from)), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group "
+      "[%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&map),
+      "r"(shared_address(from)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
       : "memory");
 }
 __device__ inline void load_bytes(void* to, const void* from, int bytes, Barrier& barrier) {

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "kernels/rope.h"
+#include "kernels/cuda_types.h"
 
 namespace mt {
 struct QkvShape {
@@ -23,18 +23,10 @@ template <class T>
 void qkv_merge(T* qkv, const T* q, const T* k, const T* v, const QkvShape& shape);
 }  // namespace mt::cpu
 
-// With a rope_table() queries and keys also turn on their way: forwards in the split, back in the
-// merge, which is its backward.  Of `rope` rotary_dim, seq_length and interleaved count.
 namespace mt::cuda {
 template <class T>
 void qkv_split(T* q, T* k, T* v, const T* qkv, const QkvShape& shape, cudaStream_t stream);
 template <class T>
 void qkv_merge(T* qkv, const T* q, const T* k, const T* v, const QkvShape& shape,
                cudaStream_t stream);
-template <class T>
-void qkv_split_rope(T* q, T* k, T* v, const T* qkv, const QkvShape& shape, const float* table,
-                    const RopeShape& rope, cudaStream_t stream);
-template <class T>
-void qkv_merge_rope(T* qkv, const T* q, const T* k, const T* v, const QkvShape& shape,
-                    const float* table, const RopeShape& rope, cudaStream_t stream);
 }  // namespace mt::cuda

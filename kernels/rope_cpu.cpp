@@ -47,6 +47,7 @@ void rope(T* x, const double* inv_freq, const RopeShape& s, bool inverse) {
     for (std::int64_t t = first; t < last; ++t) {
       const T* cosine = table.data() + t % s.seq_length * s.rotary_dim;
       for (std::int64_t h = 0; h < s.heads; ++h) {
+        if (s.packed_group > 0 && (h + 1) % s.packed_group == 0) continue;
         T* row = x + (t * s.heads + h) * s.head_dim;
         if (s.interleaved)
           turn(row, row + 1, 2, cosine, cosine + half, half);

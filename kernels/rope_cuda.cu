@@ -22,13 +22,15 @@ __global__ void table_kernel(float* table, const double* inv_freq, std::int64_t 
   table[row * 2 * half + half + pair] = static_cast<float>(sine);
 }
 
+// Heads that turn are numbered without the values in between: of `group` heads there is one less.
 template <int N, class T>
 __global__ __launch_bounds__(kThreads) void rope_kernel(T* x, Turn turn, std::int64_t heads,
-                                                        int head_dim, std::int64_t units) {
+                                                        int group, int head_dim,
+                                                        std::int64_t units) {
   const std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
   if (i >= units) return;
   const int turning = turn.half / N;
-  const std::int64_t head = i / turning;  // of all tokens'
+  const std::int64_t n = i / turning, head = group > 0 ? n + n / (group - 1) : n;  // of all tokens
   T* at = x + head * head_dim;
   turn.operator()<N>(at, at, head_dim, head / heads, static_cast<int>(i % turning));
 }
@@ -49,9 +51,10 @@ void rope(T* x, const float* table, const RopeShape& s, bool inverse, cudaStream
   const Turn turn{table, s.seq_length, static_cast<int>(s.rotary_dim / 2), s.interleaved,
                   inverse ? -1.0f : 1.0f};
   with_width<kWide<T>>(aligned(x) && fits(turn, s.head_dim, kWide<T>), [&]<int N>() {
-    const std::int64_t units = s.tokens * s.heads * (turn.half / N);
+    const std::int64_t values = s.packed_group > 0 ? s.heads / s.packed_group : 0;
+    const std::int64_t units = s.tokens * (s.heads - values) * (turn.half / N);
     rope_kernel<N><<<static_cast<unsigned>(ceil_div(units, kThreads)), kThreads, 0, stream>>>(
-        x, turn, s.heads, static_cast<int>(s.head_dim), units);
+        x, turn, s.heads, static_cast<int>(s.packed_group), static_cast<int>(s.head_dim), units);
   });
   check(cudaGetLastError());
 }

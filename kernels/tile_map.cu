@@ -16,16 +16,36 @@ static decltype(&cuTensorMapEncodeTiled) encoder() {
   return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
 }
 
-CUtensorMap tile_map(const bf16* tensor, std::int64_t sequences, std::int64_t length,
-                     std::int64_t stride, std::int64_t heads, std::int64_t head_dim, int rows) {
+HeadTensor query_tensor(const bf16* q, const AttentionShape& s) {
+  return {q,          s.sequences, s.q_length, s.q_length, s.q_row(),
+          s.kv_heads, s.q_group(), s.group(),  s.head_dim};
+}
+HeadTensor output_tensor(const bf16* o, const AttentionShape& s) {
+  return {o,
+          s.sequences,
+          s.q_length,
+          s.q_length,
+          s.heads * s.head_dim,
+          s.kv_heads,
+          s.group() * s.head_dim,
+          s.group(),
+          s.head_dim};
+}
+HeadTensor key_tensor(const bf16* k, const AttentionShape& s) {
+  return {k,          s.sequences, s.kv_length, s.kv_stride, s.kv_row(),
+          s.kv_heads, s.kv_head(), 1,           s.head_dim};
+}
+
+CUtensorMap tile_map(const HeadTensor& t, int rows) {
   const auto u64 = [](std::int64_t x) { return static_cast<cuuint64_t>(x); };
-  const cuuint64_t sizes[] = {u64(head_dim), u64(heads), u64(length), u64(sequences)};
-  const cuuint64_t strides[] = {u64(head_dim * 2), u64(heads * head_dim * 2),
-                                u64(stride * heads * head_dim * 2)};  // bytes
-  const cuuint32_t box[] = {64, 1, static_cast<cuuint32_t>(rows), 1}, step[] = {1, 1, 1, 1};
+  const cuuint64_t sizes[] = {u64(t.head_dim), u64(t.heads), u64(t.groups), u64(t.length),
+                              u64(t.sequences)};
+  const cuuint64_t strides[] = {u64(t.head_dim * 2), u64(t.spacing * 2), u64(t.row * 2),
+                                u64(t.stride * t.row * 2)};  // bytes
+  const cuuint32_t box[] = {64, 1, 1, static_cast<cuuint32_t>(rows), 1}, step[] = {1, 1, 1, 1, 1};
   CUtensorMap map;
   const CUresult result =
-      encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, const_cast<bf16*>(tensor), sizes,
+      encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5, const_cast<bf16*>(t.data), sizes,
                 strides, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS)

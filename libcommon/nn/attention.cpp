@@ -18,12 +18,19 @@ static AttentionShape attention_shape(const Step& s, const AttentionOptions& opt
           .scale = 1 / std::sqrt(static_cast<double>(options.head_dim))};
 }
 
+// The heads of a projection's rows, values included.
+Tensor Attention::all_heads(const Tensor& rows) const {
+  return rows.reshape({rows.shape()[0], options_.heads + 2 * options_.kv_heads, options_.head_dim});
+}
+
+// x: queries, keys, or, packed, all heads.
 void Attention::turn(Step& s, Tensor x, bool inverse) const {
   if (!options_.inv_freq) return;
   rope(x,
        {.inv_freq = options_.inv_freq,
         .interleaved = options_.rotary_interleaved,
-        .seq_length = s.seq_length},
+        .seq_length = s.seq_length,
+        .packed_group = packed() ? options_.heads / options_.kv_heads + 2 : 0},
        inverse, s.stream);
 }
 
@@ -95,11 +102,55 @@ void Attention::attend_past(Step& s, Tensor o, Tensor lse, Tensor qkv) const {
                     {}, s.stream);
 }
 
+// Queries, keys and values for the kernels, and what their norms were given.
+Attention::Saved Attention::project(Step& s, ConstTensor x, Saved* saved, const Norm* norm) const {
+  const std::int64_t tokens = s.tokens();
+  const Shape rows{tokens, qkv_.out_features()};
+  Saved made;
+  if (packed()) {
+    made.q = s.kept(saved, rows);
+    qkv_.forward(s, made.q, x, norm);
+    turn(s, all_heads(made.q), false);
+    return made;
+  }
+  made.q = s.kept(saved, {tokens, options_.heads, options_.head_dim});
+  made.k = s.kept(saved, {tokens, options_.kv_heads, options_.head_dim});
+  made.v = s.kept(saved, made.k.shape());
+  if (norms_) {
+    made.raw_q = s.kept(saved, made.q.shape());
+    made.raw_k = s.kept(saved, made.k.shape());
+  }
+  const Tensor raw_q = norms_ ? made.raw_q : made.q, raw_k = norms_ ? made.raw_k : made.k;
+  const ArenaScope scope(s.layer);
+  const Tensor qkv = s.scratch(rows);
+  qkv_.forward(s, qkv, x, norm);
+  qkv_split(raw_q, raw_k, made.v, qkv, s.stream);
+  norm_and_turn(s, made.q, raw_q, norms_ ? &norms_->q : nullptr, saved ? &made.q_norm : nullptr);
+  norm_and_turn(s, made.k, raw_k, norms_ ? &norms_->k : nullptr, saved ? &made.k_norm : nullptr);
+  return made;
+}
+
+// From the gradients of what project() returned; dq is overwritten.
+void Attention::project_backward(Step& s, Tensor dx, Tensor dq, Tensor dk, Tensor dv, ConstTensor x,
+                                 const Saved& v) const {
+  if (packed()) {
+    turn(s, all_heads(dq), true);
+    return qkv_.backward(s, dx, dq, x);
+  }
+  const Tensor draw_q =
+      norm_and_turn_backward(s, dq, v.raw_q, norms_ ? &norms_->q : nullptr, v.q_norm);
+  const Tensor draw_k =
+      norm_and_turn_backward(s, dk, v.raw_k, norms_ ? &norms_->k : nullptr, v.k_norm);
+  const Tensor dqkv = s.gradient({s.tokens(), qkv_.out_features()});
+  qkv_merge(dqkv, draw_q, draw_k, dv, s.stream);
+  qkv_.backward(s, dx, dqkv, x);
+}
+
 void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
                         const Norm* norm) const {
   const ArenaScope scope(s.layer);
   const std::int64_t tokens = s.tokens(), layer = options_.layer, heads = options_.heads,
-                     kv_heads = options_.kv_heads, head_dim = options_.head_dim;
+                     head_dim = options_.head_dim;
   const Dropout hidden = s.dropout(options_.hidden_dropout, layer, Purpose::hidden_dropout1);
   if (s.past.cache != nullptr) {
     const Tensor o = s.scratch({tokens, heads, head_dim});
@@ -110,31 +161,16 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, 
     proj_.forward_add(s, y, residual, o.reshape({tokens, heads * head_dim}), hidden);
     return;
   }
-  const Tensor q = s.kept(saved, {tokens, heads, head_dim});
-  const Tensor k = s.kept(saved, {tokens, kv_heads, head_dim}), v = s.kept(saved, k.shape());
+  Saved made = project(s, x, saved, norm);
   const void* const keep_core = options_.recompute_core ? nullptr : saved;
-  const Tensor o = s.kept(keep_core, q.shape());
+  const Tensor o = s.kept(keep_core, {tokens, heads, head_dim});
   const Tensor lse = s.kept_sums(keep_core, {s.sequences, heads, s.seq_length});
-
-  const Tensor raw_q = norms_ ? s.kept(saved, q.shape()) : q;
-  const Tensor raw_k = norms_ ? s.kept(saved, k.shape()) : k;
-  Norm::Saved q_norm, k_norm;
-
-  const Tensor qkv = s.scratch({tokens, qkv_.out_features()});
-  qkv_.forward(s, qkv, x, norm);
-  qkv_split(raw_q, raw_k, v, qkv, s.stream);
-  norm_and_turn(s, q, raw_q, norms_ ? &norms_->q : nullptr, saved ? &q_norm : nullptr);
-  norm_and_turn(s, k, raw_k, norms_ ? &norms_->k : nullptr, saved ? &k_norm : nullptr);
-  attention_forward(o, lse, q, k, v, s.first_key, attention_shape(s, options_),
+  attention_forward(o, lse, made.q, made.k, made.v, s.first_key, attention_shape(s, options_),
                     s.dropout(options_.attention_dropout, layer, Purpose::attention_dropout),
                     s.stream);
   proj_.forward_add(s, y, residual, o.reshape({tokens, heads * head_dim}), hidden);
-  if (!saved) return;
-  *saved = {q, k, v, keep_core ? o : Tensor(), keep_core ? lse : Tensor(), {}, {}, q_norm, k_norm};
-  if (norms_) {
-    saved->raw_q = raw_q;
-    saved->raw_k = raw_k;
-  }
+  if (keep_core) made.o = o, made.lse = lse;
+  if (saved) *saved = made;
 }
 
 void Attention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
@@ -151,7 +187,7 @@ void Attention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, cons
   const Dropout dropout = s.dropout(options_.attention_dropout, layer, Purpose::attention_dropout);
   Tensor o = v.o, lse = v.lse;
   if (options_.recompute_core) {
-    o = s.gradient(v.q.shape());
+    o = s.gradient({tokens, heads, options_.head_dim});
     lse = s.scratch_sums({s.sequences, heads, s.seq_length});
     attention_forward(o, lse, v.q, v.k, v.v, s.first_key, attended, dropout, s.stream);
   }
@@ -159,17 +195,13 @@ void Attention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, cons
   const Shape joined{tokens, heads * options_.head_dim};
   proj_.backward(s, d_o.reshape(joined), dout, o.reshape(joined));
 
-  const Tensor dq = s.scratch(v.q.shape()), dk = s.scratch(v.k.shape()),
-               dv = s.scratch(v.v.shape());
+  // A packed gradient is what the projection's weight gradient reads.
+  const Tensor dq = packed() ? s.gradient(v.q.shape()) : s.scratch(v.q.shape());
+  const Tensor dk = packed() ? Tensor() : s.scratch(v.k.shape());
+  const Tensor dv = packed() ? Tensor() : s.scratch(v.v.shape());
   attention_backward(dq, dk, dv, d_o, o, lse, v.q, v.k, v.v, s.first_key, attended, dropout,
                      s.stream);
-  const Tensor draw_q =
-      norm_and_turn_backward(s, dq, v.raw_q, norms_ ? &norms_->q : nullptr, v.q_norm);
-  const Tensor draw_k =
-      norm_and_turn_backward(s, dk, v.raw_k, norms_ ? &norms_->k : nullptr, v.k_norm);
-  const Tensor dqkv = s.gradient({tokens, qkv_.out_features()});
-  qkv_merge(dqkv, draw_q, draw_k, dv, s.stream);
-  qkv_.backward(s, dx, dqkv, x);
+  project_backward(s, dx, dq, dk, dv, x, v);
 }
 
 }  // namespace mt

@@ -26,7 +26,9 @@ struct AttentionOptions {
 class Attention {
  public:
   struct Saved {
-    Tensor q, k, v;       // [tokens, heads or kv_heads, head_dim], normalised and rotated
+    // [tokens, heads or kv_heads, head_dim], normalised and rotated; without k and v, q is the
+    // projection's rows, rotated
+    Tensor q, k, v;
     Tensor o, lse;        // [tokens, heads, head_dim], [sequences, heads, seq_length]
     Tensor raw_q, raw_k;  // before their norms, where there are any
     Norm::Saved q_norm, k_norm;
@@ -48,6 +50,13 @@ class Attention {
  private:
   void attend_past(Step& s, Tensor o, Tensor lse, Tensor qkv) const;
   void norm_heads(Step& s, Tensor qkv) const;
+
+  // Whether queries, keys and values stay where the projection puts them.
+  bool packed() const { return !norms_; }
+  Tensor all_heads(const Tensor& rows) const;
+  Saved project(Step& s, ConstTensor x, Saved* saved, const Norm* norm) const;
+  void project_backward(Step& s, Tensor dx, Tensor dq, Tensor dk, Tensor dv, ConstTensor x,
+                        const Saved& saved) const;
   void turn(Step& s, Tensor x, bool inverse) const;
   void norm_and_turn(Step& s, Tensor y, Tensor x, const Norm* norm, Norm::Saved* saved) const;
   Tensor norm_and_turn_backward(Step& s, Tensor dy, Tensor x, const Norm* norm,

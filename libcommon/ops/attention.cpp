@@ -14,7 +14,8 @@ void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream) {
                            .rotary_dim = 2 * rope.inv_freq.numel(),
                            .seq_length = rope.seq_length,
                            .first_position = rope.first_position,
-                           .interleaved = rope.interleaved};
+                           .interleaved = rope.interleaved,
+                           .packed_group = rope.packed_group};
   if (shape.rotary_dim > shape.head_dim)
     fail(Exit::internal, "rope: ", shape.rotary_dim, " rotated channels of ", shape.head_dim);
   // A table of sines and cosines, behind the frequencies that it is made from.
@@ -124,18 +125,58 @@ static double product_flops(const AttentionShape& s) {
   return 2 * pairs * static_cast<double>(s.sequences * s.heads * s.head_dim);
 }
 
-static void check_attention(const char* operation, const ConstTensor& q, const ConstTensor& k,
-                            const ConstTensor& v, const ConstTensor& first_key,
+// Where queries, keys and values, or their gradients, are.
+template <class AnyTensor>
+struct Heads {
+  AnyTensor q, k, v;
+
+  bool packed() const { return !k; }
+  // pointers(q, k, v)
+  template <class T, class Body>
+  void with_pointers(const AttentionShape& s, const Body& body) const {
+    if (!packed()) return body(q.template as<T>(), k.template as<T>(), v.template as<T>());
+    const auto part = [&](std::int64_t heads) {
+      return q.reshape({q.numel() / s.head_dim, s.head_dim})
+          .rows(heads, heads + 1)
+          .template as<T>();
+    };
+    body(part(0), part(s.group()), part(s.group() + 1));
+  }
+};
+
+static void check_heads(const char* operation, const char* name, const Heads<ConstTensor>& heads,
+                        const AttentionShape& s) {
+  const std::int64_t tokens = s.sequences * s.q_length;
+  if (heads.packed()) {
+    check_shape(operation, name, heads.q, {tokens, (s.heads + 2 * s.kv_heads) * s.head_dim});
+    if (s.kv_stride != s.q_length)
+      fail(Exit::internal, operation, ": ", s.kv_stride, " keys in rows of ", s.q_length,
+           " tokens");
+    return;
+  }
+  check_shape(operation, name, heads.q, {tokens, s.heads, s.head_dim});
+  const std::int64_t runs = s.kv_slots ? heads.k.shape()[0] / s.kv_stride : s.sequences;
+  check_shape(operation, "keys", heads.k, {runs * s.kv_stride, s.kv_heads, s.head_dim});
+  check_shape(operation, "values", heads.v, heads.k.shape());
+}
+
+static void check_attention(const char* operation, const Heads<ConstTensor>& heads,
+                            const ConstTensor& o, const ConstTensor& first_key,
                             const ConstTensor& lse, const AttentionShape& s) {
-  check_shape(operation, "q", q, {s.sequences * s.q_length, s.heads, s.head_dim});
-  const std::int64_t runs = s.kv_slots ? k.shape()[0] / s.kv_stride : s.sequences;
-  check_shape(operation, "k", k, {runs * s.kv_stride, s.kv_heads, s.head_dim});
-  check_shape(operation, "v", v, k.shape());
+  check_heads(operation, "q", heads, s);
+  check_shape(operation, "o", o, {s.sequences * s.q_length, s.heads, s.head_dim});
   check_shape(operation, "lse", lse, {s.sequences, s.heads, s.q_length});
   if (first_key) check_shape(operation, "first_key", first_key, {s.sequences * s.q_length});
   if (s.q_length > s.kv_length || s.kv_length > s.kv_stride || s.heads % s.kv_heads != 0)
     fail(Exit::internal, operation, ": ", s.q_length, " queries of ", s.heads, " heads over ",
          s.kv_length, " of ", s.kv_stride, " keys of ", s.kv_heads, " heads");
+}
+
+static double bytes_of(const Heads<ConstTensor>& heads) {
+  double bytes = 0;
+  for (const ConstTensor& x : {heads.q, heads.k, heads.v})
+    if (x) bytes += static_cast<double>(x.bytes());
+  return bytes;
 }
 
 // bytes.operator()<T>() of scratch.
@@ -149,51 +190,74 @@ static void* attention_work(const ConstTensor& q, Stream& stream, const Bytes& b
 }
 
 void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
-                       ConstTensor first_key, const AttentionShape& shape, const Dropout& dropout,
+                       ConstTensor first_key, const AttentionShape& asked, const Dropout& dropout,
                        Stream& stream) {
-  check_attention("attention_forward", q, k, v, first_key, lse, shape);
-  check_shape("attention_forward", "o", o, q.shape());
-  Cost cost = moves(o, lse, q, k, v);
+  const Heads<ConstTensor> heads{q, k, v};
+  AttentionShape shape = asked;
+  shape.packed = heads.packed();
+  check_attention("attention_forward", heads, o, first_key, lse, shape);
+  Cost cost = moves(o, lse);
+  cost.bytes += bytes_of(heads);
   cost.flops = 2 * product_flops(shape);
   void* const work =
       attention_work(q, stream, [&]<class T>() { return cuda::attention_forward_work<T>(shape); });
   dispatch(
       q, cost, stream,
       [&]<class T>() {
-        cpu::attention_forward(o.as<T>(), lse.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(),
-                               or_null<std::int32_t>(first_key), shape, dropout);
+        heads.with_pointers<T>(shape, [&](const T* queries, const T* keys, const T* values) {
+          cpu::attention_forward(o.as<T>(), lse.as<T>(), queries, keys, values,
+                                 or_null<std::int32_t>(first_key), shape, dropout);
+        });
       },
       [&]<class T>() {
-        cuda::attention_forward(o.as<T>(), lse.as<float>(), q.as<T>(), k.as<T>(), v.as<T>(),
-                                or_null<std::int32_t>(first_key), shape, dropout, work,
-                                stream.handle());
+        heads.with_pointers<T>(shape, [&](const T* queries, const T* keys, const T* values) {
+          cuda::attention_forward(o.as<T>(), lse.as<float>(), queries, keys, values,
+                                  or_null<std::int32_t>(first_key), shape, dropout, work,
+                                  stream.handle());
+        });
       });
 }
 
 void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstTensor o,
                         ConstTensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
-                        ConstTensor first_key, const AttentionShape& shape, const Dropout& dropout,
+                        ConstTensor first_key, const AttentionShape& asked, const Dropout& dropout,
                         Stream& stream) {
-  check_attention("attention_backward", q, k, v, first_key, lse, shape);
-  check_shape("attention_backward", "d_o", d_o, q.shape());
-  check_shape("attention_backward", "dq", dq, q.shape());
-  check_shape("attention_backward", "dk", dk, k.shape());
-  Cost cost = moves(dq, dk, dv, d_o, o, lse, q, k, v);
+  const Heads<ConstTensor> heads{q, k, v};
+  const Heads<Tensor> gradients{dq, dk, dv};
+  AttentionShape shape = asked;
+  shape.packed = heads.packed();
+  check_attention("attention_backward", heads, o, first_key, lse, shape);
+  check_shape("attention_backward", "d_o", d_o, o.shape());
+  check_heads("attention_backward", "dq", {dq, dk, dv}, shape);
+  if (gradients.packed() != heads.packed())
+    fail(Exit::internal, "attention_backward: gradients lie otherwise than what they are of");
+  Cost cost = moves(d_o, o, lse);
+  cost.bytes += 2 * bytes_of(heads);
   cost.flops = 5 * product_flops(shape);
   void* const work =
       attention_work(q, stream, [&]<class T>() { return cuda::attention_backward_work<T>(shape); });
+  // body(dq, dk, dv, q, k, v)
+  const auto with_pointers = [&]<class T>(const auto& body) {
+    heads.with_pointers<T>(shape, [&](auto*... inputs) {
+      gradients.with_pointers<T>(shape, [&](auto*... outputs) { body(outputs..., inputs...); });
+    });
+  };
   dispatch(
       q, cost, stream,
       [&]<class T>() {
-        cpu::attention_backward(dq.as<T>(), dk.as<T>(), dv.as<T>(), d_o.as<T>(), o.as<T>(),
-                                lse.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(),
-                                or_null<std::int32_t>(first_key), shape, dropout);
+        with_pointers.template operator()<T>([&](T* to_q, T* to_k, T* to_v, const T* queries,
+                                                 const T* keys, const T* values) {
+          cpu::attention_backward(to_q, to_k, to_v, d_o.as<T>(), o.as<T>(), lse.as<T>(), queries,
+                                  keys, values, or_null<std::int32_t>(first_key), shape, dropout);
+        });
       },
       [&]<class T>() {
-        cuda::attention_backward(dq.as<T>(), dk.as<T>(), dv.as<T>(), d_o.as<T>(), o.as<T>(),
-                                 lse.as<float>(), q.as<T>(), k.as<T>(), v.as<T>(),
-                                 or_null<std::int32_t>(first_key), shape, dropout, work,
-                                 stream.handle());
+        with_pointers.template operator()<T>(
+            [&](T* to_q, T* to_k, T* to_v, const T* queries, const T* keys, const T* values) {
+              cuda::attention_backward(to_q, to_k, to_v, d_o.as<T>(), o.as<T>(), lse.as<float>(),
+                                       queries, keys, values, or_null<std::int32_t>(first_key),
+                                       shape, dropout, work, stream.handle());
+            });
       });
 }
 

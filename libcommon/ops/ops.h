@@ -75,6 +75,7 @@ struct Rope {
   ConstTensor inv_freq;
   bool interleaved = false;
   std::int64_t seq_length = 0, first_position = 0;
+  std::int64_t packed_group = 0;  // kernels/rope.h
 };
 void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream);
 
@@ -93,6 +94,8 @@ struct CachedQkv {
 };
 void cached_qkv(const CachedQkv& problem, Stream& stream);
 
+// Without k and v, q holds the rows of a fused projection, and without dk and dv dq those of its
+// gradient: [tokens, (heads + 2 kv_heads) head_dim].
 // first_key: [sequences q_length] i32, or empty for 0 everywhere.
 void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
                        ConstTensor first_key, const AttentionShape& shape, const Dropout& dropout,

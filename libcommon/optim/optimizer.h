@@ -113,7 +113,7 @@ class Optimizer {
   Group& ranks_;
   BufferLayout layout_;
   std::vector<std::array<std::int64_t, 2>> added_to_;  // elements [begin, end) of the gradients
-  std::vector<std::int64_t> counts_;  // elements of each row
+  std::vector<std::int64_t> counts_;                   // elements of each row
   DType dtype_;
   std::vector<Piece> pieces_;
   Flat flat_;

@@ -4,6 +4,7 @@
 #include <cuda_fp16.h>
 
 #include "kernels/attention.h"
+#include "kernels/qkv.h"
 #include "tests/kernels/check.h"
 #include "tests/kernels/device_array.h"
 
@@ -184,6 +185,36 @@ double relative_error(const std::vector<T>& got, const std::vector<double>& expe
          (size > 1e-12 * static_cast<double>(expected.size()) ? std::sqrt(size) : 1.0);
 }
 
+// The same from a fused projection's rows: every bit is the same.
+template <class T>
+void expect_same_packed(OnDevice<T>& apart) {
+  AttentionShape shape = apart.shape;
+  shape.packed = true;
+  const QkvShape rows{shape.sequences * shape.q_length, shape.heads, shape.kv_heads,
+                      shape.head_dim};
+  const std::size_t q_size = apart.q.values().size(), k_size = apart.k.values().size();
+  const DeviceArray<T> qkv(q_size + 2 * k_size), dqkv(q_size + 2 * k_size), o(q_size), dq(q_size),
+      dk(k_size), dv(k_size);
+  const DeviceArray<float> lse(apart.lse.values().size());
+  const DeviceArray<unsigned char> work(
+      std::max(cuda::attention_forward_work<T>(shape), cuda::attention_backward_work<T>(shape)));
+  const std::int64_t k_at = shape.group() * shape.head_dim, v_at = k_at + shape.head_dim;
+  cuda::qkv_merge<T>(qkv.data(), apart.q.data(), apart.k.data(), apart.v.data(), rows, nullptr);
+  cuda::attention_forward<T>(o.data(), lse.data(), qkv.data(), qkv.data() + k_at, qkv.data() + v_at,
+                             apart.first_key, shape, apart.dropout, work.data(), nullptr);
+  cuda::attention_backward<T>(dqkv.data(), dqkv.data() + k_at, dqkv.data() + v_at, apart.d_o.data(),
+                              o.data(), lse.data(), qkv.data(), qkv.data() + k_at,
+                              qkv.data() + v_at, apart.first_key, shape, apart.dropout, work.data(),
+                              nullptr);
+  cuda::qkv_split<T>(dq.data(), dk.data(), dv.data(), dqkv.data(), rows, nullptr);
+  check::check_cuda(cudaDeviceSynchronize());
+  EXPECT_TRUE(check::same_bits(o.values(), apart.o.values()));
+  EXPECT_TRUE(check::same_bits(lse.values(), apart.lse.values()));
+  EXPECT_TRUE(check::same_bits(dq.values(), apart.dq.values()));
+  EXPECT_TRUE(check::same_bits(dk.values(), apart.dk.values()));
+  EXPECT_TRUE(check::same_bits(dv.values(), apart.dv.values()));
+}
+
 class AttentionCuda : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
@@ -202,6 +233,7 @@ void expect_near(const Problem& problem, const Results& expected, double toleran
   EXPECT_LT(relative_error(device.dq.values(), expected.dq), 1.5 * tolerance);
   EXPECT_LT(relative_error(device.dk.values(), expected.dk), 1.5 * tolerance);
   EXPECT_LT(relative_error(device.dv.values(), expected.dv), 1.5 * tolerance);
+  expect_same_packed(device);
 }
 
 // Rounding the probabilities and the results leaves errors near the type's own.

@@ -1,5 +1,6 @@
 #include "kernels/attention.h"
 
+#include "kernels/qkv.h"
 #include "tests/kernels/check.h"
 
 namespace mt {
@@ -301,6 +302,45 @@ TEST(Attention, SameBitsOnAnyThreads) {
   check::expect_same_on_any_threads([&] { return backward(d_o, in, s, kSome).dk; });
   const FirstKeys first = documents(s, 60);
   check::expect_same_on_any_threads([&] { return backward(d_o, in, s, kSome, first).dk; });
+}
+
+// From a fused projection's rows every bit is what it is from separate tensors.
+template <class T>
+void check_packed(AttentionShape s, const Dropout& dropout) {
+  const Inputs<T> in(s);
+  const FirstKeys first = documents(s, 9);
+  const std::vector<T> d_o = random<T>(q_size(s), 4);
+  const auto run = [&](std::int64_t k_at, T* dq, T* dk, T* dv, const T* q, const T* k, const T* v) {
+    s.packed = k_at > 0;
+    Outputs<T> out{std::vector<T>(d_o.size()), std::vector<T>(s.sequences * s.heads * s.q_length)};
+    cpu::attention_forward(out.o.data(), out.lse.data(), q, k, v, first.data(), s, dropout);
+    cpu::attention_backward(dq, dk, dv, d_o.data(), out.o.data(), out.lse.data(), q, k, v,
+                            first.data(), s, dropout);
+    return out;
+  };
+  std::vector<T> dq(in.q.size()), dk(in.k.size()), dv(in.k.size());
+  const Outputs<T> apart =
+      run(0, dq.data(), dk.data(), dv.data(), in.q.data(), in.k.data(), in.v.data());
+  const QkvShape rows{s.sequences * s.q_length, s.heads, s.kv_heads, s.head_dim};
+  std::vector<T> qkv(in.q.size() + 2 * in.k.size()), dqkv(qkv.size()), expected(qkv.size());
+  cpu::qkv_merge(qkv.data(), in.q.data(), in.k.data(), in.v.data(), rows);
+  cpu::qkv_merge(expected.data(), dq.data(), dk.data(), dv.data(), rows);
+  const std::int64_t k_at = s.group() * s.head_dim, v_at = k_at + s.head_dim;
+  const Outputs<T> packed = run(k_at, dqkv.data(), dqkv.data() + k_at, dqkv.data() + v_at,
+                                qkv.data(), qkv.data() + k_at, qkv.data() + v_at);
+  EXPECT_TRUE(check::same_bits(packed.o, apart.o));
+  EXPECT_TRUE(check::same_bits(packed.lse, apart.lse));
+  EXPECT_TRUE(check::same_bits(dqkv, expected));
+}
+
+TEST(Attention, PackedAsApart) {
+  for (const std::int64_t head_dim : {3, 16, 64})
+    for (const std::int64_t kv_heads : {2, 6})
+      for (const Dropout& dropout : {kNone, kSome}) {
+        SCOPED_TRACE(testing::Message() << head_dim << " channels, " << kv_heads << " key heads");
+        check_packed<float>(shape_of(2, 70, 70, 6, kv_heads, head_dim), dropout);
+        check_packed<double>(shape_of(2, 33, 33, 6, kv_heads, head_dim), dropout);
+      }
 }
 
 }  // namespace

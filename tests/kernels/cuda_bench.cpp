@@ -17,6 +17,7 @@
 #include "kernels/layer_norm.h"
 #include "kernels/qkv.h"
 #include "kernels/rms_norm.h"
+#include "kernels/rope.h"
 #include "kernels/sgd.h"
 #include "tests/kernels/device_numbers.h"
 
@@ -196,14 +197,11 @@ void rotary(Bench& bench) {
         [&] { cuda::qkv_split<bf16>(q.data(), k.data(), v.data(), qkv.data(), shape, nullptr); });
   bench("qkv_merge bf16", 6 * array,
         [&] { cuda::qkv_merge<bf16>(qkv.data(), q.data(), k.data(), v.data(), shape, nullptr); });
-  bench("qkv_split_rope bf16", 6 * array, [&] {
-    cuda::qkv_split_rope<bf16>(q.data(), k.data(), v.data(), qkv.data(), shape, table.data(), rope,
-                               nullptr);
-  });
-  bench("qkv_merge_rope bf16", 6 * array, [&] {
-    cuda::qkv_merge_rope<bf16>(qkv.data(), q.data(), k.data(), v.data(), shape, table.data(), rope,
-                               nullptr);
-  });
+  RopeShape packed = rope;
+  packed.heads = 3 * kHeads;
+  packed.packed_group = 3;
+  bench("rope packed bf16", 4 * array,
+        [&] { cuda::rope(qkv.data(), table.data(), packed, false, nullptr); });
 }
 
 void residuals(Bench& bench) {

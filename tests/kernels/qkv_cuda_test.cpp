@@ -1,5 +1,7 @@
 // Rotary embedding and the split of fused projections on the GPU against the CPU's in double.
 #include "kernels/qkv.h"
+
+#include "kernels/rope.h"
 #include "tests/kernels/device_numbers.h"
 
 namespace mt {
@@ -82,12 +84,10 @@ TYPED_TEST(QkvCuda, SplitAndMerge) {
                                     << " heads of " << s.head_dim);
     const std::int64_t of_q = s.tokens * s.heads * s.head_dim;
     const std::int64_t of_k = s.tokens * s.groups * s.head_dim;
-    const Table table(c);
-    const RopeShape q_rope = rope_shape(c, s.heads), k_rope = rope_shape(c, s.groups);
     const Input<T> qkv(of_q + 2 * of_k, 1, c.offset);
     const Numbers<T> q(of_q, c.offset), k(of_k, c.offset), v(of_k, c.offset);
     const Numbers<T> merged(of_q + 2 * of_k, c.offset);
-    std::vector<double> host_q(of_q), host_k(of_k), host_v(of_k), host_qkv(of_q + 2 * of_k);
+    std::vector<double> host_q(of_q), host_k(of_k), host_v(of_k);
 
     cuda::qkv_split(q.data(), k.data(), v.data(), qkv.data(), s, nullptr);
     cpu::qkv_split(host_q.data(), host_k.data(), host_v.data(), qkv.host.data(), s);
@@ -96,23 +96,21 @@ TYPED_TEST(QkvCuda, SplitAndMerge) {
     EXPECT_TRUE(near(v, host_v, 0));
     cuda::qkv_merge<T>(merged.data(), q.data(), k.data(), v.data(), s, nullptr);
     EXPECT_TRUE(near(merged, qkv.host, 0));
-
-    cuda::qkv_split_rope(q.data(), k.data(), v.data(), qkv.data(), s, table.table.data(), q_rope,
-                         nullptr);
-    cpu::rope(host_q.data(), table.frequencies.data(), q_rope, false);
-    cpu::rope(host_k.data(), table.frequencies.data(), k_rope, false);
-    EXPECT_TRUE(near(q, host_q));
-    EXPECT_TRUE(near(k, host_k));
-    EXPECT_TRUE(near(v, host_v, 0));
-
-    host_q = q.values(), host_k = k.values();  // rounded
-    cuda::qkv_merge_rope<T>(merged.data(), q.data(), k.data(), v.data(), s, table.table.data(),
-                            q_rope, nullptr);
-    cpu::rope(host_q.data(), table.frequencies.data(), q_rope, true);
-    cpu::rope(host_k.data(), table.frequencies.data(), k_rope, true);
-    cpu::qkv_merge(host_qkv.data(), host_q.data(), host_k.data(), host_v.data(), s);
-    EXPECT_TRUE(near(merged, host_qkv));
   }
+}
+
+TYPED_TEST(QkvCuda, PackedRope) {
+  for (const Case& c : kCases)
+    for (const bool inverse : {false, true}) {
+      RopeShape s = rope_shape(c, c.shape.heads + 2 * c.shape.groups);
+      s.packed_group = c.shape.heads / c.shape.groups + 2;
+      SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.heads << " of " << s.head_dim);
+      const Table table(c);
+      Input<TypeParam> x(s.tokens * s.heads * s.head_dim, 1, c.offset);
+      cuda::rope(x.device.data(), table.table.data(), s, inverse, nullptr);
+      cpu::rope(x.host.data(), table.frequencies.data(), s, inverse);
+      EXPECT_TRUE(near(x.device, x.host));
+    }
 }
 
 class RopeTableCuda : public check::CudaTest<float> {};

@@ -66,6 +66,25 @@ TEST(Rope, FollowsTheFormula) {
         }
 }
 
+// Of each packed group all heads but the last turn, as they do alone.
+TEST(Rope, LeavesPackedValues) {
+  for (const std::int64_t group : {3, 6}) {
+    RopeShape packed = shape_of(7, 6, 8, 6), one = shape_of(7, 1, 8, 6);
+    packed.packed_group = group;
+    const auto x = random<double>(7 * 6 * 8, 1);
+    const auto turned = rope(x, packed);
+    for (std::int64_t head = 0; head < 6; ++head) {
+      std::vector<double> before, after;
+      for (std::int64_t t = 0; t < 7; ++t)
+        for (std::int64_t c = 0; c < 8; ++c) {
+          before.push_back(x[(t * 6 + head) * 8 + c]);
+          after.push_back(turned[(t * 6 + head) * 8 + c]);
+        }
+      EXPECT_EQ(after, (head + 1) % group == 0 ? before : rope(before, one)) << head;
+    }
+  }
+}
+
 TEST(Rope, InverseTurnsBackAndIsTheGradient) {
   for (const bool interleaved : {false, true}) {
     RopeShape s = shape_of(33, 2, 10, 8);
