@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# instructions_test.sh SOURCE TIME_ENCODE: how many instructions tokenizers spend on a byte of text,
+# counted by valgrind, so that a loss of speed shows on any machine, however busy.  The limits are
+# a quarter above what was counted when they were set.  Exit 125: skipped, there is no valgrind, or it
+# cannot run the program (one with sanitizers).
+set -euo pipefail
+source=$1 program=$2
+skip() {
+  printf 'instructions_test: skipped, %s\n' "$1" >&2
+  exit 125
+}
+command -v valgrind >/dev/null || skip 'there is no valgrind'
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+little_endian() {  # four bytes
+  printf '%b' "$(printf '\\x%02x\\x%02x\\x%02x\\x%02x' \
+    $(($1 & 255)) $(($1 >> 8 & 255)) $(($1 >> 16 & 255)) $(($1 >> 24 & 255)))"
+}
+text_file() {  # text_file NAME: stdin as the one string of a file for time_encode
+  cat >"$scratch/text"
+  { little_endian "$(stat -c %s "$scratch/text")" && cat "$scratch/text"; } >"$scratch/$1"
+}
+"$source/scripts/make-stories" --documents 1500 | sed 's/^{"text": "//; s/"}$//' | text_file stories
+tr -cd 'a-z' <"$scratch/stories" | text_file letters
+tr '\0-\377' 'a' <"$scratch/letters" | text_file one-letter
+text_file nothing </dev/null
+
+count() {  # count TEXT: instructions of a run
+  valgrind --tool=callgrind --callgrind-out-file=/dev/null "$program" "${options[@]}" "$scratch/$1" \
+    2>"$scratch/log" >/dev/null || { cat "$scratch/log" >&2 && skip 'valgrind cannot run the program'; }
+  sed -n 's/.*Collected : //p' "$scratch/log"
+}
+tokenizer() {  # tokenizer OPTION...: what expect() runs
+  options=("$@")
+  start=$(count nothing)
+}
+failures=0
+# expect WHAT LIMIT TEXT: at most LIMIT instructions for each byte of the text
+expect() {
+  local all bytes tenths
+  all=$(count "$3") bytes=$(stat -c %s "$scratch/$3")
+  tenths=$(((all - start) * 10 / bytes))
+  printf '%s: %d.%d instructions a byte, at most %d\n' "$1" $((tenths / 10)) $((tenths % 10)) "$2"
+  ((tenths <= 10 * $2)) || failures=1
+}
+
+tokenizer --tokenizer-type GPT2BPETokenizer --vocab-file "$source/testdata/gpt2_bpe/vocab.json" \
+  --merge-file "$source/testdata/gpt2_bpe/merges.txt"
+expect 'GPT-2, words' 56 stories
+expect 'GPT-2, no spaces' 260 letters
+expect 'GPT-2, one letter' 316 one-letter
+for limit in bpe:116 unigram:96; do
+  tokenizer --tokenizer-type GPTSentencePieceTokenizer \
+    --tokenizer-model "$source/testdata/sentencepiece/${limit%:*}.model"
+  expect "SentencePiece, ${limit%:*}" "${limit#*:}" stories
+done
+exit "$failures"
