@@ -34,7 +34,7 @@ import sys
 import tempfile
 
 import sentencepiece
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 
 def load(path):
@@ -54,6 +54,13 @@ BLANKS = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+"
 LLAMA3 = WORDS + r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + BLANKS
 QWEN2 = WORDS + r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + BLANKS
+SIGNS = r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]"
+DEEPSEEK = [r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"]
+DEEPSEEK += [SIGNS + r"[A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|" + BLANKS]
+# Of every part that text/hf_regex.h names.
+CLASSES = r"\d{2,}?x*|\D\S\d|[^\d\s\P{L}]{2,3}|[\x{61}-\x64\u00e9\-\]\w]|\p{^M}\p{Mn}++|\P{P}\p{Nl}?"
+CLASSES = CLASSES.replace("{2,}?", "{2,}").replace(r"\]\w]", r"\]\S]")
+LOOKS = r"(?<=[a-c])(?:x|\t)*+(?=\n|$)|^.(?!b)|(?<! )'(?i:[sdmt]|ll|re)|(?>a+?b|a)c??| {2,}|\$|(\p{L}\p{N})+"
 O200K = compare.TIKTOKEN_PATTERNS["o200k"]
 NEMO = compare.TIKTOKEN_PATTERNS["v2"]
 
@@ -133,6 +140,19 @@ def gpt2_kinds(sources):
         yield Kind(name, pairs, [end], decoder=decoder,
                    pre_tokenizer=sequence("pre_tokenizer", [split(pattern), byte_level()]),
                    post_processor=template([(compare.END_OF_TEXT, end["id"])]))  # fmt: skip
+    bars = ["<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<\uff5cend\u2581of\u2581sentence\uff5c>", "<\uff5cUser\uff5c>"]
+    tokens = [end, *(added(n + i, t, special=i < 2, normalized=i > 1) for i, t in enumerate(bars))]
+    cuts = [*map(split, DEEPSEEK), byte_level()]
+    yield Kind("deepseek", model, tokens, normalizer=sequence("normalizer", []), decoder=decoder,
+               pre_tokenizer=sequence("pre_tokenizer", cuts), post_processor=byte_level())  # fmt: skip
+    cuts = [{"type": "Punctuation", "behavior": "Contiguous"}, byte_level(True)]
+    cuts += [{"type": "Digits", "individual_digits": False}, split("[0-9][0-9][0-9]")]
+    yield Kind("falcon", model, [end], pre_tokenizer=sequence("pre_tokenizer", cuts), decoder=decoder)
+    for name, pattern in ("classes", CLASSES), ("looks", LOOKS):
+        for behavior, invert in ("Isolated", False), ("Removed", True), ("MergedWithNext", False):
+            cuts = [split(pattern, behavior, invert), byte_level()]
+            yield Kind(f"{name}-{behavior.lower()}", pairs, pre_tokenizer=sequence("pre_tokenizer", cuts),
+                       decoder=decoder)  # fmt: skip
     digits = {"type": "Digits", "individual_digits": True}
     yield Kind("starcoder", model, [end], decoder=decoder,
                pre_tokenizer=sequence("pre_tokenizer", [digits, byte_level(True)]))  # fmt: skip
@@ -272,6 +292,16 @@ def t5_kinds(sources):
     extra = [added(n + i, f"<extra_id_{i}>", lstrip=i == 0, rstrip=i == 1) for i in range(3)]
     yield Kind("t5", model, tokens + extra, normalizer=precompiled, pre_tokenizer=words,
                post_processor=template([], [("</s>", 1)]), decoder=metaspace())  # fmt: skip
+    spaces = replace(" {2,}", MARK, "Regex")
+    letters = replace(r"(?<=\p{Ll})\s|\d{3}", "#", "Regex")
+    strip = {"type": "Strip", "strip_left": False, "strip_right": True}
+    yield Kind("t5-first", model, tokens + extra, pre_tokenizer=metaspace("first"),
+               normalizer=sequence("normalizer", [precompiled, strip, spaces]),
+               post_processor=template([], [("</s>", 1)]), decoder=metaspace("first"))  # fmt: skip
+    yield Kind("xlm-roberta", model, tokens, pre_tokenizer=metaspace(),
+               normalizer=sequence("normalizer", [precompiled, letters, spaces]),
+               post_processor=template([("<pad>", 0)], [("</s>", 1)]),
+               decoder=sequence("decoder", [replace("[ae]|$", "_", "Regex"), metaspace()]))  # fmt: skip
     forms = ({"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Lowercase"}, precompiled)
     steps = [replace("``", '"'), replace("''", '"'), *forms]
     ends = template([("<pad>", 0)], [("</s>", 1)])
@@ -279,7 +309,6 @@ def t5_kinds(sources):
                normalizer=sequence("normalizer", steps), post_processor=ends,
                decoder=metaspace())  # fmt: skip
     with_bytes = model | {"byte_fallback": True, "vocab": pieces + [[b, -20.0] for b in BYTES]}
-    strip = {"type": "Strip", "strip_left": False, "strip_right": True}
     decoder = sequence("decoder", [{"type": "ByteFallback"}, metaspace("first")])
     yield Kind("unigram-bytes", with_bytes, tokens, pre_tokenizer=metaspace("first"), decoder=decoder,
                normalizer=sequence("normalizer", [precompiled, strip]))  # fmt: skip
@@ -287,15 +316,10 @@ def t5_kinds(sources):
 
 def bert_kinds(sources):
     """WordPiece and WordLevel."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=sources.vocab_size, special_tokens=special, limit_alphabet=100, show_progress=False
-    )
-    tokenizer.train_from_iterator(sources.texts, trainer)
-    vocab = json.loads(tokenizer.to_str())["model"]["vocab"]
+    tokens = [t.removeprefix(MARK) if t[0] == MARK else "##" + t for t in trained_bpe(sources, [])[0]]
+    tokens += list("abcdefghijklmnopqrstuvwxyz.,!?'-0123456789")
+    vocab = {t: i for i, t in enumerate(dict.fromkeys(special + [t for t in tokens if t]))}
     model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
     model |= {"max_input_chars_per_word": 100, "vocab": vocab}
     normalizer = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}

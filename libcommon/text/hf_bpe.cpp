@@ -143,6 +143,7 @@ class CharacterBpe : public HfWordModel {
     bytes_.assign(256, -1);
     if (settings.byte_fallback) bytes_ = hf_byte_tokens(vocabulary);
     if (settings.ignore_merges) whole_ = vocabulary.ids;
+    merges_.prepare();
   }
 
   void encode(const HfWords& words, std::vector<std::int32_t>& ids) const override {

@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 #include "text/byte_map.h"
 #include "text/hf_object.h"
+#include "text/hf_regex.h"
 #include "text/utf8_stream.h"
 
 namespace mt {
@@ -202,6 +203,18 @@ class Replace : public HfDecoderStage {
   std::string from_, to_;
 };
 
+class ReplaceMatches : public HfDecoderStage {
+ public:
+  ReplaceMatches(HfRegex from, std::string to) : from_(std::move(from)), to_(std::move(to)) {}
+  void push(std::string_view token, Tokens& out) override {
+    out.push_back(from_.replace(token, to_));
+  }
+
+ private:
+  HfRegex from_;
+  std::string to_;
+};
+
 // Gives another stage one token that comes in parts as a whole.
 template <class Stage>
 class Whole : public HfDecoderStage {
@@ -292,9 +305,10 @@ void HfDecoder::add(const HfObject& object) {
 
 void HfDecoder::add_replace(const HfObject& object) {
   const HfObject pattern = object.object("pattern");
+  const std::string to(object.text("content"));
   if (pattern.has("Regex"))
-    pattern.refuse("the regular expression ", quoted(pattern.text("Regex")), " is not known");
-  const std::string from(pattern.text("String")), to(object.text("content"));
+    return add_whole<ReplaceMatches>(HfRegex(pattern.text("Regex"), pattern), to);
+  const std::string from(pattern.text("String"));
   if (from.empty()) pattern.refuse("\"String\": empty, expected what to look for");
   if (is_one_character(from))
     add_stage<Replace>(from, to);

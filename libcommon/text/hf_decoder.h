@@ -1,5 +1,5 @@
 // HfDecoder: how a tokenizer.json makes text of tokens.  Known are Sequence, ByteLevel, Metaspace,
-// WordPiece, BPEDecoder, ByteFallback, Fuse, Strip and Replace (of a string); others are refused by
+// WordPiece, BPEDecoder, ByteFallback, Fuse, Strip and Replace; others are refused by
 // name.  Constant once made.
 #pragma once
 

@@ -7,8 +7,10 @@
 #include "text/hf_normal_forms.h"
 #include "text/hf_object.h"
 #include "text/hf_precompiled.h"
+#include "text/hf_regex.h"
 #include "text/hf_tables.h"
 #include "text/unicode.h"
+#include "text/utf8_length.h"
 
 namespace mt {
 namespace {
@@ -126,11 +128,18 @@ void HfNormalizer::add(const HfObject& object) {
     });
   } else if (type == "Replace") {
     const HfObject pattern = object.object("pattern");
-    if (pattern.has("Regex"))
-      pattern.refuse("the regular expression ", quoted(pattern.text("Regex")), " is not known");
-    const std::string from(pattern.text("String")), to(object.text("content"));
+    const std::string to(object.text("content"));
+    const bool space = to.starts_with(' ') || to.starts_with("\xE2\x96\x81");  // U+2581
+    if (pattern.has("Regex")) {
+      keeps_start_ &= space;
+      steps_.emplace_back([=, regex = HfRegex(pattern.text("Regex"), pattern)](std::string& text) {
+        text = regex.replace(text, to);
+      });
+      return;
+    }
+    const std::string from(pattern.text("String"));
     if (from.empty()) pattern.refuse("\"String\": empty, expected what to look for");
-    keeps_start_ &= !to.empty();
+    keeps_start_ &= space || (!to.empty() && from.size() == utf8_length(from[0]));
     steps_.emplace_back([=](std::string& text) { replace(text, from, to); });
   } else if (type == "BertNormalizer") {
     keeps_start_ = false;

@@ -1,5 +1,5 @@
 // HfNormalizer: what a tokenizer.json makes of a text before it is cut.  Known are Sequence, NFC,
-// NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Prepend, Replace (of a string), Precompiled and
+// NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Prepend, Replace, Precompiled and
 // BertNormalizer; others are refused by name.  Constant once made; thread-safe.
 #pragma once
 
@@ -19,7 +19,8 @@ class HfNormalizer {
   void apply(std::string& text) const;  // which is and stays well-formed UTF-8
 
   bool empty() const { return steps_.empty(); }
-  // Does what it makes begin with what was made of the first character?
+  // Does what it makes begin with what was made of the text's first character, or with a space?  A
+  // replacement counts as made of the last character that it stands for.
   bool keeps_start() const { return keeps_start_; }
 
  private:

@@ -8,6 +8,7 @@
 #include "text/gpt2_split.h"
 #include "text/hf_object.h"
 #include "text/hf_patterns.h"
+#include "text/hf_regex.h"
 #include "text/hf_tables.h"
 #include "text/unicode.h"
 
@@ -143,12 +144,6 @@ HfPreTokenizer::HfPreTokenizer(const HfObject& object) { add(object); }
 
 void HfPreTokenizer::add(const HfObject& object) {
   const std::string_view type = object.type();
-  const auto cut = [&](HfMatcher matcher, HfBehavior behavior, bool invert = false) {
-    steps_.emplace_back([matcher = std::move(matcher), behavior, invert](HfWords& words) {
-      hf_cut(words, matcher, behavior, invert);
-    });
-    ends_with_bytes_ = false;
-  };
   if (type == "Sequence") {
     for (const HfObject& part : object.objects("pretokenizers")) add(part);
   } else if (type == "ByteLevel") {
@@ -159,27 +154,31 @@ void HfPreTokenizer::add(const HfObject& object) {
     add_metaspace(object);
   } else if (type == "Digits") {
     const bool single = object.flag("individual_digits");
-    cut(match_characters(is_numeric), single ? HfBehavior::isolated : HfBehavior::contiguous);
+    add_cut(match_characters(is_numeric), single ? HfBehavior::isolated : HfBehavior::contiguous);
   } else if (type == "Punctuation") {
-    cut(match_characters(is_punctuation), behavior_of(object, "Isolated"));
+    add_cut(match_characters(is_punctuation), behavior_of(object, "Isolated"));
   } else if (type == "WhitespaceSplit") {
-    cut(match_characters(is_space), HfBehavior::removed);
+    add_cut(match_characters(is_space), HfBehavior::removed);
   } else if (type == "BertPreTokenizer") {
-    cut(match_characters(is_space), HfBehavior::removed);
-    cut(match_characters(is_punctuation), HfBehavior::isolated);
+    add_cut(match_characters(is_space), HfBehavior::removed);
+    add_cut(match_characters(is_punctuation), HfBehavior::isolated);
   } else if (type == "Whitespace") {
-    cut(match_words, HfBehavior::removed, true);
+    add_cut(match_words, HfBehavior::removed, true);
   } else {
     object.refuse("the pre-tokenizer ", quoted(type), " is not known");
   }
 }
 
-void HfPreTokenizer::add_splitter(Splitter split, HfBehavior behavior, bool invert) {
-  if (behavior == HfBehavior::isolated) splitters_.push_back(split);
-  steps_.emplace_back([matcher = match_pieces(split), behavior, invert](HfWords& words) {
+void HfPreTokenizer::add_cut(HfMatcher matcher, HfBehavior behavior, bool invert) {
+  steps_.emplace_back([matcher = std::move(matcher), behavior, invert](HfWords& words) {
     hf_cut(words, matcher, behavior, invert);
   });
   ends_with_bytes_ = false;
+}
+
+void HfPreTokenizer::add_splitter(Splitter split, HfBehavior behavior, bool invert) {
+  if (behavior == HfBehavior::isolated) splitters_.push_back(split);
+  add_cut(match_pieces(split), behavior, invert);
 }
 
 void HfPreTokenizer::add_byte_level(const HfObject& object) {
@@ -197,14 +196,13 @@ void HfPreTokenizer::add_split(const HfObject& object) {
     const std::string_view expression = pattern.text("Regex");
     if (const Splitter split = known_splitter(expression))
       return add_splitter(split, behavior, invert);
-    pattern.refuse("the regular expression ", quoted(expression), " is not known");
+    return add_cut([regex = HfRegex(expression, pattern)](
+                       std::string_view word, auto& parts) { regex.match(word, parts); },
+                   behavior, invert);
   }
   const std::string_view text = pattern.text("String");
   if (text.empty()) pattern.refuse("\"String\": empty, expected what to look for");
-  steps_.emplace_back([matcher = match_text(std::string(text)), behavior, invert](HfWords& words) {
-    hf_cut(words, matcher, behavior, invert);
-  });
-  ends_with_bytes_ = false;
+  add_cut(match_text(std::string(text)), behavior, invert);
 }
 
 void HfPreTokenizer::add_metaspace(const HfObject& object) {
@@ -225,6 +223,9 @@ void HfPreTokenizer::add_metaspace(const HfObject& object) {
     prepend = Prepend::never;
   }
   asks_for_start_ |= prepend == Prepend::first;
+  if (prepend == Prepend::first && point != 0x2581)
+    object.refuse("\"prepend_scheme\" is \"first\" with the replacement ", quoted(mark),
+                  ", expected \"\u2581\"");
   const bool split = object.flag_or("split", true);
   steps_.emplace_back([=](HfWords& words) {
     write_spaces(words, mark, prepend);

@@ -40,6 +40,7 @@ class HfPreTokenizer {
   void add_byte_level(const HfObject& object);
   void add_split(const HfObject& object);
   void add_metaspace(const HfObject& object);
+  void add_cut(HfMatcher matcher, HfBehavior behavior, bool invert = false);
   void add_splitter(Splitter split, HfBehavior behavior, bool invert);
 
   std::vector<Step> steps_;

@@ -82,7 +82,7 @@ TEST(HfTokenizer, RefusesByName) {
             "65 tokenizer.json: added_tokens[1]: \"<x>\" is there twice");
   EXPECT_EQ(
       error([](Parts& p) {
-        p.pre_tokenizer = R"({"type":"Metaspace","replacement":"_","prepend_scheme":"first"})";
+        p.pre_tokenizer = R"({"type":"Metaspace","replacement":"\u2581","prepend_scheme":"first"})";
         p.normalizer = R"({"type":"Strip","strip_left":true,"strip_right":true})";
       }),
       "65 tokenizer.json: \"prepend_scheme\" is \"first\" behind a normalizer that may take the "

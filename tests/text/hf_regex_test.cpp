@@ -1,0 +1,88 @@
+#include "text/hf_regex.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/base/scratch.h"
+#include "text/hf_object.h"
+
+namespace mt {
+
+static HfRegex regex_of(const std::string& expression) {
+  static simdjson::dom::parser parser;
+  simdjson::dom::element empty;
+  EXPECT_FALSE(parser.parse("{}", 2).get(empty));
+  return {expression, HfObject(empty, "x")};
+}
+
+// The parts of a word, the matches in angle brackets.
+static std::string parts_of(const std::string& expression, std::string_view word) {
+  std::vector<HfPart> parts;
+  regex_of(expression).match(word, parts);
+  std::string result;
+  std::size_t at = 0;
+  for (const auto& [end, match] : parts) {
+    const std::string_view part = word.substr(at, end - at);
+    result += match ? concat("<", part, ">") : concat(part, ";");
+    at = end;
+  }
+  return result;
+}
+
+TEST(HfRegex, FindsMatchesAndWhatIsBetween) {
+  EXPECT_EQ(parts_of("b+", "abbcb"), "a;<bb>c;<b>");
+  EXPECT_EQ(parts_of("x", "ab"), "ab;");
+  EXPECT_EQ(parts_of("x", ""), "");
+  EXPECT_EQ(parts_of("b*", "abbc"), "<>a;<bb>c;<>");  // none behind another match
+  EXPECT_EQ(parts_of("(?=b)", "ab"), "a;<>b;");
+  EXPECT_EQ(parts_of("^.|$", "a\nbc"), "<a>\n;<b>c;<>");
+}
+
+TEST(HfRegex, ClassesAreOfUnicode16) {
+  EXPECT_EQ(parts_of("\\p{L}+", "a\u00E9\U00010D4A1"), "<a\u00E9\U00010D4A>1;");  // new in 16.0
+  EXPECT_EQ(parts_of("[^\\s\\p{N}]", "a\u30001"), "<a>\u30001;");
+  EXPECT_EQ(parts_of("[\\p{Lu}\\p{Lt}]", "aB\u01C5"), "a;<B><\u01C5>");
+  EXPECT_EQ(parts_of("\\P{L}|\\p{^N}", "1a"), "<1><a>");
+  EXPECT_EQ(parts_of("[\\x{4e00}-\\u4e0f\\x41\\-]", "A-\u4E05z"), "<A><-><\u4E05>z;");
+  EXPECT_EQ(parts_of("(?i:'s|k)", "'S'\u017F\u212A"), "<'S><'\u017F><\u212A>");
+}
+
+TEST(HfRegex, Replaces) {
+  EXPECT_EQ(regex_of(" {2,}").replace("a  b   c d", "_"), "a_b_c d");
+  EXPECT_EQ(regex_of("x").replace("", "_"), "");
+}
+
+TEST(HfRegex, RefusesWhatIsReadDifferently) {
+  const auto error = [](const std::string& expression) {
+    std::string line = error_of([&] { regex_of(expression); });
+    const std::string start = "65 x: the regular expression ";
+    EXPECT_EQ(line.substr(0, start.size()), start);
+    return line.substr(line.find(": ", start.size()) + 2);
+  };
+  EXPECT_EQ(error("a{2}+"), "a quantifier behind a quantifier at byte 4 is not supported");
+  EXPECT_EQ(error("a{,2}"), "{ without {n}, {n,} or {n,m} at byte 1 is not supported");
+  EXPECT_EQ(error("\\h"), "\\h at byte 1 is not supported");
+  EXPECT_EQ(error("\\w+"), "\\w at byte 1 is not supported");
+  EXPECT_EQ(error("(a)\\1"), "\\1 at byte 4 is not supported");
+  EXPECT_EQ(error("[a[b]]"), "a class in a class at byte 2 is not supported");
+  EXPECT_EQ(error("[a&&b]"), "a class in a class at byte 2 is not supported");
+  EXPECT_EQ(error("\\p{Greek}"), "\\p{Greek} at byte 9 is not supported");
+  EXPECT_EQ(error("\\p{Lu}"), "\\p{Lu} by itself at byte 6 is not supported");
+  EXPECT_EQ(error("(?i)a"), "the group \"(?i)\" at byte 0 is not supported");
+  EXPECT_EQ(error("(?i:ss)"), "(?i:...) around \"ss\" at byte 4 is not supported");
+  EXPECT_EQ(error("(?i:\\s)"), "(?i:...) around more than letters at byte 4 is not supported");
+  EXPECT_EQ(error("(a"), "a group without its end at byte 2 is not supported");
+  EXPECT_EQ(error("a)"), "a group's end without its start at byte 2 is not supported");
+  EXPECT_EQ(error("*a"), "the quantifier \"*\", of nothing, at byte 0 is not supported");
+  EXPECT_EQ(error("[a"), "a class without its end at byte 2 is not supported");
+  EXPECT_EQ(error("\\x{110000}"), "the code point \"110000\" at byte 3 is not supported");
+  EXPECT_EQ(error("(?<=a+)b"), "lookbehind assertion is not fixed length");
+}
+
+TEST(HfRegex, ASearchWithoutAnEndIsStopped) {
+  const std::string line = error_of([] { parts_of("(?:a|aa|aaa)*[bc]", std::string(3000, 'a')); });
+  EXPECT_EQ(line,
+            "65 the regular expression \"(?:a|aa|aaa)*[bc]\" on a word of 3000 bytes: match limit "
+            "exceeded");
+}
+
+}  // namespace mt
