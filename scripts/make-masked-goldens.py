@@ -65,10 +65,10 @@ def draw_case(random, number, files):
     }
 
 
-def build(case, prefix):
+def build(case, blend):
     bert = case["kind"].startswith("bert")
     common = dict(
-        random_seed=case["seed"], sequence_length=case["seq_length"], blend=([prefix], None), split=case["split"],
+        random_seed=case["seed"], sequence_length=case["seq_length"], blend=blend, split=case["split"],
         tokenizer=tokenizer(), masking_probability=case["mask_prob"], short_sequence_probability=case["short"],
         masking_do_full_word=True, masking_do_permutation=False, masking_use_longer_ngrams=False)
     with tempfile.TemporaryDirectory() as cache:
@@ -116,6 +116,8 @@ def write_lines(out, cases, seed):
     print("# file SEED DOCUMENTS LONGEST IDX_HASH", file=out)
     print("# bert|bert-single|t5 FILE SEED S SPLIT MASK_PROB SHORT_PROB TRAIN VALID", file=out)
     print("# set SIZE; hashes: rows of the map, items", file=out)
+    print("# blend KIND SEED S MASK_PROB SHORT_PROB SAMPLES WEIGHTS SIZE; hashes: datasets, their samples, items",
+          file=out)
     print("# blocks FILE DOCUMENTS MAX_LENGTH ONE_SENTENCE SEED SAMPLES SIZE; hash of rows", file=out)
     random = numpy.random.RandomState(seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -129,11 +131,18 @@ def write_lines(out, cases, seed):
             case["sizes"][2] = 0 if case["split"] != "8,1,1" else 5
             print(case["kind"], case["file"], case["seed"], case["seq_length"], case["split"], case["mask_prob"],
                   case["short"], *case["sizes"], file=out)
-            for dataset in build(case, f"{folder}/{case['file']}"):
+            for dataset in build(case, ([f"{folder}/{case['file']}"], None)):
                 if dataset is not None:
                     print("set", len(dataset), hash_of(dataset.sample_index, "<u4"),
                           items_hash(dataset, case["kind"]), file=out)
             print(*block_line(random, f"{folder}/{number % 4}", number % 4), file=out)
+            if number % 4 == 0:
+                case.update(split="1", sizes=[case["sizes"][0], 0, 0])
+                weights = [round(float(random.random()) + 0.01, 3) for _ in range(4)]
+                data = build(case, ([f"{folder}/{i}" for i in range(4)], weights))[0]
+                print("blend", case["kind"], case["seed"], case["seq_length"], case["mask_prob"], case["short"],
+                      case["sizes"][0], *weights, len(data), hash_of(data.dataset_index, "<i2"),
+                      hash_of(data.dataset_sample_index, "<i8"), items_hash(data, case["kind"]), file=out)
 
 
 def main():

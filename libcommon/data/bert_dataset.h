@@ -34,6 +34,8 @@ struct BertSample {
 
 class BertDataset {
  public:
+  using Sample = BertSample;
+
   // `data`: a file of sentences; it and `pieces` must outlive the dataset.
   BertDataset(const IndexedDataset& data, const WordPieces& pieces,
               const BertDatasetOptions& options, const IndexCache& cache = {});

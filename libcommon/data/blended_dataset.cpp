@@ -5,7 +5,10 @@
 #include <limits>
 
 #include "base/error.h"
+#include "data/bert_dataset.h"
+#include "data/ict_dataset.h"
 #include "data/split.h"
+#include "data/t5_dataset.h"
 
 namespace mt {
 namespace {
@@ -33,10 +36,14 @@ void put_blend(IndexWriter& writer, std::span<const double> weights,
 
 }  // namespace
 
-BlendedDataset::BlendedDataset(GptDataset alone) { datasets_.push_back(std::move(alone)); }
+template <class Dataset>
+Blended<Dataset>::Blended(Dataset alone) {
+  datasets_.push_back(std::move(alone));
+}
 
-BlendedDataset::BlendedDataset(std::vector<GptDataset> datasets, std::vector<double> weights,
-                               std::optional<std::int64_t> samples, const IndexCache& cache)
+template <class Dataset>
+Blended<Dataset>::Blended(std::vector<Dataset> datasets, std::vector<double> weights,
+                          std::optional<std::int64_t> samples, const IndexCache& cache)
     : datasets_(std::move(datasets)) {
   assert(datasets_.size() == weights.size() && !weights.empty());
   if (datasets_.size() >= std::numeric_limits<std::int16_t>::max())
@@ -48,7 +55,7 @@ BlendedDataset::BlendedDataset(std::vector<GptDataset> datasets, std::vector<dou
            " samples, expected at least one");
   std::vector<std::int64_t> sizes;
   if (!samples)
-    for (const GptDataset& dataset : datasets_) sizes.push_back(dataset.size());
+    for (const Dataset& dataset : datasets_) sizes.push_back(dataset.size());
   std::int64_t count = samples.value_or(0);
   for (const std::int64_t size : sizes) count += size;
   if (samples)
@@ -66,7 +73,8 @@ BlendedDataset::BlendedDataset(std::vector<GptDataset> datasets, std::vector<dou
   check_shares();
 }
 
-void BlendedDataset::check_shares() const {
+template <class Dataset>
+void Blended<Dataset>::check_shares() const {
   std::vector<std::int64_t> taken(datasets_.size());
   for (const std::int16_t dataset : dataset_index_) {
     if (dataset < 0 || static_cast<std::size_t>(dataset) >= taken.size())
@@ -79,20 +87,22 @@ void BlendedDataset::check_shares() const {
            " samples of it, it has ", datasets_[d].size());
 }
 
-std::int64_t BlendedDataset::size() const {
+template <class Dataset>
+std::int64_t Blended<Dataset>::size() const {
   return dataset_index_.empty() ? datasets_.front().size() : std::ssize(dataset_index_);
 }
 
-BlendedDataset::Place BlendedDataset::place(std::int64_t k) const {
+template <class Dataset>
+typename Blended<Dataset>::Place Blended<Dataset>::place(std::int64_t k) const {
   assert(0 <= k && k < size());
   if (dataset_index_.empty()) return {0, k};
   const auto at = static_cast<std::size_t>(k);
   return {static_cast<std::size_t>(dataset_index_[at]), sample_index_[at]};
 }
 
-void BlendedDataset::get(std::int64_t k, const GptSample& sample) const {
-  const Place at = place(k);
-  datasets_[at.dataset].get(at.sample, sample);
-}
+template class Blended<GptDataset>;
+template class Blended<BertDataset>;
+template class Blended<T5Dataset>;
+template class Blended<IctDataset>;
 
 }  // namespace mt

@@ -35,6 +35,8 @@ struct GptSample {
 
 class GptDataset {
  public:
+  using Sample = GptSample;
+
   GptDataset(const TokenSequences& data, const GptDatasetOptions& options,
              const IndexCache& cache = {});
 

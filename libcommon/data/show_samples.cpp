@@ -1,13 +1,14 @@
 #include "data/show_samples.h"
 
 #include <algorithm>
-#include <functional>
+#include <optional>
 #include <ostream>
 #include <string_view>
 #include <vector>
 
 #include "base/command.h"
 #include "data/bert_dataset.h"
+#include "data/blended_dataset.h"
 #include "data/ict_dataset.h"
 #include "data/t5_dataset.h"
 #include "data/tokenizer_source.h"
@@ -31,6 +32,7 @@ struct Shown {
     std::string_view name;
     std::string text;
   };
+  std::string file;
   ItemRange sentences = {};
   std::string what;  // for people, after the sentences
   std::vector<Fact> facts = {};
@@ -69,7 +71,7 @@ Shown shown(const BertDataset& dataset, std::int64_t k, const Tokenizer& tokeniz
   Tokens text = room(dataset.seq_length()), types = text, labels = text, padding = text,
          loss = text;
   const auto facts = dataset.get(k, {text, types, labels, padding, loss});
-  Shown sample{dataset.map().sentences(k),
+  Shown sample{dataset.data().name(), dataset.map().sentences(k),
                concat(", ", dataset.map().target_length(k), " tokens",
                       facts.is_random ? ", swapped" : "", facts.truncated ? ", truncated" : "")};
   sample.facts = {{"is_random", facts.is_random}, {"truncated", facts.truncated}};
@@ -87,8 +89,9 @@ Shown shown(const T5Dataset& dataset, std::int64_t k, const Tokenizer& tokenizer
   Tokens decoder = room(dataset.decoder_seq_length()), labels = decoder, loss = decoder,
          decoder_mask = decoder;
   const auto facts = dataset.get(k, {encoder, decoder, labels, loss, encoder_mask, decoder_mask});
-  Shown sample{dataset.map().sentences(k), concat(", ", dataset.map().target_length(k), " tokens",
-                                                  facts.truncated ? ", truncated" : "")};
+  Shown sample{dataset.data().name(), dataset.map().sentences(k),
+               concat(", ", dataset.map().target_length(k), " tokens",
+                      facts.truncated ? ", truncated" : "")};
   sample.facts = {{"truncated", facts.truncated}};
   sample.texts = {{"encoder", text_of(tokenizer, without_padding(encoder, encoder_mask))},
                   {"decoder", text_of(tokenizer, without_padding(decoder, decoder_mask))},
@@ -102,7 +105,8 @@ Shown shown(const IctDataset& dataset, std::int64_t k, const Tokenizer& tokenize
   Tokens query = room(dataset.seq_length()), query_mask = query, context = query,
          context_mask = query;
   const auto facts = dataset.get(k, {query, query_mask, context, context_mask});
-  Shown sample{facts.sentences, concat(", document ", facts.document, ", block ", facts.block)};
+  Shown sample{dataset.data().name(), facts.sentences,
+               concat(", document ", facts.document, ", block ", facts.block)};
   sample.facts = {{"document", facts.document}, {"block", facts.block}};
   sample.texts = {{"query", text_of(tokenizer, without_padding(query, query_mask))},
                   {"context", text_of(tokenizer, without_padding(context, context_mask))}};
@@ -114,7 +118,7 @@ Shown shown(const IctDataset& dataset, std::int64_t k, const Tokenizer& tokenize
 }
 
 void write_text(std::ostream& out, std::int64_t k, const Shown& sample) {
-  out << "sample " << k << ": sentences " << sample.sentences.begin << " to "
+  out << "sample " << k << ": " << sample.file << ", sentences " << sample.sentences.begin << " to "
       << sample.sentences.end << sample.what << "\n";
   for (const Shown::Text& text : sample.texts) {
     JsonWriter json;  // on one line, whatever it holds
@@ -127,7 +131,7 @@ void write_json(std::ostream& out, const std::string& dataset, std::int64_t k,
                 const Shown& sample) {
   JsonWriter json;
   json.begin_object().member("schema", "mt-samples/1").member("dataset", dataset);
-  json.member("sample", k).key("sentences").begin_array();
+  json.member("sample", k).member("file", sample.file).key("sentences").begin_array();
   json.value(sample.sentences.begin).value(sample.sentences.end).end_array();
   for (const auto& [name, value] : sample.facts) json.member(name, value);
   for (const auto& [name, values] : sample.fields) {
@@ -150,13 +154,13 @@ void check_kind(const ShowSamplesOptions& o) {
                            Rule{o.mask_prob.has_value(), !ict, "--mask-prob"},
                            Rule{o.short_seq_prob.has_value(), !ict, "--short-seq-prob"},
                            Rule{!o.binary_head, bert, "--bert-no-binary-head"},
-                           Rule{!o.titles_prefix.empty(), ict, "--titles-data-path"},
+                           Rule{!o.titles_path.empty(), ict, "--titles-data-path"},
                            Rule{o.query_in_block_prob.has_value(), ict, "--query-in-block-prob"},
                            Rule{o.use_one_sent_docs, ict, "--use-one-sent-docs"}})
     if (rule.given && !rule.fits)
       fail(Exit::usage, rule.name, ": has no effect with --dataset ", o.dataset);
   if (t5 && !o.decoder_seq_length) fail(Exit::usage, "--decoder-seq-length: required");
-  if (ict && o.titles_prefix.empty()) fail(Exit::usage, "--titles-data-path: required");
+  if (ict && o.titles_path.empty()) fail(Exit::usage, "--titles-data-path: required");
 }
 
 ItemRange documents_of(const ShowSamplesOptions& options, const IndexedDataset& data) {
@@ -168,14 +172,51 @@ ItemRange documents_of(const ShowSamplesOptions& options, const IndexedDataset& 
   return *range;
 }
 
+std::vector<IndexedDataset> open_all(const std::vector<std::string>& prefixes,
+                                     const std::string& cache_path) {
+  const KnownFiles known(cache_path);
+  std::vector<IndexedDataset> files;
+  for (const std::string& prefix : prefixes) files.emplace_back(prefix, known);
+  return files;
+}
+
+// As a run of `samples` reads them: `make(i, n)` makes the dataset of the i-th prefix, of at least
+// n samples or of one epoch.
+template <class Make>
+auto blend_of(const Blend& blend, std::optional<std::int64_t> samples, const IndexCache& cache,
+              const Make& make) {
+  using Dataset = decltype(make(std::size_t{}, samples));
+  if (blend.prefixes.size() == 1 && blend.weights.empty())
+    return Blended<Dataset>(make(0, samples));
+  if (!blend.weights.empty() && !samples)
+    fail(Exit::usage, "--samples: required where --data-path has weights");
+  std::vector<double> weights = normalized(blend.weights);
+  std::vector<Dataset> datasets;
+  std::int64_t all = 0;
+  for (std::size_t i = 0; i < blend.prefixes.size(); ++i) {
+    if (blend.weights.empty()) {
+      datasets.push_back(make(i, std::nullopt));
+      weights.push_back(static_cast<double>(datasets.back().size()));
+      all += datasets.back().size();
+    } else {
+      datasets.push_back(make(i, blend_build_size(*samples, weights[i])));
+      all += blend_target(*samples, weights[i]);
+    }
+  }
+  if (blend.weights.empty() && !samples)
+    return Blended<Dataset>(std::move(datasets), std::move(weights), std::nullopt, cache);
+  if (blend.weights.empty()) all = std::min(all, *samples);
+  return Blended<Dataset>(std::move(datasets), std::move(weights), all, cache);
+}
+
 }  // namespace
 
 void ShowSamplesOptions::add_to(CommandLine& cl) {
   cl.section("Data");
   cl.option("--dataset", &dataset, "TYPE", "bert, t5 or ict", one_of({"bert", "t5", "ict"}));
   cl.required("--dataset");
-  cl.option("--data-path", &prefix, "PREFIX",
-            "token file of sentences, as --split-sentences makes them");
+  cl.option("--data-path", &data_path, "[WEIGHT] PREFIX ...",
+            "token files of sentences, as --split-sentences makes them; weights blend them");
   cl.required("--data-path");
   cl.option("--split", &split, "A,B,C", "proportions of train, valid and test, by documents");
   cl.option("--part", &part, "NAME", "which of them: train, valid or test",
@@ -184,7 +225,7 @@ void ShowSamplesOptions::add_to(CommandLine& cl) {
             "keep the map of samples there; default: it is made in memory each time");
   cl.option("--seed", &seed, "N", "seed of the order and of the masks", between(1, 4294967295.0));
   cl.option("--samples", &num_samples, "N",
-            "map so many at least, in whole epochs; default: one epoch", at_least(1));
+            "samples of the run; default: one epoch; a map has them in whole epochs", at_least(1));
   cl.section("Samples");
   cl.option("--seq-length,--encoder-seq-length", &seq_length, "N", "tokens of a sample",
             at_least(5));
@@ -196,8 +237,8 @@ void ShowSamplesOptions::add_to(CommandLine& cl) {
   cl.option("--short-seq-prob", &short_seq_prob, "P",
             "bert, t5: part of the samples that is shorter; 0.1", between(0, 1));
   cl.off_switch("--bert-no-binary-head", &binary_head, "bert: samples of one run of sentences");
-  cl.option("--titles-data-path", &titles_prefix, "PREFIX",
-            "ict: token file with a title for each document");
+  cl.option("--titles-data-path", &titles_path, "PREFIX ...",
+            "ict: for each --data-path a token file with a title for each document");
   cl.option("--query-in-block-prob", &query_in_block_prob, "P",
             "ict: part of the samples whose sentence stays in the block; 0.1", between(0, 1));
   cl.flag("--use-one-sent-docs", &use_one_sent_docs, "ict: blocks of one sentence too");
@@ -212,54 +253,65 @@ void ShowSamplesOptions::add_to(CommandLine& cl) {
 
 void show_samples(const ShowSamplesOptions& options, const RunContext& context, std::ostream& out) {
   check_kind(options);
-  const auto tokenizer = dataset_tokenizer(options.prefix, options.tokenizer);
+  const Blend blend = parse_blend("--data-path", options.data_path);
+  const auto tokenizer = shared_tokenizer(blend.prefixes, options.tokenizer).tokenizer;
   const WordPieces pieces = WordPieces::of(*tokenizer);
-  const KnownFiles known(options.cache_path);
-  const IndexedDataset data(options.prefix, known);
-  const ItemRange documents = documents_of(options, data);
+  const std::vector<IndexedDataset> files = open_all(blend.prefixes, options.cache_path);
+  const std::vector<IndexedDataset> titles = open_all(options.titles_path, options.cache_path);
+  if (!titles.empty() && titles.size() != files.size())
+    fail(Exit::usage, "--titles-data-path: ", titles.size(), " prefixes, expected ", files.size(),
+         ", one for each of --data-path");
   const auto seed = static_cast<std::uint32_t>(options.seed);
   const IndexCache cache =
       (options.cache_path.empty() ? IndexCache() : IndexCache(options.cache_path, context.log))
           .reporting([&](std::uint64_t) { context.checkpoint(); });
-  const auto show = [&](const auto& dataset) {
-    const std::int64_t end = std::min(dataset.size(), options.first + options.count);
-    if (options.count > 0 && options.first >= dataset.size())
-      fail(Exit::usage, "--first ", options.first, ": there are ", dataset.size(), " samples");
+  const auto show = [&](const auto& make) {
+    const auto data = blend_of(blend, options.num_samples, cache, make);
+    const std::int64_t end = std::min(data.size(), options.first + options.count);
+    if (options.count > 0 && options.first >= data.size())
+      fail(Exit::usage, "--first ", options.first, ": there are ", data.size(), " samples");
     for (std::int64_t k = options.first; k < end; ++k) {
       context.checkpoint();
-      const Shown sample = shown(dataset, k, *tokenizer);
+      const auto at = data.place(k);
+      const Shown sample = shown(data.datasets()[at.dataset], at.sample, *tokenizer);
       options.json ? write_json(out, options.dataset, k, sample) : write_text(out, k, sample);
     }
   };
+  using Samples = std::optional<std::int64_t>;
   if (options.dataset == "bert")
-    return show(BertDataset(data, pieces,
-                            {.documents = documents,
-                             .seq_length = options.seq_length,
-                             .seed = seed,
-                             .num_samples = options.num_samples,
-                             .mask_prob = options.mask_prob.value_or(0.15),
-                             .short_seq_prob = options.short_seq_prob.value_or(0.1),
-                             .binary_head = options.binary_head},
-                            cache));
+    return show([&](std::size_t i, Samples samples) {
+      return BertDataset(files[i], pieces,
+                         {.documents = documents_of(options, files[i]),
+                          .seq_length = options.seq_length,
+                          .seed = seed,
+                          .num_samples = samples,
+                          .mask_prob = options.mask_prob.value_or(0.15),
+                          .short_seq_prob = options.short_seq_prob.value_or(0.1),
+                          .binary_head = options.binary_head},
+                         cache);
+    });
   if (options.dataset == "t5")
-    return show(T5Dataset(data, pieces,
-                          {.documents = documents,
-                           .seq_length = options.seq_length,
-                           .decoder_seq_length = *options.decoder_seq_length,
-                           .seed = seed,
-                           .num_samples = options.num_samples,
-                           .mask_prob = options.mask_prob.value_or(0.15),
-                           .short_seq_prob = options.short_seq_prob.value_or(0.1)},
-                          cache));
-  const IndexedDataset titles(options.titles_prefix, known);
-  show(IctDataset(data, titles, pieces,
-                  {.documents = documents,
-                   .seq_length = options.seq_length,
-                   .seed = seed,
-                   .num_samples = options.num_samples,
-                   .query_in_block_prob = options.query_in_block_prob.value_or(0.1),
-                   .use_one_sent_docs = options.use_one_sent_docs},
-                  cache));
+    return show([&](std::size_t i, Samples samples) {
+      return T5Dataset(files[i], pieces,
+                       {.documents = documents_of(options, files[i]),
+                        .seq_length = options.seq_length,
+                        .decoder_seq_length = *options.decoder_seq_length,
+                        .seed = seed,
+                        .num_samples = samples,
+                        .mask_prob = options.mask_prob.value_or(0.15),
+                        .short_seq_prob = options.short_seq_prob.value_or(0.1)},
+                       cache);
+    });
+  show([&](std::size_t i, Samples samples) {
+    return IctDataset(files[i], titles[i], pieces,
+                      {.documents = documents_of(options, files[i]),
+                       .seq_length = options.seq_length,
+                       .seed = seed,
+                       .num_samples = samples,
+                       .query_in_block_prob = options.query_in_block_prob.value_or(0.1),
+                       .use_one_sent_docs = options.use_one_sent_docs},
+                      cache);
+  });
 }
 
 }  // namespace mt

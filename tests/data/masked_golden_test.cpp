@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "data/bert_dataset.h"
+#include "data/blended_dataset.h"
 #include "data/t5_dataset.h"
 #include "tests/data/fnv.h"
 #include "tests/data/support.h"
@@ -58,13 +59,15 @@ class Golden {
         check_file();
       } else if (kind_ == "blocks") {
         check_blocks();
+      } else if (kind_ == "blend") {
+        check_blend();
       } else {
         check_case();
       }
       if (testing::Test::HasFailure()) return;
     }
   }
-  int sets = 0, blocks = 0;
+  int sets = 0, blocks = 0, blends = 0;
 
  private:
   // Moves to the next line that is not a comment; kind_ is empty after the last.
@@ -112,6 +115,60 @@ class Golden {
     next();
   }
 
+  // Of all four files, without a split.
+  void check_blend() {
+    const auto kind = word<std::string>();
+    const auto seed = word<std::uint32_t>();
+    const auto seq_length = word();
+    const auto mask_prob = word<double>(), short_prob = word<double>();
+    const auto samples = word();
+    const std::vector<double> weights =
+        normalized(std::array{word<double>(), word<double>(), word<double>(), word<double>()});
+    std::vector<IndexedDataset> files;
+    for (const char* number : {"0", "1", "2", "3"}) files.emplace_back(prefix(number));
+    std::int64_t size = 0;
+    for (const double weight : weights) size += blend_target(samples, weight);
+    const auto of_kind = [&]<class Dataset>(const auto& make) {
+      std::vector<Dataset> datasets;
+      for (std::size_t i = 0; i < files.size(); ++i)
+        datasets.push_back(make(files[i], blend_build_size(samples, weights[i])));
+      return Blended<Dataset>(std::move(datasets), weights, size);
+    };
+    if (kind == "t5")
+      check_blended(of_kind.operator()<T5Dataset>([&](const IndexedDataset& file, std::int64_t n) {
+        return T5Dataset(file, pieces_,
+                         {.documents = {0, file.documents()},
+                          .seq_length = seq_length,
+                          .decoder_seq_length = seq_length,
+                          .seed = seed,
+                          .num_samples = n,
+                          .mask_prob = mask_prob,
+                          .short_seq_prob = short_prob});
+      }));
+    else
+      check_blended(
+          of_kind.operator()<BertDataset>([&](const IndexedDataset& file, std::int64_t n) {
+            return BertDataset(file, pieces_,
+                               {.documents = {0, file.documents()},
+                                .seq_length = seq_length,
+                                .seed = seed,
+                                .num_samples = n,
+                                .mask_prob = mask_prob,
+                                .short_seq_prob = short_prob,
+                                .binary_head = kind == "bert"});
+          }));
+    ++blends;
+    next();
+  }
+
+  template <class Dataset>
+  void check_blended(const Blended<Dataset>& data) {
+    EXPECT_EQ(data.size(), word());
+    EXPECT_EQ(hash_of(data.dataset_index()), word<std::string>());
+    EXPECT_EQ(hash_of(data.dataset_sample_index()), word<std::string>());
+    EXPECT_EQ(hash_of_items(data), word<std::string>());
+  }
+
   void check_case() {
     const std::string kind = kind_;
     const IndexedDataset data(prefix(word<std::string>()));
@@ -126,63 +183,63 @@ class Golden {
       if (!ranges[i]) continue;
       ASSERT_EQ(kind_, "set");
       if (kind == "t5")
-        check_t5({data,
-                  pieces_,
-                  {.documents = *ranges[i],
-                   .seq_length = seq_length,
-                   .decoder_seq_length = seq_length,
-                   .seed = seed,
-                   .num_samples = samples[i],
-                   .mask_prob = mask_prob,
-                   .short_seq_prob = short_prob}});
+        check_set(T5Dataset{data,
+                            pieces_,
+                            {.documents = *ranges[i],
+                             .seq_length = seq_length,
+                             .decoder_seq_length = seq_length,
+                             .seed = seed,
+                             .num_samples = samples[i],
+                             .mask_prob = mask_prob,
+                             .short_seq_prob = short_prob}});
       else
-        check_bert({data,
-                    pieces_,
-                    {.documents = *ranges[i],
-                     .seq_length = seq_length,
-                     .seed = seed,
-                     .num_samples = samples[i],
-                     .mask_prob = mask_prob,
-                     .short_seq_prob = short_prob,
-                     .binary_head = kind == "bert"}});
+        check_set(BertDataset{data,
+                              pieces_,
+                              {.documents = *ranges[i],
+                               .seq_length = seq_length,
+                               .seed = seed,
+                               .num_samples = samples[i],
+                               .mask_prob = mask_prob,
+                               .short_seq_prob = short_prob,
+                               .binary_head = kind == "bert"}});
       ++sets;
       next();
     }
   }
 
-  template <class Dataset, class Item>
-  void check_set(const Dataset& dataset, const Item& item) {
+  template <class Dataset>
+  void check_set(Dataset dataset) {
     EXPECT_EQ(dataset.size(), word());
     EXPECT_EQ(hash_of(std::get<0>(dataset.map().rows().array())), word<std::string>());
-    Fnv fnv;
-    for (std::int64_t k = 0; k < std::min<std::int64_t>(dataset.size(), 60); ++k)
-      for (const auto& field : item(k)) fnv.update(std::as_bytes(std::span(field)));
-    EXPECT_EQ(fnv.hex(), word<std::string>());
+    EXPECT_EQ(hash_of_items(Blended<Dataset>(std::move(dataset))), word<std::string>());
   }
 
   using Fields = std::vector<std::vector<std::int32_t>>;
 
-  void check_bert(const BertDataset& dataset) {
-    check_set(dataset, [&](std::int64_t k) {
-      Fields f(5, std::vector<std::int32_t>(static_cast<std::size_t>(dataset.seq_length()), -7));
-      const auto facts = dataset.get(k, {f[0], f[1], f[2], f[3], f[4]});
-      f.push_back({facts.is_random, facts.truncated});
-      return f;
-    });
+  static Fields item(const Blended<BertDataset>& data, std::int64_t k) {
+    Fields f(5, std::vector<std::int32_t>(static_cast<std::size_t>(data.seq_length()), -7));
+    const auto facts = data.get(k, {f[0], f[1], f[2], f[3], f[4]});
+    f.push_back({facts.is_random, facts.truncated});
+    return f;
+  }
+  static Fields item(const Blended<T5Dataset>& data, std::int64_t k) {
+    Fields f(6, std::vector<std::int32_t>(static_cast<std::size_t>(data.seq_length()), -7));
+    const auto facts = data.get(k, {.encoder = f[0],
+                                    .decoder = f[1],
+                                    .labels = f[2],
+                                    .loss_mask = f[3],
+                                    .encoder_mask = f[4],
+                                    .decoder_mask = f[5]});
+    f.push_back({facts.truncated});
+    return f;
   }
 
-  void check_t5(const T5Dataset& dataset) {
-    check_set(dataset, [&](std::int64_t k) {
-      Fields f(6, std::vector<std::int32_t>(static_cast<std::size_t>(dataset.seq_length()), -7));
-      const auto facts = dataset.get(k, {.encoder = f[0],
-                                         .decoder = f[1],
-                                         .labels = f[2],
-                                         .loss_mask = f[3],
-                                         .encoder_mask = f[4],
-                                         .decoder_mask = f[5]});
-      f.push_back({facts.truncated});
-      return f;
-    });
+  template <class Dataset>
+  static std::string hash_of_items(const Blended<Dataset>& data) {
+    Fnv fnv;
+    for (std::int64_t k = 0; k < std::min<std::int64_t>(data.size(), 60); ++k)
+      for (const auto& field : item(data, k)) fnv.update(std::as_bytes(std::span(field)));
+    return fnv.hex();
   }
 
   Scratch scratch_;
@@ -198,6 +255,7 @@ TEST(Masked, AsMegatronMakesThem) {
   golden.check_all();
   EXPECT_GT(golden.sets, 30);
   EXPECT_GT(golden.blocks, 20);
+  EXPECT_GT(golden.blends, 5);
 }
 
 }  // namespace
