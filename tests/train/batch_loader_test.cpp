@@ -18,7 +18,7 @@ TrainOptions one_at_a_time(bool per_token) {
 }
 
 // Four samples in which so many tokens count, in one document: the others are ends.
-Sample counting_4_2_3_1() {
+FileSamples counting_4_2_3_1() {
   std::vector<std::int32_t> tokens;
   for (const int counted : {4, 2, 3, 1})
     for (int t = 0; t < kLength; ++t) tokens.push_back(t < counted ? t : kEod);
@@ -33,7 +33,7 @@ struct Sums {
 // Two ranks with two micro-batches each, which are one sample each; the losses of a sample's tokens
 // add up to `loss_of(tokens that count)`.
 Sums step_of_two_ranks(bool per_token, double loss_scale, double (*loss_of)(double)) {
-  const Sample sample = counting_4_2_3_1();
+  const FileSamples sample = counting_4_2_3_1();
   double sums[3] = {};
   run_ranks(2, [&](Group& ranks) {
     BatchLoader loader(one_at_a_time(per_token), sample.set, 0, 2, ranks, loss_scale);
@@ -82,7 +82,7 @@ TEST(BatchLoader, TheLossScaleScalesWeights) {
 
 // A micro-batch in which nothing counts weighs nothing, and divides nothing by zero.
 TEST(BatchLoader, NothingCounts) {
-  const Sample sample({std::vector<std::int32_t>(40, kEod)}, true);
+  const FileSamples sample({std::vector<std::int32_t>(40, kEod)}, true);
   for (const bool per_token : {false, true}) {
     const BatchMemory memory(1, DType::f32);
     const auto alone = make_single_group();

@@ -32,11 +32,11 @@ struct BatchMemory {
 };
 
 // The samples of one token file, in Megatron's order.
-struct Sample {
+struct FileSamples {
   Scratch scratch;
   IndexedDataset file;
   SampleSet set;
-  Sample(const Documents& documents, bool eod_mask_loss, PastEnd past_end = PastEnd::error)
+  FileSamples(const Documents& documents, bool eod_mask_loss, PastEnd past_end = PastEnd::error)
       : file(write(scratch, documents)), set(make_set(file, eod_mask_loss, past_end)) {}
   const GptIndex& index() const { return set.data.datasets().front().index(); }
 

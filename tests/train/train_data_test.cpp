@@ -19,7 +19,7 @@ Documents counting(bool with_ends) {
 }
 
 TEST(FillBatch, LabelsAreTheNextTokens) {
-  const Sample sample(counting(false), false);
+  const FileSamples sample(counting(false), false);
   const BatchMemory memory(3, DType::f32);
   fill_batch(sample.set, 2, 3, memory.batch());
   for (std::size_t i = 0; i < 3; ++i) {
@@ -39,7 +39,7 @@ TEST(FillBatch, LabelsAreTheNextTokens) {
 // The mask, and the number of tokens that it counts.
 TEST(FillBatch, EndsOfDocumentsCountUnlessMasked) {
   for (const bool mask_ends : {false, true}) {
-    const Sample sample(counting(true), mask_ends);
+    const FileSamples sample(counting(true), mask_ends);
     const BatchMemory memory(6, DType::f64);
     const double counted = fill_batch(sample.set, 0, 6, memory.batch());
     const auto mask = memory.mask.span<double>();
@@ -52,7 +52,7 @@ TEST(FillBatch, EndsOfDocumentsCountUnlessMasked) {
 
 // A sample past the end is read like any other, but counts nowhere.
 TEST(FillBatch, PaddingDoesNotCount) {
-  const Sample sample(counting(false), false, PastEnd::padding);
+  const FileSamples sample(counting(false), false, PastEnd::padding);
   ASSERT_EQ(sample.set.data.size(), 12);
   const BatchMemory memory(4, DType::f32);
   EXPECT_EQ(fill_batch(sample.set, 10, 4, memory.batch()), 2 * kLength);
@@ -63,7 +63,7 @@ TEST(FillBatch, PaddingDoesNotCount) {
 // Where there are first keys they are filled, and so are positions that start again.
 TEST(FillBatch, DocumentsInABatch) {
   const Scratch scratch;
-  const IndexedDataset file(Sample::write(scratch, counting(true)));
+  const IndexedDataset file(FileSamples::write(scratch, counting(true)));
   const SampleSet set{"",
                       BlendedDataset({file,
                                       {.index = {.sequences = {0, 1}, .seq_length = kLength},
