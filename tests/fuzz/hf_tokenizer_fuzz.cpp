@@ -9,6 +9,7 @@
 // Parser: libcommon/text/hf_whole_words.cpp
 // Parser: libcommon/text/hf_normalizer.cpp
 // Parser: libcommon/text/hf_pre_tokenizer.cpp
+// Parser: libcommon/text/hf_regex_syntax.cpp
 // Parser: libcommon/text/hf_decoder.cpp
 // Parser: libcommon/text/hf_config.cpp
 #include <cstddef>
