@@ -8,8 +8,13 @@ milliseconds a step, the medians of these, tokens a second, the ratio peer / mt,
 large bf16 matrix products of this GPU, measured in the same run, would take for the model's FLOPs
 (6 for each weight in a product and 6 layers x sequence x width for causal attention, per token).
 
+The cases decode-… time generation, a token at a time, by decode_bench (tests/infer/) beside a script in
+PyTorch given by path, which takes --layers, --hidden, --heads, --kv-heads, --ffn, --vocab and --batch and prints a
+line of JSON with the milliseconds of a token, "ms"; `of_bound` is the part of what the GPU's memory allows.
+
 Needs from PyPI: torch.
 Run:  scripts/bench-gpu.py build/release/cmd/mt-pretrain [--cases 1.7B,llama-1.5B] [--rounds 3] [--steps 30]
+      scripts/bench-gpu.py build/release/tests/infer/decode_bench --cases decode-1B --decode-peer PEER.py
 """
 import argparse
 import json
@@ -32,6 +37,11 @@ CASES = {
     "llama-3.6B": {"llama": True, "layers": 28, "hidden": 3072, "heads": 24, "kv_heads": 8, "ffn": 8192,
                    "seq": 8192, "vocab": 128256, "batch": 2, "micro_batches": 1},
 }
+DECODE = {
+    "decode-1B": {"layers": 16, "hidden": 2048, "heads": 32, "kv-heads": 8, "ffn": 8192, "vocab": 128256, "batch": 1},
+    "decode-8B": {"layers": 32, "hidden": 4096, "heads": 32, "kv-heads": 8, "ffn": 14336, "vocab": 128256, "batch": 1},
+}
+DECODE["decode-1B-8"] = DECODE["decode-1B"] | {"batch": 8}
 CASES["1.7B-4"] = CASES["1.7B"] | {"micro_batches": 4}
 
 
@@ -142,6 +152,19 @@ def mt(program, c, steps):
     return 1000 * statistics.median([e["step_seconds"] for e in events if e["event"] == "step"][5:])
 
 
+def last_line(command):
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+
+
+def decode(args, c):
+    rounds = [(last_line([args.program, *(f"{k}={v}" for k, v in c.items())]),
+               last_line([sys.executable, args.decode_peer, *(x for k, v in c.items() for x in (f"--{k}", str(v)))]))
+              for _ in range(args.rounds)]
+    ours, theirs = (statistics.median(run["ms"] for run in runs) for runs in zip(*rounds))
+    return c | {"rounds": rounds, "mt_ms": ours, "peer_ms": theirs, "ratio": theirs / ours,
+                "of_bound": statistics.median(run["of_weights_bound"] for run, _ in rounds)}
+
+
 def product_rate():
     """FLOP/s of a large bf16 product on random numbers, over at least five seconds."""
     size = 8192
@@ -170,13 +193,20 @@ def main():
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--decode-peer", metavar="SCRIPT", help="the peer of the cases decode-…")
     parser.add_argument("--peer", action="store_true", help="time the peer alone, in this process, on one case")
     args = parser.parse_args()
     if args.peer:
         return print(peer(CASES[args.cases], args.steps))
     again = [sys.executable, __file__, args.program, "--peer", "--steps", str(args.steps), "--cases"]
-    result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "products_flops": product_rate(), "cases": {}}
-    for name in args.cases.split(","):
+    names = args.cases.split(",")
+    result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cases": {}}
+    if any(name in CASES for name in names):
+        result["products_flops"] = product_rate()
+    for name in names:
+        if name in DECODE:
+            result["cases"][name] = decode(args, DECODE[name])
+            continue
         c = CASES[name]
         tokens = c["batch"] * c["seq"] * c["micro_batches"]
         rounds = [(mt(args.program, c, args.steps),

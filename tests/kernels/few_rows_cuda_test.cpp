@@ -36,7 +36,8 @@ struct Problem {
         k(inner),
         extra(what),
         a(m * k, 1),
-        b(n * k, 2, 0, -0.2, 0.2),
+        b(n * k, 2, 0, -2 / std::sqrt(static_cast<double>(k)),
+          2 / std::sqrt(static_cast<double>(k))),
         bias(n, 3),
         residual(m * n, 4),
         w(k, 5, 0, 0.5, 1.5),
@@ -101,7 +102,7 @@ struct Problem {
   Input<T> a, b, bias, residual, w, shift;
 };
 
-// Of sums of k products, and of values that were rounded to T on their way.
+// Of sums of k products that are near 1, as b is small.
 template <class T>
 double tolerance(std::int64_t k) {
   return 4 * check::kRounding<T> + 2e-7 * std::sqrt(static_cast<double>(k)) * 4;
