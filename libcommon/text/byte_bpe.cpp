@@ -23,7 +23,7 @@ class PieceEncoder {
       const std::size_t length = ends[i] - begin;
       if (length > PieceCache::kMaxBytes) continue;
       keys_[i] = PieceCache::key(text, begin, length);
-      cache_.prefetch(keys_[i]);
+      places_[i] = &cache_.first(keys_[i]);
     }
     for (std::size_t i = 0; i < ends.size(); at = ends[i++]) {
       const std::size_t length = ends[i] - at;
@@ -32,7 +32,7 @@ class PieceEncoder {
         for (const std::int32_t id : merged_) ids_.put(id);
         continue;
       }
-      PieceCache::Entry& entry = cache_.entry(keys_[i]);
+      PieceCache::Entry& entry = cache_.entry(keys_[i], *places_[i]);
       if (entry.key == keys_[i])
         ids_.put(entry);
       else
@@ -72,6 +72,7 @@ class PieceEncoder {
   PieceCache& cache_;
   IdBuffer ids_;
   std::array<PieceCache::Key, kMostPieces> keys_;
+  std::array<PieceCache::Entry*, kMostPieces> places_;
   std::vector<ByteBpe::Symbol> symbols_;
   std::vector<std::int32_t> merged_;
 };

@@ -21,12 +21,12 @@ class PieceCache {
   static constexpr std::size_t kMaxIds = 11;    // of a piece
 
   struct Key {  // the bytes, then zeros; the last byte is the length
-    std::uint64_t low = 0, high = 0;
+    std::uint64_t low, high;
     bool operator==(const Key&) const = default;
   };
   struct alignas(64) Entry {  // one cache line
     Key key;                  // of length 0: unused
-    std::int32_t count = 0;
+    std::int32_t count;
     std::array<std::int32_t, kMaxIds> ids;
   };
 
@@ -34,7 +34,7 @@ class PieceCache {
 
   // The key of the piece text[at, at + length), length in [1, kMaxBytes].
   static Key key(std::string_view text, std::size_t at, std::size_t length) {
-    Key key;
+    Key key = {0, 0};
     if (text.size() - at >= sizeof key) {  // one load, and the bytes behind the piece taken away
       std::memcpy(&key, text.data() + at, sizeof key);
       key = {key.low & kMasks[length][0], key.high & kMasks[length][1]};
@@ -46,11 +46,14 @@ class PieceCache {
   }
 
   // Where the key belongs: its own entry, or one to be overwritten with it.
-  Entry& entry(const Key& key) {
+  Entry& entry(const Key& key) { return entry(key, entries_[slot(key)]); }
+  // The same in two steps: first() asks for the memory, a while before it is looked at.
+  Entry& first(const Key& key) {
     Entry& home = entries_[slot(key)];
-    return home.key == key ? home : other_entry(key);
+    __builtin_prefetch(&home);
+    return home;
   }
-  void prefetch(const Key& key) const { __builtin_prefetch(&entries_[slot(key)]); }
+  Entry& entry(const Key& key, Entry& home) { return home.key == key ? home : other_entry(key); }
 
  private:
   static constexpr std::size_t kPlaces = 4;

@@ -20,18 +20,19 @@ class SentencePiece::Run {
   void encode(std::string_view text) {
     std::array<std::size_t, 2 * CharMasks::kBytes> ends;
     std::array<PieceCache::Key, ends.size()> keys;
+    std::array<PieceCache::Entry*, ends.size()> places;
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t count = part_ends(text, at, ends);
       std::size_t begin = at;
       for (std::size_t i = 0; i < count; begin = ends[i++]) {
         if (ends[i] - begin > PieceCache::kMaxBytes) continue;
         keys[i] = PieceCache::key(text, begin, ends[i] - begin);
-        cache_.prefetch(keys[i]);
+        places[i] = &cache_.first(keys[i]);
       }
       for (std::size_t i = 0; i < count; at = ends[i++]) {
         const std::string_view part = text.substr(at, ends[i] - at);
         if (part.size() <= PieceCache::kMaxBytes) {
-          encode_short(part, keys[i]);
+          encode_short(part, keys[i], cache_.entry(keys[i], *places[i]));
         } else {
           cut(part);
           emit(part);
@@ -89,8 +90,7 @@ class SentencePiece::Run {
   // An entry of a unigram model has its safe_sum() in the place of the last id.
   static constexpr std::size_t kSafeSum = PieceCache::kMaxIds - 1;
 
-  void encode_short(std::string_view part, const PieceCache::Key& key) {
-    PieceCache::Entry& entry = cache_.entry(key);
+  void encode_short(std::string_view part, const PieceCache::Key& key, PieceCache::Entry& entry) {
     const bool known = entry.key == key;
     if (known && (model_.bpe_ || std::abs(sum_) <= std::bit_cast<float>(entry.ids[kSafeSum])))
       return repeat(entry);
