@@ -6,7 +6,10 @@
 // Any of them may be null but the model.  What is not known is refused by its name, and so are
 // truncation and padding.  The ids of all tokens are 0 to n - 1.
 //
-// Which tokens begin and end a document stands beside it (text/hf_config.h).
+// Which tokens begin and end a document stands beside it (text/hf_config.h).  Of what transformers
+// does beyond the file two things are left out: only added_tokens are found in a text, not what
+// other tokens tokenizer_config.json names as special; and its clean_up_tokenization_spaces does
+// not change what is decoded.
 #pragma once
 
 #include <cstdint>
