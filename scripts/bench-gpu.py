@@ -4,9 +4,12 @@
 The peer is what one would write instead: bf16 weights and gradients, fp32 masters and fused AdamW, clipping,
 torch.compile, attention by cuDNN.  Both draw random weights and train on made-up tokens; every run is a
 process of its own.  Prints one JSON: the machine, and for each case the shape, every round's median
-milliseconds a step, the medians of these, tokens a second, the ratio peer / mt, and the fraction of what
-large bf16 matrix products of this GPU, measured in the same run, would take for the model's FLOPs
-(6 for each weight in a product and 6 layers x sequence x width for causal attention, per token).
+milliseconds a step, the medians of these, tokens a second, the ratio peer / mt, and two fractions of ceilings
+measured in the same run.  of_products: what large bf16 matrix products would take for the model's FLOPs
+(6 for each weight in a product and 6 layers x sequence x width for causal attention, per token).  of_roof: the
+sum of the products' FLOPs at that rate, cuDNN's attention at the model's shape, and at the rate of a large copy
+the bytes that norms, activations, rotary and word embeddings and Adam must move (each input and output once;
+nothing for logits, which need not exist, for biases or for what a product's epilogue can do).
 
 The cases decode-… time generation, a token at a time, by decode_bench (tests/infer/) beside a script in
 PyTorch given by path, which takes --layers, --hidden, --heads, --kv-heads, --ffn, --vocab and --batch and prints a
@@ -180,11 +183,63 @@ def product_rate():
     return 2 * size**3 * count / (time.perf_counter() - start)
 
 
-def flops_of_token(c):
+def copy_rate():
+    """Bytes a second, read and written, of a copy of 4 GiB."""
+    a, b = (torch.empty(1 << 32, device="cuda", dtype=torch.uint8) for _ in range(2))
+    return 2 * a.numel() / median_seconds(lambda: b.copy_(a))
+
+
+def attention_seconds(c):
+    """cuDNN's forward and backward of one layer and micro-batch."""
+    groups, dim = c["kv_heads"] or c["heads"], c["hidden"] // c["heads"]
+    q, k, v, d_o = (torch.randn(c["batch"], heads, c["seq"], dim, device="cuda", dtype=torch.bfloat16)
+                    for heads in (c["heads"], groups, groups, c["heads"]))
+    q, k, v = (x.requires_grad_() for x in (q, k, v))
+
+    def run():
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=groups != c["heads"])
+
+    o = run()
+    return median_seconds(run) + median_seconds(lambda: torch.autograd.grad(o, (q, k, v), d_o, retain_graph=True))
+
+
+def median_seconds(run):
+    times = []
+    for _ in range(25):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        run()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) / 1000)
+    return statistics.median(times[5:])
+
+
+def roof_seconds(c, products, copy):
+    """Of a step: see the head of this file."""
+    hidden, layers, groups = c["hidden"], c["layers"], c["kv_heads"] or c["heads"]
+    ffn, dim, tokens = c["ffn"] or 4 * hidden, hidden // c["heads"], c["batch"] * c["seq"] * c["micro_batches"]
+    weights = layers * block_weights(c)
+    per_layer = 24 * hidden  # two norms: 2 elements of 2 bytes forward, 4 backward
+    if c["llama"]:
+        per_layer += 16 * ffn + 8 * (hidden + groups * dim)  # SwiGLU; queries and keys turned twice in place
+    per_token = layers * per_layer + 12 * hidden + (6 if c["llama"] else 8) * hidden  # the last norm, the embedding
+    words = c["vocab"] * hidden
+    parameters = weights + (2 * words if c["llama"] else words + c["seq"] * hidden)
+    adam = 30 * parameters  # f32 weight and two moments read and written, f32 gradient, bf16 weight
+    return (6 * (weights + words) * tokens / products + layers * c["micro_batches"] * attention_seconds(c) +
+            (tokens * per_token + adam) / copy)
+
+
+def block_weights(c):
     groups, ffn = c["kv_heads"] or c["heads"], c["ffn"] or 4 * c["hidden"]
     attention = c["hidden"] * (c["heads"] + 2 * groups) * (c["hidden"] // c["heads"]) + c["hidden"] ** 2
-    products = c["layers"] * (attention + (3 if c["llama"] else 2) * c["hidden"] * ffn) + c["vocab"] * c["hidden"]
-    return 6 * products + 6 * c["layers"] * c["seq"] * c["hidden"]
+    return attention + (3 if c["llama"] else 2) * c["hidden"] * ffn
+
+
+def flops_of_token(c):
+    return 6 * (c["layers"] * block_weights(c) + c["vocab"] * c["hidden"]) + 6 * c["layers"] * c["seq"] * c["hidden"]
 
 
 def main():
@@ -202,7 +257,7 @@ def main():
     names = args.cases.split(",")
     result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cases": {}}
     if any(name in CASES for name in names):
-        result["products_flops"] = product_rate()
+        result |= {"products_flops": product_rate(), "copy_bytes": copy_rate()}
     for name in names:
         if name in DECODE:
             result["cases"][name] = decode(args, DECODE[name])
@@ -216,7 +271,8 @@ def main():
         result["cases"][name] = c | {
             "rounds_ms": rounds, "mt_ms": ours, "peer_ms": theirs, "ratio": theirs / ours,
             "mt_tokens_per_second": 1000 * tokens / ours,
-            "of_products": flops_of_token(c) * tokens / result["products_flops"] / (ours / 1000)}
+            "of_products": flops_of_token(c) * tokens / result["products_flops"] / (ours / 1000),
+            "of_roof": roof_seconds(c, result["products_flops"], result["copy_bytes"]) / (ours / 1000)}
     print(json.dumps(result, indent=1))
 
 

@@ -1,11 +1,38 @@
 #include <algorithm>
+#include <bit>
+#include <span>
 
 #include "kernels/cached_qkv.h"
 #include "kernels/rope.h"
 #include "ops/check.h"
+#include "ops/gpu_library.h"
 #include "ops/ops.h"
 
 namespace mt {
+
+// Of first_position and those after it; made where there are other frequencies or more positions
+// than before.
+static const float* rope_table(const ConstTensor& inv_freq, const RopeShape& shape,
+                               Stream& stream) {
+  GpuLibrary& kept = gpu_library(stream);
+  const std::span<const double> frequencies = inv_freq.span<double>();
+  const std::int64_t end = shape.first_position + std::min(shape.tokens, shape.seq_length);
+  if (!std::ranges::equal(kept.frequencies, frequencies) || kept.positions < end) {
+    stream.synchronize();  // the old one may be in use
+    kept.frequencies.assign(frequencies.begin(), frequencies.end());
+    kept.positions = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(end)));
+    kept.rope_table = Buffer(
+        Device::cuda, static_cast<std::size_t>(kept.positions * shape.rotary_dim) * sizeof(float));
+    void* const work = stream.work(inv_freq.bytes());
+    device::copy(work, inv_freq.data(), inv_freq.bytes(), stream.handle());
+    cuda::rope_table(
+        static_cast<float*>(kept.rope_table.data()), static_cast<const double*>(work),
+        {.tokens = kept.positions, .rotary_dim = shape.rotary_dim, .seq_length = kept.positions},
+        stream.handle());
+  }
+  return static_cast<const float*>(kept.rope_table.data()) +
+         shape.first_position * shape.rotary_dim;
+}
 
 void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream) {
   const RopeShape shape = {.tokens = x.shape()[0],
@@ -18,21 +45,12 @@ void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream) {
                            .packed_group = rope.packed_group};
   if (shape.rotary_dim > shape.head_dim)
     fail(Exit::internal, "rope: ", shape.rotary_dim, " rotated channels of ", shape.head_dim);
-  // A table of sines and cosines, behind the frequencies that it is made from.
-  const std::size_t front = (rope.inv_freq.bytes() + 255) / 256 * 256;
-  auto* const work = static_cast<std::byte*>(gpu_work(x, stream, [&] {
-    return front +
-           static_cast<std::size_t>(std::min(shape.tokens, shape.seq_length) * shape.rotary_dim) *
-               sizeof(float);
-  }));
   dispatch(
       x, {.bytes = 2.0 * static_cast<double>(x.bytes())}, stream,
       [&]<class T>() { cpu::rope(x.as<T>(), rope.inv_freq.as<double>(), shape, inverse); },
       [&]<class T>() {
-        auto* const table = reinterpret_cast<float*>(work + front);
-        device::copy(work, rope.inv_freq.data(), rope.inv_freq.bytes(), stream.handle());
-        cuda::rope_table(table, reinterpret_cast<const double*>(work), shape, stream.handle());
-        cuda::rope(x.as<T>(), table, shape, inverse, stream.handle());
+        cuda::rope(x.as<T>(), rope_table(rope.inv_freq, shape, stream), shape, inverse,
+                   stream.handle());
       });
 }
 

@@ -1,7 +1,7 @@
 // What the operations share: shape checks, and the way to a device's kernel.
 #pragma once
 
-#include "kernels/gemm.h"
+#include "kernels/cuda_types.h"
 #include "tensor/stream.h"
 #include "tensor/tensor.h"
 

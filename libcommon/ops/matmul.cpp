@@ -1,25 +1,14 @@
 #include "kernels/few_rows.h"
 #include "kernels/gemm.h"
 #include "ops/check.h"
+#include "ops/gpu_library.h"
 #include "ops/ops.h"
 
 namespace mt {
 
-namespace {
-struct GpuLibrary : Stream::Kept {
-  cuda::GemmLibrary gemm;
-};
-}  // namespace
-
-// A stream's own, started by its first product.
-static cuda::GemmLibrary& library(Stream& stream) {
-  if (!stream.kept()) stream.kept() = std::make_unique<GpuLibrary>();
-  return static_cast<GpuLibrary&>(*stream.kept()).gemm;
-}
-
 void search_products(Stream& stream) {
   if constexpr (kWithCuda)
-    if (stream.device() == Device::cuda) library(stream).search();
+    if (stream.device() == Device::cuda) gpu_library(stream).gemm.search();
 }
 
 using Then = Matmul::Then;
@@ -133,8 +122,9 @@ void matmul(const Matmul& p, Stream& stream) {
       p.a, cost, stream, [&]<class T>() { cpu::gemm<T>(problem_of<T, T>(p, out, k)); },
       [&]<class T>() {
         const auto multiply = [&]<class C>() {
-          library(stream).gemm(fused ? fused_problem_of<T, C>(p, k) : problem_of<T, C>(p, out, k),
-                               work, stream.handle());
+          gpu_library(stream).gemm.gemm(
+              fused ? fused_problem_of<T, C>(p, k) : problem_of<T, C>(p, out, k), work,
+              stream.handle());
         };
         if (p.out.dtype() == DType::f32)
           multiply.template operator()<float>();

@@ -1,0 +1,27 @@
+// What operations on a GPU keep in their stream from one call to the next.
+#pragma once
+
+#include <vector>
+
+#include "kernels/gemm.h"
+#include "tensor/buffer.h"
+#include "tensor/stream.h"
+
+namespace mt {
+
+struct GpuLibrary : Stream::Kept {
+  cuda::GemmLibrary gemm;
+
+  // Sines and cosines of positions from 0 on (kernels/rope.h), for the frequencies last used.
+  std::vector<double> frequencies;
+  std::int64_t positions = 0;
+  Buffer rope_table;
+};
+
+// A stream's own, made at first use.
+inline GpuLibrary& gpu_library(Stream& stream) {
+  if (!stream.kept()) stream.kept() = std::make_unique<GpuLibrary>();
+  return static_cast<GpuLibrary&>(*stream.kept());
+}
+
+}  // namespace mt
