@@ -366,7 +366,12 @@ void hopper::attention_forward(bf16* o, float* lse, const bf16* q, const bf16* k
   const auto with = [&]<class Memory>() {
     launch<Memory>(o, lse, q, k, v, first_key, s, dropout, work, stream);
   };
-  if (s.head_dim <= 64) return with.template operator()<Shared<64, 128, 3>>();
+  if (s.head_dim <= 64) {
+    // Three consumers waste less of the producer's work, two less of the last tile of a short row.
+    const auto padded = [&](std::int64_t rows) { return (s.q_length + rows - 1) / rows * rows; };
+    if (padded(192) * 12 > padded(128) * 13) return with.template operator()<Shared<64, 128, 2>>();
+    return with.template operator()<Shared<64, 128, 3>>();
+  }
   // Wider tiles of keys need more of them to fill the machine.
   if (s.kv_length < 4096) return with.template operator()<Shared<128, 128, 2>>();
   with.template operator()<Shared<128, 160, 2>>();
