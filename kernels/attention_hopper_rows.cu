@@ -1,39 +1,36 @@
 // The first and the last kernel of attention's backward on Hopper (attention_hopper_backward.cuh).
 #include "kernels/attention_hopper_backward.cuh"
 #include "kernels/cuda_check.h"
+#include "kernels/pack.cuh"
 
 namespace mt::cuda {
 namespace {
 
-// A warp for each row of each head.
+// 16 bytes of each row of each head for a thread, the rows of a head one after the other.
 template <int kHeadDim>
 __global__ void prepare(const BackwardWork work, const AttentionSizes s, int query_blocks,
                         const float* lse, const bf16* o, const bf16* d_o) {
   constexpr int kQueries = BackwardWork::queries(kHeadDim), kKeys = BackwardWork::kKeys;
-  const int padded = query_blocks * kQueries, lane = threadIdx.x % 32;
-  const std::int64_t warp = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
-  if (warp >= std::int64_t{s.sequences} * padded * s.heads) return;
-  const int head = static_cast<int>(warp % s.heads);
-  const int query = static_cast<int>(warp / s.heads % padded);
-  const int sequence = static_cast<int>(warp / s.heads / padded);
+  constexpr int kThreads = kHeadDim / 8;  // of a row; padded rows fill whole warps
+  const int padded = query_blocks * kQueries, part = threadIdx.x % kThreads;
+  const std::int64_t to = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kThreads;
+  if (to >= std::int64_t{s.sequences} * s.heads * padded) return;
+  const int query = static_cast<int>(to % padded);
+  const int head = static_cast<int>(to / padded % s.heads);
+  const int sequence = static_cast<int>(to / padded / s.heads);
 
   float delta = 0;
-  constexpr int kPairs = kHeadDim / 64;
-  if (query < s.q_length && lane * kPairs * 2 < s.head_dim) {
+  if (query < s.q_length && part * 8 < s.head_dim) {
     const std::int64_t row = (std::int64_t{sequence} * s.q_length + query) * s.heads + head;
+    const auto x = load<8>(o + row * s.head_dim + part * 8);
+    const auto y = load<8>(d_o + row * s.head_dim + part * 8);
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      const std::int64_t at = row * s.head_dim / 2 + lane * kPairs + i;
-      const float2 x = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162*>(o)[at]);
-      const float2 y = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162*>(d_o)[at]);
-      delta += x.x * y.x + x.y * y.y;
-    }
+    for (int i = 0; i < 8; ++i) delta += x[i] * y[i];
   }
 #pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2)
+  for (int distance = kThreads / 2; distance > 0; distance /= 2)
     delta += __shfl_xor_sync(0xffffffff, delta, distance);
-  if (lane > 0) return;
-  const std::int64_t to = (std::int64_t{sequence} * s.heads + head) * padded + query;
+  if (part > 0) return;
   work.delta[to] = delta;
   work.lse2[to] = query < s.q_length
                       ? lse[(std::int64_t{sequence} * s.heads + head) * s.q_length + query] * kLog2e
@@ -107,7 +104,9 @@ void prepare_backward(const BackwardWork& work, const AttentionShape& shape,
                       cudaStream_t stream) {
   const std::int64_t blocks = BackwardWork::query_blocks(shape),
                      all = shape.sequences * shape.heads * blocks;
-  const auto grid = static_cast<unsigned>((all * BackwardWork::queries(shape.head_dim) + 7) / 8);
+  const std::int64_t threads =
+      all * BackwardWork::queries(shape.head_dim) * (shape.head_dim <= 64 ? 8 : 16);
+  const auto grid = static_cast<unsigned>((threads + 255) / 256);
   check(cudaMemsetAsync(work.turns, 0, static_cast<std::size_t>(all + 1) * 4, stream));
   const auto kernel = shape.head_dim <= 64 ? prepare<64> : prepare<128>;
   kernel<<<grid, 256, 0, stream>>>(work, sizes, static_cast<int>(blocks), lse, o, d_o);
