@@ -37,7 +37,9 @@ struct AttentionShape {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t window = -1;  // keys before its own that a query may see; -1: all
   // [sequences], read where the tensors are: each sequence's own kv_length, up to the one above,
-  // so that a captured step can be replayed as a cache grows.  Null: that one for all.
+  // so that a captured step can be replayed as a cache grows.  Null: that one for all.  They,
+  // kv_slots and first_key are not what the kernel queued on a GPU just before writes: this one may
+  // begin earlier (dependent.cuh).
   const std::int32_t* kv_lengths = nullptr;
   // [sequences], likewise: which of the kv_stride tokens' runs in k and v is each sequence's, which
   // may then hold more of them than there are sequences.  Null: the i-th.  With kv_lengths only.

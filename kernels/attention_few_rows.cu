@@ -44,13 +44,18 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
   constexpr int kWarps = Memory::kWarps;
   extern __shared__ __align__(16) unsigned char bytes[];
   Memory& shared = *reinterpret_cast<Memory*>(bytes);
-  wait_for_kernel_before();
   let_next_kernel_begin();
   const int groups = a.sizes.sequences * a.sizes.kv_heads, part = blockIdx.x / groups;
   const HeadGroup at(a, blockIdx.x % groups);
   const int warp = threadIdx.x / 32, count = at.rows();
   const int first = max(at.first(0), part * kPart);
   const int last = min(at.last(count - 1), (part + 1) * kPart - 1);
+  // Most of it is older than the kernel before, which may write the last keys.
+  for (int key = first + threadIdx.x; key <= last; key += blockDim.x)
+    for (const T* const row : {t.k + at.key_place(key), t.v + at.key_place(key)})
+      for (int c = 0; c < a.sizes.head_dim; c += 128 / static_cast<int>(sizeof(T)))
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(row + c));
+  wait_for_kernel_before();
   if (first > last) {  // a part that this sequence does not reach, or no longer sees
     if (threadIdx.x < count) parts.lse[at.lse_place(threadIdx.x) * parts.count + part] = -kInfinity;
     return;

@@ -5,14 +5,14 @@
 //             or silu(z[i, j]) z[i, n/2 + j] for j < n/2          z itself goes to `at`
 //   norm(a)[i, k] = (a[i, k] - mean_i) rstd_i (w[k] + offset) + shift[k], rounded to T, as in
 //   layer_norm.h, or with mean 0 and without a shift as in rms_norm.h
-// a: [m, k];  b: [n, k];  c: [m, n], or [m, n/2] of silu;  at: [m, n];  residual: [m, n];  bias:
-// [n] w, shift: [k].  m is at most kFewRows (gemm.h).  T: float, bf16 or fp16;  C: T or float; sums
-// in f32.  bias, residual, at, shift may be null, and so may w: no norm.
+// a: [m, k];  b: [n, k];  c: [m, n], or [m, n/2] of silu;  at: [m, n];  residual: [m, n]
+// bias: [n];  w, shift: [k].  m is at most kFewRows (gemm.h).  T: float, bf16 or fp16;  C: T or
+// float; sums in f32.  bias, residual, at, shift may be null, and so may w: no norm.
 //
 // A row's bits depend on that row and the other operands alone, not on m.
 //
-// The kernel begins before the one queued ahead of it has ended (dependent.cuh) and reads b then:
-// that kernel must not be what writes b.
+// The kernel begins before the one queued ahead of it has ended (dependent.cuh) and reads b, w and
+// shift then: that kernel must not be what writes them.
 //
 // The CPU computes the same in parts: gemm.h, rms_norm.h, layer_norm.h, activation.h.
 #pragma once
@@ -34,9 +34,6 @@ struct FewRows {
     float eps = 0, offset = 0;
     bool centred = false;  // a mean is subtracted
   } norm = {};
-  // What the next product will read: brought to the L2 cache when this one is done.
-  const void* next = nullptr;
-  std::size_t next_bytes = 0;
 };
 }  // namespace mt
 

@@ -25,24 +25,42 @@ __device__ float gelu(float z) {
   return z * sigmoid(1.5957691216057308f * z * (1 + 0.044715f * z * z));
 }
 
-// c and at from the sum z of element (i, j), without its bias.
+// What is added to elements (i, j) and (i, other): fetched before their sums are there.
+struct Added {
+  float bias[2] = {}, residual[2] = {};
+
+  template <class T, class C>
+  __device__ Added(const FewRows<T, C>& p, std::int64_t i, std::int64_t j, std::int64_t other) {
+    const std::int64_t column[2] = {j, other};
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if (i >= p.m || column[r] >= p.n) continue;
+      if (p.bias) bias[r] = to_float(p.bias[column[r]]);
+      if (p.residual) residual[r] = to_float(p.residual[i * p.n + column[r]]);
+    }
+  }
+};
+
+// c and at from the sum z of element (i, j).
 template <class T, class C>
-__device__ void finish(const FewRows<T, C>& p, std::int64_t i, std::int64_t j, float z) {
+__device__ void finish(const FewRows<T, C>& p, std::int64_t i, std::int64_t j, float z, float bias,
+                       float residual) {
   if (j >= p.n) return;
-  if (p.bias) z += to_float(p.bias[j]);
+  z += bias;
   const std::int64_t place = i * p.n + j;
   if (p.at) p.at[place] = static_cast<T>(z);
   if (p.then == FewRows<T, C>::Then::gelu) z = gelu(z);
-  if (p.residual) z += to_float(p.residual[place]);
+  if (p.residual) z += residual;
   p.c[place] = static_cast<C>(z);
 }
 // ... of elements (i, j) and (i, n/2 + j).
 template <class T, class C>
 __device__ void finish_swiglu(const FewRows<T, C>& p, std::int64_t i, std::int64_t j, float gate,
-                              float up) {
+                              float up, const Added& added) {
   const std::int64_t half = p.n / 2;
   if (j >= half) return;
-  if (p.bias) gate += to_float(p.bias[j]), up += to_float(p.bias[half + j]);
+  gate += added.bias[0];
+  up += added.bias[1];
   if (p.at) {
     p.at[i * p.n + j] = static_cast<T>(gate);
     p.at[i * p.n + half + j] = static_cast<T>(up);
@@ -59,29 +77,24 @@ __device__ uint4 load_stream(const void* from) {
   return x;
 }
 
-__device__ void prefetch(const void* from, std::size_t bytes) {
-  const std::size_t step = std::size_t{128} * kThreads * gridDim.x;
-  for (std::size_t i = (std::size_t{blockIdx.x} * kThreads + threadIdx.x) * 128; i < bytes;
-       i += step)
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const char*>(from) + i));
-}
+constexpr int kUnit = 8;  // elements of 16 bytes
 
 template <int kTiles>
-struct Shared {
+struct alignas(16) Shared {
   float part[2][kWarps][kTiles][32][4];  // sums of the warps, by turns
   float sums[kFewRows][kWarps];          // of the norm
   float mean[kFewRows], rstd[kFewRows];
 };
 
-// The sum over each row of a of f(element, row), into `to`; all threads, each the same elements
-// whatever m is.
-template <class T, class C, class F>
-__device__ void row_sums(const FewRows<T, C>& p, float (&sums)[kFewRows][kWarps], const F& f) {
-  constexpr int kUnit = 8;
-  for (int i = 0; i < p.m; ++i) {
+// The sum over each row of f(element, row), in `sums`; all threads, each the same elements whatever
+// m is.
+template <class T, class F>
+__device__ void row_sums(float (&sums)[kFewRows][kWarps], const T* rows, int stride, int m, int k,
+                         const F& f) {
+  for (int i = 0; i < m; ++i) {
     float sum = 0;
-    for (int x = threadIdx.x * kUnit; x < p.k; x += kThreads * kUnit) {
-      const auto pack = load<kUnit>(p.a + i * p.k + x);
+    for (int x = threadIdx.x * kUnit; x < k; x += kThreads * kUnit) {
+      const auto pack = load<kUnit>(rows + std::int64_t{i} * stride + x);
 #pragma unroll
       for (int n = 0; n < kUnit; ++n) sum += f(pack[n], i);
     }
@@ -92,58 +105,112 @@ __device__ void row_sums(const FewRows<T, C>& p, float (&sums)[kFewRows][kWarps]
 }
 __device__ inline float total(const float (&sums)[kWarps]) {
   float sum = 0;
+#pragma unroll
   for (const float part : sums) sum += part;
   return sum;
 }
 
+// Mean and rstd of rows that lie `stride` apart.
 template <class T, class C, class Memory>
-__device__ void measure_rows(const FewRows<T, C>& p, Memory& shared) {
-  const int i = threadIdx.x;
-  const float count = static_cast<float>(p.k);
+__device__ void measure_rows(const FewRows<T, C>& p, const T* rows, int stride, Memory& shared) {
+  const int i = threadIdx.x, m = static_cast<int>(p.m), k = static_cast<int>(p.k);
+  const float count = static_cast<float>(k);
   if (p.norm.centred) {
-    row_sums(p, shared.sums, [](float x, int) { return x; });
-    if (i < p.m) shared.mean[i] = total(shared.sums[i]) / count;
-  } else if (i < p.m) {
-    shared.mean[i] = 0;
+    row_sums(shared.sums, rows, stride, m, k, [](float x, int) { return x; });
+    if (i < m) shared.mean[i] = total(shared.sums[i]) / count;
+    __syncthreads();
+    row_sums(shared.sums, rows, stride, m, k, [&](float x, int row) {
+      const float centred = x - shared.mean[row];
+      return centred * centred;
+    });
+  } else {
+    if (i < m) shared.mean[i] = 0;
+    row_sums(shared.sums, rows, stride, m, k, [](float x, int) { return x * x; });
   }
-  __syncthreads();
-  row_sums(p, shared.sums, [&](float x, int row) {
-    const float centred = x - shared.mean[row];
-    return centred * centred;
-  });
-  if (i < p.m) shared.rstd[i] = rsqrtf(total(shared.sums[i]) / count + p.norm.eps);
+  if (i < m) shared.rstd[i] = rsqrtf(total(shared.sums[i]) / count + p.norm.eps);
   __syncthreads();
 }
 
-// Elements [first, first + count) of a's rows, normalised, zeros behind them; count is a multiple
-// of 8 and the distance of rows count + kPad.
+// A unit of a row, normalised; w and shift: where those of its place are.
+template <class T, class C>
+__device__ Pack<T, kUnit> normal(const FewRows<T, C>& p, const Pack<T, kUnit>& a, const T* w,
+                                 const T* shift, float mean, float rstd) {
+  const auto scale = load<kUnit>(w);
+  float y[kUnit];
+#pragma unroll
+  for (int n = 0; n < kUnit; ++n) y[n] = (a[n] - mean) * rstd * (scale[n] + p.norm.offset);
+  if (p.norm.shift) {
+    const auto added = load<kUnit>(shift);
+#pragma unroll
+    for (int n = 0; n < kUnit; ++n) y[n] += added[n];
+  }
+  return Pack<T, kUnit>::of(y);
+}
+
+// All of a in shared memory, `width` elements a row and kPad behind, zeros past its end; behind it
+// the norm's w and shift, which are fetched ahead of the kernel before.
+template <class T, class C>
+struct Held {
+  const FewRows<T, C>& p;
+  T* const rows;
+  const int width, stride;
+  T *const w, *const shift;
+
+  __device__ Held(const FewRows<T, C>& problem, T* memory, int row_width)
+      : p(problem),
+        rows(memory),
+        width(row_width),
+        stride(row_width + kPad),
+        w(memory + problem.m * stride),
+        shift(w + row_width) {}
+
+  __device__ void fetch_norm() const {
+    if (p.norm.w == nullptr) return;
+    for (int x = threadIdx.x * kUnit; x < p.k; x += kThreads * kUnit) {
+      copy_16_bytes(w + x, p.norm.w + x);
+      if (p.norm.shift) copy_16_bytes(shift + x, p.norm.shift + x);
+    }
+  }
+  template <class Memory>
+  __device__ void fill(Memory& shared) const {
+    for (int i = 0; i < p.m; ++i)
+      for (int x = threadIdx.x * kUnit; x < width; x += kThreads * kUnit) {
+        T* const to = rows + i * stride + x;
+        if (x < p.k)
+          copy_16_bytes(to, p.a + i * p.k + x);
+        else
+          *reinterpret_cast<uint4*>(to) = uint4{};
+      }
+    copies_commit();
+    copies_wait();
+    __syncthreads();
+    if (p.norm.w == nullptr) return;
+    measure_rows(p, rows, stride, shared);
+    for (int i = 0; i < p.m; ++i)
+      for (int x = threadIdx.x * kUnit; x < p.k; x += kThreads * kUnit) {
+        T* const place = rows + i * stride + x;
+        store(place,
+              normal(p, load<kUnit>(place), w + x, shift + x, shared.mean[i], shared.rstd[i]));
+      }
+    __syncthreads();
+  }
+};
+
+// A round of a in shared memory: kRound elements of each row from `first` on, zeros past its end.
 template <class T, class C, class Memory>
-__device__ void fill(T* to, const FewRows<T, C>& p, const Memory& shared, int first, int count) {
-  constexpr int kUnit = 8;
-  const int units = count / kUnit;
-  for (int u = threadIdx.x; u < p.m * units; u += kThreads) {
-    const int i = u / units, x = u % units * kUnit;
-    T* const place = to + i * (count + kPad) + x;
-    if (first + x >= p.k) {
+__device__ void fill_round(T* to, const FewRows<T, C>& p, const Memory& shared, int first) {
+  constexpr int kUnits = kRound / kUnit;
+  for (int u = threadIdx.x; u < p.m * kUnits; u += kThreads) {
+    const int i = u / kUnits, x = first + u % kUnits * kUnit;
+    T* const place = to + i * (kRound + kPad) + u % kUnits * kUnit;
+    if (x >= p.k) {
       *reinterpret_cast<uint4*>(place) = uint4{};
       continue;
     }
-    const auto a = load<kUnit>(p.a + i * p.k + first + x);
-    if (p.norm.w == nullptr) {
-      store(place, a);
-      continue;
-    }
-    const auto w = load<kUnit>(p.norm.w + first + x);
-    float y[kUnit];
-#pragma unroll
-    for (int n = 0; n < kUnit; ++n)
-      y[n] = (a[n] - shared.mean[i]) * shared.rstd[i] * (w[n] + p.norm.offset);
-    if (p.norm.shift) {
-      const auto shift = load<kUnit>(p.norm.shift + first + x);
-#pragma unroll
-      for (int n = 0; n < kUnit; ++n) y[n] += shift[n];
-    }
-    store(place, y);
+    const auto a = load<kUnit>(p.a + i * p.k + x);
+    store(place, p.norm.w
+                     ? normal(p, a, p.norm.w + x, p.norm.shift + x, shared.mean[i], shared.rstd[i])
+                     : a);
   }
 }
 
@@ -170,6 +237,7 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C>
   extern __shared__ __align__(16) unsigned char bytes[];
   auto& shared = *reinterpret_cast<Shared<kTiles>*>(bytes);
   T* const a = reinterpret_cast<T*>(bytes + sizeof(Shared<kTiles>));
+  const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int rounds = (static_cast<int>(p.k) + kRound - 1) / kRound;
   const int offset = warp * kRun + lane % 4 * 8;  // of this thread's units in a run of all warps
@@ -188,26 +256,33 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C>
 #pragma unroll
     for (int n = 0; n < kAhead; ++n) fetch(ahead[n], rows, 0, n);
   }
+  // Either all of a is held, or a round of it at a time.
+  const bool whole = held >= rounds;
+  const int width = held * kRound, stride = width + kPad;
+  const Held<T, C> all(p, a, width);
+  if (whole) all.fetch_norm();
   let_next_kernel_begin();
   wait_for_kernel_before();
-  if (p.norm.w) measure_rows(p, shared);
-  // Either all of a is held, or a round of it at a time.
-  const int width = held * kRound, stride = width + kPad;
-  if (held >= rounds) {
-    fill(a, p, shared, 0, width);
-    __syncthreads();
-  }
+  if (whole)
+    all.fill(shared);
+  else if (p.norm.w)
+    measure_rows(p, p.a, static_cast<int>(p.k), shared);
 
+  // The place in the tile that this thread finishes.
+  const int t = threadIdx.x / 64, place = threadIdx.x % 64 / 2, column = threadIdx.x % 2;
+  const int i = t < kTiles ? t * 8 + place % 4 * 2 + column : kFewRows;
   int turn = 0;
   for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, turn ^= 1) {
+    const std::int64_t j = std::int64_t{tile} * (swiglu ? 8 : 16) + place / 4;
+    const Added added(p, i, j, swiglu ? p.n / 2 + j : j + 8);
     float sums[kTiles][4] = {};
     for (int round = 0; round < rounds; ++round) {
-      if (held < rounds) {
+      if (!whole) {
         __syncthreads();
-        fill(a, p, shared, round * kRound, width);
+        fill_round(a, p, shared, round * kRound);
         __syncthreads();
       }
-      const T* const from = a + (held < rounds ? 0 : round * kRound) + offset;
+      const T* const from = a + (whole ? round * kRound : 0) + offset;
       const bool last = round + 1 == rounds;
       const int next_tile = last ? tile + gridDim.x : tile, next_round = last ? 0 : round + 1;
       const Rows<T> next(p, next_tile);
@@ -217,41 +292,38 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C>
         for (int half = 0; half < 2; ++half) {
           const uint4 &one = ahead[n][0][half], &other = ahead[n][1][half];
 #pragma unroll
-          for (int t = 0; t < kTiles; ++t) {
-            const int i = t * 8 + lane / 4;
+          for (int r = 0; r < kTiles; ++r) {
+            const int row = r * 8 + lane / 4;
             uint4 x = {};
-            if (i < p.m)
-              x = *reinterpret_cast<const uint4*>(from + i * stride + n * kRun * kWarps +
+            if (row < p.m)
+              x = *reinterpret_cast<const uint4*>(from + row * stride + n * kRun * kWarps +
                                                   half * 32);
-            mma<T>(sums[t], {one.x, other.x, one.y, other.y}, x.x, x.y);
-            mma<T>(sums[t], {one.z, other.z, one.w, other.w}, x.z, x.w);
+            mma<T>(sums[r], {one.x, other.x, one.y, other.y}, x.x, x.y);
+            mma<T>(sums[r], {one.z, other.z, one.w, other.w}, x.z, x.w);
           }
         }
         if (next_tile < tiles) fetch(ahead[n], next, next_round, n);
       }
     }
 #pragma unroll
-    for (int t = 0; t < kTiles; ++t)
-      *reinterpret_cast<float4*>(shared.part[turn][warp][t][lane]) =
-          make_float4(sums[t][0], sums[t][1], sums[t][2], sums[t][3]);
+    for (int r = 0; r < kTiles; ++r)
+      *reinterpret_cast<float4*>(shared.part[turn][warp][r][lane]) =
+          make_float4(sums[r][0], sums[r][1], sums[r][2], sums[r][3]);
     __syncthreads();
-    const int t = threadIdx.x / 64, place = threadIdx.x % 64 / 2, column = threadIdx.x % 2;
-    const int i = t * 8 + place % 4 * 2 + column;
-    if (t < kTiles && i < p.m) {
+    if (i < p.m) {
       float z[2] = {};
 #pragma unroll
       for (int w = 0; w < kWarps; ++w)
         for (int r = 0; r < 2; ++r) z[r] += shared.part[turn][w][t][place][2 * r + column];
-      if (p.then == FewRows<T, C>::Then::swiglu) {
-        finish_swiglu(p, i, std::int64_t{tile} * 8 + place / 4, z[0], z[1]);
+      if (swiglu) {
+        finish_swiglu(p, i, j, z[0], z[1], added);
       } else {
-        finish(p, i, std::int64_t{tile} * 16 + place / 4, z[0]);
-        finish(p, i, std::int64_t{tile} * 16 + place / 4 + 8, z[1]);
+        finish(p, i, j, z[0], added.bias[0], added.residual[0]);
+        finish(p, i, j + 8, z[1], added.bias[1], added.residual[1]);
       }
     }
     __syncwarp();
   }
-  if (p.next) prefetch(p.next, p.next_bytes);
 }
 
 // A warp for element j of all rows (and of silu for n/2 + j).
@@ -275,11 +347,14 @@ __global__ __launch_bounds__(kThreads) void plain_kernel(const FewRows<T, C> p) 
   };
   for (std::int64_t i = 0; i < p.m; ++i) {
     const float z = dot(i, j), up = swiglu ? dot(i, half + j) : 0;
-    if (threadIdx.x % 32 > 0) continue;
-    if (swiglu)
-      finish_swiglu(p, i, j, z, up);
-    else
-      finish(p, i, j, z);
+    if (threadIdx.x % 32 == 0) {
+      const Added added(p, i, j, half + j);
+      if (swiglu)
+        finish_swiglu(p, i, j, z, up, added);
+      else
+        finish(p, i, j, z, added.bias[0], added.residual[0]);
+    }
+    __syncwarp();
   }
 }
 
@@ -293,8 +368,10 @@ void launch_matrix(const FewRows<T, C>& p, cudaStream_t stream) {
   const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
   const auto tiles = static_cast<int>(swiglu ? ceil_div(p.n / 2, 8) : ceil_div(p.n, 16));
   const auto rounds = static_cast<int>(ceil_div(p.k, kRound));
+  // Of a, and if it is held as a whole also of the norm.
   const auto bytes = [&](int held) {
-    return static_cast<std::size_t>(p.m * (held * kRound + kPad)) * sizeof(T);
+    const std::int64_t of_norm = held == rounds && p.norm.w ? 2 * held * kRound : 0;
+    return static_cast<std::size_t>(p.m * (held * kRound + kPad) + of_norm) * sizeof(T);
   };
   const int held = bytes(rounds) <= kMostHeld ? rounds : 1;
   int device = 0, multiprocessors = 0;
