@@ -25,7 +25,7 @@ std::string wrong(std::string_view line) {
 TEST(PromptOfJson, Options) {
   Prompt defaults;
   defaults.options.num_tokens = 7;
-  defaults.options.sampling = {.temperature = 0.5, .top_k = 3, .top_p = 0.9, .seed = 1};
+  defaults.options.sampling = {{.temperature = 0.5, .top_k = 3, .top_p = 0.9, .seed = 1}};
   const Prompt plain = parse(R"({"prompt":"a\u00e9\n"})", defaults);
   EXPECT_EQ(plain.text, "a\xC3\xA9\n");
   EXPECT_EQ(plain.options.num_tokens, 7);
