@@ -33,7 +33,8 @@ class Executor {
   Executor(const Model& model, const StepShape& shape, const StepMemory& memory, Group& pipeline,
            Stream& stream);
 
-  // Forward and backward of every micro-batch, by the schedule; gradients are added to the model's.
+  // Forward and backward of every micro-batch, by the schedule; gradients are added to the model's,
+  // or replace them (Param::gradient_replaced).
   // Returns the sum of loss times loss_mask over the micro-batches (0 on stages before the last,
   // and on meta).
   double run(const Schedule& schedule, const LoadBatch& load, bool training);
