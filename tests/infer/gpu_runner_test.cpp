@@ -15,27 +15,19 @@ namespace {
 
 constexpr std::int64_t kVocabulary = 500;
 
-GptConfig gpt2() {
-  GptConfig config = small_gpt2();
-  config.hidden_size = 128;
+GptConfig widened(GptConfig config) {
+  config.hidden_size = 64 * config.num_attention_heads;
   config.max_position_embeddings = 600;
   config.vocab_size = kVocabulary;
   config.init_method_std = 0.08;
   return config;
 }
 
+GptConfig gpt2() { return widened(small_gpt2()); }
+
 GptConfig llama() {
-  GptConfig config = gpt2();
-  config.hidden_size = 256;
-  config.num_attention_heads = 4;
-  config.group_query_attention = true;
-  config.num_query_groups = 2;
-  config.position_embedding_type = "rope";
-  config.normalization = "RMSNorm";
-  config.swiglu = true;
+  GptConfig config = widened(small_llama());
   config.ffn_hidden_size = 384;
-  config.add_bias_linear = false;
-  config.untie_embeddings_and_output_weights = true;
   return config;
 }
 
