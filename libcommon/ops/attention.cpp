@@ -10,13 +10,12 @@
 
 namespace mt {
 
-// Of first_position and those after it; made where there are other frequencies or more positions
-// than before.
+// Made where there are other frequencies or more positions than before.
 static const float* rope_table(const ConstTensor& inv_freq, const RopeShape& shape,
                                Stream& stream) {
   GpuLibrary& kept = gpu_library(stream);
   const std::span<const double> frequencies = inv_freq.span<double>();
-  const std::int64_t end = shape.first_position + std::min(shape.tokens, shape.seq_length);
+  const std::int64_t end = std::min(shape.tokens, shape.seq_length);
   if (!std::ranges::equal(kept.frequencies, frequencies) || kept.positions < end) {
     stream.synchronize();  // the old one may be in use
     kept.frequencies.assign(frequencies.begin(), frequencies.end());
@@ -30,8 +29,7 @@ static const float* rope_table(const ConstTensor& inv_freq, const RopeShape& sha
         {.tokens = kept.positions, .rotary_dim = shape.rotary_dim, .seq_length = kept.positions},
         stream.handle());
   }
-  return static_cast<const float*>(kept.rope_table.data()) +
-         shape.first_position * shape.rotary_dim;
+  return static_cast<const float*>(kept.rope_table.data());
 }
 
 void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream) {
@@ -40,7 +38,6 @@ void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream) {
                            .head_dim = x.shape()[2],
                            .rotary_dim = 2 * rope.inv_freq.numel(),
                            .seq_length = rope.seq_length,
-                           .first_position = rope.first_position,
                            .interleaved = rope.interleaved,
                            .packed_group = rope.packed_group};
   if (shape.rotary_dim > shape.head_dim)

@@ -70,11 +70,11 @@ void swiglu_forward(Tensor y, ConstTensor x, Stream& stream);
 void swiglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
 
 // x: [tokens, heads, head_dim], in place;  inv_freq: [rotary_dim / 2] f64 of host memory.  Token t
-// stands at position first_position + t % seq_length.
+// stands at position t % seq_length.
 struct Rope {
   ConstTensor inv_freq;
   bool interleaved = false;
-  std::int64_t seq_length = 0, first_position = 0;
+  std::int64_t seq_length = 0;
   std::int64_t packed_group = 0;  // kernels/rope.h
 };
 void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream);
