@@ -7,7 +7,7 @@ namespace mt {
 std::optional<double> Evaluator::run(const SampleSet& samples, std::int64_t first,
                                      std::int64_t batches, const std::function<bool()>& stop) {
   const std::int64_t batch = options_.evaluation_batch();
-  const Schedule one = forward_only(0, 1, 1);
+  const Schedule one = forward_only({}, 1);
   double loss = 0, tokens = 0;
   for (std::int64_t i = 0; i < batches; ++i) {
     double sums[] = {0, 0};  // of this batch: loss, tokens

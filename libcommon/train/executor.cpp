@@ -186,7 +186,7 @@ StepMemory measure_memory(const Model& model_on_meta, const StepShape& shape,
   const StepMemory room{.keep = kMeasuring,
                         .layer = kMeasuring,
                         .deferred = kMeasuring,
-                        .slots = std::max(slot_count(training), slot_count(evaluation))};
+                        .slots = std::max(slot_count(training, 0), slot_count(evaluation, 0))};
   Executor executor(model_on_meta, shape, room, pipeline_on_meta, meta);
   executor.run(evaluation, {}, false);
   executor.run(training, {}, true);

@@ -35,9 +35,9 @@ Plan make_plan(const TrainOptions& options) {
   const std::unique_ptr<Group> ranks = make_meta_group(0, options.ranks, counting);
   Optimizer optimizer(model.table(), Device::meta, options.compute_dtype(), options.optimizer,
                       *ranks);
-  const Schedule training = one_f_one_b(0, 1, options.micro_batches());
+  const Schedule training = one_f_one_b({}, options.micro_batches());
   const Schedule evaluation =
-      options.eval_iters > 0 || options.data.full_validation ? forward_only(0, 1, 1) : Schedule();
+      options.eval_iters > 0 || options.data.full_validation ? forward_only({}, 1) : Schedule();
 
   Plan plan;
   plan.length = options.length();

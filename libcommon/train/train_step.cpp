@@ -24,7 +24,7 @@ std::array<double, 2> TrainStep::forward_backward(const Asked& asked) {
       const auto loading = parts_.timers.measure(Timed::batch_generator);
       return loader.load(i, batch);
     };
-    sums[0] = parts_.executor.run(one_f_one_b(0, 1, asked.micro_batches), load, true);
+    sums[0] = parts_.executor.run(one_f_one_b({}, asked.micro_batches), load, true);
     sums[1] = loader.tokens();
   }
   parts_.ranks.all_reduce({sums.data(), DType::f64, {2}}).wait();

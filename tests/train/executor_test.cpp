@@ -71,8 +71,9 @@ Result run(int stages, int micro_batches, const RecomputeOptions& recompute = {}
   std::mutex mutex;
   run_ranks(stages, [&](Group& pipeline) {
     const int stage = pipeline.rank();
-    const Schedule training = one_f_one_b(stage, stages, micro_batches);
-    const Schedule evaluation = forward_only(stage, stages, micro_batches);
+    const PipelinePlace place{.rank = stage, .ranks = stages};
+    const Schedule training = one_f_one_b(place, micro_batches);
+    const Schedule evaluation = forward_only(place, micro_batches);
     GptConfig config = small_config();
     config.recompute = recompute;
     const StageRange range = range_of(config, stage, stages);
@@ -164,7 +165,7 @@ TEST(Executor, RecomputesInStages) {
 
 // Two runs without zeroing between give twice the gradients of one, where they are not replaced.
 TEST(Executor, AddsToGradientsOrReplacesThem) {
-  const Schedule training = one_f_one_b(0, 1, 2);
+  const Schedule training = one_f_one_b({}, 2);
   Stream meta(Device::meta), stream(Device::cpu, 1);
   Gpt on_meta(small_config()), model(small_config());
   on_meta.table().allocate(Device::meta, DType::f64, true);
@@ -172,7 +173,7 @@ TEST(Executor, AddsToGradientsOrReplacesThem) {
   model.initialize(5, stream);
   const auto alone = make_single_group();
   const StepMemory memory =
-      measure_memory(on_meta, kShape, training, forward_only(0, 1, 2), *alone, meta);
+      measure_memory(on_meta, kShape, training, forward_only({}, 2), *alone, meta);
   Executor executor(model, kShape, memory, *alone, stream);
   const LoadBatch fill = [](int micro_batch, const Batch& batch) {
     return load(2, micro_batch, batch);
@@ -219,7 +220,7 @@ TEST(Executor, ShowsTheFirstKeysOfDocuments) {
       set_zero(batch.loss_mask, stream);
       return 0;
     };
-    executor.run(one_f_one_b(0, 1, 1), fill, true);
+    executor.run(one_f_one_b({}, 1), fill, true);
     ASSERT_EQ(model.shown.size(), 2U);
     for (const ConstTensor& first_key : model.shown) {
       EXPECT_EQ(bool(first_key), masks);

@@ -108,7 +108,7 @@ Result run(GptConfig config, const Case& what) {
                         .dtype = what.dtype,
                         .seed = 77,
                         .document_masks = what.document_masks};
-  const Schedule schedule = one_f_one_b(0, 1, kMicroBatches);
+  const Schedule schedule = one_f_one_b({}, kMicroBatches);
   const auto alone = make_single_group();
   Result result;
   {
