@@ -99,6 +99,19 @@ void File::write(Bytes bytes) {
   }
 }
 
+void File::write_at(std::uint64_t offset, Bytes bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count =
+        ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      fail_errno(name_, "cannot write", Exit::io_error);
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
+  }
+}
+
 std::uint64_t File::size() const {
   struct stat status;
   if (::fstat(descriptor_, &status) != 0) fail_errno(name_, "cannot stat", Exit::io_error);

@@ -36,6 +36,7 @@ class File {
   void read_at(std::uint64_t offset, std::span<std::byte> into) const;  // all of `into`, or throws
   void write(Bytes bytes);
   void write(std::string_view text) { write(as_bytes(text)); }
+  void write_at(std::uint64_t offset, Bytes bytes);  // of a regular file; from several threads
   std::uint64_t size() const;
   bool is_regular() const;  // no pipe, terminal or other device
   void sync();              // to the disk

@@ -44,20 +44,6 @@ std::vector<std::string> DistReader::files() const {
   return names;
 }
 
-const DistTensor* DistReader::find(const std::string& key) const {
-  const auto found = metadata_.tensors.find(key);
-  return found == metadata_.tensors.end() ? nullptr : &found->second;
-}
-
-const DistTensor& DistReader::tensor_at(const std::string& key) const {
-  const DistTensor* const tensor = find(key);
-  if (tensor == nullptr) fail(Exit::bad_data, folder_, ": has no tensor ", key);
-  if (!tensor->dtype)
-    fail(Exit::bad_data, folder_, ": ", key, ": elements of type ", tensor->dtype_name,
-         " are not supported");
-  return *tensor;
-}
-
 TorchReader DistReader::open_item(const ItemPlace& place, const std::string& key) const {
   const MappedFile& file = mapped_.at(place.file);
   return {file.bytes().subspan(place.offset, place.length), concat(file.path(), ": ", key)};
@@ -94,18 +80,6 @@ static Index minus(const Index& a, const Shape& b) {
   return result;
 }
 
-static void check_region(const std::string& where, const Shape& whole, const Shape& offset,
-                         ConstTensor out) {
-  bool fits = offset.rank() == whole.rank() && out.shape().rank() == whole.rank();
-  for (int axis = 0; fits && axis < whole.rank(); ++axis)
-    fits = offset[axis] >= 0 && out.shape()[axis] <= whole[axis] &&
-           offset[axis] <= whole[axis] - out.shape()[axis];
-  if (!fits)
-    fail(Exit::bad_data, where, ": has shape ", whole, ", expected one with ", out.shape(), " at ",
-         offset);
-  if (out.device() != Device::cpu) fail(Exit::internal, where, ": read to no host memory");
-}
-
 void DistReader::read_region(const DistTensor& tensor, const Shape& offset, Tensor out) const {
   check_region(concat(folder_, ": ", tensor.key), tensor.shape, offset, out);
   for (const DistChunk& chunk : tensor.chunks) {
@@ -132,7 +106,7 @@ void DistReader::read_region(const DistTensor& tensor, const Shape& offset, Tens
 }
 
 void DistReader::read(const std::string& key, const Shape& offset, Tensor out) const {
-  const DistTensor& tensor = tensor_at(key);
+  const DistTensor& tensor = at(key);
   if (*tensor.dtype != out.dtype())
     fail(Exit::bad_data, folder_, ": ", key, ": is ", tensor.dtype_name, ", expected ",
          name_of(out.dtype()));
@@ -140,7 +114,7 @@ void DistReader::read(const std::string& key, const Shape& offset, Tensor out) c
 }
 
 void DistReader::read_as(const std::string& key, const Shape& offset, Tensor out) const {
-  const DistTensor& tensor = tensor_at(key);
+  const DistTensor& tensor = at(key);
   if (is_float(*tensor.dtype) && is_float(out.dtype())) return read_region(tensor, offset, out);
   read(key, offset, out);
 }
@@ -148,8 +122,8 @@ void DistReader::read_as(const std::string& key, const Shape& offset, Tensor out
 // Stored are blocks of a grid, each a row of the last axis: cell c holds the block of the original
 // tensor that begins at c * block, flattened.
 void DistReader::read_original(const std::string& key, const Shape& offset, Tensor out) const {
-  const DistTensor& tensor = tensor_at(key);
-  if (!tensor.original_shape) return read(key, offset, out);
+  const DistTensor& tensor = at(key);
+  if (!tensor.original_shape) return read_as(key, offset, out);
   const Shape& whole = *tensor.original_shape;
   check_region(concat(folder_, ": ", key), whole, offset, out);
   Index grid, block;
@@ -210,7 +184,7 @@ void DistWriter::add(const std::string& key, const Shape& global_shape, const Sh
 }
 
 void DistWriter::add(const std::string& key, ConstTensor whole) {
-  add(key, whole.shape(), Shape(Index(static_cast<std::size_t>(whole.shape().rank()), 0)), whole);
+  add(key, whole.shape(), origin_of(whole.shape().rank()), whole);
 }
 
 void DistWriter::add_object(const std::string& key, const PyValue& value) {

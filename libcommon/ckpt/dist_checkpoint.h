@@ -23,15 +23,15 @@ namespace mt {
 
 // Opens a folder and maps every file that .metadata names; their lengths are checked at once.
 // Errors are Exit::no_input or bad_data and name file and key.  Several threads may read at once.
-class DistReader {
+class DistReader : public TensorSource {
  public:
   explicit DistReader(const std::string& folder);
 
   const std::string& folder() const { return folder_; }
-  const std::map<std::string, DistTensor>& tensors() const { return metadata_.tensors; }
+  const std::string& path() const override { return folder_; }
+  const std::map<std::string, DistTensor>& tensors() const override { return metadata_.tensors; }
   const std::map<std::string, ItemPlace>& objects() const { return metadata_.objects; }
-  const DistTensor* find(const std::string& key) const;  // null if there is no such tensor
-  std::vector<std::string> files() const;                // as .metadata names them, sorted
+  std::vector<std::string> files() const;  // as .metadata names them, sorted
 
   // Fills `out` (host memory) with the elements [offset, offset + out.shape()) of the tensor `key`.
   // The element types must be equal; read_as() also turns one floating-point type into
@@ -41,14 +41,13 @@ class DistReader {
 
   // The same of a tensor that is stored reformulated (original_shape): offset and out are in terms
   // of the original tensor.  An ordinary tensor is read as it is.
-  void read_original(const std::string& key, const Shape& offset, Tensor out) const;
+  void read_original(const std::string& key, const Shape& offset, Tensor out) const override;
 
   // The object `key`.  Megatron's are lists of one element for each local object with the key.
   PyValue read_object(const std::string& key) const { return open_object(key).value(); }
   TorchReader open_object(const std::string& key) const;  // views a mapped file of this reader
 
  private:
-  const DistTensor& tensor_at(const std::string& key) const;
   TorchReader open_item(const ItemPlace& place, const std::string& key) const;
   void read_region(const DistTensor& tensor, const Shape& offset, Tensor out) const;
 

@@ -22,32 +22,11 @@
 #include <vector>
 
 #include "ckpt/pickle.h"
+#include "ckpt/tensor_source.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
 namespace mt {
-
-// Bytes of one file that hold an item: an archive of ckpt/torch_file.h.
-struct ItemPlace {
-  std::string file;  // below the checkpoint's folder
-  std::uint64_t offset = 0, length = 0;
-};
-
-struct DistChunk {
-  Shape offset, size;
-  ItemPlace place;
-};
-
-struct DistTensor {
-  std::string key;
-  std::optional<DType> dtype;  // nothing: an element type that DType lacks
-  std::string dtype_name;      // PyTorch's, as "float32"
-  Shape shape;
-  std::vector<DistChunk> chunks;  // tile the tensor
-  // The tensor's own shape where `shape` is Megatron's reformulated one (v0.12 distributed
-  // optimizer).
-  std::optional<Shape> original_shape;
-};
 
 struct DistMetadata {
   std::map<std::string, DistTensor> tensors;

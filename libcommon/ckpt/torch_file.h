@@ -28,7 +28,13 @@ struct StoredTensor {
 
   bool contiguous() const;         // row-major
   void copy_to(Tensor out) const;  // the same dtype and shape
+  // The elements from `offset` on, as many as `out` takes; they must be there.  The element types
+  // are equal or both of floating point.
+  void copy_to(const Shape& offset, Tensor out) const;
 };
+
+// One whose elements lie one after another.
+StoredTensor dense(DType dtype, const Shape& shape, Bytes bytes);
 
 // An archive that lies in memory.  It must outlive the reader and every StoredTensor.
 class TorchReader {

@@ -25,6 +25,24 @@ void StoredTensor::copy_to(Tensor out) const {
        .swap_bytes = big_endian});
 }
 
+void StoredTensor::copy_to(const Shape& offset, Tensor out) const {
+  std::int64_t skipped = 0;
+  for (int axis = 0; axis < offset.rank(); ++axis)
+    skipped += offset[axis] * strides[static_cast<std::size_t>(axis)];
+  run({.extents = out.shape(),
+       .to = static_cast<std::byte*>(out.data()),
+       .to_strides = row_major_strides(out.shape()),
+       .from = bytes.data() + skipped * static_cast<std::int64_t>(size_of(dtype)),
+       .from_strides = strides,
+       .to_dtype = out.dtype(),
+       .from_dtype = dtype,
+       .swap_bytes = big_endian});
+}
+
+StoredTensor dense(DType dtype, const Shape& shape, Bytes bytes) {
+  return {dtype, shape, row_major_strides(shape), bytes};
+}
+
 static ZipReader open_zip(Bytes archive, std::string name) {
   if (archive.size() >= 2 && archive[0] == std::byte{0x80} && archive[1] <= std::byte{5})
     fail(Exit::bad_data, name, ": a bare pickle (PyTorch before 1.6), expected a zip archive");

@@ -1,0 +1,320 @@
+#include "ckpt/safetensors.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "ckpt/torch_file.h"
+
+namespace mt {
+namespace {
+
+namespace dom = simdjson::dom;
+
+constexpr std::uint64_t kMostHeader = 100'000'000;
+constexpr std::string_view kMetadata = "__metadata__";
+
+struct ElementType {
+  std::string_view name;
+  unsigned bits;
+  std::optional<DType> dtype = {};
+};
+constexpr ElementType kElementTypes[] = {
+    {"F64", 64, DType::f64},
+    {"F32", 32, DType::f32},
+    {"F16", 16, DType::f16},
+    {"BF16", 16, DType::bf16},
+    {"I64", 64, DType::i64},
+    {"I32", 32, DType::i32},
+    {"I16", 16, DType::i16},
+    {"I8", 8, DType::i8},
+    {"U8", 8, DType::u8},
+    {"BOOL", 8, DType::boolean},
+    {"U64", 64},
+    {"U32", 32},
+    {"U16", 16},
+    {"C64", 64},
+    {"F8_E5M2", 8},
+    {"F8_E4M3", 8},
+    {"F8_E8M0", 8},
+    {"F6_E2M3", 6},
+    {"F6_E3M2", 6},
+    {"F4", 4},
+};
+
+const ElementType& type_of(DType dtype) {
+  return *std::find_if(std::begin(kElementTypes), std::end(kElementTypes),
+                       [&](const ElementType& type) { return type.dtype == dtype; });
+}
+
+// The header's JSON, checked member by member.
+class HeaderParser {
+ public:
+  HeaderParser(const std::string& where, const std::string& file, std::uint64_t data_begin,
+               std::uint64_t data_size)
+      : where_(where), file_(file), data_begin_(data_begin), data_size_(data_size) {}
+
+  std::map<std::string, DistTensor> parse(std::string_view text) {
+    const simdjson::padded_string padded(text);
+    dom::parser parser;
+    dom::object root;
+    if (const auto error = parser.parse(padded).get(root))
+      fail(Exit::bad_data, where_, ": header: ", simdjson::error_message(error),
+           ", expected a JSON object");
+    bool metadata = false;
+    for (const auto& [key, value] : root) {
+      if (key == kMetadata) {
+        if (metadata) fail(Exit::bad_data, where_, ": header: ", kMetadata, " comes twice");
+        metadata = true;
+        check_metadata(value);
+      } else {
+        add(std::string(key), value);
+      }
+    }
+    check_tiling();
+    return std::move(tensors_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& key, const char* expected) const {
+    fail(Exit::bad_data, where_, ": tensor ", key, ": expected ", expected);
+  }
+
+  void check_metadata(const dom::element& value) const {
+    dom::object object;
+    bool strings = value.get(object) == simdjson::SUCCESS;
+    std::set<std::string_view> names;
+    if (strings)
+      for (const auto& [name, text] : object)
+        strings = strings && text.is_string() && names.insert(name).second;
+    if (!strings)
+      fail(Exit::bad_data, where_, ": header: ", kMetadata, ": expected an object of strings");
+  }
+
+  void add(const std::string& key, const dom::element& value) {
+    constexpr const char* kMembers = "dtype, shape and data_offsets, each once";
+    dom::object object;
+    if (value.get(object)) refuse(key, kMembers);
+    std::set<std::string_view> members;
+    for (const auto& [name, content] : object)
+      if (!members.insert(name).second) refuse(key, kMembers);
+    if (members != std::set<std::string_view>{"dtype", "shape", "data_offsets"})
+      refuse(key, kMembers);
+    const ElementType type = type_in(key, value["dtype"]);
+    DistTensor tensor{.key = key,
+                      .dtype = type.dtype,
+                      .dtype_name = std::string(type.dtype ? name_of(*type.dtype) : type.name),
+                      .shape = shape_in(key, value["shape"]),
+                      .chunks = {}};
+    const auto [begin, end] = offsets_in(key, value["data_offsets"]);
+    std::uint64_t bits = type.bits;
+    for (const std::int64_t extent : tensor.shape.extents())
+      if (__builtin_mul_overflow(bits, static_cast<std::uint64_t>(extent), &bits))
+        refuse(key, "a size below 2^61 bytes");
+    if (bits % 8 != 0 || bits / 8 != end - begin)
+      fail(Exit::bad_data, where_, ": tensor ", key, ": ", end - begin, " bytes for ",
+           tensor.dtype_name, tensor.shape);
+    tensor.chunks = {
+        {origin_of(tensor.shape.rank()), tensor.shape, {file_, data_begin_ + begin, end - begin}}};
+    if (!tensors_.emplace(key, std::move(tensor)).second)
+      fail(Exit::bad_data, where_, ": header: tensor ", key, " comes twice");
+  }
+
+  ElementType type_in(const std::string& key, const dom::element& value) const {
+    std::string_view name;
+    if (value.get(name) == simdjson::SUCCESS)
+      for (const ElementType& type : kElementTypes)
+        if (type.name == name) return type;
+    refuse(key, "a dtype as \"BF16\"");
+  }
+
+  Shape shape_in(const std::string& key, const dom::element& value) const {
+    dom::array array;
+    if (value.get(array)) refuse(key, "a shape as [2, 3]");
+    std::vector<std::int64_t> extents;
+    std::int64_t numel = 1;
+    for (const dom::element& item : array) {
+      std::int64_t extent = 0;
+      if (extents.size() == Shape::kMaxRank || item.get(extent) || extent < 0 ||
+          __builtin_mul_overflow(numel, std::max<std::int64_t>(extent, 1), &numel))
+        refuse(key, "a shape of at most 8 whole numbers and below 2^63 elements");
+      extents.push_back(extent);
+    }
+    return Shape(std::span<const std::int64_t>(extents));
+  }
+
+  std::pair<std::uint64_t, std::uint64_t> offsets_in(const std::string& key,
+                                                     const dom::element& value) const {
+    dom::array array;
+    std::vector<std::uint64_t> offsets;
+    bool numbers = value.get(array) == simdjson::SUCCESS && array.size() == 2;
+    if (numbers)
+      for (const dom::element& item : array)
+        numbers = numbers && item.get(offsets.emplace_back()) == simdjson::SUCCESS;
+    if (!numbers || offsets[0] > offsets[1] || offsets[1] > data_size_)
+      refuse(key, "data_offsets inside of the file");
+    return {offsets[0], offsets[1]};
+  }
+
+  // No hole, no overlap, nothing behind the last one.
+  void check_tiling() const {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
+    for (const auto& [key, tensor] : tensors_) {
+      const ItemPlace& place = tensor.chunks[0].place;
+      places.emplace_back(place.offset, place.length);
+    }
+    std::sort(places.begin(), places.end());
+    std::uint64_t reached = data_begin_;
+    for (const auto& [offset, length] : places) {
+      if (offset != reached)
+        fail(Exit::bad_data, where_, ": byte ", std::min(offset, reached), ": ",
+             offset < reached ? "tensors overlap" : "belongs to no tensor");
+      reached += length;
+    }
+    if (reached != data_begin_ + data_size_)
+      fail(Exit::bad_data, where_, ": byte ", reached, ": belongs to no tensor");
+  }
+
+  const std::string& where_;
+  const std::string& file_;
+  std::uint64_t data_begin_, data_size_;
+  std::map<std::string, DistTensor> tensors_;
+};
+
+}  // namespace
+
+// --- Reading ------------------------------------------------------------------------------------
+
+std::map<std::string, DistTensor> parse_safetensors(Bytes file, const std::string& where,
+                                                    const std::string& name) {
+  if (file.size() < 8)
+    fail(Exit::bad_data, where, ": ", file.size(), " bytes, expected a safetensors file");
+  std::uint64_t header = 0;
+  for (std::size_t i = 8; i-- > 0;) header = header << 8 | static_cast<std::uint64_t>(file[i]);
+  const std::uint64_t rest = file.size() - 8;
+  if (header > kMostHeader || header > rest || header == 0 || file[8] != std::byte{'{'})
+    fail(Exit::bad_data, where, ": a header of ", header, " bytes in a file of ", file.size(),
+         ": no safetensors file");
+  return HeaderParser(where, name, 8 + header, rest - header)
+      .parse(as_text(file.subspan(8, static_cast<std::size_t>(header))));
+}
+
+static std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+SafetensorsReader::SafetensorsReader(const std::string& path)
+    : file_(path), tensors_(parse_safetensors(file_.bytes(), path, base_name(path))) {}
+
+void SafetensorsReader::read_original(const std::string& key, const Shape& offset,
+                                      Tensor out) const {
+  const DistTensor& tensor = readable(key, offset, out);
+  const ItemPlace& place = tensor.chunks[0].place;
+  dense(*tensor.dtype, tensor.shape, file_.bytes().subspan(place.offset, place.length))
+      .copy_to(offset, out);
+}
+
+// --- Writing ------------------------------------------------------------------------------------
+
+using Entry = SafetensorsWriter::Entry;
+
+static std::uint64_t bytes_of(const Entry& entry) {
+  return static_cast<std::uint64_t>(entry.shape.numel()) * size_of(entry.dtype);
+}
+
+static std::string header_of(const std::vector<Entry>& entries) {
+  JsonWriter json;
+  json.begin_object().key(kMetadata).begin_object().member("format", "pt").end_object();
+  std::uint64_t begin = 0;
+  for (const Entry& entry : entries) {
+    json.key(entry.name).begin_object().member("dtype", type_of(entry.dtype).name);
+    json.key("shape").begin_array();
+    for (const std::int64_t extent : entry.shape.extents()) json.value(extent);
+    json.end_array().key("data_offsets").begin_array().value(begin);
+    json.value(begin += bytes_of(entry)).end_array().end_object();
+  }
+  std::string text = json.end_object().text();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+// Entries by file: as many in each as fit.
+static std::vector<std::vector<Entry>> shards_of(const std::vector<Entry>& entries,
+                                                 std::uint64_t most) {
+  std::vector<std::vector<Entry>> shards(1);
+  std::uint64_t size = 0;
+  for (const Entry& entry : entries) {
+    if (size > 0 && size + bytes_of(entry) > most) {
+      shards.emplace_back();
+      size = 0;
+    }
+    size += bytes_of(entry);
+    shards.back().push_back(entry);
+  }
+  return shards;
+}
+
+static std::string shard_name(std::size_t number, std::size_t count) {
+  if (count == 1) return "model.safetensors";
+  char name[64];
+  std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", number + 1, count);
+  return name;
+}
+
+SafetensorsWriter::SafetensorsWriter(const std::string& folder, const std::vector<Entry>& entries,
+                                     std::uint64_t most) {
+  const std::vector<std::vector<Entry>> shards = shards_of(entries, most);
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    names_.push_back(shard_name(i, shards.size()));
+    begin_file(folder + "/" + names_.back(), shards[i]);
+  }
+  for (const Entry& entry : entries) total += bytes_of(entry);
+  if (shards.size() > 1) write_index(folder, total);
+}
+
+void SafetensorsWriter::begin_file(const std::string& path, std::vector<Entry> entries) {
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return size_of(a.dtype) > size_of(b.dtype);
+  });
+  const std::string header = header_of(entries);
+  std::string size(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) size[i] = static_cast<char>(header.size() >> 8 * i);
+  files_.push_back(File::create(path));
+  files_.back().write(size + header);
+  std::uint64_t offset = 8 + header.size();
+  for (const Entry& entry : entries) {
+    if (!places_.emplace(entry.name, Place{files_.size() - 1, offset, entry.dtype, entry.shape})
+             .second)
+      fail(Exit::internal, path, ": two tensors ", entry.name);
+    offset += bytes_of(entry);
+  }
+}
+
+void SafetensorsWriter::write_index(const std::string& folder, std::uint64_t total) const {
+  JsonWriter json;
+  json.begin_object().key("metadata").begin_object().member("total_size", total).end_object();
+  json.key("weight_map").begin_object();
+  for (const auto& [name, place] : places_) json.member(name, names_[place.file]);
+  json.end_object().end_object();
+  write_file_atomically(folder + "/model.safetensors.index.json", json.text() + "\n", false);
+}
+
+void SafetensorsWriter::write(const std::string& name, ConstTensor tensor) {
+  const Place& place = places_.at(name);
+  if (tensor.dtype() != place.dtype || !(tensor.shape() == place.shape))
+    fail(Exit::internal, name, ": ", name_of(tensor.dtype()), tensor.shape(), ", expected ",
+         name_of(place.dtype), place.shape);
+  files_[place.file].write_at(place.offset,
+                              {static_cast<const std::byte*>(tensor.data()), tensor.bytes()});
+}
+
+void SafetensorsWriter::close() {
+  for (File& file : files_) {
+    file.sync();
+    file.close();
+  }
+}
+
+}  // namespace mt

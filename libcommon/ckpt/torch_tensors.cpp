@@ -1,0 +1,49 @@
+#include "ckpt/torch_tensors.h"
+
+#include "base/error.h"
+
+namespace mt {
+
+static bool is_dict(const PyValue& value) {
+  return value.is(PyValue::Kind::dict) || value.is_object("collections", "OrderedDict");
+}
+
+TorchTensors::TorchTensors(const std::string& path) : file_(path), archive_(file_.bytes(), path) {
+  if (!is_dict(archive_.value()))
+    fail(Exit::bad_data, path, ": holds ", name_of(archive_.value().kind()),
+         ", expected a dict of tensors");
+  add("", archive_.value());
+  if (tensors_.empty()) fail(Exit::bad_data, path, ": holds no tensors");
+}
+
+void TorchTensors::add(const std::string& name, const PyValue& value) {
+  if (TorchReader::is_tensor(value)) {
+    const StoredTensor stored = archive_.tensor(value);
+    const auto offset =
+        stored.bytes.empty()
+            ? 0
+            : static_cast<std::uint64_t>(stored.bytes.data() - file_.bytes().data());
+    tensors_[name] = {
+        .key = name,
+        .dtype = stored.dtype,
+        .dtype_name = std::string(name_of(stored.dtype)),
+        .shape = stored.shape,
+        .chunks = {{origin_of(stored.shape.rank()),
+                    stored.shape,
+                    {path().substr(path().rfind('/') + 1), offset, stored.bytes.size()}}}};
+    values_[name] = value;
+  } else if (is_dict(value)) {
+    const std::vector<PyValue>& entries = value.entries(path());
+    for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
+      if (entries[i].is(PyValue::Kind::string))
+        add(name.empty() ? entries[i].as_string("") : name + "." + entries[i].as_string(""),
+            entries[i + 1]);
+  }
+}
+
+void TorchTensors::read_original(const std::string& key, const Shape& offset, Tensor out) const {
+  readable(key, offset, out);
+  archive_.tensor(values_.at(key)).copy_to(offset, out);
+}
+
+}  // namespace mt

@@ -1,0 +1,30 @@
+// The tensors of a torch.save file (ckpt/torch_file.h) by name: a state dict, as Hugging Face's
+// pytorch_model.bin and Meta's consolidated.00.pth are.  A tensor in nested dicts is called by its
+// keys, joined by dots.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ckpt/tensor_source.h"
+#include "ckpt/torch_file.h"
+
+namespace mt {
+
+class TorchTensors : public TensorSource {
+ public:
+  explicit TorchTensors(const std::string& path);  // Exit::bad_data if there is no dict of tensors
+  const std::string& path() const override { return file_.path(); }
+  const std::map<std::string, DistTensor>& tensors() const override { return tensors_; }
+  void read_original(const std::string& key, const Shape& offset, Tensor out) const override;
+
+ private:
+  void add(const std::string& name, const PyValue& value);
+
+  MappedFile file_;
+  TorchReader archive_;
+  std::map<std::string, DistTensor> tensors_;
+  std::map<std::string, PyValue> values_;
+};
+
+}  // namespace mt
