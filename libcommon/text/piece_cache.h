@@ -1,6 +1,6 @@
 // PieceCache: remembers the ids of short pieces of text, because a few thousand words make most of
-// any text.  A piece has four places: what is wanted comes to its first one, and what was there
-// goes on to the next.  For one thread at a time; PieceCachePool lends caches to threads.
+// any text.  A piece has four places and stays in the one that it got, mostly the first, until a
+// new piece finds no free one.  For one thread at a time; PieceCachePool lends caches to threads.
 #pragma once
 
 #include <array>
@@ -81,6 +81,7 @@ class PieceCache {
   Entry& other_entry(const Key& key);
 
   std::unique_ptr<Entry[], Unmap> entries_;
+  std::size_t dropped_ = 0;  // how many pieces had to make room
 };
 
 // Caches for as many threads as there are at a time; a thread mostly gets the one it had before.
