@@ -10,9 +10,7 @@
 // SAVE/iter_0001000.tmp.PID, every file and then the folder synced, the folder renamed to
 // iter_0001000, SAVE synced, and only then is the tracker replaced (written aside, synced, renamed,
 // SAVE synced).  A crash leaves the previous checkpoint and its tracker, and at most a *.tmp.PID
-// folder that the next save removes.  An existing iter_0001000 is exchanged for the new one in one
-// step (renameat2); where a file system cannot do that, it is set aside as iter_0001000.replaced,
-// which readers take while iter_0001000 is missing.
+// folder that the next save removes (ckpt/folder_save.h).
 #pragma once
 
 #include <cstdint>
@@ -22,11 +20,11 @@
 
 #include "ckpt/checkpoint_manifest.h"
 #include "ckpt/dist_checkpoint.h"
+#include "ckpt/folder_save.h"
 
 namespace mt {
 
 inline constexpr const char* kTracker = "latest_checkpointed_iteration.txt";
-inline constexpr const char* kReplaced = ".replaced";  // end of a folder's name
 
 enum class CheckpointFormat { torch_dist, torch, torch_dcp };
 
@@ -60,7 +58,7 @@ std::string iteration_folder(const std::string& save_folder, std::int64_t iterat
 class MegatronCheckpoint {
  public:
   struct Part {
-    int index = 0, count = 1;
+    int index = 0, count = 1;  // an index of `count` takes none
   };
   MegatronCheckpoint(const std::string& iteration_folder, Part verified);
   explicit MegatronCheckpoint(const std::string& iteration_folder)
@@ -89,12 +87,10 @@ class MegatronCheckpoint {
 // no_permission.
 class CheckpointSave {
  public:
-  // Makes SAVE if need be, and removes what dead processes left there.
+  // Makes SAVE if need be, and removes what dead processes left there.  Iteration 0 is a release.
   CheckpointSave(const std::string& save_folder, std::int64_t iteration);
-  CheckpointSave(const CheckpointSave&) = delete;
-  ~CheckpointSave();
 
-  const std::string& folder() const { return folder_; }  // SAVE/iter_0001000.tmp.PID
+  const std::string& folder() const { return save_.folder(); }  // SAVE/iter_0001000.tmp.PID
 
   struct Content {
     std::vector<WrittenFile> files;  // of all ranks
@@ -108,15 +104,10 @@ class CheckpointSave {
   void publish(const Content& content);
 
  private:
-  std::string save_folder_, folder_;
+  std::string save_folder_;
   std::int64_t iteration_;
-  int lock_ = -1;  // on folder_, held while this process lives: others see that it is not left over
-  bool published_ = false;
+  FolderSave save_;
   TorchWriter common_writer_;
 };
-
-// Renames a folder, synced, to a name that may be taken by an older one, which is then removed.
-// `may_exchange` false takes the way of file systems without renameat2.
-void move_into_place(const std::string& from, const std::string& to, bool may_exchange);
 
 }  // namespace mt

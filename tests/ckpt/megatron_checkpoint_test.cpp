@@ -144,6 +144,17 @@ TEST(CheckpointSave, ReplacesTheSameIteration) {
   EXPECT_EQ(names_in(save.path()), (std::vector<std::string>{"iter_0000005", kTracker}));
 }
 
+TEST(CheckpointSave, IterationZeroIsARelease) {
+  const TemporaryFolder save;
+  save_sample(save.path(), 1);
+  save_sample(save.path(), 0);
+  const auto place = find_checkpoint(save.path());
+  ASSERT_TRUE(place);
+  EXPECT_TRUE(place->release);
+  EXPECT_EQ(place->folder, save / "release");
+  check_sample(*place);
+}
+
 TEST(CheckpointSave, AbandonedLeavesNothing) {
   const TemporaryFolder save;
   save_sample(save.path(), 1);

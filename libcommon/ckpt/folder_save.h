@@ -1,0 +1,42 @@
+// FolderSave: a folder that appears under its name whole or not at all.  It is filled as
+// PATH.tmp.PID and renamed when all in it is on the disk.  An older folder of the name is exchanged
+// for it in one step (renameat2); where a file system cannot do that, the older is set aside as
+// PATH.replaced, which readers take while PATH is missing.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace mt {
+
+inline constexpr const char* kReplaced = ".replaced";  // end of a folder's name
+
+class FolderSave {
+ public:
+  explicit FolderSave(const std::string& path);  // its parents are made
+  FolderSave(const FolderSave&) = delete;
+  ~FolderSave();  // before publish(), all that was written is removed
+
+  const std::string& folder() const { return folder_; }  // PATH.tmp.PID
+  // On return the folder, whose files were synced, has its name, and that is on the disk.
+  void publish();
+
+ private:
+  std::string path_, folder_;
+  int lock_ = -1;  // on folder_, held while this process lives: others see that it is not left over
+  bool published_ = false;
+};
+
+// Removes what dead processes left in a folder: STEM.tmp.PID, where `ours` says so of STEM, and
+// STEM.replaced, which gets its name back if there is no STEM.
+void remove_leftovers(const std::string& parent,
+                      const std::function<bool(const std::string& stem)>& ours);
+
+// Deletes a folder: renamed first, so that readers find it whole or not at all.
+void delete_folder(const std::string& path);
+
+// Renames a folder, synced, to a name that may be taken by an older one, which is then removed.
+// `may_exchange` false takes the way of file systems without renameat2.
+void move_into_place(const std::string& from, const std::string& to, bool may_exchange);
+
+}  // namespace mt
