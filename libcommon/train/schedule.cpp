@@ -83,20 +83,6 @@ std::vector<Unit> units(const PipelinePlace& place, int micro_batches) {
   return list;
 }
 
-void check_group(const PipelinePlace& place, int micro_batches) {
-  if (place.group < place.ranks || place.group > micro_batches)
-    fail(Exit::bad_config,
-         "The number of contiguous micro-batches in a virtual pipeline stage should range in [PP=",
-         place.ranks, " , M=", micro_batches, "]");
-  if (const int rest = micro_batches % place.group; rest > 0 && rest < place.ranks)
-    fail(Exit::bad_config,
-         "The remainder of M (the total micro-batches) divided by N (number of contiguous "
-         "micro-batches in a virtual pipeline stage) should be 0, or larger than or equal to the "
-         "pipeline-parallel size, but it is ",
-         rest,
-         ". Otherwise, it introduces dependency bubbles in the pipeline and reduces throughput.");
-}
-
 }  // namespace
 
 Schedule gpipe(const PipelinePlace& place, int micro_batches) {
@@ -117,8 +103,22 @@ Schedule one_f_one_b(const PipelinePlace& place, int micro_batches) {
   return builder.take();
 }
 
+void check_interleaving(const PipelinePlace& place, int micro_batches) {
+  if (place.group < place.ranks || place.group > micro_batches)
+    fail(Exit::bad_config,
+         "The number of contiguous micro-batches in a virtual pipeline stage should range in [PP=",
+         place.ranks, " , M=", micro_batches, "]");
+  if (const int rest = micro_batches % place.group; rest > 0 && rest < place.ranks)
+    fail(Exit::bad_config,
+         "The remainder of M (the total micro-batches) divided by N (number of contiguous "
+         "micro-batches in a virtual pipeline stage) should be 0, or larger than or equal to the "
+         "pipeline-parallel size, but it is ",
+         rest,
+         ". Otherwise, it introduces dependency bubbles in the pipeline and reduces throughput.");
+}
+
 Schedule interleaved(const PipelinePlace& place, int micro_batches) {
-  check_group(place, micro_batches);
+  check_interleaving(place, micro_batches);
   const std::vector<Unit> order = units(place, micro_batches);
   const int all = micro_batches * place.chunks;
   const int warmup =

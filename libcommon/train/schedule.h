@@ -53,9 +53,10 @@ Schedule gpipe(const PipelinePlace& place, int micro_batches);
 Schedule one_f_one_b(const PipelinePlace& place, int micro_batches);
 
 // 1F1B over several chunks (the same paper, 2.2), in Megatron's order.  Bubble (p-1)(F+B+W)/chunks.
+Schedule interleaved(const PipelinePlace& place, int micro_batches);
 // Exit::bad_config, in Megatron's words, for a group that is less than p or more than the
 // micro-batches, or that leaves a remainder less than p.
-Schedule interleaved(const PipelinePlace& place, int micro_batches);
+void check_interleaving(const PipelinePlace& place, int micro_batches);
 
 // ZB-H1 (Qi et al.: arXiv:2401.10241, 2.2 and fig. 3): 1F1B in which rank r's weight gradients
 // follow r backwards later, so that the stages before get their gradients earlier and what is left
