@@ -1,5 +1,6 @@
 #include "comm/group.h"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -8,18 +9,27 @@
 #include <vector>
 
 namespace mt {
+
+int Group::place_in(const std::vector<int>& members, int rank) {
+  const auto found = std::find(members.begin(), members.end(), rank);
+  if (found == members.end()) fail(Exit::internal, "rank ", rank, " is no member of its group");
+  return static_cast<int>(found - members.begin());
+}
+
 namespace {
 
 class SingleGroup : public Group {
  public:
   SingleGroup() : Group(0, 1) {}
-  Pending all_reduce(Tensor) override { return {}; }
+  Pending all_reduce(Tensor, Reduction) override { return {}; }
   Pending all_gather(Tensor out, ConstTensor in) override { return copy(out, in); }
+  Pending all_to_all(Tensor out, ConstTensor in) override { return copy(out, in); }
   Pending reduce_scatter(Tensor out, ConstTensor in) override { return copy(out, in); }
   Pending broadcast(Tensor, int) override { return {}; }
   Pending send(ConstTensor, int) override { fail(Exit::internal, "send in a group of one"); }
   Pending receive(Tensor, int) override { fail(Exit::internal, "receive in a group of one"); }
   void barrier() override {}
+  std::unique_ptr<Group> split(const std::vector<int>&) override { return make_single_group(); }
 
  private:
   static Pending copy(Tensor out, ConstTensor in) {
@@ -32,13 +42,17 @@ class SingleGroup : public Group {
 class MetaGroup : public Group {
  public:
   MetaGroup(int rank, int size, Stream& stream) : Group(rank, size), stream_(stream) {}
-  Pending all_reduce(Tensor t) override { return count(2 * ring(t)); }
+  Pending all_reduce(Tensor t, Reduction) override { return count(2 * ring(t)); }
   Pending all_gather(Tensor out, ConstTensor) override { return count(ring(out)); }
   Pending reduce_scatter(Tensor, ConstTensor in) override { return count(ring(in)); }
+  Pending all_to_all(Tensor, ConstTensor in) override { return count(ring(in)); }
   Pending broadcast(Tensor t, int) override { return count(ring(t)); }
   Pending send(ConstTensor t, int) override { return count(static_cast<double>(t.bytes())); }
   Pending receive(Tensor, int) override { return {}; }
   void barrier() override {}
+  std::unique_ptr<Group> split(const std::vector<int>& members) override {
+    return make_meta_group(place_in(members, rank()), static_cast<int>(members.size()), stream_);
+  }
 
  private:
   double ring(const ConstTensor& t) const {

@@ -8,10 +8,12 @@
 // Each Group belongs to one thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tensor/stream.h"
 #include "tensor/tensor.h"
@@ -36,24 +38,36 @@ class Pending {
   std::unique_ptr<Operation> operation_;
 };
 
+enum class Reduction : std::uint8_t { sum, max };
+
 class Group {
  public:
   virtual ~Group() = default;
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  [[nodiscard]] virtual Pending all_reduce(Tensor t) = 0;  // t = sum over ranks
+  // t = the sum, or the largest, over ranks.
+  [[nodiscard]] virtual Pending all_reduce(Tensor t, Reduction reduction) = 0;
+  [[nodiscard]] Pending all_reduce(Tensor t) { return all_reduce(t, Reduction::sum); }
   // out: the ranks' `in`, one after another.
   [[nodiscard]] virtual Pending all_gather(Tensor out, ConstTensor in) = 0;
   // out: this rank's part of the sum of `in`.
   [[nodiscard]] virtual Pending reduce_scatter(Tensor out, ConstTensor in) = 0;
+  // Part i of `in` goes to rank i; out: the parts for this rank, in the order of ranks.
+  [[nodiscard]] virtual Pending all_to_all(Tensor out, ConstTensor in) = 0;
   [[nodiscard]] virtual Pending broadcast(Tensor t, int root) = 0;
   [[nodiscard]] virtual Pending send(ConstTensor t, int to) = 0;
   [[nodiscard]] virtual Pending receive(Tensor t, int from) = 0;
   virtual void barrier() = 0;
 
+  // A group of some of the ranks, this one among them, numbered in this order.  Every rank of this
+  // group calls it in its turn among the collectives, and the members name the same list.  They
+  // fail together with this group, which must outlive it.
+  virtual std::unique_ptr<Group> split(const std::vector<int>& members) = 0;
+
  protected:
   Group(int rank, int size) : rank_(rank), size_(size) {}
+  static int place_in(const std::vector<int>& members, int rank);  // Exit::internal if not there
 
  private:
   int rank_, size_;
@@ -63,7 +77,7 @@ class Group {
 std::unique_ptr<Group> make_single_group();
 
 // A group of `size` on `meta`, seen from `rank`: collectives only count, on `stream`, the messages
-// of ring algorithms: all-reduce 2 (n-1)/n of the payload, all-gather and reduce-scatter (n-1)/n.
+// of ring algorithms: all-reduce 2 (n-1)/n of the payload, the other collectives (n-1)/n.
 std::unique_ptr<Group> make_meta_group(int rank, int size, Stream& stream);
 
 // Ranks as threads of this process, over host memory; who joins an operation last carries it out.

@@ -22,10 +22,11 @@ struct Exchange {
   enum class State { open, running, done } state = State::open;
 };
 
-// Which exchange a rank means: its own count of them names it.  A message from one rank to another
-// has two parties; a collective has all.
+// Which exchange a rank means: its own count of a group's names it.  A message from one rank to
+// another has two parties; a collective has all.
 struct Place {
   static constexpr int kAll = -1;
+  int group = 0;
   int from = kAll, to = kAll;
   std::uint64_t number = 0;
   friend auto operator<=>(const Place&, const Place&) = default;
@@ -84,11 +85,19 @@ struct InProcess::Hub {
     changed.wait(lock, [&] { return exchange.state != Exchange::State::running; });
   }
 
+  // The number of a group that the members split off another at its so manyth collective.
+  int group_of(int parent, std::uint64_t number, const std::vector<int>& members) {
+    const std::lock_guard lock(mutex);
+    const int next = static_cast<int>(groups.size()) + 1;  // 0: all ranks
+    return groups.try_emplace({parent, number, members}, next).first->second;
+  }
+
   const int size;
   std::mutex mutex;
   std::condition_variable changed;
   std::map<Place, std::shared_ptr<Exchange>> open;  // not all have joined
-  std::string aborted;                              // why; empty: not aborted
+  std::map<std::tuple<int, std::uint64_t, std::vector<int>>, int> groups;
+  std::string aborted;  // why; empty: not aborted
 };
 
 namespace {
@@ -117,19 +126,24 @@ class Joined : public Pending::Operation {
   bool waited_ = false;
 };
 
-// store(begin, count, sums) for consecutive blocks of the sums over ranks of elements [begin, end).
+// store(begin, count, results) for consecutive blocks of what elements [begin, end) of the ranks
+// reduce to.
 template <class T, class Store>
-void sum_over_ranks(const Inputs& in, std::int64_t begin, std::int64_t end, const Store& store) {
+void reduce_ranks(Reduction reduction, const Inputs& in, std::int64_t begin, std::int64_t end,
+                  const Store& store) {
   constexpr std::int64_t kBlock = 2048;
-  T sum[kBlock];
+  T result[kBlock];
   for (std::int64_t i = begin; i < end; i += kBlock) {
     const std::int64_t count = std::min(kBlock, end - i);
-    std::copy_n(in[0].as<T>() + i, count, sum);
+    std::copy_n(in[0].as<T>() + i, count, result);
     for (std::size_t rank = 1; rank < in.size(); ++rank) {
       const T* x = in[rank].as<T>() + i;
-      for (std::int64_t j = 0; j < count; ++j) sum[j] += x[j];
+      if (reduction == Reduction::sum)
+        for (std::int64_t j = 0; j < count; ++j) result[j] += x[j];
+      else
+        for (std::int64_t j = 0; j < count; ++j) result[j] = std::max(result[j], x[j]);
     }
-    store(i, count, sum);
+    store(i, count, result);
   }
 }
 
@@ -151,13 +165,14 @@ void copy(Tensor out, std::int64_t at, const ConstTensor& in) {  // to element `
       in.data(), in.bytes());
 }
 
-void all_reduce_all(const Outputs& out, const Inputs& in) {
+void all_reduce_all(const Outputs& out, const Inputs& in, Reduction reduction) {
   const DType dtype = in[0].dtype();
   check_all("all_reduce", in, dtype, in[0].numel());
   with_float_type(dtype, [&]<class T>() {
-    sum_over_ranks<T>(in, 0, in[0].numel(), [&](std::int64_t i, std::int64_t count, const T* sum) {
-      for (const Tensor& t : out) std::copy_n(sum, count, t.as<T>() + i);
-    });
+    reduce_ranks<T>(reduction, in, 0, in[0].numel(),
+                    [&](std::int64_t i, std::int64_t count, const T* result) {
+                      for (const Tensor& t : out) std::copy_n(result, count, t.as<T>() + i);
+                    });
   });
 }
 
@@ -178,12 +193,24 @@ void reduce_scatter_all(const Outputs& out, const Inputs& in) {
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       const std::int64_t begin = rank * count;
       T* to = out[static_cast<std::size_t>(rank)].as<T>();
-      sum_over_ranks<T>(in, begin, begin + count,
-                        [&](std::int64_t i, std::int64_t some, const T* sum) {
-                          std::copy_n(sum, some, to + (i - begin));
-                        });
+      reduce_ranks<T>(Reduction::sum, in, begin, begin + count,
+                      [&](std::int64_t i, std::int64_t some, const T* sum) {
+                        std::copy_n(sum, some, to + (i - begin));
+                      });
     }
   });
+}
+
+void all_to_all_all(const Outputs& out, const Inputs& in) {
+  const std::int64_t ranks = std::ssize(in), count = in[0].numel() / ranks;
+  check_all("all_to_all", in, in[0].dtype(), count * ranks);
+  check_all("all_to_all", out, in[0].dtype(), count * ranks);
+  for (std::int64_t to = 0; to < ranks; ++to)
+    for (std::int64_t from = 0; from < ranks; ++from) {
+      const ConstTensor all = in[static_cast<std::size_t>(from)];
+      copy(out[static_cast<std::size_t>(to)], from * count,
+           all.reshape({ranks, count}).rows(to, to + 1));
+    }
 }
 
 void broadcast_all(const Outputs& out, const Inputs& in, int root) {
@@ -194,14 +221,22 @@ void broadcast_all(const Outputs& out, const Inputs& in, int root) {
 
 class InProcessGroup : public Group {
  public:
-  InProcessGroup(Hub& hub, int rank) : Group(rank, hub.size), hub_(hub) {}
+  InProcessGroup(Hub& hub, int number, int rank, int size, int rank_of_all)
+      : Group(rank, size), hub_(hub), number_(number), rank_of_all_(rank_of_all) {}
 
-  Pending all_reduce(Tensor t) override { return collective(t, t, all_reduce_all); }
+  Pending all_reduce(Tensor t, Reduction reduction) override {
+    return collective(t, t, [reduction](const Outputs& out, const Inputs& in) {
+      all_reduce_all(out, in, reduction);
+    });
+  }
   Pending all_gather(Tensor out, ConstTensor in) override {
     return collective(out, in, all_gather_all);
   }
   Pending reduce_scatter(Tensor out, ConstTensor in) override {
     return collective(out, in, reduce_scatter_all);
+  }
+  Pending all_to_all(Tensor out, ConstTensor in) override {
+    return collective(out, in, all_to_all_all);
   }
   Pending broadcast(Tensor t, int root) override {
     return collective(
@@ -212,28 +247,38 @@ class InProcessGroup : public Group {
   void barrier() override {
     collective({}, {}, [](const Outputs&, const Inputs&) {}).wait();
   }
+  std::unique_ptr<Group> split(const std::vector<int>& members) override {
+    const int place = place_in(members, rank());
+    const int number = hub_.group_of(number_, collectives_++, members);
+    if (members.size() == 1) return make_single_group();
+    return std::make_unique<InProcessGroup>(hub_, number, place, static_cast<int>(members.size()),
+                                            rank_of_all_);
+  }
 
  private:
   template <class Work>
   Pending join(const Place& place, int parties, int party, Tensor out, ConstTensor in,
                const Work& work) {
-    return Pending(
-        std::make_unique<Joined>(hub_, rank(), hub_.join(place, parties, party, out, in, work)));
+    return Pending(std::make_unique<Joined>(hub_, rank_of_all_,
+                                            hub_.join(place, parties, party, out, in, work)));
   }
   template <class Work>
   Pending collective(Tensor out, ConstTensor in, const Work& work) {
-    return join({.number = collectives_++}, size(), rank(), out, in, work);
+    return join({.group = number_, .number = collectives_++}, size(), rank(), out, in, work);
   }
   // The sender is party 0, the receiver party 1.
   Pending message(int from, int to, int party, Tensor out, ConstTensor in) {
     const std::uint64_t number = messages_[{from, to}]++;
-    return join({from, to, number}, 2, party, out, in, [](const Outputs& o, const Inputs& i) {
-      check_like("receive", o[1], i[0].dtype(), i[0].numel());
-      copy(o[1], 0, i[0]);
-    });
+    return join({number_, from, to, number}, 2, party, out, in,
+                [](const Outputs& o, const Inputs& i) {
+                  check_like("receive", o[1], i[0].dtype(), i[0].numel());
+                  copy(o[1], 0, i[0]);
+                });
   }
 
   Hub& hub_;
+  int number_;                                             // of the group
+  int rank_of_all_;                                        // among all that share the hub
   std::uint64_t collectives_ = 0;                          // that this rank joined
   std::map<std::pair<int, int>, std::uint64_t> messages_;  // that it sent or received: (from, to)
 };
@@ -244,7 +289,7 @@ InProcess::InProcess(int size) : hub_(std::make_unique<Hub>(size)) {}
 InProcess::~InProcess() = default;
 
 std::unique_ptr<Group> InProcess::make(int rank) {
-  return std::make_unique<InProcessGroup>(*hub_, rank);
+  return std::make_unique<InProcessGroup>(*hub_, 0, rank, hub_->size, rank);
 }
 
 void InProcess::abort(const std::string& why) {

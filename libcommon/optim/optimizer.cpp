@@ -31,10 +31,10 @@ static std::int64_t element_of(const Tensor& part, const Tensor& whole) {
 // --- Who keeps what -----------------------------------------------------------------------------
 
 Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const OptimizerOptions& options,
-                     Group& ranks)
+                     const World& world)
     : table_(table),
       options_(options),
-      ranks_(ranks),
+      ranks_(world.data_context()),
       dtype_(dtype),
       loss_scale_(options.loss_scale) {
   for (const Param& row : table_.rows()) counts_.push_back(row.shape.numel());

@@ -7,7 +7,7 @@
 // matrices, gives each parameter to one rank.
 //
 // Every rank calls step() with its own sums of gradients; afterwards all have the same weights.
-// Each Optimizer belongs to one thread; the table and the group must outlive it.
+// Each Optimizer belongs to one thread; the table and the world must outlive it.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/group.h"
+#include "comm/world.h"
 #include "kernels/update.h"
 #include "optim/buffer_layout.h"
 #include "optim/optimizer_options.h"
@@ -49,7 +49,7 @@ class Optimizer {
 
   // Allocates the table.
   Optimizer(ParamTable& table, Device device, DType dtype, const OptimizerOptions& options,
-            Group& ranks);
+            const World& world);
 
   // What the loss is to be multiplied by before its backward.
   double loss_scale() const { return loss_scale_.value(); }
@@ -110,7 +110,7 @@ class Optimizer {
 
   ParamTable& table_;
   OptimizerOptions options_;
-  Group& ranks_;
+  Group& ranks_;  // that have the same weights
   BufferLayout layout_;
   std::vector<std::array<std::int64_t, 2>> added_to_;  // elements [begin, end) of the gradients
   std::vector<std::int64_t> counts_;                   // elements of each row

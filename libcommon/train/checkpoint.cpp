@@ -89,15 +89,17 @@ static PyValue make_args(const TrainOptions& o, const TrainCounters& counters,
   PyValue args = PyValue::dict();
   const auto set = [&](const char* name, PyValue value) { args.set_item(name, std::move(value)); };
   add_gpt_args(o.model, o.compute_dtype(), args);
-  for (const char* name : {"tensor_model_parallel_size", "pipeline_model_parallel_size",
-                           "context_parallel_size", "expert_model_parallel_size"})
-    set(name, 1);
+  const ParallelSizes sizes = o.parallel_sizes();
+  set("tensor_model_parallel_size", sizes.tp);
+  set("pipeline_model_parallel_size", sizes.pp);
+  set("context_parallel_size", sizes.cp);
+  set("expert_model_parallel_size", sizes.ep);
   set("encoder_tensor_model_parallel_size", 0);
   set("encoder_pipeline_model_parallel_size", 0);
   set("virtual_pipeline_model_parallel_size", PyValue());
   set("num_layers_per_virtual_pipeline_stage", PyValue());
   set("world_size", o.ranks);
-  set("data_parallel_size", o.ranks);
+  set("data_parallel_size", sizes.dp);
   set("use_distributed_optimizer", o.optimizer.use_distributed_optimizer);
   set("ckpt_fully_parallel_save", o.optimizer.use_distributed_optimizer);
   set("ckpt_format", "torch_dist");
@@ -168,7 +170,8 @@ static void delete_old_checkpoints(const std::string& folder, std::int64_t lates
 }
 
 std::string save_training(const TrainOptions& o, bool lasting, const TrainingState& state,
-                          const TrainData& data, Group& ranks) {
+                          const TrainData& data, const World& world) {
+  Group& ranks = world.all();
   state.stream.synchronize();
   const std::string save_folder = lasting ? o.save : o.non_persistent_folder(o.save);
   const std::int64_t iteration = state.counters.iteration;
@@ -264,7 +267,8 @@ static void warn_of_other_samples(const TrainOptions& o, const PyValue& args,
 }
 
 Loaded load_training(const TrainOptions& o, TrainingState& state, const TrainData& data,
-                     const Group& ranks, const Log& log) {
+                     const World& world, const Log& log) {
+  const Group& ranks = world.all();
   const auto [place, lasting, begins_anew] = checkpoint_to_load(o);
   if (!place) return Loaded::nothing;
   const Loaded loaded = lasting ? Loaded::lasting : Loaded::non_persistent;

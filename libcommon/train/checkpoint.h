@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "comm/group.h"
+#include "comm/world.h"
 #include "model/gpt.h"
 #include "optim/optimizer.h"
 #include "train/train_options.h"
@@ -39,7 +39,7 @@ void prepare_folders(const TrainOptions& options, const Log& log);
 // options.non_persistent_folder().  With the distributed optimizer each rank writes a file of its
 // own.  Returns the folder.
 std::string save_training(const TrainOptions& options, bool lasting, const TrainingState& state,
-                          const TrainData& data, Group& ranks);
+                          const TrainData& data, const World& world);
 
 enum class Loaded { nothing, lasting, non_persistent };
 
@@ -47,6 +47,6 @@ enum class Loaded { nothing, lasting, non_persistent };
 // where the run sees other samples than the checkpoint's did.  A model, tokenizer or schedule that
 // differs is Exit::bad_config.
 Loaded load_training(const TrainOptions& options, TrainingState& state, const TrainData& data,
-                     const Group& ranks, const Log& log);
+                     const World& world, const Log& log);
 
 }  // namespace mt

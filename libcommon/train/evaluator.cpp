@@ -11,14 +11,14 @@ std::optional<double> Evaluator::run(const SampleSet& samples, std::int64_t firs
   double loss = 0, tokens = 0;
   for (std::int64_t i = 0; i < batches; ++i) {
     double sums[] = {0, 0};  // of this batch: loss, tokens
-    BatchLoader loader(options_, samples, first + i * batch, 1, ranks_);
+    BatchLoader loader(options_, samples, first + i * batch, 1, world_.data());
     for (int micro_batch = 0; micro_batch < options_.micro_batches(); ++micro_batch) {
       if (stop()) return std::nullopt;
       const auto load = [&](int, const Batch& into) { return loader.load(micro_batch, into); };
       sums[0] += executor_.run(one, load, false);
     }
     sums[1] = loader.tokens();
-    ranks_.all_reduce({sums, DType::f64, {2}}).wait();
+    world_.data_context().all_reduce({sums, DType::f64, {2}}).wait();
     loss += sums[0];
     tokens += sums[1];
   }

@@ -11,9 +11,9 @@ namespace mt {
 
 class Evaluator {
  public:
-  // Called on every rank of `ranks`, which divide each global batch.
-  Evaluator(const TrainOptions& options, Executor& executor, Group& ranks)
-      : options_(options), executor_(executor), ranks_(ranks) {}
+  // Called on every rank of `world`.
+  Evaluator(const TrainOptions& options, Executor& executor, const World& world)
+      : options_(options), executor_(executor), world_(world) {}
 
   // Over `batches` global batches from the run's sample `first` on: the sum of the losses of tokens
   // that count over their number, in f64.  `stop` is asked before every micro-batch, on all ranks,
@@ -24,7 +24,7 @@ class Evaluator {
  private:
   const TrainOptions& options_;
   Executor& executor_;
-  Group& ranks_;
+  const World& world_;
 };
 
 }  // namespace mt

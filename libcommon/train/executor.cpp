@@ -8,10 +8,10 @@
 namespace mt {
 
 Executor::Executor(const Model& model, const StepShape& shape, const StepMemory& memory,
-                   Group& pipeline, Stream& stream)
+                   const World& world, Stream& stream)
     : model_(model),
       shape_(shape),
-      pipeline_(pipeline),
+      pipeline_(world.pipeline()),
       stream_(stream),
       layer_(Buffer(stream.device(), memory.layer)),
       deferred_(Buffer(stream.device(), memory.deferred)) {
@@ -182,12 +182,12 @@ StepMemory Executor::peak() const {
 
 StepMemory measure_memory(const Model& model_on_meta, const StepShape& shape,
                           const Schedule& training, const Schedule& evaluation,
-                          Group& pipeline_on_meta, Stream& meta) {
+                          const World& world_on_meta, Stream& meta) {
   const StepMemory room{.keep = kMeasuring,
                         .layer = kMeasuring,
                         .deferred = kMeasuring,
                         .slots = std::max(slot_count(training, 0), slot_count(evaluation, 0))};
-  Executor executor(model_on_meta, shape, room, pipeline_on_meta, meta);
+  Executor executor(model_on_meta, shape, room, world_on_meta, meta);
   executor.run(evaluation, {}, false);
   executor.run(training, {}, true);
   return executor.peak();

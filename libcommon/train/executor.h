@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/timers.h"
-#include "comm/group.h"
+#include "comm/world.h"
 #include "model/model.h"
 #include "train/schedule.h"
 #include "train/step_input.h"
@@ -29,8 +29,7 @@ using LoadBatch = std::function<std::int64_t(int micro_batch, const Batch& batch
 
 class Executor {
  public:
-  // `pipeline` is the group of the model's stages, in order.
-  Executor(const Model& model, const StepShape& shape, const StepMemory& memory, Group& pipeline,
+  Executor(const Model& model, const StepShape& shape, const StepMemory& memory, const World& world,
            Stream& stream);
 
   // Forward and backward of every micro-batch, by the schedule; gradients are added to the model's,
@@ -87,6 +86,6 @@ class Executor {
 // lives on meta.
 StepMemory measure_memory(const Model& model_on_meta, const StepShape& shape,
                           const Schedule& training, const Schedule& evaluation,
-                          Group& pipeline_on_meta, Stream& meta);
+                          const World& world_on_meta, Stream& meta);
 
 }  // namespace mt

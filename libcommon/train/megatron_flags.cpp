@@ -88,7 +88,6 @@ static void add_parallel_flags(CommandLine& cl) {
   refuse(cl, "only data-parallel CPU ranks are supported; see --ranks",
          {{"--account-for-embedding-in-pipeline-split"},
           {"--account-for-loss-in-pipeline-split"},
-          {"--context-parallel-size", only(1)},
           {"--cp-comm-type", {kTexts, one_of({"p2p"})}},
           {"--decoder-first-pipeline-num-layers"},
           {"--decoder-last-pipeline-num-layers"},
@@ -100,9 +99,7 @@ static void add_parallel_flags(CommandLine& cl) {
           {"--num-virtual-stages-per-pipeline-rank"},
           {"--overlap-p2p-communication-warmup-flush"},
           {"--pipeline-model-parallel-comm-backend"},
-          {"--pipeline-model-parallel-size", only(1)},
           {"--pipeline-model-parallel-split-rank"},
-          {"--tensor-model-parallel-size", only(1)},
           {"--tp-comm-bootstrap-backend", only("nccl")},
           {"--tp-comm-overlap"},
           {"--tp-comm-overlap-cfg"},
@@ -244,8 +241,7 @@ static void add_implied_machinery(CommandLine& cl) {
          {"--no-async-tensor-model-parallel-allreduce"},
          {"--no-clone-scatter-output-in-embedding"},
          {"--no-overlap-p2p-communication"},
-         {"--no-scatter-gather-tensors-in-pipeline"},
-         {"--use-tp-pp-dp-mapping"}});
+         {"--no-scatter-gather-tensors-in-pipeline"}});
   imply(cl, "counts only with tensor parallelism, here as there", {{"--sequence-parallel"}});
   imply(cl, "there is no garbage collector",
         {{"--manual-gc"}, {"--manual-gc-interval", any(kInteger)}, {"--no-manual-gc-eval"}});

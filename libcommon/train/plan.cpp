@@ -33,8 +33,9 @@ Plan make_plan(const TrainOptions& options) {
   Gpt model(options.model);
   Stream counting(Device::meta);
   const std::unique_ptr<Group> ranks = make_meta_group(0, options.ranks, counting);
+  const World world(*ranks, options.parallel_sizes());
   Optimizer optimizer(model.table(), Device::meta, options.compute_dtype(), options.optimizer,
-                      *ranks);
+                      world);
   const Schedule training = one_f_one_b({}, options.micro_batches());
   const Schedule evaluation =
       options.eval_iters > 0 || options.data.full_validation ? forward_only({}, 1) : Schedule();
@@ -49,10 +50,9 @@ Plan make_plan(const TrainOptions& options) {
   plan.memory.parameters = model.table().values().bytes();
   plan.memory.gradients = model.table().gradients().bytes();
   plan.memory.optimizer = optimizer.bytes();
-  const std::unique_ptr<Group> alone = make_single_group();
-  plan.memory.step = measure_memory(model, step_shape(options), training, evaluation, *alone, meta);
+  plan.memory.step = measure_memory(model, step_shape(options), training, evaluation, world, meta);
 
-  Executor executor(model, step_shape(options), plan.memory.step, *alone, counting);
+  Executor executor(model, step_shape(options), plan.memory.step, world, counting);
   executor.run(training, {}, true);
   optimizer.step({}, options.ranks, counting);
   plan.step = counting.cost();

@@ -65,7 +65,7 @@ void show_batch(const TrainOptions& options, TrainData& data, std::int64_t step,
   data.build(length, options.seed, options.sampler(), log);
   std::int64_t first = 0;
   for (std::int64_t i = 1; i < step; ++i) first += options.step_size(first).computed;
-  const std::int64_t m = options.micro_batch_size, ranks = options.ranks;
+  const std::int64_t m = options.micro_batch_size, ranks = options.parallel_sizes().dp;
   for (std::int64_t n = 0; n < options.step_size(first).computed; ++n) {
     const Place place{first + n, n / m % ranks, n / (m * ranks)};
     const SampleSet& set = data.training();

@@ -10,7 +10,8 @@ static void add_batch_and_length(TrainOptions& o, CommandLine& cl) {
   cl.option("--micro-batch-size", &o.micro_batch_size, "N",
             "sequences that a rank computes at once", at_least(1));
   cl.option("--global-batch-size", &o.global_batch_size, "N",
-            "sequences of a step over all ranks; default micro-batch size x ranks", at_least(1));
+            "sequences of a step over all ranks; default micro-batch size x data-parallel ranks",
+            at_least(1));
   cl.option("--rampup-batch-size", &o.rampup_batch_size, "START INCREMENT SAMPLES",
             "begin with START sequences a step and add INCREMENT again and again, so that "
             "--global-batch-size is reached after SAMPLES; needs --train-samples");
@@ -28,10 +29,16 @@ static void add_batch_and_length(TrainOptions& o, CommandLine& cl) {
             between(1, 4294967295.0));
   o.compute.add_to(cl, ", with sums, gradients and the optimizer in fp32",
                    ", with a dynamic loss scale unless --loss-scale is given");
-  cl.option("--ranks", &o.ranks, "N", "data-parallel CPU ranks, threads of this process",
-            at_least(1));
   cl.option("--threads,-j", &o.threads, "N", "worker threads of all ranks together; 0: one a core",
             at_least(0));
+}
+
+static void add_ranks(TrainOptions& o, CommandLine& cl) {
+  cl.section("Ranks");
+  cl.option("--ranks", &o.ranks, "N",
+            "CPU ranks, threads of this process; data-parallel where nothing else is said",
+            at_least(1));
+  o.parallel.add_to(cl);
 }
 
 static void add_checkpoints(TrainOptions& o, CommandLine& cl) {
@@ -86,6 +93,7 @@ void TrainOptions::add_to(CommandLine& cl) {
   model.recompute.add_to(cl);
   data.add_to(cl);
   add_batch_and_length(*this, cl);
+  add_ranks(*this, cl);
   optimizer.add_to(cl);
   schedule.add_to(cl);
   add_checkpoints(*this, cl);
@@ -113,17 +121,19 @@ void TrainOptions::take_vocabulary(const Tokenizer& tokenizer) {
 void TrainOptions::check_step(std::int64_t sequences) const {
   constexpr std::int64_t kMaxMicroBatches = 1 << 20;
   const StepSize size = divided(sequences);
+  const int sharing = parallel_sizes().dp;
   const auto refuse = [&](const auto&... parts) {
     fail(Exit::bad_config, "--global-batch-size ", batch_size(), ": ", parts...);
   };
   const std::string step = sequences == batch_size() ? "" : concat("a step of ", sequences, " is ");
   if (size.computed != sequences && !decrease_batch_size_if_needed)
-    refuse(step, "not a multiple of --micro-batch-size ", micro_batch_size, " x ", ranks, " ranks");
+    refuse(step, "not a multiple of --micro-batch-size ", micro_batch_size, " x ", sharing,
+           " ranks");
   if (size.micro_batches < 1)
-    refuse(step, "less than --micro-batch-size ", micro_batch_size, " x ", ranks, " ranks");
+    refuse(step, "less than --micro-batch-size ", micro_batch_size, " x ", sharing, " ranks");
   if (size.micro_batches > kMaxMicroBatches)
     refuse(step, "more than ", kMaxMicroBatches, " micro-batches of ", micro_batch_size,
-           " on each of ", ranks, " ranks");
+           " on each of ", sharing, " ranks");
 }
 
 void TrainOptions::check_steps_from(std::int64_t consumed_samples) const {
@@ -147,7 +157,8 @@ void TrainOptions::complete_length() {
         fail(Exit::usage, "--step-batch-size-schedule and --", name, " exclude each other");
     batches = BatchSchedule::by_tokens(step_batch_size_schedule, data.seq_length);
   } else {
-    batches = {global_batch_size.value_or(micro_batch_size * ranks), rampup_batch_size};
+    batches = {global_batch_size.value_or(micro_batch_size * parallel_sizes().dp),
+               rampup_batch_size};
   }
   if (train_iters > 0 && batches.changes())
     fail(Exit::usage,
@@ -205,6 +216,7 @@ void TrainOptions::complete() {
   if (trains && train_iters == 0 && train_samples == 0)
     fail(Exit::usage, "--train-iters: required, or --train-samples");
   if (trains && !schedule.is_given()) fail(Exit::usage, "--lr: required");
+  parallel.complete(ranks);
   optimizer.complete();
   complete_device();
   // A dynamic loss scale makes gradients overflow to find its limit.

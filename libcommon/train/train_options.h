@@ -11,6 +11,7 @@
 #include "optim/optimizer_options.h"
 #include "optim/param_schedule.h"
 #include "tensor/device_options.h"
+#include "train/parallel_options.h"
 #include "train/report_options.h"
 #include "train/result_checks.h"
 
@@ -22,7 +23,7 @@ struct TrainOptions {
   OptimizerOptions optimizer;
   ParamSchedule schedule;
   std::int64_t micro_batch_size = 0;
-  std::optional<std::int64_t> global_batch_size;  // default: micro-batch size x ranks
+  std::optional<std::int64_t> global_batch_size;  // default: micro-batch size x data-parallel size
   std::vector<std::int64_t> rampup_batch_size;    // start, increment, samples
   std::string step_batch_size_schedule;           // instead of both
   bool decrease_batch_size_if_needed = false;     // to what the ranks can divide
@@ -35,6 +36,7 @@ struct TrainOptions {
   DeviceOptions compute;
   std::uint64_t seed = 1234;
   int ranks = 1, threads = 0;
+  ParallelOptions parallel;
   std::string save, load;
   std::optional<std::int64_t> save_interval, non_persistent_save_interval;
   std::string non_persistent_ckpt_type;        // "global", or "": such checkpoints are not loaded
@@ -63,6 +65,7 @@ struct TrainOptions {
   }
   DType compute_dtype() const { return compute.compute_dtype(); }
   Device device() const { return compute.device(); }
+  ParallelSizes parallel_sizes() const { return parallel.sizes(ranks); }
 
   // A step's sequences over all ranks: what the schedule asks for, and what the ranks compute,
   // which is less where --decrease-batch-size-if-needed rounds it down.
@@ -94,14 +97,15 @@ struct TrainOptions {
     return {.type = data.dataloader_type,
             .data_sharding = data.data_sharding,
             .micro_batch_size = micro_batch_size,
-            .data_parallel_size = ranks};
+            .data_parallel_size = parallel_sizes().dp};
   }
 
   BatchSchedule batches;  // set by complete()
 
  private:
   StepSize divided(std::int64_t sequences) const {
-    const std::int64_t at_once = micro_batch_size * ranks, micro_batches = sequences / at_once;
+    const std::int64_t at_once = micro_batch_size * parallel_sizes().dp;
+    const std::int64_t micro_batches = sequences / at_once;
     return {sequences, micro_batches * at_once, static_cast<int>(micro_batches)};
   }
   void check_step(std::int64_t sequences) const;

@@ -9,14 +9,14 @@
 namespace mt {
 
 TrainStep::TrainStep(const TrainOptions& options, const TrainData& data, const Parts& parts)
-    : options_(options), data_(data), parts_(parts), checks_(options.checks, parts.ranks) {}
+    : options_(options), data_(data), parts_(parts), checks_(options.checks, parts.world.all()) {}
 
 // The gradients of the step, this rank's part of them; returns the loss and the tokens of all
 // ranks.
 std::array<double, 2> TrainStep::forward_backward(const Asked& asked) {
   parts_.optimizer.zero_gradients(parts_.stream);
   BatchLoader loader(options_, data_.training(), asked.first_sample, asked.micro_batches,
-                     parts_.ranks, parts_.optimizer.loss_scale());
+                     parts_.world.data(), parts_.optimizer.loss_scale());
   std::array<double, 2> sums = {};
   {
     const auto timing = parts_.timers.measure(Timed::forward_backward);
@@ -27,14 +27,14 @@ std::array<double, 2> TrainStep::forward_backward(const Asked& asked) {
     sums[0] = parts_.executor.run(one_f_one_b({}, asked.micro_batches), load, true);
     sums[1] = loader.tokens();
   }
-  parts_.ranks.all_reduce({sums.data(), DType::f64, {2}}).wait();
+  parts_.world.data_context().all_reduce({sums.data(), DType::f64, {2}}).wait();
   return sums;
 }
 
-// What the sum of the ranks' gradients is divided by: it is the sum of their micro-batches' means,
-// or that over all tokens.
+// What the sum of the ranks' gradients is divided by: it is the sum of the data-parallel ranks'
+// micro-batches' means, or that over all tokens.
 double TrainStep::divisor(double tokens) const {
-  return options_.calculate_per_token_loss ? std::max(1.0, tokens) : parts_.ranks.size();
+  return options_.calculate_per_token_loss ? std::max(1.0, tokens) : parts_.world.data().size();
 }
 
 // Of this rank's sum.
@@ -71,7 +71,8 @@ TrainStep::Result TrainStep::run(const Asked& asked) {
   if (checks.finite && !std::isfinite(result.loss)) failed(asked, result.loss, 0);
   if (checks.spiky_loss) checks_.check_losses(asked.iteration, parts_.executor.losses());
   if (checks.large_grads) {
-    const double scale = parts_.optimizer.loss_scale() * divisor(tokens) / parts_.ranks.size();
+    const double scale =
+        parts_.optimizer.loss_scale() * divisor(tokens) / parts_.world.data().size();
     checks_.check_gradient(asked.iteration, gradient_norm() / scale);
   }
   result.update = update(asked.rates, tokens);

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "comm/group.h"
+#include "comm/world.h"
 #include "model/gpt.h"
 #include "optim/optimizer.h"
 #include "train/executor.h"
@@ -20,7 +20,7 @@ class TrainStep {
     Gpt& model;
     Optimizer& optimizer;
     Executor& executor;
-    Group& ranks;
+    const World& world;
     Stream& stream;
     Timers& timers;
   };

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "comm/group.h"
+#include "comm/world.h"
 #include "model/gpt.h"
 #include "ops/ops.h"
 #include "train/checkpoint.h"
@@ -37,7 +37,7 @@ std::string how_to_go_on(const TrainOptions& options) {
 // One rank of the run.
 class Trainer {
  public:
-  Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan, Group& ranks,
+  Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan, const World& world,
           const Interruption::Limits& limits, const Log& log);
   void run(const std::string& options_json);
 
@@ -59,14 +59,13 @@ class Trainer {
 
   const TrainOptions& options_;
   const TrainData& data_;
-  Group& ranks_;
+  const World& world_;
   Interruption interruption_;
   Log log_;
   Stream stream_;
   Gpt model_;
   Optimizer optimizer_;
   ParamSchedule schedule_;
-  std::unique_ptr<Group> pipeline_ = make_single_group();
   Executor executor_;
   Evaluator evaluator_;
   TrainCounters counters_;
@@ -76,22 +75,22 @@ class Trainer {
   TrainStep step_;
 };
 
-Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan, Group& ranks,
-                 const Interruption::Limits& limits, const Log& log)
+Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan,
+                 const World& world, const Interruption::Limits& limits, const Log& log)
     : options_(options),
       data_(data),
-      ranks_(ranks),
-      interruption_(ranks, limits),
+      world_(world),
+      interruption_(world.all(), limits),
       log_(log),
       stream_(options.device(), threads_of_rank(options)),
       model_(options.model),
       optimizer_(model_.table(), options.device(), options.compute_dtype(), options.optimizer,
-                 ranks),
+                 world),
       schedule_(options.schedule),
-      executor_(model_, step_shape(options), plan.memory.step, *pipeline_, stream_),
-      evaluator_(options, executor_, ranks),
-      reports_(options, log, ranks),
-      step_(options, data, {model_, optimizer_, executor_, ranks, stream_, reports_.timers()}) {
+      executor_(model_, step_shape(options), plan.memory.step, world, stream_),
+      evaluator_(options, executor_, world),
+      reports_(options, log, world.all()),
+      step_(options, data, {model_, optimizer_, executor_, world, stream_, reports_.timers()}) {
   executor_.measure_with(reports_.timers());
   stream_.reserve_work(plan.memory.work);
   search_products(stream_);
@@ -99,7 +98,7 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
   optimizer_.take_values(stream_);
   if (options.load.empty() && options.pretrained_checkpoint.empty()) return;
   TrainingState state = this->state();
-  const Loaded loaded = load_training(options, state, data, ranks, log);
+  const Loaded loaded = load_training(options, state, data, world, log);
   if (loaded == Loaded::nothing)
     log_.note(options.load + ": no checkpoint there, starting from initial weights");
   if (loaded == Loaded::lasting) saved_at_ = counters_.iteration;
@@ -185,7 +184,7 @@ void Trainer::save(bool lasting) {
     fail(Exit::difference, "iteration ", counters_.iteration,
          ": weights are not finite; nothing was saved");
   const Clock::time_point start = Clock::now();
-  const std::string folder = save_training(options_, lasting, state(), data_, ranks_);
+  const std::string folder = save_training(options_, lasting, state(), data_, world_);
   reports_.saved(
       {.folder = folder,
        .iteration = counters_.iteration,
@@ -307,9 +306,10 @@ void train(const TrainOptions& options, TrainData& data, Signals& signals, const
   data.build(options.length(), options.seed, options.sampler(), log);
   prepare_folders(options, log);
   run_ranks(options.ranks, [&](Group& ranks) {
+    const World world(ranks, options.parallel_sizes());
     const Interruption::Limits limits{ranks.rank() == 0 ? &signals : nullptr, start,
                                       options.exit_duration_in_mins};
-    Trainer trainer(options, data, plan, ranks, limits,
+    Trainer trainer(options, data, plan, world, limits,
                     ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);
     trainer.run(options_json);
   });

@@ -107,6 +107,32 @@ TEST_P(Collectives, ReduceScatter) {
   });
 }
 
+TEST_P(Collectives, LargestOfAll) {
+  run_ranks(ranks, [&](Group& group) {
+    const HostTensor t = input_of<float>(group.rank(), count), expected = input_of<float>(0, count);
+    for (int rank = 1; rank < ranks; ++rank)
+      for (std::int64_t i = 0; i < count; ++i) {
+        float& largest = expected.span<float>()[static_cast<std::size_t>(i)];
+        largest = std::max(largest, value_of<float>(rank, i));
+      }
+    group.all_reduce(t, Reduction::max).wait();
+    EXPECT_SAME_BITS(t, expected);
+  });
+}
+
+TEST_P(Collectives, AllToAll) {
+  run_ranks(ranks, [&](Group& group) {
+    const HostTensor in = input_of<float>(group.rank(), ranks * count),
+                     out(DType::f32, {ranks * count});
+    group.all_to_all(out, in).wait();
+    for (int from = 0; from < ranks; ++from) {
+      const HostTensor theirs = input_of<float>(from, ranks * count);
+      EXPECT_SAME_BITS(out.view().rows(from * count, (from + 1) * count),
+                       theirs.view().rows(group.rank() * count, (group.rank() + 1) * count));
+    }
+  });
+}
+
 TEST_P(Collectives, BroadcastFromEveryRoot) {
   run_ranks(ranks, [&](Group& group) {
     for (int root = 0; root < ranks; ++root) {

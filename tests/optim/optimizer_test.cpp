@@ -27,7 +27,7 @@ class OverATable : public testing::Test {
   }
 
   Optimizer make(DType dtype) {
-    Optimizer optimizer(table_, Device::cpu, dtype, options_, *alone_);
+    Optimizer optimizer(table_, Device::cpu, dtype, options_, alone_);
     fill_with(table_.values(), [](std::int64_t) { return 1; });
     return optimizer;
   }
@@ -48,7 +48,8 @@ class OverATable : public testing::Test {
 
   OptimizerOptions options_;
   ParamTable table_;
-  std::unique_ptr<Group> alone_ = make_single_group();
+  std::unique_ptr<Group> group_ = make_single_group();
+  World alone_{*group_, {}};
   Stream stream_{Device::cpu};
 };
 
@@ -172,7 +173,7 @@ TEST_F(OverATable, ASkippedStepLowersTheScale) {
 
 TEST_F(OverATable, OnMetaCountsBytes) {
   Stream meta(Device::meta);
-  Optimizer optimizer(table_, Device::meta, DType::f32, options_, *alone_);
+  Optimizer optimizer(table_, Device::meta, DType::f32, options_, alone_);
   optimizer.step({}, 1, meta);
   // The norm reads the gradients; p m v g are read and p m v written of 3 rows of 3 elements.
   EXPECT_EQ(meta.cost().bytes, static_cast<double>(table_.gradients().bytes()) + 3 * 3 * 7 * 4);
@@ -240,14 +241,15 @@ TEST(Optimizers, StepAsInPyTorch) {
       Segment segment{"all", c.shape[0], 0, ShardAxis::none};
       if (!c.parts.empty()) segment = {"qkv", 16, 0, ShardAxis::none, 8, c.parts};
       Param& row = table.add({.name = "w", .shape = c.shape, .segments = {segment}});
-      const std::unique_ptr<Group> alone = make_single_group();
+      const std::unique_ptr<Group> group = make_single_group();
+      const World alone(*group, {});
       OptimizerOptions options;
       options.name = c.optimizer;
       options.adam.beta2 = 0.95;
       options.clip_grad = 0;
       options.muon = c.muon;
       options.complete();
-      Optimizer optimizer(table, Device::cpu, dtype, options, *alone);
+      Optimizer optimizer(table, Device::cpu, dtype, options, alone);
       Stream stream(Device::cpu);
       set(row.value, goldens.at(c.name + ".start"));
       for (int i = 0; i < 3; ++i) {
@@ -286,7 +288,8 @@ std::vector<double> train(const std::string& name, bool distributed, int size, d
     options.use_distributed_optimizer = distributed;
     options.log_num_zeros_in_grad = true;
     options.complete();
-    Optimizer optimizer(table, Device::cpu, DType::f64, options, ranks);
+    const World world(ranks, {.dp = size});
+    Optimizer optimizer(table, Device::cpu, DType::f64, options, world);
     Stream stream(Device::cpu);
     for (Param& row : table.rows()) fill_uniform(row.value, static_cast<unsigned>(row.index));
     for (unsigned i = 0; i < 5; ++i) {
@@ -344,7 +347,8 @@ TEST(DistributedOptimizer, DividesItsState) {
     options.use_distributed_optimizer = distributed;
     Stream meta(Device::meta);
     const std::unique_ptr<Group> ranks = make_meta_group(size - 1, size, meta);
-    return Optimizer(table, Device::meta, DType::f32, options, *ranks).bytes();
+    const World world(*ranks, {.dp = size});
+    return Optimizer(table, Device::meta, DType::f32, options, world).bytes();
   };
   EXPECT_EQ(bytes(true, 4, "adam"), bytes(false, 4, "adam") / 4);
   EXPECT_EQ(bytes(true, 1, "adam"), bytes(false, 1, "adam"));
@@ -357,7 +361,8 @@ TEST(DistributedOptimizer, ReducesByScatterAndGather) {
   options.use_distributed_optimizer = true;
   Stream meta(Device::meta);
   const std::unique_ptr<Group> ranks = make_meta_group(0, 4, meta);
-  Optimizer optimizer(table, Device::meta, DType::f32, options, *ranks);
+  const World world(*ranks, {.dp = 4});
+  Optimizer optimizer(table, Device::meta, DType::f32, options, world);
   optimizer.step({}, 4, meta);
   // Three quarters of the buffer out and back, and the norm's number.
   EXPECT_EQ(meta.cost().messages, 3);
@@ -384,10 +389,11 @@ TEST(Optimizer, ZeroesWhatIsAddedTo) {
   table.add({.name = "replaced", .shape = {257, 257}, .gradient_replaced = true});
   table.add({.name = "added.to", .shape = {300, 300}});
   table.add({.name = "frozen", .shape = {300, 300}, .trainable = false, .gradient_replaced = true});
-  const auto ranks = make_single_group();
+  const auto group = make_single_group();
+  const World alone(*group, {});
   OptimizerOptions options;
   options.complete();
-  Optimizer optimizer(table, Device::cpu, DType::f64, options, *ranks);
+  Optimizer optimizer(table, Device::cpu, DType::f64, options, alone);
   Stream stream(Device::cpu);
   fill(table.gradients(), 1, stream);
   optimizer.zero_gradients(stream);

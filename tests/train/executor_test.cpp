@@ -71,6 +71,7 @@ Result run(int stages, int micro_batches, const RecomputeOptions& recompute = {}
   std::mutex mutex;
   run_ranks(stages, [&](Group& pipeline) {
     const int stage = pipeline.rank();
+    const World world(pipeline, {.pp = stages});
     const PipelinePlace place{.rank = stage, .ranks = stages};
     const Schedule training = one_f_one_b(place, micro_batches);
     const Schedule evaluation = forward_only(place, micro_batches);
@@ -81,14 +82,15 @@ Result run(int stages, int micro_batches, const RecomputeOptions& recompute = {}
     Stream meta(Device::meta);
     Gpt on_meta(config, range);
     on_meta.table().allocate(Device::meta, DType::f64, true);
+    const auto group_on_meta = make_meta_group(stage, stages, meta);
     const StepMemory memory = measure_memory(on_meta, kShape, training, evaluation,
-                                             *make_meta_group(stage, stages, meta), meta);
+                                             World(*group_on_meta, {.pp = stages}), meta);
 
     Stream stream(Device::cpu, 1);
     Gpt model(config, range);
     model.table().allocate(Device::cpu, DType::f64, true);
     model.initialize(5, stream);
-    Executor executor(model, kShape, memory, pipeline, stream);
+    Executor executor(model, kShape, memory, world, stream);
     const LoadBatch fill = [&](int micro_batch, const Batch& batch) {
       return load(micro_batches, micro_batch, batch);
     };
@@ -171,10 +173,11 @@ TEST(Executor, AddsToGradientsOrReplacesThem) {
   on_meta.table().allocate(Device::meta, DType::f64, true);
   model.table().allocate(Device::cpu, DType::f64, true);
   model.initialize(5, stream);
-  const auto alone = make_single_group();
+  const auto group = make_single_group();
+  const World alone(*group, {});
   const StepMemory memory =
-      measure_memory(on_meta, kShape, training, forward_only({}, 2), *alone, meta);
-  Executor executor(model, kShape, memory, *alone, stream);
+      measure_memory(on_meta, kShape, training, forward_only({}, 2), alone, meta);
+  Executor executor(model, kShape, memory, alone, stream);
   const LoadBatch fill = [](int micro_batch, const Batch& batch) {
     return load(2, micro_batch, batch);
   };
@@ -211,10 +214,11 @@ TEST(Executor, ShowsTheFirstKeysOfDocuments) {
     StepShape shape = kShape;
     shape.document_masks = masks;
     Stream stream(Device::cpu, 1);
-    const auto alone = make_single_group();
+    const auto group = make_single_group();
+    const World alone(*group, {});
     const Witness model;
-    Executor executor(model, shape, {.keep = 1 << 14, .layer = 0, .deferred = 0, .slots = 1},
-                      *alone, stream);
+    Executor executor(model, shape, {.keep = 1 << 14, .layer = 0, .deferred = 0, .slots = 1}, alone,
+                      stream);
     const LoadBatch fill = [&](int, const Batch& batch) {
       EXPECT_EQ(bool(batch.first_key), masks);
       set_zero(batch.loss_mask, stream);

@@ -109,22 +109,23 @@ Result run(GptConfig config, const Case& what) {
                         .seed = 77,
                         .document_masks = what.document_masks};
   const Schedule schedule = one_f_one_b({}, kMicroBatches);
-  const auto alone = make_single_group();
+  const auto group = make_single_group();
+  const World alone(*group, {});
   Result result;
   {
     Stream meta(Device::meta);
     Gpt model(config);
     model.table().allocate(Device::meta, what.dtype, true);
-    result.measured = measure_memory(model, shape, schedule, {}, *alone, meta);
+    result.measured = measure_memory(model, shape, schedule, {}, alone, meta);
   }
   OptimizerOptions options;
   options.loss_scale.loss_scale = what.loss_scale;
   Stream stream(what.device);
   Gpt model(config);
-  Optimizer optimizer(model.table(), what.device, what.dtype, options, *alone);
+  Optimizer optimizer(model.table(), what.device, what.dtype, options, alone);
   model.initialize(5, stream);
   optimizer.take_values(stream);
-  Executor executor(model, shape, result.measured, *alone, stream);
+  Executor executor(model, shape, result.measured, alone, stream);
   const LoadBatch scaled = [&](int micro_batch, const Batch& batch) {
     const std::int64_t first = load(micro_batch, batch);
     with_float_type(batch.row_weight.dtype(), [&]<class T>() {

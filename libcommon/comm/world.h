@@ -1,0 +1,35 @@
+// World: a rank's place among all, and the groups that it works in (DESIGN D6).
+#pragma once
+
+#include <memory>
+
+#include "comm/group.h"
+#include "comm/rank_grid.h"
+
+namespace mt {
+
+class World {
+ public:
+  // Called on every rank of `all`, which must outlive this.
+  World(Group& all, const ParallelSizes& sizes);
+
+  const ParallelSizes& sizes() const { return sizes_; }
+  const RankPosition& position() const { return position_; }
+
+  Group& all() const { return all_; }
+  Group& tensor() const { return *tensor_; }              // they share matrices
+  Group& context() const { return *context_; }            // a sequence
+  Group& data() const { return *data_; }                  // a step's sequences
+  Group& data_context() const { return *data_context_; }  // gradients, and what is sharded of them
+  Group& pipeline() const { return *pipeline_; }          // layers
+  Group& embedding() const { return *embedding_; }        // tied weights: embedding_groups()
+  Group& model() const { return *model_; }                // all weights, of one replica
+
+ private:
+  Group& all_;
+  ParallelSizes sizes_;
+  RankPosition position_;
+  std::unique_ptr<Group> tensor_, context_, data_, data_context_, pipeline_, embedding_, model_;
+};
+
+}  // namespace mt
