@@ -7,15 +7,16 @@ namespace mt {
 // Each run's output is the next one's input, which its backward needs: kept.  Blocks of one run,
 // and without `saved` all, write to one buffer in turn.
 Tensor Gpt::run_blocks(Step& s, Tensor x, Saved* saved) const {
+  const std::vector<Block>& blocks = chunk(s).blocks;
   if (saved) {
     saved->x = {x};
-    saved->blocks.resize(blocks_.size());
+    saved->blocks.resize(blocks.size());
   }
-  for (const RecomputeOptions::Run& run : runs_) {
+  for (const RecomputeOptions::Run& run : chunk(s).runs) {
     const Tensor y = saved ? s.kept(saved, x.shape()) : x;
     for (std::size_t i = run.begin; i < run.end; ++i) {
       const ArenaScope scope(s.layer);
-      blocks_[i].forward(s, y, x, saved && !run.again ? &saved->blocks[i] : nullptr);
+      blocks[i].forward(s, y, x, saved && !run.again ? &saved->blocks[i] : nullptr);
       x = y;
     }
     if (saved) saved->x.push_back(x);
@@ -33,7 +34,7 @@ Gpt::Again Gpt::run_again(Step& s, const RecomputeOptions::Run& run, Tensor x) c
     again.x.push_back(x);
     const Tensor y = i + 1 < run.end ? repeated.kept(&again, x.shape()) : Tensor();
     const ArenaScope scope(s.layer);
-    blocks_[i].forward(repeated, y, x, &again.blocks[i - run.begin]);
+    chunk(s).blocks[i].forward(repeated, y, x, &again.blocks[i - run.begin]);
     x = y;
   }
   return again;
@@ -43,12 +44,12 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Batch& batch,
                   Model::Saved* slot) const {
   auto* saved = static_cast<Saved*>(slot);
   Tensor x = s.kept(saved, {s.tokens(), config_.hidden_size});
-  if (embedding_)
+  if (chunk(s).range.first)
     embedding_->forward(s, x, batch.ids, saved ? &saved->embedding : nullptr);
   else
     copy(x, in.hidden, s.stream);
   x = run_blocks(s, x, saved);
-  if (!head_) {
+  if (!chunk(s).range.last) {
     out.hidden = x;
     return;
   }
@@ -63,19 +64,20 @@ Tensor Gpt::block_backward(Step& s, std::size_t i, Tensor dy, ConstTensor x,
                            const Block::Saved& saved) const {
   const Tensor dx = s.weight_grads.deferring() ? s.gradient(dy.shape()) : dy;
   const ArenaScope scope(s.layer);
-  blocks_[i].backward(s, dx, dy, x, saved);
+  chunk(s).blocks[i].backward(s, dx, dy, x, saved);
   return dx;
 }
 
 void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slot) const {
   const auto& saved = static_cast<const Saved&>(slot);
   Tensor dx = s.gradient({s.tokens(), config_.hidden_size});
-  if (head_)
+  if (chunk(s).range.last)
     final_norm_->backward(s, dx, saved.head.dx, saved.x.back(), saved.final_norm);
   else
     copy(dx, dout.hidden, s.stream);
-  for (std::size_t r = runs_.size(); r-- > 0;) {
-    const RecomputeOptions::Run& run = runs_[r];
+  const std::vector<RecomputeOptions::Run>& runs = chunk(s).runs;
+  for (std::size_t r = runs.size(); r-- > 0;) {
+    const RecomputeOptions::Run& run = runs[r];
     if (!run.again) {
       dx = block_backward(s, run.begin, dx, saved.x[r], saved.blocks[run.begin]);
       continue;
@@ -85,7 +87,7 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
     for (std::size_t i = run.end; i-- > run.begin;)
       dx = block_backward(s, i, dx, again.x[i - run.begin], again.blocks[i - run.begin]);
   }
-  if (embedding_)
+  if (chunk(s).range.first)
     embedding_->backward(s, dx, saved.embedding);
   else
     din.hidden = dx;

@@ -1,5 +1,6 @@
-// Gpt: a decoder-only transformer language model (GPT-2, Llama) on one device, or one pipeline
-// chunk of it: embedding on the first stage, blocks, final norm and LM head on the last.
+// Gpt: a decoder-only transformer language model (GPT-2, Llama) on one device, or the chunks of it
+// that lie on one rank of a pipeline: embedding on the first stage, blocks, final norm and LM head
+// on the last.  With tied embeddings the last stage has a copy of the first one's.
 //
 // Its parameters carry Megatron-Core's names and torch_dist keys, and their names in Hugging Face's
 // GPT-2 (if learned positions) or Llama (if rotary), with the rearrangement between the two.
@@ -21,6 +22,7 @@ struct StageRange {
   std::int64_t begin = 0, end = 0;  // layers
   bool first = true, last = true;
 };
+using StageRanges = std::vector<StageRange>;  // a rank's, one a chunk
 
 class Gpt : public Model {
  public:
@@ -31,8 +33,8 @@ class Gpt : public Model {
     Norm::Saved final_norm;
     LmHead::Saved head;
   };
-  explicit Gpt(const GptConfig& config);                  // all of it
-  Gpt(const GptConfig& config, const StageRange& range);  // a stage
+  explicit Gpt(const GptConfig& config);  // all of it
+  Gpt(const GptConfig& config, const StageRanges& ranges);
 
   const GptConfig& config() const { return config_; }
 
@@ -51,8 +53,15 @@ class Gpt : public Model {
 
  private:
   void add_embedding();
-  void add_block(std::int64_t layer);
+  const Param& add_words(bool copy);
+  Block make_block(std::int64_t layer);
   void add_head();
+  struct Chunk {
+    StageRange range;
+    std::vector<Block> blocks;
+    std::vector<RecomputeOptions::Run> runs;  // of blocks
+  };
+  const Chunk& chunk(const Step& s) const { return chunks_.at(static_cast<std::size_t>(s.chunk)); }
   Tensor run_blocks(Step& s, Tensor x, Saved* saved) const;
   // A run of blocks as its backward needs it: the x and the Saved of each.
   struct Again {
@@ -65,12 +74,10 @@ class Gpt : public Model {
   Tensor final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const;
 
   GptConfig config_;
-  StageRange range_;
   Buffer inv_freq_storage_;
   ConstTensor inv_freq_;
   std::optional<Embedding> embedding_;
-  std::vector<Block> blocks_;
-  std::vector<RecomputeOptions::Run> runs_;  // of blocks
+  std::vector<Chunk> chunks_;
   std::optional<Norm> final_norm_;
   std::optional<LmHead> head_;
 };

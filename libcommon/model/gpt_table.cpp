@@ -57,45 +57,52 @@ Initializer matrix_init(const GptConfig& c, const Shape& shape) {
 
 }  // namespace
 
-Gpt::Gpt(const GptConfig& config) : Gpt(config, {0, config.num_layers, true, true}) {}
+Gpt::Gpt(const GptConfig& config) : Gpt(config, {{.begin = 0, .end = config.num_layers}}) {}
 
-Gpt::Gpt(const GptConfig& config, const StageRange& range) : config_(config), range_(range) {
+Gpt::Gpt(const GptConfig& config, const StageRanges& ranges) : config_(config) {
   if (const std::vector<double> frequencies = config_.rotary_frequencies(); !frequencies.empty()) {
     inv_freq_storage_ = Buffer(Device::cpu, frequencies.size() * sizeof(double));
     const Tensor table = inv_freq_storage_.tensor(DType::f64, {std::ssize(frequencies)});
     std::ranges::copy(frequencies, table.as<double>());
     inv_freq_ = table;
   }
-  if (range_.first) add_embedding();
-  for (std::int64_t layer = range_.begin; layer < range_.end; ++layer) add_block(layer);
-  if (range_.last) add_head();
-  runs_ = config_.recompute.runs(range_.end - range_.begin);
+  for (const StageRange& range : ranges) {
+    if (range.first) add_embedding();
+    Chunk& chunk = chunks_.emplace_back();
+    chunk.range = range;
+    for (std::int64_t layer = range.begin; layer < range.end; ++layer)
+      chunk.blocks.push_back(make_block(layer));
+    chunk.runs = config_.recompute.runs(range.end - range.begin);
+    if (range.last) add_head();
+  }
+}
+
+const Param& Gpt::add_words(bool copy) {
+  const Shape shape{config_.padded_vocab_size, config_.hidden_size};
+  const char* const foreign =
+      is_gpt2(config_) ? "transformer.wte.weight" : "model.embed_tokens.weight";
+  return table_.add({.name = "embedding.word_embeddings.weight",
+                     .shape = shape,
+                     .init = matrix_init(config_, shape),
+                     .segments = {{"vocab", config_.padded_vocab_size, 0, ShardAxis::tp}},
+                     .copy = copy,
+                     .embedding_or_output = true,
+                     .foreign = {{kHuggingFace, foreign, {}}}});
 }
 
 void Gpt::add_embedding() {
-  const bool learned = config_.position_embedding_type == "learned_absolute",
-             gpt2 = is_gpt2(config_);
-  const Shape words_shape{config_.padded_vocab_size, config_.hidden_size},
-      positions_shape{config_.max_position_embeddings, config_.hidden_size};
-  Param words{
-      .name = "embedding.word_embeddings.weight",
-      .shape = words_shape,
-      .init = matrix_init(config_, words_shape),
-      .segments = {{"vocab", config_.padded_vocab_size, 0, ShardAxis::tp}},
-      .embedding_or_output = true,
-      .foreign = {
-          {kHuggingFace, gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight", {}}}};
-  const Param& table = table_.add(std::move(words));
+  const Shape positions_shape{config_.max_position_embeddings, config_.hidden_size};
+  const Param& words = add_words(false);
   const Param* positions = nullptr;
-  if (learned)
+  if (config_.position_embedding_type == "learned_absolute")
     positions = &table_.add({.name = "embedding.position_embeddings.weight",
                              .shape = positions_shape,
                              .init = matrix_init(config_, positions_shape),
                              .foreign = {{kHuggingFace, "transformer.wpe.weight", {}}}});
-  embedding_.emplace(table, positions, config_.hidden_dropout);
+  embedding_.emplace(words, positions, config_.hidden_dropout);
 }
 
-void Gpt::add_block(std::int64_t layer) {
+Block Gpt::make_block(std::int64_t layer) {
   const GptConfig& c = config_;
   const std::int64_t h = c.hidden_size, d = c.head_dim(), heads = c.num_attention_heads;
   const std::int64_t groups = c.kv_heads(), fc1_rows = c.swiglu ? 2 * c.ffn() : c.ffn();
@@ -158,22 +165,22 @@ void Gpt::add_block(std::int64_t layer) {
              row("mlp.linear_fc2.weight", {h, c.ffn()}, output, {{"up", c.ffn(), 1, ShardAxis::tp}},
                  {hf.matrix("mlp.c_proj.weight", "mlp.down_proj.weight")}),
              c.add_bias_linear);
-  blocks_.emplace_back(
-      norm1,
-      Attention(qkv, proj,
-                {.layer = layer,
-                 .heads = heads,
-                 .kv_heads = groups,
-                 .head_dim = d,
-                 .window = c.window(layer),
-                 .attention_dropout = c.attention_dropout,
-                 .hidden_dropout = c.hidden_dropout,
-                 .recompute_core = c.recompute.part("core_attn"),
-                 .inv_freq = inv_freq_,
-                 .rotary_interleaved = c.rotary_interleaved},
-                head_norms),
-      norm2, Mlp(fc1, fc2, c.activation(), layer, c.hidden_dropout, c.recompute.part("mlp")),
-      c.recompute.part("layernorm"));
+  return Block(norm1,
+               Attention(qkv, proj,
+                         {.layer = layer,
+                          .heads = heads,
+                          .kv_heads = groups,
+                          .head_dim = d,
+                          .window = c.window(layer),
+                          .attention_dropout = c.attention_dropout,
+                          .hidden_dropout = c.hidden_dropout,
+                          .recompute_core = c.recompute.part("core_attn"),
+                          .inv_freq = inv_freq_,
+                          .rotary_interleaved = c.rotary_interleaved},
+                         head_norms),
+               norm2,
+               Mlp(fc1, fc2, c.activation(), layer, c.hidden_dropout, c.recompute.part("mlp")),
+               c.recompute.part("layernorm"));
 }
 
 void Gpt::add_head() {
@@ -186,7 +193,8 @@ void Gpt::add_head() {
           .foreign = {{kHuggingFace, gpt2 ? "transformer.ln_f.weight" : "model.norm.weight", {}}}},
       config_.norm_kind(), config_.norm_epsilon, config_.apply_layernorm_1p);
   if (!config_.untie_embeddings_and_output_weights) {
-    head_.emplace(table_.at("embedding.word_embeddings.weight"), config_.label_smoothing);
+    head_.emplace(embedding_ ? table_.at("embedding.word_embeddings.weight") : add_words(true),
+                  config_.label_smoothing);
     return;
   }
   const Shape shape{config_.padded_vocab_size, config_.hidden_size};

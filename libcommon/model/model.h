@@ -1,4 +1,4 @@
-// Model: what the schedule's executor knows of a model, or of one pipeline stage of it.
+// Model: what the schedule's executor knows of a model, or of a pipeline rank's chunks of it.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ struct Batch {
   Tensor first_key = {};  // for each token, where in its sequence its keys begin; empty: 0 for all
   Tensor loss_mask;       // 1 where a token's loss counts, else 0
   Tensor row_weight;      // weight of each token's loss in the objective
-  Tensor loss;            // out, on the last stage: each token's loss
+  Tensor loss;            // out, of the last chunk: each token's loss
 };
 
 class Model {
@@ -32,9 +32,9 @@ class Model {
   const ParamTable& table() const { return table_; }
 
   virtual std::unique_ptr<Saved> make_saved() const = 0;
-  // in: the stage before's output (unused on the first);  out: the hidden states for the stage
-  // after, in `keep` if `saved`, else in `layer` (empty on the last, which fills batch.loss
-  // instead).
+  // Of chunk s.chunk.  in: the stage before's output (unused on the first);  out: the hidden states
+  // for the stage after, in `keep` if `saved`, else in `layer` (empty on the last, which fills
+  // batch.loss instead).
   virtual void forward(Step& s, Wire& out, const Wire& in, const Batch& batch,
                        Saved* saved) const = 0;
   // dout: the stage after's gradient (unused on the last);  din: the gradient for the stage before,

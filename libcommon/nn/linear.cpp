@@ -14,7 +14,6 @@ static Param bias_of(const Param& weight) {
   bias.shape = {weight.shape[0]};
   bias.layer = weight.layer;
   bias.layers = weight.layers;
-  bias.stage = weight.stage;
   for (const Segment& segment : weight.segments)  // cut where the output is cut
     if (segment.dimension == 0) bias.segments.push_back(segment);
   return bias;

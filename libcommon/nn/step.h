@@ -43,6 +43,7 @@ struct Step {
   WeightGrads& weight_grads;
   const StepRecord* record = nullptr;  // on the device
   DType dtype = DType::f32;            // of activations
+  int chunk = 0;                       // of the model, where it is in several
   std::uint64_t seed = 0;
   bool training = false;                       // dropout is on
   bool again = false;                          // a forward that is repeated for its backward

@@ -23,7 +23,8 @@ Param& ParamTable::at(const std::string& name) {
 
 std::int64_t ParamTable::count() const {
   std::int64_t sum = 0;
-  for (const Param& row : rows_) sum += row.shape.numel();
+  for (const Param& row : rows_)
+    if (!row.copy) sum += row.shape.numel();
   return sum;
 }
 

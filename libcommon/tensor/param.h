@@ -51,7 +51,9 @@ struct Param {
   Initializer init = {};
   std::vector<Segment> segments = {};
   ParamKind kind = ParamKind::weight;
-  int stage = 0;  // pipeline stage that holds it
+  // A copy of another pipeline stage's row of the same name (tied embeddings): its gradient is
+  // added to that one's, and it counts and is stored there.
+  bool copy = false;
   bool trainable = true;
   bool sum_gradient_over_tp =
       false;  // replicated over tp, but each rank sees a part of the gradient
@@ -87,7 +89,7 @@ class ParamTable {
   std::deque<Param>& rows() { return rows_; }
   const std::deque<Param>& rows() const { return rows_; }
   Param& at(const std::string& name);  // Exit::internal if absent
-  std::int64_t count() const;          // elements of all rows, without padding
+  std::int64_t count() const;          // elements of all rows but copies, without padding
 
   // One buffer for values, of `dtype`, and, if asked, one for gradients, of its sum_dtype; the rows
   // in their order, each at a multiple of 64 elements.

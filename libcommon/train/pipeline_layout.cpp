@@ -102,11 +102,10 @@ std::vector<std::string> stages_of_layout(const std::string& layout) {
   return stages;
 }
 
-static std::vector<StageRange> ranges_of_layout(const std::string& layout,
-                                                std::int64_t num_layers) {
+static StageRanges ranges_of_layout(const std::string& layout, std::int64_t num_layers) {
   const std::vector<std::string> stages = stages_of_layout(layout);
   std::string all;
-  std::vector<StageRange> ranges;
+  StageRanges ranges;
   for (const std::string& stage : stages) {
     all += stage;
     const std::int64_t begin = ranges.empty() ? 0 : ranges.back().end;
@@ -196,12 +195,12 @@ static std::vector<std::int64_t> uneven_layers(const PipelineOptions& o, int ran
   return layers;
 }
 
-static std::vector<StageRange> ranges_of_counts(const PipelineOptions& o, int ranks, int chunks,
-                                                std::int64_t num_layers) {
+static StageRanges ranges_of_counts(const PipelineOptions& o, int ranks, int chunks,
+                                    std::int64_t num_layers) {
   const bool uneven = o.first_layers || o.last_layers;
   const std::vector<std::int64_t> layers = uneven ? uneven_layers(o, ranks, chunks, num_layers)
                                                   : even_layers(o, ranks, chunks, num_layers);
-  std::vector<StageRange> stages;
+  StageRanges stages;
   std::int64_t begin = 0;
   const int count = ranks * chunks;
   for (int i = 0; i < count; ++i) {
@@ -253,8 +252,8 @@ PipelinePlace PipelineLayout::place(int rank) const {
   return {.rank = rank, .ranks = ranks, .chunks = chunks, .group = group};
 }
 
-std::vector<StageRange> PipelineLayout::of_rank(int rank) const {
-  std::vector<StageRange> own;
+StageRanges PipelineLayout::of_rank(int rank) const {
+  StageRanges own;
   for (int chunk = 0; chunk < chunks; ++chunk)
     own.push_back(stages[static_cast<std::size_t>(chunk * ranks + rank)]);
   return own;

@@ -27,10 +27,10 @@ struct PipelineOptions {
 struct PipelineLayout {
   int ranks = 1, chunks = 1, group = 1;
   std::string schedule = "1f1b";
-  std::vector<StageRange> stages;  // stage c ranks + r is chunk c of rank r
+  StageRanges stages;  // stage c ranks + r is chunk c of rank r
 
   PipelinePlace place(int rank) const;
-  std::vector<StageRange> of_rank(int rank) const;
+  StageRanges of_rank(int rank) const;
   Schedule training(int rank, int micro_batches) const;
   // Exit::bad_config if a step of so many cannot be scheduled.
   void check_step(int micro_batches) const;

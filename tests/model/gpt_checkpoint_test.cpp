@@ -11,7 +11,7 @@ namespace {
 
 std::unique_ptr<Gpt> make(const GptConfig& config, DType dtype, const StageRange& range,
                           std::uint64_t seed) {
-  auto model = std::make_unique<Gpt>(config, range);
+  auto model = std::make_unique<Gpt>(config, StageRanges{range});
   Stream stream(Device::cpu);
   model->table().allocate(Device::cpu, dtype, false);
   model->initialize(seed, stream);

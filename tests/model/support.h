@@ -48,7 +48,7 @@ class ModelBench {
   static constexpr std::int64_t kSequences = 2, kLength = 8, kTokens = kSequences * kLength;
 
   ModelBench(const GptConfig& config, const StageRange& range, DType dtype, bool deferring = false)
-      : model_(config, range),
+      : model_(config, StageRanges{range}),
         bench_({.dtype = dtype,
                 .sequences = kSequences,
                 .seq_length = kLength,

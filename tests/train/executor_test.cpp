@@ -77,7 +77,7 @@ Result run(int stages, int micro_batches, const RecomputeOptions& recompute = {}
     const Schedule evaluation = forward_only(place, micro_batches);
     GptConfig config = small_config();
     config.recompute = recompute;
-    const StageRange range = range_of(config, stage, stages);
+    const StageRanges range{range_of(config, stage, stages)};
 
     Stream meta(Device::meta);
     Gpt on_meta(config, range);
