@@ -38,13 +38,6 @@ void gelu_forward(T* y, const T* x, std::int64_t count, GeluForm form, cudaStrea
 template <class T>
 void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t count, GeluForm form,
                    cudaStream_t stream);
-// y = gelu(x + bias), and its gradient by x.  x, y, dx, dy: [rows, cols];  bias: [cols].
-template <class T>
-void bias_gelu_forward(T* y, const T* x, const T* bias, std::int64_t rows, std::int64_t cols,
-                       GeluForm form, cudaStream_t stream);
-template <class T>
-void bias_gelu_backward(T* dx, const T* dy, const T* x, const T* bias, std::int64_t rows,
-                        std::int64_t cols, GeluForm form, cudaStream_t stream);
 template <class T>
 void squared_relu_forward(T* y, const T* x, std::int64_t count, cudaStream_t stream);
 template <class T>

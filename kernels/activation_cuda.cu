@@ -43,42 +43,6 @@ struct SquaredReluSlope {
   }
 };
 
-// y = f(dy, x + bias), or f(x + bias): the last of the inputs is x.
-template <int N, class T, int K, class F>
-__global__ __launch_bounds__(kThreads) void bias_kernel(T* y, Inputs<T, K> in, const T* bias,
-                                                        std::int64_t packs,
-                                                        std::int64_t packs_per_row, F f) {
-  const std::int64_t pack = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
-  if (pack >= packs) return;
-  Pack<T, N> packed[K];
-#pragma unroll
-  for (int k = 0; k < K; ++k) packed[k] = load<N>(in.x[k] + pack * N);
-  const auto b = load<N>(bias + pack % packs_per_row * N);
-  float out[N];
-#pragma unroll
-  for (int n = 0; n < N; ++n) {
-    float x[K];
-#pragma unroll
-    for (int k = 0; k < K; ++k) x[k] = packed[k][n];
-    x[K - 1] += b[n];
-    out[n] = f(x);
-  }
-  store(y + pack * N, out);
-}
-
-template <class T, int K, class F>
-void map_with_bias(T* y, const Inputs<T, K>& in, const T* bias, std::int64_t rows,
-                   std::int64_t cols, const F& f, cudaStream_t stream) {
-  if (rows * cols == 0) return;
-  const bool wide = aligned(y, in.x[0], in.x[K - 1], bias) && cols % kWide<T> == 0;
-  with_width<kWide<T>>(wide, [&]<int N>() {
-    const std::int64_t packs = rows * cols / N;
-    bias_kernel<N><<<static_cast<unsigned>(ceil_div(packs, kThreads)), kThreads, 0, stream>>>(
-        y, in, bias, packs, cols / N, f);
-  });
-  check(cudaGetLastError());
-}
-
 // A thread's pack of y: its row, and where it lies in x (gate; up is cols further).
 struct SwigluPlace {
   std::int64_t y, x;
@@ -143,24 +107,6 @@ void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t count, GeluForm 
 }
 
 template <class T>
-void bias_gelu_forward(T* y, const T* x, const T* bias, std::int64_t rows, std::int64_t cols,
-                       GeluForm form, cudaStream_t stream) {
-  if (form == GeluForm::tanh)
-    map_with_bias(y, Inputs<T, 1>{{x}}, bias, rows, cols, GeluTanh{}, stream);
-  else
-    map_with_bias(y, Inputs<T, 1>{{x}}, bias, rows, cols, GeluErf{}, stream);
-}
-
-template <class T>
-void bias_gelu_backward(T* dx, const T* dy, const T* x, const T* bias, std::int64_t rows,
-                        std::int64_t cols, GeluForm form, cudaStream_t stream) {
-  if (form == GeluForm::tanh)
-    map_with_bias(dx, Inputs<T, 2>{{dy, x}}, bias, rows, cols, GeluTanhSlope{}, stream);
-  else
-    map_with_bias(dx, Inputs<T, 2>{{dy, x}}, bias, rows, cols, GeluErfSlope{}, stream);
-}
-
-template <class T>
 void squared_relu_forward(T* y, const T* x, std::int64_t count, cudaStream_t stream) {
   map(y, Inputs<T, 1>{{x}}, count, SquaredRelu{}, stream);
 }
@@ -196,16 +142,12 @@ void swiglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int
   check(cudaGetLastError());
 }
 
-#define INSTANTIATE(T)                                                                           \
-  template void gelu_forward(T*, const T*, std::int64_t, GeluForm, cudaStream_t);                \
-  template void gelu_backward(T*, const T*, const T*, std::int64_t, GeluForm, cudaStream_t);     \
-  template void bias_gelu_forward(T*, const T*, const T*, std::int64_t, std::int64_t, GeluForm,  \
-                                  cudaStream_t);                                                 \
-  template void bias_gelu_backward(T*, const T*, const T*, const T*, std::int64_t, std::int64_t, \
-                                   GeluForm, cudaStream_t);                                      \
-  template void squared_relu_forward(T*, const T*, std::int64_t, cudaStream_t);                  \
-  template void squared_relu_backward(T*, const T*, const T*, std::int64_t, cudaStream_t);       \
-  template void swiglu_forward(T*, const T*, std::int64_t, std::int64_t, cudaStream_t);          \
+#define INSTANTIATE(T)                                                                       \
+  template void gelu_forward(T*, const T*, std::int64_t, GeluForm, cudaStream_t);            \
+  template void gelu_backward(T*, const T*, const T*, std::int64_t, GeluForm, cudaStream_t); \
+  template void squared_relu_forward(T*, const T*, std::int64_t, cudaStream_t);              \
+  template void squared_relu_backward(T*, const T*, const T*, std::int64_t, cudaStream_t);   \
+  template void swiglu_forward(T*, const T*, std::int64_t, std::int64_t, cudaStream_t);      \
   template void swiglu_backward(T*, const T*, const T*, std::int64_t, std::int64_t, cudaStream_t)
 INSTANTIATE(float);
 INSTANTIATE(bf16);

@@ -52,8 +52,6 @@ template <class To, class From>
 void convert(To* y, const From* x, std::int64_t count, cudaStream_t stream);
 template <class T>
 void fill(T* y, double value, std::int64_t count, cudaStream_t stream);
-void copy(void* y, const void* x, std::size_t bytes, cudaStream_t stream);
-void set_zero(void* y, std::size_t bytes, cudaStream_t stream);
 
 std::size_t column_sum_work(std::int64_t rows, std::int64_t cols);
 template <class T>

@@ -49,13 +49,6 @@ void fill(T* y, double value, std::int64_t count, cudaStream_t stream) {
   });
   check(cudaGetLastError());
 }
-void copy(void* y, const void* x, std::size_t bytes, cudaStream_t stream) {
-  check(cudaMemcpyAsync(y, x, bytes, cudaMemcpyDeviceToDevice, stream));
-}
-void set_zero(void* y, std::size_t bytes, cudaStream_t stream) {
-  check(cudaMemsetAsync(y, 0, bytes, stream));
-}
-
 #define INSTANTIATE(T)                                                   \
   template void add(T*, const T*, const T*, std::int64_t, cudaStream_t); \
   template void scale(T*, const T*, float, std::int64_t, cudaStream_t);  \

@@ -12,7 +12,6 @@
 #include <cstdint>
 
 #include "kernels/cuda_types.h"
-#include "kernels/dropout.h"
 
 namespace mt::cpu {
 template <class T>
@@ -28,20 +27,9 @@ template <class T>
 void layer_norm_forward(T* y, float* mean, float* rstd, const T* x, const T* w, const T* b,
                         std::int64_t rows, std::int64_t cols, double eps, cudaStream_t stream);
 std::size_t layer_norm_backward_work(std::int64_t rows, std::int64_t cols);
-template <class T>
-void layer_norm_backward(T* dx, float* dw, float* db, const T* dy, const T* x, const float* mean,
-                         const float* rstd, const T* w, std::int64_t rows, std::int64_t cols,
-                         void* work, cudaStream_t stream);
-
 // dx = add + the gradient: where x also went past the norm.  add may be null, or dx.
 template <class T>
-void layer_norm_backward_add(T* dx, float* dw, float* db, const T* add, const T* dy, const T* x,
-                             const float* mean, const float* rstd, const T* w, std::int64_t rows,
-                             std::int64_t cols, void* work, cudaStream_t stream);
-// sum = residual + dropout(x + bias), as bias_dropout_add(), and y the norm of sum.
-template <class T>
-void dropout_add_layer_norm(T* y, float* mean, float* rstd, T* sum, const T* residual, const T* x,
-                            const T* bias, const T* w, const T* b, std::int64_t rows,
-                            std::int64_t cols, double eps, const Dropout& dropout,
-                            cudaStream_t stream);
+void layer_norm_backward(T* dx, float* dw, float* db, const T* add, const T* dy, const T* x,
+                         const float* mean, const float* rstd, const T* w, std::int64_t rows,
+                         std::int64_t cols, void* work, cudaStream_t stream);
 }  // namespace mt::cuda

@@ -15,43 +15,19 @@ std::size_t layer_norm_backward_work(std::int64_t rows, std::int64_t cols) {
 }
 
 template <class T>
-void dropout_add_layer_norm(T* y, float* mean, float* rstd, T* sum, const T* residual, const T* x,
-                            const T* bias, const T* w, const T* b, std::int64_t rows,
-                            std::int64_t cols, double eps, const Dropout& dropout,
-                            cudaStream_t stream) {
-  norm::dropout_add_forward<true, T>(
-      {y, mean, rstd, sum, w, b, rows, cols, static_cast<float>(eps)}, sum, residual, x, bias,
-      dropout, stream);
-}
-
-template <class T>
-void layer_norm_backward_add(T* dx, float* dw, float* db, const T* add, const T* dy, const T* x,
-                             const float* mean, const float* rstd, const T* w, std::int64_t rows,
-                             std::int64_t cols, void* work, cudaStream_t stream) {
+void layer_norm_backward(T* dx, float* dw, float* db, const T* add, const T* dy, const T* x,
+                         const float* mean, const float* rstd, const T* w, std::int64_t rows,
+                         std::int64_t cols, void* work, cudaStream_t stream) {
   norm::backward<true, T>({dx, static_cast<float*>(work), add, dy, x, mean, rstd, w, rows, cols},
                           dw, db, stream);
-}
-
-template <class T>
-void layer_norm_backward(T* dx, float* dw, float* db, const T* dy, const T* x, const float* mean,
-                         const float* rstd, const T* w, std::int64_t rows, std::int64_t cols,
-                         void* work, cudaStream_t stream) {
-  layer_norm_backward_add(dx, dw, db, static_cast<const T*>(nullptr), dy, x, mean, rstd, w, rows,
-                          cols, work, stream);
 }
 
 #define INSTANTIATE(T)                                                                             \
   template void layer_norm_forward(T*, float*, float*, const T*, const T*, const T*, std::int64_t, \
                                    std::int64_t, double, cudaStream_t);                            \
-  template void layer_norm_backward(T*, float*, float*, const T*, const T*, const float*,          \
-                                    const float*, const T*, std::int64_t, std::int64_t, void*,     \
-                                    cudaStream_t);                                                 \
-  template void dropout_add_layer_norm(T*, float*, float*, T*, const T*, const T*, const T*,       \
-                                       const T*, const T*, std::int64_t, std::int64_t, double,     \
-                                       const Dropout&, cudaStream_t);                              \
-  template void layer_norm_backward_add(T*, float*, float*, const T*, const T*, const T*,          \
-                                        const float*, const float*, const T*, std::int64_t,        \
-                                        std::int64_t, void*, cudaStream_t)
+  template void layer_norm_backward(T*, float*, float*, const T*, const T*, const T*,              \
+                                    const float*, const float*, const T*, std::int64_t,            \
+                                    std::int64_t, void*, cudaStream_t)
 INSTANTIATE(float);
 INSTANTIATE(bf16);
 INSTANTIATE(fp16);

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "kernels/async_copy.cuh"
-#include "kernels/dropout.cuh"
 #include "kernels/reduce.cuh"
 
 namespace mt::cuda::norm {
@@ -20,57 +19,6 @@ struct Forward {
   const T *x, *w, *b;
   std::int64_t rows, cols;
   float eps;
-};
-
-// Where x comes from: it lies in memory ...
-struct Plain {
-  template <int N, class T>
-  using Loaded = Pack<T, N>;
-  template <int N, class T>
-  __device__ Pack<T, N> fetch(const Forward<T>& a, std::int64_t row, std::int64_t column) const {
-    return load<N>(a.x + row * a.cols + column);
-  }
-  template <int N, class T>
-  __device__ Pack<T, N> finish(const Forward<T>&, const Pack<T, N>& x, std::int64_t,
-                               std::int64_t) const {
-    return x;
-  }
-};
-// ... or is a sum, residual + dropout(branch + bias), that is written there; residual and bias may
-// be null.
-template <class T>
-struct Sum {
-  T* sum;
-  const T *residual, *branch, *bias;
-  DropoutMask<std::uint32_t> mask;
-
-  template <int N, class>
-  struct Loaded {
-    Pack<T, N> residual, branch;
-  };
-  template <int N>
-  __device__ Loaded<N, T> fetch(const Forward<T>& a, std::int64_t row, std::int64_t column) const {
-    const std::int64_t i = row * a.cols + column;
-    return {residual ? load<N>(residual + i) : Pack<T, N>{}, load<N>(branch + i)};
-  }
-  template <int N>
-  __device__ Pack<T, N> finish(const Forward<T>& a, const Loaded<N, T>& loaded, std::int64_t row,
-                               std::int64_t column) const {
-    float x[N], factor[N];
-    mask(factor, static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(column));
-#pragma unroll
-    for (int n = 0; n < N; ++n) x[n] = loaded.branch[n];
-    if (bias) {
-      const auto b = load<N>(bias + column);
-#pragma unroll
-      for (int n = 0; n < N; ++n) x[n] += b[n];
-    }
-#pragma unroll
-    for (int n = 0; n < N; ++n) x[n] = (residual ? loaded.residual[n] : 0) + factor[n] * x[n];
-    const auto rounded = Pack<T, N>::of(x);
-    store(sum + row * a.cols + column, rounded);
-    return rounded;
-  }
 };
 
 template <class T>
@@ -121,9 +69,8 @@ __device__ float2 over_warps(const Part& own, int warps, float inv_cols, Part* s
 }
 
 // A thread has kPacks packs of each of kRows rows; rows of more than a warp come alone.
-template <int N, int kPacks, int kRows, bool kCentred, class T, class Source>
-__global__ __launch_bounds__(kMostThreads) void forward_kernel(Forward<T> a, Source source,
-                                                               int group) {
+template <int N, int kPacks, int kRows, bool kCentred, class T>
+__global__ __launch_bounds__(kMostThreads) void forward_kernel(Forward<T> a, int group) {
   __shared__ Part shared[32];
   const int t = static_cast<int>(threadIdx.x) % group, rows_at_once = blockDim.x / group;
   const std::int64_t first_row =
@@ -131,7 +78,6 @@ __global__ __launch_bounds__(kMostThreads) void forward_kernel(Forward<T> a, Sou
   const auto column = [&](int p) { return (t + std::int64_t{p} * group) * N; };
   const auto row = [&](int r) { return first_row + std::int64_t{r} * rows_at_once; };
   const auto exists = [&](int r, int p) { return row(r) < a.rows && column(p) < a.cols; };
-  typename Source::template Loaded<N, T> loaded[kRows][kPacks];
   Pack<T, N> x[kRows][kPacks];
   int packs_of_warp = 0;  // or of the group, where that is smaller
 #pragma unroll
@@ -143,12 +89,7 @@ __global__ __launch_bounds__(kMostThreads) void forward_kernel(Forward<T> a, Sou
   for (int r = 0; r < kRows; ++r)
 #pragma unroll
     for (int p = 0; p < kPacks; ++p)
-      if (exists(r, p)) loaded[r][p] = source.template fetch<N>(a, row(r), column(p));
-#pragma unroll
-  for (int r = 0; r < kRows; ++r)
-#pragma unroll
-    for (int p = 0; p < kPacks; ++p)
-      if (exists(r, p)) x[r][p] = source.template finish<N>(a, loaded[r][p], row(r), column(p));
+      if (exists(r, p)) x[r][p] = load<N>(a.x + row(r) * a.cols + column(p));
   float mean[kRows] = {}, squares[kRows] = {};
   if constexpr (kCentred) {
 #pragma unroll
@@ -223,12 +164,12 @@ __global__ void forward_any_kernel(Forward<T> a) {
                           (kCentred ? to_float(a.b[c]) : 0));
 }
 
-template <int kPacks, int kRows, bool kCentred, class T, class Source>
-void launch_forward(const Forward<T>& a, const Source& source, cudaStream_t stream) {
+template <int kPacks, int kRows, bool kCentred, class T>
+void launch_forward(const Forward<T>& a, cudaStream_t stream) {
   constexpr int N = kWide<T>;
   const int group = group_size(a.cols / N, kPacks), threads = group > 32 ? group : 128;
   const auto blocks = static_cast<unsigned>(ceil_div(a.rows, threads / group * kRows));
-  forward_kernel<N, kPacks, kRows, kCentred><<<blocks, threads, 0, stream>>>(a, source, group);
+  forward_kernel<N, kPacks, kRows, kCentred><<<blocks, threads, 0, stream>>>(a, group);
 }
 
 template <class T>
@@ -243,25 +184,9 @@ void forward(const Forward<T>& a, cudaStream_t stream) {
   if (!is_wide(a))
     forward_any_kernel<kCentred><<<static_cast<unsigned>(a.rows), 512, 0, stream>>>(a);
   else if (a.cols / kWide<T> <= 32)
-    launch_forward<1, 4, kCentred>(a, Plain{}, stream);
+    launch_forward<1, 4, kCentred>(a, stream);
   else
-    launch_forward<4, 1, kCentred>(a, Plain{}, stream);
-  check(cudaGetLastError());
-}
-
-// a.x is the sum.
-template <bool kCentred, class T>
-void dropout_add_forward(const Forward<T>& a, T* sum, const T* residual, const T* branch,
-                         const T* bias, const Dropout& dropout, cudaStream_t stream) {
-  if (a.rows == 0 || a.cols == 0) return;
-  constexpr std::int64_t kMost = 0xffffffff;
-  if (!is_wide(a) || !aligned(residual, branch, bias) || a.rows > kMost ||
-      dropout.seq_length > kMost) {
-    bias_dropout_add(sum, residual, branch, bias, a.rows, a.cols, dropout, stream);
-    return forward<kCentred>(a, stream);
-  }
-  const Sum<T> source{sum, residual, branch, bias, DropoutMask<std::uint32_t>(dropout)};
-  launch_forward<4, 1, kCentred>(a, source, stream);
+    launch_forward<4, 1, kCentred>(a, stream);
   check(cudaGetLastError());
 }
 

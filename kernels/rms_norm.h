@@ -10,7 +10,6 @@
 #include <cstdint>
 
 #include "kernels/cuda_types.h"
-#include "kernels/dropout.h"
 
 namespace mt::cpu {
 template <class T>
@@ -26,18 +25,9 @@ template <class T>
 void rms_norm_forward(T* y, float* rstd, const T* x, const T* w, std::int64_t rows,
                       std::int64_t cols, double eps, cudaStream_t stream);
 std::size_t rms_norm_backward_work(std::int64_t rows, std::int64_t cols);
-template <class T>
-void rms_norm_backward(T* dx, float* dw, const T* dy, const T* x, const float* rstd, const T* w,
-                       std::int64_t rows, std::int64_t cols, void* work, cudaStream_t stream);
-
 // dx = add + the gradient: where x also went past the norm.  add may be null, or dx.
 template <class T>
-void rms_norm_backward_add(T* dx, float* dw, const T* add, const T* dy, const T* x,
-                           const float* rstd, const T* w, std::int64_t rows, std::int64_t cols,
-                           void* work, cudaStream_t stream);
-// sum = residual + dropout(x + bias), as bias_dropout_add(), and y the norm of sum.
-template <class T>
-void dropout_add_rms_norm(T* y, float* rstd, T* sum, const T* residual, const T* x, const T* bias,
-                          const T* w, std::int64_t rows, std::int64_t cols, double eps,
-                          const Dropout& dropout, cudaStream_t stream);
+void rms_norm_backward(T* dx, float* dw, const T* add, const T* dy, const T* x, const float* rstd,
+                       const T* w, std::int64_t rows, std::int64_t cols, void* work,
+                       cudaStream_t stream);
 }  // namespace mt::cuda

@@ -16,40 +16,19 @@ std::size_t rms_norm_backward_work(std::int64_t rows, std::int64_t cols) {
 }
 
 template <class T>
-void dropout_add_rms_norm(T* y, float* rstd, T* sum, const T* residual, const T* x, const T* bias,
-                          const T* w, std::int64_t rows, std::int64_t cols, double eps,
-                          const Dropout& dropout, cudaStream_t stream) {
-  norm::dropout_add_forward<false, T>(
-      {y, nullptr, rstd, sum, w, nullptr, rows, cols, static_cast<float>(eps)}, sum, residual, x,
-      bias, dropout, stream);
-}
-
-template <class T>
-void rms_norm_backward_add(T* dx, float* dw, const T* add, const T* dy, const T* x,
-                           const float* rstd, const T* w, std::int64_t rows, std::int64_t cols,
-                           void* work, cudaStream_t stream) {
+void rms_norm_backward(T* dx, float* dw, const T* add, const T* dy, const T* x, const float* rstd,
+                       const T* w, std::int64_t rows, std::int64_t cols, void* work,
+                       cudaStream_t stream) {
   norm::backward<false, T>(
       {dx, static_cast<float*>(work), add, dy, x, nullptr, rstd, w, rows, cols}, dw, nullptr,
       stream);
 }
 
-template <class T>
-void rms_norm_backward(T* dx, float* dw, const T* dy, const T* x, const float* rstd, const T* w,
-                       std::int64_t rows, std::int64_t cols, void* work, cudaStream_t stream) {
-  rms_norm_backward_add(dx, dw, static_cast<const T*>(nullptr), dy, x, rstd, w, rows, cols, work,
-                        stream);
-}
-
-#define INSTANTIATE(T)                                                                        \
-  template void rms_norm_forward(T*, float*, const T*, const T*, std::int64_t, std::int64_t,  \
-                                 double, cudaStream_t);                                       \
-  template void rms_norm_backward(T*, float*, const T*, const T*, const float*, const T*,     \
-                                  std::int64_t, std::int64_t, void*, cudaStream_t);           \
-  template void dropout_add_rms_norm(T*, float*, T*, const T*, const T*, const T*, const T*,  \
-                                     std::int64_t, std::int64_t, double, const Dropout&,      \
-                                     cudaStream_t);                                           \
-  template void rms_norm_backward_add(T*, float*, const T*, const T*, const T*, const float*, \
-                                      const T*, std::int64_t, std::int64_t, void*, cudaStream_t)
+#define INSTANTIATE(T)                                                                       \
+  template void rms_norm_forward(T*, float*, const T*, const T*, std::int64_t, std::int64_t, \
+                                 double, cudaStream_t);                                      \
+  template void rms_norm_backward(T*, float*, const T*, const T*, const T*, const float*,    \
+                                  const T*, std::int64_t, std::int64_t, void*, cudaStream_t)
 INSTANTIATE(float);
 INSTANTIATE(bf16);
 INSTANTIATE(fp16);

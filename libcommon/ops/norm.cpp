@@ -48,9 +48,9 @@ void layer_norm_backward(Tensor dx, Tensor dw, Tensor db, ConstTensor residual, 
         if (residual) cpu::add(dx.as<T>(), dx.as<T>(), residual.as<T>(), dx.numel());
       },
       [&]<class T>() {
-        cuda::layer_norm_backward_add(
-            dx.as<T>(), dw.as<float>(), db.as<float>(), or_null<T>(residual), dy.as<T>(), x.as<T>(),
-            mean.as<float>(), rstd.as<float>(), w.as<T>(), rows, cols, work, stream.handle());
+        cuda::layer_norm_backward(dx.as<T>(), dw.as<float>(), db.as<float>(), or_null<T>(residual),
+                                  dy.as<T>(), x.as<T>(), mean.as<float>(), rstd.as<float>(),
+                                  w.as<T>(), rows, cols, work, stream.handle());
       });
 }
 
@@ -87,9 +87,9 @@ void rms_norm_backward(Tensor dx, Tensor dw, ConstTensor residual, ConstTensor d
         if (residual) cpu::add(dx.as<T>(), dx.as<T>(), residual.as<T>(), dx.numel());
       },
       [&]<class T>() {
-        cuda::rms_norm_backward_add(dx.as<T>(), dw.as<float>(), or_null<T>(residual), dy.as<T>(),
-                                    x.as<T>(), rstd.as<float>(), w.as<T>(), rows, cols, work,
-                                    stream.handle());
+        cuda::rms_norm_backward(dx.as<T>(), dw.as<float>(), or_null<T>(residual), dy.as<T>(),
+                                x.as<T>(), rstd.as<float>(), w.as<T>(), rows, cols, work,
+                                stream.handle());
       });
 }
 

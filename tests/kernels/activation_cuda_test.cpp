@@ -52,33 +52,6 @@ TYPED_TEST(ActivationCuda, Gelu) {
     }
 }
 
-TYPED_TEST(ActivationCuda, BiasGelu) {
-  using T = TypeParam;
-  for (const GeluForm form : {GeluForm::tanh, GeluForm::erf})
-    for (const Size& s : kSizes) {
-      const Input<T> bias(s.cols, 3, s.offset);
-      const auto sum = [&](const double* x) {
-        std::vector<double> y(x, x + s.rows * s.cols);
-        for (std::size_t i = 0; i < y.size(); ++i) y[i] += bias.host[i % bias.host.size()];
-        return y;
-      };
-      expect_agreement<T>(
-          s, 1,
-          [&](T* y, const T* x) {
-            cuda::bias_gelu_forward(y, x, bias.data(), s.rows, s.cols, form, nullptr);
-          },
-          [&](T* dx, const T* dy, const T* x) {
-            cuda::bias_gelu_backward(dx, dy, x, bias.data(), s.rows, s.cols, form, nullptr);
-          },
-          [&](double* y, const double* x) {
-            cpu::gelu_forward(y, sum(x).data(), s.rows * s.cols, form);
-          },
-          [&](double* dx, const double* dy, const double* x) {
-            cpu::gelu_backward(dx, dy, sum(x).data(), s.rows * s.cols, form);
-          });
-    }
-}
-
 TYPED_TEST(ActivationCuda, SquaredRelu) {
   using T = TypeParam;
   for (const Size& s : kSizes) {

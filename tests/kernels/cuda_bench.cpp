@@ -69,7 +69,8 @@ class Bench {
     std::vector<double> copy_rates, rates;
     for (int i = 0; i < kWarmUp + kRepetitions; ++i) {
       check_cuda(cudaEventRecord(events_[0]));
-      cuda::copy(to_.data(), from_.data(), from_.bytes(), nullptr);
+      check_cuda(
+          cudaMemcpyAsync(to_.data(), from_.data(), from_.bytes(), cudaMemcpyDeviceToDevice));
       check_cuda(cudaEventRecord(events_[1]));
       for (int r = 0; r < kRuns; ++r) run();
       check_cuda(cudaEventRecord(events_[2]));
@@ -107,7 +108,6 @@ void norms(Bench& bench) {
   for (const std::int64_t cols : {kHeadDim, std::int64_t{768}, kHidden, std::int64_t{8192}}) {
     const std::int64_t rows = kTokens * kHidden / cols, count = rows * cols;
     const Data<bf16> x(count), dy(count), y(count), z(count), w(cols), b(cols);
-    const DeviceArray<StepRecord> record(std::vector<StepRecord>(1));
     const Data<float> mean(rows), rstd(rows), dw(cols), db(cols);
     const Work work(cuda::layer_norm_backward_work(rows, cols));
     const std::string suffix = " bf16 " + std::to_string(rows) + "x" + std::to_string(cols);
@@ -116,31 +116,17 @@ void norms(Bench& bench) {
       cuda::layer_norm_forward(y.data(), mean.data(), rstd.data(), x.data(), w.data(), b.data(),
                                rows, cols, 1e-5, nullptr);
     });
-    bench("layer_norm_backward" + suffix, 3 * array, [&] {
-      cuda::layer_norm_backward(y.data(), dw.data(), db.data(), dy.data(), x.data(), mean.data(),
-                                rstd.data(), w.data(), rows, cols, work.data(), nullptr);
+    bench("layer_norm_backward" + suffix, 4 * array, [&] {
+      cuda::layer_norm_backward(y.data(), dw.data(), db.data(), z.data(), dy.data(), x.data(),
+                                mean.data(), rstd.data(), w.data(), rows, cols, work.data(),
+                                nullptr);
     });
-    bench("layer_norm_backward_add" + suffix, 4 * array, [&] {
-      cuda::layer_norm_backward_add(y.data(), dw.data(), db.data(), z.data(), dy.data(), x.data(),
-                                    mean.data(), rstd.data(), w.data(), rows, cols, work.data(),
-                                    nullptr);
-    });
-    for (const double p : {0.0, 0.1}) {
-      const Dropout dropout{
-          .p = p, .key = RandomKey::make(1, 2), .seq_length = 4096, .record = record.data()};
-      bench((p > 0 ? "dropout_add_layer_norm p=0.1" : "dropout_add_layer_norm p=0") + suffix,
-            4 * array, [&] {
-              cuda::dropout_add_layer_norm(y.data(), mean.data(), rstd.data(), z.data(), dy.data(),
-                                           x.data(), b.data(), w.data(), b.data(), rows, cols, 1e-5,
-                                           dropout, nullptr);
-            });
-    }
     bench("rms_norm_forward" + suffix, 2 * array, [&] {
       cuda::rms_norm_forward(y.data(), rstd.data(), x.data(), w.data(), rows, cols, 1e-5, nullptr);
     });
-    bench("rms_norm_backward" + suffix, 3 * array, [&] {
-      cuda::rms_norm_backward(y.data(), dw.data(), dy.data(), x.data(), rstd.data(), w.data(), rows,
-                              cols, work.data(), nullptr);
+    bench("rms_norm_backward" + suffix, 4 * array, [&] {
+      cuda::rms_norm_backward(y.data(), dw.data(), z.data(), dy.data(), x.data(), rstd.data(),
+                              w.data(), rows, cols, work.data(), nullptr);
     });
   }
 }
@@ -157,15 +143,6 @@ void activations(Bench& bench, const std::string& suffix) {
     bench(name + "backward" + suffix, 3 * array,
           [&] { cuda::gelu_backward(y.data(), dy.data(), x.data(), count, form, nullptr); });
   }
-  const Data<T> bias(kFfn);
-  bench("bias_gelu_tanh_forward" + suffix, 2 * array, [&] {
-    cuda::bias_gelu_forward(y.data(), x.data(), bias.data(), kTokens, kFfn, GeluForm::tanh,
-                            nullptr);
-  });
-  bench("bias_gelu_tanh_backward" + suffix, 3 * array, [&] {
-    cuda::bias_gelu_backward(y.data(), dy.data(), x.data(), bias.data(), kTokens, kFfn,
-                             GeluForm::tanh, nullptr);
-  });
   bench("squared_relu_forward" + suffix, 2 * array,
         [&] { cuda::squared_relu_forward(y.data(), x.data(), count, nullptr); });
   bench("squared_relu_backward" + suffix, 3 * array,
@@ -275,7 +252,6 @@ void elementwise(Bench& bench) {
   bench("convert f32 bf16", narrow + wide,
         [&] { cuda::convert(y.data(), f.data(), count, nullptr); });
   bench("fill f32", wide, [&] { cuda::fill(g.data(), 0.5, count, nullptr); });
-  bench("set_zero", wide, [&] { cuda::set_zero(g.data(), count * sizeof(float), nullptr); });
   bench("column_sum bf16 32768x8192", narrow,
         [&] { cuda::column_sum(f.data(), a.data(), kTokens, kFfn, work.data(), nullptr); });
   bench("sum_squares f32", wide,

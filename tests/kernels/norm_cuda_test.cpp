@@ -48,16 +48,17 @@ struct Problem {
     cuda::layer_norm_forward(y.data(), mean.data(), rstd.data(), x.data(), w.data(), b.data(),
                              s.rows, s.cols, kEps, nullptr);
   }
-  void layer_norm_backward() {
-    cuda::layer_norm_backward(dx.data(), dw.data(), db.data(), dy.data(), x.data(), mean.data(),
-                              rstd.data(), w.data(), s.rows, s.cols, work.data(), nullptr);
+  void layer_norm_backward(const T* add = nullptr) {
+    cuda::layer_norm_backward(dx.data(), dw.data(), db.data(), add, dy.data(), x.data(),
+                              mean.data(), rstd.data(), w.data(), s.rows, s.cols, work.data(),
+                              nullptr);
   }
   void rms_norm_forward() {
     cuda::rms_norm_forward(y.data(), rstd.data(), x.data(), w.data(), s.rows, s.cols, kEps,
                            nullptr);
   }
-  void rms_norm_backward() {
-    cuda::rms_norm_backward(dx.data(), dw.data(), dy.data(), x.data(), rstd.data(), w.data(),
+  void rms_norm_backward(const T* add = nullptr) {
+    cuda::rms_norm_backward(dx.data(), dw.data(), add, dy.data(), x.data(), rstd.data(), w.data(),
                             s.rows, s.cols, work.data(), nullptr);
   }
   void zero_gradients() {
@@ -116,44 +117,7 @@ TYPED_TEST(NormCuda, RmsNormAgreesWithTheCpu) {
   }
 }
 
-// The fused forms give what the separate kernels do.
-TYPED_TEST(NormCuda, DropoutAddNorm) {
-  using T = TypeParam;
-  const DeviceArray<StepRecord> record(std::vector<StepRecord>{{.first_sample = 3}});
-  for (const Size& s : {Size{0, 16, 0},
-                        {3, 33, 0},
-                        {31, 128, 0},
-                        {33, 768, 0},
-                        {31, 768, 1},
-                        {140, 2048, 0},
-                        {2, 33000, 0}})
-    for (const double dropped : {0.0, 0.3})
-      for (const bool both : {false, true}) {  // residual and bias
-        SCOPED_TRACE(testing::Message() << s.rows << " x " << s.cols << " at " << s.offset);
-        const Dropout dropout{
-            .p = dropped, .key = RandomKey::make(5, 6), .seq_length = 9, .record = record.data()};
-        Problem<T> p(s);
-        const Input<T> branch(s.rows * s.cols, 7, s.offset), bias(s.cols, 8, s.offset);
-        const T* residual = both ? p.dy.data() : nullptr;
-        const T* or_bias = both ? bias.data() : nullptr;
-        const Numbers<T> sum(s.rows * s.cols, s.offset), y(s.rows * s.cols, s.offset);
-        cuda::bias_dropout_add(p.x.device.data(), residual, branch.data(), or_bias, s.rows, s.cols,
-                               dropout, nullptr);
-        p.layer_norm_forward();
-        cuda::dropout_add_layer_norm(y.data(), p.mean.data(), p.rstd.data(), sum.data(), residual,
-                                     branch.data(), or_bias, p.w.data(), p.b.data(), s.rows, s.cols,
-                                     kEps, dropout, nullptr);
-        EXPECT_TRUE(near(sum, p.x.device.values()));
-        EXPECT_TRUE(near(y, p.y.values(), 2 * check::kRounding<T>));
-        p.rms_norm_forward();
-        cuda::dropout_add_rms_norm(y.data(), p.rstd.data(), sum.data(), residual, branch.data(),
-                                   or_bias, p.w.data(), s.rows, s.cols, kEps, dropout, nullptr);
-        EXPECT_TRUE(near(sum, p.x.device.values()));
-        EXPECT_TRUE(near(y, p.y.values(), 2 * check::kRounding<T>));
-      }
-}
-
-TYPED_TEST(NormCuda, BackwardAdd) {
+TYPED_TEST(NormCuda, BackwardAddsToWhatWentPastTheNorm) {
   using T = TypeParam;
   for (const Size& s : kSizes) {
     SCOPED_TRACE(testing::Message() << s.rows << " x " << s.cols << " at " << s.offset);
@@ -167,15 +131,12 @@ TYPED_TEST(NormCuda, BackwardAdd) {
     p.layer_norm_forward();
     p.layer_norm_backward();
     std::vector<double> expected = expect_sum();
-    cuda::layer_norm_backward_add(p.dx.data(), p.dw.data(), p.db.data(), add.data(), p.dy.data(),
-                                  p.x.data(), p.mean.data(), p.rstd.data(), p.w.data(), s.rows,
-                                  s.cols, p.work.data(), nullptr);
+    p.layer_norm_backward(add.data());
     EXPECT_TRUE(near(p.dx, expected, 2 * check::kRounding<T>));
     p.rms_norm_forward();
     p.rms_norm_backward();
     expected = expect_sum();
-    cuda::rms_norm_backward_add(p.dx.data(), p.dw.data(), add.data(), p.dy.data(), p.x.data(),
-                                p.rstd.data(), p.w.data(), s.rows, s.cols, p.work.data(), nullptr);
+    p.rms_norm_backward(add.data());
     EXPECT_TRUE(near(p.dx, expected, 2 * check::kRounding<T>));
   }
 }
