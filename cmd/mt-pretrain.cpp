@@ -6,6 +6,7 @@
 #include "base/command.h"
 #include "train/plan.h"
 #include "train/plot.h"
+#include "train/self_test.h"
 #include "train/show_batch.h"
 #include "train/trainer.h"
 
@@ -16,6 +17,17 @@ static void print_plan(mt::TrainOptions& options) {
   options.complete();
   const mt::Plan plan = mt::make_plan(options);
   std::fputs((options.report.json ? mt::plan_json(plan) : mt::plan_text(plan)).c_str(), stdout);
+}
+
+static void run_self_test(const mt::TrainOptions& options) {
+  if (options.compute.device_name == "cpu")
+    mt::fail(mt::Exit::usage, "--selftest: tests a GPU, and --device cpu takes none");
+  const std::vector<mt::Comparison> comparisons = mt::self_test(mt::Device::cuda);
+  std::fputs(
+      (options.report.json ? mt::self_test_json(comparisons) : mt::self_test_text(comparisons))
+          .c_str(),
+      stdout);
+  mt::check_self_test(comparisons);
 }
 
 static void run_plot(mt::CommandLine& cl) {
@@ -63,6 +75,7 @@ static void run(mt::CommandLine& cl) {
   mt::TrainOptions options;
   cl.describe("Train a GPT-2 or Llama style language model from token files.");
   parse_run(cl, options);
+  if (options.selftest) return run_self_test(options);
   if (options.plan) return print_plan(options);
   mt::Signals signals;
   mt::TrainData data(options.data);

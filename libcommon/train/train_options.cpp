@@ -86,6 +86,10 @@ static void add_evaluation_and_end(TrainOptions& o, CommandLine& cl) {
   cl.option("--exit-duration-in-mins", &o.exit_duration_in_mins, "F",
             "save and end after the step in which so much time has passed", at_least(0));
   cl.flag("--plan", &o.plan, "print parameters, FLOPs and memory of a step, and stop");
+  cl.flag(
+      "--selftest", &o.selftest,
+      "train small models on the GPU and on the CPU, print how far logits, losses and gradients "
+      "are apart, and stop; exit code 1 if that is too far");
 }
 
 void TrainOptions::add_to(CommandLine& cl) {

@@ -47,7 +47,7 @@ struct TrainOptions {
   bool finetune = false, exit_on_missing_checkpoint = false;
   std::string pretrained_checkpoint;
   std::optional<std::int64_t> ckpt_step, save_retain_interval, keep_last;
-  bool plan = false;
+  bool plan = false, selftest = false;
 
   void add_to(CommandLine& cl);
   // Whether the vocabulary comes from the data or the tokenizer, and not from --vocab-size alone.

@@ -1,0 +1,193 @@
+#include "train/small_run.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "model/gpt.h"
+#include "optim/optimizer.h"
+#include "tensor/host_copy.h"
+
+namespace mt {
+namespace {
+
+constexpr std::int64_t kSequences = 2, kLength = 192, kTokens = kSequences * kLength;
+constexpr std::int64_t kVocabulary = 500, kDocument = 50;
+constexpr int kMicroBatches = 2, kSteps = 3;
+
+std::int32_t token(std::int64_t n) {
+  return static_cast<std::int32_t>((n * n + n / 7) % kVocabulary);
+}
+
+// Every fifth token does not count.
+std::int64_t load(int micro_batch, const Batch& batch, double loss_scale) {
+  for (std::int64_t t = 0; t < kTokens; ++t) {
+    const std::int64_t n = micro_batch * kTokens + t;
+    batch.ids.as<std::int32_t>()[t] = token(n);
+    batch.labels.as<std::int32_t>()[t] = token(n + 1);
+    batch.positions.as<std::int32_t>()[t] = static_cast<std::int32_t>(t % kLength);
+    if (batch.first_key)
+      batch.first_key.as<std::int32_t>()[t] =
+          static_cast<std::int32_t>(t % kLength / kDocument * kDocument);
+    with_float_type(batch.loss_mask.dtype(), [&]<class T>() {
+      batch.loss_mask.as<T>()[t] = n % 5 == 0 ? 0 : 1;
+      batch.row_weight.as<T>()[t] =
+          batch.loss_mask.as<T>()[t] * static_cast<T>(loss_scale) / T(300 * kMicroBatches);
+    });
+  }
+  return 1000 + micro_batch * kSequences;
+}
+
+std::vector<double> in_f64(const Tensor& tensor) {
+  const HostCopy here = HostCopy::of(tensor);
+  return with_float_type(tensor.dtype(), [&]<class T>() {
+    const auto values = here.tensor().span<T>();
+    return std::vector<double>(values.begin(), values.end());
+  });
+}
+
+// Of all tokens of a micro-batch: i32 tensors, one behind the other.
+struct Question {
+  Tensor ids, positions, rows;
+  explicit Question(const Tensor& block)
+      : ids(block.rows(0, kTokens)),
+        positions(block.rows(kTokens, 2 * kTokens)),
+        rows(block.rows(2 * kTokens, 3 * kTokens)) {}
+};
+
+Tensor ask(const Gpt& model, const Question& question, Stream& stream, Arena& layer) {
+  Arena unused;
+  WeightGrads none;
+  Step s = {.stream = stream,
+            .keep = unused,
+            .layer = layer,
+            .deferred = unused,
+            .weight_grads = none,
+            .dtype = model.table().dtype(),
+            .sequences = kSequences,
+            .seq_length = kLength,
+            .positions = question.positions};
+  return model.logits(s, question.ids, question.rows, kVocabulary);
+}
+
+std::vector<double> logits_of(const Gpt& model, const Gpt& on_meta, Stream& stream) {
+  const Shape shape{3 * kTokens};
+  std::size_t bytes = 0;
+  {
+    Stream meta(Device::meta);
+    Arena layer(Buffer(Device::meta, kMeasuring));
+    ask(on_meta, Question(layer.alloc(DType::i32, shape)), meta, layer);
+    bytes = layer.peak_bytes();
+  }
+  Arena layer(Buffer(stream.device(), bytes));
+  const Tensor block = layer.alloc(DType::i32, shape);
+  const HostCopy on_host = HostCopy::for_writing(block);
+  const Question host(on_host.tensor());
+  for (std::int64_t t = 0; t < kTokens; ++t) {
+    host.ids.as<std::int32_t>()[t] = token(t);
+    host.positions.as<std::int32_t>()[t] = static_cast<std::int32_t>(t % kLength);
+  }
+  std::iota(host.rows.as<std::int32_t>(), host.rows.as<std::int32_t>() + kTokens, 0);
+  on_host.upload();
+  const Tensor logits = ask(model, Question(block), stream, layer);
+  stream.synchronize();
+  return in_f64(logits);
+}
+
+GptConfig completed(GptConfig config) {
+  config.complete();
+  return config;
+}
+
+}  // namespace
+
+GptConfig small_gpt2() {
+  GptConfig config;
+  config.num_layers = 2;
+  config.hidden_size = 128;
+  config.num_attention_heads = 2;
+  config.max_position_embeddings = kLength;
+  config.vocab_size = kVocabulary;
+  config.attention_dropout = config.hidden_dropout = 0.1;
+  return config;
+}
+
+GptConfig small_llama() {
+  GptConfig config = small_gpt2();
+  config.hidden_size = 256;
+  config.num_attention_heads = 4;
+  config.group_query_attention = true;
+  config.num_query_groups = 2;
+  config.position_embedding_type = "rope";
+  config.normalization = "RMSNorm";
+  config.swiglu = true;
+  config.add_bias_linear = false;
+  config.untie_embeddings_and_output_weights = true;
+  config.attention_dropout = config.hidden_dropout = 0;
+  return config;
+}
+
+SmallRunResult run_small(const SmallRun& run) {
+  const GptConfig config = completed(run.model);
+  const StepShape shape{.micro_batch_size = kSequences,
+                        .seq_length = kLength,
+                        .hidden_size = config.hidden_size,
+                        .dtype = run.dtype,
+                        .seed = 77,
+                        .document_masks = run.document_masks};
+  const Schedule schedule = one_f_one_b({}, kMicroBatches);
+  const auto alone = make_single_group();
+  const World world(*alone, {});
+  SmallRunResult result;
+  Stream meta(Device::meta);
+  Gpt on_meta(config);
+  on_meta.table().allocate(Device::meta, run.dtype, true);
+  result.planned = measure_memory(on_meta, shape, schedule, {}, world, meta);
+
+  OptimizerOptions options;
+  options.loss_scale.loss_scale = run.loss_scale;
+  Stream stream(run.device);
+  Gpt model(config);
+  Optimizer optimizer(model.table(), run.device, run.dtype, options, world);
+  model.initialize(5, stream);
+  optimizer.take_values(stream);
+  Executor executor(model, shape, result.planned, world, stream);
+  result.logits = logits_of(model, on_meta, stream);
+  const LoadBatch scaled = [&](int micro_batch, const Batch& batch) {
+    return load(micro_batch, batch, run.loss_scale);
+  };
+  for (int step = 0; step < kSteps; ++step) {
+    optimizer.zero_gradients(stream);
+    executor.run(schedule, scaled, true);
+    stream.synchronize();
+    std::ranges::copy(executor.losses(), std::back_inserter(result.losses));
+    if (step == 0)
+      for (const Param& row : model.table().rows()) {
+        std::vector<double> gradient = in_f64(row.grad);
+        for (double& x : gradient) x /= run.loss_scale;
+        result.gradients.emplace(row.name, std::move(gradient));
+      }
+    optimizer.step({.learning_rate = 1e-3, .decoupled_learning_rate = 1e-3, .weight_decay = 0.1}, 1,
+                   stream);
+  }
+  stream.synchronize();
+  for (const Optimizer::Piece& piece : optimizer.pieces())
+    result.weights.emplace(piece.row->name, in_f64(piece.master));
+  result.used = executor.peak();
+  return result;
+}
+
+double worst_error(const std::vector<double>& got, const std::vector<double>& expected) {
+  assert(got.size() == expected.size());
+  double worst = 0, largest = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double error = std::abs(got[i] - expected[i]);
+    worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(worst, error);
+    largest = std::max(largest, std::abs(expected[i]));
+  }
+  return worst == 0 ? 0 : worst / largest;
+}
+
+}  // namespace mt

@@ -1,0 +1,42 @@
+// A few steps of training a small model on made-up tokens, and all that came of them, in f64 on the
+// host: so that a device's numbers can be put beside another's.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/gpt_config.h"
+#include "train/executor.h"
+
+namespace mt {
+
+struct SmallRun {
+  GptConfig model = {};
+  Device device = Device::cpu;
+  DType dtype = DType::f64;
+  bool document_masks = false;  // attention stays within documents of 50 tokens
+  double loss_scale = 1;
+};
+
+struct SmallRunResult {
+  using Values = std::map<std::string, std::vector<double>>;
+  std::vector<double> logits;  // of the first micro-batch's tokens, by the initial weights
+  std::vector<double> losses;  // of each step's micro-batches: sums over their tokens
+  Values gradients;            // of the first step, without the loss scale
+  Values weights;              // after the last step
+  StepMemory planned, used;
+};
+
+// Two layers: 128 wide with learned positions, LayerNorm, GeLU, biases, tied embeddings and
+// dropout; and 256 wide with RoPE, RMSNorm, SwiGLU and two query groups.
+GptConfig small_gpt2();
+GptConfig small_llama();
+
+// Steps of two micro-batches of two sequences of 192 tokens, in vocabulary order 500, with Adam.
+SmallRunResult run_small(const SmallRun& run);
+
+// The largest |got - expected| in units of the largest |expected|; infinite where a got is NaN.
+double worst_error(const std::vector<double>& got, const std::vector<double>& expected);
+
+}  // namespace mt
