@@ -28,6 +28,7 @@ import tempfile
 import types
 import warnings
 
+os.environ["MT_DEVICE"] = "cpu"
 os.environ["TORCHDYNAMO_DISABLE"] = "1"  # Megatron-Core compiles small functions: minutes for nothing
 warnings.filterwarnings("ignore")
 import numpy  # noqa: E402

@@ -125,7 +125,8 @@ def run(program, *arguments, **more):
 def compare_greedy(options, model, tokenizer, documents, room):
     prompts = [ids[:17] for ids in documents if len(ids) > 40][: options.texts]
     texts = [tokenizer.decode(ids[1:]) for ids in prompts]
-    lines = run(f"{options.bin}/mt-generate", "--load", options.checkpoint, "--temperature", "0", "--num-tokens",
+    lines = run(f"{options.bin}/mt-generate", "--device", "cpu", "--load", options.checkpoint, "--temperature", "0",
+                "--num-tokens",
                 str(min(64, room - 17)), "--json", "-",
                 input="".join(json.dumps({"prompt": text}) + "\n" for text in texts))
     compared = 0
@@ -156,7 +157,7 @@ def main():
     length = options.seq_length or args.max_position_embeddings
     stride = options.overlapping_eval or length
 
-    lines = run(f"{options.bin}/mt-eval", "--load", options.checkpoint, "--seq-length", str(length),
+    lines = run(f"{options.bin}/mt-eval", "--device", "cpu", "--load", options.checkpoint, "--seq-length", str(length),
                 "--overlapping-eval", str(stride), "--json", options.input).splitlines()
     ours = [json.loads(line) for line in lines]
     with open(options.input, encoding="utf-8") as file:

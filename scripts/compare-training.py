@@ -78,7 +78,8 @@ def mt_ms(program, prefix, steps, threads):
         f"--max-position-embeddings {SEQ} --micro-batch-size {BATCH} --train-iters {steps + 20} --lr 1e-3 " \
         "--lr-decay-style constant --adam-beta2 0.99 --weight-decay 0.1 --hidden-dropout 0 --attention-dropout 0 " \
         f"--split 90,10,0 --eval-iters 0 --threads {threads} --json --quiet --vocab-size {VOCAB}"
-    out = subprocess.run([program, "--data-path", prefix, *flags.split()], check=True, capture_output=True, text=True)
+    out = subprocess.run([program, "--device", "cpu", "--data-path", prefix, *flags.split()], check=True,
+                         capture_output=True, text=True)
     steps = [json.loads(line) for line in out.stdout.splitlines()]
     return 1000 * statistics.median([s["step_seconds"] for s in steps if s["event"] == "step"][20:])
 
