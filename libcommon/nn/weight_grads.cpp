@@ -27,9 +27,11 @@ void WeightGrads::push(const WeightGrad& record, Stream& stream) {
     accumulate(record, stream);
 }
 
-void WeightGrads::run(Stream& stream) {
-  for (const WeightGrad& record : queue_) accumulate(record, stream);
-  queue_.clear();
+void WeightGrads::run(std::size_t count, Stream& stream) {
+  for (; count > 0; --count) {
+    accumulate(queue_.front(), stream);
+    queue_.pop_front();
+  }
 }
 
 }  // namespace mt

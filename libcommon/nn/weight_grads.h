@@ -4,6 +4,7 @@
 // first record of a weight since begin() replaces its gradient.
 #pragma once
 
+#include <deque>
 #include <vector>
 
 #include "tensor/param.h"
@@ -21,18 +22,21 @@ class WeightGrads {
  public:
   explicit WeightGrads(bool deferring = false) : deferring_(deferring) {}
   bool deferring() const { return deferring_; }
+  void set_deferring(bool deferring) { deferring_ = deferring; }  // while nothing is queued
   void begin() { written_.clear(); }  // before a step's first micro-batch
 
   // Frozen parameters are left alone.  When deferring, dy and x must live until run().
   void push(const WeightGrad& record, Stream& stream);
-  void run(Stream& stream);  // everything queued, in order
+  std::size_t queued() const { return queue_.size(); }
+  void run(std::size_t count, Stream& stream);  // the first so many queued, in order
+  void run(Stream& stream) { run(queued(), stream); }
 
  private:
   void accumulate(const WeightGrad& record, Stream& stream);
 
   bool deferring_;
   std::vector<bool> written_;  // of each row of the table, since begin()
-  std::vector<WeightGrad> queue_;
+  std::deque<WeightGrad> queue_;
 };
 
 }  // namespace mt

@@ -7,18 +7,44 @@
 
 namespace mt {
 
+std::size_t StepMemory::keep() const {
+  std::size_t bytes = 0;
+  for (const Chunk& chunk : chunks) bytes += static_cast<std::size_t>(chunk.slots) * chunk.keep;
+  return bytes;
+}
+
+std::size_t StepMemory::deferred() const {
+  std::size_t bytes = 0;
+  for (const Chunk& chunk : chunks) bytes += static_cast<std::size_t>(chunk.slots) * chunk.deferred;
+  return bytes;
+}
+
+static std::vector<int> all_of(const Group& group) {
+  std::vector<int> ranks(static_cast<std::size_t>(group.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 Executor::Executor(const Model& model, const StepShape& shape, const StepMemory& memory,
                    const World& world, Stream& stream)
     : model_(model),
       shape_(shape),
-      pipeline_(world.pipeline()),
+      forwards_(world.pipeline()),
+      backwards_(forwards_.split(all_of(forwards_))),
+      place_{.rank = forwards_.rank(),
+             .ranks = forwards_.size(),
+             .chunks = static_cast<int>(memory.chunks.size())},
       stream_(stream),
-      layer_(Buffer(stream.device(), memory.layer)),
-      deferred_(Buffer(stream.device(), memory.deferred)) {
-  for (int i = 0; i < memory.slots; ++i) {
-    Slot& slot = slots_.emplace_back();
-    slot.keep = Arena(Buffer(stream.device(), memory.keep));
-    slot.saved = model.make_saved();
+      layer_(Buffer(stream.device(), memory.layer)) {
+  for (const StepMemory::Chunk& chunk : memory.chunks) {
+    std::vector<Slot>& slots = slots_.emplace_back();
+    for (int i = 0; i < chunk.slots; ++i) {
+      Slot& slot = slots.emplace_back();
+      slot.chunk = static_cast<int>(slots_.size()) - 1;
+      slot.keep = Arena(Buffer(stream.device(), chunk.keep));
+      slot.deferred = Arena(Buffer(stream.device(), chunk.deferred));
+      slot.saved = model.make_saved();
+    }
   }
   if (stream.device() == Device::cuda)
     stage_ = std::make_unique<InputStage>(step_input_bytes(shape));
@@ -27,11 +53,13 @@ Executor::Executor(const Model& model, const StepShape& shape, const StepMemory&
 double Executor::run(const Schedule& schedule, const LoadBatch& load, bool training) {
   losses_.clear();
   weight_grads_.begin();
+  weight_grads_.set_deferring(defers_weight_gradients(schedule));
   if (const std::size_t bytes = schedule.size() * sizeof(double);
       stream_.device() == Device::cuda && fetched_.bytes() < bytes)
     fetched_ = Buffer::pinned(bytes);
   for (const Action& action : schedule) act(action, load, training);
-  for (Slot& slot : slots_) slot.sent.wait();
+  for (std::vector<Slot>& slots : slots_)
+    for (Slot& slot : slots) slot.sent.wait();
   fetch_losses();
   return std::accumulate(losses_.begin(), losses_.end(), 0.0);
 }
@@ -61,35 +89,37 @@ static Timed part_of(Action::Kind kind) {
 
 void Executor::act(const Action& action, const LoadBatch& load, bool training) {
   const Timers::Scope timing = measure(part_of(action.kind), training);
-  Slot& slot = slots_.at(static_cast<std::size_t>(action.slot));
-  const int stage = pipeline_.rank();
+  Slot& slot =
+      slots_.at(static_cast<std::size_t>(action.chunk)).at(static_cast<std::size_t>(action.slot));
+  const int before = (place_.rank + place_.ranks - 1) % place_.ranks,
+            after = (place_.rank + 1) % place_.ranks;
   switch (action.kind) {
     case Action::Kind::receive_forward:
       begin(slot, action, load);
       slot.in.hidden = wire_tensor(slot);
-      pipeline_.receive(slot.in.hidden, stage - 1).wait();
+      forwards_.receive(slot.in.hidden, before).wait();
       break;
     case Action::Kind::forward:
-      if (stage == 0) begin(slot, action, load);
+      if (place_.is_first(action.chunk)) begin(slot, action, load);
       forward(slot, training);
       break;
     case Action::Kind::send_forward:
-      slot.sent = pipeline_.send(slot.out.hidden, stage + 1);
+      slot.sent = forwards_.send(slot.out.hidden, after);
       break;
     case Action::Kind::receive_backward:
       slot.dout.hidden = wire_tensor(slot);
-      pipeline_.receive(slot.dout.hidden, stage + 1).wait();
+      backwards_->receive(slot.dout.hidden, after).wait();
       break;
     case Action::Kind::backward:
       backward(slot);
       break;
     case Action::Kind::send_backward:
       slot.sent.wait();
-      slot.sent = pipeline_.send(slot.din.hidden, stage - 1);
+      slot.sent = backwards_->send(slot.din.hidden, before);
       break;
     case Action::Kind::weight_gradients:
-      weight_grads_.run(stream_);
-      deferred_.rewind(0);
+      weight_grads_.run(slot.queued, stream_);
+      slot.deferred.rewind(0);
       break;
   }
 }
@@ -117,10 +147,11 @@ Step Executor::step(Slot& slot, bool training) {
   return {.stream = stream_,
           .keep = slot.keep,
           .layer = layer_,
-          .deferred = deferred_,
+          .deferred = slot.deferred,
           .weight_grads = weight_grads_,
           .record = slot.record,
           .dtype = shape_.dtype,
+          .chunk = slot.chunk,
           .seed = shape_.seed,
           .training = training,
           .sequences = shape_.micro_batch_size,
@@ -166,31 +197,53 @@ void Executor::backward(Slot& slot) {
   const ArenaScope scope(layer_);
   Step s = step(slot, true);
   Wire din;
+  const std::size_t queued = weight_grads_.queued();
   model_.backward(s, din, slot.dout, *slot.saved);
+  slot.queued = weight_grads_.queued() - queued;
   if (!din.hidden) return;
   slot.din.hidden = wire_tensor(slot);
   copy(slot.din.hidden, din.hidden, stream_);
 }
 
 StepMemory Executor::peak() const {
-  StepMemory memory{.layer = layer_.peak_bytes(),
-                    .deferred = deferred_.peak_bytes(),
-                    .slots = static_cast<int>(slots_.size())};
-  for (const Slot& slot : slots_) memory.keep = std::max(memory.keep, slot.keep.peak_bytes());
+  StepMemory memory{.chunks = {}, .layer = layer_.peak_bytes()};
+  for (const std::vector<Slot>& slots : slots_) {
+    StepMemory::Chunk& chunk = memory.chunks.emplace_back();
+    chunk.slots = static_cast<int>(slots.size());
+    for (const Slot& slot : slots) {
+      chunk.keep = std::max(chunk.keep, slot.keep.peak_bytes());
+      chunk.deferred = std::max(chunk.deferred, slot.deferred.peak_bytes());
+    }
+  }
   return memory;
+}
+
+// What a schedule does with its first micro-batch: the others need as much.
+static Schedule first_of(const Schedule& schedule) {
+  Schedule first;
+  for (Action action : schedule) {
+    action.slot = 0;
+    if (action.micro_batch == 0) first.push_back(action);
+  }
+  return first;
 }
 
 StepMemory measure_memory(const Model& model_on_meta, const StepShape& shape,
                           const Schedule& training, const Schedule& evaluation,
                           const World& world_on_meta, Stream& meta) {
-  const StepMemory room{.keep = kMeasuring,
-                        .layer = kMeasuring,
-                        .deferred = kMeasuring,
-                        .slots = std::max(slot_count(training, 0), slot_count(evaluation, 0))};
+  const int chunks = std::max(chunk_count(training), chunk_count(evaluation));
+  const std::size_t part = kMeasuring / static_cast<std::size_t>(chunks);
+  StepMemory room{.chunks = {}, .layer = kMeasuring};
+  room.chunks.assign(static_cast<std::size_t>(chunks),
+                     {.keep = part, .deferred = part, .slots = 1});
   Executor executor(model_on_meta, shape, room, world_on_meta, meta);
-  executor.run(evaluation, {}, false);
-  executor.run(training, {}, true);
-  return executor.peak();
+  executor.run(first_of(evaluation), {}, false);
+  executor.run(first_of(training), {}, true);
+  StepMemory memory = executor.peak();
+  for (int chunk = 0; chunk < chunks; ++chunk)
+    memory.chunks[static_cast<std::size_t>(chunk)].slots =
+        std::max(slot_count(training, chunk), slot_count(evaluation, chunk));
+  return memory;
 }
 
 }  // namespace mt

@@ -1,6 +1,7 @@
-// Executor: runs a schedule's actions on one stage of a model.  It owns the memory of the three
-// lifetimes (DESIGN D2): a `keep` arena for each slot, one `layer`, one `deferred`.  Nothing else
-// is allocated during a step, and how much is needed is found by running the same step on `meta`.
+// Executor: runs a schedule's actions on one rank of a pipeline.  It owns the memory of the three
+// lifetimes (DESIGN D2): `keep` and `deferred` arenas for each slot of each chunk, one `layer`.
+// Nothing else is allocated during a step, and how much is needed is found by running the same step
+// on `meta`.
 #pragma once
 
 #include <functional>
@@ -15,11 +16,19 @@
 
 namespace mt {
 
-// Bytes of each lifetime; `keep` is one slot's.
+// Bytes of each lifetime.
 struct StepMemory {
-  std::size_t keep = 0, layer = 0, deferred = 0;
-  int slots = 0;
-  std::size_t total() const { return static_cast<std::size_t>(slots) * keep + layer + deferred; }
+  struct Chunk {
+    std::size_t keep = 0, deferred = 0;  // of one slot
+    int slots = 0;
+    friend bool operator==(const Chunk&, const Chunk&) = default;
+  };
+  std::vector<Chunk> chunks = {};
+  std::size_t layer = 0;
+
+  std::size_t keep() const;  // of all slots
+  std::size_t deferred() const;
+  std::size_t total() const { return keep() + layer + deferred(); }
   friend bool operator==(const StepMemory&, const StepMemory&) = default;
 };
 
@@ -34,11 +43,12 @@ class Executor {
 
   // Forward and backward of every micro-batch, by the schedule; gradients are added to the model's,
   // or replace them (Param::gradient_replaced).
-  // Returns the sum of loss times loss_mask over the micro-batches (0 on stages before the last,
-  // and on meta).
+  // Returns the sum of loss times loss_mask over the micro-batches (0 on ranks before the last, and
+  // on meta).
   double run(const Schedule& schedule, const LoadBatch& load, bool training);
 
-  // Of the last run's micro-batches, in the order of their forwards: the sum of loss times mask.
+  // Of the last run's micro-batches, in the order of their forwards: the sum of loss times mask; on
+  // the last rank.
   const std::vector<double>& losses() const { return losses_; }
 
   // Shows what training computes from now on to a probe.
@@ -51,12 +61,14 @@ class Executor {
 
  private:
   struct Slot {
-    Arena keep;
+    int chunk = 0;
+    Arena keep, deferred;
     std::unique_ptr<Model::Saved> saved;
     StepRecord* record = nullptr;  // on the device
     Batch batch;
     Wire in, out, din, dout;
-    Pending sent;  // what is on its way out of this slot's tensors
+    Pending sent;            // what is on its way out of this slot's tensors
+    std::size_t queued = 0;  // weight gradients
   };
   Timers::Scope measure(Timed part, bool training) const;
   void act(const Action& action, const LoadBatch& load, bool training);
@@ -70,10 +82,14 @@ class Executor {
 
   const Model& model_;
   StepShape shape_;
-  Group& pipeline_;
+  // Two groups of the same ranks: of two ranks, either sends the other both kinds of messages, each
+  // kind in its own order.
+  Group& forwards_;
+  std::unique_ptr<Group> backwards_;
+  PipelinePlace place_;
   Stream& stream_;
-  std::vector<Slot> slots_;
-  Arena layer_, deferred_;
+  std::vector<std::vector<Slot>> slots_;  // of each chunk
+  Arena layer_;
   WeightGrads weight_grads_;
   std::vector<double> losses_;
   std::unique_ptr<InputStage> stage_;  // on a GPU
@@ -82,8 +98,8 @@ class Executor {
   NonFiniteProbe* probe_ = nullptr;
 };
 
-// What the schedules of a stage need, measured by running them on a copy of the stage's model that
-// lives on meta.
+// What the schedules of a rank need, measured by running them on a copy of its model that lives on
+// meta.
 StepMemory measure_memory(const Model& model_on_meta, const StepShape& shape,
                           const Schedule& training, const Schedule& evaluation,
                           const World& world_on_meta, Stream& meta);

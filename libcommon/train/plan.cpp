@@ -66,9 +66,9 @@ void RankMemory::write(JsonWriter& json) const {
       .member("parameters", parameters)
       .member("gradients", gradients)
       .member("optimizer", optimizer)
-      .member("keep", step.keep * static_cast<std::size_t>(step.slots))
+      .member("keep", step.keep())
       .member("layer", step.layer)
-      .member("deferred", step.deferred);
+      .member("deferred", step.deferred());
   if (work > 0) json.member("scratch", work);
   json.member("total", total()).end_object();
 }
@@ -143,8 +143,8 @@ std::string plan_text(const Plan& plan) {
          bytes("memory: parameters", m.parameters) + bytes("memory: gradients", m.gradients) +
          bytes("memory: optimizer", m.optimizer) +
          (m.work > 0 ? bytes("memory: scratch", m.work) : "") +
-         bytes("memory: keep", m.step.keep * static_cast<std::size_t>(m.step.slots)) +
-         bytes("memory: layer", m.step.layer) + bytes("memory: deferred", m.step.deferred) +
+         bytes("memory: keep", m.step.keep()) + bytes("memory: layer", m.step.layer) +
+         bytes("memory: deferred", m.step.deferred()) +
          bytes("memory: total of a rank", m.total()) +
          line("ranks on this machine", plan.ranks, "") +
          bytes(plan.device == Device::cpu ? "this machine has" : "its GPU has", plan.device_memory);

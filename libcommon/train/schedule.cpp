@@ -167,6 +167,12 @@ Schedule forward_only(const PipelinePlace& place, int micro_batches) {
   return list;
 }
 
+int chunk_count(const Schedule& schedule) {
+  int chunks = 0;
+  for (const Action& action : schedule) chunks = std::max(chunks, action.chunk + 1);
+  return chunks;
+}
+
 int slot_count(const Schedule& schedule, int chunk) {
   int slots = 0;
   for (const Action& action : schedule)

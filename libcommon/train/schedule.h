@@ -66,6 +66,7 @@ Schedule zero_bubble(const PipelinePlace& place, int micro_batches);
 // Forwards only, for evaluation.
 Schedule forward_only(const PipelinePlace& place, int micro_batches);
 
+int chunk_count(const Schedule& schedule);
 int slot_count(const Schedule& schedule, int chunk);
 bool defers_weight_gradients(const Schedule& schedule);
 

@@ -1,4 +1,4 @@
-// The executor over one stage and over several, which are threads of this test.
+// The executor on one rank and on several, which are threads of this test.
 #include "train/executor.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include "model/gpt.h"
 #include "ops/ops.h"
 #include "tests/support/host_tensor.h"
+#include "train/pipeline_layout.h"
 
 namespace mt {
 namespace {
@@ -17,7 +18,7 @@ constexpr std::int64_t kSequences = 2, kLength = 12, kVocabulary = 40;
 
 GptConfig small_config() {
   GptConfig config;
-  config.num_layers = 3;
+  config.num_layers = 4;
   config.hidden_size = 16;
   config.num_attention_heads = 2;
   config.max_position_embeddings = kLength;
@@ -49,50 +50,65 @@ std::int64_t load(int micro_batches, int micro_batch, const Batch& batch) {
   return micro_batch * kSequences;
 }
 
-StageRange range_of(const GptConfig& config, int stage, int stages) {
-  const std::int64_t layers = config.num_layers;
-  return {.begin = layers * stage / stages,
-          .end = layers * (stage + 1) / stages,
-          .first = stage == 0,
-          .last = stage == stages - 1};
-}
-
 struct Result {
   double evaluated = 0, trained = 0;  // losses
   std::map<std::string, HostTensor> gradients;
-  std::vector<StepMemory> measured, used;  // of each stage
+  std::vector<StepMemory> measured, used;  // of each rank
 };
 
+struct What {
+  int ranks = 1, micro_batches = 1;
+  PipelineOptions pipeline = {};
+  RecomputeOptions recompute = {};
+  bool tied = false;
+};
+
+// Adds the gradients of a rank's parameters, that of a tied copy to the other's.
+void add_gradients(Result& result, const ParamTable& table, bool tied) {
+  for (const Param& row : table.rows()) {
+    const auto found = result.gradients.find(row.name);
+    if (found == result.gradients.end()) {
+      result.gradients.emplace(row.name, clone(row.grad));
+      continue;
+    }
+    EXPECT_TRUE(tied && row.name == "embedding.word_embeddings.weight") << row.name;
+    for (std::int64_t i = 0; i < row.shape.numel(); ++i)
+      found->second.view().as<double>()[i] += row.grad.as<double>()[i];
+  }
+}
+
 // An evaluation, then the forward and backward of a step.
-Result run(int stages, int micro_batches, const RecomputeOptions& recompute = {}) {
+Result run(const What& what) {
   Result result;
-  result.measured.resize(static_cast<std::size_t>(stages));
+  result.measured.resize(static_cast<std::size_t>(what.ranks));
   result.used = result.measured;
   std::mutex mutex;
-  run_ranks(stages, [&](Group& pipeline) {
-    const int stage = pipeline.rank();
-    const World world(pipeline, {.pp = stages});
-    const PipelinePlace place{.rank = stage, .ranks = stages};
-    const Schedule training = one_f_one_b(place, micro_batches);
-    const Schedule evaluation = forward_only(place, micro_batches);
+  run_ranks(what.ranks, [&](Group& pipeline) {
+    const int rank = pipeline.rank();
+    const ParallelSizes sizes{.pp = what.ranks};
+    const World world(pipeline, sizes);
     GptConfig config = small_config();
-    config.recompute = recompute;
-    const StageRanges range{range_of(config, stage, stages)};
+    config.recompute = what.recompute;
+    config.untie_embeddings_and_output_weights = !what.tied;
+    const PipelineLayout layout =
+        make_pipeline_layout(what.pipeline, what.ranks, config.num_layers);
+    const Schedule training = layout.training(rank, what.micro_batches);
+    const Schedule evaluation = forward_only(layout.place(rank), what.micro_batches);
 
     Stream meta(Device::meta);
-    Gpt on_meta(config, range);
+    Gpt on_meta(config, layout.of_rank(rank));
     on_meta.table().allocate(Device::meta, DType::f64, true);
-    const auto group_on_meta = make_meta_group(stage, stages, meta);
-    const StepMemory memory = measure_memory(on_meta, kShape, training, evaluation,
-                                             World(*group_on_meta, {.pp = stages}), meta);
+    const auto group_on_meta = make_meta_group(rank, what.ranks, meta);
+    const StepMemory memory =
+        measure_memory(on_meta, kShape, training, evaluation, World(*group_on_meta, sizes), meta);
 
     Stream stream(Device::cpu, 1);
-    Gpt model(config, range);
+    Gpt model(config, layout.of_rank(rank));
     model.table().allocate(Device::cpu, DType::f64, true);
     model.initialize(5, stream);
     Executor executor(model, kShape, memory, world, stream);
     const LoadBatch fill = [&](int micro_batch, const Batch& batch) {
-      return load(micro_batches, micro_batch, batch);
+      return load(what.micro_batches, micro_batch, batch);
     };
     const double evaluated = executor.run(evaluation, fill, false);
     const double trained = executor.run(training, fill, true);
@@ -100,20 +116,22 @@ Result run(int stages, int micro_batches, const RecomputeOptions& recompute = {}
     const std::lock_guard lock(mutex);
     result.evaluated += evaluated;
     result.trained += trained;
-    for (const Param& row : model.table().rows())
-      EXPECT_TRUE(result.gradients.emplace(row.name, clone(row.grad)).second) << row.name;
-    result.measured[static_cast<std::size_t>(stage)] = memory;
-    result.used[static_cast<std::size_t>(stage)] = executor.peak();
+    add_gradients(result, model.table(), what.tied);
+    result.measured[static_cast<std::size_t>(rank)] = memory;
+    result.used[static_cast<std::size_t>(rank)] = executor.peak();
   });
   return result;
 }
 
-void expect_same_as_one_stage(int stages, int micro_batches) {
-  SCOPED_TRACE(concat(stages, " stages, ", micro_batches, " micro-batches"));
-  const Result one = run(1, micro_batches), several = run(stages, micro_batches);
+void expect_same_as_one_rank(const What& what) {
+  SCOPED_TRACE(concat(what.ranks, " ranks, ", what.micro_batches, " micro-batches, ",
+                      what.pipeline.schedule));
+  const Result several = run(what),
+               one = run({.micro_batches = what.micro_batches, .tied = what.tied});
   EXPECT_NEAR(several.evaluated, one.evaluated, 1e-12 * one.evaluated);
   EXPECT_NEAR(several.trained, one.trained, 1e-12 * one.trained);
   EXPECT_NE(one.trained, one.evaluated);  // dropout was on in training alone
+  EXPECT_EQ(several.used, several.measured);
   ASSERT_EQ(several.gradients.size(), one.gradients.size());
   for (const auto& [name, gradient] : one.gradients) {
     SCOPED_TRACE(name);
@@ -124,45 +142,91 @@ void expect_same_as_one_stage(int stages, int micro_batches) {
   }
 }
 
-TEST(Executor, TwoStagesComputeWhatOneDoes) { expect_same_as_one_stage(2, 5); }
-TEST(Executor, FewerMicroBatchesThanStages) { expect_same_as_one_stage(3, 2); }
-TEST(Executor, OneMicroBatch) { expect_same_as_one_stage(2, 1); }
+TEST(Executor, TwoStagesComputeWhatOneDoes) {
+  expect_same_as_one_rank({.ranks = 2, .micro_batches = 5});
+}
+TEST(Executor, FewerMicroBatchesThanStages) {
+  expect_same_as_one_rank({.ranks = 4, .micro_batches = 2});
+}
+TEST(Executor, OneMicroBatch) { expect_same_as_one_rank({.ranks = 2, .micro_batches = 1}); }
+
+TEST(Executor, EverySchedule) {
+  for (const char* schedule : {"gpipe", "zero-bubble"})
+    for (const bool tied : {false, true})
+      for (const int micro_batches : {2, 6})
+        expect_same_as_one_rank({.ranks = 4,
+                                 .micro_batches = micro_batches,
+                                 .pipeline = {.schedule = schedule},
+                                 .tied = tied});
+}
+
+// Of two ranks, either is before and after the other.
+TEST(Executor, SeveralChunks) {
+  for (const bool tied : {false, true})
+    expect_same_as_one_rank(
+        {.ranks = 2, .micro_batches = 8, .pipeline = {.virtual_stages_per_rank = 2}, .tied = tied});
+  expect_same_as_one_rank({.ranks = 2,
+                           .micro_batches = 5,
+                           .pipeline = {.virtual_stages_per_rank = 2, .microbatch_group_size = 3}});
+  expect_same_as_one_rank(
+      {.ranks = 3, .micro_batches = 6, .pipeline = {.layout = "Et|t|||t|tL"}, .tied = true});
+}
+
+TEST(Executor, StagesWithoutBlocks) {
+  expect_same_as_one_rank(
+      {.ranks = 3, .micro_batches = 6, .pipeline = {.layout = "E|t|tt||t|L"}, .tied = true});
+  expect_same_as_one_rank({.ranks = 2, .micro_batches = 4, .pipeline = {.layout = "E|tt|tt|L"}});
+}
 
 // What the same schedules need on meta is what they use, byte for byte.
 TEST(Executor, UsesTheMemoryThatWasMeasured) {
-  for (const int stages : {1, 2, 3})
-    for (const int micro_batches : {1, 4}) {
-      const Result result = run(stages, micro_batches);
-      for (int stage = 0; stage < stages; ++stage) {
-        SCOPED_TRACE(concat("stage ", stage, " of ", stages));
-        const StepMemory& measured = result.measured[static_cast<std::size_t>(stage)];
-        const StepMemory& used = result.used[static_cast<std::size_t>(stage)];
-        EXPECT_EQ(used, measured) << used.keep << " " << used.layer << " " << used.deferred
-                                  << " used, measured " << measured.keep << " " << measured.layer
-                                  << " " << measured.deferred;
-        EXPECT_EQ(measured.slots, std::min(stages - stage, micro_batches));
-        EXPECT_GT(measured.keep, 0U);
+  for (const int ranks : {1, 2, 4})
+    for (const int micro_batches : {1, 5}) {
+      const Result result = run({.ranks = ranks, .micro_batches = micro_batches});
+      EXPECT_EQ(result.used, result.measured);
+      for (int rank = 0; rank < ranks; ++rank) {
+        SCOPED_TRACE(concat("rank ", rank, " of ", ranks));
+        const StepMemory& measured = result.measured[static_cast<std::size_t>(rank)];
+        ASSERT_EQ(measured.chunks.size(), 1U);
+        EXPECT_EQ(measured.chunks[0].slots, std::min(ranks - rank, micro_batches));
+        EXPECT_GT(measured.keep(), 0U);
         EXPECT_GT(measured.layer, 0U);
+        EXPECT_EQ(measured.deferred(), 0U);
       }
     }
 }
 
+// Weight gradients that wait keep their micro-batches' memory.
+TEST(Executor, ZeroBubbleDefersOnAllRanksButTheFirst) {
+  const Result result =
+      run({.ranks = 4, .micro_batches = 6, .pipeline = {.schedule = "zero-bubble"}});
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(result.used[rank].deferred() > 0, rank > 0);
+    EXPECT_EQ(result.used[rank].chunks[0].slots, 4);
+  }
+}
+
 // Micro-batches in flight share the memory for what is made again.
 TEST(Executor, RecomputesInStages) {
-  for (const int stages : {1, 2, 3})
-    for (const RecomputeOptions& recompute :
-         {RecomputeOptions{.granularity = "full", .method = "uniform", .num_layers = 1},
-          RecomputeOptions{.granularity = "full", .method = "block", .num_layers = 1},
-          RecomputeOptions{.granularity = "selective", .modules = {"core_attn", "mlp"}}}) {
-      SCOPED_TRACE(concat(stages, " stages, ", recompute.granularity, " ", recompute.method));
-      const Result kept = run(stages, 4), again = run(stages, 4, recompute);
-      EXPECT_EQ(again.trained, kept.trained);
-      for (const auto& [name, gradient] : kept.gradients)
-        EXPECT_SAME_BITS(again.gradients.at(name).view(), gradient.view()) << name;
-      EXPECT_EQ(again.used, again.measured);
-      for (std::size_t stage = 0; stage < kept.measured.size(); ++stage)
-        EXPECT_LT(again.measured[stage].keep, kept.measured[stage].keep);
-    }
+  for (const int ranks : {1, 2, 4})
+    for (const char* schedule : {"1f1b", "zero-bubble"})
+      for (const RecomputeOptions& recompute :
+           {RecomputeOptions{.granularity = "full", .method = "uniform", .num_layers = 1},
+            RecomputeOptions{.granularity = "full", .method = "block", .num_layers = 1},
+            RecomputeOptions{.granularity = "selective", .modules = {"core_attn", "mlp"}}}) {
+        SCOPED_TRACE(concat(ranks, " ranks, ", schedule, ", ", recompute.granularity, " ",
+                            recompute.method));
+        What what{.ranks = ranks, .micro_batches = 5, .pipeline = {.schedule = schedule}};
+        const Result kept = run(what);
+        what.recompute = recompute;
+        const Result again = run(what);
+        EXPECT_EQ(again.trained, kept.trained);
+        for (const auto& [name, gradient] : kept.gradients)
+          EXPECT_SAME_BITS(again.gradients.at(name).view(), gradient.view()) << name;
+        EXPECT_EQ(again.used, again.measured);
+        for (std::size_t rank = 0; rank < kept.measured.size(); ++rank)
+          EXPECT_LT(again.measured[rank].keep(), kept.measured[rank].keep());
+      }
 }
 
 // Two runs without zeroing between give twice the gradients of one, where they are not replaced.
@@ -217,8 +281,7 @@ TEST(Executor, ShowsTheFirstKeysOfDocuments) {
     const auto group = make_single_group();
     const World alone(*group, {});
     const Witness model;
-    Executor executor(model, shape, {.keep = 1 << 14, .layer = 0, .deferred = 0, .slots = 1}, alone,
-                      stream);
+    Executor executor(model, shape, {.chunks = {{.keep = 1 << 14, .slots = 1}}}, alone, stream);
     const LoadBatch fill = [&](int, const Batch& batch) {
       EXPECT_EQ(bool(batch.first_key), masks);
       set_zero(batch.loss_mask, stream);
