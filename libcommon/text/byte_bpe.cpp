@@ -21,36 +21,49 @@ class PieceEncoder {
     std::size_t begin = at;
     for (std::size_t i = 0; i < ends.size(); begin = ends[i++]) {
       const std::size_t length = ends[i] - begin;
-      if (length > PieceCache::kMaxBytes) continue;
-      keys_[i] = PieceCache::key(text, begin, length);
+      keys_[i] = length > PieceCache::kMaxBytes ? kLong : PieceCache::key(text, begin, length);
       places_[i] = &cache_.first(keys_[i]);
     }
-    for (std::size_t i = 0; i < ends.size(); at = ends[i++]) {
-      const std::size_t length = ends[i] - at;
-      if (length > PieceCache::kMaxBytes) {
-        merge(text.substr(at, length));
-        for (const std::int32_t id : merged_) ids_.put(id);
-        continue;
+    std::int32_t* to = ids_.room(kMostIds);
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      const PieceCache::Entry* entry = places_[i];
+      if (entry->key != keys_[i]) {
+        begin = i == 0 ? at : ends[i - 1];
+        entry = other_entry(text.substr(begin, ends[i] - begin), i);
       }
-      PieceCache::Entry& entry = cache_.entry(keys_[i], *places_[i]);
-      if (entry.key == keys_[i])
-        ids_.put(entry);
-      else
-        merge(text.substr(at, length), keys_[i], entry);
+      if (entry == nullptr) {
+        ids_.wrote(to);
+        for (const std::int32_t id : merged_) ids_.put(id);
+        to = ids_.room(kMostIds);
+      } else {
+        to = IdBuffer::write(*entry, to);
+      }
     }
+    ids_.wrote(to);
   }
 
   void finish() { ids_.flush(); }
 
  private:
-  // A short piece; the entry will have it.
-  void merge(std::string_view piece, const PieceCache::Key& key, PieceCache::Entry& entry) {
+  static constexpr std::size_t kMostIds = kMostPieces * PieceCache::kMaxIds;
+  // Of a piece that the cache does not take; no entry has it.
+  static constexpr PieceCache::Key kLong = {0, ~std::uint64_t{0}};
+
+  // The entry of a piece that is not in its first place; null where the cache does not take the
+  // piece, whose ids are in merged_ then.
+  [[gnu::noinline]] const PieceCache::Entry* other_entry(std::string_view piece, std::size_t i) {
+    if (keys_[i] == kLong) {
+      merge(piece);
+      return nullptr;
+    }
+    PieceCache::Entry& entry = cache_.entry(keys_[i], *places_[i]);
+    if (entry.key == keys_[i]) return &entry;
     merge(piece);
-    for (const std::int32_t id : merged_) ids_.put(id);
-    if (merged_.size() > PieceCache::kMaxIds) return;
-    entry.key = key;
+    if (merged_.size() > PieceCache::kMaxIds) return nullptr;
+    entry.key = keys_[i];
     entry.count = static_cast<std::int32_t>(merged_.size());
     std::ranges::copy(merged_, entry.ids.begin());
+    return &entry;
   }
 
   // Overwrites merged_ with the ids of a piece.

@@ -57,10 +57,9 @@ static std::size_t split_window(std::string_view text, std::size_t at, std::size
 
 std::size_t gpt2_split(std::string_view text, std::size_t at, std::span<std::size_t> ends) {
   std::size_t count = 0;
-  while (at < text.size() && count < ends.size()) {
+  while (at < text.size() && (count == 0 || ends.size() - count >= CharMasks::kBytes)) {
     std::size_t found = 0;
-    if (ends.size() - count >= CharMasks::kBytes)
-      found = split_window(text, at, ends.data() + count);
+    if (ends.size() >= CharMasks::kBytes) found = split_window(text, at, ends.data() + count);
     if (found == 0) ends[count + found++] = piece_end(text, at);
     count += found;
     at = ends[count - 1];

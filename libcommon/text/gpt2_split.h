@@ -10,9 +10,10 @@
 
 namespace mt {
 
-// Finds the pieces of `text` from byte `at`, the start of a piece, until `ends` is full or the text
-// is at its end.  Writes each piece's end as an offset in `text` (the next piece starts there) and
-// returns how many; 0 only at the end of the text.  Bytes that are no UTF-8 count as U+FFFD.
+// Finds pieces of `text` from byte `at`, the start of a piece: as many as `ends` has room for,
+// about, one at least, or up to the end of the text.  Writes each piece's end as an offset in
+// `text` (the next piece starts there) and returns how many; 0 only at the end of the text.  Bytes
+// that are no UTF-8 count as U+FFFD.
 std::size_t gpt2_split(std::string_view text, std::size_t at, std::span<std::size_t> ends);
 
 }  // namespace mt

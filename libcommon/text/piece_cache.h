@@ -70,7 +70,7 @@ class PieceCache {
   }();
 
   static std::size_t slot(const Key& key) {
-    const std::uint64_t mixed = (key.low ^ (key.high * 0xFF51AFD7ED558CCDu)) * 0x9E3779B97F4A7C15u;
+    const std::uint64_t mixed = key.low * 0x9E3779B97F4A7C15u ^ key.high * 0xFF51AFD7ED558CCDu;
     return mixed >> (64 - kEntryBits);  // the highest bits depend on all of the key
   }
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -62,6 +62,21 @@ TEST(Gpt2Split, ClassesOfOtherScripts) {
   EXPECT_EQ(split("e\u0301t"), (Pieces{"e", "\u0301", "t"}));  // a combining mark is no letter
   EXPECT_EQ(split(" \U0001F600\U0001F600x"), (Pieces{" \U0001F600\U0001F600", "x"}));
   EXPECT_EQ(split("<|endoftext|>"), (Pieces{"<|", "endoftext", "|>"}));
+}
+
+// With room for few pieces they are cut one by one, else 64 bytes at a time.
+TEST(Gpt2Split, ManyPiecesAtATimeAreThePiecesOneByOne) {
+  std::mt19937_64 random(1);
+  const Pieces parts = {"a",  "word",   "Longer", "7",      "2026", " ", "  ",
+                        "\n", "\t",     "'",      "'s",     "'ll",  "!", "?!",
+                        "-",  "\u00e9", "\u6c34", "\u00a0", "\xFF"};
+  for (int i = 0; i < 3000; ++i) {
+    std::string text;
+    const std::size_t kinds = 2 + random() % (parts.size() - 1);
+    for (auto n = random() % 200; n > 0; --n) text += parts[random() % kinds];
+    const Pieces expected = split(text, 1);
+    for (const std::size_t room : {64, 100, 256}) ASSERT_EQ(split(text, room), expected) << text;
+  }
 }
 
 TEST(Gpt2Split, AnyBytesComeBack) {
