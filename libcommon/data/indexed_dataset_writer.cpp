@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <limits>
-#include <type_traits>
+#include <numeric>
 
 #include "base/error.h"
+#include "data/stored_tokens.h"
 
 namespace mt {
 namespace {
@@ -45,28 +45,13 @@ IndexedDatasetWriter::IndexedDatasetWriter(const std::string& prefix, TokenType 
   buffer_.reserve(kBufferBytes + (kBufferBytes >> 4));
 }
 
-void IndexedDatasetWriter::append(std::span<const std::int32_t> tokens) {
-  constexpr std::size_t kStep = kBufferBytes / 64;  // tokens converted at a time
-  for (; !tokens.empty(); tokens = tokens.subspan(std::min(kStep, tokens.size()))) {
-    const auto step = tokens.first(std::min(kStep, tokens.size()));
-    with_token_type(type_, [&]<class T>() {
-      const std::size_t at = buffer_.size();
-      buffer_.resize(at + step.size() * sizeof(T));
-      for (std::size_t i = 0; i < step.size(); ++i) {
-        const T value = static_cast<T>(step[i]);
-        if (static_cast<std::int64_t>(value) != step[i])
-          fail(Exit::bad_data, bin_.path(), ": token ", step[i], " of document ", state_.documents,
-               " does not fit ", name_of(type_));
-        std::memcpy(buffer_.data() + at + i * sizeof(T), &value, sizeof(T));
-      }
-    });
-    if (buffer_.size() >= kBufferBytes) flush_bin();
-  }
+void IndexedDatasetWriter::write_bin(Bytes bytes) {
+  bin_hash_.update(bytes);
+  bin_.write(bytes);
 }
 
 void IndexedDatasetWriter::flush_bin() {
-  bin_hash_.update(Bytes(buffer_));
-  bin_.write(Bytes(buffer_));
+  write_bin(Bytes(buffer_));
   buffer_.clear();
 }
 
@@ -84,12 +69,36 @@ void IndexedDatasetWriter::add_document(std::span<const std::int32_t> tokens,
     fail(Exit::internal, prefix_, ": document ", state_.documents, ": lengths sum to ", sum,
          ", not ", tokens.size());
   assert(modes.size() == (options_.multimodal ? lengths.size() : 0));
-  append(tokens);
+  constexpr std::size_t kStep = kBufferBytes / 64;  // tokens converted at a time
+  for (auto rest = tokens; !rest.empty(); rest = rest.subspan(std::min(kStep, rest.size()))) {
+    if (const auto token = append_stored(buffer_, type_, rest.first(std::min(kStep, rest.size()))))
+      fail(Exit::bad_data, bin_.path(), ": token ", *token, " of document ", state_.documents,
+           " does not fit ", name_of(type_));
+    if (buffer_.size() >= kBufferBytes) flush_bin();
+  }
   lengths_.write(std::as_bytes(lengths));
   modes_.write(std::as_bytes(modes));
   state_.sequences += static_cast<std::int64_t>(lengths.size());
   state_.tokens += sum;
   end_document();
+}
+
+void IndexedDatasetWriter::add_documents(Bytes tokens, std::span<const std::int32_t> lengths,
+                                         std::span<const std::size_t> documents) {
+  const auto sum = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  if (static_cast<std::size_t>(sum) * size_of(type_) != tokens.size() ||
+      std::accumulate(documents.begin(), documents.end(), std::size_t{0}) != lengths.size())
+    fail(Exit::internal, prefix_, ": ", documents.size(), " documents from ", state_.documents,
+         ": their ", lengths.size(), " lengths do not fit ", tokens.size(), " bytes");
+  assert(!options_.multimodal);
+  flush_bin();
+  write_bin(tokens);
+  lengths_.write(std::as_bytes(lengths));
+  state_.tokens += sum;
+  for (const std::size_t sequences : documents) {
+    state_.sequences += static_cast<std::int64_t>(sequences);
+    end_document();
+  }
 }
 
 void IndexedDatasetWriter::add_documents(const IndexedDataset& other, ItemRange documents) {
@@ -103,9 +112,7 @@ void IndexedDatasetWriter::add_documents(const IndexedDataset& other, ItemRange 
   const ItemRange sequences = {other.document_begin(documents.begin),
                                other.document_begin(documents.end)};
   flush_bin();
-  const Bytes bin = other.bytes(sequences);
-  bin_hash_.update(bin);
-  bin_.write(bin);
+  write_bin(other.bytes(sequences));
   state_.tokens += other.tokens(sequences);
   for (std::int64_t d = documents.begin; d < documents.end; ++d) {
     for (std::int64_t i = other.document_begin(d); i < other.document_begin(d + 1); ++i) {

@@ -43,6 +43,11 @@ class IndexedDatasetWriter {
   void add_document(std::span<const std::int32_t> tokens, std::span<const std::int32_t> lengths,
                     std::span<const std::int8_t> modes = {});
 
+  // Some documents at a time: `tokens` holds those of all sequences as the file has them
+  // (stored_tokens.h), `lengths` the sequences' lengths, `documents` how many each document has.
+  void add_documents(Bytes tokens, std::span<const std::int32_t> lengths,
+                     std::span<const std::size_t> documents);
+
   // Documents of another file of the same type, with modes or without as this one unless it has no
   // sequences.
   void add_documents(const IndexedDataset& other, ItemRange documents);
@@ -64,8 +69,8 @@ class IndexedDatasetWriter {
   const State& state() const { return state_; }
 
  private:
-  void append(std::span<const std::int32_t> tokens);
   void end_document();
+  void write_bin(Bytes bytes);
   void flush_bin();
   void write_idx(Bytes bytes);
   void write_header();

@@ -1,22 +1,26 @@
-// LineEncoder: the lines of a block to the documents of one token file for each key.  Thread-safe.
+// LineEncoder: the lines of a block to the documents of one token file for each key, as the file
+// has them.  Thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "data/bad_lines.h"
 #include "data/line_reader.h"
 #include "data/sentence_splitter.h"
+#include "data/token_type.h"
 #include "text/tokenizer.h"
 
 namespace mt {
 
-// One key's share of a block: documents[i] sequences of document i, lengths of all, tokens of all.
+// One key's share of a block, as IndexedDatasetWriter::add_documents() takes it.
 struct EncodedKey {
-  std::vector<std::int32_t> tokens, lengths;
-  std::vector<std::size_t> documents;
+  std::vector<std::byte> tokens;       // of all sequences
+  std::vector<std::int32_t> lengths;   // of all sequences, in tokens
+  std::vector<std::size_t> documents;  // how many sequences each has
 };
 
 struct EncodedBlock {
@@ -32,20 +36,24 @@ class LineEncoder {
     bool text_lines = false;   // a line is a text, with its newline, and there is one key
     bool prepend_bos = false;  // begins every document that is not empty, unless its tokenizer did
     bool append_eod = false;   // ends every document that is not empty
-    std::int64_t pad_to = 0;   // each document is one sequence; with append_eod it is cut or filled
-                               // with end-of-document tokens to so many; 0: as it is
+    TokenType type = TokenType::i32;
+    std::int64_t pad_to = 0;  // each document is one sequence; with append_eod it is cut or filled
+                              // with end-of-document tokens to so many; 0: as it is
   };
   // The tokenizer and the splitter, which may be null, must outlive it.
   LineEncoder(const Options& options, const Tokenizer& tokenizer, const SentenceSplitter* splitter)
       : options_(options), tokenizer_(tokenizer), splitter_(splitter) {}
 
-  EncodedBlock encode(const LineBlock& block) const;
+  void encode(const LineBlock& block, EncodedBlock& out) const;  // overwrites `out`
 
  private:
   void encode_json(const LineBlock& block, EncodedBlock& out) const;
   void encode_text(const LineBlock& block, EncodedBlock& out) const;
-  void add_document(const std::vector<std::string_view>& texts, EncodedKey& out) const;
-  void add_padded(std::string_view text, EncodedKey& out) const;
+  // `ids` is theirs while they run.  add_document() returns how many tokens it has added.
+  std::size_t add_document(std::span<const std::string_view> texts, std::vector<std::int32_t>& ids,
+                           EncodedKey& out) const;
+  void add_padded(std::string_view text, std::vector<std::int32_t>& ids, EncodedKey& out) const;
+  void store(std::span<const std::int32_t> ids, EncodedKey& out) const;
 
   Options options_;
   const Tokenizer& tokenizer_;

@@ -73,10 +73,10 @@ FilterSummary filter_lines(const FilterOptions& options, const std::vector<std::
   BadLines bad(options.on_error, options.overwrite, reading.inputs, context.log);
   LineSink sink(options);
   FilterSummary summary;
-  run_line_pipeline(
+  run_line_pipeline<Judgements>(
       reader, options.workers,
-      [&](const LineBlock& block) {
-        Judgements result;
+      [&](const LineBlock& block, Judgements& result) {
+        result = {};
         JsonLineParser parser(keys);
         for_each_line(block, [&](std::string_view line, std::int64_t number) {
           std::string wrong = parser.parse(line);
@@ -92,7 +92,6 @@ FilterSummary filter_lines(const FilterOptions& options, const std::vector<std::
           else
             result.bad.push_back({number, std::move(wrong), line});
         });
-        return result;
       },
       [&](const LineBlock& block, Judgements& judged) {
         for (const BadLine& line : judged.bad) bad.add(block.file, line);

@@ -1,9 +1,11 @@
 // The lines of files through a parallel stage and back in order: the blocks are read one after
 // another, `work` makes a Result of each, several at a time, and `finish` gets them one after
 // another in the order of the input, whatever the number of threads.  At most 2 threads + 2 blocks
-// are in memory, and one that is much larger than the reader's blocks, for a line is, is alone.
+// are in memory, which later ones use again, and one that is much larger than the reader's blocks,
+// for a line is, is alone.
 #pragma once
 
+#include <tbb/concurrent_queue.h>
 #include <tbb/parallel_pipeline.h>
 #include <tbb/task_arena.h>
 
@@ -19,20 +21,22 @@ namespace mt {
 // How many blocks are in memory at a time.
 inline int blocks_in_flight(int threads) { return 2 * worker_threads(threads) + 2; }
 
-// work: Result(const LineBlock&), thread-safe.  finish: void(const LineBlock&, Result&).
-// `threads`: as worker_threads() has it.  Throws what the first block to fail threw, first
-// in the order of the input; no later block is finished.
-template <class Work, class Finish>
+// work: void(const LineBlock&, Result&), thread-safe, overwrites what an earlier block has left in
+// the Result.  finish: void(const LineBlock&, Result&). `threads`: as worker_threads() has it.
+// Throws what the first block to fail threw, first in the order of the input; no later block is
+// finished.
+template <class Result, class Work, class Finish>
 void run_line_pipeline(LineReader& reader, int threads, const Work& work, const Finish& finish) {
   struct Item {
     LineBlock block;
-    decltype(work(std::declval<const LineBlock&>())) result;
+    Result result;
     std::exception_ptr error;  // carried along: a stage that throws would make TBB leak its item
   };
   using Token = std::shared_ptr<Item>;
   std::exception_ptr first_error;
   std::atomic<bool> failed = false;
   Token large;  // to be worked on when all before it is done
+  tbb::concurrent_queue<Token> idle;
   const auto guarded = [](Item& item, const auto& body) {
     try {
       if (!item.error) body();
@@ -41,7 +45,8 @@ void run_line_pipeline(LineReader& reader, int threads, const Work& work, const 
     }
   };
   const auto read = [&](tbb::flow_control& control) {
-    auto item = std::make_shared<Item>();
+    Token item;
+    if (!idle.try_pop(item)) item = std::make_shared<Item>();
     bool more = false;
     guarded(*item, [&] { more = !failed && reader.next(item->block); });
     if (more && item->block.size > 2 * reader.block_bytes()) {
@@ -52,7 +57,7 @@ void run_line_pipeline(LineReader& reader, int threads, const Work& work, const 
     return item;
   };
   const auto transform = [&](Token item) {
-    guarded(*item, [&] { item->result = work(item->block); });
+    guarded(*item, [&] { work(item->block, item->result); });
     return item;
   };
   const auto complete = [&](const Token& item) {
@@ -60,6 +65,7 @@ void run_line_pipeline(LineReader& reader, int threads, const Work& work, const 
     guarded(*item, [&] { finish(item->block, item->result); });
     first_error = item->error;
     failed = first_error != nullptr;
+    if (!failed && item->block.size <= 2 * reader.block_bytes()) idle.push(item);
   };
 
   tbb::task_arena arena(worker_threads(threads));

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -159,44 +161,67 @@ std::size_t LineReader::cut_at_end(std::string_view text, std::size_t lines_end)
          1;
 }
 
+void LineBlock::reserve(std::size_t wanted) {
+  if (wanted <= capacity) return;
+  auto larger = std::make_unique_for_overwrite<char[]>(wanted + kPadding);
+  if (size > 0) std::memcpy(larger.get(), bytes.get(), size);
+  bytes = std::move(larger);
+  capacity = wanted;
+}
+
+// As std::count(), in sums of bytes, which the compiler makes vectors of.
+static std::int64_t count_newlines(std::string_view text) {
+  constexpr std::size_t kLanes = 64, kMost = 255 * kLanes;  // a lane's sum is a byte
+  std::int64_t count = 0;
+  for (; text.size() >= kLanes;
+       text.remove_prefix(std::min(kMost, text.size()) / kLanes * kLanes)) {
+    std::array<std::uint8_t, kLanes> sums{};
+    const std::size_t end = std::min(kMost, text.size()) / kLanes * kLanes;
+    for (std::size_t at = 0; at < end; at += kLanes)
+      for (std::size_t lane = 0; lane < kLanes; ++lane) sums[lane] += text[at + lane] == '\n';
+    count = std::accumulate(sums.begin(), sums.end(), count);
+  }
+  return count + std::count(text.begin(), text.end(), '\n');
+}
+
 // Reads until there is a whole line and about a block's bytes, or the file ends.
 bool LineReader::fill(LineBlock& block) {
   const Part& part = parts_[opened_ - 1];
   if (part_ended_ || position_ >= part.end) return false;
-  std::size_t capacity = std::max(options_.block_bytes, 2 * carry_.size());
-  auto bytes = std::make_unique_for_overwrite<char[]>(capacity + LineBlock::kPadding);
-  std::size_t size = carry_.size(), lines_end = 0;
-  std::memcpy(bytes.get(), carry_.data(), size);
+  std::size_t room = std::max(options_.block_bytes, 2 * carry_.size()), lines_end = 0;
+  block.size = 0;
+  block.reserve(room);
+  std::memcpy(block.bytes.get(), carry_.data(), carry_.size());
+  block.size = carry_.size();
   for (;;) {
-    const std::size_t searched = size;
+    const std::size_t searched = block.size;
     bool at_end = false;
-    while (size < capacity && !at_end) {
-      const std::size_t count = source_->read({bytes.get() + size, capacity - size});
+    while (block.size < room && !at_end) {
+      const std::size_t count = source_->read({block.bytes.get() + block.size, room - block.size});
       at_end = count == 0;
-      size += count;
+      block.size += count;
     }
-    const std::string_view added(bytes.get() + searched, size - searched);
-    const std::size_t newline = added.rfind('\n');
-    lines_end = at_end ? size : newline == added.npos ? 0 : searched + newline + 1;
+    const std::size_t newline = block.text().substr(searched).rfind('\n');
+    lines_end = at_end                              ? block.size
+                : newline == std::string_view::npos ? 0
+                                                    : searched + newline + 1;
     if (at_end || lines_end > 0) break;
-    if (size > options_.line_limit)
+    if (block.size > options_.line_limit)
       fail(Exit::bad_data, source_->name(), ":", line_, ": line of more than ", options_.line_limit,
            " bytes", options_.limit_hint);
-    auto larger = std::make_unique_for_overwrite<char[]>(2 * capacity + LineBlock::kPadding);
-    std::memcpy(larger.get(), bytes.get(), size);
-    bytes = std::move(larger);
-    capacity *= 2;
+    block.reserve(room *= 2);
   }
-  lines_end = cut_at_end({bytes.get(), size}, lines_end);
-  carry_.assign(bytes.get() + lines_end, size - lines_end);
-  std::memset(bytes.get() + lines_end, 0, LineBlock::kPadding);
+  lines_end = cut_at_end(block.text(), lines_end);
+  carry_.assign(block.text().substr(lines_end));
+  block.size = lines_end;
+  std::memset(block.bytes.get() + lines_end, 0, LineBlock::kPadding);
   position_ += lines_end;
   part_bytes_ += static_cast<std::int64_t>(lines_end);
-  if (part_hash_) part_hash_->update(std::string_view(bytes.get(), lines_end));
-  const std::string name =
-      part.begin == 0 ? part.path : concat(part.path, " from byte ", part.begin);
-  block = {name, line_, std::move(bytes), lines_end, stored_bytes()};
-  line_ += std::count(block.text().begin(), block.text().end(), '\n');
+  if (part_hash_) part_hash_->update(block.text());
+  block.file = part.begin == 0 ? part.path : concat(part.path, " from byte ", part.begin);
+  block.first_line = line_;
+  block.stored_end = stored_bytes();
+  line_ += count_newlines(block.text());
   return lines_end > 0;
 }
 

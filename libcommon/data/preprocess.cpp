@@ -25,7 +25,7 @@ namespace {
 // What the work on a byte of input may take at most: the block, grown in a line's search for its
 // end, the parser's index and strings, ids, and what the encoder keeps of a word.
 constexpr std::int64_t kBytesPerByte = 16;
-constexpr std::size_t kLeastBlockBytes = 64 << 10, kMostBlockBytes = 1 << 20;
+constexpr std::size_t kLeastBlockBytes = 64 << 10, kMostBlockBytes = 256 << 10;
 constexpr std::chrono::seconds kSaveInterval{1};
 
 struct Shard {
@@ -146,13 +146,14 @@ class Run {
   }
 
   void run() {
-    LineEncoder::Options encoding = {options_.json_keys, options_.format == "text",
-                                     options_.prepend_bos, options_.append_eod,
-                                     options_.pad_length};
+    LineEncoder::Options encoding = {options_.json_keys,      options_.format == "text",
+                                     options_.prepend_bos,    options_.append_eod,
+                                     writers_.front().type(), options_.pad_length};
     const LineEncoder encoder(encoding, *tokenizer_, splitter_.get());
     try {
-      run_line_pipeline(
-          *reader_, options_.workers, [&](const LineBlock& block) { return encoder.encode(block); },
+      run_line_pipeline<EncodedBlock>(
+          *reader_, options_.workers,
+          [&](const LineBlock& block, EncodedBlock& encoded) { encoder.encode(block, encoded); },
           [&](const LineBlock& block, const EncodedBlock& encoded) { add(block, encoded); });
     } catch (...) {
       if (journal_ && !adding_) save();
@@ -233,7 +234,12 @@ class Run {
   void add(const LineBlock& block, const EncodedBlock& encoded) {
     adding_ = true;
     for (const BadLine& bad : encoded.bad) bad_->add(block.file, bad);
-    for (std::size_t k = 0; k < writers_.size(); ++k) write_block(encoded.keys[k], writers_[k]);
+    for (std::size_t k = 0; k < writers_.size(); ++k)
+      if (images_)
+        write_with_images(encoded.keys[k], writers_[k]);
+      else
+        writers_[k].add_documents(encoded.keys[k].tokens, encoded.keys[k].lengths,
+                                  encoded.keys[k].documents);
     lines_ += encoded.lines;
     adding_ = false;
     progress_->add(static_cast<std::uint64_t>(block.stored_end) - progress_->done());
@@ -246,33 +252,24 @@ class Run {
     if (journal_ && std::chrono::steady_clock::now() - saved_ >= kSaveInterval) save();
   }
 
-  void write_block(const EncodedKey& encoded, IndexedDatasetWriter& writer) {
-    std::span<const std::int32_t> tokens(encoded.tokens), lengths(encoded.lengths);
-    for (const std::size_t sequences : encoded.documents) {
-      std::size_t size = 0;
-      for (const std::int32_t length : lengths.first(sequences))
-        size += static_cast<std::size_t>(length);
-      if (images_)
-        write_with_image(tokens.first(size), writer);
-      else
-        writer.add_document(tokens.first(size), lengths.first(sequences));
-      tokens = tokens.subspan(size);
-      lengths = lengths.subspan(sequences);
+  // A text is one sequence, and its image another.
+  void write_with_images(const EncodedKey& encoded, IndexedDatasetWriter& writer) {
+    Bytes rest(encoded.tokens);
+    for (const std::int32_t length : encoded.lengths) {
+      const std::int64_t document = writer.state().documents;
+      if (document >= images_->size())
+        fail(Exit::bad_data, images_->path(), ": ", images_->size(),
+             " images, too few for the lines");
+      std::vector<std::int32_t> tokens(static_cast<std::size_t>(length));
+      const Bytes text = rest.first(tokens.size() * sizeof(std::int32_t));
+      std::ranges::copy(text, std::as_writable_bytes(std::span(tokens)).begin());
+      rest = rest.subspan(text.size());
+      const std::vector<std::int32_t> image = images_->tokens(document);
+      tokens.insert(tokens.end(), image.begin(), image.end());
+      const std::int32_t lengths[] = {length, static_cast<std::int32_t>(image.size())};
+      const std::int8_t modes[] = {0, 1};
+      writer.add_document(tokens, lengths, modes);
     }
-  }
-
-  void write_with_image(std::span<const std::int32_t> text, IndexedDatasetWriter& writer) {
-    const std::int64_t document = writer.state().documents;
-    if (document >= images_->size())
-      fail(Exit::bad_data, images_->path(), ": ", images_->size(),
-           " images, too few for the lines");
-    std::vector<std::int32_t> tokens(text.begin(), text.end());
-    const std::vector<std::int32_t> image = images_->tokens(document);
-    tokens.insert(tokens.end(), image.begin(), image.end());
-    const std::int32_t lengths[] = {static_cast<std::int32_t>(text.size()),
-                                    static_cast<std::int32_t>(image.size())};
-    const std::int8_t modes[] = {0, 1};
-    writer.add_document(tokens, lengths, modes);
   }
 
   void save() {

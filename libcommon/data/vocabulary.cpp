@@ -89,12 +89,12 @@ VocabularySummary train_vocabulary(const VocabularyOptions& options, const RunCo
   BpeFiles files(options.output_dir, options.overwrite);
   tbb::enumerable_thread_specific<BpeTrainer> trainers;
   VocabularySummary summary;
-  run_line_pipeline(
+  run_line_pipeline<CountedBlock>(
       reader, options.workers,
-      [&](const LineBlock& block) {
-        return options.format == "text"
-                   ? add_text_lines(block, trainers.local())
-                   : add_json_lines(block, options.json_keys, trainers.local());
+      [&](const LineBlock& block, CountedBlock& counted) {
+        counted = options.format == "text"
+                      ? add_text_lines(block, trainers.local())
+                      : add_json_lines(block, options.json_keys, trainers.local());
       },
       [&](const LineBlock& block, const CountedBlock& counted) {
         for (const BadLine& line : counted.bad) bad.add(block.file, line);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "data/line_reader.h"
 
 namespace mt {
@@ -103,6 +105,62 @@ TEST(JsonLineParser, DeepNestingIsRefusedWithoutACrash) {
   EXPECT_EQ(parse("{\"text\":\"a\",\"x\":" + deep + std::string(100000, ']') + "}").wrong,
             "malformed JSON: nested too deeply");
   EXPECT_NE(parse("{\"text\":\"a\",\"x\":" + deep).wrong, "");
+}
+
+// A line whose members are strings is read in one pass; with a number among them it is not.
+TEST(JsonLineParser, OnePassReadsWhatSeveralRead) {
+  std::mt19937_64 random(1);
+  const std::vector<std::string> parts = {
+      "\"",
+      "\"",
+      ":",
+      ",",
+      "{",
+      "}",
+      " ",
+      "\t",
+      "\"a\"",
+      "\"text\"",
+      "\"b\":\"c\"",
+      "\"text\":\"",
+      "\\n",
+      "\\\"",
+      "\\u00e9",
+      "\\ud83d\\ude00",
+      "\\ude00",
+      "\\u12",
+      "\\q",
+      "\xC3\xA9",
+      "\xFF",
+      "\x01",
+      "[]",
+      "7",
+      "text that is longer than the thirty-two bytes that are looked at together",
+      "\",\"",
+      "\":\"",
+      std::string(1, '\0')};
+  int taken = 0;
+  for (int i = 0; i < 100000; ++i) {
+    std::string members = "\"text\":\"";
+    for (auto n = random() % 6; n > 0; --n) members += parts[random() % parts.size()];
+    if (random() % 8 != 0) members += '"';
+    const Parsed one = parse("{" + members + "}");
+    const Parsed several = parse("{\"x\":0," + members + "}");
+    EXPECT_EQ(one.wrong, several.wrong) << members;
+    EXPECT_EQ(one.texts, several.texts) << members;
+    taken += one.wrong.empty() ? 1 : 0;
+  }
+  EXPECT_GT(taken, 10000);
+}
+
+TEST(JsonLineParser, StringsOfAnyLength) {
+  for (std::size_t length = 0; length < 200; ++length)
+    for (const char* end : {"", "\\n", "\\u20ac", "\xC3\xA9"}) {
+      const std::string text(length, 'x');
+      EXPECT_EQ(parse("{\"text\":\"" + text + end + "\"}").texts,
+                parse("{\"y\":1,\"text\":\"" + text + end + "\"}").texts);
+      EXPECT_NE(parse("{\"text\":\"" + text + end).wrong, "");
+    }
 }
 
 }  // namespace

@@ -190,8 +190,8 @@ TEST(LinePipeline, KeepsTheOrderForAnyNumberOfThreads) {
   for (const int threads : {0, 1, 2, 7}) {
     LineReader reader({.inputs = {folder.path("a")}, .block_bytes = 500});
     std::string text;
-    run_line_pipeline(
-        reader, threads, [](const LineBlock& block) { return std::string(block.text()); },
+    run_line_pipeline<std::string>(
+        reader, threads, [](const LineBlock& block, std::string& part) { part = block.text(); },
         [&](const LineBlock&, const std::string& part) { text += part; });
     EXPECT_EQ(text, sample_text());
   }
@@ -204,11 +204,10 @@ TEST(LinePipeline, ThrowsWhatTheFirstBlockToFailThrew) {
     LineReader reader({.inputs = {folder.path("a")}, .block_bytes = 500, .line_limit = 2000});
     int finished = 0;
     const std::string error = error_of([&] {
-      run_line_pipeline(
+      run_line_pipeline<int>(
           reader, 4,
-          [&](const LineBlock& block) {
+          [&](const LineBlock& block, int&) {
             if (block.first_line > work_fails_at) fail(Exit::bad_data, "work ", block.first_line);
-            return 0;
           },
           [&](const LineBlock& block, int) {
             if (block.first_line > finish_fails_at)
@@ -303,13 +302,12 @@ TEST(LinePipeline, WorksOnALineThatIsMuchLongerThanABlockAlone) {
     LineReader reader({.inputs = {path}, .block_bytes = 200});
     std::atomic<int> at_work = 0;
     std::string together;
-    run_line_pipeline(
+    run_line_pipeline<int>(
         reader, threads,
-        [&](const LineBlock& block) {
+        [&](const LineBlock& block, int&) {
           const int others = at_work++;
           EXPECT_TRUE(block.size <= 400 || others == 0);
           --at_work;
-          return 0;
         },
         [&](const LineBlock& block, int) { together += block.text(); });
     EXPECT_EQ(together, content);
