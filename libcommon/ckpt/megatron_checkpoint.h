@@ -67,6 +67,7 @@ class MegatronCheckpoint {
   const DistReader& tensors() const { return tensors_; }
   // A dict: common.pt, or the object common_state/shard_0_1 of newer Megatron.
   const PyValue& common() const { return common_; }
+  const TorchReader* common_tensors() const { return &*common_reader_; }  // that it refers to
   // A tensor of the common state (a gradient scaler's), copied to `out` of equal dtype and shape.
   void read_common_tensor(const PyValue& value, Tensor out) const;
 

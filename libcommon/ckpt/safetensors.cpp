@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "ckpt/safetensors_types.h"
 #include "ckpt/torch_file.h"
 
 namespace mt {
@@ -15,40 +15,6 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr std::uint64_t kMostHeader = 100'000'000;
-constexpr std::string_view kMetadata = "__metadata__";
-
-struct ElementType {
-  std::string_view name;
-  unsigned bits;
-  std::optional<DType> dtype = {};
-};
-constexpr ElementType kElementTypes[] = {
-    {"F64", 64, DType::f64},
-    {"F32", 32, DType::f32},
-    {"F16", 16, DType::f16},
-    {"BF16", 16, DType::bf16},
-    {"I64", 64, DType::i64},
-    {"I32", 32, DType::i32},
-    {"I16", 16, DType::i16},
-    {"I8", 8, DType::i8},
-    {"U8", 8, DType::u8},
-    {"BOOL", 8, DType::boolean},
-    {"U64", 64},
-    {"U32", 32},
-    {"U16", 16},
-    {"C64", 64},
-    {"F8_E5M2", 8},
-    {"F8_E4M3", 8},
-    {"F8_E8M0", 8},
-    {"F6_E2M3", 6},
-    {"F6_E3M2", 6},
-    {"F4", 4},
-};
-
-const ElementType& type_of(DType dtype) {
-  return *std::find_if(std::begin(kElementTypes), std::end(kElementTypes),
-                       [&](const ElementType& type) { return type.dtype == dtype; });
-}
 
 // The header's JSON, checked member by member.
 class HeaderParser {
@@ -66,8 +32,9 @@ class HeaderParser {
            ", expected a JSON object");
     bool metadata = false;
     for (const auto& [key, value] : root) {
-      if (key == kMetadata) {
-        if (metadata) fail(Exit::bad_data, where_, ": header: ", kMetadata, " comes twice");
+      if (key == kSafetensorsMetadata) {
+        if (metadata)
+          fail(Exit::bad_data, where_, ": header: ", kSafetensorsMetadata, " comes twice");
         metadata = true;
         check_metadata(value);
       } else {
@@ -91,7 +58,8 @@ class HeaderParser {
       for (const auto& [name, text] : object)
         strings = strings && text.is_string() && names.insert(name).second;
     if (!strings)
-      fail(Exit::bad_data, where_, ": header: ", kMetadata, ": expected an object of strings");
+      fail(Exit::bad_data, where_, ": header: ", kSafetensorsMetadata,
+           ": expected an object of strings");
   }
 
   void add(const std::string& key, const dom::element& value) {
@@ -103,7 +71,7 @@ class HeaderParser {
       if (!members.insert(name).second) refuse(key, kMembers);
     if (members != std::set<std::string_view>{"dtype", "shape", "data_offsets"})
       refuse(key, kMembers);
-    const ElementType type = type_in(key, value["dtype"]);
+    const SafetensorsType type = type_in(key, value["dtype"]);
     DistTensor tensor{.key = key,
                       .dtype = type.dtype,
                       .dtype_name = std::string(type.dtype ? name_of(*type.dtype) : type.name),
@@ -123,10 +91,10 @@ class HeaderParser {
       fail(Exit::bad_data, where_, ": header: tensor ", key, " comes twice");
   }
 
-  ElementType type_in(const std::string& key, const dom::element& value) const {
+  SafetensorsType type_in(const std::string& key, const dom::element& value) const {
     std::string_view name;
     if (value.get(name) == simdjson::SUCCESS)
-      for (const ElementType& type : kElementTypes)
+      for (const SafetensorsType& type : kSafetensorsTypes)
         if (type.name == name) return type;
     refuse(key, "a dtype as \"BF16\"");
   }
@@ -186,8 +154,6 @@ class HeaderParser {
 
 }  // namespace
 
-// --- Reading ------------------------------------------------------------------------------------
-
 std::map<std::string, DistTensor> parse_safetensors(Bytes file, const std::string& where,
                                                     const std::string& name) {
   if (file.size() < 8)
@@ -213,108 +179,6 @@ void SafetensorsReader::read_original(const std::string& key, const Shape& offse
   const ItemPlace& place = tensor.chunks[0].place;
   dense(*tensor.dtype, tensor.shape, file_.bytes().subspan(place.offset, place.length))
       .copy_to(offset, out);
-}
-
-// --- Writing ------------------------------------------------------------------------------------
-
-using Entry = SafetensorsWriter::Entry;
-
-static std::uint64_t bytes_of(const Entry& entry) {
-  return static_cast<std::uint64_t>(entry.shape.numel()) * size_of(entry.dtype);
-}
-
-static std::string header_of(const std::vector<Entry>& entries) {
-  JsonWriter json;
-  json.begin_object().key(kMetadata).begin_object().member("format", "pt").end_object();
-  std::uint64_t begin = 0;
-  for (const Entry& entry : entries) {
-    json.key(entry.name).begin_object().member("dtype", type_of(entry.dtype).name);
-    json.key("shape").begin_array();
-    for (const std::int64_t extent : entry.shape.extents()) json.value(extent);
-    json.end_array().key("data_offsets").begin_array().value(begin);
-    json.value(begin += bytes_of(entry)).end_array().end_object();
-  }
-  std::string text = json.end_object().text();
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  return text;
-}
-
-// Entries by file: as many in each as fit.
-static std::vector<std::vector<Entry>> shards_of(const std::vector<Entry>& entries,
-                                                 std::uint64_t most) {
-  std::vector<std::vector<Entry>> shards(1);
-  std::uint64_t size = 0;
-  for (const Entry& entry : entries) {
-    if (size > 0 && size + bytes_of(entry) > most) {
-      shards.emplace_back();
-      size = 0;
-    }
-    size += bytes_of(entry);
-    shards.back().push_back(entry);
-  }
-  return shards;
-}
-
-static std::string shard_name(std::size_t number, std::size_t count) {
-  if (count == 1) return "model.safetensors";
-  char name[64];
-  std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", number + 1, count);
-  return name;
-}
-
-SafetensorsWriter::SafetensorsWriter(const std::string& folder, const std::vector<Entry>& entries,
-                                     std::uint64_t most) {
-  const std::vector<std::vector<Entry>> shards = shards_of(entries, most);
-  std::uint64_t total = 0;
-  for (std::size_t i = 0; i < shards.size(); ++i) {
-    names_.push_back(shard_name(i, shards.size()));
-    begin_file(folder + "/" + names_.back(), shards[i]);
-  }
-  for (const Entry& entry : entries) total += bytes_of(entry);
-  if (shards.size() > 1) write_index(folder, total);
-}
-
-void SafetensorsWriter::begin_file(const std::string& path, std::vector<Entry> entries) {
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return size_of(a.dtype) > size_of(b.dtype);
-  });
-  const std::string header = header_of(entries);
-  std::string size(8, '\0');
-  for (std::size_t i = 0; i < 8; ++i) size[i] = static_cast<char>(header.size() >> 8 * i);
-  files_.push_back(File::create(path));
-  files_.back().write(size + header);
-  std::uint64_t offset = 8 + header.size();
-  for (const Entry& entry : entries) {
-    if (!places_.emplace(entry.name, Place{files_.size() - 1, offset, entry.dtype, entry.shape})
-             .second)
-      fail(Exit::internal, path, ": two tensors ", entry.name);
-    offset += bytes_of(entry);
-  }
-}
-
-void SafetensorsWriter::write_index(const std::string& folder, std::uint64_t total) const {
-  JsonWriter json;
-  json.begin_object().key("metadata").begin_object().member("total_size", total).end_object();
-  json.key("weight_map").begin_object();
-  for (const auto& [name, place] : places_) json.member(name, names_[place.file]);
-  json.end_object().end_object();
-  write_file_atomically(folder + "/model.safetensors.index.json", json.text() + "\n", false);
-}
-
-void SafetensorsWriter::write(const std::string& name, ConstTensor tensor) {
-  const Place& place = places_.at(name);
-  if (tensor.dtype() != place.dtype || !(tensor.shape() == place.shape))
-    fail(Exit::internal, name, ": ", name_of(tensor.dtype()), tensor.shape(), ", expected ",
-         name_of(place.dtype), place.shape);
-  files_[place.file].write_at(place.offset,
-                              {static_cast<const std::byte*>(tensor.data()), tensor.bytes()});
-}
-
-void SafetensorsWriter::close() {
-  for (File& file : files_) {
-    file.sync();
-    file.close();
-  }
 }
 
 }  // namespace mt

@@ -213,6 +213,12 @@ void write_rows(DistWriter& writer, const ParamTable& table, const std::string& 
   for (const Param& row : table.rows()) write_row(writer, row, prefix, row.value);
 }
 
+Shape reformulated(const Param& row, std::int64_t layers, std::int64_t ones, std::int64_t last) {
+  Shape shape{last};
+  for (int i = 0; i < row.shape.rank(); ++i) shape = shape.with_front(ones);
+  return row.layer ? shape.with_front(layers) : shape;
+}
+
 void write_extra_states(DistWriter& writer, const GptConfig& config) {
   const auto none = PyValue::list({PyValue()});
   std::vector<const char*> modules = {"self_attention.linear_qkv", "self_attention.linear_proj",
@@ -228,7 +234,7 @@ void write_extra_states(DistWriter& writer, const GptConfig& config) {
   writer.add_object("decoder.final_layernorm._extra_state/shard_0_1", none);
 }
 
-static bool is_vocabulary(const Param& row) { return row.segments.front().name == "vocab"; }
+bool is_vocabulary(const Param& row) { return row.segments.front().name == "vocab"; }
 
 void check_all_used(const DistReader& reader, const ParamTable& table) {
   std::set<std::string> used;

@@ -21,9 +21,14 @@ void write_rows(DistWriter& writer, const ParamTable& table, const std::string& 
 // Any tensor of a row's shape, such as an optimizer's.
 void write_row(DistWriter& writer, const Param& row, const std::string& prefix,
                const Tensor& tensor);
+// Megatron's shape of a distributed optimizer's state of a row: (layers, ones, ..., last) of a
+// stacked one, (ones, ..., last) of another.
+Shape reformulated(const Param& row, std::int64_t layers, std::int64_t ones, std::int64_t last);
 // The empty objects that Megatron asks for beside the parameters: Transformer Engine's extra
 // states.
 void write_extra_states(DistWriter& writer, const GptConfig& config);
+
+bool is_vocabulary(const Param& row);  // has a row for each token
 
 // A tensor in the checkpoint that is neither a row's nor an optimizer's is Exit::bad_data.
 void check_all_used(const DistReader& reader, const ParamTable& table);

@@ -22,6 +22,12 @@ bool HfObject::has(std::string_view name) const {
   return !object_[name].get(value) && !value.is_null();
 }
 
+std::vector<std::string_view> HfObject::names() const {
+  std::vector<std::string_view> names;
+  for (const auto [name, value] : object_) names.push_back(name);
+  return names;
+}
+
 element HfObject::member(std::string_view name) const {
   element value;
   if (object_[name].get(value)) refuse("no ", quoted(name));
@@ -52,6 +58,12 @@ std::int64_t HfObject::number(std::string_view name, std::int64_t most) const {
   std::int64_t value = 0;
   if (member(name).get(value) || value < 0 || value > most)
     refuse(quoted(name), ": expected a number from 0 to ", most);
+  return value;
+}
+
+double HfObject::real(std::string_view name) const {
+  double value = 0;
+  if (member(name).get(value)) refuse(quoted(name), ": expected a number");
   return value;
 }
 

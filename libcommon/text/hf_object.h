@@ -1,6 +1,6 @@
-// HfObject: one JSON object of a tokenizer.json with the place where it stands, which every error
-// names.  A member that is missing, or is of another kind than what is asked for, is
-// Exit::bad_data.  Only the readers of that file include this: nvcc cannot compile simdjson.h.
+// HfObject: one JSON object of a tokenizer.json or config.json with the place where it stands,
+// which every error names.  A member that is missing, or is of another kind than what is asked for,
+// is Exit::bad_data.  Only the readers of such files include this: nvcc cannot compile simdjson.h.
 #pragma once
 
 #include <simdjson.h>
@@ -22,11 +22,13 @@ class HfObject {
   HfObject(simdjson::dom::element element, std::string where);
 
   bool has(std::string_view name) const;  // and is not null
+  std::vector<std::string_view> names() const;
   std::string_view text(std::string_view name) const;
   std::string_view text_or(std::string_view name, std::string_view other) const;
   bool flag(std::string_view name) const;
   bool flag_or(std::string_view name, bool other) const;
   std::int64_t number(std::string_view name, std::int64_t most) const;  // 0 to `most`
+  double real(std::string_view name) const;
   HfObject object(std::string_view name) const;
   std::vector<HfObject> objects(std::string_view name) const;  // of an array
   simdjson::dom::element member(std::string_view name) const;

@@ -27,14 +27,6 @@ static bool has_master(const Optimizer::Piece& piece) {
 
 // --- Tensors ------------------------------------------------------------------------------------
 
-// (layers, 1, ..., last) of a stacked row, (1, ..., last) of another.
-static Shape reformulated(const Param& row, std::int64_t layers, std::int64_t ones,
-                          std::int64_t last) {
-  Shape shape{last};
-  for (int i = 0; i < row.shape.rank(); ++i) shape = shape.with_front(ones);
-  return row.layer ? shape.with_front(layers) : shape;
-}
-
 static void write_piece(DistWriter& writer, const Optimizer::Piece& piece, const std::string& name,
                         const Tensor& flat) {
   const Param& row = *piece.row;

@@ -1,0 +1,316 @@
+#include "model/convert.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+
+#include "base/flag_list.h"
+#include "base/progress.h"
+#include "base/threads.h"
+#include "ckpt/megatron_checkpoint.h"
+#include "model/gpt.h"
+#include "model/gpt_checkpoint.h"
+#include "model/hugging_face_source.h"
+#include "model/model_sink.h"
+
+namespace mt {
+
+namespace fs = std::filesystem;
+
+// Rows are written by so many at a time, whatever the number of threads: files do not depend on it.
+constexpr std::size_t kParts = 4;
+
+// --- Options ------------------------------------------------------------------------------------
+
+void ConvertOptions::add_to(CommandLine& cl) {
+  cl.optional_positional("INPUT", &load, "folder of checkpoints, or of one; or of Hugging Face's");
+  cl.optional_positional("OUTPUT", &save, "folder to make");
+  cl.section("Checkpoints");
+  cl.option("--load-dir,--load", &load, "DIR", "INPUT");
+  cl.option("--save-dir,--save", &save, "DIR", "OUTPUT");
+  cl.option("--loader", &loader, "FORMAT",
+            "what INPUT must be: core (Megatron), hf or llama_mistral (Hugging Face); default what "
+            "is found there",
+            one_of({"core", "hf", "llama_mistral"}));
+  cl.option("--saver", &saver, "FORMAT",
+            "what OUTPUT becomes: core (Megatron) or hf (Hugging Face)", one_of({"core", "hf"}));
+  cl.option("--ckpt-format", &ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
+            one_of({"torch_dist"}));
+  cl.option("--ckpt-step", &source.iteration, "N", "iteration of INPUT; default the last one saved",
+            at_least(1));
+  cl.option("--model-type", &model_type, "TYPE", "what the model is", one_of({"GPT"}));
+  cl.option("--true-vocab-size", &source.vocab_size, "N",
+            "tokens before padding; default what INPUT says, else its padded number", at_least(1));
+  cl.option("--make-vocab-size-divisible-by", &make_vocab_size_divisible_by, "N",
+            "the vocabulary is padded anew, to a multiple of this and of the tensor parallel size",
+            at_least(1));
+  cl.option("--target-tensor-parallel-size", &target_tensor_parallel, "N",
+            "ranks that will divide a layer of OUTPUT: its vocabulary is padded for them",
+            between(1, 4096));
+  cl.option("--dtype", &dtype, "TYPE", "of OUTPUT's weights: fp32, fp16 or bf16; default as stored",
+            one_of({"fp32", "fp16", "bf16"}));
+  cl.flag("--bf16", &bf16, "--dtype bf16");
+  cl.flag("--fp16", &fp16, "--dtype fp16");
+  cl.option("--shard-size", &shard_megabytes, "N", "most megabytes of a file of Hugging Face's",
+            at_least(1));
+  cl.flag("--with-optimizer", &with_optimizer, "convert the optimizer's state too");
+  cl.section("How it is done");
+  cl.flag("--verify", &verify, "read OUTPUT back and compare every element");
+  cl.flag("--force", &force, "replace what OUTPUT holds");
+  cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", at_least(0));
+  imply(cl, "OUTPUT's keys and formats do not depend on what computes the model",
+        {{"--saver-transformer-impl", each({"transformer_engine", "local"})},
+         {"--loader-transformer-impl", each({"transformer_engine", "local"})},
+         {"--megatron-path", any(kText)}});
+  imply(cl, "INPUT is read as it is written: nothing queues",
+        {{"--max-queue-size", any(kInteger)}});
+  imply(cl, "the sizes stand in config.json", {{"--model-size", any(kText)}});
+  imply(cl, "the format is recognised by content", {{"--checkpoint-type", each({"hf"})}});
+}
+
+void ConvertOptions::complete() {
+  if (load.empty()) fail(Exit::usage, "INPUT: required; see --help");
+  if (save.empty()) fail(Exit::usage, "OUTPUT: required; see --help");
+  if (bf16 + fp16 + !dtype.empty() > 1)
+    fail(Exit::usage, "--bf16, --fp16 and --dtype exclude each other");
+  if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
+  if (with_optimizer && saver == "hf")
+    fail(Exit::usage, "--with-optimizer: Hugging Face's format has no place for it");
+}
+
+// --- What is made of what -----------------------------------------------------------------------
+
+namespace {
+
+// A conversion before any row of it is written.
+struct Plan {
+  Plan(const ConvertOptions& options)
+      : source(open_model(options.load, options.source)),
+        target(target_of(options, *source)),
+        model(target.config),
+        stored_dtype(options.dtype.empty()) {
+    check_loader(options.loader);
+    source->check_all_used(model.table());
+    if (options.with_optimizer) {
+      states = source->states();
+      if (states.size() < 2) fail(Exit::bad_data, source->path(), ": holds no optimizer state");
+    }
+  }
+
+  static ModelTarget target_of(const ConvertOptions& o, const ModelSource& source) {
+    GptConfig config = source.config();
+    const bool keeps = source.format() != kHuggingFaceFormat && !o.make_vocab_size_divisible_by &&
+                       config.padded_vocab_size % o.target_tensor_parallel == 0;
+    if (!keeps) {
+      const std::int64_t tp = o.target_tensor_parallel,
+                         multiple = tp * o.make_vocab_size_divisible_by.value_or(
+                                             config.make_vocab_size_divisible_by);
+      config.make_vocab_size_divisible_by = multiple / tp;
+      config.padded_vocab_size = (config.vocab_size + multiple - 1) / multiple * multiple;
+    }
+    fs::path save = fs::path(o.save);
+    if (!save.has_filename()) save = save.parent_path();  // "out/"
+    return {.path = save.string(),
+            .source = source,
+            .config = config,
+            .dtype = o.dtype.empty() ? source.dtype() : dtype_named(o.dtype),
+            .with_optimizer = o.with_optimizer,
+            .tensor_parallel = o.target_tensor_parallel,
+            .pipeline_parallel = o.target_pipeline_parallel,
+            .shard_bytes = static_cast<std::uint64_t>(o.shard_megabytes) * 1'000'000};
+  }
+
+  static DType dtype_named(const std::string& name) {
+    return name == "bf16" ? DType::bf16 : name == "fp16" ? DType::f16 : DType::f32;
+  }
+
+  void check_loader(const std::string& loader) const {
+    const bool foreign = source->format() == kHuggingFaceFormat;
+    if (!loader.empty() && foreign != (loader != "core"))
+      fail(Exit::bad_config, source->path(), ": is ", foreign ? "Hugging Face's" : "Megatron's",
+           ", but --loader is ", loader);
+  }
+
+  DType dtype_of(const Param& row, const std::string& state) const {
+    return state.empty() && !stored_dtype ? target.dtype : source->dtype_of(row, state);
+  }
+
+  std::uint64_t bytes_of(const Param& row) const {
+    std::uint64_t bytes = 0;
+    for (const std::string& state : states)
+      bytes += static_cast<std::uint64_t>(row.shape.numel()) * size_of(dtype_of(row, state));
+    return bytes;
+  }
+
+  std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (const Param& row : model.table().rows()) sum += bytes_of(row);
+    return sum;
+  }
+
+  std::unique_ptr<ModelSource> source;
+  ModelTarget target;
+  Gpt model;  // its table, without values
+  bool stored_dtype;
+  std::vector<std::string> states = {""};
+};
+
+}  // namespace
+
+// As many bytes in each part, as far as rows allow.
+static std::vector<std::vector<const Param*>> parts_of(const Plan& plan) {
+  std::vector<std::vector<const Param*>> parts(kParts);
+  const std::uint64_t total = plan.bytes();
+  std::uint64_t before = 0;
+  for (const Param& row : plan.model.table().rows()) {
+    parts[std::min<std::uint64_t>(before * kParts / total, kParts - 1)].push_back(&row);
+    before += plan.bytes_of(row);
+  }
+  return parts;
+}
+
+// Calls body(part, row, state) for all, several parts at a time; an error stops every part.
+template <class Body>
+static void for_each_state(const Plan& plan, int threads, const std::function<void()>& check,
+                           const Body& body) {
+  const auto parts = parts_of(plan);
+  std::atomic<bool> stopped = false;
+  std::mutex checking;
+  const auto write_part = [&](std::size_t part) {
+    for (const Param* row : parts[part])
+      for (const std::string& state : plan.states) {
+        if (stopped) return;
+        {
+          const std::scoped_lock lock(checking);
+          check();
+        }
+        body(part, *row, state);
+      }
+  };
+  Workers(worker_threads(threads)).run([&] {
+    parallel_for_ordered_errors(kParts, [&](std::int64_t part) {
+      try {
+        write_part(static_cast<std::size_t>(part));
+      } catch (...) {
+        stopped = true;
+        throw;
+      }
+    });
+  });
+}
+
+static Buffer buffer_for(const Param& row, DType dtype) {
+  return {Device::cpu, static_cast<std::size_t>(row.shape.numel()) * size_of(dtype)};
+}
+
+// --- Reading back -------------------------------------------------------------------------------
+
+// OUTPUT's row, and what of INPUT's must be there.
+static void compare_row(const Plan& plan, const ModelSource& written, const Param& row,
+                        const std::string& state) {
+  const DType dtype = plan.dtype_of(row, state);
+  if (written.dtype_of(row, state) != dtype)
+    fail(Exit::difference, written.path(), ": ", row.name, " is ",
+         name_of(written.dtype_of(row, state)), ", expected ", name_of(dtype));
+  const Buffer a = buffer_for(row, dtype), b = buffer_for(row, dtype);
+  Tensor expected = a.tensor(dtype, row.shape), found = b.tensor(dtype, row.shape);
+  plan.source->read(row, state, expected);
+  written.read(row, state, found);
+  if (is_vocabulary(row)) {  // the padding need not travel
+    expected = expected.rows(0, plan.target.config.vocab_size);
+    found = found.rows(0, plan.target.config.vocab_size);
+  }
+  if (std::memcmp(expected.data(), found.data(), expected.bytes()) != 0)
+    fail(Exit::difference, written.path(), ": ", row.name, state.empty() ? "" : ": ", state,
+         ": differs from ", plan.source->path());
+}
+
+static std::int64_t read_back(const Plan& plan, int threads, const Log& log,
+                              const std::function<void()>& check) {
+  const std::unique_ptr<ModelSource> written =
+      open_model(plan.target.path, {.iteration = {}, .vocab_size = plan.target.config.vocab_size});
+  written->check_all_used(plan.model.table());
+  Progress progress(log, "comparing", "bytes", plan.bytes());
+  std::atomic<std::int64_t> compared = 0;
+  for_each_state(plan, threads, check,
+                 [&](std::size_t, const Param& row, const std::string& state) {
+                   compare_row(plan, *written, row, state);
+                   progress.add(static_cast<std::uint64_t>(row.shape.numel()) *
+                                size_of(plan.dtype_of(row, state)));
+                   ++compared;
+                 });
+  progress.finish();
+  return compared;
+}
+
+// --- Converting ---------------------------------------------------------------------------------
+
+static void check_free(const ConvertOptions& options, const std::string& path) {
+  if (options.force || !fs::exists(path)) return;
+  const bool empty = fs::is_directory(path) && fs::is_empty(path);
+  if (!empty) fail(Exit::cannot_create, path, ": exists; --force replaces what it holds");
+}
+
+static std::unique_ptr<ModelSink> make_sink(const ConvertOptions& options, const Plan& plan) {
+  if (options.saver != "hf") return make_core_sink(plan.target, kParts);
+  return make_hugging_face_sink(plan.target, plan.model.table(),
+                                [&](const Param& row) { return plan.dtype_of(row, ""); });
+}
+
+ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
+                                 const std::function<void()>& check) {
+  const Plan plan(options);
+  check_free(options, plan.target.path);
+  ConvertReport report{.from = plan.source->format(),
+                       .to = options.saver == "hf" ? kHuggingFaceFormat : options.ckpt_format,
+                       .rows = std::ssize(plan.model.table().rows()),
+                       .bytes = plan.bytes()};
+  {
+    const std::unique_ptr<ModelSink> sink = make_sink(options, plan);
+    Progress progress(log, "converting", "bytes", report.bytes);
+    for_each_state(plan, options.threads, check,
+                   [&](std::size_t part, const Param& row, const std::string& state) {
+                     const DType dtype = plan.dtype_of(row, state);
+                     const Buffer buffer = buffer_for(row, dtype);
+                     const Tensor value = buffer.tensor(dtype, row.shape);
+                     plan.source->read(row, state, value);
+                     sink->write(part, row, state, value);
+                     progress.add(value.bytes());
+                   });
+    progress.finish();
+    sink->publish();
+  }
+  if (options.verify) report.compared = read_back(plan, options.threads, log, check);
+  return report;
+}
+
+void ConvertReport::write(JsonWriter& json) const {
+  json.begin_object()
+      .member("schema", "mt-convert/1")
+      .member("from", from)
+      .member("to", to)
+      .member("tensors", rows)
+      .member("bytes", bytes)
+      .member("compared", compared)
+      .end_object();
+}
+
+std::string describe_conversion(const ConvertOptions& options) {
+  const Plan plan(options);
+  check_free(options, plan.target.path);
+  std::string text;
+  for (const Param& row : plan.model.table().rows())
+    for (const std::string& state : plan.states) {
+      text += concat(row.name, state.empty() ? "" : " ", state, "  ",
+                     name_of(plan.dtype_of(row, state)), ' ', row.shape);
+      if (options.saver == "hf")
+        for (const ForeignName& name : hugging_face_names(row))
+          text += concat("  ", name.name, ' ', hugging_face_shape(row, name, plan.target.config));
+      text += '\n';
+    }
+  return text;
+}
+
+}  // namespace mt

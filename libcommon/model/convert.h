@@ -1,0 +1,50 @@
+// Rewrites a GPT's checkpoint in another format or for another parallel layout.
+//
+// The tensors stream: in memory are the rows of Gpt's table that are being written, one for each
+// thread.  The target appears whole or not at all, and holds the same bytes for any number of
+// threads.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/command.h"
+#include "model/model_source.h"
+
+namespace mt {
+
+struct ConvertOptions {
+  std::string load, save;
+  std::string loader, saver = "core", ckpt_format = "torch_dist", model_type = "GPT";
+  ModelSourceOptions source;
+  std::int64_t target_tensor_parallel = 1, target_pipeline_parallel = 1;
+  std::optional<std::int64_t> make_vocab_size_divisible_by;
+  std::string dtype;  // of the weights; empty: as stored
+  bool bf16 = false, fp16 = false;
+  std::int64_t shard_megabytes = 5000;
+  bool with_optimizer = false, verify = false, force = false;
+  int threads = 0;
+
+  void add_to(CommandLine& cl);
+  void complete();  // Exit::usage for what is missing
+};
+
+struct ConvertReport {
+  std::string from, to;  // formats
+  std::int64_t rows = 0;
+  std::uint64_t bytes = 0;    // of the rows' elements in the target
+  std::int64_t compared = 0;  // rows that were read back and found equal
+
+  void write(JsonWriter& json) const;
+};
+
+// `check` is called between rows, from one thread at a time; what it throws ends the work, and
+// nothing remains of it.
+ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
+                                 const std::function<void()>& check);
+
+// What convert_checkpoint() would write: a line for each row with its names in the target.
+std::string describe_conversion(const ConvertOptions& options);
+
+}  // namespace mt

@@ -1,0 +1,73 @@
+// A torch_dist checkpoint of Megatron (ckpt/megatron_checkpoint.h) made of another checkpoint.
+#include <deque>
+#include <filesystem>
+
+#include "model/core_source.h"
+#include "model/gpt_checkpoint.h"
+#include "model/megatron_common.h"
+#include "model/model_sink.h"
+
+namespace mt {
+namespace {
+
+class CoreSink : public ModelSink {
+ public:
+  CoreSink(const ModelTarget& target, std::size_t parts)
+      : target_(target), save_(target.path, iteration_of(target.source)), mcore_data_(parts) {
+    for (std::size_t part = 0; part < parts; ++part)
+      writers_.emplace_back(save_.folder(), 0, static_cast<int>(part));
+  }
+
+  void write(std::size_t part, const Param& row, const std::string& state,
+             ConstTensor value) override {
+    const Tensor tensor{const_cast<void*>(value.data()), value.dtype(), value.shape()};
+    if (state.empty() || !target_.source.is_reformulated())
+      return write_row(writers_[part], row, state_prefix(state), tensor);
+    const std::int64_t numel = row.shape.numel();
+    writers_[part].add(state_prefix(state) + row.key, reformulated(row, row.layers, 1, numel),
+                       reformulated(row, row.layer.value_or(0), 0, 0),
+                       tensor.reshape(reformulated(row, 1, 1, numel)));
+    mcore_data_[part][state_prefix(state) + row.key] = row.key_shape();
+  }
+
+  void publish() override {
+    write_extra_states(writers_.front(), target_.config);
+    CheckpointSave::Content content;
+    content.files = write_companions();
+    for (DistWriter& writer : writers_) content.files.push_back(writer.close());
+    std::map<std::string, Shape> shapes;
+    for (const auto& part : mcore_data_) shapes.insert(part.begin(), part.end());
+    for (const auto& [key, shape] : shapes) set_original_shape(content.mcore_data, key, shape);
+    content.common = make_common(target_, "torch_dist", save_.common_writer());
+    content.manifest_extra = target_.source.manifest_extra();
+    save_.publish(content);
+  }
+
+ private:
+  std::vector<WrittenFile> write_companions() {
+    std::vector<WrittenFile> written;
+    if (target_.source.companions().empty()) return written;
+    const std::string folder = save_.folder() + "/tokenizer";
+    std::filesystem::create_directory(folder);
+    for (const Companion& companion : target_.source.companions()) {
+      HashedFile file(save_.folder(), "tokenizer/" + companion.name);
+      file.write(as_bytes(read_file(companion.path)));
+      written.push_back({file.close(), {}});
+    }
+    sync_directory(folder);
+    return written;
+  }
+
+  ModelTarget target_;
+  CheckpointSave save_;
+  std::deque<DistWriter> writers_;
+  std::vector<std::map<std::string, Shape>> mcore_data_;  // of each part
+};
+
+}  // namespace
+
+std::unique_ptr<ModelSink> make_core_sink(const ModelTarget& target, std::size_t parts) {
+  return std::make_unique<CoreSink>(target, parts);
+}
+
+}  // namespace mt

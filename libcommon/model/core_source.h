@@ -1,0 +1,30 @@
+// A GPT in a torch_dist checkpoint of Megatron (model/gpt_checkpoint.h), as a ModelSource.
+#pragma once
+
+#include "ckpt/megatron_checkpoint.h"
+#include "model/model_source.h"
+
+namespace mt {
+
+class CoreSource : public ModelSource {
+ public:
+  CoreSource(const std::string& folder, const ModelSourceOptions& options);
+
+  PyValue common() const override { return checkpoint_.common(); }
+  const TorchReader* common_tensors() const override { return checkpoint_.common_tensors(); }
+  std::vector<std::string> states() const override { return states_; }
+  bool is_reformulated() const override { return is_reformulated_; }
+  DType dtype_of(const Param& row, const std::string& state) const override;
+  void read(const Param& row, const std::string& state, Tensor out) const override;
+  void check_all_used(const ParamTable& table) const override;
+
+ private:
+  MegatronCheckpoint checkpoint_;
+  std::vector<std::string> states_ = {""};
+  bool is_reformulated_ = false;
+};
+
+// What stands before a row's key in the key of a state of it.
+std::string state_prefix(const std::string& state);
+
+}  // namespace mt

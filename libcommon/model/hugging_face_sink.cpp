@@ -1,0 +1,80 @@
+// A folder as Hugging Face's from_pretrained() takes it: config.json, safetensors, and the files
+// that travelled with the model.
+#include <filesystem>
+
+#include "ckpt/folder_save.h"
+#include "ckpt/safetensors.h"
+#include "model/gpt_checkpoint.h"
+#include "model/hugging_face_config.h"
+#include "model/hugging_face_source.h"
+#include "model/model_sink.h"
+
+namespace mt {
+namespace {
+
+constexpr const char* kConfig = "config.json";
+
+std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, const ParamTable& table,
+                                                 const RowTypes& types) {
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const Param& row : table.rows())
+    for (const ForeignName& name : hugging_face_names(row))
+      entries.push_back({name.name, types(row), hugging_face_shape(row, name, target.config)});
+  return entries;
+}
+
+class HuggingFaceSink : public ModelSink {
+ public:
+  HuggingFaceSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
+      : target_(target),
+        config_(hugging_face_config(target.config, target.dtype, original())),
+        save_(target.path),
+        writer_(save_.folder(), entries_of(target, table, types), target.shard_bytes) {}
+
+  void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
+    for (const ForeignName& name : hugging_face_names(row)) {
+      if (is_vocabulary(row)) {
+        writer_.write(name.name, value.rows(0, target_.config.vocab_size));
+      } else if (name.transform.empty()) {
+        writer_.write(name.name, value);
+      } else {
+        const Shape shape = transformed_shape(name.transform, row.shape);
+        const Buffer buffer(Device::cpu,
+                            static_cast<std::size_t>(shape.numel()) * size_of(value.dtype()));
+        const Tensor theirs = buffer.tensor(value.dtype(), shape);
+        apply(name.transform, theirs, value);
+        writer_.write(name.name, theirs);
+      }
+    }
+  }
+
+  void publish() override {
+    writer_.close();
+    write_file_atomically(save_.folder() + "/" + kConfig, config_, false);
+    for (const Companion& file : target_.source.companions())
+      if (file.name != kConfig)
+        write_file_atomically(save_.folder() + "/" + file.name, read_file(file.path), false);
+    save_.publish();
+  }
+
+ private:
+  std::string original() const {  // the config.json that the source had
+    for (const Companion& file : target_.source.companions())
+      if (file.name == kConfig) return read_file(file.path);
+    return {};
+  }
+
+  ModelTarget target_;
+  std::string config_;
+  FolderSave save_;
+  SafetensorsWriter writer_;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelSink> make_hugging_face_sink(const ModelTarget& target,
+                                                  const ParamTable& table, const RowTypes& types) {
+  return std::make_unique<HuggingFaceSink>(target, table, types);
+}
+
+}  // namespace mt

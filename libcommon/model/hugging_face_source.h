@@ -1,0 +1,33 @@
+// A GPT in a folder of Hugging Face's: config.json, and safetensors or pytorch_model.bin, as a
+// ModelSource.  Names may lack the model's own ("transformer." of GPT-2, "model." of Llama).
+#pragma once
+
+#include "ckpt/tensor_source.h"
+#include "model/model_source.h"
+
+namespace mt {
+
+inline constexpr const char* kHuggingFaceFormat = "hf";  // of ForeignName
+
+class HuggingFaceSource : public ModelSource {
+ public:
+  HuggingFaceSource(const std::string& folder, const ModelSourceOptions& options);
+
+  DType dtype_of(const Param& row, const std::string& state) const override;
+  void read(const Param& row, const std::string& state, Tensor out) const override;
+  void check_all_used(const ParamTable& table) const override;
+
+ private:
+  const DistTensor& stored(const ForeignName& name) const;
+  void check_tied(const std::string& output) const;
+
+  std::unique_ptr<TensorSource> tensors_;
+};
+
+// The names of a row among Hugging Face's.  Exit::bad_data if it has none.
+std::vector<ForeignName> hugging_face_names(const Param& row);
+
+// What a tensor of theirs has of a row's shape; its vocabulary is not padded.
+Shape hugging_face_shape(const Param& row, const ForeignName& name, const GptConfig& config);
+
+}  // namespace mt

@@ -1,0 +1,115 @@
+#include "model/megatron_common.h"
+
+#include <algorithm>
+
+#include "model/gpt_checkpoint.h"
+
+namespace mt {
+
+using Kind = PyValue::Kind;
+
+// --- Tensors ------------------------------------------------------------------------------------
+
+// The value with its tensors copied to `writer`.
+static PyValue copied(const PyValue& value, const TorchReader& reader, TorchWriter& writer) {
+  if (TorchReader::is_tensor(value)) {
+    const StoredTensor stored = reader.tensor(value);
+    const Buffer buffer(Device::cpu,
+                        static_cast<std::size_t>(stored.shape.numel()) * size_of(stored.dtype));
+    const Tensor tensor = buffer.tensor(stored.dtype, stored.shape);
+    stored.copy_to(tensor);
+    return writer.tensor(tensor);
+  }
+  std::vector<PyValue> items;
+  switch (value.kind()) {
+    case Kind::dict: {
+      PyValue dict = PyValue::dict();
+      const std::vector<PyValue>& entries = value.entries("");
+      for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
+        dict.set_item(entries[i], copied(entries[i + 1], reader, writer));
+      return dict;
+    }
+    case Kind::list:
+    case Kind::tuple:
+      for (const PyValue& item : value.as_items("")) items.push_back(copied(item, reader, writer));
+      return value.is(Kind::list) ? PyValue::list(std::move(items))
+                                  : PyValue::tuple(std::move(items));
+    case Kind::persistent:
+      fail(Exit::bad_data, "the common state refers to a storage that is no tensor's");
+    default:
+      return value;
+  }
+}
+
+// --- Settings -----------------------------------------------------------------------------------
+
+// `first`, and what `second` has beside it.
+static PyValue merged(PyValue first, const PyValue& second) {
+  const std::vector<PyValue>& entries = second.entries("args");
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
+    if (first.find(entries[i].as_string("args")) == nullptr)
+      first.set_item(entries[i], entries[i + 1]);
+  return first;
+}
+
+// What loading reads of a run's settings where the source knows of none.
+static PyValue unknown_run(const GptConfig& config) {
+  return PyValue::dict({{"encoder_tensor_model_parallel_size", 0},
+                        {"encoder_pipeline_model_parallel_size", 0},
+                        {"context_parallel_size", 1},
+                        {"expert_model_parallel_size", 1},
+                        {"data_parallel_size", 1},
+                        {"use_distributed_optimizer", false},
+                        {"ckpt_fully_parallel_save", false},
+                        {"async_save", false},
+                        {"data_parallel_random_init", false},
+                        {"seq_length", config.max_position_embeddings},
+                        {"consumed_train_samples", 0},
+                        {"skipped_train_samples", 0},
+                        {"consumed_valid_samples", 0}});
+}
+
+static PyValue make_args(const ModelTarget& target, const std::string& format,
+                         const PyValue& common) {
+  PyValue args = PyValue::dict({{"tensor_model_parallel_size", target.tensor_parallel},
+                                {"pipeline_model_parallel_size", target.pipeline_parallel},
+                                {"virtual_pipeline_model_parallel_size", PyValue()},
+                                {"num_layers_per_virtual_pipeline_stage", PyValue()},
+                                {"world_size", target.tensor_parallel * target.pipeline_parallel},
+                                {"ckpt_format", format},
+                                {"no_save_rng", true}});
+  if (!target.with_optimizer) args.set_item("no_save_optim", true);
+  add_gpt_args(target.config, target.dtype, args);
+  const bool known = common.is(Kind::dict);
+  args = merged(args, known ? common.at("args", "common state") : unknown_run(target.config));
+  return PyValue::make(PyValue::global("argparse", "Namespace"), args);
+}
+
+PyValue make_common(const ModelTarget& target, const std::string& format, TorchWriter& writer) {
+  const PyValue source = target.source.common();
+  PyValue common = PyValue::dict({{"args", make_args(target, format, source)},
+                                  {"checkpoint_version", 3.0},
+                                  {"iteration", iteration_of(target.source)}});
+  if (!source.is(Kind::dict)) return common;
+  const std::vector<PyValue>& entries = source.entries("common state");
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
+    const std::string& name = entries[i].as_string("common state");
+    const bool other_run = name == "rng_state" || name == "rerun_state_machine";
+    if (common.find(name) != nullptr || other_run ||
+        (name == "optimizer" && !target.with_optimizer))
+      continue;
+    common.set_item(name, copied(entries[i + 1], *target.source.common_tensors(), writer));
+  }
+  return common;
+}
+
+std::int64_t iteration_of(const ModelSource& source) {
+  const PyValue common = source.common();
+  const PyValue* iteration = common.is(Kind::dict) ? common.find("iteration") : nullptr;
+  if (iteration == nullptr) return 0;
+  const std::int64_t number = iteration->as_integer(source.path() + ": iteration");
+  if (number < 0) fail(Exit::bad_data, source.path(), ": iteration is ", number);
+  return number;
+}
+
+}  // namespace mt

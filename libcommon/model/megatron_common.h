@@ -1,0 +1,17 @@
+// The common state of a Megatron checkpoint that is made of another checkpoint.
+#pragma once
+
+#include "ckpt/torch_file.h"
+#include "model/model_sink.h"
+
+namespace mt {
+
+// A dict: what the source's common state holds, or, of a source without one, what loading needs;
+// `args` describe the target.  Of an optimizer there is nothing unless the target has one.  Tensors
+// are made with `writer`.
+PyValue make_common(const ModelTarget& target, const std::string& format, TorchWriter& writer);
+
+// 0 for a release: weights that no run is to go on from.
+std::int64_t iteration_of(const ModelSource& source);
+
+}  // namespace mt

@@ -1,0 +1,40 @@
+// ModelSink: where a GPT's weights go, row by row of its table, to appear as one checkpoint, whole
+// or not at all.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/model_source.h"
+
+namespace mt {
+
+// What is made of a source.
+struct ModelTarget {
+  std::string path;
+  const ModelSource& source;
+  GptConfig config;  // with the target's padded vocabulary
+  DType dtype;       // that the settings name
+  bool with_optimizer = false;
+  std::int64_t tensor_parallel = 1, pipeline_parallel = 1;
+  std::uint64_t shard_bytes = 0;  // most bytes of a file of Hugging Face's
+};
+
+class ModelSink {
+ public:
+  virtual ~ModelSink() = default;
+  // Each part takes its rows, in the order of the table, from one thread at a time; several parts
+  // may be written at once.
+  virtual void write(std::size_t part, const Param& row, const std::string& state,
+                     ConstTensor value) = 0;
+  virtual void publish() = 0;
+};
+
+// `dtype_of` tells what each row will have.
+using RowTypes = std::function<DType(const Param&)>;
+std::unique_ptr<ModelSink> make_hugging_face_sink(const ModelTarget& target,
+                                                  const ParamTable& table, const RowTypes& types);
+std::unique_ptr<ModelSink> make_core_sink(const ModelTarget& target, std::size_t parts);
+
+}  // namespace mt

@@ -1,0 +1,33 @@
+#include "model/model_source.h"
+
+#include <filesystem>
+
+#include "model/core_source.h"
+#include "model/hugging_face_source.h"
+
+namespace mt {
+
+namespace fs = std::filesystem;
+
+std::vector<Companion> companions_in(const std::string& folder) {
+  std::vector<Companion> found;
+  for (const char* name :
+       {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json",
+        "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt", "chat_template.jinja",
+        "generation_config.json", "config.json"})
+    if (const std::string path = folder + "/" + name; fs::exists(path))
+      found.push_back({name, path});
+  return found;
+}
+
+std::unique_ptr<ModelSource> open_model(const std::string& path,
+                                        const ModelSourceOptions& options) {
+  if (!fs::exists(path)) fail(Exit::no_input, path, ": does not exist");
+  if (const auto place = find_checkpoint(path, options.iteration))
+    return std::make_unique<CoreSource>(place->folder, options);
+  if (!fs::exists(path + "/config.json"))
+    fail(Exit::no_input, path, ": no model there: neither ", kTracker, " nor config.json");
+  return std::make_unique<HuggingFaceSource>(path, options);
+}
+
+}  // namespace mt

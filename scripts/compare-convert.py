@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Convert tiny random models of transformers to Megatron's format and back.
+
+For each model, saved with save_pretrained() in float32, bfloat16 and in several files:
+  - mt-convert makes a torch_dist checkpoint of it, and of that again a folder of Hugging Face's;
+  - every tensor of that folder must have the bytes of the original, and transformers must load it with
+    no key missing or left over, with the same settings;
+  - torch.distributed.checkpoint must read the torch_dist checkpoint;
+  - of texts, the original's logits and what mt-generate finds in the checkpoint must agree to 1e-5: each
+    token's log-probabilities, of the whole vocabulary.
+
+Needs from PyPI: torch, transformers, safetensors (tried with 2.15.0, 5.23.0, 0.7).
+Run:  scripts/compare-convert.py BIN        BIN holds mt-convert and mt-generate
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import safetensors.torch
+import torch
+import torch.distributed.checkpoint as dcp
+import transformers
+
+TESTDATA = pathlib.Path(__file__).resolve().parent.parent / "testdata"
+T = transformers
+T.logging.set_verbosity_error()
+T.logging.disable_progress_bar()
+warnings.filterwarnings("ignore")
+VOCAB = len(json.load(open(TESTDATA / "gpt2_bpe/vocab.json")))
+LLAMA = dict(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+             intermediate_size=88, max_position_embeddings=64, bos_token_id=3, eos_token_id=VOCAB - 1)
+LLAMA3 = dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=8192)
+MODELS = {
+    "gpt2": T.GPT2Config(vocab_size=VOCAB, n_positions=64, n_embd=32, n_layer=2, n_head=4, bos_token_id=3, eos_token_id=3),
+    "gpt2 with a wide MLP and erf": T.GPT2Config(vocab_size=VOCAB, n_positions=64, n_embd=32, n_layer=1, n_head=2,
+                                                 n_inner=72, activation_function="gelu", bos_token_id=3, eos_token_id=3),
+    "llama": T.LlamaConfig(**LLAMA | dict(num_key_value_heads=4)),
+    "llama with query groups": T.LlamaConfig(**LLAMA, rope_theta=1000000.0),
+    "llama, tied": T.LlamaConfig(**LLAMA, tie_word_embeddings=True),
+    "llama with biases": T.LlamaConfig(**LLAMA, attention_bias=True, mlp_bias=True),
+    "llama 3.1": T.LlamaConfig(**LLAMA, head_dim=16, rope_parameters=LLAMA3),
+    "llama, stretched": T.LlamaConfig(**LLAMA, rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=4.0)),
+    "mistral": T.MistralConfig(**LLAMA, sliding_window=5),
+    "mistral without window": T.MistralConfig(**LLAMA, sliding_window=None),
+    "qwen2": T.Qwen2Config(**LLAMA),
+    "qwen2 with windows": T.Qwen2Config(**LLAMA, use_sliding_window=True, sliding_window=5, max_window_layers=1),
+    "qwen3": T.Qwen3Config(**LLAMA, head_dim=16),
+    "nemotron": T.NemotronConfig(**LLAMA, head_dim=16),
+}
+TEXTS = ["The quick brown fox", "12 + 30 = 42, and so on", "def f(x): return x"]
+failures = 0
+
+
+def fail(*words):
+    global failures
+    failures += 1
+    print("  FAILED:", *words)
+
+
+def run(*command, stdin=None):
+    done = subprocess.run(command, check=False, capture_output=True, text=True, input=stdin)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def build(config, dtype):
+    torch.manual_seed(1)
+    model = T.AutoModelForCausalLM.from_config(config).to(dtype).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            centre = 1 if parameter.dim() == 1 and name.endswith("weight") and config.model_type != "nemotron" else 0
+            parameter.copy_(centre + torch.randn_like(parameter, dtype=torch.float32) * 0.3)
+    return model
+
+
+def tensors_in(folder):
+    found = {}
+    for file in sorted(pathlib.Path(folder).glob("*.safetensors")):
+        found |= safetensors.torch.load_file(file)
+    return found
+
+
+def bits(tensor):
+    return tensor.contiguous().view(torch.uint8).numpy().tobytes()
+
+
+def same_tensors(a, b):
+    a, b = tensors_in(a), tensors_in(b)
+    if a.keys() != b.keys():
+        fail("other names:", sorted(a.keys() ^ b.keys()))
+    for name in a.keys() & b.keys():
+        if a[name].dtype != b[name].dtype or a[name].shape != b[name].shape or bits(a[name]) != bits(b[name]):
+            fail(name, "differs")
+    return len(a)
+
+
+def same_settings(original, folder):
+    found = T.AutoConfig.from_pretrained(folder).to_dict()
+    for name, value in original.to_dict().items():
+        other = found.get(name)
+        if name in ("transformers_version", "_name_or_path", "dtype", "max_window_layers", "n_inner", "architectures"):
+            continue
+        if isinstance(value, dict) and "rope_theta" in value:
+            value = {k: v for k, v in value.items() if v is not None}
+            other = {k: v for k, v in other.items() if v is not None}
+        if value != other:
+            fail(name, "is", other, "expected", value)
+
+
+def check_loads(folder, dtype):
+    model, info = T.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, output_loading_info=True)
+    for kind, keys in info.items():
+        if keys:
+            fail("loading:", kind, keys)
+    return model
+
+
+def check_core(folder):
+    reader = dcp.FileSystemReader(folder)
+    state = {k: torch.empty(e.size, dtype=e.properties.dtype)
+             for k, e in reader.read_metadata().state_dict_metadata.items() if hasattr(e, "size")}
+    dcp.load(state, storage_reader=reader, no_dist=True)
+    if not state:
+        fail("no tensors for torch.distributed.checkpoint")
+
+
+def check_logits(options, model, tokenizer, folder):
+    """What mt-generate says of every token at each of its steps, against the model's own view."""
+    worst = 0
+    for text in TEXTS:
+        line = json.loads(run(f"{options.bin}/mt-generate", "--quiet", "--load", folder, "--device", "cpu",
+                              "--temperature", "0", "--num-tokens", "12", "--json", "--logprobs", str(VOCAB), text))
+        prompt = [tokenizer.eos_token_id] + tokenizer(text).input_ids  # a text begins behind the end of another
+        with torch.no_grad():
+            logits = model(torch.tensor([prompt + line["token_ids"]])).logits[0].double()
+        expected = logits.log_softmax(-1)
+        for i, made in enumerate(line["logprobs"]):
+            for entry in made["top_logprobs"]:
+                there = expected[len(prompt) - 1 + i, entry["id"]].item()
+                worst = max(worst, abs(entry["logprob"] - there) / max(1, abs(there)))
+        if len(line["logprobs"][0]["top_logprobs"]) != VOCAB:
+            fail("not the whole vocabulary")
+    if worst > 1e-5:
+        fail("logits differ by", worst)
+    return worst
+
+
+def check(options, name, config, dtype, shards):
+    with tempfile.TemporaryDirectory() as scratch:
+        original, core, back = (f"{scratch}/{x}" for x in ("original", "core", "back"))
+        model = build(config, dtype)
+        model.save_pretrained(original, **shards)
+        for file, copy in (("vocab.json", "vocab.json"), ("merges.txt", "merges.txt")):
+            shutil.copy(TESTDATA / "gpt2_bpe" / file, f"{original}/{copy}")
+        run(f"{options.bin}/mt-convert", "--quiet", "--verify", original, core)
+        run(f"{options.bin}/mt-convert", "--quiet", "--verify", "--saver", "hf", core, back)
+        count = same_tensors(original, back)
+        same_settings(model.config, back)
+        for file in ("vocab.json", "merges.txt", "generation_config.json"):
+            if open(f"{original}/{file}").read() != open(f"{back}/{file}").read():
+                fail(file, "differs")
+        check_core(f"{core}/release")
+        tokenizer = T.GPT2Tokenizer(f"{original}/vocab.json", f"{original}/merges.txt")
+        loaded = check_loads(back, dtype)
+        worst = check_logits(options, model, tokenizer, core) if dtype == torch.float32 else 0
+        print(f"{name}, {str(dtype)[6:]}, {len(os.listdir(original))} files: {count} tensors, logits {worst:.1e}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bin")
+    options = parser.parse_args()
+    for name, config in MODELS.items():
+        check(options, name, config, torch.float32, {})
+        check(options, name, config, torch.bfloat16, {"max_shard_size": "20KB"})
+    sys.exit(failures > 0)
+
+
+main()

@@ -1,0 +1,346 @@
+// Checkpoints into other formats and back.
+#include "model/convert.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "ckpt/megatron_checkpoint.h"
+#include "ckpt/safetensors.h"
+#include "model/gpt_checkpoint.h"
+#include "model/hugging_face_config.h"
+#include "model/hugging_face_source.h"
+#include "tests/base/scratch.h"
+#include "tests/model/support.h"
+
+namespace mt {
+namespace {
+
+namespace fs = std::filesystem;
+
+GptConfig config_named(const std::string& name) {
+  GptConfig c = name == "gpt2" ? tiny_gpt2() : tiny_llama();
+  if (name == "tied") c.untie_embeddings_and_output_weights = false;
+  if (name == "mistral") c.window_size = "3,0";
+  if (name == "qwen2") c.add_qkv_bias = true;
+  if (name == "qwen3") {
+    c.qk_layernorm = true;
+    c.kv_channels = 8;
+    c.window_size = "4,0";
+    c.window_attn_skip_freq = {1, 0};
+  }
+  if (name == "scaled") {
+    c.use_rope_scaling = true;
+    c.rotary_base = 500000;
+  }
+  if (name == "stretched") c.rotary_interpolation = 2.5;
+  if (name == "nemotron") {
+    c.rotary_percent = 0.5;
+    c.normalization = "LayerNorm";
+    c.apply_layernorm_1p = c.squared_relu = true;
+    c.swiglu = false;
+  }
+  c.vocab_size = 21;
+  c.padded_vocab_size = 0;
+  c.make_vocab_size_divisible_by = 8;
+  c.complete();
+  return c;
+}
+
+// A folder of Hugging Face's with random weights, in the order of the table.
+void write_hugging_face(const std::string& folder, const GptConfig& config, DType dtype) {
+  fs::create_directory(folder);
+  const Gpt model(config);
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const Param& row : model.table().rows())
+    for (const ForeignName& name : hugging_face_names(row))
+      entries.push_back({name.name, dtype, hugging_face_shape(row, name, config)});
+  SafetensorsWriter writer(folder, entries, 1 << 30);
+  unsigned seed = 1;
+  for (const auto& entry : entries) {
+    std::mt19937 engine(seed++);
+    const HostTensor tensor(dtype, entry.shape);
+    auto* const bytes = static_cast<unsigned char*>(tensor.view().data());
+    for (std::size_t i = 0; i < tensor.view().bytes(); ++i)
+      bytes[i] = static_cast<unsigned char>(engine() % 64);  // of any type: finite
+    writer.write(entry.name, tensor);
+  }
+  writer.close();
+  File file = File::create(folder + "/config.json");
+  file.write(hugging_face_config(config, dtype, R"({"model_type":"none"})"));
+}
+
+class Convert : public testing::Test {
+ protected:
+  ConvertReport convert(const std::string& from, const std::string& to, const std::string& saver,
+                        ConvertOptions options = {}) {
+    options.load = scratch_.path(from);
+    options.save = scratch_.path(to);
+    options.saver = saver;
+    options.complete();
+    return convert_checkpoint(options, Log({.level = Log::Level::quiet}), [] {});
+  }
+  std::string error(const std::string& from, const std::string& to, const std::string& saver,
+                    const ConvertOptions& options = {}) {
+    return error_of([&] { convert(from, to, saver, options); });
+  }
+  std::string content(const std::string& path) { return read_file(scratch_.path(path)); }
+  Scratch scratch_;
+};
+
+class Family : public Convert, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Of, Family,
+                         testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3",
+                                         "scaled", "stretched", "nemotron"),
+                         [](const auto& param) { return std::string(param.param); });
+
+TEST_P(Family, ComesBackByteForByte) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const std::string kind(name_of(dtype));
+    write_hugging_face(scratch_.path("hf" + kind), config_named(GetParam()), dtype);
+    ConvertOptions options;
+    options.verify = true;
+    const ConvertReport report = convert("hf" + kind, "core" + kind, "core", options);
+    EXPECT_EQ(report.compared, report.rows);
+    convert("core" + kind, "back" + kind, "hf", options);
+    EXPECT_EQ(content("back" + kind + "/model.safetensors"),
+              content("hf" + kind + "/model.safetensors"));
+    EXPECT_EQ(content("back" + kind + "/config.json"), content("hf" + kind + "/config.json"));
+  }
+}
+
+TEST_P(Family, SettingsComeBack) {
+  const GptConfig c = config_named(GetParam());
+  const HuggingFaceConfig found =
+      parse_hugging_face_config(hugging_face_config(c, DType::bf16, ""), "config.json");
+  EXPECT_EQ(found.dtype, DType::bf16);
+  GptConfig back = found.model;
+  back.make_vocab_size_divisible_by = 8;
+  back.complete();
+  const auto args_of = [](const GptConfig& config) {
+    PyValue args = PyValue::dict();
+    add_gpt_args(config, DType::f32, args);
+    return args;
+  };
+  const PyValue ours = args_of(c), theirs = args_of(back);
+  const std::vector<PyValue>& entries = ours.entries("args");
+  for (std::size_t i = 0; i < entries.size(); i += 2) {
+    const std::string& name = entries[i].as_string("args");
+    // Of no effect, or said in another way: a layer's window, query groups without sharing.
+    if (name == "window_attn_skip_freq" || name == "num_query_groups" || name == "label_smoothing")
+      continue;
+    EXPECT_TRUE(*theirs.find(name) == entries[i + 1]) << name;
+  }
+  for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
+    EXPECT_EQ(back.window(layer), c.window(layer));
+}
+
+TEST_F(Convert, SameBytesForAnyNumberOfThreads) {
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
+  for (const int threads : {1, 2, 7}) {
+    ConvertOptions options;
+    options.threads = threads;
+    convert("hf", concat("core", threads), "core", options);
+    for (const char* file : {"__0_0.distcp", "__0_3.distcp", "common.pt", ".metadata"})
+      EXPECT_EQ(content(concat("core", threads, "/release/", file)),
+                content(concat("core1/release/", file)));
+  }
+}
+
+TEST_F(Convert, VocabularyIsPaddedAnew) {
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
+  ConvertOptions options;
+  options.make_vocab_size_divisible_by = 5;
+  options.target_tensor_parallel = 4;
+  convert("hf", "core", "core", options);
+  const DistReader reader(scratch_.path("core/release"));
+  EXPECT_EQ(reader.at("output_layer.weight").shape, (Shape{40, 16}));
+  const HostTensor padding(DType::f32, {19, 16});
+  reader.read("output_layer.weight", {21, 0}, padding);
+  for (const float value : padding.span<float>()) EXPECT_EQ(value, 0);
+  const auto source = open_model(scratch_.path("core"));
+  EXPECT_EQ(source->config().vocab_size, 21);
+  EXPECT_EQ(source->config().padded_vocab_size, 40);
+}
+
+TEST_F(Convert, OtherTypesRound) {
+  write_hugging_face(scratch_.path("hf"), config_named("gpt2"), DType::f32);
+  ConvertOptions options;
+  options.bf16 = options.verify = true;
+  convert("hf", "core", "core", options);
+  const DistReader reader(scratch_.path("core/release"));
+  EXPECT_EQ(reader.at("decoder.final_layernorm.weight").dtype, DType::bf16);
+  EXPECT_EQ(open_model(scratch_.path("core"))->dtype(), DType::bf16);
+}
+
+TEST_F(Convert, ShardsAreReadAndWritten) {
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
+  const auto source = open_tensors(scratch_.path("hf"));
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const auto& [name, tensor] : source->tensors())
+    entries.push_back({name, *tensor.dtype, tensor.shape});
+  fs::create_directory(scratch_.path("shards"));
+  SafetensorsWriter writer(scratch_.path("shards"), entries, 4000);
+  for (const auto& [name, tensor] : source->tensors()) {
+    const HostTensor value(*tensor.dtype, tensor.shape);
+    source->read_original(name, origin_of(tensor.shape.rank()), value);
+    writer.write(name, value);
+  }
+  writer.close();
+  fs::copy(scratch_.path("hf/config.json"), scratch_.path("shards/config.json"));
+  convert("shards", "core", "core");
+  convert("core", "back", "hf");
+  EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+}
+
+// --- What is refused ----------------------------------------------------------------------------
+
+// Writes the folder's tensors again, as `change` leaves them.
+void rewrite(const std::string& folder,
+             const std::function<void(std::vector<SafetensorsWriter::Entry>&)>& change) {
+  std::vector<SafetensorsWriter::Entry> entries;
+  const std::map<std::string, DistTensor> tensors = open_tensors(folder)->tensors();
+  for (const auto& [name, tensor] : tensors) entries.push_back({name, *tensor.dtype, tensor.shape});
+  change(entries);
+  SafetensorsWriter writer(folder, entries, 1 << 30);
+  for (const auto& entry : entries) writer.write(entry.name, HostTensor(entry.dtype, entry.shape));
+  writer.close();
+}
+
+TEST_F(Convert, TensorsMustBeTheModels) {
+  const std::string hf = scratch_.path("hf"), core = scratch_.path("core");
+  write_hugging_face(hf, config_named("tied"), DType::f32);
+  rewrite(hf, [](auto& entries) { entries.push_back({"score.weight", DType::f32, {2, 16}}); });
+  EXPECT_EQ(error("hf", "core", "core"),
+            concat("65 ", hf,
+                   ": tensor score.weight has no place in the model that config.json "
+                   "describes"));
+  rewrite(hf, [](auto& entries) {
+    std::erase_if(entries, [](const auto& entry) { return entry.name == "score.weight"; });
+    entries.push_back({"lm_head.weight", DType::f32, {21, 16}});
+  });
+  EXPECT_EQ(error("hf", "core", "core"), "");
+  rewrite(hf, [](auto& entries) {
+    std::erase_if(entries, [](const auto& entry) { return entry.name == "lm_head.weight"; });
+    entries.push_back({"lm_head.weight", DType::f32, {20, 16}});
+  });
+  EXPECT_EQ(error("hf", "core2", "core"),
+            concat("65 ", hf,
+                   ": tensor lm_head.weight differs from model.embed_tokens.weight, "
+                   "though tie_word_embeddings is true"));
+  rewrite(hf, [](auto& entries) {
+    std::erase_if(entries, [](const auto& entry) { return entry.name == "model.norm.weight"; });
+  });
+  EXPECT_EQ(error("hf", "core2", "core"),
+            concat("65 ", hf, "/model.safetensors: has no tensor model.norm.weight"));
+  EXPECT_FALSE(fs::exists(scratch_.path("core2")));
+}
+
+TEST_F(Convert, ShapesMustBeTheModels) {
+  const std::string hf = scratch_.path("hf");
+  write_hugging_face(hf, config_named("llama"), DType::f32);
+  rewrite(hf, [](auto& entries) { entries.back().shape = {17}; });
+  EXPECT_EQ(error("hf", "core", "core"),
+            concat("65 ", hf, ": tensor model.norm.weight is [17], expected [16]"));
+  EXPECT_TRUE(fs::is_empty(scratch_.path("core")));
+}
+
+TEST_F(Convert, NothingIsReplacedUnasked) {
+  write_hugging_face(scratch_.path("hf"), config_named("gpt2"), DType::f32);
+  convert("hf", "core", "core");
+  convert("core", "back", "hf");
+  for (const char* saver : {"core", "hf"})
+    EXPECT_EQ(error("hf", "back", saver),
+              concat("73 ", scratch_.path("back"), ": exists; --force replaces what it holds"));
+  ConvertOptions options;
+  options.force = true;
+  EXPECT_EQ(error("core", "back", "hf", options), "");
+  EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+}
+
+TEST_F(Convert, LoaderMustBeWhatIsThere) {
+  write_hugging_face(scratch_.path("hf"), config_named("gpt2"), DType::f32);
+  ConvertOptions options;
+  options.loader = "core";
+  EXPECT_EQ(error("hf", "core", "core", options),
+            concat("78 ", scratch_.path("hf"), ": is Hugging Face's, but --loader is core"));
+}
+
+struct Refusal {
+  const char *json, *error;
+};
+
+TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
+  const std::string llama =
+      R"("model_type":"llama","hidden_size":16,"num_attention_heads":2,"num_hidden_layers":1,)"
+      R"("intermediate_size":8,"max_position_embeddings":8,"vocab_size":9)";
+  const Refusal refusals[] = {
+      {R"({"model_type":"bert"})",
+       "model_type \"bert\" is not known; expected gpt2, llama, "
+       "mistral, qwen2, qwen3 or nemotron"},
+      {R"({})", "no \"model_type\""},
+      {R"({"model_type":"llama"})", "no \"num_hidden_layers\""},
+      {R"(,"hidden_act":"gelu"})", "\"hidden_act\" is \"gelu\", expected \"silu\""},
+      {R"(,"attention_bias":true})",
+       "\"attention_bias\" and \"mlp_bias\" differ, which is not supported"},
+      {R"(,"rope_theta":10000.5})", "\"rope_theta\" is 10000.5, expected a whole number"},
+      {R"(,"rope_scaling":{"type":"yarn","factor":2}})",
+       "rope_scaling: rope_type \"yarn\": expected default, linear or llama3"},
+      {R"(,"rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":1,)"
+       R"("high_freq_factor":4,"original_max_position_embeddings":4096}})",
+       "rope_scaling: low_freq_factor, high_freq_factor and original_max_position_embeddings: "
+       "expected 1, 4 and 8192"},
+      {R"(,"rope_parameters":{"sliding_attention":{}}})",
+       "rope_parameters: \"sliding_attention\" is not supported"},
+      {R"(,"torch_dtype":"float8_e4m3fn"})",
+       "\"torch_dtype\" is \"float8_e4m3fn\", expected a floating-point type"},
+      {R"(,"vocab_size":10})", "\"vocab_size\" is there twice"},
+      {R"({"model_type":"gpt2","n_layer":1,"n_embd":8,"n_head":2,"n_positions":8,"vocab_size":9,)"
+       R"("scale_attn_by_inverse_layer_idx":true})",
+       "\"scale_attn_by_inverse_layer_idx\" is true, which is not supported"},
+      {R"({"model_type":"gpt2","n_layer":1,"n_embd":8,"n_head":2,"n_positions":8,"vocab_size":9,)"
+       R"("activation_function":"relu"})",
+       "\"activation_function\" is \"relu\", expected \"gelu\""},
+  };
+  for (const Refusal& refusal : refusals) {
+    const std::string json =
+        refusal.json[0] == ',' ? concat("{", llama, refusal.json) : refusal.json;
+    EXPECT_EQ(error_of([&] { parse_hugging_face_config(json, "c"); }),
+              concat("65 c: ", refusal.error))
+        << json;
+  }
+}
+
+TEST(HuggingFaceConfigTest, ModelsThatTransformersHasNotAreRefused) {
+  const auto refusal = [](const std::function<void(GptConfig&)>& change) {
+    GptConfig c = config_named("llama");
+    change(c);
+    return error_of([&] { hugging_face_config(c, DType::f32, ""); });
+  };
+  const std::string end = ": no model of transformers has that";
+  EXPECT_EQ(refusal([](GptConfig& c) { c.rotary_interleaved = true; }),
+            "78 --rotary-interleaved" + end);
+  EXPECT_EQ(refusal([](GptConfig& c) { c.position_embedding_type = "none"; }),
+            "78 --position-embedding-type none" + end);
+  EXPECT_EQ(refusal([](GptConfig& c) { c.rotary_percent = 0.5; }),
+            "78 --rotary-percent with --swiglu" + end);
+  EXPECT_EQ(refusal([](GptConfig& c) { c.position_embedding_type = "learned_absolute"; }),
+            "78 learned positions without GeLU" + end);
+  EXPECT_EQ(refusal([](GptConfig& c) { c.swiglu = false; }),
+            "78 rotary positions without --swiglu and plain RMSNorm" + end);
+}
+
+TEST(HuggingFaceConfigTest, OtherMembersAreKept) {
+  const std::string json =
+      hugging_face_config(config_named("llama"), DType::f32,
+                          R"({"model_type":"llama","bos_token_id":7,"vocab_size":1,"x":{"y": 1}})");
+  EXPECT_NE(json.find(R"("bos_token_id":7,"x":{"y":1}})"), std::string::npos) << json;
+  EXPECT_EQ(json.find(R"("vocab_size":1,)"), std::string::npos) << json;
+  const std::string other = hugging_face_config(config_named("llama"), DType::f32,
+                                                R"({"model_type":"gpt2","bos_token_id":7})");
+  EXPECT_EQ(other.find("bos_token_id"), std::string::npos) << other;
+}
+
+}  // namespace
+}  // namespace mt
