@@ -127,6 +127,13 @@ void File::sync() {
   if (::fsync(descriptor_) != 0) fail_errno(name_, "cannot sync", Exit::io_error);
 }
 
+void File::write_back() const {
+#if defined(__linux__)
+  ::sync_file_range(descriptor_, 0, 0,
+                    SYNC_FILE_RANGE_WRITE);  // a hint: what fails here fails again
+#endif
+}
+
 void File::close() {
   if (::close(std::exchange(descriptor_, -1)) != 0)
     fail_errno(name_, "cannot close", Exit::io_error);

@@ -40,6 +40,7 @@ class File {
   std::uint64_t size() const;
   bool is_regular() const;  // no pipe, terminal or other device
   void sync();              // to the disk
+  void write_back() const;  // begins to take to the disk what was written, without waiting for it
   void close();             // reports what close() reports; no descriptor remains
   int descriptor() const { return descriptor_; }
   const std::string& name() const { return name_; }
@@ -88,6 +89,7 @@ class AtomicFile {
   void write(Bytes bytes) { file_.write(bytes); }
   void write(std::string_view text) { file_.write(text); }
   void sync() { file_.sync(); }
+  void write_back() const { file_.write_back(); }
   // Keeps the first `size` bytes; throws Exit::bad_data where there are fewer.
   void cut(std::uint64_t size);
   void commit();

@@ -16,6 +16,8 @@ namespace mt {
 namespace {
 
 constexpr std::size_t kBufferBytes = 1 << 20;
+constexpr std::size_t kDirtyBytes = 16
+                                    << 20;  // are written back before the end of the file is there
 constexpr const char* kParts[] = {".lengths", ".documents", ".modes"};  // of an index
 
 template <class T>
@@ -48,6 +50,10 @@ IndexedDatasetWriter::IndexedDatasetWriter(const std::string& prefix, TokenType 
 void IndexedDatasetWriter::write_bin(Bytes bytes) {
   bin_hash_.update(bytes);
   bin_.write(bytes);
+  dirty_ += bytes.size();
+  if (dirty_ < kDirtyBytes) return;
+  bin_.write_back();
+  dirty_ = 0;
 }
 
 void IndexedDatasetWriter::flush_bin() {

@@ -82,6 +82,7 @@ class IndexedDatasetWriter {
   Spill lengths_, begins_, modes_;  // of the index: i32, i64, i8; begins_ without the first 0
   Hasher bin_hash_, idx_hash_;
   std::vector<std::byte> buffer_;  // of .bin, not yet written
+  std::size_t dirty_ = 0;          // bytes of .bin that may not be on their way to the disk
   State state_;
 };
 

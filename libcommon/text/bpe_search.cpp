@@ -104,29 +104,18 @@ inline void BpeSearch::write_code(Number symbol, char* to) const {
   for (std::size_t i = 0; i < width_; ++i) to[i] = static_cast<char>(symbol >> (8 * i));
 }
 
-std::string BpeSearch::text_of(Number token) const {
-  std::string text;
-  for (std::vector<Number> open{token}; !open.empty();) {
-    const Number part = open.back();
-    open.pop_back();
-    if (part < first_merge_) {
-      text.resize(text.size() + width_);
-      write_code(part, text.data() + text.size() - width_);
-    } else {
-      open.push_back(parts_[part].right);
-      open.push_back(parts_[part].left);
-    }
-  }
-  return text;
-}
-
 void BpeSearch::make_trie() {
   while ((first_merge_ - 1) >> (8 * width_) != 0) ++width_;
-  std::vector<std::string> texts;
-  for (Number token = first_merge_; token < parts_.size(); ++token) texts.push_back(text_of(token));
+  std::vector<std::string> texts(parts_.size());
+  for (Number symbol = kNone + 1; symbol < first_merge_; ++symbol) {
+    texts[symbol].resize(width_);
+    write_code(symbol, texts[symbol].data());
+  }
   std::vector<ByteTrie::Entry> entries;
-  for (const std::string& text : texts)
-    entries.emplace_back(text, static_cast<std::int32_t>(first_merge_ + entries.size()));
+  for (Number token = first_merge_; token < parts_.size(); ++token) {
+    texts[token].append(texts[parts_[token].left]).append(texts[parts_[token].right]);
+    entries.emplace_back(texts[token], static_cast<std::int32_t>(token));
+  }
   trie_ = ByteTrie(entries);
   for (const auto& [text, token] : entries) {
     Number first = static_cast<Number>(token);

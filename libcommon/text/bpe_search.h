@@ -58,7 +58,6 @@ class BpeSearch {
     return symbol < numbers_.size() ? numbers_[symbol] : kNone;
   }
   void write_code(Number symbol, char* to) const;
-  std::string text_of(Number token) const;
   Number merge_of(Parts parts) const;
   bool may_meet(Number left, Number right, Number before) const;
   std::size_t search(std::span<Symbol> symbols, char* codes, Number* row,

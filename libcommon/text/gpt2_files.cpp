@@ -28,6 +28,7 @@ TokenIds parse_vocabulary(std::string_view json, const std::string& path) {
   std::size_t entries = 0;
   for (const auto field : object) ++entries, static_cast<void>(field);
   std::vector<bool> taken(entries);
+  ids.reserve(entries);
   for (const auto [token, value] : object) {
     std::int64_t id = 0;
     if (value.get(id) || id < 0 || id >= static_cast<std::int64_t>(entries))
@@ -69,13 +70,17 @@ std::optional<std::string_view> take_line(std::string_view& text) {
 
 class MergesParser {
  public:
-  MergesParser(const std::string& path, const TokenIds& ids) : path_(path), ids_(ids) {
+  MergesParser(const std::string& path, const TokenIds& ids)
+      : path_(path), ids_(ids), symbols_(ids.size(), kNone) {
     for (int byte = 0; byte < 256; ++byte) {
       const std::string character = to_byte_chars(std::string(1, static_cast<char>(byte)));
       const auto token = ids.find(character);
       rules_.symbol_ids.push_back(token == ids.end() ? 0 : token->second);
       rules_.bytes[byte] = byte;
-      symbols_.emplace(character, byte);
+      if (token == ids.end())
+        no_tokens_.emplace(character, byte);
+      else
+        symbols_[token->second] = byte;
     }
   }
 
@@ -91,28 +96,34 @@ class MergesParser {
     if (words.empty()) return;
     if (words.size() != 2)
       fail(Exit::bad_data, path_, ":", line_, ": ", words.size(), " words, expected two tokens");
-    const std::string result = concat(words[0], words[1]);
     const ByteBpe::Symbol left = symbol(words[0]), right = symbol(words[1]);
-    rules_.merges.add(left, right, symbol(result));
+    result_.assign(words[0]).append(words[1]);
+    rules_.merges.add(left, right, symbol(result_));
   }
 
   ByteBpe::Symbol symbol(std::string_view token) {
-    if (const auto known = symbols_.find(token); known != symbols_.end()) return known->second;
     const auto id = ids_.find(token);
-    if (id == ids_.end())
+    if (id == ids_.end()) {
+      if (const auto byte = no_tokens_.find(token); byte != no_tokens_.end()) return byte->second;
       fail(Exit::bad_data, path_, ":", line_, ": ", token, " is no token of the vocabulary");
+    }
+    ByteBpe::Symbol& symbol = symbols_[id->second];
+    if (symbol != kNone) return symbol;
     if (!from_byte_chars(token))
       fail(Exit::bad_data, path_, ":", line_, ": ", token, " has a character that is no byte's");
-    const auto added = static_cast<ByteBpe::Symbol>(rules_.symbol_ids.size());
+    symbol = static_cast<ByteBpe::Symbol>(rules_.symbol_ids.size());
     rules_.symbol_ids.push_back(id->second);
-    symbols_.emplace(token, added);
-    return added;
+    return symbol;
   }
+
+  static constexpr ByteBpe::Symbol kNone = -1;
 
   const std::string& path_;
   const TokenIds& ids_;
   std::int64_t line_ = 0;
-  StringMap<ByteBpe::Symbol> symbols_;
+  std::vector<ByteBpe::Symbol> symbols_;  // by id
+  StringMap<ByteBpe::Symbol> no_tokens_;  // of bytes that have no id
+  std::string result_;
   ByteBpe::Rules rules_;
 };
 

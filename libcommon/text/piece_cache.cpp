@@ -22,12 +22,16 @@ void PieceCache::Unmap::operator()(Entry* entries) const {
   munmap(entries, kEntries * sizeof(Entry));
 }
 
-// The key's entry beside its first place; for a new key a free one, or any of the four: a piece
-// that is common is soon back, and where it is put then is rarely wanted by another common one.
+// The key's entry, which comes to its first place; for a new key a free one, or any of the four: a
+// piece that is common is soon back, and where it is put then is rarely wanted by another common
+// one.
 PieceCache::Entry& PieceCache::other_entry(const Key& key) {
   const std::size_t home = slot(key);
   for (std::size_t place = 1; place < kPlaces; ++place)
-    if (entries_[home ^ place].key == key) return entries_[home ^ place];
+    if (entries_[home ^ place].key == key) {
+      std::swap(entries_[home], entries_[home ^ place]);
+      return entries_[home];
+    }
   for (std::size_t place = 0; place < kPlaces; ++place)
     if (entries_[home ^ place].key == Key{0, 0}) return entries_[home ^ place];
   return entries_[home ^ dropped_++ % kPlaces];

@@ -1,6 +1,6 @@
 // PieceCache: remembers the ids of short pieces of text, because a few thousand words make most of
-// any text.  A piece has four places and stays in the one that it got, mostly the first, until a
-// new piece finds no free one.  For one thread at a time; PieceCachePool lends caches to threads.
+// any text.  A piece has four places; one that is asked for comes to the first, and what was there
+// takes its place.  For one thread at a time; PieceCachePool lends caches to threads.
 #pragma once
 
 #include <array>
