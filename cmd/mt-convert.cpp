@@ -5,6 +5,7 @@
 #include "base/command.h"
 #include "base/signals.h"
 #include "model/convert.h"
+#include "model/inspect.h"
 
 namespace {
 
@@ -52,7 +53,75 @@ void run_convert(CommandLine& cl) {
   });
 }
 
-void run(CommandLine& cl) { run_convert(cl); }
+void print_line(const std::string& line) { print(line + "\n"); }
+
+[[noreturn]] void end_with_difference(const std::string& what) {
+  std::fflush(stdout);  // the product stands before the error that sums it up
+  mt::fail(mt::Exit::difference, what);
+}
+
+// What the verbs have in common.
+void add_inspection(CommandLine& cl, mt::InspectOptions& options) {
+  cl.positional("CHECKPOINT", &options.path, "a checkpoint, or a file of tensors, of any format");
+  cl.flag("--json", &options.json, "JSON objects, one a line");
+}
+
+void run_ls(CommandLine& cl) {
+  mt::InspectOptions options;
+  bool settings = false;
+  cl.describe("list the tensors of a checkpoint: type, shape, files");
+  add_inspection(cl, options);
+  cl.flag("--settings", &settings, "the settings of the model and its run instead");
+  cl.parse();
+  list_tensors(options, settings, print_line);
+}
+
+void run_cat(CommandLine& cl) {
+  mt::InspectOptions options;
+  std::string key;
+  bool values = false;
+  cl.describe("print what the numbers of a tensor are like");
+  add_inspection(cl, options);
+  cl.positional("TENSOR", &key, "its name, as ls prints it");
+  cl.flag("--values", &values, "print all elements instead, the last axis a line");
+  cl.parse();
+  print_tensor(options, key, values, print_line);
+}
+
+void run_diff(CommandLine& cl) {
+  mt::InspectOptions options;
+  std::string other;
+  double tolerance = 0;
+  cl.describe("compare two checkpoints, of any formats; exit code 1 if they differ");
+  add_inspection(cl, options);
+  cl.positional("OTHER", &other, "what it is compared with");
+  cl.option("--tolerance", &tolerance, "F", "the largest difference that counts as none",
+            mt::at_least(0));
+  cl.parse();
+  if (print_differences(options, other, tolerance, print_line))
+    end_with_difference(options.path + ": differs from " + other);
+}
+
+void run_verify(CommandLine& cl) {
+  mt::InspectOptions options;
+  cl.describe("check a checkpoint: hashes, sizes, tensors of the model, finite numbers");
+  add_inspection(cl, options);
+  cl.parse();
+  if (!verify_checkpoint(options, print_line))
+    end_with_difference(options.path + ": holds numbers that are not finite");
+}
+
+void run(CommandLine& cl) {
+  const std::string verb = cl.verb({{"ls", "list the tensors of a checkpoint"},
+                                    {"cat", "print what the numbers of a tensor are like"},
+                                    {"diff", "compare two checkpoints"},
+                                    {"verify", "check a checkpoint"}});
+  if (verb == "ls") return run_ls(cl);
+  if (verb == "cat") return run_cat(cl);
+  if (verb == "diff") return run_diff(cl);
+  if (verb == "verify") return run_verify(cl);
+  run_convert(cl);
+}
 
 }  // namespace
 

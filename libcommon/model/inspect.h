@@ -1,0 +1,37 @@
+// A look into checkpoints of any format: what `mt-convert ls`, `cat`, `diff` and `verify` print.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/command.h"
+
+namespace mt {
+
+using PrintLine = std::function<void(const std::string& line)>;
+
+struct InspectOptions {
+  std::string path;
+  bool json = false;
+};
+
+// Every tensor with its type, shape and where its parts lie; with `settings` the model's settings
+// instead, a name and a value a line.
+void list_tensors(const InspectOptions& options, bool settings, const PrintLine& print);
+
+// Of one tensor: what its numbers are like and a histogram of them, or, with `values`, all of them,
+// the last axis a line.
+void print_tensor(const InspectOptions& options, const std::string& key, bool values,
+                  const PrintLine& print);
+
+// Compares two checkpoints: tensors of the same name, or, where formats or the padding of the
+// vocabulary differ, rows of the model's table.  Prints what differs by more than `tolerance`, or
+// is in one of the two only; a NaN equals a NaN.  Returns whether anything was printed.
+bool print_differences(const InspectOptions& a, const std::string& b, double tolerance,
+                       const PrintLine& print);
+
+// Checks hashes, sizes and structure of a checkpoint, that the tensors are just the model's, and
+// that all numbers are finite.  Damage is Exit::bad_data; returns whether all is finite.
+bool verify_checkpoint(const InspectOptions& options, const PrintLine& print);
+
+}  // namespace mt
