@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "base/command.h"
+#include "train/layout_check.h"
 #include "train/plan.h"
 #include "train/plot.h"
 #include "train/self_test.h"
@@ -81,6 +82,7 @@ static void run(mt::CommandLine& cl) {
   mt::TrainData data(options.data);
   options.take_vocabulary(data.tokenizer());
   options.complete();
+  if (options.check_layout) return mt::check_layout(options, data, cl.log(), std::cout);
   mt::JsonWriter json;
   cl.write_options(json);
   mt::train(options, data, signals, cl.log(), json.text());

@@ -20,7 +20,7 @@
 //               key (the caller checks).
 // Query head h uses key head h / (heads / kv_heads).  T: float or double.
 // Element (sample, head, i, j) of P is dropped iff word j % 4 of
-// philox({j / 4, i, 1 + head, sample}, key) < threshold(p), where
+// philox({j / 4, i, 1 + first_head + head, sample}, key) < threshold(p), where
 // sample = record->first_sample + sequence; kept ones are divided by 1 - p.
 // Gradients are overwritten, in an order that depends on the shape alone.
 #pragma once
@@ -35,7 +35,8 @@ namespace mt {
 struct AttentionShape {
   std::int64_t sequences = 0, q_length = 0, kv_length = 0, kv_stride = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
-  std::int64_t window = -1;  // keys before its own that a query may see; -1: all
+  std::int64_t first_head = 0;  // of the layer's, the first of these; on GPUs 0
+  std::int64_t window = -1;     // keys before its own that a query may see; -1: all
   // [sequences], read where the tensors are: each sequence's own kv_length, up to the one above,
   // so that a captured step can be replayed as a cache grows.  Null: that one for all.  They,
   // kv_slots and first_key are not what the kernel queued on a GPU just before writes: this one may

@@ -49,7 +49,8 @@ struct AttentionPlace {
   // Of P[i, j] to P[i, j + 3], j % 4 == 0: dropped where a word is below dropout.threshold().
   Counter dropout_words(std::int64_t i, std::int64_t j) const {
     const auto word = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
-    return philox({word(j / 4), word(i), word(1 + head), word(sample())}, dropout.key);
+    return philox({word(j / 4), word(i), word(1 + shape.first_head + head), word(sample())},
+                  dropout.key);
   }
   std::int64_t sample() const { return dropout.record->first_sample + sequence; }
 };

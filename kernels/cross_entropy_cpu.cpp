@@ -30,6 +30,56 @@ void cross_entropy(T* loss, T* logits, const std::int32_t* labels, const T* row_
   });
 }
 
+template <class T>
+void cross_entropy_top(T* top, const T* logits, std::int64_t rows, std::int64_t cols) {
+  for_blocks(rows, rows_per_block(cols), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) top[r] = row_max(logits + r * cols, cols);
+  });
+}
+
+template <class T>
+void cross_entropy_sums(T* sums, T* logits, const std::int32_t* labels, const T* top,
+                        const VocabularyPart& part) {
+  for_blocks(part.rows, rows_per_block(part.cols), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      T* row = logits + r * part.cols;
+      const std::int64_t label = labels[r] - part.first;
+      sums[part.rows + r] = label >= 0 && label < part.cols ? row[label] - top[r] : T(0);
+      sums[2 * part.rows + r] = sum<T>(part.cols, [&](std::int64_t c) { return row[c] - top[r]; });
+      sums[r] = row_exp_sum(row, row, top[r], part.cols);
+    }
+  });
+}
+
+template <class T>
+void cross_entropy_part(T* loss, T* logits, const std::int32_t* labels, const T* row_weight,
+                        const T* sums, const VocabularyPart& part, double smoothing) {
+  const bool smooth = smoothing > 0 && part.vocab > 1;
+  const T n = static_cast<T>(part.vocab);
+  const T t = smooth ? static_cast<T>(smoothing) * n / (n - 1) : T(0);
+  for_blocks(part.rows, rows_per_block(part.cols), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const T total = sums[r], of_label = sums[part.rows + r];
+      const T mean = smooth ? sums[2 * part.rows + r] / n : of_label;
+      loss[r] = std::log(total) - of_label + t * (of_label - mean);
+      if (!row_weight) continue;
+      T* row = logits + r * part.cols;
+      const T factor = row_weight[r] / total, shared = row_weight[r] * t / n;
+      for (std::int64_t c = 0; c < part.cols; ++c) row[c] = row[c] * factor - shared;
+      const std::int64_t label = labels[r] - part.first;
+      if (label >= 0 && label < part.cols) row[label] -= row_weight[r] * (1 - t);
+    }
+  });
+}
+
+#define INSTANTIATE(T)                                                                            \
+  template void cross_entropy_top(T*, const T*, std::int64_t, std::int64_t);                      \
+  template void cross_entropy_sums(T*, T*, const std::int32_t*, const T*, const VocabularyPart&); \
+  template void cross_entropy_part(T*, T*, const std::int32_t*, const T*, const T*,               \
+                                   const VocabularyPart&, double)
+INSTANTIATE(float);
+INSTANTIATE(double);
+
 template void cross_entropy(float*, float*, const std::int32_t*, const float*, std::int64_t,
                             std::int64_t, double);
 template void cross_entropy(double*, double*, const std::int32_t*, const double*, std::int64_t,

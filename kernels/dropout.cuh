@@ -10,7 +10,7 @@ template <class Index>  // unsigned, of a row and of a channel
 struct DropoutMask {
   const StepRecord* record;
   RandomKey key;
-  Index seq_length;
+  Index seq_length, first_row;
   std::uint32_t threshold;
   float kept;  // what kept values are multiplied with; 0: there is no dropout
 
@@ -18,6 +18,7 @@ struct DropoutMask {
       : record(dropout.record),
         key(dropout.key),
         seq_length(static_cast<Index>(dropout.seq_length)),
+        first_row(static_cast<Index>(dropout.first_row)),
         threshold(dropout.threshold()),
         kept(dropout.p > 0 ? static_cast<float>(1 / (1 - dropout.p)) : 0) {}
 
@@ -29,8 +30,9 @@ struct DropoutMask {
       for (int n = 0; n < N; ++n) factor[n] = 1;
       return;
     }
-    const auto sample = static_cast<std::uint32_t>(record->first_sample + row / seq_length);
-    const auto position = static_cast<std::uint32_t>(row % seq_length);
+    const Index of_all = first_row + row;
+    const auto sample = static_cast<std::uint32_t>(record->first_sample + of_all / seq_length);
+    const auto position = static_cast<std::uint32_t>(of_all % seq_length);
     const auto four = static_cast<std::uint32_t>(first / 4);
     if constexpr (N == 1) {
       const Counter words = philox({four, position, 0, sample}, key);

@@ -9,9 +9,10 @@ namespace {
 
 constexpr std::int64_t kPart = 64;  // channels whose words are drawn at a time
 
-// factor[i] for channels first + i of row r, i < kPart: 0 where dropped, else 1 / (1 - p).
+// factor[i] for channels first + i of row `row`, i < kPart: 0 where dropped, else 1 / (1 - p).
 template <class T>
-void draw(T* factor, const Dropout& dropout, std::int64_t r, std::int64_t first) {
+void draw(T* factor, const Dropout& dropout, std::int64_t row, std::int64_t first) {
+  const std::int64_t r = dropout.first_row + row;
   const T kept = static_cast<T>(1 / (1 - dropout.p));
   const std::uint32_t threshold = dropout.threshold();
   const auto word = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };

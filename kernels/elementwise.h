@@ -7,8 +7,8 @@
 //   fill_normal  y[i] ~ N(mean, std), in f64: Box and Muller (1958).  Pair n = (first + i) / 2 has
 //                words 0 and 1 of philox({n as 64 bits, 0, 0}, key) as uniform u and v: an even
 //                first + i gets sqrt(-2 log u) cos(2 pi v), an odd one the same with sin.
-//   fill_uniform y[i] ~ U(-bound, bound), in f64: word i % 4 of philox({i / 4 as 64 bits, 0, 0},
-//   key)
+//   fill_uniform y[i] ~ U(-bound, bound), in f64: with n = first + i, word n % 4 of
+//                philox({n / 4 as 64 bits, 0, 0}, key)
 //
 // On the GPU T is float, bf16 or fp16; column_sum adds in f32, the other sums are f64, over parts
 // that depend on the size alone, and are written to the device.
@@ -40,7 +40,7 @@ template <class T>
 void fill_normal(T* y, std::int64_t first, std::int64_t count, double mean, double std,
                  RandomKey key);
 template <class T>
-void fill_uniform(T* y, std::int64_t count, double bound, RandomKey key);
+void fill_uniform(T* y, std::int64_t first, std::int64_t count, double bound, RandomKey key);
 }  // namespace mt::cpu
 
 namespace mt::cuda {

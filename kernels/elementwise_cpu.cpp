@@ -81,14 +81,15 @@ void fill_normal(T* y, std::int64_t first, std::int64_t count, double mean, doub
 }
 
 template <class T>
-void fill_uniform(T* y, std::int64_t count, double bound, RandomKey key) {
-  for_blocks((count + 3) / 4, kBlock / 4, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t n = begin; n < end; ++n) {
+void fill_uniform(T* y, std::int64_t first, std::int64_t count, double bound, RandomKey key) {
+  const std::int64_t fours = count > 0 ? (first + count - 1) / 4 - first / 4 + 1 : 0;
+  for_blocks(fours, kBlock / 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = first / 4 + begin; n < first / 4 + end; ++n) {
       const auto four = static_cast<std::uint64_t>(n);
       const Counter words = philox(
           {static_cast<std::uint32_t>(four), static_cast<std::uint32_t>(four >> 32), 0, 0}, key);
-      for (std::int64_t i = 4 * n; i < std::min(count, 4 * n + 4); ++i)
-        y[i] = static_cast<T>(bound * (2 * to_unit(words[i % 4]) - 1));
+      for (std::int64_t i = std::max(first, 4 * n); i < std::min(first + count, 4 * n + 4); ++i)
+        y[i - first] = static_cast<T>(bound * (2 * to_unit(words[i % 4]) - 1));
     }
   });
 }
@@ -105,7 +106,7 @@ template double sum_squares(const float*, std::int64_t);
 template double sum_squares(const double*, std::int64_t);
 template void fill_normal(float*, std::int64_t, std::int64_t, double, double, RandomKey);
 template void fill_normal(double*, std::int64_t, std::int64_t, double, double, RandomKey);
-template void fill_uniform(float*, std::int64_t, double, RandomKey);
-template void fill_uniform(double*, std::int64_t, double, RandomKey);
+template void fill_uniform(float*, std::int64_t, std::int64_t, double, RandomKey);
+template void fill_uniform(double*, std::int64_t, std::int64_t, double, RandomKey);
 
 }  // namespace mt::cpu

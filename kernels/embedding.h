@@ -1,8 +1,10 @@
 // kernels/embedding.h: rows of a table by number, and the sum of gradients back into them.
 //   forward    y[r,:] = (accumulate ? y[r,:] : 0) + table[ids[r],:]
 //   backward   dtable[ids[r],:] += dy[r,:]                            rows in order
+//   part       the same where the table holds words [first, first + vocab) of a larger one: what is
+//              not there is zeros in y, and adds nothing
 // y, dy: [rows, cols];  table, dtable: [vocab, cols];  ids: [rows], 0 <= id < vocab (the caller
-// checks).  T: float or double; on the GPU float, bf16 or fp16, dtable float.
+// checks), but for a part.  T: float or double; on the GPU float, bf16 or fp16, dtable float.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +19,12 @@ void embedding_forward(T* y, const std::int32_t* ids, const T* table, std::int64
 template <class T>
 void embedding_backward(T* dtable, const std::int32_t* ids, const T* dy, std::int64_t rows,
                         std::int64_t cols);
+template <class T>
+void embedding_part_forward(T* y, const std::int32_t* ids, const T* table, std::int64_t rows,
+                            std::int64_t cols, std::int64_t first, std::int64_t vocab);
+template <class T>
+void embedding_part_backward(T* dtable, const std::int32_t* ids, const T* dy, std::int64_t rows,
+                             std::int64_t cols, std::int64_t first, std::int64_t vocab);
 }  // namespace mt::cpu
 
 // Backward sorts the rows by id, in time linear in their number, and adds equal ones up in parts

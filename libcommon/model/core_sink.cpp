@@ -24,9 +24,9 @@ class CoreSink : public ModelSink {
     if (state.empty() || !target_.source.is_reformulated())
       return write_row(writers_[part], row, state_prefix(state), tensor);
     const std::int64_t numel = row.shape.numel();
-    writers_[part].add(state_prefix(state) + row.key, reformulated(row, row.layers, 1, numel),
-                       reformulated(row, row.layer.value_or(0), 0, 0),
-                       tensor.reshape(reformulated(row, 1, 1, numel)));
+    writers_[part].add(state_prefix(state) + row.key, reformulated(row, row.layers, 1, 1, numel),
+                       reformulated(row, row.layer.value_or(0), 0, 0, 0),
+                       tensor.reshape(reformulated(row, 1, 1, 1, numel)));
     mcore_data_[part][state_prefix(state) + row.key] = row.key_shape();
   }
 

@@ -43,7 +43,7 @@ Gpt::Again Gpt::run_again(Step& s, const RecomputeOptions::Run& run, Tensor x) c
 void Gpt::forward(Step& s, Wire& out, const Wire& in, const Batch& batch,
                   Model::Saved* slot) const {
   auto* saved = static_cast<Saved*>(slot);
-  Tensor x = s.kept(saved, {s.tokens(), config_.hidden_size});
+  Tensor x = s.kept(saved, {s.rows(), config_.hidden_size});
   if (chunk(s).range.first)
     embedding_->forward(s, x, batch.ids, saved ? &saved->embedding : nullptr);
   else
@@ -70,7 +70,7 @@ Tensor Gpt::block_backward(Step& s, std::size_t i, Tensor dy, ConstTensor x,
 
 void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slot) const {
   const auto& saved = static_cast<const Saved&>(slot);
-  Tensor dx = s.gradient({s.tokens(), config_.hidden_size});
+  Tensor dx = s.gradient({s.rows(), config_.hidden_size});
   if (chunk(s).range.last)
     final_norm_->backward(s, dx, saved.head.dx, saved.x.back(), saved.final_norm);
   else

@@ -24,6 +24,13 @@ struct StageRange {
 };
 using StageRanges = std::vector<StageRange>;  // a rank's, one a chunk
 
+// Which of the ranks that share every matrix, and whether they share the rows between too
+// (--sequence-parallel).
+struct TensorPart {
+  int rank = 0, ranks = 1;
+  bool sequence_parallel = false;
+};
+
 class Gpt : public Model {
  public:
   struct Saved : Model::Saved {
@@ -34,7 +41,7 @@ class Gpt : public Model {
     LmHead::Saved head;
   };
   explicit Gpt(const GptConfig& config);  // all of it
-  Gpt(const GptConfig& config, const StageRanges& ranges);
+  Gpt(const GptConfig& config, const StageRanges& ranges, const TensorPart& part = {});
 
   const GptConfig& config() const { return config_; }
 
@@ -74,6 +81,7 @@ class Gpt : public Model {
   Tensor final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const;
 
   GptConfig config_;
+  TensorPart part_;
   Buffer inv_freq_storage_;
   ConstTensor inv_freq_;
   std::optional<Embedding> embedding_;

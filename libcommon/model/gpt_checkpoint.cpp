@@ -192,30 +192,45 @@ DType dtype_of_args(const PyValue& args, const std::string& where) {
        ", expected a floating-point type of torch");
 }
 
-// The offset of a row's tensor in its item.
-static Shape offset_of(const Param& row) {
-  const std::vector<std::int64_t> zeros(static_cast<std::size_t>(row.shape.rank()), 0);
-  const Shape origin{std::span<const std::int64_t>(zeros)};
-  return row.layer ? origin.with_front(*row.layer) : origin;
+// The offset of a part of a row in its item.
+static Shape offset_of(const Param& row, const Cut& cut) {
+  std::vector<std::int64_t> begin(static_cast<std::size_t>(row.shape.rank()), 0);
+  begin[static_cast<std::size_t>(row.dimension)] = cut.global;
+  const Shape offset{std::span<const std::int64_t>(begin)};
+  return row.layer ? offset.with_front(*row.layer) : offset;
+}
+
+// The elements of a cut in a tensor of this rank's part of a row.
+static Tensor part_of(const Param& row, const Cut& cut, const Tensor& tensor) {
+  if (row.cuts.size() == 1) return tensor;
+  if (row.dimension != 0)
+    fail(Exit::internal, row.name, ": ", row.cuts.size(), " cuts of dimension ", row.dimension);
+  return tensor.rows(cut.local, cut.local + cut.extent);
 }
 
 static Tensor as_stored(const Param& row, const Tensor& tensor) {
-  return row.layer ? tensor.reshape(row.shape.with_front(1)) : tensor;
+  return row.layer ? tensor.reshape(tensor.shape().with_front(1)) : tensor;
 }
 
 void write_row(DistWriter& writer, const Param& row, const std::string& prefix,
                const Tensor& tensor) {
   const HostCopy here = HostCopy::of(tensor);
-  writer.add(prefix + row.key, row.key_shape(), offset_of(row), as_stored(row, here.tensor()));
+  for (const Cut& cut : row.cuts)
+    writer.add(prefix + row.key, row.key_shape(), offset_of(row, cut),
+               as_stored(row, part_of(row, cut, here.tensor())));
 }
 
-void write_rows(DistWriter& writer, const ParamTable& table, const std::string& prefix) {
-  for (const Param& row : table.rows()) write_row(writer, row, prefix, row.value);
+void write_rows(DistWriter& writer, const ParamTable& table, const std::string& prefix,
+                bool with_whole) {
+  for (const Param& row : table.rows())
+    if (!row.copy && (with_whole || row.is_cut())) write_row(writer, row, prefix, row.value);
 }
 
-Shape reformulated(const Param& row, std::int64_t layers, std::int64_t ones, std::int64_t last) {
+Shape reformulated(const Param& row, std::int64_t layers, std::int64_t others, std::int64_t cut,
+                   std::int64_t last) {
   Shape shape{last};
-  for (int i = 0; i < row.shape.rank(); ++i) shape = shape.with_front(ones);
+  for (int i = row.shape.rank(); i-- > 0;)
+    shape = shape.with_front(i == row.dimension ? cut : others);
   return row.layer ? shape.with_front(layers) : shape;
 }
 
@@ -248,23 +263,26 @@ void check_all_used(const DistReader& reader, const ParamTable& table) {
 void read_row(const DistReader& reader, const Param& row, const std::string& prefix,
               const Tensor& to) {
   const HostCopy here = HostCopy::for_writing(to);
-  Tensor into = here.tensor();
   const std::string key = prefix + row.key;
   const DistTensor* stored = reader.find(key);
   if (stored == nullptr) fail(Exit::bad_data, reader.folder(), ": no tensor ", key);
   const Shape expected = row.key_shape();
   Shape shape = stored->original_shape.value_or(stored->shape);
-  if (is_vocabulary(row) && shape.rank() == 2 && shape[1] == expected[1] &&
-      shape[0] != expected[0]) {
-    std::memset(into.data(), 0, into.bytes());
-    into = into.rows(0, std::min(shape[0], expected[0]));
-  } else if (!(shape == expected)) {
+  const bool other_padding = is_vocabulary(row) && shape.rank() == 2 && shape[1] == expected[1];
+  if (!(shape == expected) && !other_padding)
     fail(Exit::bad_data, reader.folder(), ": tensor ", key, " is ", shape, ", expected ", expected);
+  for (const Cut& cut : row.cuts) {
+    Tensor into = part_of(row, cut, here.tensor());
+    if (other_padding && shape[0] < cut.global + cut.extent) {
+      std::memset(into.data(), 0, into.bytes());
+      into = into.rows(0, std::max<std::int64_t>(0, shape[0] - cut.global));
+      if (into.numel() == 0) continue;
+    }
+    if (stored->original_shape)
+      reader.read_original(key, offset_of(row, cut), as_stored(row, into));
+    else
+      reader.read_as(key, offset_of(row, cut), as_stored(row, into));
   }
-  if (stored->original_shape)
-    reader.read_original(key, offset_of(row), as_stored(row, into));
-  else
-    reader.read_as(key, offset_of(row), row.layer ? as_stored(row, into) : into);
   here.upload();
 }
 

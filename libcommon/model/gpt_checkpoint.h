@@ -16,14 +16,19 @@ GptConfig gpt_config_of(const PyValue& args,
                         const std::string& where);  // Exit::bad_data; completed
 DType dtype_of_args(const PyValue& args, const std::string& where);
 
-// Every row's value under PREFIX + its key; stacked rows are chunks of one tensor.
-void write_rows(DistWriter& writer, const ParamTable& table, const std::string& prefix = {});
-// Any tensor of a row's shape, such as an optimizer's.
+// Every row's value under PREFIX + its key, but copies; stacked rows, and parts of those that ranks
+// share, are chunks of one tensor.  Without `with_whole` only such parts: of the rows that every
+// tensor-parallel rank has whole one rank's are enough.
+void write_rows(DistWriter& writer, const ParamTable& table, const std::string& prefix = {},
+                bool with_whole = true);
+// Any tensor of a row's part here, such as an optimizer's.
 void write_row(DistWriter& writer, const Param& row, const std::string& prefix,
                const Tensor& tensor);
-// Megatron's shape of a distributed optimizer's state of a row: (layers, ones, ..., last) of a
-// stacked one, (ones, ..., last) of another.
-Shape reformulated(const Param& row, std::int64_t layers, std::int64_t ones, std::int64_t last);
+// Megatron's shape of a distributed optimizer's state of a row: (layers, others, ..., cut, ...,
+// others, last) of a stacked one, without layers of another; `cut` stands for the dimension that
+// tensor-parallel ranks share.
+Shape reformulated(const Param& row, std::int64_t layers, std::int64_t others, std::int64_t cut,
+                   std::int64_t last);
 // The empty objects that Megatron asks for beside the parameters: Transformer Engine's extra
 // states.
 void write_extra_states(DistWriter& writer, const GptConfig& config);
@@ -33,8 +38,9 @@ bool is_vocabulary(const Param& row);  // has a row for each token
 // A tensor in the checkpoint that is neither a row's nor an optimizer's is Exit::bad_data.
 void check_all_used(const DistReader& reader, const ParamTable& table);
 
-// Fills every row's value.  A missing key or another shape is Exit::bad_data, naming it; only of
-// the vocabulary's rows may there be fewer or more, and rows that are missing become zeros.
+// Fills every row's value, this rank's part of it.  A missing key or another shape is
+// Exit::bad_data, naming it; only of the vocabulary's rows may there be fewer or more, and rows
+// that are missing become zeros.
 void read_rows(const DistReader& reader, ParamTable& table, const std::string& prefix = {});
 void read_row(const DistReader& reader, const Param& row, const std::string& prefix,
               const Tensor& to);

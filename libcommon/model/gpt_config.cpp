@@ -173,7 +173,20 @@ static void check_window(const GptConfig& c) {
     fail(Exit::bad_config, "--window-attn-skip-freq ", skip[0], ": expected at least 1");
 }
 
-void GptConfig::complete() {
+// What tensor-parallel ranks share must be equal parts of whole heads, groups and channels.
+static void check_shares(const GptConfig& c, std::int64_t ranks) {
+  const auto check = [&](const char* name, std::int64_t value) {
+    if (value % ranks != 0)
+      fail(Exit::bad_config, name, " (", value, ") must be a multiple of ",
+           "tensor_model_parallel_size (", ranks, ").");
+  };
+  check("--num-attention-heads: num_attention_heads", c.num_attention_heads);
+  check("--num-query-groups: num_query_groups", c.kv_heads());
+  check("--ffn-hidden-size: ffn_hidden_size", c.ffn());
+  check("the padded vocabulary", c.padded_vocab_size);
+}
+
+void GptConfig::complete(int tensor_ranks) {
   if (use_rotary_position_embeddings) position_embedding_type = "rope";
   require_given(num_layers, "--num-layers");
   require_given(hidden_size, "--hidden-size");
@@ -196,13 +209,14 @@ void GptConfig::complete() {
   check_activation_and_positions(*this);
   check_window(*this);
   if (padded_vocab_size == 0) {
-    const std::int64_t m = make_vocab_size_divisible_by;
+    const std::int64_t m = make_vocab_size_divisible_by * tensor_ranks;
     padded_vocab_size = (vocab_size + m - 1) / m * m;
   }
   check_size("the padded vocabulary", padded_vocab_size, std::numeric_limits<int>::max());
   if (vocab_size > padded_vocab_size)
     fail(Exit::bad_config, "the vocabulary of ", vocab_size, " tokens is larger than the model's ",
          padded_vocab_size);
+  check_shares(*this, tensor_ranks);
   recompute.complete(num_layers);
 }
 

@@ -53,8 +53,8 @@ struct GptConfig {
   void add_to(CommandLine& cl);  // the flags of training.md 1.1 that are supported
   void add_positions(CommandLine& cl);
   // Checks what must fit together, naming the option that is wrong, and derives the padded
-  // vocabulary.
-  void complete();
+  // vocabulary, of a model whose matrices so many ranks share.
+  void complete(int tensor_ranks = 1);
 
   std::int64_t ffn() const;       // f: 4 h, or int(4 h 2/3 / 64) 64 with SwiGLU
   std::int64_t head_dim() const;  // d: h / n

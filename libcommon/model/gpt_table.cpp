@@ -59,7 +59,9 @@ Initializer matrix_init(const GptConfig& c, const Shape& shape) {
 
 Gpt::Gpt(const GptConfig& config) : Gpt(config, {{.begin = 0, .end = config.num_layers}}) {}
 
-Gpt::Gpt(const GptConfig& config, const StageRanges& ranges) : config_(config) {
+Gpt::Gpt(const GptConfig& config, const StageRanges& ranges, const TensorPart& part)
+    : config_(config), part_(part) {
+  table_.divide(part.rank, part.ranks);
   if (const std::vector<double> frequencies = config_.rotary_frequencies(); !frequencies.empty()) {
     inv_freq_storage_ = Buffer(Device::cpu, frequencies.size() * sizeof(double));
     const Tensor table = inv_freq_storage_.tensor(DType::f64, {std::ssize(frequencies)});
@@ -98,6 +100,7 @@ void Gpt::add_embedding() {
     positions = &table_.add({.name = "embedding.position_embeddings.weight",
                              .shape = positions_shape,
                              .init = matrix_init(config_, positions_shape),
+                             .sum_gradient_over_tp = part_.sequence_parallel,
                              .foreign = {{kHuggingFace, "transformer.wpe.weight", {}}}});
   embedding_.emplace(words, positions, config_.hidden_dropout);
 }
@@ -122,14 +125,19 @@ Block Gpt::make_block(std::int64_t layer) {
                  .layer = layer,
                  .layers = c.num_layers};
   };
+  const auto norm = [&](const char* name, std::vector<ForeignName> foreign) {
+    Param param = row(name, {h}, {}, {}, std::move(foreign));
+    param.sum_gradient_over_tp = part_.sequence_parallel;
+    return param;
+  };
   const std::int64_t qkv_rows = (heads + 2 * groups) * d;
   std::vector<Segment> fc1_segments;
   if (c.swiglu) fc1_segments.push_back({"gate", c.ffn(), 0, ShardAxis::tp});
   fc1_segments.push_back({"up", c.ffn(), 0, ShardAxis::tp});
 
   Norm norm1(table_,
-             row("self_attention.linear_qkv.layer_norm_weight", {h}, {}, {},
-                 {hf.vector("ln_1.weight", "input_layernorm.weight")}),
+             norm("self_attention.linear_qkv.layer_norm_weight",
+                  {hf.vector("ln_1.weight", "input_layernorm.weight")}),
              c.norm_kind(), c.norm_epsilon, c.apply_layernorm_1p);
   Linear qkv(
       table_,
@@ -142,8 +150,9 @@ Block Gpt::make_block(std::int64_t layer) {
     const auto head_norm = [&](const char* name, const char* in_llama) {
       std::vector<ForeignName> foreign;
       if (!gpt2) foreign.push_back(hf.vector("", in_llama));
-      return Norm(table_, row(name, {d}, {}, {}, std::move(foreign)), c.norm_kind(), c.norm_epsilon,
-                  c.apply_layernorm_1p);
+      Param param = row(name, {d}, {}, {}, std::move(foreign));
+      param.sum_gradient_over_tp = part_.ranks > 1;  // each rank has other heads
+      return Norm(table_, std::move(param), c.norm_kind(), c.norm_epsilon, c.apply_layernorm_1p);
     };
     head_norms = {.q = head_norm("self_attention.q_layernorm.weight", "self_attn.q_norm.weight"),
                   .k = head_norm("self_attention.k_layernorm.weight", "self_attn.k_norm.weight")};
@@ -154,8 +163,8 @@ Block Gpt::make_block(std::int64_t layer) {
                   {hf.matrix("attn.c_proj.weight", "self_attn.o_proj.weight")}),
               c.add_bias_linear);
   Norm norm2(table_,
-             row("mlp.linear_fc1.layer_norm_weight", {h}, {}, {},
-                 {hf.vector("ln_2.weight", "post_attention_layernorm.weight")}),
+             norm("mlp.linear_fc1.layer_norm_weight",
+                  {hf.vector("ln_2.weight", "post_attention_layernorm.weight")}),
              c.norm_kind(), c.norm_epsilon, c.apply_layernorm_1p);
   Linear fc1(table_,
              row("mlp.linear_fc1.weight", {fc1_rows, h}, matrix_init(c, {fc1_rows, h}),
@@ -168,9 +177,10 @@ Block Gpt::make_block(std::int64_t layer) {
   return Block(norm1,
                Attention(qkv, proj,
                          {.layer = layer,
-                          .heads = heads,
-                          .kv_heads = groups,
+                          .heads = heads / part_.ranks,
+                          .kv_heads = groups / part_.ranks,
                           .head_dim = d,
+                          .first_head = part_.rank * (heads / part_.ranks),
                           .window = c.window(layer),
                           .attention_dropout = c.attention_dropout,
                           .hidden_dropout = c.hidden_dropout,
@@ -190,6 +200,7 @@ void Gpt::add_head() {
       Param{
           .name = "decoder.final_layernorm.weight",
           .shape = {config_.hidden_size},
+          .sum_gradient_over_tp = part_.sequence_parallel,
           .foreign = {{kHuggingFace, gpt2 ? "transformer.ln_f.weight" : "model.norm.weight", {}}}},
       config_.norm_kind(), config_.norm_epsilon, config_.apply_layernorm_1p);
   if (!config_.untie_embeddings_and_output_weights) {

@@ -23,11 +23,12 @@ void Model::initialize(std::uint64_t seed, Stream& stream) {
         fill(row.value, 1, stream);
         break;
       case Initializer::Kind::normal:
-        fill_normal(row.value, row.init.std, RandomKey::make(seed, purpose_of(row.name)), stream);
+        fill_normal(row.value, row.init.std, RandomKey::make(seed, purpose_of(row.name)),
+                    row.runs(), stream);
         break;
       case Initializer::Kind::uniform:
         fill_uniform(row.value, row.init.std * std::numbers::sqrt3,
-                     RandomKey::make(seed, purpose_of(row.name)), stream);
+                     RandomKey::make(seed, purpose_of(row.name)), row.runs(), stream);
         break;
     }
   }

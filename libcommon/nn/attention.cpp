@@ -14,6 +14,7 @@ static AttentionShape attention_shape(const Step& s, const AttentionOptions& opt
           .heads = options.heads,
           .kv_heads = options.kv_heads,
           .head_dim = options.head_dim,
+          .first_head = options.first_head,
           .window = options.window,
           .scale = 1 / std::sqrt(static_cast<double>(options.head_dim))};
 }

@@ -1,6 +1,6 @@
 // Attention: causal self-attention with grouped queries, and the residual around it.
 //   y = residual + dropout(W_o attend(W_qkv x) + b_o)
-// x, y, residual: [tokens, hidden_size].  With a past in the Step, keys and values of the tokens
+// x, y, residual: [rows, hidden_size].  With a past in the Step, keys and values of the tokens
 // before come from its cache, and those of x are put there, at the Step's positions.  The Step's
 // first_key parts the documents of a sequence.  Without a past, rotary positions are those in the
 // sequence, whatever the Step's positions are, as in Megatron.
@@ -15,7 +15,8 @@ namespace mt {
 
 struct AttentionOptions {
   std::int64_t layer = 0;  // of this model, from 0: the cache's, and what random numbers depend on
-  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;  // of this rank
+  std::int64_t first_head = 0;                         // of the layer's, the first of these
   std::int64_t window = -1;  // keys before its own that a token may see; -1: all
   double attention_dropout = 0, hidden_dropout = 0;
   bool recompute_core = false;  // the backward makes o and lse again

@@ -1,4 +1,4 @@
-// Block: a pre-norm transformer block.  x, y: [tokens, hidden_size].
+// Block: a pre-norm transformer block.  x, y: [rows, hidden_size].
 //   h = x + attention(norm1(x))      y = h + mlp(norm2(h))
 #pragma once
 

@@ -1,28 +1,52 @@
 #include "nn/embedding.h"
 
+#include "nn/tensor_parallel.h"
 #include "ops/ops.h"
 
 namespace mt {
 
+void Embedding::look_up(Step& s, Tensor y, ConstTensor ids) const {
+  const ConstTensor table = s.weight(*words_);
+  if (!words_->is_cut()) return embedding_forward(y, ids, table, false, s.stream);
+  const ArenaScope scope(s.layer);
+  const Tensor part = part_of_sum(s, y);
+  embedding_part_forward(part, ids, table, words_->cuts[0].global, s.stream);
+  sum_parts(s, y, part).wait();
+}
+
 void Embedding::forward(Step& s, Tensor y, ConstTensor ids, Saved* saved) const {
-  embedding_forward(y, ids, s.weight(*words_), false, s.stream);
+  look_up(s, y, ids);
   s.done(*words_);
+  const ConstTensor positions = s.positions.rows(s.first_row(), s.first_row() + s.rows());
   if (positions_) {
-    embedding_forward(y, s.positions, s.weight(*positions_), true, s.stream);
+    embedding_forward(y, positions, s.weight(*positions_), true, s.stream);
     s.done(*positions_);
   }
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (dropout.p > 0) bias_dropout_add(y, {}, y, {}, dropout, s.stream);
   s.show(*words_, "output", y);
-  if (saved) *saved = {ids, s.positions};
+  if (saved) *saved = {ids, positions};
 }
 
 void Embedding::backward(Step& s, Tensor dy, const Saved& v) const {
+  const ArenaScope scope(s.layer);
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (dropout.p > 0) dropout_backward(dy, dy, dropout, s.stream);
-  if (words_->trainable) embedding_backward(words_->grad, v.ids, dy, s.stream);
+  ConstTensor of_all = dy;
+  Pending gathered;
+  if (s.shares_rows()) {
+    const Tensor all = s.scratch({s.tokens(), dy.shape()[1]});
+    gathered = gather_rows(s, all, dy);
+    of_all = all;
+  }
   if (positions_ && positions_->trainable)
     embedding_backward(positions_->grad, v.positions, dy, s.stream);
+  gathered.wait();
+  if (!words_->trainable) return;
+  if (words_->is_cut())
+    embedding_part_backward(words_->grad, v.ids, of_all, words_->cuts[0].global, s.stream);
+  else
+    embedding_backward(words_->grad, v.ids, of_all, s.stream);
 }
 
 }  // namespace mt

@@ -1,5 +1,6 @@
 // Embedding: y = dropout(E[ids] + P[positions]); the table P of learned positions is optional.
-// ids, positions: [tokens] i32;  y: [tokens, hidden_size];  E: [vocab, hidden_size].
+// ids, positions: [tokens] i32;  y: [rows, hidden_size];  E: [vocab, hidden_size], whose rows
+// tensor-parallel ranks share.
 #pragma once
 
 #include "nn/step.h"
@@ -9,7 +10,7 @@ namespace mt {
 class Embedding {
  public:
   struct Saved {
-    ConstTensor ids, positions;
+    ConstTensor ids, positions;  // [tokens], [rows]
   };
   Embedding(const Param& words, const Param* positions, double dropout)
       : words_(&words), positions_(positions), dropout_(dropout) {}
@@ -19,6 +20,8 @@ class Embedding {
                 const Saved& saved) const;  // dy is overwritten by its masked self
 
  private:
+  void look_up(Step& s, Tensor y, ConstTensor ids) const;
+
   const Param* words_;
   const Param* positions_;
   double dropout_;

@@ -1,5 +1,7 @@
 #include "nn/linear.h"
 
+#include "nn/tensor_parallel.h"
+
 namespace mt {
 
 // The name of a weight's bias: "….weight" becomes "….bias".
@@ -38,12 +40,18 @@ void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm) 
   problem.a = x;
   problem.b = s.weight(*weight_);
   problem.transpose_b = true;
-  if (norm != nullptr && takes_norm(problem)) {
+  const bool gathers = cut_by_outputs() && s.shares_rows();
+  if (norm != nullptr && !gathers && takes_norm(problem)) {
     problem.norm = norm->row_norm(s);
   } else if (norm != nullptr) {
     const Tensor normed = s.scratch(x.shape());
     norm->forward(s, normed, x, nullptr);
     problem.a = normed;
+  }
+  if (gathers) {
+    const Tensor all = s.scratch({s.tokens(), x.shape()[1]});
+    gather_rows(s, all, problem.a).wait();
+    problem.a = all;
   }
   matmul(problem, s.stream);
   s.done(*weight_);
@@ -67,7 +75,13 @@ void Linear::forward_swiglu(Step& s, Tensor y, Tensor at, ConstTensor x, const N
 
 void Linear::forward_add(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
                          const Dropout& dropout) const {
-  if (dropout.p == 0) {
+  if (cut_by_inputs()) {
+    const ArenaScope scope(s.layer);
+    const Tensor sum = s.scratch(y.shape()), part = part_of_sum(s, sum);
+    multiply(s, {.out = part}, x);
+    sum_parts(s, sum, part).wait();
+    bias_dropout_add(y, residual, sum, bias(s), dropout, s.stream);
+  } else if (dropout.p == 0) {
     multiply(s, {.out = y, .bias = bias(s), .residual = residual}, x);
   } else {
     const ArenaScope scope(s.layer);
@@ -78,20 +92,38 @@ void Linear::forward_add(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
   s.show(*weight_, "output", y);
 }
 
+// Rows are on their way while the gradient of the input is computed, and that is summed while the
+// weight's is.
 void Linear::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
                       const Tensor& gelu_at) const {
+  const ArenaScope scope(s.layer);
   s.show(*weight_, "gradient of its output", dy);
+  Pending gathered, summed;
+  const auto gather = [&](ConstTensor& rows) {
+    const Tensor all = s.gradient({s.tokens(), rows.shape()[1]});
+    gathered = gather_rows(s, all, rows);
+    rows = all;
+  };
+  if (cut_by_outputs() && s.shares_rows()) gather(x);
+  if (cut_by_inputs() && s.shares_rows()) {
+    gather(dy);
+    gathered.wait();
+  }
   if (dx) {
-    matmul({.out = dx,
+    const Tensor out = cut_by_outputs() ? part_of_sum(s, dx) : dx;
+    matmul({.out = out,
             .a = dy,
             .b = s.weight(*weight_),
             .then = gelu_at ? Matmul::Then::gelu_gradient : Matmul::Then::store,
             .at = gelu_at},
            s.stream);
     s.done(*weight_);
-    s.show(*weight_, "gradient of its input", dx);
+    if (cut_by_outputs()) summed = sum_parts(s, dx, out);
   }
+  gathered.wait();
   s.weight_grads.push({.weight = weight_, .bias = bias_, .dy = dy, .x = x}, s.stream);
+  summed.wait();
+  if (dx) s.show(*weight_, "gradient of its input", dx);
 }
 
 }  // namespace mt

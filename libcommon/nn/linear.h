@@ -1,5 +1,9 @@
 // Linear: y = x W^T + b.  x: [tokens, in], y: [tokens, out], W: [out, in], b: [out] or none.
 // With a norm, which only a forward without backward may give, norm(x) takes the place of x.
+//
+// Tensor-parallel ranks share W as its segments are cut: by outputs, each rank making its columns
+// of y, or by inputs, each reading its columns of x.  The other of x and y is [rows, …] of hidden
+// states (nn/tensor_parallel.h).
 #pragma once
 
 #include "nn/norm.h"
@@ -23,9 +27,11 @@ class Linear {
   // dx empty: not wanted.  With `gelu_at`, x = gelu(gelu_at), and dx is the gradient of gelu_at.
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
                 const Tensor& gelu_at = {}) const;
-  std::int64_t out_features() const { return weight_->shape[0]; }
+  std::int64_t out_features() const { return weight_->local[0]; }  // of this rank
 
  private:
+  bool cut_by_outputs() const { return weight_->is_cut() && weight_->dimension == 0; }
+  bool cut_by_inputs() const { return weight_->is_cut() && weight_->dimension == 1; }
   ConstTensor bias(const Step& s) const { return bias_ ? s.weight(*bias_) : ConstTensor(); }
   // problem.out, .bias and what follows are the caller's.
   void multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm = nullptr) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/gemm.h"
+#include "nn/tensor_parallel.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -12,23 +13,55 @@ namespace mt {
 // weight's gradient is read and written more seldom.
 static std::int64_t rows_at_once(DType dtype) { return size_of(dtype) == 2 ? 4096 : 1024; }
 
+// Of some rows: their losses, and with weights the logits become their gradient.
+void LmHead::losses_of(Step& s, Tensor loss, Tensor logits, ConstTensor labels,
+                       ConstTensor row_weight) const {
+  const double smoothing = s.training ? label_smoothing_ : 0;
+  if (!weight_->is_cut())
+    return cross_entropy(loss, logits, labels, row_weight, smoothing, s.stream);
+  const ArenaScope scope(s.layer);
+  const std::int64_t rows = logits.shape()[0], first = weight_->cuts[0].global;
+  const Tensor top = s.scratch_sums({rows}), sums = s.scratch_sums({3, rows});
+  cross_entropy_top(top, logits, s.stream);
+  s.tensor->all_reduce(top, Reduction::max).wait();
+  cross_entropy_sums(sums, logits, labels, top, first, s.stream);
+  s.tensor->all_reduce(sums).wait();
+  cross_entropy_part({.loss = loss,
+                      .logits = logits,
+                      .labels = labels,
+                      .sums = sums,
+                      .row_weight = row_weight,
+                      .first = first,
+                      .vocab = weight_->shape[0],
+                      .smoothing = smoothing},
+                     s.stream);
+}
+
 void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, ConstTensor row_weight,
                   Saved* saved) const {
-  const std::int64_t tokens = x.shape()[0];
+  const std::int64_t tokens = s.tokens();
   if (saved) saved->dx = s.kept(saved, x.shape());
   const ArenaScope scope(s.layer);
+  s.show(*weight_, "input", x);
+  if (s.shares_rows()) {
+    const Tensor all = s.scratch({tokens, x.shape()[1]});
+    gather_rows(s, all, x).wait();
+    x = all;
+  }
+  const Tensor dx = saved ? part_of_sum(s, saved->dx) : Tensor();
   const std::int64_t some = std::min(tokens, rows_at_once(s.dtype));
-  const Tensor buffer = s.scratch({some, vocab_size()});
+  const Tensor buffer = s.scratch({some, columns()});
   const ConstTensor w = s.weight(*weight_);
+  Pending summed;
   for (std::int64_t begin = 0; begin < tokens; begin += some) {
     const std::int64_t end = std::min(tokens, begin + some);
     const Tensor logits = buffer.rows(0, end - begin);
     matmul({.out = logits, .a = x.rows(begin, end), .b = w, .transpose_b = true}, s.stream);
-    cross_entropy(loss.rows(begin, end), logits, labels.rows(begin, end),
-                  saved ? row_weight.rows(begin, end) : ConstTensor(),
-                  s.training ? label_smoothing_ : 0, s.stream);
+    losses_of(s, loss.rows(begin, end), logits, labels.rows(begin, end),
+              saved ? row_weight.rows(begin, end) : ConstTensor());
     if (!saved) continue;
-    matmul({.out = saved->dx.rows(begin, end), .a = logits, .b = w}, s.stream);
+    matmul({.out = dx.rows(begin, end), .a = logits, .b = w}, s.stream);
+    if (weight_->is_cut() && end == tokens) summed = sum_parts(s, saved->dx, dx);
     if (weight_->trainable)
       matmul({.out = weight_->grad,
               .a = logits,
@@ -37,8 +70,8 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
               .accumulate = true},
              s.stream);
   }
+  summed.wait();
   s.done(*weight_);
-  s.show(*weight_, "input", x);
   s.show(*weight_, "loss", loss);
   if (saved) s.show(*weight_, "gradient of its input", saved->dx);
 }

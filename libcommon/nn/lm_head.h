@@ -1,8 +1,9 @@
 // LmHead: logits of the next token, and their cross-entropy with the labels, some rows at a time so
 // that the logits of a micro-batch are never stored.
 //   logits = x W^T      loss[t] = cross-entropy(logits[t], labels[t])
-// x: [tokens, hidden_size];  W: [vocab, hidden_size];  labels: [tokens] i32;  loss, row_weight:
-// [tokens].
+// Tensor-parallel ranks share the vocabulary: each has its columns of the logits, and all the
+// losses. x: [rows, hidden_size];  W: [vocab, hidden_size];  labels: [tokens] i32;  loss,
+// row_weight: [tokens].
 #pragma once
 
 #include "nn/step.h"
@@ -26,9 +27,12 @@ class LmHead {
   void logits(Step& s, Tensor logits, ConstTensor x) const;
   // loss[r] = -log softmax(logits[r])[labels[r]] over the first `tokens` of the vocabulary.
   void score(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, std::int64_t tokens) const;
-  std::int64_t vocab_size() const { return weight_->shape[0]; }
 
  private:
+  std::int64_t columns() const { return weight_->local[0]; }  // of this rank's logits
+  void losses_of(Step& s, Tensor loss, Tensor logits, ConstTensor labels,
+                 ConstTensor row_weight) const;
+
   const Param* weight_;
   double label_smoothing_;
 };

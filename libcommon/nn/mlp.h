@@ -1,6 +1,6 @@
 // Mlp: the feed-forward part of a block, and the residual around it.
 //   y = residual + dropout(W_2 act(W_1 x + b_1) + b_2)
-// x, y, residual: [tokens, hidden_size].  A gated activation halves what W_1 makes.
+// x, y, residual: [rows, hidden_size].  A gated activation halves what W_1 makes.
 #pragma once
 
 #include "nn/linear.h"

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 
+#include "comm/group.h"
 #include "kernels/dropout.h"
 #include "nn/kv_cache.h"
 #include "nn/probe.h"
@@ -52,8 +53,16 @@ struct Step {
   ConstTensor first_key = {};                  // [tokens] i32: see Batch; empty: 0 for all
   CachedPast past = {};                        // generation: what the sequences follow
   NonFiniteProbe* probe = nullptr;             // sees what modules read and make
+  Group* tensor = nullptr;         // ranks that share the matrices; null: this one has them whole
+  bool sequence_parallel = false;  // they share the rows of hidden states too
 
   std::int64_t tokens() const { return sequences * seq_length; }
+  int tensor_ranks() const { return tensor != nullptr ? tensor->size() : 1; }
+  // Rows of hidden states on this rank, consecutive ones of the micro-batch's tokens, and the
+  // first.
+  bool shares_rows() const { return sequence_parallel && tensor_ranks() > 1; }
+  std::int64_t rows() const { return shares_rows() ? tokens() / tensor->size() : tokens(); }
+  std::int64_t first_row() const { return shares_rows() ? tensor->rank() * rows() : 0; }
 
   // Until backward if something is saved.  What is made again lives shorter: until whoever repeats
   // the forward rewinds the back of `layer`, or the weight gradients have been run.
@@ -67,8 +76,8 @@ struct Step {
     return (weight_grads.deferring() ? deferred : layer).alloc(dtype, shape);
   }
 
-  void show(const Param& module, const char* what, ConstTensor tensor) const {
-    if (probe != nullptr) probe->look(module, what, tensor, stream);
+  void show(const Param& module, const char* what, ConstTensor shown) const {
+    if (probe != nullptr) probe->look(module, what, shown, stream);
   }
 
   // What to multiply with; done() follows its last use.
@@ -81,6 +90,7 @@ struct Step {
             .key = RandomKey::make(seed, static_cast<std::uint32_t>(layer_number) * 16 +
                                              static_cast<std::uint32_t>(purpose)),
             .seq_length = seq_length,
+            .first_row = first_row(),
             .record = record};
   }
 
@@ -96,7 +106,7 @@ struct Step {
 // The tensors that travel from one pipeline stage to the next; their gradients travel back
 // likewise.
 struct Wire {
-  Tensor hidden;  // [tokens, hidden_size]
+  Tensor hidden;  // [rows, hidden_size]
 };
 
 }  // namespace mt

@@ -204,6 +204,12 @@ static void* attention_work(const ConstTensor& q, Stream& stream, const Bytes& b
   });
 }
 
+static void check_first_head(const ConstTensor& q, const AttentionShape& shape,
+                             const Dropout& dropout) {
+  if (q.device() == Device::cuda && shape.first_head > 0 && dropout.p > 0)
+    fail(Exit::internal, "attention on a GPU: dropout of heads from ", shape.first_head, " on");
+}
+
 void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
                        ConstTensor first_key, const AttentionShape& asked, const Dropout& dropout,
                        Stream& stream) {
@@ -211,6 +217,7 @@ void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, Const
   AttentionShape shape = asked;
   shape.packed = heads.packed();
   check_attention("attention_forward", heads, o, first_key, lse, shape);
+  check_first_head(q, shape, dropout);
   Cost cost = moves(o, lse);
   cost.bytes += bytes_of(heads);
   cost.flops = 2 * product_flops(shape);
@@ -242,6 +249,7 @@ void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstT
   AttentionShape shape = asked;
   shape.packed = heads.packed();
   check_attention("attention_backward", heads, o, first_key, lse, shape);
+  check_first_head(q, shape, dropout);
   check_shape("attention_backward", "d_o", d_o, o.shape());
   check_heads("attention_backward", "dq", {dq, dk, dv}, shape);
   if (gradients.packed() != heads.packed())

@@ -112,14 +112,20 @@ static void fill_random(Tensor y, Stream& stream, const Draw& draw) {
   stream.synchronize();
 }
 
-void fill_normal(Tensor y, double std, RandomKey key, Stream& stream) {
-  fill_random(y, stream,
-              [&]<class T>(T* values) { cpu::fill_normal(values, 0, y.numel(), 0, std, key); });
+void fill_normal(Tensor y, double std, RandomKey key, std::span<const ElementRun> runs,
+                 Stream& stream) {
+  fill_random(y, stream, [&]<class T>(T* values) {
+    for (const ElementRun& run : runs)
+      cpu::fill_normal(values + run.local, run.global, run.count, 0, std, key);
+  });
 }
 
-void fill_uniform(Tensor y, double bound, RandomKey key, Stream& stream) {
-  fill_random(y, stream,
-              [&]<class T>(T* values) { cpu::fill_uniform(values, y.numel(), bound, key); });
+void fill_uniform(Tensor y, double bound, RandomKey key, std::span<const ElementRun> runs,
+                  Stream& stream) {
+  fill_random(y, stream, [&]<class T>(T* values) {
+    for (const ElementRun& run : runs)
+      cpu::fill_uniform(values + run.local, run.global, run.count, bound, key);
+  });
 }
 
 void column_sum(Tensor y, ConstTensor x, Stream& stream) {

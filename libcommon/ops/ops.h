@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/activation.h"
 #include "kernels/adam.h"
@@ -13,6 +14,7 @@
 #include "kernels/qkv.h"
 #include "kernels/sample.h"
 #include "kernels/update.h"
+#include "tensor/param.h"
 #include "tensor/stream.h"
 #include "tensor/tensor.h"
 
@@ -114,10 +116,28 @@ void dropout_backward(Tensor dx, ConstTensor dy, const Dropout& dropout, Stream&
 void embedding_forward(Tensor y, ConstTensor ids, ConstTensor table, bool accumulate,
                        Stream& stream);
 void embedding_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, Stream& stream);
+// The same of a table that holds the words from `first` on: the others' rows are zeros.
+void embedding_part_forward(Tensor y, ConstTensor ids, ConstTensor table, std::int64_t first,
+                            Stream& stream);
+void embedding_part_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, std::int64_t first,
+                             Stream& stream);
 
 // row_weight empty: loss only; else logits become their gradient.
 void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor row_weight,
                    double smoothing, Stream& stream);
+// The same of logits that hold the columns from `first` on of a vocabulary of `vocab`, in three
+// parts; between them top is to become the largest, and sums the sum, over those who hold the
+// others (kernels/cross_entropy.h).  top: [rows];  sums: [3, rows].
+void cross_entropy_top(Tensor top, ConstTensor logits, Stream& stream);
+void cross_entropy_sums(Tensor sums, Tensor logits, ConstTensor labels, ConstTensor top,
+                        std::int64_t first, Stream& stream);
+struct CrossEntropyPart {
+  Tensor loss, logits;  // logits, as cross_entropy_sums() left them, become their gradient
+  ConstTensor labels, sums, row_weight = {};
+  std::int64_t first = 0, vocab = 0;
+  double smoothing = 0;
+};
+void cross_entropy_part(const CrossEntropyPart& problem, Stream& stream);
 
 // Of each row of logits, [rows, vocab] of the CPU's type or f32, its choice's token: tokens: [rows]
 // i32; choices: [rows] Choice, as bytes.  A choice is the next token's afterwards, and positions
@@ -140,8 +160,11 @@ double sum_squares(ConstTensor x, Stream& stream);                   // 0 on met
 std::int64_t count_zeros(ConstTensor x, Stream& stream);             // 0 on meta
 void dot(Tensor sum, ConstTensor a, ConstTensor b, Stream& stream);  // sum: [1] f64
 void fill(Tensor y, double value, Stream& stream);
-void fill_normal(Tensor y, double std, RandomKey key, Stream& stream);
-void fill_uniform(Tensor y, double bound, RandomKey key, Stream& stream);
+// Each run of y's elements gets what those of its global numbers do in the whole.
+void fill_normal(Tensor y, double std, RandomKey key, std::span<const ElementRun> runs,
+                 Stream& stream);
+void fill_uniform(Tensor y, double bound, RandomKey key, std::span<const ElementRun> runs,
+                  Stream& stream);
 bool all_finite(ConstTensor x, Stream& stream);  // true on meta
 
 // An update of many parameters that lie in flat tensors (kernels/update.h).  chunks: UpdateChunks

@@ -34,10 +34,11 @@ Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const Optimi
                      const World& world)
     : table_(table),
       options_(options),
+      world_(world),
       ranks_(world.data_context()),
       dtype_(dtype),
       loss_scale_(options.loss_scale) {
-  for (const Param& row : table_.rows()) counts_.push_back(row.shape.numel());
+  for (const Param& row : table_.rows()) counts_.push_back(row.local.numel());
   if (distributed()) {
     layout_ = make_layout();
     table_.allocate(device, dtype, true, {layout_.starts, layout_.size()});
@@ -164,9 +165,9 @@ void Optimizer::find_added_to() {
   const Tensor gradients = table_.gradients();
   std::vector<std::array<std::int64_t, 2>> replaced;
   for (const Param& row : table_.rows())
-    if (row.gradient_replaced && row.trainable && row.shape.numel() >= kLarge) {
+    if (row.gradient_replaced && row.trainable && row.local.numel() >= kLarge) {
       const std::int64_t begin = element_of(row.grad, gradients);
-      replaced.push_back({begin, begin + row.shape.numel()});
+      replaced.push_back({begin, begin + row.local.numel()});
     }
   std::ranges::sort(replaced);
   replaced.push_back({gradients.numel(), 0});
@@ -188,7 +189,18 @@ Tensor Optimizer::own_slice(const Tensor& buffer, const Bucket& bucket) const {
   return buffer.rows(begin, begin + slice);
 }
 
+// Gradients of which each tensor-parallel rank has a part.
+void Optimizer::sum_over_tensor_ranks() {
+  if (world_.tensor().size() == 1) return;
+  std::vector<Pending> summed;
+  for (const Param& row : table_.rows())
+    if (row.sum_gradient_over_tp && row.trainable)
+      summed.push_back(world_.tensor().all_reduce(row.grad));
+  for (Pending& sum : summed) sum.wait();
+}
+
 void Optimizer::reduce_gradients() {
+  sum_over_tensor_ranks();
   const Tensor gradients = table_.gradients();
   if (!distributed()) return ranks_.all_reduce(gradients).wait();
   for (const Bucket& bucket : layout_.buckets)
@@ -202,26 +214,45 @@ void Optimizer::gather_values() {
     ranks_.all_gather(values.rows(bucket.begin, bucket.end), own_slice(values, bucket)).wait();
 }
 
-double Optimizer::all_ranks(double value) {
-  ranks_.all_reduce({&value, DType::f64, {1}}).wait();
+double Optimizer::over_model(double value) {
+  world_.model().all_reduce({&value, DType::f64, {1}}).wait();
   return value;
+}
+
+double Optimizer::all_ranks(double value) {
+  if (distributed()) ranks_.all_reduce({&value, DType::f64, {1}}).wait();
+  return over_model(value);
+}
+
+double Optimizer::parameter_norm(Stream& stream) {
+  if (world_.model().size() == 1) return std::sqrt(sum_squares(table_.values(), stream));
+  double sum = 0;
+  for (const Param& row : table_.rows())
+    if (counts(row)) sum += sum_squares(row.value, stream);
+  return std::sqrt(over_model(sum));
 }
 
 // Of all ranks' sum.
 double Optimizer::gradient_norm(Stream& stream) {
   const Tensor gradients = table_.gradients();
-  if (!distributed()) return std::sqrt(sum_squares(gradients, stream));
   double sum = 0;
-  for (const Bucket& bucket : layout_.buckets)
-    sum += sum_squares(own_slice(gradients, bucket), stream);
+  if (world_.model().size() > 1) {
+    for (const Piece& piece : pieces_)
+      if (counts(*piece.row)) sum += sum_squares(part_of(piece.row->grad, piece), stream);
+  } else if (distributed()) {
+    for (const Bucket& bucket : layout_.buckets)
+      sum += sum_squares(own_slice(gradients, bucket), stream);
+  } else {
+    sum = sum_squares(gradients, stream);
+  }
   return std::sqrt(all_ranks(sum));
 }
 
 std::int64_t Optimizer::count_zeros(Stream& stream) {
   std::int64_t zeros = 0;
   for (const Piece& piece : pieces_)
-    zeros += mt::count_zeros(part_of(piece.row->grad, piece), stream);
-  return distributed() ? static_cast<std::int64_t>(all_ranks(static_cast<double>(zeros))) : zeros;
+    if (counts(*piece.row)) zeros += mt::count_zeros(part_of(piece.row->grad, piece), stream);
+  return static_cast<std::int64_t>(all_ranks(static_cast<double>(zeros)));
 }
 
 // --- The step -----------------------------------------------------------------------------------

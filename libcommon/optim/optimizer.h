@@ -40,7 +40,7 @@ class Optimizer {
   // A rank's part of a trainable row, and what is remembered of it.
   struct Piece {
     const Param* row = nullptr;
-    std::int64_t begin = 0, end = 0;  // elements of the row
+    std::int64_t begin = 0, end = 0;  // elements of this rank's part of the row
     Rule rule = Rule::adam;
     std::vector<Tensor> state = {};  // [end - begin] each, by state_names()
     // What is updated: the row's values themselves, or of values of 16 bits a copy in f32.
@@ -60,6 +60,9 @@ class Optimizer {
   // The sum of all ranks' gradients is divided by `divisor` and the loss scale.
   StepResult step(const StepRates& rates, double divisor, Stream& stream);
 
+  // Of all weights, whichever rank has them.
+  double parameter_norm(Stream& stream);
+
   const OptimizerOptions& options() const { return options_; }
   std::size_t bytes() const { return bytes_; }  // the same on every rank
 
@@ -69,6 +72,11 @@ class Optimizer {
   void set_steps(std::int64_t steps) { steps_ = steps; }
   LossScale& scaler() { return loss_scale_; }
   const LossScale& scaler() const { return loss_scale_; }
+  // Whether this rank's part of a row is added to sums over the model, and stored, and not that of
+  // another rank that has the same.
+  bool counts(const Param& row) const {
+    return !row.copy && (row.is_cut() || world_.tensor().rank() == 0);
+  }
   Rule rule_of(const Param& row) const;
   const std::vector<Piece>& pieces() const { return pieces_; }  // in the table's order
   // Megatron's names of what a rule remembers.
@@ -100,9 +108,11 @@ class Optimizer {
   void upload_chunks();
   bool distributed() const { return options_.use_distributed_optimizer; }
   Tensor own_slice(const Tensor& buffer, const Bucket& bucket) const;
+  void sum_over_tensor_ranks();
   void reduce_gradients();
   void gather_values();
-  double all_ranks(double value);  // the sum of each rank's
+  double over_model(double value);  // the sum of what the ranks of the model have
+  double all_ranks(double value);   // likewise, and of parts that data-parallel ranks have
   double gradient_norm(Stream& stream);
   std::int64_t count_zeros(Stream& stream);
   void update(const StepRates& rates, double gradient_scale, Stream& stream);
@@ -110,6 +120,7 @@ class Optimizer {
 
   ParamTable& table_;
   OptimizerOptions options_;
+  const World& world_;
   Group& ranks_;  // that have the same weights
   BufferLayout layout_;
   std::vector<std::array<std::int64_t, 2>> added_to_;  // elements [begin, end) of the gradients

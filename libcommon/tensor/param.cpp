@@ -11,7 +11,43 @@ Param& ParamTable::add(Param row) {
   if (row.key.empty()) row.key = row.name;
   if (row.segments.empty()) row.segments = {{"all", row.shape[0], 0, ShardAxis::none}};
   if (row.shape.rank() == 1 || row.name.ends_with(".bias")) row.decay_mult = 0;
+  cut(row);
   return rows_.emplace_back(std::move(row));
+}
+
+// Every tensor-parallel segment gives each rank an equal part, cut at multiples of its granularity.
+void ParamTable::cut(Param& row) const {
+  std::int64_t local = 0, global = 0;
+  for (const Segment& segment : row.segments) {
+    const bool divided = segment.axis == ShardAxis::tp;
+    const int ranks = divided ? ranks_ : 1, rank = divided ? rank_ : 0;
+    if (segment.extent / segment.granularity % ranks != 0)
+      fail(Exit::bad_config, row.name, ": ", segment.extent / segment.granularity, " parts of ",
+           segment.name, " cannot be divided among ", ranks, " tensor-parallel ranks");
+    const std::int64_t extent = segment.extent / ranks;
+    if (divided) row.dimension = segment.dimension;
+    row.cuts.push_back({.local = local, .global = global + rank * extent, .extent = extent});
+    local += extent;
+    global += segment.extent;
+  }
+  std::vector<std::int64_t> extents(row.shape.extents().begin(), row.shape.extents().end());
+  extents[static_cast<std::size_t>(row.dimension)] = local;
+  row.local = Shape(extents);
+  if (!row.is_cut()) row.cuts = {{.extent = local}};
+}
+
+std::vector<ElementRun> Param::runs() const {
+  if (!is_cut()) return {{.count = shape.numel()}};
+  std::vector<ElementRun> runs;
+  std::int64_t after = 1, before = 1;  // elements of an index of the axis, indices of those before
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    (axis < dimension ? before : after) *= axis == dimension ? 1 : shape[axis];
+  for (std::int64_t i = 0; i < before; ++i)
+    for (const Cut& cut : cuts)
+      runs.push_back({.local = (i * local[dimension] + cut.local) * after,
+                      .global = (i * shape[dimension] + cut.global) * after,
+                      .count = cut.extent * after});
+  return runs;
 }
 
 Param& ParamTable::at(const std::string& name) {
@@ -32,7 +68,7 @@ void ParamTable::allocate(Device device, DType dtype, bool with_gradients) {
   ParamLayout layout;
   for (const Param& row : rows_) {
     layout.starts.push_back(layout.size);
-    layout.size += (row.shape.numel() + kAlignment - 1) / kAlignment * kAlignment;
+    layout.size += (row.local.numel() + kAlignment - 1) / kAlignment * kAlignment;
   }
   allocate(device, dtype, with_gradients, layout);
 }
@@ -47,7 +83,7 @@ void ParamTable::allocate(Device device, DType dtype, bool with_gradients,
   for (Param& row : rows_) {
     const auto at = [&](const Buffer& buffer, DType of) {
       const auto start = static_cast<std::size_t>(layout.starts[row.index]);
-      return buffer.tensor(of, row.shape, start * size_of(of));
+      return buffer.tensor(of, row.local, start * size_of(of));
     };
     row.value = at(values_, dtype);
     row.grad = with_gradients ? at(gradients_, sum_dtype(dtype)) : Tensor();

@@ -44,6 +44,17 @@ struct ForeignName {
   Transform transform = {};
 };
 
+// Consecutive indices of the axis that a weight is cut along: a rank holds them from `local` on,
+// and the whole weight from `global` on.
+struct Cut {
+  std::int64_t local = 0, global = 0, extent = 0;
+};
+
+// Elements that lie one after another in a rank's part of a weight and in the whole.
+struct ElementRun {
+  std::int64_t local = 0, global = 0, count = 0;
+};
+
 struct Param {
   std::string
       name;     // Megatron-Core's, with the layer's number: decoder.layers.3.mlp.linear_fc2.weight
@@ -68,10 +79,16 @@ struct Param {
   std::optional<std::int64_t> layer = {};  // index on that axis
   std::int64_t layers = 0;                 // its extent
 
-  std::size_t index = 0;         // row of the table; also what its random numbers are for
-  Tensor value = {}, grad = {};  // of the table's buffers, once allocated
+  // Set by the table.  A rank's part is cut along the dimension of its tensor-parallel segments.
+  std::size_t index = 0;
+  Shape local = {};  // of this rank's part
+  int dimension = 0;
+  std::vector<Cut> cuts = {};    // in their order; one, if nothing is cut
+  Tensor value = {}, grad = {};  // of the table's buffers, once allocated: the part
 
   Shape key_shape() const { return layer ? shape.with_front(layers) : shape; }
+  bool is_cut() const { return !(local == shape); }
+  std::vector<ElementRun> runs() const;  // of the part, in its order
 };
 
 // Where rows lie in the flat buffers of values and gradients, in elements.
@@ -82,6 +99,12 @@ struct ParamLayout {
 
 class ParamTable {
  public:
+  // The rows are those of one of so many tensor-parallel ranks.  Before the first row.
+  void divide(int rank, int ranks) {
+    rank_ = rank;
+    ranks_ = ranks;
+  }
+
   // Appends a row.  Without segments it gets one, replicated; without a key it is stored under its
   // name. Biases and one-dimensional parameters (norms) do not decay.
   Param& add(Param row);
@@ -89,7 +112,7 @@ class ParamTable {
   std::deque<Param>& rows() { return rows_; }
   const std::deque<Param>& rows() const { return rows_; }
   Param& at(const std::string& name);  // Exit::internal if absent
-  std::int64_t count() const;          // elements of all rows but copies, without padding
+  std::int64_t count() const;          // elements of all rows but copies, whole, without padding
 
   // One buffer for values, of `dtype`, and, if asked, one for gradients, of its sum_dtype; the rows
   // in their order, each at a multiple of 64 elements.
@@ -101,8 +124,11 @@ class ParamTable {
   Device device() const { return values_.device(); }
 
  private:
+  void cut(Param& row) const;
+
   std::deque<Param> rows_;
-  std::int64_t size_ = 0;  // elements of the buffers
+  int rank_ = 0, ranks_ = 1;  // tensor-parallel
+  std::int64_t size_ = 0;     // elements of the buffers
   DType dtype_ = DType::f32;
   Buffer values_, gradients_;
 };

@@ -130,11 +130,11 @@ static std::string broadcast_text(Group& ranks, std::string text, int root) {
 }
 
 // What every rank wrote, on all ranks.
-static std::vector<WrittenFile> gather_files(Group& ranks, const WrittenFile& own) {
+static std::vector<WrittenFile> gather_files(Group& ranks, const std::vector<WrittenFile>& own) {
   std::vector<WrittenFile> files;
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const std::string packed =
-        broadcast_text(ranks, rank == ranks.rank() ? pack_files({own}) : "", rank);
+        broadcast_text(ranks, rank == ranks.rank() ? pack_files(own) : "", rank);
     for (WrittenFile& file : unpack_files(as_bytes(packed), "files of a rank"))
       files.push_back(std::move(file));
   }
@@ -181,16 +181,15 @@ std::string save_training(const TrainOptions& o, bool lasting, const TrainingSta
   const std::string folder = broadcast_text(ranks, first ? save->folder() : "", 0);
   std::vector<WrittenFile> files;
   const bool shares = o.save_optimizer && o.optimizer.use_distributed_optimizer;
-  if (first || shares) {
+  const bool has_rows = world.data_context().rank() == 0;  // of ranks with the same ones
+  if (has_rows || shares) {
     DistWriter writer(folder, ranks.rank());
-    if (first) {
-      write_rows(writer, state.model.table());
-      write_extra_states(writer, o.model);
-    }
+    if (has_rows) write_rows(writer, state.model.table(), {}, world.tensor().rank() == 0);
+    if (first) write_extra_states(writer, o.model);
     if (o.save_optimizer) write_optimizer(writer, state.optimizer);
-    const WrittenFile own = writer.close();
-    files = shares ? gather_files(ranks, own) : std::vector{own};
+    files.push_back(writer.close());
   }
+  files = gather_files(ranks, files);
   if (first) {
     CheckpointSave::Content content;
     content.files = write_tokenizer(folder, data.tokenizer_options());

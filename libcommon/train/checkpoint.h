@@ -36,8 +36,8 @@ void prepare_folders(const TrainOptions& options, const Log& log);
 
 // Called on every rank; on return the checkpoint is published: a lasting one in options.save, where
 // --save-retain-interval and --keep-last then delete older ones; else the only one in
-// options.non_persistent_folder().  With the distributed optimizer each rank writes a file of its
-// own.  Returns the folder.
+// options.non_persistent_folder().  Each rank that has something of its own, a part of the weights
+// or of the distributed optimizer's state, writes a file.  Returns the folder.
 std::string save_training(const TrainOptions& options, bool lasting, const TrainingState& state,
                           const TrainData& data, const World& world);
 

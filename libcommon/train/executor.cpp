@@ -34,6 +34,7 @@ Executor::Executor(const Model& model, const StepShape& shape, const StepMemory&
       place_{.rank = forwards_.rank(),
              .ranks = forwards_.size(),
              .chunks = static_cast<int>(memory.chunks.size())},
+      tensor_(world.tensor()),
       stream_(stream),
       layer_(Buffer(stream.device(), memory.layer)) {
   for (const StepMemory::Chunk& chunk : memory.chunks) {
@@ -140,7 +141,8 @@ void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load) {
 }
 
 Tensor Executor::wire_tensor(Slot& slot) {
-  return slot.keep.alloc(shape_.dtype, {shape_.tokens(), shape_.hidden_size});
+  const std::int64_t sharing = shape_.sequence_parallel ? tensor_.size() : 1;
+  return slot.keep.alloc(shape_.dtype, {shape_.tokens() / sharing, shape_.hidden_size});
 }
 
 Step Executor::step(Slot& slot, bool training) {
@@ -158,7 +160,9 @@ Step Executor::step(Slot& slot, bool training) {
           .seq_length = shape_.seq_length,
           .positions = slot.batch.positions,
           .first_key = slot.batch.first_key,
-          .probe = training ? probe_ : nullptr};
+          .probe = training ? probe_ : nullptr,
+          .tensor = &tensor_,
+          .sequence_parallel = shape_.sequence_parallel};
 }
 
 // A stage before the last hands its output on from `keep`, so that it outlives the layer.

@@ -87,6 +87,7 @@ class Executor {
   Group& forwards_;
   std::unique_ptr<Group> backwards_;
   PipelinePlace place_;
+  Group& tensor_;
   Stream& stream_;
   std::vector<std::vector<Slot>> slots_;  // of each chunk
   Arena layer_;

@@ -85,7 +85,7 @@ static void add_precision_flags(CommandLine& cl) {
 }
 
 static void add_parallel_flags(CommandLine& cl) {
-  refuse(cl, "only data-parallel CPU ranks are supported; see --ranks",
+  refuse(cl, "ranks share data and matrices, in no other way; see --ranks",
          {{"--account-for-embedding-in-pipeline-split"},
           {"--account-for-loss-in-pipeline-split"},
           {"--cp-comm-type", {kTexts, one_of({"p2p"})}},
@@ -229,7 +229,7 @@ static void add_implied_machinery(CommandLine& cl) {
          {"--distributed-backend", each({"nccl", "gloo"})},
          {"--distributed-timeout-minutes", any(kInteger)},
          {"--train-sync-interval", any(kInteger)}});
-  imply(cl, "there is no model parallelism, so nothing to send or to align",
+  imply(cl, "how communication is arranged changes no number",
         {{"--disable-tp-comm-bulk-dgrad"},
          {"--disable-tp-comm-bulk-wgrad"},
          {"--disable-tp-comm-overlap-ag"},
@@ -242,7 +242,6 @@ static void add_implied_machinery(CommandLine& cl) {
          {"--no-clone-scatter-output-in-embedding"},
          {"--no-overlap-p2p-communication"},
          {"--no-scatter-gather-tensors-in-pipeline"}});
-  imply(cl, "counts only with tensor parallelism, here as there", {{"--sequence-parallel"}});
   imply(cl, "there is no garbage collector",
         {{"--manual-gc"}, {"--manual-gc-interval", any(kInteger)}, {"--no-manual-gc-eval"}});
   imply(cl, "no memory is allocated during a step, so none can be given back",

@@ -1,5 +1,6 @@
 #include "train/optimizer_checkpoint.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -27,28 +28,42 @@ static bool has_master(const Optimizer::Piece& piece) {
 
 // --- Tensors ------------------------------------------------------------------------------------
 
+// Each cut of a row is a block of a grid (ckpt/dist_checkpoint.h), of which a piece has some
+// elements.
 static void write_piece(DistWriter& writer, const Optimizer::Piece& piece, const std::string& name,
                         const Tensor& flat) {
   const Param& row = *piece.row;
   const HostCopy here = HostCopy::of(flat);
-  writer.add(prefix_of(name) + row.key, reformulated(row, row.layers, 1, row.shape.numel()),
-             reformulated(row, row.layer.value_or(0), 0, piece.begin),
-             here.tensor().reshape(reformulated(row, 1, 1, piece.end - piece.begin)));
+  const std::int64_t extent = row.cuts[0].extent, blocks = row.shape[row.dimension] / extent;
+  const std::int64_t last = row.shape.numel() / blocks;
+  for (std::size_t i = 0; i < row.cuts.size(); ++i) {
+    const std::int64_t first = static_cast<std::int64_t>(i) * last;  // of the row's elements here
+    const std::int64_t begin = std::max(piece.begin, first);
+    const std::int64_t end = std::min(piece.end, first + last);
+    if (begin >= end) continue;
+    writer.add(
+        prefix_of(name) + row.key, reformulated(row, row.layers, 1, blocks, last),
+        reformulated(row, row.layer.value_or(0), 0, row.cuts[i].global / extent, begin - first),
+        here.tensor()
+            .rows(begin - piece.begin, end - piece.begin)
+            .reshape(reformulated(row, 1, 1, 1, end - begin)));
+  }
 }
 
 void write_optimizer(DistWriter& writer, const Optimizer& optimizer) {
   for (const Optimizer::Piece& piece : optimizer.pieces()) {
+    if (!optimizer.counts(*piece.row)) continue;
     const std::vector<std::string>& names = Optimizer::state_names(piece.rule);
     if (is_reformulated(optimizer))
       write_piece(writer, piece, kMaster, piece.master);
     else if (has_master(piece))
-      write_row(writer, *piece.row, prefix_of(kMaster), piece.master.reshape(piece.row->shape));
+      write_row(writer, *piece.row, prefix_of(kMaster), piece.master.reshape(piece.row->local));
     for (std::size_t i = 0; i < names.size(); ++i)
       if (is_reformulated(optimizer))
         write_piece(writer, piece, names[i], piece.state[i]);
       else
         write_row(writer, *piece.row, prefix_of(names[i]),
-                  piece.state[i].reshape(piece.row->shape));
+                  piece.state[i].reshape(piece.row->local));
   }
 }
 
@@ -92,12 +107,12 @@ static const PyValue& stored_optimizer(const MegatronCheckpoint& checkpoint,
 static void load_piece(const DistReader& reader, const Optimizer::Piece& piece,
                        const std::string& prefix, const Tensor& into) {
   const Param& row = *piece.row;
-  if (into.numel() == row.shape.numel())
-    return read_row(reader, row, prefix, into.reshape(row.shape));
+  if (into.numel() == row.local.numel())
+    return read_row(reader, row, prefix, into.reshape(row.local));
   const Buffer whole(Device::cpu,
-                     static_cast<std::size_t>(row.shape.numel()) * size_of(into.dtype()));
-  read_row(reader, row, prefix, whole.tensor(into.dtype(), row.shape));
-  const Tensor flat = whole.tensor(into.dtype(), {row.shape.numel()});
+                     static_cast<std::size_t>(row.local.numel()) * size_of(into.dtype()));
+  read_row(reader, row, prefix, whole.tensor(into.dtype(), row.local));
+  const Tensor flat = whole.tensor(into.dtype(), {row.local.numel()});
   const HostCopy here = HostCopy::for_writing(into);
   std::memcpy(here.tensor().data(), flat.rows(piece.begin, piece.end).data(), into.bytes());
   here.upload();

@@ -5,7 +5,8 @@
 //   itself with it                                            the same keys and fp32_param, in
 //   Megatron's
 //       `fully_sharded_model_space`: shape (layers, 1, ..., elements of a row), which chunks of any
-//       length tile; mcore_data keeps the shape that it stands for
+//       length tile; mcore_data keeps the shape that it stands for.  Of a row that tensor-parallel
+//       ranks share, a 1 is the number of its parts, and the last axis has the elements of one
 // NAME: exp_avg and exp_avg_sq (Adam), momentum_buffer (SGD, Muon).  Either is read on any number
 // of ranks, with the distributed optimizer or without.
 #pragma once
@@ -16,7 +17,7 @@
 
 namespace mt {
 
-// This rank's part: of the distributed optimizer its pieces, else everything.
+// This rank's part: of the distributed optimizer its pieces, else all of its rows.
 void write_optimizer(DistWriter& writer, const Optimizer& optimizer);
 
 // `optimizer` of the common state: groups of parameters, steps, loss scale.

@@ -9,6 +9,8 @@ void ParallelOptions::add_to(CommandLine& cl) {
             "ranks that share the layers", at_least(1));
   cl.option("--context-parallel-size", &context_parallel_size, "N",
             "ranks that share every sequence", at_least(1));
+  cl.flag("--sequence-parallel", &sequence_parallel,
+          "ranks that share matrices share the tokens between them too; counts only with those");
   cl.flag("--use-tp-pp-dp-mapping", &use_tp_pp_dp_mapping,
           "number the ranks of a pipeline one after another, then those of the next");
 }
@@ -26,7 +28,6 @@ void ParallelOptions::complete(int ranks) const {
   const auto unsupported = [](const char* flag, int size) {
     if (size > 1) fail(Exit::bad_config, flag, " ", size, ": only 1 is supported");
   };
-  unsupported("--tensor-model-parallel-size", tensor_model_parallel_size);
   unsupported("--pipeline-model-parallel-size", pipeline_model_parallel_size);
   unsupported("--context-parallel-size", context_parallel_size);
   const std::int64_t total = std::int64_t{tensor_model_parallel_size} *

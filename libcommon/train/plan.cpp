@@ -4,7 +4,6 @@
 
 #include <cstdio>
 
-#include "model/gpt.h"
 #include "optim/optimizer.h"
 
 namespace mt {
@@ -15,7 +14,14 @@ StepShape step_shape(const TrainOptions& options) {
           .hidden_size = options.model.hidden_size,
           .dtype = options.compute_dtype(),
           .seed = options.seed,
-          .document_masks = options.data.reset_attention_mask};
+          .document_masks = options.data.reset_attention_mask,
+          .sequence_parallel = options.parallel.shares_rows()};
+}
+
+TensorPart tensor_part(const TrainOptions& options, const World& world) {
+  return {.rank = world.position().tp,
+          .ranks = world.sizes().tp,
+          .sequence_parallel = options.parallel.shares_rows()};
 }
 
 static std::size_t host_memory() {
@@ -30,10 +36,11 @@ static std::size_t memory_of(Device device) {
 
 Plan make_plan(const TrainOptions& options) {
   Stream meta(Device::meta);
-  Gpt model(options.model);
   Stream counting(Device::meta);
   const std::unique_ptr<Group> ranks = make_meta_group(0, options.ranks, counting);
   const World world(*ranks, options.parallel_sizes());
+  Gpt model(options.model, {{.begin = 0, .end = options.model.num_layers}},
+            tensor_part(options, world));
   Optimizer optimizer(model.table(), Device::meta, options.compute_dtype(), options.optimizer,
                       world);
   const Schedule training = one_f_one_b({}, options.micro_batches());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/json.h"
+#include "model/gpt.h"
 #include "train/executor.h"
 #include "train/train_options.h"
 
@@ -37,5 +38,7 @@ std::string plan_text(const Plan& plan);
 
 // What the run's executor is told, the same in the plan and in the run.
 StepShape step_shape(const TrainOptions& options);
+// This rank's part of the model's matrices.
+TensorPart tensor_part(const TrainOptions& options, const World& world);
 
 }  // namespace mt

@@ -12,6 +12,7 @@ struct StepShape {
   DType dtype = DType::f32;
   std::uint64_t seed = 0;       // of dropout
   bool document_masks = false;  // batches have a first_key
+  bool sequence_parallel = false;
   std::int64_t tokens() const { return micro_batch_size * seq_length; }
 };
 

@@ -85,6 +85,8 @@ static void add_evaluation_and_end(TrainOptions& o, CommandLine& cl) {
             "save and end after every N-th step, to go on in another job", at_least(1));
   cl.option("--exit-duration-in-mins", &o.exit_duration_in_mins, "F",
             "save and end after the step in which so much time has passed", at_least(0));
+  cl.flag("--check-layout", &o.check_layout,
+          "run two steps in this layout and by one rank, compare losses and gradients, and stop");
   cl.flag("--plan", &o.plan, "print parameters, FLOPs and memory of a step, and stop");
   cl.flag(
       "--selftest", &o.selftest,
@@ -197,16 +199,26 @@ void TrainOptions::complete_checkpoints() const {
          ": not a multiple of --save-interval ", *save_interval);
 }
 
+void TrainOptions::complete_parallel() const {
+  const int tensor = parallel.tensor_model_parallel_size;
+  if (parallel.shares_rows() && data.seq_length % tensor != 0)
+    fail(Exit::bad_config, "--seq-length ", data.seq_length,
+         ": --sequence-parallel needs a multiple of --tensor-model-parallel-size ", tensor);
+  if (tensor > 1 && optimizer.name == "muon")
+    fail(Exit::bad_config,
+         "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
+}
+
 void TrainOptions::complete_device() {
-  const bool serves =
-      ranks == 1 && optimizer.name != "muon" && !optimizer.use_distributed_optimizer;
+  const bool serves = ranks == 1 && !check_layout && optimizer.name != "muon" &&
+                      !optimizer.use_distributed_optimizer;
   compute.complete(serves);
   if (device() == Device::cpu) return;
   if (ranks > 1) fail(Exit::bad_config, "--ranks ", ranks, ": are of the CPU; one GPU is one rank");
   if (!serves)
     fail(Exit::bad_config,
-         "--device cuda: neither --optimizer muon nor "
-         "--use-distributed-optimizer; see --device cpu");
+         "--device cuda: neither --optimizer muon nor --use-distributed-optimizer nor "
+         "--check-layout; see --device cpu");
   if (report.timing_log_level > 0)
     fail(Exit::bad_config, "--timing-log-level ", report.timing_log_level,
          ": only whole steps are timed on a GPU");
@@ -226,10 +238,11 @@ void TrainOptions::complete() {
   // A dynamic loss scale makes gradients overflow to find its limit.
   if (optimizer.loss_scale.is_dynamic()) checks.finite = false;
   complete_checkpoints();
-  model.complete();
+  model.complete(parallel.tensor_model_parallel_size);
   if (data.seq_length > model.max_position_embeddings)
     fail(Exit::bad_config, "--seq-length ", data.seq_length,
          ": larger than --max-position-embeddings ", model.max_position_embeddings);
+  complete_parallel();
   complete_length();
   if (trains)
     schedule.complete({.train_iters = train_iters,

@@ -1,10 +1,12 @@
 // TrainOptions: everything that mt-pretrain can be told.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
 #include "base/command.h"
+#include "base/threads.h"
 #include "data/batch_schedule.h"
 #include "data/train_data.h"
 #include "model/gpt_config.h"
@@ -47,6 +49,7 @@ struct TrainOptions {
   bool finetune = false, exit_on_missing_checkpoint = false;
   std::string pretrained_checkpoint;
   std::optional<std::int64_t> ckpt_step, save_retain_interval, keep_last;
+  bool check_layout = false;  // with two steps, instead of the run
   bool plan = false, selftest = false;
 
   void add_to(CommandLine& cl);
@@ -65,6 +68,8 @@ struct TrainOptions {
   }
   DType compute_dtype() const { return compute.compute_dtype(); }
   Device device() const { return compute.device(); }
+  // Worker threads of one rank: an equal share of what all may use.
+  int threads_of_rank() const { return std::max(1, worker_threads(threads) / ranks); }
   ParallelSizes parallel_sizes() const { return parallel.sizes(ranks); }
 
   // A step's sequences over all ranks: what the schedule asks for, and what the ranks compute,
@@ -109,6 +114,7 @@ struct TrainOptions {
     return {sequences, micro_batches * at_once, static_cast<int>(micro_batches)};
   }
   void check_step(std::int64_t sequences) const;
+  void complete_parallel() const;
   void complete_device();
   void complete_length();
   void complete_checkpoints() const;

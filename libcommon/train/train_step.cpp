@@ -76,6 +76,7 @@ TrainStep::Result TrainStep::run(const Asked& asked) {
     checks_.check_gradient(asked.iteration, gradient_norm() / scale);
   }
   result.update = update(asked.rates, tokens);
+  result.divisor = divisor(tokens);
   if (checks.finite && !std::isfinite(result.update.grad_norm))
     failed(asked, result.loss, result.update.grad_norm);
   return result;

@@ -34,6 +34,7 @@ class TrainStep {
   struct Result {
     double loss = 0;  // mean over the tokens that count, of all ranks
     StepResult update = {};
+    double divisor = 1;  // what the sums of gradients, which the table has, were divided by
   };
   // Exit::difference where a check of the options finds something.
   Result run(const Asked& asked);

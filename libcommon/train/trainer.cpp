@@ -22,11 +22,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Worker threads of one rank: an equal share of what all may use.
-int threads_of_rank(const TrainOptions& options) {
-  return std::max(1, worker_threads(options.threads) / options.ranks);
-}
-
 std::string how_to_go_on(const TrainOptions& options) {
   if (options.save.empty()) return "; nothing was saved, for want of --save";
   if (goes_on_in_place(options)) return ", saved; run the same command to go on";
@@ -55,7 +50,6 @@ class Trainer {
   void save_once();
   void report_end(const std::string& reason);
   RankMemory memory() const;
-  double parameter_norm();
 
   const TrainOptions& options_;
   const TrainData& data_;
@@ -82,8 +76,9 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
       world_(world),
       interruption_(world.all(), limits),
       log_(log),
-      stream_(options.device(), threads_of_rank(options)),
-      model_(options.model),
+      stream_(options.device(), options.threads_of_rank()),
+      model_(options.model, {{.begin = 0, .end = options.model.num_layers}},
+             tensor_part(options, world)),
       optimizer_(model_.table(), options.device(), options.compute_dtype(), options.optimizer,
                  world),
       schedule_(options.schedule),
@@ -134,7 +129,7 @@ StepReport Trainer::train_step(const TrainOptions::StepSize& size) {
   const StepRates next = schedule_.at(counters_.scheduled_samples);
   report.next_learning_rate = next.learning_rate;
   if (schedule_.has_decoupled()) report.next_decoupled_learning_rate = next.decoupled_learning_rate;
-  if (options_.report.log_params_norm) report.params_norm = parameter_norm();
+  if (options_.report.log_params_norm) report.params_norm = optimizer_.parameter_norm(stream_);
   report.seconds = seconds_since(start);
   return report;
 }
@@ -199,10 +194,6 @@ RankMemory Trainer::memory() const {
           .optimizer = optimizer_.bytes(),
           .work = stream_.work_bytes(),
           .step = executor_.peak()};
-}
-
-double Trainer::parameter_norm() {
-  return std::sqrt(sum_squares(model_.table().values(), stream_));
 }
 
 void Trainer::report_end(const std::string& reason) {

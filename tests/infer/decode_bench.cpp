@@ -65,7 +65,8 @@ GptConfig llama(std::map<std::string, std::int64_t>& sizes) {
 void fill_weights(const ParamTable& table, Stream& stream) {
   const Buffer some(Device::cuda, std::size_t{1} << 23);
   const Tensor numbers = some.tensor(DType::bf16, {1 << 22});
-  fill_normal(numbers, 0.02, RandomKey::make(1, 1), stream);
+  const ElementRun all{.count = numbers.numel()};
+  fill_normal(numbers, 0.02, RandomKey::make(1, 1), {&all, 1}, stream);
   for (const Param& row : table.rows()) {
     if (row.shape.rank() == 1) {
       fill(row.value, 1, stream);

@@ -1,0 +1,169 @@
+#include "train/layout_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "base/timers.h"
+#include "comm/world.h"
+#include "model/gpt.h"
+#include "train/plan.h"
+#include "train/train_step.h"
+
+namespace mt {
+namespace {
+
+using Tensors = LayoutRun::Tensors;
+
+// A part of a row, [begin, end) of its elements on this rank, goes to its place in the whole, where
+// another rank that has the same part must have put the same.
+void put(Tensors& whole, const Param& row, std::int64_t begin, std::int64_t end,
+         const Tensor& tensor, double factor) {
+  std::vector<double>& to = whole[row.name];
+  to.resize(static_cast<std::size_t>(row.shape.numel()), std::nan(""));
+  const auto put_one = [&](double& there, double value) {
+    if (!std::isnan(there) && there != value)
+      fail(Exit::difference, row.name, ": is ", value, " on one rank and ", there, " on another");
+    there = value;
+  };
+  with_float_type(tensor.dtype(), [&]<class T>() {
+    for (const ElementRun& run : row.runs())
+      for (std::int64_t i = std::max(begin, run.local); i < std::min(end, run.local + run.count);
+           ++i)
+        put_one(to[static_cast<std::size_t>(run.global + i - run.local)],
+                static_cast<double>(tensor.as<T>()[i]) * factor);
+  });
+}
+
+// One rank's steps; what it has of them goes to `run`, which all share.
+class LayoutRank {
+ public:
+  LayoutRank(const TrainOptions& options, const TrainData& data, const World& world, LayoutRun& run,
+             std::mutex& mutex)
+      : options_(options),
+        world_(world),
+        run_(run),
+        mutex_(mutex),
+        stream_(Device::cpu, options.threads_of_rank()),
+        model_(options.model, {{.begin = 0, .end = options.model.num_layers}},
+               tensor_part(options, world)),
+        optimizer_(model_.table(), Device::cpu, options.compute_dtype(), options.optimizer, world),
+        executor_(model_, step_shape(options), make_plan(options).memory.step, world, stream_),
+        step_(options, data, {model_, optimizer_, executor_, world, stream_, timers_}) {
+    model_.initialize(options.seed, stream_);
+    optimizer_.take_values(stream_);
+  }
+
+  void run() {
+    std::int64_t samples = 0;
+    for (std::size_t i = 0; i < run_.steps.size(); ++i) {
+      const TrainOptions::StepSize size = options_.step_size(samples);
+      const StepRates rates = options_.schedule.at(samples);
+      const TrainStep::Result result = step_.run({.iteration = static_cast<std::int64_t>(i) + 1,
+                                                  .first_sample = samples,
+                                                  .micro_batches = size.micro_batches,
+                                                  .rates = rates});
+      samples += size.computed;
+      const std::lock_guard lock(mutex_);
+      run_.steps[i].loss = result.loss;
+      run_.steps[i].grad_norm = result.update.grad_norm;
+      put_gradients(run_.steps[i].gradients, result.divisor);
+    }
+    const std::lock_guard lock(mutex_);
+    for (const Param& row : model_.table().rows())
+      if (!row.copy) put(run_.weights, row, 0, row.local.numel(), row.value, 1);
+  }
+
+ private:
+  // Of the parts that this rank updates; the others may be sums of fewer ranks.
+  void put_gradients(Tensors& whole, double divisor) const {
+    for (const Optimizer::Piece& piece : optimizer_.pieces())
+      if (!piece.row->copy)
+        put(whole, *piece.row, piece.begin, piece.end, piece.row->grad, 1 / divisor);
+  }
+
+  const TrainOptions& options_;
+  const World& world_;
+  LayoutRun& run_;
+  std::mutex& mutex_;
+  Stream stream_;
+  Gpt model_;
+  Optimizer optimizer_;
+  Executor executor_;
+  Timers timers_;
+  TrainStep step_;
+};
+
+}  // namespace
+
+LayoutRun run_layout(const TrainOptions& options, const TrainData& data, int steps) {
+  LayoutRun run;
+  run.steps.resize(static_cast<std::size_t>(steps));
+  std::mutex mutex;
+  run_ranks(options.ranks, [&](Group& ranks) {
+    const World world(ranks, options.parallel_sizes());
+    LayoutRank(options, data, world, run, mutex).run();
+  });
+  return run;
+}
+
+TrainOptions on_one_rank(TrainOptions options) {
+  options.ranks = 1;
+  options.parallel = {};
+  options.optimizer.use_distributed_optimizer = false;
+  return options;
+}
+
+static void compare(LayoutDifference& worst, double difference, const std::string& where) {
+  if (!(difference <= worst.value)) worst = {difference, where};  // also if it is no number
+}
+
+static void compare(LayoutDifference& worst, const Tensors& got, const Tensors& expected,
+                    const std::string& what) {
+  if (got.size() != expected.size())
+    fail(Exit::internal, what, ": ", got.size(), " parameters, expected ", expected.size());
+  for (const auto& [name, values] : expected) {
+    const std::vector<double>& others = got.at(name);
+    double largest = 0, difference = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      largest = std::max(largest, std::abs(values[i]));
+      const double here = std::abs(others[i] - values[i]);
+      if (!(here <= difference)) difference = here;
+    }
+    compare(worst, largest > 0 ? difference / largest : difference, concat(what, name));
+  }
+}
+
+LayoutDifference largest_difference(const LayoutRun& got, const LayoutRun& expected) {
+  LayoutDifference worst{.value = 0, .where = "nowhere"};
+  for (std::size_t i = 0; i < expected.steps.size(); ++i) {
+    const LayoutRun::Step &a = got.steps[i], &b = expected.steps[i];
+    compare(worst, std::abs(a.loss - b.loss) / b.loss, concat("loss of step ", i + 1));
+    compare(worst, std::abs(a.grad_norm - b.grad_norm) / b.grad_norm,
+            concat("gradient norm of step ", i + 1));
+    compare(worst, a.gradients, b.gradients, concat("gradient of step ", i + 1, " of "));
+  }
+  if (!expected.weights.empty()) compare(worst, got.weights, expected.weights, "weight ");
+  return worst;
+}
+
+void check_layout(const TrainOptions& options, TrainData& data, const Log& log, std::ostream& out) {
+  constexpr int kSteps = 2;
+  data.build(options.length(), options.seed, options.sampler(), log);
+  LayoutRun got = run_layout(options, data, kSteps);
+  LayoutRun one = run_layout(on_one_rank(options), data, kSteps);
+  const bool exact = options.compute_dtype() == DType::f64;
+  if (!exact) got.weights = one.weights = {};
+  const double tolerance = exact ? 1e-9 : 1e-5;
+  const LayoutDifference worst = largest_difference(got, one);
+  out << options.ranks << " ranks and one: " << kSteps << " steps, losses "
+      << one.steps.front().loss << " to " << one.steps.back().loss << ", "
+      << one.steps.front().gradients.size()
+      << " gradients each\nlargest difference: " << worst.value << ", " << worst.where
+      << "; at most " << tolerance << " is right\n";
+  if (!(worst.value <= tolerance))
+    fail(Exit::difference, "--check-layout: ", worst.where, " differs by ", worst.value,
+         " from one rank's, expected at most ", tolerance);
+}
+
+}  // namespace mt

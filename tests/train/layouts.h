@@ -1,0 +1,114 @@
+// Layouts of small models against one rank, for tests: every gradient of five steps, their norms
+// and losses, and the weights after them, dropout on.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "tests/train/training_run.h"
+#include "train/layout_check.h"
+
+namespace mt {
+
+enum class Style { gpt, llama };
+
+// A run; sizes that it does not name are 1.
+struct Layout {
+  Style style = Style::gpt;
+  bool tied = true;
+  DType dtype = DType::f64;
+  int ranks = 1;
+  ParallelOptions parallel = {};
+  std::string recompute = {};  // a part, or "full"
+  bool distributed = false;    // the optimizer
+
+  // Of the options that one rank would have too: runs that agree in them can be compared.
+  std::string model_name() const {
+    return concat(style == Style::gpt ? "gpt" : "llama", tied ? "_tied" : "_untied",
+                  dtype == DType::f64 ? "" : "_f32");
+  }
+  std::string name() const {
+    const ParallelOptions& p = parallel;
+    std::string text = model_name();
+    const auto add = [&](const char* what, int size) {
+      if (size > 1) text += concat("_", what, size);
+    };
+    add("ranks", ranks);
+    add("tp", p.tensor_model_parallel_size);
+    if (p.sequence_parallel) text += "_sp";
+    add("cp", p.context_parallel_size);
+    add("pp", p.pipeline_model_parallel_size);
+    if (!recompute.empty()) text += "_" + recompute;
+    if (distributed) text += "_shared";
+    return text;
+  }
+};
+inline void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name(); }
+
+class Layouts : public Training, public testing::WithParamInterface<Layout> {
+ protected:
+  static constexpr int kSteps = 5;
+
+  TrainOptions options_of(const Layout& layout) const {
+    TrainOptions o = options("");
+    o.save.clear();
+    o.model.hidden_size = 32;
+    o.model.num_attention_heads = 8;
+    o.model.kv_channels = 16;
+    o.model.attention_dropout = o.model.hidden_dropout = 0.1;
+    o.model.untie_embeddings_and_output_weights = !layout.tied;
+    o.model.init_method_std = 0.1;  // so that every gradient counts
+    if (layout.style == Style::llama) {
+      o.model.position_embedding_type = "rope";
+      o.model.normalization = "RMSNorm";
+      o.model.swiglu = true;
+      o.model.add_bias_linear = false;
+      o.model.qk_layernorm = true;
+      o.model.group_query_attention = true;
+      o.model.num_query_groups = 4;
+    } else {
+      o.model.label_smoothing = 0.1;
+    }
+    o.model.padded_vocab_size = 384;
+    o.optimizer.clip_grad = 0.5;
+    o.optimizer.use_distributed_optimizer = layout.distributed;
+    o.compute.dtype = layout.dtype == DType::f64 ? "fp64" : "fp32";
+    if (layout.recompute == "full")
+      o.model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
+    else if (!layout.recompute.empty())
+      o.model.recompute = {.granularity = "selective", .modules = {layout.recompute}};
+    o.ranks = layout.ranks;
+    o.parallel = layout.parallel;
+    return o;
+  }
+
+  LayoutRun run(TrainOptions o) const {
+    TrainData data(o.data);
+    o.take_vocabulary(data.tokenizer());
+    o.complete();
+    data.build(o.length(), o.seed, o.sampler(), Log({.level = Log::Level::quiet}));
+    return run_layout(o, data, kSteps);
+  }
+
+  // The same by one rank; computed once for layouts of one model.
+  const LayoutRun& run_on_one(const Layout& layout) const {
+    static std::map<std::string, LayoutRun> runs;
+    const auto [found, fresh] = runs.try_emplace(layout.model_name());
+    if (fresh) found->second = run(options_of({layout.style, layout.tied, layout.dtype}));
+    return found->second;
+  }
+
+  void expect_as_one_rank() const {
+    const Layout& layout = GetParam();
+    LayoutRun got = run(options_of(layout)), one = run_on_one(layout);
+    if (layout.dtype == DType::f32) got.weights = one.weights = {};
+    const LayoutDifference worst = largest_difference(got, one);
+    EXPECT_LE(worst.value, layout.dtype == DType::f64 ? 1e-9 : 1e-5) << worst.where;
+    EXPECT_NE(one.steps.front().loss, one.steps.back().loss);
+  }
+};
+
+inline std::string name_of_layout(const testing::TestParamInfo<Layout>& info) {
+  return info.param.name();
+}
+
+}  // namespace mt

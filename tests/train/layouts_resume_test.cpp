@@ -1,0 +1,53 @@
+// A run that goes on in another layout after each of its three steps, against one rank that does
+// not stop.
+#include "tests/train/layouts.h"
+
+namespace mt {
+namespace {
+
+class Resumed : public Layouts {
+ protected:
+  // The steps from the checkpoint in `load`, if any, to the one after which `stop` divides.
+  void train(const Layout& layout, const std::string& save, int stop,
+             const std::string& load) const {
+    TrainOptions o = options_of(layout);
+    o.save = path(save);
+    o.load = load.empty() ? "" : path(load);
+    o.train_iters = 3;
+    o.exit_interval = stop;
+    o.eval_iters = 0;
+    train_with(o);
+  }
+};
+
+std::vector<Layout> saved_layouts() {
+  std::vector<Layout> all;
+  for (const bool distributed : {false, true})
+    for (const int tensor : {1, 2, 4}) {
+      Layout layout{.ranks = 4, .distributed = distributed};
+      layout.style = distributed == (tensor == 2) ? Style::gpt : Style::llama;
+      layout.tied = tensor < 4;
+      layout.parallel.tensor_model_parallel_size = tensor;
+      layout.parallel.sequence_parallel = tensor == 2;
+      all.push_back(layout);
+    }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Resumed, testing::ValuesIn(saved_layouts()), name_of_layout);
+
+TEST_P(Resumed, InAnyOtherLayout) {
+  const Layout one{.style = GetParam().style, .tied = GetParam().tied};
+  train(one, "one", 3, "");
+  train(GetParam(), "first", 1, "");
+  Layout other = one;
+  other.ranks = 2;
+  other.distributed = !GetParam().distributed;
+  other.parallel.tensor_model_parallel_size = 2;
+  train(other, "second", 2, "first");
+  train(GetParam(), "third", 3, "second");
+  expect_near_tensors("third", "one", 3, kWeights, 1e-9);
+}
+
+}  // namespace
+}  // namespace mt
