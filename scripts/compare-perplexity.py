@@ -126,8 +126,7 @@ def compare_greedy(options, model, tokenizer, documents, room):
     prompts = [ids[:17] for ids in documents if len(ids) > 40][: options.texts]
     texts = [tokenizer.decode(ids[1:]) for ids in prompts]
     lines = run(f"{options.bin}/mt-generate", "--device", "cpu", "--load", options.checkpoint, "--temperature", "0",
-                "--num-tokens",
-                str(min(64, room - 17)), "--json", "-",
+                "--num-tokens", str(min(64, room - 17)), "--json", "-",
                 input="".join(json.dumps({"prompt": text}) + "\n" for text in texts))
     compared = 0
     for prompt, line in zip(prompts, map(json.loads, lines.splitlines()), strict=True):

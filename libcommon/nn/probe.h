@@ -1,6 +1,5 @@
-// NonFiniteProbe: finds where the first NaN or infinity of a step arose.  A step whose loss is not
-// finite is run again with a probe in its Step (Step::probe, else null); modules show it what they
-// read and made, and it remembers the first that is not finite.
+// Probe: is shown what the modules of a step read and make, if the Step has one (Step::probe, else
+// null).
 #pragma once
 
 #include <optional>
@@ -11,14 +10,23 @@
 
 namespace mt {
 
-struct NonFinite {
-  std::string parameter;  // of the module: its name in the table of parameters
-  const char* what;       // "input", "output", "gradient of its input", "gradient"
+class Probe {
+ public:
+  virtual ~Probe() = default;
+  // module: by its parameter;  what: "input", "output", "gradient of its input", "gradient".
+  virtual void look(const Param& module, const char* what, ConstTensor tensor, Stream& stream) = 0;
 };
 
-class NonFiniteProbe {
+struct NonFinite {
+  std::string parameter;  // of the module: its name in the table of parameters
+  const char* what;
+};
+
+// Finds where the first NaN or infinity of a step arose: one whose loss is not finite is run again
+// with this.
+class NonFiniteProbe final : public Probe {
  public:
-  void look(const Param& module, const char* what, ConstTensor tensor, Stream& stream);
+  void look(const Param& module, const char* what, ConstTensor tensor, Stream& stream) override;
   // After the step: the gradients of the parameters themselves.
   void look_at_gradients(const ParamTable& table, Stream& stream);
   const std::optional<NonFinite>& first() const { return first_; }

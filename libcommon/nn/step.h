@@ -52,7 +52,7 @@ struct Step {
   ConstTensor positions;                       // [tokens] i32
   ConstTensor first_key = {};                  // [tokens] i32: see Batch; empty: 0 for all
   CachedPast past = {};                        // generation: what the sequences follow
-  NonFiniteProbe* probe = nullptr;             // sees what modules read and make
+  Probe* probe = nullptr;                      // sees what modules read and make
   Group* tensor = nullptr;         // ranks that share the matrices; null: this one has them whole
   bool sequence_parallel = false;  // they share the rows of hidden states too
 

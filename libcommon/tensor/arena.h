@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "tensor/buffer.h"
 #include "tensor/tensor.h"
@@ -26,16 +27,29 @@ class Arena {
 
   std::size_t mark(End end = End::front) const { return used_[index(end)]; }
   void rewind(std::size_t mark, End end = End::front) {  // frees what was allocated since mark()
+    if (device() == Device::meta) forget(mark, end);
     used_[index(end)] = mark;
   }
   std::size_t peak_bytes() const { return peak_; }
+  std::vector<ConstTensor> at_peak() const;  // on meta: what it held when it was fullest
   Device device() const { return storage_.device(); }
 
  private:
   static std::size_t index(End end) { return static_cast<std::size_t>(end); }
+  struct Held {
+    ConstTensor tensor;
+    std::size_t mark;  // its end's, before
+  };
+  void forget(std::size_t mark, End end);
+  std::vector<ConstTensor> held() const;
+
   Buffer storage_;
   std::array<std::size_t, 2> used_{};  // bytes at each end
   std::size_t peak_ = 0;               // bytes at both together
+  // On meta.
+  std::array<std::vector<Held>, 2> held_;  // at each end, in the order of their allocation
+  bool at_peak_now_ = false;
+  std::vector<ConstTensor> at_peak_;
 };
 
 // Rewinds an end of an arena, at the end of a scope, to where it was at the beginning.

@@ -222,6 +222,20 @@ StepMemory Executor::peak() const {
   return memory;
 }
 
+std::vector<Executor::Held> Executor::at_peak() const {
+  std::vector<Held> all;
+  const auto add = [&](const char* name, const Arena& arena) {
+    for (const ConstTensor& tensor : arena.at_peak()) all.push_back({name, tensor});
+  };
+  for (const std::vector<Slot>& chunk : slots_)
+    for (const Slot& slot : chunk) {
+      add("keep", slot.keep);
+      add("deferred", slot.deferred);
+    }
+  add("layer", layer_);
+  return all;
+}
+
 // What a schedule does with its first micro-batch: the others need as much.
 static Schedule first_of(const Schedule& schedule) {
   Schedule first;

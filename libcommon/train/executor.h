@@ -52,12 +52,18 @@ class Executor {
   const std::vector<double>& losses() const { return losses_; }
 
   // Shows what training computes from now on to a probe.
-  void show_to(NonFiniteProbe& probe) { probe_ = &probe; }
+  void show_to(Probe& probe) { probe_ = &probe; }
 
   // Measures the parts of training from now on.
   void measure_with(Timers& timers) { timers_ = &timers; }
 
   StepMemory peak() const;
+  // On meta: what lies in each arena when that is fullest.
+  struct Held {
+    const char* arena;  // "keep", "layer" or "deferred"
+    ConstTensor tensor;
+  };
+  std::vector<Held> at_peak() const;
 
  private:
   struct Slot {
@@ -96,7 +102,7 @@ class Executor {
   std::unique_ptr<InputStage> stage_;  // on a GPU
   Buffer fetched_;                     // losses on their way from a GPU
   Timers* timers_ = nullptr;
-  NonFiniteProbe* probe_ = nullptr;
+  Probe* probe_ = nullptr;
 };
 
 // What the schedules of a rank need, measured by running them on a copy of its model that lives on

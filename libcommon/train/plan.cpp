@@ -60,7 +60,11 @@ Plan make_plan(const TrainOptions& options) {
   plan.memory.step = measure_memory(model, step_shape(options), training, evaluation, world, meta);
 
   Executor executor(model, step_shape(options), plan.memory.step, world, counting);
+  TensorNames names;
+  executor.show_to(names);
   executor.run(training, {}, true);
+  constexpr std::size_t kMost = 10;
+  plan.largest = largest_tensors(model.table(), optimizer, executor, names, kMost);
   optimizer.step({}, options.ranks, counting);
   plan.step = counting.cost();
   if (plan.device == Device::cuda)
@@ -110,7 +114,17 @@ std::string plan_json(const Plan& plan) {
       .member("messages", plan.step.messages)
       .key("memory");
   plan.memory.write(json);
-  json.key("run");
+  json.key("largest").begin_array();
+  for (const LargeTensor& tensor : plan.largest) {
+    json.begin_object()
+        .member("tensor", tensor.what)
+        .member("dtype", name_of(tensor.dtype))
+        .key("shape")
+        .begin_array();
+    for (const std::int64_t extent : tensor.shape.extents()) json.value(extent);
+    json.end_array().member("count", tensor.count).member("bytes", tensor.bytes()).end_object();
+  }
+  json.end_array().key("run");
   write_length(json, plan.length);
   json.member("ranks", plan.ranks)
       .member(plan.device == Device::cpu ? "host_memory" : "gpu_memory", plan.device_memory)
@@ -122,6 +136,17 @@ std::string plan_json(const Plan& plan) {
 static std::string line(const char* name, double value, const char* unit) {
   char text[128];
   std::snprintf(text, sizeof text, "%-28s %20.0f %s\n", name, value, unit);
+  return text;
+}
+
+static std::string largest_text(const std::vector<LargeTensor>& tensors) {
+  std::string text;
+  for (const LargeTensor& tensor : tensors) {
+    text += line(text.empty() ? "the largest tensors" : "", static_cast<double>(tensor.bytes()),
+                 "bytes:");
+    text.back() = ' ';  // instead of the line's end
+    text += description(tensor) + "\n";
+  }
   return text;
 }
 
@@ -152,7 +177,7 @@ std::string plan_text(const Plan& plan) {
          (m.work > 0 ? bytes("memory: scratch", m.work) : "") +
          bytes("memory: keep", m.step.keep()) + bytes("memory: layer", m.step.layer) +
          bytes("memory: deferred", m.step.deferred()) +
-         bytes("memory: total of a rank", m.total()) +
+         bytes("memory: total of a rank", m.total()) + largest_text(plan.largest) +
          line("ranks on this machine", plan.ranks, "") +
          bytes(plan.device == Device::cpu ? "this machine has" : "its GPU has", plan.device_memory);
 }

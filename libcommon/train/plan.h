@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "model/gpt.h"
 #include "train/executor.h"
+#include "train/largest_tensors.h"
 #include "train/train_options.h"
 
 namespace mt {
@@ -24,10 +25,12 @@ struct Plan {
   double model_flops = 0;       // of a step over all ranks, by Megatron's formula
   Cost step;                    // of a step on this rank, counted: recomputation, norms and all
   RankMemory memory;
-  int ranks = 1;  // that share this memory:
+  std::vector<LargeTensor> largest;  // of what lies in it, ten
+  int ranks = 1;                     // that share this memory:
   Device device = Device::cpu;
   std::size_t device_memory = 0;  // bytes, of this machine or of its GPU; 0: there is no GPU here
-  bool fits() const { return memory.total() <= device_memory / static_cast<std::size_t>(ranks); }
+  std::size_t room() const { return device_memory / static_cast<std::size_t>(ranks); }
+  bool fits() const { return memory.total() <= room(); }
 };
 
 Plan make_plan(const TrainOptions& options);

@@ -10,6 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/evaluator.h"
 #include "train/interruption.h"
+#include "train/out_of_memory.h"
 #include "train/reports.h"
 #include "train/train_step.h"
 
@@ -291,19 +292,26 @@ void train(const TrainOptions& options, TrainData& data, Signals& signals, const
   if (plan.device == Device::cuda && plan.device_memory == 0)
     fail(Exit::unavailable, "--device cuda: there is no GPU that CUDA can use");
   if (!plan.fits())
-    fail(Exit::out_of_memory, "out of ", plan.device == Device::cpu ? "host" : "GPU",
-         " memory: ", plan.ranks, " ranks need ", plan.memory.total(),
-         " bytes each, this machine has ", plan.device_memory);
+    fail_out_of_memory(concat("out of ", plan.device == Device::cpu ? "host" : "GPU",
+                              " memory: ", plan.ranks, " ranks need ", plan.memory.total(),
+                              " bytes each, this machine has ", plan.device_memory),
+                       options, plan, log);
   data.build(options.length(), options.seed, options.sampler(), log);
   prepare_folders(options, log);
-  run_ranks(options.ranks, [&](Group& ranks) {
+  const auto run_rank = [&](Group& ranks) {
     const World world(ranks, options.parallel_sizes());
     const Interruption::Limits limits{ranks.rank() == 0 ? &signals : nullptr, start,
                                       options.exit_duration_in_mins};
     Trainer trainer(options, data, plan, world, limits,
                     ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);
     trainer.run(options_json);
-  });
+  };
+  try {
+    run_ranks(options.ranks, run_rank);
+  } catch (const Error& error) {  // others use the memory too
+    if (error.code() != Exit::out_of_memory) throw;
+    fail_out_of_memory(error.what(), options, plan, log);
+  }
 }
 
 }  // namespace mt

@@ -152,5 +152,29 @@ TEST(Arena, OnMetaMeasures) {
   EXPECT_EQ(arena.peak_bytes(), std::size_t{1} << 32);
 }
 
+TEST(Arena, OnMetaKnowsWhatItHeldWhenItWasFullest) {
+  Arena arena(Buffer(Device::meta, 1 << 20));
+  const auto extents = [&] {
+    std::vector<std::int64_t> all;
+    for (const ConstTensor& tensor : arena.at_peak()) all.push_back(tensor.numel());
+    return all;
+  };
+  EXPECT_TRUE(extents().empty());
+  arena.alloc(DType::u8, {1});
+  const std::size_t mark = arena.mark();
+  arena.alloc(DType::u8, {2});
+  arena.alloc(DType::u8, {3}, Arena::End::back);
+  EXPECT_EQ(extents(), (std::vector<std::int64_t>{1, 2, 3}));
+  arena.rewind(mark);
+  arena.alloc(DType::u8, {4});  // as full as before: the first counts
+  EXPECT_EQ(extents(), (std::vector<std::int64_t>{1, 2, 3}));
+  arena.rewind(0, Arena::End::back);
+  arena.alloc(DType::u8, {5});
+  arena.alloc(DType::u8, {6});
+  arena.rewind(0);
+  EXPECT_EQ(extents(), (std::vector<std::int64_t>{1, 4, 5, 6}));
+  EXPECT_EQ(arena.peak_bytes(), 4 * 256U);
+}
+
 }  // namespace
 }  // namespace mt

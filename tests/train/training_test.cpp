@@ -421,13 +421,18 @@ TEST_F(Training, PlanKeys) {
   TrainOptions o = options("none");
   o.model.vocab_size = 380;
   o.complete();
-  EXPECT_EQ(without_numbers(plan_json(make_plan(o))),
-            R"({"schema":"mt-plan/1","parameters":N,"model_flops":N,"counted_flops":N,)"
-            R"("counted_bytes":N,"message_bytes":N,"messages":N,"memory":{"parameters":N,)"
-            R"("gradients":N,"optimizer":N,"keep":N,"layer":N,"deferred":N,"total":N},)"
-            R"("run":{"iterations":N,"train_samples":N,"valid_samples":N,"test_samples":N},)"
-            R"("ranks":N,"host_memory":N,"fits":true})"
-            "\n");
+  Plan plan = make_plan(o);
+  plan.largest.resize(1);
+  plan.largest[0] = {"a: value", DType::bf16, Shape{2, 3}, 4};
+  EXPECT_EQ(
+      without_numbers(plan_json(plan)),
+      R"({"schema":"mt-plan/1","parameters":N,"model_flops":N,"counted_flops":N,)"
+      R"("counted_bytes":N,"message_bytes":N,"messages":N,"memory":{"parameters":N,)"
+      R"("gradients":N,"optimizer":N,"keep":N,"layer":N,"deferred":N,"total":N},)"
+      R"("largest":[{"tensor":"a: value","dtype":"bfloat16","shape":[2,3],"count":N,"bytes":N}],)"
+      R"("run":{"iterations":N,"train_samples":N,"valid_samples":N,"test_samples":N},)"
+      R"("ranks":N,"host_memory":N,"fits":true})"
+      "\n");
 }
 
 // A loss that is not finite stops the run before the weights change.

@@ -1,0 +1,129 @@
+// The largest tensors of a plan, and what would save memory.
+#include "train/out_of_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/matches.h"
+
+namespace mt {
+namespace {
+
+TrainOptions sample() {
+  TrainOptions options;
+  options.model.num_layers = 8;
+  options.model.hidden_size = 64;
+  options.model.num_attention_heads = 2;
+  options.model.max_position_embeddings = 128;
+  options.model.vocab_size = 256;
+  options.data.seq_length = 128;
+  options.micro_batch_size = 8;
+  options.global_batch_size = 64;
+  options.compute.device_name = "cpu";
+  options.plan = true;
+  return options;
+}
+
+Plan plan_of(TrainOptions& options) {
+  options.complete();
+  return make_plan(options);
+}
+
+const LargeTensor* find(const Plan& plan, const std::string& what) {
+  const auto found = std::ranges::find(plan.largest, what, &LargeTensor::what);
+  return found == plan.largest.end() ? nullptr : &*found;
+}
+
+TEST(LargestTensors, AreNamedAndCounted) {
+  TrainOptions options = sample();
+  const Plan plan = plan_of(options);
+  ASSERT_EQ(plan.largest.size(), 10);
+  EXPECT_TRUE(std::ranges::is_sorted(plan.largest, std::greater(), &LargeTensor::bytes));
+  // [tokens, ffn] of each layer: what the activation reads, and what the product after it does.
+  for (const char* what : {"decoder.layers.mlp.linear_fc1.weight: output, kept",
+                           "decoder.layers.mlp.linear_fc2.weight: input, kept"}) {
+    const LargeTensor* const tensor = find(plan, what);
+    ASSERT_NE(tensor, nullptr) << what;
+    EXPECT_EQ(description(*tensor), std::string("8 of float32 [1024, 256]: ") + what);
+    EXPECT_EQ(tensor->bytes(), 8 * 1024 * 256 * 4);
+  }
+  std::size_t bytes = 0;
+  for (const LargeTensor& tensor : plan.largest) bytes += tensor.bytes();
+  EXPECT_LE(bytes, plan.memory.total());
+  EXPECT_GT(bytes, plan.memory.total() / 2);
+}
+
+TEST(LargestTensors, AreTheWeightsOfAWideModel) {
+  TrainOptions options = sample();
+  options.model.hidden_size = 512;
+  options.micro_batch_size = 1;
+  options.data.seq_length = 4;
+  const Plan plan = plan_of(options);
+  for (const char* part : {"value", "gradient", "exp_avg", "exp_avg_sq"}) {
+    const LargeTensor* const tensor =
+        find(plan, concat("decoder.layers.mlp.linear_fc1.weight: ", part));
+    ASSERT_NE(tensor, nullptr) << part;
+    EXPECT_EQ(tensor->count, 8);
+    EXPECT_EQ(tensor->bytes(), 8u * 2048 * 512 * 4);
+  }
+}
+
+TEST(Savings, AreWhatTheRunsWouldNeed) {
+  TrainOptions options = sample();
+  options.ranks = 2;
+  const Plan plan = plan_of(options);
+  const std::vector<Saving> all = savings(options, plan);
+  ASSERT_EQ(all.size(), 4);
+  EXPECT_TRUE(std::ranges::is_sorted(all, {}, &Saving::bytes));
+  for (const Saving& saving : all) {
+    TrainOptions other = sample();
+    other.ranks = 2;
+    if (saving.option == "--micro-batch-size 4")
+      other.micro_batch_size = 4;
+    else if (saving.option == "--seq-length 64")
+      other.data.seq_length = 64;
+    else if (saving.option == "--use-distributed-optimizer")
+      other.optimizer.use_distributed_optimizer = true;
+    else
+      other.model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
+    EXPECT_EQ(plan_of(other).memory.total(), saving.bytes) << saving.option;
+  }
+}
+
+TEST(Savings, OfMicroBatchesTheLargestThatFits) {
+  TrainOptions options = sample();
+  Plan plan = plan_of(options);
+  const auto proposed = [&] {
+    for (const Saving& saving : savings(options, plan))
+      if (saving.option.starts_with("--micro")) return saving.option;
+    return std::string();
+  };
+  TrainOptions two = sample();
+  two.micro_batch_size = 2;
+  plan.device_memory = plan_of(two).memory.total();
+  EXPECT_EQ(proposed(), "--micro-batch-size 2");
+  plan.device_memory = 1;
+  EXPECT_EQ(proposed(), "--micro-batch-size 1");
+}
+
+TEST(OutOfMemory, SaysWhatWouldSaveMost) {
+  TrainOptions options = sample();
+  Plan plan = plan_of(options);
+  const Log quiet(Log::Settings{.level = Log::Level::quiet});
+  const auto line = [&] {
+    try {
+      fail_out_of_memory("too little", options, plan, quiet);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::out_of_memory);
+      return std::string(error.what());
+    }
+  };
+  EXPECT_TRUE(matches(
+      line(), "too little; --recompute-granularity full .* saves most: it would need [0-9]+"));
+  plan.device_memory = 1;
+  EXPECT_TRUE(matches(line(), "too little; --[^;]* would need [0-9]+, which is too much too"));
+}
+
+}  // namespace
+}  // namespace mt
