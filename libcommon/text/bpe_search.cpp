@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <memory>
 
 namespace mt {
 
@@ -181,10 +182,10 @@ std::size_t BpeSearch::apply(std::span<Symbol> symbols) const {
     std::array<std::uint64_t, kShort / 64 + 1> left_behind{};
     return search(symbols, text.data(), row.data(), left_behind.data());
   }
-  std::vector<char> text(symbols.size() * width_);
-  std::vector<Number> row(symbols.size());
+  const auto text = std::make_unique_for_overwrite<char[]>(symbols.size() * width_);
+  const auto row = std::make_unique_for_overwrite<Number[]>(symbols.size());
   std::vector<std::uint64_t> left_behind(symbols.size() / 64 + 1);
-  return search(symbols, text.data(), row.data(), left_behind.data());
+  return search(symbols, text.get(), row.get(), left_behind.data());
 }
 
 }  // namespace mt

@@ -73,12 +73,15 @@ class PieceEncoder {
       if (const auto token = rules_.whole.find(piece); token != rules_.whole.end())
         return merged_.push_back(token->second);
     symbols_.clear();
+    symbols_.reserve(piece.size());
     for (const char byte : piece) {
       const ByteBpe::Symbol symbol = rules_.bytes[static_cast<unsigned char>(byte)];
       if (symbol != ByteBpe::kDropped) symbols_.push_back(symbol);
     }
     rules_.merges.apply(symbols_);
-    for (const ByteBpe::Symbol symbol : symbols_) merged_.push_back(rules_.symbol_ids[symbol]);
+    merged_.resize(symbols_.size());
+    std::ranges::transform(symbols_, merged_.begin(),
+                           [&](ByteBpe::Symbol symbol) { return rules_.symbol_ids[symbol]; });
   }
 
   const ByteBpe::Rules& rules_;
