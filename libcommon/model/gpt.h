@@ -59,8 +59,8 @@ class Gpt : public Model {
              std::int64_t vocab) const;
 
  private:
-  void add_embedding();
-  const Param& add_words(bool copy);
+  void add_embedding(bool is_shared);
+  const Param& add_words(bool is_shared, bool copy);
   Block make_block(std::int64_t layer);
   void add_head();
   struct Chunk {

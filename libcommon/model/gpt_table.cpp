@@ -68,8 +68,10 @@ Gpt::Gpt(const GptConfig& config, const StageRanges& ranges, const TensorPart& p
     std::ranges::copy(frequencies, table.as<double>());
     inv_freq_ = table;
   }
+  const bool tied = !config_.untie_embeddings_and_output_weights;
+  const bool has_head = std::ranges::any_of(ranges, &StageRange::last);
   for (const StageRange& range : ranges) {
-    if (range.first) add_embedding();
+    if (range.first) add_embedding(tied && !has_head);
     Chunk& chunk = chunks_.emplace_back();
     chunk.range = range;
     for (std::int64_t layer = range.begin; layer < range.end; ++layer)
@@ -79,7 +81,7 @@ Gpt::Gpt(const GptConfig& config, const StageRanges& ranges, const TensorPart& p
   }
 }
 
-const Param& Gpt::add_words(bool copy) {
+const Param& Gpt::add_words(bool is_shared, bool copy) {
   const Shape shape{config_.padded_vocab_size, config_.hidden_size};
   const char* const foreign =
       is_gpt2(config_) ? "transformer.wte.weight" : "model.embed_tokens.weight";
@@ -87,14 +89,15 @@ const Param& Gpt::add_words(bool copy) {
                      .shape = shape,
                      .init = matrix_init(config_, shape),
                      .segments = {{"vocab", config_.padded_vocab_size, 0, ShardAxis::tp}},
+                     .shared = is_shared,
                      .copy = copy,
                      .embedding_or_output = true,
                      .foreign = {{kHuggingFace, foreign, {}}}});
 }
 
-void Gpt::add_embedding() {
+void Gpt::add_embedding(bool is_shared) {
   const Shape positions_shape{config_.max_position_embeddings, config_.hidden_size};
-  const Param& words = add_words(false);
+  const Param& words = add_words(is_shared, false);
   const Param* positions = nullptr;
   if (config_.position_embedding_type == "learned_absolute")
     positions = &table_.add({.name = "embedding.position_embeddings.weight",
@@ -204,8 +207,9 @@ void Gpt::add_head() {
           .foreign = {{kHuggingFace, gpt2 ? "transformer.ln_f.weight" : "model.norm.weight", {}}}},
       config_.norm_kind(), config_.norm_epsilon, config_.apply_layernorm_1p);
   if (!config_.untie_embeddings_and_output_weights) {
-    head_.emplace(embedding_ ? table_.at("embedding.word_embeddings.weight") : add_words(true),
-                  config_.label_smoothing);
+    head_.emplace(
+        embedding_ ? table_.at("embedding.word_embeddings.weight") : add_words(true, true),
+        config_.label_smoothing);
     return;
   }
   const Shape shape{config_.padded_vocab_size, config_.hidden_size};

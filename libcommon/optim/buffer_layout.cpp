@@ -27,19 +27,23 @@ BufferLayout make_layout(const MegatronLayout& what) {
     begin = end = padded;
   };
   for (std::size_t i = what.counts.size(); i-- > 0;) {
+    const bool alone = i == what.shared;
+    if (alone && end > begin) close();
     layout.starts[i] = round_up(end, kAlignment);
     end = layout.starts[i] + what.counts[i];
-    if (what.bucket_size && end - begin >= *what.bucket_size) close();
+    if (alone || (what.bucket_size && end - begin >= *what.bucket_size)) close();
   }
   if (end > begin) close();
   return layout;
 }
 
-BufferLayout make_whole_layout(std::span<const std::int64_t> counts, int ranks) {
+BufferLayout make_whole_layout(std::span<const std::int64_t> counts, int ranks,
+                               std::optional<std::size_t> shared) {
   std::vector<std::size_t> order(counts.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order,
                            [&](std::size_t a, std::size_t b) { return counts[a] > counts[b]; });
+  if (shared) std::ranges::stable_partition(order, [&](std::size_t i) { return i == *shared; });
   std::vector<std::int64_t> filled(static_cast<std::size_t>(ranks), 0);
   std::vector<std::size_t> owner(counts.size());
   BufferLayout layout;

@@ -63,8 +63,11 @@ Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const Optimi
 }
 
 BufferLayout Optimizer::make_layout() const {
-  if (options_.name == "muon") return make_whole_layout(counts_, ranks_.size());
-  return mt::make_layout({.counts = counts_, .ranks = ranks_.size()});
+  std::optional<std::size_t> shared;
+  for (const Param& row : table_.rows())
+    if (row.shared) shared = row.index;
+  if (options_.name == "muon") return make_whole_layout(counts_, ranks_.size(), shared);
+  return mt::make_layout({.counts = counts_, .ranks = ranks_.size(), .shared = shared});
 }
 
 std::vector<Optimizer::Piece> Optimizer::pieces_of(int rank) const {
@@ -199,13 +202,20 @@ void Optimizer::sum_over_tensor_ranks() {
   for (Pending& sum : summed) sum.wait();
 }
 
+// Of a row that two pipeline stages have: this rank's part of it, which is the same on both.
+void Optimizer::sum_shared() {
+  for (const Piece& piece : pieces_)
+    if (piece.row->shared) world_.embedding().all_reduce(part_of(piece.row->grad, piece)).wait();
+}
+
 void Optimizer::reduce_gradients() {
   sum_over_tensor_ranks();
   const Tensor gradients = table_.gradients();
-  if (!distributed()) return ranks_.all_reduce(gradients).wait();
+  if (!distributed()) ranks_.all_reduce(gradients).wait();
   for (const Bucket& bucket : layout_.buckets)
     ranks_.reduce_scatter(own_slice(gradients, bucket), gradients.rows(bucket.begin, bucket.end))
         .wait();
+  sum_shared();
 }
 
 void Optimizer::gather_values() {

@@ -109,6 +109,7 @@ class Optimizer {
   bool distributed() const { return options_.use_distributed_optimizer; }
   Tensor own_slice(const Tensor& buffer, const Bucket& bucket) const;
   void sum_over_tensor_ranks();
+  void sum_shared();
   void reduce_gradients();
   void gather_values();
   double over_model(double value);  // the sum of what the ranks of the model have

@@ -62,9 +62,9 @@ struct Param {
   Initializer init = {};
   std::vector<Segment> segments = {};
   ParamKind kind = ParamKind::weight;
-  // A copy of another pipeline stage's row of the same name (tied embeddings): its gradient is
-  // added to that one's, and it counts and is stored there.
-  bool copy = false;
+  // The first and the last stage of a pipeline have this row each (tied embeddings): its gradient
+  // is the sum of both.  The last one's is a copy, which neither counts nor is stored.
+  bool shared = false, copy = false;
   bool trainable = true;
   bool sum_gradient_over_tp =
       false;  // replicated over tp, but each rank sees a part of the gradient

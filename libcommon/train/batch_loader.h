@@ -3,7 +3,9 @@
 // first + (i P + r) m, … of that many.
 #pragma once
 
-#include "comm/group.h"
+#include <array>
+
+#include "comm/world.h"
 #include "train/executor.h"
 #include "train/train_options.h"
 
@@ -27,7 +29,7 @@ class BatchLoader {
   // where there are not so many samples.
   std::int64_t load(int micro_batch, const Batch& batch);
 
-  double tokens() const { return tokens_; }  // that count, of what was loaded so far
+  double tokens() const;  // that count, of the micro-batches loaded so far
 
  private:
   const SampleSet& samples_;
@@ -35,7 +37,11 @@ class BatchLoader {
   int micro_batches_;
   bool per_token_;
   double loss_scale_;
-  double tokens_ = 0;
+  std::vector<double> tokens_;  // of each micro-batch
 };
+
+// The losses and tokens of a step or an evaluation over all ranks, on each: every rank gives its
+// own, of which the pipeline's last have the losses.
+std::array<double, 2> sum_losses(const World& world, double loss, double tokens);
 
 }  // namespace mt

@@ -96,8 +96,11 @@ static PyValue make_args(const TrainOptions& o, const TrainCounters& counters,
   set("expert_model_parallel_size", sizes.ep);
   set("encoder_tensor_model_parallel_size", 0);
   set("encoder_pipeline_model_parallel_size", 0);
-  set("virtual_pipeline_model_parallel_size", PyValue());
-  set("num_layers_per_virtual_pipeline_stage", PyValue());
+  const int chunks = o.pipeline_layout.chunks;
+  set("virtual_pipeline_model_parallel_size", chunks > 1 ? PyValue(chunks) : PyValue());
+  set("num_layers_per_virtual_pipeline_stage", o.pipeline.layers_per_virtual_stage
+                                                   ? PyValue(*o.pipeline.layers_per_virtual_stage)
+                                                   : PyValue());
   set("world_size", o.ranks);
   set("data_parallel_size", sizes.dp);
   set("use_distributed_optimizer", o.optimizer.use_distributed_optimizer);
@@ -141,8 +144,10 @@ static std::vector<WrittenFile> gather_files(Group& ranks, const std::vector<Wri
   return files;
 }
 
+// `whole` has all rows of the model, of which a rank may have some.
 static PyValue make_common(const TrainOptions& o, const TrainingState& state,
-                           const Tokenizer& tokenizer, TorchWriter& tensors) {
+                           const ParamTable& whole, const Tokenizer& tokenizer,
+                           TorchWriter& tensors) {
   const TrainCounters& counters = state.counters;
   PyValue common = PyValue::dict(
       {{"args", make_args(o, counters, tokenizer)},
@@ -151,9 +156,8 @@ static PyValue make_common(const TrainOptions& o, const TrainingState& state,
        {"opt_param_scheduler", make_scheduler(state.schedule, counters.scheduled_samples)},
        {"num_floating_point_operations_so_far", counters.floating_point_operations}});
   if (o.save_optimizer)
-    common.set_item("optimizer",
-                    make_optimizer(state.optimizer, state.model.table(), state.schedule,
-                                   counters.scheduled_samples, tensors));
+    common.set_item("optimizer", make_optimizer(state.optimizer, whole, state.schedule,
+                                                counters.scheduled_samples, tensors));
   return common;
 }
 
@@ -179,23 +183,26 @@ std::string save_training(const TrainOptions& o, bool lasting, const TrainingSta
   std::optional<CheckpointSave> save;
   if (first) save.emplace(save_folder, iteration);
   const std::string folder = broadcast_text(ranks, first ? save->folder() : "", 0);
-  std::vector<WrittenFile> files;
+  // One of the ranks that have the same weights writes them; each its part of the optimizer's
+  // state.
+  const bool writes = world.data_context().rank() == 0;
   const bool shares = o.save_optimizer && o.optimizer.use_distributed_optimizer;
-  const bool has_rows = world.data_context().rank() == 0;  // of ranks with the same ones
-  if (has_rows || shares) {
+  std::vector<WrittenFile> own;
+  if (writes || shares) {
     DistWriter writer(folder, ranks.rank());
-    if (has_rows) write_rows(writer, state.model.table(), {}, world.tensor().rank() == 0);
+    if (writes) write_rows(writer, state.model.table(), {}, world.tensor().rank() == 0);
     if (first) write_extra_states(writer, o.model);
     if (o.save_optimizer) write_optimizer(writer, state.optimizer);
-    files.push_back(writer.close());
+    own.push_back(writer.close());
   }
-  files = gather_files(ranks, files);
+  const std::vector<WrittenFile> files = gather_files(ranks, own);
   if (first) {
+    const Gpt whole(o.model);  // its rows alone
     CheckpointSave::Content content;
     content.files = write_tokenizer(folder, data.tokenizer_options());
     content.files.insert(content.files.end(), files.begin(), files.end());
-    content.common = make_common(o, state, data.tokenizer(), save->common_writer());
-    if (shares) content.mcore_data = make_mcore_data(state.optimizer, state.model.table());
+    content.common = make_common(o, state, whole.table(), data.tokenizer(), save->common_writer());
+    if (shares) content.mcore_data = make_mcore_data(state.optimizer, whole.table());
     content.manifest_extra =
         tokenizer_manifest(data.tokenizer_options(), data.tokenizer().identity());
     save->publish(content);
@@ -280,7 +287,7 @@ Loaded load_training(const TrainOptions& o, TrainingState& state, const TrainDat
     fail(Exit::bad_config, place->folder, ": was trained with a tokenizer of identity ", identity,
          ", but this run's has ", data.tokenizer().identity());
   ParamTable& table = state.model.table();
-  check_all_used(checkpoint.tensors(), table);
+  check_all_used(checkpoint.tensors(), Gpt(o.model).table());
   state.stream.synchronize();
   read_rows(checkpoint.tensors(), table);
   state.optimizer.take_values(state.stream);

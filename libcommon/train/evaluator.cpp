@@ -7,20 +7,24 @@ namespace mt {
 std::optional<double> Evaluator::run(const SampleSet& samples, std::int64_t first,
                                      std::int64_t batches, const std::function<bool()>& stop) {
   const std::int64_t batch = options_.evaluation_batch();
-  const Schedule one = forward_only({}, 1);
+  const int micro_batches = options_.micro_batches();
+  const int at_once = options_.pipeline_layout.evaluated_at_once(micro_batches);
+  const Schedule schedule =
+      options_.pipeline_layout.evaluation(world_.pipeline().rank(), micro_batches);
   double loss = 0, tokens = 0;
   for (std::int64_t i = 0; i < batches; ++i) {
-    double sums[] = {0, 0};  // of this batch: loss, tokens
+    double sum = 0;  // of this batch
     BatchLoader loader(options_, samples, first + i * batch, 1, world_.data());
-    for (int micro_batch = 0; micro_batch < options_.micro_batches(); ++micro_batch) {
+    for (int begin = 0; begin < micro_batches; begin += at_once) {
       if (stop()) return std::nullopt;
-      const auto load = [&](int, const Batch& into) { return loader.load(micro_batch, into); };
-      sums[0] += executor_.run(one, load, false);
+      const auto load = [&](int micro_batch, const Batch& into) {
+        return loader.load(begin + micro_batch, into);
+      };
+      sum += executor_.run(schedule, load, false);
     }
-    sums[1] = loader.tokens();
-    world_.data_context().all_reduce({sums, DType::f64, {2}}).wait();
-    loss += sums[0];
-    tokens += sums[1];
+    const auto [all_loss, all_tokens] = sum_losses(world_, sum, loader.tokens());
+    loss += all_loss;
+    tokens += all_tokens;
   }
   return loss / tokens;
 }

@@ -16,8 +16,9 @@ class Evaluator {
       : options_(options), executor_(executor), world_(world) {}
 
   // Over `batches` global batches from the run's sample `first` on: the sum of the losses of tokens
-  // that count over their number, in f64.  `stop` is asked before every micro-batch, on all ranks,
-  // which must answer alike; once it says so there is no result.
+  // that count over their number, in f64.  `stop` is asked before every micro-batch, or in a
+  // pipeline every batch, on all ranks, which must answer alike; once it says so there is no
+  // result.
   std::optional<double> run(const SampleSet& samples, std::int64_t first, std::int64_t batches,
                             const std::function<bool()>& stop);
 

@@ -45,10 +45,11 @@ class LayoutRank {
         run_(run),
         mutex_(mutex),
         stream_(Device::cpu, options.threads_of_rank()),
-        model_(options.model, {{.begin = 0, .end = options.model.num_layers}},
+        model_(options.model, options.pipeline_layout.of_rank(world.position().pp),
                tensor_part(options, world)),
         optimizer_(model_.table(), Device::cpu, options.compute_dtype(), options.optimizer, world),
-        executor_(model_, step_shape(options), make_plan(options).memory.step, world, stream_),
+        executor_(model_, step_shape(options), make_plan(options).of(world).memory.step, world,
+                  stream_),
         step_(options, data, {model_, optimizer_, executor_, world, stream_, timers_}) {
     model_.initialize(options.seed, stream_);
     optimizer_.take_values(stream_);
@@ -71,15 +72,14 @@ class LayoutRank {
     }
     const std::lock_guard lock(mutex_);
     for (const Param& row : model_.table().rows())
-      if (!row.copy) put(run_.weights, row, 0, row.local.numel(), row.value, 1);
+      put(run_.weights, row, 0, row.local.numel(), row.value, 1);
   }
 
  private:
   // Of the parts that this rank updates; the others may be sums of fewer ranks.
   void put_gradients(Tensors& whole, double divisor) const {
     for (const Optimizer::Piece& piece : optimizer_.pieces())
-      if (!piece.row->copy)
-        put(whole, *piece.row, piece.begin, piece.end, piece.row->grad, 1 / divisor);
+      put(whole, *piece.row, piece.begin, piece.end, piece.row->grad, 1 / divisor);
   }
 
   const TrainOptions& options_;
@@ -110,6 +110,7 @@ LayoutRun run_layout(const TrainOptions& options, const TrainData& data, int ste
 TrainOptions on_one_rank(TrainOptions options) {
   options.ranks = 1;
   options.parallel = {};
+  options.pipeline = {};
   options.optimizer.use_distributed_optimizer = false;
   return options;
 }

@@ -85,18 +85,11 @@ static void add_precision_flags(CommandLine& cl) {
 }
 
 static void add_parallel_flags(CommandLine& cl) {
-  refuse(cl, "ranks share data and matrices, in no other way; see --ranks",
-         {{"--account-for-embedding-in-pipeline-split"},
-          {"--account-for-loss-in-pipeline-split"},
-          {"--cp-comm-type", {kTexts, one_of({"p2p"})}},
-          {"--decoder-first-pipeline-num-layers"},
-          {"--decoder-last-pipeline-num-layers"},
+  refuse(cl, "ranks share data, matrices and layers, in no other way; see --ranks",
+         {{"--cp-comm-type", {kTexts, one_of({"p2p"})}},
           {"--defer-embedding-wgrad-compute"},
           {"--distribute-saved-activations"},
           {"--hierarchical-context-parallel-sizes"},
-          {"--microbatch-group-size-per-virtual-pipeline-stage"},
-          {"--num-layers-per-virtual-pipeline-stage"},
-          {"--num-virtual-stages-per-pipeline-rank"},
           {"--overlap-p2p-communication-warmup-flush"},
           {"--pipeline-model-parallel-comm-backend"},
           {"--pipeline-model-parallel-split-rank"},

@@ -9,7 +9,7 @@ namespace {
 template <class Change>
 Saving with(const std::string& option, TrainOptions options, const Change& change) {
   change(options);
-  return {option, make_plan(options).memory.total()};
+  return {option, make_plan(options).fullest().memory.total()};
 }
 
 Saving with_micro_batches(const TrainOptions& options, const Plan& plan) {
@@ -45,14 +45,15 @@ std::vector<Saving> savings(const TrainOptions& options, const Plan& plan) {
   if (const std::int64_t half = options.data.seq_length / 2; half > 0)
     all.push_back(with(concat("--seq-length ", half), options,
                        [&](TrainOptions& o) { o.data.seq_length = half; }));
-  std::erase_if(all, [&](const Saving& saving) { return saving.bytes >= plan.memory.total(); });
+  std::erase_if(
+      all, [&](const Saving& saving) { return saving.bytes >= plan.fullest().memory.total(); });
   std::ranges::stable_sort(all, {}, &Saving::bytes);
   return all;
 }
 
 void fail_out_of_memory(const std::string& what, const TrainOptions& options, const Plan& plan,
                         const Log& log) {
-  for (const LargeTensor& tensor : plan.largest)
+  for (const LargeTensor& tensor : plan.fullest().largest)
     log.event("memory", {{"bytes", tensor.bytes()}, {"tensors", description(tensor)}});
   const std::vector<Saving> all = savings(options, plan);
   for (const Saving& saving : all)

@@ -28,7 +28,6 @@ void ParallelOptions::complete(int ranks) const {
   const auto unsupported = [](const char* flag, int size) {
     if (size > 1) fail(Exit::bad_config, flag, " ", size, ": only 1 is supported");
   };
-  unsupported("--pipeline-model-parallel-size", pipeline_model_parallel_size);
   unsupported("--context-parallel-size", context_parallel_size);
   const std::int64_t total = std::int64_t{tensor_model_parallel_size} *
                              pipeline_model_parallel_size * context_parallel_size;

@@ -266,6 +266,10 @@ Schedule PipelineLayout::training(int rank, int micro_batches) const {
   return one_f_one_b(place(rank), micro_batches);
 }
 
+Schedule PipelineLayout::evaluation(int rank, int micro_batches) const {
+  return forward_only(place(rank), evaluated_at_once(micro_batches));
+}
+
 void PipelineLayout::check_step(int micro_batches) const {
   if (chunks > 1) check_interleaving(place(0), micro_batches);
 }

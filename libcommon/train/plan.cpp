@@ -34,30 +34,37 @@ static std::size_t memory_of(Device device) {
   return device::count() > 0 ? device::total_memory() : 0;
 }
 
-Plan make_plan(const TrainOptions& options) {
-  Stream meta(Device::meta);
-  Stream counting(Device::meta);
-  const std::unique_ptr<Group> ranks = make_meta_group(0, options.ranks, counting);
-  const World world(*ranks, options.parallel_sizes());
-  Gpt model(options.model, {{.begin = 0, .end = options.model.num_layers}},
-            tensor_part(options, world));
+// One of the ranks at a place of the pipeline.
+static int rank_at(const ParallelSizes& sizes, int stage) {
+  int rank = 0;
+  while (rank_position(sizes, rank).pp != stage) ++rank;
+  return rank;
+}
+
+// Of a rank; adds its parameters to `parameters`.
+static RankPlan plan_rank(const TrainOptions& options, int rank, std::int64_t& parameters) {
+  Stream meta(Device::meta), counting(Device::meta);
+  const std::unique_ptr<Group> measured = make_meta_group(rank, options.ranks, meta),
+                               counted = make_meta_group(rank, options.ranks, counting);
+  const World measured_world(*measured, options.parallel_sizes()),
+      world(*counted, options.parallel_sizes());
+  const PipelineLayout& layout = options.pipeline_layout;
+  const int stage = world.position().pp;
+  Gpt model(options.model, layout.of_rank(stage), tensor_part(options, world));
   Optimizer optimizer(model.table(), Device::meta, options.compute_dtype(), options.optimizer,
                       world);
-  const Schedule training = one_f_one_b({}, options.micro_batches());
-  const Schedule evaluation =
-      options.eval_iters > 0 || options.data.full_validation ? forward_only({}, 1) : Schedule();
+  const Schedule training = layout.training(stage, options.micro_batches());
+  const Schedule evaluation = options.eval_iters > 0 || options.data.full_validation
+                                  ? layout.evaluation(stage, options.micro_batches())
+                                  : Schedule();
+  parameters += model.table().count();
 
-  Plan plan;
-  plan.length = options.length();
-  plan.parameters = model.table().count();
-  plan.model_flops = options.model.flops(options.batch_size(), options.data.seq_length);
-  plan.ranks = options.ranks;
-  plan.device = options.device();
-  plan.device_memory = memory_of(plan.device);
+  RankPlan plan;
   plan.memory.parameters = model.table().values().bytes();
   plan.memory.gradients = model.table().gradients().bytes();
   plan.memory.optimizer = optimizer.bytes();
-  plan.memory.step = measure_memory(model, step_shape(options), training, evaluation, world, meta);
+  plan.memory.step =
+      measure_memory(model, step_shape(options), training, evaluation, measured_world, meta);
 
   Executor executor(model, step_shape(options), plan.memory.step, world, counting);
   TensorNames names;
@@ -67,9 +74,33 @@ Plan make_plan(const TrainOptions& options) {
   plan.largest = largest_tensors(model.table(), optimizer, executor, names, kMost);
   optimizer.step({}, options.ranks, counting);
   plan.step = counting.cost();
-  if (plan.device == Device::cuda)
+  if (options.device() == Device::cuda)
     plan.memory.work = std::max(meta.work_bytes(), counting.work_bytes());
   return plan;
+}
+
+Plan make_plan(const TrainOptions& options) {
+  Plan plan;
+  plan.length = options.length();
+  plan.model_flops = options.model.flops(options.batch_size(), options.data.seq_length);
+  plan.ranks = options.ranks;
+  plan.device = options.device();
+  plan.device_memory = memory_of(plan.device);
+  const ParallelSizes sizes = options.parallel_sizes();
+  for (int stage = 0; stage < sizes.pp; ++stage)
+    plan.pipeline.push_back(plan_rank(options, rank_at(sizes, stage), plan.parameters));
+  return plan;
+}
+
+const RankPlan& Plan::fullest() const {
+  return *std::ranges::max_element(pipeline, {},
+                                   [](const RankPlan& rank) { return rank.memory.total(); });
+}
+
+std::size_t Plan::total() const {
+  std::size_t bytes = 0;
+  for (const RankPlan& rank : pipeline) bytes += rank.memory.total();
+  return bytes * static_cast<std::size_t>(ranks) / pipeline.size();
 }
 
 void RankMemory::write(JsonWriter& json) const {
@@ -102,20 +133,37 @@ static void write_length(JsonWriter& json, const TrainingLength& length) {
   json.end_object();
 }
 
+// The ranks of a pipeline, which differ.
+static void write_pipeline(JsonWriter& json, const Plan& plan) {
+  json.key("pipeline").begin_array();
+  for (const RankPlan& rank : plan.pipeline) {
+    json.begin_object()
+        .member("counted_flops", rank.step.flops)
+        .member("counted_bytes", rank.step.bytes)
+        .member("message_bytes", rank.step.message_bytes)
+        .member("messages", rank.step.messages)
+        .key("memory");
+    rank.memory.write(json);
+    json.end_object();
+  }
+  json.end_array();
+}
+
 std::string plan_json(const Plan& plan) {
+  const RankPlan& fullest = plan.fullest();
   JsonWriter json;
   json.begin_object()
       .member("schema", "mt-plan/1")
       .member("parameters", plan.parameters)
       .member("model_flops", plan.model_flops)
-      .member("counted_flops", plan.step.flops)
-      .member("counted_bytes", plan.step.bytes)
-      .member("message_bytes", plan.step.message_bytes)
-      .member("messages", plan.step.messages)
+      .member("counted_flops", fullest.step.flops)
+      .member("counted_bytes", fullest.step.bytes)
+      .member("message_bytes", fullest.step.message_bytes)
+      .member("messages", fullest.step.messages)
       .key("memory");
-  plan.memory.write(json);
+  fullest.memory.write(json);
   json.key("largest").begin_array();
-  for (const LargeTensor& tensor : plan.largest) {
+  for (const LargeTensor& tensor : fullest.largest) {
     json.begin_object()
         .member("tensor", tensor.what)
         .member("dtype", name_of(tensor.dtype))
@@ -124,7 +172,9 @@ std::string plan_json(const Plan& plan) {
     for (const std::int64_t extent : tensor.shape.extents()) json.value(extent);
     json.end_array().member("count", tensor.count).member("bytes", tensor.bytes()).end_object();
   }
-  json.end_array().key("run");
+  json.end_array();
+  if (plan.pipeline.size() > 1) write_pipeline(json, plan);
+  json.key("run");
   write_length(json, plan.length);
   json.member("ranks", plan.ranks)
       .member(plan.device == Device::cpu ? "host_memory" : "gpu_memory", plan.device_memory)
@@ -162,23 +212,36 @@ static std::string length_text(const TrainingLength& length) {
   return text;
 }
 
+static std::string pipeline_text(const Plan& plan) {
+  std::string text;
+  if (plan.pipeline.size() == 1) return text;
+  for (std::size_t i = 0; i < plan.pipeline.size(); ++i) {
+    const RankPlan& rank = plan.pipeline[i];
+    text += line(concat("pipeline rank ", i, ": FLOPs").c_str(), rank.step.flops, "") +
+            line(concat("pipeline rank ", i, ": memory").c_str(),
+                 static_cast<double>(rank.memory.total()), "bytes");
+  }
+  return text;
+}
+
 std::string plan_text(const Plan& plan) {
-  const RankMemory& m = plan.memory;
+  const RankPlan& fullest = plan.fullest();
+  const RankMemory& m = fullest.memory;
   const auto bytes = [](const char* name, std::size_t count) {
     return line(name, static_cast<double>(count), "bytes");
   };
   return length_text(plan.length) + line("parameters", static_cast<double>(plan.parameters), "") +
          line("model FLOPs of a step", plan.model_flops, "") +
-         line("counted FLOPs on a rank", plan.step.flops, "") +
-         line("counted traffic on a rank", plan.step.bytes, "bytes") +
-         line("messages of a rank", plan.step.message_bytes, "bytes") +
+         line("counted FLOPs on a rank", fullest.step.flops, "") +
+         line("counted traffic on a rank", fullest.step.bytes, "bytes") +
+         line("messages of a rank", fullest.step.message_bytes, "bytes") +
          bytes("memory: parameters", m.parameters) + bytes("memory: gradients", m.gradients) +
          bytes("memory: optimizer", m.optimizer) +
          (m.work > 0 ? bytes("memory: scratch", m.work) : "") +
          bytes("memory: keep", m.step.keep()) + bytes("memory: layer", m.step.layer) +
          bytes("memory: deferred", m.step.deferred()) +
-         bytes("memory: total of a rank", m.total()) + largest_text(plan.largest) +
-         line("ranks on this machine", plan.ranks, "") +
+         bytes("memory: total of a rank", m.total()) + largest_text(fullest.largest) +
+         pipeline_text(plan) + line("ranks on this machine", plan.ranks, "") +
          bytes(plan.device == Device::cpu ? "this machine has" : "its GPU has", plan.device_memory);
 }
 

@@ -39,6 +39,7 @@ static void add_ranks(TrainOptions& o, CommandLine& cl) {
             "CPU ranks, threads of this process; data-parallel where nothing else is said",
             at_least(1));
   o.parallel.add_to(cl);
+  o.pipeline.add_to(cl);
 }
 
 static void add_checkpoints(TrainOptions& o, CommandLine& cl) {
@@ -140,6 +141,7 @@ void TrainOptions::check_step(std::int64_t sequences) const {
   if (size.micro_batches > kMaxMicroBatches)
     refuse(step, "more than ", kMaxMicroBatches, " micro-batches of ", micro_batch_size,
            " on each of ", sharing, " ranks");
+  pipeline_layout.check_step(size.micro_batches);
 }
 
 void TrainOptions::check_steps_from(std::int64_t consumed_samples) const {
@@ -209,6 +211,13 @@ void TrainOptions::complete_parallel() const {
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
 }
 
+void TrainOptions::complete_pipeline() {
+  pipeline_layout =
+      make_pipeline_layout(pipeline, parallel.pipeline_model_parallel_size, model.num_layers);
+  for (const StageRange& stage : pipeline_layout.stages)
+    model.recompute.runs(stage.end - stage.begin);  // checks that they fit
+}
+
 void TrainOptions::complete_device() {
   const bool serves = ranks == 1 && !check_layout && optimizer.name != "muon" &&
                       !optimizer.use_distributed_optimizer;
@@ -243,6 +252,7 @@ void TrainOptions::complete() {
     fail(Exit::bad_config, "--seq-length ", data.seq_length,
          ": larger than --max-position-embeddings ", model.max_position_embeddings);
   complete_parallel();
+  complete_pipeline();
   complete_length();
   if (trains)
     schedule.complete({.train_iters = train_iters,

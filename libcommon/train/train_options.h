@@ -14,6 +14,7 @@
 #include "optim/param_schedule.h"
 #include "tensor/device_options.h"
 #include "train/parallel_options.h"
+#include "train/pipeline_layout.h"
 #include "train/report_options.h"
 #include "train/result_checks.h"
 
@@ -39,6 +40,7 @@ struct TrainOptions {
   std::uint64_t seed = 1234;
   int ranks = 1, threads = 0;
   ParallelOptions parallel;
+  PipelineOptions pipeline;
   std::string save, load;
   std::optional<std::int64_t> save_interval, non_persistent_save_interval;
   std::string non_persistent_ckpt_type;        // "global", or "": such checkpoints are not loaded
@@ -105,7 +107,9 @@ struct TrainOptions {
             .data_parallel_size = parallel_sizes().dp};
   }
 
-  BatchSchedule batches;  // set by complete()
+  // Set by complete().
+  BatchSchedule batches;
+  PipelineLayout pipeline_layout;
 
  private:
   StepSize divided(std::int64_t sequences) const {
@@ -115,6 +119,7 @@ struct TrainOptions {
   }
   void check_step(std::int64_t sequences) const;
   void complete_parallel() const;
+  void complete_pipeline();
   void complete_device();
   void complete_length();
   void complete_checkpoints() const;

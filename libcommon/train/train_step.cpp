@@ -17,18 +17,18 @@ std::array<double, 2> TrainStep::forward_backward(const Asked& asked) {
   parts_.optimizer.zero_gradients(parts_.stream);
   BatchLoader loader(options_, data_.training(), asked.first_sample, asked.micro_batches,
                      parts_.world.data(), parts_.optimizer.loss_scale());
-  std::array<double, 2> sums = {};
+  double loss = 0;
   {
     const auto timing = parts_.timers.measure(Timed::forward_backward);
     const auto load = [&](int i, const Batch& batch) {
       const auto loading = parts_.timers.measure(Timed::batch_generator);
       return loader.load(i, batch);
     };
-    sums[0] = parts_.executor.run(one_f_one_b({}, asked.micro_batches), load, true);
-    sums[1] = loader.tokens();
+    const int rank = parts_.world.pipeline().rank();
+    loss = parts_.executor.run(options_.pipeline_layout.training(rank, asked.micro_batches), load,
+                               true);
   }
-  parts_.world.data_context().all_reduce({sums.data(), DType::f64, {2}}).wait();
-  return sums;
+  return sum_losses(parts_.world, loss, loader.tokens());
 }
 
 // What the sum of the ranks' gradients is divided by: it is the sum of the data-parallel ranks'

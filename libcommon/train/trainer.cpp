@@ -57,6 +57,7 @@ class Trainer {
   const World& world_;
   Interruption interruption_;
   Log log_;
+  std::int64_t parameters_;  // of the whole model
   Stream stream_;
   Gpt model_;
   Optimizer optimizer_;
@@ -77,18 +78,19 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
       world_(world),
       interruption_(world.all(), limits),
       log_(log),
+      parameters_(plan.parameters),
       stream_(options.device(), options.threads_of_rank()),
-      model_(options.model, {{.begin = 0, .end = options.model.num_layers}},
+      model_(options.model, options.pipeline_layout.of_rank(world.position().pp),
              tensor_part(options, world)),
       optimizer_(model_.table(), options.device(), options.compute_dtype(), options.optimizer,
                  world),
       schedule_(options.schedule),
-      executor_(model_, step_shape(options), plan.memory.step, world, stream_),
+      executor_(model_, step_shape(options), plan.of(world).memory.step, world, stream_),
       evaluator_(options, executor_, world),
       reports_(options, log, world.all()),
       step_(options, data, {model_, optimizer_, executor_, world, stream_, reports_.timers()}) {
   executor_.measure_with(reports_.timers());
-  stream_.reserve_work(plan.memory.work);
+  stream_.reserve_work(plan.of(world).memory.work);
   search_products(stream_);
   model_.initialize(options.seed, stream_);
   optimizer_.take_values(stream_);
@@ -274,7 +276,7 @@ bool Trainer::train_to_the_end() {
 }
 
 void Trainer::run(const std::string& options_json) {
-  reports_.start(counters_.iteration, model_.table().count(), counters_.floating_point_operations,
+  reports_.start(counters_.iteration, parameters_, counters_.floating_point_operations,
                  options_json);
   if (!options_.skip_train && !train_to_the_end()) return;
   evaluate(Split::valid, "valid", " on validation set");
@@ -292,8 +294,8 @@ void train(const TrainOptions& options, TrainData& data, Signals& signals, const
   if (plan.device == Device::cuda && plan.device_memory == 0)
     fail(Exit::unavailable, "--device cuda: there is no GPU that CUDA can use");
   if (!plan.fits())
-    fail_out_of_memory(concat("out of ", plan.device == Device::cpu ? "host" : "GPU",
-                              " memory: ", plan.ranks, " ranks need ", plan.memory.total(),
+    fail_out_of_memory(concat("out of ", plan.device == Device::cpu ? "host" : "GPU", " memory: ",
+                              plan.ranks, " ranks need ", plan.fullest().memory.total(),
                               " bytes each, this machine has ", plan.device_memory),
                        options, plan, log);
   data.build(options.length(), options.seed, options.sampler(), log);

@@ -151,7 +151,7 @@ TEST_F(OptimizerTraining, UsesTheMemoryOfItsPlan) {
       o.take_vocabulary(*make_tokenizer(o.data.tokenizer));
       o.complete();
       JsonWriter planned;
-      make_plan(o).memory.write(planned);
+      make_plan(o).fullest().memory.write(planned);
       const std::string end = events(concat(name, ranks), "end").at(0);
       EXPECT_TRUE(end.ends_with("\"memory\":" + planned.text() + "}")) << end << planned.text();
     }

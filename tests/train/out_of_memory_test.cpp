@@ -31,15 +31,15 @@ Plan plan_of(TrainOptions& options) {
 }
 
 const LargeTensor* find(const Plan& plan, const std::string& what) {
-  const auto found = std::ranges::find(plan.largest, what, &LargeTensor::what);
-  return found == plan.largest.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(plan.fullest().largest, what, &LargeTensor::what);
+  return found == plan.fullest().largest.end() ? nullptr : &*found;
 }
 
 TEST(LargestTensors, AreNamedAndCounted) {
   TrainOptions options = sample();
   const Plan plan = plan_of(options);
-  ASSERT_EQ(plan.largest.size(), 10);
-  EXPECT_TRUE(std::ranges::is_sorted(plan.largest, std::greater(), &LargeTensor::bytes));
+  ASSERT_EQ(plan.fullest().largest.size(), 10);
+  EXPECT_TRUE(std::ranges::is_sorted(plan.fullest().largest, std::greater(), &LargeTensor::bytes));
   // [tokens, ffn] of each layer: what the activation reads, and what the product after it does.
   for (const char* what : {"decoder.layers.mlp.linear_fc1.weight: output, kept",
                            "decoder.layers.mlp.linear_fc2.weight: input, kept"}) {
@@ -49,9 +49,9 @@ TEST(LargestTensors, AreNamedAndCounted) {
     EXPECT_EQ(tensor->bytes(), 8 * 1024 * 256 * 4);
   }
   std::size_t bytes = 0;
-  for (const LargeTensor& tensor : plan.largest) bytes += tensor.bytes();
-  EXPECT_LE(bytes, plan.memory.total());
-  EXPECT_GT(bytes, plan.memory.total() / 2);
+  for (const LargeTensor& tensor : plan.fullest().largest) bytes += tensor.bytes();
+  EXPECT_LE(bytes, plan.fullest().memory.total());
+  EXPECT_GT(bytes, plan.fullest().memory.total() / 2);
 }
 
 TEST(LargestTensors, AreTheWeightsOfAWideModel) {
@@ -87,7 +87,7 @@ TEST(Savings, AreWhatTheRunsWouldNeed) {
       other.optimizer.use_distributed_optimizer = true;
     else
       other.model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
-    EXPECT_EQ(plan_of(other).memory.total(), saving.bytes) << saving.option;
+    EXPECT_EQ(plan_of(other).fullest().memory.total(), saving.bytes) << saving.option;
   }
 }
 
@@ -101,7 +101,7 @@ TEST(Savings, OfMicroBatchesTheLargestThatFits) {
   };
   TrainOptions two = sample();
   two.micro_batch_size = 2;
-  plan.device_memory = plan_of(two).memory.total();
+  plan.device_memory = plan_of(two).fullest().memory.total();
   EXPECT_EQ(proposed(), "--micro-batch-size 2");
   plan.device_memory = 1;
   EXPECT_EQ(proposed(), "--micro-batch-size 1");

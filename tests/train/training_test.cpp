@@ -291,7 +291,7 @@ TEST_F(Training, UsesTheMemoryOfItsPlan) {
     o.take_vocabulary(*make_tokenizer(o.data.tokenizer));
     o.complete();
     JsonWriter planned;
-    make_plan(o).memory.write(planned);
+    make_plan(o).fullest().memory.write(planned);
     const std::string end = events(concat("run", ranks), "end").at(0);
     EXPECT_TRUE(end.ends_with("\"memory\":" + planned.text() + "}")) << end << planned.text();
   }
@@ -324,7 +324,7 @@ TEST_F(Training, RecomputeTrainsToTheSameBytes) {
     o.take_vocabulary(*make_tokenizer(o.data.tokenizer));
     o.complete();
     JsonWriter planned;
-    make_plan(o).memory.write(planned);
+    make_plan(o).fullest().memory.write(planned);
     EXPECT_NE(events(name, "end").at(0).find(planned.text()), std::string::npos);
     fs::remove(path(name) + "/run.jsonl");
   };
@@ -365,31 +365,31 @@ TEST_F(Training, PlansOfRecompute) {
         selective({"core_attn", "layernorm", "mlp"}), full("uniform", 1)}) {
     plans.push_back(plan(more));
     const Plan &less = plans[plans.size() - 2], &now = plans.back();
-    EXPECT_LT(now.memory.step.keep(), less.memory.step.keep());
-    EXPECT_LT(now.memory.total(), less.memory.total());
-    EXPECT_GE(now.step.flops, less.step.flops);
-    EXPECT_GT(now.step.bytes, less.step.bytes);
+    EXPECT_LT(now.fullest().memory.step.keep(), less.fullest().memory.step.keep());
+    EXPECT_LT(now.fullest().memory.total(), less.fullest().memory.total());
+    EXPECT_GE(now.fullest().step.flops, less.fullest().step.flops);
+    EXPECT_GT(now.fullest().step.bytes, less.fullest().step.bytes);
     EXPECT_EQ(now.model_flops, none.model_flops);
-    EXPECT_EQ(now.memory.gradients, none.memory.gradients);
+    EXPECT_EQ(now.fullest().memory.gradients, none.fullest().memory.gradients);
   }
-  EXPECT_GT(plans[1].step.flops, none.step.flops);
+  EXPECT_GT(plans[1].fullest().step.flops, none.fullest().step.flops);
 
-  std::size_t keep = none.memory.step.keep();
-  double flops = none.step.flops;
+  std::size_t keep = none.fullest().memory.step.keep();
+  double flops = none.fullest().step.flops;
   for (const std::int64_t blocks : {1, 4, 7}) {  // each block that is recomputed saves as much
     const Plan more = plan(full("block", blocks));
-    EXPECT_LT(more.memory.step.keep(), keep);
-    EXPECT_GT(more.step.flops, flops);
-    keep = more.memory.step.keep();
-    flops = more.step.flops;
+    EXPECT_LT(more.fullest().memory.step.keep(), keep);
+    EXPECT_GT(more.fullest().step.flops, flops);
+    keep = more.fullest().memory.step.keep();
+    flops = more.fullest().step.flops;
   }
-  EXPECT_EQ(plan(full("block", 8)).memory.total(), plans.back().memory.total());
-  EXPECT_EQ(plan(full("block", 8)).step.flops, plans.back().step.flops);
+  EXPECT_EQ(plan(full("block", 8)).fullest().memory.total(), plans.back().fullest().memory.total());
+  EXPECT_EQ(plan(full("block", 8)).fullest().step.flops, plans.back().fullest().step.flops);
   // Longer runs keep less, and need more at once in the backward.
   const Plan two = plan(full("uniform", 2)), all = plan(full("uniform", 8));
-  EXPECT_LT(two.memory.step.keep(), plans.back().memory.step.keep());
-  EXPECT_LT(all.memory.step.keep(), two.memory.step.keep());
-  EXPECT_GT(all.memory.step.layer, two.memory.step.layer);
+  EXPECT_LT(two.fullest().memory.step.keep(), plans.back().fullest().memory.step.keep());
+  EXPECT_LT(all.fullest().memory.step.keep(), two.fullest().memory.step.keep());
+  EXPECT_GT(all.fullest().memory.step.layer, two.fullest().memory.step.layer);
 }
 
 // Keys of the run's events, in their order: schema mt-pretrain/1.
@@ -422,8 +422,8 @@ TEST_F(Training, PlanKeys) {
   o.model.vocab_size = 380;
   o.complete();
   Plan plan = make_plan(o);
-  plan.largest.resize(1);
-  plan.largest[0] = {"a: value", DType::bf16, Shape{2, 3}, 4};
+  plan.pipeline[0].largest.resize(1);
+  plan.pipeline[0].largest[0] = {"a: value", DType::bf16, Shape{2, 3}, 4};
   EXPECT_EQ(
       without_numbers(plan_json(plan)),
       R"({"schema":"mt-plan/1","parameters":N,"model_flops":N,"counted_flops":N,)"

@@ -1,0 +1,137 @@
+// Whole runs in pipelines: they train as one rank does, and go on in any other layout.
+#include "tests/train/training_run.h"
+
+namespace mt {
+namespace {
+
+struct Pipeline {
+  std::string name = {};
+  int ranks = 1, stages = 1;  // the other ranks are data-parallel
+  PipelineOptions options = {};
+  bool distributed = false;  // the optimizer
+};
+
+const std::vector<Pipeline> kPipelines{
+    {.name = "pp2", .ranks = 2, .stages = 2},
+    {.name = "pp4-gpipe", .ranks = 4, .stages = 4, .options = {.schedule = "gpipe"}},
+    {.name = "pp2-dp2", .ranks = 4, .stages = 2, .distributed = true},
+    {.name = "pp4-zero-bubble",
+     .ranks = 8,
+     .stages = 4,
+     .options = {.schedule = "zero-bubble"},
+     .distributed = true},
+    {.name = "pp2-chunks", .ranks = 2, .stages = 2, .options = {.layers_per_virtual_stage = 1}},
+    {.name = "pp2-layout",
+     .ranks = 4,
+     .stages = 2,
+     .options = {.layout = "E|ttt|t|L"},
+     .distributed = true}};
+
+class PipelineTraining : public Training {
+ protected:
+  TrainOptions options_of(const Pipeline& pipeline, const std::string& save, bool tied) const {
+    TrainOptions o = options(save);
+    o.model.num_layers = 4;
+    o.model.untie_embeddings_and_output_weights = !tied;
+    o.compute.dtype = "fp64";
+    o.ranks = pipeline.ranks;
+    o.parallel.pipeline_model_parallel_size = pipeline.stages;
+    o.pipeline = pipeline.options;
+    o.optimizer.use_distributed_optimizer = pipeline.distributed;
+    o.optimizer.log_num_zeros_in_grad = true;
+    o.report.log_params_norm = true;
+    o.train_iters = 5;
+    o.save_interval = 4;
+    o.eval_interval = 4;
+    o.global_batch_size = 16;
+    return o;
+  }
+
+  std::vector<double> numbers(const std::string& save, const char* what) const {
+    std::vector<double> values;
+    simdjson::dom::parser parser;
+    for (const std::string& line : events(save, "step"))
+      values.push_back(double(parser.parse(line)[what]));
+    return values;
+  }
+
+  void expect_same_run(const std::string& got, const std::string& expected) const {
+    expect_near(losses(got), losses(expected), 1e-9);
+    expect_near(losses(got, "eval"), losses(expected, "eval"), 1e-9);
+    for (const char* what : {"grad_norm", "params_norm", "num_zeros"})
+      expect_near(numbers(got, what), numbers(expected, what), 1e-9);
+    expect_near_tensors(got, expected, 4, kMoment, 1e-9);
+    expect_near_tensors(got, expected, 5, kWeights, 1e-9);
+  }
+};
+
+TEST_F(PipelineTraining, AsOneRank) {
+  for (const bool tied : {true, false}) {
+    const std::string one = tied ? "one-tied" : "one";
+    train_with(options_of({.name = one}, one, tied));
+    for (const Pipeline& pipeline : kPipelines) {
+      SCOPED_TRACE(concat(pipeline.name, tied ? ", tied" : ""));
+      const std::string save = pipeline.name + (tied ? "-tied" : "");
+      train_with(options_of(pipeline, save, tied));
+      expect_same_run(save, one);
+    }
+  }
+}
+
+// A run that ends after each step, and goes on in the next layout.
+TEST_F(PipelineTraining, GoesOnInAnyOtherLayout) {
+  const auto steps = static_cast<std::int64_t>(kPipelines.size());
+  TrainOptions one = options_of({.name = "one"}, "one", true);
+  one.train_iters = steps;
+  train_with(one);
+  for (const Pipeline& pipeline : kPipelines) {
+    TrainOptions o = options_of(pipeline, "several", true);
+    o.train_iters = steps;
+    o.exit_interval = 1;
+    o.load = o.save;
+    train_with(o);
+  }
+  expect_near(losses("several"), losses("one"), 1e-9);
+  expect_near_tensors("several", "one", static_cast<int>(steps), kWeights, 1e-9);
+}
+
+TEST_F(PipelineTraining, AResumedRunEndsWithTheSameBytes) {
+  for (const Pipeline& pipeline : kPipelines) {
+    SCOPED_TRACE(pipeline.name);
+    TrainOptions o = options_of(pipeline, pipeline.name, true);
+    o.compute.dtype = "fp32";
+    o.train_iters = 4;
+    train_with(o);
+    o.save = path(pipeline.name + "-resumed");
+    o.exit_interval = 2;
+    train_with(o);
+    o.load = o.save;
+    train_with(o);
+    expect_same_files(iteration_folder(o.save, 4), iteration_folder(path(pipeline.name), 4));
+  }
+}
+
+TEST_F(PipelineTraining, Refusals) {
+  const auto refusal = [&](const Pipeline& pipeline) -> std::string {
+    try {
+      TrainOptions o = options_of(pipeline, "", true);
+      o.model.vocab_size = 380;
+      o.complete();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal({.ranks = 3, .stages = 2}),
+            "--ranks 3: world size (3) is not divisible by total_model_size (2)");
+  EXPECT_EQ(refusal({.ranks = 3, .stages = 3}),
+            "Number of layers should be divisible by the pipeline-model-parallel size");
+  EXPECT_EQ(refusal({.ranks = 2,
+                     .stages = 2,
+                     .options = {.virtual_stages_per_rank = 2, .microbatch_group_size = 16}}),
+            "The number of contiguous micro-batches in a virtual pipeline stage should range in "
+            "[PP=2 , M=8]");
+}
+
+}  // namespace
+}  // namespace mt
