@@ -18,22 +18,23 @@ void delete_checkpoint(const std::string& save_folder, std::int64_t iteration) {
   if (!fs::is_symlink(folder)) delete_folder(folder);
 }
 
-static std::string place_of(const std::string& save_folder, std::int64_t iteration) {
+std::string folder_to_save(const std::string& save_folder, std::int64_t iteration) {
   if (iteration < 0) fail(Exit::internal, "a checkpoint of iteration ", iteration);
-  return iteration == 0 ? save_folder + "/release" : iteration_folder(save_folder, iteration);
-}
-
-static const std::string& without_leftovers(const std::string& save_folder) {
   remove_leftovers(save_folder, [](const std::string& stem) {
     return stem.starts_with("iter_") || stem == "release" || stem == kTracker;
   });
-  return save_folder;
+  return iteration == 0 ? save_folder + "/release" : iteration_folder(save_folder, iteration);
+}
+
+void write_tracker(const std::string& save_folder, std::int64_t iteration) {
+  write_file_atomically(save_folder + "/" + kTracker,
+                        iteration == 0 ? "release" : std::to_string(iteration), true);
 }
 
 CheckpointSave::CheckpointSave(const std::string& save_folder, std::int64_t iteration)
     : save_folder_(save_folder),
       iteration_(iteration),
-      save_(place_of(without_leftovers(save_folder), iteration)) {}
+      save_(folder_to_save(save_folder, iteration)) {}
 
 // Another host's ranks may have written to a folder of the same name that is not this one.
 static void check_present(const std::string& folder, const FileHash& file) {
@@ -66,8 +67,7 @@ void CheckpointSave::publish(const Content& content) {
   manifest.files.push_back(write_small(folder(), "metadata.json", kMetadataJson));
   write_small(folder(), kManifestName, encode_checkpoint_manifest(manifest));
   save_.publish();
-  write_file_atomically(save_folder_ + "/" + kTracker,
-                        iteration_ == 0 ? "release" : std::to_string(iteration_), true);
+  write_tracker(save_folder_, iteration_);
 }
 
 }  // namespace mt

@@ -37,6 +37,11 @@ struct CheckpointPlace {
   bool release = false;
 };
 
+// SAVE/iter_0001000, or SAVE/release for iteration 0.  What dead processes left of such folders,
+// and of the tracker, is removed.
+std::string folder_to_save(const std::string& save_folder, std::int64_t iteration);
+void write_tracker(const std::string& save_folder, std::int64_t iteration);
+
 // Which checkpoint of `save_folder` to load: itself, if it is a checkpoint's own folder; iteration
 // `step` if given (ignored for a release), else what the tracker says.  Nothing if there is no
 // tracker; Exit::bad_data if it is malformed.

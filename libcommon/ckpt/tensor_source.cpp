@@ -80,9 +80,7 @@ static std::unique_ptr<TensorSource> open_file(const std::string& path) {
 
 static std::unique_ptr<TensorSource> open_checkpoint(const std::string& folder) {
   if (detect_checkpoint_format(folder) == CheckpointFormat::torch)
-    fail(Exit::bad_data, folder,
-         ": is a checkpoint of the torch format, whose ranks' tensors only ",
-         "a model's settings can put together");
+    return std::make_unique<RankTensors>(folder);
   return std::make_unique<DistReader>(folder);
 }
 

@@ -9,6 +9,7 @@
 // OrderedDict()), offset and strides in elements.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,25 @@ class TorchWriter {
 
  private:
   std::vector<std::string> storages_;
+};
+
+// The same with tensors that come one after another, when the value that refers to them is known:
+// declare() all, begin(), add() each in the order of its declaration, finish().
+class TorchStream {
+ public:
+  PyValue declare(DType dtype, const Shape& shape);  // a value that stands for the next tensor
+  void begin(const PyValue& value, const std::string& root, const Sink& sink);
+  void add(ConstTensor tensor);  // in host memory, as it was declared
+  void finish();
+
+ private:
+  struct Declared {
+    DType dtype;
+    Shape shape;
+  };
+  std::vector<Declared> declared_;
+  std::size_t added_ = 0;
+  std::optional<ZipWriter> zip_;
 };
 
 // The archive of one tensor, as an item of a .distcp: its elements go straight to the sink.

@@ -1,5 +1,7 @@
 #include "ckpt/torch_tensors.h"
 
+#include <filesystem>
+
 #include "base/error.h"
 
 namespace mt {
@@ -44,6 +46,26 @@ void TorchTensors::add(const std::string& name, const PyValue& value) {
 void TorchTensors::read_original(const std::string& key, const Shape& offset, Tensor out) const {
   readable(key, offset, out);
   archive_.tensor(values_.at(key)).copy_to(offset, out);
+}
+
+RankTensors::RankTensors(const std::string& folder) : folder_(folder) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string rank = entry.path().filename().string();
+    if (!rank.starts_with("mp_rank_")) continue;
+    auto& source = ranks_[rank];
+    source = std::make_unique<TorchTensors>(concat(folder, "/", rank, "/model_optim_rng.pt"));
+    for (const auto& [name, tensor] : source->tensors()) {
+      DistTensor& own = tensors_[concat(rank, "/", name)] = tensor;
+      own.key = concat(rank, "/", name);
+      own.chunks[0].place.file = concat(rank, "/", own.chunks[0].place.file);
+    }
+  }
+}
+
+void RankTensors::read_original(const std::string& key, const Shape& offset, Tensor out) const {
+  readable(key, offset, out);
+  const std::size_t slash = key.find('/');
+  ranks_.at(key.substr(0, slash))->read_original(key.substr(slash + 1), offset, out);
 }
 
 }  // namespace mt

@@ -27,4 +27,19 @@ class TorchTensors : public TensorSource {
   std::map<std::string, PyValue> values_;
 };
 
+// A checkpoint of Megatron's torch format, as it lies in its files: tensors of each rank by
+// themselves, under the rank's folder and the tensor's keys: mp_rank_00_001/model.decoder.…
+class RankTensors : public TensorSource {
+ public:
+  explicit RankTensors(const std::string& folder);
+  const std::string& path() const override { return folder_; }
+  const std::map<std::string, DistTensor>& tensors() const override { return tensors_; }
+  void read_original(const std::string& key, const Shape& offset, Tensor out) const override;
+
+ private:
+  std::string folder_;
+  std::map<std::string, std::unique_ptr<TorchTensors>> ranks_;  // by folder
+  std::map<std::string, DistTensor> tensors_;
+};
+
 }  // namespace mt

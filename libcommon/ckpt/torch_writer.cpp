@@ -21,15 +21,14 @@ static PyValue tensor_value(const std::string& key, DType dtype, const Shape& sh
        false, PyValue::call(PyValue::global("collections", "OrderedDict"), {})});
 }
 
-static void write_archive(const PyValue& value, const std::vector<Bytes>& storages,
-                          const std::string& root, const Sink& sink) {
-  ZipWriter zip(root, sink);
+static void begin_archive(ZipWriter& zip, const PyValue& value) {
   zip.add("data.pkl", write_pickle(value));
   zip.add(".format_version", "1");
   zip.add(".storage_alignment", "64");
   zip.add("byteorder", "little");
-  for (std::size_t i = 0; i < storages.size(); ++i)
-    zip.add("data/" + std::to_string(i), storages[i]);
+}
+
+static void end_archive(ZipWriter& zip) {
   zip.add("version", "3\n");
   zip.add(".data/serialization_id", std::string(40, '0'));
   zip.finish();
@@ -48,14 +47,40 @@ PyValue TorchWriter::tensor(ConstTensor tensor) {
 }
 
 void TorchWriter::write(const PyValue& value, const std::string& root, const Sink& sink) const {
-  std::vector<Bytes> storages;
-  for (const std::string& storage : storages_) storages.push_back(as_bytes(storage));
-  write_archive(value, storages, root, sink);
+  ZipWriter zip(root, sink);
+  begin_archive(zip, value);
+  for (std::size_t i = 0; i < storages_.size(); ++i) zip.add(concat("data/", i), storages_[i]);
+  end_archive(zip);
+}
+
+PyValue TorchStream::declare(DType dtype, const Shape& shape) {
+  declared_.push_back({dtype, shape});
+  return tensor_value(std::to_string(declared_.size() - 1), dtype, shape);
+}
+
+void TorchStream::begin(const PyValue& value, const std::string& root, const Sink& sink) {
+  begin_archive(zip_.emplace(root, sink), value);
+}
+
+void TorchStream::add(ConstTensor tensor) {
+  const Declared& declared = declared_.at(added_);
+  if (tensor.dtype() != declared.dtype || !(tensor.shape() == declared.shape))
+    fail(Exit::internal, "tensor ", added_, " of an archive is ", name_of(tensor.dtype()),
+         tensor.shape(), ", declared as ", name_of(declared.dtype), declared.shape);
+  zip_->add(concat("data/", added_++), bytes_of(tensor));
+}
+
+void TorchStream::finish() {
+  if (added_ != declared_.size())
+    fail(Exit::internal, added_, " tensors in an archive for ", declared_.size());
+  end_archive(*zip_);
 }
 
 void write_torch_tensor(ConstTensor tensor, const Sink& sink) {
-  write_archive(tensor_value("0", tensor.dtype(), tensor.shape()), {bytes_of(tensor)}, "archive",
-                sink);
+  TorchStream stream;
+  stream.begin(stream.declare(tensor.dtype(), tensor.shape()), "archive", sink);
+  stream.add(tensor);
+  stream.finish();
 }
 
 }  // namespace mt

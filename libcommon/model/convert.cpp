@@ -14,6 +14,7 @@
 #include "model/gpt_checkpoint.h"
 #include "model/hugging_face_source.h"
 #include "model/model_sink.h"
+#include "model/rank_files.h"
 
 namespace mt {
 
@@ -37,7 +38,7 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.option("--saver", &saver, "FORMAT",
             "what OUTPUT becomes: core (Megatron) or hf (Hugging Face)", one_of({"core", "hf"}));
   cl.option("--ckpt-format", &ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
-            one_of({"torch_dist"}));
+            one_of({"torch_dist", "torch"}));
   cl.option("--ckpt-step", &source.iteration, "N", "iteration of INPUT; default the last one saved",
             at_least(1));
   cl.option("--model-type", &model_type, "TYPE", "what the model is", one_of({"GPT"}));
@@ -47,8 +48,14 @@ void ConvertOptions::add_to(CommandLine& cl) {
             "the vocabulary is padded anew, to a multiple of this and of the tensor parallel size",
             at_least(1));
   cl.option("--target-tensor-parallel-size", &target_tensor_parallel, "N",
-            "ranks that will divide a layer of OUTPUT: its vocabulary is padded for them",
+            "ranks that will divide each layer of OUTPUT: its vocabulary is padded for them",
             between(1, 4096));
+  cl.option("--target-pipeline-parallel-size", &target_pipeline_parallel, "N",
+            "stages that will divide the layers of OUTPUT", between(1, 4096));
+  cl.option("--saver-transformer-impl", &transformer_impl, "NAME",
+            "how the torch format names norms: as in models of transformer_engine, or of the local "
+            "specification",
+            one_of({"transformer_engine", "local"}));
   cl.option("--dtype", &dtype, "TYPE", "of OUTPUT's weights: fp32, fp16 or bf16; default as stored",
             one_of({"fp32", "fp16", "bf16"}));
   cl.flag("--bf16", &bf16, "--dtype bf16");
@@ -60,9 +67,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.flag("--verify", &verify, "read OUTPUT back and compare every element");
   cl.flag("--force", &force, "replace what OUTPUT holds");
   cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", at_least(0));
-  imply(cl, "OUTPUT's keys and formats do not depend on what computes the model",
-        {{"--saver-transformer-impl", each({"transformer_engine", "local"})},
-         {"--loader-transformer-impl", each({"transformer_engine", "local"})},
+  imply(cl, "INPUT's names are recognised, whatever computed the model",
+        {{"--loader-transformer-impl", each({"transformer_engine", "local"})},
          {"--megatron-path", any(kText)}});
   imply(cl, "INPUT is read as it is written: nothing queues",
         {{"--max-queue-size", any(kInteger)}});
@@ -78,6 +84,8 @@ void ConvertOptions::complete() {
   if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
   if (with_optimizer && saver == "hf")
     fail(Exit::usage, "--with-optimizer: Hugging Face's format has no place for it");
+  if (with_optimizer && ckpt_format == "torch")
+    fail(Exit::usage, "--with-optimizer: not supported with --ckpt-format torch");
 }
 
 // --- What is made of what -----------------------------------------------------------------------
@@ -90,7 +98,8 @@ struct Plan {
       : source(open_model(options.load, options.source)),
         target(target_of(options, *source)),
         model(target.config),
-        stored_dtype(options.dtype.empty()) {
+        stored_dtype(options.dtype.empty()),
+        by_stages(options.saver == "core" && options.ckpt_format == "torch") {
     check_loader(options.loader);
     source->check_all_used(model.table());
     if (options.with_optimizer) {
@@ -154,14 +163,29 @@ struct Plan {
   ModelTarget target;
   Gpt model;  // its table, without values
   bool stored_dtype;
+  bool by_stages;  // parts of the target are pipeline stages
   std::vector<std::string> states = {""};
 };
 
 }  // namespace
 
+using Parts = std::vector<std::vector<const Param*>>;
+
+// Parts of the torch format are pipeline stages; the last one ends with a copy of tied embeddings.
+static Parts stages_of(const Plan& plan) {
+  const std::int64_t stages = plan.target.pipeline_parallel;
+  Parts parts(static_cast<std::size_t>(stages));
+  const auto& rows = plan.model.table().rows();
+  for (const Param& row : rows)
+    parts[static_cast<std::size_t>(stage_of(row, plan.target.config, stages))].push_back(&row);
+  if (stages > 1 && !plan.target.config.untie_embeddings_and_output_weights)
+    parts.back().push_back(&rows.front());
+  return parts;
+}
+
 // As many bytes in each part, as far as rows allow.
-static std::vector<std::vector<const Param*>> parts_of(const Plan& plan) {
-  std::vector<std::vector<const Param*>> parts(kParts);
+static Parts parts_of(const Plan& plan) {
+  Parts parts(kParts);
   const std::uint64_t total = plan.bytes();
   std::uint64_t before = 0;
   for (const Param& row : plan.model.table().rows()) {
@@ -173,9 +197,8 @@ static std::vector<std::vector<const Param*>> parts_of(const Plan& plan) {
 
 // Calls body(part, row, state) for all, several parts at a time; an error stops every part.
 template <class Body>
-static void for_each_state(const Plan& plan, int threads, const std::function<void()>& check,
-                           const Body& body) {
-  const auto parts = parts_of(plan);
+static void for_each_state(const Plan& plan, const Parts& parts, int threads,
+                           const std::function<void()>& check, const Body& body) {
   std::atomic<bool> stopped = false;
   std::mutex checking;
   const auto write_part = [&](std::size_t part) {
@@ -190,7 +213,7 @@ static void for_each_state(const Plan& plan, int threads, const std::function<vo
       }
   };
   Workers(worker_threads(threads)).run([&] {
-    parallel_for_ordered_errors(kParts, [&](std::int64_t part) {
+    parallel_for_ordered_errors(std::ssize(parts), [&](std::int64_t part) {
       try {
         write_part(static_cast<std::size_t>(part));
       } catch (...) {
@@ -234,7 +257,7 @@ static std::int64_t read_back(const Plan& plan, int threads, const Log& log,
   written->check_all_used(plan.model.table());
   Progress progress(log, "comparing", "bytes", plan.bytes());
   std::atomic<std::int64_t> compared = 0;
-  for_each_state(plan, threads, check,
+  for_each_state(plan, parts_of(plan), threads, check,
                  [&](std::size_t, const Param& row, const std::string& state) {
                    compare_row(plan, *written, row, state);
                    progress.add(static_cast<std::uint64_t>(row.shape.numel()) *
@@ -254,9 +277,11 @@ static void check_free(const ConvertOptions& options, const std::string& path) {
 }
 
 static std::unique_ptr<ModelSink> make_sink(const ConvertOptions& options, const Plan& plan) {
-  if (options.saver != "hf") return make_core_sink(plan.target, kParts);
-  return make_hugging_face_sink(plan.target, plan.model.table(),
-                                [&](const Param& row) { return plan.dtype_of(row, ""); });
+  const RowTypes types = [&](const Param& row) { return plan.dtype_of(row, ""); };
+  if (options.saver == "hf") return make_hugging_face_sink(plan.target, plan.model.table(), types);
+  if (plan.by_stages)
+    return make_rank_files_sink(plan.target, types, options.transformer_impl == "local");
+  return make_core_sink(plan.target, kParts);
 }
 
 ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
@@ -270,7 +295,8 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
   {
     const std::unique_ptr<ModelSink> sink = make_sink(options, plan);
     Progress progress(log, "converting", "bytes", report.bytes);
-    for_each_state(plan, options.threads, check,
+    const Parts parts = plan.by_stages ? stages_of(plan) : parts_of(plan);
+    for_each_state(plan, parts, options.threads, check,
                    [&](std::size_t part, const Param& row, const std::string& state) {
                      const DType dtype = plan.dtype_of(row, state);
                      const Buffer buffer = buffer_for(row, dtype);

@@ -17,6 +17,7 @@ namespace mt {
 struct ConvertOptions {
   std::string load, save;
   std::string loader, saver = "core", ckpt_format = "torch_dist", model_type = "GPT";
+  std::string transformer_impl = "transformer_engine";
   ModelSourceOptions source;
   std::int64_t target_tensor_parallel = 1, target_pipeline_parallel = 1;
   std::optional<std::int64_t> make_vocab_size_divisible_by;

@@ -1,6 +1,5 @@
 // A torch_dist checkpoint of Megatron (ckpt/megatron_checkpoint.h) made of another checkpoint.
 #include <deque>
-#include <filesystem>
 
 #include "model/core_source.h"
 #include "model/gpt_checkpoint.h"
@@ -33,7 +32,8 @@ class CoreSink : public ModelSink {
   void publish() override {
     write_extra_states(writers_.front(), target_.config);
     CheckpointSave::Content content;
-    content.files = write_companions();
+    for (FileHash& file : write_companions(target_.source, save_.folder()))
+      content.files.push_back({std::move(file), {}});
     for (DistWriter& writer : writers_) content.files.push_back(writer.close());
     std::map<std::string, Shape> shapes;
     for (const auto& part : mcore_data_) shapes.insert(part.begin(), part.end());
@@ -44,20 +44,6 @@ class CoreSink : public ModelSink {
   }
 
  private:
-  std::vector<WrittenFile> write_companions() {
-    std::vector<WrittenFile> written;
-    if (target_.source.companions().empty()) return written;
-    const std::string folder = save_.folder() + "/tokenizer";
-    std::filesystem::create_directory(folder);
-    for (const Companion& companion : target_.source.companions()) {
-      HashedFile file(save_.folder(), "tokenizer/" + companion.name);
-      file.write(as_bytes(read_file(companion.path)));
-      written.push_back({file.close(), {}});
-    }
-    sync_directory(folder);
-    return written;
-  }
-
   ModelTarget target_;
   CheckpointSave save_;
   std::deque<DistWriter> writers_;

@@ -13,9 +13,8 @@ std::string state_prefix(const std::string& state) {
   return state.empty() ? "" : concat(kState, state, ".");
 }
 
-// `args` with a vocabulary, which Megatron leaves to the tokenizer.
-static PyValue with_vocabulary(const PyValue& args, std::optional<std::int64_t> given,
-                               const std::string& where) {
+PyValue with_vocabulary(const PyValue& args, std::optional<std::int64_t> given,
+                        const std::string& where) {
   const PyValue* stored = args.find("vocab_size");
   if (stored != nullptr && !stored->is_none() && !given) return args;
   PyValue known = PyValue::dict();

@@ -24,6 +24,11 @@ class CoreSource : public ModelSource {
   bool is_reformulated_ = false;
 };
 
+// `args` with a vocabulary, which Megatron leaves to the tokenizer: the one given, or else its
+// padded number.
+PyValue with_vocabulary(const PyValue& args, std::optional<std::int64_t> given,
+                        const std::string& where);
+
 // What stands before a row's key in the key of a state of it.
 std::string state_prefix(const std::string& state);
 

@@ -319,16 +319,17 @@ static void compare_rows(const ModelSource& a, const ModelSource& b, Differences
     if (find(model, row.name) == nullptr) differences.only_in(b.path(), row.name);
 }
 
+static bool is_model(const std::string& path) {
+  return std::filesystem::exists(path + "/config.json") ||
+         (std::filesystem::is_directory(path) && find_checkpoint(path));
+}
+
 bool print_differences(const InspectOptions& a, const std::string& b, double tolerance,
                        const PrintLine& print) {
   Differences differences(a, tolerance, print);
-  const auto is_model = [](const std::string& path) {
-    return std::filesystem::exists(path + "/config.json") ||
-           (std::filesystem::is_directory(path) && find_checkpoint(path));
-  };
   if (is_model(a.path) && is_model(b)) {
     const std::unique_ptr<ModelSource> of_a = open_model(a.path), of_b = open_model(b);
-    if (of_a->format() != of_b->format() ||
+    if (of_a->format() != of_b->format() || of_a->format() == "torch" ||
         of_a->config().padded_vocab_size != of_b->config().padded_vocab_size) {
       compare_rows(*of_a, *of_b, differences);
       return differences.any();
@@ -342,8 +343,7 @@ bool print_differences(const InspectOptions& a, const std::string& b, double tol
 
 bool verify_checkpoint(const InspectOptions& options, const PrintLine& print) {
   const std::unique_ptr<TensorSource> tensors = open_tensors(options.path);
-  const bool model = std::filesystem::exists(options.path + "/config.json") ||
-                     std::filesystem::exists(tensors->path() + "/metadata.json");
+  const bool model = is_model(options.path);
   std::int64_t rows = 0;
   if (model) {
     const std::unique_ptr<ModelSource> source = open_model(options.path);  // checks hashes

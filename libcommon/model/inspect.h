@@ -24,9 +24,10 @@ void list_tensors(const InspectOptions& options, bool settings, const PrintLine&
 void print_tensor(const InspectOptions& options, const std::string& key, bool values,
                   const PrintLine& print);
 
-// Compares two checkpoints: tensors of the same name, or, where formats or the padding of the
-// vocabulary differ, rows of the model's table.  Prints what differs by more than `tolerance`, or
-// is in one of the two only; a NaN equals a NaN.  Returns whether anything was printed.
+// Compares two checkpoints: tensors of the same name, or, of the torch format, and where formats or
+// the padding of the vocabulary differ, rows of the model's table.  Prints what differs by more
+// than `tolerance`, or is in one of the two only; a NaN equals a NaN.  Returns whether anything was
+// printed.
 bool print_differences(const InspectOptions& a, const std::string& b, double tolerance,
                        const PrintLine& print);
 

@@ -1,6 +1,6 @@
 #include "model/megatron_common.h"
 
-#include <algorithm>
+#include <filesystem>
 
 #include "model/gpt_checkpoint.h"
 
@@ -101,6 +101,19 @@ PyValue make_common(const ModelTarget& target, const std::string& format, TorchW
     common.set_item(name, copied(entries[i + 1], *target.source.common_tensors(), writer));
   }
   return common;
+}
+
+std::vector<FileHash> write_companions(const ModelSource& source, const std::string& folder) {
+  std::vector<FileHash> written;
+  if (source.companions().empty()) return written;
+  std::filesystem::create_directory(folder + "/tokenizer");
+  for (const Companion& companion : source.companions()) {
+    HashedFile file(folder, "tokenizer/" + companion.name);
+    file.write(as_bytes(read_file(companion.path)));
+    written.push_back(file.close());
+  }
+  sync_directory(folder + "/tokenizer");
+  return written;
 }
 
 std::int64_t iteration_of(const ModelSource& source) {

@@ -1,6 +1,7 @@
 // The common state of a Megatron checkpoint that is made of another checkpoint.
 #pragma once
 
+#include "ckpt/hashed_file.h"
 #include "ckpt/torch_file.h"
 #include "model/model_sink.h"
 
@@ -10,6 +11,9 @@ namespace mt {
 // `args` describe the target.  Of an optimizer there is nothing unless the target has one.  Tensors
 // are made with `writer`.
 PyValue make_common(const ModelTarget& target, const std::string& format, TorchWriter& writer);
+
+// Copies what travels with the source into FOLDER/tokenizer.
+std::vector<FileHash> write_companions(const ModelSource& source, const std::string& folder);
 
 // 0 for a release: weights that no run is to go on from.
 std::int64_t iteration_of(const ModelSource& source);

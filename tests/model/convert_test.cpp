@@ -8,6 +8,7 @@
 
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/safetensors.h"
+#include "ckpt/torch_tensors.h"
 #include "model/gpt_checkpoint.h"
 #include "model/hugging_face_config.h"
 #include "model/hugging_face_source.h"
@@ -192,6 +193,139 @@ TEST_F(Convert, ShardsAreReadAndWritten) {
   convert("shards", "core", "core");
   convert("core", "back", "hf");
   EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+}
+
+// --- Megatron's torch format --------------------------------------------------------------------
+
+struct Layout {
+  const char* name;
+  std::int64_t tp, pp;
+};
+
+class RankFiles : public Convert, public testing::WithParamInterface<Layout> {
+ protected:
+  static ConvertOptions options(std::int64_t tp, std::int64_t pp) {
+    ConvertOptions o;
+    o.ckpt_format = "torch";
+    o.target_tensor_parallel = tp;
+    o.target_pipeline_parallel = pp;
+    o.verify = true;
+    return o;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Layouts, RankFiles,
+                         testing::Values(Layout{"gpt2", 4, 1}, Layout{"tied", 2, 2},
+                                         Layout{"qwen3", 2, 1}, Layout{"qwen2", 1, 2}),
+                         [](const auto& p) {
+                           return concat(p.param.name, "_", p.param.tp, "_", p.param.pp);
+                         });
+
+TEST_P(RankFiles, EveryLayoutComesBack) {
+  const auto [name, tp, pp] = GetParam();
+  write_hugging_face(scratch_.path("hf"), config_named(name), DType::bf16);
+  convert("hf", "ranks", "core", options(tp, pp));
+  convert("ranks", "other", "core", options(tp == 1 ? 2 : 1, 1));
+  convert("other", "back", "hf");
+  EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+  EXPECT_EQ(content("back/config.json"), content("hf/config.json"));
+}
+
+// Row i of each weight is all i, of o_proj column i: what a rank has says where it was cut.
+TEST_F(Convert, RanksHoldWhatMegatronCuts) {
+  const GptConfig c = config_named("llama");  // 4 heads of 4 channels, 2 groups; ffn 40
+  write_hugging_face(scratch_.path("hf"), c, DType::f32);
+  const std::string hf = scratch_.path("hf");
+  const auto tensors = open_tensors(hf);
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const auto& [name, tensor] : tensors->tensors())
+    entries.push_back({name, DType::f32, tensor.shape});
+  fs::create_directory(scratch_.path("numbered"));
+  SafetensorsWriter writer(scratch_.path("numbered"), entries, 1 << 30);
+  for (const auto& entry : entries) {
+    const HostTensor numbers(DType::f32, entry.shape);
+    const std::int64_t width = entry.shape.numel() / entry.shape[0];
+    const bool columns = entry.name.find("o_proj") != std::string::npos;
+    fill_with(numbers,
+              [&](std::int64_t i) { return static_cast<double>(columns ? i % width : i / width); });
+    writer.write(entry.name, numbers);
+  }
+  writer.close();
+  fs::copy(hf + "/config.json", scratch_.path("numbered/config.json"));
+  ConvertOptions options;
+  options.ckpt_format = "torch";
+  options.target_tensor_parallel = options.target_pipeline_parallel = 2;
+  options.make_vocab_size_divisible_by = 8;
+  convert("numbered", "ranks", "core", options);
+  const RankTensors ranks(scratch_.path("ranks/release"));
+  const auto first_column = [&](const std::string& key) {
+    const Shape shape = ranks.at(key).shape;
+    const HostTensor column(DType::f32, {shape[0], 1});
+    ranks.read_original(key, {0, 0}, column);
+    return std::vector<float>(column.span<float>().begin(), column.span<float>().end());
+  };
+  const std::string rank = "mp_rank_01_001/model.decoder.layers.0.";
+  // The second group: 8 rows of queries from row 8 on, its key's and its value's 4 from 4 on.
+  EXPECT_EQ(first_column(rank + "self_attention.linear_qkv.weight"),
+            (std::vector<float>{8, 9, 10, 11, 12, 13, 14, 15, 4, 5, 6, 7, 4, 5, 6, 7}));
+  const std::vector<float> fc1 = first_column(rank + "mlp.linear_fc1.weight");
+  ASSERT_EQ(fc1.size(), 40u);
+  EXPECT_EQ(fc1[0], 20);   // gate
+  EXPECT_EQ(fc1[20], 20);  // up
+  EXPECT_EQ(ranks.at(rank + "self_attention.linear_proj.weight").shape, (Shape{16, 8}));
+  const HostTensor proj(DType::f32, {1, 8});
+  ranks.read_original(rank + "self_attention.linear_proj.weight", {0, 0}, proj);
+  EXPECT_EQ(proj.span<float>()[0], 8);
+  EXPECT_EQ(first_column("mp_rank_01_000/model.embedding.word_embeddings.weight").front(), 16);
+  EXPECT_EQ(ranks.find("mp_rank_00_001/model.embedding.word_embeddings.weight"), nullptr);
+  EXPECT_NE(ranks.find("mp_rank_00_001/model.output_layer.weight"), nullptr);
+}
+
+TEST_F(Convert, NormsAreCalledAsTheSpecificationDoes) {
+  write_hugging_face(scratch_.path("hf"), config_named("gpt2"), DType::f32);
+  ConvertOptions options;
+  options.ckpt_format = "torch";
+  options.transformer_impl = "local";
+  options.verify = true;
+  convert("hf", "ranks", "core", options);
+  const RankTensors ranks(scratch_.path("ranks/release"));
+  EXPECT_NE(ranks.find("mp_rank_00/model.decoder.layers.1.input_layernorm.bias"), nullptr);
+  EXPECT_NE(ranks.find("mp_rank_00/model.decoder.layers.1.pre_mlp_layernorm.weight"), nullptr);
+}
+
+TEST_F(Convert, RanksMustDivideTheModel) {
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
+  ConvertOptions options;
+  options.ckpt_format = "torch";
+  options.target_pipeline_parallel = 3;
+  EXPECT_EQ(error("hf", "ranks", "core", options),
+            "78 --target-pipeline-parallel-size 3: does not divide 2 layers");
+  options.target_pipeline_parallel = 1;
+  options.target_tensor_parallel = 4;
+  EXPECT_NE(error("hf", "ranks", "core", options).find("tensor-parallel ranks"), std::string::npos);
+  EXPECT_FALSE(fs::exists(scratch_.path("ranks/release")));
+}
+
+TEST_F(Convert, DamagedRankFilesAreNamed) {
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
+  ConvertOptions options;
+  options.ckpt_format = "torch";
+  options.target_tensor_parallel = 2;
+  convert("hf", "ranks", "core", options);
+  const std::string file = scratch_.path("ranks/release/mp_rank_01/model_optim_rng.pt");
+  const std::string whole = read_file(file);
+  std::string flipped = whole;
+  flipped[whole.size() / 2] ^= 1;
+  const auto put = [&](const std::string& bytes) { File::create(file).write(bytes); };
+  put(flipped);
+  EXPECT_NE(error("ranks", "out", "hf").find("mp_rank_01/model_optim_rng.pt: hash"),
+            std::string::npos);
+  fs::remove(scratch_.path("ranks/release/mt-manifest.json"));
+  for (const std::size_t size : {std::size_t{0}, whole.size() / 2, whole.size() - 1}) {
+    put(whole.substr(0, size));
+    EXPECT_NE(error("ranks", "out", "hf").find("mp_rank_01/model_optim_rng.pt"), std::string::npos);
+  }
+  fs::remove(file);
+  EXPECT_TRUE(error("ranks", "out", "hf").starts_with("66 " + file));
 }
 
 // --- What is refused ----------------------------------------------------------------------------

@@ -1,0 +1,79 @@
+// A GPT in Megatron's `torch` format: a file of torch.save for each rank of a model,
+//   ITERATION/mp_rank_TT/model_optim_rng.pt         tensor rank TT, of one pipeline stage
+//   ITERATION/mp_rank_TT_PPP/model_optim_rng.pt     of stage PPP
+// a dict: the common state (args, checkpoint_version 3.0, iteration, ...) and `model`, or `model0`,
+// `model1`, ... where a stage has several chunks: {NAME: that rank's part of a row}.  Layers count
+// from 0 in each chunk.  NAME is the row's, or, of the norms in front of linear_qkv and linear_fc1,
+// what models without Transformer Engine call them: input_layernorm and pre_mlp_layernorm.  The
+// last of several stages has a copy of tied embeddings, output_layer.weight.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ckpt/torch_file.h"
+#include "model/gpt.h"
+#include "model/model_sink.h"
+#include "model/model_source.h"
+
+namespace mt {
+
+inline constexpr const char* kRankFile = "model_optim_rng.pt";
+
+// mp_rank_TT, or with several stages mp_rank_TT_PPP.
+std::string rank_folder(std::int64_t tensor_rank, std::int64_t stage, std::int64_t stages);
+
+// The name that the row has among those of models without Transformer Engine.
+std::string local_spec_name(const std::string& name);
+
+// NAME of a row of layer `layer` of the model that is the chunk's layer `local`.
+std::string chunk_name(const Param& row, std::int64_t local);
+
+class RankFilesSource : public ModelSource {
+ public:
+  RankFilesSource(const std::string& folder, const ModelSourceOptions& options);
+
+  PyValue common() const override { return common_; }
+  const TorchReader* common_tensors() const override { return &files_[0].reader; }
+  DType dtype_of(const Param& row, const std::string& state) const override;
+  void read(const Param& row, const std::string& state, Tensor out) const override;
+  void check_all_used(const ParamTable& table) const override;
+
+ private:
+  struct RankFile {
+    explicit RankFile(const std::string& path) : mapped(path), reader(mapped.bytes(), path) {}
+    MappedFile mapped;
+    TorchReader reader;
+  };
+  // Layers that follow one another, of one stage, on all tensor ranks.
+  struct Chunk {
+    std::string key;  // of the dicts
+    std::int64_t stage, first_layer = 0, layers = 0;
+    std::vector<std::map<std::string, PyValue>> tensors;  // of each tensor rank
+  };
+  const RankFile& file(std::int64_t tensor_rank, std::int64_t stage) const;
+  void read_sizes(const std::string& folder, const ModelSourceOptions& options);
+  void open_files(const std::string& folder);
+  void find_chunks();
+  void take_common();
+  const Chunk& chunk_of(const Param& row) const;
+  StoredTensor part(const Param& row, std::int64_t tensor_rank) const;
+
+  std::int64_t tensor_ranks_ = 1, stages_ = 1;
+  std::deque<RankFile> files_;  // by stage, then tensor rank
+  PyValue common_;
+  std::vector<Chunk> chunks_;                // in the order of their layers
+  std::vector<std::unique_ptr<Gpt>> parts_;  // tables of each tensor rank, all layers
+};
+
+// The stage of each row where `stages` have equally many layers; Exit::bad_config if they cannot.
+std::int64_t stage_of(const Param& row, const GptConfig& config, std::int64_t stages);
+
+// A part of make_rank_files_sink() is a stage.  The copy of tied embeddings is written by giving
+// their row to the last part too, at its end.
+std::unique_ptr<ModelSink> make_rank_files_sink(const ModelTarget& target, const RowTypes& types,
+                                                bool local_spec);
+
+}  // namespace mt

@@ -1,0 +1,231 @@
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "ckpt/checkpoint_manifest.h"
+#include "model/core_source.h"
+#include "model/gpt_checkpoint.h"
+#include "model/rank_files.h"
+
+namespace mt {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kLayers = "decoder.layers.";
+constexpr std::string_view kExtraState = "_extra_state";
+constexpr const char* kTiedCopy = "output_layer.weight";
+
+// --- Names --------------------------------------------------------------------------------------
+
+std::string rank_folder(std::int64_t tensor_rank, std::int64_t stage, std::int64_t stages) {
+  char name[64];
+  if (stages == 1)
+    std::snprintf(name, sizeof name, "mp_rank_%02lld", static_cast<long long>(tensor_rank));
+  else
+    std::snprintf(name, sizeof name, "mp_rank_%02lld_%03lld", static_cast<long long>(tensor_rank),
+                  static_cast<long long>(stage));
+  return name;
+}
+
+std::string local_spec_name(const std::string& name) {
+  for (const auto& [fused, own] :
+       {std::pair{"self_attention.linear_qkv.layer_norm_", "input_layernorm."},
+        std::pair{"mlp.linear_fc1.layer_norm_", "pre_mlp_layernorm."}})
+    if (const std::size_t at = name.find(fused); at != std::string::npos)
+      return name.substr(0, at) + own + name.substr(at + std::strlen(fused));
+  return name;
+}
+
+std::string chunk_name(const Param& row, std::int64_t local) {
+  return row.layer ? concat(kLayers, local, row.key.substr(kLayers.size() - 1)) : row.name;
+}
+
+// The number of the layer in a chunk's name; -1 if it has none.
+static std::int64_t layer_in(const std::string& name) {
+  std::int64_t layer = -1;
+  if (name.starts_with(kLayers))
+    std::from_chars(name.data() + kLayers.size(), name.data() + name.size(), layer);
+  return layer;
+}
+
+// --- Opening ------------------------------------------------------------------------------------
+
+RankFilesSource::RankFilesSource(const std::string& folder, const ModelSourceOptions& options) {
+  path_ = folder;
+  format_ = "torch";
+  if (const auto manifest = read_checkpoint_manifest(folder)) {
+    for (const FileHash& listed : manifest->files) verify_file(folder, listed, true);
+    manifest_extra_ = manifest->extra;
+  }
+  if (fs::is_directory(folder + "/tokenizer")) companions_ = companions_in(folder + "/tokenizer");
+  read_sizes(folder, options);
+  open_files(folder);
+  find_chunks();
+  take_common();
+  for (std::int64_t rank = 0; rank < tensor_ranks_; ++rank)
+    parts_.push_back(std::make_unique<Gpt>(
+        config_, StageRanges{{0, config_.num_layers, true, true}},
+        TensorPart{.rank = static_cast<int>(rank), .ranks = static_cast<int>(tensor_ranks_)}));
+}
+
+static std::string first_file(const std::string& folder) {
+  for (const char* name : {"mp_rank_00", "mp_rank_00_000"})
+    if (const std::string path = concat(folder, "/", name, "/", kRankFile); fs::exists(path))
+      return path;
+  fail(Exit::bad_data, folder, ": no file ", kRankFile, " of tensor rank 0");
+}
+
+void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOptions& options) {
+  const RankFile first(first_file(folder));
+  const std::string& where = first.mapped.path();
+  const PyValue& state = first.reader.value();
+  const double version = state.at("checkpoint_version", where).as_real(where);
+  if (version < 3)
+    fail(Exit::bad_data, where, ": checkpoint_version ", version, ", expected at least 3");
+  const PyValue& args = state.at("args", where);
+  config_ = gpt_config_of(with_vocabulary(args, options.vocab_size, where), where);
+  dtype_ = dtype_of_args(args, where);
+  const auto size = [&](const char* name) {
+    const PyValue* value = args.find(name);
+    const std::int64_t ranks = value == nullptr || value->is_none() ? 1 : value->as_integer(where);
+    if (ranks < 1 || ranks > 4096) fail(Exit::bad_data, where, ": args.", name, " is ", ranks);
+    return ranks;
+  };
+  tensor_ranks_ = size("tensor_model_parallel_size");
+  stages_ = size("pipeline_model_parallel_size");
+  if (size("expert_model_parallel_size") > 1)
+    fail(Exit::bad_data, where, ": args.expert_model_parallel_size: a GPT without experts has 1");
+}
+
+void RankFilesSource::open_files(const std::string& folder) {
+  for (std::int64_t stage = 0; stage < stages_; ++stage)
+    for (std::int64_t rank = 0; rank < tensor_ranks_; ++rank)
+      files_.emplace_back(concat(folder, "/", rank_folder(rank, stage, stages_), "/", kRankFile));
+}
+
+const RankFilesSource::RankFile& RankFilesSource::file(std::int64_t tensor_rank,
+                                                       std::int64_t stage) const {
+  return files_[static_cast<std::size_t>(stage * tensor_ranks_ + tensor_rank)];
+}
+
+// Chunk v of all stages comes before chunk v + 1 of any.
+void RankFilesSource::find_chunks() {
+  std::int64_t layers = 0;
+  for (std::int64_t virtual_stage = 0;; ++virtual_stage) {
+    const std::string numbered = concat("model", virtual_stage);
+    for (std::int64_t stage = 0; stage < stages_; ++stage) {
+      const PyValue& state = file(0, stage).reader.value();
+      const bool plain = virtual_stage == 0 && state.find("model") != nullptr;
+      if (!plain && state.find(numbered) == nullptr) {
+        if (virtual_stage > 0 && stage == 0) {
+          if (layers != config_.num_layers)
+            fail(Exit::bad_data, path_, ": ", layers, " layers in all stages, expected ",
+                 config_.num_layers);
+          return;
+        }
+        fail(Exit::bad_data, file(0, stage).mapped.path(), ": has no ", numbered);
+      }
+      Chunk chunk{
+          .key = plain ? "model" : numbered, .stage = stage, .first_layer = layers, .tensors = {}};
+      for (std::int64_t rank = 0; rank < tensor_ranks_; ++rank) {
+        const RankFile& of = file(rank, stage);
+        const std::vector<PyValue>& entries =
+            of.reader.value().at(chunk.key, of.mapped.path()).entries(of.mapped.path());
+        auto& tensors = chunk.tensors.emplace_back();
+        for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
+          tensors.emplace(entries[i].as_string(of.mapped.path()), entries[i + 1]);
+      }
+      if (chunk.tensors[0].contains("language_model"))
+        fail(Exit::bad_data, file(0, stage).mapped.path(),
+             ": is of Megatron's legacy classes, which are not supported");
+      for (const auto& [name, value] : chunk.tensors[0])
+        chunk.layers = std::max(chunk.layers, layer_in(name) + 1);
+      layers += chunk.layers;
+      chunks_.push_back(std::move(chunk));
+    }
+  }
+}
+
+void RankFilesSource::take_common() {
+  common_ = PyValue::dict();
+  const std::vector<PyValue>& entries = files_[0].reader.value().entries(path_);
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
+    const std::string& name = entries[i].as_string(path_);
+    if (!name.starts_with("model") && name != "optimizer")
+      common_.set_item(entries[i], entries[i + 1]);
+  }
+}
+
+// --- Reading ------------------------------------------------------------------------------------
+
+const RankFilesSource::Chunk& RankFilesSource::chunk_of(const Param& row) const {
+  if (!row.layer) return row.name.starts_with("embedding.") ? chunks_.front() : chunks_.back();
+  const auto next = std::find_if(chunks_.begin(), chunks_.end(), [&](const Chunk& chunk) {
+    return *row.layer < chunk.first_layer + chunk.layers;
+  });
+  return *next;
+}
+
+StoredTensor RankFilesSource::part(const Param& row, std::int64_t tensor_rank) const {
+  const Chunk& chunk = chunk_of(row);
+  const auto& tensors = chunk.tensors[static_cast<std::size_t>(tensor_rank)];
+  const std::string name = chunk_name(row, row.layer.value_or(0) - chunk.first_layer);
+  auto found = tensors.find(name);
+  if (found == tensors.end()) found = tensors.find(local_spec_name(name));
+  const RankFile& of = file(tensor_rank, chunk.stage);
+  if (found == tensors.end())
+    fail(Exit::bad_data, of.mapped.path(), ": ", chunk.key, " has no tensor ", name);
+  const StoredTensor stored = of.reader.tensor(found->second);
+  const Shape& expected =
+      parts_[static_cast<std::size_t>(tensor_rank)]->table().rows()[row.index].local;
+  if (!(stored.shape == expected) || !is_float(stored.dtype))
+    fail(Exit::bad_data, of.mapped.path(), ": ", chunk.key, ": tensor ", found->first, " is ",
+         name_of(stored.dtype), ' ', stored.shape, ", expected floating-point numbers ", expected);
+  return stored;
+}
+
+DType RankFilesSource::dtype_of(const Param& row, const std::string&) const {
+  return part(row, 0).dtype;
+}
+
+void RankFilesSource::read(const Param& row, const std::string&, Tensor out) const {
+  if (is_vocabulary(row)) std::memset(out.data(), 0, out.bytes());
+  const std::size_t size = size_of(out.dtype());
+  for (std::int64_t rank = 0; rank < tensor_ranks_; ++rank) {
+    const Param& cut = parts_[static_cast<std::size_t>(rank)]->table().rows()[row.index];
+    const StoredTensor stored = part(row, rank);
+    const Buffer buffer(Device::cpu, static_cast<std::size_t>(cut.local.numel()) * size);
+    const Tensor local = buffer.tensor(out.dtype(), cut.local);
+    stored.copy_to(origin_of(cut.local.rank()), local);
+    for (const ElementRun& run : cut.runs()) {
+      const std::int64_t count = std::min(run.count, out.numel() - run.global);  // other padding
+      if (count > 0)
+        std::memcpy(
+            static_cast<std::byte*>(out.data()) + static_cast<std::size_t>(run.global) * size,
+            static_cast<std::byte*>(local.data()) + static_cast<std::size_t>(run.local) * size,
+            static_cast<std::size_t>(count) * size);
+    }
+    if (!cut.is_cut()) return;  // all ranks have the same
+  }
+}
+
+void RankFilesSource::check_all_used(const ParamTable& table) const {
+  for (const Chunk& chunk : chunks_) {
+    std::set<std::string> used;
+    for (const Param& row : table.rows()) {
+      if (&chunk_of(row) != &chunk) continue;
+      const std::string name = chunk_name(row, row.layer.value_or(0) - chunk.first_layer);
+      used.insert({name, local_spec_name(name)});
+    }
+    if (&chunk == &chunks_.back() && chunks_.size() > 1) used.insert(kTiedCopy);
+    for (std::int64_t rank = 0; rank < tensor_ranks_; ++rank)
+      for (const auto& [name, value] : chunk.tensors[static_cast<std::size_t>(rank)])
+        if (!used.contains(name) && !name.ends_with(kExtraState))
+          fail(Exit::bad_data, file(rank, chunk.stage).mapped.path(), ": ", chunk.key, ": tensor ",
+               name, " has no place in the model that args describe");
+  }
+}
+
+}  // namespace mt
