@@ -18,12 +18,15 @@ struct Layout {
   DType dtype = DType::f64;
   int ranks = 1;
   ParallelOptions parallel = {};
+  PipelineOptions pipeline = {};
+  int num_layers = 2;
   std::string recompute = {};  // a part, or "full"
   bool distributed = false;    // the optimizer
 
   // Of the options that one rank would have too: runs that agree in them can be compared.
   std::string model_name() const {
     return concat(style == Style::gpt ? "gpt" : "llama", tied ? "_tied" : "_untied",
+                  num_layers == 2 ? "" : concat("_l", num_layers),
                   dtype == DType::f64 ? "" : "_f32");
   }
   std::string name() const {
@@ -37,6 +40,9 @@ struct Layout {
     if (p.sequence_parallel) text += "_sp";
     add("cp", p.context_parallel_size);
     add("pp", p.pipeline_model_parallel_size);
+    add("vp", pipeline.virtual_stages_per_rank.value_or(1));
+    if (pipeline.schedule != "1f1b") text += pipeline.schedule == "gpipe" ? "_gpipe" : "_zb";
+    if (!pipeline.layout.empty()) text += "_layout";
     if (!recompute.empty()) text += "_" + recompute;
     if (distributed) text += "_shared";
     return text;
@@ -78,6 +84,8 @@ class Layouts : public Training, public testing::WithParamInterface<Layout> {
       o.model.recompute = {.granularity = "selective", .modules = {layout.recompute}};
     o.ranks = layout.ranks;
     o.parallel = layout.parallel;
+    o.pipeline = layout.pipeline;
+    o.model.num_layers = layout.num_layers;
     return o;
   }
 
@@ -93,7 +101,11 @@ class Layouts : public Training, public testing::WithParamInterface<Layout> {
   const LayoutRun& run_on_one(const Layout& layout) const {
     static std::map<std::string, LayoutRun> runs;
     const auto [found, fresh] = runs.try_emplace(layout.model_name());
-    if (fresh) found->second = run(options_of({layout.style, layout.tied, layout.dtype}));
+    if (fresh)
+      found->second = run(options_of({.style = layout.style,
+                                      .tied = layout.tied,
+                                      .dtype = layout.dtype,
+                                      .num_layers = layout.num_layers}));
     return found->second;
   }
 
