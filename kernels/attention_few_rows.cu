@@ -129,8 +129,8 @@ template <class T>
 __global__ void __launch_bounds__(32 * kJoiners)
     combine_kernel(const AttentionArguments a, const AttentionForward<T> t, const Parts parts) {
   __shared__ float sums[kJoiners][32];
-  wait_for_kernel_before();
   let_next_kernel_begin();
+  wait_for_kernel_before();
   const AttentionSizes& s = a.sizes;
   const int slices = (a.sizes.head_dim + 31) / 32, channel = blockIdx.x % slices * 32 + lane();
   const std::int64_t place = blockIdx.x / slices;

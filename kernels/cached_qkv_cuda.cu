@@ -18,8 +18,8 @@ __global__ __launch_bounds__(kThreads) void angles_kernel(float* angles,
                                                           const Frequencies frequencies,
                                                           const std::int32_t* positions,
                                                           std::int64_t tokens, int half) {
-  wait_for_kernel_before();
   let_next_kernel_begin();
+  wait_for_kernel_before();
   const std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
   if (i >= tokens * half) return;
   const std::int64_t token = i / half;
@@ -42,8 +42,8 @@ template <int N, class T>
 __global__ __launch_bounds__(kThreads) void rows_kernel(const Rows<T> rows, const Turn turn,
                                                         int heads, int groups, int head_dim,
                                                         int length, std::int64_t capacity) {
-  wait_for_kernel_before();
   let_next_kernel_begin();
+  wait_for_kernel_before();
   const std::int64_t token = blockIdx.x, sequence = token / length;
   const std::int64_t slot = rows.slots ? rows.slots[sequence] : sequence;
   const std::int64_t place = (slot * capacity + rows.positions[token]) * groups * head_dim;

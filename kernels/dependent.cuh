@@ -3,9 +3,10 @@
 // launches.
 //
 // A kernel launched by launch_dependent() calls wait_for_kernel_before() before it touches anything
-// that a kernel before it writes or reads, and let_next_kernel_begin() as early as it likes.  What
-// it reads earlier must be older: written before the kernel before it was queued.  All of its
-// threads must wait, so that its end says that the kernel before it has ended too.
+// that a kernel before it writes or reads, and let_next_kernel_begin() as early as it likes, so
+// that several of them may be waiting in a row.  What it reads earlier must be older than the last
+// kernel that was launched otherwise.  All of its threads must wait, so that its end says that the
+// kernel before it has ended too.
 #pragma once
 
 #include "kernels/cuda_check.h"

@@ -1,8 +1,9 @@
 // Few rows on the GPU.  16-bit types in whole units of 16 bytes go to the matrix units, b's rows
-// being the left operand: a block takes tiles of 16 rows of b, each of its warps every eighth run
-// of 64 of their elements.  What a warp will multiply next lies in its registers, fetched before
-// the kernel ahead has ended.  a lies in shared memory, normalised.  Other types and places take a
-// plain kernel, a warp for a row of b.
+// being the left operand: a block, one on each multiprocessor, takes tiles of 16 rows of b, each of
+// its warps every eighth run of 64 of their elements.  What it will multiply next is on its way to
+// shared memory, the first of it before the kernel ahead has ended: not all that there is room for,
+// because what that kernel and this one's start wait for would queue behind it.  a lies in shared
+// memory, normalised.  Other types and places take a plain kernel, a warp for a row of b.
 #include <algorithm>
 
 #include "kernels/dependent.cuh"
@@ -15,11 +16,13 @@ namespace mt::cuda {
 namespace {
 
 constexpr int kWarps = 8, kThreads = 32 * kWarps;
-constexpr int kRun = 64;                        // elements of a row that a warp takes at a time
-constexpr int kAhead = 4;                       // runs in registers
-constexpr int kRound = kRun * kWarps * kAhead;  // elements of a row that a block takes at a time
-constexpr int kPad = 32;                        // elements between rows of a in shared memory
-constexpr std::size_t kMostHeld = 96 << 10;     // bytes of a in shared memory
+constexpr int kRun = 64;               // elements of a row that a warp takes at a time: 128 bytes
+constexpr int kSlice = kRun * kWarps;  // ... a block
+constexpr int kAhead = 6;              // slices of a tile on their way
+constexpr int kEarly = 3;              // of them before the kernel ahead has ended
+constexpr int kRoundSlices = 4, kRound = kRoundSlices * kSlice;  // of a, where it is not held whole
+constexpr int kPad = 32;                     // elements between rows of a in shared memory
+constexpr std::size_t kMostHeld = 80 << 10;  // bytes of a in shared memory
 
 __device__ float gelu(float z) {
   return z * sigmoid(1.5957691216057308f * z * (1 + 0.044715f * z * z));
@@ -68,22 +71,12 @@ __device__ void finish_swiglu(const FewRows<T, C>& p, std::int64_t i, std::int64
   p.c[i * half + j] = static_cast<C>(gate * sigmoid(gate) * up);
 }
 
-// Read once by the whole GPU.
-__device__ uint4 load_stream(const void* from) {
-  uint4 x;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-               : "l"(from));
-  return x;
-}
-
 constexpr int kUnit = 8;  // elements of 16 bytes
 
 template <int kTiles>
 struct alignas(16) Shared {
   float part[2][kWarps][kTiles][32][4];  // sums of the warps, by turns
-  float sums[kFewRows][kWarps];          // of the norm
-  float mean[kFewRows], rstd[kFewRows];
+  float sums[2][kFewRows][kWarps];       // of the norm: of elements, of squares
 };
 
 // The sum over each row of f(element, row), in `sums`; all threads, each the same elements whatever
@@ -110,35 +103,41 @@ __device__ inline float total(const float (&sums)[kWarps]) {
   return sum;
 }
 
-// Mean and rstd of rows that lie `stride` apart.
-template <class T, class C, class Memory>
-__device__ void measure_rows(const FewRows<T, C>& p, const T* rows, int stride, Memory& shared) {
-  const int i = threadIdx.x, m = static_cast<int>(p.m), k = static_cast<int>(p.k);
-  const float count = static_cast<float>(k);
-  if (p.norm.centred) {
-    row_sums(shared.sums, rows, stride, m, k, [](float x, int) { return x; });
-    if (i < m) shared.mean[i] = total(shared.sums[i]) / count;
-    __syncthreads();
-    row_sums(shared.sums, rows, stride, m, k, [&](float x, int row) {
-      const float centred = x - shared.mean[row];
-      return centred * centred;
-    });
-  } else {
-    if (i < m) shared.mean[i] = 0;
-    row_sums(shared.sums, rows, stride, m, k, [](float x, int) { return x * x; });
+// What normalises a row; sums: as measure_rows() leaves them.
+struct Measure {
+  float mean = 0, rstd;
+
+  template <class T, class C>
+  __device__ Measure(const FewRows<T, C>& p, const float (&sums)[2][kFewRows][kWarps], int row) {
+    const auto count = static_cast<float>(p.k);
+    if (p.norm.centred) mean = total(sums[0][row]) / count;
+    rstd = rsqrtf(total(sums[1][row]) / count + p.norm.eps);
   }
-  if (i < m) shared.rstd[i] = rsqrtf(total(shared.sums[i]) / count + p.norm.eps);
-  __syncthreads();
+};
+
+// Of rows that lie `stride` apart.  A thread reads what it wrote itself in Held::fill().
+template <class T, class C>
+__device__ void measure_rows(const FewRows<T, C>& p, const T* rows, int stride,
+                             float (&sums)[2][kFewRows][kWarps]) {
+  const int m = static_cast<int>(p.m), k = static_cast<int>(p.k);
+  if (!p.norm.centred)
+    return row_sums(sums[1], rows, stride, m, k, [](float x, int) { return x * x; });
+  row_sums(sums[0], rows, stride, m, k, [](float x, int) { return x; });
+  const auto count = static_cast<float>(k);
+  row_sums(sums[1], rows, stride, m, k, [&](float x, int row) {
+    const float centred = x - total(sums[0][row]) / count;
+    return centred * centred;
+  });
 }
 
 // A unit of a row, normalised; w and shift: where those of its place are.
 template <class T, class C>
 __device__ Pack<T, kUnit> normal(const FewRows<T, C>& p, const Pack<T, kUnit>& a, const T* w,
-                                 const T* shift, float mean, float rstd) {
+                                 const T* shift, const Measure& of) {
   const auto scale = load<kUnit>(w);
   float y[kUnit];
 #pragma unroll
-  for (int n = 0; n < kUnit; ++n) y[n] = (a[n] - mean) * rstd * (scale[n] + p.norm.offset);
+  for (int n = 0; n < kUnit; ++n) y[n] = (a[n] - of.mean) * of.rstd * (scale[n] + p.norm.offset);
   if (p.norm.shift) {
     const auto added = load<kUnit>(shift);
 #pragma unroll
@@ -171,27 +170,25 @@ struct Held {
       if (p.norm.shift) copy_16_bytes(shift + x, p.norm.shift + x);
     }
   }
-  template <class Memory>
-  __device__ void fill(Memory& shared) const {
+  __device__ void fetch() const {
     for (int i = 0; i < p.m; ++i)
       for (int x = threadIdx.x * kUnit; x < width; x += kThreads * kUnit) {
         T* const to = rows + i * stride + x;
-        if (x < p.k)
-          copy_16_bytes(to, p.a + i * p.k + x);
-        else
-          *reinterpret_cast<uint4*>(to) = uint4{};
+        copy_16_bytes_or_zeros(to, x < p.k ? p.a + i * p.k + x : p.a, x < p.k ? 16 : 0);
       }
-    copies_commit();
-    copies_wait();
-    __syncthreads();
-    if (p.norm.w == nullptr) return;
-    measure_rows(p, rows, stride, shared);
-    for (int i = 0; i < p.m; ++i)
-      for (int x = threadIdx.x * kUnit; x < p.k; x += kThreads * kUnit) {
-        T* const place = rows + i * stride + x;
-        store(place,
-              normal(p, load<kUnit>(place), w + x, shift + x, shared.mean[i], shared.rstd[i]));
+  }
+  template <class Memory>
+  __device__ void normalise(Memory& shared) const {
+    if (p.norm.w) {
+      measure_rows(p, rows, stride, shared.sums);
+      for (int i = 0; i < p.m; ++i) {
+        const Measure of(p, shared.sums, i);
+        for (int x = threadIdx.x * kUnit; x < p.k; x += kThreads * kUnit) {
+          T* const place = rows + i * stride + x;
+          store(place, normal(p, load<kUnit>(place), w + x, shift + x, of));
+        }
       }
+    }
     __syncthreads();
   }
 };
@@ -208,109 +205,181 @@ __device__ void fill_round(T* to, const FewRows<T, C>& p, const Memory& shared, 
       continue;
     }
     const auto a = load<kUnit>(p.a + i * p.k + x);
-    store(place, p.norm.w
-                     ? normal(p, a, p.norm.w + x, p.norm.shift + x, shared.mean[i], shared.rstd[i])
-                     : a);
+    store(place,
+          p.norm.w ? normal(p, a, p.norm.w + x, p.norm.shift + x, Measure(p, shared.sums, i)) : a);
   }
 }
 
-// Of a tile's 16 rows, a thread has row lane / 4 and the eighth behind it, of which it reads units
-// of 8 elements.
-template <class T>
-struct Rows {
-  const T *first, *second;
+// Which columns of c a block makes, in passes of all blocks over neighbouring ones: 16 each, in the
+// last pass 8 if that does; of silu 8, which two rows of b go into.
+struct Columns {
+  int end, step, full, last_step;
 
-  template <class C>
-  __device__ Rows(const FewRows<T, C>& p, std::int64_t tile) {
-    const int row = threadIdx.x % 32 / 4;
+  template <class T, class C>
+  __device__ explicit Columns(const FewRows<T, C>& p) {
     const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
-    const std::int64_t one = swiglu ? tile * 8 + row : tile * 16 + row;
-    const std::int64_t other = swiglu ? p.n / 2 + one : one + 8;
-    first = p.b + min(one, p.n - 1) * p.k;
-    second = p.b + min(other, p.n - 1) * p.k;
+    const int blocks = static_cast<int>(gridDim.x);
+    end = static_cast<int>(swiglu ? p.n / 2 : p.n);
+    step = swiglu ? 8 : 16;
+    full = end / (step * blocks);
+    last_step = end - full * step * blocks <= 8 * blocks ? 8 : step;
+  }
+  __device__ int first(int pass) const {
+    const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
+    return pass < full ? (pass * blocks + block) * step : full * step * blocks + block * last_step;
+  }
+  __device__ int width(int pass) const {
+    return pass < full ? step : pass > full ? 0 : max(0, min(last_step, end - first(pass)));
   }
 };
 
+// What a block multiplies next of b, on its way into shared memory.  A warp copies for itself
+// alone, whole lines of 128 bytes: of each slice, its run of the tile's 16 rows (of silu: 8 rows
+// and what belongs to them in the second half).  In an odd row the halves of a line change places,
+// so that the banks of those that a warp reads together differ.
+template <class T, class C>
+class Feed {
+ public:
+  static constexpr std::size_t kBytes = std::size_t{kAhead} * 16 * kSlice * sizeof(T);
+
+  __device__ Feed(const FewRows<T, C>& p, void* memory, const Columns& columns)
+      : p_(p),
+        place_(static_cast<unsigned char*>(memory) + threadIdx.x / 32 * kWarpBytes),
+        columns_(columns),
+        column_(columns.first(0)),
+        width_(columns.width(0)),
+        first_(static_cast<int>(threadIdx.x) / 32 * kRun + static_cast<int>(threadIdx.x) % 8 * 8),
+        x_(first_) {}
+  // The oldest slice: [half of the run][row lane / 4 or the eighth behind it], units lane % 4.
+  __device__ void take(uint4 (&units)[2][2]) const {
+    copies_wait<kAhead - 1>();
+    __syncwarp();
+    const int row = threadIdx.x % 32 / 4, unit = threadIdx.x % 4;
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int other = 0; other < 2; ++other)
+        units[half][other] = *at(row + 8 * other, unit + 4 * half);
+  }
+  // One more slice, in the place of what was taken.
+  __device__ void fetch() {
+    __syncwarp();
+    if (width_ > 0) {
+#pragma unroll
+      for (int n = 0; n < 4; ++n) copy_unit(threadIdx.x % 32 / 8 + 4 * n);
+      advance();
+    }
+    copies_commit();
+    slot_ = slot_ + 1 == kAhead ? 0 : slot_ + 1;
+  }
+
+ private:
+  static constexpr int kLine = kRun * sizeof(T), kSlotBytes = 16 * kLine * kWarps;
+  static constexpr int kWarpBytes = 16 * kLine;
+
+  __device__ uint4* at(int row, int unit) const {
+    return reinterpret_cast<uint4*>(place_ + slot_ * kSlotBytes + row * kLine +
+                                    (unit ^ row % 2 * 4) * 16);
+  }
+  __device__ void advance() {
+    x_ += kSlice;
+    if (x_ - first_ < p_.k) return;
+    x_ = first_;
+    column_ = columns_.first(++pass_);
+    width_ = columns_.width(pass_);
+  }
+  // Of this thread's unit of a row of the tile.
+  __device__ bool has(int row) const { return row % columns_.step < width_ && x_ < p_.k; }
+  __device__ const T* place_of(int row) const {
+    const bool second = row >= columns_.step;  // of silu
+    const std::int64_t of_b = column_ + row + (second ? p_.n / 2 - columns_.step : 0);
+    return p_.b + of_b * p_.k + x_;
+  }
+  __device__ void copy_unit(int row) const {
+    const bool there = has(row);
+    copy_16_bytes_or_zeros(at(row, threadIdx.x % 8), there ? place_of(row) : p_.b, there ? 16 : 0);
+  }
+
+  const FewRows<T, C>& p_;
+  unsigned char* const place_;
+  const Columns columns_;
+  int pass_ = 0, column_, width_;
+  const int first_;
+  int x_, slot_ = 0;
+};
+
 template <int kTiles, class T, class C>
-__global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C> p, int tiles,
-                                                             int held) {
+__global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C> p, int held) {
   extern __shared__ __align__(16) unsigned char bytes[];
   auto& shared = *reinterpret_cast<Shared<kTiles>*>(bytes);
-  T* const a = reinterpret_cast<T*>(bytes + sizeof(Shared<kTiles>));
+  using Weights = Feed<T, C>;
+  let_next_kernel_begin();
+  T* const a = reinterpret_cast<T*>(bytes + sizeof(Shared<kTiles>) + Weights::kBytes);
   const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int rounds = (static_cast<int>(p.k) + kRound - 1) / kRound;
-  const int offset = warp * kRun + lane % 4 * 8;  // of this thread's units in a run of all warps
+  const int slices = (static_cast<int>(p.k) + kSlice - 1) / kSlice;
+  const int rounds = (slices + kRoundSlices - 1) / kRoundSlices;
+  const int offset = warp * kRun + lane % 4 * 8;  // of this thread's units in a slice
 
-  uint4 ahead[kAhead][2][2];  // [row of Rows][half of the run]
-  const auto fetch = [&](uint4(&run)[2][2], const Rows<T>& rows, int round, int n) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int x = round * kRound + n * kRun * kWarps + offset + half * 32;
-      run[0][half] = x < p.k ? load_stream(rows.first + x) : uint4{};
-      run[1][half] = x < p.k ? load_stream(rows.second + x) : uint4{};
-    }
-  };
-  {
-    const Rows<T> rows(p, blockIdx.x);
-#pragma unroll
-    for (int n = 0; n < kAhead; ++n) fetch(ahead[n], rows, 0, n);
-  }
   // Either all of a is held, or a round of it at a time.
   const bool whole = held >= rounds;
   const int width = held * kRound, stride = width + kPad;
   const Held<T, C> all(p, a, width);
   if (whole) all.fetch_norm();
-  let_next_kernel_begin();
+  copies_commit();
+  const Columns columns(p);
+  Weights weights(p, bytes + sizeof(Shared<kTiles>), columns);
+#pragma unroll
+  for (int n = 0; n < kEarly; ++n) weights.fetch();
   wait_for_kernel_before();
-  if (whole)
-    all.fill(shared);
-  else if (p.norm.w)
-    measure_rows(p, p.a, static_cast<int>(p.k), shared);
+  if (whole) all.fetch();
+  copies_commit();
+#pragma unroll
+  for (int n = kEarly; n < kAhead; ++n) weights.fetch();
+  if (whole) {
+    copies_wait<kAhead - kEarly>();
+    all.normalise(shared);
+  } else if (p.norm.w) {
+    measure_rows(p, p.a, static_cast<int>(p.k), shared.sums);
+  }
 
   // The place in the tile that this thread finishes.
   const int t = threadIdx.x / 64, place = threadIdx.x % 64 / 2, column = threadIdx.x % 2;
   const int i = t < kTiles ? t * 8 + place % 4 * 2 + column : kFewRows;
   int turn = 0;
-  for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, turn ^= 1) {
-    const std::int64_t j = std::int64_t{tile} * (swiglu ? 8 : 16) + place / 4;
+  for (int pass = 0; columns.width(pass) > 0; ++pass, turn ^= 1) {
+    const int j = columns.first(pass) + place / 4, end = columns.first(pass) + columns.width(pass);
     const Added added(p, i, j, swiglu ? p.n / 2 + j : j + 8);
     float sums[kTiles][4] = {};
-    for (int round = 0; round < rounds; ++round) {
-      if (!whole) {
+    for (int slice = 0; slice < slices; ++slice) {
+      if (!whole && slice % kRoundSlices == 0) {
         __syncthreads();
-        fill_round(a, p, shared, round * kRound);
+        fill_round(a, p, shared, slice * kSlice);
         __syncthreads();
       }
-      const T* const from = a + (whole ? round * kRound : 0) + offset;
-      const bool last = round + 1 == rounds;
-      const int next_tile = last ? tile + gridDim.x : tile, next_round = last ? 0 : round + 1;
-      const Rows<T> next(p, next_tile);
+      const T* const from = a + (whole ? slice : slice % kRoundSlices) * kSlice + offset;
+      uint4 unit[2][2];
+      weights.take(unit);
 #pragma unroll
-      for (int n = 0; n < kAhead; ++n) {
+      for (int half = 0; half < 2; ++half) {
+        const uint4 &one = unit[half][0], &other = unit[half][1];
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const uint4 &one = ahead[n][0][half], &other = ahead[n][1][half];
-#pragma unroll
-          for (int r = 0; r < kTiles; ++r) {
-            const int row = r * 8 + lane / 4;
-            uint4 x = {};
-            if (row < p.m)
-              x = *reinterpret_cast<const uint4*>(from + row * stride + n * kRun * kWarps +
-                                                  half * 32);
-            mma<T>(sums[r], {one.x, other.x, one.y, other.y}, x.x, x.y);
-            mma<T>(sums[r], {one.z, other.z, one.w, other.w}, x.z, x.w);
-          }
+        for (int r = 0; r < kTiles; ++r) {
+          const int row = r * 8 + lane / 4;
+          uint4 x = {};
+          if (row < p.m) x = *reinterpret_cast<const uint4*>(from + row * stride + half * 32);
+          mma<T>(sums[r], {one.x, other.x, one.y, other.y}, x.x, x.y);
+          mma<T>(sums[r], {one.z, other.z, one.w, other.w}, x.z, x.w);
         }
-        if (next_tile < tiles) fetch(ahead[n], next, next_round, n);
       }
+      weights.fetch();
     }
 #pragma unroll
     for (int r = 0; r < kTiles; ++r)
       *reinterpret_cast<float4*>(shared.part[turn][warp][r][lane]) =
           make_float4(sums[r][0], sums[r][1], sums[r][2], sums[r][3]);
     __syncthreads();
-    if (i < p.m) {
+    if (i < p.m && j < end) {
       float z[2] = {};
 #pragma unroll
       for (int w = 0; w < kWarps; ++w)
@@ -319,7 +388,7 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C>
         finish_swiglu(p, i, j, z[0], z[1], added);
       } else {
         finish(p, i, j, z[0], added.bias[0], added.residual[0]);
-        finish(p, i, j + 8, z[1], added.bias[1], added.residual[1]);
+        if (j + 8 < end) finish(p, i, j + 8, z[1], added.bias[1], added.residual[1]);
       }
     }
     __syncwarp();
@@ -329,8 +398,8 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C>
 // A warp for element j of all rows (and of silu for n/2 + j).
 template <int N, class T, class C>
 __global__ __launch_bounds__(kThreads) void plain_kernel(const FewRows<T, C> p) {
-  wait_for_kernel_before();
   let_next_kernel_begin();
+  wait_for_kernel_before();
   const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
   const std::int64_t j = blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32;
   const std::int64_t half = p.n / 2;
@@ -365,8 +434,6 @@ bool whole_units(const FewRows<T, C>& p) {
 
 template <int kTiles, class T, class C>
 void launch_matrix(const FewRows<T, C>& p, cudaStream_t stream) {
-  const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
-  const auto tiles = static_cast<int>(swiglu ? ceil_div(p.n / 2, 8) : ceil_div(p.n, 16));
   const auto rounds = static_cast<int>(ceil_div(p.k, kRound));
   // Of a, and if it is held as a whole also of the norm.
   const auto bytes = [&](int held) {
@@ -378,11 +445,11 @@ void launch_matrix(const FewRows<T, C>& p, cudaStream_t stream) {
   check(cudaGetDevice(&device));
   check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   const auto kernel = matrix_kernel<kTiles, T, C>;
-  const std::size_t shared = sizeof(Shared<kTiles>) + bytes(held);
+  constexpr std::size_t kFixed = sizeof(Shared<kTiles>) + Feed<T, C>::kBytes;
+  const std::size_t shared = kFixed + bytes(held);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(sizeof(Shared<kTiles>) + kMostHeld)));
-  launch_dependent(kernel, std::min(tiles, 2 * multiprocessors), kThreads, shared, stream, p, tiles,
-                   held);
+                             static_cast<int>(kFixed + kMostHeld)));
+  launch_dependent(kernel, multiprocessors, kThreads, shared, stream, p, held);
 }
 
 }  // namespace

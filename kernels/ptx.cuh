@@ -18,8 +18,18 @@ __device__ inline void copy_16_bytes(void* to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)
                : "memory");
 }
+// ... of which the last 16 - bytes are not read and become zeros.
+__device__ inline void copy_16_bytes_or_zeros(void* to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(bytes)
+               : "memory");
+}
 __device__ inline void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ inline void copies_wait() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+// Until at most kPending commits are on their way.
+template <int kPending = 0>
+__device__ void copies_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
 
 // Four 8 x 8 matrices of 16-bit numbers; lane i passes the address of row i % 8 of matrix i / 8,
 // and gets of each matrix elements 2 (i % 4) and the next of row i / 4.

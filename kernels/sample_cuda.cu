@@ -245,8 +245,8 @@ class Row {
 __global__ __cluster_dims__(kBlocks)
     __launch_bounds__(kThreads) void sample_kernel(const Arguments a) {
   __shared__ Shared shared;
-  wait_for_kernel_before();
   let_next_kernel_begin();
+  wait_for_kernel_before();
   Row(a, shared).choose();
 }
 

@@ -81,16 +81,6 @@ void Attention::attend_past(Step& s, Tensor o, Tensor lse, Tensor qkv) const {
     values = values.rows(*past.slot, *past.slot + 1);
   }
   const ArenaScope scope(s.layer);
-  const Tensor q = s.scratch(o.shape());
-  cached_qkv({.q = q,
-              .keys = keys,
-              .values = values,
-              .qkv = qkv,
-              .positions = s.positions,
-              .slots = past.slots,
-              .angles = past.angles,
-              .interleaved = options_.rotary_interleaved},
-             s.stream);
   AttentionShape attended = attention_shape(s, options_);
   attended.kv_length = past.longest;
   attended.kv_stride = keys.shape()[1];
@@ -98,9 +88,19 @@ void Attention::attend_past(Step& s, Tensor o, Tensor lse, Tensor qkv) const {
     attended.kv_lengths = past.lengths.as<std::int32_t>();
     attended.kv_slots = past.slots.as<std::int32_t>();
   }
-  const Shape joined{keys.shape()[0] * keys.shape()[1], options_.kv_heads, options_.head_dim};
-  attention_forward(o, lse, q, keys.reshape(joined), values.reshape(joined), s.first_key, attended,
-                    {}, s.stream);
+  cached_attention({.o = o,
+                    .keys = keys,
+                    .values = values,
+                    .q = s.scratch(o.shape()),
+                    .lse = lse,
+                    .qkv = qkv,
+                    .positions = s.positions,
+                    .slots = past.slots,
+                    .angles = past.angles,
+                    .first_key = s.first_key,
+                    .interleaved = options_.rotary_interleaved,
+                    .shape = attended},
+                   s.stream);
 }
 
 // Queries, keys and values for the kernels, and what their norms were given.

@@ -4,6 +4,7 @@
 
 #include "kernels/cached_qkv.h"
 #include "kernels/rope.h"
+#include "kernels/token_attention.h"
 #include "ops/check.h"
 #include "ops/gpu_library.h"
 #include "ops/ops.h"
@@ -93,36 +94,6 @@ void rope_angles(Tensor angles, ConstTensor inv_freq, ConstTensor positions, Str
       [&]<class T>() {
         cuda::rope_angles(angles.as<float>(), inv_freq.as<double>(), positions.as<std::int32_t>(),
                           tokens, rotary_dim, stream.handle());
-      });
-}
-
-void cached_qkv(const CachedQkv& p, Stream& stream) {
-  const Shape &q = p.q.shape(), &keys = p.keys.shape();
-  const CachedQkvShape shape = {
-      .qkv = {.tokens = q[0], .heads = q[1], .groups = keys[2], .head_dim = q[2]},
-      .sequences = p.slots ? p.slots.numel() : keys[0],
-      .capacity = keys[1],
-      .rotary_dim = p.angles ? p.angles.shape()[1] : 0,
-      .interleaved = p.interleaved};
-  check_shape("cached_qkv", "qkv", p.qkv, {q[0], (q[1] + 2 * keys[2]) * q[2]});
-  check_shape("cached_qkv", "keys", p.keys, {keys[0], keys[1], keys[2], q[2]});
-  check_shape("cached_qkv", "values", p.values, keys);
-  check_shape("cached_qkv", "positions", p.positions, {q[0]});
-  if (p.angles) check_shape("cached_qkv", "angles", p.angles, {q[0], shape.rotary_dim});
-  if (shape.rotary_dim > q[2] || q[0] % std::max<std::int64_t>(1, shape.sequences) != 0)
-    fail(Exit::internal, "cached_qkv: ", q[0], " tokens of ", shape.sequences, " sequences, ",
-         shape.rotary_dim, " rotated channels of ", q[2]);
-  const auto* positions = p.positions.as<std::int32_t>();
-  const auto* slots = or_null<std::int32_t>(p.slots);
-  dispatch(
-      p.q, {.bytes = 2.0 * static_cast<double>(p.qkv.bytes())}, stream,
-      [&]<class T>() {
-        cpu::cached_qkv(p.q.as<T>(), p.keys.as<T>(), p.values.as<T>(), p.qkv.as<T>(),
-                        or_null<T>(p.angles), positions, slots, shape);
-      },
-      [&]<class T>() {
-        cuda::cached_qkv(p.q.as<T>(), p.keys.as<T>(), p.values.as<T>(), p.qkv.as<T>(),
-                         or_null<float>(p.angles), positions, slots, shape, stream.handle());
       });
 }
 
@@ -282,6 +253,67 @@ void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstT
                                        shape, dropout, work, stream.handle());
             });
       });
+}
+
+static CachedQkvShape check_cached(const CachedAttention& p) {
+  const Shape &q = p.q.shape(), &keys = p.keys.shape();
+  const CachedQkvShape shape = {
+      .qkv = {.tokens = q[0], .heads = q[1], .groups = keys[2], .head_dim = q[2]},
+      .sequences = p.slots ? p.slots.numel() : keys[0],
+      .capacity = keys[1],
+      .rotary_dim = p.angles ? p.angles.shape()[1] : 0,
+      .interleaved = p.interleaved};
+  check_shape("cached_attention", "qkv", p.qkv, {q[0], (q[1] + 2 * keys[2]) * q[2]});
+  check_shape("cached_attention", "keys", p.keys, {keys[0], keys[1], keys[2], q[2]});
+  check_shape("cached_attention", "values", p.values, keys);
+  check_shape("cached_attention", "positions", p.positions, {q[0]});
+  if (p.angles) check_shape("cached_attention", "angles", p.angles, {q[0], shape.rotary_dim});
+  if (shape.rotary_dim > q[2] || q[0] % std::max<std::int64_t>(1, shape.sequences) != 0)
+    fail(Exit::internal, "cached_attention: ", q[0], " tokens of ", shape.sequences, " sequences, ",
+         shape.rotary_dim, " rotated channels of ", q[2]);
+  return shape;
+}
+
+static void cached_qkv(const CachedAttention& p, const CachedQkvShape& shape, Stream& stream) {
+  const auto* positions = p.positions.as<std::int32_t>();
+  const auto* slots = or_null<std::int32_t>(p.slots);
+  dispatch(
+      p.q, {.bytes = 2.0 * static_cast<double>(p.qkv.bytes())}, stream,
+      [&]<class T>() {
+        cpu::cached_qkv(p.q.as<T>(), p.keys.as<T>(), p.values.as<T>(), p.qkv.as<T>(),
+                        or_null<T>(p.angles), positions, slots, shape);
+      },
+      [&]<class T>() {
+        cuda::cached_qkv(p.q.as<T>(), p.keys.as<T>(), p.values.as<T>(), p.qkv.as<T>(),
+                         or_null<float>(p.angles), positions, slots, shape, stream.handle());
+      });
+}
+
+// One kernel does both.
+static void token_attention(const CachedAttention& p, Stream& stream) {
+  with_gpu_type(p.q.dtype(), [&]<class T>() {
+    cuda::token_attention<T>({.o = p.o.as<T>(),
+                              .keys = p.keys.as<T>(),
+                              .values = p.values.as<T>(),
+                              .qkv = p.qkv.as<T>(),
+                              .angles = or_null<float>(p.angles),
+                              .rotary_dim = p.angles ? p.angles.shape()[1] : 0,
+                              .interleaved = p.interleaved,
+                              .first_key = or_null<std::int32_t>(p.first_key)},
+                             p.shape, stream.handle());
+  });
+}
+
+void cached_attention(const CachedAttention& p, Stream& stream) {
+  const CachedQkvShape shape = check_cached(p);
+  if constexpr (kWithCuda)
+    if (p.o.device() == Device::cuda && cuda::token_attention_fits(p.shape))
+      return token_attention(p, stream);
+  cached_qkv(p, shape, stream);
+  const Shape& cache = p.keys.shape();
+  const Shape joined{cache[0] * cache[1], cache[2], cache[3]};
+  attention_forward(p.o, p.lse, p.q, p.keys.reshape(joined), p.values.reshape(joined), p.first_key,
+                    p.shape, {}, stream);
 }
 
 }  // namespace mt

@@ -84,17 +84,23 @@ void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream);
 void qkv_split(Tensor q, Tensor k, Tensor v, ConstTensor qkv, Stream& stream);
 void qkv_merge(Tensor qkv, ConstTensor q, ConstTensor k, ConstTensor v, Stream& stream);
 
-// Generation (kernels/cached_qkv.h).  angles: [tokens, rotary dimension] of the sum_dtype, made
-// from inv_freq, as of Rope, and positions, [tokens] i32.  keys, values: [slots, capacity, kv
-// heads, head_dim]; slots: [sequences] i32, or empty: the i-th of as many slots is sequence i's.
+// Generation.  angles: [tokens, rotary dimension] of the sum_dtype, made from inv_freq, as of Rope,
+// and positions, [tokens] i32.
 void rope_angles(Tensor angles, ConstTensor inv_freq, ConstTensor positions, Stream& stream);
-struct CachedQkv {
-  Tensor q, keys, values;
+
+// Tokens that follow those in a cache: their keys and values go there (kernels/cached_qkv.h), and o
+// is what their queries find (attention.h).  keys, values: [slots, capacity, kv heads, head_dim];
+// slots: [sequences] i32, or empty: the i-th of as many slots is sequence i's.  q, [tokens, heads,
+// head_dim], and lse, as of attention_forward(), are scratch.  shape.kv_slots is slots'.
+struct CachedAttention {
+  Tensor o, keys, values, q, lse;
   ConstTensor qkv, positions, slots = {};
   ConstTensor angles = {};  // empty: nothing turns
+  ConstTensor first_key = {};
   bool interleaved = false;
+  AttentionShape shape = {};
 };
-void cached_qkv(const CachedQkv& problem, Stream& stream);
+void cached_attention(const CachedAttention& problem, Stream& stream);
 
 // Without k and v, q holds the rows of a fused projection, and without dk and dv dq those of its
 // gradient: [tokens, (heads + 2 kv_heads) head_dim].

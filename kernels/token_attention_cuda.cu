@@ -1,0 +1,214 @@
+// A cluster of blocks for a key head of a sequence: the keys are dealt out in tiles, to the blocks
+// in runs and to their warps by turns, and what the warps found is joined over the cluster.  Each
+// block turns the queries for itself; the one that has the token's own place turns its key.
+#include <cooperative_groups.h>
+
+#include <algorithm>
+
+#include "kernels/attention_rows.cuh"
+#include "kernels/dependent.cuh"
+#include "kernels/token_attention.h"
+#include "kernels/turn.cuh"
+
+namespace mt::cuda {
+namespace {
+
+constexpr int kBlocks = 8;  // of a cluster
+constexpr int kKeys = 16;   // of a tile
+
+template <class T, int kHeadDim>
+struct Shared {
+  // As many as leave room for other kernels' blocks.
+  static constexpr int kWarps = std::clamp(1024 / kHeadDim / static_cast<int>(sizeof(T)), 1, 8);
+  static constexpr int kThreads = 32 * kWarps;
+  struct Stage {
+    Tile<T, kKeys, kHeadDim> k, v;
+  };
+  Tile<T, 16, kHeadDim> q;
+  Tile<T, 2, kHeadDim> own;  // the token's key and value
+  union {
+    Stage stages[kWarps][2];
+    float o[kWarps][16][row_stride<float>(kHeadDim)];
+  };
+  float max[kWarps][16], sum[kWarps][16];
+  typename Left<T, kKeys>::Strip strips[kWarps];
+  // Of the block: what others read.
+  float block_o[16][kHeadDim], block_max[16], block_sum[16];
+};
+
+// The rows of the projection of a key head's group, turned: queries, the key, the value.
+template <int N, class T, class Memory>
+__device__ void turn_rows(Memory& shared, const TokenAttention<T>& p, const Turn& turn,
+                          const HeadGroup& at) {
+  const int head_dim = at.sizes.head_dim, of_head = turn.units<N>(head_dim);
+  const int heads = at.group + 1, turned = heads * of_head, of_value = Turn{}.units<N>(head_dim);
+  const std::int64_t groups = at.sizes.kv_heads;
+  const T* const from =
+      p.qkv + (at.sequence * groups + at.kv_head) * (at.group + 2) * std::int64_t{head_dim};
+  for (int i = threadIdx.x; i < turned + of_value; i += Memory::kThreads) {
+    if (i < turned) {
+      const int n = i / of_head;
+      turn.operator()<N>(n < at.group ? shared.q.row(n) : shared.own.row(0), from + n * head_dim,
+                         head_dim, at.sequence, i % of_head);
+    } else {
+      Turn{}.operator()<N>(shared.own.row(1), from + heads * head_dim, head_dim, 0, i - turned);
+    }
+  }
+}
+
+// Row `to` of a tile, and its place in the cache.
+template <class T, class Tile>
+__device__ void put_row(T* to, T* cached, const Tile& own, int row, int head_dim) {
+  const T* const from = own.elements + row * Tile::kStride;
+  for (int c = lane(); c < head_dim; c += 32) {
+    to[c] = from[c];
+    cached[c] = from[c];
+  }
+}
+
+template <int N, class T, int kHeadDim>
+__global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim>::kThreads)
+    token_kernel(const AttentionArguments a, const TokenAttention<T> p, const Turn turn) {
+  using Memory = Shared<T, kHeadDim>;
+  constexpr int kWarps = Memory::kWarps, kThreads = Memory::kThreads;
+  extern __shared__ __align__(16) unsigned char bytes[];
+  Memory& shared = *reinterpret_cast<Memory*>(bytes);
+  auto cluster = cooperative_groups::this_cluster();
+  let_next_kernel_begin();
+  const HeadGroup at(a, blockIdx.x / kBlocks);
+  const int warp = threadIdx.x / 32, count = at.group, head_dim = at.sizes.head_dim;
+  const int own = at.last(0), first = max(at.first(0), 0);
+  // This block's run of tiles, of which this warp takes every kWarps-th.
+  const int begin = first / kKeys, tiles = own / kKeys + 1 - begin;
+  const int run = (tiles + kBlocks - 1) / kBlocks;
+  const int from = begin + static_cast<int>(blockIdx.x % kBlocks) * run;
+  const int end = min(from + run, begin + tiles);
+  HeadGroup past = at;
+  past.sizes.kv_length = own;
+  const auto load = [&](int n) {
+    auto& stage = shared.stages[warp][(n - from) / kWarps % 2];
+    load_keys<32>(stage.k, static_cast<const T*>(p.keys), past, n * kKeys, lane());
+    load_keys<32>(stage.v, static_cast<const T*>(p.values), past, n * kKeys, lane());
+  };
+  for (int i = threadIdx.x; i < 16 * kHeadDim; i += kThreads)
+    shared.q.row(i / kHeadDim)[i % kHeadDim] = T(0.0f);
+  if (from + warp < end) load(from + warp);  // older than the kernel before
+  copies_commit();
+  __syncthreads();
+  wait_for_kernel_before();
+  turn_rows<N>(shared, p, turn, at);
+  __syncthreads();
+
+  const int whole = (first + kKeys - 1) / kKeys;  // from here on every key of a tile is seen
+  WarpRows<kHeadDim, kKeys> rows(at, 0);
+  for (int n = from + warp; n < end; n += kWarps) {
+    if (n + kWarps < end) load(n + kWarps);
+    copies_commit();
+    copies_wait<1>();
+    __syncwarp();
+    auto& stage = shared.stages[warp][(n - from) / kWarps % 2];
+    if (n == own / kKeys) {
+      const std::int64_t place = at.key_place(own);
+      put_row(stage.k.row(own % kKeys), p.keys + place, shared.own, 0, head_dim);
+      put_row(stage.v.row(own % kKeys), p.values + place, shared.own, 1, head_dim);
+      __syncwarp();
+    }
+    rows.multiply_keys(shared.q.row(0), stage.k.row(0));
+    if (n < whole || n == own / kKeys) rows.mask(n * kKeys);
+    rows.softmax();
+    rows.multiply_values(stage.v.row(0), shared.strips[warp]);
+    __syncwarp();  // the stage has been read
+  }
+  rows.finish_sums();
+  __syncthreads();  // all stages have been read
+#pragma unroll
+  for (int i = 0; i < kHeadDim / 4; ++i)
+    store_pair(&shared.o[warp][lane() / 4 + i % 2 * 8][i / 2 * 8 + lane() % 4 * 2], rows.o[2 * i],
+               rows.o[2 * i + 1]);
+  for (int r = 0; r < 2; ++r)
+    if (lane() % 4 == 0) {
+      shared.max[warp][lane() / 4 + 8 * r] = rows.max[r] * a.sizes.scale * kLog2e;
+      shared.sum[warp][lane() / 4 + 8 * r] = rows.sum[r];
+    }
+  __syncthreads();
+
+  // weight(i) sum(i), relative to the largest maximum, over warps and then over blocks.
+  const auto join = [](int parts, const auto& max_of, const auto& sum_of, const auto& o_of,
+                       float& top, float& total) {
+    top = -kInfinity;
+    total = 0;
+    float o = 0;
+    for (int i = 0; i < parts; ++i) top = fmaxf(top, max_of(i));
+    for (int i = 0; i < parts && top > -kInfinity; ++i) {
+      const float weight = exp2_approx(max_of(i) - top);
+      total += weight * sum_of(i);
+      o += weight * o_of(i);
+    }
+    return o;
+  };
+  float top, total;
+  for (int i = threadIdx.x; i < count * kHeadDim; i += kThreads) {
+    const int row = i / kHeadDim, c = i % kHeadDim;
+    shared.block_o[row][c] = join(
+        kWarps, [&](int w) { return shared.max[w][row]; },
+        [&](int w) { return shared.sum[w][row]; }, [&](int w) { return shared.o[w][row][c]; }, top,
+        total);
+    if (c == 0) shared.block_max[row] = top, shared.block_sum[row] = total;
+  }
+  cluster.sync();
+  const Memory* of_block[kBlocks];
+#pragma unroll
+  for (int b = 0; b < kBlocks; ++b) of_block[b] = cluster.map_shared_rank(&shared, b);
+  for (int i = blockIdx.x % kBlocks * kThreads + threadIdx.x; i < count * kHeadDim;
+       i += kBlocks * kThreads) {
+    const int row = i / kHeadDim, c = i % kHeadDim;
+    float max_of[kBlocks], sum_of[kBlocks], o_of[kBlocks];
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) {
+      max_of[b] = of_block[b]->block_max[row];
+      sum_of[b] = of_block[b]->block_sum[row];
+      o_of[b] = of_block[b]->block_o[row][c];
+    }
+    const float o = join(
+        kBlocks, [&](int b) { return max_of[b]; }, [&](int b) { return sum_of[b]; },
+        [&](int b) { return o_of[b]; }, top, total);
+    if (c < head_dim) p.o[at.o_place(row) + c] = static_cast<T>(o / total);
+  }
+  cluster.sync();  // no block leaves while others read what it has
+}
+
+template <int N, int kHeadDim, class T>
+void launch(const AttentionArguments& a, const TokenAttention<T>& p, const Turn& turn,
+            cudaStream_t stream) {
+  using Memory = Shared<T, kHeadDim>;
+  const auto kernel = token_kernel<N, T, kHeadDim>;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory)));
+  launch_dependent(kernel, std::int64_t{kBlocks} * a.sizes.sequences * a.sizes.kv_heads,
+                   Memory::kThreads, sizeof(Memory), stream, a, p, turn);
+}
+
+}  // namespace
+
+bool token_attention_fits(const AttentionShape& s) {
+  return hopper_kernels() && s.q_length == 1 && few_rows(s) && s.head_dim <= 256 && s.kv_lengths &&
+         s.kv_slots;
+}
+
+template <class T>
+void token_attention(const TokenAttention<T>& p, const AttentionShape& s, cudaStream_t stream) {
+  if (s.sequences * s.heads == 0) return;
+  const AttentionArguments a(s, p.first_key, {}, sizeof(T), p.o, p.qkv, p.keys, p.values);
+  const Turn turn{p.angles, s.sequences, static_cast<int>(p.rotary_dim / 2), p.interleaved, 1};
+  const bool wide = a.whole_units && fits(turn, s.head_dim, kWide<T>);
+  with_width<kWide<T>>(wide, [&]<int N>() {
+    with_channels(s.head_dim, [&]<int kHeadDim>() { launch<N, kHeadDim>(a, p, turn, stream); });
+  });
+}
+
+#define INSTANTIATE(T) \
+  template void token_attention(const TokenAttention<T>&, const AttentionShape&, cudaStream_t)
+INSTANTIATE(float);
+INSTANTIATE(bf16);
+INSTANTIATE(__half);
+
+}  // namespace mt::cuda
