@@ -52,14 +52,7 @@ void TokenSteps::queue(std::int64_t sequences, std::int64_t longest) {
   const std::int64_t keys = std::min(max_tokens_, static_cast<std::int64_t>(rounded));
   const RunnerInput input(input_.tensor(DType::i32, {RunnerInput::size(sequences, 1)}), sequences,
                           1);
-  Captured& captured = graphs_[{sequences, keys}];
-  if (captured.loaded && !captured.graph)
-    captured.graph = Graph(stream_, [&] { forward_(input, keys); });
-  if (captured.graph)
-    captured.graph.launch(stream_);
-  else
-    forward_(input, keys);
-  captured.loaded = true;
+  graphs_.run(stream_, {sequences, keys}, [&] { forward_(input, keys); });
   const Fetch& fetch = fetches_[queued_++ % 2];
   device::copy(fetch.tokens.data(), input.ids.data(), input.ids.bytes(), stream_.handle());
   device::record(fetch.done, stream_.handle());

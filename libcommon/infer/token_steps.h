@@ -7,7 +7,6 @@
 
 #include <array>
 #include <functional>
-#include <map>
 #include <span>
 #include <utility>
 #include <vector>
@@ -53,12 +52,8 @@ class TokenSteps {
   Forward forward_;
   Buffer input_, host_;  // on the GPU, and in pinned memory: an input and the tokens of two steps
   std::array<Fetch, 2> fetches_;
-  std::size_t queued_ = 0;  // steps so far
-  struct Captured {
-    bool loaded = false;
-    Graph graph;
-  };
-  std::map<std::pair<std::int64_t, std::int64_t>, Captured> graphs_;  // by sequences and keys
+  std::size_t queued_ = 0;                                // steps so far
+  Graphs<std::pair<std::int64_t, std::int64_t>> graphs_;  // by sequences and keys
   bool running_ahead_ = false;
   Turn ahead_;  // what the step is that runs ahead
   std::vector<std::int32_t> tokens_;

@@ -20,6 +20,12 @@ void WeightGrads::accumulate(const WeightGrad& record, Stream& stream) {
     column_sum(record.bias->grad, record.dy, stream);
 }
 
+void WeightGrads::add_written(const Written& rows) {
+  if (rows.size() > written_.size()) written_.resize(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rows[i]) written_[i] = true;
+}
+
 void WeightGrads::push(const WeightGrad& record, Stream& stream) {
   if (deferring_)
     queue_.push_back(record);

@@ -25,6 +25,11 @@ class WeightGrads {
   void set_deferring(bool deferring) { deferring_ = deferring; }  // while nothing is queued
   void begin() { written_.clear(); }  // before a step's first micro-batch
 
+  // Which rows of the table have been written since begin(): to be told what a replay writes.
+  using Written = std::vector<bool>;
+  const Written& written() const { return written_; }
+  void add_written(const Written& rows);
+
   // Frozen parameters are left alone.  When deferring, dy and x must live until run().
   void push(const WeightGrad& record, Stream& stream);
   std::size_t queued() const { return queue_.size(); }
@@ -35,7 +40,7 @@ class WeightGrads {
   void accumulate(const WeightGrad& record, Stream& stream);
 
   bool deferring_;
-  std::vector<bool> written_;  // of each row of the table, since begin()
+  Written written_;
   std::deque<WeightGrad> queue_;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <utility>
 
 #include "tensor/stream.h"
@@ -32,6 +33,34 @@ class Graph {
 
  private:
   GraphHandle handle_ = nullptr;
+};
+
+// Work that comes again and again, known by its key.
+template <class Key>
+class Graphs {
+ public:
+  // Queues what `body` queues: by calling it the first time, which makes and loads what it needs,
+  // and the second time, to capture it.  Whether it was called.
+  template <class Body>
+  bool run(Stream& stream, const Key& key, const Body& body) {
+    Captured& captured = captured_[key];
+    const bool calls = !captured.graph;
+    if (!captured.loaded) {
+      body();
+      captured.loaded = true;
+      return true;
+    }
+    if (calls) captured.graph = Graph(stream, body);
+    captured.graph.launch(stream);
+    return calls;
+  }
+
+ private:
+  struct Captured {
+    bool loaded = false;
+    Graph graph;
+  };
+  std::map<Key, Captured> captured_;
 };
 
 }  // namespace mt

@@ -102,7 +102,7 @@ void Executor::act(const Action& action, const LoadBatch& load, bool training) {
       break;
     case Action::Kind::forward:
       if (place_.is_first(action.chunk)) begin(slot, action, load);
-      forward(slot, training);
+      forward(action, slot, training);
       break;
     case Action::Kind::send_forward:
       slot.sent = forwards_.send(slot.out.hidden, after);
@@ -112,7 +112,7 @@ void Executor::act(const Action& action, const LoadBatch& load, bool training) {
       backwards_->receive(slot.dout.hidden, after).wait();
       break;
     case Action::Kind::backward:
-      backward(slot);
+      backward(action, slot);
       break;
     case Action::Kind::send_backward:
       slot.sent.wait();
@@ -165,20 +165,36 @@ Step Executor::step(Slot& slot, bool training) {
           .sequence_parallel = shape_.sequence_parallel};
 }
 
-// A stage before the last hands its output on from `keep`, so that it outlives the layer.
-void Executor::forward(Slot& slot, bool training) {
-  const ArenaScope scope(layer_);
-  Step s = step(slot, training);
-  Wire out;
-  model_.forward(s, out, slot.in, slot.batch, training ? slot.saved.get() : nullptr);
-  if (!out.hidden) {
-    note_loss(slot);
+// On a GPU as a graph, unless what the host does meanwhile is wanted too.
+void Executor::queue(const Work& work, Slot& slot, const std::function<void()>& body) {
+  if (stream_.device() != Device::cuda || !graphs_on_ || probe_ != nullptr ||
+      weight_grads_.deferring())
+    return body();
+  if (graphs_.run(stream_, work, body)) {
+    outcomes_[work] = {slot.keep.mark(), slot.out, slot.din, weight_grads_.written()};
     return;
   }
-  slot.out = out;
-  if (training) return;
-  slot.out.hidden = wire_tensor(slot);
-  copy(slot.out.hidden, out.hidden, stream_);
+  const Outcome& outcome = outcomes_.at(work);
+  slot.keep.rewind(outcome.keep);
+  slot.out = outcome.out;
+  slot.din = outcome.din;
+  weight_grads_.add_written(outcome.written);
+}
+
+// A stage before the last hands its output on from `keep`, so that it outlives the layer.
+void Executor::forward(const Action& action, Slot& slot, bool training) {
+  const auto body = [&] {
+    const ArenaScope scope(layer_);
+    Step s = step(slot, training);
+    slot.out = {};
+    model_.forward(s, slot.out, slot.in, slot.batch, training ? slot.saved.get() : nullptr);
+    if (training || !slot.out.hidden) return;
+    const Tensor kept = wire_tensor(slot);
+    copy(kept, slot.out.hidden, stream_);
+    slot.out.hidden = kept;
+  };
+  queue({action.kind, action.chunk, action.slot, action.micro_batch == 0, training}, slot, body);
+  if (!slot.out.hidden) note_loss(slot);
 }
 
 // Of the micro-batch: a GPU's is fetched when the run ends.
@@ -197,16 +213,20 @@ void Executor::fetch_losses() {
   std::copy_n(static_cast<const double*>(fetched_.data()), losses_.size(), losses_.begin());
 }
 
-void Executor::backward(Slot& slot) {
-  const ArenaScope scope(layer_);
-  Step s = step(slot, true);
-  Wire din;
-  const std::size_t queued = weight_grads_.queued();
-  model_.backward(s, din, slot.dout, *slot.saved);
-  slot.queued = weight_grads_.queued() - queued;
-  if (!din.hidden) return;
-  slot.din.hidden = wire_tensor(slot);
-  copy(slot.din.hidden, din.hidden, stream_);
+void Executor::backward(const Action& action, Slot& slot) {
+  const auto body = [&] {
+    const ArenaScope scope(layer_);
+    Step s = step(slot, true);
+    Wire din;
+    const std::size_t queued = weight_grads_.queued();
+    model_.backward(s, din, slot.dout, *slot.saved);
+    slot.queued = weight_grads_.queued() - queued;
+    slot.din = {};
+    if (!din.hidden) return;
+    slot.din.hidden = wire_tensor(slot);
+    copy(slot.din.hidden, din.hidden, stream_);
+  };
+  queue({action.kind, action.chunk, action.slot, action.micro_batch == 0, true}, slot, body);
 }
 
 StepMemory Executor::peak() const {

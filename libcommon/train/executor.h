@@ -4,13 +4,16 @@
 // on `meta`.
 #pragma once
 
+#include <compare>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "base/timers.h"
 #include "comm/world.h"
 #include "model/model.h"
+#include "tensor/graph.h"
 #include "train/schedule.h"
 #include "train/step_input.h"
 
@@ -54,6 +57,10 @@ class Executor {
   // Shows what training computes from now on to a probe.
   void show_to(Probe& probe) { probe_ = &probe; }
 
+  // Whether a GPU runs forwards and backwards as captured graphs, from the second time that it does
+  // the same on; on from the start.
+  void use_graphs(bool use) { graphs_on_ = use; }
+
   // Measures the parts of training from now on.
   void measure_with(Timers& timers) { timers_ = &timers; }
 
@@ -76,13 +83,26 @@ class Executor {
     Pending sent;            // what is on its way out of this slot's tensors
     std::size_t queued = 0;  // weight gradients
   };
+  // Work that is the same in every step, and what the host remembers of it.
+  struct Work {
+    Action::Kind kind = {};
+    int chunk = 0, slot = 0;
+    bool first = false, training = false;  // first: of a step's micro-batches
+    friend auto operator<=>(const Work&, const Work&) = default;
+  };
+  struct Outcome {
+    std::size_t keep = 0;  // mark
+    Wire out, din;
+    WeightGrads::Written written;
+  };
   Timers::Scope measure(Timed part, bool training) const;
   void act(const Action& action, const LoadBatch& load, bool training);
   void begin(Slot& slot, const Action& action, const LoadBatch& load);
-  void forward(Slot& slot, bool training);
+  void queue(const Work& work, Slot& slot, const std::function<void()>& body);
+  void forward(const Action& action, Slot& slot, bool training);
   void note_loss(Slot& slot);
   void fetch_losses();
-  void backward(Slot& slot);
+  void backward(const Action& action, Slot& slot);
   Step step(Slot& slot, bool training);
   Tensor wire_tensor(Slot& slot);
 
@@ -98,6 +118,9 @@ class Executor {
   std::vector<std::vector<Slot>> slots_;  // of each chunk
   Arena layer_;
   WeightGrads weight_grads_;
+  bool graphs_on_ = true;
+  Graphs<Work> graphs_;
+  std::map<Work, Outcome> outcomes_;
   std::vector<double> losses_;
   std::unique_ptr<InputStage> stage_;  // on a GPU
   Buffer fetched_;                     // losses on their way from a GPU

@@ -131,11 +131,6 @@ static void add_checkpoint_flags(CommandLine& cl) {
 }
 
 static void add_machine_flags(CommandLine& cl) {
-  refuse(cl, "there is no GPU back end",
-         {{"--cuda-graph-scope", only("full")},
-          {"--cuda-graph-warmup-steps", only(3)},
-          {"--enable-cuda-graph"},
-          {"--external-cuda-graph"}});
   refuse(cl, "a step is not profiled",
          {{"--log-straggler"},
           {"--memory-snapshot-path", only("snapshot.pickle")},
@@ -235,6 +230,11 @@ static void add_implied_machinery(CommandLine& cl) {
          {"--no-clone-scatter-output-in-embedding"},
          {"--no-overlap-p2p-communication"},
          {"--no-scatter-gather-tensors-in-pipeline"}});
+  imply(cl, "a GPU's forwards and backwards are captured, unless --no-cuda-graphs",
+        {{"--cuda-graph-scope", each({"full"})},
+         {"--cuda-graph-warmup-steps", any(kInteger)},
+         {"--enable-cuda-graph"},
+         {"--external-cuda-graph"}});
   imply(cl, "there is no garbage collector",
         {{"--manual-gc"}, {"--manual-gc-interval", any(kInteger)}, {"--no-manual-gc-eval"}});
   imply(cl, "no memory is allocated during a step, so none can be given back",

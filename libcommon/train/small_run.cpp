@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kSequences = 2, kLength = 192, kTokens = kSequences * kLength;
 constexpr std::int64_t kVocabulary = 500, kDocument = 50;
-constexpr int kMicroBatches = 2, kSteps = 3;
+constexpr int kMicroBatches = 2, kSteps = 5;
 
 std::int32_t token(std::int64_t n) {
   return static_cast<std::int32_t>((n * n + n / 7) % kVocabulary);
@@ -154,6 +154,7 @@ SmallRunResult run_small(const SmallRun& run) {
   model.initialize(5, stream);
   optimizer.take_values(stream);
   Executor executor(model, shape, result.planned, world, stream);
+  executor.use_graphs(run.graphs);
   result.logits = logits_of(model, on_meta, stream);
   const LoadBatch scaled = [&](int micro_batch, const Batch& batch) {
     return load(micro_batch, batch, run.loss_scale);

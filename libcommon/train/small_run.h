@@ -17,6 +17,7 @@ struct SmallRun {
   DType dtype = DType::f64;
   bool document_masks = false;  // attention stays within documents of 50 tokens
   double loss_scale = 1;
+  bool graphs = true;  // on a GPU
 };
 
 struct SmallRunResult {

@@ -29,6 +29,10 @@ static void add_batch_and_length(TrainOptions& o, CommandLine& cl) {
             between(1, 4294967295.0));
   o.compute.add_to(cl, ", with sums, gradients and the optimizer in fp32",
                    ", with a dynamic loss scale unless --loss-scale is given");
+  cl.off_switch(
+      "--no-cuda-graphs", &o.cuda_graphs,
+      "a GPU's forwards and backwards are queued kernel by kernel, not as graphs captured "
+      "once; the same bits");
   cl.option("--threads,-j", &o.threads, "N", "worker threads of all ranks together; 0: one a core",
             at_least(0));
 }

@@ -37,6 +37,7 @@ struct TrainOptions {
   std::optional<std::int64_t> exit_interval;
   std::optional<double> exit_duration_in_mins;
   DeviceOptions compute;
+  bool cuda_graphs = true;
   std::uint64_t seed = 1234;
   int ranks = 1, threads = 0;
   ParallelOptions parallel;

@@ -89,6 +89,7 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
       evaluator_(options, executor_, world),
       reports_(options, log, world.all()),
       step_(options, data, {model_, optimizer_, executor_, world, stream_, reports_.timers()}) {
+  executor_.use_graphs(options.cuda_graphs);
   executor_.measure_with(reports_.timers());
   stream_.reserve_work(plan.of(world).memory.work);
   search_products(stream_);

@@ -72,10 +72,10 @@ void fill_weights(const ParamTable& table, Stream& stream) {
       fill(row.value, 1, stream);
       continue;
     }
-    const Tensor all = row.value.reshape({row.value.numel()});
-    for (std::int64_t i = 0; i < all.numel(); i += numbers.numel()) {
-      const std::int64_t count = std::min(numbers.numel(), all.numel() - i);
-      copy(all.rows(i, i + count), numbers.rows(0, count), stream);
+    const Tensor value = row.value.reshape({row.value.numel()});
+    for (std::int64_t i = 0; i < value.numel(); i += numbers.numel()) {
+      const std::int64_t count = std::min(numbers.numel(), value.numel() - i);
+      copy(value.rows(i, i + count), numbers.rows(0, count), stream);
     }
   }
   stream.synchronize();

@@ -79,7 +79,7 @@ TEST(SelfTest, PrintsATable) {
             "model  type  what                 tensors  worst error  allowed  the worst of them\n"
             "tiny   fp32  logits                     1        0.005    0.001  logits  DIFFERS\n"
             "tiny   fp32  gradients                  2            0    0.001  a\n"
-            "tiny   fp32  losses of 3 steps          1            0    0.001  losses\n");
+            "tiny   fp32  losses of 5 steps          1            0    0.001  losses\n");
   const std::string json = self_test_json(comparisons);
   EXPECT_EQ(
       json.substr(0, json.find('\n')),
