@@ -30,7 +30,7 @@ const char* short_name(DType dtype) {
 
 void look_at(Comparison& comparison, const std::string& tensor, const std::vector<double>& got,
              const std::vector<double>& expected) {
-  const double error = worst_error(got, expected);
+  const double error = relative_error(got, expected);
   comparison.tensors += 1;
   if (comparison.worst.empty() || error > comparison.worst_error) {
     comparison.worst_error = error;
@@ -119,7 +119,7 @@ void check_self_test(const std::vector<Comparison>& comparisons) {
   for (const Comparison& c : comparisons)
     if (!c.passed())
       fail(Exit::difference, "--selftest: ", c.model, " in ", c.dtype, ": ", c.what, ": ", c.worst,
-           " differs by ", c.worst_error, " of its largest element, allowed ", c.allowed);
+           " differs by ", c.worst_error, " of its norm, allowed ", c.allowed);
 }
 
 }  // namespace mt

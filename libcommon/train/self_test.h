@@ -13,7 +13,7 @@ namespace mt {
 struct Comparison {
   std::string model, dtype, what = {};
   int tensors = 0;
-  double worst_error = 0;  // worst_error() of the tensor named
+  double worst_error = 0;  // relative_error() of the tensor named
   double allowed = 0;
   std::string worst = {};
   bool passed() const { return worst_error <= allowed; }

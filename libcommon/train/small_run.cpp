@@ -180,15 +180,15 @@ SmallRunResult run_small(const SmallRun& run) {
   return result;
 }
 
-double worst_error(const std::vector<double>& got, const std::vector<double>& expected) {
+double relative_error(const std::vector<double>& got, const std::vector<double>& expected) {
   assert(got.size() == expected.size());
-  double worst = 0, largest = 0;
+  double error = 0, norm = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const double error = std::abs(got[i] - expected[i]);
-    worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(worst, error);
-    largest = std::max(largest, std::abs(expected[i]));
+    error += (got[i] - expected[i]) * (got[i] - expected[i]);
+    norm += expected[i] * expected[i];
   }
-  return worst == 0 ? 0 : worst / largest;
+  if (std::isnan(error)) return std::numeric_limits<double>::infinity();
+  return error == 0 ? 0 : std::sqrt(error / norm);
 }
 
 }  // namespace mt

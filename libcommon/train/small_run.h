@@ -37,7 +37,7 @@ GptConfig small_llama();
 // Steps of two micro-batches of two sequences of 192 tokens, in vocabulary order 500, with Adam.
 SmallRunResult run_small(const SmallRun& run);
 
-// The largest |got - expected| in units of the largest |expected|; infinite where a got is NaN.
-double worst_error(const std::vector<double>& got, const std::vector<double>& expected);
+// The norm of got - expected in units of expected's; infinite where a got is NaN.
+double relative_error(const std::vector<double>& got, const std::vector<double>& expected);
 
 }  // namespace mt
