@@ -65,16 +65,19 @@ Tensor Gpt::block_backward(Step& s, std::size_t i, Tensor dy, ConstTensor x,
   const Tensor dx = s.weight_grads.deferring() ? s.gradient(dy.shape()) : dy;
   const ArenaScope scope(s.layer);
   chunk(s).blocks[i].backward(s, dx, dy, x, saved);
+  s.complete(chunk(s).rows[i]);
   return dx;
 }
 
 void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slot) const {
   const auto& saved = static_cast<const Saved&>(slot);
   Tensor dx = s.gradient({s.rows(), config_.hidden_size});
-  if (chunk(s).range.last)
+  if (chunk(s).range.last) {
     final_norm_->backward(s, dx, saved.head.dx, saved.x.back(), saved.final_norm);
-  else
+    s.complete(head_rows_);
+  } else {
     copy(dx, dout.hidden, s.stream);
+  }
   const std::vector<RecomputeOptions::Run>& runs = chunk(s).runs;
   for (std::size_t r = runs.size(); r-- > 0;) {
     const RecomputeOptions::Run& run = runs[r];
@@ -87,10 +90,12 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
     for (std::size_t i = run.end; i-- > run.begin;)
       dx = block_backward(s, i, dx, again.x[i - run.begin], again.blocks[i - run.begin]);
   }
-  if (chunk(s).range.first)
+  if (chunk(s).range.first) {
     embedding_->backward(s, dx, saved.embedding);
-  else
+    s.complete(embedding_rows_);
+  } else {
     din.hidden = dx;
+  }
 }
 
 // What the head reads for some of the tokens: [rows, hidden_size].

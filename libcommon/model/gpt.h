@@ -66,6 +66,7 @@ class Gpt : public Model {
   struct Chunk {
     StageRange range;
     std::vector<Block> blocks;
+    std::vector<RowRange> rows;               // of each block
     std::vector<RecomputeOptions::Run> runs;  // of blocks
   };
   const Chunk& chunk(const Step& s) const { return chunks_.at(static_cast<std::size_t>(s.chunk)); }
@@ -84,6 +85,7 @@ class Gpt : public Model {
   TensorPart part_;
   Buffer inv_freq_storage_;
   ConstTensor inv_freq_;
+  RowRange embedding_rows_, head_rows_;
   std::optional<Embedding> embedding_;
   std::vector<Chunk> chunks_;
   std::optional<Norm> final_norm_;

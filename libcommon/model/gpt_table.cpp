@@ -70,14 +70,19 @@ Gpt::Gpt(const GptConfig& config, const StageRanges& ranges, const TensorPart& p
   }
   const bool tied = !config_.untie_embeddings_and_output_weights;
   const bool has_head = std::ranges::any_of(ranges, &StageRange::last);
+  const auto rows_of = [&](const auto& add) {
+    const std::size_t begin = table_.rows().size();
+    add();
+    return RowRange{begin, table_.rows().size()};
+  };
   for (const StageRange& range : ranges) {
-    if (range.first) add_embedding(tied && !has_head);
+    if (range.first) embedding_rows_ = rows_of([&] { add_embedding(tied && !has_head); });
     Chunk& chunk = chunks_.emplace_back();
     chunk.range = range;
     for (std::int64_t layer = range.begin; layer < range.end; ++layer)
-      chunk.blocks.push_back(make_block(layer));
+      chunk.rows.push_back(rows_of([&] { chunk.blocks.push_back(make_block(layer)); }));
     chunk.runs = config_.recompute.runs(range.end - range.begin);
-    if (range.last) add_head();
+    if (range.last) head_rows_ = rows_of([&] { add_head(); });
   }
 }
 

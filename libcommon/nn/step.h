@@ -56,6 +56,9 @@ struct Step {
   Group* tensor = nullptr;         // ranks that share the matrices; null: this one has them whole
   bool sequence_parallel = false;  // they share the rows of hidden states too
 
+  ParamSharing* sharing = nullptr;  // of the parameters; null: nothing is due
+  bool last = false;                // the step's last backward of this chunk
+
   std::int64_t tokens() const { return sequences * seq_length; }
   int tensor_ranks() const { return tensor != nullptr ? tensor->size() : 1; }
   // Rows of hidden states on this rank, consecutive ones of the micro-batch's tokens, and the
@@ -81,8 +84,16 @@ struct Step {
   }
 
   // What to multiply with; done() follows its last use.
-  ConstTensor weight(const Param& param) const { return param.value; }
+  ConstTensor weight(const Param& param) const {
+    if (sharing != nullptr) sharing->use(param);
+    return param.value;
+  }
   void done(const Param&) const {}
+
+  // No more of this step is added to the gradients of these rows, but what is queued.
+  void complete(RowRange rows) const {
+    if (sharing != nullptr && last && !weight_grads.deferring()) sharing->complete(rows);
+  }
 
   // Dropout of probability p for one place in the model.
   Dropout dropout(double p, std::int64_t layer_number, Purpose purpose) const {

@@ -35,19 +35,12 @@ Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const Optimi
     : table_(table),
       options_(options),
       world_(world),
-      ranks_(world.data_context()),
+      buffer_(table, device, dtype, options, world),
       dtype_(dtype),
       loss_scale_(options.loss_scale) {
-  for (const Param& row : table_.rows()) counts_.push_back(row.local.numel());
-  if (distributed()) {
-    layout_ = make_layout();
-    table_.allocate(device, dtype, true, {layout_.starts, layout_.size()});
-  } else {
-    table_.allocate(device, dtype, true);
-  }
   find_added_to();
   Need most;
-  for (int rank = 0; rank < (distributed() ? ranks_.size() : 1); ++rank) {
+  for (int rank = 0; rank < buffer_.sharers().size(); ++rank) {
     std::vector<Piece> pieces = pieces_of(rank);
     Flat flat;
     Arena measure(Buffer(Device::meta, kMeasuring));
@@ -57,31 +50,18 @@ Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const Optimi
   bytes_ = most.state + most.scratch;
   state_ = Arena(Buffer(device, most.state));
   scratch_ = Arena(Buffer(device, most.scratch));
-  pieces_ = pieces_of(ranks_.rank());
+  pieces_ = pieces_of(buffer_.sharers().rank());
   place(pieces_, flat_, state_);
   upload_chunks();
 }
 
-BufferLayout Optimizer::make_layout() const {
-  std::optional<std::size_t> shared;
-  for (const Param& row : table_.rows())
-    if (row.shared) shared = row.index;
-  if (options_.name == "muon") return make_whole_layout(counts_, ranks_.size(), shared);
-  return mt::make_layout({.counts = counts_, .ranks = ranks_.size(), .shared = shared});
-}
-
 std::vector<Optimizer::Piece> Optimizer::pieces_of(int rank) const {
   std::vector<Piece> pieces;
-  const auto add = [&](std::size_t index, std::int64_t begin, std::int64_t end) {
-    const Param& row = table_.rows()[index];
+  for (const OwnedRange& range : buffer_.owned(rank)) {
+    const Param& row = table_.rows()[range.param];
     if (row.trainable)
-      pieces.push_back({.row = &row, .begin = begin, .end = end, .rule = rule_of(row)});
-  };
-  if (distributed())
-    for (const OwnedRange& r : owned_ranges(layout_, counts_, rank, ranks_.size()))
-      add(r.param, r.begin, r.end);
-  else
-    for (std::size_t i = 0; i < counts_.size(); ++i) add(i, 0, counts_[i]);
+      pieces.push_back({.row = &row, .begin = range.begin, .end = range.end, .rule = rule_of(row)});
+  }
   return pieces;
 }
 
@@ -181,24 +161,18 @@ void Optimizer::find_added_to() {
   }
 }
 
-void Optimizer::zero_gradients(Stream& stream) const {
+void Optimizer::zero_gradients(Stream& stream) {
+  buffer_.begin();
   for (const auto& [begin, end] : added_to_) set_zero(table_.gradients().rows(begin, end), stream);
 }
 
-// This rank's slice of a bucket of `buffer`.
-Tensor Optimizer::own_slice(const Tensor& buffer, const Bucket& bucket) const {
-  const std::int64_t slice = bucket.slice(ranks_.size());
-  const std::int64_t begin = bucket.begin + ranks_.rank() * slice;
-  return buffer.rows(begin, begin + slice);
-}
-
-// Gradients of which each tensor-parallel rank has a part.
+// Gradients of which each tensor-parallel rank has a part: those that this rank updates.
 void Optimizer::sum_over_tensor_ranks() {
   if (world_.tensor().size() == 1) return;
   std::vector<Pending> summed;
-  for (const Param& row : table_.rows())
-    if (row.sum_gradient_over_tp && row.trainable)
-      summed.push_back(world_.tensor().all_reduce(row.grad));
+  for (const Piece& piece : pieces_)
+    if (piece.row->sum_gradient_over_tp)
+      summed.push_back(world_.tensor().all_reduce(part_of(piece.row->grad, piece)));
   for (Pending& sum : summed) sum.wait();
 }
 
@@ -208,33 +182,18 @@ void Optimizer::sum_shared() {
     if (piece.row->shared) world_.embedding().all_reduce(part_of(piece.row->grad, piece)).wait();
 }
 
-void Optimizer::reduce_gradients() {
-  sum_over_tensor_ranks();
-  const Tensor gradients = table_.gradients();
-  if (!distributed()) ranks_.all_reduce(gradients).wait();
-  for (const Bucket& bucket : layout_.buckets)
-    ranks_.reduce_scatter(own_slice(gradients, bucket), gradients.rows(bucket.begin, bucket.end))
-        .wait();
-  sum_shared();
-}
-
-void Optimizer::gather_values() {
-  const Tensor values = table_.values();
-  for (const Bucket& bucket : layout_.buckets)
-    ranks_.all_gather(values.rows(bucket.begin, bucket.end), own_slice(values, bucket)).wait();
-}
-
 double Optimizer::over_model(double value) {
   world_.model().all_reduce({&value, DType::f64, {1}}).wait();
   return value;
 }
 
 double Optimizer::all_ranks(double value) {
-  if (distributed()) ranks_.all_reduce({&value, DType::f64, {1}}).wait();
+  buffer_.sharers().all_reduce({&value, DType::f64, {1}}).wait();
   return over_model(value);
 }
 
 double Optimizer::parameter_norm(Stream& stream) {
+  buffer_.finish();
   if (world_.model().size() == 1) return std::sqrt(sum_squares(table_.values(), stream));
   double sum = 0;
   for (const Param& row : table_.rows())
@@ -249,11 +208,8 @@ double Optimizer::gradient_norm(Stream& stream) {
   if (world_.model().size() > 1) {
     for (const Piece& piece : pieces_)
       if (counts(*piece.row)) sum += sum_squares(part_of(piece.row->grad, piece), stream);
-  } else if (distributed()) {
-    for (const Bucket& bucket : layout_.buckets)
-      sum += sum_squares(own_slice(gradients, bucket), stream);
   } else {
-    sum = sum_squares(gradients, stream);
+    for (const Tensor& part : buffer_.own_parts(gradients)) sum += sum_squares(part, stream);
   }
   return std::sqrt(all_ranks(sum));
 }
@@ -269,7 +225,9 @@ std::int64_t Optimizer::count_zeros(Stream& stream) {
 
 StepResult Optimizer::step(const StepRates& rates, double divisor, Stream& stream) {
   const double factor = divisor * loss_scale_.value();
-  reduce_gradients();
+  buffer_.reduce();
+  sum_over_tensor_ranks();
+  sum_shared();
   StepResult result{.grad_norm = gradient_norm(stream) / factor};
   result.skipped = !std::isfinite(result.grad_norm);
   loss_scale_.update(result.skipped);
@@ -279,7 +237,7 @@ StepResult Optimizer::step(const StepRates& rates, double divisor, Stream& strea
   // 1e-6 as in Megatron's clip_grad_by_total_norm_fp32.
   const double clip = options_.clip_grad > 0 ? options_.clip_grad / (result.grad_norm + 1e-6) : 1;
   update(rates, std::min(clip, 1.0) / factor, stream);
-  if (distributed()) gather_values();
+  buffer_.gather();
   return result;
 }
 

@@ -17,9 +17,9 @@
 
 #include "comm/world.h"
 #include "kernels/update.h"
-#include "optim/buffer_layout.h"
 #include "optim/optimizer_options.h"
 #include "optim/param_schedule.h"
+#include "optim/shared_buffer.h"
 #include "tensor/arena.h"
 #include "tensor/param.h"
 #include "tensor/stream.h"
@@ -56,7 +56,11 @@ class Optimizer {
   // The masters of values of 16 bits, after the values were set otherwise than by step().
   void take_values(Stream& stream) const;
   // What the first micro-batch is added to.
-  void zero_gradients(Stream& stream) const;
+  void zero_gradients(Stream& stream);
+  // Who is to be told of the use of parameters (Step::sharing).
+  ParamSharing& sharing() { return buffer_; }
+  // Before the values are used otherwise.
+  void finish_values() { buffer_.finish(); }
   // The sum of all ranks' gradients is divided by `divisor` and the loss scale.
   StepResult step(const StepRates& rates, double divisor, Stream& stream);
 
@@ -77,6 +81,8 @@ class Optimizer {
   bool counts(const Param& row) const {
     return !row.copy && (row.is_cut() || world_.tensor().rank() == 0);
   }
+  // Whether this rank's pieces are not those of another rank as well.
+  bool keeps_own_pieces() const { return buffer_.is_first_copy(); }
   Rule rule_of(const Param& row) const;
   const std::vector<Piece>& pieces() const { return pieces_; }  // in the table's order
   // Megatron's names of what a rule remembers.
@@ -93,7 +99,6 @@ class Optimizer {
     Tensor master;
     std::int64_t size = 0;  // elements of each
   };
-  BufferLayout make_layout() const;
   void find_added_to();
   std::vector<Piece> pieces_of(int rank) const;
   Need place(std::vector<Piece>& pieces, Flat& flat, Arena& state) const;
@@ -106,14 +111,10 @@ class Optimizer {
   };
   std::vector<UpdateChunk> chunks_of(bool decoupled) const;
   void upload_chunks();
-  bool distributed() const { return options_.use_distributed_optimizer; }
-  Tensor own_slice(const Tensor& buffer, const Bucket& bucket) const;
   void sum_over_tensor_ranks();
   void sum_shared();
-  void reduce_gradients();
-  void gather_values();
   double over_model(double value);  // the sum of what the ranks of the model have
-  double all_ranks(double value);   // likewise, and of parts that data-parallel ranks have
+  double all_ranks(double value);   // likewise, and of parts that ranks with the same weights have
   double gradient_norm(Stream& stream);
   std::int64_t count_zeros(Stream& stream);
   void update(const StepRates& rates, double gradient_scale, Stream& stream);
@@ -122,10 +123,8 @@ class Optimizer {
   ParamTable& table_;
   OptimizerOptions options_;
   const World& world_;
-  Group& ranks_;  // that have the same weights
-  BufferLayout layout_;
+  SharedBuffer buffer_;
   std::vector<std::array<std::int64_t, 2>> added_to_;  // elements [begin, end) of the gradients
-  std::vector<std::int64_t> counts_;                   // elements of each row
   DType dtype_;
   std::vector<Piece> pieces_;
   Flat flat_;

@@ -19,6 +19,21 @@ void OptimizerOptions::add_to(CommandLine& cl) {
   loss_scale.add_to(cl);
   cl.flag("--use-distributed-optimizer", &use_distributed_optimizer,
           "each rank keeps and updates a part of the optimizer's state");
+  cl.option("--num-distributed-optimizer-instances", &distributed_optimizer_instances, "N",
+            "cut the data-parallel ranks into N parts, each of which keeps the whole state",
+            at_least(1));
+  cl.flag("--overlap-grad-reduce", &overlap_grad_reduce,
+          "begin to sum gradients while the last backward goes on");
+  cl.flag("--overlap-param-gather", &overlap_param_gather,
+          "begin the next step while updated weights are on their way");
+  cl.option("--ddp-bucket-size", &ddp_bucket_size, "N",
+            "parameters whose gradients are summed together with --overlap-grad-reduce; default 40 "
+            "million, or 1 million for each rank",
+            at_least(1));
+  cl.option("--ddp-num-buckets", &ddp_num_buckets, "N", "instead, into how many parts they are cut",
+            at_least(1));
+  cl.flag("--ddp-pad-buckets-for-high-nccl-busbw", &ddp_pad_buckets,
+          "pad these to multiples of 65536 parameters");
 }
 
 void OptimizerOptions::complete() {
@@ -31,6 +46,14 @@ void OptimizerOptions::complete() {
     name = "muon";
     use_distributed_optimizer = true;
   }
+  if (overlap_param_gather && !use_distributed_optimizer)
+    fail(Exit::usage, "--overlap-param-gather only supported with distributed optimizer");
+  if (overlap_param_gather && !overlap_grad_reduce)
+    fail(Exit::usage, "Must use --overlap-param-gather with --overlap-grad-reduce");
+  if (ddp_bucket_size && ddp_num_buckets)
+    fail(Exit::usage, "--ddp-bucket-size and --ddp-num-buckets exclude each other");
+  if (distributed_optimizer_instances > 1 && !use_distributed_optimizer)
+    fail(Exit::usage, "--num-distributed-optimizer-instances: needs --use-distributed-optimizer");
   if (name == "muon") muon.complete();
   loss_scale.complete();
 }

@@ -17,6 +17,11 @@ struct OptimizerOptions {
   bool log_num_zeros_in_grad = false;
   LossScaleOptions loss_scale;
   bool use_distributed_optimizer = false;
+  int distributed_optimizer_instances = 1;
+  bool overlap_grad_reduce = false, overlap_param_gather = false;
+  // Of what overlaps, in elements or in number.
+  std::optional<std::int64_t> ddp_bucket_size = {}, ddp_num_buckets = {};
+  bool ddp_pad_buckets = false;
 
   void add_to(CommandLine& cl);
   void complete();  // checks what must fit together; dist_muon becomes a distributed muon

@@ -91,6 +91,18 @@ struct Param {
   std::vector<ElementRun> runs() const;  // of the part, in its order
 };
 
+struct RowRange {
+  std::size_t begin = 0, end = 0;  // of a table
+};
+
+// What is due around the use of parameters that several ranks have in common.
+class ParamSharing {
+ public:
+  virtual ~ParamSharing() = default;
+  virtual void use(const Param& row) = 0;    // before its value is read
+  virtual void complete(RowRange rows) = 0;  // nothing more is added to their gradients
+};
+
 // Where rows lie in the flat buffers of values and gradients, in elements.
 struct ParamLayout {
   std::vector<std::int64_t> starts;  // of each row

@@ -188,11 +188,12 @@ std::string save_training(const TrainOptions& o, bool lasting, const TrainingSta
   const bool writes = world.data_context().rank() == 0;
   const bool shares = o.save_optimizer && o.optimizer.use_distributed_optimizer;
   std::vector<WrittenFile> own;
-  if (writes || shares) {
+  const bool has_state = o.save_optimizer && state.optimizer.keeps_own_pieces();
+  if (writes || has_state) {
     DistWriter writer(folder, ranks.rank());
     if (writes) write_rows(writer, state.model.table(), {}, world.tensor().rank() == 0);
     if (first) write_extra_states(writer, o.model);
-    if (o.save_optimizer) write_optimizer(writer, state.optimizer);
+    if (has_state) write_optimizer(writer, state.optimizer);
     own.push_back(writer.close());
   }
   const std::vector<WrittenFile> files = gather_files(ranks, own);

@@ -53,11 +53,14 @@ Executor::Executor(const Model& model, const StepShape& shape, const StepMemory&
 
 double Executor::run(const Schedule& schedule, const LoadBatch& load, bool training) {
   losses_.clear();
+  last_micro_batch_ = 0;
   weight_grads_.begin();
   weight_grads_.set_deferring(defers_weight_gradients(schedule));
   if (const std::size_t bytes = schedule.size() * sizeof(double);
       stream_.device() == Device::cuda && fetched_.bytes() < bytes)
     fetched_ = Buffer::pinned(bytes);
+  for (const Action& action : schedule)
+    last_micro_batch_ = std::max(last_micro_batch_, action.micro_batch);
   for (const Action& action : schedule) act(action, load, training);
   for (std::vector<Slot>& slots : slots_)
     for (Slot& slot : slots) slot.sent.wait();
@@ -162,12 +165,13 @@ Step Executor::step(Slot& slot, bool training) {
           .first_key = slot.batch.first_key,
           .probe = training ? probe_ : nullptr,
           .tensor = &tensor_,
-          .sequence_parallel = shape_.sequence_parallel};
+          .sequence_parallel = shape_.sequence_parallel,
+          .sharing = sharing_};
 }
 
 // On a GPU as a graph, unless what the host does meanwhile is wanted too.
 void Executor::queue(const Work& work, Slot& slot, const std::function<void()>& body) {
-  if (stream_.device() != Device::cuda || !graphs_on_ || probe_ != nullptr ||
+  if (stream_.device() != Device::cuda || !graphs_on_ || probe_ != nullptr || sharing_ != nullptr ||
       weight_grads_.deferring())
     return body();
   if (graphs_.run(stream_, work, body)) {
@@ -217,6 +221,7 @@ void Executor::backward(const Action& action, Slot& slot) {
   const auto body = [&] {
     const ArenaScope scope(layer_);
     Step s = step(slot, true);
+    s.last = action.micro_batch == last_micro_batch_;
     Wire din;
     const std::size_t queued = weight_grads_.queued();
     model_.backward(s, din, slot.dout, *slot.saved);

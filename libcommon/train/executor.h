@@ -61,6 +61,9 @@ class Executor {
   // the same on; on from the start.
   void use_graphs(bool use) { graphs_on_ = use; }
 
+  // Tells of the use of parameters from now on; null: to nobody.
+  void share(ParamSharing* sharing) { sharing_ = sharing; }
+
   // Measures the parts of training from now on.
   void measure_with(Timers& timers) { timers_ = &timers; }
 
@@ -126,6 +129,8 @@ class Executor {
   Buffer fetched_;                     // losses on their way from a GPU
   Timers* timers_ = nullptr;
   Probe* probe_ = nullptr;
+  ParamSharing* sharing_ = nullptr;
+  int last_micro_batch_ = 0;
 };
 
 // What the schedules of a rank need, measured by running them on a copy of its model that lives on

@@ -53,6 +53,7 @@ class LayoutRank {
         step_(options, data, {model_, optimizer_, executor_, world, stream_, timers_}) {
     model_.initialize(options.seed, stream_);
     optimizer_.take_values(stream_);
+    if (options.optimizer.overlap_grad_reduce) executor_.share(&optimizer_.sharing());
   }
 
   void run() {
@@ -70,6 +71,7 @@ class LayoutRank {
       run_.steps[i].grad_norm = result.update.grad_norm;
       put_gradients(run_.steps[i].gradients, result.divisor);
     }
+    optimizer_.finish_values();
     const std::lock_guard lock(mutex_);
     for (const Param& row : model_.table().rows())
       put(run_.weights, row, 0, row.local.numel(), row.value, 1);
@@ -112,6 +114,8 @@ TrainOptions on_one_rank(TrainOptions options) {
   options.parallel = {};
   options.pipeline = {};
   options.optimizer.use_distributed_optimizer = false;
+  options.optimizer.distributed_optimizer_instances = 1;
+  options.optimizer.overlap_grad_reduce = options.optimizer.overlap_param_gather = false;
   return options;
 }
 

@@ -36,17 +36,8 @@ static void add_optimizer_flags(CommandLine& cl) {
              {"--use-precision-aware-optimizer"},
          });
   refuse(cl, "the optimizer is not PyTorch's", {{"--use-torch-optimizer-for-cpu-offload"}});
-  refuse(cl, "gradients are reduced after the backward pass, in one bucket",
-         {
-             {"--ddp-average-in-collective"},
-             {"--ddp-bucket-size"},
-             {"--ddp-num-buckets"},
-             {"--ddp-pad-buckets-for-high-nccl-busbw"},
-             {"--num-distributed-optimizer-instances", only(1)},
-             {"--overlap-grad-reduce"},
-             {"--overlap-param-gather"},
-             {"--overlap-param-gather-with-optimizer-step"},
-         });
+  refuse(cl, "the weights are gathered once all are updated; see --overlap-param-gather",
+         {{"--overlap-param-gather-with-optimizer-step"}});
 }
 
 static void add_loop_flags(CommandLine& cl) {
@@ -217,6 +208,8 @@ static void add_implied_machinery(CommandLine& cl) {
          {"--distributed-backend", each({"nccl", "gloo"})},
          {"--distributed-timeout-minutes", any(kInteger)},
          {"--train-sync-interval", any(kInteger)}});
+  imply(cl, "gradients are summed in fp32 and divided where they are used",
+        {{"--ddp-average-in-collective"}});
   imply(cl, "how communication is arranged changes no number",
         {{"--disable-tp-comm-bulk-dgrad"},
          {"--disable-tp-comm-bulk-wgrad"},

@@ -215,6 +215,16 @@ void TrainOptions::complete_parallel() const {
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
 }
 
+void TrainOptions::complete_reduction() const {
+  const ParallelSizes sizes = parallel_sizes();
+  const int instances = optimizer.distributed_optimizer_instances;
+  if (sizes.dp * sizes.cp % instances != 0)
+    fail(Exit::bad_config, "--num-distributed-optimizer-instances ", instances,
+         ": does not divide the ", sizes.dp * sizes.cp, " ranks that have the same weights");
+  if (optimizer.overlap_grad_reduce && checks.large_grads)
+    fail(Exit::usage, "--check-for-large-grads: not with --overlap-grad-reduce");
+}
+
 void TrainOptions::complete_pipeline() {
   pipeline_layout =
       make_pipeline_layout(pipeline, parallel.pipeline_model_parallel_size, model.num_layers);
@@ -257,6 +267,7 @@ void TrainOptions::complete() {
          ": larger than --max-position-embeddings ", model.max_position_embeddings);
   complete_parallel();
   complete_pipeline();
+  complete_reduction();
   complete_length();
   if (trains)
     schedule.complete({.train_iters = train_iters,

@@ -121,6 +121,7 @@ struct TrainOptions {
   void check_step(std::int64_t sequences) const;
   void complete_parallel() const;
   void complete_pipeline();
+  void complete_reduction() const;
   void complete_device();
   void complete_length();
   void complete_checkpoints() const;

@@ -52,6 +52,7 @@ StepResult TrainStep::update(const StepRates& rates, double tokens) {
 void TrainStep::failed(const Asked& asked, double loss, double grad_norm) {
   NonFiniteProbe probe;
   parts_.executor.show_to(probe);
+  parts_.executor.share(nullptr);  // the gradients of each rank by itself
   forward_backward(asked);
   probe.look_at_gradients(parts_.model.table(), parts_.stream);
   std::string where;

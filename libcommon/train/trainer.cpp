@@ -91,6 +91,8 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
       step_(options, data, {model_, optimizer_, executor_, world, stream_, reports_.timers()}) {
   executor_.use_graphs(options.cuda_graphs);
   executor_.measure_with(reports_.timers());
+  if (options.optimizer.overlap_grad_reduce && world.data_context().size() > 1)
+    executor_.share(&optimizer_.sharing());
   stream_.reserve_work(plan.of(world).memory.work);
   search_products(stream_);
   model_.initialize(options.seed, stream_);
@@ -179,6 +181,7 @@ void Trainer::save_once() {
 
 void Trainer::save(bool lasting) {
   if (options_.save.empty()) return;
+  optimizer_.finish_values();
   if (!std::isfinite(sum_squares(model_.table().values(), stream_)))
     fail(Exit::difference, "iteration ", counters_.iteration,
          ": weights are not finite; nothing was saved");

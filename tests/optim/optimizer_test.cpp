@@ -380,6 +380,27 @@ TEST(OptimizerOptions, WhatDoesNotFitTogether) {
   muon.complete();
   EXPECT_EQ(muon.name, "muon");
   EXPECT_TRUE(muon.use_distributed_optimizer);
+  const auto refusal = [](OptimizerOptions options) -> std::string {
+    try {
+      options.complete();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  OptimizerOptions adam;
+  adam.overlap_param_gather = true;
+  EXPECT_EQ(refusal(adam), "--overlap-param-gather only supported with distributed optimizer");
+  adam.use_distributed_optimizer = true;
+  EXPECT_EQ(refusal(adam), "Must use --overlap-param-gather with --overlap-grad-reduce");
+  adam.overlap_grad_reduce = true;
+  EXPECT_EQ(refusal(adam), "");
+  adam.ddp_bucket_size = adam.ddp_num_buckets = 3;
+  EXPECT_EQ(refusal(adam), "--ddp-bucket-size and --ddp-num-buckets exclude each other");
+  OptimizerOptions parts;
+  parts.distributed_optimizer_instances = 2;
+  EXPECT_EQ(refusal(parts),
+            "--num-distributed-optimizer-instances: needs --use-distributed-optimizer");
 }
 
 // Large gradients that a step replaces are left as they are; what lies between rows is not.

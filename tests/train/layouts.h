@@ -22,6 +22,8 @@ struct Layout {
   int num_layers = 2;
   std::string recompute = {};  // a part, or "full"
   bool distributed = false;    // the optimizer
+  int instances = 1;           // of it
+  std::int64_t bucket = 0;     // parameters in one; 0: nothing overlaps
 
   // Of the options that one rank would have too: runs that agree in them can be compared.
   std::string model_name() const {
@@ -45,6 +47,8 @@ struct Layout {
     if (!pipeline.layout.empty()) text += "_layout";
     if (!recompute.empty()) text += "_" + recompute;
     if (distributed) text += "_shared";
+    add("instances", instances);
+    add("bucket", static_cast<int>(bucket));
     return text;
   }
 };
@@ -77,6 +81,10 @@ class Layouts : public Training, public testing::WithParamInterface<Layout> {
     o.model.padded_vocab_size = 384;
     o.optimizer.clip_grad = 0.5;
     o.optimizer.use_distributed_optimizer = layout.distributed;
+    o.optimizer.distributed_optimizer_instances = layout.instances;
+    o.optimizer.overlap_grad_reduce = layout.bucket > 0;
+    o.optimizer.overlap_param_gather = layout.bucket > 0 && layout.distributed;
+    if (layout.bucket > 0) o.optimizer.ddp_bucket_size = layout.bucket;
     o.compute.dtype = layout.dtype == DType::f64 ? "fp64" : "fp32";
     if (layout.recompute == "full")
       o.model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
