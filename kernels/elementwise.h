@@ -4,11 +4,6 @@
 //   column_sum   y[c] += sum_r x[r,c]                   rows in order;  x: [rows, cols]
 //   sum_squares  returns sum x^2, in f64: blocks of 4096 elements in 16 lanes, then added in order
 //   dot          returns sum a b, in f64, likewise
-//   fill_normal  y[i] ~ N(mean, std), in f64: Box and Muller (1958).  Pair n = (first + i) / 2 has
-//                words 0 and 1 of philox({n as 64 bits, 0, 0}, key) as uniform u and v: an even
-//                first + i gets sqrt(-2 log u) cos(2 pi v), an odd one the same with sin.
-//   fill_uniform y[i] ~ U(-bound, bound), in f64: with n = first + i, word n % 4 of
-//                philox({n / 4 as 64 bits, 0, 0}, key)
 //
 // On the GPU T is float, bf16 or fp16; column_sum adds in f32, the other sums are f64, over parts
 // that depend on the size alone, and are written to the device.
@@ -22,7 +17,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/random.h"
 #include "kernels/cuda_types.h"
 
 namespace mt::cpu {
@@ -36,11 +30,6 @@ template <class T>
 double sum_squares(const T* x, std::int64_t count);
 template <class T>
 double dot(const T* a, const T* b, std::int64_t count);
-template <class T>
-void fill_normal(T* y, std::int64_t first, std::int64_t count, double mean, double std,
-                 RandomKey key);
-template <class T>
-void fill_uniform(T* y, std::int64_t first, std::int64_t count, double bound, RandomKey key);
 }  // namespace mt::cpu
 
 namespace mt::cuda {

@@ -62,38 +62,6 @@ double sum_squares(const T* x, std::int64_t count) {
   return dot(x, x, count);
 }
 
-template <class T>
-void fill_normal(T* y, std::int64_t first, std::int64_t count, double mean, double std,
-                 RandomKey key) {
-  const std::int64_t pairs = count > 0 ? (first + count - 1) / 2 - first / 2 + 1 : 0;
-  for_blocks(pairs, kBlock / 2, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t n = begin; n < end; ++n) {
-      const auto pair = static_cast<std::uint64_t>(first / 2 + n);
-      const Counter words = philox(
-          {static_cast<std::uint32_t>(pair), static_cast<std::uint32_t>(pair >> 32), 0, 0}, key);
-      const double radius = std * std::sqrt(-2 * std::log(to_unit(words[0])));
-      const double angle = 2 * std::numbers::pi * to_unit(words[1]);
-      const std::int64_t i = 2 * (first / 2 + n) - first;  // of the even one; the ends may lack one
-      if (i >= 0) y[i] = static_cast<T>(mean + radius * std::cos(angle));
-      if (i + 1 < count) y[i + 1] = static_cast<T>(mean + radius * std::sin(angle));
-    }
-  });
-}
-
-template <class T>
-void fill_uniform(T* y, std::int64_t first, std::int64_t count, double bound, RandomKey key) {
-  const std::int64_t fours = count > 0 ? (first + count - 1) / 4 - first / 4 + 1 : 0;
-  for_blocks(fours, kBlock / 4, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t n = first / 4 + begin; n < first / 4 + end; ++n) {
-      const auto four = static_cast<std::uint64_t>(n);
-      const Counter words = philox(
-          {static_cast<std::uint32_t>(four), static_cast<std::uint32_t>(four >> 32), 0, 0}, key);
-      for (std::int64_t i = std::max(first, 4 * n); i < std::min(first + count, 4 * n + 4); ++i)
-        y[i - first] = static_cast<T>(bound * (2 * to_unit(words[i % 4]) - 1));
-    }
-  });
-}
-
 template void add(float*, const float*, const float*, std::int64_t);
 template void add(double*, const double*, const double*, std::int64_t);
 template void scale(float*, const float*, float, std::int64_t);
@@ -104,9 +72,5 @@ template double dot(const float*, const float*, std::int64_t);
 template double dot(const double*, const double*, std::int64_t);
 template double sum_squares(const float*, std::int64_t);
 template double sum_squares(const double*, std::int64_t);
-template void fill_normal(float*, std::int64_t, std::int64_t, double, double, RandomKey);
-template void fill_normal(double*, std::int64_t, std::int64_t, double, double, RandomKey);
-template void fill_uniform(float*, std::int64_t, std::int64_t, double, RandomKey);
-template void fill_uniform(double*, std::int64_t, std::int64_t, double, RandomKey);
 
 }  // namespace mt::cpu

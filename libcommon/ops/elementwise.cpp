@@ -1,4 +1,5 @@
 #include "kernels/elementwise.h"
+#include "kernels/fill_random.h"
 
 #include <algorithm>
 #include <cmath>
@@ -97,35 +98,46 @@ void fill(Tensor y, double value, Stream& stream) {
       [&]<class T>() { cuda::fill(y.as<T>(), value, y.numel(), stream.handle()); });
 }
 
-// Random numbers are drawn on the host, in f32 or f64, so that they are the same for any device.
-template <class Draw>
-static void fill_random(Tensor y, Stream& stream, const Draw& draw) {
-  if (y.device() == Device::meta) return stream.count(moves(y));
-  if (y.device() == Device::cpu)
-    return stream.run([&] { with_float_type(y.dtype(), [&]<class T>() { draw(y.as<T>()); }); });
-  const Buffer drawn(Device::cpu, static_cast<std::size_t>(y.numel()) * sizeof(float));
-  const Tensor values = drawn.tensor(DType::f32, y.shape());
-  draw(values.as<float>());
-  const Buffer sent(Device::cuda, drawn.bytes());
-  transfer(sent.tensor(DType::f32, y.shape()), values, stream);
-  copy(y, sent.tensor(DType::f32, y.shape()), stream);
-  stream.synchronize();
+// cpu(to, run) or gpu(to, run) for each run of a rank's part.
+template <class Cpu, class Gpu>
+static void fill_random(Tensor y, std::span<const ElementRun> runs, Stream& stream, const Cpu& cpu,
+                        const Gpu& gpu) {
+  const Tensor all = y.reshape({y.numel()});
+  const auto place = [&](const ElementRun& run) {
+    return all.rows(run.local, run.local + run.count);
+  };
+  dispatch(
+      y, moves(y), stream,
+      [&]<class T>() {
+        for (const ElementRun& run : runs) cpu(place(run).template as<T>(), run);
+      },
+      [&]<class T>() {
+        for (const ElementRun& run : runs) gpu(place(run).template as<T>(), run);
+      });
 }
 
 void fill_normal(Tensor y, double std, RandomKey key, std::span<const ElementRun> runs,
                  Stream& stream) {
-  fill_random(y, stream, [&]<class T>(T* values) {
-    for (const ElementRun& run : runs)
-      cpu::fill_normal(values + run.local, run.global, run.count, 0, std, key);
-  });
+  fill_random(
+      y, runs, stream,
+      [&](auto* to, const ElementRun& run) {
+        cpu::fill_normal(to, run.global, run.count, 0, std, key);
+      },
+      [&](auto* to, const ElementRun& run) {
+        cuda::fill_normal(to, run.global, run.count, 0, std, key, stream.handle());
+      });
 }
 
 void fill_uniform(Tensor y, double bound, RandomKey key, std::span<const ElementRun> runs,
                   Stream& stream) {
-  fill_random(y, stream, [&]<class T>(T* values) {
-    for (const ElementRun& run : runs)
-      cpu::fill_uniform(values + run.local, run.global, run.count, bound, key);
-  });
+  fill_random(
+      y, runs, stream,
+      [&](auto* to, const ElementRun& run) {
+        cpu::fill_uniform(to, run.global, run.count, bound, key);
+      },
+      [&](auto* to, const ElementRun& run) {
+        cuda::fill_uniform(to, run.global, run.count, bound, key, stream.handle());
+      });
 }
 
 void column_sum(Tensor y, ConstTensor x, Stream& stream) {

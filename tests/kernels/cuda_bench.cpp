@@ -14,6 +14,7 @@
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
+#include "kernels/fill_random.h"
 #include "kernels/layer_norm.h"
 #include "kernels/qkv.h"
 #include "kernels/rms_norm.h"

@@ -13,6 +13,7 @@
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
+#include "kernels/fill_random.h"
 #include "kernels/gemm.h"
 #include "kernels/layer_norm.h"
 #include "kernels/qkv.h"
