@@ -113,6 +113,7 @@ TrainOptions on_one_rank(TrainOptions options) {
   options.ranks = 1;
   options.parallel = {};
   options.pipeline = {};
+  options.pipeline_layout = make_pipeline_layout({}, 1, options.model.num_layers);
   options.optimizer.use_distributed_optimizer = false;
   options.optimizer.distributed_optimizer_instances = 1;
   options.optimizer.overlap_grad_reduce = options.optimizer.overlap_param_gather = false;

@@ -1,5 +1,6 @@
 // Whole runs in pipelines: they train as one rank does, and go on in any other layout.
 #include "tests/train/training_run.h"
+#include "train/plan.h"
 
 namespace mt {
 namespace {
@@ -109,6 +110,38 @@ TEST_F(PipelineTraining, AResumedRunEndsWithTheSameBytes) {
     train_with(o);
     expect_same_files(iteration_folder(o.save, 4), iteration_folder(path(pipeline.name), 4));
   }
+}
+
+// Of every rank; together they have the model once.
+TEST_F(PipelineTraining, Plans) {
+  const auto plan_of = [&](const Pipeline& pipeline) {
+    TrainOptions o = options_of(pipeline, "run", true);
+    o.model.vocab_size = 380;
+    o.complete();
+    return make_plan(o);
+  };
+  const Plan one = plan_of({}), two = plan_of({.ranks = 4, .stages = 2});
+  ASSERT_EQ(two.pipeline.size(), 2U);
+  EXPECT_EQ(two.parameters, one.parameters);
+  double flops = 0;
+  std::size_t bytes = 0;
+  for (const RankPlan& rank : two.pipeline) {
+    flops += 2 * rank.step.flops;  // data-parallel ranks
+    bytes += 2 * rank.memory.total();
+    EXPECT_GT(rank.step.message_bytes, 0);
+    EXPECT_LT(rank.memory.total(), one.fullest().memory.total());
+  }
+  EXPECT_NEAR(flops, one.fullest().step.flops, 0.01 * flops);
+  EXPECT_EQ(two.total(), bytes);
+  EXPECT_NE(plan_json(two).find("\"pipeline\":[{\"counted_flops\":"), std::string::npos);
+  EXPECT_EQ(plan_json(one).find("\"pipeline\""), std::string::npos);
+
+  TrainOptions o = options_of({.ranks = 4, .stages = 2}, "run", true);
+  o.model.vocab_size = 0;
+  train_with(o);
+  JsonWriter planned;
+  two.pipeline[0].memory.write(planned);
+  EXPECT_NE(events("run", "end").at(0).find(planned.text()), std::string::npos);
 }
 
 TEST_F(PipelineTraining, Refusals) {
