@@ -70,6 +70,18 @@ TEST_F(Queue, AddsWhenToldAndOnce) {
   expect(3);
 }
 
+TEST_F(Queue, AddsTheFirstOnes) {
+  WeightGrads queue;
+  queue.set_deferring(true);
+  for (int i = 0; i < 3; ++i) push(queue);
+  EXPECT_EQ(queue.queued(), 3U);
+  queue.run(2, stream_);
+  EXPECT_EQ(queue.queued(), 1U);
+  expect(2);
+  queue.run(stream_);
+  expect(3);
+}
+
 TEST_F(Queue, ReplacesTheWeightsGradientFirst) {
   for (const bool deferring : {false, true}) {
     WeightGrads queue(deferring);

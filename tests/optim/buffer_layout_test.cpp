@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 namespace mt {
@@ -38,6 +39,28 @@ TEST(BufferLayout, GoldenBucketSizes) {
 TEST(BufferLayout, WiderBucketsForBandwidth) {
   const BufferLayout layout = make_layout({.counts = kCounts, .ranks = 3, .high_bandwidth = true});
   EXPECT_EQ(layout.size(), 3 * 65536);
+}
+
+// A parameter that another pipeline stage has too lies alone, so that the same rank owns the same
+// part of it on both, whatever else they have.
+TEST(BufferLayout, SharedParameterLiesAlone) {
+  const BufferLayout first = make_layout({.counts = kCounts, .ranks = 4, .shared = 0});
+  EXPECT_EQ(first.starts, (std::vector<std::int64_t>{1664, 1280, 1216, 704, 640, 0}));
+  EXPECT_EQ(first.buckets, (std::vector<Bucket>{{0, 1664}, {1664, 2304}}));
+  const std::vector<std::int64_t> of_last{100, 640};
+  const BufferLayout last = make_layout({.counts = of_last, .ranks = 4, .shared = 1});
+  EXPECT_EQ(last.buckets, (std::vector<Bucket>{{0, 640}, {640, 768}}));
+  const auto part_of = [](const std::vector<OwnedRange>& owned, std::size_t param) {
+    const auto found = std::ranges::find(owned, param, &OwnedRange::param);
+    return std::pair(found->begin, found->end);
+  };
+  const BufferLayout whole_first = make_whole_layout(kCounts, 4, 0),
+                     whole_last = make_whole_layout(of_last, 4, 1);
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(part_of(owned_ranges(first, kCounts, rank, 4), 0),
+              part_of(owned_ranges(last, of_last, rank, 4), 1));
+  EXPECT_EQ(whole_first.starts[0], 0);
+  EXPECT_EQ(whole_last.starts[1], 0);
 }
 
 // Every element of every parameter belongs to exactly one rank.
