@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <functional>
 #include <limits>
 
@@ -13,6 +14,7 @@ namespace mt {
 static constexpr std::uint32_t kNone = 0xFFFFFFFF;
 static constexpr ByteTrie::Node kNowhere = 0xFFFFFFFF;  // no piece begins with these bytes
 static constexpr std::size_t kShort = 24;  // symbols up to which looking at all pairs is faster
+static constexpr int kNeighbourBits = 18;  // log2 of the bits for pairs of characters
 static constexpr int kMostPrefixes = 64;   // of nested whole pieces SentencePiece sees the shortest
 static constexpr int kDeepest = 100;       // how often SentencePiece takes parts of a piece apart
 
@@ -22,12 +24,33 @@ static std::uint32_t rank_of(float score) {
   return bits >> 31 != 0 ? bits : 0x7FFFFFFF - bits;
 }
 
-ScoredBpe::ScoredBpe(const std::vector<Piece>& pieces) {
+// Of two characters, each as it is written.
+static std::size_t neighbour_bit(std::string_view left, std::string_view right) {
+  std::uint32_t first = 0, second = 0;
+  std::memcpy(&first, left.data(), std::min(left.size(), sizeof first));
+  std::memcpy(&second, right.data(), std::min(right.size(), sizeof second));
+  const std::uint64_t pair = std::uint64_t{first} << 32 | second;
+  return (pair * 0x9E3779B97F4A7C15u) >> (64 - kNeighbourBits);  // 2^64 / golden ratio
+}
+
+void ScoredBpe::add_neighbours(std::string_view piece) {
+  std::string_view before;
+  for (std::size_t at = 0; at < piece.size(); at += before.size()) {
+    const std::string_view character = piece.substr(at, utf8_length(piece[at]));
+    const std::size_t bit = neighbour_bit(before, character);
+    neighbours_[bit / 64] |= std::uint64_t{1} << bit % 64;
+    before = character;
+  }
+}
+
+ScoredBpe::ScoredBpe(const std::vector<Piece>& pieces)
+    : neighbours_((std::size_t{1} << kNeighbourBits) / 64) {
   std::vector<ByteTrie::Entry> all, whole;
   for (const Piece& piece : pieces) {
     const auto id = static_cast<std::int32_t>(ranks_.size());
     all.emplace_back(piece.text, id);
     if (piece.whole) whole.emplace_back(piece.text, id);
+    add_neighbours(piece.text);
     ranks_.push_back(rank_of(piece.score));
     unused_.push_back(piece.unused);
     has_unused_ |= piece.unused;
@@ -43,40 +66,54 @@ class ScoredBpe::Run {
       : bpe_(bpe), text_(text), scratch_(scratch), symbols_(scratch.symbols) {}
 
   void encode(std::vector<TextSegment>& segments) {
-    split();
     if (bpe_.has_unused_) scratch_.seams.clear();
-    for (std::uint32_t i = 0; i < symbols_.size(); ++i) find_pair(i);
-    if (symbols_.size() > kShort)
-      join_many();
-    else if (!symbols_.empty())
-      join_few();
     segments.clear();
-    for (std::uint32_t i = symbols_.empty() ? kNone : 0; i != kNone; i = symbols_[i].next)
-      emit(symbols_[i].begin, symbols_[i].end, 0, segments);
+    for (std::size_t at = 0; at < text_.size();) {
+      at = split(at);
+      for (std::uint32_t i = 0; i < symbols_.size(); ++i) find_pair(i);
+      symbols_.size() > kShort ? join_many() : join_few();
+      for (std::uint32_t i = 0; i != kNone; i = symbols_[i].next)
+        emit(symbols_[i].begin, symbols_[i].end, 0, segments);
+    }
   }
 
  private:
   using Symbol = Scratch::Symbol;
 
-  void split() {
+  // Overwrites symbols_ with those from `at` on, up to where nothing is joined across, and returns
+  // where that is.
+  std::size_t split(std::size_t at) {
     symbols_.clear();
-    for (std::uint32_t at = 0; at < text_.size();) {
+    while (at < text_.size()) {
       const std::size_t whole = bpe_.whole_.longest_prefix(text_.substr(at), kMostPrefixes).length;
       const std::size_t size = whole != 0 ? whole : utf8_length(text_[at]);
+      if (!symbols_.empty() && !may_join(symbols_.back(), whole != 0, text_.substr(at, size)))
+        break;
       ByteTrie::Node node = ByteTrie::kRoot;
       if (!bpe_.trie_.walk(node, text_.substr(at, size))) node = kNowhere;
       const auto i = static_cast<std::uint32_t>(symbols_.size());
       const auto end = static_cast<std::uint32_t>(at + size);
-      symbols_.push_back({.begin = at,
+      symbols_.push_back({.begin = static_cast<std::uint32_t>(at),
                           .end = end,
                           .previous = i - 1,  // of the first one: kNone
-                          .next = end < text_.size() ? i + 1 : kNone,
+                          .next = i + 1,      // of the last one: kNone, below
                           .node = node,
                           .pair_rank = kNone,
                           .pair_node = kNowhere,
                           .whole = whole != 0});
       at = end;
     }
+    symbols_.back().next = kNone;
+    return at;
+  }
+
+  // False where no piece has the symbols side by side; how an unused one is taken apart depends on
+  // all of the text.
+  bool may_join(const Symbol& left, bool right_is_whole, std::string_view right) const {
+    if (bpe_.has_unused_) return true;
+    if (left.whole || right_is_whole) return false;
+    const std::size_t bit = neighbour_bit(bytes(left.begin, left.end), right);
+    return (bpe_.neighbours_[bit / 64] >> bit % 64 & 1) != 0;
   }
 
   // What symbol i and the one after it are together.

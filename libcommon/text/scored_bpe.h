@@ -1,6 +1,7 @@
 // ScoredBpe: byte-pair encoding as SentencePiece does it.  The text starts as characters; while two
 // neighbours put together are a piece, the pair of the highest score is joined, of equal ones the
-// leftmost.  n log n steps for n characters.  Constant once made; encode() is thread-safe.
+// leftmost.  n log n steps for n characters, n of what stands between two that no piece has side by
+// side: nothing is joined across these.  Constant once made; encode() is thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +36,11 @@ class ScoredBpe {
  private:
   class Run;
 
+  void add_neighbours(std::string_view piece);
+
   ByteTrie trie_, whole_;
-  std::vector<std::uint32_t> ranks_;  // by id: the higher the score, the lower
+  std::vector<std::uint64_t> neighbours_;  // bits by the hash of two characters that a piece has
+  std::vector<std::uint32_t> ranks_;       // by id: the higher the score, the lower
   std::vector<bool> unused_;
   bool has_unused_ = false;
 };
@@ -52,7 +56,7 @@ class ScoredBpe::Scratch {
     ByteTrie::Node pair_node;
     bool whole;
   };
-  std::vector<Symbol> symbols;
+  std::vector<Symbol> symbols;  // of what is joined at a time
   std::vector<std::uint64_t> pairs;
   // How each unused piece of the text was last seen to be put together: bytes of the left part.
   std::unordered_map<std::string_view, std::size_t> seams;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 #include <thread>
 
@@ -12,6 +13,7 @@
 #include "tests/text/gpt2_files.h"
 #include "tests/text/hex.h"
 #include "tests/text/sentencepiece_files.h"
+#include "text/scored_bpe.h"
 #include "text/sentencepiece_tokenizer.h"
 
 namespace mt {
@@ -195,6 +197,39 @@ TEST(SentencePieceTokenizer, SpecialTokens) {
   EXPECT_EQ(streamed(tokenizer, expected), tokenizer.decode(expected));
   EXPECT_EQ(tokenizer.identity(), SentencePieceTokenizer(kFolder + "unigram.model", 0).identity());
   EXPECT_NE(tokenizer.identity(), SentencePieceTokenizer(kFolder + "bpe.model", 0).identity());
+}
+
+// An unused piece, here one that no text has, keeps a text from being cut where nothing is joined.
+TEST(ScoredBpe, CutsChangeNothing) {
+  std::mt19937_64 random(1);
+  const std::vector<std::string> characters = {"a", "b", "c", "\u00e9", "\u6c34", "\U0001F600"};
+  const auto draw = [&](std::size_t most, std::size_t kinds) {
+    std::string text;
+    for (auto n = 1 + random() % most; n > 0; --n) text += characters[random() % kinds];
+    return text;
+  };
+  for (int model = 0; model < 200; ++model) {
+    std::vector<ScoredBpe::Piece> pieces;
+    for (int i = 0; i < 12; ++i)
+      pieces.push_back({.text = draw(3, 5),
+                        .score = static_cast<float>(random() % 9),
+                        .whole = random() % 16 == 0});
+    const ScoredBpe with_cuts(pieces);
+    pieces.push_back({.text = "never", .unused = true});
+    const ScoredBpe without(pieces);
+    ScoredBpe::Scratch scratch;
+    std::vector<TextSegment> found, expected;
+    for (int i = 0; i < 100; ++i) {
+      const std::string text = draw(80, 6);
+      with_cuts.encode(text, found, scratch);
+      without.encode(text, expected, scratch);
+      ASSERT_EQ(found.size(), expected.size()) << text;
+      for (std::size_t k = 0; k < found.size(); ++k) {
+        EXPECT_EQ(found[k].id, expected[k].id) << text;
+        EXPECT_EQ(found[k].end, expected[k].end) << text;
+      }
+    }
+  }
 }
 
 }  // namespace mt
