@@ -7,12 +7,15 @@ For each model, saved with save_pretrained() in float32, bfloat16 and in several
     no key missing or left over, with the same settings;
   - torch.distributed.checkpoint must read the torch_dist checkpoint;
   - of texts, the original's logits and what mt-generate finds in the checkpoint must agree to 1e-5: each
-    token's log-probabilities, of the whole vocabulary.
+    token's log-probabilities, of the whole vocabulary;
+  - with --megatron, files of the torch format for some layouts load into Megatron-Core's GPTModel, with strict
+    names, on each rank, and where there is one stage its ranks together find the original's logits, to 1e-5.
 
-Needs from PyPI: torch, transformers, safetensors (tried with 2.15.0, 5.23.0, 0.7).
-Run:  scripts/compare-convert.py BIN        BIN holds mt-convert and mt-generate
+Needs from PyPI: torch, transformers, safetensors (tried with 2.15.0, 5.23.0, 0.7), and megatron-core 0.12.1.
+Run:  scripts/compare-convert.py BIN [--megatron]        BIN holds mt-convert and mt-generate
 """
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -54,6 +57,7 @@ MODELS = {
     "qwen3": T.Qwen3Config(**LLAMA, head_dim=16),
     "nemotron": T.NemotronConfig(**LLAMA, head_dim=16),
 }
+MEGATRON = ("gpt2", "llama with query groups", "llama, tied", "qwen2")  # that its local specification computes
 TEXTS = ["The quick brown fox", "12 + 30 = 42, and so on", "def f(x): return x"]
 failures = 0
 
@@ -153,6 +157,66 @@ def check_logits(options, model, tokenizer, folder):
     return worst
 
 
+def megatron_rank(rank, tp, pp, folder, work):
+    """One rank loads its file; without stages, rank 0 leaves the logits of all together in WORK."""
+    location = pathlib.Path(__file__).with_name("compare-megatron.py")
+    spec = importlib.util.spec_from_file_location("compare_megatron", location)
+    ours = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(ours)
+    core = ours.import_megatron()
+    from megatron.core.models.gpt import GPTModel
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", f"file://{work}/store", rank=rank, world_size=tp * pp)
+    core.parallel_state.initialize_model_parallel(tp, pp)
+    core.tensor_parallel.model_parallel_cuda_manual_seed(1)
+    stage = core.parallel_state.get_pipeline_model_parallel_rank()
+    name = f"mp_rank_{core.parallel_state.get_tensor_model_parallel_rank():02}" + (f"_{stage:03}" if pp > 1 else "")
+    torch.serialization.add_safe_globals([argparse.Namespace])
+    state = torch.load(f"{folder}/{name}/model_optim_rng.pt", weights_only=True)
+    args = state["args"]
+    args.pipeline_dtype = torch.float32
+    config = ours.transformer_config(core, args)
+    spec = get_gpt_layer_local_spec(qk_layernorm=config.qk_layernorm, normalization=args.normalization)
+    model = GPTModel(config, spec, args.padded_vocab_size, args.max_position_embeddings, pre_process=stage == 0,
+                     post_process=stage == pp - 1, parallel_output=False,
+                     share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
+                     position_embedding_type=args.position_embedding_type, rotary_percent=args.rotary_percent,
+                     rotary_base=args.rotary_base)
+    model.load_state_dict(state["model"], strict=True)
+    if pp == 1:
+        ids = torch.load(f"{work}/ids.pt")
+        length = ids.shape[1]
+        future = torch.ones(1, 1, length, length, dtype=torch.bool).triu(1)
+        with torch.no_grad():
+            logits = model.eval()(ids, torch.arange(length)[None], future)
+        if rank == 0:
+            torch.save(logits[..., :VOCAB], f"{work}/logits.pt")
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def check_megatron(options, model, core, scratch):
+    ids = torch.arange(1, 41)[None] * 7 % VOCAB
+    with torch.no_grad():
+        expected = model(ids).logits
+    for tp, pp in ((1, 1), (2, 1), (2, 2)):
+        work, ranks = f"{scratch}/work{tp}{pp}", f"{scratch}/ranks{tp}{pp}"
+        os.mkdir(work)
+        torch.save(ids, f"{work}/ids.pt")
+        run(f"{options.bin}/mt-convert", "--quiet", "--verify", "--ckpt-format", "torch", "--saver-transformer-impl",
+            "local", "--target-tensor-parallel-size", str(tp), "--target-pipeline-parallel-size", str(pp), core, ranks)
+        torch.multiprocessing.spawn(megatron_rank, (tp, pp, f"{ranks}/release", work), nprocs=tp * pp)
+        if pp > 1:
+            continue
+        found = torch.load(f"{work}/logits.pt")
+        worst = ((found - expected).abs().max() / expected.abs().max()).item()
+        if not worst < 1e-5:
+            fail("Megatron-Core's logits on", tp, "ranks differ by", worst)
+    print("  Megatron-Core loads its ranks' files and finds the same logits")
+
+
 def check(options, name, config, dtype, shards):
     with tempfile.TemporaryDirectory() as scratch:
         original, core, back = (f"{scratch}/{x}" for x in ("original", "core", "back"))
@@ -171,12 +235,16 @@ def check(options, name, config, dtype, shards):
         tokenizer = T.GPT2Tokenizer(f"{original}/vocab.json", f"{original}/merges.txt")
         loaded = check_loads(back, dtype)
         worst = check_logits(options, model, tokenizer, core) if dtype == torch.float32 else 0
-        print(f"{name}, {str(dtype)[6:]}, {len(os.listdir(original))} files: {count} tensors, logits {worst:.1e}")
+        result = f", logits {worst:.1e}" if dtype == torch.float32 else ""
+        print(f"{name}, {str(dtype)[6:]}, {len(os.listdir(original))} files: {count} tensors{result}")
+        if options.megatron and dtype == torch.float32 and name in MEGATRON:
+            check_megatron(options, model, core, scratch)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bin")
+    parser.add_argument("--megatron", action="store_true")
     options = parser.parse_args()
     for name, config in MODELS.items():
         check(options, name, config, torch.float32, {})
@@ -184,4 +252,5 @@ def main():
     sys.exit(failures > 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <functional>
 #include <utility>
 
 #include "base/error.h"
@@ -160,7 +161,14 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
+bool MappedFile::holds(Bytes part) const {
+  const std::less_equal<> before;
+  return before(bytes().data(), part.data()) &&
+         before(part.data() + part.size(), bytes().data() + bytes().size());
+}
+
 void MappedFile::forget(Bytes part) const {
+  if (!holds(part)) return;
   const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t begin = static_cast<std::size_t>(part.data() - bytes().data());
   const std::size_t first = (begin + page - 1) / page * page;  // a page of others' bytes stays

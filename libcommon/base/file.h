@@ -60,8 +60,9 @@ class MappedFile {
   ~MappedFile();
   Bytes bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
   const std::string& path() const { return path_; }
-  // Takes its pages out of this process's memory, until they are read again: for a large file that
-  // is read once.
+  bool holds(Bytes part) const;  // are these bytes of this file, and not a copy elsewhere?
+  // Takes the pages of a part out of this process's memory, until they are read again: for a large
+  // file that is read once.  Bytes that are not of this file are left alone.
   void forget(Bytes part) const;
 
  private:

@@ -52,6 +52,9 @@ std::string hash_once(const MappedFile& file, Bytes part) {
   return hasher.hex();
 }
 
-std::string hash_file(const std::string& path) { return hash_hex(MappedFile(path).bytes()); }
+std::string hash_file(const std::string& path) {
+  const MappedFile file(path);
+  return hash_once(file, file.bytes());
+}
 
 }  // namespace mt

@@ -90,6 +90,11 @@ void DistReader::read_region(const DistTensor& tensor, const Shape& offset, Tens
     if (stored.dtype != *tensor.dtype || !(stored.shape == chunk.size))
       fail(Exit::bad_data, folder_, "/", chunk.place.file, ": ", tensor.key, ": a chunk is ",
            name_of(stored.dtype), stored.shape, ", expected ", tensor.dtype_name, chunk.size);
+    const MappedFile& file = mapped_.at(chunk.place.file);
+    if (chunk.offset == offset && chunk.size == out.shape()) {  // all that is asked for
+      stored.copy_once(file, origin_of(chunk.size.rank()), out);
+      continue;
+    }
     std::int64_t skipped = 0;  // elements of the chunk before the region
     const Index inside = minus(shared->begin, chunk.offset);
     for (std::size_t axis = 0; axis < inside.size(); ++axis)
@@ -102,6 +107,7 @@ void DistReader::read_region(const DistTensor& tensor, const Shape& offset, Tens
          .to_dtype = out.dtype(),
          .from_dtype = stored.dtype,
          .swap_bytes = stored.big_endian});
+    file.forget(stored.bytes);
   }
 }
 

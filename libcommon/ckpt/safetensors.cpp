@@ -178,7 +178,7 @@ void SafetensorsReader::read_original(const std::string& key, const Shape& offse
   const DistTensor& tensor = readable(key, offset, out);
   const ItemPlace& place = tensor.chunks[0].place;
   dense(*tensor.dtype, tensor.shape, file_.bytes().subspan(place.offset, place.length))
-      .copy_to(offset, out);
+      .copy_once(file_, offset, out);
 }
 
 }  // namespace mt

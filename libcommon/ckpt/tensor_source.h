@@ -51,7 +51,7 @@ class TensorSource {
 
   // Fills `out` (host memory) with the elements [offset, offset + out.shape()) of the tensor `key`,
   // in terms of its own_shape().  The element types are equal, or both are of floating point; then
-  // values are rounded.
+  // values are rounded.  What was read of a mapped file leaves memory again.
   virtual void read_original(const std::string& key, const Shape& offset, Tensor out) const = 0;
 
  protected:

@@ -32,6 +32,8 @@ struct StoredTensor {
   // The elements from `offset` on, as many as `out` takes; they must be there.  The element types
   // are equal or both of floating point.
   void copy_to(const Shape& offset, Tensor out) const;
+  // The same of a tensor of a mapped file, whose pages leave memory as soon as they are copied.
+  void copy_once(const MappedFile& file, const Shape& offset, Tensor out) const;
 };
 
 // One whose elements lie one after another.

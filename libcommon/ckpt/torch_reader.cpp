@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 #include "ckpt/strided_copy.h"
@@ -37,6 +38,19 @@ void StoredTensor::copy_to(const Shape& offset, Tensor out) const {
        .to_dtype = out.dtype(),
        .from_dtype = dtype,
        .swap_bytes = big_endian});
+}
+
+void StoredTensor::copy_once(const MappedFile& file, const Shape& offset, Tensor out) const {
+  constexpr std::size_t kBlock = 4 << 20;
+  if (!contiguous() || big_endian || out.dtype() != dtype || !(out.shape() == shape)) {
+    copy_to(offset, out);
+    return file.forget(bytes);
+  }
+  for (std::size_t at = 0; at < bytes.size(); at += kBlock) {
+    const Bytes block = bytes.subspan(at, std::min(kBlock, bytes.size() - at));
+    std::memcpy(static_cast<std::byte*>(out.data()) + at, block.data(), block.size());
+    file.forget(block);
+  }
 }
 
 StoredTensor dense(DType dtype, const Shape& shape, Bytes bytes) {

@@ -21,10 +21,10 @@ TorchTensors::TorchTensors(const std::string& path) : file_(path), archive_(file
 void TorchTensors::add(const std::string& name, const PyValue& value) {
   if (TorchReader::is_tensor(value)) {
     const StoredTensor stored = archive_.tensor(value);
-    const auto offset =
-        stored.bytes.empty()
-            ? 0
-            : static_cast<std::uint64_t>(stored.bytes.data() - file_.bytes().data());
+    const std::uint64_t offset =  // 0 where it was packed
+        file_.holds(stored.bytes)
+            ? static_cast<std::uint64_t>(stored.bytes.data() - file_.bytes().data())
+            : 0;
     tensors_[name] = {
         .key = name,
         .dtype = stored.dtype,
@@ -45,7 +45,7 @@ void TorchTensors::add(const std::string& name, const PyValue& value) {
 
 void TorchTensors::read_original(const std::string& key, const Shape& offset, Tensor out) const {
   readable(key, offset, out);
-  archive_.tensor(values_.at(key)).copy_to(offset, out);
+  archive_.tensor(values_.at(key)).copy_once(file_, offset, out);
 }
 
 RankTensors::RankTensors(const std::string& folder) : folder_(folder) {

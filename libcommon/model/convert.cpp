@@ -64,6 +64,9 @@ void ConvertOptions::add_to(CommandLine& cl) {
             at_least(1));
   cl.flag("--with-optimizer", &with_optimizer, "convert the optimizer's state too");
   cl.section("How it is done");
+  cl.flag("--mock", &mock,
+          "draw initial weights for the config.json in INPUT, to try layouts, sizes and speeds");
+  cl.option("--seed", &seed, "N", "of --mock");
   cl.flag("--verify", &verify, "read OUTPUT back and compare every element");
   cl.flag("--force", &force, "replace what OUTPUT holds");
   cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", at_least(0));
@@ -81,6 +84,7 @@ void ConvertOptions::complete() {
   if (save.empty()) fail(Exit::usage, "OUTPUT: required; see --help");
   if (bf16 + fp16 + !dtype.empty() > 1)
     fail(Exit::usage, "--bf16, --fp16 and --dtype exclude each other");
+  if (mock) source.mock = seed;
   if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
   if (with_optimizer && saver == "hf")
     fail(Exit::usage, "--with-optimizer: Hugging Face's format has no place for it");
@@ -252,8 +256,9 @@ static void compare_row(const Plan& plan, const ModelSource& written, const Para
 
 static std::int64_t read_back(const Plan& plan, int threads, const Log& log,
                               const std::function<void()>& check) {
-  const std::unique_ptr<ModelSource> written =
-      open_model(plan.target.path, {.iteration = {}, .vocab_size = plan.target.config.vocab_size});
+  ModelSourceOptions there;
+  there.vocab_size = plan.target.config.vocab_size;
+  const std::unique_ptr<ModelSource> written = open_model(plan.target.path, there);
   written->check_all_used(plan.model.table());
   Progress progress(log, "comparing", "bytes", plan.bytes());
   std::atomic<std::int64_t> compared = 0;

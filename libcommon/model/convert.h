@@ -24,7 +24,8 @@ struct ConvertOptions {
   std::string dtype;  // of the weights; empty: as stored
   bool bf16 = false, fp16 = false;
   std::int64_t shard_megabytes = 5000;
-  bool with_optimizer = false, verify = false, force = false;
+  bool with_optimizer = false, verify = false, force = false, mock = false;
+  std::uint64_t seed = 1234;
   int threads = 0;
 
   void add_to(CommandLine& cl);

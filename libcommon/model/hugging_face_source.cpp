@@ -8,6 +8,7 @@
 #include "model/checkpoint_tokenizer.h"
 #include "model/gpt_checkpoint.h"
 #include "model/hugging_face_config.h"
+#include "model/model.h"
 
 namespace mt {
 
@@ -41,8 +42,7 @@ static TokenizerOptions tokenizer_in(const std::string& folder) {
   return {};
 }
 
-HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourceOptions& options)
-    : tensors_(open_tensors(folder)) {
+HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
   path_ = folder;
   format_ = kHuggingFaceFormat;
   const std::string path = folder + "/config.json";
@@ -54,13 +54,30 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
   } catch (const Error& error) {
     fail(Exit::bad_data, path, ": ", error.what());
   }
-  if (options.vocab_size && *options.vocab_size != config_.vocab_size)
-    fail(Exit::bad_config, path, ": vocab_size is ", config_.vocab_size, ", --true-vocab-size ",
-         *options.vocab_size);
   companions_ = companions_in(folder);
   const TokenizerOptions tokenizer = tokenizer_in(folder);
   if (!tokenizer.type.empty())
     manifest_extra_ = tokenizer_manifest(tokenizer, make_tokenizer(tokenizer)->identity());
+}
+
+HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourceOptions& options)
+    : HuggingFaceSource(folder) {
+  if (options.vocab_size && *options.vocab_size != config_.vocab_size)
+    fail(Exit::bad_config, folder, "/config.json: vocab_size is ", config_.vocab_size,
+         ", --true-vocab-size ", *options.vocab_size);
+  tensors_ = open_tensors(folder);
+}
+
+MockSource::MockSource(const std::string& folder, std::uint64_t seed)
+    : HuggingFaceSource(folder), seed_(seed) {}
+
+void MockSource::read(const Param& row, const std::string&, Tensor out) const {
+  Stream stream(Device::cpu);
+  const Buffer buffer(Device::cpu, static_cast<std::size_t>(row.shape.numel()) * sizeof(float));
+  const Tensor value = buffer.tensor(DType::f32, row.shape);
+  initialize(row, value, seed_, stream);
+  dense(DType::f32, row.shape, {static_cast<const std::byte*>(value.data()), value.bytes()})
+      .copy_to(origin_of(row.shape.rank()), out);
 }
 
 // The tensor's name without the model's, as in "h.0.ln_1.weight".

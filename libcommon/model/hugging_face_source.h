@@ -17,11 +17,27 @@ class HuggingFaceSource : public ModelSource {
   void read(const Param& row, const std::string& state, Tensor out) const override;
   void check_all_used(const ParamTable& table) const override;
 
+ protected:
+  // Without tensors.
+  explicit HuggingFaceSource(const std::string& folder);
+
  private:
   const DistTensor& stored(const ForeignName& name) const;
   void check_tied(const std::string& output) const;
 
   std::unique_ptr<TensorSource> tensors_;
+};
+
+// A model that has a config.json there, with initial weights instead of its own.
+class MockSource : public HuggingFaceSource {
+ public:
+  MockSource(const std::string& folder, std::uint64_t seed);
+  DType dtype_of(const Param&, const std::string&) const override { return dtype(); }
+  void read(const Param& row, const std::string& state, Tensor out) const override;
+  void check_all_used(const ParamTable&) const override {}
+
+ private:
+  std::uint64_t seed_;
 };
 
 // The names of a row among Hugging Face's.  Exit::bad_data if it has none.

@@ -13,25 +13,23 @@ static std::uint32_t purpose_of(const std::string& name) {
   return hash;
 }
 
-void Model::initialize(std::uint64_t seed, Stream& stream) {
-  for (Param& row : table_.rows()) {
-    switch (row.init.kind) {
-      case Initializer::Kind::zeros:
-        set_zero(row.value, stream);
-        break;
-      case Initializer::Kind::ones:
-        fill(row.value, 1, stream);
-        break;
-      case Initializer::Kind::normal:
-        fill_normal(row.value, row.init.std, RandomKey::make(seed, purpose_of(row.name)),
-                    row.runs(), stream);
-        break;
-      case Initializer::Kind::uniform:
-        fill_uniform(row.value, row.init.std * std::numbers::sqrt3,
-                     RandomKey::make(seed, purpose_of(row.name)), row.runs(), stream);
-        break;
-    }
+void initialize(const Param& row, Tensor value, std::uint64_t seed, Stream& stream) {
+  switch (row.init.kind) {
+    case Initializer::Kind::zeros:
+      return set_zero(value, stream);
+    case Initializer::Kind::ones:
+      return fill(value, 1, stream);
+    case Initializer::Kind::normal:
+      return fill_normal(value, row.init.std, RandomKey::make(seed, purpose_of(row.name)),
+                         row.runs(), stream);
+    case Initializer::Kind::uniform:
+      return fill_uniform(value, row.init.std * std::numbers::sqrt3,
+                          RandomKey::make(seed, purpose_of(row.name)), row.runs(), stream);
   }
+}
+
+void Model::initialize(std::uint64_t seed, Stream& stream) {
+  for (Param& row : table_.rows()) mt::initialize(row, row.value, seed, stream);
 }
 
 }  // namespace mt

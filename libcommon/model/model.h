@@ -17,6 +17,10 @@ struct Batch {
   Tensor loss;            // out, of the last chunk: each token's loss
 };
 
+// A row's initial values: a function of the seed and its name, so they are the same under any
+// layout.  `value` is the row's part.
+void initialize(const Param& row, Tensor value, std::uint64_t seed, Stream& stream);
+
 class Model {
  public:
   // What backward needs of a forward, beside the tensors that it points to in `keep`.
@@ -41,8 +45,7 @@ class Model {
   // in `layer` (empty on the first).
   virtual void backward(Step& s, Wire& din, const Wire& dout, const Saved& saved) const = 0;
 
-  // Draws the initial values of the allocated parameters: each a function of the seed and its name,
-  // so they are the same under any layout.
+  // Draws the initial values of the allocated parameters.
   void initialize(std::uint64_t seed, Stream& stream);
 
  protected:

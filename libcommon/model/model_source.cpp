@@ -24,13 +24,14 @@ std::vector<Companion> companions_in(const std::string& folder) {
 std::unique_ptr<ModelSource> open_model(const std::string& path,
                                         const ModelSourceOptions& options) {
   if (!fs::exists(path)) fail(Exit::no_input, path, ": does not exist");
-  if (const auto place = find_checkpoint(path, options.iteration)) {
+  if (const auto place = find_checkpoint(path, options.iteration); place && !options.mock) {
     if (detect_checkpoint_format(place->folder) == CheckpointFormat::torch)
       return std::make_unique<RankFilesSource>(place->folder, options);
     return std::make_unique<CoreSource>(place->folder, options);
   }
   if (!fs::exists(path + "/config.json"))
     fail(Exit::no_input, path, ": no model there: neither ", kTracker, " nor config.json");
+  if (options.mock) return std::make_unique<MockSource>(path, *options.mock);
   return std::make_unique<HuggingFaceSource>(path, options);
 }
 

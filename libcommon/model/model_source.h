@@ -53,8 +53,9 @@ class ModelSource {
 };
 
 struct ModelSourceOptions {
-  std::optional<std::int64_t> iteration;   // of those that a folder has; default the tracker's
-  std::optional<std::int64_t> vocab_size;  // where the checkpoint does not say
+  std::optional<std::int64_t> iteration = {};   // of those that a folder has; default the tracker's
+  std::optional<std::int64_t> vocab_size = {};  // where the checkpoint does not say
+  std::optional<std::uint64_t> mock = {};  // a seed: config.json alone is read, weights are drawn
 };
 
 // By content: a folder of Megatron checkpoints or one of them, or one of Hugging Face's with a

@@ -198,7 +198,7 @@ void RankFilesSource::read(const Param& row, const std::string&, Tensor out) con
     const StoredTensor stored = part(row, rank);
     const Buffer buffer(Device::cpu, static_cast<std::size_t>(cut.local.numel()) * size);
     const Tensor local = buffer.tensor(out.dtype(), cut.local);
-    stored.copy_to(origin_of(cut.local.rank()), local);
+    stored.copy_once(file(rank, chunk_of(row).stage).mapped, origin_of(cut.local.rank()), local);
     for (const ElementRun& run : cut.runs()) {
       const std::int64_t count = std::min(run.count, out.numel() - run.global);  // other padding
       if (count > 0)
