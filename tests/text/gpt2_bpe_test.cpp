@@ -122,6 +122,19 @@ TEST(Gpt2Bpe, RefusesMerges) {
   EXPECT_EQ(error(""), "");  // no merges at all
 }
 
+TEST(Gpt2Bpe, FilesCutAnywhere) {
+  const std::string vocabulary = vocabulary_of(kLowTokens);
+  for (std::size_t i = 0; i < 200; ++i) {
+    const std::string cut = vocabulary.substr(0, vocabulary.size() * i / 200);
+    EXPECT_TRUE(Gpt2Files(cut, kLowMerges).load_error().starts_with("65 vocab.json: ")) << i;
+  }
+  // Of merges the last one is lost, as Megatron reads them, or what is left is no merge.
+  for (std::size_t size = 0; size < kLowMerges.size(); ++size) {
+    const std::string error = Gpt2Files(vocabulary, kLowMerges.substr(0, size)).load_error();
+    EXPECT_TRUE(error.empty() || error.starts_with("65 merges.txt:")) << error;
+  }
+}
+
 TEST(Gpt2Bpe, RefusesMissingFiles) {
   Scratch folder;
   EXPECT_EQ(error_of([&] { Gpt2Bpe(folder.path("v"), folder.path("m")); }).substr(0, 3), "66 ");
