@@ -34,26 +34,41 @@ template <class T>
 void dropout_factors(T* factor, const AttentionPlace& at, std::int64_t i) {
   const T kept = static_cast<T>(1 / (1 - at.dropout.p));
   Counter words = {};
-  for (std::int64_t j = at.first(i) / 4 * 4; j < at.end(i); ++j) {
-    if (j % 4 == 0) words = at.dropout_words(i, j);
-    factor[j] = words[j % 4] >= at.dropout.threshold() ? kept : 0;
+  for (std::int64_t j = at.first(i); j < at.end(i); ++j) {
+    const std::int64_t position = at.key(j);
+    if (position % 4 == 0 || j == at.first(i)) words = at.dropout_words(i, position / 4 * 4);
+    factor[j] = words[position % 4] >= at.dropout.threshold() ? kept : 0;
   }
 }
 
-// o_i and lse[i]; s is scratch of kv_length elements, as is factor.
+// o_i goes to `row`; returns lse[i].  s is scratch of kv_length elements, as is factor.
 template <class T>
-void forward_row(T* o, T* lse, const T* q, const T* k, const T* v, const AttentionPlace& at,
-                 std::int64_t i, T* s, T* factor) {
+T attend_row(T* row, const T* q, const T* k, const T* v, const AttentionPlace& at, std::int64_t i,
+             T* s, T* factor) {
   const std::int64_t first = at.first(i), end = at.end(i), d = at.shape.head_dim;
   scores(s, q, k, at, i);
   const T top = row_max(s + first, end - first);
   const T total = row_exp_sum(s + first, s + first, top, end - first);
-  lse[at.lse_row(i)] = top + std::log(total);
   if (at.dropout.p > 0) dropout_factors(factor, at, i);
-  T* row = o + at.o_row(i);
   std::fill_n(row, d, T(0));
   for (std::int64_t j = first; j < end; ++j)
     add_scaled(row, s[j] / total * factor[j], v + at.kv_row(j), d);
+  return top + std::log(total);
+}
+
+// o_i and lse[i] of the keys so far become those of these too; `row` is scratch of head_dim
+// elements.
+template <class T>
+void merge_row(T* o, T* lse, const T* q, const T* k, const T* v, const AttentionPlace& at,
+               std::int64_t i, T* s, T* factor, T* row) {
+  if (at.first(i) >= at.end(i)) return;
+  const T here = attend_row(row, q, k, v, at, i, s, factor);
+  T *so_far = o + at.o_row(i), &before = lse[at.lse_row(i)];
+  const T top = std::max(before, here);
+  const T joined = top + std::log(std::exp(before - top) + std::exp(here - top));
+  const T keep = std::exp(before - joined), take = std::exp(here - joined);
+  for (std::int64_t c = 0; c < at.shape.head_dim; ++c) so_far[c] = so_far[c] * keep + row[c] * take;
+  before = joined;
 }
 
 template <class T>
@@ -62,17 +77,18 @@ struct Backward {  // what attention_backward is given
   const T *d_o, *o, *lse, *q, *k, *v;
 };
 
-// dq_i, and what query i adds to dk and dv; p and factor are scratch of kv_length elements.
+// dq_i, to which a part adds, and what query i adds to dk and dv; p and factor are scratch of
+// kv_length elements.
 template <class T>
 void backward_row(const Backward<T>& g, const AttentionPlace& at, std::int64_t i, T* p, T* factor) {
   const std::int64_t first = at.first(i), end = at.end(i), d = at.shape.head_dim;
   const T *q = g.q + at.q_row(i), *d_o = g.d_o + at.o_row(i);
   T* dq = g.dq + at.q_row(i);
+  if (!at.range) std::fill_n(dq, d, T(0));
   const T delta = dot(d_o, g.o + at.o_row(i), d);
   scores(p, g.q, g.k, at, i);
   row_exp_sum(p + first, p + first, g.lse[at.lse_row(i)], end - first);
   if (at.dropout.p > 0) dropout_factors(factor, at, i);
-  std::fill_n(dq, d, T(0));
   for (std::int64_t j = first; j < end; ++j) {
     const std::int64_t kv = at.kv_row(j);
     const T dp = factor[j] * dot(d_o, g.v + kv, d);
@@ -110,7 +126,7 @@ void attention_forward(T* o, T* lse, const T* q, const T* k, const T* v,
     std::vector<T> s(static_cast<std::size_t>(shape.kv_length)), factor(s.size(), T(1));
     run([&] {
       for (std::int64_t r = i; r < std::min(shape.q_length, i + kRows); ++r)
-        forward_row(o, lse, q, k, v, at, r, s.data(), factor.data());
+        lse[at.lse_row(r)] = attend_row(o + at.o_row(r), q, k, v, at, r, s.data(), factor.data());
     });
   });
 }
@@ -133,6 +149,46 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* 
     }
   });
 }
+
+template <class T>
+void attention_part_forward(T* o, T* lse, const T* q, const T* k, const T* v,
+                            const std::int32_t* first_key, const AttentionShape& shape,
+                            const AttentionRange& range, const Dropout& dropout) {
+  parallel_for(shape.heads, [&](std::int64_t head) {
+    const AttentionPlace at{shape, dropout, first_key, 0, head, &range};
+    std::vector<T> s(static_cast<std::size_t>(shape.kv_length)), factor(s.size(), T(1));
+    std::vector<T> row(static_cast<std::size_t>(shape.head_dim));
+    run([&] {
+      for (std::int64_t i = 0; i < shape.q_length; ++i)
+        merge_row(o, lse, q, k, v, at, i, s.data(), factor.data(), row.data());
+    });
+  });
+}
+
+template <class T>
+void attention_part_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* lse,
+                             const T* q, const T* k, const T* v, const std::int32_t* first_key,
+                             const AttentionShape& shape, const AttentionRange& range,
+                             const Dropout& dropout) {
+  const Backward<T> g = {dq, dk, dv, d_o, o, lse, q, k, v};
+  parallel_for(shape.kv_heads, [&](std::int64_t kv_head) {
+    std::vector<T> p(static_cast<std::size_t>(shape.kv_length)), factor(p.size(), T(1));
+    for (std::int64_t n = 0; n < shape.group(); ++n) {
+      const AttentionPlace at{shape, dropout, first_key, 0, kv_head * shape.group() + n, &range};
+      run([&] { backward_head(g, at, false, p.data(), factor.data()); });
+    }
+  });
+}
+
+#define INSTANTIATE(T)                                                                             \
+  template void attention_part_forward(T*, T*, const T*, const T*, const T*, const std::int32_t*,  \
+                                       const AttentionShape&, const AttentionRange&,               \
+                                       const Dropout&);                                            \
+  template void attention_part_backward(                                                           \
+      T*, T*, T*, const T*, const T*, const T*, const T*, const T*, const T*, const std::int32_t*, \
+      const AttentionShape&, const AttentionRange&, const Dropout&)
+INSTANTIATE(float);
+INSTANTIATE(double);
 
 template void attention_forward(float*, float*, const float*, const float*, const float*,
                                 const std::int32_t*, const AttentionShape&, const Dropout&);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/attention.h"
+#include "kernels/attention_part.h"
 
 namespace mt::cpu {
 
@@ -14,6 +15,7 @@ struct AttentionPlace {
   const Dropout& dropout;
   const std::int32_t* first_key;  // or null
   std::int64_t sequence, head;
+  const AttentionRange* range = nullptr;  // of a part; null: the queries are the last of the keys
 
   std::int64_t kv_head() const { return head / shape.group(); }
   std::int64_t q_stride() const { return shape.q_row(); }
@@ -39,20 +41,36 @@ struct AttentionPlace {
   std::int64_t kv_length() const {
     return shape.kv_lengths ? shape.kv_lengths[sequence] : shape.kv_length;
   }
-  // Query i sees keys first(i) to end(i) - 1, of which the last is its own.
-  std::int64_t end(std::int64_t i) const { return i + 1 + kv_length() - shape.q_length; }
+  // Positions in the sequence.
+  std::int64_t query(std::int64_t i) const {
+    return i + (range ? range->query : kv_length() - shape.q_length);
+  }
+  std::int64_t key(std::int64_t j) const { return j + (range ? range->key : 0); }
+
+  // Query i sees keys first(i) to end(i) - 1, of which the last is its own, or, of a part, comes
+  // before it; there may be none then.
+  std::int64_t end(std::int64_t i) const {
+    const std::int64_t after = query(i) + 1 - key(0);
+    return range ? std::clamp<std::int64_t>(after, 0, shape.kv_length) : after;
+  }
   std::int64_t first(std::int64_t i) const {
     const std::int64_t of_document = first_key ? first_key[sequence * shape.q_length + i] : 0;
-    return shape.window < 0 ? of_document : std::max(of_document, end(i) - 1 - shape.window);
+    const std::int64_t seen =
+        shape.window < 0 ? of_document : std::max(of_document, query(i) - shape.window);
+    return range ? std::max<std::int64_t>(seen - key(0), 0) : seen;
   }
 
-  // Of P[i, j] to P[i, j + 3], j % 4 == 0: dropped where a word is below dropout.threshold().
-  Counter dropout_words(std::int64_t i, std::int64_t j) const {
+  // Of P[i, j] for keys at four positions from `position` on, a multiple of 4: dropped where a word
+  // is below dropout.threshold().
+  Counter dropout_words(std::int64_t i, std::int64_t position) const {
     const auto word = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
-    return philox({word(j / 4), word(i), word(1 + shape.first_head + head), word(sample())},
-                  dropout.key);
+    return philox(
+        {word(position / 4), word(query(i)), word(1 + shape.first_head + head), word(sample())},
+        dropout.key);
   }
-  std::int64_t sample() const { return dropout.record->first_sample + sequence; }
+  std::int64_t sample() const {
+    return dropout.record->first_sample + (range ? range->sequence : sequence);
+  }
 };
 
 }  // namespace mt::cpu

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "nn/context_parallel.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -27,12 +28,12 @@ Tensor Attention::all_heads(const Tensor& rows) const {
 // x: queries, keys, or, packed, all heads.
 void Attention::turn(Step& s, Tensor x, bool inverse) const {
   if (!options_.inv_freq) return;
-  rope(x,
-       {.inv_freq = options_.inv_freq,
-        .interleaved = options_.rotary_interleaved,
-        .seq_length = s.seq_length,
-        .packed_group = packed() ? options_.heads / options_.kv_heads + 2 : 0},
-       inverse, s.stream);
+  turn_tokens(s, x,
+              {.inv_freq = options_.inv_freq,
+               .interleaved = options_.rotary_interleaved,
+               .seq_length = s.seq_length,
+               .packed_group = packed(s) ? options_.heads / options_.kv_heads + 2 : 0},
+              inverse);
 }
 
 static Shape rows_of_heads(const Shape& x) { return {x[0] * x[1], x[2]}; }
@@ -108,7 +109,7 @@ Attention::Saved Attention::project(Step& s, ConstTensor x, Saved* saved, const 
   const std::int64_t tokens = s.tokens();
   const Shape rows{tokens, qkv_.out_features()};
   Saved made;
-  if (packed()) {
+  if (packed(s)) {
     made.q = s.kept(saved, rows);
     qkv_.forward(s, made.q, x, norm);
     turn(s, all_heads(made.q), false);
@@ -134,7 +135,7 @@ Attention::Saved Attention::project(Step& s, ConstTensor x, Saved* saved, const 
 // From the gradients of what project() returned; dq is overwritten.
 void Attention::project_backward(Step& s, Tensor dx, Tensor dq, Tensor dk, Tensor dv, ConstTensor x,
                                  const Saved& v) const {
-  if (packed()) {
+  if (packed(s)) {
     turn(s, all_heads(dq), true);
     return qkv_.backward(s, dx, dq, x);
   }
@@ -145,6 +146,15 @@ void Attention::project_backward(Step& s, Tensor dx, Tensor dq, Tensor dk, Tenso
   const Tensor dqkv = s.gradient({s.tokens(), qkv_.out_features()});
   qkv_merge(dqkv, draw_q, draw_k, dv, s.stream);
   qkv_.backward(s, dx, dqkv, x);
+}
+
+void Attention::attend(Step& s, Tensor o, Tensor lse, const Saved& v) const {
+  const AttentionShape shape = attention_shape(s, options_);
+  const Dropout dropout =
+      s.dropout(options_.attention_dropout, options_.layer, Purpose::attention_dropout);
+  if (s.context != nullptr)
+    return context_attention_forward(s, o, lse, v.q, v.k, v.v, shape, dropout, options_.layer);
+  attention_forward(o, lse, v.q, v.k, v.v, s.first_key, shape, dropout, s.stream);
 }
 
 void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
@@ -166,9 +176,7 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, 
   const void* const keep_core = options_.recompute_core ? nullptr : saved;
   const Tensor o = s.kept(keep_core, {tokens, heads, head_dim});
   const Tensor lse = s.kept_sums(keep_core, {s.sequences, heads, s.seq_length});
-  attention_forward(o, lse, made.q, made.k, made.v, s.first_key, attention_shape(s, options_),
-                    s.dropout(options_.attention_dropout, layer, Purpose::attention_dropout),
-                    s.stream);
+  attend(s, o, lse, made);
   proj_.forward_add(s, y, residual, o.reshape({tokens, heads * head_dim}), hidden);
   if (keep_core) made.o = o, made.lse = lse;
   if (saved) *saved = made;
@@ -181,7 +189,7 @@ void Attention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, cons
   ConstTensor dout = dy;
   if (hidden.p > 0) {
     const Tensor masked = s.gradient(dy.shape());
-    dropout_backward(masked, dy, hidden, s.stream);
+    add_dropout_backward(s, masked, dy, hidden);
     dout = masked;
   }
   const AttentionShape attended = attention_shape(s, options_);
@@ -190,18 +198,21 @@ void Attention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, cons
   if (options_.recompute_core) {
     o = s.gradient({tokens, heads, options_.head_dim});
     lse = s.scratch_sums({s.sequences, heads, s.seq_length});
-    attention_forward(o, lse, v.q, v.k, v.v, s.first_key, attended, dropout, s.stream);
+    attend(s, o, lse, v);
   }
   const Tensor d_o = s.scratch(o.shape());
   const Shape joined{tokens, heads * options_.head_dim};
   proj_.backward(s, d_o.reshape(joined), dout, o.reshape(joined));
 
   // A packed gradient is what the projection's weight gradient reads.
-  const Tensor dq = packed() ? s.gradient(v.q.shape()) : s.scratch(v.q.shape());
-  const Tensor dk = packed() ? Tensor() : s.scratch(v.k.shape());
-  const Tensor dv = packed() ? Tensor() : s.scratch(v.v.shape());
-  attention_backward(dq, dk, dv, d_o, o, lse, v.q, v.k, v.v, s.first_key, attended, dropout,
-                     s.stream);
+  const Tensor dq = packed(s) ? s.gradient(v.q.shape()) : s.scratch(v.q.shape());
+  const Tensor dk = packed(s) ? Tensor() : s.scratch(v.k.shape());
+  const Tensor dv = packed(s) ? Tensor() : s.scratch(v.v.shape());
+  if (s.context != nullptr)
+    context_attention_backward(s, dq, dk, dv, d_o, o, lse, v.q, v.k, v.v, attended, dropout, layer);
+  else
+    attention_backward(dq, dk, dv, d_o, o, lse, v.q, v.k, v.v, s.first_key, attended, dropout,
+                       s.stream);
   project_backward(s, dx, dq, dk, dv, x, v);
 }
 

@@ -53,7 +53,8 @@ class Attention {
   void norm_heads(Step& s, Tensor qkv) const;
 
   // Whether queries, keys and values stay where the projection puts them.
-  bool packed() const { return !norms_; }
+  bool packed(const Step& s) const { return !norms_ && s.context == nullptr; }
+  void attend(Step& s, Tensor o, Tensor lse, const Saved& v) const;
   Tensor all_heads(const Tensor& rows) const;
   Saved project(Step& s, ConstTensor x, Saved* saved, const Norm* norm) const;
   void project_backward(Step& s, Tensor dx, Tensor dq, Tensor dk, Tensor dv, ConstTensor x,

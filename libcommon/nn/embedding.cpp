@@ -1,5 +1,6 @@
 #include "nn/embedding.h"
 
+#include "nn/context_parallel.h"
 #include "nn/tensor_parallel.h"
 #include "ops/ops.h"
 
@@ -23,7 +24,7 @@ void Embedding::forward(Step& s, Tensor y, ConstTensor ids, Saved* saved) const 
     s.done(*positions_);
   }
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
-  if (dropout.p > 0) bias_dropout_add(y, {}, y, {}, dropout, s.stream);
+  if (dropout.p > 0) add_dropout(s, y, {}, y, {}, dropout);
   s.show(*words_, "output", y);
   if (saved) *saved = {ids, positions};
 }
@@ -31,7 +32,7 @@ void Embedding::forward(Step& s, Tensor y, ConstTensor ids, Saved* saved) const 
 void Embedding::backward(Step& s, Tensor dy, const Saved& v) const {
   const ArenaScope scope(s.layer);
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
-  if (dropout.p > 0) dropout_backward(dy, dy, dropout, s.stream);
+  if (dropout.p > 0) add_dropout_backward(s, dy, dy, dropout);
   ConstTensor of_all = dy;
   Pending gathered;
   if (s.shares_rows()) {

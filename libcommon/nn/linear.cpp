@@ -1,5 +1,6 @@
 #include "nn/linear.h"
 
+#include "nn/context_parallel.h"
 #include "nn/tensor_parallel.h"
 
 namespace mt {
@@ -80,14 +81,14 @@ void Linear::forward_add(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
     const Tensor sum = s.scratch(y.shape()), part = part_of_sum(s, sum);
     multiply(s, {.out = part}, x);
     sum_parts(s, sum, part).wait();
-    bias_dropout_add(y, residual, sum, bias(s), dropout, s.stream);
+    add_dropout(s, y, residual, sum, bias(s), dropout);
   } else if (dropout.p == 0) {
     multiply(s, {.out = y, .bias = bias(s), .residual = residual}, x);
   } else {
     const ArenaScope scope(s.layer);
     const Tensor out = s.scratch(y.shape());
     multiply(s, {.out = out}, x);
-    bias_dropout_add(y, residual, out, bias(s), dropout, s.stream);
+    add_dropout(s, y, residual, out, bias(s), dropout);
   }
   s.show(*weight_, "output", y);
 }

@@ -1,5 +1,6 @@
 #include "nn/mlp.h"
 
+#include "nn/context_parallel.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -50,7 +51,7 @@ void Mlp::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Save
   ConstTensor dout = dy;
   if (hidden.p > 0) {
     const Tensor masked = s.gradient(dy.shape());
-    dropout_backward(masked, dy, hidden, s.stream);
+    add_dropout_backward(s, masked, dy, hidden);
     dout = masked;
   }
   Tensor h = v.h, a = v.a;

@@ -36,6 +36,8 @@ enum class Purpose : std::uint32_t {
   hidden_dropout2
 };
 
+class ContextParallel;
+
 struct Step {
   Stream& stream;
   Arena& keep;
@@ -55,6 +57,7 @@ struct Step {
   Probe* probe = nullptr;                      // sees what modules read and make
   Group* tensor = nullptr;         // ranks that share the matrices; null: this one has them whole
   bool sequence_parallel = false;  // they share the rows of hidden states too
+  const ContextParallel* context = nullptr;  // ranks that share sequences; null: none does
 
   ParamSharing* sharing = nullptr;  // of the parameters; null: nothing is due
   bool last = false;                // the step's last backward of this chunk

@@ -39,10 +39,13 @@ void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream) {
                            .head_dim = x.shape()[2],
                            .rotary_dim = 2 * rope.inv_freq.numel(),
                            .seq_length = rope.seq_length,
+                           .first_position = rope.first_position,
                            .interleaved = rope.interleaved,
                            .packed_group = rope.packed_group};
   if (shape.rotary_dim > shape.head_dim)
     fail(Exit::internal, "rope: ", shape.rotary_dim, " rotated channels of ", shape.head_dim);
+  if (x.device() == Device::cuda && shape.first_position > 0)
+    fail(Exit::internal, "rope on a GPU: positions from ", shape.first_position, " on");
   dispatch(
       x, {.bytes = 2.0 * static_cast<double>(x.bytes())}, stream,
       [&]<class T>() { cpu::rope(x.as<T>(), rope.inv_freq.as<double>(), shape, inverse); },

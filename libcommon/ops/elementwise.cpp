@@ -85,6 +85,19 @@ void transfer(Tensor y, ConstTensor x, Stream& stream) {
     device::copy(y.data(), x.data(), y.bytes(), stream.handle());
 }
 
+void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& stream) {
+  if (y.bytes() != x.bytes() || x.numel() % (a * b) != 0)
+    fail(Exit::internal, "swap_axes: ", x.shape(), " to ", y.shape(), " by ", a, " and ", b);
+  if (x.device() == Device::cuda) fail(Exit::internal, "swap_axes: not for GPUs");
+  if (x.device() == Device::meta) return stream.count(moves(y, x));
+  const std::int64_t run = static_cast<std::int64_t>(x.bytes()) / (a * b);
+  auto* const to = static_cast<std::byte*>(y.data());
+  const auto* const from = static_cast<const std::byte*>(x.data());
+  for (std::int64_t i = 0; i < a; ++i)
+    for (std::int64_t j = 0; j < b; ++j)
+      std::memcpy(to + (j * a + i) * run, from + (i * b + j) * run, static_cast<std::size_t>(run));
+}
+
 void set_zero(Tensor y, Stream& stream) {
   dispatch(
       y, moves(y), stream, [&]<class T>() { std::memset(y.data(), 0, y.bytes()); },

@@ -10,6 +10,7 @@
 #include "kernels/activation.h"
 #include "kernels/adam.h"
 #include "kernels/attention.h"
+#include "kernels/attention_part.h"
 #include "kernels/dropout.h"
 #include "kernels/qkv.h"
 #include "kernels/sample.h"
@@ -72,12 +73,13 @@ void swiglu_forward(Tensor y, ConstTensor x, Stream& stream);
 void swiglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
 
 // x: [tokens, heads, head_dim], in place;  inv_freq: [rotary_dim / 2] f64 of host memory.  Token t
-// stands at position t % seq_length.
+// stands at position first_position + t % seq_length; on GPUs first_position is 0.
 struct Rope {
   ConstTensor inv_freq;
   bool interleaved = false;
   std::int64_t seq_length = 0;
   std::int64_t packed_group = 0;  // kernels/rope.h
+  std::int64_t first_position = 0;
 };
 void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream);
 
@@ -112,6 +114,15 @@ void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstT
                         ConstTensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
                         ConstTensor first_key, const AttentionShape& shape, const Dropout& dropout,
                         Stream& stream);
+
+// A part of one sequence (kernels/attention_part.h); lse: [1, heads, q_length].  Not for GPUs.
+void attention_part_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
+                            ConstTensor first_key, const AttentionShape& shape,
+                            const AttentionRange& range, const Dropout& dropout, Stream& stream);
+void attention_part_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstTensor o,
+                             ConstTensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
+                             ConstTensor first_key, const AttentionShape& shape,
+                             const AttentionRange& range, const Dropout& dropout, Stream& stream);
 
 // residual and bias may be empty.
 void bias_dropout_add(Tensor y, ConstTensor residual, ConstTensor x, ConstTensor bias,
@@ -161,6 +172,8 @@ void copy(Tensor y, ConstTensor x, Stream& stream);  // on GPUs also to another 
 void transfer(Tensor y, ConstTensor x, Stream& stream);
 void scale(Tensor y, ConstTensor x, double factor, Stream& stream);  // y = factor x
 void set_zero(Tensor y, Stream& stream);
+// x: [a, b, …] becomes y: [b, a, …], elements of any type.  Not for GPUs.
+void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& stream);
 void column_sum(Tensor y, ConstTensor x, Stream& stream);            // y += sum over rows of x
 double sum_squares(ConstTensor x, Stream& stream);                   // 0 on meta
 std::int64_t count_zeros(ConstTensor x, Stream& stream);             // 0 on meta

@@ -1,6 +1,7 @@
 // BatchLoader: the samples of one global batch, divided among the ranks as Megatron's sampler does:
-// with m samples to a micro-batch and P ranks, rank r's micro-batch i is samples
-// first + (i P + r) m, … of that many.
+// with m samples to a micro-batch and P data-parallel ranks, rank r's micro-batch i is samples
+// first + (i P + r) m, … of that many.  Ranks that share sequences take their chunks of each
+// (nn/context_parallel.h); the others of one data-parallel rank read the same.
 #pragma once
 
 #include <array>
@@ -16,14 +17,7 @@ class BatchLoader {
   // The weights of rows are such that the gradients of so many micro-batches add up to their mean,
   // or with --calculate-per-token-loss to the sum over their tokens, times `loss_scale`.
   BatchLoader(const TrainOptions& options, const SampleSet& samples, std::int64_t first,
-              int micro_batches, const Group& ranks, double loss_scale = 1)
-      : samples_(samples),
-        first_(first + ranks.rank() * options.micro_batch_size),
-        size_(options.micro_batch_size),
-        stride_(ranks.size() * options.micro_batch_size),
-        micro_batches_(micro_batches),
-        per_token_(options.calculate_per_token_loss),
-        loss_scale_(loss_scale) {}
+              int micro_batches, const World& world, double loss_scale = 1);
 
   // Fills this rank's `micro_batch` and returns the number of its first sample.  Exit::bad_config
   // where there are not so many samples.
@@ -32,12 +26,17 @@ class BatchLoader {
   double tokens() const;  // that count, of the micro-batches loaded so far
 
  private:
+  void take_chunks(const Batch& batch) const;
+
   const SampleSet& samples_;
   std::int64_t first_, size_, stride_;
   int micro_batches_;
   bool per_token_;
   double loss_scale_;
   std::vector<double> tokens_;  // of each micro-batch
+  Group& context_;
+  Buffer storage_;  // of whole sequences, where ranks share them
+  Batch whole_ = {};
 };
 
 // The losses and tokens of a step or an evaluation over all ranks, on each: every rank gives its

@@ -14,7 +14,7 @@ std::optional<double> Evaluator::run(const SampleSet& samples, std::int64_t firs
   double loss = 0, tokens = 0;
   for (std::int64_t i = 0; i < batches; ++i) {
     double sum = 0;  // of this batch
-    BatchLoader loader(options_, samples, first + i * batch, 1, world_.data());
+    BatchLoader loader(options_, samples, first + i * batch, 1, world_);
     for (int begin = 0; begin < micro_batches; begin += at_once) {
       if (stop()) return std::nullopt;
       const auto load = [&](int micro_batch, const Batch& into) {

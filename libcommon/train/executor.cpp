@@ -47,6 +47,8 @@ Executor::Executor(const Model& model, const StepShape& shape, const StepMemory&
       slot.saved = model.make_saved();
     }
   }
+  if (world.context().size() > 1)
+    context_.emplace(world.context(), shape.context_comm, shape.context_neighbours);
   if (stream.device() == Device::cuda)
     stage_ = std::make_unique<InputStage>(step_input_bytes(shape));
 }
@@ -166,7 +168,8 @@ Step Executor::step(Slot& slot, bool training) {
           .probe = training ? probe_ : nullptr,
           .tensor = &tensor_,
           .sequence_parallel = shape_.sequence_parallel,
-          .sharing = sharing_};
+          .sharing = sharing_,
+          .context = context_ ? &*context_ : nullptr};
 }
 
 // On a GPU as a graph, unless what the host does meanwhile is wanted too.

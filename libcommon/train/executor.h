@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/timers.h"
@@ -117,6 +118,7 @@ class Executor {
   std::unique_ptr<Group> backwards_;
   PipelinePlace place_;
   Group& tensor_;
+  std::optional<ContextParallel> context_;
   Stream& stream_;
   std::vector<std::vector<Slot>> slots_;  // of each chunk
   Arena layer_;

@@ -76,11 +76,9 @@ static void add_precision_flags(CommandLine& cl) {
 }
 
 static void add_parallel_flags(CommandLine& cl) {
-  refuse(cl, "ranks share data, matrices and layers, in no other way; see --ranks",
-         {{"--cp-comm-type", {kTexts, one_of({"p2p"})}},
-          {"--defer-embedding-wgrad-compute"},
+  refuse(cl, "what these arrange changes no number, and is arranged otherwise here",
+         {{"--defer-embedding-wgrad-compute"},
           {"--distribute-saved-activations"},
-          {"--hierarchical-context-parallel-sizes"},
           {"--overlap-p2p-communication-warmup-flush"},
           {"--pipeline-model-parallel-comm-backend"},
           {"--pipeline-model-parallel-split-rank"},

@@ -3,17 +3,23 @@
 
 #include "base/command.h"
 #include "comm/rank_grid.h"
+#include "nn/context_parallel.h"
 
 namespace mt {
 
 struct ParallelOptions {
   int tensor_model_parallel_size = 1, pipeline_model_parallel_size = 1, context_parallel_size = 1;
+  std::vector<std::string> cp_comm_type = {"p2p"};                // of each layer, or of all
+  std::vector<std::int64_t> hierarchical_context_parallel_sizes;  // of a2a+p2p: heads, ring
   bool sequence_parallel = false, use_tp_pp_dp_mapping = false;
 
   void add_to(CommandLine& cl);
   // Exit::bad_config where so many ranks cannot be shared like this.
   void complete(int ranks) const;
   ParallelSizes sizes(int ranks) const;
+  std::vector<ContextComm> context_comm() const;
+  // Ranks that share a layer's heads instead of its keys, of those that share sequences.
+  int head_ranks(ContextComm comm) const;
   // Whether tensor-parallel ranks share the rows of hidden states.
   bool shares_rows() const { return sequence_parallel && tensor_model_parallel_size > 1; }
 };

@@ -10,12 +10,14 @@ namespace mt {
 
 StepShape step_shape(const TrainOptions& options) {
   return {.micro_batch_size = options.micro_batch_size,
-          .seq_length = options.data.seq_length,
+          .seq_length = options.data.seq_length / options.parallel.context_parallel_size,
           .hidden_size = options.model.hidden_size,
           .dtype = options.compute_dtype(),
           .seed = options.seed,
           .document_masks = options.data.reset_attention_mask,
-          .sequence_parallel = options.parallel.shares_rows()};
+          .sequence_parallel = options.parallel.shares_rows(),
+          .context_comm = options.parallel.context_comm(),
+          .context_neighbours = options.parallel.head_ranks(ContextComm::a2a_p2p)};
 }
 
 TensorPart tensor_part(const TrainOptions& options, const World& world) {

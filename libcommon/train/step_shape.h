@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "nn/context_parallel.h"
 #include "tensor/dtype.h"
 
 namespace mt {
@@ -13,6 +15,9 @@ struct StepShape {
   std::uint64_t seed = 0;       // of dropout
   bool document_masks = false;  // batches have a first_key
   bool sequence_parallel = false;
+  // Of ranks that share sequences, seq_length being this rank's part of one: ContextParallel.
+  std::vector<ContextComm> context_comm = {ContextComm::p2p};
+  int context_neighbours = 0;
   std::int64_t tokens() const { return micro_batch_size * seq_length; }
 };
 

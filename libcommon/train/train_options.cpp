@@ -206,13 +206,27 @@ void TrainOptions::complete_checkpoints() const {
 }
 
 void TrainOptions::complete_parallel() const {
-  const int tensor = parallel.tensor_model_parallel_size;
-  if (parallel.shares_rows() && data.seq_length % tensor != 0)
+  const int tensor = parallel.tensor_model_parallel_size, context = parallel.context_parallel_size;
+  if (context > 1 && data.seq_length % (2 * context) != 0)
+    fail(
+        Exit::bad_config, "--seq-length ", data.seq_length,
+        ": seq-length should be a multiple of 2 * context-parallel-size if context-parallel-size > "
+        "1.");
+  if (parallel.shares_rows() && data.seq_length / context % tensor != 0)
     fail(Exit::bad_config, "--seq-length ", data.seq_length,
-         ": --sequence-parallel needs a multiple of --tensor-model-parallel-size ", tensor);
+         ": --sequence-parallel needs a multiple of --tensor-model-parallel-size ", tensor,
+         " tokens on each of ", context, " context-parallel ranks");
   if (tensor > 1 && optimizer.name == "muon")
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
+  const std::vector<ContextComm> comm = parallel.context_comm();
+  if (comm.size() != 1 && std::ssize(comm) != model.num_layers)
+    fail(Exit::bad_config, "--cp-comm-type: ", comm.size(), " types for ", model.num_layers,
+         " layers, expected one for all or one for each");
+  for (const ContextComm how : comm)
+    if (const int sharing = parallel.head_ranks(how) * tensor; model.kv_heads() % sharing != 0)
+      fail(Exit::bad_config, "--cp-comm-type: ", model.kv_heads(),
+           " key heads cannot be divided among ", sharing, " ranks");
 }
 
 void TrainOptions::complete_reduction() const {

@@ -16,7 +16,7 @@ TrainStep::TrainStep(const TrainOptions& options, const TrainData& data, const P
 std::array<double, 2> TrainStep::forward_backward(const Asked& asked) {
   parts_.optimizer.zero_gradients(parts_.stream);
   BatchLoader loader(options_, data_.training(), asked.first_sample, asked.micro_batches,
-                     parts_.world.data(), parts_.optimizer.loss_scale());
+                     parts_.world, parts_.optimizer.loss_scale());
   double loss = 0;
   {
     const auto timing = parts_.timers.measure(Timed::forward_backward);

@@ -36,7 +36,8 @@ Sums step_of_two_ranks(bool per_token, double loss_scale, double (*loss_of)(doub
   const FileSamples sample = counting_4_2_3_1();
   double sums[3] = {};
   run_ranks(2, [&](Group& ranks) {
-    BatchLoader loader(one_at_a_time(per_token), sample.set, 0, 2, ranks, loss_scale);
+    const World world(ranks, {.dp = 2});
+    BatchLoader loader(one_at_a_time(per_token), sample.set, 0, 2, world, loss_scale);
     double own[3] = {};
     for (int i = 0; i < 2; ++i) {
       const BatchMemory memory(1, DType::f64);
@@ -85,8 +86,9 @@ TEST(BatchLoader, NothingCounts) {
   const FileSamples sample({std::vector<std::int32_t>(40, kEod)}, true);
   for (const bool per_token : {false, true}) {
     const BatchMemory memory(1, DType::f32);
-    const auto alone = make_single_group();
-    BatchLoader loader(one_at_a_time(per_token), sample.set, 0, 2, *alone);
+    const auto group = make_single_group();
+    const World alone(*group, {});
+    BatchLoader loader(one_at_a_time(per_token), sample.set, 0, 2, alone);
     loader.load(0, memory.batch());
     EXPECT_EQ(loader.tokens(), 0);
     EXPECT_EQ(largest(memory.weight.view()), 0);

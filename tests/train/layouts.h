@@ -24,12 +24,15 @@ struct Layout {
   bool distributed = false;    // the optimizer
   int instances = 1;           // of it
   std::int64_t bucket = 0;     // parameters in one; 0: nothing overlaps
+  bool documents = false;      // attention stays within them
+  bool per_token_loss = false;
 
   // Of the options that one rank would have too: runs that agree in them can be compared.
   std::string model_name() const {
     return concat(style == Style::gpt ? "gpt" : "llama", tied ? "_tied" : "_untied",
                   num_layers == 2 ? "" : concat("_l", num_layers),
-                  dtype == DType::f64 ? "" : "_f32");
+                  dtype == DType::f64 ? "" : "_f32", documents ? "_documents" : "",
+                  per_token_loss ? "_per_token" : "");
   }
   std::string name() const {
     const ParallelOptions& p = parallel;
@@ -41,6 +44,9 @@ struct Layout {
     add("tp", p.tensor_model_parallel_size);
     if (p.sequence_parallel) text += "_sp";
     add("cp", p.context_parallel_size);
+    if (p.context_parallel_size > 1)
+      for (const std::string& type : p.cp_comm_type)
+        text += type == "a2a+p2p" ? "_a2a_p2p" : "_" + type;
     add("pp", p.pipeline_model_parallel_size);
     add("vp", pipeline.virtual_stages_per_rank.value_or(1));
     if (pipeline.schedule != "1f1b") text += pipeline.schedule == "gpipe" ? "_gpipe" : "_zb";
@@ -79,6 +85,9 @@ class Layouts : public Training, public testing::WithParamInterface<Layout> {
       o.model.label_smoothing = 0.1;
     }
     o.model.padded_vocab_size = 384;
+    o.data.reset_attention_mask = layout.documents;
+    o.calculate_per_token_loss = layout.per_token_loss;
+    if (layout.per_token_loss) o.model.window_size = "5,0";
     o.optimizer.clip_grad = 0.5;
     o.optimizer.use_distributed_optimizer = layout.distributed;
     o.optimizer.distributed_optimizer_instances = layout.instances;
@@ -113,7 +122,9 @@ class Layouts : public Training, public testing::WithParamInterface<Layout> {
       found->second = run(options_of({.style = layout.style,
                                       .tied = layout.tied,
                                       .dtype = layout.dtype,
-                                      .num_layers = layout.num_layers}));
+                                      .num_layers = layout.num_layers,
+                                      .documents = layout.documents,
+                                      .per_token_loss = layout.per_token_loss}));
     return found->second;
   }
 

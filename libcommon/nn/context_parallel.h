@@ -1,0 +1,74 @@
+// Context parallelism: ranks share every sequence.  Of P ranks, each sequence is cut into 2 P
+// chunks of equal length, of which rank r has the r-th and the r-th from the end, so that all see
+// as many keys (Megatron's zig-zag).  A Step's tokens are its rank's, its positions those in the
+// sequence.
+//
+// Only attention looks at other ranks' tokens.  In each layer the ranks form a grid of `heads` x
+// `ring` of them: those of a `heads` group exchange tokens for heads, so that each has all the
+// group's tokens of some heads (Jacobs et al.: arXiv:2309.14509); those of a `ring` group send each
+// other their keys and values.
+//   p2p         ring, from neighbour to neighbour while the ones before are computed with
+//               (Liu, Zaharia, Abbeel: arXiv:2310.01889)
+//   all_gather  ring, all keys and values at once
+//   a2a         heads;  a2a_p2p  neighbours exchange heads, and rings go from group to group
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "nn/step.h"
+#include "ops/ops.h"
+
+namespace mt {
+
+enum class ContextComm : std::uint8_t { p2p, all_gather, a2a, a2a_p2p };
+
+class ContextParallel {
+ public:
+  // How each layer's attention does it, or all layers' if there is one; with a2a_p2p so many
+  // neighbours exchange heads.
+  ContextParallel(Group& ranks, std::vector<ContextComm> comm, int neighbours);
+
+  int size() const { return ranks_.size(); }
+  int rank() const { return ranks_.rank(); }
+  // The groups of a layer's grid.
+  struct Grid {
+    Group *heads, *ring;
+  };
+  ContextComm comm(std::int64_t layer) const {
+    return comm_.size() == 1 ? comm_[0] : comm_.at(static_cast<std::size_t>(layer));
+  }
+  Grid grid(std::int64_t layer) const;
+
+ private:
+  Group& ranks_;
+  std::vector<ContextComm> comm_;
+  std::unique_ptr<Group> alone_, neighbours_, rings_;
+};
+
+// Consecutive rows whose tokens follow each other in a sequence of `length` tokens; `first` is the
+// first one's sequence times `length` plus its position.
+struct TokenRun {
+  std::int64_t begin = 0, end = 0, first = 0;
+};
+std::vector<TokenRun> token_runs(const Step& s, std::int64_t begin, std::int64_t end);
+std::int64_t whole_length(const Step& s);  // of a sequence, over all ranks
+
+// Dropout of this rank's rows of hidden states (ops.h), by their places in whole sequences.
+void add_dropout(Step& s, Tensor y, ConstTensor residual, ConstTensor x, ConstTensor bias,
+                 const Dropout& dropout);
+void add_dropout_backward(Step& s, Tensor dx, ConstTensor dy, const Dropout& dropout);
+// Rotary embedding of all tokens of this rank.
+void turn_tokens(Step& s, Tensor x, Rope rope, bool inverse);
+
+// As attention_forward() and its backward, of this rank's tokens over all ranks' keys, not packed.
+// lse has as many elements as there, in an order of its own.
+void context_attention_forward(Step& s, Tensor o, Tensor lse, ConstTensor q, ConstTensor k,
+                               ConstTensor v, const AttentionShape& shape, const Dropout& dropout,
+                               std::int64_t layer);
+void context_attention_backward(Step& s, Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o,
+                                ConstTensor o, ConstTensor lse, ConstTensor q, ConstTensor k,
+                                ConstTensor v, const AttentionShape& shape, const Dropout& dropout,
+                                std::int64_t layer);
+
+}  // namespace mt
