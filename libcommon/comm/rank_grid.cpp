@@ -1,6 +1,5 @@
 #include "comm/rank_grid.h"
 
-#include <algorithm>
 #include <string>
 
 #include "base/error.h"
@@ -79,17 +78,25 @@ RankGroups rank_groups(const ParallelSizes& sizes, std::string_view axes, Grid g
   return groups;
 }
 
-RankGroups embedding_groups(const ParallelSizes& sizes) {
-  RankGroups groups = rank_groups(sizes, "pp");
-  for (std::vector<int>& group : groups)
-    if (group.size() > 2) group = {group.front(), group.back()};
-  return groups;
+std::vector<int> rank_group(const ParallelSizes& sizes, std::string_view axes, int rank,
+                            Grid grid) {
+  std::vector<Axis> varied;
+  int first = rank;
+  for (const Axis& axis : axes_of(sizes, grid)) {
+    if (!names(axes, axis.name)) continue;
+    varied.push_back(axis);
+    first -= rank / axis.stride % axis.size * axis.stride;
+  }
+  std::vector<int> group = offsets(varied);
+  for (int& member : group) member += first;
+  return group;
 }
 
-std::vector<int> group_of(const RankGroups& groups, int rank) {
-  for (const std::vector<int>& group : groups)
-    if (std::find(group.begin(), group.end(), rank) != group.end()) return group;
-  return {rank};
+std::vector<int> embedding_group(const ParallelSizes& sizes, int rank) {
+  const std::vector<int> pipeline = rank_group(sizes, "pp", rank);
+  const int first = pipeline.front(), last = pipeline.back();
+  if (first == last || (rank != first && rank != last)) return {rank};
+  return {first, last};
 }
 
 }  // namespace mt

@@ -37,11 +37,12 @@ RankPosition rank_position(const ParallelSizes& sizes, int rank);
 using RankGroups = std::vector<std::vector<int>>;
 RankGroups rank_groups(const ParallelSizes& sizes, std::string_view axes, Grid grid = Grid::dense);
 
-// First and last rank of each pipeline, which hold the word embedding and the output layer; one
-// rank where there is one stage.
-RankGroups embedding_groups(const ParallelSizes& sizes);
+// Of those groups, a rank's own.
+std::vector<int> rank_group(const ParallelSizes& sizes, std::string_view axes, int rank,
+                            Grid grid = Grid::dense);
 
-// Of the groups, the one that `rank` is a member of; itself alone, if there is none.
-std::vector<int> group_of(const RankGroups& groups, int rank);
+// First and last rank of a rank's pipeline, which hold the word embedding and the output layer, if
+// it is one of them; else itself alone.
+std::vector<int> embedding_group(const ParallelSizes& sizes, int rank);
 
 }  // namespace mt

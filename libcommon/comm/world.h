@@ -22,7 +22,7 @@ class World {
   Group& data() const { return *data_; }                  // a step's sequences
   Group& data_context() const { return *data_context_; }  // gradients, and what is sharded of them
   Group& pipeline() const { return *pipeline_; }          // layers
-  Group& embedding() const { return *embedding_; }        // tied weights: embedding_groups()
+  Group& embedding() const { return *embedding_; }        // tied weights: embedding_group()
   Group& model() const { return *model_; }                // all weights, of one replica
 
  private:

@@ -168,8 +168,8 @@ Step Executor::step(Slot& slot, bool training) {
           .probe = training ? probe_ : nullptr,
           .tensor = &tensor_,
           .sequence_parallel = shape_.sequence_parallel,
-          .sharing = sharing_,
-          .context = context_ ? &*context_ : nullptr};
+          .context = context_ ? &*context_ : nullptr,
+          .sharing = sharing_};
 }
 
 // On a GPU as a graph, unless what the host does meanwhile is wanted too.

@@ -11,11 +11,11 @@ void ParallelOptions::add_to(CommandLine& cl) {
             "ranks that share the layers", at_least(1));
   cl.option("--context-parallel-size", &context_parallel_size, "N",
             "ranks that share every sequence", at_least(1));
-  cl.option("--cp-comm-type", &cp_comm_type, "TYPE ...",
+  cl.option("--cp-comm-type", &cp_comm_type, "TYPE",
             "how their attention sees all keys, in every layer or in each: p2p or all_gather (keys "
             "travel), a2a (heads are exchanged), a2a+p2p (among neighbours)",
             one_of({"p2p", "all_gather", "a2a", "a2a+p2p"}));
-  cl.option("--hierarchical-context-parallel-sizes", &hierarchical_context_parallel_sizes, "N N",
+  cl.option("--hierarchical-context-parallel-sizes", &hierarchical_context_parallel_sizes, "N",
             "of a2a+p2p: how many neighbours exchange heads, and between how many such groups keys "
             "travel",
             at_least(1));

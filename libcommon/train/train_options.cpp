@@ -41,7 +41,7 @@ static void add_ranks(TrainOptions& o, CommandLine& cl) {
   cl.section("Ranks");
   cl.option("--ranks", &o.ranks, "N",
             "CPU ranks, threads of this process; data-parallel where nothing else is said",
-            at_least(1));
+            between(1, 1 << 20));
   o.parallel.add_to(cl);
   o.pipeline.add_to(cl);
 }

@@ -30,11 +30,11 @@ GptConfig small_config() {
   return config;
 }
 
-constexpr StepShape kShape{.micro_batch_size = kSequences,
-                           .seq_length = kLength,
-                           .hidden_size = 16,
-                           .dtype = DType::f64,
-                           .seed = 77};
+const StepShape kShape{.micro_batch_size = kSequences,
+                       .seq_length = kLength,
+                       .hidden_size = 16,
+                       .dtype = DType::f64,
+                       .seed = 77};
 
 // Tokens as a function of the micro-batch; some of them do not count.
 std::int64_t load(int micro_batches, int micro_batch, const Batch& batch) {
