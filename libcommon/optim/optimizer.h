@@ -2,9 +2,11 @@
 // Reduces them over the ranks, checks that they are finite, clips them, updates the weights.
 //
 // With --use-distributed-optimizer each rank keeps the state of a part of every bucket of the
-// parameters (optim/buffer_layout.h): gradients are reduced and scattered, each rank updates its
-// part, and the new values are gathered.  Adam's parts may cut a parameter; Muon, which needs whole
-// matrices, gives each parameter to one rank.
+// parameters and updates it (optim/shared_buffer.h).  Adam's parts may cut a parameter; Muon, which
+// needs whole matrices, gives each parameter to one rank.
+//
+// Where ranks share matrices or layers, gradients of which each has a part are summed over them,
+// and so are the norm and the number of zeros: of the whole model, each parameter once.
 //
 // Every rank calls step() with its own sums of gradients; afterwards all have the same weights.
 // Each Optimizer belongs to one thread; the table and the world must outlive it.

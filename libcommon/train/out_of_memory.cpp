@@ -16,6 +16,8 @@ Saving with_micro_batches(const TrainOptions& options, const Plan& plan) {
   Saving last;
   for (std::int64_t size = options.micro_batch_size / 2; size > 0; --size) {
     if (options.micro_batch_size % size != 0) continue;
+    const int more = static_cast<int>(options.micro_batch_size / size);
+    if (!options.pipeline_layout.can_schedule(options.micro_batches() * more)) continue;
     last = with(concat("--micro-batch-size ", size), options,
                 [&](TrainOptions& o) { o.micro_batch_size = size; });
     if (last.bytes <= plan.room()) break;
@@ -35,7 +37,8 @@ Saving with_recomputation(const TrainOptions& options) {
 
 std::vector<Saving> savings(const TrainOptions& options, const Plan& plan) {
   std::vector<Saving> all;
-  if (options.micro_batch_size > 1) all.push_back(with_micro_batches(options, plan));
+  if (const Saving saving = with_micro_batches(options, plan); !saving.option.empty())
+    all.push_back(saving);
   if (options.model.recompute.granularity != "full") all.push_back(with_recomputation(options));
   constexpr int kMostWalked = 1 << 14;  // such a plan walks all ranks
   if (const int dp = options.parallel_sizes().dp;

@@ -37,6 +37,9 @@ struct PipelineLayout {
   Schedule evaluation(int rank, int micro_batches) const;
   // Exit::bad_config if a step of so many cannot be scheduled.
   void check_step(int micro_batches) const;
+  bool can_schedule(int micro_batches) const {
+    return chunks == 1 || can_interleave(place(0), micro_batches);
+  }
 };
 
 // Without options each rank has an equal part of the layers; with several chunks, each chunk of it.

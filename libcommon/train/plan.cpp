@@ -43,6 +43,20 @@ static int rank_at(const ParallelSizes& sizes, int stage) {
   return rank;
 }
 
+// With several chunks a smaller step may have more micro-batches in flight.
+static void add_slots(StepMemory& memory, const TrainOptions& options, int stage) {
+  const PipelineLayout& layout = options.pipeline_layout;
+  if (layout.chunks == 1) return;
+  for (const int micro_batches : options.micro_batches_of_steps()) {
+    if (!layout.can_schedule(micro_batches)) continue;
+    const Schedule schedule = layout.training(stage, micro_batches);
+    for (int chunk = 0; chunk < layout.chunks; ++chunk) {
+      int& slots = memory.chunks[static_cast<std::size_t>(chunk)].slots;
+      slots = std::max(slots, slot_count(schedule, chunk));
+    }
+  }
+}
+
 // Of a rank; adds its parameters to `parameters`.
 static RankPlan plan_rank(const TrainOptions& options, int rank, std::int64_t& parameters) {
   Stream meta(Device::meta), counting(Device::meta);
@@ -67,6 +81,7 @@ static RankPlan plan_rank(const TrainOptions& options, int rank, std::int64_t& p
   plan.memory.optimizer = optimizer.bytes();
   plan.memory.step =
       measure_memory(model, step_shape(options), training, evaluation, measured_world, meta);
+  add_slots(plan.memory.step, options, stage);
 
   Executor executor(model, step_shape(options), plan.memory.step, world, counting);
   TensorNames names;

@@ -103,17 +103,23 @@ Schedule one_f_one_b(const PipelinePlace& place, int micro_batches) {
   return builder.take();
 }
 
+bool can_interleave(const PipelinePlace& place, int micro_batches) {
+  const int rest = micro_batches % place.group;
+  return place.group >= place.ranks && place.group <= micro_batches &&
+         (rest == 0 || rest >= place.ranks);
+}
+
 void check_interleaving(const PipelinePlace& place, int micro_batches) {
   if (place.group < place.ranks || place.group > micro_batches)
     fail(Exit::bad_config,
          "The number of contiguous micro-batches in a virtual pipeline stage should range in [PP=",
          place.ranks, " , M=", micro_batches, "]");
-  if (const int rest = micro_batches % place.group; rest > 0 && rest < place.ranks)
+  if (!can_interleave(place, micro_batches))
     fail(Exit::bad_config,
          "The remainder of M (the total micro-batches) divided by N (number of contiguous "
          "micro-batches in a virtual pipeline stage) should be 0, or larger than or equal to the "
          "pipeline-parallel size, but it is ",
-         rest,
+         micro_batches % place.group,
          ". Otherwise, it introduces dependency bubbles in the pipeline and reduces throughput.");
 }
 

@@ -57,6 +57,7 @@ Schedule interleaved(const PipelinePlace& place, int micro_batches);
 // Exit::bad_config, in Megatron's words, for a group that is less than p or more than the
 // micro-batches, or that leaves a remainder less than p.
 void check_interleaving(const PipelinePlace& place, int micro_batches);
+bool can_interleave(const PipelinePlace& place, int micro_batches);
 
 // ZB-H1 (Qi et al.: arXiv:2401.10241, 2.2 and fig. 3): 1F1B in which rank r's weight gradients
 // follow r backwards later, so that the stages before get their gradients earlier and what is left

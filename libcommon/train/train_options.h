@@ -91,6 +91,12 @@ struct TrainOptions {
   // of this size too.
   std::int64_t batch_size() const { return batches.final_size(); }
   int micro_batches() const { return divided(batch_size()).micro_batches; }
+  std::vector<int> micro_batches_of_steps() const {  // those that there are in a run
+    std::vector<int> all;
+    for (const std::int64_t sequences : batches.sizes_from(0))
+      all.push_back(divided(sequences).micro_batches);
+    return all;
+  }
   std::int64_t evaluation_batch() const { return divided(batch_size()).computed; }
   TrainingLength length() const {
     return {.train_samples = train_samples,

@@ -112,6 +112,28 @@ TEST_F(PipelineTraining, AResumedRunEndsWithTheSameBytes) {
   }
 }
 
+// The second chunk of rank 1 has more in flight of five micro-batches in groups of three than of
+// six.
+TEST_F(PipelineTraining, RampsUp) {
+  for (const bool pipeline : {false, true}) {
+    TrainOptions o =
+        pipeline
+            ? options_of({.ranks = 2,
+                          .stages = 2,
+                          .options = {.virtual_stages_per_rank = 2, .microbatch_group_size = 3}},
+                         "several", true)
+            : options_of({}, "one", true);
+    o.train_iters = 0;
+    o.train_samples = 44;
+    o.global_batch_size = 12;
+    o.rampup_batch_size = {10, 2, 20};
+    o.schedule.warmup_iters = 0;
+    train_with(o);
+  }
+  ASSERT_EQ(losses("one").size(), 4U);
+  expect_near(losses("several"), losses("one"), 1e-9);
+}
+
 // Of every rank; together they have the model once.
 TEST_F(PipelineTraining, Plans) {
   const auto plan_of = [&](const Pipeline& pipeline) {
