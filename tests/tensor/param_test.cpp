@@ -39,6 +39,34 @@ TEST(ParamTable, CompletesItsRows) {
   EXPECT_EQ(table.count(), 15 + 5 + 64 + 65);
 }
 
+// Gate and up rows are cut each by itself; a row's channels lie apart.
+TEST(ParamTable, ARankHasItsPartOfEachSegment) {
+  ParamTable table;
+  table.divide(1, 2);
+  const Param& rows =
+      table.add({.name = "fc1",
+                 .shape = {12, 3},
+                 .segments = {{"gate", 4, 0, ShardAxis::tp}, {"up", 8, 0, ShardAxis::tp}}});
+  EXPECT_EQ(rows.local, (Shape{6, 3}));
+  ASSERT_EQ(rows.runs().size(), 2U);
+  EXPECT_EQ(rows.runs()[0].global, 2 * 3);
+  EXPECT_EQ(rows.runs()[1].local, 2 * 3);
+  EXPECT_EQ(rows.runs()[1].global, (4 + 4) * 3);
+  EXPECT_EQ(rows.runs()[1].count, 4 * 3);
+  const Param& columns =
+      table.add({.name = "fc2", .shape = {2, 8}, .segments = {{"up", 8, 1, ShardAxis::tp}}});
+  EXPECT_EQ(columns.local, (Shape{2, 4}));
+  ASSERT_EQ(columns.runs().size(), 2U);
+  EXPECT_EQ(columns.runs()[1].local, 4);
+  EXPECT_EQ(columns.runs()[1].global, 8 + 4);
+  EXPECT_FALSE(table.add({.name = "norm", .shape = {3}}).is_cut());
+  EXPECT_EQ(table.count(), 36 + 16 + 3);
+  const auto thirds = [&] {
+    table.add({.name = "qkv", .shape = {6}, .segments = {{"qkv", 6, 0, ShardAxis::tp, 2}}});
+  };
+  EXPECT_THROW(thirds(), Error);  // three groups for two ranks
+}
+
 TEST(ParamTable, VectorsDoNotDecay) {
   ParamTable table = sample_table();
   for (const Param& row : table.rows())

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -93,6 +94,33 @@ TEST(BatchLoader, NothingCounts) {
     EXPECT_EQ(loader.tokens(), 0);
     EXPECT_EQ(largest(memory.weight.view()), 0);
   }
+}
+
+// Of two ranks that share a sequence of eight tokens, the first has the ends.  Only its first token
+// counts: the other's weigh nothing, and nothing is divided by their number.
+TEST(BatchLoader, RanksShareASequence) {
+  std::vector<std::int32_t> tokens(kLength + 1, kEod);
+  tokens[0] = 7;
+  const FileSamples sample({tokens}, true);
+  TrainOptions o = one_at_a_time(false);
+  o.data.seq_length = kLength;
+  o.parallel.context_parallel_size = 2;
+  run_ranks(2, [&](Group& ranks) {
+    const World world(ranks, {.cp = 2});
+    const BatchMemory memory(1, DType::f32);
+    Batch own = memory.batch();
+    for (Tensor* const part :
+         {&own.ids, &own.labels, &own.positions, &own.loss_mask, &own.row_weight})
+      *part = part->rows(0, kLength / 2);
+    BatchLoader loader(o, sample.set, 0, 1, world);
+    loader.load(0, own);
+    const auto positions = own.positions.span<std::int32_t>();
+    const std::vector<std::int32_t> ends{0, 1, 6, 7}, middle{2, 3, 4, 5};
+    EXPECT_TRUE(std::ranges::equal(positions, ranks.rank() == 0 ? ends : middle));
+    EXPECT_EQ(loader.tokens(), ranks.rank() == 0 ? 1 : 0);
+    EXPECT_EQ(own.row_weight.as<float>()[0], ranks.rank() == 0 ? 1 : 0);
+    EXPECT_EQ(largest(own.row_weight.rows(1, kLength / 2)), 0);
+  });
 }
 
 }  // namespace

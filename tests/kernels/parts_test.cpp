@@ -1,0 +1,130 @@
+// Kernels of which ranks compute parts, put together again: attention over some keys at a time,
+// cross-entropy over some of the vocabulary, and rows of a part of a table.
+#include "kernels/attention_part.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/embedding.h"
+#include "tests/kernels/check.h"
+
+namespace mt {
+namespace {
+
+using check::random;
+using Doubles = std::vector<double>;
+
+const StepRecord kRecord = {.first_sample = 40};
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// One sequence of 12 tokens in chunks of 3, whose queries see at most 7 keys before their own; the
+// dropout's words change within a chunk.
+struct Attended {
+  static constexpr std::int64_t kLength = 12, kChunk = 3, kHeads = 4, kKeyHeads = 2, kWidth = 5;
+  AttentionShape shape{.sequences = 1,
+                       .q_length = kLength,
+                       .kv_length = kLength,
+                       .kv_stride = kLength,
+                       .heads = kHeads,
+                       .kv_heads = kKeyHeads,
+                       .head_dim = kWidth,
+                       .first_head = 3,
+                       .window = 7,
+                       .scale = 0.6};
+  const Dropout dropout{.p = 0.3, .key = RandomKey::make(77, 5), .record = &kRecord};
+  const Doubles q = random<double>(kLength * kHeads * kWidth, 1, -2, 2);
+  const Doubles k = random<double>(kLength * kKeyHeads * kWidth, 2, -2, 2);
+  const Doubles v = random<double>(kLength * kKeyHeads * kWidth, 3);
+  const Doubles d_o = random<double>(kLength * kHeads * kWidth, 4);
+
+  AttentionShape chunk() const {
+    AttentionShape part = shape;
+    part.q_length = part.kv_length = part.kv_stride = kChunk;
+    return part;
+  }
+  static std::int64_t query(std::int64_t chunk) { return chunk * kChunk * kHeads * kWidth; }
+  static std::int64_t key(std::int64_t chunk) { return chunk * kChunk * kKeyHeads * kWidth; }
+};
+
+TEST(Parts, AttentionOverSomeKeysAtATime) {
+  const Attended a;
+  Doubles o(a.q.size()), lse(a.kHeads * a.kLength);
+  cpu::attention_forward(o.data(), lse.data(), a.q.data(), a.k.data(), a.v.data(), nullptr, a.shape,
+                         a.dropout);
+  Doubles dq(o.size()), dk(a.k.size()), dv(a.v.size());
+  cpu::attention_backward(dq.data(), dk.data(), dv.data(), a.d_o.data(), o.data(), lse.data(),
+                          a.q.data(), a.k.data(), a.v.data(), nullptr, a.shape, a.dropout);
+  const AttentionShape chunk = a.chunk();
+  Doubles parts(o.size()), d_queries(o.size()), d_keys(a.k.size()), d_values(a.v.size());
+  for (std::int64_t i = 0; i < 4; ++i) {
+    Doubles sums(a.kHeads * a.kChunk, -kInf), expected;
+    for (const std::int64_t j : {3, 0, 2, 1}) {  // any order; keys behind the queries give nothing
+      const AttentionRange range{.query = i * a.kChunk, .key = j * a.kChunk};
+      cpu::attention_part_forward(&parts[a.query(i)], sums.data(), &a.q[a.query(i)], &a.k[a.key(j)],
+                                  &a.v[a.key(j)], nullptr, chunk, range, a.dropout);
+      const Doubles none(sums.size(), -kInf);
+      EXPECT_EQ(sums == none, j == 3 && i < 3);
+    }
+    for (std::int64_t h = 0; h < a.kHeads; ++h)
+      for (std::int64_t n = 0; n < a.kChunk; ++n)
+        expected.push_back(lse[h * a.kLength + i * a.kChunk + n]);
+    EXPECT_TRUE(check::near(sums, expected)) << "lse of chunk " << i;
+    for (std::int64_t j = 0; j < 4; ++j)
+      cpu::attention_part_backward(&d_queries[a.query(i)], &d_keys[a.key(j)], &d_values[a.key(j)],
+                                   &a.d_o[a.query(i)], &parts[a.query(i)], sums.data(),
+                                   &a.q[a.query(i)], &a.k[a.key(j)], &a.v[a.key(j)], nullptr, chunk,
+                                   {.query = i * a.kChunk, .key = j * a.kChunk}, a.dropout);
+  }
+  EXPECT_TRUE(check::near(parts, o));
+  EXPECT_TRUE(check::near(d_queries, dq));
+  EXPECT_TRUE(check::near(d_keys, dk));
+  EXPECT_TRUE(check::near(d_values, dv));
+}
+
+TEST(Parts, CrossEntropyOfAVocabularyInThreeParts) {
+  constexpr std::int64_t kRows = 5, kPart = 7, kParts = 3, kVocabulary = kPart * kParts;
+  const Doubles all = random<double>(kRows * kVocabulary, 1, -30, 30), weight{1, 0.5, 0, 2, 1};
+  const std::vector<std::int32_t> labels{0, 6, 7, 13, 20};
+  for (const double smoothing : {0.0, 0.1}) {
+    Doubles expected = all, loss(kRows);
+    cpu::cross_entropy(loss.data(), expected.data(), labels.data(), weight.data(), kRows,
+                       kVocabulary, smoothing);
+    std::vector<Doubles> parts(kParts);
+    Doubles top(kRows, -kInf), sums(3 * kRows), one(3 * kRows);
+    for (std::int64_t p = 0; p < kParts; ++p) {
+      for (std::int64_t r = 0; r < kRows; ++r)
+        for (std::int64_t c = 0; c < kPart; ++c)
+          parts[p].push_back(all[r * kVocabulary + p * kPart + c]);
+      cpu::cross_entropy_top(one.data(), parts[p].data(), kRows, kPart);
+      for (std::int64_t r = 0; r < kRows; ++r) top[r] = std::max(top[r], one[r]);
+    }
+    const auto part = [&](std::int64_t p) {
+      return cpu::VocabularyPart{
+          .rows = kRows, .cols = kPart, .first = p * kPart, .vocab = kVocabulary};
+    };
+    for (std::int64_t p = 0; p < kParts; ++p) {
+      cpu::cross_entropy_sums(one.data(), parts[p].data(), labels.data(), top.data(), part(p));
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += one[i];
+    }
+    for (std::int64_t p = 0; p < kParts; ++p) {
+      Doubles losses(kRows), columns;
+      cpu::cross_entropy_part(losses.data(), parts[p].data(), labels.data(), weight.data(),
+                              sums.data(), part(p), smoothing);
+      EXPECT_TRUE(check::near(losses, loss));
+      for (std::int64_t r = 0; r < kRows; ++r)
+        for (std::int64_t c = 0; c < kPart; ++c)
+          columns.push_back(expected[r * kVocabulary + p * kPart + c]);
+      EXPECT_TRUE(check::near(parts[p], columns)) << p;
+    }
+  }
+}
+
+TEST(Parts, RowsOfAPartOfATable) {
+  const Doubles table{10, 11, 20, 21}, dy{1, 2, 3, 4, 5, 6, 7, 8};  // words 3 and 4
+  const std::vector<std::int32_t> ids{4, 2, 3, 5};
+  Doubles y(8, -1), dtable(4, 100);
+  cpu::embedding_part_forward(y.data(), ids.data(), table.data(), 4, 2, 3, 2);
+  EXPECT_EQ(y, (Doubles{20, 21, 0, 0, 10, 11, 0, 0}));
+  cpu::embedding_part_backward(dtable.data(), ids.data(), dy.data(), 4, 2, 3, 2);
+  EXPECT_EQ(dtable, (Doubles{105, 106, 101, 102}));
+}
+
+}  // namespace
+}  // namespace mt
