@@ -34,9 +34,9 @@ struct LayoutDifference {
 };
 LayoutDifference largest_difference(const LayoutRun& got, const LayoutRun& expected);
 
-// Runs two steps both ways and prints what was compared.  Exit::difference beyond 1e-9 in fp64 or
-// 1e-5 in fp32; weights are compared in fp64 only, because Adam amplifies rounding where a gradient
-// is nearly zero.
+// Runs two steps both ways, in fp32 one, and prints what was compared.  Exit::difference beyond
+// 1e-9 in fp64 or 1e-5 in fp32, where what Adam makes of the first step is not compared: it
+// amplifies rounding where a gradient is nearly zero.
 void check_layout(const TrainOptions& options, TrainData& data, const Log& log, std::ostream& out);
 
 }  // namespace mt

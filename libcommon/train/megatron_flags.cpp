@@ -81,7 +81,6 @@ static void add_parallel_flags(CommandLine& cl) {
           {"--distribute-saved-activations"},
           {"--overlap-p2p-communication-warmup-flush"},
           {"--pipeline-model-parallel-comm-backend"},
-          {"--pipeline-model-parallel-split-rank"},
           {"--tp-comm-bootstrap-backend", only("nccl")},
           {"--tp-comm-overlap"},
           {"--tp-comm-overlap-cfg"},
@@ -89,6 +88,8 @@ static void add_parallel_flags(CommandLine& cl) {
           {"--use-ring-exchange-p2p"},
           {"--wgrad-deferral-limit", only(0)}});
   refuse(cl, "use --tensor-model-parallel-size", {{"--model-parallel-size"}});
+  refuse(cl, "encoder and decoder have no ranks of their own",
+         {{"--pipeline-model-parallel-split-rank"}});
   refuse(cl, "weights are not sharded over data-parallel ranks",
          {{"--data-parallel-sharding-strategy", only("no_shard")},
           {"--init-model-with-meta-device"},

@@ -91,7 +91,8 @@ static void add_evaluation_and_end(TrainOptions& o, CommandLine& cl) {
   cl.option("--exit-duration-in-mins", &o.exit_duration_in_mins, "F",
             "save and end after the step in which so much time has passed", at_least(0));
   cl.flag("--check-layout", &o.check_layout,
-          "run two steps in this layout and by one rank, compare losses and gradients, and stop");
+          "run the first steps, two in fp64, in this layout and by one rank, compare losses and "
+          "gradients, and stop");
   cl.flag("--plan", &o.plan, "print parameters, FLOPs and memory of a step, and stop");
   cl.flag(
       "--selftest", &o.selftest,
