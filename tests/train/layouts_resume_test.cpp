@@ -31,6 +31,9 @@ std::vector<Layout> saved_layouts() {
       layout.parallel.sequence_parallel = tensor == 2;
       all.push_back(layout);
     }
+  Layout shared{.ranks = 4, .distributed = true};
+  shared.parallel.tensor_model_parallel_size = shared.parallel.context_parallel_size = 2;
+  all.push_back(shared);
   return all;
 }
 
