@@ -59,7 +59,7 @@ class MetaGroup : public Group {
     return static_cast<double>(t.bytes()) * (size() - 1) / size();
   }
   Pending count(double bytes) {
-    if (size() > 1) stream_.count({.message_bytes = bytes, .messages = 1});
+    if (size() > 1) stream_.count({.message_bytes = bytes, .messages = 1}, Family::communication);
     return {};
   }
   Stream& stream_;

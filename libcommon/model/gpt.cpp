@@ -15,6 +15,7 @@ Tensor Gpt::run_blocks(Step& s, Tensor x, Saved* saved) const {
   for (const RecomputeOptions::Run& run : chunk(s).runs) {
     const Tensor y = saved ? s.kept(saved, x.shape()) : x;
     for (std::size_t i = run.begin; i < run.end; ++i) {
+      const NamedRange range("layer ", chunk(s).range.begin + static_cast<std::int64_t>(i));
       const ArenaScope scope(s.layer);
       blocks[i].forward(s, y, x, saved && !run.again ? &saved->blocks[i] : nullptr);
       x = y;
@@ -33,6 +34,7 @@ Gpt::Again Gpt::run_again(Step& s, const RecomputeOptions::Run& run, Tensor x) c
   for (std::size_t i = run.begin; i < run.end; ++i) {
     again.x.push_back(x);
     const Tensor y = i + 1 < run.end ? repeated.kept(&again, x.shape()) : Tensor();
+    const NamedRange range("layer ", chunk(s).range.begin + static_cast<std::int64_t>(i), " again");
     const ArenaScope scope(s.layer);
     chunk(s).blocks[i].forward(repeated, y, x, &again.blocks[i - run.begin]);
     x = y;
@@ -63,6 +65,8 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Batch& batch,
 Tensor Gpt::block_backward(Step& s, std::size_t i, Tensor dy, ConstTensor x,
                            const Block::Saved& saved) const {
   const Tensor dx = s.weight_grads.deferring() ? s.gradient(dy.shape()) : dy;
+  const NamedRange range("layer ", chunk(s).range.begin + static_cast<std::int64_t>(i),
+                         " backward");
   const ArenaScope scope(s.layer);
   chunk(s).blocks[i].backward(s, dx, dy, x, saved);
   s.complete(chunk(s).rows[i]);

@@ -6,7 +6,7 @@ namespace mt {
 void gelu_forward(Tensor y, ConstTensor x, GeluForm form, Stream& stream) {
   check_shape("gelu_forward", "y", y, x.shape());
   dispatch(
-      x, moves(x, y), stream,
+      Family::activation, x, moves(x, y), stream,
       [&]<class T>() { cpu::gelu_forward(y.as<T>(), x.as<T>(), x.numel(), form); },
       [&]<class T>() {
         cuda::gelu_forward(y.as<T>(), x.as<T>(), x.numel(), form, stream.handle());
@@ -17,7 +17,7 @@ void gelu_backward(Tensor dx, ConstTensor dy, ConstTensor x, GeluForm form, Stre
   check_shape("gelu_backward", "dx", dx, x.shape());
   check_shape("gelu_backward", "dy", dy, x.shape());
   dispatch(
-      x, moves(x, dy, dx), stream,
+      Family::activation, x, moves(x, dy, dx), stream,
       [&]<class T>() { cpu::gelu_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), x.numel(), form); },
       [&]<class T>() {
         cuda::gelu_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), x.numel(), form, stream.handle());
@@ -27,7 +27,7 @@ void gelu_backward(Tensor dx, ConstTensor dy, ConstTensor x, GeluForm form, Stre
 void squared_relu_forward(Tensor y, ConstTensor x, Stream& stream) {
   check_shape("squared_relu_forward", "y", y, x.shape());
   dispatch(
-      x, moves(x, y), stream,
+      Family::activation, x, moves(x, y), stream,
       [&]<class T>() { cpu::squared_relu_forward(y.as<T>(), x.as<T>(), x.numel()); },
       [&]<class T>() {
         cuda::squared_relu_forward(y.as<T>(), x.as<T>(), x.numel(), stream.handle());
@@ -38,7 +38,7 @@ void squared_relu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& str
   check_shape("squared_relu_backward", "dx", dx, x.shape());
   check_shape("squared_relu_backward", "dy", dy, x.shape());
   dispatch(
-      x, moves(x, dy, dx), stream,
+      Family::activation, x, moves(x, dy, dx), stream,
       [&]<class T>() { cpu::squared_relu_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), x.numel()); },
       [&]<class T>() {
         cuda::squared_relu_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), x.numel(), stream.handle());
@@ -49,7 +49,7 @@ void swiglu_forward(Tensor y, ConstTensor x, Stream& stream) {
   const std::int64_t rows = row_count(y), cols = columns(y);
   check_shape("swiglu_forward", "x", x, {rows, 2 * cols});
   dispatch(
-      x, moves(x, y), stream,
+      Family::activation, x, moves(x, y), stream,
       [&]<class T>() { cpu::swiglu_forward(y.as<T>(), x.as<T>(), rows, cols); },
       [&]<class T>() { cuda::swiglu_forward(y.as<T>(), x.as<T>(), rows, cols, stream.handle()); });
 }
@@ -59,7 +59,7 @@ void swiglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream) {
   check_shape("swiglu_backward", "x", x, {rows, 2 * cols});
   check_shape("swiglu_backward", "dx", dx, x.shape());
   dispatch(
-      x, moves(x, dy, dx), stream,
+      Family::activation, x, moves(x, dy, dx), stream,
       [&]<class T>() { cpu::swiglu_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), rows, cols); },
       [&]<class T>() {
         cuda::swiglu_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), rows, cols, stream.handle());

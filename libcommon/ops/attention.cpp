@@ -47,7 +47,7 @@ void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream) {
   if (x.device() == Device::cuda && shape.first_position > 0)
     fail(Exit::internal, "rope on a GPU: positions from ", shape.first_position, " on");
   dispatch(
-      x, {.bytes = 2.0 * static_cast<double>(x.bytes())}, stream,
+      Family::attention, x, {.bytes = 2.0 * static_cast<double>(x.bytes())}, stream,
       [&]<class T>() { cpu::rope(x.as<T>(), rope.inv_freq.as<double>(), shape, inverse); },
       [&]<class T>() {
         cuda::rope(x.as<T>(), rope_table(rope.inv_freq, shape, stream), shape, inverse,
@@ -68,7 +68,7 @@ static QkvShape qkv_shape(const char* operation, const ConstTensor& qkv, const C
 void qkv_split(Tensor q, Tensor k, Tensor v, ConstTensor qkv, Stream& stream) {
   const QkvShape shape = qkv_shape("qkv_split", qkv, q, k, v);
   dispatch(
-      q, moves(qkv, q, k, v), stream,
+      Family::attention, q, moves(qkv, q, k, v), stream,
       [&]<class T>() { cpu::qkv_split(q.as<T>(), k.as<T>(), v.as<T>(), qkv.as<T>(), shape); },
       [&]<class T>() {
         cuda::qkv_split(q.as<T>(), k.as<T>(), v.as<T>(), qkv.as<T>(), shape, stream.handle());
@@ -78,7 +78,7 @@ void qkv_split(Tensor q, Tensor k, Tensor v, ConstTensor qkv, Stream& stream) {
 void qkv_merge(Tensor qkv, ConstTensor q, ConstTensor k, ConstTensor v, Stream& stream) {
   const QkvShape shape = qkv_shape("qkv_merge", qkv, q, k, v);
   dispatch(
-      q, moves(qkv, q, k, v), stream,
+      Family::attention, q, moves(qkv, q, k, v), stream,
       [&]<class T>() { cpu::qkv_merge(qkv.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(), shape); },
       [&]<class T>() {
         cuda::qkv_merge(qkv.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(), shape, stream.handle());
@@ -89,7 +89,7 @@ void rope_angles(Tensor angles, ConstTensor inv_freq, ConstTensor positions, Str
   const std::int64_t tokens = positions.numel(), rotary_dim = 2 * inv_freq.numel();
   check_shape("rope_angles", "angles", angles, {tokens, rotary_dim});
   dispatch(
-      angles, moves(angles), stream,
+      Family::attention, angles, moves(angles), stream,
       [&]<class T>() {
         cpu::rope_angles(angles.as<T>(), inv_freq.as<double>(), positions.as<std::int32_t>(),
                          tokens, rotary_dim);
@@ -198,7 +198,7 @@ void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, Const
   void* const work =
       attention_work(q, stream, [&]<class T>() { return cuda::attention_forward_work<T>(shape); });
   dispatch(
-      q, cost, stream,
+      Family::attention, q, cost, stream,
       [&]<class T>() {
         heads.with_pointers<T>(shape, [&](const T* queries, const T* keys, const T* values) {
           cpu::attention_forward(o.as<T>(), lse.as<T>(), queries, keys, values,
@@ -240,7 +240,7 @@ void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstT
     });
   };
   dispatch(
-      q, cost, stream,
+      Family::attention, q, cost, stream,
       [&]<class T>() {
         with_pointers.template operator()<T>([&](T* to_q, T* to_k, T* to_v, const T* queries,
                                                  const T* keys, const T* values) {
@@ -281,7 +281,7 @@ static void cached_qkv(const CachedAttention& p, const CachedQkvShape& shape, St
   const auto* positions = p.positions.as<std::int32_t>();
   const auto* slots = or_null<std::int32_t>(p.slots);
   dispatch(
-      p.q, {.bytes = 2.0 * static_cast<double>(p.qkv.bytes())}, stream,
+      Family::attention, p.q, {.bytes = 2.0 * static_cast<double>(p.qkv.bytes())}, stream,
       [&]<class T>() {
         cpu::cached_qkv(p.q.as<T>(), p.keys.as<T>(), p.values.as<T>(), p.qkv.as<T>(),
                         or_null<T>(p.angles), positions, slots, shape);

@@ -28,7 +28,7 @@ void attention_part_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, 
   check_part("attention_part_forward", o, lse, q, k, v, shape);
   Cost cost = moves(o, lse, q, k, v);
   cost.flops = 2 * part_flops(shape, range);
-  dispatch_cpu("attention_part_forward", q, cost, stream, [&]<class T>() {
+  dispatch_cpu(Family::attention, "attention_part_forward", q, cost, stream, [&]<class T>() {
     cpu::attention_part_forward(o.as<T>(), lse.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(),
                                 or_null<std::int32_t>(first_key), shape, range, dropout);
   });
@@ -42,7 +42,7 @@ void attention_part_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, C
   check_part("attention_part_backward", d_o, lse, dq, dk, dv, shape);
   Cost cost = moves(d_o, o, lse, q, k, v, dq, dk, dv);
   cost.flops = 5 * part_flops(shape, range);
-  dispatch_cpu("attention_part_backward", q, cost, stream, [&]<class T>() {
+  dispatch_cpu(Family::attention, "attention_part_backward", q, cost, stream, [&]<class T>() {
     cpu::attention_part_backward(dq.as<T>(), dk.as<T>(), dv.as<T>(), d_o.as<T>(), o.as<T>(),
                                  lse.as<T>(), q.as<T>(), k.as<T>(), v.as<T>(),
                                  or_null<std::int32_t>(first_key), shape, range, dropout);

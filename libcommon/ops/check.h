@@ -33,9 +33,10 @@ void with_gpu_type(DType dtype, const Body& body) {
 // Counts on meta; on the CPU calls cpu.operator()<T>() on the stream, T being the dtype's type; on
 // a GPU gpu.operator()<T>(), which queues a kernel.
 template <class Cpu, class Gpu>
-void dispatch(const ConstTensor& like, const Cost& cost, Stream& stream, const Cpu& cpu,
-              const Gpu& gpu) {
-  if (like.device() == Device::meta) return stream.count(cost);
+void dispatch(Family family, const ConstTensor& like, const Cost& cost, Stream& stream,
+              const Cpu& cpu, const Gpu& gpu) {
+  if (like.device() == Device::meta) return stream.count(cost, family);
+  const Stream::Working working(stream, family);
   if constexpr (kWithCuda)
     if (like.device() == Device::cuda) return with_gpu_type(like.dtype(), gpu);
   stream.run([&] { with_float_type(like.dtype(), cpu); });
@@ -43,10 +44,11 @@ void dispatch(const ConstTensor& like, const Cost& cost, Stream& stream, const C
 
 // The same of an operation that has no kernel for GPUs.
 template <class Cpu>
-void dispatch_cpu(const char* operation, const ConstTensor& like, const Cost& cost, Stream& stream,
-                  const Cpu& cpu) {
+void dispatch_cpu(Family family, const char* operation, const ConstTensor& like, const Cost& cost,
+                  Stream& stream, const Cpu& cpu) {
   if (like.device() == Device::cuda) fail(Exit::internal, operation, ": not for GPUs");
-  if (like.device() == Device::meta) return stream.count(cost);
+  if (like.device() == Device::meta) return stream.count(cost, family);
+  const Stream::Working working(stream, family);
   stream.run([&] { with_float_type(like.dtype(), cpu); });
 }
 

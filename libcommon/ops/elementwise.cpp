@@ -17,7 +17,7 @@ void bias_dropout_add(Tensor y, ConstTensor residual, ConstTensor x, ConstTensor
   if (residual) check_shape("bias_dropout_add", "residual", residual, x.shape());
   if (bias) check_shape("bias_dropout_add", "bias", bias, {cols});
   dispatch(
-      x, residual ? moves(x, y, residual) : moves(x, y), stream,
+      Family::elementwise, x, residual ? moves(x, y, residual) : moves(x, y), stream,
       [&]<class T>() {
         cpu::bias_dropout_add(y.as<T>(), or_null<T>(residual), x.as<T>(), or_null<T>(bias), rows,
                               cols, dropout);
@@ -32,7 +32,7 @@ void dropout_backward(Tensor dx, ConstTensor dy, const Dropout& dropout, Stream&
   const std::int64_t rows = row_count(dy), cols = columns(dy);
   check_shape("dropout_backward", "dx", dx, dy.shape());
   dispatch(
-      dy, moves(dx, dy), stream,
+      Family::elementwise, dy, moves(dx, dy), stream,
       [&]<class T>() { cpu::dropout_backward(dx.as<T>(), dy.as<T>(), rows, cols, dropout); },
       [&]<class T>() {
         cuda::dropout_backward(dx.as<T>(), dy.as<T>(), rows, cols, dropout, stream.handle());
@@ -43,7 +43,7 @@ void add(Tensor y, ConstTensor a, ConstTensor b, Stream& stream) {
   check_shape("add", "a", a, y.shape());
   check_shape("add", "b", b, y.shape());
   dispatch(
-      y, moves(y, a, b), stream,
+      Family::elementwise, y, moves(y, a, b), stream,
       [&]<class T>() { cpu::add(y.as<T>(), a.as<T>(), b.as<T>(), y.numel()); },
       [&]<class T>() { cuda::add(y.as<T>(), a.as<T>(), b.as<T>(), y.numel(), stream.handle()); });
 }
@@ -51,7 +51,7 @@ void add(Tensor y, ConstTensor a, ConstTensor b, Stream& stream) {
 void scale(Tensor y, ConstTensor x, double factor, Stream& stream) {
   check_shape("scale", "x", x, y.shape());
   dispatch(
-      y, moves(y, x), stream,
+      Family::elementwise, y, moves(y, x), stream,
       [&]<class T>() { cpu::scale(y.as<T>(), x.as<T>(), static_cast<T>(factor), y.numel()); },
       [&]<class T>() {
         cuda::scale(y.as<T>(), x.as<T>(), static_cast<float>(factor), y.numel(), stream.handle());
@@ -61,7 +61,7 @@ void scale(Tensor y, ConstTensor x, double factor, Stream& stream) {
 void copy(Tensor y, ConstTensor x, Stream& stream) {
   check_shape("copy", "x", x, y.shape());
   dispatch(
-      y, moves(y, x), stream,
+      Family::elementwise, y, moves(y, x), stream,
       [&]<class T>() {
         if (y.dtype() != x.dtype()) fail(Exit::internal, "copy: another type on the CPU");
         std::memmove(y.data(), x.data(), y.bytes());
@@ -89,7 +89,7 @@ void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& 
   if (y.bytes() != x.bytes() || x.numel() % (a * b) != 0)
     fail(Exit::internal, "swap_axes: ", x.shape(), " to ", y.shape(), " by ", a, " and ", b);
   if (x.device() == Device::cuda) fail(Exit::internal, "swap_axes: not for GPUs");
-  if (x.device() == Device::meta) return stream.count(moves(y, x));
+  if (x.device() == Device::meta) return stream.count(moves(y, x), Family::elementwise);
   const std::int64_t run = static_cast<std::int64_t>(x.bytes()) / (a * b);
   auto* const to = static_cast<std::byte*>(y.data());
   const auto* const from = static_cast<const std::byte*>(x.data());
@@ -100,13 +100,14 @@ void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& 
 
 void set_zero(Tensor y, Stream& stream) {
   dispatch(
-      y, moves(y), stream, [&]<class T>() { std::memset(y.data(), 0, y.bytes()); },
+      Family::elementwise, y, moves(y), stream,
+      [&]<class T>() { std::memset(y.data(), 0, y.bytes()); },
       [&]<class T>() { device::set_zero(y.data(), y.bytes(), stream.handle()); });
 }
 
 void fill(Tensor y, double value, Stream& stream) {
   dispatch(
-      y, moves(y), stream,
+      Family::elementwise, y, moves(y), stream,
       [&]<class T>() { std::ranges::fill(y.span<T>(), static_cast<T>(value)); },
       [&]<class T>() { cuda::fill(y.as<T>(), value, y.numel(), stream.handle()); });
 }
@@ -120,7 +121,7 @@ static void fill_random(Tensor y, std::span<const ElementRun> runs, Stream& stre
     return all.rows(run.local, run.local + run.count);
   };
   dispatch(
-      y, moves(y), stream,
+      Family::elementwise, y, moves(y), stream,
       [&]<class T>() {
         for (const ElementRun& run : runs) cpu(place(run).template as<T>(), run);
       },
@@ -158,7 +159,8 @@ void column_sum(Tensor y, ConstTensor x, Stream& stream) {
   check_shape("column_sum", "y", y, {cols});
   void* const work = gpu_work(x, stream, [&] { return cuda::column_sum_work(rows, cols); });
   dispatch(
-      x, moves(x), stream, [&]<class T>() { cpu::column_sum(y.as<T>(), x.as<T>(), rows, cols); },
+      Family::elementwise, x, moves(x), stream,
+      [&]<class T>() { cpu::column_sum(y.as<T>(), x.as<T>(), rows, cols); },
       [&]<class T>() {
         cuda::column_sum(y.as<float>(), x.as<T>(), rows, cols, work, stream.handle());
       });
@@ -180,7 +182,7 @@ static Result fetch(const ConstTensor& x, Stream& stream, const Queue& queue) {
 bool all_finite(ConstTensor x, Stream& stream) {
   bool finite = true;
   dispatch(
-      x, moves(x), stream,
+      Family::elementwise, x, moves(x), stream,
       [&]<class T>() {
         finite = std::ranges::all_of(x.span<T>(), [](T value) { return std::isfinite(value); });
       },
@@ -195,7 +197,8 @@ bool all_finite(ConstTensor x, Stream& stream) {
 double sum_squares(ConstTensor x, Stream& stream) {
   double sum = 0;
   dispatch(
-      x, moves(x), stream, [&]<class T>() { sum = cpu::sum_squares(x.as<T>(), x.numel()); },
+      Family::elementwise, x, moves(x), stream,
+      [&]<class T>() { sum = cpu::sum_squares(x.as<T>(), x.numel()); },
       [&]<class T>() {
         sum = fetch<double>(x, stream, [&](double* out, void* work) {
           cuda::sum_squares(out, x.as<T>(), x.numel(), work, stream.handle());
@@ -207,7 +210,8 @@ double sum_squares(ConstTensor x, Stream& stream) {
 std::int64_t count_zeros(ConstTensor x, Stream& stream) {
   std::int64_t count = 0;
   dispatch(
-      x, moves(x), stream, [&]<class T>() { count = std::ranges::count(x.span<T>(), T(0)); },
+      Family::elementwise, x, moves(x), stream,
+      [&]<class T>() { count = std::ranges::count(x.span<T>(), T(0)); },
       [&]<class T>() {
         count = fetch<std::int64_t>(x, stream, [&](std::int64_t* out, void* work) {
           cuda::count_zeros(out, x.as<T>(), x.numel(), work, stream.handle());
@@ -221,7 +225,7 @@ void dot(Tensor sum, ConstTensor a, ConstTensor b, Stream& stream) {
   check_shape("dot", "sum", sum, {1});
   void* const work = gpu_work(a, stream, [&] { return cuda::sum_work(a.numel()); });
   dispatch(
-      a, moves(a, b), stream,
+      Family::elementwise, a, moves(a, b), stream,
       [&]<class T>() { *sum.as<double>() = cpu::dot(a.as<T>(), b.as<T>(), a.numel()); },
       [&]<class T>() {
         cuda::dot(sum.as<double>(), a.as<float>(), b.as<float>(), a.numel(), work, stream.handle());

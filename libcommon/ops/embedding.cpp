@@ -11,7 +11,7 @@ void embedding_forward(Tensor y, ConstTensor ids, ConstTensor table, bool accumu
   const std::int64_t rows = ids.numel(), cols = columns(table);
   check_shape("embedding_forward", "y", y, {rows, cols});
   dispatch(
-      y, {.bytes = 2.0 * static_cast<double>(y.bytes())}, stream,
+      Family::embedding, y, {.bytes = 2.0 * static_cast<double>(y.bytes())}, stream,
       [&]<class T>() {
         cpu::embedding_forward(y.as<T>(), ids.as<std::int32_t>(), table.as<T>(), rows, cols,
                                accumulate);
@@ -28,7 +28,7 @@ void embedding_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, Stream& 
   void* const work =
       gpu_work(dy, stream, [&] { return cuda::embedding_backward_work(rows, cols); });
   dispatch(
-      dy, {.bytes = 3.0 * static_cast<double>(dy.bytes())}, stream,
+      Family::embedding, dy, {.bytes = 3.0 * static_cast<double>(dy.bytes())}, stream,
       [&]<class T>() {
         cpu::embedding_backward(dtable.as<T>(), ids.as<std::int32_t>(), dy.as<T>(), rows, cols);
       },
@@ -42,8 +42,8 @@ void embedding_part_forward(Tensor y, ConstTensor ids, ConstTensor table, std::i
                             Stream& stream) {
   const std::int64_t rows = ids.numel(), cols = columns(table);
   check_shape("embedding_part_forward", "y", y, {rows, cols});
-  dispatch_cpu("embedding_part_forward", y, {.bytes = 2.0 * static_cast<double>(y.bytes())}, stream,
-               [&]<class T>() {
+  dispatch_cpu(Family::embedding, "embedding_part_forward", y,
+               {.bytes = 2.0 * static_cast<double>(y.bytes())}, stream, [&]<class T>() {
                  cpu::embedding_part_forward(y.as<T>(), ids.as<std::int32_t>(), table.as<T>(), rows,
                                              cols, first, table.shape()[0]);
                });
@@ -53,8 +53,8 @@ void embedding_part_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, std
                              Stream& stream) {
   const std::int64_t rows = ids.numel(), cols = columns(dtable);
   check_shape("embedding_part_backward", "dy", dy, {rows, cols});
-  dispatch_cpu("embedding_part_backward", dy, {.bytes = 3.0 * static_cast<double>(dy.bytes())},
-               stream, [&]<class T>() {
+  dispatch_cpu(Family::embedding, "embedding_part_backward", dy,
+               {.bytes = 3.0 * static_cast<double>(dy.bytes())}, stream, [&]<class T>() {
                  cpu::embedding_part_backward(dtable.as<T>(), ids.as<std::int32_t>(), dy.as<T>(),
                                               rows, cols, first, dtable.shape()[0]);
                });
@@ -63,7 +63,7 @@ void embedding_part_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, std
 void cross_entropy_top(Tensor top, ConstTensor logits, Stream& stream) {
   const std::int64_t rows = logits.shape()[0], cols = logits.shape()[1];
   check_shape("cross_entropy_top", "top", top, {rows});
-  dispatch_cpu("cross_entropy_top", logits, moves(logits), stream,
+  dispatch_cpu(Family::cross_entropy, "cross_entropy_top", logits, moves(logits), stream,
                [&]<class T>() { cpu::cross_entropy_top(top.as<T>(), logits.as<T>(), rows, cols); });
 }
 
@@ -73,10 +73,11 @@ void cross_entropy_sums(Tensor sums, Tensor logits, ConstTensor labels, ConstTen
   check_shape("cross_entropy_sums", "sums", sums, {3, rows});
   check_shape("cross_entropy_sums", "labels", labels, {rows});
   check_shape("cross_entropy_sums", "top", top, {rows});
-  dispatch_cpu("cross_entropy_sums", logits, moves(logits, logits), stream, [&]<class T>() {
-    cpu::cross_entropy_sums(sums.as<T>(), logits.as<T>(), labels.as<std::int32_t>(), top.as<T>(),
-                            {.rows = rows, .cols = cols, .first = first});
-  });
+  dispatch_cpu(Family::cross_entropy, "cross_entropy_sums", logits, moves(logits, logits), stream,
+               [&]<class T>() {
+                 cpu::cross_entropy_sums(sums.as<T>(), logits.as<T>(), labels.as<std::int32_t>(),
+                                         top.as<T>(), {.rows = rows, .cols = cols, .first = first});
+               });
 }
 
 void cross_entropy_part(const CrossEntropyPart& p, Stream& stream) {
@@ -86,7 +87,7 @@ void cross_entropy_part(const CrossEntropyPart& p, Stream& stream) {
   check_shape("cross_entropy_part", "sums", p.sums, {3, rows});
   if (p.row_weight) check_shape("cross_entropy_part", "row_weight", p.row_weight, {rows});
   const Cost cost = p.row_weight ? moves(p.logits, p.logits) : moves(p.sums);
-  dispatch_cpu("cross_entropy_part", p.logits, cost, stream, [&]<class T>() {
+  dispatch_cpu(Family::cross_entropy, "cross_entropy_part", p.logits, cost, stream, [&]<class T>() {
     cpu::cross_entropy_part(p.loss.as<T>(), p.logits.as<T>(), p.labels.as<std::int32_t>(),
                             or_null<T>(p.row_weight), p.sums.as<T>(),
                             {.rows = rows, .cols = cols, .first = p.first, .vocab = p.vocab},
@@ -101,7 +102,8 @@ void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor r
   check_shape("cross_entropy", "labels", labels, {rows});
   if (row_weight) check_shape("cross_entropy", "row_weight", row_weight, {rows});
   dispatch(
-      logits, {.bytes = (row_weight ? 2.0 : 1.0) * static_cast<double>(logits.bytes())}, stream,
+      Family::cross_entropy, logits,
+      {.bytes = (row_weight ? 2.0 : 1.0) * static_cast<double>(logits.bytes())}, stream,
       [&]<class T>() {
         cpu::cross_entropy(loss.as<T>(), logits.as<T>(), labels.as<std::int32_t>(),
                            or_null<T>(row_weight), rows, vocab, smoothing);

@@ -119,7 +119,8 @@ void matmul(const Matmul& p, Stream& stream) {
   const Tensor out = apart && p.at ? p.at : p.out;
   const bool fused = p.a.device() == Device::cuda && is_fused(p);
   dispatch(
-      p.a, cost, stream, [&]<class T>() { cpu::gemm<T>(problem_of<T, T>(p, out, k)); },
+      Family::product, p.a, cost, stream,
+      [&]<class T>() { cpu::gemm<T>(problem_of<T, T>(p, out, k)); },
       [&]<class T>() {
         const auto multiply = [&]<class C>() {
           gpu_library(stream).gemm.gemm(

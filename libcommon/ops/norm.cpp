@@ -13,7 +13,7 @@ void layer_norm_forward(Tensor y, Tensor mean, Tensor rstd, ConstTensor x, Const
   check_shape("layer_norm_forward", "rstd", rstd, {rows});
   check_shape("layer_norm_forward", "w", w, {cols});
   dispatch(
-      x, moves(x, y), stream,
+      Family::norm, x, moves(x, y), stream,
       [&]<class T>() {
         cpu::layer_norm_forward(y.as<T>(), mean.as<T>(), rstd.as<T>(), x.as<T>(), w.as<T>(),
                                 b.as<T>(), rows, cols, eps);
@@ -41,7 +41,7 @@ void layer_norm_backward(Tensor dx, Tensor dw, Tensor db, ConstTensor residual, 
   void* const work =
       gpu_work(x, stream, [&] { return cuda::layer_norm_backward_work(rows, cols); });
   dispatch(
-      x, moves_backward(dx, residual, dy, x), stream,
+      Family::norm, x, moves_backward(dx, residual, dy, x), stream,
       [&]<class T>() {
         cpu::layer_norm_backward(dx.as<T>(), dw.as<T>(), db.as<T>(), dy.as<T>(), x.as<T>(),
                                  mean.as<T>(), rstd.as<T>(), w.as<T>(), rows, cols);
@@ -61,7 +61,7 @@ void rms_norm_forward(Tensor y, Tensor rstd, ConstTensor x, ConstTensor w, doubl
   check_shape("rms_norm_forward", "rstd", rstd, {rows});
   check_shape("rms_norm_forward", "w", w, {cols});
   dispatch(
-      x, moves(x, y), stream,
+      Family::norm, x, moves(x, y), stream,
       [&]<class T>() {
         cpu::rms_norm_forward(y.as<T>(), rstd.as<T>(), x.as<T>(), w.as<T>(), rows, cols, eps);
       },
@@ -80,7 +80,7 @@ void rms_norm_backward(Tensor dx, Tensor dw, ConstTensor residual, ConstTensor d
   check_shape("rms_norm_backward", "dw", dw, {cols});
   void* const work = gpu_work(x, stream, [&] { return cuda::rms_norm_backward_work(rows, cols); });
   dispatch(
-      x, moves_backward(dx, residual, dy, x), stream,
+      Family::norm, x, moves_backward(dx, residual, dy, x), stream,
       [&]<class T>() {
         cpu::rms_norm_backward(dx.as<T>(), dw.as<T>(), dy.as<T>(), x.as<T>(), rstd.as<T>(),
                                w.as<T>(), rows, cols);

@@ -32,7 +32,7 @@ void sample(const Sample& p, Stream& stream) {
                           p.positions ? p.positions.as<std::int32_t>() : nullptr,
                           p.lengths ? p.lengths.as<std::int32_t>() : nullptr, p.logits.as<float>(),
                           rows, vocab, work, stream.handle());
-  dispatch_cpu("sample", p.logits, moves(p.logits), stream,
+  dispatch_cpu(Family::elementwise, "sample", p.logits, moves(p.logits), stream,
                [&]<class T>() { sample_rows<T>(p, rows); });
 }
 

@@ -25,7 +25,7 @@ void adam(const FlatUpdate& update, Tensor m, Tensor v, const AdamOptions& optio
   check_shape("adam", "v", v, m.shape());
   const std::span<const UpdateChunk> chunks = chunks_of(update);
   dispatch(
-      update.p, cost_of(update, 2), stream,
+      Family::optimizer, update.p, cost_of(update, 2), stream,
       [&]<class T>() {
         for (const UpdateChunk& c : chunks)
           cpu::adam(update.p.as<T>() + c.first, m.as<T>() + c.state, v.as<T>() + c.state,
@@ -44,7 +44,7 @@ void sgd(const FlatUpdate& update, Tensor b, double momentum, const StepRecord* 
          Stream& stream) {
   const std::span<const UpdateChunk> chunks = chunks_of(update);
   dispatch(
-      update.p, cost_of(update, 1), stream,
+      Family::optimizer, update.p, cost_of(update, 1), stream,
       [&]<class T>() {
         for (const UpdateChunk& c : chunks)
           cpu::sgd(update.p.as<T>() + c.first, b.as<T>() + c.state, update.g.as<T>() + c.first,
@@ -63,7 +63,7 @@ void muon_momentum(Tensor u, Tensor m, ConstTensor g, double momentum, bool nest
                    const StepRecord* record, Stream& stream) {
   check_shape("muon_momentum", "m", m, u.shape());
   check_shape("muon_momentum", "g", g, u.shape());
-  dispatch_cpu("muon_momentum", u, moves(u, m, m, g), stream, [&]<class T>() {
+  dispatch_cpu(Family::optimizer, "muon_momentum", u, moves(u, m, m, g), stream, [&]<class T>() {
     cpu::muon_momentum(u.as<T>(), m.as<T>(), g.as<T>(), u.numel(), momentum, nesterov, record);
   });
 }
@@ -71,7 +71,7 @@ void muon_momentum(Tensor u, Tensor m, ConstTensor g, double momentum, bool nest
 void muon_apply(Tensor p, ConstTensor u, double factor, double lr_mult, double decay_mult,
                 const StepRecord* record, Stream& stream) {
   check_shape("muon_apply", "u", u, p.shape());
-  dispatch_cpu("muon_apply", p, moves(p, p, u), stream, [&]<class T>() {
+  dispatch_cpu(Family::optimizer, "muon_apply", p, moves(p, p, u), stream, [&]<class T>() {
     cpu::muon_apply(p.as<T>(), u.as<T>(), p.numel(), factor, lr_mult, decay_mult, record);
   });
 }

@@ -225,9 +225,12 @@ std::int64_t Optimizer::count_zeros(Stream& stream) {
 
 StepResult Optimizer::step(const StepRates& rates, double divisor, Stream& stream) {
   const double factor = divisor * loss_scale_.value();
-  buffer_.reduce();
-  sum_over_tensor_ranks();
-  sum_shared();
+  {
+    const Stream::Working working(stream, Family::communication);
+    buffer_.reduce();
+    sum_over_tensor_ranks();
+    sum_shared();
+  }
   StepResult result{.grad_norm = gradient_norm(stream) / factor};
   result.skipped = !std::isfinite(result.grad_norm);
   loss_scale_.update(result.skipped);
@@ -237,7 +240,10 @@ StepResult Optimizer::step(const StepRates& rates, double divisor, Stream& strea
   // 1e-6 as in Megatron's clip_grad_by_total_norm_fp32.
   const double clip = options_.clip_grad > 0 ? options_.clip_grad / (result.grad_norm + 1e-6) : 1;
   update(rates, std::min(clip, 1.0) / factor, stream);
-  buffer_.gather();
+  {
+    const Stream::Working working(stream, Family::communication);
+    buffer_.gather();
+  }
   return result;
 }
 

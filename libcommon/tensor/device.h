@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+#include "base/error.h"
+
 struct CUstream_st;
 struct CUevent_st;
 struct CUgraphExec_st;
@@ -40,11 +42,38 @@ void destroy_event(EventHandle event) noexcept;
 void record(EventHandle event, StreamHandle stream);
 void wait(EventHandle event);  // on the host
 
+// An event that also says when it happened, and the time from one such event to a later one.
+EventHandle make_timer();
+double seconds_between(EventHandle first, EventHandle second);
+
 // What is queued between the two is not run but noted, and run by each launch.
 void begin_capture(StreamHandle stream);
 GraphHandle end_capture(StreamHandle stream);
 void launch(GraphHandle graph, StreamHandle stream);
 void destroy_graph(GraphHandle graph) noexcept;
 
+// For NVIDIA's profilers: a name for what the host does until pop_range(); and what a profiler that
+// was told to wait looks at.
+void push_range(const char* name);
+void pop_range() noexcept;
+void start_profiler();
+void stop_profiler() noexcept;
+
 }  // namespace device
+
+// A range from its making to its end, of the words put one after another.
+class NamedRange {
+ public:
+  template <class... Parts>
+  explicit NamedRange(const Parts&... parts) {
+    if constexpr (sizeof...(Parts) == 1)
+      device::push_range(parts...);
+    else
+      device::push_range(concat(parts...).c_str());
+  }
+  NamedRange(const NamedRange&) = delete;
+  NamedRange& operator=(const NamedRange&) = delete;
+  ~NamedRange() { device::pop_range(); }
+};
+
 }  // namespace mt

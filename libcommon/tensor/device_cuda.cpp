@@ -1,4 +1,6 @@
+#include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include "base/error.h"
 #include "tensor/device.h"
@@ -76,6 +78,18 @@ void record(EventHandle event, StreamHandle stream) {
 
 void wait(EventHandle event) { check(cudaEventSynchronize(event), "cudaEventSynchronize"); }
 
+EventHandle make_timer() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreate(&event), "cudaEventCreate");
+  return event;
+}
+
+double seconds_between(EventHandle first, EventHandle second) {
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, first, second), "cudaEventElapsedTime");
+  return static_cast<double>(milliseconds) * 1e-3;
+}
+
 void begin_capture(StreamHandle stream) {
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
 }
@@ -95,5 +109,10 @@ void launch(GraphHandle graph, StreamHandle stream) {
 }
 
 void destroy_graph(GraphHandle graph) noexcept { cudaGraphExecDestroy(graph); }
+
+void push_range(const char* name) { nvtxRangePushA(name); }
+void pop_range() noexcept { nvtxRangePop(); }
+void start_profiler() { check(cudaProfilerStart(), "cudaProfilerStart"); }
+void stop_profiler() noexcept { cudaProfilerStop(); }
 
 }  // namespace mt::device

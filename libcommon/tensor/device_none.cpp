@@ -23,9 +23,15 @@ EventHandle make_event() { no_gpu(); }
 void destroy_event(EventHandle) noexcept {}
 void record(EventHandle, StreamHandle) { no_gpu(); }
 void wait(EventHandle) { no_gpu(); }
+EventHandle make_timer() { no_gpu(); }
+double seconds_between(EventHandle, EventHandle) { no_gpu(); }
 void begin_capture(StreamHandle) { no_gpu(); }
 GraphHandle end_capture(StreamHandle) { no_gpu(); }
 void launch(GraphHandle, StreamHandle) { no_gpu(); }
 void destroy_graph(GraphHandle) noexcept {}
+void push_range(const char*) {}
+void pop_range() noexcept {}
+void start_profiler() {}
+void stop_profiler() noexcept {}
 
 }  // namespace mt::device

@@ -11,6 +11,7 @@
 #include "base/threads.h"
 #include "tensor/buffer.h"
 #include "tensor/device.h"
+#include "tensor/profile.h"
 
 namespace mt {
 
@@ -38,8 +39,31 @@ class Stream {
   Device device() const { return device_; }
   void run(const std::function<void()>& body) { workers_->run(body); }  // cpu only
   void synchronize();                                                   // nothing to do but on cuda
-  void count(const Cost& cost) { cost_ += cost; }
+  void count(const Cost& cost, Family family) {
+    cost_ += cost;
+    family_costs_[family] += cost;
+  }
   const Cost& cost() const { return cost_; }
+  const PerFamily<Cost>& family_costs() const { return family_costs_; }
+
+  // Measures what follows, until it is called with null.
+  void measure_with(Profile* profile) { profile_ = profile; }
+  bool is_measured() const { return profile_ != nullptr; }
+  // An operation, from its making to its end.
+  class Working {
+   public:
+    Working(const Stream& stream, Family family) : profile_(stream.profile_) {
+      if (profile_ != nullptr) profile_->begin(family);
+    }
+    Working(const Working&) = delete;
+    Working& operator=(const Working&) = delete;
+    ~Working() {
+      if (profile_ != nullptr) profile_->end();
+    }
+
+   private:
+    Profile* profile_;
+  };
 
   // --- For operations on GPUs. ---
 
@@ -59,6 +83,8 @@ class Stream {
   Device device_;
   std::unique_ptr<Workers> workers_;
   Cost cost_;
+  PerFamily<Cost> family_costs_ = {};
+  Profile* profile_ = nullptr;
   StreamHandle handle_ = nullptr;
   Buffer work_;
   std::unique_ptr<Kept> kept_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "ops/ops.h"
 
@@ -93,8 +94,18 @@ static Timed part_of(Action::Kind kind) {
   return Timed::forward_backward;
 }
 
+static bool is_message(Action::Kind kind) {
+  return kind != Action::Kind::forward && kind != Action::Kind::backward &&
+         kind != Action::Kind::weight_gradients;
+}
+
 void Executor::act(const Action& action, const LoadBatch& load, bool training) {
-  const Timers::Scope timing = measure(part_of(action.kind), training);
+  const Timed part = part_of(action.kind);
+  const NamedRange range(kTimedParts[static_cast<std::size_t>(part)].name, " of micro-batch ",
+                         action.micro_batch);
+  const Timers::Scope timing = measure(part, training);
+  std::optional<Stream::Working> message;
+  if (is_message(action.kind)) message.emplace(stream_, Family::communication);
   Slot& slot =
       slots_.at(static_cast<std::size_t>(action.chunk)).at(static_cast<std::size_t>(action.slot));
   const int before = (place_.rank + place_.ranks - 1) % place_.ranks,
@@ -175,7 +186,7 @@ Step Executor::step(Slot& slot, bool training) {
 // On a GPU as a graph, unless what the host does meanwhile is wanted too.
 void Executor::queue(const Work& work, Slot& slot, const std::function<void()>& body) {
   if (stream_.device() != Device::cuda || !graphs_on_ || probe_ != nullptr || sharing_ != nullptr ||
-      weight_grads_.deferring())
+      stream_.is_measured() || weight_grads_.deferring())
     return body();
   if (graphs_.run(stream_, work, body)) {
     outcomes_[work] = {slot.keep.mark(), slot.out, slot.din, weight_grads_.written()};

@@ -121,19 +121,15 @@ static void add_checkpoint_flags(CommandLine& cl) {
 }
 
 static void add_machine_flags(CommandLine& cl) {
-  refuse(cl, "a step is not profiled",
+  refuse(cl, "what a step holds of memory is known before it; see --plan",
+         {{"--memory-snapshot-path", only("snapshot.pickle")}, {"--record-memory-history"}});
+  refuse(cl, "ranks are not watched for slow ones; see --timing-log-option",
          {{"--log-straggler"},
-          {"--memory-snapshot-path", only("snapshot.pickle")},
           {"--disable-straggler-on-startup"},
-          {"--profile"},
-          {"--profile-ranks", {kIntegers, between(0, 0)}},
-          {"--profile-step-end", only(12)},
-          {"--profile-step-start", only(10)},
-          {"--record-memory-history"},
           {"--run-workload-inspector-server"},
           {"--straggler-ctrlr-port", only(65535)},
-          {"--straggler-minmax-count", only(1)},
-          {"--use-pytorch-profiler"}});
+          {"--straggler-minmax-count", only(1)}});
+  refuse(cl, "there is no PyTorch; see --profile", {{"--use-pytorch-profiler"}});
   refuse(cl, "a step is not computed twice to find faults of the hardware",
          {{"--check-weight-hash-across-dp-replicas-interval"},
           {"--error-injection-rate", only(0)},

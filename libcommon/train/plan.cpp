@@ -91,6 +91,7 @@ static RankPlan plan_rank(const TrainOptions& options, int rank, std::int64_t& p
   plan.largest = largest_tensors(model.table(), optimizer, executor, names, kMost);
   optimizer.step({}, options.ranks, counting);
   plan.step = counting.cost();
+  plan.families = counting.family_costs();
   if (options.device() == Device::cuda)
     plan.memory.work = std::max(meta.work_bytes(), counting.work_bytes());
   return plan;

@@ -20,7 +20,8 @@ struct RankMemory {
 };
 
 struct RankPlan {
-  Cost step;  // of a step on this rank, counted: recomputation, norms and all
+  Cost step;                      // of a step on this rank, counted: recomputation, norms and all
+  PerFamily<Cost> families = {};  // the same, by kinds of operations
   RankMemory memory;
   std::vector<LargeTensor> largest;  // of what lies in it, ten
 };

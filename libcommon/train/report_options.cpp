@@ -41,9 +41,36 @@ static void add_tensorboard(ReportOptions& o, CommandLine& cl) {
           "a curve of the number of ranks");
 }
 
+static void add_profile(ReportOptions& o, CommandLine& cl) {
+  cl.section("Profile");
+  cl.flag(
+      "--profile", &o.profile,
+      "print where the time of some steps went: for each family of operations the time, FLOP/s "
+      "and bytes/s, and the part of what this machine reaches (more than all of it where data "
+      "stays in a cache); a GPU's steps are meanwhile not captured as graphs; nsys --capture-range "
+      "cudaProfilerApi sees the same steps");
+  cl.option("--profile-step-start", &o.profile_step_start, "N", "steps before these", at_least(0));
+  cl.option("--profile-step-end", &o.profile_step_end, "N", "the last of them", at_least(1));
+  cl.option("--profile-ranks", &o.profile_ranks, "RANK ...", "whose steps", at_least(0));
+}
+
+void ReportOptions::check_profile(std::optional<std::int64_t> steps, int ranks) const {
+  if (!profile) return;
+  if (profile_step_end <= profile_step_start)
+    fail(Exit::bad_config, "--profile-step-end ", profile_step_end,
+         ": expected more than --profile-step-start ", profile_step_start);
+  if (steps && profile_step_start >= *steps)
+    fail(Exit::bad_config, "--profile-step-start ", profile_step_start,
+         ": the run ends after step ", *steps);
+  for (const std::int64_t rank : profile_ranks)
+    if (rank >= ranks)
+      fail(Exit::bad_config, "--profile-ranks ", rank, ": there are ", ranks, " ranks, from 0");
+}
+
 void ReportOptions::add_to(CommandLine& cl) {
   cl.section("Output");
   add_log(*this, cl);
+  add_profile(*this, cl);
   add_tensorboard(*this, cl);
 }
 

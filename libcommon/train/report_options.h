@@ -22,8 +22,13 @@ struct ReportOptions {
   bool timers_to_tensorboard = false, loss_scale_to_tensorboard = true;
   bool validation_ppl_to_tensorboard = false, memory_to_tensorboard = false;
   bool world_size_to_tensorboard = false;
+  bool profile = false;
+  std::int64_t profile_step_start = 10, profile_step_end = 12;  // steps done before, and after
+  std::vector<std::int64_t> profile_ranks = {0};
 
   void add_to(CommandLine& cl);
+  // Exit::bad_config where --profile names no step of so many, or no rank.
+  void check_profile(std::optional<std::int64_t> steps, int ranks) const;
 };
 
 }  // namespace mt

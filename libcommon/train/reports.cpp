@@ -128,6 +128,17 @@ void Reports::saved(const SaveReport& r) {
   if (progress_) progress_->saved(r.iteration, r.flops, r.tokens);
 }
 
+void Reports::profile(const ProfileReport& report) {
+  if (!options_.report.json) {
+    std::fputs(profile_text(report).c_str(), stdout);
+    std::fflush(stdout);
+  }
+  if (!speaks()) return;
+  JsonWriter json = RunLog::event("profile");
+  write_profile(report, json);
+  run_log_.write(json);
+}
+
 void Reports::end(const std::string& reason, std::int64_t iteration, const RankMemory& memory) {
   if (!speaks()) return;
   JsonWriter json = RunLog::event("end");

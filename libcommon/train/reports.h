@@ -16,6 +16,7 @@
 #include "train/plan.h"
 #include "train/progress_log.h"
 #include "train/run_log.h"
+#include "train/step_profile.h"
 
 namespace mt {
 
@@ -29,6 +30,7 @@ class Reports {
   void step(const StepReport& report, const RankMemory& memory);  // a collective
   void evaluation(const EvaluationReport& report);
   void saved(const SaveReport& report);
+  void profile(const ProfileReport& report);  // of any rank
   void end(const std::string& reason, std::int64_t iteration, const RankMemory& memory);
 
   Timers& timers() { return timers_; }

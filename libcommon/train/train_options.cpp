@@ -288,6 +288,7 @@ void TrainOptions::complete() {
     schedule.complete({.train_iters = train_iters,
                        .train_samples = train_samples,
                        .global_batch_size = batch_size()});
+  report.check_profile(trains ? std::optional(train_iters) : std::nullopt, ranks);
   if (report.log_progress && save.empty()) fail(Exit::usage, "--log-progress: needs --save");
   if (report.run_log.empty() && !save.empty()) report.run_log = save + "/run.jsonl";
 }

@@ -43,6 +43,7 @@ double TrainStep::gradient_norm() {
 }
 
 StepResult TrainStep::update(const StepRates& rates, double tokens) {
+  const NamedRange range("optimizer");
   const auto timing = parts_.timers.measure(Timed::optimizer);
   return parts_.optimizer.step(rates, divisor(tokens), parts_.stream);
 }
@@ -66,6 +67,7 @@ void TrainStep::failed(const Asked& asked, double loss, double grad_norm) {
 }
 
 TrainStep::Result TrainStep::run(const Asked& asked) {
+  const NamedRange range("step ", asked.iteration);
   const auto [sum, tokens] = forward_backward(asked);
   Result result{.loss = sum / tokens};
   const CheckOptions& checks = options_.checks;

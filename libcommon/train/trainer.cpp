@@ -59,6 +59,7 @@ class Trainer {
   Log log_;
   std::int64_t parameters_;  // of the whole model
   Stream stream_;
+  StepProfiler profiler_;
   Gpt model_;
   Optimizer optimizer_;
   ParamSchedule schedule_;
@@ -80,6 +81,7 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
       log_(log),
       parameters_(plan.parameters),
       stream_(options.device(), options.threads_of_rank()),
+      profiler_(options, plan.of(world), world.all().rank(), stream_),
       model_(options.model, options.pipeline_layout.of_rank(world.position().pp),
              tensor_part(options, world)),
       optimizer_(model_.table(), options.device(), options.compute_dtype(), options.optimizer,
@@ -108,6 +110,7 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
 }
 
 StepReport Trainer::train_step(const TrainOptions::StepSize& size) {
+  profiler_.before_step(counters_.iteration);
   const Clock::time_point start = Clock::now();
   const StepRates rates = schedule_.at(counters_.scheduled_samples);
   StepReport report{.learning_rate = rates.learning_rate};
@@ -137,6 +140,7 @@ StepReport Trainer::train_step(const TrainOptions::StepSize& size) {
   if (schedule_.has_decoupled()) report.next_decoupled_learning_rate = next.decoupled_learning_rate;
   if (options_.report.log_params_norm) report.params_norm = optimizer_.parameter_norm(stream_);
   report.seconds = seconds_since(start);
+  if (const auto profile = profiler_.after_step(counters_.iteration)) reports_.profile(*profile);
   return report;
 }
 
@@ -204,6 +208,7 @@ RankMemory Trainer::memory() const {
 }
 
 void Trainer::report_end(const std::string& reason) {
+  if (const auto profile = profiler_.at_end(counters_.iteration)) reports_.profile(*profile);
   reports_.end(reason, counters_.iteration, memory());
 }
 
