@@ -74,9 +74,9 @@ add_icu_data() {
   mkdir "$scratch/items" "$scratch/part"
   objcopy -O binary -j .rodata "$1" "$scratch/$name"
   icupkg -l "$scratch/$name" |
-    grep -E '^(brkitr/.*|[^/]*\.(icu|nrm)|(root|pool|keyTypeData)\.res)$' >"$scratch/list.txt"
+    grep -E '^(brkitr/([^/]*\.res|sent[^/]*\.brk)|[^/]*\.(icu|nrm)|(root|pool|keyTypeData)\.res)$' >"$scratch/list.txt"
   icupkg -d "$scratch/items" -x "$scratch/list.txt" "$scratch/$name"
-  icupkg -s "$scratch/items" -a "$scratch/list.txt" new "$scratch/part/$name"
+  icupkg --ignore-deps -s "$scratch/items" -a "$scratch/list.txt" new "$scratch/part/$name"
   gcc -shared -nostdlib "-Wl,-soname,${1##*/}" -o "$output/lib/${1##*/}" -x assembler - <<END
     .section .rodata
     .balign 16
