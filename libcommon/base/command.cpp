@@ -337,7 +337,9 @@ void CommandLine::answer_questions() const {
   if (help_ == "json") answer(help_json(table_));
   if (help_ == "man") answer(help_man(table_));
   if (help_ == "words") answer(help_words(table_));
-  if (version_) answer(version_text(table_.program));
+  if (version_)
+    answer(version_text(table_.program) + (gpu_version_ ? gpu_version_() : "CUDA: built without") +
+           "\n");
   if (!completion_.empty()) answer(completion_script(table_, completion_));
 }
 

@@ -67,6 +67,9 @@ class CommandLine {
   // settings from a checkpoint with fallback().
   void before_print(std::function<void()> then) { before_print_ = std::move(then); }
 
+  // What --version says of GPUs, asked for when it is printed.
+  void gpu_version(std::function<std::string()> text) { gpu_version_ = std::move(text); }
+
   // Sets every variable.  A mistake throws Exit::usage (Exit::bad_config inside a config file) with
   // a line that names the option.  --help, --version, --completion and --print-config print on
   // stdout and end the program through a private exception, so nothing may run between parse() and
@@ -121,6 +124,7 @@ class CommandLine {
   std::string section_;
   std::vector<std::string> arguments_, all_arguments_;
   std::function<void()> before_print_;
+  std::function<std::string()> gpu_version_;
   std::string help_, completion_, config_, print_config_;
   std::string color_ = "auto", log_format_ = "text", progress_ = "auto";
   bool version_ = false, quiet_ = false;

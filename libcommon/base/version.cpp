@@ -31,7 +31,6 @@ std::string version_text(const std::string& program) {
   out << "compiler: GCC " << __VERSION__ << "\n";
 #endif
   out << "SIMD:" << simd_levels() << "\n";
-  out << "CUDA: built without\n";
   return std::move(out).str();
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "base/error.h"
 
@@ -20,6 +21,8 @@ using GraphHandle = CUgraphExec_st*;  // cudaGraphExec_t
 namespace device {
 
 int count();  // GPUs that can be used
+// A line for --version: what CUDA the program was built with and for, and what this machine has.
+std::string version();
 // Exit::unavailable where there is no GPU, Exit::out_of_memory where it has not so many bytes left.
 void* allocate(std::size_t bytes);
 void release(void* memory) noexcept;

@@ -16,6 +16,26 @@ int count() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
+// 13000 is 13.0.
+static std::string in_words(int version) {
+  return concat(version / 1000, ".", version % 1000 / 10);
+}
+
+std::string version() {
+  std::string text = concat("CUDA: built with ", in_words(CUDART_VERSION), " for sm_",
+                            MT_CUDA_ARCHITECTURES, "; ");
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return text + "no driver here";
+  text += concat("driver for ", in_words(driver), ", ", count(), " GPUs");
+  for (int i = 0; i < count(); ++i) {
+    cudaDeviceProp properties;
+    check(cudaGetDeviceProperties(&properties, i), "cudaGetDeviceProperties");
+    text += concat(i == 0 ? ": " : ", ", properties.name, " (sm_", properties.major,
+                   properties.minor, ")");
+  }
+  return text;
+}
+
 void* allocate(std::size_t bytes) {
   if (count() == 0) fail(Exit::unavailable, "no GPU that CUDA can use; --device cpu needs none");
   void* memory = nullptr;

@@ -9,6 +9,7 @@ namespace mt::device {
 }
 
 int count() { return 0; }
+std::string version() { return "CUDA: built without"; }
 void* allocate(std::size_t) { no_gpu(); }
 void release(void*) noexcept {}
 void* allocate_pinned(std::size_t) { no_gpu(); }

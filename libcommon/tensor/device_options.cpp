@@ -6,6 +6,7 @@ namespace mt {
 
 void DeviceOptions::add_to(CommandLine& cl, const std::string& dtype_note,
                            const std::string& fp16_note) {
+  cl.gpu_version(device::version);
   cl.option("--device", &device_name, "NAME",
             "cpu, cuda, or auto: cuda where there is a GPU that serves",
             one_of({"auto", "cpu", "cuda"}));
