@@ -178,7 +178,9 @@ void muon_step(const Param& row, Tensor momentum, const MuonOptions& options,
 
 std::size_t muon_scratch_bytes(const Param& row, DType dtype, const MuonOptions& options) {
   Stream meta(Device::meta);
-  Arena scratch(Buffer(Device::meta, kMeasuring));
+  // More than the few matrices of its size that a row takes.
+  const std::size_t bytes = static_cast<std::size_t>(row.shape.numel()) * size_of(dtype);
+  Arena scratch(Buffer(Device::meta, 64 * bytes + (1 << 20)));
   const Tensor u = scratch.alloc(dtype, row.shape);
   make_row_update(u, row, options, scratch, meta);
   return scratch.peak_bytes();

@@ -39,11 +39,14 @@ Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const Optimi
       dtype_(dtype),
       loss_scale_(options.loss_scale) {
   find_added_to();
+  // More than any rule needs, but not all addresses: a process may have many ranks.
+  const std::size_t room =
+      128 * static_cast<std::size_t>(table.values().numel()) + ((table.rows().size() + 1) << 20);
   Need most;
   for (int rank = 0; rank < buffer_.sharers().size(); ++rank) {
     std::vector<Piece> pieces = pieces_of(rank);
     Flat flat;
-    Arena measure(Buffer(Device::meta, kMeasuring));
+    Arena measure(Buffer(Device::meta, room));
     const Need need = place(pieces, flat, measure);
     most = {std::max(most.state, need.state), std::max(most.scratch, need.scratch)};
   }

@@ -27,7 +27,7 @@ static std::uint32_t rank_of(float score) {
 // Of two characters, each as it is written.
 static std::size_t neighbour_bit(std::string_view left, std::string_view right) {
   std::uint32_t first = 0, second = 0;
-  std::memcpy(&first, left.data(), std::min(left.size(), sizeof first));
+  if (!left.empty()) std::memcpy(&first, left.data(), std::min(left.size(), sizeof first));
   std::memcpy(&second, right.data(), std::min(right.size(), sizeof second));
   const std::uint64_t pair = std::uint64_t{first} << 32 | second;
   return (pair * 0x9E3779B97F4A7C15u) >> (64 - kNeighbourBits);  // 2^64 / golden ratio

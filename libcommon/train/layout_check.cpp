@@ -38,8 +38,8 @@ void put(Tensors& whole, const Param& row, std::int64_t begin, std::int64_t end,
 // One rank's steps; what it has of them goes to `run`, which all share.
 class LayoutRank {
  public:
-  LayoutRank(const TrainOptions& options, const TrainData& data, const World& world, LayoutRun& run,
-             std::mutex& mutex)
+  LayoutRank(const TrainOptions& options, const TrainData& data, const Plan& plan,
+             const World& world, LayoutRun& run, std::mutex& mutex)
       : options_(options),
         world_(world),
         run_(run),
@@ -48,8 +48,7 @@ class LayoutRank {
         model_(options.model, options.pipeline_layout.of_rank(world.position().pp),
                tensor_part(options, world)),
         optimizer_(model_.table(), Device::cpu, options.compute_dtype(), options.optimizer, world),
-        executor_(model_, step_shape(options), make_plan(options).of(world).memory.step, world,
-                  stream_),
+        executor_(model_, step_shape(options), plan.of(world).memory.step, world, stream_),
         step_(options, data, {model_, optimizer_, executor_, world, stream_, timers_}) {
     model_.initialize(options.seed, stream_);
     optimizer_.take_values(stream_);
@@ -102,9 +101,10 @@ LayoutRun run_layout(const TrainOptions& options, const TrainData& data, int ste
   LayoutRun run;
   run.steps.resize(static_cast<std::size_t>(steps));
   std::mutex mutex;
+  const Plan plan = make_plan(options);
   run_ranks(options.ranks, [&](Group& ranks) {
     const World world(ranks, options.parallel_sizes());
-    LayoutRank(options, data, world, run, mutex).run();
+    LayoutRank(options, data, plan, world, run, mutex).run();
   });
   return run;
 }
