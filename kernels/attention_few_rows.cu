@@ -90,15 +90,7 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
   }
   rows.finish_sums();
   __syncthreads();  // all stages have been read
-#pragma unroll
-  for (int i = 0; i < kHeadDim / 4; ++i)
-    store_pair(&shared.o[warp][lane() / 4 + i % 2 * 8][i / 2 * 8 + lane() % 4 * 2], rows.o[2 * i],
-               rows.o[2 * i + 1]);
-  for (int r = 0; r < 2; ++r)
-    if (lane() % 4 == 0) {
-      shared.max[warp][lane() / 4 + 8 * r] = rows.max[r] * a.sizes.scale * kLog2e;
-      shared.sum[warp][lane() / 4 + 8 * r] = rows.sum[r];
-    }
+  rows.leave(shared.o[warp], shared.max[warp], shared.sum[warp]);
   __syncthreads();
 
   for (int i = threadIdx.x; i < count * kHeadDim; i += blockDim.x) {

@@ -83,6 +83,20 @@ struct WarpRows {
     multiply<row_stride<T>(kChannels), kChannels>(o, Left<T, kKeys>(scores, strip), v);
   }
 
+  // What it found, in shared memory: o, unscaled, and of each row the maximum, times log2 e, and
+  // the sum.
+  template <int kStride>
+  __device__ void leave(float (&to)[16][kStride], float (&max_of)[16], float (&sum_of)[16]) const {
+#pragma unroll
+    for (int i = 0; i < kChannels / 4; ++i)
+      store_pair(&to[lane() / 4 + i % 2 * 8][i / 2 * 8 + lane() % 4 * 2], o[2 * i], o[2 * i + 1]);
+    for (int r = 0; r < 2; ++r)
+      if (lane() % 4 == 0) {
+        max_of[lane() / 4 + 8 * r] = max[r] * at.sizes.scale * kLog2e;
+        sum_of[lane() / 4 + 8 * r] = sum[r];
+      }
+  }
+
   // The four threads of a row have parts of its sum until here.
   __device__ void finish_sums() {
     for (float& part : sum) {

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/async_copy.cuh"
 #include "kernels/fast_math.cuh"
+#include "kernels/ptx.cuh"
 #include "kernels/reduce.cuh"
 
 namespace mt::cuda {
@@ -192,7 +192,7 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
       static_cast<int>(min(std::int64_t{slots}, (packs - 1 - threadIdx.x) / kThreads + 1));
   Pack<T, N> held[kHeld];
   const auto fetch_slot = [&](const T* row, int j) {
-    copy_async(slot + j * kThreads + threadIdx.x, row + pack_of(j) * N);
+    copy_16_bytes(slot + j * kThreads + threadIdx.x, row + pack_of(j) * N);
   };
   const auto fetch_held = [&](const T* row, int h) {
     if (pack_of(slots + h) < packs) held[h] = load<N>(row + pack_of(slots + h) * N);
@@ -203,7 +203,7 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
   std::int64_t r = blockIdx.x;
   if (r < p.rows) {
     for (int j = 0; j < half; ++j) fetch_slot(logits + r * p.vocab, j);
-    commit_copies();
+    copies_commit();
     for (int j = half; j < full; ++j) fetch_slot(logits + r * p.vocab, j);
 #pragma unroll
     for (int h = 0; h < kHeld; ++h) fetch_held(logits + r * p.vocab, h);
@@ -214,10 +214,10 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
     const T* next = r + gridDim.x < p.rows ? row + gridDim.x * p.vocab : nullptr;
     const std::int64_t label = p.labels[r];
     Largest<N, T> largest;
-    commit_copies();
-    wait_copies<1>();
+    copies_commit();
+    copies_wait<1>();
     for (int j = 0; j < half; ++j) largest.add(in_slot(j));
-    wait_copies<0>();
+    copies_wait<0>();
     for (int j = half; j < full; ++j) largest.add(in_slot(j));
 #pragma unroll
     for (int h = 0; h < kHeld; ++h)
@@ -248,7 +248,7 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
       }
     };
     finish_slots(0, half);
-    commit_copies();
+    copies_commit();
     finish_slots(half, full);
 #pragma unroll
     for (int h = 0; h < kHeld; ++h) {

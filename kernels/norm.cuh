@@ -7,7 +7,7 @@
 // them several times.
 #pragma once
 
-#include "kernels/async_copy.cuh"
+#include "kernels/ptx.cuh"
 #include "kernels/reduce.cuh"
 
 namespace mt::cuda::norm {
@@ -278,12 +278,12 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(Backward<T> a, in
       for (int p = 0; p < kPacks; ++p)
         if (column(p) < a.cols) {
           const std::int64_t i = at + p * group * N;
-          copy_async(&ring.stage[stage][0][p][threadIdx.x], a.x + i);
-          copy_async(&ring.stage[stage][1][p][threadIdx.x], a.dy + i);
-          if (a.add) copy_async(&ring.stage[stage][2][p][threadIdx.x], a.add + i);
+          copy_16_bytes(&ring.stage[stage][0][p][threadIdx.x], a.x + i);
+          copy_16_bytes(&ring.stage[stage][1][p][threadIdx.x], a.dy + i);
+          if (a.add) copy_16_bytes(&ring.stage[stage][2][p][threadIdx.x], a.add + i);
         }
     }
-    commit_copies();
+    copies_commit();
   };
   std::int64_t row = blockIdx.x * std::int64_t{groups} + mine;
   for (int s = 0; s + 1 < Rows::kStages; ++s) fetch(s, row + s * stride);
@@ -302,7 +302,7 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(Backward<T> a, in
     fetch_statistics(row + stride);
     const int last = stage == 0 ? Rows::kStages - 1 : stage - 1;  // which was worked on before
     fetch(last, row + (Rows::kStages - 1) * stride);
-    wait_copies<Rows::kStages - 1>();
+    copies_wait<Rows::kStages - 1>();
     const float shift = -mean * rstd;  // h = x rstd + shift
     Pack<T, N> x[kPacks], dy[kPacks];
     float2 sums = {0, 0};
@@ -341,7 +341,7 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(Backward<T> a, in
       store(a.dx + row * a.cols + column(p), dx);
     }
   }
-  wait_copies<0>();
+  copies_wait<0>();
   __syncthreads();
   auto* columns = reinterpret_cast<float*>(dynamic);
   float* part = a.part + blockIdx.x * (kCentred ? 2 : 1) * a.cols;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "infer/token_steps.h"
+#include "nn/inference.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -24,18 +25,9 @@ std::int64_t piece_of(const GptConfig& config, Device device) {
 Tensor next_logits(const Gpt& model, Stream& stream, Arena& layer, const RunnerInput& input,
                    const KvCache& cache, std::int64_t longest, std::optional<std::int64_t> slot,
                    std::int64_t vocab_size) {
-  Arena unused;
-  WeightGrads none;
-  Step s = {.stream = stream,
-            .keep = unused,
-            .layer = layer,
-            .deferred = unused,
-            .weight_grads = none,
-            .dtype = model.table().dtype(),
-            .sequences = input.sequences(),
-            .seq_length = input.ids.numel() / input.sequences(),
-            .positions = input.positions,
-            .past = {.cache = &cache, .longest = longest}};
+  Inference inference(stream, layer, model.table().dtype(), input.sequences(), input.positions);
+  Step& s = inference.step;
+  s.past = {.cache = &cache, .longest = longest};
   if (slot) {
     s.past.slot = slot;
   } else {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "kernels/gemm.h"
+#include "nn/inference.h"
 #include "tensor/host_copy.h"
 
 namespace mt {
@@ -40,18 +41,8 @@ struct Input {
 
 void run(const Gpt& model, Stream& stream, Arena& layer, const Input& in, const Tensor& nll,
          std::int64_t sequences, std::int64_t vocab_size) {
-  Arena unused;
-  WeightGrads none;
-  Step s = {.stream = stream,
-            .keep = unused,
-            .layer = layer,
-            .deferred = unused,
-            .weight_grads = none,
-            .dtype = model.table().dtype(),
-            .sequences = sequences,
-            .seq_length = in.ids.numel() / sequences,
-            .positions = in.positions};
-  model.score(s, nll, in.ids, in.rows, in.labels, vocab_size);
+  Inference inference(stream, layer, model.table().dtype(), sequences, in.positions);
+  model.score(inference.step, nll, in.ids, in.rows, in.labels, vocab_size);
 }
 
 struct Memory {

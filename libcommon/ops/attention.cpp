@@ -294,6 +294,7 @@ static void cached_qkv(const CachedAttention& p, const CachedQkvShape& shape, St
 
 // One kernel does both.
 static void token_attention(const CachedAttention& p, Stream& stream) {
+  const Stream::Working working(stream, Family::attention);
   with_gpu_type(p.q.dtype(), [&]<class T>() {
     cuda::token_attention<T>({.o = p.o.as<T>(),
                               .keys = p.keys.as<T>(),

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "model/gpt.h"
+#include "nn/inference.h"
 #include "optim/optimizer.h"
 #include "tensor/host_copy.h"
 
@@ -58,18 +59,8 @@ struct Question {
 };
 
 Tensor ask(const Gpt& model, const Question& question, Stream& stream, Arena& layer) {
-  Arena unused;
-  WeightGrads none;
-  Step s = {.stream = stream,
-            .keep = unused,
-            .layer = layer,
-            .deferred = unused,
-            .weight_grads = none,
-            .dtype = model.table().dtype(),
-            .sequences = kSequences,
-            .seq_length = kLength,
-            .positions = question.positions};
-  return model.logits(s, question.ids, question.rows, kVocabulary);
+  Inference inference(stream, layer, model.table().dtype(), kSequences, question.positions);
+  return model.logits(inference.step, question.ids, question.rows, kVocabulary);
 }
 
 std::vector<double> logits_of(const Gpt& model, const Gpt& on_meta, Stream& stream) {
