@@ -56,6 +56,7 @@ if [[ -n $data ]]; then
   long scripts/compare-tokenizer.py "$python" scripts/compare-tokenizer.py \
     build/release/tests/text "$data" --random 1000000
   long scripts/compare-megatron.py "$python" scripts/compare-megatron.py build/release/cmd
+  long scripts/compare-convert.py "$python" scripts/compare-convert.py build/release/cmd
 fi
 
 printf '\n'
