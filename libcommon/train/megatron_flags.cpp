@@ -27,7 +27,7 @@ static void add_data_flags(CommandLine& cl) {
 static void add_optimizer_flags(CommandLine& cl) {
   refuse(cl, "use --micro-batch-size", {{"--batch-size"}});
   refuse(cl, "use --lr-warmup-fraction", {{"--warmup"}});
-  refuse(cl, "the optimizer keeps its state in the dtype of the weights",
+  refuse(cl, "state, main gradients and main weights are fp32, or fp64 with --dtype fp64",
          {
              {"--exp-avg-dtype", only("fp32")},
              {"--exp-avg-sq-dtype", only("fp32")},
