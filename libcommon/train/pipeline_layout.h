@@ -1,28 +1,13 @@
-// PipelineLayout: which layers, and which of embedding and loss, lie on which rank of a pipeline,
-// and what each rank does in a step.  Megatron's flags and rules (its words where it refuses).
+// PipelineLayout: the stages of a pipeline (model/pipeline_stages.h), and what each rank does in a
+// step.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "base/command.h"
-#include "model/gpt.h"
+#include "model/pipeline_stages.h"
 #include "train/schedule.h"
 
 namespace mt {
-
-struct PipelineOptions {
-  std::string schedule = "1f1b";  // with several chunks a rank: interleaved
-  std::optional<std::int64_t> first_layers = {}, last_layers = {};  // of the first, the last rank
-  std::optional<std::int64_t> layers_per_virtual_stage = {};
-  std::optional<int> virtual_stages_per_rank = {};
-  std::optional<int> microbatch_group_size = {};
-  bool account_for_embedding = false, account_for_loss = false;  // each is worth a layer
-  std::string layout = {};
-
-  void add_to(CommandLine& cl);
-};
 
 struct PipelineLayout {
   int ranks = 1, chunks = 1, group = 1;
@@ -42,14 +27,8 @@ struct PipelineLayout {
   }
 };
 
-// Without options each rank has an equal part of the layers; with several chunks, each chunk of it.
 // Exit::usage and Exit::bad_config for what does not fit together.
 PipelineLayout make_pipeline_layout(const PipelineOptions& options, int ranks,
                                     std::int64_t num_layers);
-
-// The stages of a --pipeline-model-parallel-layout, such as "Et*3|(tt|)*29,m|L": each the letters E
-// (embedding), t (layer), m (layer of multi-token prediction) and L (loss) that it holds.  `|`
-// begins a stage, (…)*n and x*n repeat, the former first; commas and spaces are for readers.
-std::vector<std::string> stages_of_layout(const std::string& layout);
 
 }  // namespace mt
