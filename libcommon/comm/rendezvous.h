@@ -1,0 +1,65 @@
+// Rendezvous: where the processes of a run meet over TCP, exchange what is small (NCCL's ids, host
+// names, layouts) and learn of each other's end.  Rank 0 listens, the others connect to it until
+// the timeout.  Messages go through rank 0; a thread of each process carries them and says every
+// few moments that the process is alive, so that one that is killed, is stopped, or gives up is
+// named to all:
+//
+//   rank 2 (node07): token 99 of shard 7                        it has called abort()
+//   rank 2 (node07) is gone: its connection was lost            killed, or crashed
+//   rank 2 (node07) has said nothing for 600 s: ...             stopped, or its host is cut off
+//   rank 2 (node07) did not come to an all_gather in 600 s      it does something else
+//
+// The first such line is the run's: every later call of every rank throws it as Exit::peer_failed.
+// Frames: kind u32, bytes u32, then so many bytes; numbers as the machine has them.
+//
+// broadcast(), all_gather() and barrier() are collectives: all ranks call the same ones in the same
+// order, each from one thread.  abort() and failure() may be called from any thread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "comm/launch.h"
+
+namespace mt {
+
+class Rendezvous {
+ public:
+  using Milliseconds = std::chrono::milliseconds;
+
+  // Returns when launch.size ranks have met.  Exit::peer_failed names who is missing after the
+  // timeout, or disagrees about the size or the run; connections of anything else are turned away.
+  Rendezvous(const Launch& launch, Milliseconds timeout);
+  // Leaves in peace: that is no failure, unless somebody waits for this rank.
+  ~Rendezvous();
+
+  int rank() const;
+  int size() const;
+
+  // The root's bytes, on every rank.
+  std::vector<std::byte> broadcast(Bytes bytes, int root = 0);
+  // Every rank's bytes, by rank.
+  std::vector<std::vector<std::byte>> all_gather(Bytes bytes);
+  void barrier();
+
+  // Tells all that this rank fails, and why; they fail too.  Does not wait and does not throw.
+  void abort(const std::string& why);
+  // What has ended the run, or nothing; waits up to so long for it to be known.
+  std::string failure(Milliseconds wait = Milliseconds(0)) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Runs body(rendezvous).  What it throws is told to the other ranks first, unless it is their
+// failure that it was told, or the run's orderly end on a signal, of which rank 0 alone speaks.
+void run_process(const Launch& launch, Rendezvous::Milliseconds timeout,
+                 const std::function<void(Rendezvous&)>& body);
+
+}  // namespace mt
