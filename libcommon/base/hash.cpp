@@ -1,6 +1,6 @@
 #include "base/hash.h"
 
-#include <xxhash.h>
+#include <xxh_x86dispatch.h>  // XXH3 in the widest instructions that there are
 
 #include <algorithm>
 #include <new>

@@ -177,6 +177,7 @@ void IndexedDatasetWriter::finish() {
   std::int64_t end = 0;
   lengths_.replay([&](Bytes bytes) {
     std::vector<std::int64_t> pointers;
+    pointers.reserve(bytes.size() / sizeof(std::int32_t));
     for (; !bytes.empty(); bytes = bytes.subspan(sizeof(std::int32_t))) {
       std::int32_t length;
       std::memcpy(&length, bytes.data(), sizeof length);

@@ -1,10 +1,6 @@
 #include "data/plain_json.h"
 
-#include <emmintrin.h>
-
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstdint>
 #include <optional>
 
@@ -12,18 +8,6 @@
 
 namespace mt {
 namespace {
-
-// What `\x` stands for; 0: nothing.
-constexpr std::array<char, 256> kEscapes = [] {
-  std::array<char, 256> escapes{};
-  for (const char c : {'"', '\\', '/'}) escapes[static_cast<unsigned char>(c)] = c;
-  escapes['b'] = '\b';
-  escapes['f'] = '\f';
-  escapes['n'] = '\n';
-  escapes['r'] = '\r';
-  escapes['t'] = '\t';
-  return escapes;
-}();
 
 int digit_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -34,8 +18,8 @@ int digit_value(char c) {
 // A line from front to back, and the room that takes what its strings say.
 class Cursor {
  public:
-  Cursor(std::string_view line, char* room)
-      : at_(line.data()), end_(line.data() + line.size()), room_(room) {}
+  Cursor(JsonCopier copier, std::string_view line, char* room)
+      : copier_(copier), at_(line.data()), end_(line.data() + line.size()), room_(room) {}
 
   void skip_blanks() {
     while (at_ < end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r')) ++at_;
@@ -46,57 +30,30 @@ class Cursor {
     return true;
   }
   bool at_end() const { return at_ == end_; }
-  bool ascii() const { return _mm_movemask_epi8(seen_) == 0; }  // all strings so far
+  bool ascii() const { return ascii_; }  // all strings so far
 
   // The string behind a quote, to the one that closes it.
   std::optional<std::string_view> string() {
     const char* const begin = room_;
-    while (at_ < end_) {
-      const std::uint32_t special = copy();
-      if (special == 0) {
-        at_ += kStep;
-        room_ += kStep;
-        continue;
-      }
-      at_ += std::countr_zero(special);
-      room_ += std::countr_zero(special);
+    for (;;) {
+      const JsonCopy copied = copier_(at_, end_, room_);
+      at_ = copied.at;
+      room_ = copied.room;
+      ascii_ &= copied.ascii;
       if (at_ >= end_) break;
       if (*at_ == '"') {
         ++at_;
         return std::string_view(begin, static_cast<std::size_t>(room_ - begin));
       }
-      if (!escape()) break;
+      if (!unicode_escape()) break;
     }
     return std::nullopt;
   }
 
  private:
-  static constexpr int kStep = PlainJsonReader::kPadding;
-
-  // Copies kStep bytes and says which of them are quotes, backslashes or control characters.
-  std::uint32_t copy() {
-    std::uint32_t special = 0;
-    for (int part = 0; part < kStep; part += 16) {
-      const __m128i chars = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at_ + part));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(room_ + part), chars);
-      seen_ = _mm_or_si128(seen_, chars);
-      const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(chars, _mm_set1_epi8(0x1F)), chars);
-      const __m128i quote = _mm_cmpeq_epi8(chars, _mm_set1_epi8('"'));
-      const __m128i backslash = _mm_cmpeq_epi8(chars, _mm_set1_epi8('\\'));
-      const __m128i any = _mm_or_si128(control, _mm_or_si128(quote, backslash));
-      special |= static_cast<std::uint32_t>(_mm_movemask_epi8(any)) << part;
-    }
-    return special;
-  }
-
-  // Writes what the escape here stands for; false where there is none, or half a surrogate pair.
-  bool escape() {
-    if (*at_ != '\\' || end_ - at_ < 2) return false;
-    if (at_[1] != 'u') {
-      *room_ = kEscapes[static_cast<unsigned char>(at_[1])];
-      at_ += 2;
-      return *room_++ != '\0';
-    }
+  // Writes what the \uXXXX here stands for, or two of them; false where there is none, or half a
+  // surrogate pair.
+  bool unicode_escape() {
     std::uint32_t point = unit();
     if (point >= 0xD800 && point < 0xDC00) {
       const std::uint32_t low = unit();
@@ -139,10 +96,11 @@ class Cursor {
     }
   }
 
+  JsonCopier copier_;
   const char* at_;
   const char* end_;
   char* room_;
-  __m128i seen_ = _mm_setzero_si128();
+  bool ascii_ = true;
 };
 
 }  // namespace
@@ -154,7 +112,7 @@ bool PlainJsonReader::read(std::string_view line, const std::vector<std::string>
     room_ = std::make_unique_for_overwrite<char[]>(capacity_);
   }
   found_.assign(keys.size(), false);
-  Cursor cursor(line, room_.get());
+  Cursor cursor(copier_, line, room_.get());
   cursor.skip_blanks();
   if (!cursor.take('{')) return false;
   do {

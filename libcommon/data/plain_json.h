@@ -9,11 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "data/json_copy.h"
+
 namespace mt {
 
 class PlainJsonReader {
  public:
-  static constexpr std::size_t kPadding = 32;  // bytes behind a line that must be readable
+  static constexpr std::size_t kPadding =
+      kJsonPadding;  // bytes behind a line that must be readable
 
   // The text of each of `keys`, of equal ones in the line the last, in texts[i], valid until the
   // next read().  False, with `texts` undefined, where the line is not valid JSON in valid UTF-8,
@@ -22,6 +25,7 @@ class PlainJsonReader {
             std::vector<std::vector<std::string_view>>& texts);
 
  private:
+  JsonCopier copier_ = json_copier();
   std::unique_ptr<char[]> room_;  // the strings without their escapes
   std::size_t capacity_ = 0;
   std::vector<bool> found_;  // which keys

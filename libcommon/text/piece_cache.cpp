@@ -38,7 +38,7 @@ PieceCache::Entry& PieceCache::other_entry(const Key& key) {
 }
 
 PieceCachePool::~PieceCachePool() {
-  for (std::atomic<PieceCache*>& slot : idle_) delete slot.load();
+  for (Place& place : idle_) delete place.cache.load();
 }
 
 static std::size_t home_slot() { return std::hash<std::thread::id>()(std::this_thread::get_id()); }
@@ -46,7 +46,7 @@ static std::size_t home_slot() { return std::hash<std::thread::id>()(std::this_t
 std::unique_ptr<PieceCache> PieceCachePool::take() {
   const std::size_t home = home_slot();
   for (std::size_t i = 0; i < idle_.size(); ++i) {
-    std::atomic<PieceCache*>& slot = idle_[(home + i) % idle_.size()];
+    std::atomic<PieceCache*>& slot = idle_[(home + i) % idle_.size()].cache;
     if (slot.load(std::memory_order_relaxed) == nullptr) continue;
     if (PieceCache* cache = slot.exchange(nullptr)) return std::unique_ptr<PieceCache>(cache);
   }
@@ -57,7 +57,7 @@ void PieceCachePool::give_back(std::unique_ptr<PieceCache> cache) {
   const std::size_t home = home_slot();
   for (std::size_t i = 0; i < idle_.size(); ++i) {
     PieceCache* none = nullptr;
-    if (idle_[(home + i) % idle_.size()].compare_exchange_strong(none, cache.get())) {
+    if (idle_[(home + i) % idle_.size()].cache.compare_exchange_strong(none, cache.get())) {
       static_cast<void>(cache.release());  // idle_ owns it
       return;
     }

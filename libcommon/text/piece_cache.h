@@ -109,7 +109,10 @@ class PieceCachePool {
   std::unique_ptr<PieceCache> take();
   void give_back(std::unique_ptr<PieceCache> cache);
 
-  std::array<std::atomic<PieceCache*>, 256> idle_{};  // owned; more threads make and drop their own
+  struct alignas(64) Place {  // no two in a cache line, which threads would take from each other
+    std::atomic<PieceCache*> cache = nullptr;
+  };
+  std::array<Place, 256> idle_{};  // owned; more threads make and drop their own
 };
 
 }  // namespace mt

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
+#include "data/json_copy.h"
 #include "data/line_reader.h"
 
 namespace mt {
@@ -161,6 +163,47 @@ TEST(JsonLineParser, StringsOfAnyLength) {
                 parse("{\"y\":1,\"text\":\"" + text + end + "\"}").texts);
       EXPECT_NE(parse("{\"text\":\"" + text + end).wrong, "");
     }
+}
+
+// What a JsonCopier does, a byte at a time.
+std::pair<std::string, std::size_t> copy_slowly(std::string_view text) {
+  const std::string letters = "\"\\/bfnrt", meant = "\"\\/\b\f\n\r\t";
+  std::string copied;
+  std::size_t at = 0;
+  while (at < text.size() && text[at] != '"' && static_cast<unsigned char>(text[at]) >= 0x20) {
+    if (text[at] == '\\') {
+      const std::size_t letter = letters.find(text[at + 1]);
+      if (letter == letters.npos) break;
+      ++at;
+      copied += meant[letter];
+    } else {
+      copied += text[at];
+    }
+    ++at;
+  }
+  return {copied, at};
+}
+
+TEST(JsonCopier, EachCopiesWhatASlowLoopCopies) {
+  std::mt19937_64 random(2);
+  const std::string odd = "\\\\\\\\\"\"nrtbf/uq\x01\n\x1f\x7f\xC3\xA9\xEF";
+  for (int i = 0; i < 50000; ++i) {
+    const std::size_t plain = random() % 150;  // of so many bytes one is odd
+    std::string text(random() % 300, 'x');
+    for (char& c : text)
+      if (random() % (plain + 1) == 0) c = odd[random() % odd.size()];
+    const auto [expected, end] = copy_slowly(text + "\"");
+    const std::string padded = text + "\"" + std::string(kJsonPadding, '\\');
+    for (const JsonCopier copier : {portable_json_copier(), json_copier()}) {
+      std::string room(text.size() + 1 + kJsonPadding, '?');
+      const JsonCopy copy = copier(padded.data(), padded.data() + text.size() + 1, room.data());
+      room.resize(static_cast<std::size_t>(copy.room - room.data()));
+      EXPECT_EQ(room, expected) << text;
+      EXPECT_EQ(copy.at - padded.data(), static_cast<std::ptrdiff_t>(end)) << text;
+      const bool ascii = std::ranges::all_of(room, [](char c) { return c >= 0; });
+      EXPECT_TRUE(ascii || !copy.ascii) << text;
+    }
+  }
 }
 
 }  // namespace
