@@ -7,6 +7,26 @@
 
 namespace mt {
 
+void LaunchOptions::add_to(CommandLine& cl) {
+  cl.option("--gpus", &gpus, "N",
+            "GPUs of this host, a rank each: as many processes, which the program starts itself "
+            "where no launcher has",
+            between(1, 1 << 10));
+  cl.option("--nnodes", &nnodes, "N", "hosts of the run, on each of which the program is started",
+            between(1, 1 << 20));
+  cl.option("--node-rank", &node_rank, "N", "which of them this is, from 0", at_least(0));
+  cl.option("--master", &master, "HOST:PORT",
+            "where rank 0 listens for the others, if the launcher does not say");
+  cl.option("--local-rank", &local_rank, "N",
+            "which of its host's ranks this is, if the launcher does not say", at_least(0));
+  cl.option("--max-restarts", &max_restarts, "N",
+            "with --gpus: after a rank was lost, start all again so often, from the last "
+            "checkpoint in --save",
+            at_least(0));
+  cl.option("--distributed-timeout-minutes", &distributed_timeout_minutes, "N",
+            "how long ranks wait for another before they name it and end", between(1, 1 << 20));
+}
+
 std::optional<std::string> environment_variable(const char* name) {
   const char* const value = std::getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;
@@ -207,7 +227,9 @@ Launch Finder::find() const {
                 .local_rank = set.local_rank.value_or(options_.local_rank.value_or(0)),
                 .local_size = std::max(1, set.local_size.value_or(1)),
                 .run_id = run_id(),
-                .must_start = !started && set.local_size.value_or(1) > 1};
+                .must_start = !started && set.local_size.value_or(1) > 1,
+                .attempt = number_of("TORCHELASTIC_RESTART_COUNT").value_or(0),
+                .max_restarts = number_of("TORCHELASTIC_MAX_RESTARTS").value_or(0)};
   if (launch.size > 1) find_place(&launch, set.launcher);
   return launch;
 }

@@ -17,13 +17,16 @@
 #include <optional>
 #include <string>
 
-#include "base/error.h"
+#include "base/command.h"
 
 namespace mt {
 
 struct LaunchOptions {
   std::optional<int> gpus = {}, nnodes = {}, node_rank = {}, local_rank = {};
   std::string master = {};
+  int max_restarts = 0, distributed_timeout_minutes = 10;
+
+  void add_to(CommandLine& cl);
 };
 
 struct Launch {
@@ -34,6 +37,8 @@ struct Launch {
   std::string run_id = {};             // what the launcher calls the run; empty: nothing
   bool must_start = false;  // the flags ask for local_size ranks, of which this is the first, and
                             // nobody has started them
+  int attempt = 0, max_restarts = 0;  // how often all ranks were started again after a failure, and
+                                      // how often they may be (torchrun and supervise() say so)
 
   // Which of the `visible` GPUs of its host is this rank's: the only one, or that of its local
   // rank; Exit::unavailable if there are too few.

@@ -1,0 +1,82 @@
+// A program of ranks as mt-pretrain is one, for tests of what starts and supervises it.  Each rank
+// meets the others and takes steps, a barrier each; after the first step some of them misbehave.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <iostream>
+#include <thread>
+
+#include "base/signals.h"
+#include "comm/rendezvous.h"
+#include "comm/supervisor.h"
+
+namespace mt {
+namespace {
+
+// What a rank does after its first step: "2:throw".
+void misbehave(const std::string& how) {
+  if (how == "throw") fail(Exit::bad_data, "token 99 of shard 7");
+  if (how == "break") fail(Exit::io_error, "disk 3");
+  if (how == "kill") std::raise(SIGKILL);
+  if (how == "stop") std::raise(SIGSTOP);
+  if (how == "leave") ::_exit(0);
+}
+
+struct Steps {
+  int count = 1;
+  std::vector<std::string> misbehaviour;
+  bool misbehave_always = false;
+
+  void run(const Launch& launch, Rendezvous& ranks, Signals& signals) const;
+};
+
+void Steps::run(const Launch& launch, Rendezvous& ranks, Signals& signals) const {
+  for (int step = 1; step <= count; ++step) {
+    const std::byte signal[] = {std::byte{signals.poll().has_value()}};
+    for (const auto& of_rank : ranks.all_gather(signal))
+      if (of_rank[0] != std::byte{0}) {
+        while (signals.poll()) {  // it came to all
+        }
+        fail(Exit::stopped, "stopped after step ", step);
+      }
+    if (step > 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      continue;
+    }
+    std::cerr << concat("attempt ", launch.attempt, "\n");
+    for (const std::string& one : misbehaviour)
+      if ((launch.attempt == 0 || misbehave_always) && one.starts_with(concat(launch.rank, ":")))
+        misbehave(one.substr(one.find(':') + 1));
+  }
+  if (launch.rank == 0) std::cout << "done by " << launch.size << "\n";
+}
+
+void run(CommandLine& cl) {
+  LaunchOptions options;
+  Steps steps;
+  int milliseconds = 20000;
+  options.add_to(cl);
+  cl.option("--steps", &steps.count, "N", "how many");
+  cl.option("--misbehaviour", &steps.misbehaviour, "RANK:HOW", "throw, break, kill, stop or leave");
+  cl.flag("--always", &steps.misbehave_always, "also when it was started again");
+  cl.option("--milliseconds", &milliseconds, "N", "timeout");
+  cl.parse();
+  const Launch launch = find_launch(options);
+  Signals signals;
+  if (launch.must_start) {
+    Supervision supervision{.command = {"/proc/self/exe"},
+                            .max_restarts = options.max_restarts,
+                            .after_failure = std::chrono::milliseconds(1000)};
+    const std::vector<std::string>& arguments = cl.arguments();
+    supervision.command.insert(supervision.command.end(), arguments.begin(), arguments.end());
+    return supervise(launch, supervision, signals, cl.log());
+  }
+  run_process(launch, Rendezvous::Milliseconds(milliseconds),
+              [&](Rendezvous& ranks) { steps.run(launch, ranks, signals); });
+}
+
+}  // namespace
+}  // namespace mt
+
+int main(int argc, char** argv) { return mt::run_command("ranks", argc, argv, mt::run); }
