@@ -1,5 +1,6 @@
 #include "kernels/cross_entropy.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/loops.h"
@@ -31,22 +32,17 @@ void cross_entropy(T* loss, T* logits, const std::int32_t* labels, const T* row_
 }
 
 template <class T>
-void cross_entropy_top(T* top, const T* logits, std::int64_t rows, std::int64_t cols) {
-  for_blocks(rows, rows_per_block(cols), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r) top[r] = row_max(logits + r * cols, cols);
-  });
-}
-
-template <class T>
-void cross_entropy_sums(T* sums, T* logits, const std::int32_t* labels, const T* top,
+void cross_entropy_sums(T* sums, const T* logits, const std::int32_t* labels,
                         const VocabularyPart& part) {
   for_blocks(part.rows, rows_per_block(part.cols), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
-      T* row = logits + r * part.cols;
+      const T* row = logits + r * part.cols;
       const std::int64_t label = labels[r] - part.first;
-      sums[part.rows + r] = label >= 0 && label < part.cols ? row[label] - top[r] : T(0);
-      sums[2 * part.rows + r] = sum<T>(part.cols, [&](std::int64_t c) { return row[c] - top[r]; });
-      sums[r] = row_exp_sum(row, row, top[r], part.cols);
+      const T top = row_max(row, part.cols);
+      sums[r] = top;
+      sums[part.rows + r] = row_exp_sum<T>(nullptr, row, top, part.cols);
+      sums[2 * part.rows + r] = label >= 0 && label < part.cols ? row[label] : T(0);
+      sums[3 * part.rows + r] = sum<T>(part.cols, [&](std::int64_t c) { return row[c]; });
     }
   });
 }
@@ -59,30 +55,36 @@ void cross_entropy_part(T* loss, T* logits, const std::int32_t* labels, const T*
   const T t = smooth ? static_cast<T>(smoothing) * n / (n - 1) : T(0);
   for_blocks(part.rows, rows_per_block(part.cols), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
-      const T total = sums[r], of_label = sums[part.rows + r];
-      const T mean = smooth ? sums[2 * part.rows + r] / n : of_label;
-      loss[r] = std::log(total) - of_label + t * (of_label - mean);
+      const auto of_rank = [&](int rank, int which) {
+        return sums[(std::int64_t{rank} * 4 + which) * part.rows + r];
+      };
+      T top = of_rank(0, 0), total = 0, label = 0, plain = 0;
+      for (int rank = 1; rank < part.ranks; ++rank) top = std::max(top, of_rank(rank, 0));
+      for (int rank = 0; rank < part.ranks; ++rank) {
+        total += of_rank(rank, 1) * std::exp(of_rank(rank, 0) - top);
+        label += of_rank(rank, 2);
+        plain += of_rank(rank, 3);
+      }
+      const T mean = smooth ? plain / n : label;
+      loss[r] = std::log(total) + (top - label) + t * (label - mean);
       if (!row_weight) continue;
       T* row = logits + r * part.cols;
       const T factor = row_weight[r] / total, shared = row_weight[r] * t / n;
+      row_exp_sum(row, row, top, part.cols);
       for (std::int64_t c = 0; c < part.cols; ++c) row[c] = row[c] * factor - shared;
-      const std::int64_t label = labels[r] - part.first;
-      if (label >= 0 && label < part.cols) row[label] -= row_weight[r] * (1 - t);
+      const std::int64_t own = labels[r] - part.first;
+      if (own >= 0 && own < part.cols) row[own] -= row_weight[r] * (1 - t);
     }
   });
 }
 
-#define INSTANTIATE(T)                                                                            \
-  template void cross_entropy_top(T*, const T*, std::int64_t, std::int64_t);                      \
-  template void cross_entropy_sums(T*, T*, const std::int32_t*, const T*, const VocabularyPart&); \
-  template void cross_entropy_part(T*, T*, const std::int32_t*, const T*, const T*,               \
+#define INSTANTIATE(T)                                                                           \
+  template void cross_entropy(T*, T*, const std::int32_t*, const T*, std::int64_t, std::int64_t, \
+                              double);                                                           \
+  template void cross_entropy_sums(T*, const T*, const std::int32_t*, const VocabularyPart&);    \
+  template void cross_entropy_part(T*, T*, const std::int32_t*, const T*, const T*,              \
                                    const VocabularyPart&, double)
 INSTANTIATE(float);
 INSTANTIATE(double);
-
-template void cross_entropy(float*, float*, const std::int32_t*, const float*, std::int64_t,
-                            std::int64_t, double);
-template void cross_entropy(double*, double*, const std::int32_t*, const double*, std::int64_t,
-                            std::int64_t, double);
 
 }  // namespace mt::cpu

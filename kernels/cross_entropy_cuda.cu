@@ -13,11 +13,12 @@ namespace {
 constexpr float kLog2e = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
 
 struct Problem {
-  const std::int32_t* labels;
-  const float* row_weight;
-  float* loss;
-  std::int64_t rows, vocab;
-  float smoothing;  // t of target[c] = (1 - t) [c = label] + t / vocab
+  std::int64_t rows = 0, cols = 0;  // of the logits: columns from `first` on, of `vocab`
+  std::int64_t first = 0, vocab = 0;
+  const std::int32_t* labels = nullptr;
+  const float* row_weight = nullptr;
+  float* loss = nullptr;
+  float smoothing = 0;  // t of target[c] = (1 - t) [c = label] + t / vocab
 };
 
 // Part of a row (Milakov, Gimelshein: arXiv:1805.02867): its largest element, sum 2^(x log2(e) -
@@ -38,6 +39,12 @@ struct Join {
         plain};
   }
 };
+
+// t of Problem::smoothing.
+float spread(double smoothing, std::int64_t vocab) {
+  const auto n = static_cast<double>(vocab);
+  return smoothing > 0 && vocab > 1 ? static_cast<float>(smoothing * n / (n - 1)) : 0;
+}
 
 // Every thread gets the whole; `shared` has a place for each warp, and must not be written again
 // before the block's next but one barrier.
@@ -135,26 +142,27 @@ __device__ float loss_of(const Problem& p, const Softmax& all, float label) {
 
 constexpr int kAnyThreads = 512;
 
-template <int N, bool kSmooth, class T>  // one block a row
-__global__ __launch_bounds__(kAnyThreads) void any_kernel(T* logits, Problem p) {
+// body(pack, column) of this thread's packs of a row, several of which are on their way at once.
+template <int N, class T, class Body>
+__device__ void for_packs(const T* row, std::int64_t cols, const Body& body) {
   constexpr int kUnroll = 4;
   constexpr std::int64_t kStep = std::int64_t{kAnyThreads} * N;
-  __shared__ Softmax shared[32];
-  T* row = logits + blockIdx.x * p.vocab;
-  const auto for_packs = [&](const auto& body) {
-    for (std::int64_t c = static_cast<std::int64_t>(threadIdx.x) * N; c < p.vocab;
-         c += kUnroll * kStep) {
-      Pack<T, N> packs[kUnroll];
+  for (std::int64_t c = static_cast<std::int64_t>(threadIdx.x) * N; c < cols;
+       c += kUnroll * kStep) {
+    Pack<T, N> packs[kUnroll];
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u)
-        if (c + u * kStep < p.vocab) packs[u] = load<N>(row + c + u * kStep);
+    for (int u = 0; u < kUnroll; ++u)
+      if (c + u * kStep < cols) packs[u] = load<N>(row + c + u * kStep);
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u)
-        if (c + u * kStep < p.vocab) body(packs[u], c + u * kStep);
-    }
-  };
+    for (int u = 0; u < kUnroll; ++u)
+      if (c + u * kStep < cols) body(packs[u], c + u * kStep);
+  }
+}
+
+template <int N, bool kSmooth, class T>
+__device__ Softmax softmax_of(const T* row, std::int64_t cols, Softmax* shared) {
   Softmax all{-INFINITY, 0, 0};
-  for_packs([&](const Pack<T, N>& x, std::int64_t) {
+  for_packs<N>(row, cols, [&](const Pack<T, N>& x, std::int64_t) {
     Largest<N, T> largest;
     largest.add(x);
     const float top = fmaxf(all.top, largest.value());
@@ -163,13 +171,55 @@ __global__ __launch_bounds__(kAnyThreads) void any_kernel(T* logits, Problem p) 
     all.top = top;
     add_pack<N, kSmooth>(all, x);
   });
-  all = over_block<kAnyThreads>(all, shared);
-  const std::int64_t label = p.labels[blockIdx.x];
-  if (threadIdx.x == 0) p.loss[blockIdx.x] = loss_of(p, all, to_float(row[label]));
+  return over_block<kAnyThreads>(all, shared);
+}
+
+template <int N, bool kSmooth, class T>
+__device__ void write_gradient(T* row, const Problem& p, const Softmax& all) {
+  const std::int64_t label = p.labels[blockIdx.x] - p.first;
+  const Gradient<N, kSmooth> gradient(p, all, blockIdx.x);
+  for_packs<N>(row, p.cols,
+               [&](const Pack<T, N>& x, std::int64_t c) { gradient(row + c, x, label - c); });
+}
+
+template <int N, bool kSmooth, class T>  // one block a row
+__global__ __launch_bounds__(kAnyThreads) void any_kernel(T* logits, Problem p) {
+  __shared__ Softmax shared[32];
+  T* row = logits + blockIdx.x * p.cols;
+  const Softmax all = softmax_of<N, kSmooth>(row, p.cols, shared);
+  if (threadIdx.x == 0) p.loss[blockIdx.x] = loss_of(p, all, to_float(row[p.labels[blockIdx.x]]));
   if (!p.row_weight) return;
   __syncthreads();  // the label's logit has been read
-  const Gradient<N, kSmooth> gradient(p, all, blockIdx.x);
-  for_packs([&](const Pack<T, N>& x, std::int64_t c) { gradient(row + c, x, label - c); });
+  write_gradient<N, kSmooth>(row, p, all);
+}
+
+// --- Columns of a vocabulary that ranks share ---------------------------------------------------
+
+template <int N, class T>  // one block a row
+__global__ __launch_bounds__(kAnyThreads) void sums_kernel(float* sums, const T* logits,
+                                                           Problem p) {
+  __shared__ Softmax shared[32];
+  const T* row = logits + blockIdx.x * p.cols;
+  const Softmax all = softmax_of<N, true>(row, p.cols, shared);
+  if (threadIdx.x != 0) return;
+  const std::int64_t label = p.labels[blockIdx.x] - p.first;
+  const float parts[4] = {all.top, all.sum, label >= 0 && label < p.cols ? to_float(row[label]) : 0,
+                          all.plain};
+  for (int i = 0; i < 4; ++i) sums[i * p.rows + blockIdx.x] = parts[i];
+}
+
+template <int N, bool kSmooth, class T>  // one block a row
+__global__ __launch_bounds__(kAnyThreads) void part_kernel(T* logits, Problem p, const float* sums,
+                                                           int ranks) {
+  Softmax all{-INFINITY, 0, 0};
+  float label = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const float* of_rank = sums + std::int64_t{rank} * 4 * p.rows + blockIdx.x;
+    all = Join{}(all, {of_rank[0], of_rank[p.rows], of_rank[3 * p.rows]});
+    label += of_rank[2 * p.rows];
+  }
+  if (threadIdx.x == 0) p.loss[blockIdx.x] = loss_of(p, all, label);
+  if (p.row_weight) write_gradient<N, kSmooth>(logits + blockIdx.x * p.cols, p, all);
 }
 
 // --- Rows that fit on a multiprocessor: read once -----------------------------------------------
@@ -183,7 +233,7 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
                                                                              int slots) {
   extern __shared__ uint4 slot[];  // [slots, kThreads]
   __shared__ Softmax shared[2][32];
-  const std::int64_t packs = p.vocab / N;
+  const std::int64_t packs = p.cols / N;
   const auto pack_of = [&](int j) { return static_cast<std::int64_t>(threadIdx.x) + j * kThreads; };
   const auto in_slot = [&](int j) {
     return load<N>(reinterpret_cast<const T*>(slot + j * kThreads + threadIdx.x));
@@ -202,16 +252,16 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
   const int half = full / 2;
   std::int64_t r = blockIdx.x;
   if (r < p.rows) {
-    for (int j = 0; j < half; ++j) fetch_slot(logits + r * p.vocab, j);
+    for (int j = 0; j < half; ++j) fetch_slot(logits + r * p.cols, j);
     copies_commit();
-    for (int j = half; j < full; ++j) fetch_slot(logits + r * p.vocab, j);
+    for (int j = half; j < full; ++j) fetch_slot(logits + r * p.cols, j);
 #pragma unroll
-    for (int h = 0; h < kHeld; ++h) fetch_held(logits + r * p.vocab, h);
+    for (int h = 0; h < kHeld; ++h) fetch_held(logits + r * p.cols, h);
   }
   int parity = 0;
   for (; r < p.rows; r += gridDim.x, parity ^= 1) {
-    T* row = logits + r * p.vocab;
-    const T* next = r + gridDim.x < p.rows ? row + gridDim.x * p.vocab : nullptr;
+    T* row = logits + r * p.cols;
+    const T* next = r + gridDim.x < p.rows ? row + gridDim.x * p.cols : nullptr;
     const std::int64_t label = p.labels[r];
     Largest<N, T> largest;
     copies_commit();
@@ -268,7 +318,7 @@ void launch_resident(T* logits, const Problem& p, int blocks_per_multiprocessor,
                      cudaStream_t stream) {
   const auto kernel = p.smoothing > 0 ? resident_kernel<kWide<T>, kThreads, true, T>
                                       : resident_kernel<kWide<T>, kThreads, false, T>;
-  const int slots = slots_for<kThreads, T>(p.vocab);
+  const int slots = slots_for<kThreads, T>(p.cols);
   const std::size_t bytes = slots * kThreads * sizeof(uint4);
   int device = 0, multiprocessors = 0;
   check(cudaGetDevice(&device));
@@ -286,11 +336,7 @@ template <class T>
 void cross_entropy(float* loss, T* logits, const std::int32_t* labels, const float* row_weight,
                    std::int64_t rows, std::int64_t vocab, double smoothing, cudaStream_t stream) {
   if (rows == 0) return;
-  const auto n = static_cast<double>(vocab);
-  const Problem p{
-      labels, row_weight,
-      loss,   rows,
-      vocab,  smoothing > 0 && vocab > 1 ? static_cast<float>(smoothing * n / (n - 1)) : 0};
+  const Problem p{rows, vocab, 0, vocab, labels, row_weight, loss, spread(smoothing, vocab)};
   constexpr int kMostSlots = 13;  // 16 KiB each, of 227 KiB: of one block of 1024, or of two of 512
   const bool wide = aligned(logits) && vocab % kWide<T> == 0;
   if (wide && slots_for<512, T>(vocab) <= kMostSlots)
@@ -305,11 +351,41 @@ void cross_entropy(float* loss, T* logits, const std::int32_t* labels, const flo
   check(cudaGetLastError());
 }
 
-template void cross_entropy(float*, float*, const std::int32_t*, const float*, std::int64_t,
-                            std::int64_t, double, cudaStream_t);
-template void cross_entropy(float*, bf16*, const std::int32_t*, const float*, std::int64_t,
-                            std::int64_t, double, cudaStream_t);
-template void cross_entropy(float*, fp16*, const std::int32_t*, const float*, std::int64_t,
-                            std::int64_t, double, cudaStream_t);
+template <class T>
+void cross_entropy_sums(float* sums, const T* logits, const std::int32_t* labels,
+                        const VocabularyPart& part, cudaStream_t stream) {
+  if (part.rows == 0) return;
+  const Problem p{part.rows, part.cols, part.first, part.vocab, labels};
+  with_width<kWide<T>>(aligned(logits) && part.cols % kWide<T> == 0, [&]<int N>() {
+    sums_kernel<N><<<static_cast<unsigned>(part.rows), kAnyThreads, 0, stream>>>(sums, logits, p);
+  });
+  check(cudaGetLastError());
+}
+
+template <class T>
+void cross_entropy_part(float* loss, T* logits, const std::int32_t* labels, const float* row_weight,
+                        const float* sums, const VocabularyPart& part, double smoothing,
+                        cudaStream_t stream) {
+  if (part.rows == 0) return;
+  const Problem p{part.rows, part.cols,  part.first, part.vocab,
+                  labels,    row_weight, loss,       spread(smoothing, part.vocab)};
+  with_width<kWide<T>>(aligned(logits) && part.cols % kWide<T> == 0, [&]<int N>() {
+    const auto kernel = p.smoothing > 0 ? part_kernel<N, true, T> : part_kernel<N, false, T>;
+    kernel<<<static_cast<unsigned>(part.rows), kAnyThreads, 0, stream>>>(logits, p, sums,
+                                                                         part.ranks);
+  });
+  check(cudaGetLastError());
+}
+
+#define INSTANTIATE(T)                                                                           \
+  template void cross_entropy(float*, T*, const std::int32_t*, const float*, std::int64_t,       \
+                              std::int64_t, double, cudaStream_t);                               \
+  template void cross_entropy_sums(float*, const T*, const std::int32_t*, const VocabularyPart&, \
+                                   cudaStream_t);                                                \
+  template void cross_entropy_part(float*, T*, const std::int32_t*, const float*, const float*,  \
+                                   const VocabularyPart&, double, cudaStream_t)
+INSTANTIATE(float);
+INSTANTIATE(bf16);
+INSTANTIATE(fp16);
 
 }  // namespace mt::cuda

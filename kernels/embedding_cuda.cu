@@ -14,7 +14,8 @@ constexpr int kThreads = 256;
 
 template <int N, bool kAccumulate, class T>
 __global__ __launch_bounds__(kThreads) void forward_kernel(T* y, const std::int32_t* ids,
-                                                           const T* table, std::int64_t packs,
+                                                           const T* table, WordRange words,
+                                                           std::int64_t packs,
                                                            std::int64_t packs_per_row) {
   constexpr int kUnroll = 4;
   const std::int64_t begin = blockIdx.x * std::int64_t{kUnroll * kThreads} + threadIdx.x;
@@ -23,7 +24,10 @@ __global__ __launch_bounds__(kThreads) void forward_kernel(T* y, const std::int3
   for (int u = 0; u < kUnroll; ++u) {
     const std::int64_t pack = begin + u * kThreads, row = pack / packs_per_row;
     if (pack >= packs) continue;
-    from[u] = load<N>(table + (ids[row] * packs_per_row + (pack - row * packs_per_row)) * N);
+    const std::int64_t id = ids[row] - words.first;
+    from[u] = {};
+    if (0 <= id && id < words.vocab)
+      from[u] = load<N>(table + (id * packs_per_row + (pack - row * packs_per_row)) * N);
     if constexpr (kAccumulate) to[u] = load<N>(y + pack * N);
   }
 #pragma unroll
@@ -48,7 +52,7 @@ __global__ __launch_bounds__(kThreads) void forward_kernel(T* y, const std::int3
 constexpr int kDigitBits = 9, kDigits = 1 << kDigitBits, kTile = 1024;
 
 struct Row {
-  std::int32_t id, row;
+  std::int32_t id, row;  // id: among the table's words, their number for all others
 };
 
 // What a pass sorts: rows, or at first the ids in order.
@@ -56,9 +60,13 @@ struct Unsorted {
   const Row* rows;  // null: ids
   const std::int32_t* ids;
   std::int64_t count;
+  WordRange words;
   int shift;
   __device__ Row at(std::int64_t i) const {
-    return rows ? rows[i] : Row{ids[i], static_cast<std::int32_t>(i)};
+    if (rows) return rows[i];
+    const std::int64_t id = ids[i] - words.first;
+    const bool there = 0 <= id && id < words.vocab;
+    return {static_cast<std::int32_t>(there ? id : words.vocab), static_cast<std::int32_t>(i)};
   }
   __device__ int digit(const Row& row) const { return row.id >> shift & (kDigits - 1); }
 };
@@ -142,9 +150,9 @@ constexpr int kRange = 32;
 
 struct Sorted {
   const Row* rows;
-  std::int64_t count;
+  std::int64_t count, vocab;
   __device__ bool same(std::int64_t i, std::int64_t j) const {
-    return i >= 0 && j < count && rows[i].id == rows[j].id;
+    return i >= 0 && j < count && rows[i].id == rows[j].id && rows[i].id < vocab;
   }
 };
 
@@ -166,7 +174,9 @@ __global__ __launch_bounds__(kThreads) void sum_runs_kernel(float* dtable, float
   const std::int64_t begin = blockIdx.x * std::int64_t{kRange};
   if (threadIdx.x < kRange + 2) {
     const std::int64_t i = begin - 1 + threadIdx.x;
-    rows[threadIdx.x] = i >= 0 && i < sorted.count ? sorted.rows[i] : Row{kNone, 0};
+    Row row{kNone, 0};
+    if (i >= 0 && i < sorted.count && sorted.rows[i].id < sorted.vocab) row = sorted.rows[i];
+    rows[threadIdx.x] = row;
   }
   __syncthreads();
   const std::int64_t c = (blockIdx.y * std::int64_t{kThreads} + threadIdx.x) * N;
@@ -267,12 +277,11 @@ struct Work {
 };
 
 // The rows by id, equal ones in order.
-const Row* sort(Work& work, const std::int32_t* ids, std::int64_t count, std::int64_t vocab,
+const Row* sort(Work& work, const std::int32_t* ids, std::int64_t count, WordRange words,
                 cudaStream_t stream) {
   const auto tiles = static_cast<unsigned>(ceil_div(count, kTile));
-  const int bits =
-      std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(vocab - 1))));
-  Unsorted from{nullptr, ids, count, 0};
+  const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(words.vocab)));
+  Unsorted from{nullptr, ids, count, words, 0};
   for (; from.shift < bits; from.shift += kDigitBits) {
     Row* to = from.rows == work.rows ? work.moved : work.rows;
     count_digits_kernel<<<tiles, kTile, 0, stream>>>(work.counts, from);
@@ -288,13 +297,13 @@ const Row* sort(Work& work, const std::int32_t* ids, std::int64_t count, std::in
 
 template <class T>
 void embedding_forward(T* y, const std::int32_t* ids, const T* table, std::int64_t rows,
-                       std::int64_t cols, bool accumulate, cudaStream_t stream) {
+                       std::int64_t cols, WordRange words, bool accumulate, cudaStream_t stream) {
   if (rows * cols == 0) return;
   with_width<kWide<T>>(aligned(y, table) && cols % kWide<T> == 0, [&]<int N>() {
     const std::int64_t packs = rows * cols / N;
     const auto kernel = accumulate ? forward_kernel<N, true, T> : forward_kernel<N, false, T>;
     kernel<<<static_cast<unsigned>(ceil_div(packs, 4 * kThreads)), kThreads, 0, stream>>>(
-        y, ids, table, packs, cols / N);
+        y, ids, table, words, packs, cols / N);
   });
   check(cudaGetLastError());
 }
@@ -305,10 +314,10 @@ std::size_t embedding_backward_work(std::int64_t rows, std::int64_t cols) {
 
 template <class T>
 void embedding_backward(float* dtable, const std::int32_t* ids, const T* dy, std::int64_t rows,
-                        std::int64_t cols, std::int64_t vocab, void* work, cudaStream_t stream) {
+                        std::int64_t cols, WordRange words, void* work, cudaStream_t stream) {
   if (rows * cols == 0) return;
   Work places(work, rows, cols);
-  const Sorted sorted{sort(places, ids, rows, vocab, stream), rows};
+  const Sorted sorted{sort(places, ids, rows, words, stream), rows, words.vocab};
   with_width<4>(aligned(dtable, dy) && cols % 4 == 0, [&]<int N>() {
     const dim3 grid(static_cast<unsigned>(ceil_div(rows, kRange)),
                     static_cast<unsigned>(ceil_div(cols, kThreads * N)));
@@ -320,9 +329,9 @@ void embedding_backward(float* dtable, const std::int32_t* ids, const T* dy, std
 
 #define INSTANTIATE(T)                                                                           \
   template void embedding_forward(T*, const std::int32_t*, const T*, std::int64_t, std::int64_t, \
-                                  bool, cudaStream_t);                                           \
+                                  WordRange, bool, cudaStream_t);                                \
   template void embedding_backward(float*, const std::int32_t*, const T*, std::int64_t,          \
-                                   std::int64_t, std::int64_t, void*, cudaStream_t)
+                                   std::int64_t, WordRange, void*, cudaStream_t)
 INSTANTIATE(float);
 INSTANTIATE(bf16);
 INSTANTIATE(fp16);

@@ -113,7 +113,7 @@ Tensor Gpt::final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const {
   embedding_->forward(s, x, ids, nullptr);
   x = run_blocks(s, x, nullptr);
   const Tensor picked = s.scratch({rows.numel(), config_.hidden_size});
-  embedding_forward(picked, rows, x, false, s.stream);
+  embedding_forward(picked, rows, x, 0, false, s.stream);
   const Tensor normed = s.scratch(picked.shape());
   final_norm_->forward(s, normed, picked, nullptr);
   return normed;

@@ -8,10 +8,10 @@ namespace mt {
 
 void Embedding::look_up(Step& s, Tensor y, ConstTensor ids) const {
   const ConstTensor table = s.weight(*words_);
-  if (!words_->is_cut()) return embedding_forward(y, ids, table, false, s.stream);
+  if (!words_->is_cut()) return embedding_forward(y, ids, table, 0, false, s.stream);
   const ArenaScope scope(s.layer);
   const Tensor part = part_of_sum(s, y);
-  embedding_part_forward(part, ids, table, words_->cuts[0].global, s.stream);
+  embedding_forward(part, ids, table, words_->cuts[0].global, false, s.stream);
   sum_parts(s, y, part).wait();
 }
 
@@ -20,7 +20,7 @@ void Embedding::forward(Step& s, Tensor y, ConstTensor ids, Saved* saved) const 
   s.done(*words_);
   const ConstTensor positions = s.positions.rows(s.first_row(), s.first_row() + s.rows());
   if (positions_) {
-    embedding_forward(y, positions, s.weight(*positions_), true, s.stream);
+    embedding_forward(y, positions, s.weight(*positions_), 0, true, s.stream);
     s.done(*positions_);
   }
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
@@ -41,13 +41,11 @@ void Embedding::backward(Step& s, Tensor dy, const Saved& v) const {
     of_all = all;
   }
   if (positions_ && positions_->trainable)
-    embedding_backward(positions_->grad, v.positions, dy, s.stream);
+    embedding_backward(positions_->grad, v.positions, dy, 0, s.stream);
   gathered.wait();
-  if (!words_->trainable) return;
-  if (words_->is_cut())
-    embedding_part_backward(words_->grad, v.ids, of_all, words_->cuts[0].global, s.stream);
-  else
-    embedding_backward(words_->grad, v.ids, of_all, s.stream);
+  if (words_->trainable)
+    embedding_backward(words_->grad, v.ids, of_all, words_->is_cut() ? words_->cuts[0].global : 0,
+                       s.stream);
 }
 
 }  // namespace mt

@@ -21,15 +21,13 @@ void LmHead::losses_of(Step& s, Tensor loss, Tensor logits, ConstTensor labels,
     return cross_entropy(loss, logits, labels, row_weight, smoothing, s.stream);
   const ArenaScope scope(s.layer);
   const std::int64_t rows = logits.shape()[0], first = weight_->cuts[0].global;
-  const Tensor top = s.scratch_sums({rows}), sums = s.scratch_sums({3, rows});
-  cross_entropy_top(top, logits, s.stream);
-  s.tensor->all_reduce(top, Reduction::max).wait();
-  cross_entropy_sums(sums, logits, labels, top, first, s.stream);
-  s.tensor->all_reduce(sums).wait();
+  const Tensor own = s.scratch_sums({4, rows}), all = s.scratch_sums({s.tensor->size(), 4, rows});
+  cross_entropy_sums(own, logits, labels, first, s.stream);
+  s.tensor->all_gather(all, own).wait();
   cross_entropy_part({.loss = loss,
                       .logits = logits,
                       .labels = labels,
-                      .sums = sums,
+                      .sums = all,
                       .row_weight = row_weight,
                       .first = first,
                       .vocab = weight_->shape[0],

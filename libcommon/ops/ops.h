@@ -129,27 +129,22 @@ void bias_dropout_add(Tensor y, ConstTensor residual, ConstTensor x, ConstTensor
                       const Dropout& dropout, Stream& stream);
 void dropout_backward(Tensor dx, ConstTensor dy, const Dropout& dropout, Stream& stream);
 
-// ids: [rows] i32.
-void embedding_forward(Tensor y, ConstTensor ids, ConstTensor table, bool accumulate,
-                       Stream& stream);
-void embedding_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, Stream& stream);
-// The same of a table that holds the words from `first` on: the others' rows are zeros.
-void embedding_part_forward(Tensor y, ConstTensor ids, ConstTensor table, std::int64_t first,
-                            Stream& stream);
-void embedding_part_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, std::int64_t first,
-                             Stream& stream);
+// ids: [rows] i32; the table holds the words from `first` on, the others' rows are zeros.
+void embedding_forward(Tensor y, ConstTensor ids, ConstTensor table, std::int64_t first,
+                       bool accumulate, Stream& stream);
+void embedding_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, std::int64_t first,
+                        Stream& stream);
 
 // row_weight empty: loss only; else logits become their gradient.
 void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor row_weight,
                    double smoothing, Stream& stream);
-// The same of logits that hold the columns from `first` on of a vocabulary of `vocab`, in three
-// parts; between them top is to become the largest, and sums the sum, over those who hold the
-// others (kernels/cross_entropy.h).  top: [rows];  sums: [3, rows].
-void cross_entropy_top(Tensor top, ConstTensor logits, Stream& stream);
-void cross_entropy_sums(Tensor sums, Tensor logits, ConstTensor labels, ConstTensor top,
-                        std::int64_t first, Stream& stream);
+// The same of logits that hold the columns from `first` on of a vocabulary of `vocab`, in two
+// parts, between which the sums of all who hold columns are gathered (kernels/cross_entropy.h).
+// sums: [4, rows], then [ranks, 4, rows].
+void cross_entropy_sums(Tensor sums, ConstTensor logits, ConstTensor labels, std::int64_t first,
+                        Stream& stream);
 struct CrossEntropyPart {
-  Tensor loss, logits;  // logits, as cross_entropy_sums() left them, become their gradient
+  Tensor loss, logits;
   ConstTensor labels, sums, row_weight = {};
   std::int64_t first = 0, vocab = 0;
   double smoothing = 0;

@@ -21,6 +21,8 @@ using GraphHandle = CUgraphExec_st*;  // cudaGraphExec_t
 namespace device {
 
 int count();  // GPUs that can be used
+// Makes one of them, from 0, the calling thread's; Exit::unavailable if there are not so many.
+void use(int gpu);
 // A line for --version: what CUDA the program was built with and for, and what this machine has.
 std::string version();
 // Exit::unavailable where there is no GPU, Exit::out_of_memory where it has not so many bytes left.
@@ -31,7 +33,8 @@ void* allocate_pinned(std::size_t bytes);
 void release_pinned(void* memory) noexcept;
 std::size_t total_memory();  // bytes of the current GPU
 
-StreamHandle make_stream();
+enum class Priority { normal, high };
+StreamHandle make_stream(Priority priority = Priority::normal);
 void destroy_stream(StreamHandle stream) noexcept;
 void synchronize(StreamHandle stream);  // until all that was queued is done
 // Between a GPU and the host, or within either, in the stream's order: pinned memory is read and
@@ -44,6 +47,7 @@ EventHandle make_event();
 void destroy_event(EventHandle event) noexcept;
 void record(EventHandle event, StreamHandle stream);
 void wait(EventHandle event);  // on the host
+void wait(EventHandle event, StreamHandle stream);
 
 // An event that also says when it happened, and the time from one such event to a later one.
 EventHandle make_timer();

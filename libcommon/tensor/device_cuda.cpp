@@ -16,6 +16,12 @@ int count() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
+void use(int gpu) {
+  if (const int gpus = count(); gpu >= gpus)
+    fail(Exit::unavailable, "GPU ", gpu, ": CUDA can use ", gpus, " here, from 0");
+  check(cudaSetDevice(gpu), "cudaSetDevice");
+}
+
 // 13000 is 13.0.
 static std::string in_words(int version) {
   return concat(version / 1000, ".", version % 1000 / 10);
@@ -63,10 +69,14 @@ std::size_t total_memory() {
   return total;
 }
 
-StreamHandle make_stream() {
+StreamHandle make_stream(Priority priority) {
   if (count() == 0) fail(Exit::unavailable, "no GPU that CUDA can use; --device cpu needs none");
+  int lowest = 0, highest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
   cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                     priority == Priority::high ? highest : lowest),
+        "cudaStreamCreate");
   return stream;
 }
 
@@ -97,6 +107,10 @@ void record(EventHandle event, StreamHandle stream) {
 }
 
 void wait(EventHandle event) { check(cudaEventSynchronize(event), "cudaEventSynchronize"); }
+
+void wait(EventHandle event, StreamHandle stream) {
+  check(cudaStreamWaitEvent(stream, event), "cudaStreamWaitEvent");
+}
 
 EventHandle make_timer() {
   cudaEvent_t event = nullptr;

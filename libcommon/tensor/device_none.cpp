@@ -15,7 +15,8 @@ void release(void*) noexcept {}
 void* allocate_pinned(std::size_t) { no_gpu(); }
 void release_pinned(void*) noexcept {}
 std::size_t total_memory() { no_gpu(); }
-StreamHandle make_stream() { no_gpu(); }
+void use(int) { no_gpu(); }
+StreamHandle make_stream(Priority) { no_gpu(); }
 void destroy_stream(StreamHandle) noexcept {}
 void synchronize(StreamHandle) { no_gpu(); }
 void copy(void*, const void*, std::size_t, StreamHandle) { no_gpu(); }
@@ -24,6 +25,7 @@ EventHandle make_event() { no_gpu(); }
 void destroy_event(EventHandle) noexcept {}
 void record(EventHandle, StreamHandle) { no_gpu(); }
 void wait(EventHandle) { no_gpu(); }
+void wait(EventHandle, StreamHandle) { no_gpu(); }
 EventHandle make_timer() { no_gpu(); }
 double seconds_between(EventHandle, EventHandle) { no_gpu(); }
 void begin_capture(StreamHandle) { no_gpu(); }

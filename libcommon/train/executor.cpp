@@ -20,18 +20,12 @@ std::size_t StepMemory::deferred() const {
   return bytes;
 }
 
-static std::vector<int> all_of(const Group& group) {
-  std::vector<int> ranks(static_cast<std::size_t>(group.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
 Executor::Executor(const Model& model, const StepShape& shape, const StepMemory& memory,
                    const World& world, Stream& stream)
     : model_(model),
       shape_(shape),
-      forwards_(world.pipeline()),
-      backwards_(forwards_.split(all_of(forwards_))),
+      forwards_(world.pipeline(), 1),
+      backwards_(world.pipeline(), -1),
       place_{.rank = forwards_.rank(),
              .ranks = forwards_.size(),
              .chunks = static_cast<int>(memory.chunks.size())},
@@ -108,31 +102,29 @@ void Executor::act(const Action& action, const LoadBatch& load, bool training) {
   if (is_message(action.kind)) message.emplace(stream_, Family::communication);
   Slot& slot =
       slots_.at(static_cast<std::size_t>(action.chunk)).at(static_cast<std::size_t>(action.slot));
-  const int before = (place_.rank + place_.ranks - 1) % place_.ranks,
-            after = (place_.rank + 1) % place_.ranks;
   switch (action.kind) {
     case Action::Kind::receive_forward:
       begin(slot, action, load);
       slot.in.hidden = wire_tensor(slot);
-      forwards_.receive(slot.in.hidden, before).wait();
+      forwards_.receive(slot.in.hidden).wait();
       break;
     case Action::Kind::forward:
       if (place_.is_first(action.chunk)) begin(slot, action, load);
       forward(action, slot, training);
       break;
     case Action::Kind::send_forward:
-      slot.sent = forwards_.send(slot.out.hidden, after);
+      slot.sent = forwards_.send(slot.out.hidden);
       break;
     case Action::Kind::receive_backward:
       slot.dout.hidden = wire_tensor(slot);
-      backwards_->receive(slot.dout.hidden, after).wait();
+      backwards_.receive(slot.dout.hidden).wait();
       break;
     case Action::Kind::backward:
       backward(action, slot);
       break;
     case Action::Kind::send_backward:
       slot.sent.wait();
-      slot.sent = backwards_->send(slot.din.hidden, before);
+      slot.sent = backwards_.send(slot.din.hidden);
       break;
     case Action::Kind::weight_gradients:
       weight_grads_.run(slot.queued, stream_);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/timers.h"
+#include "comm/ring.h"
 #include "comm/world.h"
 #include "model/model.h"
 #include "tensor/graph.h"
@@ -112,10 +113,7 @@ class Executor {
 
   const Model& model_;
   StepShape shape_;
-  // Two groups of the same ranks: of two ranks, either sends the other both kinds of messages, each
-  // kind in its own order.
-  Group& forwards_;
-  std::unique_ptr<Group> backwards_;
+  Ring forwards_, backwards_;  // from stage to stage
   PipelinePlace place_;
   Group& tensor_;
   std::optional<ContextParallel> context_;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "comm/ring.h"
 #include "tests/support/host_tensor.h"
 
 namespace mt {
@@ -21,7 +22,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.ranks << " ranks, " <
 // Numbers whose sum depends on the order of summation.
 template <class T>
 T value_of(int rank, std::int64_t i) {
-  const double magnitudes[] = {1, 1e7, 1e-5, -1e7};
+  const double magnitudes[] = {1, 1e7, 1e-5, -1e7, 3};
   return static_cast<T>(magnitudes[rank] * (1 + 0.37 * static_cast<double>(i % 97)) + rank);
 }
 
@@ -210,6 +211,21 @@ TEST(Group, MessagesArriveInOrder) {
     for (int i = 0; i < kMessages; ++i)
       EXPECT_EQ(tensors[static_cast<std::size_t>(i)].span<double>()[0], i);
   });
+}
+
+TEST(Ring, EachReceivesWhatTheOneBeforeSent) {
+  for (const int ranks : {2, 3, 4, 5})
+    for (const int step : {1, -1})
+      run_ranks(ranks, [&](Group& group) {
+        Ring ring(group, step);
+        const HostTensor out = input_of<float>(group.rank(), 7), in(DType::f32, {7});
+        for (int round = 0; round < 3; ++round) {
+          Pending sent = ring.send(out);
+          ring.receive(in).wait();
+          sent.wait();
+        }
+        EXPECT_SAME_BITS(in, input_of<float>((group.rank() - step + ranks) % ranks, 7));
+      });
 }
 
 // A stage that sums over its replicas while the next stage waits for its message must not make the

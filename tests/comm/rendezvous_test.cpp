@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "comm/socket.h"
+#include "tests/support/free_port.h"
 #include "tests/support/matches.h"
 
 namespace mt {
@@ -18,14 +19,6 @@ namespace {
 
 using Milliseconds = Rendezvous::Milliseconds;
 constexpr Milliseconds kTimeout(20000), kShort(400);
-
-int free_port() {
-  for (int port = 20000 + ::getpid() % 10000;; ++port) try {
-      listen_on("localhost", port);
-      return port;
-    } catch (const Error&) {  // taken
-    }
-}
 
 // Of tests that run one after another, each has a port of its own.
 Launch launch_of(int rank, int size, int port) {

@@ -1,5 +1,8 @@
 // Cross-entropy on the GPU against the CPU's in double.
 #include "kernels/cross_entropy.h"
+
+#include <deque>
+
 #include "tests/kernels/device_numbers.h"
 
 namespace mt {
@@ -49,6 +52,53 @@ TYPED_TEST(CrossEntropyCuda, AgreesWithTheCpu) {
                        vocab, smoothing);
     EXPECT_TRUE(near(loss, expected));
     EXPECT_TRUE(near(logits.device, logits.host));
+  }
+}
+
+// Those cases with columns for three ranks and one more, which is left out.
+TYPED_TEST(CrossEntropyCuda, OfColumnsThatRanksShare) {
+  using T = TypeParam;
+  constexpr int kRanks = 3;
+  for (const auto& [rows, vocab, offset, range, smoothing] : kCases) {
+    if (rows == 0 || vocab % kRanks != 1) continue;
+    SCOPED_TRACE(testing::Message() << rows << " x " << vocab << ", smoothing " << smoothing);
+    const std::int64_t cols = (vocab - 1) / kRanks, whole = cols * kRanks;
+    if (cols == 0) continue;
+    std::vector<std::int32_t> labels = make_labels(rows, whole);
+    const DeviceArray<std::int32_t> device_labels(labels);
+    const Input<float> weight(rows, 2, 0, 0, 2);
+    const Numbers<float> sums(kRanks * 4 * rows);
+    std::deque<Input<T>> parts;
+    std::vector<double> logits(rows * whole), expected(rows);
+    const auto part = [&](int rank) {
+      return VocabularyPart{
+          .rows = rows, .cols = cols, .first = rank * cols, .vocab = whole, .ranks = kRanks};
+    };
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const Input<T>& own = parts.emplace_back(rows * cols, 10 + rank, offset, -range, range);
+      for (std::int64_t r = 0; r < rows; ++r)
+        std::copy_n(&own.host[r * cols], cols, &logits[r * whole + rank * cols]);
+      cuda::cross_entropy_sums<T>(sums.data() + rank * 4 * rows, own.device.data(),
+                                  device_labels.data(), part(rank), nullptr);
+    }
+    cpu::cross_entropy(expected.data(), logits.data(), labels.data(), weight.host.data(), rows,
+                       whole, smoothing);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const Numbers<float> loss(rows);
+      Numbers<T>& own = parts[rank].device;
+      const std::vector<double> before = parts[rank].host;
+      cuda::cross_entropy_part<T>(loss.data(), own.data(), device_labels.data(), nullptr,
+                                  sums.data(), part(rank), smoothing, nullptr);
+      EXPECT_TRUE(near(loss, expected));
+      EXPECT_TRUE(near(own, before, 0));  // as they were
+      cuda::cross_entropy_part<T>(loss.data(), own.data(), device_labels.data(), weight.data(),
+                                  sums.data(), part(rank), smoothing, nullptr);
+      std::vector<double> gradient(rows * cols);
+      for (std::int64_t r = 0; r < rows; ++r)
+        std::copy_n(&logits[r * whole + rank * cols], cols, &gradient[r * cols]);
+      EXPECT_TRUE(near(loss, expected));
+      EXPECT_TRUE(near(own, gradient)) << "columns of rank " << rank;
+    }
   }
 }
 

@@ -216,12 +216,12 @@ void vocabulary(Bench& bench) {
     const Data<float> dtable(kVocab * kHidden);
     const Work work(cuda::embedding_backward_work(kTokens, kHidden));
     bench("embedding_forward bf16", array + touched * sizeof(bf16), [&] {
-      cuda::embedding_forward(y.data(), device_ids.data(), table.data(), kTokens, kHidden, false,
-                              nullptr);
+      cuda::embedding_forward(y.data(), device_ids.data(), table.data(), kTokens, kHidden,
+                              {0, kVocab}, false, nullptr);
     });
     bench("embedding_backward bf16", array + touched * 2 * sizeof(float), [&] {
-      cuda::embedding_backward(dtable.data(), device_ids.data(), y.data(), kTokens, kHidden, kVocab,
-                               work.data(), nullptr);
+      cuda::embedding_backward(dtable.data(), device_ids.data(), y.data(), kTokens, kHidden,
+                               {0, kVocab}, work.data(), nullptr);
     });
   }
   for (const std::int64_t vocab : {std::int64_t{50304}, kVocab}) {

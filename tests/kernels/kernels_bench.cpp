@@ -217,11 +217,12 @@ void embedding(State& state, const Size& s, bool backward) {
   std::vector<std::int32_t> ids(s.rows);
   for (std::int64_t r = 0; r < s.rows; ++r) ids[r] = static_cast<std::int32_t>(r * 7 % 257);
   auto table = random(257 * s.cols), y = random(s.count());
+  const WordRange words{0, 257};
   for (auto _ : state)
     if (backward)
-      cpu::embedding_backward(table.data(), ids.data(), y.data(), s.rows, s.cols);
+      cpu::embedding_backward(table.data(), ids.data(), y.data(), s.rows, s.cols, words);
     else
-      cpu::embedding_forward(y.data(), ids.data(), table.data(), s.rows, s.cols, false);
+      cpu::embedding_forward(y.data(), ids.data(), table.data(), s.rows, s.cols, words, false);
   report(state, "GB/s", double(s.count()) * 8);
 }
 

@@ -87,21 +87,16 @@ TEST(Parts, CrossEntropyOfAVocabularyInThreeParts) {
     cpu::cross_entropy(loss.data(), expected.data(), labels.data(), weight.data(), kRows,
                        kVocabulary, smoothing);
     std::vector<Doubles> parts(kParts);
-    Doubles top(kRows, -kInf), sums(3 * kRows), one(3 * kRows);
+    const auto part = [&](std::int64_t p) {
+      return VocabularyPart{
+          .rows = kRows, .cols = kPart, .first = p * kPart, .vocab = kVocabulary, .ranks = kParts};
+    };
+    Doubles sums(kParts * 4 * kRows);
     for (std::int64_t p = 0; p < kParts; ++p) {
       for (std::int64_t r = 0; r < kRows; ++r)
         for (std::int64_t c = 0; c < kPart; ++c)
           parts[p].push_back(all[r * kVocabulary + p * kPart + c]);
-      cpu::cross_entropy_top(one.data(), parts[p].data(), kRows, kPart);
-      for (std::int64_t r = 0; r < kRows; ++r) top[r] = std::max(top[r], one[r]);
-    }
-    const auto part = [&](std::int64_t p) {
-      return cpu::VocabularyPart{
-          .rows = kRows, .cols = kPart, .first = p * kPart, .vocab = kVocabulary};
-    };
-    for (std::int64_t p = 0; p < kParts; ++p) {
-      cpu::cross_entropy_sums(one.data(), parts[p].data(), labels.data(), top.data(), part(p));
-      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += one[i];
+      cpu::cross_entropy_sums(&sums[p * 4 * kRows], parts[p].data(), labels.data(), part(p));
     }
     for (std::int64_t p = 0; p < kParts; ++p) {
       Doubles losses(kRows), columns;
@@ -120,9 +115,11 @@ TEST(Parts, RowsOfAPartOfATable) {
   const Doubles table{10, 11, 20, 21}, dy{1, 2, 3, 4, 5, 6, 7, 8};  // words 3 and 4
   const std::vector<std::int32_t> ids{4, 2, 3, 5};
   Doubles y(8, -1), dtable(4, 100);
-  cpu::embedding_part_forward(y.data(), ids.data(), table.data(), 4, 2, 3, 2);
+  cpu::embedding_forward(y.data(), ids.data(), table.data(), 4, 2, {3, 2}, false);
   EXPECT_EQ(y, (Doubles{20, 21, 0, 0, 10, 11, 0, 0}));
-  cpu::embedding_part_backward(dtable.data(), ids.data(), dy.data(), 4, 2, 3, 2);
+  cpu::embedding_forward(y.data(), ids.data(), table.data(), 4, 2, {3, 2}, true);
+  EXPECT_EQ(y, (Doubles{40, 42, 0, 0, 20, 22, 0, 0}));
+  cpu::embedding_backward(dtable.data(), ids.data(), dy.data(), 4, 2, {3, 2});
   EXPECT_EQ(dtable, (Doubles{105, 106, 101, 102}));
 }
 

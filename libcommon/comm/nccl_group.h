@@ -1,0 +1,18 @@
+// Ranks that are processes, each with a GPU, over NVIDIA's NCCL (DESIGN D6, D7).  Its library is
+// opened by the first group.
+#pragma once
+
+#include <memory>
+
+#include "comm/group.h"
+#include "comm/rendezvous.h"
+
+namespace mt {
+
+// All ranks that have met.  Collectives are queued behind what is in `compute`, the queue of this
+// rank's GPU, and run beside what follows there; to wait for one is to make the queue wait.  Of
+// host tensors, which travel through the GPU, the host waits.  Sums are of an order of NCCL's
+// choice, the same in each run on the same machines.  Exit::unavailable without NCCL.
+std::unique_ptr<Group> make_nccl_group(Rendezvous& ranks, Stream& compute);
+
+}  // namespace mt

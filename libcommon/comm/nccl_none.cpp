@@ -1,0 +1,9 @@
+#include "comm/nccl_group.h"
+
+namespace mt {
+
+std::unique_ptr<Group> make_nccl_group(Rendezvous&, Stream&) {
+  fail(Exit::unavailable, "this program computes on the CPU only");
+}
+
+}  // namespace mt

@@ -1,0 +1,175 @@
+// Collectives and messages among GPUs, a process each.
+#include "comm/nccl_group.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/ring.h"
+#include "tests/support/gpu_ranks.h"
+#include "tests/support/host_tensor.h"
+
+namespace mt {
+namespace {
+
+// Whole numbers, so small that sums are exact in any order, in every type.
+float value_of(int rank, std::int64_t i) { return static_cast<float>((rank + 1) * (i % 29 - 14)); }
+
+std::vector<float> values_of(int rank, std::int64_t count) {
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < count; ++i) values.push_back(value_of(rank, i));
+  return values;
+}
+
+std::vector<float> sum_of(int ranks, std::int64_t count) {
+  std::vector<float> sum(static_cast<std::size_t>(count));
+  for (int rank = 0; rank < ranks; ++rank)
+    for (std::int64_t i = 0; i < count; ++i) sum[static_cast<std::size_t>(i)] += value_of(rank, i);
+  return sum;
+}
+
+constexpr std::int64_t kCount = 100'000;
+
+// f32 on a GPU.
+class GpuTensor {
+ public:
+  GpuTensor(Stream& stream, std::int64_t count)
+      : stream_(stream),
+        buffer_(Device::cuda, static_cast<std::size_t>(count) * 4),
+        view_(buffer_.tensor(DType::f32, {count})) {}
+  GpuTensor(Stream& stream, const std::vector<float>& values)
+      : GpuTensor(stream, std::ssize(values)) {
+    device::copy(view_.data(), values.data(), view_.bytes(), stream.handle());
+  }
+  operator Tensor() const { return view_; }
+  Tensor view() const { return view_; }
+  std::vector<float> values() const {
+    std::vector<float> values(static_cast<std::size_t>(view_.numel()));
+    device::copy(values.data(), view_.data(), view_.bytes(), stream_.handle());
+    stream_.synchronize();
+    return values;
+  }
+
+ private:
+  Stream& stream_;
+  Buffer buffer_;
+  Tensor view_;
+};
+
+std::vector<float> slice(const std::vector<float>& all, int part, int parts) {
+  const std::ptrdiff_t count = std::ssize(all) / parts;
+  return {all.begin() + part * count, all.begin() + (part + 1) * count};
+}
+
+TEST(NcclGroup, SumsAndLargestOfNumbersOnGpus) {
+  run_gpu_ranks([](Group& group, Stream& stream) {
+    const GpuTensor t(stream, values_of(group.rank(), kCount));
+    group.all_reduce(t).wait();
+    EXPECT_EQ(t.values(), sum_of(group.size(), kCount));
+    const GpuTensor u(stream, std::vector{1.0f + static_cast<float>(group.rank())});
+    group.all_reduce(u, Reduction::max).wait();
+    EXPECT_EQ(u.values()[0], static_cast<float>(group.size()));
+  });
+}
+
+TEST(NcclGroup, NumbersOnTheHostTravelThroughGpus) {
+  run_gpu_ranks([](Group& group, Stream&) {
+    double values[2] = {1.5 + group.rank(), -1e300};
+    group.all_reduce({values, DType::f64, {2}}, Reduction::max).wait();
+    EXPECT_EQ(values[0], 0.5 + group.size());
+    EXPECT_EQ(values[1], -1e300);
+    std::vector<double> all(static_cast<std::size_t>(group.size()));
+    const double own = group.rank() * 0.1;
+    group.all_gather({all.data(), DType::f64, {group.size()}}, {&own, DType::f64, {1}}).wait();
+    for (int rank = 0; rank < group.size(); ++rank)
+      EXPECT_EQ(all[static_cast<std::size_t>(rank)], rank * 0.1);
+    std::string text = group.rank() == 1 ? "of rank 1" : "         ";
+    group.broadcast({text.data(), DType::u8, {9}}, 1).wait();
+    EXPECT_EQ(text, "of rank 1");
+    group.barrier();
+  });
+}
+
+TEST(NcclGroup, GathersAndScattersInPlaceAndNot) {
+  run_gpu_ranks([](Group& group, Stream& stream) {
+    const int ranks = group.size(), rank = group.rank();
+    const std::vector<float> own = values_of(rank, kCount);
+    const GpuTensor in(stream, own), all(stream, kCount * ranks);
+    group.all_gather(all, in).wait();
+    for (int r = 0; r < ranks; ++r)
+      EXPECT_EQ(slice(all.values(), r, ranks), values_of(r, kCount)) << r;
+    const GpuTensor parts(stream, values_of(rank, kCount * ranks));
+    const Tensor mine = parts.view().rows(rank * kCount, (rank + 1) * kCount);
+    group.reduce_scatter(mine, parts).wait();
+    EXPECT_EQ(slice(parts.values(), rank, ranks),
+              slice(sum_of(ranks, kCount * ranks), rank, ranks));
+    group.all_gather(parts, mine).wait();
+    EXPECT_EQ(parts.values(), sum_of(ranks, kCount * ranks));
+  });
+}
+
+TEST(NcclGroup, EachGivesEachOtherAPart) {
+  run_gpu_ranks([](Group& group, Stream& stream) {
+    const int ranks = group.size();
+    const GpuTensor in(stream, values_of(group.rank(), kCount * ranks)),
+        out(stream, kCount * ranks);
+    group.all_to_all(out, in).wait();
+    for (int from = 0; from < ranks; ++from)
+      EXPECT_EQ(slice(out.values(), from, ranks),
+                slice(values_of(from, kCount * ranks), group.rank(), ranks));
+  });
+}
+
+// What follows in the stream goes on until it is told to wait, and what went before is done first.
+TEST(NcclGroup, RunsBehindWhatWasQueuedAndBesideWhatFollows) {
+  run_gpu_ranks([](Group& group, Stream& stream) {
+    constexpr std::int64_t kMany = 10'000'000;
+    const GpuTensor t(stream, kMany), u(stream, kMany);
+    for (int i = 0; i < 20; ++i) {
+      const std::vector<float> values(kMany, static_cast<float>(i + group.rank()));
+      device::copy(t.view().data(), values.data(), t.view().bytes(), stream.handle());
+      Pending first = group.all_reduce(t);
+      device::set_zero(u.view().data(), u.view().bytes(), stream.handle());
+      Pending second = group.all_reduce(u);
+      second.wait();
+      first.wait();
+      const int ranks = group.size();
+      EXPECT_EQ(t.values()[kMany - 1], static_cast<float>(i * ranks + ranks * (ranks - 1) / 2));
+      EXPECT_EQ(u.values()[0], 0);
+    }
+  });
+}
+
+TEST(NcclGroup, PartsOfAGroup) {
+  run_gpu_ranks([](Group& all, Stream& stream) {
+    const int other = all.size() - 1 - all.rank();
+    const bool alone = other == all.rank();
+    const auto pair =
+        all.split(alone ? std::vector{other}
+                        : std::vector{std::max(other, all.rank()), std::min(other, all.rank())});
+    ASSERT_EQ(pair->size(), alone ? 1 : 2);
+    EXPECT_EQ(pair->rank(), !alone && all.rank() < other ? 1 : 0);
+    const GpuTensor t(stream, std::vector{static_cast<float>(1 + all.rank())});
+    pair->all_reduce(t).wait();
+    EXPECT_EQ(t.values()[0], static_cast<float>(alone ? 1 + other : 2 + other + all.rank()));
+    const auto single = all.split({all.rank()});
+    EXPECT_EQ(single->size(), 1);
+  });
+}
+
+TEST(NcclGroup, MessagesRoundTheRing) {
+  run_gpu_ranks([](Group& group, Stream& stream) {
+    for (const int step : {1, -1}) {
+      Ring ring(group, step);
+      const GpuTensor in(stream, values_of(group.rank(), kCount)), out(stream, kCount);
+      for (int i = 0; i < 10; ++i) {
+        Pending sent = ring.send(in);
+        ring.receive(out).wait();
+        sent.wait();
+      }
+      const int before = (group.rank() - step + group.size()) % group.size();
+      EXPECT_EQ(out.values(), values_of(before, kCount));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace mt
