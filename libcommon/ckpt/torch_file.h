@@ -75,15 +75,20 @@ class TorchStream {
   PyValue declare(DType dtype, const Shape& shape);  // a value that stands for the next tensor
   void begin(const PyValue& value, const std::string& root, const Sink& sink);
   void add(ConstTensor tensor);  // in host memory, as it was declared
+  void append(Bytes elements);   // the next ones of a tensor that comes in pieces
   void finish();
 
  private:
   struct Declared {
     DType dtype;
     Shape shape;
+    std::uint64_t bytes() const {
+      return static_cast<std::uint64_t>(shape.numel()) * size_of(dtype);
+    }
   };
   std::vector<Declared> declared_;
   std::size_t added_ = 0;
+  std::uint64_t appended_ = 0;  // bytes of the tensor after those
   std::optional<ZipWriter> zip_;
 };
 

@@ -70,6 +70,17 @@ void TorchStream::add(ConstTensor tensor) {
   zip_->add(concat("data/", added_++), bytes_of(tensor));
 }
 
+void TorchStream::append(Bytes elements) {
+  if (elements.empty()) return;
+  const std::uint64_t size = declared_.at(added_).bytes();
+  if (appended_ == 0) zip_->begin(concat("data/", added_), size);
+  zip_->append(elements);
+  appended_ += elements.size();
+  if (appended_ < size) return;
+  ++added_;
+  appended_ = 0;
+}
+
 void TorchStream::finish() {
   if (added_ != declared_.size())
     fail(Exit::internal, added_, " tensors in an archive for ", declared_.size());

@@ -66,6 +66,9 @@ class ZipWriter {
  public:
   ZipWriter(std::string root, Sink sink) : root_(std::move(root)), sink_(std::move(sink)) {}
   void add(std::string_view record, Bytes payload);
+  // The same of `size` bytes that come in pieces: begin(), append() all of them.
+  void begin(std::string_view record, std::uint64_t size);
+  void append(Bytes piece);
   void add(std::string_view record, std::string_view payload) { add(record, as_bytes(payload)); }
   void finish();                                      // the directory; nothing may follow
   std::uint64_t written() const { return written_; }  // bytes given to the sink
@@ -74,14 +77,16 @@ class ZipWriter {
   struct Entry {
     std::string name;
     std::uint64_t header_offset, size;
-    std::uint32_t crc;
+    std::uint32_t crc = 0;
   };
+  void end_record();
   void put(std::string_view bytes);
 
   std::string root_;
   Sink sink_;
   std::uint64_t written_ = 0;
   std::vector<Entry> entries_;
+  std::uint64_t missing_ = 0;  // bytes of the last one
 };
 
 }  // namespace mt

@@ -44,11 +44,6 @@ std::uint16_t flags_of(std::uint64_t size) {
   return size == 0 ? zip::kUtf8 : zip::kUtf8 | zip::kHasDescriptor;
 }
 
-std::uint32_t crc_of(Bytes bytes) {
-  return static_cast<std::uint32_t>(
-      ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
-
 }  // namespace
 
 void ZipWriter::put(std::string_view bytes) {
@@ -56,9 +51,10 @@ void ZipWriter::put(std::string_view bytes) {
   written_ += bytes.size();
 }
 
-void ZipWriter::add(std::string_view record, Bytes payload) {
-  const Entry entry = {root_ + "/" + std::string(record), written_, payload.size(),
-                       crc_of(payload)};
+void ZipWriter::begin(std::string_view record, std::uint64_t size) {
+  if (missing_ > 0)
+    fail(Exit::internal, entries_.back().name, ": ", missing_, " bytes are missing");
+  const Entry entry = {root_ + "/" + std::string(record), written_, size};
   const std::string zip64 = zip64_extra(entry.size, 0, entry.header_offset);
   const std::uint64_t fixed = zip::kLocalHeaderSize + entry.name.size() + zip64.size() + 4;
   const std::uint64_t padding = -(written_ + fixed) % zip::kAlignment;
@@ -67,18 +63,37 @@ void ZipWriter::add(std::string_view record, Bytes payload) {
   header.u32(0).u32(0).u32(0).u16(entry.name.size()).u16(zip64.size() + 4 + padding);
   header.text(entry.name).text(zip64).text("FB").u16(padding).text(std::string(padding, 'Z'));
   put(header.bytes());
-  sink_(payload);
-  written_ += payload.size();
-  if (!payload.empty()) {
-    Fields descriptor;
-    descriptor.u32(zip::kDescriptor).u32(entry.crc);
-    if (zip64.empty())
-      descriptor.u32(entry.size).u32(entry.size);
-    else
-      descriptor.u64(entry.size).u64(entry.size);
-    put(descriptor.bytes());
-  }
   entries_.push_back(entry);
+  missing_ = size;
+}
+
+void ZipWriter::append(Bytes piece) {
+  if (piece.empty()) return;
+  Entry& entry = entries_.back();
+  if (piece.size() > missing_)
+    fail(Exit::internal, entry.name, ": ", piece.size(), " bytes, expected ", missing_);
+  entry.crc = static_cast<std::uint32_t>(
+      ::crc32_z(entry.crc, reinterpret_cast<const Bytef*>(piece.data()), piece.size()));
+  sink_(piece);
+  written_ += piece.size();
+  missing_ -= piece.size();
+  if (missing_ == 0) end_record();
+}
+
+void ZipWriter::end_record() {
+  const Entry& entry = entries_.back();
+  Fields descriptor;
+  descriptor.u32(zip::kDescriptor).u32(entry.crc);
+  if (zip64_extra(entry.size, 0, entry.header_offset).empty())
+    descriptor.u32(entry.size).u32(entry.size);
+  else
+    descriptor.u64(entry.size).u64(entry.size);
+  put(descriptor.bytes());
+}
+
+void ZipWriter::add(std::string_view record, Bytes payload) {
+  begin(record, payload.size());
+  append(payload);
 }
 
 void ZipWriter::finish() {

@@ -52,6 +52,18 @@ void ConvertOptions::add_to(CommandLine& cl) {
             between(1, 4096));
   cl.option("--target-pipeline-parallel-size", &target_pipeline_parallel, "N",
             "stages that will divide the layers of OUTPUT", between(1, 4096));
+  cl.option("--num-layers-per-virtual-pipeline-stage", &pipeline.layers_per_virtual_stage, "N",
+            "give each stage of OUTPUT several chunks, of so many layers", at_least(1));
+  cl.option("--num-virtual-stages-per-pipeline-rank", &pipeline.virtual_stages_per_rank, "N",
+            "give each stage of OUTPUT so many chunks", at_least(1));
+  cl.option("--decoder-first-pipeline-num-layers", &pipeline.first_layers, "N",
+            "layers of the first stage of OUTPUT", at_least(1));
+  cl.option("--decoder-last-pipeline-num-layers", &pipeline.last_layers, "N",
+            "layers of the last stage of OUTPUT", at_least(1));
+  cl.flag("--account-for-embedding-in-pipeline-split", &pipeline.account_for_embedding,
+          "the first stage of OUTPUT has one layer fewer than the others");
+  cl.flag("--account-for-loss-in-pipeline-split", &pipeline.account_for_loss,
+          "the last stage of OUTPUT has one layer fewer than the others");
   cl.option("--saver-transformer-impl", &transformer_impl, "NAME",
             "how the torch format names norms: as in models of transformer_engine, or of the local "
             "specification",
@@ -88,8 +100,7 @@ void ConvertOptions::complete() {
   if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
   if (with_optimizer && saver == "hf")
     fail(Exit::usage, "--with-optimizer: Hugging Face's format has no place for it");
-  if (with_optimizer && ckpt_format == "torch")
-    fail(Exit::usage, "--with-optimizer: not supported with --ckpt-format torch");
+  source.with_optimizer = with_optimizer;
 }
 
 // --- What is made of what -----------------------------------------------------------------------
@@ -130,8 +141,12 @@ struct Plan {
             .config = config,
             .dtype = o.dtype.empty() ? source.dtype() : dtype_named(o.dtype),
             .with_optimizer = o.with_optimizer,
+            .local_spec = o.transformer_impl == "local",
             .tensor_parallel = o.target_tensor_parallel,
             .pipeline_parallel = o.target_pipeline_parallel,
+            .pipeline = o.pipeline,
+            .stages = make_pipeline_stages(o.pipeline, static_cast<int>(o.target_pipeline_parallel),
+                                           config.num_layers),
             .shard_bytes = static_cast<std::uint64_t>(o.shard_megabytes) * 1'000'000};
   }
 
@@ -167,25 +182,11 @@ struct Plan {
   ModelTarget target;
   Gpt model;  // its table, without values
   bool stored_dtype;
-  bool by_stages;  // parts of the target are pipeline stages
+  bool by_stages;  // parts of the target are pipeline ranks
   std::vector<std::string> states = {""};
 };
 
 }  // namespace
-
-using Parts = std::vector<std::vector<const Param*>>;
-
-// Parts of the torch format are pipeline stages; the last one ends with a copy of tied embeddings.
-static Parts stages_of(const Plan& plan) {
-  const std::int64_t stages = plan.target.pipeline_parallel;
-  Parts parts(static_cast<std::size_t>(stages));
-  const auto& rows = plan.model.table().rows();
-  for (const Param& row : rows)
-    parts[static_cast<std::size_t>(stage_of(row, plan.target.config, stages))].push_back(&row);
-  if (stages > 1 && !plan.target.config.untie_embeddings_and_output_weights)
-    parts.back().push_back(&rows.front());
-  return parts;
-}
 
 // As many bytes in each part, as far as rows allow.
 static Parts parts_of(const Plan& plan) {
@@ -193,7 +194,8 @@ static Parts parts_of(const Plan& plan) {
   const std::uint64_t total = plan.bytes();
   std::uint64_t before = 0;
   for (const Param& row : plan.model.table().rows()) {
-    parts[std::min<std::uint64_t>(before * kParts / total, kParts - 1)].push_back(&row);
+    auto& part = parts[std::min<std::uint64_t>(before * kParts / total, kParts - 1)];
+    for (const std::string& state : plan.states) part.push_back({&row, state});
     before += plan.bytes_of(row);
   }
   return parts;
@@ -201,20 +203,19 @@ static Parts parts_of(const Plan& plan) {
 
 // Calls body(part, row, state) for all, several parts at a time; an error stops every part.
 template <class Body>
-static void for_each_state(const Plan& plan, const Parts& parts, int threads,
-                           const std::function<void()>& check, const Body& body) {
+static void for_each_state(const Parts& parts, int threads, const std::function<void()>& check,
+                           const Body& body) {
   std::atomic<bool> stopped = false;
   std::mutex checking;
   const auto write_part = [&](std::size_t part) {
-    for (const Param* row : parts[part])
-      for (const std::string& state : plan.states) {
-        if (stopped) return;
-        {
-          const std::scoped_lock lock(checking);
-          check();
-        }
-        body(part, *row, state);
+    for (const auto& [row, state] : parts[part]) {
+      if (stopped) return;
+      {
+        const std::scoped_lock lock(checking);
+        check();
       }
+      body(part, *row, state);
+    }
   };
   Workers(worker_threads(threads)).run([&] {
     parallel_for_ordered_errors(std::ssize(parts), [&](std::int64_t part) {
@@ -258,11 +259,12 @@ static std::int64_t read_back(const Plan& plan, int threads, const Log& log,
                               const std::function<void()>& check) {
   ModelSourceOptions there;
   there.vocab_size = plan.target.config.vocab_size;
+  there.with_optimizer = plan.target.with_optimizer;
   const std::unique_ptr<ModelSource> written = open_model(plan.target.path, there);
   written->check_all_used(plan.model.table());
   Progress progress(log, "comparing", "bytes", plan.bytes());
   std::atomic<std::int64_t> compared = 0;
-  for_each_state(plan, parts_of(plan), threads, check,
+  for_each_state(parts_of(plan), threads, check,
                  [&](std::size_t, const Param& row, const std::string& state) {
                    compare_row(plan, *written, row, state);
                    progress.add(static_cast<std::uint64_t>(row.shape.numel()) *
@@ -282,10 +284,11 @@ static void check_free(const ConvertOptions& options, const std::string& path) {
 }
 
 static std::unique_ptr<ModelSink> make_sink(const ConvertOptions& options, const Plan& plan) {
-  const RowTypes types = [&](const Param& row) { return plan.dtype_of(row, ""); };
+  const RowTypes types = [&](const Param& row, const std::string& state) {
+    return plan.dtype_of(row, state);
+  };
   if (options.saver == "hf") return make_hugging_face_sink(plan.target, plan.model.table(), types);
-  if (plan.by_stages)
-    return make_rank_files_sink(plan.target, types, options.transformer_impl == "local");
+  if (plan.by_stages) return make_rank_files_sink(plan.target, types);
   return make_core_sink(plan.target, kParts);
 }
 
@@ -300,8 +303,9 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
   {
     const std::unique_ptr<ModelSink> sink = make_sink(options, plan);
     Progress progress(log, "converting", "bytes", report.bytes);
-    const Parts parts = plan.by_stages ? stages_of(plan) : parts_of(plan);
-    for_each_state(plan, parts, options.threads, check,
+    const Parts parts =
+        plan.by_stages ? rank_file_parts(plan.target, plan.model.table()) : parts_of(plan);
+    for_each_state(parts, options.threads, check,
                    [&](std::size_t part, const Param& row, const std::string& state) {
                      const DType dtype = plan.dtype_of(row, state);
                      const Buffer buffer = buffer_for(row, dtype);

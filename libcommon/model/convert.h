@@ -11,6 +11,7 @@
 
 #include "base/command.h"
 #include "model/model_source.h"
+#include "model/pipeline_stages.h"
 
 namespace mt {
 
@@ -20,6 +21,7 @@ struct ConvertOptions {
   std::string transformer_impl = "transformer_engine";
   ModelSourceOptions source;
   std::int64_t target_tensor_parallel = 1, target_pipeline_parallel = 1;
+  PipelineOptions pipeline;
   std::optional<std::int64_t> make_vocab_size_divisible_by;
   std::string dtype;  // of the weights; empty: as stored
   bool bf16 = false, fp16 = false;

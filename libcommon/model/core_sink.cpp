@@ -38,7 +38,12 @@ class CoreSink : public ModelSink {
     std::map<std::string, Shape> shapes;
     for (const auto& part : mcore_data_) shapes.insert(part.begin(), part.end());
     for (const auto& [key, shape] : shapes) set_original_shape(content.mcore_data, key, shape);
-    content.common = make_common(target_, "torch_dist", save_.common_writer());
+    const KeepTensor keep = [this](ConstTensor tensor) {
+      return save_.common_writer().tensor(tensor);
+    };
+    content.common = make_common(target_, "torch_dist", keep);
+    if (target_.with_optimizer)
+      content.common.set_item("optimizer", copied_optimizer(target_.source, keep));
     content.manifest_extra = target_.source.manifest_extra();
     save_.publish(content);
   }

@@ -19,7 +19,7 @@ std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, cons
   std::vector<SafetensorsWriter::Entry> entries;
   for (const Param& row : table.rows())
     for (const ForeignName& name : hugging_face_names(row))
-      entries.push_back({name.name, types(row), hugging_face_shape(row, name, target.config)});
+      entries.push_back({name.name, types(row, ""), hugging_face_shape(row, name, target.config)});
   return entries;
 }
 

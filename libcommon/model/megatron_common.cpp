@@ -10,15 +10,15 @@ using Kind = PyValue::Kind;
 
 // --- Tensors ------------------------------------------------------------------------------------
 
-// The value with its tensors copied to `writer`.
-static PyValue copied(const PyValue& value, const TorchReader& reader, TorchWriter& writer) {
+// The value with its tensors kept elsewhere.
+static PyValue copied(const PyValue& value, const TorchReader& reader, const KeepTensor& keep) {
   if (TorchReader::is_tensor(value)) {
     const StoredTensor stored = reader.tensor(value);
     const Buffer buffer(Device::cpu,
                         static_cast<std::size_t>(stored.shape.numel()) * size_of(stored.dtype));
     const Tensor tensor = buffer.tensor(stored.dtype, stored.shape);
     stored.copy_to(tensor);
-    return writer.tensor(tensor);
+    return keep(tensor);
   }
   std::vector<PyValue> items;
   switch (value.kind()) {
@@ -26,12 +26,12 @@ static PyValue copied(const PyValue& value, const TorchReader& reader, TorchWrit
       PyValue dict = PyValue::dict();
       const std::vector<PyValue>& entries = value.entries("");
       for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
-        dict.set_item(entries[i], copied(entries[i + 1], reader, writer));
+        dict.set_item(entries[i], copied(entries[i + 1], reader, keep));
       return dict;
     }
     case Kind::list:
     case Kind::tuple:
-      for (const PyValue& item : value.as_items("")) items.push_back(copied(item, reader, writer));
+      for (const PyValue& item : value.as_items("")) items.push_back(copied(item, reader, keep));
       return value.is(Kind::list) ? PyValue::list(std::move(items))
                                   : PyValue::tuple(std::move(items));
     case Kind::persistent:
@@ -69,23 +69,37 @@ static PyValue unknown_run(const GptConfig& config) {
                         {"consumed_valid_samples", 0}});
 }
 
+static PyValue optional(const std::optional<std::int64_t>& number) {
+  return number ? PyValue(*number) : PyValue();
+}
+
+static void add_stages(const ModelTarget& target, PyValue& args) {
+  const PipelineOptions& o = target.pipeline;
+  const int chunks = target.stages.chunks;
+  args.set_item("virtual_pipeline_model_parallel_size", chunks > 1 ? PyValue(chunks) : PyValue());
+  args.set_item("num_layers_per_virtual_pipeline_stage", optional(o.layers_per_virtual_stage));
+  args.set_item("decoder_first_pipeline_num_layers", optional(o.first_layers));
+  args.set_item("decoder_last_pipeline_num_layers", optional(o.last_layers));
+  args.set_item("account_for_embedding_in_pipeline_split", o.account_for_embedding);
+  args.set_item("account_for_loss_in_pipeline_split", o.account_for_loss);
+}
+
 static PyValue make_args(const ModelTarget& target, const std::string& format,
                          const PyValue& common) {
   PyValue args = PyValue::dict({{"tensor_model_parallel_size", target.tensor_parallel},
                                 {"pipeline_model_parallel_size", target.pipeline_parallel},
-                                {"virtual_pipeline_model_parallel_size", PyValue()},
-                                {"num_layers_per_virtual_pipeline_stage", PyValue()},
                                 {"world_size", target.tensor_parallel * target.pipeline_parallel},
                                 {"ckpt_format", format},
                                 {"no_save_rng", true}});
   if (!target.with_optimizer) args.set_item("no_save_optim", true);
+  add_stages(target, args);
   add_gpt_args(target.config, target.dtype, args);
   const bool known = common.is(Kind::dict);
   args = merged(args, known ? common.at("args", "common state") : unknown_run(target.config));
   return PyValue::make(PyValue::global("argparse", "Namespace"), args);
 }
 
-PyValue make_common(const ModelTarget& target, const std::string& format, TorchWriter& writer) {
+PyValue make_common(const ModelTarget& target, const std::string& format, const KeepTensor& keep) {
   const PyValue source = target.source.common();
   PyValue common = PyValue::dict({{"args", make_args(target, format, source)},
                                   {"checkpoint_version", 3.0},
@@ -95,12 +109,14 @@ PyValue make_common(const ModelTarget& target, const std::string& format, TorchW
   for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
     const std::string& name = entries[i].as_string("common state");
     const bool other_run = name == "rng_state" || name == "rerun_state_machine";
-    if (common.find(name) != nullptr || other_run ||
-        (name == "optimizer" && !target.with_optimizer))
-      continue;
-    common.set_item(name, copied(entries[i + 1], *target.source.common_tensors(), writer));
+    if (common.find(name) != nullptr || other_run || name == "optimizer") continue;
+    common.set_item(name, copied(entries[i + 1], *target.source.common_tensors(), keep));
   }
   return common;
+}
+
+PyValue copied_optimizer(const ModelSource& source, const KeepTensor& keep) {
+  return copied(source.common().at("optimizer", source.path()), *source.common_tensors(), keep);
 }
 
 std::vector<FileHash> write_companions(const ModelSource& source, const std::string& folder) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/model_source.h"
+#include "model/pipeline_stages.h"
 
 namespace mt {
 
@@ -17,22 +18,32 @@ struct ModelTarget {
   GptConfig config;  // with the target's padded vocabulary
   DType dtype;       // that the settings name
   bool with_optimizer = false;
+  bool local_spec = false;  // the torch format names norms as without Transformer Engine
   std::int64_t tensor_parallel = 1, pipeline_parallel = 1;
+  PipelineOptions pipeline = {};
+  PipelineStages stages = {};     // of them
   std::uint64_t shard_bytes = 0;  // most bytes of a file of Hugging Face's
 };
+
+// What a part of a checkpoint consists of, in the order in which it is written.
+struct RowState {
+  const Param* row;
+  std::string state;
+};
+using Parts = std::vector<std::vector<RowState>>;
 
 class ModelSink {
  public:
   virtual ~ModelSink() = default;
-  // Each part takes its rows, in the order of the table, from one thread at a time; several parts
-  // may be written at once.
+  // Each part takes its rows' states from one thread at a time; several parts may be written at
+  // once.
   virtual void write(std::size_t part, const Param& row, const std::string& state,
                      ConstTensor value) = 0;
   virtual void publish() = 0;
 };
 
-// `dtype_of` tells what each row will have.
-using RowTypes = std::function<DType(const Param&)>;
+// Tells what each row's state will have.
+using RowTypes = std::function<DType(const Param&, const std::string& state)>;
 std::unique_ptr<ModelSink> make_hugging_face_sink(const ModelTarget& target,
                                                   const ParamTable& table, const RowTypes& types);
 std::unique_ptr<ModelSink> make_core_sink(const ModelTarget& target, std::size_t parts);

@@ -36,7 +36,7 @@ class ModelSource {
 
   // A row has a state of each name; "" is the weight itself, others are an optimizer's (exp_avg).
   virtual std::vector<std::string> states() const { return {""}; }
-  // Whether the states but "" are stored in Megatron's reformulated shapes.
+  // Whether the states but "" are of Megatron's distributed optimizer, as v0.12 keeps it.
   virtual bool is_reformulated() const { return false; }
   virtual DType dtype_of(const Param& row, const std::string& state) const = 0;
   // Fills `out`, which has the row's shape and any floating-point type.  Of the vocabulary's rows
@@ -56,6 +56,7 @@ struct ModelSourceOptions {
   std::optional<std::int64_t> iteration = {};   // of those that a folder has; default the tracker's
   std::optional<std::int64_t> vocab_size = {};  // where the checkpoint does not say
   std::optional<std::uint64_t> mock = {};  // a seed: config.json alone is read, weights are drawn
+  bool with_optimizer = false;             // read its state too
 };
 
 // By content: a folder of Megatron checkpoints or one of them, or one of Hugging Face's with a

@@ -4,10 +4,13 @@
 // a dict: the common state (args, checkpoint_version 3.0, iteration, ...) and `model`, or `model0`,
 // `model1`, ... where a stage has several chunks: {NAME: that rank's part of a row}.  Layers count
 // from 0 in each chunk.  NAME is the row's, or, of the norms in front of linear_qkv and linear_fc1,
-// what models without Transformer Engine call them: input_layernorm and pre_mlp_layernorm.  The
-// last of several stages has a copy of tied embeddings, output_layer.weight.
+// what models without Transformer Engine call them: input_layernorm and pre_mlp_layernorm.  They
+// stand in the order in which the model registers them (model/rank_layout.h).  The last of several
+// stages has a copy of tied embeddings, output_layer.weight.  The optimizer is described in
+// model/rank_optimizer.h.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,12 +24,10 @@
 namespace mt {
 
 inline constexpr const char* kRankFile = "model_optim_rng.pt";
+inline constexpr const char* kTiedCopy = "output_layer.weight";
 
 // mp_rank_TT, or with several stages mp_rank_TT_PPP.
 std::string rank_folder(std::int64_t tensor_rank, std::int64_t stage, std::int64_t stages);
-
-// The name that the row has among those of models without Transformer Engine.
-std::string local_spec_name(const std::string& name);
 
 // NAME of a row of layer `layer` of the model that is the chunk's layer `local`.
 std::string chunk_name(const Param& row, std::int64_t local);
@@ -36,6 +37,8 @@ class RankFilesSource : public ModelSource {
   RankFilesSource(const std::string& folder, const ModelSourceOptions& options);
 
   PyValue common() const override { return common_; }
+  std::vector<std::string> states() const override { return states_; }
+  bool is_reformulated() const override { return !buffers_.empty(); }
   const TorchReader* common_tensors() const override { return &files_[0].reader; }
   DType dtype_of(const Param& row, const std::string& state) const override;
   void read(const Param& row, const std::string& state, Tensor out) const override;
@@ -52,28 +55,44 @@ class RankFilesSource : public ModelSource {
     std::string key;  // of the dicts
     std::int64_t stage, first_layer = 0, layers = 0;
     std::vector<std::map<std::string, PyValue>> tensors;  // of each tensor rank
+    std::vector<std::string> names;                       // in the file's order, of the first one
   };
-  const RankFile& file(std::int64_t tensor_rank, std::int64_t stage) const;
+  // States by the row's number.
+  using States = std::map<std::pair<std::size_t, std::string>, StoredTensor>;
+  std::size_t number(std::int64_t tensor_rank, std::int64_t stage) const {
+    return static_cast<std::size_t>(stage * tensor_ranks_ + tensor_rank);
+  }
+  const RankFile& file(std::int64_t tensor_rank, std::int64_t stage) const {
+    return files_[number(tensor_rank, stage)];
+  }
   void read_sizes(const std::string& folder, const ModelSourceOptions& options);
   void open_files(const std::string& folder);
   void find_chunks();
   void take_common();
   const Chunk& chunk_of(const Param& row) const;
-  StoredTensor part(const Param& row, std::int64_t tensor_rank) const;
+  StoredTensor part(const Param& row, const std::string& state, std::int64_t tensor_rank) const;
+  StoredTensor weight(const Param& row, std::int64_t tensor_rank) const;
+  const MappedFile& file_of(const Param& row, const std::string& state,
+                            std::int64_t tensor_rank) const;
+
+  // rank_states.cpp
+  void find_states(const std::string& folder);
+  std::vector<const Param*> rows_in(const Chunk& chunk, std::int64_t tensor_rank) const;
+  void find_buffers(std::int64_t tensor_rank, std::int64_t stage);
+  void find_moments(std::int64_t tensor_rank, std::int64_t stage);
 
   std::int64_t tensor_ranks_ = 1, stages_ = 1;
-  std::deque<RankFile> files_;  // by stage, then tensor rank
+  std::deque<RankFile> files_;    // by stage, then tensor rank
+  std::deque<RankFile> buffers_;  // distrib_optim.pt, likewise; none without distributed optimizer
+  std::vector<States> rank_states_;  // likewise
+  std::vector<std::string> states_ = {""};
   PyValue common_;
   std::vector<Chunk> chunks_;                // in the order of their layers
   std::vector<std::unique_ptr<Gpt>> parts_;  // tables of each tensor rank, all layers
 };
 
-// The stage of each row where `stages` have equally many layers; Exit::bad_config if they cannot.
-std::int64_t stage_of(const Param& row, const GptConfig& config, std::int64_t stages);
-
-// A part of make_rank_files_sink() is a stage.  The copy of tied embeddings is written by giving
-// their row to the last part too, at its end.
-std::unique_ptr<ModelSink> make_rank_files_sink(const ModelTarget& target, const RowTypes& types,
-                                                bool local_spec);
+// A part of make_rank_files_sink() is a pipeline rank, all tensor ranks of it.
+Parts rank_file_parts(const ModelTarget& target, const ParamTable& table);
+std::unique_ptr<ModelSink> make_rank_files_sink(const ModelTarget& target, const RowTypes& types);
 
 }  // namespace mt

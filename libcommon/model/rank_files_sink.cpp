@@ -5,29 +5,78 @@
 #include "ckpt/checkpoint_manifest.h"
 #include "ckpt/folder_save.h"
 #include "ckpt/megatron_checkpoint.h"
+#include "ckpt/torch_types.h"
 #include "model/megatron_common.h"
 #include "model/rank_files.h"
+#include "model/rank_layout.h"
+#include "model/rank_optimizer.h"
 
 namespace mt {
+namespace {
 
-std::int64_t stage_of(const Param& row, const GptConfig& config, std::int64_t stages) {
-  if (config.num_layers % stages != 0)
-    fail(Exit::bad_config, "--target-pipeline-parallel-size ", stages, ": does not divide ",
-         config.num_layers, " layers");
-  if (row.layer) return *row.layer / (config.num_layers / stages);
-  return row.name.starts_with("embedding.") ? 0 : stages - 1;
+constexpr const char* kWords = "embedding.word_embeddings.weight";
+
+// Rows of a chunk of a pipeline rank, in the order of their registration.
+struct RankChunk {
+  StageRange range;
+  std::vector<const Param*> rows;
+};
+using RankChunks = std::vector<RankChunk>;
+
+RankChunks chunks_of(const ModelTarget& target, const ParamTable& table, std::int64_t stage) {
+  RankChunks chunks;
+  const bool tied = !target.config.untie_embeddings_and_output_weights;
+  for (std::int64_t chunk = 0; chunk < target.stages.chunks; ++chunk) {
+    const StageRange& range =
+        target.stages.ranges[static_cast<std::size_t>(chunk * target.pipeline_parallel + stage)];
+    chunks.push_back({range, registered_rows(table, range, target.local_spec, tied)});
+  }
+  return chunks;
+}
+
+// States of a row that lie beside it in model_optim_rng.pt, and those of a flat buffer.
+struct KeptStates {
+  explicit KeptStates(const ModelTarget& target) {
+    if (!target.with_optimizer) return;
+    const RankOptimizer kind(target.source);
+    std::vector<std::string>& states = kind.distributed ? in_buffer : beside;
+    if (!kind.master.empty()) states.push_back(kind.master);
+    states.insert(states.end(), kind.moments.begin(), kind.moments.end());
+  }
+  std::vector<std::string> beside, in_buffer;
+};
+
+}  // namespace
+
+Parts rank_file_parts(const ModelTarget& target, const ParamTable& table) {
+  const KeptStates kept(target);
+  Parts parts(static_cast<std::size_t>(target.pipeline_parallel));
+  for (std::int64_t stage = 0; stage < target.pipeline_parallel; ++stage) {
+    auto& part = parts[static_cast<std::size_t>(stage)];
+    const RankChunks chunks = chunks_of(target, table, stage);
+    for (const RankChunk& chunk : chunks)
+      for (const Param* row : chunk.rows) {
+        part.push_back({row, ""});
+        for (const std::string& state : kept.beside) part.push_back({row, state});
+      }
+    for (const RankChunk& chunk : chunks)
+      for (const std::string& state : kept.in_buffer)
+        for (auto row = chunk.rows.rbegin(); row != chunk.rows.rend(); ++row)
+          part.push_back({*row, state});
+  }
+  return parts;
 }
 
 namespace {
 
 class RankFilesSink : public ModelSink {
  public:
-  RankFilesSink(const ModelTarget& target, const RowTypes& types, bool local_spec)
+  RankFilesSink(const ModelTarget& target, const RowTypes& types)
       : target_(target),
+        kept_(target),
         iteration_(iteration_of(target.source)),
         save_(folder_to_save(target.path, iteration_)),
-        types_(types),
-        local_spec_(local_spec) {
+        types_(types) {
     for (std::int64_t rank = 0; rank < target.tensor_parallel; ++rank)
       parts_.push_back(std::make_unique<Gpt>(
           target.config, StageRanges{{0, target.config.num_layers, true, true}},
@@ -37,7 +86,8 @@ class RankFilesSink : public ModelSink {
       for (std::int64_t rank = 0; rank < target.tensor_parallel; ++rank) begin(rank, stage);
   }
 
-  void write(std::size_t stage, const Param& row, const std::string&, ConstTensor value) override {
+  void write(std::size_t stage, const Param& row, const std::string& state,
+             ConstTensor value) override {
     const std::size_t size = size_of(value.dtype());
     for (std::size_t rank = 0; rank < parts_.size(); ++rank) {
       const Param& cut = parts_[rank]->table().rows()[row.index];
@@ -49,16 +99,24 @@ class RankFilesSink : public ModelSink {
             static_cast<const std::byte*>(value.data()) +
                 static_cast<std::size_t>(run.global) * size,
             static_cast<std::size_t>(run.count) * size);
-      files_[stage * parts_.size() + rank].stream.add(local);
+      const std::size_t number = stage * parts_.size() + rank;
+      if (state.empty() || kept_.in_buffer.empty())
+        files_[number].stream.add(local);
+      else
+        buffers_[number].append(local);
     }
   }
 
   void publish() override {
     CheckpointManifest manifest{iteration_, write_companions(target_.source, save_.folder()),
                                 target_.source.manifest_extra()};
-    for (RankFile& file : files_) {
-      file.stream.finish();
-      manifest.files.push_back(file.file.close());
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+      files_[i].stream.finish();
+      manifest.files.push_back(files_[i].file.close());
+      if (!buffers_.empty()) {
+        buffers_[i].stream.finish();
+        manifest.files.push_back(buffers_[i].file.close());
+      }
       sync_directory(parent_directory(save_.folder() + "/" + manifest.files.back().name));
     }
     write_file_atomically(save_.folder() + "/" + kManifestName,
@@ -73,53 +131,134 @@ class RankFilesSink : public ModelSink {
     HashedFile file;
     TorchStream stream;
   };
+  struct BufferFile : RankFile {
+    using RankFile::RankFile;
+    std::vector<std::int64_t> gaps;  // elements in front of each row's part, in its order
+    std::size_t appended = 0;
 
-  bool has_tied_copy(std::int64_t stage) const {
-    return stage > 0 && stage == target_.pipeline_parallel - 1 &&
-           !target_.config.untie_embeddings_and_output_weights;
+    void append(const Tensor& part) {
+      const std::string zeros(static_cast<std::size_t>(gaps[appended++]) * sizeof(float), '\0');
+      stream.append(as_bytes(zeros));
+      stream.append({static_cast<const std::byte*>(part.data()), part.bytes()});
+    }
+  };
+
+  std::string chunk_key(std::size_t chunk) const {
+    return target_.stages.chunks == 1 ? "model" : concat("model", chunk);
   }
 
-  // Announces the tensors of a file, in the order of the table.
+  const Param& part_of(const Param& row, std::int64_t rank) const {
+    return parts_[static_cast<std::size_t>(rank)]->table().rows()[row.index];
+  }
+
+  // Announces the tensors of a rank's files, in the order of its part.
   void begin(std::int64_t rank, std::int64_t stage) {
-    const std::string name = rank_folder(rank, stage, target_.pipeline_parallel);
-    std::filesystem::create_directory(save_.folder() + "/" + name);
-    RankFile& file = files_.emplace_back(save_.folder(), concat(name, "/", kRankFile));
-    PyValue model = PyValue::call(PyValue::global("collections", "OrderedDict"), {});
-    const std::int64_t per_stage = target_.config.num_layers / target_.pipeline_parallel;
-    const auto& rows = parts_[static_cast<std::size_t>(rank)]->table().rows();
-    const Param* words = nullptr;
-    for (const Param& row : rows) {
-      if (row.name == "embedding.word_embeddings.weight") words = &row;
-      if (stage_of(row, target_.config, target_.pipeline_parallel) != stage) continue;
-      const std::string own = chunk_name(row, row.layer.value_or(0) % per_stage);
-      model.set_item(local_spec_ ? local_spec_name(own) : own,
-                     file.stream.declare(types_(row), row.local));
-      // Every parallel linear asks for its extra state, which may be None.
-      if (row.layer && own.find(".linear_") != std::string::npos && own.ends_with(".weight"))
-        model.set_item(own.substr(0, own.rfind('.')) + "._extra_state", PyValue());
+    const std::string folder = rank_folder(rank, stage, target_.pipeline_parallel);
+    std::filesystem::create_directory(save_.folder() + "/" + folder);
+    RankFile& file = files_.emplace_back(save_.folder(), concat(folder, "/", kRankFile));
+    std::vector<std::pair<Buffer, Tensor>> kept;  // the common state's stand before all others
+    const KeepTensor keep = [&](ConstTensor tensor) {
+      Buffer copy(Device::cpu, tensor.bytes());
+      std::memcpy(copy.data(), tensor.data(), tensor.bytes());
+      const Tensor view = copy.tensor(tensor.dtype(), tensor.shape());
+      kept.emplace_back(std::move(copy), view);
+      return file.stream.declare(tensor.dtype(), tensor.shape());
+    };
+    PyValue state = make_common(target_, "torch", keep);
+    const PyValue optimizer =
+        target_.with_optimizer ? copied_optimizer(target_.source, keep) : PyValue();
+    std::vector<RankParam> params;
+    const RankChunks chunks = chunks_of(target_, parts_[0]->table(), stage);
+    for (std::size_t i = 0; i < chunks.size(); ++i)
+      state.set_item(chunk_key(i), declare(file.stream, chunks[i], rank, params));
+    if (target_.with_optimizer) {
+      const std::string& where = target_.source.path();
+      const auto step = common_step(optimizer, *target_.source.common_tensors(), where);
+      state.set_item("optimizer",
+                     make_rank_optimizer(optimizer, step ? &*step : nullptr,
+                                         RankOptimizer(target_.source), params, where));
     }
-    if (has_tied_copy(stage))
-      model.set_item("output_layer.weight", file.stream.declare(types_(*words), words->local));
-    TorchWriter tensors;
-    PyValue state = make_common(target_, "torch", tensors);
-    state.set_item("model", std::move(model));
     file.stream.begin(state, "model_optim_rng", [&file](Bytes bytes) { file.file.write(bytes); });
+    for (const auto& [copy, tensor] : kept) file.stream.add(tensor);
+    if (!kept_.in_buffer.empty()) begin_buffers(chunks, rank, stage, state);
+  }
+
+  // What the model's dict of a chunk holds, its rows to `params`.
+  PyValue declare(TorchStream& stream, const RankChunk& chunk, std::int64_t rank,
+                  std::vector<RankParam>& params) const {
+    PyValue model = PyValue::call(PyValue::global("collections", "OrderedDict"), {});
+    for (const Param* whole : chunk.rows) {
+      const Param& row = part_of(*whole, rank);
+      const bool copy = row.name == kWords && !chunk.range.first;
+      const std::string name =
+          copy ? kTiedCopy : chunk_name(row, row.layer.value_or(0) - chunk.range.begin);
+      model.set_item(target_.local_spec ? local_spec_name(name) : name,
+                     stream.declare(types_(*whole, ""), row.local));
+      RankParam& param = params.emplace_back(RankParam{&row});
+      for (const std::string& state : kept_.beside)
+        param.states[state] = stream.declare(types_(*whole, state), row.local);
+      // Every parallel linear asks for its extra state, which may be None.
+      if (row.layer && name.find(".linear_") != std::string::npos && name.ends_with(".weight"))
+        model.set_item(name.substr(0, name.rfind('.')) + "._extra_state", PyValue());
+    }
+    return model;
+  }
+
+  void begin_buffers(const RankChunks& chunks, std::int64_t rank, std::int64_t stage,
+                     const PyValue& common) {
+    const std::string folder = rank_folder(rank, stage, target_.pipeline_parallel);
+    const std::string& where = target_.source.path();
+    BufferFile& file = buffers_.emplace_back(save_.folder(), concat(folder, "/", kBufferFile));
+    const PyValue& args = common.at("args", where);
+    PyValue buffers = PyValue::dict({{"buckets_coalesced", true}});
+    std::int64_t number = 0;
+    for (const RankChunk& chunk : chunks) {
+      std::vector<const Param*> rows;
+      for (const Param* whole : chunk.rows) rows.push_back(&part_of(*whole, rank));
+      if (rows.empty()) continue;
+      const BufferLayout layout =
+          buffer_layout(buffer_params(rows, target_.config, target_.pipeline_parallel),
+                        buffer_rules(args, stage, number, where));
+      PyValue states = PyValue::dict();
+      for (const std::string& state : kept_.in_buffer) {
+        if (types_(*chunk.rows[0], state) != DType::f32)
+          fail(Exit::bad_config, where, ": ", state, " is ", name_of(types_(*chunk.rows[0], state)),
+               "; ", kBufferFile, " holds float32");
+        states.set_item(&state == &kept_.in_buffer.front() ? "param" : state,
+                        file.stream.declare(DType::f32, {layout.size}));
+        std::int64_t at = 0;
+        for (std::size_t i = rows.size(); i-- > 0; at = layout.starts[i] + rows[i]->local.numel())
+          file.gaps.push_back(layout.starts[i] - at);
+      }
+      states.set_item("numel_unpadded", layout.size);
+      buffers.set_item(number++, PyValue::dict({{types_of(*chunk.rows[0], args), states}}));
+    }
+    file.stream.begin(buffers, "distrib_optim", [&file](Bytes bytes) { file.file.write(bytes); });
+  }
+
+  // Of a buffer's weights and gradients.
+  PyValue types_of(const Param& row, const PyValue& args) const {
+    const DType weights = types_(row, "");
+    const PyValue* const in_fp32 = args.find("accumulate_allreduce_grads_in_fp32");
+    const bool half = in_fp32 != nullptr && !in_fp32->is_none() ? *in_fp32 == PyValue(false)
+                                                                : weights == DType::f16;
+    return PyValue::tuple({torch_dtype(weights), torch_dtype(half ? weights : DType::f32)});
   }
 
   ModelTarget target_;
+  KeptStates kept_;
   std::int64_t iteration_;
   FolderSave save_;
   RowTypes types_;
-  bool local_spec_;
   std::vector<std::unique_ptr<Gpt>> parts_;  // tables of each tensor rank, all layers
   std::deque<RankFile> files_;               // by stage, then tensor rank
+  std::deque<BufferFile> buffers_;           // likewise; none without distributed optimizer
 };
 
 }  // namespace
 
-std::unique_ptr<ModelSink> make_rank_files_sink(const ModelTarget& target, const RowTypes& types,
-                                                bool local_spec) {
-  return std::make_unique<RankFilesSink>(target, types, local_spec);
+std::unique_ptr<ModelSink> make_rank_files_sink(const ModelTarget& target, const RowTypes& types) {
+  return std::make_unique<RankFilesSink>(target, types);
 }
 
 }  // namespace mt

@@ -8,6 +8,7 @@
 #include "model/core_source.h"
 #include "model/gpt_checkpoint.h"
 #include "model/rank_files.h"
+#include "model/rank_layout.h"
 
 namespace mt {
 
@@ -15,7 +16,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kLayers = "decoder.layers.";
 constexpr std::string_view kExtraState = "_extra_state";
-constexpr const char* kTiedCopy = "output_layer.weight";
 
 // --- Names --------------------------------------------------------------------------------------
 
@@ -26,15 +26,6 @@ std::string rank_folder(std::int64_t tensor_rank, std::int64_t stage, std::int64
   else
     std::snprintf(name, sizeof name, "mp_rank_%02lld_%03lld", static_cast<long long>(tensor_rank),
                   static_cast<long long>(stage));
-  return name;
-}
-
-std::string local_spec_name(const std::string& name) {
-  for (const auto& [fused, own] :
-       {std::pair{"self_attention.linear_qkv.layer_norm_", "input_layernorm."},
-        std::pair{"mlp.linear_fc1.layer_norm_", "pre_mlp_layernorm."}})
-    if (const std::size_t at = name.find(fused); at != std::string::npos)
-      return name.substr(0, at) + own + name.substr(at + std::strlen(fused));
   return name;
 }
 
@@ -68,6 +59,7 @@ RankFilesSource::RankFilesSource(const std::string& folder, const ModelSourceOpt
     parts_.push_back(std::make_unique<Gpt>(
         config_, StageRanges{{0, config_.num_layers, true, true}},
         TensorPart{.rank = static_cast<int>(rank), .ranks = static_cast<int>(tensor_ranks_)}));
+  if (options.with_optimizer) find_states(folder);
 }
 
 static std::string first_file(const std::string& folder) {
@@ -105,11 +97,6 @@ void RankFilesSource::open_files(const std::string& folder) {
       files_.emplace_back(concat(folder, "/", rank_folder(rank, stage, stages_), "/", kRankFile));
 }
 
-const RankFilesSource::RankFile& RankFilesSource::file(std::int64_t tensor_rank,
-                                                       std::int64_t stage) const {
-  return files_[static_cast<std::size_t>(stage * tensor_ranks_ + tensor_rank)];
-}
-
 // Chunk v of all stages comes before chunk v + 1 of any.
 void RankFilesSource::find_chunks() {
   std::int64_t layers = 0;
@@ -127,15 +114,20 @@ void RankFilesSource::find_chunks() {
         }
         fail(Exit::bad_data, file(0, stage).mapped.path(), ": has no ", numbered);
       }
-      Chunk chunk{
-          .key = plain ? "model" : numbered, .stage = stage, .first_layer = layers, .tensors = {}};
+      Chunk chunk{.key = plain ? "model" : numbered,
+                  .stage = stage,
+                  .first_layer = layers,
+                  .tensors = {},
+                  .names = {}};
       for (std::int64_t rank = 0; rank < tensor_ranks_; ++rank) {
         const RankFile& of = file(rank, stage);
         const std::vector<PyValue>& entries =
             of.reader.value().at(chunk.key, of.mapped.path()).entries(of.mapped.path());
         auto& tensors = chunk.tensors.emplace_back();
-        for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
+        for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
           tensors.emplace(entries[i].as_string(of.mapped.path()), entries[i + 1]);
+          if (rank == 0) chunk.names.push_back(entries[i].as_string(of.mapped.path()));
+        }
       }
       if (chunk.tensors[0].contains("language_model"))
         fail(Exit::bad_data, file(0, stage).mapped.path(),
@@ -168,7 +160,7 @@ const RankFilesSource::Chunk& RankFilesSource::chunk_of(const Param& row) const 
   return *next;
 }
 
-StoredTensor RankFilesSource::part(const Param& row, std::int64_t tensor_rank) const {
+StoredTensor RankFilesSource::weight(const Param& row, std::int64_t tensor_rank) const {
   const Chunk& chunk = chunk_of(row);
   const auto& tensors = chunk.tensors[static_cast<std::size_t>(tensor_rank)];
   const std::string name = chunk_name(row, row.layer.value_or(0) - chunk.first_layer);
@@ -186,19 +178,37 @@ StoredTensor RankFilesSource::part(const Param& row, std::int64_t tensor_rank) c
   return stored;
 }
 
-DType RankFilesSource::dtype_of(const Param& row, const std::string&) const {
-  return part(row, 0).dtype;
+StoredTensor RankFilesSource::part(const Param& row, const std::string& state,
+                                   std::int64_t tensor_rank) const {
+  if (state.empty()) return weight(row, tensor_rank);
+  const std::int64_t stage = chunk_of(row).stage;
+  const States& states = rank_states_.at(number(tensor_rank, stage));
+  const auto found = states.find({row.index, state});
+  if (found == states.end())
+    fail(Exit::bad_data, file(tensor_rank, stage).mapped.path(), ": has no ", state, " of ",
+         row.name);
+  return found->second;
 }
 
-void RankFilesSource::read(const Param& row, const std::string&, Tensor out) const {
+const MappedFile& RankFilesSource::file_of(const Param& row, const std::string& state,
+                                           std::int64_t tensor_rank) const {
+  const std::size_t at = number(tensor_rank, chunk_of(row).stage);
+  return (state.empty() || buffers_.empty() ? files_ : buffers_)[at].mapped;
+}
+
+DType RankFilesSource::dtype_of(const Param& row, const std::string& state) const {
+  return part(row, state, 0).dtype;
+}
+
+void RankFilesSource::read(const Param& row, const std::string& state, Tensor out) const {
   if (is_vocabulary(row)) std::memset(out.data(), 0, out.bytes());
   const std::size_t size = size_of(out.dtype());
   for (std::int64_t rank = 0; rank < tensor_ranks_; ++rank) {
     const Param& cut = parts_[static_cast<std::size_t>(rank)]->table().rows()[row.index];
-    const StoredTensor stored = part(row, rank);
+    const StoredTensor stored = part(row, state, rank);
     const Buffer buffer(Device::cpu, static_cast<std::size_t>(cut.local.numel()) * size);
     const Tensor local = buffer.tensor(out.dtype(), cut.local);
-    stored.copy_once(file(rank, chunk_of(row).stage).mapped, origin_of(cut.local.rank()), local);
+    stored.copy_once(file_of(row, state, rank), origin_of(cut.local.rank()), local);
     for (const ElementRun& run : cut.runs()) {
       const std::int64_t count = std::min(run.count, out.numel() - run.global);  // other padding
       if (count > 0)

@@ -223,5 +223,32 @@ TEST(StridedCopy, ConvertsAndTransposes) {
   EXPECT_EQ(std::memcmp(back, from, sizeof from), 0);
 }
 
+TEST(TorchStream, PiecesAreTheBytesOfTheWhole) {
+  const OwnedTensor a(DType::f32, {5}), b(DType::bf16, {3, 2});
+  for (const OwnedTensor* tensor : {&a, &b})
+    for (std::size_t i = 0; i < tensor->view.bytes(); ++i)
+      static_cast<unsigned char*>(tensor->view.data())[i] = static_cast<unsigned char>(i);
+  const auto written = [&](bool in_pieces) {
+    std::string archive;
+    TorchStream stream;
+    const PyValue first = stream.declare(DType::f32, {5});
+    const PyValue second = stream.declare(DType::bf16, {3, 2});
+    stream.begin(PyValue::list({first, second}), "archive",
+                 [&](Bytes bytes) { archive += as_text(bytes); });
+    for (const OwnedTensor* tensor : {&a, &b}) {
+      const Bytes bytes = {static_cast<const std::byte*>(tensor->view.data()),
+                           tensor->view.bytes()};
+      if (!in_pieces) stream.add(tensor->view);
+      for (std::size_t at = 0; in_pieces && at < bytes.size(); at += 8) {
+        stream.append({});
+        stream.append(bytes.subspan(at, std::min<std::size_t>(8, bytes.size() - at)));
+      }
+    }
+    stream.finish();
+    return archive;
+  };
+  EXPECT_EQ(written(true), written(false));
+}
+
 }  // namespace
 }  // namespace mt

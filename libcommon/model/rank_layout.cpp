@@ -1,0 +1,125 @@
+#include "model/rank_layout.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace mt {
+
+// --- Names and order ----------------------------------------------------------------------------
+
+std::string local_spec_name(const std::string& name) {
+  for (const auto& [fused, own] :
+       {std::pair{"self_attention.linear_qkv.layer_norm_", "input_layernorm."},
+        std::pair{"mlp.linear_fc1.layer_norm_", "pre_mlp_layernorm."}})
+    if (const std::size_t at = name.find(fused); at != std::string::npos)
+      return name.substr(0, at) + own + name.substr(at + std::strlen(fused));
+  return name;
+}
+
+// Of a row's module among those of its layer.
+static std::size_t place_in_layer(const std::string& name) {
+  static constexpr const char* kModules[] = {
+      ".input_layernorm.", ".linear_proj.",       ".linear_qkv.", ".q_layernorm.",
+      ".k_layernorm.",     ".pre_mlp_layernorm.", ".linear_fc1.", ".linear_fc2."};
+  const auto* const found =
+      std::find_if(std::begin(kModules), std::end(kModules),
+                   [&](const char* module) { return name.find(module) != std::string::npos; });
+  return static_cast<std::size_t>(found - std::begin(kModules));
+}
+
+std::vector<const Param*> registered_rows(const ParamTable& table, const StageRange& chunk,
+                                          bool local_spec, bool tied) {
+  std::vector<const Param*> before, layers, after;
+  for (const Param& row : table.rows()) {
+    if (row.layer) {
+      if (*row.layer >= chunk.begin && *row.layer < chunk.end) layers.push_back(&row);
+    } else if (row.name.starts_with("embedding.")) {
+      if (chunk.first) before.push_back(&row);
+    } else if (chunk.last) {
+      after.push_back(&row);
+    }
+  }
+  const auto place = [&](const Param* row) {
+    return std::pair(*row->layer,
+                     place_in_layer(local_spec ? local_spec_name(row->name) : row->name));
+  };
+  std::stable_sort(layers.begin(), layers.end(),
+                   [&](const Param* a, const Param* b) { return place(a) < place(b); });
+  before.insert(before.end(), layers.begin(), layers.end());
+  before.insert(before.end(), after.begin(), after.end());
+  if (tied && chunk.last && !chunk.first) before.push_back(&table.rows().front());
+  return before;
+}
+
+// --- Flat buffers -------------------------------------------------------------------------------
+
+std::vector<BufferParam> buffer_params(std::span<const Param* const> rows, const GptConfig& config,
+                                       std::int64_t stages) {
+  const bool tied = stages > 1 && !config.untie_embeddings_and_output_weights;
+  std::vector<BufferParam> params;
+  for (const Param* row : rows)
+    params.push_back({row->local.numel(), tied && row->name == "embedding.word_embeddings.weight"});
+  return params;
+}
+
+BufferRules buffer_rules(const PyValue& args, std::int64_t stage, std::int64_t chunk,
+                         const std::string& where) {
+  const auto given = [&](const char* name) -> const PyValue* {
+    const PyValue* const value = args.find(name);
+    return value == nullptr || value->is_none() ? nullptr : value;
+  };
+  const auto size = [&](const char* name) {
+    const PyValue* const value = given(name);
+    const std::int64_t number = value == nullptr ? 1 : value->as_integer(where);
+    if (number < 1 || number > 1 << 20)
+      fail(Exit::bad_data, where, ": args.", name, " is ", number);
+    return number;
+  };
+  const auto is_on = [&](const char* name) {
+    const PyValue* const value = given(name);
+    return value != nullptr && value->as_bool(where);
+  };
+  const std::int64_t dp = size("data_parallel_size");
+  BufferRules rules{.data_parallel = dp * size("context_parallel_size"),
+                    .pads_for_nccl = is_on("ddp_pad_buckets_for_high_nccl_busbw")};
+  // Only what overlaps with the backward pass is cut, and only where that is on the critical path.
+  if (!is_on("overlap_grad_reduce") || stage > 0 || chunk > 0) return rules;
+  if (given("ddp_num_buckets") != nullptr)
+    fail(Exit::bad_data, where, ": args.ddp_num_buckets: is set, which is not supported");
+  const PyValue* const bucket = given("ddp_bucket_size");
+  rules.bucket = bucket != nullptr ? bucket->as_integer(where)
+                                   : std::max<std::int64_t>(40'000'000, 1'000'000 * dp);
+  return rules;
+}
+
+static std::int64_t round_up(std::int64_t number, std::int64_t multiple) {
+  return (number + multiple - 1) / multiple * multiple;
+}
+
+BufferLayout buffer_layout(std::span<const BufferParam> params, const BufferRules& rules) {
+  constexpr std::int64_t kStart = 64, kEnd = 128, kEndForNccl = 1 << 16;
+  const std::int64_t end = std::lcm(rules.data_parallel, rules.pads_for_nccl ? kEndForNccl : kEnd);
+  BufferLayout layout{.starts = std::vector<std::int64_t>(params.size())};
+  std::int64_t at = 0;  // in the bucket, which begins at a multiple of `end`
+  const auto close = [&] {
+    layout.size += at;
+    at = 0;
+  };
+  for (std::size_t i = params.size(); i-- > 0;) {
+    at = round_up(at, kStart);
+    if (params[i].shared) {
+      if (at % rules.data_parallel != 0) at = round_up(at, end);
+      close();
+    }
+    layout.starts[i] = layout.size + at;
+    at += params[i].elements;
+    if (params[i].shared || (rules.bucket && at >= *rules.bucket)) close();
+  }
+  close();
+  return layout;
+}
+
+}  // namespace mt

@@ -1,0 +1,56 @@
+// What Megatron-Core's ranks know of their parameters beside the values: the order in which a
+// chunk's modules register them, and where the distributed optimizer keeps their state in a flat
+// buffer (megatron/core/distributed/param_and_grad_buffer.py).
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ckpt/pickle.h"
+#include "model/gpt.h"
+
+namespace mt {
+
+// The name that a row has in models of the local specification, without Transformer Engine: there
+// the norms in front of linear_qkv and linear_fc1 are input_layernorm and pre_mlp_layernorm.
+std::string local_spec_name(const std::string& name);
+
+// A chunk's rows in the order of their registration: an attention's linear_proj comes before its
+// linear_qkv.  The last of several stages ends with its copy of tied embeddings, the row of the
+// words.
+std::vector<const Param*> registered_rows(const ParamTable& table, const StageRange& chunk,
+                                          bool local_spec, bool tied);
+
+// --- Flat buffers -------------------------------------------------------------------------------
+
+struct BufferParam {
+  std::int64_t elements = 0;
+  bool shared = false;  // tied embeddings of a pipeline's ends: they have a bucket of their own
+};
+
+// Of a rank's rows, in a pipeline of so many ranks.
+std::vector<BufferParam> buffer_params(std::span<const Param* const> rows, const GptConfig& config,
+                                       std::int64_t stages);
+
+struct BufferRules {
+  std::int64_t data_parallel = 1;           // ranks that share a bucket, context-parallel ones too
+  std::optional<std::int64_t> bucket = {};  // elements that fill one; else there is no limit
+  bool pads_for_nccl = false;
+};
+
+// Of chunk `chunk` of stage `stage`, in a run with these settings.  Exit::bad_data for settings
+// that cannot be.
+BufferRules buffer_rules(const PyValue& args, std::int64_t stage, std::int64_t chunk,
+                         const std::string& where);
+
+// Parameters fill buckets from the last to the first, each at a multiple of 64 elements.  The
+// padding between buckets does not count.
+struct BufferLayout {
+  std::vector<std::int64_t> starts;  // of each parameter, in their order
+  std::int64_t size = 0;             // numel_unpadded
+};
+BufferLayout buffer_layout(std::span<const BufferParam> params, const BufferRules& rules);
+
+}  // namespace mt

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Optimizers in Megatron's torch format, of many layouts, between mt-convert and Megatron-Core.
+
+For each optimizer below, of a tiny random GPT-2 (tied) and Llama (query groups, untied):
+  - the ranks of one layout load the weights that mt-convert wrote for them, make their optimizer, set the moments of
+    each parameter to 2 and 3 times its fp32 value, and save as Megatron-LM 0.12.1 does: model_optim_rng.pt, and
+    distrib_optim.pt with the distributed optimizer;
+  - mt-convert --with-optimizer makes a torch_dist checkpoint of that, in which each moment must be 2 or 3 times the
+    fp32 value, bit for bit;
+  - and of that the files of another layout, which Megatron-Core's ranks there load with its own readers: on each
+    rank, each parameter must have its moments.
+
+Needs from PyPI: torch, transformers, safetensors and megatron-core 0.12.1 (see compare-megatron.py).
+Run:  scripts/compare-ranks.py BIN        BIN holds mt-convert
+"""
+import argparse
+import importlib.util
+import itertools
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+location = pathlib.Path(__file__).with_name("compare-megatron.py")
+spec = importlib.util.spec_from_file_location("compare_megatron", location)
+ours = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(ours)
+import torch  # noqa: E402
+import torch.distributed.checkpoint as dcp  # noqa: E402
+import transformers as T  # noqa: E402
+
+T.logging.set_verbosity_error()
+SIZES = dict(num_hidden_layers=4, num_attention_heads=4, hidden_size=32, intermediate_size=88)
+MODELS = {
+    "gpt2": T.GPT2Config(vocab_size=380, n_positions=64, n_embd=32, n_layer=4, n_head=4),
+    "llama": T.LlamaConfig(vocab_size=380, max_position_embeddings=64, num_key_value_heads=2, **SIZES),
+}
+# Layouts: tensor ranks, stages, chunks of a stage.
+LAYOUTS = [((2, 2, 1), (1, 4, 1)), ((1, 2, 2), (2, 1, 1)), ((1, 1, 1), (2, 2, 2))]
+FACTORS = {"exp_avg": 2, "exp_avg_sq": 3}
+
+
+def run(*command):
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stderr}")
+
+
+def make_models(core, args, layout):
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
+    from megatron.core.models.gpt import GPTModel
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+
+    state = core.parallel_state
+    args.pipeline_dtype = args.params_dtype
+    args.virtual_pipeline_model_parallel_size = layout[2] if layout[2] > 1 else None
+    config = ours.transformer_config(core, args)
+    sharded = DistributedDataParallelConfig(use_distributed_optimizer=args.use_distributed_optimizer,
+                                            grad_reduce_in_fp32=args.params_dtype == torch.bfloat16)
+    models = []
+    for chunk in range(layout[2]):
+        if layout[2] > 1:
+            state.set_virtual_pipeline_model_parallel_rank(chunk)
+        model = GPTModel(config, get_gpt_layer_local_spec(normalization=args.normalization), args.padded_vocab_size,
+                         args.max_position_embeddings, pre_process=state.is_pipeline_first_stage(),
+                         post_process=state.is_pipeline_last_stage(),
+                         share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
+                         position_embedding_type=args.position_embedding_type)
+        model.model_type = core.enums.ModelType.encoder_or_decoder
+        models.append(DistributedDataParallel(config, sharded, model.to(args.params_dtype), disable_bucketing=chunk > 0))
+    return models
+
+
+def make_optimizer(core, models, args):
+    from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+
+    optimizer = get_megatron_optimizer(
+        OptimizerConfig(optimizer="adam", lr=0.01, min_lr=0.001, weight_decay=0.1, params_dtype=args.params_dtype,
+                        bf16=args.params_dtype == torch.bfloat16,
+                        use_distributed_optimizer=args.use_distributed_optimizer), models)
+    optimizer.reload_model_params()
+    before = [p.clone() for group in optimizer.param_groups for p in group["params"]]
+    ours.make_state(optimizer)
+    for p, old in zip((p for group in optimizer.param_groups for p in group["params"]), before):
+        p.data.copy_(old)  # decay has changed it
+    return optimizer
+
+
+def moments(optimizer):
+    """(fp32 parameter or part of it, its state) of all."""
+    inner = optimizer.chained_optimizers[0].optimizer
+    for group in inner.param_groups:
+        for parameter in group["params"]:
+            yield parameter, inner.state[parameter]
+
+
+def rank_main(rank, layout, folder, saved, distributed, work):
+    """Loads the weights from FOLDER and saves with an optimizer to SAVED; without SAVED the optimizer is loaded."""
+    core = ours.import_megatron()
+    torch.set_num_threads(1)
+    tp, pp, vp = layout
+    torch.distributed.init_process_group("gloo", f"file://{work}/store", rank=rank, world_size=tp * pp)
+    core.parallel_state.initialize_model_parallel(tp, pp, vp if vp > 1 else None)
+    core.tensor_parallel.model_parallel_cuda_manual_seed(1)
+    stage = core.parallel_state.get_pipeline_model_parallel_rank()
+    name = f"mp_rank_{core.parallel_state.get_tensor_model_parallel_rank():02}" + (f"_{stage:03}" if pp > 1 else "")
+    torch.serialization.add_safe_globals([argparse.Namespace])
+    state = torch.load(f"{folder}/{name}/model_optim_rng.pt", weights_only=True)
+    args = state["args"]
+    args.use_distributed_optimizer = distributed
+    models = make_models(core, args, layout)
+    keys = ["model"] if vp == 1 else [f"model{i}" for i in range(vp)]
+    for key, model in zip(keys, models):
+        model.module.load_state_dict(state[key], strict=True)
+    optimizer = make_optimizer(core, models, args)
+    if saved:
+        for parameter, kept in moments(optimizer):
+            for moment, factor in FACTORS.items():
+                kept[moment].copy_(factor * parameter)
+        os.makedirs(f"{saved}/iter_0000007/{name}")
+        if distributed:
+            optimizer.save_parameter_state(f"{saved}/iter_0000007/{name}/distrib_optim.pt")
+        state.update(iteration=7, optimizer=optimizer.state_dict(),
+                     **{key: model.module.state_dict_for_save_checkpoint() for key, model in zip(keys, models)})
+        torch.save(state, f"{saved}/iter_0000007/{name}/model_optim_rng.pt")
+    else:
+        own = {p.data_ptr() for model in models for p in model.parameters()}  # in fp32 not the optimizer's
+        for parameter, kept in moments(optimizer):
+            for moment in FACTORS:
+                kept[moment].fill_(-1)
+            if parameter.data_ptr() not in own:
+                parameter.data.fill_(-1)
+        optimizer.load_state_dict(state["optimizer"])
+        if distributed:
+            with torch.no_grad():
+                optimizer.load_parameter_state(f"{folder}/{name}/distrib_optim.pt")
+        for parameter, kept in moments(optimizer):
+            for moment, factor in FACTORS.items():
+                assert torch.equal(kept[moment], factor * parameter), (name, moment, parameter.shape)
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def spawn(layout, *more):
+    with tempfile.TemporaryDirectory() as work:
+        torch.multiprocessing.spawn(rank_main, (layout, *more, work), nprocs=layout[0] * layout[1])
+
+
+def layout_flags(layout):
+    flags = ["--ckpt-format", "torch", "--saver-transformer-impl", "local", "--target-tensor-parallel-size",
+             str(layout[0]), "--target-pipeline-parallel-size", str(layout[1])]
+    return flags + (["--num-virtual-stages-per-pipeline-rank", str(layout[2])] if layout[2] > 1 else [])
+
+
+def tensors_of(folder):
+    reader = dcp.FileSystemReader(folder)
+    state = {k: torch.empty(e.size, dtype=e.properties.dtype)
+             for k, e in reader.read_metadata().state_dict_metadata.items() if hasattr(e, "size")}
+    dcp.load(state, storage_reader=reader, no_dist=True)
+    return state
+
+
+def check_moments(folder):
+    state = tensors_of(folder)
+    count = 0
+    for key, tensor in state.items():
+        for moment, factor in FACTORS.items():
+            prefix = f"optimizer.state.{moment}."
+            if not key.startswith(prefix):
+                continue
+            fp32 = state.get("optimizer.state.fp32_param." + key[len(prefix):], state[key[len(prefix):]])
+            assert torch.equal(tensor, factor * fp32), key
+            count += 1
+    assert count == 2 * sum(not key.startswith("optimizer.") for key in state), count
+    return count
+
+
+def check(bin, config, name, dtype, distributed, first, second):
+    convert = [f"{bin}/mt-convert", "--quiet", "--verify"]
+    with tempfile.TemporaryDirectory() as scratch:
+        torch.manual_seed(1)
+        T.AutoModelForCausalLM.from_config(config).to(dtype).save_pretrained(f"{scratch}/hf")
+        run(*convert, *layout_flags(first), f"{scratch}/hf", f"{scratch}/weights")
+        spawn(first, f"{scratch}/weights/release", f"{scratch}/saved", distributed)
+        pathlib.Path(scratch, "saved/latest_checkpointed_iteration.txt").write_text("7")
+        run(*convert, "--with-optimizer", f"{scratch}/saved", f"{scratch}/core")
+        count = check_moments(f"{scratch}/core/iter_0000007")
+        run(*convert, "--with-optimizer", *layout_flags(second), f"{scratch}/core", f"{scratch}/ranks")
+        spawn(second, f"{scratch}/ranks/iter_0000007", None, distributed)
+    print(f"{name}, {str(dtype)[6:]}{', distributed optimizer' if distributed else ''}: ranks {first} to {second}, "
+          f"{count} moments", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bin")
+    parser.add_argument("models", nargs="*", default=list(MODELS), help=f"of {', '.join(MODELS)}; default all")
+    options = parser.parse_args()
+    layouts = itertools.cycle(LAYOUTS)
+    for name in options.models:
+        for dtype in (torch.float32, torch.bfloat16):
+            for distributed in (False, True):
+                check(options.bin, MODELS[name], name, dtype, distributed, *next(layouts))
+
+
+if __name__ == "__main__":
+    main()

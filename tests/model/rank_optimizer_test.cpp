@@ -1,0 +1,241 @@
+// The optimizer's state in files of the torch format.
+#include "model/rank_optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "ckpt/megatron_checkpoint.h"
+#include "ckpt/torch_tensors.h"
+#include "model/gpt_checkpoint.h"
+#include "model/rank_layout.h"
+#include "tests/model/convert_support.h"
+
+namespace mt {
+namespace {
+
+// Starts and sizes as Megatron-Core 0.12.1 finds them: _ParamAndGradBuffer over parameters of these
+// sizes, param_index_map less the padding between buckets.
+TEST(RankLayout, BuffersAreMegatrons) {
+  struct Case {
+    std::vector<std::int64_t> sizes;
+    BufferRules rules;
+    int shared;
+    std::vector<std::int64_t> starts;
+    std::int64_t size;
+  };
+  const std::vector<std::int64_t> odd = {100, 64, 300, 7, 129};
+  const Case cases[] = {
+      {odd, {.data_parallel = 1}, -1, {640, 576, 256, 192, 0}, 740},
+      {odd, {.data_parallel = 3}, -1, {640, 576, 256, 192, 0}, 740},
+      {odd, {.data_parallel = 2, .bucket = 256}, -1, {620, 556, 256, 192, 0}, 720},
+      {{300, 100, 64, 256}, {.data_parallel = 2}, 3, {448, 320, 256, 0}, 748},
+      {{256, 100, 64, 300, 72}, {.data_parallel = 3}, 0, {768, 512, 448, 128, 0}, 1024}};
+  for (const Case& c : cases) {
+    std::vector<BufferParam> params;
+    for (const std::int64_t size : c.sizes)
+      params.push_back({size, static_cast<int>(params.size()) == c.shared});
+    const BufferLayout layout = buffer_layout(params, c.rules);
+    EXPECT_EQ(layout.starts, c.starts);
+    EXPECT_EQ(layout.size, c.size);
+  }
+}
+
+TEST(RankLayout, ModulesRegisterAsMegatrons) {
+  const Gpt model(config_named("tied"));
+  const auto names = [&](bool local_spec) {
+    std::vector<std::string> found;
+    for (const Param* row : registered_rows(model.table(), {1, 2, false, true}, local_spec, true))
+      found.push_back(local_spec ? local_spec_name(row->key) : row->key);
+    return found;
+  };
+  const std::string layer = "decoder.layers.";
+  const std::vector<std::string> end = {"decoder.final_layernorm.weight",
+                                        "embedding.word_embeddings.weight"};
+  std::vector<std::string> local = {layer + "input_layernorm.weight",
+                                    layer + "self_attention.linear_proj.weight",
+                                    layer + "self_attention.linear_qkv.weight",
+                                    layer + "pre_mlp_layernorm.weight",
+                                    layer + "mlp.linear_fc1.weight",
+                                    layer + "mlp.linear_fc2.weight"},
+                           fused = {layer + "self_attention.linear_proj.weight",
+                                    layer + "self_attention.linear_qkv.layer_norm_weight",
+                                    layer + "self_attention.linear_qkv.weight",
+                                    layer + "mlp.linear_fc1.layer_norm_weight",
+                                    layer + "mlp.linear_fc1.weight",
+                                    layer + "mlp.linear_fc2.weight"};
+  local.insert(local.end(), end.begin(), end.end());
+  fused.insert(fused.end(), end.begin(), end.end());
+  EXPECT_EQ(names(true), local);
+  EXPECT_EQ(names(false), fused);
+}
+
+enum class Kind { plain, mixed, distributed };
+
+struct Layout {
+  std::int64_t tp, pp;
+  int chunks;
+};
+
+class RankOptimizers : public Convert, public testing::WithParamInterface<const char*> {
+ protected:
+  // A run's checkpoint "run" of a random model: exp_avg is twice the fp32 value, exp_avg_sq thrice.
+  void write_run(Kind kind, DType dtype, bool decoupled = false) {
+    write_hugging_face(scratch_.path("hf"), config_named(GetParam()), dtype);
+    const auto source = open_model(scratch_.path("hf"));
+    const Gpt model(source->config());
+    CheckpointSave save(scratch_.path("run"), 5);
+    DistWriter writer(save.folder(), 0);
+    CheckpointSave::Content content;
+    for (const Param& row : model.table().rows()) {
+      const HostTensor value(dtype, row.shape), wide(DType::f32, row.shape);
+      source->read(row, "", value);
+      source->read(row, "", wide);
+      write_row(writer, row, "", value);
+      add_state(writer, content.mcore_data, kind, row, "exp_avg", wide, 2);
+      add_state(writer, content.mcore_data, kind, row, "exp_avg_sq", wide, 3);
+      if (kind != Kind::plain)
+        add_state(writer, content.mcore_data, kind, row, "fp32_param", wide, 1);
+    }
+    write_extra_states(writer, source->config());
+    content.files.push_back(writer.close());
+    content.common = common_of(kind, dtype, source->config(), decoupled, save.common_writer());
+    save.publish(content);
+  }
+
+  static void add_state(DistWriter& writer, PyValue& mcore_data, Kind kind, const Param& row,
+                        const std::string& name, const HostTensor& wide, float factor) {
+    const HostTensor state(DType::f32, row.shape);
+    for (std::size_t i = 0; i < state.span<float>().size(); ++i)
+      state.span<float>()[i] = factor * wide.span<float>()[i];
+    const std::string prefix = "optimizer.state." + name + ".";
+    if (kind != Kind::distributed) return write_row(writer, row, prefix, state.view());
+    const std::int64_t numel = row.shape.numel();
+    writer.add(prefix + row.key, reformulated(row, row.layers, 1, 1, numel),
+               reformulated(row, row.layer.value_or(0), 0, 0, 0),
+               state.view().reshape(reformulated(row, 1, 1, 1, numel)));
+    if (row.layer.value_or(0) == 0)
+      set_original_shape(mcore_data, prefix + row.key, row.key_shape());
+  }
+
+  static PyValue common_of(Kind kind, DType dtype, const GptConfig& config, bool decoupled,
+                           TorchWriter& tensors) {
+    PyValue args = PyValue::dict(
+        {{"use_distributed_optimizer", kind == Kind::distributed}, {"data_parallel_size", 3}});
+    add_gpt_args(config, dtype, args);
+    PyValue groups = PyValue::list();
+    for (const bool own_rate : {true, false})  // the words come first
+      for (const double decay : {1.0, 0.0})
+        if (!own_rate || (decoupled && decay == 1))
+          groups.append(PyValue::dict({{"lr", 0.25},
+                                       {"step", 5},
+                                       {"wd_mult", decay},
+                                       {"lr_mult", 1.0},
+                                       {"is_expert_parallel", false},
+                                       {"is_decoupled_lr", own_rate}}));
+    PyValue inner = PyValue::dict();
+    if (kind != Kind::distributed) inner.set_item("state", PyValue::dict({{"common_step", 5}}));
+    inner.set_item("param_groups", groups);
+    const float scale = 1024;
+    PyValue outer = PyValue::dict(
+        {{"optimizer", inner},
+         {"grad_scaler", PyValue::dict({{"scale", tensors.tensor({&scale, DType::f32, {1}})}})}});
+    if (kind == Kind::distributed)
+      outer.set_item("param_state_sharding_type", "fully_sharded_model_space");
+    return PyValue::dict({{"args", PyValue::make(PyValue::global("argparse", "Namespace"), args)},
+                          {"checkpoint_version", 3.0},
+                          {"iteration", 5},
+                          {"optimizer", kind == Kind::plain ? inner : outer}});
+  }
+
+  void move(const std::string& from, const std::string& to, Layout layout,
+            bool local_spec = false) {
+    ConvertOptions o;
+    o.ckpt_format = "torch";
+    o.target_tensor_parallel = layout.tp;
+    o.target_pipeline_parallel = layout.pp;
+    if (layout.chunks > 1) o.pipeline.virtual_stages_per_rank = layout.chunks;
+    o.transformer_impl = local_spec ? "local" : "transformer_engine";
+    o.with_optimizer = o.verify = true;
+    convert(from, to, "core", o);
+  }
+
+  // Every tensor of the run is in "back" too, bit for bit.
+  void expect_same() {
+    ConvertOptions o;
+    o.with_optimizer = o.verify = true;
+    convert("ranks2", "back", "core", o);
+    const auto a = open_tensors(scratch_.path("run")), b = open_tensors(scratch_.path("back"));
+    ASSERT_EQ(a->tensors().size(), b->tensors().size());
+    for (const auto& [key, tensor] : a->tensors()) {
+      const DistTensor& other = b->at(key);
+      ASSERT_EQ(other.own_shape(), tensor.own_shape()) << key;
+      const HostTensor x(*tensor.dtype, tensor.own_shape()), y(*other.dtype, tensor.own_shape());
+      a->read_original(key, origin_of(tensor.own_shape().rank()), x);
+      b->read_original(key, origin_of(tensor.own_shape().rank()), y);
+      EXPECT_EQ(std::memcmp(x.view().data(), y.view().data(), x.view().bytes()), 0) << key;
+    }
+    const auto common = [&](const char* name) {
+      const MegatronCheckpoint checkpoint(find_checkpoint(scratch_.path(name))->folder);
+      return checkpoint.common().at("optimizer", "");
+    };
+    EXPECT_TRUE(common("run") == common("back"));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Of, RankOptimizers, testing::Values("gpt2", "tied", "qwen3"),
+                         [](const auto& param) { return std::string(param.param); });
+
+TEST_P(RankOptimizers, EveryLayoutComesBack) {
+  int number = 0;
+  for (const auto& [kind, dtype] : {std::pair(Kind::plain, DType::f32),
+                                    {Kind::mixed, DType::bf16},
+                                    {Kind::distributed, DType::bf16},
+                                    {Kind::distributed, DType::f32}}) {
+    write_run(kind, dtype);
+    move("run", "ranks", number % 2 == 0 ? Layout{2, 2, 1} : Layout{1, 2, 1}, number % 2 == 0);
+    move("ranks", "ranks2", number % 2 == 0 ? Layout{1, 1, 1} : Layout{2, 1, 1});
+    expect_same();
+    ++number;
+    for (const char* folder : {"hf", "run", "ranks", "ranks2", "back"})
+      std::filesystem::remove_all(scratch_.path(folder));
+  }
+}
+
+TEST_P(RankOptimizers, GroupsAreARanksOwn) {
+  write_run(Kind::mixed, DType::bf16, true);
+  move("run", "ranks", {1, 2, 1}, true);
+  const std::string path = scratch_.path("ranks/iter_0000005/mp_rank_00_001/model_optim_rng.pt");
+  const MappedFile file(path);
+  const TorchReader reader(file.bytes(), path);
+  const PyValue& optimizer = reader.value().at("optimizer", "");
+  const auto& groups = optimizer.at("optimizer", "").at("param_groups", "").as_items("");
+  ASSERT_EQ(groups.size(), 3u);  // the stage begins with a norm
+  EXPECT_EQ(groups[0].at("wd_mult", "").as_real(""), 0);
+  EXPECT_EQ(groups[1].at("wd_mult", "").as_real(""), 1);
+  EXPECT_TRUE(groups[2].at("is_decoupled_lr", "").as_bool(""));
+  EXPECT_EQ(groups[2].at("params", "").as_items("").size(), 1u);  // output layer, or a copy
+  EXPECT_EQ(optimizer.at("fp32_from_fp16_params", "").as_items("").size(), 3u);
+  move("ranks", "ranks2", {1, 1, 1});
+  expect_same();
+}
+
+TEST_P(RankOptimizers, WhatDoesNotFitIsRefused) {
+  write_run(Kind::distributed, DType::bf16);
+  move("run", "ranks", {2, 1, 1});
+  const std::string file = scratch_.path("ranks/iter_0000005/mp_rank_01/distrib_optim.pt");
+  ConvertOptions o;
+  o.with_optimizer = true;
+  std::filesystem::remove(scratch_.path("ranks/iter_0000005/mt-manifest.json"));
+  const std::string whole = read_file(file);
+  File::create(file).write(whole.substr(0, whole.size() / 2));
+  EXPECT_NE(error("ranks", "out", "core", o).find("mp_rank_01/distrib_optim.pt"),
+            std::string::npos);
+  EXPECT_EQ(error("ranks", "out", "hf"), "");  // which does without
+  std::filesystem::remove(file);
+  EXPECT_TRUE(error("ranks", "out", "core", o).starts_with("66 " + file));
+  write_hugging_face(scratch_.path("plain"), config_named(GetParam()), DType::bf16);
+  EXPECT_NE(error("plain", "out2", "core", o).find("holds no optimizer state"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mt
