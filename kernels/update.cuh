@@ -38,9 +38,11 @@ __global__ __launch_bounds__(kUpdateThreads) void update_kernel(Rule rule, bool 
   const UpdateChunk chunk = chunks[blockIdx.x];
   const auto rates = rule.rates(chunk, *record);
   rule.move_state(chunk.state - chunk.first);
+  rule.g += chunk.gradient_shift;
   const std::int64_t end = chunk.first + chunk.count;
   std::int64_t i = chunk.first;
-  if (wide && i % kUpdateWidth == 0 && chunk.state % kUpdateWidth == 0)
+  if (wide && i % kUpdateWidth == 0 && chunk.state % kUpdateWidth == 0 &&
+      chunk.gradient_shift % kUpdateWidth == 0)
     i = update_packs<kUpdateWidth>(rule, rates, i, end);
   update_packs<1>(rule, rates, i, end);
 }

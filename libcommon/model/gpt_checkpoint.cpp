@@ -220,12 +220,6 @@ void write_row(DistWriter& writer, const Param& row, const std::string& prefix,
                as_stored(row, part_of(row, cut, here.tensor())));
 }
 
-void write_rows(DistWriter& writer, const ParamTable& table, const std::string& prefix,
-                bool with_whole) {
-  for (const Param& row : table.rows())
-    if (!row.copy && (with_whole || row.is_cut())) write_row(writer, row, prefix, row.value);
-}
-
 Shape reformulated(const Param& row, std::int64_t layers, std::int64_t others, std::int64_t cut,
                    std::int64_t last) {
   Shape shape{last};

@@ -16,12 +16,8 @@ GptConfig gpt_config_of(const PyValue& args,
                         const std::string& where);  // Exit::bad_data; completed
 DType dtype_of_args(const PyValue& args, const std::string& where);
 
-// Every row's value under PREFIX + its key, but copies; stacked rows, and parts of those that ranks
-// share, are chunks of one tensor.  Without `with_whole` only such parts: of the rows that every
-// tensor-parallel rank has whole one rank's are enough.
-void write_rows(DistWriter& writer, const ParamTable& table, const std::string& prefix = {},
-                bool with_whole = true);
-// Any tensor of a row's part here, such as an optimizer's.
+// A tensor of a row's part here, its value or an optimizer's, under PREFIX + its key; stacked rows,
+// and parts of those that ranks share, are chunks of one tensor.
 void write_row(DistWriter& writer, const Param& row, const std::string& prefix,
                const Tensor& tensor);
 // Megatron's shape of a distributed optimizer's state of a row: (layers, others, ..., cut, ...,

@@ -72,6 +72,7 @@ Gpt::Gpt(const GptConfig& config, const StageRanges& ranges, const TensorPart& p
   const bool has_head = std::ranges::any_of(ranges, &StageRange::last);
   const auto rows_of = [&](const auto& add) {
     const std::size_t begin = table_.rows().size();
+    table_.begin_unit();
     add();
     return RowRange{begin, table_.rows().size()};
   };

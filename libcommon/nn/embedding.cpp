@@ -41,11 +41,11 @@ void Embedding::backward(Step& s, Tensor dy, const Saved& v) const {
     of_all = all;
   }
   if (positions_ && positions_->trainable)
-    embedding_backward(positions_->grad, v.positions, dy, 0, s.stream);
+    embedding_backward(s.gradient_of(*positions_), v.positions, dy, 0, s.stream);
   gathered.wait();
   if (words_->trainable)
-    embedding_backward(words_->grad, v.ids, of_all, words_->is_cut() ? words_->cuts[0].global : 0,
-                       s.stream);
+    embedding_backward(s.gradient_of(*words_), v.ids, of_all,
+                       words_->is_cut() ? words_->cuts[0].global : 0, s.stream);
 }
 
 }  // namespace mt

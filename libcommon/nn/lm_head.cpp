@@ -61,7 +61,7 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
     matmul({.out = dx.rows(begin, end), .a = logits, .b = w}, s.stream);
     if (weight_->is_cut() && end == tokens) summed = sum_parts(s, saved->dx, dx);
     if (weight_->trainable)
-      matmul({.out = weight_->grad,
+      matmul({.out = s.gradient_of(*weight_),
               .a = logits,
               .b = x.rows(begin, end),
               .transpose_a = true,

@@ -57,7 +57,7 @@ RowNorm Norm::row_norm(const Step& s) const {
 
 // Where a gradient is added: a frozen parameter's is thrown away.
 static Tensor gradient_of(Step& s, const Param& param) {
-  return param.trainable ? param.grad : s.scratch_sums(param.shape);
+  return param.trainable ? s.gradient_of(param) : s.scratch_sums(param.shape);
 }
 
 void Norm::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v,

@@ -93,9 +93,11 @@ struct Step {
   }
   void done(const Param&) const {}
 
-  // No more of this step is added to the gradients of these rows, but what is queued.
+  // What a gradient is added to.
+  Tensor gradient_of(const Param& param) const { return weight_grads.gradient_of(param, stream); }
+  // No more of this micro-batch is added to the gradients of these rows, but what is queued.
   void complete(RowRange rows) const {
-    if (sharing != nullptr && last && !weight_grads.deferring()) sharing->complete(rows);
+    if (sharing != nullptr && !weight_grads.deferring()) sharing->complete(rows, last);
   }
 
   // Dropout of probability p for one place in the model.

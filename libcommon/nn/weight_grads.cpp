@@ -4,11 +4,16 @@
 
 namespace mt {
 
+Tensor WeightGrads::gradient_of(const Param& row, Stream& stream) const {
+  if (sharing_ != nullptr) sharing_->add_to(row, stream);
+  return row.grad;
+}
+
 void WeightGrads::accumulate(const WeightGrad& record, Stream& stream) {
   if (record.weight->trainable) {
     const std::size_t row = record.weight->index;
     if (row >= written_.size()) written_.resize(row + 1);
-    matmul({.out = record.weight->grad,
+    matmul({.out = gradient_of(*record.weight, stream),
             .a = record.dy,
             .b = record.x,
             .transpose_a = true,
@@ -17,7 +22,7 @@ void WeightGrads::accumulate(const WeightGrad& record, Stream& stream) {
     written_[row] = true;
   }
   if (record.bias != nullptr && record.bias->trainable)
-    column_sum(record.bias->grad, record.dy, stream);
+    column_sum(gradient_of(*record.bias, stream), record.dy, stream);
 }
 
 void WeightGrads::add_written(const Written& rows) {

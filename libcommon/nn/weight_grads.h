@@ -24,6 +24,9 @@ class WeightGrads {
   bool deferring() const { return deferring_; }
   void set_deferring(bool deferring) { deferring_ = deferring; }  // while nothing is queued
   void begin() { written_.clear(); }  // before a step's first micro-batch
+  // Tells of what is added to from now on; null: nobody.
+  void share(ParamSharing* sharing) { sharing_ = sharing; }
+  Tensor gradient_of(const Param& row, Stream& stream) const;  // to be added to
 
   // Which rows of the table have been written since begin(): to be told what a replay writes.
   using Written = std::vector<bool>;
@@ -40,6 +43,7 @@ class WeightGrads {
   void accumulate(const WeightGrad& record, Stream& stream);
 
   bool deferring_;
+  ParamSharing* sharing_ = nullptr;
   Written written_;
   std::deque<WeightGrad> queue_;
 };

@@ -186,7 +186,7 @@ bool all_finite(ConstTensor x, Stream& stream);  // true on meta
 // with a `copy` of 16 bits (the values), their masters in f32, as the state by state + i.
 struct FlatUpdate {
   Tensor p, copy = {};
-  ConstTensor g;              // elements as the values'
+  ConstTensor g;              // first + gradient_shift + i
   ConstTensor chunks;         // empty on meta
   std::int64_t elements = 0;  // of all chunks
 };

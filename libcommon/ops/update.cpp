@@ -29,7 +29,8 @@ void adam(const FlatUpdate& update, Tensor m, Tensor v, const AdamOptions& optio
       [&]<class T>() {
         for (const UpdateChunk& c : chunks)
           cpu::adam(update.p.as<T>() + c.first, m.as<T>() + c.state, v.as<T>() + c.state,
-                    update.g.as<T>() + c.first, c.count, options, c.lr_mult, c.decay_mult, record);
+                    update.g.as<T>() + c.first + c.gradient_shift, c.count, options, c.lr_mult,
+                    c.decay_mult, record);
       },
       [&]<class P>() {
         with_gpu_type(update.copy ? update.copy.dtype() : DType::f32, [&]<class T>() {
@@ -47,8 +48,9 @@ void sgd(const FlatUpdate& update, Tensor b, double momentum, const StepRecord* 
       Family::optimizer, update.p, cost_of(update, 1), stream,
       [&]<class T>() {
         for (const UpdateChunk& c : chunks)
-          cpu::sgd(update.p.as<T>() + c.first, b.as<T>() + c.state, update.g.as<T>() + c.first,
-                   c.count, momentum, c.lr_mult, c.decay_mult, record);
+          cpu::sgd(update.p.as<T>() + c.first, b.as<T>() + c.state,
+                   update.g.as<T>() + c.first + c.gradient_shift, c.count, momentum, c.lr_mult,
+                   c.decay_mult, record);
       },
       [&]<class P>() {
         with_gpu_type(update.copy ? update.copy.dtype() : DType::f32, [&]<class T>() {

@@ -15,6 +15,12 @@ std::int64_t default_bucket_size(int ranks) {
   return std::max<std::int64_t>(40'000'000, std::int64_t{1'000'000} * ranks);
 }
 
+std::size_t BufferLayout::bucket_at(std::int64_t element) const {
+  const auto found =
+      std::ranges::find_if(buckets, [&](const Bucket& bucket) { return element < bucket.end; });
+  return static_cast<std::size_t>(found - buckets.begin());
+}
+
 BufferLayout make_layout(const MegatronLayout& what) {
   const std::int64_t padding =
       std::lcm(std::int64_t{what.ranks}, what.high_bandwidth ? kHighBandwidth : kBucketAlignment);
@@ -31,7 +37,8 @@ BufferLayout make_layout(const MegatronLayout& what) {
     if (alone && end > begin) close();
     layout.starts[i] = round_up(end, kAlignment);
     end = layout.starts[i] + what.counts[i];
-    if (alone || (what.bucket_size && end - begin >= *what.bucket_size)) close();
+    const bool ends_unit = !what.units.empty() && i > 0 && what.units[i - 1] != what.units[i];
+    if (alone || ends_unit || (what.bucket_size && end - begin >= *what.bucket_size)) close();
   }
   if (end > begin) close();
   return layout;
@@ -66,9 +73,8 @@ std::vector<OwnedRange> owned_ranges(const BufferLayout& layout,
   std::vector<OwnedRange> owned;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const std::int64_t start = layout.starts[i];
-    const auto bucket = std::ranges::find_if(
-        layout.buckets, [&](const Bucket& b) { return b.begin <= start && start < b.end; });
-    const std::int64_t slice = bucket->slice(ranks), from = bucket->begin + rank * slice;
+    const Bucket& bucket = layout.buckets[layout.bucket_at(start)];
+    const std::int64_t slice = bucket.slice(ranks), from = bucket.begin + rank * slice;
     const std::int64_t begin = std::max(start, from),
                        end = std::min(start + counts[i], from + slice);
     if (begin < end) owned.push_back({i, begin - start, end - start});

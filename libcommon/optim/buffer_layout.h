@@ -23,6 +23,7 @@ struct BufferLayout {
   std::vector<std::int64_t> starts;  // of each parameter
   std::vector<Bucket> buckets;       // one after another, from 0
   std::int64_t size() const { return buckets.empty() ? 0 : buckets.back().end; }
+  std::size_t bucket_at(std::int64_t element) const;  // the bucket with this element
 };
 
 // Megatron's layout for its distributed optimizer.  Parameters of `counts` elements are placed from
@@ -30,13 +31,15 @@ struct BufferLayout {
 // it to `bucket_size` (never, if that is empty) and padded to a multiple of lcm(ranks, 128), or
 // lcm(ranks, 128, 65536) if `high_bandwidth` (Megatron's --ddp-pad-buckets-for-high-nccl-busbw).  A
 // parameter may be cut among ranks.  The shared one has a bucket of its own, so that either stage's
-// rank r owns the same part of it.
+// rank r owns the same part of it.  With `units`, the number of each parameter's, a bucket ends
+// with its unit.
 struct MegatronLayout {
   std::span<const std::int64_t> counts;
   int ranks = 1;
   std::optional<std::int64_t> bucket_size = {};
   bool high_bandwidth = false;
   std::optional<std::size_t> shared = {};  // the parameter that another pipeline stage has too
+  std::span<const int> units = {};
 };
 BufferLayout make_layout(const MegatronLayout& what);
 

@@ -40,8 +40,9 @@ Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const Optimi
       loss_scale_(options.loss_scale) {
   find_added_to();
   // More than any rule needs, but not all addresses: a process may have many ranks.
-  const std::size_t room =
-      128 * static_cast<std::size_t>(table.values().numel()) + ((table.rows().size() + 1) << 20);
+  std::size_t elements = 0;
+  for (const Param& row : table.rows()) elements += static_cast<std::size_t>(row.local.numel());
+  const std::size_t room = 128 * elements + ((table.rows().size() + 1) << 20);
   Need most;
   for (int rank = 0; rank < buffer_.sharers().size(); ++rank) {
     std::vector<Piece> pieces = pieces_of(rank);
@@ -63,13 +64,14 @@ std::vector<Optimizer::Piece> Optimizer::pieces_of(int rank) const {
   for (const OwnedRange& range : buffer_.owned(rank)) {
     const Param& row = table_.rows()[range.param];
     if (row.trainable)
-      pieces.push_back({.row = &row, .begin = range.begin, .end = range.end, .rule = rule_of(row)});
+      pieces.push_back({.row = &row,
+                        .begin = range.begin,
+                        .end = range.end,
+                        .rule = rule_of(row),
+                        .value = buffer_.value(range),
+                        .gradient = buffer_.gradient(range)});
   }
   return pieces;
-}
-
-static Tensor part_of(const Tensor& whole, const Optimizer::Piece& piece) {
-  return whole.reshape({whole.numel()}).rows(piece.begin, piece.end);
 }
 
 // Places the pieces' states and masters.
@@ -89,7 +91,7 @@ Optimizer::Need Optimizer::place(std::vector<Piece>& pieces, Flat& flat, Arena& 
   if (dtype != dtype_) flat.master = state.alloc(dtype, {flat.size});
   std::int64_t at = 0;
   for (Piece& piece : pieces) {
-    piece.master = part_of(piece.row->value, piece);
+    piece.master = piece.value;
     if (piece.rule == Rule::muon) {
       piece.state = {state.alloc(dtype, {length(piece)})};
       need.scratch = std::max(need.scratch, muon_scratch_bytes(*piece.row, dtype, options_.muon));
@@ -106,19 +108,21 @@ Optimizer::Need Optimizer::place(std::vector<Piece>& pieces, Flat& flat, Arena& 
 
 // What update_flat() goes by; a GPU wants it in small parts.
 std::vector<UpdateChunk> Optimizer::chunks_of(bool decoupled) const {
-  const Tensor values = table_.values();
+  const Tensor values = buffer_.values(), gradients = buffer_.gradients();
   const std::int64_t most = state_.device() == Device::cuda ? kUpdateChunk : values.numel();
   std::vector<UpdateChunk> chunks;
   for (const Piece& piece : pieces_) {
     if (piece.rule == Rule::muon || piece.row->embedding_or_output != decoupled) continue;
-    const std::int64_t first = element_of(part_of(piece.row->value, piece), values);
+    const std::int64_t first = element_of(piece.value, values);
     const std::int64_t state = element_of(piece.state[0], flat_.state[0]);
+    const std::int64_t gradient = element_of(piece.gradient, gradients);
     for (std::int64_t at = 0; at < piece.end - piece.begin; at += most)
       chunks.push_back({.first = first + at,
                         .state = state + at,
                         .count = std::min(most, piece.end - piece.begin - at),
                         .lr_mult = piece.row->learning_rate_mult,
-                        .decay_mult = piece.row->decay_mult});
+                        .decay_mult = piece.row->decay_mult,
+                        .gradient_shift = gradient - first});
   }
   return chunks;
 }
@@ -138,9 +142,10 @@ void Optimizer::upload_chunks() {
   }
 }
 
-void Optimizer::take_values(Stream& stream) const {
+void Optimizer::set_values(const std::function<void(const Param&)>& fill, Stream& stream) {
+  buffer_.set_values(fill, stream);
   if (!flat_.master) return;
-  for (const Piece& piece : pieces_) copy(piece.master, part_of(piece.row->value, piece), stream);
+  for (const Piece& piece : pieces_) copy(piece.master, piece.value, stream);
 }
 
 // --- Gradients ----------------------------------------------------------------------------------
@@ -148,10 +153,11 @@ void Optimizer::take_values(Stream& stream) const {
 // All but the large gradients that a step replaces.
 void Optimizer::find_added_to() {
   constexpr std::int64_t kLarge = 1 << 16;
-  const Tensor gradients = table_.gradients();
+  const Tensor gradients = buffer_.gradients();
   std::vector<std::array<std::int64_t, 2>> replaced;
   for (const Param& row : table_.rows())
-    if (row.gradient_replaced && row.trainable && row.local.numel() >= kLarge) {
+    if (has_own_gradients() && row.gradient_replaced && row.trainable &&
+        row.local.numel() >= kLarge) {
       const std::int64_t begin = element_of(row.grad, gradients);
       replaced.push_back({begin, begin + row.local.numel()});
     }
@@ -166,7 +172,7 @@ void Optimizer::find_added_to() {
 
 void Optimizer::zero_gradients(Stream& stream) {
   buffer_.begin();
-  for (const auto& [begin, end] : added_to_) set_zero(table_.gradients().rows(begin, end), stream);
+  for (const auto& [begin, end] : added_to_) set_zero(buffer_.gradients().rows(begin, end), stream);
 }
 
 // Gradients of which each tensor-parallel rank has a part: those that this rank updates.
@@ -175,14 +181,14 @@ void Optimizer::sum_over_tensor_ranks() {
   std::vector<Pending> summed;
   for (const Piece& piece : pieces_)
     if (piece.row->sum_gradient_over_tp)
-      summed.push_back(world_.tensor().all_reduce(part_of(piece.row->grad, piece)));
+      summed.push_back(world_.tensor().all_reduce(piece.gradient));
   for (Pending& sum : summed) sum.wait();
 }
 
 // Of a row that two pipeline stages have: this rank's part of it, which is the same on both.
 void Optimizer::sum_shared() {
   for (const Piece& piece : pieces_)
-    if (piece.row->shared) world_.embedding().all_reduce(part_of(piece.row->grad, piece)).wait();
+    if (piece.row->shared) world_.embedding().all_reduce(piece.gradient).wait();
 }
 
 double Optimizer::over_model(double value) {
@@ -197,8 +203,13 @@ double Optimizer::all_ranks(double value) {
 
 double Optimizer::parameter_norm(Stream& stream) {
   buffer_.finish();
-  if (world_.model().size() == 1) return std::sqrt(sum_squares(table_.values(), stream));
   double sum = 0;
+  if (buffer_.shards_values()) {
+    for (const OwnedRange& part : buffer_.owned(buffer_.sharers().rank()))
+      if (counts(table_.rows()[part.param])) sum += sum_squares(buffer_.value(part), stream);
+    return std::sqrt(all_ranks(sum));
+  }
+  if (world_.model().size() == 1) return std::sqrt(sum_squares(table_.values(), stream));
   for (const Param& row : table_.rows())
     if (counts(row)) sum += sum_squares(row.value, stream);
   return std::sqrt(over_model(sum));
@@ -206,13 +217,12 @@ double Optimizer::parameter_norm(Stream& stream) {
 
 // Of all ranks' sum.
 double Optimizer::gradient_norm(Stream& stream) {
-  const Tensor gradients = table_.gradients();
   double sum = 0;
   if (world_.model().size() > 1) {
     for (const Piece& piece : pieces_)
-      if (counts(*piece.row)) sum += sum_squares(part_of(piece.row->grad, piece), stream);
+      if (counts(*piece.row)) sum += sum_squares(piece.gradient, stream);
   } else {
-    for (const Tensor& part : buffer_.own_parts(gradients)) sum += sum_squares(part, stream);
+    for (const Tensor& part : buffer_.own_gradients()) sum += sum_squares(part, stream);
   }
   return std::sqrt(all_ranks(sum));
 }
@@ -220,7 +230,7 @@ double Optimizer::gradient_norm(Stream& stream) {
 std::int64_t Optimizer::count_zeros(Stream& stream) {
   std::int64_t zeros = 0;
   for (const Piece& piece : pieces_)
-    if (counts(*piece.row)) zeros += mt::count_zeros(part_of(piece.row->grad, piece), stream);
+    if (counts(*piece.row)) zeros += mt::count_zeros(piece.gradient, stream);
   return static_cast<std::int64_t>(all_ranks(static_cast<double>(zeros)));
 }
 
@@ -230,7 +240,7 @@ StepResult Optimizer::step(const StepRates& rates, double divisor, Stream& strea
   const double factor = divisor * loss_scale_.value();
   {
     const Stream::Working working(stream, Family::communication);
-    buffer_.reduce();
+    buffer_.reduce(stream);
     sum_over_tensor_ranks();
     sum_shared();
   }
@@ -277,9 +287,9 @@ void Optimizer::update(const StepRates& rates, double gradient_scale, Stream& st
 void Optimizer::update_flat(const Part& part, const StepRecord* record, Stream& stream) {
   if (part.elements == 0) return;
   const bool has_masters = static_cast<bool>(flat_.master);
-  const FlatUpdate update{.p = has_masters ? flat_.master : table_.values(),
-                          .copy = has_masters ? table_.values() : Tensor(),
-                          .g = table_.gradients(),
+  const FlatUpdate update{.p = has_masters ? flat_.master : buffer_.values(),
+                          .copy = has_masters ? buffer_.values() : Tensor(),
+                          .g = buffer_.gradients(),
                           .chunks = part.chunks,
                           .elements = part.elements};
   if (options_.name == "sgd")

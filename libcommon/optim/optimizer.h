@@ -13,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,9 +45,10 @@ class Optimizer {
     const Param* row = nullptr;
     std::int64_t begin = 0, end = 0;  // elements of this rank's part of the row
     Rule rule = Rule::adam;
-    std::vector<Tensor> state = {};  // [end - begin] each, by state_names()
-    // What is updated: the row's values themselves, or of values of 16 bits a copy in f32.
-    Tensor master = {};
+    // [end - begin] each, as are those of `state`, by state_names().
+    Tensor value = {}, gradient = {};
+    std::vector<Tensor> state = {};
+    Tensor master = {};  // what is updated: `value` itself, or if that has 16 bits a copy in f32
   };
 
   // Allocates the table.
@@ -55,14 +57,20 @@ class Optimizer {
 
   // What the loss is to be multiplied by before its backward.
   double loss_scale() const { return loss_scale_.value(); }
-  // The masters of values of 16 bits, after the values were set otherwise than by step().
-  void take_values(Stream& stream) const;
+  // Sets all values: fill(row) writes row.value.
+  void set_values(const std::function<void(const Param&)>& fill, Stream& stream);
+  // Calls read(row) for every row while row.value is whole and the newest; called on every rank.
+  void read_values(const std::function<void(const Param&)>& read) { buffer_.read_values(read); }
+  // Before the end: values that are under way.
+  void finish_values() { buffer_.finish(); }
   // What the first micro-batch is added to.
   void zero_gradients(Stream& stream);
-  // Who is to be told of the use of parameters (Step::sharing).
-  ParamSharing& sharing() { return buffer_; }
-  // Before the values are used otherwise.
-  void finish_values() { buffer_.finish(); }
+  // Who is to be told of the use of parameters (Step::sharing), or null.
+  ParamSharing* sharing() { return buffer_.is_due_in_steps() ? &buffer_ : nullptr; }
+  // Whether a rank has the gradients of its own micro-batches, not a part of all ranks' sum, and
+  // all values.
+  bool has_own_gradients() const { return !buffer_.shards_gradients(); }
+  bool has_whole_values() const { return !buffer_.shards_values(); }
   // The sum of all ranks' gradients is divided by `divisor` and the loss scale.
   StepResult step(const StepRates& rates, double divisor, Stream& stream);
 
@@ -70,7 +78,10 @@ class Optimizer {
   double parameter_norm(Stream& stream);
 
   const OptimizerOptions& options() const { return options_; }
-  std::size_t bytes() const { return bytes_; }  // the same on every rank
+  // The same on every rank.
+  std::size_t bytes() const { return bytes_; }
+  std::size_t value_bytes() const { return buffer_.value_bytes(); }
+  std::size_t gradient_bytes() const { return buffer_.gradient_bytes(); }
 
   // --- For checkpoints. ---
 

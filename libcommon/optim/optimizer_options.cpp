@@ -22,6 +22,12 @@ void OptimizerOptions::add_to(CommandLine& cl) {
   cl.option("--num-distributed-optimizer-instances", &distributed_optimizer_instances, "N",
             "cut the data-parallel ranks into N parts, each of which keeps the whole state",
             at_least(1));
+  cl.option(
+      "--data-parallel-sharding-strategy", &sharding_strategy, "WHAT",
+      "what of a model each data-parallel rank keeps a part of: no_shard, optim (as "
+      "--use-distributed-optimizer), optim_grads (gradients too), or optim_grads_params (all; "
+      "a layer's weights are gathered when it is computed)",
+      one_of({"no_shard", "optim", "optim_grads", "optim_grads_params"}));
   cl.flag("--overlap-grad-reduce", &overlap_grad_reduce,
           "begin to sum gradients while the last backward goes on");
   cl.flag("--overlap-param-gather", &overlap_param_gather,
@@ -36,16 +42,32 @@ void OptimizerOptions::add_to(CommandLine& cl) {
           "pad these to multiples of 65536 parameters");
 }
 
+// What is sharded is always gathered and reduced beside other work.
+void OptimizerOptions::complete_sharding() {
+  if (sharding_strategy == "no_shard") return;
+  use_distributed_optimizer = true;
+  if (!shards_gradients()) return;
+  if (name == "muon")
+    fail(Exit::usage, "--data-parallel-sharding-strategy ", sharding_strategy,
+         ": not with --optimizer muon, which needs whole matrices");
+  if (ddp_bucket_size || ddp_num_buckets)
+    fail(Exit::usage, "--data-parallel-sharding-strategy ", sharding_strategy,
+         ": a layer is a bucket; without --ddp-bucket-size and --ddp-num-buckets");
+  overlap_grad_reduce = true;
+  if (shards_values()) overlap_param_gather = true;
+}
+
 void OptimizerOptions::complete() {
   if (adam.beta1 >= 1 || adam.beta2 >= 1)
     fail(Exit::bad_config, "--adam-beta1 ", adam.beta1, ", --adam-beta2 ", adam.beta2,
          ": expected less than 1");
-  if (name == "sgd" && use_distributed_optimizer)
-    fail(Exit::usage, "--use-distributed-optimizer: not with --optimizer sgd");
   if (name == "dist_muon") {
     name = "muon";
     use_distributed_optimizer = true;
   }
+  complete_sharding();
+  if (name == "sgd" && use_distributed_optimizer)
+    fail(Exit::usage, "--use-distributed-optimizer: not with --optimizer sgd");
   if (overlap_param_gather && !use_distributed_optimizer)
     fail(Exit::usage, "--overlap-param-gather only supported with distributed optimizer");
   if (overlap_param_gather && !overlap_grad_reduce)

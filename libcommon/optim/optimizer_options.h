@@ -18,6 +18,7 @@ struct OptimizerOptions {
   LossScaleOptions loss_scale;
   bool use_distributed_optimizer = false;
   int distributed_optimizer_instances = 1;
+  std::string sharding_strategy = "no_shard";  // or optim, optim_grads, optim_grads_params
   bool overlap_grad_reduce = false, overlap_param_gather = false;
   // Of what overlaps, in elements or in number.
   std::optional<std::int64_t> ddp_bucket_size = {}, ddp_num_buckets = {};
@@ -25,6 +26,11 @@ struct OptimizerOptions {
 
   void add_to(CommandLine& cl);
   void complete();  // checks what must fit together; dist_muon becomes a distributed muon
+  bool shards_values() const { return sharding_strategy == "optim_grads_params"; }
+  bool shards_gradients() const { return sharding_strategy == "optim_grads" || shards_values(); }
+
+ private:
+  void complete_sharding();
 };
 
 }  // namespace mt

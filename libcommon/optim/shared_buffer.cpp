@@ -1,6 +1,9 @@
 #include "optim/shared_buffer.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "ops/ops.h"
 
 namespace mt {
 
@@ -18,20 +21,19 @@ SharedBuffer::SharedBuffer(ParamTable& table, Device device, DType dtype,
   const int part = ranks_.size() / instances, place = ranks_.rank() % part;
   sharers_ = ranks_.split(every(ranks_.rank() - place, 1, part));
   copies_ = ranks_.split(every(place, part, instances));
+  shards_values_ = options.shards_values() && sharers_->size() > 1;
+  shards_gradients_ = options.shards_gradients() && sharers_->size() > 1;
   for (const Param& row : table_.rows()) counts_.push_back(row.local.numel());
   if (distributed() || options_.overlap_grad_reduce) {
     layout_ = make_layout();
-    table_.allocate(device, dtype, true, {layout_.starts, layout_.size()});
+    allocate(device, dtype);
   } else {
     table_.allocate(device, dtype, true);
     layout_.buckets = {{0, table_.gradients().numel()}};
   }
   states_.resize(layout_.buckets.size());
   for (std::size_t row = 0; row < counts_.size(); ++row) {
-    const auto bucket = std::ranges::find_if(layout_.buckets, [&](const Bucket& b) {
-      return layout_.starts.empty() || layout_.starts[row] < b.end;
-    });
-    bucket_of_.push_back(static_cast<std::size_t>(bucket - layout_.buckets.begin()));
+    bucket_of_.push_back(layout_.starts.empty() ? 0 : layout_.bucket_at(layout_.starts[row]));
     ++states_[bucket_of_.back()].rows;
   }
 }
@@ -39,13 +41,15 @@ SharedBuffer::SharedBuffer(ParamTable& table, Device device, DType dtype,
 BufferLayout SharedBuffer::make_layout() const {
   std::optional<std::size_t> shared;
   std::int64_t elements = 0;
+  std::vector<int> units;
   for (const Param& row : table_.rows()) {
     if (row.shared) shared = row.index;
     elements += counts_[row.index];
+    if (shards_gradients_) units.push_back(row.unit);
   }
   if (options_.name == "muon") return make_whole_layout(counts_, sharers_->size(), shared);
   std::optional<std::int64_t> size;
-  if (options_.overlap_grad_reduce)
+  if (options_.overlap_grad_reduce && !shards_gradients_)
     size = options_.ddp_num_buckets   ? elements / *options_.ddp_num_buckets
            : options_.ddp_bucket_size ? *options_.ddp_bucket_size
                                       : default_bucket_size(ranks_.size());
@@ -53,7 +57,32 @@ BufferLayout SharedBuffer::make_layout() const {
                           .ranks = sharers_->size(),
                           .bucket_size = size,
                           .high_bandwidth = options_.ddp_pad_buckets,
-                          .shared = shared});
+                          .shared = shared,
+                          .units = units});
+}
+
+// Of what is sharded, the table has the two places at which buckets take turns.
+void SharedBuffer::allocate(Device device, DType dtype) {
+  std::array<std::int64_t, 2> largest{};
+  for (std::size_t i = 0; i < layout_.buckets.size(); ++i) {
+    const Bucket& bucket = layout_.buckets[i];
+    largest[i % 2] = std::max(largest[i % 2], bucket.end - bucket.begin);
+  }
+  first_place_ = largest[0];
+  const ParamLayout all{layout_.starts, layout_.size()};
+  ParamLayout places{{}, largest[0] + largest[1]};
+  for (const std::int64_t start : layout_.starts) {
+    const std::size_t bucket = layout_.bucket_at(start);
+    places.starts.push_back(place_of(bucket) + start - layout_.buckets[bucket].begin);
+  }
+  table_.allocate(device, dtype, shards_values_ ? places : all, shards_gradients_ ? places : all);
+  const std::int64_t kept = layout_.size() / sharers_->size();
+  const auto make = [&](Buffer& storage, DType of) {
+    storage = Buffer(device, static_cast<std::size_t>(kept) * size_of(of));
+    return storage.tensor(of, {kept});
+  };
+  if (shards_values_) own_values_ = make(value_storage_, dtype);
+  if (shards_gradients_) own_gradients_ = make(gradient_storage_, sum_dtype(dtype));
 }
 
 std::vector<OwnedRange> SharedBuffer::owned(int rank) const {
@@ -63,17 +92,63 @@ std::vector<OwnedRange> SharedBuffer::owned(int rank) const {
   return whole;
 }
 
-Tensor SharedBuffer::own_slice(const Tensor& buffer, const Bucket& bucket) const {
-  const std::int64_t slice = bucket.slice(sharers_->size());
-  const std::int64_t begin = bucket.begin + sharers_->rank() * slice;
-  return buffer.rows(begin, begin + slice);
+bool SharedBuffer::is_due_in_steps() const {
+  return options_.overlap_grad_reduce && ranks_.size() > 1;
 }
 
-std::vector<Tensor> SharedBuffer::own_parts(const Tensor& buffer) const {
-  if (!distributed()) return {buffer};
-  std::vector<Tensor> parts;
-  for (const Bucket& bucket : layout_.buckets) parts.push_back(own_slice(buffer, bucket));
-  return parts;
+// --- What lies where ----------------------------------------------------------------------------
+
+static Tensor bucket_in(const Tensor& buffer, const Bucket& bucket, std::int64_t begin) {
+  return buffer.rows(begin, begin + bucket.end - bucket.begin);
+}
+
+Tensor SharedBuffer::values_of(std::size_t bucket) const {
+  const Bucket& b = layout_.buckets[bucket];
+  return bucket_in(table_.values(), b, shards_values_ ? place_of(bucket) : b.begin);
+}
+
+Tensor SharedBuffer::gradients_of(std::size_t bucket) const {
+  const Bucket& b = layout_.buckets[bucket];
+  return bucket_in(table_.gradients(), b, shards_gradients_ ? place_of(bucket) : b.begin);
+}
+
+Tensor SharedBuffer::own_slice(const Tensor& whole) const {
+  const std::int64_t slice = whole.numel() / sharers_->size(), begin = sharers_->rank() * slice;
+  return whole.rows(begin, begin + slice);
+}
+
+Tensor SharedBuffer::kept_slice(const Tensor& own, std::size_t bucket) const {
+  const Bucket& b = layout_.buckets[bucket];
+  return own.rows(b.begin / sharers_->size(), b.end / sharers_->size());
+}
+
+Tensor SharedBuffer::kept_part(const Tensor& own, const OwnedRange& part) const {
+  const std::int64_t at = layout_.starts[part.param] + part.begin;
+  const std::size_t bucket = bucket_of_[part.param];
+  const Bucket& b = layout_.buckets[bucket];
+  const std::int64_t begin = (at - b.begin) % b.slice(sharers_->size());
+  return kept_slice(own, bucket).rows(begin, begin + part.end - part.begin);
+}
+
+static Tensor part_of(const Tensor& row, const OwnedRange& part) {
+  return row.reshape({row.numel()}).rows(part.begin, part.end);
+}
+
+Tensor SharedBuffer::value(const OwnedRange& part) const {
+  return shards_values_ ? kept_part(own_values_, part)
+                        : part_of(table_.rows()[part.param].value, part);
+}
+
+Tensor SharedBuffer::gradient(const OwnedRange& part) const {
+  return shards_gradients_ ? kept_part(own_gradients_, part)
+                           : part_of(table_.rows()[part.param].grad, part);
+}
+
+std::vector<Tensor> SharedBuffer::own_gradients() const {
+  if (shards_gradients_ || !distributed()) return {gradients()};
+  std::vector<Tensor> slices;
+  for (std::size_t i = 0; i < states_.size(); ++i) slices.push_back(own_slice(gradients_of(i)));
+  return slices;
 }
 
 // --- Gradients ----------------------------------------------------------------------------------
@@ -84,23 +159,54 @@ void SharedBuffer::begin() {
     state.started = false;
     state.missing = state.rows;
   }
+  gradients_at_ = {kNone, kNone};
 }
 
-void SharedBuffer::complete(RowRange rows) {
-  if (!options_.overlap_grad_reduce) return;
-  for (std::size_t row = rows.begin; row < rows.end; ++row)
-    if (--states_[bucket_of_[row]].missing == 0) start(bucket_of_[row]);
+void SharedBuffer::add_to(const Param& row, Stream& stream) {
+  if (!shards_gradients_) return;
+  const std::size_t bucket = bucket_of(row);
+  std::size_t& there = gradients_at_[bucket % 2];
+  if (there == bucket && !states_[bucket].started) return;
+  if (there != kNone) keep(there, stream);
+  there = bucket;
+  set_zero(gradients_of(bucket), stream);
+}
+
+void SharedBuffer::complete(RowRange rows, bool last) {
+  if (!options_.overlap_grad_reduce || (!last && !shards_gradients_)) return;
+  for (std::size_t row = rows.begin; row < rows.end; ++row) {
+    const std::size_t bucket = bucket_of_[row];
+    if (shards_gradients_ ? gradients_at_[bucket % 2] == bucket && !states_[bucket].started
+                          : --states_[bucket].missing == 0)
+      start(bucket);
+  }
 }
 
 void SharedBuffer::start(std::size_t bucket) {
-  const Bucket& b = layout_.buckets[bucket];
-  const Tensor gradients = table_.gradients(), all = gradients.rows(b.begin, b.end);
+  const Tensor all = gradients_of(bucket);
   states_[bucket].started = true;
-  states_[bucket].sum = distributed() ? sharers_->reduce_scatter(own_slice(gradients, b), all)
-                                      : ranks_.all_reduce(all);
+  states_[bucket].sum =
+      distributed() ? sharers_->reduce_scatter(own_slice(all), all) : ranks_.all_reduce(all);
 }
 
-void SharedBuffer::reduce() {
+// Adds this rank's slice of a bucket's sum to what it has.
+void SharedBuffer::keep(std::size_t bucket, Stream& stream) {
+  State& state = states_[bucket];
+  if (!state.started) start(bucket);
+  state.sum.wait();
+  state.started = false;
+  const Tensor kept = kept_slice(own_gradients_, bucket);
+  add(kept, kept, own_slice(gradients_of(bucket)), stream);
+}
+
+void SharedBuffer::reduce(Stream& stream) {
+  finish();
+  if (shards_gradients_) {
+    for (std::size_t& there : gradients_at_)
+      if (const std::size_t bucket = std::exchange(there, kNone); bucket != kNone)
+        keep(bucket, stream);
+    return copies_->all_reduce(own_gradients_).wait();
+  }
   for (std::size_t i = 0; i < states_.size(); ++i)
     if (!states_[i].started) start(i);
   for (State& state : states_) {
@@ -109,7 +215,7 @@ void SharedBuffer::reduce() {
   }
   if (!distributed()) return;
   for (std::size_t i = 0; i < states_.size(); ++i)
-    states_[i].sum = copies_->all_reduce(own_slice(table_.gradients(), layout_.buckets[i]));
+    states_[i].sum = copies_->all_reduce(own_slice(gradients_of(i)));
   for (State& state : states_) state.sum.wait();
 }
 
@@ -118,19 +224,71 @@ void SharedBuffer::reduce() {
 // The last buckets have the first layers.
 void SharedBuffer::gather() {
   if (!distributed()) return;
-  const Tensor values = table_.values();
+  if (shards_values_) {
+    next_[used_] = kNone;
+    return forget_values();
+  }
   for (std::size_t i = states_.size(); i-- > 0;) {
-    const Bucket& bucket = layout_.buckets[i];
-    states_[i].values =
-        sharers_->all_gather(values.rows(bucket.begin, bucket.end), own_slice(values, bucket));
+    const Tensor all = values_of(i);
+    states_[i].values = sharers_->all_gather(all, own_slice(all));
   }
   if (!options_.overlap_param_gather) finish();
 }
 
-void SharedBuffer::use(const Param& row) { states_[bucket_of_[row.index]].values.wait(); }
+// What lies at the two places; nothing is under way.
+void SharedBuffer::forget_values() {
+  values_at_ = {kNone, kNone};
+  used_ = {kNone, kNone};
+}
+
+void SharedBuffer::bring(std::size_t bucket) {
+  std::size_t& there = values_at_[bucket % 2];
+  if (there == bucket) return;
+  if (there != kNone) states_[there].values.wait();
+  there = bucket;
+  states_[bucket].values = sharers_->all_gather(values_of(bucket), kept_slice(own_values_, bucket));
+}
+
+void SharedBuffer::use(const Param& row) {
+  const std::size_t bucket = bucket_of(row);
+  if (shards_values_ && bucket != used_[1]) {
+    next_[used_] = bucket;
+    used_ = {used_[1], bucket};
+    bring(bucket);
+    const auto next = next_.find(used_);
+    if (next != next_.end() && next->second != kNone && next->second % 2 != bucket % 2)
+      bring(next->second);
+  }
+  states_[bucket].values.wait();
+}
 
 void SharedBuffer::finish() {
   for (State& state : states_) state.values.wait();
+}
+
+void SharedBuffer::set_values(const std::function<void(const Param&)>& fill, Stream& stream) {
+  finish();
+  forget_values();
+  for (const Param& row : table_.rows()) {
+    fill(row);
+    const bool ends =
+        row.index + 1 == bucket_of_.size() || bucket_of_[row.index + 1] != bucket_of_[row.index];
+    if (!shards_values_ || !ends) continue;
+    const std::size_t bucket = bucket_of(row);
+    copy(kept_slice(own_values_, bucket), own_slice(values_of(bucket)), stream);
+  }
+}
+
+void SharedBuffer::read_values(const std::function<void(const Param&)>& read) {
+  finish();
+  forget_values();
+  for (const Param& row : table_.rows()) {
+    if (shards_values_) {
+      bring(bucket_of(row));
+      finish();
+    }
+    read(row);
+  }
 }
 
 }  // namespace mt

@@ -10,8 +10,19 @@
 // With several instances of the distributed optimizer (--num-distributed-optimizer-instances) the
 // ranks are cut into as many consecutive parts.  Slices are those of a part; their sums are summed
 // over the parts.
+//
+// Gradients, or gradients and values, of which a rank keeps no more than its slices
+// (--data-parallel-sharding-strategy, ZeRO-2 and ZeRO-3: Rajbhandari and others, arXiv:1910.02054)
+// are whole for a while only: even and odd buckets, each a unit of the model, take turns at two
+// places.  A bucket's values are gathered when they are used, unless their place has them still,
+// and begin to be gathered when those are used that preceded them the last time.  Gradients of a
+// micro-batch are summed over the ranks, and this rank's slice of the sum is added to what it has,
+// when the backward is through with the bucket, or when another one needs the place.
 #pragma once
 
+#include <array>
+#include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -32,27 +43,57 @@ class SharedBuffer final : public ParamSharing {
   std::vector<OwnedRange> owned(int rank) const;
   Group& sharers() const { return *sharers_; }                 // of the optimizer's state
   bool is_first_copy() const { return copies_->rank() == 0; }  // of that state
-  // What this rank has of `buffer`, which is laid out as the values.
-  std::vector<Tensor> own_parts(const Tensor& buffer) const;
+  bool shards_values() const { return shards_values_; }
+  bool shards_gradients() const { return shards_gradients_; }
+  bool is_due_in_steps() const;  // whether to tell of use() and the like
 
-  void begin();   // before a step's first micro-batch
-  void reduce();  // after its last
-  void gather();  // after own_parts() of the values were updated
-  void finish();  // before values are used otherwise than through use()
+  // Flat tensors with what this rank updates and with its gradients, and a part of owned() in them.
+  Tensor values() const { return shards_values_ ? own_values_ : table_.values(); }
+  Tensor gradients() const { return shards_gradients_ ? own_gradients_ : table_.gradients(); }
+  Tensor value(const OwnedRange& part) const;
+  Tensor gradient(const OwnedRange& part) const;
+  std::vector<Tensor> own_gradients() const;  // all that is owned(), padding included
+  std::size_t value_bytes() const { return table_.values().bytes() + own_values_.bytes(); }
+  std::size_t gradient_bytes() const { return table_.gradients().bytes() + own_gradients_.bytes(); }
+
+  // Calls fill(row) for every row, which writes row.value.
+  void set_values(const std::function<void(const Param&)>& fill, Stream& stream);
+  // Calls read(row) for every row, on every rank, while row.value is the newest one.
+  void read_values(const std::function<void(const Param&)>& read);
+
+  void begin();                 // before a step's first micro-batch
+  void reduce(Stream& stream);  // after its last
+  void gather();                // after values() were updated
+  void finish();                // before values are used otherwise than through use()
 
   void use(const Param& row) override;
-  void complete(RowRange rows) override;
+  void add_to(const Param& row, Stream& stream) override;
+  void complete(RowRange rows, bool last) override;
 
  private:
+  static constexpr std::size_t kNone = ~std::size_t{0};
+  using Places = std::array<std::size_t, 2>;  // the bucket that lies there, or kNone
+
   bool distributed() const { return options_.use_distributed_optimizer; }
   BufferLayout make_layout() const;
-  Tensor own_slice(const Tensor& buffer, const Bucket& bucket) const;
+  void allocate(Device device, DType dtype);
+  std::size_t bucket_of(const Param& row) const { return bucket_of_[row.index]; }
+  std::int64_t place_of(std::size_t bucket) const { return bucket % 2 == 0 ? 0 : first_place_; }
+  Tensor values_of(std::size_t bucket) const;  // whole
+  Tensor gradients_of(std::size_t bucket) const;
+  Tensor own_slice(const Tensor& whole) const;  // of a bucket
+  Tensor kept_slice(const Tensor& own, std::size_t bucket) const;
+  Tensor kept_part(const Tensor& own, const OwnedRange& part) const;
+  void bring(std::size_t bucket);
+  void forget_values();
   void start(std::size_t bucket);
+  void keep(std::size_t bucket, Stream& stream);
 
   ParamTable& table_;
   OptimizerOptions options_;
   Group& ranks_;
   std::unique_ptr<Group> sharers_, copies_;
+  bool shards_values_ = false, shards_gradients_ = false;
   std::vector<std::int64_t> counts_;  // elements of each row
   BufferLayout layout_;
   std::vector<std::size_t> bucket_of_;  // each row
@@ -62,6 +103,14 @@ class SharedBuffer final : public ParamSharing {
     Pending sum, values;
   };
   std::vector<State> states_;  // of each bucket
+
+  // Where slices are kept.
+  std::int64_t first_place_ = 0;  // elements of the first of the two places
+  Buffer value_storage_, gradient_storage_;
+  Tensor own_values_, own_gradients_;  // the slices one after another
+  Places values_at_{kNone, kNone}, gradients_at_{kNone, kNone};
+  std::array<std::size_t, 2> used_{kNone, kNone};           // the last two
+  std::map<std::array<std::size_t, 2>, std::size_t> next_;  // what was used after two others
 };
 
 }  // namespace mt

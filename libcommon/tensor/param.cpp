@@ -8,6 +8,7 @@ static constexpr std::int64_t kAlignment = 64;  // elements
 
 Param& ParamTable::add(Param row) {
   row.index = rows_.size();
+  row.unit = unit_;
   if (row.key.empty()) row.key = row.name;
   if (row.segments.empty()) row.segments = {{"all", row.shape[0], 0, ShardAxis::none}};
   if (row.shape.rank() == 1 || row.name.ends_with(".bias")) row.decay_mult = 0;
@@ -70,23 +71,24 @@ void ParamTable::allocate(Device device, DType dtype, bool with_gradients) {
     layout.starts.push_back(layout.size);
     layout.size += (row.local.numel() + kAlignment - 1) / kAlignment * kAlignment;
   }
-  allocate(device, dtype, with_gradients, layout);
+  allocate(device, dtype, layout, with_gradients ? layout : ParamLayout());
 }
 
-void ParamTable::allocate(Device device, DType dtype, bool with_gradients,
-                          const ParamLayout& layout) {
+void ParamTable::allocate(Device device, DType dtype, const ParamLayout& values,
+                          const ParamLayout& gradients) {
   dtype_ = dtype;
-  size_ = layout.size;
-  const auto bytes = [&](DType of) { return static_cast<std::size_t>(size_) * size_of(of); };
-  values_ = Buffer(device, bytes(dtype));
-  gradients_ = Buffer(device, with_gradients ? bytes(sum_dtype(dtype)) : 0);
+  value_count_ = values.size;
+  gradient_count_ = gradients.size;
+  const DType sums = sum_dtype(dtype);
+  values_ = Buffer(device, static_cast<std::size_t>(values.size) * size_of(dtype));
+  gradients_ = Buffer(device, static_cast<std::size_t>(gradients.size) * size_of(sums));
   for (Param& row : rows_) {
-    const auto at = [&](const Buffer& buffer, DType of) {
+    const auto at = [&](const Buffer& buffer, DType of, const ParamLayout& layout) {
       const auto start = static_cast<std::size_t>(layout.starts[row.index]);
       return buffer.tensor(of, row.local, start * size_of(of));
     };
-    row.value = at(values_, dtype);
-    row.grad = with_gradients ? at(gradients_, sum_dtype(dtype)) : Tensor();
+    row.value = at(values_, dtype, values);
+    row.grad = gradients.starts.empty() ? Tensor() : at(gradients_, sums, gradients);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tensor/buffer.h"
+#include "tensor/stream.h"
 #include "tensor/tensor.h"
 #include "tensor/transform.h"
 
@@ -81,6 +82,7 @@ struct Param {
 
   // Set by the table.  A rank's part is cut along the dimension of its tensor-parallel segments.
   std::size_t index = 0;
+  int unit = 0;
   Shape local = {};  // of this rank's part
   int dimension = 0;
   std::vector<Cut> cuts = {};    // in their order; one, if nothing is cut
@@ -99,11 +101,14 @@ struct RowRange {
 class ParamSharing {
  public:
   virtual ~ParamSharing() = default;
-  virtual void use(const Param& row) = 0;    // before its value is read
-  virtual void complete(RowRange rows) = 0;  // nothing more is added to their gradients
+  // Before a row's value is read; it is not any more once a row of another unit is used.
+  virtual void use(const Param& row) = 0;
+  virtual void add_to(const Param& row, Stream& stream) = 0;  // before its gradient is
+  // The micro-batch, the step's last if so said, adds nothing more to the gradients of a unit.
+  virtual void complete(RowRange rows, bool last) = 0;
 };
 
-// Where rows lie in the flat buffers of values and gradients, in elements.
+// Where rows lie in the flat buffer of values or of gradients, in elements.
 struct ParamLayout {
   std::vector<std::int64_t> starts;  // of each row
   std::int64_t size = 0;
@@ -117,6 +122,9 @@ class ParamTable {
     ranks_ = ranks;
   }
 
+  // The rows from here on are used together: an embedding's, a block's.
+  void begin_unit() { ++unit_; }
+
   // Appends a row.  Without segments it gets one, replicated; without a key it is stored under its
   // name. Biases and one-dimensional parameters (norms) do not decay.
   Param& add(Param row);
@@ -129,9 +137,11 @@ class ParamTable {
   // One buffer for values, of `dtype`, and, if asked, one for gradients, of its sum_dtype; the rows
   // in their order, each at a multiple of 64 elements.
   void allocate(Device device, DType dtype, bool with_gradients);
-  void allocate(Device device, DType dtype, bool with_gradients, const ParamLayout& layout);
-  Tensor values() const { return values_.tensor(dtype_, {size_}); }
-  Tensor gradients() const { return gradients_.tensor(sum_dtype(dtype_), {size_}); }
+  // The same elsewhere; rows whose turns come one after another may lie at one place.
+  void allocate(Device device, DType dtype, const ParamLayout& values,
+                const ParamLayout& gradients);
+  Tensor values() const { return values_.tensor(dtype_, {value_count_}); }
+  Tensor gradients() const { return gradients_.tensor(sum_dtype(dtype_), {gradient_count_}); }
   DType dtype() const { return dtype_; }  // of values
   Device device() const { return values_.device(); }
 
@@ -139,8 +149,9 @@ class ParamTable {
   void cut(Param& row) const;
 
   std::deque<Param> rows_;
-  int rank_ = 0, ranks_ = 1;  // tensor-parallel
-  std::int64_t size_ = 0;     // elements of the buffers
+  int rank_ = 0, ranks_ = 1;                           // tensor-parallel
+  int unit_ = 0;                                       // of the next row
+  std::int64_t value_count_ = 0, gradient_count_ = 0;  // elements of the buffers
   DType dtype_ = DType::f32;
   Buffer values_, gradients_;
 };

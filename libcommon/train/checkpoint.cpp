@@ -189,13 +189,15 @@ std::string save_training(const TrainOptions& o, bool lasting, const TrainingSta
   const bool shares = o.save_optimizer && o.optimizer.use_distributed_optimizer;
   std::vector<WrittenFile> own;
   const bool has_state = o.save_optimizer && state.optimizer.keeps_own_pieces();
-  if (writes || has_state) {
-    DistWriter writer(folder, ranks.rank());
-    if (writes) write_rows(writer, state.model.table(), {}, world.tensor().rank() == 0);
-    if (first) write_extra_states(writer, o.model);
-    if (has_state) write_optimizer(writer, state.optimizer);
-    own.push_back(writer.close());
-  }
+  std::optional<DistWriter> writer;
+  if (writes || has_state) writer.emplace(folder, ranks.rank());
+  state.optimizer.read_values([&](const Param& row) {
+    const bool is_own = row.is_cut() || world.tensor().rank() == 0;
+    if (writes && is_own && !row.copy) write_row(*writer, row, {}, row.value);
+  });
+  if (first) write_extra_states(*writer, o.model);
+  if (has_state) write_optimizer(*writer, state.optimizer);
+  if (writer) own.push_back(writer->close());
   const std::vector<WrittenFile> files = gather_files(ranks, own);
   if (first) {
     const Gpt whole(o.model);  // its rows alone
@@ -287,11 +289,10 @@ Loaded load_training(const TrainOptions& o, TrainingState& state, const TrainDat
   if (!identity.empty() && identity != data.tokenizer().identity())
     fail(Exit::bad_config, place->folder, ": was trained with a tokenizer of identity ", identity,
          ", but this run's has ", data.tokenizer().identity());
-  ParamTable& table = state.model.table();
   check_all_used(checkpoint.tensors(), Gpt(o.model).table());
   state.stream.synchronize();
-  read_rows(checkpoint.tensors(), table);
-  state.optimizer.take_values(state.stream);
+  state.optimizer.set_values(
+      [&](const Param& row) { read_row(checkpoint.tensors(), row, {}, row.value); }, state.stream);
   state.stream.synchronize();
   if (place->release || begins_anew) return loaded;
   if (ranks.rank() == 0) warn_of_other_samples(o, args, place->folder, log);

@@ -64,7 +64,10 @@ class Executor {
   void use_graphs(bool use) { graphs_on_ = use; }
 
   // Tells of the use of parameters from now on; null: to nobody.
-  void share(ParamSharing* sharing) { sharing_ = sharing; }
+  void share(ParamSharing* sharing) {
+    sharing_ = sharing;
+    weight_grads_.share(sharing);
+  }
 
   // Measures the parts of training from now on.
   void measure_with(Timers& timers) { timers_ = &timers; }

@@ -45,10 +45,16 @@ std::vector<LargeTensor> largest_tensors(const ParamTable& table, const Optimize
                                          std::size_t most) {
   Collection all;
   for (const Param& row : table.rows()) {
-    all.add(name_of_all(row) + ": value", row.value);
-    if (row.grad) all.add(name_of_all(row) + ": gradient", row.grad);
+    if (optimizer.has_whole_values()) all.add(name_of_all(row) + ": value", row.value);
+    if (row.grad && optimizer.has_own_gradients())
+      all.add(name_of_all(row) + ": gradient", row.grad);
   }
+  if (!optimizer.has_whole_values()) all.add("values while they are used", table.values());
+  if (!optimizer.has_own_gradients()) all.add("gradients until they are summed", table.gradients());
   for (const Optimizer::Piece& piece : optimizer.pieces()) {
+    if (!optimizer.has_whole_values()) all.add(name_of_all(*piece.row) + ": value", piece.value);
+    if (!optimizer.has_own_gradients())
+      all.add(name_of_all(*piece.row) + ": gradient", piece.gradient);
     for (std::size_t i = 0; i < piece.state.size(); ++i)
       all.add(concat(name_of_all(*piece.row), ": ", Optimizer::state_names(piece.rule)[i]),
               piece.state[i]);

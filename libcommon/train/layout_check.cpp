@@ -15,10 +15,10 @@ namespace {
 
 using Tensors = LayoutRun::Tensors;
 
-// A part of a row, [begin, end) of its elements on this rank, goes to its place in the whole, where
+// A part of a row, its elements from `begin` on on this rank, goes to its place in the whole, where
 // another rank that has the same part must have put the same.
-void put(Tensors& whole, const Param& row, std::int64_t begin, std::int64_t end,
-         const Tensor& tensor, double factor) {
+void put(Tensors& whole, const Param& row, std::int64_t begin, const Tensor& part, double factor) {
+  const std::int64_t end = begin + part.numel();
   std::vector<double>& to = whole[row.name];
   to.resize(static_cast<std::size_t>(row.shape.numel()), std::nan(""));
   const auto put_one = [&](double& there, double value) {
@@ -26,12 +26,12 @@ void put(Tensors& whole, const Param& row, std::int64_t begin, std::int64_t end,
       fail(Exit::difference, row.name, ": is ", value, " on one rank and ", there, " on another");
     there = value;
   };
-  with_float_type(tensor.dtype(), [&]<class T>() {
+  with_float_type(part.dtype(), [&]<class T>() {
     for (const ElementRun& run : row.runs())
       for (std::int64_t i = std::max(begin, run.local); i < std::min(end, run.local + run.count);
            ++i)
         put_one(to[static_cast<std::size_t>(run.global + i - run.local)],
-                static_cast<double>(tensor.as<T>()[i]) * factor);
+                static_cast<double>(part.as<T>()[i - begin]) * factor);
   });
 }
 
@@ -50,9 +50,9 @@ class LayoutRank {
         optimizer_(model_.table(), Device::cpu, options.compute_dtype(), options.optimizer, world),
         executor_(model_, step_shape(options), plan.of(world).memory.step, world, stream_),
         step_(options, data, {model_, optimizer_, executor_, world, stream_, timers_}) {
-    model_.initialize(options.seed, stream_);
-    optimizer_.take_values(stream_);
-    if (options.optimizer.overlap_grad_reduce) executor_.share(&optimizer_.sharing());
+    optimizer_.set_values(
+        [&](const Param& row) { initialize(row, row.value, options.seed, stream_); }, stream_);
+    executor_.share(optimizer_.sharing());
   }
 
   void run() {
@@ -70,17 +70,17 @@ class LayoutRank {
       run_.steps[i].grad_norm = result.update.grad_norm;
       put_gradients(run_.steps[i].gradients, result.divisor);
     }
-    optimizer_.finish_values();
-    const std::lock_guard lock(mutex_);
-    for (const Param& row : model_.table().rows())
-      put(run_.weights, row, 0, row.local.numel(), row.value, 1);
+    optimizer_.read_values([&](const Param& row) {
+      const std::lock_guard lock(mutex_);
+      put(run_.weights, row, 0, row.value, 1);
+    });
   }
 
  private:
   // Of the parts that this rank updates; the others may be sums of fewer ranks.
   void put_gradients(Tensors& whole, double divisor) const {
     for (const Optimizer::Piece& piece : optimizer_.pieces())
-      put(whole, *piece.row, piece.begin, piece.end, piece.row->grad, 1 / divisor);
+      put(whole, *piece.row, piece.begin, piece.gradient, 1 / divisor);
   }
 
   const TrainOptions& options_;
@@ -116,6 +116,7 @@ TrainOptions on_one_rank(TrainOptions options) {
   options.pipeline_layout = make_pipeline_layout({}, 1, options.model.num_layers);
   options.optimizer.use_distributed_optimizer = false;
   options.optimizer.distributed_optimizer_instances = 1;
+  options.optimizer.sharding_strategy = "no_shard";
   options.optimizer.overlap_grad_reduce = options.optimizer.overlap_param_gather = false;
   return options;
 }

@@ -90,13 +90,9 @@ static void add_parallel_flags(CommandLine& cl) {
   refuse(cl, "use --tensor-model-parallel-size", {{"--model-parallel-size"}});
   refuse(cl, "encoder and decoder have no ranks of their own",
          {{"--pipeline-model-parallel-split-rank"}});
-  refuse(cl, "weights are not sharded over data-parallel ranks",
-         {{"--data-parallel-sharding-strategy", only("no_shard")},
-          {"--init-model-with-meta-device"},
-          {"--no-gradient-reduce-div-fusion"},
-          {"--suggested-communication-unit-size"},
-          {"--use-custom-fsdp"},
-          {"--use-torch-fsdp2"}});
+  refuse(cl, "use --data-parallel-sharding-strategy optim_grads_params", {{"--use-torch-fsdp2"}});
+  refuse(cl, "what is sharded travels by layers, and the update divides the sums of gradients",
+         {{"--no-gradient-reduce-div-fusion"}, {"--suggested-communication-unit-size"}});
   refuse(cl, "ranks are threads of one process; see --ranks",
          {{"--lazy-mpu-init"}, {"--local-rank", only(0)}, {"--nccl-communicator-config-path"}});
 }
@@ -205,6 +201,8 @@ static void add_implied_machinery(CommandLine& cl) {
          {"--train-sync-interval", any(kInteger)}});
   imply(cl, "gradients are summed in fp32 and divided where they are used",
         {{"--ddp-average-in-collective"}});
+  imply(cl, "what is sharded is said by --data-parallel-sharding-strategy",
+        {{"--use-custom-fsdp"}, {"--init-model-with-meta-device"}});
   imply(cl, "how communication is arranged changes no number",
         {{"--disable-tp-comm-bulk-dgrad"},
          {"--disable-tp-comm-bulk-wgrad"},

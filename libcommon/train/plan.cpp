@@ -76,8 +76,8 @@ static RankPlan plan_rank(const TrainOptions& options, int rank, std::int64_t& p
   parameters += model.table().count();
 
   RankPlan plan;
-  plan.memory.parameters = model.table().values().bytes();
-  plan.memory.gradients = model.table().gradients().bytes();
+  plan.memory.parameters = optimizer.value_bytes();
+  plan.memory.gradients = optimizer.gradient_bytes();
   plan.memory.optimizer = optimizer.bytes();
   plan.memory.step =
       measure_memory(model, step_shape(options), training, evaluation, measured_world, meta);
@@ -86,6 +86,7 @@ static RankPlan plan_rank(const TrainOptions& options, int rank, std::int64_t& p
   Executor executor(model, step_shape(options), plan.memory.step, world, counting);
   TensorNames names;
   executor.show_to(names);
+  executor.share(optimizer.sharing());
   executor.run(training, {}, true);
   constexpr std::size_t kMost = 10;
   plan.largest = largest_tensors(model.table(), optimizer, executor, names, kMost);

@@ -142,8 +142,7 @@ SmallRunResult run_small(const SmallRun& run) {
   Stream stream(run.device);
   Gpt model(config);
   Optimizer optimizer(model.table(), run.device, run.dtype, options, world);
-  model.initialize(5, stream);
-  optimizer.take_values(stream);
+  optimizer.set_values([&](const Param& row) { initialize(row, row.value, 5, stream); }, stream);
   Executor executor(model, shape, result.planned, world, stream);
   executor.use_graphs(run.graphs);
   result.logits = logits_of(model, on_meta, stream);

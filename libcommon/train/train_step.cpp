@@ -53,17 +53,20 @@ StepResult TrainStep::update(const StepRates& rates, double tokens) {
 void TrainStep::failed(const Asked& asked, double loss, double grad_norm) {
   NonFiniteProbe probe;
   parts_.executor.show_to(probe);
-  parts_.executor.share(nullptr);  // the gradients of each rank by itself
+  // The gradients of each rank by itself.
+  const bool own_gradients = parts_.optimizer.has_own_gradients();
+  if (own_gradients) parts_.executor.share(nullptr);
   forward_backward(asked);
-  probe.look_at_gradients(parts_.model.table(), parts_.stream);
+  if (own_gradients) probe.look_at_gradients(parts_.model.table(), parts_.stream);
   std::string where;
   if (probe.first())
     where = concat(", first seen in the ", probe.first()->what, " of the module with ",
                    probe.first()->parameter);
   checks_.check_losses(asked.iteration, parts_.executor.losses(), where);
-  checks_.check_gradient(asked.iteration, gradient_norm(), where);
+  if (own_gradients) checks_.check_gradient(asked.iteration, gradient_norm(), where);
   fail(Exit::difference, "iteration ", asked.iteration, ": loss ", loss, ", gradient norm ",
-       grad_norm, ": not finite, though every rank's were; nothing was updated");
+       grad_norm, ": not finite", where.empty() ? ", though every rank's were" : where,
+       "; nothing was updated");
 }
 
 TrainStep::Result TrainStep::run(const Asked& asked) {

@@ -93,12 +93,11 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
       step_(options, data, {model_, optimizer_, executor_, world, stream_, reports_.timers()}) {
   executor_.use_graphs(options.cuda_graphs);
   executor_.measure_with(reports_.timers());
-  if (options.optimizer.overlap_grad_reduce && world.data_context().size() > 1)
-    executor_.share(&optimizer_.sharing());
+  executor_.share(optimizer_.sharing());
   stream_.reserve_work(plan.of(world).memory.work);
   search_products(stream_);
-  model_.initialize(options.seed, stream_);
-  optimizer_.take_values(stream_);
+  optimizer_.set_values(
+      [&](const Param& row) { initialize(row, row.value, options.seed, stream_); }, stream_);
   if (options.load.empty() && options.pretrained_checkpoint.empty()) return;
   TrainingState state = this->state();
   const Loaded loaded = load_training(options, state, data, world, log);
@@ -185,8 +184,7 @@ void Trainer::save_once() {
 
 void Trainer::save(bool lasting) {
   if (options_.save.empty()) return;
-  optimizer_.finish_values();
-  if (!std::isfinite(sum_squares(model_.table().values(), stream_)))
+  if (!std::isfinite(optimizer_.parameter_norm(stream_)))
     fail(Exit::difference, "iteration ", counters_.iteration,
          ": weights are not finite; nothing was saved");
   const Clock::time_point start = Clock::now();
@@ -200,14 +198,15 @@ void Trainer::save(bool lasting) {
 }
 
 RankMemory Trainer::memory() const {
-  return {.parameters = model_.table().values().bytes(),
-          .gradients = model_.table().gradients().bytes(),
+  return {.parameters = optimizer_.value_bytes(),
+          .gradients = optimizer_.gradient_bytes(),
           .optimizer = optimizer_.bytes(),
           .work = stream_.work_bytes(),
           .step = executor_.peak()};
 }
 
 void Trainer::report_end(const std::string& reason) {
+  optimizer_.finish_values();
   if (const auto profile = profiler_.at_end(counters_.iteration)) reports_.profile(*profile);
   reports_.end(reason, counters_.iteration, memory());
 }

@@ -27,7 +27,8 @@ void write(const std::string& folder, const std::vector<const Gpt*>& models,
   std::vector<WrittenFile> files;
   for (std::size_t rank = 0; rank < models.size(); ++rank) {
     DistWriter writer(folder, static_cast<int>(rank));
-    write_rows(writer, models[rank]->table(), prefix);
+    for (const Param& row : models[rank]->table().rows())
+      if (!row.copy) write_row(writer, row, prefix, row.value);
     files.push_back(writer.close());
   }
   write_dist_metadata(folder, files);

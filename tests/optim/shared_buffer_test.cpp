@@ -9,8 +9,10 @@ namespace {
 class Sharing : public testing::Test {
  protected:
   Sharing() {
-    for (const char* name : {"first", "second", "third"})
+    for (const char* name : {"first", "second", "third"}) {
+      table_.begin_unit();
       table_.add({.name = name, .shape = {10, 128}});
+    }
     options_.ddp_bucket_size = 1280;
   }
 
@@ -19,6 +21,8 @@ class Sharing : public testing::Test {
     buffer.begin();
     return buffer;
   }
+
+  const Param& row(std::size_t index) const { return table_.rows()[index]; }
 
   // Messages since it was last asked.
   double messages() {
@@ -36,9 +40,9 @@ class Sharing : public testing::Test {
 
 TEST_F(Sharing, SumsAtTheEnd) {
   SharedBuffer buffer = make();
-  buffer.complete({0, 3});
+  buffer.complete({0, 3}, true);
   EXPECT_EQ(messages(), 0);
-  buffer.reduce();
+  buffer.reduce(counting_);
   const double all = messages();
   EXPECT_GT(all, 0);
   buffer.gather();
@@ -53,12 +57,14 @@ TEST_F(Sharing, SumsABucketOnceItIsComplete) {
     SharedBuffer buffer = make();
     for (int step = 0; step < 2; ++step) {
       buffer.begin();
-      buffer.complete({2, 3});
+      buffer.complete({2, 3}, false);
+      EXPECT_EQ(messages(), 0);
+      buffer.complete({2, 3}, true);
       const double one = messages();
       EXPECT_GT(one, 0);
-      buffer.complete({0, 1});
+      buffer.complete({0, 1}, true);
       EXPECT_EQ(messages(), one);
-      buffer.reduce();  // what was never told of
+      buffer.reduce(counting_);  // what was never told of
       EXPECT_EQ(messages(), one);
       buffer.gather();
       EXPECT_EQ(messages() > 0, distributed);
@@ -68,10 +74,10 @@ TEST_F(Sharing, SumsABucketOnceItIsComplete) {
 
 TEST_F(Sharing, PaddedAndNumberedBuckets) {
   options_.overlap_grad_reduce = options_.use_distributed_optimizer = true;
-  EXPECT_EQ(make().own_parts(table_.values()).size(), 3U);
+  EXPECT_EQ(make().own_gradients().size(), 3U);
   options_.ddp_bucket_size = {};
   options_.ddp_num_buckets = 2;
-  EXPECT_EQ(make().own_parts(table_.values()).size(), 2U);
+  EXPECT_EQ(make().own_gradients().size(), 2U);
   options_.ddp_pad_buckets = true;
   make();
   EXPECT_EQ(table_.values().numel(), 2 << 16);
@@ -88,7 +94,62 @@ TEST_F(Sharing, Instances) {
   EXPECT_EQ(buffer.sharers().size(), 2);
   EXPECT_EQ(buffer.sharers().rank(), 1);
   EXPECT_TRUE(buffer.is_first_copy());
-  EXPECT_EQ(buffer.own_parts(table_.values())[0].numel(), table_.values().numel() / 2);
+  EXPECT_EQ(buffer.own_gradients()[0].numel(), table_.gradients().numel() / 2);
+}
+
+// Of three rows of 1280 elements on four ranks: two places for whole ones, and a quarter of all.
+TEST_F(Sharing, KeepsSlices) {
+  options_.use_distributed_optimizer = options_.overlap_grad_reduce = true;
+  options_.sharding_strategy = "optim_grads";
+  EXPECT_EQ(make().value_bytes(), 3 * 1280 * 4U);
+  EXPECT_EQ(make().gradient_bytes(), (2 * 1280 + 3 * 320) * 4U);
+  options_.sharding_strategy = "optim_grads_params";
+  const SharedBuffer buffer = make();
+  EXPECT_EQ(buffer.value_bytes(), (2 * 1280 + 3 * 320) * 4U);
+  EXPECT_EQ(row(0).value.data(), row(2).value.data());
+  EXPECT_NE(row(0).value.data(), row(1).value.data());
+  EXPECT_EQ(buffer.owned(1).size(), 3U);
+  EXPECT_EQ(buffer.gradient(buffer.owned(1)[0]).numel(), 320);
+}
+
+TEST_F(Sharing, GathersWhatIsUsed) {
+  options_.use_distributed_optimizer = options_.overlap_grad_reduce = true;
+  options_.sharding_strategy = "optim_grads_params";
+  SharedBuffer buffer = make();
+  const auto step = [&](const std::vector<double>& expected) {  // messages of each use
+    auto next = expected.begin();
+    for (const std::size_t used : {0, 1, 1, 2, 2, 1, 0}) {
+      buffer.use(row(used));
+      EXPECT_EQ(messages(), *next++) << used;
+    }
+    buffer.gather();
+  };
+  step({1, 1, 0, 1, 0, 0, 1});
+  step({2, 1, 0, 0, 0, 1, 0});  // in advance, what followed the last time
+  step({2, 1, 0, 0, 0, 1, 0});
+}
+
+TEST_F(Sharing, SumsGradientsOfEveryMicroBatch) {
+  options_.use_distributed_optimizer = options_.overlap_grad_reduce = true;
+  options_.sharding_strategy = "optim_grads";
+  SharedBuffer buffer = make();
+  for (const bool last : {false, true})
+    for (const std::size_t done : {2, 1, 0}) {
+      buffer.add_to(row(done), counting_);
+      buffer.add_to(row(done), counting_);
+      EXPECT_EQ(messages(), 0);
+      buffer.complete({done, done + 1}, last);
+      EXPECT_EQ(messages(), 1);
+    }
+  buffer.reduce(counting_);
+  EXPECT_EQ(messages(), 0);
+  buffer.add_to(row(0), counting_);
+  buffer.add_to(row(1), counting_);
+  EXPECT_EQ(messages(), 0);
+  buffer.add_to(row(2), counting_);  // in the place of the first
+  EXPECT_EQ(messages(), 1);
+  buffer.reduce(counting_);
+  EXPECT_EQ(messages(), 2);
 }
 
 }  // namespace

@@ -116,7 +116,8 @@ TEST(ParamTable, WithoutGradientsHasNone) {
 
 TEST(ParamTable, RowsMayLieElsewhere) {
   ParamTable table = sample_table();
-  table.allocate(Device::cpu, DType::f64, true, {.starts = {300, 200, 100, 0}, .size = 400});
+  const ParamLayout layout{.starts = {300, 200, 100, 0}, .size = 400};
+  table.allocate(Device::cpu, DType::f64, layout, layout);
   EXPECT_EQ(table.values().shape(), Shape{400});
   for (const Param& row : table.rows()) {
     const auto start = static_cast<std::ptrdiff_t>(300 - 100 * row.index);

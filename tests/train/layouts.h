@@ -23,8 +23,9 @@ struct Layout {
   std::string recompute = {};  // a part, or "full"
   bool distributed = false;    // the optimizer
   int instances = 1;           // of it
-  std::int64_t bucket = 0;     // parameters in one; 0: nothing overlaps
-  bool documents = false;      // attention stays within them
+  std::string sharding = "no_shard";
+  std::int64_t bucket = 0;  // parameters in one; 0: nothing overlaps
+  bool documents = false;   // attention stays within them
   bool per_token_loss = false;
 
   // Of the options that one rank would have too: runs that agree in them can be compared.
@@ -53,6 +54,7 @@ struct Layout {
     if (!pipeline.layout.empty()) text += "_layout";
     if (!recompute.empty()) text += "_" + recompute;
     if (distributed) text += "_shared";
+    if (sharding != "no_shard") text += "_" + sharding;
     add("instances", instances);
     add("bucket", static_cast<int>(bucket));
     return text;
@@ -91,6 +93,7 @@ class Layouts : public Training, public testing::WithParamInterface<Layout> {
     o.optimizer.clip_grad = 0.5;
     o.optimizer.use_distributed_optimizer = layout.distributed;
     o.optimizer.distributed_optimizer_instances = layout.instances;
+    o.optimizer.sharding_strategy = layout.sharding;
     o.optimizer.overlap_grad_reduce = layout.bucket > 0;
     o.optimizer.overlap_param_gather = layout.bucket > 0 && layout.distributed;
     if (layout.bucket > 0) o.optimizer.ddp_bucket_size = layout.bucket;

@@ -31,6 +31,13 @@ std::vector<Layout> saved_layouts() {
       layout.parallel.sequence_parallel = tensor == 2;
       all.push_back(layout);
     }
+  for (const char* strategy : {"optim", "optim_grads", "optim_grads_params"})
+    for (const int stages : {1, 2}) {
+      Layout layout{.style = stages == 1 ? Style::gpt : Style::llama, .ranks = 4};
+      layout.parallel.pipeline_model_parallel_size = stages;
+      layout.sharding = strategy;
+      all.push_back(layout);
+    }
   Layout shared{.ranks = 4, .distributed = true};
   shared.parallel.tensor_model_parallel_size = shared.parallel.context_parallel_size = 2;
   all.push_back(shared);

@@ -157,6 +157,34 @@ TEST_F(OptimizerTraining, UsesTheMemoryOfItsPlan) {
     }
 }
 
+// What is sharded: a quarter of it on each rank, and two places for what is whole for a while.
+TEST_F(OptimizerTraining, ShardedUsesTheMemoryOfItsPlan) {
+  std::map<std::string, RankMemory> planned;
+  for (const char* strategy : {"optim", "optim_grads", "optim_grads_params"}) {
+    TrainOptions o = options("");
+    o.model.num_layers = 8;
+    o.optimizer.sharding_strategy = strategy;
+    o.train_iters = 1;
+    o.schedule.warmup_iters = 0;
+    run(o, strategy, 4, false);
+    o.ranks = 4;
+    o.take_vocabulary(*make_tokenizer(o.data.tokenizer));
+    o.complete();
+    planned[strategy] = make_plan(o).fullest().memory;
+    JsonWriter json;
+    planned[strategy].write(json);
+    const std::string end = events(strategy, "end").at(0);
+    EXPECT_TRUE(end.ends_with("\"memory\":" + json.text() + "}")) << end << json.text();
+  }
+  const RankMemory &optim = planned["optim"], &grads = planned["optim_grads"],
+                   &all = planned["optim_grads_params"];
+  EXPECT_EQ(grads.parameters, optim.parameters);
+  EXPECT_LT(grads.gradients, 0.75 * static_cast<double>(optim.gradients));
+  EXPECT_EQ(all.gradients, grads.gradients);
+  EXPECT_EQ(all.parameters, all.gradients);  // both fp32
+  EXPECT_EQ(all.optimizer, optim.optimizer);
+}
+
 // A power of two scales every number of the backward pass without rounding.
 TEST_F(OptimizerTraining, AConstantLossScaleChangesNoBit) {
   run(options(""), "plain", 2, false);
