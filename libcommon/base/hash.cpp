@@ -40,15 +40,19 @@ std::string hash_hex(Bytes bytes) {
   return hasher.hex();
 }
 
-std::string hash_once(const MappedFile& file, Bytes part) {
+void hash_once(const MappedFile& file, Bytes part, Hasher& hasher) {
   constexpr std::size_t kBlock = 16 << 20;
-  Hasher hasher;
   while (!part.empty()) {
     const Bytes block = part.first(std::min(kBlock, part.size()));
     hasher.update(block);
     file.forget(block);
     part = part.subspan(block.size());
   }
+}
+
+std::string hash_once(const MappedFile& file, Bytes part) {
+  Hasher hasher;
+  hash_once(file, part, hasher);
   return hasher.hex();
 }
 

@@ -36,5 +36,6 @@ std::string hash_hex(Bytes bytes);
 std::string hash_file(const std::string& path);  // by parts, as below
 // Of a part of a large file, which leaves memory as soon as it is read.
 std::string hash_once(const MappedFile& file, Bytes part);
+void hash_once(const MappedFile& file, Bytes part, Hasher& hasher);  // after what it was given
 
 }  // namespace mt

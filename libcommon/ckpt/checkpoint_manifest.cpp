@@ -66,10 +66,13 @@ void verify_file(const std::string& folder, const FileHash& expected, bool with_
   if (size != expected.bytes)
     fail(Exit::bad_data, path, ": ", size, " bytes, expected ", expected.bytes, " (", kManifestName,
          "): damaged");
-  if (!with_hash) return;
-  if (const std::string hash = hash_file(path); hash != expected.hash)
-    fail(Exit::bad_data, path, ": hash ", hash, ", expected ", expected.hash, " (", kManifestName,
-         "): damaged");
+  if (with_hash) check_hash(folder, expected, hash_file(path));
+}
+
+void check_hash(const std::string& folder, const FileHash& expected, const std::string& hash) {
+  if (hash != expected.hash)
+    fail(Exit::bad_data, folder, "/", expected.name, ": hash ", hash, ", expected ", expected.hash,
+         " (", kManifestName, "): damaged");
 }
 
 }  // namespace mt

@@ -30,5 +30,6 @@ std::optional<CheckpointManifest> read_checkpoint_manifest(const std::string& fo
 // Compares a file of `folder` with its entry: its size, and its hash if asked.  A difference is
 // Exit::bad_data, "FILE: hash 0123..., expected 4567... (mt-manifest.json): damaged".
 void verify_file(const std::string& folder, const FileHash& expected, bool with_hash);
+void check_hash(const std::string& folder, const FileHash& expected, const std::string& hash);
 
 }  // namespace mt

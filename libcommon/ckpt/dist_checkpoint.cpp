@@ -14,7 +14,8 @@ using Index = std::vector<std::int64_t>;
 
 // --- Reading ------------------------------------------------------------------------------------
 
-DistReader::DistReader(const std::string& folder) : folder_(folder) {
+DistReader::DistReader(const std::string& folder, HashedReads* reads)
+    : folder_(folder), reads_(reads) {
   const std::string index = folder + "/.metadata";
   {
     const MappedFile file(index);
@@ -46,6 +47,7 @@ std::vector<std::string> DistReader::files() const {
 
 TorchReader DistReader::open_item(const ItemPlace& place, const std::string& key) const {
   const MappedFile& file = mapped_.at(place.file);
+  if (reads_ != nullptr) reads_->reach(place.file, place.offset + place.length);
   return {file.bytes().subspan(place.offset, place.length), concat(file.path(), ": ", key)};
 }
 
@@ -80,16 +82,37 @@ static Index minus(const Index& a, const Shape& b) {
   return result;
 }
 
+// The tensor that an item is.
+StoredTensor DistReader::chunk_in(const TorchReader& item, const DistTensor& tensor,
+                                  const DistChunk& chunk) const {
+  const StoredTensor stored = item.tensor(item.value());
+  if (stored.dtype != *tensor.dtype || !(stored.shape == chunk.size))
+    fail(Exit::bad_data, folder_, "/", chunk.place.file, ": ", tensor.key, ": a chunk is ",
+         name_of(stored.dtype), stored.shape, ", expected ", tensor.dtype_name, chunk.size);
+  return stored;
+}
+
+std::optional<MappedTensor> DistReader::view(const std::string& key, const Shape& offset,
+                                             const Shape& shape) const {
+  const DistTensor& tensor = at(key);
+  for (const DistChunk& chunk : tensor.chunks) {
+    if (tensor.original_shape || !(chunk.offset == offset && chunk.size == shape)) continue;
+    const TorchReader item = open_item(chunk.place, key);
+    const StoredTensor stored = chunk_in(item, tensor, chunk);
+    const MappedFile& file = mapped_.at(chunk.place.file);
+    if (stored.big_endian || !stored.contiguous() || !file.holds(stored.bytes)) return {};
+    return MappedTensor{&file, {stored.bytes.data(), stored.dtype, shape}};
+  }
+  return {};
+}
+
 void DistReader::read_region(const DistTensor& tensor, const Shape& offset, Tensor out) const {
   check_region(concat(folder_, ": ", tensor.key), tensor.shape, offset, out);
   for (const DistChunk& chunk : tensor.chunks) {
     const auto shared = intersect(offset, out.shape(), chunk.offset, chunk.size);
     if (!shared) continue;
     const TorchReader item = open_item(chunk.place, tensor.key);
-    const StoredTensor stored = item.tensor(item.value());
-    if (stored.dtype != *tensor.dtype || !(stored.shape == chunk.size))
-      fail(Exit::bad_data, folder_, "/", chunk.place.file, ": ", tensor.key, ": a chunk is ",
-           name_of(stored.dtype), stored.shape, ", expected ", tensor.dtype_name, chunk.size);
+    const StoredTensor stored = chunk_in(item, tensor, chunk);
     const MappedFile& file = mapped_.at(chunk.place.file);
     if (chunk.offset == offset && chunk.size == out.shape()) {  // all that is asked for
       stored.copy_once(file, origin_of(chunk.size.rank()), out);

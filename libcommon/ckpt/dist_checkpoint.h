@@ -16,6 +16,7 @@
 
 #include "ckpt/dist_metadata.h"
 #include "ckpt/hashed_file.h"
+#include "ckpt/hashed_reads.h"
 #include "ckpt/torch_file.h"
 #include "tensor/tensor.h"
 
@@ -25,7 +26,8 @@ namespace mt {
 // Errors are Exit::no_input or bad_data and name file and key.  Several threads may read at once.
 class DistReader : public TensorSource {
  public:
-  explicit DistReader(const std::string& folder);
+  // `reads`, if given, is told what is about to be read.
+  explicit DistReader(const std::string& folder, HashedReads* reads = nullptr);
 
   const std::string& folder() const { return folder_; }
   const std::string& path() const override { return folder_; }
@@ -42,6 +44,8 @@ class DistReader : public TensorSource {
   // The same of a tensor that is stored reformulated (original_shape): offset and out are in terms
   // of the original tensor.  An ordinary tensor is read as it is.
   void read_original(const std::string& key, const Shape& offset, Tensor out) const override;
+  std::optional<MappedTensor> view(const std::string& key, const Shape& offset,
+                                   const Shape& shape) const override;
 
   // The object `key`.  Megatron's are lists of one element for each local object with the key.
   PyValue read_object(const std::string& key) const { return open_object(key).value(); }
@@ -49,9 +53,12 @@ class DistReader : public TensorSource {
 
  private:
   TorchReader open_item(const ItemPlace& place, const std::string& key) const;
+  StoredTensor chunk_in(const TorchReader& item, const DistTensor& tensor,
+                        const DistChunk& chunk) const;
   void read_region(const DistTensor& tensor, const Shape& offset, Tensor out) const;
 
   std::string folder_;
+  HashedReads* reads_;
   DistMetadata metadata_;
   std::map<std::string, MappedFile> mapped_;
 };

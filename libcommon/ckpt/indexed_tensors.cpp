@@ -46,4 +46,9 @@ void IndexedTensors::read_original(const std::string& key, const Shape& offset, 
   files_.at(at(key).chunks[0].place.file)->read_original(key, offset, out);
 }
 
+std::optional<MappedTensor> IndexedTensors::view(const std::string& key, const Shape& offset,
+                                                 const Shape& shape) const {
+  return files_.at(at(key).chunks[0].place.file)->view(key, offset, shape);
+}
+
 }  // namespace mt

@@ -19,6 +19,8 @@ class IndexedTensors : public TensorSource {
   const std::string& path() const override { return path_; }
   const std::map<std::string, DistTensor>& tensors() const override { return tensors_; }
   void read_original(const std::string& key, const Shape& offset, Tensor out) const override;
+  std::optional<MappedTensor> view(const std::string& key, const Shape& offset,
+                                   const Shape& shape) const override;
 
  private:
   std::string path_;

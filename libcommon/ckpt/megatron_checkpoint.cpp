@@ -134,11 +134,22 @@ static std::optional<CheckpointManifest> verify(const std::string& folder,
   std::optional<CheckpointManifest> manifest = read_checkpoint_manifest(folder);
   if (!manifest) return {};
   for (const FileHash& file : manifest->files) verify_file(folder, file, is_small(file.name));
+  if (part.while_reading) return manifest;
   int number = 0;
   for (const FileHash& file : manifest->files)
     if (!is_small(file.name) && number++ % part.count == part.index)
       verify_file(folder, file, true);
   return manifest;
+}
+
+static std::unique_ptr<HashedReads> hashed_reads(const std::string& folder,
+                                                 const std::optional<CheckpointManifest>& manifest,
+                                                 MegatronCheckpoint::Part part) {
+  if (!manifest || !part.while_reading) return nullptr;
+  std::vector<FileHash> large;
+  for (const FileHash& file : manifest->files)
+    if (!is_small(file.name)) large.push_back(file);
+  return std::make_unique<HashedReads>(folder, large);
 }
 
 // Files that the checkpoint uses but its manifest does not know.
@@ -153,7 +164,9 @@ static void check_complete(const CheckpointManifest& manifest, const DistReader&
 }
 
 MegatronCheckpoint::MegatronCheckpoint(const std::string& iteration_folder, Part verified)
-    : manifest_(verify(iteration_folder, verified)), tensors_(iteration_folder) {
+    : manifest_(verify(iteration_folder, verified)),
+      reads_(hashed_reads(iteration_folder, manifest_, verified)),
+      tensors_(iteration_folder, reads_.get()) {
   if (manifest_) check_complete(*manifest_, tensors_);
   const std::string path = iteration_folder + "/common.pt";
   if (fs::exists(path)) {
@@ -173,6 +186,10 @@ MegatronCheckpoint::MegatronCheckpoint(const std::string& iteration_folder, Part
   if (!common_.is(PyValue::Kind::dict))
     fail(Exit::bad_data, iteration_folder, ": common state is ", name_of(common_.kind()),
          ", expected a dict");
+}
+
+void MegatronCheckpoint::finish_reading() const {
+  if (reads_) reads_->finish();
 }
 
 std::string MegatronCheckpoint::manifest_extra() const {

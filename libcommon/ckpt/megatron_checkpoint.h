@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -63,13 +64,16 @@ std::string iteration_folder(const std::string& save_folder, std::int64_t iterat
 class MegatronCheckpoint {
  public:
   struct Part {
-    int index = 0, count = 1;  // an index of `count` takes none
+    int index = 0, count = 1;    // an index of `count` takes none
+    bool while_reading = false;  // hashes of large files are compared by finish_reading()
   };
   MegatronCheckpoint(const std::string& iteration_folder, Part verified);
   explicit MegatronCheckpoint(const std::string& iteration_folder)
       : MegatronCheckpoint(iteration_folder, Part()) {}
 
   const DistReader& tensors() const { return tensors_; }
+  // Exit::bad_data if a file differs from its hash that was to be checked while reading.
+  void finish_reading() const;
   // A dict: common.pt, or the object common_state/shard_0_1 of newer Megatron.
   const PyValue& common() const { return common_; }
   const TorchReader* common_tensors() const { return &*common_reader_; }  // that it refers to
@@ -81,6 +85,7 @@ class MegatronCheckpoint {
 
  private:
   std::optional<CheckpointManifest> manifest_;
+  std::unique_ptr<HashedReads> reads_;
   DistReader tensors_;  // opened once the files are verified
   std::optional<MappedFile> common_file_;
   std::optional<TorchReader> common_reader_;

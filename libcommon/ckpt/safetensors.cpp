@@ -181,4 +181,12 @@ void SafetensorsReader::read_original(const std::string& key, const Shape& offse
       .copy_once(file_, offset, out);
 }
 
+std::optional<MappedTensor> SafetensorsReader::view(const std::string& key, const Shape&,
+                                                    const Shape& shape) const {
+  const DistTensor& tensor = at(key);
+  if (!(tensor.shape == shape)) return {};
+  const ItemPlace& place = tensor.chunks[0].place;
+  return MappedTensor{&file_, {file_.bytes().data() + place.offset, *tensor.dtype, shape}};
+}
+
 }  // namespace mt

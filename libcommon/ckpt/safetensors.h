@@ -29,6 +29,8 @@ class SafetensorsReader : public TensorSource {
   const std::string& path() const override { return file_.path(); }
   const std::map<std::string, DistTensor>& tensors() const override { return tensors_; }
   void read_original(const std::string& key, const Shape& offset, Tensor out) const override;
+  std::optional<MappedTensor> view(const std::string& key, const Shape& offset,
+                                   const Shape& shape) const override;
 
  private:
   MappedFile file_;

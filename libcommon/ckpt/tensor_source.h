@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
 
@@ -38,6 +39,17 @@ struct DistTensor {
   const Shape& own_shape() const { return original_shape ? *original_shape : shape; }
 };
 
+// Elements as they lie in a mapped file, maybe unaligned.
+struct MappedTensor {
+  const MappedFile* file;
+  ConstTensor tensor;
+
+  // Their pages leave memory, until they are read again.
+  void forget() const {
+    file->forget({static_cast<const std::byte*>(tensor.data()), tensor.bytes()});
+  }
+};
+
 // Several threads may read at once.
 class TensorSource {
  public:
@@ -53,6 +65,12 @@ class TensorSource {
   // in terms of its own_shape().  The element types are equal, or both are of floating point; then
   // values are rounded.  What was read of a mapped file leaves memory again.
   virtual void read_original(const std::string& key, const Shape& offset, Tensor out) const = 0;
+  // The elements [offset, offset + shape) without copying them, where they lie one after another in
+  // a mapped file; else nothing.
+  virtual std::optional<MappedTensor> view(const std::string&, const Shape& /*offset*/,
+                                           const Shape& /*shape*/) const {
+    return {};
+  }
 
  protected:
   // The tensor `key`, of which read_original(key, offset, out) may be asked; else Exit::bad_data.

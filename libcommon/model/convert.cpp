@@ -15,6 +15,7 @@
 #include "model/hugging_face_source.h"
 #include "model/model_sink.h"
 #include "model/rank_files.h"
+#include "model/row_value.h"
 
 namespace mt {
 
@@ -22,6 +23,8 @@ namespace fs = std::filesystem;
 
 // Rows are written by so many at a time, whatever the number of threads: files do not depend on it.
 constexpr std::size_t kParts = 4;
+// Bytes of rows in memory beside the largest one.
+constexpr std::uint64_t kMoreMemory = 160 << 20;
 
 // --- Options ------------------------------------------------------------------------------------
 
@@ -97,6 +100,7 @@ void ConvertOptions::complete() {
   if (bf16 + fp16 + !dtype.empty() > 1)
     fail(Exit::usage, "--bf16, --fp16 and --dtype exclude each other");
   if (mock) source.mock = seed;
+  source.check_while_reading = true;
   if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
   if (with_optimizer && saver == "hf")
     fail(Exit::usage, "--with-optimizer: Hugging Face's format has no place for it");
@@ -165,11 +169,21 @@ struct Plan {
     return state.empty() && !stored_dtype ? target.dtype : source->dtype_of(row, state);
   }
 
+  std::uint64_t bytes_of(const Param& row, const std::string& state) const {
+    return static_cast<std::uint64_t>(row.shape.numel()) * size_of(dtype_of(row, state));
+  }
+
   std::uint64_t bytes_of(const Param& row) const {
     std::uint64_t bytes = 0;
-    for (const std::string& state : states)
-      bytes += static_cast<std::uint64_t>(row.shape.numel()) * size_of(dtype_of(row, state));
+    for (const std::string& state : states) bytes += bytes_of(row, state);
     return bytes;
+  }
+
+  std::uint64_t largest_bytes() const {  // of one state of a row
+    std::uint64_t largest = 0;
+    for (const Param& row : model.table().rows())
+      for (const std::string& state : states) largest = std::max(largest, bytes_of(row, state));
+    return largest;
   }
 
   std::uint64_t bytes() const {
@@ -201,12 +215,14 @@ static Parts parts_of(const Plan& plan) {
   return parts;
 }
 
-// Calls body(part, row, state) for all, several parts at a time; an error stops every part.
+// Calls body(part, row, state, memory) for all, several parts at a time; an error stops every part.
+// A call has `copies` of its row in memory.
 template <class Body>
-static void for_each_state(const Parts& parts, int threads, const std::function<void()>& check,
-                           const Body& body) {
+static void for_each_state(const Plan& plan, const Parts& parts, int threads, std::uint64_t copies,
+                           const std::function<void()>& check, const Body& body) {
   std::atomic<bool> stopped = false;
   std::mutex checking;
+  RowMemory memory(plan.largest_bytes() + kMoreMemory);
   const auto write_part = [&](std::size_t part) {
     for (const auto& [row, state] : parts[part]) {
       if (stopped) return;
@@ -214,7 +230,8 @@ static void for_each_state(const Parts& parts, int threads, const std::function<
         const std::scoped_lock lock(checking);
         check();
       }
-      body(part, *row, state);
+      const RowMemory::Place place(memory, copies * plan.bytes_of(*row, state));
+      body(part, *row, state, memory);
     }
   };
   Workers(worker_threads(threads)).run([&] {
@@ -229,23 +246,17 @@ static void for_each_state(const Parts& parts, int threads, const std::function<
   });
 }
 
-static Buffer buffer_for(const Param& row, DType dtype) {
-  return {Device::cpu, static_cast<std::size_t>(row.shape.numel()) * size_of(dtype)};
-}
-
 // --- Reading back -------------------------------------------------------------------------------
 
 // OUTPUT's row, and what of INPUT's must be there.
 static void compare_row(const Plan& plan, const ModelSource& written, const Param& row,
-                        const std::string& state) {
+                        const std::string& state, RowMemory& memory) {
   const DType dtype = plan.dtype_of(row, state);
   if (written.dtype_of(row, state) != dtype)
     fail(Exit::difference, written.path(), ": ", row.name, " is ",
          name_of(written.dtype_of(row, state)), ", expected ", name_of(dtype));
-  const Buffer a = buffer_for(row, dtype), b = buffer_for(row, dtype);
-  Tensor expected = a.tensor(dtype, row.shape), found = b.tensor(dtype, row.shape);
-  plan.source->read(row, state, expected);
-  written.read(row, state, found);
+  const RowValue a(*plan.source, row, state, dtype, memory), b(written, row, state, dtype, memory);
+  ConstTensor expected = a.tensor(), found = b.tensor();
   if (is_vocabulary(row)) {  // the padding need not travel
     expected = expected.rows(0, plan.target.config.vocab_size);
     found = found.rows(0, plan.target.config.vocab_size);
@@ -260,18 +271,19 @@ static std::int64_t read_back(const Plan& plan, int threads, const Log& log,
   ModelSourceOptions there;
   there.vocab_size = plan.target.config.vocab_size;
   there.with_optimizer = plan.target.with_optimizer;
+  there.check_while_reading = true;
   const std::unique_ptr<ModelSource> written = open_model(plan.target.path, there);
   written->check_all_used(plan.model.table());
   Progress progress(log, "comparing", "bytes", plan.bytes());
   std::atomic<std::int64_t> compared = 0;
-  for_each_state(parts_of(plan), threads, check,
-                 [&](std::size_t, const Param& row, const std::string& state) {
-                   compare_row(plan, *written, row, state);
-                   progress.add(static_cast<std::uint64_t>(row.shape.numel()) *
-                                size_of(plan.dtype_of(row, state)));
+  for_each_state(plan, parts_of(plan), threads, 2, check,
+                 [&](std::size_t, const Param& row, const std::string& state, RowMemory& memory) {
+                   compare_row(plan, *written, row, state, memory);
+                   progress.add(plan.bytes_of(row, state));
                    ++compared;
                  });
   progress.finish();
+  written->finish_reading();
   return compared;
 }
 
@@ -305,16 +317,15 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
     Progress progress(log, "converting", "bytes", report.bytes);
     const Parts parts =
         plan.by_stages ? rank_file_parts(plan.target, plan.model.table()) : parts_of(plan);
-    for_each_state(parts, options.threads, check,
-                   [&](std::size_t part, const Param& row, const std::string& state) {
-                     const DType dtype = plan.dtype_of(row, state);
-                     const Buffer buffer = buffer_for(row, dtype);
-                     const Tensor value = buffer.tensor(dtype, row.shape);
-                     plan.source->read(row, state, value);
-                     sink->write(part, row, state, value);
-                     progress.add(value.bytes());
-                   });
+    for_each_state(
+        plan, parts, options.threads, 1, check,
+        [&](std::size_t part, const Param& row, const std::string& state, RowMemory& memory) {
+          const RowValue value(*plan.source, row, state, plan.dtype_of(row, state), memory);
+          sink->write(part, row, state, value.tensor());
+          progress.add(value.tensor().bytes());
+        });
     progress.finish();
+    plan.source->finish_reading();
     sink->publish();
   }
   if (options.verify) report.compared = read_back(plan, options.threads, log, check);

@@ -1,8 +1,8 @@
 // Rewrites a GPT's checkpoint in another format or for another parallel layout.
 //
-// The tensors stream: in memory are the rows of Gpt's table that are being written, one for each
-// thread.  The target appears whole or not at all, and holds the same bytes for any number of
-// threads.
+// The tensors stream: in memory are the rows of Gpt's table that are being written, together no
+// more than the largest one and 160 MiB.  The target appears whole or not at all, and holds the
+// same bytes for any number of threads.
 #pragma once
 
 #include <functional>

@@ -26,7 +26,7 @@ PyValue with_vocabulary(const PyValue& args, std::optional<std::int64_t> given,
 }
 
 CoreSource::CoreSource(const std::string& folder, const ModelSourceOptions& options)
-    : checkpoint_(folder) {
+    : checkpoint_(folder, {.while_reading = options.check_while_reading}) {
   path_ = folder;
   format_ = "torch_dist";
   const std::string where = folder + ": common.pt";
@@ -50,6 +50,20 @@ DType CoreSource::dtype_of(const Param& row, const std::string& state) const {
 
 void CoreSource::read(const Param& row, const std::string& state, Tensor out) const {
   read_row(checkpoint_.tensors(), row, state_prefix(state), out);
+}
+
+std::optional<MappedTensor> CoreSource::view(const Param& row, const std::string& state) const {
+  const DistReader& tensors = checkpoint_.tensors();
+  const std::string key = state_prefix(state) + row.key;
+  if (!(tensors.at(key).own_shape() == row.key_shape())) return {};
+  Shape offset = origin_of(row.shape.rank()), shape = row.shape;
+  if (row.layer) {
+    offset = offset.with_front(*row.layer);
+    shape = shape.with_front(1);
+  }
+  std::optional<MappedTensor> found = tensors.view(key, offset, shape);
+  if (found) found->tensor = found->tensor.reshape(row.shape);
+  return found;
 }
 
 void CoreSource::check_all_used(const ParamTable& table) const {

@@ -16,6 +16,8 @@ class CoreSource : public ModelSource {
   bool is_reformulated() const override { return is_reformulated_; }
   DType dtype_of(const Param& row, const std::string& state) const override;
   void read(const Param& row, const std::string& state, Tensor out) const override;
+  std::optional<MappedTensor> view(const Param& row, const std::string& state) const override;
+  void finish_reading() const override { checkpoint_.finish_reading(); }
   void check_all_used(const ParamTable& table) const override;
 
  private:

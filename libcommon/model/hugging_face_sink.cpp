@@ -35,8 +35,8 @@ class HuggingFaceSink : public ModelSink {
     for (const ForeignName& name : hugging_face_names(row)) {
       if (is_vocabulary(row)) {
         writer_.write(name.name, value.rows(0, target_.config.vocab_size));
-      } else if (name.transform.empty()) {
-        writer_.write(name.name, value);
+      } else if (const auto rows = consecutive_rows(name.transform, row.shape)) {
+        writer_.write(name.name, value.rows(rows->first, rows->second));
       } else {
         const Shape shape = transformed_shape(name.transform, row.shape);
         const Buffer buffer(Device::cpu,

@@ -117,8 +117,8 @@ void HuggingFaceSource::read(const Param& row, const std::string&, Tensor out) c
       tensors_->read_original(tensor.key, origin, out.rows(0, rows));
       const Tensor padding = out.rows(rows, out.shape()[0]);
       std::memset(padding.data(), 0, padding.bytes());
-    } else if (name.transform.empty()) {
-      tensors_->read_original(tensor.key, origin, out);
+    } else if (const auto rows = consecutive_rows(name.transform, row.shape)) {
+      tensors_->read_original(tensor.key, origin, out.rows(rows->first, rows->second));
     } else {
       const Buffer buffer(Device::cpu,
                           static_cast<std::size_t>(expected.numel()) * size_of(out.dtype()));
@@ -127,6 +127,14 @@ void HuggingFaceSource::read(const Param& row, const std::string&, Tensor out) c
       apply_inverse(name.transform, out, theirs);
     }
   }
+}
+
+std::optional<MappedTensor> HuggingFaceSource::view(const Param& row, const std::string&) const {
+  const std::vector<ForeignName> names = hugging_face_names(row);
+  if (names.size() > 1 || !names[0].transform.empty()) return {};
+  const DistTensor& tensor = stored(names[0]);
+  if (!(tensor.shape == row.shape)) return {};
+  return tensors_->view(tensor.key, origin_of(row.shape.rank()), row.shape);
 }
 
 // Tensors that a model of transformers computes and may have saved.

@@ -15,6 +15,7 @@ class HuggingFaceSource : public ModelSource {
 
   DType dtype_of(const Param& row, const std::string& state) const override;
   void read(const Param& row, const std::string& state, Tensor out) const override;
+  std::optional<MappedTensor> view(const Param& row, const std::string& state) const override;
   void check_all_used(const ParamTable& table) const override;
 
  protected:
@@ -34,6 +35,7 @@ class MockSource : public HuggingFaceSource {
   MockSource(const std::string& folder, std::uint64_t seed);
   DType dtype_of(const Param&, const std::string&) const override { return dtype(); }
   void read(const Param& row, const std::string& state, Tensor out) const override;
+  std::optional<MappedTensor> view(const Param&, const std::string&) const override { return {}; }
   void check_all_used(const ParamTable&) const override {}
 
  private:

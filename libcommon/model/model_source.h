@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ckpt/pickle.h"
+#include "ckpt/tensor_source.h"
 #include "ckpt/torch_file.h"
 #include "model/gpt_config.h"
 #include "tensor/param.h"
@@ -42,6 +43,13 @@ class ModelSource {
   // Fills `out`, which has the row's shape and any floating-point type.  Of the vocabulary's rows
   // there may be fewer here or more than in `out`; those that are missing become zeros.
   virtual void read(const Param& row, const std::string& state, Tensor out) const = 0;
+  // The same without copying it, where it lies in a file as the row is; else nothing.
+  virtual std::optional<MappedTensor> view(const Param&, const std::string& /*state*/) const {
+    return {};
+  }
+  // Once all is read that is wanted, before what was made of it is kept: Exit::bad_data if it was
+  // not what had been written.  See ModelSourceOptions.
+  virtual void finish_reading() const {}
   // Exit::bad_data for a tensor here that is no row's.
   virtual void check_all_used(const ParamTable& table) const = 0;
 
@@ -55,6 +63,7 @@ class ModelSource {
 struct ModelSourceOptions {
   std::optional<std::int64_t> iteration = {};   // of those that a folder has; default the tracker's
   std::optional<std::int64_t> vocab_size = {};  // where the checkpoint does not say
+  bool check_while_reading = false;        // by finish_reading(), and not before anything is read
   std::optional<std::uint64_t> mock = {};  // a seed: config.json alone is read, weights are drawn
   bool with_optimizer = false;             // read its state too
 };

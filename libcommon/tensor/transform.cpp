@@ -27,6 +27,15 @@ Shape transformed_shape(const Transform& transform, Shape shape) {
   return shape;
 }
 
+std::optional<std::pair<std::int64_t, std::int64_t>> consecutive_rows(const Transform& transform,
+                                                                      const Shape& shape) {
+  if (transform.empty()) return std::pair{std::int64_t{0}, shape[0]};
+  const Rearrange& step = transform.front();
+  if (transform.size() > 1 || step.kind != Rearrange::Kind::rows || step.period != shape[0])
+    return {};
+  return std::pair{step.first, step.first + step.count};
+}
+
 // What one step does: run (i, j) of its result, where one run follows the other, is the run of its
 // source that begins at first + i * i_stride + j * j_stride.  All in elements.
 struct Runs {

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "tensor/tensor.h"
@@ -31,6 +33,11 @@ inline Rearrange transpose() { return {}; }
 
 // The shape that a tensor of `shape` has after `transform`.
 Shape transformed_shape(const Transform& transform, Shape shape);
+
+// Where theirs is some consecutive rows of ours, a tensor of `shape`, as they are: the first and
+// the one after the last.
+std::optional<std::pair<std::int64_t, std::int64_t>> consecutive_rows(const Transform& transform,
+                                                                      const Shape& shape);
 
 // theirs = transform(ours), on host memory; shapes must agree with transformed_shape().
 void apply(const Transform& transform, Tensor theirs, ConstTensor ours);

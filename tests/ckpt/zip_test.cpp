@@ -48,6 +48,16 @@ TEST(ZipWriter, ReproducesPyTorchsArchives) {
   }
 }
 
+TEST(ZipWriter, LargeRecordsAreSummedUpWhole) {
+  std::string content(3'500'000, 'a');
+  content[3'000'000] = 'b';
+  const std::string archive = zip_of("archive", {{"data/0", content}});
+  const auto* const bytes = reinterpret_cast<const Bytef*>(content.data());
+  const std::size_t descriptor = 64 + content.size();
+  EXPECT_EQ(archive.substr(64, content.size()), content);
+  EXPECT_EQ(u32_at(archive, descriptor + 4), ::crc32(0, bytes, static_cast<uInt>(content.size())));
+}
+
 struct GoldenRecord {
   std::uint32_t header, payload, size, crc, pad;
 };

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/safetensors.h"
@@ -12,6 +15,7 @@
 #include "model/gpt_checkpoint.h"
 #include "model/hugging_face_config.h"
 #include "model/hugging_face_source.h"
+#include "model/row_value.h"
 #include "tests/model/convert_support.h"
 
 namespace mt {
@@ -122,6 +126,51 @@ TEST_F(Convert, ShardsAreReadAndWritten) {
   convert("shards", "core", "core");
   convert("core", "back", "hf");
   EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+}
+
+TEST_F(Convert, DamageOfTheSourceLeavesNothing) {  // it is found while the tensors are read
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
+  convert("hf", "core", "core");
+  const std::string path = scratch_.path("core/release/__0_2.distcp"), whole = read_file(path);
+  for (const std::size_t at : {std::size_t{1300}, whole.size() / 2, whole.size() - 1}) {
+    std::string damaged = whole;
+    damaged[at] ^= 1;
+    std::ofstream(path, std::ios::binary) << damaged;
+    for (const char* saver : {"core", "hf"}) {
+      EXPECT_NE(error("core", "out", saver).find("__0_2.distcp: "), std::string::npos) << at;
+      EXPECT_FALSE(fs::exists(scratch_.path("out/release"))) << at;
+      EXPECT_FALSE(fs::exists(scratch_.path("out/config.json"))) << at;
+    }
+  }
+}
+
+TEST(RowMemory, HoldsRowsBackUntilThereIsPlace) {
+  RowMemory memory(100);
+  std::atomic<int> held = 0, most = 0;
+  const auto hold = [&](int bytes) {
+    for (int i = 0; i < 200; ++i) {
+      const RowMemory::Place place(memory, static_cast<std::uint64_t>(bytes));
+      const int now = held += bytes;
+      for (int known = most; now > known && !most.compare_exchange_weak(known, now);) {
+      }
+      std::this_thread::yield();
+      held -= bytes;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (const int bytes : {30, 40, 50, 100}) threads.emplace_back(hold, bytes);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(most, 100);
+  const RowMemory::Place alone(memory, 1000);  // of any size
+}
+
+TEST(RowMemory, BuffersAreUsedAgain) {
+  RowMemory memory(1 << 20);
+  Buffer first = memory.take_buffer(5000);
+  const void* const address = first.data();
+  memory.give_buffer(std::move(first));
+  EXPECT_EQ(memory.take_buffer(4000).data(), address);
+  EXPECT_GE(memory.take_buffer(6000).bytes(), 6000u);
 }
 
 // --- Megatron's torch format --------------------------------------------------------------------
