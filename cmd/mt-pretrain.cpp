@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "base/command.h"
+#include "comm/supervisor.h"
 #include "train/layout_check.h"
 #include "train/plan.h"
 #include "train/plot.h"
@@ -47,6 +48,7 @@ static void parse_run(mt::CommandLine& cl, mt::TrainOptions& options) {
       cl.fallback("--tokenizer-type", {"GPT2BPETokenizer"}, "default with --vocab-file");
   });
   cl.parse();
+  options.take_process(mt::find_launch(options.launch));
   options.data.tokenizer.vocab_size = options.model.vocab_size;
   options.data.threads = options.threads;
 }
@@ -83,6 +85,10 @@ static void run(mt::CommandLine& cl) {
   options.take_vocabulary(data.tokenizer());
   options.complete();
   if (options.check_layout) return mt::check_layout(options, data, cl.log(), std::cout);
+  if (options.process.must_start)
+    return mt::supervise(options.process,
+                         {.arguments = cl.arguments(), .max_restarts = options.launch.max_restarts},
+                         signals, cl.log());
   mt::JsonWriter json;
   cl.write_options(json);
   mt::train(options, data, signals, cl.log(), json.text());

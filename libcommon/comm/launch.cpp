@@ -20,7 +20,7 @@ void LaunchOptions::add_to(CommandLine& cl) {
   cl.option("--local-rank", &local_rank, "N",
             "which of its host's ranks this is, if the launcher does not say", at_least(0));
   cl.option("--max-restarts", &max_restarts, "N",
-            "with --gpus: after a rank was lost, start all again so often, from the last "
+            "after a rank was lost, start all of this host again, so often, from the last "
             "checkpoint in --save",
             at_least(0));
   cl.option("--distributed-timeout-minutes", &distributed_timeout_minutes, "N",
@@ -160,7 +160,7 @@ void Finder::check_flags() const {
 // What the flags ask for.
 std::optional<Set> Finder::asked() const {
   check_flags();
-  if (!options_.gpus && !options_.nnodes) return std::nullopt;
+  if (!options_.gpus && !options_.nnodes && options_.max_restarts == 0) return std::nullopt;
   const int local = options_.gpus.value_or(1);
   return Set{"the flags", options_.node_rank.value_or(0) * local,
              options_.nnodes.value_or(1) * local, 0, local};
@@ -179,6 +179,9 @@ void Finder::check_agrees(const Set& set) const {
   if (options_.nnodes && flags->size != set.size) disagree("--nnodes ", *options_.nnodes);
   if (options_.node_rank && flags->rank + set.local_rank.value_or(0) != set.rank)
     disagree("--node-rank ", *options_.node_rank);
+  const int restarts = number_of("TORCHELASTIC_MAX_RESTARTS").value_or(0);
+  if (options_.max_restarts > 0 && options_.max_restarts != restarts)
+    disagree("--max-restarts ", options_.max_restarts);
   if (options_.local_rank && set.local_rank && *options_.local_rank != *set.local_rank)
     disagree("--local-rank ", *options_.local_rank);
 }
@@ -219,17 +222,21 @@ void Finder::find_place(Launch* launch, const std::string& launcher) const {
 
 Launch Finder::find() const {
   const std::optional<Set> flags = asked(), by_launcher = launched();
-  const bool started = by_launcher && (by_launcher->size > 1 || !flags);
+  // A step of one task may be where a program is to start its ranks.
+  const bool started =
+      by_launcher && (by_launcher->size > 1 || !flags ||
+                      (flags->size == 1 && by_launcher->launcher != kSlurm.launcher));
   if (started) check_agrees(*by_launcher);
   const Set set = started ? *by_launcher : flags.value_or(Set{"", 0, 1, 0, 1});
-  Launch launch{.rank = set.rank,
-                .size = set.size,
-                .local_rank = set.local_rank.value_or(options_.local_rank.value_or(0)),
-                .local_size = std::max(1, set.local_size.value_or(1)),
-                .run_id = run_id(),
-                .must_start = !started && set.local_size.value_or(1) > 1,
-                .attempt = number_of("TORCHELASTIC_RESTART_COUNT").value_or(0),
-                .max_restarts = number_of("TORCHELASTIC_MAX_RESTARTS").value_or(0)};
+  Launch launch{
+      .rank = set.rank,
+      .size = set.size,
+      .local_rank = set.local_rank.value_or(options_.local_rank.value_or(0)),
+      .local_size = std::max(1, set.local_size.value_or(1)),
+      .run_id = run_id(),
+      .must_start = !started && (set.local_size.value_or(1) > 1 || options_.max_restarts > 0),
+      .attempt = number_of("TORCHELASTIC_RESTART_COUNT").value_or(0),
+      .max_restarts = number_of("TORCHELASTIC_MAX_RESTARTS").value_or(0)};
   if (launch.size > 1) find_place(&launch, set.launcher);
   return launch;
 }

@@ -35,8 +35,8 @@ struct Launch {
   std::string host = "localhost";      // where rank 0 listens
   int port = 0;                        // 0: not known yet, which is well for ranks of one host
   std::string run_id = {};             // what the launcher calls the run; empty: nothing
-  bool must_start = false;  // the flags ask for local_size ranks, of which this is the first, and
-                            // nobody has started them
+  bool must_start = false;  // the flags ask for several ranks, of which this is the first, or for
+                            // one that is started again, and nobody has started them
   int attempt = 0, max_restarts = 0;  // how often all ranks were started again after a failure, and
                                       // how often they may be (torchrun and supervise() say so)
 

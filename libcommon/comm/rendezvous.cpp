@@ -15,6 +15,7 @@
 #include <mutex>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "comm/socket.h"
 
@@ -149,6 +150,7 @@ struct Rendezvous::State {
   void carry(Peer& peer, short events);
   void understand(Peer& peer);
   void look_at_clock();
+  Rendezvous::Stuck find_stuck();
   bool has_ended() const;
 
   // --- For both.  Under the mutex. ---
@@ -158,9 +160,12 @@ struct Rendezvous::State {
   void post_all(Kind kind, std::string_view content) {
     for (Peer& peer : peers) post(peer, kind, content);
   }
-  void end(const std::string& why) {  // of the run, unless it has failed already
+  // Of the run, unless it has failed already.
+  void end(const std::string& why, Exit with = Exit::peer_failed) {
     if (!failed.empty()) return;
     failed = why.empty() ? "failed" : why;
+    code = with;
+    failed_at = Clock::now();
     post_all(Kind::failed, failed);
     changed.notify_all();
   }
@@ -187,7 +192,10 @@ struct Rendezvous::State {
   mutable std::mutex mutex;
   mutable std::condition_variable changed;
   std::vector<Peer> peers;
-  std::string failed;                                   // what has ended the run; empty: nothing
+  std::string failed;    // what has ended the run; empty: nothing
+  Exit code = Exit::ok;  // of this process then
+  Clock::time_point failed_at = {};
+  Rendezvous::Stuck stuck;
   std::vector<std::string> strangers;                   // what was turned away while the ranks met
   Clock::time_point ending = Clock::time_point::max();  // carry what is left until then, and stop
   Clock::time_point next_alive = {}, last_look = {};
@@ -376,6 +384,14 @@ bool Rendezvous::State::has_ended() const {
          (Clock::now() >= ending || std::ranges::all_of(peers, idle));
 }
 
+// What is to be called now since the owner has not come back after a failure.
+Rendezvous::Stuck Rendezvous::State::find_stuck() {
+  constexpr std::chrono::seconds kPatience(3);  // a supervisor has a little more
+  const bool hangs =
+      !failed.empty() && ending == Clock::time_point::max() && Clock::now() - failed_at > kPatience;
+  return hangs ? std::exchange(stuck, {}) : Rendezvous::Stuck();
+}
+
 void Rendezvous::State::watch() {
   std::vector<pollfd> polled;
   last_look = Clock::now();
@@ -385,6 +401,7 @@ void Rendezvous::State::watch() {
   }
   for (;;) {
     polled.assign(1, {wake.descriptor(), POLLIN, 0});
+    Rendezvous::Stuck call;
     {
       const std::lock_guard lock(mutex);
       look_at_clock();
@@ -394,7 +411,9 @@ void Rendezvous::State::watch() {
         polled.push_back({peer.socket.descriptor(), events, 0});
       }
       if (has_ended()) return;
+      call = find_stuck();
     }
+    if (call) call(failed, code);  // neither changes any more
     const auto often = std::min<Milliseconds>(timeout / 16, Milliseconds(1000));
     ::poll(polled.data(), polled.size(), static_cast<int>(often.count()) + 1);
     eventfd_t ignored;
@@ -505,12 +524,17 @@ int Rendezvous::size() const { return state_->launch.size; }
 
 void Rendezvous::barrier() { all_gather({}); }
 
-void Rendezvous::abort(const std::string& why) {
+void Rendezvous::abort(const std::string& why, Exit code) {
   {
     const std::lock_guard lock(state_->mutex);
-    state_->end(concat("rank ", rank(), " (", state_->own_host, "): ", why));
+    state_->end(concat("rank ", rank(), " (", state_->own_host, "): ", why), code);
   }
   state_->nudge();
+}
+
+void Rendezvous::if_stuck(Stuck then) {
+  const std::lock_guard lock(state_->mutex);
+  state_->stuck = std::move(then);
 }
 
 std::string Rendezvous::failure(Milliseconds wait) const {
@@ -522,17 +546,25 @@ std::string Rendezvous::failure(Milliseconds wait) const {
 // A run that ends on a signal ends so on every rank.
 static bool is_orderly(Exit code) { return code == Exit::stopped || static_cast<int>(code) >= 128; }
 
+void tell_failures(Rendezvous& ranks, const std::function<void()>& part) {
+  try {
+    part();
+  } catch (const Error& error) {
+    if (!is_orderly(error.code())) ranks.abort(error.what(), error.code());
+    throw;
+  } catch (const std::exception& error) {
+    ranks.abort(error.what());
+    throw;
+  }
+}
+
 void run_process(const Launch& launch, Milliseconds timeout,
                  const std::function<void(Rendezvous&)>& body) {
   Rendezvous rendezvous(launch, timeout);
   try {
-    body(rendezvous);
+    tell_failures(rendezvous, [&] { body(rendezvous); });
   } catch (const Error& error) {
     if (is_orderly(error.code()) && launch.rank > 0) throw Error(error.code(), "");
-    if (!is_orderly(error.code())) rendezvous.abort(error.what());
-    throw;
-  } catch (const std::exception& error) {
-    rendezvous.abort(error.what());
     throw;
   }
 }

@@ -48,18 +48,25 @@ class Rendezvous {
   void barrier();
 
   // Tells all that this rank fails, and why; they fail too.  Does not wait and does not throw.
-  void abort(const std::string& why);
+  void abort(const std::string& why, Exit code = Exit::internal);
   // What has ended the run, or nothing; waits up to so long for it to be known.
   std::string failure(Milliseconds wait = Milliseconds(0)) const;
+  // Called by another thread some seconds after a failure, if this object is there still: its owner
+  // hangs, as in waiting for a GPU that waits for a rank that is gone.  With the line, and the code
+  // that goes with it: Exit::peer_failed, or that of abort().
+  using Stuck = std::function<void(const std::string& line, Exit code)>;
+  void if_stuck(Stuck then);
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-// Runs body(rendezvous).  What it throws is told to the other ranks first, unless it is their
-// failure that it was told, or the run's orderly end on a signal, of which rank 0 alone speaks.
+// Runs body(rendezvous).  What it throws is told to the other ranks, unless it is their failure
+// that it was told, or the run's orderly end on a signal, of which rank 0 alone speaks.
 void run_process(const Launch& launch, Rendezvous::Milliseconds timeout,
                  const std::function<void(Rendezvous&)>& body);
+// The same for a part of the body whose end may hang, before what it holds is given back.
+void tell_failures(Rendezvous& ranks, const std::function<void()>& part);
 
 }  // namespace mt

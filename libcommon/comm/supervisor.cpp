@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <random>
@@ -158,7 +159,8 @@ std::vector<std::string> Supervisor::environment(int attempt, int local_rank) co
 }
 
 void Supervisor::start(int attempt, int local_rank) {
-  std::vector<std::string> command = supervision_.command;
+  std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  command.insert(command.end(), supervision_.arguments.begin(), supervision_.arguments.end());
   std::vector<std::string> variables = environment(attempt, local_rank);
   const std::vector<char*> arguments = pointers(command), settings = pointers(variables);
   const int rank = launch_.rank + local_rank;

@@ -22,7 +22,7 @@
 namespace mt {
 
 struct Supervision {
-  std::vector<std::string> command;  // of each child; the first part is the program's path
+  std::vector<std::string> arguments;  // of each child, which runs this program
   int max_restarts = 0;  // start all again so often, unless the failure would come again: a wrong
                          // option or input, or a signal that ends the run
   std::chrono::milliseconds after_failure{5000}, after_end{60000};  // for the others to end

@@ -16,13 +16,16 @@ class Interruption {
   using Clock = std::chrono::steady_clock;
 
   struct Limits {
-    Signals* signals = nullptr;     // on rank 0
+    Signals* signals = nullptr;     // on rank 0, and on all that are processes
     Clock::time_point start = {};   // of the run
     std::optional<double> minutes;  // after it
   };
   Interruption(Group& ranks, const Limits& limits) : ranks_(ranks), limits_(limits) {}
+  Interruption(const Interruption&) = delete;
+  ~Interruption();  // what ended the run may have come to each process
 
-  // Asks rank 0 and tells all; true once the run is to end.  USR2 calls `show_state` on every rank.
+  // Asks all and tells all; true once the run is to end.  USR2 to rank 0 calls `show_state` on
+  // every rank.
   bool poll(const std::function<void()>& show_state);
 
   const std::optional<Signal>& signal() const { return signal_; }  // INT, TERM or USR1

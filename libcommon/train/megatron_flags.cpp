@@ -93,8 +93,9 @@ static void add_parallel_flags(CommandLine& cl) {
   refuse(cl, "use --data-parallel-sharding-strategy optim_grads_params", {{"--use-torch-fsdp2"}});
   refuse(cl, "what is sharded travels by layers, and the update divides the sums of gradients",
          {{"--no-gradient-reduce-div-fusion"}, {"--suggested-communication-unit-size"}});
-  refuse(cl, "ranks are threads of one process; see --ranks",
-         {{"--lazy-mpu-init"}, {"--local-rank", only(0)}, {"--nccl-communicator-config-path"}});
+  refuse(cl, "all ranks meet before anything else", {{"--lazy-mpu-init"}});
+  refuse(cl, "NCCL is asked for what it does by itself; its own variables still hold",
+         {{"--nccl-communicator-config-path"}});
 }
 
 static void add_checkpoint_flags(CommandLine& cl) {
@@ -194,10 +195,9 @@ static void add_implied_numerics(CommandLine& cl) {
 }
 
 static void add_implied_machinery(CommandLine& cl) {
-  imply(cl, "ranks are threads of one process, which meet in its memory",
+  imply(cl, "GPUs work together over NCCL, the CPU's ranks in the memory of their process",
         {{"--disable-gloo-process-groups"},
          {"--distributed-backend", each({"nccl", "gloo"})},
-         {"--distributed-timeout-minutes", any(kInteger)},
          {"--train-sync-interval", any(kInteger)}});
   imply(cl, "gradients are summed in fp32 and divided where they are used",
         {{"--ddp-average-in-collective"}});

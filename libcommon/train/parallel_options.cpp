@@ -50,7 +50,7 @@ ParallelSizes ParallelOptions::sizes(int ranks) const {
   return sizes;
 }
 
-void ParallelOptions::complete(int ranks) const {
+void ParallelOptions::complete(int ranks, const std::string& option) const {
   const bool hierarchical = std::ranges::count(cp_comm_type, "a2a+p2p") > 0;
   const auto& context = hierarchical_context_parallel_sizes;
   if (hierarchical && context.empty())
@@ -66,7 +66,7 @@ void ParallelOptions::complete(int ranks) const {
   const std::int64_t total = std::int64_t{tensor_model_parallel_size} *
                              pipeline_model_parallel_size * context_parallel_size;
   if (ranks % total != 0)
-    fail(Exit::bad_config, "--ranks ", ranks, ": world size (", ranks,
+    fail(Exit::bad_config, option, ": world size (", ranks,
          ") is not divisible by total_model_size (", total, ")");
 }
 

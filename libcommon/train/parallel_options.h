@@ -14,8 +14,8 @@ struct ParallelOptions {
   bool sequence_parallel = false, use_tp_pp_dp_mapping = false;
 
   void add_to(CommandLine& cl);
-  // Exit::bad_config where so many ranks cannot be shared like this.
-  void complete(int ranks) const;
+  // Exit::bad_config where so many ranks, asked for by `option`, cannot be shared like this.
+  void complete(int ranks, const std::string& option) const;
   ParallelSizes sizes(int ranks) const;
   std::vector<ContextComm> context_comm() const;
   // Ranks that share a layer's heads instead of its keys, of those that share sequences.

@@ -1,6 +1,9 @@
 #include "train/train_options.h"
 
+#include "ckpt/megatron_checkpoint.h"
+#include "tensor/device.h"
 #include "text/null_tokenizer.h"
+#include "train/checkpoint.h"
 #include "train/megatron_flags.h"
 
 namespace mt {
@@ -42,6 +45,7 @@ static void add_ranks(TrainOptions& o, CommandLine& cl) {
   cl.option("--ranks", &o.ranks, "N",
             "CPU ranks, threads of this process; data-parallel where nothing else is said",
             between(1, 1 << 20));
+  o.launch.add_to(cl);
   o.parallel.add_to(cl);
   o.pipeline.add_to(cl);
 }
@@ -206,6 +210,22 @@ void TrainOptions::complete_checkpoints() const {
          ": not a multiple of --save-interval ", *save_interval);
 }
 
+// Ranks that were started again go on from what this run has saved.
+void TrainOptions::go_on_after_failures() {
+  const int restarts = std::max(launch.max_restarts, process.max_restarts);
+  if (restarts == 0 || save.empty() || goes_on_in_place(*this)) return;
+  const auto saved = find_checkpoint(save);
+  if (!saved) return;
+  if (process.attempt == 0)
+    fail(Exit::bad_config, "--save ", save, ": holds iteration ", saved->iteration,
+         " of another run, from which ranks that are started again would go on; add --load ", save,
+         ", or save elsewhere");
+  load = save;
+  finetune = false;
+  pretrained_checkpoint.clear();
+  ckpt_step.reset();
+}
+
 void TrainOptions::complete_parallel() const {
   const int tensor = parallel.tensor_model_parallel_size, context = parallel.context_parallel_size;
   if (context > 1 && data.seq_length % (2 * context) != 0)
@@ -247,12 +267,39 @@ void TrainOptions::complete_pipeline() {
     model.recompute.runs(stage.end - stage.begin);  // checks that they fit
 }
 
+void TrainOptions::take_process(const Launch& launched) {
+  process = launched;
+  if (!has_processes()) return;
+  if (ranks > 1)
+    fail(Exit::usage, "--ranks ", ranks, ": threads of one process; this is rank ", process.rank,
+         " of ", process.size, " processes");
+  ranks = process.size;
+}
+
+// Ranks that are processes have a GPU each.
+void TrainOptions::complete_processes() {
+  if (launch.max_restarts > 0 && save.empty()) fail(Exit::usage, "--max-restarts: needs --save");
+  if (!has_processes() && !launch.gpus) return;
+  if (compute.device_name == "cpu")
+    fail(Exit::usage, "--device cpu: ", ranks, launch.gpus ? " GPUs" : " processes",
+         " were asked for; CPU ranks are threads of one, see --ranks");
+  compute.device_name = "cuda";
+  if (plan) return;
+  const int visible = device::count();
+  if (launch.gpus && visible < *launch.gpus && (process.must_start || visible != 1))
+    fail(Exit::unavailable, "--gpus ", *launch.gpus, ": this machine has ", visible,
+         " GPUs that CUDA can use; CPU ranks are threads, see --ranks");
+  process.gpu(visible);
+}
+
 void TrainOptions::complete_device() {
-  const bool serves = ranks == 1 && !check_layout && optimizer.name != "muon" &&
-                      !optimizer.use_distributed_optimizer;
+  const bool serves = (ranks == 1 || has_processes()) && !check_layout &&
+                      optimizer.name != "muon" && !optimizer.use_distributed_optimizer;
+  complete_processes();
   compute.complete(serves);
   if (device() == Device::cpu) return;
-  if (ranks > 1) fail(Exit::bad_config, "--ranks ", ranks, ": are of the CPU; one GPU is one rank");
+  if (ranks > 1 && !has_processes())
+    fail(Exit::bad_config, "--ranks ", ranks, ": are of the CPU; one GPU is one rank");
   if (!serves)
     fail(Exit::bad_config,
          "--device cuda: neither --optimizer muon nor --use-distributed-optimizer nor "
@@ -270,12 +317,13 @@ void TrainOptions::complete() {
   if (trains && train_iters == 0 && train_samples == 0)
     fail(Exit::usage, "--train-iters: required, or --train-samples");
   if (trains && !schedule.is_given()) fail(Exit::usage, "--lr: required");
-  parallel.complete(ranks);
+  parallel.complete(ranks, has_processes() ? "--gpus" : concat("--ranks ", ranks));
   optimizer.complete();
   complete_device();
   // A dynamic loss scale makes gradients overflow to find its limit.
   if (optimizer.loss_scale.is_dynamic()) checks.finite = false;
   complete_checkpoints();
+  go_on_after_failures();
   model.complete(parallel.tensor_model_parallel_size);
   if (data.seq_length > model.max_position_embeddings)
     fail(Exit::bad_config, "--seq-length ", data.seq_length,

@@ -7,6 +7,7 @@
 
 #include "base/command.h"
 #include "base/threads.h"
+#include "comm/launch.h"
 #include "data/batch_schedule.h"
 #include "data/train_data.h"
 #include "model/gpt_config.h"
@@ -40,6 +41,7 @@ struct TrainOptions {
   bool cuda_graphs = true;
   std::uint64_t seed = 1234;
   int ranks = 1, threads = 0;
+  LaunchOptions launch;
   ParallelOptions parallel;
   PipelineOptions pipeline;
   std::string save, load;
@@ -61,6 +63,9 @@ struct TrainOptions {
   // The model's vocabulary is the tokenizer's unless --vocab-size says otherwise, which must not be
   // less.
   void take_vocabulary(const Tokenizer& tokenizer);
+  // The ranks are processes, of which this is one, or this starts those of its host; or, where
+  // there is but one, they are --ranks threads.
+  void take_process(const Launch& launched);
   // Checks what must fit together and derives what was not given.
   void complete();
 
@@ -71,8 +76,11 @@ struct TrainOptions {
   }
   DType compute_dtype() const { return compute.compute_dtype(); }
   Device device() const { return compute.device(); }
-  // Worker threads of one rank: an equal share of what all may use.
-  int threads_of_rank() const { return std::max(1, worker_threads(threads) / ranks); }
+  bool has_processes() const { return process.size > 1; }
+  // Worker threads of one rank: an equal share of what all of a host may use.
+  int threads_of_rank() const {
+    return std::max(1, worker_threads(threads) / (has_processes() ? process.local_size : ranks));
+  }
   ParallelSizes parallel_sizes() const { return parallel.sizes(ranks); }
 
   // A step's sequences over all ranks: what the schedule asks for, and what the ranks compute,
@@ -114,6 +122,7 @@ struct TrainOptions {
             .data_parallel_size = parallel_sizes().dp};
   }
 
+  Launch process;  // set by take_process()
   // Set by complete().
   BatchSchedule batches;
   PipelineLayout pipeline_layout;
@@ -129,8 +138,10 @@ struct TrainOptions {
   void complete_pipeline();
   void complete_reduction() const;
   void complete_device();
+  void complete_processes();
   void complete_length();
   void complete_checkpoints() const;
+  void go_on_after_failures();
 };
 
 }  // namespace mt

@@ -1,12 +1,17 @@
 #include "train/trainer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 
+#include "comm/nccl_group.h"
+#include "comm/rendezvous.h"
 #include "comm/world.h"
 #include "model/gpt.h"
 #include "ops/ops.h"
+#include "tensor/device.h"
 #include "train/checkpoint.h"
 #include "train/evaluator.h"
 #include "train/interruption.h"
@@ -34,7 +39,7 @@ std::string how_to_go_on(const TrainOptions& options) {
 class Trainer {
  public:
   Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan, const World& world,
-          const Interruption::Limits& limits, const Log& log);
+          Stream& stream, const Interruption::Limits& limits, const Log& log);
   void run(const std::string& options_json);
 
  private:
@@ -58,7 +63,7 @@ class Trainer {
   Interruption interruption_;
   Log log_;
   std::int64_t parameters_;  // of the whole model
-  Stream stream_;
+  Stream& stream_;
   StepProfiler profiler_;
   Gpt model_;
   Optimizer optimizer_;
@@ -73,14 +78,15 @@ class Trainer {
 };
 
 Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan,
-                 const World& world, const Interruption::Limits& limits, const Log& log)
+                 const World& world, Stream& stream, const Interruption::Limits& limits,
+                 const Log& log)
     : options_(options),
       data_(data),
       world_(world),
       interruption_(world.all(), limits),
       log_(log),
       parameters_(plan.parameters),
-      stream_(options.device(), options.threads_of_rank()),
+      stream_(stream),
       profiler_(options, plan.of(world), world.all().rank(), stream_),
       model_(options.model, options.pipeline_layout.of_rank(world.position().pp),
              tensor_part(options, world)),
@@ -295,9 +301,21 @@ void Trainer::run(const std::string& options_json) {
 
 }  // namespace
 
-void train(const TrainOptions& options, TrainData& data, Signals& signals, const Log& log,
-           const std::string& options_json) {
+// Where ranks are processes, the first makes the indexes and folders that the others then find.
+static void prepare(const TrainOptions& options, TrainData& data, Rendezvous* others,
+                    const Log& log) {
+  const bool first = others == nullptr || others->rank() == 0;
+  if (!first) others->barrier();
+  data.build(options.length(), options.seed, options.sampler(), log);
+  if (first) prepare_folders(options, log);
+  if (first && others != nullptr) others->barrier();
+}
+
+// All ranks, as threads; or, among others that are processes, this one.
+static void train_with(Rendezvous* others, const TrainOptions& options, TrainData& data,
+                       Signals& signals, const Log& log, const std::string& options_json) {
   const auto start = Interruption::Clock::now();
+  if (options.device() == Device::cuda) device::use(options.process.gpu(device::count()));
   const Plan plan = make_plan(options);
   if (plan.device == Device::cuda && plan.device_memory == 0)
     fail(Exit::unavailable, "--device cuda: there is no GPU that CUDA can use");
@@ -306,22 +324,44 @@ void train(const TrainOptions& options, TrainData& data, Signals& signals, const
                               plan.ranks, " ranks need ", plan.fullest().memory.total(),
                               " bytes each, this machine has ", plan.device_memory),
                        options, plan, log);
-  data.build(options.length(), options.seed, options.sampler(), log);
-  prepare_folders(options, log);
-  const auto run_rank = [&](Group& ranks) {
+  prepare(options, data, others, log);
+  const auto run_rank = [&](Group& ranks, Stream& stream) {
     const World world(ranks, options.parallel_sizes());
-    const Interruption::Limits limits{ranks.rank() == 0 ? &signals : nullptr, start,
+    const bool is_told = ranks.rank() == 0 || others != nullptr;
+    const Interruption::Limits limits{is_told ? &signals : nullptr, start,
                                       options.exit_duration_in_mins};
-    Trainer trainer(options, data, plan, world, limits,
+    Trainer trainer(options, data, plan, world, stream, limits,
                     ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);
-    trainer.run(options_json);
+    if (others == nullptr) return trainer.run(options_json);
+    tell_failures(*others, [&] { trainer.run(options_json); });
   };
   try {
-    run_ranks(options.ranks, run_rank);
+    if (others == nullptr)
+      return run_ranks(options.ranks, [&](Group& ranks) {
+        Stream stream(options.device(), options.threads_of_rank());
+        run_rank(ranks, stream);
+      });
+    Stream stream(options.device(), options.threads_of_rank());
+    run_rank(*make_nccl_group(*others, stream), stream);
   } catch (const Error& error) {  // others use the memory too
     if (error.code() != Exit::out_of_memory) throw;
     fail_out_of_memory(error.what(), options, plan, log);
   }
+}
+
+void train(const TrainOptions& options, TrainData& data, Signals& signals, const Log& log,
+           const std::string& options_json) {
+  if (!options.has_processes())
+    return train_with(nullptr, options, data, signals, log, options_json);
+  run_process(options.process, std::chrono::minutes(options.launch.distributed_timeout_minutes),
+              [&](Rendezvous& others) {
+                others.if_stuck([&](const std::string& line, Exit code) {
+                  log.write_line(concat(log.settings().program, ": ", line));
+                  ::_exit(static_cast<int>(code));
+                });
+                train_with(&others, options, data, signals, log.for_rank(others.rank()),
+                           options_json);
+              });
 }
 
 }  // namespace mt

@@ -74,6 +74,7 @@ TEST(Launch, OfEveryLauncher) {
 TEST(Launch, OfFlags) {
   EXPECT_EQ(text_of({}, {.gpus = 4}), "rank 0/4 local 0/4 at localhost:0, must start");
   EXPECT_EQ(text_of({}, {.gpus = 1}), "rank 0/1 local 0/1 at localhost:0");
+  EXPECT_EQ(text_of({}, {.max_restarts = 1}), "rank 0/1 local 0/1 at localhost:0, must start");
   EXPECT_EQ(text_of({}, {.gpus = 2, .nnodes = 3, .node_rank = 1, .master = "h:77"}),
             "rank 2/6 local 0/2 at h:77, must start");
   EXPECT_EQ(text_of({}, {.nnodes = 3, .node_rank = 2, .master = "[::1]:77"}),
@@ -92,6 +93,10 @@ TEST(Launch, OfFlagsWithAnEnvironment) {
             "rank 0/4 local 0/4 at localhost:0 of Slurm's 1234567.0, must start");
   Variables of_two = kSlurm;
   of_two["SLURM_NTASKS"] = "2", of_two["SLURM_PROCID"] = "1";
+  EXPECT_EQ(text_of(one_task, {.gpus = 1, .max_restarts = 1}),
+            "rank 0/1 local 0/1 at localhost:0 of Slurm's 1234567.0, must start");
+  const Variables child = {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"TORCHELASTIC_MAX_RESTARTS", "1"}};
+  EXPECT_EQ(text_of(child, {.max_restarts = 1}), "rank 0/1 local 0/1 at localhost:0");
   EXPECT_EQ(text_of(of_two, {.gpus = 4, .nnodes = 2, .node_rank = 1, .master = "h:77"}),
             "rank 4/8 local 0/4 at h:77 of Slurm's 1234567.0, must start");
   EXPECT_EQ(text_of(with(with(kTorch, of_two), {{"TORCHELASTIC_RUN_ID", "mine"}})),
@@ -120,6 +125,9 @@ TEST(Launch, WhatContradictsItselfIsRefused) {
             "--nnodes 3: torchrun has started rank 5 of 8, 4 on this host; leave the flag to it");
   EXPECT_EQ(usage_of(kTorch, {.gpus = 4, .nnodes = 2, .node_rank = 0}),
             "--node-rank 0: torchrun has started rank 5 of 8, 4 on this host; leave the flag to "
+            "it");
+  EXPECT_EQ(usage_of(kTorch, {.max_restarts = 2}),
+            "--max-restarts 2: torchrun has started rank 5 of 8, 4 on this host; leave the flag to "
             "it");
   EXPECT_EQ(usage_of(kTorch, {.local_rank = 2}),
             "--local-rank 2: torchrun has started rank 5 of 8, 4 on this host; leave the flag to "

@@ -65,11 +65,9 @@ void run(CommandLine& cl) {
   const Launch launch = find_launch(options);
   Signals signals;
   if (launch.must_start) {
-    Supervision supervision{.command = {"/proc/self/exe"},
-                            .max_restarts = options.max_restarts,
-                            .after_failure = std::chrono::milliseconds(1000)};
-    const std::vector<std::string>& arguments = cl.arguments();
-    supervision.command.insert(supervision.command.end(), arguments.begin(), arguments.end());
+    const Supervision supervision{.arguments = cl.arguments(),
+                                  .max_restarts = options.max_restarts,
+                                  .after_failure = std::chrono::milliseconds(1000)};
     return supervise(launch, supervision, signals, cl.log());
   }
   run_process(launch, Rendezvous::Milliseconds(milliseconds),

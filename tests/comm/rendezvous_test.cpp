@@ -7,7 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <functional>
+#include <future>
 #include <thread>
 
 #include "comm/socket.h"
@@ -194,6 +197,23 @@ TEST(Rendezvous, RanksThatDoDifferentThingsAreNamed) {
   });
   expect_all(texts,
              "76 rank 1 \\(.+\\) is in an all_gather while rank 0 \\(.+\\) is in a broadcast");
+}
+
+// Whoever hangs after a failure is ended from outside, with the code that its own error has.
+TEST(Rendezvous, WhoHangsAfterAFailureIsCalledAway) {
+  std::atomic<int> codes = 0;
+  std::array<std::promise<void>, 2> calls;
+  outcomes(2, kTimeout, [&](Rendezvous& ranks) {
+    std::promise<void>& called = calls[static_cast<std::size_t>(ranks.rank())];
+    ranks.if_stuck([&](const std::string& line, Exit code) {
+      EXPECT_TRUE(matches(line, "rank 1 \\(.+\\): disk 3"));
+      codes += static_cast<int>(code);
+      called.set_value();
+    });
+    if (ranks.rank() == 1) ranks.abort("disk 3", Exit::io_error);
+    called.get_future().wait();
+  });
+  EXPECT_EQ(codes, 74 + 76);
 }
 
 // A signal that ends the run with all saved ends it so on every rank; one of them speaks of it.

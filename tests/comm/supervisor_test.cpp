@@ -118,6 +118,9 @@ TEST_F(Supervise, StartsAllAgainAfterALoss) {
           "--always");
   EXPECT_EQ(ever.code, 74);
   EXPECT_TRUE(has_line(ever.err, "rank 1: attempt 2")) << ever.err;
+  const Outcome alone = run("$ranks --gpus 1 --max-restarts 1 --misbehaviour 0:kill");
+  EXPECT_EQ(alone.code, 0) << alone.err;
+  EXPECT_EQ(alone.out, "done by 1\n");
   const Outcome not_again =
       run("$ranks --gpus 2 --steps 100 --max-restarts 2 --misbehaviour 1:throw --always");
   EXPECT_EQ(not_again.code, 65);
