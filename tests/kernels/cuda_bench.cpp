@@ -271,7 +271,7 @@ void optimizers(Bench& bench) {
   const Data<bf16> copy(count), narrow_m(count), narrow_v(count);
   std::vector<UpdateChunk> list;
   for (std::int64_t i = 0; i < count; i += kUpdateChunk)
-    list.push_back({.first = i, .count = kUpdateChunk});
+    list.push_back({.first = i, .state = i, .count = kUpdateChunk});
   const DeviceArray<UpdateChunk> chunks(list);
   const DeviceArray<StepRecord> record(std::vector<StepRecord>{{.learning_rate = 1e-9}});
   const auto n = static_cast<double>(count);
