@@ -17,17 +17,20 @@ template <int kChannels, int kTileKeys, int kWarpGroups>
 struct Shared {
   static constexpr int kHeadDim = kChannels, kKeys = kTileKeys, kConsumers = kWarpGroups;
   static constexpr int kQueries = 64 * kConsumers, kStages = 2;
+  static constexpr bool kOwnOutput = kHeadDim <= 128;  // else o takes the place of Q
   alignas(1024) bf16 q[kQueries * kHeadDim];
   alignas(1024) bf16 k[kStages][kKeys * kHeadDim];
   alignas(1024) bf16 v[kStages][kKeys * kHeadDim];
-  alignas(1024) bf16 o[kQueries * kHeadDim];
+  alignas(1024) bf16 own_o[kOwnOutput ? kQueries * kHeadDim : 64];
   Barrier q_full, q_empty, k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
   Barrier tile_full, tile_empty;
   int tile;  // that the block works on; past the last: none
 
+  __device__ bf16* o() { return kOwnOutput ? own_o : q; }
+
   __device__ void init() {
     q_full.init(1);
-    q_empty.init(4 * kConsumers);
+    q_empty.init(kOwnOutput ? 4 * kConsumers : kConsumers);
     for (int i = 0; i < kStages; ++i) {
       k_full[i].init(1);
       v_full[i].init(1);
@@ -83,10 +86,6 @@ __device__ void produce(Memory& shared, const Arguments& a) {
     const int kv_head = t.head / a.sizes.group();
     tile = gridDim.x + atomicAdd(a.next_tile, 1);
 
-    shared.q_empty.wait(q_parity);
-    q_parity ^= 1;
-    load(shared.q, a.q, shared.q_full, Memory::kQueries, t.head - kv_head * a.sizes.group(),
-         kv_head, t.first_query, t.sequence);
     // V comes one tile behind K, as the consumers need them.
     Ring<Memory::kStages> behind = ring;
     for (int n = t.end - 1; n >= t.begin - 1; --n) {
@@ -94,6 +93,12 @@ __device__ void produce(Memory& shared, const Arguments& a) {
         shared.k_empty[ring.stage].wait(ring.parity);
         load(shared.k[ring.stage], a.k, shared.k_full[ring.stage], Memory::kKeys, 0, kv_head,
              n * Memory::kKeys, t.sequence);
+      }
+      if (n == t.end - 1) {
+        shared.q_empty.wait(q_parity);
+        q_parity ^= 1;
+        load(shared.q, a.q, shared.q_full, Memory::kQueries, t.head - kv_head * a.sizes.group(),
+             kv_head, t.first_query, t.sequence);
       }
       if (n < t.end - 1) {
         shared.v_empty[behind.stage].wait(behind.parity);
@@ -222,14 +227,15 @@ struct Consumer {
       if (lane % 4 == 0 && row + 8 * r < a.sizes.q_length)
         a.lse[at] = max[r] * a.sizes.scale + logf(total);
     }
-    bf16* const out = shared.o + number * 64 * kHeadDim;
+    constexpr int kTile = Memory::kQueries * 64;  // elements, of 64 channels
+    bf16* const out = shared.o() + number * 64 * 64;
     const bool leader = threadIdx.x % kWarpGroup == 0;
     if (leader) store_wait_read();  // of the tile before
     named_sync(kOwn + number, kWarpGroup);
 #pragma unroll
     for (int j = 0; j < kHeadDim / 8; j += 2) {
       const int unit = j + lane / 16;
-      store_matrices(out + unit / 8 * 64 * 64 + swizzled(warp * 16 + lane % 16, unit % 8),
+      store_matrices(out + unit / 8 * kTile + swizzled(warp * 16 + lane % 16, unit % 8),
                      pack_pair<bf16>(o[4 * j] * factor[0], o[4 * j + 1] * factor[0]),
                      pack_pair<bf16>(o[4 * j + 2] * factor[1], o[4 * j + 3] * factor[1]),
                      pack_pair<bf16>(o[4 * j + 4] * factor[0], o[4 * j + 5] * factor[0]),
@@ -240,8 +246,13 @@ struct Consumer {
     if (!leader) return;
     const int group = t.head / a.sizes.group(), head = t.head - group * a.sizes.group();
     for (int c = 0; c < kHeadDim; c += 64)
-      store_tile(a.o, out + c * 64, c, head, group, t.first_query + number * 64, t.sequence);
+      store_tile(a.o, out + c / 64 * kTile, c, head, group, t.first_query + number * 64,
+                 t.sequence);
     store_commit();
+    if constexpr (!Memory::kOwnOutput) {
+      store_wait_read();
+      shared.q_empty.arrive();
+    }
   }
 
   static constexpr int kTurn = 1, kOwn = kTurn + Memory::kConsumers;  // named barriers
@@ -300,7 +311,7 @@ __device__ void consume(Memory& shared, const Arguments& a, int number) {
       for (int i = 0; i < Memory::kHeadDim / 2; ++i) c.o[i] *= c.rescale[i % 4 / 2];
       c.template pack<kDropout>(n, t.head);
     }
-    shared.q_empty.arrive_by_warps();
+    if constexpr (Memory::kOwnOutput) shared.q_empty.arrive_by_warps();
     shared.v_full[ring.stage].wait(ring.parity);
     c.multiply_values(ring.stage);
     wgmma_wait<0>();
@@ -372,6 +383,8 @@ void hopper::attention_forward(bf16* o, float* lse, const bf16* q, const bf16* k
     if (padded(192) * 12 > padded(128) * 13) return with.template operator()<Shared<64, 128, 2>>();
     return with.template operator()<Shared<64, 128, 3>>();
   }
+  if (s.head_dim > 192) return with.template operator()<Shared<256, 80, 2>>();
+  if (s.head_dim > 128) return with.template operator()<Shared<192, 112, 2>>();
   // Wider tiles of keys need more of them to fill the machine.
   if (s.kv_length < 4096) return with.template operator()<Shared<128, 128, 2>>();
   with.template operator()<Shared<128, 160, 2>>();
