@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Compare the losses of mt-pretrain, step by step, with those of the same model in PyTorch on the same text.
+
+mt-convert draws the weights of a GPT-2 or a Llama in bf16, as transformers knows them; both sides start from
+these, read the samples that mt-pretrain show-batch names, and take the learning rates that mt-pretrain logs.
+PyTorch runs transformers' model with bf16 weights and gradients, fp32 masters, AdamW and clipping, and once more
+all in fp32, without TF32: how far its own losses in bf16 are from these is the noise of bf16 (root of the mean
+square over the steps).  Fails if mt's losses in bf16 are further from PyTorch's in fp32 than 1.5 times that, or if
+their mean over the last quarter is; and if its losses in fp32 are further than that noise, or those of the first
+twentieth of the steps, before rounding has had time to grow, than 1e-4.  On a CPU (--device cpu) only those in fp32
+are compared.
+
+Needs from PyPI: torch, transformers.
+Run:  scripts/compare-loss.py BIN PREFIX --tokenizer FOLDER [--model gpt2|llama] [--steps 200] [--json FILE]
+BIN holds mt-pretrain and mt-convert, PREFIX.bin and .idx token files of GPT-2's vocabulary, which is in FOLDER.
+"""
+import argparse
+import concurrent.futures
+import json
+import math
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+import transformers
+
+VOCAB = 50304
+BETAS, EPS, DECAY, CLIP = (0.9, 0.95), 1e-8, 0.1, 1.0
+
+
+def config(args):
+    if args.model == "gpt2":
+        return transformers.GPT2Config(
+            vocab_size=VOCAB, n_positions=args.seq, n_embd=args.hidden, n_layer=args.layers, n_head=args.heads,
+            resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, architectures=["GPT2LMHeadModel"])
+    return transformers.LlamaConfig(
+        vocab_size=VOCAB, max_position_embeddings=args.seq, hidden_size=args.hidden, num_hidden_layers=args.layers,
+        num_attention_heads=args.heads, num_key_value_heads=max(1, args.heads // 4), rms_norm_eps=1e-5,
+        intermediate_size=args.hidden * 8 // 3 // 64 * 64, tie_word_embeddings=False,
+        architectures=["LlamaForCausalLM"])
+
+
+def run(*command):
+    return subprocess.run([str(x) for x in command], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def common_flags(args):
+    flags = ["--num-layers", args.layers, "--hidden-size", args.hidden, "--num-attention-heads", args.heads,
+             "--seq-length", args.seq, "--max-position-embeddings", args.seq, "--micro-batch-size", args.batch,
+             "--train-iters", args.steps, "--data-path", args.prefix, "--split", "100,0,0", "--vocab-size", VOCAB,
+             "--lr", args.lr, "--lr-warmup-iters", args.steps // 10, "--min-lr", args.lr / 10, "--eval-iters", 0,
+             "--lr-decay-style", "cosine", "--adam-beta1", BETAS[0], "--adam-beta2", BETAS[1], "--adam-eps", EPS,
+             "--weight-decay", DECAY, "--clip-grad", CLIP, "--hidden-dropout", 0, "--attention-dropout", 0,
+             "--tokenizer-type", "GPT2BPETokenizer", "--vocab-file", f"{args.tokenizer}/vocab.json", "--merge-file",
+             f"{args.tokenizer}/merges.txt"]
+    if args.model == "llama":
+        c = config(args)
+        flags += ["--position-embedding-type", "rope", "--normalization", "RMSNorm", "--swiglu",
+                  "--disable-bias-linear", "--untie-embeddings-and-output-weights", "--group-query-attention",
+                  "--num-query-groups", c.num_key_value_heads, "--ffn-hidden-size", c.intermediate_size]
+    return flags
+
+
+def mt_losses(args, weights, bf16):
+    """The losses and the learning rates of the steps."""
+    lines = run(f"{args.bin}/mt-pretrain", *common_flags(args), "--load", weights, "--finetune", "--device",
+                args.device, "--quiet", "--json", *(["--bf16"] if bf16 else [])).splitlines()
+    steps = [event for event in map(json.loads, lines) if event["event"] == "step"]
+    return [step["loss"] for step in steps], [step["lr"] for step in steps]
+
+
+def batches(args):
+    """Of each step the samples' tokens, [batch, seq + 1]."""
+    index = pathlib.Path(args.prefix + ".idx").read_bytes()
+    assert index[:9] == b"MMIDIDX\0\0" and index[17] == 8, "expected token files of uint16"
+    sequences = int.from_bytes(index[18:26], "little")
+    sizes = np.frombuffer(index, np.int32, sequences, 34)
+    begins = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+    tokens = np.fromfile(args.prefix + ".bin", np.uint16)
+
+    def batch(step):
+        lines = run(f"{args.bin}/mt-pretrain", "show-batch", step, *common_flags(args), "--json", "--device", "cpu")
+        samples = [np.concatenate([tokens[begins[part["sequence"]] + part["begin"]:
+                                          begins[part["sequence"]] + part["end"]]
+                                   for part in json.loads(line)["parts"]]) for line in lines.splitlines()]
+        return torch.from_numpy(np.stack(samples).astype(np.int64))
+
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        return list(threads.map(batch, range(1, args.steps + 1)))
+
+
+def torch_losses(args, weights, data, rates, bf16):
+    model = transformers.AutoModelForCausalLM.from_pretrained(weights, dtype=torch.float32).to(args.device)
+    model.train()
+    parameters = list(model.parameters())
+    masters = [p.detach().clone().requires_grad_() for p in parameters] if bf16 else parameters
+    if bf16:
+        model.bfloat16()
+    optimizer = torch.optim.AdamW([{"params": [p for p in masters if p.dim() > 1], "weight_decay": DECAY},
+                                   {"params": [p for p in masters if p.dim() == 1], "weight_decay": 0}],
+                                  betas=BETAS, eps=EPS)
+    losses = []
+    for tokens, rate in zip(data, rates):
+        tokens = tokens.to(args.device)
+        logits = model(tokens[:, :-1], use_cache=False).logits.float()
+        loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        loss.backward()
+        if bf16:
+            for parameter, master in zip(parameters, masters):
+                master.grad, parameter.grad = parameter.grad.float(), None
+        torch.nn.utils.clip_grad_norm_(masters, CLIP)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+        optimizer.zero_grad()
+        if bf16:
+            with torch.no_grad():
+                torch._foreach_copy_(parameters, masters)
+        losses.append(loss.item())
+    return losses
+
+
+def distance(a, b):
+    return math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) / len(a))
+
+
+def end(losses):
+    last = losses[-max(1, len(losses) // 4):]
+    return sum(last) / len(last)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bin")
+    parser.add_argument("prefix")
+    parser.add_argument("--tokenizer", required=True, metavar="FOLDER", help="vocab.json and merges.txt of GPT-2")
+    parser.add_argument("--model", choices=["gpt2", "llama"], default="gpt2")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--lr", type=float, default=6e-4)
+    parser.add_argument("--json", metavar="FILE", help="write the losses here")
+    for name, value in (("layers", 12), ("hidden", 768), ("heads", 12), ("seq", 1024), ("batch", 4)):
+        parser.add_argument("--" + name, type=int, default=value)
+    args = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = False
+    data = batches(args)
+    with tempfile.TemporaryDirectory() as folder:
+        config(args).save_pretrained(f"{folder}/config")
+        run(f"{args.bin}/mt-convert", "--mock", "--dtype", "bf16", "--saver", "hf", f"{folder}/config", f"{folder}/hf")
+        run(f"{args.bin}/mt-convert", f"{folder}/hf", f"{folder}/core")
+        losses = {}
+        for kind in ["fp32", "bf16"] if args.device == "cuda" else ["fp32"]:
+            losses["mt " + kind], rates = mt_losses(args, f"{folder}/core", kind == "bf16")
+            losses["torch " + kind] = torch_losses(args, f"{folder}/hf", data, rates, kind == "bf16")
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps(losses))
+    truth, early = losses["torch fp32"], max(1, args.steps // 20)
+    noise = distance(losses["torch bf16"], truth) if "torch bf16" in losses else 1e-3
+    print(f"{args.model}, {args.steps} steps: from {truth[0]:.5f} to {end(truth):.5f}, the mean of the last quarter")
+    failed = distance(losses["mt fp32"][:early], truth[:early]) > 1e-4
+    for name, of in losses.items():
+        if name == "torch fp32":
+            continue
+        allowed = 1.5 * noise if name == "mt bf16" else noise
+        apart, apart_at_end = distance(of, truth), abs(end(of) - end(truth))
+        failed |= not max(apart, apart_at_end) <= allowed
+        print(f"{name:10}  from PyTorch's fp32 {apart:.2e} (first {early}: {distance(of[:early], truth[:early]):.2e}), "
+              f"its mean at the end {apart_at_end:.2e}; allowed {allowed:.2e}")
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
