@@ -22,7 +22,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 # sequences, queries, keys, heads, kv_heads, head_dim
 FULL = [(16384 // s, s, s, 2048 // d, 2048 // d, d) for d in (128, 64) for s in (1024, 2048, 4096, 8192, 16384)]
 FULL += [(4, 4096, 4096, 2048 // d, 2048 // d, d) for d in (96, 192, 256)]
-ODD = [(1, s, s, h, h, d) for d in (128, 64) for s, h in ((31, 40), (127, 3), (129, 40), (4097, 3), (4097, 40))]
+ODD = [(1, s, s, h, h, d) for d in (128, 64)
+       for s, h in ((1, 40), (31, 40), (127, 3), (129, 1), (129, 40), (4097, 1), (4097, 3), (4097, 40))]
 CACHES = [(8, 1, 8192, 32, 8, 128), (1, 1, 65536, 32, 8, 128), (1, 1, 4096, 32, 8, 64), (8, 1, 8192, 16, 16, 128)]
 
 
