@@ -107,12 +107,14 @@ Optimizer::Need Optimizer::place(std::vector<Piece>& pieces, Flat& flat, Arena& 
 }
 
 // What update_flat() goes by; a GPU wants it in small parts.
-std::vector<UpdateChunk> Optimizer::chunks_of(bool decoupled) const {
+std::vector<UpdateChunk> Optimizer::chunks_of(const Part& part) const {
   const Tensor values = buffer_.values(), gradients = buffer_.gradients();
   const std::int64_t most = state_.device() == Device::cuda ? kUpdateChunk : values.numel();
   std::vector<UpdateChunk> chunks;
   for (const Piece& piece : pieces_) {
-    if (piece.rule == Rule::muon || piece.row->embedding_or_output != decoupled) continue;
+    if (piece.rule == Rule::muon || piece.row->embedding_or_output != part.decoupled ||
+        buffer_.turn_of(*piece.row) != part.turn)
+      continue;
     const std::int64_t first = element_of(piece.value, values);
     const std::int64_t state = element_of(piece.state[0], flat_.state[0]);
     const std::int64_t gradient = element_of(piece.gradient, gradients);
@@ -129,16 +131,20 @@ std::vector<UpdateChunk> Optimizer::chunks_of(bool decoupled) const {
 
 void Optimizer::upload_chunks() {
   records_ = Buffer(state_.device(), 2 * sizeof(StepRecord));
-  for (Part* const part : {&plain_, &decoupled_}) {
-    const std::vector<UpdateChunk> chunks = chunks_of(part->decoupled);
-    for (const UpdateChunk& chunk : chunks) part->elements += chunk.count;
-    if (state_.device() == Device::meta || chunks.empty()) continue;
-    const auto bytes = static_cast<std::int64_t>(chunks.size() * sizeof(UpdateChunk));
-    part->storage = Buffer(state_.device(), static_cast<std::size_t>(bytes));
-    const HostCopy here = HostCopy::for_writing(part->storage.tensor(DType::u8, {bytes}));
-    std::memcpy(here.tensor().data(), chunks.data(), here.tensor().bytes());
-    here.upload();
-    part->chunks = part->storage.tensor(DType::u8, {bytes});
+  for (std::size_t i = 0; i < 2 * buffer_.turns(); ++i) {
+    Part part{.turn = i / 2, .decoupled = i % 2 == 1};
+    const std::vector<UpdateChunk> chunks = chunks_of(part);
+    if (chunks.empty()) continue;
+    for (const UpdateChunk& chunk : chunks) part.elements += chunk.count;
+    if (state_.device() != Device::meta) {
+      const auto bytes = static_cast<std::int64_t>(chunks.size() * sizeof(UpdateChunk));
+      part.storage = Buffer(state_.device(), static_cast<std::size_t>(bytes));
+      const HostCopy here = HostCopy::for_writing(part.storage.tensor(DType::u8, {bytes}));
+      std::memcpy(here.tensor().data(), chunks.data(), here.tensor().bytes());
+      here.upload();
+      part.chunks = part.storage.tensor(DType::u8, {bytes});
+    }
+    parts_.push_back(std::move(part));
   }
 }
 
@@ -253,10 +259,6 @@ StepResult Optimizer::step(const StepRates& rates, double divisor, Stream& strea
   // 1e-6 as in Megatron's clip_grad_by_total_norm_fp32.
   const double clip = options_.clip_grad > 0 ? options_.clip_grad / (result.grad_norm + 1e-6) : 1;
   update(rates, std::min(clip, 1.0) / factor, stream);
-  {
-    const Stream::Working working(stream, Family::communication);
-    buffer_.gather();
-  }
   return result;
 }
 
@@ -276,16 +278,21 @@ void Optimizer::update(const StepRates& rates, double gradient_scale, Stream& st
   };
   const StepRecord* const plain = put(0);
   record.learning_rate = rates.decoupled_learning_rate;
-  update_flat(plain_, plain, stream);
-  update_flat(decoupled_, put(1), stream);
+  const StepRecord* const decoupled = put(1);
   for (const Piece& piece : pieces_)
     if (piece.rule == Rule::muon)
       muon_step(*piece.row, piece.state[0].reshape(piece.row->shape), options_.muon, plain,
                 scratch_, stream);
+  auto part = parts_.begin();
+  for (std::size_t turn = 0; turn < buffer_.turns(); ++turn) {
+    for (; part != parts_.end() && part->turn == turn; ++part)
+      update_flat(*part, part->decoupled ? decoupled : plain, stream);
+    const Stream::Working working(stream, Family::communication);
+    buffer_.gather(turn);
+  }
 }
 
 void Optimizer::update_flat(const Part& part, const StepRecord* record, Stream& stream) {
-  if (part.elements == 0) return;
   const bool has_masters = static_cast<bool>(flat_.master);
   const FlatUpdate update{.p = has_masters ? flat_.master : buffer_.values(),
                           .copy = has_masters ? buffer_.values() : Tensor(),

@@ -60,7 +60,9 @@ class Optimizer {
   // Sets all values: fill(row) writes row.value.
   void set_values(const std::function<void(const Param&)>& fill, Stream& stream);
   // Calls read(row) for every row while row.value is whole and the newest; called on every rank.
-  void read_values(const std::function<void(const Param&)>& read) { buffer_.read_values(read); }
+  void read_values(const std::function<void(const Param&)>& read, Stream& stream) {
+    buffer_.read_values(read, stream);
+  }
   // Before the end: values that are under way.
   void finish_values() { buffer_.finish(); }
   // What the first micro-batch is added to.
@@ -115,14 +117,15 @@ class Optimizer {
   void find_added_to();
   std::vector<Piece> pieces_of(int rank) const;
   Need place(std::vector<Piece>& pieces, Flat& flat, Arena& state) const;
-  // What is updated with one learning rate.
+  // What is updated together, with one learning rate.
   struct Part {
+    std::size_t turn = 0;
     bool decoupled = false;
     Buffer storage = {};
     ConstTensor chunks = {};  // of UpdateChunk, as bytes on the device; empty on meta
     std::int64_t elements = 0;
   };
-  std::vector<UpdateChunk> chunks_of(bool decoupled) const;
+  std::vector<UpdateChunk> chunks_of(const Part& part) const;
   void upload_chunks();
   void sum_over_tensor_ranks();
   void sum_shared();
@@ -143,8 +146,8 @@ class Optimizer {
   Flat flat_;
   std::size_t bytes_ = 0;
   Arena state_, scratch_;
-  Part plain_, decoupled_{.decoupled = true};
-  Buffer records_;  // two StepRecords: of the learning rate, and of the decoupled one
+  std::vector<Part> parts_;  // by turns
+  Buffer records_;           // two StepRecords: of the learning rate, and of the decoupled one
   LossScale loss_scale_;
   std::int64_t steps_ = 0;
 };

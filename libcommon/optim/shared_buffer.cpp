@@ -222,17 +222,24 @@ void SharedBuffer::reduce(Stream& stream) {
 // --- Values -------------------------------------------------------------------------------------
 
 // The last buckets have the first layers.
-void SharedBuffer::gather() {
+std::size_t SharedBuffer::turn_of(const Param& row) const {
+  return gathers_by_buckets() ? states_.size() - 1 - bucket_of(row) : 0;
+}
+
+void SharedBuffer::gather_bucket(std::size_t bucket) {
+  const Tensor all = values_of(bucket);
+  states_[bucket].values = sharers_->all_gather(all, own_slice(all));
+}
+
+void SharedBuffer::gather(std::size_t turn) {
   if (!distributed()) return;
+  if (gathers_by_buckets()) return gather_bucket(states_.size() - 1 - turn);
   if (shards_values_) {
     next_[used_] = kNone;
     return forget_values();
   }
-  for (std::size_t i = states_.size(); i-- > 0;) {
-    const Tensor all = values_of(i);
-    states_[i].values = sharers_->all_gather(all, own_slice(all));
-  }
-  if (!options_.overlap_param_gather) finish();
+  for (std::size_t i = states_.size(); i-- > 0;) gather_bucket(i);
+  finish();
 }
 
 // What lies at the two places; nothing is under way.
@@ -276,16 +283,19 @@ void SharedBuffer::set_values(const std::function<void(const Param&)>& fill, Str
     if (!shards_values_ || !ends) continue;
     const std::size_t bucket = bucket_of(row);
     copy(kept_slice(own_values_, bucket), own_slice(values_of(bucket)), stream);
+    stream.synchronize();  // before other rows are put at its place
   }
 }
 
-void SharedBuffer::read_values(const std::function<void(const Param&)>& read) {
+void SharedBuffer::read_values(const std::function<void(const Param&)>& read, Stream& stream) {
   finish();
   forget_values();
+  stream.synchronize();
   for (const Param& row : table_.rows()) {
     if (shards_values_) {
       bring(bucket_of(row));
       finish();
+      stream.synchronize();
     }
     read(row);
   }

@@ -4,8 +4,8 @@
 // bucket's sum, updates it, and the new values are gathered.
 //
 // With --overlap-grad-reduce a bucket's sum begins when the last backward has been through its
-// parameters, and with --overlap-param-gather the next step begins while values are on their way: a
-// parameter's bucket is waited for when it is first used.
+// parameters, and with --overlap-param-gather a bucket's new values are gathered while the next
+// one's are updated and the next step begins: they are waited for when they are first used.
 //
 // With several instances of the distributed optimizer (--num-distributed-optimizer-instances) the
 // ranks are cut into as many consecutive parts.  Slices are those of a part; their sums are summed
@@ -59,12 +59,15 @@ class SharedBuffer final : public ParamSharing {
   // Calls fill(row) for every row, which writes row.value.
   void set_values(const std::function<void(const Param&)>& fill, Stream& stream);
   // Calls read(row) for every row, on every rank, while row.value is the newest one.
-  void read_values(const std::function<void(const Param&)>& read);
+  void read_values(const std::function<void(const Param&)>& read, Stream& stream);
 
   void begin();                 // before a step's first micro-batch
   void reduce(Stream& stream);  // after its last
-  void gather();                // after values() were updated
-  void finish();                // before values are used otherwise than through use()
+  // What is updated and then gathered is cut into turns.
+  std::size_t turns() const { return gathers_by_buckets() ? states_.size() : 1; }
+  std::size_t turn_of(const Param& row) const;
+  void gather(std::size_t turn);  // after its values() were updated
+  void finish();                  // before values are used otherwise than through use()
 
   void use(const Param& row) override;
   void add_to(const Param& row, Stream& stream) override;
@@ -75,6 +78,8 @@ class SharedBuffer final : public ParamSharing {
   using Places = std::array<std::size_t, 2>;  // the bucket that lies there, or kNone
 
   bool distributed() const { return options_.use_distributed_optimizer; }
+  bool gathers_by_buckets() const { return options_.overlap_param_gather && !shards_values_; }
+  void gather_bucket(std::size_t bucket);
   BufferLayout make_layout() const;
   void allocate(Device device, DType dtype);
   std::size_t bucket_of(const Param& row) const { return bucket_of_[row.index]; }

@@ -191,10 +191,12 @@ std::string save_training(const TrainOptions& o, bool lasting, const TrainingSta
   const bool has_state = o.save_optimizer && state.optimizer.keeps_own_pieces();
   std::optional<DistWriter> writer;
   if (writes || has_state) writer.emplace(folder, ranks.rank());
-  state.optimizer.read_values([&](const Param& row) {
-    const bool is_own = row.is_cut() || world.tensor().rank() == 0;
-    if (writes && is_own && !row.copy) write_row(*writer, row, {}, row.value);
-  });
+  state.optimizer.read_values(
+      [&](const Param& row) {
+        const bool is_own = row.is_cut() || world.tensor().rank() == 0;
+        if (writes && is_own && !row.copy) write_row(*writer, row, {}, row.value);
+      },
+      state.stream);
   if (first) write_extra_states(*writer, o.model);
   if (has_state) write_optimizer(*writer, state.optimizer);
   if (writer) own.push_back(writer->close());

@@ -70,10 +70,12 @@ class LayoutRank {
       run_.steps[i].grad_norm = result.update.grad_norm;
       put_gradients(run_.steps[i].gradients, result.divisor);
     }
-    optimizer_.read_values([&](const Param& row) {
-      const std::lock_guard lock(mutex_);
-      put(run_.weights, row, 0, row.value, 1);
-    });
+    optimizer_.read_values(
+        [&](const Param& row) {
+          const std::lock_guard lock(mutex_);
+          put(run_.weights, row, 0, row.value, 1);
+        },
+        stream_);
   }
 
  private:

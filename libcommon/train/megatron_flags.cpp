@@ -36,8 +36,6 @@ static void add_optimizer_flags(CommandLine& cl) {
              {"--use-precision-aware-optimizer"},
          });
   refuse(cl, "the optimizer is not PyTorch's", {{"--use-torch-optimizer-for-cpu-offload"}});
-  refuse(cl, "the weights are gathered once all are updated; see --overlap-param-gather",
-         {{"--overlap-param-gather-with-optimizer-step"}});
 }
 
 static void add_loop_flags(CommandLine& cl) {
@@ -201,6 +199,9 @@ static void add_implied_machinery(CommandLine& cl) {
          {"--train-sync-interval", any(kInteger)}});
   imply(cl, "gradients are summed in fp32 and divided where they are used",
         {{"--ddp-average-in-collective"}});
+  imply(cl,
+        "with --overlap-param-gather a bucket's weights travel while the next one's are updated",
+        {{"--overlap-param-gather-with-optimizer-step"}});
   imply(cl, "what is sharded is said by --data-parallel-sharding-strategy",
         {{"--use-custom-fsdp"}, {"--init-model-with-meta-device"}});
   imply(cl, "how communication is arranged changes no number",

@@ -45,7 +45,7 @@ TEST_F(Sharing, SumsAtTheEnd) {
   buffer.reduce(counting_);
   const double all = messages();
   EXPECT_GT(all, 0);
-  buffer.gather();
+  buffer.gather(0);
   EXPECT_EQ(messages(), 0);  // every rank updates everything
 }
 
@@ -66,9 +66,23 @@ TEST_F(Sharing, SumsABucketOnceItIsComplete) {
       EXPECT_EQ(messages(), one);
       buffer.reduce(counting_);  // what was never told of
       EXPECT_EQ(messages(), one);
-      buffer.gather();
+      buffer.gather(0);
       EXPECT_EQ(messages() > 0, distributed);
     }
+  }
+}
+
+// What is updated first is on its way when the next one is updated.
+TEST_F(Sharing, GathersABucketOnceItIsUpdated) {
+  options_.overlap_grad_reduce = options_.use_distributed_optimizer = true;
+  EXPECT_EQ(make().turns(), 1U);
+  options_.overlap_param_gather = true;
+  SharedBuffer buffer = make();
+  EXPECT_EQ(buffer.turns(), 3U);
+  for (std::size_t turn = 0; turn < 3; ++turn) {
+    EXPECT_EQ(buffer.turn_of(row(turn)), turn);
+    buffer.gather(turn);
+    EXPECT_EQ(messages(), 1);
   }
 }
 
@@ -122,7 +136,7 @@ TEST_F(Sharing, GathersWhatIsUsed) {
       buffer.use(row(used));
       EXPECT_EQ(messages(), *next++) << used;
     }
-    buffer.gather();
+    buffer.gather(0);
   };
   step({1, 1, 0, 1, 0, 0, 1});
   step({2, 1, 0, 0, 0, 1, 0});  // in advance, what followed the last time

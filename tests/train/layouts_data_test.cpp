@@ -22,6 +22,9 @@ std::vector<Layout> data_layouts() {
               layout.bucket = bucket;
               if (!distributed || data == 2 || bucket == 1000 || stages == 1) all.push_back(layout);
               if (bucket != 1000 || data == 4) continue;
+              Layout narrow = layout;
+              narrow.dtype = DType::f32;
+              all.push_back(narrow);
               layout.ranks *= 2;
               layout.parallel.tensor_model_parallel_size = 2;
               layout.parallel.sequence_parallel = true;
