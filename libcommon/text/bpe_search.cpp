@@ -7,8 +7,9 @@
 
 namespace mt {
 
-static constexpr std::size_t kShort = 64;  // symbols of a piece that need no memory from the heap
-static constexpr int kFilterShift = 3;     // log2 of the filter's bits for a slot
+static constexpr std::size_t kShort = 64;   // symbols of a piece that need no memory from the heap
+static constexpr std::size_t kLong = 4096;  // symbols of one that is worth a Memory
+static constexpr int kFilterShift = 3;      // log2 of the filter's bits for a slot
 
 BpeSearch::BpeSearch(const std::vector<Merge>& merges) {
   if (number_symbols(merges) && number_merges(merges))
@@ -89,15 +90,13 @@ inline bool BpeSearch::may_meet(Number left, Number right, Number before) const 
   for (;;) {
     const Number merge = merge_of({left, right});
     if (merge != kNone && merge < before) return false;
-    if (left > right) {
-      if (left < first_merge_) return true;
-      before = left;
-      left = parts_[left].right;
-    } else {
-      if (right < first_merge_) return true;
-      before = right + 1;  // of equal pairs the left one is merged first
-      right = parts_[right].left;
-    }
+    const bool left_is_last = left > right;  // moves, not branches, which nobody could predict
+    const Number last = left_is_last ? left : right;
+    if (last < first_merge_) return true;
+    const Parts parts = parts_[last];
+    before = left_is_last ? last : last + 1;  // of equal pairs the left one is merged first
+    left = left_is_last ? parts.right : left;
+    right = left_is_last ? right : parts.left;
   }
 }
 
@@ -118,27 +117,48 @@ void BpeSearch::make_trie() {
     entries.emplace_back(texts[token], static_cast<std::int32_t>(token));
   }
   trie_ = ByteTrie(entries);
+  longest_.assign(trie_.nodes(), kNone);
   for (const auto& [text, token] : entries) {
     Number first = static_cast<Number>(token);
     while (first >= first_merge_) first = parts_[first].left;
-    tokens_[token].shorter = longest(first, text.substr(0, text.size() - 1));
+    Number longest = first;
+    ByteTrie::Node node = ByteTrie::kRoot;
+    for (const char byte : text) {
+      tokens_[token].shorter = longest;  // in the end, of all but the last
+      trie_.step(node, byte);
+      if (trie_.value(node) != ByteTrie::kNone) longest = static_cast<Number>(trie_.value(node));
+      if (longest != first) longest_[node] = longest;
+    }
   }
 }
 
 // The longest token that begins `text`, whose first symbol is `first`.
 inline BpeSearch::Number BpeSearch::longest(Number first, std::string_view text) const {
-  Number token = first;
   ByteTrie::Node node = ByteTrie::kRoot;
-  for (std::size_t i = 0; i < text.size() && trie_.step(node, text[i]); ++i)
-    if (const std::int32_t value = trie_.value(node); value != ByteTrie::kNone)
-      token = static_cast<Number>(value);
-  return token;
+  for (std::size_t i = 0; i < text.size() && trie_.step(node, text[i]);) ++i;
+  return longest_[node] == kNone ? first : longest_[node];
 }
+
+// What may_meet() has said of pairs in a long text: each in one place, until another takes it.
+class BpeSearch::Memory {
+ public:
+  bool may_meet(const BpeSearch& search, Number left, Number right) {
+    const std::uint64_t pair = std::uint64_t{left} << 32 | std::uint64_t{right} << 1;
+    std::uint64_t& known = pairs_[hash(left, right) >> (64 - kBits)];
+    if ((known & ~std::uint64_t{1}) != pair)
+      known = pair | (search.may_meet(left, right, kUnmade) ? 1 : 0);
+    return (known & 1) != 0;
+  }
+
+ private:
+  static constexpr int kBits = 14;
+  std::vector<std::uint64_t> pairs_ = std::vector<std::uint64_t>(1 << kBits, ~std::uint64_t{0});
+};
 
 // With room for the text's codes, for the tokens so far, and for a bit for each place between
 // symbols: is it known that nothing goes on from there?
 inline std::size_t BpeSearch::search(std::span<Symbol> symbols, char* codes, Number* row,
-                                     std::uint64_t* left_behind) const {
+                                     std::uint64_t* left_behind, Memory* memory) const {
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const Number number = number_of(symbols[i]);
     if (number >= first_merge_) return kCannot;
@@ -152,7 +172,8 @@ inline std::size_t BpeSearch::search(std::span<Symbol> symbols, char* codes, Num
     const auto fits = [&] {
       const std::size_t end = at + tokens_[token].length;
       return (left_behind[end / 64] >> end % 64 & 1) == 0 &&
-             (count == 0 || may_meet(row[count - 1], token, kUnmade));
+             (count == 0 || (memory == nullptr ? may_meet(row[count - 1], token, kUnmade)
+                                               : memory->may_meet(*this, row[count - 1], token)));
     };
     while (tried || !fits()) {
       if (tried) {
@@ -180,12 +201,15 @@ std::size_t BpeSearch::apply(std::span<Symbol> symbols) const {
     std::array<char, kShort * sizeof(Number)> text;
     std::array<Number, kShort> row;
     std::array<std::uint64_t, kShort / 64 + 1> left_behind{};
-    return search(symbols, text.data(), row.data(), left_behind.data());
+    return search(symbols, text.data(), row.data(), left_behind.data(), nullptr);
   }
   const auto text = std::make_unique_for_overwrite<char[]>(symbols.size() * width_);
   const auto row = std::make_unique_for_overwrite<Number[]>(symbols.size());
   std::vector<std::uint64_t> left_behind(symbols.size() / 64 + 1);
-  return search(symbols, text.get(), row.get(), left_behind.data());
+  if (symbols.size() < kLong)
+    return search(symbols, text.get(), row.get(), left_behind.data(), nullptr);
+  Memory memory;
+  return search(symbols, text.get(), row.get(), left_behind.data(), &memory);
 }
 
 }  // namespace mt

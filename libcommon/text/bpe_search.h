@@ -60,8 +60,9 @@ class BpeSearch {
   void write_code(Number symbol, char* to) const;
   Number merge_of(Parts parts) const;
   bool may_meet(Number left, Number right, Number before) const;
+  class Memory;
   std::size_t search(std::span<Symbol> symbols, char* codes, Number* row,
-                     std::uint64_t* left_behind) const;
+                     std::uint64_t* left_behind, Memory* memory) const;
   Number longest(Number first, std::string_view text) const;
 
   std::vector<Number> numbers_;  // by Symbol
@@ -74,8 +75,10 @@ class BpeSearch {
   std::vector<Number> slots_;
   std::vector<std::uint64_t> filter_;
   int hash_shift_ = 0;
-  // The tokens that are merged, in a trie.  A symbol of the text is width_ bytes there.
+  // The tokens that are merged, in a trie, and for each of its nodes the longest that begins what
+  // leads there; kNone: none but the first symbol.  A symbol of the text is width_ bytes there.
   ByteTrie trie_;
+  std::vector<Number> longest_;
   std::size_t width_ = 1;
 };
 

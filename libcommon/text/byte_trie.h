@@ -36,6 +36,7 @@ class ByteTrie {
     return true;
   }
   std::int32_t value(Node node) const { return cells_[node].value; }
+  std::size_t nodes() const { return cells_.size(); }  // all are smaller
   std::int32_t find(std::string_view key) const {
     Node node = kRoot;
     return walk(node, key) ? value(node) : kNone;

@@ -24,23 +24,54 @@ static std::uint32_t rank_of(float score) {
   return bits >> 31 != 0 ? bits : 0x7FFFFFFF - bits;
 }
 
-// Of two characters, each as it is written.
-static std::size_t neighbour_bit(std::string_view left, std::string_view right) {
-  std::uint32_t first = 0, second = 0;
-  if (!left.empty()) std::memcpy(&first, left.data(), std::min(left.size(), sizeof first));
-  std::memcpy(&second, right.data(), std::min(right.size(), sizeof second));
-  const std::uint64_t pair = std::uint64_t{first} << 32 | second;
+// The bytes of the character of `size` bytes at text[at].
+static std::uint32_t bytes_of(std::string_view text, std::size_t at, std::size_t size) {
+  std::uint32_t bytes = 0;
+  if (text.size() - at < sizeof bytes) {
+    std::memcpy(&bytes, text.data() + at, std::min(size, text.size() - at));
+    return bytes;
+  }
+  std::memcpy(&bytes, text.data() + at, sizeof bytes);  // one load, and those behind it taken away
+  return bytes & 0xFFFFFFFF >> (32 - 8 * size);
+}
+
+// Of two characters, by their bytes; a piece's first one stands behind 0.
+static std::size_t neighbour_bit(std::uint32_t left, std::uint32_t right) {
+  const std::uint64_t pair = std::uint64_t{left} << 32 | right;
   return (pair * 0x9E3779B97F4A7C15u) >> (64 - kNeighbourBits);  // 2^64 / golden ratio
 }
 
 void ScoredBpe::add_neighbours(std::string_view piece) {
-  std::string_view before;
-  for (std::size_t at = 0; at < piece.size(); at += before.size()) {
-    const std::string_view character = piece.substr(at, utf8_length(piece[at]));
+  std::uint32_t before = 0;
+  for (std::size_t at = 0; at < piece.size(); at += utf8_length(piece[at])) {
+    const std::uint32_t character = bytes_of(piece, at, utf8_length(piece[at]));
     const std::size_t bit = neighbour_bit(before, character);
     neighbours_[bit / 64] |= std::uint64_t{1} << bit % 64;
     before = character;
   }
+}
+
+// Where the run from `at` on ends: at a whole piece, which is a run by itself, or between two
+// characters that no piece has side by side.  How an unused piece is taken apart depends on all of
+// the text.
+std::size_t ScoredBpe::run_end(std::string_view text, std::size_t at) const {
+  if (has_unused_) return text.size();
+  const auto whole = [&](std::size_t from) {
+    return whole_.longest_prefix(text.substr(from), kMostPrefixes).length;
+  };
+  if (const std::size_t size = whole(at); size != 0) return at + size;
+  std::uint32_t before = 0;
+  for (std::size_t end = at; end < text.size();) {
+    const std::size_t size = utf8_length(text[end]);
+    const std::uint32_t character = bytes_of(text, end, size);
+    if (end > at) {
+      const std::size_t bit = neighbour_bit(before, character);
+      if ((neighbours_[bit / 64] >> bit % 64 & 1) == 0 || whole(end) != 0) return end;
+    }
+    before = character;
+    end += size;
+  }
+  return text.size();
 }
 
 ScoredBpe::ScoredBpe(const std::vector<Piece>& pieces)
@@ -51,6 +82,7 @@ ScoredBpe::ScoredBpe(const std::vector<Piece>& pieces)
     all.emplace_back(piece.text, id);
     if (piece.whole) whole.emplace_back(piece.text, id);
     add_neighbours(piece.text);
+    texts_.push_back(piece.text);
     ranks_.push_back(rank_of(piece.score));
     unused_.push_back(piece.unused);
     has_unused_ |= piece.unused;
@@ -65,11 +97,15 @@ class ScoredBpe::Run {
   Run(const ScoredBpe& bpe, std::string_view text, Scratch& scratch)
       : bpe_(bpe), text_(text), scratch_(scratch), symbols_(scratch.symbols) {}
 
-  void encode(std::vector<TextSegment>& segments) {
+  // `search`: for long runs; may be null.
+  void encode(std::vector<TextSegment>& segments, const ScoredBpeSearch* search) {
     if (bpe_.has_unused_) scratch_.seams.clear();
     segments.clear();
-    for (std::size_t at = 0; at < text_.size();) {
-      at = split(at);
+    for (std::size_t at = 0, end = 0; at < text_.size(); at = end) {
+      end = bpe_.run_end(text_, at);
+      if (search != nullptr && end - at > kShort && search->encode(text_, at, end, segments))
+        continue;
+      split(at, end);
       for (std::uint32_t i = 0; i < symbols_.size(); ++i) find_pair(i);
       symbols_.size() > kShort ? join_many() : join_few();
       for (std::uint32_t i = 0; i != kNone; i = symbols_[i].next)
@@ -80,15 +116,12 @@ class ScoredBpe::Run {
  private:
   using Symbol = Scratch::Symbol;
 
-  // Overwrites symbols_ with those from `at` on, up to where nothing is joined across, and returns
-  // where that is.
-  std::size_t split(std::size_t at) {
+  // Overwrites symbols_ with those from `at` on, up to `run_end`.
+  void split(std::size_t at, std::size_t run_end) {
     symbols_.clear();
-    while (at < text_.size()) {
+    while (at < run_end) {
       const std::size_t whole = bpe_.whole_.longest_prefix(text_.substr(at), kMostPrefixes).length;
       const std::size_t size = whole != 0 ? whole : utf8_length(text_[at]);
-      if (!symbols_.empty() && !may_join(symbols_.back(), whole != 0, text_.substr(at, size)))
-        break;
       ByteTrie::Node node = ByteTrie::kRoot;
       if (!bpe_.trie_.walk(node, text_.substr(at, size))) node = kNowhere;
       const auto i = static_cast<std::uint32_t>(symbols_.size());
@@ -104,16 +137,6 @@ class ScoredBpe::Run {
       at = end;
     }
     symbols_.back().next = kNone;
-    return at;
-  }
-
-  // False where no piece has the symbols side by side; how an unused one is taken apart depends on
-  // all of the text.
-  bool may_join(const Symbol& left, bool right_is_whole, std::string_view right) const {
-    if (bpe_.has_unused_) return true;
-    if (left.whole || right_is_whole) return false;
-    const std::size_t bit = neighbour_bit(bytes(left.begin, left.end), right);
-    return (bpe_.neighbours_[bit / 64] >> bit % 64 & 1) != 0;
   }
 
   // What symbol i and the one after it are together.
@@ -204,7 +227,27 @@ void ScoredBpe::encode(std::string_view text, std::vector<TextSegment>& segments
                        Scratch& scratch) const {
   if (text.size() >= kNone)
     fail(Exit::bad_data, "a text of ", text.size(), " bytes, expected less than 4 GiB");
-  Run(*this, text, scratch).encode(segments);
+  Run(*this, text, scratch).encode(segments, text.size() > kShort ? search() : nullptr);
+}
+
+const ScoredBpeSearch* ScoredBpe::search() const {
+  std::call_once(search_->made, [&] { search_->found = make_search(); });
+  return search_->found ? &*search_->found : nullptr;
+}
+
+// Nothing where a piece is cut differently.
+std::optional<ScoredBpeSearch> ScoredBpe::make_search() const {
+  if (has_unused_) return std::nullopt;
+  std::optional<ScoredBpeSearch> search(std::in_place, texts_, ranks_, trie_);
+  Scratch scratch;
+  std::vector<TextSegment> slow, fast;
+  for (const std::string& text : texts_) {
+    if (text.empty() || run_end(text, 0) < text.size()) continue;  // with a whole one: in no run
+    Run(*this, text, scratch).encode(slow, nullptr);
+    fast.clear();
+    if (!search->encode(text, 0, text.size(), fast) || fast != slow) return std::nullopt;
+  }
+  return search;
 }
 
 }  // namespace mt

@@ -1,16 +1,21 @@
 // ScoredBpe: byte-pair encoding as SentencePiece does it.  The text starts as characters; while two
 // neighbours put together are a piece, the pair of the highest score is joined, of equal ones the
 // leftmost.  n log n steps for n characters, n of what stands between two that no piece has side by
-// side: nothing is joined across these.  Constant once made; encode() is thread-safe.
+// side: nothing is joined across these.  Where n is large, linear for most models: see
+// text/scored_bpe_search.h.  Constant once made; encode() is thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "text/byte_trie.h"
+#include "text/scored_bpe_search.h"
 #include "text/unigram.h"
 
 namespace mt {
@@ -32,17 +37,29 @@ class ScoredBpe {
 
   // How a piece is taken apart may depend on pairs anywhere else in the text.
   bool has_unused() const { return has_unused_; }
+  bool searches() const { return search() != nullptr; }  // are long runs cut in linear time?
 
  private:
   class Run;
 
-  void add_neighbours(std::string_view piece);
+  // Made when the first long run asks for it.
+  struct Search {
+    std::once_flag made;
+    std::optional<ScoredBpeSearch> found;  // none where it would find something else
+  };
 
+  void add_neighbours(std::string_view piece);
+  std::size_t run_end(std::string_view text, std::size_t at) const;
+  const ScoredBpeSearch* search() const;
+  std::optional<ScoredBpeSearch> make_search() const;
+
+  std::vector<std::string> texts_;  // by id
   ByteTrie trie_, whole_;
   std::vector<std::uint64_t> neighbours_;  // bits by the hash of two characters that a piece has
   std::vector<std::uint32_t> ranks_;       // by id: the higher the score, the lower
   std::vector<bool> unused_;
   bool has_unused_ = false;
+  std::unique_ptr<Search> search_ = std::make_unique<Search>();
 };
 
 // What one thread needs to encode; reused, it allocates nothing more.

@@ -21,6 +21,7 @@ namespace mt {
 struct TextSegment {
   std::int32_t id;
   std::size_t end;
+  bool operator==(const TextSegment&) const = default;
 };
 inline constexpr std::int32_t kUnknownPiece = -1;
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -230,6 +231,43 @@ TEST(ScoredBpe, CutsChangeNothing) {
       }
     }
   }
+}
+
+// Pieces put together of earlier ones, with falling scores, as training makes them, and pieces that
+// come late for what is made of them.
+TEST(ScoredBpe, LongRunsAreCutAsShortOnes) {
+  std::mt19937_64 random(2);
+  const std::vector<std::string> characters = {"a", "b", "c", "\u00e9", "\u6c34"};
+  int searched = 0;
+  for (int model = 0; model < 100; ++model) {
+    std::vector<ScoredBpe::Piece> pieces;
+    std::vector<std::string> texts;
+    const auto add = [&](const std::string& text) {
+      if (std::ranges::find(texts, text) != texts.end()) return;
+      texts.push_back(text);
+      pieces.push_back({.text = text, .score = -static_cast<float>(texts.size())});
+    };
+    for (std::size_t i = 0; i < 4; ++i) add(characters[i]);
+    while (texts.size() < 30) add(texts[random() % texts.size()] + texts[random() % texts.size()]);
+    if (model % 2 == 1)
+      for (int i = 0; i < 3; ++i)
+        std::swap(pieces[random() % 30].score, pieces[random() % 30].score);
+    const ScoredBpe with_search(pieces);
+    pieces.push_back({.text = "never", .unused = true});
+    const ScoredBpe without(pieces);
+    ScoredBpe::Scratch scratch;
+    std::vector<TextSegment> found, expected;
+    for (int i = 0; i < 20; ++i) {
+      std::string text;
+      for (auto n = 300 + random() % 300; n > 0; --n)
+        text += random() % 4 == 0 ? texts[random() % 30] : characters[random() % 5];
+      with_search.encode(text, found, scratch);
+      without.encode(text, expected, scratch);
+      ASSERT_EQ(found, expected) << text;
+    }
+    searched += with_search.searches() ? 1 : 0;
+  }
+  EXPECT_GT(searched, 20);
 }
 
 }  // namespace mt

@@ -1,0 +1,88 @@
+#include "text/scored_bpe_search.h"
+
+#include <algorithm>
+
+#include "text/utf8_length.h"
+
+namespace mt {
+
+static bool is_character(std::string_view text) {
+  return !text.empty() && utf8_length(text[0]) >= text.size();
+}
+
+void ScoredBpeSearch::number_characters(const std::vector<std::string>& texts,
+                                        const ByteTrie& ids) {
+  std::vector<std::string_view> characters;
+  for (const std::string_view text : texts)
+    for (std::size_t at = 0; at < text.size(); at += utf8_length(text[at]))
+      characters.push_back(text.substr(at, utf8_length(text[at])));
+  std::ranges::sort(characters);
+  characters.erase(std::ranges::unique(characters).begin(), characters.end());
+  std::vector<ByteTrie::Entry> entries;
+  for (const std::string_view character : characters) {
+    entries.emplace_back(character, static_cast<std::int32_t>(entries.size()));
+    const std::int32_t id = ids.find(character);
+    character_ids_.push_back(id == ByteTrie::kNone ? kUnknownPiece : id);
+  }
+  characters_ = ByteTrie(std::move(entries));
+}
+
+// Of a character, or of a piece whose rank is below `below`; else kNone.
+ScoredBpeSearch::Symbol ScoredBpeSearch::symbol(std::string_view text, std::uint32_t below,
+                                                const std::vector<std::uint32_t>& ranks,
+                                                const ByteTrie& ids) const {
+  if (is_character(text)) return static_cast<Symbol>(characters_.find(text));
+  const std::int32_t id = ids.find(text);
+  if (id == ByteTrie::kNone || ranks[id] >= below) return kNone;
+  return static_cast<Symbol>(character_ids_.size()) + static_cast<Symbol>(id);
+}
+
+ScoredBpeSearch::ScoredBpeSearch(const std::vector<std::string>& texts,
+                                 const std::vector<std::uint32_t>& ranks, const ByteTrie& ids) {
+  number_characters(texts, ids);
+  std::vector<std::int32_t> pieces;  // that are merged
+  for (std::int32_t id = 0; id < static_cast<std::int32_t>(texts.size()); ++id) {
+    lengths_.push_back(static_cast<std::uint32_t>(texts[id].size()));
+    if (!texts[id].empty() && !is_character(texts[id]) && ids.find(texts[id]) == id)
+      pieces.push_back(id);
+  }
+  const auto rank = [&](std::int32_t id) { return ranks[id]; };
+  std::ranges::sort(pieces, {}, rank);
+  if (std::ranges::adjacent_find(pieces, {}, rank) != pieces.end()) return;
+  std::vector<BpeSearch::Merge> merges;
+  for (const std::int32_t id : pieces) {
+    const std::string_view text = texts[id];
+    const Symbol result = static_cast<Symbol>(character_ids_.size()) + static_cast<Symbol>(id);
+    for (std::size_t at = utf8_length(text[0]); at < text.size(); at += utf8_length(text[at])) {
+      const Symbol left = symbol(text.substr(0, at), ranks[id], ranks, ids);
+      const Symbol right = symbol(text.substr(at), ranks[id], ranks, ids);
+      if (left != kNone && right != kNone) merges.push_back({left, right, result});
+    }
+  }
+  search_.emplace(merges);
+}
+
+bool ScoredBpeSearch::encode(std::string_view text, std::size_t begin, std::size_t end,
+                             std::vector<TextSegment>& segments) const {
+  if (!search_) return false;
+  std::vector<Symbol> symbols;
+  symbols.reserve(end - begin);
+  for (std::size_t at = begin; at < end; at += utf8_length(text[at]))
+    symbols.push_back(
+        static_cast<Symbol>(characters_.find(text.substr(at, utf8_length(text[at])))));
+  const std::size_t count = search_->apply(symbols);
+  if (count == BpeSearch::kCannot) return false;
+  const auto characters = static_cast<Symbol>(character_ids_.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const Symbol symbol = symbols[i];
+    const bool piece = symbol != kNone && symbol >= characters;
+    begin += piece ? lengths_[symbol - characters] : utf8_length(text[begin]);
+    const std::int32_t id = piece             ? static_cast<std::int32_t>(symbol - characters)
+                            : symbol == kNone ? kUnknownPiece
+                                              : character_ids_[symbol];
+    segments.push_back({id, begin});
+  }
+  return true;
+}
+
+}  // namespace mt

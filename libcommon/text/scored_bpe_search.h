@@ -1,0 +1,47 @@
+// ScoredBpeSearch: what ScoredBpe does to a long run of characters, in time linear in its length
+// (text/bpe_search.h).  A merge is each way to put a piece together from two of higher scores or
+// single characters; that no other way and no second one matters is for the caller to see, who
+// compares what both make of every piece.  A pair that a text has somewhere merged is merged so in
+// the piece alone, too: nothing around the piece has a part in it.  Constant once made;
+// thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/bpe_search.h"
+#include "text/byte_trie.h"
+#include "text/unigram.h"
+
+namespace mt {
+
+class ScoredBpeSearch {
+ public:
+  // By id: the pieces' texts and ranks, the higher the score, the lower.  `ids`: of the texts.
+  ScoredBpeSearch(const std::vector<std::string>& texts, const std::vector<std::uint32_t>& ranks,
+                  const ByteTrie& ids);
+
+  // Cuts the characters text[begin, end) and appends their segments, which end at offsets of
+  // `text`. False, with nothing done, where two pieces have one rank, or BpeSearch cannot.
+  bool encode(std::string_view text, std::size_t begin, std::size_t end,
+              std::vector<TextSegment>& segments) const;
+
+ private:
+  // The characters of pieces, then pieces by id.
+  using Symbol = BpeSearch::Symbol;
+  static constexpr Symbol kNone = 0xFFFFFFFF;
+
+  void number_characters(const std::vector<std::string>& texts, const ByteTrie& ids);
+  Symbol symbol(std::string_view text, std::uint32_t below, const std::vector<std::uint32_t>& ranks,
+                const ByteTrie& ids) const;
+
+  ByteTrie characters_;
+  std::vector<std::int32_t> character_ids_;  // of those that are pieces; else kUnknownPiece
+  std::vector<std::uint32_t> lengths_;       // of pieces, by id, in bytes
+  std::optional<BpeSearch> search_;
+};
+
+}  // namespace mt
