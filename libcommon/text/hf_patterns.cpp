@@ -1,5 +1,8 @@
 #include "text/hf_patterns.h"
 
+#include <algorithm>
+
+#include "text/deepseek_split.h"
 #include "text/gpt2_split.h"
 
 namespace mt {
@@ -34,12 +37,22 @@ constexpr Pattern kPatterns[] = {
      megatron_v2_split},
 };
 
+constexpr std::string_view kDeepSeek[kKnownSequence] = {
+    R"(\p{N}{1,3})", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)"
+    R"(|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+
 }  // namespace
 
 Splitter known_splitter(std::string_view expression) {
   for (const Pattern& pattern : kPatterns)
     if (pattern.expression == expression) return pattern.splitter;
   return nullptr;
+}
+
+Splitter known_splitter(std::span<const std::string> expressions) {
+  if (expressions.size() < kKnownSequence) return nullptr;
+  return std::ranges::equal(expressions.last(kKnownSequence), kDeepSeek) ? deepseek_split : nullptr;
 }
 
 }  // namespace mt

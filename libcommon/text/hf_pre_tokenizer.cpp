@@ -144,6 +144,7 @@ HfPreTokenizer::HfPreTokenizer(const HfObject& object) { add(object); }
 
 void HfPreTokenizer::add(const HfObject& object) {
   const std::string_view type = object.type();
+  if (type != "Sequence" && type != "Split") expressions_.clear();
   if (type == "Sequence") {
     for (const HfObject& part : object.objects("pretokenizers")) add(part);
   } else if (type == "ByteLevel") {
@@ -192,8 +193,15 @@ void HfPreTokenizer::add_split(const HfObject& object) {
   const HfObject pattern = object.object("pattern");
   const HfBehavior behavior = behavior_of(object, "");
   const bool invert = object.flag("invert");
+  if (!pattern.has("Regex") || behavior != HfBehavior::isolated || invert) expressions_.clear();
   if (pattern.has("Regex")) {
     const std::string_view expression = pattern.text("Regex");
+    if (behavior == HfBehavior::isolated && !invert) expressions_.emplace_back(expression);
+    if (const Splitter split = known_splitter(expressions_)) {
+      steps_.resize(steps_.size() - (kKnownSequence - 1));
+      expressions_.clear();
+      return add_splitter(split, behavior, invert);
+    }
     if (const Splitter split = known_splitter(expression))
       return add_splitter(split, behavior, invert);
     return add_cut([regex = HfRegex(expression, pattern)](

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "text/hf_words.h"
@@ -44,7 +45,8 @@ class HfPreTokenizer {
   void add_splitter(Splitter split, HfBehavior behavior, bool invert);
 
   std::vector<Step> steps_;
-  std::vector<Splitter> splitters_;  // of those steps that are nothing else
+  std::vector<Splitter> splitters_;       // of those steps that are nothing else
+  std::vector<std::string> expressions_;  // that the last steps cut by, each match a word
   bool ends_with_bytes_ = false, asks_for_start_ = false;
 };
 

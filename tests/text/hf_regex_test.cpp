@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "tests/base/scratch.h"
+#include "text/deepseek_split.h"
 #include "text/hf_object.h"
+#include "text/hf_patterns.h"
 
 namespace mt {
 
@@ -83,6 +87,48 @@ TEST(HfRegex, ASearchWithoutAnEndIsStopped) {
   EXPECT_EQ(line,
             "65 the regular expression \"(?:a|aa|aaa)*[bc]\" on a word of 3000 bytes: match limit "
             "exceeded");
+}
+
+// Where words end when expressions cut them one after another, each match and all between two a
+// word.
+static std::vector<std::size_t> ends_by(const std::vector<HfRegex>& expressions,
+                                        const std::string& text) {
+  std::vector<std::size_t> ends = {text.size()};
+  for (const HfRegex& expression : expressions) {
+    std::vector<std::size_t> cut;
+    std::size_t begin = 0;
+    for (const std::size_t end : ends) {
+      std::vector<HfPart> parts;
+      expression.match(std::string_view(text).substr(begin, end - begin), parts);
+      for (const HfPart& part : parts) cut.push_back(begin + part.end);
+      begin = end;
+    }
+    ends = std::move(cut);
+  }
+  return ends;
+}
+
+TEST(HfRegex, DeepSeeksSplitterFindsWhatItsExpressionsFind) {
+  std::vector<std::string> texts = {
+      R"(\p{N}{1,3})", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+      R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)"
+      R"(|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+  ASSERT_EQ(known_splitter(texts), deepseek_split);
+  std::vector<HfRegex> expressions;
+  for (const std::string& text : texts) expressions.push_back(regex_of(text));
+  const std::vector<std::string> characters = {
+      " ",      " ",      "\n",         "\r",     "\t",     "a",      "Z",      "!",
+      "$",      "7",      "8",          "\u00e9", "\u0301", "\u00a0", "\u2028", "\u0085",
+      "\u00b2", "\u20ac", "\x01",       "\x7f",   "_",      "\u200d", "\u6c34", "\u3042",
+      "\u30fb", "\u3099", "\U0001F600", "\u9fa6", "\u216b", "\u24b6"};
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 20000; ++i) {
+    std::string text;
+    for (auto n = 1 + random() % 24; n > 0; --n) text += characters[random() % characters.size()];
+    std::vector<std::size_t> ends(text.size());
+    ends.resize(deepseek_split(text, 0, ends));
+    ASSERT_EQ(ends, ends_by(expressions, text)) << text;
+  }
 }
 
 }  // namespace mt

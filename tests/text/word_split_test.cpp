@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "text/deepseek_split.h"
+
 namespace mt {
 
 using Pieces = std::vector<std::string>;
@@ -67,6 +69,22 @@ TEST(WordSplit, AnyBytesComeBack) {
     for (const std::string& piece : split(splitter, text)) together += piece;
     EXPECT_EQ(together, text);
   }
+}
+
+// Where its three expressions meet; hf_regex_test.cpp compares it with them.
+TEST(DeepSeekSplit, WhatOneExpressionTakesEndsTheTextOfTheNext) {
+  EXPECT_EQ(split(deepseek_split, "a  1234  \u6c34\u3042  b"),
+            (Pieces{"a", "  ", "123", "4", "  ", "\u6c34\u3042", " ", " b"}));
+  EXPECT_EQ(split(deepseek_split, "e\u0301\u6c34\u0301x"),
+            (Pieces{"e\u0301", "\u6c34", "\u0301x"}));
+  EXPECT_EQ(split(deepseek_split, "_ab\u00e9 (((c \u20ac!\n\n"),
+            (Pieces{"_ab", "\u00e9", " (((", "c", " \u20ac!\n\n"}));
+  EXPECT_EQ(split(deepseek_split, "\x01\x02\x03g \x01 \n \tz"),
+            (Pieces{"\x01\x02", "\x03g", " ", "\x01", " \n", " ", "\tz"}));
+  EXPECT_EQ(split(deepseek_split, "\u6c34\u3042\u30fb\u30a0a!"),
+            (Pieces{"\u6c34\u3042", "\u30fb\u30a0", "a", "!"}));
+  EXPECT_EQ(split(deepseek_split, "\x01\x02\x37\x01\u6c34"),
+            (Pieces{"\x01\x02", "7", "\x01", "\u6c34"}));
 }
 
 }  // namespace mt
