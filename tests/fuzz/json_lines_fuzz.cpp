@@ -1,6 +1,9 @@
 // Any bytes as a line of JSON: refused with a word, or its texts can be read, and are the same
-// where a member that is no string keeps the line from being read in one pass. Parser:
-// libcommon/data/json_lines.cpp Parser: libcommon/data/plain_json.cpp
+// where a member that is no string keeps the line from being read in one pass.
+//
+// Parser: libcommon/data/json_lines.cpp
+// Parser: libcommon/data/plain_json.cpp
+// Parser: libcommon/data/json_copy.cpp
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
