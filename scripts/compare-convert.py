@@ -6,13 +6,13 @@ For each model, saved with save_pretrained() in float32, bfloat16 and in several
   - every tensor of that folder must have the bytes of the original, and transformers must load it with
     no key missing or left over, with the same settings;
   - torch.distributed.checkpoint must read the torch_dist checkpoint;
-  - of texts, the original's logits and what mt-generate finds in the checkpoint must agree to 1e-5: each
+  - of families that mt-generate runs, the original's logits of texts and what mt-generate finds in the checkpoint must agree to 1e-5: each
     token's log-probabilities, of the whole vocabulary;
   - with --megatron, files of the torch format for some layouts load into Megatron-Core's GPTModel, with strict
     names, on each rank, and where there is one stage its ranks together find the original's logits, to 1e-5.
 
 Needs from PyPI: torch, transformers, safetensors (tried with 2.15.0, 5.23.0, 0.7), and megatron-core 0.12.1.
-Run:  scripts/compare-convert.py BIN [--megatron]        BIN holds mt-convert and mt-generate
+Run:  scripts/compare-convert.py BIN [MODEL ...] [--megatron]        BIN holds mt-convert and mt-generate
 """
 import argparse
 import importlib.util
@@ -56,7 +56,16 @@ MODELS = {
     "qwen2 with windows": T.Qwen2Config(**LLAMA, use_sliding_window=True, sliding_window=5, max_window_layers=1),
     "qwen3": T.Qwen3Config(**LLAMA, head_dim=16),
     "nemotron": T.NemotronConfig(**LLAMA, head_dim=16),
+    "mixtral": T.MixtralConfig(**LLAMA, num_local_experts=4, num_experts_per_tok=3),
+    "gemma": T.GemmaConfig(**LLAMA, head_dim=16),
+    "megatron-bert": T.MegatronBertConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+                                          intermediate_size=72, max_position_embeddings=64, bos_token_id=3),
+    "mamba2": T.Mamba2Config(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_heads=8, head_dim=8,
+                             state_size=16, n_groups=1, bos_token_id=3, eos_token_id=3),
+    "mamba2, tied, groups": T.Mamba2Config(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=3, num_heads=4,
+                                           head_dim=16, state_size=8, n_groups=2, tie_word_embeddings=True),
 }
+TENSORS_ONLY = ("mixtral", "gemma", "megatron-bert", "mamba2")  # model types that mt-generate does not run
 MEGATRON = ("gpt2", "llama with query groups", "llama, tied", "qwen2")  # that its local specification computes
 TEXTS = ["The quick brown fox", "12 + 30 = 42, and so on", "def f(x): return x"]
 failures = 0
@@ -75,9 +84,14 @@ def run(*command, stdin=None):
     return done.stdout
 
 
+def auto_class(config):
+    return T.MegatronBertForPreTraining if config.model_type == "megatron-bert" else T.AutoModelForCausalLM
+
+
 def build(config, dtype):
     torch.manual_seed(1)
-    model = T.AutoModelForCausalLM.from_config(config).to(dtype).eval()
+    kind = auto_class(config)
+    model = (kind(config) if kind is T.MegatronBertForPreTraining else kind.from_config(config)).to(dtype).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             centre = 1 if parameter.dim() == 1 and name.endswith("weight") and config.model_type != "nemotron" else 0
@@ -115,12 +129,14 @@ def same_settings(original, folder):
         if isinstance(value, dict) and "rope_theta" in value:
             value = {k: v for k, v in value.items() if v is not None}
             other = {k: v for k, v in other.items() if v is not None}
+        if name == "head_dim" and value is None:
+            value = original.hidden_size // original.num_attention_heads
         if value != other:
             fail(name, "is", other, "expected", value)
 
 
-def check_loads(folder, dtype):
-    model, info = T.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, output_loading_info=True)
+def check_loads(folder, dtype, kind):
+    model, info = kind.from_pretrained(folder, dtype=dtype, output_loading_info=True)
     for kind, keys in info.items():
         if keys:
             fail("loading:", kind, keys)
@@ -157,13 +173,17 @@ def check_logits(options, model, tokenizer, folder):
     return worst
 
 
-def megatron_rank(rank, tp, pp, folder, work):
-    """One rank loads its file; without stages, rank 0 leaves the logits of all together in WORK."""
+def import_megatron():
     location = pathlib.Path(__file__).with_name("compare-megatron.py")
     spec = importlib.util.spec_from_file_location("compare_megatron", location)
     ours = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(ours)
-    core = ours.import_megatron()
+    return ours, ours.import_megatron()
+
+
+def megatron_rank(rank, tp, pp, folder, work):
+    """One rank loads its file; without stages, rank 0 leaves the logits of all together in WORK."""
+    ours, core = import_megatron()
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 
@@ -194,6 +214,47 @@ def megatron_rank(rank, tp, pp, folder, work):
         if rank == 0:
             torch.save(logits[..., :VOCAB], f"{work}/logits.pt")
     torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def parts_of(core, value):
+    """The sharded tensors that one of a model's state is loaded from."""
+    if isinstance(value, core.dist_checkpointing.mapping.ShardedTensorFactory):
+        return [part for built in [value.build()] for part in (built if isinstance(built, list) else built.values())]
+    return [value] if isinstance(value, core.dist_checkpointing.ShardedTensor) else []
+
+
+def megatron_keys(rank, folder, work):
+    """A model of Megatron-Core's loads the torch_dist checkpoint, and must ask for just what is there."""
+    ours, core = import_megatron()
+    from megatron.core.models.bert import bert_layer_specs, bert_model
+    from megatron.core.models.gpt import GPTModel
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", f"file://{work}/store", rank=rank, world_size=1)
+    core.parallel_state.initialize_model_parallel()
+    core.tensor_parallel.model_parallel_cuda_manual_seed(1)
+    args = core.dist_checkpointing.load_common_state_dict(folder)["args"]
+    args.num_moe_experts = args.num_experts
+    config = ours.transformer_config(core, args)
+    if args.num_experts:
+        model = GPTModel(config, get_gpt_layer_local_spec(args.num_experts, moe_grouped_gemm=False,
+                                                          normalization=args.normalization),
+                         args.padded_vocab_size, args.max_position_embeddings,
+                         share_embeddings_and_output_weights=False, position_embedding_type="rope")
+    else:
+        model = bert_model.BertModel(config, 2, bert_layer_specs.bert_layer_local_spec, args.padded_vocab_size,
+                                     args.max_position_embeddings, add_binary_head=args.bert_binary_head,
+                                     share_embeddings_and_output_weights=True)
+    wanted = model.sharded_state_dict()
+    asked = {part.key for value in wanted.values() for part in parts_of(core, value)}
+    stored = {k for k, e in dcp.FileSystemReader(folder).read_metadata().state_dict_metadata.items()
+              if hasattr(e, "size")}
+    assert asked - {None} == stored, asked ^ stored
+    found = core.dist_checkpointing.load(wanted, folder)
+    model.load_state_dict({name: found[name] for name in wanted})
+    torch.save(model.state_dict(), f"{work}/loaded.pt")
     torch.distributed.destroy_process_group()
 
 
@@ -229,14 +290,20 @@ def check(options, name, config, dtype, shards):
         count = same_tensors(original, back)
         same_settings(model.config, back)
         for file in ("vocab.json", "merges.txt", "generation_config.json"):
-            if open(f"{original}/{file}").read() != open(f"{back}/{file}").read():
+            if os.path.exists(f"{original}/{file}") and open(f"{original}/{file}").read() != open(f"{back}/{file}").read():
                 fail(file, "differs")
         check_core(f"{core}/release")
         tokenizer = T.GPT2Tokenizer(f"{original}/vocab.json", f"{original}/merges.txt")
-        loaded = check_loads(back, dtype)
-        worst = check_logits(options, model, tokenizer, core) if dtype == torch.float32 else 0
-        result = f", logits {worst:.1e}" if dtype == torch.float32 else ""
+        loaded = check_loads(back, dtype, auto_class(config))
+        computed = dtype == torch.float32 and config.model_type not in TENSORS_ONLY
+        result = f", logits {check_logits(options, model, tokenizer, core):.1e}" if computed else ""
         print(f"{name}, {str(dtype)[6:]}, {len(os.listdir(original))} files: {count} tensors{result}")
+        if options.megatron and dtype == torch.float32 and name in ("mixtral", "megatron-bert"):
+            os.mkdir(f"{scratch}/work")
+            run(f"{options.bin}/mt-convert", "--quiet", "--verify", "--saver-transformer-impl", "local", original,
+                f"{scratch}/local")
+            torch.multiprocessing.spawn(megatron_keys, (f"{scratch}/local/release", f"{scratch}/work"), nprocs=1)
+            print(f"  Megatron-Core loads {len(torch.load(f'{scratch}/work/loaded.pt'))} tensors")
         if options.megatron and dtype == torch.float32 and name in MEGATRON:
             check_megatron(options, model, core, scratch)
 
@@ -244,9 +311,12 @@ def check(options, name, config, dtype, shards):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bin")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)}; default all")
     parser.add_argument("--megatron", action="store_true")
     options = parser.parse_args()
     for name, config in MODELS.items():
+        if options.models and name not in options.models:
+            continue
         check(options, name, config, torch.float32, {})
         check(options, name, config, torch.bfloat16, {"max_shard_size": "20KB"})
     sys.exit(failures > 0)

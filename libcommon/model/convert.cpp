@@ -10,9 +10,9 @@
 #include "base/progress.h"
 #include "base/threads.h"
 #include "ckpt/megatron_checkpoint.h"
-#include "model/gpt.h"
 #include "model/gpt_checkpoint.h"
 #include "model/hugging_face_source.h"
+#include "model/model_rows.h"
 #include "model/model_sink.h"
 #include "model/rank_files.h"
 #include "model/row_value.h"
@@ -34,17 +34,19 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.section("Checkpoints");
   cl.option("--load-dir,--load", &load, "DIR", "INPUT");
   cl.option("--save-dir,--save", &save, "DIR", "OUTPUT");
-  cl.option("--loader", &loader, "FORMAT",
-            "what INPUT must be: core (Megatron), hf or llama_mistral (Hugging Face); default what "
-            "is found there",
-            one_of({"core", "hf", "llama_mistral"}));
+  cl.option(
+      "--loader", &loader, "FORMAT",
+      "what INPUT must be: core (Megatron), or hf, llama_mistral or mixtral_hf (Hugging Face); "
+      "default what is found there",
+      one_of({"core", "hf", "llama_mistral", "mixtral_hf"}));
   cl.option("--saver", &saver, "FORMAT",
             "what OUTPUT becomes: core (Megatron) or hf (Hugging Face)", one_of({"core", "hf"}));
   cl.option("--ckpt-format", &ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
             one_of({"torch_dist", "torch"}));
   cl.option("--ckpt-step", &source.iteration, "N", "iteration of INPUT; default the last one saved",
             at_least(1));
-  cl.option("--model-type", &model_type, "TYPE", "what the model is", one_of({"GPT"}));
+  cl.option("--model-type", &model_type, "TYPE", "what INPUT must be: BERT, or GPT for all others",
+            one_of({"GPT", "BERT"}));
   cl.option("--true-vocab-size", &source.vocab_size, "N",
             "tokens before padding; default what INPUT says, else its padded number", at_least(1));
   cl.option("--make-vocab-size-divisible-by", &make_vocab_size_divisible_by, "N",
@@ -68,8 +70,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.flag("--account-for-loss-in-pipeline-split", &pipeline.account_for_loss,
           "the last stage of OUTPUT has one layer fewer than the others");
   cl.option("--saver-transformer-impl", &transformer_impl, "NAME",
-            "how the torch format names norms: as in models of transformer_engine, or of the local "
-            "specification",
+            "how the torch format, and for experts torch_dist too, names norms: as in models of "
+            "transformer_engine, or of the local specification",
             one_of({"transformer_engine", "local"}));
   cl.option("--dtype", &dtype, "TYPE", "of OUTPUT's weights: fp32, fp16 or bf16; default as stored",
             one_of({"fp32", "fp16", "bf16"}));
@@ -116,19 +118,25 @@ struct Plan {
   Plan(const ConvertOptions& options)
       : source(open_model(options.load, options.source)),
         target(target_of(options, *source)),
-        model(target.config),
+        table(model_rows(target.config)),
         stored_dtype(options.dtype.empty()),
         by_stages(options.saver == "core" && options.ckpt_format == "torch") {
     check_loader(options.loader);
-    source->check_all_used(model.table());
+    const bool bert = target.config.family == ModelFamily::bert;
+    if (!options.model_type.empty() && (options.model_type == "BERT") != bert)
+      fail(Exit::bad_config, source->path(), ": is ", bert ? "a BERT" : "no BERT",
+           ", but --model-type is ", options.model_type);
+    source->check_all_used(table);
     if (options.with_optimizer) {
+      if (target.config.family != ModelFamily::gpt)
+        fail(Exit::bad_config, source->path(), ": --with-optimizer: of a GPT without experts only");
       states = source->states();
       if (states.size() < 2) fail(Exit::bad_data, source->path(), ": holds no optimizer state");
     }
   }
 
   static ModelTarget target_of(const ConvertOptions& o, const ModelSource& source) {
-    GptConfig config = source.config();
+    ModelConfig config = source.config();
     const bool keeps = source.format() != kHuggingFaceFormat && !o.make_vocab_size_divisible_by &&
                        config.padded_vocab_size % o.target_tensor_parallel == 0;
     if (!keeps) {
@@ -181,20 +189,20 @@ struct Plan {
 
   std::uint64_t largest_bytes() const {  // of one state of a row
     std::uint64_t largest = 0;
-    for (const Param& row : model.table().rows())
+    for (const Param& row : table.rows())
       for (const std::string& state : states) largest = std::max(largest, bytes_of(row, state));
     return largest;
   }
 
   std::uint64_t bytes() const {
     std::uint64_t sum = 0;
-    for (const Param& row : model.table().rows()) sum += bytes_of(row);
+    for (const Param& row : table.rows()) sum += bytes_of(row);
     return sum;
   }
 
   std::unique_ptr<ModelSource> source;
   ModelTarget target;
-  Gpt model;  // its table, without values
+  ParamTable table;  // without values
   bool stored_dtype;
   bool by_stages;  // parts of the target are pipeline ranks
   std::vector<std::string> states = {""};
@@ -207,7 +215,7 @@ static Parts parts_of(const Plan& plan) {
   Parts parts(kParts);
   const std::uint64_t total = plan.bytes();
   std::uint64_t before = 0;
-  for (const Param& row : plan.model.table().rows()) {
+  for (const Param& row : plan.table.rows()) {
     auto& part = parts[std::min<std::uint64_t>(before * kParts / total, kParts - 1)];
     for (const std::string& state : plan.states) part.push_back({&row, state});
     before += plan.bytes_of(row);
@@ -273,7 +281,7 @@ static std::int64_t read_back(const Plan& plan, int threads, const Log& log,
   there.with_optimizer = plan.target.with_optimizer;
   there.check_while_reading = true;
   const std::unique_ptr<ModelSource> written = open_model(plan.target.path, there);
-  written->check_all_used(plan.model.table());
+  written->check_all_used(plan.table);
   Progress progress(log, "comparing", "bytes", plan.bytes());
   std::atomic<std::int64_t> compared = 0;
   for_each_state(plan, parts_of(plan), threads, 2, check,
@@ -299,7 +307,7 @@ static std::unique_ptr<ModelSink> make_sink(const ConvertOptions& options, const
   const RowTypes types = [&](const Param& row, const std::string& state) {
     return plan.dtype_of(row, state);
   };
-  if (options.saver == "hf") return make_hugging_face_sink(plan.target, plan.model.table(), types);
+  if (options.saver == "hf") return make_hugging_face_sink(plan.target, plan.table, types);
   if (plan.by_stages) return make_rank_files_sink(plan.target, types);
   return make_core_sink(plan.target, kParts);
 }
@@ -310,13 +318,12 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
   check_free(options, plan.target.path);
   ConvertReport report{.from = plan.source->format(),
                        .to = options.saver == "hf" ? kHuggingFaceFormat : options.ckpt_format,
-                       .rows = std::ssize(plan.model.table().rows()),
+                       .rows = std::ssize(plan.table.rows()),
                        .bytes = plan.bytes()};
   {
     const std::unique_ptr<ModelSink> sink = make_sink(options, plan);
     Progress progress(log, "converting", "bytes", report.bytes);
-    const Parts parts =
-        plan.by_stages ? rank_file_parts(plan.target, plan.model.table()) : parts_of(plan);
+    const Parts parts = plan.by_stages ? rank_file_parts(plan.target, plan.table) : parts_of(plan);
     for_each_state(
         plan, parts, options.threads, 1, check,
         [&](std::size_t part, const Param& row, const std::string& state, RowMemory& memory) {
@@ -347,7 +354,7 @@ std::string describe_conversion(const ConvertOptions& options) {
   const Plan plan(options);
   check_free(options, plan.target.path);
   std::string text;
-  for (const Param& row : plan.model.table().rows())
+  for (const Param& row : plan.table.rows())
     for (const std::string& state : plan.states) {
       text += concat(row.name, state.empty() ? "" : " ", state, "  ",
                      name_of(plan.dtype_of(row, state)), ' ', row.shape);

@@ -1,6 +1,6 @@
-// Rewrites a GPT's checkpoint in another format or for another parallel layout.
+// Rewrites a model's checkpoint in another format or for another parallel layout.
 //
-// The tensors stream: in memory are the rows of Gpt's table that are being written, together no
+// The tensors stream: in memory are the rows of its table that are being written, together no
 // more than the largest one and 160 MiB.  The target appears whole or not at all, and holds the
 // same bytes for any number of threads.
 #pragma once
@@ -17,7 +17,7 @@ namespace mt {
 
 struct ConvertOptions {
   std::string load, save;
-  std::string loader, saver = "core", ckpt_format = "torch_dist", model_type = "GPT";
+  std::string loader, saver = "core", ckpt_format = "torch_dist", model_type;
   std::string transformer_impl = "transformer_engine";
   ModelSourceOptions source;
   std::int64_t target_tensor_parallel = 1, target_pipeline_parallel = 1;

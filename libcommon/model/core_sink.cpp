@@ -4,10 +4,18 @@
 #include "model/core_source.h"
 #include "model/gpt_checkpoint.h"
 #include "model/megatron_common.h"
+#include "model/model_rows.h"
 #include "model/model_sink.h"
 
 namespace mt {
 namespace {
+
+// With as many axes in front as make this rank.
+Tensor as_chunk(const Tensor& tensor, int rank) {
+  Shape shape = tensor.shape();
+  while (shape.rank() < rank) shape = shape.with_front(1);
+  return tensor.reshape(shape);
+}
 
 class CoreSink : public ModelSink {
  public:
@@ -20,8 +28,12 @@ class CoreSink : public ModelSink {
   void write(std::size_t part, const Param& row, const std::string& state,
              ConstTensor value) override {
     const Tensor tensor{const_cast<void*>(value.data()), value.dtype(), value.shape()};
-    if (state.empty() || !target_.source.is_reformulated())
-      return write_row(writers_[part], row, state_prefix(state), tensor);
+    if (state.empty() || !target_.source.is_reformulated()) {
+      for (const KeyPart& key : key_parts(row, target_.config))
+        writers_[part].add(state_prefix(state) + spelled(key.key), key.whole, key.offset,
+                           as_chunk(tensor.rows(key.begin, key.end), key.whole.rank()));
+      return;
+    }
     const std::int64_t numel = row.shape.numel();
     writers_[part].add(state_prefix(state) + row.key, reformulated(row, row.layers, 1, 1, numel),
                        reformulated(row, row.layer.value_or(0), 0, 0, 0),
@@ -30,7 +42,7 @@ class CoreSink : public ModelSink {
   }
 
   void publish() override {
-    write_extra_states(writers_.front(), target_.config);
+    write_model_extra_states(writers_.front(), target_.config);
     CheckpointSave::Content content;
     for (FileHash& file : write_companions(target_.source, save_.folder()))
       content.files.push_back({std::move(file), {}});
@@ -49,6 +61,14 @@ class CoreSink : public ModelSink {
   }
 
  private:
+  // The local specification calls the norm in front of experts as if it were one of a dense MLP.
+  std::string spelled(std::string key) const {
+    const std::string norm = "pre_mlp_layernorm.";
+    const std::size_t at = target_.local_spec ? key.find(norm) : std::string::npos;
+    if (at != std::string::npos) key.replace(at, norm.size(), "mlp.linear_fc1.layer_norm_");
+    return key;
+  }
+
   ModelTarget target_;
   CheckpointSave save_;
   std::deque<DistWriter> writers_;

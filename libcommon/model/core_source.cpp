@@ -1,7 +1,9 @@
 #include "model/core_source.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "model/gpt_checkpoint.h"
 
@@ -31,7 +33,10 @@ CoreSource::CoreSource(const std::string& folder, const ModelSourceOptions& opti
   format_ = "torch_dist";
   const std::string where = folder + ": common.pt";
   const PyValue& args = checkpoint_.common().at("args", where);
-  config_ = gpt_config_of(with_vocabulary(args, options.vocab_size, where), where);
+  const auto has_tensor = [&](const std::string& name) {
+    return checkpoint_.tensors().find(name) != nullptr;
+  };
+  config_ = model_config_of(with_vocabulary(args, options.vocab_size, where), has_tensor, where);
   dtype_ = dtype_of_args(args, where);
   manifest_extra_ = checkpoint_.manifest_extra();
   if (std::filesystem::is_directory(folder + "/tokenizer"))
@@ -44,30 +49,80 @@ CoreSource::CoreSource(const std::string& folder, const ModelSourceOptions& opti
   }
 }
 
+// Where layers differ, or are said to, each has keys of its own: with its number, and without the
+// axis of layers.  The norm in front of experts has two names.
+KeyPart CoreSource::stored(const KeyPart& part, const Param& row) const {
+  const auto has = [&](const std::string& key) {
+    return checkpoint_.tensors().find(key) != nullptr;
+  };
+  KeyPart other = part;
+  if (!has(other.key)) {
+    const std::string norm = "pre_mlp_layernorm.";
+    if (const std::size_t at = other.key.find(norm); at != std::string::npos)
+      other.key.replace(at, norm.size(), "mlp.linear_fc1.layer_norm_");
+  }
+  if (has(other.key) || !row.layer) return other;
+  for (KeyPart own : {part, other}) {
+    own.key.insert(own.key.find(".layers.") + 8, concat(*row.layer, "."));
+    if (!has(own.key)) continue;
+    own.whole = Shape(part.whole.extents().subspan(1));
+    own.offset = Shape(part.offset.extents().subspan(1));
+    return own;
+  }
+  return part;
+}
+
 DType CoreSource::dtype_of(const Param& row, const std::string& state) const {
-  return *checkpoint_.tensors().at(state_prefix(state) + row.key).dtype;
+  const KeyPart part = stored(key_parts(row, config_).front(), row);
+  return *checkpoint_.tensors().at(state_prefix(state) + part.key).dtype;
 }
 
 void CoreSource::read(const Param& row, const std::string& state, Tensor out) const {
-  read_row(checkpoint_.tensors(), row, state_prefix(state), out);
+  const DistReader& reader = checkpoint_.tensors();
+  for (const KeyPart& own : key_parts(row, config_)) {
+    const KeyPart part = stored(own, row);
+    const std::string key = state_prefix(state) + part.key;
+    const Shape& shape = reader.at(key).own_shape();
+    Tensor into = out.rows(part.begin, part.end);
+    const bool other_padding =
+        is_vocabulary(row) && shape.rank() == part.whole.rank() &&
+        shape.numel() / std::max<std::int64_t>(1, shape[0]) == part.whole.numel() / part.whole[0];
+    if (!(shape == part.whole) && !other_padding)
+      fail(Exit::bad_data, reader.folder(), ": tensor ", key, " is ", shape, ", expected ",
+           part.whole);
+    if (other_padding) {
+      std::memset(into.data(), 0, into.bytes());
+      into = into.rows(0, std::min(into.shape()[0], shape[0]));
+    }
+    Shape chunk = into.shape();
+    while (chunk.rank() < shape.rank()) chunk = chunk.with_front(1);
+    reader.read_original(key, part.offset, into.reshape(chunk));
+  }
 }
 
 std::optional<MappedTensor> CoreSource::view(const Param& row, const std::string& state) const {
+  const std::vector<KeyPart> parts = key_parts(row, config_);
+  if (parts.size() > 1) return {};
   const DistReader& tensors = checkpoint_.tensors();
-  const std::string key = state_prefix(state) + row.key;
-  if (!(tensors.at(key).own_shape() == row.key_shape())) return {};
-  Shape offset = origin_of(row.shape.rank()), shape = row.shape;
-  if (row.layer) {
-    offset = offset.with_front(*row.layer);
-    shape = shape.with_front(1);
-  }
-  std::optional<MappedTensor> found = tensors.view(key, offset, shape);
+  const KeyPart part = stored(parts[0], row);
+  const std::string key = state_prefix(state) + part.key;
+  if (!(tensors.at(key).own_shape() == part.whole)) return {};
+  Shape shape = row.shape;
+  while (shape.rank() < part.whole.rank()) shape = shape.with_front(1);
+  std::optional<MappedTensor> found = tensors.view(key, part.offset, shape);
   if (found) found->tensor = found->tensor.reshape(row.shape);
   return found;
 }
 
 void CoreSource::check_all_used(const ParamTable& table) const {
-  mt::check_all_used(checkpoint_.tensors(), table);
+  std::set<std::string> used;
+  for (const Param& row : table.rows())
+    for (const KeyPart& part : key_parts(row, config_)) used.insert(stored(part, row).key);
+  const DistReader& reader = checkpoint_.tensors();
+  for (const auto& [key, tensor] : reader.tensors())
+    if (key.find("optimizer.") == std::string::npos && !used.contains(key))
+      fail(Exit::bad_data, reader.folder(), ": tensor ", key,
+           " has no place in the model that its settings describe");
 }
 
 }  // namespace mt

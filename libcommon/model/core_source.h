@@ -1,7 +1,8 @@
-// A GPT in a torch_dist checkpoint of Megatron (model/gpt_checkpoint.h), as a ModelSource.
+// A model in a torch_dist checkpoint of Megatron (model/gpt_checkpoint.h), as a ModelSource.
 #pragma once
 
 #include "ckpt/megatron_checkpoint.h"
+#include "model/model_rows.h"
 #include "model/model_source.h"
 
 namespace mt {
@@ -21,6 +22,8 @@ class CoreSource : public ModelSource {
   void check_all_used(const ParamTable& table) const override;
 
  private:
+  KeyPart stored(const KeyPart& part, const Param& row) const;
+
   MegatronCheckpoint checkpoint_;
   std::vector<std::string> states_ = {""};
   bool is_reformulated_ = false;

@@ -172,7 +172,7 @@ GptConfig gpt_config_of(const PyValue& args, const std::string& where) {
   for (const char* name :
        {"multi_latent_attention", "num_experts", "mtp_num_layers", "is_hybrid_model",
         "no_rope_freq", "qk_l2_norm", "quick_geglu", "glu_linear_offset",
-        "activation_func_clamp_value", "attention_output_gate", "use_mup"})
+        "activation_func_clamp_value", "attention_output_gate", "use_mup", "gated_linear_unit"})
     reader.refuse(name);
   try {
     c.complete();

@@ -1,19 +1,19 @@
 // config.json of Hugging Face's transformers, of its 4th and 5th generation, for the models whose
-// tensors Gpt's table names: gpt2, llama, mistral, qwen2, qwen3 and nemotron.  A setting that Gpt
-// has not is refused by name.
+// tensors our tables name: gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, nemotron,
+// megatron-bert and mamba2.  A setting that ours has not is refused by name.
 //
 // sliding_window W counts the token itself, so it is --window-size W - 1,0.
 #pragma once
 
 #include <string>
 
-#include "model/gpt_config.h"
+#include "model/model_config.h"
 #include "tensor/dtype.h"
 
 namespace mt {
 
 struct HuggingFaceConfig {
-  GptConfig model;           // without padded_vocab_size; not completed
+  ModelConfig model;         // without padded_vocab_size; not completed
   DType dtype = DType::f32;  // torch_dtype
 };
 
@@ -23,6 +23,6 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& json, const std::
 // The config.json of a model.  `original` is one that it was once read from, or empty: members
 // that no setting of the model stands for (bos_token_id, say) are taken from there, if it is of the
 // same model_type.  Exit::bad_config if transformers has no such model.
-std::string hugging_face_config(const GptConfig& model, DType dtype, const std::string& original);
+std::string hugging_face_config(const ModelConfig& model, DType dtype, const std::string& original);
 
 }  // namespace mt

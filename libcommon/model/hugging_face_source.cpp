@@ -22,7 +22,7 @@ std::vector<ForeignName> hugging_face_names(const Param& row) {
   return names;
 }
 
-Shape hugging_face_shape(const Param& row, const ForeignName& name, const GptConfig& config) {
+Shape hugging_face_shape(const Param& row, const ForeignName& name, const ModelConfig& config) {
   if (is_vocabulary(row))
     return Shape(row.shape.extents().subspan(1)).with_front(config.vocab_size);
   return transformed_shape(name.transform, row.shape);
@@ -140,15 +140,12 @@ std::optional<MappedTensor> HuggingFaceSource::view(const Param& row, const std:
 // Tensors that a model of transformers computes and may have saved.
 static bool is_computed(const std::string& name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
-         name.ends_with("rotary_emb.inv_freq");
+         name.ends_with("rotary_emb.inv_freq") || name.ends_with(".position_ids");
 }
 
 // Where the output layer is the embedding, a file may hold it twice.
-void HuggingFaceSource::check_tied(const std::string& output) const {
-  const std::string embedding = config_.position_embedding_type == "rope"
-                                    ? "model.embed_tokens.weight"
-                                    : "transformer.wte.weight";
-  const DistTensor &a = tensors_->at(output), &b = stored({.format = "", .name = embedding});
+void HuggingFaceSource::check_tied(const std::string& output, const Param& words) const {
+  const DistTensor &a = tensors_->at(output), &b = stored(hugging_face_names(words)[0]);
   bool same = a.shape == b.shape && a.dtype == b.dtype && a.shape.rank() == 2;
   const Buffer buffer(Device::cpu, 2 * static_cast<std::size_t>(a.shape[1]) * size_of(*a.dtype));
   for (std::int64_t row = 0; same && row < a.shape[0]; ++row) {
@@ -168,10 +165,11 @@ void HuggingFaceSource::check_all_used(const ParamTable& table) const {
     for (const ForeignName& name : hugging_face_names(row)) used.insert(stored(name).key);
   for (const auto& [name, tensor] : tensors_->tensors()) {
     if (used.contains(name) || is_computed(name)) continue;
-    if (name != "lm_head.weight" || config_.untie_embeddings_and_output_weights)
+    const bool output = name == "lm_head.weight" || name == "cls.predictions.decoder.weight";
+    if (!output || config_.untie_embeddings_and_output_weights)
       fail(Exit::bad_data, path_, ": tensor ", name,
            " has no place in the model that config.json describes");
-    check_tied(name);
+    check_tied(name, table.rows().front());
   }
 }
 

@@ -1,4 +1,4 @@
-// A GPT in a folder of Hugging Face's: config.json, and safetensors or pytorch_model.bin, as a
+// A model in a folder of Hugging Face's: config.json, and safetensors or pytorch_model.bin, as a
 // ModelSource.  Names may lack the model's own ("transformer." of GPT-2, "model." of Llama).
 #pragma once
 
@@ -24,7 +24,7 @@ class HuggingFaceSource : public ModelSource {
 
  private:
   const DistTensor& stored(const ForeignName& name) const;
-  void check_tied(const std::string& output) const;
+  void check_tied(const std::string& output, const Param& words) const;
 
   std::unique_ptr<TensorSource> tensors_;
 };
@@ -46,6 +46,6 @@ class MockSource : public HuggingFaceSource {
 std::vector<ForeignName> hugging_face_names(const Param& row);
 
 // What a tensor of theirs has of a row's shape; its vocabulary is not padded.
-Shape hugging_face_shape(const Param& row, const ForeignName& name, const GptConfig& config);
+Shape hugging_face_shape(const Param& row, const ForeignName& name, const ModelConfig& config);
 
 }  // namespace mt

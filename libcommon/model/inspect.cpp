@@ -10,8 +10,8 @@
 #include "base/progress.h"
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/tensor_numbers.h"
-#include "model/gpt.h"
 #include "model/gpt_checkpoint.h"
+#include "model/model_rows.h"
 #include "model/model_source.h"
 
 namespace mt {
@@ -91,7 +91,7 @@ static void write_value(JsonWriter& json, const PyValue& value) {
 static void list_settings(const InspectOptions& options, const PrintLine& print) {
   const std::unique_ptr<ModelSource> source = open_model(options.path);
   PyValue args = PyValue::dict();
-  add_gpt_args(source->config(), source->dtype(), args);
+  add_model_args(source->config(), source->dtype(), args);
   const PyValue common = source->common();
   if (common.is(PyValue::Kind::dict)) args = common.at("args", source->path());
   const std::vector<PyValue>& entries = args.entries(source->path());
@@ -299,15 +299,15 @@ static Side side_of(const ModelSource& source, const Param& row, const std::stri
 }
 
 static void compare_rows(const ModelSource& a, const ModelSource& b, Differences& differences) {
-  const Gpt model(a.config()), other(b.config());
-  const auto find = [](const Gpt& in, const std::string& name) {
-    const auto& rows = in.table().rows();
+  const ParamTable table = model_rows(a.config()), others = model_rows(b.config());
+  const auto find = [](const ParamTable& in, const std::string& name) {
+    const auto& rows = in.rows();
     const auto found =
         std::find_if(rows.begin(), rows.end(), [&](const Param& row) { return row.name == name; });
     return found == rows.end() ? nullptr : &*found;
   };
-  for (const Param& row : model.table().rows()) {
-    const Param* const there = find(other, row.name);
+  for (const Param& row : table.rows()) {
+    const Param* const there = find(others, row.name);
     if (there == nullptr) {
       differences.only_in(a.path(), row.name);
       continue;
@@ -315,8 +315,8 @@ static void compare_rows(const ModelSource& a, const ModelSource& b, Differences
     Buffer of_a, of_b;
     differences.compare(row.name, side_of(a, row, "", of_a), side_of(b, *there, "", of_b));
   }
-  for (const Param& row : other.table().rows())
-    if (find(model, row.name) == nullptr) differences.only_in(b.path(), row.name);
+  for (const Param& row : others.rows())
+    if (find(table, row.name) == nullptr) differences.only_in(b.path(), row.name);
 }
 
 static bool is_model(const std::string& path) {
@@ -347,9 +347,9 @@ bool verify_checkpoint(const InspectOptions& options, const PrintLine& print) {
   std::int64_t rows = 0;
   if (model) {
     const std::unique_ptr<ModelSource> source = open_model(options.path);  // checks hashes
-    const Gpt gpt(source->config());
-    source->check_all_used(gpt.table());
-    for (const Param& row : gpt.table().rows()) {
+    const ParamTable table = model_rows(source->config());
+    source->check_all_used(table);
+    for (const Param& row : table.rows()) {
       const DType dtype = source->dtype_of(row, "");
       const Buffer buffer(Device::cpu,
                           static_cast<std::size_t>(row.shape.numel()) * size_of(dtype));

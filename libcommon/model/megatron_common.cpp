@@ -53,7 +53,7 @@ static PyValue merged(PyValue first, const PyValue& second) {
 }
 
 // What loading reads of a run's settings where the source knows of none.
-static PyValue unknown_run(const GptConfig& config) {
+static PyValue unknown_run(const ModelConfig& config) {
   return PyValue::dict({{"encoder_tensor_model_parallel_size", 0},
                         {"encoder_pipeline_model_parallel_size", 0},
                         {"context_parallel_size", 1},
@@ -93,7 +93,7 @@ static PyValue make_args(const ModelTarget& target, const std::string& format,
                                 {"no_save_rng", true}});
   if (!target.with_optimizer) args.set_item("no_save_optim", true);
   add_stages(target, args);
-  add_gpt_args(target.config, target.dtype, args);
+  add_model_args(target.config, target.dtype, args);
   const bool known = common.is(Kind::dict);
   args = merged(args, known ? common.at("args", "common state") : unknown_run(target.config));
   return PyValue::make(PyValue::global("argparse", "Namespace"), args);

@@ -1,5 +1,5 @@
-// ModelSink: where a GPT's weights go, row by row of its table, to appear as one checkpoint, whole
-// or not at all.
+// ModelSink: where a model's weights go, row by row of its table, to appear as one checkpoint,
+// whole or not at all.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ namespace mt {
 struct ModelTarget {
   std::string path;
   const ModelSource& source;
-  GptConfig config;  // with the target's padded vocabulary
-  DType dtype;       // that the settings name
+  ModelConfig config;  // with the target's padded vocabulary
+  DType dtype;         // that the settings name
   bool with_optimizer = false;
   bool local_spec = false;  // the torch format names norms as without Transformer Engine
   std::int64_t tensor_parallel = 1, pipeline_parallel = 1;

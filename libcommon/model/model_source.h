@@ -1,5 +1,5 @@
-// ModelSource: a GPT in a checkpoint of any format: its settings, and its weights row by row of
-// Gpt's table.
+// ModelSource: a model in a checkpoint of any format: its settings, and its weights row by row of
+// its family's table (model/model_rows.h).
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include "ckpt/pickle.h"
 #include "ckpt/tensor_source.h"
 #include "ckpt/torch_file.h"
-#include "model/gpt_config.h"
+#include "model/model_config.h"
 #include "tensor/param.h"
 
 namespace mt {
@@ -26,8 +26,8 @@ class ModelSource {
 
   const std::string& path() const { return path_; }  // of the checkpoint itself, for errors
   const std::string& format() const { return format_; }
-  const GptConfig& config() const { return config_; }  // completed
-  DType dtype() const { return dtype_; }               // that the settings name
+  const ModelConfig& config() const { return config_; }  // completed
+  DType dtype() const { return dtype_; }                 // that the settings name
   const std::vector<Companion>& companions() const { return companions_; }
   // The tokenizer, as model/checkpoint_tokenizer.h writes it into a manifest.
   const std::string& manifest_extra() const { return manifest_extra_; }
@@ -55,7 +55,7 @@ class ModelSource {
 
  protected:
   std::string path_, format_, manifest_extra_ = "{}";
-  GptConfig config_;
+  ModelConfig config_;
   DType dtype_ = DType::f32;
   std::vector<Companion> companions_;
 };

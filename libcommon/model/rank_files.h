@@ -1,4 +1,4 @@
-// A GPT in Megatron's `torch` format: a file of torch.save for each rank of a model,
+// A model in Megatron's `torch` format: a file of torch.save for each rank of a model,
 //   ITERATION/mp_rank_TT/model_optim_rng.pt         tensor rank TT, of one pipeline stage
 //   ITERATION/mp_rank_TT_PPP/model_optim_rng.pt     of stage PPP
 // a dict: the common state (args, checkpoint_version 3.0, iteration, ...) and `model`, or `model0`,
@@ -87,8 +87,8 @@ class RankFilesSource : public ModelSource {
   std::vector<States> rank_states_;  // likewise
   std::vector<std::string> states_ = {""};
   PyValue common_;
-  std::vector<Chunk> chunks_;                // in the order of their layers
-  std::vector<std::unique_ptr<Gpt>> parts_;  // tables of each tensor rank, all layers
+  std::vector<Chunk> chunks_;      // in the order of their layers
+  std::vector<ParamTable> parts_;  // of each tensor rank, all layers
 };
 
 // A part of make_rank_files_sink() is a pipeline rank, all tensor ranks of it.

@@ -7,6 +7,7 @@
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/torch_types.h"
 #include "model/megatron_common.h"
+#include "model/model_rows.h"
 #include "model/rank_files.h"
 #include "model/rank_layout.h"
 #include "model/rank_optimizer.h"
@@ -78,10 +79,9 @@ class RankFilesSink : public ModelSink {
         save_(folder_to_save(target.path, iteration_)),
         types_(types) {
     for (std::int64_t rank = 0; rank < target.tensor_parallel; ++rank)
-      parts_.push_back(std::make_unique<Gpt>(
-          target.config, StageRanges{{0, target.config.num_layers, true, true}},
-          TensorPart{.rank = static_cast<int>(rank),
-                     .ranks = static_cast<int>(target.tensor_parallel)}));
+      parts_.push_back(model_rows(
+          target.config,
+          {.rank = static_cast<int>(rank), .ranks = static_cast<int>(target.tensor_parallel)}));
     for (std::int64_t stage = 0; stage < target.pipeline_parallel; ++stage)
       for (std::int64_t rank = 0; rank < target.tensor_parallel; ++rank) begin(rank, stage);
   }
@@ -90,7 +90,7 @@ class RankFilesSink : public ModelSink {
              ConstTensor value) override {
     const std::size_t size = size_of(value.dtype());
     for (std::size_t rank = 0; rank < parts_.size(); ++rank) {
-      const Param& cut = parts_[rank]->table().rows()[row.index];
+      const Param& cut = parts_[rank].rows()[row.index];
       const Buffer buffer(Device::cpu, static_cast<std::size_t>(cut.local.numel()) * size);
       const Tensor local = buffer.tensor(value.dtype(), cut.local);
       for (const ElementRun& run : cut.runs())
@@ -148,7 +148,7 @@ class RankFilesSink : public ModelSink {
   }
 
   const Param& part_of(const Param& row, std::int64_t rank) const {
-    return parts_[static_cast<std::size_t>(rank)]->table().rows()[row.index];
+    return parts_[static_cast<std::size_t>(rank)].rows()[row.index];
   }
 
   // Announces the tensors of a rank's files, in the order of its part.
@@ -168,7 +168,7 @@ class RankFilesSink : public ModelSink {
     const PyValue optimizer =
         target_.with_optimizer ? copied_optimizer(target_.source, keep) : PyValue();
     std::vector<RankParam> params;
-    const RankChunks chunks = chunks_of(target_, parts_[0]->table(), stage);
+    const RankChunks chunks = chunks_of(target_, parts_[0], stage);
     for (std::size_t i = 0; i < chunks.size(); ++i)
       state.set_item(chunk_key(i), declare(file.stream, chunks[i], rank, params));
     if (target_.with_optimizer) {
@@ -191,14 +191,16 @@ class RankFilesSink : public ModelSink {
       const Param& row = part_of(*whole, rank);
       const bool copy = row.name == kWords && !chunk.range.first;
       const std::string name =
-          copy ? kTiedCopy : chunk_name(row, row.layer.value_or(0) - chunk.range.begin);
+          copy ? kTiedCopy : chunk_name(row, layer_in(row.name) - chunk.range.begin);
       model.set_item(target_.local_spec ? local_spec_name(name) : name,
                      stream.declare(types_(*whole, ""), row.local));
       RankParam& param = params.emplace_back(RankParam{&row});
       for (const std::string& state : kept_.beside)
         param.states[state] = stream.declare(types_(*whole, state), row.local);
       // Every parallel linear asks for its extra state, which may be None.
-      if (row.layer && name.find(".linear_") != std::string::npos && name.ends_with(".weight"))
+      const bool linear =
+          name.find(".linear_") != std::string::npos || name.find("_proj.") != std::string::npos;
+      if (layer_in(name) >= 0 && linear && name.ends_with(".weight"))
         model.set_item(name.substr(0, name.rfind('.')) + "._extra_state", PyValue());
     }
     return model;
@@ -250,9 +252,9 @@ class RankFilesSink : public ModelSink {
   std::int64_t iteration_;
   FolderSave save_;
   RowTypes types_;
-  std::vector<std::unique_ptr<Gpt>> parts_;  // tables of each tensor rank, all layers
-  std::deque<RankFile> files_;               // by stage, then tensor rank
-  std::deque<BufferFile> buffers_;           // likewise; none without distributed optimizer
+  std::vector<ParamTable> parts_;   // of each tensor rank, all layers
+  std::deque<RankFile> files_;      // by stage, then tensor rank
+  std::deque<BufferFile> buffers_;  // likewise; none without distributed optimizer
 };
 
 }  // namespace

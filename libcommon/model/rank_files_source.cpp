@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -7,6 +6,7 @@
 #include "ckpt/checkpoint_manifest.h"
 #include "model/core_source.h"
 #include "model/gpt_checkpoint.h"
+#include "model/model_rows.h"
 #include "model/rank_files.h"
 #include "model/rank_layout.h"
 
@@ -14,7 +14,6 @@ namespace mt {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kLayers = "decoder.layers.";
 constexpr std::string_view kExtraState = "_extra_state";
 
 // --- Names --------------------------------------------------------------------------------------
@@ -30,15 +29,7 @@ std::string rank_folder(std::int64_t tensor_rank, std::int64_t stage, std::int64
 }
 
 std::string chunk_name(const Param& row, std::int64_t local) {
-  return row.layer ? concat(kLayers, local, row.key.substr(kLayers.size() - 1)) : row.name;
-}
-
-// The number of the layer in a chunk's name; -1 if it has none.
-static std::int64_t layer_in(const std::string& name) {
-  std::int64_t layer = -1;
-  if (name.starts_with(kLayers))
-    std::from_chars(name.data() + kLayers.size(), name.data() + name.size(), layer);
-  return layer;
+  return layer_in(row.name) < 0 ? row.name : with_layer(row.name, local);
 }
 
 // --- Opening ------------------------------------------------------------------------------------
@@ -56,9 +47,8 @@ RankFilesSource::RankFilesSource(const std::string& folder, const ModelSourceOpt
   find_chunks();
   take_common();
   for (std::int64_t rank = 0; rank < tensor_ranks_; ++rank)
-    parts_.push_back(std::make_unique<Gpt>(
-        config_, StageRanges{{0, config_.num_layers, true, true}},
-        TensorPart{.rank = static_cast<int>(rank), .ranks = static_cast<int>(tensor_ranks_)}));
+    parts_.push_back(model_rows(
+        config_, {.rank = static_cast<int>(rank), .ranks = static_cast<int>(tensor_ranks_)}));
   if (options.with_optimizer) find_states(folder);
 }
 
@@ -77,7 +67,13 @@ void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOpt
   if (version < 3)
     fail(Exit::bad_data, where, ": checkpoint_version ", version, ", expected at least 3");
   const PyValue& args = state.at("args", where);
-  config_ = gpt_config_of(with_vocabulary(args, options.vocab_size, where), where);
+  const auto has_tensor = [&](const std::string& name) {
+    for (const char* key : {"model", "model0"})
+      if (const PyValue* model = state.find(key); model != nullptr && model->find(name) != nullptr)
+        return true;
+    return false;
+  };
+  config_ = model_config_of(with_vocabulary(args, options.vocab_size, where), has_tensor, where);
   dtype_ = dtype_of_args(args, where);
   const auto size = [&](const char* name) {
     const PyValue* value = args.find(name);
@@ -88,7 +84,8 @@ void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOpt
   tensor_ranks_ = size("tensor_model_parallel_size");
   stages_ = size("pipeline_model_parallel_size");
   if (size("expert_model_parallel_size") > 1)
-    fail(Exit::bad_data, where, ": args.expert_model_parallel_size: a GPT without experts has 1");
+    fail(Exit::bad_data, where,
+         ": args.expert_model_parallel_size: experts on several ranks are not supported");
 }
 
 void RankFilesSource::open_files(const std::string& folder) {
@@ -153,9 +150,10 @@ void RankFilesSource::take_common() {
 // --- Reading ------------------------------------------------------------------------------------
 
 const RankFilesSource::Chunk& RankFilesSource::chunk_of(const Param& row) const {
-  if (!row.layer) return row.name.starts_with("embedding.") ? chunks_.front() : chunks_.back();
+  const std::int64_t layer = layer_in(row.name);
+  if (layer < 0) return row.name.starts_with("embedding.") ? chunks_.front() : chunks_.back();
   const auto next = std::find_if(chunks_.begin(), chunks_.end(), [&](const Chunk& chunk) {
-    return *row.layer < chunk.first_layer + chunk.layers;
+    return layer < chunk.first_layer + chunk.layers;
   });
   return *next;
 }
@@ -163,15 +161,14 @@ const RankFilesSource::Chunk& RankFilesSource::chunk_of(const Param& row) const 
 StoredTensor RankFilesSource::weight(const Param& row, std::int64_t tensor_rank) const {
   const Chunk& chunk = chunk_of(row);
   const auto& tensors = chunk.tensors[static_cast<std::size_t>(tensor_rank)];
-  const std::string name = chunk_name(row, row.layer.value_or(0) - chunk.first_layer);
+  const std::string name = chunk_name(row, layer_in(row.name) - chunk.first_layer);
   auto found = tensors.find(name);
   if (found == tensors.end()) found = tensors.find(local_spec_name(name));
   const RankFile& of = file(tensor_rank, chunk.stage);
   if (found == tensors.end())
     fail(Exit::bad_data, of.mapped.path(), ": ", chunk.key, " has no tensor ", name);
   const StoredTensor stored = of.reader.tensor(found->second);
-  const Shape& expected =
-      parts_[static_cast<std::size_t>(tensor_rank)]->table().rows()[row.index].local;
+  const Shape& expected = parts_[static_cast<std::size_t>(tensor_rank)].rows()[row.index].local;
   if (!(stored.shape == expected) || !is_float(stored.dtype))
     fail(Exit::bad_data, of.mapped.path(), ": ", chunk.key, ": tensor ", found->first, " is ",
          name_of(stored.dtype), ' ', stored.shape, ", expected floating-point numbers ", expected);
@@ -204,7 +201,7 @@ void RankFilesSource::read(const Param& row, const std::string& state, Tensor ou
   if (is_vocabulary(row)) std::memset(out.data(), 0, out.bytes());
   const std::size_t size = size_of(out.dtype());
   for (std::int64_t rank = 0; rank < tensor_ranks_; ++rank) {
-    const Param& cut = parts_[static_cast<std::size_t>(rank)]->table().rows()[row.index];
+    const Param& cut = parts_[static_cast<std::size_t>(rank)].rows()[row.index];
     const StoredTensor stored = part(row, state, rank);
     const Buffer buffer(Device::cpu, static_cast<std::size_t>(cut.local.numel()) * size);
     const Tensor local = buffer.tensor(out.dtype(), cut.local);
@@ -226,7 +223,7 @@ void RankFilesSource::check_all_used(const ParamTable& table) const {
     std::set<std::string> used;
     for (const Param& row : table.rows()) {
       if (&chunk_of(row) != &chunk) continue;
-      const std::string name = chunk_name(row, row.layer.value_or(0) - chunk.first_layer);
+      const std::string name = chunk_name(row, layer_in(row.name) - chunk.first_layer);
       used.insert({name, local_spec_name(name)});
     }
     if (&chunk == &chunks_.back() && chunks_.size() > 1) used.insert(kTiedCopy);

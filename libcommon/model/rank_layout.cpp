@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "model/model_rows.h"
 
 namespace mt {
 
@@ -34,8 +35,9 @@ std::vector<const Param*> registered_rows(const ParamTable& table, const StageRa
                                           bool local_spec, bool tied) {
   std::vector<const Param*> before, layers, after;
   for (const Param& row : table.rows()) {
-    if (row.layer) {
-      if (*row.layer >= chunk.begin && *row.layer < chunk.end) layers.push_back(&row);
+    const std::int64_t layer = layer_in(row.name);
+    if (layer >= 0) {
+      if (layer >= chunk.begin && layer < chunk.end) layers.push_back(&row);
     } else if (row.name.starts_with("embedding.")) {
       if (chunk.first) before.push_back(&row);
     } else if (chunk.last) {
@@ -43,7 +45,7 @@ std::vector<const Param*> registered_rows(const ParamTable& table, const StageRa
     }
   }
   const auto place = [&](const Param* row) {
-    return std::pair(*row->layer,
+    return std::pair(layer_in(row->name),
                      place_in_layer(local_spec ? local_spec_name(row->name) : row->name));
   };
   std::stable_sort(layers.begin(), layers.end(),

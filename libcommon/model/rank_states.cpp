@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ckpt/strided_copy.h"
+#include "model/model_rows.h"
 #include "model/rank_files.h"
 #include "model/rank_layout.h"
 #include "model/rank_optimizer.h"
@@ -13,11 +14,11 @@ namespace mt {
 // In the order in which the rank's model registered them; at the end a copy of tied embeddings.
 std::vector<const Param*> RankFilesSource::rows_in(const Chunk& chunk,
                                                    std::int64_t tensor_rank) const {
-  const ParamTable& table = parts_[static_cast<std::size_t>(tensor_rank)]->table();
+  const ParamTable& table = parts_[static_cast<std::size_t>(tensor_rank)];
   std::map<std::string, const Param*> named;
   for (const Param& row : table.rows())
     if (&chunk_of(row) == &chunk) {
-      const std::string name = chunk_name(row, row.layer.value_or(0) - chunk.first_layer);
+      const std::string name = chunk_name(row, layer_in(row.name) - chunk.first_layer);
       named[name] = named[local_spec_name(name)] = &row;
     }
   std::vector<const Param*> rows;

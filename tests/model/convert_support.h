@@ -9,13 +9,14 @@
 #include "model/convert.h"
 #include "model/hugging_face_config.h"
 #include "model/hugging_face_source.h"
+#include "model/model_rows.h"
 #include "tests/base/scratch.h"
 #include "tests/model/support.h"
 
 namespace mt {
 
-inline GptConfig config_named(const std::string& name) {
-  GptConfig c = name == "gpt2" ? tiny_gpt2() : tiny_llama();
+inline ModelConfig config_named(const std::string& name) {
+  ModelConfig c = name == "gpt2" || name == "bert" ? tiny_gpt2() : tiny_llama();
   if (name == "tied") c.untie_embeddings_and_output_weights = false;
   if (name == "mistral") c.window_size = "3,0";
   if (name == "qwen2") c.add_qkv_bias = true;
@@ -36,6 +37,30 @@ inline GptConfig config_named(const std::string& name) {
     c.apply_layernorm_1p = c.squared_relu = true;
     c.swiglu = false;
   }
+  if (name == "mixtral") {
+    c.family = ModelFamily::mixtral;
+    c.num_experts = 4;
+    c.moe_router_topk = 3;
+    c.moe_aux_loss_coeff = 0.25;
+    c.window_size = "3,0";
+  }
+  if (name == "gemma") {
+    c.family = ModelFamily::gemma;
+    c.swiglu = false;
+    c.apply_layernorm_1p = true;
+    c.untie_embeddings_and_output_weights = false;
+  }
+  if (name == "bert") c.family = ModelFamily::bert;
+  if (name == "mamba") {
+    c.family = ModelFamily::mamba;
+    c.position_embedding_type = "none";
+    c.swiglu = c.group_query_attention = false;
+    c.ffn_hidden_size.reset();
+    c.kv_channels = 8;
+    c.mamba_state_dim = 6;
+    c.mamba_num_groups = 2;
+    c.max_position_embeddings = 0x7fffffff;
+  }
   c.vocab_size = 21;
   c.padded_vocab_size = 0;
   c.make_vocab_size_divisible_by = 8;
@@ -44,11 +69,11 @@ inline GptConfig config_named(const std::string& name) {
 }
 
 // A folder of Hugging Face's with random weights, in the order of the table.
-inline void write_hugging_face(const std::string& folder, const GptConfig& config, DType dtype) {
+inline void write_hugging_face(const std::string& folder, const ModelConfig& config, DType dtype) {
   std::filesystem::create_directory(folder);
-  const Gpt model(config);
+  const ParamTable table = model_rows(config);
   std::vector<SafetensorsWriter::Entry> entries;
-  for (const Param& row : model.table().rows())
+  for (const Param& row : table.rows())
     for (const ForeignName& name : hugging_face_names(row))
       entries.push_back({name.name, dtype, hugging_face_shape(row, name, config)});
   SafetensorsWriter writer(folder, entries, 1 << 30);

@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 class Family : public Convert, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Of, Family,
                          testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3",
-                                         "scaled", "stretched", "nemotron"),
+                                         "scaled", "stretched", "nemotron", "mixtral", "gemma",
+                                         "bert", "mamba"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {
@@ -45,16 +46,16 @@ TEST_P(Family, ComesBackByteForByte) {
 }
 
 TEST_P(Family, SettingsComeBack) {
-  const GptConfig c = config_named(GetParam());
+  const ModelConfig c = config_named(GetParam());
   const HuggingFaceConfig found =
       parse_hugging_face_config(hugging_face_config(c, DType::bf16, ""), "config.json");
   EXPECT_EQ(found.dtype, DType::bf16);
-  GptConfig back = found.model;
+  ModelConfig back = found.model;
   back.make_vocab_size_divisible_by = 8;
   back.complete();
-  const auto args_of = [](const GptConfig& config) {
+  const auto args_of = [](const ModelConfig& config) {
     PyValue args = PyValue::dict();
-    add_gpt_args(config, DType::f32, args);
+    add_model_args(config, DType::f32, args);
     return args;
   };
   const PyValue ours = args_of(c), theirs = args_of(back);
@@ -68,6 +69,33 @@ TEST_P(Family, SettingsComeBack) {
   }
   for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
     EXPECT_EQ(back.window(layer), c.window(layer));
+}
+
+// What Megatron-Core 0.12.1 keeps of them, by section 5 of its checkpoints' inventory.
+TEST_F(Convert, KeysOfOtherFamiliesAreMegatrons) {
+  struct Key {
+    const char *family, *key;
+    Shape shape;
+  };
+  for (const auto& [family, key, shape] :
+       {Key{"mixtral", "decoder.layers.mlp.experts.experts.linear_fc1.weight", {2, 4, 80, 16}},
+        Key{"mixtral", "decoder.layers.mlp.experts.experts.linear_fc2.weight", {2, 4, 16, 40}},
+        Key{"mixtral", "decoder.layers.mlp.router.weight", {2, 4, 16}},
+        Key{"mixtral", "decoder.layers.pre_mlp_layernorm.weight", {2, 16}},
+        Key{"bert", "encoder.layers.self_attention.linear_qkv.bias", {2, 48}},
+        Key{"bert", "embedding.tokentype_embeddings.weight", {2, 16}},
+        Key{"bert", "output_layer.bias", {128}},
+        Key{"mamba", "decoder.layers.1.mixer.in_proj.weight.z", {32, 16}},
+        Key{"mamba", "decoder.layers.1.mixer.in_proj.weight.dt", {4, 16}},
+        Key{"mamba", "decoder.layers.0.mixer.conv1d.weight.B", {12, 1, 4}},
+        Key{"mamba", "decoder.layers.0.mixer.conv1d.bias.x", {32}}}) {
+    const std::string folder = concat("core_", family);
+    if (!fs::exists(scratch_.path(folder))) {
+      write_hugging_face(scratch_.path(concat("hf_", family)), config_named(family), DType::f32);
+      convert(concat("hf_", family), folder, "core");
+    }
+    EXPECT_EQ(DistReader(scratch_.path(folder + "/release")).at(key).shape, shape) << key;
+  }
 }
 
 TEST_F(Convert, SameBytesForAnyNumberOfThreads) {
@@ -193,7 +221,9 @@ class RankFiles : public Convert, public testing::WithParamInterface<Layout> {
 };
 INSTANTIATE_TEST_SUITE_P(Layouts, RankFiles,
                          testing::Values(Layout{"gpt2", 4, 1}, Layout{"tied", 2, 2},
-                                         Layout{"qwen3", 2, 1}, Layout{"qwen2", 1, 2}),
+                                         Layout{"qwen3", 2, 1}, Layout{"qwen2", 1, 2},
+                                         Layout{"mixtral", 2, 2}, Layout{"bert", 2, 2},
+                                         Layout{"mamba", 2, 2}),
                          [](const auto& p) {
                            return concat(p.param.name, "_", p.param.tp, "_", p.param.pp);
                          });
@@ -377,6 +407,10 @@ TEST_F(Convert, LoaderMustBeWhatIsThere) {
   options.loader = "core";
   EXPECT_EQ(error("hf", "core", "core", options),
             concat("78 ", scratch_.path("hf"), ": is Hugging Face's, but --loader is core"));
+  options.loader = "hf";
+  options.model_type = "BERT";
+  EXPECT_EQ(error("hf", "core", "core", options),
+            concat("78 ", scratch_.path("hf"), ": is no BERT, but --model-type is BERT"));
 }
 
 struct Refusal {
@@ -389,8 +423,11 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
       R"("intermediate_size":8,"max_position_embeddings":8,"vocab_size":9)";
   const Refusal refusals[] = {
       {R"({"model_type":"bert"})",
-       "model_type \"bert\" is not known; expected gpt2, llama, "
-       "mistral, qwen2, qwen3 or nemotron"},
+       "model_type \"bert\" has its norms behind what they are in front of in Megatron's BERT, "
+       "megatron-bert: one does not become the other"},
+      {R"({"model_type":"opt"})",
+       "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, "
+       "qwen3, nemotron, megatron-bert or mamba2"},
       {R"({})", "no \"model_type\""},
       {R"({"model_type":"llama"})", "no \"num_hidden_layers\""},
       {R"(,"hidden_act":"gelu"})", "\"hidden_act\" is \"gelu\", expected \"silu\""},

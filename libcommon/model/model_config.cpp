@@ -1,0 +1,166 @@
+#include "model/model_config.h"
+
+#include <algorithm>
+
+#include "model/gpt_checkpoint.h"
+
+namespace mt {
+
+static void check_size(const char* name, std::int64_t value, std::int64_t most) {
+  if (value < 1 || value > most) fail(Exit::bad_config, name, " ", value, ": expected 1 to ", most);
+}
+
+void ModelConfig::complete() {
+  GptConfig::complete();
+  if (family == ModelFamily::mixtral) {
+    check_size("--num-experts", num_experts, 4096);
+    check_size("--moe-router-topk", moe_router_topk, num_experts);
+    if (add_bias_linear || !swiglu)
+      fail(Exit::bad_config, "--num-experts: converted with --swiglu and --disable-bias-linear");
+  }
+  if (family == ModelFamily::mamba) {
+    check_size("--mamba-state-dim", mamba_state_dim, 1 << 20);
+    check_size("--mamba-num-groups", mamba_num_groups, 4096);
+    if (mamba_inner() != 2 * hidden_size)
+      fail(Exit::bad_config, "Mamba: ", mamba_inner(), " channels of all heads, expected ",
+           2 * hidden_size, ", twice the hidden size");
+  }
+}
+
+// --- Megatron's args ----------------------------------------------------------------------------
+
+static void add_experts(const ModelConfig& c, PyValue& args) {
+  args.set_item("num_experts", c.num_experts);
+  args.set_item("moe_router_topk", c.moe_router_topk);
+  args.set_item("moe_router_load_balancing_type", "aux_loss");
+  args.set_item("moe_aux_loss_coeff", c.moe_aux_loss_coeff);
+  args.set_item("moe_router_pre_softmax", false);
+  args.set_item("moe_layer_freq", 1);
+  args.set_item("moe_ffn_hidden_size", c.ffn());
+  args.set_item("moe_grouped_gemm", false);
+}
+
+static void add_mamba(const ModelConfig& c, PyValue& args) {
+  args.set_item("is_hybrid_model", true);
+  args.set_item("hybrid_attention_ratio", 0.0);
+  args.set_item("hybrid_mlp_ratio", 0.0);
+  args.set_item("hybrid_override_pattern",
+                std::string(static_cast<std::size_t>(c.num_layers), 'M'));
+  args.set_item(
+      "spec", PyValue::list({"megatron.core.models.mamba.mamba_layer_specs", "mamba_stack_spec"}));
+  args.set_item("mamba_state_dim", c.mamba_state_dim);
+  args.set_item("mamba_head_dim", c.head_dim());
+  args.set_item("mamba_num_groups", c.mamba_num_groups);
+}
+
+void add_model_args(const ModelConfig& c, DType dtype, PyValue& args) {
+  PyValue common = PyValue::dict();
+  add_gpt_args(c, dtype, common);
+  const std::vector<PyValue>& entries = common.entries("args");
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
+    if (c.family != ModelFamily::mixtral || !(entries[i] == PyValue("num_experts")))
+      args.set_item(entries[i], entries[i + 1]);
+  if (c.family == ModelFamily::mixtral) add_experts(c, args);
+  if (c.family == ModelFamily::gemma) args.set_item("gated_linear_unit", true);
+  if (c.family == ModelFamily::bert) args.set_item("bert_binary_head", true);
+  if (c.family == ModelFamily::mamba) add_mamba(c, args);
+}
+
+namespace {
+
+// What of the args is for the other families.
+class FamilyReader {
+ public:
+  FamilyReader(const PyValue& args, const std::string& where) : args_(args), where_(where) {}
+
+  ModelFamily family(const std::function<bool(const std::string&)>& has_tensor) const {
+    if (integer("num_experts", 0) > 0) return ModelFamily::mixtral;
+    if (is_on("is_hybrid_model")) return ModelFamily::mamba;
+    if (is_on("gated_linear_unit") && !is_on("swiglu")) return ModelFamily::gemma;
+    const bool bert = has_tensor("lm_head.dense.weight") ||
+                      has_tensor("embedding.tokentype_embeddings.weight");  // on other stages
+    return bert ? ModelFamily::bert : ModelFamily::gpt;
+  }
+
+  void read_experts(ModelConfig& c) const {
+    c.num_experts = integer("num_experts", 0);
+    c.moe_router_topk = integer("moe_router_topk", 2);
+    if (const PyValue* v = given("moe_aux_loss_coeff")) c.moe_aux_loss_coeff = v->as_real(where_);
+    if (const PyValue* v = given("moe_ffn_hidden_size")) c.ffn_hidden_size = v->as_integer(where_);
+    refuse_if(integer("moe_shared_expert_intermediate_size", 0) > 0,
+              "moe_shared_expert_intermediate_size");
+    refuse_if(is_on("moe_router_enable_expert_bias"), "moe_router_enable_expert_bias");
+    if (const PyValue* frequency = given("moe_layer_freq")) {
+      const bool one = *frequency == PyValue(1);
+      const bool ones = frequency->is(PyValue::Kind::list) &&
+                        std::ranges::all_of(frequency->as_items(where_), [](const PyValue& layer) {
+                          return layer == PyValue(1);
+                        });
+      refuse_if(!one && !ones, "moe_layer_freq");
+    }
+  }
+
+  void read_mamba(ModelConfig& c) const {
+    c.mamba_state_dim = integer("mamba_state_dim", 128);
+    c.mamba_num_groups = integer("mamba_num_groups", 8);
+    c.kv_channels = integer("mamba_head_dim", 64);
+    c.num_attention_heads = 2 * c.hidden_size / std::max<std::int64_t>(1, *c.kv_channels);
+    c.group_query_attention = false;
+    if (const PyValue* pattern = given("hybrid_override_pattern"))
+      refuse_if(pattern->as_string(where_).find_first_not_of('M') != std::string::npos,
+                "hybrid_override_pattern");
+  }
+
+ private:
+  const PyValue* given(const char* name) const {
+    const PyValue* const value = args_.find(name);
+    return value == nullptr || value->is_none() ? nullptr : value;
+  }
+  std::int64_t integer(const char* name, std::int64_t otherwise) const {
+    const PyValue* const value = given(name);
+    return value == nullptr ? otherwise : value->as_integer(where_ + ": args." + name);
+  }
+  bool is_on(const char* name) const {
+    const PyValue* const value = given(name);
+    return value != nullptr && *value == PyValue(true);
+  }
+  void refuse_if(bool refused, const char* name) const {
+    if (refused) fail(Exit::bad_data, where_, ": args.", name, ": is set to what is not supported");
+  }
+  const PyValue& args_;
+  const std::string& where_;
+};
+
+}  // namespace
+
+// The args that a GPT may have.
+static PyValue plain_args(const PyValue& args, const std::string& where) {
+  PyValue plain = PyValue::dict();
+  const std::vector<PyValue>& entries = args.entries(where);
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
+    const std::string& name = entries[i].as_string(where);
+    if (name != "num_experts" && name != "is_hybrid_model" && name != "gated_linear_unit")
+      plain.set_item(entries[i], entries[i + 1]);
+  }
+  return plain;
+}
+
+ModelConfig model_config_of(const PyValue& args,
+                            const std::function<bool(const std::string&)>& has_tensor,
+                            const std::string& where) {
+  const FamilyReader reader(args, where);
+  const ModelFamily family = reader.family(has_tensor);
+  if (family == ModelFamily::gpt) return gpt_config_of(args, where);
+  ModelConfig config = gpt_config_of(plain_args(args, where), where);
+  config.family = family;
+  if (family == ModelFamily::mixtral) reader.read_experts(config);
+  if (family == ModelFamily::mamba) reader.read_mamba(config);
+  try {
+    config.complete();
+  } catch (const Error& error) {
+    fail(Exit::bad_data, where, ": args: ", error.what());
+  }
+  return config;
+}
+
+}  // namespace mt

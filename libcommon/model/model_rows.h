@@ -1,0 +1,35 @@
+// The tables of all families that are converted: the parameters' Megatron-Core names and keys, and
+// their names and shapes in Hugging Face's models.  A family that has a model here has its table.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ckpt/dist_checkpoint.h"
+#include "model/gpt.h"
+#include "model/model_config.h"
+
+namespace mt {
+
+// All rows of the model, as one of so many tensor-parallel ranks has them.
+ParamTable model_rows(const ModelConfig& config, const TensorPart& part = {});
+
+// The number in a name such as decoder.layers.3.…; -1 if it has none.
+std::int64_t layer_in(const std::string& name);
+// The name with another number there.
+std::string with_layer(const std::string& name, std::int64_t layer);
+
+// What of a row lies under a key of a torch_dist checkpoint: rows [begin, end) of its first axis,
+// as a chunk at `offset` of a tensor of shape `whole`.  An expert of Mixtral is a part of a tensor
+// of all experts of all layers; Mamba's in_proj and conv1d have a key for each of their segments.
+struct KeyPart {
+  std::string key;
+  Shape whole, offset;
+  std::int64_t begin, end;
+};
+std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config);
+
+// The empty objects that Megatron asks for beside the parameters, of any family.
+void write_model_extra_states(DistWriter& writer, const ModelConfig& config);
+
+}  // namespace mt
