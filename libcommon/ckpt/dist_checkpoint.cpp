@@ -1,6 +1,8 @@
 #include "ckpt/dist_checkpoint.h"
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <set>
 
 #include "base/error.h"
@@ -197,19 +199,33 @@ TorchReader DistReader::open_object(const std::string& key) const {
 
 // --- Writing ------------------------------------------------------------------------------------
 
-DistWriter::DistWriter(const std::string& folder, int rank, int number)
-    : name_(concat("__", rank, "_", number, ".distcp")), file_(folder, name_) {}
+DistWriter::DistWriter(const std::string& folder, int rank, int number, When when)
+    : name_(concat("__", rank, "_", number, ".distcp")), when_(when), file_(folder, name_) {}
 
-ItemPlace DistWriter::write_item(const std::function<void(const Sink&)>& write) {
+void DistWriter::write_item(std::size_t item, const Write& write) {
   const std::uint64_t begin = file_.written();
   write([this](Bytes bytes) { file_.write(bytes); });
-  return {name_, begin, file_.written() - begin};
+  items_[item].place = {name_, begin, file_.written() - begin};
+}
+
+void DistWriter::add_item(ItemRecord item, Write write) {
+  items_.push_back(std::move(item));
+  if (when_ == When::at_once)
+    write_item(items_.size() - 1, write);
+  else
+    later_.push_back(std::move(write));
 }
 
 void DistWriter::add(const std::string& key, const Shape& global_shape, const Shape& offset,
                      ConstTensor chunk) {
-  const ItemPlace place = write_item([&](const Sink& sink) { write_torch_tensor(chunk, sink); });
-  items_.push_back({key, true, chunk.dtype(), global_shape, offset, chunk.shape(), place});
+  ItemRecord item{key, true, chunk.dtype(), global_shape, offset, chunk.shape(), {}};
+  if (when_ == When::at_once)
+    return add_item(std::move(item), [&](const Sink& sink) { write_torch_tensor(chunk, sink); });
+  const auto copy = std::make_shared<const Buffer>(Device::cpu, chunk.bytes());
+  if (chunk.bytes() > 0) std::memcpy(copy->data(), chunk.data(), chunk.bytes());
+  add_item(std::move(item), [copy, dtype = chunk.dtype(), shape = chunk.shape()](const Sink& sink) {
+    write_torch_tensor(copy->tensor(dtype, shape), sink);
+  });
 }
 
 void DistWriter::add(const std::string& key, ConstTensor whole) {
@@ -217,12 +233,17 @@ void DistWriter::add(const std::string& key, ConstTensor whole) {
 }
 
 void DistWriter::add_object(const std::string& key, const PyValue& value) {
-  const ItemPlace place =
-      write_item([&](const Sink& sink) { TorchWriter().write(value, "archive", sink); });
-  items_.push_back({key, false, DType::f32, {}, {}, {}, place});
+  add_item({key, false, DType::f32, {}, {}, {}, {}},
+           [value](const Sink& sink) { TorchWriter().write(value, "archive", sink); });
 }
 
-WrittenFile DistWriter::close() { return {file_.close(), std::move(items_)}; }
+WrittenFile DistWriter::close() {
+  for (std::size_t item = 0; item < later_.size(); ++item) {
+    write_item(item, later_[item]);
+    later_[item] = nullptr;  // and its copy
+  }
+  return {file_.close(), std::move(items_)};
+}
 
 FileHash write_dist_metadata(const std::string& folder, const std::vector<WrittenFile>& files,
                              const DistMetadataOptions& options) {

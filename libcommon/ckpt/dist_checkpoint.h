@@ -73,10 +73,13 @@ std::string pack_files(const std::vector<WrittenFile>& files);
 std::vector<WrittenFile> unpack_files(Bytes packed, const std::string& name);
 
 // Writes one file of a checkpoint.  Each rank has its own; who has the WrittenFiles of all then
-// calls write_dist_metadata().  Not thread-safe.
+// calls write_dist_metadata().  Not thread-safe, but close() may be called from another thread.
 class DistWriter {
  public:
-  DistWriter(const std::string& folder, int rank, int number = 0);  // FOLDER/__RANK_NUMBER.distcp
+  // What is added goes to the file at once, or is copied and goes there in close().
+  enum class When : std::uint8_t { at_once, in_close };
+  // FOLDER/__RANK_NUMBER.distcp
+  DistWriter(const std::string& folder, int rank, int number = 0, When when = When::at_once);
 
   // `chunk` (host memory) is the part of `key` at `offset`; the parts of all writers tile the
   // tensor.
@@ -89,10 +92,15 @@ class DistWriter {
   WrittenFile close();  // synced to the disk
 
  private:
-  ItemPlace write_item(const std::function<void(const Sink&)>& write);
+  using Write = std::function<void(const Sink&)>;
+  void add_item(ItemRecord item, Write write);
+  void write_item(std::size_t item, const Write& write);
+
   std::string name_;
+  When when_;
   HashedFile file_;  // removed unless closed
   std::vector<ItemRecord> items_;
+  std::vector<Write> later_;  // of each item, if not at once
 };
 
 // FOLDER/.metadata, atomically.

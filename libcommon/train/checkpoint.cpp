@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
@@ -56,6 +57,22 @@ static ToLoad checkpoint_to_load(const TrainOptions& o) {
   return {place, true, true};
 }
 
+// What a run can go on from instead, as its last checkpoint but one: nothing where it was asked for
+// just that checkpoint, or for weights alone.
+static std::optional<ToLoad> checkpoint_before(const TrainOptions& o, const ToLoad& found) {
+  std::error_code error;
+  if (o.ckpt_step || found.begins_anew || found.place->release ||
+      std::filesystem::equivalent(found.place->folder, o.load, error))
+    return {};
+  ToLoad before;
+  if (!found.lasting) before.place = find_checkpoint(o.load);
+  if (found.lasting)
+    for (const std::int64_t iteration : list_checkpoints(o.load))
+      if (iteration < found.place->iteration)
+        before.place = {iteration_folder(o.load, iteration), iteration};
+  return before.place ? std::optional(before) : std::nullopt;
+}
+
 // A checkpoint that a run without --non-persistent-ckpt-type passes over.
 static void warn_of_newer(const TrainOptions& o, const ToLoad& found, const Log& log) {
   if (o.load.empty() || o.ckpt_step || !o.non_persistent_ckpt_type.empty()) return;
@@ -104,9 +121,9 @@ static PyValue make_args(const TrainOptions& o, const TrainCounters& counters,
   set("world_size", o.ranks);
   set("data_parallel_size", sizes.dp);
   set("use_distributed_optimizer", o.optimizer.use_distributed_optimizer);
-  set("ckpt_fully_parallel_save", o.optimizer.use_distributed_optimizer);
+  set("ckpt_fully_parallel_save", o.fully_parallel_save);
   set("ckpt_format", "torch_dist");
-  set("async_save", false);
+  set("async_save", o.async_save);
   set("data_parallel_random_init", false);
   set("no_save_optim", o.save_optimizer ? PyValue() : PyValue(true));
   set("no_save_rng", true);  // there is no state of random numbers
@@ -173,52 +190,94 @@ static void delete_old_checkpoints(const std::string& folder, std::int64_t lates
   }
 }
 
-std::string save_training(const TrainOptions& o, bool lasting, const TrainingState& state,
-                          const TrainData& data, const World& world) {
-  Group& ranks = world.all();
+// Rows that a rank writes of those that it has in common with others: each goes to the one that has
+// the fewest elements so far, so that all write at once.
+static std::vector<bool> rows_to_write(const ParamTable& table, const Group& equals, bool share) {
+  std::vector<std::uint64_t> elements(static_cast<std::size_t>(equals.size()), 0);
+  std::vector<bool> mine;
+  for (const Param& row : table.rows()) {
+    const auto least =
+        share ? std::min_element(elements.begin(), elements.end()) : elements.begin();
+    mine.push_back(least - elements.begin() == equals.rank());
+    *least += static_cast<std::uint64_t>(row.local.numel());
+  }
+  return mine;
+}
+
+TrainingSave::TrainingSave(const TrainOptions& o, bool lasting, const TrainingState& state,
+                           const TrainData& data, const World& world)
+    : options_(o),
+      ranks_(world.all()),
+      lasting_(lasting),
+      save_folder_(lasting ? o.save : o.non_persistent_folder(o.save)),
+      iteration_(state.counters.iteration) {
   state.stream.synchronize();
-  const std::string save_folder = lasting ? o.save : o.non_persistent_folder(o.save);
-  const std::int64_t iteration = state.counters.iteration;
-  const bool first = ranks.rank() == 0;
-  std::optional<CheckpointSave> save;
-  if (first) save.emplace(save_folder, iteration);
-  const std::string folder = broadcast_text(ranks, first ? save->folder() : "", 0);
-  // One of the ranks that have the same weights writes them; each its part of the optimizer's
-  // state.
-  const bool writes = world.data_context().rank() == 0;
-  const bool shares = o.save_optimizer && o.optimizer.use_distributed_optimizer;
-  std::vector<WrittenFile> own;
+  const bool first = ranks_.rank() == 0;
+  if (first) save_.emplace(save_folder_, iteration_);
+  const std::string folder = broadcast_text(ranks_, first ? save_->folder() : "", 0);
   const bool has_state = o.save_optimizer && state.optimizer.keeps_own_pieces();
-  std::optional<DistWriter> writer;
-  if (writes || has_state) writer.emplace(folder, ranks.rank());
+  const std::vector<bool> mine =
+      rows_to_write(state.model.table(), world.data_context(), o.fully_parallel_save);
+  if (first || has_state || std::ranges::count(mine, true) > 0)
+    writer_.emplace(folder, ranks_.rank(), 0,
+                    o.async_save ? DistWriter::When::in_close : DistWriter::When::at_once);
   state.optimizer.read_values(
       [&](const Param& row) {
         const bool is_own = row.is_cut() || world.tensor().rank() == 0;
-        if (writes && is_own && !row.copy) write_row(*writer, row, {}, row.value);
+        if (mine[row.index] && is_own && !row.copy) write_row(*writer_, row, {}, row.value);
       },
       state.stream);
-  if (first) write_extra_states(*writer, o.model);
-  if (has_state) write_optimizer(*writer, state.optimizer);
-  if (writer) own.push_back(writer->close());
-  const std::vector<WrittenFile> files = gather_files(ranks, own);
+  if (first) write_extra_states(*writer_, o.model);
+  if (has_state) write_optimizer(*writer_, state.optimizer);
   if (first) {
     const Gpt whole(o.model);  // its rows alone
-    CheckpointSave::Content content;
-    content.files = write_tokenizer(folder, data.tokenizer_options());
-    content.files.insert(content.files.end(), files.begin(), files.end());
-    content.common = make_common(o, state, whole.table(), data.tokenizer(), save->common_writer());
-    if (shares) content.mcore_data = make_mcore_data(state.optimizer, whole.table());
-    content.manifest_extra =
+    for (FileHash& file : write_tokenizer(folder, data.tokenizer_options()))
+      content_.files.push_back({std::move(file), {}});
+    content_.common =
+        make_common(o, state, whole.table(), data.tokenizer(), save_->common_writer());
+    if (o.save_optimizer && o.optimizer.use_distributed_optimizer)
+      content_.mcore_data = make_mcore_data(state.optimizer, whole.table());
+    content_.manifest_extra =
         tokenizer_manifest(data.tokenizer_options(), data.tokenizer().identity());
-    save->publish(content);
-    if (!lasting)
-      delete_old_checkpoints(save_folder, iteration, 1, {});
-    else if (o.save_retain_interval || o.keep_last)
-      delete_old_checkpoints(save_folder, iteration, o.keep_last.value_or(1),
-                             o.save_retain_interval);
   }
-  ranks.barrier();
-  return save_folder;
+  if (o.async_save)
+    thread_ = std::thread([this] { write_own(); });
+  else
+    write_own();
+}
+
+void TrainingSave::write_own() {
+  try {
+    if (writer_) own_.push_back(writer_->close());
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  written_ = true;
+}
+
+TrainingSave::~TrainingSave() {
+  if (thread_.joinable()) thread_.join();
+}
+
+bool TrainingSave::all_written() const {
+  double missing = written_ ? 0 : 1;
+  ranks_.all_reduce({&missing, DType::f64, {1}}, Reduction::max).wait();
+  return missing == 0;
+}
+
+void TrainingSave::publish() {
+  if (thread_.joinable()) thread_.join();
+  if (error_) std::rethrow_exception(error_);
+  for (WrittenFile& file : gather_files(ranks_, own_)) content_.files.push_back(std::move(file));
+  if (save_) {
+    save_->publish(content_);
+    if (!lasting_)
+      delete_old_checkpoints(save_folder_, iteration_, 1, {});
+    else if (options_.save_retain_interval || options_.keep_last)
+      delete_old_checkpoints(save_folder_, iteration_, options_.keep_last.value_or(1),
+                             options_.save_retain_interval);
+  }
+  ranks_.barrier();
 }
 
 static std::string on_off(bool value) { return value ? "on" : "off"; }
@@ -277,13 +336,45 @@ static void warn_of_other_samples(const TrainOptions& o, const PyValue& args,
   compare("--seed", "seed", static_cast<std::int64_t>(o.seed));
 }
 
+// The checkpoint to load, on all ranks, each of which has checked a part of it; if one finds
+// damage, the one before, and so on at most kMostDamaged times.
+static std::unique_ptr<MegatronCheckpoint> open_whole(const TrainOptions& o, ToLoad& found,
+                                                      Group& ranks, const Log& log) {
+  constexpr int kMostDamaged = 3;
+  for (int damaged = 0;; ++damaged) {
+    std::unique_ptr<MegatronCheckpoint> checkpoint;
+    std::exception_ptr error;
+    std::string why;
+    try {
+      checkpoint = std::make_unique<MegatronCheckpoint>(
+          found.place->folder, MegatronCheckpoint::Part{ranks.rank(), ranks.size()});
+    } catch (const Error& e) {
+      if (e.code() != Exit::bad_data && e.code() != Exit::no_input) throw;
+      error = std::current_exception();
+      why = e.what();
+    }
+    double failed = error ? 1 : 0;
+    ranks.all_reduce({&failed, DType::f64, {1}}, Reduction::max).wait();
+    if (failed == 0) return checkpoint;
+    const auto before = damaged == kMostDamaged ? std::nullopt : checkpoint_before(o, found);
+    if (!before) {
+      if (error) std::rethrow_exception(error);
+      ranks.barrier();  // throws, as another rank does
+    }
+    if (error) log.warn(concat(why, "; going on from ", before->place->folder));
+    found = *before;
+  }
+}
+
 Loaded load_training(const TrainOptions& o, TrainingState& state, const TrainData& data,
                      const World& world, const Log& log) {
-  const Group& ranks = world.all();
-  const auto [place, lasting, begins_anew] = checkpoint_to_load(o);
-  if (!place) return Loaded::nothing;
-  const Loaded loaded = lasting ? Loaded::lasting : Loaded::non_persistent;
-  const MegatronCheckpoint checkpoint(place->folder, {ranks.rank(), ranks.size()});
+  Group& ranks = world.all();
+  ToLoad found = checkpoint_to_load(o);
+  if (!found.place) return Loaded::nothing;
+  const std::unique_ptr<MegatronCheckpoint> opened = open_whole(o, found, ranks, log);
+  const Loaded loaded = found.lasting ? Loaded::lasting : Loaded::non_persistent;
+  const MegatronCheckpoint& checkpoint = *opened;
+  const std::optional<CheckpointPlace>& place = found.place;
   const std::string where = place->folder + ": common.pt";
   const PyValue& args = checkpoint.common().at("args", where);
   check_same_model(o.model, gpt_config_of(args, where), place->folder);
@@ -296,7 +387,7 @@ Loaded load_training(const TrainOptions& o, TrainingState& state, const TrainDat
   state.optimizer.set_values(
       [&](const Param& row) { read_row(checkpoint.tensors(), row, {}, row.value); }, state.stream);
   state.stream.synchronize();
-  if (place->release || begins_anew) return loaded;
+  if (place->release || found.begins_anew) return loaded;
   if (ranks.rank() == 0) warn_of_other_samples(o, args, place->folder, log);
   TrainCounters& counters = state.counters;
   if (o.load_optimizer) {

@@ -2,8 +2,14 @@
 // on the number of ranks: a run may go on with any other.
 #pragma once
 
+#include <atomic>
+#include <exception>
+#include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "ckpt/megatron_checkpoint.h"
 #include "comm/world.h"
 #include "model/gpt.h"
 #include "optim/optimizer.h"
@@ -34,12 +40,39 @@ bool goes_on_in_place(const TrainOptions& options);
 // be written to; warns of a checkpoint there that this run does not go on from.
 void prepare_folders(const TrainOptions& options, const Log& log);
 
-// Called on every rank; on return the checkpoint is published: a lasting one in options.save, where
-// --save-retain-interval and --keep-last then delete older ones; else the only one in
-// options.non_persistent_folder().  Each rank that has something of its own, a part of the weights
-// or of the distributed optimizer's state, writes a file.  Returns the folder.
-std::string save_training(const TrainOptions& options, bool lasting, const TrainingState& state,
-                          const TrainData& data, const World& world);
+// A checkpoint on its way to the disk; every rank makes one and publishes it.  A lasting one is in
+// options.save, where --save-retain-interval and --keep-last then delete older ones; else it is the
+// only one in options.non_persistent_folder().  Each rank writes a file: its share of the weights
+// that it has in common with others, and its part of the distributed optimizer's state.
+class TrainingSave {
+ public:
+  // The state as it is now.  With options.async_save it is copied, and a thread writes it; what
+  // that throws is thrown by publish().
+  TrainingSave(const TrainOptions& options, bool lasting, const TrainingState& state,
+               const TrainData& data, const World& world);
+  TrainingSave(const TrainingSave&) = delete;
+  ~TrainingSave();  // before publish(), all that was written is removed
+
+  const std::string& folder() const { return save_folder_; }
+  bool all_written() const;  // by every rank: publish() will not wait
+  void publish();            // on return the checkpoint is on the disk and the tracker names it
+
+ private:
+  void write_own();
+
+  const TrainOptions& options_;
+  Group& ranks_;
+  bool lasting_;
+  std::string save_folder_;
+  std::int64_t iteration_;
+  std::optional<CheckpointSave> save_;  // of rank 0
+  CheckpointSave::Content content_;     // of rank 0, but for the tensors' files
+  std::optional<DistWriter> writer_;    // of a rank that writes
+  std::vector<WrittenFile> own_;
+  std::exception_ptr error_;
+  std::atomic<bool> written_ = false;
+  std::thread thread_;  // the last: it uses all others
+};
 
 enum class Loaded { nothing, lasting, non_persistent };
 

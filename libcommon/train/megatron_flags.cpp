@@ -97,13 +97,11 @@ static void add_parallel_flags(CommandLine& cl) {
 }
 
 static void add_checkpoint_flags(CommandLine& cl) {
-  refuse(cl, "a checkpoint is written in one format, before the next step",
-         {{"--async-save"},
-          {"--ckpt-convert-format"},
+  refuse(cl, "a checkpoint is written in one format",
+         {{"--ckpt-convert-format"},
           {"--ckpt-convert-save"},
           {"--ckpt-convert-update-legacy-dist-opt-format"},
-          {"--ckpt-format", only("torch_dist")},
-          {"--use-persistent-ckpt-worker"}});
+          {"--ckpt-format", only("torch_dist")}});
   refuse(cl, "use --ckpt-format", {{"--dist-ckpt-format", only("torch_dist")}});
   refuse(cl, "a tensor that the model needs and a checkpoint lacks is an error",
          {{"--dist-ckpt-strictness", only("assume_ok_unexpected")}});
@@ -235,11 +233,14 @@ static void add_implied_machinery(CommandLine& cl) {
   imply(cl, "samples are read when they are needed, in the same order for any number of workers",
         {{"--num-dataset-builder-threads", any(kInteger)}, {"--num-workers", any(kInteger)}});
   imply(cl, "how a token file is read changes nothing", {{"--no-mmap-bin-files"}});
-  imply(cl, "one process reads and writes the whole checkpoint",
-        {{"--ckpt-assume-constant-structure"},
-         {"--ckpt-fully-parallel-load"},
-         {"--ckpt-fully-parallel-save"},
-         {"--no-ckpt-fully-parallel-save"}});
+  imply(cl, "a checkpoint's structure is the model's, and is not compared between ranks",
+        {{"--ckpt-assume-constant-structure"}});
+  imply(cl, "every rank reads what it needs from mapped files, and checks its share of the hashes",
+        {{"--ckpt-fully-parallel-load"}});
+  imply(cl, "ranks with the same weights share the writing, unless --no-ckpt-fully-parallel-save",
+        {{"--ckpt-fully-parallel-save"}});
+  imply(cl, "the thread of --async-save needs no process that waits for work",
+        {{"--use-persistent-ckpt-worker"}});
   imply(cl, "a checkpoint's format is seen from its content", {{"--auto-detect-ckpt-format"}});
   imply(cl, "checkpoints are always distributed ones", {{"--use-dist-ckpt"}});
   imply(cl, "INT, TERM and USR1 always save a checkpoint and end the run",

@@ -24,18 +24,20 @@ void ProgressLog::append(const std::string& event) const {
                                    "\t# GPUs: ", ranks_, "\t", event, "\n"));
 }
 
-void ProgressLog::saved(std::int64_t iteration, double flops, double tokens) {
+void ProgressLog::saved(const std::string& event, std::int64_t iteration, double flops,
+                        double tokens) {
   const std::chrono::duration<double> elapsed = Clock::now() - start_;
   const ProgressStart start = progress_start(read_file(path_), ranks_);
   const double since = std::max(1.0, static_cast<double>(std::time(nullptr)) - start.seconds);
   const auto tflops = [&](double done, double seconds) { return done / (seconds * 1e12 * ranks_); };
   char text[256];
   std::snprintf(text, sizeof text,
-                "Saved checkpoint\tIteration: %lld\tJob throughput: %.1f TFLOP/s/GPU\t"
+                "%s\tIteration: %lld\tJob throughput: %.1f TFLOP/s/GPU\t"
                 "Cumulative throughput: %.1f TFLOP/s/GPU\tFloating-point operations: %.2e\t"
                 "Tokens (in billions): %.2f",
-                static_cast<long long>(iteration), tflops(flops - flops_before_, elapsed.count()),
-                tflops(flops - start.flops, since), flops, tokens / 1e9);
+                event.c_str(), static_cast<long long>(iteration),
+                tflops(flops - flops_before_, elapsed.count()), tflops(flops - start.flops, since),
+                flops, tokens / 1e9);
   append(text);
 }
 
@@ -61,7 +63,8 @@ ProgressStart progress_start(const std::string& content, int ranks) {
   for (std::string line; std::getline(lines, line);) {
     const std::vector<std::string> fields = fields_of(line);
     if (fields.size() < 4) continue;
-    if (fields[3] == "Saved checkpoint" && fields.size() > 7 && fields[7].starts_with(kDone))
+    if ((fields[3] == "Saved checkpoint" || fields[3] == "Saved async checkpoint") &&
+        fields.size() > 7 && fields[7].starts_with(kDone))
       latest = std::strtod(fields[7].c_str() + kDone.size(), nullptr);
     if (fields[2] != concat("# GPUs: ", ranks))
       start = {};

@@ -19,7 +19,8 @@ class ProgressLog {
   // The job starts here, with so many floating-point operations already done.
   ProgressLog(const std::string& save_folder, int ranks, double flops_before);
 
-  void saved(std::int64_t iteration, double flops, double tokens);
+  // `event`: Saved checkpoint, Saving async checkpoint or Saved async checkpoint.
+  void saved(const std::string& event, std::int64_t iteration, double flops, double tokens);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -118,6 +118,11 @@ void Reports::evaluation(const EvaluationReport& r) {
     both(tag + " ppl", std::exp(std::min(20.0, r.loss)));
 }
 
+void Reports::saving(const SaveReport& r) {
+  if (speaks() && progress_)
+    progress_->saved("Saving async checkpoint", r.iteration, r.flops, r.tokens);
+}
+
 void Reports::saved(const SaveReport& r) {
   if (!speaks()) return;
   JsonWriter json = RunLog::event("save");
@@ -125,7 +130,8 @@ void Reports::saved(const SaveReport& r) {
   run_log_.write(json);
   log_.event("saved", {{"iteration", r.iteration}, {"folder", r.folder}});
   if (events_) events_->flush();
-  if (progress_) progress_->saved(r.iteration, r.flops, r.tokens);
+  const char* const event = r.async ? "Saved async checkpoint" : "Saved checkpoint";
+  if (progress_) progress_->saved(event, r.iteration, r.flops, r.tokens);
 }
 
 void Reports::profile(const ProfileReport& report) {

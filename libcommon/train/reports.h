@@ -29,6 +29,7 @@ class Reports {
              const std::string& options_json);
   void step(const StepReport& report, const RankMemory& memory);  // a collective
   void evaluation(const EvaluationReport& report);
+  void saving(const SaveReport& report);  // begun, to be written while training goes on
   void saved(const SaveReport& report);
   void profile(const ProfileReport& report);  // of any rank
   void end(const std::string& reason, std::int64_t iteration, const RankMemory& memory);

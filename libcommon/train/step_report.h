@@ -33,8 +33,9 @@ struct EvaluationReport {
 struct SaveReport {
   std::string folder = {};  // of checkpoints
   std::int64_t iteration = 0;
-  double seconds = 0;            // that the save took
+  double seconds = 0;            // that training waited for it
   double flops = 0, tokens = 0;  // of the training so far
+  bool async = false;            // written while training went on
 };
 
 }  // namespace mt

@@ -62,6 +62,11 @@ static void add_checkpoints(TrainOptions& o, CommandLine& cl) {
             "once a checkpoint is complete, delete all but the N newest (and multiples of "
             "--save-retain-interval)",
             at_least(1));
+  cl.flag("--async-save", &o.async_save,
+          "copy what is saved, and write it while training goes on; the next save, and the end, "
+          "wait for it");
+  cl.off_switch("--no-ckpt-fully-parallel-save", &o.fully_parallel_save,
+                "of the ranks with the same weights, one writes them all");
   cl.option("--non-persistent-save-interval", &o.non_persistent_save_interval, "N",
             "steps between checkpoints of which each replaces the one before", at_least(1));
   cl.option("--non-persistent-ckpt-type", &o.non_persistent_ckpt_type, "TYPE",

@@ -54,6 +54,7 @@ struct TrainOptions {
   bool finetune = false, exit_on_missing_checkpoint = false;
   std::string pretrained_checkpoint;
   std::optional<std::int64_t> ckpt_step, save_retain_interval, keep_last;
+  bool async_save = false, fully_parallel_save = true;
   bool check_layout = false;  // with two steps, instead of the run
   bool plan = false, selftest = false;
 

@@ -52,6 +52,7 @@ class Trainer {
   bool poll();
   [[noreturn]] void stopped(Signal signal) const;
   void save(bool lasting);
+  void finish_save(bool wait);
   TrainingState state() { return {model_, optimizer_, schedule_, counters_, stream_}; }
   void save_once();
   void report_end(const std::string& reason);
@@ -75,6 +76,8 @@ class Trainer {
   std::int64_t saved_at_ = 0;  // iteration of the lasting checkpoint last written or loaded
   Reports reports_;
   TrainStep step_;
+  std::optional<TrainingSave> saving_;  // not yet published
+  SaveReport save_report_;              // of it
 };
 
 Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan,
@@ -193,14 +196,30 @@ void Trainer::save(bool lasting) {
   if (!std::isfinite(optimizer_.parameter_norm(stream_)))
     fail(Exit::difference, "iteration ", counters_.iteration,
          ": weights are not finite; nothing was saved");
+  finish_save(true);
   const Clock::time_point start = Clock::now();
-  const std::string folder = save_training(options_, lasting, state(), data_, world_);
-  reports_.saved(
-      {.folder = folder,
-       .iteration = counters_.iteration,
-       .seconds = seconds_since(start),
-       .flops = counters_.floating_point_operations,
-       .tokens = static_cast<double>(counters_.consumed_train_samples * options_.data.seq_length)});
+  saving_.emplace(options_, lasting, state(), data_, world_);
+  save_report_ = {
+      .folder = saving_->folder(),
+      .iteration = counters_.iteration,
+      .seconds = seconds_since(start),
+      .flops = counters_.floating_point_operations,
+      .tokens = static_cast<double>(counters_.consumed_train_samples * options_.data.seq_length),
+      .async = options_.async_save};
+  if (options_.async_save)
+    reports_.saving(save_report_);
+  else
+    finish_save(true);
+}
+
+// Publishes the checkpoint that is on its way, if there is one: now, or if nobody has to wait.
+void Trainer::finish_save(bool wait) {
+  if (!saving_ || !(wait || saving_->all_written())) return;
+  const Clock::time_point start = Clock::now();
+  saving_->publish();
+  saving_.reset();
+  save_report_.seconds += seconds_since(start);
+  reports_.saved(save_report_);
 }
 
 RankMemory Trainer::memory() const {
@@ -212,6 +231,7 @@ RankMemory Trainer::memory() const {
 }
 
 void Trainer::report_end(const std::string& reason) {
+  finish_save(true);
   optimizer_.finish_values();
   if (const auto profile = profiler_.at_end(counters_.iteration)) reports_.profile(*profile);
   reports_.end(reason, counters_.iteration, memory());
@@ -278,6 +298,7 @@ bool Trainer::train_to_the_end() {
       continue;
     }
     reports_.step(train_step(size), memory());
+    finish_save(false);
     if (counters_.iteration % options_.eval_interval == 0) evaluate(Split::valid, "valid", "");
     if (const auto reason = save_and_decide()) {
       report_end(*reason);

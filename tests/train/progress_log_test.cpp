@@ -14,7 +14,7 @@ namespace {
 TEST(ProgressLog, Lines) {
   const Scratch scratch;
   ProgressLog progress(scratch.path("."), 4, 0);
-  progress.saved(500, 1.86e16, 524288000);
+  progress.saved("Saved checkpoint", 500, 1.86e16, 524288000);
   const std::string text = read_file(scratch.path("progress.txt"));
   const std::string begin =
       "[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\tJob ID: [0-9]*\t# GPUs: 4\t";
