@@ -6,7 +6,7 @@
 #include "base/command.h"
 #include "comm/supervisor.h"
 #include "train/layout_check.h"
-#include "train/plan.h"
+#include "train/plan_search.h"
 #include "train/plot.h"
 #include "train/self_test.h"
 #include "train/show_batch.h"
@@ -16,9 +16,16 @@
 static void print_plan(mt::TrainOptions& options) {
   if (options.names_a_vocabulary())
     options.take_vocabulary(*mt::run_tokenizer(options.data).tokenizer);
+  const auto print = [](const std::string& text) { std::fputs(text.c_str(), stdout); };
+  mt::measure_machine(options.machine, options.compute_dtype());
+  if (options.plan_search) {
+    const mt::PlanSearch search = mt::search_plans(options, *options.plan_search);
+    return print(options.report.json ? mt::search_json(search) : mt::search_text(search));
+  }
   options.complete();
   const mt::Plan plan = mt::make_plan(options);
-  std::fputs((options.report.json ? mt::plan_json(plan) : mt::plan_text(plan)).c_str(), stdout);
+  print(options.report.json ? mt::plan_json(plan) : mt::plan_text(plan, mt::terminal_columns()));
+  if (!options.plan_svg.empty()) mt::write_plan_svg(plan, options.plan_svg);
 }
 
 static void run_self_test(const mt::TrainOptions& options) {
@@ -79,7 +86,7 @@ static void run(mt::CommandLine& cl) {
   cl.describe("Train a GPT-2 or Llama style language model from token files.");
   parse_run(cl, options);
   if (options.selftest) return run_self_test(options);
-  if (options.plan) return print_plan(options);
+  if (options.plan || options.plan_search) return print_plan(options);
   mt::Signals signals;
   mt::TrainData data(options.data);
   options.take_vocabulary(data.tokenizer());

@@ -40,39 +40,9 @@ class SingleGroup : public Group {
   }
 };
 
-class MetaGroup : public Group {
- public:
-  MetaGroup(int rank, int size, Stream& stream) : Group(rank, size), stream_(stream) {}
-  Pending all_reduce(Tensor t, Reduction) override { return count(2 * ring(t)); }
-  Pending all_gather(Tensor out, ConstTensor) override { return count(ring(out)); }
-  Pending reduce_scatter(Tensor, ConstTensor in) override { return count(ring(in)); }
-  Pending all_to_all(Tensor, ConstTensor in) override { return count(ring(in)); }
-  Pending broadcast(Tensor t, int) override { return count(ring(t)); }
-  Pending send(ConstTensor t, int) override { return count(static_cast<double>(t.bytes())); }
-  Pending receive(Tensor, int) override { return {}; }
-  void barrier() override {}
-  std::unique_ptr<Group> split(const std::vector<int>& members) override {
-    return make_meta_group(place_in(members, rank()), static_cast<int>(members.size()), stream_);
-  }
-
- private:
-  double ring(const ConstTensor& t) const {
-    return static_cast<double>(t.bytes()) * (size() - 1) / size();
-  }
-  Pending count(double bytes) {
-    if (size() > 1) stream_.count({.message_bytes = bytes, .messages = 1}, Family::communication);
-    return {};
-  }
-  Stream& stream_;
-};
-
 }  // namespace
 
 std::unique_ptr<Group> make_single_group() { return std::make_unique<SingleGroup>(); }
-
-std::unique_ptr<Group> make_meta_group(int rank, int size, Stream& stream) {
-  return std::make_unique<MetaGroup>(rank, size, stream);
-}
 
 // Not merely told that another rank failed.
 static bool is_own(const std::exception& error) {

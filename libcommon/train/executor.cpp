@@ -58,7 +58,10 @@ double Executor::run(const Schedule& schedule, const LoadBatch& load, bool train
     fetched_ = Buffer::pinned(bytes);
   for (const Action& action : schedule)
     last_micro_batch_ = std::max(last_micro_batch_, action.micro_batch);
-  for (const Action& action : schedule) act(action, load, training);
+  for (const Action& action : schedule) {
+    if (watch_) watch_(action);
+    act(action, load, training);
+  }
   for (std::vector<Slot>& slots : slots_)
     for (Slot& slot : slots) slot.sent.wait();
   fetch_losses();

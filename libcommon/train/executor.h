@@ -69,6 +69,9 @@ class Executor {
     weight_grads_.share(sharing);
   }
 
+  // Called before each action from now on.
+  void watch(std::function<void(const Action&)> watch) { watch_ = std::move(watch); }
+
   // Measures the parts of training from now on.
   void measure_with(Timers& timers) { timers_ = &timers; }
 
@@ -130,6 +133,7 @@ class Executor {
   std::vector<double> losses_;
   std::unique_ptr<InputStage> stage_;  // on a GPU
   Buffer fetched_;                     // losses on their way from a GPU
+  std::function<void(const Action&)> watch_;
   Timers* timers_ = nullptr;
   Probe* probe_ = nullptr;
   ParamSharing* sharing_ = nullptr;

@@ -2,8 +2,9 @@
 
 #include <unistd.h>
 
-#include <cstdio>
+#include <numeric>
 
+#include "comm/meta_group.h"
 #include "optim/optimizer.h"
 
 namespace mt {
@@ -31,8 +32,10 @@ static std::size_t host_memory() {
          static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
 }
 
-static std::size_t memory_of(Device device) {
-  if (device == Device::cpu) return host_memory();
+// Of this machine, or of a GPU: of one that is here, unless the plan supposes others.
+static std::size_t memory_of(const TrainOptions& options, const Machine& machine) {
+  if (options.device() == Device::cpu) return host_memory();
+  if (options.plan && (options.machine.is_named() || device::count() == 0)) return machine.memory;
   return device::count() > 0 ? device::total_memory() : 0;
 }
 
@@ -57,13 +60,57 @@ static void add_slots(StepMemory& memory, const TrainOptions& options, int stage
   }
 }
 
+static std::vector<int> all_ranks(int count) {
+  std::vector<int> ranks(static_cast<std::size_t>(count));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+// For the reports of messages.
+static void name_groups(const World& world) {
+  const auto call = [](Group& group, const char* name) {
+    dynamic_cast<MetaGroup&>(group).call(name);
+  };
+  call(world.tensor(), "tensor");
+  call(world.context(), "context");
+  call(world.data(), "data");
+  call(world.data_context(), world.context().size() > 1 ? "data-context" : "data");
+  call(world.pipeline(), "pipeline");
+  call(world.embedding(), "embedding");
+  call(world.model(), "model");
+}
+
+static Schedule first_micro_batch(const Schedule& schedule) {
+  Schedule first;
+  for (const Action& action : schedule)
+    if (action.micro_batch == 0) first.push_back(action);
+  return first;
+}
+
+static Cost difference(const Cost& a, const Cost& b) {
+  return {.flops = a.flops - b.flops,
+          .bytes = a.bytes - b.bytes,
+          .message_bytes = a.message_bytes - b.message_bytes,
+          .messages = a.messages - b.messages};
+}
+
+// Ranks that share sequences compute with pairs of chunks.
+static AttentionKind attention_kind(const TrainOptions& options) {
+  const int context = options.parallel.context_parallel_size;
+  return {.head_dim = options.model.head_dim(),
+          .seq_length = options.data.seq_length / (context > 1 ? 2 * context : 1)};
+}
+
 // Of a rank; adds its parameters to `parameters`.
-static RankPlan plan_rank(const TrainOptions& options, int rank, std::int64_t& parameters) {
+static RankPlan plan_rank(const TrainOptions& options, const Machine& machine, int rank,
+                          PlanDetail detail, std::int64_t& parameters) {
   Stream meta(Device::meta), counting(Device::meta);
-  const std::unique_ptr<Group> measured = make_meta_group(rank, options.ranks, meta),
-                               counted = make_meta_group(rank, options.ranks, counting);
+  RankClock clock(machine, attention_kind(options), counting);
+  const std::unique_ptr<Group> measured = make_meta_group(rank, options.ranks, meta);
+  MetaGroup counted(rank, all_ranks(options.ranks), counting, &clock);
   const World measured_world(*measured, options.parallel_sizes()),
-      world(*counted, options.parallel_sizes());
+      world(counted, options.parallel_sizes());
+  name_groups(world);
   const PipelineLayout& layout = options.pipeline_layout;
   const int stage = world.position().pp;
   Gpt model(options.model, layout.of_rank(stage), tensor_part(options, world));
@@ -85,31 +132,58 @@ static RankPlan plan_rank(const TrainOptions& options, int rank, std::int64_t& p
 
   Executor executor(model, step_shape(options), plan.memory.step, world, counting);
   TensorNames names;
-  executor.show_to(names);
+  if (detail == PlanDetail::all) executor.show_to(names);
   executor.share(optimizer.sharing());
+  executor.watch([&](const Action& a) { clock.begin_part(a.kind != Action::Kind::forward); });
+  // Values that a step leaves on their way arrive in the next, which also knows what it will need.
+  if (options.optimizer.overlap_param_gather) {
+    executor.run(first_micro_batch(training), {}, true);
+    optimizer.step({}, options.ranks, counting);
+    clock.begin_step();
+  }
+  const Cost before = counting.cost();
+  const PerFamily<Cost> families_before = counting.family_costs();
+  optimizer.zero_gradients(counting);
   executor.run(training, {}, true);
   constexpr std::size_t kMost = 10;
-  plan.largest = largest_tensors(model.table(), optimizer, executor, names, kMost);
+  if (detail == PlanDetail::all)
+    plan.largest = largest_tensors(model.table(), optimizer, executor, names, kMost);
+  clock.begin_part(false);
   optimizer.step({}, options.ranks, counting);
-  plan.step = counting.cost();
-  plan.families = counting.family_costs();
+  plan.parts = clock.end();
+  plan.messages = clock.messages();
+  plan.step = difference(counting.cost(), before);
+  for (std::size_t i = 0; i < kFamilies; ++i)
+    plan.families[i] = difference(counting.family_costs()[i], families_before[i]);
   if (options.device() == Device::cuda)
     plan.memory.work = std::max(meta.work_bytes(), counting.work_bytes());
   return plan;
 }
 
-Plan make_plan(const TrainOptions& options) {
+Plan make_plan(const TrainOptions& options, PlanDetail detail) {
   Plan plan;
   plan.length = options.length();
   plan.model_flops = options.model.flops(options.batch_size(), options.data.seq_length);
+  plan.tokens = options.evaluation_batch() * options.data.seq_length;
   plan.ranks = options.ranks;
   plan.device = options.device();
-  plan.device_memory = memory_of(plan.device);
+  Machine machine = options.machine.machine();
+  if (options.report.peak_tflops) machine.peak = *options.report.peak_tflops * 1e12;
+  plan.device_memory = memory_of(options, machine);
   const ParallelSizes sizes = options.parallel_sizes();
   for (int stage = 0; stage < sizes.pp; ++stage)
-    plan.pipeline.push_back(plan_rank(options, rank_at(sizes, stage), plan.parameters));
+    plan.pipeline.push_back(
+        plan_rank(options, machine, rank_at(sizes, stage), detail, plan.parameters));
+  if (plan.device == Device::cuda && size_of(options.compute_dtype()) == 2) {
+    plan.machine = machine;
+    std::vector<const RankParts*> parts;
+    for (const RankPlan& rank : plan.pipeline) parts.push_back(&rank.parts);
+    plan.times = step_times(options.pipeline_layout, options.micro_batches(), parts);
+  }
   return plan;
 }
+
+double Plan::mfu() const { return model_flops / (machine->peak * times->seconds * ranks); }
 
 const RankPlan& Plan::fullest() const {
   return *std::ranges::max_element(pipeline, {},
@@ -120,148 +194,6 @@ std::size_t Plan::total() const {
   std::size_t bytes = 0;
   for (const RankPlan& rank : pipeline) bytes += rank.memory.total();
   return bytes * static_cast<std::size_t>(ranks) / pipeline.size();
-}
-
-void RankMemory::write(JsonWriter& json) const {
-  json.begin_object()
-      .member("parameters", parameters)
-      .member("gradients", gradients)
-      .member("optimizer", optimizer)
-      .member("keep", step.keep())
-      .member("layer", step.layer)
-      .member("deferred", step.deferred());
-  if (work > 0) json.member("scratch", work);
-  json.member("total", total()).end_object();
-}
-
-// How long the run is, and how many samples it asks of the data; null if that is not known.
-static void write_length(JsonWriter& json, const TrainingLength& length) {
-  if (length.train_iters == 0) {
-    json.null();
-    return;
-  }
-  const auto samples = target_samples(length);
-  json.begin_object().member("iterations", length.train_iters);
-  for (int i = 0; i < kSplits; ++i) {
-    json.key(std::array{"train_samples", "valid_samples", "test_samples"}[i]);
-    if (samples[i])
-      json.value(*samples[i]);
-    else
-      json.null();  // all there is
-  }
-  json.end_object();
-}
-
-// The ranks of a pipeline, which differ.
-static void write_pipeline(JsonWriter& json, const Plan& plan) {
-  json.key("pipeline").begin_array();
-  for (const RankPlan& rank : plan.pipeline) {
-    json.begin_object()
-        .member("counted_flops", rank.step.flops)
-        .member("counted_bytes", rank.step.bytes)
-        .member("message_bytes", rank.step.message_bytes)
-        .member("messages", rank.step.messages)
-        .key("memory");
-    rank.memory.write(json);
-    json.end_object();
-  }
-  json.end_array();
-}
-
-std::string plan_json(const Plan& plan) {
-  const RankPlan& fullest = plan.fullest();
-  JsonWriter json;
-  json.begin_object()
-      .member("schema", "mt-plan/1")
-      .member("parameters", plan.parameters)
-      .member("model_flops", plan.model_flops)
-      .member("counted_flops", fullest.step.flops)
-      .member("counted_bytes", fullest.step.bytes)
-      .member("message_bytes", fullest.step.message_bytes)
-      .member("messages", fullest.step.messages)
-      .key("memory");
-  fullest.memory.write(json);
-  json.key("largest").begin_array();
-  for (const LargeTensor& tensor : fullest.largest) {
-    json.begin_object()
-        .member("tensor", tensor.what)
-        .member("dtype", name_of(tensor.dtype))
-        .key("shape")
-        .begin_array();
-    for (const std::int64_t extent : tensor.shape.extents()) json.value(extent);
-    json.end_array().member("count", tensor.count).member("bytes", tensor.bytes()).end_object();
-  }
-  json.end_array();
-  if (plan.pipeline.size() > 1) write_pipeline(json, plan);
-  json.key("run");
-  write_length(json, plan.length);
-  json.member("ranks", plan.ranks)
-      .member(plan.device == Device::cpu ? "host_memory" : "gpu_memory", plan.device_memory)
-      .member("fits", plan.fits())
-      .end_object();
-  return json.text() + "\n";
-}
-
-static std::string line(const char* name, double value, const char* unit) {
-  char text[128];
-  std::snprintf(text, sizeof text, "%-28s %20.0f %s\n", name, value, unit);
-  return text;
-}
-
-static std::string largest_text(const std::vector<LargeTensor>& tensors) {
-  std::string text;
-  for (const LargeTensor& tensor : tensors) {
-    text += line(text.empty() ? "the largest tensors" : "", static_cast<double>(tensor.bytes()),
-                 "bytes:");
-    text.back() = ' ';  // instead of the line's end
-    text += description(tensor) + "\n";
-  }
-  return text;
-}
-
-static std::string length_text(const TrainingLength& length) {
-  if (length.train_iters == 0) return {};
-  const auto count = [](const char* name, std::int64_t value) {
-    return line(name, static_cast<double>(value), "");
-  };
-  std::string text = count("steps of the run", length.train_iters);
-  const auto samples = target_samples(length);
-  for (int i = 0; i < kSplits; ++i)  // of a full validation the plan does not know
-    if (samples[i]) text += count(concat("samples: ", kSplitNames[i]).c_str(), *samples[i]);
-  return text;
-}
-
-static std::string pipeline_text(const Plan& plan) {
-  std::string text;
-  if (plan.pipeline.size() == 1) return text;
-  for (std::size_t i = 0; i < plan.pipeline.size(); ++i) {
-    const RankPlan& rank = plan.pipeline[i];
-    text += line(concat("pipeline rank ", i, ": FLOPs").c_str(), rank.step.flops, "") +
-            line(concat("pipeline rank ", i, ": memory").c_str(),
-                 static_cast<double>(rank.memory.total()), "bytes");
-  }
-  return text;
-}
-
-std::string plan_text(const Plan& plan) {
-  const RankPlan& fullest = plan.fullest();
-  const RankMemory& m = fullest.memory;
-  const auto bytes = [](const char* name, std::size_t count) {
-    return line(name, static_cast<double>(count), "bytes");
-  };
-  return length_text(plan.length) + line("parameters", static_cast<double>(plan.parameters), "") +
-         line("model FLOPs of a step", plan.model_flops, "") +
-         line("counted FLOPs on a rank", fullest.step.flops, "") +
-         line("counted traffic on a rank", fullest.step.bytes, "bytes") +
-         line("messages of a rank", fullest.step.message_bytes, "bytes") +
-         bytes("memory: parameters", m.parameters) + bytes("memory: gradients", m.gradients) +
-         bytes("memory: optimizer", m.optimizer) +
-         (m.work > 0 ? bytes("memory: scratch", m.work) : "") +
-         bytes("memory: keep", m.step.keep()) + bytes("memory: layer", m.step.layer) +
-         bytes("memory: deferred", m.step.deferred()) +
-         bytes("memory: total of a rank", m.total()) + largest_text(fullest.largest) +
-         pipeline_text(plan) + line("ranks on this machine", plan.ranks, "") +
-         bytes(plan.device == Device::cpu ? "this machine has" : "its GPU has", plan.device_memory);
 }
 
 }  // namespace mt

@@ -6,6 +6,7 @@
 #include "model/gpt.h"
 #include "train/executor.h"
 #include "train/largest_tensors.h"
+#include "train/step_times.h"
 #include "train/train_options.h"
 
 namespace mt {
@@ -23,32 +24,49 @@ struct RankPlan {
   Cost step;                      // of a step on this rank, counted: recomputation, norms and all
   PerFamily<Cost> families = {};  // the same, by kinds of operations
   RankMemory memory;
-  std::vector<LargeTensor> largest;  // of what lies in it, ten
+  std::vector<LargeTensor> largest;     // of what lies in it, ten
+  std::vector<GroupMessages> messages;  // that leave it in a step
+  RankParts parts;                      // of the step
 };
 
 struct Plan {
   TrainingLength length;           // as asked for; no train_iters: it was not
   std::int64_t parameters = 0;     // elements, the padded vocabulary's rows included
   double model_flops = 0;          // of a step over all ranks, by Megatron's formula
+  std::int64_t tokens = 0;         // of a step
   std::vector<RankPlan> pipeline;  // of its ranks, in order; those beside them need as much
-  int ranks = 1;                   // that share this memory:
+  int ranks = 1;
   Device device = Device::cpu;
-  std::size_t device_memory = 0;  // bytes, of this machine or of its GPU; 0: there is no GPU here
+  // Bytes: of this machine, which the ranks share, or of the GPU that each has; 0: there is none.
+  std::size_t device_memory = 0;
+  // What GPUs are supposed, and how long a step takes on them; not of the CPU, nor of 32 bits.
+  std::optional<Machine> machine;
+  std::optional<StepTimes> times;
   const RankPlan& of(const World& world) const {
     return pipeline[static_cast<std::size_t>(world.position().pp)];
   }
   const RankPlan& fullest() const;  // of the rank that needs most memory
   std::size_t total() const;        // bytes of all ranks
-  std::size_t room() const { return device_memory / static_cast<std::size_t>(ranks); }  // of each
-  bool fits() const { return total() <= device_memory; }
+  std::size_t room() const {        // of each
+    return device == Device::cuda ? device_memory : device_memory / static_cast<std::size_t>(ranks);
+  }
+  bool fits() const {
+    return device == Device::cuda ? fullest().memory.total() <= device_memory
+                                  : total() <= device_memory;
+  }
+  double mfu() const;  // the part of the machine's peak that the model's FLOPs are
 };
 
-Plan make_plan(const TrainOptions& options);
+// The largest tensors take half of the time.
+enum class PlanDetail : std::uint8_t { all, without_largest };
+Plan make_plan(const TrainOptions& options, PlanDetail detail = PlanDetail::all);
 
 // One object, schema "mt-plan/1"; and the same for people.  What is said of a rank is of the one
-// that needs most memory.
+// that needs most memory, of times that of the slowest.
 std::string plan_json(const Plan& plan);
-std::string plan_text(const Plan& plan);
+std::string plan_text(const Plan& plan, int columns);  // of the schedule's drawing
+// An image of the schedule.  Exit::usage for a plan without times.
+void write_plan_svg(const Plan& plan, const std::string& path);
 
 // What the run's executor is told, the same in the plan and in the run.
 StepShape step_shape(const TrainOptions& options);

@@ -23,8 +23,7 @@ void PlotOptions::add_to(CommandLine& cl) {
   cl.option("--rows", &rows, "N", "height of a panel in characters", between(4, 200));
 }
 
-// That of the terminal that stdout is.
-static int width_of_stdout() {
+int terminal_columns() {
   winsize window = {};
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 80;
 }
@@ -48,7 +47,7 @@ static void read_lines(const std::string& path, RunCurves& run, const std::funct
 
 void plot(const PlotOptions& options, bool color) {
   PlotOptions o = options;
-  if (o.columns == 0) o.columns = width_of_stdout();
+  if (o.columns == 0) o.columns = terminal_columns();
   const bool live = o.svg.empty() && ::isatty(STDOUT_FILENO) != 0;
   std::vector<RunCurves> runs;
   std::string shown;

@@ -22,6 +22,8 @@ struct PlotOptions {
 // more has come, so that `tail -f run.jsonl | mt-pretrain plot -` shows a run as it goes.
 void plot(const PlotOptions& options, bool color);
 
+int terminal_columns();  // of the terminal that stdout is, or 80
+
 // A panel for each metric, one under the other: curves in Braille dots, 2 by 4 to a character, the
 // mean of the steps of a dot's column; validation losses as circles; a key with the last values.
 std::string terminal_plot(const std::vector<RunCurves>& runs, const PlotOptions& options,

@@ -3,56 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "ops/ops.h"
-
 namespace mt {
 namespace {
-
-// Of one call of body, called for at least so long, after a first call that does not count.
-template <class Body>
-double seconds_of(Stream& stream, const Body& body) {
-  constexpr double kLong = 0.2;
-  body();
-  for (int calls = 1;; calls *= 2) {
-    Profile profile(stream.handle());
-    for (int i = 0; i < calls; ++i) body();
-    const double seconds = profile.stop().total();
-    if (seconds > kLong) return seconds / calls;
-  }
-}
-
-double product_rate(DType dtype, Stream& stream) {
-  const std::int64_t n = stream.device() == Device::cuda ? 4096 : 1024;
-  const Shape shape{n, n};
-  const auto bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
-  const Buffer out(stream.device(), bytes), a(stream.device(), bytes), b(stream.device(), bytes);
-  const std::array runs{ElementRun{.local = 0, .global = 0, .count = shape.numel()}};
-  for (const Buffer* input : {&a, &b})  // zeros would be faster
-    fill_uniform(input->tensor(dtype, shape), 1, RandomKey::make(1, 1), runs, stream);
-  search_products(stream);
-  return 2.0 * static_cast<double>(n * n * n) / seconds_of(stream, [&] {
-           matmul({.out = out.tensor(dtype, shape),
-                   .a = a.tensor(dtype, shape),
-                   .b = b.tensor(dtype, shape),
-                   .transpose_b = true},
-                  stream);
-         });
-}
-
-// A GPU copies by itself, the CPU with all threads.
-double copy_rate(Stream& stream) {
-  const std::int64_t count = stream.device() == Device::cuda ? 1 << 26 : 1 << 24;
-  const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
-  const Buffer from(stream.device(), bytes), to(stream.device(), bytes);
-  const Tensor x = from.tensor(DType::f32, {count}), y = to.tensor(DType::f32, {count});
-  set_zero(x, stream);
-  return 2.0 * static_cast<double>(bytes) / seconds_of(stream, [&] {
-           if (stream.device() == Device::cuda)
-             copy(y, x, stream);
-           else
-             scale(y, x, 1, stream);
-         });
-}
 
 double of_step(const ProfileReport& report, double seconds) {
   return seconds / static_cast<double>(report.last - report.first + 1);
@@ -129,9 +81,8 @@ StepProfiler::StepProfiler(const TrainOptions& options, const RankPlan& plan, in
   if (!wanted_) return;
   report_.rank = rank;
   if (!options.batches.changes()) report_.step = plan.families;
-  report_.ceilings.flops = options_.peak_tflops ? *options_.peak_tflops * 1e12
-                                                : product_rate(options.compute_dtype(), stream);
-  report_.ceilings.bytes = copy_rate(stream);
+  report_.ceilings = measure_ceilings(options.compute_dtype(), stream);
+  if (options_.peak_tflops) report_.ceilings.flops = *options_.peak_tflops * 1e12;
 }
 
 StepProfiler::~StepProfiler() { stream_.measure_with(nullptr); }

@@ -10,12 +10,6 @@
 
 namespace mt {
 
-// What a rank's device reaches in a second.
-struct Ceilings {
-  double flops = 0;  // of large products in the type that is computed in, or --peak-tflops
-  double bytes = 0;  // read and written, of a large copy
-};
-
 // Seconds that work takes at least: at the ceiling of its FLOPs or of its bytes.
 double roof_seconds(const Cost& cost, const Ceilings& ceilings);
 
@@ -24,7 +18,7 @@ struct ProfileReport {
   std::int64_t first = 0, last = 0;  // steps, from 1
   Profile::Seconds seconds = {};     // of all of them
   PerFamily<Cost> step = {};         // what one of them costs; 0 where steps differ in size
-  Ceilings ceilings = {};
+  Ceilings ceilings = {};            // of products those of --peak-tflops, if given
 };
 
 std::string profile_text(const ProfileReport& report);                // a table

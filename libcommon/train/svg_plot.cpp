@@ -1,30 +1,15 @@
-#include <cstdio>
 #include <iterator>
 
 #include "train/plot.h"
 #include "train/plot_axis.h"
+#include "train/svg.h"
 
 namespace mt {
 namespace {
 
-constexpr const char* kColors[] = {"#0072b2", "#e69f00", "#009e73",
-                                   "#cc79a7", "#d55e00", "#56b4e9"};  // Okabe and Ito's
 constexpr double kWidth = 860, kPanel = 320, kLeft = 80, kRight = 24, kTop = 36, kBottom = 44;
 
-std::string formatted(const char* format, auto... values) {
-  char text[512];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
-}
-
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text)
-    safe += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
-  return safe;
-}
-
-const char* color_of(std::size_t run) { return kColors[run % std::size(kColors)]; }
+const char* color_of(std::size_t run) { return kSvgColors[run % std::size(kSvgColors)]; }
 
 struct Frame {
   PanelRange range;

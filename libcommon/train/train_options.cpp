@@ -102,11 +102,23 @@ static void add_evaluation_and_end(TrainOptions& o, CommandLine& cl) {
   cl.flag("--check-layout", &o.check_layout,
           "run the first steps, two in fp64, in this layout and by one rank, compare losses and "
           "gradients, and stop");
-  cl.flag("--plan", &o.plan, "print parameters, FLOPs and memory of a step, and stop");
   cl.flag(
       "--selftest", &o.selftest,
       "train small models on the GPU and on the CPU, print how far logits, losses and gradients "
       "are apart, and stop; exit code 1 if that is too far");
+}
+
+static void add_plan(TrainOptions& o, CommandLine& cl) {
+  cl.section("Plan");
+  cl.flag("--plan", &o.plan,
+          "print parameters, FLOPs, memory and messages of a step, for GPUs its time, and stop");
+  cl.option("--plan-svg", &o.plan_svg, "FILE",
+            "with --plan: draw the schedule of the pipeline's stages as an SVG image");
+  cl.option("--plan-search", &o.plan_search, "N",
+            "propose how N GPUs share the run, by the plans of all layouts that fit into their "
+            "memory, say why, and stop",
+            between(1, 1 << 20));
+  o.machine.add_to(cl);
 }
 
 void TrainOptions::add_to(CommandLine& cl) {
@@ -119,6 +131,7 @@ void TrainOptions::add_to(CommandLine& cl) {
   schedule.add_to(cl);
   add_checkpoints(*this, cl);
   add_evaluation_and_end(*this, cl);
+  add_plan(*this, cl);
   checks.add_to(cl);
   report.add_to(cl);
   add_megatron_flags(cl);
@@ -298,12 +311,17 @@ void TrainOptions::complete_processes() {
 }
 
 void TrainOptions::complete_device() {
-  const bool serves = (ranks == 1 || has_processes()) && !check_layout &&
-                      optimizer.name != "muon" && !optimizer.use_distributed_optimizer;
+  const bool narrow =
+      compute.bf16 || compute.fp16 || compute.dtype == "bf16" || compute.dtype == "fp16";
+  const bool supposed = plan && optimizer.name != "muon" && (narrow || machine.is_named());
+  if (supposed && compute.device_name == "auto") compute.device_name = "cuda";
+  const bool serves =
+      supposed || ((ranks == 1 || has_processes()) && !check_layout && optimizer.name != "muon" &&
+                   !optimizer.use_distributed_optimizer);
   complete_processes();
   compute.complete(serves);
   if (device() == Device::cpu) return;
-  if (ranks > 1 && !has_processes())
+  if (ranks > 1 && !has_processes() && !supposed)
     fail(Exit::bad_config, "--ranks ", ranks, ": are of the CPU; one GPU is one rank");
   if (!serves)
     fail(Exit::bad_config,
@@ -322,6 +340,8 @@ void TrainOptions::complete() {
   if (trains && train_iters == 0 && train_samples == 0)
     fail(Exit::usage, "--train-iters: required, or --train-samples");
   if (trains && !schedule.is_given()) fail(Exit::usage, "--lr: required");
+  if (!plan && !plan_svg.empty()) fail(Exit::usage, "--plan-svg: needs --plan");
+  if (!plan && machine.is_named()) fail(Exit::usage, "--plan-machine: needs --plan");
   parallel.complete(ranks, has_processes() ? "--gpus" : concat("--ranks ", ranks));
   optimizer.complete();
   complete_device();

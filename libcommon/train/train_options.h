@@ -14,6 +14,7 @@
 #include "optim/optimizer_options.h"
 #include "optim/param_schedule.h"
 #include "tensor/device_options.h"
+#include "train/machine.h"
 #include "train/parallel_options.h"
 #include "train/pipeline_layout.h"
 #include "train/report_options.h"
@@ -57,6 +58,9 @@ struct TrainOptions {
   bool async_save = false, fully_parallel_save = true;
   bool check_layout = false;  // with two steps, instead of the run
   bool plan = false, selftest = false;
+  std::string plan_svg;            // where the plan's schedule is drawn
+  std::optional<int> plan_search;  // GPUs for which layouts are proposed
+  MachineOptions machine;          // that the plan supposes
 
   void add_to(CommandLine& cl);
   // Whether the vocabulary comes from the data or the tokenizer, and not from --vocab-size alone.

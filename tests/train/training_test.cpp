@@ -430,7 +430,7 @@ TEST_F(Training, PlanKeys) {
       R"("counted_bytes":N,"message_bytes":N,"messages":N,"memory":{"parameters":N,)"
       R"("gradients":N,"optimizer":N,"keep":N,"layer":N,"deferred":N,"total":N},)"
       R"("largest":[{"tensor":"a: value","dtype":"bfloat16","shape":[2,3],"count":N,"bytes":N}],)"
-      R"("run":{"iterations":N,"train_samples":N,"valid_samples":N,"test_samples":N},)"
+      R"("messages_by_group":[],"run":{"iterations":N,"train_samples":N,"valid_samples":N,"test_samples":N},)"
       R"("ranks":N,"host_memory":N,"fits":true})"
       "\n");
 }

@@ -1,0 +1,74 @@
+// Machine: how fast a kind of GPU, and what connects them, do the work that a plan counts.
+//
+// Operations take as long as their FLOPs or their bytes, whichever take longer; a product's bytes
+// are hidden by its multiplications but for a quarter.  A message takes the latency of its link,
+// and its bytes at the rate of the slowest link that it passes; between nodes the members of a
+// group that share a node share their network cards.
+//
+// Four constants were fixed by five runs of mt-pretrain on one H200 (README.md, How fast: 1.7B with
+// one and with four micro-batches, Llama-style 1.5B and 3.6B, GPT-2 124M), which they give back
+// within 0.9%: the rate of products, that quarter, and what of cuDNN's attention is reached with
+// heads of 128 and of 64 channels.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/command.h"
+#include "comm/meta_group.h"
+#include "tensor/dtype.h"
+#include "tensor/stream.h"
+
+namespace mt {
+
+struct Link {
+  double bytes = 0;    // a second that a rank sends (NCCL's bus bandwidth)
+  double latency = 0;  // seconds of a collective, or a message, of no bytes
+};
+
+// What attention's rate depends on.
+struct AttentionKind {
+  std::int64_t head_dim = 128, seq_length = 4096;
+};
+
+struct Machine {
+  std::string name;
+  double peak = 0;         // FLOP/s of the datasheet in 16 bits, dense: what MFU is a part of
+  double products = 0;     // FLOP/s of large products in 16 bits, sustained
+  double bytes = 0;        // read and written a second, of a large copy
+  double launch = 0;       // seconds from one captured graph to the next
+  std::size_t memory = 0;  // bytes of a GPU
+  int gpus_per_node = 8;
+  Link node, network;  // within a node, and of each GPU between nodes
+
+  // Of operations one after another, by families.
+  PerFamily<double> seconds(const PerFamily<Cost>& work, const AttentionKind& attention,
+                            bool backward) const;
+  double seconds(const Message& message) const;
+  bool within_node(const std::vector<int>& ranks) const;
+};
+
+// What a plan supposes of the GPUs.
+struct MachineOptions {
+  std::string name;  // or "": see machine(); "here": see measure_machine()
+  std::optional<double> tflops, memory_bandwidth, launch, link_bandwidth, link_latency,
+      network_bandwidth, network_latency, memory;
+  std::optional<int> gpus_per_node;
+
+  void add_to(CommandLine& cl);
+  bool is_named() const { return !name.empty() || memory; }
+  Machine machine() const;  // h200 if none is named
+};
+
+// Of "here": takes what is not given from this machine's GPU.  Exit::unavailable without one.
+void measure_machine(MachineOptions& options, DType dtype);
+
+// What a device reaches in a second.
+struct Ceilings {
+  double flops = 0;  // of large products in the type that is computed in
+  double bytes = 0;  // read and written, of a large copy
+};
+Ceilings measure_ceilings(DType dtype, Stream& stream);
+
+}  // namespace mt
