@@ -5,6 +5,7 @@ For each model, saved with save_pretrained() in float32, bfloat16 and in several
   - mt-convert makes a torch_dist checkpoint of it, and of that again a folder of Hugging Face's;
   - every tensor of that folder must have the bytes of the original, and transformers must load it with
     no key missing or left over, with the same settings;
+  - of a Llama also what Meta's files of one and of two ranks would hold must become the same;
   - torch.distributed.checkpoint must read the torch_dist checkpoint;
   - of families that mt-generate runs, the original's logits of texts and what mt-generate finds in the checkpoint must agree to 1e-5: each
     token's log-probabilities, of the whole vocabulary;
@@ -278,6 +279,45 @@ def check_megatron(options, model, core, scratch):
     print("  Megatron-Core loads its ranks' files and finds the same logits")
 
 
+def write_meta(model, folder, ranks):
+    """The model as Meta would publish it: what transformers' convert_llama_weights_to_hf.py reads, the other way."""
+    c = model.config
+    names = {"self_attn.q_proj": ("attention.wq", 0), "self_attn.k_proj": ("attention.wk", 0),
+             "self_attn.v_proj": ("attention.wv", 0), "self_attn.o_proj": ("attention.wo", 1),
+             "mlp.gate_proj": ("feed_forward.w1", 0), "mlp.down_proj": ("feed_forward.w2", 1),
+             "mlp.up_proj": ("feed_forward.w3", 0), "input_layernorm": ("attention_norm", None),
+             "post_attention_layernorm": ("ffn_norm", None), "embed_tokens": ("tok_embeddings", 1),
+             "norm": ("norm", None), "lm_head": ("output", 0)}
+    os.mkdir(folder)
+    states = [{"rope.freqs": torch.ones(1)} for _ in range(ranks)]
+    for name, tensor in model.state_dict().items():
+        rest = name.removeprefix("model.").removesuffix(".weight")
+        layer = ".".join(rest.split(".")[:2]) + "." if rest.startswith("layers.") else ""
+        theirs, axis = names[rest.removeprefix(layer)]
+        if theirs in ("attention.wq", "attention.wk"):
+            heads = c.num_attention_heads if theirs.endswith("wq") else c.num_key_value_heads
+            rows = tensor.shape[0]
+            tensor = tensor.view(heads, 2, rows // heads // 2, -1).transpose(1, 2).reshape(rows, -1)
+        parts = tensor.chunk(ranks, axis) if axis is not None else [tensor] * ranks
+        for state, part in zip(states, parts):
+            state[f"{layer}{theirs}.weight"] = part.clone()
+    for rank, state in enumerate(states):
+        torch.save(state, f"{folder}/consolidated.{rank:02}.pth")
+    params = dict(dim=c.hidden_size, n_layers=c.num_hidden_layers, n_heads=c.num_attention_heads, multiple_of=8,
+                  n_kv_heads=c.num_key_value_heads, norm_eps=c.rms_norm_eps, vocab_size=-1,
+                  rope_theta=c.rope_parameters["rope_theta"])
+    json.dump(params, open(f"{folder}/params.json", "w"))
+
+
+def check_meta(options, model, original, scratch):
+    for ranks in (1, 2):
+        folder, core, back = (f"{scratch}/meta{ranks}{x}" for x in ("", "core", "back"))
+        write_meta(model, folder, ranks)
+        run(f"{options.bin}/mt-convert", "--quiet", "--verify", "--loader", "llama_mistral", folder, core)
+        run(f"{options.bin}/mt-convert", "--quiet", "--verify", "--saver", "hf", core, back)
+        print(f"  the same {same_tensors(original, back)} tensors from {ranks} of Meta's files")
+
+
 def check(options, name, config, dtype, shards):
     with tempfile.TemporaryDirectory() as scratch:
         original, core, back = (f"{scratch}/{x}" for x in ("original", "core", "back"))
@@ -298,6 +338,8 @@ def check(options, name, config, dtype, shards):
         computed = dtype == torch.float32 and config.model_type not in TENSORS_ONLY
         result = f", logits {check_logits(options, model, tokenizer, core):.1e}" if computed else ""
         print(f"{name}, {str(dtype)[6:]}, {len(os.listdir(original))} files: {count} tensors{result}")
+        if name == "llama with query groups":
+            check_meta(options, model, original, scratch)
         if options.megatron and dtype == torch.float32 and name in ("mixtral", "megatron-bert"):
             os.mkdir(f"{scratch}/work")
             run(f"{options.bin}/mt-convert", "--quiet", "--verify", "--saver-transformer-impl", "local", original,

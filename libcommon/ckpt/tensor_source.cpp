@@ -89,6 +89,7 @@ std::unique_ptr<TensorSource> open_tensors(const std::string& path) {
   for (const char* name : {"model.safetensors.index.json", "model.safetensors",
                            "pytorch_model.bin.index.json", "pytorch_model.bin"})
     if (fs::exists(path + "/" + name)) return open_file(path + "/" + name);
+  if (fs::exists(path + "/consolidated.00.pth")) return std::make_unique<RankTensors>(path);
   if (fs::exists(path + "/.metadata")) return open_checkpoint(path);
   if (const auto place = find_checkpoint(path)) return open_checkpoint(place->folder);
   fail(Exit::no_input, path, ": no checkpoint there");

@@ -85,10 +85,10 @@ void check_region(const std::string& where, const Shape& whole, const Shape& off
 Shape origin_of(int rank);
 
 // What a path names, by its content: a folder of Megatron's checkpoints or one of them
-// (ckpt/megatron_checkpoint.h; RankTensors of the torch format), a plain distributed checkpoint of
-// PyTorch (ckpt/dist_checkpoint.h); a safetensors file
-// (ckpt/safetensors.h), one of torch.save (ckpt/torch_tensors.h), an index that names several of
-// either (ckpt/indexed_tensors.h), or a folder with the one that Hugging Face's names there:
+// (ckpt/megatron_checkpoint.h; RankTensors of the torch format, and of Meta's), a plain distributed
+// checkpoint of PyTorch (ckpt/dist_checkpoint.h); a safetensors file (ckpt/safetensors.h), one of
+// torch.save (ckpt/torch_tensors.h), an index that names several of either
+// (ckpt/indexed_tensors.h), or a folder with the one that Hugging Face's names there:
 // model.safetensors.index.json, model.safetensors, pytorch_model.bin.index.json or
 // pytorch_model.bin.  Exit::no_input or bad_data if it is none.
 std::unique_ptr<TensorSource> open_tensors(const std::string& path);

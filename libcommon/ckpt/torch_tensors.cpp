@@ -50,14 +50,17 @@ void TorchTensors::read_original(const std::string& key, const Shape& offset, Te
 
 RankTensors::RankTensors(const std::string& folder) : folder_(folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string rank = entry.path().filename().string();
-    if (!rank.starts_with("mp_rank_")) continue;
+    const std::string found = entry.path().filename().string();
+    const bool megatron = found.starts_with("mp_rank_");
+    if (!megatron && !(found.starts_with("consolidated.") && found.ends_with(".pth"))) continue;
+    const std::string file = megatron ? found + "/model_optim_rng.pt" : found;
+    const std::string rank = megatron ? found : entry.path().stem().string();
     auto& source = ranks_[rank];
-    source = std::make_unique<TorchTensors>(concat(folder, "/", rank, "/model_optim_rng.pt"));
+    source = std::make_unique<TorchTensors>(concat(folder, "/", file));
     for (const auto& [name, tensor] : source->tensors()) {
       DistTensor& own = tensors_[concat(rank, "/", name)] = tensor;
       own.key = concat(rank, "/", name);
-      own.chunks[0].place.file = concat(rank, "/", own.chunks[0].place.file);
+      own.chunks[0].place.file = file;
     }
   }
 }

@@ -27,8 +27,9 @@ class TorchTensors : public TensorSource {
   std::map<std::string, PyValue> values_;
 };
 
-// A checkpoint of Megatron's torch format, as it lies in its files: tensors of each rank by
-// themselves, under the rank's folder and the tensor's keys: mp_rank_00_001/model.decoder.…
+// A checkpoint of Megatron's torch format, or of Meta's, as it lies in its files: tensors of each
+// rank by themselves, under the rank's folder or file and the tensor's keys:
+// mp_rank_00_001/model.decoder.…, consolidated.00/layers.…
 class RankTensors : public TensorSource {
  public:
   explicit RankTensors(const std::string& folder);

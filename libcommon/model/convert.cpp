@@ -12,6 +12,7 @@
 #include "ckpt/megatron_checkpoint.h"
 #include "model/gpt_checkpoint.h"
 #include "model/hugging_face_source.h"
+#include "model/meta_source.h"
 #include "model/model_rows.h"
 #include "model/model_sink.h"
 #include "model/rank_files.h"
@@ -36,8 +37,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.option("--save-dir,--save", &save, "DIR", "OUTPUT");
   cl.option(
       "--loader", &loader, "FORMAT",
-      "what INPUT must be: core (Megatron), or hf, llama_mistral or mixtral_hf (Hugging Face); "
-      "default what is found there",
+      "what INPUT must be: core (Megatron), or hf, llama_mistral or mixtral_hf (Hugging Face; a "
+      "Llama of Meta's is llama_mistral); default what is found there",
       one_of({"core", "hf", "llama_mistral", "mixtral_hf"}));
   cl.option("--saver", &saver, "FORMAT",
             "what OUTPUT becomes: core (Megatron) or hf (Hugging Face)", one_of({"core", "hf"}));
@@ -92,8 +93,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
          {"--megatron-path", any(kText)}});
   imply(cl, "INPUT is read as it is written: nothing queues",
         {{"--max-queue-size", any(kInteger)}});
-  imply(cl, "the sizes stand in config.json", {{"--model-size", any(kText)}});
-  imply(cl, "the format is recognised by content", {{"--checkpoint-type", each({"hf"})}});
+  imply(cl, "the sizes stand in config.json or params.json", {{"--model-size", any(kText)}});
+  imply(cl, "the format is recognised by content", {{"--checkpoint-type", each({"hf", "meta"})}});
 }
 
 void ConvertOptions::complete() {
@@ -112,6 +113,11 @@ void ConvertOptions::complete() {
 // --- What is made of what -----------------------------------------------------------------------
 
 namespace {
+
+// Whose vocabulary is not padded.
+bool is_foreign(const ModelSource& source) {
+  return source.format() == kHuggingFaceFormat || source.format() == kMetaFormat;
+}
 
 // A conversion before any row of it is written.
 struct Plan {
@@ -137,7 +143,7 @@ struct Plan {
 
   static ModelTarget target_of(const ConvertOptions& o, const ModelSource& source) {
     ModelConfig config = source.config();
-    const bool keeps = source.format() != kHuggingFaceFormat && !o.make_vocab_size_divisible_by &&
+    const bool keeps = !is_foreign(source) && !o.make_vocab_size_divisible_by &&
                        config.padded_vocab_size % o.target_tensor_parallel == 0;
     if (!keeps) {
       const std::int64_t tp = o.target_tensor_parallel,
@@ -167,9 +173,13 @@ struct Plan {
   }
 
   void check_loader(const std::string& loader) const {
-    const bool foreign = source->format() == kHuggingFaceFormat;
-    if (!loader.empty() && foreign != (loader != "core"))
-      fail(Exit::bad_config, source->path(), ": is ", foreign ? "Hugging Face's" : "Megatron's",
+    const bool foreign = is_foreign(*source), meta = source->format() == kMetaFormat;
+    const bool right = foreign != (loader == "core") && (!meta || loader == "llama_mistral");
+    if (!loader.empty() && !right)
+      fail(Exit::bad_config, source->path(), ": is ",
+           meta      ? "Meta's"
+           : foreign ? "Hugging Face's"
+                     : "Megatron's",
            ", but --loader is ", loader);
   }
 

@@ -19,14 +19,15 @@ class HuggingFaceSource : public ModelSource {
   void check_all_used(const ParamTable& table) const override;
 
  protected:
+  HuggingFaceSource() = default;
   // Without tensors.
   explicit HuggingFaceSource(const std::string& folder);
+
+  std::unique_ptr<TensorSource> tensors_;
 
  private:
   const DistTensor& stored(const ForeignName& name) const;
   void check_tied(const std::string& output, const Param& words) const;
-
-  std::unique_ptr<TensorSource> tensors_;
 };
 
 // A model that has a config.json there, with initial weights instead of its own.

@@ -11,6 +11,7 @@
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/tensor_numbers.h"
 #include "model/gpt_checkpoint.h"
+#include "model/meta_source.h"
 #include "model/model_rows.h"
 #include "model/model_source.h"
 
@@ -321,6 +322,7 @@ static void compare_rows(const ModelSource& a, const ModelSource& b, Differences
 
 static bool is_model(const std::string& path) {
   return std::filesystem::exists(path + "/config.json") ||
+         std::filesystem::exists(path + "/params.json") ||
          (std::filesystem::is_directory(path) && find_checkpoint(path));
 }
 
@@ -330,6 +332,7 @@ bool print_differences(const InspectOptions& a, const std::string& b, double tol
   if (is_model(a.path) && is_model(b)) {
     const std::unique_ptr<ModelSource> of_a = open_model(a.path), of_b = open_model(b);
     if (of_a->format() != of_b->format() || of_a->format() == "torch" ||
+        of_a->format() == kMetaFormat ||
         of_a->config().padded_vocab_size != of_b->config().padded_vocab_size) {
       compare_rows(*of_a, *of_b, differences);
       return differences.any();

@@ -4,6 +4,7 @@
 
 #include "model/core_source.h"
 #include "model/hugging_face_source.h"
+#include "model/meta_source.h"
 #include "model/rank_files.h"
 
 namespace mt {
@@ -29,9 +30,12 @@ std::unique_ptr<ModelSource> open_model(const std::string& path,
       return std::make_unique<RankFilesSource>(place->folder, options);
     return std::make_unique<CoreSource>(place->folder, options);
   }
-  if (!fs::exists(path + "/config.json"))
-    fail(Exit::no_input, path, ": no model there: neither ", kTracker, " nor config.json");
+  const bool meta = fs::exists(path + "/params.json");
+  if (!meta && !fs::exists(path + "/config.json"))
+    fail(Exit::no_input, path, ": no model there: neither ", kTracker,
+         ", config.json nor params.json");
   if (options.mock) return std::make_unique<MockSource>(path, *options.mock);
+  if (!fs::exists(path + "/config.json")) return std::make_unique<MetaSource>(path, options);
   return std::make_unique<HuggingFaceSource>(path, options);
 }
 

@@ -69,7 +69,7 @@ struct ModelSourceOptions {
 };
 
 // By content: a folder of Megatron checkpoints or one of them, or one of Hugging Face's with a
-// config.json.  Exit::no_input or bad_data if it is none.
+// config.json, or of Meta's with a params.json.  Exit::no_input or bad_data if it is none.
 std::unique_ptr<ModelSource> open_model(const std::string& path,
                                         const ModelSourceOptions& options = {});
 
