@@ -1,6 +1,7 @@
 #include "text/scored_bpe_search.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "text/utf8_length.h"
 
@@ -12,12 +13,12 @@ static bool is_character(std::string_view text) {
 
 void ScoredBpeSearch::number_characters(const std::vector<std::string>& texts,
                                         const ByteTrie& ids) {
-  std::vector<std::string_view> characters;
+  std::unordered_set<std::string_view> seen;
   for (const std::string_view text : texts)
     for (std::size_t at = 0; at < text.size(); at += utf8_length(text[at]))
-      characters.push_back(text.substr(at, utf8_length(text[at])));
+      seen.insert(text.substr(at, utf8_length(text[at])));
+  std::vector<std::string_view> characters(seen.begin(), seen.end());
   std::ranges::sort(characters);
-  characters.erase(std::ranges::unique(characters).begin(), characters.end());
   std::vector<ByteTrie::Entry> entries;
   for (const std::string_view character : characters) {
     entries.emplace_back(character, static_cast<std::int32_t>(entries.size()));
