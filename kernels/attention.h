@@ -35,7 +35,7 @@ namespace mt {
 struct AttentionShape {
   std::int64_t sequences = 0, q_length = 0, kv_length = 0, kv_stride = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
-  std::int64_t first_head = 0;  // of the layer's, the first of these; on GPUs 0
+  std::int64_t first_head = 0;  // of the layer's, the first of these
   std::int64_t window = -1;     // keys before its own that a query may see; -1: all
   // [sequences], read where the tensors are: each sequence's own kv_length, up to the one above,
   // so that a captured step can be replayed as a cache grows.  Null: that one for all.  They,

@@ -58,11 +58,13 @@ struct KeepRule {
   std::uint32_t threshold;
   float factor;  // 1 / (1 - p)
   const StepRecord* record;
-  explicit KeepRule(const Dropout& d)
+  std::uint32_t first_head;
+  KeepRule(const Dropout& d, const AttentionShape& s)
       : key(d.key),
         threshold(d.threshold()),
         factor(static_cast<float>(1 / (1 - d.p))),
-        record(d.record) {}
+        record(d.record),
+        first_head(static_cast<std::uint32_t>(s.first_head)) {}
 
   __device__ std::uint32_t sample(int sequence) const {
     return static_cast<std::uint32_t>(record->first_sample + sequence);
@@ -71,7 +73,7 @@ struct KeepRule {
   __device__ float factor_of(std::uint32_t sample, int head, int query, int key_index) const {
     const Counter w =
         philox({static_cast<std::uint32_t>(key_index) / 4, static_cast<std::uint32_t>(query),
-                static_cast<std::uint32_t>(1 + head), sample},
+                1 + first_head + static_cast<std::uint32_t>(head), sample},
                key);
     const std::uint32_t low = key_index & 1 ? w[1] : w[0], high = key_index & 1 ? w[3] : w[2];
     return (key_index & 2 ? high : low) < threshold ? 0 : factor;

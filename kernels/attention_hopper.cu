@@ -360,7 +360,7 @@ void launch(bf16* o, float* lse, const bf16* q, const bf16* k, const bf16* v,
       static_cast<int*>(work),
       AttentionSizes(s, first_key),
       {per_head, heads, static_cast<int>(std::clamp<std::int64_t>(at_a_time, 1, heads))},
-      KeepRule(dropout)};
+      KeepRule(dropout, s)};
   check(cudaMemsetAsync(work, 0, sizeof(int), stream));
   launch_persistent(dropout.p > 0 ? forward_kernel<Memory, true> : forward_kernel<Memory, false>, a,
                     a.order.size(), (Memory::kConsumers + 1) * kWarpGroup, sizeof(Memory), stream);

@@ -435,7 +435,7 @@ void launch(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, const bf16* o, const 
                     sizes,
                     // Many heads at a time: fewer blocks then wait for one another.
                     {key_blocks, heads, std::min(heads, 64)},
-                    KeepRule(dropout),
+                    KeepRule(dropout, s),
                     blocks};
   prepare_backward(work, s, sizes, lse, o, d_o, stream);
   launch_persistent(dropout.p > 0 ? backward_kernel<Memory, true> : backward_kernel<Memory, false>,

@@ -25,7 +25,7 @@ struct AttentionArguments {
   AttentionArguments(const AttentionShape& s, const std::int32_t* first_key, const Dropout& d,
                      int element_bytes, Pointers... tensors)
       : sizes(s, first_key),
-        keep(d),
+        keep(d, s),
         kv_lengths(s.kv_lengths),
         kv_slots(s.kv_slots),
         kv_stride(s.kv_stride),

@@ -2,14 +2,20 @@
 
 #include <nccl.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
 namespace mt {
 namespace {
+
+using Timeout = Rendezvous::Milliseconds;
 
 void check(ncclResult_t result, int rank, int size, const char* what) {
   if (result == ncclSuccess) return;
@@ -40,12 +46,59 @@ ncclRedOp_t number_op(Reduction reduction) {
   return reduction == Reduction::sum ? ncclSum : ncclMax;
 }
 
-// What the groups of a process share: whether one of their operations was given up, after which
-// none of them ends in an orderly way.
-struct Process {
-  explicit Process(Stream& stream) : compute(stream) {}
+// What the groups of a process share.  A GPU that waits for another's part waits for ever if that
+// does not come; a thread tells the other ranks when the host has waited too long.
+class Process {
+ public:
+  Process(Rendezvous& ranks, Stream& stream, Timeout timeout)
+      : compute(stream), ranks_(ranks), timeout_(timeout), watch_([this] { watch(); }) {}
+  Process(const Process&) = delete;
+  ~Process() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+    watch_.join();
+  }
+
   Stream& compute;
-  bool gave_up = false;
+  bool gave_up = false;  // an operation, after which no group ends in an orderly way
+
+  // The last operation that was queued.
+  void note(const char* operation, const ConstTensor& tensor, int ranks) {
+    const std::lock_guard lock(mutex_);
+    operation_ = operation;
+    elements_ = tensor.numel();
+    dtype_ = tensor.dtype();
+    members_ = ranks;
+  }
+
+ private:
+  void watch() {
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, std::chrono::seconds(1), [&] { return ended_; })) {
+      const auto since = compute.waits_since();
+      if (!since || Stream::Clock::now() - *since < timeout_) continue;
+      const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout_).count();
+      ranks_.abort(concat("its GPU has not come to an end for ", seconds,
+                          " s; the last operation among ranks: ", operation_, " of ", elements_,
+                          " ", name_of(dtype_), " among ", members_),
+                   Exit::peer_failed);
+      return;
+    }
+  }
+
+  Rendezvous& ranks_;
+  Timeout timeout_;
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  bool ended_ = false;
+  const char* operation_ = "none";
+  std::int64_t elements_ = 0;
+  DType dtype_ = DType::f32;
+  int members_ = 0;
+  std::thread watch_;
 };
 
 class NcclGroup : public Group {
@@ -54,7 +107,9 @@ class NcclGroup : public Group {
       : Group(rank, size),
         process_(std::move(process)),
         comm_(comm),
-        stream_(device::make_stream(device::Priority::high)) {}
+        stream_(device::make_stream(device::Priority::high)) {
+    if (size == 2) connect();
+  }
   NcclGroup(const NcclGroup&) = delete;
   ~NcclGroup() override {
     process_->gave_up ? ncclCommAbort(comm_) : ncclCommDestroy(comm_);
@@ -127,6 +182,16 @@ class NcclGroup : public Group {
  private:
   class Queued;
 
+  // Of two ranks: a first message's host waits for the other's, which may wait for another pair's.
+  void connect() {
+    make_room(2);
+    auto* const bytes = static_cast<std::byte*>(stage_.data());
+    check(ncclGroupStart(), rank(), size(), "connect");
+    check(ncclSend(bytes, 1, ncclUint8, 1 - rank(), comm_, stream_), rank(), size(), "connect");
+    check(ncclRecv(bytes + 1, 1, ncclUint8, 1 - rank(), comm_, stream_), rank(), size(), "connect");
+    check(ncclGroupEnd(), rank(), size(), "connect");
+  }
+
   static std::size_t count(const ConstTensor& t) { return static_cast<std::size_t>(t.numel()); }
 
   EventHandle take_event() {
@@ -168,8 +233,8 @@ class NcclGroup::Queued : public Pending::Operation {
   }
   void wait() override {
     waited_ = true;
-    if (of_host_) return device::wait(event_);
     Stream& compute = group_.process_->compute;
+    if (of_host_) return compute.wait(event_);
     const Stream::Working working(compute, Family::communication);
     device::wait(event_, compute.handle());
   }
@@ -202,6 +267,7 @@ Pending NcclGroup::queue(const char* name, Tensor out, ConstTensor in, const Wor
     device::wait(ready, stream_);
     events_.push_back(ready);
   }
+  process_->note(name, in ? in : ConstTensor(out), size());
   check(work(to, from), rank(), size(), name);
   if (of_host && out_bytes > 0) device::copy(out.data(), to, out_bytes, stream_);
   return Pending(std::make_unique<Queued>(*this, of_host));
@@ -209,7 +275,8 @@ Pending NcclGroup::queue(const char* name, Tensor out, ConstTensor in, const Wor
 
 }  // namespace
 
-std::unique_ptr<Group> make_nccl_group(Rendezvous& ranks, Stream& compute) {
+std::unique_ptr<Group> make_nccl_group(Rendezvous& ranks, Stream& compute,
+                                       Rendezvous::Milliseconds timeout) {
   // Through multicast of NVLink's switches only where it is asked for.
   setenv("NCCL_NVLS_ENABLE", "0", 0);
   const int rank = ranks.rank(), size = ranks.size();
@@ -220,7 +287,8 @@ std::unique_ptr<Group> make_nccl_group(Rendezvous& ranks, Stream& compute) {
   ncclComm_t comm = nullptr;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   check(ncclCommInitRankConfig(&comm, size, id, rank, &config), rank, size, "start");
-  return std::make_unique<NcclGroup>(comm, rank, size, std::make_shared<Process>(compute));
+  return std::make_unique<NcclGroup>(comm, rank, size,
+                                     std::make_shared<Process>(ranks, compute, timeout));
 }
 
 }  // namespace mt

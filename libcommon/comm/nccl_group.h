@@ -13,6 +13,10 @@ namespace mt {
 // rank's GPU, and run beside what follows there; to wait for one is to make the queue wait.  Of
 // host tensors, which travel through the GPU, the host waits.  Sums are of an order of NCCL's
 // choice, the same in each run on the same machines.  Exit::unavailable without NCCL.
-std::unique_ptr<Group> make_nccl_group(Rendezvous& ranks, Stream& compute);
+//
+// A GPU that waits for another's part waits for ever if that does not come: when the host has
+// waited for the GPU until the timeout, `ranks` fails, with the last operation's name and size.
+std::unique_ptr<Group> make_nccl_group(Rendezvous& ranks, Stream& compute,
+                                       Rendezvous::Milliseconds timeout);
 
 }  // namespace mt

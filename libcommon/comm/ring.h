@@ -15,6 +15,8 @@ class Ring {
   // Every rank of the group, which must outlive this, calls it in its turn among the collectives.
   // step: 1 or -1.
   Ring(Group& group, int step);
+  ~Ring();  // every rank too: NCCL's ranks part together
+  Ring(const Ring&) = delete;
   int rank() const { return rank_; }
   int size() const { return size_; }
 
@@ -22,7 +24,9 @@ class Ring {
   [[nodiscard]] Pending receive(Tensor t) { return behind_->receive(t, 0); }
 
  private:
-  int rank_, size_;
+  int sending_turn(int place) const;
+
+  int rank_, size_, place_;
   std::unique_ptr<Group> ahead_, behind_;  // {this rank, the next}, {the one before, this rank}
 };
 

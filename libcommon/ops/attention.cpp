@@ -11,12 +11,13 @@
 
 namespace mt {
 
-// Made where there are other frequencies or more positions than before.
+// From the shape's first position on.  Made where there are other frequencies or more positions
+// than before.
 static const float* rope_table(const ConstTensor& inv_freq, const RopeShape& shape,
                                Stream& stream) {
   GpuLibrary& kept = gpu_library(stream);
   const std::span<const double> frequencies = inv_freq.span<double>();
-  const std::int64_t end = std::min(shape.tokens, shape.seq_length);
+  const std::int64_t end = shape.first_position + std::min(shape.tokens, shape.seq_length);
   if (!std::ranges::equal(kept.frequencies, frequencies) || kept.positions < end) {
     stream.synchronize();  // the old one may be in use
     kept.frequencies.assign(frequencies.begin(), frequencies.end());
@@ -30,7 +31,8 @@ static const float* rope_table(const ConstTensor& inv_freq, const RopeShape& sha
         {.tokens = kept.positions, .rotary_dim = shape.rotary_dim, .seq_length = kept.positions},
         stream.handle());
   }
-  return static_cast<const float*>(kept.rope_table.data());
+  return static_cast<const float*>(kept.rope_table.data()) +
+         shape.first_position * shape.rotary_dim;
 }
 
 void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream) {
@@ -44,8 +46,6 @@ void rope(Tensor x, const Rope& rope, bool inverse, Stream& stream) {
                            .packed_group = rope.packed_group};
   if (shape.rotary_dim > shape.head_dim)
     fail(Exit::internal, "rope: ", shape.rotary_dim, " rotated channels of ", shape.head_dim);
-  if (x.device() == Device::cuda && shape.first_position > 0)
-    fail(Exit::internal, "rope on a GPU: positions from ", shape.first_position, " on");
   dispatch(
       Family::attention, x, {.bytes = 2.0 * static_cast<double>(x.bytes())}, stream,
       [&]<class T>() { cpu::rope(x.as<T>(), rope.inv_freq.as<double>(), shape, inverse); },
@@ -178,12 +178,6 @@ static void* attention_work(const ConstTensor& q, Stream& stream, const Bytes& b
   });
 }
 
-static void check_first_head(const ConstTensor& q, const AttentionShape& shape,
-                             const Dropout& dropout) {
-  if (q.device() == Device::cuda && shape.first_head > 0 && dropout.p > 0)
-    fail(Exit::internal, "attention on a GPU: dropout of heads from ", shape.first_head, " on");
-}
-
 void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
                        ConstTensor first_key, const AttentionShape& asked, const Dropout& dropout,
                        Stream& stream) {
@@ -191,7 +185,6 @@ void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, Const
   AttentionShape shape = asked;
   shape.packed = heads.packed();
   check_attention("attention_forward", heads, o, first_key, lse, shape);
-  check_first_head(q, shape, dropout);
   Cost cost = moves(o, lse);
   cost.bytes += bytes_of(heads);
   cost.flops = 2 * product_flops(shape);
@@ -223,7 +216,6 @@ void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstT
   AttentionShape shape = asked;
   shape.packed = heads.packed();
   check_attention("attention_backward", heads, o, first_key, lse, shape);
-  check_first_head(q, shape, dropout);
   check_shape("attention_backward", "d_o", d_o, o.shape());
   check_heads("attention_backward", "dq", {dq, dk, dv}, shape);
   if (gradients.packed() != heads.packed())

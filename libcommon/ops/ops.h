@@ -73,7 +73,7 @@ void swiglu_forward(Tensor y, ConstTensor x, Stream& stream);
 void swiglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
 
 // x: [tokens, heads, head_dim], in place;  inv_freq: [rotary_dim / 2] f64 of host memory.  Token t
-// stands at position first_position + t % seq_length; on GPUs first_position is 0.
+// stands at position first_position + t % seq_length.
 struct Rope {
   ConstTensor inv_freq;
   bool interleaved = false;

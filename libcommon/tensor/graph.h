@@ -15,6 +15,7 @@ class Graph {
   Graph() = default;
   // What `body` queues on the stream; it makes no memory and waits for nothing.
   Graph(Stream& stream, const std::function<void()>& body) {
+    stream.note_capture();
     device::begin_capture(stream.handle());
     body();
     handle_ = device::end_capture(stream.handle());

@@ -4,9 +4,12 @@
 // Not thread-safe.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "base/threads.h"
 #include "tensor/buffer.h"
@@ -68,11 +71,17 @@ class Stream {
   // --- For operations on GPUs. ---
 
   StreamHandle handle() const { return handle_; }
+  void wait(EventHandle event);  // on the host
+  // For other threads: since when the host has waited for the GPU, if it does.
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> waits_since() const;
   // Scratch of the operation that is being queued; the next one that asks may overwrite it.  Makes
-  // room where there is not enough, which a captured step must not need: see reserve_work().
+  // room where there is not enough, but not once work was captured, which would go on in the old
+  // room (Exit::internal): see reserve_work().
   void* work(std::size_t bytes);
   void reserve_work(std::size_t bytes);
   std::size_t work_bytes() const { return work_.bytes(); }
+  void note_capture() { captured_ = true; }
   // What operations keep from one call to the next, theirs alone.
   struct Kept {
     virtual ~Kept() = default;
@@ -86,7 +95,9 @@ class Stream {
   PerFamily<Cost> family_costs_ = {};
   Profile* profile_ = nullptr;
   StreamHandle handle_ = nullptr;
+  std::atomic<Clock::rep> waits_since_ = 0;  // 0: it does not
   Buffer work_;
+  bool captured_ = false;
   std::unique_ptr<Kept> kept_;
 };
 

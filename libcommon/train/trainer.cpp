@@ -332,6 +332,10 @@ static void prepare(const TrainOptions& options, TrainData& data, Rendezvous* ot
   if (first && others != nullptr) others->barrier();
 }
 
+static std::chrono::minutes timeout_of(const TrainOptions& options) {
+  return std::chrono::minutes(options.launch.distributed_timeout_minutes);
+}
+
 // All ranks, as threads; or, among others that are processes, this one.
 static void train_with(Rendezvous* others, const TrainOptions& options, TrainData& data,
                        Signals& signals, const Log& log, const std::string& options_json) {
@@ -363,7 +367,7 @@ static void train_with(Rendezvous* others, const TrainOptions& options, TrainDat
         run_rank(ranks, stream);
       });
     Stream stream(options.device(), options.threads_of_rank());
-    run_rank(*make_nccl_group(*others, stream), stream);
+    run_rank(*make_nccl_group(*others, stream, timeout_of(options)), stream);
   } catch (const Error& error) {  // others use the memory too
     if (error.code() != Exit::out_of_memory) throw;
     fail_out_of_memory(error.what(), options, plan, log);
@@ -374,15 +378,13 @@ void train(const TrainOptions& options, TrainData& data, Signals& signals, const
            const std::string& options_json) {
   if (!options.has_processes())
     return train_with(nullptr, options, data, signals, log, options_json);
-  run_process(options.process, std::chrono::minutes(options.launch.distributed_timeout_minutes),
-              [&](Rendezvous& others) {
-                others.if_stuck([&](const std::string& line, Exit code) {
-                  log.write_line(concat(log.settings().program, ": ", line));
-                  ::_exit(static_cast<int>(code));
-                });
-                train_with(&others, options, data, signals, log.for_rank(others.rank()),
-                           options_json);
-              });
+  run_process(options.process, timeout_of(options), [&](Rendezvous& others) {
+    others.if_stuck([&](const std::string& line, Exit code) {
+      log.write_line(concat(log.settings().program, ": ", line));
+      ::_exit(static_cast<int>(code));
+    });
+    train_with(&others, options, data, signals, log.for_rank(others.rank()), options_json);
+  });
 }
 
 }  // namespace mt

@@ -37,6 +37,7 @@ AttentionShape shape_of(const Case& c) {
           .heads = c.heads,
           .kv_heads = c.kv_heads,
           .head_dim = c.head_dim,
+          .first_head = 3,
           .window = c.window,
           .scale = 1 / std::sqrt(static_cast<double>(c.head_dim))};
 }

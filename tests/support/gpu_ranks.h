@@ -28,8 +28,9 @@ inline void run_gpu_rank(const Launch& launch, const std::function<void(Group&, 
   try {
     device::use(launch.local_rank);
     Stream stream(Device::cuda);
-    Rendezvous ranks(launch, std::chrono::seconds(60));
-    const auto group = make_nccl_group(ranks, stream);
+    constexpr std::chrono::seconds kTimeout(20);
+    Rendezvous ranks(launch, kTimeout);
+    const auto group = make_nccl_group(ranks, stream, kTimeout);
     body(*group, stream);
   } catch (const std::exception& error) {
     ADD_FAILURE() << "rank " << launch.rank << ": " << error.what();
