@@ -21,7 +21,7 @@ namespace mt {
 namespace {
 
 using Milliseconds = Rendezvous::Milliseconds;
-constexpr Milliseconds kTimeout(20000), kShort(400);
+constexpr Milliseconds kTimeout(20000), kShort(800);
 
 // Of tests that run one after another, each has a port of its own.
 Launch launch_of(int rank, int size, int port) {
@@ -91,10 +91,10 @@ TEST(Rendezvous, WhoIsMissingIsNamedOnAll) {
     return [=] { Rendezvous(launch_of(number, 4, port), kShort); };
   };
   expect_all(outcomes({rank(0), rank(2)}),
-             "76 ranks 1, 3 of 4 did not come to rank 0 \\(.+\\) at localhost:[0-9]+ in 0.4 s; are "
+             "76 ranks 1, 3 of 4 did not come to rank 0 \\(.+\\) at localhost:[0-9]+ in 0.8 s; are "
              "they started, and can they reach it\\?");
   expect_all(outcomes({rank(1)}),
-             "76 rank 1 \\(.+\\): no rank 0 at localhost:[0-9]+ in 0.4 s: Connection refused; is "
+             "76 rank 1 \\(.+\\): no rank 0 at localhost:[0-9]+ in 0.8 s: Connection refused; is "
              "it started, and can this host reach it\\?");
 }
 
@@ -176,7 +176,7 @@ TEST(Rendezvous, WhoDoesNotComeIsNamedOnAll) {
       ranks.barrier();
     });
     expect_all(texts,
-               concat("76 rank ", absent, " \\(.+\\) did not come to an all_gather in 0.4 s"));
+               concat("76 rank ", absent, " \\(.+\\) did not come to an all_gather in 0.8 s"));
   }
 }
 
@@ -264,8 +264,8 @@ TEST(Rendezvous, AProcessThatIsStoppedIsNamed) {
   const std::string text = first_of_processes(
       3, kShort, [](const std::vector<pid_t>& ranks) { ::kill(ranks[0], SIGSTOP); });
   EXPECT_TRUE(matches(text,
-                      "76 rank 1 \\(.+\\) (did not come to an all_gather in 0.4 s|has said nothing "
-                      "for 0.4 s: its process is stopped, or its host cannot be reached)"))
+                      "76 rank 1 \\(.+\\) (did not come to an all_gather in 0.8 s|has said nothing "
+                      "for 0.8 s: its process is stopped, or its host cannot be reached)"))
       << text;
 }
 

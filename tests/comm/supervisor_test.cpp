@@ -76,7 +76,7 @@ TEST_F(Supervise, ARankThatIsKilled) {
 
 TEST_F(Supervise, ARankThatIsStopped) {
   const Outcome outcome =
-      run("$ranks --gpus 3 --milliseconds 400 --steps 100000 --misbehaviour 1:stop");
+      run("$ranks --gpus 3 --milliseconds 800 --steps 100000 --misbehaviour 1:stop");
   EXPECT_EQ(outcome.code, 76);
   EXPECT_TRUE(has_line(outcome.err,
                        "ranks: rank [02] ended with exit code 76; killed, since they did not end "
