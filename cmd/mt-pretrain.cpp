@@ -92,10 +92,12 @@ static void run(mt::CommandLine& cl) {
   options.take_vocabulary(data.tokenizer());
   options.complete();
   if (options.check_layout) return mt::check_layout(options, data, cl.log(), std::cout);
-  if (options.process.must_start)
+  if (options.process.must_start) {
+    options.check_gpus();
     return mt::supervise(options.process,
                          {.arguments = cl.arguments(), .max_restarts = options.launch.max_restarts},
                          signals, cl.log());
+  }
   mt::JsonWriter json;
   cl.write_options(json);
   mt::train(options, data, signals, cl.log(), json.text());

@@ -302,12 +302,13 @@ void TrainOptions::complete_processes() {
     fail(Exit::usage, "--device cpu: ", ranks, launch.gpus ? " GPUs" : " processes",
          " were asked for; CPU ranks are threads of one, see --ranks");
   compute.device_name = "cuda";
-  if (plan) return;
+}
+
+void TrainOptions::check_gpus() const {
   const int visible = device::count();
-  if (launch.gpus && visible < *launch.gpus && (process.must_start || visible != 1))
+  if (launch.gpus && visible < *launch.gpus)
     fail(Exit::unavailable, "--gpus ", *launch.gpus, ": this machine has ", visible,
          " GPUs that CUDA can use; CPU ranks are threads, see --ranks");
-  process.gpu(visible);
 }
 
 void TrainOptions::complete_device() {

@@ -97,6 +97,8 @@ struct TrainOptions {
   StepSize step_size(std::int64_t consumed_samples) const {
     return divided(batches.at(consumed_samples));
   }
+  // Exit::unavailable if this host has fewer GPUs than its ranks need.
+  void check_gpus() const;
   // Exit::bad_config if a step after so many samples cannot be divided among the ranks.
   void check_steps_from(std::int64_t consumed_samples) const;
 
