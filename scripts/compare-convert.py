@@ -259,6 +259,29 @@ def megatron_keys(rank, folder, work):
     torch.distributed.destroy_process_group()
 
 
+def megatron_experts(rank, folder, work):
+    """One of two ranks that share out a Mixtral's experts loads its file, of the torch format, with strict names."""
+    ours, core = import_megatron()
+    from megatron.core.models.gpt import GPTModel
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", f"file://{work}/experts", rank=rank, world_size=2)
+    core.parallel_state.initialize_model_parallel(expert_model_parallel_size=2)
+    core.tensor_parallel.model_parallel_cuda_manual_seed(1)
+    torch.serialization.add_safe_globals([argparse.Namespace])
+    state = torch.load(f"{folder}/mp_rank_00_{rank:03}/model_optim_rng.pt", weights_only=True)
+    args = state["args"]
+    args.num_moe_experts = args.num_experts
+    config = ours.transformer_config(core, args)
+    model = GPTModel(config, get_gpt_layer_local_spec(args.num_experts, moe_grouped_gemm=False,
+                                                      normalization=args.normalization),
+                     args.padded_vocab_size, args.max_position_embeddings, position_embedding_type="rope")
+    model.load_state_dict(state["model"], strict=True)
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
 def check_megatron(options, model, core, scratch):
     ids = torch.arange(1, 41)[None] * 7 % VOCAB
     with torch.no_grad():
@@ -345,6 +368,10 @@ def check(options, name, config, dtype, shards):
             run(f"{options.bin}/mt-convert", "--quiet", "--verify", "--saver-transformer-impl", "local", original,
                 f"{scratch}/local")
             torch.multiprocessing.spawn(megatron_keys, (f"{scratch}/local/release", f"{scratch}/work"), nprocs=1)
+            if name == "mixtral":
+                run(f"{options.bin}/mt-convert", "--quiet", "--verify", "--saver-transformer-impl", "local",
+                    "--ckpt-format", "torch", "--target-expert-parallel-size", "2", original, f"{scratch}/experts")
+                torch.multiprocessing.spawn(megatron_experts, (f"{scratch}/experts/release", f"{scratch}/work"), nprocs=2)
             print(f"  Megatron-Core loads {len(torch.load(f'{scratch}/work/loaded.pt'))} tensors")
         if options.megatron and dtype == torch.float32 and name in MEGATRON:
             check_megatron(options, model, core, scratch)

@@ -65,7 +65,9 @@ CheckpointFormat detect_checkpoint_format(const std::string& iteration_folder) {
 // The folder of one checkpoint, named instead of the folder that holds it.
 static std::optional<CheckpointPlace> one_checkpoint(const std::string& folder) {
   const auto has = [&](const char* name) { return fs::exists(folder + "/" + name); };
-  if (!has("metadata.json") && !has("mp_rank_00") && !has("mp_rank_00_000")) return {};
+  if (!has("metadata.json") && !has("mp_rank_00") && !has("mp_rank_00_000") &&
+      !has("mp_rank_00_000_000"))
+    return {};
   fs::path path(folder);
   if (!path.has_filename()) path = path.parent_path();
   const std::string name = fs::absolute(path).lexically_normal().filename().string();

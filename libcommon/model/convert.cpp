@@ -58,6 +58,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
             between(1, 4096));
   cl.option("--target-pipeline-parallel-size", &target_pipeline_parallel, "N",
             "stages that will divide the layers of OUTPUT", between(1, 4096));
+  cl.option("--target-expert-parallel-size", &target_expert_parallel, "N",
+            "ranks that will share out the experts of OUTPUT", between(1, 4096));
   cl.option("--num-layers-per-virtual-pipeline-stage", &pipeline.layers_per_virtual_stage, "N",
             "give each stage of OUTPUT several chunks, of so many layers", at_least(1));
   cl.option("--num-virtual-stages-per-pipeline-rank", &pipeline.virtual_stages_per_rank, "N",
@@ -132,6 +134,10 @@ struct Plan {
     if (!options.model_type.empty() && (options.model_type == "BERT") != bert)
       fail(Exit::bad_config, source->path(), ": is ", bert ? "a BERT" : "no BERT",
            ", but --model-type is ", options.model_type);
+    if (target.expert_parallel > 1 &&
+        (target.config.num_experts == 0 || target.config.num_experts % target.expert_parallel != 0))
+      fail(Exit::bad_config, "--target-expert-parallel-size ", target.expert_parallel,
+           ": does not divide ", target.config.num_experts, " experts");
     source->check_all_used(table);
     if (options.with_optimizer) {
       if (target.config.family != ModelFamily::gpt)
@@ -162,6 +168,7 @@ struct Plan {
             .local_spec = o.transformer_impl == "local",
             .tensor_parallel = o.target_tensor_parallel,
             .pipeline_parallel = o.target_pipeline_parallel,
+            .expert_parallel = o.target_expert_parallel,
             .pipeline = o.pipeline,
             .stages = make_pipeline_stages(o.pipeline, static_cast<int>(o.target_pipeline_parallel),
                                            config.num_layers),

@@ -20,7 +20,7 @@ struct ConvertOptions {
   std::string loader, saver = "core", ckpt_format = "torch_dist", model_type;
   std::string transformer_impl = "transformer_engine";
   ModelSourceOptions source;
-  std::int64_t target_tensor_parallel = 1, target_pipeline_parallel = 1;
+  std::int64_t target_tensor_parallel = 1, target_pipeline_parallel = 1, target_expert_parallel = 1;
   PipelineOptions pipeline;
   std::optional<std::int64_t> make_vocab_size_divisible_by;
   std::string dtype;  // of the weights; empty: as stored

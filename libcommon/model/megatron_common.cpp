@@ -57,7 +57,6 @@ static PyValue unknown_run(const ModelConfig& config) {
   return PyValue::dict({{"encoder_tensor_model_parallel_size", 0},
                         {"encoder_pipeline_model_parallel_size", 0},
                         {"context_parallel_size", 1},
-                        {"expert_model_parallel_size", 1},
                         {"data_parallel_size", 1},
                         {"use_distributed_optimizer", false},
                         {"ckpt_fully_parallel_save", false},
@@ -86,11 +85,13 @@ static void add_stages(const ModelTarget& target, PyValue& args) {
 
 static PyValue make_args(const ModelTarget& target, const std::string& format,
                          const PyValue& common) {
-  PyValue args = PyValue::dict({{"tensor_model_parallel_size", target.tensor_parallel},
-                                {"pipeline_model_parallel_size", target.pipeline_parallel},
-                                {"world_size", target.tensor_parallel * target.pipeline_parallel},
-                                {"ckpt_format", format},
-                                {"no_save_rng", true}});
+  PyValue args = PyValue::dict(
+      {{"tensor_model_parallel_size", target.tensor_parallel},
+       {"pipeline_model_parallel_size", target.pipeline_parallel},
+       {"expert_model_parallel_size", target.expert_parallel},
+       {"world_size", target.tensor_parallel * target.pipeline_parallel * target.expert_parallel},
+       {"ckpt_format", format},
+       {"no_save_rng", true}});
   if (!target.with_optimizer) args.set_item("no_save_optim", true);
   add_stages(target, args);
   add_model_args(target.config, target.dtype, args);

@@ -215,17 +215,32 @@ ParamTable model_rows(const ModelConfig& config, const TensorPart& part) {
 
 constexpr std::string_view kLayers = ".layers.";
 
-std::int64_t layer_in(const std::string& name) {
-  const std::size_t at = name.find(kLayers);
-  std::int64_t layer = -1;
+constexpr std::string_view kExperts = ".local_experts.";
+
+// The number behind `word`; -1 where there is none.
+static std::int64_t number_behind(std::string_view word, const std::string& name) {
+  const std::size_t at = name.find(word);
+  std::int64_t number = -1;
   if (at != std::string::npos)
-    std::from_chars(name.data() + at + kLayers.size(), name.data() + name.size(), layer);
-  return layer;
+    std::from_chars(name.data() + at + word.size(), name.data() + name.size(), number);
+  return number;
 }
 
+static std::string with_number(std::string_view word, const std::string& name,
+                               std::int64_t number) {
+  const std::size_t begin = name.find(word) + word.size();
+  return concat(name.substr(0, begin), number, name.substr(name.find('.', begin)));
+}
+
+std::int64_t layer_in(const std::string& name) { return number_behind(kLayers, name); }
+std::int64_t expert_in(const std::string& name) { return number_behind(kExperts, name); }
+
 std::string with_layer(const std::string& name, std::int64_t layer) {
-  const std::size_t begin = name.find(kLayers) + kLayers.size();
-  return concat(name.substr(0, begin), layer, name.substr(name.find('.', begin)));
+  return with_number(kLayers, name, layer);
+}
+
+std::string with_expert(const std::string& name, std::int64_t expert) {
+  return with_number(kExperts, name, expert);
 }
 
 // --- Keys ---------------------------------------------------------------------------------------
@@ -239,14 +254,9 @@ static Shape offset_at(std::initializer_list<std::int64_t> front, const Shape& s
 
 std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config) {
   const std::int64_t rows = row.shape[0];
-  constexpr std::string_view kExpert = ".local_experts.";
-  if (const std::size_t at = row.name.find(kExpert); at != std::string::npos) {
-    std::int64_t expert = 0;
-    std::from_chars(row.name.data() + at + kExpert.size(), row.name.data() + row.name.size(),
-                    expert);
+  if (const std::int64_t expert = expert_in(row.name); expert >= 0)
     return {{row.key, row.shape.with_front(config.num_experts).with_front(row.layers),
              offset_at({*row.layer, expert}, row.shape, 0), 0, rows}};
-  }
   if (row.layer)
     return {{row.key, row.key_shape(), offset_at({*row.layer}, row.shape, 0), 0, rows}};
   if (row.segments.size() == 1) return {{row.key, row.shape, offset_at({}, row.shape, 0), 0, rows}};

@@ -19,6 +19,10 @@ std::int64_t layer_in(const std::string& name);
 // The name with another number there.
 std::string with_layer(const std::string& name, std::int64_t layer);
 
+// The number of the expert that a row belongs to; -1 of others.
+std::int64_t expert_in(const std::string& name);
+std::string with_expert(const std::string& name, std::int64_t expert);
+
 // What of a row lies under a key of a torch_dist checkpoint: rows [begin, end) of its first axis,
 // as a chunk at `offset` of a tensor of shape `whole`.  An expert of Mixtral is a part of a tensor
 // of all experts of all layers; Mamba's in_proj and conv1d have a key for each of their segments.

@@ -19,7 +19,7 @@ struct ModelTarget {
   DType dtype;         // that the settings name
   bool with_optimizer = false;
   bool local_spec = false;  // the torch format names norms as without Transformer Engine
-  std::int64_t tensor_parallel = 1, pipeline_parallel = 1;
+  std::int64_t tensor_parallel = 1, pipeline_parallel = 1, expert_parallel = 1;
   PipelineOptions pipeline = {};
   PipelineStages stages = {};     // of them
   std::uint64_t shard_bytes = 0;  // most bytes of a file of Hugging Face's

@@ -1,6 +1,7 @@
 // A model in Megatron's `torch` format: a file of torch.save for each rank of a model,
 //   ITERATION/mp_rank_TT/model_optim_rng.pt         tensor rank TT, of one pipeline stage
 //   ITERATION/mp_rank_TT_PPP/model_optim_rng.pt     of stage PPP
+//   ITERATION/mp_rank_TT[_PPP]_EEE/model_optim_rng.pt   with the experts of expert rank EEE
 // a dict: the common state (args, checkpoint_version 3.0, iteration, ...) and `model`, or `model0`,
 // `model1`, ... where a stage has several chunks: {NAME: that rank's part of a row}.  Layers count
 // from 0 in each chunk.  NAME is the row's, or, of the norms in front of linear_qkv and linear_fc1,
@@ -26,11 +27,24 @@ namespace mt {
 inline constexpr const char* kRankFile = "model_optim_rng.pt";
 inline constexpr const char* kTiedCopy = "output_layer.weight";
 
-// mp_rank_TT, or with several stages mp_rank_TT_PPP.
-std::string rank_folder(std::int64_t tensor_rank, std::int64_t stage, std::int64_t stages);
+// How many ranks a model has of each kind.  The ranks of a stage are counted with the tensor ranks
+// of an expert rank next to each other.
+struct RankCounts {
+  std::int64_t tensor = 1, stages = 1, expert = 1;
+  std::int64_t of_stage() const { return tensor * expert; }
+};
 
-// NAME of a row of layer `layer` of the model that is the chunk's layer `local`.
-std::string chunk_name(const Param& row, std::int64_t local);
+// mp_rank_TT, with several stages mp_rank_TT_PPP, with several expert ranks mp_rank_TT_EEE or
+// mp_rank_TT_PPP_EEE.
+std::string rank_folder(std::int64_t rank, std::int64_t stage, const RankCounts& counts);
+
+// Which expert rank has a row; nothing for one that all have.
+std::optional<std::int64_t> expert_rank_of(const Param& row, const ModelConfig& config,
+                                           const RankCounts& counts);
+
+// NAME of a row whose layer is the chunk's layer `local`.  Experts count from 0 on each rank.
+std::string chunk_name(const Param& row, std::int64_t local, const ModelConfig& config,
+                       const RankCounts& counts);
 
 class RankFilesSource : public ModelSource {
  public:
@@ -54,16 +68,20 @@ class RankFilesSource : public ModelSource {
   struct Chunk {
     std::string key;  // of the dicts
     std::int64_t stage, first_layer = 0, layers = 0;
-    std::vector<std::map<std::string, PyValue>> tensors;  // of each tensor rank
+    std::vector<std::map<std::string, PyValue>> tensors;  // of each rank of the stage
     std::vector<std::string> names;                       // in the file's order, of the first one
   };
   // States by the row's number.
   using States = std::map<std::pair<std::size_t, std::string>, StoredTensor>;
-  std::size_t number(std::int64_t tensor_rank, std::int64_t stage) const {
-    return static_cast<std::size_t>(stage * tensor_ranks_ + tensor_rank);
+  std::size_t number(std::int64_t rank, std::int64_t stage) const {
+    return static_cast<std::size_t>(stage * counts_.of_stage() + rank);
   }
-  const RankFile& file(std::int64_t tensor_rank, std::int64_t stage) const {
-    return files_[number(tensor_rank, stage)];
+  const RankFile& file(std::int64_t rank, std::int64_t stage) const {
+    return files_[number(rank, stage)];
+  }
+  // Of the stage's ranks that has a row's part for a tensor rank.
+  std::int64_t rank_of(const Param& row, std::int64_t tensor_rank) const {
+    return expert_rank_of(row, config_, counts_).value_or(0) * counts_.tensor + tensor_rank;
   }
   void read_sizes(const std::string& folder, const ModelSourceOptions& options);
   void open_files(const std::string& folder);
@@ -81,8 +99,8 @@ class RankFilesSource : public ModelSource {
   void find_buffers(std::int64_t tensor_rank, std::int64_t stage);
   void find_moments(std::int64_t tensor_rank, std::int64_t stage);
 
-  std::int64_t tensor_ranks_ = 1, stages_ = 1;
-  std::deque<RankFile> files_;    // by stage, then tensor rank
+  RankCounts counts_;
+  std::deque<RankFile> files_;    // by stage, then rank of it
   std::deque<RankFile> buffers_;  // distrib_optim.pt, likewise; none without distributed optimizer
   std::vector<States> rank_states_;  // likewise
   std::vector<std::string> states_ = {""};

@@ -74,6 +74,7 @@ class RankFilesSink : public ModelSink {
  public:
   RankFilesSink(const ModelTarget& target, const RowTypes& types)
       : target_(target),
+        counts_({target.tensor_parallel, target.pipeline_parallel, target.expert_parallel}),
         kept_(target),
         iteration_(iteration_of(target.source)),
         save_(folder_to_save(target.path, iteration_)),
@@ -83,14 +84,15 @@ class RankFilesSink : public ModelSink {
           target.config,
           {.rank = static_cast<int>(rank), .ranks = static_cast<int>(target.tensor_parallel)}));
     for (std::int64_t stage = 0; stage < target.pipeline_parallel; ++stage)
-      for (std::int64_t rank = 0; rank < target.tensor_parallel; ++rank) begin(rank, stage);
+      for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank) begin(rank, stage);
   }
 
   void write(std::size_t stage, const Param& row, const std::string& state,
              ConstTensor value) override {
     const std::size_t size = size_of(value.dtype());
-    for (std::size_t rank = 0; rank < parts_.size(); ++rank) {
-      const Param& cut = parts_[rank].rows()[row.index];
+    for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank) {
+      if (!has(rank, row)) continue;
+      const Param& cut = part_of(row, rank);
       const Buffer buffer(Device::cpu, static_cast<std::size_t>(cut.local.numel()) * size);
       const Tensor local = buffer.tensor(value.dtype(), cut.local);
       for (const ElementRun& run : cut.runs())
@@ -99,7 +101,8 @@ class RankFilesSink : public ModelSink {
             static_cast<const std::byte*>(value.data()) +
                 static_cast<std::size_t>(run.global) * size,
             static_cast<std::size_t>(run.count) * size);
-      const std::size_t number = stage * parts_.size() + rank;
+      const std::size_t number =
+          stage * static_cast<std::size_t>(counts_.of_stage()) + static_cast<std::size_t>(rank);
       if (state.empty() || kept_.in_buffer.empty())
         files_[number].stream.add(local);
       else
@@ -148,12 +151,17 @@ class RankFilesSink : public ModelSink {
   }
 
   const Param& part_of(const Param& row, std::int64_t rank) const {
-    return parts_[static_cast<std::size_t>(rank)].rows()[row.index];
+    return parts_[static_cast<std::size_t>(rank % counts_.tensor)].rows()[row.index];
+  }
+
+  bool has(std::int64_t rank, const Param& row) const {
+    return expert_rank_of(row, target_.config, counts_).value_or(rank / counts_.tensor) ==
+           rank / counts_.tensor;
   }
 
   // Announces the tensors of a rank's files, in the order of its part.
   void begin(std::int64_t rank, std::int64_t stage) {
-    const std::string folder = rank_folder(rank, stage, target_.pipeline_parallel);
+    const std::string folder = rank_folder(rank, stage, counts_);
     std::filesystem::create_directory(save_.folder() + "/" + folder);
     RankFile& file = files_.emplace_back(save_.folder(), concat(folder, "/", kRankFile));
     std::vector<std::pair<Buffer, Tensor>> kept;  // the common state's stand before all others
@@ -188,10 +196,12 @@ class RankFilesSink : public ModelSink {
                   std::vector<RankParam>& params) const {
     PyValue model = PyValue::call(PyValue::global("collections", "OrderedDict"), {});
     for (const Param* whole : chunk.rows) {
+      if (!has(rank, *whole)) continue;
       const Param& row = part_of(*whole, rank);
       const bool copy = row.name == kWords && !chunk.range.first;
       const std::string name =
-          copy ? kTiedCopy : chunk_name(row, layer_in(row.name) - chunk.range.begin);
+          copy ? kTiedCopy
+               : chunk_name(row, layer_in(row.name) - chunk.range.begin, target_.config, counts_);
       model.set_item(target_.local_spec ? local_spec_name(name) : name,
                      stream.declare(types_(*whole, ""), row.local));
       RankParam& param = params.emplace_back(RankParam{&row});
@@ -208,7 +218,7 @@ class RankFilesSink : public ModelSink {
 
   void begin_buffers(const RankChunks& chunks, std::int64_t rank, std::int64_t stage,
                      const PyValue& common) {
-    const std::string folder = rank_folder(rank, stage, target_.pipeline_parallel);
+    const std::string folder = rank_folder(rank, stage, counts_);
     const std::string& where = target_.source.path();
     BufferFile& file = buffers_.emplace_back(save_.folder(), concat(folder, "/", kBufferFile));
     const PyValue& args = common.at("args", where);
@@ -248,12 +258,13 @@ class RankFilesSink : public ModelSink {
   }
 
   ModelTarget target_;
+  RankCounts counts_;
   KeptStates kept_;
   std::int64_t iteration_;
   FolderSave save_;
   RowTypes types_;
   std::vector<ParamTable> parts_;   // of each tensor rank, all layers
-  std::deque<RankFile> files_;      // by stage, then tensor rank
+  std::deque<RankFile> files_;      // by stage, then rank of it
   std::deque<BufferFile> buffers_;  // likewise; none without distributed optimizer
 };
 

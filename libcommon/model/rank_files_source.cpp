@@ -18,18 +18,31 @@ constexpr std::string_view kExtraState = "_extra_state";
 
 // --- Names --------------------------------------------------------------------------------------
 
-std::string rank_folder(std::int64_t tensor_rank, std::int64_t stage, std::int64_t stages) {
+std::string rank_folder(std::int64_t rank, std::int64_t stage, const RankCounts& counts) {
   char name[64];
-  if (stages == 1)
-    std::snprintf(name, sizeof name, "mp_rank_%02lld", static_cast<long long>(tensor_rank));
-  else
-    std::snprintf(name, sizeof name, "mp_rank_%02lld_%03lld", static_cast<long long>(tensor_rank),
-                  static_cast<long long>(stage));
-  return name;
+  std::snprintf(name, sizeof name, "mp_rank_%02lld", static_cast<long long>(rank % counts.tensor));
+  std::string folder = name;
+  const auto add = [&](std::int64_t number) {
+    std::snprintf(name, sizeof name, "_%03lld", static_cast<long long>(number));
+    folder += name;
+  };
+  if (counts.stages > 1) add(stage);
+  if (counts.expert > 1) add(rank / counts.tensor);
+  return folder;
 }
 
-std::string chunk_name(const Param& row, std::int64_t local) {
-  return layer_in(row.name) < 0 ? row.name : with_layer(row.name, local);
+std::optional<std::int64_t> expert_rank_of(const Param& row, const ModelConfig& config,
+                                           const RankCounts& counts) {
+  const std::int64_t expert = expert_in(row.name);
+  if (expert < 0) return {};
+  return expert / (config.num_experts / counts.expert);
+}
+
+std::string chunk_name(const Param& row, std::int64_t local, const ModelConfig& config,
+                       const RankCounts& counts) {
+  const std::string name = layer_in(row.name) < 0 ? row.name : with_layer(row.name, local);
+  const std::int64_t expert = expert_in(name);
+  return expert < 0 ? name : with_expert(name, expert % (config.num_experts / counts.expert));
 }
 
 // --- Opening ------------------------------------------------------------------------------------
@@ -46,14 +59,14 @@ RankFilesSource::RankFilesSource(const std::string& folder, const ModelSourceOpt
   open_files(folder);
   find_chunks();
   take_common();
-  for (std::int64_t rank = 0; rank < tensor_ranks_; ++rank)
+  for (std::int64_t rank = 0; rank < counts_.tensor; ++rank)
     parts_.push_back(model_rows(
-        config_, {.rank = static_cast<int>(rank), .ranks = static_cast<int>(tensor_ranks_)}));
+        config_, {.rank = static_cast<int>(rank), .ranks = static_cast<int>(counts_.tensor)}));
   if (options.with_optimizer) find_states(folder);
 }
 
 static std::string first_file(const std::string& folder) {
-  for (const char* name : {"mp_rank_00", "mp_rank_00_000"})
+  for (const char* name : {"mp_rank_00", "mp_rank_00_000", "mp_rank_00_000_000"})
     if (const std::string path = concat(folder, "/", name, "/", kRankFile); fs::exists(path))
       return path;
   fail(Exit::bad_data, folder, ": no file ", kRankFile, " of tensor rank 0");
@@ -81,17 +94,18 @@ void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOpt
     if (ranks < 1 || ranks > 4096) fail(Exit::bad_data, where, ": args.", name, " is ", ranks);
     return ranks;
   };
-  tensor_ranks_ = size("tensor_model_parallel_size");
-  stages_ = size("pipeline_model_parallel_size");
-  if (size("expert_model_parallel_size") > 1)
-    fail(Exit::bad_data, where,
-         ": args.expert_model_parallel_size: experts on several ranks are not supported");
+  counts_ = {.tensor = size("tensor_model_parallel_size"),
+             .stages = size("pipeline_model_parallel_size"),
+             .expert = config_.num_experts > 0 ? size("expert_model_parallel_size") : 1};
+  if (config_.num_experts % counts_.expert != 0)
+    fail(Exit::bad_data, where, ": args.expert_model_parallel_size ", counts_.expert,
+         ": does not divide ", config_.num_experts, " experts");
 }
 
 void RankFilesSource::open_files(const std::string& folder) {
-  for (std::int64_t stage = 0; stage < stages_; ++stage)
-    for (std::int64_t rank = 0; rank < tensor_ranks_; ++rank)
-      files_.emplace_back(concat(folder, "/", rank_folder(rank, stage, stages_), "/", kRankFile));
+  for (std::int64_t stage = 0; stage < counts_.stages; ++stage)
+    for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank)
+      files_.emplace_back(concat(folder, "/", rank_folder(rank, stage, counts_), "/", kRankFile));
 }
 
 // Chunk v of all stages comes before chunk v + 1 of any.
@@ -99,7 +113,7 @@ void RankFilesSource::find_chunks() {
   std::int64_t layers = 0;
   for (std::int64_t virtual_stage = 0;; ++virtual_stage) {
     const std::string numbered = concat("model", virtual_stage);
-    for (std::int64_t stage = 0; stage < stages_; ++stage) {
+    for (std::int64_t stage = 0; stage < counts_.stages; ++stage) {
       const PyValue& state = file(0, stage).reader.value();
       const bool plain = virtual_stage == 0 && state.find("model") != nullptr;
       if (!plain && state.find(numbered) == nullptr) {
@@ -116,7 +130,7 @@ void RankFilesSource::find_chunks() {
                   .first_layer = layers,
                   .tensors = {},
                   .names = {}};
-      for (std::int64_t rank = 0; rank < tensor_ranks_; ++rank) {
+      for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank) {
         const RankFile& of = file(rank, stage);
         const std::vector<PyValue>& entries =
             of.reader.value().at(chunk.key, of.mapped.path()).entries(of.mapped.path());
@@ -160,11 +174,13 @@ const RankFilesSource::Chunk& RankFilesSource::chunk_of(const Param& row) const 
 
 StoredTensor RankFilesSource::weight(const Param& row, std::int64_t tensor_rank) const {
   const Chunk& chunk = chunk_of(row);
-  const auto& tensors = chunk.tensors[static_cast<std::size_t>(tensor_rank)];
-  const std::string name = chunk_name(row, layer_in(row.name) - chunk.first_layer);
+  const std::int64_t rank = rank_of(row, tensor_rank);
+  const auto& tensors = chunk.tensors[static_cast<std::size_t>(rank)];
+  const std::string name =
+      chunk_name(row, layer_in(row.name) - chunk.first_layer, config_, counts_);
   auto found = tensors.find(name);
   if (found == tensors.end()) found = tensors.find(local_spec_name(name));
-  const RankFile& of = file(tensor_rank, chunk.stage);
+  const RankFile& of = file(rank, chunk.stage);
   if (found == tensors.end())
     fail(Exit::bad_data, of.mapped.path(), ": ", chunk.key, " has no tensor ", name);
   const StoredTensor stored = of.reader.tensor(found->second);
@@ -189,7 +205,7 @@ StoredTensor RankFilesSource::part(const Param& row, const std::string& state,
 
 const MappedFile& RankFilesSource::file_of(const Param& row, const std::string& state,
                                            std::int64_t tensor_rank) const {
-  const std::size_t at = number(tensor_rank, chunk_of(row).stage);
+  const std::size_t at = number(rank_of(row, tensor_rank), chunk_of(row).stage);
   return (state.empty() || buffers_.empty() ? files_ : buffers_)[at].mapped;
 }
 
@@ -200,7 +216,7 @@ DType RankFilesSource::dtype_of(const Param& row, const std::string& state) cons
 void RankFilesSource::read(const Param& row, const std::string& state, Tensor out) const {
   if (is_vocabulary(row)) std::memset(out.data(), 0, out.bytes());
   const std::size_t size = size_of(out.dtype());
-  for (std::int64_t rank = 0; rank < tensor_ranks_; ++rank) {
+  for (std::int64_t rank = 0; rank < counts_.tensor; ++rank) {
     const Param& cut = parts_[static_cast<std::size_t>(rank)].rows()[row.index];
     const StoredTensor stored = part(row, state, rank);
     const Buffer buffer(Device::cpu, static_cast<std::size_t>(cut.local.numel()) * size);
@@ -223,11 +239,12 @@ void RankFilesSource::check_all_used(const ParamTable& table) const {
     std::set<std::string> used;
     for (const Param& row : table.rows()) {
       if (&chunk_of(row) != &chunk) continue;
-      const std::string name = chunk_name(row, layer_in(row.name) - chunk.first_layer);
+      const std::string name =
+          chunk_name(row, layer_in(row.name) - chunk.first_layer, config_, counts_);
       used.insert({name, local_spec_name(name)});
     }
     if (&chunk == &chunks_.back() && chunks_.size() > 1) used.insert(kTiedCopy);
-    for (std::int64_t rank = 0; rank < tensor_ranks_; ++rank)
+    for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank)
       for (const auto& [name, value] : chunk.tensors[static_cast<std::size_t>(rank)])
         if (!used.contains(name) && !name.ends_with(kExtraState))
           fail(Exit::bad_data, file(rank, chunk.stage).mapped.path(), ": ", chunk.key, ": tensor ",

@@ -18,7 +18,8 @@ std::vector<const Param*> RankFilesSource::rows_in(const Chunk& chunk,
   std::map<std::string, const Param*> named;
   for (const Param& row : table.rows())
     if (&chunk_of(row) == &chunk) {
-      const std::string name = chunk_name(row, layer_in(row.name) - chunk.first_layer);
+      const std::string name =
+          chunk_name(row, layer_in(row.name) - chunk.first_layer, config_, counts_);
       named[name] = named[local_spec_name(name)] = &row;
     }
   std::vector<const Param*> rows;
@@ -35,13 +36,13 @@ void RankFilesSource::find_states(const std::string& folder) {
   const PyValue* const optimizer = files_[0].reader.value().find("optimizer");
   if (optimizer == nullptr || optimizer->is_none()) return;
   const auto buffer_file = [&](std::int64_t rank, std::int64_t stage) {
-    return concat(folder, "/", rank_folder(rank, stage, stages_), "/", kBufferFile);
+    return concat(folder, "/", rank_folder(rank, stage, counts_), "/", kBufferFile);
   };
   const bool distributed = std::filesystem::exists(buffer_file(0, 0));
   common_.set_item("optimizer", common_optimizer(*optimizer, distributed, where));
   rank_states_.resize(files_.size());
-  for (std::int64_t stage = 0; stage < stages_; ++stage)
-    for (std::int64_t rank = 0; rank < tensor_ranks_; ++rank) {
+  for (std::int64_t stage = 0; stage < counts_.stages; ++stage)
+    for (std::int64_t rank = 0; rank < counts_.tensor; ++rank) {
       if (distributed) {
         buffers_.emplace_back(buffer_file(rank, stage));
         find_buffers(rank, stage);
@@ -113,7 +114,7 @@ void RankFilesSource::find_buffers(std::int64_t tensor_rank, std::int64_t stage)
     const std::vector<const Param*> rows = rows_in(chunk, tensor_rank);
     if (rows.empty()) continue;
     const BufferLayout layout =
-        buffer_layout(buffer_params(rows, config_, stages_),
+        buffer_layout(buffer_params(rows, config_, counts_.stages),
                       buffer_rules(args, stage, static_cast<std::int64_t>(buffer), where));
     const PyValue& stored = buffer_of(of.reader.value(), buffer++, where);
     for (const auto& [name, state] :

@@ -238,6 +238,34 @@ TEST_P(RankFiles, EveryLayoutComesBack) {
   EXPECT_EQ(content("back/config.json"), content("hf/config.json"));
 }
 
+TEST_F(Convert, ExpertsAreSharedOut) {
+  write_hugging_face(scratch_.path("hf"), config_named("mixtral"), DType::bf16);
+  ConvertOptions options;
+  options.ckpt_format = "torch";
+  options.verify = true;
+  options.target_expert_parallel = 2;
+  options.target_tensor_parallel = 2;
+  convert("hf", "ranks", "core", options);  // mp_rank_01_001 has no stage in its name
+  const RankTensors ranks(scratch_.path("ranks/release"));
+  const std::string layer = "/model.decoder.layers.1.", expert = "mlp.experts.local_experts.";
+  const auto has = [&](const std::string& rest) {
+    return ranks.find("mp_rank_01_001" + layer + rest) != nullptr;
+  };
+  EXPECT_TRUE(has("mlp.router.weight"));
+  EXPECT_TRUE(has(expert + "1.linear_fc1.weight"));
+  EXPECT_FALSE(has(expert + "2.linear_fc1.weight"));
+  options.target_pipeline_parallel = 2;
+  options.target_tensor_parallel = 1;
+  options.target_expert_parallel = 4;
+  convert("ranks", "more", "core", options);
+  EXPECT_TRUE(fs::exists(scratch_.path("more/release/mp_rank_00_001_003")));
+  convert("more/release", "back", "hf");
+  EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+  options.target_expert_parallel = 3;
+  EXPECT_EQ(error("hf", "out", "core", options),
+            "78 --target-expert-parallel-size 3: does not divide 4 experts");
+}
+
 // Row i of each weight is all i, of o_proj column i: what a rank has says where it was cut.
 TEST_F(Convert, RanksHoldWhatMegatronCuts) {
   const GptConfig c = config_named("llama");  // 4 heads of 4 channels, 2 groups; ffn 40
