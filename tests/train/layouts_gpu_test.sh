@@ -1,0 +1,42 @@
+#!/bin/bash
+# Layouts over GPUs train as one GPU does, dropout on and no more columns of the vocabulary than with one: losses and gradient norms of five steps in fp32.
+#
+#   tests/train/layouts_gpu_test.sh BIN    the folder with mt-pretrain; exit code 125 without two GPUs
+set -eu -o pipefail
+bin=$1
+gpus=$(nvidia-smi -L 2> /dev/null | wc -l) || true
+((gpus >= 2)) || exit 125
+run=("$bin/mt-pretrain" --device cuda --quiet --json --num-layers 4 --hidden-size 256 --num-attention-heads 8
+     --seq-length 256 --max-position-embeddings 256 --micro-batch-size 2 --global-batch-size 16 --train-iters 5
+     --lr 1e-3 --mock-data --tokenizer-type NullTokenizer --vocab-size 2000 --eval-iters 0)
+
+steps() {  # of a run: "loss norm" of each step
+  "${run[@]}" "$@" | sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*"grad_norm":\([^,]*\),.*/\1 \2/p'
+}
+one=$(steps)
+(($(wc -l <<< "$one") == 5))
+
+same() {  # RANKS OPTIONS...: as one GPU
+  local ranks=$1
+  shift
+  ((ranks <= gpus)) || return 0
+  paste -d ' ' <(echo "$one") <(steps --gpus "$ranks" "$@") | awk -v name="$ranks GPUs $*" '
+    function apart(a, b) { return a > b ? (a - b) / a : (b - a) / b }
+    NF != 4 { bad = 1 }
+    apart($1, $3) > 1e-6 || apart($2, $4) > 1e-5 { bad = 1; print name ": step " NR ": " $0 }
+    END { if (bad || NR != 5) exit 1; print name ": same" }'
+}
+
+sharded=(--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather)
+for ranks in 2 4; do
+  same $ranks
+  same $ranks --overlap-grad-reduce
+  same $ranks --use-distributed-optimizer
+  same $ranks "${sharded[@]}"
+  same $ranks "${sharded[@]}" --data-parallel-sharding-strategy optim_grads
+  same $ranks "${sharded[@]}" --data-parallel-sharding-strategy optim_grads_params
+  same $ranks --tensor-model-parallel-size $ranks
+  same $ranks --tensor-model-parallel-size $ranks --sequence-parallel
+  same $ranks --tensor-model-parallel-size $ranks --sequence-parallel --no-cuda-graphs
+done
+same 4 --tensor-model-parallel-size 2 --sequence-parallel "${sharded[@]}"
