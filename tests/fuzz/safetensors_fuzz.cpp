@@ -1,11 +1,49 @@
-// Any bytes as a safetensors file: refused with mt::Error, or its tensors tile it.
+// Any bytes as a safetensors file: refused with mt::Error, or its tensors tile it and can be read,
+// whole and by a row, copied and as they lie there.
 //
 // Parser: libcommon/ckpt/safetensors.cpp
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/error.h"
 #include "ckpt/safetensors.h"
+#include "tensor/buffer.h"
+
+namespace {
+
+// A file in memory, with a path to open it by.
+class FileOf {
+ public:
+  explicit FileOf(mt::Bytes content) : file_(::memfd_create("fuzz", MFD_CLOEXEC), "fuzz") {
+    file_.write(content);
+  }
+  std::string path() const { return mt::concat("/proc/self/fd/", file_.descriptor()); }
+
+ private:
+  mt::File file_;
+};
+
+void read(const mt::SafetensorsReader& reader, const mt::DistTensor& tensor) {
+  const mt::Shape origin = mt::origin_of(tensor.shape.rank());
+  const auto bytes = static_cast<std::size_t>(tensor.shape.numel()) * size_of(*tensor.dtype);
+  const mt::Buffer buffer(mt::Device::cpu, bytes);
+  const mt::Tensor whole = buffer.tensor(*tensor.dtype, tensor.shape);
+  reader.read_original(tensor.key, origin, whole);
+  const auto view = reader.view(tensor.key, origin, tensor.shape);
+  if (!view || (bytes > 0 && std::memcmp(view->tensor.data(), whole.data(), bytes) != 0))
+    std::abort();
+  if (tensor.shape.rank() > 0 && tensor.shape[0] > 1) {
+    const mt::Tensor first = whole.rows(0, 1);
+    if (reader.view(tensor.key, origin, first.shape())) std::abort();
+    reader.read_original(tensor.key, origin, first);
+  }
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   const mt::Bytes file = std::as_bytes(std::span(input, size));
@@ -17,6 +55,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t siz
       held += place.length;
     }
     if (held > size) std::abort();
+    const FileOf on_disk(file);
+    const mt::SafetensorsReader reader(on_disk.path());
+    for (const auto& [key, tensor] : reader.tensors())
+      if (tensor.dtype) read(reader, tensor);
   } catch (const mt::Error& error) {
     if (error.code() != mt::Exit::bad_data) std::abort();
   }
