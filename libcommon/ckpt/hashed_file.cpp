@@ -13,13 +13,28 @@ HashedFile::~HashedFile() {
   if (!closed_) ::unlink(file_.name().c_str());
 }
 
-void HashedFile::write(Bytes bytes) {
+void HashedFile::put(Bytes bytes) {
   file_.write(bytes);
   hasher_.update(bytes);
+}
+
+void HashedFile::write(Bytes bytes) {
+  constexpr std::size_t kMost = 256 << 10;
   record_.bytes += bytes.size();
+  if (gathered_.size() + bytes.size() <= kMost) {
+    gathered_ += as_text(bytes);
+    return;
+  }
+  put(as_bytes(gathered_));
+  gathered_.clear();
+  if (bytes.size() < kMost)
+    gathered_ += as_text(bytes);
+  else
+    put(bytes);
 }
 
 FileHash HashedFile::close() {
+  put(as_bytes(gathered_));
   file_.sync();
   file_.close();
   closed_ = true;

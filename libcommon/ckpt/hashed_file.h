@@ -26,8 +26,11 @@ class HashedFile {
   FileHash close();
 
  private:
+  void put(Bytes bytes);
+
   File file_;
   Hasher hasher_;
+  std::string gathered_;  // small writes, to be made one
   FileHash record_;
   bool closed_ = false;
 };
