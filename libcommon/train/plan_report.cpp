@@ -37,22 +37,6 @@ static void write_length(JsonWriter& json, const TrainingLength& length) {
   json.end_object();
 }
 
-// The ranks of a pipeline, which differ.
-static void write_pipeline(JsonWriter& json, const Plan& plan) {
-  json.key("pipeline").begin_array();
-  for (const RankPlan& rank : plan.pipeline) {
-    json.begin_object()
-        .member("counted_flops", rank.step.flops)
-        .member("counted_bytes", rank.step.bytes)
-        .member("message_bytes", rank.step.message_bytes)
-        .member("messages", rank.step.messages)
-        .key("memory");
-    rank.memory.write(json);
-    json.end_object();
-  }
-  json.end_array();
-}
-
 static void write_messages(JsonWriter& json, const Plan& plan,
                            const std::vector<GroupMessages>& messages) {
   json.key("messages_by_group").begin_array();
@@ -67,6 +51,23 @@ static void write_messages(JsonWriter& json, const Plan& plan,
       json.member("link", m.within_node ? "node" : "network")
           .member("seconds", m.seconds)
           .member("waited_seconds", m.waited);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+// The ranks of a pipeline, which differ.
+static void write_pipeline(JsonWriter& json, const Plan& plan) {
+  json.key("pipeline").begin_array();
+  for (const RankPlan& rank : plan.pipeline) {
+    json.begin_object()
+        .member("counted_flops", rank.step.flops)
+        .member("counted_bytes", rank.step.bytes)
+        .member("message_bytes", rank.step.message_bytes)
+        .member("messages", rank.step.messages)
+        .key("memory");
+    rank.memory.write(json);
+    write_messages(json, plan, rank.messages);
     json.end_object();
   }
   json.end_array();

@@ -52,6 +52,7 @@ class Search {
   Search(const TrainOptions& options, int gpus) : options_(options) {
     if (!options.global_batch_size)
       fail(Exit::usage, "--plan-search: needs --global-batch-size, which all layouts share");
+    if (options.ranks > 1) fail(Exit::usage, "--plan-search: says how many GPUs; not with --ranks");
     found_.gpus = gpus;
     found_.machine = options.machine.machine();
   }
@@ -67,11 +68,23 @@ class Search {
  private:
   void rule_out(const std::string& why) { ++ruled_out_[why]; }
 
+  // Whether an option leaves the choice, or has this value.
+  template <class T>
+  static bool allows(T given, T nothing, T value) {
+    return given == nothing || given == value;
+  }
+
   void for_tensor_and_context() {
     const GptConfig& model = options_.model;
     for (int tp = 1; tp <= std::min(found_.gpus, found_.machine.gpus_per_node); tp *= 2)
       for (int cp = 1; cp <= kMostContext; cp *= 2) {
-        if (cp > 1 && options_.data.seq_length / cp < kFewestTokens) continue;
+        const ParallelOptions& given = options_.parallel;
+        if (!allows(given.tensor_model_parallel_size, 1, tp) ||
+            !allows(given.context_parallel_size, 1, cp))
+          continue;
+        if (cp > 1 && given.context_parallel_size == 1 &&
+            options_.data.seq_length / cp < kFewestTokens)
+          continue;
         if (found_.gpus % (tp * cp) != 0)
           rule_out("ranks that share matrices and sequences do not divide the GPUs");
         else if (model.num_attention_heads % tp != 0 || model.kv_heads() % tp != 0)
@@ -85,7 +98,9 @@ class Search {
     const int ranks = found_.gpus / (layout.tp * layout.cp);
     const std::int64_t layers = options_.model.num_layers;
     for (layout.pp = 1; layout.pp <= std::min<std::int64_t>(ranks, layers); ++layout.pp) {
-      if (ranks % layout.pp != 0) continue;
+      if (ranks % layout.pp != 0 ||
+          !allows(options_.parallel.pipeline_model_parallel_size, 1, layout.pp))
+        continue;
       if (layers % layout.pp != 0) {
         rule_out("stages do not divide the layers");
         continue;
@@ -97,6 +112,7 @@ class Search {
   }
 
   void for_chunks(Layout layout) {
+    if (!allows<std::int64_t>(options_.micro_batch_size, 0, layout.micro_batch)) return;
     const std::int64_t at_once = layout.micro_batch * layout.dp;
     if (*options_.global_batch_size % at_once != 0)
       return rule_out("micro-batches of all data-parallel ranks do not divide the global batch");
@@ -118,10 +134,14 @@ class Search {
     for (const char* const sharding : {"no_shard", "optim", "optim_grads_params"}) {
       layout.sharding = sharding;
       if (layout.sharding != "no_shard" && layout.dp * layout.cp == 1) continue;
-      for (const bool recomputes : {false, true}) {
-        layout.recomputes = recomputes;
-        layouts_.push_back(layout);
-      }
+      if (!allows<std::string>(options_.optimizer.sharding_strategy, "no_shard", sharding))
+        continue;
+      const RecomputeOptions& given = options_.model.recompute;
+      layout.recomputes = false;
+      layouts_.push_back(layout);
+      if (given.activations || !given.granularity.empty()) continue;
+      layout.recomputes = true;
+      layouts_.push_back(layout);
     }
   }
 

@@ -6,8 +6,8 @@
 // 4096 tokens; any number of pipeline stages with equal layers, in up to eight virtual stages; the
 // rest data-parallel, of which each keeps the whole optimizer, a part of it, or a part of all that
 // it has (the latter two with reductions and gathers that overlap with the computation);
-// micro-batches of up to 16 sequences; with and without full recomputation.  3% of the memory are
-// left to CUDA and NCCL.
+// micro-batches of up to 16 sequences; with and without full recomputation.  What the options say
+// of these stays as it is.  3% of the memory are left to CUDA and NCCL.
 #pragma once
 
 #include <string>
@@ -46,7 +46,7 @@ struct PlanSearch {
   std::vector<RuledOut> ruled_out;
 };
 
-// `options` as given, not complete().  Exit::usage without --global-batch-size.
+// `options` as given, not complete().  Exit::usage without --global-batch-size, or with --ranks.
 PlanSearch search_plans(const TrainOptions& options, int gpus);
 
 std::string search_json(const PlanSearch& search);  // schema "mt-plan-search/1"

@@ -546,6 +546,22 @@ TEST(PlanSearch, SaysWhatIsTooLarge) {
             std::string::npos);
 }
 
+TEST(PlanSearch, KeepsWhatTheOptionsSay) {
+  TrainOptions o = searched();
+  o.parallel.tensor_model_parallel_size = 2;
+  o.micro_batch_size = 2;
+  o.optimizer.sharding_strategy = "optim";
+  o.model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
+  const PlanSearch search = search_plans(o, 4);
+  ASSERT_FALSE(search.fitting.empty());
+  for (const Proposal& p : search.fitting) {
+    EXPECT_EQ(p.layout.tp, 2);
+    EXPECT_EQ(p.layout.micro_batch, 2);
+    EXPECT_EQ(p.layout.sharding, "optim");
+    EXPECT_FALSE(p.layout.recomputes);  // more than is asked for
+  }
+}
+
 TEST(PlanSearch, NeedsAGlobalBatch) {
   TrainOptions o = searched();
   o.global_batch_size.reset();
