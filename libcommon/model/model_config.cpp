@@ -15,6 +15,7 @@ void ModelConfig::complete() {
   if (family == ModelFamily::mixtral) {
     check_size("--num-experts", num_experts, 4096);
     check_size("--moe-router-topk", moe_router_topk, num_experts);
+    check_size("--num-experts of all layers:", num_experts * num_layers, 1 << 16);
     if (add_bias_linear || !swiglu)
       fail(Exit::bad_config, "--num-experts: converted with --swiglu and --disable-bias-linear");
   }

@@ -261,6 +261,10 @@ TEST_F(Convert, ExpertsAreSharedOut) {
   EXPECT_TRUE(fs::exists(scratch_.path("more/release/mp_rank_00_001_003")));
   convert("more/release", "back", "hf");
   EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+  ModelConfig many = config_named("mixtral");
+  many.num_layers = many.num_experts = 512;
+  EXPECT_EQ(error_of([&] { many.complete(); }),
+            "78 --num-experts of all layers: 262144: expected 1 to 65536");
   options.target_expert_parallel = 3;
   EXPECT_EQ(error("hf", "out", "core", options),
             "78 --target-expert-parallel-size 3: does not divide 4 experts");
