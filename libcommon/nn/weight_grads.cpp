@@ -13,11 +13,12 @@ void WeightGrads::accumulate(const WeightGrad& record, Stream& stream) {
   if (record.weight->trainable) {
     const std::size_t row = record.weight->index;
     if (row >= written_.size()) written_.resize(row + 1);
-    matmul({.out = gradient_of(*record.weight, stream),
+    const bool anew = sharing_ != nullptr && sharing_->add_to(*record.weight, stream);
+    matmul({.out = record.weight->grad,
             .a = record.dy,
             .b = record.x,
             .transpose_a = true,
-            .accumulate = written_[row]},
+            .accumulate = written_[row] && !anew},
            stream);
     written_[row] = true;
   }

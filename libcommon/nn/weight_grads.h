@@ -1,7 +1,8 @@
 // WeightGrads: the queue of weight gradients of linear layers (DESIGN D9).  A record says
 //   weight.grad += dy^T x      bias.grad += sum over rows of dy
 // and is run at once, or, while deferring, when the schedule says so (in a pipeline's bubble).  The
-// first record of a weight since begin() replaces its gradient.
+// first record of a weight since begin() replaces its gradient, and so does one of which
+// ParamSharing::add_to() says so.
 #pragma once
 
 #include <deque>

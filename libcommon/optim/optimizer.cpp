@@ -21,13 +21,6 @@ Optimizer::Rule Optimizer::rule_of(const Param& row) const {
   return options_.name == "muon" && matrix ? Rule::muon : Rule::adam;
 }
 
-// Where a part of a flat tensor begins.
-static std::int64_t element_of(const Tensor& part, const Tensor& whole) {
-  return (static_cast<const std::byte*>(part.data()) -
-          static_cast<const std::byte*>(whole.data())) /
-         static_cast<std::ptrdiff_t>(size_of(whole.dtype()));
-}
-
 // --- Who keeps what -----------------------------------------------------------------------------
 
 Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const OptimizerOptions& options,
@@ -38,7 +31,6 @@ Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const Optimi
       buffer_(table, device, dtype, options, world),
       dtype_(dtype),
       loss_scale_(options.loss_scale) {
-  find_added_to();
   // More than any rule needs, but not all addresses: a process may have many ranks.
   std::size_t elements = 0;
   for (const Param& row : table.rows()) elements += static_cast<std::size_t>(row.local.numel());
@@ -155,31 +147,6 @@ void Optimizer::set_values(const std::function<void(const Param&)>& fill, Stream
 }
 
 // --- Gradients ----------------------------------------------------------------------------------
-
-// All but the large gradients that a step replaces.
-void Optimizer::find_added_to() {
-  constexpr std::int64_t kLarge = 1 << 16;
-  const Tensor gradients = buffer_.gradients();
-  std::vector<std::array<std::int64_t, 2>> replaced;
-  for (const Param& row : table_.rows())
-    if (has_own_gradients() && row.gradient_replaced && row.trainable &&
-        row.local.numel() >= kLarge) {
-      const std::int64_t begin = element_of(row.grad, gradients);
-      replaced.push_back({begin, begin + row.local.numel()});
-    }
-  std::ranges::sort(replaced);
-  replaced.push_back({gradients.numel(), 0});
-  std::int64_t at = 0;
-  for (const auto& [begin, end] : replaced) {
-    if (begin > at) added_to_.push_back({at, begin});
-    at = end;
-  }
-}
-
-void Optimizer::zero_gradients(Stream& stream) {
-  buffer_.begin();
-  for (const auto& [begin, end] : added_to_) set_zero(buffer_.gradients().rows(begin, end), stream);
-}
 
 // Gradients of which each tensor-parallel rank has a part: those that this rank updates.
 void Optimizer::sum_over_tensor_ranks() {

@@ -12,7 +12,6 @@
 // Each Optimizer belongs to one thread; the table and the world must outlive it.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -66,7 +65,7 @@ class Optimizer {
   // Before the end: values that are under way.
   void finish_values() { buffer_.finish(); }
   // What the first micro-batch is added to.
-  void zero_gradients(Stream& stream);
+  void zero_gradients(Stream& stream) { buffer_.begin(stream); }
   // Who is to be told of the use of parameters (Step::sharing), or null.
   ParamSharing* sharing() { return buffer_.is_due_in_steps() ? &buffer_ : nullptr; }
   // Whether a rank has the gradients of its own micro-batches, not a part of all ranks' sum, and
@@ -114,7 +113,6 @@ class Optimizer {
     Tensor master;
     std::int64_t size = 0;  // elements of each
   };
-  void find_added_to();
   std::vector<Piece> pieces_of(int rank) const;
   Need place(std::vector<Piece>& pieces, Flat& flat, Arena& state) const;
   // What is updated together, with one learning rate.
@@ -140,7 +138,6 @@ class Optimizer {
   OptimizerOptions options_;
   const World& world_;
   SharedBuffer buffer_;
-  std::vector<std::array<std::int64_t, 2>> added_to_;  // elements [begin, end) of the gradients
   DType dtype_;
   std::vector<Piece> pieces_;
   Flat flat_;

@@ -67,7 +67,9 @@ void OptimizerOptions::complete() {
   }
   complete_sharding();
   if (name == "sgd" && use_distributed_optimizer)
-    fail(Exit::usage, "--use-distributed-optimizer: not with --optimizer sgd");
+    fail(Exit::usage,
+         "--optimizer sgd: not with --use-distributed-optimizer nor "
+         "--data-parallel-sharding-strategy");
   if (overlap_param_gather && !use_distributed_optimizer)
     fail(Exit::usage, "--overlap-param-gather only supported with distributed optimizer");
   if (overlap_param_gather && !overlap_grad_reduce)

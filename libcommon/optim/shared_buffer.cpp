@@ -7,6 +7,12 @@
 
 namespace mt {
 
+std::int64_t element_of(const Tensor& part, const Tensor& whole) {
+  return (static_cast<const std::byte*>(part.data()) -
+          static_cast<const std::byte*>(whole.data())) /
+         static_cast<std::ptrdiff_t>(size_of(whole.dtype()));
+}
+
 // The ranks first, first + step, ..., so many.
 static std::vector<int> every(int first, int step, int count) {
   std::vector<int> ranks;
@@ -36,6 +42,8 @@ SharedBuffer::SharedBuffer(ParamTable& table, Device device, DType dtype,
     bucket_of_.push_back(layout_.starts.empty() ? 0 : layout_.bucket_at(layout_.starts[row]));
     ++states_[bucket_of_.back()].rows;
   }
+  unwritten_.resize(counts_.size());
+  find_added_to();
 }
 
 BufferLayout SharedBuffer::make_layout() const {
@@ -153,23 +161,59 @@ std::vector<Tensor> SharedBuffer::own_gradients() const {
 
 // --- Gradients ----------------------------------------------------------------------------------
 
-void SharedBuffer::begin() {
+void SharedBuffer::find_added_to() {
+  constexpr std::int64_t kLarge = 1 << 16;
+  for (std::size_t bucket = 0; bucket < states_.size(); ++bucket) {
+    const Tensor all = gradients_of(bucket);
+    State& state = states_[bucket];
+    std::vector<std::array<std::int64_t, 2>> replaced;
+    for (const Param& row : table_.rows()) {
+      if (bucket_of(row) != bucket || !row.gradient_replaced || !row.trainable ||
+          counts_[row.index] < kLarge)
+        continue;
+      const std::int64_t begin = element_of(row.grad, all);
+      replaced.push_back({begin, begin + counts_[row.index]});
+      state.replaced.push_back(row.index);
+    }
+    std::ranges::sort(replaced);
+    replaced.push_back({all.numel(), 0});
+    std::int64_t at = 0;
+    for (const auto& [begin, end] : replaced) {
+      if (begin > at) state.added_to.push_back({at, begin});
+      at = end;
+    }
+  }
+}
+
+void SharedBuffer::zero_added_to(std::size_t bucket, Stream& stream) {
+  for (const auto& [begin, end] : states_[bucket].added_to)
+    set_zero(gradients_of(bucket).rows(begin, end), stream);
+}
+
+void SharedBuffer::begin(Stream& stream) {
   for (State& state : states_) {
     state.sum.wait();  // of a step that was given up
     state.started = false;
     state.missing = state.rows;
   }
   gradients_at_ = {kNone, kNone};
+  if (shards_gradients_) return set_zero(own_gradients_, stream);
+  for (std::size_t bucket = 0; bucket < states_.size(); ++bucket) zero_added_to(bucket, stream);
 }
 
-void SharedBuffer::add_to(const Param& row, Stream& stream) {
-  if (!shards_gradients_) return;
+bool SharedBuffer::add_to(const Param& row, Stream& stream) {
+  if (!shards_gradients_) return false;
   const std::size_t bucket = bucket_of(row);
   std::size_t& there = gradients_at_[bucket % 2];
-  if (there == bucket && !states_[bucket].started) return;
-  if (there != kNone) keep(there, stream);
-  there = bucket;
-  set_zero(gradients_of(bucket), stream);
+  if (there != bucket || states_[bucket].started) {
+    if (there != kNone) keep(there, stream);
+    there = bucket;
+    zero_added_to(bucket, stream);
+    for (const std::size_t replaced : states_[bucket].replaced) unwritten_[replaced] = true;
+  }
+  const bool replaces = unwritten_[row.index];
+  unwritten_[row.index] = false;
+  return replaces;
 }
 
 void SharedBuffer::complete(RowRange rows, bool last) {
@@ -192,7 +236,11 @@ void SharedBuffer::start(std::size_t bucket) {
 // Adds this rank's slice of a bucket's sum to what it has.
 void SharedBuffer::keep(std::size_t bucket, Stream& stream) {
   State& state = states_[bucket];
-  if (!state.started) start(bucket);
+  if (!state.started) {
+    for (const std::size_t row : state.replaced)
+      if (unwritten_[row]) set_zero(table_.rows()[row].grad, stream);
+    start(bucket);
+  }
   state.sum.wait();
   state.started = false;
   const Tensor kept = kept_slice(own_gradients_, bucket);

@@ -33,6 +33,9 @@
 
 namespace mt {
 
+// Which element of a flat tensor a part of it begins with.
+std::int64_t element_of(const Tensor& part, const Tensor& whole);
+
 class SharedBuffer final : public ParamSharing {
  public:
   // Called on every rank of `world`, which must outlive this, as must the table.  Allocates it.
@@ -61,7 +64,8 @@ class SharedBuffer final : public ParamSharing {
   // Calls read(row) for every row, on every rank, while row.value is the newest one.
   void read_values(const std::function<void(const Param&)>& read, Stream& stream);
 
-  void begin();                 // before a step's first micro-batch
+  // Before a step's first micro-batch: gradients are zeros, but those that a step replaces.
+  void begin(Stream& stream);
   void reduce(Stream& stream);  // after its last
   // What is updated and then gathered is cut into turns.
   std::size_t turns() const { return gathers_by_buckets() ? states_.size() : 1; }
@@ -70,7 +74,7 @@ class SharedBuffer final : public ParamSharing {
   void finish();                  // before values are used otherwise than through use()
 
   void use(const Param& row) override;
-  void add_to(const Param& row, Stream& stream) override;
+  bool add_to(const Param& row, Stream& stream) override;
   void complete(RowRange rows, bool last) override;
 
  private:
@@ -93,6 +97,8 @@ class SharedBuffer final : public ParamSharing {
   void forget_values();
   void start(std::size_t bucket);
   void keep(std::size_t bucket, Stream& stream);
+  void find_added_to();
+  void zero_added_to(std::size_t bucket, Stream& stream);
 
   ParamTable& table_;
   OptimizerOptions options_;
@@ -106,6 +112,8 @@ class SharedBuffer final : public ParamSharing {
     std::size_t rows = 0, missing = 0;  // whose gradients are not complete
     bool started = false;
     Pending sum, values;
+    std::vector<std::size_t> replaced;                  // its large rows that a step replaces
+    std::vector<std::array<std::int64_t, 2>> added_to;  // elements [begin, end) of all others
   };
   std::vector<State> states_;  // of each bucket
 
@@ -113,6 +121,7 @@ class SharedBuffer final : public ParamSharing {
   std::int64_t first_place_ = 0;  // elements of the first of the two places
   Buffer value_storage_, gradient_storage_;
   Tensor own_values_, own_gradients_;  // the slices one after another
+  std::vector<bool> unwritten_;        // rows at a place where nothing was put yet
   Places values_at_{kNone, kNone}, gradients_at_{kNone, kNone};
   std::array<std::size_t, 2> used_{kNone, kNone};           // the last two
   std::map<std::array<std::size_t, 2>, std::size_t> next_;  // what was used after two others

@@ -103,7 +103,9 @@ class ParamSharing {
   virtual ~ParamSharing() = default;
   // Before a row's value is read; it is not any more once a row of another unit is used.
   virtual void use(const Param& row) = 0;
-  virtual void add_to(const Param& row, Stream& stream) = 0;  // before its gradient is
+  // Before a row's gradient is added to.  Whether what is added replaces what is there (only where
+  // the row says that something may).
+  virtual bool add_to(const Param& row, Stream& stream) = 0;
   // The micro-batch, the step's last if so said, adds nothing more to the gradients of a unit.
   virtual void complete(RowRange rows, bool last) = 0;
 };

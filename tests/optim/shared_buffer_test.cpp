@@ -18,7 +18,7 @@ class Sharing : public testing::Test {
 
   SharedBuffer make() {
     SharedBuffer buffer(table_, Device::meta, DType::f32, options_, world_);
-    buffer.begin();
+    buffer.begin(counting_);
     return buffer;
   }
 
@@ -56,7 +56,7 @@ TEST_F(Sharing, SumsABucketOnceItIsComplete) {
     options_.use_distributed_optimizer = distributed;
     SharedBuffer buffer = make();
     for (int step = 0; step < 2; ++step) {
-      buffer.begin();
+      buffer.begin(counting_);
       buffer.complete({2, 3}, false);
       EXPECT_EQ(messages(), 0);
       buffer.complete({2, 3}, true);

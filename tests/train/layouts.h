@@ -20,6 +20,7 @@ struct Layout {
   ParallelOptions parallel = {};
   PipelineOptions pipeline = {};
   int num_layers = 2;
+  int hidden_size = 32;
   std::string recompute = {};  // a part, or "full"
   bool distributed = false;    // the optimizer
   int instances = 1;           // of it
@@ -32,6 +33,7 @@ struct Layout {
   std::string model_name() const {
     return concat(style == Style::gpt ? "gpt" : "llama", tied ? "_tied" : "_untied",
                   num_layers == 2 ? "" : concat("_l", num_layers),
+                  hidden_size == 32 ? "" : concat("_h", hidden_size),
                   dtype == DType::f64 ? "" : "_f32", documents ? "_documents" : "",
                   per_token_loss ? "_per_token" : "");
   }
@@ -69,7 +71,7 @@ class Layouts : public Training, public testing::WithParamInterface<Layout> {
   TrainOptions options_of(const Layout& layout) const {
     TrainOptions o = options("");
     o.save.clear();
-    o.model.hidden_size = 32;
+    o.model.hidden_size = layout.hidden_size;
     o.model.num_attention_heads = 8;
     o.model.kv_channels = 16;
     o.model.attention_dropout = o.model.hidden_dropout = 0.1;
@@ -126,6 +128,7 @@ class Layouts : public Training, public testing::WithParamInterface<Layout> {
                                       .tied = layout.tied,
                                       .dtype = layout.dtype,
                                       .num_layers = layout.num_layers,
+                                      .hidden_size = layout.hidden_size,
                                       .documents = layout.documents,
                                       .per_token_loss = layout.per_token_loss}));
     return found->second;

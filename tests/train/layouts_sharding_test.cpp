@@ -49,6 +49,15 @@ std::vector<Layout> sharding_layouts() {
         layout.dtype = DType::f32;
         all.push_back(layout);
       }
+  // Matrices so large that what a micro-batch first adds to their gradients replaces what was
+  // there.
+  for (const char* strategy : {"optim", "optim_grads"})
+    for (const char* schedule : {"1f1b", "zero-bubble"}) {
+      Layout large{
+          .ranks = 4, .pipeline = {.schedule = schedule}, .hidden_size = 128, .sharding = strategy};
+      large.parallel.pipeline_model_parallel_size = 2;
+      all.push_back(large);
+    }
   return all;
 }
 
