@@ -15,9 +15,14 @@ The cases decode-… time generation, a token at a time, by decode_bench (tests/
 PyTorch given by path, which takes --layers, --hidden, --heads, --kv-heads, --ffn, --vocab and --batch and prints a
 line of JSON with the milliseconds of a token, "ms"; `of_bound` is the part of what the GPU's memory allows.
 
+The cases several-… time training on several GPUs, in each way that shares the work, beside a script in PyTorch
+given by path, which torchrun starts and which takes --layers, --hidden, --heads, --vocab, --seq and --mbs, a GPU's
+sequences, and prints a line of JSON with the milliseconds of a step, "ms".
+
 Needs from PyPI: torch.
 Run:  scripts/bench-gpu.py build/release/cmd/mt-pretrain [--cases 1.7B,llama-1.5B] [--rounds 3] [--steps 30]
       scripts/bench-gpu.py build/release/tests/infer/decode_bench --cases decode-1B --decode-peer PEER.py
+      scripts/bench-gpu.py build/release/cmd/mt-pretrain --cases several-7.1B --several-peer PEER.py
 """
 import argparse
 import json
@@ -46,6 +51,13 @@ DECODE = {
 }
 DECODE["decode-1B-8"] = DECODE["decode-1B"] | {"batch": 8}
 CASES["1.7B-4"] = CASES["1.7B"] | {"micro_batches": 4}
+SHARDED = ["--use-distributed-optimizer", "--overlap-grad-reduce", "--overlap-param-gather"]
+WIDE = GPT2 | {"seq": 4096, "vocab": 131072}
+SEVERAL = {
+    "several-1.7B": WIDE | {"gpus": 4, "layers": 24, "hidden": 2048, "heads": 16, "batch": 4},
+    "several-7.1B": WIDE | {"gpus": 2, "layers": 30, "hidden": 4096, "heads": 32, "batch": 2},
+    "several-16B": WIDE | {"gpus": 4, "layers": 32, "hidden": 6144, "heads": 48, "batch": 2},
+}
 
 
 class Block(nn.Module):
@@ -137,7 +149,7 @@ def peer(c, steps):
     return 1000 * statistics.median(times[5:])
 
 
-def mt(program, c, steps):
+def mt(program, c, steps, *more):
     """Median milliseconds of a step."""
     command = [program, "--device", "cuda", "--bf16", "--mock-data", "--eval-iters", "0", "--lr", "1e-4",
                "--lr-decay-style", "constant", "--attention-dropout", "0", "--hidden-dropout", "0", "--quiet", "--json",
@@ -150,6 +162,7 @@ def mt(program, c, steps):
         command += ["--position-embedding-type", "rope", "--normalization", "RMSNorm", "--swiglu", "--disable-bias-linear",
                     "--untie-embeddings-and-output-weights", "--group-query-attention",
                     "--num-query-groups", str(c["kv_heads"]), "--ffn-hidden-size", str(c["ffn"])]
+    command += more
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     events = [json.loads(line) for line in lines]
     return 1000 * statistics.median([e["step_seconds"] for e in events if e["event"] == "step"][5:])
@@ -157,6 +170,24 @@ def mt(program, c, steps):
 
 def last_line(command):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+
+
+def several(args, c):
+    """Each way computes the same sequences a step."""
+    gpus, sequences = c["gpus"], c["gpus"] * c["batch"]
+    start = ["--gpus", str(gpus), "--untie-embeddings-and-output-weights", "--global-batch-size", str(sequences)]
+    ways = {
+        "optimizer": [*start, *SHARDED],
+        "weights": [*start, *SHARDED, "--data-parallel-sharding-strategy", "optim_grads_params"],
+        "tensor": [*start, "--tensor-model-parallel-size", str(gpus), "--sequence-parallel",
+                   "--micro-batch-size", str(sequences)],
+    }
+    peer = ["torchrun", "--nproc-per-node", str(gpus), args.several_peer, "--mbs", str(c["batch"])]
+    peer += [x for k in ("layers", "hidden", "heads", "vocab", "seq") for x in (f"--{k}", str(c[k]))]
+    rounds = [{way: mt(args.program, c, args.steps, *more) for way, more in ways.items()} |
+              {"peer": last_line(peer)["ms"]} for _ in range(args.rounds)]
+    ms = {way: statistics.median(times[way] for times in rounds) for way in rounds[0]}
+    return c | {"rounds_ms": rounds, "ms": ms, "ratio": {way: ms["peer"] / ms[way] for way in ways}}
 
 
 def decode(args, c):
@@ -249,6 +280,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--decode-peer", metavar="SCRIPT", help="the peer of the cases decode-…")
+    parser.add_argument("--several-peer", metavar="SCRIPT", help="the peer of the cases several-…")
     parser.add_argument("--peer", action="store_true", help="time the peer alone, in this process, on one case")
     args = parser.parse_args()
     if args.peer:
@@ -261,6 +293,9 @@ def main():
     for name in names:
         if name in DECODE:
             result["cases"][name] = decode(args, DECODE[name])
+            continue
+        if name in SEVERAL:
+            result["cases"][name] = several(args, SEVERAL[name])
             continue
         c = CASES[name]
         tokens = c["batch"] * c["seq"] * c["micro_batches"]
