@@ -228,9 +228,9 @@ class RankFilesSink : public ModelSink {
       std::vector<const Param*> rows;
       for (const Param* whole : chunk.rows) rows.push_back(&part_of(*whole, rank));
       if (rows.empty()) continue;
-      const BufferLayout layout =
-          buffer_layout(buffer_params(rows, target_.config, target_.pipeline_parallel),
-                        buffer_rules(args, stage, number, where));
+      const RankBuffer layout =
+          rank_buffer(buffer_params(rows, target_.config, target_.pipeline_parallel),
+                      buffer_rules(args, stage, number, where));
       PyValue states = PyValue::dict();
       for (const std::string& state : kept_.in_buffer) {
         if (types_(*chunk.rows[0], state) != DType::f32)

@@ -101,10 +101,10 @@ static std::int64_t round_up(std::int64_t number, std::int64_t multiple) {
   return (number + multiple - 1) / multiple * multiple;
 }
 
-BufferLayout buffer_layout(std::span<const BufferParam> params, const BufferRules& rules) {
+RankBuffer rank_buffer(std::span<const BufferParam> params, const BufferRules& rules) {
   constexpr std::int64_t kStart = 64, kEnd = 128, kEndForNccl = 1 << 16;
   const std::int64_t end = std::lcm(rules.data_parallel, rules.pads_for_nccl ? kEndForNccl : kEnd);
-  BufferLayout layout{.starts = std::vector<std::int64_t>(params.size())};
+  RankBuffer layout{.starts = std::vector<std::int64_t>(params.size())};
   std::int64_t at = 0;  // in the bucket, which begins at a multiple of `end`
   const auto close = [&] {
     layout.size += at;

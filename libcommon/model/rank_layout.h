@@ -45,12 +45,12 @@ struct BufferRules {
 BufferRules buffer_rules(const PyValue& args, std::int64_t stage, std::int64_t chunk,
                          const std::string& where);
 
-// Parameters fill buckets from the last to the first, each at a multiple of 64 elements.  The
-// padding between buckets does not count.
-struct BufferLayout {
+// RankBuffer: parameters fill buckets from the last to the first, each at a multiple of 64
+// elements.  The padding between buckets does not count.
+struct RankBuffer {
   std::vector<std::int64_t> starts;  // of each parameter, in their order
   std::int64_t size = 0;             // numel_unpadded
 };
-BufferLayout buffer_layout(std::span<const BufferParam> params, const BufferRules& rules);
+RankBuffer rank_buffer(std::span<const BufferParam> params, const BufferRules& rules);
 
 }  // namespace mt

@@ -113,9 +113,9 @@ void RankFilesSource::find_buffers(std::int64_t tensor_rank, std::int64_t stage)
     if (chunk.stage != stage) continue;
     const std::vector<const Param*> rows = rows_in(chunk, tensor_rank);
     if (rows.empty()) continue;
-    const BufferLayout layout =
-        buffer_layout(buffer_params(rows, config_, counts_.stages),
-                      buffer_rules(args, stage, static_cast<std::int64_t>(buffer), where));
+    const RankBuffer layout =
+        rank_buffer(buffer_params(rows, config_, counts_.stages),
+                    buffer_rules(args, stage, static_cast<std::int64_t>(buffer), where));
     const PyValue& stored = buffer_of(of.reader.value(), buffer++, where);
     for (const auto& [name, state] :
          {std::pair("param", "fp32_param"), {"exp_avg", "exp_avg"}, {"exp_avg_sq", "exp_avg_sq"}}) {

@@ -35,7 +35,7 @@ TEST(RankLayout, BuffersAreMegatrons) {
     std::vector<BufferParam> params;
     for (const std::int64_t size : c.sizes)
       params.push_back({size, static_cast<int>(params.size()) == c.shared});
-    const BufferLayout layout = buffer_layout(params, c.rules);
+    const RankBuffer layout = rank_buffer(params, c.rules);
     EXPECT_EQ(layout.starts, c.starts);
     EXPECT_EQ(layout.size, c.size);
   }
