@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <system_error>
 
 #include "base/error.h"
@@ -134,17 +135,34 @@ Socket listen_on(const std::string& host, int port) {
     for (const addrinfo* address = own.get(); address != nullptr; address = address->ai_next) {
       if (address->ai_family != family) continue;
       Socket socket = new_socket(*address);
+      if (!socket) {
+        why = error_text();
+        continue;
+      }
       const int yes = 1, no = 0;
       ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
       if (family == AF_INET6 && !local)
         ::setsockopt(socket.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-      if (socket && ::bind(socket.descriptor(), address->ai_addr, address->ai_addrlen) == 0 &&
+      if (::bind(socket.descriptor(), address->ai_addr, address->ai_addrlen) == 0 &&
           ::listen(socket.descriptor(), SOMAXCONN) == 0)
         return socket;
       why = error_text();
     }
   fail(Exit::io_error, host, ":", port, ": rank 0 cannot listen there: ", why,
        "; is another run there? Choose another port");
+}
+
+int free_port() {
+  std::mt19937 random(std::random_device{}());
+  for (int tries = 0;; ++tries) {
+    const int port = 15000 + static_cast<int>(random() % 17000);
+    try {
+      listen_on("localhost", port);
+      return port;
+    } catch (const Error&) {
+      if (tries == 100) throw;
+    }
+  }
 }
 
 Socket accept_from(const Socket& listener, std::string* from) {

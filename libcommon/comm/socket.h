@@ -33,6 +33,9 @@ class Socket {
 // Listens on the port of every address of this machine, or, where `host` is the machine itself
 // (localhost), of the loopback alone.  Exit::io_error if the port is taken.
 Socket listen_on(const std::string& host, int port);
+// A port of the loopback that nobody listens at, and that no outgoing connection is given: those
+// come from 32768 on.
+int free_port();
 // The next connection and whom it is from ("10.1.2.3"); no socket if there is none.
 Socket accept_from(const Socket& listener, std::string* from);
 // Tries each address of the host, so long at most; no socket, and why, if none answers.

@@ -46,20 +46,6 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
-// A free port of the loopback that no outgoing connection is given: those come from 32768 on.
-int free_port() {
-  std::mt19937 random(std::random_device{}());
-  for (int tries = 0;; ++tries) {
-    const int port = 15000 + static_cast<int>(random() % 17000);
-    try {
-      listen_on("localhost", port);
-      return port;
-    } catch (const Error&) {
-      if (tries == 100) throw;
-    }
-  }
-}
-
 std::string random_id() {
   std::random_device random;
   return concat(std::hex, random(), random());

@@ -186,6 +186,11 @@ int slot_count(const Schedule& schedule, int chunk) {
   return slots;
 }
 
+bool computes(const Action& action) {
+  return action.kind == Kind::forward || action.kind == Kind::backward ||
+         action.kind == Kind::weight_gradients;
+}
+
 bool defers_weight_gradients(const Schedule& schedule) {
   return std::ranges::any_of(
       schedule, [](const Action& action) { return action.kind == Kind::weight_gradients; });

@@ -32,6 +32,8 @@ struct Action {
   friend bool operator==(const Action&, const Action&) = default;
 };
 
+bool computes(const Action& action);  // else it sends or receives
+
 using Schedule = std::vector<Action>;
 
 // Where a list is run.

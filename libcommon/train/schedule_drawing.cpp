@@ -12,11 +12,6 @@ namespace {
 
 using Kind = Action::Kind;
 
-bool is_drawn(const Action& action) {
-  return action.kind == Kind::forward || action.kind == Kind::backward ||
-         action.kind == Kind::weight_gradients;
-}
-
 char letter(const Action& action) {
   const auto number = static_cast<char>(action.micro_batch % 10);
   if (action.kind == Kind::weight_gradients) return '=';
@@ -31,7 +26,7 @@ std::string row(const Schedule& schedule, const std::vector<Timeline::Span>& spa
   const double column = seconds / columns;
   std::vector<double> waiting(text.size(), column);
   for (std::size_t i = 0; i < schedule.size(); ++i) {
-    if (!is_drawn(schedule[i])) continue;
+    if (!computes(schedule[i])) continue;
     const auto first = static_cast<std::size_t>(spans[i].begin / column);
     for (std::size_t c = first; c < text.size(); ++c) {
       const double begin = static_cast<double>(c) * column;
@@ -120,7 +115,7 @@ std::string schedule_svg(const StepTimes& times) {
     svg += formatted("<text x=\"8\" y=\"%.1f\">stage %zu</text>\n", top + 14, r);
     const int chunks = chunk_count(times.schedules[r]);
     for (std::size_t i = 0; i < times.schedules[r].size(); ++i)
-      if (is_drawn(times.schedules[r][i]))
+      if (computes(times.schedules[r][i]))
         svg += box(times.schedules[r][i], times.timeline.ranks[r][i], scale, top, chunks);
   }
   return svg + "</svg>\n";

@@ -10,11 +10,6 @@ namespace {
 
 using Kind = Action::Kind;
 
-bool computes(const Action& action) {
-  return action.kind == Kind::forward || action.kind == Kind::backward ||
-         action.kind == Kind::weight_gradients;
-}
-
 // All ranks, each as far as it comes before it waits.
 class Walk {
  public:

@@ -14,7 +14,6 @@
 #include <thread>
 
 #include "comm/socket.h"
-#include "tests/support/free_port.h"
 #include "tests/support/matches.h"
 
 namespace mt {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "comm/nccl_group.h"
-#include "tests/support/free_port.h"
+#include "comm/socket.h"
 
 namespace mt {
 
