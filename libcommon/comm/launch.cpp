@@ -227,6 +227,9 @@ Launch Finder::find() const {
       by_launcher && (by_launcher->size > 1 || !flags ||
                       (flags->size == 1 && by_launcher->launcher != kSlurm.launcher));
   if (started) check_agrees(*by_launcher);
+  if (!started && options_.local_rank)
+    fail(Exit::usage, "--local-rank ", *options_.local_rank,
+         ": needs a launcher, which has started this rank; see --gpus");
   const Set set = started ? *by_launcher : flags.value_or(Set{"", 0, 1, 0, 1});
   Launch launch{
       .rank = set.rank,

@@ -127,6 +127,11 @@ void MachineOptions::add_to(CommandLine& cl) {
   cl.option("--plan-launch", &launch, "US", "from a forward or backward to the next", at_least(0));
 }
 
+bool MachineOptions::is_given() const {
+  return is_named() || tflops || memory_bandwidth || launch || link_bandwidth || link_latency ||
+         network_bandwidth || network_latency || gpus_per_node;
+}
+
 Machine MachineOptions::machine() const {
   const auto known = std::ranges::find(kMachines, name, &Machine::name);
   Machine machine = known != kMachines.end() ? *known : kMachines.front();

@@ -58,6 +58,7 @@ struct MachineOptions {
 
   void add_to(CommandLine& cl);
   bool is_named() const { return !name.empty() || memory; }
+  bool is_given() const;    // any of it
   Machine machine() const;  // h200 if none is named
 };
 

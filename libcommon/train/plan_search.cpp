@@ -53,6 +53,8 @@ class Search {
     if (!options.global_batch_size)
       fail(Exit::usage, "--plan-search: needs --global-batch-size, which all layouts share");
     if (options.ranks > 1) fail(Exit::usage, "--plan-search: says how many GPUs; not with --ranks");
+    if (!options.plan_svg.empty())
+      fail(Exit::usage, "--plan-svg: of one plan, not of --plan-search");
     found_.gpus = gpus;
     found_.machine = options.machine.machine();
   }
@@ -148,18 +150,19 @@ class Search {
   // What becomes of a layout.
   struct Outcome {
     std::string ruled_out;
-    Proposal proposal;
+    Proposal proposal = {};
+    bool is_usage = false;  // the options exclude it
   };
 
   Outcome plan(const Layout& layout) const {
     TrainOptions o = with(options_, layout);
     try {
       o.complete();
-      if (least_bytes(o, layout) > room()) return {too_large(), {}};
-      const Plan plan = make_plan(o, PlanDetail::without_largest);
-      if (!plan.times)
+      if (o.device() != Device::cuda || size_of(o.compute_dtype()) != 2)
         fail(Exit::usage, "--plan-search: for GPUs in 16 bits; see --bf16 and --plan-machine");
-      if (plan.fullest().memory.total() > room()) return {too_large(), {}};
+      if (least_bytes(o, layout) > room()) return {too_large()};
+      const Plan plan = make_plan(o, PlanDetail::without_largest);
+      if (plan.fullest().memory.total() > room()) return {too_large()};
       const StepTimes& times = *plan.times;
       return {{},
               {.layout = layout,
@@ -169,8 +172,8 @@ class Search {
                .idle = times.waiting / times.seconds,
                .waited = times.families[Family::communication] / times.seconds}};
     } catch (const Error& error) {
-      if (error.code() != Exit::bad_config) throw;
-      return {error.what(), {}};
+      if (error.code() != Exit::bad_config && error.code() != Exit::usage) throw;
+      return {error.what(), {}, error.code() == Exit::usage};
     }
   }
 
@@ -201,6 +204,9 @@ class Search {
         outcomes[static_cast<std::size_t>(i)] = plan(layouts_[static_cast<std::size_t>(i)]);
       });
     });
+    // What is wrong with all of them is not the layouts'.
+    if (!outcomes.empty() && std::ranges::all_of(outcomes, &Outcome::is_usage))
+      fail(Exit::usage, outcomes.front().ruled_out);
     for (Outcome& outcome : outcomes) {
       if (outcome.ruled_out.empty())
         found_.fitting.push_back(std::move(outcome.proposal));

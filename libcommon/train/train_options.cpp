@@ -343,7 +343,8 @@ void TrainOptions::complete() {
     fail(Exit::usage, "--train-iters: required, or --train-samples");
   if (trains && !schedule.is_given()) fail(Exit::usage, "--lr: required");
   if (!plan && !plan_svg.empty()) fail(Exit::usage, "--plan-svg: needs --plan");
-  if (!plan && machine.is_named()) fail(Exit::usage, "--plan-machine: needs --plan");
+  if (!plan && machine.is_given())
+    fail(Exit::usage, "--plan-machine, and what else a plan supposes: needs --plan");
   parallel.complete(ranks, has_processes() ? "--gpus" : concat("--ranks ", ranks));
   optimizer.complete();
   complete_device();

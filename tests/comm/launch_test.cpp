@@ -143,6 +143,8 @@ TEST(Launch, WhatIsMissingIsNamed) {
             "MASTER_ADDR and MASTER_PORT");
   EXPECT_EQ(usage_of({}, {.nnodes = 2}), "--nnodes 2: needs --node-rank, from 0 to 1");
   EXPECT_EQ(usage_of({}, {.node_rank = 1}), "--node-rank: needs --nnodes");
+  EXPECT_EQ(usage_of({}, {.local_rank = 1}),
+            "--local-rank 1: needs a launcher, which has started this rank; see --gpus");
   EXPECT_EQ(usage_of({}, {.nnodes = 2, .node_rank = 2}),
             "--node-rank 2: expected less than --nnodes 2");
   for (const char* master : {"host", "host:", "host:0", "host:65536", ":5", "host:5x"})

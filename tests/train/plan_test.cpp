@@ -562,6 +562,21 @@ TEST(PlanSearch, KeepsWhatTheOptionsSay) {
   }
 }
 
+TEST(PlanSearch, LeavesOutWhatTheOptionsExclude) {
+  TrainOptions o = searched();
+  o.pipeline.schedule = "zero-bubble";
+  const PlanSearch search = search_plans(o, 4);
+  ASSERT_FALSE(search.fitting.empty());
+  for (const Proposal& p : search.fitting) EXPECT_EQ(p.layout.chunks, 1);
+  EXPECT_NE(search_text(search).find(" layouts: --pipeline-schedule zero-bubble: not with virtual "
+                                     "stages\n"),
+            std::string::npos);
+  o.pipeline.schedule = "1f1b";
+  o.optimizer.ddp_bucket_size = 1 << 20;
+  o.optimizer.ddp_num_buckets = 2;
+  EXPECT_THROW(search_plans(o, 4), Error);  // in no layout
+}
+
 TEST(PlanSearch, NeedsAGlobalBatch) {
   TrainOptions o = searched();
   o.global_batch_size.reset();
