@@ -15,7 +15,16 @@ class Watched final : public Pending::Operation {
   std::size_t number_;
 };
 
+std::vector<int> all_ranks(int size) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 }  // namespace
+
+MetaGroup::MetaGroup(int rank, int size, Stream& stream, MessageWatch* watch)
+    : MetaGroup(rank, all_ranks(size), stream, watch) {}
 
 MetaGroup::MetaGroup(int rank, std::vector<int> ranks, Stream& stream, MessageWatch* watch)
     : Group(rank, static_cast<int>(ranks.size())),
@@ -64,9 +73,7 @@ Pending MetaGroup::count(const char* collective, const std::vector<int>& ranks, 
 }
 
 std::unique_ptr<Group> make_meta_group(int rank, int size, Stream& stream) {
-  std::vector<int> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return std::make_unique<MetaGroup>(rank, std::move(ranks), stream, nullptr);
+  return std::make_unique<MetaGroup>(rank, size, stream, nullptr);
 }
 
 }  // namespace mt

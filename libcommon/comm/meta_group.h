@@ -28,7 +28,9 @@ class MessageWatch {
 
 class MetaGroup final : public Group {
  public:
-  // `ranks` are the members' numbers in the first group; a null `watch` is told nothing.
+  // The first group, of `size` ranks.  A null `watch` is told nothing.
+  MetaGroup(int rank, int size, Stream& stream, MessageWatch* watch);
+  // Of those with these numbers in the first group.
   MetaGroup(int rank, std::vector<int> ranks, Stream& stream, MessageWatch* watch);
 
   void call(std::string name) { name_ = std::move(name); }

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <numeric>
+#include <algorithm>
 
 #include "comm/meta_group.h"
 #include "optim/optimizer.h"
@@ -60,12 +60,6 @@ static void add_slots(StepMemory& memory, const TrainOptions& options, int stage
   }
 }
 
-static std::vector<int> all_ranks(int count) {
-  std::vector<int> ranks(static_cast<std::size_t>(count));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
 // For the reports of messages.
 static void name_groups(const World& world) {
   const auto call = [](Group& group, const char* name) {
@@ -107,7 +101,7 @@ static RankPlan plan_rank(const TrainOptions& options, const Machine& machine, i
   Stream meta(Device::meta), counting(Device::meta);
   RankClock clock(machine, attention_kind(options), counting);
   const std::unique_ptr<Group> measured = make_meta_group(rank, options.ranks, meta);
-  MetaGroup counted(rank, all_ranks(options.ranks), counting, &clock);
+  MetaGroup counted(rank, options.ranks, counting, &clock);
   const World measured_world(*measured, options.parallel_sizes()),
       world(counted, options.parallel_sizes());
   name_groups(world);

@@ -52,7 +52,8 @@ class Search {
   Search(const TrainOptions& options, int gpus) : options_(options) {
     if (!options.global_batch_size)
       fail(Exit::usage, "--plan-search: needs --global-batch-size, which all layouts share");
-    if (options.ranks > 1) fail(Exit::usage, "--plan-search: says how many GPUs; not with --ranks");
+    if (options.ranks > 1 || options.launch.gpus)
+      fail(Exit::usage, "--plan-search: says how many GPUs; not with --gpus nor --ranks");
     if (!options.plan_svg.empty())
       fail(Exit::usage, "--plan-svg: of one plan, not of --plan-search");
     found_.gpus = gpus;

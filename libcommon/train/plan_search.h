@@ -46,7 +46,8 @@ struct PlanSearch {
   std::vector<RuledOut> ruled_out;
 };
 
-// `options` as given, not complete().  Exit::usage without --global-batch-size, or with --ranks.
+// `options` as given, not complete().  Exit::usage without --global-batch-size, or with
+// --gpus or --ranks.
 PlanSearch search_plans(const TrainOptions& options, int gpus);
 
 std::string search_json(const PlanSearch& search);  // schema "mt-plan-search/1"

@@ -345,10 +345,11 @@ static void train_with(Rendezvous* others, const TrainOptions& options, TrainDat
   if (plan.device == Device::cuda && plan.device_memory == 0)
     fail(Exit::unavailable, "--device cuda: there is no GPU that CUDA can use");
   if (!plan.fits())
-    fail_out_of_memory(concat("out of ", plan.device == Device::cpu ? "host" : "GPU", " memory: ",
-                              plan.ranks, " ranks need ", plan.fullest().memory.total(),
-                              " bytes each, this machine has ", plan.device_memory),
-                       options, plan, log);
+    fail_out_of_memory(
+        concat("out of ", plan.device == Device::cpu ? "host" : "GPU", " memory: ", plan.ranks,
+               " ranks need ", plan.fullest().memory.total(), " bytes each, ",
+               plan.device == Device::cpu ? "this machine" : "a GPU", " has ", plan.device_memory),
+        options, plan, log);
   prepare(options, data, others, log);
   const auto run_rank = [&](Group& ranks, Stream& stream) {
     const World world(ranks, options.parallel_sizes());
