@@ -52,8 +52,9 @@ class MetaTensors : public TensorSource {
       files_.push_back(std::make_unique<TorchTensors>(folder + name));
     }
     if (files_.empty()) fail(Exit::no_input, folder, ": no consolidated.00.pth there");
+    // Frequencies, once or in each layer, are computed.
     for (const auto& [name, tensor] : files_[0]->tensors())
-      if (name != "rope.freqs") add(name, width);  // which are computed
+      if (!name.ends_with("rope.freqs")) add(name, width);
   }
 
   const std::string& path() const override { return folder_; }
@@ -100,6 +101,8 @@ class MetaTensors : public TensorSource {
       if (name.starts_with("layers.") && dot != std::string::npos &&
           name.substr(dot + 1) == known.meta)
         found = concat("model.", name.substr(0, dot + 1), known.hugging_face), axis = known.axis;
+    if (found == name)
+      fail(Exit::bad_data, files_[0]->path(), ": tensor ", name, " is none of a Llama's");
     DistTensor tensor = files_[0]->tensors().at(name);
     const bool matrix = tensor.shape.rank() == 2;
     if (axis != Axis::none && !matrix)

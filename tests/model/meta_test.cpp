@@ -32,6 +32,10 @@ class Meta : public Convert {
         state.set_item(
             theirs, part_of(alternates ? ordered.view() : whole.view(), axis, rank, ranks, writer));
       }
+      const HostTensor one(DType::f32, {1}), scalar(DType::f32, Shape{});
+      for (const char* name : {"rope.freqs", "layers.0.attention.inner_attention.rope.freqs"})
+        state.set_item(name, writer.tensor(one.view()));
+      if (!stranger_.empty()) state.set_item(stranger_, writer.tensor(scalar.view()));
       std::string archive;
       writer.write(state, "consolidated.00", [&](Bytes bytes) { archive += as_text(bytes); });
       File::create(scratch_.path(concat("meta/consolidated.0", rank, ".pth"))).write(archive);
@@ -40,6 +44,8 @@ class Meta : public Convert {
         .write(R"({"dim":16,"n_layers":2,"n_heads":4,"n_kv_heads":2,"norm_eps":1e-5,)"
                R"("multiple_of":8,"vocab_size":-1})");
   }
+
+  std::string stranger_;  // a number of this name, which no Llama has
 
   // Its name there, and the axis that ranks divide, or -1.
   static std::pair<std::string, int> meta_name(const std::string& name, bool words_by_rows) {
@@ -147,6 +153,12 @@ TEST_F(Meta, DamageIsNamed) {
   put(R"({"n_layers":2})");
   EXPECT_EQ(error("meta", "core", "core"),
             concat("65 ", scratch_.path("meta/params.json"), ": no \"dim\""));
+  fs::remove_all(scratch_.path("meta"));
+  stranger_ = "model.embed_tokens.weight";
+  write_meta(2, false);
+  EXPECT_EQ(error("meta", "core", "core"),
+            concat("65 ", scratch_.path("meta/consolidated.00.pth"),
+                   ": tensor model.embed_tokens.weight is none of a Llama's"));
   fs::remove(scratch_.path("meta/consolidated.00.pth"));
   put(R"({"dim":16,"n_layers":2,"n_heads":4})");
   EXPECT_TRUE(error("meta", "core", "core").starts_with("66 "));
