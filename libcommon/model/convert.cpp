@@ -41,7 +41,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
       "Llama of Meta's is llama_mistral); default what is found there",
       one_of({"core", "hf", "llama_mistral", "mixtral_hf"}));
   cl.option("--saver", &saver, "FORMAT",
-            "what OUTPUT becomes: core (Megatron) or hf (Hugging Face)", one_of({"core", "hf"}));
+            "what OUTPUT becomes: core (Megatron), hf (Hugging Face) or gguf (llama.cpp)",
+            one_of({"core", "hf", "gguf"}));
   cl.option("--ckpt-format", &ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
             one_of({"torch_dist", "torch"}));
   cl.option("--ckpt-step", &source.iteration, "N", "iteration of INPUT; default the last one saved",
@@ -76,8 +77,9 @@ void ConvertOptions::add_to(CommandLine& cl) {
             "how the torch format, and for experts torch_dist too, names norms: as in models of "
             "transformer_engine, or of the local specification",
             one_of({"transformer_engine", "local"}));
-  cl.option("--dtype", &dtype, "TYPE", "of OUTPUT's weights: fp32, fp16 or bf16; default as stored",
-            one_of({"fp32", "fp16", "bf16"}));
+  cl.option("--dtype", &dtype, "TYPE",
+            "of OUTPUT's weights: fp32, fp16 or bf16, and q8_0 in GGUF files; default as stored",
+            one_of({"fp32", "fp16", "bf16", "q8_0"}));
   cl.flag("--bf16", &bf16, "--dtype bf16");
   cl.flag("--fp16", &fp16, "--dtype fp16");
   cl.option("--shard-size", &shard_megabytes, "N", "most megabytes of a file of Hugging Face's",
@@ -107,8 +109,12 @@ void ConvertOptions::complete() {
   if (mock) source.mock = seed;
   source.check_while_reading = true;
   if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
-  if (with_optimizer && saver == "hf")
-    fail(Exit::usage, "--with-optimizer: Hugging Face's format has no place for it");
+  if (with_optimizer && saver != "core")
+    fail(Exit::usage, "--with-optimizer: ", saver == "hf" ? "Hugging Face's format" : "GGUF",
+         " has no place for it");
+  if (dtype == "q8_0" && saver != "gguf")
+    fail(Exit::usage, "--dtype q8_0: is a type of GGUF files; see --saver");
+  if (verify && saver == "gguf") fail(Exit::usage, "--verify: GGUF files are not read here");
   source.with_optimizer = with_optimizer;
 }
 
@@ -128,6 +134,7 @@ struct Plan {
         target(target_of(options, *source)),
         table(model_rows(target.config)),
         stored_dtype(options.dtype.empty()),
+        gguf(options.saver == "gguf"),
         by_stages(options.saver == "core" && options.ckpt_format == "torch") {
     check_loader(options.loader);
     const bool bert = target.config.family == ModelFamily::bert;
@@ -172,7 +179,8 @@ struct Plan {
             .pipeline = o.pipeline,
             .stages = make_pipeline_stages(o.pipeline, static_cast<int>(o.target_pipeline_parallel),
                                            config.num_layers),
-            .shard_bytes = static_cast<std::uint64_t>(o.shard_megabytes) * 1'000'000};
+            .shard_bytes = static_cast<std::uint64_t>(o.shard_megabytes) * 1'000'000,
+            .quantized = o.dtype == "q8_0"};
   }
 
   static DType dtype_named(const std::string& name) {
@@ -191,7 +199,9 @@ struct Plan {
   }
 
   DType dtype_of(const Param& row, const std::string& state) const {
-    return state.empty() && !stored_dtype ? target.dtype : source->dtype_of(row, state);
+    const DType dtype =
+        state.empty() && !stored_dtype ? target.dtype : source->dtype_of(row, state);
+    return gguf ? gguf_dtype(row, dtype, target.quantized) : dtype;
   }
 
   std::uint64_t bytes_of(const Param& row, const std::string& state) const {
@@ -221,6 +231,7 @@ struct Plan {
   ModelTarget target;
   ParamTable table;  // without values
   bool stored_dtype;
+  bool gguf;
   bool by_stages;  // parts of the target are pipeline ranks
   std::vector<std::string> states = {""};
 };
@@ -325,6 +336,7 @@ static std::unique_ptr<ModelSink> make_sink(const ConvertOptions& options, const
     return plan.dtype_of(row, state);
   };
   if (options.saver == "hf") return make_hugging_face_sink(plan.target, plan.table, types);
+  if (plan.gguf) return make_gguf_sink(plan.target, plan.table, types);
   if (plan.by_stages) return make_rank_files_sink(plan.target, types);
   return make_core_sink(plan.target, kParts);
 }
@@ -334,7 +346,7 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
   const Plan plan(options);
   check_free(options, plan.target.path);
   ConvertReport report{.from = plan.source->format(),
-                       .to = options.saver == "hf" ? kHuggingFaceFormat : options.ckpt_format,
+                       .to = options.saver == "core" ? options.ckpt_format : options.saver,
                        .rows = std::ssize(plan.table.rows()),
                        .bytes = plan.bytes()};
   {
@@ -378,6 +390,8 @@ std::string describe_conversion(const ConvertOptions& options) {
       if (options.saver == "hf")
         for (const ForeignName& name : hugging_face_names(row))
           text += concat("  ", name.name, ' ', hugging_face_shape(row, name, plan.target.config));
+      if (plan.gguf)
+        for (const std::string& name : gguf_names(plan.target, row)) text += "  " + name;
       text += '\n';
     }
   return text;

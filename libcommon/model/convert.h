@@ -23,7 +23,7 @@ struct ConvertOptions {
   std::int64_t target_tensor_parallel = 1, target_pipeline_parallel = 1, target_expert_parallel = 1;
   PipelineOptions pipeline;
   std::optional<std::int64_t> make_vocab_size_divisible_by;
-  std::string dtype;  // of the weights; empty: as stored
+  std::string dtype;  // of the weights; empty: as stored; q8_0 for GGUF
   bool bf16 = false, fp16 = false;
   std::int64_t shard_megabytes = 5000;
   bool with_optimizer = false, verify = false, force = false, mock = false;

@@ -23,6 +23,7 @@ struct ModelTarget {
   PipelineOptions pipeline = {};
   PipelineStages stages = {};     // of them
   std::uint64_t shard_bytes = 0;  // most bytes of a file of Hugging Face's
+  bool quantized = false;         // q8_0 in a GGUF file
 };
 
 // What a part of a checkpoint consists of, in the order in which it is written.
@@ -46,6 +47,13 @@ class ModelSink {
 using RowTypes = std::function<DType(const Param&, const std::string& state)>;
 std::unique_ptr<ModelSink> make_hugging_face_sink(const ModelTarget& target,
                                                   const ParamTable& table, const RowTypes& types);
+std::unique_ptr<ModelSink> make_gguf_sink(const ModelTarget& target, const ParamTable& table,
+                                          const RowTypes& types);
+// What its tensors are called in the file.  Exit::bad_config if llama.cpp has no such model.
+std::vector<std::string> gguf_names(const ModelTarget& target, const Param& row);
+// Whether a row is q8_0 in a quantized file, and what its sink takes it as: f32 then.
+bool is_gguf_quantized(const Param& row);
+DType gguf_dtype(const Param& row, DType stored, bool quantized);
 std::unique_ptr<ModelSink> make_core_sink(const ModelTarget& target, std::size_t parts);
 
 }  // namespace mt

@@ -1,0 +1,81 @@
+// GGUF files, version 3: llama.cpp's format of a model in one file.  All little-endian.
+//   "GGUF"  u32 3  u64 tensors  u64 key-values
+//   key-values    string key, u32 type, value; by type:
+//                   4 u32   5 i32   6 f32   7 bool, a byte   8 string
+//                   9 array: u32 type of its elements, u64 count, elements
+//   tensors       string name, u32 axes, u64 extents, the last axis first, u32 element type,
+//                 u64 offset of its first element behind the padding
+//   padding       zeros, to a multiple of 32 bytes from the file's first; behind each tensor too
+//   elements      row-major, at their offsets, which are multiples of 32
+// A string is a u64 length and its bytes, of UTF-8.
+// Q8_0: 32 consecutive elements x of a row are 34 bytes: scale d, f16, and 32 i8 q, so that x is
+// about d q.  d = max |x| / 127, q = x / d rounded, halves away from zero.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "tensor/tensor.h"
+
+namespace mt {
+
+enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8, bf16 = 30 };
+
+inline constexpr std::int64_t kGgufBlock = 32;  // elements, of q8_0
+
+std::uint64_t gguf_bytes(GgufType type, const Shape& shape);
+
+// `values`: a multiple of kGgufBlock.
+void quantize_q8_0(std::byte* out, std::span<const float> values);
+
+class GgufKeyValues {
+ public:
+  void integer(std::string_view key, std::uint32_t value);
+  void real(std::string_view key, float value);
+  void flag(std::string_view key, bool value);
+  void text(std::string_view key, std::string_view value);
+  void texts(std::string_view key, const std::vector<std::string>& values);
+  void integers(std::string_view key, const std::vector<std::int32_t>& values);
+  void reals(std::string_view key, const std::vector<float>& values);
+
+  std::uint64_t count() const { return count_; }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void begin(std::string_view key, std::uint32_t type);
+
+  std::string bytes_;
+  std::uint64_t count_ = 0;
+};
+
+class GgufWriter {
+ public:
+  struct Entry {
+    std::string name;
+    GgufType type;
+    Shape shape;  // with q8_0 the last axis is a multiple of kGgufBlock
+  };
+  GgufWriter(const std::string& path, const GgufKeyValues& key_values,
+             const std::vector<Entry>& entries);
+
+  // Each of the entries once, in any order, from several threads at a time: its elements in its
+  // type; of q8_0 as f32.
+  void write(const std::string& name, ConstTensor tensor);
+  void close();  // synced to the disk
+
+ private:
+  struct Place {
+    std::uint64_t offset;  // of its first element in the file
+    GgufType type;
+    Shape shape;
+  };
+  File file_;
+  std::map<std::string, Place> places_;
+};
+
+}  // namespace mt

@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "ckpt/gguf.h"
+#include "tensor/half.h"
+
+namespace mt {
+
+constexpr std::uint64_t kAlignment = 32;
+constexpr std::size_t kBlockBytes = 2 + kGgufBlock;
+
+enum Value : std::uint32_t { u32 = 4, i32 = 5, f32 = 6, boolean = 7, string = 8, array = 9 };
+
+template <class T>
+static void put(std::string& bytes, T value) {
+  static_assert(std::endian::native == std::endian::little);
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+static void put_text(std::string& bytes, std::string_view text) {
+  put<std::uint64_t>(bytes, text.size());
+  bytes += text;
+}
+
+static std::uint64_t padded(std::uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::uint64_t gguf_bytes(GgufType type, const Shape& shape) {
+  const auto count = static_cast<std::uint64_t>(shape.numel());
+  if (type == GgufType::q8_0) return count / kGgufBlock * kBlockBytes;
+  return count * (type == GgufType::f32 ? 4 : 2);
+}
+
+// --- Elements -----------------------------------------------------------------------------------
+
+void quantize_q8_0(std::byte* out, std::span<const float> values) {
+  assert(values.size() % kGgufBlock == 0);
+  for (; !values.empty(); values = values.subspan(kGgufBlock), out += kBlockBytes) {
+    const std::span<const float> block = values.first(kGgufBlock);
+    float largest = 0;
+    for (const float x : block) largest = std::max(largest, std::fabs(x));
+    const float scale = largest / 127, inverse = scale == 0 ? 0 : 1 / scale;
+    const Fp16 stored(scale);
+    std::memcpy(out, &stored.bits, sizeof stored.bits);
+    for (std::size_t i = 0; i < block.size(); ++i)
+      out[2 + i] = static_cast<std::byte>(static_cast<int>(std::round(block[i] * inverse)));
+  }
+}
+
+// --- Key-values ---------------------------------------------------------------------------------
+
+void GgufKeyValues::begin(std::string_view key, std::uint32_t type) {
+  put_text(bytes_, key);
+  put(bytes_, type);
+  ++count_;
+}
+
+void GgufKeyValues::integer(std::string_view key, std::uint32_t value) {
+  begin(key, Value::u32);
+  put(bytes_, value);
+}
+
+void GgufKeyValues::real(std::string_view key, float value) {
+  begin(key, Value::f32);
+  put(bytes_, value);
+}
+
+void GgufKeyValues::flag(std::string_view key, bool value) {
+  begin(key, Value::boolean);
+  put<std::uint8_t>(bytes_, value);
+}
+
+void GgufKeyValues::text(std::string_view key, std::string_view value) {
+  begin(key, Value::string);
+  put_text(bytes_, value);
+}
+
+template <class T, class Put>
+static void put_array(std::string& bytes, Value type, const std::vector<T>& values,
+                      const Put& put_one) {
+  put<std::uint32_t>(bytes, type);
+  put<std::uint64_t>(bytes, values.size());
+  for (const T& value : values) put_one(bytes, value);
+}
+
+void GgufKeyValues::texts(std::string_view key, const std::vector<std::string>& values) {
+  begin(key, Value::array);
+  put_array(bytes_, Value::string, values, put_text);
+}
+
+void GgufKeyValues::integers(std::string_view key, const std::vector<std::int32_t>& values) {
+  begin(key, Value::array);
+  put_array(bytes_, Value::i32, values, put<std::int32_t>);
+}
+
+void GgufKeyValues::reals(std::string_view key, const std::vector<float>& values) {
+  begin(key, Value::array);
+  put_array(bytes_, Value::f32, values, put<float>);
+}
+
+// --- Files --------------------------------------------------------------------------------------
+
+GgufWriter::GgufWriter(const std::string& path, const GgufKeyValues& key_values,
+                       const std::vector<Entry>& entries)
+    : file_(File::create(path)) {
+  std::string header = "GGUF";
+  put<std::uint32_t>(header, 3);
+  put<std::uint64_t>(header, entries.size());
+  put<std::uint64_t>(header, key_values.count());
+  header += key_values.bytes();
+  std::uint64_t offset = 0;
+  for (const Entry& entry : entries) {
+    if (!places_.emplace(entry.name, Place{offset, entry.type, entry.shape}).second)
+      fail(Exit::internal, path, ": two tensors ", entry.name);
+    put_text(header, entry.name);
+    put<std::uint32_t>(header, static_cast<std::uint32_t>(entry.shape.rank()));
+    for (int axis = entry.shape.rank(); axis-- > 0;)
+      put<std::uint64_t>(header, static_cast<std::uint64_t>(entry.shape[axis]));
+    put(header, static_cast<std::uint32_t>(entry.type));
+    put(header, offset);
+    offset += padded(gguf_bytes(entry.type, entry.shape));
+  }
+  header.resize(padded(header.size()));
+  for (auto& [name, place] : places_) place.offset += header.size();
+  file_.write(header);
+}
+
+void GgufWriter::write(const std::string& name, ConstTensor tensor) {
+  const Place& place = places_.at(name);
+  const bool quantized = place.type == GgufType::q8_0;
+  const DType expected = place.type == GgufType::f16    ? DType::f16
+                         : place.type == GgufType::bf16 ? DType::bf16
+                                                        : DType::f32;
+  if (tensor.dtype() != expected || !(tensor.shape() == place.shape))
+    fail(Exit::internal, name, ": ", name_of(tensor.dtype()), tensor.shape(), ", expected ",
+         name_of(expected), place.shape);
+  const std::uint64_t size = gguf_bytes(place.type, place.shape);
+  if (quantized) {
+    constexpr std::int64_t kAtOnce = 1 << 20;  // elements
+    const auto* const values = static_cast<const float*>(tensor.data());
+    std::vector<std::byte> blocks;
+    for (std::int64_t begin = 0; begin < tensor.numel(); begin += kAtOnce) {
+      const std::int64_t count = std::min(kAtOnce, tensor.numel() - begin);
+      blocks.resize(static_cast<std::size_t>(count / kGgufBlock) * kBlockBytes);
+      quantize_q8_0(blocks.data(), {values + begin, static_cast<std::size_t>(count)});
+      file_.write_at(place.offset + gguf_bytes(place.type, {begin}), blocks);
+    }
+  } else {
+    file_.write_at(place.offset, {static_cast<const std::byte*>(tensor.data()), tensor.bytes()});
+  }
+  const std::string padding(padded(size) - size, '\0');
+  file_.write_at(place.offset + size, as_bytes(padding));
+}
+
+void GgufWriter::close() {
+  file_.sync();
+  file_.close();
+}
+
+}  // namespace mt

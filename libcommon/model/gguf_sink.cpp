@@ -1,0 +1,296 @@
+// A folder with a model.gguf for llama.cpp (ckpt/gguf.h): GPT-2, Llama, Mistral, Qwen 2 and 3.
+//
+// Its names of tensors follow Hugging Face's, and so do their values, but that matrices of GPT-2
+// are [out, in], and that in Llama's queries and keys channel i of a head, which is rotated with
+// channel i + d / 2, stands beside it.  Vectors and positions are float32 in files of any type;
+// rows that blocks of q8_0 do not divide are float16.
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "ckpt/folder_save.h"
+#include "ckpt/gguf.h"
+#include "model/gguf_tokenizer.h"
+#include "model/gpt_checkpoint.h"
+#include "model/hugging_face_config.h"
+#include "model/hugging_face_source.h"
+#include "model/model_sink.h"
+#include "text/hf_object.h"
+
+namespace mt {
+namespace {
+
+constexpr const char* kConfig = "config.json";
+constexpr const char* kFrequencies = "rope_freqs.weight";
+
+// --- Names --------------------------------------------------------------------------------------
+
+struct Name {
+  std::string_view hugging_face, gguf;
+};
+constexpr Name kNames[] = {
+    {"wte", "token_embd"},
+    {"wpe", "position_embd"},
+    {"ln_f", "output_norm"},
+    {"ln_1", "attn_norm"},
+    {"attn.c_attn", "attn_qkv"},
+    {"attn.c_proj", "attn_output"},
+    {"ln_2", "ffn_norm"},
+    {"mlp.c_fc", "ffn_up"},
+    {"mlp.c_proj", "ffn_down"},
+    {"embed_tokens", "token_embd"},
+    {"norm", "output_norm"},
+    {"lm_head", "output"},
+    {"input_layernorm", "attn_norm"},
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"post_attention_layernorm", "ffn_norm"},
+    {"mlp.gate_proj", "ffn_gate"},
+    {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+};
+
+// "model.layers.3.mlp.up_proj.weight" is "blk.3.ffn_up.weight".
+std::string gguf_name(std::string_view name) {
+  std::string layer;
+  for (const std::string_view prefix : {"transformer.", "model.", "h.", "layers."}) {
+    if (!name.starts_with(prefix)) continue;
+    name.remove_prefix(prefix.size());
+    if (prefix != "h." && prefix != "layers.") continue;
+    layer = concat("blk.", name.substr(0, name.find('.') + 1));
+    name.remove_prefix(name.find('.') + 1);
+  }
+  const std::size_t dot = name.rfind('.');
+  for (const Name& known : kNames)
+    if (name.substr(0, dot) == known.hugging_face)
+      return concat(layer, known.gguf, name.substr(dot));
+  fail(Exit::bad_config, name, ": has no place in a GGUF file");
+}
+
+bool is_rotated(std::string_view name) {
+  return name.find("self_attn.q_proj.") != std::string_view::npos ||
+         name.find("self_attn.k_proj.") != std::string_view::npos;
+}
+
+// --- Settings -----------------------------------------------------------------------------------
+
+GgufType type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return GgufType::f32;
+    case DType::f16:
+      return GgufType::f16;
+    case DType::bf16:
+      return GgufType::bf16;
+    default:
+      fail(Exit::bad_config, name_of(dtype), ": is no type of weights in GGUF files; see --dtype");
+  }
+}
+
+// general.file_type: what most matrices are.
+std::uint32_t file_type(GgufType type) {
+  return type == GgufType::f32 ? 0 : type == GgufType::f16 ? 1 : type == GgufType::q8_0 ? 7 : 32;
+}
+
+std::string config_of(const ModelTarget& target) {  // config.json, as of a model of Hugging Face's
+  std::string original;
+  for (const Companion& file : target.source.companions())
+    if (file.name == kConfig) original = read_file(file.path);
+  return hugging_face_config(target.config, target.dtype, original);
+}
+
+// llama.cpp's name of a model that config.json calls so.
+std::string architecture_of(const ModelConfig& c, const std::string& config) {
+  simdjson::dom::parser parser;
+  const HfObject object(parser.parse(config).value(), kConfig);
+  const std::string_view model_type = object.text("model_type");
+  if (model_type == "gpt2") {
+    if (c.activation() != Activation::gelu_tanh)
+      fail(Exit::bad_config, "llama.cpp's GPT-2 has GeLU by tanh, not by erf");
+    return "gpt2";
+  }
+  const bool llama = model_type == "llama" || model_type == "mistral";
+  if (!llama && model_type != "qwen2" && model_type != "qwen3")
+    fail(Exit::bad_config, "--saver gguf: of gpt2, llama, mistral, qwen2 and qwen3, not of ",
+         model_type);
+  if (!llama && c.use_rope_scaling)
+    fail(Exit::bad_config, "--use-rope-scaling: llama.cpp has that for Llamas only");
+  return llama ? "llama" : std::string(model_type);
+}
+
+// Up to so many tokens no window of the model matters; llama.cpp has none for these families.
+std::int64_t context_length(const ModelConfig& c) {
+  std::int64_t length = c.max_position_embeddings;
+  for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
+    if (const std::int64_t window = c.window(layer); window >= 0)
+      length = std::min(length, window + 1);
+  return length;
+}
+
+void add_settings(GgufKeyValues& to, const ModelConfig& c, const std::string& name) {
+  const auto size = [&](const char* key, std::int64_t value) {
+    to.integer(concat(name, ".", key), static_cast<std::uint32_t>(value));
+  };
+  const auto real = [&](const char* key, double value) {
+    to.real(concat(name, ".", key), static_cast<float>(value));
+  };
+  size("block_count", c.num_layers);
+  size("context_length", context_length(c));
+  size("embedding_length", c.hidden_size);
+  size("feed_forward_length", c.ffn());
+  size("vocab_size", c.vocab_size);
+  size("attention.head_count", c.num_attention_heads);
+  size("attention.head_count_kv", c.kv_heads());
+  if (name == "gpt2") return real("attention.layer_norm_epsilon", c.norm_epsilon);
+  real("attention.layer_norm_rms_epsilon", c.norm_epsilon);
+  size("attention.key_length", c.head_dim());
+  size("attention.value_length", c.head_dim());
+  size("rope.dimension_count", c.rotary_dim());
+  real("rope.freq_base", static_cast<double>(c.rotary_base));
+  if (c.rotary_interpolation) {
+    to.text(name + ".rope.scaling.type", "linear");
+    real("rope.scaling.factor", *c.rotary_interpolation);
+  }
+}
+
+// By how much Llama 3.1 turns each pair of channels slower than Llama 3.
+std::vector<float> frequency_factors(const ModelConfig& c) {
+  ModelConfig plain = c;
+  plain.use_rope_scaling = false;
+  const std::vector<double> scaled = c.rotary_frequencies(), whole = plain.rotary_frequencies();
+  std::vector<float> factors;
+  for (std::size_t i = 0; i < scaled.size(); ++i)
+    factors.push_back(static_cast<float>(whole[i] / scaled[i]));
+  return factors;
+}
+
+// --- Files --------------------------------------------------------------------------------------
+
+class GgufSink : public ModelSink {
+ public:
+  GgufSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
+      : target_(target),
+        key_values_(settings()),
+        save_(target.path),
+        writer_(save_.folder() + "/model.gguf", key_values_, entries(table, types)) {}
+
+  void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
+    for (const ForeignName& name : hugging_face_names(row)) {
+      if (is_vocabulary(row)) {
+        writer_.write(gguf_name(name.name), value.rows(0, target_.config.vocab_size));
+        continue;
+      }
+      const Transform transform = transform_of(row, name);
+      if (const auto rows = consecutive_rows(transform, row.shape)) {
+        write(name, value.rows(rows->first, rows->second));
+        continue;
+      }
+      const Shape shape = transformed_shape(transform, row.shape);
+      const Buffer buffer(Device::cpu,
+                          static_cast<std::size_t>(shape.numel()) * size_of(value.dtype()));
+      const Tensor theirs = buffer.tensor(value.dtype(), shape);
+      apply(transform, theirs, value);
+      writer_.write(gguf_name(name.name), theirs);
+    }
+  }
+
+  void publish() override {
+    if (target_.config.use_rope_scaling) {
+      const std::vector<float> factors = frequency_factors(target_.config);
+      writer_.write(kFrequencies, {factors.data(), DType::f32, {std::ssize(factors)}});
+    }
+    writer_.close();
+    save_.publish();
+  }
+
+ private:
+  void write(const ForeignName& name, ConstTensor value) {
+    writer_.write(gguf_name(name.name), value);
+  }
+
+  GgufKeyValues settings() {
+    const ModelConfig& c = target_.config;
+    const std::string config = config_of(target_);
+    architecture_ = architecture_of(c, config);
+    GgufKeyValues to;
+    to.text("general.architecture", architecture_);
+    to.text("general.type", "model");
+    to.text("general.name", std::filesystem::path(target_.path).filename().string());
+    to.integer("general.file_type",
+               file_type(target_.quantized ? GgufType::q8_0 : type_of(target_.dtype)));
+    to.integer("general.quantization_version", 2);
+    add_settings(to, c, architecture_);
+    add_gguf_tokenizer(to, target_.source.companions(), config, c.vocab_size);
+    return to;
+  }
+
+  Transform transform_of(const Param& row, const ForeignName& name) const {
+    Transform transform = name.transform;
+    if (!transform.empty() && transform.back().kind == Rearrange::Kind::transpose)
+      transform.pop_back();
+    if (architecture_ == "llama" && is_rotated(name.name)) {
+      // [heads, 2, d / 2] over [2, heads, d / 2] becomes [heads, d / 2, 2].
+      const std::int64_t d = target_.config.head_dim(),
+                         heads = transformed_shape(transform, row.shape)[0] / d;
+      transform.push_back(exchange(heads, 2));
+      transform.push_back(exchange(2, heads * d / 2));
+    }
+    return transform;
+  }
+
+  std::vector<GgufWriter::Entry> entries(const ParamTable& table, const RowTypes& types) const {
+    std::vector<GgufWriter::Entry> entries;
+    for (const Param& row : table.rows())
+      for (const ForeignName& name : hugging_face_names(row)) {
+        const Shape shape = is_vocabulary(row)
+                                ? hugging_face_shape(row, name, target_.config)
+                                : transformed_shape(transform_of(row, name), row.shape);
+        const bool quantized = target_.quantized && is_gguf_quantized(row);
+        entries.push_back(
+            {gguf_name(name.name), quantized ? GgufType::q8_0 : type_of(types(row, "")), shape});
+      }
+    if (target_.config.use_rope_scaling)
+      entries.push_back({kFrequencies, GgufType::f32, {target_.config.rotary_dim() / 2}});
+    return entries;
+  }
+
+  ModelTarget target_;
+  std::string architecture_;
+  GgufKeyValues key_values_;
+  FolderSave save_;
+  GgufWriter writer_;
+};
+
+bool is_single(const Param& row) {
+  return row.shape.rank() == 1 || row.name == "embedding.position_embeddings.weight";
+}
+
+}  // namespace
+
+bool is_gguf_quantized(const Param& row) {
+  return !is_single(row) && row.shape[-1] % kGgufBlock == 0;
+}
+
+DType gguf_dtype(const Param& row, DType stored, bool quantized) {
+  if (is_single(row)) return DType::f32;
+  if (!quantized) return stored;
+  return is_gguf_quantized(row) ? DType::f32 : DType::f16;
+}
+
+std::vector<std::string> gguf_names(const ModelTarget& target, const Param& row) {
+  architecture_of(target.config, config_of(target));
+  std::vector<std::string> names;
+  for (const ForeignName& name : hugging_face_names(row)) names.push_back(gguf_name(name.name));
+  return names;
+}
+
+std::unique_ptr<ModelSink> make_gguf_sink(const ModelTarget& target, const ParamTable& table,
+                                          const RowTypes& types) {
+  return std::make_unique<GgufSink>(target, table, types);
+}
+
+}  // namespace mt

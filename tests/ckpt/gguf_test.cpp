@@ -1,0 +1,79 @@
+#include "ckpt/gguf.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/base/scratch.h"
+#include "tests/ckpt/support.h"
+
+namespace mt {
+namespace {
+
+using test::from_hex;
+
+// Of gguf 0.19's GGUFWriter and quants.quantize(), given what the test writes.
+const std::string kGolden = from_hex(
+    "474755460300000003000000000000000700000000000000140000000000000067656e6572616c2e61726368"
+    "69746563747572650800000005000000000000006c6c616d6101000000000000006e04000000070000000100"
+    "00000000000078060000000000003f0100000000000000620700000001010000000000000074090000000800"
+    "0000020000000000000001000000000000006102000000000000006263010000000000000069090000000500"
+    "0000020000000000000001000000feffffff0100000000000000730900000006000000020000000000000000"
+    "00803e000080bf01000000000000007702000000030000000000000002000000000000000000000000000000"
+    "0000000001000000000000007102000000200000000000000001000000000000000800000020000000000000"
+    "0001000000000000006801000000030000000000000001000000600000000000000000000000000000000000"
+    "000000000000803f0000004000004040000080400000a0400000000000000000462bb5bcc2c9cfd6dce3e9f0"
+    "f6fd030a10171d242a31373e444b51585e656b72787f00000000000000000000000000000000000000000000"
+    "0000000000000000003c004000420000000000000000000000000000000000000000000000000000");
+
+template <class T, std::size_t size>
+ConstTensor tensor(const T (&values)[size], DType dtype, const Shape& shape) {
+  return {values, dtype, shape};
+}
+
+TEST(Gguf, FilesAreAsItsOwnPackageWritesThem) {
+  const Scratch scratch;
+  GgufKeyValues settings;
+  settings.text("general.architecture", "llama");
+  settings.integer("n", 7);
+  settings.real("x", 0.5F);
+  settings.flag("b", true);
+  settings.texts("t", {"a", "bc"});
+  settings.integers("i", {1, -2});
+  settings.reals("s", {0.25F, -1});
+  const std::string path = scratch.path("model.gguf");
+  GgufWriter writer(
+      path, settings,
+      {{"w", GgufType::f32, {2, 3}}, {"q", GgufType::q8_0, {1, 32}}, {"h", GgufType::f16, {3}}});
+  const float w[] = {0, 1, 2, 3, 4, 5};
+  float q[32];
+  for (int i = 0; i < 32; ++i) q[i] = (static_cast<float>(i) - 11.5F) * 0.37F;
+  const std::uint16_t h[] = {0x3c00, 0x4000, 0x4200};
+  writer.write("h", tensor(h, DType::f16, {3}));  // in any order
+  writer.write("q", tensor(q, DType::f32, {1, 32}));
+  writer.write("w", tensor(w, DType::f32, {2, 3}));
+  writer.close();
+  EXPECT_EQ(read_file(path), kGolden);
+}
+
+TEST(Gguf, BlocksOfZerosAndHalves) {
+  std::byte out[2 * 34];
+  float values[64] = {};
+  values[32] = 127;  // the scale is 1: halves go away from zero
+  values[33] = 2.5F;
+  values[34] = -2.5F;
+  quantize_q8_0(out, values);
+  for (int i = 0; i < 34; ++i) EXPECT_EQ(out[i], std::byte{0}) << i;
+  const unsigned char expected[] = {0x00, 0x3c, 127, 3, 0xfd, 0};
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(out[34 + i], std::byte{expected[i]}) << i;
+}
+
+TEST(Gguf, ATensorOfAnotherShapeOrNameIsOurMistake) {
+  const Scratch scratch;
+  const float w[] = {0, 1};
+  const std::vector<GgufWriter::Entry> one = {{"w", GgufType::f32, {2}}};
+  GgufWriter writer(scratch.path("a.gguf"), {}, one);
+  EXPECT_THROW(writer.write("w", tensor(w, DType::f32, {1, 2})), Error);
+  EXPECT_THROW(GgufWriter(scratch.path("b.gguf"), {}, {one[0], one[0]}), Error);
+}
+
+}  // namespace
+}  // namespace mt
