@@ -19,7 +19,8 @@ std::string Layout::options() const {
   add("--pipeline-model-parallel-size", pp);
   add("--num-virtual-stages-per-pipeline-rank", chunks);
   if (sharding != "no_shard") text += "--data-parallel-sharding-strategy " + sharding + ' ';
-  if (sharding == "optim") text += "--overlap-grad-reduce --overlap-param-gather ";
+  if (sharding == "optim") text += "--overlap-grad-reduce ";
+  if (sharding == "optim" || sharding == "optim_grads") text += "--overlap-param-gather ";
   if (recomputes)
     text += "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1 ";
   return text + concat("--micro-batch-size ", micro_batch);
@@ -40,8 +41,8 @@ TrainOptions with(TrainOptions o, const Layout& layout) {
   if (layout.chunks > 1) o.pipeline.virtual_stages_per_rank = layout.chunks;
   o.micro_batch_size = layout.micro_batch;
   o.optimizer.sharding_strategy = layout.sharding;
-  o.optimizer.overlap_grad_reduce = layout.sharding != "no_shard";
-  o.optimizer.overlap_param_gather = layout.sharding != "no_shard";
+  o.optimizer.overlap_grad_reduce |= layout.sharding != "no_shard";
+  o.optimizer.overlap_param_gather |= layout.sharding != "no_shard";
   if (layout.recomputes)
     o.model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
   return o;
@@ -71,20 +72,20 @@ class Search {
  private:
   void rule_out(const std::string& why) { ++ruled_out_[why]; }
 
-  // Whether an option leaves the choice, or has this value.
-  template <class T>
-  static bool allows(T given, T nothing, T value) {
-    return given == nothing || given == value;
+  // What is tried where an option leaves the choice: powers of two.
+  static std::vector<std::int64_t> choices(std::int64_t given, std::int64_t most) {
+    if (given > 1) return {given};
+    std::vector<std::int64_t> all;
+    for (std::int64_t n = 1; n <= most; n *= 2) all.push_back(n);
+    return all;
   }
 
   void for_tensor_and_context() {
     const GptConfig& model = options_.model;
-    for (int tp = 1; tp <= std::min(found_.gpus, found_.machine.gpus_per_node); tp *= 2)
-      for (int cp = 1; cp <= kMostContext; cp *= 2) {
-        const ParallelOptions& given = options_.parallel;
-        if (!allows(given.tensor_model_parallel_size, 1, tp) ||
-            !allows(given.context_parallel_size, 1, cp))
-          continue;
+    const ParallelOptions& given = options_.parallel;
+    for (const std::int64_t tp : choices(given.tensor_model_parallel_size,
+                                         std::min(found_.gpus, found_.machine.gpus_per_node)))
+      for (const std::int64_t cp : choices(given.context_parallel_size, kMostContext)) {
         if (cp > 1 && given.context_parallel_size == 1 &&
             options_.data.seq_length / cp < kFewestTokens)
           continue;
@@ -93,29 +94,33 @@ class Search {
         else if (model.num_attention_heads % tp != 0 || model.kv_heads() % tp != 0)
           rule_out("ranks that share matrices do not divide the attention heads");
         else
-          for_pipeline({.tp = tp, .cp = cp});
+          for_pipeline({.tp = static_cast<int>(tp), .cp = static_cast<int>(cp)});
       }
   }
 
   void for_pipeline(Layout layout) {
     const int ranks = found_.gpus / (layout.tp * layout.cp);
     const std::int64_t layers = options_.model.num_layers;
-    for (layout.pp = 1; layout.pp <= std::min<std::int64_t>(ranks, layers); ++layout.pp) {
-      if (ranks % layout.pp != 0 ||
-          !allows(options_.parallel.pipeline_model_parallel_size, 1, layout.pp))
-        continue;
+    const int given = options_.parallel.pipeline_model_parallel_size;
+    if (ranks % given != 0)
+      return rule_out("--pipeline-model-parallel-size does not divide the GPUs");
+    const std::int64_t most = given > 1 ? given : std::min<std::int64_t>(ranks, layers);
+    for (layout.pp = given; layout.pp <= most; ++layout.pp) {
+      if (ranks % layout.pp != 0) continue;
       if (layers % layout.pp != 0) {
         rule_out("stages do not divide the layers");
         continue;
       }
       layout.dp = ranks / layout.pp;
-      for (layout.micro_batch = 1; layout.micro_batch <= kMostMicroBatch; layout.micro_batch *= 2)
+      const std::int64_t micro_batch = options_.micro_batch_size;
+      for (const std::int64_t n : choices(micro_batch, micro_batch == 1 ? 1 : kMostMicroBatch)) {
+        layout.micro_batch = n;
         for_chunks(layout);
+      }
     }
   }
 
   void for_chunks(Layout layout) {
-    if (!allows<std::int64_t>(options_.micro_batch_size, 0, layout.micro_batch)) return;
     const std::int64_t at_once = layout.micro_batch * layout.dp;
     if (*options_.global_batch_size % at_once != 0)
       return rule_out("micro-batches of all data-parallel ranks do not divide the global batch");
@@ -124,7 +129,9 @@ class Search {
     const int most = layout.pp > 1 ? kMostChunks : 1;
     for (layout.chunks = 1; layout.chunks <= std::min<std::int64_t>(most, layers);
          ++layout.chunks) {
-      if (layers % layout.chunks != 0) continue;
+      if (layers % layout.chunks != 0 ||
+          layout.chunks != options_.pipeline.virtual_stages_per_rank.value_or(layout.chunks))
+        continue;
       if (layout.chunks > 1 && micro_batches % layout.pp != 0) {
         rule_out("stages do not divide the micro-batches, as virtual stages ask for");
         continue;
@@ -134,11 +141,15 @@ class Search {
   }
 
   void add(Layout layout) {
-    for (const char* const sharding : {"no_shard", "optim", "optim_grads_params"}) {
+    std::vector<std::string> shardings = {"no_shard", "optim", "optim_grads_params"};
+    if (options_.optimizer.sharding_strategy != "no_shard")
+      shardings = {options_.optimizer.sharding_strategy};
+    else if (options_.optimizer.use_distributed_optimizer)
+      shardings = {"optim"};
+    else if (layout.dp * layout.cp == 1)
+      shardings = {"no_shard"};
+    for (const std::string& sharding : shardings) {
       layout.sharding = sharding;
-      if (layout.sharding != "no_shard" && layout.dp * layout.cp == 1) continue;
-      if (!allows<std::string>(options_.optimizer.sharding_strategy, "no_shard", sharding))
-        continue;
       const RecomputeOptions& given = options_.model.recompute;
       layout.recomputes = false;
       layouts_.push_back(layout);

@@ -560,6 +560,21 @@ TEST(PlanSearch, KeepsWhatTheOptionsSay) {
     EXPECT_EQ(p.layout.sharding, "optim");
     EXPECT_FALSE(p.layout.recomputes);  // more than is asked for
   }
+  o = searched();
+  o.micro_batch_size = 1;
+  o.parallel.pipeline_model_parallel_size = 2;
+  o.pipeline.virtual_stages_per_rank = 2;
+  o.optimizer.sharding_strategy = "optim_grads";
+  const PlanSearch other = search_plans(o, 4);
+  ASSERT_FALSE(other.fitting.empty());
+  for (const Proposal& p : other.fitting) {
+    EXPECT_EQ(p.layout.pp, 2);
+    EXPECT_EQ(p.layout.chunks, 2);
+    EXPECT_EQ(p.layout.micro_batch, 1);
+    EXPECT_EQ(p.layout.sharding, "optim_grads");
+  }
+  o.parallel.tensor_model_parallel_size = 3;
+  EXPECT_NE(search_text(search_plans(o, 4)).find("do not divide the GPUs"), std::string::npos);
 }
 
 TEST(PlanSearch, LeavesOutWhatTheOptionsExclude) {
