@@ -26,6 +26,15 @@ void WeightGrads::accumulate(const WeightGrad& record, Stream& stream) {
     column_sum(gradient_of(*record.bias, stream), record.dy, stream);
 }
 
+WeightGrads::Written WeightGrads::written_by(const std::function<void()>& body) {
+  const Written before = written_;
+  body();
+  Written rows = written_;
+  for (std::size_t i = 0; i < before.size(); ++i)
+    if (before[i]) rows[i] = false;
+  return rows;
+}
+
 void WeightGrads::add_written(const Written& rows) {
   if (rows.size() > written_.size()) written_.resize(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "tensor/param.h"
@@ -29,9 +30,10 @@ class WeightGrads {
   void share(ParamSharing* sharing) { sharing_ = sharing; }
   Tensor gradient_of(const Param& row, Stream& stream) const;  // to be added to
 
-  // Which rows of the table have been written since begin(): to be told what a replay writes.
+  // Rows of the table: those that body() is the first to write since begin(), and to be told of
+  // when it is replayed, which may come before what it followed then.
   using Written = std::vector<bool>;
-  const Written& written() const { return written_; }
+  Written written_by(const std::function<void()>& body);
   void add_written(const Written& rows);
 
   // Frozen parameters are left alone.  When deferring, dy and x must live until run().

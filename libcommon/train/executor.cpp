@@ -183,8 +183,9 @@ void Executor::queue(const Work& work, Slot& slot, const std::function<void()>& 
   if (stream_.device() != Device::cuda || !graphs_on_ || probe_ != nullptr || sharing_ != nullptr ||
       stream_.is_measured() || weight_grads_.deferring())
     return body();
-  if (graphs_.run(stream_, work, body)) {
-    outcomes_[work] = {slot.keep.mark(), slot.out, slot.din, weight_grads_.written()};
+  WeightGrads::Written written;
+  if (graphs_.run(stream_, work, [&] { written = weight_grads_.written_by(body); })) {
+    outcomes_[work] = {slot.keep.mark(), slot.out, slot.din, written};
     return;
   }
   const Outcome& outcome = outcomes_.at(work);

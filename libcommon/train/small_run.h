@@ -18,6 +18,7 @@ struct SmallRun {
   bool document_masks = false;  // attention stays within documents of 50 tokens
   double loss_scale = 1;
   bool graphs = true;  // on a GPU
+  bool ahead = false;  // four micro-batches, each one's forward before the backward of the last
 };
 
 struct SmallRunResult {
@@ -34,7 +35,8 @@ struct SmallRunResult {
 GptConfig small_gpt2();
 GptConfig small_llama();
 
-// Steps of two micro-batches of two sequences of 192 tokens, in vocabulary order 500, with Adam.
+// Steps of two micro-batches, or of four, of two sequences of 192 tokens, in vocabulary order 500,
+// with Adam.
 SmallRunResult run_small(const SmallRun& run);
 
 // The norm of got - expected in units of expected's; infinite where a got is NaN.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/support/host_tensor.h"
@@ -95,6 +96,32 @@ TEST_F(Queue, ReplacesTheWeightsGradientFirst) {
       expect(2);
     }
   }
+}
+
+// As a forward that was captured behind a backward: its replay begins a step.
+TEST_F(Queue, KnowsWhatAReplayWrites) {
+  WeightGrads queue;
+  const WeightGrads::Written first = queue.written_by([&] { push(queue); });
+  EXPECT_EQ(std::ranges::count(first, true), 1);
+  const WeightGrads::Written again = queue.written_by([&] { push(queue); });
+  EXPECT_EQ(std::ranges::count(again, true), 0);
+  const WeightGrads::Written nothing = queue.written_by([] {});
+
+  queue.begin();
+  queue.add_written(nothing);
+  fill_with(weight_->grad, [](std::int64_t) { return std::nan(""); });
+  fill_with(bias_->grad, [](std::int64_t) { return 0; });
+  push(queue);
+  expect(1);
+
+  // What was replayed has put the gradient there.
+  queue.begin();
+  queue.add_written(first);
+  queue.add_written(again);
+  fill_with(bias_->grad, [](std::int64_t) { return 0; });
+  const double before = element(weight_->grad, 0);
+  push(queue);
+  EXPECT_NEAR(element(weight_->grad, 0), 2 * before, 1e-14);
 }
 
 }  // namespace
