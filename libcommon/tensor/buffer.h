@@ -1,5 +1,5 @@
-// Buffer: owns a range of a device's addresses, page-aligned on the host, where memory starts as
-// zeros, and by 256 bytes on a GPU.  On `meta` the addresses are reserved but every access to them
+// Buffer: owns a range of a device's addresses, page-aligned on the host and by 256 bytes on a GPU,
+// whose memory starts as zeros.  On `meta` the addresses are reserved but every access to them
 // faults.
 #pragma once
 

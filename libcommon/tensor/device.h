@@ -25,7 +25,7 @@ int count();  // GPUs that can be used
 void use(int gpu);
 // A line for --version: what CUDA the program was built with and for, and what this machine has.
 std::string version();
-// Exit::unavailable where there is no GPU, Exit::out_of_memory where it has not so many bytes left.
+// Zeros.  Exit::unavailable where there is no GPU, Exit::out_of_memory if it has not so many left.
 void* allocate(std::size_t bytes);
 void release(void* memory) noexcept;
 // Host memory that copies read and write without the host's help.

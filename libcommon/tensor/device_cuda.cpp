@@ -49,6 +49,8 @@ void* allocate(std::size_t bytes) {
   if (error == cudaErrorMemoryAllocation)
     fail(Exit::out_of_memory, "out of GPU memory: ", bytes, " bytes asked for");
   check(error, "cudaMalloc");
+  set_zero(memory, bytes, nullptr);
+  synchronize(nullptr);
   return memory;
 }
 

@@ -2,7 +2,10 @@
 // program's self-test.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tensor/device.h"
+#include "tensor/host_copy.h"
 #include "train/self_test.h"
 
 namespace mt {
@@ -30,6 +33,19 @@ TEST_F(GpuStep, GivesTheSameBitsWithoutGraphsWithTwoMicroBatchesInFlight) {
   const SmallRunResult without = run_small(run);
   EXPECT_EQ(with.losses, without.losses);
   EXPECT_EQ(with.weights, without.weights);
+}
+
+// The optimizer counts on it.
+TEST_F(GpuStep, BeginsWithMemoryOfZeros) {
+  const Shape bytes{1 << 24};
+  for (const std::uint8_t left : {1, 2}) {
+    const Buffer buffer(Device::cuda, 1 << 24);
+    const HostCopy found = HostCopy::of(buffer.tensor(DType::u8, bytes));
+    const auto values = found.tensor().span<std::uint8_t>();
+    EXPECT_EQ(std::ranges::count(values, 0), std::ssize(values));
+    std::ranges::fill(values, left);
+    found.upload();
+  }
 }
 
 TEST_F(GpuStep, TakesTheMemoryThatWasPlanned) {
