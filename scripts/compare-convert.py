@@ -6,7 +6,7 @@ For each model, saved with save_pretrained() in float32, bfloat16 and in several
   - every tensor of that folder must have the bytes of the original, and transformers must load it with
     no key missing or left over, with the same settings;
   - of a Llama also what Meta's files of one and of two ranks would hold must become the same;
-  - torch.distributed.checkpoint must read the torch_dist checkpoint;
+  - torch.distributed.checkpoint must read the torch_dist checkpoint, and the settings of one without common.pt;
   - of families that mt-generate runs, the original's logits of texts and what mt-generate finds in the checkpoint must agree to 1e-5: each
     token's log-probabilities, of the whole vocabulary;
   - of families that llama.cpp knows, GGUF files of each type must hold the bytes that gguf's own quantize() makes of
@@ -156,6 +156,20 @@ def check_core(folder):
     dcp.load(state, storage_reader=reader, no_dist=True)
     if not state:
         fail("no tensors for torch.distributed.checkpoint")
+
+
+def check_no_common_file(options, core, scratch):
+    """The form of Megatron-LM's main branch: the common state is an object that Megatron saves as a list of one."""
+    folder, key = f"{scratch}/no-common-pt", "common_state/shard_0_1"
+    run(f"{options.bin}/mt-convert", "--quiet", "--verify", "--no-common-pt", core, folder)
+    release = f"{folder}/release"
+    state = {key: None}
+    dcp.load(state, storage_reader=dcp.FileSystemReader(release), no_dist=True)
+    expected = torch.load(f"{core}/release/common.pt", weights_only=False)
+    if os.path.exists(f"{release}/common.pt") or len(state[key]) != 1 or state[key][0] != expected:
+        fail(key, "is", state[key], "expected", expected)
+    if json.load(open(f"{release}/metadata.json")) != {"sharded_backend": "torch_dist", "sharded_backend_version": 1}:
+        fail("metadata.json of a checkpoint without common.pt")
 
 
 def check_logits(options, model, tokenizer, folder):
@@ -497,6 +511,7 @@ def check(options, name, config, dtype, shards):
             if os.path.exists(f"{original}/{file}") and open(f"{original}/{file}").read() != open(f"{back}/{file}").read():
                 fail(file, "differs")
         check_core(f"{core}/release")
+        check_no_common_file(options, core, scratch)
         tokenizer = T.GPT2Tokenizer(f"{original}/vocab.json", f"{original}/merges.txt")
         loaded = check_loads(back, dtype, auto_class(config))
         computed = dtype == torch.float32 and config.model_type not in TENSORS_ONLY

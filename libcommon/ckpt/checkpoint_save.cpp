@@ -12,6 +12,9 @@ namespace fs = std::filesystem;
 constexpr const char* kMetadataJson =
     R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1, )"
     R"("common_backend": "torch", "common_backend_version": 1})";
+// Of checkpoints without common.pt, as Megatron's main branch writes them.
+constexpr const char* kNewMetadataJson =
+    R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1})";
 
 void delete_checkpoint(const std::string& save_folder, std::int64_t iteration) {
   const std::string folder = iteration_folder(save_folder, iteration);
@@ -53,18 +56,23 @@ static FileHash write_small(const std::string& folder, const std::string& name,
 }
 
 void CheckpointSave::publish(const Content& content) {
-  if (!content.common.is(PyValue::Kind::dict)) fail(Exit::internal, "common state is no dict");
+  const bool has_file = !content.common.is_none();
+  if (has_file && !content.common.is(PyValue::Kind::dict))
+    fail(Exit::internal, "common state is no dict");
   CheckpointManifest manifest{iteration_, {}, content.manifest_extra};
   for (const WrittenFile& file : content.files) {
     check_present(folder(), file);
     manifest.files.push_back(file);
   }
-  HashedFile common(folder(), "common.pt");
-  common_writer_.write(content.common, "common", [&](Bytes bytes) { common.write(bytes); });
-  manifest.files.push_back(common.close());
+  if (has_file) {
+    HashedFile common(folder(), "common.pt");
+    common_writer_.write(content.common, "common", [&](Bytes bytes) { common.write(bytes); });
+    manifest.files.push_back(common.close());
+  }
   manifest.files.push_back(
       write_dist_metadata(folder(), content.files, {.mcore_data = content.mcore_data}));
-  manifest.files.push_back(write_small(folder(), "metadata.json", kMetadataJson));
+  manifest.files.push_back(
+      write_small(folder(), "metadata.json", has_file ? kMetadataJson : kNewMetadataJson));
   write_small(folder(), kManifestName, encode_checkpoint_manifest(manifest));
   save_.publish();
   write_tracker(save_folder_, iteration_);

@@ -232,9 +232,10 @@ void DistWriter::add(const std::string& key, ConstTensor whole) {
   add(key, whole.shape(), origin_of(whole.shape().rank()), whole);
 }
 
-void DistWriter::add_object(const std::string& key, const PyValue& value) {
+void DistWriter::add_object(const std::string& key, const PyValue& value,
+                            const TorchWriter& tensors) {
   add_item({key, false, DType::f32, {}, {}, {}, {}},
-           [value](const Sink& sink) { TorchWriter().write(value, "archive", sink); });
+           [value, tensors](const Sink& sink) { tensors.write(value, "archive", sink); });
 }
 
 WrittenFile DistWriter::close() {

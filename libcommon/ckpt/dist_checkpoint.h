@@ -86,8 +86,8 @@ class DistWriter {
   void add(const std::string& key, const Shape& global_shape, const Shape& offset,
            ConstTensor chunk);
   void add(const std::string& key, ConstTensor whole);
-  void add_object(const std::string& key,
-                  const PyValue& value);  // Megatron's: a list of one element
+  // Megatron's: a list of one element; `tensors` made those that it refers to.
+  void add_object(const std::string& key, const PyValue& value, const TorchWriter& tensors = {});
 
   WrittenFile close();  // synced to the disk
 

@@ -14,8 +14,6 @@ namespace mt {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kCommonObject = "common_state/shard_0_1";  // newer Megatron's common.pt
-
 std::string iteration_folder(const std::string& save_folder, std::int64_t iteration) {
   std::ostringstream out;
   out << save_folder << "/iter_" << std::setfill('0') << std::setw(7) << iteration;
@@ -157,7 +155,8 @@ static std::unique_ptr<HashedReads> hashed_reads(const std::string& folder,
 // Files that the checkpoint uses but its manifest does not know.
 static void check_complete(const CheckpointManifest& manifest, const DistReader& reader) {
   std::vector<std::string> needed = reader.files();
-  needed.insert(needed.end(), {".metadata", "common.pt", "metadata.json"});
+  needed.insert(needed.end(), {".metadata", "metadata.json"});
+  if (!reader.objects().contains(kCommonObject)) needed.emplace_back("common.pt");
   for (const std::string& name : needed) {
     const auto same = [&](const FileHash& file) { return file.name == name; };
     if (std::none_of(manifest.files.begin(), manifest.files.end(), same))
@@ -171,7 +170,7 @@ MegatronCheckpoint::MegatronCheckpoint(const std::string& iteration_folder, Part
       tensors_(iteration_folder, reads_.get()) {
   if (manifest_) check_complete(*manifest_, tensors_);
   const std::string path = iteration_folder + "/common.pt";
-  if (fs::exists(path)) {
+  if (fs::exists(path) && !(manifest_ && tensors_.objects().contains(kCommonObject))) {
     common_file_.emplace(path);
     common_reader_.emplace(common_file_->bytes(), path);
     common_ = common_reader_->value();

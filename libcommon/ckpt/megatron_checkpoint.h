@@ -1,7 +1,8 @@
 // A folder of Megatron-LM checkpoints in the `torch_dist` format (core_v0.12.1):
 //   SAVE/latest_checkpointed_iteration.txt   the tracker: "1000", or "release"; replaced last
 //   SAVE/iter_0001000/
-//     common.pt                 torch.save of a dict: iteration, checkpoint_version, args, ...
+//     common.pt                 torch.save of a dict: iteration, checkpoint_version, args, ...;
+//                               Megatron's main branch has it as an object of the tensors' instead
 //     __R_N.distcp, .metadata   the tensors (ckpt/dist_checkpoint.h)
 //     metadata.json             {"sharded_backend": "torch_dist", ...}: makes it torch_dist
 //     mt-manifest.json          hash of every file (ckpt/checkpoint_manifest.h); others ignore it
@@ -26,6 +27,8 @@
 namespace mt {
 
 inline constexpr const char* kTracker = "latest_checkpointed_iteration.txt";
+
+inline constexpr const char* kCommonObject = "common_state/shard_0_1";  // instead of common.pt
 
 enum class CheckpointFormat { torch_dist, torch, torch_dcp };
 
@@ -105,7 +108,9 @@ class CheckpointSave {
 
   struct Content {
     std::vector<WrittenFile> files;  // of all ranks
-    PyValue common;                  // a dict, with tensors made by common_writer()
+    // A dict, with tensors made by common_writer(); None if kCommonObject is among the files'
+    // items.
+    PyValue common;
     PyValue mcore_data = PyValue::dict();
     std::string manifest_extra = "{}";  // JSON: tokenizer identity and the like
   };

@@ -45,6 +45,9 @@ void ConvertOptions::add_to(CommandLine& cl) {
             one_of({"core", "hf", "gguf"}));
   cl.option("--ckpt-format", &ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
             one_of({"torch_dist", "torch"}));
+  cl.flag("--no-common-pt", &no_common_file,
+          "of OUTPUT in torch_dist: settings lie among the tensors instead of in common.pt, as "
+          "Megatron-LM's main branch writes it, and core_v0.12 does not read it");
   cl.option("--ckpt-step", &source.iteration, "N", "iteration of INPUT; default the last one saved",
             at_least(1));
   cl.option("--model-type", &model_type, "TYPE", "what INPUT must be: BERT, or GPT for all others",
@@ -112,6 +115,8 @@ void ConvertOptions::complete() {
   if (with_optimizer && saver != "core")
     fail(Exit::usage, "--with-optimizer: ", saver == "hf" ? "Hugging Face's format" : "GGUF",
          " has no place for it");
+  if (no_common_file && (saver != "core" || ckpt_format != "torch_dist"))
+    fail(Exit::usage, "--no-common-pt: torch_dist alone has one; see --saver and --ckpt-format");
   if (dtype == "q8_0" && saver != "gguf")
     fail(Exit::usage, "--dtype q8_0: is a type of GGUF files; see --saver");
   if (verify && saver == "gguf") fail(Exit::usage, "--verify: GGUF files are not read here");
@@ -180,6 +185,7 @@ struct Plan {
             .stages = make_pipeline_stages(o.pipeline, static_cast<int>(o.target_pipeline_parallel),
                                            config.num_layers),
             .shard_bytes = static_cast<std::uint64_t>(o.shard_megabytes) * 1'000'000,
+            .common_file = !o.no_common_file,
             .quantized = o.dtype == "q8_0"};
   }
 

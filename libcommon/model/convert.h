@@ -26,7 +26,7 @@ struct ConvertOptions {
   std::string dtype;  // of the weights; empty: as stored; q8_0 for GGUF
   bool bf16 = false, fp16 = false;
   std::int64_t shard_megabytes = 5000;
-  bool with_optimizer = false, verify = false, force = false, mock = false;
+  bool no_common_file = false, with_optimizer = false, verify = false, force = false, mock = false;
   std::uint64_t seed = 1234;
   int threads = 0;
 

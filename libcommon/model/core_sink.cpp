@@ -46,16 +46,20 @@ class CoreSink : public ModelSink {
     CheckpointSave::Content content;
     for (FileHash& file : write_companions(target_.source, save_.folder()))
       content.files.push_back({std::move(file), {}});
-    for (DistWriter& writer : writers_) content.files.push_back(writer.close());
     std::map<std::string, Shape> shapes;
     for (const auto& part : mcore_data_) shapes.insert(part.begin(), part.end());
     for (const auto& [key, shape] : shapes) set_original_shape(content.mcore_data, key, shape);
     const KeepTensor keep = [this](ConstTensor tensor) {
       return save_.common_writer().tensor(tensor);
     };
-    content.common = make_common(target_, "torch_dist", keep);
+    PyValue common = make_common(target_, "torch_dist", keep);
     if (target_.with_optimizer)
-      content.common.set_item("optimizer", copied_optimizer(target_.source, keep));
+      common.set_item("optimizer", copied_optimizer(target_.source, keep));
+    if (target_.common_file)
+      content.common = common;
+    else
+      writers_.front().add_object(kCommonObject, PyValue::list({common}), save_.common_writer());
+    for (DistWriter& writer : writers_) content.files.push_back(writer.close());
     content.manifest_extra = target_.source.manifest_extra();
     save_.publish(content);
   }

@@ -23,6 +23,7 @@ struct ModelTarget {
   PipelineOptions pipeline = {};
   PipelineStages stages = {};     // of them
   std::uint64_t shard_bytes = 0;  // most bytes of a file of Hugging Face's
+  bool common_file = true;        // torch_dist has a common.pt
   bool quantized = false;         // q8_0 in a GGUF file
 };
 

@@ -101,6 +101,35 @@ TEST(MegatronCheckpoint, CommonStateAsAnObject) {  // as newer Megatron writes i
   EXPECT_EQ(MegatronCheckpoint(folder.path()).common().at("iteration", "").as_integer(""), 9);
 }
 
+TEST(CheckpointSave, CommonStateAsAnObjectWithTensors) {
+  const TemporaryFolder folder;
+  const float steps[] = {7, 8};
+  {
+    CheckpointSave save(folder.path(), 9);
+    const PyValue tensor = save.common_writer().tensor({steps, DType::f32, {2}});
+    const PyValue common = PyValue::dict({{"iteration", 9}, {"steps", tensor}});
+    DistWriter writer(save.folder(), 0);
+    writer.add("w", {steps, DType::f32, {2}});
+    writer.add_object(kCommonObject, PyValue::list({common}), save.common_writer());
+    CheckpointSave::Content content;
+    content.files.push_back(writer.close());
+    save.publish(content);
+  }
+  const std::string made = folder / "iter_0000009";
+  EXPECT_EQ(names_in(made), (std::vector<std::string>{".metadata", "__0_0.distcp", "metadata.json",
+                                                      "mt-manifest.json"}));
+  EXPECT_EQ(read_file(made + "/metadata.json"),
+            R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1})");
+  // A file of an older save that the manifest does not know is not taken for the common state.
+  write_whole(made + "/common.pt", "older");
+  const MegatronCheckpoint checkpoint(made);
+  EXPECT_EQ(checkpoint.common().at("iteration", "").as_integer(""), 9);
+  float found[2];
+  checkpoint.read_common_tensor(checkpoint.common().at("steps", ""), {found, DType::f32, {2}});
+  EXPECT_EQ(found[0], 7);
+  EXPECT_EQ(found[1], 8);
+}
+
 TEST(MegatronCheckpoint, WithoutCommonState) {
   const TemporaryFolder folder;
   const float one = 1;

@@ -110,6 +110,22 @@ TEST_F(Convert, SameBytesForAnyNumberOfThreads) {
   }
 }
 
+TEST_F(Convert, WithoutCommonFileNothingIsLost) {
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
+  ConvertOptions options;
+  options.verify = options.no_common_file = true;
+  convert("hf", "core", "core", options);
+  EXPECT_FALSE(fs::exists(scratch_.path("core/release/common.pt")));
+  convert("core", "back", "hf");
+  for (const char* file : {"/model.safetensors", "/config.json"})
+    EXPECT_EQ(content(concat("back", file)), content(concat("hf", file)));
+  const std::string refused =
+      "64 --no-common-pt: torch_dist alone has one; see --saver and --ckpt-format";
+  EXPECT_EQ(error("hf", "new", "hf", options), refused);
+  options.ckpt_format = "torch";
+  EXPECT_EQ(error("hf", "new", "core", options), refused);
+}
+
 TEST_F(Convert, VocabularyIsPaddedAnew) {
   write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
   ConvertOptions options;
