@@ -5,6 +5,7 @@
 
 #include "base/command.h"
 #include "comm/supervisor.h"
+#include "model/convert.h"
 #include "train/layout_check.h"
 #include "train/plan_search.h"
 #include "train/plot.h"
@@ -77,6 +78,35 @@ static void run_show_batch(mt::CommandLine& cl) {
   mt::show_batch(options, data, number, cl.log(), std::cout);
 }
 
+// The checkpoint in another format, with all that the run would have loaded of it.
+static void convert(const mt::TrainOptions& options, const mt::Log& log) {
+  const auto needs = [](const char* flag, const std::string& value) {
+    if (value.empty())
+      mt::fail(mt::Exit::usage, flag, ": required, where a checkpoint is converted");
+  };
+  needs("--load", options.load);
+  needs("--ckpt-convert-format", options.ckpt_convert_format);
+  needs("--ckpt-convert-save", options.ckpt_convert_save);
+  if (options.finetune)
+    mt::fail(mt::Exit::usage, "--finetune: a converted checkpoint keeps its iteration");
+  if (options.process.rank > 0) return;  // no rank needs another
+  mt::ConvertOptions conversion;
+  conversion.load = options.load;
+  conversion.save = options.ckpt_convert_save + "/" + options.ckpt_convert_format;
+  conversion.loader = "core";
+  conversion.ckpt_format = options.ckpt_convert_format;
+  conversion.source.iteration = options.ckpt_step;
+  conversion.with_optimizer = options.load_optimizer && options.save_optimizer;
+  conversion.target_tensor_parallel = options.parallel.tensor_model_parallel_size;
+  conversion.target_pipeline_parallel = options.parallel.pipeline_model_parallel_size;
+  conversion.pipeline = options.pipeline;
+  conversion.threads = options.threads;
+  conversion.force = true;  // as a save, it replaces an iteration of the same number
+  conversion.complete();
+  const mt::ConvertReport report = mt::convert_checkpoint(conversion, log, [] {});
+  log.event("converted", {{"from", report.from}, {"to", report.to}, {"tensors", report.rows}});
+}
+
 static void run(mt::CommandLine& cl) {
   const std::string verb = cl.verb({{"plot", "draw the curves of training runs"},
                                     {"show-batch", "print which documents a step reads"}});
@@ -87,6 +117,8 @@ static void run(mt::CommandLine& cl) {
   parse_run(cl, options);
   if (options.selftest) return run_self_test(options);
   if (options.plan || options.plan_search) return print_plan(options);
+  if (!options.ckpt_convert_format.empty() || !options.ckpt_convert_save.empty())
+    return convert(options, cl.log());
   mt::Signals signals;
   mt::TrainData data(options.data);
   options.take_vocabulary(data.tokenizer());

@@ -77,6 +77,11 @@ static void add_checkpoints(TrainOptions& o, CommandLine& cl) {
   cl.option("--load", &o.load, "DIR",
             "folder of checkpoints to go on from the latest, or of one; where there is none, a new "
             "run begins");
+  cl.option("--ckpt-convert-format", &o.ckpt_convert_format, "FORMAT",
+            "write what --load has in this format, for this layout, and end",
+            one_of({"torch_dist", "torch"}));
+  cl.option("--ckpt-convert-save", &o.ckpt_convert_save, "DIR",
+            "where to, in a folder DIR/FORMAT; see mt-convert(1)");
   cl.option("--ckpt-step", &o.ckpt_step, "N", "load this iteration, not the latest", at_least(1));
   cl.flag("--finetune", &o.finetune,
           "load only the weights: a new run, from iteration 0 and the first sample");

@@ -46,6 +46,7 @@ struct TrainOptions {
   ParallelOptions parallel;
   PipelineOptions pipeline;
   std::string save, load;
+  std::string ckpt_convert_format, ckpt_convert_save;  // instead of the run: see mt-pretrain.cpp
   std::optional<std::int64_t> save_interval, non_persistent_save_interval;
   std::string non_persistent_ckpt_type;        // "global", or "": such checkpoints are not loaded
   std::string non_persistent_global_ckpt_dir;  // see non_persistent_folder()
