@@ -15,7 +15,8 @@ For each model, saved with save_pretrained() in float32, bfloat16 and in several
   - with --megatron, files of the torch format for some layouts load into Megatron-Core's GPTModel, with strict
     names, on each rank, and where there is one stage its ranks together find the original's logits, to 1e-5.
 
-Needs from PyPI: torch, transformers, safetensors, gguf, accelerate (tried with 2.15.0, 5.23.0, 0.7, 0.19, 1.15), and megatron-core 0.12.1.
+Needs from PyPI: torch, transformers, safetensors, gguf, accelerate, sentencepiece (tried with 2.15.0, 5.23.0, 0.7, 0.19, 1.15,
+0.2), and megatron-core 0.12.1.
 Run:  scripts/compare-convert.py BIN [MODEL ...] [--megatron]        BIN holds mt-convert and mt-generate
 """
 import argparse
@@ -32,6 +33,7 @@ import warnings
 import gguf
 import numpy
 import safetensors.torch
+import sentencepiece
 import torch
 import torch.distributed.checkpoint as dcp
 import transformers
@@ -496,6 +498,31 @@ def check_gguf_tokenizer(options, name, pre, scratch):
     print(f"tokenizer {name}: {vocab} tokens, {len(expected)} key-values")
 
 
+def check_gguf_sentencepiece(options, scratch):
+    """Of a tokenizer.model: pieces, scores and types as SentencePiece's own package says."""
+    original, folder = f"{scratch}/pieces-hf", f"{scratch}/pieces-gguf"
+    model = sentencepiece.SentencePieceProcessor(str(TESTDATA / "sentencepiece/bpe.model"))
+    vocab = model.vocab_size() + 2
+    build(T.LlamaConfig(**LLAMA | dict(vocab_size=vocab)), torch.float32).save_pretrained(original)
+    shutil.copy(TESTDATA / "sentencepiece/bpe.model", f"{original}/tokenizer.model")
+    run(f"{options.bin}/mt-convert", "--quiet", "--saver", "gguf", original, folder)
+    kv = key_values(gguf.GGUFReader(f"{folder}/model.gguf"))
+    ids = range(model.vocab_size())
+    kind = [6 if model.is_byte(i) else 3 if model.is_control(i) else 2 if model.is_unknown(i) else
+            5 if model.is_unused(i) else 1 for i in ids]
+    expected = {"model": "llama", "pre": "default", "tokens": [model.id_to_piece(i) for i in ids] + [
+                    f"[PAD{i}]" for i in range(model.vocab_size(), vocab)], "token_type": kind + [5] * 2,
+                "scores": [model.get_score(i) for i in ids] + [-10000.0] * 2, "bos_token_id": model.bos_id(),
+                "eos_token_id": model.eos_id(), "unknown_token_id": model.unk_id()}
+    for key, value in expected.items():
+        got = kv.get(f"tokenizer.ggml.{key}")
+        if key == "token_type":  # the package does not tell user-defined pieces from normal ones
+            got = [1 if t == 4 else t for t in got]
+        if got != value:
+            fail("tokenizer.model:", key, "is", got, "expected", value)
+    print(f"tokenizer.model: {vocab} tokens")
+
+
 def check(options, name, config, dtype, shards):
     with tempfile.TemporaryDirectory() as scratch:
         original, core, back = (f"{scratch}/{x}" for x in ("original", "core", "back"))
@@ -549,6 +576,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         for name, pre in GGUF_TOKENIZERS.items():
             check_gguf_tokenizer(options, name, pre, scratch)
+        check_gguf_sentencepiece(options, scratch)
     sys.exit(failures > 0)
 
 
