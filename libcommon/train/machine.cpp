@@ -127,8 +127,8 @@ void MachineOptions::add_to(CommandLine& cl) {
   cl.option("--plan-launch", &launch, "US", "from a forward or backward to the next", at_least(0));
 }
 
-bool MachineOptions::is_given() const {
-  return is_named() || tflops || memory_bandwidth || launch || link_bandwidth || link_latency ||
+bool MachineOptions::gives_rates() const {
+  return tflops || memory_bandwidth || launch || link_bandwidth || link_latency ||
          network_bandwidth || network_latency || gpus_per_node;
 }
 

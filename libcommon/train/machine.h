@@ -58,7 +58,8 @@ struct MachineOptions {
 
   void add_to(CommandLine& cl);
   bool is_named() const { return !name.empty() || memory; }
-  bool is_given() const;    // any of it
+  bool gives_rates() const;
+  bool is_given() const { return is_named() || gives_rates(); }
   Machine machine() const;  // h200 if none is named
 };
 

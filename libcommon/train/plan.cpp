@@ -168,7 +168,7 @@ Plan make_plan(const TrainOptions& options, PlanDetail detail) {
   for (int stage = 0; stage < sizes.pp; ++stage)
     plan.pipeline.push_back(
         plan_rank(options, machine, rank_at(sizes, stage), detail, plan.parameters));
-  if (plan.device == Device::cuda && size_of(options.compute_dtype()) == 2) {
+  if (options.plans_times()) {
     plan.machine = machine;
     std::vector<const RankParts*> parts;
     for (const RankPlan& rank : plan.pipeline) parts.push_back(&rank.parts);

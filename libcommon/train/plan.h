@@ -65,7 +65,7 @@ Plan make_plan(const TrainOptions& options, PlanDetail detail = PlanDetail::all)
 // that needs most memory, of times that of the slowest.
 std::string plan_json(const Plan& plan);
 std::string plan_text(const Plan& plan, int columns);  // of the schedule's drawing
-// An image of the schedule.  Exit::usage for a plan without times.
+// An image of the schedule of a plan that has times.
 void write_plan_svg(const Plan& plan, const std::string& path);
 
 // What the run's executor is told, the same in the plan and in the run.

@@ -353,6 +353,12 @@ void TrainOptions::complete() {
   parallel.complete(ranks, has_processes() ? "--gpus" : concat("--ranks ", ranks));
   optimizer.complete();
   complete_device();
+  if (plan && !plans_times() &&
+      (!plan_svg.empty() || machine.gives_rates() ||
+       (machine.is_given() && device() == Device::cpu)))
+    fail(Exit::usage,
+         "--plan-svg, --plan-machine, and what else a plan supposes: only plans for "
+         "GPUs in 16 bits have times");
   // A dynamic loss scale makes gradients overflow to find its limit.
   if (optimizer.loss_scale.is_dynamic()) checks.finite = false;
   complete_checkpoints();

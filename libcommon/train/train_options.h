@@ -82,6 +82,8 @@ struct TrainOptions {
   }
   DType compute_dtype() const { return compute.compute_dtype(); }
   Device device() const { return compute.device(); }
+  // Whether a plan says how long a step takes.
+  bool plans_times() const { return device() == Device::cuda && size_of(compute_dtype()) == 2; }
   bool has_processes() const { return process.size > 1; }
   // Worker threads of one rank: an equal share of what all of a host may use.
   int threads_of_rank() const {

@@ -22,14 +22,14 @@ same() {  # FOLDER: of its run, the bytes of the one with --gpus
   echo "$1: same"
 }
 started_by() {  # FOLDER RANK SIZE LOCAL_RANK LOCAL_SIZE: the variables that one launcher has for these
-  local folder=$1 rank processes=()
+  local folder=$1 rank process processes=()
   port=$((port + 1))
   for ((rank = ranks - 1; rank >= 0; --rank)); do
     env "$2=$rank" "$3=$ranks" "$4=$rank" "$5=$ranks" MASTER_ADDR=localhost MASTER_PORT=$port \
       "${run[@]}" --save "$folder" &
     processes+=($!)
   done
-  wait "${processes[@]}"
+  for process in "${processes[@]}"; do wait "$process"; done
   same "$folder"
 }
 
@@ -50,7 +50,7 @@ until [[ -e killed/latest_checkpointed_iteration.txt ]] || ! kill -0 $supervisor
 read -ra children <<< "$(cat /proc/$supervisor/task/$supervisor/children)"
 kill -9 "${children[ranks - 1]}"
 lost=$SECONDS
-until grep -q 'restart 1 of 3' messages; do sleep 0.1; done
+until grep -q 'restart 1 of 3' messages || ! kill -0 $supervisor; do sleep 0.1; done
 ((SECONDS - lost <= 20)) || { echo "started again after $((SECONDS - lost)) s"; exit 1; }
 wait $supervisor
 same killed
