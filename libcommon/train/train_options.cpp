@@ -236,7 +236,7 @@ void TrainOptions::complete_checkpoints() const {
 // Ranks that were started again go on from what this run has saved.
 void TrainOptions::go_on_after_failures() {
   const int restarts = std::max(launch.max_restarts, process.max_restarts);
-  if (restarts == 0 || save.empty() || goes_on_in_place(*this)) return;
+  if (plan || check_layout || restarts == 0 || save.empty() || goes_on_in_place(*this)) return;
   const auto saved = find_checkpoint(save);
   if (!saved) return;
   if (process.attempt == 0)
