@@ -549,15 +549,15 @@ def check(options, name, config, dtype, shards):
         if name == "llama with query groups":
             check_meta(options, model, original, scratch)
         if options.megatron and dtype == torch.float32 and name in ("mixtral", "megatron-bert"):
-            os.mkdir(f"{scratch}/work")
+            os.mkdir(f"{scratch}/loaded")
             run(f"{options.bin}/mt-convert", "--quiet", "--verify", "--saver-transformer-impl", "local", original,
                 f"{scratch}/local")
-            torch.multiprocessing.spawn(megatron_keys, (f"{scratch}/local/release", f"{scratch}/work"), nprocs=1)
+            torch.multiprocessing.spawn(megatron_keys, (f"{scratch}/local/release", f"{scratch}/loaded"), nprocs=1)
             if name == "mixtral":
                 run(f"{options.bin}/mt-convert", "--quiet", "--verify", "--saver-transformer-impl", "local",
                     "--ckpt-format", "torch", "--target-expert-parallel-size", "2", original, f"{scratch}/experts")
-                torch.multiprocessing.spawn(megatron_experts, (f"{scratch}/experts/release", f"{scratch}/work"), nprocs=2)
-            print(f"  Megatron-Core loads {len(torch.load(f'{scratch}/work/loaded.pt'))} tensors")
+                torch.multiprocessing.spawn(megatron_experts, (f"{scratch}/experts/release", f"{scratch}/loaded"), nprocs=2)
+            print(f"  Megatron-Core loads {len(torch.load(f'{scratch}/loaded/loaded.pt'))} tensors")
         if options.megatron and dtype == torch.float32 and name in MEGATRON:
             check_megatron(options, model, core, scratch)
 

@@ -91,18 +91,13 @@ static Timed part_of(Action::Kind kind) {
   return Timed::forward_backward;
 }
 
-static bool is_message(Action::Kind kind) {
-  return kind != Action::Kind::forward && kind != Action::Kind::backward &&
-         kind != Action::Kind::weight_gradients;
-}
-
 void Executor::act(const Action& action, const LoadBatch& load, bool training) {
   const Timed part = part_of(action.kind);
   const NamedRange range(kTimedParts[static_cast<std::size_t>(part)].name, " of micro-batch ",
                          action.micro_batch);
   const Timers::Scope timing = measure(part, training);
   std::optional<Stream::Working> message;
-  if (is_message(action.kind)) message.emplace(stream_, Family::communication);
+  if (!computes(action)) message.emplace(stream_, Family::communication);
   Slot& slot =
       slots_.at(static_cast<std::size_t>(action.chunk)).at(static_cast<std::size_t>(action.slot));
   switch (action.kind) {

@@ -56,16 +56,20 @@ static void write_messages(JsonWriter& json, const Plan& plan,
   json.end_array();
 }
 
+static void write_cost(JsonWriter& json, const Cost& cost) {
+  json.member("counted_flops", cost.flops)
+      .member("counted_bytes", cost.bytes)
+      .member("message_bytes", cost.message_bytes)
+      .member("messages", cost.messages);
+}
+
 // The ranks of a pipeline, which differ.
 static void write_pipeline(JsonWriter& json, const Plan& plan) {
   json.key("pipeline").begin_array();
   for (const RankPlan& rank : plan.pipeline) {
-    json.begin_object()
-        .member("counted_flops", rank.step.flops)
-        .member("counted_bytes", rank.step.bytes)
-        .member("message_bytes", rank.step.message_bytes)
-        .member("messages", rank.step.messages)
-        .key("memory");
+    json.begin_object();
+    write_cost(json, rank.step);
+    json.key("memory");
     rank.memory.write(json);
     write_messages(json, plan, rank.messages);
     json.end_object();
@@ -115,12 +119,9 @@ std::string plan_json(const Plan& plan) {
   json.begin_object()
       .member("schema", "mt-plan/1")
       .member("parameters", plan.parameters)
-      .member("model_flops", plan.model_flops)
-      .member("counted_flops", fullest.step.flops)
-      .member("counted_bytes", fullest.step.bytes)
-      .member("message_bytes", fullest.step.message_bytes)
-      .member("messages", fullest.step.messages)
-      .key("memory");
+      .member("model_flops", plan.model_flops);
+  write_cost(json, fullest.step);
+  json.key("memory");
   fullest.memory.write(json);
   json.key("largest").begin_array();
   for (const LargeTensor& tensor : fullest.largest) {
