@@ -76,6 +76,9 @@ void ConvertOptions::add_to(CommandLine& cl) {
           "the first stage of OUTPUT has one layer fewer than the others");
   cl.flag("--account-for-loss-in-pipeline-split", &pipeline.account_for_loss,
           "the last stage of OUTPUT has one layer fewer than the others");
+  cl.option("--pipeline-model-parallel-layout", &pipeline.layout, "STAGES",
+            "what each stage of OUTPUT holds, of embedding E, layers t and loss L: "
+            "\"Et*3|(tt|)*4tL\"");
   cl.option("--saver-transformer-impl", &transformer_impl, "NAME",
             "how the torch format, and for experts torch_dist too, names norms: as in models of "
             "transformer_engine, or of the local specification",

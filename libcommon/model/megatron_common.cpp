@@ -81,6 +81,7 @@ static void add_stages(const ModelTarget& target, PyValue& args) {
   args.set_item("decoder_last_pipeline_num_layers", optional(o.last_layers));
   args.set_item("account_for_embedding_in_pipeline_split", o.account_for_embedding);
   args.set_item("account_for_loss_in_pipeline_split", o.account_for_loss);
+  args.set_item("pipeline_model_parallel_layout", o.layout.empty() ? PyValue() : PyValue(o.layout));
 }
 
 static PyValue make_args(const ModelTarget& target, const std::string& format,

@@ -286,6 +286,28 @@ TEST_F(Convert, ExpertsAreSharedOut) {
             "78 --target-expert-parallel-size 3: does not divide 4 experts");
 }
 
+TEST_F(Convert, StagesHoldWhatTheLayoutSays) {
+  write_hugging_face(scratch_.path("hf"), config_named("tied"), DType::bf16);
+  ConvertOptions options;
+  options.ckpt_format = "torch";
+  options.verify = true;
+  options.target_pipeline_parallel = 2;
+  options.pipeline.layout = "E|tt||L";  // of stage 0: E, and a chunk without anything
+  convert("hf", "ranks", "core", options);
+  const RankTensors ranks(scratch_.path("ranks/release"));
+  EXPECT_NE(ranks.find("mp_rank_00_000/model0.embedding.word_embeddings.weight"), nullptr);
+  EXPECT_NE(ranks.find("mp_rank_00_001/model0.decoder.layers.1.mlp.linear_fc2.weight"), nullptr);
+  EXPECT_NE(ranks.find("mp_rank_00_001/model1.decoder.final_layernorm.weight"), nullptr);
+  EXPECT_EQ(ranks.tensors().lower_bound("mp_rank_00_000/model1")->first.substr(0, 14),
+            "mp_rank_00_001");
+  convert("ranks", "back", "hf");
+  EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+  options.target_pipeline_parallel = 3;
+  EXPECT_EQ(error("hf", "out", "core", options),
+            "78 --pipeline-model-parallel-layout E|tt||L: 4 stages are not a multiple of "
+            "--pipeline-model-parallel-size 3");
+}
+
 // Row i of each weight is all i, of o_proj column i: what a rank has says where it was cut.
 TEST_F(Convert, RanksHoldWhatMegatronCuts) {
   const GptConfig c = config_named("llama");  // 4 heads of 4 channels, 2 groups; ffn 40
