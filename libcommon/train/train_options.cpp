@@ -321,10 +321,8 @@ void TrainOptions::complete_device() {
       compute.bf16 || compute.fp16 || compute.dtype == "bf16" || compute.dtype == "fp16";
   const bool supposed = plan && optimizer.name != "muon" && (narrow || machine.is_named());
   if (supposed && compute.device_name == "auto") compute.device_name = "cuda";
-  const bool serves =
-      supposed ||
-      ((ranks == 1 || has_processes()) && !check_layout && optimizer.name != "muon" &&
-       parallel.pipeline_model_parallel_size == 1 && parallel.context_parallel_size == 1);
+  const bool serves = supposed || ((ranks == 1 || has_processes()) && !check_layout &&
+                                   optimizer.name != "muon" && parallel.context_parallel_size == 1);
   complete_processes();
   compute.complete(serves);
   if (device() == Device::cpu) return;
@@ -332,8 +330,8 @@ void TrainOptions::complete_device() {
     fail(Exit::bad_config, "--ranks ", ranks, ": are of the CPU; one GPU is one rank");
   if (!serves)
     fail(Exit::bad_config,
-         "--device cuda: neither --optimizer muon nor --check-layout, and neither "
-         "--pipeline-model-parallel-size nor --context-parallel-size above 1; see --device cpu");
+         "--device cuda: neither --optimizer muon nor --check-layout, nor --context-parallel-size "
+         "above 1; see --device cpu");
   if (report.timing_log_level > 0)
     fail(Exit::bad_config, "--timing-log-level ", report.timing_log_level,
          ": only whole steps are timed on a GPU");

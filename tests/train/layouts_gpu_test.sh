@@ -16,6 +16,7 @@ steps() {  # of a run: "loss norm" of each step
 one=$(steps)
 (($(wc -l <<< "$one") == 5))
 
+failed=0
 same() {  # RANKS OPTIONS...: as one GPU
   local ranks=$1
   shift
@@ -24,7 +25,7 @@ same() {  # RANKS OPTIONS...: as one GPU
     function apart(a, b) { return a > b ? (a - b) / a : (b - a) / b }
     NF != 4 { bad = 1 }
     apart($1, $3) > 1e-6 || apart($2, $4) > 1e-5 { bad = 1; print name ": step " NR ": " $0 }
-    END { if (bad || NR != 5) exit 1; print name ": same" }'
+    END { if (bad || NR != 5) { print name ": " NR " steps"; exit 1 } print name ": same" }' || failed=1
 }
 
 sharded=(--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather)
@@ -38,5 +39,13 @@ for ranks in 2 4; do
   same $ranks --tensor-model-parallel-size $ranks
   same $ranks --tensor-model-parallel-size $ranks --sequence-parallel
   same $ranks --tensor-model-parallel-size $ranks --sequence-parallel --no-cuda-graphs
+  same $ranks --pipeline-model-parallel-size $ranks
+  same $ranks --pipeline-model-parallel-size $ranks --no-cuda-graphs
+  same $ranks --pipeline-model-parallel-size $ranks --pipeline-schedule gpipe
+  same $ranks --pipeline-model-parallel-size $ranks --pipeline-schedule zero-bubble
 done
+same 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1
 same 4 --tensor-model-parallel-size 2 --sequence-parallel "${sharded[@]}"
+same 4 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --sequence-parallel
+same 4 --pipeline-model-parallel-size 2 "${sharded[@]}"
+exit $failed
