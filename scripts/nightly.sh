@@ -49,6 +49,7 @@ scripts/setup clang llvm clang-tidy strace
 long scripts/test.sh scripts/test.sh
 long scripts/check-tidy scripts/check-tidy
 long scripts/fail-calls scripts/fail-calls
+long scripts/convert-chain scripts/convert-chain
 long scripts/replay-save.py python3 scripts/replay-save.py
 long tests/ckpt env MT_KILLS=10000 MT_FLIPS=1000 \
   build/release/tests/ckpt/ckpt_megatron_checkpoint_test
