@@ -35,7 +35,8 @@ void run_line_pipeline(LineReader& reader, int threads, const Work& work, const 
   using Token = std::shared_ptr<Item>;
   std::exception_ptr first_error;
   std::atomic<bool> failed = false;
-  Token large;  // to be worked on when all before it is done
+  bool ended = false;  // reading, also by an error, behind which other blocks may still be at work
+  Token large;         // to be worked on when all before it is done
   tbb::concurrent_queue<Token> idle;
   const auto guarded = [](Item& item, const auto& body) {
     try {
@@ -48,7 +49,8 @@ void run_line_pipeline(LineReader& reader, int threads, const Work& work, const 
     Token item;
     if (!idle.try_pop(item)) item = std::make_shared<Item>();
     bool more = false;
-    guarded(*item, [&] { more = !failed && reader.next(item->block); });
+    guarded(*item, [&] { more = !failed && !ended && reader.next(item->block); });
+    ended = !more;
     if (more && item->block.size > 2 * reader.block_bytes()) {
       large = item;
       more = false;

@@ -6,6 +6,10 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "base/hash.h"
 #include "data/line_pipeline.h"
 #include "tests/data/support.h"
@@ -224,6 +228,23 @@ TEST(LinePipeline, ThrowsWhatTheFirstBlockToFailThrew) {
     EXPECT_TRUE(finish.starts_with("74 finish 10")) << finish;
     EXPECT_TRUE(run(9999, 9999).ends_with("/a:5001: line of more than 2000 bytes"));
   }
+}
+
+TEST(LinePipeline, ReadsNothingMoreWhenReadingHasFailed) {
+  const Scratch folder;
+  write_file_atomically(folder.path("a"), sample_text(), false);
+  std::atomic<int> checks = 0;  // the second one fails, as where a signal has come
+  const auto check = [&] {
+    if (++checks == 2) fail(Exit::stopped, "stopped");
+  };
+  LineReader reader({.inputs = {folder.path("a")}, .block_bytes = 500, .checkpoint = check});
+  const auto work = [&](const LineBlock&, int&) {  // the first block is at work meanwhile
+    for (int i = 0; i < 100 && checks < 3; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  EXPECT_EQ(error_of([&] { run_line_pipeline<int>(reader, 4, work, [](const auto&...) {}); }),
+            "75 stopped");
+  EXPECT_EQ(checks, 2);
 }
 
 std::vector<std::string> all_lines(LineReader::Options options) {
