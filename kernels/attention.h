@@ -72,7 +72,7 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* 
 
 // T: float, __nv_bfloat16 or __half, sums and lse in f32; head_dim up to 256.  16-bit T go to the
 // matrix units, where probabilities and their gradients are rounded to T too.  bf16 with head_dim a
-// multiple of 8 has kernels for Hopper (gpu.h), backward up to 128.
+// multiple of 8 has kernels for Hopper (gpu.h).
 //
 // Forward without dropout, where a key head has at most 16 queries, shares out the keys; a
 // sequence's bits then depend neither on the others nor, where it has its own length, on kv_length.

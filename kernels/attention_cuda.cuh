@@ -81,13 +81,9 @@ struct KeepRule {
 };
 
 namespace hopper {
-// Whether the kernels below can do it, forward, and forward and backward, for bf16 in rows that
-// begin at multiples of 16 bytes.
+// Whether the kernels below can do it, for bf16 in rows that begin at multiples of 16 bytes.
 inline bool attention_fits(const AttentionShape& s) {
   return s.head_dim <= 256 && s.head_dim % 8 == 0 && !s.kv_lengths;
-}
-inline bool attention_backward_fits(const AttentionShape& s) {
-  return s.head_dim <= 128 && attention_fits(s);
 }
 
 std::size_t attention_forward_work(const AttentionShape& shape);

@@ -226,10 +226,9 @@ void launch(const Arguments<T>& arguments, cudaStream_t stream) {
 template <class T>
 std::size_t attention_backward_work(const AttentionShape& s) {
   const auto rows = static_cast<std::size_t>(s.sequences * s.heads * s.q_length);
-  return std::max(rows * sizeof(float),
-                  std::is_same_v<T, bf16> && hopper::attention_backward_fits(s)
-                      ? hopper::attention_backward_work(s)
-                      : 0);
+  return std::max(rows * sizeof(float), std::is_same_v<T, bf16> && hopper::attention_fits(s)
+                                            ? hopper::attention_backward_work(s)
+                                            : 0);
 }
 
 template <class T>
@@ -242,7 +241,7 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const flo
       AttentionArguments(s, first_key, dropout, sizeof(T), dq, dk, dv, d_o, o, q, k, v),
       {dq, dk, dv, d_o, o, lse, q, k, v, static_cast<float*>(work)}};
   if constexpr (std::is_same_v<T, bf16>)
-    if (arguments.a.whole_units && hopper::attention_backward_fits(s) && hopper_kernels())
+    if (arguments.a.whole_units && hopper::attention_fits(s) && hopper_kernels())
       return hopper::attention_backward(dq, dk, dv, d_o, o, lse, q, k, v, first_key, s, dropout,
                                         work, stream);
   const std::int64_t rows = s.sequences * s.heads * s.q_length;

@@ -1,27 +1,24 @@
-// Attention's backward on Hopper: the second of its three kernels (attention_hopper_backward.cuh),
-// which makes dK and dV and sums dQ in f32.  A block holds 128 keys of one key head, 64 for each of
-// two consumers, and walks the queries that see them from the last to the first:
+// Attention's backward on Hopper, up to 128 channels: the second of its three kernels
+// (attention_hopper_backward.cuh), which makes dK and dV and sums dQ in f32.  A block holds 128
+// keys of one key head, 64 for each of two consumers, and walks the queries that see them from the
+// last to the first:
 //   S^T = K Q^T, dP^T = V dO^T, P^T and dS^T in registers; dV += P^T dO, dK += dS^T Q;
 //   dS^T through shared memory; dQ = dS K, summed over the blocks in f32 memory.
 // The sums of dQ are added in the order of the keys, each block waiting for the one before, so that
 // results do not depend on timing.  Blocks of one head advance through the queries one behind the
 // other, and hardly ever wait (cf. Dao: arXiv:2307.08691, 3.2; Shah et al.: arXiv:2407.08608).
-#include <algorithm>
-
 #include "kernels/attention_hopper_backward.cuh"
-#include "kernels/persistent.cuh"
-#include "kernels/wgmma.cuh"
 
 namespace mt::cuda {
 namespace {
 
-constexpr int kKeys = BackwardWork::kKeys, kHalf = kKeys / 2;  // keys of a block, of a consumer
+constexpr int kKeys = BackwardWork::keys(128), kHalf = kKeys / 2;  // of a block, of a consumer
 constexpr int kPiece = BackwardWork::kPiece;
 
 template <int kChannels>
 struct Shared {
   static constexpr int kHeadDim = kChannels, kQueries = BackwardWork::queries(kChannels),
-                       kStages = 2;
+                       kKeys = BackwardWork::keys(kChannels), kStages = 2;
   alignas(1024) bf16 k[kKeys * kHeadDim];
   alignas(1024) bf16 v[kKeys * kHeadDim];
   alignas(1024) bf16 q[kStages][kQueries * kHeadDim];
@@ -52,36 +49,8 @@ struct Shared {
   }
 };
 
-struct Arguments {
-  CUtensorMap q, k, v, d_o, dk, dv;
-  BackwardWork work;
-  AttentionSizes sizes;
-  TileOrder order;
-  KeepRule keep;
-  int query_blocks;
-};
-
-// The query blocks [begin, end) that see some of a block's keys.
-struct QueryBlocks {
-  int begin, end, key_block, sequence, kv_head;
-};
 template <class Memory>
-__device__ QueryBlocks query_blocks(const Arguments& a, int tile) {
-  const auto [n, head] = a.order.at(tile);  // the longest first
-  const int sequence = head / a.sizes.kv_heads;
-  return {n * kKeys / Memory::kQueries, a.work.end_block[sequence * a.order.per_head + n], n,
-          sequence, head % a.sizes.kv_heads};
-}
-
-// f(head, block of queries) in the order in which a block takes them.
-template <class F>
-__device__ void for_steps(const Arguments& a, const QueryBlocks& t, const F& f) {
-  for (int g = 0; g < a.sizes.group(); ++g)
-    for (int m = t.end - 1; m >= t.begin; --m) f(t.kv_head * a.sizes.group() + g, m);
-}
-
-template <class Memory>
-__device__ void load_tiles(Memory& shared, const Arguments& a) {
+__device__ void load_tiles(Memory& shared, const BackwardArguments& a) {
   constexpr int kHeadDim = Memory::kHeadDim, kQueries = Memory::kQueries;
   Ring<Memory::kStages> ring{.parity = 1};
   int tile_parity = 1;
@@ -128,7 +97,7 @@ __device__ void load_tiles(Memory& shared, const Arguments& a) {
 // Adds dQ of the steps to memory.  Two threads take turns, so that one waits for its sums to arrive
 // while the other's are on their way.
 template <class Memory>
-__device__ void add_dq(Memory& shared, const Arguments& a, int number) {
+__device__ void add_dq(Memory& shared, const BackwardArguments& a, int number) {
   int tile_parity = 0, parity = 0, turn = 0;
   for (;; tile_parity ^= 1) {
     shared.tile_full.wait(tile_parity);
@@ -141,7 +110,7 @@ __device__ void add_dq(Memory& shared, const Arguments& a, int number) {
       if (turn == number) return;
       const std::int64_t block =
           (std::int64_t{t.sequence} * a.sizes.heads + head) * a.query_blocks + m;
-      int* const turns = a.work.turns + block;
+      int* const turns = a.work.turns + 2 * block;
       float* const to = a.work.dq + block * 2 * kPiece;
       const int before = t.key_block - a.sizes.first(t.sequence, m * Memory::kQueries) / kKeys;
       if (before > 0) wait_for(turns, before);
@@ -161,11 +130,11 @@ __device__ void add_dq(Memory& shared, const Arguments& a, int number) {
 }
 
 template <class Memory>
-struct Consumer {
+struct Consumer : BackwardRows<Memory> {
+  using Rows = BackwardRows<Memory>;
+  using Rows::a, Rows::first_row, Rows::for_elements, Rows::shared;
   static constexpr int kHeadDim = Memory::kHeadDim, kQueries = Memory::kQueries;
-  Memory& shared;
-  const Arguments& a;
-  const int number, warp, lane;
+  const int number;
   float dk[kHeadDim / 2], dv[kHeadDim / 2];
   Ring<Memory::kStages> ring{.parity = 0};  // of what is to come
   int dq_parity = 1;
@@ -173,29 +142,6 @@ struct Consumer {
   int handover = 0;  // which pair of named barriers comes next
 
   static constexpr int kHandover = 1, kBoth = 5, kOwn = 6;  // named barriers
-
-  // out^T = rows R^T for this consumer's 64 rows, of K or V, and all queries' R, of Q or dO.
-  __device__ void multiply_rows(float (&out)[kQueries / 2], const bf16* rows, const bf16* queries) {
-    pin(out);
-    const std::uint32_t x = operand(rows + number * kHalf * 64), y = operand(queries);
-    wgmma_fence();
-#pragma unroll
-    for (int i = 0; i < kHeadDim / 16; ++i)
-      Wgmma<kQueries>::template multiply<0, 0>(out, columns16(x, i, kKeys),
-                                               columns16(y, i, kQueries), i > 0);
-    wgmma_commit();
-  }
-
-  // out += x R, over the queries.
-  __device__ void multiply_queries(float (&out)[kHeadDim / 2],
-                                   const std::uint32_t (&x)[kQueries / 16][4],
-                                   const bf16* queries) {
-    const std::uint32_t y = operand(queries, kQueries * 128);
-    wgmma_fence();
-#pragma unroll
-    for (int i = 0; i < kQueries / 16; ++i)
-      Wgmma<kHeadDim>::template multiply<1>(out, x[i], rows16(y, i));
-  }
 
   // dq = dS K over all keys, from the buffer of both consumers: of the 64 x 64 pieces, one for 64
   // of the queries, or of the channels.
@@ -228,35 +174,6 @@ struct Consumer {
     shared.dq_full[dq_parity].arrive();
   }
 
-  // f(element 4 j + x of two results in step, key within the block, query within its block).
-  template <class F>
-  __device__ void for_elements(const F& f) {
-#pragma unroll
-    for (int j = 0; j < kQueries / 8; ++j)
-#pragma unroll
-      for (int x = 0; x < 4; ++x)
-        f(4 * j + x, number * kHalf + warp * 16 + lane / 4 + x / 2 * 8,
-          8 * j + lane % 4 * 2 + x % 2);
-  }
-
-  // P^T from S^T.  first_key: of the block's queries.
-  __device__ void probabilities(float (&p)[kQueries / 2], const QueryBlocks& t, int m,
-                                const std::int32_t* first_key, int largest_first_key) {
-    const float scale = a.sizes.scale * kLog2e;
-    for_elements([&](int i, int, int query) {
-      p[i] = exp2_approx(fmaf(p[i], scale, -shared.lse2[ring.stage][query]));
-    });
-    // Does every query of the block see all keys of this consumer?
-    const int first = t.key_block * kKeys + number * kHalf;
-    if (first + kHalf <= min(m * kQueries + 1, a.sizes.kv_length) && first >= largest_first_key)
-      return;
-    for_elements([&](int i, int key_in_block, int query) {
-      const int key = t.key_block * kKeys + key_in_block;
-      if (key > min(m * kQueries + query, a.sizes.kv_length - 1) || key < first_key[query])
-        p[i] = 0;
-    });
-  }
-
   // dS^T into `ds` from P^T and dP^T; P^T becomes what was multiplied with V.
   template <bool kDropout>
   __device__ void gradients(float (&p)[kQueries / 2], float (&ds)[kQueries / 2],
@@ -272,49 +189,33 @@ struct Consumer {
     });
   }
 
-  __device__ void write_ds(const std::uint32_t (&ds)[kQueries / 16][4]) {
-#pragma unroll
-    for (int i = 0; i < kQueries / 16; ++i) {
-      const int row = number * kHalf + warp * 16 + lane % 16, unit = 2 * i + lane / 16;
-      store_matrices(shared.ds[buffer] + i / 4 * kKeys * 64 + swizzled(row, unit % 8), ds[i][0],
-                     ds[i][1], ds[i][2], ds[i][3]);
-    }
-    fence_async_shared();
-  }
-
   // A step.  dQ lags one step behind, so that neither consumer waits for the other's dS.
   template <bool kDropout, bool kFirst>
   __device__ void step(const QueryBlocks& t, int head, int m) {
     float p[kQueries / 2], ds[kQueries / 2];
     shared.q_full[ring.stage].wait(ring.parity);
-    multiply_rows(p, shared.k, shared.q[ring.stage]);
+    this->multiply_rows(p, shared.k, shared.q[ring.stage]);
     shared.do_full[ring.stage].wait(ring.parity);
-    multiply_rows(ds, shared.v, shared.d_o[ring.stage]);
-    const std::int32_t* first_key =
-        a.work.first_key + (std::int64_t{t.sequence} * a.query_blocks + m) * kQueries;
+    this->multiply_rows(ds, shared.v, shared.d_o[ring.stage]);
+    const std::int32_t* first_key = this->first_keys(t, m);
     const int largest_first_key = first_key[kQueries - 1];
     wgmma_wait<1>();
     pin(p);
-    probabilities(p, t, m, first_key, largest_first_key);
+    this->probabilities(p, t, m, shared.lse2[ring.stage], first_key, largest_first_key);
     wgmma_wait<0>();
     pin(ds);
     gradients<kDropout>(p, ds, t, head, m);
     std::uint32_t p16[kQueries / 16][4], ds16[kQueries / 16][4];
-#pragma unroll
-    for (int i = 0; i < kQueries / 16; ++i)
-#pragma unroll
-      for (int x = 0; x < 4; ++x) {
-        p16[i][x] = pack_pair<bf16>(p[8 * i + 2 * x], p[8 * i + 2 * x + 1]);
-        ds16[i][x] = pack_pair<bf16>(ds[8 * i + 2 * x], ds[8 * i + 2 * x + 1]);
-      }
-    write_ds(ds16);
+    this->pack(p16, p);
+    this->pack(ds16, ds);
+    this->write_ds(shared.ds[buffer], ds16);
 
     float dq[32];
     if constexpr (!kFirst) multiply_keys(dq, (buffer + 2) % 3);
     pin(dv);
     pin(dk);
-    multiply_queries(dv, p16, shared.d_o[ring.stage]);
-    multiply_queries(dk, ds16, shared.q[ring.stage]);
+    this->multiply_queries(dv, p16, shared.d_o[ring.stage]);
+    this->multiply_queries(dk, ds16, shared.q[ring.stage]);
     wgmma_commit();
     if constexpr (!kFirst) {
       wgmma_wait<1>();
@@ -331,32 +232,16 @@ struct Consumer {
     buffer = (buffer + 1) % 3;
   }
 
-  __device__ void write(const float (&x)[kHeadDim / 2], float factor, bf16* to) {
-#pragma unroll
-    for (int j = 0; j < kHeadDim / 8; j += 2) {
-      const int row = number * kHalf + warp * 16 + lane % 16, unit = j + lane / 16;
-      store_matrices(to + unit / 8 * kKeys * 64 + swizzled(row, unit % 8),
-                     pack_pair<bf16>(x[4 * j] * factor, x[4 * j + 1] * factor),
-                     pack_pair<bf16>(x[4 * j + 2] * factor, x[4 * j + 3] * factor),
-                     pack_pair<bf16>(x[4 * j + 4] * factor, x[4 * j + 5] * factor),
-                     pack_pair<bf16>(x[4 * j + 6] * factor, x[4 * j + 7] * factor));
-    }
-  }
-
   // dK and dV to the tensors by way of K's and V's shared memory.
   __device__ void finish(const QueryBlocks& t) {
     named_sync(kBoth, 2 * kWarpGroup);  // the other reads K no more
-    write(dv, 1, shared.v);
-    write(dk, a.sizes.scale, shared.k);
+    this->write(dv, 1, shared.v);
+    this->write(dk, a.sizes.scale, shared.k);
     fence_async_shared();
     named_sync(kOwn + number, kWarpGroup);
     if (threadIdx.x % kWarpGroup != 0) return;
-    const int row = t.key_block * kKeys + number * kHalf;
-    for (int c = 0; c < kHeadDim; c += 64) {
-      const int from = c * kKeys + number * kHalf * 64;
-      store_tile(a.dv, shared.v + from, c, 0, t.kv_head, row, t.sequence);
-      store_tile(a.dk, shared.k + from, c, 0, t.kv_head, row, t.sequence);
-    }
+    this->store(a.dv, shared.v, t);
+    this->store(a.dk, shared.k, t);
     store_commit();
     store_wait_read();
     shared.kv_empty.arrive();
@@ -392,7 +277,7 @@ struct Consumer {
 
 template <class Memory, bool kDropout>
 __global__ void __launch_bounds__(3 * kWarpGroup, 1)
-    backward_kernel(const __grid_constant__ Arguments a) {
+    backward_kernel(const __grid_constant__ BackwardArguments a) {
   extern __shared__ __align__(1024) unsigned char bytes[];
   Memory& shared = *reinterpret_cast<Memory*>(bytes);
   if (threadIdx.x == 0) shared.init();
@@ -408,39 +293,12 @@ __global__ void __launch_bounds__(3 * kWarpGroup, 1)
       add_dq(shared, a, warp - 1);
   } else {
     take_registers<240>();
-    Consumer<Memory> c{shared, a, group - 1, static_cast<int>(threadIdx.x / 32 % 4),
-                       static_cast<int>(threadIdx.x % 32)};
+    const int number = group - 1;
+    Consumer<Memory> c{{shared, a, number * kHalf, static_cast<int>(threadIdx.x / 32 % 4),
+                        static_cast<int>(threadIdx.x % 32)},
+                       number};
     c.template run<kDropout>();
   }
-}
-
-template <class Memory>
-void launch(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, const bf16* o, const float* lse,
-            const bf16* q, const bf16* k, const bf16* v, const std::int32_t* first_key,
-            const AttentionShape& s, const Dropout& dropout, void* memory, cudaStream_t stream) {
-  constexpr int kQueries = Memory::kQueries;
-  BackwardWork work;
-  work.cut(s, memory);
-  const AttentionSizes sizes(s, first_key);
-  const int heads = static_cast<int>(s.sequences * s.kv_heads);
-  const int key_blocks = static_cast<int>((s.kv_length + kKeys - 1) / kKeys);
-  const int blocks = static_cast<int>(BackwardWork::query_blocks(s));
-  const Arguments a{tile_map(query_tensor(q, s), kQueries),
-                    tile_map(key_tensor(k, s), kKeys),
-                    tile_map(key_tensor(v, s), kKeys),
-                    tile_map(output_tensor(d_o, s), kQueries),
-                    tile_map(key_tensor(dk, s), kHalf),
-                    tile_map(key_tensor(dv, s), kHalf),
-                    work,
-                    sizes,
-                    // Many heads at a time: fewer blocks then wait for one another.
-                    {key_blocks, heads, std::min(heads, 64)},
-                    KeepRule(dropout, s),
-                    blocks};
-  prepare_backward(work, s, sizes, lse, o, d_o, stream);
-  launch_persistent(dropout.p > 0 ? backward_kernel<Memory, true> : backward_kernel<Memory, false>,
-                    a, a.order.size(), 3 * kWarpGroup, sizeof(Memory), stream);
-  finish_backward(dq, work, s, sizes, stream);
 }
 
 }  // namespace
@@ -454,8 +312,12 @@ void hopper::attention_backward(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, c
                                 const std::int32_t* first_key, const AttentionShape& s,
                                 const Dropout& dropout, void* work, cudaStream_t stream) {
   if (s.sequences * s.heads * s.q_length == 0) return;
+  const BackwardTensors tensors{dq, dk, dv, d_o, o, lse, q, k, v, first_key};
+  if (s.head_dim > 128) return attention_backward_wide(tensors, s, dropout, work, stream);
   const auto with = [&]<class Memory>() {
-    launch<Memory>(dq, dk, dv, d_o, o, lse, q, k, v, first_key, s, dropout, work, stream);
+    launch_backward<Memory>(
+        dropout.p > 0 ? backward_kernel<Memory, true> : backward_kernel<Memory, false>, tensors, s,
+        dropout, work, stream);
   };
   if (s.head_dim <= 64) return with.template operator()<Shared<64>>();
   with.template operator()<Shared<128>>();

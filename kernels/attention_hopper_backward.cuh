@@ -1,17 +1,25 @@
 // Attention's backward on Hopper, in three kernels: prepare_backward makes what the rows need, that
-// of attention_hopper_backward.cu dK, dV and the sums of dQ, finish_backward rounds dQ.
+// of attention_hopper_backward.cu, or of attention_hopper_backward_wide.cu for more than 128
+// channels, dK, dV and the sums of dQ, finish_backward rounds dQ.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/attention_hopper.cuh"
+#include "kernels/persistent.cuh"
+#include "kernels/wgmma.cuh"
 
 namespace mt::cuda {
 
 // Scratch between the kernels.  Queries are in blocks of queries(head_dim), padded.
 struct BackwardWork {
-  static constexpr int kKeys = 128;       // of a block
-  static constexpr int kPiece = 64 * 64;  // elements of dQ that a consumer makes in a step
-  // Of a block of queries; with 64 channels twice as many fit as with 128.
+  static constexpr int kPiece = 64 * 64;  // elements of dQ that a warp group makes at a time
+  // Of a block; where rows are short more of them fit.
+  static constexpr int keys(std::int64_t head_dim) { return head_dim <= 128 ? 128 : 64; }
   static constexpr int queries(std::int64_t head_dim) { return head_dim <= 64 ? 128 : 64; }
+  static constexpr int pieces(std::int64_t head_dim) {
+    return head_dim <= 128 ? 2 : static_cast<int>((head_dim + 63) / 64);
+  }
   static std::int64_t query_blocks(const AttentionShape& s) {
     return (s.q_length + queries(s.head_dim) - 1) / queries(s.head_dim);
   }
@@ -19,8 +27,8 @@ struct BackwardWork {
   float *lse2, *delta;      // [sequences, heads, blocks, queries]: lse log2(e), or inf for padding
   std::int32_t* first_key;  // [sequences, blocks, queries]
   std::int32_t* end_block;  // [sequences, key blocks]: query blocks from here on see none of them
-  float* dq;                // [sequences, heads, blocks, 2 consumers, 8, 128 threads, 4]
-  int* turns;               // [sequences, heads, blocks]: key blocks that have added to dq
+  float* dq;                // [sequences, heads, blocks, pieces, 8, 128 threads, 4]
+  int* turns;  // [sequences, heads, blocks, 2]: key blocks that have added to dq, or to its parts
   int* next_tile;
 
   // Cuts the memory into the parts, and returns its size.
@@ -34,5 +42,175 @@ void prepare_backward(const BackwardWork& work, const AttentionShape& shape,
 // dq = scale sum.
 void finish_backward(bf16* dq, const BackwardWork& work, const AttentionShape& shape,
                      const AttentionSizes& sizes, cudaStream_t stream);
+
+struct BackwardTensors {
+  bf16 *dq, *dk, *dv;
+  const bf16 *d_o, *o;
+  const float* lse;
+  const bf16 *q, *k, *v;
+  const std::int32_t* first_key;
+};
+// More than 128 channels.
+void attention_backward_wide(const BackwardTensors& tensors, const AttentionShape& shape,
+                             const Dropout& dropout, void* work, cudaStream_t stream);
+
+// Of the second kernel.
+struct BackwardArguments {
+  CUtensorMap q, k, v, d_o, dk, dv;
+  BackwardWork work;
+  AttentionSizes sizes;
+  TileOrder order;
+  KeepRule keep;
+  int query_blocks;
+};
+
+// The query blocks [begin, end) that see some of a block's keys.
+struct QueryBlocks {
+  int begin, end, key_block, sequence, kv_head;
+};
+template <class Memory>
+__device__ QueryBlocks query_blocks(const BackwardArguments& a, int tile) {
+  const auto [n, head] = a.order.at(tile);  // the longest first
+  const int sequence = head / a.sizes.kv_heads;
+  return {n * Memory::kKeys / Memory::kQueries, a.work.end_block[sequence * a.order.per_head + n],
+          n, sequence, head % a.sizes.kv_heads};
+}
+
+// f(head, block of queries) in the order in which a block takes them.
+template <class F>
+__device__ void for_steps(const BackwardArguments& a, const QueryBlocks& t, const F& f) {
+  for (int g = 0; g < a.sizes.group(); ++g)
+    for (int m = t.end - 1; m >= t.begin; --m) f(t.kv_head * a.sizes.group() + g, m);
+}
+
+// What a warp group does with 64 of a block's keys: a thread holds parts of two of them, r and
+// r + 8, in the order of wgmma.cuh.
+template <class Memory>
+struct BackwardRows {
+  static constexpr int kHeadDim = Memory::kHeadDim, kQueries = Memory::kQueries,
+                       kKeys = Memory::kKeys;
+  Memory& shared;
+  const BackwardArguments& a;
+  const int first_row, warp, lane;  // first_row: of the 64 within the block
+
+  // out^T = rows R^T for the 64 rows, of K or V, and all queries' R, of Q or dO.
+  __device__ void multiply_rows(float (&out)[kQueries / 2], const bf16* rows, const bf16* queries) {
+    pin(out);
+    const std::uint32_t x = operand(rows + first_row * 64), y = operand(queries);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < kHeadDim / 16; ++i)
+      Wgmma<kQueries>::template multiply<0, 0>(out, columns16(x, i, kKeys),
+                                               columns16(y, i, kQueries), i > 0);
+    wgmma_commit();
+  }
+
+  // out += x R, over the queries.
+  __device__ void multiply_queries(float (&out)[kHeadDim / 2],
+                                   const std::uint32_t (&x)[kQueries / 16][4],
+                                   const bf16* queries) {
+    const std::uint32_t y = operand(queries, kQueries * 128);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < kQueries / 16; ++i)
+      Wgmma<kHeadDim>::template multiply<1>(out, x[i], rows16(y, i));
+  }
+
+  // f(element 4 j + x of two results in step, key within the block, query within its block).
+  template <class F>
+  __device__ void for_elements(const F& f) {
+#pragma unroll
+    for (int j = 0; j < kQueries / 8; ++j)
+#pragma unroll
+      for (int x = 0; x < 4; ++x)
+        f(4 * j + x, first_row + warp * 16 + lane / 4 + x / 2 * 8, 8 * j + lane % 4 * 2 + x % 2);
+  }
+
+  // P^T from S^T.  first_key: of the block's queries.
+  __device__ void probabilities(float (&p)[kQueries / 2], const QueryBlocks& t, int m,
+                                const float* lse2, const std::int32_t* first_key,
+                                int largest_first_key) {
+    const float scale = a.sizes.scale * kLog2e;
+    for_elements(
+        [&](int i, int, int query) { p[i] = exp2_approx(fmaf(p[i], scale, -lse2[query])); });
+    // Does every query of the block see all of the keys?
+    const int first = t.key_block * kKeys + first_row;
+    if (first + 64 <= min(m * kQueries + 1, a.sizes.kv_length) && first >= largest_first_key)
+      return;
+    for_elements([&](int i, int key_in_block, int query) {
+      const int key = t.key_block * kKeys + key_in_block;
+      if (key > min(m * kQueries + query, a.sizes.kv_length - 1) || key < first_key[query])
+        p[i] = 0;
+    });
+  }
+  __device__ const std::int32_t* first_keys(const QueryBlocks& t, int m) const {
+    return a.work.first_key + (std::int64_t{t.sequence} * a.query_blocks + m) * kQueries;
+  }
+
+  __device__ void pack(std::uint32_t (&to)[kQueries / 16][4], const float (&from)[kQueries / 2]) {
+#pragma unroll
+    for (int i = 0; i < kQueries / 16; ++i)
+#pragma unroll
+      for (int x = 0; x < 4; ++x)
+        to[i][x] = pack_pair<bf16>(from[8 * i + 2 * x], from[8 * i + 2 * x + 1]);
+  }
+
+  // dS^T for the copy engine's and wgmma's eyes.
+  __device__ void write_ds(bf16* to, const std::uint32_t (&ds)[kQueries / 16][4]) {
+#pragma unroll
+    for (int i = 0; i < kQueries / 16; ++i) {
+      const int row = first_row + warp * 16 + lane % 16, unit = 2 * i + lane / 16;
+      store_matrices(to + i / 4 * kKeys * 64 + swizzled(row, unit % 8), ds[i][0], ds[i][1],
+                     ds[i][2], ds[i][3]);
+    }
+    fence_async_shared();
+  }
+
+  // A sum, times `factor`, to rows of shared memory.
+  __device__ void write(const float (&x)[kHeadDim / 2], float factor, bf16* to) {
+#pragma unroll
+    for (int j = 0; j < kHeadDim / 8; j += 2) {
+      const int row = first_row + warp * 16 + lane % 16, unit = j + lane / 16;
+      store_matrices(to + unit / 8 * kKeys * 64 + swizzled(row, unit % 8),
+                     pack_pair<bf16>(x[4 * j] * factor, x[4 * j + 1] * factor),
+                     pack_pair<bf16>(x[4 * j + 2] * factor, x[4 * j + 3] * factor),
+                     pack_pair<bf16>(x[4 * j + 4] * factor, x[4 * j + 5] * factor),
+                     pack_pair<bf16>(x[4 * j + 6] * factor, x[4 * j + 7] * factor));
+    }
+  }
+  // ... and from there to the tensor; called by one thread.
+  __device__ void store(const CUtensorMap& map, const bf16* from, const QueryBlocks& t) {
+    for (int c = 0; c < kHeadDim; c += 64)
+      store_tile(map, from + c * kKeys + first_row * 64, c, 0, t.kv_head,
+                 t.key_block * kKeys + first_row, t.sequence);
+  }
+};
+
+// All three kernels.
+template <class Memory>
+void launch_backward(void (*kernel)(BackwardArguments), const BackwardTensors& x,
+                     const AttentionShape& s, const Dropout& dropout, void* memory,
+                     cudaStream_t stream) {
+  BackwardWork work;
+  work.cut(s, memory);
+  const AttentionSizes sizes(s, x.first_key);
+  const int heads = static_cast<int>(s.sequences * s.kv_heads);
+  const int key_blocks = static_cast<int>((s.kv_length + Memory::kKeys - 1) / Memory::kKeys);
+  const BackwardArguments a{tile_map(query_tensor(x.q, s), Memory::kQueries),
+                            tile_map(key_tensor(x.k, s), Memory::kKeys),
+                            tile_map(key_tensor(x.v, s), Memory::kKeys),
+                            tile_map(output_tensor(x.d_o, s), Memory::kQueries),
+                            tile_map(key_tensor(x.dk, s), 64),
+                            tile_map(key_tensor(x.dv, s), 64),
+                            work,
+                            sizes,
+                            // Many heads at a time: fewer blocks then wait for one another.
+                            {key_blocks, heads, std::min(heads, 64)},
+                            KeepRule(dropout, s),
+                            static_cast<int>(BackwardWork::query_blocks(s))};
+  prepare_backward(work, s, sizes, x.lse, x.o, x.d_o, stream);
+  launch_persistent(kernel, a, a.order.size(), 3 * kWarpGroup, sizeof(Memory), stream);
+  finish_backward(x.dq, work, s, sizes, stream);
+}
 
 }  // namespace mt::cuda

@@ -10,7 +10,7 @@ namespace {
 template <int kHeadDim>
 __global__ void prepare(const BackwardWork work, const AttentionSizes s, int query_blocks,
                         const float* lse, const bf16* o, const bf16* d_o) {
-  constexpr int kQueries = BackwardWork::queries(kHeadDim), kKeys = BackwardWork::kKeys;
+  constexpr int kQueries = BackwardWork::queries(kHeadDim), kKeys = BackwardWork::keys(kHeadDim);
   constexpr int kThreads = kHeadDim / 8;  // of a row; padded rows fill whole warps
   const int padded = query_blocks * kQueries, part = threadIdx.x % kThreads;
   const std::int64_t to = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kThreads;
@@ -51,7 +51,7 @@ __global__ void prepare(const BackwardWork work, const AttentionSizes s, int que
 }
 
 // dq = scale sum, from the order of the threads that made it; a block for each block of queries.
-template <int kHeadDim>
+template <int kHeadDim, int kPieces>
 __global__ void finish(bf16* dq, const BackwardWork work, const AttentionSizes s,
                        int query_blocks) {
   constexpr int kQueries = BackwardWork::queries(kHeadDim), kPiece = BackwardWork::kPiece;
@@ -60,8 +60,8 @@ __global__ void finish(bf16* dq, const BackwardWork work, const AttentionSizes s
   const int m = blockIdx.x % query_blocks, head = blockIdx.x / query_blocks % s.heads;
   const int sequence = blockIdx.x / query_blocks / s.heads;
   const int piece = threadIdx.x / kWarpGroup, t = threadIdx.x % kWarpGroup;
-  const float4* from =
-      reinterpret_cast<const float4*>(work.dq + (2 * std::int64_t{blockIdx.x} + piece) * kPiece);
+  const float4* from = reinterpret_cast<const float4*>(
+      work.dq + (std::int64_t{blockIdx.x} * kPieces + piece) * kPiece);
   const int row = (kByQueries ? piece * 64 : 0) + t / 32 * 16 + t % 32 / 4;
   const int pair = (kByQueries ? 0 : piece * 32) + t % 4;
 #pragma unroll
@@ -71,7 +71,7 @@ __global__ void finish(bf16* dq, const BackwardWork work, const AttentionSizes s
     tile[row + 8][pair + 4 * j] = __floats2bfloat162_rn(x.z * s.scale, x.w * s.scale);
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < kQueries * kHeadDim / 8; i += 2 * kWarpGroup) {
+  for (int i = threadIdx.x; i < kQueries * kHeadDim / 8; i += kPieces * kWarpGroup) {
     const int query = i / (kHeadDim / 8), unit = i % (kHeadDim / 8);
     if (m * kQueries + query >= s.q_length || unit * 8 >= s.head_dim) continue;
     reinterpret_cast<uint4*>(dq + s.q_place(sequence, m * kQueries + query, head))[unit] =
@@ -89,13 +89,13 @@ std::size_t BackwardWork::cut(const AttentionShape& s, void* memory) {
                                                                      used);
     used += (static_cast<std::size_t>(count) * 4 + 127) / 128 * 128;
   };
-  take(dq, blocks * 2 * kPiece);
+  take(dq, blocks * pieces(s.head_dim) * kPiece);
   take(lse2, blocks * queries(s.head_dim));
   take(delta, blocks * queries(s.head_dim));
   take(first_key, s.sequences * query_blocks(s) * queries(s.head_dim));
-  take(end_block, s.sequences * ((s.kv_length + kKeys - 1) / kKeys));
-  take(turns, blocks + 1);
-  next_tile = turns + blocks;
+  take(end_block, s.sequences * ((s.kv_length + keys(s.head_dim) - 1) / keys(s.head_dim)));
+  take(turns, 2 * blocks + 1);
+  next_tile = turns + 2 * blocks;
   return used;
 }
 
@@ -104,11 +104,11 @@ void prepare_backward(const BackwardWork& work, const AttentionShape& shape,
                       cudaStream_t stream) {
   const std::int64_t blocks = BackwardWork::query_blocks(shape),
                      all = shape.sequences * shape.heads * blocks;
-  const std::int64_t threads =
-      all * BackwardWork::queries(shape.head_dim) * (shape.head_dim <= 64 ? 8 : 16);
+  const int of_row = shape.head_dim <= 64 ? 8 : shape.head_dim <= 128 ? 16 : 32;
+  const std::int64_t threads = all * BackwardWork::queries(shape.head_dim) * of_row;
   const auto grid = static_cast<unsigned>((threads + 255) / 256);
-  check(cudaMemsetAsync(work.turns, 0, static_cast<std::size_t>(all + 1) * 4, stream));
-  const auto kernel = shape.head_dim <= 64 ? prepare<64> : prepare<128>;
+  check(cudaMemsetAsync(work.turns, 0, static_cast<std::size_t>(2 * all + 1) * 4, stream));
+  const auto kernel = of_row == 8 ? prepare<64> : of_row == 16 ? prepare<128> : prepare<256>;
   kernel<<<grid, 256, 0, stream>>>(work, sizes, static_cast<int>(blocks), lse, o, d_o);
   check(cudaGetLastError());
 }
@@ -116,8 +116,12 @@ void prepare_backward(const BackwardWork& work, const AttentionShape& shape,
 void finish_backward(bf16* dq, const BackwardWork& work, const AttentionShape& shape,
                      const AttentionSizes& sizes, cudaStream_t stream) {
   const std::int64_t blocks = BackwardWork::query_blocks(shape);
-  const auto kernel = shape.head_dim <= 64 ? finish<64> : finish<128>;
-  kernel<<<static_cast<unsigned>(shape.sequences * shape.heads * blocks), 2 * kWarpGroup, 0,
+  const int pieces = BackwardWork::pieces(shape.head_dim);
+  const auto kernel = shape.head_dim <= 64 ? finish<64, 2>
+                      : pieces == 2        ? finish<128, 2>
+                      : pieces == 3        ? finish<192, 3>
+                                           : finish<256, 4>;
+  kernel<<<static_cast<unsigned>(shape.sequences * shape.heads * blocks), pieces * kWarpGroup, 0,
            stream>>>(dq, work, sizes, static_cast<int>(blocks));
   check(cudaGetLastError());
 }

@@ -90,6 +90,13 @@ __global__ __launch_bounds__(kMostThreads) void forward_kernel(Forward<T> a, int
 #pragma unroll
     for (int p = 0; p < kPacks; ++p)
       if (exists(r, p)) x[r][p] = load<N>(a.x + row(r) * a.cols + column(p));
+  Pack<T, N> w[kPacks], b[kPacks];  // here already: behind the sums nothing would hide their way
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    if (column(p) >= a.cols) continue;
+    w[p] = load<N>(a.w + column(p));
+    if constexpr (kCentred) b[p] = load<N>(a.b + column(p));
+  }
   float mean[kRows] = {}, squares[kRows] = {};
   if constexpr (kCentred) {
 #pragma unroll
@@ -127,15 +134,11 @@ __global__ __launch_bounds__(kMostThreads) void forward_kernel(Forward<T> a, int
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
       if (column(p) >= a.cols) continue;
-      const auto w = load<N>(a.w + column(p));
       float y[N];
-      if constexpr (kCentred) {
-        const auto b = load<N>(a.b + column(p));
 #pragma unroll
-        for (int n = 0; n < N; ++n) y[n] = (x[r][p][n] - of_row.x) * rstd * w[n] + b[n];
-      } else {
-#pragma unroll
-        for (int n = 0; n < N; ++n) y[n] = x[r][p][n] * rstd * w[n];
+      for (int n = 0; n < N; ++n) {
+        y[n] = (x[r][p][n] - of_row.x) * rstd * w[p][n];
+        if constexpr (kCentred) y[n] += b[p][n];
       }
       store(a.y + row(r) * a.cols + column(p), y);
     }

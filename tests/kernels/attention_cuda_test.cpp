@@ -274,9 +274,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{1, 63, 3, 1, 7}, Case{2, 65, 6, 2, 33}, Case{1, 97, 2, 1, 161},
                     Case{2, 300, 6, 2, 96, 70, 60, 0.2}, Case{2, 200, 2, 1, 256, 50, 40, 0.3},
                     Case{1, 130, 2, 2, 40, 0, -1, 0.3}, Case{1, 1000, 6, 2, 80, 300},
-                    Case{1, 600, 2, 1, 8, 0, 100}, Case{1, 1025, 3, 3, 96},
-                    Case{1, 1025, 2, 1, 256}, Case{1, 513, 3, 3, 200},
-                    Case{1, 257, 6, 2, 160, 90, -1, 0.1}));
+                    Case{1, 600, 2, 1, 8, 0, 100}, Case{1, 1025, 3, 3, 96}, Case{1, 1, 1, 1, 192},
+                    Case{1, 31, 3, 1, 256}, Case{2, 127, 3, 3, 192}, Case{1, 1025, 2, 1, 256},
+                    Case{2, 700, 4, 2, 192, 300, 200}, Case{1, 1000, 2, 2, 256, 0, 100},
+                    Case{1, 257, 6, 2, 160, 90, -1, 0.1}, Case{1, 513, 3, 3, 200}));
 
 INSTANTIATE_TEST_SUITE_P(
     Caches, AttentionCuda,
@@ -337,7 +338,7 @@ void expect_same_bits(const Case& c) {
 }
 
 TEST_F(AttentionCuda, GivesTheSameBitsAThousandTimes) {
-  for (const std::int64_t head_dim : {64, 96, 128, 256}) {
+  for (const std::int64_t head_dim : {64, 96, 128, 192, 256}) {
     expect_same_bits<bf16>({1, 1024, 8, 4, head_dim});
     expect_same_bits<__half>({1, 300, 4, 2, head_dim});
     expect_same_bits<float>({1, 300, 4, 2, head_dim});
