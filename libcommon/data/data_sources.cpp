@@ -8,6 +8,7 @@
 #include "base/command.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json_place.h"
 
 namespace mt {
 namespace {
@@ -48,7 +49,8 @@ void read_per_split_file(const std::string& path, DataSources& sources) {
   simdjson::dom::parser parser;
   simdjson::dom::object root;
   if (const auto error = parser.parse(content).get(root))
-    fail(Exit::bad_data, path, ": ", simdjson::error_message(error), ", expected a JSON object");
+    fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error),
+         ", expected a JSON object");
   for (int i = 0; i < kSplits; ++i) {
     simdjson::dom::element value;
     if (root[kKeys[i]].get(value) != simdjson::SUCCESS)

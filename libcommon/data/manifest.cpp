@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/json_place.h"
 
 namespace mt {
 namespace {
@@ -102,7 +103,7 @@ Manifest read_manifest(const std::string& prefix) {
   dom::object root;
   const std::string content = read_file(path);
   if (const auto error = parser.parse(content).get(root))
-    fail(Exit::bad_data, path, ": ", simdjson::error_message(error));
+    fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
   return parse(path, root);
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "base/json_place.h"
 #include "text/hf_object.h"
 #include "text/sentencepiece_model.h"
 
@@ -40,7 +41,7 @@ struct Document {
                                       const std::string& path) {
     simdjson::dom::element root;
     if (const auto error = parser.parse(content).get(root))
-      fail(Exit::bad_data, path, ": ", simdjson::error_message(error));
+      fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
     return root;
   }
   simdjson::dom::parser parser;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/json.h"
+#include "base/json_place.h"
 #include "text/hf_object.h"
 
 namespace mt {
@@ -272,7 +273,7 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& json, const std::
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   if (const auto error = parser.parse(json).get(root))
-    fail(Exit::bad_data, path, ": ", simdjson::error_message(error));
+    fail(Exit::bad_data, path, ": ", json_place(json), simdjson::error_message(error));
   const HfObject object(root, path);
   return {ConfigReader(object).read(), dtype_of(object)};
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "base/json_place.h"
 #include "ckpt/torch_tensors.h"
 #include "model/checkpoint_tokenizer.h"
 #include "text/hf_object.h"
@@ -195,7 +196,7 @@ MetaSource::MetaSource(const std::string& folder, const ModelSourceOptions& opti
   simdjson::dom::element root;
   const std::string text = read_file(path);
   if (const auto error = parser.parse(text).get(root))
-    fail(Exit::bad_data, path, ": ", simdjson::error_message(error));
+    fail(Exit::bad_data, path, ": ", json_place(text), simdjson::error_message(error));
   const HfObject params(root, path);
   config_ = config_of(params);
   tensors_ =

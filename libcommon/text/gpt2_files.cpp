@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json_place.h"
 #include "base/utf8.h"
 #include "text/byte_map.h"
 #include "text/unicode.h"
@@ -22,7 +23,8 @@ TokenIds parse_vocabulary(std::string_view json, const std::string& path) {
   simdjson::dom::parser parser;
   simdjson::dom::object object;
   const auto document = parser.parse(simdjson::padded_string(json));
-  if (document.error()) fail(Exit::bad_data, path, ": ", simdjson::error_message(document.error()));
+  if (document.error())
+    fail(Exit::bad_data, path, ": ", json_place(json), simdjson::error_message(document.error()));
   if (document.get(object)) fail(Exit::bad_data, path, ": expected a JSON object, token -> id");
   TokenIds ids;
   std::size_t entries = 0;

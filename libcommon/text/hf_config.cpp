@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/file.h"
+#include "base/json_place.h"
 #include "text/hf_object.h"
 
 namespace mt {
@@ -106,8 +107,9 @@ class ConfigReader {
   void read(const std::string& path) {
     simdjson::dom::parser parser;
     simdjson::dom::element root;
-    if (const auto error = parser.parse(simdjson::padded_string(read_file(path))).get(root))
-      fail(Exit::bad_data, path, ": ", simdjson::error_message(error));
+    const std::string content = read_file(path);
+    if (const auto error = parser.parse(content).get(root))
+      fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
     const HfObject object(root, path);
     read_token(object, "bos_token", config_.bos);
     read_token(object, "eos_token", config_.eos);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json_place.h"
 #include "base/utf8.h"
 #include "text/byte_map.h"
 #include "text/hf_object.h"
@@ -34,7 +35,7 @@ HfTokenizer::HfTokenizer(std::string_view content, const std::string& file,
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   if (const auto error = parser.parse(simdjson::padded_string(content)).get(root))
-    fail(Exit::bad_data, file, ": ", simdjson::error_message(error));
+    fail(Exit::bad_data, file, ": ", json_place(content), simdjson::error_message(error));
   const HfObject object(root, file);
   HfVocabulary vocabulary = read_hf_vocabulary(object.object("model"));
   read(object, vocabulary);

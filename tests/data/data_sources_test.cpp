@@ -69,7 +69,7 @@ TEST(DataSources, FilesHoldWhatTheOptionsWould) {
   EXPECT_EQ(json_error(R"({"train":null,"valid":"a","test":null})"),
             "64 --per-split-data-args-path: names nothing to train on, expected --train-data-path "
             "or \"train\"");
-  EXPECT_EQ(json_error("[1"), concat("65 ", json, ": ",
+  EXPECT_EQ(json_error("[1"), concat("65 ", json, ": byte 2: ",
                                      "The JSON document has an improper structure: missing or "
                                      "superfluous commas, braces, missing keys, etc.",
                                      ", expected a JSON object"));

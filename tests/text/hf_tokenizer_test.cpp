@@ -159,7 +159,7 @@ TEST(HfTokenizer, AFileCutAnywhereIsRefused) {
     for (std::size_t i = 0; i < 200; ++i) {
       const std::string cut = whole.substr(0, whole.size() * i / 200);
       const std::string line = error_of([&] { HfTokenizer(cut, "cut", {}); });
-      EXPECT_EQ(line.substr(0, 7), "65 cut:") << entry.path() << " " << i;
+      EXPECT_TRUE(line.starts_with("65 cut: byte ")) << line << entry.path() << " " << i;
       EXPECT_EQ(line.find('\n'), line.npos) << entry.path() << " " << i;
     }
     ++files;
