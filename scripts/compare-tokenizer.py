@@ -5,140 +5,48 @@ differ; development only.
 Each kind, a tokenizer and its reference, is given
 1. every code point behind a letter, a number, a sign and a space: how pieces are cut, and with that
    the Unicode version;
-2. every text under DATA (*.txt, *.jsonl), whole and by lines;
-3. --random N random strings of bytes and of Unicode.
-Then the merges that the trainer learns from each text are compared with Hugging Face's.
+2. every text under DATA (*.txt, *.jsonl, *.md), whole and by lines;
+3. 10 MB of words of every script that Unicode names, some lines of several scripts, by lines;
+4. --random N random strings of bytes and of Unicode;
+5. N / 8 random strings of what means something to the kind: added tokens, accents, letters that are
+   folded;
+6. N / 10 lists of random ids to decode.
+The kinds are those of tokenizer_kinds.py (GPT-2, tiktoken), bert_kinds.py (Megatron-LM's BERT and
+transformers'), sentencepiece_kinds.py and huggingface_kinds.py. At the end the merges that the trainer
+learns from each text are compared with Hugging Face's.
 
-Needs tokenizers (0.23) and tiktoken (0.14) from PyPI and the test utilities of a build:
+Needs from PyPI tokenizers (0.23), tiktoken (0.14), sentencepiece (0.2.3), transformers (5) and six, and
+the test utilities of a build:
 
-    python scripts/compare-tokenizer.py build/release/tests/text DATA --random 1000000
+    python scripts/compare-tokenizer.py build/release/tests/text DATA --megatron MEGATRON
 
-DATA holds gpt2/vocab.json and gpt2/merges.txt. --kinds takes some of the kinds only. Exits with 1 if
-anything differs.
+DATA holds gpt2/vocab.json, gpt2/merges.txt, bert-uncased/tokenizer.json, bert-cased/tokenizer.json and
+texts; MEGATRON is a checkout of NVIDIA/Megatron-LM at core_v0.12.1, without which its BERT is left out.
+--kinds takes some of the kinds only. Exits with 1 if anything differs.
 """
 
 import argparse
-import base64
-import json
+import array
+import itertools
 import pathlib
 import random
 import struct
 import subprocess
 import sys
 import tempfile
+import unicodedata
 
-import tiktoken
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-END_OF_TEXT = "<|endoftext|>"
+from bert_kinds import megatron_kinds, transformers_kinds
+from huggingface_kinds import huggingface_kinds
+from sentencepiece_kinds import sentencepiece_kinds
+from tokenizer_kinds import END_OF_TEXT, PROSE, gpt2_kinds, tiktoken_kinds
+
 BATCH = 20000
+MIXED_BYTES = 10_000_000
 
-# The patterns that --tiktoken-pattern names. v1 and v2 are Megatron's, in
-# megatron/training/tokenizer/tokenizer.py; cl100k and o200k are in tiktoken_ext/openai_public.py.
-UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
-LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-SIGN = r"[^\r\n\p{L}\p{N}]?"
-BLANKS = r"\s*[\r\n]+|\s+(?!\S)|\s+"
-
-
-def cased(suffix, numbers):
-    words = rf"{SIGN}{UPPER}*{LOWER}+{suffix}|{SIGN}{UPPER}+{LOWER}*{suffix}"
-    return rf"{words}|{numbers}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{BLANKS}"
-
-
-TIKTOKEN_PATTERNS = {
-    "v1": r"[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
-    "v2": cased("", r"\p{N}"),
-    "cl100k": r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++"
-    r"[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
-    "o200k": cased(CONTRACTION + "?", r"\p{N}{1,3}"),
-    "llama3": rf"{CONTRACTION}|{SIGN}\p{{L}}+|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{BLANKS}",
-}
-
-
-def byte_tokens(vocab):
-    """The bytes of the tokens of a vocab.json, in the order of their ids."""
-    printable = [b for b in range(256) if 33 <= b <= 126 or (161 <= b and b != 173)]
-    others = [b for b in range(256) if b not in printable]
-    byte_of = {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
-    tokens = sorted((t for t in vocab if t != END_OF_TEXT), key=vocab.get)
-    return [bytes(byte_of[c] for c in token) for token in tokens]
-
-
-class Kind:
-    """A tokenizer: its options for the test utility, and a function from texts to lists of ids."""
-
-    def __init__(self, name, options, reference):
-        self.name, self.options, self.reference = name, [str(o) for o in options], reference
-
-
-def hugging_face(tokenizer):
-    return lambda texts: [e.ids for e in tokenizer.encode_batch_fast(texts)]
-
-
-def gpt2_kind(args, folder):
-    vocab, merges = args.data / "gpt2" / "vocab.json", args.data / "gpt2" / "merges.txt"
-    tokenizer = Tokenizer(models.BPE.from_file(str(vocab), str(merges)))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    options = ["--tokenizer-type", "GPT2BPETokenizer", "--vocab-file", vocab, "--merge-file", merges]
-    return [Kind("gpt2", options, hugging_face(tokenizer))]
-
-
-def tiktoken_kinds(args, folder):
-    """GPT-2's tokens as ranks, in tiktoken's format and in Megatron's."""
-    tokens = byte_tokens(json.loads((args.data / "gpt2" / "vocab.json").read_text("utf-8")))
-    sorted_tokens = [bytes([b]) for b in range(256)] + [t for t in tokens if len(t) > 1]
-    lines = [f"{base64.b64encode(t).decode()} {i}\n" for i, t in enumerate(tokens)]
-    (folder / "ranks.tiktoken").write_text("".join(lines))
-    entries = [
-        {"rank": i, "token_bytes": base64.b64encode(t).decode(), "token_str": t.decode("latin-1")}
-        for i, t in enumerate(sorted_tokens)
-    ]
-    (folder / "ranks.json").write_text(json.dumps(entries))
-    special = 1000
-    for name, pattern in TIKTOKEN_PATTERNS.items():
-        ranks = sorted_tokens if name in ("v1", "v2") else tokens
-        encoding = tiktoken.Encoding(
-            name,
-            pat_str=pattern,
-            mergeable_ranks={t: i + special for i, t in enumerate(ranks)},
-            special_tokens={f"<SPECIAL_{i}>": i for i in range(special)},
-        )
-        file = folder / ("ranks.json" if name in ("v1", "v2") else "ranks.tiktoken")
-        options = ["--tokenizer-type", "TikTokenizer", "--tokenizer-model", file]
-        options += ["--tiktoken-pattern", name, "--vocab-size", len(ranks) + special]
-        reference = lambda texts, e=encoding: e.encode_ordinary_batch(texts, num_threads=2)
-        yield Kind(f"tiktoken-{name}", options, reference)
-
-
-def ours(command, strings):
-    """The ids of each string (bytes)."""
-    request = b"".join(struct.pack("<I", len(s)) + s for s in strings)
-    answer = subprocess.run(command, input=request, stdout=subprocess.PIPE, check=True).stdout
-    at, ids = 0, []
-    for _ in strings:
-        (count,) = struct.unpack_from("<I", answer, at)
-        ids.append(list(struct.unpack_from(f"<{count}i", answer, at + 4)))
-        at += 4 + 4 * count
-    assert at == len(answer)
-    return ids
-
-
-def differences(kind, encode, batches):
-    """How many of the strings are encoded differently; shows the first three of a batch."""
-    count = 0
-    for strings in batches:
-        texts = [s.decode("utf-8", errors="replace") for s in strings]
-        expected = kind.reference(texts)
-        got = ours([encode, *kind.options], strings)
-        wrong = [i for i in range(len(strings)) if got[i] != expected[i]]
-        for i in wrong[:3]:
-            print(f"{kind.name}: {strings[i][:200]!r}", file=sys.stderr)
-            print(f"  ours     {got[i][:50]}\n  expected {expected[i][:50]}", file=sys.stderr)
-        count += len(wrong)
-    return count
+# --- The strings. ---
 
 
 def random_code_point(rng):
@@ -169,7 +77,7 @@ WORDS += ["a" * 70, "!" * 40, "/", "XML", "Http", "iOS", "\u6c34", "\u0301", "12
 
 def random_string(rng):
     kind = rng.randrange(5)
-    length = rng.randrange(40) if rng.random() < 0.98 else rng.randrange(2000)
+    length = rng.randrange(40) if rng.random() < 0.998 else rng.randrange(2000)
     if kind == 0:
         return rng.randbytes(length)
     if kind == 1:  # text with damage
@@ -189,21 +97,118 @@ def random_string(rng):
 
 
 def code_points():
-    points = [chr(p) for p in range(0x110000) if not 0xD800 <= p < 0xE000]
-    for start in range(0, len(points), BATCH):
-        yield [(f"a{c}a 1{c}1 !{c}!  {c}A'{c}").encode() for c in points[start : start + BATCH]]
+    points = [chr(p) for p in itertools.chain(range(0xD800), range(0xE000, 0x110000))]
+    known = [c for c in points if unicodedata.category(c) not in ("Cn", "Co")]
+    for c in known:
+        yield f"a{c}a 1{c}1 !{c}!  {c}A'{c}Σ {c}\u0301".encode()
+    others = sorted(set(points) - set(known))
+    for start in range(0, len(others), 50):
+        yield "".join(f"a{c}1{c} {c}!" for c in others[start : start + 50]).encode()
 
 
 def strings_of(texts):
     for path in texts:
-        data = path.read_bytes()
-        yield [data, *data.split(b"\n"), *data.splitlines(keepends=True)]
+        yield from (path.read_bytes(), *path.read_bytes().split(b"\n"))
+
+
+def scripts():
+    """The letters, marks and numbers of each script, by the first word of their names."""
+    found = {}
+    for point in range(0x110000):
+        c = chr(point)
+        if unicodedata.category(c)[0] in "LMN":
+            found.setdefault(unicodedata.name(c, "").split(" ")[0].split("-")[0], []).append(c)
+    return [characters for characters in found.values() if len(characters) > 9]
+
+
+def mixed_text(seed):
+    """Lines of a few words each, one of thirty of which begins another script."""
+    rng, known, size = random.Random(seed), scripts(), 0
+    signs = [c for c in map(chr, range(0x110000)) if unicodedata.category(c)[0] in "PSZ"]
+    while size < MIXED_BYTES:
+        words, letters = [], rng.choice(known)
+        for _ in range(rng.randrange(2000) if rng.random() < 0.01 else rng.randrange(60)):
+            if rng.random() < 0.03:
+                letters = rng.choice(known)
+            words.append("".join(rng.choices(letters, k=rng.randrange(1, 10))))
+            words.append(" " if rng.random() < 0.8 else rng.choice(signs))
+        line = "".join(words).encode() + b"\n"
+        size += len(line)
+        yield line
 
 
 def random_strings(count, seed):
     rng = random.Random(seed)
-    for start in range(0, count, BATCH):
-        yield [random_string(rng) for _ in range(min(BATCH, count - start))]
+    return (random_string(rng) for _ in range(count))
+
+
+def own_strings(words, count, seed):
+    rng = random.Random(seed)
+    for _ in range(count if words else 0):
+        words_of_it = rng.choices(words, k=rng.randrange(24))
+        if rng.random() < 0.5:
+            words_of_it.insert(rng.randrange(len(words_of_it) + 1), random_code_point(rng))
+        yield "".join(words_of_it).encode()
+
+
+def random_ids(kind, count, seed):
+    rng = random.Random(seed)
+    choose = lambda: rng.choice(kind.common) if rng.random() < 0.6 else rng.randrange(kind.ids)
+    return ([choose() for _ in range(rng.randrange(1, 20))] for _ in range(count))
+
+
+# --- Comparing. ---
+
+
+def write_request(path, items):
+    """Writes strings, or lists of ids, as encode_lines reads them."""
+    with open(path, "wb") as file:
+        for item in items:
+            content = item if isinstance(item, bytes) else array.array("i", item).tobytes()
+            file.write(struct.pack("<I", len(item)) + content)
+    return path
+
+
+def read_items(file, decode):
+    """The strings, or the lists of ids, of a request or an answer."""
+    while head := file.read(4):
+        (count,) = struct.unpack("<I", head)
+        yield file.read(count) if decode else array.array("i", file.read(4 * count)).tolist()
+
+
+def differences(kind, command, request, decode=False):
+    """How many of a request's items are answered otherwise than by the reference; shows the first three."""
+    wrong = count = 0
+    with open(request, "rb") as stdin, open(request, "rb") as items:
+        with subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE) as ours:
+            answers = read_items(ours.stdout, decode)
+            inputs = read_items(items, not decode)
+            while batch := list(itertools.islice(inputs, BATCH)):
+                expected = kind.decode(batch) if decode else kind.encode(batch)
+                if decode:
+                    expected = [text.encode() for text in expected]
+                for item, want, got in zip(batch, expected, answers):
+                    count += 1
+                    if got != want:
+                        wrong += 1
+                        if wrong <= 3:
+                            print(f"{kind.name}: {item[:200]!r}", file=sys.stderr)
+                            print(f"  ours     {got[:50]}\n  expected {want[:50]}", file=sys.stderr)
+            ended = not ours.stdout.read()
+        if ours.returncode != 0 or not ended:
+            sys.exit(f"{kind.name}: encode_lines ended after {count} of {request}")
+    return wrong
+
+
+def compare(kind, encode, requests, args, folder):
+    """A row of the table."""
+    own = write_request(folder / "own", own_strings(kind.words, args.random // 8, args.seed))
+    command = [encode, *kind.options]
+    row = [differences(kind, command, request) for request in (*requests, own)]
+    ids = write_request(folder / "ids", random_ids(kind, args.random // 10, args.seed))
+    row.append(differences(kind, [*command, "--decode"], ids, decode=True))
+    print(f"{kind.name:32}" + "".join(f"{wrong:12}" for wrong in row), flush=True)
+    return sum(row)
 
 
 def check_trainer(train, texts, vocab_size):
@@ -232,32 +237,50 @@ def check_trainer(train, texts, vocab_size):
     return wrong
 
 
+def kinds(args, folder):
+    """Makes the kinds that are wanted; a source's names begin alike."""
+    sources = {
+        "gpt2": lambda: gpt2_kinds(args.data),
+        "tiktoken-": lambda: tiktoken_kinds(args.data, folder),
+        "BertWordPiece": lambda: megatron_kinds(args.data, folder, args.megatron),
+        "transformers-": lambda: transformers_kinds(args.data),
+        "sp-": lambda: sentencepiece_kinds(args.data, folder),
+        "hf-": lambda: huggingface_kinds(args.data, folder),
+    }
+    if not args.megatron:
+        del sources["BertWordPiece"]
+    for beginning, make in sources.items():
+        if any(w.startswith(beginning) or beginning.startswith(w) for w in args.kinds):
+            yield from (kind for kind in make() if kind.name.startswith(tuple(args.kinds)))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("utilities", type=pathlib.Path, help="folder of encode_lines, train_bpe")
     parser.add_argument("data", type=pathlib.Path)
-    parser.add_argument("--kinds", nargs="+", help="names, or beginnings of names; all by default")
+    parser.add_argument("--megatron", type=pathlib.Path, help="checkout of Megatron-LM")
+    parser.add_argument("--kinds", nargs="+", default=[""], help="names, or beginnings of names; all by default")
     parser.add_argument("--random", type=int, default=1000000, help="random strings")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--train-vocab-size", type=int, default=4096)
     args = parser.parse_args()
-    wanted = tuple(args.kinds or [""])
-    encode = args.utilities / "encode_lines"
     texts = sorted(p for p in args.data.rglob("*") if p.suffix in (".txt", ".jsonl", ".md"))
     wrong = 0
-    print(f"differences, {len(texts)} texts, {args.random} random strings of seed {args.seed}:")
-    print(f"{'kind':24} {'code points':>12} {'texts':>12} {'random':>12}", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        for make in (gpt2_kind, tiktoken_kinds):
-            for kind in make(args, pathlib.Path(folder)):
-                if not kind.name.startswith(wanted):
-                    continue
-                row = [code_points(), strings_of(texts), random_strings(args.random, args.seed)]
-                row = [differences(kind, encode, batches) for batches in row]
-                print(f"{kind.name:24} {row[0]:12} {row[1]:12} {row[2]:12}", flush=True)
-                wrong += sum(row)
-    if not args.kinds:
-        prose = [p for p in texts if p.parent.name in ("shakespeare", "wikitext-2", "lambada")]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        requests = [
+            write_request(folder / "code points", code_points()),
+            write_request(folder / "texts", strings_of(texts)),
+            write_request(folder / "mixed", mixed_text(args.seed)),
+            write_request(folder / "random", random_strings(args.random, args.seed)),
+        ]
+        print(f"differences, {len(texts)} texts, {args.random} random strings of seed {args.seed}:")
+        columns = "code points", "texts", "mixed", "random", "own words", "decoded"
+        print(f"{'kind':32}" + "".join(f"{column:>12}" for column in columns), flush=True)
+        for kind in kinds(args, folder):
+            wrong += compare(kind, args.utilities / "encode_lines", requests, args, folder)
+    if "" in args.kinds:
+        prose = [args.data / name for name in PROSE]
         wrong += check_trainer(args.utilities / "train_bpe", prose, args.train_vocab_size)
     sys.exit(1 if wrong else 0)
 

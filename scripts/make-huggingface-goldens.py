@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes testdata/huggingface: a small tokenizer.json of each kind that scripts/compare-huggingface.py
+"""Makes testdata/huggingface: a small tokenizer.json of each kind that scripts/huggingface_kinds.py
 knows, and cases.txt with the ids and texts that Hugging Face's tokenizers makes with them.
 
 Needs tokenizers (0.23.3), sentencepiece (0.2.3) and tiktoken from PyPI:
@@ -14,6 +14,8 @@ import sys
 import tempfile
 
 import tokenizers
+
+from huggingface_kinds import Sources, all_files
 
 HERE = pathlib.Path(__file__).parent
 CASES = """|boat|  boat  |\\n\\n boat|don't  'LL he'S|the 12345 boats\\t\\r\\n|\u00e9t\u00c9 e\u0301t|
@@ -32,7 +34,6 @@ def main():
     testdata = pathlib.Path(sys.argv[1])
     folder = testdata / "huggingface"
     folder.mkdir(exist_ok=True)
-    compare = runpy.run_path(str(HERE / "compare-huggingface.py"))
     lines = [
         f"# scripts/make-huggingface-goldens.py, tokenizers {tokenizers.__version__}:",
         "# the file beside this one, text in hexadecimal, its ids, their text in hexadecimal; '-' is",
@@ -43,8 +44,8 @@ def main():
     rules = tempfile.NamedTemporaryFile("w", suffix=".tsv")
     for pair in runpy.run_path(str(HERE / "make-sentencepiece-goldens.py"))["RULES"].items():
         print(*(" ".join(f"{ord(c):X}" for c in text) for text in pair), sep="\t", file=rules, flush=True)
-    sources = compare["Sources"](testdata / "gpt2_bpe", stories, 400, rules.name)
-    for kind in compare["all_kinds"](sources):
+    sources = Sources(testdata / "gpt2_bpe", stories, 400, rules.name)
+    for kind in all_files(sources):
         file = folder / (kind.name + ".json")
         file.write_text(json.dumps(kind.parts, ensure_ascii=False, separators=(",", ":")), "utf-8")
         tokenizer = tokenizers.Tokenizer.from_file(str(file))

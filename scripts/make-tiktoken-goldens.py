@@ -15,6 +15,8 @@ import sys
 
 import tiktoken
 
+from tokenizer_kinds import TIKTOKEN_PATTERNS, byte_tokens
+
 HERE = pathlib.Path(__file__).parent
 CASES = runpy.run_path(str(HERE / "make-gpt2-bpe-goldens.py"))["CASES"] + [
     "he'S HE'LL they'Re We'vE i'M'D",
@@ -38,16 +40,10 @@ CASES = runpy.run_path(str(HERE / "make-gpt2-bpe-goldens.py"))["CASES"] + [
 ]
 
 
-def patterns():
-    compare = runpy.run_path(str(HERE / "compare-tokenizer.py"))
-    return compare["TIKTOKEN_PATTERNS"], compare["byte_tokens"]
-
-
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     vocab, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    named, byte_tokens = patterns()
     tokens = byte_tokens(json.loads(vocab.read_text("utf-8")))
     folder.mkdir(exist_ok=True)
     lines = [f"{base64.b64encode(t).decode()} {i}\n" for i, t in enumerate(tokens)]
@@ -55,7 +51,7 @@ def main():
     lines = [
         f"# scripts/make-tiktoken-goldens.py, tiktoken {tiktoken.__version__}; ranks.tiktoken",
         "# beside this file has the tokens of ../gpt2_bpe/vocab.json.",
-        "# text in hexadecimal; ids, which are ranks + 3, by the patterns " + " ".join(named) + ".",
+        "# text in hexadecimal; ids, which are ranks + 3, by the patterns " + " ".join(TIKTOKEN_PATTERNS) + ".",
         "# '-' is nothing.",
     ]
     encodings = [
@@ -65,7 +61,7 @@ def main():
             mergeable_ranks={t: i + 3 for i, t in enumerate(tokens)},
             special_tokens={"<unk>": 0, "<s>": 1, "</s>": 2},
         )
-        for name, pattern in named.items()
+        for name, pattern in TIKTOKEN_PATTERNS.items()
     ]
     for case in CASES:
         data = case if isinstance(case, bytes) else case.encode()

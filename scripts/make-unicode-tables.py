@@ -9,7 +9,7 @@ that.
 
 libcommon/text/bert_tables.cpp, with --bert: what BERT's tokenizer in Python asks of Python 3.11,
 whose Unicode is 14.0: categories, lower case, canonical decomposition. Needs that Python;
-scripts/compare-wordpiece.py checks it.
+scripts/compare-tokenizer.py checks it.
 
     pip install unicodedata2==16.0.0
     python scripts/make-unicode-tables.py > libcommon/text/unicode_tables.cpp
