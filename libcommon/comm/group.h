@@ -60,6 +60,12 @@ class Group {
   [[nodiscard]] virtual Pending receive(Tensor t, int from) = 0;
   virtual void barrier() = 0;
 
+  // Whether from now on all_gather into `memory`, which is as large on every rank, and
+  // reduce_scatter of what lies at the same place of it on every rank take nothing of what GPUs
+  // compute with.  Every rank calls it in its turn among the collectives; `memory` must outlive the
+  // group.
+  virtual bool reach(const Tensor& memory);
+
   // A group of some of the ranks, this one among them, numbered in this order.  Every rank of this
   // group calls it in its turn among the collectives, and the members name the same list.  They
   // fail together with this group, which must outlive it.

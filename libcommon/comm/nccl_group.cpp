@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "comm/peer_copies.h"
+
 namespace mt {
 namespace {
 
@@ -112,7 +114,10 @@ class NcclGroup : public Group {
   }
   NcclGroup(const NcclGroup&) = delete;
   ~NcclGroup() override {
-    process_->gave_up ? ncclCommAbort(comm_) : ncclCommDestroy(comm_);
+    if (process_->gave_up)
+      give_up();
+    else
+      ncclCommDestroy(comm_);
     for (const EventHandle event : events_) device::destroy_event(event);
     device::destroy_stream(stream_);
   }
@@ -125,11 +130,19 @@ class NcclGroup : public Group {
   }
   Pending all_gather(Tensor out, ConstTensor in) override {
     return queue("all_gather", out, in, [&](void* to, const void* from) {
+      if (copies_ && copies_->reaches(out)) {
+        copies_->all_gather(out, in, stream_);
+        return ncclSuccess;
+      }
       return ncclAllGather(from, to, in.bytes(), ncclUint8, comm_, stream_);
     });
   }
   Pending reduce_scatter(Tensor out, ConstTensor in) override {
     return queue("reduce_scatter", out, in, [&](void* to, const void* from) {
+      if (copies_ && copies_->reaches(in)) {
+        copies_->reduce_scatter(out, in, stream_);
+        return ncclSuccess;
+      }
       return ncclReduceScatter(from, to, count(out), number_type(out.dtype()), ncclSum, comm_,
                                stream_);
     });
@@ -164,6 +177,10 @@ class NcclGroup : public Group {
       return ncclRecv(to, t.bytes(), ncclUint8, from, comm_, stream_);
     });
   }
+  bool reach(const Tensor& memory) override {
+    if (!copies_) copies_ = std::make_unique<PeerCopies>(*this);
+    return copies_->reach(memory);
+  }
   void barrier() override {
     std::int32_t nothing = 0;
     all_reduce({&nothing, DType::i32, {1}}, Reduction::sum).wait();
@@ -194,6 +211,12 @@ class NcclGroup : public Group {
 
   static std::size_t count(const ConstTensor& t) { return static_cast<std::size_t>(t.numel()); }
 
+  // Nothing waits for other ranks any more.
+  void give_up() noexcept {
+    if (copies_) copies_->give_up();
+    ncclCommAbort(std::exchange(comm_, nullptr));
+  }
+
   EventHandle take_event() {
     if (events_.empty()) return device::make_event();
     const EventHandle event = events_.back();
@@ -216,6 +239,7 @@ class NcclGroup : public Group {
   StreamHandle stream_;
   std::vector<EventHandle> events_;  // not in use
   Buffer stage_;                     // where host tensors pass through the GPU
+  std::unique_ptr<PeerCopies> copies_;
 };
 
 class NcclGroup::Queued : public Pending::Operation {
@@ -227,7 +251,7 @@ class NcclGroup::Queued : public Pending::Operation {
   ~Queued() override {
     if (!waited_) {
       group_.process_->gave_up = true;
-      ncclCommAbort(std::exchange(group_.comm_, nullptr));
+      group_.give_up();
     }
     group_.events_.push_back(event_);
   }

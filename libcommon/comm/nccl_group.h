@@ -12,7 +12,8 @@ namespace mt {
 // All ranks that have met.  Collectives are queued behind what is in `compute`, the queue of this
 // rank's GPU, and run beside what follows there; to wait for one is to make the queue wait.  Of
 // host tensors, which travel through the GPU, the host waits.  Sums are of an order of NCCL's
-// choice, the same in each run on the same machines.  Exit::unavailable without NCCL.
+// choice, the same in each run on the same machines; within a host, copy engines move what lies in
+// memory that the ranks reach (comm/peer_copies.h).  Exit::unavailable without NCCL.
 //
 // A GPU that waits for another's part waits for ever if that does not come: when the host has
 // waited for the GPU until the timeout, `ranks` fails, with the last operation's name and size.

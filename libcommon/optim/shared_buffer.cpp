@@ -91,6 +91,9 @@ void SharedBuffer::allocate(Device device, DType dtype) {
   };
   if (shards_values_) own_values_ = make(value_storage_, dtype);
   if (shards_gradients_) own_gradients_ = make(gradient_storage_, sum_dtype(dtype));
+  if (!distributed()) return;
+  sharers_->reach(table_.values());
+  sharers_->reach(table_.gradients());
 }
 
 std::vector<OwnedRange> SharedBuffer::owned(int rank) const {

@@ -106,6 +106,46 @@ TEST(NcclGroup, GathersAndScattersInPlaceAndNot) {
   });
 }
 
+// The sum of the large array comes in several pieces, the small ones change as soon as they may,
+// and ranks are late in turn.
+TEST(NcclGroup, GathersAndSumsInMemoryThatGpusReach) {
+  run_gpu_ranks([](Group& group, Stream& stream) {
+    const int ranks = group.size(), rank = group.rank();
+    const std::int64_t part = 80'000'001, end = (part + kCount) * ranks;
+    const GpuTensor memory(stream, end);
+    ASSERT_TRUE(group.reach(memory));
+    const Tensor large = memory.view().rows(0, part * ranks);
+    const std::vector<float> own = values_of(rank, large.numel());
+    device::copy(large.data(), own.data(), large.bytes(), stream.handle());
+    const Tensor mine = large.rows(rank * part, (rank + 1) * part);
+    group.reduce_scatter(mine, large).wait();
+    group.all_gather(large, mine).wait();
+    std::vector<float> sums(own.size());
+    device::copy(sums.data(), large.data(), large.bytes(), stream.handle());
+    stream.synchronize();
+    EXPECT_EQ(sums, sum_of(ranks, large.numel()));
+
+    const Tensor small = memory.view().rows(part * ranks, end);
+    const GpuTensor sum(stream, kCount);
+    for (int i = 0; i < 50; ++i) {
+      const std::vector<float> values = values_of(rank + i, small.numel());
+      if (i % ranks == rank) device::copy(large.data(), own.data(), large.bytes(), stream.handle());
+      device::copy(small.data(), values.data(), small.bytes(), stream.handle());
+      group.reduce_scatter(sum, small).wait();
+      device::set_zero(small.data(), small.bytes(), stream.handle());
+      group.all_gather(small, sum).wait();
+      std::vector<float> all(values.size());
+      device::copy(all.data(), small.data(), small.bytes(), stream.handle());
+      stream.synchronize();
+      for (std::int64_t j = 0; j < small.numel(); j += 97) {
+        float expected = 0;
+        for (int r = 0; r < ranks; ++r) expected += value_of(r + i, j);
+        ASSERT_EQ(all[static_cast<std::size_t>(j)], expected) << i << " " << j;
+      }
+    }
+  });
+}
+
 TEST(NcclGroup, EachGivesEachOtherAPart) {
   run_gpu_ranks([](Group& group, Stream& stream) {
     const int ranks = group.size();

@@ -1,0 +1,246 @@
+#include "comm/peer_copies.h"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "kernels/cuda_check.h"
+#include "kernels/elementwise.h"
+
+namespace mt {
+namespace {
+
+// The driver's function of a type and name, without linking the driver's library.
+template <auto* kFunction>
+auto* of_driver(const char* name) {
+  static const auto found = [&] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult result;
+    cuda::check(
+        cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &result));
+    if (result != cudaDriverEntryPointSuccess)
+      fail(Exit::unavailable, "the NVIDIA driver is older than CUDA 12");
+    return reinterpret_cast<decltype(kFunction)>(function);
+  }();
+  return found;
+}
+
+void check(CUresult result, const char* what) {
+  if (result != CUDA_SUCCESS)
+    fail(Exit::internal, "CUDA: ", what, ": error ", static_cast<int>(result));
+}
+
+CUdeviceptr address(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+
+void write(std::uint32_t* count, std::uint32_t value, StreamHandle stream) {
+  check(of_driver<&cuStreamWriteValue32>("cuStreamWriteValue32")(stream, address(count), value,
+                                                                 CU_STREAM_WRITE_VALUE_DEFAULT),
+        "cuStreamWriteValue32");
+}
+
+void wait(const std::uint32_t* count, std::uint32_t value, StreamHandle stream) {
+  check(of_driver<&cuStreamWaitValue32>("cuStreamWaitValue32")(stream, address(count), value,
+                                                               CU_STREAM_WAIT_VALUE_GEQ),
+        "cuStreamWaitValue32");
+}
+
+// What a process tells the others of its memory: CUDA's name of the allocation that it is in, where
+// it begins there, and what it begins with.
+struct Name {
+  cudaIpcMemHandle_t allocation;
+  std::uint64_t offset, first;
+};
+
+std::uint64_t first_of(const void* memory) {
+  std::uint64_t first = 0;
+  cuda::check(cudaMemcpy(&first, memory, sizeof(first), cudaMemcpyDefault));
+  return first;
+}
+
+Name name_of(void* memory) {
+  Name name{};
+  CUdeviceptr begin = 0;
+  check(of_driver<&cuMemGetAddressRange>("cuMemGetAddressRange")(&begin, nullptr, address(memory)),
+        "cuMemGetAddressRange");
+  name.offset = address(memory) - begin;
+  name.first = first_of(memory);
+  // Where there are no names, the others find nothing under this one.
+  if (cudaIpcGetMemHandle(&name.allocation, memory) != cudaSuccess) cudaGetLastError();
+  return name;
+}
+
+constexpr std::size_t kStage = std::size_t{256} << 20;  // bytes, of all peers
+
+}  // namespace
+
+PeerCopies::PeerCopies(Group& ranks) : ranks_(ranks), own_counts_(Device::cuda, sizeof(Counts)) {
+  std::random_device random;
+  const std::uint64_t mark = std::uint64_t{random()} << 32 | random();
+  cuda::check(cudaMemcpy(own_counts_.data(), &mark, sizeof(mark), cudaMemcpyDefault));
+  together_ =
+      ranks.size() <= kMost && map(own_counts_.tensor(DType::u8, {sizeof(Counts)}), counts_);
+}
+
+PeerCopies::~PeerCopies() {
+  for (Region& region : regions_) close(region);
+  close(counts_);
+}
+
+std::vector<int> PeerCopies::peers() const {
+  std::vector<int> peers;
+  for (int i = 1; i < ranks_.size(); ++i) peers.push_back((ranks_.rank() + i) % ranks_.size());
+  return peers;
+}
+
+// Whether every rank has mapped every other's.
+bool PeerCopies::map(const Tensor& memory, Region& region) const {
+  const std::int64_t size = ranks_.size();
+  std::vector<Name> names(static_cast<std::size_t>(size));
+  const Name own = name_of(memory.data());
+  constexpr std::int64_t kBytes = sizeof(Name);
+  ranks_.all_gather({names.data(), DType::u8, {size * kBytes}}, {&own, DType::u8, {kBytes}}).wait();
+  region = {static_cast<std::byte*>(memory.data()), memory.bytes(),
+            std::vector<Mapped>(names.size())};
+  // Where GPUs only seem to reach one another, users say so to NCCL.
+  const char* const disabled = std::getenv("NCCL_P2P_DISABLE");
+  std::int32_t failed = disabled != nullptr && std::strcmp(disabled, "0") != 0;
+  for (const int peer : peers()) {
+    const Name& name = names[static_cast<std::size_t>(peer)];
+    Mapped& mapped = region.of[static_cast<std::size_t>(peer)];
+    if (cudaIpcOpenMemHandle(&mapped.allocation, name.allocation, cudaIpcMemLazyEnablePeerAccess) !=
+        cudaSuccess) {
+      cudaGetLastError();
+      failed = 1;
+      continue;
+    }
+    mapped.memory = static_cast<std::byte*>(mapped.allocation) + name.offset;
+    if (first_of(mapped.memory) != name.first) failed = 1;  // of another host
+  }
+  ranks_.all_reduce({&failed, DType::i32, {1}}, Reduction::max).wait();
+  if (failed) close(region);
+  return !failed;
+}
+
+void PeerCopies::close(Region& region) const noexcept {
+  for (Mapped& mapped : region.of)
+    if (void* const allocation = std::exchange(mapped, {}).allocation)
+      cudaIpcCloseMemHandle(allocation);
+}
+
+bool PeerCopies::reach(const Tensor& memory) {
+  Region region;
+  if (!together_ || memory.bytes() == 0 || !map(memory, region)) return false;
+  regions_.push_back(std::move(region));
+  const std::size_t parts = static_cast<std::size_t>(ranks_.size());
+  const std::size_t stage = std::min(kStage, memory.bytes() / parts * (parts - 1));
+  if (stage > stage_.bytes()) stage_ = Buffer(Device::cuda, stage);
+  return true;
+}
+
+const PeerCopies::Region* PeerCopies::region_of(const ConstTensor& part) const {
+  const auto* const begin = static_cast<const std::byte*>(part.data());
+  const auto it = std::ranges::find_if(regions_, [&](const Region& r) {
+    return begin >= r.own && begin + part.bytes() <= r.own + r.bytes;
+  });
+  return it == regions_.end() ? nullptr : &*it;
+}
+
+const std::byte* PeerCopies::of_peer(int peer, const ConstTensor& part) const {
+  const Region& region = *region_of(part);
+  return region.of[static_cast<std::size_t>(peer)].memory +
+         (static_cast<const std::byte*>(part.data()) - region.own);
+}
+
+PeerCopies::Counts* PeerCopies::counts_of(int rank) const {
+  const bool own = rank == ranks_.rank();
+  return reinterpret_cast<Counts*>(own ? counts_.own
+                                       : counts_.of[static_cast<std::size_t>(rank)].memory);
+}
+
+// Queues read(), which reads the others' memory once they all have queued theirs, and lets nothing
+// follow before they have read this rank's.
+template <class Read>
+void PeerCopies::among_peers(StreamHandle stream, const Read& read) {
+  ++operations_;
+  const int rank = ranks_.rank();
+  Counts* const own = counts_of(rank);
+  for (const int peer : peers()) write(&counts_of(peer)->ready[rank], operations_, stream);
+  for (const int peer : peers()) wait(&own->ready[peer], operations_, stream);
+  read();
+  for (const int peer : peers()) write(&counts_of(peer)->read[rank], operations_, stream);
+  for (const int peer : peers()) wait(&own->read[peer], operations_, stream);
+}
+
+void PeerCopies::all_gather(const Tensor& out, const ConstTensor& in, StreamHandle stream) {
+  const std::size_t part = in.bytes();
+  const auto begin = [&](int rank) { return static_cast<std::size_t>(rank) * part; };
+  auto* const all = static_cast<std::byte*>(out.data());
+  std::byte* const own = all + begin(ranks_.rank());
+  if (own != in.data()) device::copy(own, in.data(), part, stream);
+  among_peers(stream, [&] {
+    for (const int peer : peers())
+      device::copy(all + begin(peer), of_peer(peer, out) + begin(peer), part, stream);
+  });
+}
+
+// sum = a + b
+static void add(const Tensor& sum, const ConstTensor& a, const ConstTensor& b,
+                StreamHandle stream) {
+  const auto of = [&]<class T>(T* y) {
+    cuda::add(y, static_cast<const T*>(a.data()), static_cast<const T*>(b.data()), sum.numel(),
+              stream);
+  };
+  if (sum.dtype() == DType::f32) return of(static_cast<float*>(sum.data()));
+  if (sum.dtype() == DType::bf16) return of(static_cast<__nv_bfloat16*>(sum.data()));
+  fail(Exit::internal, "no sums of ", name_of(sum.dtype()), " by copies");
+}
+
+void PeerCopies::reduce_scatter(const Tensor& out, const ConstTensor& in, StreamHandle stream) {
+  const int rank = ranks_.rank(), size = ranks_.size();
+  const std::int64_t part = out.numel(), element = static_cast<std::int64_t>(size_of(out.dtype()));
+  const std::int64_t room = static_cast<std::int64_t>(stage_.bytes()) / (size - 1) / element;
+  const ConstTensor all = in.reshape({in.numel()});
+  const Tensor sums = out.reshape({part});
+  among_peers(stream, [&] {
+    for (std::int64_t begin = 0; begin < part; begin += room) {
+      const std::int64_t count = std::min(room, part - begin);
+      const ConstTensor own = all.rows(rank * part + begin, rank * part + begin + count);
+      std::vector<Tensor> staged(static_cast<std::size_t>(size));
+      std::size_t place = 0;
+      for (const int peer : peers()) {
+        Tensor& to = staged[static_cast<std::size_t>(peer)];
+        to = stage_.tensor(out.dtype(), {count}, own.bytes() * place++);
+        device::copy(to.data(), of_peer(peer, own), own.bytes(), stream);
+      }
+      const Tensor sum = sums.rows(begin, begin + count);
+      const auto addend = [&](int r) {
+        return r == rank ? own : ConstTensor(staged[static_cast<std::size_t>(r)]);
+      };
+      ConstTensor so_far = addend(0);
+      for (int r = 1; r < size; ++r) {
+        // Before its own addend is in it, which may lie where the sum goes, it is at another's.
+        const Tensor to = r < rank ? staged[0] : sum;
+        add(to, so_far, addend(r), stream);
+        so_far = to;
+      }
+    }
+  });
+}
+
+void PeerCopies::give_up() noexcept {
+  Counts far{};
+  std::ranges::fill(far.ready, operations_ + (1U << 30));
+  std::ranges::fill(far.read, operations_ + (1U << 30));
+  cudaStream_t stream = nullptr;
+  if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
+  cudaMemcpyAsync(own_counts_.data(), &far, sizeof(far), cudaMemcpyDefault, stream);
+  cudaStreamSynchronize(stream);
+  cudaStreamDestroy(stream);
+}
+
+}  // namespace mt

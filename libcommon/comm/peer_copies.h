@@ -1,0 +1,75 @@
+// PeerCopies: gathers and sums among the GPUs of one host by their copy engines, which leave the
+// multiprocessors to what computes beside.  Each rank's engine reads the other ranks' memory, which
+// is mapped into its process (CUDA's interprocess communication).  Streams keep the order among
+// ranks: by numbers in one another's memory they tell what can be read and what was read, and wait
+// for what the others tell.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "comm/group.h"
+#include "tensor/buffer.h"
+
+namespace mt {
+
+class PeerCopies {
+ public:
+  // Every rank of `ranks`, which must outlive this, calls this and reach() in its turn among the
+  // group's operations.
+  explicit PeerCopies(Group& ranks);
+  PeerCopies(const PeerCopies&) = delete;
+  ~PeerCopies();
+
+  // Whether from now on the others can read `memory`, which is as large on every rank: whether all
+  // are processes of one host whose GPUs reach one another.  It must outlive this.
+  bool reach(const Tensor& memory);
+  bool reaches(const ConstTensor& part) const { return region_of(part) != nullptr; }
+
+  // As Group's, queued on `stream`, always the same one.  What is read is at the same place of its
+  // memory on every rank: reaches(out) of all_gather; reaches(in) of reduce_scatter, which takes
+  // f32 and bf16 and adds ranks 0, 1, 2, … in this order.
+  void all_gather(const Tensor& out, const ConstTensor& in, StreamHandle stream);
+  void reduce_scatter(const Tensor& out, const ConstTensor& in, StreamHandle stream);
+
+  // Streams go on that wait for other ranks; what they compute then is nothing.
+  void give_up() noexcept;
+
+ private:
+  static constexpr int kMost = 16;  // ranks
+
+  // A rank's memory, and the allocation that it is in, where this process has them.
+  struct Mapped {
+    void* allocation = nullptr;
+    std::byte* memory = nullptr;
+  };
+  struct Region {
+    std::byte* own = nullptr;
+    std::size_t bytes = 0;
+    std::vector<Mapped> of;  // each rank's; one's own is empty
+  };
+  // In a rank's memory: what the others write there.
+  struct Counts {
+    std::uint64_t mark;
+    std::uint32_t ready[kMost], read[kMost];  // each rank's operations whose data it has; has read
+  };
+
+  std::vector<int> peers() const;  // the other ranks, the next one first
+  bool map(const Tensor& memory, Region& region) const;
+  void close(Region& region) const noexcept;
+  const Region* region_of(const ConstTensor& part) const;
+  const std::byte* of_peer(int peer, const ConstTensor& part) const;  // what lies at that place
+  Counts* counts_of(int rank) const;
+  template <class Read>
+  void among_peers(StreamHandle stream, const Read& read);
+
+  Group& ranks_;
+  Buffer own_counts_;
+  Region counts_;
+  bool together_ = false;  // all on one host
+  std::vector<Region> regions_;
+  Buffer stage_;                  // other ranks' addends
+  std::uint32_t operations_ = 0;  // queued
+};
+
+}  // namespace mt
