@@ -41,7 +41,8 @@ def megatron_kinds(data, folder, megatron):
 
 def transformers_kinds(data):
     for model in "bert-uncased", "bert-cased":
-        tokenizer = BertTokenizerFast.from_pretrained(data / model)
+        lower = model == "bert-uncased"
+        tokenizer = BertTokenizerFast.from_pretrained(data / model, do_lower_case=lower)
         options = ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", data / model]
         encode = lambda strings, t=tokenizer: t(texts(strings))["input_ids"]
         decode = lambda lists, t=tokenizer: t.batch_decode(lists, skip_special_tokens=False)

@@ -40,7 +40,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from bert_kinds import megatron_kinds, transformers_kinds
 from huggingface_kinds import huggingface_kinds
-from sentencepiece_kinds import sentencepiece_kinds
+from sentencepiece_kinds import sentencepiece_kinds, trained_kinds
 from tokenizer_kinds import END_OF_TEXT, PROSE, gpt2_kinds, tiktoken_kinds
 
 BATCH = 20000
@@ -244,7 +244,8 @@ def kinds(args, folder):
         "tiktoken-": lambda: tiktoken_kinds(args.data, folder),
         "BertWordPiece": lambda: megatron_kinds(args.data, folder, args.megatron),
         "transformers-": lambda: transformers_kinds(args.data),
-        "sp-": lambda: sentencepiece_kinds(args.data, folder),
+        "sentencepiece-": lambda: sentencepiece_kinds(args.data),
+        "trained-": lambda: trained_kinds(args.data, folder),
         "hf-": lambda: huggingface_kinds(args.data, folder),
     }
     if not args.megatron:

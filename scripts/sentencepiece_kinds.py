@@ -6,7 +6,6 @@ Imported; does nothing when run.
 """
 
 import io
-import itertools
 import random
 import re
 
@@ -117,7 +116,7 @@ class Specials:
 def kind_of(name, model):
     library = sentencepiece.SentencePieceProcessor(model_file=str(model))
     options = ["--tokenizer-type", "GPTSentencePieceTokenizer", "--tokenizer-model", model]
-    return Kind("sp-" + name, options, library.encode, library.decode, len(library))
+    return Kind(name, options, library.encode, library.decode, len(library))
 
 
 def kinds_of_rules(name, model):
@@ -126,18 +125,23 @@ def kinds_of_rules(name, model):
     options = lambda kind: ["--tokenizer-type", kind, "--tokenizer-model", model]
     if library.bos_id() >= 0:
         encode = lambda strings: [[library.bos_id(), *ids] for ids in library.encode(strings)]
-        yield Kind("sp-" + name + ", Llama2", options("Llama2Tokenizer"), encode, library.decode, len(library))
+        yield Kind(name + ", Llama2", options("Llama2Tokenizer"), encode, library.decode, len(library))
     specials = Specials(library)
     options = [*options("SentencePieceTokenizer"), "--vocab-extra-ids", EXTRA_IDS]
     encode = lambda strings: [specials.encode(string) for string in strings]
     decode = lambda lists: [specials.decode(ids) for ids in lists]
     words = [*specials.ids, " ", "the", " of ", "\u00e9"]
-    yield Kind("sp-" + name + ", specials", options, encode, decode, specials.size, words, specials.ids.values())
+    yield Kind(name + ", specials", options, encode, decode, specials.size, words, specials.ids.values())
 
 
-def sentencepiece_kinds(data, folder):
-    models = [("data-" + path.stem, path) for path in sorted(data.rglob("*.model"))]
-    for name, path in itertools.chain(models, train(folder, prose_lines(data))):
-        yield kind_of(name, path)
-        if path.parent != folder or name.endswith(("like Llama", "no bos")):
-            yield from kinds_of_rules(name, path)
+def sentencepiece_kinds(data):
+    for path in sorted(data.rglob("*.model")):
+        yield kind_of("sentencepiece-" + path.stem, path)
+        yield from kinds_of_rules("sentencepiece-" + path.stem, path)
+
+
+def trained_kinds(data, folder):
+    for name, path in train(folder, prose_lines(data)):
+        yield kind_of("trained-" + name, path)
+        if name.endswith(("like Llama", "no bos")):
+            yield from kinds_of_rules("trained-" + name, path)

@@ -103,6 +103,21 @@ TEST(BertTokenizer, LinesOfTheVocabulary) {
   EXPECT_EQ(error("a\xFF\n"), "wrong.txt: not UTF-8");
 }
 
+// Each beginning of a vocabulary is one, if it has the tokens that BERT needs.
+TEST(BertTokenizer, AVocabularyCutAnywhereIsSmallerOrRefused) {
+  const Scratch folder;
+  const std::string path = folder.path("cut.txt"), whole = read_file(kVocabulary);
+  for (std::size_t i = 0; i < 200; ++i) {
+    const std::string cut = whole.substr(0, whole.size() * i / 200);
+    write_file_atomically(path, cut, true);
+    const std::string line = error_of([&] { BertTokenizer(BertTokenizer::kCaseType, path, 0); });
+    if (cut.find("[MASK]") == cut.npos)
+      EXPECT_TRUE(line.starts_with(concat("65 ", path, ": no token ["))) << i << line;
+    else
+      EXPECT_TRUE(line.empty() || line.starts_with(concat("65 ", path, ":"))) << i << line;
+  }
+}
+
 // What is shown while tokens come is what they decode to at the end, however they are joined.
 TEST(BertTokenizer, StreamsOfAnyTokens) {
   const Scratch folder;

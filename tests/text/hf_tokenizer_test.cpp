@@ -167,6 +167,27 @@ TEST(HfTokenizer, AFileCutAnywhereIsRefused) {
   EXPECT_GE(files, 21);
 }
 
+TEST(HfTokenizer, HostileJsonIsRefused) {
+  const auto error = [](std::string_view before, std::string_view behind) {
+    return error_of([&] { HfTokenizer(concat(before, behind), "file", {}); });
+  };
+  const std::string brackets(10000, '['), objects = R"({"model":{"a":)";
+  EXPECT_EQ(error(objects + brackets, ""),
+            "65 file: byte 10014: The JSON document has an improper structure: missing or "
+            "superfluous commas, braces, missing keys, etc.");
+  EXPECT_EQ(error(objects + brackets, std::string(10000, ']') + "}}"),
+            "65 file: The JSON document was too deep (too many nested objects and arrays)");
+  const std::string vocabulary = R"({"model":{"vocab":{"a)";
+  for (const std::string_view behind :
+       {std::string_view("\0\":0}}}", 7), std::string_view("\xFF\":0}}}")})
+    EXPECT_TRUE(
+        error(vocabulary, behind).starts_with(concat("65 file: byte ", vocabulary.size(), ": ")))
+        << error(vocabulary, behind);
+  EXPECT_TRUE(error(vocabulary + "\\ud800", "\":0}}}")
+                  .starts_with(concat("65 file: byte ", vocabulary.size() + 6, ": ")));
+  EXPECT_TRUE(error("", std::string(1000, '\0')).starts_with("65 file: byte 0: "));
+}
+
 TEST(HfTokenizer, TheConfigurationNamesItsEnds) {
   HfParts parts;
   parts.added_tokens =
