@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/threads.h"
 
 namespace mt {
 
@@ -135,6 +136,15 @@ void File::write_back() const {
 #endif
 }
 
+bool File::reserve(std::uint64_t offset, std::uint64_t bytes) const {
+#if defined(__linux__)
+  return ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                     static_cast<off_t>(bytes)) == 0;
+#else
+  return false;
+#endif
+}
+
 void File::close() {
   if (::close(std::exchange(descriptor_, -1)) != 0)
     fail_errno(name_, "cannot close", Exit::io_error);
@@ -179,6 +189,7 @@ void MappedFile::forget(Bytes part) const {
 std::string read_file(const std::string& path) {
   File file = File::open(path);
   std::string content;
+  if (file.is_regular()) content.reserve(file.size());
   std::byte block[1 << 16];
   while (const std::size_t count = file.read(block))
     content.append(reinterpret_cast<const char*>(block), count);
@@ -231,14 +242,28 @@ void undo_commit(const std::string& path) {
     fail_errno(path, "cannot be renamed", Exit::cannot_create);
 }
 
-void AtomicFile::commit() {
-  file_.sync();
+void AtomicFile::give_name() {
   file_.close();
   if (!overwrite_) refuse_existing(path_);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0)
     fail_errno(path_, "cannot rename into place", Exit::cannot_create);
   temporary_.clear();
+}
+
+void AtomicFile::commit() {
+  file_.sync();
+  give_name();
   sync_directory(parent_directory(path_));
+}
+
+void commit_together(std::span<AtomicFile* const> files) {
+  parallel_for_ordered_errors(static_cast<std::int64_t>(files.size()),
+                              [&](std::int64_t i) { files[static_cast<std::size_t>(i)]->sync(); });
+  for (AtomicFile* const file : files) {
+    if (file == files.back() && files.size() > 1) sync_directory(parent_directory(file->path()));
+    file->give_name();
+  }
+  sync_directory(parent_directory(files.back()->path()));
 }
 
 void write_file_atomically(const std::string& path, std::string_view content, bool overwrite) {

@@ -41,7 +41,10 @@ class File {
   bool is_regular() const;  // no pipe, terminal or other device
   void sync();              // to the disk
   void write_back() const;  // begins to take to the disk what was written, without waiting for it
-  void close();             // reports what close() reports; no descriptor remains
+  // Asks the disk for room of [offset, offset + bytes), which makes writing there cheaper and
+  // leaves the size as it is: a hint.  False where there is none.
+  bool reserve(std::uint64_t offset, std::uint64_t bytes) const;
+  void close();  // reports what close() reports; no descriptor remains
   int descriptor() const { return descriptor_; }
   const std::string& name() const { return name_; }
 
@@ -91,7 +94,11 @@ class AtomicFile {
   void write(std::string_view text) { file_.write(text); }
   void sync() { file_.sync(); }
   void write_back() const { file_.write_back(); }
-  // Keeps the first `size` bytes; throws Exit::bad_data where there are fewer.
+  bool reserve(std::uint64_t offset, std::uint64_t bytes) const {
+    return file_.reserve(offset, bytes);
+  }
+  // Keeps the first `size` bytes, and no room behind them; throws Exit::bad_data where there are
+  // fewer.
   void cut(std::uint64_t size);
   void commit();
   void discard();                                       // removes it: it never gets its name
@@ -100,10 +107,17 @@ class AtomicFile {
   const std::string& temporary_path() const { return temporary_; }
 
  private:
+  friend void commit_together(std::span<AtomicFile* const> files);
+  void give_name();
+
   std::string path_, temporary_;  // temporary_ is empty once there is nothing to remove
   bool overwrite_, resumable_;
   File file_;
 };
+
+// Some files of one folder: they are synced side by side and then get their names in this order,
+// the last one when those before it have theirs, so whoever finds it finds all.
+void commit_together(std::span<AtomicFile* const> files);
 
 // The whole of a small file at once, atomically.
 void write_file_atomically(const std::string& path, std::string_view content, bool overwrite);

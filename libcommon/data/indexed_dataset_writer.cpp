@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <numeric>
 
 #include "base/error.h"
@@ -18,16 +20,19 @@ namespace {
 constexpr std::size_t kBufferBytes = 1 << 20;
 constexpr std::size_t kDirtyBytes = 16
                                     << 20;  // are written back before the end of the file is there
-constexpr const char* kParts[] = {".lengths", ".documents", ".modes"};  // of an index
+constexpr std::uint64_t kLeastReserved = 1 << 20, kMostReserved = 64 << 20;  // of .bin
+constexpr const char* kParts[] = {".lengths", ".documents", ".modes"};       // of an index
 
 template <class T>
 Bytes as_bytes_of(const T& value) {
   return std::as_bytes(std::span<const T, 1>(&value, 1));
 }
 
-void remove_if_there(const std::string& path) {
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT)
-    fail_errno(path, "cannot remove", Exit::cannot_create);
+// Says whether it was there.
+bool remove_if_there(const std::string& path) {
+  const bool removed = ::unlink(path.c_str()) == 0;
+  if (!removed && errno != ENOENT) fail_errno(path, "cannot remove", Exit::cannot_create);
+  return removed;
 }
 
 }  // namespace
@@ -49,11 +54,21 @@ IndexedDatasetWriter::IndexedDatasetWriter(const std::string& prefix, TokenType 
 
 void IndexedDatasetWriter::write_bin(Bytes bytes) {
   bin_hash_.update(bytes);
+  if (bin_bytes_ + bytes.size() > reserved_) reserve_bin();
   bin_.write(bytes);
+  bin_bytes_ += bytes.size();
   dirty_ += bytes.size();
   if (dirty_ < kDirtyBytes) return;
   bin_.write_back();
   dirty_ = 0;
+}
+
+// Behind the bytes that are there room for as many more.
+void IndexedDatasetWriter::reserve_bin() {
+  if (bin_bytes_ < kLeastReserved) return;
+  const std::uint64_t more = std::min(bin_bytes_, kMostReserved);
+  const bool given = bin_.reserve(bin_bytes_, more);  // else nothing is asked for again
+  reserved_ = given ? bin_bytes_ + more : std::numeric_limits<std::uint64_t>::max();
 }
 
 void IndexedDatasetWriter::flush_bin() {
@@ -142,7 +157,8 @@ void IndexedDatasetWriter::save() {
 void IndexedDatasetWriter::resume(const State& state) {
   state_ = state;
   const auto count = [](std::int64_t number) { return static_cast<std::uint64_t>(number); };
-  bin_.cut(count(state.tokens) * size_of(type_));
+  bin_bytes_ = count(state.tokens) * size_of(type_);
+  bin_.cut(bin_bytes_);
   idx_.cut(0);
   lengths_.cut(count(state.sequences) * sizeof(std::int32_t));
   begins_.cut(count(state.documents) * sizeof(std::int64_t));
@@ -171,6 +187,8 @@ void IndexedDatasetWriter::write_header() {
 
 void IndexedDatasetWriter::finish() {
   flush_bin();
+  if (reserved_ > 0) bin_.cut(bin_bytes_);
+  bin_.write_back();
   const auto copy = [this](Bytes bytes) { write_idx(bytes); };
   write_header();
   lengths_.replay(copy);
@@ -189,6 +207,7 @@ void IndexedDatasetWriter::finish() {
   write_idx(as_bytes_of(std::int64_t{0}));
   begins_.replay(copy);
   modes_.replay(copy);
+  idx_.write_back();
 }
 
 void IndexedDatasetWriter::commit(Manifest manifest) {
@@ -201,14 +220,12 @@ void IndexedDatasetWriter::commit(Manifest manifest) {
   AtomicFile manifest_file(manifest_path(prefix_), options_.overwrite);
   manifest_file.write(manifest_text(manifest));
   if (options_.overwrite) {  // an old index must never stand beside new tokens
-    remove_if_there(idx_path(prefix_));
-    remove_if_there(manifest_path(prefix_));
-    sync_directory(parent_directory(prefix_));
+    const bool removed = remove_if_there(idx_path(prefix_));
+    if (remove_if_there(manifest_path(prefix_)) || removed)
+      sync_directory(parent_directory(prefix_));
   }
   try {
-    bin_.commit();
-    manifest_file.commit();
-    idx_.commit();
+    commit_together(std::array{&bin_, &manifest_file, &idx_});
   } catch (...) {
     if (options_.resumable) undo_dataset_commit(prefix_);
     for (const AtomicFile* file : {&idx_, &manifest_file, &bin_})

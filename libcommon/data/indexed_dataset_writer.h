@@ -71,6 +71,7 @@ class IndexedDatasetWriter {
  private:
   void end_document();
   void write_bin(Bytes bytes);
+  void reserve_bin();
   void flush_bin();
   void write_idx(Bytes bytes);
   void write_header();
@@ -82,6 +83,8 @@ class IndexedDatasetWriter {
   Spill lengths_, begins_, modes_;  // of the index: i32, i64, i8; begins_ without the first 0
   Hasher bin_hash_, idx_hash_;
   std::vector<std::byte> buffer_;  // of .bin, not yet written
+  std::uint64_t bin_bytes_ = 0;    // in the file
+  std::uint64_t reserved_ = 0;     // for which the file has room
   std::size_t dirty_ = 0;          // bytes of .bin that may not be on their way to the disk
   State state_;
 };

@@ -28,6 +28,11 @@ class BpeMerges {
 
   explicit BpeMerges(Order order = Order::by_rank) : order_(order) {}
 
+  void reserve(std::size_t merges) {
+    ranks_.reserve(merges);
+    merges_.reserve(merges);
+  }
+
   // Adds the merge left right -> result, of the next rank or of the one given, which no other merge
   // has.  A pair that is there already moves here.
   void add(Symbol left, Symbol right, Symbol result) { add(left, right, result, merges_.size()); }

@@ -101,9 +101,35 @@ class ByteTrie::Builder {
   std::string labels_;  // of the children that are being placed
 };
 
+// By key, and equal keys as they came.  Most comparisons are of the first bytes, as a number.
+static std::vector<ByteTrie::Entry> sorted(const std::vector<ByteTrie::Entry>& entries) {
+  struct Place {
+    std::uint64_t first = 0;
+    std::size_t entry;
+  };
+  std::vector<Place> places;
+  places.reserve(entries.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::string_view key = entries[i].first;
+    if (key.empty()) continue;
+    Place place{.entry = i};
+    for (std::size_t at = 0; at < sizeof place.first; ++at)
+      place.first = place.first << 8 | (at < key.size() ? static_cast<unsigned char>(key[at]) : 0);
+    places.push_back(place);
+  }
+  std::ranges::sort(places, [&](const Place& a, const Place& b) {
+    if (a.first != b.first) return a.first < b.first;
+    const int order = entries[a.entry].first.compare(entries[b.entry].first);
+    return order != 0 ? order < 0 : a.entry < b.entry;
+  });
+  std::vector<ByteTrie::Entry> result;
+  result.reserve(places.size());
+  for (const Place& place : places) result.push_back(entries[place.entry]);
+  return result;
+}
+
 ByteTrie::ByteTrie(std::vector<Entry> entries) {
-  std::erase_if(entries, [](const Entry& entry) { return entry.first.empty(); });
-  std::ranges::stable_sort(entries, {}, &Entry::first);
+  entries = sorted(entries);
   Builder(cells_, entries).build();
 }
 

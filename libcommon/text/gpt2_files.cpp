@@ -2,6 +2,7 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "base/error.h"
@@ -89,6 +90,7 @@ class MergesParser {
   ByteBpe::Rules parse(std::string_view text) {
     if (!is_valid_utf8(text)) fail(Exit::bad_data, path_, ": not UTF-8");
     take_line(text);
+    rules_.merges.reserve(static_cast<std::size_t>(std::ranges::count(text, '\n')));
     for (line_ = 2; const auto line = take_line(text); ++line_) add(words_of(*line));
     return std::move(rules_);
   }
@@ -98,13 +100,16 @@ class MergesParser {
     if (words.empty()) return;
     if (words.size() != 2)
       fail(Exit::bad_data, path_, ":", line_, ": ", words.size(), " words, expected two tokens");
-    const ByteBpe::Symbol left = symbol(words[0]), right = symbol(words[1]);
+    const ByteBpe::Symbol left = symbol(words[0], ids_.find(words[0]));
+    const ByteBpe::Symbol right = symbol(words[1], ids_.find(words[1]));
     result_.assign(words[0]).append(words[1]);
-    rules_.merges.add(left, right, symbol(result_));
+    // A vocabulary has most results in the order of their merges.
+    if (next_ == ids_.end() || next_->first != result_) next_ = ids_.find(result_);
+    rules_.merges.add(left, right, symbol(result_, next_));
+    if (next_ != ids_.end()) ++next_;
   }
 
-  ByteBpe::Symbol symbol(std::string_view token) {
-    const auto id = ids_.find(token);
+  ByteBpe::Symbol symbol(std::string_view token, const TokenIds::Entry* id) {
     if (id == ids_.end()) {
       if (const auto byte = no_tokens_.find(token); byte != no_tokens_.end()) return byte->second;
       fail(Exit::bad_data, path_, ":", line_, ": ", token, " is no token of the vocabulary");
@@ -126,6 +131,7 @@ class MergesParser {
   std::vector<ByteBpe::Symbol> symbols_;  // by id
   StringMap<ByteBpe::Symbol> no_tokens_;  // of bytes that have no id
   std::string result_;
+  const TokenIds::Entry* next_ = ids_.begin();
   ByteBpe::Rules rules_;
 };
 

@@ -2,6 +2,7 @@
 // at most half full.  find() may be called from several threads at a time.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -19,10 +20,14 @@ class PairMap {
     return slots_[slot_of(key_of(left, right))].value;
   }
 
+  void reserve(std::size_t pairs) {
+    if (2 * pairs > slots_.size()) resize(std::bit_ceil(2 * pairs));
+  }
+
   // The value of the pair, which is kNone for a new one and must then be set.  Valid until the next
   // call.
   std::uint32_t& at(std::uint32_t left, std::uint32_t right) {
-    if (2 * (used_ + 1) > slots_.size()) grow();
+    reserve(used_ + 1);
     Slot& slot = slots_[slot_of(key_of(left, right))];
     if (slot.value == kNone) {
       slot.key = key_of(left, right);
@@ -48,10 +53,10 @@ class PairMap {
     return i;
   }
 
-  void grow() {
-    std::vector<Slot> old(slots_.size() * 2);
+  void resize(std::size_t slots) {
+    std::vector<Slot> old(slots);
     old.swap(slots_);
-    --shift_;
+    shift_ = 64 - std::countr_zero(slots);
     for (const Slot& slot : old)
       if (slot.value != kNone) slots_[slot_of(slot.key)] = slot;
   }

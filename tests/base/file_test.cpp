@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+
 #include "tests/base/scratch.h"
 
 namespace mt {
@@ -59,6 +61,35 @@ TEST(AtomicFile, RefusesWhatAppearedMeanwhile) {
             "");
   EXPECT_EQ(read_file(path), "theirs");
   EXPECT_EQ(scratch.entries(), 1u);
+}
+
+TEST(AtomicFile, SeveralGetTheirNamesInOrder) {
+  const Scratch scratch;
+  AtomicFile a(scratch.path("a"), true), b(scratch.path("b"), false), c(scratch.path("c"), true);
+  write_file_atomically(scratch.path("b"), "theirs", true);
+  const std::array files = {&a, &b, &c};
+  EXPECT_EQ(error_of([&] { commit_together(files); }),
+            "73 " + scratch.path("b") + ": exists already; --force overwrites it");
+  EXPECT_TRUE(a.has_name());
+  EXPECT_FALSE(c.has_name());
+  AtomicFile d(scratch.path("d"), false), e(scratch.path("e"), false);
+  d.write("one");
+  e.write("two");
+  commit_together(std::array{&d, &e});
+  EXPECT_EQ(read_file(scratch.path("d")) + read_file(scratch.path("e")), "onetwo");
+}
+
+TEST(AtomicFile, RoomThatIsReservedIsGivenBack) {
+  const Scratch scratch;
+  AtomicFile file(scratch.path("x"), false);
+  file.write("12345");
+  file.reserve(5, 8 << 20);
+  struct stat status;
+  EXPECT_EQ(read_file(file.temporary_path()), "12345");
+  file.cut(5);
+  file.commit();
+  ASSERT_EQ(::stat(scratch.path("x").c_str(), &status), 0);
+  EXPECT_LT(status.st_blocks * 512, 1 << 20);
 }
 
 TEST(File, ErrorsNameTheFile) {

@@ -1,6 +1,7 @@
 #include "data/indexed_dataset.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
@@ -246,6 +247,9 @@ TEST(IndexedDatasetWriter, LongDocuments) {
   write_documents(folder.path("t"), TokenType::u16, documents);
   const IndexedDataset data(folder.path("t"));
   ASSERT_EQ(data.tokens(), 700000);
+  struct stat status;  // no room is kept behind the end
+  ASSERT_EQ(::stat(folder.path("t.bin").c_str(), &status), 0);
+  EXPECT_LT(status.st_blocks * 512, 1400000 + (64 << 10));
   for (std::int64_t i = 0; i < 3; ++i)
     EXPECT_EQ(tokens_of(data, i), documents[static_cast<std::size_t>(i)]);
 }
