@@ -1,7 +1,9 @@
-// kernels/attention.h: causal attention with grouped queries; no score matrix is stored.
+// kernels/attention.h: attention with grouped queries; no score matrix is stored.
 //   S[i,j] = scale q_i k_j for first(i) <= j <= last(i), else -inf      P = softmax_j S
-//   last(i) = i + kv_length - q_length, which is query i's own key
-//   first(i) = first_key[i], but at least last(i) - window
+//   first(i) = first_key[i], but at least own(i) - window
+//   causal:     own(i) = last(i) = i + kv_length - q_length, query i's own key
+//   not causal: own(i) = i;  last(i) is the last j that has first(j) <= i, as j sees i if i sees j;
+//               without first_key and window it is the last of all keys
 //   o_i = sum_j dropout(P)[i,j] v_j       lse[i] = log sum_j exp S[i,j]
 // Backward, with delta_i = sum_c do[i,c] o[i,c]:
 //   dV = dropout(P)^T do      dS = P (dropout(do V^T) - delta)
@@ -11,11 +13,12 @@
 //
 // q, o, dq, do: [sequences, q_length, heads, head_dim]
 // k, v, dk, dv: [sequences, kv_stride, kv_heads, head_dim], of whose kv_stride tokens the first
-//               kv_length of a sequence count;  q_length <= kv_length
+//               kv_length of a sequence count;  q_length <= kv_length if causal;
+//               q_length = kv_length if not, and there is a first_key or a window
 // Packed, q, k and v point into the rows of a fused projection (kernels/qkv.h), and dq, dk and dv
-// into the rows of its gradient; kv_stride is q_length then. lse:          [sequences, heads,
-// q_length] first_key:    [sequences, q_length], or null for 0 everywhere: the first key of each
-// query's
+// into the rows of its gradient; kv_stride is q_length then.
+// lse:          [sequences, heads, q_length]
+// first_key:    [sequences, q_length], or null for 0 everywhere: the first key of each query's
 //               document.  Within a sequence it does not fall, and no query comes before its first
 //               key (the caller checks).
 // Query head h uses key head h / (heads / kv_heads).  T: float or double.
@@ -37,6 +40,7 @@ struct AttentionShape {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t first_head = 0;  // of the layer's, the first of these
   std::int64_t window = -1;     // keys before its own that a query may see; -1: all
+  bool causal = true;
   // [sequences], read where the tensors are: each sequence's own kv_length, up to the one above,
   // so that a captured step can be replayed as a cache grows.  Null: that one for all.  They,
   // kv_slots and first_key are not what the kernel queued on a GPU just before writes: this one may
@@ -63,7 +67,8 @@ template <class T>
 void attention_forward(T* o, T* lse, const T* q, const T* k, const T* v,
                        const std::int32_t* first_key, const AttentionShape& shape,
                        const Dropout& dropout);
-// Backward needs kv_stride == kv_length == q_length, no kv_lengths and no kv_slots (no cache).
+// Backward needs kv_stride == kv_length, which is q_length if causal, no kv_lengths and no kv_slots
+// (no cache).
 template <class T>
 void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* lse, const T* q,
                         const T* k, const T* v, const std::int32_t* first_key,
@@ -86,7 +91,8 @@ template <class T>
 void attention_forward(T* o, float* lse, const T* q, const T* k, const T* v,
                        const std::int32_t* first_key, const AttentionShape& shape,
                        const Dropout& dropout, void* work, cudaStream_t stream);
-// Backward needs kv_stride == kv_length == q_length, no kv_lengths and no kv_slots (no cache).
+// Backward needs kv_stride == kv_length, which is q_length if causal, no kv_lengths and no kv_slots
+// (no cache).
 template <class T>
 std::size_t attention_backward_work(const AttentionShape& shape);
 template <class T>

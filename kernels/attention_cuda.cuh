@@ -4,6 +4,7 @@
 
 #include <cuda_bf16.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/attention.h"
@@ -18,6 +19,7 @@ inline constexpr float kInfinity = __builtin_huge_valf();
 // An AttentionShape in the numbers that the kernels count with.
 struct AttentionSizes {
   int sequences, q_length, kv_length, heads, kv_heads, window, head_dim;
+  bool causal;
   std::int64_t q_row, q_group, kv_row, kv_head;  // elements
   float scale;
   const std::int32_t* first_key;
@@ -27,14 +29,23 @@ struct AttentionSizes {
         kv_length(static_cast<int>(s.kv_length)),
         heads(static_cast<int>(s.heads)),
         kv_heads(static_cast<int>(s.kv_heads)),
-        window(static_cast<int>(s.window < 0 ? s.kv_length : s.window)),
+        window(window_of(s)),
         head_dim(static_cast<int>(s.head_dim)),
+        causal(s.causal),
         q_row(s.q_row()),
         q_group(s.q_group()),
         kv_row(s.kv_row()),
         kv_head(s.kv_head()),
         scale(static_cast<float>(s.scale)),
         first_key(first_keys) {}
+
+  // With a mask that is known when a kernel is compiled.
+  template <bool kCausal>
+  __device__ AttentionSizes masked() const {
+    AttentionSizes s = *this;
+    s.causal = kCausal;
+    return s;
+  }
 
   __host__ __device__ int group() const { return heads / kv_heads; }  // query heads of a key head
   // Where a query head's row of a sequence is in q and dq.
@@ -43,12 +54,40 @@ struct AttentionSizes {
     return (std::int64_t{sequence} * q_length + query) * q_row + key_head * q_group +
            std::int64_t{head - key_head * group()} * head_dim;
   }
-  __device__ int last(int query) const { return query + kv_length - q_length; }
+  __device__ int own(int query) const { return query + (causal ? kv_length - q_length : 0); }
   // The first key that a query sees; it does not fall with the query.  Past the end as at it.
   __device__ int first(int sequence, int query) const {
     query = min(query, q_length - 1);
     const int document = first_key ? first_key[sequence * std::int64_t{q_length} + query] : 0;
-    return max(document, last(query) - window);
+    return max(document, own(query) - window);
+  }
+  // The last; if causal, the keys may end before it.
+  __device__ int last(int sequence, int query) const {
+    if (causal) return own(query);
+    return (first_key ? end_query(sequence, query) : min(query + window + 1, kv_length)) - 1;
+  }
+  // The first query that sees none of the keys up to `key`, nor is key's own or before it.
+  __device__ int end_query(int sequence, int key) const {
+    int low = min(key + 1, q_length), high = q_length;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (first(sequence, middle) <= key)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low;
+  }
+  // The queries that see a key, of which there may not be so many, begin here.
+  __device__ int first_query(int sequence, int key) const {
+    return causal ? key : first(sequence, key);
+  }
+
+ private:
+  // So far that it hides nothing, if there is none.
+  static int window_of(const AttentionShape& s) {
+    const std::int64_t all = std::max(s.q_length, s.kv_length);
+    return static_cast<int>(s.window < 0 ? all : std::min(s.window, all));
   }
 };
 

@@ -58,19 +58,6 @@ __device__ RowState state_of(const HeadGroup& at, const Tensors<T>& t, int row) 
   return {t.lse[i] * kLog2e, t.delta[i], at.first(row), at.last(row)};
 }
 
-// The first query that sees none of the keys up to `key`, its own included.
-__device__ int end_query(const HeadGroup& at, int key) {
-  int low = min(key + 1, at.sizes.q_length), high = at.sizes.q_length;
-  while (low < high) {
-    const int middle = (low + high) / 2;
-    if (at.sizes.first(at.sequence, middle) <= key)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 template <class T, class Memory, bool kOwnKeys>
 struct Block {
   static constexpr int kOwn = Memory::kOwn, kOther = Memory::kOther;
@@ -109,10 +96,14 @@ struct Block {
     copies_commit();
   }
   // The tiles of others that meet the own ones.
-  __device__ int begin() const { return (kOwnKeys ? own * at.group : at.first(own)) / kOther; }
+  __device__ int begin() const {
+    const int line = kOwnKeys ? at.sizes.first_query(at.sequence, own) * at.group : at.first(own);
+    return line / kOther;
+  }
   __device__ int end() const {
     const int last = min(own + kOwn, kOwnKeys ? at.sizes.kv_length : at.rows()) - 1;
-    const int lines = kOwnKeys ? end_query(at, last) * at.group : at.last(last) + 1;
+    const int lines =
+        kOwnKeys ? at.sizes.end_query(at.sequence, last) * at.group : at.last(last) + 1;
     return (lines + kOther - 1) / kOther;
   }
 

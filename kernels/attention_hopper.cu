@@ -13,8 +13,9 @@
 namespace mt::cuda {
 namespace {
 
-template <int kChannels, int kTileKeys, int kWarpGroups>
+template <int kChannels, int kTileKeys, int kWarpGroups, bool kLastIsOwn>
 struct Shared {
+  static constexpr bool kCausal = kLastIsOwn;
   static constexpr int kHeadDim = kChannels, kKeys = kTileKeys, kConsumers = kWarpGroups;
   static constexpr int kQueries = 64 * kConsumers, kStages = 2;
   static constexpr bool kOwnOutput = kHeadDim <= 128;  // else o takes the place of Q
@@ -59,10 +60,10 @@ struct KeyTiles {
 template <class Memory>
 __device__ KeyTiles key_tiles(const Arguments& a, int tile) {
   const auto [m, head] = a.order.at(tile);
-  const AttentionSizes& s = a.sizes;
+  const AttentionSizes s = a.sizes.masked<Memory::kCausal>();
   const int first_query = (a.order.per_head - 1 - m) * Memory::kQueries;  // the longest first
   const int sequence = head / s.heads;
-  const int last = min(s.last(first_query + Memory::kQueries - 1), s.kv_length - 1);
+  const int last = min(s.last(sequence, first_query + Memory::kQueries - 1), s.kv_length - 1);
   return {s.first(sequence, first_query) / Memory::kKeys, last / Memory::kKeys + 1, sequence,
           head % s.heads, first_query};
 }
@@ -201,14 +202,15 @@ struct Consumer {
   }
 
   __device__ void start(const KeyTiles& t) {
+    const AttentionSizes s = a.sizes.masked<Memory::kCausal>();
     sequence = t.sequence;
     row = t.first_query + number * 64 + warp * 16 + lane / 4;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       max[r] = -kInfinity;
       sum[r] = 0;
-      first_key[r] = a.sizes.first(sequence, row + 8 * r);
-      last_key[r] = min(a.sizes.last(row + 8 * r), a.sizes.kv_length - 1);
+      first_key[r] = s.first(sequence, row + 8 * r);
+      last_key[r] = min(s.last(sequence, row + 8 * r), s.kv_length - 1);
     }
 #pragma unroll
     for (float& x : o) x = 0;
@@ -288,8 +290,9 @@ __device__ void consume(Memory& shared, const Arguments& a, int number) {
     c.template pack<kDropout>(n, t.head);
     // Tiles [begin_all, end_all) hold only keys that every query of this consumer sees.
     const int top = t.first_query + number * 64;
-    const int end_all = (min(a.sizes.last(top), a.sizes.kv_length - 1) + 1) / kKeys;
-    const int begin_all = (a.sizes.first(t.sequence, top + 63) + kKeys - 1) / kKeys;
+    const AttentionSizes s = a.sizes.masked<Memory::kCausal>();
+    const int end_all = (min(s.last(t.sequence, top), s.kv_length - 1) + 1) / kKeys;
+    const int begin_all = (s.first(t.sequence, top + 63) + kKeys - 1) / kKeys;
     for (--n; n >= t.begin; --n) {
       const Ring<Memory::kStages> before = ring;
       ring.advance();
@@ -374,20 +377,25 @@ void hopper::attention_forward(bf16* o, float* lse, const bf16* q, const bf16* k
                                const std::int32_t* first_key, const AttentionShape& s,
                                const Dropout& dropout, void* work, cudaStream_t stream) {
   if (s.sequences * s.heads * s.q_length == 0) return;
-  const auto with = [&]<class Memory>() {
-    launch<Memory>(o, lse, q, k, v, first_key, s, dropout, work, stream);
+  const auto with = [&]<int kChannels, int kKeys, int kConsumers>() {
+    const auto with_mask = [&]<bool kCausal>() {
+      launch<Shared<kChannels, kKeys, kConsumers, kCausal>>(o, lse, q, k, v, first_key, s, dropout,
+                                                            work, stream);
+    };
+    if (s.causal) return with_mask.template operator()<true>();
+    with_mask.template operator()<false>();
   };
   if (s.head_dim <= 64) {
     // Three consumers waste less of the producer's work, two less of the last tile of a short row.
     const auto padded = [&](std::int64_t rows) { return (s.q_length + rows - 1) / rows * rows; };
-    if (padded(192) * 12 > padded(128) * 13) return with.template operator()<Shared<64, 128, 2>>();
-    return with.template operator()<Shared<64, 128, 3>>();
+    if (padded(192) * 12 > padded(128) * 13) return with.template operator()<64, 128, 2>();
+    return with.template operator()<64, 128, 3>();
   }
-  if (s.head_dim > 192) return with.template operator()<Shared<256, 80, 2>>();
-  if (s.head_dim > 128) return with.template operator()<Shared<192, 112, 2>>();
+  if (s.head_dim > 192) return with.template operator()<256, 80, 2>();
+  if (s.head_dim > 128) return with.template operator()<192, 112, 2>();
   // Wider tiles of keys need more of them to fill the machine.
-  if (s.kv_length < 4096) return with.template operator()<Shared<128, 128, 2>>();
-  with.template operator()<Shared<128, 160, 2>>();
+  if (s.kv_length < 4096) return with.template operator()<128, 128, 2>();
+  with.template operator()<128, 160, 2>();
 }
 
 }  // namespace mt::cuda

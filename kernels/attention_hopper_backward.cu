@@ -15,8 +15,9 @@ namespace {
 constexpr int kKeys = BackwardWork::keys(128), kHalf = kKeys / 2;  // of a block, of a consumer
 constexpr int kPiece = BackwardWork::kPiece;
 
-template <int kChannels>
+template <int kChannels, bool kLastIsOwn>
 struct Shared {
+  static constexpr bool kCausal = kLastIsOwn;
   static constexpr int kHeadDim = kChannels, kQueries = BackwardWork::queries(kChannels),
                        kKeys = BackwardWork::keys(kChannels), kStages = 2;
   alignas(1024) bf16 k[kKeys * kHeadDim];
@@ -112,7 +113,7 @@ __device__ void add_dq(Memory& shared, const BackwardArguments& a, int number) {
           (std::int64_t{t.sequence} * a.sizes.heads + head) * a.query_blocks + m;
       int* const turns = a.work.turns + 2 * block;
       float* const to = a.work.dq + block * 2 * kPiece;
-      const int before = t.key_block - a.sizes.first(t.sequence, m * Memory::kQueries) / kKeys;
+      const int before = key_blocks_before<Memory>(a, t, m);
       if (before > 0) wait_for(turns, before);
       shared.dq_full[number].wait(parity);
       parity ^= 1;
@@ -259,7 +260,7 @@ struct Consumer : BackwardRows<Memory> {
       for (int i = 0; i < kHeadDim / 2; ++i) dk[i] = dv[i] = 0;
       handover = 0;
       shared.kv_full.wait(tile_parity);
-      // Every key is seen by its own query, so there is a first step.
+      // Every key is seen by a query, so there is a first step.
       step<kDropout, true>(t, t.kv_head * a.sizes.group(), t.end - 1);
       for (int g = 0; g < a.sizes.group(); ++g)
         for (int m = t.end - (g == 0 ? 2 : 1); m >= t.begin; --m)
@@ -314,13 +315,17 @@ void hopper::attention_backward(bf16* dq, bf16* dk, bf16* dv, const bf16* d_o, c
   if (s.sequences * s.heads * s.q_length == 0) return;
   const BackwardTensors tensors{dq, dk, dv, d_o, o, lse, q, k, v, first_key};
   if (s.head_dim > 128) return attention_backward_wide(tensors, s, dropout, work, stream);
-  const auto with = [&]<class Memory>() {
+  const auto with = [&]<int kChannels, bool kCausal>() {
+    using Memory = Shared<kChannels, kCausal>;
     launch_backward<Memory>(
         dropout.p > 0 ? backward_kernel<Memory, true> : backward_kernel<Memory, false>, tensors, s,
         dropout, work, stream);
   };
-  if (s.head_dim <= 64) return with.template operator()<Shared<64>>();
-  with.template operator()<Shared<128>>();
+  const bool narrow = s.head_dim <= 64;
+  if (s.causal)
+    narrow ? with.template operator()<64, true>() : with.template operator()<128, true>();
+  else
+    narrow ? with.template operator()<64, false>() : with.template operator()<128, false>();
 }
 
 }  // namespace mt::cuda

@@ -64,16 +64,31 @@ struct BackwardArguments {
   int query_blocks;
 };
 
-// The query blocks [begin, end) that see some of a block's keys.
+// The query blocks [begin, end) that see some of a block's keys.  Not causal: no key's document or
+// window hides it from the queries from whole_from on.
 struct QueryBlocks {
-  int begin, end, key_block, sequence, kv_head;
+  int begin, end, key_block, sequence, kv_head, whole_from = 0;
 };
 template <class Memory>
 __device__ QueryBlocks query_blocks(const BackwardArguments& a, int tile) {
   const auto [n, head] = a.order.at(tile);  // the longest first
   const int sequence = head / a.sizes.kv_heads;
-  return {n * Memory::kKeys / Memory::kQueries, a.work.end_block[sequence * a.order.per_head + n],
-          n, sequence, head % a.sizes.kv_heads};
+  QueryBlocks t{n * Memory::kKeys / Memory::kQueries,
+                a.work.end_block[sequence * a.order.per_head + n], n, sequence,
+                head % a.sizes.kv_heads};
+  if constexpr (!Memory::kCausal) {
+    const AttentionSizes s = a.sizes.masked<false>();
+    t.begin = s.first(sequence, n * Memory::kKeys) / Memory::kQueries;
+    t.whole_from = s.first(sequence, (n + 1) * Memory::kKeys - 1);
+  }
+  return t;
+}
+
+// How many blocks of keys before this one meet the m-th queries.
+template <class Memory>
+__device__ int key_blocks_before(const BackwardArguments& a, const QueryBlocks& t, int m) {
+  const AttentionSizes s = a.sizes.masked<Memory::kCausal>();
+  return t.key_block - s.first(t.sequence, m * Memory::kQueries) / Memory::kKeys;
 }
 
 // f(head, block of queries) in the order in which a block takes them.
@@ -135,13 +150,26 @@ struct BackwardRows {
         [&](int i, int, int query) { p[i] = exp2_approx(fmaf(p[i], scale, -lse2[query])); });
     // Does every query of the block see all of the keys?
     const int first = t.key_block * kKeys + first_row;
-    if (first + 64 <= min(m * kQueries + 1, a.sizes.kv_length) && first >= largest_first_key)
-      return;
-    for_elements([&](int i, int key_in_block, int query) {
-      const int key = t.key_block * kKeys + key_in_block;
-      if (key > min(m * kQueries + query, a.sizes.kv_length - 1) || key < first_key[query])
-        p[i] = 0;
-    });
+    if constexpr (Memory::kCausal) {
+      if (first + 64 <= min(m * kQueries + 1, a.sizes.kv_length) && first >= largest_first_key)
+        return;
+      for_elements([&](int i, int key_in_block, int query) {
+        const int key = t.key_block * kKeys + key_in_block;
+        if (key > min(m * kQueries + query, a.sizes.kv_length - 1) || key < first_key[query])
+          p[i] = 0;
+      });
+    } else {
+      if (first + 64 <= a.sizes.kv_length && first >= largest_first_key &&
+          m * kQueries >= t.whole_from)
+        return;
+      const AttentionSizes s = a.sizes.masked<false>();
+      for_elements([&](int i, int key_in_block, int query) {
+        const int key = t.key_block * kKeys + key_in_block;
+        if (key >= s.kv_length || key < first_key[query] ||
+            m * kQueries + query < s.first(t.sequence, key))
+          p[i] = 0;
+      });
+    }
   }
   __device__ const std::int32_t* first_keys(const QueryBlocks& t, int m) const {
     return a.work.first_key + (std::int64_t{t.sequence} * a.query_blocks + m) * kQueries;

@@ -15,8 +15,9 @@ namespace {
 
 constexpr int kPiece = BackwardWork::kPiece;
 
-template <int kChannels>
+template <int kChannels, bool kLastIsOwn>
 struct Shared {
+  static constexpr bool kCausal = kLastIsOwn;
   static constexpr int kHeadDim = kChannels, kQueries = BackwardWork::queries(kChannels),
                        kKeys = BackwardWork::keys(kChannels), kStages = 2;
   // Pieces of 64 channels of dQ that the first warp group makes, and the second.
@@ -116,8 +117,7 @@ __device__ void add_dq(Memory& shared, const BackwardArguments& a, int number) {
           (std::int64_t{t.sequence} * a.sizes.heads + head) * a.query_blocks + m;
       int* const turns = a.work.turns + 2 * block + number;
       float* const to = a.work.dq + (block * kPieces + first) * kPiece;
-      const int before =
-          t.key_block - a.sizes.first(t.sequence, m * Memory::kQueries) / Memory::kKeys;
+      const int before = key_blocks_before<Memory>(a, t, m);
       if (before > 0) wait_for(turns, before);
       for (int i = 0; i < count; ++i) {
         shared.dq_full[number].wait(parity);
@@ -373,14 +373,18 @@ __global__ void __launch_bounds__(3 * kWarpGroup, 1)
 
 void attention_backward_wide(const BackwardTensors& tensors, const AttentionShape& s,
                              const Dropout& dropout, void* work, cudaStream_t stream) {
-  const auto with = [&]<class Memory>() {
+  const auto with = [&]<int kChannels, bool kCausal>() {
+    using Memory = Shared<kChannels, kCausal>;
     static_assert(sizeof(Memory) <= 227 * 1024);
     launch_backward<Memory>(
         dropout.p > 0 ? backward_kernel<Memory, true> : backward_kernel<Memory, false>, tensors, s,
         dropout, work, stream);
   };
-  if (s.head_dim <= 192) return with.template operator()<Shared<192>>();
-  with.template operator()<Shared<256>>();
+  const bool narrow = s.head_dim <= 192;
+  if (s.causal)
+    narrow ? with.template operator()<192, true>() : with.template operator()<256, true>();
+  else
+    narrow ? with.template operator()<192, false>() : with.template operator()<256, false>();
 }
 
 }  // namespace mt::cuda

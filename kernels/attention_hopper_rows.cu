@@ -37,17 +37,19 @@ __global__ void prepare(const BackwardWork work, const AttentionSizes s, int que
                       : kInfinity;
   if (head > 0) return;
   work.first_key[std::int64_t{sequence} * padded + query] = s.first(sequence, query);
-  // The block's end: the first block of queries whose first query sees none of its keys.
-  if (query % kKeys != 0 || query >= s.q_length) return;
-  int low = query / kQueries + 1, high = query_blocks;
-  while (low < high) {
-    const int middle = (low + high) / 2;
-    if (s.first(sequence, middle * kQueries) < query + kKeys)
-      low = middle + 1;
-    else
-      high = middle;
+  // A block of keys ends with the first block of queries whose first query sees none of them.
+  const int key_blocks = (s.kv_length + kKeys - 1) / kKeys;
+  for (int n = query; n < key_blocks; n += padded) {
+    int low = 0, high = query_blocks;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (s.first(sequence, middle * kQueries) < (n + 1) * kKeys)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    work.end_block[sequence * key_blocks + n] = low;
   }
-  work.end_block[sequence * ((s.kv_length + kKeys - 1) / kKeys) + query / kKeys] = low;
 }
 
 // dq = scale sum, from the order of the threads that made it; a block for each block of queries.

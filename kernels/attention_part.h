@@ -2,8 +2,8 @@
 // ranks that share sequences (Liu, Zaharia, Abbeel: arXiv:2310.01889).  Query i stands at position
 // n = query + i and sees the keys given whose positions, m = key + j, are such that
 //   first <= m <= n,  first = first_key[i], but at least n - window
-// Everything else as in kernels/attention.h, with one sequence, not packed, and n and m in place of
-// i and j where dropout counts.
+// Everything else as in kernels/attention.h, with one sequence, causal, not packed, and n and m in
+// place of i and j where dropout counts.
 //   forward   o and lse of the keys so far become those of these too; before the first keys
 //             o = 0, lse = -inf
 //   backward  adds to dq, dk and dv what these keys give, from o and lse of all keys

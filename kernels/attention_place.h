@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ranges>
 
 #include "kernels/attention.h"
 #include "kernels/attention_part.h"
@@ -43,13 +44,15 @@ struct AttentionPlace {
   }
   // Positions in the sequence.
   std::int64_t query(std::int64_t i) const {
-    return i + (range ? range->query : kv_length() - shape.q_length);
+    if (range) return i + range->query;
+    return i + (shape.causal ? kv_length() - shape.q_length : 0);
   }
   std::int64_t key(std::int64_t j) const { return j + (range ? range->key : 0); }
 
-  // Query i sees keys first(i) to end(i) - 1, of which the last is its own, or, of a part, comes
-  // before it; there may be none then.
+  // Query i sees keys first(i) to end(i) - 1, of which, if causal, the last is its own, or, of a
+  // part, comes before it; there may be none then.
   std::int64_t end(std::int64_t i) const {
+    if (!shape.causal) return end_of_mutual(i);
     const std::int64_t after = query(i) + 1 - key(0);
     return range ? std::clamp<std::int64_t>(after, 0, shape.kv_length) : after;
   }
@@ -59,6 +62,9 @@ struct AttentionPlace {
         shape.window < 0 ? of_document : std::max(of_document, query(i) - shape.window);
     return range ? std::max<std::int64_t>(seen - key(0), 0) : seen;
   }
+
+  // The queries that see key j, of which there may not be so many, begin here.
+  std::int64_t first_query(std::int64_t j) const { return shape.causal ? j : first(j); }
 
   // Of P[i, j] for keys at four positions from `position` on, a multiple of 4: dropped where a word
   // is below dropout.threshold().
@@ -70,6 +76,15 @@ struct AttentionPlace {
   }
   std::int64_t sample() const {
     return dropout.record->first_sample + (range ? range->sequence : sequence);
+  }
+
+ private:
+  // Not causal: i sees the keys whose queries see i.
+  std::int64_t end_of_mutual(std::int64_t i) const {
+    if (!first_key && shape.window < 0) return kv_length();
+    const auto behind = std::views::iota(i, shape.q_length);
+    const auto sees = [&](std::int64_t j) { return first(j) <= i; };
+    return i + (std::ranges::partition_point(behind, sees) - behind.begin());
   }
 };
 

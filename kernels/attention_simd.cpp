@@ -1,8 +1,8 @@
 // kernels/attention_simd.cpp: attention for float over blocks of 64 queries and 64 keys.  A block
 // of scores is kept transposed, [key][query]: the softmax of 16 queries is then vertical, a loop
 // over keys, and every product is one of rows of scalars with rows of vectors (small_product.h).
-// Tiles of 16 queries do not compute the keys after those that they see, nor, before them, whole
-// blocks of keys.
+// Tiles of 16 queries do not compute the keys after those that they see, but for some to fill 16,
+// nor, before them, whole blocks of keys.
 #include "kernels/attention_simd.h"
 
 #include <cmath>
@@ -25,11 +25,17 @@ struct Queries {
   std::int64_t first, count;
 
   std::int64_t tiles() const { return (count + kLanes - 1) / kLanes; }
-  std::int64_t end() const { return at.end(first + count - 1); }  // of the keys that they see
+  // Of the keys that query i of the block sees, or its last one; that they all see.
+  std::int64_t end_of(std::int64_t i) const { return at.end(first + std::min(i, count - 1)); }
+  std::int64_t end() const { return end_of(count - 1); }
   // How many of the keys from j on are seen by the first `rows` queries, of at most kSide.
   std::int64_t seen(std::int64_t rows, std::int64_t j) const {
-    const std::int64_t last = first + std::min(rows, count) - 1;
-    return std::clamp<std::int64_t>(at.end(last) - j, 0, kSide);
+    return std::clamp<std::int64_t>(end_of(rows - 1) - j, 0, kSide);
+  }
+  // How many of them a tile computes: those that it sees, up to the end of 16.
+  std::int64_t computed(std::int64_t tile, std::int64_t j) const {
+    const std::int64_t whole = (seen((tile + 1) * kLanes, j) + kLanes - 1) / kLanes * kLanes;
+    return std::min(whole, seen(count, j));
   }
   // The first block of keys that a tile sees.
   std::int64_t first_block(std::int64_t tile) const {
@@ -46,14 +52,17 @@ void transpose(float* y, const float* x, std::int64_t x_stride, std::int64_t row
   }
 }
 
-// Row j of the block is hidden from queries of a tile that come before it; -inf for those.
+// Rows of the block are hidden from the queries of a tile that see none from there on; -inf for
+// those.
 struct Mask {
   std::int64_t seen_by_all;  // rows below this one are hidden from none
-  Ints seen;                 // by each query
+  Ints seen = {};            // by each query, where not by all
 
   Mask(const Queries& q, std::int64_t tile, std::int64_t j)
       : seen_by_all(q.at.end(q.first + tile * kLanes) - j) {
-    for (int l = 0; l < kLanes; ++l) seen[l] = static_cast<std::int32_t>(seen_by_all + l);
+    if (seen_by_all >= kSide) return;
+    for (int l = 0; l < kLanes; ++l)
+      seen[l] = static_cast<std::int32_t>(q.end_of(tile * kLanes + l) - j);
   }
   [[gnu::always_inline]] Floats operator()(Floats s, std::int64_t row) const {
     if (row < seen_by_all) return s;
@@ -222,9 +231,9 @@ void forward_block(float* o, float* lse, const ForwardInput& in, const Queries& 
 [[gnu::always_inline]] inline void backward_tile(const AttentionGradients& g, const Queries& q,
                                                  std::int64_t tile, std::int64_t j, Scratch& w) {
   const AttentionPlace& at = q.at;
-  const std::int64_t d = at.shape.head_dim, keys = q.seen((tile + 1) * kLanes, j);
+  const std::int64_t d = at.shape.head_dim, keys = q.computed(tile, j);
   const std::int64_t column = tile * kLanes;
-  if (j < q.first_block(tile)) return;
+  if (keys == 0 || j < q.first_block(tile)) return;
   SmallProduct scores = {.c = w.s + column,
                          .c_stride = kSide,
                          .a = g.k + at.kv_row(j),
@@ -270,7 +279,8 @@ void forward_block(float* o, float* lse, const ForwardInput& in, const Queries& 
   while (q.first_block(tiles - 1) > j) --tiles;
   const std::int64_t to = std::min(q.count, tiles * kLanes);
   for (std::int64_t row = 0; row < keys; row += kLanes) {
-    const std::int64_t from = std::max<std::int64_t>(0, j + row - q.first) / kLanes * kLanes;
+    const std::int64_t first = at.first_query(j + row) - q.first;
+    const std::int64_t from = std::max<std::int64_t>(0, first) / kLanes * kLanes;
     SmallProduct product = {.c = g.dv + at.kv_row(j + row),
                             .c_stride = at.kv_stride(),
                             .a = w.s + row * kSide + from,
@@ -311,7 +321,7 @@ void backward_block(const AttentionGradients& g, const Queries& q, Scratch& w) {
 // What one query head adds to dk and dv, and its dq; the first of a group zeroes dk and dv.
 void backward_head(const AttentionGradients& g, const AttentionPlace& at, bool first, Scratch& w) {
   const std::int64_t length = at.shape.q_length;
-  for (std::int64_t j = 0; first && j < length; ++j) {
+  for (std::int64_t j = 0; first && j < at.shape.kv_length; ++j) {
     std::fill_n(g.dk + at.kv_row(j), at.shape.head_dim, 0.0f);
     std::fill_n(g.dv + at.kv_row(j), at.shape.head_dim, 0.0f);
   }

@@ -75,7 +75,7 @@ struct HeadGroup {
   }
   // The keys [first, last] that a row sees.
   __device__ int first(int row) const { return sizes.first(sequence, query(row)); }
-  __device__ int last(int row) const { return sizes.last(query(row)); }
+  __device__ int last(int row) const { return sizes.last(sequence, query(row)); }
   // Where it is in q and dq; in o and do; in lse.
   __device__ std::int64_t q_place(int row) const {
     const int query = quotient(row);

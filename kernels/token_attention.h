@@ -26,7 +26,7 @@ struct TokenAttention {
 }  // namespace mt
 
 namespace mt::cuda {
-// shape: of attention_forward(), not packed.
+// shape: of attention_forward(), causal and not packed.
 bool token_attention_fits(const AttentionShape& shape);
 template <class T>
 void token_attention(const TokenAttention<T>& problem, const AttentionShape& shape,

@@ -3,7 +3,7 @@
 
 PyTorch runs scaled_dot_product_attention with cuDNN where it takes the shape, else with FlashAttention 2;
 its backward is not deterministic, ours is.  Prints a table and, with --json, writes all numbers.  TFLOP/s
-count 2 products forward and 5 backward over the pairs that the causal mask leaves; of a cache, GB/s count
+count 2 products forward and 5 backward over the pairs that the mask leaves; of a cache, GB/s count
 its keys and values once, beside those of a large copy (read and written).  MT_KERNELS=generic times the
 kernels that every GPU has.
 
@@ -19,12 +19,16 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-# sequences, queries, keys, heads, kv_heads, head_dim
-FULL = [(16384 // s, s, s, 2048 // d, 2048 // d, d) for d in (128, 64) for s in (1024, 2048, 4096, 8192, 16384)]
-FULL += [(4, 4096, 4096, 2048 // d, 2048 // d, d) for d in (96, 192, 256)]
-ODD = [(1, s, s, h, h, d) for d in (128, 64)
+# mask, sequences, queries, keys, heads, kv_heads, head_dim
+MASKS = ("causal", "full")
+LONG = [(mask, 16384 // s, s, s, 2048 // d, 2048 // d, d)
+        for mask in MASKS for d in (128, 64) for s in (1024, 2048, 4096, 8192, 16384)]
+LONG += [(mask, 4, 4096, 4096, 2048 // d, 2048 // d, d) for mask in MASKS for d in (96, 192, 256)]
+ODD = [(mask, 1, s, s, h, h, d) for mask in MASKS for d in (128, 64)
        for s, h in ((1, 40), (31, 40), (127, 3), (129, 1), (129, 40), (4097, 1), (4097, 3), (4097, 40))]
-CACHES = [(8, 1, 8192, 32, 8, 128), (1, 1, 65536, 32, 8, 128), (1, 1, 4096, 32, 8, 64), (8, 1, 8192, 16, 16, 128)]
+CROSS = [("full", 8, 512, 2048, 16, 16, 128), ("full", 8, 2048, 512, 32, 32, 64)]
+CACHES = [("causal", *shape) for shape in ((8, 1, 8192, 32, 8, 128), (1, 1, 65536, 32, 8, 128),
+                                           (1, 1, 4096, 32, 8, 64), (8, 1, 8192, 16, 16, 128))]
 
 
 def milliseconds(run):
@@ -41,16 +45,18 @@ def milliseconds(run):
 
 
 def torch_times(shape):
-    b, m, n, h, k, d = shape
+    mask, b, m, n, h, k, d = shape
+    cache = mask == "causal" and m < n
     random = lambda *size: torch.randn(size, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
     q, keys, values, d_o = random(b, m, h, d), random(b, n, k, d), random(b, n, k, d), random(b, m, h, d)
-    inputs = [x.detach().requires_grad_(m == n) for x in (q, keys, values)]
-    attend = lambda: F.scaled_dot_product_attention(*inputs, is_causal=m == n, enable_gqa=h != k)
+    inputs = [x.detach().requires_grad_(not cache) for x in (q, keys, values)]
+    attend = lambda: F.scaled_dot_product_attention(*inputs, is_causal=mask == "causal" and not cache,
+                                                    enable_gqa=h != k)
     for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION):
         try:
             with sdpa_kernel(backend):
                 times = {"backend": backend.name, "forward_ms": milliseconds(attend)}
-                if m == n:
+                if not cache:
                     o = attend()
                     times["backward_ms"] = milliseconds(
                         lambda: torch.autograd.grad(o, inputs, d_o, retain_graph=True))
@@ -78,7 +84,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--json")
     args = parser.parse_args()
-    shapes = FULL + ODD + CACHES
+    shapes = LONG + ODD + CROSS + CACHES
     rows = [{"shape": shape, "ours": [], "torch": []} for shape in shapes]
     for _ in range(args.rounds):
         for row, times in zip(rows, our_times(args.bench, shapes)):
@@ -88,15 +94,16 @@ def main():
     copied = copy_gb_per_second()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, copy {copied:.0f} GB/s")
     for row in rows:
-        b, m, n, h, k, d = row["shape"]
-        text = f"{b} x {m}/{n} heads {h}/{k} of {d}, {row['torch'][0]['backend']}:"
+        mask, b, m, n, h, k, d = row["shape"]
+        pairs = m * (m + 1) // 2 if mask == "causal" else m * n
+        text = f"{mask} {b} x {m}/{n} heads {h}/{k} of {d}, {row['torch'][0]['backend']}:"
         for which, products in (("forward_ms", 2), ("backward_ms", 5)):
             if any(which not in times for times in row["ours"] + row["torch"]):
                 continue
             ours, peer = (statistics.median(times[which] for times in row[side]) for side in ("ours", "torch"))
             work = f"{4 * b * n * k * d / ours / 1e6:.0f} GB/s"
-            if m == n:
-                work = f"{products * b * h * d * m * (m + 1) / ours / 1e9:.0f} TFLOP/s"
+            if mask == "full" or m == n:
+                work = f"{2 * products * b * h * d * pairs / ours / 1e9:.0f} TFLOP/s"
             row[which] = {"ours": ours, "torch": peer, "ratio": peer / ours}
             text += f"  {which[:-3]} {ours:.4f} ms, {work}, {peer / ours:.3f} of theirs"
         print(text)

@@ -100,16 +100,17 @@ void rope_angles(Tensor angles, ConstTensor inv_freq, ConstTensor positions, Str
       });
 }
 
-// Multiplications and additions of one of the two products over the pairs that the causal mask and
-// the window leave; how long documents are is not known here.
+// Multiplications and additions of one of the two products over the pairs that the mask and the
+// window leave; how long documents are is not known here.
 static double product_flops(const AttentionShape& s) {
-  double pairs = static_cast<double>(s.q_length) *
-                 (static_cast<double>(s.kv_length) - static_cast<double>(s.q_length - 1) / 2);
+  const auto queries = static_cast<double>(s.q_length), keys = static_cast<double>(s.kv_length);
+  double pairs = queries * (s.causal ? keys - (queries - 1) / 2 : keys);
   if (s.window >= 0) {
-    // The last query misses `beyond` keys, the one before it one less, and so on.
+    // The last query misses `beyond` keys, the one before it one less, and so on; if not causal,
+    // the first ones miss as many on the other side.
     const auto beyond = static_cast<double>(std::max<std::int64_t>(0, s.kv_length - 1 - s.window));
-    const double fewer = std::min(beyond, static_cast<double>(s.q_length));
-    pairs -= fewer * (beyond + beyond - fewer + 1) / 2;
+    const double fewer = std::min(beyond, queries);
+    pairs -= fewer * (beyond + beyond - fewer + 1) / (s.causal ? 2 : 1);
   }
   return 2 * pairs * static_cast<double>(s.sequences * s.heads * s.head_dim);
 }
@@ -156,7 +157,11 @@ static void check_attention(const char* operation, const Heads<ConstTensor>& hea
   check_shape(operation, "o", o, {s.sequences * s.q_length, s.heads, s.head_dim});
   check_shape(operation, "lse", lse, {s.sequences, s.heads, s.q_length});
   if (first_key) check_shape(operation, "first_key", first_key, {s.sequences * s.q_length});
-  if (s.q_length > s.kv_length || s.kv_length > s.kv_stride || s.heads % s.kv_heads != 0)
+  // Every query sees a key, and the other way round.
+  const bool matched = s.causal                           ? s.q_length <= s.kv_length
+                       : bool(first_key) || s.window >= 0 ? s.q_length == s.kv_length
+                                                          : s.q_length > 0 && s.kv_length > 0;
+  if (!matched || s.kv_length > s.kv_stride || s.heads % s.kv_heads != 0)
     fail(Exit::internal, operation, ": ", s.q_length, " queries of ", s.heads, " heads over ",
          s.kv_length, " of ", s.kv_stride, " keys of ", s.kv_heads, " heads");
 }

@@ -1,7 +1,8 @@
 // Not a test: prints the time of attention on the GPU, one JSON object a line.
-//   attention_cuda_bench [TYPE SEQUENCES QUERIES KEYS HEADS KV_HEADS HEAD_DIM]...
-// TYPE: float, half or bf16.  With as many queries as keys forward and backward are timed, with
-// fewer, the last of them, forward alone.  Medians of 30 repetitions after 10, in milliseconds.
+//   attention_cuda_bench [TYPE MASK SEQUENCES QUERIES KEYS HEADS KV_HEADS HEAD_DIM]...
+// TYPE: float, half or bf16.  MASK: causal or full.  Forward and backward are timed, but for causal
+// ones with fewer queries than keys, the last of them, forward alone.  Medians of 30 repetitions
+// after 10, in milliseconds.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -67,11 +68,12 @@ void bench(const std::string& type, const AttentionShape& s) {
     cuda::attention_forward(o.data(), lse.data(), q.data(), k.data(), v.data(), nullptr, s,
                             Dropout(), work.data(), nullptr);
   });
-  std::cout << "{\"type\":\"" << type << "\",\"sequences\":" << s.sequences
-            << ",\"queries\":" << s.q_length << ",\"keys\":" << s.kv_length
-            << ",\"heads\":" << s.heads << ",\"kv_heads\":" << s.kv_heads
-            << ",\"head_dim\":" << s.head_dim << ",\"forward_ms\":" << forward;
-  if (s.q_length == s.kv_length)
+  std::cout << "{\"type\":\"" << type << "\",\"mask\":\"" << (s.causal ? "causal" : "full")
+            << "\",\"sequences\":" << s.sequences << ",\"queries\":" << s.q_length
+            << ",\"keys\":" << s.kv_length << ",\"heads\":" << s.heads
+            << ",\"kv_heads\":" << s.kv_heads << ",\"head_dim\":" << s.head_dim
+            << ",\"forward_ms\":" << forward;
+  if (s.q_length == s.kv_length || !s.causal)
     std::cout << ",\"backward_ms\":" << time_of([&] {
       cuda::attention_backward(dq.data(), dk.data(), dv.data(), d_o.data(), o.data(), lse.data(),
                                q.data(), k.data(), v.data(), nullptr, s, Dropout(), work.data(),
@@ -82,7 +84,10 @@ void bench(const std::string& type, const AttentionShape& s) {
 
 void run(char** arguments) {
   std::int64_t n[6];
-  for (int i = 0; i < 6; ++i) n[i] = std::stoll(arguments[i + 1]);
+  for (int i = 0; i < 6; ++i) n[i] = std::stoll(arguments[i + 2]);
+  const std::string type = arguments[0], mask = arguments[1];
+  if (mask != "causal" && mask != "full")
+    fail(Exit::usage, "mask ", mask, ", expected causal or full");
   const AttentionShape shape = {.sequences = n[0],
                                 .q_length = n[1],
                                 .kv_length = n[2],
@@ -90,8 +95,8 @@ void run(char** arguments) {
                                 .heads = n[3],
                                 .kv_heads = n[4],
                                 .head_dim = n[5],
+                                .causal = mask == "causal",
                                 .scale = 1 / std::sqrt(static_cast<double>(n[5]))};
-  const std::string type = arguments[0];
   if (type == "float") return bench<float>(type, shape);
   if (type == "half") return bench<__half>(type, shape);
   if (type == "bf16") return bench<__nv_bfloat16>(type, shape);
@@ -103,7 +108,7 @@ void run(char** arguments) {
 
 int main(int argc, char** argv) {
   try {
-    for (int i = 1; i + 6 < argc; i += 7) mt::run(argv + i);
+    for (int i = 1; i + 7 < argc; i += 8) mt::run(argv + i);
   } catch (const std::exception& e) {
     std::cerr << "attention_cuda_bench: " << e.what() << "\n";
     return 1;

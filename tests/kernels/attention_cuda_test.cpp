@@ -20,25 +20,35 @@ struct Case {
   double dropout = 0;
   std::int64_t cached = 0;   // tokens before the queries
   bool own_lengths = false;  // sequence b has b tokens less than that
+  bool causal = true;
 };
+
+// The same without the causal mask; `cached` is then how many keys there are more than queries.
+Case full(Case c) {
+  c.causal = false;
+  return c;
+}
+
+bool forward_only(const Case& c) { return c.causal ? c.cached > 0 : c.own_lengths; }
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << c.sequences << " x " << c.length << ", heads " << c.heads << "/" << c.kv_heads << " of "
        << c.head_dim << ", documents to " << c.longest_document << ", window " << c.window
        << ", dropout " << c.dropout << ", " << c.cached << " cached"
-       << (c.own_lengths ? " at most" : "");
+       << (c.own_lengths ? " at most" : "") << (c.causal ? "" : ", not causal");
 }
 
 AttentionShape shape_of(const Case& c) {
   return {.sequences = c.sequences,
           .q_length = c.length,
           .kv_length = c.cached + c.length,
-          .kv_stride = c.cached + c.length + (c.cached > 0 ? 5 : 0),
+          .kv_stride = c.cached + c.length + (forward_only(c) ? 5 : 0),
           .heads = c.heads,
           .kv_heads = c.kv_heads,
           .head_dim = c.head_dim,
           .first_head = 3,
           .window = c.window,
+          .causal = c.causal,
           .scale = 1 / std::sqrt(static_cast<double>(c.head_dim))};
 }
 
@@ -82,7 +92,8 @@ struct Problem {
         v(random(std::ssize(k), 3)),
         d_o(random(std::ssize(q), 4)),
         lse_size(static_cast<std::size_t>(c.sequences * c.heads * c.length)),
-        cached(c.cached > 0),
+        packs(c.cached == 0),
+        forward_only(mt::forward_only(c)),
         own_lengths(c.own_lengths) {}
 
   const StepRecord record{.first_sample = 40};
@@ -91,7 +102,7 @@ struct Problem {
   Dropout dropout;
   std::vector<double> q, k, v, d_o;
   std::size_t lse_size;
-  bool cached, own_lengths;
+  bool packs, forward_only, own_lengths;
 };
 
 // Its results: on the host from double, or from T on the device.
@@ -108,7 +119,7 @@ Results on_cpu(const Problem& p) {
   const std::int32_t* first = p.first.empty() ? nullptr : p.first.data();
   cpu::attention_forward(r.o.data(), r.lse.data(), p.q.data(), p.k.data(), p.v.data(), first, shape,
                          p.dropout);
-  if (!p.cached)
+  if (!p.forward_only)
     cpu::attention_backward(r.dq.data(), r.dk.data(), r.dv.data(), p.d_o.data(), r.o.data(),
                             r.lse.data(), p.q.data(), p.k.data(), p.v.data(), first, shape,
                             p.dropout);
@@ -229,12 +240,12 @@ void expect_near(const Problem& problem, const Results& expected, double toleran
   device.forward();
   EXPECT_LT(relative_error(device.o.values(), expected.o), tolerance);
   EXPECT_LT(relative_error(device.lse.values(), expected.lse), 1e-5);
-  if (problem.cached) return;
+  if (problem.forward_only) return;
   device.backward();
   EXPECT_LT(relative_error(device.dq.values(), expected.dq), 1.5 * tolerance);
   EXPECT_LT(relative_error(device.dk.values(), expected.dk), 1.5 * tolerance);
   EXPECT_LT(relative_error(device.dv.values(), expected.dv), 1.5 * tolerance);
-  expect_same_packed(device);
+  if (problem.packs) expect_same_packed(device);
 }
 
 // Rounding the probabilities and the results leaves errors near the type's own.
@@ -290,6 +301,37 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{70, 1, 4, 4, 64, 0, -1, 0, 400, true},
                     Case{4, 3, 6, 3, 64, 100, 50, 0, 250, true}));
 
+INSTANTIATE_TEST_SUITE_P(
+    NotCausal, AttentionCuda,
+    testing::Values(full({1, 1, 1, 1, 128}), full({1, 31, 3, 1, 128}), full({2, 127, 3, 3, 128}),
+                    full({1, 129, 40, 8, 128}), full({2, 256, 2, 1, 128}),
+                    full({1, 2050, 2, 1, 128}), full({2, 500, 2, 1, 128, 37}),
+                    full({1, 1000, 2, 2, 128, 300}), full({1, 1000, 2, 1, 128, 0, 100}),
+                    full({2, 700, 2, 1, 128, 400, 200}), full({1, 130, 2, 1, 128, 0, -1, 0.3}),
+                    full({2, 400, 4, 2, 128, 90, 64, 0.1}), full({1, 1, 1, 1, 64}),
+                    full({2, 127, 3, 3, 64}), full({1, 193, 2, 1, 64}), full({1, 4097, 1, 1, 64}),
+                    full({2, 500, 2, 1, 64, 37}), full({1, 1000, 2, 1, 64, 0, 100}),
+                    full({1, 130, 2, 1, 64, 0, -1, 0.3}), full({2, 400, 4, 2, 64, 90, 64, 0.1}),
+                    full({2, 127, 5, 5, 96}), full({1, 300, 3, 1, 192, 70, 30}),
+                    full({2, 129, 4, 2, 256}), full({2, 65, 6, 2, 33, 20}),
+                    full({2, 200, 2, 1, 256, 50, 40, 0.3}), full({2, 700, 4, 2, 192, 300, 200}),
+                    full({1, 1000, 2, 2, 256, 0, 100}), full({1, 300, 6, 2, 80, 0, 0})));
+
+// Other keys than queries.
+INSTANTIATE_TEST_SUITE_P(Cross, AttentionCuda,
+                         testing::Values(full({2, 129, 4, 2, 128, 0, -1, 0, 371}),
+                                         full({2, 500, 4, 2, 128, 0, -1, 0, -371}),
+                                         full({1, 1, 2, 2, 128, 0, -1, 0, 299}),
+                                         full({1, 300, 2, 2, 64, 0, -1, 0, -299}),
+                                         full({2, 129, 4, 2, 64, 0, -1, 0.2, 371}),
+                                         full({2, 2050, 3, 1, 64, 0, -1, 0, -1985}),
+                                         full({1, 65, 3, 3, 96, 0, -1, 0.2, 100}),
+                                         full({2, 33, 4, 2, 256, 0, -1, 0, 67}),
+                                         full({1, 500, 2, 1, 192, 0, -1, 0, -371}),
+                                         full({1, 70, 2, 1, 7, 0, -1, 0, -37}),
+                                         full({3, 1, 8, 2, 128, 0, -1, 0, 500, true}),
+                                         full({4, 30, 6, 3, 64, 0, -1, 0, 250, true})));
+
 // The lengths of a cache are read when a captured graph runs.
 TEST_F(AttentionCuda, ReplaysWithOtherLengths) {
   Problem problem({3, 1, 8, 2, 128, 0, -1, 0, 999, true});
@@ -326,12 +368,12 @@ void expect_same_bits(const Case& c) {
   const Problem problem(c);
   OnDevice<T> device(problem);
   device.forward();
-  if (!problem.cached) device.backward();
+  if (!problem.forward_only) device.backward();
   const std::vector<T> o = device.o.values(), gradients = device.gradients();
   for (int i = 0; i < 1000; ++i) {
     device.forward();
     ASSERT_TRUE(check::same_bits(device.o.values(), o)) << "repetition " << i;
-    if (problem.cached) continue;
+    if (problem.forward_only) continue;
     device.backward();
     ASSERT_TRUE(check::same_bits(device.gradients(), gradients)) << "repetition " << i;
   }
@@ -343,6 +385,8 @@ TEST_F(AttentionCuda, GivesTheSameBitsAThousandTimes) {
     expect_same_bits<__half>({1, 300, 4, 2, head_dim});
     expect_same_bits<float>({1, 300, 4, 2, head_dim});
     expect_same_bits<bf16>({2, 1, 8, 2, head_dim, 0, -1, 0, 3000});
+    expect_same_bits<bf16>(full({1, 1024, 8, 4, head_dim}));
+    expect_same_bits<bf16>(full({1, 1000, 2, 1, head_dim, 300, 200}));
   }
 }
 

@@ -83,24 +83,28 @@ template <class T>
 void naive_row(const Inputs<T>& in, const AttentionShape& s, const Dropout& dropout,
                const FirstKeys& first_key, std::int64_t b, std::int64_t h, std::int64_t i,
                Outputs<double>& out) {
-  const std::int64_t d = s.head_dim, own = i + s.kv_length - s.q_length;
+  const std::int64_t d = s.head_dim, own = i + (s.causal ? s.kv_length - s.q_length : 0);
+  const auto document = [&](std::int64_t query) {
+    return first_key.empty() ? 0 : first_key[b * s.q_length + query];
+  };
   const auto seen = [&](std::int64_t j) {
-    return (first_key.empty() || j >= first_key[b * s.q_length + i]) &&
-           (s.window < 0 || j >= own - s.window);
+    if (s.window >= 0 && std::abs(j - own) > s.window) return false;
+    return s.causal ? document(i) <= j && j <= own
+                    : first_key.empty() || document(j) == document(i);
   };
   const T* q = &in.q[((b * s.q_length + i) * s.heads + h) * d];
   const auto kv = [&](std::int64_t j) {
     return ((b * s.kv_stride + j) * s.kv_heads + h / (s.heads / s.kv_heads)) * d;
   };
-  std::vector<double> p(own + 1);
+  std::vector<double> p(s.kv_length);
   double total = 0;
-  for (std::int64_t j = 0; j <= own; ++j) {
+  for (std::int64_t j = 0; j < s.kv_length; ++j) {
     if (!seen(j)) continue;
     double score = 0;
     for (std::int64_t c = 0; c < d; ++c) score += double(q[c]) * in.k[kv(j) + c];
     total += p[j] = std::exp(s.scale * score);
   }
-  for (std::int64_t j = 0; j <= own; ++j)
+  for (std::int64_t j = 0; j < s.kv_length; ++j)
     for (std::int64_t c = 0; c < d; ++c)
       out.o[((b * s.q_length + i) * s.heads + h) * d + c] +=
           p[j] / total * dropout_factor(dropout, b, h, i, j) * in.v[kv(j) + c];
@@ -175,6 +179,39 @@ TYPED_TEST(AttentionTest, DocumentsAndWindowsInAKeyCache) {
     s.window = 30;
     check_forward<TypeParam>(s, kNone, documents(s, 70));
   }
+}
+
+AttentionShape full(AttentionShape s, std::int64_t window = -1) {
+  s.causal = false;
+  s.window = window;
+  return s;
+}
+
+TYPED_TEST(AttentionTest, NotCausal) {
+  for (const std::int64_t length : {0, 1, 31, 64, 65, 200})
+    for (const Dropout& dropout : {kNone, kSome})
+      check_forward<TypeParam>(full(shape_of(2, length, length, 4, 2, 16)), dropout);
+  check_forward<TypeParam>(full(shape_of(2, 70, 70, 6, 3, 7)), kSome);
+}
+
+TYPED_TEST(AttentionTest, NotCausalWithDocumentsAndWindows) {
+  for (const std::int64_t window : {-1, 0, 1, 17, 64, 100, 300})
+    for (const std::int64_t longest : {1, 5, 40, 150}) {
+      const AttentionShape s = full(shape_of(2, 200, 200, 2, 1, 16), window);
+      check_forward<TypeParam>(s, longest == 5 ? kSome : kNone, documents(s, longest));
+      if (longest == 1) check_forward<TypeParam>(s, kNone);
+    }
+}
+
+TYPED_TEST(AttentionTest, NotCausalWithOtherKeysThanQueries) {
+  for (const std::int64_t q_length : {1, 5, 65, 200})
+    for (const std::int64_t kv_length : {1, 33, 64, 130})
+      for (const Dropout& dropout : {kNone, kSome}) {
+        AttentionShape s = full(shape_of(2, q_length, kv_length, 4, 2, 16));
+        check_forward<TypeParam>(s, dropout);
+        s.kv_stride += 13;
+        check_forward<TypeParam>(s, dropout);
+      }
 }
 
 // Sequences with lengths of their own are as each alone would be.
@@ -267,6 +304,18 @@ TEST(Attention, DerivativesWithDocumentsAndWindows) {
     }
 }
 
+TEST(Attention, DerivativesNotCausal) {
+  for (const std::int64_t length : {1, 33, 140})
+    check_derivatives(full(shape_of(2, length, length, 4, 2, 6)), kSome);
+  for (const std::int64_t window : {-1, 20})
+    for (const std::int64_t longest : {3, 40, 200}) {
+      const AttentionShape s = full(shape_of(2, 140, 140, 4, 2, 6), window);
+      check_derivatives(s, kSome, documents(s, longest));
+    }
+  check_derivatives(full(shape_of(2, 33, 70, 4, 2, 6)), kSome);
+  check_derivatives(full(shape_of(2, 70, 33, 4, 2, 6)), kNone);
+}
+
 void check_float_backward(const AttentionShape& s, const Dropout& dropout,
                           const FirstKeys& first = {}) {
   const Inputs<float> in(s);
@@ -289,6 +338,17 @@ TEST(Attention, FloatBackwardFollowsDouble) {
   for (const std::int64_t window : {-1, 0, 70, 128})
     for (const std::int64_t longest : {1, 10, 100, 250}) {
       s.window = window;
+      check_float_backward(s, kSome, documents(s, longest));
+    }
+}
+
+TEST(Attention, FloatBackwardFollowsDoubleNotCausal) {
+  for (const Dropout& dropout : {kNone, kSome})
+    for (const auto& [queries, keys] : {std::pair{130, 130}, {65, 200}, {200, 70}, {5, 1}})
+      check_float_backward(full(shape_of(2, queries, keys, 4, 2, 32)), dropout);
+  for (const std::int64_t window : {-1, 0, 70, 128})
+    for (const std::int64_t longest : {1, 10, 100, 250}) {
+      const AttentionShape s = full(shape_of(2, 300, 300, 2, 1, 16), window);
       check_float_backward(s, kSome, documents(s, longest));
     }
 }
@@ -340,6 +400,7 @@ TEST(Attention, PackedAsApart) {
         SCOPED_TRACE(testing::Message() << head_dim << " channels, " << kv_heads << " key heads");
         check_packed<float>(shape_of(2, 70, 70, 6, kv_heads, head_dim), dropout);
         check_packed<double>(shape_of(2, 33, 33, 6, kv_heads, head_dim), dropout);
+        check_packed<float>(full(shape_of(2, 70, 70, 6, kv_heads, head_dim)), dropout);
       }
 }
 
