@@ -17,22 +17,22 @@ void BpeMerges::add(Symbol left, Symbol right, Symbol result, std::size_t rank) 
   ranks_.at(left, right) = static_cast<std::uint32_t>(rank);
   if (merges_.size() <= rank) merges_.resize(rank + 1, {kNone, kNone, kNone});
   merges_[rank] = {left, right, result};
-  search_.reset();
+  stack_.reset();
 }
 
 void BpeMerges::prepare() {
-  std::vector<BpeSearch::Merge> merges;
+  std::vector<BpeStack::Merge> merges;
   for (std::size_t i = 0; i < merges_.size(); ++i)  // all but what moved to another rank
     if (rank(merges_[i].left, merges_[i].right) == i) merges.push_back(merges_[i]);
-  search_.emplace(merges);
+  stack_.emplace(merges);
 }
 
 void BpeMerges::apply(std::vector<Symbol>& symbols, std::size_t begin) const {
   const std::span<Symbol> piece(symbols.data() + begin, symbols.size() - begin);
   if (piece.size() >= std::numeric_limits<std::uint32_t>::max())
     fail(Exit::bad_data, "a word of ", piece.size(), " symbols, expected less than 2^32 - 1");
-  std::size_t left = search_ && piece.size() > 2 ? search_->apply(piece) : BpeSearch::kCannot;
-  if (left == BpeSearch::kCannot)
+  std::size_t left = stack_ && piece.size() > 2 ? stack_->apply(piece) : BpeStack::kCannot;
+  if (left == BpeStack::kCannot)
     left = piece.size() <= kShort ? apply_short(piece) : apply_long(piece);
   symbols.resize(begin + left);
 }

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "text/bpe_search.h"
+#include "text/bpe_stack.h"
 #include "text/pair_map.h"
 
 namespace mt {
@@ -52,8 +52,8 @@ class BpeMerges {
 
   Order order_;
   PairMap ranks_;
-  std::vector<BpeSearch::Merge> merges_;  // by rank; where there is none, of kNone
-  std::optional<BpeSearch> search_;       // once prepared
+  std::vector<BpeStack::Merge> merges_;  // by rank; where there is none, of kNone
+  std::optional<BpeStack> stack_;        // once prepared
 };
 
 }  // namespace mt

@@ -98,7 +98,7 @@ class ScoredBpe::Run {
       : bpe_(bpe), text_(text), scratch_(scratch), symbols_(scratch.symbols) {}
 
   // `search`: for long runs; may be null.
-  void encode(std::vector<TextSegment>& segments, const ScoredBpeSearch* search) {
+  void encode(std::vector<TextSegment>& segments, const ScoredBpeStack* search) {
     if (bpe_.has_unused_) scratch_.seams.clear();
     segments.clear();
     for (std::size_t at = 0, end = 0; at < text_.size(); at = end) {
@@ -230,15 +230,15 @@ void ScoredBpe::encode(std::string_view text, std::vector<TextSegment>& segments
   Run(*this, text, scratch).encode(segments, text.size() > kShort ? search() : nullptr);
 }
 
-const ScoredBpeSearch* ScoredBpe::search() const {
+const ScoredBpeStack* ScoredBpe::search() const {
   std::call_once(search_->made, [&] { search_->found = make_search(); });
   return search_->found ? &*search_->found : nullptr;
 }
 
 // Nothing where a piece is cut differently.
-std::optional<ScoredBpeSearch> ScoredBpe::make_search() const {
+std::optional<ScoredBpeStack> ScoredBpe::make_search() const {
   if (has_unused_) return std::nullopt;
-  std::optional<ScoredBpeSearch> search(std::in_place, texts_, ranks_, trie_);
+  std::optional<ScoredBpeStack> search(std::in_place, texts_, ranks_, trie_);
   Scratch scratch;
   std::vector<TextSegment> slow, fast;
   for (const std::string& text : texts_) {

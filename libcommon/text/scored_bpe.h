@@ -2,7 +2,7 @@
 // neighbours put together are a piece, the pair of the highest score is joined, of equal ones the
 // leftmost.  n log n steps for n characters, n of what stands between two that no piece has side by
 // side: nothing is joined across these.  Where n is large, linear for most models: see
-// text/scored_bpe_search.h.  Constant once made; encode() is thread-safe.
+// text/scored_bpe_stack.h.  Constant once made; encode() is thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "text/byte_trie.h"
-#include "text/scored_bpe_search.h"
+#include "text/scored_bpe_stack.h"
 #include "text/unigram.h"
 
 namespace mt {
@@ -45,13 +45,13 @@ class ScoredBpe {
   // Made when the first long run asks for it.
   struct Search {
     std::once_flag made;
-    std::optional<ScoredBpeSearch> found;  // none where it would find something else
+    std::optional<ScoredBpeStack> found;  // none where it would find something else
   };
 
   void add_neighbours(std::string_view piece);
   std::size_t run_end(std::string_view text, std::size_t at) const;
-  const ScoredBpeSearch* search() const;
-  std::optional<ScoredBpeSearch> make_search() const;
+  const ScoredBpeStack* search() const;
+  std::optional<ScoredBpeStack> make_search() const;
 
   std::vector<std::string> texts_;  // by id
   ByteTrie trie_, whole_;

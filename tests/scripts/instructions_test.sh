@@ -48,8 +48,8 @@ expect() {
 tokenizer --tokenizer-type GPT2BPETokenizer --vocab-file "$source/testdata/gpt2_bpe/vocab.json" \
   --merge-file "$source/testdata/gpt2_bpe/merges.txt"
 expect 'GPT-2, words' 42 stories
-expect 'GPT-2, no spaces' 222 letters
-expect 'GPT-2, one letter' 258 one-letter
+expect 'GPT-2, no spaces' 165 letters
+expect 'GPT-2, one letter' 152 one-letter
 for limit in bpe:116 unigram:96; do
   tokenizer --tokenizer-type GPTSentencePieceTokenizer \
     --tokenizer-model "$source/testdata/sentencepiece/${limit%:*}.model"

@@ -1,5 +1,5 @@
-// ScoredBpeSearch: what ScoredBpe does to a long run of characters, in time linear in its length
-// (text/bpe_search.h).  A merge is each way to put a piece together from two of higher scores or
+// ScoredBpeStack: what ScoredBpe does to a long run of characters, in time linear in its length
+// (text/bpe_stack.h).  A merge is each way to put a piece together from two of higher scores or
 // single characters; that no other way and no second one matters is for the caller to see, who
 // compares what both make of every piece.  A pair that a text has somewhere merged is merged so in
 // the piece alone, too: nothing around the piece has a part in it.  Constant once made;
@@ -12,26 +12,26 @@
 #include <string_view>
 #include <vector>
 
-#include "text/bpe_search.h"
+#include "text/bpe_stack.h"
 #include "text/byte_trie.h"
 #include "text/unigram.h"
 
 namespace mt {
 
-class ScoredBpeSearch {
+class ScoredBpeStack {
  public:
   // By id: the pieces' texts and ranks, the higher the score, the lower.  `ids`: of the texts.
-  ScoredBpeSearch(const std::vector<std::string>& texts, const std::vector<std::uint32_t>& ranks,
-                  const ByteTrie& ids);
+  ScoredBpeStack(const std::vector<std::string>& texts, const std::vector<std::uint32_t>& ranks,
+                 const ByteTrie& ids);
 
   // Cuts the characters text[begin, end) and appends their segments, which end at offsets of
-  // `text`. False, with nothing done, where two pieces have one rank, or BpeSearch cannot.
+  // `text`. False, with nothing done, where two pieces have one rank, or BpeStack cannot.
   bool encode(std::string_view text, std::size_t begin, std::size_t end,
               std::vector<TextSegment>& segments) const;
 
  private:
   // The characters of pieces, then pieces by id.
-  using Symbol = BpeSearch::Symbol;
+  using Symbol = BpeStack::Symbol;
   static constexpr Symbol kNone = 0xFFFFFFFF;
 
   void number_characters(const std::vector<std::string>& texts, const ByteTrie& ids);
@@ -41,7 +41,7 @@ class ScoredBpeSearch {
   ByteTrie characters_;
   std::vector<std::int32_t> character_ids_;  // of those that are pieces; else kUnknownPiece
   std::vector<std::uint32_t> lengths_;       // of pieces, by id, in bytes
-  std::optional<BpeSearch> search_;
+  std::optional<BpeStack> stack_;
 };
 
 }  // namespace mt

@@ -1,4 +1,4 @@
-#include "text/scored_bpe_search.h"
+#include "text/scored_bpe_stack.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -11,8 +11,7 @@ static bool is_character(std::string_view text) {
   return !text.empty() && utf8_length(text[0]) >= text.size();
 }
 
-void ScoredBpeSearch::number_characters(const std::vector<std::string>& texts,
-                                        const ByteTrie& ids) {
+void ScoredBpeStack::number_characters(const std::vector<std::string>& texts, const ByteTrie& ids) {
   std::unordered_set<std::string_view> seen;
   for (const std::string_view text : texts)
     for (std::size_t at = 0; at < text.size(); at += utf8_length(text[at]))
@@ -29,17 +28,17 @@ void ScoredBpeSearch::number_characters(const std::vector<std::string>& texts,
 }
 
 // Of a character, or of a piece whose rank is below `below`; else kNone.
-ScoredBpeSearch::Symbol ScoredBpeSearch::symbol(std::string_view text, std::uint32_t below,
-                                                const std::vector<std::uint32_t>& ranks,
-                                                const ByteTrie& ids) const {
+ScoredBpeStack::Symbol ScoredBpeStack::symbol(std::string_view text, std::uint32_t below,
+                                              const std::vector<std::uint32_t>& ranks,
+                                              const ByteTrie& ids) const {
   if (is_character(text)) return static_cast<Symbol>(characters_.find(text));
   const std::int32_t id = ids.find(text);
   if (id == ByteTrie::kNone || ranks[id] >= below) return kNone;
   return static_cast<Symbol>(character_ids_.size()) + static_cast<Symbol>(id);
 }
 
-ScoredBpeSearch::ScoredBpeSearch(const std::vector<std::string>& texts,
-                                 const std::vector<std::uint32_t>& ranks, const ByteTrie& ids) {
+ScoredBpeStack::ScoredBpeStack(const std::vector<std::string>& texts,
+                               const std::vector<std::uint32_t>& ranks, const ByteTrie& ids) {
   number_characters(texts, ids);
   std::vector<std::int32_t> pieces;  // that are merged
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(texts.size()); ++id) {
@@ -50,7 +49,7 @@ ScoredBpeSearch::ScoredBpeSearch(const std::vector<std::string>& texts,
   const auto rank = [&](std::int32_t id) { return ranks[id]; };
   std::ranges::sort(pieces, {}, rank);
   if (std::ranges::adjacent_find(pieces, {}, rank) != pieces.end()) return;
-  std::vector<BpeSearch::Merge> merges;
+  std::vector<BpeStack::Merge> merges;
   for (const std::int32_t id : pieces) {
     const std::string_view text = texts[id];
     const Symbol result = static_cast<Symbol>(character_ids_.size()) + static_cast<Symbol>(id);
@@ -60,19 +59,19 @@ ScoredBpeSearch::ScoredBpeSearch(const std::vector<std::string>& texts,
       if (left != kNone && right != kNone) merges.push_back({left, right, result});
     }
   }
-  search_.emplace(merges);
+  stack_.emplace(merges);
 }
 
-bool ScoredBpeSearch::encode(std::string_view text, std::size_t begin, std::size_t end,
-                             std::vector<TextSegment>& segments) const {
-  if (!search_) return false;
+bool ScoredBpeStack::encode(std::string_view text, std::size_t begin, std::size_t end,
+                            std::vector<TextSegment>& segments) const {
+  if (!stack_) return false;
   std::vector<Symbol> symbols;
   symbols.reserve(end - begin);
   for (std::size_t at = begin; at < end; at += utf8_length(text[at]))
     symbols.push_back(
         static_cast<Symbol>(characters_.find(text.substr(at, utf8_length(text[at])))));
-  const std::size_t count = search_->apply(symbols);
-  if (count == BpeSearch::kCannot) return false;
+  const std::size_t count = stack_->apply(symbols);
+  if (count == BpeStack::kCannot) return false;
   const auto characters = static_cast<Symbol>(character_ids_.size());
   for (std::size_t i = 0; i < count; ++i) {
     const Symbol symbol = symbols[i];
