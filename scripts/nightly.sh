@@ -61,6 +61,7 @@ if [[ -n $data ]]; then
     build/release/tests/text "$data" --random 1000000
   long scripts/compare-megatron.py "$python" scripts/compare-megatron.py build/release/cmd
   long scripts/compare-convert.py "$python" scripts/compare-convert.py build/release/cmd
+  long scripts/compare-convert-families.py "$python" scripts/compare-convert-families.py build/release/cmd
   long scripts/compare-ranks.py "$python" scripts/compare-ranks.py build/release/cmd
 fi
 

@@ -153,6 +153,8 @@ struct Plan {
         (target.config.num_experts == 0 || target.config.num_experts % target.expert_parallel != 0))
       fail(Exit::bad_config, "--target-expert-parallel-size ", target.expert_parallel,
            ": does not divide ", target.config.num_experts, " experts");
+    if (by_stages && target.config.family == ModelFamily::t5)
+      fail(Exit::bad_config, "--ckpt-format torch: of a T5 there is torch_dist only");
     source->check_all_used(table);
     if (options.with_optimizer) {
       if (target.config.family != ModelFamily::gpt)

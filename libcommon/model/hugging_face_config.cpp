@@ -31,6 +31,8 @@ class ConfigReader {
       read_bert();
     else if (type_ == "mamba2")
       read_mamba();
+    else if (type_ == "t5")
+      read_t5();
     else if (type_ == "bert")
       object_.refuse(
           "model_type \"bert\" has its norms behind what they are in front of in "
@@ -38,7 +40,7 @@ class ConfigReader {
     else
       object_.refuse("model_type ", quoted(type_),
                      " is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, "
-                     "nemotron, megatron-bert or mamba2");
+                     "nemotron, megatron-bert, mamba2 or t5");
     model_.vocab_size = size("vocab_size");
     if (object_.has("initializer_range"))
       model_.init_method_std = object_.real("initializer_range");
@@ -177,6 +179,53 @@ class ConfigReader {
     expect_number("conv_kernel", kMambaConv);
   }
 
+  void read_t5() {
+    model_.family = ModelFamily::t5;
+    model_.encoder_num_layers = size("num_layers");
+    model_.num_layers =
+        object_.has("num_decoder_layers") ? size("num_decoder_layers") : model_.encoder_num_layers;
+    model_.hidden_size = size("d_model");
+    model_.num_attention_heads = size("num_heads");
+    model_.kv_channels = size("d_kv");
+    model_.ffn_hidden_size = size("d_ff");
+    model_.max_position_embeddings = object_.has("n_positions") ? size("n_positions") : kMost;
+    model_.position_embedding_type = "relative";
+    if (object_.has("relative_attention_num_buckets"))
+      model_.relative_attention_num_buckets = size("relative_attention_num_buckets");
+    if (object_.has("relative_attention_max_distance"))
+      model_.relative_attention_max_distance = size("relative_attention_max_distance");
+    model_.normalization = "RMSNorm";
+    model_.add_bias_linear = false;
+    model_.norm_epsilon = real_or("layer_norm_epsilon", 1e-6);
+    model_.attention_dropout = model_.hidden_dropout = real_or("dropout_rate", 0.1);
+    expect_flag("is_encoder_decoder", true);
+    read_t5_mlp();
+    const bool tied = object_.flag_or("tie_word_embeddings", true);
+    model_.untie_embeddings_and_output_weights = !tied;
+    model_.scale_decoder_outputs = object_.flag_or("scale_decoder_outputs", tied);
+    check_square_root("d_kv", *model_.kv_channels, "scores of attention");
+    if (model_.scale_decoder_outputs)
+      check_square_root("d_model", model_.hidden_size, "the decoder's output");
+  }
+
+  void read_t5_mlp() {
+    const std::string_view kind = object_.text_or("feed_forward_proj", "relu");
+    model_.relu = kind == "relu";
+    model_.gated_gelu = kind == "gated-gelu";
+    model_.swiglu = kind == "gated-silu";
+    model_.bias_gelu_fusion = false;
+    if (!model_.relu && !model_.gated_gelu && !model_.swiglu)
+      expect_text("feed_forward_proj", "gelu");
+  }
+
+  // Megatron and T5 differ in whether they divide by a square root, for which weights make up.
+  void check_square_root(const char* name, std::int64_t value, const char* what) const {
+    if (!is_power_of_four(value))
+      object_.refuse(quoted(name), " is ", value, ", and ", what,
+                     " differ between T5 and Megatron by its square root, which is no power of "
+                     "two: weights would be rounded");
+  }
+
   void expect_number(const char* name, std::int64_t expected) const {
     if (object_.has(name) && size(name) != expected)
       object_.refuse(quoted(name), " is ", size(name), ", expected ", expected);
@@ -275,7 +324,9 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& json, const std::
   if (const auto error = parser.parse(json).get(root))
     fail(Exit::bad_data, path, ": ", json_place(json), simdjson::error_message(error));
   const HfObject object(root, path);
-  return {ConfigReader(object).read(), dtype_of(object)};
+  return {.model = ConfigReader(object).read(),
+          .dtype = dtype_of(object),
+          .output_if_stored = object.has("scale_decoder_outputs")};
 }
 
 }  // namespace mt

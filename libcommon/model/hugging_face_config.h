@@ -1,6 +1,6 @@
 // config.json of Hugging Face's transformers, of its 4th and 5th generation, for the models whose
 // tensors our tables name: gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, nemotron,
-// megatron-bert and mamba2.  A setting that ours has not is refused by name.
+// megatron-bert, mamba2 and t5.  A setting that ours has not is refused by name.
 //
 // sliding_window W counts the token itself, so it is --window-size W - 1,0.
 #pragma once
@@ -15,6 +15,9 @@ namespace mt {
 struct HuggingFaceConfig {
   ModelConfig model;         // without padded_vocab_size; not completed
   DType dtype = DType::f32;  // torch_dtype
+  // The output layer is one of its own where a tensor of it is stored, whatever the settings say:
+  // a T5 of the 5th generation's.
+  bool output_if_stored = false;
 };
 
 // Exit::bad_data names what is missing or not supported.  `path` stands in errors.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "base/json.h"
 #include "model/hugging_face_config.h"
@@ -27,7 +28,23 @@ void check_gpt2(const GptConfig& c) {
   if (!c.window_size.empty()) refuse("learned positions with --window-size");
 }
 
+void check_t5(const ModelConfig& c) {
+  if (c.position_embedding_type != "relative")
+    refuse("T5 without --position-embedding-type relative");
+  if (c.normalization != "RMSNorm" || c.apply_layernorm_1p || c.qk_layernorm)
+    refuse("T5 with norms that are not plain RMSNorm");
+  if (c.has_qkv_bias()) refuse("T5 with biases");
+  if (c.squared_relu) refuse("T5 with --squared-relu");
+  if (!is_power_of_four(c.head_dim()) ||
+      (c.scale_decoder_outputs && !is_power_of_four(c.hidden_size)))
+    refuse("T5 of sizes whose square roots are no powers of two, and weights not rounded");
+}
+
 Kind kind_of(const ModelConfig& c) {
+  if (c.family == ModelFamily::t5) {
+    check_t5(c);
+    return {"t5", "T5ForConditionalGeneration"};
+  }
   if (c.family == ModelFamily::bert) return {"megatron-bert", "MegatronBertForPreTraining"};
   if (c.family == ModelFamily::mamba) return {"mamba2", "Mamba2ForCausalLM"};
   if (c.family == ModelFamily::gemma) return {"gemma", "GemmaForCausalLM"};
@@ -156,6 +173,25 @@ void write_mamba(JsonWriter& json, const ModelConfig& c) {
   json.member("use_bias", false).member("use_conv_bias", true);
 }
 
+void write_t5(JsonWriter& json, const ModelConfig& c) {
+  const bool tied = !c.untie_embeddings_and_output_weights;
+  json.member("num_layers", c.encoder_num_layers).member("num_decoder_layers", c.num_layers);
+  json.member("d_model", c.hidden_size).member("num_heads", c.num_attention_heads);
+  json.member("d_kv", c.head_dim()).member("d_ff", c.ffn());
+  if (c.max_position_embeddings != std::numeric_limits<int>::max())
+    json.member("n_positions", c.max_position_embeddings);
+  json.member("relative_attention_num_buckets", c.relative_attention_num_buckets);
+  json.member("relative_attention_max_distance", c.relative_attention_max_distance);
+  json.member("feed_forward_proj", c.relu         ? "relu"
+                                   : c.gated_gelu ? "gated-gelu"
+                                   : c.swiglu     ? "gated-silu"
+                                                  : "gelu");
+  json.member("layer_norm_epsilon", c.norm_epsilon).member("dropout_rate", c.hidden_dropout);
+  json.member("is_encoder_decoder", true);
+  if (c.scale_decoder_outputs != tied)
+    json.member("scale_decoder_outputs", c.scale_decoder_outputs);
+}
+
 // Members of a config.json that settings of ours stand for, in any generation of transformers.
 bool is_ours(std::string_view name) {
   static constexpr std::string_view kOurs[] = {"architectures",
@@ -209,6 +245,19 @@ bool is_ours(std::string_view name) {
                                                "conv_kernel",
                                                "use_bias",
                                                "use_conv_bias",
+                                               "num_layers",
+                                               "num_decoder_layers",
+                                               "d_model",
+                                               "d_kv",
+                                               "d_ff",
+                                               "relative_attention_num_buckets",
+                                               "relative_attention_max_distance",
+                                               "feed_forward_proj",
+                                               "is_gated_act",
+                                               "dense_act_fn",
+                                               "dropout_rate",
+                                               "is_encoder_decoder",
+                                               "scale_decoder_outputs",
                                                "max_window_layers"};
   return std::find(std::begin(kOurs), std::end(kOurs), name) != std::end(kOurs);
 }
@@ -242,6 +291,8 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype,
     write_bert(json, model);
   else if (type == "mamba2")
     write_mamba(json, model);
+  else if (type == "t5")
+    write_t5(json, model);
   else
     write_llama(json, model, type);
   if (type == "mixtral") write_experts(json, model);

@@ -1,5 +1,6 @@
 // A folder as Hugging Face's from_pretrained() takes it: config.json, safetensors, and the files
 // that travelled with the model.
+#include <algorithm>
 #include <filesystem>
 
 #include "ckpt/folder_save.h"
@@ -23,6 +24,11 @@ std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, cons
   return entries;
 }
 
+bool is_zero(ConstTensor tensor) {
+  const auto* const bytes = static_cast<const std::byte*>(tensor.data());
+  return std::all_of(bytes, bytes + tensor.bytes(), [](std::byte b) { return b == std::byte{0}; });
+}
+
 class HuggingFaceSink : public ModelSink {
  public:
   HuggingFaceSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
@@ -32,7 +38,10 @@ class HuggingFaceSink : public ModelSink {
         writer_(save_.folder(), entries_of(target, table, types), target.shard_bytes) {}
 
   void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
-    for (const ForeignName& name : hugging_face_names(row)) {
+    const std::vector<ForeignName> names = hugging_face_names(row);
+    if (names.empty() && !is_zero(value))
+      fail(Exit::bad_config, row.name, ": is not zero, and has no place in Hugging Face's model");
+    for (const ForeignName& name : names) {
       if (is_vocabulary(row)) {
         writer_.write(name.name, value.rows(0, target_.config.vocab_size));
       } else if (const auto rows = consecutive_rows(name.transform, row.shape)) {

@@ -16,9 +16,13 @@ namespace fs = std::filesystem;
 
 std::vector<ForeignName> hugging_face_names(const Param& row) {
   std::vector<ForeignName> names;
-  for (const ForeignName& name : row.foreign)
-    if (name.format == kHuggingFaceFormat) names.push_back(name);
-  if (names.empty()) fail(Exit::bad_data, row.name, ": has no place in Hugging Face's formats");
+  bool known = false;
+  for (const ForeignName& name : row.foreign) {
+    if (name.format != kHuggingFaceFormat) continue;
+    known = true;
+    if (name.name != kZerosThere) names.push_back(name);
+  }
+  if (!known) fail(Exit::bad_data, row.name, ": has no place in Hugging Face's formats");
   return names;
 }
 
@@ -49,6 +53,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
   const HuggingFaceConfig stored = parse_hugging_face_config(read_file(path), path);
   config_ = stored.model;
   dtype_ = stored.dtype;
+  output_if_stored_ = stored.output_if_stored;
   try {
     config_.complete();
   } catch (const Error& error) {
@@ -66,6 +71,8 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
     fail(Exit::bad_config, folder, "/config.json: vocab_size is ", config_.vocab_size,
          ", --true-vocab-size ", *options.vocab_size);
   tensors_ = open_tensors(folder);
+  if (output_if_stored_)
+    config_.untie_embeddings_and_output_weights = tensors_->find("lm_head.weight") != nullptr;
 }
 
 MockSource::MockSource(const std::string& folder, std::uint64_t seed)
@@ -101,11 +108,13 @@ DType HuggingFaceSource::dtype_of(const Param& row, const std::string&) const {
            dtype ? name_of(*dtype) : "a floating-point type");
     dtype = tensor.dtype;
   }
-  return *dtype;
+  return dtype.value_or(dtype_);
 }
 
 void HuggingFaceSource::read(const Param& row, const std::string&, Tensor out) const {
-  for (const ForeignName& name : hugging_face_names(row)) {
+  const std::vector<ForeignName> names = hugging_face_names(row);
+  if (names.empty()) std::memset(out.data(), 0, out.bytes());
+  for (const ForeignName& name : names) {
     const DistTensor& tensor = stored(name);
     const Shape expected = hugging_face_shape(row, name, config_);
     if (!(tensor.shape == expected))
@@ -131,21 +140,22 @@ void HuggingFaceSource::read(const Param& row, const std::string&, Tensor out) c
 
 std::optional<MappedTensor> HuggingFaceSource::view(const Param& row, const std::string&) const {
   const std::vector<ForeignName> names = hugging_face_names(row);
-  if (names.size() > 1 || !names[0].transform.empty()) return {};
+  if (names.size() != 1 || !names[0].transform.empty()) return {};
   const DistTensor& tensor = stored(names[0]);
   if (!(tensor.shape == row.shape)) return {};
   return tensors_->view(tensor.key, origin_of(row.shape.rank()), row.shape);
 }
 
-// Tensors that a model of transformers computes and may have saved.
+// Tensors that a model of transformers computes, or passes over, and may have saved.
 static bool is_computed(const std::string& name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
-         name.ends_with("rotary_emb.inv_freq") || name.ends_with(".position_ids");
+         name.ends_with("rotary_emb.inv_freq") || name.ends_with(".position_ids") ||
+         name == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 }
 
-// Where the output layer is the embedding, a file may hold it twice.
-void HuggingFaceSource::check_tied(const std::string& output, const Param& words) const {
-  const DistTensor &a = tensors_->at(output), &b = stored(hugging_face_names(words)[0]);
+// What is the embedding, a file may hold again.
+void HuggingFaceSource::check_tied(const std::string& copy, const Param& words) const {
+  const DistTensor &a = tensors_->at(copy), &b = stored(hugging_face_names(words)[0]);
   bool same = a.shape == b.shape && a.dtype == b.dtype && a.shape.rank() == 2;
   const Buffer buffer(Device::cpu, 2 * static_cast<std::size_t>(a.shape[1]) * size_of(*a.dtype));
   for (std::int64_t row = 0; same && row < a.shape[0]; ++row) {
@@ -155,8 +165,8 @@ void HuggingFaceSource::check_tied(const std::string& output, const Param& words
     same = std::memcmp(both.data(), both.rows(1, 2).data(), both.bytes() / 2) == 0;
   }
   if (!same)
-    fail(Exit::bad_data, path_, ": tensor ", output, " differs from ", b.key,
-         ", though tie_word_embeddings is true");
+    fail(Exit::bad_data, path_, ": tensor ", copy, " differs from ", b.key,
+         ", though config.json says that they are one");
 }
 
 void HuggingFaceSource::check_all_used(const ParamTable& table) const {
@@ -165,8 +175,9 @@ void HuggingFaceSource::check_all_used(const ParamTable& table) const {
     for (const ForeignName& name : hugging_face_names(row)) used.insert(stored(name).key);
   for (const auto& [name, tensor] : tensors_->tensors()) {
     if (used.contains(name) || is_computed(name)) continue;
-    const bool output = name == "lm_head.weight" || name == "cls.predictions.decoder.weight";
-    if (!output || config_.untie_embeddings_and_output_weights)
+    const bool output = name == "lm_head.weight" || name == "cls.predictions.decoder.weight",
+               words = name.ends_with("coder.embed_tokens.weight");  // of T5's two stacks
+    if (!words && (!output || config_.untie_embeddings_and_output_weights))
       fail(Exit::bad_data, path_, ": tensor ", name,
            " has no place in the model that config.json describes");
     check_tied(name, table.rows().front());

@@ -8,6 +8,8 @@
 namespace mt {
 
 inline constexpr const char* kHuggingFaceFormat = "hf";  // of ForeignName
+// Instead of a name: their model has no such tensor, and computes as if it were zero.
+inline constexpr const char* kZerosThere = "";
 
 class HuggingFaceSource : public ModelSource {
  public:
@@ -26,8 +28,9 @@ class HuggingFaceSource : public ModelSource {
   std::unique_ptr<TensorSource> tensors_;
 
  private:
+  bool output_if_stored_ = false;  // see HuggingFaceConfig
   const DistTensor& stored(const ForeignName& name) const;
-  void check_tied(const std::string& output, const Param& words) const;
+  void check_tied(const std::string& copy, const Param& words) const;
 };
 
 // A model that has a config.json there, with initial weights instead of its own.
@@ -43,7 +46,8 @@ class MockSource : public HuggingFaceSource {
   std::uint64_t seed_;
 };
 
-// The names of a row among Hugging Face's.  Exit::bad_data if it has none.
+// The names of a row among Hugging Face's; none if its elements are all zero there.
+// Exit::bad_data if it has no place.
 std::vector<ForeignName> hugging_face_names(const Param& row);
 
 // What a tensor of theirs has of a row's shape; its vocabulary is not padded.

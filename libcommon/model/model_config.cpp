@@ -10,8 +10,23 @@ static void check_size(const char* name, std::int64_t value, std::int64_t most) 
   if (value < 1 || value > most) fail(Exit::bad_config, name, " ", value, ": expected 1 to ", most);
 }
 
+// What a T5 has beside a GPT.
+static void check_t5(const ModelConfig& c) {
+  check_size("--encoder-num-layers", c.encoder_num_layers, 1 << 16);
+  check_size("--relative-attention-num-buckets", c.relative_attention_num_buckets, 1 << 20);
+  check_size("--relative-attention-max-distance", c.relative_attention_max_distance, 1 << 30);
+  if (c.kv_heads() != c.num_attention_heads)
+    fail(Exit::bad_config, "--num-query-groups: T5's cross-attention has as many as heads");
+  if (c.relu + c.gated_gelu + c.swiglu + c.squared_relu > 1)
+    fail(Exit::bad_config, "T5: more than one activation");
+}
+
 void ModelConfig::complete() {
+  const bool relative = family == ModelFamily::t5 && position_embedding_type == "relative";
+  if (relative) position_embedding_type = "none";  // to its stacks
   GptConfig::complete();
+  if (relative) position_embedding_type = "relative";
+  if (family == ModelFamily::t5) check_t5(*this);
   if (family == ModelFamily::mixtral) {
     check_size("--num-experts", num_experts, 4096);
     check_size("--moe-router-topk", moe_router_topk, num_experts);
@@ -54,6 +69,15 @@ static void add_mamba(const ModelConfig& c, PyValue& args) {
   args.set_item("mamba_num_groups", c.mamba_num_groups);
 }
 
+static void add_t5(const ModelConfig& c, PyValue& args) {
+  args.set_item("encoder_num_layers", c.encoder_num_layers);
+  args.set_item("relative_attention_num_buckets", c.relative_attention_num_buckets);
+  args.set_item("relative_attention_max_distance", c.relative_attention_max_distance);
+  if (c.relu) args.set_item("activation_func", "relu");
+  if (c.gated_gelu) args.set_item("gated_linear_unit", true);
+  if (c.scale_decoder_outputs) args.set_item("scale_decoder_outputs", true);
+}
+
 void add_model_args(const ModelConfig& c, DType dtype, PyValue& args) {
   PyValue common = PyValue::dict();
   add_gpt_args(c, dtype, common);
@@ -65,6 +89,7 @@ void add_model_args(const ModelConfig& c, DType dtype, PyValue& args) {
   if (c.family == ModelFamily::gemma) args.set_item("gated_linear_unit", true);
   if (c.family == ModelFamily::bert) args.set_item("bert_binary_head", true);
   if (c.family == ModelFamily::mamba) add_mamba(c, args);
+  if (c.family == ModelFamily::t5) add_t5(c, args);
 }
 
 namespace {
@@ -77,6 +102,9 @@ class FamilyReader {
   ModelFamily family(const std::function<bool(const std::string&)>& has_tensor) const {
     if (integer("num_experts", 0) > 0) return ModelFamily::mixtral;
     if (is_on("is_hybrid_model")) return ModelFamily::mamba;
+    for (const char* layer : {"", "0."})  // where layers are stacked, and where they are not
+      if (has_tensor(concat("decoder.layers.", layer, "cross_attention.linear_q.weight")))
+        return ModelFamily::t5;
     if (is_on("gated_linear_unit") && !is_on("swiglu")) return ModelFamily::gemma;
     const bool bert = has_tensor("lm_head.dense.weight") ||
                       has_tensor("embedding.tokentype_embeddings.weight");  // on other stages
@@ -112,7 +140,39 @@ class FamilyReader {
                 "hybrid_override_pattern");
   }
 
+  void read_t5(ModelConfig& c) const {
+    c.encoder_num_layers = integer("encoder_num_layers", c.num_layers);
+    c.relative_attention_num_buckets = integer("relative_attention_num_buckets", 32);
+    c.relative_attention_max_distance = integer("relative_attention_max_distance", 128);
+    if (is_relative()) c.position_embedding_type = "relative";
+    if (const PyValue* activation = given("activation_func")) {
+      c.relu = *activation == PyValue("relu");
+      refuse_if(!c.relu, "activation_func");
+    }
+    c.gated_gelu = is_on("gated_linear_unit") && !c.swiglu;
+    c.scale_decoder_outputs = is_on("scale_decoder_outputs");
+  }
+
+  // The args as the model would have them if it were a GPT.
+  PyValue plain_args(ModelFamily family) const {
+    const bool relative = family == ModelFamily::t5 && is_relative();
+    PyValue plain = PyValue::dict();
+    const std::vector<PyValue>& entries = args_.entries(where_);
+    for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
+      const std::string& name = entries[i].as_string(where_);
+      if (relative && name == "position_embedding_type")
+        plain.set_item(entries[i], "none");
+      else if (name != "num_experts" && name != "is_hybrid_model" && name != "gated_linear_unit")
+        plain.set_item(entries[i], entries[i + 1]);
+    }
+    return plain;
+  }
+
  private:
+  bool is_relative() const {
+    const PyValue* const kind = given("position_embedding_type");
+    return kind != nullptr && *kind == PyValue("relative");
+  }
   const PyValue* given(const char* name) const {
     const PyValue* const value = args_.find(name);
     return value == nullptr || value->is_none() ? nullptr : value;
@@ -134,28 +194,17 @@ class FamilyReader {
 
 }  // namespace
 
-// The args that a GPT may have.
-static PyValue plain_args(const PyValue& args, const std::string& where) {
-  PyValue plain = PyValue::dict();
-  const std::vector<PyValue>& entries = args.entries(where);
-  for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
-    const std::string& name = entries[i].as_string(where);
-    if (name != "num_experts" && name != "is_hybrid_model" && name != "gated_linear_unit")
-      plain.set_item(entries[i], entries[i + 1]);
-  }
-  return plain;
-}
-
 ModelConfig model_config_of(const PyValue& args,
                             const std::function<bool(const std::string&)>& has_tensor,
                             const std::string& where) {
   const FamilyReader reader(args, where);
   const ModelFamily family = reader.family(has_tensor);
   if (family == ModelFamily::gpt) return gpt_config_of(args, where);
-  ModelConfig config = gpt_config_of(plain_args(args, where), where);
+  ModelConfig config = gpt_config_of(reader.plain_args(family), where);
   config.family = family;
   if (family == ModelFamily::mixtral) reader.read_experts(config);
   if (family == ModelFamily::mamba) reader.read_mamba(config);
+  if (family == ModelFamily::t5) reader.read_t5(config);
   try {
     config.complete();
   } catch (const Error& error) {

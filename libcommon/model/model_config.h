@@ -3,6 +3,7 @@
 // their tensors are converted, not computed with.
 #pragma once
 
+#include <bit>
 #include <functional>
 #include <string>
 
@@ -18,6 +19,7 @@ enum class ModelFamily : std::uint8_t {
   gemma,    // a Llama with GeGLU, RMSNorm of 1 + weight, and scaled embeddings
   bert,     // Megatron's: pre-norm, with pooler and binary head
   mamba,    // Mamba-2 without attention layers
+  t5,       // an encoder, and a decoder that attends to what it makes of another text
 };
 
 struct ModelConfig : GptConfig {
@@ -29,6 +31,12 @@ struct ModelConfig : GptConfig {
   double moe_aux_loss_coeff = 0;
   std::int64_t mamba_state_dim = 128, mamba_num_groups = 8;  // of Mamba; its heads are the model's
 
+  // Of T5, whose num_layers are the decoder's.  Its position_embedding_type may be relative, too.
+  std::int64_t encoder_num_layers = 0;
+  std::int64_t relative_attention_num_buckets = 32, relative_attention_max_distance = 128;
+  bool relu = false, gated_gelu = false;  // in its MLPs
+  bool scale_decoder_outputs = false;     // in Hugging Face's model, by 1 / sqrt(hidden_size)
+
   std::int64_t mamba_inner() const { return num_attention_heads * head_dim(); }  // channels
   std::int64_t mamba_states() const { return mamba_num_groups * mamba_state_dim; }
   void complete();
@@ -36,12 +44,19 @@ struct ModelConfig : GptConfig {
 
 inline constexpr std::int64_t kMambaConv = 4;  // tokens of a convolution
 
-// The attributes of Megatron's argument namespace that describe the model.  GeGLU, which
-// Megatron-LM's command line has not, is gated_linear_unit, as in its TransformerConfig.
+// Whether numbers can be multiplied by the square root without rounding.
+inline bool is_power_of_four(std::int64_t n) {
+  const auto bits = static_cast<std::uint64_t>(n);
+  return std::has_single_bit(bits) && std::countr_zero(bits) % 2 == 0;
+}
+
+// The attributes of Megatron's argument namespace that describe the model.  What Megatron-LM's
+// command line has not is called as in its TransformerConfig: GeGLU is gated_linear_unit, ReLU
+// activation_func.
 void add_model_args(const ModelConfig& config, DType dtype, PyValue& args);
 
 // The reverse; `has_tensor` tells whether the checkpoint has a tensor of this name, from which a
-// BERT is known.  Exit::bad_data; completed.
+// BERT and a T5 are known.  Exit::bad_data; completed.
 ModelConfig model_config_of(const PyValue& args,
                             const std::function<bool(const std::string&)>& has_tensor,
                             const std::string& where);

@@ -1,34 +1,13 @@
 #include "model/model_rows.h"
 
 #include <charconv>
+#include <cstring>
 
+#include "model/family_rows.h"
 #include "model/gpt_checkpoint.h"
-#include "model/hugging_face_source.h"
 
 namespace mt {
 namespace {
-
-// A row as it is before a table has cut it.
-Param described(const Param& row) {
-  Param copy = row;
-  copy.local = {};
-  copy.dimension = 0;
-  copy.cuts.clear();
-  return copy;
-}
-
-ForeignName foreign(std::string name, Transform transform = {}) {
-  return {kHuggingFaceFormat, std::move(name), std::move(transform)};
-}
-
-void replace(std::string& text, std::string_view from, std::string_view to) {
-  if (const std::size_t at = text.find(from); at != std::string::npos)
-    text.replace(at, from.size(), to);
-}
-
-Gpt gpt_of(const GptConfig& config, const TensorPart& part) {
-  return Gpt(config, {{.begin = 0, .end = config.num_layers}}, part);
-}
 
 // --- Mixtral ------------------------------------------------------------------------------------
 
@@ -141,56 +120,6 @@ ParamTable bert_rows(const ModelConfig& c, const TensorPart& part) {
   return table;
 }
 
-// --- Mamba-2 ------------------------------------------------------------------------------------
-
-// Dao, Gu (2024), arXiv:2405.21060: z gates, x is what is mixed, B and C map to states and back, dt
-// is each head's step.
-void add_mamba_layer(ParamTable& table, const ModelConfig& c, std::int64_t layer) {
-  const std::int64_t h = c.hidden_size, inner = c.mamba_inner(), states = c.mamba_states(),
-                     heads = c.num_attention_heads;
-  const std::string hf = concat("backbone.layers.", layer, ".");
-  const auto cut = [](const char* name, std::int64_t extent, int dimension = 0) {
-    return Segment{name, extent, dimension, ShardAxis::tp};
-  };
-  const auto add = [&](const std::string& name, Shape shape, std::vector<Segment> segments,
-                       const std::string& theirs) {
-    table.add({.name = concat("decoder.layers.", layer, ".mixer.", name),
-               .shape = shape,
-               .init = {Initializer::Kind::normal, c.init_method_std},
-               .segments = std::move(segments),
-               .foreign = {foreign(hf + (theirs.empty() ? "mixer." + name : theirs))}});
-  };
-  const std::vector<Segment> mixed = {cut("x", inner), cut("B", states), cut("C", states)};
-  add("in_proj.layer_norm_weight", {h}, {}, "norm.weight");
-  add("in_proj.weight", {2 * inner + 2 * states + heads, h},
-      {cut("z", inner), cut("x", inner), cut("B", states), cut("C", states), cut("dt", heads)}, "");
-  add("conv1d.weight", {inner + 2 * states, 1, kMambaConv}, mixed, "");
-  add("conv1d.bias", {inner + 2 * states}, mixed, "");
-  for (const char* name : {"dt_bias", "A_log", "D"}) add(name, {heads}, {cut("heads", heads)}, "");
-  add("norm.weight", {inner}, {cut("x", inner)}, "");
-  add("out_proj.weight", {h, inner}, {cut("x", inner, 1)}, "");
-}
-
-ParamTable mamba_rows(const ModelConfig& c, const TensorPart& part) {
-  ParamTable table;
-  table.divide(part.rank, part.ranks);
-  const auto words = [&](const char* name, const char* theirs) {
-    table.add({.name = name,
-               .shape = {c.padded_vocab_size, c.hidden_size},
-               .init = {Initializer::Kind::normal, c.init_method_std},
-               .segments = {{"vocab", c.padded_vocab_size, 0, ShardAxis::tp}},
-               .embedding_or_output = true,
-               .foreign = {foreign(theirs)}});
-  };
-  words("embedding.word_embeddings.weight", "backbone.embeddings.weight");
-  for (std::int64_t layer = 0; layer < c.num_layers; ++layer) add_mamba_layer(table, c, layer);
-  table.add({.name = "decoder.final_norm.weight",
-             .shape = {c.hidden_size},
-             .foreign = {foreign("backbone.norm_f.weight")}});
-  if (c.untie_embeddings_and_output_weights) words("output_layer.weight", "lm_head.weight");
-  return table;
-}
-
 }  // namespace
 
 ParamTable model_rows(const ModelConfig& config, const TensorPart& part) {
@@ -201,6 +130,8 @@ ParamTable model_rows(const ModelConfig& config, const TensorPart& part) {
       return bert_rows(config, part);
     case ModelFamily::mamba:
       return mamba_rows(config, part);
+    case ModelFamily::t5:
+      return t5_rows(config, part);
     case ModelFamily::gpt:
     case ModelFamily::gemma:
       break;
@@ -252,6 +183,8 @@ static Shape offset_at(std::initializer_list<std::int64_t> front, const Shape& s
   return Shape(std::span<const std::int64_t>(extents));
 }
 
+constexpr const char* kT5Head = "lm_head.output_layer.";
+
 std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config) {
   const std::int64_t rows = row.shape[0];
   if (const std::int64_t expert = expert_in(row.name); expert >= 0)
@@ -259,7 +192,12 @@ std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config) {
              offset_at({*row.layer, expert}, row.shape, 0), 0, rows}};
   if (row.layer)
     return {{row.key, row.key_shape(), offset_at({*row.layer}, row.shape, 0), 0, rows}};
-  if (row.segments.size() == 1) return {{row.key, row.shape, offset_at({}, row.shape, 0), 0, rows}};
+  const auto whole = [&](const std::string& key) {
+    return KeyPart{key, row.shape, offset_at({}, row.shape, 0), 0, rows};
+  };
+  if (row.name.starts_with(kT5Head))  // T5Model has it under both names
+    return {whole(row.key), whole(row.key.substr(std::strlen("lm_head.")))};
+  if (row.segments.size() == 1) return {whole(row.key)};
   std::vector<KeyPart> parts;
   std::int64_t begin = 0;
   for (const Segment& segment : row.segments) {
@@ -275,37 +213,87 @@ std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config) {
 
 // --- Extra states -------------------------------------------------------------------------------
 
-void write_model_extra_states(DistWriter& writer, const ModelConfig& c) {
-  if (c.family == ModelFamily::gpt || c.family == ModelFamily::gemma)
-    return write_extra_states(writer, c);
-  const auto none = PyValue::list({PyValue()});
-  const auto add = [&](const std::string& module, const std::string& shard) {
-    writer.add_object(concat(module, "._extra_state/shard_", shard), none);
-  };
-  const bool mamba = c.family == ModelFamily::mamba, bert = c.family == ModelFamily::bert;
-  const std::string layers = bert ? "encoder.layers." : "decoder.layers.";
-  for (std::int64_t layer = 0; layer < c.num_layers; ++layer) {
-    if (mamba) {
-      for (const char* module : {"in_proj", "out_proj"})
-        add(concat(layers, layer, ".mixer.", module), "0_1");
-      continue;
-    }
-    const std::string shard = concat(layer, "_", c.num_layers);
-    for (const char* module : {"linear_qkv", "linear_proj", "core_attention"})
-      add(concat(layers, "self_attention.", module), shard);
-    for (const char* module : {"linear_fc1", "linear_fc2"}) {
-      if (bert) add(concat(layers, "mlp.", module), shard);
-      for (std::int64_t expert = 0; expert < c.num_experts; ++expert)
-        add(concat(layers, "mlp.experts.experts.", module),
-            concat(layer, ".", expert, "_", c.num_layers, ".", c.num_experts));
-    }
-    if (!bert) add(layers + "pre_mlp_layernorm", shard);
+namespace {
+
+class ExtraStates {
+ public:
+  explicit ExtraStates(DistWriter& writer) : writer_(writer) {}
+
+  void add(const std::string& module, const std::string& shard = "0_1") {
+    writer_.add_object(concat(module, "._extra_state/shard_", shard), none_);
   }
-  add(mamba  ? "decoder.final_norm"
-      : bert ? "encoder.final_layernorm"
-             : "decoder.final_layernorm",
-      "0_1");
-  if (mamba || bert) add("output_layer", "0_1");
+
+  // Of each of a stack's layers, "decoder." say.
+  void add_layers(const std::string& stack, std::int64_t layers,
+                  std::initializer_list<const char*> modules) {
+    for (std::int64_t layer = 0; layer < layers; ++layer)
+      for (const char* module : modules)
+        add(concat(stack, "layers.", module), concat(layer, "_", layers));
+  }
+
+  void add_mamba(const ModelConfig& c) {
+    for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
+      for (const char* module : {"in_proj", "out_proj"})
+        add(concat("decoder.layers.", layer, ".mixer.", module));
+    for (const char* module : {"decoder.final_norm", "output_layer"}) add(module);
+  }
+
+  void add_bert(const ModelConfig& c) {
+    add_attention_and_mlp("encoder.", c.num_layers);
+    for (const char* module : {"encoder.final_layernorm", "output_layer"}) add(module);
+  }
+
+  void add_t5(const ModelConfig& c) {
+    add_attention_and_mlp("encoder.", c.encoder_num_layers);
+    add_attention_and_mlp("decoder.", c.num_layers);
+    add_layers("decoder.", c.num_layers,
+               {"pre_cross_attn_layernorm", "cross_attention.linear_q", "cross_attention.linear_kv",
+                "cross_attention.linear_proj", "cross_attention.core_attention"});
+    for (const char* module : {"encoder.final_layernorm", "decoder.final_layernorm",
+                               "lm_head.output_layer", "output_layer"})
+      add(module);
+  }
+
+  void add_mixtral(const ModelConfig& c) {
+    add_layers("decoder.", c.num_layers, {kQkv, kProj, kCore, "pre_mlp_layernorm"});
+    for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
+      for (const char* module : {"linear_fc1", "linear_fc2"})
+        for (std::int64_t expert = 0; expert < c.num_experts; ++expert)
+          add(concat("decoder.layers.mlp.experts.experts.", module),
+              concat(layer, ".", expert, "_", c.num_layers, ".", c.num_experts));
+    add("decoder.final_layernorm");
+  }
+
+ private:
+  static constexpr const char *kQkv = "self_attention.linear_qkv",
+                              *kProj = "self_attention.linear_proj",
+                              *kCore = "self_attention.core_attention";
+
+  void add_attention_and_mlp(const std::string& stack, std::int64_t layers) {
+    add_layers(stack, layers, {kQkv, kProj, kCore, "mlp.linear_fc1", "mlp.linear_fc2"});
+  }
+
+  DistWriter& writer_;
+  const PyValue none_ = PyValue::list({PyValue()});
+};
+
+}  // namespace
+
+void write_model_extra_states(DistWriter& writer, const ModelConfig& config) {
+  ExtraStates states(writer);
+  switch (config.family) {
+    case ModelFamily::gpt:
+    case ModelFamily::gemma:
+      return write_extra_states(writer, config);
+    case ModelFamily::mixtral:
+      return states.add_mixtral(config);
+    case ModelFamily::bert:
+      return states.add_bert(config);
+    case ModelFamily::mamba:
+      return states.add_mamba(config);
+    case ModelFamily::t5:
+      return states.add_t5(config);
+  }
 }
 
 }  // namespace mt

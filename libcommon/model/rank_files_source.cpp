@@ -87,6 +87,8 @@ void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOpt
     return false;
   };
   config_ = model_config_of(with_vocabulary(args, options.vocab_size, where), has_tensor, where);
+  if (config_.family == ModelFamily::t5)
+    fail(Exit::bad_data, where, ": is of a T5, which is read in torch_dist only");
   dtype_ = dtype_of_args(args, where);
   const auto size = [&](const char* name) {
     const PyValue* value = args.find(name);

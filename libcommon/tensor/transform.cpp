@@ -1,10 +1,13 @@
 #include "tensor/transform.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 #include "tensor/buffer.h"
+#include "tensor/half.h"
 
 namespace mt {
 
@@ -21,6 +24,8 @@ Shape transformed_shape(const Transform& transform, Shape shape) {
         break;
       case Rearrange::Kind::exchange:
         assert(shape[0] % (step.outer * step.inner) == 0);
+        break;
+      case Rearrange::Kind::scale:
         break;
     }
   }
@@ -59,6 +64,8 @@ static Runs runs_of(const Rearrange& step, const Shape& source) {
               .i_stride = run,
               .j_stride = step.inner * run};
     }
+    case Rearrange::Kind::scale:
+      return {.length = source.numel()};
     case Rearrange::Kind::transpose:
       break;
   }
@@ -107,20 +114,55 @@ static void copy(Way way, const Runs& runs, const Tensor& result, const Tensor& 
   }
 }
 
+// Exit::bad_data where an element's multiple is beyond the type, or too small for all its bits.
+template <class T>
+static void multiply(const Tensor& tensor, double factor) {
+  using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  const auto by = static_cast<Wide>(factor);
+  T* const values = static_cast<T*>(tensor.data());
+  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+    const auto before = static_cast<Wide>(values[i]);
+    values[i] = T(before * by);
+    if (static_cast<Wide>(values[i]) / by != before && !std::isnan(before))
+      fail(Exit::bad_data, name_of(tensor.dtype()), " does not hold ", before, " times ", factor);
+  }
+}
+
+static void multiply(const Tensor& tensor, double factor) {
+  switch (tensor.dtype()) {
+    case DType::f32:
+      return multiply<float>(tensor, factor);
+    case DType::f64:
+      return multiply<double>(tensor, factor);
+    case DType::f16:
+      return multiply<Fp16>(tensor, factor);
+    case DType::bf16:
+      return multiply<Bf16>(tensor, factor);
+    default:
+      fail(Exit::internal, name_of(tensor.dtype()), " cannot be scaled");
+  }
+}
+
+static void take(Way way, const Rearrange& step, const Tensor& result, const Tensor& source) {
+  copy(way, runs_of(step, source.shape()), result, source);
+  if (step.kind != Rearrange::Kind::scale) return;
+  multiply(way == Way::forward ? result : source,
+           way == Way::forward ? step.factor : 1 / step.factor);
+}
+
 // The results of all steps but the last are kept aside.  On the way back they are first made from
 // `ours`, for the elements of which `theirs` has none.
 static void run(Way way, std::span<const Rearrange> steps, const Tensor& theirs,
                 const Tensor& ours) {
   if (ours.numel() == 0) return;
   if (steps.empty()) return copy(way, {.length = ours.numel()}, theirs, ours);
-  const Runs runs = runs_of(steps[0], ours.shape());
-  if (steps.size() == 1) return copy(way, runs, theirs, ours);
+  if (steps.size() == 1) return take(way, steps[0], theirs, ours);
   const Shape shape = transformed_shape({steps[0]}, ours.shape());
   const Buffer aside(Device::cpu, static_cast<std::size_t>(shape.numel()) * size_of(ours.dtype()));
   const Tensor between = aside.tensor(ours.dtype(), shape);
-  copy(Way::forward, runs, between, ours);
+  take(Way::forward, steps[0], between, ours);
   run(way, steps.subspan(1), theirs, between);
-  if (way == Way::back) copy(way, runs, between, ours);
+  if (way == Way::back) take(way, steps[0], between, ours);
 }
 
 static void check(const Transform& transform, const ConstTensor& theirs, const ConstTensor& ours) {

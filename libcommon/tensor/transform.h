@@ -1,8 +1,8 @@
-// Transform: how a weight of ours becomes a weight of another library, and back: a list of
-// rearrangements of elements.
+// Transform: how a weight of ours becomes a weight of another library, and back: a list of steps.
 //   rows        of every run of `period` rows, the `count` rows from `first` on
 //   exchange    rows [outer, inner, rest] become rows [inner, outer, rest]
 //   transpose   exchanges the two axes
+//   scale       every element times `factor`: a power of two, by which nothing is rounded
 // With `rows` theirs is a part of ours; the inverse writes exactly that part.
 #pragma once
 
@@ -16,9 +16,10 @@
 namespace mt {
 
 struct Rearrange {
-  enum class Kind : std::uint8_t { rows, exchange, transpose } kind = Kind::transpose;
+  enum class Kind : std::uint8_t { rows, exchange, transpose, scale } kind = Kind::transpose;
   std::int64_t period = 0, first = 0, count = 0;  // rows
   std::int64_t outer = 0, inner = 0;              // exchange
+  double factor = 1;                              // scale
 };
 
 using Transform = std::vector<Rearrange>;
@@ -30,6 +31,7 @@ inline Rearrange exchange(std::int64_t outer, std::int64_t inner) {
   return {.kind = Rearrange::Kind::exchange, .outer = outer, .inner = inner};
 }
 inline Rearrange transpose() { return {}; }
+inline Rearrange scale(double factor) { return {.kind = Rearrange::Kind::scale, .factor = factor}; }
 
 // The shape that a tensor of `shape` has after `transform`.
 Shape transformed_shape(const Transform& transform, Shape shape);

@@ -61,6 +61,18 @@ inline ModelConfig config_named(const std::string& name) {
     c.mamba_num_groups = 2;
     c.max_position_embeddings = 0x7fffffff;
   }
+  if (name.starts_with("t5")) {
+    c.family = ModelFamily::t5;
+    c.position_embedding_type = "relative";
+    c.max_position_embeddings = 0x7fffffff;
+    c.group_query_attention = c.swiglu = c.bias_gelu_fusion = false;
+    c.num_layers = 3;
+    c.encoder_num_layers = 2;
+    c.relative_attention_num_buckets = 6;
+    c.relative_attention_max_distance = 9;
+    c.relu = c.scale_decoder_outputs = name == "t5";
+    c.gated_gelu = c.untie_embeddings_and_output_weights = name == "t5_gated";
+  }
   c.vocab_size = 21;
   c.padded_vocab_size = 0;
   c.make_vocab_size_divisible_by = 8;
@@ -83,7 +95,7 @@ inline void write_hugging_face(const std::string& folder, const ModelConfig& con
     const HostTensor tensor(dtype, entry.shape);
     auto* const bytes = static_cast<unsigned char*>(tensor.view().data());
     for (std::size_t i = 0; i < tensor.view().bytes(); ++i)
-      bytes[i] = static_cast<unsigned char>(engine() % 64);  // of any type: finite
+      bytes[i] = static_cast<unsigned char>(32 + engine() % 32);  // of any type: finite, normal
     writer.write(entry.name, tensor);
   }
   writer.close();

@@ -27,7 +27,7 @@ class Family : public Convert, public testing::WithParamInterface<const char*> {
 INSTANTIATE_TEST_SUITE_P(Of, Family,
                          testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3",
                                          "scaled", "stretched", "nemotron", "mixtral", "gemma",
-                                         "bert", "mamba"),
+                                         "bert", "mamba", "t5", "t5_gated", "t5_not_scaled"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {
@@ -440,7 +440,7 @@ TEST_F(Convert, TensorsMustBeTheModels) {
   EXPECT_EQ(error("hf", "core2", "core"),
             concat("65 ", hf,
                    ": tensor lm_head.weight differs from model.embed_tokens.weight, "
-                   "though tie_word_embeddings is true"));
+                   "though config.json says that they are one"));
   rewrite(hf, [](auto& entries) {
     std::erase_if(entries, [](const auto& entry) { return entry.name == "model.norm.weight"; });
   });
@@ -497,7 +497,7 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "megatron-bert: one does not become the other"},
       {R"({"model_type":"opt"})",
        "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, "
-       "qwen3, nemotron, megatron-bert or mamba2"},
+       "qwen3, nemotron, megatron-bert, mamba2 or t5"},
       {R"({})", "no \"model_type\""},
       {R"({"model_type":"llama"})", "no \"num_hidden_layers\""},
       {R"(,"hidden_act":"gelu"})", "\"hidden_act\" is \"gelu\", expected \"silu\""},

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/base/scratch.h"
 #include "tests/support/host_tensor.h"
 
 namespace mt {
@@ -34,6 +35,8 @@ Matrix reference(const Rearrange& step, const Matrix& x) {
           for (std::size_t r = 0; r < rest; ++r) y.push_back(x[(o * inner + i) * rest + r]);
       break;
     }
+    case Rearrange::Kind::scale:
+      break;  // of floating-point numbers: see below
   }
   return y;
 }
@@ -130,6 +133,31 @@ TEST(Transform, RowsOfAVector) {
   EXPECT_SAME_BITS(theirs, HostTensor({4}, {1, 2, 4, 5}));
   apply({exchange(3, 2)}, exchanged, ours);
   EXPECT_SAME_BITS(exchanged, HostTensor({6}, {0, 2, 4, 1, 3, 5}));
+}
+
+TEST(Transform, ScalesWithoutRounding) {
+  const Transform transform{pick_rows(3, 1, 1), scale(0.25)};
+  const HostTensor ours = random_tensor(DType::f32, {6, 5}, 1), theirs(DType::f32, {2, 5}),
+                   again(DType::f32, {6, 5});
+  apply(transform, theirs, ours);
+  apply_inverse(transform, again, theirs);
+  for (std::int64_t i = 0; i < 10; ++i) {
+    const std::int64_t at = (i / 5 * 3 + 1) * 5 + i % 5;
+    EXPECT_EQ(element(theirs, i), element(ours, at) / 4);
+    EXPECT_EQ(element(again, at), element(ours, at));
+  }
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+    const HostTensor one(dtype, {1}), more(dtype, {1});
+    const std::size_t top = size_of(dtype) - 1;  // 2^15 times that is infinite
+    static_cast<std::uint8_t*>(one.view().data())[top] = dtype == DType::f16 ? 0x78 : 0x7f;
+    EXPECT_EQ(error_of([&] { apply({scale(0x1p15)}, more, one); }).substr(0, 3), "65 ")
+        << name_of(dtype);
+    static_cast<std::uint8_t*>(one.view().data())[top] = dtype == DType::f16 ? 0x3c : 0x3f;
+    apply({scale(0x1p15)}, more, one);
+    apply_inverse({scale(0x1p15)}, one, more);
+    EXPECT_EQ(static_cast<std::uint8_t*>(one.view().data())[top],
+              dtype == DType::f16 ? 0x3c : 0x3f);
+  }
 }
 
 TEST(Transform, AnyElementType) {

@@ -1,0 +1,115 @@
+// Conversions of models that are more than one stack of equal layers.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "ckpt/dist_checkpoint.h"
+#include "tests/model/convert_support.h"
+
+namespace mt {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A golden's first word of each line, and what follows it.
+std::map<std::string, std::string> golden_keys(const std::string& name) {
+  std::istringstream lines(read_file(std::string(MT_TESTDATA) + "/model/" + name + ".keys"));
+  std::map<std::string, std::string> keys;
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with('#'))
+      keys[line.substr(0, line.find(' '))] = line.substr(std::min(line.find(' '), line.size()));
+  return keys;
+}
+
+// Every tensor is there with its shape, no other is, and every object.
+TEST_F(Convert, KeysAreThoseThatMegatronCoreAsksFor) {
+  for (const char* name : {"t5", "t5_gated"}) {
+    write_hugging_face(scratch_.path(concat("hf_", name)), config_named(name), DType::f32);
+    convert(concat("hf_", name), name, "core");
+    const DistReader reader(scratch_.path(concat(name, "/release")));
+    std::map<std::string, std::string> expected = golden_keys(name);
+    EXPECT_GT(expected.size(), 50u);
+    for (const auto& [key, tensor] : reader.tensors()) {
+      EXPECT_EQ(concat(' ', tensor.shape), expected[key]) << key;
+      expected.erase(key);
+    }
+    for (const auto& [key, shape] : expected) EXPECT_TRUE(reader.objects().contains(key)) << key;
+  }
+}
+
+// Queries are divided by sqrt(4) elsewhere, the decoder's output by sqrt(16).
+TEST_F(Convert, T5IsScaledAsMegatronComputes) {
+  write_hugging_face(scratch_.path("hf"), config_named("t5"), DType::f32);
+  convert("hf", "core", "core");
+  const auto theirs = open_tensors(scratch_.path("hf")), ours = open_tensors(scratch_.path("core"));
+  const auto compare = [&](const char* name, const Shape& at, const char* key, const Shape& there,
+                           double factor) {
+    std::vector<std::int64_t> one(static_cast<std::size_t>(there.rank()), 1);
+    const HostTensor a(DType::f32, at.rank() == 1 ? Shape{1} : Shape{1, 1}),
+        b(DType::f32, Shape(std::span<const std::int64_t>(one)));
+    theirs->read_original(name, at, a);
+    ours->read_original(key, there, b);
+    EXPECT_EQ(element(a, 0) * factor, element(b, 0)) << key;
+  };
+  const char *qkv = "decoder.layers.self_attention.linear_qkv.weight",
+             *kv = "decoder.layers.cross_attention.linear_kv.weight";
+  compare("decoder.block.1.layer.0.SelfAttention.q.weight", {6, 3}, qkv, {1, 14, 3}, 2);
+  compare("decoder.block.1.layer.0.SelfAttention.k.weight", {6, 3}, qkv, {1, 18, 3}, 1);
+  compare("decoder.block.2.layer.1.EncDecAttention.q.weight", {6, 3},
+          "decoder.layers.cross_attention.linear_q.weight", {2, 6, 3}, 2);
+  compare("decoder.block.2.layer.1.EncDecAttention.k.weight", {6, 3}, kv, {2, 10, 3}, 1);
+  compare("decoder.block.2.layer.1.EncDecAttention.v.weight", {6, 3}, kv, {2, 14, 3}, 1);
+  compare("decoder.final_layer_norm.weight", {5}, "decoder.final_layernorm.weight", {5}, 0.25);
+  compare("encoder.final_layer_norm.weight", {5}, "encoder.final_layernorm.weight", {5}, 1);
+}
+
+TEST_F(Convert, T5ThatWouldBeAnotherIsRefused) {
+  const auto parse = [&](const std::string& members) {
+    return error_of([&] {
+      parse_hugging_face_config(
+          R"({"model_type":"t5","num_layers":2,"num_heads":4,"d_ff":8,"vocab_size":9,)" + members +
+              "}",
+          "config.json");
+    });
+  };
+  EXPECT_EQ(
+      parse(R"("d_model":64,"d_kv":128)"),
+      "65 config.json: \"d_kv\" is 128, and scores of attention differ between T5 and Megatron "
+      "by its square root, which is no power of two: weights would be rounded");
+  EXPECT_EQ(parse(R"("d_model":512,"d_kv":64)").substr(0, 33),
+            "65 config.json: \"d_model\" is 512,");
+  EXPECT_EQ(parse(R"("d_model":512,"d_kv":64,"tie_word_embeddings":false)"), "");
+  EXPECT_EQ(parse(R"("d_model":64,"d_kv":64,"feed_forward_proj":"gated-relu")"),
+            "65 config.json: \"feed_forward_proj\" is \"gated-relu\", expected \"gelu\"");
+  ModelConfig absolute = config_named("t5");
+  absolute.position_embedding_type = "learned_absolute";
+  EXPECT_EQ(error_of([&] { hugging_face_config(absolute, DType::f32, ""); }),
+            "78 T5 without --position-embedding-type relative: no model of transformers has that");
+  write_hugging_face(scratch_.path("hf"), config_named("t5"), DType::f32);
+  ConvertOptions ranks;
+  ranks.ckpt_format = "torch";
+  EXPECT_EQ(error("hf", "out", "core", ranks),
+            "78 --ckpt-format torch: of a T5 there is torch_dist only");
+}
+
+TEST_F(Convert, BiasOfT5sOutputIsZeroForHuggingFace) {
+  write_hugging_face(scratch_.path("hf"), config_named("t5"), DType::f32);
+  convert("hf", "core", "core");
+  const std::string folder = scratch_.path("core/release"), key = "output_layer.bias";
+  const ItemPlace place = DistReader(folder).at(key).chunks.front().place;
+  std::string bytes = read_file(folder + "/" + place.file);
+  fs::remove(folder + "/mt-manifest.json");
+  for (std::uint64_t at = place.offset; at < place.offset + place.length; ++at)
+    if (bytes.substr(at, 8) == std::string(8, '\0') && at % 64 == place.offset % 64) {
+      bytes[at] = 1;
+      break;
+    }
+  std::ofstream(folder + "/" + place.file, std::ios::binary) << bytes;
+  EXPECT_EQ(error("core", "back", "hf"),
+            "78 lm_head." + key + ": is not zero, and has no place in Hugging Face's model");
+}
+
+}  // namespace
+}  // namespace mt
