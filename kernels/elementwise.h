@@ -9,6 +9,7 @@
 // that depend on the size alone, and are written to the device.
 //   convert      y = x, rounded
 //   fill         y = value
+//   swap_axes    y[j,i] = x[i,j] for i < a, j < b, each of so many bytes
 //   count_zeros  how many x are 0
 //   all_finite   1 if no x is infinite or NaN, else 0
 //   count_differences   how many a and b have other bits
@@ -41,6 +42,8 @@ template <class To, class From>
 void convert(To* y, const From* x, std::int64_t count, cudaStream_t stream);
 template <class T>
 void fill(T* y, double value, std::int64_t count, cudaStream_t stream);
+void swap_axes(void* y, const void* x, std::int64_t a, std::int64_t b, std::int64_t bytes,
+               cudaStream_t stream);
 
 std::size_t column_sum_work(std::int64_t rows, std::int64_t cols);
 template <class T>

@@ -26,7 +26,34 @@ __global__ __launch_bounds__(kMapThreads) void fill_kernel(T* y, float value, st
   for (std::int64_t j = i; j < count; ++j) y[j] = static_cast<T>(value);
 }
 
+// Units of U, of which a run has `units`, in the order of y; fewer than 2^32 in all.
+template <class U>
+__global__ __launch_bounds__(kMapThreads) void swap_axes_kernel(U* y, const U* x, std::uint32_t a,
+                                                                std::uint32_t b,
+                                                                std::uint32_t units) {
+  const std::uint32_t at = blockIdx.x * kMapThreads + threadIdx.x;
+  const std::uint32_t run = at / units, j = run / a, i = run - j * a;
+  if (j < b) y[at] = x[(i * b + j) * units + at - run * units];
+}
+
 }  // namespace
+
+void swap_axes(void* y, const void* x, std::int64_t a, std::int64_t b, std::int64_t bytes,
+               cudaStream_t stream) {
+  if (a * b * bytes == 0) return;
+  const auto launch = [&]<class U>(const U* from) {
+    const std::int64_t units = bytes / static_cast<std::int64_t>(sizeof(U));
+    const auto blocks = static_cast<unsigned>(ceil_div(a * b * units, std::int64_t{kMapThreads}));
+    swap_axes_kernel<<<blocks, kMapThreads, 0, stream>>>(
+        static_cast<U*>(y), from, static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(b),
+        static_cast<std::uint32_t>(units));
+  };
+  if (bytes % 16 == 0 && aligned(y, x))
+    launch(static_cast<const uint4*>(x));
+  else
+    launch(static_cast<const std::uint16_t*>(x));
+  check(cudaGetLastError());
+}
 
 template <class T>
 void add(T* y, const T* a, const T* b, std::int64_t count, cudaStream_t stream) {

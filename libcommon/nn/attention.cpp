@@ -20,6 +20,10 @@ static AttentionShape attention_shape(const Step& s, const AttentionOptions& opt
           .scale = 1 / std::sqrt(static_cast<double>(options.head_dim))};
 }
 
+bool Attention::packed(const Step& s) const {
+  return !norms_ && (s.context == nullptr || s.context->comm(options_.layer) == ContextComm::a2a);
+}
+
 // The heads of a projection's rows, values included.
 Tensor Attention::all_heads(const Tensor& rows) const {
   return rows.reshape({rows.shape()[0], options_.heads + 2 * options_.kv_heads, options_.head_dim});

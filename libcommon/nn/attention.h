@@ -53,7 +53,7 @@ class Attention {
   void norm_heads(Step& s, Tensor qkv) const;
 
   // Whether queries, keys and values stay where the projection puts them.
-  bool packed(const Step& s) const { return !norms_ && s.context == nullptr; }
+  bool packed(const Step& s) const;
   void attend(Step& s, Tensor o, Tensor lse, const Saved& v) const;
   Tensor all_heads(const Tensor& rows) const;
   Saved project(Step& s, ConstTensor x, Saved* saved, const Norm* norm) const;

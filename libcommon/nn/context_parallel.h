@@ -13,6 +13,7 @@
 //   a2a         heads;  a2a_p2p  neighbours exchange heads, and rings go from group to group
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -46,6 +47,9 @@ class ContextParallel {
   std::unique_ptr<Group> alone_, neighbours_, rings_;
 };
 
+// The positions at which the two chunks of a rank begin.
+std::array<std::int64_t, 2> chunk_starts(std::int64_t chunk, int ranks, int rank);
+
 // Consecutive rows whose tokens follow each other in a sequence of `length` tokens; `first` is the
 // first one's sequence times `length` plus its position.
 struct TokenRun {
@@ -61,8 +65,8 @@ void add_dropout_backward(Step& s, Tensor dx, ConstTensor dy, const Dropout& dro
 // Rotary embedding of all tokens of this rank.
 void turn_tokens(Step& s, Tensor x, Rope rope, bool inverse);
 
-// As attention_forward() and its backward, of this rank's tokens over all ranks' keys, not packed.
-// lse has as many elements as there, in an order of its own.
+// As attention_forward() and its backward, of this rank's tokens over all ranks' keys, packed only
+// where heads alone are exchanged.  lse has as many elements as there, in an order of its own.
 void context_attention_forward(Step& s, Tensor o, Tensor lse, ConstTensor q, ConstTensor k,
                                ConstTensor v, const AttentionShape& shape, const Dropout& dropout,
                                std::int64_t layer);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "ops/check.h"
 #include "ops/ops.h"
@@ -60,19 +61,17 @@ void scale(Tensor y, ConstTensor x, double factor, Stream& stream) {
 
 void copy(Tensor y, ConstTensor x, Stream& stream) {
   check_shape("copy", "x", x, y.shape());
-  dispatch(
-      Family::elementwise, y, moves(y, x), stream,
-      [&]<class T>() {
-        if (y.dtype() != x.dtype()) fail(Exit::internal, "copy: another type on the CPU");
-        std::memmove(y.data(), x.data(), y.bytes());
-      },
-      [&]<class To>() {
-        if (y.dtype() == x.dtype())
-          return device::copy(y.data(), x.data(), y.bytes(), stream.handle());
-        with_gpu_type(x.dtype(), [&]<class From>() {
+  if (y.device() == Device::meta) return stream.count(moves(y, x), Family::elementwise);
+  const Stream::Working working(stream, Family::elementwise);
+  if (y.dtype() == x.dtype()) return transfer(y, x, stream);
+  if (y.device() == Device::cpu) fail(Exit::internal, "copy: another type on the CPU");
+  if constexpr (kWithCuda)
+    with_gpu_type(y.dtype(), [&]<class To>() {
+      with_gpu_type(x.dtype(), [&]<class From>() {
+        if constexpr (!std::is_same_v<To, From>)
           cuda::convert(y.as<To>(), x.as<From>(), y.numel(), stream.handle());
-        });
       });
+    });
 }
 
 void transfer(Tensor y, ConstTensor x, Stream& stream) {
@@ -88,9 +87,12 @@ void transfer(Tensor y, ConstTensor x, Stream& stream) {
 void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& stream) {
   if (y.bytes() != x.bytes() || x.numel() % (a * b) != 0)
     fail(Exit::internal, "swap_axes: ", x.shape(), " to ", y.shape(), " by ", a, " and ", b);
-  if (x.device() == Device::cuda) fail(Exit::internal, "swap_axes: not for GPUs");
   if (x.device() == Device::meta) return stream.count(moves(y, x), Family::elementwise);
+  const Stream::Working working(stream, Family::elementwise);
   const std::int64_t run = static_cast<std::int64_t>(x.bytes()) / (a * b);
+  if constexpr (kWithCuda)
+    if (x.device() == Device::cuda)
+      return cuda::swap_axes(y.data(), x.data(), a, b, run, stream.handle());
   auto* const to = static_cast<std::byte*>(y.data());
   const auto* const from = static_cast<const std::byte*>(x.data());
   for (std::int64_t i = 0; i < a; ++i)

@@ -162,12 +162,13 @@ struct Sample {
 void sample(const Sample& problem, Stream& stream);
 
 void add(Tensor y, ConstTensor a, ConstTensor b, Stream& stream);
-void copy(Tensor y, ConstTensor x, Stream& stream);  // on GPUs also to another type, rounded
+// Of any type; on GPUs also to another of numbers, rounded.
+void copy(Tensor y, ConstTensor x, Stream& stream);
 // Equal bytes between host and device, either way, in the stream's order (device::copy).
 void transfer(Tensor y, ConstTensor x, Stream& stream);
 void scale(Tensor y, ConstTensor x, double factor, Stream& stream);  // y = factor x
 void set_zero(Tensor y, Stream& stream);
-// x: [a, b, …] becomes y: [b, a, …], elements of any type.  Not for GPUs.
+// x: [a, b, …] becomes y: [b, a, …], elements of any type.
 void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& stream);
 void column_sum(Tensor y, ConstTensor x, Stream& stream);            // y += sum over rows of x
 double sum_squares(ConstTensor x, Stream& stream);                   // 0 on meta

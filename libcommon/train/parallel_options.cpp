@@ -1,6 +1,7 @@
 #include "train/parallel_options.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace mt {
 
@@ -41,6 +42,11 @@ int ParallelOptions::head_ranks(ContextComm comm) const {
   return static_cast<int>(hierarchical_context_parallel_sizes[0]);
 }
 
+bool ParallelOptions::passes_keys() const {
+  return context_parallel_size > 1 &&
+         !std::ranges::all_of(cp_comm_type, [](const auto& type) { return type == "a2a"; });
+}
+
 ParallelSizes ParallelOptions::sizes(int ranks) const {
   ParallelSizes sizes{.tp = tensor_model_parallel_size,
                       .cp = context_parallel_size,
@@ -63,8 +69,10 @@ void ParallelOptions::complete(int ranks, const std::string& option) const {
          "--hierarchical-context-parallel-sizes: expected two numbers whose product is "
          "--context-parallel-size ",
          context_parallel_size);
-  const std::int64_t total = std::int64_t{tensor_model_parallel_size} *
-                             pipeline_model_parallel_size * context_parallel_size;
+  std::int64_t total = 1;  // from more than there are ranks on, it does not matter how many
+  for (const int size :
+       {tensor_model_parallel_size, pipeline_model_parallel_size, context_parallel_size})
+    total = std::min<std::int64_t>(total * size, std::numeric_limits<std::int32_t>::max());
   if (ranks % total != 0)
     fail(Exit::bad_config, option, ": world size (", ranks,
          ") is not divisible by total_model_size (", total, ")");

@@ -20,6 +20,7 @@ struct ParallelOptions {
   std::vector<ContextComm> context_comm() const;
   // Ranks that share a layer's heads instead of its keys, of those that share sequences.
   int head_ranks(ContextComm comm) const;
+  bool passes_keys() const;  // whether some layer shares those
   // Whether tensor-parallel ranks share the rows of hidden states.
   bool shares_rows() const { return sequence_parallel && tensor_model_parallel_size > 1; }
 };

@@ -322,7 +322,7 @@ void TrainOptions::complete_device() {
   const bool supposed = plan && optimizer.name != "muon" && (narrow || machine.is_named());
   if (supposed && compute.device_name == "auto") compute.device_name = "cuda";
   const bool serves = supposed || ((ranks == 1 || has_processes()) && !check_layout &&
-                                   optimizer.name != "muon" && parallel.context_parallel_size == 1);
+                                   optimizer.name != "muon" && !parallel.passes_keys());
   complete_processes();
   compute.complete(serves);
   if (device() == Device::cpu) return;
@@ -330,8 +330,8 @@ void TrainOptions::complete_device() {
     fail(Exit::bad_config, "--ranks ", ranks, ": are of the CPU; one GPU is one rank");
   if (!serves)
     fail(Exit::bad_config,
-         "--device cuda: neither --optimizer muon nor --check-layout, nor --context-parallel-size "
-         "above 1; see --device cpu");
+         "--device cuda: neither --optimizer muon nor --check-layout, and with "
+         "--context-parallel-size only --cp-comm-type a2a; see --device cpu");
   if (report.timing_log_level > 0)
     fail(Exit::bad_config, "--timing-log-level ", report.timing_log_level,
          ": only whole steps are timed on a GPU");

@@ -46,6 +46,27 @@ TYPED_TEST(ElementwiseCuda, AddScaleFill) {
   }
 }
 
+TYPED_TEST(ElementwiseCuda, SwapAxes) {
+  using T = TypeParam;
+  struct Axes {
+    std::int64_t a, b, run, offset;
+  };
+  for (const auto& [a, b, run, offset] : {Axes{0, 3, 8, 0}, Axes{1, 5, 16, 0}, Axes{33, 2, 64, 0},
+                                          Axes{7, 4, 31, 0}, Axes{2, 1000, 24, 1}}) {
+    SCOPED_TRACE(testing::Message() << a << " by " << b << " by " << run);
+    const Input<T> x(a * b * run, 1, offset);
+    const Numbers<T> y(a * b * run, offset);
+    cuda::swap_axes(y.data(), x.data(), a, b, run * static_cast<std::int64_t>(sizeof(T)), nullptr);
+    std::vector<double> expected;
+    for (std::int64_t j = 0; j < b; ++j)
+      for (std::int64_t i = 0; i < a; ++i) {
+        const auto from = x.host.begin() + (i * b + j) * run;
+        expected.insert(expected.end(), from, from + run);
+      }
+    EXPECT_TRUE(near(y, expected, 0));
+  }
+}
+
 TYPED_TEST(ElementwiseCuda, Convert) {
   using T = TypeParam;
   if constexpr (!std::is_same_v<T, float>)
