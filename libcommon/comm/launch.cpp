@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <vector>
 
@@ -42,6 +43,8 @@ int Launch::gpu(int visible) const {
 }
 
 namespace {
+
+constexpr int kMostPort = 65535;
 
 std::optional<int> number(const std::string& text) {
   int value = 0;
@@ -200,20 +203,26 @@ void Finder::find_place(Launch* launch, const std::string& launcher) const {
   if (!options_.master.empty()) {
     const std::size_t colon = options_.master.rfind(':');
     const auto given = number(colon == std::string::npos ? "" : options_.master.substr(colon + 1));
-    if (!given || *given < 1 || *given > 65535 || colon == 0)
+    if (!given || *given < 1 || *given > kMostPort || colon == 0)
       fail(Exit::usage, "--master ", options_.master, ": expected HOST:PORT");
     launch->host = options_.master.substr(0, colon);
     if (launch->host.front() == '[' && launch->host.back() == ']')  // [::1]:29500
       launch->host = launch->host.substr(1, launch->host.size() - 2);
     launch->port = *given;
   } else if (host && port) {
+    if (*port < 1 || *port > kMostPort)
+      fail(Exit::usage, "MASTER_PORT=", *port, ": expected 1 to ", kMostPort);
     launch->host = *host;
     // torchrun's agent listens at its port itself.
     const bool taken = environment_("TORCHELASTIC_USE_AGENT_STORE") == "True";
-    launch->port = *port + (taken ? *port < 65535 ? 1 : -1 : 0);
+    launch->port = *port + (taken ? *port < kMostPort ? 1 : -1 : 0);
   } else if (launcher == kSlurm.launcher) {
     launch->host = first_slurm_host(*environment_("SLURM_STEP_NODELIST"));
-    launch->port = 15000 + number_of("SLURM_JOB_ID").value_or(0) % 10000;
+    // Of the ports that no outgoing connection is given; jobs and steps that follow each other,
+    // which may share a host, have others.
+    const std::int64_t job = number_of("SLURM_JOB_ID").value_or(0);
+    const std::int64_t step = number_of("SLURM_STEP_ID").value_or(0);
+    launch->port = static_cast<int>(15000 + (job + 131 * step) % 17000);
   } else if (!launch->must_start || launch->local_size != launch->size) {
     fail(Exit::usage, "rank ", launch->rank, " of ", launch->size, " by ", launcher,
          ": where do the ranks meet? Set --master HOST:PORT, or MASTER_ADDR and MASTER_PORT");

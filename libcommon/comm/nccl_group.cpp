@@ -1,14 +1,17 @@
 #include "comm/nccl_group.h"
 
+#include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <span>
-#include <thread>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,8 +19,6 @@
 
 namespace mt {
 namespace {
-
-using Timeout = Rendezvous::Milliseconds;
 
 void check(ncclResult_t result, int rank, int size, const char* what) {
   if (result == ncclSuccess) return;
@@ -48,79 +49,108 @@ ncclRedOp_t number_op(Reduction reduction) {
   return reduction == Reduction::sum ? ncclSum : ncclMax;
 }
 
-// What the groups of a process share.  A GPU that waits for another's part waits for ever if that
-// does not come; a thread tells the other ranks when the host has waited too long.
+using Clock = Stream::Clock;
+
+// What work() calls, at once.
+template <class Work>
+ncclResult_t together(const Work& work) {
+  const ncclResult_t begun = ncclGroupStart();
+  if (begun != ncclSuccess) return begun;
+  const ncclResult_t result = work(), ended = ncclGroupEnd();
+  return result != ncclSuccess ? result : ended;
+}
+
+// What a group has begun; of the last operation, what goes in or, if nothing does, comes out.
+struct Begun {
+  std::string group;
+  int ranks = 1;
+  std::uint64_t count = 0;
+  const char* operation = "nothing";
+  std::int64_t elements = 0;
+  DType dtype = DType::u8;
+
+  std::string text() const {
+    const std::string size = elements > 0 ? concat(" of ", elements, " ", name_of(dtype)) : "";
+    return concat(operation, size, " among ", ranks);
+  }
+};
+
+// What the groups of a process share.
 class Process {
  public:
-  Process(Rendezvous& ranks, Stream& stream, Timeout timeout)
-      : compute(stream), ranks_(ranks), timeout_(timeout), watch_([this] { watch(); }) {}
-  Process(const Process&) = delete;
-  ~Process() {
-    {
-      const std::lock_guard lock(mutex_);
-      ended_ = true;
-    }
-    changed_.notify_all();
-    watch_.join();
+  Process(Rendezvous& ranks, Stream& stream) : compute(stream), ranks_(ranks) {
+    ranks.follow([this] { return progress(); });
   }
+  Process(const Process&) = delete;
+  ~Process() { ranks_.follow({}); }
 
   Stream& compute;
   bool gave_up = false;  // an operation, after which no group ends in an orderly way
 
-  // The last operation that was queued.
-  void note(const char* operation, const ConstTensor& tensor, int ranks) {
+  void add(const Begun* group) {
     const std::lock_guard lock(mutex_);
-    operation_ = operation;
-    elements_ = tensor.numel();
-    dtype_ = tensor.dtype();
-    members_ = ranks;
+    groups_.push_back(group);
+  }
+  void remove(const Begun* group) {
+    const std::lock_guard lock(mutex_);
+    std::erase(groups_, group);
+  }
+  void note(Begun* group, const char* operation, std::int64_t elements, DType dtype) {
+    const std::lock_guard lock(mutex_);
+    ++group->count;
+    group->operation = operation;
+    group->elements = elements;
+    group->dtype = dtype;
+  }
+  // NCCL may wait for other ranks on the host, too.
+  template <class Body>
+  ncclResult_t call(const Body& body) {
+    calls_since_ = Clock::now().time_since_epoch().count();
+    const ncclResult_t result = body();
+    calls_since_ = 0;
+    return result;
   }
 
  private:
-  void watch() {
-    std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, std::chrono::seconds(1), [&] { return ended_; })) {
-      const auto since = compute.waits_since();
-      if (!since || Stream::Clock::now() - *since < timeout_) continue;
-      const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout_).count();
-      ranks_.abort(concat("its GPU has not come to an end for ", seconds,
-                          " s; the last operation among ranks: ", operation_, " of ", elements_,
-                          " ", name_of(dtype_), " among ", members_),
-                   Exit::peer_failed);
-      return;
-    }
+  Rendezvous::Progress progress() {
+    Rendezvous::Progress progress;
+    std::optional<Clock::time_point> since = compute.waits_since();
+    if (const Clock::rep calls = calls_since_; calls != 0 && !since)
+      since = Clock::time_point(Clock::duration(calls));
+    if (since)
+      progress.waits = std::chrono::duration_cast<Rendezvous::Milliseconds>(Clock::now() - *since);
+    const std::lock_guard lock(mutex_);
+    for (const Begun* one : groups_)
+      progress.groups.push_back({one->group, one->count, one->text()});
+    return progress;
   }
 
   Rendezvous& ranks_;
-  Timeout timeout_;
-  std::mutex mutex_;  // of what follows
-  std::condition_variable changed_;
-  bool ended_ = false;
-  const char* operation_ = "none";
-  std::int64_t elements_ = 0;
-  DType dtype_ = DType::f32;
-  int members_ = 0;
-  std::thread watch_;
+  std::atomic<Clock::rep> calls_since_ = 0;  // 0: it does not
+  std::mutex mutex_;
+  std::vector<const Begun*> groups_;  // and what they have begun, under the mutex
 };
 
 class NcclGroup : public Group {
  public:
-  NcclGroup(ncclComm_t comm, int rank, int size, std::shared_ptr<Process> process)
-      : Group(rank, size),
-        process_(std::move(process)),
-        comm_(comm),
-        stream_(device::make_stream(device::Priority::high)) {
-    if (size == 2) connect();
+  // Of all ranks, from NCCL's id.
+  NcclGroup(const ncclUniqueId& id, int rank, int size, std::shared_ptr<Process> process)
+      : NcclGroup(rank, size, std::move(process), "all") {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    begin("start", {}, [&] { return ncclCommInitRankConfig(&comm_, size, id, rank, &config); });
+    connect();
+  }
+  // Of a part of those of another group, of which this is its so manyth split.
+  NcclGroup(NcclGroup& whole, const std::vector<int>& members, int place, int number)
+      : NcclGroup(place, static_cast<int>(members.size()), whole.process_,
+                  concat(whole.begun_.group, ".", number, ":", members.front())) {
+    whole.begin("split", {}, [&] {
+      return ncclCommSplit(whole.comm_, members.front(), place, &comm_, nullptr);
+    });
+    connect();
   }
   NcclGroup(const NcclGroup&) = delete;
-  ~NcclGroup() override {
-    if (process_->gave_up)
-      give_up();
-    else
-      ncclCommDestroy(comm_);
-    for (const EventHandle event : events_) device::destroy_event(event);
-    device::destroy_stream(stream_);
-  }
+  ~NcclGroup() override;
 
   Pending all_reduce(Tensor t, Reduction reduction) override {
     return queue("all_reduce", t, t, [&](void* out, const void* in) {
@@ -150,16 +180,18 @@ class NcclGroup : public Group {
   Pending all_to_all(Tensor out, ConstTensor in) override {
     const std::size_t part = in.bytes() / static_cast<std::size_t>(size());
     return queue("all_to_all", out, in, [&](void* to, const void* from) {
-      ncclResult_t result = ncclGroupStart();
-      for (int rank = 0; rank < size() && result == ncclSuccess; ++rank) {
-        const std::size_t at = static_cast<std::size_t>(rank) * part;
-        result = ncclSend(static_cast<const std::byte*>(from) + at, part, ncclUint8, rank, comm_,
-                          stream_);
-        if (result != ncclSuccess) break;
-        result = ncclRecv(static_cast<std::byte*>(to) + at, part, ncclUint8, rank, comm_, stream_);
-      }
-      const ncclResult_t ended = ncclGroupEnd();
-      return result != ncclSuccess ? result : ended;
+      return together([&] {
+        ncclResult_t result = ncclSuccess;
+        for (int rank = 0; rank < size() && result == ncclSuccess; ++rank) {
+          const std::size_t at = static_cast<std::size_t>(rank) * part;
+          result = ncclSend(static_cast<const std::byte*>(from) + at, part, ncclUint8, rank, comm_,
+                            stream_);
+          if (result != ncclSuccess) break;
+          result =
+              ncclRecv(static_cast<std::byte*>(to) + at, part, ncclUint8, rank, comm_, stream_);
+        }
+        return result;
+      });
     });
   }
   Pending broadcast(Tensor t, int root) override {
@@ -168,12 +200,12 @@ class NcclGroup : public Group {
     });
   }
   Pending send(ConstTensor t, int to) override {
-    return queue("send", {}, t, [&](void*, const void* from) {
+    return queue("message", {}, t, [&](void*, const void* from) {
       return ncclSend(from, t.bytes(), ncclUint8, to, comm_, stream_);
     });
   }
   Pending receive(Tensor t, int from) override {
-    return queue("receive", t, {}, [&](void* to, const void*) {
+    return queue("message", t, {}, [&](void* to, const void*) {
       return ncclRecv(to, t.bytes(), ncclUint8, from, comm_, stream_);
     });
   }
@@ -187,26 +219,47 @@ class NcclGroup : public Group {
   }
 
   std::unique_ptr<Group> split(const std::vector<int>& members) override {
-    const int place = place_in(members, rank());
-    const bool alone = members.size() == 1;
-    ncclComm_t part = nullptr;
-    check(ncclCommSplit(comm_, alone ? NCCL_SPLIT_NOCOLOR : members.front(), place, &part, nullptr),
-          rank(), size(), "split");
-    if (alone) return make_single_group();
-    return std::make_unique<NcclGroup>(part, place, static_cast<int>(members.size()), process_);
+    const int place = place_in(members, rank()), number = ++splits_;
+    if (members.size() > 1) return std::make_unique<NcclGroup>(*this, members, place, number);
+    ncclComm_t none = nullptr;
+    begin("split", {},
+          [&] { return ncclCommSplit(comm_, NCCL_SPLIT_NOCOLOR, place, &none, nullptr); });
+    return make_single_group();
   }
 
  private:
   class Queued;
 
+  NcclGroup(int rank, int size, std::shared_ptr<Process> process, std::string name)
+      : Group(rank, size),
+        process_(std::move(process)),
+        stream_(device::make_stream(device::Priority::high)) {
+    begun_.group = std::move(name);
+    begun_.ranks = size;
+    process_->add(&begun_);
+  }
+
   // Of two ranks: a first message's host waits for the other's, which may wait for another pair's.
   void connect() {
+    if (size() != 2) return;
     make_room(2);
     auto* const bytes = static_cast<std::byte*>(stage_.data());
-    check(ncclGroupStart(), rank(), size(), "connect");
-    check(ncclSend(bytes, 1, ncclUint8, 1 - rank(), comm_, stream_), rank(), size(), "connect");
-    check(ncclRecv(bytes + 1, 1, ncclUint8, 1 - rank(), comm_, stream_), rank(), size(), "connect");
-    check(ncclGroupEnd(), rank(), size(), "connect");
+    begin("connect", {}, [&] {
+      return together([&] {
+        const ncclResult_t sent = ncclSend(bytes, 1, ncclUint8, 1 - rank(), comm_, stream_);
+        if (sent != ncclSuccess) return sent;
+        return ncclRecv(bytes + 1, 1, ncclUint8, 1 - rank(), comm_, stream_);
+      });
+    });
+  }
+
+  // Calls NCCL for an operation with this tensor.
+  template <class Work>
+  void begin(const char* name, const ConstTensor& tensor, const Work& work) {
+    process_->compute.at_launch([this, name, elements = tensor.numel(), dtype = tensor.dtype()] {
+      process_->note(&begun_, name, elements, dtype);
+    });
+    check(process_->call(work), rank(), size(), name);
   }
 
   static std::size_t count(const ConstTensor& t) { return static_cast<std::size_t>(t.numel()); }
@@ -214,7 +267,7 @@ class NcclGroup : public Group {
   // Nothing waits for other ranks any more.
   void give_up() noexcept {
     if (copies_) copies_->give_up();
-    ncclCommAbort(std::exchange(comm_, nullptr));
+    if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
   }
 
   EventHandle take_event() {
@@ -235,39 +288,60 @@ class NcclGroup : public Group {
   }
 
   std::shared_ptr<Process> process_;
-  ncclComm_t comm_;
+  ncclComm_t comm_ = nullptr;
   StreamHandle stream_;
+  Begun begun_;
+  int splits_ = 0;
   std::vector<EventHandle> events_;  // not in use
+  std::vector<Queued*> queued_;      // not waited for
   Buffer stage_;                     // where host tensors pass through the GPU
   std::unique_ptr<PeerCopies> copies_;
 };
 
 class NcclGroup::Queued : public Pending::Operation {
  public:
-  Queued(NcclGroup& group, bool of_host) : group_(group), of_host_(of_host) {
+  Queued(NcclGroup& group, bool of_host) : group_(&group), of_host_(of_host) {
     device::record(event_, group.stream_);
+    group.queued_.push_back(this);
   }
   Queued(const Queued&) = delete;
   ~Queued() override {
-    if (!waited_) {
-      group_.process_->gave_up = true;
-      group_.give_up();
-    }
-    group_.events_.push_back(event_);
+    if (group_ != nullptr) abandon();
   }
   void wait() override {
-    waited_ = true;
-    Stream& compute = group_.process_->compute;
+    if (group_ == nullptr) fail(Exit::internal, "waiting for an operation of a group that is gone");
+    NcclGroup& group = *std::exchange(group_, nullptr);
+    std::erase(group.queued_, this);
+    group.events_.push_back(event_);
+    Stream& compute = group.process_->compute;
     if (of_host_) return compute.wait(event_);
     const Stream::Working working(compute, Family::communication);
     device::wait(event_, compute.handle());
   }
+  void abandon() {
+    NcclGroup& group = *std::exchange(group_, nullptr);
+    std::erase(group.queued_, this);
+    group.events_.push_back(event_);
+    group.process_->gave_up = true;
+    group.give_up();
+  }
 
  private:
-  NcclGroup& group_;
-  EventHandle event_ = group_.take_event();
-  bool of_host_, waited_ = false;
+  NcclGroup* group_;  // null: it is over
+  EventHandle event_ = group_->take_event();
+  bool of_host_;
 };
+
+NcclGroup::~NcclGroup() {
+  while (!queued_.empty()) queued_.back()->abandon();
+  process_->remove(&begun_);
+  if (process_->gave_up)
+    give_up();
+  else if (comm_ != nullptr)
+    ncclCommDestroy(comm_);
+  for (const EventHandle event : events_) device::destroy_event(event);
+  device::destroy_stream(stream_);
+}
 
 // A host tensor's place on the GPU: what comes out before what goes in, which it may be.
 template <class Work>
@@ -291,28 +365,36 @@ Pending NcclGroup::queue(const char* name, Tensor out, ConstTensor in, const Wor
     device::wait(ready, stream_);
     events_.push_back(ready);
   }
-  process_->note(name, in ? in : ConstTensor(out), size());
-  check(work(to, from), rank(), size(), name);
+  begin(name, in ? in : ConstTensor(out), [&] { return work(to, from); });
   if (of_host && out_bytes > 0) device::copy(out.data(), to, out_bytes, stream_);
   return Pending(std::make_unique<Queued>(*this, of_host));
 }
 
+// Unless it was asked for in NCCL's own way, ranks do not share GPUs.
+void check_gpus(Rendezvous& ranks) {
+  const char* const shared = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  if (shared != nullptr && std::string_view(shared) == "1") return;
+  int device = 0;
+  cudaDeviceProp properties = {};
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaGetDeviceProperties(&properties, device) != cudaSuccess)
+    fail(Exit::unavailable, "rank ", ranks.rank(), " of ", ranks.size(),
+         ": CUDA: ", cudaGetErrorString(cudaGetLastError()));
+  check_own_gpus(ranks, std::as_bytes(std::span(&properties.uuid, 1)));
+}
+
 }  // namespace
 
-std::unique_ptr<Group> make_nccl_group(Rendezvous& ranks, Stream& compute,
-                                       Rendezvous::Milliseconds timeout) {
+std::unique_ptr<Group> make_nccl_group(Rendezvous& ranks, Stream& compute) {
   // Through multicast of NVLink's switches only where it is asked for.
   setenv("NCCL_NVLS_ENABLE", "0", 0);
   const int rank = ranks.rank(), size = ranks.size();
+  check_gpus(ranks);
   ncclUniqueId id = {};
   if (rank == 0) check(ncclGetUniqueId(&id), rank, size, "start");
   const std::vector<std::byte> shared = ranks.broadcast(std::as_bytes(std::span(&id, 1)));
   std::memcpy(&id, shared.data(), sizeof(id));
-  ncclComm_t comm = nullptr;
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  check(ncclCommInitRankConfig(&comm, size, id, rank, &config), rank, size, "start");
-  return std::make_unique<NcclGroup>(comm, rank, size,
-                                     std::make_shared<Process>(ranks, compute, timeout));
+  return std::make_unique<NcclGroup>(id, rank, size, std::make_shared<Process>(ranks, compute));
 }
 
 }  // namespace mt

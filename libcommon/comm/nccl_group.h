@@ -13,11 +13,11 @@ namespace mt {
 // rank's GPU, and run beside what follows there; to wait for one is to make the queue wait.  Of
 // host tensors, which travel through the GPU, the host waits.  Sums are of an order of NCCL's
 // choice, the same in each run on the same machines; within a host, copy engines move what lies in
-// memory that the ranks reach (comm/peer_copies.h).  Exit::unavailable without NCCL.
+// memory that the ranks reach (comm/peer_copies.h).  Exit::unavailable without NCCL, and where two
+// ranks have the same GPU, unless NCCL_MULTI_RANK_GPU_ENABLE=1 allows it.
 //
-// A GPU that waits for another's part waits for ever if that does not come: when the host has
-// waited for the GPU until the timeout, `ranks` fails, with the last operation's name and size.
-std::unique_ptr<Group> make_nccl_group(Rendezvous& ranks, Stream& compute,
-                                       Rendezvous::Milliseconds timeout);
+// A GPU that waits for another's part waits for ever if that does not come: `ranks` is told how far
+// this one has come, and fails when one has waited until its timeout.
+std::unique_ptr<Group> make_nccl_group(Rendezvous& ranks, Stream& compute);
 
 }  // namespace mt

@@ -2,7 +2,7 @@
 
 namespace mt {
 
-std::unique_ptr<Group> make_nccl_group(Rendezvous&, Stream&, Rendezvous::Milliseconds) {
+std::unique_ptr<Group> make_nccl_group(Rendezvous&, Stream&) {
   fail(Exit::unavailable, "several GPUs need NVIDIA's NCCL, which this program was built without");
 }
 

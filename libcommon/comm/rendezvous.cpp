@@ -96,8 +96,10 @@ void Rendezvous::State::understand(Peer& peer) {
     if (message.kind == Kind::failed)
       end(message.content);
     else if (message.kind == Kind::goodbye)
-      peer.left = true;
-    else if (message.kind != Kind::alive)
+      peer.left = true, peer.progress.waits = {};
+    else if (message.kind == Kind::alive)
+      peer.progress = progress_from(message.content);
+    else
       peer.messages.push_back(std::move(message));
   }
   if (!valid) end(concat("rank ", peer.name(), " has sent what is no message"));
@@ -124,13 +126,12 @@ void Rendezvous::State::look_at_clock() {
   last_look = now;
   for (Peer& peer : peers) {
     if (slept) peer.heard = now;
-    if (peer.socket && !peer.left && now - peer.heard > patience)
-      end(concat("rank ", peer.name(), " has said nothing for ", in_seconds(timeout),
-                 ": its process is stopped, or its host cannot be reached"));
+    if (peer.socket && !peer.left && now - peer.heard > patience) end(silence_text(peer, timeout));
   }
   if (now < next_alive) return;
   next_alive = now + often;
-  post_all(Kind::alive, "");
+  post_all(Kind::alive, own_progress ? text_of(own_progress()) : "");
+  if (const std::string why = launch.rank == 0 ? hang_text() : ""; !why.empty()) end(why);
 }
 
 bool Rendezvous::State::has_ended() const {
@@ -312,10 +313,23 @@ void Rendezvous::if_stuck(Stuck then) {
   state_->stuck = std::move(then);
 }
 
+void Rendezvous::follow(std::function<Progress()> progress) {
+  const std::lock_guard lock(state_->mutex);
+  state_->own_progress = std::move(progress);
+}
+
 std::string Rendezvous::failure(Milliseconds wait) const {
   std::unique_lock lock(state_->mutex);
   state_->changed.wait_for(lock, wait, [&] { return !state_->failed.empty(); });
   return state_->failed;
+}
+
+void check_own_gpus(Rendezvous& ranks, Bytes own) {
+  const std::vector<std::vector<std::byte>> all = ranks.all_gather(own);
+  for (auto gpu = all.begin(); gpu != all.end(); ++gpu)
+    if (const auto other = std::find(all.begin(), gpu, *gpu); other != gpu)
+      fail(Exit::unavailable, "ranks ", other - all.begin(), " and ", gpu - all.begin(),
+           " have the same GPU: show each process all of its host's, or only its own");
 }
 
 // A run that ends on a signal ends so on every rank.

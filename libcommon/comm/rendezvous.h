@@ -9,6 +9,12 @@
 //   rank 2 (node07) has said nothing for 600 s: ...             stopped, or its host is cut off
 //   rank 2 (node07) did not come to an all_gather in 600 s      it does something else
 //
+// GPUs that wait for each other say nothing; how far they have come is known from follow():
+//
+//   rank 2 (node07) did not come to operation 18 of its group, all_reduce of 4096 bfloat16 among 8,
+//   in 600 s
+//   rank 2 (node07) is in operation 18 of its group, split among 8, while rank 0 (node01) is in …
+//
 // The first such line is the run's: every later call of every rank throws it as Exit::peer_failed.
 // Frames: kind u32, bytes u32, then so many bytes; numbers as the machine has them.
 //
@@ -18,6 +24,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -49,6 +56,20 @@ class Rendezvous {
 
   // Tells all that this rank fails, and why; they fail too.  Does not wait and does not throw.
   void abort(const std::string& why, Exit code = Exit::internal);
+  // How far this rank has come among others.
+  struct Progress {
+    struct InGroup {
+      std::string group;        // the same on all its ranks
+      std::uint64_t begun = 0;  // operations
+      std::string last;         // of them: "all_reduce of 4096 bfloat16 among 8"
+    };
+    Milliseconds waits{0};  // for the others, so long by now; 0: it does not
+    std::vector<InGroup> groups;
+  };
+  // Asks for it from now on, every few moments and by another thread; never again once this was
+  // called with null.  When a rank has waited until the timeout, the run fails, and the line names
+  // who has not come to what the others are in.
+  void follow(std::function<Progress()> progress);
   // What has ended the run, or nothing; waits up to so long for it to be known.
   std::string failure(Milliseconds wait = Milliseconds(0)) const;
   // Called by another thread some seconds after a failure, if this object is there still: its owner
@@ -61,6 +82,9 @@ class Rendezvous {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Exit::unavailable where two ranks name the same GPU, each its own by these bytes.
+void check_own_gpus(Rendezvous& ranks, Bytes own);
 
 // Runs body(rendezvous).  What it throws is told to the other ranks, unless it is their failure
 // that it was told, or the run's orderly end on a signal, of which rank 0 alone speaks.

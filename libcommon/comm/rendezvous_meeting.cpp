@@ -9,7 +9,7 @@
 
 namespace mt {
 
-constexpr int kVersion = 1;  // of what is said here
+constexpr int kVersion = 2;  // of what is said here
 
 // Each of its connections takes a descriptor, and there may be more than 1024 ranks.
 static void allow_descriptors(int connections) {
@@ -33,7 +33,8 @@ void Rendezvous::State::turn_away(Guest& guest, const std::string& why) {
                                                 launch.port, " turns this rank away: ", why));
   guest.socket.send(text);
   guest.socket = {};
-  strangers.push_back(concat(guest.from, ": ", why));
+  ++strangers;
+  last_stranger = concat(guest.from, ": ", why);
 }
 
 // Makes a peer of a guest that says what it should.
@@ -74,8 +75,7 @@ std::string Rendezvous::State::missing_text() const {
   std::string text = concat(ranks_text(missing), " of ", launch.size, " did not come to rank 0 (",
                             own_host, ") at ", launch.host, ":", launch.port, " in ",
                             in_seconds(timeout), "; are they started, and can they reach it?");
-  if (!strangers.empty())
-    text += concat(" Turned away: ", strangers.size(), ", the last ", strangers.back());
+  if (strangers > 0) text += concat(" Turned away: ", strangers, ", the last ", last_stranger);
   return text;
 }
 

@@ -21,7 +21,7 @@ struct Rendezvous::State {
   enum class Kind : std::uint32_t {
     hello = 0x74656D31,  // "version size rank host", newline, run id
     welcome,             // rank 0's host
-    alive,
+    alive,               // Progress, as written by text_of()
     broadcast,
     all_gather,
     failed,   // a line
@@ -48,6 +48,7 @@ struct Rendezvous::State {
     std::string in = {}, out = {};
     std::deque<Message> messages = {};
     Clock::time_point heard = {};
+    Progress progress = {};
     bool left = false;  // has said goodbye
     std::string name() const { return concat(rank, " (", host, ")"); }
   };
@@ -75,6 +76,12 @@ struct Rendezvous::State {
   Rendezvous::Stuck find_stuck();
   bool has_ended() const;
 
+  // --- Hangs: rendezvous_hang.cpp.  Under the mutex. ---
+  static std::string text_of(const Progress& progress);
+  static Progress progress_from(const std::string& text);
+  std::string silence_text(const Peer& peer, Clock::duration time) const;
+  std::string hang_text() const;  // of rank 0; empty: nobody has waited until the timeout
+
   // --- For both.  Under the mutex. ---
   void post(Peer& peer, Kind kind, std::string_view content);
   void post_all(Kind kind, std::string_view content);
@@ -101,7 +108,9 @@ struct Rendezvous::State {
   Exit code = Exit::ok;  // of this process then
   Clock::time_point failed_at = {};
   Rendezvous::Stuck stuck;
-  std::vector<std::string> strangers;                   // what was turned away while the ranks met
+  std::function<Progress()> own_progress;
+  int strangers = 0;  // turned away while the ranks met
+  std::string last_stranger;
   Clock::time_point ending = Clock::time_point::max();  // carry what is left until then, and stop
   Clock::time_point next_alive = {}, last_look = {};
   std::thread watcher;

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -96,15 +97,18 @@ Socket::~Socket() {
 
 bool Socket::receive(std::string& to) {
   char buffer[1 << 16];
-  for (;;) {
-    const ssize_t got = ::recv(descriptor_, buffer, sizeof buffer, 0);
-    if (got > 0)
+  for (std::size_t more = 1 << 20; more > 0;) {
+    const ssize_t got = ::recv(descriptor_, buffer, std::min(more, sizeof buffer), 0);
+    if (got > 0) {
       to.append(buffer, static_cast<std::size_t>(got));
-    else if (got == 0 || (errno != EINTR && errno != EAGAIN))
+      more -= static_cast<std::size_t>(got);
+    } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
       return false;
-    else if (errno == EAGAIN)
+    } else if (errno == EAGAIN) {
       return true;
+    }
   }
+  return true;
 }
 
 bool Socket::send(std::string& from) {

@@ -20,7 +20,8 @@ class Socket {
   int descriptor() const { return descriptor_; }
   explicit operator bool() const { return descriptor_ >= 0; }
 
-  // Appends what has come.  False if there will be no more: closed by the other side, or lost.
+  // Appends what has come, about 1 MiB at most.  False if there will be no more: closed by the
+  // other side, or lost.
   bool receive(std::string& to);
   // Sends what can go now of `from`, and takes it away there.  False if the connection is lost.
   bool send(std::string& from);

@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <random>
+#include <string_view>
 #include <utility>
 
 #include "base/file.h"
@@ -128,7 +130,8 @@ std::vector<std::string> Supervisor::environment(int attempt, int local_rank) co
 
 // In the child, where only what is safe in a signal handler may be called: another thread may have
 // held a lock when we forked.
-[[noreturn]] void become(char* const* command, char* const* environment, int output, pid_t parent) {
+[[noreturn]] void become(char* const* command, char* const* environment, int output, pid_t parent,
+                         const std::string& cannot) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(128 + SIGKILL);  // it has died before it was asked for
@@ -141,7 +144,11 @@ std::vector<std::string> Supervisor::environment(int attempt, int local_rank) co
     ::dup2(output, STDERR_FILENO);
   }
   ::execve(command[0], command, environment);
-  ::_exit(static_cast<int>(Exit::internal));
+  const char* const why = ::strerrordesc_np(errno);
+  for (const std::string_view part :
+       {std::string_view(cannot), std::string_view(why ? why : "?"), std::string_view("\n")})
+    [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, part.data(), part.size());
+  ::_exit(static_cast<int>(Exit::no_input));
 }
 
 void Supervisor::start(int attempt, int local_rank) {
@@ -153,9 +160,10 @@ void Supervisor::start(int attempt, int local_rank) {
   int ends[2] = {-1, -1};
   if (rank != 0 && ::pipe2(ends, O_CLOEXEC) != 0) fail_errno("pipe", "cannot make", Exit::io_error);
   File output(ends[0], "output"), input(ends[1], "input");
+  const std::string cannot = concat(command[0], ": cannot be started: ");
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid == 0) become(arguments.data(), settings.data(), input.descriptor(), parent);
+  if (pid == 0) become(arguments.data(), settings.data(), input.descriptor(), parent, cannot);
   if (pid < 0) fail_errno(concat("rank ", rank), "cannot start its process", Exit::out_of_memory);
   ::setpgid(pid, pid);  // whoever comes first
   children_.push_back({rank, pid, std::move(output)});

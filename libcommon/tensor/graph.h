@@ -15,14 +15,17 @@ class Graph {
   Graph() = default;
   // What `body` queues on the stream; it makes no memory and waits for nothing.
   Graph(Stream& stream, const std::function<void()>& body) {
-    stream.note_capture();
+    stream.note_capture(&at_launch_);
     device::begin_capture(stream.handle());
     body();
     handle_ = device::end_capture(stream.handle());
+    stream.note_capture(nullptr);
   }
-  Graph(Graph&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Graph(Graph&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), at_launch_(std::move(other.at_launch_)) {}
   Graph& operator=(Graph&& other) noexcept {
     std::swap(handle_, other.handle_);
+    std::swap(at_launch_, other.at_launch_);
     return *this;
   }
   ~Graph() {
@@ -30,10 +33,14 @@ class Graph {
   }
 
   explicit operator bool() const { return handle_ != nullptr; }
-  void launch(Stream& stream) const { device::launch(handle_, stream.handle()); }
+  void launch(Stream& stream) const {
+    for (const auto& body : at_launch_) body();
+    device::launch(handle_, stream.handle());
+  }
 
  private:
   GraphHandle handle_ = nullptr;
+  Stream::AtLaunch at_launch_;
 };
 
 // Work that comes again and again, known by its key.

@@ -10,6 +10,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/threads.h"
 #include "tensor/buffer.h"
@@ -81,7 +83,17 @@ class Stream {
   void* work(std::size_t bytes);
   void reserve_work(std::size_t bytes);
   std::size_t work_bytes() const { return work_.bytes(); }
-  void note_capture() { captured_ = true; }
+  // Work is captured from now on, and with it what is to happen on the host at each launch of it;
+  // null: no more.
+  using AtLaunch = std::vector<std::function<void()>>;
+  void note_capture(AtLaunch* noted) {
+    captured_ = true;
+    at_launch_ = noted;
+  }
+  // With the work that is being queued: at once, unless it is captured.
+  void at_launch(std::function<void()> body) {
+    at_launch_ != nullptr ? at_launch_->push_back(std::move(body)) : body();
+  }
   // What operations keep from one call to the next, theirs alone.
   struct Kept {
     virtual ~Kept() = default;
@@ -98,6 +110,7 @@ class Stream {
   std::atomic<Clock::rep> waits_since_ = 0;  // 0: it does not
   Buffer work_;
   bool captured_ = false;
+  AtLaunch* at_launch_ = nullptr;
   std::unique_ptr<Kept> kept_;
 };
 

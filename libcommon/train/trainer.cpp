@@ -368,7 +368,7 @@ static void train_with(Rendezvous* others, const TrainOptions& options, TrainDat
         run_rank(ranks, stream);
       });
     Stream stream(options.device(), options.threads_of_rank());
-    run_rank(*make_nccl_group(*others, stream, timeout_of(options)), stream);
+    run_rank(*make_nccl_group(*others, stream), stream);
   } catch (const Error& error) {  // others use the memory too
     if (error.code() != Exit::out_of_memory) throw;
     fail_out_of_memory(error.what(), options, plan, log);

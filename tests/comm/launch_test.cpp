@@ -66,7 +66,11 @@ TEST(Launch, OfEveryLauncher) {
                                    {"MPI_LOCALRANKID", "1"},
                                    {"MPI_LOCALNRANKS", "4"}})),
             "rank 5/8 local 1/4 at node1:29500");
-  EXPECT_EQ(text_of(kSlurm), "rank 5/8 local 1/4 at gpu07:19567 of Slurm's 1234567.0");
+  EXPECT_EQ(text_of(kSlurm), "rank 5/8 local 1/4 at gpu07:25567 of Slurm's 1234567.0");
+  const Variables next_step = {{"SLURM_STEP_ID", "1"}}, next_job = {{"SLURM_JOB_ID", "1234568"}};
+  const int port = launch_of(kSlurm).port;
+  EXPECT_NE(launch_of(with(next_step, kSlurm)).port, port);
+  EXPECT_NE(launch_of(with(next_job, kSlurm)).port, port);
   EXPECT_EQ(text_of(with(kSlurm, kMaster)),
             "rank 5/8 local 1/4 at node1:29500 of Slurm's 1234567.0");
 }
@@ -147,6 +151,9 @@ TEST(Launch, WhatIsMissingIsNamed) {
             "--local-rank 1: needs a launcher, which has started this rank; see --gpus");
   EXPECT_EQ(usage_of({}, {.nnodes = 2, .node_rank = 2}),
             "--node-rank 2: expected less than --nnodes 2");
+  for (const char* port : {"0", "65536"})
+    EXPECT_EQ(usage_of(with({{"MASTER_PORT", port}}, kTorch)),
+              concat("MASTER_PORT=", port, ": expected 1 to 65535"));
   for (const char* master : {"host", "host:", "host:0", "host:65536", ":5", "host:5x"})
     EXPECT_EQ(usage_of({}, {.nnodes = 2, .node_rank = 0, .master = master}),
               concat("--master ", master, ": expected HOST:PORT"));

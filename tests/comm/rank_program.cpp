@@ -1,5 +1,6 @@
 // A program of ranks as mt-pretrain is one, for tests of what starts and supervises it.  Each rank
 // meets the others and takes steps, a barrier each; after the first step some of them misbehave.
+// With --hang the others then say that they wait in an operation of their GPUs.
 #include <unistd.h>
 
 #include <chrono>
@@ -23,10 +24,26 @@ void misbehave(const std::string& how) {
   if (how == "leave") ::_exit(0);
 }
 
+// Until the run ends: in an operation, in another one, or, "idle", in none.
+[[noreturn]] void hang(Rendezvous& ranks, const std::string& how) {
+  using Clock = std::chrono::steady_clock;
+  const std::string operation = how == "other" ? "all_gather of 64" : "all_reduce of 4096";
+  ranks.follow([idle = how == "idle", operation, size = ranks.size(), since = Clock::now()] {
+    Rendezvous::Progress progress;
+    if (!idle)
+      progress.waits = std::chrono::duration_cast<Rendezvous::Milliseconds>(Clock::now() - since);
+    progress.groups = {{"all", idle ? 6U : 7U, concat(operation, " float32 among ", size)}};
+    return progress;
+  });
+  std::string failure;
+  while (failure.empty()) failure = ranks.failure(std::chrono::seconds(1));
+  fail(Exit::peer_failed, failure);
+}
+
 struct Steps {
   int count = 1;
   std::vector<std::string> misbehaviour;
-  bool misbehave_always = false;
+  bool misbehave_always = false, hangs = false;
 
   void run(const Launch& launch, Rendezvous& ranks, Signals& signals) const;
 };
@@ -45,9 +62,12 @@ void Steps::run(const Launch& launch, Rendezvous& ranks, Signals& signals) const
       continue;
     }
     std::cerr << concat("attempt ", launch.attempt, "\n");
+    std::string how;
     for (const std::string& one : misbehaviour)
       if ((launch.attempt == 0 || misbehave_always) && one.starts_with(concat(launch.rank, ":")))
-        misbehave(one.substr(one.find(':') + 1));
+        how = one.substr(one.find(':') + 1);
+    misbehave(how);
+    if (hangs) hang(ranks, how);
   }
   if (launch.rank == 0) std::cout << "done by " << launch.size << "\n";
 }
@@ -58,7 +78,9 @@ void run(CommandLine& cl) {
   int milliseconds = 20000;
   options.add_to(cl);
   cl.option("--steps", &steps.count, "N", "how many");
-  cl.option("--misbehaviour", &steps.misbehaviour, "RANK:HOW", "throw, break, kill, stop or leave");
+  cl.option("--misbehaviour", &steps.misbehaviour, "RANK:HOW",
+            "throw, break, kill, stop or leave; idle or other with --hang");
+  cl.flag("--hang", &steps.hangs, "wait in an operation of GPUs after the first step");
   cl.flag("--always", &steps.misbehave_always, "also when it was started again");
   cl.option("--milliseconds", &milliseconds, "N", "timeout");
   cl.parse();

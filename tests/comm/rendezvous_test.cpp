@@ -121,27 +121,28 @@ TEST(Rendezvous, WhoDisagreesIsNamedOnAll) {
 TEST(Rendezvous, StrangersAreTurnedAway) {
   const int port = free_port();
   std::string answer;
-  const auto texts = outcomes({[&] { Rendezvous(launch_of(0, 2, port), kTimeout).barrier(); },
-                               [&] {
-                                 const auto speak = [&](std::string words) {
-                                   std::string why;
-                                   Socket socket;
-                                   while (!socket)
-                                     socket = connect_to("localhost", port, 1000, &why);
-                                   socket.send(words);
-                                   while (socket.receive(answer)) socket.wait(1 /* POLLIN */, 100);
-                                 };
-                                 speak("GET / HTTP/1.1\r\n\r\n");
-                                 speak(std::string(8, '\xFF'));
-                                 Launch other = launch_of(1, 2, port);
-                                 other.run_id = "another";
-                                 try {
-                                   Rendezvous stranger(other, kTimeout);
-                                 } catch (const Error& error) {
-                                   answer = error.what();
-                                 }
-                                 Rendezvous(launch_of(1, 2, port), kTimeout).barrier();
-                               }});
+  const auto texts =
+      outcomes({[&] { Rendezvous(launch_of(0, 2, port), kTimeout).barrier(); },
+                [&] {
+                  const auto speak = [&](std::string words) {
+                    std::string why;
+                    Socket socket;
+                    while (!socket) socket = connect_to("localhost", port, 1000, &why);
+                    socket.send(words);
+                    while (socket.receive(answer)) socket.wait(1 /* POLLIN */, 100);
+                  };
+                  speak("GET / HTTP/1.1\r\n\r\n");
+                  speak(std::string(8, '\xFF'));
+                  speak(std::string("1met\x01\x10\0\0", 8) + std::string(4 << 20, 'x'));
+                  Launch other = launch_of(1, 2, port);
+                  other.run_id = "another";
+                  try {
+                    Rendezvous stranger(other, kTimeout);
+                  } catch (const Error& error) {
+                    answer = error.what();
+                  }
+                  Rendezvous(launch_of(1, 2, port), kTimeout).barrier();
+                }});
   expect_all(texts, "");
   EXPECT_TRUE(matches(answer,
                       "rank 0 \\(.+\\) at localhost:[0-9]+ turns this rank away: its run is "
@@ -196,6 +197,21 @@ TEST(Rendezvous, RanksThatDoDifferentThingsAreNamed) {
   });
   expect_all(texts,
              "76 rank 1 \\(.+\\) is in an all_gather while rank 0 \\(.+\\) is in a broadcast");
+}
+
+TEST(Rendezvous, TwoRanksOfOneGpuAreRefused) {
+  expect_all(outcomes(3, kTimeout,
+                      [](Rendezvous& ranks) {
+                        check_own_gpus(ranks, as_bytes(std::to_string(ranks.rank())));
+                      }),
+             "");
+  expect_all(
+      outcomes(3, kTimeout,
+               [](Rendezvous& ranks) {
+                 check_own_gpus(ranks, as_bytes(ranks.rank() == 1 ? "a" : "b"));
+               }),
+      "(69|76 rank . \\(.+\\):) ranks 0 and 2 have the same GPU: show each process all of its "
+      "host's, or only its own");
 }
 
 // Whoever hangs after a failure is ended from outside, with the code that its own error has.

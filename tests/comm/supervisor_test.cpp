@@ -84,6 +84,37 @@ TEST_F(Supervise, ARankThatIsStopped) {
       << outcome.err;
 }
 
+// The others wait for their GPUs, which wait for the rank; all say who it is.
+TEST_F(Supervise, WhoMakesGpusWaitIsNamed) {
+  const std::string sum = "all_reduce of 4096 float32 among 3";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"1:idle",
+       concat("rank 1 \\([^\n]+\\) did not come to operation 7 of its group, ", sum, ", in 0.8 s")},
+      {"0:idle",
+       concat("rank 0 \\([^\n]+\\) did not come to operation 7 of its group, ", sum, ", in 0.8 s")},
+      {"2:other", concat("rank 2 \\([^\n]+\\) is in operation 7 of its group, all_gather of 64 "
+                         "float32 among 3, while rank 0 \\([^\n]+\\) is in operation 7 of its "
+                         "group, ",
+                         sum)},
+      {"1:stop",
+       "rank 1 \\([^\n]+\\) has said nothing for [0-9.]+ s: its process is stopped, or "
+       "its host cannot be reached"},
+      {"1:kill", "rank 1 \\([^\n]+\\) is gone: its connection was lost"},
+      {"1:throw", "rank 1 \\([^\n]+\\): token 99 of shard 7"}};
+  std::string script;
+  for (const auto& [how, line] : cases)
+    script += concat("($ranks --gpus 3 --milliseconds 800 --hang --misbehaviour ", how,
+                     " 2>$folder/", how, "; echo code $? >>$folder/", how, ") & ");
+  run(script + "wait");
+  for (const auto& [how, line] : cases) {
+    const std::string err = read_file(folder_.path(how));
+    const int code = how == "1:kill" ? 137 : how == "1:throw" ? 65 : 76;
+    EXPECT_TRUE(has_line(err, concat("code ", code))) << err;
+    for (const char* rank : {"", "rank 2: "})
+      EXPECT_TRUE(has_line(err, concat(rank, "ranks: ", line))) << err;
+  }
+}
+
 TEST_F(Supervise, ARankThatLeaves) {
   const Outcome outcome = run("$ranks --gpus 3 --steps 100000 --misbehaviour 1:leave");
   EXPECT_EQ(outcome.code, 76);
@@ -138,6 +169,21 @@ TEST_F(Supervise, NothingStaysBehindASupervisorThatIsKilled) {
           "done");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "3\n");
+}
+
+TEST_F(Supervise, AProgramThatIsGoneCannotStartAgain) {
+  const Outcome outcome =
+      run("cp $ranks $folder/copy; $folder/copy --gpus 2 --steps 100000 --max-restarts 3 "
+          "2>$folder/err2 & pid=$!\n"
+          "until_in err2 'rank 1: attempt'; rm $folder/copy\n"
+          "set -- $(cat /proc/$pid/task/$pid/children); kill -9 $1\n"
+          "wait $pid; code=$?; cat $folder/err2 >&2; exit $code");
+  EXPECT_EQ(outcome.code, 66);
+  for (const char* rank : {"", "rank 1: "})
+    EXPECT_TRUE(has_line(outcome.err, concat(rank,
+                                             "[^\n]*/copy[^\n]*: cannot be started: No such "
+                                             "file or directory")))
+        << outcome.err;
 }
 
 std::string two_hosts(const std::string& arguments) {

@@ -30,7 +30,7 @@ inline void run_gpu_rank(const Launch& launch, const std::function<void(Group&, 
     Stream stream(Device::cuda);
     constexpr std::chrono::seconds kTimeout(20);
     Rendezvous ranks(launch, kTimeout);
-    const auto group = make_nccl_group(ranks, stream, kTimeout);
+    const auto group = make_nccl_group(ranks, stream);
     body(*group, stream);
   } catch (const std::exception& error) {
     ADD_FAILURE() << "rank " << launch.rank << ": " << error.what();

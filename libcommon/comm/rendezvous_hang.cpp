@@ -1,0 +1,104 @@
+// Who is at fault when ranks wait for each other until the timeout.  Rank 0 knows, a few moments
+// late, how far each has come in each of its groups, all of whose ranks begin the same operations.
+#include <algorithm>
+#include <sstream>
+
+#include "comm/rendezvous_state.h"
+
+namespace mt {
+
+using Progress = Rendezvous::Progress;
+
+// Milliseconds, newline; group, tab, operations, tab, the last of them, newline; …
+std::string Rendezvous::State::text_of(const Progress& progress) {
+  std::string text = concat(progress.waits.count(), "\n");
+  for (const Progress::InGroup& one : progress.groups)
+    text += concat(one.group, "\t", one.begun, "\t", one.last, "\n");
+  return text;
+}
+
+Progress Rendezvous::State::progress_from(const std::string& text) {
+  std::istringstream lines(text);
+  Progress progress;
+  Milliseconds::rep waits = 0;
+  if (lines >> waits) progress.waits = Milliseconds(waits);
+  lines.ignore();
+  for (Progress::InGroup one; std::getline(lines, one.group, '\t') && lines >> one.begun;) {
+    lines.ignore();
+    std::getline(lines, one.last);
+    progress.groups.push_back(one);
+  }
+  return progress;
+}
+
+std::string Rendezvous::State::silence_text(const Peer& peer, Clock::duration time) const {
+  return concat("rank ", peer.name(), " has said nothing for ",
+                in_seconds(std::chrono::duration_cast<Milliseconds>(time)),
+                ": its process is stopped, or its host cannot be reached");
+}
+
+namespace {
+
+struct Rank {
+  std::string name;
+  Progress progress;
+};
+
+// A rank in a group.
+struct Member {
+  const Rank* rank;
+  const Progress::InGroup* at;
+};
+
+std::vector<Member> members_of(const std::string& group, const std::vector<Rank>& ranks) {
+  std::vector<Member> members;
+  for (const Rank& rank : ranks)
+    for (const Progress::InGroup& at : rank.progress.groups)
+      if (at.group == group) members.push_back({&rank, &at});
+  return members;
+}
+
+bool is_behind(const Member& a, const Member& b) { return a.at->begun < b.at->begun; }
+
+std::string in_text(const Member& member) {
+  return concat("rank ", member.rank->name, " is in operation ", member.at->begun,
+                " of its group, ", member.at->last);
+}
+
+}  // namespace
+
+std::string Rendezvous::State::hang_text() const {
+  const Clock::time_point now = Clock::now();
+  std::vector<Rank> ranks;
+  if (own_progress) ranks.push_back({concat(launch.rank, " (", own_host, ")"), own_progress()});
+  for (const Peer& peer : peers) ranks.push_back({peer.name(), peer.progress});
+  const auto waits = [](const Rank& rank) { return rank.progress.waits; };
+  const auto longest = std::ranges::max_element(ranks, {}, waits);
+  if (longest == ranks.end() || waits(*longest) < timeout) return "";
+  for (const Peer& peer : peers)
+    if (!peer.left && now - peer.heard > timeout / 2) return silence_text(peer, now - peer.heard);
+
+  // Who does not wait has not come; if all wait, some are in what the others are not.
+  std::string differ;
+  for (const Rank& rank : ranks)
+    for (const Progress::InGroup& at : rank.progress.groups) {
+      const std::vector<Member> members = members_of(at.group, ranks);
+      const Member first = *std::ranges::max_element(members, is_behind);
+      std::vector<std::string> absent;
+      for (const Member& member : members) {
+        if (is_behind(member, first) && waits(*member.rank) < timeout / 2)
+          absent.push_back(member.rank->name);
+        const bool same = member.at->begun == first.at->begun && member.at->last == first.at->last;
+        if (differ.empty() && !same) differ = concat(in_text(member), ", while ", in_text(first));
+      }
+      if (!absent.empty())
+        return concat(ranks_text(absent), " did not come to operation ", first.at->begun, " of ",
+                      absent.size() == 1 ? "its" : "their", " group, ", first.at->last, ", in ",
+                      in_seconds(timeout));
+    }
+  if (!differ.empty()) return differ;
+  return concat("rank ", longest->name, " has waited for its GPU for ", in_seconds(waits(*longest)),
+                ", and all ranks have come to what it is in");
+}
+
+}  // namespace mt
