@@ -248,13 +248,16 @@ void expect_near(const Problem& problem, const Results& expected, double toleran
   if (problem.packs) expect_same_packed(device);
 }
 
-// Rounding the probabilities and the results leaves errors near the type's own.
+// Rounding the probabilities and the results leaves errors near the type's own; a float's also grow
+// with the root of how many are added, here beyond the 2049 that a query of 4097 sees on average.
 TEST_P(AttentionCuda, AgreesWithTheCpu) {
   const Problem problem(GetParam());
   const Results expected = on_cpu(problem);
   {
     SCOPED_TRACE("float");
-    expect_near<float>(problem, expected, 4e-6);
+    const auto keys = static_cast<double>(problem.shape.kv_length);
+    const double seen = problem.shape.causal ? 1 : std::max(1.0, keys / 2049);
+    expect_near<float>(problem, expected, 4e-6 * std::sqrt(seen));
   }
   {
     SCOPED_TRACE("half");
