@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Convert tiny random models of families that are more than one stack of equal layers, as compare-convert.py does.
 
-For each T5 below (of transformers, in float32 and, in several files, in bfloat16):
+For each model below (of transformers, in float32 and, in several files, in bfloat16):
   - mt-convert makes a torch_dist checkpoint of it, and of that again a folder of Hugging Face's, whose every
     tensor must have the bytes of the original, and which transformers must load with the same settings;
-  - Megatron-Core's T5Model of the local spec must ask for just the tensors and objects that the checkpoint holds, load
+  - of a T5 Megatron-Core's T5Model of the local spec must ask for just the tensors and objects that the checkpoint holds, load
     them, and find the logits of the original, to 1e-5.  Its own attention takes no relative positions without
-    Transformer Engine; here they are added to its scores, where Transformer Engine adds them.
+    Transformer Engine; here they are added to its scores, where Transformer Engine adds them;
+  - of a hybrid of Mamba layers Megatron-Core's MambaModel must ask for just what is there, and load it.  It cannot compute
+    without a GPU; the kernels that it imports, and Transformer Engine's layers, are classes with the same parameters.
 
 Needs what compare-convert.py needs, and megatron-core 0.12.1.
 Run:  scripts/compare-convert-families.py BIN [MODEL ...]        BIN holds mt-convert
@@ -18,6 +20,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import types
 
 import torch
 import torch.distributed.checkpoint as dcp
@@ -34,6 +37,9 @@ def import_sibling(name):
 ours = import_sibling("compare-convert")
 T5 = dict(vocab_size=ours.VOCAB, d_model=64, d_kv=16, d_ff=72, num_layers=2, num_heads=3,
           relative_attention_num_buckets=12, relative_attention_max_distance=20, bos_token_id=3)
+HYBRID = dict(vocab_size=ours.VOCAB, hidden_size=32, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+              intermediate_size=72, ssm_state_size=6, n_groups=2, bos_token_id=3, eos_token_id=3,
+              layers_block_type=["linear_attention", "mlp", "full_attention", "linear_attention", "mlp"])
 MODELS = {
     "t5 1.0": T.T5Config(**T5),
     "t5 1.1": T.T5Config(**T5 | dict(d_model=40, num_decoder_layers=3), feed_forward_proj="gated-gelu",
@@ -41,11 +47,15 @@ MODELS = {
     "t5, tied, not scaled": T.T5Config(**T5 | dict(d_model=40), scale_decoder_outputs=False),
     "t5 with gated silu": T.T5Config(**T5, feed_forward_proj="gated-silu", tie_word_embeddings=False),
     "t5 with gelu": T.T5Config(**T5 | dict(num_decoder_layers=1), feed_forward_proj="gelu"),
+    "nemotron-h": T.NemotronHConfig(**HYBRID, mamba_num_heads=8, mamba_head_dim=8),
+    "nemotron-h, wide": T.NemotronHConfig(**HYBRID, mamba_num_heads=10, mamba_head_dim=8),
 }
 
 
 def build(name, config, dtype):
     torch.manual_seed(1)
+    if config.model_type == "nemotron_h":
+        return T.NemotronHForCausalLM(config).to(dtype).eval()
     model = T.T5ForConditionalGeneration(config)
     if name in ("t5 1.1", "t5 with gated silu"):  # whose transformers ties what files do not keep apart
         model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.shared.weight))
@@ -90,6 +100,53 @@ def t5_model(core, args):
                       relative_attention_max_distance=args.relative_attention_max_distance)
 
 
+def mamba_model(core, args):
+    """Megatron-Core's MambaModel: what it imports that a machine without a GPU has not has the parameters alone."""
+    from megatron.core.tensor_parallel import ColumnParallelLinear, RowParallelLinear
+    from megatron.core.transformer.torch_norm import WrappedTorchNorm
+    from megatron.core.transformer.utils import make_sharded_tensors_for_checkpoint
+
+    class NormedLinear(ColumnParallelLinear):
+        def __init__(self, inputs, *others, config, **options):
+            super().__init__(inputs, *others, config=config, **options)
+            self.layer_norm_weight = torch.nn.Parameter(torch.ones(inputs))
+
+        def sharded_state_dict(self, prefix="", sharded_offsets=(), metadata=None):
+            return make_sharded_tensors_for_checkpoint(
+                self.state_dict(prefix="", keep_vars=True), prefix, {"weight": 0, "bias": 0}, sharded_offsets)
+
+    class Attention(torch.nn.Module):
+        def __init__(self, *_, **__):
+            super().__init__()
+
+    class GatedNorm(torch.nn.Module):
+        def __init__(self, size, **_):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(size))
+
+    def pretend(name, **members):
+        sys.modules[name] = types.ModuleType(name)
+        vars(sys.modules[name]).update(members)
+
+    pretend("megatron.core.extensions.transformer_engine", TENorm=WrappedTorchNorm, TEDotProductAttention=Attention,
+            TELayerNormColumnParallelLinear=NormedLinear, TERowParallelLinear=RowParallelLinear)
+    kernels = "mamba_ssm.ops.triton."
+    for name in ("mamba_ssm", "mamba_ssm.ops", "mamba_ssm.ops.triton"):
+        pretend(name)
+    pretend(kernels + "selective_state_update", selective_state_update=None)
+    pretend(kernels + "layernorm_gated", RMSNorm=GatedNorm)
+    pretend(kernels + "ssd_combined", mamba_chunk_scan_combined=None, mamba_split_conv1d_scan_combined=None)
+    pretend("causal_conv1d", causal_conv1d_fn=None, causal_conv1d_update=None)
+    from megatron.core.models.mamba import MambaModel
+    from megatron.core.models.mamba.mamba_layer_specs import mamba_stack_spec
+
+    config = import_sibling("compare-megatron").transformer_config(core, args)
+    return MambaModel(config, mamba_stack_spec, args.padded_vocab_size, args.max_position_embeddings,
+                      hybrid_override_pattern=args.hybrid_override_pattern,
+                      share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
+                      position_embedding_type=args.position_embedding_type)
+
+
 def keys_of(core, wanted):
     """What a model's state asks of a checkpoint."""
     objects = {v.unique_key for v in wanted.values() if isinstance(v, core.dist_checkpointing.mapping.ShardedObject)}
@@ -98,37 +155,52 @@ def keys_of(core, wanted):
 
 def write_keys(rank, folder):
     """What Megatron-Core's models ask of a checkpoint, for the settings of tests/model/convert_support.h."""
-    _, core = ours.import_megatron()
-    torch.distributed.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=1)
-    core.parallel_state.initialize_model_parallel()
-    core.tensor_parallel.model_parallel_cuda_manual_seed(1)
+    core = start(folder, rank)
     shared = dict(num_layers=3, encoder_num_layers=2, hidden_size=16, num_attention_heads=4, kv_channels=4,
                   ffn_hidden_size=40, padded_vocab_size=128, max_position_embeddings=8, normalization="RMSNorm",
                   norm_epsilon=1e-6, apply_layernorm_1p=False, group_query_attention=False, add_bias_linear=False,
                   swiglu=False, squared_relu=False, bias_gelu_fusion=False, position_embedding_type="relative",
                   relative_attention_num_buckets=6, relative_attention_max_distance=9)
-    for name, own in (("t5", dict(untie_embeddings_and_output_weights=False)),
-                      ("t5_gated", dict(untie_embeddings_and_output_weights=True, gated_linear_unit=True))):
-        wanted = t5_model(core, argparse.Namespace(**shared | own)).sharded_state_dict()
+    hybrid = dict(num_layers=5, group_query_attention=True, num_query_groups=2, squared_relu=True,
+                  position_embedding_type="none", untie_embeddings_and_output_weights=True, is_hybrid_model=True,
+                  hybrid_override_pattern="M*-M*", mamba_head_dim=8, mamba_state_dim=6, mamba_num_groups=2)
+    for name, make_model, own in (
+            ("t5", t5_model, dict(untie_embeddings_and_output_weights=False)),
+            ("t5_gated", t5_model, dict(untie_embeddings_and_output_weights=True, gated_linear_unit=True)),
+            ("hybrid", mamba_model, hybrid)):
+        model = make_model(core, argparse.Namespace(**shared | own))
+        wanted = model.sharded_state_dict()
         tensors = {p.key: p.global_shape for value in wanted.values() for p in ours.parts_of(core, value)}
         objects = {v.unique_key for v in wanted.values() if isinstance(v, core.dist_checkpointing.mapping.ShardedObject)}
         with open(f"{folder}/{name}.keys", "w") as file:
-            file.write(f"# What the {name} of tests/model/convert_support.h is to megatron-core {core.__version__}'s T5Model: keys of\n"
-                       "# tensors with their shapes, keys of objects.  Made by scripts/compare-convert-families.py --keys FOLDER\n")
+            file.write(f"# What the {name} of tests/model/convert_support.h is to megatron-core {core.__version__}'s {type(model).__name__}: keys\n"
+                       "# of tensors with their shapes, keys of objects.  Made by scripts/compare-convert-families.py --keys FOLDER\n")
             file.writelines(f"{key} {list(shape)}\n" for key, shape in sorted(tensors.items()))
             file.writelines(f"{key}\n" for key in sorted(objects))
+    from megatron.core.ssm.mamba_hybrid_layer_allocation import allocate_layers
+
+    with open(f"{folder}/hybrid_patterns.tsv", "w") as file:
+        file.write(f"# Layers, shares of attention and of MLPs, and the pattern of megatron-core {core.__version__}.  By the script that made hybrid.keys\n")
+        for count in (1, 2, 5, 10, 24, 48):
+            for shares in ((0.0, 0.0), (0.1, 0.0), (0.3, 0.0), (0.5, 0.5), (0.08, 0.5), (0.25, 0.25), (0.0, 0.5), (0.2, 0.3)):
+                file.write("\t".join(map(str, (count, *shares, "".join(allocate_layers(count, *shares))))) + "\n")
     torch.distributed.destroy_process_group()
     os.remove(f"{folder}/store")
 
 
-def t5_logits(rank, folder, work):
+def start(work, rank):
     _, core = ours.import_megatron()
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"file://{work}/store", rank=rank, world_size=1)
     core.parallel_state.initialize_model_parallel()
     core.tensor_parallel.model_parallel_cuda_manual_seed(1)
+    return core
+
+
+def load(core, folder, make_model):
+    """A model loads just what is in a checkpoint."""
     args = core.dist_checkpointing.load_common_state_dict(folder)["args"]
-    model = t5_model(core, args).eval()
+    model = make_model(core, args).eval()
     wanted = model.sharded_state_dict()
     asked = keys_of(core, wanted)
     entries = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
@@ -136,7 +208,20 @@ def t5_logits(rank, folder, work):
     tensors = {k for k, e in entries.items() if hasattr(e, "size")}
     assert tensors <= asked, tensors - asked
     found = core.dist_checkpointing.load(wanted, folder)
-    model.load_state_dict({name: found[name] for name in wanted})
+    by_name = {name: found[name] for name in wanted}
+    model.load_state_dict(by_name)
+    return model
+
+
+def load_mamba(rank, folder, work):
+    core = start(work, rank)
+    torch.save(load(core, folder, mamba_model).state_dict(), f"{work}/loaded.pt")
+    torch.distributed.destroy_process_group()
+
+
+def t5_logits(rank, folder, work):
+    core = start(work, rank)
+    model = load(core, folder, t5_model)
     texts = torch.load(f"{work}/texts.pt")
     n, m = (text.shape[1] for text in texts)
     masks = [torch.zeros(1, 1, n, n, dtype=torch.bool), torch.ones(1, 1, m, m, dtype=torch.bool).triu(1),
@@ -161,6 +246,16 @@ def check_t5(model, core, scratch):
     return f", logits of Megatron-Core {worst:.1e}"
 
 
+def check_mamba(model, core, scratch):
+    c = model.config
+    if c.mamba_num_heads * c.mamba_head_dim != 2 * c.hidden_size:
+        return ""  # which core_v0.12 has not
+    os.mkdir(f"{scratch}/work")
+    torch.multiprocessing.spawn(load_mamba, (f"{core}/release", f"{scratch}/work"), nprocs=1)
+    loaded = torch.load(f"{scratch}/work/loaded.pt")
+    return f", Megatron-Core loads {sum(torch.is_tensor(value) for value in loaded.values())}"
+
+
 def check(options, name, config, dtype, shards):
     with tempfile.TemporaryDirectory() as scratch:
         original, core, back = (f"{scratch}/{x}" for x in ("original", "core", "back"))
@@ -172,7 +267,9 @@ def check(options, name, config, dtype, shards):
         ours.same_settings(model.config, back)
         ours.check_loads(back, dtype, type(model))
         ours.check_no_common_file(options, core, scratch)
-        result = check_t5(model, core, scratch) if dtype == torch.float32 else ""
+        result = ""
+        if dtype == torch.float32:
+            result = check_t5(model, core, scratch) if config.model_type == "t5" else check_mamba(model, core, scratch)
         print(f"{name}, {str(dtype)[6:]}: {count} tensors{result}", flush=True)
 
 

@@ -31,6 +31,8 @@ class ConfigReader {
       read_bert();
     else if (type_ == "mamba2")
       read_mamba();
+    else if (type_ == "nemotron_h")
+      read_nemotron_h();
     else if (type_ == "t5")
       read_t5();
     else if (type_ == "bert")
@@ -40,7 +42,7 @@ class ConfigReader {
     else
       object_.refuse("model_type ", quoted(type_),
                      " is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, "
-                     "nemotron, megatron-bert, mamba2 or t5");
+                     "nemotron, megatron-bert, mamba2, nemotron_h or t5");
     model_.vocab_size = size("vocab_size");
     if (object_.has("initializer_range"))
       model_.init_method_std = object_.real("initializer_range");
@@ -162,21 +164,78 @@ class ConfigReader {
     model_.family = ModelFamily::mamba;
     model_.num_layers = size("num_hidden_layers");
     model_.hidden_size = size("hidden_size");
-    model_.num_attention_heads = size("num_heads");
-    model_.kv_channels = size("head_dim");
+    model_.mamba_num_heads = model_.num_attention_heads = size("num_heads");
+    model_.mamba_head_dim = size("head_dim");
+    model_.kv_channels = model_.mamba_head_dim;
     model_.mamba_state_dim = size("state_size");
-    model_.mamba_num_groups = size("n_groups");
     model_.max_position_embeddings = kMost;  // it knows no positions
+    model_.attention_dropout = model_.hidden_dropout = 0;
+    expect_text("hidden_act", "silu");
+    read_mamba_layers();
+  }
+
+  // What Mamba-2 and its hybrids have in common.
+  void read_mamba_layers() {
+    model_.mamba_num_groups = size("n_groups");
     model_.position_embedding_type = "none";
     model_.normalization = "RMSNorm";
     model_.add_bias_linear = false;
     model_.norm_epsilon = real_or("layer_norm_epsilon", 1e-5);
-    model_.attention_dropout = model_.hidden_dropout = 0;
     model_.untie_embeddings_and_output_weights = !object_.flag_or("tie_word_embeddings", false);
-    expect_text("hidden_act", "silu");
     expect_flag("use_bias", false);
     expect_flag("use_conv_bias", true);
     expect_number("conv_kernel", kMambaConv);
+  }
+
+  void read_nemotron_h() {
+    model_.family = ModelFamily::mamba;
+    model_.hybrid_pattern = read_pattern();
+    model_.num_layers = std::ssize(model_.hybrid_pattern);
+    model_.hidden_size = size("hidden_size");
+    model_.num_attention_heads = size("num_attention_heads");
+    model_.num_query_groups = size("num_key_value_heads");
+    model_.group_query_attention = model_.num_query_groups != model_.num_attention_heads;
+    model_.kv_channels = size(object_.has("head_dim") ? "head_dim" : "attention_head_dim");
+    model_.ffn_hidden_size = size("intermediate_size");
+    model_.mamba_num_heads = size("mamba_num_heads");
+    model_.mamba_head_dim = size("mamba_head_dim");
+    model_.mamba_state_dim = size("ssm_state_size");
+    model_.max_position_embeddings = size("max_position_embeddings");
+    model_.attention_dropout = real_or("attention_dropout", 0);
+    model_.hidden_dropout = real_or("hidden_dropout", 0);
+    model_.squared_relu = true;
+    model_.bias_gelu_fusion = false;
+    expect_text("mlp_hidden_act", "relu2");
+    expect_text("mamba_hidden_act", "silu");
+    for (const char* name : {"attention_bias", "mlp_bias", "mamba_proj_bias"})
+      expect_flag(name, false);
+    if (object_.has("sliding_window")) object_.refuse("\"sliding_window\" is not supported");
+    expect_number("num_nextn_predict_layers", 0);
+    read_mamba_layers();
+  }
+
+  // A list of names, or, of the 4th generation, their letters.
+  std::string read_pattern() const {
+    for (const char* list : {"layers_block_type", "layer_types"}) {
+      simdjson::dom::array types;
+      if (!object_.has(list)) continue;
+      if (object_.member(list).get(types)) object_.refuse(quoted(list), ": expected a list");
+      std::string pattern;
+      for (const simdjson::dom::element entry : types) {
+        std::string_view kind;
+        if (entry.get(kind)) object_.refuse(quoted(list), ": expected texts");
+        if (kind == "linear_attention" || kind == "mamba")
+          pattern += 'M';
+        else if (kind == "full_attention" || kind == "attention")
+          pattern += '*';
+        else if (kind == "mlp")
+          pattern += '-';
+        else
+          object_.refuse(quoted(list), " has ", quoted(kind), ", which is not supported");
+      }
+      return pattern;
+    }
+    return std::string(object_.text("hybrid_override_pattern"));
   }
 
   void read_t5() {

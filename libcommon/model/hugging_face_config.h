@@ -1,6 +1,6 @@
 // config.json of Hugging Face's transformers, of its 4th and 5th generation, for the models whose
 // tensors our tables name: gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, nemotron,
-// megatron-bert, mamba2 and t5.  A setting that ours has not is refused by name.
+// megatron-bert, mamba2, nemotron_h and t5.  A setting that ours has not is refused by name.
 //
 // sliding_window W counts the token itself, so it is --window-size W - 1,0.
 #pragma once

@@ -40,13 +40,32 @@ void check_t5(const ModelConfig& c) {
     refuse("T5 of sizes whose square roots are no powers of two, and weights not rounded");
 }
 
+void check_mamba(const ModelConfig& c) {
+  if (c.normalization != "RMSNorm" || c.apply_layernorm_1p)
+    refuse("Mamba layers with norms that are not plain RMSNorm");
+  if (c.position_embedding_type != "none")
+    refuse("Mamba layers without --position-embedding-type none");
+  if (!c.is_hybrid()) {
+    if (c.mamba_inner() % c.hidden_size != 0)
+      refuse("Mamba-2 with channels that are no multiple of --hidden-size");
+    return;
+  }
+  if (!c.squared_relu) refuse("a hybrid of Mamba layers without --squared-relu");
+  if (c.has_qkv_bias() || c.qk_layernorm || !c.window_size.empty())
+    refuse("a hybrid of Mamba layers with biases, --qk-layernorm or --window-size");
+}
+
 Kind kind_of(const ModelConfig& c) {
   if (c.family == ModelFamily::t5) {
     check_t5(c);
     return {"t5", "T5ForConditionalGeneration"};
   }
   if (c.family == ModelFamily::bert) return {"megatron-bert", "MegatronBertForPreTraining"};
-  if (c.family == ModelFamily::mamba) return {"mamba2", "Mamba2ForCausalLM"};
+  if (c.family == ModelFamily::mamba) {
+    check_mamba(c);
+    if (c.is_hybrid()) return {"nemotron_h", "NemotronHForCausalLM"};
+    return {"mamba2", "Mamba2ForCausalLM"};
+  }
   if (c.family == ModelFamily::gemma) return {"gemma", "GemmaForCausalLM"};
   if (c.position_embedding_type == "learned_absolute") {
     check_gpt2(c);
@@ -164,13 +183,33 @@ void write_bert(JsonWriter& json, const ModelConfig& c) {
   json.member("hidden_act", c.activation() == Activation::gelu_tanh ? "gelu_new" : "gelu");
 }
 
+void write_mamba_layers(JsonWriter& json, const ModelConfig& c) {
+  json.member("n_groups", c.mamba_num_groups).member("conv_kernel", kMambaConv);
+  json.member("layer_norm_epsilon", c.norm_epsilon);
+  json.member("use_bias", false).member("use_conv_bias", true);
+}
+
 void write_mamba(JsonWriter& json, const ModelConfig& c) {
   json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
-  json.member("num_heads", c.num_attention_heads).member("head_dim", c.head_dim());
-  json.member("state_size", c.mamba_state_dim).member("n_groups", c.mamba_num_groups);
-  json.member("expand", 2).member("conv_kernel", kMambaConv);
-  json.member("layer_norm_epsilon", c.norm_epsilon).member("hidden_act", "silu");
-  json.member("use_bias", false).member("use_conv_bias", true);
+  json.member("num_heads", c.mamba_num_heads).member("head_dim", c.mamba_head_dim);
+  json.member("state_size", c.mamba_state_dim).member("hidden_act", "silu");
+  json.member("expand", c.mamba_inner() / c.hidden_size);
+  write_mamba_layers(json, c);
+}
+
+void write_nemotron_h(JsonWriter& json, const ModelConfig& c) {
+  json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
+  json.member("hybrid_override_pattern", c.hybrid_pattern);
+  json.member("num_attention_heads", c.num_attention_heads);
+  json.member("num_key_value_heads", c.kv_heads()).member("head_dim", c.head_dim());
+  json.member("intermediate_size", c.ffn()).member("mlp_hidden_act", "relu2");
+  json.member("max_position_embeddings", c.max_position_embeddings);
+  json.member("mamba_num_heads", c.mamba_num_heads).member("mamba_head_dim", c.mamba_head_dim);
+  json.member("ssm_state_size", c.mamba_state_dim).member("mamba_hidden_act", "silu");
+  json.member("attention_dropout", c.attention_dropout).member("hidden_dropout", c.hidden_dropout);
+  for (const char* name : {"attention_bias", "mlp_bias", "mamba_proj_bias"})
+    json.member(name, false);
+  write_mamba_layers(json, c);
 }
 
 void write_t5(JsonWriter& json, const ModelConfig& c) {
@@ -245,6 +284,16 @@ bool is_ours(std::string_view name) {
                                                "conv_kernel",
                                                "use_bias",
                                                "use_conv_bias",
+                                               "hybrid_override_pattern",
+                                               "layers_block_type",
+                                               "attention_head_dim",
+                                               "mlp_hidden_act",
+                                               "mamba_num_heads",
+                                               "mamba_head_dim",
+                                               "mamba_hidden_act",
+                                               "mamba_proj_bias",
+                                               "ssm_state_size",
+                                               "hidden_dropout",
                                                "num_layers",
                                                "num_decoder_layers",
                                                "d_model",
@@ -291,6 +340,8 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype,
     write_bert(json, model);
   else if (type == "mamba2")
     write_mamba(json, model);
+  else if (type == "nemotron_h")
+    write_nemotron_h(json, model);
   else if (type == "t5")
     write_t5(json, model);
   else

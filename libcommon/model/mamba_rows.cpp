@@ -1,4 +1,7 @@
-// Mamba-2 in Megatron-Core's MambaModel.
+// Mamba-2 in Megatron-Core's MambaModel, and its hybrids, of which Hugging Face's are nemotron_h:
+// layers of attention and of an MLP are those of a GPT, without the other half.
+#include <memory>
+
 #include "model/family_rows.h"
 
 namespace mt {
@@ -8,7 +11,7 @@ namespace {
 // is each head's step.
 void add_mamba_layer(ParamTable& table, const ModelConfig& c, std::int64_t layer) {
   const std::int64_t h = c.hidden_size, inner = c.mamba_inner(), states = c.mamba_states(),
-                     heads = c.num_attention_heads;
+                     heads = c.mamba_num_heads;
   const std::string hf = concat("backbone.layers.", layer, ".");
   const auto cut = [](const char* name, std::int64_t extent, int dimension = 0) {
     return Segment{name, extent, dimension, ShardAxis::tp};
@@ -23,6 +26,7 @@ void add_mamba_layer(ParamTable& table, const ModelConfig& c, std::int64_t layer
   };
   const std::vector<Segment> mixed = {cut("x", inner), cut("B", states), cut("C", states)};
   add("in_proj.layer_norm_weight", {h}, {}, "norm.weight");
+  if (c.norm_kind() == NormKind::layer) add("in_proj.layer_norm_bias", {h}, {}, "norm.bias");
   add("in_proj.weight", {2 * inner + 2 * states + heads, h},
       {cut("z", inner), cut("x", inner), cut("B", states), cut("C", states), cut("dt", heads)}, "");
   add("conv1d.weight", {inner + 2 * states, 1, kMambaConv}, mixed, "");
@@ -30,6 +34,26 @@ void add_mamba_layer(ParamTable& table, const ModelConfig& c, std::int64_t layer
   for (const char* name : {"dt_bias", "A_log", "D"}) add(name, {heads}, {cut("heads", heads)}, "");
   add("norm.weight", {inner}, {cut("x", inner)}, "");
   add("out_proj.weight", {h, inner}, {cut("x", inner, 1)}, "");
+}
+
+// The rows of a GPT's layer that belong to its `half`, under keys of their own.
+void add_half_layer(ParamTable& table, const ParamTable& gpt, std::int64_t layer,
+                    const char* half) {
+  for (const Param& row : gpt.rows()) {
+    if (row.layer != layer || row.name.find(half) == std::string::npos) continue;
+    Param own = described(row);
+    own.key.clear();
+    own.layer.reset();
+    own.layers = 0;
+    for (ForeignName& name : own.foreign)
+      for (const auto& [from, to] : {std::pair("model.layers.", "backbone.layers."),
+                                     {"input_layernorm.", "norm."},
+                                     {"post_attention_layernorm.", "norm."},
+                                     {"self_attn.", "mixer."},
+                                     {"mlp.", "mixer."}})
+        replace(name.name, from, to);
+    table.add(std::move(own));
+  }
 }
 
 }  // namespace
@@ -46,10 +70,27 @@ ParamTable mamba_rows(const ModelConfig& c, const TensorPart& part) {
                .foreign = {foreign(theirs)}});
   };
   words("embedding.word_embeddings.weight", "backbone.embeddings.weight");
-  for (std::int64_t layer = 0; layer < c.num_layers; ++layer) add_mamba_layer(table, c, layer);
+  const bool positions = c.position_embedding_type == "learned_absolute";
+  std::unique_ptr<const Gpt> gpt;
+  if (positions || c.is_hybrid())
+    gpt = std::make_unique<Gpt>(c, StageRanges{{.end = c.num_layers}}, part);
+  if (positions)
+    for (const Param& row : gpt->table().rows())
+      if (row.name == "embedding.position_embeddings.weight") table.add(described(row));
+  for (std::int64_t layer = 0; layer < c.num_layers; ++layer) {
+    const char kind = c.hybrid_pattern[static_cast<std::size_t>(layer)];
+    if (kind == 'M')
+      add_mamba_layer(table, c, layer);
+    else
+      add_half_layer(table, gpt->table(), layer, kind == '*' ? ".self_attention." : ".mlp.");
+  }
   table.add({.name = "decoder.final_norm.weight",
              .shape = {c.hidden_size},
              .foreign = {foreign("backbone.norm_f.weight")}});
+  if (c.norm_kind() == NormKind::layer)
+    table.add({.name = "decoder.final_norm.bias",
+               .shape = {c.hidden_size},
+               .foreign = {foreign("backbone.norm_f.bias")}});
   if (c.untie_embeddings_and_output_weights) words("output_layer.weight", "lm_head.weight");
   return table;
 }

@@ -1,6 +1,7 @@
 #include "model/model_config.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/gpt_checkpoint.h"
 
@@ -21,6 +22,27 @@ static void check_t5(const ModelConfig& c) {
     fail(Exit::bad_config, "T5: more than one activation");
 }
 
+static void complete_mamba(ModelConfig& c) {
+  check_size("--mamba-state-dim", c.mamba_state_dim, 1 << 20);
+  check_size("--mamba-num-groups", c.mamba_num_groups, 4096);
+  check_size("--mamba-head-dim", c.mamba_head_dim, 1 << 20);
+  if (c.mamba_num_heads == 0) {
+    if (2 * c.hidden_size % c.mamba_head_dim != 0)
+      fail(Exit::bad_config, "--mamba-head-dim ", c.mamba_head_dim,
+           ": does not divide twice the hidden size, ", 2 * c.hidden_size);
+    c.mamba_num_heads = 2 * c.hidden_size / c.mamba_head_dim;
+  }
+  check_size("--mamba-num-heads", c.mamba_num_heads, 1 << 20);
+  if (c.hybrid_pattern.empty())
+    c.hybrid_pattern.assign(static_cast<std::size_t>(c.num_layers), 'M');
+  if (std::ssize(c.hybrid_pattern) != c.num_layers)
+    fail(Exit::bad_config, "--hybrid-override-pattern ", c.hybrid_pattern, ": has ",
+         c.hybrid_pattern.size(), " layers, expected ", c.num_layers);
+  if (const std::size_t at = c.hybrid_pattern.find_first_not_of("M*-"); at != std::string::npos)
+    fail(Exit::bad_config, "--hybrid-override-pattern ", c.hybrid_pattern, ": layer ",
+         c.hybrid_pattern[at], " is not supported, expected M, * or -");
+}
+
 void ModelConfig::complete() {
   const bool relative = family == ModelFamily::t5 && position_embedding_type == "relative";
   if (relative) position_embedding_type = "none";  // to its stacks
@@ -34,13 +56,29 @@ void ModelConfig::complete() {
     if (add_bias_linear || !swiglu)
       fail(Exit::bad_config, "--num-experts: converted with --swiglu and --disable-bias-linear");
   }
-  if (family == ModelFamily::mamba) {
-    check_size("--mamba-state-dim", mamba_state_dim, 1 << 20);
-    check_size("--mamba-num-groups", mamba_num_groups, 4096);
-    if (mamba_inner() != 2 * hidden_size)
-      fail(Exit::bad_config, "Mamba: ", mamba_inner(), " channels of all heads, expected ",
-           2 * hidden_size, ", twice the hidden size");
+  if (family == ModelFamily::mamba) complete_mamba(*this);
+}
+
+// Puts `letter` for the M's that lie so many others apart.
+static void spread(std::string& pattern, char letter, double apart) {
+  double others = apart;
+  for (char& layer : pattern) {
+    if (layer != 'M') continue;
+    if (others < 0.5) layer = letter;
+    others += layer == letter ? apart : -1;
   }
+}
+
+std::string hybrid_pattern_of(std::int64_t layers, double attention_ratio, double mlp_ratio) {
+  const auto share = [&](double ratio) {  // halves to even
+    return std::nearbyint(static_cast<double>(layers) * ratio);
+  };
+  const double attention = share(attention_ratio), mlps = share(mlp_ratio),
+               others = static_cast<double>(layers) - attention;
+  std::string pattern(static_cast<std::size_t>(layers), 'M');
+  spread(pattern, '*', others / (attention + 1));
+  if (mlps > 0) spread(pattern, '-', (others - mlps) / mlps);
+  return pattern;
 }
 
 // --- Megatron's args ----------------------------------------------------------------------------
@@ -60,12 +98,13 @@ static void add_mamba(const ModelConfig& c, PyValue& args) {
   args.set_item("is_hybrid_model", true);
   args.set_item("hybrid_attention_ratio", 0.0);
   args.set_item("hybrid_mlp_ratio", 0.0);
-  args.set_item("hybrid_override_pattern",
-                std::string(static_cast<std::size_t>(c.num_layers), 'M'));
+  args.set_item("hybrid_override_pattern", c.hybrid_pattern);
   args.set_item(
       "spec", PyValue::list({"megatron.core.models.mamba.mamba_layer_specs", "mamba_stack_spec"}));
   args.set_item("mamba_state_dim", c.mamba_state_dim);
-  args.set_item("mamba_head_dim", c.head_dim());
+  args.set_item("mamba_head_dim", c.mamba_head_dim);
+  if (c.mamba_inner() != 2 * c.hidden_size)  // which core_v0.12 does not know
+    args.set_item("mamba_num_heads", c.mamba_num_heads);
   args.set_item("mamba_num_groups", c.mamba_num_groups);
 }
 
@@ -132,12 +171,13 @@ class FamilyReader {
   void read_mamba(ModelConfig& c) const {
     c.mamba_state_dim = integer("mamba_state_dim", 128);
     c.mamba_num_groups = integer("mamba_num_groups", 8);
-    c.kv_channels = integer("mamba_head_dim", 64);
-    c.num_attention_heads = 2 * c.hidden_size / std::max<std::int64_t>(1, *c.kv_channels);
-    c.group_query_attention = false;
+    c.mamba_head_dim = integer("mamba_head_dim", 64);
+    c.mamba_num_heads = integer("mamba_num_heads", 0);
     if (const PyValue* pattern = given("hybrid_override_pattern"))
-      refuse_if(pattern->as_string(where_).find_first_not_of('M') != std::string::npos,
-                "hybrid_override_pattern");
+      c.hybrid_pattern = pattern->as_string(where_);
+    else
+      c.hybrid_pattern = hybrid_pattern_of(c.num_layers, share("hybrid_attention_ratio"),
+                                           share("hybrid_mlp_ratio"));
   }
 
   void read_t5(ModelConfig& c) const {
@@ -180,6 +220,12 @@ class FamilyReader {
   std::int64_t integer(const char* name, std::int64_t otherwise) const {
     const PyValue* const value = given(name);
     return value == nullptr ? otherwise : value->as_integer(where_ + ": args." + name);
+  }
+  double share(const char* name) const {  // of the layers
+    const PyValue* const value = given(name);
+    const double ratio = value == nullptr ? 0 : value->as_real(where_ + ": args." + name);
+    if (!(ratio >= 0 && ratio <= 1)) fail(Exit::bad_data, where_, ": args.", name, " is ", ratio);
+    return ratio;
   }
   bool is_on(const char* name) const {
     const PyValue* const value = given(name);

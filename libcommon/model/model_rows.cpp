@@ -197,7 +197,8 @@ std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config) {
   };
   if (row.name.starts_with(kT5Head))  // T5Model has it under both names
     return {whole(row.key), whole(row.key.substr(std::strlen("lm_head.")))};
-  if (row.segments.size() == 1) return {whole(row.key)};
+  const bool by_segments = row.segments.size() > 1 && row.name.find(".mixer.") != std::string::npos;
+  if (!by_segments) return {whole(row.key)};
   std::vector<KeyPart> parts;
   std::int64_t begin = 0;
   for (const Segment& segment : row.segments) {
@@ -232,9 +233,14 @@ class ExtraStates {
   }
 
   void add_mamba(const ModelConfig& c) {
-    for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
-      for (const char* module : {"in_proj", "out_proj"})
-        add(concat("decoder.layers.", layer, ".mixer.", module));
+    using Modules = std::vector<const char*>;
+    for (std::int64_t layer = 0; layer < c.num_layers; ++layer) {
+      const char kind = c.hybrid_pattern[static_cast<std::size_t>(layer)];
+      for (const char* module : kind == 'M'   ? Modules{"mixer.in_proj", "mixer.out_proj"}
+                                : kind == '*' ? Modules{kQkv, kProj, kCore}
+                                              : Modules{"mlp.linear_fc1", "mlp.linear_fc2"})
+        add(concat("decoder.layers.", layer, ".", module));
+    }
     for (const char* module : {"decoder.final_norm", "output_layer"}) add(module);
   }
 

@@ -56,10 +56,22 @@ inline ModelConfig config_named(const std::string& name) {
     c.position_embedding_type = "none";
     c.swiglu = c.group_query_attention = false;
     c.ffn_hidden_size.reset();
-    c.kv_channels = 8;
+    c.kv_channels = c.mamba_head_dim = 8;
     c.mamba_state_dim = 6;
     c.mamba_num_groups = 2;
     c.max_position_embeddings = 0x7fffffff;
+  }
+  if (name.starts_with("hybrid")) {
+    c.family = ModelFamily::mamba;
+    c.position_embedding_type = "none";
+    c.swiglu = false;
+    c.squared_relu = true;
+    c.num_layers = 5;
+    c.hybrid_pattern = "M*-M*";
+    c.mamba_num_heads = name == "hybrid_wide" ? 6 : 0;
+    c.mamba_head_dim = 8;
+    c.mamba_state_dim = 6;
+    c.mamba_num_groups = 2;
   }
   if (name.starts_with("t5")) {
     c.family = ModelFamily::t5;

@@ -27,7 +27,8 @@ class Family : public Convert, public testing::WithParamInterface<const char*> {
 INSTANTIATE_TEST_SUITE_P(Of, Family,
                          testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3",
                                          "scaled", "stretched", "nemotron", "mixtral", "gemma",
-                                         "bert", "mamba", "t5", "t5_gated", "t5_not_scaled"),
+                                         "bert", "mamba", "hybrid", "hybrid_wide", "t5", "t5_gated",
+                                         "t5_not_scaled"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Family, ComesBackByteForByte) {
@@ -239,7 +240,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, RankFiles,
                          testing::Values(Layout{"gpt2", 4, 1}, Layout{"tied", 2, 2},
                                          Layout{"qwen3", 2, 1}, Layout{"qwen2", 1, 2},
                                          Layout{"mixtral", 2, 2}, Layout{"bert", 2, 2},
-                                         Layout{"mamba", 2, 2}),
+                                         Layout{"mamba", 2, 2}, Layout{"hybrid", 2, 1}),
                          [](const auto& p) {
                            return concat(p.param.name, "_", p.param.tp, "_", p.param.pp);
                          });
@@ -497,7 +498,7 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
        "megatron-bert: one does not become the other"},
       {R"({"model_type":"opt"})",
        "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, "
-       "qwen3, nemotron, megatron-bert, mamba2 or t5"},
+       "qwen3, nemotron, megatron-bert, mamba2, nemotron_h or t5"},
       {R"({})", "no \"model_type\""},
       {R"({"model_type":"llama"})", "no \"num_hidden_layers\""},
       {R"(,"hidden_act":"gelu"})", "\"hidden_act\" is \"gelu\", expected \"silu\""},

@@ -25,7 +25,7 @@ std::map<std::string, std::string> golden_keys(const std::string& name) {
 
 // Every tensor is there with its shape, no other is, and every object.
 TEST_F(Convert, KeysAreThoseThatMegatronCoreAsksFor) {
-  for (const char* name : {"t5", "t5_gated"}) {
+  for (const char* name : {"t5", "t5_gated", "hybrid"}) {
     write_hugging_face(scratch_.path(concat("hf_", name)), config_named(name), DType::f32);
     convert(concat("hf_", name), name, "core");
     const DistReader reader(scratch_.path(concat(name, "/release")));
@@ -37,6 +37,66 @@ TEST_F(Convert, KeysAreThoseThatMegatronCoreAsksFor) {
     }
     for (const auto& [key, shape] : expected) EXPECT_TRUE(reader.objects().contains(key)) << key;
   }
+}
+
+TEST(HybridPattern, IsTheOneOfMegatronCore) {
+  std::istringstream lines(read_file(std::string(MT_TESTDATA) + "/model/hybrid_patterns.tsv"));
+  std::string comment, pattern;
+  std::getline(lines, comment);
+  std::int64_t layers = 0;
+  int cases = 0;
+  for (double attention = 0, mlps = 0; lines >> layers >> attention >> mlps >> pattern; ++cases)
+    EXPECT_EQ(hybrid_pattern_of(layers, attention, mlps), pattern) << attention << " " << mlps;
+  EXPECT_EQ(cases, 48);
+}
+
+TEST(HybridPattern, IsReadFromSettings) {
+  PyValue args = PyValue::dict();
+  add_model_args(config_named("hybrid"), DType::f32, args);
+  const auto config_of = [](const PyValue& settings) {
+    return model_config_of(
+        settings, [](const std::string&) { return false; }, "common.pt");
+  };
+  EXPECT_EQ(config_of(args).hybrid_pattern, "M*-M*");
+  EXPECT_EQ(config_of(args).mamba_num_heads, 4);
+  const auto with = [&](const char* pattern, double attention, double mlps) {
+    PyValue other =
+        PyValue::dict({{"hybrid_override_pattern", pattern ? PyValue(pattern) : PyValue()},
+                       {"hybrid_attention_ratio", attention},
+                       {"hybrid_mlp_ratio", mlps}});
+    const std::vector<PyValue>& entries = args.entries("args");
+    for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
+      if (other.find(entries[i].as_string("args")) == nullptr)
+        other.set_item(entries[i], entries[i + 1]);
+    return other;
+  };
+  EXPECT_EQ(config_of(with(nullptr, 0.2, 0.4)).hybrid_pattern, hybrid_pattern_of(5, 0.2, 0.4));
+  EXPECT_EQ(
+      error_of([&] { config_of(with("MM*E-", 0, 0)); }),
+      "65 common.pt: args: --hybrid-override-pattern MM*E-: layer E is not supported, expected "
+      "M, * or -");
+  EXPECT_EQ(error_of([&] { config_of(with("MM", 0, 0)); }),
+            "65 common.pt: args: --hybrid-override-pattern MM: has 2 layers, expected 5");
+}
+
+TEST(HybridPattern, IsReadFromConfigs) {
+  const std::string json = hugging_face_config(config_named("hybrid"), DType::bf16, "");
+  const auto with = [&](const std::string& layers) {
+    std::string other = json;
+    const std::string pattern = R"("hybrid_override_pattern":"M*-M*")";
+    other.replace(other.find(pattern), pattern.size(), layers);
+    return parse_hugging_face_config(other, "config.json").model.hybrid_pattern;
+  };
+  EXPECT_EQ(with(R"("hybrid_override_pattern":"-M")"), "-M");
+  EXPECT_EQ(with(R"("layers_block_type":["mlp","linear_attention","full_attention"])"), "-M*");
+  EXPECT_EQ(with(R"("layers_block_type":["mamba","attention"])"), "M*");
+  EXPECT_EQ(error_of([&] { with(R"("layers_block_type":["moe"])"); }),
+            "65 config.json: \"layers_block_type\" has \"moe\", which is not supported");
+  ModelConfig rope = config_named("hybrid");
+  rope.position_embedding_type = "rope";
+  EXPECT_EQ(
+      error_of([&] { hugging_face_config(rope, DType::f32, ""); }),
+      "78 Mamba layers without --position-embedding-type none: no model of transformers has that");
 }
 
 // Queries are divided by sqrt(4) elsewhere, the decoder's output by sqrt(16).
