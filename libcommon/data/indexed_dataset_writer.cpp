@@ -18,8 +18,7 @@ namespace mt {
 namespace {
 
 constexpr std::size_t kBufferBytes = 1 << 20;
-constexpr std::size_t kDirtyBytes = 16
-                                    << 20;  // are written back before the end of the file is there
+constexpr std::size_t kDirtyBytes = 4 << 20;  // written back before the file is complete
 constexpr std::uint64_t kLeastReserved = 1 << 20, kMostReserved = 64 << 20;  // of .bin
 constexpr const char* kParts[] = {".lengths", ".documents", ".modes"};       // of an index
 

@@ -41,6 +41,10 @@ inline std::string to_byte_chars(std::string_view bytes) {
 inline std::optional<std::string> from_byte_chars(std::string_view text) {
   std::string bytes;
   for (std::size_t at = 0; at < text.size();) {
+    if (text[at] > ' ' && text[at] < 0x7F) {  // of ASCII
+      bytes += text[at++];
+      continue;
+    }
     const char32_t point = next_code_point(text, at);
     if (point >= kCharBytes.size() || kCharBytes[point] < 0) return std::nullopt;
     bytes += static_cast<char>(kCharBytes[point]);

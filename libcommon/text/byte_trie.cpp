@@ -11,7 +11,11 @@ class ByteTrie::Builder {
  public:
   Builder(std::vector<Cell>& cells, const std::vector<Entry>& entries)
       : cells_(cells), entries_(entries) {
+    std::size_t most = 2 * kBlock;  // nodes, of keys that share nothing
+    for (const Entry& entry : entries) most += entry.first.size();
     cells_.clear();
+    cells_.reserve(most);
+    links_.reserve(most);
     links_.assign(1, {0, 0});
     add_block();
     take(kRoot);

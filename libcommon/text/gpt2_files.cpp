@@ -48,24 +48,29 @@ TokenIds parse_vocabulary(std::string_view json, const std::string& path) {
 
 namespace {
 
-std::vector<std::string_view> words_of(std::string_view line) {
-  std::vector<std::string_view> words;
+// Overwrites `words`.
+void split_words(std::string_view line, std::vector<std::string_view>& words) {
+  words.clear();
   std::size_t begin = 0;
   for (std::size_t at = 0; at < line.size();) {
     const std::size_t start = at;
+    if (line[at] > ' ' && line[at] < 0x7F) {  // of ASCII
+      ++at;
+      continue;
+    }
     if (!is_python_space(next_code_point(line, at))) continue;
     if (start > begin) words.push_back(line.substr(begin, start - begin));
     begin = at;
   }
   if (line.size() > begin) words.push_back(line.substr(begin));
-  return words;
 }
 
 // The next line of `text`, without its end (LF, CR LF or CR, as Python reads text files); nothing
 // when no line end follows, which drops the last line of a file that does not end with one.
 std::optional<std::string_view> take_line(std::string_view& text) {
-  const std::size_t end = text.find_first_of("\r\n");
-  if (end == std::string_view::npos) return std::nullopt;
+  const auto found = std::ranges::find_if(text, [](char c) { return c == '\r' || c == '\n'; });
+  if (found == text.end()) return std::nullopt;
+  const auto end = static_cast<std::size_t>(found - text.begin());
   const std::string_view line = text.substr(0, end);
   text.remove_prefix(end + (text.substr(end, 2) == "\r\n" ? 2 : 1));
   return line;
@@ -88,10 +93,15 @@ class MergesParser {
   }
 
   ByteBpe::Rules parse(std::string_view text) {
-    if (!is_valid_utf8(text)) fail(Exit::bad_data, path_, ": not UTF-8");
+    if (!simdjson::validate_utf8(text.data(), text.size()))
+      fail(Exit::bad_data, path_, ": not UTF-8");
     take_line(text);
     rules_.merges.reserve(static_cast<std::size_t>(std::ranges::count(text, '\n')));
-    for (line_ = 2; const auto line = take_line(text); ++line_) add(words_of(*line));
+    std::vector<std::string_view> words;
+    for (line_ = 2; const auto line = take_line(text); ++line_) {
+      split_words(*line, words);
+      add(words);
+    }
     return std::move(rules_);
   }
 
