@@ -207,7 +207,7 @@ def compare(kind, encode, requests, args, folder):
     row = [differences(kind, command, request) for request in (*requests, own)]
     ids = write_request(folder / "ids", random_ids(kind, args.random // 10, args.seed))
     row.append(differences(kind, [*command, "--decode"], ids, decode=True))
-    print(f"{kind.name:32}" + "".join(f"{wrong:12}" for wrong in row), flush=True)
+    print(f"{kind.name:40}" + "".join(f"{wrong:12}" for wrong in row), flush=True)
     return sum(row)
 
 
@@ -245,7 +245,7 @@ def kinds(args, folder):
         "BertWordPiece": lambda: megatron_kinds(args.data, folder, args.megatron),
         "transformers-": lambda: transformers_kinds(args.data),
         "sentencepiece-": lambda: sentencepiece_kinds(args.data),
-        "trained-": lambda: trained_kinds(args.data, folder),
+        "trained-": lambda: trained_kinds(args.data, folder, args.kinds),
         "hf-": lambda: huggingface_kinds(args.data, folder),
     }
     if not args.megatron:
@@ -277,7 +277,7 @@ def main():
         ]
         print(f"differences, {len(texts)} texts, {args.random} random strings of seed {args.seed}:")
         columns = "code points", "texts", "mixed", "random", "own words", "decoded"
-        print(f"{'kind':32}" + "".join(f"{column:>12}" for column in columns), flush=True)
+        print(f"{'kind':40}" + "".join(f"{column:>12}" for column in columns), flush=True)
         for kind in kinds(args, folder):
             wrong += compare(kind, args.utilities / "encode_lines", requests, args, folder)
     if "" in args.kinds:

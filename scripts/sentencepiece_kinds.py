@@ -5,7 +5,6 @@ whole-sentence pieces, user-defined pieces), and Megatron's rules around a model
 Imported; does nothing when run.
 """
 
-import io
 import random
 import re
 
@@ -58,12 +57,8 @@ def recipes():
         )
 
 
-def train(folder, lines):
-    rng = random.Random(1)
-    lines = lines[:60000]
-    lines += [rng.choice(SPECIAL_LINES) for _ in range(2000)]
-    for name, options in recipes():
-        model = io.BytesIO()
+def train(options, lines, path):
+    with open(path, "wb") as model:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(lines),
             model_writer=model,
@@ -73,9 +68,7 @@ def train(folder, lines):
             shuffle_input_sentence=False,
             **options,
         )
-        path = folder / (name.replace(" ", "-") + ".model")
-        path.write_bytes(model.getvalue())
-        yield name, path
+    return path
 
 
 class Specials:
@@ -140,8 +133,14 @@ def sentencepiece_kinds(data):
         yield from kinds_of_rules("sentencepiece-" + path.stem, path)
 
 
-def trained_kinds(data, folder):
-    for name, path in train(folder, prose_lines(data)):
+def trained_kinds(data, folder, wanted):
+    """Trains only the models whose kinds' names begin with one of `wanted`."""
+    rng = random.Random(1)
+    lines = prose_lines(data)[:60000] + [rng.choice(SPECIAL_LINES) for _ in range(2000)]
+    for name, options in recipes():
+        if not any(f"trained-{name}".startswith(w) or w.startswith(f"trained-{name},") for w in wanted):
+            continue
+        path = train(options, lines, folder / (name.replace(" ", "-") + ".model"))
         yield kind_of("trained-" + name, path)
         if name.endswith(("like Llama", "no bos")):
             yield from kinds_of_rules("trained-" + name, path)
