@@ -25,6 +25,12 @@ void BpeMerges::prepare() {
   for (std::size_t i = 0; i < merges_.size(); ++i)  // all but what moved to another rank
     if (rank(merges_[i].left, merges_[i].right) == i) merges.push_back(merges_[i]);
   stack_.emplace(merges);
+  for (const std::vector<Symbol>& text : stack_->doubtful()) {
+    std::vector<Symbol> fast = text, slow = text;
+    fast.resize(stack_->apply(fast));
+    slow.resize(apply_by_ranks(slow));
+    if (fast != slow) return stack_.reset();
+  }
 }
 
 void BpeMerges::apply(std::vector<Symbol>& symbols, std::size_t begin) const {
@@ -32,9 +38,12 @@ void BpeMerges::apply(std::vector<Symbol>& symbols, std::size_t begin) const {
   if (piece.size() >= std::numeric_limits<std::uint32_t>::max())
     fail(Exit::bad_data, "a word of ", piece.size(), " symbols, expected less than 2^32 - 1");
   std::size_t left = stack_ && piece.size() > 2 ? stack_->apply(piece) : BpeStack::kCannot;
-  if (left == BpeStack::kCannot)
-    left = piece.size() <= kShort ? apply_short(piece) : apply_long(piece);
+  if (left == BpeStack::kCannot) left = apply_by_ranks(piece);
   symbols.resize(begin + left);
+}
+
+std::size_t BpeMerges::apply_by_ranks(std::span<Symbol> symbols) const {
+  return symbols.size() <= kShort ? apply_short(symbols) : apply_long(symbols);
 }
 
 std::size_t BpeMerges::apply_short(std::span<Symbol> symbols) const {

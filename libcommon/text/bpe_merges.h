@@ -2,8 +2,8 @@
 // (Sennrich, Haddow, Birch: arXiv:1508.07909).  While some adjacent pair of symbols has a rank, a
 // pair of lowest rank is replaced by its result; in which order is the one thing that encoders do
 // not agree on, and it shows only where a result is ranked before what it is made of.  Applying
-// takes n log n steps for a piece of n symbols; where no result is ranked so, prepare() makes it
-// linear.  apply() is thread-safe.
+// takes n log n steps for a piece of n symbols; where no merge of such a result ever happens,
+// prepare() makes it linear.  apply() is thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +46,8 @@ class BpeMerges {
 
  private:
   std::uint32_t rank(Symbol left, Symbol right) const { return ranks_.find(left, right); }
-  // Both return how many symbols are left.
+  // All return how many symbols are left.
+  std::size_t apply_by_ranks(std::span<Symbol> symbols) const;
   std::size_t apply_short(std::span<Symbol> symbols) const;
   std::size_t apply_long(std::span<Symbol> symbols) const;
 

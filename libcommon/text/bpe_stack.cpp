@@ -12,35 +12,34 @@ BpeStack::BpeStack(const std::vector<Merge>& merges) : merges_(merges.size()) {
   if (!number_symbols(merges) || !number_merges(merges)) first_merge_ = kNone;
 }
 
-// False where a result is ranked before its parts, or the numbers are too few.
+// False where the numbers are too few.
 bool BpeStack::number_symbols(const std::vector<Merge>& merges) {
   Symbol most = 0;
   for (const Merge& merge : merges) most = std::max({most, merge.left, merge.right, merge.result});
   numbers_.resize(std::size_t{most} + 1);
   for (const Merge& merge : merges) numbers_[merge.result] = kUnmade;
-  std::vector<bool> used(numbers_.size());
   results_.push_back(0);
-  for (const Merge& merge : merges) {
-    for (const Symbol part : {merge.left, merge.right}) {
+  for (const Merge& merge : merges)
+    for (const Symbol part : {merge.left, merge.right})
       if (numbers_[part] == kNone) {
         numbers_[part] = first_merge_++;
         results_.push_back(part);
       }
-      used[part] = true;
-    }
-    if (used[merge.result]) return false;
-  }
   return first_merge_ + merges.size() <= kUnmade;
 }
 
 // Leaves out merges that never happen: where one of the parts is merged with a neighbour before, or
-// never made.  False where a result has two merges that do.
+// not made.  False where a result has two merges that do.
 bool BpeStack::number_merges(const std::vector<Merge>& merges) {
   parts_.resize(first_merge_);
+  std::vector<Merge> early;
   for (const Merge& merge : merges) {
     const Parts parts = {numbers_[merge.left], numbers_[merge.right]};
     const auto number = static_cast<Number>(parts_.size());
-    if (parts.left == kUnmade || parts.right == kUnmade) continue;
+    if (parts.left == kUnmade || parts.right == kUnmade) {
+      early.push_back(merge);
+      continue;
+    }
     if (!may_meet(parts.left, parts.right, number)) continue;
     if (numbers_[merge.result] != kUnmade) return false;
     numbers_[merge.result] = number;
@@ -48,7 +47,18 @@ bool BpeStack::number_merges(const std::vector<Merge>& merges) {
     parts_.push_back(parts);
     merges_.add(parts.left, parts.right, number);
   }
+  for (const Merge& merge : early) {
+    if (numbers_[merge.left] == kUnmade || numbers_[merge.right] == kUnmade) continue;
+    append_text(numbers_[merge.left], doubtful_.emplace_back());
+    append_text(numbers_[merge.right], doubtful_.back());
+  }
   return true;
+}
+
+void BpeStack::append_text(Number token, std::vector<Symbol>& text) const {
+  if (token < first_merge_) return text.push_back(results_[token]);
+  append_text(parts_[token].left, text);
+  append_text(parts_[token].right, text);
 }
 
 // Do two tokens that stand side by side stay as they are until the merge `before`?  Undoes their

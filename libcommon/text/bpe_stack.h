@@ -24,11 +24,17 @@ class BpeStack {
     Symbol left, right, result;
   };
 
-  // `merges`: in the order of their ranks; no pair twice.
+  // `merges`: in the order of their ranks; no pair twice.  One that is ranked before those that
+  // make its parts is left out.
   explicit BpeStack(const std::vector<Merge>& merges);
 
+  // The parts, in symbols of the text, of each merge that was left out though they are made: such a
+  // merge happens somewhere only if it happens to these alone.  So whoever finds that they become
+  // here what they should has seen that it does no harm.
+  const std::vector<std::vector<Symbol>>& doubtful() const { return doubtful_; }
+
   // Encodes `symbols` in place and returns how many are left.  Nothing is done and kCannot returned
-  // where a result is ranked before its parts, or among the symbols.
+  // where two merges make one result, or a result is among the symbols.
   static constexpr std::size_t kCannot = -1;
   std::size_t apply(std::span<Symbol> symbols) const;
 
@@ -37,7 +43,7 @@ class BpeStack {
   // the order of their ranks, each of which is also the token that it makes.
   using Number = MergeTable::Number;
   static constexpr Number kNone = 0;  // a symbol that is in no merge
-  // A result of merges none of which ever happens; no merge at all.
+  // A result of merges none of which has happened yet, or ever does; no merge at all.
   static constexpr Number kUnmade = MergeTable::kNone;
 
   struct Parts {
@@ -48,6 +54,7 @@ class BpeStack {
   };
 
   bool number_symbols(const std::vector<Merge>& merges);
+  void append_text(Number token, std::vector<Symbol>& text) const;
   bool number_merges(const std::vector<Merge>& merges);
   Number number_of(Symbol symbol) const {
     return symbol < numbers_.size() ? numbers_[symbol] : kNone;
@@ -61,6 +68,7 @@ class BpeStack {
   std::vector<Symbol> results_;  // these two by number
   std::vector<Parts> parts_;
   MergeTable merges_;  // by parts
+  std::vector<std::vector<Symbol>> doubtful_;
 };
 
 }  // namespace mt

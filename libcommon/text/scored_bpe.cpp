@@ -51,23 +51,29 @@ void ScoredBpe::add_neighbours(std::string_view piece) {
   }
 }
 
-// Where the run from `at` on ends: at a whole piece, which is a run by itself, or between two
-// characters that no piece has side by side.  How an unused piece is taken apart depends on all of
-// the text.
-std::size_t ScoredBpe::run_end(std::string_view text, std::size_t at) const {
-  if (has_unused_) return text.size();
-  const auto whole = [&](std::size_t from) {
-    return whole_.longest_prefix(text.substr(from), kMostPrefixes).length;
-  };
-  if (const std::size_t size = whole(at); size != 0) return at + size;
+bool ScoredBpe::has_side_by_side(std::uint32_t left, std::uint32_t right) const {
+  const std::size_t bit = neighbour_bit(left, right);
+  return (neighbours_[bit / 64] >> bit % 64 & 1) != 0;
+}
+
+// Of the whole piece at `at`; 0 where there is none.
+std::size_t ScoredBpe::whole_length(std::string_view text, std::size_t at) const {
+  return has_whole_ ? whole_.longest_prefix(text.substr(at), kMostPrefixes).length : 0;
+}
+
+// Where the run from `at` on ends: at a whole piece, which is a run by itself, or, if it is to end
+// between pieces, between two characters that no piece has side by side.  How an unused piece is
+// taken apart depends on all of the text.
+std::size_t ScoredBpe::run_end(std::string_view text, std::size_t at, bool between_pieces) const {
+  if (has_unused_ || (!has_whole_ && !between_pieces)) return text.size();
+  if (const std::size_t size = whole_length(text, at); size != 0) return at + size;
   std::uint32_t before = 0;
   for (std::size_t end = at; end < text.size();) {
     const std::size_t size = utf8_length(text[end]);
     const std::uint32_t character = bytes_of(text, end, size);
-    if (end > at) {
-      const std::size_t bit = neighbour_bit(before, character);
-      if ((neighbours_[bit / 64] >> bit % 64 & 1) == 0 || whole(end) != 0) return end;
-    }
+    if (end > at &&
+        ((between_pieces && !has_side_by_side(before, character)) || whole_length(text, end) != 0))
+      return end;
     before = character;
     end += size;
   }
@@ -85,6 +91,7 @@ ScoredBpe::ScoredBpe(const std::vector<Piece>& pieces)
     texts_.push_back(piece.text);
     ranks_.push_back(rank_of(piece.score));
     unused_.push_back(piece.unused);
+    has_whole_ |= piece.whole;
     has_unused_ |= piece.unused;
   }
   trie_ = ByteTrie(std::move(all));
@@ -97,13 +104,14 @@ class ScoredBpe::Run {
   Run(const ScoredBpe& bpe, std::string_view text, Scratch& scratch)
       : bpe_(bpe), text_(text), scratch_(scratch), symbols_(scratch.symbols) {}
 
-  // `search`: for long runs; may be null.
-  void encode(std::vector<TextSegment>& segments, const ScoredBpeStack* search) {
+  // `stack`: for long runs; may be null.
+  void encode(std::vector<TextSegment>& segments, const ScoredBpeStack* stack) {
     if (bpe_.has_unused_) scratch_.seams.clear();
     segments.clear();
     for (std::size_t at = 0, end = 0; at < text_.size(); at = end) {
-      end = bpe_.run_end(text_, at);
-      if (search != nullptr && end - at > kShort && search->encode(text_, at, end, segments))
+      end = bpe_.run_end(text_, at, stack == nullptr);
+      if (stack != nullptr && end - at > kShort && bpe_.whole_length(text_, at) == 0 &&
+          stack->encode(text_, at, end, segments))
         continue;
       split(at, end);
       for (std::uint32_t i = 0; i < symbols_.size(); ++i) find_pair(i);
@@ -120,7 +128,7 @@ class ScoredBpe::Run {
   void split(std::size_t at, std::size_t run_end) {
     symbols_.clear();
     while (at < run_end) {
-      const std::size_t whole = bpe_.whole_.longest_prefix(text_.substr(at), kMostPrefixes).length;
+      const std::size_t whole = bpe_.whole_length(text_, at);
       const std::size_t size = whole != 0 ? whole : utf8_length(text_[at]);
       ByteTrie::Node node = ByteTrie::kRoot;
       if (!bpe_.trie_.walk(node, text_.substr(at, size))) node = kNowhere;
@@ -227,27 +235,28 @@ void ScoredBpe::encode(std::string_view text, std::vector<TextSegment>& segments
                        Scratch& scratch) const {
   if (text.size() >= kNone)
     fail(Exit::bad_data, "a text of ", text.size(), " bytes, expected less than 4 GiB");
-  Run(*this, text, scratch).encode(segments, text.size() > kShort ? search() : nullptr);
+  Run(*this, text, scratch).encode(segments, text.size() > kShort ? stack() : nullptr);
 }
 
-const ScoredBpeStack* ScoredBpe::search() const {
-  std::call_once(search_->made, [&] { search_->found = make_search(); });
-  return search_->found ? &*search_->found : nullptr;
+const ScoredBpeStack* ScoredBpe::stack() const {
+  std::call_once(stack_->made, [&] { stack_->stack = make_stack(); });
+  return stack_->stack ? &*stack_->stack : nullptr;
 }
 
 // Nothing where a piece is cut differently.
-std::optional<ScoredBpeStack> ScoredBpe::make_search() const {
+std::optional<ScoredBpeStack> ScoredBpe::make_stack() const {
   if (has_unused_) return std::nullopt;
-  std::optional<ScoredBpeStack> search(std::in_place, texts_, ranks_, trie_);
+  std::optional<ScoredBpeStack> stack(std::in_place, texts_, ranks_, trie_);
   Scratch scratch;
   std::vector<TextSegment> slow, fast;
   for (const std::string& text : texts_) {
-    if (text.empty() || run_end(text, 0) < text.size()) continue;  // with a whole one: in no run
+    if (text.empty() || whole_length(text, 0) != 0) continue;
+    if (run_end(text, 0, false) < text.size()) continue;  // with a whole one: in no run
     Run(*this, text, scratch).encode(slow, nullptr);
     fast.clear();
-    if (!search->encode(text, 0, text.size(), fast) || fast != slow) return std::nullopt;
+    if (!stack->encode(text, 0, text.size(), fast) || fast != slow) return std::nullopt;
   }
-  return search;
+  return stack;
 }
 
 }  // namespace mt

@@ -1,8 +1,8 @@
 // ScoredBpe: byte-pair encoding as SentencePiece does it.  The text starts as characters; while two
 // neighbours put together are a piece, the pair of the highest score is joined, of equal ones the
-// leftmost.  n log n steps for n characters, n of what stands between two that no piece has side by
-// side: nothing is joined across these.  Where n is large, linear for most models: see
-// text/scored_bpe_stack.h.  Constant once made; encode() is thread-safe.
+// leftmost.  Linear in the length for most models: see text/scored_bpe_stack.h.  For others n log n
+// steps for n characters, n of what stands between two that no piece has side by side: nothing is
+// joined across these.  Constant once made; encode() is thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -37,29 +37,31 @@ class ScoredBpe {
 
   // How a piece is taken apart may depend on pairs anywhere else in the text.
   bool has_unused() const { return has_unused_; }
-  bool searches() const { return search() != nullptr; }  // are long runs cut in linear time?
+  bool is_linear() const { return stack() != nullptr; }
 
  private:
   class Run;
 
   // Made when the first long run asks for it.
-  struct Search {
+  struct Stack {
     std::once_flag made;
-    std::optional<ScoredBpeStack> found;  // none where it would find something else
+    std::optional<ScoredBpeStack> stack;  // none where it would find something else
   };
 
   void add_neighbours(std::string_view piece);
-  std::size_t run_end(std::string_view text, std::size_t at) const;
-  const ScoredBpeStack* search() const;
-  std::optional<ScoredBpeStack> make_search() const;
+  std::size_t whole_length(std::string_view text, std::size_t at) const;
+  bool has_side_by_side(std::uint32_t left, std::uint32_t right) const;
+  std::size_t run_end(std::string_view text, std::size_t at, bool between_pieces) const;
+  const ScoredBpeStack* stack() const;
+  std::optional<ScoredBpeStack> make_stack() const;
 
   std::vector<std::string> texts_;  // by id
   ByteTrie trie_, whole_;
   std::vector<std::uint64_t> neighbours_;  // bits by the hash of two characters that a piece has
   std::vector<std::uint32_t> ranks_;       // by id: the higher the score, the lower
   std::vector<bool> unused_;
-  bool has_unused_ = false;
-  std::unique_ptr<Search> search_ = std::make_unique<Search>();
+  bool has_whole_ = false, has_unused_ = false;
+  std::unique_ptr<Stack> stack_ = std::make_unique<Stack>();
 };
 
 // What one thread needs to encode; reused, it allocates nothing more.

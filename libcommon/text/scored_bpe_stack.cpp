@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "text/utf8_length.h"
-
 namespace mt {
 
 static bool is_character(std::string_view text) {
@@ -25,6 +23,10 @@ void ScoredBpeStack::number_characters(const std::vector<std::string>& texts, co
     character_ids_.push_back(id == ByteTrie::kNone ? kUnknownPiece : id);
   }
   characters_ = ByteTrie(std::move(entries));
+  for (std::size_t byte = 0; byte < ascii_.size(); ++byte) {
+    const char character = static_cast<char>(byte);
+    ascii_[byte] = static_cast<Symbol>(characters_.find({&character, 1}));
+  }
 }
 
 // Of a character, or of a piece whose rank is below `below`; else kNone.
@@ -68,8 +70,7 @@ bool ScoredBpeStack::encode(std::string_view text, std::size_t begin, std::size_
   std::vector<Symbol> symbols;
   symbols.reserve(end - begin);
   for (std::size_t at = begin; at < end; at += utf8_length(text[at]))
-    symbols.push_back(
-        static_cast<Symbol>(characters_.find(text.substr(at, utf8_length(text[at])))));
+    symbols.push_back(character(text, at));
   const std::size_t count = stack_->apply(symbols);
   if (count == BpeStack::kCannot) return false;
   const auto characters = static_cast<Symbol>(character_ids_.size());

@@ -6,6 +6,7 @@
 // thread-safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "text/bpe_stack.h"
 #include "text/byte_trie.h"
 #include "text/unigram.h"
+#include "text/utf8_length.h"
 
 namespace mt {
 
@@ -34,11 +36,17 @@ class ScoredBpeStack {
   using Symbol = BpeStack::Symbol;
   static constexpr Symbol kNone = 0xFFFFFFFF;
 
+  Symbol character(std::string_view text, std::size_t at) const {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    if (byte < ascii_.size()) return ascii_[byte];
+    return static_cast<Symbol>(characters_.find(text.substr(at, utf8_length(text[at]))));
+  }
   void number_characters(const std::vector<std::string>& texts, const ByteTrie& ids);
   Symbol symbol(std::string_view text, std::uint32_t below, const std::vector<std::uint32_t>& ranks,
                 const ByteTrie& ids) const;
 
   ByteTrie characters_;
+  std::array<Symbol, 0x80> ascii_;           // those of one byte
   std::vector<std::int32_t> character_ids_;  // of those that are pieces; else kUnknownPiece
   std::vector<std::uint32_t> lengths_;       // of pieces, by id, in bytes
   std::optional<BpeStack> stack_;

@@ -17,7 +17,10 @@ static ByteTrie trie_of(const std::vector<std::string_view>& keys) {
 }
 
 SentencePieceNormalizer::SentencePieceNormalizer(CharsMap map, const Options& options)
-    : map_(std::move(map)), options_(options), untouched_(trie_of(options.untouched)) {
+    : map_(std::move(map)),
+      options_(options),
+      untouched_(trie_of(options.untouched)),
+      has_untouched_(!options.untouched.empty()) {
   options_.untouched.clear();  // views of what need not outlive this call
   for (int byte = 0; byte < 0x80; ++byte) {
     ByteTrie::Node node = ByteTrie::kRoot;
@@ -28,8 +31,10 @@ SentencePieceNormalizer::SentencePieceNormalizer(CharsMap map, const Options& op
 }
 
 SentencePieceNormalizer::Prefix SentencePieceNormalizer::prefix(std::string_view text) const {
-  const std::size_t untouched = untouched_.longest_prefix(text, kMostPrefixes).length;
-  if (untouched != 0) return {text.substr(0, untouched), untouched};
+  if (has_untouched_) {
+    const std::size_t length = untouched_.longest_prefix(text, kMostPrefixes).length;
+    if (length != 0) return {text.substr(0, length), length};
+  }
   if (const CharsMap::Match match = map_.longest_prefix(text); match.length != 0)
     return {match.replacement, match.length};
   const std::size_t length = valid_utf8_length(text, 0);
@@ -48,6 +53,11 @@ void SentencePieceNormalizer::append(std::string_view normal, bool& after_space,
       normal.remove_prefix(mark + kSpaceMark.size());
     }
   out += normal;
+}
+
+// One character, and neither a space nor the mark of one.
+static bool is_plain_character(std::string_view text) {
+  return text.size() == utf8_length(text[0]) && text[0] != ' ' && text != kSpaceMark;
 }
 
 // How many characters of `text`, looking at 64 bytes at a time, are plain and no space among them
@@ -81,21 +91,28 @@ void SentencePieceNormalizer::normalize(std::string_view text, std::string& out)
   if (text.empty()) return;
   if (options_.add_dummy_prefix && !options_.whitespace_as_suffix) out += ' ';
   bool after_space = options_.remove_extra_whitespaces;
+  std::size_t begin = 0;  // text[begin, at) is yet to be put, as it is
   for (std::size_t at = 0; at < text.size();) {
     // A run of plain characters, and no space among them that is to go.
-    const std::size_t begin = at;
-    if (printable_plain_) at += plain_run(text.substr(at), after_space);
+    if (printable_plain_ && plain_[static_cast<unsigned char>(text[at])])
+      at += plain_run(text.substr(at), after_space);
     for (; at < text.size() && plain_[static_cast<unsigned char>(text[at])]; ++at) {
       if (text[at] == ' ' && after_space) break;
       if (at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) >= 0x80) break;
       after_space = text[at] == ' ' && options_.remove_extra_whitespaces;
     }
-    out.append(text, begin, at - begin);
     if (at == text.size()) break;
     const Prefix next = prefix(text.substr(at));
-    append(next.text, after_space, out);
+    if (next.text.data() == text.data() + at && is_plain_character(next.text)) {
+      after_space = false;
+    } else {
+      out.append(text, begin, at - begin);
+      append(next.text, after_space, out);
+      begin = at + next.length;
+    }
     at += next.length;
   }
+  out.append(text, begin);
   if (options_.remove_extra_whitespaces) out.resize(out.find_last_not_of(' ') + 1);
   if (options_.add_dummy_prefix && options_.whitespace_as_suffix) out += ' ';
 }

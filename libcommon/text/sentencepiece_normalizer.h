@@ -44,6 +44,7 @@ class SentencePieceNormalizer {
   CharsMap map_;
   Options options_;
   ByteTrie untouched_;
+  bool has_untouched_;
   std::array<bool, 256> plain_{};  // ASCII that stays as it is, before ASCII and at the end
   bool printable_plain_ = true;    // all from ' ' to '~'
 };

@@ -43,10 +43,10 @@ class Unigram {
     friend class Unigram;
     struct Node {  // the best path to this byte
       Real sum, second;
-      std::size_t from;
-      std::int32_t id;
+      std::int32_t id;       // of its last piece
+      std::uint32_t length;  // of that, in bytes; 0: no path leads here
     };
-    std::vector<Node> nodes;
+    std::vector<Node> nodes;  // of the bytes from the last one on that all paths go through
   };
   // How far the result is from being another one, if the sum before the text were another one.
   struct Margin {
@@ -67,8 +67,11 @@ class Unigram {
   }
 
  private:
+  class Run;
+
   ByteTrie trie_;
   std::vector<Real> scores_;  // by id
+  std::size_t longest_ = 0;   // piece, in bytes
   Options options_;
 };
 
