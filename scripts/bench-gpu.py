@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Time steps of mt-pretrain on a GPU beside the same model in compiled PyTorch, in turn, on the same GPU.
+"""Time steps of mt-pretrain on a GPU beside the same model in compiled PyTorch and others, in turn, on the same GPU.
 
 The peer is what one would write instead: bf16 weights and gradients, fp32 masters and fused AdamW, clipping,
 torch.compile, attention by cuDNN.  Both draw random weights and train on made-up tokens; every run is a
 process of its own.  Prints one JSON: the machine, and for each case the shape, every round's median
-milliseconds a step, the medians of these, tokens a second, the ratio peer / mt, and two fractions of ceilings
+milliseconds a step, the medians of these, tokens a second, the ratios peer / mt, and two fractions of ceilings
 measured in the same run.  of_products: what large bf16 matrix products would take for the model's FLOPs
 (6 for each weight in a product and 6 layers x sequence x width for causal attention, per token).  of_roof: the
 sum of the products' FLOPs at that rate, cuDNN's attention at the model's shape, and at the rate of a large copy
 the bytes that norms, activations, rotary and word embeddings and Adam must move (each input and output once;
 nothing for logits, which need not exist, for biases or for what a product's epilogue can do).
+
+--llm-c adds llm.c to gpt2-124M: COMMAND is its train_gpt2cu, which its Makefile builds with USE_CUDNN=1, and any
+options of its own, such as -ge 1.  --megatron adds megatron-core of PyPI, with its local spec, to the cases of
+GPT-2's kind, by scripts/peer-megatron.py, whose head says what that is.
 
 The cases decode-… time generation, a token at a time, by decode_bench (tests/infer/) beside a script in
 PyTorch given by path, which takes --layers, --hidden, --heads, --kv-heads, --ffn, --vocab and --batch and prints a
@@ -19,16 +23,23 @@ The cases several-… time training on several GPUs, in each way that shares the
 given by path, which torchrun starts and which takes --layers, --hidden, --heads, --vocab, --seq and --mbs, a GPU's
 sequences, and prints a line of JSON with the milliseconds of a step, "ms".
 
-Needs from PyPI: torch.
+Needs from PyPI: torch; for --megatron megatron-core 0.12.1.
 Run:  scripts/bench-gpu.py build/release/cmd/mt-pretrain [--cases 1.7B,llama-1.5B] [--rounds 3] [--steps 30]
+      scripts/bench-gpu.py build/release/cmd/mt-pretrain --cases gpt2-124M --llm-c "llm.c/train_gpt2cu"
+      scripts/bench-gpu.py build/release/cmd/mt-pretrain --cases 1.7B --megatron [--no-torch]
       scripts/bench-gpu.py build/release/tests/infer/decode_bench --cases decode-1B --decode-peer PEER.py
       scripts/bench-gpu.py build/release/cmd/mt-pretrain --cases several-7.1B --several-peer PEER.py
 """
 import argparse
+import array
 import json
+import pathlib
+import re
+import shlex
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import torch
@@ -162,14 +173,72 @@ def mt(program, c, steps, *more):
         command += ["--position-embedding-type", "rope", "--normalization", "RMSNorm", "--swiglu", "--disable-bias-linear",
                     "--untie-embeddings-and-output-weights", "--group-query-attention",
                     "--num-query-groups", str(c["kv_heads"]), "--ffn-hidden-size", str(c["ffn"])]
-    command += more
-    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    events = [json.loads(line) for line in lines]
+    events = [json.loads(line) for line in lines_of([*command, *more])]
     return 1000 * statistics.median([e["step_seconds"] for e in events if e["event"] == "step"][5:])
 
 
+def llm_c(command, c, steps):
+    """Trains gpt2-124M, without validation, samples and recomputation, on tokens drawn at random."""
+    tokens = c["batch"] * c["seq"]
+    with tempfile.NamedTemporaryFile(suffix=".bin") as file:
+        ids = array.array("H", torch.randint(50257, ((steps + 5) * tokens + 1,)).tolist())
+        array.array("i", [20240520, 1, len(ids), *[0] * 253]).tofile(file)
+        ids.tofile(file)
+        file.flush()
+        options = {"-i": file.name, "-j": file.name, "-e": f"d{c['layers']}", "-b": c["batch"], "-t": c["seq"],
+                   "-d": tokens, "-x": steps + 5, "-l": 1e-4, "-c": 0.1, "-r": 0, "-v": steps + 5, "-m": 0, "-s": 0}
+        lines = lines_of([*shlex.split(command), *(str(x) for pair in options.items() for x in pair)])
+    found = [re.match(r"step .* loss ([\d.]+) .*\| ([\d.]+) ms \|", line) for line in lines]
+    losses, times = zip(*((float(x) for x in step.groups()) for step in found if step))
+    return {"ms": statistics.median(times[5:]), "losses": [losses[0], losses[-1]]}
+
+
+def lines_of(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        print(done.stdout[-2000:], done.stderr[-4000:], sep="", file=sys.stderr)
+        sys.exit(f"bench-gpu: exit code {done.returncode} of {shlex.join(command)}")
+    return done.stdout.splitlines()
+
+
 def last_line(command):
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+    return json.loads(lines_of(command)[-1])
+
+
+def shape_flags(c):
+    """As a peer in a file of its own takes them."""
+    named = {"mbs": c["batch"]} | {k: c[k] for k in ("layers", "hidden", "heads", "vocab", "seq")}
+    return [x for name, value in named.items() for x in (f"--{name}", str(value))]
+
+
+def ways_to_train(args, name):
+    """Functions that return a dictionary with the milliseconds of a step, "ms"."""
+    c, steps = CASES[name], ["--steps", str(args.steps)]
+    again = [sys.executable, __file__, args.program, "--peer", "--cases", name, *steps]
+    ways = {"mt": lambda: {"ms": mt(args.program, c, args.steps)}}
+    if args.torch:
+        ways["torch"] = lambda: last_line(again)
+    if args.llm_c and name == "gpt2-124M":
+        ways["llm.c"] = lambda: llm_c(args.llm_c, c, args.steps)
+    if args.megatron and not c["llama"]:
+        script = str(pathlib.Path(__file__).with_name("peer-megatron.py"))
+        megatron = [sys.executable, script, *shape_flags(c), "--micro-batches", str(c["micro_batches"]), *steps]
+        ways["megatron-core"] = lambda: last_line(megatron)
+    return ways
+
+
+def one_gpu(args, name, products, copy):
+    c, ways = CASES[name], ways_to_train(args, name)
+    rounds = []
+    for _ in range(args.rounds):
+        rounds.append({way: run() for way, run in ways.items()})
+        print(name, json.dumps(rounds[-1]), file=sys.stderr, flush=True)
+    ms = {way: statistics.median(times[way]["ms"] for times in rounds) for way in ways}
+    tokens, seconds = c["batch"] * c["seq"] * c["micro_batches"], ms["mt"] / 1000
+    return c | {"rounds": rounds, "ms": ms, "ratio": {way: ms[way] / ms["mt"] for way in ways if way != "mt"},
+                "mt_tokens_per_second": tokens / seconds,
+                "of_products": flops_of_token(c) * tokens / products / seconds,
+                "of_roof": roof_seconds(c, products, copy) / seconds}
 
 
 def several(args, c):
@@ -182,8 +251,7 @@ def several(args, c):
         "tensor": [*start, "--tensor-model-parallel-size", str(gpus), "--sequence-parallel",
                    "--micro-batch-size", str(sequences)],
     }
-    peer = ["torchrun", "--nproc-per-node", str(gpus), args.several_peer, "--mbs", str(c["batch"])]
-    peer += [x for k in ("layers", "hidden", "heads", "vocab", "seq") for x in (f"--{k}", str(c[k]))]
+    peer = ["torchrun", "--nproc-per-node", str(gpus), args.several_peer, *shape_flags(c)]
     rounds = [{way: mt(args.program, c, args.steps, *more) for way, more in ways.items()} |
               {"peer": last_line(peer)["ms"]} for _ in range(args.rounds)]
     ms = {way: statistics.median(times[way] for times in rounds) for way in rounds[0]}
@@ -279,17 +347,24 @@ def main():
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--llm-c", metavar="COMMAND", help="time llm.c, too, on the case gpt2-124M")
+    parser.add_argument("--megatron", action="store_true", help="time megatron-core, too, on the cases of GPT-2's kind")
+    parser.add_argument("--no-torch", dest="torch", action="store_false", help="leave the compiled PyTorch out")
     parser.add_argument("--decode-peer", metavar="SCRIPT", help="the peer of the cases decode-…")
     parser.add_argument("--several-peer", metavar="SCRIPT", help="the peer of the cases several-…")
     parser.add_argument("--peer", action="store_true", help="time the peer alone, in this process, on one case")
     args = parser.parse_args()
     if args.peer:
-        return print(peer(CASES[args.cases], args.steps))
-    again = [sys.executable, __file__, args.program, "--peer", "--steps", str(args.steps), "--cases"]
+        return print(json.dumps({"ms": peer(CASES[args.cases], args.steps)}))
     names = args.cases.split(",")
+    if args.llm_c and "gpt2-124M" not in names:
+        parser.error("--llm-c is for the case gpt2-124M; name it in --cases")
+    if args.megatron and not any(name in CASES and not CASES[name]["llama"] for name in names):
+        parser.error("--megatron is for cases of GPT-2's kind; name 1.7B, 1.7B-4 or gpt2-124M in --cases")
     result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cases": {}}
     if any(name in CASES for name in names):
         result |= {"products_flops": product_rate(), "copy_bytes": copy_rate()}
+        torch.cuda.empty_cache()
     for name in names:
         if name in DECODE:
             result["cases"][name] = decode(args, DECODE[name])
@@ -297,17 +372,7 @@ def main():
         if name in SEVERAL:
             result["cases"][name] = several(args, SEVERAL[name])
             continue
-        c = CASES[name]
-        tokens = c["batch"] * c["seq"] * c["micro_batches"]
-        rounds = [(mt(args.program, c, args.steps),
-                   float(subprocess.run([*again, name], check=True, capture_output=True, text=True).stdout))
-                  for _ in range(args.rounds)]
-        ours, theirs = (statistics.median(times) for times in zip(*rounds))
-        result["cases"][name] = c | {
-            "rounds_ms": rounds, "mt_ms": ours, "peer_ms": theirs, "ratio": theirs / ours,
-            "mt_tokens_per_second": 1000 * tokens / ours,
-            "of_products": flops_of_token(c) * tokens / result["products_flops"] / (ours / 1000),
-            "of_roof": roof_seconds(c, result["products_flops"], result["copy_bytes"]) / (ours / 1000)}
+        result["cases"][name] = one_gpu(args, name, result["products_flops"], result["copy_bytes"])
     print(json.dumps(result, indent=1))
 
 
