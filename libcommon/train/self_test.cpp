@@ -9,7 +9,8 @@
 namespace mt {
 namespace {
 
-constexpr double kFloat32 = 1e-5, k16Bits = 1e-2;
+// In 16 bits the losses of PyTorch's GPT-2 of this size are 4e-4 from those in fp64.
+constexpr Allowed kFloat32{1e-5, 1e-5}, k16Bits{1e-2, 2e-3};
 
 struct Case {
   const char* model;
@@ -48,14 +49,15 @@ Comparison of_values(Comparison comparison, const SmallRunResult::Values& got,
 
 std::vector<Comparison> compare(const std::string& model, const std::string& dtype,
                                 const SmallRunResult& got, const SmallRunResult& expected,
-                                double allowed) {
-  const Comparison start{.model = model, .dtype = dtype, .allowed = allowed};
+                                const Allowed& allowed) {
+  const Comparison start{.model = model, .dtype = dtype, .allowed = allowed.values};
   std::vector<Comparison> found(3, start);
   found[0].what = "logits";
   look_at(found[0], "logits", got.logits, expected.logits);
   found[1].what = "gradients";
   found[1] = of_values(found[1], got.gradients, expected.gradients);
   found[2].what = "losses of 5 steps";
+  found[2].allowed = allowed.losses;
   look_at(found[2], "losses", got.losses, expected.losses);
   return found;
 }
@@ -66,7 +68,7 @@ std::vector<Comparison> self_test(Device device) {
   std::vector<Comparison> all;
   for (const Case& c : kCases) {
     if (device == Device::cpu && c.dtype != DType::f32) continue;
-    SmallRun run{.model = c.config(), .document_masks = c.document_masks};
+    SmallRun run{.model = c.config(), .drawn = c.dtype, .document_masks = c.document_masks};
     const SmallRunResult expected = run_small(run);
     run.device = device;
     run.dtype = c.dtype;

@@ -20,9 +20,12 @@ struct Comparison {
 };
 
 // Logits, losses and gradients of `got` beside those of `expected`.
+struct Allowed {
+  double values = 0, losses = 0;
+};
 std::vector<Comparison> compare(const std::string& model, const std::string& dtype,
                                 const SmallRunResult& got, const SmallRunResult& expected,
-                                double allowed);
+                                const Allowed& allowed);
 
 // A GPT-2 and a Llama on the device, in fp32 and 16 bits or, on the CPU, which serves to test this,
 // in fp32; and once more, with the same bits.  Exit::unavailable where there is no GPU.

@@ -9,6 +9,7 @@
 #include "model/gpt.h"
 #include "nn/inference.h"
 #include "optim/optimizer.h"
+#include "tensor/half.h"
 #include "tensor/host_copy.h"
 
 namespace mt {
@@ -39,6 +40,20 @@ std::int64_t load(int micro_batch, const Batch& batch, double loss_scale) {
     });
   }
   return 1000 + micro_batch * kSequences;
+}
+
+void round_to(DType dtype, const Tensor& tensor) {
+  if (size_of(tensor.dtype()) <= size_of(dtype)) return;
+  const HostCopy here = HostCopy::of(tensor);
+  with_float_type(tensor.dtype(), [&]<class T>() {
+    for (T& x : here.tensor().span<T>()) {
+      const auto value = static_cast<float>(x);
+      x = static_cast<T>(dtype == DType::bf16  ? static_cast<float>(Bf16(value))
+                         : dtype == DType::f16 ? static_cast<float>(Fp16(value))
+                                               : value);
+    }
+  });
+  here.upload();
 }
 
 std::vector<double> in_f64(const Tensor& tensor) {
@@ -151,7 +166,13 @@ SmallRunResult run_small(const SmallRun& run) {
   Stream stream(run.device);
   Gpt model(config);
   Optimizer optimizer(model.table(), run.device, run.dtype, options, world);
-  optimizer.set_values([&](const Param& row) { initialize(row, row.value, 5, stream); }, stream);
+  optimizer.set_values(
+      [&](const Param& row) {
+        initialize(row, row.value, 5, stream);
+        stream.synchronize();
+        round_to(run.drawn, row.value);
+      },
+      stream);
   Executor executor(model, shape, result.planned, world, stream);
   executor.use_graphs(run.graphs);
   result.logits = logits_of(model, on_meta, stream);

@@ -15,9 +15,10 @@ struct SmallRun {
   GptConfig model = {};
   Device device = Device::cpu;
   DType dtype = DType::f64;
+  DType drawn = DType::f64;     // the weights begin as numbers of this type
   bool document_masks = false;  // attention stays within documents of 50 tokens
   double loss_scale = 1;
-  bool graphs = true;  // on a GPU
+  bool graphs = true;         // on a GPU
   bool ahead = false;  // four micro-batches, each one's forward before the backward of the last
 };
 

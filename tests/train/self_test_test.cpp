@@ -43,7 +43,7 @@ SmallRunResult sample() {
 
 std::string difference(const SmallRunResult& got) {
   try {
-    check_self_test(compare("tiny", "fp32", got, sample(), 1e-3));
+    check_self_test(compare("tiny", "fp32", got, sample(), {1e-3, 1e-4}));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Exit::difference);
     return error.what();
@@ -67,6 +67,9 @@ TEST(SelfTest, NamesWhatDiffers) {
   got.losses[1] = NAN;
   EXPECT_TRUE(matches(difference(got), ".*losses differs by inf .*"));
   got = sample();
+  got.losses[1] += 0.002;  // of 5
+  EXPECT_TRUE(matches(difference(got), ".*losses of 5 steps: losses differs by 0.0004.*"));
+  got = sample();
   got.logits[0] = 1.01;
   EXPECT_TRUE(matches(difference(got), ".*logits: logits differs by 0.0044[0-9]* .*"));
 }
@@ -74,12 +77,12 @@ TEST(SelfTest, NamesWhatDiffers) {
 TEST(SelfTest, PrintsATable) {
   SmallRunResult got = sample();
   got.logits[0] = 1.01;
-  const std::vector<Comparison> comparisons = compare("tiny", "fp32", got, sample(), 1e-3);
+  const std::vector<Comparison> comparisons = compare("tiny", "fp32", got, sample(), {1e-3, 1e-4});
   EXPECT_EQ(self_test_text(comparisons),
             "model  type  what                 tensors  worst error  allowed  the worst of them\n"
             "tiny   fp32  logits                     1       0.0045    0.001  logits  DIFFERS\n"
             "tiny   fp32  gradients                  2            0    0.001  a\n"
-            "tiny   fp32  losses of 5 steps          1            0    0.001  losses\n");
+            "tiny   fp32  losses of 5 steps          1            0   0.0001  losses\n");
   const std::string json = self_test_json(comparisons);
   EXPECT_EQ(
       json.substr(0, json.find('\n')),
