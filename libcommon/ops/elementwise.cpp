@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
 
 #include "ops/check.h"
@@ -196,30 +197,50 @@ bool all_finite(ConstTensor x, Stream& stream) {
   return finite;
 }
 
-double sum_squares(ConstTensor x, Stream& stream) {
-  double sum = 0;
-  dispatch(
-      Family::elementwise, x, moves(x), stream,
-      [&]<class T>() { sum = cpu::sum_squares(x.as<T>(), x.numel()); },
-      [&]<class T>() {
-        sum = fetch<double>(x, stream, [&](double* out, void* work) {
-          cuda::sum_squares(out, x.as<T>(), x.numel(), work, stream.handle());
-        });
-      });
-  return sum;
+// The sum of what cpu.operator()<T>(x) returns, or gpu.operator()<T>(out, x, work) puts at `out`,
+// for each x: all of a GPU's numbers are fetched together.
+template <class Number, class Cpu, class Gpu>
+static Number sum_over(std::span<const ConstTensor> parts, Stream& stream, const Cpu& cpu,
+                       const Gpu& gpu) {
+  std::vector<Number> numbers(parts.size());
+  Number* front = nullptr;
+  std::byte* work = nullptr;
+  if constexpr (kWithCuda)
+    if (stream.device() == Device::cuda) {
+      const std::size_t bytes = (numbers.size() * sizeof(Number) + 255) / 256 * 256;
+      std::size_t most = 0;
+      for (const ConstTensor& x : parts) most = std::max(most, cuda::sum_work(x.numel()));
+      front = static_cast<Number*>(stream.work(bytes + most));
+      work = reinterpret_cast<std::byte*>(front) + bytes;
+    }
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    dispatch(
+        Family::elementwise, parts[i], moves(parts[i]), stream,
+        [&]<class T>() { numbers[i] = cpu.template operator()<T>(parts[i]); },
+        [&]<class T>() { gpu.template operator()<T>(front + i, parts[i], work); });
+  if (front != nullptr) {
+    device::copy(numbers.data(), front, numbers.size() * sizeof(Number), stream.handle());
+    stream.synchronize();
+  }
+  return std::accumulate(numbers.begin(), numbers.end(), Number(0));
 }
 
-std::int64_t count_zeros(ConstTensor x, Stream& stream) {
-  std::int64_t count = 0;
-  dispatch(
-      Family::elementwise, x, moves(x), stream,
-      [&]<class T>() { count = std::ranges::count(x.span<T>(), T(0)); },
-      [&]<class T>() {
-        count = fetch<std::int64_t>(x, stream, [&](std::int64_t* out, void* work) {
-          cuda::count_zeros(out, x.as<T>(), x.numel(), work, stream.handle());
-        });
+double sum_squares(std::span<const ConstTensor> parts, Stream& stream) {
+  return sum_over<double>(
+      parts, stream,
+      []<class T>(const ConstTensor& x) { return cpu::sum_squares(x.as<T>(), x.numel()); },
+      [&]<class T>(double* out, const ConstTensor& x, void* work) {
+        cuda::sum_squares(out, x.as<T>(), x.numel(), work, stream.handle());
       });
-  return count;
+}
+
+std::int64_t count_zeros(std::span<const ConstTensor> parts, Stream& stream) {
+  return sum_over<std::int64_t>(
+      parts, stream,
+      []<class T>(const ConstTensor& x) { return std::ranges::count(x.span<T>(), T(0)); },
+      [&]<class T>(std::int64_t* out, const ConstTensor& x, void* work) {
+        cuda::count_zeros(out, x.as<T>(), x.numel(), work, stream.handle());
+      });
 }
 
 void dot(Tensor sum, ConstTensor a, ConstTensor b, Stream& stream) {

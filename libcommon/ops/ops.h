@@ -170,9 +170,13 @@ void scale(Tensor y, ConstTensor x, double factor, Stream& stream);  // y = fact
 void set_zero(Tensor y, Stream& stream);
 // x: [a, b, …] becomes y: [b, a, …], elements of any type.
 void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& stream);
-void column_sum(Tensor y, ConstTensor x, Stream& stream);            // y += sum over rows of x
-double sum_squares(ConstTensor x, Stream& stream);                   // 0 on meta
-std::int64_t count_zeros(ConstTensor x, Stream& stream);             // 0 on meta
+void column_sum(Tensor y, ConstTensor x, Stream& stream);  // y += sum over rows of x
+// Of all of them together, waiting once for a GPU; 0 on meta.
+double sum_squares(std::span<const ConstTensor> parts, Stream& stream);
+std::int64_t count_zeros(std::span<const ConstTensor> parts, Stream& stream);
+inline double sum_squares(ConstTensor x, Stream& stream) {
+  return sum_squares(std::span(&x, 1), stream);
+}
 void dot(Tensor sum, ConstTensor a, ConstTensor b, Stream& stream);  // sum: [1] f64
 void fill(Tensor y, double value, Stream& stream);
 // Each run of y's elements gets what those of its global numbers do in the whole.

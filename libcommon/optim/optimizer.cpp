@@ -176,35 +176,39 @@ double Optimizer::all_ranks(double value) {
 
 double Optimizer::parameter_norm(Stream& stream) {
   buffer_.finish();
-  double sum = 0;
+  std::vector<ConstTensor> parts;
   if (buffer_.shards_values()) {
     for (const OwnedRange& part : buffer_.owned(buffer_.sharers().rank()))
-      if (counts(table_.rows()[part.param])) sum += sum_squares(buffer_.value(part), stream);
-    return std::sqrt(all_ranks(sum));
+      if (counts(table_.rows()[part.param])) parts.push_back(buffer_.value(part));
+    return std::sqrt(all_ranks(sum_squares(parts, stream)));
   }
-  if (world_.model().size() == 1) return std::sqrt(sum_squares(table_.values(), stream));
-  for (const Param& row : table_.rows())
-    if (counts(row)) sum += sum_squares(row.value, stream);
-  return std::sqrt(over_model(sum));
+  if (world_.model().size() == 1)
+    parts.push_back(table_.values());
+  else
+    for (const Param& row : table_.rows())
+      if (counts(row)) parts.push_back(row.value);
+  return std::sqrt(over_model(sum_squares(parts, stream)));
+}
+
+std::vector<ConstTensor> Optimizer::counted_gradients() const {
+  std::vector<ConstTensor> parts;
+  for (const Piece& piece : pieces_)
+    if (counts(*piece.row)) parts.push_back(piece.gradient);
+  return parts;
 }
 
 // Of all ranks' sum.
 double Optimizer::gradient_norm(Stream& stream) {
-  double sum = 0;
-  if (world_.model().size() > 1) {
-    for (const Piece& piece : pieces_)
-      if (counts(*piece.row)) sum += sum_squares(piece.gradient, stream);
-  } else {
-    for (const Tensor& part : buffer_.own_gradients()) sum += sum_squares(part, stream);
-  }
-  return std::sqrt(all_ranks(sum));
+  const std::vector<Tensor> all = buffer_.own_gradients();
+  const std::vector<ConstTensor> parts = world_.model().size() > 1
+                                             ? counted_gradients()
+                                             : std::vector<ConstTensor>(all.begin(), all.end());
+  return std::sqrt(all_ranks(sum_squares(parts, stream)));
 }
 
 std::int64_t Optimizer::count_zeros(Stream& stream) {
-  std::int64_t zeros = 0;
-  for (const Piece& piece : pieces_)
-    if (counts(*piece.row)) zeros += mt::count_zeros(piece.gradient, stream);
-  return static_cast<std::int64_t>(all_ranks(static_cast<double>(zeros)));
+  const auto zeros = static_cast<double>(mt::count_zeros(counted_gradients(), stream));
+  return static_cast<std::int64_t>(all_ranks(zeros));
 }
 
 // --- The step -----------------------------------------------------------------------------------

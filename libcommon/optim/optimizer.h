@@ -129,6 +129,7 @@ class Optimizer {
   void sum_shared();
   double over_model(double value);  // the sum of what the ranks of the model have
   double all_ranks(double value);   // likewise, and of parts that ranks with the same weights have
+  std::vector<ConstTensor> counted_gradients() const;
   double gradient_norm(Stream& stream);
   std::int64_t count_zeros(Stream& stream);
   void update(const StepRates& rates, double gradient_scale, Stream& stream);

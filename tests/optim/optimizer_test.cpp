@@ -422,5 +422,16 @@ TEST(Optimizer, ZeroesWhatIsAddedTo) {
   EXPECT_EQ(sum_squares(table.rows()[1].grad, stream), 257 * 257);
 }
 
+TEST(Optimizer, SumsOverManyTensors) {
+  Stream stream(Device::cpu);
+  const Buffer buffer(Device::cpu, 5000 * sizeof(float));
+  const Tensor whole = buffer.tensor(DType::f32, {5000});
+  fill(whole, 3, stream);
+  set_zero(whole.rows(17, 4000), stream);
+  const ConstTensor parts[] = {whole.rows(0, 20), whole.rows(3999, 5000)};
+  EXPECT_EQ(sum_squares(parts, stream), 9 * (17 + 1000));
+  EXPECT_EQ(count_zeros(parts, stream), 3 + 1);
+}
+
 }  // namespace
 }  // namespace mt

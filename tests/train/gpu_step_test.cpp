@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ops/ops.h"
 #include "tensor/device.h"
 #include "tensor/host_copy.h"
 #include "train/self_test.h"
@@ -46,6 +47,20 @@ TEST_F(GpuStep, BeginsWithMemoryOfZeros) {
     std::ranges::fill(values, left);
     found.upload();
   }
+}
+
+TEST_F(GpuStep, SumsOverManyTensors) {
+  Stream stream(Device::cuda);
+  const Buffer buffer(Device::cuda, 5000 * sizeof(float));
+  const Tensor whole = buffer.tensor(DType::f32, {5000});
+  fill(whole, 3, stream);
+  set_zero(whole.rows(17, 4000), stream);
+  const std::vector<ConstTensor> few{whole.rows(0, 20), whole.rows(3999, 5000)};
+  EXPECT_EQ(sum_squares(few, stream), 9 * (17 + 1000));
+  EXPECT_EQ(count_zeros(few, stream), 3 + 1);
+  const std::vector<ConstTensor> many(300, few[0]);
+  EXPECT_EQ(sum_squares(many, stream), 300 * 9 * 17);
+  EXPECT_EQ(count_zeros(many, stream), 300 * 3);
 }
 
 TEST_F(GpuStep, TakesTheMemoryThatWasPlanned) {
