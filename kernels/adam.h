@@ -29,12 +29,12 @@ void adam(T* p, T* m, T* v, const T* g, std::int64_t count, const AdamOptions& o
 }
 
 // p, g: float;  m, v: float or bf16, rounded after the update;  copy: float, bf16 or fp16, or null:
-// the new p, rounded.  Element i of a chunk is element first + i of
-// g and of copy, state + i of m and v, and one or the other of p: the latter if there is a copy.
-// chunks: [chunk_count] on the device.  Nothing changes where *skip is not 0 (null: never).
+// the new p, rounded.  Element i of a chunk is element first + i of g and of copy, state + i of m
+// and v, and one or the other of p: the latter if there is a copy.  chunks: [chunk_count] on the
+// device.
 namespace mt::cuda {
-template <class Moment, class T>
-void adam(float* p, Moment* m, Moment* v, T* copy, const float* g, const UpdateChunk* chunks,
+template <class First, class Second, class T>
+void adam(float* p, First* m, Second* v, T* copy, const float* g, const UpdateChunk* chunks,
           std::int64_t chunk_count, const AdamOptions& options, const StepRecord* record,
-          const std::int32_t* skip, cudaStream_t stream);
+          cudaStream_t stream);
 }

@@ -4,10 +4,11 @@
 namespace mt::cuda {
 namespace {
 
-template <class Moment, class T>
+template <class First, class Second, class T>
 struct Adam {
   float* p;
-  Moment *m, *v;
+  First* m;
+  Second* v;
   T* copy;
   const float* g;
   float beta1, rest1, beta2, rest2, eps;
@@ -33,7 +34,8 @@ struct Adam {
   template <int N>
   struct Loaded {
     Pack<float, N> p, g;
-    Pack<Moment, N> m, v;
+    Pack<First, N> m;
+    Pack<Second, N> v;
   };
   template <int N>
   __device__ Loaded<N> fetch(std::int64_t i) const {
@@ -59,32 +61,34 @@ struct Adam {
 
 }  // namespace
 
-template <class Moment, class T>
-void adam(float* p, Moment* m, Moment* v, T* copy, const float* g, const UpdateChunk* chunks,
+template <class First, class Second, class T>
+void adam(float* p, First* m, Second* v, T* copy, const float* g, const UpdateChunk* chunks,
           std::int64_t chunk_count, const AdamOptions& options, const StepRecord* record,
-          const std::int32_t* skip, cudaStream_t stream) {
+          cudaStream_t stream) {
   const auto in_float = [](double x) { return static_cast<float>(x); };
-  const Adam<Moment, T> rule{p,
-                             m,
-                             v,
-                             copy,
-                             g,
-                             in_float(options.beta1),
-                             in_float(1 - options.beta1),
-                             in_float(options.beta2),
-                             in_float(1 - options.beta2),
-                             in_float(options.eps)};
-  update_chunks(rule, aligned(p, m, v, copy, g), chunks, chunk_count, record, skip, stream);
+  const Adam<First, Second, T> rule{p,
+                                    m,
+                                    v,
+                                    copy,
+                                    g,
+                                    in_float(options.beta1),
+                                    in_float(1 - options.beta1),
+                                    in_float(options.beta2),
+                                    in_float(1 - options.beta2),
+                                    in_float(options.eps)};
+  update_chunks(rule, aligned(p, m, v, copy, g), chunks, chunk_count, record, stream);
 }
 
-#define INSTANTIATE(Moment, T)                                                                     \
-  template void adam(float*, Moment*, Moment*, T*, const float*, const UpdateChunk*, std::int64_t, \
-                     const AdamOptions&, const StepRecord*, const std::int32_t*, cudaStream_t)
-INSTANTIATE(float, float);
-INSTANTIATE(float, bf16);
-INSTANTIATE(float, fp16);
-INSTANTIATE(bf16, float);
-INSTANTIATE(bf16, bf16);
-INSTANTIATE(bf16, fp16);
+#define INSTANTIATE(First, Second, T)                                                             \
+  template void adam(float*, First*, Second*, T*, const float*, const UpdateChunk*, std::int64_t, \
+                     const AdamOptions&, const StepRecord*, cudaStream_t)
+#define INSTANTIATE_COPIES(First, Second) \
+  INSTANTIATE(First, Second, float);      \
+  INSTANTIATE(First, Second, bf16);       \
+  INSTANTIATE(First, Second, fp16)
+INSTANTIATE_COPIES(float, float);
+INSTANTIATE_COPIES(float, bf16);
+INSTANTIATE_COPIES(bf16, float);
+INSTANTIATE_COPIES(bf16, bf16);
 
 }  // namespace mt::cuda

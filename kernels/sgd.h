@@ -21,6 +21,5 @@ void sgd(T* p, T* b, const T* g, std::int64_t count, double momentum, double lr_
 namespace mt::cuda {
 template <class T>
 void sgd(float* p, float* b, T* copy, const float* g, const UpdateChunk* chunks,
-         std::int64_t chunk_count, double momentum, const StepRecord* record,
-         const std::int32_t* skip, cudaStream_t stream);
+         std::int64_t chunk_count, double momentum, const StepRecord* record, cudaStream_t stream);
 }

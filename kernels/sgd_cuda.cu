@@ -53,15 +53,14 @@ struct Sgd {
 
 template <class T>
 void sgd(float* p, float* b, T* copy, const float* g, const UpdateChunk* chunks,
-         std::int64_t chunk_count, double momentum, const StepRecord* record,
-         const std::int32_t* skip, cudaStream_t stream) {
+         std::int64_t chunk_count, double momentum, const StepRecord* record, cudaStream_t stream) {
   const Sgd<T> rule{p, b, copy, g, static_cast<float>(momentum)};
-  update_chunks(rule, aligned(p, b, copy, g), chunks, chunk_count, record, skip, stream);
+  update_chunks(rule, aligned(p, b, copy, g), chunks, chunk_count, record, stream);
 }
 
 #define INSTANTIATE(T)                                                                          \
   template void sgd(float*, float*, T*, const float*, const UpdateChunk*, std::int64_t, double, \
-                    const StepRecord*, const std::int32_t*, cudaStream_t)
+                    const StepRecord*, cudaStream_t)
 INSTANTIATE(float);
 INSTANTIATE(bf16);
 INSTANTIATE(fp16);

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda_check.h"
 #include "kernels/pack.cuh"
+#include "kernels/step_record.h"
 #include "kernels/update.h"
 
 namespace mt::cuda {
@@ -32,9 +33,7 @@ __device__ std::int64_t update_packs(const Rule& rule, const Rates& rates, std::
 template <class Rule>
 __global__ __launch_bounds__(kUpdateThreads) void update_kernel(Rule rule, bool wide,
                                                                 const UpdateChunk* chunks,
-                                                                const StepRecord* record,
-                                                                const std::int32_t* skip) {
-  if (skip && *skip) return;
+                                                                const StepRecord* record) {
   const UpdateChunk chunk = chunks[blockIdx.x];
   const auto rates = rule.rates(chunk, *record);
   rule.move_state(chunk.state - chunk.first);
@@ -49,10 +48,10 @@ __global__ __launch_bounds__(kUpdateThreads) void update_kernel(Rule rule, bool 
 
 template <class Rule>
 void update_chunks(const Rule& rule, bool wide, const UpdateChunk* chunks, std::int64_t chunk_count,
-                   const StepRecord* record, const std::int32_t* skip, cudaStream_t stream) {
+                   const StepRecord* record, cudaStream_t stream) {
   if (chunk_count == 0) return;
-  update_kernel<<<static_cast<unsigned>(chunk_count), kUpdateThreads, 0, stream>>>(
-      rule, wide, chunks, record, skip);
+  update_kernel<<<static_cast<unsigned>(chunk_count), kUpdateThreads, 0, stream>>>(rule, wide,
+                                                                                   chunks, record);
   check(cudaGetLastError());
 }
 

@@ -79,7 +79,7 @@ Optimizer::Need Optimizer::place(std::vector<Piece>& pieces, Flat& flat, Arena& 
     if (piece.rule != Rule::muon) flat.size += room(piece);
   const Rule rule = options_.name == "sgd" ? Rule::sgd : Rule::adam;
   for (std::size_t i = 0; i < state_names(rule).size(); ++i)
-    flat.state.push_back(state.alloc(dtype, {flat.size}));
+    flat.state.push_back(state.alloc(options_.moment_dtype(i, dtype), {flat.size}));
   if (dtype != dtype_) flat.master = state.alloc(dtype, {flat.size});
   std::int64_t at = 0;
   for (Piece& piece : pieces) {

@@ -10,6 +10,12 @@ void OptimizerOptions::add_to(CommandLine& cl) {
   cl.option("--adam-beta1", &adam.beta1, "F", "decay of the first moment", between(0, 1));
   cl.option("--adam-beta2", &adam.beta2, "F", "decay of the second moment", between(0, 1));
   cl.option("--adam-eps", &adam.eps, "F", "added to the root of the second moment", at_least(0));
+  cl.flag("--use-precision-aware-optimizer", &precision_aware,
+          "allow other types than fp32 for Adam's moments");
+  cl.option("--exp-avg-dtype", &exp_avg_dtype, "TYPE",
+            "what Adam's first moment is kept in: fp32 or bf16", one_of({"fp32", "bf16"}));
+  cl.option("--exp-avg-sq-dtype", &exp_avg_sq_dtype, "TYPE",
+            "what Adam's second moment is kept in: fp32 or bf16", one_of({"fp32", "bf16"}));
   cl.option("--sgd-momentum", &sgd_momentum, "F", "decay of the momentum", between(0, 1));
   muon.add_to(cl);
   cl.option("--clip-grad", &clip_grad, "F", "largest norm of the gradient; 0: not clipped",
@@ -57,6 +63,15 @@ void OptimizerOptions::complete_sharding() {
   if (shards_values()) overlap_param_gather = true;
 }
 
+void OptimizerOptions::complete_precision() const {
+  if (precision_aware && name != "adam")
+    fail(Exit::usage, "--use-precision-aware-optimizer: not with --optimizer ", name);
+  for (const auto& [option, type] :
+       {std::pair{"--exp-avg-dtype ", exp_avg_dtype}, {"--exp-avg-sq-dtype ", exp_avg_sq_dtype}})
+    if (type != "fp32" && !precision_aware)
+      fail(Exit::usage, option, type, ": needs --use-precision-aware-optimizer");
+}
+
 void OptimizerOptions::complete() {
   if (adam.beta1 >= 1 || adam.beta2 >= 1)
     fail(Exit::bad_config, "--adam-beta1 ", adam.beta1, ", --adam-beta2 ", adam.beta2,
@@ -65,6 +80,7 @@ void OptimizerOptions::complete() {
     name = "muon";
     use_distributed_optimizer = true;
   }
+  complete_precision();
   complete_sharding();
   if (name == "sgd" && use_distributed_optimizer)
     fail(Exit::usage,

@@ -5,12 +5,15 @@
 #include "kernels/adam.h"
 #include "optim/loss_scale.h"
 #include "optim/muon.h"
+#include "tensor/dtype.h"
 
 namespace mt {
 
 struct OptimizerOptions {
   std::string name = "adam";  // adam, sgd, muon or dist_muon
   AdamOptions adam;
+  bool precision_aware = false;  // allows other types than fp32 for Adam's moments
+  std::string exp_avg_dtype = "fp32", exp_avg_sq_dtype = "fp32";
   double sgd_momentum = 0.9;
   MuonOptions muon;
   double clip_grad = 1;  // largest norm of the gradient; 0: not clipped
@@ -27,9 +30,14 @@ struct OptimizerOptions {
   void add_to(CommandLine& cl);
   void complete();  // checks what must fit together; dist_muon becomes a distributed muon
   bool shards_values() const { return sharding_strategy == "optim_grads_params"; }
+  // Of Adam's first or second moment, which is `otherwise` unless it has 16 bits.
+  DType moment_dtype(std::size_t moment, DType otherwise) const {
+    return (moment == 0 ? exp_avg_dtype : exp_avg_sq_dtype) == "bf16" ? DType::bf16 : otherwise;
+  }
   bool shards_gradients() const { return sharding_strategy == "optim_grads" || shards_values(); }
 
  private:
+  void complete_precision() const;
   void complete_sharding();
 };
 

@@ -27,13 +27,10 @@ static void add_data_flags(CommandLine& cl) {
 static void add_optimizer_flags(CommandLine& cl) {
   refuse(cl, "use --micro-batch-size", {{"--batch-size"}});
   refuse(cl, "use --lr-warmup-fraction", {{"--warmup"}});
-  refuse(cl, "state, main gradients and main weights are fp32, or fp64 with --dtype fp64",
+  refuse(cl, "main gradients and main weights are fp32, or fp64 with --dtype fp64",
          {
-             {"--exp-avg-dtype", only("fp32")},
-             {"--exp-avg-sq-dtype", only("fp32")},
              {"--main-grads-dtype", only("fp32")},
              {"--main-params-dtype", only("fp32")},
-             {"--use-precision-aware-optimizer"},
          });
   refuse(cl, "the optimizer is not PyTorch's", {{"--use-torch-optimizer-for-cpu-offload"}});
 }

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "model/gpt_checkpoint.h"
+#include "tensor/half.h"
 #include "tensor/host_copy.h"
 
 namespace mt {
@@ -50,6 +51,17 @@ static void write_piece(DistWriter& writer, const Optimizer::Piece& piece, const
   }
 }
 
+// Moments are stored in f32 where they have 16 bits, as Megatron's are.
+static Tensor as_stored(const Tensor& state, Buffer& storage) {
+  if (state.dtype() != DType::bf16) return state;
+  const HostCopy here = HostCopy::of(state);
+  storage = Buffer(Device::cpu, static_cast<std::size_t>(state.numel()) * sizeof(float));
+  const Tensor wide = storage.tensor(DType::f32, state.shape());
+  const auto* from = static_cast<const Bf16*>(here.tensor().data());
+  for (float& x : wide.span<float>()) x = static_cast<float>(*from++);
+  return wide;
+}
+
 void write_optimizer(DistWriter& writer, const Optimizer& optimizer) {
   for (const Optimizer::Piece& piece : optimizer.pieces()) {
     if (!optimizer.counts(*piece.row)) continue;
@@ -58,12 +70,14 @@ void write_optimizer(DistWriter& writer, const Optimizer& optimizer) {
       write_piece(writer, piece, kMaster, piece.master);
     else if (has_master(piece))
       write_row(writer, *piece.row, prefix_of(kMaster), piece.master.reshape(piece.row->local));
-    for (std::size_t i = 0; i < names.size(); ++i)
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      Buffer storage;
+      const Tensor state = as_stored(piece.state[i], storage);
       if (is_reformulated(optimizer))
-        write_piece(writer, piece, names[i], piece.state[i]);
+        write_piece(writer, piece, names[i], state);
       else
-        write_row(writer, *piece.row, prefix_of(names[i]),
-                  piece.state[i].reshape(piece.row->local));
+        write_row(writer, *piece.row, prefix_of(names[i]), state.reshape(piece.row->local));
+    }
   }
 }
 

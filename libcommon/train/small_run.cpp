@@ -163,6 +163,7 @@ SmallRunResult run_small(const SmallRun& run) {
 
   OptimizerOptions options;
   options.loss_scale.loss_scale = run.loss_scale;
+  if (run.bf16_moments) options.exp_avg_dtype = options.exp_avg_sq_dtype = "bf16";
   Stream stream(run.device);
   Gpt model(config);
   Optimizer optimizer(model.table(), run.device, run.dtype, options, world);

@@ -18,6 +18,7 @@ struct SmallRun {
   DType drawn = DType::f64;     // the weights begin as numbers of this type
   bool document_masks = false;  // attention stays within documents of 50 tokens
   double loss_scale = 1;
+  bool bf16_moments = false;  // Adam's
   bool graphs = true;         // on a GPU
   bool ahead = false;  // four micro-batches, each one's forward before the backward of the last
 };

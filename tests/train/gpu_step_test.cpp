@@ -49,6 +49,16 @@ TEST_F(GpuStep, BeginsWithMemoryOfZeros) {
   }
 }
 
+TEST_F(GpuStep, KeepsMomentsInBf16) {
+  SmallRun run{.model = small_llama(), .dtype = DType::f32, .bf16_moments = true};
+  const SmallRunResult expected = run_small(run);
+  run.device = Device::cuda;
+  const SmallRunResult got = run_small(run);
+  EXPECT_LT(relative_error(got.losses, expected.losses), 1e-5);
+  run.bf16_moments = false;
+  EXPECT_NE(run_small(run).losses, got.losses);
+}
+
 TEST_F(GpuStep, SumsOverManyTensors) {
   Stream stream(Device::cuda);
   const Buffer buffer(Device::cuda, 5000 * sizeof(float));

@@ -114,6 +114,38 @@ TEST_F(OptimizerTraining, AResumedRunEndsWithTheSameBytes) {
   expect_resumable(o, "schedules");
 }
 
+// In 16 bits moments are near those in fp32, are stored as numbers of 32 bits, of which any kind of
+// run makes its own, and go on from there bit for bit.
+TEST_F(OptimizerTraining, KeepsMomentsInBf16) {
+  TrainOptions o = options("");
+  run(o, "fp32", 1, false);
+  o.optimizer.precision_aware = true;
+  o.optimizer.exp_avg_dtype = "bf16";
+  expect_resumable(o, "first");
+  o.optimizer.exp_avg_sq_dtype = "bf16";
+  run(o, "both", 1, false);
+  expect_near(losses("both"), losses("fp32"), 0.01);
+  EXPECT_NE(losses("both"), losses("fp32"));
+  EXPECT_NE(losses("both"), losses("first"));
+  const MegatronCheckpoint stored(iteration_folder(path("both"), 10));
+  for (const char* name : {"exp_avg", "exp_avg_sq"}) {
+    const DistTensor* moment = stored.tensors().find(
+        concat("optimizer.state.", name, ".embedding.word_embeddings.weight"));
+    ASSERT_NE(moment, nullptr);
+    EXPECT_EQ(moment->dtype, DType::f32);
+  }
+  const auto state_bytes = [](TrainOptions of) {
+    of.take_vocabulary(*make_tokenizer(of.data.tokenizer));
+    of.complete();
+    return make_plan(of).fullest().memory.optimizer;
+  };
+  EXPECT_NEAR(static_cast<double>(state_bytes(o)),
+              static_cast<double>(state_bytes(options(""))) / 2, 1000);
+  o.ranks = 2;
+  o.optimizer.use_distributed_optimizer = true;
+  expect_resumable(o, "shared");
+}
+
 // Each rank writes its part to a file of its own.
 TEST_F(OptimizerTraining, EveryRankWritesAFile) {
   run(options(""), "shared", 4, true);
