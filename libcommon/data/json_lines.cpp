@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 
 #include "base/error.h"
 #include "data/line_reader.h"
@@ -163,7 +164,16 @@ JsonLineParser::~JsonLineParser() = default;
 JsonLineParser::JsonLineParser(JsonLineParser&&) noexcept = default;
 
 std::string JsonLineParser::parse(std::string_view line) {
-  if (state_->plain.read(line, keys_, texts_)) return "";
+  return state_->plain.read(line, keys_, texts_) == line.size() ? "" : parse_any(line);
+}
+
+std::string JsonLineParser::parse_first(std::string_view lines, std::string_view& line) {
+  const std::optional<std::size_t> size = state_->plain.read(lines, keys_, texts_);
+  line = lines.substr(0, size ? *size : lines.find('\n'));
+  return size ? "" : parse_any(line);
+}
+
+std::string JsonLineParser::parse_any(std::string_view line) {
   state_->wrong.clear();
   for (const std::string& key : keys_) state_->wrong.push_back("no key \"" + key + "\"");
   try {

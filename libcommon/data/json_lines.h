@@ -19,6 +19,8 @@ class JsonLineParser {
   // Parses a line, behind which 64 more bytes must be readable.  Returns what is wrong with it, or
   // "".
   std::string parse(std::string_view line);
+  // The same of the line that `lines` begin with; `line` gets it, without its "\n".
+  std::string parse_first(std::string_view lines, std::string_view& line);
 
   // After a parse() that returned "": the texts of each key, one unless the value is a list.  Valid
   // until the next parse().
@@ -26,6 +28,8 @@ class JsonLineParser {
 
  private:
   struct State;
+  std::string parse_any(std::string_view line);
+
   std::vector<std::string> keys_;
   std::vector<std::vector<std::string_view>> texts_;
   std::unique_ptr<State> state_;

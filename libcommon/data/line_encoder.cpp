@@ -1,8 +1,9 @@
 #include "data/line_encoder.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/utf8.h"
-#include "data/json_lines.h"
 #include "data/stored_tokens.h"
 
 namespace mt {
@@ -65,23 +66,26 @@ void LineEncoder::encode(const LineBlock& block, EncodedBlock& out) const {
 }
 
 void LineEncoder::encode_json(const LineBlock& block, EncodedBlock& out) const {
-  JsonLineParser parser(options_.json_keys);
+  if (!out.parser) out.parser.emplace(options_.json_keys);
   std::vector<std::int32_t> ids;
-  for_each_line(block, [&](std::string_view line, std::int64_t number) {
+  std::string_view rest = block.text(), line;
+  for (std::int64_t number = block.first_line; !rest.empty(); ++number) {
+    std::string wrong = out.parser->parse_first(rest, line);
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     ++out.lines;
-    std::string wrong = parser.parse(line);
-    if (wrong.empty() && options_.pad_to > 0 && parser.texts()[0].size() != 1)
+    const std::vector<std::vector<std::string_view>>& texts = out.parser->texts();
+    if (wrong.empty() && options_.pad_to > 0 && texts[0].size() != 1)
       wrong = "the value of \"" + options_.json_keys[0] + "\" is a list, expected one text";
     if (!wrong.empty()) {
       out.bad.push_back({number, std::move(wrong), line});
-      return;
+      continue;
     }
     for (std::size_t k = 0; k < out.keys.size(); ++k)
       if (options_.pad_to > 0)
-        add_padded(parser.texts()[k].front(), ids, out.keys[k]);
+        add_padded(texts[k].front(), ids, out.keys[k]);
       else
-        add_document(parser.texts()[k], ids, out.keys[k]);
-  });
+        add_document(texts[k], ids, out.keys[k]);
+  }
 }
 
 // A line's end is "\n" to the tokenizer, also where it is "\r\n".

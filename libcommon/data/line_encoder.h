@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "data/bad_lines.h"
+#include "data/json_lines.h"
 #include "data/line_reader.h"
 #include "data/sentence_splitter.h"
 #include "data/token_type.h"
@@ -27,6 +29,7 @@ struct EncodedBlock {
   std::vector<EncodedKey> keys;
   std::vector<BadLine> bad;
   std::int64_t lines = 0;
+  std::optional<JsonLineParser> parser = {};  // made for an earlier block, used again
 };
 
 class LineEncoder {

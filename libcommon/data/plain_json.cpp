@@ -15,7 +15,7 @@ int digit_value(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// A line from front to back, and the room that takes what its strings say.
+// Lines, the first of them from front to back, and the room that takes what its strings say.
 class Cursor {
  public:
   Cursor(JsonCopier copier, std::string_view line, char* room)
@@ -29,7 +29,8 @@ class Cursor {
     ++at_;
     return true;
   }
-  bool at_end() const { return at_ == end_; }
+  bool at_line_end() const { return at_ == end_ || *at_ == '\n'; }
+  const char* at() const { return at_; }
   bool ascii() const { return ascii_; }  // all strings so far
 
   // The string behind a quote, to the one that closes it.
@@ -105,37 +106,40 @@ class Cursor {
 
 }  // namespace
 
-bool PlainJsonReader::read(std::string_view line, const std::vector<std::string>& keys,
-                           std::vector<std::vector<std::string_view>>& texts) {
-  if (capacity_ < line.size() + kPadding) {  // no escape is shorter than what it stands for
-    capacity_ = 2 * line.size() + kPadding;
+std::optional<std::size_t> PlainJsonReader::read(
+    std::string_view lines, const std::vector<std::string>& keys,
+    std::vector<std::vector<std::string_view>>& texts) {
+  if (capacity_ < lines.size() + kPadding) {  // no escape is shorter than what it stands for
+    capacity_ = 2 * lines.size() + kPadding;
     room_ = std::make_unique_for_overwrite<char[]>(capacity_);
   }
   found_.assign(keys.size(), false);
-  Cursor cursor(copier_, line, room_.get());
+  Cursor cursor(copier_, lines, room_.get());
   cursor.skip_blanks();
-  if (!cursor.take('{')) return false;
+  if (!cursor.take('{')) return std::nullopt;
   do {
     cursor.skip_blanks();
-    if (!cursor.take('"')) return false;
+    if (!cursor.take('"')) return std::nullopt;
     const auto key = cursor.string();
     cursor.skip_blanks();
-    if (!key || !cursor.take(':')) return false;
+    if (!key || !cursor.take(':')) return std::nullopt;
     cursor.skip_blanks();
-    if (!cursor.take('"')) return false;
+    if (!cursor.take('"')) return std::nullopt;
     const auto text = cursor.string();
-    if (!text) return false;
+    if (!text) return std::nullopt;
     cursor.skip_blanks();
     const auto wanted = std::find(keys.begin(), keys.end(), *key);
     if (wanted == keys.end()) continue;
     texts[static_cast<std::size_t>(wanted - keys.begin())].assign(1, *text);
     found_[static_cast<std::size_t>(wanted - keys.begin())] = true;
   } while (cursor.take(','));
-  if (!cursor.take('}')) return false;
+  if (!cursor.take('}')) return std::nullopt;
   cursor.skip_blanks();
-  if (!cursor.at_end() || std::find(found_.begin(), found_.end(), false) != found_.end())
-    return false;
-  return cursor.ascii() || simdjson::validate_utf8(line.data(), line.size());
+  if (!cursor.at_line_end() || std::find(found_.begin(), found_.end(), false) != found_.end())
+    return std::nullopt;
+  const auto size = static_cast<std::size_t>(cursor.at() - lines.data());
+  if (!cursor.ascii() && !simdjson::validate_utf8(lines.data(), size)) return std::nullopt;
+  return size;
 }
 
 }  // namespace mt

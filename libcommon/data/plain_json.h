@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,13 +17,14 @@ namespace mt {
 class PlainJsonReader {
  public:
   static constexpr std::size_t kPadding =
-      kJsonPadding;  // bytes behind a line that must be readable
+      kJsonPadding;  // bytes behind the lines that must be readable
 
-  // The text of each of `keys`, of equal ones in the line the last, in texts[i], valid until the
-  // next read().  False, with `texts` undefined, where the line is not valid JSON in valid UTF-8,
-  // lacks a key, or has a value that is no string or holds half a surrogate pair.
-  bool read(std::string_view line, const std::vector<std::string>& keys,
-            std::vector<std::vector<std::string_view>>& texts);
+  // Reads the line that `lines` begin with and returns its length.  The text of each of `keys`, of
+  // equal ones in the line the last, is in texts[i] then, valid until the next read().  Nothing,
+  // with `texts` undefined, where the line is not valid JSON in valid UTF-8, lacks a key, or has a
+  // value that is no string or holds half a surrogate pair.
+  std::optional<std::size_t> read(std::string_view lines, const std::vector<std::string>& keys,
+                                  std::vector<std::vector<std::string_view>>& texts);
 
  private:
   JsonCopier copier_ = json_copier();

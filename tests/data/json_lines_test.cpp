@@ -155,6 +155,40 @@ TEST(JsonLineParser, OnePassReadsWhatSeveralRead) {
   EXPECT_GT(taken, 10000);
 }
 
+TEST(JsonLineParser, ReadsOneLineAfterAnother) {
+  const std::vector<std::string> lines = {R"({"text":"a\nb"})",
+                                          "",
+                                          R"({"text":7})",
+                                          R"({"text":"open)",
+                                          R"( {"text" : "b"} )",
+                                          "{\"text\":\"\xFF\"}",
+                                          R"({"text":"\)",
+                                          R"({"text":"\u1)",
+                                          R"("},)",
+                                          "\r",
+                                          R"({"text":"é"})",
+                                          R"({"x":1})",
+                                          "{\"text\":\"c\"}\r",
+                                          R"({"text":"last"})"};
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  for (const bool ended : {true, false}) {
+    const std::string padded = text + std::string(LineBlock::kPadding, '}');
+    std::string_view rest = std::string_view(padded).substr(0, text.size() - (ended ? 0 : 1)), line;
+    JsonLineParser parser({"text"});
+    for (const std::string& expected : lines) {
+      const Parsed one = parse(expected);
+      EXPECT_EQ(parser.parse_first(rest, line), one.wrong) << expected;
+      EXPECT_EQ(line, expected);
+      if (one.wrong.empty()) {
+        EXPECT_EQ(parser.texts()[0][0], one.texts[0][0]);
+      }
+      rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    }
+    EXPECT_EQ(rest, "");
+  }
+}
+
 TEST(JsonLineParser, StringsOfAnyLength) {
   for (std::size_t length = 0; length < 200; ++length)
     for (const char* end : {"", "\\n", "\\u20ac", "\xC3\xA9"}) {
