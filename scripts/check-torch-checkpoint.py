@@ -10,7 +10,7 @@ Needs from PyPI: torch (tried with 2.15.0), numpy, megatron-core 0.12.1 and psut
   scripts/check-torch-checkpoint.py golden FOLDER
       Writes what tests/ckpt/golden_test.cpp reads (testdata/ckpt): FOLDER/dcp by two processes of PyTorch,
       FOLDER/mcore by four of Megatron-Core, FOLDER/object.pt by torch.save, FOLDER/deflated.pt the same
-      repacked with compression.
+      repacked with compression, FOLDER/pickles.pt the same in the form that PyTorch had before 1.6.
 """
 import argparse
 import io
@@ -230,7 +230,7 @@ def repack(source, target):
             new.writestr(zipfile.ZipInfo(entry.filename), old.read(entry), zipfile.ZIP_DEFLATED)
 
 
-def write_object(path):
+def write_object(path, archive=True):
     shared = golden_tensor(0, (12,), torch.float32)
     torch.save({
         "view": shared[2:8].reshape(2, 3), "columns": shared.reshape(3, 4)[:, 1:3], "whole": shared,
@@ -240,7 +240,7 @@ def write_object(path):
         "plain": [True, None, -1, 1 << 40, 1 << 80, 2.5, "\u00e9\u4e2d", b"\x00\xff", (1, 2, 3, 4), {1, 2}],
         "dtype": torch.bfloat16, "size": torch.Size([2, 3]), "device": torch.device("cpu"),
         "args": argparse.Namespace(num_layers=2, lr=0.5),
-    }, path)
+    }, path, _use_new_zipfile_serialization=archive)
 
 
 def write_goldens(folder):
@@ -249,6 +249,7 @@ def write_goldens(folder):
     torch.multiprocessing.spawn(write_mcore, (f"{folder}/mcore",), 4)
     write_object(f"{folder}/object.pt")
     repack(f"{folder}/object.pt", f"{folder}/deflated.pt")
+    write_object(f"{folder}/pickles.pt", archive=False)
 
 
 def check_theirs(tool):

@@ -8,6 +8,7 @@
 #include "ckpt/indexed_tensors.h"
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/safetensors.h"
+#include "ckpt/torch_pickles.h"
 #include "ckpt/torch_tensors.h"
 
 namespace mt {
@@ -66,7 +67,9 @@ static std::string beginning_of(const std::string& path) {
 }
 
 std::unique_ptr<TensorSource> open_tensor_file(const std::string& path) {
-  if (beginning_of(path).starts_with("PK\3\4")) return std::make_unique<TorchTensors>(path);
+  const std::string beginning = beginning_of(path);
+  if (beginning.starts_with("PK\3\4") || are_torch_pickles(as_bytes(beginning)))
+    return std::make_unique<TorchTensors>(path);
   return std::make_unique<SafetensorsReader>(path);
 }
 

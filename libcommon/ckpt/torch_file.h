@@ -6,7 +6,8 @@
 //   version `3\n`, .data/serialization_id (40 digits; zeros here, informative only)
 // under one root folder: the file's base name without extension, or `archive` inside a .distcp.
 // A tensor is torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad,
-// OrderedDict()), offset and strides in elements.
+// OrderedDict()), offset and strides in elements.  Files of older releases are read, too
+// (ckpt/torch_pickles.h).
 #pragma once
 
 #include <optional>
@@ -39,10 +40,10 @@ struct StoredTensor {
 // One whose elements lie one after another.
 StoredTensor dense(DType dtype, const Shape& shape, Bytes bytes);
 
-// An archive that lies in memory.  It must outlive the reader and every StoredTensor.
+// A file that lies in memory.  It must outlive the reader and every StoredTensor.
 class TorchReader {
  public:
-  TorchReader(Bytes archive, std::string name);
+  TorchReader(Bytes file, std::string name);
 
   const PyValue& value() const { return value_; }
 
@@ -52,7 +53,16 @@ class TorchReader {
   StoredTensor tensor(const PyValue& value) const;
 
  private:
-  ZipReader zip_;
+  struct Storage {
+    Bytes bytes;
+    std::string_view type;  // its class
+    std::int64_t numel;     // the class's elements
+  };
+  Storage storage(const PyValue& value) const;
+
+  std::string name_;
+  std::optional<ZipReader> zip_;           // of an archive
+  std::map<std::string, Bytes> storages_;  // of an older file
   PyValue value_;
   bool big_endian_ = false;
 };

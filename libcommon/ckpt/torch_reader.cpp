@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "ckpt/strided_copy.h"
 #include "ckpt/torch_file.h"
+#include "ckpt/torch_pickles.h"
 #include "ckpt/torch_types.h"
 
 namespace mt {
@@ -57,29 +58,29 @@ StoredTensor dense(DType dtype, const Shape& shape, Bytes bytes) {
   return {dtype, shape, row_major_strides(shape), bytes};
 }
 
-static ZipReader open_zip(Bytes archive, std::string name) {
-  if (archive.size() >= 2 && archive[0] == std::byte{0x80} && archive[1] <= std::byte{5})
-    fail(Exit::bad_data, name, ": a bare pickle (PyTorch before 1.6), expected a zip archive");
-  return ZipReader(archive, std::move(name));
-}
-
-TorchReader::TorchReader(Bytes archive, std::string name)
-    : zip_(open_zip(archive, std::move(name))) {
-  const Bytes* version = zip_.find("version");
-  if (version == nullptr) version = zip_.find(".data/version");
-  if (version == nullptr) fail(Exit::bad_data, zip_.name(), ": the archive has no record version");
+TorchReader::TorchReader(Bytes file, std::string name) : name_(std::move(name)) {
+  if (are_torch_pickles(file)) {
+    TorchPickles pickles = read_torch_pickles(file, name_);
+    value_ = std::move(pickles.value);
+    storages_ = std::move(pickles.storages);
+    return;
+  }
+  zip_.emplace(file, name_);
+  const Bytes* version = zip_->find("version");
+  if (version == nullptr) version = zip_->find(".data/version");
+  if (version == nullptr) fail(Exit::bad_data, name_, ": the archive has no record version");
   std::string_view digits = as_text(*version);
   while (digits.ends_with('\n')) digits.remove_suffix(1);
   if (digits.empty() || digits.size() > 2 ||
       digits.find_first_not_of("0123456789") != std::string_view::npos ||
       std::stoi(std::string(digits)) < 1 || std::stoi(std::string(digits)) > 10)
-    fail(Exit::bad_data, zip_.name(), ": record version is not a number from 1 to 10");
-  if (const Bytes* order = zip_.find("byteorder")) {
+    fail(Exit::bad_data, name_, ": record version is not a number from 1 to 10");
+  if (const Bytes* order = zip_->find("byteorder")) {
     big_endian_ = as_text(*order) == "big";
     if (!big_endian_ && as_text(*order) != "little")
-      fail(Exit::bad_data, zip_.name(), ": record byteorder is neither little nor big");
+      fail(Exit::bad_data, name_, ": record byteorder is neither little nor big");
   }
-  value_ = read_pickle(zip_.at("data.pkl"), zip_.name() + ": data.pkl");
+  value_ = read_pickle(zip_->at("data.pkl"), name_ + ": data.pkl");
 }
 
 // The call that rebuilds a plain tensor: inside a parameter's or a subclass's, or the value itself.
@@ -99,21 +100,18 @@ static std::optional<PyValue> plain_tensor(const PyValue& value) {
 
 bool TorchReader::is_tensor(const PyValue& value) { return plain_tensor(value).has_value(); }
 
-// The record of a storage, and its class; `numel` counts the class's elements.
-struct Storage {
-  Bytes bytes;
-  std::string_view type;
-  std::int64_t numel;
-};
-
-static Storage find_storage(const PyValue& value, const ZipReader& zip) {
-  const std::string where = zip.name() + ": storage";
+TorchReader::Storage TorchReader::storage(const PyValue& value) const {
+  const std::string where = name_ + ": storage";
   if (!value.is(Kind::persistent))
     fail(Exit::bad_data, where, ": is ", name_of(value.kind()), ", expected a persistent id");
   const std::vector<PyValue>& id = value.persistent_id().as_items(where);
-  if (id.size() != 5 || !id[1].is(Kind::global) || !(id[0] == PyValue("storage")))
+  if (id.size() != (zip_ ? 5 : 6) || !id[1].is(Kind::global) || !(id[0] == PyValue("storage")))
     fail(Exit::bad_data, where, ": expected ('storage', class, key, location, numel)");
-  return {zip.at("data/" + id[2].as_string(where)), id[1].name(), id[4].as_integer(where)};
+  const std::string& key = id[2].as_string(where);
+  if (zip_) return {zip_->at("data/" + key), id[1].name(), id[4].as_integer(where)};
+  const auto found = storages_.find(key);
+  if (found == storages_.end()) fail(Exit::bad_data, where, ": there is none of key ", key);
+  return {found->second, id[1].name(), id[4].as_integer(where)};
 }
 
 static DType element_type(const std::vector<PyValue>& args, bool typed, std::string_view storage,
@@ -128,7 +126,7 @@ static DType element_type(const std::vector<PyValue>& args, bool typed, std::str
 }
 
 StoredTensor TorchReader::tensor(const PyValue& value) const {
-  const std::string where = zip_.name() + ": tensor";
+  const std::string where = name_ + ": tensor";
   const std::optional<PyValue> plain = plain_tensor(value);
   if (!plain) fail(Exit::bad_data, where, ": is ", name_of(value.kind()), ", expected a tensor");
   const bool typed = plain->name() == "_rebuild_tensor_v3";
@@ -139,7 +137,7 @@ StoredTensor TorchReader::tensor(const PyValue& value) const {
     if (!flags.is_none() && !flags.entries(where).empty())
       fail(Exit::bad_data, where, ": has metadata, expected a plain tensor");
   }
-  const Storage storage = find_storage(args[0], zip_);
+  const Storage storage = this->storage(args[0]);
   StoredTensor result;
   result.big_endian = big_endian_;
   result.dtype = element_type(args, typed, storage.type, where);
