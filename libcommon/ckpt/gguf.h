@@ -1,15 +1,18 @@
 // GGUF files, version 3: llama.cpp's format of a model in one file.  All little-endian.
 //   "GGUF"  u32 3  u64 tensors  u64 key-values
 //   key-values    string key, u32 type, value; by type:
-//                   4 u32   5 i32   6 f32   7 bool, a byte   8 string
-//                   9 array: u32 type of its elements, u64 count, elements
+//                   0 u8   1 i8   2 u16   3 i16   4 u32   5 i32   6 f32   7 bool, a byte   8 string
+//                   9 array: u32 type of its elements, u64 count, elements   10 u64   11 i64   12
+//                   f64
 //   tensors       string name, u32 axes, u64 extents, the last axis first, u32 element type,
 //                 u64 offset of its first element behind the padding
 //   padding       zeros, to a multiple of 32 bytes from the file's first; behind each tensor too
 //   elements      row-major, at their offsets, which are multiples of 32
+// The key-value general.alignment, a u32, may say another multiple than 32.
 // A string is a u64 length and its bytes, of UTF-8.
 // Q8_0: 32 consecutive elements x of a row are 34 bytes: scale d, f16, and 32 i8 q, so that x is
-// about d q.  d = max |x| / 127, q = x / d rounded, halves away from zero.
+// about d q.  d = max |x| / 127, q = x / d rounded, halves away from zero, and 0 where that is no
+// number.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +23,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "ckpt/tensor_source.h"
 #include "tensor/tensor.h"
 
 namespace mt {
@@ -27,11 +31,13 @@ namespace mt {
 enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8, bf16 = 30 };
 
 inline constexpr std::int64_t kGgufBlock = 32;  // elements, of q8_0
+inline constexpr const char* kGgufQuantized = "q8_0";
 
 std::uint64_t gguf_bytes(GgufType type, const Shape& shape);
 
 // `values`: a multiple of kGgufBlock.
 void quantize_q8_0(std::byte* out, std::span<const float> values);
+void dequantize_q8_0(std::span<float> values, const std::byte* blocks);
 
 class GgufKeyValues {
  public:
@@ -76,6 +82,56 @@ class GgufWriter {
   };
   File file_;
   std::map<std::string, Place> places_;
+};
+
+// --- Reading ------------------------------------------------------------------------------------
+
+// A value of a key, as it lies in the file; it views the file.
+class GgufValue {
+ public:
+  GgufValue() = default;
+  GgufValue(std::uint32_t type, std::uint64_t count, Bytes bytes)
+      : type_(type), count_(count), bytes_(bytes) {}
+
+  // What it is, or Exit::bad_data "WHERE: is of type 8, expected …".
+  std::int64_t as_integer(const std::string& where) const;  // of any whole number below 2^63
+  double as_real(const std::string& where) const;
+  std::string as_text(const std::string& where) const;
+  // How it reads: a number, a text, or of an array its length.
+  std::string shown() const;
+
+ private:
+  template <class T>
+  T number() const;
+
+  std::uint32_t type_ = 0;
+  std::uint64_t count_ = 0;  // elements of an array
+  Bytes bytes_;              // of a string without its length
+};
+
+struct GgufContent {
+  std::map<std::string, GgufValue> values;
+  std::map<std::string, DistTensor> tensors;  // of chunk places in the file; q8_0 counts as f32
+};
+
+// `where` stands in errors, which are all Exit::bad_data; `name` is the file's in the places. Names
+// are unique, and tensors lie one behind another without a hole but for the padding.
+GgufContent parse_gguf(Bytes file, const std::string& where, const std::string& name);
+
+bool is_gguf(std::string_view beginning);  // of 4 bytes or more
+
+// Elements of q8_0 are read as float32.
+class GgufReader : public TensorSource {
+ public:
+  explicit GgufReader(const std::string& path);
+  const std::string& path() const override { return file_.path(); }
+  const std::map<std::string, GgufValue>& values() const { return content_.values; }
+  const std::map<std::string, DistTensor>& tensors() const override { return content_.tensors; }
+  void read_original(const std::string& key, const Shape& offset, Tensor out) const override;
+
+ private:
+  MappedFile file_;
+  GgufContent content_;
 };
 
 }  // namespace mt

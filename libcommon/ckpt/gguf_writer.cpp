@@ -47,8 +47,10 @@ void quantize_q8_0(std::byte* out, std::span<const float> values) {
     const float scale = largest / 127, inverse = scale == 0 ? 0 : 1 / scale;
     const Fp16 stored(scale);
     std::memcpy(out, &stored.bits, sizeof stored.bits);
-    for (std::size_t i = 0; i < block.size(); ++i)
-      out[2 + i] = static_cast<std::byte>(static_cast<int>(std::round(block[i] * inverse)));
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      const float step = std::round(block[i] * inverse);
+      out[2 + i] = static_cast<std::byte>(std::isfinite(step) ? static_cast<int>(step) : 0);
+    }
   }
 }
 

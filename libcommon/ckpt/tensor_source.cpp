@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "ckpt/gguf.h"
 #include "ckpt/indexed_tensors.h"
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/safetensors.h"
@@ -70,6 +71,7 @@ std::unique_ptr<TensorSource> open_tensor_file(const std::string& path) {
   const std::string beginning = beginning_of(path);
   if (beginning.starts_with("PK\3\4") || are_torch_pickles(as_bytes(beginning)))
     return std::make_unique<TorchTensors>(path);
+  if (is_gguf(beginning)) return std::make_unique<GgufReader>(path);
   return std::make_unique<SafetensorsReader>(path);
 }
 
@@ -90,7 +92,7 @@ static std::unique_ptr<TensorSource> open_checkpoint(const std::string& folder) 
 std::unique_ptr<TensorSource> open_tensors(const std::string& path) {
   if (!fs::is_directory(path)) return open_file(path);
   for (const char* name : {"model.safetensors.index.json", "model.safetensors",
-                           "pytorch_model.bin.index.json", "pytorch_model.bin"})
+                           "pytorch_model.bin.index.json", "pytorch_model.bin", "model.gguf"})
     if (fs::exists(path + "/" + name)) return open_file(path + "/" + name);
   if (fs::exists(path + "/consolidated.00.pth")) return std::make_unique<RankTensors>(path);
   if (fs::exists(path + "/.metadata")) return open_checkpoint(path);

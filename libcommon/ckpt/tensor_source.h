@@ -90,10 +90,11 @@ Shape origin_of(int rank);
 // torch.save (ckpt/torch_tensors.h), an index that names several of either
 // (ckpt/indexed_tensors.h), or a folder with the one that Hugging Face's names there:
 // model.safetensors.index.json, model.safetensors, pytorch_model.bin.index.json or
-// pytorch_model.bin.  Exit::no_input or bad_data if it is none.
+// pytorch_model.bin, or llama.cpp's model.gguf (ckpt/gguf.h).  Exit::no_input or bad_data if it is
+// none.
 std::unique_ptr<TensorSource> open_tensors(const std::string& path);
 
-// A safetensors file or one of torch.save.
+// A safetensors file, one of torch.save or a GGUF file.
 std::unique_ptr<TensorSource> open_tensor_file(const std::string& path);
 
 }  // namespace mt

@@ -37,9 +37,11 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.option("--save-dir,--save", &save, "DIR", "OUTPUT");
   cl.option(
       "--loader", &loader, "FORMAT",
-      "what INPUT must be: core (Megatron), or hf, llama_mistral or mixtral_hf (Hugging Face; a "
-      "Llama of Meta's is llama_mistral); default what is found there",
-      one_of({"core", "hf", "llama_mistral", "mixtral_hf"}));
+      "what INPUT must be: core or legacy (Megatron's models of today, or from before its core), "
+      "or "
+      "hf, llama_mistral or mixtral_hf (Hugging Face; a Llama of Meta's is llama_mistral); default "
+      "what is found there",
+      one_of({"core", "legacy", "hf", "llama_mistral", "mixtral_hf"}));
   cl.option("--saver", &saver, "FORMAT",
             "what OUTPUT becomes: core (Megatron), hf (Hugging Face) or gguf (llama.cpp)",
             one_of({"core", "hf", "gguf"}));
@@ -122,7 +124,6 @@ void ConvertOptions::complete() {
     fail(Exit::usage, "--no-common-pt: torch_dist alone has one; see --saver and --ckpt-format");
   if (dtype == "q8_0" && saver != "gguf")
     fail(Exit::usage, "--dtype q8_0: is a type of GGUF files; see --saver");
-  if (verify && saver == "gguf") fail(Exit::usage, "--verify: GGUF files are not read here");
   source.with_optimizer = with_optimizer;
 }
 
@@ -199,12 +200,16 @@ struct Plan {
   }
 
   void check_loader(const std::string& loader) const {
-    const bool foreign = is_foreign(*source), meta = source->format() == kMetaFormat;
-    const bool right = foreign != (loader == "core") && (!meta || loader == "llama_mistral");
+    const bool foreign = is_foreign(*source), meta = source->format() == kMetaFormat,
+               legacy = source->format() == kLegacyFormat;
+    const bool right =
+        foreign ? loader != "core" && loader != "legacy" && (!meta || loader == "llama_mistral")
+                : loader == (legacy ? "legacy" : "core");
     if (!loader.empty() && !right)
       fail(Exit::bad_config, source->path(), ": is ",
            meta      ? "Meta's"
            : foreign ? "Hugging Face's"
+           : legacy  ? "of Megatron's legacy classes"
                      : "Megatron's",
            ", but --loader is ", loader);
   }
@@ -313,24 +318,42 @@ static void compare_row(const Plan& plan, const ModelSource& written, const Para
          ": differs from ", plan.source->path());
 }
 
-static std::int64_t read_back(const Plan& plan, int threads, const Log& log,
-                              const std::function<void()>& check) {
+static std::unique_ptr<ModelSource> open_written(const Plan& plan) {
   ModelSourceOptions there;
   there.vocab_size = plan.target.config.vocab_size;
   there.with_optimizer = plan.target.with_optimizer;
   there.check_while_reading = true;
-  const std::unique_ptr<ModelSource> written = open_model(plan.target.path, there);
+  std::unique_ptr<ModelSource> written = open_model(plan.target.path, there);
   written->check_all_used(plan.table);
+  return written;
+}
+
+static std::unique_ptr<GgufReader> open_written_gguf(const Plan& plan) {
+  auto written = std::make_unique<GgufReader>(plan.target.path + "/model.gguf");
+  check_gguf_tensors(plan.target, plan.table, *written);
+  return written;
+}
+
+static std::int64_t read_back(const Plan& plan, int threads, const Log& log,
+                              const std::function<void()>& check) {
+  const auto gguf = plan.gguf ? open_written_gguf(plan) : nullptr;
+  const auto written = plan.gguf ? nullptr : open_written(plan);
   Progress progress(log, "comparing", "bytes", plan.bytes());
   std::atomic<std::int64_t> compared = 0;
   for_each_state(plan, parts_of(plan), threads, 2, check,
                  [&](std::size_t, const Param& row, const std::string& state, RowMemory& memory) {
-                   compare_row(plan, *written, row, state, memory);
+                   if (gguf != nullptr) {
+                     const RowValue value(*plan.source, row, state, plan.dtype_of(row, state),
+                                          memory);
+                     compare_with_gguf(plan.target, *gguf, row, value.tensor());
+                   } else {
+                     compare_row(plan, *written, row, state, memory);
+                   }
                    progress.add(plan.bytes_of(row, state));
                    ++compared;
                  });
   progress.finish();
-  written->finish_reading();
+  if (written != nullptr) written->finish_reading();
   return compared;
 }
 

@@ -6,7 +6,10 @@
 // rows that blocks of q8_0 do not divide are float16.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "ckpt/folder_save.h"
 #include "ckpt/gguf.h"
@@ -168,6 +171,21 @@ std::vector<float> frequency_factors(const ModelConfig& c) {
   return factors;
 }
 
+// What makes a row the tensor of this name.
+Transform gguf_transform(const std::string& architecture, const ModelConfig& c, const Param& row,
+                         const ForeignName& name) {
+  Transform transform = name.transform;
+  if (!transform.empty() && transform.back().kind == Rearrange::Kind::transpose)
+    transform.pop_back();
+  if (architecture == "llama" && is_rotated(name.name)) {
+    // [heads, 2, d / 2] over [2, heads, d / 2] becomes [heads, d / 2, 2].
+    const std::int64_t d = c.head_dim(), heads = transformed_shape(transform, row.shape)[0] / d;
+    transform.push_back(exchange(heads, 2));
+    transform.push_back(exchange(2, heads * d / 2));
+  }
+  return transform;
+}
+
 // --- Files --------------------------------------------------------------------------------------
 
 class GgufSink : public ModelSink {
@@ -229,17 +247,7 @@ class GgufSink : public ModelSink {
   }
 
   Transform transform_of(const Param& row, const ForeignName& name) const {
-    Transform transform = name.transform;
-    if (!transform.empty() && transform.back().kind == Rearrange::Kind::transpose)
-      transform.pop_back();
-    if (architecture_ == "llama" && is_rotated(name.name)) {
-      // [heads, 2, d / 2] over [2, heads, d / 2] becomes [heads, d / 2, 2].
-      const std::int64_t d = target_.config.head_dim(),
-                         heads = transformed_shape(transform, row.shape)[0] / d;
-      transform.push_back(exchange(heads, 2));
-      transform.push_back(exchange(2, heads * d / 2));
-    }
-    return transform;
+    return gguf_transform(architecture_, target_.config, row, name);
   }
 
   std::vector<GgufWriter::Entry> entries(const ParamTable& table, const RowTypes& types) const {
@@ -286,6 +294,88 @@ std::vector<std::string> gguf_names(const ModelTarget& target, const Param& row)
   std::vector<std::string> names;
   for (const ForeignName& name : hugging_face_names(row)) names.push_back(gguf_name(name.name));
   return names;
+}
+
+// --- Reading back -------------------------------------------------------------------------------
+
+namespace {
+
+// A tensor of the file, as `dtype`.
+struct Stored {
+  Stored(const GgufReader& file, const std::string& name, DType dtype)
+      : shape(file.at(name).shape),
+        buffer(Device::cpu, static_cast<std::size_t>(shape.numel()) * size_of(dtype)),
+        tensor(buffer.tensor(dtype, shape)) {
+    file.read_original(name, origin_of(shape.rank()), tensor);
+  }
+  Shape shape;
+  Buffer buffer;
+  Tensor tensor;
+};
+
+// Whether no element is farther from the expected one than half a step of its block; a step is
+// rounded to f16.
+bool is_quantized_from(std::span<const float> found, std::span<const float> expected) {
+  for (std::size_t begin = 0; begin < found.size(); begin += kGgufBlock) {
+    float largest = 0, worst = 0;
+    for (std::size_t i = begin; i < begin + kGgufBlock; ++i) {
+      largest = std::max(largest, std::fabs(expected[i]));
+      worst = std::max(worst, std::fabs(found[i] - expected[i]));
+    }
+    const float f16_rounding = largest / 1024 + 127 * std::ldexp(1.0F, -25);
+    if (!(worst <= largest / 127 / 2 + f16_rounding)) return false;
+  }
+  return true;
+}
+
+std::span<const float> floats(ConstTensor tensor) {
+  return {static_cast<const float*>(tensor.data()), static_cast<std::size_t>(tensor.numel())};
+}
+
+}  // namespace
+
+void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const Param& row,
+                       ConstTensor value) {
+  const std::string architecture = architecture_of(target.config, config_of(target));
+  const ConstTensor expected = is_vocabulary(row) ? value.rows(0, target.config.vocab_size) : value;
+  const Buffer buffer(Device::cpu, expected.bytes());
+  const Tensor ours = buffer.tensor(expected.dtype(), expected.shape());
+  const auto differ = [&](const std::string& name) {
+    fail(Exit::difference, file.path(), ": ", name, ": differs from ", target.source.path());
+  };
+  for (const ForeignName& name : hugging_face_names(row)) {
+    const std::string theirs = gguf_name(name.name);
+    const Transform transform = gguf_transform(architecture, target.config, row, name);
+    const Stored stored(file, theirs, expected.dtype());
+    if (!(stored.shape == transformed_shape(transform, expected.shape()))) differ(theirs);
+    if (file.at(theirs).dtype_name != kGgufQuantized) {
+      apply_inverse(transform, ours, stored.tensor);
+      continue;
+    }
+    const Buffer turned(Device::cpu, stored.tensor.bytes());
+    const Tensor wanted = turned.tensor(DType::f32, stored.shape);
+    apply(transform, wanted, expected);
+    if (!is_quantized_from(floats(stored.tensor), floats(wanted))) differ(theirs);
+    apply_inverse(transform, ours, wanted);
+  }
+  if (std::memcmp(ours.data(), expected.data(), expected.bytes()) != 0) differ(row.name);
+}
+
+void check_gguf_tensors(const ModelTarget& target, const ParamTable& table,
+                        const GgufReader& file) {
+  std::set<std::string> names;
+  for (const Param& row : table.rows())
+    for (const ForeignName& name : hugging_face_names(row)) names.insert(gguf_name(name.name));
+  if (target.config.use_rope_scaling) {
+    names.insert(kFrequencies);
+    const Stored factors(file, kFrequencies, DType::f32);
+    if (!std::ranges::equal(floats(factors.tensor), frequency_factors(target.config)))
+      fail(Exit::difference, file.path(), ": ", kFrequencies, ": differs from ",
+           target.source.path());
+  }
+  for (const auto& [name, tensor] : file.tensors())
+    if (!names.contains(name))
+      fail(Exit::difference, file.path(), ": tensor ", name, ": is none of the model's");
 }
 
 std::unique_ptr<ModelSink> make_gguf_sink(const ModelTarget& target, const ParamTable& table,

@@ -8,12 +8,14 @@
 #include <set>
 
 #include "base/progress.h"
+#include "ckpt/gguf.h"
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/tensor_numbers.h"
 #include "model/gpt_checkpoint.h"
 #include "model/meta_source.h"
 #include "model/model_rows.h"
 #include "model/model_source.h"
+#include "model/rank_files.h"
 
 namespace mt {
 
@@ -89,7 +91,29 @@ static void write_value(JsonWriter& json, const PyValue& value) {
   }
 }
 
+static bool is_model(const std::string& path) {
+  return std::filesystem::exists(path + "/config.json") ||
+         std::filesystem::exists(path + "/params.json") ||
+         (std::filesystem::is_directory(path) && find_checkpoint(path));
+}
+
+static void list_gguf_settings(const InspectOptions& options, const GgufReader& file,
+                               const PrintLine& print) {
+  JsonWriter object;
+  object.begin_object().member("schema", kSchema).key("settings").begin_object();
+  for (const auto& [name, value] : file.values()) {
+    object.member(name, value.shown());
+    if (!options.json) print(concat(name, "  ", value.shown()));
+  }
+  if (options.json) print(object.end_object().end_object().text());
+}
+
 static void list_settings(const InspectOptions& options, const PrintLine& print) {
+  if (!is_model(options.path)) {
+    const std::unique_ptr<TensorSource> tensors = open_tensors(options.path);
+    if (const auto* gguf = dynamic_cast<const GgufReader*>(tensors.get()))
+      return list_gguf_settings(options, *gguf, print);
+  }
   const std::unique_ptr<ModelSource> source = open_model(options.path);
   PyValue args = PyValue::dict();
   add_model_args(source->config(), source->dtype(), args);
@@ -320,19 +344,13 @@ static void compare_rows(const ModelSource& a, const ModelSource& b, Differences
     if (find(table, row.name) == nullptr) differences.only_in(b.path(), row.name);
 }
 
-static bool is_model(const std::string& path) {
-  return std::filesystem::exists(path + "/config.json") ||
-         std::filesystem::exists(path + "/params.json") ||
-         (std::filesystem::is_directory(path) && find_checkpoint(path));
-}
-
 bool print_differences(const InspectOptions& a, const std::string& b, double tolerance,
                        const PrintLine& print) {
   Differences differences(a, tolerance, print);
   if (is_model(a.path) && is_model(b)) {
     const std::unique_ptr<ModelSource> of_a = open_model(a.path), of_b = open_model(b);
     if (of_a->format() != of_b->format() || of_a->format() == "torch" ||
-        of_a->format() == kMetaFormat ||
+        of_a->format() == kLegacyFormat || of_a->format() == kMetaFormat ||
         of_a->config().padded_vocab_size != of_b->config().padded_vocab_size) {
       compare_rows(*of_a, *of_b, differences);
       return differences.any();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ckpt/gguf.h"
 #include "model/model_source.h"
 #include "model/pipeline_stages.h"
 
@@ -55,6 +56,11 @@ std::vector<std::string> gguf_names(const ModelTarget& target, const Param& row)
 // Whether a row is q8_0 in a quantized file, and what its sink takes it as: f32 then.
 bool is_gguf_quantized(const Param& row);
 DType gguf_dtype(const Param& row, DType stored, bool quantized);
+// Exit::difference unless the file that such a sink wrote holds this value of a row; of q8_0, as
+// near as its blocks can be.  And unless it has the tensors of the table's rows alone.
+void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const Param& row,
+                       ConstTensor value);
+void check_gguf_tensors(const ModelTarget& target, const ParamTable& table, const GgufReader& file);
 std::unique_ptr<ModelSink> make_core_sink(const ModelTarget& target, std::size_t parts);
 
 }  // namespace mt

@@ -9,6 +9,8 @@
 // stand in the order in which the model registers them (model/rank_layout.h).  The last of several
 // stages has a copy of tied embeddings, output_layer.weight.  The optimizer is described in
 // model/rank_optimizer.h.
+//
+// Files of older classes than Megatron-Core's are read (model/legacy_classes.h).
 #pragma once
 
 #include <deque>
@@ -24,6 +26,7 @@
 
 namespace mt {
 
+inline constexpr const char* kLegacyFormat = "legacy";  // of older classes: legacy_classes.h
 inline constexpr const char* kRankFile = "model_optim_rng.pt";
 inline constexpr const char* kTiedCopy = "output_layer.weight";
 
@@ -86,6 +89,9 @@ class RankFilesSource : public ModelSource {
   void read_sizes(const std::string& folder, const ModelSourceOptions& options);
   void open_files(const std::string& folder);
   void find_chunks();
+  // A chunk's dict, in the file's order, by Megatron-Core's names.
+  std::vector<std::pair<std::string, PyValue>> tensors_of(const PyValue& model,
+                                                          const std::string& where) const;
   void take_common();
   const Chunk& chunk_of(const Param& row) const;
   StoredTensor part(const Param& row, const std::string& state, std::int64_t tensor_rank) const;
@@ -107,6 +113,7 @@ class RankFilesSource : public ModelSource {
   PyValue common_;
   std::vector<Chunk> chunks_;      // in the order of their layers
   std::vector<ParamTable> parts_;  // of each tensor rank, all layers
+  Transform qkv_;                  // makes each rank's part of a linear_qkv what it is today
 };
 
 // A part of make_rank_files_sink() is a pipeline rank, all tensor ranks of it.

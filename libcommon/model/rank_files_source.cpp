@@ -6,6 +6,7 @@
 #include "ckpt/checkpoint_manifest.h"
 #include "model/core_source.h"
 #include "model/gpt_checkpoint.h"
+#include "model/legacy_classes.h"
 #include "model/model_rows.h"
 #include "model/rank_files.h"
 #include "model/rank_layout.h"
@@ -76,16 +77,21 @@ void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOpt
   const RankFile first(first_file(folder));
   const std::string& where = first.mapped.path();
   const PyValue& state = first.reader.value();
-  const double version = state.at("checkpoint_version", where).as_real(where);
-  if (version < 3)
-    fail(Exit::bad_data, where, ": checkpoint_version ", version, ", expected at least 3");
-  const PyValue& args = state.at("args", where);
-  const auto has_tensor = [&](const std::string& name) {
-    for (const char* key : {"model", "model0"})
-      if (const PyValue* model = state.find(key); model != nullptr && model->find(name) != nullptr)
-        return true;
-    return false;
-  };
+  std::map<std::string, PyValue> tensors;
+  for (const char* key : {"model", "model0"})
+    if (const PyValue* model = state.find(key)) {
+      if (is_legacy(*model)) format_ = kLegacyFormat;
+      for (auto& tensor : tensors_of(*model, where)) tensors.insert(std::move(tensor));
+    }
+  const PyValue* const stored_version = state.find("checkpoint_version");
+  const double version = stored_version == nullptr ? 0 : stored_version->as_real(where);
+  const bool legacy = format_ == kLegacyFormat;
+  if (version < 3 && !(legacy && (version == 0 || version == 1 || version == 2)))
+    fail(Exit::bad_data, where, ": checkpoint_version ", version,
+         legacy ? ", expected 0, 1, 2 or 3" : ", expected at least 3");
+  PyValue args = state.at("args", where);
+  if (legacy) args = legacy_args(args, where);
+  const auto has_tensor = [&](const std::string& name) { return tensors.contains(name); };
   config_ = model_config_of(with_vocabulary(args, options.vocab_size, where), has_tensor, where);
   if (config_.family == ModelFamily::t5)
     fail(Exit::bad_data, where, ": is of a T5, which is read in torch_dist only");
@@ -102,12 +108,23 @@ void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOpt
   if (config_.num_experts % counts_.expert != 0)
     fail(Exit::bad_data, where, ": args.expert_model_parallel_size ", counts_.expert,
          ": does not divide ", config_.num_experts, " experts");
+  qkv_ = legacy_qkv(version, config_, counts_.tensor);
 }
 
 void RankFilesSource::open_files(const std::string& folder) {
   for (std::int64_t stage = 0; stage < counts_.stages; ++stage)
     for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank)
       files_.emplace_back(concat(folder, "/", rank_folder(rank, stage, counts_), "/", kRankFile));
+}
+
+std::vector<std::pair<std::string, PyValue>> RankFilesSource::tensors_of(
+    const PyValue& model, const std::string& where) const {
+  if (format_ == kLegacyFormat) return legacy_tensors(model, config_.family, where);
+  std::vector<std::pair<std::string, PyValue>> tensors;
+  const std::vector<PyValue>& entries = model.entries(where);
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
+    tensors.emplace_back(entries[i].as_string(where), entries[i + 1]);
+  return tensors;
 }
 
 // Chunk v of all stages comes before chunk v + 1 of any.
@@ -134,17 +151,13 @@ void RankFilesSource::find_chunks() {
                   .names = {}};
       for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank) {
         const RankFile& of = file(rank, stage);
-        const std::vector<PyValue>& entries =
-            of.reader.value().at(chunk.key, of.mapped.path()).entries(of.mapped.path());
+        const std::string& where = of.mapped.path();
         auto& tensors = chunk.tensors.emplace_back();
-        for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
-          tensors.emplace(entries[i].as_string(of.mapped.path()), entries[i + 1]);
-          if (rank == 0) chunk.names.push_back(entries[i].as_string(of.mapped.path()));
+        for (auto& [name, value] : tensors_of(of.reader.value().at(chunk.key, where), where)) {
+          if (rank == 0) chunk.names.push_back(name);
+          tensors.emplace(std::move(name), std::move(value));
         }
       }
-      if (chunk.tensors[0].contains("language_model"))
-        fail(Exit::bad_data, file(0, stage).mapped.path(),
-             ": is of Megatron's legacy classes, which are not supported");
       for (const auto& [name, value] : chunk.tensors[0])
         chunk.layers = std::max(chunk.layers, layer_in(name) + 1);
       layers += chunk.layers;
@@ -159,7 +172,9 @@ void RankFilesSource::take_common() {
   for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
     const std::string& name = entries[i].as_string(path_);
     if (!name.starts_with("model") && name != "optimizer")
-      common_.set_item(entries[i], entries[i + 1]);
+      common_.set_item(entries[i], name == "args" && format_ == kLegacyFormat
+                                       ? legacy_args(entries[i + 1], path_)
+                                       : entries[i + 1]);
   }
 }
 
@@ -215,6 +230,10 @@ DType RankFilesSource::dtype_of(const Param& row, const std::string& state) cons
   return part(row, state, 0).dtype;
 }
 
+static bool is_qkv(const Param& row) {
+  return row.name.ends_with(".linear_qkv.weight") || row.name.ends_with(".linear_qkv.bias");
+}
+
 void RankFilesSource::read(const Param& row, const std::string& state, Tensor out) const {
   if (is_vocabulary(row)) std::memset(out.data(), 0, out.bytes());
   const std::size_t size = size_of(out.dtype());
@@ -222,8 +241,14 @@ void RankFilesSource::read(const Param& row, const std::string& state, Tensor ou
     const Param& cut = parts_[static_cast<std::size_t>(rank)].rows()[row.index];
     const StoredTensor stored = part(row, state, rank);
     const Buffer buffer(Device::cpu, static_cast<std::size_t>(cut.local.numel()) * size);
-    const Tensor local = buffer.tensor(out.dtype(), cut.local);
+    Tensor local = buffer.tensor(out.dtype(), cut.local);
     stored.copy_once(file_of(row, state, rank), origin_of(cut.local.rank()), local);
+    const Buffer ordered(Device::cpu, is_qkv(row) && !qkv_.empty() ? local.bytes() : 0);
+    if (ordered.bytes() > 0) {
+      const Tensor rows = ordered.tensor(out.dtype(), cut.local);
+      apply(qkv_, rows, local);
+      local = rows;
+    }
     for (const ElementRun& run : cut.runs()) {
       const std::int64_t count = std::min(run.count, out.numel() - run.global);  // other padding
       if (count > 0)

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+
 #include "tests/base/scratch.h"
 #include "tests/ckpt/support.h"
 
@@ -54,6 +57,58 @@ TEST(Gguf, FilesAreAsItsOwnPackageWritesThem) {
   EXPECT_EQ(read_file(path), kGolden);
 }
 
+TEST(Gguf, FilesAreRead) {
+  const Scratch scratch;
+  const std::string path = scratch.path("model.gguf");
+  File::create(path).write(kGolden);
+  const auto source = open_tensors(path);  // by its content
+  const auto& reader = dynamic_cast<const GgufReader&>(*source);
+  const auto shown = [&](const char* key) { return reader.values().at(key).shown(); };
+  EXPECT_EQ(shown("general.architecture"), "llama");
+  EXPECT_EQ(shown("n"), "7");
+  EXPECT_EQ(shown("x"), "0.5");
+  EXPECT_EQ(shown("b"), "true");
+  EXPECT_EQ(shown("t"), "2 elements");
+  EXPECT_EQ(reader.values().at("n").as_integer(""), 7);
+  EXPECT_EQ(test::error_of([&] { reader.values().at("n").as_text("n"); }),
+            "n: is of type 4, expected 8, a text");
+  float w[6], q[32], some[4];
+  reader.read_original("w", {0, 0}, {w, DType::f32, {2, 3}});
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(w[i], static_cast<float>(i));
+  reader.read_original("q", {0, 0}, {q, DType::f32, {1, 32}});
+  for (int i = 0; i < 32; ++i)
+    EXPECT_NEAR(q[i], (static_cast<float>(i) - 11.5F) * 0.37F, 0.37 * 19.5 / 127);
+  reader.read_original("q", {0, 5}, {some, DType::f32, {1, 4}});
+  EXPECT_EQ(std::memcmp(some, q + 5, sizeof some), 0);
+  EXPECT_EQ(reader.at("q").dtype_name, "q8_0");
+  EXPECT_EQ(reader.at("h").dtype, DType::f16);
+  EXPECT_EQ(reader.at("h").chunks[0].place.offset % 32, 0u);
+}
+
+TEST(Gguf, DamagedFilesAreRefused) {
+  const auto refused = [](const std::string& file) {
+    return test::error_of([&] { parse_gguf(as_bytes(file), "x", "x"); });
+  };
+  for (std::size_t size = 0; size < kGolden.size() - 32; ++size)
+    EXPECT_NE(refused(kGolden.substr(0, size)), "") << size;
+  EXPECT_NE(refused(kGolden + std::string(32, '\0')).find("behind the last tensor"),
+            std::string::npos);
+  const auto with = [](std::size_t at, const std::string& bytes) {
+    std::string file = kGolden;
+    return file.replace(at, bytes.size(), bytes);
+  };
+  EXPECT_NE(refused(with(4, "\4")).find("version 4"), std::string::npos);
+  EXPECT_NE(refused(with(8, std::string(8, '\xff'))), "");   // tensors
+  EXPECT_NE(refused(with(16, std::string(8, '\xff'))), "");  // key-values
+  const std::size_t w = kGolden.find("w\2");
+  ASSERT_NE(w, std::string::npos);
+  EXPECT_NE(refused(with(w + 5, std::string(8, '\x7f'))).find("of more elements"),
+            std::string::npos);
+  EXPECT_NE(refused(with(w + 21, "\5")).find("of type 5"), std::string::npos);
+  EXPECT_NE(refused(with(w + 25, "\1")).find("a tensor at"), std::string::npos);
+  EXPECT_NE(refused(with(w, "q")).find("a second tensor q"), std::string::npos);
+}
+
 TEST(Gguf, BlocksOfZerosAndHalves) {
   std::byte out[2 * 34];
   float values[64] = {};
@@ -64,6 +119,11 @@ TEST(Gguf, BlocksOfZerosAndHalves) {
   for (int i = 0; i < 34; ++i) EXPECT_EQ(out[i], std::byte{0}) << i;
   const unsigned char expected[] = {0x00, 0x3c, 127, 3, 0xfd, 0};
   for (int i = 0; i < 6; ++i) EXPECT_EQ(out[34 + i], std::byte{expected[i]}) << i;
+  for (const float odd : {NAN, INFINITY, 1e-45F}) {
+    values[0] = odd;
+    quantize_q8_0(out, values);
+    EXPECT_EQ(out[2], std::byte{0});
+  }
 }
 
 TEST(Gguf, ATensorOfAnotherShapeOrNameIsOurMistake) {

@@ -2,9 +2,6 @@
 // whole and by a row, copied and as they lie there.
 //
 // Parser: libcommon/ckpt/safetensors.cpp
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -12,20 +9,9 @@
 #include "base/error.h"
 #include "ckpt/safetensors.h"
 #include "tensor/buffer.h"
+#include "tests/fuzz/file_of.h"
 
 namespace {
-
-// A file in memory, with a path to open it by.
-class FileOf {
- public:
-  explicit FileOf(mt::Bytes content) : file_(::memfd_create("fuzz", MFD_CLOEXEC), "fuzz") {
-    file_.write(content);
-  }
-  std::string path() const { return mt::concat("/proc/self/fd/", file_.descriptor()); }
-
- private:
-  mt::File file_;
-};
 
 void read(const mt::SafetensorsReader& reader, const mt::DistTensor& tensor) {
   const mt::Shape origin = mt::origin_of(tensor.shape.rank());
@@ -55,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t siz
       held += place.length;
     }
     if (held > size) std::abort();
-    const FileOf on_disk(file);
+    const mt::FileOf on_disk(file);
     const mt::SafetensorsReader reader(on_disk.path());
     for (const auto& [key, tensor] : reader.tensors())
       if (tensor.dtype) read(reader, tensor);

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "model/gguf_tokenizer.h"
+#include "model/model_sink.h"
 #include "tests/model/convert_support.h"
 
 namespace mt {
@@ -178,6 +179,63 @@ TEST_F(Gg, Llama31SlowsItsChannels) {
   EXPECT_LT(factors[1], 8);
 }
 
+TEST_F(Gg, WhatIsWrittenIsReadBack) {
+  for (const char* family : {"gpt2", "llama", "tied", "qwen3", "scaled"})
+    for (const char* dtype : {"", "fp32", "q8_0"}) {
+      ModelConfig config = config_named(family);
+      config.hidden_size = 32;
+      config.kv_channels = 8;
+      config.ffn_hidden_size = 64;
+      write_hugging_face(scratch_.path("read-back"), config, DType::f16);
+      ConvertOptions options;
+      options.dtype = dtype;
+      options.verify = options.force = true;
+      const ConvertReport report = convert("read-back", "gguf-back", "gguf", options);
+      EXPECT_EQ(report.compared, report.rows) << family << dtype;
+    }
+}
+
+TEST_F(Gg, WhatWasNotWrittenIsFound) {
+  ModelConfig config = config_named("llama");
+  config.hidden_size = 32;
+  config.ffn_hidden_size = 64;
+  config.kv_channels = 8;
+  write_hugging_face(scratch_.path("hf"), config, DType::f32);
+  const auto source = open_model(scratch_.path("hf"));
+  const ParamTable table = model_rows(source->config());
+  for (const char* dtype : {"fp32", "q8_0"}) {
+    ConvertOptions options;
+    options.dtype = dtype;
+    options.force = true;
+    convert("hf", "gguf", "gguf", options);
+    const ModelTarget target{.path = scratch_.path("gguf"),
+                             .source = *source,
+                             .config = source->config(),
+                             .dtype = DType::f32,
+                             .quantized = options.dtype == "q8_0"};
+    const std::string path = scratch_.path("gguf/model.gguf");
+    const auto place = GgufReader(path).at("blk.1.attn_q.weight").chunks[0].place;
+    const auto compare = [&] {
+      const GgufReader file(path);
+      check_gguf_tensors(target, table, file);
+      for (const Param& row : table.rows()) {
+        const HostTensor value(DType::f32, row.shape);
+        source->read(row, "", value.view());
+        compare_with_gguf(target, file, row, value.view());
+      }
+    };
+    EXPECT_EQ(error_of(compare), "");
+    std::string content = read_file(path);
+    content[place.offset + 7] ^= 0x40;
+    File::create(path).write(content);
+    EXPECT_EQ(error_of(compare).substr(0, 2), "1 ");
+    content.replace(content.find("blk.1.attn_q.weight"), 5, "blk.9");
+    File::create(path).write(content);
+    EXPECT_NE(error_of(compare).find("blk.9.attn_q.weight: is none of the model's"),
+              std::string::npos);
+  }
+}
+
 TEST_F(Gg, WhatLlamaCppDoesNotComputeIsRefused) {
   for (const auto& [family, expected] :
        {std::pair("gemma", "of gpt2, llama, mistral, qwen2 and qwen3, not of gemma"),
@@ -194,10 +252,9 @@ TEST_F(Gg, WhatLlamaCppDoesNotComputeIsRefused) {
     plan.saver = "gguf";
     EXPECT_NE(error_of([&] { describe_conversion(plan); }).find(expected), std::string::npos);
   }
-  ConvertOptions verify, optimizer, quantized;
-  verify.verify = optimizer.with_optimizer = true;
+  ConvertOptions optimizer, quantized;
+  optimizer.with_optimizer = true;
   quantized.dtype = "q8_0";
-  EXPECT_EQ(error("hf", "out", "gguf", verify), "64 --verify: GGUF files are not read here");
   EXPECT_EQ(error("hf", "out", "gguf", optimizer), "64 --with-optimizer: GGUF has no place for it");
   EXPECT_EQ(error("hf", "out", "hf", quantized),
             "64 --dtype q8_0: is a type of GGUF files; see --saver");

@@ -1,0 +1,288 @@
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "ckpt/gguf.h"
+#include "ckpt/strided_copy.h"
+#include "ckpt/torch_file.h"
+#include "tensor/half.h"
+
+namespace mt {
+
+constexpr std::size_t kBlockBytes = 2 + kGgufBlock;
+constexpr std::string_view kAlignmentKey = "general.alignment";
+
+// Types of values.
+enum Value : std::uint32_t { boolean = 7, string = 8, array = 9, types = 13 };
+constexpr std::uint64_t kSizes[types] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+
+bool is_gguf(std::string_view beginning) { return beginning.starts_with("GGUF"); }
+
+void dequantize_q8_0(std::span<float> values, const std::byte* blocks) {
+  for (; !values.empty(); values = values.subspan(kGgufBlock), blocks += kBlockBytes) {
+    Fp16 stored;
+    std::memcpy(&stored.bits, blocks, sizeof stored.bits);
+    const auto scale = static_cast<float>(stored);
+    for (std::size_t i = 0; i < kGgufBlock; ++i)
+      values[i] = scale * static_cast<float>(static_cast<std::int8_t>(blocks[2 + i]));
+  }
+}
+
+// --- Values -------------------------------------------------------------------------------------
+
+template <class T>
+T GgufValue::number() const {
+  T value;
+  std::memcpy(&value, bytes_.data(), sizeof value);
+  return value;
+}
+
+std::int64_t GgufValue::as_integer(const std::string& where) const {
+  switch (type_) {
+    case 0:
+      return number<std::uint8_t>();
+    case 1:
+      return number<std::int8_t>();
+    case 2:
+      return number<std::uint16_t>();
+    case 3:
+      return number<std::int16_t>();
+    case 4:
+      return number<std::uint32_t>();
+    case 5:
+      return number<std::int32_t>();
+    case 10:
+      if (number<std::int64_t>() < 0) break;
+      [[fallthrough]];
+    case 11:
+      return number<std::int64_t>();
+    default:
+      break;
+  }
+  fail(Exit::bad_data, where, ": is of type ", type_, ", expected a whole number below 2^63");
+}
+
+double GgufValue::as_real(const std::string& where) const {
+  if (type_ == 6) return number<float>();
+  if (type_ == 12) return number<double>();
+  fail(Exit::bad_data, where, ": is of type ", type_, ", expected 6 or 12, a real number");
+}
+
+std::string GgufValue::as_text(const std::string& where) const {
+  if (type_ != Value::string)
+    fail(Exit::bad_data, where, ": is of type ", type_, ", expected 8, a text");
+  return std::string(mt::as_text(bytes_));
+}
+
+std::string GgufValue::shown() const {
+  if (type_ == Value::string) return as_text("");
+  if (type_ == Value::array) return concat(count_, " elements");
+  if (type_ == Value::boolean) return number<std::uint8_t>() != 0 ? "true" : "false";
+  if (type_ == 6 || type_ == 12) return concat(as_real(""));
+  if (type_ == 10) return concat(number<std::uint64_t>());
+  return concat(as_integer(""));
+}
+
+// --- The file -----------------------------------------------------------------------------------
+
+namespace {
+
+class Parser {
+ public:
+  Parser(Bytes file, const std::string& where, const std::string& name)
+      : file_(file), where_(where), name_(name) {}
+
+  GgufContent run() {
+    if (!is_gguf(as_text(take(4)))) bad("no GGUF file");
+    const auto version = number<std::uint32_t>();
+    if (version != 2 && version != 3) bad("version ", version, ", expected 2 or 3");
+    const auto tensors = number<std::uint64_t>(), values = number<std::uint64_t>();
+    for (std::uint64_t i = 0; i < values; ++i) read_value();
+    for (std::uint64_t i = 0; i < tensors; ++i) read_tensor();
+    place_tensors();
+    return std::move(content_);
+  }
+
+ private:
+  template <class... Parts>
+  [[noreturn]] void bad(const Parts&... parts) const {
+    fail(Exit::bad_data, where_, ": byte ", at_, ": ", parts...);
+  }
+
+  Bytes take(std::uint64_t size) {
+    if (size > file_.size() - at_)
+      bad("needs ", size, " bytes, only ", file_.size() - at_, " are left");
+    at_ += size;
+    return file_.subspan(at_ - size, size);
+  }
+  template <class T>
+  T number() {
+    T value;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  Bytes text() { return take(number<std::uint64_t>()); }
+  std::string key() {
+    constexpr std::uint64_t kMostName = 1 << 16;
+    const std::string_view name = as_text(text());
+    if (name.empty() || name.size() > kMostName || !is_valid_utf8(name))
+      bad("a name of ", name.size(), " bytes, expected 1 to ", kMostName, ", of UTF-8");
+    return std::string(name);
+  }
+
+  std::uint32_t type() {
+    const auto found = number<std::uint32_t>();
+    if (found >= Value::types) bad("values of type ", found, " are not known");
+    return found;
+  }
+
+  // Bytes of elements that lie one behind another.
+  Bytes elements(std::uint32_t of, std::uint64_t count) {
+    if (of == Value::array) bad("arrays of arrays are not supported");
+    const std::uint64_t begin = at_;
+    if (of == Value::string) {
+      for (std::uint64_t i = 0; i < count; ++i) text();
+      return file_.subspan(begin, at_ - begin);
+    }
+    if (count > file_.size() / kSizes[of]) bad(count, " elements in a file of ", file_.size());
+    return take(count * kSizes[of]);
+  }
+
+  void read_value() {
+    const std::string name = key();
+    const std::uint32_t of = type();
+    GgufValue value;
+    if (of == Value::array) {
+      const std::uint32_t element = type();
+      const auto count = number<std::uint64_t>();
+      value = {of, count, elements(element, count)};
+    } else {
+      value = {of, 1, of == Value::string ? text() : take(kSizes[of])};
+    }
+    if (!content_.values.emplace(name, value).second) bad("a second value of ", name);
+  }
+
+  void read_tensor() {
+    const std::string name = key();
+    std::int64_t extents[Shape::kMaxRank];
+    const auto rank = number<std::uint32_t>();
+    if (rank > Shape::kMaxRank)
+      bad(name, " of ", rank, " axes, expected at most ", Shape::kMaxRank);
+    std::int64_t numel = 1;
+    for (std::uint32_t axis = rank; axis-- > 0;) {
+      extents[axis] = static_cast<std::int64_t>(number<std::uint64_t>());
+      if (extents[axis] < 0 ||
+          __builtin_mul_overflow(numel, std::max<std::int64_t>(extents[axis], 1), &numel))
+        bad(name, " of more elements than 2^63");
+    }
+    if (numel > std::int64_t{1} << 60) bad(name, " of ", numel, " elements");
+    const Shape shape(std::span<const std::int64_t>(extents, rank));
+    DistTensor tensor{.key = name,
+                      .dtype = {},
+                      .dtype_name = {},
+                      .shape = shape,
+                      .chunks = {{origin_of(shape.rank()), shape, {name_, 0, 0}}}};
+    const auto of = static_cast<GgufType>(number<std::uint32_t>());
+    set_type(tensor, of);
+    tensor.chunks[0].place.offset = number<std::uint64_t>();
+    tensor.chunks[0].place.length = gguf_bytes(of, shape);
+    if (!content_.tensors.emplace(name, std::move(tensor)).second) bad("a second tensor ", name);
+  }
+
+  void set_type(DistTensor& tensor, GgufType type) const {
+    switch (type) {
+      case GgufType::f32:
+        tensor.dtype = DType::f32;
+        break;
+      case GgufType::f16:
+        tensor.dtype = DType::f16;
+        break;
+      case GgufType::bf16:
+        tensor.dtype = DType::bf16;
+        break;
+      case GgufType::q8_0:
+        if (tensor.shape.rank() == 0 || tensor.shape[-1] % kGgufBlock != 0)
+          bad(tensor.key, " of q8_0 and of shape ", tensor.shape);
+        tensor.dtype = DType::f32;
+        tensor.dtype_name = kGgufQuantized;
+        return;
+      default:
+        bad(tensor.key, ": elements of type ", static_cast<std::uint32_t>(type),
+            " are not supported");
+    }
+    tensor.dtype_name = name_of(*tensor.dtype);
+  }
+
+  std::uint64_t alignment() const {
+    const auto found = content_.values.find(std::string(kAlignmentKey));
+    if (found == content_.values.end()) return 32;
+    const std::int64_t bytes = found->second.as_integer(concat(where_, ": ", kAlignmentKey));
+    if (bytes < 1 || bytes > 1 << 20 || (bytes & (bytes - 1)) != 0)
+      bad(kAlignmentKey, " ", bytes, ", expected a power of two");
+    return static_cast<std::uint64_t>(bytes);
+  }
+
+  // Offsets become those in the file.
+  void place_tensors() {
+    const std::uint64_t align = alignment();
+    const auto padded = [&](std::uint64_t bytes) { return (bytes + align - 1) / align * align; };
+    std::vector<ItemPlace*> places;
+    for (auto& [name, tensor] : content_.tensors) places.push_back(&tensor.chunks[0].place);
+    std::sort(places.begin(), places.end(), [](const ItemPlace* a, const ItemPlace* b) {
+      return std::pair(a->offset, a->length) < std::pair(b->offset, b->length);
+    });
+    std::uint64_t reached = padded(at_);
+    const std::uint64_t begin = reached;
+    for (ItemPlace* place : places) {
+      if (place->offset != reached - begin)
+        bad("a tensor at ", place->offset, " behind the header, expected one at ", reached - begin);
+      if (reached > file_.size() || place->length > file_.size() - reached)
+        bad("a tensor of ", place->length, " bytes at ", reached, " in a file of ", file_.size());
+      place->offset = reached;
+      reached = padded(reached + place->length);
+    }
+    if (file_.size() > reached) bad(file_.size() - reached, " bytes behind the last tensor");
+  }
+
+  Bytes file_;
+  const std::string &where_, &name_;
+  std::uint64_t at_ = 0;
+  GgufContent content_;
+};
+
+}  // namespace
+
+GgufContent parse_gguf(Bytes file, const std::string& where, const std::string& name) {
+  return Parser(file, where, name).run();
+}
+
+GgufReader::GgufReader(const std::string& path)
+    : file_(path), content_(parse_gguf(file_.bytes(), path, path.substr(path.rfind('/') + 1))) {}
+
+void GgufReader::read_original(const std::string& key, const Shape& offset, Tensor out) const {
+  const DistTensor& tensor = readable(key, offset, out);
+  const ItemPlace& place = tensor.chunks[0].place;
+  const Bytes bytes = file_.bytes().subspan(place.offset, place.length);
+  if (tensor.dtype_name != kGgufQuantized)
+    return dense(*tensor.dtype, tensor.shape, bytes).copy_once(file_, offset, out);
+  if (out.numel() == 0) return;
+  const std::vector<std::int64_t> strides = row_major_strides(tensor.shape);
+  std::int64_t first = 0, last = 0;
+  for (int axis = 0; axis < offset.rank(); ++axis) {
+    const std::int64_t stride = strides[static_cast<std::size_t>(axis)];
+    first += offset[axis] * stride;
+    last += (offset[axis] + out.shape()[axis] - 1) * stride;
+  }
+  const std::int64_t block = first / kGgufBlock, end = last / kGgufBlock + 1;
+  std::vector<float> values(static_cast<std::size_t>((end - block) * kGgufBlock));
+  const Bytes blocks = bytes.subspan(static_cast<std::size_t>(block) * kBlockBytes,
+                                     static_cast<std::size_t>(end - block) * kBlockBytes);
+  dequantize_q8_0(values, blocks.data());
+  file_.forget(blocks);
+  const auto skipped = static_cast<std::size_t>(first - block * kGgufBlock);
+  StoredTensor{DType::f32, out.shape(), strides, std::as_bytes(std::span(values).subspan(skipped))}
+      .copy_to(origin_of(offset.rank()), out);
+}
+
+}  // namespace mt

@@ -1,0 +1,117 @@
+#include "model/legacy_classes.h"
+
+#include "base/error.h"
+#include "ckpt/torch_file.h"
+
+namespace mt {
+
+using Kind = PyValue::Kind;
+
+bool is_legacy(const PyValue& model) {
+  for (const char* key : {"language_model", "transformer", "word_embeddings.weight"})
+    if (model.find(key) != nullptr) return true;
+  return false;
+}
+
+// --- Names --------------------------------------------------------------------------------------
+
+struct Rename {
+  std::string_view from, to;
+};
+
+// The older names become the newer ones, and these the local specification's.
+constexpr Rename kRenames[] = {
+    {".attention.", ".self_attention."},
+    {".input_norm.", ".input_layernorm."},
+    {".post_attention_norm.", ".pre_mlp_layernorm."},
+    {".post_attention_layernorm.", ".pre_mlp_layernorm."},
+    {".self_attention.query_key_value.", ".self_attention.linear_qkv."},
+    {".self_attention.dense.", ".self_attention.linear_proj."},
+    {".mlp.dense_h_to_4h.", ".mlp.linear_fc1."},
+    {".mlp.dense_4h_to_h.", ".mlp.linear_fc2."},
+};
+// Of what stands at a name's beginning.
+constexpr Rename kBeginnings[] = {
+    {"language_model.", ""},
+    {"transformer.", "encoder."},
+    {"word_embeddings.", "embedding.word_embeddings."},
+    {"position_embeddings.", "embedding.position_embeddings."},
+    {"tokentype_embeddings.", "embedding.tokentype_embeddings."},
+    {"word_embeddings_for_head.", "output_layer."},
+    {"encoder.final_norm.", "encoder.final_layernorm."},
+    {"lm_head.norm.", "lm_head.layer_norm."},
+    {"lm_head.layernorm.", "lm_head.layer_norm."},
+    {"lm_head.bias", "output_layer.bias"},
+};
+
+static std::string core_name(std::string name, bool bert) {
+  for (const auto& [from, to] : kBeginnings)
+    if (name.starts_with(from)) name.replace(0, from.size(), to);
+  for (const auto& [from, to] : kRenames)
+    if (const std::size_t at = name.find(from); at != std::string::npos)
+      name.replace(at, from.size(), to);
+  if (!bert && name.starts_with("encoder.")) name.replace(0, 2, "de");
+  return name;
+}
+
+static void add_tensors(const std::string& name, const PyValue& value, bool bert,
+                        const std::string& where,
+                        std::vector<std::pair<std::string, PyValue>>& tensors) {
+  if (name.ends_with("_extra_state")) return;  // Transformer Engine's, empty here
+  if (TorchReader::is_tensor(value)) {
+    tensors.emplace_back(core_name(name, bert), value);
+    return;
+  }
+  const std::vector<PyValue>& entries = value.entries(where + ": " + name);
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
+    add_tensors(concat(name, name.empty() ? "" : ".", entries[i].as_string(where + ": a name")),
+                entries[i + 1], bert, where, tensors);
+}
+
+std::vector<std::pair<std::string, PyValue>> legacy_tensors(const PyValue& model,
+                                                            ModelFamily family,
+                                                            const std::string& where) {
+  std::vector<std::pair<std::string, PyValue>> tensors;
+  add_tensors("", model, family == ModelFamily::bert, where, tensors);
+  return tensors;
+}
+
+// --- Settings -----------------------------------------------------------------------------------
+
+PyValue legacy_args(const PyValue& args, const std::string& where) {
+  const auto is_on = [&](const char* name) {
+    const PyValue* const value = args.find(name);
+    return value != nullptr && *value == PyValue(true);
+  };
+  if (is_on("apply_residual_connection_post_layernorm"))
+    fail(Exit::bad_data, where,
+         ": args.apply_residual_connection_post_layernorm: is set, which is not supported");
+  PyValue today = PyValue::dict();
+  const std::vector<PyValue>& entries = args.entries(where);
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
+    const std::string& name = entries[i].as_string(where);
+    if (name != "use_legacy_models" && name != "use_mcore_models")
+      today.set_item(entries[i], entries[i + 1]);
+  }
+  for (const auto& [old, name] : {std::pair("model_parallel_size", "tensor_model_parallel_size"),
+                                  {"layernorm_epsilon", "norm_epsilon"}})
+    if (const PyValue* const value = args.find(old); value != nullptr && args.find(name) == nullptr)
+      today.set_item(name, *value);
+  if (is_on("disable_bias_linear")) today.set_item("add_bias_linear", false);
+  if (is_on("use_rotary_position_embeddings")) today.set_item("position_embedding_type", "rope");
+  if (is_on("openai_gelu")) today.set_item("bias_gelu_fusion", true);
+  if (args.find("params_dtype") == nullptr && is_on("fp16"))
+    today.set_item("params_dtype", PyValue::global("torch", "float16"));
+  return today;
+}
+
+// --- Rows of queries, keys and values -----------------------------------------------------------
+
+Transform legacy_qkv(double version, const ModelConfig& config, std::int64_t tensor_ranks) {
+  if (version >= 2) return {};
+  const std::int64_t heads = config.num_attention_heads / tensor_ranks;
+  if (version == 0) return {exchange(3, heads)};
+  return {exchange(heads * config.head_dim(), 3), exchange(3, heads)};
+}
+
+}  // namespace mt

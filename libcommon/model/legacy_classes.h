@@ -1,0 +1,42 @@
+// Megatron-LM's models from before Megatron-Core (megatron/legacy), as files of the torch format
+// have them (model/rank_files.h): in nested dicts,
+//   model: {language_model: {embedding: {word_embeddings: {weight}, position_embeddings: {weight},
+//             tokentype_embeddings: {weight}},
+//           encoder: {layers.0.input_norm.weight, ..., final_norm.weight},
+//           pooler: {dense.weight, dense.bias}, output_layer: {weight}},
+//           word_embeddings_for_head: {weight},     on the last of several stages: tied embeddings
+//           lm_head: {dense.weight, ..., bias}, binary_head: {weight, bias}}     of a BERT
+// Older ones say transformer for encoder, attention for self_attention and layernorm for norm, and
+// have no language_model, or its dicts are flat.
+//
+// checkpoint_version, 0 where there is none, says how the rows of a rank's query_key_value are
+// ordered: 0: [3, heads, D]; 1: [heads, D, 3]; from 2 on as Megatron-Core's, [heads, 3, D].
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ckpt/pickle.h"
+#include "model/model_config.h"
+#include "tensor/transform.h"
+
+namespace mt {
+
+// Whether a chunk's dict is of these classes.
+bool is_legacy(const PyValue& model);
+
+// Its tensors, in the file's order, by the names that Megatron-Core's local specification gives
+// them in models of the family.
+std::vector<std::pair<std::string, PyValue>> legacy_tensors(const PyValue& model,
+                                                            ModelFamily family,
+                                                            const std::string& where);
+
+// `args` with the names that they have today, and without what only these classes know.
+// Exit::bad_data for what Megatron-Core does not compute.
+PyValue legacy_args(const PyValue& args, const std::string& where);
+
+// What makes a rank's part of a linear_qkv of checkpoint_version `version` Megatron-Core's.
+Transform legacy_qkv(double version, const ModelConfig& config, std::int64_t tensor_ranks);
+
+}  // namespace mt

@@ -1,0 +1,83 @@
+// Any bytes as a GGUF file: refused with mt::Error, or its tensors can be read, and what the writer
+// makes of them is read again, the same.
+//
+// Parser: libcommon/ckpt/gguf_reader.cpp
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+#include "ckpt/gguf.h"
+#include "tensor/buffer.h"
+#include "tests/fuzz/file_of.h"
+
+namespace {
+
+mt::GgufType type_of(const mt::DistTensor& tensor) {
+  if (tensor.dtype_name == mt::kGgufQuantized) return mt::GgufType::q8_0;
+  return *tensor.dtype == mt::DType::f32   ? mt::GgufType::f32
+         : *tensor.dtype == mt::DType::f16 ? mt::GgufType::f16
+                                           : mt::GgufType::bf16;
+}
+
+mt::Buffer read(const mt::GgufReader& reader, const mt::DistTensor& tensor) {
+  mt::Buffer buffer(mt::Device::cpu,
+                    static_cast<std::size_t>(tensor.shape.numel()) * size_of(*tensor.dtype));
+  const mt::Tensor whole = buffer.tensor(*tensor.dtype, tensor.shape);
+  reader.read_original(tensor.key, mt::origin_of(tensor.shape.rank()), whole);
+  if (tensor.shape.rank() == 0 || tensor.shape[0] < 2) return buffer;
+  const mt::Tensor rest = whole.rows(1, tensor.shape[0]);
+  const mt::Buffer again(mt::Device::cpu, rest.bytes());
+  std::vector<std::int64_t> second(static_cast<std::size_t>(tensor.shape.rank()), 0);
+  second[0] = 1;
+  reader.read_original(tensor.key, mt::Shape(std::span<const std::int64_t>(second)),
+                       again.tensor(*tensor.dtype, rest.shape()));
+  if (rest.bytes() > 0 && std::memcmp(again.data(), rest.data(), rest.bytes()) != 0) std::abort();
+  return buffer;
+}
+
+void write_again(const mt::GgufReader& reader) {
+  std::vector<mt::GgufWriter::Entry> entries;
+  for (const auto& [key, tensor] : reader.tensors())
+    entries.push_back({key, type_of(tensor), tensor.shape});
+  mt::GgufKeyValues texts;
+  for (const auto& [key, value] : reader.values())
+    if (key != "general.alignment") texts.text(key, value.shown());
+  const mt::FileOf copy({});
+  mt::GgufWriter writer(copy.path(), texts, entries);
+  for (const auto& [key, tensor] : reader.tensors())
+    writer.write(key, read(reader, tensor).tensor(*tensor.dtype, tensor.shape));
+  writer.close();
+  const mt::GgufReader again(copy.path());
+  for (const auto& [key, tensor] : reader.tensors()) {
+    const mt::DistTensor& other = again.at(key);
+    if (other.dtype_name != tensor.dtype_name || !(other.shape == tensor.shape)) std::abort();
+    const mt::Buffer a = read(reader, tensor), b = read(again, other);
+    if (tensor.dtype_name != mt::kGgufQuantized && a.bytes() > 0 &&
+        std::memcmp(a.data(), b.data(), a.bytes()) != 0)
+      std::abort();
+  }
+  for (const auto& [key, value] : reader.values())
+    if (key != "general.alignment" && again.values().at(key).as_text("") != value.shown())
+      std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
+  try {
+    const mt::FileOf on_disk(std::as_bytes(std::span(input, size)));
+    const mt::GgufReader reader(on_disk.path());
+    for (const auto& [key, value] : reader.values()) {
+      try {
+        value.as_integer(key);
+      } catch (const mt::Error&) {
+      }
+      value.shown();
+    }
+    write_again(reader);
+  } catch (const mt::Error& error) {
+    if (error.code() != mt::Exit::bad_data) std::abort();
+  }
+  return 0;
+}
