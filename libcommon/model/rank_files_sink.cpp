@@ -228,7 +228,7 @@ class RankFilesSink : public ModelSink {
       std::vector<const Param*> rows;
       for (const Param* whole : chunk.rows) rows.push_back(&part_of(*whole, rank));
       if (rows.empty()) continue;
-      const RankBuffer layout =
+      const UnpaddedLayout layout =
           rank_buffer(buffer_params(rows, target_.config, target_.pipeline_parallel),
                       buffer_rules(args, stage, number, where));
       PyValue states = PyValue::dict();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "base/error.h"
 #include "model/model_rows.h"
@@ -76,52 +75,38 @@ BufferRules buffer_rules(const PyValue& args, std::int64_t stage, std::int64_t c
   const auto size = [&](const char* name) {
     const PyValue* const value = given(name);
     const std::int64_t number = value == nullptr ? 1 : value->as_integer(where);
-    if (number < 1 || number > 1 << 20)
+    if (number < 1 || number > 1 << 15)
       fail(Exit::bad_data, where, ": args.", name, " is ", number);
-    return number;
+    return static_cast<int>(number);
   };
   const auto is_on = [&](const char* name) {
     const PyValue* const value = given(name);
     return value != nullptr && value->as_bool(where);
   };
-  const std::int64_t dp = size("data_parallel_size");
-  BufferRules rules{.data_parallel = dp * size("context_parallel_size"),
+  const int data_ranks = size("data_parallel_size");
+  BufferRules rules{.ranks = data_ranks * size("context_parallel_size"),
                     .pads_for_nccl = is_on("ddp_pad_buckets_for_high_nccl_busbw")};
   // Only what overlaps with the backward pass is cut, and only where that is on the critical path.
   if (!is_on("overlap_grad_reduce") || stage > 0 || chunk > 0) return rules;
   if (given("ddp_num_buckets") != nullptr)
     fail(Exit::bad_data, where, ": args.ddp_num_buckets: is set, which is not supported");
   const PyValue* const bucket = given("ddp_bucket_size");
-  rules.bucket = bucket != nullptr ? bucket->as_integer(where)
-                                   : std::max<std::int64_t>(40'000'000, 1'000'000 * dp);
+  rules.bucket = bucket != nullptr ? bucket->as_integer(where) : default_bucket_size(data_ranks);
   return rules;
 }
 
-static std::int64_t round_up(std::int64_t number, std::int64_t multiple) {
-  return (number + multiple - 1) / multiple * multiple;
-}
-
-RankBuffer rank_buffer(std::span<const BufferParam> params, const BufferRules& rules) {
-  constexpr std::int64_t kStart = 64, kEnd = 128, kEndForNccl = 1 << 16;
-  const std::int64_t end = std::lcm(rules.data_parallel, rules.pads_for_nccl ? kEndForNccl : kEnd);
-  RankBuffer layout{.starts = std::vector<std::int64_t>(params.size())};
-  std::int64_t at = 0;  // in the bucket, which begins at a multiple of `end`
-  const auto close = [&] {
-    layout.size += at;
-    at = 0;
-  };
-  for (std::size_t i = params.size(); i-- > 0;) {
-    at = round_up(at, kStart);
-    if (params[i].shared) {
-      if (at % rules.data_parallel != 0) at = round_up(at, end);
-      close();
-    }
-    layout.starts[i] = layout.size + at;
-    at += params[i].elements;
-    if (params[i].shared || (rules.bucket && at >= *rules.bucket)) close();
+UnpaddedLayout rank_buffer(std::span<const BufferParam> params, const BufferRules& rules) {
+  std::vector<std::int64_t> counts;
+  std::optional<std::size_t> shared;
+  for (const BufferParam& param : params) {
+    if (param.shared) shared = counts.size();
+    counts.push_back(param.elements);
   }
-  close();
-  return layout;
+  return without_padding(make_layout({.counts = counts,
+                                      .ranks = rules.ranks,
+                                      .bucket_size = rules.bucket,
+                                      .high_bandwidth = rules.pads_for_nccl,
+                                      .shared = shared}));
 }
 
 }  // namespace mt

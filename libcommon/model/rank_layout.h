@@ -10,6 +10,7 @@
 
 #include "ckpt/pickle.h"
 #include "model/gpt.h"
+#include "optim/buffer_layout.h"
 
 namespace mt {
 
@@ -35,7 +36,7 @@ std::vector<BufferParam> buffer_params(std::span<const Param* const> rows, const
                                        std::int64_t stages);
 
 struct BufferRules {
-  std::int64_t data_parallel = 1;           // ranks that share a bucket, context-parallel ones too
+  int ranks = 1;                            // that share a bucket
   std::optional<std::int64_t> bucket = {};  // elements that fill one; else there is no limit
   bool pads_for_nccl = false;
 };
@@ -45,12 +46,6 @@ struct BufferRules {
 BufferRules buffer_rules(const PyValue& args, std::int64_t stage, std::int64_t chunk,
                          const std::string& where);
 
-// RankBuffer: parameters fill buckets from the last to the first, each at a multiple of 64
-// elements.  The padding between buckets does not count.
-struct RankBuffer {
-  std::vector<std::int64_t> starts;  // of each parameter, in their order
-  std::int64_t size = 0;             // numel_unpadded
-};
-RankBuffer rank_buffer(std::span<const BufferParam> params, const BufferRules& rules);
+UnpaddedLayout rank_buffer(std::span<const BufferParam> params, const BufferRules& rules);
 
 }  // namespace mt

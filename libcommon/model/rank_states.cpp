@@ -113,7 +113,7 @@ void RankFilesSource::find_buffers(std::int64_t tensor_rank, std::int64_t stage)
     if (chunk.stage != stage) continue;
     const std::vector<const Param*> rows = rows_in(chunk, tensor_rank);
     if (rows.empty()) continue;
-    const RankBuffer layout =
+    const UnpaddedLayout layout =
         rank_buffer(buffer_params(rows, config_, counts_.stages),
                     buffer_rules(args, stage, static_cast<std::int64_t>(buffer), where));
     const PyValue& stored = buffer_of(of.reader.value(), buffer++, where);

@@ -11,8 +11,8 @@ static std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-std::int64_t default_bucket_size(int ranks) {
-  return std::max<std::int64_t>(40'000'000, std::int64_t{1'000'000} * ranks);
+std::int64_t default_bucket_size(int data_ranks) {
+  return std::max<std::int64_t>(40'000'000, std::int64_t{1'000'000} * data_ranks);
 }
 
 std::size_t BufferLayout::bucket_at(std::int64_t element) const {
@@ -30,11 +30,16 @@ BufferLayout make_layout(const MegatronLayout& what) {
   const auto close = [&] {
     const std::int64_t padded = round_up(end, padding);
     layout.buckets.push_back({begin, padded});
+    layout.filled.push_back(end - begin);
     begin = end = padded;
   };
   for (std::size_t i = what.counts.size(); i-- > 0;) {
     const bool alone = i == what.shared;
-    if (alone && end > begin) close();
+    if (alone && end > begin) {  // where that one would begin is where Megatron ends the bucket
+      end = round_up(end, kAlignment);
+      if (end % what.ranks != 0) end = round_up(end, padding);
+      close();
+    }
     layout.starts[i] = round_up(end, kAlignment);
     end = layout.starts[i] + what.counts[i];
     const bool ends_unit = !what.units.empty() && i > 0 && what.units[i - 1] != what.units[i];
@@ -42,6 +47,18 @@ BufferLayout make_layout(const MegatronLayout& what) {
   }
   if (end > begin) close();
   return layout;
+}
+
+UnpaddedLayout without_padding(const BufferLayout& layout) {
+  UnpaddedLayout unpadded{.starts = layout.starts};
+  for (std::size_t bucket = 0; bucket < layout.buckets.size(); ++bucket) {
+    const auto [begin, end] = layout.buckets[bucket];
+    for (std::size_t i = 0; i < layout.starts.size(); ++i)
+      if (const std::int64_t start = layout.starts[i]; start >= begin && start < end)
+        unpadded.starts[i] = unpadded.size + start - begin;
+    unpadded.size += layout.filled[bucket];
+  }
+  return unpadded;
 }
 
 BufferLayout make_whole_layout(std::span<const std::int64_t> counts, int ranks,
@@ -65,6 +82,7 @@ BufferLayout make_whole_layout(std::span<const std::int64_t> counts, int ranks,
   for (std::size_t i = 0; i < counts.size(); ++i)
     layout.starts[i] += static_cast<std::int64_t>(owner[i]) * slice;
   layout.buckets = {{0, slice * ranks}};
+  layout.filled = {slice * ranks};
   return layout;
 }
 

@@ -22,6 +22,7 @@ struct Bucket {
 struct BufferLayout {
   std::vector<std::int64_t> starts;  // of each parameter
   std::vector<Bucket> buckets;       // one after another, from 0
+  std::vector<std::int64_t> filled;  // elements of each bucket before its padding
   std::int64_t size() const { return buckets.empty() ? 0 : buckets.back().end; }
   std::size_t bucket_at(std::int64_t element) const;  // the bucket with this element
 };
@@ -43,8 +44,16 @@ struct MegatronLayout {
 };
 BufferLayout make_layout(const MegatronLayout& what);
 
-// Megatron's default bucket size: max(40 million, 1 million for each rank).
-std::int64_t default_bucket_size(int ranks);
+// Megatron's default bucket size: max(40 million, 1 million for each data-parallel rank, those that
+// share sequences counted once).
+std::int64_t default_bucket_size(int data_ranks);
+
+// Megatron's files leave the buckets' padding out.
+struct UnpaddedLayout {
+  std::vector<std::int64_t> starts;  // of each parameter
+  std::int64_t size = 0;             // numel_unpadded
+};
+UnpaddedLayout without_padding(const BufferLayout& layout);
 
 // One bucket in which no parameter is cut: each goes, the largest first, to the rank that has
 // least; the shared one, before them, to rank 0.

@@ -31,7 +31,7 @@ SharedBuffer::SharedBuffer(ParamTable& table, Device device, DType dtype,
   shards_gradients_ = options.shards_gradients() && sharers_->size() > 1;
   for (const Param& row : table_.rows()) counts_.push_back(row.local.numel());
   if (distributed() || options_.overlap_grad_reduce) {
-    layout_ = make_layout();
+    layout_ = make_layout(world.data().size());
     allocate(device, dtype);
   } else {
     table_.allocate(device, dtype, true);
@@ -46,7 +46,7 @@ SharedBuffer::SharedBuffer(ParamTable& table, Device device, DType dtype,
   find_added_to();
 }
 
-BufferLayout SharedBuffer::make_layout() const {
+BufferLayout SharedBuffer::make_layout(int data_ranks) const {
   std::optional<std::size_t> shared;
   std::int64_t elements = 0;
   std::vector<int> units;
@@ -60,7 +60,7 @@ BufferLayout SharedBuffer::make_layout() const {
   if (options_.overlap_grad_reduce && !shards_gradients_)
     size = options_.ddp_num_buckets   ? elements / *options_.ddp_num_buckets
            : options_.ddp_bucket_size ? *options_.ddp_bucket_size
-                                      : default_bucket_size(ranks_.size());
+                                      : default_bucket_size(data_ranks);
   return mt::make_layout({.counts = counts_,
                           .ranks = sharers_->size(),
                           .bucket_size = size,
@@ -223,10 +223,15 @@ void SharedBuffer::complete(RowRange rows, bool last) {
   if (!options_.overlap_grad_reduce || (!last && !shards_gradients_)) return;
   for (std::size_t row = rows.begin; row < rows.end; ++row) {
     const std::size_t bucket = bucket_of_[row];
-    if (shards_gradients_ ? gradients_at_[bucket % 2] == bucket && !states_[bucket].started
-                          : --states_[bucket].missing == 0)
-      start(bucket);
+    if (shards_gradients_ ? is_written(bucket) : --states_[bucket].missing == 0) start(bucket);
   }
+}
+
+// Whether it lies at its place, whole; keep() makes zeros of what is not.
+bool SharedBuffer::is_written(std::size_t bucket) const {
+  const State& state = states_[bucket];
+  return gradients_at_[bucket % 2] == bucket && !state.started &&
+         std::ranges::none_of(state.replaced, [&](std::size_t row) { return unwritten_[row]; });
 }
 
 void SharedBuffer::start(std::size_t bucket) {

@@ -84,7 +84,7 @@ class SharedBuffer final : public ParamSharing {
   bool distributed() const { return options_.use_distributed_optimizer; }
   bool gathers_by_buckets() const { return options_.overlap_param_gather && !shards_values_; }
   void gather_bucket(std::size_t bucket);
-  BufferLayout make_layout() const;
+  BufferLayout make_layout(int data_ranks) const;
   void allocate(Device device, DType dtype);
   std::size_t bucket_of(const Param& row) const { return bucket_of_[row.index]; }
   std::int64_t place_of(std::size_t bucket) const { return bucket % 2 == 0 ? 0 : first_place_; }
@@ -95,6 +95,7 @@ class SharedBuffer final : public ParamSharing {
   Tensor kept_part(const Tensor& own, const OwnedRange& part) const;
   void bring(std::size_t bucket);
   void forget_values();
+  bool is_written(std::size_t bucket) const;
   void start(std::size_t bucket);
   void keep(std::size_t bucket, Stream& stream);
   void find_added_to();

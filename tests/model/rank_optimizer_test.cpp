@@ -25,17 +25,16 @@ TEST(RankLayout, BuffersAreMegatrons) {
     std::int64_t size;
   };
   const std::vector<std::int64_t> odd = {100, 64, 300, 7, 129};
-  const Case cases[] = {
-      {odd, {.data_parallel = 1}, -1, {640, 576, 256, 192, 0}, 740},
-      {odd, {.data_parallel = 3}, -1, {640, 576, 256, 192, 0}, 740},
-      {odd, {.data_parallel = 2, .bucket = 256}, -1, {620, 556, 256, 192, 0}, 720},
-      {{300, 100, 64, 256}, {.data_parallel = 2}, 3, {448, 320, 256, 0}, 748},
-      {{256, 100, 64, 300, 72}, {.data_parallel = 3}, 0, {768, 512, 448, 128, 0}, 1024}};
+  const Case cases[] = {{odd, {.ranks = 1}, -1, {640, 576, 256, 192, 0}, 740},
+                        {odd, {.ranks = 3}, -1, {640, 576, 256, 192, 0}, 740},
+                        {odd, {.ranks = 2, .bucket = 256}, -1, {620, 556, 256, 192, 0}, 720},
+                        {{300, 100, 64, 256}, {.ranks = 2}, 3, {448, 320, 256, 0}, 748},
+                        {{256, 100, 64, 300, 72}, {.ranks = 3}, 0, {768, 512, 448, 128, 0}, 1024}};
   for (const Case& c : cases) {
     std::vector<BufferParam> params;
     for (const std::int64_t size : c.sizes)
       params.push_back({size, static_cast<int>(params.size()) == c.shared});
-    const RankBuffer layout = rank_buffer(params, c.rules);
+    const UnpaddedLayout layout = rank_buffer(params, c.rules);
     EXPECT_EQ(layout.starts, c.starts);
     EXPECT_EQ(layout.size, c.size);
   }

@@ -166,5 +166,24 @@ TEST_F(Sharing, SumsGradientsOfEveryMicroBatch) {
   EXPECT_EQ(messages(), 2);
 }
 
+// Of a unit's rows one gets no gradient: zeros are summed, not what lay at its place.
+TEST_F(Sharing, SumsNothingThatWasNotWritten) {
+  options_.use_distributed_optimizer = options_.overlap_grad_reduce = true;
+  options_.sharding_strategy = "optim_grads";
+  table_.begin_unit();
+  table_.add({.name = "large", .shape = {600, 128}, .gradient_replaced = true});
+  table_.add({.name = "beside", .shape = {10, 128}});
+  SharedBuffer buffer = make();
+  EXPECT_FALSE(buffer.add_to(row(4), counting_));
+  buffer.complete({3, 5}, true);
+  EXPECT_EQ(messages(), 0);
+  buffer.reduce(counting_);  // zeroes it before
+  EXPECT_EQ(messages(), 1);
+  EXPECT_FALSE(buffer.add_to(row(4), counting_));
+  EXPECT_TRUE(buffer.add_to(row(3), counting_));
+  buffer.complete({3, 5}, true);
+  EXPECT_EQ(messages(), 1);
+}
+
 }  // namespace
 }  // namespace mt
