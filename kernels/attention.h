@@ -35,12 +35,19 @@
 #include "kernels/dropout.h"
 
 namespace mt {
+struct AttentionRange {
+  std::int64_t sequence = 0;        // of the micro-batch
+  std::int64_t query = 0, key = 0;  // positions of the first of each
+};
+
 struct AttentionShape {
   std::int64_t sequences = 0, q_length = 0, kv_length = 0, kv_stride = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t first_head = 0;  // of the layer's, the first of these
   std::int64_t window = -1;     // keys before its own that a query may see; -1: all
   bool causal = true;
+  // On GPUs: what dropout counts sequences, queries and keys from, where these are a part of them.
+  AttentionRange place = {};
   // [sequences], read where the tensors are: each sequence's own kv_length, up to the one above,
   // so that a captured step can be replayed as a cache grows.  Null: that one for all.  They,
   // kv_slots and first_key are not what the kernel queued on a GPU just before writes: this one may

@@ -12,12 +12,12 @@ namespace {
 // Memory is the layer arena's, until the caller rewinds it.
 class RingAttention {
  public:
-  // shape: of a member's tokens.
-  RingAttention(Step& s, Group& ring, bool gathers, ConstTensor first_key,
-                const AttentionShape& shape, const Dropout& dropout)
+  // shape: of a member's tokens.  A null `way`: keys are gathered instead of passed on.
+  RingAttention(Step& s, Group& ring, Ring* way, ConstTensor first_key, const AttentionShape& shape,
+                const Dropout& dropout)
       : s_(s),
         ring_(ring),
-        gathers_(gathers),
+        way_(way),
         first_key_(first_key),
         shape_(shape),
         dropout_(dropout),
@@ -28,32 +28,31 @@ class RingAttention {
   }
 
   void forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v) {
-    const Tensor sums = lse.reshape({2 * sequences_, shape_.heads, chunk_});
-    set_zero(o, s_.stream);
+    const Tensor sums = lse.reshape({2 * sequences_, shape_.heads, chunk_}), out = summed(o);
+    set_zero(out, s_.stream);
     fill(sums, -std::numeric_limits<double>::infinity(), s_.stream);
     const auto attend = [&](int source, const Tensor& theirs) {
       for_pairs(source, [&](const Pair& pair) {
-        attention_part_forward(of_queries(o, pair), sums.rows(pair.row, pair.row + 1),
+        attention_part_forward(of_queries(out, pair), sums.rows(pair.row, pair.row + 1),
                                of_queries(q, pair), of_keys(theirs, 0, pair),
                                of_keys(theirs, 1, pair), first_keys(pair), shape_, pair.range,
                                dropout_, s_.stream);
       });
     };
     const Tensor keys = keys_and_values(k, v);
-    if (gathers_)
-      gather_keys(keys, attend);
-    else
-      pass_keys(keys, attend);
+    way_ != nullptr ? pass_keys(keys, attend) : gather_keys(keys, attend);
+    if (out.data() != o.data()) copy(o, out, s_.stream);
   }
 
   void backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstTensor o, ConstTensor lse,
                 ConstTensor q, ConstTensor k, ConstTensor v) {
     const ConstTensor sums = lse.reshape({2 * sequences_, shape_.heads, chunk_});
-    set_zero(dq, s_.stream);
+    const Tensor d_queries = summed(dq);
+    set_zero(d_queries, s_.stream);
     const auto attend = [&](int source, const Tensor& theirs, const Tensor& d_theirs) {
       for_pairs(source, [&](const Pair& pair) {
         attention_part_backward(
-            of_queries(dq, pair), of_keys(d_theirs, 0, pair), of_keys(d_theirs, 1, pair),
+            of_queries(d_queries, pair), of_keys(d_theirs, 0, pair), of_keys(d_theirs, 1, pair),
             of_queries(d_o, pair), of_queries(o, pair), sums.rows(pair.row, pair.row + 1),
             of_queries(q, pair), of_keys(theirs, 0, pair), of_keys(theirs, 1, pair),
             first_keys(pair), shape_, pair.range, dropout_, s_.stream);
@@ -61,7 +60,8 @@ class RingAttention {
     };
     const Tensor keys = keys_and_values(k, v);
     const Tensor d_keys =
-        gathers_ ? gather_keys_backward(keys, attend) : pass_keys_backward(keys, attend);
+        way_ != nullptr ? pass_keys_backward(keys, attend) : gather_keys_backward(keys, attend);
+    if (d_queries.data() != dq.data()) copy(dq, d_queries, s_.stream);
     copy(dk, d_keys.rows(0, 1).reshape(dk.shape()), s_.stream);
     copy(dv, d_keys.rows(1, 2).reshape(dv.shape()), s_.stream);
   }
@@ -100,6 +100,11 @@ class RingAttention {
     return first_key_ ? of_queries(first_key_, pair) : ConstTensor();
   }
 
+  // Where a result is summed up: in f32 at least.
+  Tensor summed(const Tensor& result) const {
+    return result.dtype() == sum_dtype(s_.dtype) ? result : s_.scratch_sums(result.shape());
+  }
+
   Tensor keys_and_values(ConstTensor k, ConstTensor v) {
     const Tensor both = s_.scratch(k.shape().with_front(2));
     copy(both.rows(0, 1), k.reshape(k.shape().with_front(1)), s_.stream);
@@ -114,12 +119,12 @@ class RingAttention {
   // attend(source, keys) for every member's keys, the next on their way meanwhile.
   template <class Attend>
   void pass_keys(Tensor now, const Attend& attend) {
-    Tensor next = ring_.size() > 1 ? s_.scratch(now.shape()) : now;
+    Tensor next = s_.scratch(now.shape());
     for (int i = 0; i < ring_.size(); ++i) {
       Pending sent, received;
       if (i + 1 < ring_.size()) {
-        sent = ring_.send(now, member(-1));
-        received = ring_.receive(next, member(1));
+        sent = way_->send(now);
+        received = way_->receive(next);
       }
       attend(member(i), now);
       received.wait();
@@ -128,30 +133,27 @@ class RingAttention {
     }
   }
 
-  // Gradients follow the keys that they are of, and go one step further, home.
+  // Gradients follow the keys that they are of, a step behind, and go one further, home.
   template <class Attend>
-  Tensor pass_keys_backward(Tensor now, const Attend& attend) {
-    const bool alone = ring_.size() == 1;
-    Tensor next = alone ? now : s_.scratch(now.shape()), d_now = s_.scratch(now.shape());
-    Tensor d_next = alone ? d_now : s_.scratch(now.shape());
-    set_zero(d_now, s_.stream);
-    for (int i = 0; i < ring_.size(); ++i) {
-      Pending sent, received;
-      if (i + 1 < ring_.size()) {
-        sent = ring_.send(now, member(-1));
-        received = ring_.receive(next, member(1));
-      }
-      attend(member(i), now, d_now);
+  Tensor pass_keys_backward(const Tensor& own, const Attend& attend) {
+    const Shape& shape = own.shape();
+    Tensor made = s_.scratch_sums(shape), leaving = s_.scratch_sums(shape);
+    const Tensor arrived = s_.scratch_sums(shape);
+    Pending sent, received;
+    int passed = 0;
+    pass_keys(own, [&](int source, const Tensor& theirs) {
+      set_zero(made, s_.stream);
+      attend(source, theirs, made);
       received.wait();
       sent.wait();
-      std::swap(now, next);
-      if (alone) break;
-      Pending d_sent = ring_.send(d_now, member(-1));
-      ring_.receive(d_next, member(1)).wait();
-      d_sent.wait();
-      std::swap(d_now, d_next);
-    }
-    return d_now;
+      if (passed++ > 0) add(made, made, arrived, s_.stream);
+      sent = way_->send(made);
+      received = way_->receive(arrived);
+      std::swap(made, leaving);
+    });
+    received.wait();
+    sent.wait();
+    return arrived;
   }
 
   Tensor gathered(const Tensor& own) {
@@ -171,8 +173,8 @@ class RingAttention {
 
   template <class Attend>
   Tensor gather_keys_backward(const Tensor& own, const Attend& attend) {
-    const Tensor all = gathered(own), d_all = s_.scratch(all.shape());
-    const Tensor d_own = s_.scratch(own.shape());
+    const Tensor all = gathered(own), d_all = s_.scratch_sums(all.shape());
+    const Tensor d_own = s_.scratch_sums(own.shape());
     set_zero(d_all, s_.stream);
     for (int i = 0; i < ring_.size(); ++i)
       attend(i, of_member(all, i, own.shape()), of_member(d_all, i, own.shape()));
@@ -182,7 +184,7 @@ class RingAttention {
 
   Step& s_;
   Group& ring_;
-  bool gathers_;
+  Ring* way_;
   ConstTensor first_key_;  // [tokens], or empty
   AttentionShape shape_;   // of a pair
   Dropout dropout_;
@@ -194,7 +196,7 @@ struct SharedAttention {
   SharedAttention(Step& s, const AttentionShape& whole, const Dropout& of_p, std::int64_t layer)
       : heads(s, *s.context->grid(layer).heads),
         ring(*s.context->grid(layer).ring),
-        gathers(s.context->comm(layer) == ContextComm::all_gather),
+        way(s.context->grid(layer).way),
         shape(whole),
         dropout(of_p),
         first_key(heads.all(s.first_key)) {
@@ -204,12 +206,12 @@ struct SharedAttention {
     shape.kv_heads /= ranks.size();
     shape.first_head += ranks.rank() * shape.heads;
   }
-  RingAttention around(Step& s) const { return {s, ring, gathers, first_key, shape, dropout}; }
+  RingAttention around(Step& s) const { return {s, ring, way, first_key, shape, dropout}; }
   Shape lse_shape() const { return {shape.sequences, shape.heads, shape.q_length}; }
 
   HeadExchange heads;
   Group& ring;
-  bool gathers;
+  Ring* way;
   AttentionShape shape;  // of this rank's heads, over the tokens of its `heads` group
   Dropout dropout;
   ConstTensor first_key;  // of those tokens, or empty

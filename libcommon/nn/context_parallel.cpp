@@ -9,6 +9,8 @@ namespace mt {
 
 ContextParallel::ContextParallel(Group& ranks, std::vector<ContextComm> comm, int neighbours)
     : ranks_(ranks), comm_(std::move(comm)), alone_(make_single_group()) {
+  if (std::ranges::count(comm_, ContextComm::p2p) > 0)
+    whole_way_ = std::make_unique<Ring>(ranks, 1);
   if (std::ranges::count(comm_, ContextComm::a2a_p2p) == 0) return;
   std::vector<int> near, far;
   for (int rank = 0; rank < ranks.size(); ++rank) {
@@ -17,13 +19,14 @@ ContextParallel::ContextParallel(Group& ranks, std::vector<ContextComm> comm, in
   }
   neighbours_ = ranks.split(near);
   rings_ = ranks.split(far);
+  way_ = std::make_unique<Ring>(*rings_, 1);
 }
 
 ContextParallel::Grid ContextParallel::grid(std::int64_t layer) const {
-  if (comm(layer) == ContextComm::a2a) return {.heads = &ranks_, .ring = alone_.get()};
-  if (comm(layer) == ContextComm::a2a_p2p)
-    return {.heads = neighbours_.get(), .ring = rings_.get()};
-  return {.heads = alone_.get(), .ring = &ranks_};
+  if (comm(layer) == ContextComm::a2a) return {&ranks_, alone_.get(), nullptr};
+  if (comm(layer) == ContextComm::a2a_p2p) return {neighbours_.get(), rings_.get(), way_.get()};
+  const bool passes = comm(layer) == ContextComm::p2p;
+  return {alone_.get(), &ranks_, passes ? whole_way_.get() : nullptr};
 }
 
 std::int64_t whole_length(const Step& s) {

@@ -17,6 +17,7 @@
 #include <memory>
 #include <vector>
 
+#include "comm/ring.h"
 #include "nn/step.h"
 #include "ops/ops.h"
 
@@ -32,9 +33,10 @@ class ContextParallel {
 
   int size() const { return ranks_.size(); }
   int rank() const { return ranks_.rank(); }
-  // The groups of a layer's grid.
+  // The groups of a layer's grid, and how keys are passed on in its ring; null: they are not.
   struct Grid {
     Group *heads, *ring;
+    Ring* way;
   };
   ContextComm comm(std::int64_t layer) const {
     return comm_.size() == 1 ? comm_[0] : comm_.at(static_cast<std::size_t>(layer));
@@ -45,6 +47,7 @@ class ContextParallel {
   Group& ranks_;
   std::vector<ContextComm> comm_;
   std::unique_ptr<Group> alone_, neighbours_, rings_;
+  std::unique_ptr<Ring> whole_way_, way_;  // round all ranks, round a ring of `rings_`
 };
 
 // The positions at which the two chunks of a rank begin.

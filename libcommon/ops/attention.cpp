@@ -173,16 +173,6 @@ static double bytes_of(const Heads<ConstTensor>& heads) {
   return bytes;
 }
 
-// bytes.operator()<T>() of scratch.
-template <class Bytes>
-static void* attention_work(const ConstTensor& q, Stream& stream, const Bytes& bytes) {
-  return gpu_work(q, stream, [&] {
-    std::size_t size = 0;
-    with_gpu_type(q.dtype(), [&]<class T>() { size = bytes.template operator()<T>(); });
-    return size;
-  });
-}
-
 void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
                        ConstTensor first_key, const AttentionShape& asked, const Dropout& dropout,
                        Stream& stream) {
@@ -194,7 +184,7 @@ void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, Const
   cost.bytes += bytes_of(heads);
   cost.flops = 2 * product_flops(shape);
   void* const work =
-      attention_work(q, stream, [&]<class T>() { return cuda::attention_forward_work<T>(shape); });
+      typed_gpu_work(q, stream, [&]<class T>() { return cuda::attention_forward_work<T>(shape); });
   dispatch(
       Family::attention, q, cost, stream,
       [&]<class T>() {
@@ -229,7 +219,7 @@ void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstT
   cost.bytes += 2 * bytes_of(heads);
   cost.flops = 5 * product_flops(shape);
   void* const work =
-      attention_work(q, stream, [&]<class T>() { return cuda::attention_backward_work<T>(shape); });
+      typed_gpu_work(q, stream, [&]<class T>() { return cuda::attention_backward_work<T>(shape); });
   // body(dq, dk, dv, q, k, v)
   const auto with_pointers = [&]<class T>(const auto& body) {
     heads.with_pointers<T>(shape, [&](auto*... inputs) {

@@ -61,6 +61,16 @@ void* gpu_work(const ConstTensor& like, Stream& stream, const Bytes& bytes) {
   return nullptr;
 }
 
+// The same, of bytes.operator()<T>() for the type T that a GPU computes with.
+template <class Bytes>
+void* typed_gpu_work(const ConstTensor& like, Stream& stream, const Bytes& bytes) {
+  return gpu_work(like, stream, [&] {
+    std::size_t size = 0;
+    with_gpu_type(like.dtype(), [&]<class T>() { size = bytes.template operator()<T>(); });
+    return size;
+  });
+}
+
 // The cost of an operation that reads and writes these tensors once.
 template <class... Tensors>
 Cost moves(const Tensors&... tensors) {

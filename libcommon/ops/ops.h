@@ -115,7 +115,8 @@ void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstT
                         ConstTensor first_key, const AttentionShape& shape, const Dropout& dropout,
                         Stream& stream);
 
-// A part of one sequence (kernels/attention_part.h); lse: [1, heads, q_length].  Not for GPUs.
+// A part of one sequence (kernels/attention_part.h); lse: [1, heads, q_length].  o, lse, dq,
+// dk and dv are of the sum_dtype.  No first_key and no window on GPUs.
 void attention_part_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
                             ConstTensor first_key, const AttentionShape& shape,
                             const AttentionRange& range, const Dropout& dropout, Stream& stream);

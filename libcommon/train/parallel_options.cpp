@@ -64,7 +64,8 @@ void ParallelOptions::complete(int ranks, const std::string& option) const {
          "--hierarchical-context-parallel-sizes must be set when a2a+p2p is used in cp comm");
   if (!hierarchical && !context.empty())
     fail(Exit::usage, "--hierarchical-context-parallel-sizes: needs --cp-comm-type a2a+p2p");
-  if (hierarchical && (context.size() != 2 || context[0] * context[1] != context_parallel_size))
+  if (hierarchical && (context.size() != 2 || context_parallel_size % context[0] != 0 ||
+                       context_parallel_size / context[0] != context[1]))
     fail(Exit::bad_config,
          "--hierarchical-context-parallel-sizes: expected two numbers whose product is "
          "--context-parallel-size ",

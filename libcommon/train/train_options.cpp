@@ -263,6 +263,11 @@ void TrainOptions::complete_parallel() const {
   if (tensor > 1 && optimizer.name == "muon")
     fail(Exit::bad_config,
          "--optimizer muon: needs whole matrices, --tensor-model-parallel-size 1");
+  if (device() == Device::cuda && parallel.passes_keys() &&
+      (data.reset_attention_mask || !model.window_size.empty()))
+    fail(Exit::bad_config,
+         "--cp-comm-type: on GPUs only a2a, with which ranks have whole sequences, sees documents "
+         "(--reset-attention-mask) or windows (--window-size)");
   const std::vector<ContextComm> comm = parallel.context_comm();
   if (comm.size() != 1 && std::ssize(comm) != model.num_layers)
     fail(Exit::bad_config, "--cp-comm-type: ", comm.size(), " types for ", model.num_layers,
@@ -321,8 +326,8 @@ void TrainOptions::complete_device() {
       compute.bf16 || compute.fp16 || compute.dtype == "bf16" || compute.dtype == "fp16";
   const bool supposed = plan && optimizer.name != "muon" && (narrow || machine.is_named());
   if (supposed && compute.device_name == "auto") compute.device_name = "cuda";
-  const bool serves = supposed || ((ranks == 1 || has_processes()) && !check_layout &&
-                                   optimizer.name != "muon" && !parallel.passes_keys());
+  const bool serves =
+      supposed || ((ranks == 1 || has_processes()) && !check_layout && optimizer.name != "muon");
   complete_processes();
   compute.complete(serves);
   if (device() == Device::cpu) return;
@@ -330,8 +335,7 @@ void TrainOptions::complete_device() {
     fail(Exit::bad_config, "--ranks ", ranks, ": are of the CPU; one GPU is one rank");
   if (!serves)
     fail(Exit::bad_config,
-         "--device cuda: neither --optimizer muon nor --check-layout, and with "
-         "--context-parallel-size only --cp-comm-type a2a; see --device cpu");
+         "--device cuda: neither --optimizer muon nor --check-layout; see --device cpu");
   if (report.timing_log_level > 0)
     fail(Exit::bad_config, "--timing-log-level ", report.timing_log_level,
          ": only whole steps are timed on a GPU");

@@ -43,8 +43,10 @@ for ranks in 2 4; do
   same $ranks --pipeline-model-parallel-size $ranks --no-cuda-graphs
   same $ranks --pipeline-model-parallel-size $ranks --pipeline-schedule gpipe
   same $ranks --pipeline-model-parallel-size $ranks --pipeline-schedule zero-bubble
-  same $ranks --context-parallel-size $ranks --cp-comm-type a2a
-  same $ranks --context-parallel-size $ranks --cp-comm-type a2a --no-cuda-graphs
+  for how in a2a p2p all_gather; do
+    same $ranks --context-parallel-size $ranks --cp-comm-type $how
+    same $ranks --context-parallel-size $ranks --cp-comm-type $how --no-cuda-graphs
+  done
   same $ranks --context-parallel-size $ranks --cp-comm-type a2a --recompute-granularity full --recompute-method uniform --recompute-num-layers 1
 done
 same 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1
@@ -53,4 +55,7 @@ same 4 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --sequenc
 same 4 --pipeline-model-parallel-size 2 "${sharded[@]}"
 same 4 --context-parallel-size 2 --cp-comm-type a2a --tensor-model-parallel-size 2 --sequence-parallel
 same 4 --context-parallel-size 2 --cp-comm-type a2a "${sharded[@]}"
+same 4 --context-parallel-size 2 --tensor-model-parallel-size 2 --sequence-parallel
+same 4 --context-parallel-size 2 --pipeline-model-parallel-size 2
+same 4 --context-parallel-size 4 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2
 exit $failed
