@@ -5,7 +5,7 @@
 //   Open MPI              OMPI_COMM_WORLD_RANK _SIZE _LOCAL_RANK _LOCAL_SIZE   same, else --master
 //   MPICH, Intel MPI      PMI_RANK PMI_SIZE MPI_LOCALRANKID MPI_LOCALNRANKS    same, else --master
 //   Slurm                 SLURM_PROCID SLURM_NTASKS SLURM_LOCALID              same, else the first
-//                         host of SLURM_STEP_NODELIST and a port made from SLURM_JOB_ID
+//                         host of SLURM_STEP_NODELIST and a port of SLURM_JOB_ID and _STEP_ID
 //   flags                 --gpus --nnodes --node-rank                          --master
 //
 // Slurm's are those of a job step, inside which another launcher may have started us: they count

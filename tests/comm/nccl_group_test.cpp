@@ -6,6 +6,7 @@
 #include "comm/ring.h"
 #include "tests/support/gpu_ranks.h"
 #include "tests/support/host_tensor.h"
+#include "tests/support/matches.h"
 
 namespace mt {
 namespace {
@@ -208,6 +209,32 @@ TEST(NcclGroup, MessagesRoundTheRing) {
       const int before = (group.rank() - step + group.size()) % group.size();
       EXPECT_EQ(out.values(), values_of(before, kCount));
     }
+  });
+}
+
+// Every GPU waits for that of rank 1, whose host does something else: all ranks are told so, and
+// those that hang are ended.
+TEST(NcclGroup, WhoDoesNotComeIsNamed) {
+  run_gpu_ranks(std::chrono::seconds(5), [](Rendezvous& ranks, Group& group, Stream& stream) {
+    const GpuTensor t(stream, 1000);
+    group.all_reduce(t).wait();
+    stream.synchronize();
+    const std::string line = concat(
+        "rank 1 \\(.+\\) did not come to operation [0-9]+ of its group, all_reduce of 1000 float32 "
+        "among ",
+        group.size(), ", in 5 s");
+    if (group.rank() == 1) {
+      const std::string failure = ranks.failure(std::chrono::seconds(20));
+      EXPECT_TRUE(matches(failure, line)) << failure;
+      std::fflush(nullptr);
+      ::_exit(testing::Test::HasFailure() ? 1 : 0);  // orderly ends wait for the others
+    }
+    ranks.if_stuck([&](const std::string& failure, Exit code) {
+      ::_exit(matches(failure, line) && code == Exit::peer_failed ? 0 : 1);
+    });
+    group.all_reduce(t).wait();
+    stream.synchronize();
+    ADD_FAILURE() << "what rank 1 did not come to has ended";
   });
 }
 

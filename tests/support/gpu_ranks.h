@@ -24,21 +24,22 @@ inline int count_gpus() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
-inline void run_gpu_rank(const Launch& launch, const std::function<void(Group&, Stream&)>& body) {
+using GpuRank = std::function<void(Rendezvous&, Group&, Stream&)>;
+
+inline void run_gpu_rank(const Launch& launch, std::chrono::seconds timeout, const GpuRank& body) {
   try {
     device::use(launch.local_rank);
     Stream stream(Device::cuda);
-    constexpr std::chrono::seconds kTimeout(20);
-    Rendezvous ranks(launch, kTimeout);
+    Rendezvous ranks(launch, timeout);
     const auto group = make_nccl_group(ranks, stream);
-    body(*group, stream);
+    body(ranks, *group, stream);
   } catch (const std::exception& error) {
     ADD_FAILURE() << "rank " << launch.rank << ": " << error.what();
   }
 }
 
 // Skips the test where there are not two GPUs.
-inline void run_gpu_ranks(const std::function<void(Group&, Stream&)>& body) {
+inline void run_gpu_ranks(std::chrono::seconds timeout, const GpuRank& body) {
   const int ranks = count_gpus();
   if (ranks < 2) GTEST_SKIP() << "needs two GPUs";
   const int port = free_port();
@@ -52,7 +53,7 @@ inline void run_gpu_ranks(const std::function<void(Group&, Stream&)>& body) {
                   .local_size = ranks,
                   .port = port,
                   .run_id = "test"},
-                 body);
+                 timeout, body);
     std::fflush(nullptr);
     _exit(testing::Test::HasFailure() ? 1 : 0);
   }
@@ -61,6 +62,11 @@ inline void run_gpu_ranks(const std::function<void(Group&, Stream&)>& body) {
     waitpid(children[static_cast<std::size_t>(rank)], &status, 0);
     EXPECT_EQ(status, 0) << "process of rank " << rank;
   }
+}
+
+inline void run_gpu_ranks(const std::function<void(Group&, Stream&)>& body) {
+  run_gpu_ranks(std::chrono::seconds(20),
+                [&](Rendezvous&, Group& group, Stream& stream) { body(group, stream); });
 }
 
 }  // namespace mt
