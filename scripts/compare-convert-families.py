@@ -10,6 +10,12 @@ For each model below (of transformers, in float32 and, in several files, in bflo
   - of a hybrid of Mamba layers Megatron-Core's MambaModel must ask for just what is there, and load it.  It cannot compute
     without a GPU; the kernels that it imports, and Transformer Engine's layers, are classes with the same parameters.
 
+And of plain distributed checkpoints, of a Llama, a GPT-2 and a Megatron-BERT:
+  - what torch.distributed.checkpoint.save() makes of the model's state_dict(), bare or below "model", with config.json
+    beside it, must come back as the folder of Hugging Face's has it;
+  - what mt-convert writes as torch_dcp must load into the state of Megatron-Core's GPTModel of the local spec, key by key,
+    and what that saves must be read as the same; torch's own dcp_to_torch_save() must find the nested state.
+
 Needs what compare-convert.py needs, and megatron-core 0.12.1.
 Run:  scripts/compare-convert-families.py BIN [MODEL ...]        BIN holds mt-convert
       scripts/compare-convert-families.py --keys FOLDER          remakes testdata/model/*.keys
@@ -24,6 +30,7 @@ import types
 
 import torch
 import torch.distributed.checkpoint as dcp
+import torch.distributed.checkpoint.format_utils
 import transformers as T
 
 
@@ -256,6 +263,57 @@ def check_mamba(model, core, scratch):
     return f", Megatron-Core loads {sum(torch.is_tensor(value) for value in loaded.values())}"
 
 
+def load_and_save(rank, folder, work, saved):
+    """A GPTModel loads a plain distributed checkpoint, every key that its state has, and saves it."""
+    core = start(work, rank)
+    from megatron.core.models.gpt import GPTModel
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+
+    state = {"args": None, "iteration": None}
+    dcp.load(state, checkpoint_id=folder)
+    args = state["args"]
+    config = import_sibling("compare-megatron").transformer_config(core, args)
+    model = GPTModel(config, get_gpt_layer_local_spec(normalization=args.normalization), args.padded_vocab_size,
+                     args.max_position_embeddings, position_embedding_type=args.position_embedding_type,
+                     share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(torch.nan)
+    state["model"] = model.state_dict()
+    dcp.load(state, checkpoint_id=folder)
+    model.load_state_dict(state["model"], strict=True)
+    assert not any(parameter.isnan().any() for parameter in model.parameters())
+    dcp.save({"args": args, "model": model.state_dict()}, checkpoint_id=saved)
+    torch.distributed.destroy_process_group()
+
+
+def check_dcp(options, name):
+    with tempfile.TemporaryDirectory() as scratch:
+        convert = lambda *arguments: ours.run(f"{options.bin}/mt-convert", "--quiet", "--verify", *arguments)  # noqa: E731
+        original, plain, saved = (f"{scratch}/{x}" for x in ("original", "plain", "saved"))
+        model = ours.build(ours.MODELS[name], torch.float32)
+        model.save_pretrained(original)
+        for number, state in enumerate((model.state_dict(), {"model": model.state_dict(), "step": 3})):
+            folder = f"{scratch}/dcp{number}"
+            dcp.save(state, checkpoint_id=folder)
+            model.config.save_pretrained(folder)
+            convert("--saver", "hf", folder, f"{folder}-back")
+            ours.same_tensors(original, f"{folder}-back")
+        convert("--ckpt-format", "torch_dcp", "--saver-transformer-impl", "local", original, plain)
+        convert("--saver", "hf", plain, f"{scratch}/plain-back")
+        ours.same_tensors(original, f"{scratch}/plain-back")
+        dcp.format_utils.dcp_to_torch_save(f"{plain}/release", f"{scratch}/nested.pt")
+        nested = torch.load(f"{scratch}/nested.pt", weights_only=False)
+        if nested["args"].num_layers != 2 or "embedding.word_embeddings.weight" not in nested["model"]:
+            ours.fail("dcp_to_torch_save() finds", nested.keys())
+        if name != "megatron-bert":
+            os.mkdir(f"{scratch}/work")
+            torch.multiprocessing.spawn(load_and_save, (f"{plain}/release", f"{scratch}/work", saved), nprocs=1)
+            convert("--saver", "hf", saved, f"{scratch}/saved-back")
+            ours.same_tensors(original, f"{scratch}/saved-back")
+        print(f"{name}: plain distributed checkpoints", flush=True)
+
+
 def check(options, name, config, dtype, shards):
     with tempfile.TemporaryDirectory() as scratch:
         original, core, back = (f"{scratch}/{x}" for x in ("original", "core", "back"))
@@ -285,6 +343,9 @@ def main():
         if not options.models or name in options.models:
             check(options, name, config, torch.float32, {})
             check(options, name, config, torch.bfloat16, {"max_shard_size": "20KB"})
+    if not options.models:
+        for name in ("llama with query groups", "gpt2", "megatron-bert"):
+            check_dcp(options, name)
     sys.exit(ours.failures > 0)
 
 

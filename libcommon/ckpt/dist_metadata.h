@@ -47,6 +47,7 @@ struct ItemRecord {
 
 struct DistMetadataOptions {
   std::optional<PyValue> mcore_data = PyValue::dict();  // nothing: not written
+  PyValue planner_data = PyValue::dict();  // KEY: the path in a nested state that it stands for
   std::string checkpoint_id = "mt", save_id = "mt";
 };
 

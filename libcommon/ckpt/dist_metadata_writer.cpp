@@ -78,7 +78,7 @@ std::string encode_dist_metadata(std::span<const ItemRecord> items,
   }
   std::vector<std::pair<PyValue, PyValue>> fields = {
       {"state_dict_metadata", std::move(state_dict)},
-      {"planner_data", PyValue::dict()},
+      {"planner_data", options.planner_data},
       {"storage_data", std::move(storage)},
       {"storage_meta", make(kMetadata, "StorageMeta",
                             {{"checkpoint_id", options.checkpoint_id},

@@ -46,7 +46,7 @@ void ConvertOptions::add_to(CommandLine& cl) {
             "what OUTPUT becomes: core (Megatron), hf (Hugging Face) or gguf (llama.cpp)",
             one_of({"core", "hf", "gguf"}));
   cl.option("--ckpt-format", &ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
-            one_of({"torch_dist", "torch"}));
+            one_of({"torch_dist", "torch", "torch_dcp"}));
   cl.flag("--no-common-pt", &no_common_file,
           "of OUTPUT in torch_dist: settings lie among the tensors instead of in common.pt, as "
           "Megatron-LM's main branch writes it, and core_v0.12 does not read it");
@@ -120,6 +120,8 @@ void ConvertOptions::complete() {
   if (with_optimizer && saver != "core")
     fail(Exit::usage, "--with-optimizer: ", saver == "hf" ? "Hugging Face's format" : "GGUF",
          " has no place for it");
+  if (with_optimizer && ckpt_format == "torch_dcp")
+    fail(Exit::usage, "--with-optimizer: torch_dcp is written without it; see --ckpt-format");
   if (no_common_file && (saver != "core" || ckpt_format != "torch_dist"))
     fail(Exit::usage, "--no-common-pt: torch_dist alone has one; see --saver and --ckpt-format");
   if (dtype == "q8_0" && saver != "gguf")
@@ -372,6 +374,7 @@ static std::unique_ptr<ModelSink> make_sink(const ConvertOptions& options, const
   if (options.saver == "hf") return make_hugging_face_sink(plan.target, plan.table, types);
   if (plan.gguf) return make_gguf_sink(plan.target, plan.table, types);
   if (plan.by_stages) return make_rank_files_sink(plan.target, types);
+  if (options.ckpt_format == "torch_dcp") return make_dcp_sink(plan.target, plan.table, kParts);
   return make_core_sink(plan.target, kParts);
 }
 

@@ -5,10 +5,12 @@
 #include <filesystem>
 #include <set>
 
+#include "ckpt/tensor_numbers.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/gpt_checkpoint.h"
 #include "model/hugging_face_config.h"
 #include "model/model.h"
+#include "model/model_rows.h"
 
 namespace mt {
 
@@ -46,6 +48,12 @@ static TokenizerOptions tokenizer_in(const std::string& folder) {
   return {};
 }
 
+std::string manifest_of_tokenizer_in(const std::string& folder) {
+  const TokenizerOptions tokenizer = tokenizer_in(folder);
+  if (tokenizer.type.empty()) return "{}";
+  return tokenizer_manifest(tokenizer, make_tokenizer(tokenizer)->identity());
+}
+
 HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
   path_ = folder;
   format_ = kHuggingFaceFormat;
@@ -60,9 +68,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
     fail(Exit::bad_data, path, ": ", error.what());
   }
   companions_ = companions_in(folder);
-  const TokenizerOptions tokenizer = tokenizer_in(folder);
-  if (!tokenizer.type.empty())
-    manifest_extra_ = tokenizer_manifest(tokenizer, make_tokenizer(tokenizer)->identity());
+  manifest_extra_ = manifest_of_tokenizer_in(folder);
 }
 
 HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourceOptions& options)
@@ -71,8 +77,10 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
     fail(Exit::bad_config, folder, "/config.json: vocab_size is ", config_.vocab_size,
          ", --true-vocab-size ", *options.vocab_size);
   tensors_ = open_tensors(folder);
+  find_prefix(model_rows(config_).rows().front());
   if (output_if_stored_)
-    config_.untie_embeddings_and_output_weights = tensors_->find("lm_head.weight") != nullptr;
+    config_.untie_embeddings_and_output_weights =
+        tensors_->find(prefix_ + "lm_head.weight") != nullptr;
 }
 
 MockSource::MockSource(const std::string& folder, std::uint64_t seed)
@@ -94,9 +102,21 @@ static std::string bare_name(const std::string& name) {
   return name;
 }
 
+// The table's first row, the words, is there under its own name, or below a prefix.
+void HuggingFaceSource::find_prefix(const Param& words) {
+  const std::string name = hugging_face_names(words)[0].name, bare = bare_name(name);
+  if (tensors_->find(bare) != nullptr || tensors_->find(name) != nullptr) return;
+  for (const std::string& end : {"." + name, "." + bare})
+    for (const auto& [key, tensor] : tensors_->tensors())
+      if (key.ends_with(end) && !key.starts_with("optim")) {
+        prefix_ = key.substr(0, key.size() - end.size() + 1);
+        return;
+      }
+}
+
 const DistTensor& HuggingFaceSource::stored(const ForeignName& name) const {
-  const DistTensor* const bare = tensors_->find(bare_name(name.name));
-  return bare != nullptr ? tensors_->at(bare->key) : tensors_->at(name.name);
+  const DistTensor* const bare = tensors_->find(prefix_ + bare_name(name.name));
+  return tensors_->at(bare != nullptr ? bare->key : prefix_ + name.name);
 }
 
 DType HuggingFaceSource::dtype_of(const Param& row, const std::string&) const {
@@ -153,19 +173,30 @@ static bool is_computed(const std::string& name) {
          name == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 }
 
-// What is the embedding, a file may hold again.
-void HuggingFaceSource::check_tied(const std::string& copy, const Param& words) const {
-  const DistTensor &a = tensors_->at(copy), &b = stored(hugging_face_names(words)[0]);
-  bool same = a.shape == b.shape && a.dtype == b.dtype && a.shape.rank() == 2;
-  const Buffer buffer(Device::cpu, 2 * static_cast<std::size_t>(a.shape[1]) * size_of(*a.dtype));
-  for (std::int64_t row = 0; same && row < a.shape[0]; ++row) {
-    const Tensor both = buffer.tensor(*a.dtype, {2, a.shape[1]});
-    tensors_->read_original(a.key, {row, 0}, both.rows(0, 1));
-    tensors_->read_original(b.key, {row, 0}, both.rows(1, 2));
-    same = std::memcmp(both.data(), both.rows(1, 2).data(), both.bytes() / 2) == 0;
-  }
+// The tensor that another of a model of transformers is, which a file may hold again.
+const DistTensor* HuggingFaceSource::original_of(const std::string& name,
+                                                 const Param& words) const {
+  if (name == "cls.predictions.decoder.bias")
+    return tensors_->find(prefix_ + "cls.predictions.bias");
+  const bool output = name == "lm_head.weight" || name == "cls.predictions.decoder.weight",
+             of_stack = name.ends_with("coder.embed_tokens.weight");  // T5's two
+  if (!of_stack && (!output || config_.untie_embeddings_and_output_weights)) return nullptr;
+  return &stored(hugging_face_names(words)[0]);
+}
+
+void HuggingFaceSource::check_same(const DistTensor& a, const DistTensor& b) const {
+  constexpr std::int64_t kBlock = 1 << 18;
+  bool same = a.shape == b.shape && a.dtype && a.dtype == b.dtype;
+  if (same)
+    for_each_block(a.shape, kBlock, [&](const Shape& offset, const Shape& shape) {
+      const auto bytes = static_cast<std::size_t>(shape.numel()) * size_of(*a.dtype);
+      const Buffer of_a(Device::cpu, bytes), of_b(Device::cpu, bytes);
+      tensors_->read_original(a.key, offset, of_a.tensor(*a.dtype, shape));
+      tensors_->read_original(b.key, offset, of_b.tensor(*a.dtype, shape));
+      same = same && std::memcmp(of_a.data(), of_b.data(), bytes) == 0;
+    });
   if (!same)
-    fail(Exit::bad_data, path_, ": tensor ", copy, " differs from ", b.key,
+    fail(Exit::bad_data, path_, ": tensor ", a.key, " differs from ", b.key,
          ", though config.json says that they are one");
 }
 
@@ -173,14 +204,15 @@ void HuggingFaceSource::check_all_used(const ParamTable& table) const {
   std::set<std::string> used;
   for (const Param& row : table.rows())
     for (const ForeignName& name : hugging_face_names(row)) used.insert(stored(name).key);
-  for (const auto& [name, tensor] : tensors_->tensors()) {
-    if (used.contains(name) || is_computed(name)) continue;
-    const bool output = name == "lm_head.weight" || name == "cls.predictions.decoder.weight",
-               words = name.ends_with("coder.embed_tokens.weight");  // of T5's two stacks
-    if (!words && (!output || config_.untie_embeddings_and_output_weights))
-      fail(Exit::bad_data, path_, ": tensor ", name,
+  for (const auto& [key, tensor] : tensors_->tensors()) {
+    if (used.contains(key) || !key.starts_with(prefix_)) continue;
+    const std::string name = key.substr(prefix_.size());
+    if (is_computed(name)) continue;
+    const DistTensor* const original = original_of(name, table.rows().front());
+    if (original == nullptr)
+      fail(Exit::bad_data, path_, ": tensor ", key,
            " has no place in the model that config.json describes");
-    check_tied(name, table.rows().front());
+    check_same(tensor, *original);
   }
 }
 

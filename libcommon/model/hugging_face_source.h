@@ -28,9 +28,12 @@ class HuggingFaceSource : public ModelSource {
   std::unique_ptr<TensorSource> tensors_;
 
  private:
+  void find_prefix(const Param& words);
   bool output_if_stored_ = false;  // see HuggingFaceConfig
+  std::string prefix_;             // before all names, where a state_dict() is part of a state
   const DistTensor& stored(const ForeignName& name) const;
-  void check_tied(const std::string& copy, const Param& words) const;
+  const DistTensor* original_of(const std::string& name, const Param& words) const;
+  void check_same(const DistTensor& a, const DistTensor& b) const;
 };
 
 // A model that has a config.json there, with initial weights instead of its own.
@@ -45,6 +48,9 @@ class MockSource : public HuggingFaceSource {
  private:
   std::uint64_t seed_;
 };
+
+// What a checkpoint's manifest says of the tokenizer in a folder of theirs; {} if there is none.
+std::string manifest_of_tokenizer_in(const std::string& folder);
 
 // The names of a row among Hugging Face's; none if its elements are all zero there.
 // Exit::bad_data if it has no place.

@@ -11,6 +11,7 @@
 #include "ckpt/gguf.h"
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/tensor_numbers.h"
+#include "model/dcp_source.h"
 #include "model/gpt_checkpoint.h"
 #include "model/meta_source.h"
 #include "model/model_rows.h"
@@ -93,7 +94,7 @@ static void write_value(JsonWriter& json, const PyValue& value) {
 
 static bool is_model(const std::string& path) {
   return std::filesystem::exists(path + "/config.json") ||
-         std::filesystem::exists(path + "/params.json") ||
+         std::filesystem::exists(path + "/params.json") || is_core_dcp_with_args(path) ||
          (std::filesystem::is_directory(path) && find_checkpoint(path));
 }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "model/core_source.h"
+#include "model/dcp_source.h"
 #include "model/hugging_face_source.h"
 #include "model/meta_source.h"
 #include "model/rank_files.h"
@@ -26,10 +27,16 @@ std::unique_ptr<ModelSource> open_model(const std::string& path,
                                         const ModelSourceOptions& options) {
   if (!fs::exists(path)) fail(Exit::no_input, path, ": does not exist");
   if (const auto place = find_checkpoint(path, options.iteration); place && !options.mock) {
-    if (detect_checkpoint_format(place->folder) == CheckpointFormat::torch)
-      return std::make_unique<RankFilesSource>(place->folder, options);
-    return std::make_unique<CoreSource>(place->folder, options);
+    switch (detect_checkpoint_format(place->folder)) {
+      case CheckpointFormat::torch:
+        return std::make_unique<RankFilesSource>(place->folder, options);
+      case CheckpointFormat::torch_dcp:
+        return std::make_unique<DcpSource>(place->folder, options);
+      case CheckpointFormat::torch_dist:
+        return std::make_unique<CoreSource>(place->folder, options);
+    }
   }
+  if (!options.mock && is_core_dcp(path)) return std::make_unique<DcpSource>(path, options);
   const bool meta = fs::exists(path + "/params.json");
   if (!meta && !fs::exists(path + "/config.json"))
     fail(Exit::no_input, path, ": no model there: neither ", kTracker,

@@ -68,8 +68,9 @@ struct ModelSourceOptions {
   bool with_optimizer = false;             // read its state too
 };
 
-// By content: a folder of Megatron checkpoints or one of them, or one of Hugging Face's with a
-// config.json, or of Meta's with a params.json.  Exit::no_input or bad_data if it is none.
+// By content: a folder of Megatron checkpoints or one of them, a plain distributed checkpoint of
+// PyTorch, or one of Hugging Face's with a config.json, or of Meta's with a params.json.
+// Exit::no_input or bad_data if it is none.
 std::unique_ptr<ModelSource> open_model(const std::string& path,
                                         const ModelSourceOptions& options = {});
 

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "ckpt/dist_checkpoint.h"
+#include "model/inspect.h"
 #include "tests/model/convert_support.h"
 
 namespace mt {
@@ -38,6 +39,95 @@ TEST_F(Convert, KeysAreThoseThatMegatronCoreAsksFor) {
     for (const auto& [key, shape] : expected) EXPECT_TRUE(reader.objects().contains(key)) << key;
   }
 }
+
+// --- Plain distributed checkpoints --------------------------------------------------------------
+
+class PlainDcp : public Convert, public testing::WithParamInterface<const char*> {
+ protected:
+  // Writes the tensors of a folder again, by the names that `rename` gives them.
+  void save_plain(const std::string& from, const std::string& to,
+                  const std::function<std::string(const std::string&)>& rename) {
+    fs::create_directory(scratch_.path(to));
+    DistWriter writer(scratch_.path(to), 0);
+    const auto tensors = open_tensors(scratch_.path(from));
+    for (const auto& [key, tensor] : tensors->tensors()) {
+      const HostTensor value(*tensor.dtype, tensor.shape);
+      tensors->read_original(key, origin_of(tensor.shape.rank()), value);
+      writer.add(rename(key), value);
+    }
+    write_dist_metadata(scratch_.path(to), {writer.close()}, {.mcore_data = {}});
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Of, PlainDcp,
+                         testing::Values("gpt2", "tied", "qwen3", "mixtral", "bert", "hybrid", "t5",
+                                         "t5_gated"),
+                         [](const auto& param) { return std::string(param.param); });
+
+TEST_P(PlainDcp, IsWrittenAndRead) {
+  write_hugging_face(scratch_.path("hf"), config_named(GetParam()), DType::f32);
+  for (const char* spec : {"local", "transformer_engine"}) {
+    ConvertOptions options;
+    options.ckpt_format = "torch_dcp";
+    options.transformer_impl = spec;
+    options.verify = true;
+    convert("hf", concat("dcp_", spec), "core", options);
+    EXPECT_FALSE(fs::exists(scratch_.path(concat("dcp_", spec, "/release/common.pt"))));
+    convert(concat("dcp_", spec), concat("back_", spec), "hf");
+    for (const char* file : {"/model.safetensors", "/config.json"})
+      EXPECT_EQ(content(concat("back_", spec, file)), content(concat("hf", file)));
+  }
+}
+
+TEST_P(PlainDcp, OfStateDictsIsRead) {
+  write_hugging_face(scratch_.path("hf"), config_named(GetParam()), DType::f32);
+  ConvertOptions options;
+  options.ckpt_format = "torch_dcp";
+  convert("hf", "core", "core", options);
+  save_plain("hf", "theirs", [](const std::string& name) { return name; });
+  save_plain("hf", "nested", [](const std::string& name) { return "state.model." + name; });
+  save_plain("core", "ours", [](const std::string& key) { return "module." + key.substr(6); });
+  EXPECT_EQ(
+      error("ours", "out", "hf"),
+      concat("65 ", scratch_.path("ours"),
+             ": says nothing of the model's settings: has no object args and no config.json"));
+  std::string verified;
+  EXPECT_TRUE(verify_checkpoint({.path = scratch_.path("ours")},
+                                [&](const std::string& line) { verified = line; }));
+  EXPECT_EQ(verified.find("of the model"), std::string::npos) << verified;
+  for (const char* folder : {"theirs", "nested", "ours"}) {
+    fs::copy(scratch_.path("hf/config.json"), scratch_.path(concat(folder, "/config.json")));
+    convert(folder, concat("back_", folder), "hf");
+    EXPECT_EQ(content(concat("back_", folder, "/model.safetensors")),
+              content("hf/model.safetensors"))
+        << folder;
+  }
+}
+
+TEST_F(PlainDcp, MustHoldTheModel) {
+  write_hugging_face(scratch_.path("hf"), config_named("gpt2"), DType::f32);
+  ConvertOptions options;
+  options.ckpt_format = "torch_dcp";
+  options.with_optimizer = true;
+  EXPECT_EQ(error("hf", "core", "core", options),
+            "64 --with-optimizer: torch_dcp is written without it; see --ckpt-format");
+  options.with_optimizer = false;
+  convert("hf", "core", "core", options);
+  const std::string ln = "decoder.final_layernorm.bias";
+  const auto broken = [&](const std::string& folder, const std::string& name) {
+    save_plain("core", folder,
+               [&](const std::string& key) { return key.ends_with(ln) ? name : key.substr(6); });
+    fs::copy(scratch_.path("hf/config.json"), scratch_.path(folder + "/config.json"));
+    return error(folder, "out", "core");
+  };
+  EXPECT_EQ(
+      broken("other", "decoder.norm.bias"),
+      concat("65 ", scratch_.path("other"),
+             ": tensor decoder.norm.bias has no place in the model that its settings describe"));
+  EXPECT_EQ(broken("optimizer", "optimizer.state.exp_avg." + ln),
+            concat("65 ", scratch_.path("optimizer"), ": has no tensor ", ln));
+}
+
+// --- Hybrids of Mamba-2 -------------------------------------------------------------------------
 
 TEST(HybridPattern, IsTheOneOfMegatronCore) {
   std::istringstream lines(read_file(std::string(MT_TESTDATA) + "/model/hybrid_patterns.tsv"));
@@ -98,6 +188,8 @@ TEST(HybridPattern, IsReadFromConfigs) {
       error_of([&] { hugging_face_config(rope, DType::f32, ""); }),
       "78 Mamba layers without --position-embedding-type none: no model of transformers has that");
 }
+
+// --- T5 -----------------------------------------------------------------------------------------
 
 // Queries are divided by sqrt(4) elsewhere, the decoder's output by sqrt(16).
 TEST_F(Convert, T5IsScaledAsMegatronComputes) {
