@@ -198,10 +198,10 @@ bool all_finite(ConstTensor x, Stream& stream) {
 }
 
 // The sum of what cpu.operator()<T>(x) returns, or gpu.operator()<T>(out, x, work) puts at `out`,
-// for each x: all of a GPU's numbers are fetched together.
+// for each x, after before(i): all of a GPU's numbers are fetched together.
 template <class Number, class Cpu, class Gpu>
 static Number sum_over(std::span<const ConstTensor> parts, Stream& stream, const Cpu& cpu,
-                       const Gpu& gpu) {
+                       const Gpu& gpu, const std::function<void(std::size_t)>& before = {}) {
   std::vector<Number> numbers(parts.size());
   Number* front = nullptr;
   std::byte* work = nullptr;
@@ -213,11 +213,13 @@ static Number sum_over(std::span<const ConstTensor> parts, Stream& stream, const
       front = static_cast<Number*>(stream.work(bytes + most));
       work = reinterpret_cast<std::byte*>(front) + bytes;
     }
-  for (std::size_t i = 0; i < parts.size(); ++i)
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (before) before(i);
     dispatch(
         Family::elementwise, parts[i], moves(parts[i]), stream,
         [&]<class T>() { numbers[i] = cpu.template operator()<T>(parts[i]); },
         [&]<class T>() { gpu.template operator()<T>(front + i, parts[i], work); });
+  }
   if (front != nullptr) {
     device::copy(numbers.data(), front, numbers.size() * sizeof(Number), stream.handle());
     stream.synchronize();
@@ -225,13 +227,15 @@ static Number sum_over(std::span<const ConstTensor> parts, Stream& stream, const
   return std::accumulate(numbers.begin(), numbers.end(), Number(0));
 }
 
-double sum_squares(std::span<const ConstTensor> parts, Stream& stream) {
+double sum_squares(std::span<const ConstTensor> parts, Stream& stream,
+                   const std::function<void(std::size_t)>& before) {
   return sum_over<double>(
       parts, stream,
       []<class T>(const ConstTensor& x) { return cpu::sum_squares(x.as<T>(), x.numel()); },
       [&]<class T>(double* out, const ConstTensor& x, void* work) {
         cuda::sum_squares(out, x.as<T>(), x.numel(), work, stream.handle());
-      });
+      },
+      before);
 }
 
 std::int64_t count_zeros(std::span<const ConstTensor> parts, Stream& stream) {

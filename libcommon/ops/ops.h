@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "kernels/activation.h"
@@ -172,8 +173,10 @@ void set_zero(Tensor y, Stream& stream);
 // x: [a, b, …] becomes y: [b, a, …], elements of any type.
 void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& stream);
 void column_sum(Tensor y, ConstTensor x, Stream& stream);  // y += sum over rows of x
-// Of all of them together, waiting once for a GPU; 0 on meta.
-double sum_squares(std::span<const ConstTensor> parts, Stream& stream);
+// Of all of them together, waiting once for a GPU; 0 on meta.  before(i), if there is one, is
+// called before parts[i] is read.
+double sum_squares(std::span<const ConstTensor> parts, Stream& stream,
+                   const std::function<void(std::size_t)>& before = {});
 std::int64_t count_zeros(std::span<const ConstTensor> parts, Stream& stream);
 inline double sum_squares(ConstTensor x, Stream& stream) {
   return sum_squares(std::span(&x, 1), stream);

@@ -199,11 +199,12 @@ std::vector<ConstTensor> Optimizer::counted_gradients() const {
 
 // Of all ranks' sum.
 double Optimizer::gradient_norm(Stream& stream) {
+  if (world_.model().size() > 1)
+    return std::sqrt(all_ranks(sum_squares(counted_gradients(), stream)));
   const std::vector<Tensor> all = buffer_.own_gradients();
-  const std::vector<ConstTensor> parts = world_.model().size() > 1
-                                             ? counted_gradients()
-                                             : std::vector<ConstTensor>(all.begin(), all.end());
-  return std::sqrt(all_ranks(sum_squares(parts, stream)));
+  const std::vector<ConstTensor> parts(all.begin(), all.end());
+  return std::sqrt(
+      all_ranks(sum_squares(parts, stream, [&](std::size_t part) { buffer_.await_sum(part); })));
 }
 
 std::int64_t Optimizer::count_zeros(Stream& stream) {
@@ -218,6 +219,7 @@ StepResult Optimizer::step(const StepRates& rates, double divisor, Stream& strea
   {
     const Stream::Working working(stream, Family::communication);
     buffer_.reduce(stream);
+    if (world_.model().size() > 1) buffer_.await_sums();
     sum_over_tensor_ranks();
     sum_shared();
   }

@@ -263,15 +263,22 @@ void SharedBuffer::reduce(Stream& stream) {
         keep(bucket, stream);
     return copies_->all_reduce(own_gradients_).wait();
   }
-  for (std::size_t i = 0; i < states_.size(); ++i)
+  for (std::size_t i = 0; i < states_.size(); ++i) {
     if (!states_[i].started) start(i);
-  for (State& state : states_) {
-    state.sum.wait();
-    state.started = false;
+    states_[i].started = false;
   }
-  if (!distributed()) return;
+  if (!distributed() || copies_->size() == 1) return;
+  await_sums();
   for (std::size_t i = 0; i < states_.size(); ++i)
     states_[i].sum = copies_->all_reduce(own_slice(gradients_of(i)));
+}
+
+void SharedBuffer::await_sum(std::size_t part) {
+  if (!distributed() || shards_gradients_) return await_sums();
+  states_[part].sum.wait();
+}
+
+void SharedBuffer::await_sums() {
   for (State& state : states_) state.sum.wait();
 }
 

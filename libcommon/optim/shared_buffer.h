@@ -55,7 +55,7 @@ class SharedBuffer final : public ParamSharing {
   Tensor gradients() const { return shards_gradients_ ? own_gradients_ : table_.gradients(); }
   Tensor value(const OwnedRange& part) const;
   Tensor gradient(const OwnedRange& part) const;
-  std::vector<Tensor> own_gradients() const;  // all that is owned(), padding included
+  std::vector<Tensor> own_gradients() const;  // all that is owned(), padding included, in parts
   std::size_t value_bytes() const { return table_.values().bytes() + own_values_.bytes(); }
   std::size_t gradient_bytes() const { return table_.gradients().bytes() + own_gradients_.bytes(); }
 
@@ -67,6 +67,9 @@ class SharedBuffer final : public ParamSharing {
   // Before a step's first micro-batch: gradients are zeros, but those that a step replaces.
   void begin(Stream& stream);
   void reduce(Stream& stream);  // after its last
+  // Before a part of own_gradients() is used that reduce() has gone before, or any gradient.
+  void await_sum(std::size_t part);
+  void await_sums();
   // What is updated and then gathered is cut into turns.
   std::size_t turns() const { return gathers_by_buckets() ? states_.size() : 1; }
   std::size_t turn_of(const Param& row) const;
