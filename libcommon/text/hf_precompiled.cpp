@@ -71,10 +71,29 @@ std::size_t hf_cluster_end(std::string_view text, std::size_t at) {
   return at;
 }
 
+HfPrecompiled::HfPrecompiled(CharsMap map) : map_(std::move(map)) {
+  for (int byte = 0; byte < 0x80; ++byte)
+    plain_[byte] = byte != '\r' && !map_.touches_ascii(static_cast<char>(byte));
+}
+
+// Where a run of ASCII ends each of which is a cluster and stays as it is.
+std::size_t HfPrecompiled::plain_end(std::string_view text, std::size_t at) const {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  while (at < text.size() && plain_[byte(at)] && (at + 1 == text.size() || byte(at + 1) < 0x80))
+    ++at;
+  return at;
+}
+
 std::string HfPrecompiled::apply(std::string_view text) const {
   constexpr std::size_t kWhole = 6;  // bytes from which on a cluster is no unit
   std::string out;
+  out.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
+    if (const std::size_t end = plain_end(text, at); end > at) {
+      out += text.substr(at, end - at);
+      at = end;
+      continue;
+    }
     const std::size_t end = hf_cluster_end(text, at);
     if (end - at < kWhole) {
       if (const auto match = map_.longest_prefix(text.substr(at, end - at), 1); match.length > 0) {

@@ -4,6 +4,8 @@
 // clusters, each character for itself becomes so.  Constant once made; thread-safe.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -13,12 +15,15 @@ namespace mt {
 
 class HfPrecompiled {
  public:
-  explicit HfPrecompiled(CharsMap map) : map_(std::move(map)) {}
+  explicit HfPrecompiled(CharsMap map);
 
   std::string apply(std::string_view text) const;  // of well-formed UTF-8
 
  private:
+  std::size_t plain_end(std::string_view text, std::size_t at) const;
+
   CharsMap map_;
+  std::array<bool, 256> plain_{};  // ASCII that stays as it is, before ASCII and at the end
 };
 
 // The end of the extended grapheme cluster that begins at text[at] (Unicode 15.1, UAX 29), but for

@@ -211,14 +211,15 @@ class ScoredBpe::Run {
     }
   }
 
-  void emit(std::size_t begin, std::size_t end, int depth, std::vector<TextSegment>& segments) {
+  void emit(std::uint32_t begin, std::uint32_t end, int depth, std::vector<TextSegment>& segments) {
     const std::int32_t id = bpe_.trie_.find(bytes(begin, end));
     if (id == ByteTrie::kNone) return segments.push_back({kUnknownPiece, end});
     if (!bpe_.unused_[id] || depth > kDeepest) return segments.push_back({id, end});
     const auto seam = scratch_.seams.find(bytes(begin, end));
     if (seam == scratch_.seams.end()) return segments.push_back({kUnknownPiece, end});
-    emit(begin, begin + seam->second, depth + 1, segments);
-    emit(begin + seam->second, end, depth + 1, segments);
+    const std::uint32_t middle = begin + seam->second;
+    emit(begin, middle, depth + 1, segments);
+    emit(middle, end, depth + 1, segments);
   }
 
   std::string_view bytes(std::size_t begin, std::size_t end) const {

@@ -78,7 +78,7 @@ class ScoredBpe::Scratch {
   std::vector<Symbol> symbols;  // of what is joined at a time
   std::vector<std::uint64_t> pairs;
   // How each unused piece of the text was last seen to be put together: bytes of the left part.
-  std::unordered_map<std::string_view, std::size_t> seams;
+  std::unordered_map<std::string_view, std::uint32_t> seams;
 };
 
 }  // namespace mt

@@ -81,7 +81,7 @@ bool ScoredBpeStack::encode(std::string_view text, std::size_t begin, std::size_
     const std::int32_t id = piece             ? static_cast<std::int32_t>(symbol - characters)
                             : symbol == kNone ? kUnknownPiece
                                               : character_ids_[symbol];
-    segments.push_back({id, begin});
+    segments.push_back({id, static_cast<std::uint32_t>(begin)});
   }
   return true;
 }

@@ -89,6 +89,7 @@ void SentencePieceNormalizer::normalize(std::string_view text, std::string& out)
       text.remove_prefix(first.length);
     }
   if (text.empty()) return;
+  out.reserve(text.size() + 1);
   if (options_.add_dummy_prefix && !options_.whitespace_as_suffix) out += ' ';
   bool after_space = options_.remove_extra_whitespaces;
   std::size_t begin = 0;  // text[begin, at) is yet to be put, as it is

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/error.h"
 #include "text/utf8_length.h"
 
 namespace mt {
@@ -25,6 +26,7 @@ static constexpr std::size_t kCharacter = 4;  // bytes at most
 
 // One text being encoded.
 template <class Real>
+template <bool kWithMargin>
 class Unigram<Real>::Run {
  public:
   Run(const Unigram& unigram, std::string_view text, std::vector<TextSegment>& segments,
@@ -89,7 +91,7 @@ class Unigram<Real>::Run {
 
   void offer(Node& end, std::int32_t id, std::size_t length, Real sum) {
     const bool better = end.length == 0 || sum > end.sum;
-    if (margin_) {
+    if constexpr (kWithMargin) {
       margin_->largest = std::max(margin_->largest, std::abs(sum));
       end.second = better ? end.sum : std::max(end.second, sum);
     }
@@ -128,8 +130,8 @@ class Unigram<Real>::Run {
   void put_path(std::size_t end) {
     const auto first = static_cast<std::ptrdiff_t>(segments_.size());
     for (; end > begin_; end -= node(end).length) {
-      segments_.push_back({node(end).id, end});
-      if (margin_)
+      segments_.push_back({node(end).id, static_cast<std::uint32_t>(end)});
+      if constexpr (kWithMargin)
         margin_->to_second = std::min(margin_->to_second, node(end).sum - node(end).second);
     }
     std::reverse(segments_.begin() + first, segments_.end());
@@ -147,7 +149,10 @@ class Unigram<Real>::Run {
 template <class Real>
 void Unigram<Real>::encode(std::string_view text, Real& sum, std::vector<TextSegment>& segments,
                            Scratch& scratch, Margin* margin) const {
-  sum = Run(*this, text, segments, scratch, margin).encode(sum);
+  if (text.size() > std::numeric_limits<std::uint32_t>::max())
+    fail(Exit::bad_data, "a text of ", text.size(), " bytes, expected less than 4 GiB");
+  sum = margin != nullptr ? Run<true>(*this, text, segments, scratch, margin).encode(sum)
+                          : Run<false>(*this, text, segments, scratch, margin).encode(sum);
 }
 
 template class Unigram<float>;

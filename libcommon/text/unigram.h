@@ -20,7 +20,7 @@ namespace mt {
 // A piece of the text: its id, or kUnknownPiece, and where it ends.
 struct TextSegment {
   std::int32_t id;
-  std::size_t end;
+  std::uint32_t end;
   bool operator==(const TextSegment&) const = default;
 };
 inline constexpr std::int32_t kUnknownPiece = -1;
@@ -57,7 +57,7 @@ class Unigram {
   Unigram(const std::vector<Piece>& pieces, const Options& options);
 
   // Cuts `text`, well-formed UTF-8, and overwrites `segments`.  `sum` goes from that before the
-  // text to that after it.
+  // text to that after it.  Throws for 4 GiB or more.
   void encode(std::string_view text, Real& sum, std::vector<TextSegment>& segments,
               Scratch& scratch, Margin* margin = nullptr) const;
 
@@ -67,6 +67,7 @@ class Unigram {
   }
 
  private:
+  template <bool kWithMargin>
   class Run;
 
   ByteTrie trie_;
