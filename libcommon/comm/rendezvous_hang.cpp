@@ -1,6 +1,7 @@
 // Who is at fault when ranks wait for each other until the timeout.  Rank 0 knows, a few moments
 // late, how far each has come in each of its groups, all of whose ranks begin the same operations.
 #include <algorithm>
+#include <map>
 #include <sstream>
 
 #include "comm/rendezvous_state.h"
@@ -41,7 +42,8 @@ namespace {
 
 struct Rank {
   std::string name;
-  Progress progress;
+  const Progress* progress;
+  Rendezvous::Milliseconds waits() const { return progress->waits; }
 };
 
 // A rank in a group.
@@ -49,14 +51,6 @@ struct Member {
   const Rank* rank;
   const Progress::InGroup* at;
 };
-
-std::vector<Member> members_of(const std::string& group, const std::vector<Rank>& ranks) {
-  std::vector<Member> members;
-  for (const Rank& rank : ranks)
-    for (const Progress::InGroup& at : rank.progress.groups)
-      if (at.group == group) members.push_back({&rank, &at});
-  return members;
-}
 
 bool is_behind(const Member& a, const Member& b) { return a.at->begun < b.at->begun; }
 
@@ -69,35 +63,36 @@ std::string in_text(const Member& member) {
 
 std::string Rendezvous::State::hang_text() const {
   const Clock::time_point now = Clock::now();
-  std::vector<Rank> ranks;
-  if (own_progress) ranks.push_back({concat(launch.rank, " (", own_host, ")"), own_progress()});
-  for (const Peer& peer : peers) ranks.push_back({peer.name(), peer.progress});
-  const auto waits = [](const Rank& rank) { return rank.progress.waits; };
-  const auto longest = std::ranges::max_element(ranks, {}, waits);
-  if (longest == ranks.end() || waits(*longest) < timeout) return "";
+  const Progress own = own_progress ? own_progress() : Progress();
+  std::vector<Rank> ranks = {{concat(launch.rank, " (", own_host, ")"), &own}};
+  for (const Peer& peer : peers) ranks.push_back({peer.name(), &peer.progress});
+  const Rank& longest = *std::ranges::max_element(ranks, {}, &Rank::waits);
+  if (longest.waits() < timeout) return "";
   for (const Peer& peer : peers)
     if (!peer.left && now - peer.heard > timeout / 2) return silence_text(peer, now - peer.heard);
+  std::map<std::string, std::vector<Member>> groups;
+  for (const Rank& rank : ranks)
+    for (const Progress::InGroup& at : rank.progress->groups)
+      groups[at.group].push_back({&rank, &at});
 
   // Who does not wait has not come; if all wait, some are in what the others are not.
   std::string differ;
-  for (const Rank& rank : ranks)
-    for (const Progress::InGroup& at : rank.progress.groups) {
-      const std::vector<Member> members = members_of(at.group, ranks);
-      const Member first = *std::ranges::max_element(members, is_behind);
-      std::vector<std::string> absent;
-      for (const Member& member : members) {
-        if (is_behind(member, first) && waits(*member.rank) < timeout / 2)
-          absent.push_back(member.rank->name);
-        const bool same = member.at->begun == first.at->begun && member.at->last == first.at->last;
-        if (differ.empty() && !same) differ = concat(in_text(member), ", while ", in_text(first));
-      }
-      if (!absent.empty())
-        return concat(ranks_text(absent), " did not come to operation ", first.at->begun, " of ",
-                      absent.size() == 1 ? "its" : "their", " group, ", first.at->last, ", in ",
-                      in_seconds(timeout));
+  for (const auto& [name, members] : groups) {
+    const Member first = *std::ranges::max_element(members, is_behind);
+    std::vector<std::string> absent;
+    for (const Member& member : members) {
+      if (is_behind(member, first) && member.rank->waits() < timeout / 2)
+        absent.push_back(member.rank->name);
+      const bool same = member.at->begun == first.at->begun && member.at->last == first.at->last;
+      if (differ.empty() && !same) differ = concat(in_text(member), ", while ", in_text(first));
     }
+    if (!absent.empty())
+      return concat(ranks_text(absent), " did not come to operation ", first.at->begun, " of ",
+                    absent.size() == 1 ? "its" : "their", " group, ", first.at->last, ", in ",
+                    in_seconds(timeout));
+  }
   if (!differ.empty()) return differ;
-  return concat("rank ", longest->name, " has waited for its GPU for ", in_seconds(waits(*longest)),
+  return concat("rank ", longest.name, " has waited for its GPU for ", in_seconds(longest.waits()),
                 ", and all ranks have come to what it is in");
 }
 
