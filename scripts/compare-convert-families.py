@@ -7,6 +7,7 @@ For each model below (of transformers, in float32 and, in several files, in bflo
   - of a T5 Megatron-Core's T5Model of the local spec must ask for just the tensors and objects that the checkpoint holds, load
     them, and find the logits of the original, to 1e-5.  Its own attention takes no relative positions without
     Transformer Engine; here they are added to its scores, where Transformer Engine adds them;
+  - of a Megatron-BERT Megatron-Core's BertModel must find the logits of words and of sentences, to 1e-5;
   - of a hybrid of Mamba layers Megatron-Core's MambaModel must ask for just what is there, and load it.  It cannot compute
     without a GPU; the kernels that it imports, and Transformer Engine's layers, are classes with the same parameters.
 
@@ -54,6 +55,7 @@ MODELS = {
     "t5, tied, not scaled": T.T5Config(**T5 | dict(d_model=40), scale_decoder_outputs=False),
     "t5 with gated silu": T.T5Config(**T5, feed_forward_proj="gated-silu", tie_word_embeddings=False),
     "t5 with gelu": T.T5Config(**T5 | dict(num_decoder_layers=1), feed_forward_proj="gelu"),
+    "megatron-bert": ours.MODELS["megatron-bert"],
     "nemotron-h": T.NemotronHConfig(**HYBRID, mamba_num_heads=8, mamba_head_dim=8),
     "nemotron-h, wide": T.NemotronHConfig(**HYBRID, mamba_num_heads=10, mamba_head_dim=8),
 }
@@ -61,6 +63,8 @@ MODELS = {
 
 def build(name, config, dtype):
     torch.manual_seed(1)
+    if config.model_type == "megatron-bert":
+        return ours.build(config, dtype)
     if config.model_type == "nemotron_h":
         return T.NemotronHForCausalLM(config).to(dtype).eval()
     model = T.T5ForConditionalGeneration(config)
@@ -226,6 +230,42 @@ def load_mamba(rank, folder, work):
     torch.distributed.destroy_process_group()
 
 
+def bert_logits(rank, folder, work):
+    core = start(work, rank)
+    from megatron.core.models.bert import bert_layer_specs, bert_model
+
+    def make(core, args):
+        config = import_sibling("compare-megatron").transformer_config(core, args)
+        return bert_model.BertModel(config, 2, bert_layer_specs.bert_layer_local_spec, args.padded_vocab_size,
+                                    args.max_position_embeddings, add_binary_head=args.bert_binary_head,
+                                    share_embeddings_and_output_weights=True, parallel_output=False)
+
+    model = load(core, folder, make)
+    ids = torch.load(f"{work}/texts.pt")
+    with torch.no_grad():
+        words, sentences = model(ids, torch.ones_like(ids), ids % 2)
+    torch.save((words[..., :ours.VOCAB], sentences), f"{work}/logits.pt")
+    torch.distributed.destroy_process_group()
+
+
+def check_bert(model, core, scratch):
+    ids = torch.arange(1, 41)[None] * 7 % ours.VOCAB
+    os.mkdir(f"{scratch}/work")
+    torch.save(ids, f"{scratch}/work/texts.pt")
+    torch.multiprocessing.spawn(bert_logits, (f"{core}/release", f"{scratch}/work"), nprocs=1)
+    with torch.no_grad():
+        expected = model(ids, torch.ones_like(ids), ids % 2)
+    found = torch.load(f"{scratch}/work/logits.pt")
+    return compare_logits(found, (expected.prediction_logits, expected.seq_relationship_logits))
+
+
+def compare_logits(found, expected):
+    worst = max(((a - b).abs().max() / b.abs().max()).item() for a, b in zip(found, expected))
+    if not worst < 1e-5:
+        ours.fail("Megatron-Core's logits differ by", worst)
+    return f", logits of Megatron-Core {worst:.1e}"
+
+
 def t5_logits(rank, folder, work):
     core = start(work, rank)
     model = load(core, folder, t5_model)
@@ -246,11 +286,7 @@ def check_t5(model, core, scratch):
     torch.multiprocessing.spawn(t5_logits, (f"{core}/release", f"{scratch}/work"), nprocs=1)
     with torch.no_grad():
         expected = model(input_ids=texts[0], decoder_input_ids=texts[1]).logits
-    found = torch.load(f"{scratch}/work/logits.pt")
-    worst = ((found - expected).abs().max() / expected.abs().max()).item()
-    if not worst < 1e-5:
-        ours.fail("Megatron-Core's logits differ by", worst)
-    return f", logits of Megatron-Core {worst:.1e}"
+    return compare_logits([torch.load(f"{scratch}/work/logits.pt")], [expected])
 
 
 def check_mamba(model, core, scratch):
@@ -327,7 +363,8 @@ def check(options, name, config, dtype, shards):
         ours.check_no_common_file(options, core, scratch)
         result = ""
         if dtype == torch.float32:
-            result = check_t5(model, core, scratch) if config.model_type == "t5" else check_mamba(model, core, scratch)
+            of_type = {"t5": check_t5, "megatron-bert": check_bert, "nemotron_h": check_mamba}
+            result = of_type[config.model_type](model, core, scratch)
         print(f"{name}, {str(dtype)[6:]}: {count} tensors{result}", flush=True)
 
 
