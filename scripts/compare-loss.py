@@ -3,6 +3,8 @@
 
 mt-convert draws the weights of a GPT-2 or a Llama in bf16, as transformers knows them; both sides start from
 these, read the samples that mt-pretrain show-batch names, and take the learning rates that mt-pretrain logs.
+Masters start from these, too: with bits that bf16 has not they would follow fp32 more closely through the first
+updates of a warm-up, which are smaller than what lies between two weights in bf16.
 PyTorch runs transformers' model with bf16 weights and gradients, fp32 masters, AdamW and clipping, and once more
 all in fp32, without TF32: how far its own losses in bf16 are from these is the noise of bf16 (root of the mean
 square over the steps).  Fails if mt's losses in bf16 are further from PyTorch's in fp32 than 1.5 times that, or if
