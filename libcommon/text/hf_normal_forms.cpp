@@ -1,6 +1,8 @@
 #include "text/hf_normal_forms.h"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <span>
 
 #include "base/utf8.h"
@@ -20,6 +22,21 @@ std::u32string_view mapped(std::span<const Mapping> mappings, char32_t point) {
   const auto found = std::ranges::lower_bound(mappings, point, {}, &Mapping::point);
   if (found == mappings.end() || found->point != point) return {};
   return {kPool + found->begin, found->size};
+}
+
+// Brings characters into the order of their classes, those of one class as they are.  Many are
+// counted first: linear in their number.
+void order_by_class(std::span<char32_t> points) {
+  constexpr std::size_t kFew = 32;
+  if (points.size() <= kFew)
+    return std::stable_sort(points.begin(), points.end(), [](char32_t a, char32_t b) {
+      return hf_combining_class(a) < hf_combining_class(b);
+    });
+  std::array<std::size_t, 257> places{};  // of the next one of each class
+  for (const char32_t point : points) ++places[hf_combining_class(point) + 1];
+  std::partial_sum(places.begin(), places.end(), places.begin());
+  for (const char32_t point : std::u32string(points.begin(), points.end()))
+    points[places[hf_combining_class(point)]++] = point;
 }
 
 // Takes characters and appends their decompositions to `out`; those of combining classes other than
@@ -44,15 +61,13 @@ class Decomposition {
   }
 
   void order() {  // also at the end
-    std::stable_sort(
-        out_.begin() + static_cast<std::ptrdiff_t>(begin_), out_.end(),
-        [](char32_t a, char32_t b) { return hf_combining_class(a) < hf_combining_class(b); });
+    if (out_.size() > begin_ + 1) order_by_class(std::span(out_).subspan(begin_));
   }
 
  private:
   void put(char32_t point) {
     if (hf_combining_class(point) == 0) {
-      if (out_.size() > begin_ + 1) order();
+      order();
       begin_ = out_.size() + 1;
     }
     out_ += point;

@@ -1,9 +1,11 @@
 #include "text/hf_normalizer.h"
 
+#include <bit>
 #include <string_view>
 
 #include "base/utf8.h"
 #include "text/base64.h"
+#include "text/char_masks.h"
 #include "text/hf_normal_forms.h"
 #include "text/hf_object.h"
 #include "text/hf_precompiled.h"
@@ -17,14 +19,38 @@ namespace {
 
 bool is_space(char32_t point) { return category(point) == Category::space; }
 
-// Takes away the characters of a kind.
-void drop(std::string& text, HfFlag kind) {
-  std::string kept;
+// Where the run of printable ASCII from `at` on ends: characters that none of these steps changes.
+std::size_t printable_end(std::string_view text, std::size_t at) {
+  while (at < text.size()) {
+    const int run = std::countr_one(CharMasks(text.substr(at)).printable);
+    at += static_cast<std::size_t>(run);
+    if (run < static_cast<int>(CharMasks::kBytes)) break;
+  }
+  return at;
+}
+
+// The text becomes its runs of printable ASCII and what put() appends for each other character.
+template <class Put>
+void rewrite(std::string& text, const Put& put) {
+  std::string result;
+  result.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t before = at;
-    if (!hf_is(next_code_point(text, at), kind)) kept.append(text, before, at - before);
+    at = printable_end(text, at);
+    result.append(text, before, at - before);
+    if (at == text.size()) break;
+    const std::size_t begin = at;
+    const char32_t point = next_code_point(text, at);
+    put(point, std::string_view(text).substr(begin, at - begin), result);
   }
-  text = std::move(kept);
+  text = std::move(result);
+}
+
+// Takes away the characters of a kind, of which none is printable ASCII.
+void drop(std::string& text, HfFlag kind) {
+  rewrite(text, [&](char32_t point, std::string_view bytes, std::string& result) {
+    if (!hf_is(point, kind)) result += bytes;
+  });
 }
 
 void strip(std::string& text, bool left, bool right) {
@@ -58,25 +84,22 @@ bool is_ideograph(char32_t p) {
 }
 
 void clean(std::string& text) {
-  drop(text, HfFlag::control);
-  std::string spaced;
-  for (std::size_t at = 0; at < text.size();) {
-    const char32_t point = next_code_point(text, at);
-    append_utf8(spaced, is_space(point) ? U' ' : point);
-  }
-  text = std::move(spaced);
+  rewrite(text, [](char32_t point, std::string_view bytes, std::string& result) {
+    if (hf_is(point, HfFlag::control)) return;
+    if (is_space(point))
+      result += ' ';
+    else
+      result += bytes;
+  });
 }
 
 void separate_ideographs(std::string& text) {
-  std::string spaced;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t before = at;
-    const bool alone = is_ideograph(next_code_point(text, at));
-    if (alone) spaced += ' ';
-    spaced.append(text, before, at - before);
-    if (alone) spaced += ' ';
-  }
-  text = std::move(spaced);
+  rewrite(text, [](char32_t point, std::string_view bytes, std::string& result) {
+    const bool alone = is_ideograph(point);
+    if (alone) result += ' ';
+    result += bytes;
+    if (alone) result += ' ';
+  });
 }
 
 std::function<void(std::string&)> bert_step(const HfObject& object) {
