@@ -11,6 +11,8 @@ For each optimizer below, of a tiny random GPT-2 (tied) and Llama (query groups,
     rank, each parameter must have its moments.
 
 Needs from PyPI: torch, transformers, safetensors and megatron-core 0.12.1 (see compare-megatron.py).
+With --golden FOLDER what the first step saves of a tiny GPT-2 is left there, for the tests.
+
 Run:  scripts/compare-ranks.py BIN        BIN holds mt-convert
 """
 import argparse
@@ -192,11 +194,25 @@ def check(bin, config, name, dtype, distributed, first, second):
           f"{count} moments", flush=True)
 
 
+def write_golden(bin, folder):
+    """Two ranks and two stages of a GPT-2 in bf16, with the distributed optimizer."""
+    config = T.GPT2Config(vocab_size=61, n_positions=8, n_embd=8, n_layer=2, n_head=2)
+    with tempfile.TemporaryDirectory() as scratch:
+        torch.manual_seed(1)
+        T.AutoModelForCausalLM.from_config(config).to(torch.bfloat16).save_pretrained(f"{scratch}/hf")
+        run(f"{bin}/mt-convert", "--quiet", *layout_flags((2, 2, 1)), f"{scratch}/hf", f"{scratch}/weights")
+        spawn((2, 2, 1), f"{scratch}/weights/release", folder, True)
+    pathlib.Path(folder, "latest_checkpointed_iteration.txt").write_text("7")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bin")
     parser.add_argument("models", nargs="*", default=list(MODELS), help=f"of {', '.join(MODELS)}; default all")
+    parser.add_argument("--golden", metavar="FOLDER")
     options = parser.parse_args()
+    if options.golden:
+        return write_golden(options.bin, options.golden)
     layouts = itertools.cycle(LAYOUTS)
     for name in options.models:
         for dtype in (torch.float32, torch.bfloat16):

@@ -1,0 +1,102 @@
+// Models as other programs saved them (testdata/models, testdata/ranks).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ckpt/gguf.h"
+#include "ckpt/megatron_checkpoint.h"
+#include "ckpt/safetensors.h"
+#include "tests/model/convert_support.h"
+
+namespace mt {
+namespace {
+
+const std::string kModels = std::string(MT_TESTDATA) + "/models/";
+
+class Golden : public Convert {
+ protected:
+  ConvertReport convert_golden(const std::string& from, const std::string& to,
+                               ConvertOptions options = {}) {
+    options.load = std::string(MT_TESTDATA) + "/" + from;
+    options.save = scratch_.path(to);
+    options.verify = true;
+    options.complete();
+    return convert_checkpoint(options, Log({.level = Log::Level::quiet}), [] {});
+  }
+};
+
+std::vector<float> numbers_in(const TensorSource& source, const std::string& key) {
+  const Shape shape = source.at(key).own_shape();
+  std::vector<float> numbers(static_cast<std::size_t>(shape.numel()));
+  source.read_original(key, origin_of(shape.rank()), {numbers.data(), DType::f32, shape});
+  return numbers;
+}
+
+TEST_F(Golden, FoldersOfTransformers) {  // in safetensors, and pickled
+  for (const char* name : {"models/llama", "models/llama-bin"}) {
+    const std::string core = concat("core", std::string(name).size());
+    const ConvertReport report = convert_golden(name, core);
+    EXPECT_EQ(report.compared, report.rows);
+    convert(core, core + "hf", "hf");
+    EXPECT_EQ(open_tensors(scratch_.path(core + "hf"))->tensors().size(), 12U);
+    const SafetensorsReader theirs(kModels + "llama/model.safetensors"),
+        ours(scratch_.path(core + "hf/model.safetensors"));
+    for (const auto& [key, tensor] : theirs.tensors()) {
+      EXPECT_EQ(ours.at(key).dtype, DType::bf16) << key;
+      EXPECT_EQ(numbers_in(ours, key), numbers_in(theirs, key)) << key;
+    }
+  }
+}
+
+TEST_F(Golden, FileOfGguf) {
+  const GgufReader file(kModels + "llama.gguf");
+  const SafetensorsReader original(kModels + "llama/model.safetensors");
+  EXPECT_EQ(file.values().at("llama.block_count").as_integer(""), 1);
+  EXPECT_EQ(file.tensors().size(), original.tensors().size());
+  EXPECT_EQ(numbers_in(file, "token_embd.weight"),
+            numbers_in(original, "model.embed_tokens.weight"));
+  EXPECT_EQ(numbers_in(file, "output_norm.weight"), numbers_in(original, "model.norm.weight"));
+  EXPECT_EQ(file.at("blk.0.ffn_up.weight").dtype_name, "q8_0");
+  const std::vector<float> found = numbers_in(file, "blk.0.ffn_up.weight"),
+                           exact = numbers_in(original, "model.layers.0.mlp.up_proj.weight");
+  for (std::size_t row = 0; row < 32; ++row) {
+    float largest = 0;
+    for (std::size_t i = 32 * row; i < 32 * row + 32; ++i)
+      largest = std::max(largest, std::fabs(exact[i]));
+    for (std::size_t i = 32 * row; i < 32 * row + 32; ++i)
+      EXPECT_NEAR(found[i], exact[i], largest / 220) << i;
+  }
+}
+
+// Two tensor ranks, two stages, the distributed optimizer; the moments are 2 and 3 times the fp32
+// parameters.
+TEST_F(Golden, RanksOfMegatronCore) {
+  ConvertOptions options;
+  options.with_optimizer = true;
+  const ConvertReport report = convert_golden("ranks", "core", options);
+  EXPECT_EQ(report.from, "torch");
+  EXPECT_EQ(report.compared, 4 * report.rows);
+  const MegatronCheckpoint checkpoint(scratch_.path("core/iter_0000007"));
+  const DistReader& tensors = checkpoint.tensors();
+  int moments = 0;
+  for (const auto& [key, tensor] : tensors.tensors()) {
+    const std::string master = "optimizer.state.fp32_param.";
+    if (!key.starts_with(master)) continue;
+    std::vector<float> parameter = numbers_in(tensors, key);
+    for (const auto& [moment, factor] : {std::pair("exp_avg.", 2.0F), {"exp_avg_sq.", 3.0F}}) {
+      std::vector<float> expected = parameter;
+      for (float& number : expected) number *= factor;
+      EXPECT_EQ(numbers_in(tensors, concat("optimizer.state.", moment, key.substr(master.size()))),
+                expected);
+      ++moments;
+    }
+    if (key.ends_with("weight")) {
+      EXPECT_NE(std::ranges::count(parameter, 0.0F), std::ssize(parameter)) << key;
+    }
+  }
+  EXPECT_EQ(moments, 2 * 16);  // 12 of the layers, which are stacked, and 4 others
+}
+
+}  // namespace
+}  // namespace mt
