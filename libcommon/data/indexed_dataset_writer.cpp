@@ -17,7 +17,9 @@
 namespace mt {
 namespace {
 
-constexpr std::size_t kBufferBytes = 1 << 20;
+// Of .bin, written together: what crosses no bound between such parts costs the system half as
+// much.
+constexpr std::size_t kPartBytes = 256 << 10;
 constexpr std::size_t kDirtyBytes = 4 << 20;  // written back before the file is complete
 constexpr std::uint64_t kLeastReserved = 1 << 20, kMostReserved = 64 << 20;  // of .bin
 constexpr const char* kParts[] = {".lengths", ".documents", ".modes"};       // of an index
@@ -48,7 +50,7 @@ IndexedDatasetWriter::IndexedDatasetWriter(const std::string& prefix, TokenType 
       modes_(idx_path(prefix) + kParts[2], options.resumable) {
   if (!options.overwrite && std::filesystem::exists(manifest_path(prefix)))
     fail(Exit::cannot_create, manifest_path(prefix), ": exists already; --force overwrites it");
-  buffer_.reserve(kBufferBytes + (kBufferBytes >> 4));
+  buffer_.reserve(kPartBytes);
 }
 
 void IndexedDatasetWriter::write_bin(Bytes bytes) {
@@ -70,6 +72,18 @@ void IndexedDatasetWriter::reserve_bin() {
   reserved_ = given ? bin_bytes_ + more : std::numeric_limits<std::uint64_t>::max();
 }
 
+void IndexedDatasetWriter::add_bytes(Bytes bytes) {
+  const auto keep = [&](Bytes some) { buffer_.insert(buffer_.end(), some.begin(), some.end()); };
+  const std::size_t room = kPartBytes - (bin_bytes_ + buffer_.size()) % kPartBytes;
+  if (bytes.size() < room) return keep(bytes);
+  keep(bytes.first(room));
+  flush_bin();
+  bytes = bytes.subspan(room);
+  const std::size_t rest = bytes.size() % kPartBytes;
+  write_bin(bytes.first(bytes.size() - rest));
+  keep(bytes.last(rest));
+}
+
 void IndexedDatasetWriter::flush_bin() {
   write_bin(Bytes(buffer_));
   buffer_.clear();
@@ -89,12 +103,13 @@ void IndexedDatasetWriter::add_document(std::span<const std::int32_t> tokens,
     fail(Exit::internal, prefix_, ": document ", state_.documents, ": lengths sum to ", sum,
          ", not ", tokens.size());
   assert(modes.size() == (options_.multimodal ? lengths.size() : 0));
-  constexpr std::size_t kStep = kBufferBytes / 64;  // tokens converted at a time
+  constexpr std::size_t kStep = kPartBytes / sizeof(std::int64_t);  // tokens converted at a time
   for (auto rest = tokens; !rest.empty(); rest = rest.subspan(std::min(kStep, rest.size()))) {
-    if (const auto token = append_stored(buffer_, type_, rest.first(std::min(kStep, rest.size()))))
+    stored_.clear();
+    if (const auto token = append_stored(stored_, type_, rest.first(std::min(kStep, rest.size()))))
       fail(Exit::bad_data, bin_.path(), ": token ", *token, " of document ", state_.documents,
            " does not fit ", name_of(type_));
-    if (buffer_.size() >= kBufferBytes) flush_bin();
+    add_bytes(stored_);
   }
   lengths_.write(std::as_bytes(lengths));
   modes_.write(std::as_bytes(modes));
@@ -111,8 +126,7 @@ void IndexedDatasetWriter::add_documents(Bytes tokens, std::span<const std::int3
     fail(Exit::internal, prefix_, ": ", documents.size(), " documents from ", state_.documents,
          ": their ", lengths.size(), " lengths do not fit ", tokens.size(), " bytes");
   assert(!options_.multimodal);
-  flush_bin();
-  write_bin(tokens);
+  add_bytes(tokens);
   lengths_.write(std::as_bytes(lengths));
   state_.tokens += sum;
   for (const std::size_t sequences : documents) {
@@ -131,8 +145,7 @@ void IndexedDatasetWriter::add_documents(const IndexedDataset& other, ItemRange 
          " sequence modes, unlike the others");
   const ItemRange sequences = {other.document_begin(documents.begin),
                                other.document_begin(documents.end)};
-  flush_bin();
-  write_bin(other.bytes(sequences));
+  add_bytes(other.bytes(sequences));
   state_.tokens += other.tokens(sequences);
   for (std::int64_t d = documents.begin; d < documents.end; ++d) {
     for (std::int64_t i = other.document_begin(d); i < other.document_begin(d + 1); ++i) {
