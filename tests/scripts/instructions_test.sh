@@ -50,10 +50,12 @@ tokenizer --tokenizer-type GPT2BPETokenizer --vocab-file "$source/testdata/gpt2_
 expect 'GPT-2, words' 42 stories
 expect 'GPT-2, no spaces' 165 letters
 expect 'GPT-2, one letter' 152 one-letter
-for limit in bpe:116 unigram:89; do
+for limits in bpe:116:325 unigram:89:229; do
+  IFS=: read -r kind words letters <<<"$limits"
   tokenizer --tokenizer-type GPTSentencePieceTokenizer \
-    --tokenizer-model "$source/testdata/sentencepiece/${limit%:*}.model"
-  expect "SentencePiece, ${limit%:*}" "${limit#*:}" stories
-  [[ $limit != bpe:* ]] || expect 'SentencePiece, bpe, one letter' 330 one-letter
+    --tokenizer-model "$source/testdata/sentencepiece/$kind.model"
+  expect "SentencePiece, $kind" "$words" stories
+  expect "SentencePiece, $kind, no spaces" "$letters" letters
+  [[ $kind != bpe ]] || expect 'SentencePiece, bpe, one letter' 315 one-letter
 done
 exit "$failures"

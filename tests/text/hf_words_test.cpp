@@ -75,6 +75,15 @@ TEST(HfNormalForms, AreThoseOfTheLibrary) {
   EXPECT_EQ(hf_normal_form("\u1100\u1161\u11A8\u1161", nfc), "\uAC01\u1161");
   EXPECT_EQ(hf_normal_form("\uFB01\u2460\u1E9B\u0323", nfkc), "fi1\u1E69");
   EXPECT_EQ(hf_normal_form("\uFB01\u1E9B\u0323", nfd), "\uFB01\u017F\u0323\u0307");
+  std::string marks, sorted[3];
+  for (int i = 0; i < 40; ++i) {
+    marks += "\u0301\u0323\u0328";  // of classes 230, 220 and 202
+    sorted[0] += "\u0328";
+    sorted[1] += "\u0323";
+    sorted[2] += "\u0301";
+  }
+  EXPECT_EQ(hf_normal_form("x" + marks + "y", nfd),
+            concat("x", sorted[0], sorted[1], sorted[2], "y"));
   EXPECT_EQ(hf_normal_form("\u0958", nfc), "\u0915\u093C");  // excluded from composition
   EXPECT_EQ(hf_normal_form("a\u0328\u0301\u0301", nfc), "\u0105\u0301\u0301");
   EXPECT_EQ(hf_normal_form("a\u1ABF\u0323", nfd), "a\u1ABF\u0323");  // not yet in Unicode 9
