@@ -27,6 +27,11 @@ TensorPart tensor_part(const TrainOptions& options, const World& world) {
           .sequence_parallel = options.parallel.shares_rows()};
 }
 
+// What nvidia-smi shows beyond what a run asked for: 560 MiB on an H200 with CUDA 13.0, by two runs
+// of the 1.7B model (README.md, How fast), with and without --recompute-granularity full.  What
+// NCCL takes besides for several GPUs is not known before.
+constexpr std::size_t kCudaMemory = std::size_t{560} << 20;
+
 static std::size_t host_memory() {
   return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
          static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
@@ -149,8 +154,10 @@ static RankPlan plan_rank(const TrainOptions& options, const Machine& machine, i
   plan.step = difference(counting.cost(), before);
   for (std::size_t i = 0; i < kFamilies; ++i)
     plan.families[i] = difference(counting.family_costs()[i], families_before[i]);
-  if (options.device() == Device::cuda)
+  if (options.device() == Device::cuda) {
     plan.memory.work = std::max(meta.work_bytes(), counting.work_bytes());
+    plan.memory.cuda = kCudaMemory;
+  }
   return plan;
 }
 

@@ -15,8 +15,11 @@ namespace mt {
 struct RankMemory {
   std::size_t parameters = 0, gradients = 0, optimizer = 0;
   std::size_t work = 0;  // scratch of a GPU's operations
+  std::size_t cuda = 0;  // what CUDA keeps of a GPU for itself; of plans alone
   StepMemory step;
-  std::size_t total() const { return parameters + gradients + optimizer + work + step.total(); }
+  std::size_t total() const {
+    return parameters + gradients + optimizer + work + cuda + step.total();
+  }
   void write(JsonWriter& json) const;  // an object
 };
 

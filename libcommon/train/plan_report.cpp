@@ -16,6 +16,7 @@ void RankMemory::write(JsonWriter& json) const {
       .member("layer", step.layer)
       .member("deferred", step.deferred());
   if (work > 0) json.member("scratch", work);
+  if (cuda > 0) json.member("cuda", cuda);
   json.member("total", total()).end_object();
 }
 
@@ -251,6 +252,7 @@ std::string plan_text(const Plan& plan, int columns) {
          bytes("memory: parameters", m.parameters) + bytes("memory: gradients", m.gradients) +
          bytes("memory: optimizer", m.optimizer) +
          (m.work > 0 ? bytes("memory: scratch", m.work) : "") +
+         (m.cuda > 0 ? bytes("memory: CUDA's own", m.cuda) : "") +
          bytes("memory: keep", m.step.keep()) + bytes("memory: layer", m.step.layer) +
          bytes("memory: deferred", m.step.deferred()) +
          bytes("memory: total of a rank", m.total()) + largest_text(fullest.largest) +
