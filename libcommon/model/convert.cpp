@@ -157,7 +157,8 @@ struct Plan {
       fail(Exit::bad_config, "--target-expert-parallel-size ", target.expert_parallel,
            ": does not divide ", target.config.num_experts, " experts");
     if (by_stages && target.config.family == ModelFamily::t5)
-      fail(Exit::bad_config, "--ckpt-format torch: of a T5 there is torch_dist only");
+      fail(Exit::bad_config,
+           "--ckpt-format torch: a T5 is written as torch_dist or torch_dcp only");
     source->check_all_used(table);
     if (options.with_optimizer) {
       if (target.config.family != ModelFamily::gpt)

@@ -173,11 +173,13 @@ class FamilyReader {
     c.mamba_num_groups = integer("mamba_num_groups", 8);
     c.mamba_head_dim = integer("mamba_head_dim", 64);
     c.mamba_num_heads = integer("mamba_num_heads", 0);
-    if (const PyValue* pattern = given("hybrid_override_pattern"))
+    if (const PyValue* pattern = given("hybrid_override_pattern")) {
       c.hybrid_pattern = pattern->as_string(where_);
-    else
-      c.hybrid_pattern = hybrid_pattern_of(c.num_layers, share("hybrid_attention_ratio"),
-                                           share("hybrid_mlp_ratio"));
+    } else {
+      const double attention = share("hybrid_attention_ratio"), mlps = share("hybrid_mlp_ratio");
+      refuse_if(attention + mlps > 1, "hybrid_mlp_ratio");
+      c.hybrid_pattern = hybrid_pattern_of(c.num_layers, attention, mlps);
+    }
   }
 
   void read_t5(ModelConfig& c) const {

@@ -94,7 +94,7 @@ void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOpt
   const auto has_tensor = [&](const std::string& name) { return tensors.contains(name); };
   config_ = model_config_of(with_vocabulary(args, options.vocab_size, where), has_tensor, where);
   if (config_.family == ModelFamily::t5)
-    fail(Exit::bad_data, where, ": is of a T5, which is read in torch_dist only");
+    fail(Exit::bad_data, where, ": is of a T5, which is read from torch_dist or torch_dcp only");
   dtype_ = dtype_of_args(args, where);
   const auto size = [&](const char* name) {
     const PyValue* value = args.find(name);

@@ -164,6 +164,8 @@ TEST(HybridPattern, IsReadFromSettings) {
       error_of([&] { config_of(with("MM*E-", 0, 0)); }),
       "65 common.pt: args: --hybrid-override-pattern MM*E-: layer E is not supported, expected "
       "M, * or -");
+  EXPECT_EQ(error_of([&] { config_of(with(nullptr, 0.7, 0.6)); }),
+            "65 common.pt: args.hybrid_mlp_ratio: is set to what is not supported");
   EXPECT_EQ(error_of([&] { config_of(with("MM", 0, 0)); }),
             "65 common.pt: args: --hybrid-override-pattern MM: has 2 layers, expected 5");
 }
@@ -242,7 +244,7 @@ TEST_F(Convert, T5ThatWouldBeAnotherIsRefused) {
   ConvertOptions ranks;
   ranks.ckpt_format = "torch";
   EXPECT_EQ(error("hf", "out", "core", ranks),
-            "78 --ckpt-format torch: of a T5 there is torch_dist only");
+            "78 --ckpt-format torch: a T5 is written as torch_dist or torch_dcp only");
 }
 
 TEST_F(Convert, BiasOfT5sOutputIsZeroForHuggingFace) {
