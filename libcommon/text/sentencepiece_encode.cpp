@@ -34,8 +34,7 @@ class SentencePiece::Run {
         if (part.size() <= PieceCache::kMaxBytes) {
           encode_short(part, keys[i], cache_.entry(keys[i], *places[i]));
         } else {
-          cut(part);
-          emit(part);
+          encode_long(part);
         }
       }
     }
@@ -76,6 +75,20 @@ class SentencePiece::Run {
       model_.bpe_->encode(part, segments_, bpe_scratch_);
     else
       model_.unigram_->encode(part, sum_, segments_, unigram_scratch_);
+  }
+
+  void encode_long(std::string_view part) {
+    std::size_t begin = 0;  // of the segments that are next
+    const auto take = [&] {
+      emit(part, begin);
+      begin = segments_.back().end;
+      segments_.clear();
+    };
+    if (model_.bpe_)
+      cut(part);
+    else
+      model_.unigram_->encode(part, sum_, segments_, unigram_scratch_, nullptr, take);
+    emit(part, begin);
   }
 
   // The largest sum before a part with which its pieces are certain to be those that were found
@@ -134,9 +147,9 @@ class SentencePiece::Run {
     after_unknown_ = false;
   }
 
-  void emit(std::string_view part) {
+  // The segments that begin at part[begin].
+  void emit(std::string_view part, std::size_t begin = 0) {
     const SentencePieceModel& model = model_.model_;
-    std::size_t begin = 0;
     for (const auto& [id, end] : segments_) {
       const bool unknown = id == kUnknownPiece;
       if (unknown && model.byte_fallback)

@@ -37,13 +37,16 @@ class Unigram<Real>::Run {
         nodes_(scratch.nodes),
         margin_(margin) {}
 
-  Real encode(Real sum) {
+  Real encode(Real sum, const std::function<void()>& settled) {
     segments_.clear();
     nodes_.clear();
     make_room();
     nodes_[0].sum = sum;
     for (std::size_t at = 0; at < text_.size();) {
-      if (at - begin_ >= window_) settle(at);
+      if (at - begin_ >= window_) {
+        settle(at);
+        if (settled && !segments_.empty()) settled();
+      }
       if (std::abs(node(at).sum) > unigram_.options_.rebase_beyond) rebase(at);
       at = offer_pieces(at);
     }
@@ -148,11 +151,12 @@ class Unigram<Real>::Run {
 
 template <class Real>
 void Unigram<Real>::encode(std::string_view text, Real& sum, std::vector<TextSegment>& segments,
-                           Scratch& scratch, Margin* margin) const {
+                           Scratch& scratch, Margin* margin,
+                           const std::function<void()>& settled) const {
   if (text.size() > std::numeric_limits<std::uint32_t>::max())
     fail(Exit::bad_data, "a text of ", text.size(), " bytes, expected less than 4 GiB");
-  sum = margin != nullptr ? Run<true>(*this, text, segments, scratch, margin).encode(sum)
-                          : Run<false>(*this, text, segments, scratch, margin).encode(sum);
+  sum = margin != nullptr ? Run<true>(*this, text, segments, scratch, margin).encode(sum, settled)
+                          : Run<false>(*this, text, segments, scratch, margin).encode(sum, settled);
 }
 
 template class Unigram<float>;

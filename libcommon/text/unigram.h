@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -57,9 +58,11 @@ class Unigram {
   Unigram(const std::vector<Piece>& pieces, const Options& options);
 
   // Cuts `text`, well-formed UTF-8, and overwrites `segments`.  `sum` goes from that before the
-  // text to that after it.  Throws for 4 GiB or more.
+  // text to that after it.  Throws for 4 GiB or more.  Of a long text, `settled` is called whenever
+  // some more segments are known; it may take them away.
   void encode(std::string_view text, Real& sum, std::vector<TextSegment>& segments,
-              Scratch& scratch, Margin* margin = nullptr) const;
+              Scratch& scratch, Margin* margin = nullptr,
+              const std::function<void()>& settled = nullptr) const;
 
   // The sum after one more segment.
   Real add(Real sum, std::int32_t id) const {

@@ -274,4 +274,70 @@ TEST(ScoredBpe, LongRunsAreCutAsShortOnes) {
   EXPECT_GT(linear, 20);
 }
 
+// By the formula, with a node for each byte of the text.
+static std::vector<TextSegment> unigram_by_definition(
+    const std::vector<Unigram<float>::Piece>& pieces, float unknown, std::string_view text) {
+  struct Node {
+    float sum = 0;
+    std::size_t from = std::string::npos;
+    std::int32_t id = kUnknownPiece;
+  };
+  std::vector<Node> nodes(text.size() + 1);
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const auto offer = [&](std::size_t size, std::int32_t id, float score) {
+      Node& node = nodes[at + size];
+      const float sum = score + nodes[at].sum;
+      if (node.from == std::string::npos || sum > node.sum) node = {sum, at, id};
+    };
+    bool letter = false;
+    for (std::size_t id = 0; id < pieces.size(); ++id) {
+      if (!text.substr(at).starts_with(pieces[id].text)) continue;
+      offer(pieces[id].text.size(), static_cast<std::int32_t>(id), pieces[id].score);
+      letter |= pieces[id].text.size() == 1;
+    }
+    if (!letter) offer(1, kUnknownPiece, unknown);
+  }
+  std::vector<TextSegment> segments;
+  for (std::size_t end = text.size(); end > 0; end = nodes[end].from)
+    segments.push_back({nodes[end].id, static_cast<std::uint32_t>(end)});
+  std::ranges::reverse(segments);
+  return segments;
+}
+
+TEST(Unigram, LongTextsByDefinition) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Unigram<float>::Piece> pieces = {{"b", -1}, {"ba", -1}, {"aa", -1}};
+    std::string text = "b";
+    if (round == 0) {
+      text.append(20001, 'a');  // two paths that do not meet before the end
+    } else {
+      for (int i = 0; i < 20; ++i) {
+        std::string piece(1 + random() % 9, 'a');
+        for (char& letter : piece) letter = static_cast<char>('a' + random() % 3);
+        const auto same = [&](const auto& other) { return other.text == piece; };
+        if (std::ranges::none_of(pieces, same))
+          pieces.push_back({piece, -static_cast<float>(random() % 1000) / 77});
+      }
+      while (text.size() < 15000) text += static_cast<char>('a' + random() % 3);
+    }
+    const Unigram<float> unigram(pieces, {.unknown_score = -20});
+    const auto expected = unigram_by_definition(pieces, -20, text);
+    std::vector<TextSegment> segments, taken;
+    Unigram<float>::Scratch scratch;
+    float sum = 0;
+    unigram.encode(text, sum, segments, scratch);
+    EXPECT_EQ(segments, expected) << round;
+    const auto take = [&] {
+      taken.insert(taken.end(), segments.begin(), segments.end());
+      segments.clear();
+    };
+    sum = 0;
+    unigram.encode(text, sum, segments, scratch, nullptr, take);
+    EXPECT_TRUE(round == 0 || !taken.empty());
+    take();
+    EXPECT_EQ(taken, expected) << round;
+  }
+}
+
 }  // namespace mt
