@@ -38,13 +38,12 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.option(
       "--loader", &loader, "FORMAT",
       "what INPUT must be: core or legacy (Megatron's models of today, or from before its core), "
-      "or "
-      "hf, llama_mistral or mixtral_hf (Hugging Face; a Llama of Meta's is llama_mistral); default "
-      "what is found there",
-      one_of({"core", "legacy", "hf", "llama_mistral", "mixtral_hf"}));
+      "or hf, llama_mistral or mixtral_hf (Hugging Face; a Llama of Meta's is llama_mistral); "
+      "mcore and megatron are core and legacy; default what is found there",
+      one_of({"core", "legacy", "hf", "llama_mistral", "mixtral_hf", "mcore", "megatron"}));
   cl.option("--saver", &saver, "FORMAT",
-            "what OUTPUT becomes: core (Megatron), hf (Hugging Face) or gguf (llama.cpp)",
-            one_of({"core", "hf", "gguf"}));
+            "what OUTPUT becomes: core or mcore (Megatron), hf (Hugging Face) or gguf (llama.cpp)",
+            one_of({"core", "hf", "gguf", "mcore"}));
   cl.option("--ckpt-format", &ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
             one_of({"torch_dist", "torch", "torch_dcp"}));
   cl.flag("--no-common-pt", &no_common_file,
@@ -110,6 +109,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
 }
 
 void ConvertOptions::complete() {
+  if (loader == "mcore" || loader == "megatron") loader = loader == "mcore" ? "core" : "legacy";
+  if (saver == "mcore") saver = "core";
   if (load.empty()) fail(Exit::usage, "INPUT: required; see --help");
   if (save.empty()) fail(Exit::usage, "OUTPUT: required; see --help");
   if (bf16 + fp16 + !dtype.empty() > 1)

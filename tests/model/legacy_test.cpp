@@ -172,14 +172,14 @@ TEST_P(Legacy, BecomesCore) {
   make_older();
   options = {};
   options.verify = true;
-  options.loader = "legacy";
+  options.loader = version < 3 ? "megatron" : "legacy";
   const ConvertReport report = convert("ranks", "core", "core", options);
   EXPECT_EQ(report.from, "legacy");
   EXPECT_EQ(report.compared, report.rows);
   convert("core", "back", "hf");
   EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
   EXPECT_EQ(content("back/config.json"), content("hf/config.json"));
-  options.loader = "core";
+  options.loader = "mcore";  // core, in convert.py
   EXPECT_TRUE(error("ranks", "out", "core", options)
                   .ends_with("is of Megatron's legacy classes, but --loader is core"));
 }
