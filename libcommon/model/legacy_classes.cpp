@@ -107,8 +107,12 @@ PyValue legacy_args(const PyValue& args, const std::string& where) {
 
 // --- Rows of queries, keys and values -----------------------------------------------------------
 
-Transform legacy_qkv(double version, const ModelConfig& config, std::int64_t tensor_ranks) {
+Transform legacy_qkv(double version, const ModelConfig& config, std::int64_t tensor_ranks,
+                     const std::string& where) {
   if (version >= 2) return {};
+  if (config.kv_heads() != config.num_attention_heads)
+    fail(Exit::bad_data, where, ": args.num_query_groups ", config.kv_heads(),
+         ": checkpoint_version ", version, " has as many as heads");
   const std::int64_t heads = config.num_attention_heads / tensor_ranks;
   if (version == 0) return {exchange(3, heads)};
   return {exchange(heads * config.head_dim(), 3), exchange(3, heads)};

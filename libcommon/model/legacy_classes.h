@@ -37,6 +37,8 @@ std::vector<std::pair<std::string, PyValue>> legacy_tensors(const PyValue& model
 PyValue legacy_args(const PyValue& args, const std::string& where);
 
 // What makes a rank's part of a linear_qkv of checkpoint_version `version` Megatron-Core's.
-Transform legacy_qkv(double version, const ModelConfig& config, std::int64_t tensor_ranks);
+// Exit::bad_data for query groups in versions that knew none.
+Transform legacy_qkv(double version, const ModelConfig& config, std::int64_t tensor_ranks,
+                     const std::string& where);
 
 }  // namespace mt

@@ -108,7 +108,7 @@ void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOpt
   if (config_.num_experts % counts_.expert != 0)
     fail(Exit::bad_data, where, ": args.expert_model_parallel_size ", counts_.expert,
          ": does not divide ", config_.num_experts, " experts");
-  qkv_ = legacy_qkv(version, config_, counts_.tensor);
+  qkv_ = legacy_qkv(version, config_, counts_.tensor, where);
 }
 
 void RankFilesSource::open_files(const std::string& folder) {

@@ -110,8 +110,8 @@ class Unigram<Real>::Run {
       if (i == at || node(i).length != 0) node(i).sum -= base;
   }
 
-  // Puts the pieces up to where all paths meet, and drops what is before; where they do not, makes
-  // the window larger.
+  // Puts the pieces up to where all paths meet, and drops what is before; where that is too little,
+  // makes the window larger, so that each look is followed by as many bytes as it has gone through.
   void settle(std::size_t at) {
     std::set<std::size_t> ends;
     for (std::size_t i = at; i <= frontier_; ++i)
@@ -123,7 +123,7 @@ class Unigram<Real>::Run {
     }
     const std::size_t meeting = *ends.begin();
     put_path(meeting);
-    if (meeting == begin_) window_ *= 2;
+    if (meeting - begin_ < window_ / 2) window_ *= 2;
     nodes_.erase(nodes_.begin(), nodes_.begin() + static_cast<std::ptrdiff_t>(meeting - begin_));
     begin_ = meeting;
     make_room();

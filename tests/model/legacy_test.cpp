@@ -206,5 +206,15 @@ TEST(LegacyArgs, WhatChangesTheModelIsRefused) {
             "65 x: args.apply_residual_connection_post_layernorm: is set, which is not supported");
 }
 
+TEST(LegacyQkv, QueryGroupsAreYoungerThanItsOrders) {
+  ModelConfig config;
+  config.num_attention_heads = 4;
+  config.group_query_attention = true;
+  config.num_query_groups = 2;
+  EXPECT_EQ(error_of([&] { legacy_qkv(1, config, 1, "x"); }),
+            "65 x: args.num_query_groups 2: checkpoint_version 1 has as many as heads");
+  EXPECT_TRUE(legacy_qkv(2, config, 1, "x").empty());
+}
+
 }  // namespace
 }  // namespace mt
