@@ -97,8 +97,7 @@ class GgufValue {
   std::int64_t as_integer(const std::string& where) const;  // of any whole number below 2^63
   double as_real(const std::string& where) const;
   std::string as_text(const std::string& where) const;
-  // How it reads: a number, a text, or of an array its length.
-  std::string shown() const;
+  std::string json() const;  // of an array a text, its length
 
  private:
   template <class T>

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "ckpt/gguf.h"
 #include "ckpt/strided_copy.h"
@@ -75,13 +78,29 @@ std::string GgufValue::as_text(const std::string& where) const {
   return std::string(mt::as_text(bytes_));
 }
 
-std::string GgufValue::shown() const {
-  if (type_ == Value::string) return as_text("");
-  if (type_ == Value::array) return concat(count_, " elements");
-  if (type_ == Value::boolean) return number<std::uint8_t>() != 0 ? "true" : "false";
-  if (type_ == 6 || type_ == 12) return concat(as_real(""));
-  if (type_ == 10) return concat(number<std::uint64_t>());
-  return concat(as_integer(""));
+// The shortest decimal that reads back equal.
+static std::string shortest(float number) {
+  char digits[32];
+  return {digits, std::to_chars(digits, std::end(digits), number).ptr};
+}
+
+std::string GgufValue::json() const {
+  JsonWriter json;
+  if (type_ == Value::string)
+    json.value(as_text(""));
+  else if (type_ == Value::array)
+    json.value(concat(count_, " elements"));
+  else if (type_ == Value::boolean)
+    json.value(number<std::uint8_t>() != 0);
+  else if (type_ == 6 && std::isfinite(number<float>()))
+    json.raw(shortest(number<float>()));
+  else if (type_ == 6 || type_ == 12)
+    json.value(as_real(""));
+  else if (type_ == 10)
+    json.value(number<std::uint64_t>());
+  else
+    json.value(as_integer(""));
+  return json.text();
 }
 
 // --- The file -----------------------------------------------------------------------------------

@@ -103,8 +103,8 @@ static void list_gguf_settings(const InspectOptions& options, const GgufReader& 
   JsonWriter object;
   object.begin_object().member("schema", kSchema).key("settings").begin_object();
   for (const auto& [name, value] : file.values()) {
-    object.member(name, value.shown());
-    if (!options.json) print(concat(name, "  ", value.shown()));
+    object.key(name).raw(value.json());
+    if (!options.json) print(concat(name, "  ", value.json()));
   }
   if (options.json) print(object.end_object().end_object().text());
 }

@@ -63,12 +63,12 @@ TEST(Gguf, FilesAreRead) {
   File::create(path).write(kGolden);
   const auto source = open_tensors(path);  // by its content
   const auto& reader = dynamic_cast<const GgufReader&>(*source);
-  const auto shown = [&](const char* key) { return reader.values().at(key).shown(); };
-  EXPECT_EQ(shown("general.architecture"), "llama");
-  EXPECT_EQ(shown("n"), "7");
-  EXPECT_EQ(shown("x"), "0.5");
-  EXPECT_EQ(shown("b"), "true");
-  EXPECT_EQ(shown("t"), "2 elements");
+  const auto json = [&](const char* key) { return reader.values().at(key).json(); };
+  EXPECT_EQ(json("general.architecture"), "\"llama\"");
+  EXPECT_EQ(json("n"), "7");
+  EXPECT_EQ(json("x"), "0.5");
+  EXPECT_EQ(json("b"), "true");
+  EXPECT_EQ(json("t"), "\"2 elements\"");
   EXPECT_EQ(reader.values().at("n").as_integer(""), 7);
   EXPECT_EQ(test::error_of([&] { reader.values().at("n").as_text("n"); }),
             "n: is of type 4, expected 8, a text");

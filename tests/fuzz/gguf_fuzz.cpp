@@ -42,7 +42,7 @@ void write_again(const mt::GgufReader& reader) {
     entries.push_back({key, type_of(tensor), tensor.shape});
   mt::GgufKeyValues texts;
   for (const auto& [key, value] : reader.values())
-    if (key != "general.alignment") texts.text(key, value.shown());
+    if (key != "general.alignment") texts.text(key, value.json());
   const mt::FileOf copy({});
   mt::GgufWriter writer(copy.path(), texts, entries);
   for (const auto& [key, tensor] : reader.tensors())
@@ -58,7 +58,7 @@ void write_again(const mt::GgufReader& reader) {
       std::abort();
   }
   for (const auto& [key, value] : reader.values())
-    if (key != "general.alignment" && again.values().at(key).as_text("") != value.shown())
+    if (key != "general.alignment" && again.values().at(key).as_text("") != value.json())
       std::abort();
 }
 
@@ -73,7 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t siz
         value.as_integer(key);
       } catch (const mt::Error&) {
       }
-      value.shown();
+      value.json();
     }
     write_again(reader);
   } catch (const mt::Error& error) {
