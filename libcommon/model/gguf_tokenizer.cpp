@@ -71,7 +71,7 @@ class Vocabulary {
   }
   void set(std::int64_t id, std::string_view token, Type type, const std::string& path) {
     if (id < 0 || id >= std::ssize(tokens_))
-      fail(Exit::bad_config, path, ": token ", quoted(token), " is ", id,
+      fail(Exit::bad_config, path, ": token ", json_quoted(token), " is ", id,
            ", but the model knows ids below ", tokens_.size());
     tokens_[static_cast<std::size_t>(id)] = token;
     types_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(type);
@@ -221,7 +221,7 @@ void Vocabulary::read_tokenizer_json(const std::string& path) {
   const HfObject& json = document.object;
   const HfObject model = json.object("model");
   if (model.text_or("type", "BPE") != "BPE")
-    fail(Exit::bad_config, model.where(), ": is ", quoted(model.type()), ", expected \"BPE\"");
+    fail(Exit::bad_config, model.where(), ": is ", json_quoted(model.type()), ", expected \"BPE\"");
   const bool bytes = model.flag_or("byte_fallback", false);
   read_vocab(model.object("vocab"));
   read_merges(model);
@@ -239,7 +239,7 @@ void Vocabulary::read_tokenizer_json(const std::string& path) {
   if (bytes && model.has("unk_token")) {
     const std::string unknown(model.text("unk_token"));
     const auto at = std::ranges::find(tokens_, unknown);
-    if (at == tokens_.end()) model.refuse("no token ", quoted(unknown));
+    if (at == tokens_.end()) model.refuse("no token ", json_quoted(unknown));
     types_[static_cast<std::size_t>(at - tokens_.begin())] =
         static_cast<std::int32_t>(Type::unknown);
   }

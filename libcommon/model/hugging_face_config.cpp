@@ -40,7 +40,7 @@ class ConfigReader {
           "model_type \"bert\" has its norms behind what they are in front of in "
           "Megatron's BERT, megatron-bert: one does not become the other");
     else
-      object_.refuse("model_type ", quoted(type_),
+      object_.refuse("model_type ", json_quoted(type_),
                      " is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, "
                      "nemotron, megatron-bert, mamba2, nemotron_h or t5");
     model_.vocab_size = size("vocab_size");
@@ -57,12 +57,13 @@ class ConfigReader {
   }
   void expect_text(const char* name, std::string_view expected) const {
     if (object_.text_or(name, expected) != expected)
-      object_.refuse(quoted(name), " is ", quoted(object_.text(name)), ", expected ",
-                     quoted(expected));
+      object_.refuse(json_quoted(name), " is ", json_quoted(object_.text(name)), ", expected ",
+                     json_quoted(expected));
   }
   void expect_flag(const char* name, bool expected) const {
     if (object_.flag_or(name, expected) != expected)
-      object_.refuse(quoted(name), " is ", expected ? "false" : "true", ", which is not supported");
+      object_.refuse(json_quoted(name), " is ", expected ? "false" : "true",
+                     ", which is not supported");
   }
 
   void read_gpt2() {
@@ -219,11 +220,11 @@ class ConfigReader {
     for (const char* list : {"layers_block_type", "layer_types"}) {
       simdjson::dom::array types;
       if (!object_.has(list)) continue;
-      if (object_.member(list).get(types)) object_.refuse(quoted(list), ": expected a list");
+      if (object_.member(list).get(types)) object_.refuse(json_quoted(list), ": expected a list");
       std::string pattern;
       for (const simdjson::dom::element entry : types) {
         std::string_view kind;
-        if (entry.get(kind)) object_.refuse(quoted(list), ": expected texts");
+        if (entry.get(kind)) object_.refuse(json_quoted(list), ": expected texts");
         if (kind == "linear_attention" || kind == "mamba")
           pattern += 'M';
         else if (kind == "full_attention" || kind == "attention")
@@ -231,7 +232,7 @@ class ConfigReader {
         else if (kind == "mlp")
           pattern += '-';
         else
-          object_.refuse(quoted(list), " has ", quoted(kind), ", which is not supported");
+          object_.refuse(json_quoted(list), " has ", json_quoted(kind), ", which is not supported");
       }
       return pattern;
     }
@@ -280,14 +281,14 @@ class ConfigReader {
   // Megatron and T5 differ in whether they divide by a square root, for which weights make up.
   void check_square_root(const char* name, std::int64_t value, const char* what) const {
     if (!is_power_of_four(value))
-      object_.refuse(quoted(name), " is ", value, ", and ", what,
+      object_.refuse(json_quoted(name), " is ", value, ", and ", what,
                      " differ between T5 and Megatron by its square root, which is no power of "
                      "two: weights would be rounded");
   }
 
   void expect_number(const char* name, std::int64_t expected) const {
     if (object_.has(name) && size(name) != expected)
-      object_.refuse(quoted(name), " is ", size(name), ", expected ", expected);
+      object_.refuse(json_quoted(name), " is ", size(name), ", expected ", expected);
   }
 
   void read_rope() {
@@ -314,7 +315,7 @@ class ConfigReader {
         "high_freq_factor", "original_max_position_embeddings"};
     for (const std::string_view name : rope.names())
       if (std::find(std::begin(kKnown), std::end(kKnown), name) == std::end(kKnown))
-        rope.refuse(quoted(name), " is not supported");
+        rope.refuse(json_quoted(name), " is not supported");
     const std::string_view kind = rope.text_or("rope_type", rope.text_or("type", "default"));
     if (kind == "linear") {
       model_.rotary_interpolation = rope.real("factor");
@@ -326,7 +327,7 @@ class ConfigReader {
       model_.use_rope_scaling = true;
       model_.rope_scaling_factor = rope.real("factor");
     } else if (kind != "default") {
-      rope.refuse("rope_type ", quoted(kind), ": expected default, linear or llama3");
+      rope.refuse("rope_type ", json_quoted(kind), ": expected default, linear or llama3");
     }
   }
 
@@ -374,7 +375,7 @@ static DType dtype_of(const HfObject& object) {
   const std::string_view text = object.text_or(name, "float32");
   for (const DType known : {DType::f32, DType::f64, DType::bf16, DType::f16})
     if (text == name_of(known)) return known;
-  object.refuse(quoted(name), " is ", quoted(text), ", expected a floating-point type");
+  object.refuse(json_quoted(name), " is ", json_quoted(text), ", expected a floating-point type");
 }
 
 HuggingFaceConfig parse_hugging_face_config(const std::string& json, const std::string& path) {

@@ -57,7 +57,7 @@ BpeMerges make_merges(const HfObject& model, const std::vector<Merge>& merges,
   const auto symbol = [&](std::string_view token) {
     const auto found = vocabulary.ids.find(token);
     if (found == vocabulary.ids.end())
-      model.refuse("\"merges\": ", quoted(token), " is no token of the vocabulary");
+      model.refuse("\"merges\": ", json_quoted(token), " is no token of the vocabulary");
     return static_cast<BpeMerges::Symbol>(found->second);
   };
   for (const auto& [left, right] : merges)
@@ -73,7 +73,7 @@ struct Settings {
 Settings read_settings(const HfObject& model, const HfVocabulary& vocabulary) {
   for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (model.has(name) && !model.text(name).empty())
-      model.refuse(quoted(name), ": ", quoted(model.text(name)), " is not supported");
+      model.refuse(json_quoted(name), ": ", json_quoted(model.text(name)), " is not supported");
   if (model.has("dropout"))
     if (double share = 0; model.member("dropout").get(share) || share != 0)
       model.refuse("\"dropout\": ", simdjson::minify(model.member("dropout")),
@@ -85,7 +85,7 @@ Settings read_settings(const HfObject& model, const HfVocabulary& vocabulary) {
   if (model.has("unk_token")) {
     const auto token = vocabulary.ids.find(model.text("unk_token"));
     if (token == vocabulary.ids.end())
-      model.refuse("\"unk_token\": ", quoted(model.text("unk_token")),
+      model.refuse("\"unk_token\": ", json_quoted(model.text("unk_token")),
                    " is no token of the vocabulary");
     settings.unknown = token->second;
   }

@@ -37,7 +37,7 @@ class TemplateReader {
       result.before = {pair_id(object, "cls")};
       result.after = {pair_id(object, "sep")};
     } else if (type != "ByteLevel") {
-      object.refuse("the post-processor ", quoted(type), " is not known");
+      object.refuse("the post-processor ", json_quoted(type), " is not known");
     }
   }
 
@@ -59,7 +59,7 @@ class TemplateReader {
       } else {
         const std::string_view name = piece.object("Sequence").text("id");
         if (name != "A" || text_seen)
-          piece.refuse("sequence ", quoted(name), ", expected \"A\" once");
+          piece.refuse("sequence ", json_quoted(name), ", expected \"A\" once");
         text_seen = true;
       }
     }
@@ -76,7 +76,7 @@ class TemplateReader {
   std::int32_t pair_id(const HfObject& object, std::string_view name) const {
     simdjson::dom::array pair;
     if (object.member(name).get(pair) || pair.size() != 2)
-      object.refuse(quoted(name), ": expected a token and its id");
+      object.refuse(json_quoted(name), ": expected a token and its id");
     return checked(object, pair.at(1).value());
   }
 
@@ -122,7 +122,7 @@ class ConfigReader {
     if (text.empty() || id >= 0) return;
     const auto found = ids_.find(text);
     if (found == ids_.end())
-      object.refuse(quoted(name), ": ", quoted(text), " is no token of tokenizer.json");
+      object.refuse(json_quoted(name), ": ", json_quoted(text), " is no token of tokenizer.json");
     id = found->second;
   }
 

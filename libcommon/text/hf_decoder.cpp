@@ -241,7 +241,7 @@ bool is_one_character(std::string_view text) {
 std::string one_character(const HfObject& object, std::string_view name) {
   const std::string_view text = object.text(name);
   if (!is_one_character(text))
-    object.refuse(quoted(name), ": ", quoted(text), ", expected one character");
+    object.refuse(json_quoted(name), ": ", json_quoted(text), ", expected one character");
   return std::string(text);
 }
 
@@ -299,7 +299,7 @@ void HfDecoder::add(const HfObject& object) {
   } else if (type == "Replace") {
     add_replace(object);
   } else {
-    object.refuse("the decoder ", quoted(type), " is not known");
+    object.refuse("the decoder ", json_quoted(type), " is not known");
   }
 }
 

@@ -30,7 +30,7 @@ HfVocabulary read_hf_vocabulary(const HfObject& model) {
   const std::string_view type = type_of(model);
   if (type == "Unigram") return read_hf_unigram_vocabulary(model);
   if (type != "BPE" && type != "WordPiece" && type != "WordLevel")
-    model.refuse("the model ", quoted(type), " is not known");
+    model.refuse("the model ", json_quoted(type), " is not known");
   HfVocabulary vocabulary;
   vocabulary.ids =
       parse_vocabulary(simdjson::minify(model.member("vocab")), concat(model.where(), ": vocab"));

@@ -173,7 +173,7 @@ void HfNormalizer::add(const HfObject& object) {
     steps_.emplace_back([map = HfPrecompiled(CharsMap(*blob, object.where() + ": "))](
                             std::string& text) { text = map.apply(text); });
   } else {
-    object.refuse("the normalizer ", quoted(type), " is not known");
+    object.refuse("the normalizer ", json_quoted(type), " is not known");
   }
 }
 

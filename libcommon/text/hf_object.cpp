@@ -8,13 +8,13 @@ namespace mt {
 
 using simdjson::dom::element;
 
-std::string quoted(std::string_view text) { return JsonWriter().value(text).text(); }
+std::string json_quoted(std::string_view text) { return JsonWriter().value(text).text(); }
 
 HfObject::HfObject(element element, std::string where) : where_(std::move(where)) {
   if (element.get(object_)) refuse("expected a JSON object");
   std::set<std::string_view> names;
   for (const auto [name, value] : object_)
-    if (!names.insert(name).second) refuse(quoted(name), " is there twice");
+    if (!names.insert(name).second) refuse(json_quoted(name), " is there twice");
 }
 
 bool HfObject::has(std::string_view name) const {
@@ -30,13 +30,13 @@ std::vector<std::string_view> HfObject::names() const {
 
 element HfObject::member(std::string_view name) const {
   element value;
-  if (object_[name].get(value)) refuse("no ", quoted(name));
+  if (object_[name].get(value)) refuse("no ", json_quoted(name));
   return value;
 }
 
 std::string_view HfObject::text(std::string_view name) const {
   std::string_view value;
-  if (member(name).get(value)) refuse(quoted(name), ": expected a string");
+  if (member(name).get(value)) refuse(json_quoted(name), ": expected a string");
   return value;
 }
 
@@ -46,7 +46,7 @@ std::string_view HfObject::text_or(std::string_view name, std::string_view other
 
 bool HfObject::flag(std::string_view name) const {
   bool value = false;
-  if (member(name).get(value)) refuse(quoted(name), ": expected true or false");
+  if (member(name).get(value)) refuse(json_quoted(name), ": expected true or false");
   return value;
 }
 
@@ -57,13 +57,13 @@ bool HfObject::flag_or(std::string_view name, bool other) const {
 std::int64_t HfObject::number(std::string_view name, std::int64_t most) const {
   std::int64_t value = 0;
   if (member(name).get(value) || value < 0 || value > most)
-    refuse(quoted(name), ": expected a number from 0 to ", most);
+    refuse(json_quoted(name), ": expected a number from 0 to ", most);
   return value;
 }
 
 double HfObject::real(std::string_view name) const {
   double value = 0;
-  if (member(name).get(value)) refuse(quoted(name), ": expected a number");
+  if (member(name).get(value)) refuse(json_quoted(name), ": expected a number");
   return value;
 }
 
@@ -73,7 +73,7 @@ HfObject HfObject::object(std::string_view name) const {
 
 std::vector<HfObject> HfObject::objects(std::string_view name) const {
   simdjson::dom::array array;
-  if (member(name).get(array)) refuse(quoted(name), ": expected an array");
+  if (member(name).get(array)) refuse(json_quoted(name), ": expected an array");
   std::vector<HfObject> list;
   for (const element entry : array)
     list.emplace_back(entry, concat(where_, ": ", name, "[", list.size(), "]"));

@@ -14,7 +14,7 @@
 
 namespace mt {
 
-std::string quoted(std::string_view text);  // as JSON writes it, on one line
+std::string json_quoted(std::string_view text);  // as JSON writes it, on one line
 
 class HfObject {
  public:

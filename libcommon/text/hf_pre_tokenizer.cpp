@@ -87,7 +87,7 @@ HfBehavior behavior_of(const HfObject& object, std::string_view otherwise) {
   const std::string_view name = object.text_or("behavior", otherwise);
   for (const auto& [known, behavior] : kNames)
     if (name == known) return behavior;
-  object.refuse("\"behavior\": ", quoted(name),
+  object.refuse("\"behavior\": ", json_quoted(name),
                 ", expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
@@ -166,7 +166,7 @@ void HfPreTokenizer::add(const HfObject& object) {
   } else if (type == "Whitespace") {
     add_cut(match_words, HfBehavior::removed, true);
   } else {
-    object.refuse("the pre-tokenizer ", quoted(type), " is not known");
+    object.refuse("the pre-tokenizer ", json_quoted(type), " is not known");
   }
 }
 
@@ -218,21 +218,22 @@ void HfPreTokenizer::add_metaspace(const HfObject& object) {
   std::size_t end = 0;
   const char32_t point = mark.empty() ? 0 : next_code_point(mark, end);
   if (mark.empty() || end != mark.size())
-    object.refuse("\"replacement\": ", quoted(mark), ", expected one character");
+    object.refuse("\"replacement\": ", json_quoted(mark), ", expected one character");
   const std::string_view scheme = object.text_or("prepend_scheme", "always");
   Prepend prepend = scheme == "first"   ? Prepend::first
                     : scheme == "never" ? Prepend::never
                                         : Prepend::always;
   if (prepend == Prepend::always && scheme != "always")
-    object.refuse("\"prepend_scheme\": ", quoted(scheme), ", expected always, first or never");
+    object.refuse("\"prepend_scheme\": ", json_quoted(scheme), ", expected always, first or never");
   if (!object.flag_or("add_prefix_space", true)) {  // of older files
     if (object.has("prepend_scheme") && prepend != Prepend::never)
-      object.refuse("\"add_prefix_space\" is false, but \"prepend_scheme\" is ", quoted(scheme));
+      object.refuse("\"add_prefix_space\" is false, but \"prepend_scheme\" is ",
+                    json_quoted(scheme));
     prepend = Prepend::never;
   }
   asks_for_start_ |= prepend == Prepend::first;
   if (prepend == Prepend::first && point != 0x2581)
-    object.refuse("\"prepend_scheme\" is \"first\" with the replacement ", quoted(mark),
+    object.refuse("\"prepend_scheme\" is \"first\" with the replacement ", json_quoted(mark),
                   ", expected \"\u2581\"");
   const bool split = object.flag_or("split", true);
   steps_.emplace_back([=](HfWords& words) {

@@ -42,7 +42,7 @@ class Search {
     if (result < 0) {
       PCRE2_UCHAR line[256];
       pcre2_get_error_message(result, line, sizeof line);
-      fail(Exit::bad_data, "the regular expression ", quoted(expression), " on a word of ",
+      fail(Exit::bad_data, "the regular expression ", json_quoted(expression), " on a word of ",
            word_.size(), " bytes: ", reinterpret_cast<const char*>(line));
     }
     const PCRE2_SIZE* const offsets = pcre2_get_ovector_pointer(data_.get());
@@ -74,7 +74,7 @@ HfRegex::HfRegex(std::string_view expression, const HfObject& where) : expressio
   if (code == nullptr) {
     PCRE2_UCHAR line[256];
     pcre2_get_error_message(error, line, sizeof line);
-    where.refuse("the regular expression ", quoted(expression), ": ",
+    where.refuse("the regular expression ", json_quoted(expression), ": ",
                  reinterpret_cast<const char*>(line));
   }
   code_.reset(code, [](pcre2_code* old) { pcre2_code_free(old); });

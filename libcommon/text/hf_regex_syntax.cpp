@@ -94,7 +94,7 @@ class Rewriter {
 
  private:
   [[noreturn]] void refuse(const auto&... parts) const {
-    where_.refuse("the regular expression ", quoted(text_), ": ", parts..., " at byte ", at_,
+    where_.refuse("the regular expression ", json_quoted(text_), ": ", parts..., " at byte ", at_,
                   " is not supported");
   }
 
@@ -109,7 +109,8 @@ class Rewriter {
     for (const std::string_view open : {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"})
       if (take(open)) return begin_group(open);
     if (take("(?i:")) return letters_in_any_case();
-    if (text_.substr(at_).starts_with("(?")) refuse("the group ", quoted(text_.substr(at_, 4)));
+    if (text_.substr(at_).starts_with("(?"))
+      refuse("the group ", json_quoted(text_.substr(at_, 4)));
     if (take("(")) return begin_group("(");
     if (take(")")) {
       if (depth_-- == 0) refuse("a group's end without its start");
@@ -132,7 +133,7 @@ class Rewriter {
     else if (take("\\"))
       escape();
     else if (std::string_view("*+?{").find(text_[at_]) != std::string_view::npos)
-      refuse("the quantifier ", quoted(text_.substr(at_, 1)), ", of nothing,");
+      refuse("the quantifier ", json_quoted(text_.substr(at_, 1)), ", of nothing,");
     else
       out_ += written(next_code_point(text_, at_));
     quantifier();
@@ -158,7 +159,7 @@ class Rewriter {
     for (char& c : lower)
       if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
     for (const char* pair : {"ss", "st", "ff", "fi", "fl"})
-      if (lower.find(pair) != lower.npos) refuse("(?i:...) around ", quoted(pair));
+      if (lower.find(pair) != lower.npos) refuse("(?i:...) around ", json_quoted(pair));
     out_ += concat("(?i:", inside, ")");
     at_ = end + 1;
     quantifier();
@@ -265,7 +266,7 @@ class Rewriter {
     const auto [parsed, error] = std::from_chars(digits.data(), end, point, 16);
     if (error != std::errc() || parsed != end || (exactly != 0 && digits.size() != exactly) ||
         point > CodePoints::kLast || (point >= 0xD800 && point < 0xE000))
-      refuse("the code point ", quoted(digits));
+      refuse("the code point ", json_quoted(digits));
     at_ += digits.size();
     return point;
   }

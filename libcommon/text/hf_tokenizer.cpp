@@ -50,9 +50,9 @@ HfTokenizer::HfTokenizer(std::string_view content, const std::string& file,
 
 void HfTokenizer::read(const HfObject& root, HfVocabulary& vocabulary) {
   if (root.has("version") && root.text("version") != "1.0")
-    root.refuse("\"version\": ", quoted(root.text("version")), ", expected \"1.0\"");
+    root.refuse("\"version\": ", json_quoted(root.text("version")), ", expected \"1.0\"");
   for (const char* name : {"truncation", "padding"})
-    if (root.has(name)) root.refuse(quoted(name), " is set, expected null");
+    if (root.has(name)) root.refuse(json_quoted(name), " is set, expected null");
   if (root.has("normalizer")) normalizer_ = HfNormalizer(root.object("normalizer"));
   if (root.has("pre_tokenizer")) pre_tokenizer_ = HfPreTokenizer(root.object("pre_tokenizer"));
   if (pre_tokenizer_.asks_for_start() && !normalizer_.keeps_start())
@@ -85,7 +85,7 @@ static HfAddedToken read_added_token(const HfObject& object, HfVocabulary& vocab
   const auto [place, is_new] = vocabulary.ids.emplace(token.content, next);
   if (is_new) vocabulary.tokens.push_back(token.content);
   if (place->second != token.id)
-    object.refuse("the id of ", quoted(token.content), " is ", token.id, ", expected ",
+    object.refuse("the id of ", json_quoted(token.content), " is ", token.id, ", expected ",
                   place->second);
   return token;
 }
@@ -101,7 +101,7 @@ void HfTokenizer::add_tokens(const HfObject& root, HfVocabulary& vocabulary) {
       vocabulary.tokens[token.id] = token.content;
     }
     if (!known.emplace(concat(token.normalized ? "n" : "r", token.content), true).second)
-      object.refuse(quoted(token.content), " is there twice");
+      object.refuse(json_quoted(token.content), " is there twice");
     (token.normalized ? normalized : raw).push_back(std::move(token));
   }
   raw_tokens_ = HfAddedTokens(std::move(raw));

@@ -35,7 +35,7 @@ class WordLevelModel : public HfWordModel {
 std::int32_t unknown_of(const HfObject& model, const HfVocabulary& vocabulary) {
   const auto token = vocabulary.ids.find(model.text("unk_token"));
   if (token == vocabulary.ids.end())
-    model.refuse("\"unk_token\": ", quoted(model.text("unk_token")),
+    model.refuse("\"unk_token\": ", json_quoted(model.text("unk_token")),
                  " is no token of the vocabulary");
   return token->second;
 }

@@ -177,6 +177,10 @@ TEST(HfTokenizer, HostileJsonIsRefused) {
             "superfluous commas, braces, missing keys, etc.");
   EXPECT_EQ(error(objects + brackets, std::string(10000, ']') + "}}"),
             "65 file: The JSON document was too deep (too many nested objects and arrays)");
+  HfParts parts;  // a newline in a token, which stays on the line
+  parts.added_tokens = "[" + hf_added(7, R"(\n)") + "]";
+  EXPECT_EQ(HfFiles(parts.text()).load_error(),
+            "65 tokenizer.json: added_tokens[0]: the id of \"\\n\" is 7, expected 9");
   const std::string vocabulary = R"({"model":{"vocab":{"a)";
   for (const std::string_view behind :
        {std::string_view("\0\":0}}}", 7), std::string_view("\xFF\":0}}}")})
