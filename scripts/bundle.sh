@@ -58,13 +58,23 @@ libraries() {
     grep -Ev '^(ld-linux-x86-64|lib(c|m|dl|rt|pthread))\.so\.' | sort -u
 }
 
-# add_openblas PATH: the library again from its archive, with what the programs call.
+# add_openblas PATH: the library again from its archive, with what the programs call.  Processors
+# without AVX share the kernels of the first that had SSE3, others without AVX2 those of Sandy Bridge, and
+# Cooper Lake takes Skylake's.
 add_openblas() {
-  local archive=${1%/*}/libopenblas.a needed
+  local archive=${1%/*}/libopenblas.a needed core same=()
+  for core in ATOM BARCELONA BOBCAT CORE2 DUNNINGTON NANO NEHALEM OPTERON_SSE3 PENRYN; do
+    same+=("-Wl,--defsym=gotoblas_$core=gotoblas_PRESCOTT")
+  done
+  for core in BULLDOZER EXCAVATOR PILEDRIVER STEAMROLLER; do
+    same+=("-Wl,--defsym=gotoblas_$core=gotoblas_SANDYBRIDGE")
+  done
+  same+=(-Wl,--defsym=gotoblas_COOPERLAKE=gotoblas_SKYLAKEX)
   needed=$(comm -12 <(nm -D --undefined-only "$output"/bin/* | sed -n 's/^ *U \([^@]*\).*/\1/p' | sort -u) \
     <(nm -D --defined-only "$1" | sed 's/.* //' | sort -u) | sed 's/^/-Wl,-u,/')
   # shellcheck disable=SC2086  # an option each
-  gcc -shared -s -o "$output/lib/${1##*/}" "-Wl,-soname,${1##*/}" $needed "$archive" -lm -lpthread
+  gcc -shared -s -o "$output/lib/${1##*/}" "-Wl,-soname,${1##*/}" "${same[@]}" $needed "$archive" \
+    -lm -lpthread
 }
 
 # add_icu_data PATH: the library again with a part of its data, in a file of the name it had.
