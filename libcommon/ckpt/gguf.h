@@ -1,4 +1,5 @@
-// GGUF files, version 3: llama.cpp's format of a model in one file.  All little-endian.
+// GGUF files, llama.cpp's format of a model in one file: version 3, and version 2, which looks the
+// same, to be read.  All little-endian.
 //   "GGUF"  u32 3  u64 tensors  u64 key-values
 //   key-values    string key, u32 type, value; by type:
 //                   0 u8   1 i8   2 u16   3 i16   4 u32   5 i32   6 f32   7 bool, a byte   8 string

@@ -264,6 +264,13 @@ class NcclGroup : public Group {
 
   static std::size_t count(const ConstTensor& t) { return static_cast<std::size_t>(t.numel()); }
 
+  // No rank's memory goes before the others have let go of it: they all meet in the second call.
+  void end() noexcept {
+    if (copies_) copies_->finish(stream_);
+    copies_.reset();
+    ncclCommDestroy(comm_);
+  }
+
   // Nothing waits for other ranks any more.
   void give_up() noexcept {
     if (copies_) copies_->give_up();
@@ -338,7 +345,7 @@ NcclGroup::~NcclGroup() {
   if (process_->gave_up)
     give_up();
   else if (comm_ != nullptr)
-    ncclCommDestroy(comm_);
+    end();
   for (const EventHandle event : events_) device::destroy_event(event);
   device::destroy_stream(stream_);
 }

@@ -166,6 +166,10 @@ PeerCopies::Counts* PeerCopies::counts_of(int rank) const {
 // follow before they have read this rank's.
 template <class Read>
 void PeerCopies::among_peers(StreamHandle stream, const Read& read) {
+  cudaStreamCaptureStatus capturing;
+  cuda::check(cudaStreamIsCapturing(stream, &capturing));
+  if (capturing != cudaStreamCaptureStatusNone)
+    fail(Exit::internal, "copies among GPUs cannot be captured: each has its own number");
   ++operations_;
   const int rank = ranks_.rank();
   Counts* const own = counts_of(rank);
@@ -231,6 +235,8 @@ void PeerCopies::reduce_scatter(const Tensor& out, const ConstTensor& in, Stream
     }
   });
 }
+
+void PeerCopies::finish(StreamHandle stream) noexcept { cudaStreamSynchronize(stream); }
 
 void PeerCopies::give_up() noexcept {
   Counts far{};

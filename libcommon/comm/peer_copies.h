@@ -32,6 +32,8 @@ class PeerCopies {
   void all_gather(const Tensor& out, const ConstTensor& in, StreamHandle stream);
   void reduce_scatter(const Tensor& out, const ConstTensor& in, StreamHandle stream);
 
+  // Before the end: `stream` is done with other ranks' memory.
+  void finish(StreamHandle stream) noexcept;
   // Streams go on that wait for other ranks; what they compute then is nothing.
   void give_up() noexcept;
 

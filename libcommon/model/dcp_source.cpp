@@ -114,7 +114,8 @@ void DcpSource::read(const Param& row, const std::string&, Tensor out) const {
   const DistTensor& tensor = stored(row);
   const auto columns = [](const Shape& shape) { return Shape(shape.extents().subspan(1)); };
   const bool other_padding = is_vocabulary(row) && tensor.shape.rank() == row.shape.rank() &&
-                             columns(tensor.shape) == columns(row.shape);
+                             columns(tensor.shape) == columns(row.shape) &&
+                             tensor.shape[0] >= config_.vocab_size;
   if (!(tensor.shape == row.shape) && !other_padding)
     fail(Exit::bad_data, path_, ": tensor ", tensor.key, " is ", tensor.shape, ", expected ",
          row.shape);

@@ -384,9 +384,11 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& json, const std::
   if (const auto error = parser.parse(json).get(root))
     fail(Exit::bad_data, path, ": ", json_place(json), simdjson::error_message(error));
   const HfObject object(root, path);
-  return {.model = ConfigReader(object).read(),
+  const ModelConfig model = ConfigReader(object).read();
+  const bool is_t5 = model.family == ModelFamily::t5;
+  return {.model = model,
           .dtype = dtype_of(object),
-          .output_if_stored = object.has("scale_decoder_outputs")};
+          .output_if_stored = is_t5 && object.has("scale_decoder_outputs")};
 }
 
 }  // namespace mt

@@ -86,7 +86,7 @@ void transfer(Tensor y, ConstTensor x, Stream& stream) {
 }
 
 void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& stream) {
-  if (y.bytes() != x.bytes() || x.numel() % (a * b) != 0)
+  if (y.bytes() != x.bytes() || x.numel() % (a * b) != 0 || size_of(x.dtype()) < 2)
     fail(Exit::internal, "swap_axes: ", x.shape(), " to ", y.shape(), " by ", a, " and ", b);
   if (x.device() == Device::meta) return stream.count(moves(y, x), Family::elementwise);
   const Stream::Working working(stream, Family::elementwise);

@@ -170,7 +170,7 @@ void copy(Tensor y, ConstTensor x, Stream& stream);
 void transfer(Tensor y, ConstTensor x, Stream& stream);
 void scale(Tensor y, ConstTensor x, double factor, Stream& stream);  // y = factor x
 void set_zero(Tensor y, Stream& stream);
-// x: [a, b, …] becomes y: [b, a, …], elements of any type.
+// x: [a, b, …] becomes y: [b, a, …], elements of two bytes or more.
 void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& stream);
 void column_sum(Tensor y, ConstTensor x, Stream& stream);  // y += sum over rows of x
 // Of all of them together, waiting once for a GPU; 0 on meta.  before(i), if there is one, is

@@ -63,7 +63,7 @@ void OptimizerOptions::complete_sharding() {
   if (shards_values()) overlap_param_gather = true;
 }
 
-void OptimizerOptions::complete_precision() const {
+void OptimizerOptions::check_precision() const {
   if (precision_aware && name != "adam")
     fail(Exit::usage, "--use-precision-aware-optimizer: not with --optimizer ", name);
   for (const auto& [option, type] :
@@ -80,7 +80,7 @@ void OptimizerOptions::complete() {
     name = "muon";
     use_distributed_optimizer = true;
   }
-  complete_precision();
+  check_precision();
   complete_sharding();
   if (name == "sgd" && use_distributed_optimizer)
     fail(Exit::usage,

@@ -37,7 +37,7 @@ struct OptimizerOptions {
   bool shards_gradients() const { return sharding_strategy == "optim_grads" || shards_values(); }
 
  private:
-  void complete_precision() const;
+  void check_precision() const;
   void complete_sharding();
 };
 

@@ -83,7 +83,7 @@ TEST(AtomicFile, RoomThatIsReservedIsGivenBack) {
   const Scratch scratch;
   AtomicFile file(scratch.path("x"), false);
   file.write("12345");
-  file.reserve(5, 8 << 20);
+  if (!file.reserve(5, 8 << 20)) GTEST_SKIP() << "no file system here that reserves room";
   struct stat status;
   EXPECT_EQ(read_file(file.temporary_path()), "12345");
   file.cut(5);
