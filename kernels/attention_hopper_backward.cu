@@ -54,23 +54,7 @@ template <class Memory>
 __device__ void load_tiles(Memory& shared, const BackwardArguments& a) {
   constexpr int kHeadDim = Memory::kHeadDim, kQueries = Memory::kQueries;
   Ring<Memory::kStages> ring{.parity = 1};
-  int tile_parity = 1;
-  for (int tile = blockIdx.x;; tile_parity ^= 1) {
-    shared.tile_empty.wait(tile_parity);
-    shared.tile = tile;
-    shared.tile_full.arrive();
-    if (tile >= a.order.size()) return;
-    const QueryBlocks t = query_blocks<Memory>(a, tile);
-    tile = gridDim.x + atomicAdd(a.work.next_tile, 1);
-
-    shared.kv_empty.wait(tile_parity);
-    shared.kv_full.arrive_and_expect(2 * kKeys * kHeadDim * 2);
-    for (int c = 0; c < kHeadDim; c += 64) {
-      load_tile(shared.k + c * kKeys, a.k, shared.kv_full, c, 0, t.kv_head, t.key_block * kKeys,
-                t.sequence);
-      load_tile(shared.v + c * kKeys, a.v, shared.kv_full, c, 0, t.kv_head, t.key_block * kKeys,
-                t.sequence);
-    }
+  load_each_tile(shared, a, [&](const QueryBlocks& t) {
     for_steps(a, t, [&](int head, int m) {
       const std::int64_t rows =
           ((std::int64_t{t.sequence} * a.sizes.heads + head) * a.query_blocks + m) * kQueries;
@@ -92,20 +76,15 @@ __device__ void load_tiles(Memory& shared, const BackwardArguments& a) {
       load_bytes(shared.delta[ring.stage], a.work.delta + rows, kQueries * 4, do_full);
       ring.advance();
     });
-  }
+  });
 }
 
 // Adds dQ of the steps to memory.  Two threads take turns, so that one waits for its sums to arrive
 // while the other's are on their way.
 template <class Memory>
 __device__ void add_dq(Memory& shared, const BackwardArguments& a, int number) {
-  int tile_parity = 0, parity = 0, turn = 0;
-  for (;; tile_parity ^= 1) {
-    shared.tile_full.wait(tile_parity);
-    const int tile = shared.tile;
-    shared.tile_empty.arrive();
-    if (tile >= a.order.size()) return;
-    const QueryBlocks t = query_blocks<Memory>(a, tile);
+  int parity = 0, turn = 0;
+  for_tiles(shared, a, [&](const QueryBlocks& t, int) {
     for_steps(a, t, [&](int head, int m) {
       turn ^= 1;
       if (turn == number) return;
@@ -127,7 +106,7 @@ __device__ void add_dq(Memory& shared, const BackwardArguments& a, int number) {
       store_wait();
       publish(turns, before + 1);
     });
-  }
+  });
 }
 
 template <class Memory>
@@ -250,12 +229,7 @@ struct Consumer : BackwardRows<Memory> {
 
   template <bool kDropout>
   __device__ void run() {
-    for (int tile_parity = 0;; tile_parity ^= 1) {
-      shared.tile_full.wait(tile_parity);
-      const int tile = shared.tile;
-      shared.tile_empty.arrive();
-      if (tile >= a.order.size()) break;
-      const QueryBlocks t = query_blocks<Memory>(a, tile);
+    for_tiles(shared, a, [&](const QueryBlocks& t, int tile_parity) {
 #pragma unroll
       for (int i = 0; i < kHeadDim / 2; ++i) dk[i] = dv[i] = 0;
       handover = 0;
@@ -271,7 +245,7 @@ struct Consumer : BackwardRows<Memory> {
       pin(dq);
       hand_over_dq(dq);
       finish(t);
-    }
+    });
     if (threadIdx.x % kWarpGroup == 0) store_wait();
   }
 };

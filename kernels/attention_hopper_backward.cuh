@@ -98,6 +98,44 @@ __device__ void for_steps(const BackwardArguments& a, const QueryBlocks& t, cons
     for (int m = t.end - 1; m >= t.begin; --m) f(t.kv_head * a.sizes.group() + g, m);
 }
 
+// The thread that loads: hands out this block's tiles, each with its keys and values on their way
+// to shared memory, and calls f(tile), which loads what its steps need.
+template <class Memory, class F>
+__device__ void load_each_tile(Memory& shared, const BackwardArguments& a, const F& f) {
+  constexpr int kHeadDim = Memory::kHeadDim, kKeys = Memory::kKeys;
+  int tile_parity = 1;
+  for (int tile = blockIdx.x;; tile_parity ^= 1) {
+    shared.tile_empty.wait(tile_parity);
+    shared.tile = tile;
+    shared.tile_full.arrive();
+    if (tile >= a.order.size()) return;
+    const QueryBlocks t = query_blocks<Memory>(a, tile);
+    tile = gridDim.x + atomicAdd(a.work.next_tile, 1);
+
+    shared.kv_empty.wait(tile_parity);
+    shared.kv_full.arrive_and_expect(2 * kKeys * kHeadDim * 2);
+    for (int c = 0; c < kHeadDim; c += 64) {
+      load_tile(shared.k + c * kKeys, a.k, shared.kv_full, c, 0, t.kv_head, t.key_block * kKeys,
+                t.sequence);
+      load_tile(shared.v + c * kKeys, a.v, shared.kv_full, c, 0, t.kv_head, t.key_block * kKeys,
+                t.sequence);
+    }
+    f(t);
+  }
+}
+
+// All others: f(tile, parity of its turn) for each tile that is handed out.
+template <class Memory, class F>
+__device__ void for_tiles(Memory& shared, const BackwardArguments& a, const F& f) {
+  for (int parity = 0;; parity ^= 1) {
+    shared.tile_full.wait(parity);
+    const int tile = shared.tile;
+    shared.tile_empty.arrive();
+    if (tile >= a.order.size()) return;
+    f(query_blocks<Memory>(a, tile), parity);
+  }
+}
+
 // What a warp group does with 64 of a block's keys: a thread holds parts of two of them, r and
 // r + 8, in the order of wgmma.cuh.
 template <class Memory>

@@ -58,25 +58,10 @@ struct Shared {
 
 template <class Memory>
 __device__ void load_tiles(Memory& shared, const BackwardArguments& a) {
-  constexpr int kHeadDim = Memory::kHeadDim, kQueries = Memory::kQueries, kKeys = Memory::kKeys;
+  constexpr int kHeadDim = Memory::kHeadDim, kQueries = Memory::kQueries;
   Ring<Memory::kStages> ring{.parity = 1};
-  int tile_parity = 1, do_parity = 1;
-  for (int tile = blockIdx.x;; tile_parity ^= 1) {
-    shared.tile_empty.wait(tile_parity);
-    shared.tile = tile;
-    shared.tile_full.arrive();
-    if (tile >= a.order.size()) return;
-    const QueryBlocks t = query_blocks<Memory>(a, tile);
-    tile = gridDim.x + atomicAdd(a.work.next_tile, 1);
-
-    shared.kv_empty.wait(tile_parity);
-    shared.kv_full.arrive_and_expect(2 * kKeys * kHeadDim * 2);
-    for (int c = 0; c < kHeadDim; c += 64) {
-      load_tile(shared.k + c * kKeys, a.k, shared.kv_full, c, 0, t.kv_head, t.key_block * kKeys,
-                t.sequence);
-      load_tile(shared.v + c * kKeys, a.v, shared.kv_full, c, 0, t.kv_head, t.key_block * kKeys,
-                t.sequence);
-    }
+  int do_parity = 1;
+  load_each_tile(shared, a, [&](const QueryBlocks& t) {
     for_steps(a, t, [&](int head, int m) {
       const std::int64_t rows =
           ((std::int64_t{t.sequence} * a.sizes.heads + head) * a.query_blocks + m) * kQueries;
@@ -96,7 +81,7 @@ __device__ void load_tiles(Memory& shared, const BackwardArguments& a) {
       do_parity ^= 1;
       load(shared.d_o, a.d_o, shared.delta, a.work.delta, shared.do_full);
     });
-  }
+  });
 }
 
 // Adds what a warp group makes of the steps' dQ to memory.
@@ -105,13 +90,8 @@ __device__ void add_dq(Memory& shared, const BackwardArguments& a, int number) {
   constexpr int kPieces = Memory::kHeadDim / 64;
   const int first = number == 0 ? 0 : Memory::kFirstPieces;
   const int count = number == 0 ? Memory::kFirstPieces : Memory::kOtherPieces;
-  int tile_parity = 0, parity = 0;
-  for (;; tile_parity ^= 1) {
-    shared.tile_full.wait(tile_parity);
-    const int tile = shared.tile;
-    shared.tile_empty.arrive();
-    if (tile >= a.order.size()) return;
-    const QueryBlocks t = query_blocks<Memory>(a, tile);
+  int parity = 0;
+  for_tiles(shared, a, [&](const QueryBlocks& t, int) {
     for_steps(a, t, [&](int head, int m) {
       const std::int64_t block =
           (std::int64_t{t.sequence} * a.sizes.heads + head) * a.query_blocks + m;
@@ -133,7 +113,7 @@ __device__ void add_dq(Memory& shared, const BackwardArguments& a, int number) {
       store_wait();
       publish(turns, before + 1);
     });
-  }
+  });
 }
 
 // kNumber 0: the first warp group, which sums dV; 1: the second, which sums dK.
@@ -311,12 +291,7 @@ struct Consumer : BackwardRows<Memory> {
 
   template <bool kDropout>
   __device__ void run() {
-    for (int tile_parity = 0;; tile_parity ^= 1) {
-      shared.tile_full.wait(tile_parity);
-      const int tile = shared.tile;
-      shared.tile_empty.arrive();
-      if (tile >= a.order.size()) break;
-      const QueryBlocks t = query_blocks<Memory>(a, tile);
+    for_tiles(shared, a, [&](const QueryBlocks& t, int tile_parity) {
 #pragma unroll
       for (float& x : sum) x = 0;
       shared.kv_full.wait(tile_parity);
@@ -335,7 +310,7 @@ struct Consumer : BackwardRows<Memory> {
         hand_over_dq(dq);
       }
       finish(t);
-    }
+    });
     if (threadIdx.x % kWarpGroup == 0) store_wait();
   }
 };
