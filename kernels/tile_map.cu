@@ -1,20 +1,7 @@
-#include <cuda_runtime.h>
-
 #include "kernels/attention_hopper.cuh"
-#include "kernels/cuda_check.h"
+#include "kernels/driver.h"
 
 namespace mt::cuda {
-
-// The driver's function, without linking the driver's library.
-static decltype(&cuTensorMapEncodeTiled) encoder() {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found;
-  check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                         cudaEnableDefault, &found));
-  if (found != cudaDriverEntryPointSuccess)
-    fail(Exit::unavailable, "the NVIDIA driver is older than CUDA 12");
-  return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
-}
 
 HeadTensor query_tensor(const bf16* q, const AttentionShape& s) {
   return {q,          s.sequences, s.q_length, s.q_length, s.q_row(),
@@ -44,10 +31,10 @@ CUtensorMap tile_map(const HeadTensor& t, int rows) {
                                 u64(t.stride * t.row * 2)};  // bytes
   const cuuint32_t box[] = {64, 1, 1, static_cast<cuuint32_t>(rows), 1}, step[] = {1, 1, 1, 1, 1};
   CUtensorMap map;
-  const CUresult result =
-      encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5, const_cast<bf16*>(t.data), sizes,
-                strides, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result = of_driver<&cuTensorMapEncodeTiled>("cuTensorMapEncodeTiled")(
+      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5, const_cast<bf16*>(t.data), sizes, strides, box,
+      step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS)
     fail(Exit::internal, "cuTensorMapEncodeTiled: error ", static_cast<int>(result));
   return map;

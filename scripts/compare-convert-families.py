@@ -250,12 +250,12 @@ def bert_logits(rank, folder, work):
 
 def check_bert(model, core, scratch):
     ids = torch.arange(1, 41)[None] * 7 % ours.VOCAB
-    os.mkdir(f"{scratch}/work")
-    torch.save(ids, f"{scratch}/work/texts.pt")
-    torch.multiprocessing.spawn(bert_logits, (f"{core}/release", f"{scratch}/work"), nprocs=1)
+    os.mkdir(f"{scratch}/megatron")
+    torch.save(ids, f"{scratch}/megatron/texts.pt")
+    torch.multiprocessing.spawn(bert_logits, (f"{core}/release", f"{scratch}/megatron"), nprocs=1)
     with torch.no_grad():
         expected = model(ids, torch.ones_like(ids), ids % 2)
-    found = torch.load(f"{scratch}/work/logits.pt")
+    found = torch.load(f"{scratch}/megatron/logits.pt")
     return compare_logits(found, (expected.prediction_logits, expected.seq_relationship_logits))
 
 
@@ -281,21 +281,21 @@ def t5_logits(rank, folder, work):
 def check_t5(model, core, scratch):
     """Logits of two texts, long enough for all buckets of positions."""
     texts = [torch.arange(1, 41)[None] * 7 % ours.VOCAB, torch.arange(1, 31)[None] * 11 % ours.VOCAB]
-    os.mkdir(f"{scratch}/work")
-    torch.save(texts, f"{scratch}/work/texts.pt")
-    torch.multiprocessing.spawn(t5_logits, (f"{core}/release", f"{scratch}/work"), nprocs=1)
+    os.mkdir(f"{scratch}/megatron")
+    torch.save(texts, f"{scratch}/megatron/texts.pt")
+    torch.multiprocessing.spawn(t5_logits, (f"{core}/release", f"{scratch}/megatron"), nprocs=1)
     with torch.no_grad():
         expected = model(input_ids=texts[0], decoder_input_ids=texts[1]).logits
-    return compare_logits([torch.load(f"{scratch}/work/logits.pt")], [expected])
+    return compare_logits([torch.load(f"{scratch}/megatron/logits.pt")], [expected])
 
 
 def check_mamba(model, core, scratch):
     c = model.config
     if c.mamba_num_heads * c.mamba_head_dim != 2 * c.hidden_size:
         return ""  # which core_v0.12 has not
-    os.mkdir(f"{scratch}/work")
-    torch.multiprocessing.spawn(load_mamba, (f"{core}/release", f"{scratch}/work"), nprocs=1)
-    loaded = torch.load(f"{scratch}/work/loaded.pt")
+    os.mkdir(f"{scratch}/megatron")
+    torch.multiprocessing.spawn(load_mamba, (f"{core}/release", f"{scratch}/megatron"), nprocs=1)
+    loaded = torch.load(f"{scratch}/megatron/loaded.pt")
     return f", Megatron-Core loads {sum(torch.is_tensor(value) for value in loaded.values())}"
 
 
@@ -343,8 +343,8 @@ def check_dcp(options, name):
         if nested["args"].num_layers != 2 or "embedding.word_embeddings.weight" not in nested["model"]:
             ours.fail("dcp_to_torch_save() finds", nested.keys())
         if name != "megatron-bert":
-            os.mkdir(f"{scratch}/work")
-            torch.multiprocessing.spawn(load_and_save, (f"{plain}/release", f"{scratch}/work", saved), nprocs=1)
+            os.mkdir(f"{scratch}/megatron")
+            torch.multiprocessing.spawn(load_and_save, (f"{plain}/release", f"{scratch}/megatron", saved), nprocs=1)
             convert("--saver", "hf", saved, f"{scratch}/saved-back")
             ours.same_tensors(original, f"{scratch}/saved-back")
         print(f"{name}: plain distributed checkpoints", flush=True)
@@ -383,7 +383,7 @@ def main():
     if not options.models:
         for name in ("llama with query groups", "gpt2", "megatron-bert"):
             check_dcp(options, name)
-    sys.exit(ours.failures > 0)
+    sys.exit(bool(ours.failures))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 #include "comm/peer_copies.h"
 
-#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -9,26 +8,11 @@
 #include <random>
 #include <utility>
 
-#include "kernels/cuda_check.h"
+#include "kernels/driver.h"
 #include "kernels/elementwise.h"
 
 namespace mt {
 namespace {
-
-// The driver's function of a type and name, without linking the driver's library.
-template <auto* kFunction>
-auto* of_driver(const char* name) {
-  static const auto found = [&] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult result;
-    cuda::check(
-        cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &result));
-    if (result != cudaDriverEntryPointSuccess)
-      fail(Exit::unavailable, "the NVIDIA driver is older than CUDA 12");
-    return reinterpret_cast<decltype(kFunction)>(function);
-  }();
-  return found;
-}
 
 void check(CUresult result, const char* what) {
   if (result != CUDA_SUCCESS)
@@ -38,14 +22,14 @@ void check(CUresult result, const char* what) {
 CUdeviceptr address(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
 void write(std::uint32_t* count, std::uint32_t value, StreamHandle stream) {
-  check(of_driver<&cuStreamWriteValue32>("cuStreamWriteValue32")(stream, address(count), value,
-                                                                 CU_STREAM_WRITE_VALUE_DEFAULT),
+  check(cuda::of_driver<&cuStreamWriteValue32>("cuStreamWriteValue32")(
+            stream, address(count), value, CU_STREAM_WRITE_VALUE_DEFAULT),
         "cuStreamWriteValue32");
 }
 
 void wait(const std::uint32_t* count, std::uint32_t value, StreamHandle stream) {
-  check(of_driver<&cuStreamWaitValue32>("cuStreamWaitValue32")(stream, address(count), value,
-                                                               CU_STREAM_WAIT_VALUE_GEQ),
+  check(cuda::of_driver<&cuStreamWaitValue32>("cuStreamWaitValue32")(stream, address(count), value,
+                                                                     CU_STREAM_WAIT_VALUE_GEQ),
         "cuStreamWaitValue32");
 }
 
@@ -65,7 +49,8 @@ std::uint64_t first_of(const void* memory) {
 Name name_of(void* memory) {
   Name name{};
   CUdeviceptr begin = 0;
-  check(of_driver<&cuMemGetAddressRange>("cuMemGetAddressRange")(&begin, nullptr, address(memory)),
+  check(cuda::of_driver<&cuMemGetAddressRange>("cuMemGetAddressRange")(&begin, nullptr,
+                                                                       address(memory)),
         "cuMemGetAddressRange");
   name.offset = address(memory) - begin;
   name.first = first_of(memory);
