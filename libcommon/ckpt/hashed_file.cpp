@@ -4,6 +4,8 @@
 
 namespace mt {
 
+constexpr std::uint64_t kDirtyBytes = 16 << 20;  // written back before the file is complete
+
 HashedFile::HashedFile(const std::string& folder, const std::string& name)
     : file_(File::create(folder + "/" + name)) {
   record_.name = name;
@@ -16,6 +18,10 @@ HashedFile::~HashedFile() {
 void HashedFile::put(Bytes bytes) {
   file_.write(bytes);
   hasher_.update(bytes);
+  dirty_ += bytes.size();
+  if (dirty_ < kDirtyBytes) return;
+  file_.write_back();
+  dirty_ = 0;
 }
 
 void HashedFile::write(Bytes bytes) {

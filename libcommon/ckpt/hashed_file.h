@@ -30,7 +30,8 @@ class HashedFile {
 
   File file_;
   Hasher hasher_;
-  std::string gathered_;  // small writes, to be made one
+  std::string gathered_;     // small writes, to be made one
+  std::uint64_t dirty_ = 0;  // bytes that the disk was not given yet
   FileHash record_;
   bool closed_ = false;
 };

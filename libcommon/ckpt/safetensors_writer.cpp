@@ -8,6 +8,8 @@
 
 namespace mt {
 
+constexpr std::size_t kLarge = 1 << 20;  // bytes that are written back at once
+
 using Entry = SafetensorsWriter::Entry;
 
 static std::uint64_t bytes_of(const Entry& entry) {
@@ -105,6 +107,7 @@ void SafetensorsWriter::write(const std::string& name, ConstTensor tensor) {
          name_of(place.dtype), place.shape);
   files_[place.file].write_at(place.offset,
                               {static_cast<const std::byte*>(tensor.data()), tensor.bytes()});
+  if (tensor.bytes() >= kLarge) files_[place.file].write_back();
 }
 
 void SafetensorsWriter::close() {

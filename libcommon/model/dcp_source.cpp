@@ -37,14 +37,14 @@ static std::optional<std::string> prefix_in(const TensorSource& tensors) {
   return prefix;
 }
 
-bool is_core_dcp(const std::string& folder) {
-  return fs::exists(folder + "/.metadata") && !fs::exists(folder + "/metadata.json") &&
-         prefix_in(DistReader(folder));
+static bool is_core_dcp(const std::string& folder, bool with_args) {
+  if (!fs::exists(folder + "/.metadata") || fs::exists(folder + "/metadata.json")) return false;
+  const DistReader reader(folder);
+  return prefix_in(reader) && (!with_args || reader.objects().contains(kArgs));
 }
 
-bool is_core_dcp_with_args(const std::string& folder) {
-  return is_core_dcp(folder) && DistReader(folder).objects().contains(kArgs);
-}
+bool is_core_dcp(const std::string& folder) { return is_core_dcp(folder, false); }
+bool is_core_dcp_with_args(const std::string& folder) { return is_core_dcp(folder, true); }
 
 DcpSource::DcpSource(const std::string& folder, const ModelSourceOptions& options)
     : tensors_(folder) {

@@ -21,6 +21,8 @@
 namespace mt {
 
 constexpr const char* kSchema = "mt-convert/1";
+// Hashes of large files are compared once what is wanted of them was read, if anything is.
+const ModelSourceOptions kWhileReading = {.check_while_reading = true};
 
 static void write_extents(JsonWriter& json, const Shape& shape) {
   json.begin_array();
@@ -115,7 +117,7 @@ static void list_settings(const InspectOptions& options, const PrintLine& print)
     if (const auto* gguf = dynamic_cast<const GgufReader*>(tensors.get()))
       return list_gguf_settings(options, *gguf, print);
   }
-  const std::unique_ptr<ModelSource> source = open_model(options.path);
+  const std::unique_ptr<ModelSource> source = open_model(options.path, kWhileReading);
   PyValue args = PyValue::dict();
   add_model_args(source->config(), source->dtype(), args);
   const PyValue common = source->common();
@@ -348,16 +350,20 @@ static void compare_rows(const ModelSource& a, const ModelSource& b, Differences
 bool print_differences(const InspectOptions& a, const std::string& b, double tolerance,
                        const PrintLine& print) {
   Differences differences(a, tolerance, print);
-  if (is_model(a.path) && is_model(b)) {
-    const std::unique_ptr<ModelSource> of_a = open_model(a.path), of_b = open_model(b);
-    if (of_a->format() != of_b->format() || of_a->format() == "torch" ||
-        of_a->format() == kLegacyFormat || of_a->format() == kMetaFormat ||
-        of_a->config().padded_vocab_size != of_b->config().padded_vocab_size) {
-      compare_rows(*of_a, *of_b, differences);
-      return differences.any();
-    }
+  if (!is_model(a.path) || !is_model(b)) {
+    compare_names(a.path, b, differences);
+    return differences.any();
   }
-  compare_names(a.path, b, differences);
+  const std::unique_ptr<ModelSource> of_a = open_model(a.path, kWhileReading),
+                                     of_b = open_model(b, kWhileReading);
+  if (of_a->format() != of_b->format() || of_a->format() == "torch" ||
+      of_a->format() == kLegacyFormat || of_a->format() == kMetaFormat ||
+      of_a->config().padded_vocab_size != of_b->config().padded_vocab_size)
+    compare_rows(*of_a, *of_b, differences);
+  else
+    compare_names(a.path, b, differences);
+  of_a->finish_reading();
+  of_b->finish_reading();
   return differences.any();
 }
 
@@ -368,7 +374,7 @@ bool verify_checkpoint(const InspectOptions& options, const PrintLine& print) {
   const bool model = is_model(options.path);
   std::int64_t rows = 0;
   if (model) {
-    const std::unique_ptr<ModelSource> source = open_model(options.path);  // checks hashes
+    const std::unique_ptr<ModelSource> source = open_model(options.path, kWhileReading);
     const ParamTable table = model_rows(source->config());
     source->check_all_used(table);
     for (const Param& row : table.rows()) {
@@ -378,6 +384,7 @@ bool verify_checkpoint(const InspectOptions& options, const PrintLine& print) {
       source->read(row, "", buffer.tensor(dtype, row.shape));
       ++rows;
     }
+    source->finish_reading();
   }
   bool finite = true;
   std::uint64_t elements = 0;

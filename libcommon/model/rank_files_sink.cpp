@@ -70,6 +70,34 @@ Parts rank_file_parts(const ModelTarget& target, const ParamTable& table) {
 
 namespace {
 
+// What a rank has of a row: where it lies in one piece there, else a copy.
+class RankPart {
+ public:
+  RankPart(const Param& cut, ConstTensor row) {
+    const std::vector<ElementRun> runs = cut.runs();
+    const std::size_t size = size_of(row.dtype());
+    const auto from = [&](const ElementRun& run) {
+      return static_cast<const std::byte*>(row.data()) +
+             static_cast<std::size_t>(run.global) * size;
+    };
+    if (runs.size() == 1) {
+      tensor_ = {from(runs[0]), row.dtype(), cut.local};
+      return;
+    }
+    copy_ = {Device::cpu, static_cast<std::size_t>(cut.local.numel()) * size};
+    for (const ElementRun& run : runs)
+      std::memcpy(
+          static_cast<std::byte*>(copy_.data()) + static_cast<std::size_t>(run.local) * size,
+          from(run), static_cast<std::size_t>(run.count) * size);
+    tensor_ = copy_.tensor(row.dtype(), cut.local);
+  }
+  const ConstTensor& tensor() const { return tensor_; }
+
+ private:
+  Buffer copy_;
+  ConstTensor tensor_;
+};
+
 class RankFilesSink : public ModelSink {
  public:
   RankFilesSink(const ModelTarget& target, const RowTypes& types)
@@ -89,24 +117,15 @@ class RankFilesSink : public ModelSink {
 
   void write(std::size_t stage, const Param& row, const std::string& state,
              ConstTensor value) override {
-    const std::size_t size = size_of(value.dtype());
     for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank) {
       if (!has(rank, row)) continue;
-      const Param& cut = part_of(row, rank);
-      const Buffer buffer(Device::cpu, static_cast<std::size_t>(cut.local.numel()) * size);
-      const Tensor local = buffer.tensor(value.dtype(), cut.local);
-      for (const ElementRun& run : cut.runs())
-        std::memcpy(
-            static_cast<std::byte*>(local.data()) + static_cast<std::size_t>(run.local) * size,
-            static_cast<const std::byte*>(value.data()) +
-                static_cast<std::size_t>(run.global) * size,
-            static_cast<std::size_t>(run.count) * size);
+      const RankPart part(part_of(row, rank), value);
       const std::size_t number =
           stage * static_cast<std::size_t>(counts_.of_stage()) + static_cast<std::size_t>(rank);
       if (state.empty() || kept_.in_buffer.empty())
-        files_[number].stream.add(local);
+        files_[number].stream.add(part.tensor());
       else
-        buffers_[number].append(local);
+        buffers_[number].append(part.tensor());
     }
   }
 
@@ -139,7 +158,7 @@ class RankFilesSink : public ModelSink {
     std::vector<std::int64_t> gaps;  // elements in front of each row's part, in its order
     std::size_t appended = 0;
 
-    void append(const Tensor& part) {
+    void append(const ConstTensor& part) {
       const std::string zeros(static_cast<std::size_t>(gaps[appended++]) * sizeof(float), '\0');
       stream.append(as_bytes(zeros));
       stream.append({static_cast<const std::byte*>(part.data()), part.bytes()});
