@@ -22,7 +22,7 @@ CASES = """|boat|  boat  |\\n\\n boat|don't  'LL he'S|the 12345 boats\\t\\r\\n|\
 \uac00\u1100\u1161\u11a8|\u1e9b\u0323 \ufb01 \u2460|\u4f60\u597d\uff0c\u4e16\u754c\uff01|\u0939\u093f\u0928\u094d\u0926\u0940|\U0001f600\u200d\U0001f1e9\U0001f1ea x|
 XMLHttp iOS/\\n/|  <pad>  x|x <mask> y|<|endoftext|>the<|endoftext|>|<|eot_id|><|eot|<|im_start|>the|
 Someday, Somedays someday|e\u0301\u00e9e\u0301|\u2581a \u2581 \u2581\u2581b|\u0130\u03a3A\u03a3 \u00df\u1e9e|(a)[b]{c}! $^~`|a\u0301\u0323 \u0344|
-\u3000x\u2028y\u0085|\u200bz\ufeff|<think> <tool_call>|\u2167\u00bd\u0663 12|a_b-c  d|<s> [INST]a [/INST]b</s>|``e'' \ufb01 \u2460\u2026|Tom has a cat.  x<extra_id_0> <extra_id_1> y|[MASK] [mask]do not|\u00ad \u0600a""".replace("\n", "")
+\u3000x\u2028y\u0085|\u200bz\ufeff|<think> <tool_call>|\u2167\u00bd\u0663 12|a_b-c  d|<s> [INST]a [/INST]b</s>|``e'' \ufb01 \u2460\u2026|Tom has a cat.  x<extra_id_0> <extra_id_1> y|[MASK] [mask]do not|\u00ad \u0600a|\u2581\u007f\u2581""".replace("\n", "")
 CASES = CASES.replace("\\n", "\n").replace("\\r", "\r").replace("\\t", "\t").replace("<|", "<\0")
 CASES = CASES.replace("|>", "\0>").split("|")
 CASES = [case.replace("\0", "|").encode() for case in CASES] + [b"a\xff\xe2\x82b\xf0\x9f", b"a\0b"]

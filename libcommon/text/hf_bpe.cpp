@@ -207,16 +207,15 @@ class CharacterBpe : public HfWordModel {
 };
 
 // May words be cut before each U+2581 that another character precedes, because no merge joins what
-// is there?
+// is there?  Not where unknown characters are dropped: what stood on both sides is joined then.
 bool marks_begin_parts(const std::vector<Merge>& merges, const Settings& settings,
                        const HfVocabulary& vocabulary) {
-  if (settings.ignore_merges || !vocabulary.ids.contains(kSpaceMarkText)) return false;
-  const auto is_unknown = [&](std::string_view token) {
-    return settings.unknown && vocabulary.tokens[*settings.unknown] == token;
-  };
+  if (settings.ignore_merges || !settings.unknown || !vocabulary.ids.contains(kSpaceMarkText))
+    return false;
+  const std::string& unknown = vocabulary.tokens[*settings.unknown];
   return std::ranges::none_of(merges, [&](const Merge& merge) {
     return merge.right.starts_with(kSpaceMarkText) &&
-           (!merge.left.ends_with(kSpaceMarkText) || is_unknown(merge.left));
+           (!merge.left.ends_with(kSpaceMarkText) || merge.left == unknown);
   });
 }
 
