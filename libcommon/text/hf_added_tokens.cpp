@@ -49,10 +49,10 @@ HfAddedTokens::HfAddedTokens(std::vector<HfAddedToken> tokens) : tokens_(std::mo
 void HfAddedTokens::find(std::string_view text, std::vector<Part>& parts) const {
   parts.clear();
   std::size_t last = 0;  // where what was found ends
-  for (std::size_t at = 0; at < text.size() && !empty();) {
-    const auto match = first_bytes_[static_cast<unsigned char>(text[at])]
-                           ? trie_.longest_prefix(text.substr(at))
-                           : ByteTrie::Match();
+  for (std::size_t at = 0; !empty();) {
+    while (at < text.size() && !first_bytes_[static_cast<unsigned char>(text[at])]) ++at;
+    if (at == text.size()) break;
+    const auto match = trie_.longest_prefix(text.substr(at));
     if (match.length == 0) {
       ++at;
       continue;

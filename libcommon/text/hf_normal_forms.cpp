@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstring>
 #include <numeric>
 #include <span>
 
 #include "base/utf8.h"
 #include "text/hf_tables.h"
+#include "text/pair_map.h"
+#include "text/utf8_length.h"
 
 namespace mt {
 namespace {
@@ -85,12 +89,14 @@ char32_t composed(char32_t first, char32_t second) {
   if (first - kSyllable < kSyllables && (first - kSyllable) % kTrailings == 0 &&
       second - kTrailing - 1 < kTrailings - 1)
     return first + (second - kTrailing);
-  const std::span<const Pair> pairs(kPairs, kPairCount);
-  const auto found =
-      std::ranges::lower_bound(pairs, std::pair(first, second), {},
-                               [](const Pair& pair) { return std::pair(pair.first, pair.second); });
-  const bool there = found != pairs.end() && found->first == first && found->second == second;
-  return there ? found->composed : 0;
+  static const PairMap pairs = [] {
+    PairMap map;
+    for (const Pair& pair : std::span(kPairs, kPairCount))
+      map.at(pair.first, pair.second) = pair.composed;
+    return map;
+  }();
+  const char32_t found = pairs.find(first, second);
+  return found == PairMap::kNone ? 0 : found;
 }
 
 // D117: each character is composed with the last one of class 0 before it, unless one of its own
@@ -98,7 +104,7 @@ char32_t composed(char32_t first, char32_t second) {
 void compose(std::u32string& text) {
   std::size_t size = 0, starter = text.size();  // starter: none yet
   std::uint8_t last_class = 0;                  // of what is behind the starter
-  for (const char32_t point : std::u32string(text)) {
+  for (const char32_t point : text) {           // `size` is never beyond it
     const std::uint8_t own_class = hf_combining_class(point);
     const bool adjacent = starter + 1 == size;
     if (starter < size && (adjacent || last_class < own_class)) {
@@ -114,72 +120,97 @@ void compose(std::u32string& text) {
   text.resize(size);
 }
 
-// Where the first character is that may not stay as it is.
-std::size_t first_change(std::string_view text, NormalForm form) {
-  const bool composing = form == NormalForm::nfc || form == NormalForm::nfkc;
-  const bool compatible = form == NormalForm::nfkd || form == NormalForm::nfkc;
-  auto changing = static_cast<unsigned>(composing ? HfFlag::composes : HfFlag::canonical);
-  if (compatible) changing |= static_cast<unsigned>(HfFlag::compatible);
-  for (std::size_t at = 0; at < text.size();) {
-    if (static_cast<unsigned char>(text[at]) < 0x80) {
-      ++at;
-      continue;
-    }
-    const std::size_t before = at;
-    const Entry& entry = hf_entry(next_code_point(text, at));
-    if ((entry.flags & changing) != 0 || entry.combining_class != 0) return before;
+// Where the run of ASCII that goes on at `at` ends.
+std::size_t ascii_end(std::string_view text, std::size_t at) {
+  for (std::uint64_t bytes; text.size() - at >= sizeof bytes; at += sizeof bytes) {
+    std::memcpy(&bytes, text.data() + at, sizeof bytes);
+    if (const std::uint64_t others = bytes & 0x8080808080808080)
+      return at + static_cast<std::size_t>(std::countr_zero(others)) / 8;
   }
-  return text.size();
-}
-
-// The start of the character before `at` that begins a new part: of class 0, composing with none
-// before it.
-std::size_t part_start(std::string_view text, std::size_t at) {
-  while (at > 0) {
-    do --at;
-    while ((text[at] & 0xC0) == 0x80);
-    std::size_t next = at;
-    const Entry& entry = hf_entry(next_code_point(text, next));
-    if (entry.combining_class == 0 && (entry.flags & static_cast<unsigned>(HfFlag::composes)) == 0)
-      break;
-  }
+  while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;
   return at;
 }
+
+// Which characters a form changes, or may change by what stands before them (Unicode 15, annex 15,
+// 9: quick check).
+class Changes {
+ public:
+  explicit Changes(NormalForm form) {
+    const bool composing = form == NormalForm::nfc || form == NormalForm::nfkc;
+    flags_ = static_cast<std::uint16_t>(composing ? HfFlag::composes : HfFlag::canonical);
+    if (form == NormalForm::nfkd || form == NormalForm::nfkc)
+      flags_ |= static_cast<std::uint16_t>(HfFlag::compatible);
+  }
+
+  // Where the first such character from `at` on is, where a part begins.
+  std::size_t first(std::string_view text, std::size_t at) const {
+    std::uint8_t last_class = 0;
+    while (at < text.size()) {
+      if (static_cast<unsigned char>(text[at]) < 0x80) {
+        at = ascii_end(text, at + 1);
+        last_class = 0;
+        continue;
+      }
+      const std::size_t before = at;
+      const Entry& entry = hf_entry(next_valid_code_point(text, at));
+      const bool disordered = entry.combining_class != 0 && entry.combining_class < last_class;
+      if (disordered || (entry.flags & flags_) != 0) return before;
+      last_class = entry.combining_class;
+    }
+    return at;
+  }
+
+  // Does a part begin here that nothing before it changes?
+  bool begins_part(const Entry& entry) const {
+    return entry.combining_class == 0 &&
+           (entry.flags & (flags_ | static_cast<std::uint16_t>(HfFlag::composes))) == 0;
+  }
+
+  // The start of the part before `at`.
+  std::size_t part_start(std::string_view text, std::size_t at) const {
+    while (at > 0) {
+      do --at;
+      while ((text[at] & 0xC0) == 0x80);
+      std::size_t next = at;
+      if (begins_part(hf_entry(next_valid_code_point(text, next)))) break;
+    }
+    return at;
+  }
+
+ private:
+  std::uint16_t flags_;
+};
 
 }  // namespace
 
 std::string hf_normal_form(std::string_view text, NormalForm form) {
-  const std::size_t first = first_change(text, form);
-  if (first == text.size()) return std::string(text);
-  const std::size_t changed = part_start(text, first);
-  std::string out(text.substr(0, changed));
+  const Changes changes(form);
+  std::string out;
   std::u32string points;
-  Decomposition decomposition(form == NormalForm::nfkd || form == NormalForm::nfkc, points);
-  for (std::size_t at = changed; at < text.size();) decomposition.add(next_code_point(text, at));
-  decomposition.order();
-  if (form == NormalForm::nfc || form == NormalForm::nfkc) compose(points);
-  for (const char32_t point : points) append_utf8(out, point);
-  return out;
+  std::size_t copied = 0;  // a part begins here; what is before it is in `out`
+  for (std::size_t at = 0; (at = changes.first(text, at)) < text.size();) {
+    if (copied == 0) out.reserve(text.size());
+    const std::size_t begin = changes.part_start(text, at);
+    out.append(text, copied, begin - copied);
+    points.clear();
+    Decomposition decomposition(form == NormalForm::nfkd || form == NormalForm::nfkc, points);
+    for (copied = begin; copied < text.size();) {
+      std::size_t next = copied;
+      const char32_t point = next_valid_code_point(text, next);
+      if (copied > at && changes.begins_part(hf_entry(point))) break;
+      decomposition.add(point);
+      copied = next;
+    }
+    decomposition.order();
+    if (form == NormalForm::nfc || form == NormalForm::nfkc) compose(points);
+    for (const char32_t point : points) append_utf8(out, point);
+    at = copied;
+  }
+  return out.append(text, copied);
 }
 
-std::string hf_lower(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t at = 0; at < text.size();) {
-    const char byte = text[at];
-    if (static_cast<unsigned char>(byte) < 0x80) {
-      out += byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte | 0x20) : byte;
-      ++at;
-      continue;
-    }
-    const std::size_t before = at;
-    const char32_t point = next_code_point(text, at);
-    if (hf_is(point, HfFlag::lower))
-      for (const char32_t part : mapped({kLower, kLowerCount}, point)) append_utf8(out, part);
-    else
-      out += text.substr(before, at - before);
-  }
-  return out;
+void append_hf_lower(std::string& out, char32_t point) {
+  for (const char32_t part : mapped({kLower, kLowerCount}, point)) append_utf8(out, part);
 }
 
 }  // namespace mt

@@ -11,7 +11,8 @@ enum class NormalForm { nfd, nfkd, nfc, nfkc };  // Unicode 15, 3.11
 // `text`, well-formed UTF-8, in its normal form.
 std::string hf_normal_form(std::string_view text, NormalForm form);
 
-// Character by character: a capital sigma becomes the same letter at the end of a word too.
-std::string hf_lower(std::string_view text);
+// Appends the lower case of a character that has one (HfFlag::lower): a capital sigma becomes the
+// same letter at the end of a word too.
+void append_hf_lower(std::string& out, char32_t point);
 
 }  // namespace mt

@@ -1,5 +1,6 @@
 #include "text/hf_normalizer.h"
 
+#include <algorithm>
 #include <bit>
 #include <string_view>
 
@@ -19,45 +20,62 @@ namespace {
 
 bool is_space(char32_t point) { return category(point) == Category::space; }
 
+bool is_printable(char byte) { return byte >= ' ' && byte <= '~'; }
+
 // Where the run of printable ASCII from `at` on ends: characters that none of these steps changes.
 std::size_t printable_end(std::string_view text, std::size_t at) {
-  while (at < text.size()) {
-    const int run = std::countr_one(CharMasks(text.substr(at)).printable);
-    at += static_cast<std::size_t>(run);
-    if (run < static_cast<int>(CharMasks::kBytes)) break;
-  }
+  constexpr std::size_t kFew = 8;  // are looked at one by one
+  const std::size_t few = std::min(text.size(), at + kFew);
+  while (at < few && is_printable(text[at])) ++at;
+  if (at < few) return at;
+  for (int run = CharMasks::kBytes; run == CharMasks::kBytes && at < text.size(); at += run)
+    run = std::countr_one(CharMasks(text.substr(at)).printable);
   return at;
 }
 
-// The text becomes its runs of printable ASCII and what put() appends for each other character.
-template <class Put>
-void rewrite(std::string& text, const Put& put) {
+// Each character for which changes() holds, which is no printable ASCII, becomes what put() appends
+// for it.
+template <class Changes, class Put>
+void rewrite(std::string& text, const Changes& changes, const Put& put) {
   std::string result;
-  result.reserve(text.size());
+  std::size_t copied = 0;  // up to here `result` stands for the text
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t before = at;
-    at = printable_end(text, at);
-    result.append(text, before, at - before);
-    if (at == text.size()) break;
+    if (is_printable(text[at])) {
+      at = printable_end(text, at + 1);
+      continue;
+    }
     const std::size_t begin = at;
-    const char32_t point = next_code_point(text, at);
-    put(point, std::string_view(text).substr(begin, at - begin), result);
+    const char32_t point = next_valid_code_point(text, at);
+    if (!changes(point)) continue;
+    if (copied == 0) result.reserve(text.size());
+    result.append(text, copied, begin - copied);
+    put(point, result);
+    copied = at;
   }
-  text = std::move(result);
+  if (copied > 0) text = std::move(result.append(text, copied));
 }
 
-// Takes away the characters of a kind, of which none is printable ASCII.
-void drop(std::string& text, HfFlag kind) {
-  rewrite(text, [&](char32_t point, std::string_view bytes, std::string& result) {
-    if (!hf_is(point, kind)) result += bytes;
-  });
+constexpr auto flags_of(HfFlag flag) { return static_cast<std::uint16_t>(flag); }
+
+// Takes away the characters that have one of the flags in `dropped`, of which none is printable
+// ASCII, and makes the others lower case, if that is asked for.
+void fold(std::string& text, std::uint16_t dropped, bool lowers) {
+  if (lowers)
+    for (char& byte : text)
+      byte = byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte | 0x20) : byte;
+  const auto changed = static_cast<std::uint16_t>(dropped | (lowers ? flags_of(HfFlag::lower) : 0));
+  rewrite(
+      text, [=](char32_t point) { return (hf_entry(point).flags & changed) != 0; },
+      [=](char32_t point, std::string& result) {
+        if ((hf_entry(point).flags & dropped) == 0) append_hf_lower(result, point);
+      });
 }
 
 void strip(std::string& text, bool left, bool right) {
   std::size_t begin = text.size(), end = 0;  // of what is no white space
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t before = at;
-    if (is_space(next_code_point(text, at))) continue;
+    if (is_space(next_valid_code_point(text, at))) continue;
     begin = std::min(begin, before);
     end = at;
   }
@@ -83,37 +101,31 @@ bool is_ideograph(char32_t p) {
          (p >= 0xF900 && p <= 0xFAFF) || (p >= 0x2F800 && p <= 0x2FA1F);
 }
 
-void clean(std::string& text) {
-  rewrite(text, [](char32_t point, std::string_view bytes, std::string& result) {
-    if (hf_is(point, HfFlag::control)) return;
-    if (is_space(point))
-      result += ' ';
-    else
-      result += bytes;
-  });
-}
-
-void separate_ideographs(std::string& text) {
-  rewrite(text, [](char32_t point, std::string_view bytes, std::string& result) {
-    const bool alone = is_ideograph(point);
-    if (alone) result += ' ';
-    result += bytes;
-    if (alone) result += ' ';
-  });
+// Drops control characters and makes spaces of white space; puts spaces around ideographs.
+void clean(std::string& text, bool cleans, bool ideographs) {
+  rewrite(
+      text,
+      [=](char32_t point) {
+        return (cleans && (hf_is(point, HfFlag::control) || is_space(point))) ||
+               (ideographs && is_ideograph(point));
+      },
+      [=](char32_t point, std::string& result) {
+        if (cleans && hf_is(point, HfFlag::control)) return;
+        result += ' ';
+        if (is_space(point)) return;
+        append_utf8(result, point);
+        result += ' ';
+      });
 }
 
 std::function<void(std::string&)> bert_step(const HfObject& object) {
   const bool cleans = object.flag("clean_text"), ideographs = object.flag("handle_chinese_chars");
-  const bool lower = object.flag("lowercase");
-  const bool accents = object.flag_or("strip_accents", lower);
+  const bool lowers = object.flag("lowercase");
+  const bool accents = object.flag_or("strip_accents", lowers);
   return [=](std::string& text) {
-    if (cleans) clean(text);
-    if (ideographs) separate_ideographs(text);
-    if (accents) {
-      text = hf_normal_form(text, NormalForm::nfd);
-      drop(text, HfFlag::nonspacing_mark);
-    }
-    if (lower) text = hf_lower(text);
+    if (cleans || ideographs) clean(text, cleans, ideographs);
+    if (accents) text = hf_normal_form(text, NormalForm::nfd);
+    fold(text, accents ? flags_of(HfFlag::nonspacing_mark) : 0, lowers);
   };
 }
 
@@ -137,14 +149,14 @@ void HfNormalizer::add(const HfObject& object) {
   } else if (type == "NFKD") {
     form(NormalForm::nfkd);
   } else if (type == "Lowercase") {
-    steps_.emplace_back([](std::string& text) { text = hf_lower(text); });
+    steps_.emplace_back([](std::string& text) { fold(text, 0, true); });
   } else if (type == "Strip") {
     const bool left = object.flag("strip_left"), right = object.flag("strip_right");
     keeps_start_ &= !left;
     steps_.emplace_back([=](std::string& text) { strip(text, left, right); });
   } else if (type == "StripAccents") {
     keeps_start_ = false;
-    steps_.emplace_back([](std::string& text) { drop(text, HfFlag::mark); });
+    steps_.emplace_back([](std::string& text) { fold(text, flags_of(HfFlag::mark), false); });
   } else if (type == "Prepend") {
     steps_.emplace_back([prefix = std::string(object.text("prepend"))](std::string& text) {
       if (!text.empty()) text.insert(0, prefix);

@@ -11,6 +11,7 @@
 #include "text/hf_regex.h"
 #include "text/hf_tables.h"
 #include "text/unicode.h"
+#include "text/utf8_length.h"
 
 namespace mt {
 namespace {
@@ -23,7 +24,7 @@ HfMatcher match_characters(Predicate predicate) {
     std::size_t last = 0;  // the end of the last part
     for (std::size_t at = 0; at < word.size();) {
       const std::size_t before = at;
-      if (!predicate(next_code_point(word, at))) continue;
+      if (!predicate(next_valid_code_point(word, at))) continue;
       if (before > last) parts.push_back({before, false});
       parts.push_back({last = at, true});
     }
@@ -53,16 +54,17 @@ HfMatcher match_pieces(Splitter splitter) {
   };
 }
 
-bool is_space(char32_t point) { return category(point) == Category::space; }
-bool is_punctuation(char32_t point) { return hf_is(point, HfFlag::punctuation); }
-bool is_numeric(char32_t point) { return hf_is(point, HfFlag::numeric); }
+// Objects, so that what asks for each character has them inlined.
+constexpr auto is_space = [](char32_t point) { return category(point) == Category::space; };
+constexpr auto is_punctuation = [](char32_t point) { return hf_is(point, HfFlag::punctuation); };
+constexpr auto is_numeric = [](char32_t point) { return hf_is(point, HfFlag::numeric); };
 
 // The matches of \w+|[^\w\s]+
 void match_words(std::string_view word, std::vector<HfPart>& parts) {
   enum class Kind { blank, letter, sign };
   Kind last = Kind::blank;
   for (std::size_t at = 0; at < word.size();) {
-    const char32_t point = next_code_point(word, at);
+    const char32_t point = next_valid_code_point(word, at);
     const Kind kind = is_space(point)       ? Kind::blank
                       : is_word_char(point) ? Kind::letter
                                             : Kind::sign;

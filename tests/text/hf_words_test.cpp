@@ -87,7 +87,12 @@ TEST(HfNormalForms, AreThoseOfTheLibrary) {
   EXPECT_EQ(hf_normal_form("\u0958", nfc), "\u0915\u093C");  // excluded from composition
   EXPECT_EQ(hf_normal_form("a\u0328\u0301\u0301", nfc), "\u0105\u0301\u0301");
   EXPECT_EQ(hf_normal_form("a\u1ABF\u0323", nfd), "a\u1ABF\u0323");  // not yet in Unicode 9
-  EXPECT_EQ(hf_lower("AΣ İ\u1E9E\u10A0"), "aσ i\u0307ß\u2D00");
+  const std::string parts = "\u0323x\u0301 e\u0301\u0323 y\u0323\u0301\u6C34\u0301";
+  EXPECT_EQ(hf_normal_form(parts, nfd), "\u0323x\u0301 e\u0323\u0301 y\u0323\u0301\u6C34\u0301");
+  EXPECT_EQ(hf_normal_form(parts, nfc), "\u0323x\u0301 \u1EB9\u0301 \u1EF5\u0301\u6C34\u0301");
+  std::string lower;
+  for (const char32_t point : {U'Σ', U'İ', U'\u1E9E', U'\u10A0'}) append_hf_lower(lower, point);
+  EXPECT_EQ(lower, "σi\u0307ß\u2D00");
 }
 
 // The clusters of a text, each with a bar behind it.
