@@ -118,7 +118,8 @@ struct GgufContent {
 // are unique, and tensors lie one behind another without a hole but for the padding.
 GgufContent parse_gguf(Bytes file, const std::string& where, const std::string& name);
 
-bool is_gguf(std::string_view beginning);  // of 4 bytes or more
+bool is_gguf(std::string_view beginning);    // of 4 bytes or more
+bool is_gguf_file(const std::string& path);  // a regular file that begins so
 
 // Elements of q8_0 are read as float32.
 class GgufReader : public TensorSource {

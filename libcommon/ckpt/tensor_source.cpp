@@ -67,6 +67,8 @@ static std::string beginning_of(const std::string& path) {
   return std::string(as_text(first));
 }
 
+bool is_gguf_file(const std::string& path) { return is_gguf(beginning_of(path)); }
+
 std::unique_ptr<TensorSource> open_tensor_file(const std::string& path) {
   const std::string beginning = beginning_of(path);
   if (beginning.starts_with("PK\3\4") || are_torch_pickles(as_bytes(beginning)))

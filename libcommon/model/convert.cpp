@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "base/threads.h"
 #include "ckpt/megatron_checkpoint.h"
+#include "model/gguf_names.h"
 #include "model/gpt_checkpoint.h"
 #include "model/hugging_face_source.h"
 #include "model/meta_source.h"
@@ -30,7 +31,8 @@ constexpr std::uint64_t kMoreMemory = 160 << 20;
 // --- Options ------------------------------------------------------------------------------------
 
 void ConvertOptions::add_to(CommandLine& cl) {
-  cl.optional_positional("INPUT", &load, "folder of checkpoints, or of one; or of Hugging Face's");
+  cl.optional_positional("INPUT", &load,
+                         "folder of checkpoints, or of one; or of Hugging Face's; or a GGUF file");
   cl.optional_positional("OUTPUT", &save, "folder to make");
   cl.section("Checkpoints");
   cl.option("--load-dir,--load", &load, "DIR", "INPUT");
@@ -38,9 +40,10 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.option(
       "--loader", &loader, "FORMAT",
       "what INPUT must be: core or legacy (Megatron's models of today, or from before its core), "
-      "or hf, llama_mistral or mixtral_hf (Hugging Face; a Llama of Meta's is llama_mistral); "
+      "or hf, llama_mistral or mixtral_hf (Hugging Face; a Llama of Meta's is llama_mistral), or "
+      "gguf (llama.cpp); "
       "mcore and megatron are core and legacy; default what is found there",
-      one_of({"core", "legacy", "hf", "llama_mistral", "mixtral_hf", "mcore", "megatron"}));
+      one_of({"core", "legacy", "hf", "llama_mistral", "mixtral_hf", "gguf", "mcore", "megatron"}));
   cl.option("--saver", &saver, "FORMAT",
             "what OUTPUT becomes: core or mcore (Megatron), hf (Hugging Face) or gguf (llama.cpp)",
             one_of({"core", "hf", "gguf", "mcore"}));
@@ -136,7 +139,8 @@ namespace {
 
 // Whose vocabulary is not padded.
 bool is_foreign(const ModelSource& source) {
-  return source.format() == kHuggingFaceFormat || source.format() == kMetaFormat;
+  return source.format() == kHuggingFaceFormat || source.format() == kMetaFormat ||
+         source.format() == kGgufFormat;
 }
 
 // A conversion before any row of it is written.
@@ -205,13 +209,16 @@ struct Plan {
 
   void check_loader(const std::string& loader) const {
     const bool foreign = is_foreign(*source), meta = source->format() == kMetaFormat,
-               legacy = source->format() == kLegacyFormat;
+               legacy = source->format() == kLegacyFormat,
+               of_gguf = source->format() == kGgufFormat;
     const bool right =
-        foreign ? loader != "core" && loader != "legacy" && (!meta || loader == "llama_mistral")
-                : loader == (legacy ? "legacy" : "core");
+        of_gguf || loader == "gguf" ? of_gguf && loader == "gguf"
+        : foreign ? loader != "core" && loader != "legacy" && (!meta || loader == "llama_mistral")
+                  : loader == (legacy ? "legacy" : "core");
     if (!loader.empty() && !right)
       fail(Exit::bad_config, source->path(), ": is ",
            meta      ? "Meta's"
+           : of_gguf ? "a GGUF file"
            : foreign ? "Hugging Face's"
            : legacy  ? "of Megatron's legacy classes"
                      : "Megatron's",
@@ -384,6 +391,7 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
                                  const std::function<void()>& check) {
   const Plan plan(options);
   check_free(options, plan.target.path);
+  for (const std::string& note : plan.source->notes()) log.note(note);
   ConvertReport report{.from = plan.source->format(),
                        .to = options.saver == "core" ? options.ckpt_format : options.saver,
                        .rows = std::ssize(plan.table.rows()),

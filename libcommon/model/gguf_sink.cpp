@@ -1,11 +1,7 @@
-// A folder with a model.gguf for llama.cpp (ckpt/gguf.h): GPT-2, Llama, Mistral, Qwen 2 and 3.
-//
-// Its names of tensors follow Hugging Face's, and so do their values, but that matrices of GPT-2
-// are [out, in], and that in Llama's queries and keys channel i of a head, which is rotated with
-// channel i + d / 2, stands beside it.  Vectors and positions are float32 in files of any type;
-// rows that blocks of q8_0 do not divide are float16.
+// A folder with a model.gguf for llama.cpp (model/gguf_names.h): GPT-2, Llama, Mistral, Qwen 2 and
+// 3.  Vectors and positions are float32 in files of any type; rows that blocks of q8_0 do not
+// divide are float16.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -13,6 +9,7 @@
 
 #include "ckpt/folder_save.h"
 #include "ckpt/gguf.h"
+#include "model/gguf_names.h"
 #include "model/gguf_tokenizer.h"
 #include "model/gpt_checkpoint.h"
 #include "model/hugging_face_config.h"
@@ -24,61 +21,6 @@ namespace mt {
 namespace {
 
 constexpr const char* kConfig = "config.json";
-constexpr const char* kFrequencies = "rope_freqs.weight";
-
-// --- Names --------------------------------------------------------------------------------------
-
-struct Name {
-  std::string_view hugging_face, gguf;
-};
-constexpr Name kNames[] = {
-    {"wte", "token_embd"},
-    {"wpe", "position_embd"},
-    {"ln_f", "output_norm"},
-    {"ln_1", "attn_norm"},
-    {"attn.c_attn", "attn_qkv"},
-    {"attn.c_proj", "attn_output"},
-    {"ln_2", "ffn_norm"},
-    {"mlp.c_fc", "ffn_up"},
-    {"mlp.c_proj", "ffn_down"},
-    {"embed_tokens", "token_embd"},
-    {"norm", "output_norm"},
-    {"lm_head", "output"},
-    {"input_layernorm", "attn_norm"},
-    {"self_attn.q_proj", "attn_q"},
-    {"self_attn.k_proj", "attn_k"},
-    {"self_attn.v_proj", "attn_v"},
-    {"self_attn.o_proj", "attn_output"},
-    {"self_attn.q_norm", "attn_q_norm"},
-    {"self_attn.k_norm", "attn_k_norm"},
-    {"post_attention_layernorm", "ffn_norm"},
-    {"mlp.gate_proj", "ffn_gate"},
-    {"mlp.up_proj", "ffn_up"},
-    {"mlp.down_proj", "ffn_down"},
-};
-
-// "model.layers.3.mlp.up_proj.weight" is "blk.3.ffn_up.weight".
-std::string gguf_name(std::string_view name) {
-  std::string layer;
-  for (const std::string_view prefix : {"transformer.", "model.", "h.", "layers."}) {
-    if (!name.starts_with(prefix)) continue;
-    name.remove_prefix(prefix.size());
-    if (prefix != "h." && prefix != "layers.") continue;
-    layer = concat("blk.", name.substr(0, name.find('.') + 1));
-    name.remove_prefix(name.find('.') + 1);
-  }
-  const std::size_t dot = name.rfind('.');
-  for (const Name& known : kNames)
-    if (name.substr(0, dot) == known.hugging_face)
-      return concat(layer, known.gguf, name.substr(dot));
-  fail(Exit::bad_config, name, ": has no place in a GGUF file");
-}
-
-bool is_rotated(std::string_view name) {
-  return name.find("self_attn.q_proj.") != std::string_view::npos ||
-         name.find("self_attn.k_proj.") != std::string_view::npos;
-}
-
 // --- Settings -----------------------------------------------------------------------------------
 
 GgufType type_of(DType dtype) {
@@ -102,7 +44,7 @@ std::uint32_t file_type(GgufType type) {
 std::string config_of(const ModelTarget& target) {  // config.json, as of a model of Hugging Face's
   std::string original;
   for (const Companion& file : target.source.companions())
-    if (file.name == kConfig) original = read_file(file.path);
+    if (file.name == kConfig) original = file.read();
   return hugging_face_config(target.config, target.dtype, original);
 }
 
@@ -160,32 +102,6 @@ void add_settings(GgufKeyValues& to, const ModelConfig& c, const std::string& na
   }
 }
 
-// By how much Llama 3.1 turns each pair of channels slower than Llama 3.
-std::vector<float> frequency_factors(const ModelConfig& c) {
-  ModelConfig plain = c;
-  plain.use_rope_scaling = false;
-  const std::vector<double> scaled = c.rotary_frequencies(), whole = plain.rotary_frequencies();
-  std::vector<float> factors;
-  for (std::size_t i = 0; i < scaled.size(); ++i)
-    factors.push_back(static_cast<float>(whole[i] / scaled[i]));
-  return factors;
-}
-
-// What makes a row the tensor of this name.
-Transform gguf_transform(const std::string& architecture, const ModelConfig& c, const Param& row,
-                         const ForeignName& name) {
-  Transform transform = name.transform;
-  if (!transform.empty() && transform.back().kind == Rearrange::Kind::transpose)
-    transform.pop_back();
-  if (architecture == "llama" && is_rotated(name.name)) {
-    // [heads, 2, d / 2] over [2, heads, d / 2] becomes [heads, d / 2, 2].
-    const std::int64_t d = c.head_dim(), heads = transformed_shape(transform, row.shape)[0] / d;
-    transform.push_back(exchange(heads, 2));
-    transform.push_back(exchange(2, heads * d / 2));
-  }
-  return transform;
-}
-
 // --- Files --------------------------------------------------------------------------------------
 
 class GgufSink : public ModelSink {
@@ -197,39 +113,34 @@ class GgufSink : public ModelSink {
         writer_(save_.folder() + "/model.gguf", key_values_, entries(table, types)) {}
 
   void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
-    for (const ForeignName& name : hugging_face_names(row)) {
+    for (const ForeignName& name : gguf_tensors(architecture_, target_.config, row)) {
       if (is_vocabulary(row)) {
-        writer_.write(gguf_name(name.name), value.rows(0, target_.config.vocab_size));
+        writer_.write(name.name, value.rows(0, target_.config.vocab_size));
         continue;
       }
-      const Transform transform = transform_of(row, name);
-      if (const auto rows = consecutive_rows(transform, row.shape)) {
-        write(name, value.rows(rows->first, rows->second));
+      if (const auto rows = consecutive_rows(name.transform, row.shape)) {
+        writer_.write(name.name, value.rows(rows->first, rows->second));
         continue;
       }
-      const Shape shape = transformed_shape(transform, row.shape);
+      const Shape shape = transformed_shape(name.transform, row.shape);
       const Buffer buffer(Device::cpu,
                           static_cast<std::size_t>(shape.numel()) * size_of(value.dtype()));
       const Tensor theirs = buffer.tensor(value.dtype(), shape);
-      apply(transform, theirs, value);
-      writer_.write(gguf_name(name.name), theirs);
+      apply(name.transform, theirs, value);
+      writer_.write(name.name, theirs);
     }
   }
 
   void publish() override {
     if (target_.config.use_rope_scaling) {
       const std::vector<float> factors = frequency_factors(target_.config);
-      writer_.write(kFrequencies, {factors.data(), DType::f32, {std::ssize(factors)}});
+      writer_.write(kGgufFrequencies, {factors.data(), DType::f32, {std::ssize(factors)}});
     }
     writer_.close();
     save_.publish();
   }
 
  private:
-  void write(const ForeignName& name, ConstTensor value) {
-    writer_.write(gguf_name(name.name), value);
-  }
-
   GgufKeyValues settings() {
     const ModelConfig& c = target_.config;
     const std::string config = config_of(target_);
@@ -246,23 +157,16 @@ class GgufSink : public ModelSink {
     return to;
   }
 
-  Transform transform_of(const Param& row, const ForeignName& name) const {
-    return gguf_transform(architecture_, target_.config, row, name);
-  }
-
   std::vector<GgufWriter::Entry> entries(const ParamTable& table, const RowTypes& types) const {
     std::vector<GgufWriter::Entry> entries;
     for (const Param& row : table.rows())
-      for (const ForeignName& name : hugging_face_names(row)) {
-        const Shape shape = is_vocabulary(row)
-                                ? hugging_face_shape(row, name, target_.config)
-                                : transformed_shape(transform_of(row, name), row.shape);
+      for (const ForeignName& name : gguf_tensors(architecture_, target_.config, row)) {
+        const Shape shape = hugging_face_shape(row, name, target_.config);
         const bool quantized = target_.quantized && is_gguf_quantized(row);
-        entries.push_back(
-            {gguf_name(name.name), quantized ? GgufType::q8_0 : type_of(types(row, "")), shape});
+        entries.push_back({name.name, quantized ? GgufType::q8_0 : type_of(types(row, "")), shape});
       }
     if (target_.config.use_rope_scaling)
-      entries.push_back({kFrequencies, GgufType::f32, {target_.config.rotary_dim() / 2}});
+      entries.push_back({kGgufFrequencies, GgufType::f32, {target_.config.rotary_dim() / 2}});
     return entries;
   }
 
@@ -290,9 +194,10 @@ DType gguf_dtype(const Param& row, DType stored, bool quantized) {
 }
 
 std::vector<std::string> gguf_names(const ModelTarget& target, const Param& row) {
-  architecture_of(target.config, config_of(target));
   std::vector<std::string> names;
-  for (const ForeignName& name : hugging_face_names(row)) names.push_back(gguf_name(name.name));
+  for (const ForeignName& name :
+       gguf_tensors(architecture_of(target.config, config_of(target)), target.config, row))
+    names.push_back(name.name);
   return names;
 }
 
@@ -343,9 +248,7 @@ void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const 
   const auto differ = [&](const std::string& name) {
     fail(Exit::difference, file.path(), ": ", name, ": differs from ", target.source.path());
   };
-  for (const ForeignName& name : hugging_face_names(row)) {
-    const std::string theirs = gguf_name(name.name);
-    const Transform transform = gguf_transform(architecture, target.config, row, name);
+  for (const auto& [format, theirs, transform] : gguf_tensors(architecture, target.config, row)) {
     const Stored stored(file, theirs, expected.dtype());
     if (!(stored.shape == transformed_shape(transform, expected.shape()))) differ(theirs);
     if (file.at(theirs).dtype_name != kGgufQuantized) {
@@ -363,14 +266,16 @@ void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const 
 
 void check_gguf_tensors(const ModelTarget& target, const ParamTable& table,
                         const GgufReader& file) {
+  const std::string architecture = architecture_of(target.config, config_of(target));
   std::set<std::string> names;
   for (const Param& row : table.rows())
-    for (const ForeignName& name : hugging_face_names(row)) names.insert(gguf_name(name.name));
+    for (const ForeignName& name : gguf_tensors(architecture, target.config, row))
+      names.insert(name.name);
   if (target.config.use_rope_scaling) {
-    names.insert(kFrequencies);
-    const Stored factors(file, kFrequencies, DType::f32);
+    names.insert(kGgufFrequencies);
+    const Stored factors(file, kGgufFrequencies, DType::f32);
     if (!std::ranges::equal(floats(factors.tensor), frequency_factors(target.config)))
-      fail(Exit::difference, file.path(), ": ", kFrequencies, ": differs from ",
+      fail(Exit::difference, file.path(), ": ", kGgufFrequencies, ": differs from ",
            target.source.path());
   }
   for (const auto& [name, tensor] : file.tensors())

@@ -33,10 +33,14 @@ constexpr Pattern kPatterns[] = {
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 constexpr const char* kEndOfText = "<|endoftext|>";  // GPT-2's only special token
 
+// What errors call a companion.
+std::string name_of(const Companion& file) { return file.path.empty() ? file.name : file.path; }
+
 // A JSON file, and its outermost object.
 struct Document {
-  Document(const std::string& content, const std::string& path)
-      : object(parse(parser, content, path), path) {}
+  Document(const std::string& text, const std::string& path)
+      : content(text), object(parse(parser, content, path), path) {}
+  explicit Document(const Companion& file) : Document(file.read(), name_of(file)) {}
   static simdjson::dom::element parse(simdjson::dom::parser& parser, const std::string& content,
                                       const std::string& path) {
     simdjson::dom::element root;
@@ -44,9 +48,15 @@ struct Document {
       fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
     return root;
   }
+  std::string content;
   simdjson::dom::parser parser;
   HfObject object;
 };
+
+const Companion* find_companion(const std::vector<Companion>& companions, std::string_view name) {
+  const auto found = std::ranges::find(companions, name, &Companion::name);
+  return found == companions.end() ? nullptr : &*found;
+}
 
 class Vocabulary {
  public:
@@ -57,18 +67,14 @@ class Vocabulary {
     for (std::size_t id = 0; id < tokens_.size(); ++id) tokens_[id] = concat("[PAD", id, "]");
   }
 
-  void read_sentencepiece(const std::string& path);
-  void read_tokenizer_json(const std::string& path);
-  void read_gpt2(const std::string& vocab, const std::string& merges);
+  void read_sentencepiece(const Companion& file);
+  void read_tokenizer_json(const Companion& file);
+  void read_gpt2(const Companion& vocab, const Companion& merges);
   void read_special(const HfObject& config);
   void write(GgufKeyValues& to) const;
 
  private:
-  const std::string* find(std::string_view name) const {  // a companion's path
-    for (const Companion& file : companions_)
-      if (file.name == name) return &file.path;
-    return nullptr;
-  }
+  const Companion* find(std::string_view name) const { return find_companion(companions_, name); }
   void set(std::int64_t id, std::string_view token, Type type, const std::string& path) {
     if (id < 0 || id >= std::ssize(tokens_))
       fail(Exit::bad_config, path, ": token ", json_quoted(token), " is ", id,
@@ -96,8 +102,9 @@ class Vocabulary {
   const std::vector<Companion>& companions_;
 };
 
-void Vocabulary::read_sentencepiece(const std::string& path) {
-  const SentencePieceModel model = parse_sentencepiece_model(read_file(path), path);
+void Vocabulary::read_sentencepiece(const Companion& file) {
+  const std::string path = name_of(file);
+  const SentencePieceModel model = parse_sentencepiece_model(file.read(), path);
   if (model.algorithm != SentencePieceModel::Algorithm::bpe)
     fail(Exit::bad_config, path, ": is no BPE, which alone llama.cpp takes for such models");
   model_ = "llama";
@@ -215,9 +222,8 @@ void Vocabulary::score_merges() {
   merges_.clear();
 }
 
-void Vocabulary::read_tokenizer_json(const std::string& path) {
-  const std::string content = read_file(path);
-  const Document document(content, path);
+void Vocabulary::read_tokenizer_json(const Companion& file) {
+  const Document document(file);
   const HfObject& json = document.object;
   const HfObject model = json.object("model");
   if (model.text_or("type", "BPE") != "BPE")
@@ -246,10 +252,10 @@ void Vocabulary::read_tokenizer_json(const std::string& path) {
   if (json.has("post_processor")) read_template(json.object("post_processor"));
 }
 
-void Vocabulary::read_gpt2(const std::string& vocab, const std::string& merges) {
-  const std::string content = read_file(vocab), lines = read_file(merges);
+void Vocabulary::read_gpt2(const Companion& vocab, const Companion& merges) {
+  const std::string lines = merges.read();
   pre_ = "gpt-2";
-  read_vocab(Document(content, vocab).object);
+  read_vocab(Document(vocab).object);
   for (std::size_t begin = 0; begin < lines.size();) {
     const std::size_t end = std::min(lines.find('\n', begin), lines.size());
     const std::string line = lines.substr(begin, end - begin);
@@ -283,12 +289,10 @@ void Vocabulary::read_config(const HfObject& config) {
 
 // tokenizer_config.json goes before the model's config.json.
 void Vocabulary::read_special(const HfObject& config) {
-  if (const std::string* const path = find("tokenizer_config.json")) {
-    const std::string content = read_file(*path);
-    read_config(Document(content, *path).object);
-  }
-  if (const std::string* const path = find("chat_template.jinja"); path && chat_template_.empty())
-    chat_template_ = read_file(*path);
+  if (const Companion* const file = find("tokenizer_config.json"))
+    read_config(Document(*file).object);
+  if (const Companion* const file = find("chat_template.jinja"); file && chat_template_.empty())
+    chat_template_ = file->read();
   for (const char* key : {"bos", "eos", "unk", "pad"}) {
     std::int64_t id = -1;
     const std::string name = concat(key, "_token_id");
@@ -321,14 +325,10 @@ void Vocabulary::write(GgufKeyValues& to) const {
 
 void add_gguf_tokenizer(GgufKeyValues& key_values, const std::vector<Companion>& companions,
                         const std::string& config, std::int64_t vocab_size) {
-  const auto path = [&](std::string_view name) -> const std::string* {
-    for (const Companion& file : companions)
-      if (file.name == name) return &file.path;
-    return nullptr;
-  };
+  const auto find = [&](std::string_view name) { return find_companion(companions, name); };
   Vocabulary vocabulary(vocab_size, companions);
-  const std::string *const json = path("tokenizer.json"), *const pieces = path("tokenizer.model"),
-                           *const vocab = path("vocab.json"), *const merges = path("merges.txt");
+  const Companion *const json = find("tokenizer.json"), *const pieces = find("tokenizer.model"),
+                         *const vocab = find("vocab.json"), *const merges = find("merges.txt");
   if (json != nullptr)
     vocabulary.read_tokenizer_json(*json);
   else if (pieces != nullptr)

@@ -62,14 +62,14 @@ class HuggingFaceSink : public ModelSink {
     write_file_atomically(save_.folder() + "/" + kConfig, config_, false);
     for (const Companion& file : target_.source.companions())
       if (file.name != kConfig)
-        write_file_atomically(save_.folder() + "/" + file.name, read_file(file.path), false);
+        write_file_atomically(save_.folder() + "/" + file.name, file.read(), false);
     save_.publish();
   }
 
  private:
   std::string original() const {  // the config.json that the source had
     for (const Companion& file : target_.source.companions())
-      if (file.name == kConfig) return read_file(file.path);
+      if (file.name == kConfig) return file.read();
     return {};
   }
 

@@ -7,6 +7,7 @@
 
 #include "ckpt/tensor_numbers.h"
 #include "model/checkpoint_tokenizer.h"
+#include "model/gguf_names.h"
 #include "model/gpt_checkpoint.h"
 #include "model/hugging_face_config.h"
 #include "model/model.h"
@@ -119,9 +120,13 @@ const DistTensor& HuggingFaceSource::stored(const ForeignName& name) const {
   return tensors_->at(bare != nullptr ? bare->key : prefix_ + name.name);
 }
 
+std::vector<ForeignName> HuggingFaceSource::names_of(const Param& row) const {
+  return hugging_face_names(row);
+}
+
 DType HuggingFaceSource::dtype_of(const Param& row, const std::string&) const {
   std::optional<DType> dtype;
-  for (const ForeignName& name : hugging_face_names(row)) {
+  for (const ForeignName& name : names_of(row)) {
     const DistTensor& tensor = stored(name);
     if (!is_float(*tensor.dtype) || (dtype && *dtype != *tensor.dtype))
       fail(Exit::bad_data, path_, ": tensor ", tensor.key, " is ", tensor.dtype_name, ", expected ",
@@ -132,7 +137,7 @@ DType HuggingFaceSource::dtype_of(const Param& row, const std::string&) const {
 }
 
 void HuggingFaceSource::read(const Param& row, const std::string&, Tensor out) const {
-  const std::vector<ForeignName> names = hugging_face_names(row);
+  const std::vector<ForeignName> names = names_of(row);
   if (names.empty()) std::memset(out.data(), 0, out.bytes());
   for (const ForeignName& name : names) {
     const DistTensor& tensor = stored(name);
@@ -159,7 +164,7 @@ void HuggingFaceSource::read(const Param& row, const std::string&, Tensor out) c
 }
 
 std::optional<MappedTensor> HuggingFaceSource::view(const Param& row, const std::string&) const {
-  const std::vector<ForeignName> names = hugging_face_names(row);
+  const std::vector<ForeignName> names = names_of(row);
   if (names.size() != 1 || !names[0].transform.empty()) return {};
   const DistTensor& tensor = stored(names[0]);
   if (!(tensor.shape == row.shape)) return {};
@@ -170,7 +175,8 @@ std::optional<MappedTensor> HuggingFaceSource::view(const Param& row, const std:
 static bool is_computed(const std::string& name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
          name.ends_with("rotary_emb.inv_freq") || name.ends_with(".position_ids") ||
-         name == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
+         name == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight" ||
+         name == kGgufFrequencies;
 }
 
 // The tensor that another of a model of transformers is, which a file may hold again.
@@ -181,7 +187,7 @@ const DistTensor* HuggingFaceSource::original_of(const std::string& name,
   const bool output = name == "lm_head.weight" || name == "cls.predictions.decoder.weight",
              of_stack = name.ends_with("coder.embed_tokens.weight");  // T5's two
   if (!of_stack && (!output || config_.untie_embeddings_and_output_weights)) return nullptr;
-  return &stored(hugging_face_names(words)[0]);
+  return &stored(names_of(words)[0]);
 }
 
 void HuggingFaceSource::check_same(const DistTensor& a, const DistTensor& b) const {
@@ -203,7 +209,7 @@ void HuggingFaceSource::check_same(const DistTensor& a, const DistTensor& b) con
 void HuggingFaceSource::check_all_used(const ParamTable& table) const {
   std::set<std::string> used;
   for (const Param& row : table.rows())
-    for (const ForeignName& name : hugging_face_names(row)) used.insert(stored(name).key);
+    for (const ForeignName& name : names_of(row)) used.insert(stored(name).key);
   for (const auto& [key, tensor] : tensors_->tensors()) {
     if (used.contains(key) || !key.starts_with(prefix_)) continue;
     const std::string name = key.substr(prefix_.size());
@@ -211,7 +217,7 @@ void HuggingFaceSource::check_all_used(const ParamTable& table) const {
     const DistTensor* const original = original_of(name, table.rows().front());
     if (original == nullptr)
       fail(Exit::bad_data, path_, ": tensor ", key,
-           " has no place in the model that config.json describes");
+           " has no place in the model that its settings describe");
     check_same(tensor, *original);
   }
 }

@@ -25,6 +25,9 @@ class HuggingFaceSource : public ModelSource {
   // Without tensors.
   explicit HuggingFaceSource(const std::string& folder);
 
+  // The tensors here that a row consists of.
+  virtual std::vector<ForeignName> names_of(const Param& row) const;
+
   std::unique_ptr<TensorSource> tensors_;
 
  private:

@@ -12,6 +12,7 @@
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/tensor_numbers.h"
 #include "model/dcp_source.h"
+#include "model/gguf_source.h"
 #include "model/gpt_checkpoint.h"
 #include "model/meta_source.h"
 #include "model/model_rows.h"
@@ -350,7 +351,11 @@ static void compare_rows(const ModelSource& a, const ModelSource& b, Differences
 bool print_differences(const InspectOptions& a, const std::string& b, double tolerance,
                        const PrintLine& print) {
   Differences differences(a, tolerance, print);
-  if (!is_model(a.path) || !is_model(b)) {
+  const auto is_any_model = [](const std::string& path) {
+    return is_model(path) || find_gguf(path);
+  };
+  const bool by_name = find_gguf(a.path) && find_gguf(b);  // models that may be none of ours
+  if (by_name || !is_any_model(a.path) || !is_any_model(b)) {
     compare_names(a.path, b, differences);
     return differences.any();
   }

@@ -127,7 +127,7 @@ std::vector<FileHash> write_companions(const ModelSource& source, const std::str
   std::filesystem::create_directory(folder + "/tokenizer");
   for (const Companion& companion : source.companions()) {
     HashedFile file(folder, "tokenizer/" + companion.name);
-    file.write(as_bytes(read_file(companion.path)));
+    file.write(as_bytes(companion.read()));
     written.push_back(file.close());
   }
   sync_directory(folder + "/tokenizer");

@@ -4,6 +4,7 @@
 
 #include "model/core_source.h"
 #include "model/dcp_source.h"
+#include "model/gguf_source.h"
 #include "model/hugging_face_source.h"
 #include "model/meta_source.h"
 #include "model/rank_files.h"
@@ -26,6 +27,8 @@ std::vector<Companion> companions_in(const std::string& folder) {
 std::unique_ptr<ModelSource> open_model(const std::string& path,
                                         const ModelSourceOptions& options) {
   if (!fs::exists(path)) fail(Exit::no_input, path, ": does not exist");
+  if (const auto file = find_gguf(path); file && !options.mock)
+    return std::make_unique<GgufSource>(*file, options);
   if (const auto place = find_checkpoint(path, options.iteration); place && !options.mock) {
     switch (detect_checkpoint_format(place->folder)) {
       case CheckpointFormat::torch:
@@ -40,7 +43,7 @@ std::unique_ptr<ModelSource> open_model(const std::string& path,
   const bool meta = fs::exists(path + "/params.json");
   if (!meta && !fs::exists(path + "/config.json"))
     fail(Exit::no_input, path, ": no model there: neither ", kTracker,
-         ", config.json nor params.json");
+         ", config.json, params.json nor model.gguf");
   if (options.mock) return std::make_unique<MockSource>(path, *options.mock);
   if (!fs::exists(path + "/config.json")) return std::make_unique<MetaSource>(path, options);
   return std::make_unique<HuggingFaceSource>(path, options);

@@ -16,7 +16,10 @@ namespace mt {
 
 // A file that travels with a model: a tokenizer's, or of settings that no row depends on.
 struct Companion {
-  std::string name, path;
+  std::string name;
+  std::string path = {}, content = {};  // where it lies, or, without a path, what it holds
+
+  std::string read() const { return path.empty() ? content : read_file(path); }
 };
 
 // Several threads may read at once.
@@ -29,6 +32,8 @@ class ModelSource {
   const ModelConfig& config() const { return config_; }  // completed
   DType dtype() const { return dtype_; }                 // that the settings name
   const std::vector<Companion>& companions() const { return companions_; }
+  // What a user should know of how it is read; lines.
+  const std::vector<std::string>& notes() const { return notes_; }
   // The tokenizer, as model/checkpoint_tokenizer.h writes it into a manifest.
   const std::string& manifest_extra() const { return manifest_extra_; }
   // The common state of a Megatron checkpoint (a dict), and what it refers to; else None, null.
@@ -58,6 +63,7 @@ class ModelSource {
   ModelConfig config_;
   DType dtype_ = DType::f32;
   std::vector<Companion> companions_;
+  std::vector<std::string> notes_;
 };
 
 struct ModelSourceOptions {
@@ -69,7 +75,8 @@ struct ModelSourceOptions {
 };
 
 // By content: a folder of Megatron checkpoints or one of them, a plain distributed checkpoint of
-// PyTorch, or one of Hugging Face's with a config.json, or of Meta's with a params.json.
+// PyTorch, or one of Hugging Face's with a config.json, or of Meta's with a params.json, or a GGUF
+// file, or a folder with a model.gguf.
 // Exit::no_input or bad_data if it is none.
 std::unique_ptr<ModelSource> open_model(const std::string& path,
                                         const ModelSourceOptions& options = {});

@@ -427,8 +427,7 @@ TEST_F(Convert, TensorsMustBeTheModels) {
   rewrite(hf, [](auto& entries) { entries.push_back({"score.weight", DType::f32, {2, 16}}); });
   EXPECT_EQ(error("hf", "core", "core"),
             concat("65 ", hf,
-                   ": tensor score.weight has no place in the model that config.json "
-                   "describes"));
+                   ": tensor score.weight has no place in the model that its settings describe"));
   rewrite(hf, [](auto& entries) {
     std::erase_if(entries, [](const auto& entry) { return entry.name == "score.weight"; });
     entries.push_back({"lm_head.weight", DType::f32, {21, 16}});
