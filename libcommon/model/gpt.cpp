@@ -102,34 +102,35 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
   }
 }
 
-// What the head reads for some of the tokens: [rows, hidden_size].
+// What the last norm reads for some of the tokens: [rows, hidden_size].
 Tensor Gpt::final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const {
+  Tensor x = s.scratch({s.tokens(), config_.hidden_size});
+  embedding_->forward(s, x, ids, nullptr);
   if (s.past.cache != nullptr && inv_freq_) {
     const Tensor angles = s.scratch_sums({s.tokens(), 2 * inv_freq_.numel()});
     rope_angles(angles, inv_freq_, s.positions, s.stream);
     s.past.angles = angles;
   }
-  Tensor x = s.scratch({s.tokens(), config_.hidden_size});
-  embedding_->forward(s, x, ids, nullptr);
   x = run_blocks(s, x, nullptr);
+  if (s.tokens() == 1 && rows.numel() == 1) return x;
   const Tensor picked = s.scratch({rows.numel(), config_.hidden_size});
   embedding_forward(picked, rows, x, 0, false, s.stream);
-  const Tensor normed = s.scratch(picked.shape());
-  final_norm_->forward(s, normed, picked, nullptr);
-  return normed;
+  return picked;
 }
 
 Tensor Gpt::logits(Step& s, ConstTensor ids, ConstTensor rows, std::int64_t vocab) const {
   const Tensor logits = s.scratch_sums({rows.numel(), vocab});
   const ArenaScope scope(s.layer);
-  head_->logits(s, logits, final_hidden(s, ids, rows));
+  head_->logits(s, logits, final_hidden(s, ids, rows), &*final_norm_);
   return logits;
 }
 
 void Gpt::score(Step& s, Tensor nll, ConstTensor ids, ConstTensor rows, ConstTensor labels,
                 std::int64_t vocab) const {
   const ArenaScope scope(s.layer);
-  head_->score(s, nll, final_hidden(s, ids, rows), labels, vocab);
+  const Tensor x = final_hidden(s, ids, rows), normed = s.scratch(x.shape());
+  final_norm_->forward(s, normed, x, nullptr);
+  head_->score(s, nll, normed, labels, vocab);
 }
 
 }  // namespace mt

@@ -42,13 +42,7 @@ void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm) 
   problem.b = s.weight(*weight_);
   problem.transpose_b = true;
   const bool gathers = cut_by_outputs() && s.shares_rows();
-  if (norm != nullptr && !gathers && takes_norm(problem)) {
-    problem.norm = norm->row_norm(s);
-  } else if (norm != nullptr) {
-    const Tensor normed = s.scratch(x.shape());
-    norm->forward(s, normed, x, nullptr);
-    problem.a = normed;
-  }
+  if (norm != nullptr) norm->put_before(s, problem, !gathers);
   if (gathers) {
     const Tensor all = s.scratch({s.tokens(), x.shape()[1]});
     gather_rows(s, all, problem.a).wait();

@@ -74,9 +74,12 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
   if (saved) s.show(*weight_, "gradient of its input", saved->dx);
 }
 
-void LmHead::logits(Step& s, Tensor logits, ConstTensor x) const {
+void LmHead::logits(Step& s, Tensor logits, ConstTensor x, const Norm* norm) const {
+  const ArenaScope scope(s.layer);
   const ConstTensor w = s.weight(*weight_).rows(0, logits.shape()[1]);
-  matmul({.out = logits, .a = x, .b = w, .transpose_b = true}, s.stream);
+  Matmul product{.out = logits, .a = x, .b = w, .transpose_b = true};
+  if (norm != nullptr) norm->put_before(s, product);
+  matmul(product, s.stream);
   s.done(*weight_);
 }
 

@@ -6,7 +6,7 @@
 // row_weight: [tokens].
 #pragma once
 
-#include "nn/step.h"
+#include "nn/norm.h"
 
 namespace mt {
 
@@ -23,8 +23,9 @@ class LmHead {
   // the logits are at hand only now; x's waits in `saved`.
   void loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, ConstTensor row_weight,
             Saved* saved) const;
-  // Of the first tokens of the vocabulary, as many as asked for; logits: [rows, tokens].
-  void logits(Step& s, Tensor logits, ConstTensor x) const;
+  // Of the first tokens of the vocabulary, as many as asked for; logits: [rows, tokens].  With a
+  // norm, norm(x) takes the place of x.
+  void logits(Step& s, Tensor logits, ConstTensor x, const Norm* norm = nullptr) const;
   // loss[r] = -log softmax(logits[r])[labels[r]] over the first `tokens` of the vocabulary.
   void score(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, std::int64_t tokens) const;
 

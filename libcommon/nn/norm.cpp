@@ -55,6 +55,16 @@ RowNorm Norm::row_norm(const Step& s) const {
           .centred = kind_ == NormKind::layer};
 }
 
+void Norm::put_before(Step& s, Matmul& product, bool along) const {
+  if (along && takes_norm(product)) {
+    product.norm = row_norm(s);
+    return;
+  }
+  const Tensor normed = s.scratch(product.a.shape());
+  forward(s, normed, product.a, nullptr);
+  product.a = normed;
+}
+
 // Where a gradient is added: a frozen parameter's is thrown away.
 static Tensor gradient_of(Step& s, const Param& param) {
   return param.trainable ? s.gradient_of(param) : s.scratch_sums(param.shape);

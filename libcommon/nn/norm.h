@@ -20,14 +20,16 @@ class Norm {
   Norm(ParamTable& table, Param weight, NormKind kind, double eps, bool zero_centered = false);
 
   void forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const;
-  // For a product that takes it along (Linear).
-  RowNorm row_norm(const Step& s) const;
+  // norm(a) takes the place of the product's a, made in the product where it takes norms along and
+  // `along` allows that, and else in `layer`.  For forwards without backward.
+  void put_before(Step& s, Matmul& product, bool along = true) const;
   // dx = residual + the gradient, where x also went past the norm; residual may be empty.
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& saved,
                 ConstTensor residual = {}) const;
 
  private:
   ConstTensor scale(Step& s) const;
+  RowNorm row_norm(const Step& s) const;
   NormKind kind_;
   double eps_;
   bool zero_centered_;
