@@ -1,31 +1,33 @@
 #!/usr/bin/env bash
 # nightly.sh: what takes too long to run for every change.
 #
-#   scripts/nightly.sh [--data DIR] [--python PROGRAM]
+#   scripts/nightly.sh [--data DIR] [--megatron DIR] [--python PROGRAM]
 #
 # Runs scripts/test.sh, then every script below that the tree holds.  All are run; afterwards the
 # times are printed, and the exit code is 1 if one of them failed, else 0.
 #   --data DIR        public files that are not part of the project: gpt2/vocab.json,
 #                     gpt2/merges.txt and texts; without it nothing is compared with peers
+#   --megatron DIR    a checkout of NVIDIA/Megatron-LM at core_v0.12.1, with --data; without it what
+#                     is in no package of it, such as BERT's tokenizer, is not compared
 #   --python PROGRAM  a Python with the packages that the comparing scripts name at their heads
 #                     (python3)
 # scripts/setup is asked for what they need: clang, llvm, clang-tidy and strace.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-data='' python=python3
+data='' megatron='' python=python3
 while (($# > 0)); do
   case $1 in
-    --data | --python)
+    --data | --megatron | --python)
       (($# > 1)) || {
         printf 'nightly.sh: %s needs a value\n' "$1" >&2
         exit 64
       }
-      if [[ $1 == --data ]]; then data=$2; else python=$2; fi
+      declare "${1#--}=$2"
       shift
       ;;
     *)
-      printf 'usage: nightly.sh [--data DIR] [--python PROGRAM]\n' >&2
+      printf 'usage: nightly.sh [--data DIR] [--megatron DIR] [--python PROGRAM]\n' >&2
       exit 64
       ;;
   esac
@@ -58,11 +60,18 @@ long scripts/kill-loop scripts/kill-loop --kills 1000
 long scripts/kill-loop scripts/kill-loop --kills 1000 --ranks 2
 if [[ -n $data ]]; then
   long scripts/compare-tokenizer.py "$python" scripts/compare-tokenizer.py \
-    build/release/tests/text "$data" --random 1000000
+    build/release/tests/text "$data" --random 1000000 ${megatron:+--megatron "$megatron"}
   long scripts/compare-megatron.py "$python" scripts/compare-megatron.py build/release/cmd
   long scripts/compare-convert.py "$python" scripts/compare-convert.py build/release/cmd
   long scripts/compare-convert-families.py "$python" scripts/compare-convert-families.py build/release/cmd
   long scripts/compare-ranks.py "$python" scripts/compare-ranks.py build/release/cmd
+fi
+if [[ -n $data && -n $megatron ]]; then
+  long scripts/compare-preprocess.py "$python" scripts/compare-preprocess.py "$megatron" \
+    build/release/cmd/mt-preprocess "$data"
+  long scripts/compare-ict.py "$python" scripts/compare-ict.py "$megatron" \
+    build/release/cmd/mt-preprocess
+  long scripts/compare-legacy.py "$python" scripts/compare-legacy.py "$megatron" build/release/cmd
 fi
 
 printf '\n'
