@@ -107,9 +107,11 @@ def import_megatron():
     CpuForCuda().__enter__()
     torch.cuda.current_device = lambda: torch.device("cpu")
     torch.cuda.device_count = lambda: 1
+    torch.cuda.synchronize = lambda *_: None
     torch.cuda.manual_seed = lambda seed: None
     torch.cuda.get_rng_state = torch.get_rng_state
     import megatron.core
+    from torch.distributed.checkpoint import filesystem
     from megatron.core.fusions import fused_layer_norm
     from megatron.core.models.gpt import gpt_layer_specs
     from megatron.core.optimizer import distrib_optimizer
@@ -118,6 +120,8 @@ def import_megatron():
     assert megatron.core.__version__ == "0.12.1", megatron.core.__version__
     random._set_cuda_rng_state = lambda state, *_, **__: torch.set_rng_state(state)
     random._get_cuda_rng_state = lambda *_, **__: torch.get_rng_state()
+    # An argument that newer PyTorch has added and Megatron-Core 0.12.1 does not give.
+    filesystem._write_item.__defaults__ = (filesystem.SerializationFormat.TORCH_SAVE,)
     distrib_optimizer.quantize_param_shard = lambda *_: None  # asks for Transformer Engine even without FP8
     fused_layer_norm.HAVE_FUSED_LAYER_NORM = True
     fused_layer_norm.FusedLayerNormAffineFunction = LayerNormOfTorch
@@ -192,16 +196,16 @@ def make_optimizer(model, options):
 
 def make_state(optimizer):
     """State to load into: Megatron-Core fails to make SGD's, and without Apex the distributed optimizer's."""
-    chained = optimizer.chained_optimizers[0]
-    for group in chained.optimizer.param_groups:
-        for parameter in group["params"]:
-            parameter.grad = torch.zeros_like(parameter)
-    chained.optimizer.step()
-    chained.init_state_fn = lambda *_: None
-    if hasattr(chained, "_set_main_param_and_optimizer_states"):  # looks for a step beside the moments
-        of_apex = chained._set_main_param_and_optimizer_states
-        chained._set_main_param_and_optimizer_states = lambda parameter, tensors: of_apex(
-            parameter, {**tensors, "step": torch.tensor(float(FIRST))})
+    for chained in optimizer.chained_optimizers:
+        for group in chained.optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = torch.zeros_like(parameter)
+        chained.optimizer.step()
+        chained.init_state_fn = lambda *_: None
+        if hasattr(chained, "_set_main_param_and_optimizer_states"):  # looks for a step beside the moments
+            of_apex = chained._set_main_param_and_optimizer_states
+            chained._set_main_param_and_optimizer_states = lambda parameter, tensors, of_apex=of_apex: of_apex(
+                parameter, {**tensors, "step": torch.tensor(float(FIRST))})
 
 
 def load(core, folder, common, model, optimizer, schedule):

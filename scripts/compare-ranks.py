@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Optimizers in Megatron's torch format, of many layouts, between mt-convert and Megatron-Core.
+"""Optimizers in Megatron's formats, of many layouts, between mt-convert and Megatron-Core.
 
-For each optimizer below, of a tiny random GPT-2 (tied) and Llama (query groups, untied):
+For each optimizer below, of a tiny random GPT-2 (tied), Llama (query groups, untied) and Mixtral, whose experts several
+ranks share out or not:
   - the ranks of one layout load the weights that mt-convert wrote for them, make their optimizer, set the moments of
-    each parameter to 2 and 3 times its fp32 value, and save as Megatron-LM 0.12.1 does: model_optim_rng.pt, and
-    distrib_optim.pt with the distributed optimizer;
-  - mt-convert --with-optimizer makes a torch_dist checkpoint of that, in which each moment must be 2 or 3 times the
+    each parameter to 2 and 3 times its fp32 value, and save as Megatron-LM 0.12.1 does: in the torch format,
+    model_optim_rng.pt, and distrib_optim.pt with the distributed optimizer, and in torch_dist;
+  - mt-convert --with-optimizer makes a torch_dist checkpoint of either, in which each moment must be 2 or 3 times the
     fp32 value, bit for bit;
-  - and of that the files of another layout, which Megatron-Core's ranks there load with its own readers: on each
-    rank, each parameter must have its moments.
+  - and of that checkpoints of another layout in both formats, which Megatron-Core's ranks there load with its own
+    readers: on each rank, each parameter must have its moments.
 
 Needs from PyPI: torch, transformers, safetensors and megatron-core 0.12.1 (see compare-megatron.py).
 With --golden FOLDER what the first step saves of a tiny GPT-2 is left there, for the tests.
@@ -20,6 +21,7 @@ import importlib.util
 import itertools
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,9 +39,14 @@ SIZES = dict(num_hidden_layers=4, num_attention_heads=4, hidden_size=32, interme
 MODELS = {
     "gpt2": T.GPT2Config(vocab_size=380, n_positions=64, n_embd=32, n_layer=4, n_head=4),
     "llama": T.LlamaConfig(vocab_size=380, max_position_embeddings=64, num_key_value_heads=2, **SIZES),
+    "mixtral": T.MixtralConfig(vocab_size=380, max_position_embeddings=64, num_key_value_heads=2, num_local_experts=4,
+                               **SIZES),
 }
-# Layouts: tensor ranks, stages, chunks of a stage.
-LAYOUTS = [((2, 2, 1), (1, 4, 1)), ((1, 2, 2), (2, 1, 1)), ((1, 1, 1), (2, 2, 2))]
+# Layouts: tensor ranks, stages, chunks of a stage, expert ranks.
+LAYOUTS = [((2, 2, 1, 1), (1, 4, 1, 1)), ((1, 2, 2, 1), (2, 1, 1, 1)), ((1, 1, 1, 1), (2, 2, 2, 1))]
+EXPERT_LAYOUTS = [((2, 1, 1, 2), (1, 2, 2, 1)), ((1, 2, 1, 1), (1, 1, 1, 4)), ((1, 2, 2, 2), (2, 1, 1, 2)),
+                  ((1, 1, 1, 4), (1, 2, 1, 2))]
+FORMATS = ("torch", "torch_dist")
 FACTORS = {"exp_avg": 2, "exp_avg_sq": 3}
 
 
@@ -57,15 +64,18 @@ def make_models(core, args, layout):
     state = core.parallel_state
     args.pipeline_dtype = args.params_dtype
     args.virtual_pipeline_model_parallel_size = layout[2] if layout[2] > 1 else None
+    args.num_moe_experts = getattr(args, "num_experts", None)
+    args.sequence_parallel = layout[3] > 1 and layout[0] > 1  # which it asks for
     config = ours.transformer_config(core, args)
+    config.sequence_parallel = False  # for which it has no norm of PyTorch's
     sharded = DistributedDataParallelConfig(use_distributed_optimizer=args.use_distributed_optimizer,
                                             grad_reduce_in_fp32=args.params_dtype == torch.bfloat16)
     models = []
     for chunk in range(layout[2]):
         if layout[2] > 1:
             state.set_virtual_pipeline_model_parallel_rank(chunk)
-        model = GPTModel(config, get_gpt_layer_local_spec(normalization=args.normalization), args.padded_vocab_size,
-                         args.max_position_embeddings, pre_process=state.is_pipeline_first_stage(),
+        model = GPTModel(config, get_gpt_layer_local_spec(args.num_moe_experts, normalization=args.normalization),
+                         args.padded_vocab_size, args.max_position_embeddings, pre_process=state.is_pipeline_first_stage(),
                          post_process=state.is_pipeline_last_stage(),
                          share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
                          position_embedding_type=args.position_embedding_type)
@@ -91,24 +101,45 @@ def make_optimizer(core, models, args):
 
 def moments(optimizer):
     """(fp32 parameter or part of it, its state) of all."""
-    inner = optimizer.chained_optimizers[0].optimizer
-    for group in inner.param_groups:
-        for parameter in group["params"]:
-            yield parameter, inner.state[parameter]
+    for chained in optimizer.chained_optimizers:
+        inner = chained.optimizer
+        for group in inner.param_groups:
+            for parameter in group["params"]:
+                yield parameter, inner.state[parameter]
+
+
+def load_dist(core, folder, models, keys, optimizer):
+    """What Megatron-LM's load_checkpoint() does with torch_dist."""
+    weights = {key: model.module.sharded_state_dict() for key, model in zip(keys, models)}
+    found = core.dist_checkpointing.load(
+        {**weights, "optimizer": optimizer.sharded_state_dict(weights, is_loading=True)}, folder)
+    optimizer.load_state_dict(found["optimizer"])
+
+
+def save_dist(core, folder, models, keys, optimizer, common):
+    state = {key: model.module.sharded_state_dict() for key, model in zip(keys, models)}
+    state["optimizer"] = optimizer.sharded_state_dict(state)
+    if torch.distributed.get_rank() == 0:
+        os.makedirs(folder)
+    torch.distributed.barrier()
+    core.dist_checkpointing.save({**common, **state}, folder)
 
 
 def rank_main(rank, layout, folder, saved, distributed, work):
-    """Loads the weights from FOLDER and saves with an optimizer to SAVED; without SAVED the optimizer is loaded."""
+    """Loads the weights from FOLDER and saves with an optimizer to SAVED/FORMAT; without SAVED the optimizer is loaded."""
     core = ours.import_megatron()
     torch.set_num_threads(1)
-    tp, pp, vp = layout
-    torch.distributed.init_process_group("gloo", f"file://{work}/store", rank=rank, world_size=tp * pp)
-    core.parallel_state.initialize_model_parallel(tp, pp, vp if vp > 1 else None)
+    tp, pp, vp, ep = layout
+    torch.distributed.init_process_group("gloo", f"file://{work}/store", rank=rank, world_size=tp * pp * ep)
+    core.parallel_state.initialize_model_parallel(tp, pp, vp if vp > 1 else None, expert_model_parallel_size=ep)
     core.tensor_parallel.model_parallel_cuda_manual_seed(1)
     stage = core.parallel_state.get_pipeline_model_parallel_rank()
     name = f"mp_rank_{core.parallel_state.get_tensor_model_parallel_rank():02}" + (f"_{stage:03}" if pp > 1 else "")
+    if ep > 1:
+        name += f"_{core.parallel_state.get_expert_model_parallel_rank():03}"
     torch.serialization.add_safe_globals([argparse.Namespace])
-    state = torch.load(f"{folder}/{name}/model_optim_rng.pt", weights_only=True)
+    ranks = f"{folder}/torch/iter_0000007" if os.path.exists(f"{folder}/torch") else folder
+    state = torch.load(f"{ranks}/{name}/model_optim_rng.pt", weights_only=True)
     args = state["args"]
     args.use_distributed_optimizer = distributed
     models = make_models(core, args, layout)
@@ -120,38 +151,46 @@ def rank_main(rank, layout, folder, saved, distributed, work):
         for parameter, kept in moments(optimizer):
             for moment, factor in FACTORS.items():
                 kept[moment].copy_(factor * parameter)
-        os.makedirs(f"{saved}/iter_0000007/{name}")
+        own = f"{saved}/torch/iter_0000007/{name}"
+        os.makedirs(own)
         if distributed:
-            optimizer.save_parameter_state(f"{saved}/iter_0000007/{name}/distrib_optim.pt")
-        state.update(iteration=7, optimizer=optimizer.state_dict(),
-                     **{key: model.module.state_dict_for_save_checkpoint() for key, model in zip(keys, models)})
-        torch.save(state, f"{saved}/iter_0000007/{name}/model_optim_rng.pt")
+            optimizer.save_parameter_state(f"{own}/distrib_optim.pt")
+        common = {key: value for key, value in state.items() if key not in keys} | {"iteration": 7}
+        torch.save({**common, "optimizer": optimizer.state_dict(), **{
+            key: model.module.state_dict_for_save_checkpoint() for key, model in zip(keys, models)}},
+                   f"{own}/model_optim_rng.pt")
+        save_dist(core, f"{saved}/torch_dist/iter_0000007", models, keys, optimizer, common)
     else:
         own = {p.data_ptr() for model in models for p in model.parameters()}  # in fp32 not the optimizer's
-        for parameter, kept in moments(optimizer):
-            for moment in FACTORS:
-                kept[moment].fill_(-1)
-            if parameter.data_ptr() not in own:
-                parameter.data.fill_(-1)
-        optimizer.load_state_dict(state["optimizer"])
-        if distributed:
+        for form in FORMATS:
+            for parameter, kept in moments(optimizer):
+                for moment in FACTORS:
+                    kept[moment].fill_(-1)
+                if parameter.data_ptr() not in own:
+                    parameter.data.fill_(-1)
             with torch.no_grad():
-                optimizer.load_parameter_state(f"{folder}/{name}/distrib_optim.pt")
-        for parameter, kept in moments(optimizer):
-            for moment, factor in FACTORS.items():
-                assert torch.equal(kept[moment], factor * parameter), (name, moment, parameter.shape)
+                if form == "torch_dist":
+                    load_dist(core, f"{folder}/{form}/iter_0000007", models, keys, optimizer)
+                else:
+                    optimizer.load_state_dict(state["optimizer"])
+                    if distributed:
+                        optimizer.load_parameter_state(f"{ranks}/{name}/distrib_optim.pt")
+            for parameter, kept in moments(optimizer):
+                for moment, factor in FACTORS.items():
+                    assert torch.equal(kept[moment], factor * parameter), (form, name, moment, parameter.shape)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 
 
 def spawn(layout, *more):
     with tempfile.TemporaryDirectory() as work:
-        torch.multiprocessing.spawn(rank_main, (layout, *more, work), nprocs=layout[0] * layout[1])
+        torch.multiprocessing.spawn(rank_main, (layout, *more, work), nprocs=layout[0] * layout[1] * layout[3])
 
 
-def layout_flags(layout):
-    flags = ["--ckpt-format", "torch", "--saver-transformer-impl", "local", "--target-tensor-parallel-size",
-             str(layout[0]), "--target-pipeline-parallel-size", str(layout[1])]
+def layout_flags(layout, form="torch"):
+    flags = ["--ckpt-format", form, "--saver-transformer-impl", "local", "--target-tensor-parallel-size",
+             str(layout[0]), "--target-pipeline-parallel-size", str(layout[1]), "--target-expert-parallel-size",
+             str(layout[3])]
     return flags + (["--num-virtual-stages-per-pipeline-rank", str(layout[2])] if layout[2] > 1 else [])
 
 
@@ -185,11 +224,14 @@ def check(bin, config, name, dtype, distributed, first, second):
         T.AutoModelForCausalLM.from_config(config).to(dtype).save_pretrained(f"{scratch}/hf")
         run(*convert, *layout_flags(first), f"{scratch}/hf", f"{scratch}/weights")
         spawn(first, f"{scratch}/weights/release", f"{scratch}/saved", distributed)
-        pathlib.Path(scratch, "saved/latest_checkpointed_iteration.txt").write_text("7")
-        run(*convert, "--with-optimizer", f"{scratch}/saved", f"{scratch}/core")
-        count = check_moments(f"{scratch}/core/iter_0000007")
-        run(*convert, "--with-optimizer", *layout_flags(second), f"{scratch}/core", f"{scratch}/ranks")
-        spawn(second, f"{scratch}/ranks/iter_0000007", None, distributed)
+        for form in FORMATS:
+            pathlib.Path(scratch, "saved", form, "latest_checkpointed_iteration.txt").write_text("7")
+            run(*convert, "--with-optimizer", f"{scratch}/saved/{form}", f"{scratch}/core-{form}")
+            count = check_moments(f"{scratch}/core-{form}/iter_0000007")
+        run(f"{bin}/mt-convert", "diff", f"{scratch}/core-torch", f"{scratch}/core-torch_dist")
+        for form in FORMATS:
+            run(*convert, "--with-optimizer", *layout_flags(second, form), f"{scratch}/saved/torch", f"{scratch}/new/{form}")
+        spawn(second, f"{scratch}/new", None, distributed)
     print(f"{name}, {str(dtype)[6:]}{', distributed optimizer' if distributed else ''}: ranks {first} to {second}, "
           f"{count} moments", flush=True)
 
@@ -200,8 +242,9 @@ def write_golden(bin, folder):
     with tempfile.TemporaryDirectory() as scratch:
         torch.manual_seed(1)
         T.AutoModelForCausalLM.from_config(config).to(torch.bfloat16).save_pretrained(f"{scratch}/hf")
-        run(f"{bin}/mt-convert", "--quiet", *layout_flags((2, 2, 1)), f"{scratch}/hf", f"{scratch}/weights")
-        spawn((2, 2, 1), f"{scratch}/weights/release", folder, True)
+        run(f"{bin}/mt-convert", "--quiet", *layout_flags((2, 2, 1, 1)), f"{scratch}/hf", f"{scratch}/weights")
+        spawn((2, 2, 1, 1), f"{scratch}/weights/release", f"{scratch}/saved", True)
+        shutil.copytree(f"{scratch}/saved/torch", folder)
     pathlib.Path(folder, "latest_checkpointed_iteration.txt").write_text("7")
 
 
@@ -213,11 +256,12 @@ def main():
     options = parser.parse_args()
     if options.golden:
         return write_golden(options.bin, options.golden)
-    layouts = itertools.cycle(LAYOUTS)
+    layouts, expert_layouts = itertools.cycle(LAYOUTS), itertools.cycle(EXPERT_LAYOUTS)
     for name in options.models:
         for dtype in (torch.float32, torch.bfloat16):
             for distributed in (False, True):
-                check(options.bin, MODELS[name], name, dtype, distributed, *next(layouts))
+                check(options.bin, MODELS[name], name, dtype, distributed,
+                      *next(expert_layouts if name == "mixtral" else layouts))
 
 
 if __name__ == "__main__":

@@ -166,8 +166,9 @@ struct Plan {
            "--ckpt-format torch: a T5 is written as torch_dist or torch_dcp only");
     source->check_all_used(table);
     if (options.with_optimizer) {
-      if (target.config.family != ModelFamily::gpt)
-        fail(Exit::bad_config, source->path(), ": --with-optimizer: of a GPT without experts only");
+      if (target.config.family != ModelFamily::gpt && target.config.family != ModelFamily::mixtral)
+        fail(Exit::bad_config, source->path(),
+             ": --with-optimizer: of a GPT, also with experts, only");
       states = source->states();
       if (states.size() < 2) fail(Exit::bad_data, source->path(), ": holds no optimizer state");
     }
@@ -384,7 +385,7 @@ static std::unique_ptr<ModelSink> make_sink(const ConvertOptions& options, const
   if (plan.gguf) return make_gguf_sink(plan.target, plan.table, types);
   if (plan.by_stages) return make_rank_files_sink(plan.target, types);
   if (options.ckpt_format == "torch_dcp") return make_dcp_sink(plan.target, plan.table, kParts);
-  return make_core_sink(plan.target, kParts);
+  return make_core_sink(plan.target, plan.table, kParts);
 }
 
 ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,

@@ -6,6 +6,7 @@
 #include "model/megatron_common.h"
 #include "model/model_rows.h"
 #include "model/model_sink.h"
+#include "model/rank_optimizer.h"
 
 namespace mt {
 namespace {
@@ -19,8 +20,11 @@ Tensor as_chunk(const Tensor& tensor, int rank) {
 
 class CoreSink : public ModelSink {
  public:
-  CoreSink(const ModelTarget& target, std::size_t parts)
-      : target_(target), save_(target.path, iteration_of(target.source)), mcore_data_(parts) {
+  CoreSink(const ModelTarget& target, const ParamTable& table, std::size_t parts)
+      : target_(target),
+        table_(table),
+        save_(target.path, iteration_of(target.source)),
+        mcore_data_(parts) {
     for (std::size_t part = 0; part < parts; ++part)
       writers_.emplace_back(save_.folder(), 0, static_cast<int>(part));
   }
@@ -28,17 +32,15 @@ class CoreSink : public ModelSink {
   void write(std::size_t part, const Param& row, const std::string& state,
              ConstTensor value) override {
     const Tensor tensor{const_cast<void*>(value.data()), value.dtype(), value.shape()};
-    if (state.empty() || !target_.source.is_reformulated()) {
-      for (const KeyPart& key : key_parts(row, target_.config))
-        writers_[part].add(state_prefix(state) + spelled(key.key), key.whole, key.offset,
-                           as_chunk(tensor.rows(key.begin, key.end), key.whole.rank()));
-      return;
+    const bool flat = !state.empty() && target_.source.is_reformulated();
+    for (const KeyPart& key : key_parts(row, target_.config)) {
+      const std::string name = prefix_of(row, state) + spelled(key.key);
+      const KeyPart place = flat ? reformulated(key, row) : key;
+      const Tensor own = tensor.rows(key.begin, key.end);
+      writers_[part].add(name, place.whole, place.offset,
+                         as_chunk(flat ? own.reshape({own.numel()}) : own, place.whole.rank()));
+      if (flat) mcore_data_[part][name] = key.whole;
     }
-    const std::int64_t numel = row.shape.numel();
-    writers_[part].add(state_prefix(state) + row.key, reformulated(row, row.layers, 1, 1, numel),
-                       reformulated(row, row.layer.value_or(0), 0, 0, 0),
-                       tensor.reshape(reformulated(row, 1, 1, 1, numel)));
-    mcore_data_[part][state_prefix(state) + row.key] = row.key_shape();
   }
 
   void publish() override {
@@ -54,7 +56,9 @@ class CoreSink : public ModelSink {
     };
     PyValue common = make_common(target_, "torch_dist", keep);
     if (target_.with_optimizer)
-      common.set_item("optimizer", copied_optimizer(target_.source, keep));
+      common.set_item("optimizer", as_chain(optimizers_for(copied_optimizer(target_.source, keep),
+                                                           target_.expert_parallel, table_,
+                                                           target_.source.path())));
     if (target_.common_file)
       content.common = common;
     else
@@ -65,6 +69,14 @@ class CoreSink : public ModelSink {
   }
 
  private:
+  // Of experts that are shared out, and of the rows beside them, there are optimizers of their own.
+  std::string prefix_of(const Param& row, const std::string& state) const {
+    if (state.empty()) return {};
+    const std::size_t number = optimizer_of(row, target_.expert_parallel);
+    return (target_.expert_parallel > 1 ? concat("chained_", number, ".") : "") +
+           state_prefix(state);
+  }
+
   // The local specification calls the norm in front of experts as if it were one of a dense MLP.
   std::string spelled(std::string key) const {
     const std::string norm = "pre_mlp_layernorm.";
@@ -74,6 +86,7 @@ class CoreSink : public ModelSink {
   }
 
   ModelTarget target_;
+  const ParamTable& table_;
   CheckpointSave save_;
   std::deque<DistWriter> writers_;
   std::vector<std::map<std::string, Shape>> mcore_data_;  // of each part
@@ -81,8 +94,9 @@ class CoreSink : public ModelSink {
 
 }  // namespace
 
-std::unique_ptr<ModelSink> make_core_sink(const ModelTarget& target, std::size_t parts) {
-  return std::make_unique<CoreSink>(target, parts);
+std::unique_ptr<ModelSink> make_core_sink(const ModelTarget& target, const ParamTable& table,
+                                          std::size_t parts) {
+  return std::make_unique<CoreSink>(target, table, parts);
 }
 
 }  // namespace mt

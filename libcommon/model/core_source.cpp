@@ -42,9 +42,11 @@ CoreSource::CoreSource(const std::string& folder, const ModelSourceOptions& opti
   if (std::filesystem::is_directory(folder + "/tokenizer"))
     companions_ = companions_in(folder + "/tokenizer");
   for (const auto& [key, tensor] : checkpoint_.tensors().tensors()) {
-    if (!key.starts_with(kState)) continue;
+    const std::size_t at = key.find(kState);
+    if (at == std::string::npos) continue;
     is_reformulated_ = is_reformulated_ || tensor.original_shape;
-    const std::string rest = key.substr(kState.size()), name = rest.substr(0, rest.find('.'));
+    chains_.insert(key.substr(0, at));
+    const std::string rest = key.substr(at + kState.size()), name = rest.substr(0, rest.find('.'));
     if (std::find(states_.begin(), states_.end(), name) == states_.end()) states_.push_back(name);
   }
 }
@@ -72,16 +74,24 @@ KeyPart CoreSource::stored(const KeyPart& part, const Param& row) const {
   return part;
 }
 
+std::string CoreSource::key_of(const std::string& state, const std::string& key) const {
+  const std::string plain = state_prefix(state) + key;
+  for (const std::string& chain : chains_)
+    if (!state.empty() && checkpoint_.tensors().find(chain + plain) != nullptr)
+      return chain + plain;
+  return plain;
+}
+
 DType CoreSource::dtype_of(const Param& row, const std::string& state) const {
   const KeyPart part = stored(key_parts(row, config_).front(), row);
-  return *checkpoint_.tensors().at(state_prefix(state) + part.key).dtype;
+  return *checkpoint_.tensors().at(key_of(state, part.key)).dtype;
 }
 
 void CoreSource::read(const Param& row, const std::string& state, Tensor out) const {
   const DistReader& reader = checkpoint_.tensors();
   for (const KeyPart& own : key_parts(row, config_)) {
     const KeyPart part = stored(own, row);
-    const std::string key = state_prefix(state) + part.key;
+    const std::string key = key_of(state, part.key);
     const Shape& shape = reader.at(key).own_shape();
     Tensor into = out.rows(part.begin, part.end);
     const bool other_padding =
@@ -105,7 +115,7 @@ std::optional<MappedTensor> CoreSource::view(const Param& row, const std::string
   if (parts.size() > 1) return {};
   const DistReader& tensors = checkpoint_.tensors();
   const KeyPart part = stored(parts[0], row);
-  const std::string key = state_prefix(state) + part.key;
+  const std::string key = key_of(state, part.key);
   if (!(tensors.at(key).own_shape() == part.whole)) return {};
   Shape shape = row.shape;
   while (shape.rank() < part.whole.rank()) shape = shape.with_front(1);

@@ -1,6 +1,8 @@
 // A model in a torch_dist checkpoint of Megatron (model/gpt_checkpoint.h), as a ModelSource.
 #pragma once
 
+#include <set>
+
 #include "ckpt/megatron_checkpoint.h"
 #include "model/model_rows.h"
 #include "model/model_source.h"
@@ -23,9 +25,12 @@ class CoreSource : public ModelSource {
 
  private:
   KeyPart stored(const KeyPart& part, const Param& row) const;
+  // What a state has under a key of the weights.
+  std::string key_of(const std::string& state, const std::string& key) const;
 
   MegatronCheckpoint checkpoint_;
   std::vector<std::string> states_ = {""};
+  std::set<std::string> chains_;  // what stands before "optimizer.state."
   bool is_reformulated_ = false;
 };
 

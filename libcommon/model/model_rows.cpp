@@ -212,6 +212,20 @@ std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config) {
   return parts;
 }
 
+KeyPart reformulated(const KeyPart& part, const Param& row) {
+  const int stacked = part.whole.rank() - row.shape.rank();
+  std::int64_t elements = part.end - part.begin;
+  for (int axis = 1; axis < row.shape.rank(); ++axis) elements *= row.shape[axis];
+  const auto with_elements = [&](const Shape& shape, std::int64_t other, std::int64_t last) {
+    std::vector<std::int64_t> extents(shape.extents().begin(), shape.extents().begin() + stacked);
+    extents.insert(extents.end(), static_cast<std::size_t>(row.shape.rank()), other);
+    extents.push_back(last);
+    return Shape(std::span<const std::int64_t>(extents));
+  };
+  return {part.key, with_elements(part.whole, 1, elements), with_elements(part.offset, 0, 0),
+          part.begin, part.end};
+}
+
 // --- Extra states -------------------------------------------------------------------------------
 
 namespace {

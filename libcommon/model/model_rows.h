@@ -32,6 +32,9 @@ struct KeyPart {
   std::int64_t begin, end;
 };
 std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config);
+// The same of a distributed optimizer's state, in Megatron's shape of one that is not cut: the axes
+// of layers and experts, one of extent 1 for each of the row's own, and one of its elements.
+KeyPart reformulated(const KeyPart& part, const Param& row);
 
 // The empty objects that Megatron asks for beside the parameters, of any family.
 void write_model_extra_states(DistWriter& writer, const ModelConfig& config);

@@ -61,7 +61,8 @@ DType gguf_dtype(const Param& row, DType stored, bool quantized);
 void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const Param& row,
                        ConstTensor value);
 void check_gguf_tensors(const ModelTarget& target, const ParamTable& table, const GgufReader& file);
-std::unique_ptr<ModelSink> make_core_sink(const ModelTarget& target, std::size_t parts);
+std::unique_ptr<ModelSink> make_core_sink(const ModelTarget& target, const ParamTable& table,
+                                          std::size_t parts);
 std::unique_ptr<ModelSink> make_dcp_sink(const ModelTarget& target, const ParamTable& table,
                                          std::size_t parts);
 

@@ -101,9 +101,12 @@ class RankFilesSource : public ModelSource {
 
   // rank_states.cpp
   void find_states(const std::string& folder);
-  std::vector<const Param*> rows_in(const Chunk& chunk, std::int64_t tensor_rank) const;
-  void find_buffers(std::int64_t tensor_rank, std::int64_t stage);
-  void find_moments(std::int64_t tensor_rank, std::int64_t stage);
+  std::vector<const Param*> rows_in(const Chunk& chunk, std::int64_t rank,
+                                    std::size_t optimizer) const;
+  void find_buffers(std::int64_t rank, std::int64_t stage);
+  void find_buffers(const PyValue& stored, std::size_t optimizer, std::int64_t rank,
+                    std::int64_t stage);
+  void find_moments(std::int64_t rank, std::int64_t stage);
 
   RankCounts counts_;
   std::deque<RankFile> files_;    // by stage, then rank of it

@@ -60,10 +60,13 @@ Parts rank_file_parts(const ModelTarget& target, const ParamTable& table) {
         part.push_back({row, ""});
         for (const std::string& state : kept.beside) part.push_back({row, state});
       }
-    for (const RankChunk& chunk : chunks)
-      for (const std::string& state : kept.in_buffer)
-        for (auto row = chunk.rows.rbegin(); row != chunk.rows.rend(); ++row)
-          part.push_back({*row, state});
+    for (std::size_t optimizer = 0; optimizer < optimizer_count(target.expert_parallel);
+         ++optimizer)
+      for (const RankChunk& chunk : chunks)
+        for (const std::string& state : kept.in_buffer)
+          for (auto row = chunk.rows.rbegin(); row != chunk.rows.rend(); ++row)
+            if (optimizer_of(**row, target.expert_parallel) == optimizer)
+              part.push_back({*row, state});
   }
   return parts;
 }
@@ -118,14 +121,16 @@ class RankFilesSink : public ModelSink {
   void write(std::size_t stage, const Param& row, const std::string& state,
              ConstTensor value) override {
     for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank) {
-      if (!has(rank, row)) continue;
+      const bool in_buffer = !state.empty() && !kept_.in_buffer.empty();
+      if (!has(rank, row) || (in_buffer && !buffers(rank, optimizer_of(row, counts_.expert))))
+        continue;
       const RankPart part(part_of(row, rank), value);
       const std::size_t number =
           stage * static_cast<std::size_t>(counts_.of_stage()) + static_cast<std::size_t>(rank);
-      if (state.empty() || kept_.in_buffer.empty())
-        files_[number].stream.add(part.tensor());
-      else
+      if (in_buffer)
         buffers_[number].append(part.tensor());
+      else
+        files_[number].stream.add(part.tensor());
     }
   }
 
@@ -178,6 +183,11 @@ class RankFilesSink : public ModelSink {
            rank / counts_.tensor;
   }
 
+  // Of what all expert ranks have, the first one has the buffers.
+  bool buffers(std::int64_t rank, std::size_t optimizer) const {
+    return optimizer > 0 || rank < counts_.tensor;
+  }
+
   // Announces the tensors of a rank's files, in the order of its part.
   void begin(std::int64_t rank, std::int64_t stage) {
     const std::string folder = rank_folder(rank, stage, counts_);
@@ -194,25 +204,40 @@ class RankFilesSink : public ModelSink {
     PyValue state = make_common(target_, "torch", keep);
     const PyValue optimizer =
         target_.with_optimizer ? copied_optimizer(target_.source, keep) : PyValue();
-    std::vector<RankParam> params;
+    std::vector<std::vector<RankParam>> params(optimizer_count(counts_.expert));  // of each
     const RankChunks chunks = chunks_of(target_, parts_[0], stage);
     for (std::size_t i = 0; i < chunks.size(); ++i)
       state.set_item(chunk_key(i), declare(file.stream, chunks[i], rank, params));
-    if (target_.with_optimizer) {
-      const std::string& where = target_.source.path();
-      const auto step = common_step(optimizer, *target_.source.common_tensors(), where);
-      state.set_item("optimizer",
-                     make_rank_optimizer(optimizer, step ? &*step : nullptr,
-                                         RankOptimizer(target_.source), params, where));
-    }
+    if (target_.with_optimizer) state.set_item("optimizer", rank_optimizer(optimizer, params));
     file.stream.begin(state, "model_optim_rng", [&file](Bytes bytes) { file.file.write(bytes); });
     for (const auto& [copy, tensor] : kept) file.stream.add(tensor);
     if (!kept_.in_buffer.empty()) begin_buffers(chunks, rank, stage, state);
   }
 
-  // What the model's dict of a chunk holds, its rows to `params`.
+  // `optimizer` is the source's, kept in the rank's file.
+  PyValue rank_optimizer(const PyValue& optimizer,
+                         std::span<const std::vector<RankParam>> params) const {
+    const std::string& where = target_.source.path();
+    const PyValue stored = target_.source.common().at("optimizer", where);
+    const auto step =
+        common_step(chained_optimizers(stored, where)[0], *target_.source.common_tensors(), where);
+    const std::vector<PyValue> kept = optimizers_for(optimizer, counts_.expert, parts_[0], where);
+    PyValue own = PyValue::list();
+    for (std::size_t i = 0; i < kept.size(); ++i)
+      own.append(make_rank_optimizer(kept[i], step ? &*step : nullptr,
+                                     RankOptimizer(target_.source), params[i], where));
+    return one_or_all(own);
+  }
+
+  // What a rank's files have of its optimizers.
+  static PyValue one_or_all(const PyValue& list) {
+    const std::vector<PyValue>& items = list.as_items("");
+    return items.size() == 1 ? items[0] : list;
+  }
+
+  // What the model's dict of a chunk holds, its rows to the `params` of their optimizer.
   PyValue declare(TorchStream& stream, const RankChunk& chunk, std::int64_t rank,
-                  std::vector<RankParam>& params) const {
+                  std::span<std::vector<RankParam>> params) const {
     PyValue model = PyValue::call(PyValue::global("collections", "OrderedDict"), {});
     for (const Param* whole : chunk.rows) {
       if (!has(rank, *whole)) continue;
@@ -223,7 +248,7 @@ class RankFilesSink : public ModelSink {
                : chunk_name(row, layer_in(row.name) - chunk.range.begin, target_.config, counts_);
       model.set_item(target_.local_spec ? local_spec_name(name) : name,
                      stream.declare(types_(*whole, ""), row.local));
-      RankParam& param = params.emplace_back(RankParam{&row});
+      RankParam& param = params[optimizer_of(row, counts_.expert)].emplace_back(RankParam{&row});
       for (const std::string& state : kept_.beside)
         param.states[state] = stream.declare(types_(*whole, state), row.local);
       // Every parallel linear asks for its extra state, which may be None.
@@ -238,23 +263,37 @@ class RankFilesSink : public ModelSink {
   void begin_buffers(const RankChunks& chunks, std::int64_t rank, std::int64_t stage,
                      const PyValue& common) {
     const std::string folder = rank_folder(rank, stage, counts_);
-    const std::string& where = target_.source.path();
     BufferFile& file = buffers_.emplace_back(save_.folder(), concat(folder, "/", kBufferFile));
-    const PyValue& args = common.at("args", where);
-    PyValue buffers = PyValue::dict({{"buckets_coalesced", true}});
+    const PyValue& args = common.at("args", target_.source.path());
+    PyValue all = PyValue::list();
+    for (std::size_t optimizer = 0; optimizer < optimizer_count(counts_.expert); ++optimizer)
+      all.append(buffers(rank, optimizer)
+                     ? declare_buffers(file, chunks, optimizer, rank, stage, args)
+                     : PyValue());
+    file.stream.begin(one_or_all(all), "distrib_optim",
+                      [&file](Bytes bytes) { file.file.write(bytes); });
+  }
+
+  // Of one of a rank's optimizers.
+  PyValue declare_buffers(BufferFile& file, const RankChunks& chunks, std::size_t optimizer,
+                          std::int64_t rank, std::int64_t stage, const PyValue& args) const {
+    const std::string& where = target_.source.path();
+    PyValue all = PyValue::dict({{"buckets_coalesced", true}});
     std::int64_t number = 0;
     for (const RankChunk& chunk : chunks) {
       std::vector<const Param*> rows;
-      for (const Param* whole : chunk.rows) rows.push_back(&part_of(*whole, rank));
+      for (const Param* whole : chunk.rows)
+        if (has(rank, *whole) && optimizer_of(*whole, counts_.expert) == optimizer)
+          rows.push_back(&part_of(*whole, rank));
       if (rows.empty()) continue;
       const UnpaddedLayout layout =
           rank_buffer(buffer_params(rows, target_.config, target_.pipeline_parallel),
                       buffer_rules(args, stage, number, where));
       PyValue states = PyValue::dict();
       for (const std::string& state : kept_.in_buffer) {
-        if (types_(*chunk.rows[0], state) != DType::f32)
-          fail(Exit::bad_config, where, ": ", state, " is ", name_of(types_(*chunk.rows[0], state)),
-               "; ", kBufferFile, " holds float32");
+        if (types_(*rows[0], state) != DType::f32)
+          fail(Exit::bad_config, where, ": ", state, " is ", name_of(types_(*rows[0], state)), "; ",
+               kBufferFile, " holds float32");
         states.set_item(&state == &kept_.in_buffer.front() ? "param" : state,
                         file.stream.declare(DType::f32, {layout.size}));
         std::int64_t at = 0;
@@ -262,9 +301,9 @@ class RankFilesSink : public ModelSink {
           file.gaps.push_back(layout.starts[i] - at);
       }
       states.set_item("numel_unpadded", layout.size);
-      buffers.set_item(number++, PyValue::dict({{types_of(*chunk.rows[0], args), states}}));
+      all.set_item(number++, PyValue::dict({{types_of(*rows[0], args), states}}));
     }
-    file.stream.begin(buffers, "distrib_optim", [&file](Bytes bytes) { file.file.write(bytes); });
+    return all;
   }
 
   // Of a buffer's weights and gradients.

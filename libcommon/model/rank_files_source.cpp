@@ -211,12 +211,11 @@ StoredTensor RankFilesSource::weight(const Param& row, std::int64_t tensor_rank)
 StoredTensor RankFilesSource::part(const Param& row, const std::string& state,
                                    std::int64_t tensor_rank) const {
   if (state.empty()) return weight(row, tensor_rank);
-  const std::int64_t stage = chunk_of(row).stage;
-  const States& states = rank_states_.at(number(tensor_rank, stage));
+  const std::int64_t rank = rank_of(row, tensor_rank), stage = chunk_of(row).stage;
+  const States& states = rank_states_.at(number(rank, stage));
   const auto found = states.find({row.index, state});
   if (found == states.end())
-    fail(Exit::bad_data, file(tensor_rank, stage).mapped.path(), ": has no ", state, " of ",
-         row.name);
+    fail(Exit::bad_data, file(rank, stage).mapped.path(), ": has no ", state, " of ", row.name);
   return found->second;
 }
 

@@ -22,8 +22,8 @@ std::string local_spec_name(const std::string& name) {
 // Of a row's module among those of its layer.
 static std::size_t place_in_layer(const std::string& name) {
   static constexpr const char* kModules[] = {
-      ".input_layernorm.", ".linear_proj.",       ".linear_qkv.", ".q_layernorm.",
-      ".k_layernorm.",     ".pre_mlp_layernorm.", ".linear_fc1.", ".linear_fc2."};
+      ".input_layernorm.",   ".linear_proj.", ".linear_qkv.",    ".q_layernorm.", ".k_layernorm.",
+      ".pre_mlp_layernorm.", ".router.",      ".local_experts.", ".linear_fc1.",  ".linear_fc2."};
   const auto* const found =
       std::find_if(std::begin(kModules), std::end(kModules),
                    [&](const char* module) { return name.find(module) != std::string::npos; });

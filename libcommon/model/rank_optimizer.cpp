@@ -7,7 +7,8 @@
 
 namespace mt {
 
-constexpr const char* kMasters = "fp32_from_fp16_params";
+constexpr const char *kInner = "optimizer", *kGroups = "param_groups",
+                     *kOfExperts = "is_expert_parallel", *kMasters = "fp32_from_fp16_params";
 
 RankOptimizer::RankOptimizer(const ModelSource& source) {
   for (const std::string& state : source.states())
@@ -24,7 +25,7 @@ RankOptimizer::RankOptimizer(const ModelSource& source) {
 
 // What of `optimizer` has the groups.
 static const PyValue& inner_of(const PyValue& optimizer) {
-  const PyValue* const inner = optimizer.find("optimizer");
+  const PyValue* const inner = optimizer.find(kInner);
   return inner != nullptr ? *inner : optimizer;
 }
 
@@ -32,9 +33,7 @@ static const std::vector<PyValue>& groups_of(const PyValue& optimizer, const std
   if (!optimizer.is(PyValue::Kind::dict))
     fail(Exit::bad_data, where, ": optimizer is ", name_of(optimizer.kind()),
          ", expected the dict of one optimizer");
-  return inner_of(optimizer)
-      .at("param_groups", where + ": optimizer")
-      .as_items(where + ": param_groups");
+  return inner_of(optimizer).at(kGroups, where + ": optimizer").as_items(where + ": param_groups");
 }
 
 static bool is_true(const PyValue& group, const char* name) {
@@ -79,12 +78,83 @@ static std::vector<RankGroup> rank_groups(std::span<const RankParam> params,
   return found;
 }
 
+// The dict with another value of a key that it has.
+static PyValue with(const PyValue& dict, const char* name, const PyValue& value,
+                    const std::string& where) {
+  PyValue changed = PyValue::dict();
+  const std::vector<PyValue>& entries = dict.entries(where);
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
+    changed.set_item(entries[i], entries[i] == PyValue(name) ? value : entries[i + 1]);
+  return changed;
+}
+
 static PyValue without(const PyValue& dict, const char* name, const std::string& where) {
   PyValue rest = PyValue::dict();
   const std::vector<PyValue>& entries = dict.entries(where);
   for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
     if (!(entries[i] == PyValue(name))) rest.set_item(entries[i], entries[i + 1]);
   return rest;
+}
+
+// --- Chains -------------------------------------------------------------------------------------
+
+static std::map<std::int64_t, PyValue> by_number(const PyValue& dict, const std::string& where) {
+  std::map<std::int64_t, PyValue> found;
+  const std::vector<PyValue>& entries = dict.entries(where);
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
+    if (entries[i].is(PyValue::Kind::integer)) found[entries[i].as_integer(where)] = entries[i + 1];
+  return found;
+}
+
+std::vector<PyValue> chained_optimizers(const PyValue& stored, const std::string& where) {
+  std::vector<PyValue> optimizers;
+  if (stored.is(PyValue::Kind::list))
+    optimizers = stored.as_items(where);
+  else if (stored.is(PyValue::Kind::dict))
+    for (const auto& [number, optimizer] : by_number(stored, where))
+      optimizers.push_back(optimizer);
+  if (optimizers.empty()) return {stored};
+  for (std::size_t i = 0; i < optimizers.size(); ++i)
+    for (const PyValue& group : groups_of(optimizers[i], where))
+      if (optimizers.size() != 2 || is_true(group, kOfExperts) != (i == 1))
+        fail(Exit::bad_data, where, ": chains ", optimizers.size(),
+             " optimizers, expected one of experts behind one of all else");
+  return optimizers;
+}
+
+// What experts' optimizer is where they have groups in common with other parameters.
+static PyValue experts_part(const PyValue& optimizer, const ParamTable& table,
+                            const std::string& where) {
+  std::vector<RankParam> experts;
+  for (const Param& row : table.rows())
+    if (expert_in(row.name) >= 0) experts.push_back({&row});
+  const std::vector<PyValue>& groups = groups_of(optimizer, where);
+  PyValue own = PyValue::list();
+  for (const RankGroup& group : rank_groups(experts, groups, where))
+    own.append(with(groups[group.group], kOfExperts, true, where));
+  const PyValue* const inner = optimizer.find(kInner);
+  return inner == nullptr ? with(optimizer, kGroups, own, where)
+                          : with(optimizer, kInner, with(*inner, kGroups, own, where), where);
+}
+
+std::vector<PyValue> optimizers_for(const PyValue& stored, std::int64_t expert_ranks,
+                                    const ParamTable& table, const std::string& where) {
+  std::vector<PyValue> optimizers = chained_optimizers(stored, where);
+  if (optimizers.size() == optimizer_count(expert_ranks)) return optimizers;
+  const PyValue experts = experts_part(optimizers[0], table, where);
+  if (optimizers.size() == 1) return {optimizers[0], experts};
+  if (groups_of(experts, where) != groups_of(optimizers[1], where))
+    fail(Exit::bad_config, where,
+         ": experts have groups of their own in optimizer.param_groups, which needs "
+         "--target-expert-parallel-size above 1");
+  return {optimizers[0]};
+}
+
+PyValue as_chain(const std::vector<PyValue>& optimizers) {
+  if (optimizers.size() == 1) return optimizers[0];
+  PyValue chain = PyValue::dict();
+  for (std::size_t i = 0; i < optimizers.size(); ++i) chain.set_item(i, optimizers[i]);
+  return chain;
 }
 
 // --- Writing ------------------------------------------------------------------------------------
@@ -128,23 +198,15 @@ PyValue make_rank_optimizer(const PyValue& stored, const PyValue* step, const Ra
   }
   PyValue inner = PyValue::dict();
   if (!kind.distributed) inner.set_item("state", std::move(state));
-  inner.set_item("param_groups", std::move(own));
+  inner.set_item(kGroups, std::move(own));
   if (!kind.distributed && kind.master.empty()) return inner;
-  PyValue outer = PyValue::dict({{"optimizer", std::move(inner)}});
+  PyValue outer = PyValue::dict({{kInner, std::move(inner)}});
   if (const PyValue* scaler = stored.find("grad_scaler")) outer.set_item("grad_scaler", *scaler);
   if (!kind.distributed) outer.set_item(kMasters, std::move(masters));
   return outer;
 }
 
 // --- Reading ------------------------------------------------------------------------------------
-
-static std::map<std::int64_t, PyValue> by_number(const PyValue& dict, const std::string& where) {
-  std::map<std::int64_t, PyValue> found;
-  const std::vector<PyValue>& entries = dict.entries(where);
-  for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
-    if (entries[i].is(PyValue::Kind::integer)) found[entries[i].as_integer(where)] = entries[i + 1];
-  return found;
-}
 
 // The values of two lists of a group belong together.
 static const std::vector<PyValue>& items_of(const PyValue& list, std::size_t count,
@@ -193,9 +255,9 @@ PyValue common_optimizer(const PyValue& optimizer, bool distributed, const std::
       }
     inner.set_item("state", std::move(state));
   }
-  inner.set_item("param_groups", std::move(groups));
-  if (optimizer.find("optimizer") == nullptr) return inner;
-  PyValue outer = PyValue::dict({{"optimizer", std::move(inner)}});
+  inner.set_item(kGroups, std::move(groups));
+  if (optimizer.find(kInner) == nullptr) return inner;
+  PyValue outer = PyValue::dict({{kInner, std::move(inner)}});
   if (const PyValue* scaler = optimizer.find("grad_scaler")) outer.set_item("grad_scaler", *scaler);
   if (distributed) outer.set_item("param_state_sharding_type", "fully_sharded_model_space");
   return outer;

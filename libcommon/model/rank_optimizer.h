@@ -9,6 +9,11 @@
 //     {buckets_coalesced: True, G: {(torch.bfloat16, torch.float32): {param, exp_avg, exp_avg_sq:
 //      f32 in the order of model/rank_layout.h, numel_unpadded: int}}}
 // IDs count a rank's parameters through the groups, which stand in the order of their first ones.
+//
+// Where experts are shared out among ranks there are two optimizers, of what all of these ranks
+// have and of their experts, and both files have a list of two; in distrib_optim.pt of all expert
+// ranks but the first, None stands for the former.  A torch_dist checkpoint has {0: ..., 1: ...} in
+// its common state then, and chained_0. or chained_1. before the keys.
 #pragma once
 
 #include <map>
@@ -19,11 +24,28 @@
 
 #include "ckpt/pickle.h"
 #include "ckpt/torch_file.h"
+#include "model/model_rows.h"
 #include "model/model_source.h"
 
 namespace mt {
 
 inline constexpr const char* kBufferFile = "distrib_optim.pt";
+
+// How many optimizers so many expert ranks have, and which of them has a row.
+inline std::size_t optimizer_count(std::int64_t expert_ranks) { return expert_ranks > 1 ? 2 : 1; }
+inline std::size_t optimizer_of(const Param& row, std::int64_t expert_ranks) {
+  return expert_ranks > 1 && expert_in(row.name) >= 0 ? 1 : 0;
+}
+
+// The optimizers that `stored` consists of, one or two.  Exit::bad_data for others.
+std::vector<PyValue> chained_optimizers(const PyValue& stored, const std::string& where);
+// Those of a torch_dist checkpoint's common state, as so many expert ranks have them: the groups of
+// experts are those of other parameters, or part with them.  Exit::bad_config where experts have
+// settings of their own and are no longer to be shared out.
+std::vector<PyValue> optimizers_for(const PyValue& stored, std::int64_t expert_ranks,
+                                    const ParamTable& table, const std::string& where);
+// The common state's of one or two.
+PyValue as_chain(const std::vector<PyValue>& optimizers);
 
 // How a source's optimizer is kept on ranks.
 struct RankOptimizer {

@@ -11,13 +11,16 @@
 
 namespace mt {
 
-// In the order in which the rank's model registered them; at the end a copy of tied embeddings.
-std::vector<const Param*> RankFilesSource::rows_in(const Chunk& chunk,
-                                                   std::int64_t tensor_rank) const {
-  const ParamTable& table = parts_[static_cast<std::size_t>(tensor_rank)];
+// Of an optimizer, in the order in which the rank's model registered them; at the end a copy of
+// tied embeddings.
+std::vector<const Param*> RankFilesSource::rows_in(const Chunk& chunk, std::int64_t rank,
+                                                   std::size_t optimizer) const {
+  const std::int64_t expert_rank = rank / counts_.tensor;
+  const ParamTable& table = parts_[static_cast<std::size_t>(rank % counts_.tensor)];
   std::map<std::string, const Param*> named;
   for (const Param& row : table.rows())
-    if (&chunk_of(row) == &chunk) {
+    if (&chunk_of(row) == &chunk && optimizer_of(row, counts_.expert) == optimizer &&
+        expert_rank_of(row, config_, counts_).value_or(expert_rank) == expert_rank) {
       const std::string name =
           chunk_name(row, layer_in(row.name) - chunk.first_layer, config_, counts_);
       named[name] = named[local_spec_name(name)] = &row;
@@ -26,9 +29,19 @@ std::vector<const Param*> RankFilesSource::rows_in(const Chunk& chunk,
   for (const std::string& name : chunk.names)
     if (const auto found = named.find(name); found != named.end())
       rows.push_back(found->second);
-    else if (name == kTiedCopy)
+    else if (name == kTiedCopy && optimizer == 0)
       rows.push_back(&table.rows().front());
   return rows;
+}
+
+// A rank's, each with parameters of its own.
+static std::vector<PyValue> rank_optimizers(const PyValue& stored, std::int64_t expert_ranks,
+                                            const std::string& where) {
+  std::vector<PyValue> optimizers = chained_optimizers(stored, where);
+  if (const std::size_t count = optimizer_count(expert_ranks); optimizers.size() != count)
+    fail(Exit::bad_data, where, ": optimizer: ", optimizers.size(),
+         " with args.expert_model_parallel_size ", expert_ranks, ", expected ", count);
+  return optimizers;
 }
 
 void RankFilesSource::find_states(const std::string& folder) {
@@ -39,10 +52,13 @@ void RankFilesSource::find_states(const std::string& folder) {
     return concat(folder, "/", rank_folder(rank, stage, counts_), "/", kBufferFile);
   };
   const bool distributed = std::filesystem::exists(buffer_file(0, 0));
-  common_.set_item("optimizer", common_optimizer(*optimizer, distributed, where));
+  std::vector<PyValue> common;
+  for (const PyValue& own : rank_optimizers(*optimizer, counts_.expert, where))
+    common.push_back(common_optimizer(own, distributed, where));
+  common_.set_item("optimizer", as_chain(common));
   rank_states_.resize(files_.size());
   for (std::int64_t stage = 0; stage < counts_.stages; ++stage)
-    for (std::int64_t rank = 0; rank < counts_.tensor; ++rank) {
+    for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank) {
       if (distributed) {
         buffers_.emplace_back(buffer_file(rank, stage));
         find_buffers(rank, stage);
@@ -57,14 +73,20 @@ void RankFilesSource::find_states(const std::string& folder) {
 
 // --- One tensor a parameter ---------------------------------------------------------------------
 
-void RankFilesSource::find_moments(std::int64_t tensor_rank, std::int64_t stage) {
-  const RankFile& of = file(tensor_rank, stage);
+void RankFilesSource::find_moments(std::int64_t rank, std::int64_t stage) {
+  const RankFile& of = file(rank, stage);
   const std::string& where = of.mapped.path();
+  const std::vector<PyValue> optimizers =
+      rank_optimizers(of.reader.value().at("optimizer", where), counts_.expert, where);
   std::vector<RankParam> params;
-  for (const Chunk& chunk : chunks_)
-    if (chunk.stage == stage)
-      for (const Param* row : rows_in(chunk, tensor_rank)) params.push_back({row});
-  find_rank_states(of.reader.value().at("optimizer", where), params, where);
+  for (std::size_t i = 0; i < optimizers.size(); ++i) {
+    std::vector<RankParam> own;
+    for (const Chunk& chunk : chunks_)
+      if (chunk.stage == stage)
+        for (const Param* row : rows_in(chunk, rank, i)) own.push_back({row});
+    find_rank_states(optimizers[i], own, where);
+    params.insert(params.end(), own.begin(), own.end());
+  }
   for (const RankParam& param : params)
     for (const auto& [state, value] : param.states) {
       if (!TorchReader::is_tensor(value) || state == "step") continue;
@@ -73,7 +95,7 @@ void RankFilesSource::find_moments(std::int64_t tensor_rank, std::int64_t stage)
         fail(Exit::bad_data, where, ": optimizer: ", state, " of ", param.row->name, " is ",
              name_of(stored.dtype), stored.shape, ", expected floating-point numbers ",
              param.row->local);
-      rank_states_[number(tensor_rank, stage)].insert_or_assign({param.row->index, state}, stored);
+      rank_states_[number(rank, stage)].insert_or_assign({param.row->index, state}, stored);
     }
 }
 
@@ -103,23 +125,37 @@ static StoredTensor slice(const StoredTensor& whole, std::int64_t start, const S
                                    static_cast<std::size_t>(shape.numel()) * size));
 }
 
-void RankFilesSource::find_buffers(std::int64_t tensor_rank, std::int64_t stage) {
+void RankFilesSource::find_buffers(std::int64_t rank, std::int64_t stage) {
+  const RankFile& of = buffers_.back();
+  const std::string& where = of.mapped.path();
+  const std::size_t count = optimizer_count(counts_.expert);
+  if (count == 1) return find_buffers(of.reader.value(), 0, rank, stage);
+  const std::vector<PyValue>& optimizers = of.reader.value().as_items(where);
+  if (optimizers.size() != count)
+    fail(Exit::bad_data, where, ": a list of ", optimizers.size(), ", expected ", count,
+         " optimizers");
+  for (std::size_t i = 0; i < count; ++i)
+    if (!optimizers[i].is_none()) find_buffers(optimizers[i], i, rank, stage);
+}
+
+void RankFilesSource::find_buffers(const PyValue& stored, std::size_t optimizer, std::int64_t rank,
+                                   std::int64_t stage) {
   const RankFile& of = buffers_.back();
   const std::string& where = of.mapped.path();
   const PyValue& args = common_.at("args", where);
-  States& states = rank_states_[number(tensor_rank, stage)];
+  States& states = rank_states_[number(rank, stage)];
   std::size_t buffer = 0;
   for (const Chunk& chunk : chunks_) {
     if (chunk.stage != stage) continue;
-    const std::vector<const Param*> rows = rows_in(chunk, tensor_rank);
+    const std::vector<const Param*> rows = rows_in(chunk, rank, optimizer);
     if (rows.empty()) continue;
     const UnpaddedLayout layout =
         rank_buffer(buffer_params(rows, config_, counts_.stages),
                     buffer_rules(args, stage, static_cast<std::int64_t>(buffer), where));
-    const PyValue& stored = buffer_of(of.reader.value(), buffer++, where);
+    const PyValue& own = buffer_of(stored, buffer++, where);
     for (const auto& [name, state] :
          {std::pair("param", "fp32_param"), {"exp_avg", "exp_avg"}, {"exp_avg_sq", "exp_avg_sq"}}) {
-      const StoredTensor whole = of.reader.tensor(stored.at(name, where));
+      const StoredTensor whole = of.reader.tensor(own.at(name, where));
       if (whole.shape.rank() != 1 || whole.shape[0] != layout.size || !whole.contiguous())
         fail(Exit::bad_data, where, ": ", name, " is ", whole.shape, ", expected [", layout.size,
              "]: was it written with other buckets than args say?");

@@ -69,11 +69,28 @@ TEST(RankLayout, ModulesRegisterAsMegatrons) {
   EXPECT_EQ(names(false), fused);
 }
 
+TEST(RankLayout, ExpertsRegisterOneAfterAnother) {
+  std::vector<std::string> found;
+  const ParamTable table = model_rows(config_named("mixtral"));
+  for (const Param* row : registered_rows(table, {1, 2, false, false}, true, false))
+    found.push_back(local_spec_name(row->name));
+  const std::string layer = "decoder.layers.1.", experts = layer + "mlp.experts.local_experts.";
+  std::vector<std::string> expected = {
+      layer + "input_layernorm.weight", layer + "self_attention.linear_proj.weight",
+      layer + "self_attention.linear_qkv.weight", layer + "pre_mlp_layernorm.weight",
+      layer + "mlp.router.weight"};
+  for (int expert = 0; expert < 4; ++expert)
+    for (const char* module : {".linear_fc1.weight", ".linear_fc2.weight"})
+      expected.push_back(concat(experts, expert, module));
+  EXPECT_EQ(found, expected);
+}
+
 enum class Kind { plain, mixed, distributed };
 
 struct Layout {
   std::int64_t tp, pp;
   int chunks;
+  std::int64_t ep = 1;
 };
 
 class RankOptimizers : public Convert, public testing::WithParamInterface<const char*> {
@@ -82,46 +99,54 @@ class RankOptimizers : public Convert, public testing::WithParamInterface<const 
   void write_run(Kind kind, DType dtype, bool decoupled = false) {
     write_hugging_face(scratch_.path("hf"), config_named(GetParam()), dtype);
     const auto source = open_model(scratch_.path("hf"));
-    const Gpt model(source->config());
+    const ModelConfig& config = source->config();
+    const ParamTable table = model_rows(config);
     CheckpointSave save(scratch_.path("run"), 5);
     DistWriter writer(save.folder(), 0);
     CheckpointSave::Content content;
-    for (const Param& row : model.table().rows()) {
+    for (const Param& row : table.rows()) {
       const HostTensor value(dtype, row.shape), wide(DType::f32, row.shape);
       source->read(row, "", value);
       source->read(row, "", wide);
-      write_row(writer, row, "", value);
-      add_state(writer, content.mcore_data, kind, row, "exp_avg", wide, 2);
-      add_state(writer, content.mcore_data, kind, row, "exp_avg_sq", wide, 3);
-      if (kind != Kind::plain)
-        add_state(writer, content.mcore_data, kind, row, "fp32_param", wide, 1);
+      add_row(writer, row, config, "", value.view());
+      for (const auto& [state, factor] :
+           {std::pair("exp_avg", 2.F), {"exp_avg_sq", 3.F}, {"fp32_param", 1.F}}) {
+        if (factor == 1 && kind == Kind::plain) continue;
+        const HostTensor moment(DType::f32, row.shape);
+        for (std::size_t i = 0; i < moment.span<float>().size(); ++i)
+          moment.span<float>()[i] = factor * wide.span<float>()[i];
+        add_row(writer, row, config, concat("optimizer.state.", state, "."), moment.view(),
+                kind == Kind::distributed ? &content.mcore_data : nullptr);
+      }
     }
-    write_extra_states(writer, source->config());
+    write_model_extra_states(writer, config);
     content.files.push_back(writer.close());
-    content.common = common_of(kind, dtype, source->config(), decoupled, save.common_writer());
+    content.common = common_of(kind, dtype, config, decoupled, save.common_writer());
     save.publish(content);
   }
 
-  static void add_state(DistWriter& writer, PyValue& mcore_data, Kind kind, const Param& row,
-                        const std::string& name, const HostTensor& wide, float factor) {
-    const HostTensor state(DType::f32, row.shape);
-    for (std::size_t i = 0; i < state.span<float>().size(); ++i)
-      state.span<float>()[i] = factor * wide.span<float>()[i];
-    const std::string prefix = "optimizer.state." + name + ".";
-    if (kind != Kind::distributed) return write_row(writer, row, prefix, state.view());
-    const std::int64_t numel = row.shape.numel();
-    writer.add(prefix + row.key, reformulated(row, row.layers, 1, 1, numel),
-               reformulated(row, row.layer.value_or(0), 0, 0, 0),
-               state.view().reshape(reformulated(row, 1, 1, 1, numel)));
-    if (row.layer.value_or(0) == 0)
-      set_original_shape(mcore_data, prefix + row.key, row.key_shape());
+  // With mcore_data: as the distributed optimizer has it.
+  static void add_row(DistWriter& writer, const Param& row, const ModelConfig& config,
+                      const std::string& prefix, const Tensor& tensor,
+                      PyValue* mcore_data = nullptr) {
+    for (const KeyPart& part : key_parts(row, config)) {
+      const KeyPart place = mcore_data != nullptr ? reformulated(part, row) : part;
+      const Tensor own = tensor.rows(part.begin, part.end);
+      Shape chunk = mcore_data != nullptr ? Shape{own.numel()} : own.shape();
+      while (chunk.rank() < place.whole.rank()) chunk = chunk.with_front(1);
+      writer.add(prefix + part.key, place.whole, place.offset, own.reshape(chunk));
+      const bool first =
+          std::ranges::all_of(place.offset.extents(), [](auto at) { return at == 0; });
+      if (mcore_data != nullptr && first)
+        set_original_shape(*mcore_data, prefix + part.key, part.whole);
+    }
   }
 
-  static PyValue common_of(Kind kind, DType dtype, const GptConfig& config, bool decoupled,
+  static PyValue common_of(Kind kind, DType dtype, const ModelConfig& config, bool decoupled,
                            TorchWriter& tensors) {
     PyValue args = PyValue::dict(
         {{"use_distributed_optimizer", kind == Kind::distributed}, {"data_parallel_size", 3}});
-    add_gpt_args(config, dtype, args);
+    add_model_args(config, dtype, args);
     PyValue groups = PyValue::list();
     for (const bool own_rate : {true, false})  // the words come first
       for (const double decay : {1.0, 0.0})
@@ -147,12 +172,13 @@ class RankOptimizers : public Convert, public testing::WithParamInterface<const 
                           {"optimizer", kind == Kind::plain ? inner : outer}});
   }
 
-  void move(const std::string& from, const std::string& to, Layout layout,
-            bool local_spec = false) {
+  void move(const std::string& from, const std::string& to, Layout layout, bool local_spec = false,
+            const char* format = "torch") {
     ConvertOptions o;
-    o.ckpt_format = "torch";
+    o.ckpt_format = format;
     o.target_tensor_parallel = layout.tp;
     o.target_pipeline_parallel = layout.pp;
+    o.target_expert_parallel = layout.ep;
     if (layout.chunks > 1) o.pipeline.virtual_stages_per_rank = layout.chunks;
     o.transformer_impl = local_spec ? "local" : "transformer_engine";
     o.with_optimizer = o.verify = true;
@@ -161,9 +187,7 @@ class RankOptimizers : public Convert, public testing::WithParamInterface<const 
 
   // Every tensor of the run is in "back" too, bit for bit.
   void expect_same() {
-    ConvertOptions o;
-    o.with_optimizer = o.verify = true;
-    convert("ranks2", "back", "core", o);
+    move("ranks2", "back", {1, 1, 1}, false, "torch_dist");
     const auto a = open_tensors(scratch_.path("run")), b = open_tensors(scratch_.path("back"));
     ASSERT_EQ(a->tensors().size(), b->tensors().size());
     for (const auto& [key, tensor] : a->tensors()) {
@@ -181,7 +205,7 @@ class RankOptimizers : public Convert, public testing::WithParamInterface<const 
     EXPECT_TRUE(common("run") == common("back"));
   }
 };
-INSTANTIATE_TEST_SUITE_P(Of, RankOptimizers, testing::Values("gpt2", "tied", "qwen3"),
+INSTANTIATE_TEST_SUITE_P(Of, RankOptimizers, testing::Values("gpt2", "tied", "qwen3", "mixtral"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST_P(RankOptimizers, EveryLayoutComesBack) {
@@ -196,6 +220,58 @@ TEST_P(RankOptimizers, EveryLayoutComesBack) {
     expect_same();
     ++number;
     for (const char* folder : {"hf", "run", "ranks", "ranks2", "back"})
+      std::filesystem::remove_all(scratch_.path(folder));
+  }
+}
+
+class ExpertOptimizers : public RankOptimizers {
+ protected:
+  // Of "chained", of four expert ranks.
+  void expect_chained(Kind kind) {
+    const std::string end = "optimizer.state.exp_avg.decoder.layers.",
+                      experts = "mlp.experts.experts.";
+    const auto stored = open_tensors(scratch_.path("chained"));
+    const bool distributed = kind == Kind::distributed;
+    EXPECT_EQ(stored->at("chained_1." + end + experts + "linear_fc1.weight").shape,
+              distributed ? Shape({2, 4, 1, 1, 80 * 16}) : Shape({2, 4, 80, 16}));
+    EXPECT_EQ(stored->at("chained_0." + end + "mlp.router.weight").shape,
+              distributed ? Shape({2, 1, 1, 4 * 16}) : Shape({2, 4, 16}));
+    const MegatronCheckpoint checkpoint(find_checkpoint(scratch_.path("chained"))->folder);
+    const auto chain = chained_optimizers(checkpoint.common().at("optimizer", ""), "");
+    ASSERT_EQ(chain.size(), 2u);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const PyValue* const inner = chain[i].find("optimizer");
+      const auto& groups =
+          (inner == nullptr ? chain[i] : *inner).at("param_groups", "").as_items("");
+      EXPECT_EQ(groups.size(), 2 - i);
+      EXPECT_EQ(groups[0].at("is_expert_parallel", "").as_bool(""), i == 1);
+    }
+  }
+  // What is in a file of the second of four expert ranks.
+  PyValue second_rank(const std::string& file) {
+    const std::string path = scratch_.path("ranks2/iter_0000005/mp_rank_00_001/" + file);
+    const MappedFile mapped(path);
+    return TorchReader(mapped.bytes(), path).value();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Of, ExpertOptimizers, testing::Values("mixtral"));
+
+TEST_P(ExpertOptimizers, AreOnesOwnWhereExpertsAreSharedOut) {
+  for (const Kind kind : {Kind::plain, Kind::mixed, Kind::distributed}) {
+    write_run(kind, kind == Kind::plain ? DType::f32 : DType::bf16);
+    move("run", "ranks", {2, 2, 1, 2});
+    move("ranks", "chained", {1, 1, 1, 4}, false, "torch_dist");
+    move("chained", "ranks2", {1, 1, 1, 4}, true);
+    expect_same();
+    expect_chained(kind);
+    const PyValue lists = second_rank("model_optim_rng.pt").at("optimizer", "");
+    ASSERT_EQ(lists.as_items("").size(), 2u);
+    if (kind == Kind::distributed) {
+      const PyValue buffers = second_rank("distrib_optim.pt");
+      ASSERT_EQ(buffers.as_items("").size(), 2u);
+      EXPECT_TRUE(buffers.as_items("")[0].is_none());
+    }
+    for (const char* folder : {"hf", "run", "ranks", "chained", "ranks2", "back"})
       std::filesystem::remove_all(scratch_.path(folder));
   }
 }
