@@ -72,6 +72,7 @@ CASES = {
     "inverse-square-root": LLAMA + " --lr-decay-style inverse-square-root --start-weight-decay 0.01 "
                            "--end-weight-decay 0.1 --weight-decay-incr-style linear",
     "distributed-optimizer": "--use-distributed-optimizer --ranks 2",
+    "distributed-optimizer-gated": LLAMA + " --use-distributed-optimizer --ranks 2",
     "per-token-loss": "--calculate-per-token-loss --eod-mask-loss --ranks 2",
     "recompute": "--recompute-granularity full --recompute-method block --recompute-num-layers 2",
 }
@@ -177,6 +178,7 @@ def make_optimizer(model, options):
 
     option = options.__getitem__
     names = {field.name for field in dataclasses.fields(OptimizerConfig)} & {n.replace("-", "_") for n in options}
+    names = {name for name in names if not name.endswith("_dtype")}  # of moments, which are in fp32
     optimizer = get_megatron_optimizer(
         OptimizerConfig(params_dtype=torch.float32, **{name: option(name.replace("_", "-")) for name in names}), [model])
     batch = option("global-batch-size")

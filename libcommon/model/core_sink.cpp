@@ -11,13 +11,6 @@
 namespace mt {
 namespace {
 
-// With as many axes in front as make this rank.
-Tensor as_chunk(const Tensor& tensor, int rank) {
-  Shape shape = tensor.shape();
-  while (shape.rank() < rank) shape = shape.with_front(1);
-  return tensor.reshape(shape);
-}
-
 class CoreSink : public ModelSink {
  public:
   CoreSink(const ModelTarget& target, const ParamTable& table, std::size_t parts)
@@ -36,9 +29,8 @@ class CoreSink : public ModelSink {
     for (const KeyPart& key : key_parts(row, target_.config)) {
       const std::string name = prefix_of(row, state) + spelled(key.key);
       const KeyPart place = flat ? reformulated(key, row) : key;
-      const Tensor own = tensor.rows(key.begin, key.end);
       writers_[part].add(name, place.whole, place.offset,
-                         as_chunk(flat ? own.reshape({own.numel()}) : own, place.whole.rank()));
+                         tensor.rows(key.begin, key.end).reshape(place.chunk()));
       if (flat) mcore_data_[part][name] = key.whole;
     }
   }

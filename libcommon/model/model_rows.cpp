@@ -189,9 +189,9 @@ std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config) {
   const std::int64_t rows = row.shape[0];
   if (const std::int64_t expert = expert_in(row.name); expert >= 0)
     return {{row.key, row.shape.with_front(config.num_experts).with_front(row.layers),
-             offset_at({*row.layer, expert}, row.shape, 0), 0, rows}};
+             offset_at({*row.layer, expert}, row.shape, 0), 0, rows, 2}};
   if (row.layer)
-    return {{row.key, row.key_shape(), offset_at({*row.layer}, row.shape, 0), 0, rows}};
+    return {{row.key, row.key_shape(), offset_at({*row.layer}, row.shape, 0), 0, rows, 1}};
   const auto whole = [&](const std::string& key) {
     return KeyPart{key, row.shape, offset_at({}, row.shape, 0), 0, rows};
   };
@@ -212,18 +212,31 @@ std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config) {
   return parts;
 }
 
+Shape KeyPart::chunk() const {
+  Shape shape(whole.extents().subspan(static_cast<std::size_t>(stacked)));
+  while (shape.rank() < whole.rank()) shape = shape.with_front(1);
+  return shape;
+}
+
 KeyPart reformulated(const KeyPart& part, const Param& row) {
-  const int stacked = part.whole.rank() - row.shape.rank();
-  std::int64_t elements = part.end - part.begin;
-  for (int axis = 1; axis < row.shape.rank(); ++axis) elements *= row.shape[axis];
-  const auto with_elements = [&](const Shape& shape, std::int64_t other, std::int64_t last) {
-    std::vector<std::int64_t> extents(shape.extents().begin(), shape.extents().begin() + stacked);
-    extents.insert(extents.end(), static_cast<std::size_t>(row.shape.rank()), other);
+  const bool whole = part.end - part.begin == row.shape[0];
+  const auto blocks = whole ? std::ssize(row.segments) : 1;
+  const auto with_elements = [&](const Shape& shape, std::int64_t first, std::int64_t other,
+                                 std::int64_t last) {
+    std::vector<std::int64_t> extents(shape.extents().begin(),
+                                      shape.extents().begin() + part.stacked);
+    extents.push_back(first);
+    extents.insert(extents.end(), static_cast<std::size_t>(row.shape.rank() - 1), other);
     extents.push_back(last);
     return Shape(std::span<const std::int64_t>(extents));
   };
-  return {part.key, with_elements(part.whole, 1, elements), with_elements(part.offset, 0, 0),
-          part.begin, part.end};
+  const std::int64_t elements = row.shape.numel() / row.shape[0] * (part.end - part.begin);
+  return {part.key,
+          with_elements(part.whole, blocks, 1, elements / blocks),
+          with_elements(part.offset, 0, 0, 0),
+          part.begin,
+          part.end,
+          part.stacked};
 }
 
 // --- Extra states -------------------------------------------------------------------------------

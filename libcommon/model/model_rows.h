@@ -30,10 +30,15 @@ struct KeyPart {
   std::string key;
   Shape whole, offset;
   std::int64_t begin, end;
+  int stacked = 0;  // axes in front, of layers and experts
+
+  Shape chunk() const;
 };
 std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config);
-// The same of a distributed optimizer's state, in Megatron's shape of one that is not cut: the axes
-// of layers and experts, one of extent 1 for each of the row's own, and one of its elements.
+// The same of a distributed optimizer's state, in Megatron's shape of one that a single rank has:
+// the axes of layers and experts, one for each of the row's own, and one of elements.  Those have
+// extent 1; only gate and up are cut from each other, for Megatron loads no more than one part of a
+// cut.
 KeyPart reformulated(const KeyPart& part, const Param& row);
 
 // The empty objects that Megatron asks for beside the parameters, of any family.

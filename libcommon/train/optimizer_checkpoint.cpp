@@ -30,24 +30,28 @@ static bool has_master(const Optimizer::Piece& piece) {
 // --- Tensors ------------------------------------------------------------------------------------
 
 // Each cut of a row is a block of a grid (ckpt/dist_checkpoint.h), of which a piece has some
-// elements.
+// elements.  So are gate and up where ranks do not cut them: Megatron loads a block into one of its
+// own only.
 static void write_piece(DistWriter& writer, const Optimizer::Piece& piece, const std::string& name,
                         const Tensor& flat) {
   const Param& row = *piece.row;
   const HostCopy here = HostCopy::of(flat);
-  const std::int64_t extent = row.cuts[0].extent, blocks = row.shape[row.dimension] / extent;
+  const std::int64_t parts = std::ssize(row.segments);
+  const std::int64_t extent = row.local[row.dimension] / parts,
+                     blocks = row.shape[row.dimension] / extent;
   const std::int64_t last = row.shape.numel() / blocks;
-  for (std::size_t i = 0; i < row.cuts.size(); ++i) {
-    const std::int64_t first = static_cast<std::int64_t>(i) * last;  // of the row's elements here
+  for (std::int64_t i = 0; i < parts; ++i) {
+    const std::int64_t first = i * last;  // of the row's elements here
+    const std::int64_t block =
+        row.is_cut() ? row.cuts[static_cast<std::size_t>(i)].global / extent : i;
     const std::int64_t begin = std::max(piece.begin, first);
     const std::int64_t end = std::min(piece.end, first + last);
     if (begin >= end) continue;
-    writer.add(
-        prefix_of(name) + row.key, reformulated(row, row.layers, 1, blocks, last),
-        reformulated(row, row.layer.value_or(0), 0, row.cuts[i].global / extent, begin - first),
-        here.tensor()
-            .rows(begin - piece.begin, end - piece.begin)
-            .reshape(reformulated(row, 1, 1, 1, end - begin)));
+    writer.add(prefix_of(name) + row.key, reformulated(row, row.layers, 1, blocks, last),
+               reformulated(row, row.layer.value_or(0), 0, block, begin - first),
+               here.tensor()
+                   .rows(begin - piece.begin, end - piece.begin)
+                   .reshape(reformulated(row, 1, 1, 1, end - begin)));
   }
 }
 

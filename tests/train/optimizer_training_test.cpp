@@ -168,6 +168,19 @@ TEST_F(OptimizerTraining, EveryRankWritesAFile) {
   EXPECT_EQ(fc2->original_shape, (Shape{2, 16, 64}));
 }
 
+// Megatron does not load a block into both of its own.
+TEST_F(OptimizerTraining, GateAndUpAreBlocksOfAGrid) {
+  TrainOptions o = options("");
+  o.model.swiglu = true;
+  o.model.ffn_hidden_size = 24;
+  run(o, "gated", 2, true);
+  const MegatronCheckpoint checkpoint(iteration_folder(path("gated"), 10));
+  const DistTensor& moment =
+      checkpoint.tensors().at("optimizer.state.exp_avg.decoder.layers.mlp.linear_fc1.weight");
+  EXPECT_EQ(moment.shape, (Shape{2, 2, 1, 24 * 16}));
+  EXPECT_EQ(moment.original_shape, (Shape{2, 48, 16}));
+}
+
 TEST_F(OptimizerTraining, UsesTheMemoryOfItsPlan) {
   for (const char* name : {"adam", "muon", "sgd"})
     for (const int ranks : {1, 2, 4}) {
