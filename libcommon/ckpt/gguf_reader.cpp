@@ -15,6 +15,10 @@ namespace mt {
 
 constexpr std::size_t kBlockBytes = 2 + kGgufBlock;
 constexpr std::string_view kAlignmentKey = "general.alignment";
+// Most things in a file, and bytes of their names: what is known of them is more than what the file
+// says, and yet below 64 MiB.
+constexpr std::uint64_t kMostTensors = 1 << 15, kMostTensorName = 256;
+constexpr std::uint64_t kMostValues = 1 << 14, kMostKey = 1024;
 
 // Types of values.
 enum Value : std::uint32_t { boolean = 7, string = 8, array = 9, types = 13 };
@@ -117,6 +121,9 @@ class Parser {
     const auto version = number<std::uint32_t>();
     if (version != 2 && version != 3) bad("version ", version, ", expected 2 or 3");
     const auto tensors = number<std::uint64_t>(), values = number<std::uint64_t>();
+    if (tensors > kMostTensors || values > kMostValues)
+      bad(tensors, " tensors and ", values, " key-values, expected at most ", kMostTensors, " and ",
+          kMostValues);
     for (std::uint64_t i = 0; i < values; ++i) read_value();
     for (std::uint64_t i = 0; i < tensors; ++i) read_tensor();
     place_tensors();
@@ -142,11 +149,10 @@ class Parser {
     return value;
   }
   Bytes text() { return take(number<std::uint64_t>()); }
-  std::string key() {
-    constexpr std::uint64_t kMostName = 1 << 16;
+  std::string name_up_to(std::uint64_t most) {
     const std::string_view name = as_text(text());
-    if (name.empty() || name.size() > kMostName || !is_valid_utf8(name))
-      bad("a name of ", name.size(), " bytes, expected 1 to ", kMostName, ", of UTF-8");
+    if (name.empty() || name.size() > most || !is_valid_utf8(name))
+      bad("a name of ", name.size(), " bytes, expected 1 to ", most, ", of UTF-8");
     return std::string(name);
   }
 
@@ -169,7 +175,7 @@ class Parser {
   }
 
   void read_value() {
-    const std::string name = key();
+    const std::string name = name_up_to(kMostKey);
     const std::uint32_t of = type();
     GgufValue value;
     if (of == Value::array) {
@@ -183,7 +189,7 @@ class Parser {
   }
 
   void read_tensor() {
-    const std::string name = key();
+    const std::string name = name_up_to(kMostTensorName);
     std::int64_t extents[Shape::kMaxRank];
     const auto rank = number<std::uint32_t>();
     if (rank > Shape::kMaxRank)

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "base/json.h"
 #include "ckpt/tensor_numbers.h"
@@ -132,8 +133,11 @@ class Settings {
 
   void add_llama(JsonWriter& json) const {
     const std::int64_t heads = size("attention.head_count"), width = size("embedding_length");
-    if (heads < 1) fail(Exit::bad_data, where(own("attention.head_count")), ": is ", heads);
-    const std::int64_t channels = size_or("attention.key_length", width / heads);
+    const std::int64_t channels =
+        size_or("attention.key_length", width / std::max<std::int64_t>(heads, 1));
+    if (heads < 1 || channels < 1 || heads > std::numeric_limits<int>::max() / channels)
+      fail(Exit::bad_data, where(own("attention.head_count")), ": is ", heads, " of ", channels,
+           " channels");
     for (const char* name : {"attention.value_length", "rope.dimension_count"})
       if (size_or(name, channels) != channels)
         fail(Exit::bad_config, where(own(name)), ": is ", size(name), ", expected ", channels,

@@ -115,9 +115,14 @@ void HuggingFaceSource::find_prefix(const Param& words) {
       }
 }
 
-const DistTensor& HuggingFaceSource::stored(const ForeignName& name) const {
+const DistTensor& HuggingFaceSource::stored(const Param& row, const ForeignName& name) const {
   const DistTensor* const bare = tensors_->find(prefix_ + bare_name(name.name));
-  return tensors_->at(bare != nullptr ? bare->key : prefix_ + name.name);
+  const DistTensor& tensor = tensors_->at(bare != nullptr ? bare->key : prefix_ + name.name);
+  const Shape expected = hugging_face_shape(row, name, config_);
+  if (!(tensor.shape == expected))
+    fail(Exit::bad_data, path_, ": tensor ", tensor.key, " is ", tensor.shape, ", expected ",
+         expected);
+  return tensor;
 }
 
 std::vector<ForeignName> HuggingFaceSource::names_of(const Param& row) const {
@@ -127,7 +132,7 @@ std::vector<ForeignName> HuggingFaceSource::names_of(const Param& row) const {
 DType HuggingFaceSource::dtype_of(const Param& row, const std::string&) const {
   std::optional<DType> dtype;
   for (const ForeignName& name : names_of(row)) {
-    const DistTensor& tensor = stored(name);
+    const DistTensor& tensor = stored(row, name);
     if (!is_float(*tensor.dtype) || (dtype && *dtype != *tensor.dtype))
       fail(Exit::bad_data, path_, ": tensor ", tensor.key, " is ", tensor.dtype_name, ", expected ",
            dtype ? name_of(*dtype) : "a floating-point type");
@@ -140,11 +145,8 @@ void HuggingFaceSource::read(const Param& row, const std::string&, Tensor out) c
   const std::vector<ForeignName> names = names_of(row);
   if (names.empty()) std::memset(out.data(), 0, out.bytes());
   for (const ForeignName& name : names) {
-    const DistTensor& tensor = stored(name);
-    const Shape expected = hugging_face_shape(row, name, config_);
-    if (!(tensor.shape == expected))
-      fail(Exit::bad_data, path_, ": tensor ", tensor.key, " is ", tensor.shape, ", expected ",
-           expected);
+    const DistTensor& tensor = stored(row, name);
+    const Shape& expected = tensor.shape;
     const Shape origin = origin_of(expected.rank());
     if (is_vocabulary(row)) {
       const std::int64_t rows = std::min(expected[0], out.shape()[0]);
@@ -166,7 +168,7 @@ void HuggingFaceSource::read(const Param& row, const std::string&, Tensor out) c
 std::optional<MappedTensor> HuggingFaceSource::view(const Param& row, const std::string&) const {
   const std::vector<ForeignName> names = names_of(row);
   if (names.size() != 1 || !names[0].transform.empty()) return {};
-  const DistTensor& tensor = stored(names[0]);
+  const DistTensor& tensor = stored(row, names[0]);
   if (!(tensor.shape == row.shape)) return {};
   return tensors_->view(tensor.key, origin_of(row.shape.rank()), row.shape);
 }
@@ -187,7 +189,7 @@ const DistTensor* HuggingFaceSource::original_of(const std::string& name,
   const bool output = name == "lm_head.weight" || name == "cls.predictions.decoder.weight",
              of_stack = name.ends_with("coder.embed_tokens.weight");  // T5's two
   if (!of_stack && (!output || config_.untie_embeddings_and_output_weights)) return nullptr;
-  return &stored(names_of(words)[0]);
+  return &stored(words, names_of(words)[0]);
 }
 
 void HuggingFaceSource::check_same(const DistTensor& a, const DistTensor& b) const {
@@ -209,7 +211,7 @@ void HuggingFaceSource::check_same(const DistTensor& a, const DistTensor& b) con
 void HuggingFaceSource::check_all_used(const ParamTable& table) const {
   std::set<std::string> used;
   for (const Param& row : table.rows())
-    for (const ForeignName& name : names_of(row)) used.insert(stored(name).key);
+    for (const ForeignName& name : names_of(row)) used.insert(stored(row, name).key);
   for (const auto& [key, tensor] : tensors_->tensors()) {
     if (used.contains(key) || !key.starts_with(prefix_)) continue;
     const std::string name = key.substr(prefix_.size());

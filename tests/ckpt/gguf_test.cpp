@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <ctime>
 
 #include "tests/base/scratch.h"
 #include "tests/ckpt/support.h"
@@ -107,6 +108,54 @@ TEST(Gguf, DamagedFilesAreRefused) {
   EXPECT_NE(refused(with(w + 21, "\5")).find("of type 5"), std::string::npos);
   EXPECT_NE(refused(with(w + 25, "\1")).find("a tensor at"), std::string::npos);
   EXPECT_NE(refused(with(w, "q")).find("a second tensor q"), std::string::npos);
+}
+
+// A header of so many key-values and tensors, whose names have so many bytes; their numbers are 0.
+std::string header(std::uint64_t tensors, std::size_t tensor_name, std::uint64_t values,
+                   std::size_t key) {
+  std::string file("GGUF\3\0\0\0", 8);
+  const auto put = [&](std::uint64_t number, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) file += static_cast<char>(number >> 8 * i);
+  };
+  const auto put_name = [&](std::uint64_t number, std::size_t bytes) {
+    std::string name = std::to_string(number);
+    name.resize(bytes, ' ');
+    put(bytes, 8);
+    file += name;
+  };
+  put(tensors, 8);
+  put(values, 8);
+  for (std::uint64_t i = 0; i < values; ++i) {
+    put_name(i, key);
+    put(0, 4 + 1);  // a u8
+  }
+  for (std::uint64_t i = 0; i < tensors; ++i) {
+    put_name(i, tensor_name);
+    put(1, 4);      // axis
+    put(0, 8 + 4);  // of no elements of f32
+    put(0, 8);
+  }
+  file.resize((file.size() + 31) / 32 * 32);
+  return file;
+}
+
+TEST(Gguf, ManyThingsTakeLittleMemoryAndTime) {
+  const std::string most = header(1 << 15, 256, 1 << 14, 1024), values = header(0, 0, 2'000'000, 7),
+                    tensors = header(1'000'000, 7, 0, 0), long_name = header(1, 257, 0, 0),
+                    long_key = header(0, 0, 1, 1025);
+  const std::size_t before = test::peak_memory();
+  const std::clock_t began = std::clock();
+  EXPECT_EQ(parse_gguf(as_bytes(most), "x", "x").tensors.size(), 1u << 15);
+  const auto refused = [](const std::string& file) {
+    return test::error_of([&] { parse_gguf(as_bytes(file), "x", "x"); });
+  };
+  EXPECT_EQ(refused(values),
+            "x: byte 24: 0 tensors and 2000000 key-values, expected at most 32768 and 16384");
+  EXPECT_NE(refused(tensors).find("1000000 tensors"), std::string::npos);
+  EXPECT_NE(refused(long_name).find("a name of 257 bytes"), std::string::npos);
+  EXPECT_NE(refused(long_key).find("a name of 1025 bytes"), std::string::npos);
+  EXPECT_LT(std::clock() - began, CLOCKS_PER_SEC);
+  EXPECT_LT(test::peak_memory() - before, 64u << 20);
 }
 
 TEST(Gguf, BlocksOfZerosAndHalves) {
