@@ -12,7 +12,6 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "data/stored_tokens.h"
 
 namespace mt {
 namespace {
@@ -106,10 +105,10 @@ void IndexedDatasetWriter::add_document(std::span<const std::int32_t> tokens,
   constexpr std::size_t kStep = kPartBytes / sizeof(std::int64_t);  // tokens converted at a time
   for (auto rest = tokens; !rest.empty(); rest = rest.subspan(std::min(kStep, rest.size()))) {
     stored_.clear();
-    if (const auto token = append_stored(stored_, type_, rest.first(std::min(kStep, rest.size()))))
+    if (const auto token = stored_.append(type_, rest.first(std::min(kStep, rest.size()))))
       fail(Exit::bad_data, bin_.path(), ": token ", *token, " of document ", state_.documents,
            " does not fit ", name_of(type_));
-    add_bytes(stored_);
+    add_bytes(stored_.bytes());
   }
   lengths_.write(std::as_bytes(lengths));
   modes_.write(std::as_bytes(modes));
@@ -129,10 +128,11 @@ void IndexedDatasetWriter::add_documents(Bytes tokens, std::span<const std::int3
   add_bytes(tokens);
   lengths_.write(std::as_bytes(lengths));
   state_.tokens += sum;
-  for (const std::size_t sequences : documents) {
-    state_.sequences += static_cast<std::int64_t>(sequences);
-    end_document();
-  }
+  std::vector<std::int64_t> begins;
+  for (const std::size_t sequences : documents)
+    begins.push_back(state_.sequences += static_cast<std::int64_t>(sequences));
+  begins_.write(std::as_bytes(std::span(begins)));
+  state_.documents += static_cast<std::int64_t>(documents.size());
 }
 
 void IndexedDatasetWriter::add_documents(const IndexedDataset& other, ItemRange documents) {

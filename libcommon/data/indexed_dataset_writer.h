@@ -17,6 +17,7 @@
 #include "data/manifest.h"
 #include "data/spill.h"
 #include "data/split.h"
+#include "data/stored_tokens.h"
 #include "data/token_type.h"
 
 namespace mt {
@@ -84,7 +85,7 @@ class IndexedDatasetWriter {
   Spill lengths_, begins_, modes_;  // of the index: i32, i64, i8; begins_ without the first 0
   Hasher bin_hash_, idx_hash_;
   std::vector<std::byte> buffer_;  // of .bin, not yet written
-  std::vector<std::byte> stored_;  // tokens on their way there
+  StoredTokens stored_;            // tokens on their way there
   std::uint64_t bin_bytes_ = 0;    // in the file
   std::uint64_t reserved_ = 0;     // for which the file has room
   std::size_t dirty_ = 0;          // bytes of .bin that may not be on their way to the disk

@@ -79,15 +79,21 @@ JsonCopy copy_sse2(const char* at, const char* end, char* room) {
     // byte: what these escape is seen from there.
     const std::uint64_t stops = (quote & ~escaped) | control | (backslash & backslash >> 1) |
                                 ((escaped & ~known) >> 1) | (backslash & std::uint64_t{1} << 63);
-    const int plain = std::countr_zero(stops);
-    const std::uint64_t taken = plain == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << plain) - 1;
-    const std::uint64_t kept = taken & ~backslash;
     const __m512i undone = _mm512_mask_mov_epi8(chars, escaped, meant);
+    if (stops == 0) [[likely]] {  // where the next load is from waits for nothing
+      _mm512_storeu_si512(copy.room, _mm512_maskz_compress_epi8(~backslash, undone));
+      multibyte |= beyond;
+      copy.at += 64;
+      copy.room += 64 - std::popcount(backslash);
+      continue;
+    }
+    const int plain = std::countr_zero(stops);
+    const std::uint64_t taken = (std::uint64_t{1} << plain) - 1, kept = taken & ~backslash;
     _mm512_storeu_si512(copy.room, _mm512_maskz_compress_epi8(kept, undone));
     multibyte |= beyond & taken;
     copy.at += plain;
     copy.room += std::popcount(kept);
-    if (stops != 0 && (copy.at >= end || !take_escape(copy))) break;
+    if (copy.at >= end || !take_escape(copy)) break;
   }
   copy.ascii = multibyte == 0;
   return copy;

@@ -22,8 +22,8 @@ class JsonLineParser {
   // The same of the line that `lines` begin with; `line` gets it, without its "\n".
   std::string parse_first(std::string_view lines, std::string_view& line);
 
-  // After a parse() that returned "": the texts of each key, one unless the value is a list.  Valid
-  // until the next parse().
+  // After a parse() that returned "": the texts of each key in well-formed UTF-8, one unless the
+  // value is a list.  Valid until the next parse().
   const std::vector<std::vector<std::string_view>>& texts() const { return texts_; }
 
  private:

@@ -1,15 +1,15 @@
 #include "data/line_encoder.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/utf8.h"
-#include "data/stored_tokens.h"
 
 namespace mt {
 
 void LineEncoder::store(std::span<const std::int32_t> ids, EncodedKey& out) const {
-  if (const auto token = append_stored(out.tokens, options_.type, ids))
+  if (const auto token = out.tokens.append(options_.type, ids))
     fail(Exit::internal, "token ", *token, " of a vocabulary of ", tokenizer_.vocab_size(),
          " does not fit ", name_of(options_.type));
 }
@@ -25,7 +25,7 @@ std::size_t LineEncoder::add_document(std::span<const std::string_view> texts,
   ids.clear();
   for (const std::string_view text : texts) {
     const std::size_t before = ids.size();
-    tokenizer_.encode(text, ids);
+    tokenizer_.encode_utf8(text, ids);
     if (ids.size() > before) out.lengths.push_back(static_cast<std::int32_t>(ids.size() - before));
   }
   out.documents.push_back(out.lengths.size() - first);
@@ -45,7 +45,7 @@ std::size_t LineEncoder::add_document(std::span<const std::string_view> texts,
 void LineEncoder::add_padded(std::string_view text, std::vector<std::int32_t>& ids,
                              EncodedKey& out) const {
   ids.clear();
-  tokenizer_.encode(text, ids);
+  tokenizer_.encode_utf8(text, ids);
   if (options_.append_eod && !ids.empty())
     ids.resize(static_cast<std::size_t>(options_.pad_to), tokenizer_.eod());
   out.lengths.push_back(static_cast<std::int32_t>(ids.size()));
@@ -99,7 +99,7 @@ void LineEncoder::encode_text(const LineBlock& block, EncodedBlock& out) const {
     if (ended) text += '\n';
     EncodedKey& key = out.keys.front();
     std::string wrong;
-    if (!is_valid_utf8(text)) {
+    if (!simdjson::validate_utf8(text)) {
       wrong = "invalid UTF-8";
     } else if (text.find('\r') != text.npos) {
       wrong = "a carriage return inside the line";

@@ -13,6 +13,7 @@
 #include "data/json_lines.h"
 #include "data/line_reader.h"
 #include "data/sentence_splitter.h"
+#include "data/stored_tokens.h"
 #include "data/token_type.h"
 #include "text/tokenizer.h"
 
@@ -20,7 +21,7 @@ namespace mt {
 
 // One key's share of a block, as IndexedDatasetWriter::add_documents() takes it.
 struct EncodedKey {
-  std::vector<std::byte> tokens;       // of all sequences
+  StoredTokens tokens;                 // of all sequences
   std::vector<std::int32_t> lengths;   // of all sequences, in tokens
   std::vector<std::size_t> documents;  // how many sequences each has
 };
@@ -52,7 +53,8 @@ class LineEncoder {
  private:
   void encode_json(const LineBlock& block, EncodedBlock& out) const;
   void encode_text(const LineBlock& block, EncodedBlock& out) const;
-  // `ids` is theirs while they run.  add_document() returns how many tokens it has added.
+  // The texts are well-formed UTF-8; `ids` is theirs while they run.  add_document() returns how
+  // many tokens it has added.
   std::size_t add_document(std::span<const std::string_view> texts, std::vector<std::int32_t>& ids,
                            EncodedKey& out) const;
   void add_padded(std::string_view text, std::vector<std::int32_t>& ids, EncodedKey& out) const;

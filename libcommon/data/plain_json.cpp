@@ -113,7 +113,7 @@ std::optional<std::size_t> PlainJsonReader::read(
     capacity_ = 2 * lines.size() + kPadding;
     room_ = std::make_unique_for_overwrite<char[]>(capacity_);
   }
-  found_.assign(keys.size(), false);
+  for (std::vector<std::string_view>& text : texts) text.clear();
   Cursor cursor(copier_, lines, room_.get());
   cursor.skip_blanks();
   if (!cursor.take('{')) return std::nullopt;
@@ -131,12 +131,11 @@ std::optional<std::size_t> PlainJsonReader::read(
     const auto wanted = std::find(keys.begin(), keys.end(), *key);
     if (wanted == keys.end()) continue;
     texts[static_cast<std::size_t>(wanted - keys.begin())].assign(1, *text);
-    found_[static_cast<std::size_t>(wanted - keys.begin())] = true;
   } while (cursor.take(','));
   if (!cursor.take('}')) return std::nullopt;
   cursor.skip_blanks();
-  if (!cursor.at_line_end() || std::find(found_.begin(), found_.end(), false) != found_.end())
-    return std::nullopt;
+  const auto missing = [](const std::vector<std::string_view>& text) { return text.empty(); };
+  if (!cursor.at_line_end() || std::ranges::any_of(texts, missing)) return std::nullopt;
   const auto size = static_cast<std::size_t>(cursor.at() - lines.data());
   if (!cursor.ascii() && !simdjson::validate_utf8(lines.data(), size)) return std::nullopt;
   return size;

@@ -30,7 +30,6 @@ class PlainJsonReader {
   JsonCopier copier_ = json_copier();
   std::unique_ptr<char[]> room_;  // the strings without their escapes
   std::size_t capacity_ = 0;
-  std::vector<bool> found_;  // which keys
 };
 
 }  // namespace mt

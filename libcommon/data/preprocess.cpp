@@ -238,7 +238,7 @@ class Run {
       if (images_)
         write_with_images(encoded.keys[k], writers_[k]);
       else
-        writers_[k].add_documents(encoded.keys[k].tokens, encoded.keys[k].lengths,
+        writers_[k].add_documents(encoded.keys[k].tokens.bytes(), encoded.keys[k].lengths,
                                   encoded.keys[k].documents);
     lines_ += encoded.lines;
     adding_ = false;
@@ -254,7 +254,7 @@ class Run {
 
   // A text is one sequence, and its image another.
   void write_with_images(const EncodedKey& encoded, IndexedDatasetWriter& writer) {
-    Bytes rest(encoded.tokens);
+    Bytes rest = encoded.tokens.bytes();
     for (const std::int32_t length : encoded.lengths) {
       const std::int64_t document = writer.state().documents;
       if (document >= images_->size())

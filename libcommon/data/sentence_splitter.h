@@ -17,7 +17,8 @@ class CommandLine;
 class SentenceSplitter {
  public:
   virtual ~SentenceSplitter() = default;
-  // Appends the sentences of `text`, which is UTF-8; none of them is empty, and they point into it.
+  // Appends the sentences of `text`, which is UTF-8, and so are they; none of them is empty, and
+  // they point into it.
   virtual void split(std::string_view text, std::vector<std::string_view>& sentences) const = 0;
 };
 

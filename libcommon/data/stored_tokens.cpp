@@ -1,6 +1,7 @@
 #include "data/stored_tokens.h"
 
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 namespace mt {
@@ -10,7 +11,10 @@ namespace {
 template <class T>
 auto missed(std::int32_t token) {
   using Whole = std::conditional_t<std::is_integral_v<T>, std::int32_t, std::int64_t>;
-  return static_cast<Whole>(static_cast<T>(token)) ^ token;
+  if constexpr (std::is_unsigned_v<T>)
+    return token & ~Whole{std::numeric_limits<T>::max()};
+  else
+    return static_cast<Whole>(static_cast<T>(token)) ^ token;
 }
 
 // All elements; false where a token misses something, which is no way out of the loop, so that the
@@ -37,12 +41,18 @@ bool has_avx512() {
 
 }  // namespace
 
-std::optional<std::int32_t> append_stored(std::vector<std::byte>& out, TokenType type,
-                                          std::span<const std::int32_t> tokens) {
+std::optional<std::int32_t> StoredTokens::append(TokenType type,
+                                                 std::span<const std::int32_t> tokens) {
   return with_token_type(type, [&]<class T>() -> std::optional<std::int32_t> {
-    const std::size_t before = out.size();
-    out.resize(before + tokens.size() * sizeof(T));
-    T* const to = reinterpret_cast<T*>(out.data() + before);
+    const std::size_t end = size_ + tokens.size() * sizeof(T);
+    if (end > capacity_) {
+      capacity_ = 2 * end;
+      auto larger = std::make_unique_for_overwrite<std::byte[]>(capacity_);
+      std::ranges::copy(bytes(), larger.get());
+      bytes_ = std::move(larger);
+    }
+    T* const to = reinterpret_cast<T*>(bytes_.get() + size_);
+    size_ = end;
     if (has_avx512() ? convert_avx512(tokens, to) : convert(tokens, to)) return std::nullopt;
     return *std::ranges::find_if(tokens, [](std::int32_t token) { return missed<T>(token) != 0; });
   });

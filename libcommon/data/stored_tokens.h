@@ -3,16 +3,25 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
+#include "base/file.h"
 #include "data/token_type.h"
 
 namespace mt {
 
-// Appends the tokens' elements.  Returns the first that the type cannot hold, if there is one.
-std::optional<std::int32_t> append_stored(std::vector<std::byte>& out, TokenType type,
-                                          std::span<const std::int32_t> tokens);
+class StoredTokens {
+ public:
+  // Appends the tokens' elements.  Returns the first that the type cannot hold, if there is one.
+  std::optional<std::int32_t> append(TokenType type, std::span<const std::int32_t> tokens);
+  void clear() { size_ = 0; }
+  Bytes bytes() const { return {bytes_.get(), size_}; }
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;  // no vector, which would set them to zero first
+  std::size_t size_ = 0, capacity_ = 0;
+};
 
 }  // namespace mt

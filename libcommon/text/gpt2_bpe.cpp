@@ -35,9 +35,13 @@ Gpt2Bpe::Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path) 
 
 void Gpt2Bpe::encode(std::string_view text, std::vector<std::int32_t>& ids) const {
   if (simdjson::validate_utf8(text.data(), text.size()))
-    bpe_->encode(text, gpt2_split, ids);
+    encode_utf8(text, ids);
   else
-    bpe_->encode(replace_invalid_utf8(text), gpt2_split, ids);
+    encode_utf8(replace_invalid_utf8(text), ids);
+}
+
+void Gpt2Bpe::encode_utf8(std::string_view text, std::vector<std::int32_t>& ids) const {
+  bpe_->encode(text, gpt2_split, ids);
 }
 
 }  // namespace mt

@@ -35,6 +35,7 @@ class Gpt2Bpe : public Tokenizer {
   Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path);
 
   void encode(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  void encode_utf8(std::string_view text, std::vector<std::int32_t>& ids) const override;
   std::string decode(std::span<const std::int32_t> ids) const override {
     return tokens_.decode(ids);
   }

@@ -123,11 +123,15 @@ std::string HfTokenizer::identity_of(std::string_view content) const {
 // --- Encoding. ---
 
 void HfTokenizer::encode(std::string_view text, std::vector<std::int32_t>& ids) const {
-  ids.insert(ids.end(), template_.before.begin(), template_.before.end());
   if (simdjson::validate_utf8(text.data(), text.size()))
-    encode_raw(text, ids);
+    encode_utf8(text, ids);
   else
-    encode_raw(replace_invalid_utf8(text), ids);
+    encode_utf8(replace_invalid_utf8(text), ids);
+}
+
+void HfTokenizer::encode_utf8(std::string_view text, std::vector<std::int32_t>& ids) const {
+  ids.insert(ids.end(), template_.before.begin(), template_.before.end());
+  encode_raw(text, ids);
   ids.insert(ids.end(), template_.after.begin(), template_.after.end());
 }
 

@@ -42,6 +42,7 @@ class HfTokenizer : public Tokenizer {
               const std::vector<std::string>& config_files);
 
   void encode(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  void encode_utf8(std::string_view text, std::vector<std::int32_t>& ids) const override;
   std::string decode(std::span<const std::int32_t> ids) const override;
   std::unique_ptr<StreamDecoder> stream_decoder() const override;
   std::int32_t vocab_size() const override { return tokens_.size(); }

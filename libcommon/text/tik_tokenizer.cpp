@@ -105,9 +105,13 @@ TikTokenizer::TikTokenizer(const TokenizerOptions& options)
 
 void TikTokenizer::encode(std::string_view text, std::vector<std::int32_t>& ids) const {
   if (simdjson::validate_utf8(text.data(), text.size()))
-    bpe_->encode(text, split_, ids);
+    encode_utf8(text, ids);
   else
-    bpe_->encode(replace_invalid_utf8(text), split_, ids);
+    encode_utf8(replace_invalid_utf8(text), ids);
+}
+
+void TikTokenizer::encode_utf8(std::string_view text, std::vector<std::int32_t>& ids) const {
+  bpe_->encode(text, split_, ids);
 }
 
 }  // namespace mt

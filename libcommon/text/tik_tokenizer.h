@@ -39,6 +39,7 @@ class TikTokenizer : public Tokenizer {
   explicit TikTokenizer(const TokenizerOptions& options);
 
   void encode(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  void encode_utf8(std::string_view text, std::vector<std::int32_t>& ids) const override;
   std::string decode(std::span<const std::int32_t> ids) const override {
     return tokens_.decode(ids);
   }

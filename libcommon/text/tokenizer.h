@@ -39,6 +39,10 @@ class Tokenizer {
   // U+FFFD for each maximal subpart (base/utf8.h), as Python's bytes.decode(errors="replace") does;
   // by SentencePiece for each byte, as its library does.
   virtual void encode(std::string_view text, std::vector<std::int32_t>& ids) const = 0;
+  // The same for text that is known to be well-formed UTF-8, and only for such: spares a look.
+  virtual void encode_utf8(std::string_view text, std::vector<std::int32_t>& ids) const {
+    encode(text, ids);
+  }
 
   // The bytes of the tokens put together, which need not be UTF-8 (a character may be split between
   // tokens).  Throws Exit::bad_data for an id outside of [0, vocab_size()).

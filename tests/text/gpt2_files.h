@@ -1,11 +1,14 @@
 // Small vocabularies for tests, written into a folder of their own.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "tests/base/scratch.h"
 #include "text/byte_map.h"
 #include "text/gpt2_bpe.h"
@@ -49,9 +52,13 @@ inline std::string vocabulary_of(const std::vector<std::string>& tokens) {
 inline const std::vector<std::string> kLowTokens = {"lo", "low", "er", "Ġlow", "ne", "new", "Ġnew"};
 inline const std::string kLowMerges = "#version: 0.2\nl o\nlo w\ne r\nĠ low\nn e\nne w\nĠ new\n";
 
+// By both ways to encode, where both may be gone.
 inline std::vector<std::int32_t> encode(const Tokenizer& tokenizer, std::string_view text) {
-  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> ids, known;
   tokenizer.encode(text, ids);
+  if (!is_valid_utf8(text)) return ids;
+  tokenizer.encode_utf8(text, known);
+  EXPECT_EQ(known, ids);
   return ids;
 }
 
