@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -16,13 +17,58 @@ int Group::place_in(const std::vector<int>& members, int rank) {
   return static_cast<int>(found - members.begin());
 }
 
+bool Group::is_everyone(const std::vector<int>& members) const {
+  std::vector<int> everyone(static_cast<std::size_t>(size_));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  return members == everyone;
+}
+
 bool Group::reach(const Tensor&) { return false; }
+
+namespace {
+
+class Both final : public Pending::Operation {
+ public:
+  Both(Pending a, Pending b) : a_(std::move(a)), b_(std::move(b)) {}
+  void wait() override {
+    a_.wait();
+    b_.wait();
+  }
+
+ private:
+  Pending a_, b_;
+};
+
+// Of one part for each rank.
+template <class AnyTensor>
+AnyTensor part_of(const AnyTensor& parts, int rank, int ranks) {
+  const std::int64_t count = parts.numel() / ranks;
+  return parts.reshape({parts.numel()}).rows(rank * count, (rank + 1) * count);
+}
+
+}  // namespace
+
+Pending Group::gather_step(const Tensor& parts, int ahead) {
+  const Tensor arriving = part_of(parts, (rank_ - ahead + size_) % size_, size_);
+  return pass(arriving, part_of(parts, rank_, size_), arriving, ahead);
+}
+
+Pending Group::scatter_step(const Tensor& out, const ConstTensor& parts, int ahead) {
+  return pass(out, part_of(parts, (rank_ + ahead) % size_, size_), part_of(parts, rank_, size_),
+              ahead);
+}
+
+Pending Group::pass(Tensor out, ConstTensor in, ConstTensor, int ahead) {
+  Pending sent = send(in, (rank_ + ahead) % size_);
+  return Pending(
+      std::make_unique<Both>(std::move(sent), receive(out, (rank_ - ahead + size_) % size_)));
+}
 
 namespace {
 
 class SingleGroup : public Group {
  public:
-  SingleGroup() : Group(0, 1) {}
+  SingleGroup() : Group(0, 1, Carries::tensors) {}
   Pending all_reduce(Tensor, Reduction) override { return {}; }
   Pending all_gather(Tensor out, ConstTensor in) override { return copy(out, in); }
   Pending all_to_all(Tensor out, ConstTensor in) override { return copy(out, in); }
@@ -31,7 +77,9 @@ class SingleGroup : public Group {
   Pending send(ConstTensor, int) override { fail(Exit::internal, "send in a group of one"); }
   Pending receive(Tensor, int) override { fail(Exit::internal, "receive in a group of one"); }
   void barrier() override {}
-  std::unique_ptr<Group> split(const std::vector<int>&) override { return make_single_group(); }
+  std::unique_ptr<Group> split(const std::vector<int>&, Carries) override {
+    return make_single_group();
+  }
 
  private:
   static Pending copy(Tensor out, ConstTensor in) {

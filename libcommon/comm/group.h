@@ -40,6 +40,13 @@ class Pending {
 
 enum class Reduction : std::uint8_t { sum, max };
 
+// What a group is for, which says how much of a GPU's memory it is given.
+enum class Carries : std::uint8_t {
+  tensors,   // large ones, beside what is computed
+  numbers,   // few, for which hosts wait at once
+  messages,  // between two ranks, by send() and receive() alone
+};
+
 class Group {
  public:
   virtual ~Group() = default;
@@ -60,6 +67,14 @@ class Group {
   [[nodiscard]] virtual Pending receive(Tensor t, int from) = 0;
   virtual void barrier() = 0;
 
+  // All-gathers, and sums, by steps, beside which parts are computed: of `parts`, one for each
+  // rank.  Every rank takes the same step, `ahead` from 1 to size() - 1, in its turn.
+  //   gather_step   this rank's own part is there; the rank's so far before this one arrives
+  //   scatter_step  the part of the rank so far after this one leaves; out: of the rank so far
+  //                 before, that of this one
+  [[nodiscard]] Pending gather_step(const Tensor& parts, int ahead);
+  [[nodiscard]] Pending scatter_step(const Tensor& out, const ConstTensor& parts, int ahead);
+
   // Whether from now on all_gather into `memory`, which is as large on every rank, and
   // reduce_scatter of what lies at the same place of it on every rank take nothing of what GPUs
   // compute with.  Every rank calls it in its turn among the collectives; `memory` must outlive the
@@ -68,15 +83,29 @@ class Group {
 
   // A group of some of the ranks, this one among them, numbered in this order.  Every rank of this
   // group calls it in its turn among the collectives, and the members name the same list.  They
-  // fail together with this group, which must outlive it.
-  virtual std::unique_ptr<Group> split(const std::vector<int>& members) = 0;
+  // fail together with this group, which must outlive it.  One of all the ranks in their order that
+  // carries the same, but messages, may be this one by another name: operations of both have one
+  // order, the same on every rank.
+  virtual std::unique_ptr<Group> split(const std::vector<int>& members, Carries carries) = 0;
+  std::unique_ptr<Group> split(const std::vector<int>& members) {
+    return split(members, Carries::tensors);
+  }
 
  protected:
-  Group(int rank, int size) : rank_(rank), size_(size) {}
+  Group(int rank, int size, Carries carries) : rank_(rank), size_(size), carries_(carries) {}
   static int place_in(const std::vector<int>& members, int rank);  // Exit::internal if not there
+  bool is_everyone(const std::vector<int>& members) const;         // in their order
+  bool shares(const std::vector<int>& members, Carries carries) const {  // see split()
+    return carries == carries_ && carries != Carries::messages && is_everyone(members);
+  }
+  // `in` goes to the rank `ahead` after this one; out: what comes from that before, which has it at
+  // the place that `there` has on this rank.
+  virtual Pending pass(Tensor out, ConstTensor in, ConstTensor there, int ahead);
+  Carries carries() const { return carries_; }
 
  private:
   int rank_, size_;
+  Carries carries_;
 };
 
 // The group of one: collectives do nothing.

@@ -221,8 +221,12 @@ void broadcast_all(const Outputs& out, const Inputs& in, int root) {
 
 class InProcessGroup : public Group {
  public:
-  InProcessGroup(Hub& hub, int number, int rank, int size, int rank_of_all)
-      : Group(rank, size), hub_(hub), number_(number), rank_of_all_(rank_of_all) {}
+  InProcessGroup(Hub& hub, int number, int rank, int size, int rank_of_all, Carries carries)
+      : Group(rank, size, carries),
+        hub_(hub),
+        number_(number),
+        rank_of_all_(rank_of_all),
+        turns_(std::make_shared<Turns>()) {}
 
   Pending all_reduce(Tensor t, Reduction reduction) override {
     return collective(t, t, [reduction](const Outputs& out, const Inputs& in) {
@@ -247,15 +251,21 @@ class InProcessGroup : public Group {
   void barrier() override {
     collective({}, {}, [](const Outputs&, const Inputs&) {}).wait();
   }
-  std::unique_ptr<Group> split(const std::vector<int>& members) override {
+  std::unique_ptr<Group> split(const std::vector<int>& members, Carries carries) override {
+    if (shares(members, carries)) return std::make_unique<InProcessGroup>(*this);
     const int place = place_in(members, rank());
-    const int number = hub_.group_of(number_, collectives_++, members);
+    const int number = hub_.group_of(number_, turns_->collectives++, members);
     if (members.size() == 1) return make_single_group();
     return std::make_unique<InProcessGroup>(hub_, number, place, static_cast<int>(members.size()),
-                                            rank_of_all_);
+                                            rank_of_all_, carries);
   }
 
  private:
+  struct Turns {
+    std::uint64_t collectives = 0;                          // that this rank joined
+    std::map<std::pair<int, int>, std::uint64_t> messages;  // that it sent or received: (from, to)
+  };
+
   template <class Work>
   Pending join(const Place& place, int parties, int party, Tensor out, ConstTensor in,
                const Work& work) {
@@ -264,11 +274,11 @@ class InProcessGroup : public Group {
   }
   template <class Work>
   Pending collective(Tensor out, ConstTensor in, const Work& work) {
-    return join({.group = number_, .number = collectives_++}, size(), rank(), out, in, work);
+    return join({.group = number_, .number = turns_->collectives++}, size(), rank(), out, in, work);
   }
   // The sender is party 0, the receiver party 1.
   Pending message(int from, int to, int party, Tensor out, ConstTensor in) {
-    const std::uint64_t number = messages_[{from, to}]++;
+    const std::uint64_t number = turns_->messages[{from, to}]++;
     return join({number_, from, to, number}, 2, party, out, in,
                 [](const Outputs& o, const Inputs& i) {
                   check_like("receive", o[1], i[0].dtype(), i[0].numel());
@@ -277,10 +287,9 @@ class InProcessGroup : public Group {
   }
 
   Hub& hub_;
-  int number_;                                             // of the group
-  int rank_of_all_;                                        // among all that share the hub
-  std::uint64_t collectives_ = 0;                          // that this rank joined
-  std::map<std::pair<int, int>, std::uint64_t> messages_;  // that it sent or received: (from, to)
+  int number_;                    // of the group
+  int rank_of_all_;               // among all that share the hub
+  std::shared_ptr<Turns> turns_;  // of the group, whatever its name
 };
 
 }  // namespace
@@ -289,7 +298,7 @@ InProcess::InProcess(int size) : hub_(std::make_unique<Hub>(size)) {}
 InProcess::~InProcess() = default;
 
 std::unique_ptr<Group> InProcess::make(int rank) {
-  return std::make_unique<InProcessGroup>(*hub_, 0, rank, hub_->size, rank);
+  return std::make_unique<InProcessGroup>(*hub_, 0, rank, hub_->size, rank, Carries::numbers);
 }
 
 void InProcess::abort(const std::string& why) {

@@ -26,8 +26,9 @@ std::vector<int> all_ranks(int size) {
 MetaGroup::MetaGroup(int rank, int size, Stream& stream, MessageWatch* watch)
     : MetaGroup(rank, all_ranks(size), stream, watch) {}
 
-MetaGroup::MetaGroup(int rank, std::vector<int> ranks, Stream& stream, MessageWatch* watch)
-    : Group(rank, static_cast<int>(ranks.size())),
+MetaGroup::MetaGroup(int rank, std::vector<int> ranks, Stream& stream, MessageWatch* watch,
+                     Carries carries)
+    : Group(rank, static_cast<int>(ranks.size()), carries),
       ranks_(std::move(ranks)),
       stream_(stream),
       watch_(watch) {}
@@ -50,11 +51,11 @@ Pending MetaGroup::send(ConstTensor t, int to) {
   return count("send", {number(rank()), number(to)}, static_cast<double>(t.bytes()));
 }
 
-std::unique_ptr<Group> MetaGroup::split(const std::vector<int>& members) {
+std::unique_ptr<Group> MetaGroup::split(const std::vector<int>& members, Carries carries) {
   std::vector<int> ranks;
   for (const int member : members) ranks.push_back(ranks_.at(static_cast<std::size_t>(member)));
-  auto part =
-      std::make_unique<MetaGroup>(place_in(members, rank()), std::move(ranks), stream_, watch_);
+  auto part = std::make_unique<MetaGroup>(place_in(members, rank()), std::move(ranks), stream_,
+                                          watch_, carries);
   part->call(name_);
   return part;
 }

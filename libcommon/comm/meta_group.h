@@ -31,7 +31,8 @@ class MetaGroup final : public Group {
   // The first group, of `size` ranks.  A null `watch` is told nothing.
   MetaGroup(int rank, int size, Stream& stream, MessageWatch* watch);
   // Of those with these numbers in the first group.
-  MetaGroup(int rank, std::vector<int> ranks, Stream& stream, MessageWatch* watch);
+  MetaGroup(int rank, std::vector<int> ranks, Stream& stream, MessageWatch* watch,
+            Carries carries = Carries::numbers);
 
   void call(std::string name) { name_ = std::move(name); }
 
@@ -43,7 +44,8 @@ class MetaGroup final : public Group {
   Pending send(ConstTensor t, int to) override;
   Pending receive(Tensor, int) override { return {}; }
   void barrier() override {}
-  std::unique_ptr<Group> split(const std::vector<int>& members) override;
+  using Group::split;
+  std::unique_ptr<Group> split(const std::vector<int>& members, Carries carries) override;
 
  private:
   double ring(const ConstTensor& t) const;

@@ -131,50 +131,79 @@ class Process {
   std::vector<const Begun*> groups_;  // and what they have begun, under the mutex
 };
 
+// What a group shares with those that are the same by other names.
+struct Communicator {
+  Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  ~Communicator() {
+    if (handle != nullptr) ncclCommDestroy(handle);
+    device::destroy_stream(stream);
+  }
+  void abort() noexcept {  // nothing waits for other ranks any more
+    if (handle != nullptr) ncclCommAbort(std::exchange(handle, nullptr));
+  }
+  ncclComm_t handle = nullptr;
+  StreamHandle stream = device::make_stream(device::Priority::high);
+};
+
+// Each channel has buffers for each rank that it leads to.
+ncclConfig_t settings(Carries carries) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  if (carries == Carries::numbers) config.minCTAs = config.maxCTAs = 1;
+  return config;
+}
+
 class NcclGroup : public Group {
  public:
   // Of all ranks, from NCCL's id.
   NcclGroup(const ncclUniqueId& id, int rank, int size, std::shared_ptr<Process> process)
-      : NcclGroup(rank, size, std::move(process), "all") {
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    begin("start", {}, [&] { return ncclCommInitRankConfig(&comm_, size, id, rank, &config); });
-    connect();
+      : NcclGroup(rank, size, Carries::numbers, std::move(process), "all") {
+    ncclConfig_t config = settings(carries());
+    begin("start", {},
+          [&] { return ncclCommInitRankConfig(&shared_->handle, size, id, rank, &config); });
   }
   // Of a part of those of another group, of which this is its so manyth split.
-  NcclGroup(NcclGroup& whole, const std::vector<int>& members, int place, int number)
-      : NcclGroup(place, static_cast<int>(members.size()), whole.process_,
+  NcclGroup(NcclGroup& whole, const std::vector<int>& members, Carries carries, int place,
+            int number)
+      : NcclGroup(place, static_cast<int>(members.size()), carries, whole.process_,
                   concat(whole.begun_.group, ".", number, ":", members.front())) {
+    if (whole.is_everyone(members)) talks_by_ = &whole;
+    if (whole.shares(members, carries)) {
+      shared_ = whole.shared_;
+      return;
+    }
+    ncclConfig_t config = settings(carries);
     whole.begin("split", {}, [&] {
-      return ncclCommSplit(whole.comm_, members.front(), place, &comm_, nullptr);
+      return ncclCommSplit(whole.comm(), members.front(), place, &shared_->handle, &config);
     });
-    connect();
+    if (carries == Carries::messages) connect();
   }
   NcclGroup(const NcclGroup&) = delete;
   ~NcclGroup() override;
 
   Pending all_reduce(Tensor t, Reduction reduction) override {
     return queue("all_reduce", t, t, [&](void* out, const void* in) {
-      return ncclAllReduce(in, out, count(t), number_type(t.dtype()), number_op(reduction), comm_,
-                           stream_);
+      return ncclAllReduce(in, out, count(t), number_type(t.dtype()), number_op(reduction), comm(),
+                           stream());
     });
   }
   Pending all_gather(Tensor out, ConstTensor in) override {
     return queue("all_gather", out, in, [&](void* to, const void* from) {
       if (copies_ && copies_->reaches(out)) {
-        copies_->all_gather(out, in, stream_);
+        copies_->all_gather(out, in, stream());
         return ncclSuccess;
       }
-      return ncclAllGather(from, to, in.bytes(), ncclUint8, comm_, stream_);
+      return ncclAllGather(from, to, in.bytes(), ncclUint8, comm(), stream());
     });
   }
   Pending reduce_scatter(Tensor out, ConstTensor in) override {
     return queue("reduce_scatter", out, in, [&](void* to, const void* from) {
       if (copies_ && copies_->reaches(in)) {
-        copies_->reduce_scatter(out, in, stream_);
+        copies_->reduce_scatter(out, in, stream());
         return ncclSuccess;
       }
-      return ncclReduceScatter(from, to, count(out), number_type(out.dtype()), ncclSum, comm_,
-                               stream_);
+      return ncclReduceScatter(from, to, count(out), number_type(out.dtype()), ncclSum, comm(),
+                               stream());
     });
   }
   Pending all_to_all(Tensor out, ConstTensor in) override {
@@ -184,11 +213,11 @@ class NcclGroup : public Group {
         ncclResult_t result = ncclSuccess;
         for (int rank = 0; rank < size() && result == ncclSuccess; ++rank) {
           const std::size_t at = static_cast<std::size_t>(rank) * part;
-          result = ncclSend(static_cast<const std::byte*>(from) + at, part, ncclUint8, rank, comm_,
-                            stream_);
+          result = ncclSend(static_cast<const std::byte*>(from) + at, part, ncclUint8, rank, comm(),
+                            stream());
           if (result != ncclSuccess) break;
           result =
-              ncclRecv(static_cast<std::byte*>(to) + at, part, ncclUint8, rank, comm_, stream_);
+              ncclRecv(static_cast<std::byte*>(to) + at, part, ncclUint8, rank, comm(), stream());
         }
         return result;
       });
@@ -196,21 +225,35 @@ class NcclGroup : public Group {
   }
   Pending broadcast(Tensor t, int root) override {
     return queue("broadcast", t, t, [&](void* to, const void* from) {
-      return ncclBroadcast(from, to, t.bytes(), ncclUint8, root, comm_, stream_);
+      return ncclBroadcast(from, to, t.bytes(), ncclUint8, root, comm(), stream());
     });
   }
   Pending send(ConstTensor t, int to) override {
     return queue("message", {}, t, [&](void*, const void* from) {
-      return ncclSend(from, t.bytes(), ncclUint8, to, comm_, stream_);
+      return ncclSend(from, t.bytes(), ncclUint8, to, comm(), stream());
     });
   }
   Pending receive(Tensor t, int from) override {
     return queue("message", t, {}, [&](void* to, const void*) {
-      return ncclRecv(to, t.bytes(), ncclUint8, from, comm_, stream_);
+      return ncclRecv(to, t.bytes(), ncclUint8, from, comm(), stream());
+    });
+  }
+  Pending pass(Tensor out, ConstTensor in, ConstTensor there, int ahead) override {
+    const int after = (rank() + ahead) % size(), before = (rank() - ahead + size()) % size();
+    return queue("pass", out, in, [&](void* to, const void* from) {
+      if (copies_ && copies_->reaches(there)) {
+        copies_->pass(out, there, ahead, stream());
+        return ncclSuccess;
+      }
+      return together([&] {
+        const ncclResult_t sent = ncclSend(from, in.bytes(), ncclUint8, after, comm(), stream());
+        if (sent != ncclSuccess) return sent;
+        return ncclRecv(to, out.bytes(), ncclUint8, before, comm(), stream());
+      });
     });
   }
   bool reach(const Tensor& memory) override {
-    if (!copies_) copies_ = std::make_unique<PeerCopies>(*this);
+    if (!copies_) copies_ = std::make_unique<PeerCopies>(*talks_by_);
     return copies_->reach(memory);
   }
   void barrier() override {
@@ -218,37 +261,35 @@ class NcclGroup : public Group {
     all_reduce({&nothing, DType::i32, {1}}, Reduction::sum).wait();
   }
 
-  std::unique_ptr<Group> split(const std::vector<int>& members) override {
+  std::unique_ptr<Group> split(const std::vector<int>& members, Carries carries) override {
     const int place = place_in(members, rank()), number = ++splits_;
-    if (members.size() > 1) return std::make_unique<NcclGroup>(*this, members, place, number);
+    if (members.size() > 1)
+      return std::make_unique<NcclGroup>(*this, members, carries, place, number);
     ncclComm_t none = nullptr;
     begin("split", {},
-          [&] { return ncclCommSplit(comm_, NCCL_SPLIT_NOCOLOR, place, &none, nullptr); });
+          [&] { return ncclCommSplit(comm(), NCCL_SPLIT_NOCOLOR, place, &none, nullptr); });
     return make_single_group();
   }
 
  private:
   class Queued;
 
-  NcclGroup(int rank, int size, std::shared_ptr<Process> process, std::string name)
-      : Group(rank, size),
-        process_(std::move(process)),
-        stream_(device::make_stream(device::Priority::high)) {
+  NcclGroup(int rank, int size, Carries carries, std::shared_ptr<Process> process, std::string name)
+      : Group(rank, size, carries), process_(std::move(process)) {
     begun_.group = std::move(name);
     begun_.ranks = size;
     process_->add(&begun_);
   }
 
-  // Of two ranks: a first message's host waits for the other's, which may wait for another pair's.
+  // A first message's host waits for the other's, which may wait for another pair's.
   void connect() {
-    if (size() != 2) return;
     make_room(2);
     auto* const bytes = static_cast<std::byte*>(stage_.data());
     begin("connect", {}, [&] {
       return together([&] {
-        const ncclResult_t sent = ncclSend(bytes, 1, ncclUint8, 1 - rank(), comm_, stream_);
+        const ncclResult_t sent = ncclSend(bytes, 1, ncclUint8, 1 - rank(), comm(), stream());
         if (sent != ncclSuccess) return sent;
-        return ncclRecv(bytes + 1, 1, ncclUint8, 1 - rank(), comm_, stream_);
+        return ncclRecv(bytes + 1, 1, ncclUint8, 1 - rank(), comm(), stream());
       });
     });
   }
@@ -262,19 +303,25 @@ class NcclGroup : public Group {
     check(process_->call(work), rank(), size(), name);
   }
 
+  ncclComm_t comm() const { return shared_->handle; }
+  StreamHandle stream() const { return shared_->stream; }
   static std::size_t count(const ConstTensor& t) { return static_cast<std::size_t>(t.numel()); }
 
-  // No rank's memory goes before the others have let go of it: they all meet in the second call.
+  // No rank's memory goes before the others have let go of it.
   void end() noexcept {
-    if (copies_) copies_->finish(stream_);
+    if (!copies_) return;
+    copies_->finish(stream());
     copies_.reset();
-    ncclCommDestroy(comm_);
+    try {
+      talks_by_->barrier();
+    } catch (const std::exception&) {  // they have gone, too
+    }
   }
 
   // Nothing waits for other ranks any more.
   void give_up() noexcept {
     if (copies_) copies_->give_up();
-    if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
+    shared_->abort();
   }
 
   EventHandle take_event() {
@@ -290,13 +337,13 @@ class NcclGroup : public Group {
 
   void make_room(std::size_t bytes) {
     if (stage_.bytes() >= bytes) return;
-    device::synchronize(stream_);
+    device::synchronize(stream());
     stage_ = Buffer(Device::cuda, bytes);
   }
 
   std::shared_ptr<Process> process_;
-  ncclComm_t comm_ = nullptr;
-  StreamHandle stream_;
+  std::shared_ptr<Communicator> shared_ = std::make_shared<Communicator>();
+  NcclGroup* talks_by_ = this;  // of the same ranks, with less memory of its own
   Begun begun_;
   int splits_ = 0;
   std::vector<EventHandle> events_;  // not in use
@@ -308,7 +355,7 @@ class NcclGroup : public Group {
 class NcclGroup::Queued : public Pending::Operation {
  public:
   Queued(NcclGroup& group, bool of_host) : group_(&group), of_host_(of_host) {
-    device::record(event_, group.stream_);
+    device::record(event_, group.stream());
     group.queued_.push_back(this);
   }
   Queued(const Queued&) = delete;
@@ -344,10 +391,9 @@ NcclGroup::~NcclGroup() {
   process_->remove(&begun_);
   if (process_->gave_up)
     give_up();
-  else if (comm_ != nullptr)
+  else
     end();
   for (const EventHandle event : events_) device::destroy_event(event);
-  device::destroy_stream(stream_);
 }
 
 // A host tensor's place on the GPU: what comes out before what goes in, which it may be.
@@ -364,16 +410,16 @@ Pending NcclGroup::queue(const char* name, Tensor out, ConstTensor in, const Wor
     make_room(behind + in_bytes);
     to = stage_.data();
     void* const sent = static_cast<std::byte*>(to) + behind;
-    if (in_bytes > 0) device::copy(sent, from, in_bytes, stream_);
+    if (in_bytes > 0) device::copy(sent, from, in_bytes, stream());
     from = sent;
   } else {
     const EventHandle ready = take_event();
     device::record(ready, process_->compute.handle());
-    device::wait(ready, stream_);
+    device::wait(ready, stream());
     events_.push_back(ready);
   }
   begin(name, in ? in : ConstTensor(out), [&] { return work(to, from); });
-  if (of_host && out_bytes > 0) device::copy(out.data(), to, out_bytes, stream_);
+  if (of_host && out_bytes > 0) device::copy(out.data(), to, out_bytes, stream());
   return Pending(std::make_unique<Queued>(*this, of_host));
 }
 

@@ -59,7 +59,7 @@ Name name_of(void* memory) {
   return name;
 }
 
-constexpr std::size_t kStage = std::size_t{256} << 20;  // bytes, of all peers
+constexpr std::size_t kStage = std::size_t{64} << 20;  // bytes, of all peers
 
 }  // namespace
 
@@ -147,10 +147,11 @@ PeerCopies::Counts* PeerCopies::counts_of(int rank) const {
                                        : counts_.of[static_cast<std::size_t>(rank)].memory);
 }
 
-// Queues read(), which reads the others' memory once they all have queued theirs, and lets nothing
-// follow before they have read this rank's.
-template <class Read>
-void PeerCopies::among_peers(StreamHandle stream, const Read& read) {
+// Queues copy(), which reads the memory of some ranks once they have queued theirs, and lets
+// nothing follow before the readers have read this rank's.
+template <class Copy>
+void PeerCopies::exchange(const std::vector<int>& readers, const std::vector<int>& sources,
+                          StreamHandle stream, const Copy& copy) {
   cudaStreamCaptureStatus capturing;
   cuda::check(cudaStreamIsCapturing(stream, &capturing));
   if (capturing != cudaStreamCaptureStatusNone)
@@ -158,11 +159,17 @@ void PeerCopies::among_peers(StreamHandle stream, const Read& read) {
   ++operations_;
   const int rank = ranks_.rank();
   Counts* const own = counts_of(rank);
-  for (const int peer : peers()) write(&counts_of(peer)->ready[rank], operations_, stream);
-  for (const int peer : peers()) wait(&own->ready[peer], operations_, stream);
-  read();
-  for (const int peer : peers()) write(&counts_of(peer)->read[rank], operations_, stream);
-  for (const int peer : peers()) wait(&own->read[peer], operations_, stream);
+  for (const int peer : readers) write(&counts_of(peer)->ready[rank], operations_, stream);
+  for (const int peer : sources) wait(&own->ready[peer], operations_, stream);
+  copy();
+  for (const int peer : sources) write(&counts_of(peer)->read[rank], operations_, stream);
+  for (const int peer : readers) wait(&own->read[peer], operations_, stream);
+}
+
+void PeerCopies::pass(const Tensor& out, const ConstTensor& there, int ahead, StreamHandle stream) {
+  const int rank = ranks_.rank(), size = ranks_.size(), before = (rank - ahead + size) % size;
+  exchange({(rank + ahead) % size}, {before}, stream,
+           [&] { device::copy(out.data(), of_peer(before, there), out.bytes(), stream); });
 }
 
 void PeerCopies::all_gather(const Tensor& out, const ConstTensor& in, StreamHandle stream) {
@@ -171,7 +178,7 @@ void PeerCopies::all_gather(const Tensor& out, const ConstTensor& in, StreamHand
   auto* const all = static_cast<std::byte*>(out.data());
   std::byte* const own = all + begin(ranks_.rank());
   if (own != in.data()) device::copy(own, in.data(), part, stream);
-  among_peers(stream, [&] {
+  exchange(peers(), peers(), stream, [&] {
     for (const int peer : peers())
       device::copy(all + begin(peer), of_peer(peer, out) + begin(peer), part, stream);
   });
@@ -186,6 +193,7 @@ static void add(const Tensor& sum, const ConstTensor& a, const ConstTensor& b,
   };
   if (sum.dtype() == DType::f32) return of(static_cast<float*>(sum.data()));
   if (sum.dtype() == DType::bf16) return of(static_cast<__nv_bfloat16*>(sum.data()));
+  if (sum.dtype() == DType::f16) return of(static_cast<__half*>(sum.data()));
   fail(Exit::internal, "no sums of ", name_of(sum.dtype()), " by copies");
 }
 
@@ -195,7 +203,7 @@ void PeerCopies::reduce_scatter(const Tensor& out, const ConstTensor& in, Stream
   const std::int64_t room = static_cast<std::int64_t>(stage_.bytes()) / (size - 1) / element;
   const ConstTensor all = in.reshape({in.numel()});
   const Tensor sums = out.reshape({part});
-  among_peers(stream, [&] {
+  exchange(peers(), peers(), stream, [&] {
     for (std::int64_t begin = 0; begin < part; begin += room) {
       const std::int64_t count = std::min(room, part - begin);
       const ConstTensor own = all.rows(rank * part + begin, rank * part + begin + count);

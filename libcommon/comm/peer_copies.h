@@ -28,9 +28,11 @@ class PeerCopies {
 
   // As Group's, queued on `stream`, always the same one.  What is read is at the same place of its
   // memory on every rank: reaches(out) of all_gather; reaches(in) of reduce_scatter, which takes
-  // f32 and bf16 and adds ranks 0, 1, 2, … in this order.
+  // f32, bf16 and fp16 and adds ranks 0, 1, 2, … in this order.
   void all_gather(const Tensor& out, const ConstTensor& in, StreamHandle stream);
   void reduce_scatter(const Tensor& out, const ConstTensor& in, StreamHandle stream);
+  // As Group's: reaches(there).
+  void pass(const Tensor& out, const ConstTensor& there, int ahead, StreamHandle stream);
 
   // Before the end: `stream` is done with other ranks' memory.
   void finish(StreamHandle stream) noexcept;
@@ -62,8 +64,9 @@ class PeerCopies {
   const Region* region_of(const ConstTensor& part) const;
   const std::byte* of_peer(int peer, const ConstTensor& part) const;  // what lies at that place
   Counts* counts_of(int rank) const;
-  template <class Read>
-  void among_peers(StreamHandle stream, const Read& read);
+  template <class Copy>
+  void exchange(const std::vector<int>& readers, const std::vector<int>& sources,
+                StreamHandle stream, const Copy& copy);
 
   Group& ranks_;
   Buffer own_counts_;

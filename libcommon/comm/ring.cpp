@@ -15,11 +15,11 @@ Ring::Ring(Group& group, int step) : rank_(group.rank()), size_(group.size()) {
   const int before = (place_ + size_ - 1) % size_;
   for (int turn = 0; turn < 2 + size_ % 2; ++turn) {
     if (sending_turn(place_) == turn)
-      ahead_ = group.split({rank_, member(place_ + 1)});
+      ahead_ = group.split({rank_, member(place_ + 1)}, Carries::messages);
     else if (sending_turn(before) == turn)
-      behind_ = group.split({member(before), rank_});
+      behind_ = group.split({member(before), rank_}, Carries::messages);
     else
-      static_cast<void>(group.split({rank_}));
+      static_cast<void>(group.split({rank_}, Carries::messages));
   }
 }
 

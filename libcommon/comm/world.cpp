@@ -1,22 +1,35 @@
 #include "comm/world.h"
 
+#include <algorithm>
+
 namespace mt {
 
-static std::unique_ptr<Group> split(Group& all, const ParallelSizes& sizes, const char* axes) {
-  return all.split(rank_group(sizes, axes, all.rank()));
+static std::unique_ptr<Group> split(Group& all, const ParallelSizes& sizes, const char* axes,
+                                    Carries carries) {
+  return all.split(rank_group(sizes, axes, all.rank()), carries);
+}
+
+// Of the members of a group in one of more axes.
+static std::vector<int> places(const ParallelSizes& sizes, const char* axes, const char* more_axes,
+                               int rank) {
+  const std::vector<int> whole = rank_group(sizes, more_axes, rank);
+  std::vector<int> found;
+  for (const int member : rank_group(sizes, axes, rank))
+    found.push_back(static_cast<int>(std::ranges::find(whole, member) - whole.begin()));
+  return found;
 }
 
 World::World(Group& all, const ParallelSizes& sizes)
     : all_(all),
       sizes_(sizes),
       position_(rank_position(sizes, all.rank())),
-      tensor_(split(all, sizes, "tp")),
-      context_(split(all, sizes, "cp")),
-      data_(split(all, sizes, "dp")),
-      data_context_(split(all, sizes, "cp-dp")),
-      pipeline_(split(all, sizes, "pp")),
+      tensor_(split(all, sizes, "tp", Carries::tensors)),
+      context_(split(all, sizes, "cp", Carries::tensors)),
+      data_context_(split(all, sizes, "cp-dp", Carries::numbers)),
+      data_(data_context_->split(places(sizes, "dp", "cp-dp", all.rank()), Carries::numbers)),
+      pipeline_(split(all, sizes, "pp", Carries::numbers)),
       embedding_(all.split(embedding_group(sizes, all.rank()))),
-      model_(split(all, sizes, "tp-pp")) {
+      model_(split(all, sizes, "tp-pp", Carries::numbers)) {
   if (sizes.ranks() != all.size())
     fail(Exit::internal, "a grid of ", sizes.ranks(), " ranks in a world of ", all.size());
 }

@@ -17,19 +17,20 @@ class World {
   const RankPosition& position() const { return position_; }
 
   Group& all() const { return all_; }
-  Group& tensor() const { return *tensor_; }              // they share matrices
-  Group& context() const { return *context_; }            // a sequence
+  Group& tensor() const { return *tensor_; }        // they share matrices
+  Group& context() const { return *context_; }      // a sequence
+  Group& embedding() const { return *embedding_; }  // tied weights: embedding_group()
+  // These carry numbers, and are split for what else they share.
   Group& data() const { return *data_; }                  // a step's sequences
   Group& data_context() const { return *data_context_; }  // gradients, and what is sharded of them
   Group& pipeline() const { return *pipeline_; }          // layers
-  Group& embedding() const { return *embedding_; }        // tied weights: embedding_group()
   Group& model() const { return *model_; }                // all weights, of one replica
 
  private:
   Group& all_;
   ParallelSizes sizes_;
   RankPosition position_;
-  std::unique_ptr<Group> tensor_, context_, data_, data_context_, pipeline_, embedding_, model_;
+  std::unique_ptr<Group> tensor_, context_, data_context_, data_, pipeline_, embedding_, model_;
 };
 
 }  // namespace mt

@@ -25,8 +25,9 @@ SharedBuffer::SharedBuffer(ParamTable& table, Device device, DType dtype,
     : table_(table), options_(options), ranks_(world.data_context()) {
   const int instances = distributed() ? options.distributed_optimizer_instances : ranks_.size();
   const int part = ranks_.size() / instances, place = ranks_.rank() % part;
-  sharers_ = ranks_.split(every(ranks_.rank() - place, 1, part));
-  copies_ = ranks_.split(every(place, part, instances));
+  sharer_numbers_ = ranks_.split(every(ranks_.rank() - place, 1, part), Carries::numbers);
+  sharers_ = sharer_numbers_->split(every(0, 1, part), Carries::tensors);
+  copies_ = ranks_.split(every(place, part, instances), Carries::tensors);
   shards_values_ = options.shards_values() && sharers_->size() > 1;
   shards_gradients_ = options.shards_gradients() && sharers_->size() > 1;
   for (const Param& row : table_.rows()) counts_.push_back(row.local.numel());
@@ -238,7 +239,7 @@ void SharedBuffer::start(std::size_t bucket) {
   const Tensor all = gradients_of(bucket);
   states_[bucket].started = true;
   states_[bucket].sum =
-      distributed() ? sharers_->reduce_scatter(own_slice(all), all) : ranks_.all_reduce(all);
+      distributed() ? sharers_->reduce_scatter(own_slice(all), all) : copies_->all_reduce(all);
 }
 
 // Adds this rank's slice of a bucket's sum to what it has.

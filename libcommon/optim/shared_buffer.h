@@ -44,7 +44,7 @@ class SharedBuffer final : public ParamSharing {
 
   // Parts of the trainable rows and of those that are not that a rank of sharers() updates.
   std::vector<OwnedRange> owned(int rank) const;
-  Group& sharers() const { return *sharers_; }                 // of the optimizer's state
+  Group& sharers() const { return *sharer_numbers_; }          // of the optimizer's state
   bool is_first_copy() const { return copies_->rank() == 0; }  // of that state
   bool shards_values() const { return shards_values_; }
   bool shards_gradients() const { return shards_gradients_; }
@@ -107,7 +107,7 @@ class SharedBuffer final : public ParamSharing {
   ParamTable& table_;
   OptimizerOptions options_;
   Group& ranks_;
-  std::unique_ptr<Group> sharers_, copies_;
+  std::unique_ptr<Group> sharer_numbers_, sharers_, copies_;
   bool shards_values_ = false, shards_gradients_ = false;
   std::vector<std::int64_t> counts_;  // elements of each row
   BufferLayout layout_;

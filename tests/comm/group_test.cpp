@@ -108,6 +108,33 @@ TEST_P(Collectives, ReduceScatter) {
   });
 }
 
+TEST_P(Collectives, GatherAndSumBySteps) {
+  run_ranks(ranks, [&](Group& group) {
+    const auto part_of = [&](const Tensor& parts, int rank) {
+      return parts.rows(rank * count, (rank + 1) * count);
+    };
+    const HostTensor all(DType::f32, {ranks * count}),
+        in = input_of<float>(group.rank(), count),
+        parts = input_of<float>(group.rank(), ranks * count);
+    std::copy_n(in.span<float>().begin(), count, part_of(all, group.rank()).span<float>().begin());
+    std::vector<HostTensor> theirs;
+    std::vector<Pending> steps;
+    for (int ahead = 1; ahead < ranks; ++ahead) {
+      steps.push_back(group.gather_step(all, ahead));
+      theirs.emplace_back(DType::f32, Shape{count});
+      steps.push_back(group.scatter_step(theirs.back(), parts, ahead));
+    }
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step) step->wait();
+    for (int rank = 0; rank < ranks; ++rank)
+      EXPECT_SAME_BITS(part_of(all, rank), input_of<float>(rank, count));
+    for (int ahead = 1; ahead < ranks; ++ahead) {
+      const int before = (group.rank() - ahead + ranks) % ranks;
+      EXPECT_SAME_BITS(theirs[static_cast<std::size_t>(ahead - 1)],
+                       part_of(input_of<float>(before, ranks * count), group.rank()));
+    }
+  });
+}
+
 TEST_P(Collectives, LargestOfAll) {
   run_ranks(ranks, [&](Group& group) {
     const HostTensor t = input_of<float>(group.rank(), count), expected = input_of<float>(0, count);
@@ -210,6 +237,27 @@ TEST(Group, MessagesArriveInOrder) {
     for (auto p = pending.rbegin(); p != pending.rend(); ++p) p->wait();
     for (int i = 0; i < kMessages; ++i)
       EXPECT_EQ(tensors[static_cast<std::size_t>(i)].span<double>()[0], i);
+  });
+}
+
+// By other names, or not: operations of both have one order, here, and handles are waited for in
+// any.
+TEST(Group, PartsOfAllRanksCarryWhatTheyDo) {
+  run_ranks(3, [](Group& group) {
+    for (const Carries carries : {Carries::numbers, Carries::tensors}) {
+      const auto same = group.split({0, 1, 2}, carries), turned = group.split({2, 1, 0}, carries);
+      EXPECT_EQ(same->rank(), group.rank());
+      EXPECT_EQ(turned->rank(), 2 - group.rank());
+      const HostTensor a = input_of<float>(group.rank(), 7), b = clone(a), c = clone(a);
+      Pending pending[] = {group.all_reduce(a), same->all_reduce(b), group.broadcast(c, 2)};
+      for (Pending& one : pending) one.wait();
+      EXPECT_SAME_BITS(a, sum_of<float>(3, 7));
+      EXPECT_SAME_BITS(b, sum_of<float>(3, 7));
+      EXPECT_SAME_BITS(c, input_of<float>(2, 7));
+      const HostTensor all(DType::f32, {21});
+      turned->all_gather(all, input_of<float>(group.rank(), 7)).wait();
+      EXPECT_SAME_BITS(all.view().rows(0, 7), input_of<float>(2, 7));
+    }
   });
 }
 

@@ -147,6 +147,47 @@ TEST(NcclGroup, GathersAndSumsInMemoryThatGpusReach) {
   });
 }
 
+TEST(NcclGroup, GathersAndSumsBySteps) {
+  run_gpu_ranks([](Group& all_ranks, Stream& stream) {
+    std::vector<int> everyone;
+    for (int rank = 0; rank < all_ranks.size(); ++rank) everyone.push_back(rank);
+    const int ranks = all_ranks.size();
+    const GpuTensor memory(stream, 2 * kCount * ranks);  // outlives the groups
+    for (const bool reached : {false, true}) {
+      const auto tensors = all_ranks.split(everyone), group = tensors->split(everyone);
+      const int rank = group->rank();
+      if (reached) {
+        ASSERT_TRUE(group->reach(memory));
+      }
+      const Tensor all = memory.view().rows(0, kCount * ranks),
+                   parts = memory.view().rows(kCount * ranks, 2 * kCount * ranks);
+      const GpuTensor theirs(stream, kCount);
+      for (int i = 0; i < 20; ++i) {
+        const std::vector<float> own = values_of(rank + i, kCount),
+                                 mine = values_of(rank + i, kCount * ranks);
+        device::set_zero(all.data(), all.bytes(), stream.handle());
+        device::copy(all.rows(rank * kCount, (rank + 1) * kCount).data(), own.data(), 4 * kCount,
+                     stream.handle());
+        device::copy(parts.data(), mine.data(), parts.bytes(), stream.handle());
+        for (int ahead = 1; ahead < ranks; ++ahead) {
+          Pending gathered = group->gather_step(all, ahead),
+                  given = group->scatter_step(theirs, parts, ahead);
+          given.wait();
+          gathered.wait();
+          const int before = (rank - ahead + ranks) % ranks;
+          EXPECT_EQ(theirs.values(), slice(values_of(before + i, kCount * ranks), rank, ranks));
+        }
+        std::vector<float> gathered(static_cast<std::size_t>(all.numel()));
+        device::copy(gathered.data(), all.data(), all.bytes(), stream.handle());
+        stream.synchronize();
+        for (int r = 0; r < ranks; ++r)
+          EXPECT_EQ(slice(gathered, r, ranks), values_of(r + i, kCount)) << reached << i;
+      }
+      all_ranks.barrier();
+    }
+  });
+}
+
 TEST(NcclGroup, EachGivesEachOtherAPart) {
   run_gpu_ranks([](Group& group, Stream& stream) {
     const int ranks = group.size();
