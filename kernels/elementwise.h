@@ -13,6 +13,7 @@
 //   count_zeros  how many x are 0
 //   all_finite   1 if no x is infinite or NaN, else 0
 //   count_differences   how many a and b have other bits
+//   add_up       the sum of a few numbers, one after another
 #pragma once
 
 #include <cstddef>
@@ -54,8 +55,7 @@ std::size_t sum_work(std::int64_t count);  // of the five below
 template <class T>
 void sum_squares(double* sum, const T* x, std::int64_t count, void* work, cudaStream_t stream);
 template <class T>
-void count_zeros(std::int64_t* zeros, const T* x, std::int64_t count, void* work,
-                 cudaStream_t stream);
+void count_zeros(double* zeros, const T* x, std::int64_t count, void* work, cudaStream_t stream);
 template <class T>
 void all_finite(std::int32_t* finite, const T* x, std::int64_t count, void* work,
                 cudaStream_t stream);
@@ -64,4 +64,5 @@ void count_differences(std::int64_t* differences, const T* a, const T* b, std::i
                        void* work, cudaStream_t stream);
 void dot(double* sum, const float* a, const float* b, std::int64_t count, void* work,
          cudaStream_t stream);
+void add_up(double* sum, const double* x, std::int64_t count, cudaStream_t stream);
 }  // namespace mt::cuda

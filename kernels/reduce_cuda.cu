@@ -153,6 +153,12 @@ __global__ __launch_bounds__(kThreads) void finish_kernel(Out* out, const double
   if (threadIdx.x == 0) *out = finish(total);
 }
 
+__global__ void add_up_kernel(double* sum, const double* x, std::int64_t count) {
+  double total = 0;
+  for (std::int64_t i = 0; i < count; ++i) total += x[i];
+  *sum = total;
+}
+
 int sum_parts(std::int64_t count) {
   return static_cast<int>(min(kMostParts, ceil_div(count, std::int64_t{kThreads} * 16)));
 }
@@ -207,9 +213,8 @@ void sum_squares(double* out, const T* x, std::int64_t count, void* work, cudaSt
   sum(out, x, x, count, Square{}, AsDouble{}, work, stream);
 }
 template <class T>
-void count_zeros(std::int64_t* zeros, const T* x, std::int64_t count, void* work,
-                 cudaStream_t stream) {
-  sum(zeros, x, x, count, IsZero{}, AsCount{}, work, stream);
+void count_zeros(double* zeros, const T* x, std::int64_t count, void* work, cudaStream_t stream) {
+  sum(zeros, x, x, count, IsZero{}, AsDouble{}, work, stream);
 }
 template <class T>
 void all_finite(std::int32_t* finite, const T* x, std::int64_t count, void* work,
@@ -226,12 +231,17 @@ void dot(double* out, const float* a, const float* b, std::int64_t count, void* 
   sum(out, a, b, count, Product{}, AsDouble{}, work, stream);
 }
 
+void add_up(double* sum, const double* x, std::int64_t count, cudaStream_t stream) {
+  add_up_kernel<<<1, 1, 0, stream>>>(sum, x, count);
+  check(cudaGetLastError());
+}
+
 #define INSTANTIATE(T)                                                                         \
   template void count_differences(std::int64_t*, const T*, const T*, std::int64_t, void*,      \
                                   cudaStream_t);                                               \
   template void column_sum(float*, const T*, std::int64_t, std::int64_t, void*, cudaStream_t); \
   template void sum_squares(double*, const T*, std::int64_t, void*, cudaStream_t);             \
-  template void count_zeros(std::int64_t*, const T*, std::int64_t, void*, cudaStream_t);       \
+  template void count_zeros(double*, const T*, std::int64_t, void*, cudaStream_t);             \
   template void all_finite(std::int32_t*, const T*, std::int64_t, void*, cudaStream_t)
 INSTANTIATE(float);
 INSTANTIATE(bf16);

@@ -34,6 +34,7 @@ template <class Rule>
 __global__ __launch_bounds__(kUpdateThreads) void update_kernel(Rule rule, bool wide,
                                                                 const UpdateChunk* chunks,
                                                                 const StepRecord* record) {
+  if (record->gradient_scale == 0) return;  // skipped
   const UpdateChunk chunk = chunks[blockIdx.x];
   const auto rates = rule.rates(chunk, *record);
   rule.move_state(chunk.state - chunk.first);

@@ -1,8 +1,18 @@
 // kernels/update.h: what an optimizer's rules go by on the GPU: which elements share what
-// multipliers.
+// multipliers, and what is decided of a step where its gradients lie, so that nobody waits for the
+// host:
+//   factor = loss_scale divisor      grad_norm = sqrt(sum_squares) / factor
+//   skipped = grad_norm is not finite;  with `all_finite` also if loss / tokens is not, or if the
+//             step before was skipped
+//   gradient_scale = min(1, clip_grad / (grad_norm + 1e-6)) / factor;  clip_grad 0: 1 / factor;
+//                    skipped: 0, at which the rules leave everything as it is
+// (1e-6 as in Megatron's clip_grad_by_total_norm_fp32.)
 #pragma once
 
 #include <cstdint>
+
+#include "kernels/cuda_types.h"
+#include "kernels/step_record.h"
 
 namespace mt {
 
@@ -17,4 +27,29 @@ struct UpdateChunk {
 };
 inline constexpr std::int64_t kUpdateChunk = 4096;
 
+// What comes of a step; it lies on the device, from step to step.
+struct StepOutcome {
+  double loss = 0, tokens = 0;  // sums over the micro-batches of all ranks
+  double sum_squares = 0;       // of the sum of all ranks' gradients
+  double zeros = 0;             // elements of that, if they are counted
+  double grad_norm = 0;         // of the averaged, unscaled gradient, before clipping
+  std::int32_t skipped = 0;     // nothing is updated
+};
+
+struct UpdateRules {
+  double loss_scale = 1;
+  double divisor = 1;       // of the sum of all ranks' gradients; 0: the tokens, if there are any
+  double clip_grad = 0;     // largest norm; 0: not clipped
+  bool all_finite = false;  // a step that is not ends all updates
+};
+
 }  // namespace mt
+
+// Completes the outcome from its sums, and with it `count` records.
+namespace mt::cpu {
+void decide_update(StepRecord* records, int count, StepOutcome* outcome, const UpdateRules& rules);
+}
+namespace mt::cuda {
+void decide_update(StepRecord* records, int count, StepOutcome* outcome, const UpdateRules& rules,
+                   cudaStream_t stream);
+}

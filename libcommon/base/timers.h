@@ -47,6 +47,7 @@ class Timers {
       if (seconds != nullptr) start_ = Clock::now();
     }
     Scope(const Scope&) = delete;
+    explicit operator bool() const { return seconds_ != nullptr; }
     ~Scope() {
       if (seconds_ != nullptr)
         *seconds_ += std::chrono::duration<double>(Clock::now() - start_).count();

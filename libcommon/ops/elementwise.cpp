@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "ops/check.h"
+#include "ops/gpu_library.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -197,40 +198,50 @@ bool all_finite(ConstTensor x, Stream& stream) {
   return finite;
 }
 
-// The sum of what cpu.operator()<T>(x) returns, or gpu.operator()<T>(out, x, work) puts at `out`,
-// for each x, after before(i): all of a GPU's numbers are fetched together.
-template <class Number, class Cpu, class Gpu>
-static Number sum_over(std::span<const ConstTensor> parts, Stream& stream, const Cpu& cpu,
-                       const Gpu& gpu, const std::function<void(std::size_t)>& before = {}) {
-  std::vector<Number> numbers(parts.size());
-  Number* front = nullptr;
+void add_up(Tensor sum, ConstTensor x, Stream& stream) {
+  check_shape("add_up", "sum", sum, {1});
+  if (x.device() == Device::meta) return;
+  const Stream::Working working(stream, Family::elementwise);
+  if constexpr (kWithCuda)
+    if (x.device() == Device::cuda)
+      return cuda::add_up(sum.as<double>(), x.as<double>(), x.numel(), stream.handle());
+  const auto numbers = x.span<double>();
+  *sum.as<double>() = std::accumulate(numbers.begin(), numbers.end(), 0.0);
+}
+
+// sum = what cpu.operator()<T>(x) returns, or gpu.operator()<T>(out, x, work) puts at `out`, for
+// each x, after before(i).
+template <class Cpu, class Gpu>
+static void sum_over(const Tensor& sum, std::span<const ConstTensor> parts, Stream& stream,
+                     const Cpu& cpu, const Gpu& gpu,
+                     const std::function<void(std::size_t)>& before = {}) {
+  const Shape shape{std::ssize(parts)};
+  std::vector<double> here(stream.device() == Device::cuda ? 0 : parts.size());
+  Tensor numbers(here.data(), DType::f64, shape, stream.device());
   std::byte* work = nullptr;
   if constexpr (kWithCuda)
     if (stream.device() == Device::cuda) {
-      const std::size_t bytes = (numbers.size() * sizeof(Number) + 255) / 256 * 256;
+      const std::size_t bytes = (numbers.bytes() + 255) / 256 * 256;
       std::size_t most = 0;
       for (const ConstTensor& x : parts) most = std::max(most, cuda::sum_work(x.numel()));
-      front = static_cast<Number*>(stream.work(bytes + most));
-      work = reinterpret_cast<std::byte*>(front) + bytes;
+      numbers = Tensor(stream.work(bytes + most), DType::f64, shape, Device::cuda);
+      work = static_cast<std::byte*>(numbers.data()) + bytes;
     }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (before) before(i);
+    double* const number = numbers.as<double>() + i;
     dispatch(
         Family::elementwise, parts[i], moves(parts[i]), stream,
-        [&]<class T>() { numbers[i] = cpu.template operator()<T>(parts[i]); },
-        [&]<class T>() { gpu.template operator()<T>(front + i, parts[i], work); });
+        [&]<class T>() { *number = cpu.template operator()<T>(parts[i]); },
+        [&]<class T>() { gpu.template operator()<T>(number, parts[i], work); });
   }
-  if (front != nullptr) {
-    device::copy(numbers.data(), front, numbers.size() * sizeof(Number), stream.handle());
-    stream.synchronize();
-  }
-  return std::accumulate(numbers.begin(), numbers.end(), Number(0));
+  add_up(sum, numbers, stream);
 }
 
-double sum_squares(std::span<const ConstTensor> parts, Stream& stream,
-                   const std::function<void(std::size_t)>& before) {
-  return sum_over<double>(
-      parts, stream,
+void sum_squares(Tensor sum, std::span<const ConstTensor> parts, Stream& stream,
+                 const std::function<void(std::size_t)>& before) {
+  sum_over(
+      sum, parts, stream,
       []<class T>(const ConstTensor& x) { return cpu::sum_squares(x.as<T>(), x.numel()); },
       [&]<class T>(double* out, const ConstTensor& x, void* work) {
         cuda::sum_squares(out, x.as<T>(), x.numel(), work, stream.handle());
@@ -238,13 +249,32 @@ double sum_squares(std::span<const ConstTensor> parts, Stream& stream,
       before);
 }
 
-std::int64_t count_zeros(std::span<const ConstTensor> parts, Stream& stream) {
-  return sum_over<std::int64_t>(
-      parts, stream,
-      []<class T>(const ConstTensor& x) { return std::ranges::count(x.span<T>(), T(0)); },
-      [&]<class T>(std::int64_t* out, const ConstTensor& x, void* work) {
+void count_zeros(Tensor sum, std::span<const ConstTensor> parts, Stream& stream) {
+  sum_over(
+      sum, parts, stream,
+      []<class T>(const ConstTensor& x) {
+        return static_cast<double>(std::ranges::count(x.span<T>(), T(0)));
+      },
+      [&]<class T>(double* out, const ConstTensor& x, void* work) {
         cuda::count_zeros(out, x.as<T>(), x.numel(), work, stream.handle());
       });
+}
+
+double sum_squares(std::span<const ConstTensor> parts, Stream& stream) {
+  double sum = 0;
+  const Tensor here(&sum, DType::f64, {1});
+  if constexpr (kWithCuda)
+    if (stream.device() == Device::cuda) {
+      Buffer& number = gpu_library(stream).number;
+      if (number.bytes() == 0) number = Buffer(Device::cuda, sizeof sum);
+      const Tensor there = number.tensor(DType::f64, {1});
+      sum_squares(there, parts, stream);
+      transfer(here, there, stream);
+      stream.synchronize();
+      return sum;
+    }
+  sum_squares(here, parts, stream);
+  return sum;
 }
 
 void dot(Tensor sum, ConstTensor a, ConstTensor b, Stream& stream) {

@@ -16,6 +16,8 @@ struct GpuLibrary : Stream::Kept {
   std::vector<double> frequencies;
   std::int64_t positions = 0;
   Buffer rope_table;
+
+  Buffer number;  // for the host
 };
 
 // A stream's own, made at first use.

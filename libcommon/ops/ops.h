@@ -173,11 +173,14 @@ void set_zero(Tensor y, Stream& stream);
 // x: [a, b, …] becomes y: [b, a, …], elements of two bytes or more.
 void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& stream);
 void column_sum(Tensor y, ConstTensor x, Stream& stream);  // y += sum over rows of x
-// Of all of them together, waiting once for a GPU; 0 on meta.  before(i), if there is one, is
-// called before parts[i] is read.
-double sum_squares(std::span<const ConstTensor> parts, Stream& stream,
-                   const std::function<void(std::size_t)>& before = {});
-std::int64_t count_zeros(std::span<const ConstTensor> parts, Stream& stream);
+void add_up(Tensor sum, ConstTensor x, Stream& stream);    // sum: [1], x: [n] f64, in order
+// Of all of them together; sum: [1] f64.  before(i), if there is one, is called before parts[i] is
+// read.
+void sum_squares(Tensor sum, std::span<const ConstTensor> parts, Stream& stream,
+                 const std::function<void(std::size_t)>& before = {});
+void count_zeros(Tensor sum, std::span<const ConstTensor> parts, Stream& stream);
+// For the host, which waits for a GPU; 0 on meta.
+double sum_squares(std::span<const ConstTensor> parts, Stream& stream);
 inline double sum_squares(ConstTensor x, Stream& stream) {
   return sum_squares(std::span(&x, 1), stream);
 }
@@ -190,6 +193,9 @@ void fill_uniform(Tensor y, double bound, RandomKey key, std::span<const Element
                   Stream& stream);
 bool all_finite(ConstTensor x, Stream& stream);  // true on meta
 
+// Completes the outcome and its records (kernels/update.h); on meta nothing.
+void decide_update(std::span<StepRecord> records, StepOutcome* outcome, const UpdateRules& rules,
+                   Stream& stream);
 // An update of many parameters that lie in flat tensors (kernels/update.h).  chunks: UpdateChunks
 // as bytes, on the tensors' device.  p: the values, of which a chunk's elements are first + i, or,
 // with a `copy` of 16 bits (the values), their masters in f32, as the state by state + i.

@@ -117,6 +117,17 @@ void sgd(const FlatUpdate& update, Tensor b, double momentum, const StepRecord* 
       });
 }
 
+void decide_update(std::span<StepRecord> records, StepOutcome* outcome, const UpdateRules& rules,
+                   Stream& stream) {
+  if (stream.device() == Device::meta) return;
+  const Stream::Working working(stream, Family::optimizer);
+  const int count = static_cast<int>(records.size());
+  if constexpr (kWithCuda)
+    if (stream.device() == Device::cuda)
+      return cuda::decide_update(records.data(), count, outcome, rules, stream.handle());
+  cpu::decide_update(records.data(), count, outcome, rules);
+}
+
 void muon_momentum(Tensor u, Tensor m, ConstTensor g, double momentum, bool nesterov,
                    const StepRecord* record, Stream& stream) {
   check_shape("muon_momentum", "m", m, u.shape());

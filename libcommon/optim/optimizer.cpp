@@ -1,6 +1,7 @@
 #include "optim/optimizer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -30,6 +31,9 @@ Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const Optimi
       world_(world),
       buffer_(table, device, dtype, options, world),
       dtype_(dtype),
+      records_(device, 2 * sizeof(StepRecord)),
+      outcome_(device, sizeof(StepOutcome)),
+      outcomes_(device),
       loss_scale_(options.loss_scale) {
   // More than any rule needs, but not all addresses: a process may have many ranks.
   std::size_t elements = 0;
@@ -122,7 +126,6 @@ std::vector<UpdateChunk> Optimizer::chunks_of(const Part& part) const {
 }
 
 void Optimizer::upload_chunks() {
-  records_ = Buffer(state_.device(), 2 * sizeof(StepRecord));
   for (std::size_t i = 0; i < 2 * buffer_.turns(); ++i) {
     Part part{.turn = i / 2, .decoupled = i % 2 == 1};
     const std::vector<UpdateChunk> chunks = chunks_of(part);
@@ -167,14 +170,11 @@ void Optimizer::sum_shared() {
     if (piece.row->shared) world_.embedding().all_reduce(piece.gradient).wait();
 }
 
-double Optimizer::over_model(double value) {
-  world_.model().all_reduce({&value, DType::f64, {1}}).wait();
-  return value;
-}
+void Optimizer::over_model(Tensor value) { world_.model().all_reduce(value).wait(); }
 
-double Optimizer::all_ranks(double value) {
-  buffer_.sharers().all_reduce({&value, DType::f64, {1}}).wait();
-  return over_model(value);
+void Optimizer::all_ranks(Tensor value) {
+  buffer_.sharers().all_reduce(value).wait();
+  over_model(value);
 }
 
 double Optimizer::parameter_norm(Stream& stream) {
@@ -183,14 +183,16 @@ double Optimizer::parameter_norm(Stream& stream) {
   if (buffer_.shards_values()) {
     for (const OwnedRange& part : buffer_.owned(buffer_.sharers().rank()))
       if (counts(table_.rows()[part.param])) parts.push_back(buffer_.value(part));
-    return std::sqrt(all_ranks(sum_squares(parts, stream)));
-  }
-  if (world_.model().size() == 1)
+  } else if (world_.model().size() == 1) {
     parts.push_back(table_.values());
-  else
+  } else {
     for (const Param& row : table_.rows())
       if (counts(row)) parts.push_back(row.value);
-  return std::sqrt(over_model(sum_squares(parts, stream)));
+  }
+  double sum = mt::sum_squares(parts, stream);
+  const Tensor here(&sum, DType::f64, {1});
+  buffer_.shards_values() ? all_ranks(here) : over_model(here);
+  return std::sqrt(sum);
 }
 
 std::vector<ConstTensor> Optimizer::counted_gradients() const {
@@ -201,24 +203,27 @@ std::vector<ConstTensor> Optimizer::counted_gradients() const {
 }
 
 // Of all ranks' sum.
-double Optimizer::gradient_norm(Stream& stream) {
-  if (world_.model().size() > 1)
-    return std::sqrt(all_ranks(sum_squares(counted_gradients(), stream)));
-  const std::vector<Tensor> all = buffer_.own_gradients();
-  const std::vector<ConstTensor> parts(all.begin(), all.end());
-  return std::sqrt(
-      all_ranks(sum_squares(parts, stream, [&](std::size_t part) { buffer_.await_sum(part); })));
+void Optimizer::sum_squares(Stream& stream) {
+  const Tensor sum = of_outcome(offsetof(StepOutcome, sum_squares), 1);
+  if (world_.model().size() > 1) {
+    mt::sum_squares(sum, counted_gradients(), stream);
+  } else {
+    const std::vector<Tensor> all = buffer_.own_gradients();
+    mt::sum_squares(sum, std::vector<ConstTensor>(all.begin(), all.end()), stream,
+                    [&](std::size_t part) { buffer_.await_sum(part); });
+  }
+  all_ranks(sum);
 }
 
-std::int64_t Optimizer::count_zeros(Stream& stream) {
-  const auto zeros = static_cast<double>(mt::count_zeros(counted_gradients(), stream));
-  return static_cast<std::int64_t>(all_ranks(zeros));
+void Optimizer::count_zeros(Stream& stream) {
+  const Tensor zeros = of_outcome(offsetof(StepOutcome, zeros), 1);
+  mt::count_zeros(zeros, counted_gradients(), stream);
+  all_ranks(zeros);
 }
 
 // --- The step -----------------------------------------------------------------------------------
 
-StepResult Optimizer::step(const StepRates& rates, double divisor, Stream& stream) {
-  const double factor = divisor * loss_scale_.value();
+void Optimizer::begin_step(const StepOrder& order, Stream& stream) {
   {
     const Stream::Working working(stream, Family::communication);
     buffer_.reduce(stream);
@@ -226,43 +231,64 @@ StepResult Optimizer::step(const StepRates& rates, double divisor, Stream& strea
     sum_over_tensor_ranks();
     sum_shared();
   }
-  StepResult result{.grad_norm = gradient_norm(stream) / factor};
-  result.skipped = !std::isfinite(result.grad_norm);
+  sum_squares(stream);
+  if (options_.log_num_zeros_in_grad) count_zeros(stream);
+  ++steps_;
+  const std::span<StepRecord> records = put_records(order.rates, stream);
+  auto* const outcome = static_cast<StepOutcome*>(outcome_.data());
+  decide_update(records, outcome,
+                {.loss_scale = loss_scale_.value(),
+                 .divisor = order.divisor,
+                 .clip_grad = options_.clip_grad,
+                 .all_finite = order.all_finite},
+                stream);
+  outcomes_.send(outcome, stream);
+  if (stream.device() == Device::cpu && outcome->skipped != 0) return;
+  update(records, stream);
+}
+
+StepResult Optimizer::end_step(Stream& stream) {
+  const StepOutcome outcome = outcomes_.receive(stream);
+  StepResult result{.loss = outcome.loss,
+                    .tokens = outcome.tokens,
+                    .grad_norm = outcome.grad_norm,
+                    .skipped = outcome.skipped != 0};
+  if (result.skipped)
+    --steps_;
+  else if (options_.log_num_zeros_in_grad)
+    result.num_zeros = static_cast<std::int64_t>(outcome.zeros);
   loss_scale_.update(result.skipped);
   result.loss_scale = loss_scale_.value();
-  if (result.skipped) return result;
-  if (options_.log_num_zeros_in_grad) result.num_zeros = count_zeros(stream);
-  // 1e-6 as in Megatron's clip_grad_by_total_norm_fp32.
-  const double clip = options_.clip_grad > 0 ? options_.clip_grad / (result.grad_norm + 1e-6) : 1;
-  update(rates, std::min(clip, 1.0) / factor, stream);
   return result;
 }
 
-void Optimizer::update(const StepRates& rates, double gradient_scale, Stream& stream) {
-  ++steps_;
-  StepRecord record{
-      .learning_rate = rates.learning_rate,
-      .weight_decay = rates.weight_decay,
-      .bias_correction1 = 1 - std::pow(options_.adam.beta1, static_cast<double>(steps_)),
-      .bias_correction2 = 1 - std::pow(options_.adam.beta2, static_cast<double>(steps_)),
-      .gradient_scale = gradient_scale};
-  const Tensor records = records_.tensor(DType::u8, {2, sizeof(StepRecord)});
-  const auto put = [&](int row) {
-    transfer(records.rows(row, row + 1), ConstTensor(&record, DType::u8, {1, sizeof(StepRecord)}),
-             stream);
-    return static_cast<const StepRecord*>(records.rows(row, row + 1).data());
+// On the device: with the learning rate, and with the decoupled one.
+std::span<StepRecord> Optimizer::put_records(const StepRates& rates, Stream& stream) {
+  const auto bias_correction = [&](double beta) {
+    return 1 - std::pow(beta, static_cast<double>(steps_));
   };
-  const StepRecord* const plain = put(0);
-  record.learning_rate = rates.decoupled_learning_rate;
-  const StepRecord* const decoupled = put(1);
+  std::array<StepRecord, 2> records;
+  records[0] = {.learning_rate = rates.learning_rate,
+                .weight_decay = rates.weight_decay,
+                .bias_correction1 = bias_correction(options_.adam.beta1),
+                .bias_correction2 = bias_correction(options_.adam.beta2)};
+  records[1] = records[0];
+  records[1].learning_rate = rates.decoupled_learning_rate;
+  const Shape bytes{sizeof records};
+  transfer(records_.tensor(DType::u8, bytes), ConstTensor(records.data(), DType::u8, bytes),
+           stream);
+  return {static_cast<StepRecord*>(records_.data()), records.size()};
+}
+
+void Optimizer::update(std::span<const StepRecord> records, Stream& stream) {
   for (const Piece& piece : pieces_)
     if (piece.rule == Rule::muon)
-      muon_step(*piece.row, piece.state[0].reshape(piece.row->shape), options_.muon, plain,
+      muon_step(*piece.row, piece.state[0].reshape(piece.row->shape), options_.muon, records.data(),
                 scratch_, stream);
   auto part = parts_.begin();
   for (std::size_t turn = 0; turn < buffer_.turns(); ++turn) {
     for (; part != parts_.end() && part->turn == turn; ++part)
-      update_flat(*part, part->decoupled ? decoupled : plain, stream);
+      update_flat(*part, &records[part->decoupled ? 1 : 0], stream);
     const Stream::Working working(stream, Family::communication);
     buffer_.gather(turn);
   }

@@ -9,17 +9,22 @@
 // and so are the norm and the number of zeros: of the whole model, each parameter once.
 //
 // Every rank calls step() with its own sums of gradients; afterwards all have the same weights.
+// What is done with them is decided where they lie (kernels/update.h): a GPU need not wait for the
+// host, which may begin a step before it asks what came of the one before.
 // Each Optimizer belongs to one thread; the table and the world must outlive it.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "comm/world.h"
 #include "kernels/update.h"
 #include "optim/optimizer_options.h"
+#include "optim/outcome_stage.h"
 #include "optim/param_schedule.h"
 #include "optim/shared_buffer.h"
 #include "tensor/arena.h"
@@ -28,10 +33,19 @@
 
 namespace mt {
 
+// What the optimizer is to do with the gradients.
+struct StepOrder {
+  StepRates rates = {};
+  // Of the sum of all ranks' gradients, beside the loss scale; 0: the tokens of the outcome.
+  double divisor = 1;
+  bool all_finite = false;  // a step whose loss or gradient is not is the last to be looked at
+};
+
 struct StepResult {
-  double grad_norm = 0;  // of the averaged, unscaled gradient, before clipping
+  double loss = 0, tokens = 0;  // sums over the micro-batches of all ranks, if they were put there
+  double grad_norm = 0;         // of the averaged, unscaled gradient, before clipping
   std::optional<std::int64_t> num_zeros = {};  // with --log-num-zeros-in-grad
-  bool skipped = false;   // the norm is not finite: neither weights nor their state changed
+  bool skipped = false;   // not finite: neither weights nor their state changed
   double loss_scale = 1;  // of the next step
 };
 
@@ -72,8 +86,19 @@ class Optimizer {
   // all values.
   bool has_own_gradients() const { return !buffer_.shards_gradients(); }
   bool has_whole_values() const { return !buffer_.shards_values(); }
-  // The sum of all ranks' gradients is divided by `divisor` and the loss scale.
-  StepResult step(const StepRates& rates, double divisor, Stream& stream);
+  // Where the sum of the losses and the number of tokens go, [2] f64 on the device: before a step,
+  // which knows them then.
+  Tensor losses() const { return of_outcome(offsetof(StepOutcome, loss), 2); }
+  // A step in two parts.  begin_step() queues all of it; end_step() says what came of the first one
+  // that was begun and not ended, which is to be waited for.  Two steps may be begun, unless the
+  // second depends on what comes of the first: its loss scale, if that is dynamic, and how many
+  // steps were not skipped, if one may be.
+  void begin_step(const StepOrder& order, Stream& stream);
+  StepResult end_step(Stream& stream);
+  StepResult step(const StepRates& rates, double divisor, Stream& stream) {
+    begin_step({.rates = rates, .divisor = divisor}, stream);
+    return end_step(stream);
+  }
 
   // Of all weights, whichever rank has them.
   double parameter_norm(Stream& stream);
@@ -127,12 +152,16 @@ class Optimizer {
   void upload_chunks();
   void sum_over_tensor_ranks();
   void sum_shared();
-  double over_model(double value);  // the sum of what the ranks of the model have
-  double all_ranks(double value);   // likewise, and of parts that ranks with the same weights have
+  void over_model(Tensor value);  // becomes the sum of what the ranks of the model have
+  void all_ranks(Tensor value);   // likewise, and of parts that ranks with the same weights have
   std::vector<ConstTensor> counted_gradients() const;
-  double gradient_norm(Stream& stream);
-  std::int64_t count_zeros(Stream& stream);
-  void update(const StepRates& rates, double gradient_scale, Stream& stream);
+  Tensor of_outcome(std::size_t offset, std::int64_t count) const {
+    return outcome_.tensor(DType::f64, {count}, offset);
+  }
+  void sum_squares(Stream& stream);
+  void count_zeros(Stream& stream);
+  std::span<StepRecord> put_records(const StepRates& rates, Stream& stream);
+  void update(std::span<const StepRecord> records, Stream& stream);
   void update_flat(const Part& part, const StepRecord* record, Stream& stream);
 
   ParamTable& table_;
@@ -146,6 +175,8 @@ class Optimizer {
   Arena state_, scratch_;
   std::vector<Part> parts_;  // by turns
   Buffer records_;           // two StepRecords: of the learning rate, and of the decoupled one
+  Buffer outcome_;           // a StepOutcome
+  OutcomeStage outcomes_;
   LossScale loss_scale_;
   std::int64_t steps_ = 0;
 };

@@ -69,12 +69,9 @@ std::int64_t BatchLoader::load(int micro_batch, const Batch& batch) {
 
 double BatchLoader::tokens() const { return std::accumulate(tokens_.begin(), tokens_.end(), 0.0); }
 
-std::array<double, 2> sum_losses(const World& world, double loss, double tokens) {
-  std::array<double, 2> sums = {loss, tokens};
-  const Tensor both(sums.data(), DType::f64, {2});
-  world.data_context().all_reduce(both).wait();
-  world.pipeline().broadcast(both, world.pipeline().size() - 1).wait();
-  return sums;
+void sum_losses(const World& world, Tensor losses) {
+  world.data_context().all_reduce(losses).wait();
+  world.pipeline().broadcast(losses, world.pipeline().size() - 1).wait();
 }
 
 }  // namespace mt

@@ -4,8 +4,6 @@
 // (nn/context_parallel.h); the others of one data-parallel rank read the same.
 #pragma once
 
-#include <array>
-
 #include "comm/world.h"
 #include "train/executor.h"
 #include "train/train_options.h"
@@ -39,8 +37,8 @@ class BatchLoader {
   Batch whole_ = {};
 };
 
-// The losses and tokens of a step or an evaluation over all ranks, on each: every rank gives its
-// own, of which the pipeline's last have the losses.
-std::array<double, 2> sum_losses(const World& world, double loss, double tokens);
+// The losses and tokens of a step or an evaluation, [2] f64: every rank gives its own, of which the
+// pipeline's last have the losses, and gets the sums over all ranks.
+void sum_losses(const World& world, Tensor losses);
 
 }  // namespace mt

@@ -1,5 +1,7 @@
 #include "train/evaluator.h"
 
+#include <array>
+
 #include "train/batch_loader.h"
 
 namespace mt {
@@ -13,18 +15,20 @@ std::optional<double> Evaluator::run(const SampleSet& samples, std::int64_t firs
       options_.pipeline_layout.evaluation(world_.pipeline().rank(), micro_batches);
   double loss = 0, tokens = 0;
   for (std::int64_t i = 0; i < batches; ++i) {
-    double sum = 0;  // of this batch
+    std::array<double, 2> sums = {0, 0};  // of this batch: loss, tokens
     BatchLoader loader(options_, samples, first + i * batch, 1, world_);
     for (int begin = 0; begin < micro_batches; begin += at_once) {
       if (stop()) return std::nullopt;
       const auto load = [&](int micro_batch, const Batch& into) {
         return loader.load(begin + micro_batch, into);
       };
-      sum += executor_.run(schedule, load, false);
+      executor_.run(schedule, load, false);
+      sums[0] += executor_.loss();
     }
-    const auto [all_loss, all_tokens] = sum_losses(world_, sum, loader.tokens());
-    loss += all_loss;
-    tokens += all_tokens;
+    sums[1] = loader.tokens();
+    sum_losses(world_, {sums.data(), DType::f64, {2}});
+    loss += sums[0];
+    tokens += sums[1];
   }
   return loss / tokens;
 }

@@ -48,14 +48,13 @@ Executor::Executor(const Model& model, const StepShape& shape, const StepMemory&
     stage_ = std::make_unique<InputStage>(step_input_bytes(shape));
 }
 
-double Executor::run(const Schedule& schedule, const LoadBatch& load, bool training) {
-  losses_.clear();
+void Executor::run(const Schedule& schedule, const LoadBatch& load, bool training) {
+  loss_count_ = 0;
   last_micro_batch_ = 0;
   weight_grads_.begin();
   weight_grads_.set_deferring(defers_weight_gradients(schedule));
-  if (const std::size_t bytes = schedule.size() * sizeof(double);
-      stream_.device() == Device::cuda && fetched_.bytes() < bytes)
-    fetched_ = Buffer::pinned(bytes);
+  if (const std::size_t bytes = schedule.size() * sizeof(double); losses_.bytes() < bytes)
+    losses_ = Buffer(stream_.device(), bytes);
   for (const Action& action : schedule)
     last_micro_batch_ = std::max(last_micro_batch_, action.micro_batch);
   for (const Action& action : schedule) {
@@ -64,8 +63,21 @@ double Executor::run(const Schedule& schedule, const LoadBatch& load, bool train
   }
   for (std::vector<Slot>& slots : slots_)
     for (Slot& slot : slots) slot.sent.wait();
-  fetch_losses();
-  return std::accumulate(losses_.begin(), losses_.end(), 0.0);
+}
+
+Tensor Executor::losses() const { return losses_.tensor(DType::f64, {loss_count_}); }
+
+std::vector<double> Executor::fetch_losses() {
+  std::vector<double> losses(static_cast<std::size_t>(loss_count_));
+  if (losses.empty()) return losses;
+  transfer(Tensor(losses.data(), DType::f64, {loss_count_}), this->losses(), stream_);
+  stream_.synchronize();
+  return losses;
+}
+
+double Executor::loss() {
+  const std::vector<double> losses = fetch_losses();
+  return std::accumulate(losses.begin(), losses.end(), 0.0);
 }
 
 Timers::Scope Executor::measure(Timed part, bool training) const {
@@ -206,20 +218,9 @@ void Executor::forward(const Action& action, Slot& slot, bool training) {
   if (!slot.out.hidden) note_loss(slot);
 }
 
-// Of the micro-batch: a GPU's is fetched when the run ends.
 void Executor::note_loss(Slot& slot) {
-  const Tensor sum = slot.keep.alloc(DType::f64, {1});
-  dot(sum, slot.batch.loss, slot.batch.loss_mask, stream_);
-  losses_.push_back(stream_.device() == Device::cpu ? *sum.as<double>() : 0);
-  if (stream_.device() == Device::cuda)
-    device::copy(static_cast<double*>(fetched_.data()) + losses_.size() - 1, sum.data(),
-                 sizeof(double), stream_.handle());
-}
-
-void Executor::fetch_losses() {
-  if (stream_.device() != Device::cuda) return;
-  stream_.synchronize();
-  std::copy_n(static_cast<const double*>(fetched_.data()), losses_.size(), losses_.begin());
+  const std::int64_t micro_batch = loss_count_++;
+  dot(losses().rows(micro_batch, micro_batch + 1), slot.batch.loss, slot.batch.loss_mask, stream_);
 }
 
 void Executor::backward(const Action& action, Slot& slot) {

@@ -47,14 +47,14 @@ class Executor {
            Stream& stream);
 
   // Forward and backward of every micro-batch, by the schedule; gradients are added to the model's,
-  // or replace them (Param::gradient_replaced).
-  // Returns the sum of loss times loss_mask over the micro-batches (0 on ranks before the last, and
-  // on meta).
-  double run(const Schedule& schedule, const LoadBatch& load, bool training);
+  // or replace them (Param::gradient_replaced).  A GPU's work is queued, not waited for.
+  void run(const Schedule& schedule, const LoadBatch& load, bool training);
 
-  // Of the last run's micro-batches, in the order of their forwards: the sum of loss times mask; on
-  // the last rank.
-  const std::vector<double>& losses() const { return losses_; }
+  // Of the last run's micro-batches, in the order of their forwards: the sums of loss times
+  // loss_mask, [n] f64 on the device; none on ranks before the last.
+  Tensor losses() const;
+  std::vector<double> fetch_losses();  // on the host, which waits; zeros on meta
+  double loss();                       // their sum
 
   // Shows what training computes from now on to a probe.
   void show_to(Probe& probe) { probe_ = &probe; }
@@ -112,7 +112,6 @@ class Executor {
   void queue(const Work& work, Slot& slot, const std::function<void()>& body);
   void forward(const Action& action, Slot& slot, bool training);
   void note_loss(Slot& slot);
-  void fetch_losses();
   void backward(const Action& action, Slot& slot);
   Step step(Slot& slot, bool training);
   Tensor wire_tensor(Slot& slot);
@@ -130,9 +129,9 @@ class Executor {
   bool graphs_on_ = true;
   Graphs<Work> graphs_;
   std::map<Work, Outcome> outcomes_;
-  std::vector<double> losses_;
+  Buffer losses_;  // on the device
+  std::int64_t loss_count_ = 0;
   std::unique_ptr<InputStage> stage_;  // on a GPU
-  Buffer fetched_;                     // losses on their way from a GPU
   std::function<void(const Action&)> watch_;
   Timers* timers_ = nullptr;
   Probe* probe_ = nullptr;

@@ -183,8 +183,7 @@ SmallRunResult run_small(const SmallRun& run) {
   for (int step = 0; step < kSteps; ++step) {
     optimizer.zero_gradients(stream);
     executor.run(schedule, scaled, true);
-    stream.synchronize();
-    std::ranges::copy(executor.losses(), std::back_inserter(result.losses));
+    std::ranges::copy(executor.fetch_losses(), std::back_inserter(result.losses));
     if (step == 0)
       for (const Param& row : model.table().rows()) {
         std::vector<double> gradient = in_f64(row.grad);

@@ -57,7 +57,7 @@ void InputStage::send(const Tensor& to, Stream& stream) {
   device::copy(to.data(), block().data(), to.bytes(), stream.handle());
   device::record(halves_[next_].sent, stream.handle());
   next_ = 1 - next_;
-  device::wait(halves_[next_].sent);
+  stream.wait(halves_[next_].sent);
 }
 
 }  // namespace mt

@@ -1,6 +1,7 @@
 #include "train/train_step.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "ops/ops.h"
@@ -11,13 +12,11 @@ namespace mt {
 TrainStep::TrainStep(const TrainOptions& options, const TrainData& data, const Parts& parts)
     : options_(options), data_(data), parts_(parts), checks_(options.checks, parts.world.all()) {}
 
-// The gradients of the step, this rank's part of them; returns the loss and the tokens of all
-// ranks.
-std::array<double, 2> TrainStep::forward_backward(const Asked& asked) {
+// The gradients of the step, this rank's part of them, and the optimizer's losses().
+void TrainStep::forward_backward(const Asked& asked) {
   parts_.optimizer.zero_gradients(parts_.stream);
   BatchLoader loader(options_, data_.training(), asked.first_sample, asked.micro_batches,
                      parts_.world, parts_.optimizer.loss_scale());
-  double loss = 0;
   {
     const auto timing = parts_.timers.measure(Timed::forward_backward);
     const auto load = [&](int i, const Batch& batch) {
@@ -25,10 +24,14 @@ std::array<double, 2> TrainStep::forward_backward(const Asked& asked) {
       return loader.load(i, batch);
     };
     const int rank = parts_.world.pipeline().rank();
-    loss = parts_.executor.run(options_.pipeline_layout.training(rank, asked.micro_batches), load,
-                               true);
+    parts_.executor.run(options_.pipeline_layout.training(rank, asked.micro_batches), load, true);
+    if (timing) parts_.stream.synchronize();
   }
-  return sum_losses(parts_.world, loss, loader.tokens());
+  const Tensor losses = parts_.optimizer.losses();
+  const double tokens = loader.tokens();
+  add_up(losses.rows(0, 1), parts_.executor.losses(), parts_.stream);
+  transfer(losses.rows(1, 2), ConstTensor(&tokens, DType::f64, {1}), parts_.stream);
+  sum_losses(parts_.world, losses);
 }
 
 // What the sum of the ranks' gradients is divided by: it is the sum of the data-parallel ranks'
@@ -40,12 +43,6 @@ double TrainStep::divisor(double tokens) const {
 // Of this rank's sum.
 double TrainStep::gradient_norm() {
   return std::sqrt(sum_squares(parts_.model.table().gradients(), parts_.stream));
-}
-
-StepResult TrainStep::update(const StepRates& rates, double tokens) {
-  const NamedRange range("optimizer");
-  const auto timing = parts_.timers.measure(Timed::optimizer);
-  return parts_.optimizer.step(rates, divisor(tokens), parts_.stream);
 }
 
 // Ends the run after a step whose loss or gradient is not finite.  The step is run again, which
@@ -62,29 +59,52 @@ void TrainStep::failed(const Asked& asked, double loss, double grad_norm) {
   if (probe.first())
     where = concat(", first seen in the ", probe.first()->what, " of the module with ",
                    probe.first()->parameter);
-  checks_.check_losses(asked.iteration, parts_.executor.losses(), where);
+  checks_.check_losses(asked.iteration, parts_.executor.fetch_losses(), where);
   if (own_gradients) checks_.check_gradient(asked.iteration, gradient_norm(), where);
   fail(Exit::difference, "iteration ", asked.iteration, ": loss ", loss, ", gradient norm ",
        grad_norm, ": not finite", where.empty() ? ", though every rank's were" : where,
        "; nothing was updated");
 }
 
-TrainStep::Result TrainStep::run(const Asked& asked) {
-  const NamedRange range("step ", asked.iteration);
-  const auto [sum, tokens] = forward_backward(asked);
-  Result result{.loss = sum / tokens};
+// What asks for numbers of a step before it changes weights.
+void TrainStep::check_before_update(const Asked& asked) {
   const CheckOptions& checks = options_.checks;
-  if (checks.finite && !std::isfinite(result.loss)) failed(asked, result.loss, 0);
-  if (checks.spiky_loss) checks_.check_losses(asked.iteration, parts_.executor.losses());
-  if (checks.large_grads) {
-    const double scale =
-        parts_.optimizer.loss_scale() * divisor(tokens) / parts_.world.data().size();
-    checks_.check_gradient(asked.iteration, gradient_norm() / scale);
-  }
-  result.update = update(asked.rates, tokens);
-  result.divisor = divisor(tokens);
-  if (checks.finite && !std::isfinite(result.update.grad_norm))
-    failed(asked, result.loss, result.update.grad_norm);
+  if (!checks.spiky_loss && !checks.large_grads) return;
+  std::array<double, 2> sums = {};
+  transfer({sums.data(), DType::f64, {2}}, parts_.optimizer.losses(), parts_.stream);
+  parts_.stream.synchronize();
+  const double tokens = sums[1], loss = sums[0] / tokens;
+  if (checks.finite && !std::isfinite(loss)) failed(asked, loss, 0);
+  if (checks.spiky_loss) checks_.check_losses(asked.iteration, parts_.executor.fetch_losses());
+  if (!checks.large_grads) return;
+  const double scale = parts_.optimizer.loss_scale() * divisor(tokens) / parts_.world.data().size();
+  checks_.check_gradient(asked.iteration, gradient_norm() / scale);
+}
+
+void TrainStep::begin(const Asked& asked) {
+  const NamedRange range("step ", asked.iteration);
+  forward_backward(asked);
+  check_before_update(asked);
+  const NamedRange update("optimizer");
+  const auto timing = parts_.timers.measure(Timed::optimizer);
+  parts_.optimizer.begin_step(
+      {.rates = asked.rates,
+       .divisor = options_.calculate_per_token_loss ? 0.0 : parts_.world.data().size(),
+       .all_finite = options_.checks.finite},
+      parts_.stream);
+  if (timing) parts_.stream.synchronize();
+  begun_.push_back(asked);
+}
+
+TrainStep::Result TrainStep::end() {
+  const Asked asked = begun_.front();
+  begun_.pop_front();
+  Result result{.update = parts_.optimizer.end_step(parts_.stream)};
+  result.loss = result.update.loss / result.update.tokens;
+  result.divisor = divisor(result.update.tokens);
+  if (!options_.checks.finite) return result;
+  if (!std::isfinite(result.loss)) failed(asked, result.loss, 0);
+  if (!std::isfinite(result.update.grad_norm)) failed(asked, result.loss, result.update.grad_norm);
   return result;
 }
 

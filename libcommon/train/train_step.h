@@ -1,8 +1,8 @@
 // TrainStep: one step of a run on one rank: the gradients of a global batch, the checks of what
-// came out, and the update of the weights.  Every rank calls run() with the same arguments.
+// came out, and the update of the weights.  Every rank calls the same with the same arguments.
 #pragma once
 
-#include <array>
+#include <deque>
 
 #include "comm/world.h"
 #include "model/gpt.h"
@@ -36,20 +36,33 @@ class TrainStep {
     StepResult update = {};
     double divisor = 1;  // what the sums of gradients, which the table has, were divided by
   };
-  // Exit::difference where a check of the options finds something.
-  Result run(const Asked& asked);
+  // A step in two parts, as the optimizer's: end() is of the first step that was begun and not
+  // ended.  Exit::difference where a check of the options finds something; of two steps that were
+  // begun the second changes nothing then.
+  void begin(const Asked& asked);
+  Result end();
+  Result run(const Asked& asked) {
+    begin(asked);
+    return end();
+  }
+  // Whether a step is to begin before the one before has ended, so that a GPU never waits for the
+  // host: where nothing of it depends on that one, since no run goes on after a skipped update.
+  bool may_begin_early() const {
+    return parts_.stream.device() == Device::cuda && options_.checks.finite;
+  }
 
  private:
-  std::array<double, 2> forward_backward(const Asked& asked);
+  void forward_backward(const Asked& asked);
   double divisor(double tokens) const;
   double gradient_norm();
-  StepResult update(const StepRates& rates, double tokens);
+  void check_before_update(const Asked& asked);
   [[noreturn]] void failed(const Asked& asked, double loss, double grad_norm);
 
   const TrainOptions& options_;
   const TrainData& data_;
   Parts parts_;
   ResultChecks checks_;
+  std::deque<Asked> begun_;  // and not ended
 };
 
 }  // namespace mt

@@ -46,7 +46,8 @@ class Trainer {
   bool train_to_the_end();
   void save_before_larger_steps(int micro_batches);
   void skip_step(const TrainOptions::StepSize& size);
-  StepReport train_step(const TrainOptions::StepSize& size);
+  void begin_step(const TrainOptions::StepSize& size);
+  void end_step();
   void evaluate(Split which, const char* name, const char* where);
   std::optional<std::string> save_and_decide();
   bool poll();
@@ -72,7 +73,9 @@ class Trainer {
   Executor executor_;
   Evaluator evaluator_;
   TrainCounters counters_;
-  int micro_batches_ = 0;      // of the step before; 0: none yet
+  std::optional<StepReport> begun_;  // the step that has not ended, as far as is known
+  Clock::time_point step_began_, step_ended_ = {};  // it, and the one before
+  int micro_batches_ = 0;                           // of the step before; 0: none yet
   std::int64_t saved_at_ = 0;  // iteration of the lasting checkpoint last written or loaded
   Reports reports_;
   TrainStep step_;
@@ -117,39 +120,60 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
   if (!options.skip_train) data.training().order.check_consumed(counters_.consumed_train_samples);
 }
 
-StepReport Trainer::train_step(const TrainOptions::StepSize& size) {
+// A step's end, and all that is told of it, comes when the next one has begun, if that may be, or
+// when somebody wants to know how the run stands.
+void Trainer::begin_step(const TrainOptions::StepSize& size) {
   profiler_.before_step(counters_.iteration);
   const Clock::time_point start = Clock::now();
   const StepRates rates = schedule_.at(counters_.scheduled_samples);
-  StepReport report{.learning_rate = rates.learning_rate};
-  const TrainStep::Result result = step_.run({.iteration = counters_.iteration + 1,
-                                              .first_sample = counters_.consumed_train_samples,
-                                              .micro_batches = size.micro_batches,
-                                              .rates = rates});
+  try {
+    step_.begin({.iteration = counters_.iteration + 1,
+                 .first_sample = counters_.consumed_train_samples,
+                 .micro_batches = size.micro_batches,
+                 .rates = rates});
+  } catch (const Error&) {
+    if (world_.all().size() == 1) end_step();  // others may not come that far
+    throw;
+  }
+  end_step();
+  counters_.iteration += 1;
+  counters_.scheduled_samples += size.computed;
+  counters_.consumed_train_samples += size.computed;
+  counters_.skipped_train_samples += size.asked - size.computed;
+  const double flops = options_.model.flops(size.computed, options_.data.seq_length);
+  counters_.floating_point_operations += flops;
+  step_began_ = start;
+  begun_ = {.iteration = counters_.iteration,
+            .consumed_samples = counters_.consumed_train_samples,
+            .skipped_samples = counters_.skipped_train_samples,
+            .global_batch_size = size.computed,
+            .tokens = size.computed * options_.data.seq_length,
+            .flops = flops,
+            .learning_rate = rates.learning_rate};
+  if (options_.report.log_params_norm) begun_->params_norm = optimizer_.parameter_norm(stream_);
+  const auto profile = profiler_.after_step(counters_.iteration);
+  if (profile) reports_.profile(*profile);
+  if (!step_.may_begin_early()) end_step();
+}
+
+// Of the step that has not ended, if there is one.  It took the time since the one before ended, or
+// since it began, if that was later.
+void Trainer::end_step() {
+  if (!begun_) return;
+  StepReport report = *std::exchange(begun_, std::nullopt);
+  const TrainStep::Result result = step_.end();
   report.loss = result.loss;
   report.grad_norm = result.update.grad_norm;
   report.num_zeros = result.update.num_zeros;
   report.loss_scale = result.update.loss_scale;
   report.skipped = result.update.skipped;
-  if (!result.update.skipped) counters_.scheduled_samples += size.computed;
-
-  counters_.iteration += 1;
-  counters_.consumed_train_samples += size.computed;
-  counters_.skipped_train_samples += size.asked - size.computed;
-  report.flops = options_.model.flops(size.computed, options_.data.seq_length);
-  counters_.floating_point_operations += report.flops;
-  report.iteration = counters_.iteration;
-  report.consumed_samples = counters_.consumed_train_samples;
-  report.skipped_samples = counters_.skipped_train_samples;
-  report.global_batch_size = size.computed;
-  report.tokens = size.computed * options_.data.seq_length;
+  if (report.skipped) counters_.scheduled_samples -= report.global_batch_size;
   const StepRates next = schedule_.at(counters_.scheduled_samples);
   report.next_learning_rate = next.learning_rate;
   if (schedule_.has_decoupled()) report.next_decoupled_learning_rate = next.decoupled_learning_rate;
-  if (options_.report.log_params_norm) report.params_norm = optimizer_.parameter_norm(stream_);
-  report.seconds = seconds_since(start);
-  if (const auto profile = profiler_.after_step(counters_.iteration)) reports_.profile(*profile);
-  return report;
+  const Clock::time_point before = std::max(step_began_, std::exchange(step_ended_, Clock::now()));
+  report.seconds = std::chrono::duration<double>(step_ended_ - before).count();
+  reports_.step(report, memory());
 }
 
 // Validation goes on through its samples from one evaluation to the next; the test, what
@@ -159,6 +183,7 @@ void Trainer::evaluate(Split which, const char* name, const char* where) {
   const bool all = which == Split::valid && options_.data.full_validation;
   const bool goes_on = which == Split::valid && !options_.skip_train && !all;
   if (options_.eval_iters == 0 && !all) return;
+  end_step();
   const std::int64_t size = options_.evaluation_batch();
   const std::int64_t first = goes_on ? counters_.consumed_valid_samples : 0;
   for (const auto& set : data_.sets(which)) {
@@ -182,6 +207,7 @@ void Trainer::evaluate(Split which, const char* name, const char* where) {
 // Whether the run is to end.
 bool Trainer::poll() {
   return interruption_.poll([&] {
+    end_step();
     log_.event("state", {{"iteration", counters_.iteration},
                          {"consumed_samples", counters_.consumed_train_samples}});
   });
@@ -193,6 +219,7 @@ void Trainer::save_once() {
 
 void Trainer::save(bool lasting) {
   if (options_.save.empty()) return;
+  end_step();
   if (!std::isfinite(optimizer_.parameter_norm(stream_)))
     fail(Exit::difference, "iteration ", counters_.iteration,
          ": weights are not finite; nothing was saved");
@@ -231,6 +258,7 @@ RankMemory Trainer::memory() const {
 }
 
 void Trainer::report_end(const std::string& reason) {
+  end_step();
   finish_save(true);
   optimizer_.finish_values();
   if (const auto profile = profiler_.at_end(counters_.iteration)) reports_.profile(*profile);
@@ -247,6 +275,7 @@ void Trainer::stopped(Signal signal) const {
 
 // --iterations-to-skip: the samples are consumed, and nothing else happens.
 void Trainer::skip_step(const TrainOptions::StepSize& size) {
+  end_step();
   counters_.iteration += 1;
   counters_.consumed_train_samples += size.computed;
   counters_.skipped_train_samples += size.computed;
@@ -275,12 +304,14 @@ std::optional<std::string> Trainer::save_and_decide() {
     save_once();
   else if (is_due(options_.non_persistent_save_interval))
     save(false);
+  const bool exits = is_due(options_.exit_interval);
+  if (interruption_.time_is_over() || exits) end_step();
   if (interruption_.time_is_over()) {
     save_once();
     log_.note(concat("exiting program after ", *options_.exit_duration_in_mins, " minutes"));
     return "exit-duration";
   }
-  if (is_due(options_.exit_interval)) {
+  if (exits) {
     save_once();
     log_.note(concat("exiting program at iteration ", counters_.iteration));
     return "exit-interval";
@@ -297,7 +328,7 @@ bool Trainer::train_to_the_end() {
       skip_step(size);
       continue;
     }
-    reports_.step(train_step(size), memory());
+    begin_step(size);
     finish_save(false);
     if (counters_.iteration % options_.eval_interval == 0) evaluate(Split::valid, "valid", "");
     if (const auto reason = save_and_decide()) {

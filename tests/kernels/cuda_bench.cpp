@@ -245,7 +245,6 @@ void elementwise(Bench& bench) {
   const Data<float> f(count), g(count);
   const Work work(std::max(cuda::column_sum_work(kTokens, kFfn), cuda::sum_work(count)));
   const DeviceArray<double> sum(1);
-  const DeviceArray<std::int64_t> zeros(1);
   const DeviceArray<std::int32_t> finite(1);
   const auto narrow = static_cast<double>(count) * sizeof(bf16), wide = 2 * narrow;
   bench("add bf16", 3 * narrow, [&] { cuda::add(y.data(), a.data(), b.data(), count, nullptr); });
@@ -258,7 +257,7 @@ void elementwise(Bench& bench) {
   bench("sum_squares f32", wide,
         [&] { cuda::sum_squares(sum.data(), f.data(), count, work.data(), nullptr); });
   bench("count_zeros f32", wide,
-        [&] { cuda::count_zeros(zeros.data(), f.data(), count, work.data(), nullptr); });
+        [&] { cuda::count_zeros(sum.data(), f.data(), count, work.data(), nullptr); });
   bench("all_finite bf16", narrow,
         [&] { cuda::all_finite(finite.data(), a.data(), count, work.data(), nullptr); });
   bench("dot f32", 2 * wide,

@@ -122,7 +122,7 @@ TYPED_TEST(ElementwiseCuda, Sums) {
     const std::vector<double> rounded = x.values();
     const DeviceArray<unsigned char> work(cuda::sum_work(n));
     const DeviceArray<double> sum(1);
-    const DeviceArray<std::int64_t> zeros(1);
+    const DeviceArray<std::int64_t> differences(1);
     const DeviceArray<std::int32_t> finite(1);
     cuda::sum_squares<T>(sum.data(), x.data(), n, work.data(), nullptr);
     const double expected = cpu::sum_squares(rounded.data(), n), got = only(sum);
@@ -131,15 +131,15 @@ TYPED_TEST(ElementwiseCuda, Sums) {
       cuda::sum_squares<T>(sum.data(), x.data(), n, work.data(), nullptr);
       EXPECT_EQ(only(sum), got);
     }
-    cuda::count_zeros<T>(zeros.data(), x.data(), n, work.data(), nullptr);
-    EXPECT_EQ(only(zeros), std::ranges::count(rounded, 0.0));
+    cuda::count_zeros<T>(sum.data(), x.data(), n, work.data(), nullptr);
+    EXPECT_EQ(only(sum), std::ranges::count(rounded, 0.0));
     cuda::all_finite<T>(finite.data(), x.data(), n, work.data(), nullptr);
     EXPECT_EQ(only(finite), 1);
     std::vector<double> changed = rounded;
     for (std::size_t i = 0; i < changed.size(); i += 9) changed[i] = 2;
     const Numbers<T> other(changed, offset);
-    cuda::count_differences<T>(zeros.data(), x.data(), other.data(), n, work.data(), nullptr);
-    EXPECT_EQ(only(zeros), (n + 8) / 9);
+    cuda::count_differences<T>(differences.data(), x.data(), other.data(), n, work.data(), nullptr);
+    EXPECT_EQ(only(differences), (n + 8) / 9);
     if (n == 0) continue;
     for (const double bad : {HUGE_VAL, -HUGE_VAL, std::numeric_limits<double>::quiet_NaN()}) {
       std::vector<double> with_bad = rounded;

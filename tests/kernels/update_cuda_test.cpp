@@ -1,6 +1,9 @@
 // The optimizers' steps on the GPU against the CPU's in double.
 #include "kernels/update.h"
 
+#include <cmath>
+#include <limits>
+
 #include "kernels/adam.h"
 #include "kernels/sgd.h"
 #include "tests/kernels/device_numbers.h"
@@ -96,6 +99,61 @@ TEST_F(PlainUpdateCuda, AdamOfTheWeightsAlone) {
     cpu::adam(p.host.data() + c.first, m.host.data() + c.state, v.host.data() + c.state,
               g.host.data() + c.first, c.count, {}, c.lr_mult, c.decay_mult, &kRecord);
   EXPECT_TRUE(near(p.device, p.host));
+}
+
+TEST_F(PlainUpdateCuda, ASkippedStepChangesNothing) {
+  const OnDevice device;
+  StepRecord record = kRecord;
+  record.gradient_scale = 0;
+  const DeviceArray<StepRecord> skipped(std::vector<StepRecord>{record});
+  const Input<float> p(kSize, 1), g(kSize, 2), m(kSize, 3), v(kSize, 4, 0, 0, 1), copy(kSize, 5);
+  cuda::adam(p.device.data(), m.device.data(), v.device.data(), copy.device.data(), g.data(),
+             device.chunks.data(), std::ssize(kChunks), {}, skipped.data(), nullptr);
+  cuda::sgd(p.device.data(), m.device.data(), copy.device.data(), g.data(), device.chunks.data(),
+            std::ssize(kChunks), 0.9, skipped.data(), nullptr);
+  for (const Input<float>* array : {&p, &m, &v, &copy})
+    EXPECT_EQ(array->device.values(), array->host);
+}
+
+// The CPU's bits.
+TEST_F(PlainUpdateCuda, DecidesAsTheCpu) {
+  constexpr double kInfinity = HUGE_VAL, kNan = std::numeric_limits<double>::quiet_NaN();
+  struct Step {
+    StepOutcome outcome;
+    bool skipped, ends;  // without and with all_finite
+  };
+  const auto outcome = [](double loss, double tokens, double sum_squares, int before = 0) {
+    return StepOutcome{
+        .loss = loss, .tokens = tokens, .sum_squares = sum_squares, .skipped = before};
+  };
+  const Step steps[] = {
+      {outcome(30.5, 7, 4), false, false},         {outcome(2, 1, 1e-9), false, false},
+      {outcome(3, 11, kInfinity), true, true},     {outcome(3, 11, 0.1, 1), false, true},
+      {outcome(kNan, 3, 17.3), false, true},       {outcome(1, 12, kNan), true, true},
+      {outcome(kInfinity, 3, 1e300), false, true}, {outcome(1.5, 0, 2), false, true}};
+  for (const Step& step : steps)
+    for (const bool all_finite : {false, true})
+      for (const double divisor : {0.0, 3.0})
+        for (const double clip : {0.0, 0.7}) {
+          const UpdateRules rules{
+              .loss_scale = 1.7, .divisor = divisor, .clip_grad = clip, .all_finite = all_finite};
+          std::vector<StepRecord> records{kRecord, {.learning_rate = 3}};
+          const DeviceArray<StepOutcome> there(std::vector<StepOutcome>{step.outcome});
+          const DeviceArray<StepRecord> records_there(records);
+          cuda::decide_update(records_there.data(), 2, there.data(), rules, nullptr);
+          StepOutcome expected = step.outcome;
+          cpu::decide_update(records.data(), 2, &expected, rules);
+          const StepOutcome got = there.values().front();
+          EXPECT_EQ(got.skipped != 0, all_finite ? step.ends : step.skipped);
+          EXPECT_EQ(got.skipped, expected.skipped);
+          EXPECT_TRUE(got.grad_norm == expected.grad_norm || std::isnan(expected.grad_norm));
+          for (std::size_t i = 0; i < 2; ++i) {
+            const StepRecord record = records_there.values()[i];
+            EXPECT_EQ(record.gradient_scale, records[i].gradient_scale);
+            EXPECT_EQ(record.learning_rate, records[i].learning_rate);
+            EXPECT_EQ(record.gradient_scale == 0, got.skipped != 0);
+          }
+        }
 }
 
 }  // namespace

@@ -1,0 +1,56 @@
+#!/bin/bash
+# On a GPU a step begins before the host knows what came of the one before.  What a run says and saves is what it is
+# where every step is waited for; one that is not finite or is interrupted ends with the step that it names.
+#
+#   tests/train/steps_gpu_test.sh BIN    the folder with mt-pretrain; exit code 125 without a GPU
+set -eu -o pipefail
+bin=$(realpath "$1")
+nvidia-smi -L > /dev/null 2>&1 || exit 125
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+run=("$bin/mt-pretrain" --device cuda --json --num-layers 2 --hidden-size 256 --num-attention-heads 4 --seq-length 128
+     --max-position-embeddings 128 --micro-batch-size 2 --global-batch-size 8 --mock-data --tokenizer-type NullTokenizer
+     --vocab-size 1000)
+fail() { echo "steps_gpu_test: $*"; exit 1; }
+count() { grep -c "$1" steps || true; }
+# Of both outputs, without times and the options; and what was saved.
+told() { sed -E '/"event":"start"/d; s/"(tokens_per_second|step_seconds|seconds)":[-+0-9.e]+//g' "$1/steps"; }
+said() { sed -E 's/^ \[[^]]*\]//; s/elapsed time per iteration \(ms\): [0-9.]+//; /memory|seconds/d' "$1/messages"; }
+train() {  # FOLDER OPTION…
+  local to=$1
+  shift
+  mkdir "$to"
+  (cd "$to" && "${run[@]}" --bf16 --lr 1e-3 --lr-warmup-iters 3 --train-iters 12 --save saved --save-interval 5 --eval-interval 4 \
+    --eval-iters 1 --log-interval 1 --log-num-zeros-in-grad "$@" > steps 2> messages)
+}
+train early
+train waiting --no-check-for-nan-in-loss-and-grad
+diff <(told early) <(told waiting) || fail "other events"
+diff <(said early) <(said waiting) || fail "other lines"
+for file in early/saved/iter_0000012/*.distcp; do cmp "$file" "waiting/${file#early/}"; done
+cp early/steps .
+(($(count '"event":"step"') == 12 && $(count '"event":"eval"') == 5 && $(count '"event":"save"') == 3)) || fail "$(cat steps)"
+echo "the same lines and bits"
+
+"${run[@]}" --quiet --bf16 --lr 1e30 --clip-grad 0 --lr-decay-style constant --train-iters 50 --eval-iters 0 > steps 2> messages && fail "went on"
+step=$(sed -n 's/^mt-pretrain: iteration \([0-9]*\).*; nothing was updated$/\1/p' messages)
+((step > 1 && $(count '"event":"step"') == step - 1)) || fail "$(cat messages steps)"
+echo "ends with iteration $step, which is not finite"
+
+"${run[@]}" --quiet --fp16 --lr 1e-3 --lr-warmup-iters 9 --train-iters 40 --eval-iters 0 > steps
+skipped=$(count '"skipped":true')
+((skipped > 2 && skipped < 30)) || fail "$skipped steps skipped"
+lr() { sed -n 's/.*"lr":\([-+0-9.e]*\).*/\1/p' <<< "$1"; }
+while read -r line && read -r next <&3; do
+  if [[ $line = *'"skipped":true'* ]]; then [ "$(lr "$line")" = "$(lr "$next")" ] || fail "$line $next"; fi
+done < <(grep step_seconds steps) 3< <(grep step_seconds steps | sed 1d)
+echo "$skipped steps skipped, and their learning rates used again"
+
+"${run[@]}" --quiet --bf16 --lr 1e-3 --lr-decay-style constant --train-iters 1000000 --eval-iters 0 > steps 2> messages &
+until (($(count '"event":"step"') > 20)); do kill -0 $!; sleep 0.1; done
+kill -TERM $!
+wait $! && fail "went on"
+last=$(sed -n 's/^mt-pretrain: stopped by SIGTERM after iteration \([0-9]*\);.*/\1/p' messages)
+[ "$last" = "$(count '"event":"step"')" ] && grep -q '"event":"end","reason":"SIGTERM","iteration":'"$last," steps || fail "$(cat messages; tail -2 steps)"
+echo "stopped after iteration $last"
