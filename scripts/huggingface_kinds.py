@@ -21,9 +21,10 @@ BLANKS = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+"
 LLAMA3 = WORDS + r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + BLANKS
 QWEN2 = WORDS + r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + BLANKS
-SIGNS = r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]"
+SIGNS = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]"
 DEEPSEEK = [r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"]
 DEEPSEEK += [SIGNS + r"[A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|" + BLANKS]
+DEEPSEEK[2] = DEEPSEEK[2].replace(r"\r\n", "\r\n")  # as its file has them
 # Of every part that text/hf_regex.h names.
 CLASSES = r"\d{2,}?x*|\D\S\d|[^\d\s\P{L}]{2,3}|[\x{61}-\x64\u00e9\-\]\w]|\p{^M}\p{Mn}++|\P{P}\p{Nl}?"
 CLASSES = CLASSES.replace("{2,}?", "{2,}").replace(r"\]\w]", r"\]\S]")

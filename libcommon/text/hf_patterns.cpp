@@ -1,6 +1,7 @@
 #include "text/hf_patterns.h"
 
 #include <algorithm>
+#include <string>
 
 #include "text/deepseek_split.h"
 #include "text/gpt2_split.h"
@@ -42,17 +43,42 @@ constexpr std::string_view kDeepSeek[kKnownSequence] = {
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)"
     R"(|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 
+// Line ends and quotes, which some files escape, as themselves.
+std::string unescaped(std::string_view expression) {
+  std::string out;
+  for (std::size_t at = 0; at < expression.size(); ++at) {
+    out += expression[at];
+    if (expression[at] != '\\' || ++at == expression.size()) continue;
+    switch (const char escaped = expression[at]) {
+      case 'r':
+        out.back() = '\r';
+        break;
+      case 'n':
+        out.back() = '\n';
+        break;
+      case '"':
+        out.back() = '"';
+        break;
+      default:
+        out += escaped;
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Splitter known_splitter(std::string_view expression) {
   for (const Pattern& pattern : kPatterns)
-    if (pattern.expression == expression) return pattern.splitter;
+    if (unescaped(pattern.expression) == unescaped(expression)) return pattern.splitter;
   return nullptr;
 }
 
 Splitter known_splitter(std::span<const std::string> expressions) {
   if (expressions.size() < kKnownSequence) return nullptr;
-  return std::ranges::equal(expressions.last(kKnownSequence), kDeepSeek) ? deepseek_split : nullptr;
+  const auto last = expressions.last(kKnownSequence);
+  const bool equal = std::ranges::equal(last, kDeepSeek, {}, unescaped, unescaped);
+  return equal ? deepseek_split : nullptr;
 }
 
 }  // namespace mt
