@@ -221,8 +221,8 @@ __device__ inline float2 over_group(float2 x, int group, int barrier, float2* sh
   return low ? float2{half, other} : float2{other, half};
 }
 
-// A thread's sums of one gradient over its rows to the block's part: first the groups of a warp,
-// then one group, or warp, after the other through shared memory.
+// A thread's sums of one gradient over its rows to the block's part: first the groups of a warp are
+// added, then in shared memory those, or the groups of several warps, in order.
 template <int N, int kPacks>
 __device__ void store_part(float* part, float (&sum)[kPacks][N], int group, std::int64_t cols,
                            float* shared) {
@@ -233,27 +233,33 @@ __device__ void store_part(float* part, float (&sum)[kPacks][N], int group, std:
     for (int p = 0; p < kPacks; ++p)
 #pragma unroll
       for (int n = 0; n < N; ++n) sum[p][n] += __shfl_xor_sync(0xffffffff, sum[p][n], distance);
-  for (int turn = 0; turn < teams; ++turn) {
-    const bool mine = static_cast<int>(threadIdx.x) / team == turn &&
-                      static_cast<int>(threadIdx.x) % team < group;
+  float* const of_team = shared + static_cast<int>(threadIdx.x) / team * cols;
 #pragma unroll
-    for (int p = 0; p < kPacks; ++p) {
-      const std::int64_t c = (t + std::int64_t{p} * group) * N;
-      if (!mine || c >= cols) continue;
-#pragma unroll
-      for (int n = 0; n < N; ++n) {
-        const float before = turn > 0 ? shared[c + n] : 0;
-        (turn + 1 < teams ? shared : part)[c + n] = before + sum[p][n];
-      }
-    }
-    __syncthreads();
+  for (int p = 0; p < kPacks; ++p) {
+    const std::int64_t c = (t + std::int64_t{p} * group) * N;
+    if (static_cast<int>(threadIdx.x) % team < group && c < cols) store(of_team + c, sum[p]);
   }
+  __syncthreads();
+  for (std::int64_t c = threadIdx.x; c < cols; c += blockDim.x) {
+    float total = 0;
+    for (int i = 0; i < teams; ++i) total += shared[i * cols + c];
+    part[c] = total;
+  }
+}
+
+// What follows unpacks them anew: all their elements at a time would fill the registers.
+template <class T, int N, int kPacks>
+__device__ void keep_packed(Pack<T, N> (&packs)[kPacks]) {
+#pragma unroll
+  for (auto& pack : packs)
+#pragma unroll
+    for (std::uint32_t& word : pack.word) asm volatile("" : "+r"(word));
 }
 
 // Rows on their way.
 template <int kPacks, int kThreads>
 struct Ring {
-  static constexpr int kStages = kPacks == 2 ? 4 : 2;
+  static constexpr int kStages = kPacks == 2 ? 4 : kPacks == 3 ? 3 : 2;
   uint4 stage[kStages][3][kPacks][kThreads];  // of x, of dy, of what is added
 };
 
@@ -307,6 +313,7 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(Backward<T> a, in
     fetch(last, row + (Rows::kStages - 1) * stride);
     copies_wait<Rows::kStages - 1>();
     const float shift = -mean * rstd;  // h = x rstd + shift
+    keep_packed(w);
     Pack<T, N> x[kPacks], dy[kPacks];
     float2 sums = {0, 0};
     const bool in_rows = row < a.rows;
@@ -324,6 +331,9 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(Backward<T> a, in
     }
     sums = over_group(sums, group, 1 + mine, shared[parity] + mine * (group / 32));
     if (!in_rows) continue;
+    keep_packed(w);
+    keep_packed(x);
+    keep_packed(dy);
     const float from_g = -rstd * sums.x * inv_cols, from_gh = -rstd * sums.y * inv_cols;
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
@@ -349,7 +359,8 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(Backward<T> a, in
   auto* columns = reinterpret_cast<float*>(dynamic);
   float* part = a.part + blockIdx.x * (kCentred ? 2 : 1) * a.cols;
   store_part(part, dw, group, a.cols, columns);
-  if constexpr (kCentred) store_part(part + a.cols, db, group, a.cols, columns);
+  if constexpr (kCentred)
+    store_part(part + a.cols, db, group, a.cols, columns + kThreads * kPacks * N);
 }
 
 template <bool kCentred, class T>  // a thread adds to the columns of the part that are its own
@@ -400,7 +411,9 @@ void backward(const Backward<T>& a, float* dw, float* db, cudaStream_t stream) {
   if (a.rows == 0 || a.cols == 0) return;
   const std::int64_t packs = a.cols / kWide<T>;
   const bool wide = aligned(a.dx, a.dy, a.x, a.w) && a.cols % kWide<T> == 0;
-  if (wide && packs <= 1024)
+  if (wide && packs > 64 && packs <= 96)  // a warp's
+    launch_backward<3, 512, kCentred>(a, stream);
+  else if (wide && packs <= 1024)
     launch_backward<2, 512, kCentred>(a, stream);
   else if (wide && packs <= 2048)
     launch_backward<4, 512, kCentred>(a, stream);
