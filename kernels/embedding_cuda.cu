@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/dependent.cuh"
 #include "kernels/reduce.cuh"
 
 namespace mt::cuda {
@@ -47,9 +48,11 @@ __global__ __launch_bounds__(kThreads) void forward_kernel(T* y, const std::int3
 
 // --- Backward: rows sorted by id ----------------------------------------------------------------
 
-// A stable radix sort by digits of 9 bits, from the lowest: tiles count their digits, one block
-// makes places of the counts, tiles move their elements there.
-constexpr int kDigitBits = 9, kDigits = 1 << kDigitBits, kTile = 1024;
+// A stable radix sort by digits of 9 bits, from the lowest.  Tiles, of which there are few, count
+// their digits; then each finds the places of its elements from all the counts, moves them there,
+// and counts the next digits of the tiles where they come to lie.
+constexpr int kDigitBits = 9, kDigits = 1 << kDigitBits, kSortThreads = 1024;
+constexpr int kMostTiles = 64, kMostPasses = 4;
 
 struct Row {
   std::int32_t id, row;  // id: among the table's words, their number for all others
@@ -59,7 +62,7 @@ struct Row {
 struct Unsorted {
   const Row* rows;  // null: ids
   const std::int32_t* ids;
-  std::int64_t count;
+  std::int64_t count, tile;  // elements, of all and of a tile
   WordRange words;
   int shift;
   __device__ Row at(std::int64_t i) const {
@@ -68,19 +71,29 @@ struct Unsorted {
     const bool there = 0 <= id && id < words.vocab;
     return {static_cast<std::int32_t>(there ? id : words.vocab), static_cast<std::int32_t>(i)};
   }
+  __device__ std::int64_t begin() const { return blockIdx.x * tile; }
+  __device__ std::int64_t end() const { return min(count, begin() + tile); }
   __device__ int digit(const Row& row) const { return row.id >> shift & (kDigits - 1); }
+  __device__ int next_digit(const Row& row) const {
+    return row.id >> (shift + kDigitBits) & (kDigits - 1);
+  }
 };
 
-// counts: [kDigits, tiles]
-__global__ __launch_bounds__(kTile) void count_digits_kernel(std::int32_t* counts, Unsorted from) {
+// counts: [passes, tiles, kDigits], of which the first are counted and the others become 0.
+__global__ __launch_bounds__(kSortThreads) void count_digits_kernel(std::int32_t* counts,
+                                                                    int passes, Unsorted from) {
   __shared__ int of_digit[kDigits];
-  const std::int64_t i = blockIdx.x * std::int64_t{kTile} + threadIdx.x;
   if (threadIdx.x < kDigits) of_digit[threadIdx.x] = 0;
+  let_next_kernel_begin();
+  wait_for_kernel_before();
   __syncthreads();
-  if (i < from.count) atomicAdd(&of_digit[from.digit(from.at(i))], 1);
+  for (std::int64_t i = from.begin() + threadIdx.x; i < from.end(); i += kSortThreads)
+    atomicAdd(&of_digit[from.digit(from.at(i))], 1);
   __syncthreads();
-  if (threadIdx.x < kDigits)
-    counts[threadIdx.x * std::int64_t{gridDim.x} + blockIdx.x] = of_digit[threadIdx.x];
+  if (threadIdx.x >= kDigits) return;
+  for (int pass = 0; pass < passes; ++pass)
+    counts[(pass * gridDim.x + blockIdx.x) * kDigits + threadIdx.x] =
+        pass == 0 ? of_digit[threadIdx.x] : 0;
 }
 
 // Inclusive sums over the warp's lanes.
@@ -92,53 +105,74 @@ __device__ int scan_lanes(int x) {
   return x;
 }
 
-// Each count becomes the sum of those before it; a thread takes a run of them.
-__global__ __launch_bounds__(kTile) void scan_kernel(std::int32_t* counts, std::int64_t size) {
+// places[d]: where the tile's first element of digit d goes.  A thread adds up a digit's counts of
+// every other tile.
+__device__ void find_places(int (&places)[kDigits], const std::int32_t* counts) {
+  constexpr int kHalves = kSortThreads / kDigits;
+  __shared__ int of_half[kHalves][kDigits], before_in_half[kHalves][kDigits];
   __shared__ int of_warp[32];
+  const int digit = static_cast<int>(threadIdx.x) % kDigits;
+  const int half = static_cast<int>(threadIdx.x) / kDigits;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const std::int64_t run = (size + kTile - 1) / kTile, begin = threadIdx.x * run;
-  const std::int64_t end = min(begin + run, size);
-  int own = 0;
-  for (std::int64_t i = begin; i < end; ++i) own += counts[i];
-  const int in_warp = scan_lanes(own);
+  int all = 0, before = 0;
+#pragma unroll 8
+  for (int tile = half; tile < static_cast<int>(gridDim.x); tile += kHalves) {
+    const int count = counts[tile * kDigits + digit];
+    all += count;
+    if (tile < static_cast<int>(blockIdx.x)) before += count;
+  }
+  of_half[half][digit] = all;
+  before_in_half[half][digit] = before;
+  __syncthreads();
+  const int total = of_half[0][digit] + of_half[1][digit];
+  const int in_warp = scan_lanes(total);
   if (lane == 31) of_warp[warp] = in_warp;
   __syncthreads();
-  if (warp == 0) of_warp[lane] = scan_lanes(of_warp[lane]);
-  __syncthreads();
-  int before = (warp > 0 ? of_warp[warp - 1] : 0) + in_warp - own;
-  for (std::int64_t i = begin; i < end; ++i) {
-    const int count = counts[i];
-    counts[i] = before;
-    before += count;
-  }
+  if (half > 0) return;
+  int smaller = in_warp - total;  // elements with smaller digits
+  for (int w = 0; w < warp; ++w) smaller += of_warp[w];
+  places[digit] = smaller + before_in_half[0][digit] + before_in_half[1][digit];
 }
 
-__global__ __launch_bounds__(kTile) void move_kernel(Row* to, const std::int32_t* places,
-                                                     Unsorted from) {
+// next: of the tiles of `to`, or null.
+__global__ __launch_bounds__(kSortThreads) void move_kernel(Row* to, const std::int32_t* counts,
+                                                            std::int32_t* next, Unsorted from) {
   // How many of a digit a warp has, then how many all before it have.
   __shared__ unsigned short of_warp[32][kDigits];
+  __shared__ int places[kDigits];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  for (int d = lane; d < kDigits; d += 32) of_warp[warp][d] = 0;
-  __syncwarp();
-  const std::int64_t i = blockIdx.x * std::int64_t{kTile} + threadIdx.x;
-  const bool exists = i < from.count;
-  const Row row = exists ? from.at(i) : Row{};
-  const int digit = exists ? from.digit(row) : kDigits;
-  const unsigned alike = __match_any_sync(0xffffffff, digit);
-  const int rank = __popc(alike & ((1u << lane) - 1));
-  if (exists && rank == 0) of_warp[warp][digit] = static_cast<unsigned short>(__popc(alike));
-  __syncthreads();
-  if (threadIdx.x < kDigits) {
-    int before = 0;
-    for (int w = 0; w < 32; ++w) {
-      const int own = of_warp[w][threadIdx.x];
-      of_warp[w][threadIdx.x] = static_cast<unsigned short>(before);
-      before += own;
+  let_next_kernel_begin();
+  wait_for_kernel_before();
+  find_places(places, counts);
+  for (std::int64_t first = from.begin(); first < from.end(); first += kSortThreads) {
+    for (int d = lane; d < kDigits; d += 32) of_warp[warp][d] = 0;
+    __syncwarp();
+    const std::int64_t i = first + threadIdx.x;
+    const bool exists = i < from.end();
+    const Row row = exists ? from.at(i) : Row{};
+    const int digit = exists ? from.digit(row) : kDigits;
+    const unsigned alike = __match_any_sync(0xffffffff, digit);
+    const int rank = __popc(alike & ((1u << lane) - 1));
+    if (exists && rank == 0) of_warp[warp][digit] = static_cast<unsigned short>(__popc(alike));
+    __syncthreads();
+    int all = 0;
+    if (threadIdx.x < kDigits)
+#pragma unroll
+      for (int w = 0; w < 32; ++w) {
+        const int own = of_warp[w][threadIdx.x];
+        of_warp[w][threadIdx.x] = static_cast<unsigned short>(all);
+        all += own;
+      }
+    __syncthreads();
+    if (exists) {
+      const int place = places[digit] + of_warp[warp][digit] + rank;
+      to[place] = row;
+      const int tile = place / static_cast<int>(from.tile);
+      if (next) atomicAdd(next + tile * kDigits + from.next_digit(row), 1);
     }
+    __syncthreads();
+    if (threadIdx.x < kDigits) places[threadIdx.x] += all;
   }
-  __syncthreads();
-  if (exists)
-    to[places[digit * std::int64_t{gridDim.x} + blockIdx.x] + of_warp[warp][digit] + rank] = row;
 }
 
 // --- Backward: sums of equal ids ----------------------------------------------------------------
@@ -146,7 +180,7 @@ __global__ __launch_bounds__(kTile) void move_kernel(Row* to, const std::int32_t
 // Blocks take ranges of sorted rows.  A run of equal ids that lies in one range goes straight to
 // the table.  Of a run over several ranges each leaves a part: `head` where the run began before
 // the range, else `tail`; the block of its tail then adds them in order.
-constexpr int kRange = 32;
+constexpr std::int64_t kRange = 64, kSumThreads = 128;
 
 struct Sorted {
   const Row* rows;
@@ -164,26 +198,31 @@ __device__ void store_sum(float* to, const Pack<float, N>& before, const float (
   store(to, after);
 }
 
+// blockIdx.x: blocks of columns of one range after the other, here and below.
 template <int N, class T>
-__global__ __launch_bounds__(kThreads) void sum_runs_kernel(float* dtable, float* parts,
-                                                            const T* dy, Sorted sorted,
-                                                            std::int64_t cols) {
-  constexpr int kUnroll = 8;
+__global__ __launch_bounds__(kSumThreads) void sum_runs_kernel(float* dtable, float* parts,
+                                                               const T* dy, Sorted sorted,
+                                                               std::int64_t cols) {
+  constexpr int kUnroll = 4;
   constexpr std::int32_t kNone = -1;
   __shared__ Row rows[kRange + 2];  // with the ones before and behind
-  const std::int64_t begin = blockIdx.x * std::int64_t{kRange};
-  if (threadIdx.x < kRange + 2) {
-    const std::int64_t i = begin - 1 + threadIdx.x;
+  let_next_kernel_begin();
+  wait_for_kernel_before();
+  const std::int64_t column_blocks = ceil_div(cols, std::int64_t{blockDim.x} * N);
+  const std::int64_t range = blockIdx.x / column_blocks, begin = range * kRange;
+  for (int r = static_cast<int>(threadIdx.x); r < kRange + 2; r += static_cast<int>(blockDim.x)) {
+    const std::int64_t i = begin - 1 + r;
     Row row{kNone, 0};
     if (i >= 0 && i < sorted.count && sorted.rows[i].id < sorted.vocab) row = sorted.rows[i];
-    rows[threadIdx.x] = row;
+    rows[r] = row;
   }
   __syncthreads();
-  const std::int64_t c = (blockIdx.y * std::int64_t{kThreads} + threadIdx.x) * N;
+  const std::int64_t c = (blockIdx.x % column_blocks * blockDim.x + threadIdx.x) * N;
   if (c >= cols) return;
-  float *head = parts + blockIdx.x * 2 * cols + c, *tail = head + cols;
+  float *head = parts + range * 2 * cols + c, *tail = head + cols;
   float sum[N] = {};
   bool from_before = rows[0].id == rows[1].id;
+#pragma unroll 1
   for (int first = 1; first <= kRange; first += kUnroll) {
     Pack<T, N> packs[kUnroll];
     Pack<float, N> before[kUnroll];  // of the table, where a run ends that belongs there
@@ -221,36 +260,43 @@ __global__ __launch_bounds__(kThreads) void sum_runs_kernel(float* dtable, float
 template <int N>
 __global__ __launch_bounds__(kThreads) void join_runs_kernel(float* dtable, const float* parts,
                                                              Sorted sorted, std::int64_t cols) {
-  constexpr int kUnroll = 8;
-  const std::int64_t c = (blockIdx.y * std::int64_t{kThreads} + threadIdx.x) * N;
-  const std::int64_t begin = blockIdx.x * std::int64_t{kRange}, end = begin + kRange;
-  if (c >= cols || !sorted.same(end - 1, end)) return;                   // no run leaves the range
+  constexpr int kUnroll = 16;
+  let_next_kernel_begin();
+  wait_for_kernel_before();
+  const std::int64_t column_blocks = ceil_div(cols, std::int64_t{kThreads} * N);
+  const std::int64_t range = blockIdx.x / column_blocks;
+  const std::int64_t begin = range * kRange, end = begin + kRange;
+  if (!sorted.same(end - 1, end)) return;                                // no run leaves the range
   if (sorted.same(begin - 1, begin) && sorted.same(begin, end)) return;  // it began before
-  const float* tail = parts + (blockIdx.x * 2 + 1) * cols + c;
-  const auto first = load<N>(tail);
+  std::int64_t heads = 0;  // of the ranges behind, into which it goes on
+  for (int found = kThreads; found == kThreads; heads += found)
+    found = __syncthreads_count(sorted.same(end - 1, end + (heads + threadIdx.x) * kRange));
+  const std::int64_t c = (blockIdx.x % column_blocks * kThreads + threadIdx.x) * N;
+  if (c >= cols) return;
+  const auto tail = load<N>(parts + (range * 2 + 1) * cols + c);
+  const float* head = parts + (range + 1) * 2 * cols + c;
+  float* to = dtable + sorted.rows[end - 1].id * cols + c;
+  const auto before = load<N>(to);
   float sum[N];
 #pragma unroll
-  for (int n = 0; n < N; ++n) sum[n] = first[n];
-  bool goes_on = true;
-  for (std::int64_t next = end; goes_on; next += kUnroll * kRange) {  // heads
+  for (int n = 0; n < N; ++n) sum[n] = tail[n];
+  for (std::int64_t h = 0; h < heads; h += kUnroll) {
     Pack<float, N> packs[kUnroll];
-    bool same[kUnroll];
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const std::int64_t at = next + u * kRange;
-      same[u] = sorted.same(end - 1, at);
-      if (same[u]) packs[u] = load<N>(parts + at / kRange * 2 * cols + c);
-    }
+    for (int u = 0; u < kUnroll; ++u)
+      if (h + u < heads) packs[u] = load<N>(head + (h + u) * 2 * cols);
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      goes_on = goes_on && same[u];
-      if (!goes_on) continue;
+    for (int u = 0; u < kUnroll; ++u)
+      if (h + u < heads)
 #pragma unroll
-      for (int n = 0; n < N; ++n) sum[n] += packs[u][n];
-    }
+        for (int n = 0; n < N; ++n) sum[n] += packs[u][n];
   }
-  float* to = dtable + sorted.rows[end - 1].id * cols + c;
-  store_sum(to, load<N>(to), sum);
+  store_sum(to, before, sum);
+}
+
+// Elements of a tile: a number of rounds.
+std::int64_t tile_of(std::int64_t count) {
+  return ceil_div(count, std::int64_t{kMostTiles} * kSortThreads) * kSortThreads;
 }
 
 struct Work {
@@ -270,26 +316,27 @@ struct Work {
     const auto list = count * static_cast<std::int64_t>(sizeof(Row));
     rows = reinterpret_cast<Row*>(take(list));
     moved = reinterpret_cast<Row*>(take(list));
-    counts = reinterpret_cast<std::int32_t*>(take(ceil_div(count, kTile) * kDigits * 4));
+    counts = reinterpret_cast<std::int32_t*>(take(kMostPasses * kMostTiles * kDigits * 4));
     parts = reinterpret_cast<float*>(take(ceil_div(count, kRange) * 2 * cols * 4));
     bytes = used;
   }
 };
 
 // The rows by id, equal ones in order.
-const Row* sort(Work& work, const std::int32_t* ids, std::int64_t count, WordRange words,
+const Row* sort(const Work& work, const std::int32_t* ids, std::int64_t count, WordRange words,
                 cudaStream_t stream) {
-  const auto tiles = static_cast<unsigned>(ceil_div(count, kTile));
   const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(words.vocab)));
-  Unsorted from{nullptr, ids, count, words, 0};
-  for (; from.shift < bits; from.shift += kDigitBits) {
+  const int passes = (bits + kDigitBits - 1) / kDigitBits;
+  Unsorted from{nullptr, ids, count, tile_of(count), words, 0};
+  const std::int64_t tiles = ceil_div(count, from.tile);
+  launch_dependent(count_digits_kernel, tiles, kSortThreads, 0, stream, work.counts, passes, from);
+  for (int pass = 0; pass < passes; ++pass, from.shift += kDigitBits) {
     Row* to = from.rows == work.rows ? work.moved : work.rows;
-    count_digits_kernel<<<tiles, kTile, 0, stream>>>(work.counts, from);
-    scan_kernel<<<1, kTile, 0, stream>>>(work.counts, std::int64_t{tiles} * kDigits);
-    move_kernel<<<tiles, kTile, 0, stream>>>(to, work.counts, from);
+    std::int32_t *counts = work.counts + pass * tiles * kDigits, *next = counts + tiles * kDigits;
+    launch_dependent(move_kernel, tiles, kSortThreads, 0, stream, to, counts,
+                     pass + 1 < passes ? next : nullptr, from);
     from.rows = to;
   }
-  check(cudaGetLastError());
   return from.rows;
 }
 
@@ -318,13 +365,16 @@ void embedding_backward(float* dtable, const std::int32_t* ids, const T* dy, std
   if (rows * cols == 0) return;
   Work places(work, rows, cols);
   const Sorted sorted{sort(places, ids, rows, words, stream), rows, words.vocab};
-  with_width<4>(aligned(dtable, dy) && cols % 4 == 0, [&]<int N>() {
-    const dim3 grid(static_cast<unsigned>(ceil_div(rows, kRange)),
-                    static_cast<unsigned>(ceil_div(cols, kThreads * N)));
-    sum_runs_kernel<N><<<grid, kThreads, 0, stream>>>(dtable, places.parts, dy, sorted, cols);
-    join_runs_kernel<N><<<grid, kThreads, 0, stream>>>(dtable, places.parts, sorted, cols);
+  const std::int64_t ranges = ceil_div(rows, kRange);
+  with_width<kWide<T>>(aligned(dtable, dy) && cols % kWide<T> == 0, [&]<int N>() {
+    const std::int64_t packs = cols / N, threads = min(kSumThreads, ceil_div(packs, 32) * 32);
+    launch_dependent(sum_runs_kernel<N, T>, ranges * ceil_div(packs, threads),
+                     static_cast<int>(threads), 0, stream, dtable, places.parts, dy, sorted, cols);
   });
-  check(cudaGetLastError());
+  with_width<4>(aligned(dtable) && cols % 4 == 0, [&]<int N>() {
+    launch_dependent(join_runs_kernel<N>, ranges * ceil_div(cols, kThreads * N), kThreads, 0,
+                     stream, dtable, places.parts, sorted, cols);
+  });
 }
 
 #define INSTANTIATE(T)                                                                           \

@@ -18,10 +18,11 @@ struct Case {
   double skew;  // ids are vocab u^skew: large ones make long runs
   WordRange words() const { return {0, vocab}; }
 };
-constexpr Case kCases[] = {
-    {0, 8, 5, 0, 1},          {1, 1, 1, 0, 1},         {31, 33, 7, 0, 1},
-    {33, 31, 300, 1, 1},      {500, 64, 1, 0, 1},      {3000, 72, 100, 0, 8},
-    {5000, 40, 131072, 0, 1}, {5000, 8, 131072, 1, 6}, {2100, 2056, 50257, 0, 4}};
+constexpr Case kCases[] = {{0, 8, 5, 0, 1},           {1, 1, 1, 0, 1},
+                           {31, 33, 7, 0, 1},         {33, 31, 300, 1, 1},
+                           {500, 64, 1, 0, 1},        {3000, 72, 100, 0, 8},
+                           {5000, 40, 131072, 0, 1},  {5000, 8, 131072, 1, 6},
+                           {2100, 2056, 50257, 0, 4}, {70000, 8, 300000, 0, 2}};
 
 std::vector<std::int32_t> make_ids(const Case& c) {
   std::vector<std::int32_t> ids;
