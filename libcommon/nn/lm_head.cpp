@@ -1,6 +1,7 @@
 #include "nn/lm_head.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "kernels/gemm.h"
 #include "nn/tensor_parallel.h"
@@ -9,9 +10,15 @@
 namespace mt {
 
 // Rows of logits at a time.  1024: 200 MB of f32 at a vocabulary of 50,000.  What computes in 16
-// bits is larger and has more memory: there 4096 rows keep every multiprocessor busy, and the
-// weight's gradient is read and written more seldom.
-static std::int64_t rows_at_once(DType dtype) { return size_of(dtype) == 2 ? 4096 : 1024; }
+// bits is larger and has more memory: there as many as keep every multiprocessor busy with their
+// gradient, which has few columns in narrow models; and the weight's gradient is read and written
+// more seldom.
+static std::int64_t rows_at_once(DType dtype, std::int64_t hidden_size) {
+  constexpr std::uint64_t kBusy = 4096 * 2048;  // elements
+  if (size_of(dtype) != 2) return 1024;
+  const auto rows = std::bit_ceil(kBusy / static_cast<std::uint64_t>(hidden_size));
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(rows), 4096, 16384);
+}
 
 // Of some rows: their losses, and with weights the logits become their gradient.
 void LmHead::losses_of(Step& s, Tensor loss, Tensor logits, ConstTensor labels,
@@ -47,7 +54,7 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
     x = all;
   }
   const Tensor dx = saved ? part_of_sum(s, saved->dx) : Tensor();
-  const std::int64_t some = std::min(tokens, rows_at_once(s.dtype));
+  const std::int64_t some = std::min(tokens, rows_at_once(s.dtype, x.shape()[1]));
   const Tensor buffer = s.scratch({some, columns()});
   const ConstTensor w = s.weight(*weight_);
   Pending summed;
@@ -87,7 +94,8 @@ void LmHead::score(Step& s, Tensor loss, ConstTensor x, ConstTensor labels,
                    std::int64_t tokens) const {
   const std::int64_t rows = x.shape()[0];
   const ArenaScope scope(s.layer);
-  const std::int64_t some = std::min(rows, rows_at_once(s.dtype) / kRowTile * kRowTile);
+  const std::int64_t some =
+      std::min(rows, rows_at_once(s.dtype, x.shape()[1]) / kRowTile * kRowTile);
   const Tensor buffer = s.scratch({some, tokens});
   for (std::int64_t begin = 0; begin < rows; begin += some) {
     const std::int64_t end = std::min(rows, begin + some);
