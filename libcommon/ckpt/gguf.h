@@ -91,22 +91,27 @@ class GgufWriter {
 class GgufValue {
  public:
   GgufValue() = default;
-  GgufValue(std::uint32_t type, std::uint64_t count, Bytes bytes)
-      : type_(type), count_(count), bytes_(bytes) {}
+  GgufValue(std::uint32_t type, Bytes bytes) : type_(type), bytes_(bytes) {}
+  GgufValue(std::uint32_t element, std::uint64_t count, Bytes bytes);  // an array
 
   // What it is, or Exit::bad_data "WHERE: is of type 8, expected …".
   std::int64_t as_integer(const std::string& where) const;  // of any whole number below 2^63
   double as_real(const std::string& where) const;
+  bool as_flag(const std::string& where) const;
   std::string as_text(const std::string& where) const;
+  std::vector<std::string_view> as_texts(const std::string& where) const;
+  std::vector<std::int64_t> as_integers(const std::string& where) const;
+  std::vector<float> as_reals(const std::string& where) const;
   std::string json() const;  // of an array a text, its length
 
  private:
   template <class T>
   T number() const;
+  GgufValue element(std::uint64_t i) const;  // of numbers
 
-  std::uint32_t type_ = 0;
-  std::uint64_t count_ = 0;  // elements of an array
-  Bytes bytes_;              // of a string without its length
+  std::uint32_t type_ = 0, element_ = 0;  // of an array its elements'
+  std::uint64_t count_ = 0;               // elements of an array
+  Bytes bytes_;                           // of a string without its length
 };
 
 struct GgufContent {

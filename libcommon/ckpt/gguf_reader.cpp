@@ -38,6 +38,9 @@ void dequantize_q8_0(std::span<float> values, const std::byte* blocks) {
 
 // --- Values -------------------------------------------------------------------------------------
 
+GgufValue::GgufValue(std::uint32_t element, std::uint64_t count, Bytes bytes)
+    : type_(Value::array), element_(element), count_(count), bytes_(bytes) {}
+
 template <class T>
 T GgufValue::number() const {
   T value;
@@ -80,6 +83,44 @@ std::string GgufValue::as_text(const std::string& where) const {
   if (type_ != Value::string)
     fail(Exit::bad_data, where, ": is of type ", type_, ", expected 8, a text");
   return std::string(mt::as_text(bytes_));
+}
+
+bool GgufValue::as_flag(const std::string& where) const {
+  if (type_ != Value::boolean)
+    fail(Exit::bad_data, where, ": is of type ", type_, ", expected 7, a flag");
+  return number<std::uint8_t>() != 0;
+}
+
+std::vector<std::string_view> GgufValue::as_texts(const std::string& where) const {
+  if (type_ != Value::array || element_ != Value::string)
+    fail(Exit::bad_data, where, ": expected an array of texts");
+  std::vector<std::string_view> texts;
+  for (Bytes rest = bytes_; !rest.empty();) {
+    std::uint64_t size;
+    std::memcpy(&size, rest.data(), sizeof size);
+    texts.push_back(mt::as_text(rest.subspan(sizeof size, size)));
+    rest = rest.subspan(sizeof size + size);
+  }
+  return texts;
+}
+
+GgufValue GgufValue::element(std::uint64_t i) const {
+  return {element_, bytes_.subspan(i * kSizes[element_], kSizes[element_])};
+}
+
+std::vector<std::int64_t> GgufValue::as_integers(const std::string& where) const {
+  if (type_ != Value::array) fail(Exit::bad_data, where, ": expected an array of whole numbers");
+  std::vector<std::int64_t> numbers;
+  for (std::uint64_t i = 0; i < count_; ++i) numbers.push_back(element(i).as_integer(where));
+  return numbers;
+}
+
+std::vector<float> GgufValue::as_reals(const std::string& where) const {
+  if (type_ != Value::array) fail(Exit::bad_data, where, ": expected an array of real numbers");
+  std::vector<float> numbers;
+  for (std::uint64_t i = 0; i < count_; ++i)
+    numbers.push_back(static_cast<float>(element(i).as_real(where)));
+  return numbers;
 }
 
 // The shortest decimal that reads back equal.
@@ -181,9 +222,9 @@ class Parser {
     if (of == Value::array) {
       const std::uint32_t element = type();
       const auto count = number<std::uint64_t>();
-      value = {of, count, elements(element, count)};
+      value = {element, count, elements(element, count)};
     } else {
-      value = {of, 1, of == Value::string ? text() : take(kSizes[of])};
+      value = {of, of == Value::string ? text() : take(kSizes[of])};
     }
     if (!content_.values.emplace(name, value).second) bad("a second value of ", name);
   }

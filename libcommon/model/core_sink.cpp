@@ -56,7 +56,7 @@ class CoreSink : public ModelSink {
     else
       writers_.front().add_object(kCommonObject, PyValue::list({common}), save_.common_writer());
     for (DistWriter& writer : writers_) content.files.push_back(writer.close());
-    content.manifest_extra = target_.source.manifest_extra();
+    content.manifest_extra = manifest_extra_of(target_.source, save_.folder());
     save_.publish(content);
   }
 

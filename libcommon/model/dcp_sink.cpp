@@ -43,7 +43,7 @@ class DcpSink : public ModelSink {
 
   void publish() override {
     CheckpointManifest manifest{iteration_, write_companions(target_.source, save_.folder()),
-                                target_.source.manifest_extra()};
+                                manifest_extra_of(target_.source, save_.folder())};
     std::vector<WrittenFile> files;
     for (DistWriter& writer : writers_) files.push_back(writer.close());
     manifest.files.insert(manifest.files.end(), files.begin(), files.end());

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "ckpt/tensor_numbers.h"
 #include "ckpt/torch_file.h"
+#include "model/gguf_tokenizer.h"
 #include "model/hugging_face_config.h"
 #include "text/hf_object.h"
 
@@ -61,11 +62,6 @@ class Settings {
     if (find(kFileType) == nullptr) return DType::f32;
     const std::int64_t type = at(kFileType).as_integer(where(kFileType));
     return type == 1 ? DType::f16 : type == 32 ? DType::bf16 : DType::f32;
-  }
-
-  bool has_tokenizer() const {
-    constexpr const char* kModel = "tokenizer.ggml.model";
-    return find(kModel) != nullptr && at(kModel).as_text(where(kModel)) != "no_vocab";
   }
 
   std::string config_json() const {
@@ -219,6 +215,10 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
     fail(Exit::bad_config, path, ": has ", config_.vocab_size, " tokens, --true-vocab-size is ",
          *options.vocab_size);
   companions_ = {{.name = "config.json", .content = json}};
+  const GgufTokenizer tokenizer = read_gguf_tokenizer(*reader, config_.vocab_size);
+  companions_.insert(companions_.end(), tokenizer.files.begin(), tokenizer.files.end());
+  if (!tokenizer.problem.empty())
+    notes_.push_back(concat(tokenizer.problem, ": OUTPUT is left without its tokenizer"));
   tensors_ = std::move(reader);
   std::int64_t quantized = 0;
   for (const auto& [name, tensor] : tensors_->tensors()) {
@@ -231,8 +231,6 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
   if (quantized > 0)
     notes_.push_back(concat(path, ": ", quantized, " tensors of ", kGgufQuantized,
                             " are dequantized: they stay as near as their blocks are"));
-  if (settings.has_tokenizer())
-    notes_.push_back(concat(path, ": its tokenizer does not travel: OUTPUT needs the model's own"));
   if (config_.use_rope_scaling) check_frequencies();
 }
 

@@ -15,19 +15,25 @@ namespace {
 // tokenizer.ggml.token_type; SentencePiece's own numbers.
 using Type = SentencePieceModel::Type;
 
-// tokenizer.ggml.pre by the pattern that cuts text into words.
-struct Pattern {
-  std::string_view regex, name;
-};
-constexpr Pattern kPatterns[] = {
-    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "llama-bpe"},
-    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "qwen2"},
-    {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "tekken"},
-    {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "gpt-4o"},
+constexpr GgufPattern kPatterns[] = {
+    {.name = "gpt-2", .regex = ""},
+    {.name = "llama-bpe",
+     .regex =
+         R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     .ignore_merges = true,
+     .adds_bos = true},
+    {.name = "qwen2",
+     .regex =
+         R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     .nfc = true},
+    {.name = "tekken",
+     .regex =
+         R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     .ignore_merges = true,
+     .adds_bos = true},
+    {.name = "gpt-4o",
+     .regex =
+         R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
 };
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
@@ -182,7 +188,7 @@ void Vocabulary::read_pattern(const HfObject& json) {
     const std::vector<HfObject> steps = words.objects("pretokenizers");
     if (steps.size() == 2 && steps[0].type() == "Split" && steps[1].type() == "ByteLevel" &&
         !steps[1].flag_or("use_regex", true) && steps[0].object("pattern").has("Regex"))
-      for (const Pattern& known : kPatterns)
+      for (const GgufPattern& known : kPatterns)
         if (steps[0].object("pattern").text("Regex") == known.regex) pre_ = known.name;
   }
   if (pre_.empty())
@@ -322,6 +328,11 @@ void Vocabulary::write(GgufKeyValues& to) const {
 }
 
 }  // namespace
+
+const GgufPattern* find_gguf_pattern(std::string_view name) {
+  const auto* const found = std::ranges::find(kPatterns, name, &GgufPattern::name);
+  return found == std::end(kPatterns) ? nullptr : found;
+}
 
 void add_gguf_tokenizer(GgufKeyValues& key_values, const std::vector<Companion>& companions,
                         const std::string& config, std::int64_t vocab_size) {

@@ -2,7 +2,9 @@
 
 #include <filesystem>
 
+#include "model/gguf_names.h"
 #include "model/gpt_checkpoint.h"
+#include "model/hugging_face_source.h"
 
 namespace mt {
 
@@ -132,6 +134,11 @@ std::vector<FileHash> write_companions(const ModelSource& source, const std::str
   }
   sync_directory(folder + "/tokenizer");
   return written;
+}
+
+std::string manifest_extra_of(const ModelSource& source, const std::string& folder) {
+  const bool made = source.format() == kGgufFormat;  // and not known before it is written
+  return made ? manifest_of_tokenizer_in(folder + "/tokenizer") : source.manifest_extra();
 }
 
 std::int64_t iteration_of(const ModelSource& source) {

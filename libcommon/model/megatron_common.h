@@ -21,6 +21,9 @@ PyValue copied_optimizer(const ModelSource& source, const KeepTensor& keep);
 // Copies what travels with the source into FOLDER/tokenizer.
 std::vector<FileHash> write_companions(const ModelSource& source, const std::string& folder);
 
+// What a manifest says of the source's tokenizer, whose files were written there.
+std::string manifest_extra_of(const ModelSource& source, const std::string& folder);
+
 // 0 for a release: weights that no run is to go on from.
 std::int64_t iteration_of(const ModelSource& source);
 

@@ -136,7 +136,7 @@ class RankFilesSink : public ModelSink {
 
   void publish() override {
     CheckpointManifest manifest{iteration_, write_companions(target_.source, save_.folder()),
-                                target_.source.manifest_extra()};
+                                manifest_extra_of(target_.source, save_.folder())};
     for (std::size_t i = 0; i < files_.size(); ++i) {
       files_[i].stream.finish();
       manifest.files.push_back(files_[i].file.close());

@@ -4,16 +4,24 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <sstream>
 
 #include "ckpt/gguf.h"
+#include "model/checkpoint_tokenizer.h"
+#include "model/gguf_tokenizer.h"
 #include "model/inspect.h"
 #include "tests/model/convert_support.h"
+#include "tests/text/hex.h"
+#include "text/hf_tokenizer.h"
+#include "text/sentencepiece_tokenizer.h"
 
 namespace mt {
 namespace {
 
 namespace fs = std::filesystem;
+const std::string kTestdata = MT_TESTDATA "/";
 
 class GgufModels : public Convert {
  protected:
@@ -46,8 +54,10 @@ class GgufModels : public Convert {
   // The file that was made of a model, with other settings and tensors of zeros.
   void rewrite(const std::function<void(GgufKeyValues&)>& settings,
                std::vector<GgufWriter::Entry> more = {}, std::string left_out = {}) {
-    write("llama", DType::f32);
-    make("hf", "gguf", "gguf");
+    if (!fs::exists(scratch_.path("gguf"))) {
+      write("llama", DType::f32);
+      make("hf", "gguf", "gguf");
+    }
     const GgufReader original(scratch_.path("gguf/model.gguf"));
     GgufKeyValues values;
     values.text("general.architecture", "llama");
@@ -82,21 +92,24 @@ class GgufModels : public Convert {
 };
 
 TEST_F(GgufModels, BecomeWhatTheyWereMadeOf) {
-  for (const char* family : {"gpt2", "llama", "tied", "mistral", "qwen2", "qwen3", "scaled"})
-    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-      write(family, dtype);
-      make("hf", "gguf", "gguf");
-      const ConvertReport report = make("gguf", "core", "core");
-      EXPECT_EQ(report.from, "gguf");
-      EXPECT_EQ(report.compared, report.rows);
-      make("gguf/model.gguf", "back", "hf");
-      EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"))
-          << family << name_of(dtype);
-      EXPECT_EQ(difference("gguf", "hf"), "");
-      EXPECT_EQ(difference("core", "gguf/model.gguf"), "");
-      make("core", "again", "gguf");
-      EXPECT_EQ(difference("gguf", "again"), "");
-    }
+  for (const auto& [family, dtype] : {std::pair("gpt2", DType::f16),
+                                      {"gpt2", DType::bf16},
+                                      {"llama", DType::f32},
+                                      {"tied", DType::bf16},
+                                      {"mistral", DType::f16},
+                                      {"qwen2", DType::bf16},
+                                      {"qwen3", DType::bf16},
+                                      {"scaled", DType::bf16}}) {
+    write(family, dtype);
+    make("hf", "gguf", "gguf");
+    const ConvertReport report = make("gguf", "core", "core");
+    EXPECT_EQ(report.from, "gguf");
+    EXPECT_EQ(report.compared, report.rows);
+    make("gguf/model.gguf", "back", "hf");
+    EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors")) << family;
+    EXPECT_EQ(difference("gguf", "hf"), "");
+    EXPECT_EQ(difference("core", "gguf/model.gguf"), "");
+  }
 }
 
 TEST_F(GgufModels, SettingsAreTheModels) {
@@ -148,6 +161,118 @@ TEST_F(GgufModels, BlocksAreDequantized) {
   EXPECT_EQ(std::memcmp(a.view().data(), b.view().data(), a.view().bytes()), 0);
   make("gguf", "again", "gguf", "q8_0");  // the same blocks
   EXPECT_EQ(difference("gguf", "again"), "");
+}
+
+// What Hugging Face's tokenizers were given for goldens.
+std::vector<std::string> texts() {
+  std::vector<std::string> found;
+  std::ifstream cases(kTestdata + "huggingface/cases.txt");
+  for (std::string line; std::getline(cases, line);) {
+    std::istringstream columns(line);
+    std::string kind, hex;
+    columns >> kind >> hex;
+    if (kind == "gpt2") found.push_back(from_hex(hex));
+  }
+  return found;
+}
+
+// Its tokenizer goes into a GGUF file and comes back, as files of another tokenizer of that type.
+class GgufTokenizers : public GgufModels {
+ protected:
+  std::unique_ptr<Tokenizer> back(const std::string& name, const std::string& path,
+                                  std::int64_t vocab_size, const std::string& config) {
+    ModelConfig model = config_named("llama");
+    model.vocab_size = vocab_size;
+    model.padded_vocab_size = 0;
+    model.complete();
+    fs::remove_all(scratch_.path("hf"));
+    write_hugging_face(scratch_.path("hf"), model, DType::f32);
+    fs::copy_file(path, scratch_.path("hf/" + name));
+    File::create(scratch_.path("hf/tokenizer_config.json")).write(config);
+    make("hf", "gguf", "gguf");
+    make("gguf", "core", "core");
+    const MegatronCheckpoint core(scratch_.path("core/release"));
+    EXPECT_NE(tokenizer_identity(core), "");
+    return load_tokenizer(core, {});
+  }
+};
+
+TEST_F(GgufTokenizers, OfBytesAreTheSame) {
+  for (const auto& [kind, pre, bos] : {std::tuple("gpt2", "gpt-2", ""),
+                                       {"llama3", "llama-bpe", "<|begin_of_text|>"},
+                                       {"qwen2", "qwen2", ""},
+                                       {"nemo", "tekken", "<|endoftext|>"},
+                                       {"o200k", "gpt-4o", "<|endoftext|>"}}) {
+    const std::string path = concat(kTestdata, "huggingface/", kind, ".json"),
+                      config = *bos == '\0' ? "{}" : concat(R"({"bos_token":")", bos, R"("})");
+    const HfTokenizer original(path);
+    const auto tokenizer = back("tokenizer.json", path, original.vocab_size() + 3, config);
+    EXPECT_EQ(GgufReader(scratch_.path("gguf/model.gguf")).values().at("tokenizer.ggml.pre").json(),
+              concat('"', pre, '"'));
+    EXPECT_EQ(tokenizer->vocab_size(), original.vocab_size()) << kind;
+    EXPECT_EQ(tokenizer->bos() >= 0, *bos != '\0');
+    int same = 0;
+    for (const std::string& text : texts()) {
+      // An added token that is found in what the normalizer makes of a text is not in GGUF files.
+      if (text.find("\u00e9") != text.npos || text.find("\u0301") != text.npos) continue;
+      std::vector<std::int32_t> expected, ids;
+      original.encode(text, expected);
+      tokenizer->encode(text, ids);
+      EXPECT_EQ(ids, expected) << kind << " " << text;
+      ++same;
+    }
+    EXPECT_GT(same, 20);
+  }
+}
+
+TEST_F(GgufTokenizers, OfPiecesAreTheSame) {
+  const std::string path = kTestdata + "sentencepiece/bpe.model";
+  const SentencePieceModelTokenizer original("Llama2Tokenizer", path);
+  const auto tokenizer = back("tokenizer.model", path, original.vocab_size() + 1, "{}");
+  EXPECT_EQ(tokenizer->type(), "Llama2Tokenizer");
+  EXPECT_EQ(tokenizer->vocab_size(), original.vocab_size());
+  EXPECT_EQ(tokenizer->eod(), original.eod());
+  for (const std::string& text : texts()) {
+    std::vector<std::int32_t> expected, ids;
+    original.encode(text, expected);
+    tokenizer->encode(text, ids);
+    EXPECT_EQ(ids, expected) << text;
+  }
+}
+
+TEST_F(GgufTokenizers, ThoseThatAreNotKnownStayBehind) {
+  const auto problem = [&](const std::function<void(GgufKeyValues&)>& add) {
+    GgufKeyValues values;
+    add(values);
+    GgufWriter(scratch_.path("made.gguf"), values, {}).close();
+    const GgufTokenizer found = read_gguf_tokenizer(GgufReader(scratch_.path("made.gguf")), 2);
+    EXPECT_TRUE(found.files.empty());
+    const std::size_t at = found.problem.find("ggml.");
+    return at == std::string::npos ? found.problem : found.problem.substr(at);
+  };
+  const auto tokenizer = [](const char* model, const char* pre, std::vector<std::string> tokens) {
+    return [=](GgufKeyValues& to) {
+      to.text("tokenizer.ggml.model", model);
+      to.text("tokenizer.ggml.pre", pre);
+      to.texts("tokenizer.ggml.tokens", tokens);
+      to.reals("tokenizer.ggml.scores", {0, 0});
+    };
+  };
+  EXPECT_EQ(problem([](GgufKeyValues&) {}), "");
+  EXPECT_EQ(problem(tokenizer("no_vocab", "", {})), "");
+  EXPECT_EQ(problem(tokenizer("bert", "", {"a", "b"})),
+            "ggml.model: is \"bert\", expected gpt2 or llama");
+  EXPECT_EQ(problem(tokenizer("gpt2", "falcon", {"a", "b"})),
+            "ggml.pre: is \"falcon\", of which no pattern is known");
+  EXPECT_EQ(problem(tokenizer("gpt2", "gpt-2", {"a"})), "ggml.tokens: are 1, but the model has 2");
+  EXPECT_EQ(problem(tokenizer("gpt2", "gpt-2", {"a", "b"})), "ggml.merges: is not there");
+  EXPECT_EQ(problem(tokenizer("gpt2", "gpt-2", {"a", "\xff"})), "ggml.tokens: one is not UTF-8");
+  EXPECT_NE(problem(tokenizer("llama", "", {"a", "a"})), "");
+  rewrite(tokenizer("bert", "", std::vector<std::string>(21, "a")));
+  const auto source = open_model(scratch_.path("made.gguf"));
+  ASSERT_EQ(source->notes().size(), 1U);
+  EXPECT_NE(source->notes()[0].find("gpt2 or llama: OUTPUT is left without its tokenizer"),
+            std::string::npos);
 }
 
 TEST_F(GgufModels, ChannelsThatTurnOtherwiseAreRefused) {
