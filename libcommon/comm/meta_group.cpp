@@ -1,6 +1,10 @@
 #include "comm/meta_group.h"
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
+
+#include "comm/peer_copies.h"
 
 namespace mt {
 namespace {
@@ -26,46 +30,85 @@ std::vector<int> all_ranks(int size) {
 MetaGroup::MetaGroup(int rank, int size, Stream& stream, MessageWatch* watch)
     : MetaGroup(rank, all_ranks(size), stream, watch) {}
 
-MetaGroup::MetaGroup(int rank, std::vector<int> ranks, Stream& stream, MessageWatch* watch,
-                     Carries carries)
-    : Group(rank, static_cast<int>(ranks.size()), carries),
+MetaGroup::MetaGroup(int rank, std::vector<int> ranks, Stream& stream, MessageWatch* watch)
+    : Group(rank, static_cast<int>(ranks.size()), Carries::numbers),
       ranks_(std::move(ranks)),
       stream_(stream),
-      watch_(watch) {}
+      watch_(watch),
+      taken_(std::make_shared<Taken>()) {
+  if (size() > 1) own_ = talks_by_ = &taken_->nccl.add(carries());
+}
+
+MetaGroup::MetaGroup(const MetaGroup& whole, const std::vector<int>& members, Carries carries)
+    : Group(place_in(members, whole.rank()), static_cast<int>(members.size()), carries),
+      name_(whole.name_),
+      stream_(whole.stream_),
+      watch_(whole.watch_),
+      taken_(whole.taken_) {
+  for (const int member : members)
+    ranks_.push_back(whole.ranks_.at(static_cast<std::size_t>(member)));
+  if (size() == 1) return;
+  own_ = whole.shares(members, carries) ? whole.own_ : &taken_->nccl.add(carries);
+  talks_by_ = whole.is_everyone(members) ? whole.own_ : own_;
+}
 
 Pending MetaGroup::all_reduce(Tensor t, Reduction) {
-  return count("all_reduce", ranks_, 2 * ring(t));
+  return count("all_reduce", By::collectives, ranks_, 2 * ring(t));
 }
 Pending MetaGroup::all_gather(Tensor out, ConstTensor) {
-  return count("all_gather", ranks_, ring(out));
+  return count("all_gather", by(out, By::collectives), ranks_, ring(out));
 }
 Pending MetaGroup::reduce_scatter(Tensor, ConstTensor in) {
-  return count("reduce_scatter", ranks_, ring(in));
+  return count("reduce_scatter", by(in, By::collectives), ranks_, ring(in));
 }
 Pending MetaGroup::all_to_all(Tensor, ConstTensor in) {
-  return count("all_to_all", ranks_, ring(in));
+  return count("all_to_all", By::messages, ranks_, ring(in));
 }
-Pending MetaGroup::broadcast(Tensor t, int) { return count("broadcast", ranks_, ring(t)); }
-Pending MetaGroup::send(ConstTensor t, int to) {
+Pending MetaGroup::broadcast(Tensor t, int) {
+  return count("broadcast", By::collectives, ranks_, ring(t));
+}
+Pending MetaGroup::send(ConstTensor t, int to) { return send(t, to, By::messages); }
+Pending MetaGroup::pass(Tensor, ConstTensor in, ConstTensor there, int ahead) {
+  return send(in, (rank() + ahead) % size(), by(there, By::messages));
+}
+Pending MetaGroup::send(const ConstTensor& t, int to, By by) {
   const auto number = [&](int rank) { return ranks_[static_cast<std::size_t>(rank)]; };
-  return count("send", {number(rank()), number(to)}, static_cast<double>(t.bytes()));
+  return count("send", by, {number(rank()), number(to)}, static_cast<double>(t.bytes()));
+}
+
+bool MetaGroup::reach(const Tensor& memory) {
+  if (size() == 1 || size() > PeerCopies::kMost || watch_ == nullptr || !watch_->share_host(ranks_))
+    return false;
+  talks_by_->collectives = true;
+  reached_.push_back(memory);
+  const std::size_t stage = std::max(stage_, PeerCopies::stage_bytes(memory.bytes(), size()));
+  taken_->copies += stage - std::exchange(stage_, stage);
+  return true;
+}
+
+// Copies within what is reached.
+MetaGroup::By MetaGroup::by(const ConstTensor& all, By otherwise) const {
+  const auto* const begin = static_cast<const std::byte*>(all.data());
+  const bool reached = std::ranges::any_of(reached_, [&](const Tensor& memory) {
+    const auto* const first = static_cast<const std::byte*>(memory.data());
+    return begin >= first && begin + all.bytes() <= first + memory.bytes();
+  });
+  return reached ? By::copies : otherwise;
 }
 
 std::unique_ptr<Group> MetaGroup::split(const std::vector<int>& members, Carries carries) {
-  std::vector<int> ranks;
-  for (const int member : members) ranks.push_back(ranks_.at(static_cast<std::size_t>(member)));
-  auto part = std::make_unique<MetaGroup>(place_in(members, rank()), std::move(ranks), stream_,
-                                          watch_, carries);
-  part->call(name_);
-  return part;
+  return std::make_unique<MetaGroup>(*this, members, carries);
 }
 
 double MetaGroup::ring(const ConstTensor& t) const {
   return static_cast<double>(t.bytes()) * (size() - 1) / size();
 }
 
-Pending MetaGroup::count(const char* collective, const std::vector<int>& ranks, double bytes) {
+Pending MetaGroup::count(const char* collective, By by, const std::vector<int>& ranks,
+                         double bytes) {
   if (size() == 1) return {};
+  if (by == By::collectives) own_->collectives = true;
+  if (by == By::messages) own_->messages = true;
   stream_.count({.message_bytes = bytes, .messages = 1}, Family::communication);
   if (watch_ == nullptr) return {};
   const std::size_t number =

@@ -1,13 +1,14 @@
 // MetaGroup: a group on `meta`.  Its collectives only count, on a stream, the messages of ring
 // algorithms: all-reduce 2 (n-1)/n of the payload, the other collectives (n-1)/n.  Who wants to
 // know which messages, and what is computed while they travel, is told when each begins and when it
-// is waited for.
+// is waited for.  What NCCL and copies among GPUs would take of a GPU's memory is counted too.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "comm/group.h"
+#include "comm/nccl_memory.h"
 
 namespace mt {
 
@@ -24,15 +25,18 @@ class MessageWatch {
   virtual ~MessageWatch() = default;
   virtual std::size_t begin(const Message& message) = 0;  // returns its number
   virtual void wait(std::size_t number) = 0;
+  // Of ranks, by their numbers in the first group.
+  virtual bool share_host(const std::vector<int>& ranks) const = 0;
 };
 
 class MetaGroup final : public Group {
  public:
   // The first group, of `size` ranks.  A null `watch` is told nothing.
   MetaGroup(int rank, int size, Stream& stream, MessageWatch* watch);
-  // Of those with these numbers in the first group.
-  MetaGroup(int rank, std::vector<int> ranks, Stream& stream, MessageWatch* watch,
-            Carries carries = Carries::numbers);
+  // Of ranks with these numbers.
+  MetaGroup(int rank, std::vector<int> ranks, Stream& stream, MessageWatch* watch);
+  // split()
+  MetaGroup(const MetaGroup& whole, const std::vector<int>& members, Carries carries);
 
   void call(std::string name) { name_ = std::move(name); }
 
@@ -43,18 +47,37 @@ class MetaGroup final : public Group {
   Pending broadcast(Tensor t, int root) override;
   Pending send(ConstTensor t, int to) override;
   Pending receive(Tensor, int) override { return {}; }
+  Pending pass(Tensor out, ConstTensor in, ConstTensor there, int ahead) override;
   void barrier() override {}
+  bool reach(const Tensor& memory) override;
   using Group::split;
   std::unique_ptr<Group> split(const std::vector<int>& members, Carries carries) override;
 
+  // Of a GPU, that all that was split from the first group takes so far.
+  std::size_t nccl_bytes() const { return taken_->nccl.bytes(); }
+  std::size_t copies_bytes() const { return taken_->copies; }
+
  private:
+  struct Taken {
+    NcclMemory nccl;
+    std::size_t copies = 0;
+  };
+  enum class By : std::uint8_t { collectives, messages, copies };
+
   double ring(const ConstTensor& t) const;
-  Pending count(const char* collective, const std::vector<int>& ranks, double bytes);
+  Pending send(const ConstTensor& t, int to, By by);
+  Pending count(const char* collective, By by, const std::vector<int>& ranks, double bytes);
+  By by(const ConstTensor& all, By otherwise) const;
 
   std::string name_;
   std::vector<int> ranks_;
   Stream& stream_;
   MessageWatch* watch_;
+  std::shared_ptr<Taken> taken_;
+  // Null: of one rank.  By the second, ranks tell one another of memory that they reach.
+  NcclMemory::Communicator *own_ = nullptr, *talks_by_ = nullptr;
+  std::vector<Tensor> reached_;
+  std::size_t stage_ = 0;  // bytes
 };
 
 }  // namespace mt

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/nccl_memory.h"
 #include "comm/peer_copies.h"
 
 namespace mt {
@@ -146,10 +147,12 @@ struct Communicator {
   StreamHandle stream = device::make_stream(device::Priority::high);
 };
 
-// Each channel has buffers for each rank that it leads to.
 ncclConfig_t settings(Carries carries) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  if (carries == Carries::numbers) config.minCTAs = config.maxCTAs = 1;
+  if (const int most = most_channels(carries); most > 0) {
+    config.minCTAs = 1;
+    config.maxCTAs = most;
+  }
   return config;
 }
 

@@ -59,8 +59,6 @@ Name name_of(void* memory) {
   return name;
 }
 
-constexpr std::size_t kStage = std::size_t{64} << 20;  // bytes, of all peers
-
 }  // namespace
 
 PeerCopies::PeerCopies(Group& ranks) : ranks_(ranks), own_counts_(Device::cuda, sizeof(Counts)) {
@@ -121,8 +119,7 @@ bool PeerCopies::reach(const Tensor& memory) {
   Region region;
   if (!together_ || memory.bytes() == 0 || !map(memory, region)) return false;
   regions_.push_back(std::move(region));
-  const std::size_t parts = static_cast<std::size_t>(ranks_.size());
-  const std::size_t stage = std::min(kStage, memory.bytes() / parts * (parts - 1));
+  const std::size_t stage = stage_bytes(memory.bytes(), ranks_.size());
   if (stage > stage_.bytes()) stage_ = Buffer(Device::cuda, stage);
   return true;
 }

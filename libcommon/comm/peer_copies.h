@@ -5,6 +5,7 @@
 // for what the others tell.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -15,6 +16,13 @@ namespace mt {
 
 class PeerCopies {
  public:
+  static constexpr int kMost = 16;  // ranks
+  // What a rank needs besides `bytes` of memory that the others reach: for their addends.
+  static constexpr std::size_t stage_bytes(std::size_t bytes, int ranks) {
+    const auto parts = static_cast<std::size_t>(ranks);
+    return std::min(std::size_t{64} << 20, bytes / parts * (parts - 1));
+  }
+
   // Every rank of `ranks`, which must outlive this, calls this and reach() in its turn among the
   // group's operations.
   explicit PeerCopies(Group& ranks);
@@ -40,8 +48,6 @@ class PeerCopies {
   void give_up() noexcept;
 
  private:
-  static constexpr int kMost = 16;  // ranks
-
   // A rank's memory, and the allocation that it is in, where this process has them.
   struct Mapped {
     void* allocation = nullptr;

@@ -28,8 +28,7 @@ TensorPart tensor_part(const TrainOptions& options, const World& world) {
 }
 
 // What nvidia-smi shows beyond what a run asked for: 560 MiB on an H200 with CUDA 13.0, by two runs
-// of the 1.7B model (README.md, How fast), with and without --recompute-granularity full.  What
-// NCCL takes besides for several GPUs is not known before.
+// of the 1.7B model (README.md, How fast), with and without --recompute-granularity full.
 constexpr std::size_t kCudaMemory = std::size_t{560} << 20;
 
 static std::size_t host_memory() {
@@ -157,6 +156,8 @@ static RankPlan plan_rank(const TrainOptions& options, const Machine& machine, i
   if (options.device() == Device::cuda) {
     plan.memory.work = std::max(meta.work_bytes(), counting.work_bytes());
     plan.memory.cuda = kCudaMemory;
+    plan.memory.nccl = counted.nccl_bytes();
+    plan.memory.copies = counted.copies_bytes();
   }
   return plan;
 }

@@ -15,10 +15,11 @@ namespace mt {
 struct RankMemory {
   std::size_t parameters = 0, gradients = 0, optimizer = 0;
   std::size_t work = 0;  // scratch of a GPU's operations
-  std::size_t cuda = 0;  // what CUDA keeps of a GPU for itself; of plans alone
+  // Of plans alone: what CUDA keeps of a GPU for itself, and what NCCL and copies among GPUs take.
+  std::size_t cuda = 0, nccl = 0, copies = 0;
   StepMemory step;
   std::size_t total() const {
-    return parameters + gradients + optimizer + work + cuda + step.total();
+    return parameters + gradients + optimizer + work + cuda + nccl + copies + step.total();
   }
   void write(JsonWriter& json) const;  // an object
 };

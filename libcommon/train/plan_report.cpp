@@ -17,6 +17,8 @@ void RankMemory::write(JsonWriter& json) const {
       .member("deferred", step.deferred());
   if (work > 0) json.member("scratch", work);
   if (cuda > 0) json.member("cuda", cuda);
+  if (nccl > 0) json.member("nccl", nccl);
+  if (copies > 0) json.member("copies", copies);
   json.member("total", total()).end_object();
 }
 
@@ -253,6 +255,8 @@ std::string plan_text(const Plan& plan, int columns) {
          bytes("memory: optimizer", m.optimizer) +
          (m.work > 0 ? bytes("memory: scratch", m.work) : "") +
          (m.cuda > 0 ? bytes("memory: CUDA's own", m.cuda) : "") +
+         (m.nccl > 0 ? bytes("memory: NCCL's", m.nccl) : "") +
+         (m.copies > 0 ? bytes("memory: copies by ranks", m.copies) : "") +
          bytes("memory: keep", m.step.keep()) + bytes("memory: layer", m.step.layer) +
          bytes("memory: deferred", m.step.deferred()) +
          bytes("memory: total of a rank", m.total()) + largest_text(fullest.largest) +

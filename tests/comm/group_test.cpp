@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "comm/meta_group.h"
 #include "comm/ring.h"
 #include "tests/support/host_tensor.h"
 
@@ -336,6 +337,62 @@ TEST(MetaGroup, CountsTheMessagesOfRingAlgorithms) {
   expect(group->send(part, 2), 1000, 1);
   expect(group->receive(part, 0), 0, 0);  // the sender's
   EXPECT_EQ(stream.cost().flops, 0);
+}
+
+// As cudaMemGetInfo told on H200, in MiB: at the start and after a first collective, or message.
+TEST(NcclMemory, IsWhatWasMeasured) {
+  const auto taken = [](const NcclMemory& memory) { return memory.bytes() >> 20; };
+  NcclMemory large, small, messages;
+  EXPECT_EQ(taken(large), 0U);
+  large.add(Carries::tensors).collectives = true;
+  EXPECT_EQ(taken(large), 386U + 474);
+  NcclMemory::Communicator& second = large.add(Carries::tensors);
+  EXPECT_EQ(taken(large), 386U + 474 + 198);
+  second.collectives = true;
+  EXPECT_EQ(taken(large), 386U + 474 + 198 + 288);
+  small.add(Carries::numbers);
+  EXPECT_EQ(taken(small), 200U + 198);
+  messages.add(Carries::tensors).messages = true;
+  EXPECT_EQ(taken(messages), 386U + 632);
+  messages.add(Carries::tensors).messages = true;
+  EXPECT_EQ(taken(messages), 386U + 632 + 198 + 384);
+  NcclMemory eight;
+  eight.add(Carries::messages).collectives = true;
+  EXPECT_EQ(taken(eight), 242U + 282 + 158);
+}
+
+// Two ranks of a host, or of two.
+TEST(MetaGroup, CountsWhatNcclAndCopiesTake) {
+  struct Watch : MessageWatch {
+    explicit Watch(bool one) : one_host(one) {}
+    std::size_t begin(const Message&) override { return 0; }
+    void wait(std::size_t) override {}
+    bool share_host(const std::vector<int>&) const override { return one_host; }
+    bool one_host;
+  };
+  for (const bool one_host : {true, false}) {
+    Stream stream(Device::meta);
+    Watch watch(one_host);
+    MetaGroup all(0, 2, stream, &watch);
+    const std::size_t of_numbers = all.nccl_bytes();
+    const auto numbers = all.split({0, 1}, Carries::numbers);
+    EXPECT_EQ(all.nccl_bytes(), of_numbers);  // the same by another name
+    const auto tensors = numbers->split({0, 1}, Carries::tensors);
+    const std::size_t made = all.nccl_bytes();
+    EXPECT_EQ((made - of_numbers) >> 20, 198U);
+    const Buffer storage(Device::meta, 4000);
+    const Tensor whole = storage.tensor(DType::f32, {1000}), part = whole.rows(0, 500);
+    EXPECT_EQ(tensors->reach(whole), one_host);
+    EXPECT_EQ(all.copies_bytes(), one_host ? 2000U : 0U);
+    tensors->all_gather(whole, part).wait();
+    tensors->reduce_scatter(part, whole).wait();
+    EXPECT_EQ((all.nccl_bytes() - made) >> 20, one_host ? 0U : 288U);
+    tensors->gather_step(whole, 1).wait();
+    EXPECT_EQ((all.nccl_bytes() - made) >> 20, one_host ? 0U : 288U + 384 + 62);
+    EXPECT_EQ(stream.cost().message_bytes, 6000);
+    static_cast<void>(all.split({0}));
+    EXPECT_EQ((all.nccl_bytes() - made) >> 20, one_host ? 0U : 288U + 384 + 62);
+  }
 }
 
 TEST(MetaGroup, OneRankSendsNothing) {

@@ -432,14 +432,17 @@ TEST(Plan, OverlapHidesReductions) {
 
 TEST(Plan, EachGpuHasItsOwnMemory) {
   TrainOptions o = small_model();
-  o.machine.memory = 1;
+  o.machine.memory = 2;
   const Plan one = plan_of(o);
   o.ranks = 8;
   const Plan eight = plan_of(o);
-  EXPECT_EQ(one.device_memory, std::size_t{1} << 30);
+  EXPECT_EQ(one.device_memory, std::size_t{2} << 30);
   EXPECT_TRUE(one.fits() && eight.fits());
-  EXPECT_EQ(one.fullest().memory.total(), eight.fullest().memory.total());
-  EXPECT_EQ(eight.room(), std::size_t{1} << 30);
+  EXPECT_EQ(one.fullest().memory.nccl, 0U);
+  EXPECT_EQ(eight.fullest().memory.nccl >> 20, 374U + 24 + 486);  // NCCL, numbers, gradients
+  EXPECT_EQ(one.fullest().memory.total() + eight.fullest().memory.nccl,
+            eight.fullest().memory.total());
+  EXPECT_EQ(eight.room(), std::size_t{2} << 30);
   o.machine.memory = 0.001;
   EXPECT_FALSE(plan_of(o).fits());
 }
@@ -492,7 +495,7 @@ TrainOptions searched() {
   TrainOptions o = small_model();
   o.micro_batch_size = 0;
   o.global_batch_size = 8;
-  o.machine.memory = 1;
+  o.machine.memory = 8;
   return o;
 }
 
@@ -502,7 +505,7 @@ TEST(PlanSearch, TheFirstIsFastestAndAllFit) {
   EXPECT_TRUE(std::ranges::is_sorted(search.fitting, {}, &Proposal::seconds));
   for (const Proposal& p : search.fitting) {
     EXPECT_EQ(p.layout.tp * p.layout.cp * p.layout.pp * p.layout.dp, 4);
-    EXPECT_LE(p.bytes, std::size_t{1} << 30);
+    EXPECT_LE(p.bytes, std::size_t{8} << 30);
   }
   const std::string text = search_text(search);
   EXPECT_TRUE(text.starts_with(concat("4 x h200: ", search.fitting.size(), " layouts fit\n")));
