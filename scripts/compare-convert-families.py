@@ -111,7 +111,7 @@ def t5_model(core, args):
                       relative_attention_max_distance=args.relative_attention_max_distance)
 
 
-def mamba_model(core, args):
+def mamba_model(core, args, **stage):
     """Megatron-Core's MambaModel: what it imports that a machine without a GPU has not has the parameters alone."""
     from megatron.core.tensor_parallel import ColumnParallelLinear, RowParallelLinear
     from megatron.core.transformer.torch_norm import WrappedTorchNorm
@@ -120,7 +120,9 @@ def mamba_model(core, args):
     class NormedLinear(ColumnParallelLinear):
         def __init__(self, inputs, *others, config, **options):
             super().__init__(inputs, *others, config=config, **options)
-            self.layer_norm_weight = torch.nn.Parameter(torch.ones(inputs))
+            own = dict(self._parameters)  # behind the norm's, as Transformer Engine has them
+            self._parameters.clear()
+            self._parameters.update(layer_norm_weight=torch.nn.Parameter(torch.ones(inputs)), **own)
 
         def sharded_state_dict(self, prefix="", sharded_offsets=(), metadata=None):
             return make_sharded_tensors_for_checkpoint(
@@ -155,7 +157,17 @@ def mamba_model(core, args):
     return MambaModel(config, mamba_stack_spec, args.padded_vocab_size, args.max_position_embeddings,
                       hybrid_override_pattern=args.hybrid_override_pattern,
                       share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
-                      position_embedding_type=args.position_embedding_type)
+                      position_embedding_type=args.position_embedding_type, **stage)
+
+
+def bert_model(core, args, **stage):
+    from megatron.core.models.bert import bert_layer_specs
+    from megatron.core.models.bert import bert_model as bert
+
+    config = import_sibling("compare-megatron").transformer_config(core, args)
+    return bert.BertModel(config, 2, bert_layer_specs.bert_layer_local_spec, args.padded_vocab_size,
+                          args.max_position_embeddings, add_binary_head=args.bert_binary_head,
+                          share_embeddings_and_output_weights=True, parallel_output=False, **stage)
 
 
 def keys_of(core, wanted):
@@ -232,15 +244,7 @@ def load_mamba(rank, folder, work):
 
 def bert_logits(rank, folder, work):
     core = start(work, rank)
-    from megatron.core.models.bert import bert_layer_specs, bert_model
-
-    def make(core, args):
-        config = import_sibling("compare-megatron").transformer_config(core, args)
-        return bert_model.BertModel(config, 2, bert_layer_specs.bert_layer_local_spec, args.padded_vocab_size,
-                                    args.max_position_embeddings, add_binary_head=args.bert_binary_head,
-                                    share_embeddings_and_output_weights=True, parallel_output=False)
-
-    model = load(core, folder, make)
+    model = load(core, folder, bert_model)
     ids = torch.load(f"{work}/texts.pt")
     with torch.no_grad():
         words, sentences = model(ids, torch.ones_like(ids), ids % 2)

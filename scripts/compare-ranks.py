@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """Optimizers in Megatron's formats, of many layouts, between mt-convert and Megatron-Core.
 
-For each optimizer below, of a tiny random GPT-2 (tied), Llama (query groups, untied) and Mixtral, whose experts several
-ranks share out or not:
+For each optimizer below, of a tiny random GPT-2 (tied), Llama (query groups, untied), BERT, T5, hybrid of Mamba layers
+and Mixtral, whose experts several ranks share out or not:
   - the ranks of one layout load the weights that mt-convert wrote for them, make their optimizer, set the moments of
     each parameter to 2 and 3 times its fp32 value, and save as Megatron-LM 0.12.1 does: in the torch format,
-    model_optim_rng.pt, and distrib_optim.pt with the distributed optimizer, and in torch_dist;
-  - mt-convert --with-optimizer makes a torch_dist checkpoint of either, in which each moment must be 2 or 3 times the
+    model_optim_rng.pt, and distrib_optim.pt with the distributed optimizer, in torch_dist, and of a rank alone in torch_dcp;
+  - mt-convert --with-optimizer makes a torch_dist checkpoint of each, in which each moment must be 2 or 3 times the
     fp32 value, bit for bit;
-  - and of that checkpoints of another layout in both formats, which Megatron-Core's ranks there load with its own
-    readers: on each rank, each parameter must have its moments.
+  - and of that checkpoints of another layout in those formats, which Megatron-Core's ranks there load with its own
+    readers: on each rank, names must stand in the order of its own, and each parameter must have its moments.
 
 Needs from PyPI: torch, transformers, safetensors and megatron-core 0.12.1 (see compare-megatron.py).
-With --golden FOLDER what the first step saves of a tiny GPT-2 is left there, for the tests.
+With --golden FOLDER what the first step saves of a tiny model, GPT-2 if no other is named, is left there, for the tests.
 
 Run:  scripts/compare-ranks.py BIN        BIN holds mt-convert
 """
@@ -26,10 +26,15 @@ import subprocess
 import sys
 import tempfile
 
-location = pathlib.Path(__file__).with_name("compare-megatron.py")
-spec = importlib.util.spec_from_file_location("compare_megatron", location)
-ours = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(ours)
+
+def import_sibling(name):
+    spec = importlib.util.spec_from_file_location(name.replace("-", "_"), pathlib.Path(__file__).with_name(name + ".py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+ours = import_sibling("compare-megatron")
 import torch  # noqa: E402
 import torch.distributed.checkpoint as dcp  # noqa: E402
 import transformers as T  # noqa: E402
@@ -41,12 +46,38 @@ MODELS = {
     "llama": T.LlamaConfig(vocab_size=380, max_position_embeddings=64, num_key_value_heads=2, **SIZES),
     "mixtral": T.MixtralConfig(vocab_size=380, max_position_embeddings=64, num_key_value_heads=2, num_local_experts=4,
                                **SIZES),
+    "bert": T.MegatronBertConfig(vocab_size=380, max_position_embeddings=64, **SIZES),
+    "t5": T.T5Config(vocab_size=380, d_model=64, d_kv=16, d_ff=72, num_layers=2, num_decoder_layers=3, num_heads=4,
+                     relative_attention_num_buckets=12),
+    "t5 1.1": T.T5Config(vocab_size=380, d_model=40, d_kv=16, d_ff=72, num_layers=3, num_decoder_layers=2, num_heads=4,
+                         feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+    "hybrid": T.NemotronHConfig(vocab_size=380, hidden_size=32, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                                intermediate_size=72, ssm_state_size=6, n_groups=2, mamba_num_heads=8, mamba_head_dim=8,
+                                layers_block_type=["linear_attention", "mlp", "full_attention", "linear_attention"]),
 }
+
+
+def build(config):
+    kinds = {"megatron-bert": T.MegatronBertForPreTraining, "t5": T.T5ForConditionalGeneration,
+             "nemotron_h": T.NemotronHForCausalLM}
+    return kinds.get(config.model_type, T.AutoModelForCausalLM.from_config)(config)
+
+
 # Layouts: tensor ranks, stages, chunks of a stage, expert ranks.
 LAYOUTS = [((2, 2, 1, 1), (1, 4, 1, 1)), ((1, 2, 2, 1), (2, 1, 1, 1)), ((1, 1, 1, 1), (2, 2, 2, 1))]
 EXPERT_LAYOUTS = [((2, 1, 1, 2), (1, 2, 2, 1)), ((1, 2, 1, 1), (1, 1, 1, 4)), ((1, 2, 2, 2), (2, 1, 1, 2)),
                   ((1, 1, 1, 4), (1, 2, 1, 2))]
-FORMATS = ("torch", "torch_dist")
+ONE_CHUNK_LAYOUTS = [((2, 2, 1, 1), (1, 4, 1, 1)), ((1, 2, 1, 1), (2, 1, 1, 1))]
+# Megatron-Core makes no distributed optimizer of the last of several stages of a BERT.
+BERT_LAYOUTS = [((2, 2, 1, 1), (1, 4, 1, 1)), ((1, 1, 1, 1), (2, 1, 1, 1))]
+ONE_STAGE_LAYOUTS = [((2, 1, 1, 1), (1, 1, 1, 1)), ((1, 1, 1, 1), (2, 1, 1, 1))]
+
+
+def formats_of(layout, distributed):
+    """Those that Megatron-LM writes; the last one of a rank alone."""
+    alone = layout == (1, 1, 1, 1) and not distributed
+    return ("torch", "torch_dist", "torch_dcp") if alone else ("torch", "torch_dist")
+
 FACTORS = {"exp_avg": 2, "exp_avg_sq": 3}
 
 
@@ -56,31 +87,41 @@ def run(*command):
         sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stderr}")
 
 
-def make_models(core, args, layout):
-    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
+def gpt_model(core, args, **stage):
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 
+    config = ours.transformer_config(core, args)
+    config.sequence_parallel = False  # for which it has no norm of PyTorch's
+    return GPTModel(config, get_gpt_layer_local_spec(args.num_moe_experts, normalization=args.normalization),
+                    args.padded_vocab_size, args.max_position_embeddings,
+                    share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
+                    position_embedding_type=args.position_embedding_type, **stage)
+
+
+def make_models(core, name, args, layout):
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
+
+    families = import_sibling("compare-convert-families")
+    make = {"bert": families.bert_model, "hybrid": families.mamba_model}.get(name, gpt_model)
     state = core.parallel_state
     args.pipeline_dtype = args.params_dtype
     args.virtual_pipeline_model_parallel_size = layout[2] if layout[2] > 1 else None
     args.num_moe_experts = getattr(args, "num_experts", None)
     args.sequence_parallel = layout[3] > 1 and layout[0] > 1  # which it asks for
-    config = ours.transformer_config(core, args)
-    config.sequence_parallel = False  # for which it has no norm of PyTorch's
     sharded = DistributedDataParallelConfig(use_distributed_optimizer=args.use_distributed_optimizer,
                                             grad_reduce_in_fp32=args.params_dtype == torch.bfloat16)
     models = []
     for chunk in range(layout[2]):
         if layout[2] > 1:
             state.set_virtual_pipeline_model_parallel_rank(chunk)
-        model = GPTModel(config, get_gpt_layer_local_spec(args.num_moe_experts, normalization=args.normalization),
-                         args.padded_vocab_size, args.max_position_embeddings, pre_process=state.is_pipeline_first_stage(),
-                         post_process=state.is_pipeline_last_stage(),
-                         share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
-                         position_embedding_type=args.position_embedding_type)
+        if name.startswith("t5"):
+            model = families.t5_model(core, args)
+        else:
+            model = make(core, args, pre_process=state.is_pipeline_first_stage(),
+                         post_process=state.is_pipeline_last_stage())
         model.model_type = core.enums.ModelType.encoder_or_decoder
-        models.append(DistributedDataParallel(config, sharded, model.to(args.params_dtype), disable_bucketing=chunk > 0))
+        models.append(DistributedDataParallel(model.config, sharded, model.to(args.params_dtype), disable_bucketing=chunk > 0))
     return models
 
 
@@ -125,7 +166,7 @@ def save_dist(core, folder, models, keys, optimizer, common):
     core.dist_checkpointing.save({**common, **state}, folder)
 
 
-def rank_main(rank, layout, folder, saved, distributed, work):
+def rank_main(rank, name, layout, folder, saved, distributed, work):
     """Loads the weights from FOLDER and saves with an optimizer to SAVED/FORMAT; without SAVED the optimizer is loaded."""
     core = ours.import_megatron()
     torch.set_num_threads(1)
@@ -134,24 +175,27 @@ def rank_main(rank, layout, folder, saved, distributed, work):
     core.parallel_state.initialize_model_parallel(tp, pp, vp if vp > 1 else None, expert_model_parallel_size=ep)
     core.tensor_parallel.model_parallel_cuda_manual_seed(1)
     stage = core.parallel_state.get_pipeline_model_parallel_rank()
-    name = f"mp_rank_{core.parallel_state.get_tensor_model_parallel_rank():02}" + (f"_{stage:03}" if pp > 1 else "")
+    own_folder = f"mp_rank_{core.parallel_state.get_tensor_model_parallel_rank():02}" + (f"_{stage:03}" if pp > 1 else "")
     if ep > 1:
-        name += f"_{core.parallel_state.get_expert_model_parallel_rank():03}"
+        own_folder += f"_{core.parallel_state.get_expert_model_parallel_rank():03}"
     torch.serialization.add_safe_globals([argparse.Namespace])
     ranks = f"{folder}/torch/iter_0000007" if os.path.exists(f"{folder}/torch") else folder
-    state = torch.load(f"{ranks}/{name}/model_optim_rng.pt", weights_only=True)
+    state = torch.load(f"{ranks}/{own_folder}/model_optim_rng.pt", weights_only=True)
     args = state["args"]
     args.use_distributed_optimizer = distributed
-    models = make_models(core, args, layout)
+    models = make_models(core, name, args, layout)
     keys = ["model"] if vp == 1 else [f"model{i}" for i in range(vp)]
     for key, model in zip(keys, models):
         model.module.load_state_dict(state[key], strict=True)
+        weights = [[name for name in names if not name.endswith("_extra_state")]
+                   for names in (state[key], model.module.state_dict())]
+        assert weights[0] == weights[1], weights
     optimizer = make_optimizer(core, models, args)
     if saved:
         for parameter, kept in moments(optimizer):
             for moment, factor in FACTORS.items():
                 kept[moment].copy_(factor * parameter)
-        own = f"{saved}/torch/iter_0000007/{name}"
+        own = f"{saved}/torch/iter_0000007/{own_folder}"
         os.makedirs(own)
         if distributed:
             optimizer.save_parameter_state(f"{own}/distrib_optim.pt")
@@ -160,9 +204,12 @@ def rank_main(rank, layout, folder, saved, distributed, work):
             key: model.module.state_dict_for_save_checkpoint() for key, model in zip(keys, models)}},
                    f"{own}/model_optim_rng.pt")
         save_dist(core, f"{saved}/torch_dist/iter_0000007", models, keys, optimizer, common)
+        if "torch_dcp" in formats_of(layout, distributed):
+            dcp.save({**common, "model": models[0].module.state_dict(), "optimizer": optimizer.state_dict()},
+                     checkpoint_id=f"{saved}/torch_dcp/iter_0000007")
     else:
         own = {p.data_ptr() for model in models for p in model.parameters()}  # in fp32 not the optimizer's
-        for form in FORMATS:
+        for form in formats_of(layout, distributed):
             for parameter, kept in moments(optimizer):
                 for moment in FACTORS:
                     kept[moment].fill_(-1)
@@ -171,24 +218,29 @@ def rank_main(rank, layout, folder, saved, distributed, work):
             with torch.no_grad():
                 if form == "torch_dist":
                     load_dist(core, f"{folder}/{form}/iter_0000007", models, keys, optimizer)
+                elif form == "torch_dcp":
+                    wanted = {"optimizer": optimizer.state_dict()}
+                    dcp.load(wanted, checkpoint_id=f"{folder}/{form}/iter_0000007")
+                    optimizer.load_state_dict(wanted["optimizer"])
                 else:
                     optimizer.load_state_dict(state["optimizer"])
                     if distributed:
-                        optimizer.load_parameter_state(f"{ranks}/{name}/distrib_optim.pt")
+                        optimizer.load_parameter_state(f"{ranks}/{own_folder}/distrib_optim.pt")
             for parameter, kept in moments(optimizer):
                 for moment, factor in FACTORS.items():
-                    assert torch.equal(kept[moment], factor * parameter), (form, name, moment, parameter.shape)
+                    assert torch.equal(kept[moment], factor * parameter), (form, own_folder, moment, parameter.shape)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 
 
-def spawn(layout, *more):
+def spawn(name, layout, *more):
     with tempfile.TemporaryDirectory() as work:
-        torch.multiprocessing.spawn(rank_main, (layout, *more, work), nprocs=layout[0] * layout[1] * layout[3])
+        torch.multiprocessing.spawn(rank_main, (name, layout, *more, work), nprocs=layout[0] * layout[1] * layout[3])
 
 
-def layout_flags(layout, form="torch"):
-    flags = ["--ckpt-format", form, "--saver-transformer-impl", "local", "--target-tensor-parallel-size",
+def layout_flags(name, layout, form="torch"):
+    specification = "transformer_engine" if name == "hybrid" else "local"
+    flags = ["--ckpt-format", form, "--saver-transformer-impl", specification, "--target-tensor-parallel-size",
              str(layout[0]), "--target-pipeline-parallel-size", str(layout[1]), "--target-expert-parallel-size",
              str(layout[3])]
     return flags + (["--num-virtual-stages-per-pipeline-rank", str(layout[2])] if layout[2] > 1 else [])
@@ -213,7 +265,8 @@ def check_moments(folder):
             fp32 = state.get("optimizer.state.fp32_param." + key[len(prefix):], state[key[len(prefix):]])
             assert torch.equal(tensor, factor * fp32), key
             count += 1
-    assert count == 2 * sum(not key.startswith("optimizer.") for key in state), count
+    weights = [key for key in state if not key.startswith(("optimizer.", "lm_head.output_layer."))]  # T5 has that twice
+    assert count == 2 * len(weights), (count, len(weights))
     return count
 
 
@@ -221,29 +274,46 @@ def check(bin, config, name, dtype, distributed, first, second):
     convert = [f"{bin}/mt-convert", "--quiet", "--verify"]
     with tempfile.TemporaryDirectory() as scratch:
         torch.manual_seed(1)
-        T.AutoModelForCausalLM.from_config(config).to(dtype).save_pretrained(f"{scratch}/hf")
-        run(*convert, *layout_flags(first), f"{scratch}/hf", f"{scratch}/weights")
-        spawn(first, f"{scratch}/weights/release", f"{scratch}/saved", distributed)
-        for form in FORMATS:
+        build(config).to(dtype).save_pretrained(f"{scratch}/hf")
+        run(*convert, *layout_flags(name, first), f"{scratch}/hf", f"{scratch}/weights")
+        spawn(name, first, f"{scratch}/weights/release", f"{scratch}/saved", distributed)
+        for form in formats_of(first, distributed):
             pathlib.Path(scratch, "saved", form, "latest_checkpointed_iteration.txt").write_text("7")
             run(*convert, "--with-optimizer", f"{scratch}/saved/{form}", f"{scratch}/core-{form}")
             count = check_moments(f"{scratch}/core-{form}/iter_0000007")
         run(f"{bin}/mt-convert", "diff", f"{scratch}/core-torch", f"{scratch}/core-torch_dist")
-        for form in FORMATS:
-            run(*convert, "--with-optimizer", *layout_flags(second, form), f"{scratch}/saved/torch", f"{scratch}/new/{form}")
-        spawn(second, f"{scratch}/new", None, distributed)
+        for form in formats_of(second, distributed):
+            run(*convert, "--with-optimizer", *layout_flags(name, second, form), f"{scratch}/saved/torch", f"{scratch}/new/{form}")
+        spawn(name, second, f"{scratch}/new", None, distributed)
     print(f"{name}, {str(dtype)[6:]}{', distributed optimizer' if distributed else ''}: ranks {first} to {second}, "
           f"{count} moments", flush=True)
 
 
-def write_golden(bin, folder):
-    """Two ranks and two stages of a GPT-2 in bf16, with the distributed optimizer."""
-    config = T.GPT2Config(vocab_size=61, n_positions=8, n_embd=8, n_layer=2, n_head=2)
+# For the tests: the model, the layout, its type, and whether its optimizer is distributed.
+GOLDENS = {
+    "gpt2": (T.GPT2Config(vocab_size=61, n_positions=8, n_embd=8, n_layer=2, n_head=2), (2, 2, 1, 1), torch.bfloat16,
+             True),
+    "mixtral": (T.MixtralConfig(vocab_size=61, hidden_size=16, num_attention_heads=8, num_key_value_heads=8,
+                                num_hidden_layers=4, intermediate_size=8, num_local_experts=4, max_position_embeddings=8),
+                (1, 2, 1, 2), torch.bfloat16, True),
+    "t5": (T.T5Config(vocab_size=61, d_model=16, d_kv=4, d_ff=8, num_layers=1, num_decoder_layers=2, num_heads=2,
+                      relative_attention_num_buckets=4), (1, 1, 1, 1), torch.float32, False),
+    "hybrid": (T.NemotronHConfig(vocab_size=61, hidden_size=16, num_attention_heads=2, num_key_value_heads=2, head_dim=8,
+                                 intermediate_size=16, ssm_state_size=4, n_groups=2, mamba_num_heads=4, mamba_head_dim=8,
+                                 max_position_embeddings=8,
+                                 layers_block_type=["linear_attention", "full_attention", "mlp", "linear_attention"]),
+               (2, 1, 1, 1), torch.float32, False),
+}
+
+
+def write_golden(bin, folder, name):
+    config, layout, dtype, distributed = GOLDENS[name]
     with tempfile.TemporaryDirectory() as scratch:
         torch.manual_seed(1)
-        T.AutoModelForCausalLM.from_config(config).to(torch.bfloat16).save_pretrained(f"{scratch}/hf")
-        run(f"{bin}/mt-convert", "--quiet", *layout_flags((2, 2, 1, 1)), f"{scratch}/hf", f"{scratch}/weights")
-        spawn((2, 2, 1, 1), f"{scratch}/weights/release", f"{scratch}/saved", True)
+        build(config).to(dtype).save_pretrained(f"{scratch}/hf")
+        run(f"{bin}/mt-convert", "--quiet", "--make-vocab-size-divisible-by", "8", *layout_flags(name, layout),
+            f"{scratch}/hf", f"{scratch}/weights")
+        spawn(name, layout, f"{scratch}/weights/release", f"{scratch}/saved", distributed)
         shutil.copytree(f"{scratch}/saved/torch", folder)
     pathlib.Path(folder, "latest_checkpointed_iteration.txt").write_text("7")
 
@@ -255,13 +325,15 @@ def main():
     parser.add_argument("--golden", metavar="FOLDER")
     options = parser.parse_args()
     if options.golden:
-        return write_golden(options.bin, options.golden)
-    layouts, expert_layouts = itertools.cycle(LAYOUTS), itertools.cycle(EXPERT_LAYOUTS)
+        for name in options.models if options.models != list(MODELS) else ["gpt2"]:
+            write_golden(options.bin, options.golden, name)
+        return
     for name in options.models:
+        layouts = itertools.cycle(EXPERT_LAYOUTS if name == "mixtral" else ONE_STAGE_LAYOUTS if name.startswith("t5")
+                                  else {"bert": BERT_LAYOUTS, "hybrid": ONE_CHUNK_LAYOUTS}.get(name, LAYOUTS))
         for dtype in (torch.float32, torch.bfloat16):
             for distributed in (False, True):
-                check(options.bin, MODELS[name], name, dtype, distributed,
-                      *next(expert_layouts if name == "mixtral" else layouts))
+                check(options.bin, MODELS[name], name, dtype, distributed, *next(layouts))
 
 
 if __name__ == "__main__":

@@ -124,8 +124,6 @@ void ConvertOptions::complete() {
   if (with_optimizer && saver != "core")
     fail(Exit::usage, "--with-optimizer: ", saver == "hf" ? "Hugging Face's format" : "GGUF",
          " has no place for it");
-  if (with_optimizer && ckpt_format == "torch_dcp")
-    fail(Exit::usage, "--with-optimizer: torch_dcp is written without it; see --ckpt-format");
   if (no_common_file && (saver != "core" || ckpt_format != "torch_dist"))
     fail(Exit::usage, "--no-common-pt: torch_dist alone has one; see --saver and --ckpt-format");
   if (dtype == "q8_0" && saver != "gguf")
@@ -161,14 +159,11 @@ struct Plan {
         (target.config.num_experts == 0 || target.config.num_experts % target.expert_parallel != 0))
       fail(Exit::bad_config, "--target-expert-parallel-size ", target.expert_parallel,
            ": does not divide ", target.config.num_experts, " experts");
-    if (by_stages && target.config.family == ModelFamily::t5)
-      fail(Exit::bad_config,
-           "--ckpt-format torch: a T5 is written as torch_dist or torch_dcp only");
+    if (by_stages && target.config.family == ModelFamily::t5 && target.pipeline_parallel > 1)
+      fail(Exit::bad_config, "--target-pipeline-parallel-size ", target.pipeline_parallel,
+           ": a T5 is written for one stage in the torch format");
     source->check_all_used(table);
     if (options.with_optimizer) {
-      if (target.config.family != ModelFamily::gpt && target.config.family != ModelFamily::mixtral)
-        fail(Exit::bad_config, source->path(),
-             ": --with-optimizer: of a GPT, also with experts, only");
       states = source->states();
       if (states.size() < 2) fail(Exit::bad_data, source->path(), ": holds no optimizer state");
     }

@@ -26,7 +26,7 @@ class CoreSink : public ModelSink {
              ConstTensor value) override {
     const Tensor tensor{const_cast<void*>(value.data()), value.dtype(), value.shape()};
     const bool flat = !state.empty() && target_.source.is_reformulated();
-    for (const KeyPart& key : key_parts(row, target_.config)) {
+    for (const KeyPart& key : key_parts(row, target_.config, state)) {
       const std::string name = prefix_of(row, state) + spelled(key.key);
       const KeyPart place = flat ? reformulated(key, row) : key;
       writers_[part].add(name, place.whole, place.offset,

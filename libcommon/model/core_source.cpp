@@ -83,13 +83,13 @@ std::string CoreSource::key_of(const std::string& state, const std::string& key)
 }
 
 DType CoreSource::dtype_of(const Param& row, const std::string& state) const {
-  const KeyPart part = stored(key_parts(row, config_).front(), row);
+  const KeyPart part = stored(key_parts(row, config_, state).front(), row);
   return *checkpoint_.tensors().at(key_of(state, part.key)).dtype;
 }
 
 void CoreSource::read(const Param& row, const std::string& state, Tensor out) const {
   const DistReader& reader = checkpoint_.tensors();
-  for (const KeyPart& own : key_parts(row, config_)) {
+  for (const KeyPart& own : key_parts(row, config_, state)) {
     const KeyPart part = stored(own, row);
     const std::string key = key_of(state, part.key);
     const Shape& shape = reader.at(key).own_shape();
@@ -111,7 +111,7 @@ void CoreSource::read(const Param& row, const std::string& state, Tensor out) co
 }
 
 std::optional<MappedTensor> CoreSource::view(const Param& row, const std::string& state) const {
-  const std::vector<KeyPart> parts = key_parts(row, config_);
+  const std::vector<KeyPart> parts = key_parts(row, config_, state);
   if (parts.size() > 1) return {};
   const DistReader& tensors = checkpoint_.tensors();
   const KeyPart part = stored(parts[0], row);

@@ -152,9 +152,8 @@ class ConfigReader {
     model_.norm_epsilon = real_or("layer_norm_eps", 1e-12);
     model_.attention_dropout = real_or("attention_probs_dropout_prob", 0.1);
     model_.hidden_dropout = real_or("hidden_dropout_prob", 0.1);
-    const std::string_view activation = object_.text_or("hidden_act", "gelu");
-    model_.bias_gelu_fusion = activation == "gelu_new" || activation == "gelu_pytorch_tanh";
-    if (!model_.bias_gelu_fusion) expect_text("hidden_act", "gelu");
+    expect_text("hidden_act", "gelu");  // Megatron's head knows no other
+    model_.bias_gelu_fusion = false;
     expect_flag("tie_word_embeddings", true);
     expect_flag("is_decoder", false);
     expect_flag("add_cross_attention", false);

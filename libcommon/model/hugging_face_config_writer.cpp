@@ -28,6 +28,21 @@ void check_gpt2(const GptConfig& c) {
   if (!c.window_size.empty()) refuse("learned positions with --window-size");
 }
 
+void check_bert(const ModelConfig& c) {
+  if (c.activation() == Activation::gelu_tanh)
+    refuse(
+        "BERT without --no-bias-gelu-fusion, which has one GeLU in its layers and another in its "
+        "head");
+  if (c.activation() != Activation::gelu_erf) refuse("BERT without GeLU");
+  if (c.normalization != "LayerNorm" || c.apply_layernorm_1p || c.qk_layernorm)
+    refuse("BERT with norms that are not LayerNorm");
+  if (c.position_embedding_type != "learned_absolute") refuse("BERT without learned positions");
+  if (!c.add_bias_linear) refuse("BERT without biases");
+  if (c.kv_heads() != c.num_attention_heads ||
+      c.head_dim() * c.num_attention_heads != c.hidden_size)
+    refuse("BERT with query groups or --kv-channels");
+}
+
 void check_t5(const ModelConfig& c) {
   if (c.position_embedding_type != "relative")
     refuse("T5 without --position-embedding-type relative");
@@ -60,7 +75,10 @@ Kind kind_of(const ModelConfig& c) {
     check_t5(c);
     return {"t5", "T5ForConditionalGeneration"};
   }
-  if (c.family == ModelFamily::bert) return {"megatron-bert", "MegatronBertForPreTraining"};
+  if (c.family == ModelFamily::bert) {
+    check_bert(c);
+    return {"megatron-bert", "MegatronBertForPreTraining"};
+  }
   if (c.family == ModelFamily::mamba) {
     check_mamba(c);
     if (c.is_hybrid()) return {"nemotron_h", "NemotronHForCausalLM"};
@@ -180,7 +198,7 @@ void write_bert(JsonWriter& json, const ModelConfig& c) {
   json.member("layer_norm_eps", c.norm_epsilon);
   json.member("attention_probs_dropout_prob", c.attention_dropout);
   json.member("hidden_dropout_prob", c.hidden_dropout);
-  json.member("hidden_act", c.activation() == Activation::gelu_tanh ? "gelu_new" : "gelu");
+  json.member("hidden_act", "gelu");
 }
 
 void write_mamba_layers(JsonWriter& json, const ModelConfig& c) {

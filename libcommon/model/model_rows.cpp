@@ -113,10 +113,10 @@ ParamTable bert_rows(const ModelConfig& c, const TensorPart& part) {
   add("lm_head.layer_norm.bias", {h}, (transform + "LayerNorm.bias").c_str());
   add("output_layer.bias", {c.padded_vocab_size}, "cls.predictions.bias",
       {{"vocab", c.padded_vocab_size, 0, ShardAxis::tp}});
-  add("pooler.dense.weight", {h, h}, "bert.pooler.dense.weight");
-  add("pooler.dense.bias", {h}, "bert.pooler.dense.bias");
   add("binary_head.weight", {2, h}, "cls.seq_relationship.weight");
   add("binary_head.bias", {2}, "cls.seq_relationship.bias");
+  add("pooler.dense.weight", {h, h}, "bert.pooler.dense.weight");
+  add("pooler.dense.bias", {h}, "bert.pooler.dense.bias");
   return table;
 }
 
@@ -185,7 +185,8 @@ static Shape offset_at(std::initializer_list<std::int64_t> front, const Shape& s
 
 constexpr const char* kT5Head = "lm_head.output_layer.";
 
-std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config) {
+std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config,
+                               const std::string& state) {
   const std::int64_t rows = row.shape[0];
   if (const std::int64_t expert = expert_in(row.name); expert >= 0)
     return {{row.key, row.shape.with_front(config.num_experts).with_front(row.layers),
@@ -195,8 +196,11 @@ std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config) {
   const auto whole = [&](const std::string& key) {
     return KeyPart{key, row.shape, offset_at({}, row.shape, 0), 0, rows};
   };
-  if (row.name.starts_with(kT5Head))  // T5Model has it under both names
-    return {whole(row.key), whole(row.key.substr(std::strlen("lm_head.")))};
+  if (row.name.starts_with(kT5Head)) {  // T5Model has it under both names
+    const KeyPart last = whole(row.key.substr(std::strlen("lm_head.")));
+    if (!state.empty()) return {last};
+    return {whole(row.key), last};
+  }
   const bool by_segments = row.segments.size() > 1 && row.name.find(".mixer.") != std::string::npos;
   if (!by_segments) return {whole(row.key)};
   std::vector<KeyPart> parts;

@@ -34,7 +34,9 @@ struct KeyPart {
 
   Shape chunk() const;
 };
-std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config);
+// Of an optimizer's states T5's output layer has one, of its weights two with the same elements.
+std::vector<KeyPart> key_parts(const Param& row, const ModelConfig& config,
+                               const std::string& state = {});
 // The same of a distributed optimizer's state, in Megatron's shape of one that a single rank has:
 // the axes of layers and experts, one for each of the row's own, and one of elements.  Those have
 // extent 1; only gate and up are cut from each other, for Megatron loads no more than one part of a

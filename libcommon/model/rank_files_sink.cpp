@@ -246,8 +246,9 @@ class RankFilesSink : public ModelSink {
       const std::string name =
           copy ? kTiedCopy
                : chunk_name(row, layer_in(row.name) - chunk.range.begin, target_.config, counts_);
-      model.set_item(target_.local_spec ? local_spec_name(name) : name,
-                     stream.declare(types_(*whole, ""), row.local));
+      const PyValue tensor = stream.declare(types_(*whole, ""), row.local);
+      for (const std::string& own : state_dict_names(name, target_.local_spec))
+        model.set_item(own, tensor);
       RankParam& param = params[optimizer_of(row, counts_.expert)].emplace_back(RankParam{&row});
       for (const std::string& state : kept_.beside)
         param.states[state] = stream.declare(types_(*whole, state), row.local);

@@ -93,8 +93,6 @@ void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOpt
   if (legacy) args = legacy_args(args, where);
   const auto has_tensor = [&](const std::string& name) { return tensors.contains(name); };
   config_ = model_config_of(with_vocabulary(args, options.vocab_size, where), has_tensor, where);
-  if (config_.family == ModelFamily::t5)
-    fail(Exit::bad_data, where, ": is of a T5, which is read from torch_dist or torch_dcp only");
   dtype_ = dtype_of_args(args, where);
   const auto size = [&](const char* name) {
     const PyValue* value = args.find(name);
@@ -108,6 +106,9 @@ void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOpt
   if (config_.num_experts % counts_.expert != 0)
     fail(Exit::bad_data, where, ": args.expert_model_parallel_size ", counts_.expert,
          ": does not divide ", config_.num_experts, " experts");
+  if (config_.family == ModelFamily::t5 && counts_.stages > 1)
+    fail(Exit::bad_data, where, ": args.pipeline_model_parallel_size ", counts_.stages,
+         ": a T5 of several stages is not supported");
   qkv_ = legacy_qkv(version, config_, counts_.tensor, where);
 }
 
@@ -158,8 +159,10 @@ void RankFilesSource::find_chunks() {
           tensors.emplace(std::move(name), std::move(value));
         }
       }
+      const bool t5 = config_.family == ModelFamily::t5;  // which has an encoder's layers, too
       for (const auto& [name, value] : chunk.tensors[0])
-        chunk.layers = std::max(chunk.layers, layer_in(name) + 1);
+        if (!t5 || name.starts_with("decoder."))
+          chunk.layers = std::max(chunk.layers, layer_in(name) + 1);
       layers += chunk.layers;
       chunks_.push_back(std::move(chunk));
     }
@@ -182,6 +185,7 @@ void RankFilesSource::take_common() {
 
 const RankFilesSource::Chunk& RankFilesSource::chunk_of(const Param& row) const {
   const std::int64_t layer = layer_in(row.name);
+  if (chunks_.size() == 1) return chunks_[0];
   if (layer < 0) return row.name.starts_with("embedding.") ? chunks_.front() : chunks_.back();
   const auto next = std::find_if(chunks_.begin(), chunks_.end(), [&](const Chunk& chunk) {
     return layer < chunk.first_layer + chunk.layers;
@@ -267,7 +271,8 @@ void RankFilesSource::check_all_used(const ParamTable& table) const {
       if (&chunk_of(row) != &chunk) continue;
       const std::string name =
           chunk_name(row, layer_in(row.name) - chunk.first_layer, config_, counts_);
-      used.insert({name, local_spec_name(name)});
+      for (const bool local_spec : {false, true})
+        for (std::string& own : state_dict_names(name, local_spec)) used.insert(std::move(own));
     }
     if (&chunk == &chunks_.back() && chunks_.size() > 1) used.insert(kTiedCopy);
     for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank)

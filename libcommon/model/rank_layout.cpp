@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "base/error.h"
 #include "model/model_rows.h"
@@ -19,11 +20,43 @@ std::string local_spec_name(const std::string& name) {
   return name;
 }
 
-// Of a row's module among those of its layer.
+std::vector<std::string> state_dict_names(const std::string& name, bool local_spec) {
+  std::vector<std::string> names = {local_spec ? local_spec_name(name) : name};
+  const std::string head = "lm_head.output_layer.";
+  if (names[0].starts_with(head)) names.push_back(names[0].substr(std::strlen("lm_head.")));
+  return names;
+}
+
+// Of a row's module among those of the model, all others last.
+static std::size_t place_in_model(const std::string& name) {
+  static constexpr const char* kModules[] = {"embedding.", "encoder_relative_pos_emb.",
+                                             "decoder_relative_pos_emb.", "encoder.", "decoder."};
+  const auto* const found =
+      std::find_if(std::begin(kModules), std::end(kModules),
+                   [&](const char* module) { return name.starts_with(module); });
+  return static_cast<std::size_t>(found - std::begin(kModules));
+}
+
+// Of a row's module among those of its layer.  A module's own parameters stand before those of
+// modules in it.
 static std::size_t place_in_layer(const std::string& name) {
-  static constexpr const char* kModules[] = {
-      ".input_layernorm.",   ".linear_proj.", ".linear_qkv.",    ".q_layernorm.", ".k_layernorm.",
-      ".pre_mlp_layernorm.", ".router.",      ".local_experts.", ".linear_fc1.",  ".linear_fc2."};
+  static constexpr const char* kModules[] = {".mixer.dt_bias",
+                                             ".mixer.A_log",
+                                             ".mixer.D",
+                                             ".input_layernorm.",
+                                             ".self_attention.linear_proj.",
+                                             ".linear_qkv.",
+                                             ".q_layernorm.",
+                                             ".k_layernorm.",
+                                             ".pre_cross_attn_layernorm.",
+                                             ".cross_attention.linear_proj.",
+                                             ".cross_attention.linear_q.",
+                                             ".cross_attention.linear_kv.",
+                                             ".pre_mlp_layernorm.",
+                                             ".router.",
+                                             ".local_experts.",
+                                             ".linear_fc1.",
+                                             ".linear_fc2."};
   const auto* const found =
       std::find_if(std::begin(kModules), std::end(kModules),
                    [&](const char* module) { return name.find(module) != std::string::npos; });
@@ -32,27 +65,30 @@ static std::size_t place_in_layer(const std::string& name) {
 
 std::vector<const Param*> registered_rows(const ParamTable& table, const StageRange& chunk,
                                           bool local_spec, bool tied) {
-  std::vector<const Param*> before, layers, after;
-  for (const Param& row : table.rows()) {
+  const auto is_here = [&](const Param& row) {
     const std::int64_t layer = layer_in(row.name);
-    if (layer >= 0) {
-      if (layer >= chunk.begin && layer < chunk.end) layers.push_back(&row);
-    } else if (row.name.starts_with("embedding.")) {
-      if (chunk.first) before.push_back(&row);
-    } else if (chunk.last) {
-      after.push_back(&row);
-    }
-  }
-  const auto place = [&](const Param* row) {
-    return std::pair(layer_in(row->name),
-                     place_in_layer(local_spec ? local_spec_name(row->name) : row->name));
+    if (chunk.first && chunk.last) return true;
+    if (layer >= 0) return layer >= chunk.begin && layer < chunk.end;
+    return row.name.starts_with("embedding.") ? chunk.first : chunk.last;
   };
-  std::stable_sort(layers.begin(), layers.end(),
+  std::vector<const Param*> rows;
+  for (const Param& row : table.rows())
+    if (is_here(row)) rows.push_back(&row);
+  const auto place = [&](const Param* row) {
+    const std::string name = local_spec ? local_spec_name(row->name) : row->name;
+    const std::int64_t layer = layer_in(name);  // a stack ends with a norm
+    return std::tuple(place_in_model(name), layer < 0 ? std::ssize(table.rows()) : layer,
+                      place_in_layer(name));
+  };
+  std::stable_sort(rows.begin(), rows.end(),
                    [&](const Param* a, const Param* b) { return place(a) < place(b); });
-  before.insert(before.end(), layers.begin(), layers.end());
-  before.insert(before.end(), after.begin(), after.end());
-  if (tied && chunk.last && !chunk.first) before.push_back(&table.rows().front());
-  return before;
+  if (tied && chunk.last && !chunk.first) {
+    const auto bias = std::find_if(rows.begin(), rows.end(), [](const Param* row) {
+      return row->name == "output_layer.bias";
+    });
+    rows.insert(bias, &table.rows().front());
+  }
+  return rows;
 }
 
 // --- Flat buffers -------------------------------------------------------------------------------

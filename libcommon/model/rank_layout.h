@@ -18,9 +18,12 @@ namespace mt {
 // the norms in front of linear_qkv and linear_fc1 are input_layernorm and pre_mlp_layernorm.
 std::string local_spec_name(const std::string& name);
 
+// The names under which a model's state_dict() has a row: T5Model's output layer is there twice.
+std::vector<std::string> state_dict_names(const std::string& name, bool local_spec);
+
 // A chunk's rows in the order of their registration: an attention's linear_proj comes before its
-// linear_qkv.  The last of several stages ends with its copy of tied embeddings, the row of the
-// words.
+// linear_qkv.  The last of several stages has a copy of tied embeddings, the row of the words, in
+// front of the output layer's bias or at the end.
 std::vector<const Param*> registered_rows(const ParamTable& table, const StageRange& chunk,
                                           bool local_spec, bool tied);
 

@@ -29,7 +29,7 @@ std::vector<const Param*> RankFilesSource::rows_in(const Chunk& chunk, std::int6
   for (const std::string& name : chunk.names)
     if (const auto found = named.find(name); found != named.end())
       rows.push_back(found->second);
-    else if (name == kTiedCopy && optimizer == 0)
+    else if (name == kTiedCopy && chunks_.size() > 1 && optimizer == 0)
       rows.push_back(&table.rows().front());
   return rows;
 }

@@ -50,7 +50,10 @@ inline ModelConfig config_named(const std::string& name) {
     c.apply_layernorm_1p = true;
     c.untie_embeddings_and_output_weights = false;
   }
-  if (name == "bert") c.family = ModelFamily::bert;
+  if (name == "bert") {
+    c.family = ModelFamily::bert;
+    c.bias_gelu_fusion = false;
+  }
   if (name == "mamba") {
     c.family = ModelFamily::mamba;
     c.position_embedding_type = "none";

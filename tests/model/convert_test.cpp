@@ -240,7 +240,8 @@ INSTANTIATE_TEST_SUITE_P(Layouts, RankFiles,
                          testing::Values(Layout{"gpt2", 4, 1}, Layout{"tied", 2, 2},
                                          Layout{"qwen3", 2, 1}, Layout{"qwen2", 1, 2},
                                          Layout{"mixtral", 2, 2}, Layout{"bert", 2, 2},
-                                         Layout{"mamba", 2, 2}, Layout{"hybrid", 2, 1}),
+                                         Layout{"mamba", 2, 2}, Layout{"hybrid", 2, 1},
+                                         Layout{"t5", 2, 1}, Layout{"t5_gated", 1, 1}),
                          [](const auto& p) {
                            return concat(p.param.name, "_", p.param.tp, "_", p.param.pp);
                          });

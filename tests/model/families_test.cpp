@@ -108,7 +108,7 @@ TEST_F(PlainDcp, MustHoldTheModel) {
   options.ckpt_format = "torch_dcp";
   options.with_optimizer = true;
   EXPECT_EQ(error("hf", "core", "core", options),
-            "64 --with-optimizer: torch_dcp is written without it; see --ckpt-format");
+            concat("65 ", scratch_.path("hf"), ": holds no optimizer state"));
   options.with_optimizer = false;
   convert("hf", "core", "core", options);
   const std::string ln = "decoder.final_layernorm.bias";
@@ -243,8 +243,30 @@ TEST_F(Convert, T5ThatWouldBeAnotherIsRefused) {
   write_hugging_face(scratch_.path("hf"), config_named("t5"), DType::f32);
   ConvertOptions ranks;
   ranks.ckpt_format = "torch";
-  EXPECT_EQ(error("hf", "out", "core", ranks),
-            "78 --ckpt-format torch: a T5 is written as torch_dist or torch_dcp only");
+  ranks.target_pipeline_parallel = 3;
+  EXPECT_EQ(
+      error("hf", "out", "core", ranks),
+      "78 --target-pipeline-parallel-size 3: a T5 is written for one stage in the torch format");
+}
+
+// Megatron's head has the erf form of GeLU, whatever its layers have; transformers has one for
+// both.
+TEST_F(Convert, BertOfTwoKindsOfGeluIsRefused) {
+  ModelConfig fused = config_named("bert");
+  fused.bias_gelu_fusion = true;
+  EXPECT_EQ(
+      error_of([&] { hugging_face_config(fused, DType::f32, ""); }),
+      "78 BERT without --no-bias-gelu-fusion, which has one GeLU in its layers and another in "
+      "its head: no model of transformers has that");
+  write_hugging_face(scratch_.path("hf"), config_named("bert"), DType::f32);
+  std::string config = content("hf/config.json");
+  const std::string plain = R"("hidden_act":"gelu")";
+  const std::size_t at = config.find(plain);
+  ASSERT_NE(at, std::string::npos) << config;
+  config.replace(at, plain.size(), R"("hidden_act":"gelu_new")");
+  File::create(scratch_.path("hf/config.json")).write(config);
+  EXPECT_NE(error("hf", "core", "core").find(R"("hidden_act" is "gelu_new", expected "gelu")"),
+            std::string::npos);
 }
 
 TEST_F(Convert, BiasOfT5sOutputIsZeroForHuggingFace) {
