@@ -9,6 +9,7 @@
 #include <functional>
 #include <iostream>
 #include <new>
+#include <streambuf>
 #include <string>
 #include <system_error>
 
@@ -62,6 +63,39 @@ static void occupy_standard_descriptors() {
       ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
+// std::cout's way to C's stdout, which throws when a write fails, while errno says why; std::cout
+// alone would drop all that follows and say at the end that something failed.
+class CheckedStdout : public std::streambuf {
+ public:
+  CheckedStdout() : unchecked_(std::cout.rdbuf(this)) { std::cout.exceptions(std::ios::badbit); }
+  CheckedStdout(const CheckedStdout&) = delete;
+  CheckedStdout& operator=(const CheckedStdout&) = delete;
+  ~CheckedStdout() override {
+    std::cout.exceptions(std::ios::goodbit);
+    std::cout.rdbuf(unchecked_);
+  }
+
+ private:
+  static void check(bool written) {
+    if (!written) fail_errno("stdout", "cannot write", Exit::io_error);
+  }
+  std::streamsize xsputn(const char* bytes, std::streamsize count) override {
+    const auto size = static_cast<std::size_t>(count);
+    check(std::fwrite(bytes, 1, size, stdout) == size);
+    return count;
+  }
+  int_type overflow(int_type byte) override {
+    check(traits_type::eq_int_type(byte, traits_type::eof()) || std::putchar(byte) != EOF);
+    return traits_type::not_eof(byte);
+  }
+  int sync() override {
+    check(std::fflush(stdout) == 0);
+    return 0;
+  }
+
+  std::streambuf* unchecked_;
+};
+
 // Throws if anything that was written to stdout did not get there.  Closing a copy reports what
 // closing the last one would (NFS, quotas).
 static void flush_stdout() {
@@ -105,6 +139,7 @@ int run_command(const char* program, int argc, char** argv, void (*run)(CommandL
   report_lost_mappings();
   std::signal(SIGPIPE, SIG_DFL);  // also where the parent ignored it: `mt-x | head` ends quietly
   const Exit code = guarded(program, [&] {
+    const CheckedStdout checked;
     try {
       CommandLine line(program, std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
       run(line);

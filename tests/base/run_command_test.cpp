@@ -101,8 +101,14 @@ TEST(RunCommand, AFullOutputIsAnError) {
   expect(outcome([](CommandLine& cl) { cl.parse(); }, {"--help"}, "/dev/full"), 74, "", line);
   expect(outcome([](CommandLine&) { File::create("-").write("x"); }, {}, "/dev/full"), 74, "",
          line);
-  expect(outcome([](CommandLine&) { std::cout << std::string(1 << 20, 'x'); }, {}, "/dev/full"), 74,
-         "", "mt-x: stdout: an earlier write failed\n");
+  expect(outcome([](CommandLine&) { std::cout << std::string(1 << 20, 'x') << '\n'; }, {},
+                 "/dev/full"),
+         74, "", line);
+  // It ends the program, which does not go on for nothing.
+  const auto endless = [](CommandLine&) {
+    for (;;) std::cout << 'x';
+  };
+  expect(outcome(endless, {}, "/dev/full"), 74, "", line);
   // A silent program does not mind.
   expect(outcome([](CommandLine&) {}, {}, "/dev/full"), 0, "", "");
 }
