@@ -90,20 +90,26 @@ void LineEncoder::encode_json(const LineBlock& block, EncodedBlock& out) const {
 
 // A line's end is "\n" to the tokenizer, also where it is "\r\n".
 void LineEncoder::encode_text(const LineBlock& block, EncodedBlock& out) const {
-  const char* const end = block.text().data() + block.text().size();
+  const std::string_view all = block.text();
+  const bool valid = simdjson::validate_utf8(all), returns = all.find('\r') != all.npos;
+  std::string copy;
   std::vector<std::int32_t> ids;
   for_each_line(block, [&](std::string_view line, std::int64_t number) {
     ++out.lines;
-    const bool ended = line.data() + line.size() < end;
-    std::string text(line.substr(0, line.size() - (ended && line.ends_with('\r') ? 1 : 0)));
-    if (ended) text += '\n';
+    const bool ended = line.data() + line.size() < all.data() + all.size();
+    std::string_view text(line.data(), line.size() + (ended ? 1 : 0));
+    if (ended && line.ends_with('\r')) {
+      copy = line;
+      copy.back() = '\n';
+      text = copy;
+    }
     EncodedKey& key = out.keys.front();
     std::string wrong;
-    if (!simdjson::validate_utf8(text)) {
+    if (!valid && !simdjson::validate_utf8(text)) {
       wrong = "invalid UTF-8";
-    } else if (text.find('\r') != text.npos) {
+    } else if (returns && text.find('\r') != text.npos) {
       wrong = "a carriage return inside the line";
-    } else if (const std::string_view view = text; add_document({&view, 1}, ids, key) == 0) {
+    } else if (add_document({&text, 1}, ids, key) == 0) {
       wrong = "gives no token";
       key.documents.pop_back();
     }
