@@ -45,8 +45,9 @@ void ConvertOptions::add_to(CommandLine& cl) {
       "mcore and megatron are core and legacy; default what is found there",
       one_of({"core", "legacy", "hf", "llama_mistral", "mixtral_hf", "gguf", "mcore", "megatron"}));
   cl.option("--saver", &saver, "FORMAT",
-            "what OUTPUT becomes: core or mcore (Megatron), hf (Hugging Face) or gguf (llama.cpp)",
-            one_of({"core", "hf", "gguf", "mcore"}));
+            "what OUTPUT becomes: core or mcore (Megatron), hf (Hugging Face) or gguf (llama.cpp); "
+            "legacy and megatron, from before Megatron's core, are only read",
+            one_of({"core", "hf", "gguf", "mcore", "legacy", "megatron"}));
   cl.option("--ckpt-format", &ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
             one_of({"torch_dist", "torch", "torch_dcp"}));
   cl.flag("--no-common-pt", &no_common_file,
@@ -114,6 +115,10 @@ void ConvertOptions::add_to(CommandLine& cl) {
 void ConvertOptions::complete() {
   if (loader == "mcore" || loader == "megatron") loader = loader == "mcore" ? "core" : "legacy";
   if (saver == "mcore") saver = "core";
+  if (saver == "legacy" || saver == "megatron")
+    fail(Exit::usage, "--saver ", saver,
+         ": models from before Megatron's core are read, not "
+         "written; --saver core writes what Megatron-LM loads without --use-legacy-models");
   if (load.empty()) fail(Exit::usage, "INPUT: required; see --help");
   if (save.empty()) fail(Exit::usage, "OUTPUT: required; see --help");
   if (bf16 + fp16 + !dtype.empty() > 1)

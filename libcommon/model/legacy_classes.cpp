@@ -54,11 +54,27 @@ static std::string core_name(std::string name, bool bert) {
   return name;
 }
 
+// Parts of names of what is not read, and what that is.
+constexpr Rename kUnread[] = {
+    {".local_experts.", "a SwitchMLP; experts are read of Megatron-Core's classes only"},
+    {".mlp.router.", "a SwitchMLP; experts are read of Megatron-Core's classes only"},
+    {".layernorm_qkv.", "Transformer Engine's layers; --transformer-impl local's are read"},
+    {".layernorm_mlp.", "Transformer Engine's layers; --transformer-impl local's are read"},
+    {"decoder.layers.", "a decoder behind an encoder; GPT and BERT are read"},
+};
+
+static void check_read(const std::string& name, const std::string& where) {
+  for (const auto& [part, what] : kUnread)
+    if (name.find(part) != std::string::npos)
+      fail(Exit::bad_data, where, ": ", name, ": is of Megatron's legacy classes, and of ", what);
+}
+
 static void add_tensors(const std::string& name, const PyValue& value, bool bert,
                         const std::string& where,
                         std::vector<std::pair<std::string, PyValue>>& tensors) {
   if (name.ends_with("_extra_state")) return;  // Transformer Engine's, empty here
   if (TorchReader::is_tensor(value)) {
+    check_read(name, where);
     tensors.emplace_back(core_name(name, bert), value);
     return;
   }

@@ -27,7 +27,8 @@ namespace mt {
 bool is_legacy(const PyValue& model);
 
 // Its tensors, in the file's order, by the names that Megatron-Core's local specification gives
-// them in models of the family.
+// them in models of the family.  Exit::bad_data for experts (SwitchMLP), layers of Transformer
+// Engine's and a T5's decoder.
 std::vector<std::pair<std::string, PyValue>> legacy_tensors(const PyValue& model,
                                                             ModelFamily family,
                                                             const std::string& where);

@@ -200,6 +200,27 @@ TEST_F(Convert, LegacyCheckpointsOfMegatron) {
   }
 }
 
+TEST(LegacyTensors, WhatIsNotReadIsRefusedByName) {
+  TorchWriter writer;
+  const float number = 1;
+  const PyValue weight = PyValue::dict({{"weight", writer.tensor({&number, DType::f32, {1}})}});
+  const auto refusal = [&](const char* part, const char* name) {
+    const PyValue model = PyValue::dict(
+        {{"language_model", PyValue::dict({{part, PyValue::dict({{name, weight}})}})}});
+    return error_of([&] { legacy_tensors(model, ModelFamily::gpt, "x"); });
+  };
+  EXPECT_EQ(refusal("encoder", "layers.0.mlp.dense_h_to_4h"), "");
+  EXPECT_EQ(refusal("encoder", "layers.0.mlp.local_experts.1.dense_h_to_4h"),
+            "65 x: language_model.encoder.layers.0.mlp.local_experts.1.dense_h_to_4h.weight: is of "
+            "Megatron's legacy classes, and of a SwitchMLP; experts are read of Megatron-Core's "
+            "classes only");
+  EXPECT_NE(refusal("encoder", "layers.0.mlp.router").find("SwitchMLP"), std::string::npos);
+  EXPECT_NE(refusal("encoder", "layers.0.self_attention.layernorm_qkv").find("--transformer-impl"),
+            std::string::npos);
+  EXPECT_NE(refusal("decoder", "layers.0.self_attention.dense").find("GPT and BERT are read"),
+            std::string::npos);
+}
+
 TEST(LegacyArgs, WhatChangesTheModelIsRefused) {
   const PyValue args = PyValue::dict({{"apply_residual_connection_post_layernorm", true}});
   EXPECT_EQ(error_of([&] { legacy_args(args, "x"); }),

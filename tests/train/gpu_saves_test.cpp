@@ -1,0 +1,47 @@
+// Saves that training on a GPU does not wait for: what they write is what the weights were when the
+// save began, though the GPU goes on at once.
+#include "tensor/device.h"
+#include "tests/train/training_run.h"
+
+namespace mt {
+namespace {
+
+class GpuSaves : public Training {
+ protected:
+  void SetUp() override {
+    if (device::count() == 0) GTEST_SKIP() << "no GPU";
+  }
+};
+
+TEST_F(GpuSaves, AsyncWritesTheSameBytes) {
+  for (const bool distributed : {false, true}) {
+    TrainOptions o = options(concat("waits", distributed));
+    o.compute.device_name = "cuda";
+    o.model.hidden_size = 256;  // 20 MB of weights and moments: steps end before their save does
+    o.save_interval = 3;
+    o.optimizer.use_distributed_optimizer = distributed;
+    train_with(o);
+    TrainOptions async = o;
+    async.save = path(concat("async", distributed));
+    async.async_save = true;
+    train_with(async);
+    EXPECT_EQ(list_checkpoints(async.save), (std::vector<std::int64_t>{3, 6, 9, 10}));
+    for (const int iteration : {3, 6, 9, 10}) {
+      Files got = files_below(iteration_folder(async.save, iteration)),
+            expected = files_below(iteration_folder(o.save, iteration));
+      for (Files* files : {&got, &expected})
+        for (const char* name : {"common.pt", "mt-manifest.json"})  // the settings of the run
+          EXPECT_EQ(files->erase(name), 1U);
+      EXPECT_GT(got.size(), 3U);
+      EXPECT_TRUE(got == expected) << iteration;
+    }
+    async.load = async.save;
+    async.train_iters = 12;
+    async.schedule.override_checkpoint = true;
+    train_with(async);
+    EXPECT_EQ(losses(concat("async", distributed)).size(), 12U);
+  }
+}
+
+}  // namespace
+}  // namespace mt
