@@ -24,6 +24,8 @@ text_file() {  # text_file NAME: stdin as the one string of a file for time_enco
 "$source/scripts/make-stories" --documents 1500 | sed 's/^{"text": "//; s/"}$//' | text_file stories
 tr -cd 'a-z' <"$scratch/stories" | text_file letters
 tr '\0-\377' 'a' <"$scratch/letters" | text_file one-letter
+tr -cd 'a-z' <"$scratch/stories" | head -c 100000 | sed 's/[aeiou]/&\xCC\x81/g; s/t/\xE6\xB0\xB4/g
+  s/n/\xD0\xB6/g; s/h/\xF0\x9F\x98\x80/g' | text_file mixed
 text_file nothing </dev/null
 
 count() {  # count TEXT: instructions of a run
@@ -57,5 +59,11 @@ for limits in bpe:116:325 unigram:89:229; do
   expect "SentencePiece, $kind" "$words" stories
   expect "SentencePiece, $kind, no spaces" "$letters" letters
   [[ $kind != bpe ]] || expect 'SentencePiece, bpe, one letter' 315 one-letter
+done
+for limit in bert-lower:192 deepseek:182 qwen2:277 t5:344; do
+  IFS=: read -r kind mixed <<<"$limit"
+  tokenizer --tokenizer-type HuggingFaceTokenizer \
+    --tokenizer-model "$source/testdata/huggingface/$kind.json"
+  expect "tokenizer.json, $kind, mixed scripts" "$mixed" mixed
 done
 exit "$failures"
