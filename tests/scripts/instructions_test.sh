@@ -24,7 +24,7 @@ text_file() {  # text_file NAME: stdin as the one string of a file for time_enco
 "$source/scripts/make-stories" --documents 1500 | sed 's/^{"text": "//; s/"}$//' | text_file stories
 tr -cd 'a-z' <"$scratch/stories" | text_file letters
 tr '\0-\377' 'a' <"$scratch/letters" | text_file one-letter
-tr -cd 'a-z' <"$scratch/stories" | head -c 100000 | sed 's/[aeiou]/&\xCC\x81/g; s/t/\xE6\xB0\xB4/g
+tr -cd 'a-z' <"$scratch/stories" | sed 's/[aeiou]/&\xCC\x81/g; s/t/\xE6\xB0\xB4/g
   s/n/\xD0\xB6/g; s/h/\xF0\x9F\x98\x80/g' | text_file mixed
 text_file nothing </dev/null
 
