@@ -25,8 +25,8 @@ inline constexpr StorageClass kStorageClasses[] = {
 PyValue torch_dtype(DType dtype);
 std::optional<DType> dtype_of_torch(const PyValue& value);
 
-// torch.Size((2, 3)), and the shape of one, or of a plain tuple or list: at most kMaxRank axes, and
-// a numel() that does not overflow, or Exit::bad_data.
+// torch.Size((2, 3)), and the shape of one, or of a plain tuple or list, of ints or numpy.int64: at
+// most kMaxRank axes, and a numel() that does not overflow, or Exit::bad_data.
 PyValue torch_size(const Shape& shape);
 Shape shape_of_torch(const PyValue& value, std::string_view where);
 

@@ -267,5 +267,18 @@ TEST(TorchStream, PiecesAreTheBytesOfTheWhole) {
   EXPECT_EQ(written(true), written(false));
 }
 
+// As of Megatron's flattened parts of what it splits, a Mamba layer's in_proj.
+TEST(TorchTypes, ShapesMayHaveNumbersOfNumpy) {
+  const auto scalar = [](const char* type, std::size_t size) {
+    const PyValue dtype = PyValue::call(PyValue::global("numpy", "dtype"), {type, false, true});
+    return PyValue::call(PyValue::global("numpy._core.multiarray", "scalar"),
+                         {dtype, PyValue::bytes("\5\0\0\0\0\0\0\0"s.substr(0, size))});
+  };
+  EXPECT_EQ(shape_of_torch(PyValue::tuple({2, scalar("i8", 8)}), "here"), Shape({2, 5}));
+  for (const PyValue& other : {scalar("i4", 4), scalar("i8", 4)})
+    EXPECT_EQ(error_of([&] { shape_of_torch(PyValue::tuple({other}), "here"); }),
+              "here: is a number of numpy's, expected an int64");
+}
+
 }  // namespace
 }  // namespace mt
