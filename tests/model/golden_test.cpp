@@ -57,9 +57,26 @@ TEST_F(Golden, FileOfGguf) {
   EXPECT_EQ(numbers_in(file, "token_embd.weight"),
             numbers_in(original, "model.embed_tokens.weight"));
   EXPECT_EQ(numbers_in(file, "output_norm.weight"), numbers_in(original, "model.norm.weight"));
+  EXPECT_NE(numbers_in(file, "blk.0.attn_q.weight"),
+            numbers_in(original, "model.layers.0.self_attn.q_proj.weight"));
   EXPECT_EQ(file.at("blk.0.ffn_up.weight").dtype_name, "q8_0");
-  const std::vector<float> found = numbers_in(file, "blk.0.ffn_up.weight"),
-                           exact = numbers_in(original, "model.layers.0.mlp.up_proj.weight");
+  ConvertOptions options;
+  options.load = kModels + "llama.gguf";
+  options.save = scratch_.path("hf");
+  options.saver = "hf";
+  options.complete();
+  convert_checkpoint(options, Log({.level = Log::Level::quiet}), [] {});
+  const SafetensorsReader back(scratch_.path("hf/model.safetensors"));
+  EXPECT_EQ(back.tensors().size(), original.tensors().size());
+  for (const auto& [key, tensor] : original.tensors()) {
+    const bool quantized = key.find(".mlp.") != std::string::npos;
+    EXPECT_EQ(back.at(key).dtype, quantized ? DType::f32 : DType::bf16) << key;
+    if (!quantized) {
+      EXPECT_EQ(numbers_in(back, key), numbers_in(original, key)) << key;
+    }
+  }
+  const std::string up = "model.layers.0.mlp.up_proj.weight";
+  const std::vector<float> found = numbers_in(back, up), exact = numbers_in(original, up);
   for (std::size_t row = 0; row < 32; ++row) {
     float largest = 0;
     for (std::size_t i = 32 * row; i < 32 * row + 32; ++i)
