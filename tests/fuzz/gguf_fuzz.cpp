@@ -69,10 +69,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t siz
     const mt::FileOf on_disk(std::as_bytes(std::span(input, size)));
     const mt::GgufReader reader(on_disk.path());
     for (const auto& [key, value] : reader.values()) {
-      try {
-        value.as_integer(key);
-      } catch (const mt::Error&) {
-      }
+      for (const auto& as : {+[](const mt::GgufValue& v) { v.as_integer(""); },
+                             +[](const mt::GgufValue& v) { v.as_texts(""); },
+                             +[](const mt::GgufValue& v) { v.as_integers(""); },
+                             +[](const mt::GgufValue& v) { v.as_reals(""); }})
+        try {
+          as(value);
+        } catch (const mt::Error& error) {
+          if (error.code() != mt::Exit::bad_data) throw;
+        }
       value.json();
     }
     write_again(reader);
