@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iomanip>
+#include <map>
 #include <set>
 
 #include "base/progress.h"
@@ -301,15 +302,24 @@ static Side side_of(const TensorSource& source, const std::string& key) {
           }};
 }
 
+// Keys by what they name: which of an optimizer's chain has a state is a matter of layout.
+static std::map<std::string, std::string> keys_by_name(const TensorSource& source) {
+  std::map<std::string, std::string> keys;
+  for (const auto& [key, tensor] : source.tensors())
+    keys[key.starts_with("chained_") ? key.substr(key.find('.') + 1) : key] = key;
+  return keys;
+}
+
 static void compare_names(const std::string& a, const std::string& b, Differences& differences) {
   const std::unique_ptr<TensorSource> of_a = open_tensors(a), of_b = open_tensors(b);
-  for (const auto& [key, tensor] : of_a->tensors())
-    if (of_b->find(key) == nullptr)
+  const auto keys_a = keys_by_name(*of_a), keys_b = keys_by_name(*of_b);
+  for (const auto& [name, key] : keys_a)
+    if (const auto there = keys_b.find(name); there == keys_b.end())
       differences.only_in(a, key);
     else
-      differences.compare(key, side_of(*of_a, key), side_of(*of_b, key));
-  for (const auto& [key, tensor] : of_b->tensors())
-    if (of_a->find(key) == nullptr) differences.only_in(b, key);
+      differences.compare(key, side_of(*of_a, key), side_of(*of_b, there->second));
+  for (const auto& [name, key] : keys_b)
+    if (!keys_a.contains(name)) differences.only_in(b, key);
 }
 
 // A whole row in memory; of the vocabulary's what is no padding.

@@ -8,6 +8,7 @@
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/torch_tensors.h"
 #include "model/gpt_checkpoint.h"
+#include "model/inspect.h"
 #include "model/rank_layout.h"
 #include "tests/model/convert_support.h"
 
@@ -325,6 +326,8 @@ TEST_P(ExpertOptimizers, AreOnesOwnWhereExpertsAreSharedOut) {
     move("chained", "ranks2", {1, 1, 1, 4}, true);
     expect_same();
     expect_chained(kind);
+    EXPECT_FALSE(print_differences({.path = scratch_.path("chained")}, scratch_.path("run"), 0,
+                                   [](const std::string& line) { ADD_FAILURE() << line; }));
     const PyValue lists = second_rank("model_optim_rng.pt").at("optimizer", "");
     ASSERT_EQ(lists.as_items("").size(), 2u);
     if (kind == Kind::distributed) {
