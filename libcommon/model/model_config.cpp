@@ -139,8 +139,8 @@ class FamilyReader {
   FamilyReader(const PyValue& args, const std::string& where) : args_(args), where_(where) {}
 
   ModelFamily family(const std::function<bool(const std::string&)>& has_tensor) const {
+    if (is_on("is_hybrid_model")) return ModelFamily::mamba;  // whose pattern tells of experts
     if (integer("num_experts", 0) > 0) return ModelFamily::mixtral;
-    if (is_on("is_hybrid_model")) return ModelFamily::mamba;
     for (const char* layer : {"", "0."})  // where layers are stacked, and where they are not
       if (has_tensor(concat("decoder.layers.", layer, "cross_attention.linear_q.weight")))
         return ModelFamily::t5;

@@ -160,10 +160,14 @@ TEST(HybridPattern, IsReadFromSettings) {
     return other;
   };
   EXPECT_EQ(config_of(with(nullptr, 0.2, 0.4)).hybrid_pattern, hybrid_pattern_of(5, 0.2, 0.4));
-  EXPECT_EQ(
-      error_of([&] { config_of(with("MM*E-", 0, 0)); }),
-      "65 common.pt: args: --hybrid-override-pattern MM*E-: layer E is not supported, expected "
-      "M, * or -");
+  for (const int experts : {0, 8}) {
+    PyValue of_experts = with("MM*E-", 0, 0);
+    if (experts > 0) of_experts.set_item("num_experts", experts);
+    EXPECT_EQ(
+        error_of([&] { config_of(of_experts); }),
+        "65 common.pt: args: --hybrid-override-pattern MM*E-: layer E is not supported, expected "
+        "M, * or -");
+  }
   EXPECT_EQ(error_of([&] { config_of(with(nullptr, 0.7, 0.6)); }),
             "65 common.pt: args.hybrid_mlp_ratio: is set to what is not supported");
   EXPECT_EQ(error_of([&] { config_of(with("MM", 0, 0)); }),
