@@ -1,5 +1,7 @@
 #include "nn/linear.h"
 
+#include <utility>
+
 #include "nn/context_parallel.h"
 #include "nn/tensor_parallel.h"
 
@@ -36,7 +38,8 @@ Linear::Linear(ParamTable& table, Param weight, bool bias)
   bias_ = &table.add(std::move(row));
 }
 
-void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm) const {
+void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm,
+                      const Tensor& sum) const {
   const ArenaScope scope(s.layer);
   problem.a = x;
   problem.b = s.weight(*weight_);
@@ -45,10 +48,13 @@ void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm) 
   if (norm != nullptr) norm->put_before(s, problem, !gathers);
   if (gathers) {
     const Tensor all = s.scratch({s.tokens(), x.shape()[1]});
-    gather_rows(s, all, problem.a).wait();
-    problem.a = all;
+    const ConstTensor part = std::exchange(problem.a, all);
+    gather_and_multiply(s, problem, all, part);
+  } else if (sum) {
+    multiply_and_sum(s, problem, sum);
+  } else {
+    matmul(problem, s.stream);
   }
-  matmul(problem, s.stream);
   s.done(*weight_);
   s.show(*weight_, "input", x);
 }
@@ -73,8 +79,7 @@ void Linear::forward_add(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
   if (cut_by_inputs()) {
     const ArenaScope scope(s.layer);
     const Tensor sum = s.scratch(y.shape()), part = part_of_sum(s, sum);
-    multiply(s, {.out = part}, x);
-    sum_parts(s, sum, part).wait();
+    multiply(s, {.out = part}, x, nullptr, sum);
     add_dropout(s, y, residual, sum, bias(s), dropout);
   } else if (dropout.p == 0) {
     multiply(s, {.out = y, .bias = bias(s), .residual = residual}, x);
@@ -94,26 +99,30 @@ void Linear::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
   const ArenaScope scope(s.layer);
   s.show(*weight_, "gradient of its output", dy);
   Pending gathered, summed;
-  const auto gather = [&](ConstTensor& rows) {
+  ConstTensor part;
+  const auto all_of = [&](ConstTensor& rows) {  // where they are gathered
     const Tensor all = s.gradient({s.tokens(), rows.shape()[1]});
-    gathered = gather_rows(s, all, rows);
-    rows = all;
+    part = std::exchange(rows, all);
+    return all;
   };
-  if (cut_by_outputs() && s.shares_rows()) gather(x);
-  if (cut_by_inputs() && s.shares_rows()) {
-    gather(dy);
-    gathered.wait();
+  if (cut_by_outputs() && s.shares_rows()) {
+    const Tensor all = all_of(x);
+    gathered = gather_rows(s, all, part);
   }
+  const bool gathers = cut_by_inputs() && s.shares_rows();
+  const Tensor all = gathers ? all_of(dy) : Tensor();
   if (dx) {
     const Tensor out = cut_by_outputs() ? part_of_sum(s, dx) : dx;
-    matmul({.out = out,
-            .a = dy,
-            .b = s.weight(*weight_),
-            .then = gelu_at ? Matmul::Then::gelu_gradient : Matmul::Then::store,
-            .at = gelu_at},
-           s.stream);
+    const Matmul problem{.out = out,
+                         .a = dy,
+                         .b = s.weight(*weight_),
+                         .then = gelu_at ? Matmul::Then::gelu_gradient : Matmul::Then::store,
+                         .at = gelu_at};
+    gathers ? gather_and_multiply(s, problem, all, part) : matmul(problem, s.stream);
     s.done(*weight_);
     if (cut_by_outputs()) summed = sum_parts(s, dx, out);
+  } else if (gathers) {
+    gathered = gather_rows(s, all, part);
   }
   gathered.wait();
   s.weight_grads.push({.weight = weight_, .bias = bias_, .dy = dy, .x = x}, s.stream);

@@ -33,8 +33,9 @@ class Linear {
   bool cut_by_outputs() const { return weight_->is_cut() && weight_->dimension == 0; }
   bool cut_by_inputs() const { return weight_->is_cut() && weight_->dimension == 1; }
   ConstTensor bias(const Step& s) const { return bias_ ? s.weight(*bias_) : ConstTensor(); }
-  // problem.out, .bias and what follows are the caller's.
-  void multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm = nullptr) const;
+  // problem.out, .bias and what follows are the caller's.  `sum`: of products over ranks.
+  void multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm = nullptr,
+                const Tensor& sum = {}) const;
 
   const Param* weight_;
   const Param* bias_ = nullptr;

@@ -57,6 +57,7 @@ struct Step {
   Probe* probe = nullptr;                      // sees what modules read and make
   Group* tensor = nullptr;         // ranks that share the matrices; null: this one has them whole
   bool sequence_parallel = false;  // they share the rows of hidden states too
+  bool tensor_overlap = false;     // those travel while products of other rows are computed
   const ContextParallel* context = nullptr;  // ranks that share sequences; null: none does
 
   ParamSharing* sharing = nullptr;  // of the parameters; null: nothing is due

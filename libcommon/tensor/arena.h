@@ -33,6 +33,9 @@ class Arena {
   std::size_t peak_bytes() const { return peak_; }
   std::vector<ConstTensor> at_peak() const;  // on meta: what it held when it was fullest
   Device device() const { return storage_.device(); }
+  Tensor memory() const {  // all of it, as bytes
+    return storage_.tensor(DType::u8, {static_cast<std::int64_t>(storage_.bytes())});
+  }
 
  private:
   static std::size_t index(End end) { return static_cast<std::size_t>(end); }

@@ -20,6 +20,12 @@ std::size_t StepMemory::deferred() const {
   return bytes;
 }
 
+static std::unique_ptr<Group> same_ranks(Group& ranks) {
+  std::vector<int> everyone(static_cast<std::size_t>(ranks.size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  return ranks.split(everyone);
+}
+
 Executor::Executor(const Model& model, const StepShape& shape, const StepMemory& memory,
                    const World& world, Stream& stream)
     : model_(model),
@@ -29,9 +35,9 @@ Executor::Executor(const Model& model, const StepShape& shape, const StepMemory&
       place_{.rank = forwards_.rank(),
              .ranks = forwards_.size(),
              .chunks = static_cast<int>(memory.chunks.size())},
-      tensor_(world.tensor()),
       stream_(stream),
-      layer_(Buffer(stream.device(), memory.layer)) {
+      layer_(Buffer(stream.device(), memory.layer)),
+      tensor_(same_ranks(world.tensor())) {
   for (const StepMemory::Chunk& chunk : memory.chunks) {
     std::vector<Slot>& slots = slots_.emplace_back();
     for (int i = 0; i < chunk.slots; ++i) {
@@ -42,6 +48,7 @@ Executor::Executor(const Model& model, const StepShape& shape, const StepMemory&
       slot.saved = model.make_saved();
     }
   }
+  if (shape.tensor_overlap) tensor_->reach(layer_.memory());
   if (world.context().size() > 1)
     context_.emplace(world.context(), shape.context_comm, shape.context_neighbours);
   if (stream.device() == Device::cuda)
@@ -159,7 +166,7 @@ void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load) {
 }
 
 Tensor Executor::wire_tensor(Slot& slot) {
-  const std::int64_t sharing = shape_.sequence_parallel ? tensor_.size() : 1;
+  const std::int64_t sharing = shape_.sequence_parallel ? tensor_->size() : 1;
   return slot.keep.alloc(shape_.dtype, {shape_.tokens() / sharing, shape_.hidden_size});
 }
 
@@ -179,8 +186,9 @@ Step Executor::step(Slot& slot, bool training) {
           .positions = slot.batch.positions,
           .first_key = slot.batch.first_key,
           .probe = training ? probe_ : nullptr,
-          .tensor = &tensor_,
+          .tensor = tensor_.get(),
           .sequence_parallel = shape_.sequence_parallel,
+          .tensor_overlap = shape_.tensor_overlap,
           .context = context_ ? &*context_ : nullptr,
           .sharing = sharing_};
 }
@@ -188,7 +196,7 @@ Step Executor::step(Slot& slot, bool training) {
 // On a GPU as a graph, unless what the host does meanwhile is wanted too.
 void Executor::queue(const Work& work, Slot& slot, const std::function<void()>& body) {
   if (stream_.device() != Device::cuda || !graphs_on_ || probe_ != nullptr || sharing_ != nullptr ||
-      stream_.is_measured() || weight_grads_.deferring())
+      shape_.tensor_overlap || stream_.is_measured() || weight_grads_.deferring())
     return body();
   WeightGrads::Written written;
   if (graphs_.run(stream_, work, [&] { written = weight_grads_.written_by(body); })) {

@@ -77,7 +77,6 @@ static void add_parallel_flags(CommandLine& cl) {
           {"--overlap-p2p-communication-warmup-flush"},
           {"--pipeline-model-parallel-comm-backend"},
           {"--tp-comm-bootstrap-backend", only("nccl")},
-          {"--tp-comm-overlap"},
           {"--tp-comm-overlap-cfg"},
           {"--tp-comm-overlap-rs-dgrad"},
           {"--use-ring-exchange-p2p"},

@@ -22,6 +22,9 @@ void ParallelOptions::add_to(CommandLine& cl) {
             at_least(1));
   cl.flag("--sequence-parallel", &sequence_parallel,
           "ranks that share matrices share the tokens between them too; counts only with those");
+  cl.flag("--tp-comm-overlap", &tp_comm_overlap,
+          "shared tokens travel, by copy engines within a host, while others are multiplied; needs "
+          "--sequence-parallel");
   cl.flag("--use-tp-pp-dp-mapping", &use_tp_pp_dp_mapping,
           "number the ranks of a pipeline one after another, then those of the next");
 }
@@ -57,6 +60,10 @@ ParallelSizes ParallelOptions::sizes(int ranks) const {
 }
 
 void ParallelOptions::complete(int ranks, const std::string& option) const {
+  if (tp_comm_overlap && !sequence_parallel)
+    fail(Exit::usage,
+         "--tp-comm-overlap: Tensor parallel communication/GEMM overlap can happen only when "
+         "sequence parallelism is enabled");
   const bool hierarchical = std::ranges::count(cp_comm_type, "a2a+p2p") > 0;
   const auto& context = hierarchical_context_parallel_sizes;
   if (hierarchical && context.empty())

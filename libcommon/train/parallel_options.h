@@ -11,7 +11,7 @@ struct ParallelOptions {
   int tensor_model_parallel_size = 1, pipeline_model_parallel_size = 1, context_parallel_size = 1;
   std::vector<std::string> cp_comm_type = {"p2p"};                // of each layer, or of all
   std::vector<std::int64_t> hierarchical_context_parallel_sizes;  // of a2a+p2p: heads, ring
-  bool sequence_parallel = false, use_tp_pp_dp_mapping = false;
+  bool sequence_parallel = false, tp_comm_overlap = false, use_tp_pp_dp_mapping = false;
 
   void add_to(CommandLine& cl);
   // Exit::bad_config where so many ranks, asked for by `option`, cannot be shared like this.

@@ -14,7 +14,7 @@ struct StepShape {
   DType dtype = DType::f32;
   std::uint64_t seed = 0;       // of dropout
   bool document_masks = false;  // batches have a first_key
-  bool sequence_parallel = false;
+  bool sequence_parallel = false, tensor_overlap = false;
   // Of ranks that share sequences, seq_length being this rank's part of one: ContextParallel.
   std::vector<ContextComm> context_comm = {ContextComm::p2p};
   int context_neighbours = 0;

@@ -45,7 +45,7 @@ struct Layout {
     };
     add("ranks", ranks);
     add("tp", p.tensor_model_parallel_size);
-    if (p.sequence_parallel) text += "_sp";
+    if (p.sequence_parallel) text += p.tp_comm_overlap ? "_sp_overlap" : "_sp";
     add("cp", p.context_parallel_size);
     if (p.context_parallel_size > 1)
       for (const std::string& type : p.cp_comm_type)

@@ -39,6 +39,7 @@ for ranks in 2 4; do
   same $ranks --tensor-model-parallel-size $ranks
   same $ranks --tensor-model-parallel-size $ranks --sequence-parallel
   same $ranks --tensor-model-parallel-size $ranks --sequence-parallel --no-cuda-graphs
+  same $ranks --tensor-model-parallel-size $ranks --sequence-parallel --tp-comm-overlap
   same $ranks --pipeline-model-parallel-size $ranks
   same $ranks --pipeline-model-parallel-size $ranks --no-cuda-graphs
   same $ranks --pipeline-model-parallel-size $ranks --pipeline-schedule gpipe

@@ -20,6 +20,10 @@ std::vector<Layout> tensor_layouts() {
             layout.distributed = data == 2;
             layout.recompute = again[turn++ % again.size()];
             all.push_back(layout);
+            if (sequence && data == 1) {
+              layout.parallel.tp_comm_overlap = true;
+              all.push_back(layout);
+            }
             if (tied || data > 1) continue;
             layout.dtype = DType::f32;
             all.push_back(layout);
