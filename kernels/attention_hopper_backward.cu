@@ -3,7 +3,8 @@
 // keys of one key head, 64 for each of two consumers, and walks the queries that see them from the
 // last to the first:
 //   S^T = K Q^T, dP^T = V dO^T, P^T and dS^T in registers; dV += P^T dO, dK += dS^T Q;
-//   dS^T through shared memory; dQ = dS K, summed over the blocks in f32 memory.
+//   dS^T through shared memory; dQ = dS K, summed over the blocks in f32 memory, and where causal
+//   rounded by the last of them.
 // The sums of dQ are added in the order of the keys, each block waiting for the one before, so that
 // results do not depend on timing.  Blocks of one head advance through the queries one behind the
 // other, and hardly ever wait (cf. Dao: arXiv:2307.08691, 3.2; Shah et al.: arXiv:2407.08608).
@@ -17,7 +18,7 @@ constexpr int kPiece = BackwardWork::kPiece;
 
 template <int kChannels, bool kLastIsOwn>
 struct Shared {
-  static constexpr bool kCausal = kLastIsOwn;
+  static constexpr bool kCausal = kLastIsOwn, kCompletesDq = kLastIsOwn;
   static constexpr int kHeadDim = kChannels, kQueries = BackwardWork::queries(kChannels),
                        kKeys = BackwardWork::keys(kChannels), kStages = 2;
   alignas(1024) bf16 k[kKeys * kHeadDim];
@@ -35,7 +36,7 @@ struct Shared {
 
   __device__ void init() {
     kv_full.init(1);
-    kv_empty.init(2);
+    kv_empty.init(2 * kWarpGroup);
     for (int i = 0; i < kStages; ++i) {
       q_full[i].init(1);
       do_full[i].init(1);
@@ -86,6 +87,7 @@ __device__ void add_dq(Memory& shared, const BackwardArguments& a, int number) {
   int parity = 0, turn = 0;
   for_tiles(shared, a, [&](const QueryBlocks& t, int) {
     for_steps(a, t, [&](int head, int m) {
+      if (completes_dq<Memory>(a, t, m)) return;
       turn ^= 1;
       if (turn == number) return;
       const std::int64_t block =
@@ -114,6 +116,7 @@ struct Consumer : BackwardRows<Memory> {
   using Rows = BackwardRows<Memory>;
   using Rows::a, Rows::first_row, Rows::for_elements, Rows::shared;
   static constexpr int kHeadDim = Memory::kHeadDim, kQueries = Memory::kQueries;
+  static constexpr bool kByQueries = kQueries == 128;  // whether dQ is shared by queries
   const int number;
   float dk[kHeadDim / 2], dv[kHeadDim / 2];
   Ring<Memory::kStages> ring{.parity = 0};  // of what is to come
@@ -129,7 +132,6 @@ struct Consumer : BackwardRows<Memory> {
     named_sync(kHandover + 2 * (1 - number) + handover, 2 * kWarpGroup);  // the other's dS
     handover ^= 1;
     pin(dq);
-    constexpr bool kByQueries = kQueries == 128;
     const std::uint32_t ds = operand(shared.ds[from] + (kByQueries ? number * kKeys * 64 : 0));
     const std::uint32_t k = operand(shared.k + (kByQueries ? 0 : number * kKeys * 64));
     wgmma_fence();
@@ -152,6 +154,37 @@ struct Consumer : BackwardRows<Memory> {
       to[j * kWarpGroup] = make_float4(dq[4 * j], dq[4 * j + 1], dq[4 * j + 2], dq[4 * j + 3]);
     fence_async_shared();
     shared.dq_full[dq_parity].arrive();
+  }
+
+  // Where no block of keys after this one meets the queries: what those before have summed and this
+  // one's, to the tensor.
+  __device__ void finish_dq(float (&dq)[32], const QueryBlocks& t, int head, int m) {
+    const std::int64_t block =
+        (std::int64_t{t.sequence} * a.sizes.heads + head) * a.query_blocks + m;
+    const int thread = threadIdx.x % kWarpGroup, before = key_blocks_before<Memory>(a, t, m);
+    if (before > 0) {
+      if (thread == 0) wait_for(a.work.turns + 2 * block, before);
+      named_sync(kOwn + number, kWarpGroup);
+      const float4* from =
+          reinterpret_cast<const float4*>(a.work.dq + (2 * block + number) * kPiece) + thread;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const float4 x = __ldcg(from + j * kWarpGroup);
+        dq[4 * j] += x.x, dq[4 * j + 1] += x.y, dq[4 * j + 2] += x.z, dq[4 * j + 3] += x.w;
+      }
+    }
+    shared.dq_empty.wait(dq_parity);  // what was handed over last has been read
+    bf16* const to = reinterpret_cast<bf16*>(shared.dq[number]);
+    this->write(dq, a.sizes.scale, to, 0);
+    fence_async_shared();
+    named_sync(kOwn + number, kWarpGroup);
+    if (thread == 0) {
+      store_tile(a.dq, to, kByQueries ? 0 : number * 64, head - t.kv_head * a.sizes.group(),
+                 t.kv_head, m * kQueries + (kByQueries ? number * 64 : 0), t.sequence);
+      store_commit();
+      store_wait_read();
+    }
+    named_sync(kOwn + number, kWarpGroup);
   }
 
   // dS^T into `ds` from P^T and dP^T; P^T becomes what was multiplied with V.
@@ -202,7 +235,14 @@ struct Consumer : BackwardRows<Memory> {
       pin(dq);
     }
     hand_over_ds();
-    if constexpr (!kFirst) hand_over_dq(dq);
+    if constexpr (!kFirst) {
+      const bool new_head = m == t.end - 1;
+      const int m_before = new_head ? t.begin : m + 1;
+      if (completes_dq<Memory>(a, t, m_before))
+        finish_dq(dq, t, new_head ? head - 1 : head, m_before);
+      else
+        hand_over_dq(dq);
+    }
     wgmma_wait<0>();
     pin(dv);
     pin(dk);
@@ -212,19 +252,30 @@ struct Consumer : BackwardRows<Memory> {
     buffer = (buffer + 1) % 3;
   }
 
-  // dK and dV to the tensors by way of K's and V's shared memory.
+  // dK and dV to the tensors by way of shared memory: K's and V's, or where it is large enough that
+  // of the last dS but one, so that the next K and V are on their way meanwhile.
   __device__ void finish(const QueryBlocks& t) {
-    named_sync(kBoth, 2 * kWarpGroup);  // the other reads K no more
-    this->write(dv, 1, shared.v);
-    this->write(dk, a.sizes.scale, shared.k);
+    constexpr bool kApart = kQueries >= 2 * kHeadDim;
+    bf16* const to_v = kApart ? shared.ds[(buffer + 1) % 3] : shared.v;
+    bf16* const to_k = kApart ? to_v + kKeys * kHeadDim : shared.k;
+    if (kApart)
+      shared.kv_empty.arrive();
+    else
+      named_sync(kBoth, 2 * kWarpGroup);  // the other reads K no more
+    this->write(dv, 1, to_v, first_row);
+    this->write(dk, a.sizes.scale, to_k, first_row);
     fence_async_shared();
     named_sync(kOwn + number, kWarpGroup);
-    if (threadIdx.x % kWarpGroup != 0) return;
-    this->store(a.dv, shared.v, t);
-    this->store(a.dk, shared.k, t);
-    store_commit();
-    store_wait_read();
-    shared.kv_empty.arrive();
+    if (threadIdx.x % kWarpGroup == 0) {
+      this->store(a.dv, to_v, t);
+      this->store(a.dk, to_k, t);
+      store_commit();
+      store_wait_read();
+    }
+    if (kApart)
+      named_sync(kOwn + number, kWarpGroup);
+    else
+      shared.kv_empty.arrive();
   }
 
   template <bool kDropout>
@@ -243,8 +294,13 @@ struct Consumer : BackwardRows<Memory> {
       multiply_keys(dq, (buffer + 2) % 3);
       wgmma_wait<0>();
       pin(dq);
-      hand_over_dq(dq);
-      finish(t);
+      if constexpr (Memory::kCausal) {
+        finish(t);
+        finish_dq(dq, t, (t.kv_head + 1) * a.sizes.group() - 1, t.begin);
+      } else {
+        hand_over_dq(dq);
+        finish(t);
+      }
     });
     if (threadIdx.x % kWarpGroup == 0) store_wait();
   }

@@ -1,6 +1,6 @@
 // Attention's backward on Hopper, in three kernels: prepare_backward makes what the rows need, that
 // of attention_hopper_backward.cu, or of attention_hopper_backward_wide.cu for more than 128
-// channels, dK, dV and the sums of dQ, finish_backward rounds dQ.
+// channels, dK, dV and the sums of dQ, finish_backward rounds dQ where that has not.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +56,7 @@ void attention_backward_wide(const BackwardTensors& tensors, const AttentionShap
 
 // Of the second kernel.
 struct BackwardArguments {
-  CUtensorMap q, k, v, d_o, dk, dv;
+  CUtensorMap q, k, v, d_o, dq, dk, dv;
   BackwardWork work;
   AttentionSizes sizes;
   TileOrder order;
@@ -89,6 +89,14 @@ template <class Memory>
 __device__ int key_blocks_before(const BackwardArguments& a, const QueryBlocks& t, int m) {
   const AttentionSizes s = a.sizes.masked<Memory::kCausal>();
   return t.key_block - s.first(t.sequence, m * Memory::kQueries) / Memory::kKeys;
+}
+
+// Whether no block of keys after this one meets the m-th queries, where a kernel completes dQ
+// itself.
+template <class Memory>
+__device__ bool completes_dq(const BackwardArguments& a, const QueryBlocks& t, int m) {
+  return Memory::kCompletesDq &&
+         (t.key_block + 1) * Memory::kKeys >= min((m + 1) * Memory::kQueries, a.sizes.kv_length);
 }
 
 // f(head, block of queries) in the order in which a block takes them.
@@ -189,13 +197,19 @@ struct BackwardRows {
     // Does every query of the block see all of the keys?
     const int first = t.key_block * kKeys + first_row;
     if constexpr (Memory::kCausal) {
-      if (first + 64 <= min(m * kQueries + 1, a.sizes.kv_length) && first >= largest_first_key)
-        return;
-      for_elements([&](int i, int key_in_block, int query) {
-        const int key = t.key_block * kKeys + key_in_block;
-        if (key > min(m * kQueries + query, a.sizes.kv_length - 1) || key < first_key[query])
-          p[i] = 0;
-      });
+      const bool of_one_document = first >= largest_first_key;
+      if (of_one_document && first + 64 <= min(m * kQueries + 1, a.sizes.kv_length)) return;
+      const auto mask = [&](const auto& hidden) {
+        for_elements([&](int i, int key_in_block, int query) {
+          const int key = t.key_block * kKeys + key_in_block;
+          const int seen_from = key < a.sizes.kv_length ? key - m * kQueries : kQueries;
+          if (query < seen_from || hidden(key, query)) p[i] = 0;
+        });
+      };
+      if (of_one_document)
+        mask([](int, int) { return false; });
+      else
+        mask([&](int key, int query) { return key < first_key[query]; });
     } else {
       if (first + 64 <= a.sizes.kv_length && first >= largest_first_key &&
           m * kQueries >= t.whole_from)
@@ -232,11 +246,12 @@ struct BackwardRows {
     fence_async_shared();
   }
 
-  // A sum, times `factor`, to rows of shared memory.
-  __device__ void write(const float (&x)[kHeadDim / 2], float factor, bf16* to) {
+  // A sum, times `factor`, to 64 rows of shared memory from `first` on.
+  template <int kElements>
+  __device__ void write(const float (&x)[kElements], float factor, bf16* to, int first) {
 #pragma unroll
-    for (int j = 0; j < kHeadDim / 8; j += 2) {
-      const int row = first_row + warp * 16 + lane % 16, unit = j + lane / 16;
+    for (int j = 0; j < kElements / 4; j += 2) {
+      const int row = first + warp * 16 + lane % 16, unit = j + lane / 16;
       store_matrices(to + unit / 8 * kKeys * 64 + swizzled(row, unit % 8),
                      pack_pair<bf16>(x[4 * j] * factor, x[4 * j + 1] * factor),
                      pack_pair<bf16>(x[4 * j + 2] * factor, x[4 * j + 3] * factor),
@@ -266,6 +281,7 @@ void launch_backward(void (*kernel)(BackwardArguments), const BackwardTensors& x
                             tile_map(key_tensor(x.k, s), Memory::kKeys),
                             tile_map(key_tensor(x.v, s), Memory::kKeys),
                             tile_map(output_tensor(x.d_o, s), Memory::kQueries),
+                            tile_map(query_tensor(x.dq, s), 64),
                             tile_map(key_tensor(x.dk, s), 64),
                             tile_map(key_tensor(x.dv, s), 64),
                             work,
@@ -276,7 +292,7 @@ void launch_backward(void (*kernel)(BackwardArguments), const BackwardTensors& x
                             static_cast<int>(BackwardWork::query_blocks(s))};
   prepare_backward(work, s, sizes, x.lse, x.o, x.d_o, stream);
   launch_persistent(kernel, a, a.order.size(), 3 * kWarpGroup, sizeof(Memory), stream);
-  finish_backward(x.dq, work, s, sizes, stream);
+  if (!Memory::kCompletesDq) finish_backward(x.dq, work, s, sizes, stream);
 }
 
 }  // namespace mt::cuda

@@ -17,7 +17,7 @@ constexpr int kPiece = BackwardWork::kPiece;
 
 template <int kChannels, bool kLastIsOwn>
 struct Shared {
-  static constexpr bool kCausal = kLastIsOwn;
+  static constexpr bool kCausal = kLastIsOwn, kCompletesDq = false;
   static constexpr int kHeadDim = kChannels, kQueries = BackwardWork::queries(kChannels),
                        kKeys = BackwardWork::keys(kChannels), kStages = 2;
   // Pieces of 64 channels of dQ that the first warp group makes, and the second.
@@ -279,7 +279,7 @@ struct Consumer : BackwardRows<Memory> {
   __device__ void finish(const QueryBlocks& t) {
     bf16* const to = kNumber == 0 ? shared.v : shared.k;
     named_sync(kBoth, 2 * kWarpGroup);  // nobody reads K and V any more
-    this->write(sum, kNumber == 0 ? 1 : a.sizes.scale, to);
+    this->write(sum, kNumber == 0 ? 1 : a.sizes.scale, to, 0);
     fence_async_shared();
     named_sync(kOwn + kNumber, kWarpGroup);
     if (threadIdx.x % kWarpGroup != 0) return;

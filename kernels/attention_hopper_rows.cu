@@ -6,18 +6,20 @@
 namespace mt::cuda {
 namespace {
 
-// 16 bytes of each row of each head for a thread, the rows of a head one after the other.
+// 16 bytes of each row of each head for a thread, the rows of a head one after the other.  Fewer
+// than 2^32 rows in all: divisions of 64 bits would take more time than the loads.
 template <int kHeadDim>
 __global__ void prepare(const BackwardWork work, const AttentionSizes s, int query_blocks,
                         const float* lse, const bf16* o, const bf16* d_o) {
   constexpr int kQueries = BackwardWork::queries(kHeadDim), kKeys = BackwardWork::keys(kHeadDim);
   constexpr int kThreads = kHeadDim / 8;  // of a row; padded rows fill whole warps
-  const int padded = query_blocks * kQueries, part = threadIdx.x % kThreads;
-  const std::int64_t to = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kThreads;
-  if (to >= std::int64_t{s.sequences} * s.heads * padded) return;
-  const int query = static_cast<int>(to % padded);
-  const int head = static_cast<int>(to / padded % s.heads);
-  const int sequence = static_cast<int>(to / padded / s.heads);
+  const unsigned padded = query_blocks * kQueries, part = threadIdx.x % kThreads;
+  const unsigned to = blockIdx.x * (blockDim.x / kThreads) + threadIdx.x / kThreads;
+  const unsigned of_head = to / padded;
+  const int query = static_cast<int>(to - of_head * padded);
+  const int sequence = static_cast<int>(of_head / s.heads);
+  const int head = static_cast<int>(of_head) - sequence * s.heads;
+  if (sequence >= s.sequences) return;
 
   float delta = 0;
   if (query < s.q_length && part * 8 < s.head_dim) {
