@@ -311,13 +311,29 @@ def write_meta(model, folder, ranks):
     json.dump(params, open(f"{folder}/params.json", "w"))
 
 
+def ffn_by_meta(params):
+    """As Meta's FeedForward finds it."""
+    width, multiple = int(2 * 4 * params["dim"] / 3), params["multiple_of"]
+    width = int(params.get("ffn_dim_multiplier", 1) * width)
+    return multiple * ((width + multiple - 1) // multiple)
+
+
 def check_meta(options, model, original, scratch):
     for ranks in (1, 2):
-        folder, core, back = (f"{scratch}/meta{ranks}{x}" for x in ("", "core", "back"))
+        folder, core, back, made = (f"{scratch}/meta{ranks}{x}" for x in ("", "core", "back", "made"))
         write_meta(model, folder, ranks)
         run(f"{options.bin}/mt-convert", "--quiet", "--verify", "--loader", "llama_mistral", folder, core)
         run(f"{options.bin}/mt-convert", "--quiet", "--verify", "--saver", "hf", core, back)
-        print(f"  the same {same_tensors(original, back)} tensors from {ranks} of Meta's files")
+        run(f"{options.bin}/mt-convert", "--quiet", "--verify", "--saver", "meta", "--target-tensor-parallel-size",
+            str(ranks), core, made)
+        for rank in range(ranks):
+            theirs, ours = (torch.load(f"{x}/consolidated.{rank:02}.pth", weights_only=True) for x in (folder, made))
+            del theirs["rope.freqs"]
+            if theirs.keys() != ours.keys() or not all(torch.equal(theirs[k], ours[k]) for k in theirs):
+                fail(f"consolidated.{rank:02}.pth of {ranks} differs")
+        if ffn_by_meta(json.load(open(f"{made}/params.json"))) != model.config.intermediate_size:
+            fail("params.json: another feed-forward width")
+        print(f"  the same {same_tensors(original, back)} tensors from {ranks} of Meta's files, and in {ranks} written")
 
 
 def check(options, name, config, dtype, shards):

@@ -48,6 +48,12 @@ void TorchTensors::read_original(const std::string& key, const Shape& offset, Te
   archive_.tensor(values_.at(key)).copy_once(file_, offset, out);
 }
 
+bool TorchTensors::are_one(const std::string& a, const std::string& b) const {
+  if (!values_.contains(a) || !values_.contains(b)) return false;
+  const StoredTensor x = archive_.tensor(values_.at(a)), y = archive_.tensor(values_.at(b));
+  return x.bytes.data() == y.bytes.data() && x.shape == y.shape && x.strides == y.strides;
+}
+
 RankTensors::RankTensors(const std::string& folder) : folder_(folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string found = entry.path().filename().string();

@@ -17,6 +17,8 @@ class TorchTensors : public TensorSource {
   const std::string& path() const override { return file_.path(); }
   const std::map<std::string, DistTensor>& tensors() const override { return tensors_; }
   void read_original(const std::string& key, const Shape& offset, Tensor out) const override;
+  // Whether both are there, and stand for the same elements of the file.
+  bool are_one(const std::string& a, const std::string& b) const;
 
  private:
   void add(const std::string& name, const PyValue& value);

@@ -44,10 +44,12 @@ void ConvertOptions::add_to(CommandLine& cl) {
       "gguf (llama.cpp); "
       "mcore and megatron are core and legacy; default what is found there",
       one_of({"core", "legacy", "hf", "llama_mistral", "mixtral_hf", "gguf", "mcore", "megatron"}));
-  cl.option("--saver", &saver, "FORMAT",
-            "what OUTPUT becomes: core or mcore (Megatron), hf (Hugging Face) or gguf (llama.cpp); "
-            "legacy and megatron, from before Megatron's core, are only read",
-            one_of({"core", "hf", "gguf", "mcore", "legacy", "megatron"}));
+  cl.option(
+      "--saver", &saver, "FORMAT",
+      "what OUTPUT becomes: core or mcore (Megatron), hf (Hugging Face), meta (a Llama as Meta's "
+      "own code takes it) or gguf (llama.cpp); "
+      "legacy and megatron, from before Megatron's core, are only read",
+      one_of({"core", "hf", "meta", "gguf", "mcore", "legacy", "megatron"}));
   cl.option("--ckpt-format", &ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
             one_of({"torch_dist", "torch", "torch_dcp"}));
   cl.flag("--no-common-pt", &no_common_file,
@@ -62,9 +64,11 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.option("--make-vocab-size-divisible-by", &make_vocab_size_divisible_by, "N",
             "the vocabulary is padded anew, to a multiple of this and of the tensor parallel size",
             at_least(1));
-  cl.option("--target-tensor-parallel-size", &target_tensor_parallel, "N",
-            "ranks that will divide each layer of OUTPUT: its vocabulary is padded for them",
-            between(1, 4096));
+  cl.option(
+      "--target-tensor-parallel-size", &target_tensor_parallel, "N",
+      "ranks that will divide each layer of OUTPUT: Megatron's vocabulary is padded for them; "
+      "of Meta's format, its files",
+      between(1, 4096));
   cl.option("--target-pipeline-parallel-size", &target_pipeline_parallel, "N",
             "stages that will divide the layers of OUTPUT", between(1, 4096));
   cl.option("--target-expert-parallel-size", &target_expert_parallel, "N",
@@ -127,7 +131,10 @@ void ConvertOptions::complete() {
   source.check_while_reading = true;
   if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
   if (with_optimizer && saver != "core")
-    fail(Exit::usage, "--with-optimizer: ", saver == "hf" ? "Hugging Face's format" : "GGUF",
+    fail(Exit::usage, "--with-optimizer: ",
+         saver == "hf"     ? "Hugging Face's format"
+         : saver == "meta" ? "Meta's format"
+                           : "GGUF",
          " has no place for it");
   if (no_common_file && (saver != "core" || ckpt_format != "torch_dist"))
     fail(Exit::usage, "--no-common-pt: torch_dist alone has one; see --saver and --ckpt-format");
@@ -154,6 +161,7 @@ struct Plan {
         table(model_rows(target.config)),
         stored_dtype(options.dtype.empty()),
         gguf(options.saver == "gguf"),
+        in_order(options.saver == "meta"),
         by_stages(options.saver == "core" && options.ckpt_format == "torch") {
     check_loader(options.loader);
     const bool bert = target.config.family == ModelFamily::bert;
@@ -260,6 +268,7 @@ struct Plan {
   ParamTable table;  // without values
   bool stored_dtype;
   bool gguf;
+  bool in_order;   // the target is written from front to back
   bool by_stages;  // parts of the target are pipeline ranks
   std::vector<std::string> states = {""};
 };
@@ -267,12 +276,12 @@ struct Plan {
 }  // namespace
 
 // As many bytes in each part, as far as rows allow.
-static Parts parts_of(const Plan& plan) {
-  Parts parts(kParts);
+static Parts parts_of(const Plan& plan, std::size_t count) {
+  Parts parts(count);
   const std::uint64_t total = plan.bytes();
   std::uint64_t before = 0;
   for (const Param& row : plan.table.rows()) {
-    auto& part = parts[std::min<std::uint64_t>(before * kParts / total, kParts - 1)];
+    auto& part = parts[std::min<std::uint64_t>(before * count / total, count - 1)];
     for (const std::string& state : plan.states) part.push_back({&row, state});
     before += plan.bytes_of(row);
   }
@@ -352,7 +361,7 @@ static std::int64_t read_back(const Plan& plan, int threads, const Log& log,
   const auto written = plan.gguf ? nullptr : open_written(plan);
   Progress progress(log, "comparing", "bytes", plan.bytes());
   std::atomic<std::int64_t> compared = 0;
-  for_each_state(plan, parts_of(plan), threads, 2, check,
+  for_each_state(plan, parts_of(plan, kParts), threads, 2, check,
                  [&](std::size_t, const Param& row, const std::string& state, RowMemory& memory) {
                    if (gguf != nullptr) {
                      const RowValue value(*plan.source, row, state, plan.dtype_of(row, state),
@@ -382,6 +391,7 @@ static std::unique_ptr<ModelSink> make_sink(const ConvertOptions& options, const
     return plan.dtype_of(row, state);
   };
   if (options.saver == "hf") return make_hugging_face_sink(plan.target, plan.table, types);
+  if (options.saver == "meta") return make_meta_sink(plan.target, plan.table, types);
   if (plan.gguf) return make_gguf_sink(plan.target, plan.table, types);
   if (plan.by_stages) return make_rank_files_sink(plan.target, types);
   if (options.ckpt_format == "torch_dcp") return make_dcp_sink(plan.target, plan.table, kParts);
@@ -400,7 +410,8 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
   {
     const std::unique_ptr<ModelSink> sink = make_sink(options, plan);
     Progress progress(log, "converting", "bytes", report.bytes);
-    const Parts parts = plan.by_stages ? rank_file_parts(plan.target, plan.table) : parts_of(plan);
+    const Parts parts = plan.by_stages ? rank_file_parts(plan.target, plan.table)
+                                       : parts_of(plan, plan.in_order ? 1 : kParts);
     for_each_state(
         plan, parts, options.threads, 1, check,
         [&](std::size_t part, const Param& row, const std::string& state, RowMemory& memory) {
@@ -437,6 +448,9 @@ std::string describe_conversion(const ConvertOptions& options) {
                      name_of(plan.dtype_of(row, state)), ' ', row.shape);
       if (options.saver == "hf")
         for (const ForeignName& name : hugging_face_names(row))
+          text += concat("  ", name.name, ' ', hugging_face_shape(row, name, plan.target.config));
+      if (options.saver == "meta")
+        for (const ForeignName& name : meta_tensors(plan.target.config, row))
           text += concat("  ", name.name, ' ', hugging_face_shape(row, name, plan.target.config));
       if (plan.gguf)
         for (const std::string& name : gguf_names(plan.target, row)) text += "  " + name;

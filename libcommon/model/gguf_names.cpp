@@ -1,6 +1,7 @@
 #include "model/gguf_names.h"
 
 #include "model/hugging_face_source.h"
+#include "model/meta_names.h"
 
 namespace mt {
 namespace {
@@ -62,12 +63,9 @@ Transform transform_of(const std::string& architecture, const ModelConfig& c, co
   Transform transform = name.transform;
   if (!transform.empty() && transform.back().kind == Rearrange::Kind::transpose)
     transform.pop_back();
-  if (architecture == "llama" && is_rotated(name.name)) {
-    // [heads, 2, d / 2] over [2, heads, d / 2] becomes [heads, d / 2, 2].
-    const std::int64_t d = c.head_dim(), heads = transformed_shape(transform, row.shape)[0] / d;
-    transform.push_back(exchange(heads, 2));
-    transform.push_back(exchange(2, heads * d / 2));
-  }
+  // llama.cpp keeps Meta's order.
+  if (architecture == "llama" && is_rotated(name.name))
+    turn_neighbours(transform, row.shape, c.head_dim());
   return transform;
 }
 

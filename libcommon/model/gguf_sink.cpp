@@ -113,22 +113,8 @@ class GgufSink : public ModelSink {
         writer_(save_.folder() + "/model.gguf", key_values_, entries(table, types)) {}
 
   void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
-    for (const ForeignName& name : gguf_tensors(architecture_, target_.config, row)) {
-      if (is_vocabulary(row)) {
-        writer_.write(name.name, value.rows(0, target_.config.vocab_size));
-        continue;
-      }
-      if (const auto rows = consecutive_rows(name.transform, row.shape)) {
-        writer_.write(name.name, value.rows(rows->first, rows->second));
-        continue;
-      }
-      const Shape shape = transformed_shape(name.transform, row.shape);
-      const Buffer buffer(Device::cpu,
-                          static_cast<std::size_t>(shape.numel()) * size_of(value.dtype()));
-      const Tensor theirs = buffer.tensor(value.dtype(), shape);
-      apply(name.transform, theirs, value);
-      writer_.write(name.name, theirs);
-    }
+    for (const ForeignName& name : gguf_tensors(architecture_, target_.config, row))
+      writer_.write(name.name, ForeignValue(row, name, value, target_.config.vocab_size).tensor());
   }
 
   void publish() override {

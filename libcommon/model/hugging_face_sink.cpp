@@ -41,20 +41,8 @@ class HuggingFaceSink : public ModelSink {
     const std::vector<ForeignName> names = hugging_face_names(row);
     if (names.empty() && !is_zero(value))
       fail(Exit::bad_config, row.name, ": is not zero, and has no place in Hugging Face's model");
-    for (const ForeignName& name : names) {
-      if (is_vocabulary(row)) {
-        writer_.write(name.name, value.rows(0, target_.config.vocab_size));
-      } else if (const auto rows = consecutive_rows(name.transform, row.shape)) {
-        writer_.write(name.name, value.rows(rows->first, rows->second));
-      } else {
-        const Shape shape = transformed_shape(name.transform, row.shape);
-        const Buffer buffer(Device::cpu,
-                            static_cast<std::size_t>(shape.numel()) * size_of(value.dtype()));
-        const Tensor theirs = buffer.tensor(value.dtype(), shape);
-        apply(name.transform, theirs, value);
-        writer_.write(name.name, theirs);
-      }
-    }
+    for (const ForeignName& name : names)
+      writer_.write(name.name, ForeignValue(row, name, value, target_.config.vocab_size).tensor());
   }
 
   void publish() override {
@@ -80,6 +68,21 @@ class HuggingFaceSink : public ModelSink {
 };
 
 }  // namespace
+
+ForeignValue::ForeignValue(const Param& row, const ForeignName& name, ConstTensor value,
+                           std::int64_t vocab_size) {
+  if (is_vocabulary(row)) {
+    tensor_ = value.rows(0, vocab_size);
+  } else if (const auto rows = consecutive_rows(name.transform, row.shape)) {
+    tensor_ = value.rows(rows->first, rows->second);
+  } else {
+    const Shape shape = transformed_shape(name.transform, row.shape);
+    copy_ = {Device::cpu, static_cast<std::size_t>(shape.numel()) * size_of(value.dtype())};
+    const Tensor theirs = copy_.tensor(value.dtype(), shape);
+    apply(name.transform, theirs, value);
+    tensor_ = theirs;
+  }
+}
 
 std::unique_ptr<ModelSink> make_hugging_face_sink(const ModelTarget& target,
                                                   const ParamTable& table, const RowTypes& types) {

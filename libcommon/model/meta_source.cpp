@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -16,126 +15,82 @@ namespace mt {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kParams = "params.json";
-
 namespace {
 
 // --- Tensors ------------------------------------------------------------------------------------
 
-enum class Axis { none, rows, columns };
-
-struct Name {
-  const char *meta, *hugging_face;
-  Axis axis;
-};
-constexpr Name kOuter[] = {{"tok_embeddings.weight", "model.embed_tokens.weight", Axis::columns},
-                           {"norm.weight", "model.norm.weight", Axis::none},
-                           {"output.weight", "lm_head.weight", Axis::rows}};
-constexpr Name kInLayer[] = {{"attention.wq.weight", "self_attn.q_proj.weight", Axis::rows},
-                             {"attention.wk.weight", "self_attn.k_proj.weight", Axis::rows},
-                             {"attention.wv.weight", "self_attn.v_proj.weight", Axis::rows},
-                             {"attention.wo.weight", "self_attn.o_proj.weight", Axis::columns},
-                             {"feed_forward.w1.weight", "mlp.gate_proj.weight", Axis::rows},
-                             {"feed_forward.w2.weight", "mlp.down_proj.weight", Axis::columns},
-                             {"feed_forward.w3.weight", "mlp.up_proj.weight", Axis::rows},
-                             {"attention_norm.weight", "input_layernorm.weight", Axis::none},
-                             {"ffn_norm.weight", "post_attention_layernorm.weight", Axis::none}};
-
-// The files of all ranks together, by Hugging Face's names and in its order of rows.
+// The files of all ranks together.
 class MetaTensors : public TensorSource {
  public:
-  MetaTensors(const std::string& folder, std::int64_t width, std::int64_t heads)
-      : folder_(folder), head_dim_(width / heads) {
-    for (int rank = 0;; ++rank) {
-      char name[32];
-      std::snprintf(name, sizeof name, "/consolidated.%02d.pth", rank);
-      if (!fs::exists(folder + name)) break;
-      files_.push_back(std::make_unique<TorchTensors>(folder + name));
+  MetaTensors(const std::string& folder, std::int64_t width) : folder_(folder) {
+    for (;;) {
+      const std::string path = concat(folder, "/", meta_file_name(std::ssize(files_)));
+      if (!fs::exists(path)) break;
+      files_.push_back(std::make_unique<TorchTensors>(path));
     }
-    if (files_.empty()) fail(Exit::no_input, folder, ": no consolidated.00.pth there");
+    if (files_.empty()) fail(Exit::no_input, folder, ": no ", meta_file_name(0), " there");
     // Frequencies, once or in each layer, are computed.
     for (const auto& [name, tensor] : files_[0]->tensors())
       if (!name.ends_with("rope.freqs")) add(name, width);
+    if (has_own_output()) return;
+    tensors_.erase(kMetaOutput);
+    shares_.erase(kMetaOutput);
   }
+
+  // Or it is stored as the words' once more.
+  bool has_own_output() const { return !files_[0]->are_one(kMetaWords, kMetaOutput); }
 
   const std::string& path() const override { return folder_; }
   const std::map<std::string, DistTensor>& tensors() const override { return tensors_; }
 
   void read_original(const std::string& key, const Shape& offset, Tensor out) const override {
     readable(key, offset, out);
-    const Stored& stored = stored_.at(key);
-    if (stored.axis == Axis::columns) return read_columns(stored, offset, out);
-    if (stored.axis == Axis::none) return files_[0]->read_original(stored.name, offset, out);
-    const std::int64_t each = tensors_.at(key).shape[0] / std::ssize(files_);
-    for (std::int64_t row = 0, next; row < out.shape()[0]; row = next) {
-      const std::int64_t first = place(stored, offset[0] + row), rank = first / each;
-      for (next = row + 1; next < out.shape()[0]; ++next) {  // that follow it in the same file
-        const std::int64_t at = place(stored, offset[0] + next);
-        if (at != first + next - row || at / each != rank) break;
-      }
+    const MetaShare share = shares_.at(key);
+    if (share == MetaShare::columns) return read_columns(key, offset, out);
+    if (share == MetaShare::all) return files_[0]->read_original(key, offset, out);
+    const std::int64_t each = files_[0]->tensors().at(key).shape[0];
+    for (std::int64_t row = offset[0], end = row + out.shape()[0], next; row < end; row = next) {
+      const std::int64_t rank = row / each;
+      next = std::min((rank + 1) * each, end);
       files_[static_cast<std::size_t>(rank)]->read_original(
-          stored.name, {first - rank * each, offset[1]}, out.rows(row, next));
+          key, {row - rank * each, offset[1]}, out.rows(row - offset[0], next - offset[0]));
     }
   }
 
  private:
-  struct Stored {
-    std::string name;
-    Axis axis;
-    bool alternating = false;  // rows of wq and wk
-  };
-
-  // Row `row` of a matrix is which of theirs.
-  std::int64_t place(const Stored& stored, std::int64_t row) const {
-    if (!stored.alternating) return row;
-    const std::int64_t in_head = row % head_dim_, half = head_dim_ / 2;
-    return row - in_head + in_head % half * 2 + in_head / half;
-  }
-
   void add(const std::string& name, std::int64_t width) {
-    std::string found = name;
-    Axis axis = Axis::none;
-    for (const Name& known : kOuter)
-      if (name == known.meta) found = known.hugging_face, axis = known.axis;
-    const std::size_t dot = name.find('.', std::strlen("layers."));
-    for (const Name& known : kInLayer)
-      if (name.starts_with("layers.") && dot != std::string::npos &&
-          name.substr(dot + 1) == known.meta)
-        found = concat("model.", name.substr(0, dot + 1), known.hugging_face), axis = known.axis;
-    if (found == name)
-      fail(Exit::bad_data, files_[0]->path(), ": tensor ", name, " is none of a Llama's");
+    const std::optional<MetaShare> known = meta_share(name);
+    if (!known) fail(Exit::bad_data, files_[0]->path(), ": tensor ", name, " is none of a Llama's");
     DistTensor tensor = files_[0]->tensors().at(name);
-    const bool matrix = tensor.shape.rank() == 2;
-    if (axis != Axis::none && !matrix)
+    if (*known != MetaShare::all && tensor.shape.rank() != 2)
       fail(Exit::bad_data, files_[0]->path(), ": tensor ", name, " is ", tensor.shape,
            ", expected a matrix");
-    // Llama 3's ranks share the rows of words.
-    if (name == "tok_embeddings.weight" && tensor.shape[1] == width) axis = Axis::rows;
     for (const auto& file : files_) {
       const DistTensor& part = file->at(name);
       if (!(part.shape == tensor.shape) || part.dtype != tensor.dtype)
         fail(Exit::bad_data, file->path(), ": tensor ", name, " is ", part.dtype_name, part.shape,
              ", expected ", tensor.dtype_name, tensor.shape, " as in the first file");
     }
+    // Llama 3's ranks share the rows of words.
+    const bool by_rows = name == kMetaWords && tensor.shape[1] == width;
+    const MetaShare share = shares_[name] = by_rows ? MetaShare::rows : *known;
     const std::int64_t ranks = std::ssize(files_);
-    if (axis == Axis::rows) tensor.shape = {tensor.shape[0] * ranks, tensor.shape[1]};
-    if (axis == Axis::columns) tensor.shape = {tensor.shape[0], tensor.shape[1] * ranks};
-    tensor.key = found;
-    stored_[found] = {name, axis, name.ends_with(".wq.weight") || name.ends_with(".wk.weight")};
-    tensors_[found] = std::move(tensor);
+    if (share == MetaShare::rows) tensor.shape = {tensor.shape[0] * ranks, tensor.shape[1]};
+    if (share == MetaShare::columns) tensor.shape = {tensor.shape[0], tensor.shape[1] * ranks};
+    tensors_[name] = std::move(tensor);
   }
 
-  void read_columns(const Stored& stored, const Shape& offset, Tensor out) const {
+  void read_columns(const std::string& key, const Shape& offset, Tensor out) const {
     const std::int64_t rows = out.shape()[0], columns = out.shape()[1];
-    const std::int64_t each = files_[0]->tensors().at(stored.name).shape[1];
+    const std::int64_t each = files_[0]->tensors().at(key).shape[1];
     const std::size_t size = size_of(out.dtype());
     for (std::int64_t begin = offset[1]; begin < offset[1] + columns;) {
       const std::int64_t rank = begin / each;
       const std::int64_t end = std::min((rank + 1) * each, offset[1] + columns);
       const Buffer buffer(Device::cpu, static_cast<std::size_t>(rows * (end - begin)) * size);
       const Tensor part = buffer.tensor(out.dtype(), {rows, end - begin});
-      files_[static_cast<std::size_t>(rank)]->read_original(stored.name,
-                                                            {offset[0], begin - rank * each}, part);
+      files_[static_cast<std::size_t>(rank)]->read_original(key, {offset[0], begin - rank * each},
+                                                            part);
       for (std::int64_t row = 0; row < rows; ++row)
         std::memcpy(static_cast<std::byte*>(out.data()) +
                         static_cast<std::size_t>(row * columns + begin - offset[1]) * size,
@@ -145,10 +100,9 @@ class MetaTensors : public TensorSource {
   }
 
   std::string folder_;
-  std::int64_t head_dim_;
   std::vector<std::unique_ptr<TorchTensors>> files_;  // of the ranks
-  std::map<std::string, DistTensor> tensors_;         // by Hugging Face's names
-  std::map<std::string, Stored> stored_;
+  std::map<std::string, DistTensor> tensors_;
+  std::map<std::string, MetaShare> shares_;
 };
 
 // --- Settings -----------------------------------------------------------------------------------
@@ -191,7 +145,7 @@ ModelConfig config_of(const HfObject& params) {
 MetaSource::MetaSource(const std::string& folder, const ModelSourceOptions& options) {
   path_ = folder;
   format_ = kMetaFormat;
-  const std::string path = concat(folder, "/", kParams);
+  const std::string path = concat(folder, "/", kMetaParams);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   const std::string text = read_file(path);
@@ -199,15 +153,16 @@ MetaSource::MetaSource(const std::string& folder, const ModelSourceOptions& opti
     fail(Exit::bad_data, path, ": ", json_place(text), simdjson::error_message(error));
   const HfObject params(root, path);
   config_ = config_of(params);
-  tensors_ =
-      std::make_unique<MetaTensors>(folder, config_.hidden_size, config_.num_attention_heads);
-  const DistTensor& words = tensors_->at("model.embed_tokens.weight");
+  auto tensors = std::make_unique<MetaTensors>(folder, config_.hidden_size);
+  config_.untie_embeddings_and_output_weights = tensors->has_own_output();
+  tensors_ = std::move(tensors);
+  const DistTensor& words = tensors_->at(kMetaWords);
   dtype_ = *words.dtype;
   config_.vocab_size = words.shape[0];
   if (options.vocab_size && *options.vocab_size != config_.vocab_size)
     fail(Exit::bad_config, folder, ": has ", config_.vocab_size, " tokens, --true-vocab-size is ",
          *options.vocab_size);
-  config_.ffn_hidden_size = tensors_->at("model.layers.0.mlp.gate_proj.weight").shape[0];
+  config_.ffn_hidden_size = tensors_->at("layers.0.feed_forward.w1.weight").shape[0];
   try {
     config_.complete();
   } catch (const Error& error) {

@@ -45,10 +45,25 @@ class ModelSink {
   virtual void publish() = 0;
 };
 
+// What a tensor of another library's holds of a row's value: rows of it where they lie, or a copy.
+class ForeignValue {
+ public:
+  ForeignValue(const Param& row, const ForeignName& name, ConstTensor value,
+               std::int64_t vocab_size);
+  const ConstTensor& tensor() const { return tensor_; }
+
+ private:
+  Buffer copy_;
+  ConstTensor tensor_;
+};
+
 // Tells what each row's state will have.
 using RowTypes = std::function<DType(const Param&, const std::string& state)>;
 std::unique_ptr<ModelSink> make_hugging_face_sink(const ModelTarget& target,
                                                   const ParamTable& table, const RowTypes& types);
+// One part alone: its files are written from front to back.
+std::unique_ptr<ModelSink> make_meta_sink(const ModelTarget& target, const ParamTable& table,
+                                          const RowTypes& types);
 std::unique_ptr<ModelSink> make_gguf_sink(const ModelTarget& target, const ParamTable& table,
                                           const RowTypes& types);
 // What its tensors are called in the file.  Exit::bad_config if llama.cpp has no such model.

@@ -132,6 +132,87 @@ TEST_F(Meta, RanksBecomeOneModel) {
   }
 }
 
+// As its ranks have it, and back.
+TEST_F(Meta, OneModelBecomesRanks) {
+  for (const std::int64_t ranks : {1, 2}) {
+    write_hugging_face(scratch_.path("hf"), llama(), DType::bf16);
+    write_meta(ranks, false);
+    ConvertOptions options;
+    options.verify = true;
+    options.target_tensor_parallel = ranks;
+    convert("hf", "core", "core", {});
+    EXPECT_EQ(convert("core", "ours", "meta", options).to, "meta");
+    const auto ours = open_tensors(scratch_.path("ours")),
+               theirs = open_tensors(scratch_.path("meta"));
+    EXPECT_EQ(theirs->tensors().size() - ours->tensors().size(), 2 * ranks);  // frequencies
+    for (const auto& [name, tensor] : ours->tensors()) {
+      ASSERT_EQ(tensor.shape, theirs->at(name).shape) << name;
+      const HostTensor a(*tensor.dtype, tensor.shape), b(*tensor.dtype, tensor.shape);
+      ours->read_original(name, origin_of(tensor.shape.rank()), a);
+      theirs->read_original(name, origin_of(tensor.shape.rank()), b);
+      EXPECT_EQ(std::memcmp(a.view().data(), b.view().data(), a.view().bytes()), 0) << name;
+    }
+    EXPECT_EQ(
+        content("ours/params.json"),
+        R"({"dim":16,"n_layers":2,"n_heads":4,"n_kv_heads":2,"vocab_size":22,)"
+        R"("norm_eps":1e-05,"rope_theta":10000,"multiple_of":8,"ffn_dim_multiplier":0.9642857142857143})"
+        "\n");
+    convert("ours", "back", "hf");
+    EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors")) << ranks;
+    for (const char* folder : {"hf", "meta", "core", "ours", "back"})
+      fs::remove_all(scratch_.path(folder));
+  }
+}
+
+// A tied model stays one, and so does what Llama 3.1 stretches.
+TEST_F(Meta, KeepsSettings) {
+  for (const char* name : {"tied", "scaled"}) {
+    ModelConfig config = config_named(name);
+    config.vocab_size = 22;
+    config.padded_vocab_size = 0;
+    config.complete();
+    write_hugging_face(scratch_.path("hf"), config, DType::f32);
+    ConvertOptions options;
+    options.verify = true;
+    options.target_tensor_parallel = 2;
+    convert("hf", "meta", "meta", options);
+    const auto source = open_model(scratch_.path("meta"));
+    EXPECT_EQ(source->config().untie_embeddings_and_output_weights,
+              config.untie_embeddings_and_output_weights);
+    EXPECT_EQ(source->config().use_rope_scaling, config.use_rope_scaling);
+    EXPECT_EQ(source->config().rotary_base, config.rotary_base);
+    convert("meta", "back", "hf");
+    EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors")) << name;
+    for (const char* folder : {"hf", "meta", "back"}) fs::remove_all(scratch_.path(folder));
+  }
+}
+
+TEST_F(Meta, OtherModelsAreRefused) {
+  const auto refused = [&](const std::string& name, ConvertOptions options = {}) {
+    write_hugging_face(scratch_.path("hf"), name == "llama" ? llama() : config_named(name),
+                       DType::f32);
+    const std::string message = error("hf", "meta", "meta", options);
+    EXPECT_FALSE(fs::exists(scratch_.path("meta")));
+    fs::remove_all(scratch_.path("hf"));
+    return message;
+  };
+  EXPECT_EQ(refused("mistral"), "78 --saver meta: of llama, not of mistral");
+  EXPECT_EQ(refused("gpt2"), "78 --saver meta: of llama, not of gpt2");
+  EXPECT_EQ(refused("stretched"),
+            "78 --rotary-seq-len-interpolation-factor: Meta's Llamas have no such");
+  ConvertOptions options;
+  options.target_tensor_parallel = 4;
+  EXPECT_EQ(refused("llama", options),
+            "78 --target-tensor-parallel-size 4: does not divide 4 heads in 2 groups");
+  options.target_tensor_parallel = 2;
+  EXPECT_EQ(refused("tied", options),
+            "78 --target-tensor-parallel-size 2: does not divide the 21 rows of "
+            "tok_embeddings.weight");
+  options = {};
+  options.with_optimizer = true;
+  EXPECT_EQ(refused("llama", options), "64 --with-optimizer: Meta's format has no place for it");
+}
+
 TEST_F(Meta, DamageIsNamed) {
   write_hugging_face(scratch_.path("hf"), llama(), DType::bf16);
   write_meta(2, false);
@@ -147,7 +228,7 @@ TEST_F(Meta, DamageIsNamed) {
     File::create(scratch_.path("meta/params.json")).write(params);
   };
   put(R"({"dim":16,"n_layers":3,"n_heads":4,"n_kv_heads":2})");
-  EXPECT_NE(error("meta", "core", "core").find("has no tensor model.layers.2."), std::string::npos);
+  EXPECT_NE(error("meta", "core", "core").find("has no tensor layers.2."), std::string::npos);
   put(R"({"dim":16,"n_layers":2,"n_heads":0})");
   EXPECT_NE(error("meta", "core", "core").find("params.json: \"dim\" is 16"), std::string::npos);
   put(R"({"n_layers":2})");
