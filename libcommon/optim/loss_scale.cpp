@@ -37,7 +37,10 @@ LossScale::LossScale(const LossScaleOptions& options)
     : options_(options),
       state_{.scale = options.loss_scale.value_or(options.initial_loss_scale.value_or(1)),
              .growth = 0,
-             .hysteresis = options.hysteresis} {}
+             .hysteresis = options.hysteresis} {
+  for (double* scale : {&state_.scale, &options_.min_loss_scale})
+    *scale = static_cast<float>(*scale);  // as a checkpoint keeps it
+}
 
 void LossScale::update(bool overflow) {
   if (!options_.is_dynamic()) return;

@@ -60,7 +60,7 @@ ParallelSizes ParallelOptions::sizes(int ranks) const {
 }
 
 void ParallelOptions::complete(int ranks, const std::string& option) const {
-  if (tp_comm_overlap && !sequence_parallel)
+  if (tp_comm_overlap && !shares_rows())
     fail(Exit::usage,
          "--tp-comm-overlap: Tensor parallel communication/GEMM overlap can happen only when "
          "sequence parallelism is enabled");

@@ -17,7 +17,7 @@ StepShape step_shape(const TrainOptions& options) {
           .seed = options.seed,
           .document_masks = options.data.reset_attention_mask,
           .sequence_parallel = options.parallel.shares_rows(),
-          .tensor_overlap = options.parallel.tp_comm_overlap && options.parallel.shares_rows(),
+          .tensor_overlap = options.parallel.tp_comm_overlap,
           .context_comm = options.parallel.context_comm(),
           .context_neighbours = options.parallel.head_ranks(ContextComm::a2a_p2p)};
 }

@@ -38,6 +38,7 @@ TrainOptions with(TrainOptions o, const Layout& layout) {
   o.parallel.context_parallel_size = layout.cp;
   o.parallel.pipeline_model_parallel_size = layout.pp;
   o.parallel.sequence_parallel = layout.tp > 1;
+  o.parallel.tp_comm_overlap &= layout.tp > 1;
   if (layout.chunks > 1) o.pipeline.virtual_stages_per_rank = layout.chunks;
   o.micro_batch_size = layout.micro_batch;
   o.optimizer.sharding_strategy = layout.sharding;

@@ -46,9 +46,11 @@ class TrainStep {
     return end();
   }
   // Whether a step is to begin before the one before has ended, so that a GPU never waits for the
-  // host: where nothing of it depends on that one, since no run goes on after a skipped update.
+  // host: where nothing of it depends on that one, since no run goes on after a skipped update, and
+  // nobody measures its parts, which are reported at the end of theirs.
   bool may_begin_early() const {
-    return parts_.stream.device() == Device::cuda && options_.checks.finite;
+    return parts_.stream.device() == Device::cuda && options_.checks.finite &&
+           !parts_.timers.measures();
   }
 
  private:

@@ -18,13 +18,18 @@ TEST(LossScale, GoldenSequence) {
 }
 
 TEST(LossScale, GoesOnFromItsState) {
-  const LossScaleOptions options{
-      .loss_scale = {}, .initial_loss_scale = 8, .window = 3, .hysteresis = 2};
+  const LossScaleOptions options{.loss_scale = {},
+                                 .initial_loss_scale = 0.3,
+                                 .min_loss_scale = 0.1,
+                                 .window = 3,
+                                 .hysteresis = 2};
   LossScale whole(options), resumed(options);
   for (int i = 0; i < 30; ++i) {
     whole.update(i % 7 < 2);
     LossScale next(options);
-    next.set_state(resumed.state());
+    LossScale::State state = resumed.state();
+    state.scale = static_cast<float>(state.scale);  // by a checkpoint
+    next.set_state(state);
     next.update(i % 7 < 2);
     resumed = next;
     EXPECT_EQ(resumed.value(), whole.value());

@@ -21,8 +21,8 @@ std::vector<Layout> tensor_layouts() {
             layout.recompute = again[turn++ % again.size()];
             all.push_back(layout);
             if (sequence && data == 1) {
-              layout.parallel.tp_comm_overlap = true;
               all.push_back(layout);
+              all.back().parallel.tp_comm_overlap = true;
             }
             if (tied || data > 1) continue;
             layout.dtype = DType::f32;

@@ -595,6 +595,16 @@ TEST(PlanSearch, LeavesOutWhatTheOptionsExclude) {
   EXPECT_THROW(search_plans(o, 4), Error);  // in no layout
 }
 
+TEST(PlanSearch, TriesOneTensorRankBesideThoseThatOverlap) {
+  TrainOptions o = searched();
+  o.parallel.tp_comm_overlap = true;
+  const PlanSearch search = search_plans(o, 4);
+  for (const int tp : {1, 2})
+    EXPECT_TRUE(std::ranges::count(search.fitting, tp, [](const Proposal& p) {
+      return p.layout.tp;
+    })) << tp;
+}
+
 TEST(PlanSearch, NeedsAGlobalBatch) {
   TrainOptions o = searched();
   o.global_batch_size.reset();
