@@ -108,7 +108,7 @@ void move_into_place(const std::string& from, const std::string& to, bool may_ex
 FolderSave::FolderSave(const std::string& path) : path_(path) {
   std::error_code error;
   const std::string parent = parent_directory(path);
-  fs::create_directories(parent, error);
+  made_parent_ = fs::create_directories(parent, error);
   if (error) fail(Exit::cannot_create, parent, ": cannot create: ", error.message());
   const std::string name = fs::path(path).filename().string();
   remove_leftovers(parent, [&](const std::string& stem) { return stem == name; });
@@ -122,6 +122,7 @@ FolderSave::FolderSave(const std::string& path) : path_(path) {
 FolderSave::~FolderSave() {
   std::error_code error;
   if (!published_) fs::remove_all(folder_, error);
+  if (!published_ && made_parent_) fs::remove(parent_directory(path_), error);  // if it is empty
   if (lock_ >= 0) ::close(lock_);
 }
 

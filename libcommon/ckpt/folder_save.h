@@ -15,7 +15,7 @@ class FolderSave {
  public:
   explicit FolderSave(const std::string& path);  // its parents are made
   FolderSave(const FolderSave&) = delete;
-  ~FolderSave();  // before publish(), all that was written is removed
+  ~FolderSave();  // before publish(), all that was written is removed, a new parent too
 
   const std::string& folder() const { return folder_; }  // PATH.tmp.PID
   // On return the folder, whose files were synced, has its name, and that is on the disk.
@@ -24,7 +24,7 @@ class FolderSave {
  private:
   std::string path_, folder_;
   int lock_ = -1;  // on folder_, held while this process lives: others see that it is not left over
-  bool published_ = false;
+  bool made_parent_ = false, published_ = false;
 };
 
 // Removes what dead processes left in a folder: STEM.tmp.PID, where `ours` says so of STEM, and

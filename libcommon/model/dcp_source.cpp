@@ -103,7 +103,7 @@ struct ItemTree {
   std::optional<PyValue> item;
 };
 
-// Numbers are places in lists, but of `state`, a dict by parameters.
+// Numbers alone are places in a list, but of `state`, a dict by parameters.
 static PyValue value_of(const ItemTree& tree, const std::string& name) {
   if (tree.item) return *tree.item;
   std::map<std::size_t, std::pair<std::string, PyValue>> named;
@@ -122,7 +122,7 @@ static PyValue value_of(const ItemTree& tree, const std::string& name) {
     dict.set_item(number, value);
     list.append(value);
   }
-  return numbered.empty() || name == "state" ? dict : list;
+  return numbered.empty() || !named.empty() || name == "state" ? dict : list;
 }
 
 // An object, a number, or the key of a tensor.

@@ -21,6 +21,7 @@ namespace mt {
 namespace {
 
 constexpr const char* kConfig = "config.json";
+
 // --- Settings -----------------------------------------------------------------------------------
 
 GgufType type_of(DType dtype) {

@@ -158,6 +158,9 @@ class Settings {
     if (kind != "none" && kind != "linear")
       fail(Exit::bad_config, where(key), ": is ", json_quoted(kind), ", expected none or linear");
     const bool slowed = file_.find(kGgufFrequencies) != nullptr;
+    if (kind == "linear" && slowed)
+      fail(Exit::bad_config, where(key), ": is linear, but channels are slowed by ",
+           kGgufFrequencies, " too");
     if (kind == "none" && !slowed) return;
     json.key("rope_scaling").begin_object().member("rope_type", slowed ? "llama3" : "linear");
     if (slowed) {

@@ -37,8 +37,11 @@ class MetaTensors : public TensorSource {
     shares_.erase(kMetaOutput);
   }
 
-  // Or it is stored as the words' once more.
-  bool has_own_output() const { return !files_[0]->are_one(kMetaWords, kMetaOutput); }
+  // Or every file has the words' under both names.
+  bool has_own_output() const {
+    return !std::ranges::all_of(
+        files_, [](const auto& file) { return file->are_one(kMetaWords, kMetaOutput); });
+  }
 
   const std::string& path() const override { return folder_; }
   const std::map<std::string, DistTensor>& tensors() const override { return tensors_; }

@@ -27,9 +27,9 @@ std::vector<Companion> companions_in(const std::string& folder) {
 std::unique_ptr<ModelSource> open_model(const std::string& path,
                                         const ModelSourceOptions& options) {
   if (!fs::exists(path)) fail(Exit::no_input, path, ": does not exist");
-  if (const auto file = find_gguf(path); file && !options.mock)
-    return std::make_unique<GgufSource>(*file, options);
-  if (const auto place = find_checkpoint(path, options.iteration); place && !options.mock) {
+  if (options.mock) return std::make_unique<MockSource>(path, *options.mock);
+  if (const auto file = find_gguf(path)) return std::make_unique<GgufSource>(*file, options);
+  if (const auto place = find_checkpoint(path, options.iteration)) {
     switch (detect_checkpoint_format(place->folder)) {
       case CheckpointFormat::torch:
         return std::make_unique<RankFilesSource>(place->folder, options);
@@ -39,12 +39,11 @@ std::unique_ptr<ModelSource> open_model(const std::string& path,
         return std::make_unique<CoreSource>(place->folder, options);
     }
   }
-  if (!options.mock && is_core_dcp(path)) return std::make_unique<DcpSource>(path, options);
+  if (is_core_dcp(path)) return std::make_unique<DcpSource>(path, options);
   const bool meta = fs::exists(path + "/params.json");
   if (!meta && !fs::exists(path + "/config.json"))
     fail(Exit::no_input, path, ": no model there: neither ", kTracker,
          ", config.json, params.json nor model.gguf");
-  if (options.mock) return std::make_unique<MockSource>(path, *options.mock);
   if (!fs::exists(path + "/config.json")) return std::make_unique<MetaSource>(path, options);
   return std::make_unique<HuggingFaceSource>(path, options);
 }

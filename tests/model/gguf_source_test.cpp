@@ -305,6 +305,11 @@ TEST_F(GgufModels, WhatIsNotAModelOfOursIsRefused) {
             "78 llama.rope.dimension_count: is 4, expected 8 as of all channels of a head");
   rewrite([](GgufKeyValues& to) { to.text("llama.rope.scaling.type", "yarn"); });
   EXPECT_EQ(refusal(), "78 llama.rope.scaling.type: is \"yarn\", expected none or linear");
+  rewrite([](GgufKeyValues& to) { to.text("llama.rope.scaling.type", "linear"); },
+          {{kGgufFrequencies, GgufType::f32, {4}}});
+  EXPECT_EQ(refusal(),
+            "78 llama.rope.scaling.type: is linear, but channels are slowed by rope_freqs.weight "
+            "too");
   rewrite(none, {{kGgufFrequencies, GgufType::f32, {4}}});
   EXPECT_EQ(refusal(), "65 --rope-scaling-factor 0: expected a positive number");
   rewrite(none, {{"blk.0.attn_sinks", GgufType::f32, {4}}});

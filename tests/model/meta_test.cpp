@@ -187,6 +187,24 @@ TEST_F(Meta, KeepsSettings) {
   }
 }
 
+// Where one rank's output is its own, all have one.
+TEST_F(Meta, IsTiedOnAllRanksOrOnNone) {
+  ConvertOptions options;
+  options.target_tensor_parallel = 2;
+  for (const char* name : {"tied", "llama"}) {
+    ModelConfig config = config_named(name);
+    config.vocab_size = 22;
+    config.padded_vocab_size = 0;
+    config.rotary_base = 500000;
+    config.complete();
+    write_hugging_face(scratch_.path(concat(name, "-hf")), config, DType::f32);
+    convert(concat(name, "-hf"), name, "meta", options);
+  }
+  fs::copy_file(scratch_.path("llama/consolidated.01.pth"),
+                scratch_.path("tied/consolidated.01.pth"), fs::copy_options::overwrite_existing);
+  EXPECT_TRUE(open_model(scratch_.path("tied"))->config().untie_embeddings_and_output_weights);
+}
+
 TEST_F(Meta, OtherModelsAreRefused) {
   const auto refused = [&](const std::string& name, ConvertOptions options = {}) {
     write_hugging_face(scratch_.path("hf"), name == "llama" ? llama() : config_named(name),

@@ -284,6 +284,7 @@ TEST_P(FamilyOptimizers, PlainDistributedCheckpointsHaveARanks) {
   write_run(Kind::mixed, DType::bf16);
   EXPECT_EQ(error("run", "out", "core", o),
             "78 --ckpt-format torch_dcp: is not written with a grad_scaler");
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path("out")));
 }
 
 class ExpertOptimizers : public RankOptimizers {
