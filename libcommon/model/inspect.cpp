@@ -302,11 +302,16 @@ static Side side_of(const TensorSource& source, const std::string& key) {
           }};
 }
 
-// Keys by what they name: which of an optimizer's chain has a state is a matter of layout.
+// Keys by what they name: which of an optimizer's chain has a state is a matter of layout, unless
+// several have it.
 static std::map<std::string, std::string> keys_by_name(const TensorSource& source) {
   std::map<std::string, std::string> keys;
-  for (const auto& [key, tensor] : source.tensors())
-    keys[key.starts_with("chained_") ? key.substr(key.find('.') + 1) : key] = key;
+  for (const auto& [key, tensor] : source.tensors()) {
+    const bool chained = key.starts_with("chained_");
+    const std::string name = chained ? key.substr(key.find('.') + 1) : key;
+    const bool taken = chained && (keys.contains(name) || source.find(name) != nullptr);
+    keys[taken ? key : name] = key;
+  }
   return keys;
 }
 

@@ -341,6 +341,25 @@ TEST_P(ExpertOptimizers, AreOnesOwnWhereExpertsAreSharedOut) {
   }
 }
 
+TEST_F(Convert, WhatSeveralOptimizersHaveIsComparedOneByOne) {
+  const float same = 1;
+  for (const auto& [folder, number] : {std::pair("a", 2.F), {"b", 3.F}}) {
+    std::filesystem::create_directory(scratch_.path(folder));
+    SafetensorsWriter writer(scratch_.path(folder),
+                             {{"chained_0.x", DType::f32, {1}}, {"chained_1.x", DType::f32, {1}}},
+                             1 << 20);
+    writer.write("chained_0.x", {&number, DType::f32, {1}});
+    writer.write("chained_1.x", {&same, DType::f32, {1}});
+    writer.close();
+  }
+  std::vector<std::string> lines;
+  EXPECT_TRUE(print_differences({.path = scratch_.path("a/model.safetensors")},
+                                scratch_.path("b/model.safetensors"), 0,
+                                [&](const std::string& line) { lines.push_back(line); }));
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(lines[0].starts_with("chained_0.x ")) << lines[0];
+}
+
 TEST_P(RankOptimizers, GroupsAreARanksOwn) {
   write_run(Kind::mixed, DType::bf16, true);
   move("run", "ranks", {1, 2, 1}, true);
