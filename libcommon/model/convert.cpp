@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <mutex>
 
-#include "base/flag_list.h"
 #include "base/progress.h"
 #include "base/threads.h"
 #include "ckpt/megatron_checkpoint.h"
@@ -27,121 +26,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t kParts = 4;
 // Bytes of rows in memory beside the largest one.
 constexpr std::uint64_t kMoreMemory = 160 << 20;
-
-// --- Options ------------------------------------------------------------------------------------
-
-void ConvertOptions::add_to(CommandLine& cl) {
-  cl.optional_positional("INPUT", &load,
-                         "folder of checkpoints, or of one; or of Hugging Face's; or a GGUF file");
-  cl.optional_positional("OUTPUT", &save, "folder to make");
-  cl.section("Checkpoints");
-  cl.option("--load-dir,--load", &load, "DIR", "INPUT");
-  cl.option("--save-dir,--save", &save, "DIR", "OUTPUT");
-  cl.option(
-      "--loader", &loader, "FORMAT",
-      "what INPUT must be: core or legacy (Megatron's models of today, or from before its core), "
-      "or hf, llama_mistral or mixtral_hf (Hugging Face; a Llama of Meta's is llama_mistral), or "
-      "gguf (llama.cpp); "
-      "mcore and megatron are core and legacy; default what is found there",
-      one_of({"core", "legacy", "hf", "llama_mistral", "mixtral_hf", "gguf", "mcore", "megatron"}));
-  cl.option(
-      "--saver", &saver, "FORMAT",
-      "what OUTPUT becomes: core or mcore (Megatron), hf (Hugging Face), meta (a Llama as Meta's "
-      "own code takes it) or gguf (llama.cpp); "
-      "legacy and megatron, from before Megatron's core, are only read",
-      one_of({"core", "hf", "meta", "gguf", "mcore", "legacy", "megatron"}));
-  cl.option("--ckpt-format", &ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
-            one_of({"torch_dist", "torch", "torch_dcp"}));
-  cl.flag("--no-common-pt", &no_common_file,
-          "of OUTPUT in torch_dist: settings lie among the tensors instead of in common.pt, as "
-          "Megatron-LM's main branch writes it, and core_v0.12 does not read it");
-  cl.option("--ckpt-step", &source.iteration, "N", "iteration of INPUT; default the last one saved",
-            at_least(1));
-  cl.option("--model-type", &model_type, "TYPE", "what INPUT must be: BERT, or GPT for all others",
-            one_of({"GPT", "BERT"}));
-  cl.option("--true-vocab-size", &source.vocab_size, "N",
-            "tokens before padding; default what INPUT says, else its padded number", at_least(1));
-  cl.option("--make-vocab-size-divisible-by", &make_vocab_size_divisible_by, "N",
-            "the vocabulary is padded anew, to a multiple of this and of the tensor parallel size",
-            at_least(1));
-  cl.option(
-      "--target-tensor-parallel-size", &target_tensor_parallel, "N",
-      "ranks that will divide each layer of OUTPUT: Megatron's vocabulary is padded for them; "
-      "of Meta's format, its files",
-      between(1, 4096));
-  cl.option("--target-pipeline-parallel-size", &target_pipeline_parallel, "N",
-            "stages that will divide the layers of OUTPUT", between(1, 4096));
-  cl.option("--target-expert-parallel-size", &target_expert_parallel, "N",
-            "ranks that will share out the experts of OUTPUT", between(1, 4096));
-  cl.option("--num-layers-per-virtual-pipeline-stage", &pipeline.layers_per_virtual_stage, "N",
-            "give each stage of OUTPUT several chunks, of so many layers", at_least(1));
-  cl.option("--num-virtual-stages-per-pipeline-rank", &pipeline.virtual_stages_per_rank, "N",
-            "give each stage of OUTPUT so many chunks", at_least(1));
-  cl.option("--decoder-first-pipeline-num-layers", &pipeline.first_layers, "N",
-            "layers of the first stage of OUTPUT", at_least(1));
-  cl.option("--decoder-last-pipeline-num-layers", &pipeline.last_layers, "N",
-            "layers of the last stage of OUTPUT", at_least(1));
-  cl.flag("--account-for-embedding-in-pipeline-split", &pipeline.account_for_embedding,
-          "the first stage of OUTPUT has one layer fewer than the others");
-  cl.flag("--account-for-loss-in-pipeline-split", &pipeline.account_for_loss,
-          "the last stage of OUTPUT has one layer fewer than the others");
-  cl.option("--pipeline-model-parallel-layout", &pipeline.layout, "STAGES",
-            "what each stage of OUTPUT holds, of embedding E, layers t and loss L: "
-            "\"Et*3|(tt|)*4tL\"");
-  cl.option("--saver-transformer-impl", &transformer_impl, "NAME",
-            "how the torch format, and for experts torch_dist too, names norms: as in models of "
-            "transformer_engine, or of the local specification",
-            one_of({"transformer_engine", "local"}));
-  cl.option("--dtype", &dtype, "TYPE",
-            "of OUTPUT's weights: fp32, fp16 or bf16, and q8_0 in GGUF files; default as stored",
-            one_of({"fp32", "fp16", "bf16", "q8_0"}));
-  cl.flag("--bf16", &bf16, "--dtype bf16");
-  cl.flag("--fp16", &fp16, "--dtype fp16");
-  cl.option("--shard-size", &shard_megabytes, "N", "most megabytes of a file of Hugging Face's",
-            at_least(1));
-  cl.flag("--with-optimizer", &with_optimizer, "convert the optimizer's state too");
-  cl.section("How it is done");
-  cl.flag("--mock", &mock,
-          "draw initial weights for the config.json in INPUT, to try layouts, sizes and speeds");
-  cl.option("--seed", &seed, "N", "of --mock");
-  cl.flag("--verify", &verify, "read OUTPUT back and compare every element");
-  cl.flag("--force", &force, "replace what OUTPUT holds");
-  cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", at_least(0));
-  imply(cl, "INPUT's names are recognised, whatever computed the model",
-        {{"--loader-transformer-impl", each({"transformer_engine", "local"})},
-         {"--megatron-path", any(kText)}});
-  imply(cl, "INPUT is read as it is written: nothing queues",
-        {{"--max-queue-size", any(kInteger)}});
-  imply(cl, "the sizes stand in config.json or params.json", {{"--model-size", any(kText)}});
-  imply(cl, "the format is recognised by content", {{"--checkpoint-type", each({"hf", "meta"})}});
-}
-
-void ConvertOptions::complete() {
-  if (loader == "mcore" || loader == "megatron") loader = loader == "mcore" ? "core" : "legacy";
-  if (saver == "mcore") saver = "core";
-  if (saver == "legacy" || saver == "megatron")
-    fail(Exit::usage, "--saver ", saver,
-         ": models from before Megatron's core are read, not "
-         "written; --saver core writes what Megatron-LM loads without --use-legacy-models");
-  if (load.empty()) fail(Exit::usage, "INPUT: required; see --help");
-  if (save.empty()) fail(Exit::usage, "OUTPUT: required; see --help");
-  if (bf16 + fp16 + !dtype.empty() > 1)
-    fail(Exit::usage, "--bf16, --fp16 and --dtype exclude each other");
-  if (mock) source.mock = seed;
-  source.check_while_reading = true;
-  if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
-  if (with_optimizer && saver != "core")
-    fail(Exit::usage, "--with-optimizer: ",
-         saver == "hf"     ? "Hugging Face's format"
-         : saver == "meta" ? "Meta's format"
-                           : "GGUF",
-         " has no place for it");
-  if (no_common_file && (saver != "core" || ckpt_format != "torch_dist"))
-    fail(Exit::usage, "--no-common-pt: torch_dist alone has one; see --saver and --ckpt-format");
-  if (dtype == "q8_0" && saver != "gguf")
-    fail(Exit::usage, "--dtype q8_0: is a type of GGUF files; see --saver");
-  source.with_optimizer = with_optimizer;
-}
 
 // --- What is made of what -----------------------------------------------------------------------
 
@@ -446,12 +330,12 @@ std::string describe_conversion(const ConvertOptions& options) {
     for (const std::string& state : plan.states) {
       text += concat(row.name, state.empty() ? "" : " ", state, "  ",
                      name_of(plan.dtype_of(row, state)), ' ', row.shape);
-      if (options.saver == "hf")
-        for (const ForeignName& name : hugging_face_names(row))
+      const auto add = [&](const std::vector<ForeignName>& names) {
+        for (const ForeignName& name : names)
           text += concat("  ", name.name, ' ', hugging_face_shape(row, name, plan.target.config));
-      if (options.saver == "meta")
-        for (const ForeignName& name : meta_tensors(plan.target.config, row))
-          text += concat("  ", name.name, ' ', hugging_face_shape(row, name, plan.target.config));
+      };
+      if (options.saver == "hf") add(hugging_face_names(row));
+      if (options.saver == "meta") add(meta_tensors(plan.target.config, row));
       if (plan.gguf)
         for (const std::string& name : gguf_names(plan.target, row)) text += "  " + name;
       text += '\n';

@@ -324,6 +324,8 @@ TEST_F(GgufModels, WhatIsNotAModelOfOursIsRefused) {
   }();
   GgufWriter(scratch_.path("made.gguf"), other, {}).close();
   EXPECT_EQ(refusal(), "78 is of architecture \"gemma3\", expected gpt2, llama, qwen2 or qwen3");
+  File::create(scratch_.path("made.gguf")).write("a text");
+  EXPECT_EQ(refusal(), "66 is a file, but no GGUF file; expected one, or a model's folder");
   ConvertOptions loader;
   write("llama", DType::f32);
   make("hf", "gguf", "gguf");
