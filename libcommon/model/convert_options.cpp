@@ -89,6 +89,20 @@ void ConvertOptions::add_to(CommandLine& cl) {
   imply(cl, "the format is recognised by content", {{"--checkpoint-type", each({"hf", "meta"})}});
 }
 
+// Refuses what says how OUTPUT lies where the saver has no such thing.
+static void check_of_saver(const ConvertOptions& o) {
+  const bool core = o.saver == "core";
+  const auto check = [&](const char* flag, bool known, const auto& value, const auto& usual) {
+    if (!known && value != usual)
+      fail(Exit::usage, flag, ' ', value, ": means nothing with --saver ", o.saver);
+  };
+  check("--ckpt-format", core, o.ckpt_format, "torch_dist");
+  check("--target-tensor-parallel-size", core || o.saver == "meta", o.target_tensor_parallel, 1);
+  check("--target-pipeline-parallel-size", core, o.target_pipeline_parallel, 1);
+  check("--target-expert-parallel-size", core, o.target_expert_parallel, 1);
+  check("--saver-transformer-impl", core, o.transformer_impl, "transformer_engine");
+}
+
 void ConvertOptions::complete() {
   if (loader == "mcore" || loader == "megatron") loader = loader == "mcore" ? "core" : "legacy";
   if (saver == "mcore") saver = "core";
@@ -96,6 +110,7 @@ void ConvertOptions::complete() {
     fail(Exit::usage, "--saver ", saver,
          ": models from before Megatron's core are read, not "
          "written; --saver core writes what Megatron-LM loads without --use-legacy-models");
+  check_of_saver(*this);
   if (load.empty()) fail(Exit::usage, "INPUT: required; see --help");
   if (save.empty()) fail(Exit::usage, "OUTPUT: required; see --help");
   if (bf16 + fp16 + !dtype.empty() > 1)

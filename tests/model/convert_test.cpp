@@ -459,6 +459,24 @@ TEST_F(Convert, ShapesMustBeTheModels) {
   EXPECT_FALSE(fs::exists(scratch_.path("core")));
 }
 
+TEST_F(Convert, LayoutsAreOfFormatsThatHaveThem) {
+  const auto refusal = [&](const std::string& saver, auto ConvertOptions::*option, auto value) {
+    ConvertOptions options;
+    options.*option = value;
+    return error("hf", "out", saver, options);
+  };
+  EXPECT_EQ(refusal("hf", &ConvertOptions::ckpt_format, "torch"),
+            "64 --ckpt-format torch: means nothing with --saver hf");
+  EXPECT_EQ(refusal("gguf", &ConvertOptions::target_tensor_parallel, 2),
+            "64 --target-tensor-parallel-size 2: means nothing with --saver gguf");
+  EXPECT_EQ(refusal("meta", &ConvertOptions::target_pipeline_parallel, 2),
+            "64 --target-pipeline-parallel-size 2: means nothing with --saver meta");
+  EXPECT_EQ(refusal("meta", &ConvertOptions::target_expert_parallel, 2),
+            "64 --target-expert-parallel-size 2: means nothing with --saver meta");
+  EXPECT_EQ(refusal("hf", &ConvertOptions::transformer_impl, "local"),
+            "64 --saver-transformer-impl local: means nothing with --saver hf");
+}
+
 TEST_F(Convert, NothingIsReplacedUnasked) {
   write_hugging_face(scratch_.path("hf"), config_named("gpt2"), DType::f32);
   convert("hf", "core", "core");
