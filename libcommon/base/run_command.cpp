@@ -138,6 +138,7 @@ int run_command(const char* program, int argc, char** argv, void (*run)(CommandL
   occupy_standard_descriptors();
   report_lost_mappings();
   std::signal(SIGPIPE, SIG_DFL);  // also where the parent ignored it: `mt-x | head` ends quietly
+  std::signal(SIGXFSZ, SIG_IGN);  // a file as large as `ulimit -f` allows is an error of its write
   const Exit code = guarded(program, [&] {
     const CheckedStdout checked;
     try {

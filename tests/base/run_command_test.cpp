@@ -1,6 +1,7 @@
 // run_command and the answers that end a program: exit codes, stdout, and the one line on stderr.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -111,6 +112,16 @@ TEST(RunCommand, AFullOutputIsAnError) {
   expect(outcome(endless, {}, "/dev/full"), 74, "", line);
   // A silent program does not mind.
   expect(outcome([](CommandLine&) {}, {}, "/dev/full"), 0, "", "");
+}
+
+TEST(RunCommand, AFileAsLargeAsAllowedIsAnError) {
+  const auto write_more = [](CommandLine&) {
+    const rlimit most{100, 100};
+    if (::setrlimit(RLIMIT_FSIZE, &most) != 0) fail(Exit::internal, "no limit");
+    std::cout << std::string(200, 'x');
+  };
+  expect(outcome(write_more), 74, std::string(100, 'x'),
+         "mt-x: stdout: cannot write: File too large\n");
 }
 
 TEST(RunCommand, AClosedOutputIsAnErrorWhereItIsUsed) {
