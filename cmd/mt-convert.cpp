@@ -38,6 +38,8 @@ void run_convert(CommandLine& cl) {
   cl.flag("--json", &json, "print a summary as one JSON object");
   cl.parse();
   options.complete();
+  if (json && dry_run)
+    mt::fail(mt::Exit::usage, "--json: is of a conversion, and --dry-run makes none");
   if (dry_run) return print(describe_conversion(options));
   run_until_signal([&](const auto& check) {
     const mt::ConvertReport report = convert_checkpoint(options, cl.log(), check);
