@@ -132,6 +132,9 @@ class GgufReader : public TensorSource {
   explicit GgufReader(const std::string& path);
   const std::string& path() const override { return file_.path(); }
   const std::map<std::string, GgufValue>& values() const { return content_.values; }
+  // Where there is no such key: null, or Exit::bad_data.
+  const GgufValue* find_value(const std::string& key) const;
+  const GgufValue& value(const std::string& key) const;
   const std::map<std::string, DistTensor>& tensors() const override { return content_.tensors; }
   void read_original(const std::string& key, const Shape& offset, Tensor out) const override;
 

@@ -326,6 +326,17 @@ GgufContent parse_gguf(Bytes file, const std::string& where, const std::string& 
 GgufReader::GgufReader(const std::string& path)
     : file_(path), content_(parse_gguf(file_.bytes(), path, path.substr(path.rfind('/') + 1))) {}
 
+const GgufValue* GgufReader::find_value(const std::string& key) const {
+  const auto found = content_.values.find(key);
+  return found == content_.values.end() ? nullptr : &found->second;
+}
+
+const GgufValue& GgufReader::value(const std::string& key) const {
+  const GgufValue* const found = find_value(key);
+  if (found == nullptr) fail(Exit::bad_data, path(), ": ", key, ": is not there");
+  return *found;
+}
+
 void GgufReader::read_original(const std::string& key, const Shape& offset, Tensor out) const {
   const DistTensor& tensor = readable(key, offset, out);
   const ItemPlace& place = tensor.chunks[0].place;

@@ -44,13 +44,13 @@ std::vector<float> floats_of(const TensorSource& file, const std::string& name) 
 class Settings {
  public:
   explicit Settings(const GgufReader& file) : file_(file) {
-    architecture_ = at("general.architecture").as_text(where("general.architecture"));
+    architecture_ = file_.value("general.architecture").as_text(where("general.architecture"));
     const bool known = architecture_ == "gpt2" || architecture_ == "llama" ||
                        architecture_ == "qwen2" || architecture_ == "qwen3";
     if (!known)
       fail(Exit::bad_config, file.path(), ": is of architecture ", json_quoted(architecture_),
            ", expected gpt2, llama, qwen2 or qwen3");
-    if (find(own("expert_count")) != nullptr && size("expert_count") > 0)
+    if (file_.find_value(own("expert_count")) != nullptr && size("expert_count") > 0)
       fail(Exit::bad_config, where(own("expert_count")), ": is ", size("expert_count"),
            ", but mixtures of experts are not read from GGUF files");
   }
@@ -59,8 +59,8 @@ class Settings {
 
   DType dtype() const {  // what most matrices are
     constexpr const char* kFileType = "general.file_type";
-    if (find(kFileType) == nullptr) return DType::f32;
-    const std::int64_t type = at(kFileType).as_integer(where(kFileType));
+    if (file_.find_value(kFileType) == nullptr) return DType::f32;
+    const std::int64_t type = file_.value(kFileType).as_integer(where(kFileType));
     return type == 1 ? DType::f16 : type == 32 ? DType::bf16 : DType::f32;
   }
 
@@ -77,8 +77,8 @@ class Settings {
     json.member("tie_word_embeddings", file_.find(kOutput) == nullptr);
     for (const auto& [ours, theirs] : {std::pair("bos", "bos"), {"eos", "eos"}, {"pad", "padding"}})
       if (const std::string id = concat("tokenizer.ggml.", theirs, "_token_id");
-          find(id) != nullptr)
-        json.member(concat(ours, "_token_id"), at(id).as_integer(where(id)));
+          file_.find_value(id) != nullptr)
+        json.member(concat(ours, "_token_id"), file_.value(id).as_integer(where(id)));
     if (architecture_ == "gpt2")
       add_gpt2(json);
     else
@@ -89,25 +89,16 @@ class Settings {
  private:
   std::string own(const std::string& name) const { return concat(architecture_, ".", name); }
   std::string where(const std::string& key) const { return concat(file_.path(), ": ", key); }
-  const GgufValue* find(const std::string& key) const {
-    const auto found = file_.values().find(key);
-    return found == file_.values().end() ? nullptr : &found->second;
-  }
-  const GgufValue& at(const std::string& key) const {
-    const GgufValue* const value = find(key);
-    if (value == nullptr) fail(Exit::bad_data, where(key), ": is not there");
-    return *value;
-  }
   std::int64_t size(const std::string& name) const {
-    return at(own(name)).as_integer(where(own(name)));
+    return file_.value(own(name)).as_integer(where(own(name)));
   }
   std::int64_t size_or(const std::string& name, std::int64_t other) const {
-    return find(own(name)) == nullptr ? other : size(name);
+    return file_.find_value(own(name)) == nullptr ? other : size(name);
   }
   void add_real(JsonWriter& json, const char* member, const std::string& name) const {
-    if (!std::isfinite(at(own(name)).as_real(where(own(name)))))
+    if (!std::isfinite(file_.value(own(name)).as_real(where(own(name)))))
       fail(Exit::bad_data, where(own(name)), ": is not finite");
-    json.key(member).raw(at(own(name)).json());  // the decimal that was rounded to float32
+    json.key(member).raw(file_.value(own(name)).json());  // the decimal that was rounded to float32
   }
   bool in_first_layer(const char* name) const {
     return file_.find(concat("blk.0.", name)) != nullptr;
@@ -148,13 +139,15 @@ class Settings {
     if (model_type() == "llama")
       json.member("attention_bias", in_first_layer("attn_output.bias"))
           .member("mlp_bias", in_first_layer("ffn_up.bias"));
-    if (find(own("rope.freq_base")) != nullptr) add_real(json, "rope_theta", "rope.freq_base");
+    if (file_.find_value(own("rope.freq_base")) != nullptr)
+      add_real(json, "rope_theta", "rope.freq_base");
     add_scaling(json);
   }
 
   void add_scaling(JsonWriter& json) const {
     const std::string key = own("rope.scaling.type");
-    const std::string kind = find(key) == nullptr ? "none" : at(key).as_text(where(key));
+    const std::string kind =
+        file_.find_value(key) == nullptr ? "none" : file_.value(key).as_text(where(key));
     if (kind != "none" && kind != "linear")
       fail(Exit::bad_config, where(key), ": is ", json_quoted(kind), ", expected none or linear");
     const bool slowed = file_.find(kGgufFrequencies) != nullptr;

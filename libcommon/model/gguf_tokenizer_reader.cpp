@@ -92,15 +92,8 @@ class Reader {
 
  private:
   std::string where(const std::string& key) const { return concat(file_.path(), ": ", kStem, key); }
-  const GgufValue* find(const std::string& key) const {
-    const auto found = file_.values().find(kStem + key);
-    return found == file_.values().end() ? nullptr : &found->second;
-  }
-  const GgufValue& at(const std::string& key) const {
-    const GgufValue* const value = find(key);
-    if (value == nullptr) fail(Exit::bad_data, where(key), ": is not there");
-    return *value;
-  }
+  const GgufValue* find(const std::string& key) const { return file_.find_value(kStem + key); }
+  const GgufValue& at(const std::string& key) const { return file_.value(kStem + key); }
   bool is(std::size_t id, Type type) const { return types_[id] == static_cast<std::int64_t>(type); }
   bool is_added(std::size_t id) const {
     return is(id, Type::control) || is(id, Type::unknown) || is(id, Type::user_defined);
@@ -248,9 +241,9 @@ class Reader {
     if (pieces)
       json.member("add_bos_token", put("bos", true) != nullptr)
           .member("add_eos_token", put("eos", false) != nullptr);
-    const auto chat = file_.values().find("tokenizer.chat_template");
-    if (chat != file_.values().end())
-      json.member("chat_template", chat->second.as_text("tokenizer.chat_template"));
+    constexpr const char* kChat = "tokenizer.chat_template";
+    if (const GgufValue* const chat = file_.find_value(kChat))
+      json.member("chat_template", chat->as_text(concat(file_.path(), ": ", kChat)));
     return json.end_object().text();
   }
 
@@ -263,9 +256,9 @@ class Reader {
 }  // namespace
 
 GgufTokenizer read_gguf_tokenizer(const GgufReader& file, std::int64_t vocab_size) {
-  const auto model = file.values().find(concat(kStem, "model"));
+  const GgufValue* const model = file.find_value(concat(kStem, "model"));
   const std::string none = JsonWriter().value("no_vocab").text();
-  if (model == file.values().end() || model->second.json() == none) return {};
+  if (model == nullptr || model->json() == none) return {};
   try {
     return {.files = Reader(file, vocab_size).files()};
   } catch (const Error& error) {
