@@ -115,7 +115,7 @@ std::string header(std::uint64_t tensors, std::size_t tensor_name, std::uint64_t
                    std::size_t key) {
   std::string file("GGUF\3\0\0\0", 8);
   const auto put = [&](std::uint64_t number, std::size_t bytes) {
-    for (std::size_t i = 0; i < bytes; ++i) file += static_cast<char>(number >> 8 * i);
+    for (std::size_t i = 0; i < bytes; ++i) file += static_cast<char>(i < 8 ? number >> 8 * i : 0);
   };
   const auto put_name = [&](std::uint64_t number, std::size_t bytes) {
     std::string name = std::to_string(number);
