@@ -101,6 +101,20 @@ static void check_of_saver(const ConvertOptions& o) {
   check("--target-pipeline-parallel-size", core, o.target_pipeline_parallel, 1);
   check("--target-expert-parallel-size", core, o.target_expert_parallel, 1);
   check("--saver-transformer-impl", core, o.transformer_impl, "transformer_engine");
+  check("--shard-size", o.saver == "hf", o.shard_megabytes, ConvertOptions().shard_megabytes);
+  const auto check_given = [&](const char* flag, bool given) {
+    if (!core && given) fail(Exit::usage, flag, ": means nothing with --saver ", o.saver);
+  };
+  const PipelineOptions& stages = o.pipeline;
+  check_given("--make-vocab-size-divisible-by", o.make_vocab_size_divisible_by.has_value());
+  check_given("--num-layers-per-virtual-pipeline-stage",
+              stages.layers_per_virtual_stage.has_value());
+  check_given("--num-virtual-stages-per-pipeline-rank", stages.virtual_stages_per_rank.has_value());
+  check_given("--decoder-first-pipeline-num-layers", stages.first_layers.has_value());
+  check_given("--decoder-last-pipeline-num-layers", stages.last_layers.has_value());
+  check_given("--account-for-embedding-in-pipeline-split", stages.account_for_embedding);
+  check_given("--account-for-loss-in-pipeline-split", stages.account_for_loss);
+  check_given("--pipeline-model-parallel-layout", !stages.layout.empty());
 }
 
 void ConvertOptions::complete() {

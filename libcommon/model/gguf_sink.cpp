@@ -42,13 +42,6 @@ std::uint32_t file_type(GgufType type) {
   return type == GgufType::f32 ? 0 : type == GgufType::f16 ? 1 : type == GgufType::q8_0 ? 7 : 32;
 }
 
-std::string config_of(const ModelTarget& target) {  // config.json, as of a model of Hugging Face's
-  std::string original;
-  for (const Companion& file : target.source.companions())
-    if (file.name == kConfig) original = file.read();
-  return hugging_face_config(target.config, target.dtype, original);
-}
-
 // llama.cpp's name of a model that config.json calls so.
 std::string architecture_of(const ModelConfig& c, const std::string& config) {
   simdjson::dom::parser parser;
@@ -130,7 +123,7 @@ class GgufSink : public ModelSink {
  private:
   GgufKeyValues settings() {
     const ModelConfig& c = target_.config;
-    const std::string config = config_of(target_);
+    const std::string config = hugging_face_config(target_);
     architecture_ = architecture_of(c, config);
     GgufKeyValues to;
     to.text("general.architecture", architecture_);
@@ -182,8 +175,8 @@ DType gguf_dtype(const Param& row, DType stored, bool quantized) {
 
 std::vector<std::string> gguf_names(const ModelTarget& target, const Param& row) {
   std::vector<std::string> names;
-  for (const ForeignName& name :
-       gguf_tensors(architecture_of(target.config, config_of(target)), target.config, row))
+  for (const ForeignName& name : gguf_tensors(
+           architecture_of(target.config, hugging_face_config(target)), target.config, row))
     names.push_back(name.name);
   return names;
 }
@@ -228,7 +221,7 @@ std::span<const float> floats(ConstTensor tensor) {
 
 void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const Param& row,
                        ConstTensor value) {
-  const std::string architecture = architecture_of(target.config, config_of(target));
+  const std::string architecture = architecture_of(target.config, hugging_face_config(target));
   const ConstTensor expected = is_vocabulary(row) ? value.rows(0, target.config.vocab_size) : value;
   const Buffer buffer(Device::cpu, expected.bytes());
   const Tensor ours = buffer.tensor(expected.dtype(), expected.shape());
@@ -253,7 +246,7 @@ void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const 
 
 void check_gguf_tensors(const ModelTarget& target, const ParamTable& table,
                         const GgufReader& file) {
-  const std::string architecture = architecture_of(target.config, config_of(target));
+  const std::string architecture = architecture_of(target.config, hugging_face_config(target));
   std::set<std::string> names;
   for (const Param& row : table.rows())
     for (const ForeignName& name : gguf_tensors(architecture, target.config, row))

@@ -33,7 +33,7 @@ class HuggingFaceSink : public ModelSink {
  public:
   HuggingFaceSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
       : target_(target),
-        config_(hugging_face_config(target.config, target.dtype, original())),
+        config_(hugging_face_config(target)),
         save_(target.path),
         writer_(save_.folder(), entries_of(target, table, types), target.shard_bytes) {}
 
@@ -55,12 +55,6 @@ class HuggingFaceSink : public ModelSink {
   }
 
  private:
-  std::string original() const {  // the config.json that the source had
-    for (const Companion& file : target_.source.companions())
-      if (file.name == kConfig) return file.read();
-    return {};
-  }
-
   ModelTarget target_;
   std::string config_;
   FolderSave save_;
@@ -68,6 +62,13 @@ class HuggingFaceSink : public ModelSink {
 };
 
 }  // namespace
+
+std::string hugging_face_config(const ModelTarget& target) {
+  std::string original;
+  for (const Companion& file : target.source.companions())
+    if (file.name == kConfig) original = file.read();
+  return hugging_face_config(target.config, target.dtype, original);
+}
 
 ForeignValue::ForeignValue(const Param& row, const ForeignName& name, ConstTensor value,
                            std::int64_t vocab_size) {

@@ -57,6 +57,9 @@ class ForeignValue {
   ConstTensor tensor_;
 };
 
+// The config.json of the target as a model of Hugging Face's, with what the source's said beside.
+std::string hugging_face_config(const ModelTarget& target);
+
 // Tells what each row's state will have.
 using RowTypes = std::function<DType(const Param&, const std::string& state)>;
 std::unique_ptr<ModelSink> make_hugging_face_sink(const ModelTarget& target,

@@ -475,6 +475,17 @@ TEST_F(Convert, LayoutsAreOfFormatsThatHaveThem) {
             "64 --target-expert-parallel-size 2: means nothing with --saver meta");
   EXPECT_EQ(refusal("hf", &ConvertOptions::transformer_impl, "local"),
             "64 --saver-transformer-impl local: means nothing with --saver hf");
+  EXPECT_EQ(refusal("meta", &ConvertOptions::shard_megabytes, 5),
+            "64 --shard-size 5: means nothing with --saver meta");
+  EXPECT_EQ(refusal("hf", &ConvertOptions::make_vocab_size_divisible_by, 64),
+            "64 --make-vocab-size-divisible-by: means nothing with --saver hf");
+  PipelineOptions stages;
+  stages.layout = "Et|tL";
+  EXPECT_EQ(refusal("gguf", &ConvertOptions::pipeline, stages),
+            "64 --pipeline-model-parallel-layout: means nothing with --saver gguf");
+  stages = {.account_for_loss = true};
+  EXPECT_EQ(refusal("gguf", &ConvertOptions::pipeline, stages),
+            "64 --account-for-loss-in-pipeline-split: means nothing with --saver gguf");
 }
 
 TEST_F(Convert, NothingIsReplacedUnasked) {
