@@ -22,9 +22,8 @@ Run:  scripts/compare-convert-families.py BIN [MODEL ...]        BIN holds mt-co
       scripts/compare-convert-families.py --keys FOLDER          remakes testdata/model/*.keys
 """
 import argparse
-import importlib.util
+import importlib
 import os
-import pathlib
 import sys
 import tempfile
 import types
@@ -34,15 +33,7 @@ import torch.distributed.checkpoint as dcp
 import torch.distributed.checkpoint.format_utils
 import transformers as T
 
-
-def import_sibling(name):
-    spec = importlib.util.spec_from_file_location(name.replace("-", "_"), pathlib.Path(__file__).with_name(name + ".py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-ours = import_sibling("compare-convert")
+ours = importlib.import_module("compare-convert")
 T5 = dict(vocab_size=ours.VOCAB, d_model=64, d_kv=16, d_ff=72, num_layers=2, num_heads=3,
           relative_attention_num_buckets=12, relative_attention_max_distance=20, bos_token_id=3)
 HYBRID = dict(vocab_size=ours.VOCAB, hidden_size=32, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
@@ -91,7 +82,7 @@ def t5_model(core, args):
             self.scale_mask_softmax.forward = plain
             return result
 
-    config, encoder_config = (import_sibling("compare-megatron").transformer_config(core, args) for _ in range(2))
+    config, encoder_config = (importlib.import_module("compare-megatron").transformer_config(core, args) for _ in range(2))
     activation = getattr(args, "activation_func", None)
     for each in (config, encoder_config):
         if activation == "relu":
@@ -153,7 +144,7 @@ def mamba_model(core, args, **stage):
     from megatron.core.models.mamba import MambaModel
     from megatron.core.models.mamba.mamba_layer_specs import mamba_stack_spec
 
-    config = import_sibling("compare-megatron").transformer_config(core, args)
+    config = importlib.import_module("compare-megatron").transformer_config(core, args)
     return MambaModel(config, mamba_stack_spec, args.padded_vocab_size, args.max_position_embeddings,
                       hybrid_override_pattern=args.hybrid_override_pattern,
                       share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
@@ -164,7 +155,7 @@ def bert_model(core, args, **stage):
     from megatron.core.models.bert import bert_layer_specs
     from megatron.core.models.bert import bert_model as bert
 
-    config = import_sibling("compare-megatron").transformer_config(core, args)
+    config = importlib.import_module("compare-megatron").transformer_config(core, args)
     return bert.BertModel(config, 2, bert_layer_specs.bert_layer_local_spec, args.padded_vocab_size,
                           args.max_position_embeddings, add_binary_head=args.bert_binary_head,
                           share_embeddings_and_output_weights=True, parallel_output=False, **stage)
@@ -312,7 +303,7 @@ def load_and_save(rank, folder, work, saved):
     state = {"args": None, "iteration": None}
     dcp.load(state, checkpoint_id=folder)
     args = state["args"]
-    config = import_sibling("compare-megatron").transformer_config(core, args)
+    config = importlib.import_module("compare-megatron").transformer_config(core, args)
     model = GPTModel(config, get_gpt_layer_local_spec(normalization=args.normalization), args.padded_vocab_size,
                      args.max_position_embeddings, position_embedding_type=args.position_embedding_type,
                      share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights)

@@ -20,7 +20,7 @@ Needs from PyPI: torch, transformers, safetensors, gguf, accelerate, sentencepie
 Run:  scripts/compare-convert.py BIN [MODEL ...] [--megatron]        BIN holds mt-convert and mt-generate
 """
 import argparse
-import importlib.util
+import importlib
 import json
 import os
 import pathlib
@@ -154,10 +154,7 @@ def check_logits(options, model, tokenizer, folder):
 
 
 def import_megatron():
-    location = pathlib.Path(__file__).with_name("compare-megatron.py")
-    spec = importlib.util.spec_from_file_location("compare_megatron", location)
-    ours = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(ours)
+    ours = importlib.import_module("compare-megatron")
     return ours, ours.import_megatron()
 
 

@@ -12,19 +12,15 @@ Needs a checkout of Megatron-LM core_v0.12.1, and from PyPI torch, transformers,
 Run:  scripts/compare-legacy.py MEGATRON BIN [CASE ...] [--golden FOLDER]        BIN holds mt-convert
 """
 import argparse
-import importlib.util
+import importlib
 import os
-import pathlib
 import subprocess
 import sys
 import tempfile
 import types
 import zlib
 
-location = pathlib.Path(__file__).with_name("compare-megatron.py")
-spec = importlib.util.spec_from_file_location("compare_megatron", location)
-ours = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(ours)
+ours = importlib.import_module("compare-megatron")
 import torch  # noqa: E402
 import transformers as T  # noqa: E402
 

@@ -17,7 +17,7 @@ With --golden FOLDER what the first step saves of a tiny model, GPT-2 if no othe
 Run:  scripts/compare-ranks.py BIN        BIN holds mt-convert
 """
 import argparse
-import importlib.util
+import importlib
 import itertools
 import os
 import pathlib
@@ -26,15 +26,7 @@ import subprocess
 import sys
 import tempfile
 
-
-def import_sibling(name):
-    spec = importlib.util.spec_from_file_location(name.replace("-", "_"), pathlib.Path(__file__).with_name(name + ".py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-ours = import_sibling("compare-megatron")
+ours = importlib.import_module("compare-megatron")
 import torch  # noqa: E402
 import torch.distributed.checkpoint as dcp  # noqa: E402
 import transformers as T  # noqa: E402
@@ -102,7 +94,7 @@ def gpt_model(core, args, **stage):
 def make_models(core, name, args, layout):
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
 
-    families = import_sibling("compare-convert-families")
+    families = importlib.import_module("compare-convert-families")
     make = {"bert": families.bert_model, "hybrid": families.mamba_model}.get(name, gpt_model)
     state = core.parallel_state
     args.pipeline_dtype = args.params_dtype
