@@ -185,7 +185,12 @@ class NcclGroup : public Group {
   ~NcclGroup() override;
 
   Pending all_reduce(Tensor t, Reduction reduction) override {
+    PeerCopies* const peers = peers_for(t);
     return queue("all_reduce", t, t, [&](void* out, const void* in) {
+      if (peers != nullptr) {
+        peers->all_reduce(out, t.numel(), t.dtype(), reduction, stream());
+        return ncclSuccess;
+      }
       return ncclAllReduce(in, out, count(t), number_type(t.dtype()), number_op(reduction), comm(),
                            stream());
     });
@@ -256,7 +261,7 @@ class NcclGroup : public Group {
     });
   }
   bool reach(const Tensor& memory) override {
-    if (!copies_) copies_ = std::make_unique<PeerCopies>(*talks_by_);
+    make_copies();
     return copies_->reach(memory);
   }
   void barrier() override {
@@ -306,6 +311,19 @@ class NcclGroup : public Group {
     check(process_->call(work), rank(), size(), name);
   }
 
+  void make_copies() {
+    if (copies_) return;
+    only_nccl_ = true;  // while ranks tell one another of their memory
+    copies_ = std::make_unique<PeerCopies>(*talks_by_);
+    only_nccl_ = false;
+  }
+  // Those that sum such a tensor up, or null.
+  PeerCopies* peers_for(const Tensor& t) {
+    if (only_nccl_ || t.bytes() > cuda::PeerMailbox::kBytes) return nullptr;
+    make_copies();
+    return copies_->reduces(t.bytes(), t.dtype()) ? copies_.get() : nullptr;
+  }
+
   ncclComm_t comm() const { return shared_->handle; }
   StreamHandle stream() const { return shared_->stream; }
   static std::size_t count(const ConstTensor& t) { return static_cast<std::size_t>(t.numel()); }
@@ -315,6 +333,7 @@ class NcclGroup : public Group {
     if (!copies_) return;
     copies_->finish(stream());
     copies_.reset();
+    only_nccl_ = true;
     try {
       talks_by_->barrier();
     } catch (const std::exception&) {  // they have gone, too
@@ -353,6 +372,7 @@ class NcclGroup : public Group {
   std::vector<Queued*> queued_;      // not waited for
   Buffer stage_;                     // where host tensors pass through the GPU
   std::unique_ptr<PeerCopies> copies_;
+  bool only_nccl_ = false;
 };
 
 class NcclGroup::Queued : public Pending::Operation {

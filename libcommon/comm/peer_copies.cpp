@@ -226,15 +226,35 @@ void PeerCopies::reduce_scatter(const Tensor& out, const ConstTensor& in, Stream
   });
 }
 
+bool PeerCopies::reduces(std::size_t bytes, DType dtype) const {
+  return together_ && bytes <= cuda::PeerMailbox::kBytes && dtype != DType::i64;
+}
+
+void PeerCopies::all_reduce(void* t, std::int64_t count, DType dtype, Reduction reduction,
+                            StreamHandle stream) {
+  cuda::PeerMailboxes boxes{.of = {}, .rank = ranks_.rank(), .ranks = ranks_.size()};
+  for (int rank = 0; rank < ranks_.size(); ++rank) boxes.of[rank] = &counts_of(rank)->mailbox;
+  const auto of = [&]<class T>(T* numbers) {
+    cuda::peer_reduce(numbers, count, reduction == Reduction::max, boxes, stream);
+  };
+  if (dtype == DType::f32) return of(static_cast<float*>(t));
+  if (dtype == DType::f64) return of(static_cast<double*>(t));
+  if (dtype == DType::bf16) return of(static_cast<__nv_bfloat16*>(t));
+  if (dtype == DType::f16) return of(static_cast<__half*>(t));
+  if (dtype == DType::i32) return of(static_cast<std::int32_t*>(t));
+  fail(Exit::internal, "no sums of ", name_of(dtype), " in one step");
+}
+
 void PeerCopies::finish(StreamHandle stream) noexcept { cudaStreamSynchronize(stream); }
 
 void PeerCopies::give_up() noexcept {
-  Counts far{};
-  std::ranges::fill(far.ready, operations_ + (1U << 30));
-  std::ranges::fill(far.read, operations_ + (1U << 30));
   cudaStream_t stream = nullptr;
   if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
-  cudaMemcpyAsync(own_counts_.data(), &far, sizeof(far), cudaMemcpyDefault, stream);
+  Counts* const own = reinterpret_cast<Counts*>(own_counts_.data());
+  constexpr int kFar = 0x40;  // of each byte: more than there will be
+  cudaMemsetAsync(own->ready, kFar, sizeof(own->ready), stream);
+  cudaMemsetAsync(own->read, kFar, sizeof(own->read), stream);
+  cudaMemsetAsync(own->mailbox.arrived, kFar, sizeof(own->mailbox.arrived), stream);
   cudaStreamSynchronize(stream);
   cudaStreamDestroy(stream);
 }

@@ -1,8 +1,8 @@
 // PeerCopies: gathers and sums among the GPUs of one host by their copy engines, which leave the
-// multiprocessors to what computes beside.  Each rank's engine reads the other ranks' memory, which
-// is mapped into its process (CUDA's interprocess communication).  Streams keep the order among
-// ranks: by numbers in one another's memory they tell what can be read and what was read, and wait
-// for what the others tell.
+// multiprocessors to what computes beside, and sums of little by one small kernel.  Each rank's
+// engine reads the other ranks' memory, which is mapped into its process (CUDA's interprocess
+// communication).  Streams keep the order among ranks: by numbers in one another's memory they tell
+// what can be read and what was read, and wait for what the others tell.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "comm/group.h"
+#include "kernels/peer_reduce.h"
 #include "tensor/buffer.h"
 
 namespace mt {
 
 class PeerCopies {
  public:
-  static constexpr int kMost = 16;  // ranks
+  static constexpr int kMost = cuda::PeerMailbox::kRanks;
   // What a rank needs besides `bytes` of memory that the others reach: for their addends.
   static constexpr std::size_t stage_bytes(std::size_t bytes, int ranks) {
     const auto parts = static_cast<std::size_t>(ranks);
@@ -42,6 +43,11 @@ class PeerCopies {
   // As Group's: reaches(there).
   void pass(const Tensor& out, const ConstTensor& there, int ahead, StreamHandle stream);
 
+  // As Group's, of what reduces(): in one step.  It may be captured.
+  bool reduces(std::size_t bytes, DType dtype) const;
+  void all_reduce(void* t, std::int64_t count, DType dtype, Reduction reduction,
+                  StreamHandle stream);
+
   // Before the end: `stream` is done with other ranks' memory.
   void finish(StreamHandle stream) noexcept;
   // Streams go on that wait for other ranks; what they compute then is nothing.
@@ -62,6 +68,7 @@ class PeerCopies {
   struct Counts {
     std::uint64_t mark;
     std::uint32_t ready[kMost], read[kMost];  // each rank's operations whose data it has; has read
+    cuda::PeerMailbox mailbox;
   };
 
   std::vector<int> peers() const;  // the other ranks, the next one first

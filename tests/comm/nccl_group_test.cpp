@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/ring.h"
+#include "tensor/half.h"
 #include "tests/support/gpu_ranks.h"
 #include "tests/support/host_tensor.h"
 #include "tests/support/matches.h"
@@ -68,6 +69,46 @@ TEST(NcclGroup, SumsAndLargestOfNumbersOnGpus) {
     const GpuTensor u(stream, std::vector{1.0f + static_cast<float>(group.rank())});
     group.all_reduce(u, Reduction::max).wait();
     EXPECT_EQ(u.values()[0], static_cast<float>(group.size()));
+  });
+}
+
+template <class T>
+void expect_small_sums(Group& group, Stream& stream, DType dtype, std::int64_t count) {
+  const Buffer memory(Device::cuda, static_cast<std::size_t>(count) * sizeof(T));
+  const Tensor t = memory.tensor(dtype, {count});
+  std::vector<T> values(static_cast<std::size_t>(count));
+  for (int turn = 0; turn < 30; ++turn)
+    for (const Reduction reduction : {Reduction::sum, Reduction::max}) {
+      const auto value = [&](int rank, std::int64_t i) {
+        return static_cast<float>((rank + 1) * ((i + turn) % 13 - 6));
+      };
+      for (std::int64_t i = 0; i < count; ++i)
+        values[static_cast<std::size_t>(i)] = static_cast<T>(value(group.rank(), i));
+      device::copy(t.data(), values.data(), t.bytes(), stream.handle());
+      group.all_reduce(t, reduction).wait();
+      device::copy(values.data(), t.data(), t.bytes(), stream.handle());
+      stream.synchronize();
+      for (std::int64_t i = 0; i < count; ++i) {
+        float expected = value(0, i);
+        for (int rank = 1; rank < group.size(); ++rank)
+          expected = reduction == Reduction::sum ? expected + value(rank, i)
+                                                 : std::max(expected, value(rank, i));
+        ASSERT_EQ(static_cast<float>(values[static_cast<std::size_t>(i)]), expected)
+            << name_of(t.dtype()) << " " << count << " turn " << turn << " " << i;
+      }
+    }
+}
+
+// In one step, by all of their blocks or by one, in turn; the largest goes by NCCL.
+TEST(NcclGroup, SumsOfLittleInEveryType) {
+  run_gpu_ranks([](Group& group, Stream& stream) {
+    for (const std::int64_t count : {1, 4095, 32768, 7, 65536, 65537}) {
+      expect_small_sums<float>(group, stream, DType::f32, count);
+      expect_small_sums<double>(group, stream, DType::f64, count / 2 + 1);
+      expect_small_sums<Bf16>(group, stream, DType::bf16, count);
+      expect_small_sums<Fp16>(group, stream, DType::f16, count);
+      expect_small_sums<std::int32_t>(group, stream, DType::i32, count);
+    }
   });
 }
 
