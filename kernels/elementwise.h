@@ -39,6 +39,8 @@ template <class T>
 void add(T* y, const T* a, const T* b, std::int64_t count, cudaStream_t stream);
 template <class T>
 void scale(T* y, const T* x, float factor, std::int64_t count, cudaStream_t stream);
+void scale(float* y, const float* x, const double* factor, std::int64_t count,
+           cudaStream_t stream);  // *factor on the device, the product in f64
 template <class To, class From>
 void convert(To* y, const From* x, std::int64_t count, cudaStream_t stream);
 template <class T>

@@ -12,6 +12,12 @@ struct Scale {
   float factor;
   __device__ float operator()(const float (&x)[1]) const { return factor * x[0]; }
 };
+struct ScaleBy {
+  const double* factor;
+  __device__ float operator()(const float (&x)[1]) const {
+    return static_cast<float>(x[0] * *factor);
+  }
+};
 struct Same {
   __device__ float operator()(const float (&x)[1]) const { return x[0]; }
 };
@@ -62,6 +68,10 @@ void add(T* y, const T* a, const T* b, std::int64_t count, cudaStream_t stream) 
 template <class T>
 void scale(T* y, const T* x, float factor, std::int64_t count, cudaStream_t stream) {
   map(y, Inputs<T, 1>{{x}}, count, Scale{factor}, stream);
+}
+void scale(float* y, const float* x, const double* factor, std::int64_t count,
+           cudaStream_t stream) {
+  map(y, Inputs<float, 1>{{x}}, count, ScaleBy{factor}, stream);
 }
 template <class To, class From>
 void convert(To* y, const From* x, std::int64_t count, cudaStream_t stream) {

@@ -1,14 +1,20 @@
 // kernels/update.h: what an optimizer's rules go by on the GPU: which elements share what
 // multipliers, and what is decided of a step where its gradients lie, so that nobody waits for the
 // host:
-//   factor = loss_scale divisor      grad_norm = sqrt(sum_squares) / factor
+//   factor = loss_scale.scale divisor      grad_norm = sqrt(sum_squares) / factor
 //   skipped = grad_norm is not finite;  with `all_finite` also if loss / tokens is not, or if the
 //             step before was skipped
 //   gradient_scale = min(1, clip_grad / (grad_norm + 1e-6)) / factor;  clip_grad 0: 1 / factor;
 //                    skipped: 0, at which the rules leave everything as it is
-// (1e-6 as in Megatron's clip_grad_by_total_norm_fp32.)
+// (1e-6 as in Megatron's clip_grad_by_total_norm_fp32), and the loss scale of the next step, if it
+// is dynamic (Megatron's DynamicGradScaler):
+//   skipped    growth = 0; hysteresis -= 1; if hysteresis <= 0: scale = max(scale / 2, least)
+//   else       growth += 1; if growth = window: growth = 0; hysteresis = its start; scale *= 2
+// so that after the first halving every further overflow halves too, until `window` steps went
+// well.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cuda_types.h"
@@ -27,17 +33,40 @@ struct UpdateChunk {
 };
 inline constexpr std::int64_t kUpdateChunk = 4096;
 
+struct LossScaleState {
+  double scale = 1;
+  std::int64_t growth = 0, hysteresis = 0;
+};
+struct LossScaleRule {
+  bool dynamic = false;
+  double least = 1;
+  std::int64_t window = 1000, hysteresis = 2;
+};
+constexpr void go_on(LossScaleState& state, const LossScaleRule& rule, bool overflow) {
+  if (!rule.dynamic) return;
+  if (overflow) {
+    state.growth = 0;
+    state.hysteresis -= 1;
+    if (state.hysteresis <= 0) state.scale = std::max(state.scale / 2, rule.least);
+  } else if (++state.growth == rule.window) {
+    state.growth = 0;
+    state.hysteresis = rule.hysteresis;
+    state.scale *= 2;
+  }
+}
+
 // What comes of a step; it lies on the device, from step to step.
 struct StepOutcome {
   double loss = 0, tokens = 0;  // sums over the micro-batches of all ranks
   double sum_squares = 0;       // of the sum of all ranks' gradients
   double zeros = 0;             // elements of that, if they are counted
   double grad_norm = 0;         // of the averaged, unscaled gradient, before clipping
+  LossScaleState loss_scale;    // of the next step, and before this one of it
   std::int32_t skipped = 0;     // nothing is updated
 };
 
 struct UpdateRules {
-  double loss_scale = 1;
+  LossScaleRule loss_scale;
   double divisor = 1;       // of the sum of all ranks' gradients; 0: the tokens, if there are any
   double clip_grad = 0;     // largest norm; 0: not clipped
   bool all_finite = false;  // a step that is not ends all updates
@@ -45,7 +74,8 @@ struct UpdateRules {
 
 }  // namespace mt
 
-// Completes the outcome from its sums, and with it `count` records.
+// Completes the outcome from its sums, and with it `count` records, which are those of a step after
+// one that was not skipped, or, if it was, become those that follow them.
 namespace mt::cpu {
 void decide_update(StepRecord* records, int count, StepOutcome* outcome, const UpdateRules& rules);
 }

@@ -61,6 +61,21 @@ void scale(Tensor y, ConstTensor x, double factor, Stream& stream) {
       });
 }
 
+void scale(Tensor y, ConstTensor x, ConstTensor factor, Stream& stream) {
+  check_shape("scale", "x", x, y.shape());
+  check_shape("scale", "factor", factor, {1});
+  dispatch(
+      Family::elementwise, y, moves(y, x), stream,
+      [&]<class T>() {
+        std::ranges::transform(x.span<T>(), y.as<T>(), [by = *factor.as<double>()](T element) {
+          return static_cast<T>(static_cast<double>(element) * by);
+        });
+      },
+      [&]<class T>() {
+        cuda::scale(y.as<float>(), x.as<float>(), factor.as<double>(), y.numel(), stream.handle());
+      });
+}
+
 void copy(Tensor y, ConstTensor x, Stream& stream) {
   check_shape("copy", "x", x, y.shape());
   if (y.device() == Device::meta) return stream.count(moves(y, x), Family::elementwise);

@@ -169,6 +169,8 @@ void copy(Tensor y, ConstTensor x, Stream& stream);
 // Equal bytes between host and device, either way, in the stream's order (device::copy).
 void transfer(Tensor y, ConstTensor x, Stream& stream);
 void scale(Tensor y, ConstTensor x, double factor, Stream& stream);  // y = factor x
+// The same in f64, of a factor that the device has, [1] f64; x in f32 or f64.
+void scale(Tensor y, ConstTensor x, ConstTensor factor, Stream& stream);
 void set_zero(Tensor y, Stream& stream);
 // x: [a, b, …] becomes y: [b, a, …], elements of two bytes or more.
 void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& stream);

@@ -1,6 +1,5 @@
 #include "optim/loss_scale.h"
 
-#include <algorithm>
 #include <limits>
 
 namespace mt {
@@ -33,26 +32,20 @@ void LossScaleOptions::take_default() {
   if (!is_given()) initial_loss_scale = 0x1p32;
 }
 
-LossScale::LossScale(const LossScaleOptions& options)
-    : options_(options),
-      state_{.scale = options.loss_scale.value_or(options.initial_loss_scale.value_or(1)),
-             .growth = 0,
-             .hysteresis = options.hysteresis} {
-  for (double* scale : {&state_.scale, &options_.min_loss_scale})
-    *scale = static_cast<float>(*scale);  // as a checkpoint keeps it
+// As a checkpoint keeps it.
+static double as_kept(double scale) { return static_cast<float>(scale); }
+
+LossScaleState LossScaleOptions::start() const {
+  return {.scale = as_kept(loss_scale.value_or(initial_loss_scale.value_or(1))),
+          .growth = 0,
+          .hysteresis = hysteresis};
 }
 
-void LossScale::update(bool overflow) {
-  if (!options_.is_dynamic()) return;
-  if (overflow) {
-    state_.growth = 0;
-    state_.hysteresis -= 1;
-    if (state_.hysteresis <= 0) state_.scale = std::max(state_.scale / 2, options_.min_loss_scale);
-  } else if (++state_.growth == options_.window) {
-    state_.growth = 0;
-    state_.hysteresis = options_.hysteresis;
-    state_.scale *= 2;
-  }
+LossScaleRule LossScaleOptions::rule() const {
+  return {.dynamic = is_dynamic(),
+          .least = as_kept(min_loss_scale),
+          .window = window,
+          .hysteresis = hysteresis};
 }
 
 }  // namespace mt

@@ -1,16 +1,13 @@
-// LossScale: what the loss is multiplied by before its backward, so that small gradients do not
-// vanish in a narrow type (Megatron's ConstantGradScaler and DynamicGradScaler).  The dynamic one,
-// after each step:
-//   overflow   growth = 0; hysteresis -= 1; if hysteresis <= 0: scale = max(scale / 2, least)
-//   else       growth += 1; if growth = window: growth = 0; hysteresis = its start; scale *= 2
-// so that after the first halving every further overflow halves too, until `window` steps went
-// well.
+// What the loss is multiplied by before its backward, so that small gradients do not vanish in a
+// narrow type (Megatron's ConstantGradScaler and DynamicGradScaler).  How the dynamic one goes on:
+// kernels/update.h.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "base/command.h"
+#include "kernels/update.h"
 
 namespace mt {
 
@@ -26,24 +23,8 @@ struct LossScaleOptions {
   void take_default();  // Megatron's of fp16, unless one was given: dynamic, from 2^32 on
   bool is_given() const { return loss_scale || initial_loss_scale; }
   bool is_dynamic() const { return !loss_scale && initial_loss_scale; }
-};
-
-class LossScale {
- public:
-  struct State {  // as a checkpoint keeps it
-    double scale = 1;
-    std::int64_t growth = 0, hysteresis = 0;
-  };
-  explicit LossScale(const LossScaleOptions& options);
-
-  double value() const { return state_.scale; }
-  void update(bool overflow);  // after a step
-  const State& state() const { return state_; }
-  void set_state(const State& state) { state_ = state; }
-
- private:
-  LossScaleOptions options_;
-  State state_;
+  LossScaleState start() const;
+  LossScaleRule rule() const;
 };
 
 }  // namespace mt

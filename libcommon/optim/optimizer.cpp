@@ -10,6 +10,10 @@
 
 namespace mt {
 
+// With the learning rate and with the decoupled one, of a step after one that was not skipped and
+// of one after one that was.
+using Records = std::array<std::array<StepRecord, 2>, 2>;
+
 const std::vector<std::string>& Optimizer::state_names(Rule rule) {
   static const std::vector<std::string> moments{"exp_avg", "exp_avg_sq"};
   static const std::vector<std::string> momentum{"momentum_buffer"};
@@ -31,10 +35,10 @@ Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const Optimi
       world_(world),
       buffer_(table, device, dtype, options, world),
       dtype_(dtype),
-      records_(device, 2 * sizeof(StepRecord)),
+      records_(device, sizeof(Records)),
       outcome_(device, sizeof(StepOutcome)),
       outcomes_(device),
-      loss_scale_(options.loss_scale) {
+      loss_scale_(options.loss_scale.start()) {
   // More than any rule needs, but not all addresses: a process may have many ranks.
   std::size_t elements = 0;
   for (const Param& row : table.rows()) elements += static_cast<std::size_t>(row.local.numel());
@@ -53,6 +57,7 @@ Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const Optimi
   pieces_ = pieces_of(buffer_.sharers().rank());
   place(pieces_, flat_, state_);
   upload_chunks();
+  set_scaler(loss_scale_);
 }
 
 std::vector<Optimizer::Piece> Optimizer::pieces_of(int rank) const {
@@ -221,6 +226,15 @@ void Optimizer::count_zeros(Stream& stream) {
   all_ranks(zeros);
 }
 
+void Optimizer::set_scaler(const LossScaleState& state) {
+  loss_scale_ = state;
+  if (outcome_.device() == Device::meta) return;
+  const HostCopy here = HostCopy::for_writing(
+      outcome_.tensor(DType::u8, {sizeof state}, offsetof(StepOutcome, loss_scale)));
+  std::memcpy(here.tensor().data(), &state, sizeof state);
+  here.upload();
+}
+
 // --- The step -----------------------------------------------------------------------------------
 
 void Optimizer::begin_step(const StepOrder& order, Stream& stream) {
@@ -234,10 +248,10 @@ void Optimizer::begin_step(const StepOrder& order, Stream& stream) {
   sum_squares(stream);
   if (options_.log_num_zeros_in_grad) count_zeros(stream);
   ++steps_;
-  const std::span<StepRecord> records = put_records(order.rates, stream);
+  const std::span<StepRecord> records = put_records(order, stream);
   auto* const outcome = static_cast<StepOutcome*>(outcome_.data());
   decide_update(records, outcome,
-                {.loss_scale = loss_scale_.value(),
+                {.loss_scale = options_.loss_scale.rule(),
                  .divisor = order.divisor,
                  .clip_grad = options_.clip_grad,
                  .all_finite = order.all_finite},
@@ -257,27 +271,33 @@ StepResult Optimizer::end_step(Stream& stream) {
     --steps_;
   else if (options_.log_num_zeros_in_grad)
     result.num_zeros = static_cast<std::int64_t>(outcome.zeros);
-  loss_scale_.update(result.skipped);
-  result.loss_scale = loss_scale_.value();
+  loss_scale_ = outcome.loss_scale;
+  result.loss_scale = loss_scale_.scale;
   return result;
 }
 
-// On the device: with the learning rate, and with the decoupled one.
-std::span<StepRecord> Optimizer::put_records(const StepRates& rates, Stream& stream) {
-  const auto bias_correction = [&](double beta) {
-    return 1 - std::pow(beta, static_cast<double>(steps_));
+// On the device; returns those that decide_update() completes.
+std::span<StepRecord> Optimizer::put_records(const StepOrder& order, Stream& stream) {
+  const auto record_of = [&](const StepRates& rates, double learning_rate, std::int64_t steps) {
+    const auto bias_correction = [&](double beta) {
+      return 1 - std::pow(beta, static_cast<double>(steps));
+    };
+    return StepRecord{.learning_rate = learning_rate,
+                      .weight_decay = rates.weight_decay,
+                      .bias_correction1 = bias_correction(options_.adam.beta1),
+                      .bias_correction2 = bias_correction(options_.adam.beta2)};
   };
-  std::array<StepRecord, 2> records;
-  records[0] = {.learning_rate = rates.learning_rate,
-                .weight_decay = rates.weight_decay,
-                .bias_correction1 = bias_correction(options_.adam.beta1),
-                .bias_correction2 = bias_correction(options_.adam.beta2)};
-  records[1] = records[0];
-  records[1].learning_rate = rates.decoupled_learning_rate;
+  const auto both = [&](const StepRates& rates, std::int64_t steps) {
+    return std::array{record_of(rates, rates.learning_rate, steps),
+                      record_of(rates, rates.decoupled_learning_rate, steps)};
+  };
+  const bool known = outcomes_.under_way() == 0;
+  const Records records{both(order.rates, steps_),
+                        both(order.rates_after_skipped, known ? steps_ : steps_ - 1)};
   const Shape bytes{sizeof records};
   transfer(records_.tensor(DType::u8, bytes), ConstTensor(records.data(), DType::u8, bytes),
            stream);
-  return {static_cast<StepRecord*>(records_.data()), records.size()};
+  return {static_cast<StepRecord*>(records_.data()), records[0].size()};
 }
 
 void Optimizer::update(std::span<const StepRecord> records, Stream& stream) {

@@ -36,6 +36,8 @@ namespace mt {
 // What the optimizer is to do with the gradients.
 struct StepOrder {
   StepRates rates = {};
+  // Instead, if the step before is skipped, which has begun and not ended.
+  StepRates rates_after_skipped = {};
   // Of the sum of all ranks' gradients, beside the loss scale; 0: the tokens of the outcome.
   double divisor = 1;
   bool all_finite = false;  // a step whose loss or gradient is not is the last to be looked at
@@ -69,7 +71,10 @@ class Optimizer {
             const World& world);
 
   // What the loss is to be multiplied by before its backward.
-  double loss_scale() const { return loss_scale_.value(); }
+  double loss_scale() const { return loss_scale_.scale; }  // known of the last step that has ended
+  ConstTensor loss_scale_on_device() const {               // [1] f64, of the next step
+    return of_outcome(offsetof(StepOutcome, loss_scale) + offsetof(LossScaleState, scale), 1);
+  }
   // Sets all values: fill(row) writes row.value.
   void set_values(const std::function<void(const Param&)>& fill, Stream& stream);
   // Calls read(row) for every row while row.value is whole and the newest; called on every rank.
@@ -90,13 +95,11 @@ class Optimizer {
   // which knows them then.
   Tensor losses() const { return of_outcome(offsetof(StepOutcome, loss), 2); }
   // A step in two parts.  begin_step() queues all of it; end_step() says what came of the first one
-  // that was begun and not ended, which is to be waited for.  Two steps may be begun, unless the
-  // second depends on what comes of the first: its loss scale, if that is dynamic, and how many
-  // steps were not skipped, if one may be.
+  // that was begun and not ended, which is to be waited for.  Two steps may be begun.
   void begin_step(const StepOrder& order, Stream& stream);
   StepResult end_step(Stream& stream);
   StepResult step(const StepRates& rates, double divisor, Stream& stream) {
-    begin_step({.rates = rates, .divisor = divisor}, stream);
+    begin_step({.rates = rates, .rates_after_skipped = rates, .divisor = divisor}, stream);
     return end_step(stream);
   }
 
@@ -113,8 +116,8 @@ class Optimizer {
 
   std::int64_t steps() const { return steps_; }  // that were not skipped
   void set_steps(std::int64_t steps) { steps_ = steps; }
-  LossScale& scaler() { return loss_scale_; }
-  const LossScale& scaler() const { return loss_scale_; }
+  const LossScaleState& scaler() const { return loss_scale_; }
+  void set_scaler(const LossScaleState& state);  // before a step
   // Whether this rank's part of a row is added to sums over the model, and stored, and not that of
   // another rank that has the same.
   bool counts(const Param& row) const {
@@ -160,7 +163,7 @@ class Optimizer {
   }
   void sum_squares(Stream& stream);
   void count_zeros(Stream& stream);
-  std::span<StepRecord> put_records(const StepRates& rates, Stream& stream);
+  std::span<StepRecord> put_records(const StepOrder& order, Stream& stream);
   void update(std::span<const StepRecord> records, Stream& stream);
   void update_flat(const Part& part, const StepRecord* record, Stream& stream);
 
@@ -174,10 +177,10 @@ class Optimizer {
   std::size_t bytes_ = 0;
   Arena state_, scratch_;
   std::vector<Part> parts_;  // by turns
-  Buffer records_;           // two StepRecords: of the learning rate, and of the decoupled one
+  Buffer records_;           // StepRecords: see put_records()
   Buffer outcome_;           // a StepOutcome
   OutcomeStage outcomes_;
-  LossScale loss_scale_;
+  LossScaleState loss_scale_;
   std::int64_t steps_ = 0;
 };
 

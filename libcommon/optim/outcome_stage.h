@@ -24,6 +24,7 @@ class OutcomeStage {
   void send(const StepOutcome* outcome, Stream& stream);  // which lies on the device
   // The one that was sent first and not received; the host waits for it.
   StepOutcome receive(Stream& stream);
+  std::size_t under_way() const { return sent_ - received_; }
 
  private:
   Buffer storage_;

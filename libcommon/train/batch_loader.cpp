@@ -9,14 +9,13 @@
 namespace mt {
 
 BatchLoader::BatchLoader(const TrainOptions& options, const SampleSet& samples, std::int64_t first,
-                         int micro_batches, const World& world, double loss_scale)
+                         int micro_batches, const World& world)
     : samples_(samples),
       first_(first + world.data().rank() * options.micro_batch_size),
       size_(options.micro_batch_size),
       stride_(world.data().size() * options.micro_batch_size),
       micro_batches_(micro_batches),
       per_token_(options.calculate_per_token_loss),
-      loss_scale_(loss_scale),
       context_(world.context()) {
   if (context_.size() == 1) return;
   StepShape shape = step_shape(options);
@@ -63,7 +62,7 @@ std::int64_t BatchLoader::load(int micro_batch, const Batch& batch) {
   // Another chunk may load it again.
   tokens_[static_cast<std::size_t>(micro_batch)] = shared ? sum(batch.loss_mask) : tokens;
   const bool divides = !per_token_ && tokens > 0;
-  weigh_rows(batch, divides ? loss_scale_ / tokens / micro_batches_ : loss_scale_);
+  weigh_rows(batch, divides ? 1 / tokens / micro_batches_ : 1);
   return first;
 }
 

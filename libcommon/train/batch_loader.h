@@ -13,9 +13,9 @@ namespace mt {
 class BatchLoader {
  public:
   // The weights of rows are such that the gradients of so many micro-batches add up to their mean,
-  // or with --calculate-per-token-loss to the sum over their tokens, times `loss_scale`.
+  // or with --calculate-per-token-loss to the sum over their tokens.
   BatchLoader(const TrainOptions& options, const SampleSet& samples, std::int64_t first,
-              int micro_batches, const World& world, double loss_scale = 1);
+              int micro_batches, const World& world);
 
   // Fills this rank's `micro_batch` and returns the number of its first sample.  Exit::bad_config
   // where there are not so many samples.
@@ -30,7 +30,6 @@ class BatchLoader {
   std::int64_t first_, size_, stride_;
   int micro_batches_;
   bool per_token_;
-  double loss_scale_;
   std::vector<double> tokens_;  // of each micro-batch
   Group& context_;
   Buffer storage_;  // of whole sequences, where ranks share them

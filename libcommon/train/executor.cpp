@@ -163,6 +163,7 @@ void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load) {
   const StepInput host = stage_ ? step_input_in(stage_->block(), shape_) : input;
   *host.record = {.first_sample = load(action.micro_batch, host.batch)};
   if (stage_) stage_->send(block, stream_);
+  if (weight_scale_) scale(input.batch.row_weight, input.batch.row_weight, weight_scale_, stream_);
 }
 
 Tensor Executor::wire_tensor(Slot& slot) {

@@ -63,6 +63,9 @@ class Executor {
   // the same on; on from the start.
   void use_graphs(bool use) { graphs_on_ = use; }
 
+  // Multiplies the weights of rows by a number, [1] f64 on the device, from now on.
+  void scale_weights_by(const ConstTensor& scale) { weight_scale_ = scale; }
+
   // Tells of the use of parameters from now on; null: to nobody.
   void share(ParamSharing* sharing) {
     sharing_ = sharing;
@@ -136,6 +139,7 @@ class Executor {
   Timers* timers_ = nullptr;
   Probe* probe_ = nullptr;
   ParamSharing* sharing_ = nullptr;
+  ConstTensor weight_scale_;
   int last_micro_batch_ = 0;
 };
 

@@ -215,7 +215,7 @@ static PyValue make_group(const ParamGroup& group, const Optimizer& optimizer,
 static PyValue make_scaler(const Optimizer& optimizer, TorchWriter& tensors) {
   PyValue scaler = PyValue::dict();
   if (!optimizer.options().loss_scale.is_dynamic()) return scaler;
-  const LossScale::State& state = optimizer.scaler().state();
+  const LossScaleState& state = optimizer.scaler();
   auto scale = static_cast<float>(state.scale);
   scaler.set_item("scale", tensors.tensor({&scale, DType::f32, {1}}));
   scaler.set_item("growth_tracker", state.growth);
@@ -243,7 +243,7 @@ PyValue make_optimizer(const Optimizer& optimizer, const ParamTable& table,
 }
 
 static void load_scaler(const MegatronCheckpoint& checkpoint, const PyValue& stored,
-                        const std::string& where, LossScale& scale) {
+                        const std::string& where, Optimizer& optimizer) {
   const PyValue* scaler = stored.find("grad_scaler");
   const PyValue* tensor = scaler == nullptr ? nullptr : scaler->find("scale");
   if (tensor == nullptr) return;  // none, or a constant one
@@ -254,16 +254,16 @@ static void load_scaler(const MegatronCheckpoint& checkpoint, const PyValue& sto
   const auto count = [&](const char* name) {
     return scaler->at(name, where).as_integer(where + ": grad_scaler." + name);
   };
-  scale.set_state({.scale = static_cast<double>(value),
-                   .growth = count("growth_tracker"),
-                   .hysteresis = count("hysteresis_tracker")});
+  optimizer.set_scaler({.scale = static_cast<double>(value),
+                        .growth = count("growth_tracker"),
+                        .hysteresis = count("hysteresis_tracker")});
 }
 
 void load_optimizer(const MegatronCheckpoint& checkpoint, Optimizer& optimizer) {
   const std::string where = checkpoint.tensors().folder() + ": common.pt";
   const PyValue& stored = stored_optimizer(checkpoint, where);
   if (optimizer.options().loss_scale.is_dynamic())
-    load_scaler(checkpoint, stored, where, optimizer.scaler());
+    load_scaler(checkpoint, stored, where, optimizer);
   const PyValue* inner = stored.find("optimizer");
   const auto& groups = (inner != nullptr ? *inner : stored)
                            .at("param_groups", where)

@@ -10,13 +10,16 @@
 namespace mt {
 
 TrainStep::TrainStep(const TrainOptions& options, const TrainData& data, const Parts& parts)
-    : options_(options), data_(data), parts_(parts), checks_(options.checks, parts.world.all()) {}
+    : options_(options), data_(data), parts_(parts), checks_(options.checks, parts.world.all()) {
+  if (options.optimizer.loss_scale.is_given())
+    parts_.executor.scale_weights_by(parts_.optimizer.loss_scale_on_device());
+}
 
 // The gradients of the step, this rank's part of them, and the optimizer's losses().
 void TrainStep::forward_backward(const Asked& asked) {
   parts_.optimizer.zero_gradients(parts_.stream);
   BatchLoader loader(options_, data_.training(), asked.first_sample, asked.micro_batches,
-                     parts_.world, parts_.optimizer.loss_scale());
+                     parts_.world);
   {
     const auto timing = parts_.timers.measure(Timed::forward_backward);
     const auto load = [&](int i, const Batch& batch) {
@@ -89,6 +92,7 @@ void TrainStep::begin(const Asked& asked) {
   const auto timing = parts_.timers.measure(Timed::optimizer);
   parts_.optimizer.begin_step(
       {.rates = asked.rates,
+       .rates_after_skipped = asked.rates_after_skipped,
        .divisor = options_.calculate_per_token_loss ? 0.0 : parts_.world.data().size(),
        .all_finite = options_.checks.finite},
       parts_.stream);

@@ -30,6 +30,7 @@ class TrainStep {
     std::int64_t iteration = 0, first_sample = 0;
     int micro_batches = 0;  // of this rank
     StepRates rates = {};
+    StepRates rates_after_skipped = {};  // if the step before has not ended, and is skipped
   };
   struct Result {
     double loss = 0;  // mean over the tokens that count, of all ranks
@@ -46,11 +47,11 @@ class TrainStep {
     return end();
   }
   // Whether a step is to begin before the one before has ended, so that a GPU never waits for the
-  // host: where nothing of it depends on that one, since no run goes on after a skipped update, and
-  // nobody measures its parts, which are reported at the end of theirs.
+  // host: unless a check waits anyway, or a step's parts are measured, which are reported at its
+  // end.
   bool may_begin_early() const {
-    return parts_.stream.device() == Device::cuda && options_.checks.finite &&
-           !parts_.timers.measures();
+    return parts_.stream.device() == Device::cuda && !options_.checks.spiky_loss &&
+           !options_.checks.large_grads && !parts_.timers.measures();
   }
 
  private:

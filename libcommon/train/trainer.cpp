@@ -125,17 +125,20 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
 void Trainer::begin_step(const TrainOptions::StepSize& size) {
   profiler_.before_step(counters_.iteration);
   const Clock::time_point start = Clock::now();
-  const StepRates rates = schedule_.at(counters_.scheduled_samples);
+  const std::int64_t samples = counters_.scheduled_samples;
   try {
     step_.begin({.iteration = counters_.iteration + 1,
                  .first_sample = counters_.consumed_train_samples,
                  .micro_batches = size.micro_batches,
-                 .rates = rates});
+                 .rates = schedule_.at(samples),
+                 .rates_after_skipped =
+                     schedule_.at(begun_ ? samples - begun_->global_batch_size : samples)});
   } catch (const Error&) {
     if (world_.all().size() == 1) end_step();  // others may not come that far
     throw;
   }
   end_step();
+  const double learning_rate = schedule_.at(counters_.scheduled_samples).learning_rate;
   counters_.iteration += 1;
   counters_.scheduled_samples += size.computed;
   counters_.consumed_train_samples += size.computed;
@@ -149,7 +152,7 @@ void Trainer::begin_step(const TrainOptions::StepSize& size) {
             .global_batch_size = size.computed,
             .tokens = size.computed * options_.data.seq_length,
             .flops = flops,
-            .learning_rate = rates.learning_rate};
+            .learning_rate = learning_rate};
   if (options_.report.log_params_norm) begun_->params_norm = optimizer_.parameter_norm(stream_);
   const auto profile = profiler_.after_step(counters_.iteration);
   if (profile) reports_.profile(*profile);

@@ -123,8 +123,11 @@ TEST_F(PlainUpdateCuda, DecidesAsTheCpu) {
     bool skipped, ends;  // without and with all_finite
   };
   const auto outcome = [](double loss, double tokens, double sum_squares, int before = 0) {
-    return StepOutcome{
-        .loss = loss, .tokens = tokens, .sum_squares = sum_squares, .skipped = before};
+    return StepOutcome{.loss = loss,
+                       .tokens = tokens,
+                       .sum_squares = sum_squares,
+                       .loss_scale = {.scale = 1.7, .growth = 3, .hysteresis = 1},
+                       .skipped = before};
   };
   const Step steps[] = {
       {outcome(30.5, 7, 4), false, false},         {outcome(2, 1, 1e-9), false, false},
@@ -136,8 +139,14 @@ TEST_F(PlainUpdateCuda, DecidesAsTheCpu) {
       for (const double divisor : {0.0, 3.0})
         for (const double clip : {0.0, 0.7}) {
           const UpdateRules rules{
-              .loss_scale = 1.7, .divisor = divisor, .clip_grad = clip, .all_finite = all_finite};
-          std::vector<StepRecord> records{kRecord, {.learning_rate = 3}};
+              .loss_scale = {.dynamic = true, .least = 1, .window = 4, .hysteresis = 2},
+              .divisor = divisor,
+              .clip_grad = clip,
+              .all_finite = all_finite};
+          std::vector<StepRecord> records{kRecord};
+          for (const double rate : {3, 5, 7}) records.push_back({.learning_rate = rate});
+          const double rates[] = {step.outcome.skipped != 0 ? 5 : kRecord.learning_rate,
+                                  step.outcome.skipped != 0 ? 7.0 : 3.0};
           const DeviceArray<StepOutcome> there(std::vector<StepOutcome>{step.outcome});
           const DeviceArray<StepRecord> records_there(records);
           cuda::decide_update(records_there.data(), 2, there.data(), rules, nullptr);
@@ -147,10 +156,15 @@ TEST_F(PlainUpdateCuda, DecidesAsTheCpu) {
           EXPECT_EQ(got.skipped != 0, all_finite ? step.ends : step.skipped);
           EXPECT_EQ(got.skipped, expected.skipped);
           EXPECT_TRUE(got.grad_norm == expected.grad_norm || std::isnan(expected.grad_norm));
+          EXPECT_EQ(got.loss_scale.scale, got.skipped != 0 ? 1 : 3.4);
+          EXPECT_EQ(expected.loss_scale.scale, got.loss_scale.scale);
+          EXPECT_EQ(got.loss_scale.growth, expected.loss_scale.growth);
+          EXPECT_EQ(got.loss_scale.hysteresis, expected.loss_scale.hysteresis);
           for (std::size_t i = 0; i < 2; ++i) {
             const StepRecord record = records_there.values()[i];
             EXPECT_EQ(record.gradient_scale, records[i].gradient_scale);
-            EXPECT_EQ(record.learning_rate, records[i].learning_rate);
+            EXPECT_EQ(record.learning_rate, rates[i]);
+            EXPECT_EQ(records[i].learning_rate, rates[i]);
             EXPECT_EQ(record.gradient_scale == 0, got.skipped != 0);
           }
         }

@@ -6,6 +6,15 @@
 namespace mt {
 namespace {
 
+struct LossScale {
+  explicit LossScale(const LossScaleOptions& options)
+      : rule(options.rule()), state(options.start()) {}
+  void update(bool overflow) { go_on(state, rule, overflow); }
+  double value() const { return state.scale; }
+  LossScaleRule rule;
+  LossScaleState state;
+};
+
 TEST(LossScale, GoldenSequence) {
   LossScale scale({.loss_scale = {}, .initial_loss_scale = 65536, .window = 4, .hysteresis = 2});
   const int overflows[] = {0, 1, 0, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0};
@@ -27,9 +36,8 @@ TEST(LossScale, GoesOnFromItsState) {
   for (int i = 0; i < 30; ++i) {
     whole.update(i % 7 < 2);
     LossScale next(options);
-    LossScale::State state = resumed.state();
-    state.scale = static_cast<float>(state.scale);  // by a checkpoint
-    next.set_state(state);
+    next.state = resumed.state;
+    next.state.scale = static_cast<float>(next.state.scale);  // by a checkpoint
     next.update(i % 7 < 2);
     resumed = next;
     EXPECT_EQ(resumed.value(), whole.value());

@@ -33,12 +33,12 @@ struct Sums {
 
 // Two ranks with two micro-batches each, which are one sample each; the losses of a sample's tokens
 // add up to `loss_of(tokens that count)`.
-Sums step_of_two_ranks(bool per_token, double loss_scale, double (*loss_of)(double)) {
+Sums step_of_two_ranks(bool per_token, double (*loss_of)(double)) {
   const FileSamples sample = counting_4_2_3_1();
   double sums[3] = {};
   run_ranks(2, [&](Group& ranks) {
     const World world(ranks, {.dp = 2});
-    BatchLoader loader(one_at_a_time(per_token), sample.set, 0, 2, world, loss_scale);
+    BatchLoader loader(one_at_a_time(per_token), sample.set, 0, 2, world);
     double own[3] = {};
     for (int i = 0; i < 2; ++i) {
       const BatchMemory memory(1, DType::f64);
@@ -62,24 +62,15 @@ Sums step_of_two_ranks(bool per_token, double loss_scale, double (*loss_of)(doub
 double loss_of(double tokens) { return tokens == 4 ? 10 : tokens == 3 ? 9 : tokens == 2 ? 6 : 2; }
 
 TEST(BatchLoader, EveryMicroBatchWeighsTheSame) {
-  const Sums sums = step_of_two_ranks(false, 1, loss_of);
+  const Sums sums = step_of_two_ranks(false, loss_of);
   EXPECT_DOUBLE_EQ(sums.objective / 2, 2.625);  // divided by the number of ranks
   EXPECT_DOUBLE_EQ(sums.loss / sums.tokens, 2.7);
 }
 
 TEST(BatchLoader, OrEveryToken) {
-  const Sums sums = step_of_two_ranks(true, 1, loss_of);
+  const Sums sums = step_of_two_ranks(true, loss_of);
   EXPECT_DOUBLE_EQ(sums.objective / sums.tokens, 2.7);  // divided by that of all tokens
   EXPECT_DOUBLE_EQ(sums.loss / sums.tokens, 2.7);
-}
-
-TEST(BatchLoader, TheLossScaleScalesWeights) {
-  for (const bool per_token : {false, true}) {
-    const Sums plain = step_of_two_ranks(per_token, 1, loss_of);
-    const Sums scaled = step_of_two_ranks(per_token, 1024, loss_of);
-    EXPECT_EQ(scaled.objective, 1024 * plain.objective);
-    EXPECT_EQ(scaled.loss, plain.loss);
-  }
 }
 
 // A micro-batch in which nothing counts weighs nothing, and divides nothing by zero.

@@ -260,6 +260,17 @@ TEST(Executor, AddsToGradientsOrReplacesThem) {
   }
   executor.run(training, fill, true);
   EXPECT_EQ(executor.loss(), loss);
+  // Weights of rows that are four times as large scale gradients, and not the loss.
+  double four = 4;
+  executor.scale_weights_by(ConstTensor(&four, DType::f64, {1}));
+  set_zero(model.table().gradients(), stream);
+  executor.run(training, fill, true);
+  for (const Param& row : model.table().rows()) {
+    HostTensor expected = clone(once[row.index].view());
+    for (double& value : expected.span<double>()) value *= 4;
+    EXPECT_TENSORS_NEAR(row.grad, expected.view(), 0) << row.name;
+  }
+  EXPECT_EQ(executor.loss(), loss);
 }
 
 // A model that keeps what its forward and backward were shown of a micro-batch.
