@@ -15,6 +15,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/cuda_types.h"
@@ -72,10 +73,30 @@ struct UpdateRules {
   bool all_finite = false;  // a step that is not ends all updates
 };
 
+// Completes the outcome from its sums, of which `root` is the square root of the sum of squares,
+// and with it `count` records, which are those of a step after one that was not skipped, or, if it
+// was, become those that follow them.
+constexpr void decide_update(StepRecord* records, int count, StepOutcome& outcome,
+                             const UpdateRules& rules, double root) {
+  const double divisor = rules.divisor != 0 ? rules.divisor : std::max(1.0, outcome.tokens);
+  const double factor = divisor * outcome.loss_scale.scale, norm = root / factor;
+  const bool after_skipped = outcome.skipped != 0;
+  const bool ended =
+      rules.all_finite && (after_skipped || !std::isfinite(outcome.loss / outcome.tokens));
+  const bool skipped = ended || !std::isfinite(norm);
+  const double clip = rules.clip_grad > 0 ? rules.clip_grad / (norm + 1e-6) : 1;
+  outcome.grad_norm = norm;
+  outcome.skipped = skipped ? 1 : 0;
+  go_on(outcome.loss_scale, rules.loss_scale, skipped);
+  for (int i = 0; i < count; ++i) {
+    if (after_skipped) records[i] = records[count + i];
+    records[i].gradient_scale = skipped ? 0 : std::min(clip, 1.0) / factor;
+  }
+}
+
 }  // namespace mt
 
-// Completes the outcome from its sums, and with it `count` records, which are those of a step after
-// one that was not skipped, or, if it was, become those that follow them.
+// The same, where the outcome lies.
 namespace mt::cpu {
 void decide_update(StepRecord* records, int count, StepOutcome* outcome, const UpdateRules& rules);
 }
