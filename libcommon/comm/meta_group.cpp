@@ -53,7 +53,8 @@ MetaGroup::MetaGroup(const MetaGroup& whole, const std::vector<int>& members, Ca
 }
 
 Pending MetaGroup::all_reduce(Tensor t, Reduction) {
-  return count("all_reduce", By::collectives, ranks_, 2 * ring(t));
+  const By by = PeerCopies::is_little(t) && are_peers() ? By::copies : By::collectives;
+  return count("all_reduce", by, ranks_, 2 * ring(t));
 }
 Pending MetaGroup::all_gather(Tensor out, ConstTensor) {
   return count("all_gather", by(out, By::collectives), ranks_, ring(out));
@@ -76,10 +77,15 @@ Pending MetaGroup::send(const ConstTensor& t, int to, By by) {
   return count("send", by, {number(rank()), number(to)}, static_cast<double>(t.bytes()));
 }
 
-bool MetaGroup::reach(const Tensor& memory) {
+bool MetaGroup::are_peers() {
   if (size() == 1 || size() > PeerCopies::kMost || watch_ == nullptr || !watch_->share_host(ranks_))
     return false;
   talks_by_->collectives = true;
+  return true;
+}
+
+bool MetaGroup::reach(const Tensor& memory) {
+  if (!are_peers()) return false;
   reached_.push_back(memory);
   const std::size_t stage = std::max(stage_, PeerCopies::stage_bytes(memory.bytes(), size()));
   taken_->copies += stage - std::exchange(stage_, stage);

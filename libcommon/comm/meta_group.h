@@ -65,6 +65,7 @@ class MetaGroup final : public Group {
   enum class By : std::uint8_t { collectives, messages, copies };
 
   double ring(const ConstTensor& t) const;
+  bool are_peers();  // whether they reach one another's memory, of which they then tell
   Pending send(const ConstTensor& t, int to, By by);
   Pending count(const char* collective, By by, const std::vector<int>& ranks, double bytes);
   By by(const ConstTensor& all, By otherwise) const;

@@ -319,9 +319,9 @@ class NcclGroup : public Group {
   }
   // Those that sum such a tensor up, or null.
   PeerCopies* peers_for(const Tensor& t) {
-    if (only_nccl_ || t.bytes() > cuda::PeerMailbox::kBytes) return nullptr;
+    if (only_nccl_ || !PeerCopies::is_little(t)) return nullptr;
     make_copies();
-    return copies_->reduces(t.bytes(), t.dtype()) ? copies_.get() : nullptr;
+    return copies_->reduces(t) ? copies_.get() : nullptr;
   }
 
   ncclComm_t comm() const { return shared_->handle; }

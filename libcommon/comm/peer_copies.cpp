@@ -226,10 +226,6 @@ void PeerCopies::reduce_scatter(const Tensor& out, const ConstTensor& in, Stream
   });
 }
 
-bool PeerCopies::reduces(std::size_t bytes, DType dtype) const {
-  return together_ && bytes <= cuda::PeerMailbox::kBytes && dtype != DType::i64;
-}
-
 void PeerCopies::all_reduce(void* t, std::int64_t count, DType dtype, Reduction reduction,
                             StreamHandle stream) {
   cuda::PeerMailboxes boxes{.of = {}, .rank = ranks_.rank(), .ranks = ranks_.size()};

@@ -44,7 +44,10 @@ class PeerCopies {
   void pass(const Tensor& out, const ConstTensor& there, int ahead, StreamHandle stream);
 
   // As Group's, of what reduces(): in one step.  It may be captured.
-  bool reduces(std::size_t bytes, DType dtype) const;
+  static bool is_little(const ConstTensor& t) {
+    return t.bytes() <= cuda::PeerMailbox::kBytes && t.dtype() != DType::i64;
+  }
+  bool reduces(const ConstTensor& t) const { return together_ && is_little(t); }
   void all_reduce(void* t, std::int64_t count, DType dtype, Reduction reduction,
                   StreamHandle stream);
 

@@ -386,12 +386,16 @@ TEST(MetaGroup, CountsWhatNcclAndCopiesTake) {
     EXPECT_EQ(all.copies_bytes(), one_host ? 2000U : 0U);
     tensors->all_gather(whole, part).wait();
     tensors->reduce_scatter(part, whole).wait();
+    tensors->all_reduce(part, Reduction::sum).wait();
     EXPECT_EQ((all.nccl_bytes() - made) >> 20, one_host ? 0U : 288U);
     tensors->gather_step(whole, 1).wait();
     EXPECT_EQ((all.nccl_bytes() - made) >> 20, one_host ? 0U : 288U + 384 + 62);
-    EXPECT_EQ(stream.cost().message_bytes, 6000);
+    EXPECT_EQ(stream.cost().message_bytes, 8000);
     static_cast<void>(all.split({0}));
     EXPECT_EQ((all.nccl_bytes() - made) >> 20, one_host ? 0U : 288U + 384 + 62);
+    const Buffer much(Device::meta, 1 << 20);
+    tensors->all_reduce(much.tensor(DType::f32, {1 << 18}), Reduction::sum).wait();
+    EXPECT_EQ((all.nccl_bytes() - made) >> 20, one_host ? 288U : 288U + 384 + 62);
   }
 }
 
