@@ -72,15 +72,24 @@ static void add_precision_flags(CommandLine& cl) {
 
 static void add_parallel_flags(CommandLine& cl) {
   refuse(cl, "what these arrange changes no number, and is arranged otherwise here",
-         {{"--defer-embedding-wgrad-compute"},
-          {"--distribute-saved-activations"},
+         {{"--distribute-saved-activations"},
           {"--overlap-p2p-communication-warmup-flush"},
           {"--pipeline-model-parallel-comm-backend"},
           {"--tp-comm-bootstrap-backend", only("nccl")},
+          {"--use-ring-exchange-p2p"}});
+  refuse(cl, "--tp-comm-overlap overlaps all that it can, and is not set part by part",
+         {{"--disable-tp-comm-bulk-dgrad"},
+          {"--disable-tp-comm-bulk-wgrad"},
+          {"--disable-tp-comm-overlap-ag"},
+          {"--disable-tp-comm-overlap-rs"},
+          {"--disable-tp-comm-split-ag"},
+          {"--disable-tp-comm-split-rs"},
           {"--tp-comm-overlap-cfg"},
-          {"--tp-comm-overlap-rs-dgrad"},
-          {"--use-ring-exchange-p2p"},
-          {"--wgrad-deferral-limit", only(0)}});
+          {"--tp-comm-overlap-rs-dgrad"}});
+  refuse(cl,
+         "the head's gradient is made with the logits, which are not stored; see "
+         "--pipeline-model-parallel-layout",
+         {{"--defer-embedding-wgrad-compute"}, {"--wgrad-deferral-limit", only(0)}});
   refuse(cl, "use --tensor-model-parallel-size", {{"--model-parallel-size"}});
   refuse(cl, "encoder and decoder have no ranks of their own",
          {{"--pipeline-model-parallel-split-rank"}});
@@ -196,13 +205,7 @@ static void add_implied_machinery(CommandLine& cl) {
   imply(cl, "what is sharded is said by --data-parallel-sharding-strategy",
         {{"--use-custom-fsdp"}, {"--init-model-with-meta-device"}});
   imply(cl, "how communication is arranged changes no number",
-        {{"--disable-tp-comm-bulk-dgrad"},
-         {"--disable-tp-comm-bulk-wgrad"},
-         {"--disable-tp-comm-overlap-ag"},
-         {"--disable-tp-comm-overlap-rs"},
-         {"--disable-tp-comm-split-ag"},
-         {"--disable-tp-comm-split-rs"},
-         {"--no-align-grad-reduce"},
+        {{"--no-align-grad-reduce"},
          {"--no-align-param-gather"},
          {"--no-async-tensor-model-parallel-allreduce"},
          {"--no-clone-scatter-output-in-embedding"},
