@@ -153,22 +153,23 @@ std::string describe(const simdjson::simdjson_error& error) {
 }  // namespace
 
 struct JsonLineParser::State {
+  explicit State(const std::vector<std::string>& keys) : plain(keys) {}
   PlainJsonReader plain;
   ondemand::parser parser;
   std::vector<std::string> wrong;  // with each key's value, so far
 };
 
 JsonLineParser::JsonLineParser(std::vector<std::string> keys)
-    : keys_(std::move(keys)), texts_(keys_.size()), state_(std::make_unique<State>()) {}
+    : keys_(std::move(keys)), texts_(keys_.size()), state_(std::make_unique<State>(keys_)) {}
 JsonLineParser::~JsonLineParser() = default;
 JsonLineParser::JsonLineParser(JsonLineParser&&) noexcept = default;
 
 std::string JsonLineParser::parse(std::string_view line) {
-  return state_->plain.read(line, keys_, texts_) == line.size() ? "" : parse_any(line);
+  return state_->plain.read(line, texts_) == line.size() ? "" : parse_any(line);
 }
 
 std::string JsonLineParser::parse_first(std::string_view lines, std::string_view& line) {
-  const std::optional<std::size_t> size = state_->plain.read(lines, keys_, texts_);
+  const std::optional<std::size_t> size = state_->plain.read(lines, texts_);
   line = lines.substr(0, size ? *size : lines.find('\n'));
   return size ? "" : parse_any(line);
 }

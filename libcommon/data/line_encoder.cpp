@@ -8,66 +8,70 @@
 
 namespace mt {
 
-void LineEncoder::store(std::span<const std::int32_t> ids, EncodedKey& out) const {
-  if (const auto token = out.tokens.append(options_.type, ids))
+// Tokens that are stored together, about: many short documents', which stay in the smallest cache.
+static constexpr std::size_t kStoredTogether = 2048;
+
+void LineEncoder::store_ids(EncodedKey& out) const {
+  if (const auto token = out.tokens.append(options_.type, out.ids))
     fail(Exit::internal, "token ", *token, " of a vocabulary of ", tokenizer_.vocab_size(),
          " does not fit ", name_of(options_.type));
+  out.ids.clear();
 }
 
 std::size_t LineEncoder::add_document(std::span<const std::string_view> texts,
-                                      std::vector<std::int32_t>& ids, EncodedKey& out) const {
+                                      EncodedKey& out) const {
   std::vector<std::string_view> sentences;
   if (splitter_ != nullptr) {
     for (const std::string_view text : texts) splitter_->split(text, sentences);
     texts = sentences;
   }
-  const std::size_t first = out.lengths.size();
-  ids.clear();
+  std::vector<std::int32_t>& ids = out.ids;
+  const std::size_t first = out.lengths.size(), begin = ids.size();
   for (const std::string_view text : texts) {
     const std::size_t before = ids.size();
     tokenizer_.encode_utf8(text, ids);
     if (ids.size() > before) out.lengths.push_back(static_cast<std::int32_t>(ids.size() - before));
   }
   out.documents.push_back(out.lengths.size() - first);
-  if (ids.empty()) return 0;
-  if (options_.prepend_bos && ids.front() != tokenizer_.bos()) {
-    ids.insert(ids.begin(), tokenizer_.bos());
+  if (ids.size() == begin) return 0;
+  if (options_.prepend_bos && ids[begin] != tokenizer_.bos()) {
+    ids.insert(ids.begin() + static_cast<std::ptrdiff_t>(begin), tokenizer_.bos());
     ++out.lengths[first];
   }
   if (options_.append_eod) {
     ids.push_back(tokenizer_.eod());
     ++out.lengths.back();
   }
-  store(ids, out);
-  return ids.size();
+  const std::size_t added = ids.size() - begin;
+  if (ids.size() >= kStoredTogether) store_ids(out);
+  return added;
 }
 
-void LineEncoder::add_padded(std::string_view text, std::vector<std::int32_t>& ids,
-                             EncodedKey& out) const {
-  ids.clear();
-  tokenizer_.encode_utf8(text, ids);
-  if (options_.append_eod && !ids.empty())
-    ids.resize(static_cast<std::size_t>(options_.pad_to), tokenizer_.eod());
-  out.lengths.push_back(static_cast<std::int32_t>(ids.size()));
+void LineEncoder::add_padded(std::string_view text, EncodedKey& out) const {
+  tokenizer_.encode_utf8(text, out.ids);
+  if (options_.append_eod && !out.ids.empty())
+    out.ids.resize(static_cast<std::size_t>(options_.pad_to), tokenizer_.eod());
+  out.lengths.push_back(static_cast<std::int32_t>(out.ids.size()));
   out.documents.push_back(1);
-  store(ids, out);
+  store_ids(out);
 }
 
 void LineEncoder::encode(const LineBlock& block, EncodedBlock& out) const {
   out.keys.resize(options_.text_lines ? 1 : options_.json_keys.size());
   for (EncodedKey& key : out.keys) {
     key.tokens.clear();
+    key.ids.clear();
     key.lengths.clear();
     key.documents.clear();
   }
   out.bad.clear();
   out.lines = 0;
   options_.text_lines ? encode_text(block, out) : encode_json(block, out);
+  for (EncodedKey& key : out.keys) store_ids(key);
 }
 
 void LineEncoder::encode_json(const LineBlock& block, EncodedBlock& out) const {
   if (!out.parser) out.parser.emplace(options_.json_keys);
-  std::vector<std::int32_t> ids;
   std::string_view rest = block.text(), line;
   for (std::int64_t number = block.first_line; !rest.empty(); ++number) {
     std::string wrong = out.parser->parse_first(rest, line);
@@ -82,9 +86,9 @@ void LineEncoder::encode_json(const LineBlock& block, EncodedBlock& out) const {
     }
     for (std::size_t k = 0; k < out.keys.size(); ++k)
       if (options_.pad_to > 0)
-        add_padded(texts[k].front(), ids, out.keys[k]);
+        add_padded(texts[k].front(), out.keys[k]);
       else
-        add_document(texts[k], ids, out.keys[k]);
+        add_document(texts[k], out.keys[k]);
   }
 }
 
@@ -93,7 +97,6 @@ void LineEncoder::encode_text(const LineBlock& block, EncodedBlock& out) const {
   const std::string_view all = block.text();
   const bool valid = simdjson::validate_utf8(all), returns = all.find('\r') != all.npos;
   std::string copy;
-  std::vector<std::int32_t> ids;
   for_each_line(block, [&](std::string_view line, std::int64_t number) {
     ++out.lines;
     const bool ended = line.data() + line.size() < all.data() + all.size();
@@ -109,7 +112,7 @@ void LineEncoder::encode_text(const LineBlock& block, EncodedBlock& out) const {
       wrong = "invalid UTF-8";
     } else if (returns && text.find('\r') != text.npos) {
       wrong = "a carriage return inside the line";
-    } else if (add_document({&text, 1}, ids, key) == 0) {
+    } else if (add_document({&text, 1}, key) == 0) {
       wrong = "gives no token";
       key.documents.pop_back();
     }

@@ -22,6 +22,7 @@ namespace mt {
 // One key's share of a block, as IndexedDatasetWriter::add_documents() takes it.
 struct EncodedKey {
   StoredTokens tokens;                 // of all sequences
+  std::vector<std::int32_t> ids;       // the last of them, on their way there
   std::vector<std::int32_t> lengths;   // of all sequences, in tokens
   std::vector<std::size_t> documents;  // how many sequences each has
 };
@@ -53,12 +54,10 @@ class LineEncoder {
  private:
   void encode_json(const LineBlock& block, EncodedBlock& out) const;
   void encode_text(const LineBlock& block, EncodedBlock& out) const;
-  // The texts are well-formed UTF-8; `ids` is theirs while they run.  add_document() returns how
-  // many tokens it has added.
-  std::size_t add_document(std::span<const std::string_view> texts, std::vector<std::int32_t>& ids,
-                           EncodedKey& out) const;
-  void add_padded(std::string_view text, std::vector<std::int32_t>& ids, EncodedKey& out) const;
-  void store(std::span<const std::int32_t> ids, EncodedKey& out) const;
+  // The texts are well-formed UTF-8.  add_document() returns how many tokens it has added.
+  std::size_t add_document(std::span<const std::string_view> texts, EncodedKey& out) const;
+  void add_padded(std::string_view text, EncodedKey& out) const;
+  void store_ids(EncodedKey& out) const;
 
   Options options_;
   const Tokenizer& tokenizer_;

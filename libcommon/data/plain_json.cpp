@@ -29,6 +29,12 @@ class Cursor {
     ++at_;
     return true;
   }
+  bool take(std::string_view text) {
+    if (!std::string_view(at_, static_cast<std::size_t>(end_ - at_)).starts_with(text))
+      return false;
+    at_ += text.size();
+    return true;
+  }
   bool at_line_end() const { return at_ == end_ || *at_ == '\n'; }
   const char* at() const { return at_; }
   bool ascii() const { return ascii_; }  // all strings so far
@@ -104,11 +110,21 @@ class Cursor {
   bool ascii_ = true;
 };
 
+// Of ASCII's printable characters, all of which stand for themselves.
+bool needs_no_escape(std::string_view text) {
+  return std::ranges::all_of(text,
+                             [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+}
+
 }  // namespace
 
+PlainJsonReader::PlainJsonReader(const std::vector<std::string>& keys) {
+  for (const std::string& key : keys)
+    keys_.push_back({key, needs_no_escape(key) ? key + '"' : std::string()});
+}
+
 std::optional<std::size_t> PlainJsonReader::read(
-    std::string_view lines, const std::vector<std::string>& keys,
-    std::vector<std::vector<std::string_view>>& texts) {
+    std::string_view lines, std::vector<std::vector<std::string_view>>& texts) {
   if (capacity_ < lines.size() + kPadding) {  // no escape is shorter than what it stands for
     capacity_ = 2 * lines.size() + kPadding;
     room_ = std::make_unique_for_overwrite<char[]>(capacity_);
@@ -120,17 +136,22 @@ std::optional<std::size_t> PlainJsonReader::read(
   do {
     cursor.skip_blanks();
     if (!cursor.take('"')) return std::nullopt;
-    const auto key = cursor.string();
+    auto wanted = std::ranges::find_if(
+        keys_, [&](const Key& key) { return !key.written.empty() && cursor.take(key.written); });
+    if (wanted == keys_.end()) {
+      const auto key = cursor.string();
+      if (!key) return std::nullopt;
+      wanted = std::ranges::find(keys_, *key, &Key::text);
+    }
     cursor.skip_blanks();
-    if (!key || !cursor.take(':')) return std::nullopt;
+    if (!cursor.take(':')) return std::nullopt;
     cursor.skip_blanks();
     if (!cursor.take('"')) return std::nullopt;
     const auto text = cursor.string();
     if (!text) return std::nullopt;
     cursor.skip_blanks();
-    const auto wanted = std::find(keys.begin(), keys.end(), *key);
-    if (wanted == keys.end()) continue;
-    texts[static_cast<std::size_t>(wanted - keys.begin())].assign(1, *text);
+    if (wanted == keys_.end()) continue;
+    texts[static_cast<std::size_t>(wanted - keys_.begin())].assign(1, *text);
   } while (cursor.take(','));
   if (!cursor.take('}')) return std::nullopt;
   cursor.skip_blanks();

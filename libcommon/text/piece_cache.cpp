@@ -41,7 +41,10 @@ PieceCachePool::~PieceCachePool() {
   for (Place& place : idle_) delete place.cache.load();
 }
 
-static std::size_t home_slot() { return std::hash<std::thread::id>()(std::this_thread::get_id()); }
+static std::size_t home_slot() {
+  thread_local const std::size_t home = std::hash<std::thread::id>()(std::this_thread::get_id());
+  return home;
+}
 
 std::unique_ptr<PieceCache> PieceCachePool::take() {
   const std::size_t home = home_slot();

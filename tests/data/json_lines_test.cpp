@@ -45,6 +45,19 @@ TEST(JsonLineParser, SeveralKeysInAnyOrder) {
   EXPECT_EQ(parse(R"({"b":"2"})", {"a", "b"}).wrong, "no key \"a\"");
 }
 
+TEST(JsonLineParser, KeysAreComparedAsTheyRead) {
+  EXPECT_EQ(parse(R"({"ab":"2","a":"1"})", {"a", "ab"}).texts, (Texts{{"1"}, {"2"}}));
+  EXPECT_EQ(parse(R"({"a\\b":"1"})", {R"(a\b)"}).texts, (Texts{{"1"}}));
+  EXPECT_EQ(parse(R"({"a\b":"1"})", {R"(a\b)"}).wrong, R"(no key "a\b")");
+  EXPECT_EQ(parse(R"({"a\"b":"1"})", {"a\"b"}).texts, (Texts{{"1"}}));
+  EXPECT_EQ(parse(R"({"a"b":"1"})", {"a\"b"}).wrong, "malformed JSON: a string is not closed");
+  EXPECT_EQ(parse("{\"a\tb\":\"1\"}", {"a\tb"}).wrong,
+            "malformed JSON: a control character in a string");
+  EXPECT_EQ(parse("{\"\xC3\xA9\":\"1\"}", {"\xC3\xA9"}).texts, (Texts{{"1"}}));
+  EXPECT_EQ(parse("{\"\xC3\":\"1\"}", {"\xC3"}).wrong, "invalid UTF-8");
+  EXPECT_EQ(parse(R"({"":"1"})", {""}).texts, (Texts{{"1"}}));
+}
+
 TEST(JsonLineParser, OfEqualKeysTheLastCounts) {
   EXPECT_EQ(parse(R"({"text":"a","text":"b"})").texts, (Texts{{"b"}}));
   EXPECT_EQ(parse(R"({"text":7,"text":"b"})").texts, (Texts{{"b"}}));
