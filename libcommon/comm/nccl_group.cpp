@@ -3,12 +3,8 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-#include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +13,7 @@
 
 #include "comm/nccl_memory.h"
 #include "comm/peer_copies.h"
+#include "comm/process_groups.h"
 
 namespace mt {
 namespace {
@@ -50,8 +47,6 @@ ncclRedOp_t number_op(Reduction reduction) {
   return reduction == Reduction::sum ? ncclSum : ncclMax;
 }
 
-using Clock = Stream::Clock;
-
 // What work() calls, at once.
 template <class Work>
 ncclResult_t together(const Work& work) {
@@ -60,77 +55,6 @@ ncclResult_t together(const Work& work) {
   const ncclResult_t result = work(), ended = ncclGroupEnd();
   return result != ncclSuccess ? result : ended;
 }
-
-// What a group has begun; of the last operation, what goes in or, if nothing does, comes out.
-struct Begun {
-  std::string group;
-  int ranks = 1;
-  std::uint64_t count = 0;
-  const char* operation = "nothing";
-  std::int64_t elements = 0;
-  DType dtype = DType::u8;
-
-  std::string text() const {
-    const std::string size = elements > 0 ? concat(" of ", elements, " ", name_of(dtype)) : "";
-    return concat(operation, size, " among ", ranks);
-  }
-};
-
-// What the groups of a process share.
-class Process {
- public:
-  Process(Rendezvous& ranks, Stream& stream) : compute(stream), ranks_(ranks) {
-    ranks.follow([this] { return progress(); });
-  }
-  Process(const Process&) = delete;
-  ~Process() { ranks_.follow({}); }
-
-  Stream& compute;
-  bool gave_up = false;  // an operation, after which no group ends in an orderly way
-
-  void add(const Begun* group) {
-    const std::lock_guard lock(mutex_);
-    groups_.push_back(group);
-  }
-  void remove(const Begun* group) {
-    const std::lock_guard lock(mutex_);
-    std::erase(groups_, group);
-  }
-  void note(Begun* group, const char* operation, std::int64_t elements, DType dtype) {
-    const std::lock_guard lock(mutex_);
-    ++group->count;
-    group->operation = operation;
-    group->elements = elements;
-    group->dtype = dtype;
-  }
-  // NCCL may wait for other ranks on the host, too.
-  template <class Body>
-  ncclResult_t call(const Body& body) {
-    calls_since_ = Clock::now().time_since_epoch().count();
-    const ncclResult_t result = body();
-    calls_since_ = 0;
-    return result;
-  }
-
- private:
-  Rendezvous::Progress progress() {
-    Rendezvous::Progress progress;
-    std::optional<Clock::time_point> since = compute.waits_since();
-    if (const Clock::rep calls = calls_since_; calls != 0 && !since)
-      since = Clock::time_point(Clock::duration(calls));
-    if (since)
-      progress.waits = std::chrono::duration_cast<Rendezvous::Milliseconds>(Clock::now() - *since);
-    const std::lock_guard lock(mutex_);
-    for (const Begun* one : groups_)
-      progress.groups.push_back({one->group, one->count, one->text()});
-    return progress;
-  }
-
-  Rendezvous& ranks_;
-  std::atomic<Clock::rep> calls_since_ = 0;  // 0: it does not
-  std::mutex mutex_;
-  std::vector<const Begun*> groups_;  // and what they have begun, under the mutex
-};
 
 // What a group shares with those that are the same by other names.
 struct Communicator {
@@ -159,7 +83,7 @@ ncclConfig_t settings(Carries carries) {
 class NcclGroup : public Group {
  public:
   // Of all ranks, from NCCL's id.
-  NcclGroup(const ncclUniqueId& id, int rank, int size, std::shared_ptr<Process> process)
+  NcclGroup(const ncclUniqueId& id, int rank, int size, std::shared_ptr<ProcessGroups> process)
       : NcclGroup(rank, size, Carries::numbers, std::move(process), "all") {
     ncclConfig_t config = settings(carries());
     begin("start", {},
@@ -282,7 +206,8 @@ class NcclGroup : public Group {
  private:
   class Queued;
 
-  NcclGroup(int rank, int size, Carries carries, std::shared_ptr<Process> process, std::string name)
+  NcclGroup(int rank, int size, Carries carries, std::shared_ptr<ProcessGroups> process,
+            std::string name)
       : Group(rank, size, carries), process_(std::move(process)) {
     begun_.group = std::move(name);
     begun_.ranks = size;
@@ -363,10 +288,10 @@ class NcclGroup : public Group {
     stage_ = Buffer(Device::cuda, bytes);
   }
 
-  std::shared_ptr<Process> process_;
+  std::shared_ptr<ProcessGroups> process_;
   std::shared_ptr<Communicator> shared_ = std::make_shared<Communicator>();
   NcclGroup* talks_by_ = this;  // of the same ranks, with less memory of its own
-  Begun begun_;
+  ProcessGroups::Begun begun_;
   int splits_ = 0;
   std::vector<EventHandle> events_;  // not in use
   std::vector<Queued*> queued_;      // not waited for
@@ -470,7 +395,8 @@ std::unique_ptr<Group> make_nccl_group(Rendezvous& ranks, Stream& compute) {
   if (rank == 0) check(ncclGetUniqueId(&id), rank, size, "start");
   const std::vector<std::byte> shared = ranks.broadcast(std::as_bytes(std::span(&id, 1)));
   std::memcpy(&id, shared.data(), sizeof(id));
-  return std::make_unique<NcclGroup>(id, rank, size, std::make_shared<Process>(ranks, compute));
+  return std::make_unique<NcclGroup>(id, rank, size,
+                                     std::make_shared<ProcessGroups>(ranks, compute));
 }
 
 }  // namespace mt

@@ -1,0 +1,61 @@
+// ProcessGroups: what the groups of a process share whose operations are queued on a GPU.  It knows
+// what each has begun, and tells the ranks' Rendezvous, so that who does not come to an operation
+// is named.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comm/rendezvous.h"
+#include "tensor/dtype.h"
+#include "tensor/stream.h"
+
+namespace mt {
+
+class ProcessGroups {
+ public:
+  // What a group has begun; of the last operation, what goes in or, if nothing does, comes out.
+  struct Begun {
+    std::string group;
+    int ranks = 1;
+    std::uint64_t count = 0;
+    const char* operation = "nothing";
+    std::int64_t elements = 0;
+    DType dtype = DType::u8;
+
+    std::string text() const;
+  };
+
+  ProcessGroups(Rendezvous& ranks, Stream& stream);
+  ProcessGroups(const ProcessGroups&) = delete;
+  ~ProcessGroups() { ranks_.follow({}); }
+
+  Stream& compute;       // behind which operations are queued
+  bool gave_up = false;  // an operation, after which no group ends in an orderly way
+
+  // Of a group, until it is removed.
+  void add(const Begun* group);
+  void remove(const Begun* group);
+  void note(Begun* group, const char* operation, std::int64_t elements, DType dtype);
+
+  // What body(), in which the host may wait for other ranks, returns.
+  template <class Body>
+  auto call(const Body& body) {
+    calls_since_ = Stream::Clock::now().time_since_epoch().count();
+    const auto result = body();
+    calls_since_ = 0;
+    return result;
+  }
+
+ private:
+  Rendezvous::Progress progress();
+
+  Rendezvous& ranks_;
+  std::atomic<Stream::Clock::rep> calls_since_ = 0;  // 0: it does not
+  std::mutex mutex_;
+  std::vector<const Begun*> groups_;  // and what they have begun, under the mutex
+};
+
+}  // namespace mt
