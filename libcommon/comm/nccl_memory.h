@@ -21,6 +21,8 @@ constexpr int most_channels(Carries carries) {
 
 class NcclMemory {
  public:
+  static constexpr int kMeasuredRanks = 2;
+
   struct Communicator {
     Carries carries = Carries::tensors;
     bool collectives = false, messages = false;  // it has carried some

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "base/file.h"
+#include "comm/nccl_memory.h"
 #include "train/plan.h"
 #include "train/schedule_drawing.h"
 
@@ -243,9 +244,11 @@ static std::string times_text(const Plan& plan, int columns) {
 std::string plan_text(const Plan& plan, int columns) {
   const RankPlan& fullest = plan.fullest();
   const RankMemory& m = fullest.memory;
-  const auto bytes = [](const char* name, std::size_t count) {
-    return line(name, static_cast<double>(count), "bytes");
+  const auto bytes = [](const char* name, std::size_t count, const std::string& unit = "bytes") {
+    return line(name, static_cast<double>(count), unit.c_str());
   };
+  const std::string measured =
+      concat("bytes, as measured with ", NcclMemory::kMeasuredRanks, " ranks");
   return length_text(plan.length) + line("parameters", static_cast<double>(plan.parameters), "") +
          line("model FLOPs of a step", plan.model_flops, "") +
          line("counted FLOPs on a rank", fullest.step.flops, "") +
@@ -255,7 +258,7 @@ std::string plan_text(const Plan& plan, int columns) {
          bytes("memory: optimizer", m.optimizer) +
          (m.work > 0 ? bytes("memory: scratch", m.work) : "") +
          (m.cuda > 0 ? bytes("memory: CUDA's own", m.cuda) : "") +
-         (m.nccl > 0 ? bytes("memory: NCCL's", m.nccl) : "") +
+         (m.nccl > 0 ? bytes("memory: NCCL's", m.nccl, measured) : "") +
          (m.copies > 0 ? bytes("memory: copies by ranks", m.copies) : "") +
          bytes("memory: keep", m.step.keep()) + bytes("memory: layer", m.step.layer) +
          bytes("memory: deferred", m.step.deferred()) +
