@@ -8,7 +8,7 @@ merge what mt-preprocess has made.  Sentences need a model of Punkt: that of NLT
 or else one that nltk trains here from the same texts.  A table's last row says how many files differ.
 
 Needs a checkout of NVIDIA/Megatron-LM at core_v0.12.1, and from PyPI: megatron-core==0.12.1, torch,
-numpy, transformers, regex, sentencepiece, nltk==3.9.1.  DATA: gpt2/, bert-uncased/,
+numpy, transformers, regex, sentencepiece, nltk 3.9 or 3.10.  DATA: gpt2/, bert-uncased/,
 bert-cased/, sentencepiece/, shakespeare/.
 Command: python scripts/compare-preprocess.py MEGATRON build/release/cmd/mt-preprocess DATA [--lines 2000]
 """
@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 
+import nltk.data
 import nltk.tokenize.punkt
 
 # Name, tokenizer, corpus, further arguments.
@@ -79,7 +80,8 @@ def make_punkt_model(folder, text):
     trainer.INCLUDE_ALL_COLLOCS = True
     trainer.train(text, finalize=True)
     model = pathlib.Path(folder, "tokenizers", "punkt_tab", "english")
-    model.mkdir(parents=True)
+    model.mkdir(mode=0o700, parents=True)
+    nltk.data.path.append(folder)  # nltk 3.10 writes nowhere else, and only to what is its user's alone
     nltk.tokenize.punkt.save_punkt_params(trainer.get_params(), str(model))
 
 
