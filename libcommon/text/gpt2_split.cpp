@@ -1,6 +1,9 @@
 #include "text/gpt2_split.h"
 
+#include <array>
 #include <bit>
+#include <cstdint>
+#include <numeric>
 
 #include "text/char_masks.h"
 #include "text/char_runs.h"
@@ -28,17 +31,18 @@ static std::size_t piece_end(std::string_view text, std::size_t at) {
   return run_end(text, next, first);
 }
 
-// The pieces that begin in the ASCII characters of the 64 bytes text[at, ...) and do not end behind
-// them: writes where each ends and returns how many, 0 where the first one is longer.
-static std::size_t split_window(std::string_view text, std::size_t at, std::size_t* ends) {
-  const CharMasks is(text.substr(at));
+// Where pieces begin in the ASCII characters of the 64 bytes from text[at] on, a bit for each byte;
+// not the first one, and none in the last of these characters: what follows that is not known.
+[[gnu::always_inline]] static inline std::uint64_t starts_in(const CharMasks& is,
+                                                             std::string_view text,
+                                                             std::size_t at) {
   const int known = std::countr_zero(is.multibyte);
   if (known < 3) return 0;
   const std::uint64_t other = ~(is.letter | is.number | is.space);
   const std::uint64_t changes = ~is.space & ((is.letter ^ is.letter << 1) |
                                              (is.number ^ is.number << 1) | (other ^ other << 1));
-  // Where a piece begins: at a change, or at the one blank before it, if there is one; at the first
-  // and at the last character of white space.  Of the last one known, what follows it is not.
+  // At a change, or at the one blank before it, if there is one; at the first and at the last
+  // character of white space.
   std::uint64_t starts = changes & ~(is.blank << 1);
   starts |= is.space & ~(is.space << 1 & is.space >> 1);
   starts &= (std::uint64_t{1} << (known - 1)) - 1;
@@ -49,22 +53,70 @@ static std::size_t split_window(std::string_view text, std::size_t at, std::size
     starts &= ~(std::uint64_t{2} << i);
     if (i + static_cast<int>(length) < known - 1) starts |= std::uint64_t{1} << (i + length);
   }
+  return starts & ~std::uint64_t{1};
+}
+
+// Writes the ends of the pieces before these starts, and says how many.
+static std::size_t write_ends(std::uint64_t starts, std::size_t at, std::size_t* ends) {
   std::size_t count = 0;
-  for (starts &= ~std::uint64_t{1}; starts != 0; starts &= starts - 1)
-    ends[count++] = at + std::countr_zero(starts);
+  for (; starts != 0; starts &= starts - 1) ends[count++] = at + std::countr_zero(starts);
   return count;
 }
 
-std::size_t gpt2_split(std::string_view text, std::size_t at, std::span<std::size_t> ends) {
-  std::size_t count = 0;
-  while (at < text.size() && (count == 0 || ends.size() - count >= CharMasks::kBytes)) {
-    std::size_t found = 0;
-    if (ends.size() >= CharMasks::kBytes) found = split_window(text, at, ends.data() + count);
-    if (found == 0) ends[count + found++] = piece_end(text, at);
-    count += found;
-    at = ends[count - 1];
+// The same, eight at a time: `ends` has room for 64.
+[[gnu::target(MT_TARGET_WIDE_MASKS)]] static std::size_t write_ends_wide(std::uint64_t starts,
+                                                                         std::size_t at,
+                                                                         std::size_t* ends) {
+  alignas(64) static constexpr auto kNumbers = [] {
+    std::array<std::uint8_t, CharMasks::kBytes> numbers{};
+    std::iota(numbers.begin(), numbers.end(), std::uint8_t{0});
+    return numbers;
+  }();
+  alignas(64) std::array<std::uint8_t, CharMasks::kBytes> places;
+  _mm512_store_si512(places.data(),
+                     _mm512_maskz_compress_epi8(starts, _mm512_load_si512(kNumbers.data())));
+  const __m512i begin = _mm512_set1_epi64(static_cast<std::int64_t>(at));
+  const auto count = static_cast<std::size_t>(std::popcount(starts));
+  for (std::size_t i = 0; i < count; i += 8) {
+    const __m128i some = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(places.data() + i));
+    const __m512i wide = _mm512_maskz_cvtepu8_epi64(0xFF, some);
+    _mm512_storeu_si512(ends + i, _mm512_add_epi64(begin, wide));
   }
   return count;
+}
+
+template <auto masks_of, auto write>
+[[gnu::always_inline]] static inline std::size_t split(std::string_view text, std::size_t at,
+                                                       std::span<std::size_t> ends) {
+  std::size_t count = 0;
+  while (at < text.size() && (count == 0 || ends.size() - count >= CharMasks::kBytes)) {
+    std::uint64_t starts = 0;
+    if (ends.size() >= CharMasks::kBytes) starts = starts_in(masks_of(text.substr(at)), text, at);
+    if (starts == 0) {
+      ends[count++] = at = piece_end(text, at);
+    } else {  // the next window waits for the last start, and not for what is written
+      count += write(starts, at, ends.data() + count);
+      at += 63 - std::countl_zero(starts);
+    }
+  }
+  return count;
+}
+
+[[gnu::target(MT_TARGET_WIDE_MASKS)]] static std::size_t wide_gpt2_split(
+    std::string_view text, std::size_t at, std::span<std::size_t> ends) {
+  return split<CharMasks::wide, write_ends_wide>(text, at, ends);
+}
+
+static CharMasks masks_of(std::string_view text) { return CharMasks(text); }
+
+std::size_t portable_gpt2_split(std::string_view text, std::size_t at,
+                                std::span<std::size_t> ends) {
+  return split<masks_of, write_ends>(text, at, ends);
+}
+
+std::size_t gpt2_split(std::string_view text, std::size_t at, std::span<std::size_t> ends) {
+  return wide_masks_run_here() ? wide_gpt2_split(text, at, ends)
+                               : portable_gpt2_split(text, at, ends);
 }
 
 }  // namespace mt

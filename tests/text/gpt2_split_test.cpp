@@ -6,16 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "text/word_split.h"
+
 namespace mt {
 
 using Pieces = std::vector<std::string>;
 
 // Asks for `at_a_time` pieces in each call.
-static Pieces split(std::string_view text, std::size_t at_a_time = 3) {
+static Pieces split(std::string_view text, std::size_t at_a_time = 3,
+                    Splitter splitter = gpt2_split) {
   Pieces pieces;
   std::vector<std::size_t> ends(at_a_time);
   std::size_t at = 0;
-  while (const std::size_t count = gpt2_split(text, at, ends)) {
+  while (const std::size_t count = splitter(text, at, ends)) {
     for (std::size_t i = 0; i < count; at = ends[i], ++i)
       pieces.emplace_back(text.substr(at, ends[i] - at));
   }
@@ -75,7 +78,9 @@ TEST(Gpt2Split, ManyPiecesAtATimeAreThePiecesOneByOne) {
     const std::size_t kinds = 2 + random() % (parts.size() - 1);
     for (auto n = random() % 200; n > 0; --n) text += parts[random() % kinds];
     const Pieces expected = split(text, 1);
-    for (const std::size_t room : {64, 100, 256}) ASSERT_EQ(split(text, room), expected) << text;
+    for (const std::size_t room : {64, 100, 256})
+      for (const Splitter splitter : {gpt2_split, portable_gpt2_split})
+        ASSERT_EQ(split(text, room, splitter), expected) << text;
   }
 }
 
