@@ -4,6 +4,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#endif
 
 #include <algorithm>
 #include <cerrno>
@@ -138,6 +142,8 @@ void File::write_back() const {
 
 bool File::reserve(std::uint64_t offset, std::uint64_t bytes) const {
 #if defined(__linux__)
+  struct statfs system;
+  if (::fstatfs(descriptor_, &system) == 0 && system.f_type == TMPFS_MAGIC) return false;
   return ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                      static_cast<off_t>(bytes)) == 0;
 #else

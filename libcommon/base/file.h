@@ -42,7 +42,7 @@ class File {
   void sync();              // to the disk
   void write_back() const;  // begins to take to the disk what was written, without waiting for it
   // Asks the disk for room of [offset, offset + bytes), which makes writing there cheaper and
-  // leaves the size as it is: a hint.  False where there is none.
+  // leaves the size as it is: a hint.  False where there is none: in memory it would cost more.
   bool reserve(std::uint64_t offset, std::uint64_t bytes) const;
   void close();  // reports what close() reports; no descriptor remains
   int descriptor() const { return descriptor_; }
