@@ -5,7 +5,8 @@ For each case below the ranks of a layout make a random model of megatron.legacy
 at its checkpoint_version: below 3 with the names of that time and with torch.save's form of before PyTorch 1.6, in
 an order of queries, keys and values that Megatron-LM's own fix_query_key_value_ordering() turns into today's.
 Megatron-LM then finds the logits of random tokens; mt-convert makes a folder of Hugging Face's of the checkpoint,
-and transformers must find the same logits, to 1e-5.  With --golden FOLDER small ones are written for the tests.
+and transformers must find the same logits, to 1e-5.  Of the checkpoint mt-convert --saver legacy makes another, for
+another layout, whose ranks must load it, strictly, with each parameter as it was.  With --golden FOLDER small ones are written for the tests.
 
 Needs a checkout of Megatron-LM core_v0.12.1, and from PyPI torch, transformers, einops (tried with 2.15.0, 5.23.0,
 0.8.2).
@@ -29,7 +30,7 @@ VOCAB = 61
 SIZES = "--num-layers 2 --hidden-size 8 --num-attention-heads 4 --seq-length 16 --max-position-embeddings 16"
 LLAMA = ("--position-embedding-type rope --normalization RMSNorm --swiglu --disable-bias-linear --ffn-hidden-size 24 "
          "--untie-embeddings-and-output-weights")
-# What each is: version, tensor ranks, stages, options.
+# What each is: version, tensor ranks, stages, options.  Written, it is of the layout behind.
 CASES = {
     "gpt-0": (0, 2, 1, ""),
     "gpt-1": (1.0, 2, 1, ""),
@@ -41,6 +42,7 @@ CASES = {
     "bert-0": (0, 1, 1, "--no-bias-gelu-fusion"),  # as its head, whose gelu is not fused
     "bert-3": (3.0, 2, 1, "--no-bias-gelu-fusion"),
 }
+WRITTEN = {(2, 1): (1, 2), (1, 1): (2, 2), (2, 2): (1, 1), (1, 2): (2, 1)}
 GOLDENS = ("gpt-0", "gpt-1", "gpt-2")  # of one model
 KEPT = ("num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads", "max_position_embeddings", "fp16",
         "padded_vocab_size", "make_vocab_size_divisible_by", "model_parallel_size", "layernorm_epsilon",
@@ -91,8 +93,8 @@ def part_of(parameter, key, tp):
     return ((key.endswith("norm.weight")) + 0.3 * torch.randn(shape)).chunk(ranks, axis)[rank]
 
 
-def parse(megatron, name):
-    version, tp, pp, options = CASES[name]
+def parse(name, tp, pp):
+    options = CASES[name][3]
     from megatron.training.arguments import parse_args, validate_args
 
     sys.argv = ["legacy", *SIZES.split(), *options.split(), "--micro-batch-size", "1", "--mock-data",
@@ -134,37 +136,80 @@ def logits_of(model, name, ids):
     return model(ids, torch.arange(length)[None], future)
 
 
-def rank_main(rank, megatron, name, folder, work, golden):
+def start_rank(rank, megatron, name, tp, pp, work):
+    """The settings, the model of this rank, and its folder."""
     sys.path.insert(0, megatron)
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(CASES[name][1] * CASES[name][2]), LOCAL_RANK="0",
-                      CUDA_DEVICE_MAX_CONNECTIONS="1")
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(tp * pp), LOCAL_RANK="0", CUDA_DEVICE_MAX_CONNECTIONS="1")
     core = ours.import_megatron()
     torch.set_num_threads(1)
     from megatron.core import num_microbatches_calculator, parallel_state as state
     from megatron.training import global_vars
-    from megatron.training.checkpointing import fix_query_key_value_ordering
 
-    version, tp, pp, _ = CASES[name]
-    torch.distributed.init_process_group("gloo", f"file://{work}/store", rank=rank, world_size=tp * pp)
+    torch.distributed.init_process_group("gloo", f"file://{work}/store-{tp}-{pp}", rank=rank, world_size=tp * pp)
     state.initialize_model_parallel(tp, pp)
     core.tensor_parallel.model_parallel_cuda_manual_seed(1)
-    args = parse(megatron, name)
+    args = parse(name, tp, pp)
     global_vars.set_args(args)
     num_microbatches_calculator.init_num_microbatches_calculator(rank, None, 1, 1, 1)
-    model = make_model(args, name, state.is_pipeline_first_stage(), state.is_pipeline_last_stage()).float().eval()
+    path = f"mp_rank_{state.get_tensor_model_parallel_rank():02}"
+    if pp > 1:
+        path += f"_{state.get_pipeline_model_parallel_rank():03}"
+    return args, make_model(args, name, state.is_pipeline_first_stage(),
+                            state.is_pipeline_last_stage()).float().eval(), path
+
+
+def whole_name(key, layers):
+    """What a parameter of a stage is called in a model of one; a copy of the words is what they are."""
+    if "word_embeddings" in key:
+        return "words"
+    parts = key.split(".")
+    if "layers" in parts:
+        from megatron.core import parallel_state as state
+
+        at = parts.index("layers") + 1
+        stages = state.get_pipeline_model_parallel_world_size()
+        parts[at] = str(int(parts[at]) + state.get_pipeline_model_parallel_rank() * layers // stages)
+    return ".".join(parts)
+
+
+def written_main(rank, megatron, name, tp, pp, folder, work):
+    """What mt-convert wrote for this rank is what rank_main() drew."""
+    args, model, path = start_rank(rank, megatron, name, tp, pp, work)
+    from megatron.core import parallel_state as state
+
+    torch.serialization.add_safe_globals([argparse.Namespace, type(args.attention_backend)])
+    content = torch.load(f"{folder}/{path}/model_optim_rng.pt", weights_only=True)
+    assert content["checkpoint_version"] == 3.0 and content["args"].use_legacy_models
+    wanted = model.state_dict_for_save_checkpoint()
+    assert names_in(content["model"]) == names_in(wanted), (names_in(content["model"]), names_in(wanted))
+    model.load_state_dict(content["model"], strict=True)
+    for key, parameter in model.named_parameters():
+        expected = part_of(parameter, whole_name(key, args.num_layers), (state.get_tensor_model_parallel_rank(), tp))
+        rows = VOCAB - state.get_tensor_model_parallel_rank() * len(parameter) if "word_embeddings" in key else None
+        assert torch.equal(parameter[:rows], expected[:rows]), key
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def names_in(tensors):
+    return {key: names_in(value) for key, value in tensors.items()} if isinstance(tensors, dict) else None
+
+
+def rank_main(rank, megatron, name, folder, work, golden):
+    version, tp, pp, _ = CASES[name]
+    args, model, path = start_rank(rank, megatron, name, tp, pp, work)
+    from megatron.core import parallel_state as state
+    from megatron.training.checkpointing import fix_query_key_value_ordering
+
     ranks = (state.get_tensor_model_parallel_rank(), tp)
     with torch.no_grad():
         for key, parameter in model.named_parameters():
-            key = "words" if "word_embeddings" in key else key  # also the copy on the last stage
-            parameter.copy_(part_of(parameter, key, ranks))
+            parameter.copy_(part_of(parameter, whole_name(key, args.num_layers), ranks))
             if version < 2 and ".query_key_value." in key:
                 parameter.copy_(old_order(parameter.clone(), version, args.num_attention_heads // tp))
     saved = model.state_dict_for_save_checkpoint()
     if version < 2:
         saved = old_names(saved)
-    path = f"mp_rank_{state.get_tensor_model_parallel_rank():02}"
-    if pp > 1:
-        path += f"_{state.get_pipeline_model_parallel_rank():03}"
     os.makedirs(f"{folder}/iter_0000007/{path}")
     known = old_args(args, version)
     if golden:
@@ -200,7 +245,13 @@ def check(options, name):
         command = [f"{options.bin}/mt-convert", "--quiet", "--loader", "legacy", "--true-vocab-size", str(VOCAB)]
         subprocess.run([*command, "--verify", folder, f"{work}/core"], check=True)
         subprocess.run([*command, "--saver", "hf", "--verify", folder, f"{work}/hf"], check=True)
-        if pp > 1:  # the last stage has a copy of tied embeddings: what of them is read must be the same
+        tp, pp = WRITTEN[CASES[name][1:3]]
+        subprocess.run([*command, "--saver", "legacy", "--verify", "--target-tensor-parallel-size", str(tp),
+                        "--target-pipeline-parallel-size", str(pp), folder, f"{work}/written"], check=True)
+        torch.multiprocessing.spawn(written_main, (options.megatron, name, tp, pp, f"{work}/written/iter_0000007", work),
+                                    nprocs=tp * pp)
+        print(f"{name}: --saver legacy: its own parameters on ranks {tp, pp}")
+        if CASES[name][2] > 1:  # the last stage has a copy of tied embeddings: what of them is read must be the same
             subprocess.run([f"{options.bin}/mt-convert", "diff", f"{work}/core", f"{work}/hf"], check=True)
             return print(f"{name}: converts")
         kind = T.MegatronBertForPreTraining if name.startswith("bert") else T.AutoModelForCausalLM

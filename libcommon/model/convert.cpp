@@ -12,6 +12,7 @@
 #include "model/gguf_names.h"
 #include "model/gpt_checkpoint.h"
 #include "model/hugging_face_source.h"
+#include "model/legacy_classes.h"
 #include "model/meta_source.h"
 #include "model/model_rows.h"
 #include "model/model_sink.h"
@@ -46,7 +47,7 @@ struct Plan {
         stored_dtype(options.dtype.empty()),
         gguf(options.saver == "gguf"),
         in_order(options.saver == "meta"),
-        by_stages(options.saver == "core" && options.ckpt_format == "torch") {
+        by_stages(target.legacy || (options.saver == "core" && options.ckpt_format == "torch")) {
     check_loader(options.loader);
     const bool bert = target.config.family == ModelFamily::bert;
     if (!options.model_type.empty() && (options.model_type == "BERT") != bert)
@@ -59,6 +60,7 @@ struct Plan {
     if (by_stages && target.config.family == ModelFamily::t5 && target.pipeline_parallel > 1)
       fail(Exit::bad_config, "--target-pipeline-parallel-size ", target.pipeline_parallel,
            ": a T5 is written for one stage in the torch format");
+    if (target.legacy) check_legacy(target.config);
     source->check_all_used(table);
     if (options.with_optimizer) {
       states = source->states();
@@ -93,7 +95,8 @@ struct Plan {
                                            config.num_layers),
             .shard_bytes = static_cast<std::uint64_t>(o.shard_megabytes) * 1'000'000,
             .common_file = !o.no_common_file,
-            .quantized = o.dtype == "q8_0"};
+            .quantized = o.dtype == "q8_0",
+            .legacy = o.saver == "legacy"};
   }
 
   static DType dtype_named(const std::string& name) {

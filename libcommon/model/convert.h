@@ -18,7 +18,7 @@ namespace mt {
 struct ConvertOptions {
   std::string load, save;
   std::string loader, saver = "core", ckpt_format = "torch_dist", model_type;
-  std::string transformer_impl = "transformer_engine";
+  std::string transformer_impl;
   ModelSourceOptions source;
   std::int64_t target_tensor_parallel = 1, target_pipeline_parallel = 1, target_expert_parallel = 1;
   PipelineOptions pipeline;

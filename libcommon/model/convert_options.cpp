@@ -20,8 +20,9 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.option(
       "--saver", &saver, "FORMAT",
       "what OUTPUT becomes: core or mcore (Megatron), hf (Hugging Face), meta (a Llama as Meta's "
-      "own code takes it) or gguf (llama.cpp); "
-      "legacy and megatron, from before Megatron's core, are only read",
+      "own code takes it), gguf (llama.cpp) or legacy (Megatron's models from before its core, for "
+      "--use-legacy-models); "
+      "mcore and megatron are core and legacy",
       one_of({"core", "hf", "meta", "gguf", "mcore", "legacy", "megatron"}));
   cl.option("--ckpt-format", &ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
             one_of({"torch_dist", "torch", "torch_dcp"}));
@@ -63,7 +64,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
             "\"Et*3|(tt|)*4tL\"");
   cl.option("--saver-transformer-impl", &transformer_impl, "NAME",
             "how the torch format, and for experts torch_dist too, names norms: as in models of "
-            "transformer_engine, or of the local specification",
+            "transformer_engine, or of the local specification; default transformer_engine, and "
+            "local with --saver legacy, which writes no other",
             one_of({"transformer_engine", "local"}));
   cl.option("--dtype", &dtype, "TYPE",
             "of OUTPUT's weights: fp32, fp16 or bf16, and q8_0 in GGUF files; default as stored",
@@ -91,25 +93,29 @@ void ConvertOptions::add_to(CommandLine& cl) {
 
 // Refuses what says how OUTPUT lies where the saver has no such thing.
 static void check_of_saver(const ConvertOptions& o) {
-  const bool core = o.saver == "core";
+  const bool core = o.saver == "core", megatron = core || o.saver == "legacy";
   const auto check = [&](const char* flag, bool known, const auto& value, const auto& usual) {
     if (!known && value != usual)
       fail(Exit::usage, flag, ' ', value, ": means nothing with --saver ", o.saver);
   };
   check("--ckpt-format", core, o.ckpt_format, "torch_dist");
-  check("--target-tensor-parallel-size", core || o.saver == "meta", o.target_tensor_parallel, 1);
-  check("--target-pipeline-parallel-size", core, o.target_pipeline_parallel, 1);
+  check("--target-tensor-parallel-size", megatron || o.saver == "meta", o.target_tensor_parallel,
+        1);
+  check("--target-pipeline-parallel-size", megatron, o.target_pipeline_parallel, 1);
   check("--target-expert-parallel-size", core, o.target_expert_parallel, 1);
-  check("--saver-transformer-impl", core, o.transformer_impl, "transformer_engine");
+  check("--saver-transformer-impl", core, o.transformer_impl,
+        o.saver == "legacy" ? "local" : "transformer_engine");
   check("--shard-size", o.saver == "hf", o.shard_megabytes, ConvertOptions().shard_megabytes);
-  const auto check_given = [&](const char* flag, bool given) {
-    if (!core && given) fail(Exit::usage, flag, ": means nothing with --saver ", o.saver);
+  const auto check_given = [&](const char* flag, bool given, bool known = false) {
+    if (!core && !known && given) fail(Exit::usage, flag, ": means nothing with --saver ", o.saver);
   };
   const PipelineOptions& stages = o.pipeline;
-  check_given("--make-vocab-size-divisible-by", o.make_vocab_size_divisible_by.has_value());
+  check_given("--make-vocab-size-divisible-by", o.make_vocab_size_divisible_by.has_value(),
+              megatron);
   check_given("--num-layers-per-virtual-pipeline-stage",
-              stages.layers_per_virtual_stage.has_value());
-  check_given("--num-virtual-stages-per-pipeline-rank", stages.virtual_stages_per_rank.has_value());
+              stages.layers_per_virtual_stage.has_value(), megatron);
+  check_given("--num-virtual-stages-per-pipeline-rank", stages.virtual_stages_per_rank.has_value(),
+              megatron);
   check_given("--decoder-first-pipeline-num-layers", stages.first_layers.has_value());
   check_given("--decoder-last-pipeline-num-layers", stages.last_layers.has_value());
   check_given("--account-for-embedding-in-pipeline-split", stages.account_for_embedding);
@@ -119,11 +125,9 @@ static void check_of_saver(const ConvertOptions& o) {
 
 void ConvertOptions::complete() {
   if (loader == "mcore" || loader == "megatron") loader = loader == "mcore" ? "core" : "legacy";
-  if (saver == "mcore") saver = "core";
-  if (saver == "legacy" || saver == "megatron")
-    fail(Exit::usage, "--saver ", saver,
-         ": models from before Megatron's core are read, not "
-         "written; --saver core writes what Megatron-LM loads without --use-legacy-models");
+  if (saver == "mcore" || saver == "megatron") saver = saver == "mcore" ? "core" : "legacy";
+  if (transformer_impl.empty())
+    transformer_impl = saver == "legacy" ? "local" : "transformer_engine";
   check_of_saver(*this);
   if (load.empty()) fail(Exit::usage, "INPUT: required; see --help");
   if (save.empty()) fail(Exit::usage, "OUTPUT: required; see --help");
@@ -134,9 +138,10 @@ void ConvertOptions::complete() {
   if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
   if (with_optimizer && saver != "core")
     fail(Exit::usage, "--with-optimizer: ",
-         saver == "hf"     ? "Hugging Face's format"
-         : saver == "meta" ? "Meta's format"
-                           : "GGUF",
+         saver == "hf"       ? "Hugging Face's format"
+         : saver == "meta"   ? "Meta's format"
+         : saver == "legacy" ? "a checkpoint that convert.py's legacy saver writes"
+                             : "GGUF",
          " has no place for it");
   if (no_common_file && (saver != "core" || ckpt_format != "torch_dist"))
     fail(Exit::usage, "--no-common-pt: torch_dist alone has one; see --saver and --ckpt-format");

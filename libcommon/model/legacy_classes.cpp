@@ -1,5 +1,8 @@
 #include "model/legacy_classes.h"
 
+#include <algorithm>
+#include <map>
+
 #include "base/error.h"
 #include "ckpt/torch_file.h"
 
@@ -19,12 +22,15 @@ struct Rename {
   std::string_view from, to;
 };
 
-// The older names become the newer ones, and these the local specification's.
-constexpr Rename kRenames[] = {
+// What they called parts of a layer before.
+constexpr Rename kOlder[] = {
     {".attention.", ".self_attention."},
+    {".post_attention_layernorm.", ".post_attention_norm."},
+};
+// Their names of those, and the local specification's.
+constexpr Rename kRenames[] = {
     {".input_norm.", ".input_layernorm."},
     {".post_attention_norm.", ".pre_mlp_layernorm."},
-    {".post_attention_layernorm.", ".pre_mlp_layernorm."},
     {".self_attention.query_key_value.", ".self_attention.linear_qkv."},
     {".self_attention.dense.", ".self_attention.linear_proj."},
     {".mlp.dense_h_to_4h.", ".mlp.linear_fc1."},
@@ -44,12 +50,16 @@ constexpr Rename kBeginnings[] = {
     {"lm_head.bias", "output_layer.bias"},
 };
 
+static void replace(std::string& name, std::string_view from, std::string_view to) {
+  if (const std::size_t at = name.find(from); at != std::string::npos)
+    name.replace(at, from.size(), to);
+}
+
 static std::string core_name(std::string name, bool bert) {
   for (const auto& [from, to] : kBeginnings)
     if (name.starts_with(from)) name.replace(0, from.size(), to);
-  for (const auto& [from, to] : kRenames)
-    if (const std::size_t at = name.find(from); at != std::string::npos)
-      name.replace(at, from.size(), to);
+  for (const auto& [from, to] : kOlder) replace(name, from, to);
+  for (const auto& [from, to] : kRenames) replace(name, from, to);
   if (!bert && name.starts_with("encoder.")) name.replace(0, 2, "de");
   return name;
 }
@@ -90,6 +100,81 @@ std::vector<std::pair<std::string, PyValue>> legacy_tensors(const PyValue& model
   std::vector<std::pair<std::string, PyValue>> tensors;
   add_tensors("", model, family == ModelFamily::bert, where, tensors);
   return tensors;
+}
+
+// --- Writing ------------------------------------------------------------------------------------
+
+// Where the classes have what Megatron-Core calls so at a name's beginning: dicts in one another,
+// and how the name in the last one begins.
+struct Nested {
+  std::string_view core, dicts, name = "";
+};
+constexpr Nested kNested[] = {
+    {"embedding.word_embeddings.", "language_model/embedding/word_embeddings"},
+    {"embedding.position_embeddings.", "language_model/embedding/position_embeddings"},
+    {"embedding.tokentype_embeddings.", "language_model/embedding/tokentype_embeddings"},
+    {"encoder.final_layernorm.", "language_model/encoder", "final_norm."},
+    {"decoder.final_layernorm.", "language_model/encoder", "final_norm."},
+    {"encoder.", "language_model/encoder"},
+    {"decoder.", "language_model/encoder"},
+    {"pooler.", "language_model/pooler"},
+    {"output_layer.bias", "lm_head", "bias"},
+    {"output_layer.", "language_model/output_layer"},
+    {"lm_head.layer_norm.", "lm_head", "norm."},
+    {"lm_head.", "lm_head"},
+    {"binary_head.", "binary_head"},
+};
+
+// Dicts of what stands behind names such as a/b/c.
+static PyValue nested(const std::vector<std::pair<std::string, PyValue>>& named) {
+  PyValue dict = PyValue::dict();
+  std::vector<std::string> keys;  // in the order of their first values
+  std::map<std::string, std::vector<std::pair<std::string, PyValue>>> inner;
+  for (const auto& [name, value] : named) {
+    const std::size_t slash = name.find('/');
+    if (slash == std::string::npos) {
+      dict.set_item(name, value);
+      continue;
+    }
+    const std::string key = name.substr(0, slash);
+    if (!inner.contains(key)) keys.push_back(key);
+    inner[key].emplace_back(name.substr(slash + 1), value);
+  }
+  for (const std::string& key : keys) dict.set_item(key, nested(inner.at(key)));
+  return dict;
+}
+
+PyValue legacy_model(const PyValue& model, const ModelConfig& config) {
+  std::vector<std::pair<std::string, PyValue>> named;
+  const std::vector<PyValue>& entries = model.entries("model");
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
+    std::string name = entries[i].as_string("model");
+    const Nested& place =
+        *std::ranges::find_if(kNested, [&](const Nested& n) { return name.starts_with(n.core); });
+    const bool copy = name == "output_layer.weight" && !config.untie_embeddings_and_output_weights;
+    name.replace(0, place.core.size(), place.name);
+    for (const auto& [from, to] : kRenames) replace(name, to, from);
+    named.emplace_back(concat(copy ? "word_embeddings_for_head" : place.dicts, "/", name),
+                       entries[i + 1]);
+  }
+  return nested(named);
+}
+
+void check_legacy(const ModelConfig& c) {
+  const auto refuse_if = [](bool refused, const char* what) {
+    if (refused)
+      fail(Exit::bad_config, "--saver legacy: Megatron's models from before its core ", what);
+  };
+  refuse_if(c.family != ModelFamily::gpt && c.family != ModelFamily::bert,
+            "are converted of GPT and BERT, which is what convert.py's legacy saver knows");
+  refuse_if(c.qk_layernorm, "have no --qk-layernorm");
+  refuse_if(!c.window_size.empty(), "have no --window-size");
+  refuse_if(c.normalization == "RMSNorm" && c.apply_layernorm_1p,
+            "have no --apply-layernorm-1p with RMSNorm");
+  if (c.position_embedding_type != "rope") return;
+  refuse_if(c.rotary_base != 10000, "have no --rotary-base but 10000");
+  refuse_if(c.use_rope_scaling, "have no --use-rope-scaling");
+  refuse_if(c.rotary_interleaved, "have no --rotary-interleaved");
 }
 
 // --- Settings -----------------------------------------------------------------------------------

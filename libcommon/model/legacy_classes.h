@@ -6,8 +6,9 @@
 //           pooler: {dense.weight, dense.bias}, output_layer: {weight}},
 //           word_embeddings_for_head: {weight},     on the last of several stages: tied embeddings
 //           lm_head: {dense.weight, ..., bias}, binary_head: {weight, bias}}     of a BERT
-// Older ones say transformer for encoder, attention for self_attention and layernorm for norm, and
-// have no language_model, or its dicts are flat.
+// They are written like that, too, with checkpoint_version 3.  Older ones say transformer for
+// encoder, attention for self_attention and layernorm for norm, and have no language_model, or its
+// dicts are flat.
 //
 // checkpoint_version, 0 where there is none, says how the rows of a rank's query_key_value are
 // ordered: 0: [3, heads, D]; 1: [heads, D, 3]; from 2 on as Megatron-Core's, [heads, 3, D].
@@ -32,6 +33,13 @@ bool is_legacy(const PyValue& model);
 std::vector<std::pair<std::string, PyValue>> legacy_tensors(const PyValue& model,
                                                             ModelFamily family,
                                                             const std::string& where);
+
+// The reverse: a chunk's dict, by Megatron-Core's names, as these classes nest it.  With an output
+// layer of its own an output_layer.weight is that, else a copy of tied embeddings.
+PyValue legacy_model(const PyValue& model, const ModelConfig& config);
+
+// Exit::bad_config for a model that these classes have not, or not by convert.py's legacy saver.
+void check_legacy(const ModelConfig& config);
 
 // `args` with the names that they have today, and without what only these classes know.
 // Exit::bad_data for what Megatron-Core does not compute.

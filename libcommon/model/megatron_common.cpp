@@ -98,6 +98,10 @@ static PyValue make_args(const ModelTarget& target, const std::string& format,
   if (!target.with_optimizer) args.set_item("no_save_optim", true);
   add_stages(target, args);
   add_model_args(target.config, target.dtype, args);
+  if (target.legacy) {
+    args.set_item("use_legacy_models", true);
+    args.set_item("transformer_impl", "local");
+  }
   const bool known = common.is(Kind::dict);
   args = merged(args, known ? common.at("args", "common state") : unknown_run(target.config));
   return PyValue::make(PyValue::global("argparse", "Namespace"), args);

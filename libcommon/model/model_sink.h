@@ -26,6 +26,7 @@ struct ModelTarget {
   std::uint64_t shard_bytes = 0;  // most bytes of a file of Hugging Face's
   bool common_file = true;        // torch_dist has a common.pt
   bool quantized = false;         // q8_0 in a GGUF file
+  bool legacy = false;            // the torch format as Megatron's classes before its core have it
 };
 
 // What a part of a checkpoint consists of, in the order in which it is written.

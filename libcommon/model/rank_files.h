@@ -10,7 +10,7 @@
 // stages has a copy of tied embeddings, output_layer.weight.  The optimizer is described in
 // model/rank_optimizer.h.
 //
-// Files of older classes than Megatron-Core's are read (model/legacy_classes.h).
+// Files of older classes than Megatron-Core's nest their dicts (model/legacy_classes.h).
 #pragma once
 
 #include <deque>

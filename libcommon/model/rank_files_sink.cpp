@@ -6,6 +6,7 @@
 #include "ckpt/folder_save.h"
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/torch_types.h"
+#include "model/legacy_classes.h"
 #include "model/megatron_common.h"
 #include "model/model_rows.h"
 #include "model/rank_files.h"
@@ -207,11 +208,15 @@ class RankFilesSink : public ModelSink {
     std::vector<std::vector<RankParam>> params(optimizer_count(counts_.expert));  // of each
     const RankChunks chunks = chunks_of(target_, parts_[0], stage);
     for (std::size_t i = 0; i < chunks.size(); ++i)
-      state.set_item(chunk_key(i), declare(file.stream, chunks[i], rank, params));
+      state.set_item(chunk_key(i), as_written(declare(file.stream, chunks[i], rank, params)));
     if (target_.with_optimizer) state.set_item("optimizer", rank_optimizer(optimizer, params));
     file.stream.begin(state, "model_optim_rng", [&file](Bytes bytes) { file.file.write(bytes); });
     for (const auto& [copy, tensor] : kept) file.stream.add(tensor);
     if (!kept_.in_buffer.empty()) begin_buffers(chunks, rank, stage, state);
+  }
+
+  PyValue as_written(PyValue model) const {
+    return target_.legacy ? legacy_model(model, target_.config) : model;
   }
 
   // `optimizer` is the source's, kept in the rank's file.
@@ -255,7 +260,7 @@ class RankFilesSink : public ModelSink {
       // Every parallel linear asks for its extra state, which may be None.
       const bool linear =
           name.find(".linear_") != std::string::npos || name.find("_proj.") != std::string::npos;
-      if (layer_in(name) >= 0 && linear && name.ends_with(".weight"))
+      if (layer_in(name) >= 0 && linear && !target_.legacy && name.ends_with(".weight"))
         model.set_item(name.substr(0, name.rfind('.')) + "._extra_state", PyValue());
     }
     return model;

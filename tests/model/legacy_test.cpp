@@ -184,6 +184,86 @@ TEST_P(Legacy, BecomesCore) {
                   .ends_with("is of Megatron's legacy classes, but --loader is core"));
 }
 
+// As the ranks of version 3 above have them.
+TEST_F(Convert, LegacyClassesAreWritten) {
+  for (const auto& [family, tp, pp] :
+       {std::tuple("gpt2", 2, 2), {"tied", 1, 2}, {"llama", 2, 1}, {"bert", 2, 2}}) {
+    SCOPED_TRACE(family);
+    write_hugging_face(scratch_.path("hf"), config_named(family), DType::bf16);
+    ConvertOptions options;
+    options.target_tensor_parallel = tp;
+    options.target_pipeline_parallel = pp;
+    options.verify = true;
+    const ConvertReport report = convert("hf", "old", "legacy", options);
+    EXPECT_EQ(report.to, "legacy");
+    EXPECT_EQ(report.compared, report.rows);
+    options = {};
+    options.loader = "legacy";
+    convert("old", "back", "hf", options);
+    EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+    for (const char* folder : {"hf", "old", "back"}) fs::remove_all(scratch_.path(folder));
+  }
+}
+
+TEST_F(Convert, LegacyClassesNestTheirTensors) {
+  write_hugging_face(scratch_.path("hf"), config_named("bert"), DType::bf16);
+  ConvertOptions options;
+  options.target_pipeline_parallel = 2;
+  convert("hf", "old", "megatron", options);
+  const auto names = [&](const char* rank, std::initializer_list<const char*> dicts) {
+    const std::string path = scratch_.path(concat("old/release/", rank, "/model_optim_rng.pt"));
+    const MappedFile file(path);
+    const TorchReader reader(file.bytes(), path);
+    EXPECT_EQ(reader.value().at("checkpoint_version", "").as_real(""), 3);
+    EXPECT_TRUE(reader.value().at("args", "").at("use_legacy_models", "").as_bool(""));
+    PyValue dict = reader.value().at("model", "");
+    for (const char* key : dicts) dict = PyValue(dict.at(key, ""));
+    std::string found;
+    const std::vector<PyValue>& entries = dict.entries("");
+    for (std::size_t i = 0; i + 1 < entries.size(); i += 2) found += entries[i].as_string("") + ' ';
+    return found;
+  };
+  const char *first = "mp_rank_00_000", *last = "mp_rank_00_001";
+  EXPECT_EQ(names(first, {}), "language_model ");
+  EXPECT_EQ(names(first, {"language_model", "embedding"}),
+            "word_embeddings position_embeddings tokentype_embeddings ");
+  EXPECT_EQ(names(first, {"language_model", "encoder"}),
+            "layers.0.input_norm.weight layers.0.input_norm.bias "
+            "layers.0.self_attention.dense.weight layers.0.self_attention.dense.bias "
+            "layers.0.self_attention.query_key_value.weight "
+            "layers.0.self_attention.query_key_value.bias "
+            "layers.0.post_attention_norm.weight layers.0.post_attention_norm.bias "
+            "layers.0.mlp.dense_h_to_4h.weight layers.0.mlp.dense_h_to_4h.bias "
+            "layers.0.mlp.dense_4h_to_h.weight layers.0.mlp.dense_4h_to_h.bias ");
+  EXPECT_EQ(names(last, {}), "language_model lm_head word_embeddings_for_head binary_head ");
+  EXPECT_EQ(names(last, {"lm_head"}), "dense.weight dense.bias norm.weight norm.bias bias ");
+}
+
+TEST_F(Convert, LegacyClassesHaveNotEveryModel) {
+  const auto refusal = [&](const char* name) {
+    return error_of([&] { check_legacy(config_named(name)); });
+  };
+  const std::string begin = "78 --saver legacy: Megatron's models from before its core ";
+  EXPECT_EQ(refusal("gpt2"), "");
+  EXPECT_EQ(refusal("llama"), "");
+  for (const char* name : {"t5", "mixtral", "mamba", "gemma"})
+    EXPECT_EQ(refusal(name), begin +
+                                 "are converted of GPT and BERT, which is what convert.py's "
+                                 "legacy saver knows");
+  EXPECT_EQ(refusal("qwen3"), begin + "have no --qk-layernorm");
+  EXPECT_EQ(refusal("mistral"), begin + "have no --window-size");
+  EXPECT_EQ(refusal("scaled"), begin + "have no --rotary-base but 10000");
+  ConvertOptions options;
+  options.with_optimizer = true;
+  EXPECT_EQ(error("hf", "old", "legacy", options),
+            "64 --with-optimizer: a checkpoint that convert.py's legacy saver writes has no place "
+            "for it");
+  options = {};
+  options.transformer_impl = "transformer_engine";
+  EXPECT_EQ(error("hf", "old", "legacy", options),
+            "64 --saver-transformer-impl transformer_engine: means nothing with --saver legacy");
+}
+
 // What Megatron-LM itself made of one model, in the form of three versions (testdata/legacy).
 TEST_F(Convert, LegacyCheckpointsOfMegatron) {
   ConvertOptions options;
