@@ -68,8 +68,8 @@ def build(name, config, dtype):
     return model.to(dtype).eval()
 
 
-def t5_model(core, args):
-    """Megatron-Core's T5Model, with an attention that takes relative positions."""
+def t5_model(core, args, **stage):
+    """Megatron-Core's T5Model, with an attention that takes relative positions; a stage's as pretrain_t5.py makes it."""
     from megatron.core.models.T5 import t5_model as t5, t5_spec
     from megatron.core.transformer import dot_product_attention, torch_norm, transformer_block
 
@@ -90,22 +90,24 @@ def t5_model(core, args):
         if getattr(args, "gated_linear_unit", False):
             each.activation_func = lambda x: torch.nn.functional.gelu(x, approximate="tanh")
     encoder_config.num_layers = args.encoder_num_layers
+    if stage:
+        encoder_config.pipeline_model_parallel_size = args.encoder_pipeline_model_parallel_size
     layers = []
-    for spec, count in ((t5_spec.encoder_model_with_local_spec(), args.encoder_num_layers),
-                        (t5_spec.decoder_model_with_local_spec(), args.num_layers)):
+    for spec, own in ((t5_spec.encoder_model_with_local_spec(), encoder_config),
+                      (t5_spec.decoder_model_with_local_spec(), config)):
+        count = own.num_layers // own.pipeline_model_parallel_size
         spec.submodules.self_attention.submodules.core_attention = Attention
         layers.append(transformer_block.TransformerBlockSubmodules([spec] * count, torch_norm.WrappedTorchNorm))
     return t5.T5Model(config, encoder_config, *layers, args.padded_vocab_size, args.max_position_embeddings,
                       parallel_output=False, position_embedding_type=args.position_embedding_type,
                       share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
                       relative_attention_num_buckets=args.relative_attention_num_buckets,
-                      relative_attention_max_distance=args.relative_attention_max_distance)
+                      relative_attention_max_distance=args.relative_attention_max_distance, **stage)
 
 
-def mamba_model(core, args, **stage):
-    """Megatron-Core's MambaModel: what it imports that a machine without a GPU has not has the parameters alone."""
-    from megatron.core.tensor_parallel import ColumnParallelLinear, RowParallelLinear
-    from megatron.core.transformer.torch_norm import WrappedTorchNorm
+def normed_linear():
+    """A linear layer with the parameters of Transformer Engine's that norms first."""
+    from megatron.core.tensor_parallel import ColumnParallelLinear
     from megatron.core.transformer.utils import make_sharded_tensors_for_checkpoint
 
     class NormedLinear(ColumnParallelLinear):
@@ -118,6 +120,14 @@ def mamba_model(core, args, **stage):
         def sharded_state_dict(self, prefix="", sharded_offsets=(), metadata=None):
             return make_sharded_tensors_for_checkpoint(
                 self.state_dict(prefix="", keep_vars=True), prefix, {"weight": 0, "bias": 0}, sharded_offsets)
+
+    return NormedLinear
+
+
+def mamba_model(core, args, **stage):
+    """Megatron-Core's MambaModel: what it imports that a machine without a GPU has not has the parameters alone."""
+    from megatron.core.tensor_parallel import RowParallelLinear
+    from megatron.core.transformer.torch_norm import WrappedTorchNorm
 
     class Attention(torch.nn.Module):
         def __init__(self, *_, **__):
@@ -133,7 +143,7 @@ def mamba_model(core, args, **stage):
         vars(sys.modules[name]).update(members)
 
     pretend("megatron.core.extensions.transformer_engine", TENorm=WrappedTorchNorm, TEDotProductAttention=Attention,
-            TELayerNormColumnParallelLinear=NormedLinear, TERowParallelLinear=RowParallelLinear)
+            TELayerNormColumnParallelLinear=normed_linear(), TERowParallelLinear=RowParallelLinear)
     kernels = "mamba_ssm.ops.triton."
     for name in ("mamba_ssm", "mamba_ssm.ops", "mamba_ssm.ops.triton"):
         pretend(name)

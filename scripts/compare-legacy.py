@@ -177,7 +177,7 @@ def written_main(rank, megatron, name, tp, pp, folder, work):
     args, model, path = start_rank(rank, megatron, name, tp, pp, work)
     from megatron.core import parallel_state as state
 
-    torch.serialization.add_safe_globals([argparse.Namespace, type(args.attention_backend)])
+    torch.serialization.add_safe_globals([argparse.Namespace, type(args.attention_backend), type(args.model_type)])
     content = torch.load(f"{folder}/{path}/model_optim_rng.pt", weights_only=True)
     assert content["checkpoint_version"] == 3.0 and content["args"].use_legacy_models
     wanted = model.state_dict_for_save_checkpoint()

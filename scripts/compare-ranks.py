@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Optimizers in Megatron's formats, of many layouts, between mt-convert and Megatron-Core.
 
-For each optimizer below, of a tiny random GPT-2 (tied), Llama (query groups, untied), BERT, T5, hybrid of Mamba layers
-and Mixtral, whose experts several ranks share out or not:
+For each optimizer below, of a tiny random GPT-2 (tied), Llama (query groups, untied), BERT, T5, whose encoder has
+stages of its own or not, hybrid of Mamba layers and Mixtral, whose experts several ranks share out or not and are
+SequentialMLP's, TEGroupedMLP's (over linear layers that have the parameters of Transformer Engine's alone) or, read
+only, GroupedMLP's:
   - the ranks of one layout load the weights that mt-convert wrote for them, make their optimizer, set the moments of
     each parameter to 2 and 3 times its fp32 value, and save as Megatron-LM 0.12.1 does: in the torch format,
     model_optim_rng.pt, and distrib_optim.pt with the distributed optimizer, in torch_dist, and of a rank alone in torch_dcp;
@@ -25,6 +27,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import typing
 
 ours = importlib.import_module("compare-megatron")
 import torch  # noqa: E402
@@ -49,26 +52,50 @@ MODELS = {
 }
 
 
+MODELS |= {"mixtral grouped": MODELS["mixtral"], "mixtral gemm": MODELS["mixtral"]}
+
+
 def build(config):
     kinds = {"megatron-bert": T.MegatronBertForPreTraining, "t5": T.T5ForConditionalGeneration,
              "nemotron_h": T.NemotronHForCausalLM}
     return kinds.get(config.model_type, T.AutoModelForCausalLM.from_config)(config)
 
 
-# Layouts: tensor ranks, stages, chunks of a stage, expert ranks.
-LAYOUTS = [((2, 2, 1, 1), (1, 4, 1, 1)), ((1, 2, 2, 1), (2, 1, 1, 1)), ((1, 1, 1, 1), (2, 2, 2, 1))]
-EXPERT_LAYOUTS = [((2, 1, 1, 2), (1, 2, 2, 1)), ((1, 2, 1, 1), (1, 1, 1, 4)), ((1, 2, 2, 2), (2, 1, 1, 2)),
-                  ((1, 1, 1, 4), (1, 2, 1, 2))]
-ONE_CHUNK_LAYOUTS = [((2, 2, 1, 1), (1, 4, 1, 1)), ((1, 2, 1, 1), (2, 1, 1, 1))]
+class Layout(typing.NamedTuple):
+    tp: int
+    pp: int = 1
+    vp: int = 1  # chunks of a stage
+    ep: int = 1
+    encoder: int = 0  # stages of a T5's encoder, in front
+
+    def ranks(self):
+        return self.tp * (self.pp + self.encoder) * self.ep
+
+    def __str__(self):
+        return str(tuple(self))
+
+
+LAYOUTS = [(Layout(2, 2), Layout(1, 4)), (Layout(1, 2, 2), Layout(2)), (Layout(1), Layout(2, 2, 2))]
+EXPERT_LAYOUTS = [(Layout(2, 1, 1, 2), Layout(1, 2, 2)), (Layout(1, 2), Layout(1, 1, 1, 4)),
+                  (Layout(1, 2, 2, 2), Layout(2, 1, 1, 2)), (Layout(1, 1, 1, 4), Layout(1, 2, 1, 2))]
+ONE_CHUNK_LAYOUTS = [(Layout(2, 2), Layout(1, 4)), (Layout(1, 2), Layout(2))]
 # Megatron-Core makes no distributed optimizer of the last of several stages of a BERT.
-BERT_LAYOUTS = [((2, 2, 1, 1), (1, 4, 1, 1)), ((1, 1, 1, 1), (2, 1, 1, 1))]
-ONE_STAGE_LAYOUTS = [((2, 1, 1, 1), (1, 1, 1, 1)), ((1, 1, 1, 1), (2, 1, 1, 1))]
+BERT_LAYOUTS = [(Layout(2, 2), Layout(1, 4)), (Layout(1), Layout(2))]
+ONE_STAGE_LAYOUTS = [(Layout(2), Layout(1)), (Layout(1), Layout(2))]
+# For T5 each optimizer in turn, and then again with other stages.
+T5_LAYOUTS = ONE_STAGE_LAYOUTS * 2 + [(Layout(2, 3, encoder=2), Layout(1, 1, encoder=1)),
+                                      (Layout(1, 1, encoder=1), Layout(2)), (Layout(1), Layout(1, 3, encoder=1)),
+                                      (Layout(2, 1, encoder=1), Layout(1, 1, encoder=1))]
 
 
-def formats_of(layout, distributed):
-    """Those that Megatron-LM writes; the last one of a rank alone."""
-    alone = layout == (1, 1, 1, 1) and not distributed
+def formats_of(name, layout, distributed):
+    """Those that Megatron-LM writes; the last one of a rank alone.  Grouped experts differ in the torch format only.  Where a
+    T5's encoder has several stages, each has positions of its own, of which Megatron-Core saves none in torch_dist."""
+    if name.startswith("mixtral ") or layout.encoder > 1:
+        return ("torch",)
+    alone = layout == Layout(1) and not distributed
     return ("torch", "torch_dist", "torch_dcp") if alone else ("torch", "torch_dist")
+
 
 FACTORS = {"exp_avg": 2, "exp_avg_sq": 3}
 
@@ -79,16 +106,86 @@ def run(*command):
         sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stderr}")
 
 
-def gpt_model(core, args, **stage):
+def gpt_model(core, args, experts="", **stage):
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 
     config = ours.transformer_config(core, args)
     config.sequence_parallel = False  # for which it has no norm of PyTorch's
-    return GPTModel(config, get_gpt_layer_local_spec(args.num_moe_experts, normalization=args.normalization),
+    spec = get_gpt_layer_local_spec(args.num_moe_experts, normalization=args.normalization)
+    if experts:
+        set_experts(core, spec.submodules, experts)
+    return GPTModel(config, spec,
                     args.padded_vocab_size, args.max_position_embeddings,
                     share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
                     position_embedding_type=args.position_embedding_type, **stage)
+
+
+def set_experts(core, layer, experts):
+    """Grouped ones, in a layer that has Transformer Engine's names, or GroupedMLP's, of which the kernels are not there."""
+    from megatron.core.transformer import identity_op, mlp, spec_utils
+    from megatron.core.transformer.moe import experts as kinds, grouped_gemm_util
+
+    if experts == "gemm":
+        grouped_gemm_util.assert_grouped_gemm_is_available = lambda: None
+        layer.mlp.submodules.experts = spec_utils.ModuleSpec(kinds.GroupedMLP)
+        return
+    families = importlib.import_module("compare-convert-families")
+    state = core.parallel_state
+
+    class GroupedLinear(torch.nn.Module):
+        cut = None  # the axis that tensor ranks share
+
+        def __init__(self, count, inputs, outputs, *, config, **_):
+            super().__init__()
+            shape = [outputs, inputs]
+            shape[self.cut] //= state.get_expert_tensor_parallel_world_size()
+            for i in range(count):
+                weight = torch.nn.Parameter(torch.zeros(shape))
+                weight.allreduce = config.expert_model_parallel_size == 1
+                core.tensor_parallel.set_tensor_model_parallel_attributes(weight, True, self.cut, 1)
+                self.register_parameter(f"weight{i}", weight)
+
+        def get_extra_state(self):
+            return None
+
+        def set_extra_state(self, state):
+            pass
+
+    class Columns(GroupedLinear):
+        cut = 0
+
+    class Rows(GroupedLinear):
+        cut = 1
+
+    layer.input_layernorm = identity_op.IdentityOp
+    layer.self_attention.submodules.linear_qkv = families.normed_linear()
+    layer.mlp.submodules.experts = spec_utils.ModuleSpec(
+        kinds.TEGroupedMLP, submodules=mlp.MLPSubmodules(linear_fc1=Columns, linear_fc2=Rows))
+
+
+def as_gemm(state, experts):
+    """A SequentialMLP's weights as a GroupedMLP of so many experts has them."""
+    grouped = {}
+    for name, value in state.items():
+        if ".local_experts." not in name:
+            grouped[name] = value
+        elif ".local_experts.0." in name and name.endswith(".weight"):
+            parts = [state[name.replace(".local_experts.0.", f".local_experts.{i}.")].T for i in range(experts)]
+            whole = torch.stack(parts)  # [experts, in, out]
+            first = "linear_fc1" in name
+            grouped[name[:name.index("local_experts")] + ("weight1" if first else "weight2")] = (
+                whole.view(whole.shape[1], -1) if first else whole.view(-1, whole.shape[2]))
+    return grouped
+
+
+def t5_stage(core, layout):
+    """What Megatron-LM's get_model() tells a stage of a T5."""
+    if layout.encoder == 0:
+        return {}
+    rank = core.parallel_state.get_pipeline_model_parallel_rank()
+    return dict(pre_process=rank in (0, layout.encoder), add_encoder=rank < layout.encoder, add_decoder=rank >= layout.encoder,
+                post_process=rank in (layout.encoder - 1, layout.encoder + layout.pp - 1))
 
 
 def make_models(core, name, args, layout):
@@ -98,19 +195,20 @@ def make_models(core, name, args, layout):
     make = {"bert": families.bert_model, "hybrid": families.mamba_model}.get(name, gpt_model)
     state = core.parallel_state
     args.pipeline_dtype = args.params_dtype
-    args.virtual_pipeline_model_parallel_size = layout[2] if layout[2] > 1 else None
+    args.virtual_pipeline_model_parallel_size = layout.vp if layout.vp > 1 else None
     args.num_moe_experts = getattr(args, "num_experts", None)
-    args.sequence_parallel = layout[3] > 1 and layout[0] > 1  # which it asks for
+    args.sequence_parallel = layout.ep > 1 and layout.tp > 1  # which it asks for
     sharded = DistributedDataParallelConfig(use_distributed_optimizer=args.use_distributed_optimizer,
                                             grad_reduce_in_fp32=args.params_dtype == torch.bfloat16)
     models = []
-    for chunk in range(layout[2]):
-        if layout[2] > 1:
+    for chunk in range(layout.vp):
+        if layout.vp > 1:
             state.set_virtual_pipeline_model_parallel_rank(chunk)
         if name.startswith("t5"):
-            model = families.t5_model(core, args)
+            model = families.t5_model(core, args, **t5_stage(core, layout))
         else:
-            model = make(core, args, pre_process=state.is_pipeline_first_stage(),
+            experts = {"experts": name.split(" ")[1]} if name.startswith("mixtral ") else {}
+            model = make(core, args, **experts, pre_process=state.is_pipeline_first_stage(),
                          post_process=state.is_pipeline_last_stage())
         model.model_type = core.enums.ModelType.encoder_or_decoder
         models.append(DistributedDataParallel(model.config, sharded, model.to(args.params_dtype), disable_bucketing=chunk > 0))
@@ -162,12 +260,18 @@ def rank_main(rank, name, layout, folder, saved, distributed, work):
     """Loads the weights from FOLDER and saves with an optimizer to SAVED/FORMAT; without SAVED the optimizer is loaded."""
     core = ours.import_megatron()
     torch.set_num_threads(1)
-    tp, pp, vp, ep = layout
-    torch.distributed.init_process_group("gloo", f"file://{work}/store", rank=rank, world_size=tp * pp * ep)
-    core.parallel_state.initialize_model_parallel(tp, pp, vp if vp > 1 else None, expert_model_parallel_size=ep)
+    tp, pp, vp, ep, encoder = layout
+    torch.distributed.init_process_group("gloo", f"file://{work}/store", rank=rank, world_size=layout.ranks())
+    ends = {}
+    if encoder:  # as Megatron-LM's pretrain_t5.py has them
+        ends = dict(get_embedding_ranks=lambda ranks: sorted({ranks[0], ranks[encoder], ranks[-1]}),
+                    get_position_embedding_ranks=lambda ranks: [ranks[0], ranks[encoder]],
+                    encoder_tensor_model_parallel_size=tp, encoder_pipeline_model_parallel_size=encoder)
+    core.parallel_state.initialize_model_parallel(tp, pp, vp if vp > 1 else None, expert_model_parallel_size=ep, **ends)
     core.tensor_parallel.model_parallel_cuda_manual_seed(1)
     stage = core.parallel_state.get_pipeline_model_parallel_rank()
-    own_folder = f"mp_rank_{core.parallel_state.get_tensor_model_parallel_rank():02}" + (f"_{stage:03}" if pp > 1 else "")
+    own_folder = f"mp_rank_{core.parallel_state.get_tensor_model_parallel_rank():02}" + (
+        f"_{stage:03}" if pp + encoder > 1 else "")
     if ep > 1:
         own_folder += f"_{core.parallel_state.get_expert_model_parallel_rank():03}"
     torch.serialization.add_safe_globals([argparse.Namespace])
@@ -178,6 +282,8 @@ def rank_main(rank, name, layout, folder, saved, distributed, work):
     models = make_models(core, name, args, layout)
     keys = ["model"] if vp == 1 else [f"model{i}" for i in range(vp)]
     for key, model in zip(keys, models):
+        if name == "mixtral gemm":
+            state[key] = as_gemm(state[key], args.num_experts // ep)
         model.module.load_state_dict(state[key], strict=True)
         weights = [[name for name in names if not name.endswith("_extra_state")]
                    for names in (state[key], model.module.state_dict())]
@@ -195,13 +301,15 @@ def rank_main(rank, name, layout, folder, saved, distributed, work):
         torch.save({**common, "optimizer": optimizer.state_dict(), **{
             key: model.module.state_dict_for_save_checkpoint() for key, model in zip(keys, models)}},
                    f"{own}/model_optim_rng.pt")
-        save_dist(core, f"{saved}/torch_dist/iter_0000007", models, keys, optimizer, common)
-        if "torch_dcp" in formats_of(layout, distributed):
+        forms = formats_of(name, layout, distributed)
+        if "torch_dist" in forms:
+            save_dist(core, f"{saved}/torch_dist/iter_0000007", models, keys, optimizer, common)
+        if "torch_dcp" in forms:
             dcp.save({**common, "model": models[0].module.state_dict(), "optimizer": optimizer.state_dict()},
                      checkpoint_id=f"{saved}/torch_dcp/iter_0000007")
     else:
         own = {p.data_ptr() for model in models for p in model.parameters()}  # in fp32 not the optimizer's
-        for form in formats_of(layout, distributed):
+        for form in formats_of(name, layout, distributed):
             for parameter, kept in moments(optimizer):
                 for moment in FACTORS:
                     kept[moment].fill_(-1)
@@ -227,15 +335,17 @@ def rank_main(rank, name, layout, folder, saved, distributed, work):
 
 def spawn(name, layout, *more):
     with tempfile.TemporaryDirectory() as work:
-        torch.multiprocessing.spawn(rank_main, (name, layout, *more, work), nprocs=layout[0] * layout[1] * layout[3])
+        torch.multiprocessing.spawn(rank_main, (name, layout, *more, work), nprocs=layout.ranks())
 
 
 def layout_flags(name, layout, form="torch"):
-    specification = "transformer_engine" if name == "hybrid" else "local"
+    specification = "transformer_engine" if name in ("hybrid", "mixtral grouped") else "local"
     flags = ["--ckpt-format", form, "--saver-transformer-impl", specification, "--target-tensor-parallel-size",
-             str(layout[0]), "--target-pipeline-parallel-size", str(layout[1]), "--target-expert-parallel-size",
-             str(layout[3])]
-    return flags + (["--num-virtual-stages-per-pipeline-rank", str(layout[2])] if layout[2] > 1 else [])
+             str(layout.tp), "--target-pipeline-parallel-size", str(layout.pp), "--target-expert-parallel-size",
+             str(layout.ep), "--target-encoder-pipeline-parallel-size", str(layout.encoder)]
+    if name == "mixtral grouped":
+        flags.append("--moe-grouped-gemm")
+    return flags + (["--num-virtual-stages-per-pipeline-rank", str(layout.vp)] if layout.vp > 1 else [])
 
 
 def tensors_of(folder):
@@ -269,32 +379,41 @@ def check(bin, config, name, dtype, distributed, first, second):
         build(config).to(dtype).save_pretrained(f"{scratch}/hf")
         run(*convert, *layout_flags(name, first), f"{scratch}/hf", f"{scratch}/weights")
         spawn(name, first, f"{scratch}/weights/release", f"{scratch}/saved", distributed)
-        for form in formats_of(first, distributed):
+        forms = formats_of(name, first, distributed)
+        for form in forms:
             pathlib.Path(scratch, "saved", form, "latest_checkpointed_iteration.txt").write_text("7")
             run(*convert, "--with-optimizer", f"{scratch}/saved/{form}", f"{scratch}/core-{form}")
             count = check_moments(f"{scratch}/core-{form}/iter_0000007")
-        run(f"{bin}/mt-convert", "diff", f"{scratch}/core-torch", f"{scratch}/core-torch_dist")
-        for form in formats_of(second, distributed):
-            run(*convert, "--with-optimizer", *layout_flags(name, second, form), f"{scratch}/saved/torch", f"{scratch}/new/{form}")
-        spawn(name, second, f"{scratch}/new", None, distributed)
+        if "torch_dist" in forms:
+            run(f"{bin}/mt-convert", "diff", f"{scratch}/core-torch", f"{scratch}/core-torch_dist")
+        written = "mixtral" if name == "mixtral gemm" else name
+        for form in formats_of(written, second, distributed):
+            run(*convert, "--with-optimizer", *layout_flags(written, second, form), f"{scratch}/saved/torch",
+                f"{scratch}/new/{form}")
+        spawn(written, second, f"{scratch}/new", None, distributed)
     print(f"{name}, {str(dtype)[6:]}{', distributed optimizer' if distributed else ''}: ranks {first} to {second}, "
           f"{count} moments", flush=True)
 
 
 # For the tests: the model, the layout, its type, and whether its optimizer is distributed.
 GOLDENS = {
-    "gpt2": (T.GPT2Config(vocab_size=61, n_positions=8, n_embd=8, n_layer=2, n_head=2), (2, 2, 1, 1), torch.bfloat16,
+    "gpt2": (T.GPT2Config(vocab_size=61, n_positions=8, n_embd=8, n_layer=2, n_head=2), Layout(2, 2), torch.bfloat16,
              True),
     "mixtral": (T.MixtralConfig(vocab_size=61, hidden_size=16, num_attention_heads=8, num_key_value_heads=8,
                                 num_hidden_layers=4, intermediate_size=8, num_local_experts=4, max_position_embeddings=8),
-                (1, 2, 1, 2), torch.bfloat16, True),
+                Layout(1, 2, 1, 2), torch.bfloat16, True),
+    "mixtral gemm": (T.MixtralConfig(vocab_size=13, hidden_size=8, num_attention_heads=2, num_key_value_heads=2,
+                                     num_hidden_layers=1, intermediate_size=4, num_local_experts=4,
+                                     max_position_embeddings=8), Layout(2, 1, 1, 2), torch.bfloat16, True),
     "t5": (T.T5Config(vocab_size=61, d_model=16, d_kv=4, d_ff=8, num_layers=1, num_decoder_layers=2, num_heads=2,
-                      relative_attention_num_buckets=4), (1, 1, 1, 1), torch.float32, False),
+                      relative_attention_num_buckets=4), Layout(1), torch.float32, False),
+    "t5 stages": (T.T5Config(vocab_size=13, d_model=16, d_kv=4, d_ff=8, num_layers=2, num_decoder_layers=2, num_heads=2,
+                             relative_attention_num_buckets=4), Layout(1, 2, encoder=2), torch.float32, False),
     "hybrid": (T.NemotronHConfig(vocab_size=61, hidden_size=16, num_attention_heads=2, num_key_value_heads=2, head_dim=8,
                                  intermediate_size=16, ssm_state_size=4, n_groups=2, mamba_num_heads=4, mamba_head_dim=8,
                                  max_position_embeddings=8,
                                  layers_block_type=["linear_attention", "full_attention", "mlp", "linear_attention"]),
-               (2, 1, 1, 1), torch.float32, False),
+               Layout(2), torch.float32, False),
 }
 
 
@@ -320,12 +439,12 @@ def main():
         for name in options.models if options.models != list(MODELS) else ["gpt2"]:
             write_golden(options.bin, options.golden, name)
         return
+    kinds = {"bert": BERT_LAYOUTS, "hybrid": ONE_CHUNK_LAYOUTS, "mixtral": EXPERT_LAYOUTS, "t5": T5_LAYOUTS}
     for name in options.models:
-        layouts = itertools.cycle(EXPERT_LAYOUTS if name == "mixtral" else ONE_STAGE_LAYOUTS if name.startswith("t5")
-                                  else {"bert": BERT_LAYOUTS, "hybrid": ONE_CHUNK_LAYOUTS}.get(name, LAYOUTS))
-        for dtype in (torch.float32, torch.bfloat16):
-            for distributed in (False, True):
-                check(options.bin, MODELS[name], name, dtype, distributed, *next(layouts))
+        layouts = kinds.get(name.split(" ")[0], LAYOUTS)
+        optimizers = list(itertools.product((torch.float32, torch.bfloat16), (False, True)))
+        for i in range(max(len(optimizers), len(layouts))):
+            check(options.bin, MODELS[name], name, *optimizers[i % len(optimizers)], *layouts[i % len(layouts)])
 
 
 if __name__ == "__main__":

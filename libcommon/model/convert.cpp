@@ -57,9 +57,13 @@ struct Plan {
         (target.config.num_experts == 0 || target.config.num_experts % target.expert_parallel != 0))
       fail(Exit::bad_config, "--target-expert-parallel-size ", target.expert_parallel,
            ": does not divide ", target.config.num_experts, " experts");
-    if (by_stages && target.config.family == ModelFamily::t5 && target.pipeline_parallel > 1)
-      fail(Exit::bad_config, "--target-pipeline-parallel-size ", target.pipeline_parallel,
-           ": a T5 is written for one stage in the torch format");
+    if (options.moe_grouped_gemm && target.config.num_experts == 0)
+      fail(Exit::bad_config, "--moe-grouped-gemm: ", source->path(), " has no experts");
+    if (target.config.family == ModelFamily::t5)
+      check_t5(options);
+    else if (options.target_encoder_pipeline_parallel > 0)
+      fail(Exit::bad_config, "--target-encoder-pipeline-parallel-size: ", source->path(),
+           " is no T5");
     if (target.legacy) check_legacy(target.config);
     source->check_all_used(table);
     if (options.with_optimizer) {
@@ -93,10 +97,33 @@ struct Plan {
             .pipeline = o.pipeline,
             .stages = make_pipeline_stages(o.pipeline, static_cast<int>(o.target_pipeline_parallel),
                                            config.num_layers),
+            .encoder_stages = encoder_stages_of(o, config),
             .shard_bytes = static_cast<std::uint64_t>(o.shard_megabytes) * 1'000'000,
             .common_file = !o.no_common_file,
             .quantized = o.dtype == "q8_0",
+            .grouped_experts = o.moe_grouped_gemm,
             .legacy = o.saver == "legacy"};
+  }
+
+  static StageRanges encoder_stages_of(const ConvertOptions& o, const ModelConfig& config) {
+    if (config.family != ModelFamily::t5 || o.target_encoder_pipeline_parallel == 0) return {};
+    return make_pipeline_stages({}, static_cast<int>(o.target_encoder_pipeline_parallel),
+                                config.encoder_num_layers)
+        .ranges;
+  }
+
+  // What Megatron-LM's pretrain_t5.py makes.
+  void check_t5(const ConvertOptions& o) const {
+    if (!by_stages) return;
+    if (target.pipeline_parallel > 1 && target.encoder_stages.empty())
+      fail(Exit::bad_config, "--target-pipeline-parallel-size ", target.pipeline_parallel,
+           ": are the stages of a T5's decoder; its encoder needs "
+           "--target-encoder-pipeline-parallel-size");
+    const PipelineOptions& p = o.pipeline;
+    if (target.stages.chunks > 1 || p.first_layers || p.last_layers || p.account_for_embedding ||
+        p.account_for_loss || !p.layout.empty())
+      fail(Exit::bad_config,
+           "T5: Megatron-LM gives each stage as many of its stack's layers, in one chunk");
   }
 
   static DType dtype_named(const std::string& name) {

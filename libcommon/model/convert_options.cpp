@@ -45,6 +45,9 @@ void ConvertOptions::add_to(CommandLine& cl) {
       between(1, 4096));
   cl.option("--target-pipeline-parallel-size", &target_pipeline_parallel, "N",
             "stages that will divide the layers of OUTPUT", between(1, 4096));
+  cl.option("--target-encoder-pipeline-parallel-size", &target_encoder_pipeline_parallel, "N",
+            "stages of OUTPUT for the layers of a T5's encoder, in front of those of its decoder",
+            between(0, 4096));
   cl.option("--target-expert-parallel-size", &target_expert_parallel, "N",
             "ranks that will share out the experts of OUTPUT", between(1, 4096));
   cl.option("--num-layers-per-virtual-pipeline-stage", &pipeline.layers_per_virtual_stage, "N",
@@ -67,6 +70,9 @@ void ConvertOptions::add_to(CommandLine& cl) {
             "transformer_engine, or of the local specification; default transformer_engine, and "
             "local with --saver legacy, which writes no other",
             one_of({"transformer_engine", "local"}));
+  cl.flag("--moe-grouped-gemm", &moe_grouped_gemm,
+          "OUTPUT's experts are Transformer Engine's grouped ones, as Megatron-LM's are with this "
+          "flag: in the torch format they have other names");
   cl.option("--dtype", &dtype, "TYPE",
             "of OUTPUT's weights: fp32, fp16 or bf16, and q8_0 in GGUF files; default as stored",
             one_of({"fp32", "fp16", "bf16", "q8_0"}));
@@ -102,6 +108,7 @@ static void check_of_saver(const ConvertOptions& o) {
   check("--target-tensor-parallel-size", megatron || o.saver == "meta", o.target_tensor_parallel,
         1);
   check("--target-pipeline-parallel-size", megatron, o.target_pipeline_parallel, 1);
+  check("--target-encoder-pipeline-parallel-size", core, o.target_encoder_pipeline_parallel, 0);
   check("--target-expert-parallel-size", core, o.target_expert_parallel, 1);
   check("--saver-transformer-impl", core, o.transformer_impl,
         o.saver == "legacy" ? "local" : "transformer_engine");
@@ -121,6 +128,13 @@ static void check_of_saver(const ConvertOptions& o) {
   check_given("--account-for-embedding-in-pipeline-split", stages.account_for_embedding);
   check_given("--account-for-loss-in-pipeline-split", stages.account_for_loss);
   check_given("--pipeline-model-parallel-layout", !stages.layout.empty());
+  check_given("--moe-grouped-gemm", o.moe_grouped_gemm);
+  if (o.moe_grouped_gemm && o.transformer_impl == "local")
+    fail(Exit::usage,
+         "--moe-grouped-gemm: without Transformer Engine's modules it names GroupedMLP's experts, "
+         "which are read only; not with --saver-transformer-impl local");
+  if (o.moe_grouped_gemm && o.ckpt_format == "torch_dcp")
+    fail(Exit::usage, "--moe-grouped-gemm: not with --ckpt-format torch_dcp");
 }
 
 void ConvertOptions::complete() {

@@ -32,7 +32,7 @@ class DcpSink : public ModelSink {
       writers_.emplace_back(save_.folder(), 0, static_cast<int>(part));
     add_items({}, common_);
     for (const Param& row : table.rows()) {
-      for (const std::string& name : state_dict_names(row.name, target_.local_spec))
+      for (const std::string& name : state_dict_names(row.name, {target_.local_spec}))
         note_path({kModel, name});
       add_extra_state(row);
     }
@@ -45,7 +45,7 @@ class DcpSink : public ModelSink {
   void write(std::size_t part, const Param& row, const std::string& state,
              ConstTensor value) override {
     if (!state.empty()) return writers_[part].add(state_keys_.at({row.index, state}), value);
-    for (const std::string& name : state_dict_names(row.name, target_.local_spec))
+    for (const std::string& name : state_dict_names(row.name, {target_.local_spec}))
       writers_[part].add(concat(kModel, ".", name), value);
   }
 
@@ -127,8 +127,8 @@ class DcpSink : public ModelSink {
       fail(Exit::bad_config, "--ckpt-format torch_dcp: is not written with a grad_scaler");
     const auto step = common_step(optimizer, *target_.source.common_tensors(), where);
     std::vector<RankParam> params;
-    const StageRange all{.end = target_.config.num_layers};
-    for (const Param* row : registered_rows(table, all, target_.local_spec, false)) {
+    const ChunkLayers all{{.end = target_.config.num_layers}};
+    for (const Param* row : registered_rows(table, all, {target_.local_spec}, false)) {
       RankParam& param = params.emplace_back(RankParam{row});
       for (const std::string& state : target_.source.states())
         if (!state.empty())

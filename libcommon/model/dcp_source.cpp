@@ -180,7 +180,8 @@ void DcpSource::take_optimizer(const PyValue& optimizer) {
     return name != row.name && tensors_.find(prefix_ + name) != nullptr;
   });
   std::vector<RankParam> params;
-  for (const Param* row : registered_rows(table, {.end = config_.num_layers}, local_spec, false))
+  for (const Param* row :
+       registered_rows(table, {{.end = config_.num_layers}}, {local_spec}, false))
     params.push_back({row});
   find_rank_states(optimizer, params, path_);
   for (const RankParam& param : params)
@@ -238,7 +239,7 @@ void DcpSource::check_all_used(const ParamTable& table) const {
   std::set<std::string> used;
   for (const Param& row : table.rows())
     for (const bool local_spec : {false, true})
-      for (const std::string& name : state_dict_names(row.name, local_spec))
+      for (const std::string& name : state_dict_names(row.name, {local_spec}))
         used.insert(prefix_ + name);
   const auto is_other_state = [](const std::string& key) {
     return key.starts_with("optimizer.") || key.starts_with("rng_state.") ||

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ckpt/torch_file.h"
+#include "model/family_rows.h"
 
 namespace mt {
 
@@ -49,11 +50,6 @@ constexpr Rename kBeginnings[] = {
     {"lm_head.layernorm.", "lm_head.layer_norm."},
     {"lm_head.bias", "output_layer.bias"},
 };
-
-static void replace(std::string& name, std::string_view from, std::string_view to) {
-  if (const std::size_t at = name.find(from); at != std::string::npos)
-    name.replace(at, from.size(), to);
-}
 
 static std::string core_name(std::string name, bool bert) {
   for (const auto& [from, to] : kBeginnings)

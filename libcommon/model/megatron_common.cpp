@@ -56,9 +56,7 @@ static PyValue merged(PyValue first, const PyValue& second) {
 
 // What loading reads of a run's settings where the source knows of none.
 static PyValue unknown_run(const ModelConfig& config) {
-  return PyValue::dict({{"encoder_tensor_model_parallel_size", 0},
-                        {"encoder_pipeline_model_parallel_size", 0},
-                        {"context_parallel_size", 1},
+  return PyValue::dict({{"context_parallel_size", 1},
                         {"data_parallel_size", 1},
                         {"use_distributed_optimizer", false},
                         {"ckpt_fully_parallel_save", false},
@@ -88,16 +86,23 @@ static void add_stages(const ModelTarget& target, PyValue& args) {
 
 static PyValue make_args(const ModelTarget& target, const std::string& format,
                          const PyValue& common) {
+  const std::int64_t encoder = std::ssize(target.encoder_stages);
   PyValue args = PyValue::dict(
       {{"tensor_model_parallel_size", target.tensor_parallel},
        {"pipeline_model_parallel_size", target.pipeline_parallel},
+       {"encoder_tensor_model_parallel_size", encoder > 0 ? target.tensor_parallel : 0},
+       {"encoder_pipeline_model_parallel_size", encoder},
        {"expert_model_parallel_size", target.expert_parallel},
-       {"world_size", target.tensor_parallel * target.pipeline_parallel * target.expert_parallel},
+       {"world_size",
+        target.tensor_parallel * (target.pipeline_parallel + encoder) * target.expert_parallel},
        {"ckpt_format", format},
        {"no_save_rng", true}});
   if (!target.with_optimizer) args.set_item("no_save_optim", true);
+  if (target.grouped_experts) args.set_item("moe_grouped_gemm", true);
   add_stages(target, args);
-  add_model_args(target.config, target.dtype, args);
+  PyValue model = PyValue::dict();
+  add_model_args(target.config, target.dtype, model);
+  args = merged(std::move(args), model);
   if (target.legacy) {
     args.set_item("use_legacy_models", true);
     args.set_item("transformer_impl", "local");

@@ -92,6 +92,7 @@ static void add_experts(const ModelConfig& c, PyValue& args) {
   args.set_item("moe_layer_freq", 1);
   args.set_item("moe_ffn_hidden_size", c.ffn());
   args.set_item("moe_grouped_gemm", false);
+  args.set_item("moe_use_legacy_grouped_gemm", false);
 }
 
 static void add_mamba(const ModelConfig& c, PyValue& args) {

@@ -166,6 +166,10 @@ static std::string with_number(std::string_view word, const std::string& name,
 std::int64_t layer_in(const std::string& name) { return number_behind(kLayers, name); }
 std::int64_t expert_in(const std::string& name) { return number_behind(kExperts, name); }
 
+bool is_relative_position(const Param& row) {
+  return row.name.find("_relative_pos_emb.") != std::string::npos;
+}
+
 std::string with_layer(const std::string& name, std::int64_t layer) {
   return with_number(kLayers, name, layer);
 }

@@ -19,6 +19,9 @@ std::int64_t layer_in(const std::string& name);
 // The name with another number there.
 std::string with_layer(const std::string& name, std::int64_t layer);
 
+// Whether it is of a T5's relative positions, which all layers of a stack have.
+bool is_relative_position(const Param& row);
+
 // The number of the expert that a row belongs to; -1 of others.
 std::int64_t expert_in(const std::string& name);
 std::string with_expert(const std::string& name, std::int64_t expert);

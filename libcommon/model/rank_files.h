@@ -2,13 +2,14 @@
 //   ITERATION/mp_rank_TT/model_optim_rng.pt         tensor rank TT, of one pipeline stage
 //   ITERATION/mp_rank_TT_PPP/model_optim_rng.pt     of stage PPP
 //   ITERATION/mp_rank_TT[_PPP]_EEE/model_optim_rng.pt   with the experts of expert rank EEE
+// A T5's encoder may have the first stages, its decoder the others (ChunkLayers).
 // a dict: the common state (args, checkpoint_version 3.0, iteration, ...) and `model`, or `model0`,
 // `model1`, ... where a stage has several chunks: {NAME: that rank's part of a row}.  Layers count
 // from 0 in each chunk.  NAME is the row's, or, of the norms in front of linear_qkv and linear_fc1,
-// what models without Transformer Engine call them: input_layernorm and pre_mlp_layernorm.  They
-// stand in the order in which the model registers them (model/rank_layout.h).  The last of several
-// stages has a copy of tied embeddings, output_layer.weight.  The optimizer is described in
-// model/rank_optimizer.h.
+// what models without Transformer Engine call them, input_layernorm and pre_mlp_layernorm, and of
+// grouped experts what their modules do (RowNames).  They stand in the order in which the model
+// registers them (model/rank_layout.h).  The last of several stages has a copy of tied embeddings,
+// output_layer.weight.  The optimizer is described in model/rank_optimizer.h.
 //
 // Files of older classes than Megatron-Core's nest their dicts (model/legacy_classes.h).
 #pragma once
@@ -23,23 +24,27 @@
 #include "model/gpt.h"
 #include "model/model_sink.h"
 #include "model/model_source.h"
+#include "model/rank_layout.h"
 
 namespace mt {
 
 inline constexpr const char* kLegacyFormat = "legacy";  // of older classes: legacy_classes.h
 inline constexpr const char* kRankFile = "model_optim_rng.pt";
-inline constexpr const char* kTiedCopy = "output_layer.weight";
 
 // How many ranks a model has of each kind.  The ranks of a stage are counted with the tensor ranks
 // of an expert rank next to each other.
 struct RankCounts {
   std::int64_t tensor = 1, stages = 1, expert = 1;
+  std::int64_t encoder = 0;  // of the stages, those of a T5's encoder, which come first
   std::int64_t of_stage() const { return tensor * expert; }
 };
 
 // mp_rank_TT, with several stages mp_rank_TT_PPP, with several expert ranks mp_rank_TT_EEE or
 // mp_rank_TT_PPP_EEE.
 std::string rank_folder(std::int64_t rank, std::int64_t stage, const RankCounts& counts);
+
+// What a chunk calls its copy of tied embeddings.
+std::string tied_copy(const ModelConfig& config);
 
 // Which expert rank has a row; nothing for one that all have.
 std::optional<std::int64_t> expert_rank_of(const Param& row, const ModelConfig& config,
@@ -67,12 +72,24 @@ class RankFilesSource : public ModelSource {
     MappedFile mapped;
     TorchReader reader;
   };
+  // A tensor of a chunk's dict, and the rows that it holds by Megatron-Core's names.
+  struct FileTensor {
+    RowNames rows;
+    PyValue value;
+  };
+  // Where a row lies: all of a tensor, or part `number` of so many.
+  struct RowPlace {
+    PyValue value;
+    std::size_t number = 0, parts = 1;
+    bool transposed = false;
+  };
   // Layers that follow one another, of one stage, on all tensor ranks.
   struct Chunk {
     std::string key;  // of the dicts
-    std::int64_t stage, first_layer = 0, layers = 0;
-    std::vector<std::map<std::string, PyValue>> tensors;  // of each rank of the stage
-    std::vector<std::string> names;                       // in the file's order, of the first one
+    std::int64_t stage;
+    ChunkLayers at = {};
+    std::vector<std::map<std::string, RowPlace>> tensors = {};  // of each rank of the stage
+    std::vector<RowNames> names = {};  // in the file's order, of the first one
   };
   // States by the row's number.
   using States = std::map<std::pair<std::size_t, std::string>, StoredTensor>;
@@ -89,9 +106,13 @@ class RankFilesSource : public ModelSource {
   void read_sizes(const std::string& folder, const ModelSourceOptions& options);
   void open_files(const std::string& folder);
   void find_chunks();
-  // A chunk's dict, in the file's order, by Megatron-Core's names.
-  std::vector<std::pair<std::string, PyValue>> tensors_of(const PyValue& model,
-                                                          const std::string& where) const;
+  void read_chunk(Chunk& chunk) const;
+  // How many layers it has of the stack that its stage counts.
+  std::int64_t layers_in(const Chunk& chunk) const;
+  void check_layers(std::int64_t found, std::int64_t expected, const char* what) const;
+  // A chunk's dict, in the file's order.
+  std::vector<FileTensor> tensors_of(const PyValue& model, const std::string& where) const;
+  void check_positions() const;
   void take_common();
   const Chunk& chunk_of(const Param& row) const;
   StoredTensor part(const Param& row, const std::string& state, std::int64_t tensor_rank) const;
@@ -101,8 +122,8 @@ class RankFilesSource : public ModelSource {
 
   // rank_states.cpp
   void find_states(const std::string& folder);
-  std::vector<const Param*> rows_in(const Chunk& chunk, std::int64_t rank,
-                                    std::size_t optimizer) const;
+  std::vector<ParamRows> rows_in(const Chunk& chunk, std::int64_t rank,
+                                 std::size_t optimizer) const;
   void find_buffers(std::int64_t rank, std::int64_t stage);
   void find_buffers(const PyValue& stored, std::size_t optimizer, std::int64_t rank,
                     std::int64_t stage);

@@ -10,7 +10,6 @@
 #include "model/megatron_common.h"
 #include "model/model_rows.h"
 #include "model/rank_files.h"
-#include "model/rank_layout.h"
 #include "model/rank_optimizer.h"
 
 namespace mt {
@@ -20,19 +19,37 @@ constexpr const char* kWords = "embedding.word_embeddings.weight";
 
 // Rows of a chunk of a pipeline rank, in the order of their registration.
 struct RankChunk {
-  StageRange range;
+  ChunkLayers at;
   std::vector<const Param*> rows;
 };
 using RankChunks = std::vector<RankChunk>;
 
+RankCounts counts_of(const ModelTarget& target) {
+  const std::int64_t encoder = std::ssize(target.encoder_stages);
+  return {target.tensor_parallel, target.pipeline_parallel + encoder, target.expert_parallel,
+          encoder};
+}
+
+SpecNames names_of(const ModelTarget& target) {
+  return {target.local_spec, target.grouped_experts};
+}
+
 RankChunks chunks_of(const ModelTarget& target, const ParamTable& table, std::int64_t stage) {
   RankChunks chunks;
-  const bool tied = !target.config.untie_embeddings_and_output_weights;
-  for (std::int64_t chunk = 0; chunk < target.stages.chunks; ++chunk) {
-    const StageRange& range =
-        target.stages.ranges[static_cast<std::size_t>(chunk * target.pipeline_parallel + stage)];
-    chunks.push_back({range, registered_rows(table, range, target.local_spec, tied)});
+  const std::int64_t encoder = std::ssize(target.encoder_stages);
+  const auto add = [&](const StageRange& range, const char* without) {
+    const ChunkLayers at{range, without};
+    chunks.push_back({at, registered_rows(table, at, names_of(target),
+                                          !target.config.untie_embeddings_and_output_weights)});
+  };
+  if (stage < encoder) {
+    add(target.encoder_stages[static_cast<std::size_t>(stage)], "decoder");
+    return chunks;
   }
+  for (std::int64_t chunk = 0; chunk < target.stages.chunks; ++chunk)
+    add(target.stages
+            .ranges[static_cast<std::size_t>(chunk * target.pipeline_parallel + stage - encoder)],
+        encoder > 0 ? "encoder" : "");
   return chunks;
 }
 
@@ -52,8 +69,9 @@ struct KeptStates {
 
 Parts rank_file_parts(const ModelTarget& target, const ParamTable& table) {
   const KeptStates kept(target);
-  Parts parts(static_cast<std::size_t>(target.pipeline_parallel));
-  for (std::int64_t stage = 0; stage < target.pipeline_parallel; ++stage) {
+  const std::int64_t stages = counts_of(target).stages;
+  Parts parts(static_cast<std::size_t>(stages));
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
     auto& part = parts[static_cast<std::size_t>(stage)];
     const RankChunks chunks = chunks_of(target, table, stage);
     for (const RankChunk& chunk : chunks)
@@ -106,7 +124,7 @@ class RankFilesSink : public ModelSink {
  public:
   RankFilesSink(const ModelTarget& target, const RowTypes& types)
       : target_(target),
-        counts_({target.tensor_parallel, target.pipeline_parallel, target.expert_parallel}),
+        counts_(counts_of(target)),
         kept_(target),
         iteration_(iteration_of(target.source)),
         save_(folder_to_save(target.path, iteration_)),
@@ -115,7 +133,7 @@ class RankFilesSink : public ModelSink {
       parts_.push_back(model_rows(
           target.config,
           {.rank = static_cast<int>(rank), .ranks = static_cast<int>(target.tensor_parallel)}));
-    for (std::int64_t stage = 0; stage < target.pipeline_parallel; ++stage)
+    for (std::int64_t stage = 0; stage < counts_.stages; ++stage)
       for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank) begin(rank, stage);
   }
 
@@ -244,25 +262,31 @@ class RankFilesSink : public ModelSink {
   PyValue declare(TorchStream& stream, const RankChunk& chunk, std::int64_t rank,
                   std::span<std::vector<RankParam>> params) const {
     PyValue model = PyValue::call(PyValue::global("collections", "OrderedDict"), {});
+    std::vector<std::pair<std::string, PyValue>> aliases;  // which come last
     for (const Param* whole : chunk.rows) {
       if (!has(rank, *whole)) continue;
       const Param& row = part_of(*whole, rank);
-      const bool copy = row.name == kWords && !chunk.range.first;
-      const std::string name =
-          copy ? kTiedCopy
-               : chunk_name(row, layer_in(row.name) - chunk.range.begin, target_.config, counts_);
+      const bool copy = row.name == kWords && !chunk.at.range.first;
+      const std::vector<std::string> names = state_dict_names(
+          copy
+              ? tied_copy(target_.config)
+              : chunk_name(row, layer_in(row.name) - chunk.at.range.begin, target_.config, counts_),
+          names_of(target_));
+      const std::string& name = names[0];
       const PyValue tensor = stream.declare(types_(*whole, ""), row.local);
-      for (const std::string& own : state_dict_names(name, target_.local_spec))
-        model.set_item(own, tensor);
+      model.set_item(name, tensor);
+      for (std::size_t i = 1; i < names.size(); ++i) aliases.emplace_back(names[i], tensor);
       RankParam& param = params[optimizer_of(row, counts_.expert)].emplace_back(RankParam{&row});
       for (const std::string& state : kept_.beside)
         param.states[state] = stream.declare(types_(*whole, state), row.local);
       // Every parallel linear asks for its extra state, which may be None.
       const bool linear =
           name.find(".linear_") != std::string::npos || name.find("_proj.") != std::string::npos;
-      if (layer_in(name) >= 0 && linear && !target_.legacy && name.ends_with(".weight"))
-        model.set_item(name.substr(0, name.rfind('.')) + "._extra_state", PyValue());
+      const std::string module = name.substr(0, name.rfind('.')), last = name.substr(module.size());
+      if (layer_in(name) >= 0 && linear && (last == ".weight" || last == ".weight0"))
+        model.set_item(module + "._extra_state", PyValue());
     }
+    for (auto& [name, tensor] : aliases) model.set_item(name, std::move(tensor));
     return model;
   }
 
@@ -287,27 +311,28 @@ class RankFilesSink : public ModelSink {
     PyValue all = PyValue::dict({{"buckets_coalesced", true}});
     std::int64_t number = 0;
     for (const RankChunk& chunk : chunks) {
-      std::vector<const Param*> rows;
+      std::vector<ParamRows> rows;
       for (const Param* whole : chunk.rows)
         if (has(rank, *whole) && optimizer_of(*whole, counts_.expert) == optimizer)
-          rows.push_back(&part_of(*whole, rank));
+          rows.push_back({{&part_of(*whole, rank)}});
       if (rows.empty()) continue;
       const UnpaddedLayout layout =
-          rank_buffer(buffer_params(rows, target_.config, target_.pipeline_parallel),
+          rank_buffer(buffer_params(rows, target_.config, chunk.at, counts_.stages),
                       buffer_rules(args, stage, number, where));
       PyValue states = PyValue::dict();
       for (const std::string& state : kept_.in_buffer) {
-        if (types_(*rows[0], state) != DType::f32)
-          fail(Exit::bad_config, where, ": ", state, " is ", name_of(types_(*rows[0], state)), "; ",
-               kBufferFile, " holds float32");
+        const DType dtype = types_(rows[0].first(), state);
+        if (dtype != DType::f32)
+          fail(Exit::bad_config, where, ": ", state, " is ", name_of(dtype), "; ", kBufferFile,
+               " holds float32");
         states.set_item(&state == &kept_.in_buffer.front() ? "param" : state,
                         file.stream.declare(DType::f32, {layout.size}));
         std::int64_t at = 0;
-        for (std::size_t i = rows.size(); i-- > 0; at = layout.starts[i] + rows[i]->local.numel())
+        for (std::size_t i = rows.size(); i-- > 0; at = layout.starts[i] + rows[i].elements())
           file.gaps.push_back(layout.starts[i] - at);
       }
       states.set_item("numel_unpadded", layout.size);
-      all.set_item(number++, PyValue::dict({{types_of(*rows[0], args), states}}));
+      all.set_item(number++, PyValue::dict({{types_of(rows[0].first(), args), states}}));
     }
     return all;
   }

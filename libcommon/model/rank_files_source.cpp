@@ -9,7 +9,6 @@
 #include "model/legacy_classes.h"
 #include "model/model_rows.h"
 #include "model/rank_files.h"
-#include "model/rank_layout.h"
 
 namespace mt {
 
@@ -46,6 +45,10 @@ std::string chunk_name(const Param& row, std::int64_t local, const ModelConfig& 
   return expert < 0 ? name : with_expert(name, expert % (config.num_experts / counts.expert));
 }
 
+std::string tied_copy(const ModelConfig& config) {
+  return config.family == ModelFamily::t5 ? "lm_head.output_layer.weight" : "output_layer.weight";
+}
+
 // --- Opening ------------------------------------------------------------------------------------
 
 RankFilesSource::RankFilesSource(const std::string& folder, const ModelSourceOptions& options) {
@@ -63,6 +66,7 @@ RankFilesSource::RankFilesSource(const std::string& folder, const ModelSourceOpt
   for (std::int64_t rank = 0; rank < counts_.tensor; ++rank)
     parts_.push_back(model_rows(
         config_, {.rank = static_cast<int>(rank), .ranks = static_cast<int>(counts_.tensor)}));
+  check_positions();
   if (options.with_optimizer) find_states(folder);
 }
 
@@ -77,12 +81,16 @@ void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOpt
   const RankFile first(first_file(folder));
   const std::string& where = first.mapped.path();
   const PyValue& state = first.reader.value();
-  std::map<std::string, PyValue> tensors;
-  for (const char* key : {"model", "model0"})
-    if (const PyValue* model = state.find(key)) {
-      if (is_legacy(*model)) format_ = kLegacyFormat;
-      for (auto& tensor : tensors_of(*model, where)) tensors.insert(std::move(tensor));
-    }
+  std::set<std::string> tensors;
+  const auto add_names = [&](const PyValue& file) {
+    for (const char* key : {"model", "model0"})
+      if (const PyValue* model = file.find(key)) {
+        if (is_legacy(*model)) format_ = kLegacyFormat;
+        for (const FileTensor& tensor : tensors_of(*model, where))
+          tensors.insert(tensor.rows.names.begin(), tensor.rows.names.end());
+      }
+  };
+  add_names(state);
   const PyValue* const stored_version = state.find("checkpoint_version");
   const double version = stored_version == nullptr ? 0 : stored_version->as_real(where);
   const bool legacy = format_ == kLegacyFormat;
@@ -91,24 +99,38 @@ void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOpt
          legacy ? ", expected 0, 1, 2 or 3" : ", expected at least 3");
   PyValue args = state.at("args", where);
   if (legacy) args = legacy_args(args, where);
+  const auto size = [&](const char* name, std::int64_t otherwise) {
+    const PyValue* value = args.find(name);
+    const std::int64_t ranks =
+        value == nullptr || value->is_none() ? otherwise : value->as_integer(where);
+    if (ranks < otherwise || ranks > 4096)
+      fail(Exit::bad_data, where, ": args.", name, " is ", ranks);
+    return ranks;
+  };
+  const std::int64_t encoder = size("encoder_pipeline_model_parallel_size", 0);
+  if (encoder > 0) {  // the first stages do not show that there is a decoder
+    const std::string decoder = rank_folder(0, encoder, {.stages = encoder + 1});
+    add_names(RankFile(concat(folder, "/", decoder, "/", kRankFile)).reader.value());
+  }
   const auto has_tensor = [&](const std::string& name) { return tensors.contains(name); };
   config_ = model_config_of(with_vocabulary(args, options.vocab_size, where), has_tensor, where);
   dtype_ = dtype_of_args(args, where);
-  const auto size = [&](const char* name) {
-    const PyValue* value = args.find(name);
-    const std::int64_t ranks = value == nullptr || value->is_none() ? 1 : value->as_integer(where);
-    if (ranks < 1 || ranks > 4096) fail(Exit::bad_data, where, ": args.", name, " is ", ranks);
-    return ranks;
-  };
-  counts_ = {.tensor = size("tensor_model_parallel_size"),
-             .stages = size("pipeline_model_parallel_size"),
-             .expert = config_.num_experts > 0 ? size("expert_model_parallel_size") : 1};
+  counts_ = {.tensor = size("tensor_model_parallel_size", 1),
+             .stages = size("pipeline_model_parallel_size", 1) + encoder,
+             .expert = config_.num_experts > 0 ? size("expert_model_parallel_size", 1) : 1,
+             .encoder = encoder};
   if (config_.num_experts % counts_.expert != 0)
     fail(Exit::bad_data, where, ": args.expert_model_parallel_size ", counts_.expert,
          ": does not divide ", config_.num_experts, " experts");
-  if (config_.family == ModelFamily::t5 && counts_.stages > 1)
-    fail(Exit::bad_data, where, ": args.pipeline_model_parallel_size ", counts_.stages,
-         ": a T5 of several stages is not supported");
+  const bool t5 = config_.family == ModelFamily::t5;
+  if (t5 ? encoder == 0 && counts_.stages > 1 : encoder > 0)
+    fail(Exit::bad_data, where, ": args.encoder_pipeline_model_parallel_size ", encoder,
+         t5 ? ": a T5 of several stages has some for its encoder" : ": is of T5 only");
+  const std::int64_t of_encoder = size("encoder_tensor_model_parallel_size", 0);
+  if (encoder > 0 && of_encoder > 0 && of_encoder != counts_.tensor)
+    fail(Exit::bad_data, where, ": args.encoder_tensor_model_parallel_size ", of_encoder,
+         ": a T5's encoder and decoder share their embeddings, for which Megatron-LM wants ",
+         counts_.tensor, " of both");
   qkv_ = legacy_qkv(version, config_, counts_.tensor, where);
 }
 
@@ -118,14 +140,50 @@ void RankFilesSource::open_files(const std::string& folder) {
       files_.emplace_back(concat(folder, "/", rank_folder(rank, stage, counts_), "/", kRankFile));
 }
 
-std::vector<std::pair<std::string, PyValue>> RankFilesSource::tensors_of(
+std::vector<RankFilesSource::FileTensor> RankFilesSource::tensors_of(
     const PyValue& model, const std::string& where) const {
-  if (format_ == kLegacyFormat) return legacy_tensors(model, config_.family, where);
-  std::vector<std::pair<std::string, PyValue>> tensors;
+  std::vector<FileTensor> tensors;
+  if (format_ == kLegacyFormat) {
+    for (auto& [name, value] : legacy_tensors(model, config_.family, where))
+      tensors.push_back({{{std::move(name)}}, std::move(value)});
+    return tensors;
+  }
   const std::vector<PyValue>& entries = model.entries(where);
   for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
-    tensors.emplace_back(entries[i].as_string(where), entries[i + 1]);
+    tensors.push_back(
+        {rows_named(entries[i].as_string(where), config_.num_experts / counts_.expert),
+         entries[i + 1]});
   return tensors;
+}
+
+void RankFilesSource::read_chunk(Chunk& chunk) const {
+  for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank) {
+    const RankFile& of = file(rank, chunk.stage);
+    const std::string& where = of.mapped.path();
+    auto& tensors = chunk.tensors.emplace_back();
+    for (FileTensor& tensor : tensors_of(of.reader.value().at(chunk.key, where), where)) {
+      const std::size_t parts = tensor.rows.names.size();
+      for (std::size_t i = 0; i < parts; ++i)
+        tensors.emplace(tensor.rows.names[i],
+                        RowPlace{tensor.value, i, parts, tensor.rows.transposed});
+      if (rank == 0) chunk.names.push_back(std::move(tensor.rows));
+    }
+  }
+}
+
+std::int64_t RankFilesSource::layers_in(const Chunk& chunk) const {
+  const bool t5 = config_.family == ModelFamily::t5;  // which has an encoder's layers, too
+  const char* const stack = chunk.stage < counts_.encoder ? "encoder." : "decoder.";
+  std::int64_t layers = 0;
+  for (const auto& [name, place] : chunk.tensors[0])
+    if (!t5 || name.starts_with(stack)) layers = std::max(layers, layer_in(name) + 1);
+  return layers;
+}
+
+void RankFilesSource::check_layers(std::int64_t found, std::int64_t expected,
+                                   const char* what) const {
+  if (found != expected)
+    fail(Exit::bad_data, path_, ": ", found, " layers in all ", what, ", expected ", expected);
 }
 
 // Chunk v of all stages comes before chunk v + 1 of any.
@@ -138,32 +196,29 @@ void RankFilesSource::find_chunks() {
       const bool plain = virtual_stage == 0 && state.find("model") != nullptr;
       if (!plain && state.find(numbered) == nullptr) {
         if (virtual_stage > 0 && stage == 0) {
-          if (layers != config_.num_layers)
-            fail(Exit::bad_data, path_, ": ", layers, " layers in all stages, expected ",
-                 config_.num_layers);
+          check_layers(layers, config_.num_layers, "stages");
+          chunks_.back().at.range.last = true;
           return;
         }
         fail(Exit::bad_data, file(0, stage).mapped.path(), ": has no ", numbered);
       }
-      Chunk chunk{.key = plain ? "model" : numbered,
-                  .stage = stage,
-                  .first_layer = layers,
-                  .tensors = {},
-                  .names = {}};
-      for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank) {
-        const RankFile& of = file(rank, stage);
-        const std::string& where = of.mapped.path();
-        auto& tensors = chunk.tensors.emplace_back();
-        for (auto& [name, value] : tensors_of(of.reader.value().at(chunk.key, where), where)) {
-          if (rank == 0) chunk.names.push_back(name);
-          tensors.emplace(std::move(name), std::move(value));
-        }
+      if (counts_.encoder > 0 && !plain)
+        fail(Exit::bad_data, file(0, stage).mapped.path(), ": has ", numbered,
+             ": a T5's stages have one chunk, model");
+      const bool turn = counts_.encoder > 0 && stage == counts_.encoder;  // to the decoder
+      if (turn) {
+        check_layers(layers, config_.encoder_num_layers, "stages of the encoder");
+        chunks_.back().at.range.last = true;
+        layers = 0;
       }
-      const bool t5 = config_.family == ModelFamily::t5;  // which has an encoder's layers, too
-      for (const auto& [name, value] : chunk.tensors[0])
-        if (!t5 || name.starts_with("decoder."))
-          chunk.layers = std::max(chunk.layers, layer_in(name) + 1);
-      layers += chunk.layers;
+      Chunk chunk{.key = plain ? "model" : numbered, .stage = stage};
+      read_chunk(chunk);
+      const std::int64_t own = layers_in(chunk);
+      chunk.at = {.range = {layers, layers + own, turn || chunks_.empty(), false},
+                  .without = counts_.encoder == 0      ? ""
+                             : stage < counts_.encoder ? "decoder"
+                                                       : "encoder"};
+      layers += own;
       chunks_.push_back(std::move(chunk));
     }
   }
@@ -183,14 +238,11 @@ void RankFilesSource::take_common() {
 
 // --- Reading ------------------------------------------------------------------------------------
 
+// Of a T5's copies the embeddings' first one is meant, and the decoder's of the output layer.
 const RankFilesSource::Chunk& RankFilesSource::chunk_of(const Param& row) const {
-  const std::int64_t layer = layer_in(row.name);
-  if (chunks_.size() == 1) return chunks_[0];
-  if (layer < 0) return row.name.starts_with("embedding.") ? chunks_.front() : chunks_.back();
-  const auto next = std::find_if(chunks_.begin(), chunks_.end(), [&](const Chunk& chunk) {
-    return layer < chunk.first_layer + chunk.layers;
-  });
-  return *next;
+  const auto has = [&](const Chunk& chunk) { return chunk.at.has(row) && !chunk.at.lacks(row); };
+  if (row.name.starts_with("lm_head.")) return *std::find_if(chunks_.rbegin(), chunks_.rend(), has);
+  return *std::ranges::find_if(chunks_, has);
 }
 
 StoredTensor RankFilesSource::weight(const Param& row, std::int64_t tensor_rank) const {
@@ -198,14 +250,16 @@ StoredTensor RankFilesSource::weight(const Param& row, std::int64_t tensor_rank)
   const std::int64_t rank = rank_of(row, tensor_rank);
   const auto& tensors = chunk.tensors[static_cast<std::size_t>(rank)];
   const std::string name =
-      chunk_name(row, layer_in(row.name) - chunk.first_layer, config_, counts_);
+      chunk_name(row, layer_in(row.name) - chunk.at.range.begin, config_, counts_);
   auto found = tensors.find(name);
   if (found == tensors.end()) found = tensors.find(local_spec_name(name));
   const RankFile& of = file(rank, chunk.stage);
   if (found == tensors.end())
     fail(Exit::bad_data, of.mapped.path(), ": ", chunk.key, " has no tensor ", name);
-  const StoredTensor stored = of.reader.tensor(found->second);
+  const RowPlace& place = found->second;
   const Shape& expected = parts_[static_cast<std::size_t>(tensor_rank)].rows()[row.index].local;
+  StoredTensor stored = of.reader.tensor(place.value);
+  if (place.transposed) stored = expert_part(stored, place.number, place.parts, expected);
   if (!(stored.shape == expected) || !is_float(stored.dtype))
     fail(Exit::bad_data, of.mapped.path(), ": ", chunk.key, ": tensor ", found->first, " is ",
          name_of(stored.dtype), ' ', stored.shape, ", expected floating-point numbers ", expected);
@@ -267,19 +321,44 @@ void RankFilesSource::read(const Param& row, const std::string& state, Tensor ou
 void RankFilesSource::check_all_used(const ParamTable& table) const {
   for (const Chunk& chunk : chunks_) {
     std::set<std::string> used;
-    for (const Param& row : table.rows()) {
-      if (&chunk_of(row) != &chunk) continue;
-      const std::string name =
-          chunk_name(row, layer_in(row.name) - chunk.first_layer, config_, counts_);
+    const auto add = [&](const std::string& name) {
       for (const bool local_spec : {false, true})
-        for (std::string& own : state_dict_names(name, local_spec)) used.insert(std::move(own));
-    }
-    if (&chunk == &chunks_.back() && chunks_.size() > 1) used.insert(kTiedCopy);
+        for (std::string& own : state_dict_names(name, {local_spec})) used.insert(std::move(own));
+    };
+    for (const Param& row : table.rows())
+      if (chunk.at.has(row))
+        add(chunk_name(row, layer_in(row.name) - chunk.at.range.begin, config_, counts_));
+    if (chunk.at.has_tied_copy()) add(tied_copy(config_));
     for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank)
-      for (const auto& [name, value] : chunk.tensors[static_cast<std::size_t>(rank)])
+      for (const auto& [name, place] : chunk.tensors[static_cast<std::size_t>(rank)])
         if (!used.contains(name) && !name.ends_with(kExtraState))
           fail(Exit::bad_data, file(rank, chunk.stage).mapped.path(), ": ", chunk.key, ": tensor ",
                name, " has no place in the model that args describe");
+  }
+}
+
+// Each stage of a T5 trains positions of its own (megatron/core/models/T5/t5_model.py), which is a
+// model of one stage's shape only while they are equal.
+void RankFilesSource::check_positions() const {
+  for (const Param& row : parts_[0].rows()) {
+    if (!is_relative_position(row)) continue;
+    const Chunk& first = chunk_of(row);
+    const auto numbers = [&](const Chunk& chunk) {
+      const RankFile& of = file(0, chunk.stage);
+      const auto found = chunk.tensors[0].find(row.name);
+      if (found == chunk.tensors[0].end())
+        fail(Exit::bad_data, of.mapped.path(), ": ", chunk.key, " has no tensor ", row.name);
+      const StoredTensor stored = of.reader.tensor(found->second.value);
+      const Buffer buffer(Device::cpu,
+                          static_cast<std::size_t>(stored.shape.numel()) * size_of(stored.dtype));
+      stored.copy_to(buffer.tensor(stored.dtype, stored.shape));
+      return std::string(static_cast<const char*>(buffer.data()), buffer.bytes());
+    };
+    for (const Chunk& chunk : chunks_)
+      if (!chunk.at.lacks(row) && numbers(chunk) != numbers(first))
+        fail(Exit::bad_data, file(0, chunk.stage).mapped.path(), ": ", row.name,
+             ": is another than stage ", first.stage,
+             "'s: Megatron-LM trains one for each stage, and no model of one stage has several");
   }
 }
 

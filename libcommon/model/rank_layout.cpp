@@ -20,11 +20,53 @@ std::string local_spec_name(const std::string& name) {
   return name;
 }
 
-std::vector<std::string> state_dict_names(const std::string& name, bool local_spec) {
-  std::vector<std::string> names = {local_spec ? local_spec_name(name) : name};
+constexpr std::string_view kExperts = ".mlp.experts.", kSequential = ".mlp.experts.local_experts.";
+
+std::string SpecNames::of(const std::string& name) const {
+  const std::int64_t expert = grouped ? expert_in(name) : -1;
+  if (expert < 0) return local_spec ? local_spec_name(name) : name;
+  const std::string before = name.substr(0, name.find(kSequential)),
+                    module = name.substr(name.find(".linear_") + 1);
+  return concat(before, kExperts, module, expert);
+}
+
+std::vector<std::string> state_dict_names(const std::string& name, const SpecNames& names) {
+  std::vector<std::string> found = {names.of(name)};
   const std::string head = "lm_head.output_layer.";
-  if (names[0].starts_with(head)) names.push_back(names[0].substr(std::strlen("lm_head.")));
-  return names;
+  if (found[0].starts_with(head)) found.push_back(found[0].substr(std::strlen("lm_head.")));
+  return found;
+}
+
+RowNames rows_named(const std::string& name, std::int64_t experts) {
+  const std::size_t at = name.find(kExperts);
+  if (at == std::string::npos || expert_in(name) >= 0) return {{name}};
+  const std::string own = name.substr(at + kExperts.size());
+  const auto row = [&](const auto& expert, const std::string& module) {
+    return concat(name.substr(0, at), kSequential, expert, ".", module);
+  };
+  for (const char* number : {"1", "2"}) {
+    const std::string module = concat("linear_fc", number, ".weight");
+    if (own == concat("weight", number)) {
+      RowNames all{{}, true};
+      for (std::int64_t expert = 0; expert < experts; ++expert)
+        all.names.push_back(row(expert, module));
+      return all;
+    }
+    const std::string expert = own.starts_with(module) ? own.substr(module.size()) : "";
+    if (!expert.empty() && expert.find_first_not_of("0123456789") == std::string::npos)
+      return {{row(expert, module)}};
+  }
+  return {{name}};
+}
+
+StoredTensor expert_part(const StoredTensor& whole, std::size_t number, std::size_t parts,
+                         const Shape& row) {
+  const auto count = static_cast<std::int64_t>(parts);
+  if (whole.shape.numel() != row.numel() * count || row.rank() != 2 || !whole.contiguous())
+    return whole;
+  const std::size_t bytes = static_cast<std::size_t>(row.numel()) * size_of(whole.dtype);
+  return {
+      whole.dtype, row, {1, row[0]}, whole.bytes.subspan(number * bytes, bytes), whole.big_endian};
 }
 
 // Of a row's module among those of the model, all others last.
@@ -63,28 +105,31 @@ static std::size_t place_in_layer(const std::string& name) {
   return static_cast<std::size_t>(found - std::begin(kModules));
 }
 
-std::vector<const Param*> registered_rows(const ParamTable& table, const StageRange& chunk,
-                                          bool local_spec, bool tied) {
-  const auto is_here = [&](const Param& row) {
-    const std::int64_t layer = layer_in(row.name);
-    if (chunk.first && chunk.last) return true;
-    if (layer >= 0) return layer >= chunk.begin && layer < chunk.end;
-    return row.name.starts_with("embedding.") ? chunk.first : chunk.last;
-  };
+bool ChunkLayers::has(const Param& row) const {
+  if (is_relative_position(row)) return true;
+  if (lacks(row)) return false;
+  if (range.first && range.last) return true;
+  const std::int64_t layer = layer_in(row.name);
+  if (layer >= 0) return layer >= range.begin && layer < range.end;
+  return row.name.starts_with("embedding.") ? range.first : range.last;
+}
+
+std::vector<const Param*> registered_rows(const ParamTable& table, const ChunkLayers& chunk,
+                                          const SpecNames& names, bool tied) {
   std::vector<const Param*> rows;
   for (const Param& row : table.rows())
-    if (is_here(row)) rows.push_back(&row);
+    if (chunk.has(row)) rows.push_back(&row);
   const auto place = [&](const Param* row) {
-    const std::string name = local_spec ? local_spec_name(row->name) : row->name;
+    const std::string name = names.of(row->name);
     const std::int64_t layer = layer_in(name);  // a stack ends with a norm
     return std::tuple(place_in_model(name), layer < 0 ? std::ssize(table.rows()) : layer,
                       place_in_layer(name));
   };
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const Param* a, const Param* b) { return place(a) < place(b); });
-  if (tied && chunk.last && !chunk.first) {
+  if (tied && chunk.has_tied_copy()) {
     const auto bias = std::find_if(rows.begin(), rows.end(), [](const Param* row) {
-      return row->name == "output_layer.bias";
+      return row->name.ends_with("output_layer.bias");
     });
     rows.insert(bias, &table.rows().front());
   }
@@ -93,13 +138,17 @@ std::vector<const Param*> registered_rows(const ParamTable& table, const StageRa
 
 // --- Flat buffers -------------------------------------------------------------------------------
 
-std::vector<BufferParam> buffer_params(std::span<const Param* const> rows, const GptConfig& config,
-                                       std::int64_t stages) {
-  const bool tied = stages > 1 && !config.untie_embeddings_and_output_weights;
-  std::vector<BufferParam> params;
-  for (const Param* row : rows)
-    params.push_back({row->local.numel(), tied && row->name == "embedding.word_embeddings.weight"});
-  return params;
+std::vector<BufferParam> buffer_params(std::span<const ParamRows> params, const GptConfig& config,
+                                       const ChunkLayers& chunk, std::int64_t stages) {
+  // The words of a T5's decoder, and of an encoder of one stage, are not the pipeline's ends.
+  const bool end = chunk.has_tied_copy() ||
+                   (chunk.range.first && !chunk.range.last && chunk.without != "encoder");
+  const bool tied = stages > 1 && end && !config.untie_embeddings_and_output_weights;
+  std::vector<BufferParam> found;
+  for (const ParamRows& param : params)
+    found.push_back(
+        {param.elements(), tied && param.first().name == "embedding.word_embeddings.weight"});
+  return found;
 }
 
 BufferRules buffer_rules(const PyValue& args, std::int64_t stage, std::int64_t chunk,

@@ -6,32 +6,35 @@
 #include "ckpt/strided_copy.h"
 #include "model/model_rows.h"
 #include "model/rank_files.h"
-#include "model/rank_layout.h"
 #include "model/rank_optimizer.h"
 
 namespace mt {
 
 // Of an optimizer, in the order in which the rank's model registered them; at the end a copy of
 // tied embeddings.
-std::vector<const Param*> RankFilesSource::rows_in(const Chunk& chunk, std::int64_t rank,
-                                                   std::size_t optimizer) const {
+std::vector<ParamRows> RankFilesSource::rows_in(const Chunk& chunk, std::int64_t rank,
+                                                std::size_t optimizer) const {
   const std::int64_t expert_rank = rank / counts_.tensor;
   const ParamTable& table = parts_[static_cast<std::size_t>(rank % counts_.tensor)];
   std::map<std::string, const Param*> named;
   for (const Param& row : table.rows())
-    if (&chunk_of(row) == &chunk && optimizer_of(row, counts_.expert) == optimizer &&
+    if (chunk.at.has(row) && optimizer_of(row, counts_.expert) == optimizer &&
         expert_rank_of(row, config_, counts_).value_or(expert_rank) == expert_rank) {
       const std::string name =
-          chunk_name(row, layer_in(row.name) - chunk.first_layer, config_, counts_);
+          chunk_name(row, layer_in(row.name) - chunk.at.range.begin, config_, counts_);
       named[name] = named[local_spec_name(name)] = &row;
     }
-  std::vector<const Param*> rows;
-  for (const std::string& name : chunk.names)
-    if (const auto found = named.find(name); found != named.end())
-      rows.push_back(found->second);
-    else if (name == kTiedCopy && chunks_.size() > 1 && optimizer == 0)
-      rows.push_back(&table.rows().front());
-  return rows;
+  std::vector<ParamRows> params;
+  for (const auto& [names, transposed] : chunk.names) {
+    ParamRows param{{}, transposed};
+    for (const std::string& name : names)
+      if (const auto found = named.find(name); found != named.end())
+        param.rows.push_back(found->second);
+      else if (name == tied_copy(config_) && chunk.at.has_tied_copy() && optimizer == 0)
+        param.rows.push_back(&table.rows().front());
+    if (!param.rows.empty()) params.push_back(std::move(param));
+  }
+  return params;
 }
 
 // A rank's, each with parameters of its own.
@@ -78,25 +81,31 @@ void RankFilesSource::find_moments(std::int64_t rank, std::int64_t stage) {
   const std::string& where = of.mapped.path();
   const std::vector<PyValue> optimizers =
       rank_optimizers(of.reader.value().at("optimizer", where), counts_.expert, where);
-  std::vector<RankParam> params;
-  for (std::size_t i = 0; i < optimizers.size(); ++i) {
-    std::vector<RankParam> own;
+  States& states = rank_states_[number(rank, stage)];
+  const auto take = [&](const ParamRows& param, std::size_t i, const std::string& state,
+                        const StoredTensor& whole) {
+    const Param& row = *param.rows[i];
+    const StoredTensor stored =
+        param.transposed ? expert_part(whole, i, param.rows.size(), row.local) : whole;
+    if (!(stored.shape == row.local) || !is_float(stored.dtype))
+      fail(Exit::bad_data, where, ": optimizer: ", state, " of ", row.name, " is ",
+           name_of(stored.dtype), stored.shape, ", expected floating-point numbers ", row.local);
+    states.insert_or_assign({row.index, state}, stored);
+  };
+  for (std::size_t optimizer = 0; optimizer < optimizers.size(); ++optimizer) {
+    std::vector<ParamRows> rows;
     for (const Chunk& chunk : chunks_)
       if (chunk.stage == stage)
-        for (const Param* row : rows_in(chunk, rank, i)) own.push_back({row});
-    find_rank_states(optimizers[i], own, where);
-    params.insert(params.end(), own.begin(), own.end());
+        for (ParamRows& param : rows_in(chunk, rank, optimizer)) rows.push_back(std::move(param));
+    std::vector<RankParam> params;
+    for (const ParamRows& param : rows) params.push_back({&param.first()});
+    find_rank_states(optimizers[optimizer], params, where);
+    for (std::size_t p = 0; p < params.size(); ++p)
+      for (const auto& [state, value] : params[p].states)
+        if (TorchReader::is_tensor(value) && state != "step")
+          for (std::size_t i = 0; i < rows[p].rows.size(); ++i)
+            take(rows[p], i, state, of.reader.tensor(value));
   }
-  for (const RankParam& param : params)
-    for (const auto& [state, value] : param.states) {
-      if (!TorchReader::is_tensor(value) || state == "step") continue;
-      const StoredTensor stored = of.reader.tensor(value);
-      if (!(stored.shape == param.row->local) || !is_float(stored.dtype))
-        fail(Exit::bad_data, where, ": optimizer: ", state, " of ", param.row->name, " is ",
-             name_of(stored.dtype), stored.shape, ", expected floating-point numbers ",
-             param.row->local);
-      rank_states_[number(rank, stage)].insert_or_assign({param.row->index, state}, stored);
-    }
 }
 
 // --- Flat buffers -------------------------------------------------------------------------------
@@ -147,10 +156,10 @@ void RankFilesSource::find_buffers(const PyValue& stored, std::size_t optimizer,
   std::size_t buffer = 0;
   for (const Chunk& chunk : chunks_) {
     if (chunk.stage != stage) continue;
-    const std::vector<const Param*> rows = rows_in(chunk, rank, optimizer);
-    if (rows.empty()) continue;
+    const std::vector<ParamRows> params = rows_in(chunk, rank, optimizer);
+    if (params.empty()) continue;
     const UnpaddedLayout layout =
-        rank_buffer(buffer_params(rows, config_, counts_.stages),
+        rank_buffer(buffer_params(params, config_, chunk.at, counts_.stages),
                     buffer_rules(args, stage, static_cast<std::int64_t>(buffer), where));
     const PyValue& own = buffer_of(stored, buffer++, where);
     for (const auto& [name, state] :
@@ -159,9 +168,14 @@ void RankFilesSource::find_buffers(const PyValue& stored, std::size_t optimizer,
       if (whole.shape.rank() != 1 || whole.shape[0] != layout.size || !whole.contiguous())
         fail(Exit::bad_data, where, ": ", name, " is ", whole.shape, ", expected [", layout.size,
              "]: was it written with other buckets than args say?");
-      for (std::size_t i = 0; i < rows.size(); ++i)
-        states.insert_or_assign({rows[i]->index, state},
-                                slice(whole, layout.starts[i], rows[i]->local));
+      for (std::size_t p = 0; p < params.size(); ++p) {
+        const auto& [rows, transposed] = params[p];
+        const StoredTensor values = slice(whole, layout.starts[p], {params[p].elements()});
+        for (std::size_t i = 0; i < rows.size(); ++i)
+          states.insert_or_assign({rows[i]->index, state},
+                                  transposed ? expert_part(values, i, rows.size(), rows[i]->local)
+                                             : slice(values, 0, rows[i]->local));
+      }
     }
   }
 }

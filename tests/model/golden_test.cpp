@@ -90,7 +90,9 @@ TEST_F(Golden, FileOfGguf) {
 TEST_F(Golden, RanksOfMegatronCore) {
   for (const auto& [name, states] : {std::pair("ranks", 4),  // with the distributed optimizer
                                      {"ranks-mixtral", 4},
+                                     {"ranks-mixtral-gemm", 4},
                                      {"ranks-t5", 3},
+                                     {"ranks-t5-stages", 3},
                                      {"ranks-hybrid", 3}}) {
     SCOPED_TRACE(name);
     ConvertOptions options;

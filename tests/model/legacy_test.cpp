@@ -229,12 +229,14 @@ TEST_F(Convert, LegacyClassesNestTheirTensors) {
             "word_embeddings position_embeddings tokentype_embeddings ");
   EXPECT_EQ(names(first, {"language_model", "encoder"}),
             "layers.0.input_norm.weight layers.0.input_norm.bias "
-            "layers.0.self_attention.dense.weight layers.0.self_attention.dense.bias "
-            "layers.0.self_attention.query_key_value.weight "
+            "layers.0.self_attention.dense.weight layers.0.self_attention.dense._extra_state "
+            "layers.0.self_attention.dense.bias layers.0.self_attention.query_key_value.weight "
+            "layers.0.self_attention.query_key_value._extra_state "
             "layers.0.self_attention.query_key_value.bias "
             "layers.0.post_attention_norm.weight layers.0.post_attention_norm.bias "
-            "layers.0.mlp.dense_h_to_4h.weight layers.0.mlp.dense_h_to_4h.bias "
-            "layers.0.mlp.dense_4h_to_h.weight layers.0.mlp.dense_4h_to_h.bias ");
+            "layers.0.mlp.dense_h_to_4h.weight layers.0.mlp.dense_h_to_4h._extra_state "
+            "layers.0.mlp.dense_h_to_4h.bias layers.0.mlp.dense_4h_to_h.weight "
+            "layers.0.mlp.dense_4h_to_h._extra_state layers.0.mlp.dense_4h_to_h.bias ");
   EXPECT_EQ(names(last, {}), "language_model lm_head word_embeddings_for_head binary_head ");
   EXPECT_EQ(names(last, {"lm_head"}), "dense.weight dense.bias norm.weight norm.bias bias ");
 }
