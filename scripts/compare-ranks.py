@@ -434,7 +434,7 @@ def main():
     parser.add_argument("bin")
     parser.add_argument("models", nargs="*", default=list(MODELS), help=f"of {', '.join(MODELS)}; default all")
     parser.add_argument("--golden", metavar="FOLDER")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.golden:
         for name in options.models if options.models != list(MODELS) else ["gpt2"]:
             write_golden(options.bin, options.golden, name)

@@ -88,12 +88,18 @@ MockSource::MockSource(const std::string& folder, std::uint64_t seed)
     : HuggingFaceSource(folder), seed_(seed) {}
 
 void MockSource::read(const Param& row, const std::string&, Tensor out) const {
+  constexpr std::int64_t kBlock = 1 << 18;
   Stream stream(Device::cpu);
-  const Buffer buffer(Device::cpu, static_cast<std::size_t>(row.shape.numel()) * sizeof(float));
-  const Tensor value = buffer.tensor(DType::f32, row.shape);
-  initialize(row, value, seed_, stream);
-  dense(DType::f32, row.shape, {static_cast<const std::byte*>(value.data()), value.bytes()})
-      .copy_to(origin_of(row.shape.rank()), out);
+  const Buffer buffer(Device::cpu, kBlock * sizeof(float));
+  const std::int64_t count = row.shape.numel();
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const Shape shape = {std::min(kBlock, count - begin)};
+    const Tensor block = buffer.tensor(DType::f32, shape);
+    const ElementRun run = {.local = 0, .global = begin, .count = shape[0]};
+    initialize(row, {&run, 1}, block, seed_, stream);
+    dense(DType::f32, shape, {static_cast<const std::byte*>(block.data()), block.bytes()})
+        .copy_to({0}, out.reshape({count}).rows(begin, begin + shape[0]));
+  }
 }
 
 // The tensor's name without the model's, as in "h.0.ln_1.weight".
@@ -173,12 +179,13 @@ std::optional<MappedTensor> HuggingFaceSource::view(const Param& row, const std:
   return tensors_->view(tensor.key, origin_of(row.shape.rank()), row.shape);
 }
 
-// Tensors that a model of transformers computes, or passes over, and may have saved.
-static bool is_computed(const std::string& name) {
+// Tensors that a model of transformers computes, or passes over, and may have saved; of a GGUF file
+// its frequencies.
+static bool is_computed(const std::string& name, const std::string& format) {
+  if (format == kGgufFormat) return name == kGgufFrequencies;
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
          name.ends_with("rotary_emb.inv_freq") || name.ends_with(".position_ids") ||
-         name == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight" ||
-         name == kGgufFrequencies;
+         name == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 }
 
 // The tensor that another of a model of transformers is, which a file may hold again.
@@ -215,7 +222,7 @@ void HuggingFaceSource::check_all_used(const ParamTable& table) const {
   for (const auto& [key, tensor] : tensors_->tensors()) {
     if (used.contains(key) || !key.starts_with(prefix_)) continue;
     const std::string name = key.substr(prefix_.size());
-    if (is_computed(name)) continue;
+    if (is_computed(name, format_)) continue;
     const DistTensor* const original = original_of(name, table.rows().front());
     if (original == nullptr)
       fail(Exit::bad_data, path_, ": tensor ", key,

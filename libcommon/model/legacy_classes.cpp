@@ -152,6 +152,8 @@ PyValue legacy_model(const PyValue& model, const ModelConfig& config) {
     for (const auto& [from, to] : kRenames) replace(name, to, from);
     named.emplace_back(concat(copy ? "word_embeddings_for_head" : place.dicts, "/", name),
                        entries[i + 1]);
+    if (place.core == "output_layer." && !copy)  // which Megatron-Core's models do without
+      named.emplace_back(concat(place.dicts, "/_extra_state"), PyValue());
   }
   return nested(named);
 }

@@ -14,17 +14,22 @@ static std::uint32_t purpose_of(const std::string& name) {
 }
 
 void initialize(const Param& row, Tensor value, std::uint64_t seed, Stream& stream) {
+  initialize(row, row.runs(), value, seed, stream);
+}
+
+void initialize(const Param& row, std::span<const ElementRun> runs, Tensor value,
+                std::uint64_t seed, Stream& stream) {
   switch (row.init.kind) {
     case Initializer::Kind::zeros:
       return set_zero(value, stream);
     case Initializer::Kind::ones:
       return fill(value, 1, stream);
     case Initializer::Kind::normal:
-      return fill_normal(value, row.init.std, RandomKey::make(seed, purpose_of(row.name)),
-                         row.runs(), stream);
+      return fill_normal(value, row.init.std, RandomKey::make(seed, purpose_of(row.name)), runs,
+                         stream);
     case Initializer::Kind::uniform:
       return fill_uniform(value, row.init.std * std::numbers::sqrt3,
-                          RandomKey::make(seed, purpose_of(row.name)), row.runs(), stream);
+                          RandomKey::make(seed, purpose_of(row.name)), runs, stream);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "nn/step.h"
 
@@ -20,6 +21,9 @@ struct Batch {
 // A row's initial values: a function of the seed and its name, so they are the same under any
 // layout.  `value` is the row's part.
 void initialize(const Param& row, Tensor value, std::uint64_t seed, Stream& stream);
+// The same of the elements in these runs, in their places in `value`.
+void initialize(const Param& row, std::span<const ElementRun> runs, Tensor value,
+                std::uint64_t seed, Stream& stream);
 
 class Model {
  public:
