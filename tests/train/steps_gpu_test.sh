@@ -40,11 +40,6 @@ same --bf16 --calculate-per-token-loss
 same --fp16 --hysteresis 1 --initial-loss-scale 33554432
 (($(count '"skipped":true') > 0 && $(count '"skipped":true') < 12)) || fail "$(cat steps)"
 
-train timed --timing-log-level 1
-diff <(told early) <(told timed) || fail "other events"
-(($(grep -c 'forward-backward \.' timed/messages) == 12)) || fail "$(cat timed/messages)"
-echo "every step has its own times"
-
 "${run[@]}" --quiet --bf16 --lr 1e30 --clip-grad 0 --lr-decay-style constant --train-iters 50 --eval-iters 0 > steps 2> messages && fail "went on"
 step=$(sed -n 's/^mt-pretrain: iteration \([0-9]*\).*; nothing was updated$/\1/p' messages)
 ((step > 1 && $(count '"event":"step"') == step - 1)) || fail "$(cat messages steps)"
