@@ -90,7 +90,12 @@ def part_of(parameter, key, tp):
     ranks, rank = (tp[1], tp[0]) if cut else (1, 0)
     shape[axis] *= ranks
     torch.manual_seed(zlib.crc32(key.encode()))
-    return ((key.endswith("norm.weight")) + 0.3 * torch.randn(shape)).chunk(ranks, axis)[rank]
+    whole = (key.endswith("norm.weight")) + 0.3 * torch.randn(shape)
+    from megatron.training import get_args
+
+    if get_args().swiglu and ".dense_h_to_4h." in key:  # a rank has its parts of the gate and of what that lets through
+        return torch.cat([half.chunk(ranks)[rank] for half in whole.chunk(2)])
+    return whole.chunk(ranks, axis)[rank]
 
 
 def parse(name, tp, pp):

@@ -17,6 +17,7 @@
 #include "model/model_rows.h"
 #include "model/model_sink.h"
 #include "model/rank_files.h"
+#include "model/rank_optimizer.h"
 #include "model/row_value.h"
 
 namespace mt {
@@ -69,6 +70,9 @@ struct Plan {
     if (options.with_optimizer) {
       states = source->states();
       if (states.size() < 2) fail(Exit::bad_data, source->path(), ": holds no optimizer state");
+      // Refuses steps that differ, of which a target keeps one.
+      common_step(source->common().at("optimizer", source->path()), *source->common_tensors(),
+                  source->path());
     }
   }
 

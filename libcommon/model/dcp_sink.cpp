@@ -125,7 +125,7 @@ class DcpSink : public ModelSink {
            "--ckpt-format torch_dcp: has no place for a distributed optimizer's state");
     if (optimizer.find("grad_scaler") != nullptr)
       fail(Exit::bad_config, "--ckpt-format torch_dcp: is not written with a grad_scaler");
-    const auto step = common_step(optimizer, *target_.source.common_tensors(), where);
+    const auto step = common_step(stored, *target_.source.common_tensors(), where);
     std::vector<RankParam> params;
     const ChunkLayers all{{.end = target_.config.num_layers}};
     for (const Param* row : registered_rows(table, all, {target_.local_spec}, false)) {

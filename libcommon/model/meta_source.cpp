@@ -29,6 +29,7 @@ class MetaTensors : public TensorSource {
       files_.push_back(std::make_unique<TorchTensors>(path));
     }
     if (files_.empty()) fail(Exit::no_input, folder, ": no ", meta_file_name(0), " there");
+    check_count(width);
     // Frequencies, once or in each layer, are computed.
     for (const auto& [name, tensor] : files_[0]->tensors())
       if (!name.ends_with("rope.freqs")) add(name, width);
@@ -61,6 +62,15 @@ class MetaTensors : public TensorSource {
   }
 
  private:
+  // Whose columns of an attention's output are those of the model?
+  void check_count(std::int64_t width) const {
+    const Shape& part = files_[0]->at("layers.0.attention.wo.weight").shape;
+    const std::int64_t count = std::ssize(files_);
+    if (part.rank() != 2 || part[1] == 0 || part[1] * count >= width) return;
+    fail(Exit::no_input, folder_, ": no ", meta_file_name(count), ": has ", count, " of ",
+         width / part[1], " files");
+  }
+
   void add(const std::string& name, std::int64_t width) {
     const std::optional<MetaShare> known = meta_share(name);
     if (!known) fail(Exit::bad_data, files_[0]->path(), ": tensor ", name, " is none of a Llama's");

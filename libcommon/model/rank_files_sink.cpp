@@ -242,8 +242,7 @@ class RankFilesSink : public ModelSink {
                          std::span<const std::vector<RankParam>> params) const {
     const std::string& where = target_.source.path();
     const PyValue stored = target_.source.common().at("optimizer", where);
-    const auto step =
-        common_step(chained_optimizers(stored, where)[0], *target_.source.common_tensors(), where);
+    const auto step = common_step(stored, *target_.source.common_tensors(), where);
     const std::vector<PyValue> kept = optimizers_for(optimizer, counts_.expert, parts_[0], where);
     PyValue own = PyValue::list();
     for (std::size_t i = 0; i < kept.size(); ++i)

@@ -159,8 +159,9 @@ PyValue as_chain(const std::vector<PyValue>& optimizers) {
 
 // --- Writing ------------------------------------------------------------------------------------
 
-std::optional<PyValue> common_step(const PyValue& stored, const TorchReader& tensors,
-                                   const std::string& where) {
+// Of one optimizer.
+static std::optional<PyValue> step_of(const PyValue& stored, const TorchReader& tensors,
+                                      const std::string& where) {
   const PyValue* const state = inner_of(stored).find("state");
   const PyValue* const step = state == nullptr ? nullptr : state->find("common_step");
   if (step == nullptr) return {};
@@ -172,6 +173,20 @@ std::optional<PyValue> common_step(const PyValue& stored, const TorchReader& ten
   stored_step.copy_to(origin_of(stored_step.shape.rank()),
                       {&number, DType::f32, stored_step.shape});
   return PyValue(static_cast<double>(number));
+}
+
+std::optional<PyValue> common_step(const PyValue& stored, const TorchReader& tensors,
+                                   const std::string& where) {
+  const std::vector<PyValue> optimizers = chained_optimizers(stored, where);
+  const auto number = [&](const std::optional<PyValue>& step) {
+    return step ? step->as_real(where + ": optimizer.state.common_step") : -1;
+  };
+  const std::optional<PyValue> step = step_of(optimizers[0], tensors, where);
+  for (const PyValue& other : optimizers)
+    if (const auto own = step_of(other, tensors, where); number(own) != number(step))
+      fail(Exit::bad_data, where, ": optimizer.state.common_step is ", number(own),
+           " of experts and ", number(step), " of other parameters");
+  return step;
 }
 
 PyValue make_rank_optimizer(const PyValue& stored, const PyValue* step, const RankOptimizer& kind,

@@ -70,6 +70,7 @@ PyValue make_rank_optimizer(const PyValue& stored, const PyValue* step, const Ra
                             std::span<const RankParam> params, const std::string& where);
 
 // The steps that all parameters have counted, as a number; nothing if the groups count.
+// Exit::bad_data if experts' optimizer has counted others than that of all else.
 std::optional<PyValue> common_step(const PyValue& stored, const TorchReader& tensors,
                                    const std::string& where);
 

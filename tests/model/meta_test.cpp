@@ -241,6 +241,9 @@ TEST_F(Meta, DamageIsNamed) {
   const std::string second = scratch_.path("meta/consolidated.01.pth"), whole = read_file(second);
   File::create(second).write(whole.substr(0, whole.size() / 2));
   EXPECT_TRUE(error("meta", "core", "core").starts_with("65 " + second));
+  fs::remove(second);
+  EXPECT_EQ(error("meta", "core", "core"),
+            concat("66 ", scratch_.path("meta"), ": no consolidated.01.pth: has 1 of 2 files"));
   File::create(second).write(whole);
   const auto put = [&](const std::string& params) {
     File::create(scratch_.path("meta/params.json")).write(params);

@@ -87,6 +87,23 @@ TEST(RankLayout, ExpertsRegisterOneAfterAnother) {
   EXPECT_EQ(found, expected);
 }
 
+TEST(RankOptimizer, StepsOfExpertsAreThoseOfOtherParameters) {
+  std::string file;
+  TorchWriter().write(PyValue(), "archive", [&](Bytes bytes) { file += as_text(bytes); });
+  const TorchReader tensors(as_bytes(file), "x");
+  const auto chain = [](PyValue of_experts) {
+    const auto one = [](PyValue step, bool experts) {
+      return PyValue::dict(
+          {{"state", PyValue::dict({{"common_step", std::move(step)}})},
+           {"param_groups", PyValue::list({PyValue::dict({{"is_expert_parallel", experts}})})}});
+    };
+    return PyValue::dict({{0, one(5, false)}, {1, one(std::move(of_experts), true)}});
+  };
+  EXPECT_TRUE(common_step(chain(5.0), tensors, "x") == PyValue(5));
+  EXPECT_EQ(error_of([&] { common_step(chain(4), tensors, "x"); }),
+            "65 x: optimizer.state.common_step is 4 of experts and 5 of other parameters");
+}
+
 enum class Kind { plain, mixed, distributed };
 
 struct Layout {
