@@ -52,6 +52,36 @@ __device__ inline void fence_barrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+// All threads of a cluster's blocks: no memory is ordered but the inits above.
+__device__ inline void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ inline void cluster_wait() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// Where p, of this block's shared memory, is in that of another block of the cluster.
+__device__ inline std::uint32_t in_block(const void* p, int rank) {
+  std::uint32_t place;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+               : "=r"(place)
+               : "r"(shared_address(p)), "r"(rank));
+  return place;
+}
+// Numbers into another block's shared memory, counted by a barrier there as copies are.
+__device__ inline void send(std::uint32_t to, float x, std::uint32_t barrier) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to),
+      "r"(__float_as_uint(x)), "r"(barrier)
+      : "memory");
+}
+__device__ inline void send(std::uint32_t to, float x, float y, std::uint32_t barrier) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(
+          to),
+      "r"(__float_as_uint(x)), "r"(__float_as_uint(y)), "r"(barrier)
+      : "memory");
+}
+
 // Named barriers 0 to 15 of a block; `threads` counts those that arrive and those that wait.
 __device__ inline void named_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

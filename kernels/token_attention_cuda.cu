@@ -1,20 +1,21 @@
 // A cluster of blocks for a key head of a sequence: the keys are dealt out in tiles, to the blocks
-// in runs and to their warps by turns, and what the warps found is joined over the cluster.  Each
-// block turns the queries for itself; the one that has the token's own place turns its key.
-#include <cooperative_groups.h>
-
+// in runs and to their warps by turns.  What its warps found of a query each block joins and sends
+// to one of them, which joins what all sent.  Each block turns the queries for itself; the one that
+// has the token's own place turns its key.
 #include <algorithm>
 
 #include "kernels/attention_rows.cuh"
 #include "kernels/dependent.cuh"
+#include "kernels/hopper.cuh"
 #include "kernels/token_attention.h"
 #include "kernels/turn.cuh"
 
 namespace mt::cuda {
 namespace {
 
-constexpr int kBlocks = 8;  // of a cluster
-constexpr int kKeys = 16;   // of a tile
+constexpr int kBlocks = 8;             // of a cluster
+constexpr int kKeys = 16;              // of a tile
+constexpr int kJoined = 16 / kBlocks;  // queries that a block joins at most: every kBlocks-th
 
 template <class T, int kHeadDim>
 struct Shared {
@@ -32,8 +33,10 @@ struct Shared {
   };
   float max[kWarps][16], sum[kWarps][16];
   typename Left<T, kKeys>::Strip strips[kWarps];
-  // Of the block: what others read.
-  float block_o[16][kHeadDim], block_max[16], block_sum[16];
+  // Of the queries that this block joins, what each block found.
+  Barrier arrived;
+  float2 of_block[kBlocks][kJoined];  // maximum and sum
+  float o_of_block[kBlocks][kJoined][kHeadDim];
 };
 
 // The rows of the projection of a key head's group, turned: queries, the key, the value.
@@ -73,15 +76,23 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim>:
   constexpr int kWarps = Memory::kWarps, kThreads = Memory::kThreads;
   extern __shared__ __align__(16) unsigned char bytes[];
   Memory& shared = *reinterpret_cast<Memory*>(bytes);
-  auto cluster = cooperative_groups::this_cluster();
   let_next_kernel_begin();
   const HeadGroup at(a, blockIdx.x / kBlocks);
   const int warp = threadIdx.x / 32, count = at.group, head_dim = at.sizes.head_dim;
+  const int rank = static_cast<int>(blockIdx.x) % kBlocks;
+  const int joined = (count - rank + kBlocks - 1) / kBlocks;
+  if (threadIdx.x == 0) {
+    shared.arrived.init(1);
+    fence_barrier_init();
+    shared.arrived.arrive_and_expect(joined * kBlocks * (kHeadDim + 2) *
+                                     static_cast<int>(sizeof(float)));
+  }
+  cluster_arrive();
   const int own = at.last(0), first = max(at.first(0), 0);
   // This block's run of tiles, of which this warp takes every kWarps-th.
   const int begin = first / kKeys, tiles = own / kKeys + 1 - begin;
   const int run = (tiles + kBlocks - 1) / kBlocks;
-  const int from = begin + static_cast<int>(blockIdx.x % kBlocks) * run;
+  const int from = begin + rank * run;
   const int end = min(from + run, begin + tiles);
   HeadGroup past = at;
   past.sizes.kv_length = own;
@@ -139,34 +150,27 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim>:
     return o;
   };
   float top, total;
+  cluster_wait();
   for (int i = threadIdx.x; i < count * kHeadDim; i += kThreads) {
-    const int row = i / kHeadDim, c = i % kHeadDim;
-    shared.block_o[row][c] = join(
+    const int row = i / kHeadDim, c = i % kHeadDim, to = row % kBlocks, n = row / kBlocks;
+    const float o = join(
         kWarps, [&](int w) { return shared.max[w][row]; },
         [&](int w) { return shared.sum[w][row]; }, [&](int w) { return shared.o[w][row][c]; }, top,
         total);
-    if (c == 0) shared.block_max[row] = top, shared.block_sum[row] = total;
+    const std::uint32_t arrived = in_block(&shared.arrived, to);
+    send(in_block(&shared.o_of_block[rank][n][c], to), o, arrived);
+    if (c == 0) send(in_block(&shared.of_block[rank][n], to), top, total, arrived);
   }
-  cluster.sync();
-  const Memory* of_block[kBlocks];
-#pragma unroll
-  for (int b = 0; b < kBlocks; ++b) of_block[b] = cluster.map_shared_rank(&shared, b);
-  for (int i = blockIdx.x % kBlocks * kThreads + threadIdx.x; i < count * kHeadDim;
-       i += kBlocks * kThreads) {
-    const int row = i / kHeadDim, c = i % kHeadDim;
-    float max_of[kBlocks], sum_of[kBlocks], o_of[kBlocks];
-#pragma unroll
-    for (int b = 0; b < kBlocks; ++b) {
-      max_of[b] = of_block[b]->block_max[row];
-      sum_of[b] = of_block[b]->block_sum[row];
-      o_of[b] = of_block[b]->block_o[row][c];
-    }
+  if (joined <= 0) return;
+  shared.arrived.wait(0);
+  for (int i = threadIdx.x; i < joined * kHeadDim; i += kThreads) {
+    const int n = i / kHeadDim, c = i % kHeadDim;
     const float o = join(
-        kBlocks, [&](int b) { return max_of[b]; }, [&](int b) { return sum_of[b]; },
-        [&](int b) { return o_of[b]; }, top, total);
-    if (c < head_dim) p.o[at.o_place(row) + c] = static_cast<T>(o / total);
+        kBlocks, [&](int b) { return shared.of_block[b][n].x; },
+        [&](int b) { return shared.of_block[b][n].y; },
+        [&](int b) { return shared.o_of_block[b][n][c]; }, top, total);
+    if (c < head_dim) p.o[at.o_place(rank + n * kBlocks) + c] = static_cast<T>(o / total);
   }
-  cluster.sync();  // no block leaves while others read what it has
 }
 
 template <int N, int kHeadDim, class T>
