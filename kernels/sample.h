@@ -59,12 +59,14 @@ std::int32_t sample(std::span<const double> logits, const Choice& choice);
 }  // namespace mt::cpu
 
 // Of each row of logits, [rows, vocab] f32, its choice's token, which then is the next one's place;
-// -1 where the CPU fails.  Weights are in units of 2^-62 of a bound of their sum: the token is the
-// CPU's unless u lies within some 1e-9 of the border between two.  positions and lengths, [rows],
-// are each one more afterwards; both may be null.
+// -1 where the CPU fails.  A token of place n also goes to shown[2 row + n % 2], if that is not
+// null: the host's memory, which may look at it while the next one is chosen.  Weights are in units
+// of 2^-62 of a bound of their sum: the token is the CPU's unless u lies within some 1e-9 of the
+// border between two.  positions and lengths, [rows], are each one more afterwards; both may be
+// null.
 namespace mt::cuda {
 std::size_t sample_work(std::int64_t rows, std::int64_t vocab);
 void sample(std::int32_t* tokens, Choice* choices, std::int32_t* positions, std::int32_t* lengths,
-            const float* logits, std::int64_t rows, std::int64_t vocab, void* work,
-            cudaStream_t stream);
+            std::int32_t* shown, const float* logits, std::int64_t rows, std::int64_t vocab,
+            void* work, cudaStream_t stream);
 }  // namespace mt::cuda

@@ -16,7 +16,7 @@ using Word = unsigned long long;
 struct Arguments {
   std::int32_t* tokens;
   Choice* choices;
-  std::int32_t *positions, *lengths;  // or null
+  std::int32_t *positions, *lengths, *shown;  // or null
   const float* logits;
   Word* weights;  // [rows, vocab]
   int vocab, shift;
@@ -226,7 +226,8 @@ class Row {
   __device__ void finish(int token, bool mine) {
     if (mine) {
       a_.tokens[row_] = token;
-      ++a_.choices[row_].place.token;
+      const std::uint32_t place = a_.choices[row_].place.token++;
+      if (a_.shown) a_.shown[2 * row_ + place % 2] = token;
       if (a_.positions) ++a_.positions[row_];
       if (a_.lengths) ++a_.lengths[row_];
     }
@@ -257,8 +258,8 @@ std::size_t sample_work(std::int64_t rows, std::int64_t vocab) {
 }
 
 void sample(std::int32_t* tokens, Choice* choices, std::int32_t* positions, std::int32_t* lengths,
-            const float* logits, std::int64_t rows, std::int64_t vocab, void* work,
-            cudaStream_t stream) {
+            std::int32_t* shown, const float* logits, std::int64_t rows, std::int64_t vocab,
+            void* work, cudaStream_t stream) {
   if (rows == 0) return;
   int shift = 62;  // so that the sum of all fits
   while (vocab > std::int64_t{1} << (62 - shift)) --shift;
@@ -266,6 +267,7 @@ void sample(std::int32_t* tokens, Choice* choices, std::int32_t* positions, std:
                     choices,
                     positions,
                     lengths,
+                    shown,
                     logits,
                     static_cast<Word*>(work),
                     static_cast<int>(vocab),

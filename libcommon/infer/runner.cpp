@@ -91,7 +91,8 @@ Runner::Runner(const Gpt& model, const Options& options)
   const std::int64_t piece = piece_of(model.config(), Device::cuda);
   const std::int64_t together = std::min(options.sequences, kTogether);
   steps_ = std::make_unique<TokenSteps>(
-      stream_, together, max_tokens(), [this](const RunnerInput& in, std::int64_t longest) {
+      stream_, together, max_tokens(),
+      [this](const RunnerInput& in, const Tensor& shown, std::int64_t longest) {
         layer_.rewind(0);
         const Tensor logits =
             mt::next_logits(model_, stream_, layer_, in, cache_, longest, {}, vocab_size_);
@@ -99,6 +100,7 @@ Runner::Runner(const Gpt& model, const Options& options)
                 .choices = in.choices,
                 .positions = in.positions,
                 .lengths = in.lengths,
+                .shown = shown,
                 .logits = logits},
                stream_);
       });

@@ -18,14 +18,13 @@ TokenSteps::TokenSteps(Stream& stream, std::int64_t together, std::int64_t max_t
       max_tokens_(max_tokens),
       forward_(std::move(forward)),
       input_(Device::cuda, bytes_of(RunnerInput::size(together, 1))),
-      host_(Buffer::pinned(bytes_of(RunnerInput::size(together, 1) + 2 * together))) {
-  for (std::size_t i = 0; i < 2; ++i)
-    fetches_[i] = {host_.tensor(DType::i32, {together}, input_.bytes() + i * bytes_of(together)),
-                   device::make_event()};
+      host_(Buffer::pinned(bytes_of(RunnerInput::size(together, 1) + 2 * together))),
+      shown_(host_.tensor(DType::i32, {together, 2}, input_.bytes())) {
+  for (EventHandle& done : done_) done = device::make_event();
 }
 
 TokenSteps::~TokenSteps() {
-  for (const Fetch& fetch : fetches_) device::destroy_event(fetch.done);
+  for (const EventHandle done : done_) device::destroy_event(done);
 }
 
 void TokenSteps::send(const Turn& turn, std::span<const std::int64_t> lengths) {
@@ -52,10 +51,8 @@ void TokenSteps::queue(std::int64_t sequences, std::int64_t longest) {
   const std::int64_t keys = std::min(max_tokens_, static_cast<std::int64_t>(rounded));
   const RunnerInput input(input_.tensor(DType::i32, {RunnerInput::size(sequences, 1)}), sequences,
                           1);
-  graphs_.run(stream_, {sequences, keys}, [&] { forward_(input, keys); });
-  const Fetch& fetch = fetches_[queued_++ % 2];
-  device::copy(fetch.tokens.data(), input.ids.data(), input.ids.bytes(), stream_.handle());
-  device::record(fetch.done, stream_.handle());
+  graphs_.run(stream_, {sequences, keys}, [&] { forward_(input, shown_, keys); });
+  device::record(done_[queued_++ % 2], stream_.handle());
 }
 
 std::span<const std::int32_t> TokenSteps::next(const Turn& turn, std::span<std::int64_t> lengths) {
@@ -66,12 +63,14 @@ std::span<const std::int32_t> TokenSteps::next(const Turn& turn, std::span<std::
   for (const std::int64_t slot : turn.sequences)
     longest = std::max(longest, ++lengths[static_cast<std::size_t>(slot)]);
   if (!runs) queue(count, longest);
-  const Fetch& fetch = fetches_[(queued_ - 1) % 2];
+  const EventHandle done = done_[(queued_ - 1) % 2];
   running_ahead_ = longest < max_tokens_;
   if (running_ahead_) queue(count, longest + 1);
-  device::wait(fetch.done);
-  const auto fetched = fetch.tokens.rows(0, count).span<std::int32_t>();
-  tokens_.assign(fetched.begin(), fetched.end());
+  device::wait(done);
+  const auto* const shown = shown_.as<std::int32_t>();
+  tokens_.resize(turn.choices.size());
+  for (std::size_t i = 0; i < tokens_.size(); ++i)
+    tokens_[i] = shown[2 * i + turn.choices[i].place.token % 2];
   if (std::ranges::find(tokens_, -1) != tokens_.end())
     fail(Exit::bad_data, "the model's logits are not numbers");
   if (!running_ahead_) return tokens_;

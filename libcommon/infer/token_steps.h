@@ -18,9 +18,10 @@ namespace mt {
 
 class TokenSteps {
  public:
-  // Queues a step: the tokens that follow input.ids go there, and its choices, positions and
-  // lengths are the next step's.  `longest`: tokens of a sequence at most.
-  using Forward = std::function<void(const RunnerInput& input, std::int64_t longest)>;
+  // Queues a step: the tokens that follow input.ids go there and to `shown`, as of Sample, and its
+  // choices, positions and lengths are the next step's.  `longest`: tokens of a sequence at most.
+  using Forward =
+      std::function<void(const RunnerInput& input, const Tensor& shown, std::int64_t longest)>;
 
   // At most `together` sequences of at most `max_tokens` tokens.
   TokenSteps(Stream& stream, std::int64_t together, std::int64_t max_tokens, Forward forward);
@@ -40,18 +41,15 @@ class TokenSteps {
   void forget() { running_ahead_ = false; }
 
  private:
-  struct Fetch {  // of a step's tokens, by turns
-    Tensor tokens;
-    EventHandle done = nullptr;
-  };
   void send(const Turn& turn, std::span<const std::int64_t> lengths);
   void queue(std::int64_t sequences, std::int64_t longest);
 
   Stream& stream_;
   std::int64_t max_tokens_;
   Forward forward_;
-  Buffer input_, host_;  // on the GPU, and in pinned memory: an input and the tokens of two steps
-  std::array<Fetch, 2> fetches_;
+  Buffer input_, host_;                                   // on the GPU, and in pinned memory
+  Tensor shown_;                                          // pinned: the tokens of two steps
+  std::array<EventHandle, 2> done_ = {};                  // steps, by turns
   std::size_t queued_ = 0;                                // steps so far
   Graphs<std::pair<std::int64_t, std::int64_t>> graphs_;  // by sequences and keys
   bool running_ahead_ = false;

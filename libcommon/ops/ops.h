@@ -155,10 +155,11 @@ void cross_entropy_part(const CrossEntropyPart& problem, Stream& stream);
 
 // Of each row of logits, [rows, vocab] of the CPU's type or f32, its choice's token: tokens: [rows]
 // i32; choices: [rows] Choice, as bytes.  A choice is the next token's afterwards, and positions
-// and lengths, [rows] i32 or empty, are one more.  On the CPU Exit::bad_data where a GPU's token is
-// -1.
+// and lengths, [rows] i32 or empty, are one more.  A GPU also puts the token of place n into
+// shown[row, n % 2], [rows, 2] i32 of pinned memory or empty.  On the CPU Exit::bad_data where a
+// GPU's token is -1.
 struct Sample {
-  Tensor tokens, choices, positions = {}, lengths = {};
+  Tensor tokens, choices, positions = {}, lengths = {}, shown = {};
   ConstTensor logits;
 };
 void sample(const Sample& problem, Stream& stream);

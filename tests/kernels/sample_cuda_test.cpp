@@ -25,17 +25,21 @@ std::vector<std::int32_t> on_gpu(const std::vector<float>& logits, std::vector<C
   const DeviceArray<float> device_logits(logits);
   const DeviceArray<Choice> device_choices(choices);
   const DeviceArray<std::int32_t> tokens(rows), positions(std::vector<std::int32_t>(rows, 5)),
-      lengths(std::vector<std::int32_t>(rows, 6));
+      lengths(std::vector<std::int32_t>(rows, 6)), shown(2 * rows);
   const DeviceArray<unsigned char> work(
       cuda::sample_work(std::ssize(choices), static_cast<std::int64_t>(vocab)));
   std::vector<std::int32_t> all;
   for (int step = 0; step < steps; ++step) {
     cuda::sample(tokens.data(), device_choices.data(), positions.data(), lengths.data(),
-                 device_logits.data(), std::ssize(choices), static_cast<std::int64_t>(vocab),
-                 work.data(), nullptr);
+                 shown.data(), device_logits.data(), std::ssize(choices),
+                 static_cast<std::int64_t>(vocab), work.data(), nullptr);
     check::check_cuda(cudaDeviceSynchronize());
     const auto got = tokens.values();
     all.insert(all.end(), got.begin(), got.end());
+    for (std::size_t i = 0; i < rows; ++i) {
+      const std::size_t turn = (choices[i].place.token + static_cast<std::uint32_t>(step)) % 2;
+      EXPECT_EQ(shown.values()[2 * i + turn], got[i]);
+    }
   }
   for (std::size_t i = 0; i < rows; ++i) {
     choices[i].place.token += static_cast<std::uint32_t>(steps);
