@@ -56,14 +56,16 @@ constexpr void go_on(LossScaleState& state, const LossScaleRule& rule, bool over
   }
 }
 
-// What comes of a step; it lies on the device, from step to step.
-struct StepOutcome {
+// Requests that ranks may make of all, and that go with a step (train/interruption.h).
+inline constexpr int kRequests = 5;
+struct StepOutcome {            // what comes of a step; it lies on the device, from step to step
   double loss = 0, tokens = 0;  // sums over the micro-batches of all ranks
-  double sum_squares = 0;       // of the sum of all ranks' gradients
-  double zeros = 0;             // elements of that, if they are counted
-  double grad_norm = 0;         // of the averaged, unscaled gradient, before clipping
-  LossScaleState loss_scale;    // of the next step, and before this one of it
-  std::int32_t skipped = 0;     // nothing is updated
+  double requests[kRequests] = {};  // how many ranks make each
+  double sum_squares = 0;           // of the sum of all ranks' gradients
+  double zeros = 0;                 // elements of that, if they are counted
+  double grad_norm = 0;             // of the averaged, unscaled gradient, before clipping
+  LossScaleState loss_scale;        // of the next step, and before this one of it
+  std::int32_t skipped = 0;         // nothing is updated
 };
 
 struct UpdateRules {

@@ -47,7 +47,6 @@ class Timers {
       if (seconds != nullptr) start_ = Clock::now();
     }
     Scope(const Scope&) = delete;
-    explicit operator bool() const { return seconds_ != nullptr; }
     ~Scope() {
       if (seconds_ != nullptr)
         *seconds_ += std::chrono::duration<double>(Clock::now() - start_).count();
@@ -63,7 +62,6 @@ class Timers {
     return Scope(kTimedParts[i].level <= level_ ? &seconds_[i] : nullptr);
   }
 
-  bool measures() const { return level_ > 0; }         // any part
   const Seconds& seconds() const { return seconds_; }  // 0: not measured
   void reset() { seconds_ = {}; }
 

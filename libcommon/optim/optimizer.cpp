@@ -207,7 +207,7 @@ std::vector<ConstTensor> Optimizer::counted_gradients() const {
   return parts;
 }
 
-// Of all ranks' sum.
+// Of all ranks' sum; beside it the requests go.
 void Optimizer::sum_squares(Stream& stream) {
   const Tensor sum = of_outcome(offsetof(StepOutcome, sum_squares), 1);
   if (world_.model().size() > 1) {
@@ -217,7 +217,8 @@ void Optimizer::sum_squares(Stream& stream) {
     mt::sum_squares(sum, std::vector<ConstTensor>(all.begin(), all.end()), stream,
                     [&](std::size_t part) { buffer_.await_sum(part); });
   }
-  all_ranks(sum);
+  buffer_.sharers().all_reduce(sum).wait();
+  over_model(of_outcome(offsetof(StepOutcome, requests), kRequests + 1));  // and the sum
 }
 
 void Optimizer::count_zeros(Stream& stream) {
@@ -267,6 +268,7 @@ StepResult Optimizer::end_step(Stream& stream) {
                     .tokens = outcome.tokens,
                     .grad_norm = outcome.grad_norm,
                     .skipped = outcome.skipped != 0};
+  std::ranges::copy(outcome.requests, result.requests.begin());
   if (result.skipped)
     --steps_;
   else if (options_.log_num_zeros_in_grad)

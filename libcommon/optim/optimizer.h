@@ -14,6 +14,7 @@
 // Each Optimizer belongs to one thread; the table and the world must outlive it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -45,7 +46,8 @@ struct StepOrder {
 
 struct StepResult {
   double loss = 0, tokens = 0;  // sums over the micro-batches of all ranks, if they were put there
-  double grad_norm = 0;         // of the averaged, unscaled gradient, before clipping
+  std::array<double, kRequests> requests = {};  // likewise, how many ranks made each
+  double grad_norm = 0;  // of the averaged, unscaled gradient, before clipping
   std::optional<std::int64_t> num_zeros = {};  // with --log-num-zeros-in-grad
   bool skipped = false;   // not finite: neither weights nor their state changed
   double loss_scale = 1;  // of the next step
@@ -91,9 +93,10 @@ class Optimizer {
   // all values.
   bool has_own_gradients() const { return !buffer_.shards_gradients(); }
   bool has_whole_values() const { return !buffer_.shards_values(); }
-  // Where the sum of the losses and the number of tokens go, [2] f64 on the device: before a step,
-  // which knows them then.
-  Tensor losses() const { return of_outcome(offsetof(StepOutcome, loss), 2); }
+  // Where the sum of the losses, the number of tokens and the requests go, [2 + kRequests] f64 on
+  // the device: before a step, which knows them then; requests of the ranks of data_context(),
+  // which the step adds up over the model.
+  Tensor sums() const { return of_outcome(offsetof(StepOutcome, loss), 2 + kRequests); }
   // A step in two parts.  begin_step() queues all of it; end_step() says what came of the first one
   // that was begun and not ended, which is to be waited for.  Two steps may be begun.
   void begin_step(const StepOrder& order, Stream& stream);

@@ -68,9 +68,9 @@ std::int64_t BatchLoader::load(int micro_batch, const Batch& batch) {
 
 double BatchLoader::tokens() const { return std::accumulate(tokens_.begin(), tokens_.end(), 0.0); }
 
-void sum_losses(const World& world, Tensor losses) {
-  world.data_context().all_reduce(losses).wait();
-  world.pipeline().broadcast(losses, world.pipeline().size() - 1).wait();
+void sum_losses(const World& world, Tensor sums) {
+  world.data_context().all_reduce(sums).wait();
+  world.pipeline().broadcast(sums.rows(0, 2), world.pipeline().size() - 1).wait();
 }
 
 }  // namespace mt

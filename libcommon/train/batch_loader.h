@@ -37,7 +37,8 @@ class BatchLoader {
 };
 
 // The losses and tokens of a step or an evaluation, [2] f64: every rank gives its own, of which the
-// pipeline's last have the losses, and gets the sums over all ranks.
-void sum_losses(const World& world, Tensor losses);
+// pipeline's last have the losses, and gets the sums over all ranks.  What follows them becomes the
+// sums over data_context().
+void sum_losses(const World& world, Tensor sums);
 
 }  // namespace mt

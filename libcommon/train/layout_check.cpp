@@ -49,7 +49,9 @@ class LayoutRank {
                tensor_part(options, world)),
         optimizer_(model_.table(), Device::cpu, options.compute_dtype(), options.optimizer, world),
         executor_(model_, step_shape(options), plan.of(world).memory.step, world, stream_),
-        step_(options, data, {model_, optimizer_, executor_, world, stream_, timers_}) {
+        interruption_(world.all(), {}),
+        step_(options, data,
+              {model_, optimizer_, executor_, world, stream_, timers_, interruption_}) {
     optimizer_.set_values(
         [&](const Param& row) { initialize(row, row.value, options.seed, stream_); }, stream_);
     executor_.share(optimizer_.sharing());
@@ -94,6 +96,7 @@ class LayoutRank {
   Optimizer optimizer_;
   Executor executor_;
   Timers timers_;
+  Interruption interruption_;
   TrainStep step_;
 };
 

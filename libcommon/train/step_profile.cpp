@@ -87,13 +87,14 @@ StepProfiler::StepProfiler(const TrainOptions& options, const RankPlan& plan, in
 
 StepProfiler::~StepProfiler() { stream_.measure_with(nullptr); }
 
-void StepProfiler::before_step(std::int64_t done) {
-  if (!wanted_ || profile_ || done != options_.profile_step_start) return;
+bool StepProfiler::before_step(std::int64_t done) {
+  if (!wanted_ || profile_ || done != options_.profile_step_start) return false;
   report_.first = done + 1;
   stream_.synchronize();
   if (stream_.device() == Device::cuda) device::start_profiler();
   profile_.emplace(stream_.handle());
   stream_.measure_with(&*profile_);
+  return true;
 }
 
 std::optional<ProfileReport> StepProfiler::after_step(std::int64_t done) {

@@ -19,7 +19,7 @@ struct StepReport {
   bool skipped = false;                        // nothing was updated; grad_norm says nothing
   std::optional<std::int64_t> num_zeros = {};  // in the gradient
   std::optional<double> params_norm = {};
-  double seconds = 0;
+  double seconds = 0;  // by StepClock
 };
 
 struct EvaluationReport {

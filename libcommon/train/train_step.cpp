@@ -10,12 +10,16 @@
 namespace mt {
 
 TrainStep::TrainStep(const TrainOptions& options, const TrainData& data, const Parts& parts)
-    : options_(options), data_(data), parts_(parts), checks_(options.checks, parts.world.all()) {
+    : options_(options),
+      data_(data),
+      parts_(parts),
+      checks_(options.checks, parts.world.all()),
+      clock_(parts.stream.device()) {
   if (options.optimizer.loss_scale.is_given())
     parts_.executor.scale_weights_by(parts_.optimizer.loss_scale_on_device());
 }
 
-// The gradients of the step, this rank's part of them, and the optimizer's losses().
+// The gradients of the step, this rank's part of them, and the optimizer's sums().
 void TrainStep::forward_backward(const Asked& asked) {
   parts_.optimizer.zero_gradients(parts_.stream);
   BatchLoader loader(options_, data_.training(), asked.first_sample, asked.micro_batches,
@@ -28,13 +32,14 @@ void TrainStep::forward_backward(const Asked& asked) {
     };
     const int rank = parts_.world.pipeline().rank();
     parts_.executor.run(options_.pipeline_layout.training(rank, asked.micro_batches), load, true);
-    if (timing) parts_.stream.synchronize();
   }
-  const Tensor losses = parts_.optimizer.losses();
-  const double tokens = loader.tokens();
-  add_up(losses.rows(0, 1), parts_.executor.losses(), parts_.stream);
-  transfer(losses.rows(1, 2), ConstTensor(&tokens, DType::f64, {1}), parts_.stream);
-  sum_losses(parts_.world, losses);
+  const Tensor sums = parts_.optimizer.sums();
+  std::array<double, 1 + kRequests> own = {loader.tokens()};
+  std::ranges::copy(parts_.interruption.requests(), own.begin() + 1);
+  add_up(sums.rows(0, 1), parts_.executor.losses(), parts_.stream);
+  transfer(sums.rows(1, 2 + kRequests), ConstTensor(own.data(), DType::f64, {1 + kRequests}),
+           parts_.stream);
+  sum_losses(parts_.world, sums);
 }
 
 // What the sum of the ranks' gradients is divided by: it is the sum of the data-parallel ranks'
@@ -74,7 +79,7 @@ void TrainStep::check_before_update(const Asked& asked) {
   const CheckOptions& checks = options_.checks;
   if (!checks.spiky_loss && !checks.large_grads) return;
   std::array<double, 2> sums = {};
-  transfer({sums.data(), DType::f64, {2}}, parts_.optimizer.losses(), parts_.stream);
+  transfer({sums.data(), DType::f64, {2}}, parts_.optimizer.sums().rows(0, 2), parts_.stream);
   parts_.stream.synchronize();
   const double tokens = sums[1], loss = sums[0] / tokens;
   if (checks.finite && !std::isfinite(loss)) failed(asked, loss, 0);
@@ -86,6 +91,7 @@ void TrainStep::check_before_update(const Asked& asked) {
 
 void TrainStep::begin(const Asked& asked) {
   const NamedRange range("step ", asked.iteration);
+  clock_.begin(parts_.stream);
   forward_backward(asked);
   check_before_update(asked);
   const NamedRange update("optimizer");
@@ -96,14 +102,15 @@ void TrainStep::begin(const Asked& asked) {
        .divisor = options_.calculate_per_token_loss ? 0.0 : parts_.world.data().size(),
        .all_finite = options_.checks.finite},
       parts_.stream);
-  if (timing) parts_.stream.synchronize();
+  clock_.end(parts_.stream);
   begun_.push_back(asked);
 }
 
 TrainStep::Result TrainStep::end() {
   const Asked asked = begun_.front();
   begun_.pop_front();
-  Result result{.update = parts_.optimizer.end_step(parts_.stream)};
+  Result result{.update = parts_.optimizer.end_step(parts_.stream),
+                .seconds = clock_.seconds(parts_.stream)};
   result.loss = result.update.loss / result.update.tokens;
   result.divisor = divisor(result.update.tokens);
   if (!options_.checks.finite) return result;

@@ -8,7 +8,9 @@
 #include "model/gpt.h"
 #include "optim/optimizer.h"
 #include "train/executor.h"
+#include "train/interruption.h"
 #include "train/result_checks.h"
+#include "train/step_clock.h"
 #include "train/train_options.h"
 
 namespace mt {
@@ -23,6 +25,7 @@ class TrainStep {
     const World& world;
     Stream& stream;
     Timers& timers;
+    Interruption& interruption;  // its requests go with each step
   };
   TrainStep(const TrainOptions& options, const TrainData& data, const Parts& parts);
 
@@ -36,6 +39,7 @@ class TrainStep {
     double loss = 0;  // mean over the tokens that count, of all ranks
     StepResult update = {};
     double divisor = 1;  // what the sums of gradients, which the table has, were divided by
+    double seconds = 0;  // by StepClock
   };
   // A step in two parts, as the optimizer's: end() is of the first step that was begun and not
   // ended.  Exit::difference where a check of the options finds something; of two steps that were
@@ -47,11 +51,10 @@ class TrainStep {
     return end();
   }
   // Whether a step is to begin before the one before has ended, so that a GPU never waits for the
-  // host: unless a check waits anyway, or a step's parts are measured, which are reported at its
-  // end.
+  // host: unless a check waits anyway.
   bool may_begin_early() const {
     return parts_.stream.device() == Device::cuda && !options_.checks.spiky_loss &&
-           !options_.checks.large_grads && !parts_.timers.measures();
+           !options_.checks.large_grads;
   }
 
  private:
@@ -65,6 +68,7 @@ class TrainStep {
   const TrainData& data_;
   Parts parts_;
   ResultChecks checks_;
+  StepClock clock_;
   std::deque<Asked> begun_;  // and not ended
 };
 

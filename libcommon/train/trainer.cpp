@@ -22,7 +22,7 @@
 namespace mt {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = StepClock::Clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -48,9 +48,9 @@ class Trainer {
   void skip_step(const TrainOptions::StepSize& size);
   void begin_step(const TrainOptions::StepSize& size);
   void end_step();
+  void show_state() const;
   void evaluate(Split which, const char* name, const char* where);
   std::optional<std::string> save_and_decide();
-  bool poll();
   [[noreturn]] void stopped(Signal signal) const;
   void save(bool lasting);
   void finish_save(bool wait);
@@ -74,9 +74,8 @@ class Trainer {
   Evaluator evaluator_;
   TrainCounters counters_;
   std::optional<StepReport> begun_;  // the step that has not ended, as far as is known
-  Clock::time_point step_began_, step_ended_ = {};  // it, and the one before
-  int micro_batches_ = 0;                           // of the step before; 0: none yet
-  std::int64_t saved_at_ = 0;  // iteration of the lasting checkpoint last written or loaded
+  int micro_batches_ = 0;            // of the step before; 0: none yet
+  std::int64_t saved_at_ = 0;        // iteration of the lasting checkpoint last written or loaded
   Reports reports_;
   TrainStep step_;
   std::optional<TrainingSave> saving_;  // not yet published
@@ -102,7 +101,8 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
       executor_(model_, step_shape(options), plan.of(world).memory.step, world, stream_),
       evaluator_(options, executor_, world),
       reports_(options, log, world.all()),
-      step_(options, data, {model_, optimizer_, executor_, world, stream_, reports_.timers()}) {
+      step_(options, data,
+            {model_, optimizer_, executor_, world, stream_, reports_.timers(), interruption_}) {
   executor_.use_graphs(options.cuda_graphs);
   executor_.measure_with(reports_.timers());
   executor_.share(optimizer_.sharing());
@@ -123,8 +123,7 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
 // A step's end, and all that is told of it, comes when the next one has begun, if that may be, or
 // when somebody wants to know how the run stands.
 void Trainer::begin_step(const TrainOptions::StepSize& size) {
-  profiler_.before_step(counters_.iteration);
-  const Clock::time_point start = Clock::now();
+  if (profiler_.before_step(counters_.iteration)) end_step();
   const std::int64_t samples = counters_.scheduled_samples;
   try {
     step_.begin({.iteration = counters_.iteration + 1,
@@ -145,7 +144,6 @@ void Trainer::begin_step(const TrainOptions::StepSize& size) {
   counters_.skipped_train_samples += size.asked - size.computed;
   const double flops = options_.model.flops(size.computed, options_.data.seq_length);
   counters_.floating_point_operations += flops;
-  step_began_ = start;
   begun_ = {.iteration = counters_.iteration,
             .consumed_samples = counters_.consumed_train_samples,
             .skipped_samples = counters_.skipped_train_samples,
@@ -156,11 +154,10 @@ void Trainer::begin_step(const TrainOptions::StepSize& size) {
   if (options_.report.log_params_norm) begun_->params_norm = optimizer_.parameter_norm(stream_);
   const auto profile = profiler_.after_step(counters_.iteration);
   if (profile) reports_.profile(*profile);
-  if (!step_.may_begin_early()) end_step();
+  if (profile || !step_.may_begin_early()) end_step();
 }
 
-// Of the step that has not ended, if there is one.  It took the time since the one before ended, or
-// since it began, if that was later.
+// Of the step that has not ended, if there is one.
 void Trainer::end_step() {
   if (!begun_) return;
   StepReport report = *std::exchange(begun_, std::nullopt);
@@ -174,9 +171,14 @@ void Trainer::end_step() {
   const StepRates next = schedule_.at(counters_.scheduled_samples);
   report.next_learning_rate = next.learning_rate;
   if (schedule_.has_decoupled()) report.next_decoupled_learning_rate = next.decoupled_learning_rate;
-  const Clock::time_point before = std::max(step_began_, std::exchange(step_ended_, Clock::now()));
-  report.seconds = std::chrono::duration<double>(step_ended_ - before).count();
+  report.seconds = result.seconds;
   reports_.step(report, memory());
+  interruption_.take(result.update.requests, [&] { show_state(); });
+}
+
+void Trainer::show_state() const {
+  log_.event("state", {{"iteration", counters_.iteration},
+                       {"consumed_samples", counters_.consumed_train_samples}});
 }
 
 // Validation goes on through its samples from one evaluation to the next; the test, what
@@ -191,7 +193,8 @@ void Trainer::evaluate(Split which, const char* name, const char* where) {
   const std::int64_t first = goes_on ? counters_.consumed_valid_samples : 0;
   for (const auto& set : data_.sets(which)) {
     const std::int64_t batches = all ? (set->data.size() + size - 1) / size : options_.eval_iters;
-    const auto loss = evaluator_.run(*set, first, batches, [&] { return poll(); });
+    const auto loss = evaluator_.run(*set, first, batches,
+                                     [&] { return interruption_.poll([&] { show_state(); }); });
     if (!loss) {
       log_.note(concat("evaluation at iteration ", counters_.iteration, " given up"));
       break;
@@ -205,15 +208,6 @@ void Trainer::evaluate(Split which, const char* name, const char* where) {
   }
   if (goes_on && !data_.sets(which).empty())
     counters_.consumed_valid_samples += options_.eval_iters * size;
-}
-
-// Whether the run is to end.
-bool Trainer::poll() {
-  return interruption_.poll([&] {
-    end_step();
-    log_.event("state", {{"iteration", counters_.iteration},
-                         {"consumed_samples", counters_.consumed_train_samples}});
-  });
 }
 
 void Trainer::save_once() {
@@ -291,13 +285,14 @@ void Trainer::save_before_larger_steps(int micro_batches) {
   if (before != 0 && micro_batches > before) save_once();
 }
 
-// After a step, in Megatron's order: a signal, the save that is due, the time, the interval.
-// Returns why the run ends here.
+// After a step, in Megatron's order: a signal, the save that is due, the time, the interval.  What
+// came with the step before is known of one that has not ended.  Returns why the run ends here.
 std::optional<std::string> Trainer::save_and_decide() {
   const auto is_due = [&](const std::optional<std::int64_t>& interval) {
     return interval && counters_.iteration % *interval == 0;
   };
-  poll();
+  const bool exits = is_due(options_.exit_interval);
+  if (exits || interruption_.time_is_over()) end_step();
   if (interruption_.signal()) {
     save_once();
     report_end(signal_name(*interruption_.signal()));
@@ -307,8 +302,6 @@ std::optional<std::string> Trainer::save_and_decide() {
     save_once();
   else if (is_due(options_.non_persistent_save_interval))
     save(false);
-  const bool exits = is_due(options_.exit_interval);
-  if (interruption_.time_is_over() || exits) end_step();
   if (interruption_.time_is_over()) {
     save_once();
     log_.note(concat("exiting program after ", *options_.exit_duration_in_mins, " minutes"));
@@ -339,6 +332,7 @@ bool Trainer::train_to_the_end() {
       return false;
     }
   }
+  end_step();
   // Saved first: a finished run that is started again evaluates the same samples again.
   save_once();
   return true;

@@ -2,6 +2,8 @@
 // the same bytes, and a run uses the memory that its plan said.
 #include "tests/train/training_run.h"
 
+#include <unistd.h>
+
 #include <csignal>
 
 #include "train/plan.h"
@@ -163,6 +165,22 @@ TEST_F(Training, StopsOnASignalAndGoesOn) {
   }
   train_with(o);
   expect_same_files(iteration_folder(path("stopped"), 10), iteration_folder(path("whole"), 10));
+}
+
+// The first rank hears of a signal; all stop after the same step.
+TEST_F(Training, AllRanksStop) {
+  TrainOptions o = options("stopped");
+  o.load = o.save;
+  o.ranks = 8;
+  o.parallel.tensor_model_parallel_size = o.parallel.pipeline_model_parallel_size = 2;
+  for (int step = 1; step <= 3; ++step) {
+    Signals signals;
+    ::kill(::getpid(), SIGUSR1);  // whichever thread looks
+    EXPECT_EQ(error_of([&] { train_with(o); }),
+              concat("75 stopped by SIGUSR1 after iteration ", step,
+                     ", saved; run the same command to go on"));
+  }
+  EXPECT_EQ(losses("stopped").size(), 3U);
 }
 
 // Stopped after each of 40 steps, with a batch that ramps up: the same bytes as undisturbed.

@@ -1,0 +1,81 @@
+// What one rank of several is asked for goes to all of them with a step.
+#include "train/interruption.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/ops.h"
+#include "optim/optimizer.h"
+#include "train/batch_loader.h"
+
+namespace mt {
+namespace {
+
+using Requests = Interruption::Requests;
+
+// A step of this rank, with its requests.
+Requests go_with_a_step(Optimizer& optimizer, const World& world, const Requests& own,
+                        Stream& stream) {
+  set_zero(optimizer.sums(), stream);
+  transfer(optimizer.sums().rows(2, 2 + kRequests),
+           ConstTensor(own.data(), DType::f64, {kRequests}), stream);
+  sum_losses(world, optimizer.sums());
+  return optimizer.step({.learning_rate = 1e-3}, 1, stream).requests;
+}
+
+TEST(Interruption, RequestsOfEachRankGoToAll) {
+  constexpr int kRanks = 8;
+  OptimizerOptions whole, sharded, copies;
+  sharded.use_distributed_optimizer = copies.use_distributed_optimizer = true;
+  copies.distributed_optimizer_instances = 2;
+  for (const ParallelSizes& sizes : {ParallelSizes{.dp = 8},
+                                     {.tp = 2, .dp = 2, .pp = 2},
+                                     {.tp = 2, .cp = 2, .dp = 2},
+                                     {.tp = 4, .pp = 2},
+                                     {.dp = 4, .pp = 2}})
+    for (const OptimizerOptions* options : {&whole, &sharded, &copies})
+      run_ranks(kRanks, [&](Group& ranks) {
+        if (options == &copies && sizes.dp * sizes.cp < 4) return;
+        const World world(ranks, sizes);
+        Stream stream(Device::cpu);
+        ParamTable table;
+        table.add({.name = "row", .shape = {64}});
+        Optimizer optimizer(table, Device::cpu, DType::f32, *options, world);
+        for (int who = 0; who < kRanks; ++who) {
+          Requests own = {}, expected = {};
+          own[static_cast<std::size_t>(who % kRequests)] = ranks.rank() == who ? 1 : 0;
+          expected[static_cast<std::size_t>(who % kRequests)] = 1;
+          EXPECT_EQ(go_with_a_step(optimizer, world, own, stream), expected) << "of rank " << who;
+        }
+      });
+}
+
+TEST(Interruption, TakesWhatIsAskedFor) {
+  const auto group = make_single_group();
+  int shown = 0;
+  const auto show = [&] { ++shown; };
+  Interruption asked(*group, {});
+  asked.take({}, show);
+  EXPECT_FALSE(asked.signal() || asked.time_is_over() || shown > 0);
+  asked.take({0, 0, 0, 1, 0}, show);
+  EXPECT_EQ(shown, 1);
+  EXPECT_FALSE(asked.signal());
+  asked.take({0, 3, 1, 0, 0}, show);
+  EXPECT_EQ(asked.signal(), Signal::user1);
+  asked.take({1, 0, 0, 0, 1}, show);
+  EXPECT_EQ(asked.signal(), Signal::user1);
+  EXPECT_TRUE(asked.time_is_over());
+  EXPECT_EQ(shown, 1);
+}
+
+TEST(Interruption, OnlyTheFirstRankLooksAtTheTime) {
+  run_ranks(2, [](Group& ranks) {
+    Interruption over(
+        ranks, {.start = Interruption::Clock::now() - std::chrono::minutes(2), .minutes = 1});
+    EXPECT_EQ(over.requests().back(), ranks.rank() == 0 ? 1 : 0);
+    EXPECT_TRUE(over.poll([] {}));
+    EXPECT_TRUE(over.time_is_over());
+  });
+}
+
+}  // namespace
+}  // namespace mt
