@@ -62,6 +62,7 @@ class Timers {
     return Scope(kTimedParts[i].level <= level_ ? &seconds_[i] : nullptr);
   }
 
+  bool measures() const { return level_ > 0; }         // any part
   const Seconds& seconds() const { return seconds_; }  // 0: not measured
   void reset() { seconds_ = {}; }
 

@@ -48,6 +48,7 @@ std::string all_lines(const std::vector<Timers::Seconds>& ranks, std::size_t par
 std::vector<Timers::Seconds> gather_seconds(const Timers& timers, Group& ranks) {
   Timers::Seconds own = timers.seconds();
   std::vector<Timers::Seconds> all(static_cast<std::size_t>(ranks.size()));
+  if (!timers.measures()) return all;
   const auto parts = static_cast<std::int64_t>(own.size());
   ranks
       .all_gather({all.data(), DType::f64, {ranks.size() * parts}},

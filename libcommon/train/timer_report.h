@@ -10,7 +10,7 @@
 
 namespace mt {
 
-// Every rank's seconds, on every rank; a collective.
+// Every rank's seconds, on every rank; a collective, for which nobody waits if none are measured.
 std::vector<Timers::Seconds> gather_seconds(const Timers& timers, Group& ranks);
 
 // "(min, max) time across ranks (ms):" and a line for each part that was measured, no newline at
