@@ -40,6 +40,12 @@ same --bf16 --calculate-per-token-loss
 same --fp16 --hysteresis 1 --initial-loss-scale 33554432
 (($(count '"skipped":true') > 0 && $(count '"skipped":true') < 12)) || fail "$(cat steps)"
 
+"${run[@]}" --quiet --bf16 --lr 1e-3 --train-iters 1000 --eval-iters 0 |
+  while read -r line; do echo "$EPOCHREALTIME $line"; done | sed -n 's/ .*"step_seconds":\([^,}]*\).*/ \1/p' > times
+awk 'NR == 20 { start = $1 } NR > 20 { sum += $2; last = $2; n++ }
+  END { took = $1 - start; exit !(n == 980 && sum > 0.9 * took && sum < 1.1 * took && last > sum / n / 3) }' times || fail "$(tail times)"
+echo "980 steps add up to the time that they take"
+
 "${run[@]}" --quiet --bf16 --lr 1e30 --clip-grad 0 --lr-decay-style constant --train-iters 50 --eval-iters 0 > steps 2> messages && fail "went on"
 step=$(sed -n 's/^mt-pretrain: iteration \([0-9]*\).*; nothing was updated$/\1/p' messages)
 ((step > 1 && $(count '"event":"step"') == step - 1)) || fail "$(cat messages steps)"
