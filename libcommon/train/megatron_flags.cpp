@@ -87,8 +87,8 @@ static void add_parallel_flags(CommandLine& cl) {
           {"--tp-comm-overlap-cfg"},
           {"--tp-comm-overlap-rs-dgrad"}});
   refuse(cl,
-         "the head's gradient is made with the logits, which are not stored; see "
-         "--pipeline-model-parallel-layout",
+         "the head's gradient is made with the logits, which are not stored; those of layers wait "
+         "with --pipeline-schedule zero-bubble",
          {{"--defer-embedding-wgrad-compute"}, {"--wgrad-deferral-limit", only(0)}});
   refuse(cl, "use --tensor-model-parallel-size", {{"--model-parallel-size"}});
   refuse(cl, "encoder and decoder have no ranks of their own",
