@@ -12,7 +12,9 @@
 //   swap_axes    y[j,i] = x[i,j] for i < a, j < b, each of so many bytes
 //   count_zeros  how many x are 0
 //   all_finite   1 if no x is infinite or NaN, else 0
-//   count_differences   how many a and b have other bits
+//   digest       the sum over i of mix(mix(i) + x[i]), modulo 2^64, where mix() is SplitMix64's: x
+//   of
+//                other bits has the same one by a chance of 2^-64
 //   add_up       the sum of a few numbers, one after another
 #pragma once
 
@@ -53,7 +55,7 @@ template <class T>
 void column_sum(float* y, const T* x, std::int64_t rows, std::int64_t cols, void* work,
                 cudaStream_t stream);
 
-std::size_t sum_work(std::int64_t count);  // of the five below
+std::size_t sum_work(std::int64_t count);  // of the four below
 template <class T>
 void sum_squares(double* sum, const T* x, std::int64_t count, void* work, cudaStream_t stream);
 template <class T>
@@ -61,10 +63,8 @@ void count_zeros(double* zeros, const T* x, std::int64_t count, void* work, cuda
 template <class T>
 void all_finite(std::int32_t* finite, const T* x, std::int64_t count, void* work,
                 cudaStream_t stream);
-template <class T>
-void count_differences(std::int64_t* differences, const T* a, const T* b, std::int64_t count,
-                       void* work, cudaStream_t stream);
 void dot(double* sum, const float* a, const float* b, std::int64_t count, void* work,
          cudaStream_t stream);
 void add_up(double* sum, const double* x, std::int64_t count, cudaStream_t stream);
+void digest(std::uint64_t* digest, const std::uint16_t* x, std::int64_t count, cudaStream_t stream);
 }  // namespace mt::cuda

@@ -56,6 +56,7 @@ class GemmLibrary {  // not thread-safe
   ~GemmLibrary();
   // From now on the first product of a shape is also made by the other algorithms that cuBLASLt
   // proposes, and those that give the same bits are timed; the fastest is what such products take.
+  // No memory of the GPU is needed for that.
   // It is kept on disk (gemm_cache.h), for the next run on this kind of GPU.
   void search();
   template <class T, class C>

@@ -186,95 +186,78 @@ std::uint32_t alignment_of(const void* address) {
 
 // --- Search -------------------------------------------------------------------------------------
 
-struct FreeOnDevice {
-  void operator()(void* memory) const { cudaFree(memory); }
-};
-using Scratch = std::unique_ptr<void, FreeOnDevice>;
-
-// Null where there is no room.
-Scratch scratch(std::size_t bytes) {
-  void* memory = nullptr;
-  if (cudaMalloc(&memory, bytes) != cudaSuccess) static_cast<void>(cudaGetLastError());
-  return Scratch(memory);
-}
-
-// Times algorithms for one product, whose operands are read, while the results go elsewhere.
+// Times algorithms for one product.  Its result goes to where it belongs, as the product itself
+// will write it again, so that a search takes no memory of the GPU; what the product adds to in
+// place waits on the host meanwhile.
 class Search {
  public:
   Search(cublasLtHandle_t library, const Shape& shape, const Plan& plan, const Operands& operands,
          void* work, cudaStream_t stream);
   ~Search();
   Search(const Search&) = delete;
-  bool has_room() const { return expected_ && out_ && sums_ && (!writes_at_ || at_); }
 
   // The fastest of those that give the same bits as the first, so that results do not depend on
   // what was timed here.
   cublasLtMatmulAlgo_t fastest(std::vector<cublasLtMatmulAlgo_t> algorithms);
 
  private:
-  bool run(const cublasLtMatmulAlgo_t& algorithm, void* c);
-  bool gives_the_same_bits();
+  bool run(const cublasLtMatmulAlgo_t& algorithm);
+  std::optional<std::uint64_t> digest_by(const cublasLtMatmulAlgo_t& algorithm);
   float milliseconds(const cublasLtMatmulAlgo_t& algorithm, int runs);  // of one run
 
   cublasLtHandle_t library_;
-  const Shape& shape_;
   const Plan& plan_;
-  Operands operands_;
+  const Operands& operands_;
   void* work_;
   cudaStream_t stream_;
-  bool writes_at_;
-  Scratch expected_, out_, at_, sums_;
+  std::size_t bytes_;                    // of the result
+  std::unique_ptr<std::byte[]> before_;  // null: nothing is added to in place
   cudaEvent_t events_[2] = {};
 };
 
 Search::Search(cublasLtHandle_t library, const Shape& shape, const Plan& plan,
                const Operands& operands, void* work, cudaStream_t stream)
     : library_(library),
-      shape_(shape),
       plan_(plan),
       operands_(operands),
       work_(work),
       stream_(stream),
-      writes_at_(has_aux(shape.epilogue) && shape.epilogue != CUBLASLT_EPILOGUE_DGELU) {
-  const auto count = static_cast<std::size_t>(shape.m * shape.n);
-  const std::size_t bytes = count * (shape.out == CUDA_R_32F ? 4 : 2);
-  expected_ = scratch(bytes);
-  out_ = scratch(bytes);
-  sums_ = scratch(sizeof(std::int64_t) + sum_work(shape.m * shape.n));
-  if (writes_at_) at_ = scratch(count * 2);
-  if (writes_at_) operands_.at = at_.get();
+      bytes_(static_cast<std::size_t>(shape.m * shape.n) * (shape.out == CUDA_R_32F ? 4 : 2)) {
   for (cudaEvent_t& event : events_) check(cudaEventCreate(&event));
+  if (operands.beta == 0 || operands.added != operands.c) return;
+  before_ = std::make_unique_for_overwrite<std::byte[]>(bytes_);
+  check(cudaMemcpyAsync(before_.get(), operands.c, bytes_, cudaMemcpyDefault, stream));
 }
 
 Search::~Search() {
+  if (before_) cudaMemcpyAsync(operands_.c, before_.get(), bytes_, cudaMemcpyDefault, stream_);
   cudaStreamSynchronize(stream_);
   for (cudaEvent_t& event : events_) cudaEventDestroy(event);
 }
 
-bool Search::run(const cublasLtMatmulAlgo_t& algorithm, void* c) {
-  operands_.c = c;
+bool Search::run(const cublasLtMatmulAlgo_t& algorithm) {
   return multiply(library_, plan_, operands_, algorithm, work_, stream_) == CUBLAS_STATUS_SUCCESS;
 }
 
-bool Search::gives_the_same_bits() {
-  auto* const sum = static_cast<std::int64_t*>(sums_.get());
-  const auto compare = [&]<class T>() {
-    count_differences(sum, static_cast<const T*>(expected_.get()),
-                      static_cast<const T*>(out_.get()), shape_.m * shape_.n, sum + 1, stream_);
-  };
-  if (shape_.out == CUDA_R_32F) compare.template operator()<float>();
-  if (shape_.out == CUDA_R_16BF) compare.template operator()<__nv_bfloat16>();
-  if (shape_.out == CUDA_R_16F) compare.template operator()<__half>();
-  std::int64_t differences = 0;
-  check(cudaMemcpyAsync(&differences, sum, sizeof differences, cudaMemcpyDefault, stream_));
+// Of the result, in which what is added to is the same number everywhere; none where the algorithm
+// does not run.
+std::optional<std::uint64_t> Search::digest_by(const cublasLtMatmulAlgo_t& algorithm) {
+  constexpr int kByte = 0x3f;  // of numbers near 1 in all types
+  if (before_) check(cudaMemsetAsync(operands_.c, kByte, bytes_, stream_));
+  if (!run(algorithm)) return std::nullopt;
+  auto* const of_result = static_cast<std::uint64_t*>(work_);  // the product is through with it
+  digest(of_result, static_cast<const std::uint16_t*>(operands_.c),
+         static_cast<std::int64_t>(bytes_ / sizeof(std::uint16_t)), stream_);
+  std::uint64_t value = 0;
+  check(cudaMemcpyAsync(&value, of_result, sizeof value, cudaMemcpyDefault, stream_));
   check(cudaStreamSynchronize(stream_));
-  return differences == 0;
+  return value;
 }
 
 float Search::milliseconds(const cublasLtMatmulAlgo_t& algorithm, int runs) {
   float time = 0;
   check(cudaEventRecord(events_[0], stream_));
-  for (int i = 0; i < runs; ++i) run(algorithm, out_.get());
+  for (int i = 0; i < runs; ++i) run(algorithm);
   check(cudaEventRecord(events_[1], stream_));
   check(cudaEventSynchronize(events_[1]));
   check(cudaEventElapsedTime(&time, events_[0], events_[1]));
@@ -286,11 +269,12 @@ float Search::milliseconds(const cublasLtMatmulAlgo_t& algorithm, int runs) {
 cublasLtMatmulAlgo_t Search::fastest(std::vector<cublasLtMatmulAlgo_t> algorithms) {
   constexpr float kNear = 1.06f, kWarmUp = 40, kMeasure = 80;  // milliseconds
   const cublasLtMatmulAlgo_t first = algorithms.front();
-  if (!run(first, expected_.get())) return first;
-  std::erase_if(algorithms, [&](const cublasLtMatmulAlgo_t& algorithm) {
-    return !run(algorithm, out_.get()) || !gives_the_same_bits();
-  });
-  if (algorithms.empty()) return first;
+  const std::optional<std::uint64_t> expected = digest_by(first);
+  if (!expected) return first;
+  const auto others = std::remove_if(
+      algorithms.begin() + 1, algorithms.end(),
+      [&](const cublasLtMatmulAlgo_t& algorithm) { return digest_by(algorithm) != expected; });
+  algorithms.erase(others, algorithms.end());
   std::vector<float> alone;
   for (const auto& algorithm : algorithms) alone.push_back(milliseconds(algorithm, 3));
   const float least = std::ranges::min(alone);
@@ -356,7 +340,6 @@ struct GemmLibrary::State {
     const std::vector<cublasLtMatmulAlgo_t> algorithms = candidates(library, shape, plan);
     if (!cache || algorithms.size() == 1) return algorithms.front();
     Search search(library, shape, plan, operands, work, stream);
-    if (!search.has_room()) return algorithms.front();
     const cublasLtMatmulAlgo_t best = search.fastest(algorithms);
     cache->add(shape.name(), std::bit_cast<GemmAlgorithm>(best));
     return best;

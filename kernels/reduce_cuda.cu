@@ -88,12 +88,6 @@ struct Product {
   static constexpr bool kTwo = true;
   __device__ double operator()(float a, float b) const { return double(a) * double(b); }
 };
-struct Differs {
-  static constexpr bool kTwo = true;
-  __device__ double operator()(float a, float b) const {
-    return __float_as_uint(a) != __float_as_uint(b);
-  }
-};
 struct IsZero {
   static constexpr bool kTwo = false;
   __device__ double operator()(float a, float) const { return a == 0; }
@@ -105,9 +99,6 @@ struct IsNotFinite {
 
 struct AsDouble {
   __device__ double operator()(double sum) const { return sum; }
-};
-struct AsCount {
-  __device__ std::int64_t operator()(double sum) const { return static_cast<std::int64_t>(sum); }
 };
 struct IsNone {
   __device__ std::int32_t operator()(double sum) const { return sum == 0; }
@@ -151,6 +142,25 @@ __global__ __launch_bounds__(kThreads) void finish_kernel(Out* out, const double
   for (int p = static_cast<int>(threadIdx.x); p < parts; p += kThreads) total += part[p];
   total = over_block(total, shared);
   if (threadIdx.x == 0) *out = finish(total);
+}
+
+// Steele, Lea, Flood: doi:10.1145/2660193.2660195, as published with Stafford's constants.
+__device__ std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
+
+// Sums of integers are the same in any order.
+__global__ __launch_bounds__(kThreads) void digest_kernel(unsigned long long* digest,
+                                                          const std::uint16_t* x,
+                                                          std::int64_t count) {
+  unsigned long long total = 0;
+  for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x; i < count;
+       i += std::int64_t{gridDim.x} * kThreads)
+    total += mix(mix(static_cast<std::uint64_t>(i)) + x[i]);
+  total = over_lanes(total);
+  if (threadIdx.x % 32 == 0) atomicAdd(digest, total);
 }
 
 __global__ void add_up_kernel(double* sum, const double* x, std::int64_t count) {
@@ -221,11 +231,6 @@ void all_finite(std::int32_t* finite, const T* x, std::int64_t count, void* work
                 cudaStream_t stream) {
   sum(finite, x, x, count, IsNotFinite{}, IsNone{}, work, stream);
 }
-template <class T>
-void count_differences(std::int64_t* differences, const T* a, const T* b, std::int64_t count,
-                       void* work, cudaStream_t stream) {
-  sum(differences, a, b, count, Differs{}, AsCount{}, work, stream);
-}
 void dot(double* out, const float* a, const float* b, std::int64_t count, void* work,
          cudaStream_t stream) {
   sum(out, a, b, count, Product{}, AsDouble{}, work, stream);
@@ -236,9 +241,17 @@ void add_up(double* sum, const double* x, std::int64_t count, cudaStream_t strea
   check(cudaGetLastError());
 }
 
+void digest(std::uint64_t* digest, const std::uint16_t* x, std::int64_t count,
+            cudaStream_t stream) {
+  check(cudaMemsetAsync(digest, 0, sizeof *digest, stream));
+  const auto blocks = static_cast<unsigned>(min(kMostParts, ceil_div(count, kThreads)));
+  if (count > 0)
+    digest_kernel<<<blocks, kThreads, 0, stream>>>(reinterpret_cast<unsigned long long*>(digest), x,
+                                                   count);
+  check(cudaGetLastError());
+}
+
 #define INSTANTIATE(T)                                                                         \
-  template void count_differences(std::int64_t*, const T*, const T*, std::int64_t, void*,      \
-                                  cudaStream_t);                                               \
   template void column_sum(float*, const T*, std::int64_t, std::int64_t, void*, cudaStream_t); \
   template void sum_squares(double*, const T*, std::int64_t, void*, cudaStream_t);             \
   template void count_zeros(double*, const T*, std::int64_t, void*, cudaStream_t);             \
