@@ -92,7 +92,8 @@ def main():
         seconds, usage = timed(convert, "--quiet", "--mock", "config", "torch_dist")
         size = sum(os.path.getsize(path) for path in files_of("torch_dist"))
         largest = 2 * CONFIG["vocab_size"] * CONFIG["hidden_size"] / 2**20
-        print(f"{size / 1e9:.2f} GB drawn in {seconds:.0f} s; its largest tensor has {largest:.0f} MiB", flush=True)
+        print(f"{size / 1e9:.2f} GB drawn in {seconds:.0f} s, peak {usage.ru_maxrss / 1024:.0f} MiB; its largest tensor "
+              f"has {largest:.0f} MiB", flush=True)
         list_times(convert, "torch_dist")
         for number in range(options.rounds):
             beside_cp(convert, "torch_dist", "hf", "--saver", "hf")

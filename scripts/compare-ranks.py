@@ -82,16 +82,19 @@ ONE_CHUNK_LAYOUTS = [(Layout(2, 2), Layout(1, 4)), (Layout(1, 2), Layout(2))]
 # Megatron-Core makes no distributed optimizer of the last of several stages of a BERT.
 BERT_LAYOUTS = [(Layout(2, 2), Layout(1, 4)), (Layout(1), Layout(2))]
 ONE_STAGE_LAYOUTS = [(Layout(2), Layout(1)), (Layout(1), Layout(2))]
-# For T5 each optimizer in turn, and then again with other stages.
-T5_LAYOUTS = ONE_STAGE_LAYOUTS * 2 + [(Layout(2, 3, encoder=2), Layout(1, 1, encoder=1)),
-                                      (Layout(1, 1, encoder=1), Layout(2)), (Layout(1), Layout(1, 3, encoder=1)),
-                                      (Layout(2, 1, encoder=1), Layout(1, 1, encoder=1))]
+
+
+def t5_layouts(decoder, encoder):
+    """For each optimizer in turn, and then again with stages of the encoder."""
+    return ONE_STAGE_LAYOUTS * 2 + [
+        (Layout(2, decoder, encoder=encoder), Layout(1, 1, encoder=1)), (Layout(1, 1, encoder=1), Layout(2)),
+        (Layout(1), Layout(1, decoder, encoder=1)), (Layout(2, 1, encoder=1), Layout(1, 1, encoder=encoder))]
 
 
 def formats_of(name, layout, distributed):
     """Those that Megatron-LM writes; the last one of a rank alone.  Grouped experts differ in the torch format only.  Where a
-    T5's encoder has several stages, each has positions of its own, of which Megatron-Core saves none in torch_dist."""
-    if name.startswith("mixtral ") or layout.encoder > 1:
+    T5's encoder has stages of its own, each stage has positions of its own, of which torch_dist takes none."""
+    if name.startswith("mixtral ") or layout.encoder:
         return ("torch",)
     alone = layout == Layout(1) and not distributed
     return ("torch", "torch_dist", "torch_dcp") if alone else ("torch", "torch_dist")
@@ -439,9 +442,10 @@ def main():
         for name in options.models if options.models != list(MODELS) else ["gpt2"]:
             write_golden(options.bin, options.golden, name)
         return
-    kinds = {"bert": BERT_LAYOUTS, "hybrid": ONE_CHUNK_LAYOUTS, "mixtral": EXPERT_LAYOUTS, "t5": T5_LAYOUTS}
+    kinds = {"bert": BERT_LAYOUTS, "hybrid": ONE_CHUNK_LAYOUTS, "mixtral": EXPERT_LAYOUTS, "t5": t5_layouts(3, 2),
+             "t5 1.1": t5_layouts(2, 3)}
     for name in options.models:
-        layouts = kinds.get(name.split(" ")[0], LAYOUTS)
+        layouts = kinds.get(name) or kinds.get(name.split(" ")[0], LAYOUTS)
         optimizers = list(itertools.product((torch.float32, torch.bfloat16), (False, True)))
         for i in range(max(len(optimizers), len(layouts))):
             check(options.bin, MODELS[name], name, *optimizers[i % len(optimizers)], *layouts[i % len(layouts)])
