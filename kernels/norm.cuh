@@ -31,7 +31,7 @@ struct Backward {
   std::int64_t rows, cols;
 };
 
-inline constexpr int kMostThreads = 1024;
+inline constexpr int kRowThreads = 128;  // of a block whose rows take a warp or less
 
 // Threads that hold `packs` packs, at most kPacks each.
 inline int group_size(std::int64_t packs, int per_thread) {
@@ -68,72 +68,101 @@ __device__ float2 over_warps(const Part& own, int warps, float inv_cols, Part* s
   return {mean, squares * inv_cols};
 }
 
-// A thread has kPacks packs of each of kRows rows; rows of more than a warp come alone.
-template <int N, int kPacks, int kRows, bool kCentred, class T>
-__global__ __launch_bounds__(kMostThreads) void forward_kernel(Forward<T> a, int group) {
-  __shared__ Part shared[32];
-  const int t = static_cast<int>(threadIdx.x) % group, rows_at_once = blockDim.x / group;
-  const std::int64_t first_row =
-      blockIdx.x * std::int64_t{rows_at_once * kRows} + threadIdx.x / group;
-  const auto column = [&](int p) { return (t + std::int64_t{p} * group) * N; };
-  const auto row = [&](int r) { return first_row + std::int64_t{r} * rows_at_once; };
-  const auto exists = [&](int r, int p) { return row(r) < a.rows && column(p) < a.cols; };
-  Pack<T, N> x[kRows][kPacks];
-  int packs_of_warp = 0;  // or of the group, where that is smaller
+// What follows unpacks them anew: all their elements at a time would fill the registers.
+template <class T, int N, int kPacks>
+__device__ void keep_packed(Pack<T, N> (&packs)[kPacks]) {
 #pragma unroll
-  for (int p = 0; p < kPacks; ++p)
-    packs_of_warp += __popc(__ballot_sync(0xffffffff, column(p) < a.cols));
-  const float count = float(N * packs_of_warp) / (group < 32 ? 32 / group : 1);
-  const float inv_count = 1 / fmaxf(count, 1), inv_cols = 1 / float(a.cols);
+  for (auto& pack : packs)
+#pragma unroll
+    for (std::uint32_t& word : pack.word) asm volatile("" : "+r"(word));
+}
+
+// A thread has kPacks packs of each of kRows rows; rows of more than a warp have a block each,
+// other groups are a power of two.  kWhole: threads have all their packs, so that nothing is asked.
+template <int kPacks, int kRows, bool kWhole, int kMostThreads, bool kCentred, class T>
+__global__ __launch_bounds__(kMostThreads, 1024 / kMostThreads) void forward_kernel(Forward<T> a,
+                                                                                    int group) {
+  constexpr int N = kWide<T>;
+  constexpr bool kWarps = kMostThreads > kRowThreads, kTight = kPacks > 3;
+  __shared__ Part shared[kRows][32];
+  const int shift = kWarps ? 0 : __popc(group - 1);
+  const int t = static_cast<int>(threadIdx.x) & (kWarps ? ~0 : group - 1);
+  const int rows_at_once = kWarps ? 1 : kRowThreads >> shift;
+  const std::int64_t first_row = blockIdx.x * std::int64_t{rows_at_once * kRows} +
+                                 (kWarps ? 0 : static_cast<int>(threadIdx.x) >> shift);
+  const auto column = [&](int p) { return (t + p * group) * N; };
+  const auto in_row = [&](int p) { return kWhole || column(p) < a.cols; };
+  const auto row = [&](int r) { return first_row + std::int64_t{r} * rows_at_once; };
+  const auto row_exists = [&](int r) { return (kWarps && kRows == 1) || row(r) < a.rows; };
+  Pack<T, N> x[kRows][kPacks], w[kPacks], b[kPacks];
 #pragma unroll
   for (int r = 0; r < kRows; ++r)
 #pragma unroll
-    for (int p = 0; p < kPacks; ++p)
-      if (exists(r, p)) x[r][p] = load<N>(a.x + row(r) * a.cols + column(p));
-  Pack<T, N> w[kPacks], b[kPacks];  // here already: behind the sums nothing would hide their way
+    for (int p = 0; p < kPacks; ++p) {
+      x[r][p] = {};
+      if (row_exists(r) && in_row(p)) x[r][p] = load<N>(a.x + row(r) * a.cols + column(p));
+    }
+  const auto fetch_weights = [&] {
 #pragma unroll
-  for (int p = 0; p < kPacks; ++p) {
-    if (column(p) >= a.cols) continue;
-    w[p] = load<N>(a.w + column(p));
-    if constexpr (kCentred) b[p] = load<N>(a.b + column(p));
-  }
+    for (int p = 0; p < kPacks; ++p) {
+      if (!in_row(p)) continue;
+      w[p] = load<N>(a.w + column(p));
+      if constexpr (kCentred) b[p] = load<N>(a.b + column(p));
+    }
+  };
+  // Here already, as behind the sums nothing would hide their way; but where w and b would leave
+  // room for too few warps, those hide it.
+  constexpr bool kLate = kTight && kCentred && (kWhole || !kWarps);
+  if constexpr (!kLate) fetch_weights();
   float mean[kRows] = {}, squares[kRows] = {};
-  if constexpr (kCentred) {
+  float count = float(a.cols);  // of the warp's part of a row
+  const float inv_cols = 1 / count;
+  if constexpr (kWarps) {
+    int packs = 0;
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
+    for (int p = 0; p < kPacks; ++p) packs += __popc(__ballot_sync(0xffffffff, in_row(p)));
+    count = float(N * packs);
+  }
+  if constexpr (kCentred) {
+    const float inv_count = kWarps ? 1 / fmaxf(count, 1) : inv_cols;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
 #pragma unroll
       for (int p = 0; p < kPacks; ++p)
-        if (exists(r, p))
 #pragma unroll
-          for (int n = 0; n < N; ++n) mean[r] += x[r][p][n];
-    }
+        for (int n = 0; n < N; ++n) mean[r] += x[r][p][n];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) mean[r] = over_lanes(mean[r], group) * inv_count;
   }
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
+    if constexpr (kTight) keep_packed(x[r]);
 #pragma unroll
-    for (int p = 0; p < kPacks; ++p)
-      if (exists(r, p))
+    for (int p = 0; p < kPacks; ++p) {
+      float of_pack = 0;
 #pragma unroll
-        for (int n = 0; n < N; ++n) squares[r] += (x[r][p][n] - mean[r]) * (x[r][p][n] - mean[r]);
+      for (int n = 0; n < N; ++n) of_pack += (x[r][p][n] - mean[r]) * (x[r][p][n] - mean[r]);
+      squares[r] += in_row(p) ? of_pack : 0;
+    }
+    if constexpr (kTight) keep_packed(x[r]);
   }
 #pragma unroll
   for (int r = 0; r < kRows; ++r) squares[r] = over_lanes(squares[r], group);
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     float2 of_row = {mean[r], squares[r] * inv_cols};
-    if (group > 32)
-      of_row = over_warps<kCentred>({count, mean[r], squares[r]}, group / 32, inv_cols, shared);
-    if (row(r) >= a.rows) continue;
+    if constexpr (kWarps)
+      of_row = over_warps<kCentred>({count, mean[r], squares[r]}, group / 32, inv_cols, shared[r]);
+    if (!row_exists(r)) continue;
     const float rstd = rsqrtf(of_row.y + a.eps);
     if (t == 0) {
       if constexpr (kCentred) a.mean[row(r)] = of_row.x;
       a.rstd[row(r)] = rstd;
     }
+    if constexpr (kLate) fetch_weights();
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
-      if (column(p) >= a.cols) continue;
+      if (!in_row(p)) continue;
       float y[N];
 #pragma unroll
       for (int n = 0; n < N; ++n) {
@@ -167,29 +196,34 @@ __global__ void forward_any_kernel(Forward<T> a) {
                           (kCentred ? to_float(a.b[c]) : 0));
 }
 
-template <int kPacks, int kRows, bool kCentred, class T>
+template <int kPacks, int kRows, int kMostThreads, bool kCentred, class T>
 void launch_forward(const Forward<T>& a, cudaStream_t stream) {
-  constexpr int N = kWide<T>;
-  const int group = group_size(a.cols / N, kPacks), threads = group > 32 ? group : 128;
+  const std::int64_t packs = a.cols / kWide<T>;
+  const int group = group_size(packs, kPacks), threads = group > 32 ? group : kRowThreads;
+  const auto kernel = packs == group * kPacks
+                          ? forward_kernel<kPacks, kRows, true, kMostThreads, kCentred, T>
+                          : forward_kernel<kPacks, kRows, false, kMostThreads, kCentred, T>;
   const auto blocks = static_cast<unsigned>(ceil_div(a.rows, threads / group * kRows));
-  forward_kernel<N, kPacks, kRows, kCentred><<<blocks, threads, 0, stream>>>(a, group);
-}
-
-template <class T>
-bool is_wide(const Forward<T>& a) {
-  return aligned(a.y, a.x, a.w, a.b) && a.cols % kWide<T> == 0 &&
-         a.cols / kWide<T> <= 4 * kMostThreads;
+  kernel<<<blocks, threads, 0, stream>>>(a, group);
 }
 
 template <bool kCentred, class T>
 void forward(const Forward<T>& a, cudaStream_t stream) {
   if (a.rows == 0 || a.cols == 0) return;
-  if (!is_wide(a))
-    forward_any_kernel<kCentred><<<static_cast<unsigned>(a.rows), 512, 0, stream>>>(a);
-  else if (a.cols / kWide<T> <= 32)
-    launch_forward<1, 4, kCentred>(a, stream);
+  const std::int64_t packs = a.cols / kWide<T>;
+  const bool wide = aligned(a.y, a.x, a.w, a.b) && a.cols % kWide<T> == 0;
+  if (wide && packs <= 32)
+    launch_forward<1, 4, kRowThreads, kCentred>(a, stream);
+  else if (wide && packs > 64 && packs <= 96)
+    launch_forward<3, 1, kRowThreads, kCentred>(a, stream);
+  else if (wide && packs <= 128)
+    launch_forward<4, 1, kRowThreads, kCentred>(a, stream);
+  else if (wide && packs <= 1024)
+    launch_forward<4, 1, 256, kCentred>(a, stream);
+  else if (wide && packs <= 4096)
+    launch_forward<4, 1, 1024, kCentred>(a, stream);
   else
-    launch_forward<4, 1, kCentred>(a, stream);
+    forward_any_kernel<kCentred><<<static_cast<unsigned>(a.rows), 512, 0, stream>>>(a);
   check(cudaGetLastError());
 }
 
@@ -245,15 +279,6 @@ __device__ void store_part(float* part, float (&sum)[kPacks][N], int group, std:
     for (int i = 0; i < teams; ++i) total += shared[i * cols + c];
     part[c] = total;
   }
-}
-
-// What follows unpacks them anew: all their elements at a time would fill the registers.
-template <class T, int N, int kPacks>
-__device__ void keep_packed(Pack<T, N> (&packs)[kPacks]) {
-#pragma unroll
-  for (auto& pack : packs)
-#pragma unroll
-    for (std::uint32_t& word : pack.word) asm volatile("" : "+r"(word));
 }
 
 // Rows on their way.
