@@ -113,19 +113,20 @@ void norms(Bench& bench) {
     const Work work(cuda::layer_norm_backward_work(rows, cols));
     const std::string suffix = " bf16 " + std::to_string(rows) + "x" + std::to_string(cols);
     const auto array = static_cast<double>(count) * sizeof(bf16);
-    bench("layer_norm_forward" + suffix, 2 * array, [&] {
+    const auto statistic = static_cast<double>(rows) * sizeof(float);  // mean or rstd
+    bench("layer_norm_forward" + suffix, 2 * array + 2 * statistic, [&] {
       cuda::layer_norm_forward(y.data(), mean.data(), rstd.data(), x.data(), w.data(), b.data(),
                                rows, cols, 1e-5, nullptr);
     });
-    bench("layer_norm_backward" + suffix, 4 * array, [&] {
+    bench("layer_norm_backward" + suffix, 4 * array + 2 * statistic, [&] {
       cuda::layer_norm_backward(y.data(), dw.data(), db.data(), z.data(), dy.data(), x.data(),
                                 mean.data(), rstd.data(), w.data(), rows, cols, work.data(),
                                 nullptr);
     });
-    bench("rms_norm_forward" + suffix, 2 * array, [&] {
+    bench("rms_norm_forward" + suffix, 2 * array + statistic, [&] {
       cuda::rms_norm_forward(y.data(), rstd.data(), x.data(), w.data(), rows, cols, 1e-5, nullptr);
     });
-    bench("rms_norm_backward" + suffix, 4 * array, [&] {
+    bench("rms_norm_backward" + suffix, 4 * array + statistic, [&] {
       cuda::rms_norm_backward(y.data(), dw.data(), z.data(), dy.data(), x.data(), rstd.data(),
                               w.data(), rows, cols, work.data(), nullptr);
     });
