@@ -256,13 +256,13 @@ class NcclGroup : public Group {
   // No rank's memory goes before the others have let go of it.
   void end() noexcept {
     if (!copies_) return;
-    copies_->finish(stream());
-    copies_.reset();
+    copies_->let_go(stream());
     only_nccl_ = true;
     try {
       talks_by_->barrier();
     } catch (const std::exception&) {  // they have gone, too
     }
+    copies_.reset();
   }
 
   // Nothing waits for other ranks any more.

@@ -69,10 +69,7 @@ PeerCopies::PeerCopies(Group& ranks) : ranks_(ranks), own_counts_(Device::cuda, 
       ranks.size() <= kMost && map(own_counts_.tensor(DType::u8, {sizeof(Counts)}), counts_);
 }
 
-PeerCopies::~PeerCopies() {
-  for (Region& region : regions_) close(region);
-  close(counts_);
-}
+PeerCopies::~PeerCopies() { close(); }
 
 std::vector<int> PeerCopies::peers() const {
   std::vector<int> peers;
@@ -113,6 +110,11 @@ void PeerCopies::close(Region& region) const noexcept {
   for (Mapped& mapped : region.of)
     if (void* const allocation = std::exchange(mapped, {}).allocation)
       cudaIpcCloseMemHandle(allocation);
+}
+
+void PeerCopies::close() noexcept {
+  for (Region& region : regions_) close(region);
+  close(counts_);
 }
 
 bool PeerCopies::reach(const Tensor& memory) {
@@ -241,7 +243,10 @@ void PeerCopies::all_reduce(void* t, std::int64_t count, DType dtype, Reduction 
   fail(Exit::internal, "no sums of ", name_of(dtype), " in one step");
 }
 
-void PeerCopies::finish(StreamHandle stream) noexcept { cudaStreamSynchronize(stream); }
+void PeerCopies::let_go(StreamHandle stream) noexcept {
+  cudaStreamSynchronize(stream);
+  close();
+}
 
 void PeerCopies::give_up() noexcept {
   cudaStream_t stream = nullptr;

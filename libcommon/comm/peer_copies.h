@@ -51,8 +51,9 @@ class PeerCopies {
   void all_reduce(void* t, std::int64_t count, DType dtype, Reduction reduction,
                   StreamHandle stream);
 
-  // Before the end: `stream` is done with other ranks' memory.
-  void finish(StreamHandle stream) noexcept;
+  // Before the end, which is when all ranks have done so: `stream` is done with other ranks'
+  // memory, and no operation follows.
+  void let_go(StreamHandle stream) noexcept;
   // Streams go on that wait for other ranks; what they compute then is nothing.
   void give_up() noexcept;
 
@@ -77,6 +78,7 @@ class PeerCopies {
   std::vector<int> peers() const;  // the other ranks, the next one first
   bool map(const Tensor& memory, Region& region) const;
   void close(Region& region) const noexcept;
+  void close() noexcept;  // all that is mapped
   const Region* region_of(const ConstTensor& part) const;
   const std::byte* of_peer(int peer, const ConstTensor& part) const;  // what lies at that place
   Counts* counts_of(int rank) const;
