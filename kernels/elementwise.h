@@ -12,9 +12,9 @@
 //   swap_axes    y[j,i] = x[i,j] for i < a, j < b, each of so many bytes
 //   count_zeros  how many x are 0
 //   all_finite   1 if no x is infinite or NaN, else 0
-//   digest       the sum over i of mix(mix(i) + x[i]), modulo 2^64, where mix() is SplitMix64's: x
-//   of
-//                other bits has the same one by a chance of 2^-64
+//   digest       the sum over i of mix(mix(i) + x[i]), modulo 2^64, where mix() is SplitMix64's
+//                and x[i] are numbers of 16 bits: other bits have the same one by a chance of
+//                2^-64
 //   add_up       the sum of a few numbers, one after another
 #pragma once
 

@@ -56,8 +56,8 @@ class GemmLibrary {  // not thread-safe
   ~GemmLibrary();
   // From now on the first product of a shape is also made by the other algorithms that cuBLASLt
   // proposes, and those that give the same bits are timed; the fastest is what such products take.
-  // No memory of the GPU is needed for that.
-  // It is kept on disk (gemm_cache.h), for the next run on this kind of GPU.
+  // It is kept on disk (gemm_cache.h), for the next run on this kind of GPU.  No memory of the GPU
+  // is needed for that; c may be `residual`, but no other operand.
   void search();
   template <class T, class C>
   void gemm(const Gemm<T, C>& problem, void* work, cudaStream_t stream);

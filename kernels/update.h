@@ -56,10 +56,10 @@ constexpr void go_on(LossScaleState& state, const LossScaleRule& rule, bool over
   }
 }
 
-// Requests that ranks may make of all, and that go with a step (train/interruption.h).
-inline constexpr int kRequests = 5;
-struct StepOutcome {            // what comes of a step; it lies on the device, from step to step
-  double loss = 0, tokens = 0;  // sums over the micro-batches of all ranks
+inline constexpr int kRequests = 5;  // that ranks may make with a step (train/interruption.h)
+// What comes of a step; it lies on the device, from step to step.
+struct StepOutcome {
+  double loss = 0, tokens = 0;      // sums over the micro-batches of all ranks
   double requests[kRequests] = {};  // how many ranks make each
   double sum_squares = 0;           // of the sum of all ranks' gradients
   double zeros = 0;                 // elements of that, if they are counted

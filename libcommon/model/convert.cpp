@@ -111,9 +111,11 @@ struct Plan {
 
   static StageRanges encoder_stages_of(const ConvertOptions& o, const ModelConfig& config) {
     if (config.family != ModelFamily::t5 || o.target_encoder_pipeline_parallel == 0) return {};
-    return make_pipeline_stages({}, static_cast<int>(o.target_encoder_pipeline_parallel),
-                                config.encoder_num_layers)
-        .ranges;
+    const std::int64_t stages = o.target_encoder_pipeline_parallel;
+    if (config.encoder_num_layers % stages != 0)
+      fail(Exit::bad_config, "--target-encoder-pipeline-parallel-size ", stages,
+           ": does not divide ", config.encoder_num_layers, " layers of the encoder");
+    return make_pipeline_stages({}, static_cast<int>(stages), config.encoder_num_layers).ranges;
   }
 
   // What Megatron-LM's pretrain_t5.py makes.
@@ -124,10 +126,18 @@ struct Plan {
            ": are the stages of a T5's decoder; its encoder needs "
            "--target-encoder-pipeline-parallel-size");
     const PipelineOptions& p = o.pipeline;
-    if (target.stages.chunks > 1 || p.first_layers || p.last_layers || p.account_for_embedding ||
-        p.account_for_loss || !p.layout.empty())
-      fail(Exit::bad_config,
-           "T5: Megatron-LM gives each stage as many of its stack's layers, in one chunk");
+    for (const auto& [flag, given] :
+         {std::pair("--num-layers-per-virtual-pipeline-stage",
+                    p.layers_per_virtual_stage.has_value()),
+          {"--num-virtual-stages-per-pipeline-rank", p.virtual_stages_per_rank.has_value()},
+          {"--decoder-first-pipeline-num-layers", p.first_layers.has_value()},
+          {"--decoder-last-pipeline-num-layers", p.last_layers.has_value()},
+          {"--account-for-embedding-in-pipeline-split", p.account_for_embedding},
+          {"--account-for-loss-in-pipeline-split", p.account_for_loss},
+          {"--pipeline-model-parallel-layout", !p.layout.empty()}})
+      if (given)
+        fail(Exit::bad_config, flag,
+             ": Megatron-LM gives each stage of a T5 as many of its stack's layers, in one chunk");
   }
 
   static DType dtype_named(const std::string& name) {

@@ -342,12 +342,20 @@ TEST_F(T5Stages, WhatMegatronDoesNotMakeIsRefused) {
   EXPECT_EQ(refusal(stages(0, 3)),
             "78 --target-pipeline-parallel-size 3: are the stages of a T5's decoder; its encoder "
             "needs --target-encoder-pipeline-parallel-size");
-  EXPECT_EQ(refusal(stages(3, 1)),
-            "78 Number of layers should be divisible by the pipeline-model-parallel size");
-  ConvertOptions uneven = stages(1, 2);
-  uneven.pipeline.first_layers = 1;
-  EXPECT_EQ(refusal(uneven),
-            "78 T5: Megatron-LM gives each stage as many of its stack's layers, in one chunk");
+  EXPECT_EQ(
+      refusal(stages(3, 1)),
+      "78 --target-encoder-pipeline-parallel-size 3: does not divide 2 layers of the encoder");
+  const auto uneven = [&](const char* flag, const auto& change) {
+    ConvertOptions o = stages(1, 3);
+    change(o.pipeline);
+    EXPECT_EQ(refusal(o), concat("78 ", flag,
+                                 ": Megatron-LM gives each stage of a T5 as many of its stack's "
+                                 "layers, in one chunk"));
+  };
+  uneven("--decoder-first-pipeline-num-layers", [](PipelineOptions& p) { p.first_layers = 1; });
+  uneven("--num-virtual-stages-per-pipeline-rank",
+         [](PipelineOptions& p) { p.virtual_stages_per_rank = 1; });
+  uneven("--pipeline-model-parallel-layout", [](PipelineOptions& p) { p.layout = "Et|t|tL"; });
   write_hugging_face(scratch_.path("gpt"), config_named("gpt2"), DType::bf16);
   EXPECT_EQ(error("gpt", "out", "core", stages(1, 1)),
             "78 --target-encoder-pipeline-parallel-size: " + scratch_.path("gpt") + " is no T5");
