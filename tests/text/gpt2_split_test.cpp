@@ -1,7 +1,10 @@
 #include "text/gpt2_split.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -82,6 +85,26 @@ TEST(Gpt2Split, ManyPiecesAtATimeAreThePiecesOneByOne) {
       for (const Splitter splitter : {gpt2_split, portable_gpt2_split})
         ASSERT_EQ(split(text, room, splitter), expected) << text;
   }
+}
+
+// Behind the text memory ends.
+TEST(Gpt2Split, NothingBehindTheTextIsRead) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const pages =
+      ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  char* const end = static_cast<char*>(pages) + page;
+  ASSERT_EQ(::mprotect(end, page, PROT_NONE), 0);
+  const std::string text =
+      "It's 1 of  many words that don't end here, \u6c34, but 'there'll be 2026";
+  for (std::size_t size = 0; size <= text.size(); ++size) {
+    std::memcpy(end - size, text.data(), size);
+    const std::string_view last(end - size, size);
+    const Pieces expected = split(text.substr(0, size), 1);
+    for (const Splitter splitter : {gpt2_split, portable_gpt2_split})
+      ASSERT_EQ(split(last, 64, splitter), expected) << last;
+  }
+  ::munmap(pages, 2 * page);
 }
 
 TEST(Gpt2Split, AnyBytesComeBack) {
