@@ -28,13 +28,13 @@ void adam(T* p, T* m, T* v, const T* g, std::int64_t count, const AdamOptions& o
           double lr_mult, double decay_mult, const StepRecord* record);
 }
 
-// p, g: float;  m, v: float or bf16, rounded after the update;  copy: float, bf16 or fp16, or null:
-// the new p, rounded.  Element i of a chunk is element first + i of g and of copy, state + i of m
-// and v, and one or the other of p: the latter if there is a copy.  chunks: [chunk_count] on the
-// device.
+// p: float;  m, v: float or bf16, rounded after the update;  copy: float, bf16 or fp16, or null:
+// the new p, rounded;  g: float, or bf16 if the copy is.  Element i of a chunk is element first + i
+// of g and of copy, state + i of m and v, and one or the other of p: the latter if there is a copy.
+// chunks: [chunk_count] on the device.
 namespace mt::cuda {
-template <class First, class Second, class T>
-void adam(float* p, First* m, Second* v, T* copy, const float* g, const UpdateChunk* chunks,
+template <class First, class Second, class T, class G>
+void adam(float* p, First* m, Second* v, T* copy, const G* g, const UpdateChunk* chunks,
           std::int64_t chunk_count, const AdamOptions& options, const StepRecord* record,
           cudaStream_t stream);
 }

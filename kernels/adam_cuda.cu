@@ -4,13 +4,13 @@
 namespace mt::cuda {
 namespace {
 
-template <class First, class Second, class T>
+template <class First, class Second, class T, class G>
 struct Adam {
   float* p;
   First* m;
   Second* v;
   T* copy;
-  const float* g;
+  const G* g;
   float beta1, rest1, beta2, rest2, eps;
 
   struct Rates {
@@ -33,7 +33,8 @@ struct Adam {
 
   template <int N>
   struct Loaded {
-    Pack<float, N> p, g;
+    Pack<float, N> p;
+    Pack<G, N> g;
     Pack<First, N> m;
     Pack<Second, N> v;
   };
@@ -61,31 +62,32 @@ struct Adam {
 
 }  // namespace
 
-template <class First, class Second, class T>
-void adam(float* p, First* m, Second* v, T* copy, const float* g, const UpdateChunk* chunks,
+template <class First, class Second, class T, class G>
+void adam(float* p, First* m, Second* v, T* copy, const G* g, const UpdateChunk* chunks,
           std::int64_t chunk_count, const AdamOptions& options, const StepRecord* record,
           cudaStream_t stream) {
   const auto in_float = [](double x) { return static_cast<float>(x); };
-  const Adam<First, Second, T> rule{p,
-                                    m,
-                                    v,
-                                    copy,
-                                    g,
-                                    in_float(options.beta1),
-                                    in_float(1 - options.beta1),
-                                    in_float(options.beta2),
-                                    in_float(1 - options.beta2),
-                                    in_float(options.eps)};
+  const Adam<First, Second, T, G> rule{p,
+                                       m,
+                                       v,
+                                       copy,
+                                       g,
+                                       in_float(options.beta1),
+                                       in_float(1 - options.beta1),
+                                       in_float(options.beta2),
+                                       in_float(1 - options.beta2),
+                                       in_float(options.eps)};
   update_chunks(rule, aligned(p, m, v, copy, g), chunks, chunk_count, record, stream);
 }
 
-#define INSTANTIATE(First, Second, T)                                                             \
-  template void adam(float*, First*, Second*, T*, const float*, const UpdateChunk*, std::int64_t, \
+#define INSTANTIATE(First, Second, T, G)                                                      \
+  template void adam(float*, First*, Second*, T*, const G*, const UpdateChunk*, std::int64_t, \
                      const AdamOptions&, const StepRecord*, cudaStream_t)
-#define INSTANTIATE_COPIES(First, Second) \
-  INSTANTIATE(First, Second, float);      \
-  INSTANTIATE(First, Second, bf16);       \
-  INSTANTIATE(First, Second, fp16)
+#define INSTANTIATE_COPIES(First, Second)   \
+  INSTANTIATE(First, Second, float, float); \
+  INSTANTIATE(First, Second, bf16, float);  \
+  INSTANTIATE(First, Second, fp16, float);  \
+  INSTANTIATE(First, Second, bf16, bf16)
 INSTANTIATE_COPIES(float, float);
 INSTANTIATE_COPIES(float, bf16);
 INSTANTIATE_COPIES(bf16, float);

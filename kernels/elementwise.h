@@ -5,8 +5,8 @@
 //   sum_squares  returns sum x^2, in f64: blocks of 4096 elements in 16 lanes, then added in order
 //   dot          returns sum a b, in f64, likewise
 //
-// On the GPU T is float, bf16 or fp16; column_sum adds in f32, the other sums are f64, over parts
-// that depend on the size alone, and are written to the device.
+// On the GPU T is float, bf16 or fp16; column_sum adds in f32, to y of f32, or bf16 if x is, the
+// other sums are f64, over parts that depend on the size alone, and are written to the device.
 //   convert      y = x, rounded
 //   fill         y = value
 //   swap_axes    y[j,i] = x[i,j] for i < a, j < b, each of so many bytes
@@ -51,8 +51,8 @@ void swap_axes(void* y, const void* x, std::int64_t a, std::int64_t b, std::int6
                cudaStream_t stream);
 
 std::size_t column_sum_work(std::int64_t rows, std::int64_t cols);
-template <class T>
-void column_sum(float* y, const T* x, std::int64_t rows, std::int64_t cols, void* work,
+template <class T, class G>
+void column_sum(G* y, const T* x, std::int64_t rows, std::int64_t cols, void* work,
                 cudaStream_t stream);
 
 std::size_t sum_work(std::int64_t count);  // of the four below

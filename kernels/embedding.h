@@ -4,7 +4,7 @@
 // The table holds words [first, first + vocab), all of them or, where ranks share them, a part:
 // what is not there counts as zeros in the forward, and adds nothing.
 // y, dy: [rows, cols];  table, dtable: [vocab, cols];  ids: [rows].  T: float or double; on the GPU
-// float, bf16 or fp16, dtable float.
+// float, bf16 or fp16, dtable float, or bf16 if dy is.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ template <class T>
 void embedding_forward(T* y, const std::int32_t* ids, const T* table, std::int64_t rows,
                        std::int64_t cols, WordRange words, bool accumulate, cudaStream_t stream);
 std::size_t embedding_backward_work(std::int64_t rows, std::int64_t cols);
-template <class T>
-void embedding_backward(float* dtable, const std::int32_t* ids, const T* dy, std::int64_t rows,
+template <class T, class G>
+void embedding_backward(G* dtable, const std::int32_t* ids, const T* dy, std::int64_t rows,
                         std::int64_t cols, WordRange words, void* work, cudaStream_t stream);
 }  // namespace mt::cuda

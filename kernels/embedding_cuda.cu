@@ -190,8 +190,8 @@ struct Sorted {
   }
 };
 
-template <int N>
-__device__ void store_sum(float* to, const Pack<float, N>& before, const float (&sum)[N]) {
+template <int N, class G>
+__device__ void store_sum(G* to, const Pack<G, N>& before, const float (&sum)[N]) {
   float after[N];
 #pragma unroll
   for (int n = 0; n < N; ++n) after[n] = before[n] + sum[n];
@@ -199,10 +199,9 @@ __device__ void store_sum(float* to, const Pack<float, N>& before, const float (
 }
 
 // blockIdx.x: blocks of columns of one range after the other, here and below.
-template <int N, class T>
-__global__ __launch_bounds__(kSumThreads) void sum_runs_kernel(float* dtable, float* parts,
-                                                               const T* dy, Sorted sorted,
-                                                               std::int64_t cols) {
+template <int N, class T, class G>
+__global__ __launch_bounds__(kSumThreads) void sum_runs_kernel(G* dtable, float* parts, const T* dy,
+                                                               Sorted sorted, std::int64_t cols) {
   constexpr int kUnroll = 4;
   constexpr std::int32_t kNone = -1;
   __shared__ Row rows[kRange + 2];  // with the ones before and behind
@@ -225,30 +224,33 @@ __global__ __launch_bounds__(kSumThreads) void sum_runs_kernel(float* dtable, fl
 #pragma unroll 1
   for (int first = 1; first <= kRange; first += kUnroll) {
     Pack<T, N> packs[kUnroll];
-    Pack<float, N> before[kUnroll];  // of the table, where a run ends that belongs there
-    float* to[kUnroll];              // where the run that ends with this row goes, or null
-    bool in_table[kUnroll];
+    Pack<G, N> before[kUnroll];  // of the table, where a run ends that belongs there
+    G* in_table[kUnroll];        // where the run that ends with this row goes, or null
+    float* to[kUnroll];          // likewise, if it is a part
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       const Row row = rows[first + u];
-      to[u] = nullptr, in_table[u] = false;
+      to[u] = nullptr, in_table[u] = nullptr;
       if (row.id == kNone) continue;
       packs[u] = load<N>(dy + row.row * cols + c);
       const bool goes_on = row.id == rows[first + u + 1].id;
       if (goes_on && first + u < kRange) continue;
-      in_table[u] = !from_before && !goes_on;
-      to[u] = in_table[u] ? dtable + row.id * cols + c : from_before ? head : tail;
+      if (from_before || goes_on) {
+        to[u] = from_before ? head : tail;
+      } else {
+        in_table[u] = dtable + row.id * cols + c;
+        before[u] = load<N>(in_table[u]);
+      }
       from_before = false;
-      if (in_table[u]) before[u] = load<N>(to[u]);
     }
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       if (rows[first + u].id == kNone) continue;
 #pragma unroll
       for (int n = 0; n < N; ++n) sum[n] += packs[u][n];
-      if (!to[u]) continue;
+      if (!to[u] && !in_table[u]) continue;
       if (in_table[u])
-        store_sum(to[u], before[u], sum);
+        store_sum(in_table[u], before[u], sum);
       else
         store(to[u], sum);
 #pragma unroll
@@ -257,8 +259,8 @@ __global__ __launch_bounds__(kSumThreads) void sum_runs_kernel(float* dtable, fl
   }
 }
 
-template <int N>
-__global__ __launch_bounds__(kThreads) void join_runs_kernel(float* dtable, const float* parts,
+template <int N, class G>
+__global__ __launch_bounds__(kThreads) void join_runs_kernel(G* dtable, const float* parts,
                                                              Sorted sorted, std::int64_t cols) {
   constexpr int kUnroll = 16;
   let_next_kernel_begin();
@@ -275,7 +277,7 @@ __global__ __launch_bounds__(kThreads) void join_runs_kernel(float* dtable, cons
   if (c >= cols) return;
   const auto tail = load<N>(parts + (range * 2 + 1) * cols + c);
   const float* head = parts + (range + 1) * 2 * cols + c;
-  float* to = dtable + sorted.rows[end - 1].id * cols + c;
+  G* to = dtable + sorted.rows[end - 1].id * cols + c;
   const auto before = load<N>(to);
   float sum[N];
 #pragma unroll
@@ -359,8 +361,8 @@ std::size_t embedding_backward_work(std::int64_t rows, std::int64_t cols) {
   return Work(nullptr, rows, cols).bytes;
 }
 
-template <class T>
-void embedding_backward(float* dtable, const std::int32_t* ids, const T* dy, std::int64_t rows,
+template <class T, class G>
+void embedding_backward(G* dtable, const std::int32_t* ids, const T* dy, std::int64_t rows,
                         std::int64_t cols, WordRange words, void* work, cudaStream_t stream) {
   if (rows * cols == 0) return;
   Work places(work, rows, cols);
@@ -368,22 +370,25 @@ void embedding_backward(float* dtable, const std::int32_t* ids, const T* dy, std
   const std::int64_t ranges = ceil_div(rows, kRange);
   with_width<kWide<T>>(aligned(dtable, dy) && cols % kWide<T> == 0, [&]<int N>() {
     const std::int64_t packs = cols / N, threads = min(kSumThreads, ceil_div(packs, 32) * 32);
-    launch_dependent(sum_runs_kernel<N, T>, ranges * ceil_div(packs, threads),
+    launch_dependent(sum_runs_kernel<N, T, G>, ranges * ceil_div(packs, threads),
                      static_cast<int>(threads), 0, stream, dtable, places.parts, dy, sorted, cols);
   });
   with_width<4>(aligned(dtable) && cols % 4 == 0, [&]<int N>() {
-    launch_dependent(join_runs_kernel<N>, ranges * ceil_div(cols, kThreads * N), kThreads, 0,
+    launch_dependent(join_runs_kernel<N, G>, ranges * ceil_div(cols, kThreads * N), kThreads, 0,
                      stream, dtable, places.parts, sorted, cols);
   });
 }
 
+#define INSTANTIATE_BACKWARD(T, G)                                                                \
+  template void embedding_backward(G*, const std::int32_t*, const T*, std::int64_t, std::int64_t, \
+                                   WordRange, void*, cudaStream_t)
 #define INSTANTIATE(T)                                                                           \
   template void embedding_forward(T*, const std::int32_t*, const T*, std::int64_t, std::int64_t, \
                                   WordRange, bool, cudaStream_t);                                \
-  template void embedding_backward(float*, const std::int32_t*, const T*, std::int64_t,          \
-                                   std::int64_t, WordRange, void*, cudaStream_t)
+  INSTANTIATE_BACKWARD(T, float)
 INSTANTIATE(float);
 INSTANTIATE(bf16);
 INSTANTIATE(fp16);
+INSTANTIATE_BACKWARD(bf16, bf16);
 
 }  // namespace mt::cuda

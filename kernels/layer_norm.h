@@ -4,8 +4,8 @@
 // Backward, with h = (x - mean) rstd and g = dy w:
 //   dx = rstd (g - mean_c g - h mean_c (g h))      dw[c] += sum_r dy h      db[c] += sum_r dy
 // x, y, dx, dy: [rows, cols];  w, b, dw, db: [cols];  mean, rstd: [rows].  T: float or double.
-// On the GPU T is float, bf16 or fp16; sums, mean, rstd, dw and db are f32, and dw and db are added
-// up over parts of the rows that depend on the shape alone.
+// On the GPU T is float, bf16 or fp16; sums, mean and rstd are f32, dw and db are f32, or bf16 if T
+// is, and are added up over parts of the rows that depend on the shape alone.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ void layer_norm_forward(T* y, float* mean, float* rstd, const T* x, const T* w, 
                         std::int64_t rows, std::int64_t cols, double eps, cudaStream_t stream);
 std::size_t layer_norm_backward_work(std::int64_t rows, std::int64_t cols);
 // dx = add + the gradient: where x also went past the norm.  add may be null, or dx.
-template <class T>
-void layer_norm_backward(T* dx, float* dw, float* db, const T* add, const T* dy, const T* x,
+template <class T, class G>
+void layer_norm_backward(T* dx, G* dw, G* db, const T* add, const T* dy, const T* x,
                          const float* mean, const float* rstd, const T* w, std::int64_t rows,
                          std::int64_t cols, void* work, cudaStream_t stream);
 }  // namespace mt::cuda

@@ -14,22 +14,25 @@ std::size_t layer_norm_backward_work(std::int64_t rows, std::int64_t cols) {
   return norm::backward_work(rows, cols, true);
 }
 
-template <class T>
-void layer_norm_backward(T* dx, float* dw, float* db, const T* add, const T* dy, const T* x,
+template <class T, class G>
+void layer_norm_backward(T* dx, G* dw, G* db, const T* add, const T* dy, const T* x,
                          const float* mean, const float* rstd, const T* w, std::int64_t rows,
                          std::int64_t cols, void* work, cudaStream_t stream) {
-  norm::backward<true, T>({dx, static_cast<float*>(work), add, dy, x, mean, rstd, w, rows, cols},
-                          dw, db, stream);
+  norm::backward<true, T, G>({dx, static_cast<float*>(work), add, dy, x, mean, rstd, w, rows, cols},
+                             dw, db, stream);
 }
 
+#define INSTANTIATE_BACKWARD(T, G)                                                             \
+  template void layer_norm_backward(T*, G*, G*, const T*, const T*, const T*, const float*,    \
+                                    const float*, const T*, std::int64_t, std::int64_t, void*, \
+                                    cudaStream_t)
 #define INSTANTIATE(T)                                                                             \
   template void layer_norm_forward(T*, float*, float*, const T*, const T*, const T*, std::int64_t, \
                                    std::int64_t, double, cudaStream_t);                            \
-  template void layer_norm_backward(T*, float*, float*, const T*, const T*, const T*,              \
-                                    const float*, const float*, const T*, std::int64_t,            \
-                                    std::int64_t, void*, cudaStream_t)
+  INSTANTIATE_BACKWARD(T, float)
 INSTANTIATE(float);
 INSTANTIATE(bf16);
 INSTANTIATE(fp16);
+INSTANTIATE_BACKWARD(bf16, bf16);
 
 }  // namespace mt::cuda

@@ -431,8 +431,8 @@ void launch_backward(const Backward<T>& a, cudaStream_t stream) {
   kernel<<<static_cast<unsigned>(parts(a.rows)), groups * group, kShared, stream>>>(a, group);
 }
 
-template <bool kCentred, class T>
-void backward(const Backward<T>& a, float* dw, float* db, cudaStream_t stream) {
+template <bool kCentred, class T, class G>
+void backward(const Backward<T>& a, G* dw, G* db, cudaStream_t stream) {
   if (a.rows == 0 || a.cols == 0) return;
   const std::int64_t packs = a.cols / kWide<T>;
   const bool wide = aligned(a.dx, a.dy, a.x, a.w) && a.cols % kWide<T> == 0;

@@ -38,8 +38,10 @@ __device__ T over_block(T x, T* shared, Combine combine = {}) {
 }
 
 // y[c] += sum over parts of part[p, c];  part: [parts, cols] f32.  With y2 the same again for the
-// columns behind: part is [parts, 2 cols].
-void add_parts(float* y, float* y2, const float* part, std::int64_t parts, std::int64_t cols,
+// columns behind: part is [parts, 2 cols].  G: float or bf16, to which what is there and the sum
+// are rounded together.
+template <class G>
+void add_parts(G* y, G* y2, const float* part, std::int64_t parts, std::int64_t cols,
                cudaStream_t stream);
 
 }  // namespace mt::cuda

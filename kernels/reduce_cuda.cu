@@ -57,8 +57,8 @@ struct ColumnParts {
 
 // 32 columns of a block; its warps take parts in turn.
 constexpr int kPartWarps = 32;
-__global__ __launch_bounds__(32 * kPartWarps) void add_parts_kernel(float* y, float* y2,
-                                                                    const float* part,
+template <class G>
+__global__ __launch_bounds__(32 * kPartWarps) void add_parts_kernel(G* y, G* y2, const float* part,
                                                                     std::int64_t parts,
                                                                     std::int64_t cols) {
   __shared__ float shared[kPartWarps][33];
@@ -72,8 +72,8 @@ __global__ __launch_bounds__(32 * kPartWarps) void add_parts_kernel(float* y, fl
   total = over_lanes(shared[lane][warp]);
   const std::int64_t c = first + warp;
   if (lane != 0 || c >= width) return;
-  float* to = c < cols ? y + c : y2 + (c - cols);
-  *to += total;
+  G* to = c < cols ? y + c : y2 + (c - cols);
+  *to = static_cast<G>(to_float(*to) + total);
 }
 
 // --- Sums over everything -----------------------------------------------------------------------
@@ -188,7 +188,8 @@ void sum(Out* out, const T* a, const T* b, std::int64_t count, const F& f, const
 
 }  // namespace
 
-void add_parts(float* y, float* y2, const float* part, std::int64_t parts, std::int64_t cols,
+template <class G>
+void add_parts(G* y, G* y2, const float* part, std::int64_t parts, std::int64_t cols,
                cudaStream_t stream) {
   if (parts == 0 || cols == 0) return;
   const auto blocks = static_cast<unsigned>(ceil_div(y2 ? 2 * cols : cols, 32));
@@ -200,8 +201,8 @@ std::size_t column_sum_work(std::int64_t rows, std::int64_t cols) {
   return static_cast<std::size_t>(ColumnParts(rows).parts * cols) * sizeof(float);
 }
 
-template <class T>
-void column_sum(float* y, const T* x, std::int64_t rows, std::int64_t cols, void* work,
+template <class T, class G>
+void column_sum(G* y, const T* x, std::int64_t rows, std::int64_t cols, void* work,
                 cudaStream_t stream) {
   if (rows == 0 || cols == 0) return;
   const ColumnParts p(rows);
@@ -211,7 +212,7 @@ void column_sum(float* y, const T* x, std::int64_t rows, std::int64_t cols, void
     column_sum_kernel<N><<<grid, kThreads, 0, stream>>>(part, x, rows, cols, p.rows_per_part);
   });
   check(cudaGetLastError());
-  add_parts(y, nullptr, part, p.parts, cols, stream);
+  add_parts<G>(y, nullptr, part, p.parts, cols, stream);
 }
 
 std::size_t sum_work(std::int64_t count) {
@@ -259,5 +260,8 @@ void digest(std::uint64_t* digest, const std::uint16_t* x, std::int64_t count,
 INSTANTIATE(float);
 INSTANTIATE(bf16);
 INSTANTIATE(fp16);
+template void column_sum(bf16*, const bf16*, std::int64_t, std::int64_t, void*, cudaStream_t);
+template void add_parts(float*, float*, const float*, std::int64_t, std::int64_t, cudaStream_t);
+template void add_parts(bf16*, bf16*, const float*, std::int64_t, std::int64_t, cudaStream_t);
 
 }  // namespace mt::cuda

@@ -19,7 +19,7 @@ void sgd(T* p, T* b, const T* g, std::int64_t count, double momentum, double lr_
 
 // As cuda::adam().
 namespace mt::cuda {
-template <class T>
-void sgd(float* p, float* b, T* copy, const float* g, const UpdateChunk* chunks,
+template <class T, class G>
+void sgd(float* p, float* b, T* copy, const G* g, const UpdateChunk* chunks,
          std::int64_t chunk_count, double momentum, const StepRecord* record, cudaStream_t stream);
 }

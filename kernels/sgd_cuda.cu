@@ -5,11 +5,11 @@
 namespace mt::cuda {
 namespace {
 
-template <class T>
+template <class T, class G>
 struct Sgd {
   float *p, *b;
   T* copy;
-  const float* g;
+  const G* g;
   float momentum;
 
   struct Rates {
@@ -29,11 +29,12 @@ struct Sgd {
 
   template <int N>
   struct Loaded {
-    Pack<float, N> p, g, b;
+    Pack<float, N> p, b;
+    Pack<G, N> g;
   };
   template <int N>
   __device__ Loaded<N> fetch(std::int64_t i) const {
-    return {load<N>(p + i), load<N>(g + i), load<N>(b + i)};
+    return {load<N>(p + i), load<N>(b + i), load<N>(g + i)};
   }
   template <int N>
   __device__ void update(std::int64_t i, const Loaded<N>& at, const Rates& rate) const {
@@ -51,18 +52,19 @@ struct Sgd {
 
 }  // namespace
 
-template <class T>
-void sgd(float* p, float* b, T* copy, const float* g, const UpdateChunk* chunks,
+template <class T, class G>
+void sgd(float* p, float* b, T* copy, const G* g, const UpdateChunk* chunks,
          std::int64_t chunk_count, double momentum, const StepRecord* record, cudaStream_t stream) {
-  const Sgd<T> rule{p, b, copy, g, static_cast<float>(momentum)};
+  const Sgd<T, G> rule{p, b, copy, g, static_cast<float>(momentum)};
   update_chunks(rule, aligned(p, b, copy, g), chunks, chunk_count, record, stream);
 }
 
-#define INSTANTIATE(T)                                                                          \
-  template void sgd(float*, float*, T*, const float*, const UpdateChunk*, std::int64_t, double, \
+#define INSTANTIATE(T, G)                                                                   \
+  template void sgd(float*, float*, T*, const G*, const UpdateChunk*, std::int64_t, double, \
                     const StepRecord*, cudaStream_t)
-INSTANTIATE(float);
-INSTANTIATE(bf16);
-INSTANTIATE(fp16);
+INSTANTIATE(float, float);
+INSTANTIATE(bf16, float);
+INSTANTIATE(fp16, float);
+INSTANTIATE(bf16, bf16);
 
 }  // namespace mt::cuda

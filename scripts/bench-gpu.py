@@ -11,6 +11,9 @@ sum of the products' FLOPs at that rate, cuDNN's attention at the model's shape,
 the bytes that norms, activations, rotary and word embeddings and Adam must move (each input and output once;
 nothing for logits, which need not exist, for biases or for what a product's epilogue can do).
 
+mt adds gradients up in fp32, as it does by default, the peer in bf16.  --bf16-gradients times mt with
+--grad-reduce-in-bf16 too, in the same rounds, as "mt-bf16-gradients"; `ratio_bf16_gradients` is to that.
+
 --llm-c adds llm.c to gpt2-124M: COMMAND is its train_gpt2cu, which its Makefile builds with USE_CUDNN=1, and any
 options of its own, such as -ge 1.  --megatron adds megatron-core of PyPI, with its local spec, to the cases of
 GPT-2's kind, by scripts/peer-megatron.py, whose head says what that is.
@@ -216,6 +219,8 @@ def ways_to_train(args, name):
     c, steps = CASES[name], ["--steps", str(args.steps)]
     again = [sys.executable, __file__, args.program, "--peer", "--cases", name, *steps]
     ways = {"mt": lambda: {"ms": mt(args.program, c, args.steps)}}
+    if args.bf16_gradients:
+        ways["mt-bf16-gradients"] = lambda: {"ms": mt(args.program, c, args.steps, "--grad-reduce-in-bf16")}
     if args.torch:
         ways["torch"] = lambda: last_line(again)
     if args.llm_c and name == "gpt2-124M":
@@ -235,7 +240,9 @@ def one_gpu(args, name, products, copy):
         print(name, json.dumps(rounds[-1]), file=sys.stderr, flush=True)
     ms = {way: statistics.median(times[way]["ms"] for times in rounds) for way in ways}
     tokens, seconds = c["batch"] * c["seq"] * c["micro_batches"], ms["mt"] / 1000
-    return c | {"rounds": rounds, "ms": ms, "ratio": {way: ms[way] / ms["mt"] for way in ways if way != "mt"},
+    ratios = {name: {way: ms[way] / ms[ours] for way in ways if not way.startswith("mt")}
+              for name, ours in (("ratio", "mt"), ("ratio_bf16_gradients", "mt-bf16-gradients")) if ours in ways}
+    return c | {"rounds": rounds, "ms": ms} | ratios | {
                 "mt_tokens_per_second": tokens / seconds,
                 "of_products": flops_of_token(c) * tokens / products / seconds,
                 "of_roof": roof_seconds(c, products, copy) / seconds}
@@ -349,6 +356,7 @@ def main():
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--llm-c", metavar="COMMAND", help="time llm.c, too, on the case gpt2-124M")
     parser.add_argument("--megatron", action="store_true", help="time megatron-core, too, on the cases of GPT-2's kind")
+    parser.add_argument("--bf16-gradients", action="store_true", help="time mt with gradients in bf16, too")
     parser.add_argument("--no-torch", dest="torch", action="store_false", help="leave the compiled PyTorch out")
     parser.add_argument("--decode-peer", metavar="SCRIPT", help="the peer of the cases decode-…")
     parser.add_argument("--several-peer", metavar="SCRIPT", help="the peer of the cases several-…")

@@ -224,6 +224,7 @@ void Gpt::add_head() {
                             .init = matrix_init(config_, shape),
                             .segments = {{"vocab", config_.padded_vocab_size, 0, ShardAxis::tp}},
                             .embedding_or_output = true,
+                            .gradient_replaced = true,
                             .foreign = {{kHuggingFace, "lm_head.weight", {}}}}),
                 config_.label_smoothing);
 }

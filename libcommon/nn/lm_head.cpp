@@ -67,13 +67,7 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
     if (!saved) continue;
     matmul({.out = dx.rows(begin, end), .a = logits, .b = w}, s.stream);
     if (weight_->is_cut() && end == tokens) summed = sum_parts(s, saved->dx, dx);
-    if (weight_->trainable)
-      matmul({.out = s.gradient_of(*weight_),
-              .a = logits,
-              .b = x.rows(begin, end),
-              .transpose_a = true,
-              .accumulate = true},
-             s.stream);
+    s.weight_grads.accumulate({.weight = weight_, .dy = logits, .x = x.rows(begin, end)}, s.stream);
   }
   summed.wait();
   s.done(*weight_);

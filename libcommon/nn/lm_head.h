@@ -20,7 +20,8 @@ class LmHead {
       : weight_(&weight), label_smoothing_(label_smoothing) {}
 
   // With `saved`, also the gradient of sum_t row_weight[t] loss[t]: W's is added at once, because
-  // the logits are at hand only now; x's waits in `saved`.
+  // the logits are at hand only now, of some rows after the other (gradients that are kept in bf16
+  // are rounded each time); x's waits in `saved`.
   void loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, ConstTensor row_weight,
             Saved* saved) const;
   // Of the first tokens of the vocabulary, as many as asked for; logits: [rows, tokens].  With a

@@ -67,7 +67,7 @@ void Norm::put_before(Step& s, Matmul& product, bool along) const {
 
 // Where a gradient is added: a frozen parameter's is thrown away.
 static Tensor gradient_of(Step& s, const Param& param) {
-  return param.trainable ? s.gradient_of(param) : s.scratch_sums(param.shape);
+  return param.trainable ? s.gradient_of(param) : s.layer.alloc(param.grad.dtype(), param.shape);
 }
 
 void Norm::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v,

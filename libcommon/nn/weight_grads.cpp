@@ -18,7 +18,7 @@ void WeightGrads::accumulate(const WeightGrad& record, Stream& stream) {
             .a = record.dy,
             .b = record.x,
             .transpose_a = true,
-            .accumulate = written_[row] && !anew},
+            .accumulate = !record.weight->gradient_replaced || (written_[row] && !anew)},
            stream);
     written_[row] = true;
   }

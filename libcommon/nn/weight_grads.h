@@ -1,8 +1,8 @@
 // WeightGrads: the queue of weight gradients of linear layers (DESIGN D9).  A record says
 //   weight.grad += dy^T x      bias.grad += sum over rows of dy
-// and is run at once, or, while deferring, when the schedule says so (in a pipeline's bubble).  The
-// first record of a weight since begin() replaces its gradient, and so does one of which
-// ParamSharing::add_to() says so.
+// and is run at once, or, while deferring, when the schedule says so (in a pipeline's bubble).
+// Where the weight says that something may (Param::gradient_replaced), its first record since
+// begin() replaces its gradient, and so does one of which ParamSharing::add_to() says so.
 #pragma once
 
 #include <deque>
@@ -38,13 +38,12 @@ class WeightGrads {
 
   // Frozen parameters are left alone.  When deferring, dy and x must live until run().
   void push(const WeightGrad& record, Stream& stream);
+  void accumulate(const WeightGrad& record, Stream& stream);  // at once, even then
   std::size_t queued() const { return queue_.size(); }
   void run(std::size_t count, Stream& stream);  // the first so many queued, in order
   void run(Stream& stream) { run(queued(), stream); }
 
  private:
-  void accumulate(const WeightGrad& record, Stream& stream);
-
   bool deferring_;
   ParamSharing* sharing_ = nullptr;
   Written written_;

@@ -1,6 +1,8 @@
 // What the operations share: shape checks, and the way to a device's kernel.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda_types.h"
 #include "tensor/stream.h"
 #include "tensor/tensor.h"
@@ -28,6 +30,15 @@ void with_gpu_type(DType dtype, const Body& body) {
   if (dtype == DType::f16) return body.template operator()<__half>();
   fail(Exit::internal, "an operation on a GPU got ", name_of(dtype),
        ", expected float32, bfloat16 or float16");
+}
+
+// The same for the type of a gradient that a GPU adds to and which computes with T: float, or bf16
+// as T.
+template <class T, class Body>
+void with_gradient_type(const ConstTensor& gradient, const Body& body) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    if (gradient.dtype() == DType::bf16) return body.template operator()<T>();
+  body.template operator()<float>();
 }
 
 // Counts on meta; on the CPU calls cpu.operator()<T>() on the stream, T being the dtype's type; on

@@ -181,7 +181,9 @@ void column_sum(Tensor y, ConstTensor x, Stream& stream) {
       Family::elementwise, x, moves(x), stream,
       [&]<class T>() { cpu::column_sum(y.as<T>(), x.as<T>(), rows, cols); },
       [&]<class T>() {
-        cuda::column_sum(y.as<float>(), x.as<T>(), rows, cols, work, stream.handle());
+        with_gradient_type<T>(y, [&]<class G>() {
+          cuda::column_sum(y.as<G>(), x.as<T>(), rows, cols, work, stream.handle());
+        });
       });
 }
 

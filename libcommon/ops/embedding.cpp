@@ -37,8 +37,10 @@ void embedding_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, std::int
                                 words);
       },
       [&]<class T>() {
-        cuda::embedding_backward(dtable.as<float>(), ids.as<std::int32_t>(), dy.as<T>(), rows, cols,
-                                 words, work, stream.handle());
+        with_gradient_type<T>(dtable, [&]<class G>() {
+          cuda::embedding_backward(dtable.as<G>(), ids.as<std::int32_t>(), dy.as<T>(), rows, cols,
+                                   words, work, stream.handle());
+        });
       });
 }
 

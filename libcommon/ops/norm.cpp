@@ -48,9 +48,11 @@ void layer_norm_backward(Tensor dx, Tensor dw, Tensor db, ConstTensor residual, 
         if (residual) cpu::add(dx.as<T>(), dx.as<T>(), residual.as<T>(), dx.numel());
       },
       [&]<class T>() {
-        cuda::layer_norm_backward(dx.as<T>(), dw.as<float>(), db.as<float>(), or_null<T>(residual),
-                                  dy.as<T>(), x.as<T>(), mean.as<float>(), rstd.as<float>(),
-                                  w.as<T>(), rows, cols, work, stream.handle());
+        with_gradient_type<T>(dw, [&]<class G>() {
+          cuda::layer_norm_backward(dx.as<T>(), dw.as<G>(), db.as<G>(), or_null<T>(residual),
+                                    dy.as<T>(), x.as<T>(), mean.as<float>(), rstd.as<float>(),
+                                    w.as<T>(), rows, cols, work, stream.handle());
+        });
       });
 }
 
@@ -87,9 +89,11 @@ void rms_norm_backward(Tensor dx, Tensor dw, ConstTensor residual, ConstTensor d
         if (residual) cpu::add(dx.as<T>(), dx.as<T>(), residual.as<T>(), dx.numel());
       },
       [&]<class T>() {
-        cuda::rms_norm_backward(dx.as<T>(), dw.as<float>(), or_null<T>(residual), dy.as<T>(),
-                                x.as<T>(), rstd.as<float>(), w.as<T>(), rows, cols, work,
-                                stream.handle());
+        with_gradient_type<T>(dw, [&]<class G>() {
+          cuda::rms_norm_backward(dx.as<T>(), dw.as<G>(), or_null<T>(residual), dy.as<T>(),
+                                  x.as<T>(), rstd.as<float>(), w.as<T>(), rows, cols, work,
+                                  stream.handle());
+        });
       });
 }
 

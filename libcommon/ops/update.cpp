@@ -18,7 +18,7 @@ static std::span<const UpdateChunk> chunks_of(const FlatUpdate& update) {
 
 // Each element's value, gradient and state: read, and written but for the gradient.
 static Cost cost_of(const FlatUpdate& update, std::initializer_list<Tensor> states) {
-  std::size_t each = 3 * size_of(update.g.dtype());
+  std::size_t each = 2 * size_of(update.p.dtype()) + size_of(update.g.dtype());
   for (const Tensor& state : states) each += 2 * size_of(state.dtype());
   if (update.copy) each += size_of(update.copy.dtype());
   return {.bytes = static_cast<double>(each) * static_cast<double>(update.elements)};
@@ -88,9 +88,11 @@ void adam(const FlatUpdate& update, Tensor m, Tensor v, const AdamOptions& optio
         with_gpu_type(update.copy ? update.copy.dtype() : DType::f32, [&]<class T>() {
           with_moment(m, [&]<class First>() {
             with_moment(v, [&]<class Second>() {
-              cuda::adam(update.p.as<float>(), m.as<First>(), v.as<Second>(),
-                         update.copy ? update.copy.as<T>() : nullptr, update.g.as<float>(),
-                         chunks.data(), std::ssize(chunks), options, record, stream.handle());
+              with_gradient_type<T>(update.g, [&]<class G>() {
+                cuda::adam(update.p.as<float>(), m.as<First>(), v.as<Second>(),
+                           update.copy ? update.copy.as<T>() : nullptr, update.g.as<G>(),
+                           chunks.data(), std::ssize(chunks), options, record, stream.handle());
+              });
             });
           });
         });
@@ -110,9 +112,11 @@ void sgd(const FlatUpdate& update, Tensor b, double momentum, const StepRecord* 
       },
       [&]<class P>() {
         with_gpu_type(update.copy ? update.copy.dtype() : DType::f32, [&]<class T>() {
-          cuda::sgd(update.p.as<float>(), b.as<float>(),
-                    update.copy ? update.copy.as<T>() : nullptr, update.g.as<float>(),
-                    chunks.data(), std::ssize(chunks), momentum, record, stream.handle());
+          with_gradient_type<T>(update.g, [&]<class G>() {
+            cuda::sgd(update.p.as<float>(), b.as<float>(),
+                      update.copy ? update.copy.as<T>() : nullptr, update.g.as<G>(), chunks.data(),
+                      std::ssize(chunks), momentum, record, stream.handle());
+          });
         });
       });
 }

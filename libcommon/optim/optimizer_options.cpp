@@ -11,7 +11,10 @@ void OptimizerOptions::add_to(CommandLine& cl) {
   cl.option("--adam-beta2", &adam.beta2, "F", "decay of the second moment", between(0, 1));
   cl.option("--adam-eps", &adam.eps, "F", "added to the root of the second moment", at_least(0));
   cl.flag("--use-precision-aware-optimizer", &precision_aware,
-          "allow other types than fp32 for Adam's moments");
+          "allow other types than fp32 for main gradients and Adam's moments");
+  cl.option("--main-grads-dtype", &main_grads_dtype, "TYPE",
+            "what gradients are added up and reduced in: fp32, or bf16 with --bf16",
+            one_of({"fp32", "bf16"}));
   cl.option("--exp-avg-dtype", &exp_avg_dtype, "TYPE",
             "what Adam's first moment is kept in: fp32 or bf16", one_of({"fp32", "bf16"}));
   cl.option("--exp-avg-sq-dtype", &exp_avg_sq_dtype, "TYPE",
@@ -34,6 +37,10 @@ void OptimizerOptions::add_to(CommandLine& cl) {
       "--use-distributed-optimizer), optim_grads (gradients too), or optim_grads_params (all; "
       "a layer's weights are gathered when it is computed)",
       one_of({"no_shard", "optim", "optim_grads", "optim_grads_params"}));
+  cl.flag("--accumulate-allreduce-grads-in-fp32", &accumulate_allreduce_grads_in_fp32,
+          "add up and reduce gradients in fp32: the default");
+  cl.flag("--grad-reduce-in-bf16", &grad_reduce_in_bf16,
+          "with --bf16 and any optimizer, add up and reduce gradients in bf16 all the same");
   cl.flag("--overlap-grad-reduce", &overlap_grad_reduce,
           "begin to sum gradients while the last backward goes on");
   cl.flag("--overlap-param-gather", &overlap_param_gather,
@@ -66,10 +73,14 @@ void OptimizerOptions::complete_sharding() {
 void OptimizerOptions::check_precision() const {
   if (precision_aware && name != "adam")
     fail(Exit::usage, "--use-precision-aware-optimizer: not with --optimizer ", name);
-  for (const auto& [option, type] :
-       {std::pair{"--exp-avg-dtype ", exp_avg_dtype}, {"--exp-avg-sq-dtype ", exp_avg_sq_dtype}})
+  for (const auto& [option, type] : {std::pair{"--main-grads-dtype ", main_grads_dtype},
+                                     {"--exp-avg-dtype ", exp_avg_dtype},
+                                     {"--exp-avg-sq-dtype ", exp_avg_sq_dtype}})
     if (type != "fp32" && !precision_aware)
       fail(Exit::usage, option, type, ": needs --use-precision-aware-optimizer");
+  if (main_grads_dtype != "fp32" && accumulate_allreduce_grads_in_fp32)
+    fail(Exit::usage,
+         "--main-grads-dtype can only be fp32 when --accumulate-allreduce-grads-in-fp32 is set");
 }
 
 void OptimizerOptions::complete() {

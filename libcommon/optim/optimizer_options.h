@@ -12,8 +12,9 @@ namespace mt {
 struct OptimizerOptions {
   std::string name = "adam";  // adam, sgd, muon or dist_muon
   AdamOptions adam;
-  bool precision_aware = false;  // allows other types than fp32 for Adam's moments
-  std::string exp_avg_dtype = "fp32", exp_avg_sq_dtype = "fp32";
+  bool precision_aware = false;  // allows other types than fp32 for gradients and Adam's moments
+  std::string main_grads_dtype = "fp32", exp_avg_dtype = "fp32", exp_avg_sq_dtype = "fp32";
+  bool grad_reduce_in_bf16 = false, accumulate_allreduce_grads_in_fp32 = false;
   double sgd_momentum = 0.9;
   MuonOptions muon;
   double clip_grad = 1;  // largest norm of the gradient; 0: not clipped
@@ -34,6 +35,9 @@ struct OptimizerOptions {
   DType moment_dtype(std::size_t moment, DType otherwise) const {
     return (moment == 0 ? exp_avg_dtype : exp_avg_sq_dtype) == "bf16" ? DType::bf16 : otherwise;
   }
+  // Whether what micro-batches are added to, each rounded, and ranks sum is bf16, as Megatron's
+  // buffer of gradients is with either option.
+  bool bf16_gradients() const { return grad_reduce_in_bf16 || main_grads_dtype == "bf16"; }
   bool shards_gradients() const { return sharding_strategy == "optim_grads" || shards_values(); }
 
  private:

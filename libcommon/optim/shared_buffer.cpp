@@ -31,6 +31,7 @@ SharedBuffer::SharedBuffer(ParamTable& table, Device device, DType dtype,
   shards_values_ = options.shards_values() && sharers_->size() > 1;
   shards_gradients_ = options.shards_gradients() && sharers_->size() > 1;
   for (const Param& row : table_.rows()) counts_.push_back(row.local.numel());
+  if (options.bf16_gradients()) table_.keep_gradients_in(DType::bf16);
   if (distributed() || options_.overlap_grad_reduce) {
     layout_ = make_layout(world.data().size());
     allocate(device, dtype);
@@ -91,7 +92,7 @@ void SharedBuffer::allocate(Device device, DType dtype) {
     return storage.tensor(of, {kept});
   };
   if (shards_values_) own_values_ = make(value_storage_, dtype);
-  if (shards_gradients_) own_gradients_ = make(gradient_storage_, sum_dtype(dtype));
+  if (shards_gradients_) own_gradients_ = make(gradient_storage_, table_.gradient_dtype());
   if (!distributed()) return;
   sharers_->reach(table_.values());
   sharers_->reach(table_.gradients());

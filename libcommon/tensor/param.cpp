@@ -79,7 +79,7 @@ void ParamTable::allocate(Device device, DType dtype, const ParamLayout& values,
   dtype_ = dtype;
   value_count_ = values.size;
   gradient_count_ = gradients.size;
-  const DType sums = sum_dtype(dtype);
+  const DType sums = gradient_dtype();
   values_ = Buffer(device, static_cast<std::size_t>(values.size) * size_of(dtype));
   gradients_ = Buffer(device, static_cast<std::size_t>(gradients.size) * size_of(sums));
   for (Param& row : rows_) {

@@ -136,15 +136,19 @@ class ParamTable {
   Param& at(const std::string& name);  // Exit::internal if absent
   std::int64_t count() const;          // elements of all rows but copies, whole, without padding
 
-  // One buffer for values, of `dtype`, and, if asked, one for gradients, of its sum_dtype; the rows
-  // in their order, each at a multiple of 64 elements.
+  // What gradients are kept in; otherwise the sum_dtype of the values.  Before they are allocated.
+  void keep_gradients_in(DType dtype) { gradient_dtype_ = dtype; }
+
+  // One buffer for values, of `dtype`, and, if asked, one for gradients; the rows in their order,
+  // each at a multiple of 64 elements.
   void allocate(Device device, DType dtype, bool with_gradients);
   // The same elsewhere; rows whose turns come one after another may lie at one place.
   void allocate(Device device, DType dtype, const ParamLayout& values,
                 const ParamLayout& gradients);
   Tensor values() const { return values_.tensor(dtype_, {value_count_}); }
-  Tensor gradients() const { return gradients_.tensor(sum_dtype(dtype_), {gradient_count_}); }
+  Tensor gradients() const { return gradients_.tensor(gradient_dtype(), {gradient_count_}); }
   DType dtype() const { return dtype_; }  // of values
+  DType gradient_dtype() const { return gradient_dtype_.value_or(sum_dtype(dtype_)); }
   Device device() const { return values_.device(); }
 
  private:
@@ -155,6 +159,7 @@ class ParamTable {
   int unit_ = 0;                                       // of the next row
   std::int64_t value_count_ = 0, gradient_count_ = 0;  // elements of the buffers
   DType dtype_ = DType::f32;
+  std::optional<DType> gradient_dtype_;
   Buffer values_, gradients_;
 };
 

@@ -27,11 +27,8 @@ static void add_data_flags(CommandLine& cl) {
 static void add_optimizer_flags(CommandLine& cl) {
   refuse(cl, "use --micro-batch-size", {{"--batch-size"}});
   refuse(cl, "use --lr-warmup-fraction", {{"--warmup"}});
-  refuse(cl, "main gradients and main weights are fp32, or fp64 with --dtype fp64",
-         {
-             {"--main-grads-dtype", only("fp32")},
-             {"--main-params-dtype", only("fp32")},
-         });
+  refuse(cl, "main weights are fp32, or fp64 with --dtype fp64",
+         {{"--main-params-dtype", only("fp32")}});
   refuse(cl, "the optimizer is not PyTorch's", {{"--use-torch-optimizer-for-cpu-offload"}});
 }
 
@@ -49,12 +46,8 @@ static void add_loop_flags(CommandLine& cl) {
 // --- What a run does not do. ---
 
 static void add_precision_flags(CommandLine& cl) {
-  refuse(cl, "scores, losses and sums of gradients are fp32",
-         {
-             {"--apply-query-key-layer-scaling"},
-             {"--fp16-lm-cross-entropy"},
-             {"--grad-reduce-in-bf16"},
-         });
+  refuse(cl, "scores and losses are fp32",
+         {{"--apply-query-key-layer-scaling"}, {"--fp16-lm-cross-entropy"}});
   refuse(cl, "fp8 is not supported",
          {{"--first-last-layers-bf16"},
           {"--fp8-amax-compute-algo", only("most_recent")},
@@ -182,10 +175,8 @@ static void add_implied_numerics(CommandLine& cl) {
          {"--no-gradient-accumulation-fusion"},
          {"--no-persist-layer-norm"},
          {"--no-rope-fusion"}});
-  imply(cl, "sums, softmax and gradients are at least fp32",
-        {{"--accumulate-allreduce-grads-in-fp32"},
-         {"--attention-softmax-in-fp32"},
-         {"--disable-bf16-reduced-precision-matmul"}});
+  imply(cl, "sums and softmax are at least fp32",
+        {{"--attention-softmax-in-fp32"}, {"--disable-bf16-reduced-precision-matmul"}});
   imply(cl, "two runs of one command give the same bits", {{"--deterministic-mode"}});
   imply(cl, "random numbers are functions of seed and place, with no state to keep",
         {{"--inference-rng-tracker"}, {"--no-load-rng"}, {"--no-save-rng"}, {"--te-rng-tracker"}});
@@ -197,7 +188,7 @@ static void add_implied_machinery(CommandLine& cl) {
         {{"--disable-gloo-process-groups"},
          {"--distributed-backend", each({"nccl", "gloo"})},
          {"--train-sync-interval", any(kInteger)}});
-  imply(cl, "gradients are summed in fp32 and divided where they are used",
+  imply(cl, "gradients are summed, and divided where they are used",
         {{"--ddp-average-in-collective"}});
   imply(cl,
         "with --overlap-param-gather a bucket's weights travel while the next one's are updated",

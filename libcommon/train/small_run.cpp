@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kSequences = 2, kLength = 192, kTokens = kSequences * kLength;
 constexpr std::int64_t kVocabulary = 500, kDocument = 50;
-constexpr int kMicroBatches = 2, kSteps = 5;
+constexpr int kSteps = 5;
 
 std::int32_t token(std::int64_t n) {
   return static_cast<std::int32_t>((n * n + n / 7) % kVocabulary);
@@ -36,7 +36,7 @@ std::int64_t load(int micro_batch, const Batch& batch, double loss_scale) {
     with_float_type(batch.loss_mask.dtype(), [&]<class T>() {
       batch.loss_mask.as<T>()[t] = n % 5 == 0 ? 0 : 1;
       batch.row_weight.as<T>()[t] =
-          batch.loss_mask.as<T>()[t] * static_cast<T>(loss_scale) / T(300 * kMicroBatches);
+          batch.loss_mask.as<T>()[t] * static_cast<T>(loss_scale) / T(600);
     });
   }
   return 1000 + micro_batch * kSequences;
@@ -58,6 +58,12 @@ void round_to(DType dtype, const Tensor& tensor) {
 
 std::vector<double> in_f64(const Tensor& tensor) {
   const HostCopy here = HostCopy::of(tensor);
+  if (tensor.dtype() == DType::bf16) {
+    const auto* const values = static_cast<const Bf16*>(here.tensor().data());
+    std::vector<double> wide;
+    for (std::int64_t i = 0; i < tensor.numel(); ++i) wide.push_back(static_cast<float>(values[i]));
+    return wide;
+  }
   return with_float_type(tensor.dtype(), [&]<class T>() {
     const auto values = here.tensor().span<T>();
     return std::vector<double>(values.begin(), values.end());
@@ -103,8 +109,8 @@ std::vector<double> logits_of(const Gpt& model, const Gpt& on_meta, Stream& stre
 }
 
 // As on the first of two pipeline stages, but without messages.
-Schedule one_ahead() {
-  Schedule list = one_f_one_b({.ranks = 2}, 2 * kMicroBatches);
+Schedule one_ahead(int micro_batches) {
+  Schedule list = one_f_one_b({.ranks = 2}, micro_batches);
   std::erase_if(list, [](const Action& action) {
     return action.kind != Action::Kind::forward && action.kind != Action::Kind::backward;
   });
@@ -152,7 +158,8 @@ SmallRunResult run_small(const SmallRun& run) {
                         .dtype = run.dtype,
                         .seed = 77,
                         .document_masks = run.document_masks};
-  const Schedule schedule = run.ahead ? one_ahead() : one_f_one_b({}, kMicroBatches);
+  const Schedule schedule =
+      run.ahead ? one_ahead(2 * run.micro_batches) : one_f_one_b({}, run.micro_batches);
   const auto alone = make_single_group();
   const World world(*alone, {});
   SmallRunResult result;
@@ -163,6 +170,7 @@ SmallRunResult run_small(const SmallRun& run) {
 
   OptimizerOptions options;
   options.loss_scale.loss_scale = run.loss_scale;
+  options.grad_reduce_in_bf16 = run.bf16_gradients;
   if (run.bf16_moments) options.exp_avg_dtype = options.exp_avg_sq_dtype = "bf16";
   Stream stream(run.device);
   Gpt model(config);

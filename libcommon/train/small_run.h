@@ -18,9 +18,11 @@ struct SmallRun {
   DType drawn = DType::f64;     // the weights begin as numbers of this type
   bool document_masks = false;  // attention stays within documents of 50 tokens
   double loss_scale = 1;
-  bool bf16_moments = false;  // Adam's
-  bool graphs = true;         // on a GPU
-  bool ahead = false;  // four micro-batches, each one's forward before the backward of the last
+  bool bf16_moments = false;    // Adam's
+  bool bf16_gradients = false;  // with a `dtype` of bf16
+  bool graphs = true;           // on a GPU
+  int micro_batches = 2;        // of a step
+  bool ahead = false;           // twice as many, each one's forward before the backward of the last
 };
 
 struct SmallRunResult {
@@ -37,8 +39,7 @@ struct SmallRunResult {
 GptConfig small_gpt2();
 GptConfig small_llama();
 
-// Steps of two micro-batches, or of four, of two sequences of 192 tokens, in vocabulary order 500,
-// with Adam.
+// Steps of some micro-batches of two sequences of 192 tokens, in vocabulary order 500, with Adam.
 SmallRunResult run_small(const SmallRun& run);
 
 // The norm of got - expected in units of expected's; infinite where a got is NaN.

@@ -330,6 +330,10 @@ void TrainOptions::complete_device() {
       supposed || ((ranks == 1 || has_processes()) && !check_layout && optimizer.name != "muon");
   complete_processes();
   compute.complete(serves);
+  if (optimizer.bf16_gradients() && compute_dtype() != DType::bf16)
+    fail(Exit::usage,
+         optimizer.grad_reduce_in_bf16 ? "--grad-reduce-in-bf16" : "--main-grads-dtype bf16",
+         ": needs --bf16");
   if (device() == Device::cpu) return;
   if (ranks > 1 && !has_processes() && !supposed)
     fail(Exit::bad_config, "--ranks ", ranks, ": are of the CPU; one GPU is one rank");

@@ -85,6 +85,17 @@ void expect_same_bits(const Numbers<T>& result, int repetitions, const Run& run)
   }
 }
 
+// add(y) adds the same to y of f32 and of bf16, but for one rounding.
+template <class Add>
+void expect_one_rounding(std::int64_t count, const Add& add) {
+  const Input<bf16> old(count, 9);
+  const Numbers<float> exact(old.host, 0);
+  add(exact.data());
+  add(old.device.data());
+  check_cuda(cudaDeviceSynchronize());
+  EXPECT_TRUE(same_bits(old.device.bits(), convert<bf16>(exact.bits())));
+}
+
 // Tests for each element type, skipped without a GPU.
 template <class T>
 class CudaTest : public testing::Test {

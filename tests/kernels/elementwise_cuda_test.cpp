@@ -106,6 +106,17 @@ TYPED_TEST(ElementwiseCuda, ColumnSumAddsUp) {
   }
 }
 
+class SumsInBf16 : public check::CudaTest<float> {};
+
+TEST_F(SumsInBf16, OfColumns) {
+  for (const std::int64_t cols : {1, 33, 264, 2048}) {
+    const Input<check::bf16> x(700 * cols, 1);
+    const DeviceArray<unsigned char> work(cuda::column_sum_work(700, cols));
+    check::expect_one_rounding(
+        cols, [&](auto* y) { cuda::column_sum(y, x.data(), 700, cols, work.data(), nullptr); });
+  }
+}
+
 template <class T>
 T only(const DeviceArray<T>& x) {
   check::check_cuda(cudaDeviceSynchronize());

@@ -59,6 +59,21 @@ TYPED_TEST(EmbeddingCuda, AgreesWithTheCpu) {
   }
 }
 
+class EmbeddingInBf16 : public check::CudaTest<float> {};
+
+TEST_F(EmbeddingInBf16, RoundsWhatItAdds) {
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(testing::Message() << c.rows << " x " << c.cols << " of " << c.vocab);
+    const DeviceArray<std::int32_t> ids(make_ids(c));
+    const Input<check::bf16> dy(c.rows * c.cols, 2, c.offset);
+    const DeviceArray<unsigned char> work(cuda::embedding_backward_work(c.rows, c.cols));
+    check::expect_one_rounding(c.vocab * c.cols, [&](auto* dtable) {
+      cuda::embedding_backward(dtable, ids.data(), dy.data(), c.rows, c.cols, c.words(),
+                               work.data(), nullptr);
+    });
+  }
+}
+
 // Words [300, 400) of a larger table, with most ids elsewhere, before it and behind.
 TYPED_TEST(EmbeddingCuda, OfAPartOfATable) {
   using T = TypeParam;

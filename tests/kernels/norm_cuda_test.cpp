@@ -45,7 +45,7 @@ struct Problem {
         work(std::max(cuda::layer_norm_backward_work(s.rows, s.cols),
                       cuda::rms_norm_backward_work(s.rows, s.cols))) {}
 
-  void layer_norm_forward() {
+  void layer_norm_forward() const {
     cuda::layer_norm_forward(y.data(), mean.data(), rstd.data(), x.data(), w.data(), b.data(),
                              s.rows, s.cols, kEps, nullptr);
   }
@@ -54,7 +54,7 @@ struct Problem {
                               mean.data(), rstd.data(), w.data(), s.rows, s.cols, work.data(),
                               nullptr);
   }
-  void rms_norm_forward() {
+  void rms_norm_forward() const {
     cuda::rms_norm_forward(y.data(), rstd.data(), x.data(), w.data(), s.rows, s.cols, kEps,
                            nullptr);
   }
@@ -139,6 +139,26 @@ TYPED_TEST(NormCuda, BackwardAddsToWhatWentPastTheNorm) {
     expected = expect_sum();
     p.rms_norm_backward(add.data());
     EXPECT_TRUE(near(p.dx, expected, 2 * check::kRounding<T>));
+  }
+}
+
+class NormInBf16 : public check::CudaTest<float> {};
+
+TEST_F(NormInBf16, RoundsWhatItAdds) {
+  for (const Size& s : kSizes) {
+    SCOPED_TRACE(testing::Message() << s.rows << " x " << s.cols << " at " << s.offset);
+    const Problem<check::bf16> p(s);
+    p.layer_norm_forward();
+    check::expect_one_rounding(2 * s.cols, [&](auto* dw) {
+      cuda::layer_norm_backward(p.dx.data(), dw, dw + s.cols, p.x.data(), p.dy.data(), p.x.data(),
+                                p.mean.data(), p.rstd.data(), p.w.data(), s.rows, s.cols,
+                                p.work.data(), nullptr);
+    });
+    p.rms_norm_forward();
+    check::expect_one_rounding(s.cols, [&](auto* dw) {
+      cuda::rms_norm_backward(p.dx.data(), dw, p.x.data(), p.dy.data(), p.x.data(), p.rstd.data(),
+                              p.w.data(), s.rows, s.cols, p.work.data(), nullptr);
+    });
   }
 }
 

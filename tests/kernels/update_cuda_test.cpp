@@ -46,10 +46,11 @@ void expect_copy(const Numbers<T>& copy, const std::vector<double>& p,
   EXPECT_TRUE(near(copy, expected));
 }
 
-template <class First, class Second, class T>
+template <class First, class Second, class T, class G = float>
 void check_adam() {
   const OnDevice device;
-  Input<float> p(kSize, 1), g(kSize, 2);
+  Input<float> p(kSize, 1);
+  const Input<G> g(kSize, 2);
   Input<First> m(kSize, 3);
   Input<Second> v(kSize, 4, 0, 0, 1);
   const Input<T> copy(kSize, 5);
@@ -72,10 +73,12 @@ TYPED_TEST(UpdateCuda, Adam) {
   check_adam<bf16, bf16, TypeParam>();
 }
 
-TYPED_TEST(UpdateCuda, Sgd) {
+template <class T, class G = float>
+void check_sgd() {
   const OnDevice device;
-  Input<float> p(kSize, 1), g(kSize, 2), b(kSize, 3);
-  const Input<TypeParam> copy(kSize, 5);
+  Input<float> p(kSize, 1), b(kSize, 3);
+  const Input<G> g(kSize, 2);
+  const Input<T> copy(kSize, 5);
   cuda::sgd(p.device.data(), b.device.data(), copy.device.data(), g.data(), device.chunks.data(),
             std::ssize(kChunks), 0.9, device.record.data(), nullptr);
   for (const UpdateChunk& c : kChunks)
@@ -86,7 +89,15 @@ TYPED_TEST(UpdateCuda, Sgd) {
   expect_copy(copy.device, p.host, copy.host);
 }
 
+TYPED_TEST(UpdateCuda, Sgd) { check_sgd<TypeParam>(); }
+
 class PlainUpdateCuda : public check::CudaTest<float> {};
+
+TEST_F(PlainUpdateCuda, GradientsInBf16) {
+  check_adam<float, float, bf16, bf16>();
+  check_adam<bf16, bf16, bf16, bf16>();
+  check_sgd<bf16, bf16>();
+}
 
 // Without a copy.
 TEST_F(PlainUpdateCuda, AdamOfTheWeightsAlone) {

@@ -6,6 +6,7 @@
 
 #include "ops/ops.h"
 #include "tensor/device.h"
+#include "tensor/half.h"
 #include "tensor/host_copy.h"
 #include "train/self_test.h"
 
@@ -57,6 +58,37 @@ TEST_F(GpuStep, KeepsMomentsInBf16) {
   EXPECT_LT(relative_error(got.losses, expected.losses), 1e-5);
   run.bf16_moments = false;
   EXPECT_NE(run_small(run).losses, got.losses);
+}
+
+// Rounded after each micro-batch, as Megatron's buffer is by the products that add to it.
+TEST_F(GpuStep, AddsGradientsUpInBf16) {
+  SmallRun run{.model = small_llama(), .device = Device::cuda, .dtype = DType::bf16};
+  const SmallRunResult two = run_small(run);
+  run.micro_batches = 1;
+  const SmallRunResult first = run_small(run);
+  run.bf16_gradients = true;
+  const SmallRunResult first_rounded = run_small(run);
+  run.micro_batches = 2;
+  const SmallRunResult two_rounded = run_small(run);
+  const auto rounded = [](double x) { return static_cast<float>(Bf16(static_cast<float>(x))); };
+  std::size_t elements = 0, once = 0;  // once: whose sum is another if it is rounded once
+  for (const auto& [name, sums] : two.gradients) {
+    SCOPED_TRACE(name);
+    const std::vector<double>& of_first = first.gradients.at(name);
+    std::vector<double> expected_first, expected;
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      expected_first.push_back(rounded(of_first[i]));
+      expected.push_back(rounded(expected_first[i] + (sums[i] - of_first[i])));
+      once += rounded(sums[i]) != expected[i];
+    }
+    // A product may add in another order where its result is of another type.
+    constexpr double kOrder = 4e-4;
+    EXPECT_LT(relative_error(first_rounded.gradients.at(name), expected_first), kOrder);
+    EXPECT_LT(relative_error(two_rounded.gradients.at(name), expected), kOrder);
+    elements += sums.size();
+  }
+  EXPECT_GT(once, elements / 20);
+  EXPECT_LT(relative_error(two_rounded.losses, two.losses), 1e-3);
 }
 
 TEST_F(GpuStep, SumsOverManyTensors) {

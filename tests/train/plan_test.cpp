@@ -63,6 +63,28 @@ TEST(Plan, CountsMessagesOfEachGroup) {
   EXPECT_EQ(find(first, "context", "send"), nullptr);
 }
 
+// Half the memory and half the bytes to sum, and less for Adam to read.
+TEST(Plan, CountsGradientsInBf16) {
+  TrainOptions o = small_model();
+  o.ranks = 2;
+  const RankPlan whole = plan_of(o).fullest();
+  TrainOptions reduced = o;
+  reduced.optimizer.grad_reduce_in_bf16 = true;
+  o.optimizer.precision_aware = true;
+  o.optimizer.main_grads_dtype = "bf16";
+  for (const TrainOptions& options : {o, reduced}) {
+    const RankPlan halves = plan_of(options).fullest();
+    EXPECT_EQ(halves.memory.gradients, whole.memory.gradients / 2);
+    EXPECT_EQ(halves.memory.optimizer, whole.memory.optimizer);
+    EXPECT_NEAR(find(halves, "data", "all_reduce")->bytes,
+                find(whole, "data", "all_reduce")->bytes / 2, 100);
+    const auto bytes = [](const RankPlan& rank) {
+      return rank.families[static_cast<std::size_t>(Family::optimizer)].bytes;
+    };
+    EXPECT_EQ(bytes(halves) * 30, bytes(whole) * 28);
+  }
+}
+
 TEST(Plan, FamiliesAndWaitingAreTheStep) {
   TrainOptions o = small_model();
   o.ranks = 8;
