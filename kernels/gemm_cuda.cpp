@@ -121,7 +121,8 @@ Description describe(const Shape& s) {
   return description;
 }
 
-// Partial sums are never added in place, as that order is not fixed.
+// Partial sums are never added in place, as that order is not fixed, nor rounded to a result's
+// shorter type before they are added.
 Preference preference_for(const Shape& s) {
   cublasLtMatmulPreference_t made = nullptr;
   check_library(cublasLtMatmulPreferenceCreate(&made), "a preference");
@@ -132,9 +133,9 @@ Preference preference_for(const Shape& s) {
         "a preference");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kGemmWork);
-  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_MASK &
-                                    ~CUBLASLT_REDUCTION_SCHEME_INPLACE));
+  std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  if (s.out == CUDA_R_32F) reductions |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, s.align_b);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s.align_a);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s.align_c);
