@@ -32,10 +32,9 @@ void RowMemory::make_room() {
 
 Buffer RowMemory::take_buffer(std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
-  const auto fits = std::find_if(free_.begin(), free_.end(), [&](const Buffer& buffer) {
-    // Not much larger: a Place stands for the row's bytes alone.
-    return buffer.bytes() >= bytes && buffer.bytes() <= bytes + bytes / 4;
-  });
+  // No larger one, as a Place stands for the row's bytes alone; layers have rows of equal sizes.
+  const auto fits = std::find_if(free_.begin(), free_.end(),
+                                 [&](const Buffer& buffer) { return buffer.bytes() == bytes; });
   if (fits == free_.end()) {
     drop_buffers();
     return {Device::cpu, bytes};
