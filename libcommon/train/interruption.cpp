@@ -14,8 +14,8 @@ Interruption::~Interruption() {
 
 Interruption::Requests Interruption::requests() {
   Requests own = {};
-  const std::optional<Signal> came =
-      limits_.signals != nullptr ? limits_.signals->poll() : std::nullopt;
+  std::optional<Signal> came;
+  if (limits_.signals != nullptr) came = limits_.signals->poll();
   for (std::size_t i = 0; i < kEnding.size(); ++i) own[i] = came == kEnding[i] ? 1 : 0;
   if (ranks_.rank() != 0) return own;
   own[kShowState] = came == Signal::user2 ? 1 : 0;
