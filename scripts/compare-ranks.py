@@ -16,9 +16,10 @@ only, GroupedMLP's:
 Needs from PyPI: torch, transformers, safetensors and megatron-core 0.12.1 (see compare-megatron.py).
 With --golden FOLDER what the first step saves of a tiny model, GPT-2 if no other is named, is left there, for the tests.
 
-Run:  scripts/compare-ranks.py BIN        BIN holds mt-convert
+Run:  scripts/compare-ranks.py BIN [-j N]        BIN holds mt-convert
 """
 import argparse
+import concurrent.futures
 import importlib
 import itertools
 import os
@@ -27,6 +28,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import typing
 
 ours = importlib.import_module("compare-megatron")
@@ -339,7 +341,8 @@ def rank_main(rank, name, layout, folder, saved, distributed, work):
 
 def spawn(name, layout, *more):
     with tempfile.TemporaryDirectory() as work:
-        torch.multiprocessing.spawn(rank_main, (name, layout, *more, work), nprocs=layout.ranks())
+        torch.multiprocessing.start_processes(rank_main, (name, layout, *more, work), nprocs=layout.ranks(),
+                                              start_method="forkserver")
 
 
 def layout_flags(name, layout, form="torch"):
@@ -376,11 +379,19 @@ def check_moments(folder):
     return count
 
 
-def check(bin, config, name, dtype, distributed, first, second):
+drawing = threading.Lock()
+
+
+def draw(config, dtype, folder):
+    with drawing:
+        torch.manual_seed(1)
+        build(config).to(dtype).save_pretrained(folder)
+
+
+def check(bin, name, dtype, distributed, first, second):
     convert = [f"{bin}/mt-convert", "--quiet", "--verify"]
     with tempfile.TemporaryDirectory() as scratch:
-        torch.manual_seed(1)
-        build(config).to(dtype).save_pretrained(f"{scratch}/hf")
+        draw(MODELS[name], dtype, f"{scratch}/hf")
         run(*convert, *layout_flags(name, first), f"{scratch}/hf", f"{scratch}/weights")
         spawn(name, first, f"{scratch}/weights/release", f"{scratch}/saved", distributed)
         forms = formats_of(name, first, distributed)
@@ -395,8 +406,7 @@ def check(bin, config, name, dtype, distributed, first, second):
             run(*convert, "--with-optimizer", *layout_flags(written, second, form), f"{scratch}/saved/torch",
                 f"{scratch}/new/{form}")
         spawn(written, second, f"{scratch}/new", None, distributed)
-    print(f"{name}, {str(dtype)[6:]}{', distributed optimizer' if distributed else ''}: ranks {first} to {second}, "
-          f"{count} moments", flush=True)
+    return count
 
 
 # For the tests: the model, the layout, its type, and whether its optimizer is distributed.
@@ -424,8 +434,7 @@ GOLDENS = {
 def write_golden(bin, folder, name):
     config, layout, dtype, distributed = GOLDENS[name]
     with tempfile.TemporaryDirectory() as scratch:
-        torch.manual_seed(1)
-        build(config).to(dtype).save_pretrained(f"{scratch}/hf")
+        draw(config, dtype, f"{scratch}/hf")
         run(f"{bin}/mt-convert", "--quiet", "--make-vocab-size-divisible-by", "8", *layout_flags(name, layout),
             f"{scratch}/hf", f"{scratch}/weights")
         spawn(name, layout, f"{scratch}/weights/release", f"{scratch}/saved", distributed)
@@ -437,6 +446,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bin")
     parser.add_argument("models", nargs="*", default=list(MODELS), help=f"of {', '.join(MODELS)}; default all")
+    parser.add_argument("-j", metavar="N", type=int, default=os.cpu_count(), help="cases at a time; default the cores")
     parser.add_argument("--golden", metavar="FOLDER")
     options = parser.parse_intermixed_args()
     if options.golden:
@@ -445,11 +455,21 @@ def main():
         return
     kinds = {"bert": BERT_LAYOUTS, "hybrid": ONE_CHUNK_LAYOUTS, "mixtral": EXPERT_LAYOUTS, "t5": t5_layouts(3, 2, 2),
              "t5 1.1": t5_layouts(2, 3, 1)}
+    cases = []
     for name in options.models:
         layouts = kinds.get(name) or kinds.get(name.split(" ")[0], LAYOUTS)
         optimizers = list(itertools.product((torch.float32, torch.bfloat16), (False, True)))
-        for i in range(max(len(optimizers), len(layouts))):
-            check(options.bin, MODELS[name], name, *optimizers[i % len(optimizers)], *layouts[i % len(layouts)])
+        cases += [(name, *optimizers[i % len(optimizers)], *layouts[i % len(layouts)])
+                  for i in range(max(len(optimizers), len(layouts)))]
+    torch.multiprocessing.set_forkserver_preload(["torch.distributed.checkpoint", "transformers"])  # by ranks, once
+    total = 0
+    with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
+        counts = pool.map(lambda case: check(options.bin, *case), cases)
+        for (name, dtype, distributed, first, second), count in zip(cases, counts):
+            print(f"{name}, {str(dtype)[6:]}{', distributed optimizer' if distributed else ''}: ranks {first} to {second}, "
+                  f"{count} moments", flush=True)
+            total += count
+    print(f"{len(cases)} cases, {total} moments")
 
 
 if __name__ == "__main__":
