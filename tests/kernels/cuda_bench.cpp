@@ -62,6 +62,9 @@ class Bench {
   }
 
   bool wants(const std::string& name) const { return name.find(filter_) != std::string::npos; }
+  bool wants_any(const std::vector<std::string>& names) const {
+    return std::ranges::any_of(names, [&](const std::string& name) { return wants(name); });
+  }
 
   // bytes: of one run.
   void operator()(const std::string& name, double bytes, const std::function<void()>& run) {
@@ -105,13 +108,15 @@ class Bench {
 };
 
 void norms(Bench& bench) {
-  if (!bench.wants("_norm_")) return;
-  for (const std::int64_t cols : {kHeadDim, std::int64_t{768}, kHidden, std::int64_t{8192}}) {
+  for (const std::int64_t cols : {128, 768, 1600, 2048, 8192}) {
     const std::int64_t rows = kTokens * kHidden / cols, count = rows * cols;
+    const std::string suffix = " bf16 " + std::to_string(rows) + "x" + std::to_string(cols);
+    if (!bench.wants_any({"layer_norm_forward" + suffix, "layer_norm_backward" + suffix,
+                          "rms_norm_forward" + suffix, "rms_norm_backward" + suffix}))
+      continue;
     const Data<bf16> x(count), dy(count), y(count), z(count), w(cols), b(cols);
     const Data<float> mean(rows), rstd(rows), dw(cols), db(cols);
     const Work work(cuda::layer_norm_backward_work(rows, cols));
-    const std::string suffix = " bf16 " + std::to_string(rows) + "x" + std::to_string(cols);
     const auto array = static_cast<double>(count) * sizeof(bf16);
     const auto statistic = static_cast<double>(rows) * sizeof(float);  // mean or rstd
     bench("layer_norm_forward" + suffix, 2 * array + 2 * statistic, [&] {
