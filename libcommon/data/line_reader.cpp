@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 
@@ -147,8 +148,8 @@ bool LineReader::skip(LineBlock& block) {
   for (; options_.skip_lines > 0 && at < block.size; --options_.skip_lines, ++block.first_line)
     at = std::min(block.text().find('\n', at), block.size - 1) + 1;
   if (at == 0) return true;
+  block.begin += at;
   block.size -= at;
-  std::memmove(block.bytes.get(), block.bytes.get() + at, block.size + LineBlock::kPadding);
   return block.size > 0;
 }
 
@@ -161,16 +162,21 @@ std::size_t LineReader::cut_at_end(std::string_view text, std::size_t lines_end)
          1;
 }
 
-void LineBlock::reserve(std::size_t wanted) {
-  if (wanted <= capacity) return;
-  auto larger = std::make_unique_for_overwrite<char[]>(wanted + kPadding);
-  if (size > 0) std::memcpy(larger.get(), bytes.get(), size);
-  bytes = std::move(larger);
-  capacity = wanted;
+void LineBlock::restart(std::string_view start, std::size_t room) {
+  constexpr std::size_t kCacheLine = 64;
+  std::unique_ptr<char[]> old;  // may hold `start`
+  if (room > capacity) {
+    old =
+        std::exchange(bytes, std::make_unique_for_overwrite<char[]>(kCacheLine + room + kPadding));
+    capacity = room;
+  }
+  begin = -(reinterpret_cast<std::uintptr_t>(bytes.get()) + start.size()) % kCacheLine;
+  std::memmove(bytes.get() + begin, start.data(), start.size());
+  size = start.size();
 }
 
 // As std::count(), in sums of bytes, which the compiler makes vectors of.
-static std::int64_t count_newlines(std::string_view text) {
+[[gnu::always_inline]] static inline std::int64_t count_in_lanes(std::string_view text) {
   constexpr std::size_t kLanes = 64, kMost = 255 * kLanes;  // a lane's sum is a byte
   std::int64_t count = 0;
   for (; text.size() >= kLanes;
@@ -183,21 +189,33 @@ static std::int64_t count_newlines(std::string_view text) {
   }
   return count + std::count(text.begin(), text.end(), '\n');
 }
+[[gnu::target("avx512f,avx512bw,avx512vl")]] static std::int64_t count_avx512(
+    std::string_view text) {
+  return count_in_lanes(text);
+}
+static std::int64_t count_newlines(std::string_view text) {
+  const bool wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  return wide ? count_avx512(text) : count_in_lanes(text);
+}
+
+// What begins and ends where a page of the file does is read in a fifth less time.
+static std::size_t whole_pages(std::size_t bytes) {
+  constexpr std::size_t kPage = 4096;
+  return bytes < kPage ? bytes : bytes / kPage * kPage;
+}
 
 // Reads until there is a whole line and about a block's bytes, or the file ends.
 bool LineReader::fill(LineBlock& block) {
   const Part& part = parts_[opened_ - 1];
   if (part_ended_ || position_ >= part.end) return false;
   std::size_t room = std::max(options_.block_bytes, 2 * carry_.size()), lines_end = 0;
-  block.size = 0;
-  block.reserve(room);
-  std::memcpy(block.bytes.get(), carry_.data(), carry_.size());
-  block.size = carry_.size();
+  block.restart(carry_, room);
   for (;;) {
-    const std::size_t searched = block.size;
+    const std::size_t searched = block.size, end = searched + whole_pages(room - searched);
     bool at_end = false;
-    while (block.size < room && !at_end) {
-      const std::size_t count = source_->read({block.bytes.get() + block.size, room - block.size});
+    while (block.size < end && !at_end) {
+      char* const to = block.bytes.get() + block.begin + block.size;
+      const std::size_t count = source_->read({to, end - block.size});
       at_end = count == 0;
       block.size += count;
     }
@@ -209,12 +227,12 @@ bool LineReader::fill(LineBlock& block) {
     if (block.size > options_.line_limit)
       fail(Exit::bad_data, source_->name(), ":", line_, ": line of more than ", options_.line_limit,
            " bytes", options_.limit_hint);
-    block.reserve(room *= 2);
+    block.restart(block.text(), room *= 2);
   }
   lines_end = cut_at_end(block.text(), lines_end);
   carry_.assign(block.text().substr(lines_end));
   block.size = lines_end;
-  std::memset(block.bytes.get() + lines_end, 0, LineBlock::kPadding);
+  std::memset(block.bytes.get() + block.begin + lines_end, 0, LineBlock::kPadding);
   position_ += lines_end;
   part_bytes_ += static_cast<std::int64_t>(lines_end);
   if (part_hash_) part_hash_->update(block.text());

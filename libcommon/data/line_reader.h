@@ -35,12 +35,14 @@ struct LineBlock {
   std::string file;             // for errors
   std::int64_t first_line = 1;  // of this file, from 1
   std::unique_ptr<char[]> bytes;
-  std::size_t size = 0, capacity = 0;
+  std::size_t begin = 0, size = 0;  // of the text in them
+  std::size_t capacity = 0;         // for how long a text there is room
   std::int64_t stored_end = 0;  // bytes read of all inputs, as stored, when the block was complete
 
-  std::string_view text() const { return {bytes.get(), size}; }
-  // Room for so many bytes and the padding; the first `size` stay.
-  void reserve(std::size_t wanted);
+  std::string_view text() const { return {bytes.get() + begin, size}; }
+  // Overwrites the text with `start`, which may be this text, and makes room for `room` bytes in
+  // all and the padding.  What is read behind `start` begins with a line of the processor's cache.
+  void restart(std::string_view start, std::size_t room);
 };
 
 class LineReader {

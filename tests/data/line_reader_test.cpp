@@ -149,9 +149,14 @@ TEST(LineReader, LinesAreTheSameForAnyBlockSize) {
 TEST(LineReader, BlocksEndWithLines) {
   const Scratch folder;
   write_file_atomically(folder.path("a"), sample_text(), false);
-  std::size_t blocks = 0;
-  EXPECT_EQ(lines_of({.inputs = {folder.path("a")}, .block_bytes = 1000}, &blocks).size(), 5000U);
-  EXPECT_GT(blocks, sample_text().size() / 1000);
+  const std::vector<std::string> inputs = {folder.path("a")};
+  const std::vector<Line> all = lines_of({.inputs = inputs, .block_bytes = 1'000'000});
+  EXPECT_EQ(all.size(), 5000U);
+  for (const std::size_t block_bytes : {1000, 4096, 5000, 20'000}) {
+    std::size_t blocks = 0;
+    EXPECT_EQ(lines_of({.inputs = inputs, .block_bytes = block_bytes}, &blocks), all);
+    EXPECT_GT(blocks, sample_text().size() / block_bytes);
+  }
 }
 
 TEST(LineReader, ALineBeyondTheLimitIsBadData) {
