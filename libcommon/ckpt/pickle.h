@@ -128,15 +128,22 @@ class PyValue {
  private:
   friend class PickleReader;
   friend class PickleNodes;
+  struct Extent {  // of a node with all below it, to PickleNodes
+    static constexpr std::uint32_t kOpen = UINT32_MAX;  // its depth while it is being walked over
+    std::uint32_t depth = 0;                            // 0: nobody was there
+    float length = 0;  // of a walk over it, which visits shared parts again: nodes, and text / 16
+  };
   struct Node {
     std::string text;            // string, bytes, big integer; a global's "module\nname"
     std::vector<PyValue> items;  // of a container; an object's parts (pickle_value.cpp)
+    Extent extent = {};
   };
   PyValue(Kind kind, std::string text, std::vector<PyValue> items)
-      : kind_(kind), node_(std::make_shared<Node>(Node{std::move(text), std::move(items)})) {}
+      : kind_(kind), node_(std::make_shared<Node>(Node{std::move(text), std::move(items), {}})) {}
   static PyValue object(PyValue callable, PyValue args, bool by_newobj, PyValue kwargs);
   void expect(Kind kind, std::string_view where) const;
   const std::vector<PyValue>& part(std::size_t index) const;
+  PyValue& own_part(std::size_t index);  // of an object
 
   Kind kind_ = Kind::none;
   union {
@@ -149,8 +156,8 @@ class PyValue {
 std::string_view name_of(PyValue::Kind kind);  // "an int", for errors
 
 // The value at the start of `stream`.  `name` stands in errors, which are all Exit::bad_data and
-// give the byte.  Memory is at most about 150 bytes per byte of `stream`.  What follows the
-// stream's end is an error unless `consumed` takes the length.
+// give the byte.  Memory is below 64 MiB and 64 bytes per byte of `stream` beyond the first MiB.
+// What follows the stream's end is an error unless `consumed` takes the length.
 PyValue read_pickle(Bytes stream, const std::string& name, std::size_t* consumed = nullptr);
 
 // The stream of a value, as described above.

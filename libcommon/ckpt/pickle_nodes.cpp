@@ -8,7 +8,7 @@ namespace mt {
 
 PickleNodes::~PickleNodes() {
   for (const std::shared_ptr<Node>& node : nodes_)
-    if (!keep_ || !walked_.contains(node.get())) node->items.clear();
+    if (!keep_ || node->extent.depth == 0) node->items.clear();
 }
 
 std::optional<std::string> PickleNodes::keep(const PyValue& root, std::size_t stream_size) {
@@ -19,38 +19,43 @@ std::optional<std::string> PickleNodes::keep(const PyValue& root, std::size_t st
   return {};
 }
 
-void PickleNodes::Extent::include(const Extent& child) {
-  depth = std::max(depth, child.depth);
-  length += child.length;
-}
-
 std::optional<std::string> PickleNodes::walk(Node* root, double longest) {
+  using Extent = PyValue::Extent;
   struct Open {  // a node on the path from the root, and how many of its items are done
     Node* node;
     std::size_t next = 0;
-    Extent extent;
+    std::uint32_t depth = 0;  // and length, of those
+    double length = 0;
+
+    void include(const Extent& child) {
+      depth = std::max(depth, child.depth);
+      length += child.length;
+    }
   };
-  std::vector<Open> path = {{root, 0, {}}};
-  walked_[root] = {};
+  std::vector<Open> path = {{root}};
+  root->extent.depth = Extent::kOpen;
   while (!path.empty()) {
     Open& open = path.back();
     if (open.next == open.node->items.size()) {
-      const double own = 1 + static_cast<double>(open.node->text.size()) / 16;
-      const Extent done{open.extent.depth + 1, open.extent.length + own};
-      if (done.length > longest) return "values repeat themselves without limit";
-      walked_[open.node] = done;
+      const double length = open.length + 1 + static_cast<double>(open.node->text.size()) / 16;
+      if (length > longest) return "values repeat themselves without limit";
+      const Extent done = open.node->extent = {open.depth + 1, static_cast<float>(length)};
       path.pop_back();
-      if (!path.empty()) path.back().extent.include(done);
+      if (!path.empty()) path.back().include(done);
       continue;
     }
     Node* const child = open.node->items[open.next++].node_.get();
     if (child == nullptr) continue;
-    const auto [known, fresh] = walked_.try_emplace(child);
-    if (!fresh && known->second.depth == 0) return "a value contains itself";
-    open.extent.include(known->second);  // nothing yet if it is fresh
-    if (path.size() + std::max<std::size_t>(known->second.depth, 1) > kMaxPickleNesting)
+    const Extent known = child->extent;
+    if (known.depth == Extent::kOpen) return "a value contains itself";
+    if (path.size() + std::max<std::size_t>(known.depth, 1) > kMaxPickleNesting)
       return concat("nested more than ", kMaxPickleNesting, " deep");
-    if (fresh) path.push_back({child, 0, {}});
+    if (known.depth > 0) {
+      open.include(known);
+    } else {
+      child->extent.depth = Extent::kOpen;
+      path.push_back({child});
+    }
   }
   return {};
 }

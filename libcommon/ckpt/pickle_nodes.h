@@ -3,11 +3,10 @@
 // Listed here, all of them can be examined and taken apart without recursion.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
-#include <vector>
 
 #include "ckpt/pickle.h"
 
@@ -28,15 +27,9 @@ class PickleNodes {
   std::optional<std::string> keep(const PyValue& root, std::size_t stream_size);
 
  private:
-  struct Extent {  // of a node with all below it; depth 0 while it is being walked over
-    std::size_t depth = 0;
-    double length = 0;  // of a walk over it, which visits shared parts again: nodes, and text / 16
-    void include(const Extent& child);
-  };
   std::optional<std::string> walk(Node* root, double longest);
 
-  std::vector<std::shared_ptr<Node>> nodes_;
-  std::unordered_map<const Node*, Extent> walked_;
+  std::deque<std::shared_ptr<Node>> nodes_;
   bool keep_ = false;  // what was walked over
 };
 

@@ -11,7 +11,10 @@
 
 namespace mt {
 
-constexpr std::size_t kMaxStack = std::size_t{1} << 24;
+constexpr std::size_t kMaxStack = std::size_t{1} << 18;
+// Values with memory of their own, beside one for every fourth byte: real streams make one of
+// seven.
+constexpr std::size_t kMoreValues = std::size_t{1} << 16;
 constexpr std::size_t kMaxName = 256;
 constexpr std::uint64_t kMaxText = std::uint64_t{1} << 31;
 
@@ -80,11 +83,16 @@ class PickleReader {
 
   // Stack.
 
-  void push(PyValue value) { stack_.push_back(std::move(value)); }
+  void push(PyValue value) {
+    if (value.node_ != nullptr && value.node_.use_count() == 1) count_one();
+    stack_.push_back(std::move(value));
+  }
 
-  void push_new(PyValue value) {  // a container: listed
-    nodes_.add(value.node_);
-    push(std::move(value));
+  void push_new(PyValue value) { push(listed(std::move(value))); }  // a container
+
+  void count_one() {
+    if (++made_ > kMoreValues + stream_.size() / 4)
+      bad("more than ", made_ - 1, " values in a stream of ", stream_.size(), " bytes");
   }
 
   PyValue& top() {
@@ -320,6 +328,7 @@ class PickleReader {
 
   PyValue listed(PyValue value) {
     nodes_.add(value.node_);
+    count_one();
     return value;
   }
 
@@ -425,6 +434,7 @@ class PickleReader {
   std::unordered_map<std::uint64_t, PyValue> memo_;
   PickleNodes nodes_;
   std::uint64_t encoded_ = 0;  // bytes that encode() has made
+  std::size_t made_ = 0;       // values with memory of their own
 };
 
 PyValue read_pickle(Bytes stream, const std::string& name, std::size_t* consumed) {

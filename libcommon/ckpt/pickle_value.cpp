@@ -6,7 +6,8 @@
 
 namespace mt {
 
-// An object's node: text "R" (REDUCE) or "N" (NEWOBJ), and "S" after it once it has a state; items:
+// An object's node: text "R" (REDUCE) or "N" (NEWOBJ), and "S" after it once it has a state; items,
+// of which there are two until it has others:
 enum ObjectPart { kCallable, kArgs, kKwargs, kState, kAppended, kSetItems, kObjectParts };
 
 static const std::vector<PyValue> kNoItems;
@@ -39,11 +40,15 @@ PyValue PyValue::global(std::string_view module, std::string_view name) {
 }
 
 PyValue PyValue::object(PyValue callable, PyValue args, bool by_newobj, PyValue kwargs) {
-  std::vector<PyValue> parts(kObjectParts);
-  parts[kCallable] = std::move(callable);
-  parts[kArgs] = std::move(args);
-  parts[kKwargs] = std::move(kwargs);
-  return {Kind::object, by_newobj ? "N" : "R", std::move(parts)};
+  PyValue value(Kind::object, by_newobj ? "N" : "R", {});
+  value.node_->items = {std::move(callable), std::move(args)};
+  if (!kwargs.is_none()) value.own_part(kKwargs) = std::move(kwargs);
+  return value;
+}
+
+PyValue& PyValue::own_part(std::size_t index) {
+  node_->items.resize(kObjectParts);
+  return node_->items[index];
 }
 
 PyValue PyValue::call(PyValue callable, std::vector<PyValue> args) {
@@ -163,8 +168,8 @@ const PyValue& PyValue::callable() const {
 
 const std::vector<PyValue>& PyValue::part(std::size_t index) const {
   assert(kind_ == Kind::object);
-  const PyValue& held = node_->items[index];
-  return held.is_none() ? kNoItems : held.node_->items;
+  if (index >= node_->items.size() || node_->items[index].is_none()) return kNoItems;
+  return node_->items[index].node_->items;
 }
 
 const std::vector<PyValue>& PyValue::args() const { return part(kArgs); }
@@ -173,8 +178,8 @@ const std::vector<PyValue>& PyValue::set_items() const { return part(kSetItems);
 
 const PyValue* PyValue::kwargs() const {
   assert(kind_ == Kind::object);
-  const PyValue& held = node_->items[kKwargs];
-  return held.is_none() ? nullptr : &held;
+  if (node_->items.size() < kObjectParts || node_->items[kKwargs].is_none()) return nullptr;
+  return &node_->items[kKwargs];
 }
 
 const PyValue* PyValue::state() const {
@@ -189,7 +194,7 @@ bool PyValue::by_newobj() const {
 
 void PyValue::append(PyValue item) {
   if (kind_ == Kind::object) {
-    PyValue& held = node_->items[kAppended];
+    PyValue& held = own_part(kAppended);
     if (held.is_none()) held = list();
     return held.append(std::move(item));
   }
@@ -199,7 +204,7 @@ void PyValue::append(PyValue item) {
 
 void PyValue::set_item(PyValue key, PyValue value) {
   if (kind_ == Kind::object) {
-    PyValue& held = node_->items[kSetItems];
+    PyValue& held = own_part(kSetItems);
     if (held.is_none()) held = dict();
     return held.set_item(std::move(key), std::move(value));
   }
@@ -210,7 +215,7 @@ void PyValue::set_item(PyValue key, PyValue value) {
 
 void PyValue::set_state(PyValue state) {
   assert(kind_ == Kind::object);
-  node_->items[kState] = std::move(state);
+  own_part(kState) = std::move(state);
   if (!node_->text.ends_with('S')) node_->text += 'S';
 }
 

@@ -289,19 +289,28 @@ TEST(PickleReader, SizesAreComparedWithTheBytesLeft) {
 TEST(PickleReader, NestingIsBounded) {
   const auto nested = [](int depth) { return ")"s + std::string(depth - 1, '\x85') + "."; };
   EXPECT_EQ(write_pickle(read(nested(kMaxPickleNesting))).size(), kMaxPickleNesting + 3u);
-  for (const int depth : {kMaxPickleNesting + 1, 1'000'000})
+  for (const int depth : {kMaxPickleNesting + 1, 60'000})
     EXPECT_NE(error_of([&] { read(nested(depth)); }).find("deep"), std::string::npos);
   // A deep value that the result does not hold, and one that is left when the stream fails.
-  EXPECT_EQ(read(")"s + std::string(1'000'000, '\x85') + "0N."), PyValue());
-  EXPECT_NE(error_of([&] { read(")"s + std::string(1'000'000, '\x85')); }), "");
+  EXPECT_EQ(read(")"s + std::string(60'000, '\x85') + "0N."), PyValue());
+  EXPECT_NE(error_of([&] { read(")"s + std::string(60'000, '\x85')); }), "");
   // Each list is put into the one before it, so no node is deep when it is made.
   std::string lists = "]q\1q\2";
-  for (int i = 0; i < 100'000; ++i)
+  for (int i = 0; i < 60'000; ++i)
     lists +=
         "h\2]q\3"
         "a0h\3q\2"
         "0";
   EXPECT_NE(error_of([&] { read(lists + "."); }).find("deep"), std::string::npos);
+}
+
+TEST(PickleReader, ValuesAreBounded) {
+  const std::size_t before = test::peak_memory();
+  const std::string many(1'000'000, ']');
+  for (const std::string& stream : {many + std::string(999'999, 'a') + ".", "](" + many + "e.",
+                                    "(" + many + "t.", std::string(1'000'000, '(')})
+    EXPECT_NE(error_of([&] { read(stream); }), "");
+  EXPECT_LT(test::peak_memory() - before, 64u << 20);
 }
 
 TEST(PickleReader, CyclesAreRefused) {
