@@ -30,8 +30,9 @@ namespace mt {
 
 // Reads an archive that lies in memory (a mapped file, or a part of one).  Stored records are views
 // of it; deflated ones, which other programs write, are inflated when the reader opens.  Sizes,
-// offsets and names are checked, checksums are not: PyTorch can be told not to compute them. Errors
-// are Exit::bad_data and begin with `name`.  Reading from several threads is safe.
+// offsets, names and that no two records overlap are checked, checksums are not: PyTorch can be
+// told not to compute them.  Errors are Exit::bad_data and begin with `name`.  Reading from several
+// threads is safe.
 class ZipReader {
  public:
   ZipReader(Bytes archive, std::string name);
@@ -49,6 +50,7 @@ class ZipReader {
   };
   Directory find_directory() const;
   void read_entry(std::uint64_t& at, std::uint64_t end);
+  void check_no_overlap();
   void inflate(Bytes packed, std::uint64_t size, std::string_view record, std::string& out);
 
   Bytes archive_;
@@ -56,6 +58,7 @@ class ZipReader {
   std::vector<std::string> order_;
   std::map<std::string, Bytes, std::less<>> records_;
   std::map<std::string, std::string> inflated_;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> places_;  // of headers with their data
   std::uint64_t inflated_bytes_ = 0;
 };
 

@@ -9,7 +9,8 @@
 namespace mt {
 
 constexpr std::uint64_t kMaxComment = 0xFFFF;
-constexpr std::uint64_t kMaxDeflateRatio = 1032;  // zlib's limit of size to packed size
+// What deflated records may take together: so many bytes, and so many for each of the archive.
+constexpr std::uint64_t kMostInflated = 48 << 20, kMostRatio = 8;
 
 static std::uint64_t little(Bytes bytes, std::uint64_t at, int count) {
   std::uint64_t number = 0;
@@ -32,6 +33,14 @@ ZipReader::ZipReader(Bytes archive, std::string name) : archive_(archive), name_
     fail(Exit::bad_data, name_, ": byte ", at, ": ", directory.offset + directory.size - at,
          " bytes after the last entry of the zip directory");
   if (order_.empty()) fail(Exit::bad_data, name_, ": an empty zip archive");
+  check_no_overlap();
+}
+
+void ZipReader::check_no_overlap() {
+  std::sort(places_.begin(), places_.end());
+  for (std::size_t i = 1; i < places_.size(); ++i)
+    if (places_[i].first < places_[i - 1].second)
+      fail(Exit::bad_data, name_, ": byte ", places_[i].first, ": two records overlap");
 }
 
 std::vector<std::string> ZipReader::records() const { return order_; }
@@ -140,16 +149,16 @@ void ZipReader::read_entry(std::uint64_t& at, std::uint64_t end) {
     records_[record] = as_bytes(content);
   }
   order_.push_back(record);
+  places_.emplace_back(offset, payload + packed);
 }
 
 // `out` grows with what really comes out; `size` alone allocates nothing.
 void ZipReader::inflate(Bytes packed, std::uint64_t size, std::string_view record,
                         std::string& out) {
   inflated_bytes_ += std::min(size, UINT64_MAX - inflated_bytes_);  // of records that may overlap
-  if (size / kMaxDeflateRatio > packed.size() ||
-      inflated_bytes_ / kMaxDeflateRatio > archive_.size())
-    fail(Exit::bad_data, name_, ": record ", record, ": ", packed.size(), " bytes cannot give ",
-         size);
+  if (inflated_bytes_ > kMostInflated + kMostRatio * archive_.size())
+    fail(Exit::bad_data, name_, ": record ", record, ": ", packed.size(), " bytes are to give ",
+         size, ", which is not believed");
   z_stream stream = {};
   if (::inflateInit2(&stream, -MAX_WBITS) != Z_OK) fail(Exit::out_of_memory, name_, ": zlib");
   std::string block(1 << 16, '\0');

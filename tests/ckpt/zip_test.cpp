@@ -198,13 +198,14 @@ TEST(ZipReader, HostileFields) {
       {patched(good, entry + 8, "\1"), "encrypted"},
       {patched(good, entry + 10, "\14"), "compression method"},
       {patched(good, entry + 10, "\10"), "damaged compressed data"},
-      {patched(patched(good, entry + 10, "\10"), entry + 24, huge32), "cannot give"},
+      {patched(patched(good, entry + 10, "\10"), entry + 24, huge32), "not believed"},
       {patched(good, 0x1a, "\1"), "another name"},
       {patched(good, 0x1e, "A"), "another name"},
       {patched(patched(good, 0x25, "_"), entry + 46 + 7, "_"), "without a folder"},
       {patched(patched(good, 0x1e, "/"), entry + 46, "/"), "without a folder"},
       {patched(patched(good, 0x1e, "A"), entry + 46, "A"), "folder of the first"},
       {zip_of("a", {{"x", "1"}, {"x", "2"}}), "second entry"},
+      {patched(good, entry + 20, "\xd7\0\0\0\xd7\0\0\0"s), "byte 230: two records overlap"},
       {zip_of("a", {}), "empty"},
       {good + "x", "cut off"}};
   for (const auto& [archive, expected] : cases)
