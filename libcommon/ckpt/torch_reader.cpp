@@ -169,6 +169,7 @@ StoredTensor TorchReader::tensor(const PyValue& value) const {
        ++axis)  // a stride that is never used is the dense one
     if (result.shape[axis] <= 1 || result.shape.numel() == 0)
       result.strides[static_cast<std::size_t>(axis)] = dense[static_cast<std::size_t>(axis)];
+  fits = fits && result.shape.numel() <= declared;  // none is there several times, by a stride of 0
   if (!fits || (result.shape.numel() > 0 && last >= declared))
     fail(Exit::bad_data, where, ": ", result.shape, " from element ", first,
          " on does not fit its storage of ", declared);

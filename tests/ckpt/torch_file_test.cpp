@@ -143,27 +143,28 @@ TEST(TorchReader, TensorsThatDoNotFitTheirStorage) {
   EXPECT_EQ(error_for({}), "");
   EXPECT_EQ(error_for({.offset = 4, .size = PyValue::tuple({0, 3})}), "");  // no element
   EXPECT_NE(error_for({.numel = 5}).find("5 elements in a record of 16"), std::string::npos);
-  for (const Crafted& crafted :
-       std::vector<Crafted>{{.numel = -1},
-                            {.offset = 1},
-                            {.offset = -1},
-                            {.offset = huge},
-                            {.size = PyValue::tuple({3, 2})},
-                            {.size = PyValue::tuple({huge, huge})},
-                            {.size = PyValue::tuple({-2, 2})},
-                            {.size = PyValue::tuple({2})},
-                            {.stride = PyValue::tuple({huge, huge})},
-                            {.stride = PyValue::tuple({-1, 1})},
-                            {.stride = PyValue::tuple({2, 2})},
-                            {.size = PyValue::list(std::vector<PyValue>(9, 1))},
-                            {.size = 4},
-                            {.key = "1"},
-                            {.key = "../0"},
-                            {.version = "11\n"},
-                            {.version = "x"},
-                            {.version = ""},
-                            {.byteorder = "middle"},
-                            {.storage = std::string(15, '\0')}})
+  for (const Crafted& crafted : std::vector<Crafted>{
+           {.numel = -1},
+           {.offset = 1},
+           {.offset = -1},
+           {.offset = huge},
+           {.size = PyValue::tuple({3, 2})},
+           {.size = PyValue::tuple({huge, huge})},
+           {.size = PyValue::tuple({-2, 2})},
+           {.size = PyValue::tuple({2})},
+           {.stride = PyValue::tuple({huge, huge})},
+           {.stride = PyValue::tuple({-1, 1})},
+           {.stride = PyValue::tuple({2, 2})},
+           {.size = PyValue::tuple({1 << 20, 1 << 20}), .stride = PyValue::tuple({0, 0})},
+           {.size = PyValue::list(std::vector<PyValue>(9, 1))},
+           {.size = 4},
+           {.key = "1"},
+           {.key = "../0"},
+           {.version = "11\n"},
+           {.version = "x"},
+           {.version = ""},
+           {.byteorder = "middle"},
+           {.storage = std::string(15, '\0')}})
     EXPECT_NE(error_for(crafted), "");
 }
 
