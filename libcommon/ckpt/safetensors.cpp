@@ -38,6 +38,8 @@ class HeaderParser {
         metadata = true;
         check_metadata(value);
       } else {
+        if (tensors_.size() == kMostSafetensors)
+          fail(Exit::bad_data, where_, ": header: more than ", kMostSafetensors, " tensors");
         add(std::string(key), value);
       }
     }

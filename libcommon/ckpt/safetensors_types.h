@@ -1,6 +1,7 @@
 // Names that the headers of safetensors files use; for their reader and writer.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string_view>
 
@@ -9,6 +10,9 @@
 namespace mt {
 
 inline constexpr std::string_view kSafetensorsMetadata = "__metadata__";
+
+// Most tensors of a file: what is known of them takes less than 64 MiB more than the file.
+inline constexpr std::size_t kMostSafetensors = 1 << 15;
 
 struct SafetensorsType {
   std::string_view name;

@@ -44,7 +44,7 @@ static std::vector<std::vector<Entry>> shards_of(const std::vector<Entry>& entri
   std::vector<std::vector<Entry>> shards(1);
   std::uint64_t size = 0;
   for (const Entry& entry : entries) {
-    if (size > 0 && size + bytes_of(entry) > most) {
+    if (shards.back().size() == kMostSafetensors || (size > 0 && size + bytes_of(entry) > most)) {
       shards.emplace_back();
       size = 0;
     }
