@@ -121,8 +121,25 @@ Description describe(const Shape& s) {
   return description;
 }
 
-// Partial sums are never added in place, as that order is not fixed, nor rounded to a result's
-// shorter type before they are added.
+// How partial sums may be added up: never in place, as that order is not fixed, nor rounded before
+// to a result's shorter type.
+std::uint32_t reductions_for(const Shape& s) {
+  std::uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  if (s.out == CUDA_R_32F) schemes |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  return schemes;
+}
+
+// A cache may hold one that was found where others were allowed.
+bool reduces_as_allowed(const cublasLtMatmulAlgo_t& algorithm, const Shape& s) {
+  std::uint32_t reduction = 0;
+  std::size_t written = 0;
+  check_library(
+      cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
+                                           &reduction, sizeof reduction, &written),
+      "an algorithm");
+  return (reduction & ~reductions_for(s)) == 0;
+}
+
 Preference preference_for(const Shape& s) {
   cublasLtMatmulPreference_t made = nullptr;
   check_library(cublasLtMatmulPreferenceCreate(&made), "a preference");
@@ -133,9 +150,7 @@ Preference preference_for(const Shape& s) {
         "a preference");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kGemmWork);
-  std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  if (s.out == CUDA_R_32F) reductions |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
-  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions_for(s));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, s.align_b);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s.align_a);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s.align_c);
@@ -335,7 +350,7 @@ struct GemmLibrary::State {
       if (cublasLtMatmulAlgoCheck(library, plan.description.get(), plan.first.get(),
                                   plan.second.get(), plan.out.get(), plan.out.get(), &algorithm,
                                   &checked) == CUBLAS_STATUS_SUCCESS &&
-          checked.workspaceSize <= kGemmWork)
+          checked.workspaceSize <= kGemmWork && reduces_as_allowed(algorithm, shape))
         return algorithm;
     }
     const std::vector<cublasLtMatmulAlgo_t> algorithms = candidates(library, shape, plan);
