@@ -1,4 +1,5 @@
 // Matrix products on the GPU: the search for the fastest algorithm, and what it keeps on disk.
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
@@ -117,6 +118,50 @@ TEST_F(GemmCuda, SearchAddsOnce) {
     results[search] = c.values();
   }
   EXPECT_EQ(results[0], results[1]);
+}
+
+// Of whole numbers, of which f32 has every sum: each element is rounded as it should be, all alike.
+TEST_F(GemmCuda, RoundsWhatItAddsTo16BitsOnceOrBeforeAndAfter) {
+  struct Case {
+    std::int64_t m, n, k;
+  };
+  for (const Case& c : {Case{256, 128, 384}, Case{64, 128, 16384}}) {
+    const auto whole = [](std::int64_t count, unsigned seed, double most) {
+      std::vector<double> numbers = check::random<double>(count, seed, -most, most);
+      for (double& x : numbers) x = std::round(x);
+      return numbers;
+    };
+    const std::vector<double> a = whole(c.k * c.m, 1, 8), b = whole(c.k * c.n, 2, 8);
+    const Numbers<bf16> on_a(a, 0), on_b(b, 0), result(whole(c.m * c.n, 3, 4000), 0);
+    const std::vector<double> old = result.values();
+    const DeviceArray<unsigned char> work(cuda::kGemmWork);
+    cuda::GemmLibrary().gemm(Gemm<bf16>{.c = result.data(),
+                                        .a = on_a.data(),
+                                        .b = on_b.data(),
+                                        .m = c.m,
+                                        .n = c.n,
+                                        .k = c.k,
+                                        .transpose_a = true,
+                                        .accumulate = true},
+                             work.data(), nullptr);
+    check::check_cuda(cudaDeviceSynchronize());
+    const std::vector<double> got = result.values();
+    std::vector<double> products(got.size());
+    for (std::int64_t k = 0; k < c.k; ++k)
+      for (std::int64_t i = 0; i < c.m; ++i)
+        for (std::int64_t j = 0; j < c.n; ++j)
+          products[i * c.n + j] += a[k * c.m + i] * b[k * c.n + j];
+    const auto rounded = [](double x) {
+      return static_cast<double>(static_cast<float>(bf16(static_cast<float>(x))));
+    };
+    std::vector<double> once, before_and_after;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      once.push_back(rounded(old[i] + products[i]));
+      before_and_after.push_back(rounded(old[i] + rounded(products[i])));
+    }
+    EXPECT_NE(once, before_and_after);
+    EXPECT_TRUE(got == once || got == before_and_after) << c.k;
+  }
 }
 
 }  // namespace
