@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #if defined(__linux__)
@@ -190,6 +191,15 @@ void MappedFile::forget(Bytes part) const {
   const std::size_t first = (begin + page - 1) / page * page;  // a page of others' bytes stays
   const std::size_t end = (begin + part.size()) / page * page;
   if (first < end) ::madvise(static_cast<std::byte*>(data_) + first, end - first, MADV_DONTNEED);
+}
+
+void allow_open_files(std::size_t count) {
+  rlimit limit = {};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t needed = static_cast<rlim_t>(count) + 256;
+  if (limit.rlim_cur >= needed) return;
+  limit.rlim_cur = std::min(needed, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 std::string read_file(const std::string& path) {

@@ -78,6 +78,10 @@ class MappedFile {
 // line that names the file, and Exit::io_error, instead of SIGBUS.  run_command() calls it.
 void report_lost_mappings();
 
+// Raises how many files and connections this process may have open at once, 1024 often, to so many
+// and 256 more, as far as the system lets it.
+void allow_open_files(std::size_t count);
+
 std::string read_file(const std::string& path);
 
 // A file that appears under its name only when commit() returns: written as PATH.tmp.TID, synced,

@@ -6,8 +6,8 @@ namespace mt {
 
 constexpr std::uint64_t kDirtyBytes = 16 << 20;  // written back before the file is complete
 
-HashedFile::HashedFile(const std::string& folder, const std::string& name)
-    : file_(File::create(folder + "/" + name)) {
+HashedFile::HashedFile(const std::string& folder, const std::string& name, std::size_t gathered)
+    : file_(File::create(folder + "/" + name)), most_gathered_(gathered) {
   record_.name = name;
 }
 
@@ -25,15 +25,14 @@ void HashedFile::put(Bytes bytes) {
 }
 
 void HashedFile::write(Bytes bytes) {
-  constexpr std::size_t kMost = 256 << 10;
   record_.bytes += bytes.size();
-  if (gathered_.size() + bytes.size() <= kMost) {
+  if (gathered_.size() + bytes.size() <= most_gathered_) {
     gathered_ += as_text(bytes);
     return;
   }
   put(as_bytes(gathered_));
   gathered_.clear();
-  if (bytes.size() < kMost)
+  if (bytes.size() < most_gathered_)
     gathered_ += as_text(bytes);
   else
     put(bytes);

@@ -18,7 +18,8 @@ struct FileHash {
 // Removed again when destroyed before close().
 class HashedFile {
  public:
-  HashedFile(const std::string& folder, const std::string& name);
+  // `gathered`: bytes of small writes that become one.
+  HashedFile(const std::string& folder, const std::string& name, std::size_t gathered = 256 << 10);
   HashedFile(const HashedFile&) = delete;
   ~HashedFile();
   void write(Bytes bytes);
@@ -30,6 +31,7 @@ class HashedFile {
 
   File file_;
   Hasher hasher_;
+  std::size_t most_gathered_;
   std::string gathered_;     // small writes, to be made one
   std::uint64_t dirty_ = 0;  // bytes that the disk was not given yet
   FileHash record_;

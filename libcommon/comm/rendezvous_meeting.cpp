@@ -1,25 +1,15 @@
 #include <poll.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
 #include <sstream>
 
+#include "base/file.h"
 #include "comm/rendezvous_state.h"
 
 namespace mt {
 
 constexpr int kVersion = 2;  // of what is said here
-
-// Each of its connections takes a descriptor, and there may be more than 1024 ranks.
-static void allow_descriptors(int connections) {
-  rlimit limit = {};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  const rlim_t needed = static_cast<rlim_t>(connections) + 256;
-  if (limit.rlim_cur >= needed) return;
-  limit.rlim_cur = std::min(needed, limit.rlim_max);
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 void Rendezvous::State::fail_meeting(const std::string& why) {
   end(why);
@@ -80,7 +70,7 @@ std::string Rendezvous::State::missing_text() const {
 }
 
 void Rendezvous::State::meet_all() {
-  allow_descriptors(launch.size);
+  allow_open_files(static_cast<std::size_t>(launch.size));  // connections: there may be many ranks
   const Socket listener = listen_on(launch.host, launch.port);
   const Clock::time_point until = Clock::now() + timeout;
   std::vector<Guest> guests;

@@ -153,13 +153,10 @@ class MetaSink : public ModelSink {
       return stream.add(whole.rows(rank * rows / ranks, (rank + 1) * rows / ranks));
     const std::int64_t columns = whole.shape()[1] / ranks;
     const std::size_t bytes = static_cast<std::size_t>(columns) * size_of(whole.dtype());
-    const Buffer buffer(Device::cpu, static_cast<std::size_t>(rows) * bytes);
     for (std::int64_t row = 0; row < rows; ++row)
-      std::memcpy(static_cast<std::byte*>(buffer.data()) + static_cast<std::size_t>(row) * bytes,
-                  static_cast<const std::byte*>(whole.rows(row, row + 1).data()) +
-                      static_cast<std::size_t>(rank) * bytes,
-                  bytes);
-    stream.add(buffer.tensor(whole.dtype(), {rows, columns}));
+      stream.append({static_cast<const std::byte*>(whole.rows(row, row + 1).data()) +
+                         static_cast<std::size_t>(rank) * bytes,
+                     bytes});
   }
 
   ModelTarget target_;

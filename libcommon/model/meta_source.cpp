@@ -17,6 +17,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr std::int64_t kBlock = 4 << 20;  // elements that are read at a time, of shared columns
+
 // --- Tensors ------------------------------------------------------------------------------------
 
 // The files of all ranks together.
@@ -94,22 +96,31 @@ class MetaTensors : public TensorSource {
   }
 
   void read_columns(const std::string& key, const Shape& offset, Tensor out) const {
-    const std::int64_t rows = out.shape()[0], columns = out.shape()[1];
-    const std::int64_t each = files_[0]->tensors().at(key).shape[1];
-    const std::size_t size = size_of(out.dtype());
-    for (std::int64_t begin = offset[1]; begin < offset[1] + columns;) {
+    const std::int64_t columns = out.shape()[1], each = files_[0]->tensors().at(key).shape[1];
+    for (std::int64_t begin = offset[1], end; begin < offset[1] + columns; begin = end) {
       const std::int64_t rank = begin / each;
-      const std::int64_t end = std::min((rank + 1) * each, offset[1] + columns);
-      const Buffer buffer(Device::cpu, static_cast<std::size_t>(rows * (end - begin)) * size);
-      const Tensor part = buffer.tensor(out.dtype(), {rows, end - begin});
-      files_[static_cast<std::size_t>(rank)]->read_original(key, {offset[0], begin - rank * each},
-                                                            part);
-      for (std::int64_t row = 0; row < rows; ++row)
-        std::memcpy(static_cast<std::byte*>(out.data()) +
-                        static_cast<std::size_t>(row * columns + begin - offset[1]) * size,
-                    part.rows(row, row + 1).data(), static_cast<std::size_t>(end - begin) * size);
-      begin = end;
+      end = std::min((rank + 1) * each, offset[1] + columns);
+      const std::int64_t at_once = std::max<std::int64_t>(1, kBlock / (end - begin));
+      for (std::int64_t row = 0; row < out.shape()[0]; row += at_once) {
+        const Tensor rows = out.rows(row, std::min(row + at_once, out.shape()[0]));
+        read_share(*files_[static_cast<std::size_t>(rank)], key,
+                   {offset[0] + row, begin - rank * each}, end - begin, rows, begin - offset[1]);
+      }
     }
+  }
+
+  // Columns of a file, from `from` on, become those of `out` from `column` on.
+  static void read_share(const TorchTensors& file, const std::string& key, const Shape& from,
+                         std::int64_t columns, Tensor out, std::int64_t column) {
+    const std::size_t size = size_of(out.dtype());
+    const std::int64_t rows = out.shape()[0];
+    const Buffer buffer(Device::cpu, static_cast<std::size_t>(rows * columns) * size);
+    const Tensor part = buffer.tensor(out.dtype(), {rows, columns});
+    file.read_original(key, from, part);
+    for (std::int64_t row = 0; row < rows; ++row)
+      std::memcpy(static_cast<std::byte*>(out.data()) +
+                      static_cast<std::size_t>(row * out.shape()[1] + column) * size,
+                  part.rows(row, row + 1).data(), static_cast<std::size_t>(columns) * size);
   }
 
   std::string folder_;

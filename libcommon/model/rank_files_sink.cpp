@@ -92,34 +92,6 @@ Parts rank_file_parts(const ModelTarget& target, const ParamTable& table) {
 
 namespace {
 
-// What a rank has of a row: where it lies in one piece there, else a copy.
-class RankPart {
- public:
-  RankPart(const Param& cut, ConstTensor row) {
-    const std::vector<ElementRun> runs = cut.runs();
-    const std::size_t size = size_of(row.dtype());
-    const auto from = [&](const ElementRun& run) {
-      return static_cast<const std::byte*>(row.data()) +
-             static_cast<std::size_t>(run.global) * size;
-    };
-    if (runs.size() == 1) {
-      tensor_ = {from(runs[0]), row.dtype(), cut.local};
-      return;
-    }
-    copy_ = {Device::cpu, static_cast<std::size_t>(cut.local.numel()) * size};
-    for (const ElementRun& run : runs)
-      std::memcpy(
-          static_cast<std::byte*>(copy_.data()) + static_cast<std::size_t>(run.local) * size,
-          from(run), static_cast<std::size_t>(run.count) * size);
-    tensor_ = copy_.tensor(row.dtype(), cut.local);
-  }
-  const ConstTensor& tensor() const { return tensor_; }
-
- private:
-  Buffer copy_;
-  ConstTensor tensor_;
-};
-
 class RankFilesSink : public ModelSink {
  public:
   RankFilesSink(const ModelTarget& target, const RowTypes& types)
@@ -133,6 +105,7 @@ class RankFilesSink : public ModelSink {
       parts_.push_back(model_rows(
           target.config,
           {.rank = static_cast<int>(rank), .ranks = static_cast<int>(target.tensor_parallel)}));
+    allow_open_files(static_cast<std::size_t>(2 * counts_.stages * counts_.of_stage()));
     for (std::int64_t stage = 0; stage < counts_.stages; ++stage)
       for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank) begin(rank, stage);
   }
@@ -143,13 +116,11 @@ class RankFilesSink : public ModelSink {
       const bool in_buffer = !state.empty() && !kept_.in_buffer.empty();
       if (!has(rank, row) || (in_buffer && !buffers(rank, optimizer_of(row, counts_.expert))))
         continue;
-      const RankPart part(part_of(row, rank), value);
       const std::size_t number =
           stage * static_cast<std::size_t>(counts_.of_stage()) + static_cast<std::size_t>(rank);
-      if (in_buffer)
-        buffers_[number].append(part.tensor());
-      else
-        files_[number].stream.add(part.tensor());
+      if (in_buffer) buffers_[number].append_gap();
+      append(in_buffer ? buffers_[number].stream : files_[number].stream, part_of(row, rank),
+             value);
     }
   }
 
@@ -173,7 +144,8 @@ class RankFilesSink : public ModelSink {
 
  private:
   struct RankFile {
-    RankFile(const std::string& folder, const std::string& name) : file(folder, name) {}
+    RankFile(const std::string& folder, const std::string& name, std::size_t gathered)
+        : file(folder, name, gathered) {}
     HashedFile file;
     TorchStream stream;
   };
@@ -182,12 +154,20 @@ class RankFilesSink : public ModelSink {
     std::vector<std::int64_t> gaps;  // elements in front of each row's part, in its order
     std::size_t appended = 0;
 
-    void append(const ConstTensor& part) {
+    void append_gap() {
       const std::string zeros(static_cast<std::size_t>(gaps[appended++]) * sizeof(float), '\0');
       stream.append(as_bytes(zeros));
-      stream.append({static_cast<const std::byte*>(part.data()), part.bytes()});
     }
   };
+
+  // What a rank has of a row.
+  static void append(TorchStream& stream, const Param& cut, ConstTensor row) {
+    const std::size_t size = size_of(row.dtype());
+    const auto* const elements = static_cast<const std::byte*>(row.data());
+    for (const ElementRun& run : cut.runs())
+      stream.append({elements + static_cast<std::size_t>(run.global) * size,
+                     static_cast<std::size_t>(run.count) * size});
+  }
 
   std::string chunk_key(std::size_t chunk) const {
     return target_.stages.chunks == 1 ? "model" : concat("model", chunk);
@@ -207,11 +187,19 @@ class RankFilesSink : public ModelSink {
     return optimizer > 0 || rank < counts_.tensor;
   }
 
+  // Bytes of small writes that each file may gather: 64 MiB of all together.
+  std::size_t gathered() const {
+    constexpr std::size_t kAll = 64 << 20, kMost = 256 << 10;
+    return std::min(kMost,
+                    kAll / static_cast<std::size_t>(2 * counts_.stages * counts_.of_stage()));
+  }
+
   // Announces the tensors of a rank's files, in the order of its part.
   void begin(std::int64_t rank, std::int64_t stage) {
     const std::string folder = rank_folder(rank, stage, counts_);
     std::filesystem::create_directory(save_.folder() + "/" + folder);
-    RankFile& file = files_.emplace_back(save_.folder(), concat(folder, "/", kRankFile));
+    RankFile& file =
+        files_.emplace_back(save_.folder(), concat(folder, "/", kRankFile), gathered());
     std::vector<std::pair<Buffer, Tensor>> kept;  // the common state's stand before all others
     const KeepTensor keep = [&](ConstTensor tensor) {
       Buffer copy(Device::cpu, tensor.bytes());
@@ -292,7 +280,8 @@ class RankFilesSink : public ModelSink {
   void begin_buffers(const RankChunks& chunks, std::int64_t rank, std::int64_t stage,
                      const PyValue& common) {
     const std::string folder = rank_folder(rank, stage, counts_);
-    BufferFile& file = buffers_.emplace_back(save_.folder(), concat(folder, "/", kBufferFile));
+    BufferFile& file =
+        buffers_.emplace_back(save_.folder(), concat(folder, "/", kBufferFile), gathered());
     const PyValue& args = common.at("args", target_.source.path());
     PyValue all = PyValue::list();
     for (std::size_t optimizer = 0; optimizer < optimizer_count(counts_.expert); ++optimizer)

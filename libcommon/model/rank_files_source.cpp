@@ -291,28 +291,51 @@ static bool is_qkv(const Param& row) {
   return row.name.ends_with(".linear_qkv.weight") || row.name.ends_with(".linear_qkv.bias");
 }
 
+// What a rank has of a row, run by run, where it lies in its file just so.
+static void copy_runs(const StoredTensor& stored, const MappedFile& file, const Param& cut,
+                      Tensor out) {
+  constexpr std::int64_t kBlock = 1 << 20;  // elements
+  const std::size_t size = size_of(stored.dtype);
+  const Tensor all = out.reshape({out.numel()});
+  std::size_t kept = 0;  // bytes up to here left memory again
+  for (const ElementRun& run : cut.runs()) {
+    const std::int64_t count = std::min(run.count, out.numel() - run.global);  // other padding
+    for (std::int64_t at = 0; at < count; at += kBlock) {
+      const std::int64_t block = std::min(kBlock, count - at), first = run.global + at;
+      const auto begin = static_cast<std::size_t>(run.local + at) * size,
+                 end = begin + static_cast<std::size_t>(block) * size;
+      dense(stored.dtype, {block}, stored.bytes.subspan(begin, end - begin))
+          .copy_to({0}, all.rows(first, first + block));
+      if (end - kept < kBlock) continue;
+      file.forget(stored.bytes.subspan(kept, end - kept));
+      kept = end;
+    }
+  }
+  file.forget(stored.bytes.subspan(kept));
+}
+
 void RankFilesSource::read(const Param& row, const std::string& state, Tensor out) const {
   if (is_vocabulary(row)) std::memset(out.data(), 0, out.bytes());
-  const std::size_t size = size_of(out.dtype());
+  const bool ordered = !is_qkv(row) || qkv_.empty();
   for (std::int64_t rank = 0; rank < counts_.tensor; ++rank) {
     const Param& cut = parts_[static_cast<std::size_t>(rank)].rows()[row.index];
     const StoredTensor stored = part(row, state, rank);
-    const Buffer buffer(Device::cpu, static_cast<std::size_t>(cut.local.numel()) * size);
-    Tensor local = buffer.tensor(out.dtype(), cut.local);
-    stored.copy_once(file_of(row, state, rank), origin_of(cut.local.rank()), local);
-    const Buffer ordered(Device::cpu, is_qkv(row) && !qkv_.empty() ? local.bytes() : 0);
-    if (ordered.bytes() > 0) {
-      const Tensor rows = ordered.tensor(out.dtype(), cut.local);
-      apply(qkv_, rows, local);
-      local = rows;
-    }
-    for (const ElementRun& run : cut.runs()) {
-      const std::int64_t count = std::min(run.count, out.numel() - run.global);  // other padding
-      if (count > 0)
-        std::memcpy(
-            static_cast<std::byte*>(out.data()) + static_cast<std::size_t>(run.global) * size,
-            static_cast<std::byte*>(local.data()) + static_cast<std::size_t>(run.local) * size,
-            static_cast<std::size_t>(count) * size);
+    const MappedFile& file = file_of(row, state, rank);
+    if (ordered && stored.contiguous() && !stored.big_endian) {
+      copy_runs(stored, file, cut, out);
+    } else {
+      const std::size_t bytes = static_cast<std::size_t>(cut.local.numel()) * size_of(out.dtype());
+      const Buffer read(Device::cpu, bytes), turned(Device::cpu, ordered ? 0 : bytes);
+      Tensor local = read.tensor(out.dtype(), cut.local);
+      stored.copy_once(file, origin_of(cut.local.rank()), local);
+      if (!ordered) {
+        const Tensor rows = turned.tensor(out.dtype(), cut.local);
+        apply(qkv_, rows, local);
+        local = rows;
+      }
+      copy_runs(dense(out.dtype(), cut.local,
+                      {static_cast<const std::byte*>(local.data()), local.bytes()}),
+                file, cut, out);
     }
     if (!cut.is_cut()) return;  // all ranks have the same
   }

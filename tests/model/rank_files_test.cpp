@@ -10,6 +10,7 @@
 #include "ckpt/safetensors.h"
 #include "ckpt/torch_tensors.h"
 #include "model/rank_layout.h"
+#include "tests/ckpt/support.h"
 #include "tests/model/convert_support.h"
 
 namespace mt {
@@ -107,6 +108,30 @@ TEST_F(Convert, StagesHoldWhatTheLayoutSays) {
   EXPECT_EQ(error("hf", "out", "core", options),
             "78 --pipeline-model-parallel-layout E|tt||L: 4 stages are not a multiple of "
             "--pipeline-model-parallel-size 3");
+}
+
+TEST_F(Convert, RanksAreReadWithoutACopyOfTheRow) {
+  ModelConfig c = config_named("llama");
+  c.vocab_size = c.padded_vocab_size = 1 << 18;
+  write_hugging_face(scratch_.path("hf"), c, DType::f32);
+  ConvertOptions options;
+  options.ckpt_format = "torch";
+  options.target_tensor_parallel = 2;
+  convert("hf", "ranks", "core", options);
+  const auto source = open_model(scratch_.path("ranks"));
+  const ParamTable table = model_rows(source->config());
+  const HostTensor words(DType::f32, table.rows().front().shape);  // 16 MiB
+  std::memset(words.view().data(), 1, words.view().bytes());
+  File::create("/proc/self/clear_refs").write("5");  // the peak is what there is now
+  const std::size_t before = test::peak_memory();
+  source->read(table.rows().front(), "", words);
+  EXPECT_LT(test::peak_memory() - before, 8u << 20);
+  EXPECT_EQ(
+      std::memcmp(
+          words.view().data(),
+          HuggingFaceSource(scratch_.path("hf"), {}).view(table.rows().front(), "")->tensor.data(),
+          words.view().bytes()),
+      0);
 }
 
 // Row i of each weight is all i, of o_proj column i: what a rank has says where it was cut.
