@@ -66,6 +66,7 @@ struct Plan {
       fail(Exit::bad_config, "--target-encoder-pipeline-parallel-size: ", source->path(),
            " is no T5");
     if (target.legacy) check_legacy(target.config);
+    if (by_stages) check_tensor_ranks();
     source->check_all_used(table);
     if (options.with_optimizer) {
       states = source->states();
@@ -138,6 +139,15 @@ struct Plan {
       if (given)
         fail(Exit::bad_config, flag,
              ": Megatron-LM gives each stage of a T5 as many of its stack's layers, in one chunk");
+  }
+
+  void check_tensor_ranks() const {
+    try {
+      model_rows(target.config, {.ranks = static_cast<int>(target.tensor_parallel)});
+    } catch (const Error& error) {
+      fail(error.code(), "--target-tensor-parallel-size ", target.tensor_parallel, ": ",
+           error.what());
+    }
   }
 
   static DType dtype_named(const std::string& name) {

@@ -23,7 +23,7 @@ struct ConvertOptions {
   std::int64_t target_tensor_parallel = 1, target_pipeline_parallel = 1, target_expert_parallel = 1;
   std::int64_t target_encoder_pipeline_parallel = 0;  // 0: a T5's encoder has no stages of its own
   bool moe_grouped_gemm = false;
-  PipelineOptions pipeline;
+  PipelineOptions pipeline = {.size_flag = "--target-pipeline-parallel-size"};
   std::optional<std::int64_t> make_vocab_size_divisible_by;
   std::string dtype;  // of the weights; empty: as stored; q8_0 for GGUF
   bool bf16 = false, fp16 = false;

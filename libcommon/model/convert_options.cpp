@@ -145,6 +145,7 @@ void ConvertOptions::complete() {
   check_of_saver(*this);
   if (load.empty()) fail(Exit::usage, "INPUT: required; see --help");
   if (save.empty()) fail(Exit::usage, "OUTPUT: required; see --help");
+  if (save == "-") fail(Exit::usage, "OUTPUT -: becomes a folder, which stdout cannot be");
   if (bf16 + fp16 + !dtype.empty() > 1)
     fail(Exit::usage, "--bf16, --fp16 and --dtype exclude each other");
   if (mock) source.mock = seed;

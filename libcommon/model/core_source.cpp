@@ -19,11 +19,15 @@ PyValue with_vocabulary(const PyValue& args, std::optional<std::int64_t> given,
                         const std::string& where) {
   const PyValue* stored = args.find("vocab_size");
   if (stored != nullptr && !stored->is_none() && !given) return args;
+  const PyValue& padded = args.at("padded_vocab_size", where);
+  if (given && *given > padded.as_integer(where + ": args.padded_vocab_size"))
+    fail(Exit::bad_config, "--true-vocab-size ", *given, ": ", where, ": the model has ",
+         padded.as_integer(where), " rows for tokens");
   PyValue known = PyValue::dict();
   const std::vector<PyValue>& entries = args.entries(where);
   for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
     if (!(entries[i] == PyValue("vocab_size"))) known.set_item(entries[i], entries[i + 1]);
-  known.set_item("vocab_size", given ? PyValue(*given) : args.at("padded_vocab_size", where));
+  known.set_item("vocab_size", given ? PyValue(*given) : padded);
   return known;
 }
 

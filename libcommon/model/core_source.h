@@ -35,7 +35,7 @@ class CoreSource : public ModelSource {
 };
 
 // `args` with a vocabulary, which Megatron leaves to the tokenizer: the one given, or else its
-// padded number.
+// padded number.  Exit::bad_config if more is given than that.
 PyValue with_vocabulary(const PyValue& args, std::optional<std::int64_t> given,
                         const std::string& where);
 

@@ -130,8 +130,8 @@ static StageRanges ranges_of_layout(const std::string& layout, std::int64_t num_
 static int chunks_of(const PipelineOptions& o, int ranks, std::int64_t num_layers) {
   if (!o.layers_per_virtual_stage && !o.virtual_stages_per_rank) return 1;
   if (ranks <= 1)
-    fail(Exit::bad_config,
-         "When interleaved schedule is used, pipeline-model-parallel size should be greater than "
+    fail(Exit::bad_config, o.size_flag, ' ', ranks,
+         ": When interleaved schedule is used, pipeline-model-parallel size should be greater than "
          "1");
   if (o.layers_per_virtual_stage && o.virtual_stages_per_rank)
     fail(Exit::usage,
@@ -144,20 +144,21 @@ static int chunks_of(const PipelineOptions& o, int ranks, std::int64_t num_layer
          "degree when enable uneven pipeline parallelism");
   const std::int64_t layers = num_layers + o.account_for_embedding + o.account_for_loss;
   if (layers % ranks != 0)
-    fail(Exit::bad_config,
-         "number of layers of the model must be divisible pipeline model parallel size");
+    fail(Exit::bad_config, o.size_flag, ' ', ranks,
+         ": number of layers of the model must be divisible pipeline model parallel size");
   if (layers / ranks % *o.layers_per_virtual_stage != 0)
-    fail(Exit::bad_config,
-         "number of layers per pipeline stage must be divisible number of layers per virtual "
+    fail(Exit::bad_config, "--num-layers-per-virtual-pipeline-stage ", *o.layers_per_virtual_stage,
+         ": number of layers per pipeline stage must be divisible number of layers per virtual "
          "pipeline stage");
   return static_cast<int>(layers / ranks / *o.layers_per_virtual_stage);
 }
 
-// What an even part of `layers` over `parts` is; `what` says of which layers and which parts.
-static std::int64_t divide(std::int64_t layers, std::int64_t parts, const char* what) {
-  if (layers % parts != 0)
-    fail(Exit::bad_config, what, ": ", layers, " are not a multiple of ", parts);
-  return layers / parts;
+// Layers of each of a rank's chunks.
+static std::int64_t each_chunk(std::int64_t layers, int chunks) {
+  if (layers % chunks != 0)
+    fail(Exit::bad_config, "--num-virtual-stages-per-pipeline-rank ", chunks, ": does not divide ",
+         layers, " layers of a rank");
+  return layers / chunks;
 }
 
 // Layers of each rank's every chunk, before embedding and loss take theirs.
@@ -165,11 +166,10 @@ static std::vector<std::int64_t> even_layers(const PipelineOptions& o, int ranks
                                              std::int64_t num_layers) {
   const std::int64_t layers = num_layers + o.account_for_embedding + o.account_for_loss;
   if (layers % ranks != 0)
-    fail(Exit::bad_config,
-         "Number of layers should be divisible by the pipeline-model-parallel size");
-  const std::int64_t each =
-      divide(layers / ranks, chunks, "layers of a rank, for its virtual stages");
-  return std::vector<std::int64_t>(static_cast<std::size_t>(ranks), each);
+    fail(Exit::bad_config, o.size_flag, ' ', ranks,
+         ": Number of layers should be divisible by the pipeline-model-parallel size");
+  return std::vector<std::int64_t>(static_cast<std::size_t>(ranks),
+                                   each_chunk(layers / ranks, chunks));
 }
 
 static std::vector<std::int64_t> uneven_layers(const PipelineOptions& o, int ranks, int chunks,
@@ -181,17 +181,15 @@ static std::vector<std::int64_t> uneven_layers(const PipelineOptions& o, int ran
          "--account-for-loss-in-pipeline-split");
   const std::int64_t left = num_layers - o.first_layers.value_or(0) - o.last_layers.value_or(0);
   const int middle = ranks - o.first_layers.has_value() - o.last_layers.has_value();
-  if (middle < 0 || left < 0 || (middle == 0 && left > 0))
+  if (middle < 0 || left < 0 || (middle == 0 ? left > 0 : left % middle != 0))
     fail(Exit::bad_config,
          "--decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers: ", left,
-         " layers are left for ", middle, " ranks");
-  const std::int64_t each =
-      middle == 0 ? 0 : divide(left, middle, "layers of the ranks between the first and the last");
+         " layers are left for ", middle, " ranks, expected as many for each");
+  const std::int64_t each = middle == 0 ? 0 : left / middle;
   std::vector<std::int64_t> layers(static_cast<std::size_t>(ranks), each);
   layers.front() = o.first_layers.value_or(each);
   layers.back() = o.last_layers.value_or(each);
-  for (std::int64_t& count : layers)
-    count = divide(count, chunks, "layers of a rank, for its virtual stages");
+  for (std::int64_t& count : layers) count = each_chunk(count, chunks);
   return layers;
 }
 
@@ -231,13 +229,10 @@ PipelineStages make_pipeline_stages(const PipelineOptions& o, int ranks, std::in
   check_alone(o);
   const StageRanges ranges = ranges_of_layout(o.layout, num_layers);
   if (ranges.size() % static_cast<std::size_t>(ranks) != 0)
-    refuse(o.layout, concat(ranges.size(),
-                            " stages are not a multiple of "
-                            "--pipeline-model-parallel-size ",
-                            ranks));
+    refuse(o.layout,
+           concat(ranges.size(), " stages are not a multiple of ", o.size_flag, ' ', ranks));
   const int chunks = static_cast<int>(ranges.size()) / ranks;
-  if (ranks == 1 && chunks > 1)
-    refuse(o.layout, "several stages need --pipeline-model-parallel-size");
+  if (ranks == 1 && chunks > 1) refuse(o.layout, concat("several stages need ", o.size_flag));
   return {chunks, ranges};
 }
 

@@ -19,6 +19,7 @@ struct PipelineOptions {
   std::optional<int> microbatch_group_size = {};
   bool account_for_embedding = false, account_for_loss = false;  // each is worth a layer
   std::string layout = {};
+  const char* size_flag = "--pipeline-model-parallel-size";  // says how many ranks there are
 
   void add_to(CommandLine& cl);
 };

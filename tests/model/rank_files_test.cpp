@@ -107,7 +107,7 @@ TEST_F(Convert, StagesHoldWhatTheLayoutSays) {
   options.target_pipeline_parallel = 3;
   EXPECT_EQ(error("hf", "out", "core", options),
             "78 --pipeline-model-parallel-layout E|tt||L: 4 stages are not a multiple of "
-            "--pipeline-model-parallel-size 3");
+            "--target-pipeline-parallel-size 3");
 }
 
 TEST_F(Convert, RanksAreReadWithoutACopyOfTheRow) {
@@ -202,10 +202,14 @@ TEST_F(Convert, RanksMustDivideTheModel) {
   options.ckpt_format = "torch";
   options.target_pipeline_parallel = 3;
   EXPECT_EQ(error("hf", "ranks", "core", options),
-            "78 Number of layers should be divisible by the pipeline-model-parallel size");
+            "78 --target-pipeline-parallel-size 3: Number of layers should be divisible by the "
+            "pipeline-model-parallel size");
   options.target_pipeline_parallel = 1;
   options.target_tensor_parallel = 4;
-  EXPECT_NE(error("hf", "ranks", "core", options).find("tensor-parallel ranks"), std::string::npos);
+  EXPECT_EQ(error("hf", "ranks", "core", options),
+            "78 --target-tensor-parallel-size 4: "
+            "decoder.layers.0.self_attention.linear_qkv.weight: 2 parts of qkv "
+            "cannot be divided among 4 tensor-parallel ranks");
   EXPECT_FALSE(fs::exists(scratch_.path("ranks/release")));
 }
 

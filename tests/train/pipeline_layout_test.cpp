@@ -109,15 +109,17 @@ std::string refusal(const PipelineOptions& options, int ranks, std::int64_t num_
 
 TEST(PipelineLayout, RefusalsInMegatronsWords) {
   EXPECT_EQ(refusal({}, 4, 14),
-            "Number of layers should be divisible by the pipeline-model-parallel size");
+            "--pipeline-model-parallel-size 4: Number of layers should be divisible by the "
+            "pipeline-model-parallel size");
   EXPECT_EQ(refusal({.layers_per_virtual_stage = 1}, 4, 14),
-            "number of layers of the model must be divisible pipeline model parallel size");
+            "--pipeline-model-parallel-size 4: number of layers of the model must be divisible "
+            "pipeline model parallel size");
   EXPECT_EQ(refusal({.layers_per_virtual_stage = 3}, 4, 16),
-            "number of layers per pipeline stage must be divisible number of layers per virtual "
-            "pipeline stage");
+            "--num-layers-per-virtual-pipeline-stage 3: number of layers per pipeline stage must "
+            "be divisible number of layers per virtual pipeline stage");
   EXPECT_EQ(refusal({.virtual_stages_per_rank = 2}, 1, 16),
-            "When interleaved schedule is used, pipeline-model-parallel size should be greater "
-            "than 1");
+            "--pipeline-model-parallel-size 1: When interleaved schedule is used, "
+            "pipeline-model-parallel size should be greater than 1");
   EXPECT_EQ(refusal({.layers_per_virtual_stage = 2, .virtual_stages_per_rank = 2}, 4, 16),
             "--num-layers-per-virtual-pipeline-stage and --num-virtual-stages-per-pipeline-rank "
             "cannot be set at the same time");
@@ -128,15 +130,16 @@ TEST(PipelineLayout, RefusalsInMegatronsWords) {
 
 TEST(PipelineLayout, Refusals) {
   EXPECT_EQ(refusal({.virtual_stages_per_rank = 3}, 4, 16),
-            "layers of a rank, for its virtual stages: 4 are not a multiple of 3");
+            "--num-virtual-stages-per-pipeline-rank 3: does not divide 4 layers of a rank");
   EXPECT_EQ(refusal({.first_layers = 2, .last_layers = 3}, 4, 16),
-            "layers of the ranks between the first and the last: 11 are not a multiple of 2");
+            "--decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers: 11 layers "
+            "are left for 2 ranks, expected as many for each");
   EXPECT_EQ(refusal({.first_layers = 9, .last_layers = 9}, 4, 16),
             "--decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers: -2 layers "
-            "are left for 2 ranks");
+            "are left for 2 ranks, expected as many for each");
   EXPECT_EQ(refusal({.first_layers = 2, .last_layers = 2}, 1, 4),
             "--decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers: 0 layers "
-            "are left for -1 ranks");
+            "are left for -1 ranks, expected as many for each");
   EXPECT_EQ(refusal({.schedule = "gpipe", .virtual_stages_per_rank = 2}, 4, 16),
             "--pipeline-schedule gpipe: not with virtual stages");
   EXPECT_EQ(refusal({.microbatch_group_size = 8}, 4, 16),

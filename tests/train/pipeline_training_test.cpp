@@ -180,7 +180,8 @@ TEST_F(PipelineTraining, Refusals) {
   EXPECT_EQ(refusal({.ranks = 3, .stages = 2}),
             "--ranks 3: world size (3) is not divisible by total_model_size (2)");
   EXPECT_EQ(refusal({.ranks = 3, .stages = 3}),
-            "Number of layers should be divisible by the pipeline-model-parallel size");
+            "--pipeline-model-parallel-size 3: Number of layers should be divisible by the "
+            "pipeline-model-parallel size");
   EXPECT_EQ(refusal({.ranks = 2,
                      .stages = 2,
                      .options = {.virtual_stages_per_rank = 2, .microbatch_group_size = 16}}),
