@@ -175,6 +175,12 @@ TEST(TorchReader, StrideOfAnAxisOfOneDoesNotMatter) {
   EXPECT_TRUE(file.tensor(file.value()).contiguous());
 }
 
+TEST(TorchReader, RowsOfATensorWithoutElements) {
+  const StoredTensor stored{DType::f32, {2, 0}, {1, 1}, {}};
+  const OwnedTensor out(DType::f32, {1, 0});
+  stored.copy_to({1, 0}, out.view);  // a step from a null pointer would be undefined
+}
+
 TEST(TorchReader, BigEndian) {
   const std::string archive = archive_of({.byteorder = "big",
                                           .storage = "\x3f\x80\0\0"
