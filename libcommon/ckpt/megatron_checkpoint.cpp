@@ -79,7 +79,12 @@ std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
                                                std::optional<std::int64_t> step) {
   if (fs::exists(save_folder) && !fs::is_directory(save_folder))
     fail(Exit::no_input, save_folder, ": is a file, expected a folder of checkpoints");
-  if (auto place = one_checkpoint(save_folder)) return place;
+  if (auto place = one_checkpoint(save_folder)) {
+    if (step && !place->release && *step != place->iteration)
+      fail(Exit::no_input, save_folder, ": is iteration ", place->iteration, ", but ", *step,
+           " was asked for");
+    return place;
+  }
   const std::string tracker = save_folder + "/" + kTracker;
   std::string word;
   if (fs::exists(tracker)) {

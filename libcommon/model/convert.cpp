@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <span>
 
 #include "base/progress.h"
 #include "base/threads.h"
@@ -79,14 +80,17 @@ struct Plan {
 
   static ModelTarget target_of(const ConvertOptions& o, const ModelSource& source) {
     ModelConfig config = source.config();
-    const bool keeps = !is_foreign(source) && !o.make_vocab_size_divisible_by &&
-                       config.padded_vocab_size % o.target_tensor_parallel == 0;
+    const std::int64_t tp = o.target_tensor_parallel,
+                       multiple = tp * o.make_vocab_size_divisible_by.value_or(
+                                           config.make_vocab_size_divisible_by),
+                       padded = (config.vocab_size + multiple - 1) / multiple * multiple;
+    // A torch_dist checkpoint that becomes one again keeps what was trained of its padding.
+    const bool keeps = source.format() == "torch_dist" && o.saver == "core" &&
+                       o.ckpt_format == "torch_dist" && !o.make_vocab_size_divisible_by &&
+                       config.padded_vocab_size % multiple == 0;
     if (!keeps) {
-      const std::int64_t tp = o.target_tensor_parallel,
-                         multiple = tp * o.make_vocab_size_divisible_by.value_or(
-                                             config.make_vocab_size_divisible_by);
       config.make_vocab_size_divisible_by = multiple / tp;
-      config.padded_vocab_size = (config.vocab_size + multiple - 1) / multiple * multiple;
+      config.padded_vocab_size = padded;
     }
     fs::path save = fs::path(o.save);
     if (!save.has_filename()) save = save.parent_path();  // "out/"
@@ -318,10 +322,35 @@ static std::int64_t read_back(const Plan& plan, int threads, const Log& log,
 
 // --- Converting ---------------------------------------------------------------------------------
 
+// Some savers make all of OUTPUT anew, and what lies there goes.
+static void check_outside(const ConvertOptions& options, const std::string& path) {
+  if (options.saver == "core" || options.saver == "legacy") return;
+  const fs::path input = fs::weakly_canonical(options.load), output = fs::weakly_canonical(path);
+  const bool inside =
+      std::mismatch(output.begin(), output.end(), input.begin(), input.end()).first == output.end();
+  if (inside && input != output)
+    fail(Exit::usage, "--force: would remove ", options.load, ", which lies in ", path);
+}
+
 static void check_free(const ConvertOptions& options, const std::string& path) {
+  if (options.force) check_outside(options, path);
   if (options.force || !fs::exists(path)) return;
   const bool empty = fs::is_directory(path) && fs::is_empty(path);
   if (!empty) fail(Exit::cannot_create, path, ": exists; --force replaces what it holds");
+}
+
+// A number too large for float16 would become infinite, and compare as equal with itself.
+static void check_range(const Plan& plan, const Param& row, const std::string& state,
+                        ConstTensor value) {
+  if (value.dtype() != DType::f16 || plan.source->dtype_of(row, state) == DType::f16) return;
+  constexpr std::uint16_t kMagnitude = 0x7FFF, kInfinity = 0x7C00;
+  const std::span bits(static_cast<const std::uint16_t*>(value.data()),
+                       static_cast<std::size_t>(value.numel()));
+  const auto infinite = std::ranges::count_if(
+      bits, [](std::uint16_t number) { return (number & kMagnitude) == kInfinity; });
+  if (infinite > 0)
+    fail(Exit::bad_config, plan.source->path(), ": ", row.name, ": ", infinite,
+         " numbers are infinite or too large for float16, which ends at 65504; see --dtype");
 }
 
 static std::unique_ptr<ModelSink> make_sink(const ConvertOptions& options, const Plan& plan) {
@@ -354,6 +383,7 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
         plan, parts, options.threads, 1, check,
         [&](std::size_t part, const Param& row, const std::string& state, RowMemory& memory) {
           const RowValue value(*plan.source, row, state, plan.dtype_of(row, state), memory);
+          check_range(plan, row, state, value.tensor());
           sink->write(part, row, state, value.tensor());
           progress.add(value.tensor().bytes());
         });

@@ -16,6 +16,7 @@
 namespace mt {
 
 struct ConvertOptions {
+  std::string input, output;  // or, by their options:
   std::string load, save;
   std::string loader, saver = "core", ckpt_format = "torch_dist", model_type;
   std::string transformer_impl;

@@ -4,9 +4,9 @@
 namespace mt {
 
 void ConvertOptions::add_to(CommandLine& cl) {
-  cl.optional_positional("INPUT", &load,
+  cl.optional_positional("INPUT", &input,
                          "folder of checkpoints, or of one; or of Hugging Face's; or a GGUF file");
-  cl.optional_positional("OUTPUT", &save, "folder to make");
+  cl.optional_positional("OUTPUT", &output, "folder to make");
   cl.section("Checkpoints");
   cl.option("--load-dir,--load", &load, "DIR", "INPUT");
   cl.option("--save-dir,--save", &save, "DIR", "OUTPUT");
@@ -137,18 +137,31 @@ static void check_of_saver(const ConvertOptions& o) {
     fail(Exit::usage, "--moe-grouped-gemm: not with --ckpt-format torch_dcp");
 }
 
+static void take_positional(const char* flag, const std::string& positional, std::string& option) {
+  if (positional.empty()) return;
+  if (!option.empty())
+    fail(Exit::usage, flag, ' ', option, ": not with ", positional, ", which says the same");
+  option = positional;
+}
+
 void ConvertOptions::complete() {
   if (loader == "mcore" || loader == "megatron") loader = loader == "mcore" ? "core" : "legacy";
   if (saver == "mcore" || saver == "megatron") saver = saver == "mcore" ? "core" : "legacy";
   if (transformer_impl.empty())
     transformer_impl = saver == "legacy" ? "local" : "transformer_engine";
   check_of_saver(*this);
+  take_positional("--load-dir", input, load);
+  take_positional("--save-dir", output, save);
   if (load.empty()) fail(Exit::usage, "INPUT: required; see --help");
   if (save.empty()) fail(Exit::usage, "OUTPUT: required; see --help");
   if (save == "-") fail(Exit::usage, "OUTPUT -: becomes a folder, which stdout cannot be");
   if (bf16 + fp16 + !dtype.empty() > 1)
     fail(Exit::usage, "--bf16, --fp16 and --dtype exclude each other");
   if (mock) source.mock = seed;
+  if (!mock && seed != ConvertOptions().seed) fail(Exit::usage, "--seed: is of --mock");
+  if (mock && (source.vocab_size || source.iteration))
+    fail(Exit::usage, source.vocab_size ? "--true-vocab-size" : "--ckpt-step",
+         ": not with --mock, which knows of INPUT's config.json alone");
   source.check_while_reading = true;
   if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
   if (with_optimizer && saver != "core")

@@ -28,7 +28,12 @@ std::unique_ptr<ModelSource> open_model(const std::string& path,
                                         const ModelSourceOptions& options) {
   if (!fs::exists(path)) fail(Exit::no_input, path, ": does not exist");
   if (options.mock) return std::make_unique<MockSource>(path, *options.mock);
-  if (const auto file = find_gguf(path)) return std::make_unique<GgufSource>(*file, options);
+  if (const auto file = find_gguf(path)) {
+    if (options.iteration)
+      fail(Exit::no_input, *file, ": is a GGUF file and has no iterations, but ",
+           *options.iteration, " was asked for");
+    return std::make_unique<GgufSource>(*file, options);
+  }
   if (!fs::is_directory(path))
     fail(Exit::no_input, path, ": is a file, but no GGUF file; expected one, or a model's folder");
   if (const auto place = find_checkpoint(path, options.iteration)) {

@@ -143,6 +143,28 @@ TEST_F(Convert, VocabularyIsPaddedAnew) {
   EXPECT_EQ(source->config().padded_vocab_size, 40);
 }
 
+TEST_F(Convert, TheVocabularyIsWhatMegatronGivesTheRanks) {
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);  // 21 tokens
+  ConvertOptions options;
+  options.make_vocab_size_divisible_by = 8;
+  convert("hf", "core", "core", options);
+  options.make_vocab_size_divisible_by.reset();
+  const auto rows = [&](const std::string& from, const std::string& to, const char* format,
+                        std::int64_t ranks) {
+    options.ckpt_format = format;
+    options.target_tensor_parallel = ranks;
+    options.verify = true;
+    convert(from, to, "core", options);
+    return open_model(scratch_.path(to))->config().padded_vocab_size;
+  };
+  EXPECT_EQ(rows("core", "two", "torch", 2), 32);
+  EXPECT_EQ(rows("two", "one", "torch", 1), 24);
+  EXPECT_EQ(rows("two", "plain", "torch_dcp", 1), 24);
+  EXPECT_EQ(rows("two", "back", "torch_dist", 1), 24);
+  EXPECT_EQ(rows("one", "more", "torch_dist", 2), 32);
+  EXPECT_EQ(rows("more", "kept", "torch_dist", 1), 32);  // what was trained there
+}
+
 TEST_F(Convert, OtherTypesRound) {
   write_hugging_face(scratch_.path("hf"), config_named("gpt2"), DType::f32);
   ConvertOptions options;
@@ -312,6 +334,46 @@ TEST_F(Convert, NothingIsReplacedUnasked) {
   options.force = true;
   EXPECT_EQ(error("core", "back", "hf", options), "");
   EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+  fs::create_directory(scratch_.path("parent"));
+  fs::rename(scratch_.path("back"), scratch_.path("parent/back"));
+  EXPECT_EQ(error("parent/back", "parent", "hf", options),
+            concat("64 --force: would remove ", scratch_.path("parent/back"), ", which lies in ",
+                   scratch_.path("parent")));
+  EXPECT_EQ(error("parent/back", "parent", "core", options), "");
+  EXPECT_TRUE(fs::exists(scratch_.path("parent/back/model.safetensors")));
+  EXPECT_EQ(error("parent/back", "parent/back", "hf", options), "");
+}
+
+TEST_F(Convert, NothingIsSaidTwiceOrForNothing) {
+  ConvertOptions options;
+  options.input = "a";
+  EXPECT_EQ(error("hf", "out", "core", options),
+            concat("64 --load-dir ", scratch_.path("hf"), ": not with a, which says the same"));
+  options.input.clear();
+  options.seed = 5;
+  EXPECT_EQ(error("hf", "out", "core", options), "64 --seed: is of --mock");
+  options.mock = true;
+  options.source.vocab_size = 5;
+  EXPECT_EQ(error("hf", "out", "core", options),
+            "64 --true-vocab-size: not with --mock, which knows of INPUT's config.json alone");
+}
+
+TEST_F(Convert, NumbersTooLargeForFloat16AreRefused) {
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
+  ConvertOptions options;
+  options.fp16 = true;
+  EXPECT_EQ(error("hf", "core", "core", options), "");
+  std::string file = content("hf/model.safetensors");
+  const float large = 65520;  // the last element; 65519 would be rounded to 65504
+  std::memcpy(file.data() + file.size() - sizeof large, &large, sizeof large);
+  File::create(scratch_.path("hf/model.safetensors")).write(file);
+  EXPECT_EQ(error("hf", "out", "core", options),
+            concat("78 ", scratch_.path("hf"),
+                   ": output_layer.weight: 1 numbers are infinite or too large for "
+                   "float16, which ends at 65504; see --dtype"));
+  EXPECT_FALSE(fs::exists(scratch_.path("out")));
+  options.fp16 = false;
+  EXPECT_EQ(error("hf", "out", "core", options), "");
 }
 
 TEST_F(Convert, LoaderMustBeWhatIsThere) {
