@@ -185,6 +185,24 @@ class ConfigReader {
     expect_flag("use_bias", false);
     expect_flag("use_conv_bias", true);
     expect_number("conv_kernel", kMambaConv);
+    expect_free_steps();
+  }
+
+  // Megatron's time steps, which are above 0, have no bounds.
+  void expect_free_steps() const {
+    constexpr double kAny = 1e9;
+    if (!object_.has("time_step_limit")) return;
+    simdjson::dom::array bounds;
+    simdjson::dom::element least, most;
+    double lower = 0, upper = 0;
+    const bool two = !object_.member("time_step_limit").get(bounds) && bounds.size() == 2 &&
+                     !bounds.at(0).get(least) && !least.get(lower) && !bounds.at(1).get(most);
+    std::string_view number;
+    const bool endless = two && (most.get(upper) == simdjson::SUCCESS
+                                     ? upper >= kAny
+                                     : !most["__float__"].get(number) && number == "Infinity");
+    if (!endless || lower > 0)
+      object_.refuse("\"time_step_limit\" bounds the time steps, which Megatron does not do");
   }
 
   void read_nemotron_h() {
@@ -377,7 +395,43 @@ static DType dtype_of(const HfObject& object) {
   object.refuse(json_quoted(name), " is ", json_quoted(text), ", expected a floating-point type");
 }
 
-HuggingFaceConfig parse_hugging_face_config(const std::string& json, const std::string& path) {
+constexpr std::string_view kPythonNumbers[] = {"-Infinity", "Infinity", "NaN"};
+
+static std::string as_object(std::string_view number) {
+  return concat("{\"__float__\":\"", number, "\"}");
+}
+
+std::string without_python_numbers(const std::string& json) {
+  std::string text;
+  bool quoted = false;
+  for (std::size_t at = 0; at < json.size();) {
+    const std::string_view rest = std::string_view(json).substr(at);
+    const auto* const number =
+        std::ranges::find_if(kPythonNumbers, [&](auto n) { return rest.starts_with(n); });
+    if (!quoted && number != std::end(kPythonNumbers)) {
+      text += as_object(*number);
+      at += number->size();
+      continue;
+    }
+    const std::size_t taken = quoted && rest[0] == '\\' ? std::min<std::size_t>(2, rest.size()) : 1;
+    quoted = quoted != (rest[0] == '"');
+    text += rest.substr(0, taken);
+    at += taken;
+  }
+  return text;
+}
+
+std::string with_python_numbers(std::string json) {
+  for (const std::string_view number : kPythonNumbers) {
+    const std::string object = as_object(number);
+    for (std::size_t at = 0; (at = json.find(object, at)) != std::string::npos;)
+      json.replace(at, object.size(), number);
+  }
+  return json;
+}
+
+HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::string& path) {
+  const std::string json = without_python_numbers(text);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   if (const auto error = parser.parse(json).get(root))

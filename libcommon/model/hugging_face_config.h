@@ -20,6 +20,11 @@ struct HuggingFaceConfig {
   bool output_if_stored = false;
 };
 
+// Python writes the numbers Infinity, -Infinity and NaN, which JSON lacks: the same text as the 5th
+// generation of transformers writes it, with {"__float__":"Infinity"} instead; and the reverse.
+std::string without_python_numbers(const std::string& json);
+std::string with_python_numbers(std::string json);
+
 // Exit::bad_data names what is missing or not supported.  `path` stands in errors.
 HuggingFaceConfig parse_hugging_face_config(const std::string& json, const std::string& path);
 

@@ -343,7 +343,8 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype,
                                 const std::string& original) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
-  if (const auto error = parser.parse(original.empty() ? "{}" : original).get(root))
+  const std::string known = original.empty() ? "{}" : without_python_numbers(original);
+  if (const auto error = parser.parse(known).get(root))
     fail(Exit::bad_data, "config.json: ", simdjson::error_message(error));
   const HfObject before(root, "config.json");
   const std::string_view before_type = before.text_or("model_type", "");

@@ -24,6 +24,18 @@ std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, cons
   return entries;
 }
 
+std::string original_config(const ModelSource& source) {
+  for (const Companion& file : source.companions())
+    if (file.name == kConfig) return file.read();
+  return {};
+}
+
+// With infinite numbers as the generation of transformers spells them that wrote `original`.
+std::string as_original(const std::string& config, const std::string& original) {
+  const bool python = without_python_numbers(original) != original;
+  return python ? with_python_numbers(config) : config;
+}
+
 bool is_zero(ConstTensor tensor) {
   const auto* const bytes = static_cast<const std::byte*>(tensor.data());
   return std::all_of(bytes, bytes + tensor.bytes(), [](std::byte b) { return b == std::byte{0}; });
@@ -33,7 +45,7 @@ class HuggingFaceSink : public ModelSink {
  public:
   HuggingFaceSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
       : target_(target),
-        config_(hugging_face_config(target)),
+        config_(as_original(hugging_face_config(target), original_config(target.source))),
         save_(target.path),
         writer_(save_.folder(), entries_of(target, table, types), target.shard_bytes) {}
 
@@ -64,10 +76,7 @@ class HuggingFaceSink : public ModelSink {
 }  // namespace
 
 std::string hugging_face_config(const ModelTarget& target) {
-  std::string original;
-  for (const Companion& file : target.source.companions())
-    if (file.name == kConfig) original = file.read();
-  return hugging_face_config(target.config, target.dtype, original);
+  return hugging_face_config(target.config, target.dtype, original_config(target.source));
 }
 
 ForeignValue::ForeignValue(const Param& row, const ForeignName& name, ConstTensor value,

@@ -436,6 +436,30 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
   }
 }
 
+// The 4th generation of transformers writes Infinity into what it says of Mamba-2 and Nemotron-H.
+TEST_F(Convert, NumbersThatPythonWritesTravel) {
+  write_hugging_face(scratch_.path("hf"), config_named("mamba"), DType::f32);
+  const std::string config = content("hf/config.json");
+  const auto limited = [&](const std::string& limit) {
+    const std::string more =
+        concat(",\"time_step_limit\":[0.0,", limit, "],\"note\":\"\\\"Infinity\"}\n");
+    File::create(scratch_.path("hf/config.json")).write(config.substr(0, config.rfind('}')) + more);
+    for (const char* folder : {"core", "back"}) fs::remove_all(scratch_.path(folder));
+    const std::string refused = error("hf", "core", "core");
+    if (!refused.empty()) return refused;
+    convert("core", "back", "hf");
+    return content("back/config.json").ends_with(more) ? std::string()
+                                                       : content("back/config.json");
+  };
+  for (const char* limit : {"Infinity", "{\"__float__\":\"Infinity\"}", "1e+30"})
+    EXPECT_EQ(limited(limit), "") << limit;
+  for (const char* limit : {"0.1", "-Infinity", "NaN", "null"})
+    EXPECT_EQ(limited(limit), concat("65 ", scratch_.path("hf"),
+                                     "/config.json: \"time_step_limit\" bounds the time "
+                                     "steps, which Megatron does not do"))
+        << limit;
+}
+
 TEST(HuggingFaceConfigTest, ModelsThatTransformersHasNotAreRefused) {
   const auto refusal = [](const std::function<void(GptConfig&)>& change) {
     GptConfig c = config_named("llama");
