@@ -8,7 +8,8 @@ gpus=$(nvidia-smi -L 2> /dev/null | wc -l) || true
 ((gpus >= 2)) || exit 125
 run=("$bin/mt-pretrain" --device cuda --quiet --json --num-layers 4 --hidden-size 256 --num-attention-heads 8
      --seq-length 256 --max-position-embeddings 256 --micro-batch-size 2 --global-batch-size 16 --train-iters 5
-     --lr 1e-3 --mock-data --tokenizer-type NullTokenizer --vocab-size 2000 --eval-iters 0)
+     --lr 1e-3 --mock-data --tokenizer-type NullTokenizer --vocab-size 2000 --eval-iters 0
+     --adam-eps 1e-6)  # with 1e-8, keys' biases step by rounding's noise, all that their gradients are, and 1e-9 grows to 1e-5
 
 steps() {  # of a run: "loss norm" of each step
   "${run[@]}" "$@" | sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*"grad_norm":\([^,]*\),.*/\1 \2/p'
@@ -24,7 +25,7 @@ same() {  # RANKS OPTIONS...: as one GPU
   paste -d ' ' <(echo "$one") <(steps --gpus "$ranks" "$@") | awk -v name="$ranks GPUs $*" '
     function apart(a, b) { return a > b ? (a - b) / a : (b - a) / b }
     NF != 4 { bad = 1 }
-    apart($1, $3) > 1e-6 || apart($2, $4) > 1e-5 { bad = 1; print name ": step " NR ": " $0 }
+    apart($1, $3) > 1e-7 || apart($2, $4) > 1e-6 { bad = 1; print name ": step " NR ": " $0 }
     END { if (bad || NR != 5) { print name ": " NR " steps"; exit 1 } print name ": same" }' || failed=1
 }
 
