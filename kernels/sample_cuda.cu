@@ -247,6 +247,7 @@ __global__ __cluster_dims__(kBlocks)
     __launch_bounds__(kThreads) void sample_kernel(const Arguments a) {
   __shared__ Shared shared;
   let_next_kernel_begin();
+  cooperative_groups::this_cluster().sync();  // all blocks run before one writes to another
   wait_for_kernel_before();
   Row(a, shared).choose();
 }
