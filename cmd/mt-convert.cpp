@@ -66,6 +66,7 @@ void print_line(const std::string& line) { print(line + "\n"); }
 void add_inspection(CommandLine& cl, mt::InspectOptions& options) {
   cl.positional("CHECKPOINT", &options.path, "a checkpoint, or a file of tensors, of any format");
   cl.flag("--json", &options.json, "JSON objects, one a line");
+  options.note = [&cl](const std::string& line) { cl.log().note(line); };
 }
 
 void run_ls(CommandLine& cl) {

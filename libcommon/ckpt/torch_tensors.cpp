@@ -10,8 +10,25 @@ static bool is_dict(const PyValue& value) {
   return value.is(PyValue::Kind::dict) || value.is_object("collections", "OrderedDict");
 }
 
+static bool is_list(const PyValue& value) {
+  return value.is(PyValue::Kind::list) || value.is(PyValue::Kind::tuple);
+}
+
+// Nothing of a key that names no tensors.
+static std::string key_text(const PyValue& key) {
+  if (key.is(PyValue::Kind::string)) return key.as_string("");
+  if (key.is(PyValue::Kind::integer)) return std::to_string(key.as_integer(""));
+  if (!key.is(PyValue::Kind::tuple)) return {};
+  std::string types;
+  for (const PyValue& type : key.as_items("")) {
+    if (!type.is(PyValue::Kind::global)) return {};
+    types += concat(types.empty() ? "" : ", ", type.module(), ".", type.name());
+  }
+  return "(" + types + ")";
+}
+
 TorchTensors::TorchTensors(const std::string& path) : file_(path), archive_(file_.bytes(), path) {
-  if (!is_dict(archive_.value()))
+  if (!is_dict(archive_.value()) && !is_list(archive_.value()))
     fail(Exit::bad_data, path, ": holds ", name_of(archive_.value().kind()),
          ", expected a dict of tensors");
   add("", archive_.value());
@@ -34,12 +51,18 @@ void TorchTensors::add(const std::string& name, const PyValue& value) {
                     stored.shape,
                     {path().substr(path().rfind('/') + 1), offset, stored.bytes.size()}}}};
     values_[name] = value;
-  } else if (is_dict(value)) {
+    return;
+  }
+  const auto add_below = [&](const std::string& key, const PyValue& item) {
+    if (!key.empty()) add(name.empty() ? key : name + "." + key, item);
+  };
+  if (is_dict(value)) {
     const std::vector<PyValue>& entries = value.entries(path());
     for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
-      if (entries[i].is(PyValue::Kind::string))
-        add(name.empty() ? entries[i].as_string("") : name + "." + entries[i].as_string(""),
-            entries[i + 1]);
+      add_below(key_text(entries[i]), entries[i + 1]);
+  } else if (is_list(value)) {
+    const std::vector<PyValue>& items = value.as_items(path());
+    for (std::size_t i = 0; i < items.size(); ++i) add_below(std::to_string(i), items[i]);
   }
 }
 
@@ -57,24 +80,33 @@ bool TorchTensors::are_one(const std::string& a, const std::string& b) const {
 RankTensors::RankTensors(const std::string& folder) : folder_(folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string found = entry.path().filename().string();
-    const bool megatron = found.starts_with("mp_rank_");
-    if (!megatron && !(found.starts_with("consolidated.") && found.ends_with(".pth"))) continue;
-    const std::string file = megatron ? found + "/model_optim_rng.pt" : found;
-    const std::string rank = megatron ? found : entry.path().stem().string();
-    auto& source = ranks_[rank];
-    source = std::make_unique<TorchTensors>(concat(folder, "/", file));
-    for (const auto& [name, tensor] : source->tensors()) {
-      DistTensor& own = tensors_[concat(rank, "/", name)] = tensor;
-      own.key = concat(rank, "/", name);
-      own.chunks[0].place.file = file;
+    if (found.starts_with("mp_rank_")) {
+      add(found + "/model_optim_rng.pt", found + "/");
+      const std::string optimizer = found + "/distrib_optim.pt";
+      if (std::filesystem::exists(concat(folder, "/", optimizer)))
+        add(optimizer, found + "/distrib_optim.");
+    } else if (found.starts_with("consolidated.") && found.ends_with(".pth")) {
+      add(found, entry.path().stem().string() + "/");
     }
+  }
+}
+
+void RankTensors::add(const std::string& file, const std::string& beginning) {
+  auto& source = files_[beginning];
+  source = std::make_unique<TorchTensors>(concat(folder_, "/", file));
+  for (const auto& [name, tensor] : source->tensors()) {
+    const std::string key = beginning + name;
+    DistTensor& own = tensors_[key] = tensor;
+    own.key = key;
+    own.chunks[0].place.file = file;
+    beginnings_[key] = beginning;
   }
 }
 
 void RankTensors::read_original(const std::string& key, const Shape& offset, Tensor out) const {
   readable(key, offset, out);
-  const std::size_t slash = key.find('/');
-  ranks_.at(key.substr(0, slash))->read_original(key.substr(slash + 1), offset, out);
+  const std::string& beginning = beginnings_.at(key);
+  files_.at(beginning)->read_original(key.substr(beginning.size()), offset, out);
 }
 
 }  // namespace mt

@@ -12,6 +12,7 @@
 #include "ckpt/gguf.h"
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/tensor_numbers.h"
+#include "model/core_source.h"
 #include "model/dcp_source.h"
 #include "model/gguf_source.h"
 #include "model/gpt_checkpoint.h"
@@ -342,25 +343,58 @@ static Side side_of(const ModelSource& source, const Param& row, const std::stri
           }};
 }
 
+// The optimizer's of Megatron's main branch is called `param`.
+static std::string state_name(const std::string& state) {
+  return state == "param" ? "fp32_param" : state;
+}
+
+// By their names; the weights alone unless both sources have more.
+static std::map<std::string, std::string> states_of(const ModelSource& source,
+                                                    const ModelSource& other) {
+  std::map<std::string, std::string> states = {{"", ""}};
+  if (other.states().size() > 1)
+    for (const std::string& state : source.states()) states[state_name(state)] = state;
+  return states;
+}
+
 static void compare_rows(const ModelSource& a, const ModelSource& b, Differences& differences) {
   const ParamTable table = model_rows(a.config()), others = model_rows(b.config());
+  const auto states_a = states_of(a, b), states_b = states_of(b, a);
   const auto find = [](const ParamTable& in, const std::string& name) {
     const auto& rows = in.rows();
     const auto found =
         std::find_if(rows.begin(), rows.end(), [&](const Param& row) { return row.name == name; });
     return found == rows.end() ? nullptr : &*found;
   };
-  for (const Param& row : table.rows()) {
-    const Param* const there = find(others, row.name);
-    if (there == nullptr) {
-      differences.only_in(a.path(), row.name);
-      continue;
-    }
+  const auto compare = [&](const Param& row, const Param* there, const std::string& name) {
+    const auto in_a = states_a.find(name), in_b = states_b.find(name);
+    const std::string called = state_prefix(name) + row.name;
+    if (in_a == states_a.end()) return differences.only_in(b.path(), called);
+    if (there == nullptr || in_b == states_b.end()) return differences.only_in(a.path(), called);
     Buffer of_a, of_b;
-    differences.compare(row.name, side_of(a, row, "", of_a), side_of(b, *there, "", of_b));
-  }
+    differences.compare(called, side_of(a, row, in_a->second, of_a),
+                        side_of(b, *there, in_b->second, of_b));
+  };
+  std::map<std::string, std::string> all = states_a;
+  all.insert(states_b.begin(), states_b.end());
+  for (const Param& row : table.rows())
+    for (const auto& [name, state] : all) compare(row, find(others, row.name), name);
   for (const Param& row : others.rows())
     if (find(table, row.name) == nullptr) differences.only_in(b.path(), row.name);
+}
+
+// With its optimizer's state, if that can be read.
+static std::unique_ptr<ModelSource> open_with_states(const InspectOptions& options,
+                                                     const std::string& path) {
+  ModelSourceOptions with_states = kWhileReading;
+  with_states.with_optimizer = true;
+  try {
+    return open_model(path, with_states);
+  } catch (const Error& error) {
+    std::unique_ptr<ModelSource> source = open_model(path, kWhileReading);
+    options.note(concat("the optimizer's state is left out: ", error.what()));
+    return source;
+  }
 }
 
 bool print_differences(const InspectOptions& a, const std::string& b, double tolerance,
@@ -374,8 +408,8 @@ bool print_differences(const InspectOptions& a, const std::string& b, double tol
     compare_names(a.path, b, differences);
     return differences.any();
   }
-  const std::unique_ptr<ModelSource> of_a = open_model(a.path, kWhileReading),
-                                     of_b = open_model(b, kWhileReading);
+  const std::unique_ptr<ModelSource> of_a = open_with_states(a, a.path),
+                                     of_b = open_with_states(a, b);
   if (of_a->format() != of_b->format() || of_a->format() == "torch" ||
       of_a->format() == kLegacyFormat || of_a->format() == kMetaFormat ||
       of_a->config().padded_vocab_size != of_b->config().padded_vocab_size)
@@ -394,10 +428,11 @@ bool verify_checkpoint(const InspectOptions& options, const PrintLine& print) {
   const bool model = is_model(options.path);
   std::int64_t rows = 0;
   if (model) {
-    const std::unique_ptr<ModelSource> source = open_model(options.path, kWhileReading);
+    const std::unique_ptr<ModelSource> source = open_with_states(options, options.path);
     const ParamTable table = model_rows(source->config());
     source->check_all_used(table);
     for (const Param& row : table.rows()) {
+      for (const std::string& state : source->states()) source->dtype_of(row, state);  // is there
       const DType dtype = source->dtype_of(row, "");
       const Buffer buffer(Device::cpu,
                           static_cast<std::size_t>(row.shape.numel()) * size_of(dtype));

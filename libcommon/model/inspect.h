@@ -13,6 +13,7 @@ using PrintLine = std::function<void(const std::string& line)>;
 struct InspectOptions {
   std::string path;
   bool json = false;
+  PrintLine note = [](const std::string&) {};  // takes what a user should know beside
 };
 
 // Every tensor with its type, shape and where its parts lie; with `settings` the model's settings
@@ -25,9 +26,9 @@ void print_tensor(const InspectOptions& options, const std::string& key, bool va
                   const PrintLine& print);
 
 // Compares two checkpoints: tensors of the same name, or, of the torch format, and where formats or
-// the padding of the vocabulary differ, rows of the model's table.  Prints what differs by more
-// than `tolerance`, or is in one of the two only; a NaN equals a NaN.  Returns whether anything was
-// printed.
+// the padding of the vocabulary differ, rows of the model's table, and the optimizer's state of
+// them where both have one.  Prints what differs by more than `tolerance`, or is in one of the two
+// only; a NaN equals a NaN.  Returns whether anything was printed.
 bool print_differences(const InspectOptions& a, const std::string& b, double tolerance,
                        const PrintLine& print);
 

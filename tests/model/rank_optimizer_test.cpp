@@ -270,6 +270,40 @@ INSTANTIATE_TEST_SUITE_P(Of, RankOptimizers, testing::Values("gpt2", "tied", "qw
 
 TEST_P(RankOptimizers, EveryLayoutComesBack) { expect_every_layout_comes_back(); }
 
+class OptimizerDifferences : public RankOptimizers {};
+INSTANTIATE_TEST_SUITE_P(Of, OptimizerDifferences, testing::Values("gpt2", "tied"));
+
+// A byte of the optimizer's is another, and no manifest tells.
+TEST_P(OptimizerDifferences, AreSeen) {
+  for (const auto& [kind, name] :
+       {std::pair(Kind::mixed, "model_optim_rng.pt"), {Kind::distributed, "distrib_optim.pt"}}) {
+    write_run(kind, DType::bf16);
+    move("run", "ranks", {1, 1, 1});
+    std::vector<std::string> lines;
+    const auto differ = [&] {
+      lines.clear();
+      return print_differences({.path = scratch_.path("run")}, scratch_.path("ranks"), 0,
+                               [&](const std::string& line) { lines.push_back(line); });
+    };
+    EXPECT_FALSE(differ()) << lines.front();
+    const std::string folder = scratch_.path("ranks/iter_0000005/"),
+                      path = folder + "mp_rank_00/" + name;
+    std::string file = read_file(path);
+    file[file.size() - file.size() / 8] ^= 1;
+    File::create(path).write(file);
+    std::filesystem::remove(folder + kManifestName);
+    EXPECT_TRUE(differ());
+    ASSERT_EQ(lines.size(), 1u);
+    EXPECT_TRUE(lines[0].starts_with("optimizer.state.")) << lines[0];
+    const RankTensors tensors(folder);
+    EXPECT_TRUE(std::ranges::any_of(tensors.tensors(), [](const auto& entry) {
+      return entry.first.find("optim") != std::string::npos;
+    }));
+    for (const char* made : {"hf", "run", "ranks"})
+      std::filesystem::remove_all(scratch_.path(made));
+  }
+}
+
 class FamilyOptimizers : public RankOptimizers {};
 INSTANTIATE_TEST_SUITE_P(Of, FamilyOptimizers,
                          testing::Values("bert", "gemma", "mamba", "hybrid", "t5", "t5_gated"),
