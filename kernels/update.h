@@ -11,12 +11,14 @@
 //   skipped    growth = 0; hysteresis -= 1; if hysteresis <= 0: scale = max(scale / 2, least)
 //   else       growth += 1; if growth = window: growth = 0; hysteresis = its start; scale *= 2
 // so that after the first halving every further overflow halves too, until `window` steps went
-// well.
+// well.  Not doubled is a scale that would be more than fp32 can hold, in which a checkpoint keeps
+// it: Megatron's becomes infinity, whose half is infinity too.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/cuda_types.h"
 #include "kernels/step_record.h"
@@ -52,7 +54,7 @@ constexpr void go_on(LossScaleState& state, const LossScaleRule& rule, bool over
   } else if (++state.growth == rule.window) {
     state.growth = 0;
     state.hysteresis = rule.hysteresis;
-    state.scale *= 2;
+    if (state.scale <= std::numeric_limits<float>::max() / 2) state.scale *= 2;
   }
 }
 

@@ -56,6 +56,19 @@ TEST(LossScale, NotBelowItsLeast) {
   EXPECT_EQ(scale.value(), 1.5);
 }
 
+// A checkpoint keeps it in fp32.
+TEST(LossScale, NotAboveWhatFp32Holds) {
+  LossScale scale({.loss_scale = {}, .initial_loss_scale = 0x1p126, .window = 1});
+  for (int i = 0; i < 5; ++i) {
+    scale.update(false);
+    EXPECT_EQ(scale.value(), 0x1p127);
+  }
+  EXPECT_EQ(scale.state.growth, 0);
+  scale.update(true);
+  scale.update(true);
+  EXPECT_EQ(scale.value(), 0x1p126);
+}
+
 TEST(LossScale, AConstantStays) {
   LossScale scale({.loss_scale = 128, .initial_loss_scale = {}});
   for (int i = 0; i < 3000; ++i) scale.update(i % 2 == 0);
