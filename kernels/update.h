@@ -27,8 +27,8 @@ namespace mt {
 
 // Consecutive elements of flat buffers that share their multipliers: element i is first + i of the
 // parameters, first + gradient_shift + i of their gradients, state + i of what is remembered of
-// them.  On a GPU one block works on a chunk: cut parameters into chunks of at most kUpdateChunk
-// elements.
+// them.  They are elements of parameter `piece`.  On a GPU one block works on a chunk: cut
+// parameters into chunks of at most kUpdateChunk elements.
 struct UpdateChunk {
   std::int64_t first = 0, state = 0, count = 0;
   double lr_mult = 1, decay_mult = 1;
@@ -58,11 +58,11 @@ constexpr void go_on(LossScaleState& state, const LossScaleRule& rule, bool over
   }
 }
 
-inline constexpr int kRequests = 5;  // that ranks may make with a step (train/interruption.h)
+inline constexpr int kRequests = 6;  // that ranks may make with a step (train/interruption.h)
 // What comes of a step; it lies on the device, from step to step.
 struct StepOutcome {
   double loss = 0, tokens = 0;      // sums over the micro-batches of all ranks
-  double requests[kRequests] = {};  // how many ranks make each
+  double requests[kRequests] = {};  // likewise of what each rank asks for
   double sum_squares = 0;           // of the sum of all ranks' gradients
   double zeros = 0;                 // elements of that, if they are counted
   double grad_norm = 0;             // of the averaged, unscaled gradient, before clipping

@@ -56,11 +56,12 @@ Signals::~Signals() {
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-std::optional<Signal> Signals::poll() {
-  const timespec no_time = {};
+std::optional<Signal> Signals::poll(std::chrono::nanoseconds most) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(most);
+  const timespec time = {.tv_sec = seconds.count(), .tv_nsec = (most - seconds).count()};
   int number;
   do {
-    number = ::sigtimedwait(&held_, nullptr, &no_time);
+    number = ::sigtimedwait(&held_, nullptr, &time);
   } while (number < 0 && errno == EINTR);
   if (number < 0) return {};
   if (number == SIGINT) {  // the next one is not held back, and ends us

@@ -8,6 +8,7 @@
 //   USR2           print state
 #pragma once
 
+#include <chrono>
 #include <csignal>
 #include <optional>
 #include <vector>
@@ -30,8 +31,8 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  // One that has come since the last call, or nothing; never waits.
-  std::optional<Signal> poll();
+  // One that has come since the last call, or nothing; waits for one no longer than `most`.
+  std::optional<Signal> poll(std::chrono::nanoseconds most = {});
 
  private:
   struct Held {

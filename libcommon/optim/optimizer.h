@@ -46,7 +46,7 @@ struct StepOrder {
 
 struct StepResult {
   double loss = 0, tokens = 0;  // sums over the micro-batches of all ranks, if they were put there
-  std::array<double, kRequests> requests = {};  // likewise, how many ranks made each
+  std::array<double, kRequests> requests = {};  // likewise
   double grad_norm = 0;  // of the averaged, unscaled gradient, before clipping
   std::optional<std::int64_t> num_zeros = {};  // with --log-num-zeros-in-grad
   bool skipped = false;   // not finite: neither weights nor their state changed

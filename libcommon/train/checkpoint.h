@@ -2,8 +2,8 @@
 // on the number of ranks: a run may go on with any other.
 #pragma once
 
-#include <atomic>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -47,15 +47,15 @@ void prepare_folders(const TrainOptions& options, const Log& log);
 class TrainingSave {
  public:
   // The state as it is now.  With options.async_save it is copied, and a thread writes it; what
-  // that throws is thrown by publish().
+  // that throws is thrown by publish().  `when_written` is called once this rank's part is written;
+  // once every rank's is, publish() will not wait.
   TrainingSave(const TrainOptions& options, bool lasting, const TrainingState& state,
-               const TrainData& data, const World& world);
+               const TrainData& data, const World& world, std::function<void()> when_written);
   TrainingSave(const TrainingSave&) = delete;
   ~TrainingSave();  // before publish(), all that was written is removed
 
   const std::string& folder() const { return save_folder_; }
-  bool all_written() const;  // by every rank: publish() will not wait
-  void publish();            // on return the checkpoint is on the disk and the tracker names it
+  void publish();  // on return the checkpoint is on the disk and the tracker names it
 
  private:
   void write_own();
@@ -70,7 +70,7 @@ class TrainingSave {
   std::optional<DistWriter> writer_;    // of a rank that writes
   std::vector<WrittenFile> own_;
   std::exception_ptr error_;
-  std::atomic<bool> written_ = false;
+  std::function<void()> when_written_;
   std::thread thread_;  // the last: it uses all others
 };
 

@@ -111,12 +111,14 @@ static std::vector<bool> rows_to_write(const ParamTable& table, const Group& equ
 }
 
 TrainingSave::TrainingSave(const TrainOptions& o, bool lasting, const TrainingState& state,
-                           const TrainData& data, const World& world)
+                           const TrainData& data, const World& world,
+                           std::function<void()> when_written)
     : options_(o),
       ranks_(world.all()),
       lasting_(lasting),
       save_folder_(lasting ? o.save : o.non_persistent_folder(o.save)),
-      iteration_(state.counters.iteration) {
+      iteration_(state.counters.iteration),
+      when_written_(std::move(when_written)) {
   state.stream.synchronize();
   const bool first = ranks_.rank() == 0;
   if (first) save_.emplace(save_folder_, iteration_);
@@ -158,17 +160,11 @@ void TrainingSave::write_own() {
   } catch (...) {
     error_ = std::current_exception();
   }
-  written_ = true;
+  when_written_();
 }
 
 TrainingSave::~TrainingSave() {
   if (thread_.joinable()) thread_.join();
-}
-
-bool TrainingSave::all_written() const {
-  double missing = written_ ? 0 : 1;
-  ranks_.all_reduce({&missing, DType::f64, {1}}, Reduction::max).wait();
-  return missing == 0;
 }
 
 void TrainingSave::publish() {

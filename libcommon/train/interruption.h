@@ -1,24 +1,32 @@
-// Interruption: what ends a run before its last step: a signal, or --exit-duration-in-mins.  Ranks
-// make requests, and all that are made of any rank go to all, so that they agree: with the sums of
-// a training step, which the host of a GPU reads when the next step has begun; or, within an
-// evaluation, when it is polled.  What came stays.
+// Interruption: what ends a run before its last step: a signal, or --exit-duration-in-mins; and
+// what else ranks must agree on between steps.  Each rank counts what it was asked for, and the
+// sums of all ranks' counts go to all: with the sums of a training step, or, where nothing is
+// computed, when it is polled.  What came stays.
+//
+// On a GPU a thread waits for signals and counts them where the GPU reads them, at the end of a
+// step: the host, which queues steps ahead, knows by that step's end, and one more is computed.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <thread>
 
 #include "base/signals.h"
 #include "comm/group.h"
 #include "kernels/update.h"
+#include "tensor/buffer.h"
+#include "tensor/stream.h"
 
 namespace mt {
 
 class Interruption {
  public:
   using Clock = std::chrono::steady_clock;
-  // TERM, USR1, INT, to show the state, and that the time is over: by how many ranks each.
+  // TERM, USR1, INT, to show the state, that the time is over, and checkpoints that were written:
+  // how often all ranks were asked for each.
   using Requests = std::array<double, kRequests>;
 
   struct Limits {
@@ -26,12 +34,15 @@ class Interruption {
     Clock::time_point start = {};   // of the run
     std::optional<double> minutes;  // after it
   };
-  Interruption(Group& ranks, const Limits& limits) : ranks_(ranks), limits_(limits) {}
+  Interruption(Group& ranks, const Limits& limits, Device device = Device::cpu);
   Interruption(const Interruption&) = delete;
   ~Interruption();  // what ended the run may have come to each process
 
-  // This rank's, since the last call.
-  Requests requests();
+  Requests requests();  // this rank's until now
+  // Puts these, or on a GPU those until it comes to that, into [kRequests] f64.
+  void put_requests(Tensor into, Stream& stream);
+  // This rank has written its part of one more checkpoint: from any thread.
+  void count_written() { own(kWritten) += 1; }
   // The sums of all ranks' requests, the same on each.  USR2 to rank 0 calls `show_state` on every
   // rank.
   void take(const Requests& sums, const std::function<void()>& show_state);
@@ -40,12 +51,26 @@ class Interruption {
 
   const std::optional<Signal>& signal() const { return signal_; }  // INT, TERM or USR1
   bool time_is_over() const { return time_is_over_; }
+  // Whether every rank has written its parts of so many checkpoints.
+  bool all_written(int checkpoints) const { return written_ == checkpoints * ranks_.size(); }
 
  private:
+  static constexpr std::array kEnding = {Signal::terminate, Signal::user1, Signal::interrupt};
+  static constexpr std::size_t kShowState = kEnding.size(), kTimeIsOver = kShowState + 1,
+                               kWritten = kTimeIsOver + 1;
+  static_assert(kWritten + 1 == kRequests);
+
+  std::atomic_ref<double> own(std::size_t request) const;
+  void look_for_signals(std::chrono::nanoseconds most);
+
   Group& ranks_;
   Limits limits_;
   std::optional<Signal> signal_;
   bool time_is_over_ = false;
+  double shown_ = 0, written_ = 0;
+  Buffer own_;  // Requests
+  std::atomic<bool> ends_ = false;
+  std::thread watch_;
 };
 
 }  // namespace mt

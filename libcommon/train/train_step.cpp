@@ -34,11 +34,10 @@ void TrainStep::forward_backward(const Asked& asked) {
     parts_.executor.run(options_.pipeline_layout.training(rank, asked.micro_batches), load, true);
   }
   const Tensor sums = parts_.optimizer.sums();
-  std::array<double, 1 + kRequests> own = {loader.tokens()};
-  std::ranges::copy(parts_.interruption.requests(), own.begin() + 1);
+  const double tokens = loader.tokens();
   add_up(sums.rows(0, 1), parts_.executor.losses(), parts_.stream);
-  transfer(sums.rows(1, 2 + kRequests), ConstTensor(own.data(), DType::f64, {1 + kRequests}),
-           parts_.stream);
+  transfer(sums.rows(1, 2), ConstTensor(&tokens, DType::f64, {1}), parts_.stream);
+  parts_.interruption.put_requests(sums.rows(2, 2 + kRequests), parts_.stream);
   sum_losses(parts_.world, sums);
 }
 

@@ -51,6 +51,7 @@ class Trainer {
   void show_state() const;
   void evaluate(Split which, const char* name, const char* where);
   std::optional<std::string> save_and_decide();
+  void heed_signals();
   [[noreturn]] void stopped(Signal signal) const;
   void save(bool lasting);
   void finish_save(bool wait);
@@ -80,6 +81,7 @@ class Trainer {
   TrainStep step_;
   std::optional<TrainingSave> saving_;  // not yet published
   SaveReport save_report_;              // of it
+  int saves_ = 0;                       // with it
 };
 
 Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan,
@@ -88,7 +90,7 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
     : options_(options),
       data_(data),
       world_(world),
-      interruption_(world.all(), limits),
+      interruption_(world.all(), limits, options.device()),
       log_(log),
       parameters_(plan.parameters),
       stream_(stream),
@@ -222,7 +224,9 @@ void Trainer::save(bool lasting) {
          ": weights are not finite; nothing was saved");
   finish_save(true);
   const Clock::time_point start = Clock::now();
-  saving_.emplace(options_, lasting, state(), data_, world_);
+  saving_.emplace(options_, lasting, state(), data_, world_,
+                  [this] { interruption_.count_written(); });
+  ++saves_;
   save_report_ = {
       .folder = saving_->folder(),
       .iteration = counters_.iteration,
@@ -236,9 +240,10 @@ void Trainer::save(bool lasting) {
     finish_save(true);
 }
 
-// Publishes the checkpoint that is on its way, if there is one: now, or if nobody has to wait.
+// Publishes the checkpoint that is on its way, if there is one: now, or if all is known to be
+// written.
 void Trainer::finish_save(bool wait) {
-  if (!saving_ || !(wait || saving_->all_written())) return;
+  if (!saving_ || !(wait || interruption_.all_written(saves_))) return;
   const Clock::time_point start = Clock::now();
   saving_->publish();
   saving_.reset();
@@ -285,6 +290,16 @@ void Trainer::save_before_larger_steps(int micro_batches) {
   if (before != 0 && micro_batches > before) save_once();
 }
 
+// Ends the run if a signal came.  After an evaluation or a save, during which one may have come,
+// a GPU has nothing to do, and ranks ask one another before the next steps.
+void Trainer::heed_signals() {
+  if (!begun_ && step_.may_begin_early()) interruption_.poll([&] { show_state(); });
+  if (!interruption_.signal()) return;
+  save_once();
+  report_end(signal_name(*interruption_.signal()));
+  stopped(*interruption_.signal());
+}
+
 // After a step, in Megatron's order: a signal, the save that is due, the time, the interval.  What
 // came with the step before is known of one that has not ended.  Returns why the run ends here.
 std::optional<std::string> Trainer::save_and_decide() {
@@ -293,15 +308,12 @@ std::optional<std::string> Trainer::save_and_decide() {
   };
   const bool exits = is_due(options_.exit_interval);
   if (exits || interruption_.time_is_over()) end_step();
-  if (interruption_.signal()) {
-    save_once();
-    report_end(signal_name(*interruption_.signal()));
-    stopped(*interruption_.signal());
-  }
+  heed_signals();
   if (is_due(options_.save_interval))
     save_once();
   else if (is_due(options_.non_persistent_save_interval))
     save(false);
+  heed_signals();
   if (interruption_.time_is_over()) {
     save_once();
     log_.note(concat("exiting program after ", *options_.exit_duration_in_mins, " minutes"));

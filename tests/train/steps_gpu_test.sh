@@ -69,3 +69,15 @@ if [ "$last" != "$(count '"event":"step"')" ] || ! grep -q '"event":"end","reaso
   fail "$(cat messages; tail -2 steps)"
 fi
 echo "stopped after iteration $last"
+
+# The step that is under way, and the next, which has begun.
+"$bin/mt-pretrain" --device cuda --json --quiet --bf16 --num-layers 12 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 \
+  --max-position-embeddings 1024 --micro-batch-size 16 --global-batch-size 64 --mock-data --tokenizer-type NullTokenizer --vocab-size 1000 \
+  --lr 1e-4 --lr-decay-style constant --train-iters 1000000 --eval-iters 0 > steps 2> messages &
+until (($(count '"event":"step"') >= 5)); do kill -0 $!; sleep 0.01; done
+kill -TERM $!
+ended=$(count '"event":"step"')
+wait $! && fail "went on"
+last=$(sed -n 's/^mt-pretrain: stopped by SIGTERM after iteration \([0-9]*\);.*/\1/p' messages)
+((last <= ended + 2)) || fail "$ended steps had ended, and $last were computed"
+echo "$((last - ended)) steps more than the $ended that had ended"
