@@ -13,7 +13,7 @@ inline constexpr int kUpdateThreads = 256, kUpdateWidth = 4;
 
 // Elements [i, end) by all of the block's threads, N at a time; returns where less than N are left.
 template <int N, class Rule, class Rates>
-__device__ std::int64_t update_packs(const Rule& rule, const Rates& rates, std::int64_t i,
+__device__ std::int64_t update_packs(const Rule& rule, Rates& rates, std::int64_t i,
                                      std::int64_t end) {
   constexpr int kUnroll = 2;
   constexpr std::int64_t kStep = std::int64_t{kUpdateThreads} * N;
@@ -30,13 +30,8 @@ __device__ std::int64_t update_packs(const Rule& rule, const Rates& rates, std::
   return last;
 }
 
-template <class Rule>
-__global__ __launch_bounds__(kUpdateThreads) void update_kernel(Rule rule, bool wide,
-                                                                const UpdateChunk* chunks,
-                                                                const StepRecord* record) {
-  if (record->gradient_scale == 0) return;  // skipped
-  const UpdateChunk chunk = chunks[blockIdx.x];
-  const auto rates = rule.rates(chunk, *record);
+template <class Rule, class Rates>
+__device__ void update_chunk(Rule rule, Rates& rates, bool wide, const UpdateChunk& chunk) {
   rule.move_state(chunk.state - chunk.first);
   rule.g += chunk.gradient_shift;
   const std::int64_t end = chunk.first + chunk.count;
@@ -45,6 +40,16 @@ __global__ __launch_bounds__(kUpdateThreads) void update_kernel(Rule rule, bool 
       chunk.gradient_shift % kUpdateWidth == 0)
     i = update_packs<kUpdateWidth>(rule, rates, i, end);
   update_packs<1>(rule, rates, i, end);
+}
+
+template <class Rule>
+__global__ __launch_bounds__(kUpdateThreads) void update_kernel(Rule rule, bool wide,
+                                                                const UpdateChunk* chunks,
+                                                                const StepRecord* record) {
+  if (record->gradient_scale == 0) return;  // skipped
+  const UpdateChunk chunk = chunks[blockIdx.x];
+  const auto rates = rule.rates(chunk, *record);
+  update_chunk(rule, rates, wide, chunk);
 }
 
 template <class Rule>

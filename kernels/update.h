@@ -32,7 +32,7 @@ namespace mt {
 struct UpdateChunk {
   std::int64_t first = 0, state = 0, count = 0;
   double lr_mult = 1, decay_mult = 1;
-  std::int64_t gradient_shift = 0;
+  std::int64_t gradient_shift = 0, piece = 0;
 };
 inline constexpr std::int64_t kUpdateChunk = 4096;
 

@@ -46,7 +46,7 @@ static void append(ConstTensor tensor, std::vector<double>& numbers) {
   for (std::int64_t i = 0; i < tensor.numel(); ++i, bytes += sizeof(T)) {
     T element;
     std::memcpy(&element, bytes, sizeof element);
-    if constexpr (sizeof(T) == 2 && !std::is_integral_v<T>)
+    if constexpr (!std::is_arithmetic_v<T>)
       numbers.push_back(static_cast<double>(static_cast<float>(element)));
     else
       numbers.push_back(static_cast<double>(element));
@@ -65,6 +65,8 @@ void to_doubles(ConstTensor tensor, std::vector<double>& numbers) {
       return append<Fp16>(tensor, numbers);
     case DType::bf16:
       return append<Bf16>(tensor, numbers);
+    case DType::f8:
+      return append<Fp8>(tensor, numbers);
     case DType::i64:
       return append<std::int64_t>(tensor, numbers);
     case DType::i32:

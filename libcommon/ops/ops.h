@@ -208,8 +208,15 @@ struct FlatUpdate {
   ConstTensor chunks;         // empty on meta
   std::int64_t elements = 0;  // of all chunks
 };
-void adam(const FlatUpdate& update, Tensor m, Tensor v, const AdamOptions& options,
+// A moment of what is updated; if it is of fp16 or fp8 also, [2, pieces] f32, each piece's scale
+// and a zero.  On the CPU a chunk is a piece.
+struct Moment {
+  Tensor values, scales = {};
+};
+void adam(const FlatUpdate& update, const Moment& m, const Moment& v, const AdamOptions& options,
           const StepRecord* record, Stream& stream);
+// After all updates of a step.
+void take_scales(const Moment& moment, const StepRecord* record, Stream& stream);
 void sgd(const FlatUpdate& update, Tensor b, double momentum, const StepRecord* record,
          Stream& stream);
 void muon_momentum(Tensor u, Tensor m, ConstTensor g, double momentum, bool nesterov,

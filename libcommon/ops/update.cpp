@@ -1,13 +1,16 @@
 // The element-wise steps of optimizers.
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <span>
+#include <vector>
 
 #include "base/threads.h"
 #include "kernels/muon.h"
 #include "kernels/sgd.h"
 #include "ops/check.h"
+#include "ops/moments.h"
 #include "ops/ops.h"
-#include "tensor/half.h"
 
 namespace mt {
 
@@ -24,72 +27,100 @@ static Cost cost_of(const FlatUpdate& update, std::initializer_list<Tensor> stat
   return {.bytes = static_cast<double>(each) * static_cast<double>(update.elements)};
 }
 
-// Some elements of a moment, from `at` on, as T; and back, rounded.
-template <class T>
-static void read(std::span<T> to, const Tensor& moment, std::int64_t at) {
-  if (moment.dtype() != DType::bf16) {
-    std::copy_n(moment.as<T>() + at, to.size(), to.begin());
-    return;
+// A chunk's, on the CPU.
+struct HostMoment {
+  HostMoment(const Moment& moment, const UpdateChunk& chunk) : values(moment.values) {
+    if (moment.scales) own = moment.scales.as<float>() + chunk.piece;
+    if (own != nullptr) scale = next = *own;
   }
-  const auto* from = static_cast<const Bf16*>(moment.data()) + at;
-  for (T& x : to) x = static_cast<float>(*from++);
-}
+  Tensor values;
+  float* own = nullptr;
+  float scale = 1, next = 1;
+};
+
 template <class T>
-static void write(const Tensor& moment, std::int64_t at, std::span<const T> from) {
-  if (moment.dtype() != DType::bf16) {
-    std::ranges::copy(from, moment.as<T>() + at);
-    return;
-  }
-  auto* to = static_cast<Bf16*>(moment.data()) + at;
-  for (const T x : from) *to++ = Bf16(static_cast<float>(x));
+static T largest_of(const T* x, std::int64_t count) {
+  T largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(x[i]));
+  return largest;
 }
 
-// Where a moment has 16 bits both go by way of T, some at a time.
+// Where a moment is not of T both go by way of T, some at a time; if one is scaled the update is
+// made twice, first of copies to see how large it becomes.
 template <class T>
-static void adam_on_cpu(T* p, const Tensor& m, const Tensor& v, const T* g, const UpdateChunk& c,
+static void adam_on_cpu(T* p, HostMoment m, HostMoment v, const T* g, const UpdateChunk& c,
                         const AdamOptions& options, const StepRecord* record) {
-  if (m.dtype() != DType::bf16 && v.dtype() != DType::bf16)
-    return cpu::adam(p, m.as<T>() + c.state, v.as<T>() + c.state, g, c.count, options, c.lr_mult,
-                     c.decay_mult, record);
+  if (m.values.dtype() == dtype_of<T>() && v.values.dtype() == dtype_of<T>())
+    return cpu::adam(p, m.values.as<T>() + c.state, v.values.as<T>() + c.state, g, c.count, options,
+                     c.lr_mult, c.decay_mult, record);
   constexpr std::int64_t kSome = 4096;
-  parallel_for((c.count + kSome - 1) / kSome, [&](std::int64_t block) {
-    const std::int64_t begin = block * kSome, count = std::min(kSome, c.count - begin);
-    T first[kSome], second[kSome];
-    const std::span<T> of_m(first, static_cast<std::size_t>(count)), of_v(second, of_m.size());
-    read(of_m, m, c.state + begin);
-    read(of_v, v, c.state + begin);
-    cpu::adam(p + begin, first, second, g + begin, count, options, c.lr_mult, c.decay_mult, record);
-    write<T>(m, c.state + begin, of_m);
-    write<T>(v, c.state + begin, of_v);
-  });
+  const std::int64_t blocks = (c.count + kSome - 1) / kSome;
+  std::vector<std::array<T, 2>> largest(static_cast<std::size_t>(blocks));
+  const auto update = [&](bool first) {
+    parallel_for(blocks, [&](std::int64_t block) {
+      const std::int64_t begin = block * kSome, count = std::min(kSome, c.count - begin);
+      T of_p[kSome], of_m[kSome], of_v[kSome];
+      const auto size = static_cast<std::size_t>(count);
+      read_moment(std::span(of_m, size), m.values, c.state + begin, m.scale);
+      read_moment(std::span(of_v, size), v.values, c.state + begin, v.scale);
+      if (first) std::copy_n(p + begin, count, of_p);
+      cpu::adam(first ? of_p : p + begin, of_m, of_v, g + begin, count, options, c.lr_mult,
+                c.decay_mult, record);
+      largest[static_cast<std::size_t>(block)] = {largest_of(of_m, count), largest_of(of_v, count)};
+      if (first) return;
+      write_moment(m.values, c.state + begin, std::span<const T>(of_m, size), m.next);
+      write_moment(v.values, c.state + begin, std::span<const T>(of_v, size), v.next);
+    });
+  };
+  const bool scaled = m.own != nullptr || v.own != nullptr;
+  if (scaled) update(true);
+  std::array<T, 2> most = {};
+  for (const auto& [of_m, of_v] : largest)
+    most = {std::max(most[0], of_m), std::max(most[1], of_v)};
+  if (m.own != nullptr) m.next = moment_scale_of(m.values.dtype(), most[0]);
+  if (v.own != nullptr) v.next = moment_scale_of(v.values.dtype(), most[1]);
+  update(false);
+  if (m.own != nullptr) *m.own = m.next;
+  if (v.own != nullptr) *v.own = v.next;
 }
 
-// body.operator()<T>() for the type of a moment on a GPU.
+// body(q) for a moment on a GPU.
 template <class Body>
-static void with_moment(const Tensor& moment, const Body& body) {
-  if (moment.dtype() == DType::bf16)
-    body.template operator()<__nv_bfloat16>();
-  else
-    body.template operator()<float>();
+static void with_moment(const Moment& moment, const Body& body) {
+  const auto of = [&]<class Q>() {
+    cuda::Moment<Q> on_gpu{moment.values.as<Q>(), nullptr, nullptr};
+    if (moment.scales) {
+      on_gpu.scales = moment.scales.as<float>();
+      on_gpu.largest = on_gpu.scales + moment.scales.shape()[1];
+    }
+    body(on_gpu);
+  };
+  if (moment.values.dtype() == DType::f8) return of.template operator()<__nv_fp8_e4m3>();
+  with_gpu_type(moment.values.dtype(), of);
 }
 
-void adam(const FlatUpdate& update, Tensor m, Tensor v, const AdamOptions& options,
+void adam(const FlatUpdate& update, const Moment& m, const Moment& v, const AdamOptions& options,
           const StepRecord* record, Stream& stream) {
-  check_shape("adam", "v", v, m.shape());
+  check_shape("adam", "v", v.values, m.values.shape());
   const std::span<const UpdateChunk> chunks = chunks_of(update);
+  Cost cost = cost_of(update, {m.values, v.values});
+  if (m.scales || v.scales)  // read twice
+    cost.bytes += static_cast<double>(size_of(update.g.dtype()) + size_of(m.values.dtype()) +
+                                      size_of(v.values.dtype())) *
+                  static_cast<double>(update.elements);
   dispatch(
-      Family::optimizer, update.p, cost_of(update, {m, v}), stream,
+      Family::optimizer, update.p, cost, stream,
       [&]<class T>() {
         for (const UpdateChunk& c : chunks)
-          adam_on_cpu(update.p.as<T>() + c.first, m, v,
+          adam_on_cpu(update.p.as<T>() + c.first, {m, c}, {v, c},
                       update.g.as<T>() + c.first + c.gradient_shift, c, options, record);
       },
       [&]<class P>() {
         with_gpu_type(update.copy ? update.copy.dtype() : DType::f32, [&]<class T>() {
-          with_moment(m, [&]<class First>() {
-            with_moment(v, [&]<class Second>() {
+          with_moment(m, [&](auto first) {
+            with_moment(v, [&](auto second) {
               with_gradient_type<T>(update.g, [&]<class G>() {
-                cuda::adam(update.p.as<float>(), m.as<First>(), v.as<Second>(),
+                cuda::adam(update.p.as<float>(), first, second,
                            update.copy ? update.copy.as<T>() : nullptr, update.g.as<G>(),
                            chunks.data(), std::ssize(chunks), options, record, stream.handle());
               });
@@ -97,6 +128,16 @@ void adam(const FlatUpdate& update, Tensor m, Tensor v, const AdamOptions& optio
           });
         });
       });
+}
+
+void take_scales(const Moment& moment, const StepRecord* record, Stream& stream) {
+  if (!moment.scales || stream.device() != Device::cuda) return;
+  const Stream::Working working(stream, Family::optimizer);
+  if constexpr (kWithCuda)
+    with_moment(moment, [&]<class Q>(cuda::Moment<Q> on_gpu) {
+      if constexpr (std::is_same_v<Q, __half> || std::is_same_v<Q, __nv_fp8_e4m3>)
+        cuda::take_scales(on_gpu, moment.scales.shape()[1], record, stream.handle());
+    });
 }
 
 void sgd(const FlatUpdate& update, Tensor b, double momentum, const StepRecord* record,

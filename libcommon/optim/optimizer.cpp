@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/ops.h"
+#include "ops/moments.h"
 #include "tensor/host_copy.h"
 
 namespace mt {
@@ -87,11 +87,16 @@ Optimizer::Need Optimizer::place(std::vector<Piece>& pieces, Flat& flat, Arena& 
   for (const Piece& piece : pieces)
     if (piece.rule != Rule::muon) flat.size += room(piece);
   const Rule rule = options_.name == "sgd" ? Rule::sgd : Rule::adam;
-  for (std::size_t i = 0; i < state_names(rule).size(); ++i)
-    flat.state.push_back(state.alloc(options_.moment_dtype(i, dtype), {flat.size}));
+  const std::int64_t count = std::ssize(pieces);
+  for (std::size_t i = 0; i < state_names(rule).size(); ++i) {
+    const DType kept_in = rule == Rule::adam ? options_.moment_dtype(i, dtype) : dtype;
+    flat.state.push_back({.values = state.alloc(kept_in, {flat.size})});
+    if (is_scaled(kept_in)) flat.state.back().scales = state.alloc(DType::f32, {2, count});
+  }
   if (dtype != dtype_) flat.master = state.alloc(dtype, {flat.size});
-  std::int64_t at = 0;
+  std::int64_t at = 0, number = -1;
   for (Piece& piece : pieces) {
+    ++number;
     piece.master = piece.value;
     if (piece.rule == Rule::muon) {
       piece.state = {state.alloc(dtype, {length(piece)})};
@@ -99,7 +104,11 @@ Optimizer::Need Optimizer::place(std::vector<Piece>& pieces, Flat& flat, Arena& 
       continue;
     }
     const auto part = [&](const Tensor& of_all) { return of_all.rows(at, at + length(piece)); };
-    for (const Tensor& of_all : flat.state) piece.state.push_back(part(of_all));
+    for (const Moment& of_all : flat.state) {
+      piece.state.push_back(part(of_all.values));
+      piece.scales.push_back(
+          of_all.scales ? of_all.scales.reshape({2 * count}).rows(number, number + 1) : Tensor());
+    }
     if (flat.master) piece.master = part(flat.master);
     at += room(piece);
   }
@@ -112,12 +121,14 @@ std::vector<UpdateChunk> Optimizer::chunks_of(const Part& part) const {
   const Tensor values = buffer_.values(), gradients = buffer_.gradients();
   const std::int64_t most = state_.device() == Device::cuda ? kUpdateChunk : values.numel();
   std::vector<UpdateChunk> chunks;
+  std::int64_t number = -1;
   for (const Piece& piece : pieces_) {
+    ++number;
     if (piece.rule == Rule::muon || piece.row->embedding_or_output != part.decoupled ||
         buffer_.turn_of(*piece.row) != part.turn)
       continue;
     const std::int64_t first = element_of(piece.value, values);
-    const std::int64_t state = element_of(piece.state[0], flat_.state[0]);
+    const std::int64_t state = element_of(piece.state[0], flat_.state[0].values);
     const std::int64_t gradient = element_of(piece.gradient, gradients);
     for (std::int64_t at = 0; at < piece.end - piece.begin; at += most)
       chunks.push_back({.first = first + at,
@@ -125,7 +136,8 @@ std::vector<UpdateChunk> Optimizer::chunks_of(const Part& part) const {
                         .count = std::min(most, piece.end - piece.begin - at),
                         .lr_mult = piece.row->learning_rate_mult,
                         .decay_mult = piece.row->decay_mult,
-                        .gradient_shift = gradient - first});
+                        .gradient_shift = gradient - first,
+                        .piece = number});
   }
   return chunks;
 }
@@ -314,6 +326,7 @@ void Optimizer::update(std::span<const StepRecord> records, Stream& stream) {
     const Stream::Working working(stream, Family::communication);
     buffer_.gather(turn);
   }
+  for (const Moment& moment : flat_.state) take_scales(moment, records.data(), stream);
 }
 
 void Optimizer::update_flat(const Part& part, const StepRecord* record, Stream& stream) {
@@ -324,7 +337,7 @@ void Optimizer::update_flat(const Part& part, const StepRecord* record, Stream& 
                           .chunks = part.chunks,
                           .elements = part.elements};
   if (options_.name == "sgd")
-    sgd(update, flat_.state[0], options_.sgd_momentum, record, stream);
+    sgd(update, flat_.state[0].values, options_.sgd_momentum, record, stream);
   else
     adam(update, flat_.state[0], flat_.state[1], options_.adam, record, stream);
 }

@@ -24,6 +24,7 @@
 
 #include "comm/world.h"
 #include "kernels/update.h"
+#include "ops/ops.h"
 #include "optim/optimizer_options.h"
 #include "optim/outcome_stage.h"
 #include "optim/param_schedule.h"
@@ -65,6 +66,7 @@ class Optimizer {
     // [end - begin] each, as are those of `state`, by state_names().
     Tensor value = {}, gradient = {};
     std::vector<Tensor> state = {};
+    std::vector<Tensor> scales = {};  // [1] f32 of what of `state` is scaled (kernels/adam.h)
     Tensor master = {};  // what is updated: `value` itself, or if that has 16 bits a copy in f32
   };
 
@@ -138,9 +140,9 @@ class Optimizer {
     std::size_t state = 0, scratch = 0;  // bytes
   };
   // Pieces that are updated together, by Adam or SGD: their states, and the masters of values of 16
-  // bits, lie in flat tensors, every piece at the same place of each.
+  // bits, lie in flat tensors, every piece at the same place of each.  Scales are by all pieces.
   struct Flat {
-    std::vector<Tensor> state;
+    std::vector<Moment> state;
     Tensor master;
     std::int64_t size = 0;  // elements of each
   };

@@ -11,14 +11,18 @@ void OptimizerOptions::add_to(CommandLine& cl) {
   cl.option("--adam-beta2", &adam.beta2, "F", "decay of the second moment", between(0, 1));
   cl.option("--adam-eps", &adam.eps, "F", "added to the root of the second moment", at_least(0));
   cl.flag("--use-precision-aware-optimizer", &precision_aware,
-          "allow other types than fp32 for main gradients and Adam's moments");
+          "with --use-distributed-optimizer, allow other types than fp32 for main gradients and "
+          "Adam's moments");
   cl.option("--main-grads-dtype", &main_grads_dtype, "TYPE",
             "what gradients are added up and reduced in: fp32, or bf16 with --bf16",
             one_of({"fp32", "bf16"}));
   cl.option("--exp-avg-dtype", &exp_avg_dtype, "TYPE",
-            "what Adam's first moment is kept in: fp32 or bf16", one_of({"fp32", "bf16"}));
+            "what Adam's first moment is kept in: fp32, bf16, or fp16 or fp8 with a scale for each "
+            "parameter; saved in fp32",
+            one_of({"fp32", "bf16", "fp16", "fp8"}));
   cl.option("--exp-avg-sq-dtype", &exp_avg_sq_dtype, "TYPE",
-            "what Adam's second moment is kept in: fp32 or bf16", one_of({"fp32", "bf16"}));
+            "what Adam's second moment is kept in, likewise",
+            one_of({"fp32", "bf16", "fp16", "fp8"}));
   cl.option("--sgd-momentum", &sgd_momentum, "F", "decay of the momentum", between(0, 1));
   muon.add_to(cl);
   cl.option("--clip-grad", &clip_grad, "F", "largest norm of the gradient; 0: not clipped",
@@ -73,6 +77,8 @@ void OptimizerOptions::complete_sharding() {
 void OptimizerOptions::check_precision() const {
   if (precision_aware && name != "adam")
     fail(Exit::usage, "--use-precision-aware-optimizer: not with --optimizer ", name);
+  if (precision_aware && !use_distributed_optimizer)
+    fail(Exit::usage, "--use-precision-aware-optimizer: needs --use-distributed-optimizer");
   for (const auto& [option, type] : {std::pair{"--main-grads-dtype ", main_grads_dtype},
                                      {"--exp-avg-dtype ", exp_avg_dtype},
                                      {"--exp-avg-sq-dtype ", exp_avg_sq_dtype}})
@@ -83,6 +89,14 @@ void OptimizerOptions::check_precision() const {
          "--main-grads-dtype can only be fp32 when --accumulate-allreduce-grads-in-fp32 is set");
 }
 
+DType OptimizerOptions::moment_dtype(std::size_t moment, DType wide) const {
+  const std::string& type = moment == 0 ? exp_avg_dtype : exp_avg_sq_dtype;
+  return type == "bf16"   ? DType::bf16
+         : type == "fp16" ? DType::f16
+         : type == "fp8"  ? DType::f8
+                          : wide;
+}
+
 void OptimizerOptions::complete() {
   if (adam.beta1 >= 1 || adam.beta2 >= 1)
     fail(Exit::bad_config, "--adam-beta1 ", adam.beta1, ", --adam-beta2 ", adam.beta2,
@@ -91,8 +105,8 @@ void OptimizerOptions::complete() {
     name = "muon";
     use_distributed_optimizer = true;
   }
-  check_precision();
   complete_sharding();
+  check_precision();
   if (name == "sgd" && use_distributed_optimizer)
     fail(Exit::usage,
          "--optimizer sgd: not with --use-distributed-optimizer nor "

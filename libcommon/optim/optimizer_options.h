@@ -31,10 +31,8 @@ struct OptimizerOptions {
   void add_to(CommandLine& cl);
   void complete();  // checks what must fit together; dist_muon becomes a distributed muon
   bool shards_values() const { return sharding_strategy == "optim_grads_params"; }
-  // Of Adam's first or second moment, which is `otherwise` unless it has 16 bits.
-  DType moment_dtype(std::size_t moment, DType otherwise) const {
-    return (moment == 0 ? exp_avg_dtype : exp_avg_sq_dtype) == "bf16" ? DType::bf16 : otherwise;
-  }
+  // What Adam's first or second moment is kept in; `wide` where it is not of fewer bits.
+  DType moment_dtype(std::size_t moment, DType wide) const;
   // Whether what micro-batches are added to, each rounded, and ranks sum is bf16, as Megatron's
   // buffer of gradients is with either option.
   bool bf16_gradients() const { return grad_reduce_in_bf16 || main_grads_dtype == "bf16"; }

@@ -7,12 +7,13 @@
 
 #include "base/error.h"
 
-struct __nv_bfloat16;  // CUDA's names of the types of 16 bits
+struct __nv_bfloat16;  // CUDA's names of the types of 16 and 8 bits
 struct __half;
+struct __nv_fp8_e4m3;
 
 namespace mt {
 
-enum class DType : std::uint8_t { f32, f64, f16, bf16, i64, i32, i16, i8, u8, boolean };
+enum class DType : std::uint8_t { f32, f64, f16, bf16, i64, i32, i16, i8, u8, boolean, f8 };
 
 constexpr std::size_t size_of(DType dtype) {
   switch (dtype) {
@@ -32,8 +33,9 @@ constexpr std::size_t size_of(DType dtype) {
 }
 
 constexpr std::string_view name_of(DType dtype) {
-  constexpr std::string_view kNames[] = {"float32", "float64", "float16", "bfloat16", "int64",
-                                         "int32",   "int16",   "int8",    "uint8",    "bool"};
+  constexpr std::string_view kNames[] = {"float32", "float64", "float16",      "bfloat16",
+                                         "int64",   "int32",   "int16",        "int8",
+                                         "uint8",   "bool",    "float8_e4m3fn"};
   return kNames[static_cast<int>(dtype)];
 }
 
@@ -56,6 +58,10 @@ constexpr DType dtype_of<__half>() {
   return DType::f16;
 }
 template <>
+constexpr DType dtype_of<__nv_fp8_e4m3>() {
+  return DType::f8;
+}
+template <>
 constexpr DType dtype_of<std::int64_t>() {
   return DType::i64;
 }
@@ -68,6 +74,7 @@ constexpr DType dtype_of<std::uint8_t>() {
   return DType::u8;
 }
 
+// That of weights.
 constexpr bool is_float(DType dtype) { return dtype <= DType::bf16; }
 
 // What sums over elements of `dtype` are kept in: statistics, losses and gradients of parameters.

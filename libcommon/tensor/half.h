@@ -1,5 +1,6 @@
-// The floating-point types of 16 bits on the host, as their bits: bfloat16, which is the upper half
-// of a float, and IEEE 754's binary16.  Rounding is to the nearest, ties to even.
+// The floating-point types of 16 and 8 bits on the host, as their bits: bfloat16, which is the
+// upper half of a float, IEEE 754's binary16, and E4M3 (Micikevicius et al.: arXiv:2209.05433),
+// whose largest number, 448, stands for all above it.  Rounding is to the nearest, ties to even.
 #pragma once
 
 #include <bit>
@@ -47,6 +48,35 @@ struct Fp16 {
     const float magnitude =
         std::ldexp(static_cast<float>(exponent == 0 ? fraction : fraction | 0x400),
                    static_cast<int>(exponent == 0 ? 1 : exponent) - 25);
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
+  }
+};
+
+struct Fp8 {
+  std::uint8_t bits = 0;
+  Fp8() = default;
+  explicit Fp8(float value) {
+    const auto all = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t sign = all >> 24 & 0x80, magnitude = all & 0x7fffffff;
+    std::uint32_t rest = 0;
+    if (magnitude > 0x7f800000) {
+      rest = 0x7f;  // NaN
+    } else if (magnitude >= 0x43e00000) {
+      rest = 0x7e;                         // 448
+    } else if (magnitude >= 0x3c800000) {  // 2^-6: normal
+      rest = (magnitude - 0x3c000000 + 0x7ffff + (magnitude >> 20 & 1)) >> 20;
+    } else {  // a multiple of 2^-9, to which adding 2^14 rounds
+      const float scaled = std::bit_cast<float>(magnitude) + 0x1p14f;
+      rest = std::bit_cast<std::uint32_t>(scaled) - std::bit_cast<std::uint32_t>(0x1p14f);
+    }
+    bits = static_cast<std::uint8_t>(sign | rest);
+  }
+  explicit operator float() const {
+    const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x80) << 24;
+    const std::uint32_t exponent = bits >> 3 & 15, fraction = bits & 7;
+    if ((bits & 0x7f) == 0x7f) return std::bit_cast<float>(sign | 0x7fc00000);
+    const float magnitude = std::ldexp(static_cast<float>(exponent == 0 ? fraction : fraction | 8),
+                                       static_cast<int>(exponent == 0 ? 1 : exponent) - 10);
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
   }
 };

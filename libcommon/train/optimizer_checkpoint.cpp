@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "model/gpt_checkpoint.h"
-#include "tensor/half.h"
+#include "ops/moments.h"
 #include "tensor/host_copy.h"
 
 namespace mt {
@@ -55,14 +55,17 @@ static void write_piece(DistWriter& writer, const Optimizer::Piece& piece, const
   }
 }
 
-// Moments are stored in f32 where they have 16 bits, as Megatron's are.
-static Tensor as_stored(const Tensor& state, Buffer& storage) {
-  if (state.dtype() != DType::bf16) return state;
-  const HostCopy here = HostCopy::of(state);
+// Moments are stored in f32 where they have fewer bits, as Megatron's are.
+static bool is_narrow(const Tensor& state) { return size_of(state.dtype()) < sizeof(float); }
+
+static Tensor as_stored(const Optimizer::Piece& piece, std::size_t i, Buffer& storage) {
+  const Tensor& state = piece.state[i];
+  if (!is_narrow(state)) return state;
+  const Tensor scales = piece.scales[i];
+  const float scale = scales ? HostCopy::of(scales).tensor().span<float>()[0] : 1;
   storage = Buffer(Device::cpu, static_cast<std::size_t>(state.numel()) * sizeof(float));
   const Tensor wide = storage.tensor(DType::f32, state.shape());
-  const auto* from = static_cast<const Bf16*>(here.tensor().data());
-  for (float& x : wide.span<float>()) x = static_cast<float>(*from++);
+  read_moment(wide.span<float>(), HostCopy::of(state).tensor(), 0, scale);
   return wide;
 }
 
@@ -76,7 +79,7 @@ void write_optimizer(DistWriter& writer, const Optimizer& optimizer) {
       write_row(writer, *piece.row, prefix_of(kMaster), piece.master.reshape(piece.row->local));
     for (std::size_t i = 0; i < names.size(); ++i) {
       Buffer storage;
-      const Tensor state = as_stored(piece.state[i], storage);
+      const Tensor state = as_stored(piece, i, storage);
       if (is_reformulated(optimizer))
         write_piece(writer, piece, names[i], state);
       else
@@ -136,11 +139,30 @@ static void load_piece(const DistReader& reader, const Optimizer::Piece& piece,
   here.upload();
 }
 
+// What is stored of a state, as it is kept.
+static void load_state(const DistReader& reader, const Optimizer::Piece& piece,
+                       const std::string& name, std::size_t i) {
+  const Tensor& state = piece.state[i];
+  if (!is_narrow(state)) return load_piece(reader, piece, prefix_of(name), state);
+  const Buffer storage(Device::cpu, static_cast<std::size_t>(state.numel()) * sizeof(float));
+  const Tensor wide = storage.tensor(DType::f32, state.shape());
+  load_piece(reader, piece, prefix_of(name), wide);
+  float largest = 0;
+  for (const float x : wide.span<float>()) largest = std::max(largest, std::abs(x));
+  const float scale = moment_scale_of(state.dtype(), largest);
+  const HostCopy here = HostCopy::for_writing(state);
+  write_moment<float>(here.tensor(), 0, wide.span<float>(), scale);
+  here.upload();
+  if (!piece.scales[i]) return;
+  const HostCopy scale_here = HostCopy::for_writing(piece.scales[i]);
+  scale_here.tensor().span<float>()[0] = scale;
+  scale_here.upload();
+}
+
 static void load_pieces(const DistReader& reader, const Optimizer& optimizer) {
   for (const Optimizer::Piece& piece : optimizer.pieces()) {
     const std::vector<std::string>& names = Optimizer::state_names(piece.rule);
-    for (std::size_t i = 0; i < names.size(); ++i)
-      load_piece(reader, piece, prefix_of(names[i]), piece.state[i]);
+    for (std::size_t i = 0; i < names.size(); ++i) load_state(reader, piece, names[i], i);
     if (!has_master(piece)) continue;
     // A run in fp32 stores none: its values are their own.
     const bool stored = reader.find(prefix_of(kMaster) + piece.row->key) != nullptr;

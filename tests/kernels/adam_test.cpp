@@ -1,5 +1,8 @@
 #include "kernels/adam.h"
 
+#include <cmath>
+#include <random>
+
 #include "tests/kernels/check.h"
 
 namespace mt {
@@ -71,6 +74,27 @@ TEST(Adam, SameBitsOnAnyThreads) {
     cpu::adam(p.data(), m.data(), v.data(), g.data(), 50001, {}, 1.0, 1.0, &record);
     return p;
   });
+}
+
+// What is kept of a scaled moment, times its scale, has the same scale, in which it is exact.
+TEST(Adam, ScalesOfScaledMomentsAreTheirOwn) {
+  std::mt19937 engine(5);
+  for (const float range : {kFp16MomentRange, kFp8MomentRange})
+    for (int i = 0; i < 100000; ++i) {
+      const float largest = std::ldexp(1 + static_cast<float>(engine() % (1 << 23)) * 0x1p-23f,
+                                       static_cast<int>(engine() % 180) - 120);
+      const float scale = moment_scale(largest, range);
+      ASSERT_GE(scale, 0x1p-100f);
+      if (scale > 0x1p-100f) {
+        ASSERT_NEAR(largest / scale, range, range * 0x1p-13f * 1.001f);
+      }
+      ASSERT_EQ(static_cast<double>(range) * scale, range * scale);
+      ASSERT_EQ(moment_scale(range * scale, range), scale) << largest;
+      const auto odd = static_cast<float>(engine() % 2048 | 1);  // of fp16's 11 bits
+      ASSERT_EQ(static_cast<double>(odd) * scale, odd * scale);
+    }
+  for (const float range : {kFp16MomentRange, kFp8MomentRange})
+    EXPECT_EQ(moment_scale(0, range), 0x1p-100f);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 // the compulsory ones (each input read once, each output written once), `of_copy` is the rate over
 // that of copies timed in turn with the kernel; medians.  An argument selects kernels whose name
 // contains it.
+#include <cuda_fp8.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -273,21 +275,27 @@ void elementwise(Bench& bench) {
 void optimizers(Bench& bench) {
   const std::int64_t count = kTokens * kFfn;
   const Data<float> p(count), m(count), v(count), g(count);
-  const Data<bf16> copy(count), narrow_m(count), narrow_v(count);
+  const Data<bf16> copy(count);
   std::vector<UpdateChunk> list;
   for (std::int64_t i = 0; i < count; i += kUpdateChunk)
     list.push_back({.first = i, .state = i, .count = kUpdateChunk});
   const DeviceArray<UpdateChunk> chunks(list);
   const DeviceArray<StepRecord> record(std::vector<StepRecord>{{.learning_rate = 1e-9}});
+  const DeviceArray<float> scale(std::vector<float>{1, 0});
   const auto n = static_cast<double>(count);
-  bench("adam f32 bf16", 30 * n, [&] {
-    cuda::adam(p.data(), m.data(), v.data(), copy.data(), g.data(), chunks.data(), std::ssize(list),
-               {}, record.data(), nullptr);
-  });
-  bench("adam bf16 bf16", 22 * n, [&] {
-    cuda::adam(p.data(), narrow_m.data(), narrow_v.data(), copy.data(), g.data(), chunks.data(),
-               std::ssize(list), {}, record.data(), nullptr);
-  });
+  const auto adam = [&]<class Q>(const char* name, double bytes, const Data<Q>& first,
+                                 const Data<Q>& second) {
+    float* const scales = scale.data();
+    bench(name, bytes * n, [&, scales] {
+      cuda::adam(p.data(), cuda::Moment<Q>{first.data(), scales, scales + 1},
+                 cuda::Moment<Q>{second.data(), scales, scales + 1}, copy.data(), g.data(),
+                 chunks.data(), std::ssize(list), {}, record.data(), nullptr);
+    });
+  };
+  adam("adam f32 bf16", 30, m, v);
+  adam("adam bf16 bf16", 22, Data<bf16>(count), Data<bf16>(count));
+  adam("adam fp16 bf16", 30, Data<check::fp16>(count), Data<check::fp16>(count));
+  adam("adam fp8 bf16", 24, Data<__nv_fp8_e4m3>(count), Data<__nv_fp8_e4m3>(count));
   bench("sgd f32 bf16", 22 * n, [&] {
     cuda::sgd(p.data(), m.data(), copy.data(), g.data(), chunks.data(), std::ssize(list), 0.9,
               record.data(), nullptr);

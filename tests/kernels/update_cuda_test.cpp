@@ -1,6 +1,8 @@
 // The optimizers' steps on the GPU against the CPU's in double.
 #include "kernels/update.h"
 
+#include <cuda_fp8.h>
+
 #include <cmath>
 #include <limits>
 
@@ -13,6 +15,7 @@ namespace {
 
 using check::bf16;
 using check::DeviceArray;
+using check::fp16;
 using check::Input;
 using check::Numbers;
 
@@ -46,6 +49,11 @@ void expect_copy(const Numbers<T>& copy, const std::vector<double>& p,
   EXPECT_TRUE(near(copy, expected));
 }
 
+template <class Q>
+cuda::Moment<Q> unscaled(const Input<Q>& moment) {
+  return {moment.device.data(), nullptr, nullptr};
+}
+
 template <class First, class Second, class T, class G = float>
 void check_adam() {
   const OnDevice device;
@@ -55,7 +63,7 @@ void check_adam() {
   Input<Second> v(kSize, 4, 0, 0, 1);
   const Input<T> copy(kSize, 5);
   const AdamOptions options{.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
-  cuda::adam(p.device.data(), m.device.data(), v.device.data(), copy.device.data(), g.data(),
+  cuda::adam(p.device.data(), unscaled(m), unscaled(v), copy.device.data(), g.data(),
              device.chunks.data(), std::ssize(kChunks), options, device.record.data(), nullptr);
   for (const UpdateChunk& c : kChunks)
     cpu::adam(p.host.data() + c.state, m.host.data() + c.state, v.host.data() + c.state,
@@ -71,6 +79,91 @@ TYPED_TEST(UpdateCuda, Adam) {
   check_adam<float, bf16, TypeParam>();
   check_adam<bf16, float, TypeParam>();
   check_adam<bf16, bf16, TypeParam>();
+}
+
+using fp8 = __nv_fp8_e4m3;
+
+// A moment of fp16 or fp8, of which each chunk has a scale of its own.
+template <class Q>
+struct Scaled {
+  static constexpr float kRange = sizeof(Q) == 1 ? kFp8MomentRange : kFp16MomentRange;
+  // Half a unit in the last place, and half of the smallest number, of the largest one's.
+  static constexpr double kRelative = sizeof(Q) == 1 ? 0x1p-4 : 0x1p-11,
+                          kAbsolute = sizeof(Q) == 1 ? 0x1p-10 / 448 : 0x1p-25 / 32752;
+  static constexpr std::size_t kPieces = std::size(kChunks);
+
+  Scaled(unsigned seed, double low) : values(kSize, seed, 0, low, 2), scales(first_scales()) {
+    for (std::size_t i = 0; i < kPieces; ++i)
+      for (std::int64_t at = 0; at < kChunks[i].count; ++at)
+        values.host[static_cast<std::size_t>(kChunks[i].state + at)] *= first_scales()[i];
+  }
+  // And zeros.
+  static std::vector<float> first_scales() {
+    std::vector<float> all(2 * kPieces);
+    for (std::size_t i = 0; i < kPieces; ++i) all[i] = std::ldexp(1.5f, static_cast<int>(i) - 8);
+    return all;
+  }
+  cuda::Moment<Q> moment() {
+    return {values.device.data(), scales.data(), scales.data() + kPieces};
+  }
+
+  // Of the values as the CPU has computed them.
+  void check() const {
+    const std::vector<float> all = scales.values();
+    const std::vector<double> got = values.device.values();
+    for (std::size_t piece = 0; piece < kPieces; ++piece) {
+      const UpdateChunk& c = kChunks[piece];
+      double largest = 0;
+      for (std::int64_t i = c.state; i < c.state + c.count; ++i)
+        largest = std::max(largest, std::abs(values.host[static_cast<std::size_t>(i)]));
+      const float scale = all[piece];
+      EXPECT_NEAR(scale, largest / kRange, 2e-4 * scale);
+      EXPECT_EQ(moment_scale(scale * kRange, kRange), scale);
+      EXPECT_EQ(all[kPieces + piece], 0);
+      for (std::int64_t i = c.state; i < c.state + c.count; ++i) {
+        const double expected = values.host[static_cast<std::size_t>(i)];
+        ASSERT_NEAR(got[static_cast<std::size_t>(i)] * scale, expected,
+                    1.001 * (kRelative * std::abs(expected) + kAbsolute * largest))
+            << i;
+      }
+    }
+  }
+
+  Input<Q> values;
+  DeviceArray<float> scales;
+};
+
+template <class First, class Second, class T, class G = float>
+void check_scaled_adam() {
+  std::vector<UpdateChunk> chunks(std::begin(kChunks), std::end(kChunks));
+  for (std::size_t i = 0; i < chunks.size(); ++i) chunks[i].piece = static_cast<std::int64_t>(i);
+  const DeviceArray<UpdateChunk> chunks_there(chunks);
+  const DeviceArray<StepRecord> record(std::vector<StepRecord>{kRecord});
+  Input<float> p(kSize, 1);
+  const Input<G> g(kSize, 2);
+  const Input<T> copy(kSize, 5);
+  Scaled<First> m(3, -2);
+  Scaled<Second> v(4, 0);
+  const AdamOptions options{.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
+  cuda::adam(p.device.data(), m.moment(), v.moment(), copy.device.data(), g.data(),
+             chunks_there.data(), std::ssize(chunks), options, record.data(), nullptr);
+  cuda::take_scales(m.moment(), std::ssize(chunks), record.data(), nullptr);
+  cuda::take_scales(v.moment(), std::ssize(chunks), record.data(), nullptr);
+  for (const UpdateChunk& c : chunks)
+    cpu::adam(p.host.data() + c.state, m.values.host.data() + c.state,
+              v.values.host.data() + c.state, g.host.data() + c.first, c.count, options, c.lr_mult,
+              c.decay_mult, &kRecord);
+  EXPECT_TRUE(near(p.device, p.host));
+  expect_copy(copy.device, p.host, copy.host);
+  m.check();
+  v.check();
+}
+
+TYPED_TEST(UpdateCuda, AdamOfScaledMoments) {
+  check_scaled_adam<fp16, fp16, TypeParam>();
+  check_scaled_adam<fp8, fp8, TypeParam>();
+  check_scaled_adam<fp8, fp16, TypeParam>();
+  check_scaled_adam<fp16, fp8, TypeParam>();
 }
 
 template <class T, class G = float>
@@ -96,6 +189,7 @@ class PlainUpdateCuda : public check::CudaTest<float> {};
 TEST_F(PlainUpdateCuda, GradientsInBf16) {
   check_adam<float, float, bf16, bf16>();
   check_adam<bf16, bf16, bf16, bf16>();
+  check_scaled_adam<fp8, fp16, bf16, bf16>();
   check_sgd<bf16, bf16>();
 }
 
@@ -103,8 +197,8 @@ TEST_F(PlainUpdateCuda, GradientsInBf16) {
 TEST_F(PlainUpdateCuda, AdamOfTheWeightsAlone) {
   const OnDevice device;
   Input<float> p(kSize, 1), g(kSize, 2), m(kSize, 3), v(kSize, 4, 0, 0, 1);
-  cuda::adam<float, float, float>(p.device.data(), m.device.data(), v.device.data(), nullptr,
-                                  g.data(), device.chunks.data(), std::ssize(kChunks), {},
+  cuda::adam<float, float, float>(p.device.data(), unscaled(m), unscaled(v), nullptr, g.data(),
+                                  device.chunks.data(), std::ssize(kChunks), {},
                                   device.record.data(), nullptr);
   for (const UpdateChunk& c : kChunks)
     cpu::adam(p.host.data() + c.first, m.host.data() + c.state, v.host.data() + c.state,
@@ -118,7 +212,7 @@ TEST_F(PlainUpdateCuda, ASkippedStepChangesNothing) {
   record.gradient_scale = 0;
   const DeviceArray<StepRecord> skipped(std::vector<StepRecord>{record});
   const Input<float> p(kSize, 1), g(kSize, 2), m(kSize, 3), v(kSize, 4, 0, 0, 1), copy(kSize, 5);
-  cuda::adam(p.device.data(), m.device.data(), v.device.data(), copy.device.data(), g.data(),
+  cuda::adam(p.device.data(), unscaled(m), unscaled(v), copy.device.data(), g.data(),
              device.chunks.data(), std::ssize(kChunks), {}, skipped.data(), nullptr);
   cuda::sgd(p.device.data(), m.device.data(), copy.device.data(), g.data(), device.chunks.data(),
             std::ssize(kChunks), 0.9, skipped.data(), nullptr);

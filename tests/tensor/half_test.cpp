@@ -10,14 +10,16 @@ namespace {
 // The two neighbours of every value round as the nearest, ties to even, asks: the middle goes to
 // the even one, anything beyond it to the other.
 template <class Half>
-void expect_nearest(std::uint16_t infinity) {
+void expect_nearest(std::uint32_t infinity) {
+  using Bits = decltype(Half::bits);
+  constexpr std::uint32_t kSign = 1U << (8 * sizeof(Half) - 1);
   for (std::uint32_t bits = 0; bits < infinity; ++bits) {
     Half low, high;
-    low.bits = static_cast<std::uint16_t>(bits);
-    high.bits = static_cast<std::uint16_t>(bits + 1);
+    low.bits = static_cast<Bits>(bits);
+    high.bits = static_cast<Bits>(bits + 1);
     const auto a = static_cast<float>(low);
     ASSERT_EQ(Half(a).bits, bits);
-    ASSERT_EQ(Half(-a).bits, bits | 0x8000);
+    ASSERT_EQ(Half(-a).bits, bits | kSign);
     if (bits + 1 == infinity) break;
     const auto b = static_cast<float>(high);
     ASSERT_LT(a, b);
@@ -33,6 +35,8 @@ void expect_nearest(std::uint16_t infinity) {
 TEST(Half, Bf16RoundsToTheNearest) { expect_nearest<Bf16>(0x7f80); }
 TEST(Half, Fp16RoundsToTheNearest) { expect_nearest<Fp16>(0x7c00); }
 
+TEST(Half, Fp8RoundsToTheNearest) { expect_nearest<Fp8>(0x7f); }  // NaN is where infinity would be
+
 TEST(Half, Values) {
   EXPECT_EQ(Bf16(1.0f).bits, 0x3f80);
   EXPECT_EQ(Fp16(1.0f).bits, 0x3c00);
@@ -42,6 +46,10 @@ TEST(Half, Values) {
   EXPECT_EQ(Fp16(65520.0f).bits, 0x7c00);
   EXPECT_EQ(static_cast<float>(Fp16(-0.0f)), 0.0f);
   EXPECT_TRUE(std::signbit(static_cast<float>(Fp16(-0.0f))));
+  EXPECT_EQ(Fp8(1.0f).bits, 0x38);
+  EXPECT_EQ(Fp8(0x1p-9f).bits, 1);
+  EXPECT_EQ(Fp8(0x1p-10f).bits, 0);
+  EXPECT_EQ(static_cast<float>(Fp8(449.0f)), 448.0f);
 }
 
 TEST(Half, InfinityAndNan) {
@@ -49,9 +57,11 @@ TEST(Half, InfinityAndNan) {
   EXPECT_EQ(static_cast<float>(Bf16(kInfinity)), kInfinity);
   EXPECT_EQ(static_cast<float>(Fp16(-kInfinity)), -kInfinity);
   EXPECT_EQ(static_cast<float>(Bf16(std::numeric_limits<float>::max())), kInfinity);
+  EXPECT_EQ(static_cast<float>(Fp8(-kInfinity)), -448.0f);
   const float low_nan = std::bit_cast<float>(0x7f800001);  // whose upper half is infinity's
   EXPECT_TRUE(std::isnan(static_cast<float>(Bf16(low_nan))));
   EXPECT_TRUE(std::isnan(static_cast<float>(Fp16(low_nan))));
+  EXPECT_TRUE(std::isnan(static_cast<float>(Fp8(low_nan))));
 }
 
 }  // namespace

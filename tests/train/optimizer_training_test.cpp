@@ -114,36 +114,47 @@ TEST_F(OptimizerTraining, AResumedRunEndsWithTheSameBytes) {
   expect_resumable(o, "schedules");
 }
 
-// In 16 bits moments are near those in fp32, are stored as numbers of 32 bits, of which any kind of
-// run makes its own, and go on from there bit for bit.
-TEST_F(OptimizerTraining, KeepsMomentsInBf16) {
+// Moments of fewer bits are near those in fp32, are stored as numbers of 32 bits, of which any kind
+// of run makes its own, and go on from there bit for bit.
+TEST_F(OptimizerTraining, KeepsMomentsInFewerBits) {
   TrainOptions o = options("");
-  run(o, "fp32", 1, false);
-  o.optimizer.precision_aware = true;
-  o.optimizer.exp_avg_dtype = "bf16";
-  expect_resumable(o, "first");
-  o.optimizer.exp_avg_sq_dtype = "bf16";
-  run(o, "both", 1, false);
-  expect_near(losses("both"), losses("fp32"), 0.01);
-  EXPECT_NE(losses("both"), losses("fp32"));
-  EXPECT_NE(losses("both"), losses("first"));
-  const MegatronCheckpoint stored(iteration_folder(path("both"), 10));
-  for (const char* name : {"exp_avg", "exp_avg_sq"}) {
-    const DistTensor* moment = stored.tensors().find(
-        concat("optimizer.state.", name, ".embedding.word_embeddings.weight"));
-    ASSERT_NE(moment, nullptr);
-    EXPECT_EQ(moment->dtype, DType::f32);
-  }
+  o.optimizer.use_distributed_optimizer = o.optimizer.precision_aware = true;
+  run(o, "fp32", 1, true);
   const auto state_bytes = [](TrainOptions of) {
     of.take_vocabulary(*make_tokenizer(of.data.tokenizer));
     of.complete();
-    return make_plan(of).fullest().memory.optimizer;
+    return static_cast<double>(make_plan(of).fullest().memory.optimizer);
   };
-  EXPECT_NEAR(static_cast<double>(state_bytes(o)),
-              static_cast<double>(state_bytes(options(""))) / 2, 1000);
-  o.ranks = 2;
-  o.optimizer.use_distributed_optimizer = true;
-  expect_resumable(o, "shared");
+  const double whole = state_bytes(o);
+  struct Kind {
+    const char *first, *second;
+    double tolerance, bytes;  // of the loss; of the state, beside fp32's
+  };
+  for (const Kind& kind : {Kind{"bf16", "bf16", 0.01, 1.0 / 2}, Kind{"bf16", "fp32", 0.01, 3.0 / 4},
+                           Kind{"fp16", "fp16", 0.01, 1.0 / 2}, Kind{"fp8", "fp32", 0.02, 5.0 / 8},
+                           Kind{"fp32", "fp8", 0.1, 5.0 / 8}, Kind{"fp8", "fp16", 0.02, 3.0 / 8},
+                           Kind{"fp8", "fp8", 0.1, 1.0 / 4}}) {
+    const std::string name = concat(kind.first, "-", kind.second);
+    SCOPED_TRACE(name);
+    o.optimizer.exp_avg_dtype = kind.first;
+    o.optimizer.exp_avg_sq_dtype = kind.second;
+    run(o, name, 1, true);
+    expect_near(losses(name), losses("fp32"), kind.tolerance);
+    EXPECT_NE(losses(name), losses("fp32"));
+    EXPECT_NEAR(state_bytes(o), whole * kind.bytes, 2000);
+    const MegatronCheckpoint stored(iteration_folder(path(name), 10));
+    for (const char* state : {"exp_avg", "exp_avg_sq"}) {
+      const DistTensor* moment = stored.tensors().find(
+          concat("optimizer.state.", state, ".embedding.word_embeddings.weight"));
+      ASSERT_NE(moment, nullptr);
+      EXPECT_EQ(moment->dtype, DType::f32);
+    }
+    o.ranks = 1;
+    expect_resumable(o, name + "-resumed");
+    o.ranks = 2;
+    expect_resumable(o, name + "-shared");
+    o.ranks = 1;
+  }
 }
 
 // Each rank writes its part to a file of its own.

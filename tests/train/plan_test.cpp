@@ -65,24 +65,27 @@ TEST(Plan, CountsMessagesOfEachGroup) {
 
 // Half the memory and half the bytes to sum, and less for Adam to read.
 TEST(Plan, CountsGradientsInBf16) {
-  TrainOptions o = small_model();
-  o.ranks = 2;
-  const RankPlan whole = plan_of(o).fullest();
-  TrainOptions reduced = o;
+  TrainOptions whole = small_model();
+  whole.ranks = 2;
+  TrainOptions reduced = whole;
   reduced.optimizer.grad_reduce_in_bf16 = true;
-  o.optimizer.precision_aware = true;
-  o.optimizer.main_grads_dtype = "bf16";
-  for (const TrainOptions& options : {o, reduced}) {
-    const RankPlan halves = plan_of(options).fullest();
-    EXPECT_EQ(halves.memory.gradients, whole.memory.gradients / 2);
-    EXPECT_EQ(halves.memory.optimizer, whole.memory.optimizer);
-    EXPECT_NEAR(find(halves, "data", "all_reduce")->bytes,
-                find(whole, "data", "all_reduce")->bytes / 2, 100);
+  TrainOptions shared = whole;
+  shared.optimizer.use_distributed_optimizer = shared.optimizer.precision_aware = true;
+  TrainOptions kept = shared;
+  kept.optimizer.main_grads_dtype = "bf16";
+  const auto expect_halves = [](const TrainOptions& in_bf16, const TrainOptions& in_fp32,
+                                const char* sum) {
+    const RankPlan halves = plan_of(in_bf16).fullest(), wholes = plan_of(in_fp32).fullest();
+    EXPECT_EQ(halves.memory.gradients, wholes.memory.gradients / 2);
+    EXPECT_EQ(halves.memory.optimizer, wholes.memory.optimizer);
+    EXPECT_NEAR(find(halves, "data", sum)->bytes, find(wholes, "data", sum)->bytes / 2, 100);
     const auto bytes = [](const RankPlan& rank) {
       return rank.families[static_cast<std::size_t>(Family::optimizer)].bytes;
     };
-    EXPECT_EQ(bytes(halves) * 30, bytes(whole) * 28);
-  }
+    EXPECT_EQ(bytes(halves) * 30, bytes(wholes) * 28);
+  };
+  expect_halves(reduced, whole, "all_reduce");
+  expect_halves(kept, shared, "reduce_scatter");
 }
 
 TEST(Plan, FamiliesAndWaitingAreTheStep) {
