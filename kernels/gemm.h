@@ -46,8 +46,8 @@ void gemm(const Gemm<T>& problem);
 }
 
 // By cuBLASLt.  T: float, bf16 or fp16, sums in f32 (never tf32);  C: T or float.  Same problem,
-// same bits.  What is added to a c of 16 bits is rounded to them before, as by cublasGemmEx, unless
-// k is long beside m and n and cut.
+// same bits.  What is added to a c of bf16 may be rounded before: on an H200 it is, as by
+// cublasGemmEx, unless k is long beside m and n and cut.
 namespace mt::cuda {
 inline constexpr std::size_t kGemmWork = std::size_t{32} << 20;  // bytes of scratch
 

@@ -121,7 +121,7 @@ TEST_F(GemmCuda, SearchAddsOnce) {
 }
 
 // Of whole numbers, of which f32 has every sum: each element is rounded as it should be, all alike.
-TEST_F(GemmCuda, RoundsWhatItAddsTo16BitsOnceOrBeforeAndAfter) {
+TEST_F(GemmCuda, RoundsWhatItAddsToBf16OnceOrBeforeAndAfter) {
   struct Case {
     std::int64_t m, n, k;
   };
