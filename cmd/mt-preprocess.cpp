@@ -4,6 +4,7 @@
 
 #include "base/command.h"
 #include "base/flag_list.h"
+#include "base/large_pages.h"
 #include "base/signals.h"
 #include "data/clean.h"
 #include "data/dedup.h"
@@ -72,6 +73,7 @@ void run_preprocess(CommandLine& cl) {
   cl.flag("--json", &json, "print a summary as one JSON object");
   add_megatron_flags(cl);
   cl.parse();
+  mt::use_large_pages();
   const auto work = [&](const mt::RunContext& context) {
     const mt::PreprocessSummary summary = mt::preprocess(options, context);
     if (json) print_summary(summary);

@@ -22,6 +22,7 @@ void BpeMerges::add(Symbol left, Symbol right, Symbol result, std::size_t rank) 
 
 void BpeMerges::prepare() {
   std::vector<BpeStack::Merge> merges;
+  merges.reserve(merges_.size());
   for (std::size_t i = 0; i < merges_.size(); ++i)  // all but what moved to another rank
     if (rank(merges_[i].left, merges_[i].right) == i) merges.push_back(merges_[i]);
   stack_.emplace(merges);

@@ -31,6 +31,8 @@ bool BpeStack::number_symbols(const std::vector<Merge>& merges) {
 // Leaves out merges that never happen: where one of the parts is merged with a neighbour before, or
 // not made.  False where a result has two merges that do.
 bool BpeStack::number_merges(const std::vector<Merge>& merges) {
+  results_.reserve(first_merge_ + merges.size());
+  parts_.reserve(first_merge_ + merges.size());
   parts_.resize(first_merge_);
   std::vector<Merge> early;
   for (const Merge& merge : merges) {

@@ -80,6 +80,7 @@ class MergesParser {
  public:
   MergesParser(const std::string& path, const TokenIds& ids)
       : path_(path), ids_(ids), symbols_(ids.size(), kNone) {
+    rules_.symbol_ids.reserve(256 + ids.size());
     for (int byte = 0; byte < 256; ++byte) {
       const std::string character = to_byte_chars(std::string(1, static_cast<char>(byte)));
       const auto token = ids.find(character);
