@@ -105,11 +105,27 @@ void move_into_place(const std::string& from, const std::string& to, bool may_ex
   fs::remove_all(aside, error);
 }
 
-FolderSave::FolderSave(const std::string& path) : path_(path) {
+void NewFolders::make(const std::string& path) {
   std::error_code error;
+  std::vector<std::string> missing;
+  for (std::string at = path; !fs::exists(at, error); at = parent_directory(at))
+    missing.push_back(at);
+  for (; !missing.empty(); missing.pop_back()) {
+    const std::string& folder = missing.back();
+    fs::create_directory(folder, error);
+    if (error) fail(Exit::cannot_create, folder, ": cannot create: ", error.message());
+    made_.push_back(folder);
+    sync_directory(parent_directory(folder));
+  }
+}
+
+NewFolders::~NewFolders() {
+  for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) ::rmdir(folder->c_str());
+}
+
+FolderSave::FolderSave(const std::string& path) : path_(path) {
   const std::string parent = parent_directory(path);
-  made_parent_ = fs::create_directories(parent, error);
-  if (error) fail(Exit::cannot_create, parent, ": cannot create: ", error.message());
+  parents_.make(parent);
   const std::string name = fs::path(path).filename().string();
   remove_leftovers(parent, [&](const std::string& stem) { return stem == name; });
   const std::string folder = concat(path, kTemporary, ::getpid());
@@ -122,7 +138,6 @@ FolderSave::FolderSave(const std::string& path) : path_(path) {
 FolderSave::~FolderSave() {
   std::error_code error;
   if (!published_) fs::remove_all(folder_, error);
-  if (!published_ && made_parent_) fs::remove(parent_directory(path_), error);  // if it is empty
   if (lock_ >= 0) ::close(lock_);
 }
 

@@ -1,21 +1,35 @@
-// FolderSave: a folder that appears under its name whole or not at all.  It is filled as
-// PATH.tmp.PID and renamed when all in it is on the disk.  An older folder of the name is exchanged
-// for it in one step (renameat2); where a file system cannot do that, the older is set aside as
-// PATH.replaced, which readers take while PATH is missing.
+// A folder that appears under its name whole or not at all, and what dead processes left of some.
 #pragma once
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace mt {
 
 inline constexpr const char* kReplaced = ".replaced";  // end of a folder's name
 
+// Folders that are made on the way to one, each on the disk as soon as it is there.
+class NewFolders {
+ public:
+  NewFolders() = default;
+  NewFolders(const NewFolders&) = delete;
+  ~NewFolders();  // removes those that are empty
+  void make(const std::string& path);
+
+ private:
+  std::vector<std::string> made_;  // the innermost last
+};
+
+// A folder that appears under its name whole or not at all.  It is filled as
+// PATH.tmp.PID and renamed when all in it is on the disk.  An older folder of the name is exchanged
+// for it in one step (renameat2); where a file system cannot do that, the older is set aside as
+// PATH.replaced, which readers take while PATH is missing.
 class FolderSave {
  public:
   explicit FolderSave(const std::string& path);  // its parents are made
   FolderSave(const FolderSave&) = delete;
-  ~FolderSave();  // before publish(), all that was written is removed, a new parent too
+  ~FolderSave();  // before publish(), all that was written is removed, new parents too
 
   const std::string& folder() const { return folder_; }  // PATH.tmp.PID
   // On return the folder, whose files were synced, has its name, and that is on the disk.
@@ -24,7 +38,8 @@ class FolderSave {
  private:
   std::string path_, folder_;
   int lock_ = -1;  // on folder_, held while this process lives: others see that it is not left over
-  bool made_parent_ = false, published_ = false;
+  NewFolders parents_;
+  bool published_ = false;
 };
 
 // Removes what dead processes left in a folder: STEM.tmp.PID, where `ours` says so of STEM, and
