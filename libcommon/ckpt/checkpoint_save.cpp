@@ -34,10 +34,11 @@ void write_tracker(const std::string& save_folder, std::int64_t iteration) {
                         iteration == 0 ? "release" : std::to_string(iteration), true);
 }
 
-CheckpointSave::CheckpointSave(const std::string& save_folder, std::int64_t iteration)
+CheckpointSave::CheckpointSave(const std::string& save_folder, std::int64_t iteration,
+                               bool replaces)
     : save_folder_(save_folder),
       iteration_(iteration),
-      save_(folder_to_save(save_folder, iteration)) {}
+      save_(folder_to_save(save_folder, iteration), replaces) {}
 
 // Another host's ranks may have written to a folder of the same name that is not this one.
 static void check_present(const std::string& folder, const FileHash& file) {

@@ -123,7 +123,7 @@ NewFolders::~NewFolders() {
   for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) ::rmdir(folder->c_str());
 }
 
-FolderSave::FolderSave(const std::string& path) : path_(path) {
+FolderSave::FolderSave(const std::string& path, bool replaces) : path_(path), replaces_(replaces) {
   const std::string parent = parent_directory(path);
   parents_.make(parent);
   const std::string name = fs::path(path).filename().string();
@@ -143,7 +143,12 @@ FolderSave::~FolderSave() {
 
 void FolderSave::publish() {
   sync_directory(folder_);
-  move_into_place(folder_, path_, true);
+  if (replaces_) {
+    move_into_place(folder_, path_, true);
+  } else {
+    rename_or_fail(folder_, path_);
+    sync_directory(parent_directory(path_));
+  }
   published_ = true;
 }
 

@@ -27,7 +27,9 @@ class NewFolders {
 // PATH.replaced, which readers take while PATH is missing.
 class FolderSave {
  public:
-  explicit FolderSave(const std::string& path);  // its parents are made
+  // Its parents are made.  Without `replaces` a folder that has got the name until publish(), and
+  // is not empty, is Exit::cannot_create.
+  explicit FolderSave(const std::string& path, bool replaces = true);
   FolderSave(const FolderSave&) = delete;
   ~FolderSave();  // before publish(), all that was written is removed, new parents too
 
@@ -39,7 +41,7 @@ class FolderSave {
   std::string path_, folder_;
   int lock_ = -1;  // on folder_, held while this process lives: others see that it is not left over
   NewFolders parents_;
-  bool published_ = false;
+  bool replaces_, published_ = false;
 };
 
 // Removes what dead processes left in a folder: STEM.tmp.PID, where `ours` says so of STEM, and

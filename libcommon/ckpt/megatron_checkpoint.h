@@ -102,7 +102,8 @@ class MegatronCheckpoint {
 class CheckpointSave {
  public:
   // Makes SAVE if need be, and removes what dead processes left there.  Iteration 0 is a release.
-  CheckpointSave(const std::string& save_folder, std::int64_t iteration);
+  // `replaces` is FolderSave's.
+  CheckpointSave(const std::string& save_folder, std::int64_t iteration, bool replaces = true);
 
   const std::string& folder() const { return save_.folder(); }  // SAVE/iter_0001000.tmp.PID
 

@@ -93,11 +93,14 @@ struct Plan {
       config.padded_vocab_size = padded;
     }
     fs::path save = fs::path(o.save);
-    if (!save.has_filename()) save = save.parent_path();  // "out/"
+    if (!save.has_filename()) save = save.parent_path();              // "out/"
+    for (int links = 0; links < 40 && fs::is_symlink(save); ++links)  // what they lead to is made
+      save = save.parent_path() / fs::read_symlink(save);
     return {.path = save.string(),
             .source = source,
             .config = config,
             .dtype = o.dtype.empty() ? source.dtype() : dtype_named(o.dtype),
+            .replaces = o.force,
             .with_optimizer = o.with_optimizer,
             .local_spec = o.transformer_impl == "local",
             .tensor_parallel = o.target_tensor_parallel,

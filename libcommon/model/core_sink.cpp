@@ -16,7 +16,7 @@ class CoreSink : public ModelSink {
   CoreSink(const ModelTarget& target, const ParamTable& table, std::size_t parts)
       : target_(target),
         table_(table),
-        save_(target.path, iteration_of(target.source)),
+        save_(target.path, iteration_of(target.source), target.replaces),
         mcore_data_(parts) {
     for (std::size_t part = 0; part < parts; ++part)
       writers_.emplace_back(save_.folder(), 0, static_cast<int>(part));

@@ -103,7 +103,7 @@ class GgufSink : public ModelSink {
   GgufSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
       : target_(target),
         key_values_(settings()),
-        save_(target.path),
+        save_(target.path, target.replaces),
         writer_(save_.folder() + "/model.gguf", key_values_, entries(table, types)) {}
 
   void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {

@@ -46,7 +46,7 @@ class HuggingFaceSink : public ModelSink {
   HuggingFaceSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
       : target_(target),
         config_(as_original(hugging_face_config(target), original_config(target.source))),
-        save_(target.path),
+        save_(target.path, target.replaces),
         writer_(save_.folder(), entries_of(target, table, types), target.shard_bytes) {}
 
   void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {

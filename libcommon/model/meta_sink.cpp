@@ -77,7 +77,7 @@ std::string params_of(const ModelConfig& c) {
 class MetaSink : public ModelSink {
  public:
   MetaSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
-      : target_(target), save_((check_is_llama(target), target.path)) {
+      : target_(target), save_((check_is_llama(target), target.path), target.replaces) {
     for (std::int64_t rank = 0; rank < target.tensor_parallel; ++rank)
       begin(meta_file_name(rank), table, types);
   }

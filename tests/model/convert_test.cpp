@@ -344,6 +344,47 @@ TEST_F(Convert, NothingIsReplacedUnasked) {
   EXPECT_EQ(error("parent/back", "parent/back", "hf", options), "");
 }
 
+TEST_F(Convert, OutputMayBeALink) {
+  write_hugging_face(scratch_.path("hf"), config_named("gpt2"), DType::f32);
+  fs::create_directory(scratch_.path("empty"));
+  for (const char* folder : {"empty", "new"}) {
+    const std::string link = scratch_.path("link");
+    fs::create_symlink(folder, link);
+    convert("hf", "link", "hf");
+    EXPECT_TRUE(fs::is_symlink(link));
+    EXPECT_TRUE(fs::exists(scratch_.path(folder) + "/config.json"));
+    fs::remove(link);
+  }
+}
+
+// Another program makes OUTPUT while this one is at work.
+TEST_F(Convert, WhatComesMeanwhileStays) {
+  write_hugging_face(scratch_.path("hf"), config_named("gpt2"), DType::f32);
+  for (const char* saver : {"core", "hf", "gguf"}) {
+    const std::string out = scratch_.path("out"),
+                      taken = out + (saver == std::string("core") ? "/release" : "");
+    ConvertOptions options;
+    options.load = scratch_.path("hf");
+    options.save = out;
+    options.saver = saver;
+    const auto run = [&] {
+      options.complete();
+      convert_checkpoint(options, Log({.level = Log::Level::quiet}), [&] {
+        fs::create_directories(taken);
+        File::create(taken + "/precious");
+      });
+    };
+    EXPECT_EQ(error_of(run),
+              concat("73 ", taken, ": cannot rename into place: Directory not empty"));
+    EXPECT_TRUE(fs::exists(taken + "/precious"));
+    EXPECT_EQ(std::distance(fs::directory_iterator(taken), {}), 1);
+    options.force = true;
+    EXPECT_EQ(error_of(run), "");
+    EXPECT_FALSE(fs::exists(taken + "/precious"));
+    fs::remove_all(out);
+  }
+}
+
 TEST_F(Convert, NothingIsSaidTwiceOrForNothing) {
   ConvertOptions options;
   options.input = "a";
