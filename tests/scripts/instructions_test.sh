@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# instructions_test.sh SOURCE TIME_ENCODE: how many instructions tokenizers spend on a byte of text,
-# counted by valgrind, so that a loss of speed shows on any machine, however busy.  The limits are
-# a quarter above what was counted when they were set.  Exit 125: skipped, there is no valgrind, or it
-# cannot run the program (one with sanitizers).
+# instructions_test.sh SOURCE TIME_ENCODE MT_PREPROCESS: how many instructions tokenizers, and one of
+# them with all that mt-preprocess does around it, spend on a byte of text, counted by valgrind, so
+# that a loss of speed shows on any machine, however busy.  The limits are a quarter above what was
+# counted when they were set.  Exit 125: skipped, there is no valgrind, or it cannot run the programs
+# (ones with sanitizers).
 set -euo pipefail
 source=$1 program=$2
 skip() {
@@ -27,6 +28,8 @@ tr '\0-\377' 'a' <"$scratch/letters" | text_file one-letter
 tr -cd 'a-z' <"$scratch/stories" | sed 's/[aeiou]/&\xCC\x81/g; s/t/\xE6\xB0\xB4/g
   s/n/\xD0\xB6/g; s/h/\xF0\x9F\x98\x80/g' | text_file mixed
 text_file nothing </dev/null
+"$source/scripts/make-stories" --documents 1500 >"$scratch/stories.jsonl"
+: >"$scratch/nothing.jsonl"
 
 count() {  # count TEXT: instructions of a run
   valgrind --tool=callgrind --callgrind-out-file=/dev/null "$program" "${options[@]}" "$scratch/$1" \
@@ -52,6 +55,10 @@ tokenizer --tokenizer-type GPT2BPETokenizer --vocab-file "$source/testdata/gpt2_
 expect 'GPT-2, words' 42 stories
 expect 'GPT-2, no spaces' 165 letters
 expect 'GPT-2, one letter' 152 one-letter
+program=$3 options+=(--quiet --force -j 1 --output-prefix "$scratch/out" --input)
+start=$(count nothing.jsonl)
+expect 'JSON lines to token files, GPT-2' 55 stories.jsonl
+program=$2
 for limits in bpe:116:325 unigram:89:229; do
   IFS=: read -r kind words letters <<<"$limits"
   tokenizer --tokenizer-type GPTSentencePieceTokenizer \
