@@ -66,6 +66,15 @@ struct Pack<T, 1> {
   __device__ static Pack of(const float (&x)[1]) { return {static_cast<T>(x[0])}; }
 };
 
+// What follows unpacks them anew: all their elements at a time would fill the registers.
+template <class T, int N, int kPacks>
+__device__ void keep_packed(Pack<T, N> (&packs)[kPacks]) {
+#pragma unroll
+  for (auto& pack : packs)
+#pragma unroll
+    for (std::uint32_t& word : pack.word) asm volatile("" : "+r"(word));
+}
+
 // kWords of 4 bytes, 16 bytes at a time.
 template <int kWords>
 __device__ void copy_words(std::uint32_t* to, const std::uint32_t* from) {

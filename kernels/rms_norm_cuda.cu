@@ -1,6 +1,7 @@
 #include "kernels/rms_norm.h"
 
-#include "kernels/norm.cuh"
+#include "kernels/norm_backward.cuh"
+#include "kernels/norm_forward.cuh"
 
 namespace mt::cuda {
 

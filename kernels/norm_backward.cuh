@@ -1,9 +1,9 @@
-// kernels/norm.cuh: LayerNorm (kCentred) and RMSNorm (mean 0, no b) in one, for layer_norm_cuda.cu
-// and rms_norm_cuda.cu.
+// kernels/norm_backward.cuh: the backward of LayerNorm (kCentred) and RMSNorm (mean 0, no db) in
+// one, for layer_norm_cuda.cu and rms_norm_cuda.cu.
 //
 // A group of threads holds a row in registers, a thread every group-th of its packs, at most
 // kPacks; groups of at most 32 threads are a power of two and share warps, larger ones are whole
-// warps.  Rows that do not fit, or whose packs are not aligned, take the `any` kernels, which read
+// warps.  Rows that do not fit, or whose packs are not aligned, take the `any` kernel, which reads
 // them several times.
 #pragma once
 
@@ -11,15 +11,6 @@
 #include "kernels/reduce.cuh"
 
 namespace mt::cuda::norm {
-
-template <class T>
-struct Forward {
-  T* y;
-  float *mean, *rstd;
-  const T *x, *w, *b;
-  std::int64_t rows, cols;
-  float eps;
-};
 
 template <class T>
 struct Backward {
@@ -31,9 +22,7 @@ struct Backward {
   std::int64_t rows, cols;
 };
 
-inline constexpr int kRowThreads = 128;  // of a block whose rows take a warp or less
-
-// Threads that hold `packs` packs, at most kPacks each.
+// Threads that hold `packs` packs, at most per_thread each.
 inline int group_size(std::int64_t packs, int per_thread) {
   const auto threads = static_cast<int>(ceil_div(packs, per_thread));
   if (threads > 32) return (threads + 31) / 32 * 32;
@@ -41,193 +30,6 @@ inline int group_size(std::int64_t packs, int per_thread) {
   while (group < threads) group *= 2;
   return group;
 }
-
-// --- Forward ------------------------------------------------------------------------------------
-
-// Of a part of a row: how many elements, their mean, and the sum of squared differences from it.
-struct alignas(16) Part {
-  float count, mean, squares;
-};
-
-// From the parts of a row's warps: its mean, and the mean of squared differences from it.  Without
-// kCentred means are 0, and squares are those of the elements.
-template <bool kCentred>
-__device__ float2 over_warps(const Part& own, int warps, float inv_cols, Part* shared) {
-  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = own;
-  __syncthreads();
-  float mean = 0, squares = 0;
-  if constexpr (kCentred) {
-    for (int w = 0; w < warps; ++w) mean += shared[w].count * shared[w].mean;
-    mean *= inv_cols;
-  }
-  for (int w = 0; w < warps; ++w) {
-    const Part part = shared[w];
-    squares += part.squares;
-    if constexpr (kCentred) squares += part.count * (part.mean - mean) * (part.mean - mean);
-  }
-  return {mean, squares * inv_cols};
-}
-
-// What follows unpacks them anew: all their elements at a time would fill the registers.
-template <class T, int N, int kPacks>
-__device__ void keep_packed(Pack<T, N> (&packs)[kPacks]) {
-#pragma unroll
-  for (auto& pack : packs)
-#pragma unroll
-    for (std::uint32_t& word : pack.word) asm volatile("" : "+r"(word));
-}
-
-// A thread has kPacks packs of each of kRows rows; rows of more than a warp have a block each,
-// other groups are a power of two.  kWhole: threads have all their packs, so that nothing is asked.
-template <int kPacks, int kRows, bool kWhole, int kMostThreads, bool kCentred, class T>
-__global__ __launch_bounds__(kMostThreads, 1024 / kMostThreads) void forward_kernel(Forward<T> a,
-                                                                                    int group) {
-  constexpr int N = kWide<T>;
-  constexpr bool kWarps = kMostThreads > kRowThreads, kTight = kPacks > 3;
-  __shared__ Part shared[kRows][32];
-  const int shift = kWarps ? 0 : __popc(group - 1);
-  const int t = static_cast<int>(threadIdx.x) & (kWarps ? ~0 : group - 1);
-  const int rows_at_once = kWarps ? 1 : kRowThreads >> shift;
-  const std::int64_t first_row = blockIdx.x * std::int64_t{rows_at_once * kRows} +
-                                 (kWarps ? 0 : static_cast<int>(threadIdx.x) >> shift);
-  const auto column = [&](int p) { return (t + p * group) * N; };
-  const auto in_row = [&](int p) { return kWhole || column(p) < a.cols; };
-  const auto row = [&](int r) { return first_row + std::int64_t{r} * rows_at_once; };
-  const auto row_exists = [&](int r) { return (kWarps && kRows == 1) || row(r) < a.rows; };
-  Pack<T, N> x[kRows][kPacks], w[kPacks], b[kPacks];
-#pragma unroll
-  for (int r = 0; r < kRows; ++r)
-#pragma unroll
-    for (int p = 0; p < kPacks; ++p) {
-      x[r][p] = {};
-      if (row_exists(r) && in_row(p)) x[r][p] = load<N>(a.x + row(r) * a.cols + column(p));
-    }
-  const auto fetch_weights = [&] {
-#pragma unroll
-    for (int p = 0; p < kPacks; ++p) {
-      if (!in_row(p)) continue;
-      w[p] = load<N>(a.w + column(p));
-      if constexpr (kCentred) b[p] = load<N>(a.b + column(p));
-    }
-  };
-  // Here already, as behind the sums nothing would hide their way; but where w and b would leave
-  // room for too few warps, those hide it.
-  constexpr bool kLate = kTight && kCentred && (kWhole || !kWarps);
-  if constexpr (!kLate) fetch_weights();
-  float mean[kRows] = {}, squares[kRows] = {};
-  float count = float(a.cols);  // of the warp's part of a row
-  const float inv_cols = 1 / count;
-  if constexpr (kWarps) {
-    int packs = 0;
-#pragma unroll
-    for (int p = 0; p < kPacks; ++p) packs += __popc(__ballot_sync(0xffffffff, in_row(p)));
-    count = float(N * packs);
-  }
-  if constexpr (kCentred) {
-    const float inv_count = kWarps ? 1 / fmaxf(count, 1) : inv_cols;
-#pragma unroll
-    for (int r = 0; r < kRows; ++r)
-#pragma unroll
-      for (int p = 0; p < kPacks; ++p)
-#pragma unroll
-        for (int n = 0; n < N; ++n) mean[r] += x[r][p][n];
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) mean[r] = over_lanes(mean[r], group) * inv_count;
-  }
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    if constexpr (kTight) keep_packed(x[r]);
-#pragma unroll
-    for (int p = 0; p < kPacks; ++p) {
-      float of_pack = 0;
-#pragma unroll
-      for (int n = 0; n < N; ++n) of_pack += (x[r][p][n] - mean[r]) * (x[r][p][n] - mean[r]);
-      squares[r] += in_row(p) ? of_pack : 0;
-    }
-    if constexpr (kTight) keep_packed(x[r]);
-  }
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) squares[r] = over_lanes(squares[r], group);
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    float2 of_row = {mean[r], squares[r] * inv_cols};
-    if constexpr (kWarps)
-      of_row = over_warps<kCentred>({count, mean[r], squares[r]}, group / 32, inv_cols, shared[r]);
-    if (!row_exists(r)) continue;
-    const float rstd = rsqrtf(of_row.y + a.eps);
-    if (t == 0) {
-      if constexpr (kCentred) a.mean[row(r)] = of_row.x;
-      a.rstd[row(r)] = rstd;
-    }
-    if constexpr (kLate) fetch_weights();
-#pragma unroll
-    for (int p = 0; p < kPacks; ++p) {
-      if (!in_row(p)) continue;
-      float y[N];
-#pragma unroll
-      for (int n = 0; n < N; ++n) {
-        y[n] = (x[r][p][n] - of_row.x) * rstd * w[p][n];
-        if constexpr (kCentred) y[n] += b[p][n];
-      }
-      store(a.y + row(r) * a.cols + column(p), y);
-    }
-  }
-}
-
-template <bool kCentred, class T>  // one block a row
-__global__ void forward_any_kernel(Forward<T> a) {
-  __shared__ float shared[2][32];
-  const std::int64_t row = blockIdx.x;
-  const T* x = a.x + row * a.cols;
-  T* y = a.y + row * a.cols;
-  float sum = 0, squares = 0;
-  if constexpr (kCentred)
-    for (std::int64_t c = threadIdx.x; c < a.cols; c += blockDim.x) sum += to_float(x[c]);
-  const float mean = kCentred ? over_block(sum, shared[0]) / float(a.cols) : 0;
-  for (std::int64_t c = threadIdx.x; c < a.cols; c += blockDim.x)
-    squares += (to_float(x[c]) - mean) * (to_float(x[c]) - mean);
-  const float rstd = rsqrtf(over_block(squares, shared[1]) / float(a.cols) + a.eps);
-  if (threadIdx.x == 0) {
-    if constexpr (kCentred) a.mean[row] = mean;
-    a.rstd[row] = rstd;
-  }
-  for (std::int64_t c = threadIdx.x; c < a.cols; c += blockDim.x)
-    y[c] = static_cast<T>((to_float(x[c]) - mean) * rstd * to_float(a.w[c]) +
-                          (kCentred ? to_float(a.b[c]) : 0));
-}
-
-template <int kPacks, int kRows, int kMostThreads, bool kCentred, class T>
-void launch_forward(const Forward<T>& a, cudaStream_t stream) {
-  const std::int64_t packs = a.cols / kWide<T>;
-  const int group = group_size(packs, kPacks), threads = group > 32 ? group : kRowThreads;
-  const auto kernel = packs == group * kPacks
-                          ? forward_kernel<kPacks, kRows, true, kMostThreads, kCentred, T>
-                          : forward_kernel<kPacks, kRows, false, kMostThreads, kCentred, T>;
-  const auto blocks = static_cast<unsigned>(ceil_div(a.rows, threads / group * kRows));
-  kernel<<<blocks, threads, 0, stream>>>(a, group);
-}
-
-template <bool kCentred, class T>
-void forward(const Forward<T>& a, cudaStream_t stream) {
-  if (a.rows == 0 || a.cols == 0) return;
-  const std::int64_t packs = a.cols / kWide<T>;
-  const bool wide = aligned(a.y, a.x, a.w, a.b) && a.cols % kWide<T> == 0;
-  if (wide && packs <= 32)
-    launch_forward<1, 4, kRowThreads, kCentred>(a, stream);
-  else if (wide && packs > 64 && packs <= 96)
-    launch_forward<3, 1, kRowThreads, kCentred>(a, stream);
-  else if (wide && packs <= 128)
-    launch_forward<4, 1, kRowThreads, kCentred>(a, stream);
-  else if (wide && packs <= 1024)
-    launch_forward<4, 1, 256, kCentred>(a, stream);
-  else if (wide && packs <= 4096)
-    launch_forward<4, 1, 1024, kCentred>(a, stream);
-  else
-    forward_any_kernel<kCentred><<<static_cast<unsigned>(a.rows), 512, 0, stream>>>(a);
-  check(cudaGetLastError());
-}
-
-// --- Backward -----------------------------------------------------------------------------------
 
 // Blocks stay and take rows in turn, adding dw and db up in registers: one block for each
 // multiprocessor of an H200, whatever the GPU, so that the sums' order is the same on all.  The
