@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <set>
 #include <string>
 
 #include "kernels/activation.h"
@@ -209,29 +210,34 @@ void residuals(Bench& bench) {
   }
 }
 
-void vocabulary(Bench& bench) {
-  std::vector<std::int32_t> ids;  // roughly Zipf's law
-  for (const double u : check::random<double>(kTokens, 3, 0, 1))
-    ids.push_back(static_cast<std::int32_t>(std::pow(double(kVocab), u)) - 1);
-  std::vector<std::int32_t> unique = ids;
-  std::ranges::sort(unique);
-  const auto distinct = std::unique(unique.begin(), unique.end()) - unique.begin();
+// Words are counted once, however often they come: those that L2 does not keep until they come
+// again are read again, which need not be.
+void embedding(Bench& bench, const std::string& suffix, const std::vector<std::int32_t>& ids) {
+  const auto distinct = std::ssize(std::set<std::int32_t>(ids.begin(), ids.end()));
   const DeviceArray<std::int32_t> device_ids(ids);
   const auto array = static_cast<double>(kTokens * kHidden) * sizeof(bf16);
   const auto touched = static_cast<double>(distinct * kHidden);
-  {
-    const Data<bf16> table(kVocab * kHidden), y(kTokens * kHidden);
-    const Data<float> dtable(kVocab * kHidden);
-    const Work work(cuda::embedding_backward_work(kTokens, kHidden));
-    bench("embedding_forward bf16", array + touched * sizeof(bf16), [&] {
-      cuda::embedding_forward(y.data(), device_ids.data(), table.data(), kTokens, kHidden,
-                              {0, kVocab}, false, nullptr);
-    });
-    bench("embedding_backward bf16", array + touched * 2 * sizeof(float), [&] {
-      cuda::embedding_backward(dtable.data(), device_ids.data(), y.data(), kTokens, kHidden,
-                               {0, kVocab}, work.data(), nullptr);
-    });
-  }
+  const Data<bf16> table(kVocab * kHidden), y(kTokens * kHidden);
+  const Data<float> dtable(kVocab * kHidden);
+  const Work work(cuda::embedding_backward_work(kTokens, kHidden));
+  bench("embedding_forward" + suffix, array + touched * sizeof(bf16), [&] {
+    cuda::embedding_forward(y.data(), device_ids.data(), table.data(), kTokens, kHidden,
+                            {0, kVocab}, false, nullptr);
+  });
+  bench("embedding_backward" + suffix, array + touched * 2 * sizeof(float), [&] {
+    cuda::embedding_backward(dtable.data(), device_ids.data(), y.data(), kTokens, kHidden,
+                             {0, kVocab}, work.data(), nullptr);
+  });
+}
+
+void vocabulary(Bench& bench) {
+  std::vector<std::int32_t> ids, different;
+  for (const double u : check::random<double>(kTokens, 3, 0, 1))  // roughly Zipf's law
+    ids.push_back(static_cast<std::int32_t>(std::pow(double(kVocab), u)) - 1);
+  for (std::int64_t i = 0; i < kTokens; ++i)  // an odd number of steps at a time
+    different.push_back(static_cast<std::int32_t>(i * 40503 % kVocab));
+  embedding(bench, " bf16", ids);
+  embedding(bench, " bf16 words all different", different);
   for (const std::int64_t vocab : {std::int64_t{50304}, kVocab}) {
     const std::int64_t rows = 8192;
     const Data<bf16> logits(rows * vocab);
