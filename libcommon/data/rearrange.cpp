@@ -7,6 +7,7 @@
 
 #include "base/command.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/progress.h"
 #include "data/indexed_dataset_writer.h"
 #include "data/split.h"
@@ -15,18 +16,22 @@ namespace mt {
 namespace {
 
 constexpr std::int64_t kStepDocuments = 1 << 16;  // between two looks at signals
+constexpr std::size_t kFilesOfAWriter = 6;        // that it may have open
 
 // What the sources' manifests say together.
 Manifest merged_manifest(const std::vector<std::string>& prefixes, const RunContext& context) {
   Manifest merged;
   merged.version = context.version;
   merged.arguments = context.arguments;
-  std::string known;  // whose tokenizer it is
+  std::string known, unknown;  // whose tokenizer it is, and whose nobody knows
   for (const std::string& prefix : prefixes) {
     const std::optional<Manifest> manifest = find_manifest(prefix);
-    if (!manifest) continue;
-    merged.inputs.insert(merged.inputs.end(), manifest->inputs.begin(), manifest->inputs.end());
-    if (!manifest->tokenizer) continue;
+    if (manifest)
+      merged.inputs.insert(merged.inputs.end(), manifest->inputs.begin(), manifest->inputs.end());
+    if (!manifest || !manifest->tokenizer) {
+      if (unknown.empty()) unknown = prefix;
+      continue;
+    }
     if (!merged.tokenizer) {
       merged.tokenizer = manifest->tokenizer;
       known = prefix;
@@ -36,6 +41,9 @@ Manifest merged_manifest(const std::vector<std::string>& prefixes, const RunCont
            merged.tokenizer->identity);
     }
   }
+  if (merged.tokenizer && !unknown.empty())
+    context.log.warn(
+        concat(unknown, ": no manifest names its tokenizer, taken to be that of ", known));
   return merged;
 }
 
@@ -147,6 +155,7 @@ void split_dataset(const SplitOptions& options, const RunContext& context) {
   Progress progress(context.log, "split", "documents",
                     static_cast<std::uint64_t>(source.documents()));
   std::vector<IndexedDatasetWriter> writers;
+  allow_open_files(kFilesOfAWriter * parts.size());
   for (const Part& part : parts) {
     writers.emplace_back(options.output_prefix + "_" + part.name, source.type(),
                          IndexedDatasetWriter::Options{.overwrite = options.overwrite,
