@@ -26,7 +26,7 @@ import torch  # noqa: E402
 import transformers as T  # noqa: E402
 
 T.logging.set_verbosity_error()
-VOCAB = 61
+VOCAB, ROWS = 61, 64  # of all layouts
 SIZES = "--num-layers 2 --hidden-size 8 --num-attention-heads 4 --seq-length 16 --max-position-embeddings 16"
 LLAMA = ("--position-embedding-type rope --normalization RMSNorm --swiglu --disable-bias-linear --ffn-hidden-size 24 "
          "--untie-embeddings-and-output-weights")
@@ -110,7 +110,7 @@ def parse(name, tp, pp):
                 "--no-async-tensor-model-parallel-allreduce", "--hidden-dropout", "0", "--attention-dropout", "0",
                 "--tensor-model-parallel-size", str(tp), "--pipeline-model-parallel-size", str(pp)]
     args = validate_args(parse_args())
-    args.padded_vocab_size, args.tokenizer_type = 64, "NullTokenizer"
+    args.padded_vocab_size, args.tokenizer_type = ROWS, "NullTokenizer"
     args.vocab_size, args.iteration = None, 7
     return args
 
@@ -252,7 +252,8 @@ def check(options, name):
         subprocess.run([*command, "--saver", "hf", "--verify", folder, f"{work}/hf"], check=True)
         tp, pp = WRITTEN[CASES[name][1:3]]
         subprocess.run([*command, "--saver", "legacy", "--verify", "--target-tensor-parallel-size", str(tp),
-                        "--target-pipeline-parallel-size", str(pp), folder, f"{work}/written"], check=True)
+                        "--target-pipeline-parallel-size", str(pp), "--make-vocab-size-divisible-by", str(ROWS // tp),
+                        folder, f"{work}/written"], check=True)
         torch.multiprocessing.spawn(written_main, (options.megatron, name, tp, pp, f"{work}/written/iter_0000007", work),
                                     nprocs=tp * pp)
         print(f"{name}: --saver legacy: its own parameters on ranks {tp, pp}")
