@@ -1,7 +1,6 @@
 // Any bytes as a torch.save archive: refused with mt::Error, or its records and tensors are read.
 //
 // Parser: libcommon/ckpt/zip_reader.cpp
-// Parser: libcommon/ckpt/torch_reader.cpp
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
