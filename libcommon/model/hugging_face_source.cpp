@@ -188,6 +188,13 @@ static bool is_computed(const std::string& name, const std::string& format) {
          name == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 }
 
+// Tensors of a state that has the model's below a prefix, which begin the run again.
+static bool is_of_run(const std::string& key) {
+  for (const char* part : {"optim", "rng_state", "lr_scheduler"})
+    if (key.starts_with(part) || key.find(concat('.', part)) != std::string::npos) return true;
+  return false;
+}
+
 // The tensor that another of a model of transformers is, which a file may hold again.
 const DistTensor* HuggingFaceSource::original_of(const std::string& name,
                                                  const Param& words) const {
@@ -220,7 +227,12 @@ void HuggingFaceSource::check_all_used(const ParamTable& table) const {
   for (const Param& row : table.rows())
     for (const ForeignName& name : names_of(row)) used.insert(stored(row, name).key);
   for (const auto& [key, tensor] : tensors_->tensors()) {
-    if (used.contains(key) || !key.starts_with(prefix_)) continue;
+    if (used.contains(key)) continue;
+    if (!key.starts_with(prefix_)) {
+      if (is_of_run(key)) continue;
+      fail(Exit::bad_data, path_, ": tensor ", key, " lies beside the model's, which begin with ",
+           prefix_);
+    }
     const std::string name = key.substr(prefix_.size());
     if (is_computed(name, format_)) continue;
     const DistTensor* const original = original_of(name, table.rows().front());

@@ -46,9 +46,11 @@ class PlainDcp : public Convert, public testing::WithParamInterface<const char*>
  protected:
   // Writes the tensors of a folder again, by the names that `rename` gives them.
   void save_plain(const std::string& from, const std::string& to,
-                  const std::function<std::string(const std::string&)>& rename) {
+                  const std::function<std::string(const std::string&)>& rename,
+                  const std::string& beside = {}) {
     fs::create_directory(scratch_.path(to));
     DistWriter writer(scratch_.path(to), 0);
+    if (!beside.empty()) writer.add(beside, HostTensor(DType::f32, {1}));
     const auto tensors = open_tensors(scratch_.path(from));
     for (const auto& [key, tensor] : tensors->tensors()) {
       const HostTensor value(*tensor.dtype, tensor.shape);
@@ -83,7 +85,9 @@ TEST_P(PlainDcp, OfStateDictsIsRead) {
   options.ckpt_format = "torch_dcp";
   convert("hf", "core", "core", options);
   save_plain("hf", "theirs", [](const std::string& name) { return name; });
-  save_plain("hf", "nested", [](const std::string& name) { return "state.model." + name; });
+  const auto nest = [](const std::string& name) { return "state.model." + name; };
+  save_plain("hf", "nested", nest, "state.optimizer.0.exp_avg");
+  save_plain("hf", "average", nest, "state.average.weight");
   save_plain("core", "ours", [](const std::string& key) { return "module." + key.substr(6); });
   EXPECT_EQ(
       error("ours", "out", "hf"),
@@ -93,6 +97,11 @@ TEST_P(PlainDcp, OfStateDictsIsRead) {
   EXPECT_TRUE(verify_checkpoint({.path = scratch_.path("ours")},
                                 [&](const std::string& line) { verified = line; }));
   EXPECT_EQ(verified.find("of the model"), std::string::npos) << verified;
+  fs::copy(scratch_.path("hf/config.json"), scratch_.path("average/config.json"));
+  EXPECT_EQ(error("average", "out", "hf"),
+            concat("65 ", scratch_.path("average"),
+                   ": tensor state.average.weight lies beside the model's, which begin with "
+                   "state.model."));
   for (const char* folder : {"theirs", "nested", "ours"}) {
     fs::copy(scratch_.path("hf/config.json"), scratch_.path(concat(folder, "/config.json")));
     convert(folder, concat("back_", folder), "hf");
