@@ -71,11 +71,27 @@ struct Plan {
     source->check_all_used(table);
     if (options.with_optimizer) {
       states = source->states();
-      if (states.size() < 2) fail(Exit::bad_data, source->path(), ": holds no optimizer state");
+      if (states.size() < 2) refuse_states();
       // Refuses steps that differ, of which a target keeps one.
       common_step(source->common().at("optimizer", source->path()), *source->common_tensors(),
                   source->path());
     }
+  }
+
+  // What lies in buffers of a run's ranks says of no element which parameter's it is.
+  [[noreturn]] void refuse_states() const {
+    const PyValue common = source->common();
+    for (const auto& [part, type] : {std::pair("optimizer", "param_state_sharding_type"),
+                                     {"content_metadata", "distrib_optim_sharding_type"}}) {
+      const PyValue* const settings = common.find(part);
+      const PyValue* const name = settings == nullptr ? nullptr : settings->find(type);
+      if (name != nullptr && name->is(PyValue::Kind::string))
+        fail(Exit::bad_data, source->path(), ": its optimizer state is stored as ",
+             name->as_string(type),
+             ", which is not read; of the distributed optimizer's forms fully_sharded_model_space "
+             "and fully_reshardable are");
+    }
+    fail(Exit::bad_data, source->path(), ": holds no optimizer state");
   }
 
   static ModelTarget target_of(const ConvertOptions& o, const ModelSource& source) {

@@ -304,6 +304,33 @@ TEST_P(OptimizerDifferences, AreSeen) {
   }
 }
 
+TEST_P(OptimizerDifferences, FormsThatAreNotReadAreNamed) {
+  write_hugging_face(scratch_.path("hf"), config_named(GetParam()), DType::bf16);
+  const auto source = open_model(scratch_.path("hf"));
+  CheckpointSave save(scratch_.path("run"), 5);
+  DistWriter writer(save.folder(), 0);
+  const ParamTable table = model_rows(source->config());
+  for (const Param& row : table.rows()) {
+    const HostTensor value(DType::bf16, row.shape);
+    source->read(row, "", value);
+    add_row(writer, row, source->config(), "", value.view());
+  }
+  CheckpointSave::Content content;
+  content.files.push_back(writer.close());
+  content.common =
+      common_of(Kind::distributed, DType::bf16, source->config(), false, save.common_writer());
+  PyValue optimizer = content.common.at("optimizer", "");
+  optimizer.set_item("param_state_sharding_type", "dp_zero_gather_scatter");
+  save.publish(content);
+  ConvertOptions o;
+  o.with_optimizer = true;
+  EXPECT_EQ(error("run", "out", "core", o),
+            concat("65 ", scratch_.path("run/iter_0000005"),
+                   ": its optimizer state is stored as dp_zero_gather_scatter, which is not read; "
+                   "of the distributed optimizer's forms fully_sharded_model_space and "
+                   "fully_reshardable are"));
+}
+
 class FamilyOptimizers : public RankOptimizers {};
 INSTANTIATE_TEST_SUITE_P(Of, FamilyOptimizers,
                          testing::Values("bert", "gemma", "mamba", "hybrid", "t5", "t5_gated"),
