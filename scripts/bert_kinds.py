@@ -1,4 +1,5 @@
-"""BERT's tokenizers for compare-tokenizer.py: Megatron-LM's own bert_tokenization.py, and transformers'.
+"""BERT's tokenizers for compare-tokenizer.py: Megatron-LM's own bert_tokenization.py, and transformers';
+and the vocabulary that Hugging Face's trainer learns.
 
 Megatron's needs Python 3.11, whose Unicode is 14.0, and six. Imported; does nothing when run.
 """
@@ -9,12 +10,14 @@ import os
 import unicodedata
 
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"  # it warns of texts that are too long for a model
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers  # noqa: E402
 from transformers import BertTokenizerFast  # noqa: E402
 
 from tokenizer_kinds import Kind, texts
 
 ODD = "ΣσςAΑaΆά'.:^`´·ǅİıßẞﬁÅÅåäöé中豈한각가・。，\u0301\u0323\u0345\u093c\u094d\u0f71\u302e\u3099"
 ODD += "\U0001d165\U0001d157\U000116b6\U00016ff0\u1bab\u1bf3\xad\u200d\u2028\u2029\u180e\ufffd\0\x1c #-"
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 SIGNS = [*".?!,'", "n", "t", "m", "s", "ve", "re", "##s", "##t", "don"]
 
 
@@ -48,3 +51,20 @@ def transformers_kinds(data):
         decode = lambda lists, t=tokenizer: t.batch_decode(lists, skip_special_tokens=False)
         words = [*tokenizer.all_special_tokens, *ODD]
         yield Kind("transformers-" + model, options, encode, decode, len(tokenizer), words)
+
+
+def word_piece_vocabulary(text, size, lowercase):
+    """The trained tokens by id. The characters are given in their order, as special tokens: the trainer
+    would number those with ## in the order of a hash table, another one in each run."""
+    hf = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    hf.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    hf.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    words = [w for w, _ in hf.pre_tokenizer.pre_tokenize_str(hf.normalizer.normalize_str(text))]
+    first = sorted({c for word in words for c in word})
+    following = ["##" + c for c in sorted({c for word in words for c in word[1:]})]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size, special_tokens=[*SPECIAL, *first, *following], show_progress=False
+    )
+    hf.train_from_iterator([text], trainer)
+    vocab = hf.get_vocab()
+    return sorted(vocab, key=vocab.get)

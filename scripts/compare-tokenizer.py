@@ -12,11 +12,11 @@ Each kind, a tokenizer and its reference, is given
    folded;
 6. N / 10 lists of random ids to decode.
 The kinds are those of tokenizer_kinds.py (GPT-2, tiktoken), bert_kinds.py (Megatron-LM's BERT and
-transformers'), sentencepiece_kinds.py and huggingface_kinds.py. At the end the merges that the trainer
-learns from each text are compared with Hugging Face's.
+transformers'), sentencepiece_kinds.py and huggingface_kinds.py. At the end the merges that the BPE trainer
+learns from each text, and WordPiece's vocabularies, are compared with Hugging Face's.
 
 Needs from PyPI tokenizers (0.23), tiktoken (0.14), sentencepiece (0.2.3), transformers (5) and six, and
-the test utilities of a build:
+the test utilities and mt-preprocess of a build:
 
     python scripts/compare-tokenizer.py build/release/tests/text DATA --megatron MEGATRON
 
@@ -28,6 +28,7 @@ texts; MEGATRON is a checkout of NVIDIA/Megatron-LM at core_v0.12.1, without whi
 import argparse
 import array
 import itertools
+import json
 import pathlib
 import random
 import struct
@@ -38,13 +39,14 @@ import unicodedata
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from bert_kinds import megatron_kinds, transformers_kinds
+from bert_kinds import megatron_kinds, transformers_kinds, word_piece_vocabulary
 from huggingface_kinds import huggingface_kinds
 from sentencepiece_kinds import sentencepiece_kinds, trained_kinds
 from tokenizer_kinds import END_OF_TEXT, PROSE, gpt2_kinds, tiktoken_kinds
 
 BATCH = 20000
 MIXED_BYTES = 10_000_000
+MIXED_VOCAB_SIZE = 60_000  # of which half are single characters
 
 # --- The strings. ---
 
@@ -211,6 +213,26 @@ def compare(kind, encode, requests, args, folder):
     return sum(row)
 
 
+def check_word_piece_trainer(preprocess, texts):
+    """Of texts and vocabulary sizes."""
+    wrong = 0
+    kinds = "BertWordPieceLowerCase", "BertWordPieceCase"
+    for (text, size), kind in itertools.product(texts, kinds):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            (folder / "text.jsonl").write_text(json.dumps({"text": text}) + "\n", "utf-8")
+            command = [preprocess, "vocab", "--input", folder / "text.jsonl", "--output-dir", folder]
+            subprocess.run([*command, "--tokenizer-type", kind, "--vocab-size", str(size)], check=True)
+            got = (folder / "vocab.txt").read_text("utf-8").split("\n")[:-1]
+        expected = word_piece_vocabulary(text, size, kind == kinds[0])
+        if got != expected:
+            wrong += 1
+            first = next((i for i, (a, b) in enumerate(zip(got, expected)) if a != b), None)
+            print(f"{text[:40]!r}, {kind}: {len(got)} tokens, HF {len(expected)}; first different: {first}")
+    print(f"WordPiece's trainer, {len(texts)} texts: {wrong} differences", flush=True)
+    return wrong
+
+
 def check_trainer(train, texts, vocab_size):
     wrong = 0
     for path in texts:
@@ -283,6 +305,9 @@ def main():
     if "" in args.kinds:
         prose = [args.data / name for name in PROSE]
         wrong += check_trainer(args.utilities / "train_bpe", prose, args.train_vocab_size)
+        sized = [(path.read_text("utf-8"), args.train_vocab_size) for path in prose]
+        sized.append((b"".join(mixed_text(args.seed)).decode("utf-8", "replace"), MIXED_VOCAB_SIZE))
+        wrong += check_word_piece_trainer(args.utilities / "../../cmd/mt-preprocess", sized)
     sys.exit(1 if wrong else 0)
 
 

@@ -9,7 +9,10 @@
 #include "base/progress.h"
 #include "data/json_lines.h"
 #include "data/line_pipeline.h"
+#include "text/bert_tokenizer.h"
 #include "text/bpe_trainer.h"
+#include "text/gpt2_bpe.h"
+#include "text/word_piece_trainer.h"
 
 namespace mt {
 namespace {
@@ -19,8 +22,9 @@ struct CountedBlock {
   std::int64_t lines = 0;
 };
 
+template <class Trainer>
 CountedBlock add_json_lines(const LineBlock& block, const std::vector<std::string>& keys,
-                            BpeTrainer& trainer) {
+                            Trainer& trainer) {
   CountedBlock counted;
   JsonLineParser parser(keys);
   for_each_line(block, [&](std::string_view line, std::int64_t number) {
@@ -36,7 +40,8 @@ CountedBlock add_json_lines(const LineBlock& block, const std::vector<std::strin
   return counted;
 }
 
-CountedBlock add_text_lines(const LineBlock& block, BpeTrainer& trainer) {
+template <class Trainer>
+CountedBlock add_text_lines(const LineBlock& block, Trainer& trainer) {
   CountedBlock counted;
   const char* const end = block.text().data() + block.text().size();
   for_each_line(block, [&](std::string_view line, std::int64_t) {
@@ -57,10 +62,15 @@ void VocabularyOptions::add_to(CommandLine& cl) {
   cl.option("--format", &format, "FORMAT", "jsonl: JSON lines; text: each line is a text",
             one_of({"jsonl", "text"}));
   cl.option("--json-keys", &json_keys, "KEY", "members with the text, for jsonl");
-  cl.option("--vocab-size", &vocab_size, "N", "tokens to make, <|endoftext|> among them",
-            between(BpeTrainer::kMinimumVocabSize, std::numeric_limits<std::int32_t>::max()));
+  cl.option("--tokenizer-type", &tokenizer_type, "TYPE",
+            "whose vocabulary: GPT2BPETokenizer, BertWordPieceLowerCase or BertWordPieceCase",
+            one_of({std::string(Gpt2Bpe::kType), std::string(BertTokenizer::kLowerCaseType),
+                    std::string(BertTokenizer::kCaseType)}));
+  cl.option("--vocab-size", &vocab_size, "N", "tokens to make, the special ones among them",
+            between(1, std::numeric_limits<std::int32_t>::max()));
   cl.required("--vocab-size");
-  cl.option("--output-dir", &output_dir, "DIR", "write DIR/vocab.json and DIR/merges.txt");
+  cl.option("--output-dir", &output_dir, "DIR",
+            "write DIR/vocab.json and DIR/merges.txt, or BERT's DIR/vocab.txt");
   cl.required("--output-dir");
   cl.option("--on-error", &on_error, "POLICY",
             "a line that cannot be used: stop, skip, or quarantine=FILE to collect such lines");
@@ -77,7 +87,13 @@ void VocabularySummary::write(JsonWriter& json) const {
   json.member("vocab_size", vocab_size).end_object();
 }
 
-VocabularySummary train_vocabulary(const VocabularyOptions& options, const RunContext& context) {
+// `untrained`: what each thread begins with.
+template <class Trainer>
+static VocabularySummary train(const Trainer& untrained, const VocabularyOptions& options,
+                               const RunContext& context) {
+  if (options.vocab_size < Trainer::kMinimumVocabSize)
+    fail(Exit::usage, "--vocab-size: ", options.vocab_size, ", expected at least ",
+         Trainer::kMinimumVocabSize, " for ", options.tokenizer_type);
   LineReader::Options reading;
   reading.inputs = expand_inputs(options.inputs);
   Progress read(context.log, "read", "bytes", stored_size(reading.inputs));
@@ -86,8 +102,8 @@ VocabularySummary train_vocabulary(const VocabularyOptions& options, const RunCo
   };
   LineReader reader(reading);
   BadLines bad(options.on_error, options.overwrite, reading.inputs, context.log);
-  BpeFiles files(options.output_dir, options.overwrite);
-  tbb::enumerable_thread_specific<BpeTrainer> trainers;
+  typename Trainer::Files files(options.output_dir, options.overwrite);
+  tbb::enumerable_thread_specific<Trainer> trainers(untrained);
   VocabularySummary summary;
   run_line_pipeline<CountedBlock>(
       reader, options.workers,
@@ -102,25 +118,31 @@ VocabularySummary train_vocabulary(const VocabularyOptions& options, const RunCo
         read.add(static_cast<std::uint64_t>(block.stored_end) - read.done());
       });
   read.finish();
-  BpeTrainer all;
-  for (const BpeTrainer& trainer : trainers) all.merge(trainer);
-  Progress merge(context.log, "merge", "merges",
-                 static_cast<std::uint64_t>(options.vocab_size - BpeTrainer::kMinimumVocabSize));
-  const TrainedBpe trained = all.train(static_cast<std::int32_t>(options.vocab_size), [&] {
-    if (context.checkpoint()) merge.tell();
-    merge.add(1);
+  Trainer all = untrained;
+  for (const Trainer& trainer : trainers) all.merge(trainer);
+  Progress learn(context.log, "learn", "tokens",
+                 static_cast<std::uint64_t>(options.vocab_size - Trainer::kMinimumVocabSize));
+  const auto trained = all.train(static_cast<std::int32_t>(options.vocab_size), [&] {
+    if (context.checkpoint()) learn.tell();
+    learn.add(1);
   });
-  merge.finish();
+  learn.finish();
   context.checkpoint();
   files.commit(trained);
   bad.commit();
   summary.input_files = static_cast<std::int64_t>(reader.inputs().size());
   summary.input_bytes = reader.stored_bytes();
   summary.bad_lines = bad.count();
-  summary.vocab_size = static_cast<std::int64_t>(trained.tokens.size());
+  summary.vocab_size = options.vocab_size;
   if (bad.count() > 0)
     context.log.warn(concat(bad.count(), " of ", summary.lines, " lines could not be used"));
   return summary;
+}
+
+VocabularySummary train_vocabulary(const VocabularyOptions& options, const RunContext& context) {
+  if (options.tokenizer_type == Gpt2Bpe::kType) return train(BpeTrainer(), options, context);
+  const bool lower_case = options.tokenizer_type == BertTokenizer::kLowerCaseType;
+  return train(WordPieceTrainer(lower_case), options, context);
 }
 
 }  // namespace mt

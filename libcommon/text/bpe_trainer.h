@@ -2,10 +2,8 @@
 //
 // The texts are cut into pieces (text/gpt2_split.h; ill-formed UTF-8 is read as U+FFFD) and the
 // pieces counted. The tokens begin with the 256 bytes in the order of their byte characters
-// (text/byte_map.h). Then, again and again, the pair of adjacent tokens that occurs most often,
-// overlapping occurrences counted, is replaced from left to right by a new token. Of pairs that
-// occur equally often the one whose left token has the lowest id is taken, then the one whose right
-// token has. These are the rules of Hugging Face's BpeTrainer; the merges are equal to its.
+// (text/byte_map.h), and pairs of them are merged (text/pair_merger.h). These are the rules of
+// Hugging Face's BpeTrainer; the merges are equal to its.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +14,8 @@
 #include <vector>
 
 #include "base/file.h"
-#include "text/string_map.h"
+#include "base/output_folder.h"
+#include "text/pair_merger.h"
 
 namespace mt {
 
@@ -36,24 +35,18 @@ class BpeFiles {
       const TrainedBpe& bpe);  // writes both; each appears whole.  Without it nothing remains
 
  private:
-  struct Directory {
-    explicit Directory(const std::string& wanted);
-    Directory(const Directory&) = delete;
-    ~Directory();  // removes it if it was made and is empty
-    std::string path;
-    bool made;
-  };
-  Directory directory_;
+  OutputFolder folder_;
   AtomicFile vocabulary_, merges_;
 };
 
 // Not thread-safe: several threads fill one each, and merge() puts them together.
 class BpeTrainer {
  public:
+  using Files = BpeFiles;
   static constexpr std::int32_t kMinimumVocabSize = 257;  // the bytes and <|endoftext|>
 
   void add(std::string_view text);  // keeps each different piece once
-  void merge(const BpeTrainer& other);
+  void merge(const BpeTrainer& other) { pieces_.merge(other.pieces_); }
 
   // Throws Exit::usage for less than kMinimumVocabSize and Exit::bad_data, naming the largest
   // possible size, when the texts have too few pairs.  `checkpoint` runs before each merge; what it
@@ -62,7 +55,7 @@ class BpeTrainer {
       std::int32_t vocab_size, const std::function<void()>& checkpoint = [] {}) const;
 
  private:
-  StringMap<std::int64_t> pieces_;  // -> count
+  PieceCounts pieces_;
 };
 
 }  // namespace mt

@@ -119,17 +119,21 @@ void clean(std::string& text, bool cleans, bool ideographs) {
 }
 
 std::function<void(std::string&)> bert_step(const HfObject& object) {
-  const bool cleans = object.flag("clean_text"), ideographs = object.flag("handle_chinese_chars");
-  const bool lowers = object.flag("lowercase");
-  const bool accents = object.flag_or("strip_accents", lowers);
-  return [=](std::string& text) {
-    if (cleans || ideographs) clean(text, cleans, ideographs);
-    if (accents) text = hf_normal_form(text, NormalForm::nfd);
-    fold(text, accents ? flags_of(HfFlag::nonspacing_mark) : 0, lowers);
-  };
+  HfBertNormalizer normalizer;
+  normalizer.clean_text = object.flag("clean_text");
+  normalizer.handle_chinese_chars = object.flag("handle_chinese_chars");
+  normalizer.lowercase = object.flag("lowercase");
+  normalizer.strip_accents = object.flag_or("strip_accents", normalizer.lowercase);
+  return [normalizer](std::string& text) { normalizer.apply(text); };
 }
 
 }  // namespace
+
+void HfBertNormalizer::apply(std::string& text) const {
+  if (clean_text || handle_chinese_chars) clean(text, clean_text, handle_chinese_chars);
+  if (strip_accents) text = hf_normal_form(text, NormalForm::nfd);
+  fold(text, strip_accents ? flags_of(HfFlag::nonspacing_mark) : 0, lowercase);
+}
 
 HfNormalizer::HfNormalizer(const HfObject& object) { add(object); }
 

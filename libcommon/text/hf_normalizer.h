@@ -11,6 +11,15 @@ namespace mt {
 
 class HfObject;
 
+// What BertNormalizer does, by the names of its members in the file.
+struct HfBertNormalizer {
+  bool clean_text = true;            // drops control characters, makes spaces of white space
+  bool handle_chinese_chars = true;  // puts spaces around ideographs
+  bool strip_accents = true, lowercase = true;
+
+  void apply(std::string& text) const;  // which is and stays well-formed UTF-8
+};
+
 class HfNormalizer {
  public:
   HfNormalizer() = default;  // changes nothing
