@@ -46,7 +46,7 @@ from tokenizer_kinds import END_OF_TEXT, PROSE, gpt2_kinds, tiktoken_kinds
 
 BATCH = 20000
 MIXED_BYTES = 10_000_000
-MIXED_VOCAB_SIZE = 60_000  # of which half are single characters
+MIXED_VOCAB_SIZE = 120_000  # most of them single characters
 
 # --- The strings. ---
 
