@@ -84,7 +84,7 @@ void run_preprocess(CommandLine& cl) {
 void run_vocab(CommandLine& cl) {
   mt::VocabularyOptions options;
   bool json = false;
-  cl.describe("train a vocabulary of GPT-2's or BERT's tokenizer");
+  cl.describe("train the vocabulary of a tokenizer");
   options.add_to(cl);
   cl.flag("--json", &json, "print a summary as one JSON object");
   cl.parse();
@@ -272,7 +272,7 @@ void run_verify(CommandLine& cl) {
 }
 
 void run(CommandLine& cl) {
-  const std::string verb = cl.verb({{"vocab", "train a vocabulary of GPT-2's or BERT's tokenizer"},
+  const std::string verb = cl.verb({{"vocab", "train the vocabulary of a tokenizer"},
                                     {"clean", "drop and mend JSON lines"},
                                     {"dedup", "drop JSON lines that are equal or alike"},
                                     {"merge", "make one token file of several"},

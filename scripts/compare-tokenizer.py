@@ -13,7 +13,8 @@ Each kind, a tokenizer and its reference, is given
 6. N / 10 lists of random ids to decode.
 The kinds are those of tokenizer_kinds.py (GPT-2, tiktoken), bert_kinds.py (Megatron-LM's BERT and
 transformers'), sentencepiece_kinds.py and huggingface_kinds.py. At the end the merges that the BPE trainer
-learns from each text, and WordPiece's vocabularies, are compared with Hugging Face's.
+learns from each text, and WordPiece's vocabularies, are compared with Hugging Face's; unigram models are
+kinds of sentencepiece_kinds.py.
 
 Needs from PyPI tokenizers (0.23), tiktoken (0.14), sentencepiece (0.2.3), transformers (5) and six, and
 the test utilities and mt-preprocess of a build:
@@ -41,9 +42,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from bert_kinds import megatron_kinds, transformers_kinds, word_piece_vocabulary
 from huggingface_kinds import huggingface_kinds
-from sentencepiece_kinds import sentencepiece_kinds, trained_kinds
+from sentencepiece_kinds import own_kinds, sentencepiece_kinds, trained_kinds
 from tokenizer_kinds import END_OF_TEXT, PROSE, gpt2_kinds, tiktoken_kinds
 
+PREPROCESS = "../../cmd/mt-preprocess"  # from the test utilities
 BATCH = 20000
 MIXED_BYTES = 10_000_000
 MIXED_VOCAB_SIZE = 120_000  # most of them single characters
@@ -268,6 +270,7 @@ def kinds(args, folder):
         "transformers-": lambda: transformers_kinds(args.data),
         "sentencepiece-": lambda: sentencepiece_kinds(args.data),
         "trained-": lambda: trained_kinds(args.data, folder, args.kinds),
+        "own-": lambda: own_kinds(args.utilities / PREPROCESS, args.data, folder, args.train_vocab_size),
         "hf-": lambda: huggingface_kinds(args.data, folder),
     }
     if not args.megatron:
@@ -307,7 +310,7 @@ def main():
         wrong += check_trainer(args.utilities / "train_bpe", prose, args.train_vocab_size)
         sized = [(path.read_text("utf-8"), args.train_vocab_size) for path in prose]
         sized.append((b"".join(mixed_text(args.seed)).decode("utf-8", "replace"), MIXED_VOCAB_SIZE))
-        wrong += check_word_piece_trainer(args.utilities / "../../cmd/mt-preprocess", sized)
+        wrong += check_word_piece_trainer(args.utilities / PREPROCESS, sized)
     sys.exit(1 if wrong else 0)
 
 

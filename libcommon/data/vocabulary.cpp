@@ -7,11 +7,14 @@
 #include "base/command.h"
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/threads.h"
 #include "data/json_lines.h"
 #include "data/line_pipeline.h"
 #include "text/bert_tokenizer.h"
 #include "text/bpe_trainer.h"
 #include "text/gpt2_bpe.h"
+#include "text/sentencepiece_tokenizer.h"
+#include "text/unigram_trainer.h"
 #include "text/word_piece_trainer.h"
 
 namespace mt {
@@ -63,14 +66,17 @@ void VocabularyOptions::add_to(CommandLine& cl) {
             one_of({"jsonl", "text"}));
   cl.option("--json-keys", &json_keys, "KEY", "members with the text, for jsonl");
   cl.option("--tokenizer-type", &tokenizer_type, "TYPE",
-            "whose vocabulary: GPT2BPETokenizer, BertWordPieceLowerCase or BertWordPieceCase",
+            "whose vocabulary: GPT2BPETokenizer, BertWordPieceLowerCase, BertWordPieceCase or "
+            "GPTSentencePieceTokenizer (unigram; texts are not normalised)",
             one_of({std::string(Gpt2Bpe::kType), std::string(BertTokenizer::kLowerCaseType),
-                    std::string(BertTokenizer::kCaseType)}));
+                    std::string(BertTokenizer::kCaseType),
+                    std::string(SentencePieceModelTokenizer::kGptType)}));
   cl.option("--vocab-size", &vocab_size, "N", "tokens to make, the special ones among them",
             between(1, std::numeric_limits<std::int32_t>::max()));
   cl.required("--vocab-size");
   cl.option("--output-dir", &output_dir, "DIR",
-            "write DIR/vocab.json and DIR/merges.txt, or BERT's DIR/vocab.txt");
+            "write DIR/vocab.json and DIR/merges.txt, BERT's DIR/vocab.txt or SentencePiece's "
+            "DIR/tokenizer.model");
   cl.required("--output-dir");
   cl.option("--on-error", &on_error, "POLICY",
             "a line that cannot be used: stop, skip, or quarantine=FILE to collect such lines");
@@ -120,12 +126,19 @@ static VocabularySummary train(const Trainer& untrained, const VocabularyOptions
   read.finish();
   Trainer all = untrained;
   for (const Trainer& trainer : trainers) all.merge(trainer);
-  Progress learn(context.log, "learn", "tokens",
-                 static_cast<std::uint64_t>(options.vocab_size - Trainer::kMinimumVocabSize));
-  const auto trained = all.train(static_cast<std::int32_t>(options.vocab_size), [&] {
-    if (context.checkpoint()) learn.tell();
-    learn.add(1);
-  });
+  // How many steps a unigram model takes is not known before.
+  constexpr bool kByTokens = !std::is_same_v<Trainer, UnigramTrainer>;
+  const std::int64_t more = options.vocab_size - Trainer::kMinimumVocabSize;
+  Progress learn(context.log, "learn", kByTokens ? "tokens" : "steps",
+                 static_cast<std::uint64_t>(kByTokens ? more : 0));
+  const auto train_all = [&] {
+    return all.train(static_cast<std::int32_t>(options.vocab_size), [&] {
+      if (context.checkpoint()) learn.tell();
+      learn.add(1);
+    });
+  };
+  decltype(train_all()) trained;
+  Workers(options.workers).run([&] { trained = train_all(); });
   learn.finish();
   context.checkpoint();
   files.commit(trained);
@@ -141,6 +154,8 @@ static VocabularySummary train(const Trainer& untrained, const VocabularyOptions
 
 VocabularySummary train_vocabulary(const VocabularyOptions& options, const RunContext& context) {
   if (options.tokenizer_type == Gpt2Bpe::kType) return train(BpeTrainer(), options, context);
+  if (options.tokenizer_type == SentencePieceModelTokenizer::kGptType)
+    return train(UnigramTrainer(), options, context);
   const bool lower_case = options.tokenizer_type == BertTokenizer::kLowerCaseType;
   return train(WordPieceTrainer(lower_case), options, context);
 }

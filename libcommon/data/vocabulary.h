@@ -17,7 +17,7 @@ struct VocabularyOptions {
   std::vector<std::string> json_keys = {"text"};
   std::string tokenizer_type = "GPT2BPETokenizer";  // what it is a vocabulary of
   std::int64_t vocab_size = 0;
-  std::string output_dir;  // gets vocab.json and merges.txt, or vocab.txt
+  std::string output_dir;  // gets vocab.json and merges.txt, vocab.txt or tokenizer.model
   bool overwrite = false;
   int workers = 0;
   std::string on_error = "stop";
@@ -30,8 +30,9 @@ struct VocabularySummary {
   void write(JsonWriter& json) const;  // schema mt-vocab/1
 };
 
-// Learns GPT-2's byte-level BPE (text/bpe_trainer.h) or BERT's WordPiece
-// (text/word_piece_trainer.h) and writes it.  The result does not depend on the number of threads.
+// Learns GPT-2's byte-level BPE (text/bpe_trainer.h), BERT's WordPiece (text/word_piece_trainer.h)
+// or SentencePiece's unigram model (text/unigram_trainer.h) and writes it.  The result does not
+// depend on the number of threads.
 VocabularySummary train_vocabulary(const VocabularyOptions& options, const RunContext& context);
 
 }  // namespace mt

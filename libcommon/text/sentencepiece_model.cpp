@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "text/protobuf_reader.h"
+#include "text/protobuf_writer.h"
 #include "text/string_map.h"
 
 namespace mt {
@@ -14,6 +15,7 @@ using Type = Model::Type;
 
 constexpr std::size_t kLongestPiece = 8000;  // bytes, exclusive; SentencePiece has this limit
 constexpr std::string_view kNull{"\0", 1};
+constexpr std::string_view kHexDigits = "0123456789ABCDEF";
 
 Model::Piece read_piece(ProtobufReader in) {
   Model::Piece piece;
@@ -74,6 +76,13 @@ void read_normalizer(ProtobufReader in, Model::Normalizer& normalizer) {
     if (in.number() == 4) normalizer.remove_extra_whitespaces = in.boolean();
     if (in.number() == 5) normalizer.escape_whitespaces = in.boolean();
   }
+}
+
+ProtobufWriter written(const Model::Normalizer& normalizer) {
+  ProtobufWriter fields;
+  fields.bytes(2, normalizer.charsmap).integer(3, normalizer.add_dummy_prefix);
+  fields.integer(4, normalizer.remove_extra_whitespaces);
+  return fields.integer(5, normalizer.escape_whitespaces);
 }
 
 // Checks the pieces, as SentencePiece does, and finds the special ones.
@@ -137,11 +146,14 @@ class PieceTable {
 }  // namespace
 
 std::optional<unsigned char> byte_of_piece(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
   if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
-  const std::size_t high = kDigits.find(text[3]), low = kDigits.find(text[4]);
-  if (high == kDigits.npos || low == kDigits.npos) return std::nullopt;
+  const std::size_t high = kHexDigits.find(text[3]), low = kHexDigits.find(text[4]);
+  if (high == kHexDigits.npos || low == kHexDigits.npos) return std::nullopt;
   return static_cast<unsigned char>(16 * high + low);
+}
+
+std::string piece_of_byte(unsigned char byte) {
+  return {'<', '0', 'x', kHexDigits[byte / 16], kHexDigits[byte % 16], '>'};
 }
 
 SentencePieceModel parse_sentencepiece_model(std::string_view content, const std::string& path) {
@@ -163,6 +175,24 @@ SentencePieceModel parse_sentencepiece_model(std::string_view content, const std
          "_spec: cut, or not a SentencePiece model");
   PieceTable(model, path).index(names);
   return model;
+}
+
+std::string sentencepiece_model_content(const Model& model) {
+  ProtobufWriter content, trainer;
+  for (const Model::Piece& piece : model.pieces) {
+    ProtobufWriter fields;
+    fields.bytes(1, piece.text).f32(2, piece.score);
+    content.message(1, fields.integer(3, static_cast<std::uint64_t>(piece.type)));
+  }
+  trainer.integer(3, static_cast<std::uint64_t>(model.algorithm));
+  trainer.integer(24, model.whitespace_as_suffix).integer(35, model.byte_fallback);
+  trainer.bytes(44, model.unk_surface);
+  if (model.bos >= 0) trainer.bytes(46, model.pieces[model.bos].text);
+  if (model.eos >= 0) trainer.bytes(47, model.pieces[model.eos].text);
+  if (model.pad >= 0) trainer.bytes(48, model.pieces[model.pad].text);
+  content.message(2, trainer).message(3, written(model.normalizer));
+  content.message(5, written(model.denormalizer));
+  return content.content();
 }
 
 }  // namespace mt

@@ -44,8 +44,12 @@ struct SentencePieceModel {
 
 // The byte that a piece of type byte stands for: "<0x41>"; nothing for other texts.
 std::optional<unsigned char> byte_of_piece(std::string_view text);
+std::string piece_of_byte(unsigned char byte);
 
 // Throws Exit::bad_data, with `path`, for what is malformed, cut or contradicts itself.
 SentencePieceModel parse_sentencepiece_model(std::string_view content, const std::string& path);
+
+// The content of a file that is read as this model, whose special pieces are among its pieces.
+std::string sentencepiece_model_content(const SentencePieceModel& model);
 
 }  // namespace mt

@@ -73,6 +73,33 @@ TEST(SentencePieceModel, FieldsAreRead) {
   EXPECT_EQ(model.pad, -1);
 }
 
+TEST(SentencePieceModel, WhatIsWrittenIsRead) {
+  const std::string trainer =
+      proto_integer(24, 1) + proto_bytes(44, "?") + proto_bytes(46, "[B]") + proto_bytes(48, "a");
+  const std::string normalizer = proto_bytes(2, charsmap({{0, kRoot}, {kAtA, kLetterA}}));
+  std::string content =
+      small_model(Algorithm::bpe, {{"ab", -1.5f, Type::normal}, {"[B]", 0, Type::control}}, trainer,
+                  normalizer + proto_integer(4, 0));
+  content += proto_bytes(5, proto_integer(3, 0));
+  const Model model = parse_sentencepiece_model(content, "m");
+  const Model again = parse_sentencepiece_model(sentencepiece_model_content(model), "m");
+  ASSERT_EQ(again.pieces.size(), 5u);
+  for (std::size_t id = 0; id < 5; ++id) {
+    EXPECT_EQ(again.pieces[id].text, model.pieces[id].text);
+    EXPECT_EQ(again.pieces[id].score, model.pieces[id].score);
+    EXPECT_EQ(again.pieces[id].type, model.pieces[id].type);
+  }
+  EXPECT_EQ(again.algorithm, Algorithm::bpe);
+  EXPECT_TRUE(again.whitespace_as_suffix);
+  EXPECT_EQ(again.unk_surface, "?");
+  EXPECT_EQ(again.bos, 4);
+  EXPECT_EQ(again.eos, 2);
+  EXPECT_EQ(again.pad, -1);
+  EXPECT_EQ(again.normalizer.charsmap, model.normalizer.charsmap);
+  EXPECT_FALSE(again.normalizer.remove_extra_whitespaces);
+  EXPECT_FALSE(again.denormalizer.add_dummy_prefix);
+}
+
 TEST(SentencePieceModel, EachCutIsRefused) {
   for (const char* name : {"unigram", "bpe"}) {
     const std::string content =
