@@ -103,7 +103,7 @@ class LayerNormOfTorch:
     apply = forward
 
 
-def import_megatron():
+def import_megatron(version="0.12.1"):
     """Imports Megatron-Core with the CPU in CUDA's place."""
     CpuForCuda().__enter__()
     torch.cuda.current_device = lambda: torch.device("cpu")
@@ -118,7 +118,7 @@ def import_megatron():
     from megatron.core.optimizer import distrib_optimizer
     from megatron.core.tensor_parallel import random
 
-    assert megatron.core.__version__ == "0.12.1", megatron.core.__version__
+    assert megatron.core.__version__ == version, megatron.core.__version__
     random._set_cuda_rng_state = lambda state, *_, **__: torch.set_rng_state(state)
     random._get_cuda_rng_state = lambda *_, **__: torch.get_rng_state()
     # An argument that newer PyTorch has added and Megatron-Core 0.12.1 does not give.

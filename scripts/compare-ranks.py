@@ -12,8 +12,11 @@ only, GroupedMLP's:
     fp32 value, bit for bit;
   - and of that checkpoints of another layout in those formats, which Megatron-Core's ranks there load with its own
     readers: on each rank, names must stand in the order of its own, and each parameter must have its moments.
+Of ranks that share out the distributed optimizer's work, torch_dist checkpoints that keep its state as their buffers are
+must give the same moments: dp_zero_gather_scatter, and, with --later, dp_reshardable.
 
-Needs from PyPI: torch, transformers, safetensors and megatron-core 0.12.1 (see compare-megatron.py).
+Needs from PyPI: torch, transformers, safetensors and megatron-core 0.12.1 (see compare-megatron.py); --later FOLDER, what
+`pip install --no-deps --target FOLDER megatron-core==0.16.1` makes.
 With --golden FOLDER what the first step saves of a tiny model, GPT-2 if no other is named, is left there, for the tests.
 
 Run:  scripts/compare-ranks.py BIN [-j N]        BIN holds mt-convert
@@ -54,6 +57,7 @@ MODELS = {
 }
 
 
+ENGINES = ("hybrid", "mixtral grouped")  # of layers with Transformer Engine's names
 MODELS |= {"mixtral grouped": MODELS["mixtral"], "mixtral gemm": MODELS["mixtral"]}
 
 
@@ -69,9 +73,10 @@ class Layout(typing.NamedTuple):
     vp: int = 1  # chunks of a stage
     ep: int = 1
     encoder: int = 0  # stages of a T5's encoder, in front
+    dp: int = 1
 
     def ranks(self):
-        return self.tp * (self.pp + self.encoder) * self.ep
+        return self.tp * (self.pp + self.encoder) * self.ep * self.dp
 
     def __str__(self):
         return str(tuple(self))
@@ -253,9 +258,9 @@ def load_dist(core, folder, models, keys, optimizer):
     optimizer.load_state_dict(found["optimizer"])
 
 
-def save_dist(core, folder, models, keys, optimizer, common):
+def save_dist(core, folder, models, keys, optimizer, common, **sharding):
     state = {key: model.module.sharded_state_dict() for key, model in zip(keys, models)}
-    state["optimizer"] = optimizer.sharded_state_dict(state)
+    state["optimizer"] = optimizer.sharded_state_dict(state, **sharding)
     if torch.distributed.get_rank() == 0:
         os.makedirs(folder)
     torch.distributed.barrier()
@@ -263,10 +268,14 @@ def save_dist(core, folder, models, keys, optimizer, common):
 
 
 def rank_main(rank, name, layout, folder, saved, distributed, work):
-    """Loads the weights from FOLDER and saves with an optimizer to SAVED/FORMAT; without SAVED the optimizer is loaded."""
-    core = ours.import_megatron()
+    """Loads the weights from FOLDER and saves with an optimizer to SAVED/FORMAT; without SAVED the optimizer is loaded.
+    With the name of a form in DISTRIBUTED, the distributed optimizer's state is saved in it, to SAVED/FORM."""
+    later = distributed == "dp_reshardable"
+    if later:
+        sys.path.insert(0, os.environ["LATER_CORE"])
+    core = ours.import_megatron("0.16.1" if later else "0.12.1")
     torch.set_num_threads(1)
-    tp, pp, vp, ep, encoder = layout
+    tp, pp, vp, ep, encoder, dp = layout
     torch.distributed.init_process_group("gloo", f"file://{work}/store", rank=rank, world_size=layout.ranks())
     ends = {}
     if encoder:  # as Megatron-LM's pretrain_t5.py has them
@@ -284,7 +293,9 @@ def rank_main(rank, name, layout, folder, saved, distributed, work):
     ranks = f"{folder}/torch/iter_0000007" if os.path.exists(f"{folder}/torch") else folder
     state = torch.load(f"{ranks}/{own_folder}/model_optim_rng.pt", weights_only=True)
     args = state["args"]
-    args.use_distributed_optimizer = distributed
+    args.use_distributed_optimizer = bool(distributed)
+    args.data_parallel_size = dp
+    args.transformer_impl = "transformer_engine" if name in ENGINES else "local"
     models = make_models(core, name, args, layout)
     keys = ["model"] if vp == 1 else [f"model{i}" for i in range(vp)]
     for key, model in zip(keys, models):
@@ -299,6 +310,11 @@ def rank_main(rank, name, layout, folder, saved, distributed, work):
         for parameter, kept in moments(optimizer):
             for moment, factor in FACTORS.items():
                 kept[moment].copy_(factor * parameter)
+        if isinstance(distributed, str):
+            common = {key: value for key, value in state.items() if key not in keys} | {"iteration": 7}
+            save_dist(core, f"{saved}/{distributed}/iter_0000007", models, keys, optimizer, common, sharding_type=distributed)
+            torch.distributed.barrier()
+            return torch.distributed.destroy_process_group()
         own = f"{saved}/torch/iter_0000007/{own_folder}"
         os.makedirs(own)
         if distributed:
@@ -346,7 +362,7 @@ def spawn(name, layout, *more):
 
 
 def layout_flags(name, layout, form="torch"):
-    specification = "transformer_engine" if name in ("hybrid", "mixtral grouped") else "local"
+    specification = "transformer_engine" if name in ENGINES else "local"
     flags = ["--ckpt-format", form, "--saver-transformer-impl", specification, "--target-tensor-parallel-size",
              str(layout.tp), "--target-pipeline-parallel-size", str(layout.pp), "--target-expert-parallel-size",
              str(layout.ep), "--target-encoder-pipeline-parallel-size", str(layout.encoder)]
@@ -409,6 +425,25 @@ def check(bin, name, dtype, distributed, first, second):
     return count
 
 
+# Forms of the distributed optimizer's state that ranks keep as their buffers are, and layouts to write them in.
+BUCKET_FORMS = ("dp_zero_gather_scatter", "dp_reshardable")
+BUCKET_LAYOUTS = {"gpt2": (Layout(2, 2, dp=2),)}
+
+
+def save_by_buckets(bin, scratch, config, name, dtype, form, layout, *padding):
+    draw(config, dtype, f"{scratch}/hf")
+    run(f"{bin}/mt-convert", "--quiet", *padding, *layout_flags(name, layout), f"{scratch}/hf", f"{scratch}/weights")
+    spawn(name, layout, f"{scratch}/weights/release", f"{scratch}/saved", form)
+    pathlib.Path(scratch, "saved", form, "latest_checkpointed_iteration.txt").write_text("7")
+
+
+def check_by_buckets(bin, name, dtype, form, layout):
+    with tempfile.TemporaryDirectory() as scratch:
+        save_by_buckets(bin, scratch, MODELS[name], name, dtype, form, layout)
+        run(f"{bin}/mt-convert", "--quiet", "--verify", "--with-optimizer", f"{scratch}/saved/{form}", f"{scratch}/core")
+        return check_moments(f"{scratch}/core/iter_0000007")
+
+
 # For the tests: the model, the layout, its type, and whether its optimizer is distributed.
 GOLDENS = {
     "gpt2": (T.GPT2Config(vocab_size=61, n_positions=8, n_embd=8, n_layer=2, n_head=2), Layout(2, 2), torch.bfloat16,
@@ -428,12 +463,19 @@ GOLDENS = {
                                  max_position_embeddings=8,
                                  layers_block_type=["linear_attention", "full_attention", "mlp", "linear_attention"]),
                Layout(2), torch.float32, False),
+    **{form: (T.LlamaConfig(vocab_size=61, max_position_embeddings=8, tie_word_embeddings=True, num_hidden_layers=2,
+                            num_attention_heads=2, hidden_size=8, intermediate_size=12), Layout(2, 2, dp=2), torch.bfloat16,
+              form) for form in BUCKET_FORMS},
 }
 
 
 def write_golden(bin, folder, name):
     config, layout, dtype, distributed = GOLDENS[name]
     with tempfile.TemporaryDirectory() as scratch:
+        if isinstance(distributed, str):
+            save_by_buckets(bin, scratch, config, "llama", dtype, distributed, layout, "--make-vocab-size-divisible-by", "8")
+            shutil.copytree(f"{scratch}/saved/{distributed}", folder)
+            return
         draw(config, dtype, f"{scratch}/hf")
         run(f"{bin}/mt-convert", "--quiet", "--make-vocab-size-divisible-by", "8", *layout_flags(name, layout),
             f"{scratch}/hf", f"{scratch}/weights")
@@ -448,7 +490,9 @@ def main():
     parser.add_argument("models", nargs="*", default=list(MODELS), help=f"of {', '.join(MODELS)}; default all")
     parser.add_argument("-j", metavar="N", type=int, default=os.cpu_count(), help="cases at a time; default the cores")
     parser.add_argument("--golden", metavar="FOLDER")
+    parser.add_argument("--later", metavar="FOLDER", help="holds megatron-core 0.16.1, which writes dp_reshardable")
     options = parser.parse_intermixed_args()
+    os.environ["LATER_CORE"] = options.later or ""
     if options.golden:
         for name in options.models if options.models != list(MODELS) else ["gpt2"]:
             write_golden(options.bin, options.golden, name)
@@ -469,7 +513,14 @@ def main():
             print(f"{name}, {str(dtype)[6:]}{', distributed optimizer' if distributed else ''}: ranks {first} to {second}, "
                   f"{count} moments", flush=True)
             total += count
-    print(f"{len(cases)} cases, {total} moments")
+        forms = [form for form in BUCKET_FORMS if form != "dp_reshardable" or options.later]
+        buckets = [(name, dtype, form, layout) for form in forms for name in options.models
+                   for layout, dtype in zip(BUCKET_LAYOUTS.get(name, ()), (torch.bfloat16, torch.float32))]
+        counts = pool.map(lambda case: check_by_buckets(options.bin, *case), buckets)
+        for (name, dtype, form, layout), count in zip(buckets, counts):
+            print(f"{name}, {str(dtype)[6:]}, {form}: ranks {layout}, {count} moments", flush=True)
+            total += count
+    print(f"{len(cases) + len(buckets)} cases, {total} moments")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "base/threads.h"
 #include "ckpt/megatron_checkpoint.h"
+#include "model/bucket_states.h"
 #include "model/gguf_names.h"
 #include "model/gpt_checkpoint.h"
 #include "model/hugging_face_source.h"
@@ -78,20 +79,12 @@ struct Plan {
     }
   }
 
-  // What lies in buffers of a run's ranks says of no element which parameter's it is.
   [[noreturn]] void refuse_states() const {
-    const PyValue common = source->common();
-    for (const auto& [part, type] : {std::pair("optimizer", "param_state_sharding_type"),
-                                     {"content_metadata", "distrib_optim_sharding_type"}}) {
-      const PyValue* const settings = common.find(part);
-      const PyValue* const name = settings == nullptr ? nullptr : settings->find(type);
-      if (name != nullptr && name->is(PyValue::Kind::string))
-        fail(Exit::bad_data, source->path(), ": its optimizer state is stored as ",
-             name->as_string(type),
-             ", which is not read; of the distributed optimizer's forms fully_sharded_model_space "
-             "and fully_reshardable are");
-    }
-    fail(Exit::bad_data, source->path(), ": holds no optimizer state");
+    const std::string type = sharding_type(source->common(), source->path());
+    if (type.empty()) fail(Exit::bad_data, source->path(), ": holds no optimizer state");
+    fail(Exit::bad_data, source->path(), ": its optimizer state is stored as ", type,
+         ", which is not read; of the distributed optimizer's forms fully_sharded_model_space, "
+         "fully_reshardable, dp_reshardable and dp_zero_gather_scatter are");
   }
 
   static ModelTarget target_of(const ConvertOptions& o, const ModelSource& source) {

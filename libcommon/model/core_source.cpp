@@ -53,6 +53,29 @@ CoreSource::CoreSource(const std::string& folder, const ModelSourceOptions& opti
     const std::string rest = key.substr(at + kState.size()), name = rest.substr(0, rest.find('.'));
     if (std::find(states_.begin(), states_.end(), name) == states_.end()) states_.push_back(name);
   }
+  common_ = checkpoint_.common();
+  if (options.with_optimizer) find_buckets();
+}
+
+// A norm's or a bias's fp32 values are those of the weights, unless they lie elsewhere.
+void CoreSource::find_buckets() {
+  const std::string type = sharding_type(common_, path_);
+  if (!is_by_buckets(type)) return;
+  buckets_.emplace(checkpoint_.tensors(), config_, common_.at("args", path_), type);
+  states_ = {"", "fp32_param", "exp_avg", "exp_avg_sq"};
+  common_.set_item("optimizer", buckets_->common_optimizer());
+  const ParamTable table = model_rows(config_);
+  for (const Param& row : table.rows()) {
+    if (row.shape.rank() > 1) continue;
+    const DType dtype = dtype_of(row, "");
+    const std::size_t bytes = static_cast<std::size_t>(row.shape.numel()) * size_of(dtype);
+    const Buffer weight(Device::cpu, bytes), master(Device::cpu, bytes);
+    read(row, "", weight.tensor(dtype, row.shape));
+    read(row, "fp32_param", master.tensor(dtype, row.shape));
+    if (std::memcmp(weight.data(), master.data(), bytes) != 0)
+      fail(Exit::bad_data, path_, ": ", row.name, ": the optimizer's fp32 values in ", type,
+           " are not the weight's: was it written with other buckets than args say?");
+  }
 }
 
 // Where layers differ, or are said to, each has keys of its own: with its number, and without the
@@ -87,11 +110,13 @@ std::string CoreSource::key_of(const std::string& state, const std::string& key)
 }
 
 DType CoreSource::dtype_of(const Param& row, const std::string& state) const {
+  if (buckets_ && !state.empty()) return buckets_->dtype_of(row, state);
   const KeyPart part = stored(key_parts(row, config_, state).front(), row);
   return *checkpoint_.tensors().at(key_of(state, part.key)).dtype;
 }
 
 void CoreSource::read(const Param& row, const std::string& state, Tensor out) const {
+  if (buckets_ && !state.empty()) return buckets_->read(row, state, out);
   const DistReader& reader = checkpoint_.tensors();
   for (const KeyPart& own : key_parts(row, config_, state)) {
     const KeyPart part = stored(own, row);
@@ -116,7 +141,7 @@ void CoreSource::read(const Param& row, const std::string& state, Tensor out) co
 
 std::optional<MappedTensor> CoreSource::view(const Param& row, const std::string& state) const {
   const std::vector<KeyPart> parts = key_parts(row, config_, state);
-  if (parts.size() > 1) return {};
+  if (parts.size() > 1 || (buckets_ && !state.empty())) return {};
   const DistReader& tensors = checkpoint_.tensors();
   const KeyPart part = stored(parts[0], row);
   const std::string key = key_of(state, part.key);

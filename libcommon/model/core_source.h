@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ckpt/megatron_checkpoint.h"
+#include "model/bucket_states.h"
 #include "model/model_rows.h"
 #include "model/model_source.h"
 
@@ -13,10 +14,10 @@ class CoreSource : public ModelSource {
  public:
   CoreSource(const std::string& folder, const ModelSourceOptions& options);
 
-  PyValue common() const override { return checkpoint_.common(); }
+  PyValue common() const override { return common_; }
   const TorchReader* common_tensors() const override { return checkpoint_.common_tensors(); }
   std::vector<std::string> states() const override { return states_; }
-  bool is_reformulated() const override { return is_reformulated_; }
+  bool is_reformulated() const override { return is_reformulated_ || buckets_; }
   DType dtype_of(const Param& row, const std::string& state) const override;
   void read(const Param& row, const std::string& state, Tensor out) const override;
   std::optional<MappedTensor> view(const Param& row, const std::string& state) const override;
@@ -24,14 +25,17 @@ class CoreSource : public ModelSource {
   void check_all_used(const ParamTable& table) const override;
 
  private:
+  void find_buckets();
   KeyPart stored(const KeyPart& part, const Param& row) const;
   // What a state has under a key of the weights.
   std::string key_of(const std::string& state, const std::string& key) const;
 
   MegatronCheckpoint checkpoint_;
+  PyValue common_;
   std::vector<std::string> states_ = {""};
   std::set<std::string> chains_;  // what stands before "optimizer.state."
   bool is_reformulated_ = false;
+  std::optional<BucketStates> buckets_;
 };
 
 // `args` with a vocabulary, which Megatron leaves to the tokenizer: the one given, or else its

@@ -180,18 +180,22 @@ BufferRules buffer_rules(const PyValue& args, std::int64_t stage, std::int64_t c
   return rules;
 }
 
-UnpaddedLayout rank_buffer(std::span<const BufferParam> params, const BufferRules& rules) {
+BufferLayout rank_buckets(std::span<const BufferParam> params, const BufferRules& rules) {
   std::vector<std::int64_t> counts;
   std::optional<std::size_t> shared;
   for (const BufferParam& param : params) {
     if (param.shared) shared = counts.size();
     counts.push_back(param.elements);
   }
-  return without_padding(make_layout({.counts = counts,
-                                      .ranks = rules.ranks,
-                                      .bucket_size = rules.bucket,
-                                      .high_bandwidth = rules.pads_for_nccl,
-                                      .shared = shared}));
+  return make_layout({.counts = counts,
+                      .ranks = rules.ranks,
+                      .bucket_size = rules.bucket,
+                      .high_bandwidth = rules.pads_for_nccl,
+                      .shared = shared});
+}
+
+UnpaddedLayout rank_buffer(std::span<const BufferParam> params, const BufferRules& rules) {
+  return without_padding(rank_buckets(params, rules));
 }
 
 }  // namespace mt

@@ -92,6 +92,7 @@ struct BufferRules {
 BufferRules buffer_rules(const PyValue& args, std::int64_t stage, std::int64_t chunk,
                          const std::string& where);
 
+BufferLayout rank_buckets(std::span<const BufferParam> params, const BufferRules& rules);
 UnpaddedLayout rank_buffer(std::span<const BufferParam> params, const BufferRules& rules);
 
 }  // namespace mt

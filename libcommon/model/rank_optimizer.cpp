@@ -278,4 +278,38 @@ PyValue common_optimizer(const PyValue& optimizer, bool distributed, const std::
   return outer;
 }
 
+// The one buffer of chunk `number` of a rank: {(dtype, dtype): {...}}.
+static const PyValue& buffer_of(const PyValue& optimizer, std::size_t number,
+                                const std::string& where) {
+  if (!optimizer.is(PyValue::Kind::dict))
+    fail(Exit::bad_data, where, ": is ", name_of(optimizer.kind()),
+         ", expected the dict of one optimizer");
+  const std::vector<PyValue>& entries = optimizer.entries(where);
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
+    if (!(entries[i] == PyValue(number))) continue;
+    const std::vector<PyValue>& types = entries[i + 1].entries(where);
+    if (types.size() != 2)
+      fail(Exit::bad_data, where, ": buffer ", number, ": ", types.size() / 2,
+           " pairs of types, expected 1");
+    return types[1];
+  }
+  fail(Exit::bad_data, where, ": has no buffer ", number);
+}
+
+std::map<std::string, StoredTensor> buffer_states(const PyValue& optimizer, std::size_t number,
+                                                  const TorchReader& tensors, std::int64_t size,
+                                                  const std::string& where) {
+  const PyValue& own = buffer_of(optimizer, number, where);
+  std::map<std::string, StoredTensor> states;
+  for (const auto& [name, state] :
+       {std::pair("param", "fp32_param"), {"exp_avg", "exp_avg"}, {"exp_avg_sq", "exp_avg_sq"}}) {
+    StoredTensor whole = tensors.tensor(own.at(name, where));
+    if (whole.shape.rank() != 1 || whole.shape[0] != size || !whole.contiguous())
+      fail(Exit::bad_data, where, ": ", name, " is ", whole.shape, ", expected [", size,
+           "]: was it written with other buckets than args say?");
+    states.emplace(state, std::move(whole));
+  }
+  return states;
+}
+
 }  // namespace mt

@@ -79,4 +79,10 @@ void find_rank_states(const PyValue& optimizer, std::span<RankParam> params,
                       const std::string& where);
 PyValue common_optimizer(const PyValue& optimizer, bool distributed, const std::string& where);
 
+// Of one optimizer in distrib_optim.pt, the flat buffer of chunk `number`: fp32_param, exp_avg and
+// exp_avg_sq.  Exit::bad_data unless each has so many elements.
+std::map<std::string, StoredTensor> buffer_states(const PyValue& optimizer, std::size_t number,
+                                                  const TorchReader& tensors, std::int64_t size,
+                                                  const std::string& where);
+
 }  // namespace mt

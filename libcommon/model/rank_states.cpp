@@ -110,23 +110,6 @@ void RankFilesSource::find_moments(std::int64_t rank, std::int64_t stage) {
 
 // --- Flat buffers -------------------------------------------------------------------------------
 
-// The one buffer of chunk `number` of a rank: {(dtype, dtype): {...}}.
-static const PyValue& buffer_of(const PyValue& file, std::size_t number, const std::string& where) {
-  if (!file.is(PyValue::Kind::dict))
-    fail(Exit::bad_data, where, ": is ", name_of(file.kind()),
-         ", expected the dict of one optimizer");
-  const std::vector<PyValue>& entries = file.entries(where);
-  for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
-    if (!(entries[i] == PyValue(number))) continue;
-    const std::vector<PyValue>& types = entries[i + 1].entries(where);
-    if (types.size() != 2)
-      fail(Exit::bad_data, where, ": buffer ", number, ": ", types.size() / 2,
-           " pairs of types, expected 1");
-    return types[1];
-  }
-  fail(Exit::bad_data, where, ": has no buffer ", number);
-}
-
 static StoredTensor slice(const StoredTensor& whole, std::int64_t start, const Shape& shape) {
   const std::size_t size = size_of(whole.dtype);
   return dense(whole.dtype, shape,
@@ -161,13 +144,8 @@ void RankFilesSource::find_buffers(const PyValue& stored, std::size_t optimizer,
     const UnpaddedLayout layout =
         rank_buffer(buffer_params(params, config_, chunk.at, counts_.stages),
                     buffer_rules(args, stage, static_cast<std::int64_t>(buffer), where));
-    const PyValue& own = buffer_of(stored, buffer++, where);
-    for (const auto& [name, state] :
-         {std::pair("param", "fp32_param"), {"exp_avg", "exp_avg"}, {"exp_avg_sq", "exp_avg_sq"}}) {
-      const StoredTensor whole = of.reader.tensor(own.at(name, where));
-      if (whole.shape.rank() != 1 || whole.shape[0] != layout.size || !whole.contiguous())
-        fail(Exit::bad_data, where, ": ", name, " is ", whole.shape, ", expected [", layout.size,
-             "]: was it written with other buckets than args say?");
+    for (const auto& [state, whole] :
+         buffer_states(stored, buffer++, of.reader, layout.size, where)) {
       for (std::size_t p = 0; p < params.size(); ++p) {
         const auto& [rows, transposed] = params[p];
         const StoredTensor values = slice(whole, layout.starts[p], {params[p].elements()});

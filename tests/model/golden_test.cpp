@@ -88,17 +88,24 @@ TEST_F(Golden, FileOfGguf) {
 
 // The moments are 2 and 3 times the fp32 parameters.
 TEST_F(Golden, RanksOfMegatronCore) {
-  for (const auto& [name, states] : {std::pair("ranks", 4),  // with the distributed optimizer
-                                     {"ranks-mixtral", 4},
-                                     {"ranks-mixtral-gemm", 4},
-                                     {"ranks-t5", 3},
-                                     {"ranks-t5-stages", 3},
-                                     {"ranks-hybrid", 3}}) {
+  struct Case {
+    const char* name;
+    int states;  // 4 with the distributed optimizer
+    const char* format = "torch";
+  };
+  for (const auto& [name, states, format] : {Case{"ranks", 4},
+                                             {"ranks-mixtral", 4},
+                                             {"ranks-mixtral-gemm", 4},
+                                             {"ranks-t5", 3},
+                                             {"ranks-t5-stages", 3},
+                                             {"ranks-hybrid", 3},
+                                             {"dp_zero_gather_scatter", 4, "torch_dist"},
+                                             {"dp_reshardable", 4, "torch_dist"}}) {
     SCOPED_TRACE(name);
     ConvertOptions options;
     options.with_optimizer = true;
     const ConvertReport report = convert_golden(name, concat("core-", name), options);
-    EXPECT_EQ(report.from, "torch");
+    EXPECT_EQ(report.from, format);
     EXPECT_EQ(report.compared, states * report.rows);
     const MegatronCheckpoint checkpoint(scratch_.path(concat("core-", name, "/iter_0000007")));
     const DistReader& tensors = checkpoint.tensors();
@@ -116,6 +123,34 @@ TEST_F(Golden, RanksOfMegatronCore) {
         EXPECT_NE(std::ranges::count(parameter, 0.0F), std::ssize(parameter)) << key;
       }
     }
+  }
+}
+
+// Of the other specification norms lie elsewhere.
+TEST_F(Golden, BucketsOfOtherModulesAreRefused) {
+  for (const char* form : {"dp_zero_gather_scatter", "dp_reshardable"}) {
+    const std::string folder = scratch_.path(form);
+    std::filesystem::copy(std::string(MT_TESTDATA) + "/" + form, folder,
+                          std::filesystem::copy_options::recursive);
+    const std::string path = folder + "/iter_0000007/common.pt";
+    PyValue common;
+    {
+      const MappedFile mapped(path);
+      common = TorchReader(mapped.bytes(), path).value();
+    }
+    PyValue args = PyValue::dict();
+    const std::vector<PyValue>& entries = common.at("args", "").entries("");
+    for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
+      args.set_item(entries[i], entries[i] == PyValue("transformer_impl") ? "transformer_engine"
+                                                                          : entries[i + 1]);
+    common.set_item("args", PyValue::make(PyValue::global("argparse", "Namespace"), args));
+    std::string file;
+    TorchWriter().write(common, "common", [&](Bytes bytes) { file += as_text(bytes); });
+    File::create(path).write(file);
+    EXPECT_TRUE(error_of([&] {
+                  open_model(folder, {.with_optimizer = true});
+                }).ends_with("was it written with other buckets than args say?"));
+    EXPECT_EQ(open_model(folder)->states().size(), 1u);
   }
 }
 

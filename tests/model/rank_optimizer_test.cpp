@@ -320,15 +320,15 @@ TEST_P(OptimizerDifferences, FormsThatAreNotReadAreNamed) {
   content.common =
       common_of(Kind::distributed, DType::bf16, source->config(), false, save.common_writer());
   PyValue optimizer = content.common.at("optimizer", "");
-  optimizer.set_item("param_state_sharding_type", "dp_zero_gather_scatter");
+  optimizer.set_item("param_state_sharding_type", "fully_sharded_bucket_space");
   save.publish(content);
   ConvertOptions o;
   o.with_optimizer = true;
   EXPECT_EQ(error("run", "out", "core", o),
             concat("65 ", scratch_.path("run/iter_0000005"),
-                   ": its optimizer state is stored as dp_zero_gather_scatter, which is not read; "
-                   "of the distributed optimizer's forms fully_sharded_model_space and "
-                   "fully_reshardable are"));
+                   ": its optimizer state is stored as fully_sharded_bucket_space, which is not "
+                   "read; of the distributed optimizer's forms fully_sharded_model_space, "
+                   "fully_reshardable, dp_reshardable and dp_zero_gather_scatter are"));
 }
 
 class FamilyOptimizers : public RankOptimizers {};
