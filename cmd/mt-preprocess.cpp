@@ -43,6 +43,7 @@ void run_until_signal(const CommandLine& cl, const Work& work, bool resumable = 
                  "; the same command goes on");
     }
   }
+  if (number == SIGPIPE) std::signal(SIGPIPE, SIG_DFL);
   if (number != 0) std::raise(number);
 }
 
@@ -105,6 +106,8 @@ struct Printing {
     cl.positional("PREFIX", &prefix, "token file, without .bin or .idx");
     cl.flag("--text", &text, "decode, by the tokenizer that the manifest or the options name");
     tokenizer.add_to(cl);
+    cl.option("--vocab-size", &tokenizer.vocab_size, "N",
+              "NullTokenizer and TikTokenizer: that the token file was made with", mt::at_least(1));
   }
   void print() const {
     const mt::IndexedDataset data(prefix);
@@ -143,20 +146,16 @@ void run_head(CommandLine& cl) {
 template <class Options, class Run>
 void run_filter(CommandLine& cl, const char* schema, const Run& filter) {
   Options options;
-  std::string summary_file;
   options.add_to(cl);
-  cl.option("--summary", &summary_file, "FILE", "write counts, and why lines went, as JSON");
   cl.parse();
   run_until_signal(cl, [&](const mt::RunContext& context) {
+    mt::SummaryFile file(options.lines);
     const mt::FilterSummary summary = filter(options, context);
     context.log.event("done", {{"lines", summary.lines},
                                {"kept", summary.kept},
                                {"changed", summary.changed},
                                {"bad_lines", summary.bad_lines}});
-    if (summary_file.empty()) return;
-    mt::JsonWriter json;
-    summary.write(json, schema);
-    mt::write_file_atomically(summary_file, json.text() + "\n", options.lines.overwrite);
+    file.commit(summary, schema);
   });
 }
 

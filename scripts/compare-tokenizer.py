@@ -215,6 +215,14 @@ def compare(kind, encode, requests, args, folder):
     return sum(row)
 
 
+def are_different(what, got, expected):
+    """Tells where the learned lists differ."""
+    if got != expected:
+        first = next((i for i, (a, b) in enumerate(zip(got, expected)) if a != b), None)
+        print(f"{what}: {len(got)} learned, HF {len(expected)}; first different: {first}")
+    return got != expected
+
+
 def check_word_piece_trainer(preprocess, texts):
     """Of texts and vocabulary sizes."""
     wrong = 0
@@ -227,10 +235,7 @@ def check_word_piece_trainer(preprocess, texts):
             subprocess.run([*command, "--tokenizer-type", kind, "--vocab-size", str(size)], check=True)
             got = (folder / "vocab.txt").read_text("utf-8").split("\n")[:-1]
         expected = word_piece_vocabulary(text, size, kind == kinds[0])
-        if got != expected:
-            wrong += 1
-            first = next((i for i, (a, b) in enumerate(zip(got, expected)) if a != b), None)
-            print(f"{text[:40]!r}, {kind}: {len(got)} tokens, HF {len(expected)}; first different: {first}")
+        wrong += are_different(f"{text[:40]!r}, {kind}", got, expected)
     print(f"WordPiece's trainer, {len(texts)} texts: {wrong} differences", flush=True)
     return wrong
 
@@ -253,10 +258,7 @@ def check_trainer(train, texts, vocab_size):
             expected = (folder / "merges.txt").read_text("utf-8").splitlines()[1:]
             subprocess.run([train, folder / "ours", str(vocab_size), path], check=True)
             got = (folder / "ours" / "merges.txt").read_text("utf-8").splitlines()[1:]
-        if got != expected:
-            wrong += 1
-            first = next((i for i, (a, b) in enumerate(zip(got, expected)) if a != b), None)
-            print(f"{path}: {len(got)} merges, HF {len(expected)}; first different: {first}")
+        wrong += are_different(path, got, expected)
     print(f"trainer, {len(texts)} texts, {vocab_size} tokens: {wrong} differences", flush=True)
     return wrong
 

@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,8 +13,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <functional>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -44,6 +49,43 @@ File File::create(const std::string& path, const std::string& called, bool keep)
   if (path == "-") return {::dup(STDOUT_FILENO), "stdout"};
   return open_to_write(path, called.empty() ? path : called,
                        O_WRONLY | (keep ? O_APPEND : O_TRUNC));
+}
+
+// The open file that /dev/stdout, /dev/fd/3 or /proc/self/fd/3 are names of.
+static std::optional<int> own_descriptor(const std::string& path) {
+  std::error_code none;
+  const std::filesystem::path link = std::filesystem::read_symlink(path, none);
+  const std::filesystem::path name = link.string().starts_with("/proc/") ? link.string() : path;
+  if (std::filesystem::canonical(name.parent_path(), none) != concat("/proc/", ::getpid(), "/fd"))
+    return std::nullopt;
+  const std::string digits = name.filename().string();
+  int number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return number;
+}
+
+File File::create_stream(const std::string& path, const std::function<void()>& while_waiting) {
+  int descriptor;
+  if (const std::optional<int> open = own_descriptor(path)) {  // where it stands, and as it is
+    if ((descriptor = ::dup(*open)) < 0) fail_errno(path, "cannot open", Exit::cannot_create);
+    return {descriptor, path};
+  }
+  while ((descriptor = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0) {
+    const int why = errno;
+    struct stat status;
+    const bool pipe = ::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
+    errno = why;
+    if (!(errno == ENXIO && pipe) && errno != EINTR)
+      fail_errno(path, "cannot open", Exit::cannot_create);
+    while_waiting();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  File file(descriptor, path);
+  const int flags = ::fcntl(descriptor, F_GETFL);
+  if (flags < 0 || ::fcntl(descriptor, F_SETFL, flags & ~O_NONBLOCK) < 0)
+    fail_errno(path, "cannot open", Exit::io_error);
+  return file;
 }
 
 File File::append(const std::string& path) {
@@ -212,9 +254,53 @@ std::string read_file(const std::string& path) {
   return content;
 }
 
+bool is_stream(const std::string& path) {
+  struct stat status;
+  if (own_descriptor(path)) return true;
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+bool is_same_file(const std::string& a, const std::string& b) {
+  std::error_code none;
+  if (std::filesystem::equivalent(a, b, none)) return true;
+  const auto place = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, none), none);
+  };
+  return place(a) == place(b);
+}
+
+// What commit() would put the file in the place of, though it is none.
+static void refuse_other_than_file(const std::string& path) {
+  std::error_code none;
+  if (is_stream(path))
+    fail(Exit::cannot_create, path, ": is a pipe or a device, expected a file or nothing");
+  if (std::filesystem::is_directory(path, none))
+    fail(Exit::cannot_create, path, ": is a folder, expected a file or nothing");
+}
+
 static void refuse_existing(const std::string& path) {
   if (std::filesystem::exists(std::filesystem::symlink_status(path)))
     fail(Exit::cannot_create, path, ": exists already; --force overwrites it");
+}
+
+// A file that no other process writes, empty; its name gets a number where one does: of another
+// host or container, whose thread has the number that ours has.
+static File create_temporary(std::string& name, const std::string& called) {
+  for (int number = 0;;) {
+    const std::string path = number == 0 ? name : concat(name, ".", number);
+    File file = open_to_write(path, called, O_WRONLY);
+    if (::flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      ++number;
+      continue;
+    }
+    struct stat opened, named;
+    if (::fstat(file.descriptor(), &opened) != 0) fail_errno(path, "cannot stat", Exit::io_error);
+    if (::stat(path.c_str(), &named) != 0 || opened.st_ino != named.st_ino)
+      continue;  // it was another's, and has got its name meanwhile
+    if (::ftruncate(file.descriptor(), 0) != 0) fail_errno(path, "cannot be cut", Exit::io_error);
+    name = path;
+    return file;
+  }
 }
 
 AtomicFile::AtomicFile(const std::string& path, bool overwrite, bool resumable)
@@ -223,8 +309,9 @@ AtomicFile::AtomicFile(const std::string& path, bool overwrite, bool resumable)
       overwrite_(overwrite),
       resumable_(resumable),
       file_(-1, path) {
+  refuse_other_than_file(path_);
   if (!overwrite_) refuse_existing(path_);
-  file_ = File::create(temporary_, path, resumable_);
+  file_ = resumable_ ? File::create(temporary_, path, true) : create_temporary(temporary_, path);
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
@@ -283,6 +370,7 @@ void commit_together(std::span<AtomicFile* const> files) {
 }
 
 void write_file_atomically(const std::string& path, std::string_view content, bool overwrite) {
+  if (is_stream(path)) return File::create_stream(path).write(content);
   AtomicFile file(path, overwrite);
   file.write(content);
   file.commit();

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,10 @@ class File {
   // For writing, truncated unless `keep` asks for writes at its end; "-" is stdout.  `called`: its
   // name in errors, if not the path.
   static File create(const std::string& path, const std::string& called = {}, bool keep = false);
+  // For writing to a stream.  `while_waiting` runs several times a second while nobody reads from a
+  // named pipe.
+  static File create_stream(
+      const std::string& path, const std::function<void()>& while_waiting = [] {});
   // For lines at its end; made if need be, with its folder.  A last line that was cut is ended.
   static File append(const std::string& path);
   File(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
@@ -84,10 +89,18 @@ void allow_open_files(std::size_t count);
 
 std::string read_file(const std::string& path);
 
+// Whether a pipe, a device or a name of an open file (/dev/stdout) is there, which is written to as
+// it is and never replaced.
+bool is_stream(const std::string& path);
+
+// Whether both names lead to one file, which need not be there yet.
+bool is_same_file(const std::string& a, const std::string& b);
+
 // A file that appears under its name only when commit() returns: written as PATH.tmp.TID, synced,
 // renamed, its folder synced.  Destroyed before commit(), it leaves nothing behind.  Without
-// `overwrite` an existing file is refused, at once and again at commit().  A resumable one is
-// written as PATH.part, stays there when it is destroyed, and is gone on with by the next.
+// `overwrite` an existing file is refused, at once and again at commit(); a stream or a folder is
+// in any case.  A resumable one is written as PATH.part, stays there when it is destroyed, and is
+// gone on with by the next.
 class AtomicFile {
  public:
   AtomicFile(const std::string& path, bool overwrite, bool resumable = false);
@@ -123,7 +136,7 @@ class AtomicFile {
 // the last one when those before it have theirs, so whoever finds it finds all.
 void commit_together(std::span<AtomicFile* const> files);
 
-// The whole of a small file at once, atomically.
+// The whole of a small file at once, atomically; into a stream as it is.
 void write_file_atomically(const std::string& path, std::string_view content, bool overwrite);
 
 std::string part_path(const std::string& path);  // of a resumable AtomicFile

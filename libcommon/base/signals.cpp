@@ -20,6 +20,8 @@ const char* signal_name(Signal signal) {
       return "SIGUSR1";
     case Signal::user2:
       return "SIGUSR2";
+    case Signal::pipe:
+      return "SIGPIPE";
   }
   return "";
 }

@@ -20,6 +20,7 @@ enum class Signal : int {
   terminate = SIGTERM,
   user1 = SIGUSR1,
   user2 = SIGUSR2,
+  pipe = SIGPIPE,  // never held back: thrown by who writes to a pipe that nobody reads any more
 };
 
 const char* signal_name(Signal signal);  // "SIGINT"

@@ -13,8 +13,7 @@ BadLines::BadLines(const std::string& policy, bool overwrite,
     : log_(log) {
   if (policy == "stop") {
     stop_ = true;
-  } else if (policy.starts_with(kQuarantine) && policy.size() > kQuarantine.size()) {
-    const std::string path = policy.substr(kQuarantine.size());
+  } else if (const std::string path = quarantine_of(policy); !path.empty()) {
     std::error_code missing;
     for (const std::string& input : inputs)
       if (std::filesystem::equivalent(path, input, missing))
@@ -46,7 +45,11 @@ void BadLines::resume(const State& state) {
 }
 
 void BadLines::undo_commit(const std::string& policy) {
-  if (policy.starts_with(kQuarantine)) mt::undo_commit(policy.substr(kQuarantine.size()));
+  if (const std::string path = quarantine_of(policy); !path.empty()) mt::undo_commit(path);
+}
+
+std::string BadLines::quarantine_of(const std::string& policy) {
+  return policy.starts_with(kQuarantine) ? policy.substr(kQuarantine.size()) : "";
 }
 
 void BadLines::commit() {

@@ -33,6 +33,7 @@ class BadLines {
   void resume(const State& state);
   const State& state() const { return state_; }
   static void undo_commit(const std::string& policy);
+  static std::string quarantine_of(const std::string& policy);  // the file; empty: none
 
   // Throws Exit::bad_data, "FILE:LINE: what", when the policy is to stop.
   void add(const std::string& file, const BadLine& bad);

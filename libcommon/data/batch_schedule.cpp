@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -100,10 +101,32 @@ std::vector<std::int64_t> BatchSchedule::sizes_from(std::int64_t consumed) const
   return sizes;
 }
 
+// Steps of one size behind the one at `consumed`, the last of which begins at `last` or before.
+std::int64_t BatchSchedule::more_alike(std::int64_t consumed, std::int64_t last) const {
+  for (const Step& step : steps_)
+    if (step.from > consumed) last = std::min(last, step.from - 1);
+  const std::int64_t size = at(consumed);
+  std::int64_t least = 0, most = (last - consumed) / size;  // a ramp-up's sizes only grow
+  while (least < most) {
+    const std::int64_t middle = most - (most - least) / 2;
+    if (at(consumed + middle * size) == size)
+      least = middle;
+    else
+      most = middle - 1;
+  }
+  return least;
+}
+
 std::int64_t BatchSchedule::iterations(std::int64_t samples) const {
   std::int64_t iterations = 0, consumed = 0;
   const auto count_while = [&](std::int64_t last) {
-    for (; consumed <= last; ++iterations) consumed += at(consumed);
+    while (consumed <= last) {
+      const std::int64_t size = at(consumed), more = more_alike(consumed, last);
+      iterations += more + 1;
+      consumed += more * size;  // at most the last
+      consumed += std::min(size, std::numeric_limits<std::int64_t>::max() - consumed);
+      if (consumed == std::numeric_limits<std::int64_t>::max()) return;
+    }
   };
   if (!steps_.empty()) {
     count_while(samples - 1);

@@ -33,6 +33,7 @@ class BatchSchedule {
   std::int64_t iterations(std::int64_t samples) const;
 
  private:
+  std::int64_t more_alike(std::int64_t consumed, std::int64_t last) const;
   struct Step {
     std::int64_t from = 0, size = 0;  // samples consumed before it
   };

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "data/split.h"
 
 namespace mt {
 namespace {
@@ -48,6 +49,8 @@ Blend parse_blend(const std::string& option, std::vector<std::string> words) {
     blend.weights.push_back(*weights[i]);
     blend.prefixes.push_back(prefix);
   }
+  if (const double sum = numpy_sum(blend.weights); !std::isfinite(sum))
+    fail(Exit::usage, option, ": the weights sum to ", sum);
   return blend;
 }
 

@@ -116,6 +116,18 @@ std::unique_ptr<ByteSource::Decoder> decoder_for(Bytes start) {
   return nullptr;
 }
 
+// What has packed these bytes, of the packers that are not known here; null: none.
+const char* unknown_packer(Bytes start) {
+  if (starts_with(start, {0xFD, '7', 'z', 'X', 'Z', 0})) return "xz";
+  if (starts_with(start, {'B', 'Z', 'h'}) && start.size() > 4 &&
+      starts_with(start.subspan(4), {0x31, 0x41, 0x59, 0x26, 0x53, 0x59}))
+    return "bzip2";
+  if (starts_with(start, {0x04, 0x22, 0x4D, 0x18})) return "lz4";
+  if (starts_with(start, {'P', 'K', 3, 4})) return "zip";
+  if (starts_with(start, {'P', 'A', 'R', '1', 0x15})) return "Parquet";
+  return nullptr;
+}
+
 // Without waiting for somebody to write to a named pipe: read_stored() does that, by poll(), so
 // that the wait can be ended.
 File open_now(const std::string& path) {
@@ -161,6 +173,9 @@ ByteSource::ByteSource(const std::string& path, std::function<void()> while_wait
   }
   stored_ = Bytes(buffer_).first(size);
   decoder_ = decoder_for(stored_);
+  if (const char* const packer = unknown_packer(stored_))
+    fail(Exit::bad_data, name(), ": is packed by ", packer,
+         ", expected plain, gzip or zstd; unpack it in a pipe");
 }
 
 ByteSource::~ByteSource() = default;

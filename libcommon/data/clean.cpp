@@ -21,16 +21,41 @@ std::string lower(std::string_view text) {
   return result;
 }
 
+// Of an address, lower-case: "http://user@a.b.c.:80/p?q#f" -> "a.b.c" and "/p"; of
+// "http://[::1]:80/" -> "[::1]" and "/".
+struct Address {
+  std::string_view host, path;
+};
+Address address_of(std::string_view url) {
+  const std::size_t letters = url.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789+-.");
+  if (letters != 0 && letters != url.npos && url.substr(letters).starts_with("://"))
+    url.remove_prefix(letters + 3);
+  else if (url.starts_with("//"))
+    url.remove_prefix(2);
+  url = url.substr(0, url.find_first_of("?#"));
+  Address address;
+  address.host = url.substr(0, url.find('/'));
+  address.path = url.substr(address.host.size());
+  std::string_view& host = address.host;
+  host = host.substr(host.rfind('@') + 1);
+  const std::size_t bracket = host.starts_with('[') ? host.find(']') : 0;
+  host = host.substr(0, host.find(':', std::min(bracket, host.size())));
+  if (host.ends_with('.')) host.remove_suffix(1);
+  return address;
+}
+
 // Hosts, and the ends of paths, that are not wanted.
 class BlockedUrls {
  public:
   explicit BlockedUrls(const std::string& path) {
     const std::string content = read_file(path);
     std::string_view rest = content;
+    if (rest.starts_with("\xEF\xBB\xBF")) rest.remove_prefix(3);
     while (!rest.empty()) {
       std::string_view line = rest.substr(0, rest.find('\n'));
       rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-      line = line.substr(0, line.find_last_not_of(" \r\t") + 1);
+      line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+      line = line.substr(0, line.find_last_not_of(kBlanks) + 1);
       if (line.starts_with('.')) ends_.push_back(lower(line));
       if (!line.empty() && !line.starts_with('.') && !line.starts_with('#'))
         hosts_.insert(lower(line));
@@ -39,15 +64,9 @@ class BlockedUrls {
 
   bool contains(std::string_view url) const {
     const std::string text = lower(url);
-    const std::size_t scheme = text.find("://");
-    std::string_view rest = std::string_view(text).substr(scheme == text.npos ? 0 : scheme + 3);
-    std::string_view path = rest.substr(std::min(rest.find('/'), rest.size()));
-    path = path.substr(0, path.find_first_of("?#"));
+    auto [host, path] = address_of(text);
     for (const std::string& end : ends_)
       if (path.ends_with(end)) return true;
-    std::string_view host = rest.substr(0, rest.find_first_of("/?#"));
-    host = host.substr(host.rfind('@') + 1);
-    host = host.substr(0, host.find(':'));
     for (;;) {  // a.b.c, then b.c, then c
       if (hosts_.contains(std::string(host))) return true;
       const std::size_t dot = host.find('.');
@@ -57,6 +76,7 @@ class BlockedUrls {
   }
 
  private:
+  static constexpr const char* kBlanks = " \r\t";
   std::unordered_set<std::string> hosts_;
   std::vector<std::string> ends_;
 };
@@ -115,6 +135,8 @@ FilterSummary clean_lines(const CleanOptions& options, const RunContext& context
       fail(Exit::usage, "--url-key ", options.url_key, ": is the text's");
     blocked.emplace(options.blocked_urls);
     keys.push_back(options.url_key);
+  } else if (options.url_key != CleanOptions().url_key) {
+    fail(Exit::usage, "--url-key: is for --blocked-urls");
   }
   const auto judge = [&](std::string_view line, const std::vector<std::string_view>& texts) {
     if (blocked && blocked->contains(texts[1])) return LineFate{.dropped = "url"};

@@ -1,5 +1,6 @@
 #include "data/dedup.h"
 
+#include <algorithm>
 #include <set>
 #include <unordered_set>
 
@@ -28,7 +29,13 @@ void for_each_ngram(const std::vector<std::uint64_t>& words, std::size_t length,
 std::unordered_set<std::uint64_t> ngrams_of(const DedupOptions& options,
                                             const RunContext& context) {
   std::unordered_set<std::uint64_t> ngrams;
+  if (options.against.empty() && options.ngram != DedupOptions().ngram)
+    fail(Exit::usage, "--ngram: is for --against");
   if (options.against.empty()) return ngrams;
+  const auto is_stdin = [](const std::string& path) { return path == "-"; };
+  if (std::ranges::any_of(options.against, is_stdin) &&
+      std::ranges::any_of(options.lines.inputs, is_stdin))
+    fail(Exit::usage, "--against -: --input is stdin already, which can be read once");
   LineReader::Options reading;
   reading.inputs = expand_inputs(options.against);
   reading.checkpoint = [&] { context.checkpoint(); };
@@ -44,6 +51,9 @@ std::unordered_set<std::uint64_t> ngrams_of(const DedupOptions& options,
         for_each_ngram(word_hashes(text), static_cast<std::size_t>(options.ngram),
                        [&](std::uint64_t hash) { ngrams.insert(hash); });
     });
+  if (ngrams.empty())
+    context.log.warn(concat("--against: no text has a run of ", options.ngram,
+                            " words, so none overlaps; see --ngram"));
   return ngrams;
 }
 

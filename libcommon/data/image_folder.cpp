@@ -13,8 +13,11 @@ ImageFolder::ImageFolder(const std::string& folder) : folder_(folder) {
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error))
     fail(Exit::no_input, folder, ": not a folder, expected one with images");
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!entry.is_regular_file(error))
+      fail(Exit::no_input, entry.path().string(), ": is no file, expected an image");
     paths_.push_back(entry.path().string());
+  }
   std::sort(paths_.begin(), paths_.end());
 }
 

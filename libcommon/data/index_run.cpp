@@ -100,6 +100,7 @@ void IndexSummary::write(JsonWriter& json) const {
 }
 
 IndexSummary index_run(const IndexOptions& options, const RunContext& context) {
+  if (options.data.cache_path.empty()) fail(Exit::usage, "--data-cache-path: expected a folder");
   const TrainingLength length = length_of(options);
   TrainData data(options.data, false);
   std::mutex mutex;

@@ -122,9 +122,12 @@ std::int64_t IndexedDataset::end_of(std::int64_t sequence) const {
 
 void IndexedDataset::check_sequences(ItemRange sequences) const {
   const std::string path = idx_path(prefix_);
-  // As whoever checks the part before finds it; below 2^63: at most 2^31 * 8 is added while at most
-  // the size of .bin.
-  auto end = static_cast<std::uint64_t>(sequences.begin == 0 ? 0 : end_of(sequences.begin - 1));
+  // As whoever checks the part before finds it, who refuses what is beyond .bin; from there at most
+  // 2^31 * 8 is added while at most the size of .bin.
+  std::uint64_t end = 0;
+  if (const std::int64_t before = sequences.begin - 1; before >= 0)
+    end = static_cast<std::uint64_t>(pointer(before)) +
+          static_cast<std::uint64_t>(length(before)) * token_bytes_;
   for (std::int64_t i = sequences.begin; i < sequences.end; ++i) {
     const auto tokens = load_at<std::int32_t>(lengths_, i);
     if (tokens < 0)

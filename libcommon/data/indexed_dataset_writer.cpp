@@ -1,5 +1,7 @@
 #include "data/indexed_dataset_writer.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +29,20 @@ template <class T>
 Bytes as_bytes_of(const T& value) {
   return std::as_bytes(std::span<const T, 1>(&value, 1));
 }
+
+// While it lives no other process that has one of the same folder goes on: so that of two datasets
+// of one name one is whole.  Where a folder cannot be locked, it does nothing.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& path)
+      : folder_(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), path) {
+    while (::flock(folder_.descriptor(), LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  File folder_;
+};
 
 // Says whether it was there.
 bool remove_if_there(const std::string& path) {
@@ -231,6 +247,7 @@ void IndexedDatasetWriter::commit(Manifest manifest) {
   manifest.idx_hash = idx_hash_.hex();
   AtomicFile manifest_file(manifest_path(prefix_), options_.overwrite);
   manifest_file.write(manifest_text(manifest));
+  const FolderLock lock(parent_directory(prefix_));
   if (options_.overwrite) {  // an old index must never stand beside new tokens
     const bool removed = remove_if_there(idx_path(prefix_));
     if (remove_if_there(manifest_path(prefix_)) || removed)

@@ -22,8 +22,8 @@ void write_ids(JsonWriter& json, const std::vector<std::int64_t>& ids) {
   json.end_array();
 }
 
-// `where` stands before errors.
-void write_text(JsonWriter& json, const std::vector<std::int64_t>& ids, bool last,
+// `where` stands before errors; `ends`: how many tokens that end a document may end it.
+void write_text(JsonWriter& json, const std::vector<std::int64_t>& ids, std::size_t ends,
                 const Tokenizer& tokenizer, const std::string& where) {
   std::vector<std::int32_t> narrow;
   for (const std::int64_t id : ids) {
@@ -32,7 +32,7 @@ void write_text(JsonWriter& json, const std::vector<std::int64_t>& ids, bool las
            tokenizer.vocab_size() - 1);
     narrow.push_back(static_cast<std::int32_t>(id));
   }
-  if (last && !narrow.empty() && narrow.back() == tokenizer.eod()) narrow.pop_back();
+  for (; ends > 0 && !narrow.empty() && narrow.back() == tokenizer.eod(); --ends) narrow.pop_back();
   json.value(tokenizer.decode_text(narrow));
 }
 
@@ -60,19 +60,51 @@ std::string first_outside(Bytes bin, std::int64_t limit) {
 
 }  // namespace
 
+static std::vector<std::int64_t> ids_of(const IndexedDataset& data, std::int64_t sequence) {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(data.length(sequence)));
+  data.read(sequence, 0, std::span(ids));
+  return ids;
+}
+
+// Of a file of texts and images, whose texts are filled up with tokens that end a document.
+static std::string text_and_images_line(const IndexedDataset& data, ItemRange sequences,
+                                        const Tokenizer& tokenizer) {
+  JsonWriter json;
+  json.begin_object();
+  for (const char* const what : {"text", "image_bytes"}) {
+    const bool images = *what == 'i';
+    std::vector<std::int64_t> some;
+    for (std::int64_t i = sequences.begin; i < sequences.end; ++i)
+      if ((data.mode(i) != 0) == images) some.push_back(i);
+    json.key(what);
+    if (some.size() != 1) json.begin_array();
+    for (const std::int64_t i : some) {
+      const std::vector<std::int64_t> ids = ids_of(data, i);
+      if (images)
+        json.value(ids.empty() ? 0 : 4 * (std::ssize(ids) - 1) - ids.front());
+      else
+        write_text(json, ids, ids.size(), tokenizer,
+                   concat(bin_path(data.prefix()), ": sequence ", i));
+    }
+    if (some.size() != 1) json.end_array();
+  }
+  return json.end_object().text();
+}
+
 std::string document_line(const IndexedDataset& data, std::int64_t document,
                           const Tokenizer* tokenizer) {
   const std::int64_t begin = data.document_begin(document), end = data.document_begin(document + 1);
+  if (tokenizer != nullptr && data.multimodal())
+    return text_and_images_line(data, {begin, end}, *tokenizer);
   JsonWriter json;
   if (tokenizer != nullptr) json.begin_object().key("text");
   if (end - begin > 1) json.begin_array();
   if (end == begin && tokenizer != nullptr) json.value("");
   if (end == begin && tokenizer == nullptr) json.begin_array().end_array();
   for (std::int64_t i = begin; i < end; ++i) {
-    std::vector<std::int64_t> ids(static_cast<std::size_t>(data.length(i)));
-    data.read(i, 0, std::span(ids));
+    const std::vector<std::int64_t> ids = ids_of(data, i);
     if (tokenizer != nullptr)
-      write_text(json, ids, i + 1 == end, *tokenizer,
+      write_text(json, ids, i + 1 == end ? 1 : 0, *tokenizer,
                  concat(bin_path(data.prefix()), ": sequence ", i));
     else
       write_ids(json, ids);
@@ -109,6 +141,19 @@ std::string summary_json(const IndexedDataset& data) {
   return json.text();
 }
 
+// What of a token file is outside of [0, limit), but for images.
+static std::string outside_of(const IndexedDataset& data, std::int64_t limit) {
+  return with_token_type(data.type(), [&]<class T>() -> std::string {
+    if (!data.multimodal()) return first_outside<T>(data.bin_bytes(), limit);
+    for (std::int64_t i = 0; i < data.sequences(); ++i) {
+      if (data.mode(i) != 0) continue;
+      const std::string outside = first_outside<T>(data.sequence(i), limit);
+      if (!outside.empty()) return concat("sequence ", i, ": ", outside);
+    }
+    return "";
+  });
+}
+
 std::vector<std::string> differences_from_manifest(const std::string& prefix) {
   const IndexedDataset data(prefix);
   const Manifest manifest = read_manifest(prefix);
@@ -126,8 +171,7 @@ std::vector<std::string> differences_from_manifest(const std::string& prefix) {
   compare(bin_path(prefix), "hash", hash_hex(data.bin_bytes()), manifest.bin_hash);
   if (!manifest.tokenizer) return differences;
   const std::int64_t limit = manifest.tokenizer->vocab_size;
-  const std::string outside = with_token_type(
-      data.type(), [&]<class T>() { return first_outside<T>(data.bin_bytes(), limit); });
+  const std::string outside = outside_of(data, limit);
   if (!outside.empty())
     differences.push_back(
         concat(bin_path(prefix), ": ", outside, ", the tokenizer has 0 to ", limit - 1));

@@ -15,7 +15,8 @@ namespace mt {
 
 // One document as a line of JSON.  Without a tokenizer its ids: [1,2], of a document of several
 // sequences [[1,2],[3]].  With one its texts, without a final end-of-document token, {"text":"..."}
-// or {"text":["...","..."]}, which preprocess() turns into the same document again.
+// or {"text":["...","..."]}, which preprocess() turns into the same document again; of texts with
+// images {"text":"...","image_bytes":123}.
 std::string document_line(const IndexedDataset& data, std::int64_t document,
                           const Tokenizer* tokenizer);
 

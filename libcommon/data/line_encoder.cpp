@@ -1,10 +1,9 @@
 #include "data/line_encoder.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/text_lines.h"
 
 namespace mt {
 
@@ -42,18 +41,39 @@ std::size_t LineEncoder::add_document(std::span<const std::string_view> texts,
     ids.push_back(tokenizer_.eod());
     ++out.lengths.back();
   }
-  const std::size_t added = ids.size() - begin;
-  if (ids.size() >= kStoredTogether) store_ids(out);
-  return added;
+  return ids.size() - begin;
 }
 
 void LineEncoder::add_padded(std::string_view text, EncodedKey& out) const {
+  const std::size_t begin = out.ids.size();
   tokenizer_.encode_utf8(text, out.ids);
-  if (options_.append_eod && !out.ids.empty())
-    out.ids.resize(static_cast<std::size_t>(options_.pad_to), tokenizer_.eod());
-  out.lengths.push_back(static_cast<std::int32_t>(out.ids.size()));
+  if (options_.append_eod && out.ids.size() > begin)
+    out.ids.resize(begin + static_cast<std::size_t>(options_.pad_to), tokenizer_.eod());
+  out.lengths.push_back(static_cast<std::int32_t>(out.ids.size() - begin));
   out.documents.push_back(1);
-  store_ids(out);
+}
+
+template <class Add>
+std::string LineEncoder::add_line(EncodedBlock& out, const Add& add) const {
+  for (EncodedKey& key : out.keys) {
+    key.ids_before = key.ids.size();
+    key.lengths_before = key.lengths.size();
+    key.documents_before = key.documents.size();
+  }
+  try {
+    add();
+  } catch (const Error& error) {
+    if (error.code() != Exit::bad_data) throw;
+    for (EncodedKey& key : out.keys) {
+      key.ids.resize(key.ids_before);
+      key.lengths.resize(key.lengths_before);
+      key.documents.resize(key.documents_before);
+    }
+    return error.what();
+  }
+  for (EncodedKey& key : out.keys)
+    if (key.ids.size() >= kStoredTogether) store_ids(key);
+  return "";
 }
 
 void LineEncoder::encode(const LineBlock& block, EncodedBlock& out) const {
@@ -80,44 +100,31 @@ void LineEncoder::encode_json(const LineBlock& block, EncodedBlock& out) const {
     const std::vector<std::vector<std::string_view>>& texts = out.parser->texts();
     if (wrong.empty() && options_.pad_to > 0 && texts[0].size() != 1)
       wrong = "the value of \"" + options_.json_keys[0] + "\" is a list, expected one text";
-    if (!wrong.empty()) {
-      out.bad.push_back({number, std::move(wrong), line});
-      continue;
-    }
-    for (std::size_t k = 0; k < out.keys.size(); ++k)
-      if (options_.pad_to > 0)
-        add_padded(texts[k].front(), out.keys[k]);
-      else
-        add_document(texts[k], out.keys[k]);
+    if (wrong.empty())
+      wrong = add_line(out, [&] {
+        for (std::size_t k = 0; k < out.keys.size(); ++k)
+          if (options_.pad_to > 0)
+            add_padded(texts[k].front(), out.keys[k]);
+          else
+            add_document(texts[k], out.keys[k]);
+      });
+    if (!wrong.empty()) out.bad.push_back({number, std::move(wrong), line});
   }
 }
 
-// A line's end is "\n" to the tokenizer, also where it is "\r\n".
 void LineEncoder::encode_text(const LineBlock& block, EncodedBlock& out) const {
-  const std::string_view all = block.text();
-  const bool valid = simdjson::validate_utf8(all), returns = all.find('\r') != all.npos;
-  std::string copy;
-  for_each_line(block, [&](std::string_view line, std::int64_t number) {
-    ++out.lines;
-    const bool ended = line.data() + line.size() < all.data() + all.size();
-    std::string_view text(line.data(), line.size() + (ended ? 1 : 0));
-    if (ended && line.ends_with('\r')) {
-      copy = line;
-      copy.back() = '\n';
-      text = copy;
-    }
-    EncodedKey& key = out.keys.front();
-    std::string wrong;
-    if (!valid && !simdjson::validate_utf8(text)) {
-      wrong = "invalid UTF-8";
-    } else if (returns && text.find('\r') != text.npos) {
-      wrong = "a carriage return inside the line";
-    } else if (add_document({&text, 1}, key) == 0) {
+  TextLines lines(block);
+  EncodedKey& key = out.keys.front();
+  for (TextLines::Line line; lines.next(line); ++out.lines) {
+    std::string wrong = line.wrong == nullptr ? "" : line.wrong;
+    std::size_t added = 0;
+    if (wrong.empty()) wrong = add_line(out, [&] { added = add_document({&line.text, 1}, key); });
+    if (wrong.empty() && added == 0) {
       wrong = "gives no token";
       key.documents.pop_back();
     }
-    if (!wrong.empty()) out.bad.push_back({number, std::move(wrong), line});
-  });
+    if (!wrong.empty()) out.bad.push_back({line.number, std::move(wrong), line.line});
+  }
 }
 
 }  // namespace mt

@@ -25,6 +25,8 @@ struct EncodedKey {
   std::vector<std::int32_t> ids;       // the last of them, on their way there
   std::vector<std::int32_t> lengths;   // of all sequences, in tokens
   std::vector<std::size_t> documents;  // how many sequences each has
+  // Of these three, before the line at work.
+  std::size_t ids_before = 0, lengths_before = 0, documents_before = 0;
 };
 
 struct EncodedBlock {
@@ -54,6 +56,10 @@ class LineEncoder {
  private:
   void encode_json(const LineBlock& block, EncodedBlock& out) const;
   void encode_text(const LineBlock& block, EncodedBlock& out) const;
+  // Runs add(), which adds a line's documents.  Says why the tokenizer does not take a text of the
+  // line, of which nothing is added then; empty: it does.
+  template <class Add>
+  std::string add_line(EncodedBlock& out, const Add& add) const;
   // The texts are well-formed UTF-8.  add_document() returns how many tokens it has added.
   std::size_t add_document(std::span<const std::string_view> texts, EncodedKey& out) const;
   void add_padded(std::string_view text, EncodedKey& out) const;

@@ -1,8 +1,13 @@
 #include "data/line_filter.h"
 
+#include <poll.h>
 #include <simdjson.h>
 
+#include <csignal>
+#include <span>
+
 #include "base/command.h"
+#include "base/signals.h"
 
 namespace mt {
 
@@ -15,6 +20,7 @@ void FilterOptions::add_to(CommandLine& cl) {
   cl.option("--json-key", &key, "KEY", "member with the text");
   cl.option("--on-error", &on_error, "POLICY",
             "a line that cannot be used: stop, skip, or quarantine=FILE to collect such lines");
+  cl.option("--summary", &summary, "FILE", "write counts, and why lines went, as JSON");
   cl.flag("--force", &overwrite, "overwrite existing files");
   cl.option("--workers,-j", &workers, "N", "threads; 0: one per core. Changes no byte",
             at_least(0));
@@ -49,11 +55,57 @@ std::string with_text(std::string_view line, const std::string& key, std::string
   return std::string(line.substr(0, begin)) + json.text() + std::string(line.substr(end + 1));
 }
 
-LineSink::LineSink(const FilterOptions& options) {
+void check_outputs(const FilterOptions& options, const std::vector<std::string>& inputs) {
+  struct Output {
+    const char* option;
+    std::string path;
+    bool is_file() const { return !path.empty() && path != "-" && !is_stream(path); }
+  };
+  const Output outputs[] = {{"--output", options.output},
+                            {"--on-error quarantine", BadLines::quarantine_of(options.on_error)},
+                            {"--summary", options.summary}};
+  for (const Output& b : outputs)
+    for (const Output& a : std::span(outputs, static_cast<std::size_t>(&b - outputs)))
+      if (a.is_file() && b.is_file() && is_same_file(a.path, b.path))
+        fail(Exit::usage, b.option, " ", b.path, ": is the file of ", a.option,
+             " too; expected another");
+  const Output& last = outputs[2];
+  for (const std::string& input : inputs)
+    if (last.is_file() && input != "-" && is_same_file(last.path, input))
+      fail(Exit::usage, last.option, " ", last.path, ": is an input; expected another file");
+}
+
+SummaryFile::SummaryFile(const FilterOptions& options) {
+  if (options.summary.empty()) return;
+  if (options.summary == "-" && options.output == "-")
+    fail(Exit::usage, "--summary -: the lines go to stdout; expected a file");
+  if (options.summary == "-" || is_stream(options.summary))
+    stream_ = options.summary;
+  else
+    file_.emplace(options.summary, options.overwrite);
+}
+
+void SummaryFile::commit(const FilterSummary& summary, const char* schema) {
+  JsonWriter json;
+  summary.write(json, schema);
+  const std::string text = json.text() + "\n";
+  if (stream_ == "-")
+    File::create(stream_).write(text);
+  else if (!stream_.empty())
+    write_file_atomically(stream_, text, false);
+  if (!file_) return;
+  file_->write(text);
+  file_->commit();
+}
+
+LineSink::LineSink(const FilterOptions& options, const RunContext& context) {
   if (options.output == "-")
-    stdout_ = File::create("-");
+    stream_ = File::create("-");
+  else if (is_stream(options.output))
+    stream_ = File::create_stream(options.output, [&] { context.checkpoint(); });
   else
     file_.emplace(options.output, options.overwrite);
+  if (!file_) std::signal(SIGPIPE, SIG_IGN);
 }
 
 void LineSink::write(std::string_view line) {
@@ -63,7 +115,13 @@ void LineSink::write(std::string_view line) {
 }
 
 void LineSink::flush() {
-  file_ ? file_->write(buffer_) : stdout_.write(buffer_);
+  try {
+    file_ ? file_->write(buffer_) : stream_.write(buffer_);
+  } catch (const Error&) {
+    pollfd stream = {stream_.descriptor(), POLLOUT, 0};
+    if (!file_ && ::poll(&stream, 1, 0) > 0 && (stream.revents & POLLERR) != 0) throw Signal::pipe;
+    throw;
+  }
   buffer_.clear();
 }
 

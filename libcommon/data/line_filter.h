@@ -23,6 +23,7 @@ struct FilterOptions {
   std::string output = "-";  // stdout
   std::string key = "text";
   std::string on_error = "stop";
+  std::string summary = {};  // a file for counts, and why lines went, as JSON
   bool overwrite = false;
   int workers = 0;
   void add_to(CommandLine& cl);
@@ -37,19 +38,35 @@ struct FilterSummary {
 // The line with another text under `key`; the line is one that JsonLineParser has taken.
 std::string with_text(std::string_view line, const std::string& key, std::string_view text);
 
-// Where kept lines go: stdout, or a file that appears whole.
+// Where kept lines go: stdout or another stream, or a file that appears whole.  Throws Signal::pipe
+// where nobody reads the stream any more, so that what else was begun is removed; SIGPIPE itself
+// is ignored.
 class LineSink {
  public:
-  LineSink(const FilterOptions& options);
+  LineSink(const FilterOptions& options, const RunContext& context);
   void write(std::string_view line);
   void commit();
 
  private:
   void flush();
   std::optional<AtomicFile> file_;
-  File stdout_{-1, "stdout"};
+  File stream_{-1, "stdout"};
   std::string buffer_;
 };
+
+// Where the summary goes, if anywhere: made before the work, so that it does not end for nothing.
+class SummaryFile {
+ public:
+  explicit SummaryFile(const FilterOptions& options);
+  void commit(const FilterSummary& summary, const char* schema);
+
+ private:
+  std::optional<AtomicFile> file_;
+  std::string stream_;
+};
+
+// No two outputs are one file, and the summary is no input.
+void check_outputs(const FilterOptions& options, const std::vector<std::string>& inputs);
 
 // What a line becomes: dropped for a reason, changed, or neither.
 struct LineFate {
@@ -69,9 +86,10 @@ FilterSummary filter_lines(const FilterOptions& options, const std::vector<std::
   LineReader::Options reading;
   reading.inputs = expand_inputs(options.inputs);
   reading.checkpoint = [&] { context.checkpoint(); };
+  check_outputs(options, reading.inputs);
   LineReader reader(reading);
   BadLines bad(options.on_error, options.overwrite, reading.inputs, context.log);
-  LineSink sink(options);
+  LineSink sink(options, context);
   FilterSummary summary;
   run_line_pipeline<Judgements>(
       reader, options.workers,

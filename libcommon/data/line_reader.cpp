@@ -29,15 +29,25 @@ static std::vector<std::string> matches_of(const std::string& pattern) {
 
 std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs) {
   std::vector<std::string> paths;
+  const auto add = [&](const std::string& path) {
+    std::error_code none;
+    if (path == "-" && std::ranges::count(paths, path) > 0)
+      fail(Exit::usage, "-: named twice, but stdin can be read once");
+    if (path == "-" && ::isatty(STDIN_FILENO) == 1)
+      fail(Exit::usage, "-: stdin is a terminal, expected a pipe or a file");
+    if (std::filesystem::is_directory(path, none))
+      fail(Exit::no_input, path, ": is a directory, expected a file");
+    paths.push_back(path);
+  };
   for (const std::string& input : inputs) {
     const bool pattern = input.find_first_of("*?[") != std::string::npos;
     if (!pattern || std::filesystem::exists(input)) {
       if (input != "-" && ::access(input.c_str(), R_OK) != 0)
         fail_errno(input, "cannot open", Exit::no_input);
-      paths.push_back(input);
+      add(input);
       continue;
     }
-    for (std::string& path : matches_of(input)) paths.push_back(std::move(path));
+    for (const std::string& path : matches_of(input)) add(path);
   }
   return paths;
 }
@@ -64,7 +74,7 @@ std::vector<LineReader::Part> LineReader::parts_of(const Options& options) {
   std::vector<std::uint64_t> sizes;
   std::uint64_t total = 0;
   for (const std::string& path : options.inputs) {
-    if (!File::open(path, O_NONBLOCK).is_regular())
+    if (path == "-" || !File::open(path, O_NONBLOCK).is_regular())
       fail(Exit::usage, "--shard: ", path, " has no size; expected regular files");
     sizes.push_back(std::filesystem::file_size(path));
     total += sizes.back();

@@ -22,7 +22,8 @@
 namespace mt {
 
 // The files that are meant: "-" (stdin), files that exist, and patterns of glob(7), whose matches
-// are sorted.  Throws where a pattern matches nothing or a file cannot be read, before any is.
+// are sorted.  Throws where a pattern matches nothing or a file cannot be read, before any is, and
+// where stdin is a terminal, which nobody knows to be waited for.
 std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs);
 
 // Bytes of all these files as stored; 0 where one is not a regular file.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "data/words.h"
 
@@ -37,25 +38,35 @@ MinHash min_hash(std::span<const std::uint64_t> words) {
 }
 
 double similarity(const MinHash& a, const MinHash& b) {
-  std::size_t equal = 0;
+  std::uint32_t equal = 0;  // as wide as a bin, for the compiler's vectors
   for (std::size_t i = 0; i < kMinHashBins; ++i) equal += a[i] == b[i] ? 1 : 0;
   return static_cast<double>(equal) / kMinHashBins;
 }
 
-bool MinHashIndex::has_similar(const MinHash& sketch, double threshold) const {
+bool MinHashIndex::has_similar(const MinHash& sketch, double threshold) {
+  ++searches_;
   for (std::size_t band = 0; band < kBands; ++band) {
-    const auto found = bands_[band].find(band_key(sketch, band, kMinHashBins / kBands));
-    if (found != bands_[band].end() && similarity(sketch, sketches_[found->second]) >= threshold)
-      return true;
+    const auto last = bands_[band].find(band_key(sketch, band, kMinHashBins / kBands));
+    std::uint32_t number = last == bands_[band].end() ? kNone : last->second;
+    for (int n = 0; n < kMostCompared && number != kNone; ++n) {
+      Kept& kept = kept_[number];
+      if (kept.search != searches_ && similarity(sketch, kept.sketch) >= threshold) return true;
+      kept.search = searches_;
+      number = kept.earlier[band];
+    }
   }
   return false;
 }
 
 void MinHashIndex::add(const MinHash& sketch) {
-  const auto number = static_cast<std::uint32_t>(sketches_.size());
-  sketches_.push_back(sketch);
-  for (std::size_t band = 0; band < kBands; ++band)
-    bands_[band].emplace(band_key(sketch, band, kMinHashBins / kBands), number);
+  const auto number = static_cast<std::uint32_t>(kept_.size());
+  Kept& kept = kept_.emplace_back();
+  kept.sketch = sketch;
+  for (std::size_t band = 0; band < kBands; ++band) {
+    const auto [last, added] =
+        bands_[band].try_emplace(band_key(sketch, band, kMinHashBins / kBands), number);
+    kept.earlier[band] = added ? kNone : std::exchange(last->second, number);
+  }
 }
 
 }  // namespace mt

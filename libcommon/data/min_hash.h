@@ -21,17 +21,28 @@ MinHash min_hash(std::span<const std::uint64_t> words);
 double similarity(const MinHash& a, const MinHash& b);
 
 // Sketches to find similar ones among, by locality-sensitive hashing: 16 bands of 8 bins, so that
-// sets of similarity 0.7 meet with a chance of about 0.6, of 0.8 with 0.95, of 0.9 with 0.9999.
-// A kept sketch takes about 1 KiB.  Not thread-safe.
+// sets of similarity 0.7 meet with a chance of about 0.6, of 0.8 with 0.95, of 0.9 with 0.9999. All
+// that share a band are compared, the kMostCompared last ones of it: short texts with a run of
+// words in common share bands without being alike, and there may be any number of them.  A kept
+// sketch takes about 1 KiB.  Not thread-safe.
 class MinHashIndex {
  public:
-  bool has_similar(const MinHash& sketch, double threshold) const;
+  static constexpr int kMostCompared = 1000;
+
+  bool has_similar(const MinHash& sketch, double threshold);
   void add(const MinHash& sketch);
 
  private:
   static constexpr std::size_t kBands = 16;
-  std::vector<MinHash> sketches_;
-  std::array<std::unordered_map<std::uint64_t, std::uint32_t>, kBands> bands_;  // the first with it
+  static constexpr std::uint32_t kNone = 0xFFFFFFFF;
+  struct Kept {
+    MinHash sketch;
+    std::array<std::uint32_t, kBands> earlier;  // the one before with the same band, or kNone
+    std::uint32_t search = 0;                   // that has last compared it
+  };
+  std::uint32_t searches_ = 0;
+  std::vector<Kept> kept_;
+  std::array<std::unordered_map<std::uint64_t, std::uint32_t>, kBands> bands_;  // the last with it
 };
 
 }  // namespace mt

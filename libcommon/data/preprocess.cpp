@@ -79,6 +79,38 @@ std::vector<std::string> prefixes_of(const PreprocessOptions& options) {
   return prefixes;
 }
 
+// Nothing else is written where a dataset will be.
+void check_quarantine(const PreprocessOptions& options) {
+  const std::string quarantine = BadLines::quarantine_of(options.on_error);
+  if (quarantine.empty()) return;
+  for (const std::string& prefix : prefixes_of(options))
+    for (const std::string& output : {bin_path(prefix), idx_path(prefix), manifest_path(prefix)})
+      if (is_same_file(quarantine, output))
+        fail(Exit::usage, "--on-error ", options.on_error, ": is an output; expected another file");
+}
+
+// That what was made is of the inputs as they are now; of a shard only their names are known.
+void check_inputs(const PreprocessOptions& options, const std::string& path,
+                  const Manifest& manifest) {
+  if (options.shard != "0/1") return;
+  const std::vector<std::string> inputs = expand_inputs(options.inputs);
+  std::int64_t size = 0;
+  const auto same = [&](const std::string& input, const Manifest::Input& made_of) {
+    std::error_code error;
+    size = static_cast<std::int64_t>(std::filesystem::file_size(input, error));
+    return !error && input == made_of.path && size == made_of.bytes;
+  };
+  const auto [now, then] = std::ranges::mismatch(inputs, manifest.inputs, same);
+  if (now == inputs.end() && then == manifest.inputs.end()) return;
+  const auto text = [](const std::string& name, std::int64_t bytes) {
+    return concat(name, " of ", bytes, " bytes");
+  };
+  fail(Exit::bad_config, path, ": made of other inputs: number ", now - inputs.begin() + 1, " is ",
+       now == inputs.end() ? "none" : text(*now, size), ", was ",
+       then == manifest.inputs.end() ? "none" : text(then->path, then->bytes),
+       "; --force makes the dataset anew");
+}
+
 // What the same command has done before: all datasets are there, and no journal any more.
 std::optional<PreprocessSummary> done_before(const PreprocessOptions& options,
                                              const RunContext& context) {
@@ -91,6 +123,7 @@ std::optional<PreprocessSummary> done_before(const PreprocessOptions& options,
     if (!manifest || manifest->arguments != context.arguments ||
         manifest->version != context.version)
       return std::nullopt;
+    check_inputs(options, manifest_path(prefixes[k]), *manifest);
     summary.datasets.push_back({options.json_keys[k], prefixes[k], manifest->dtype,
                                 manifest->sequences, manifest->documents, manifest->tokens});
     summary.input_files = static_cast<std::int64_t>(manifest->inputs.size());
@@ -137,6 +170,7 @@ class Run {
     if (tokenizer_->type().starts_with("Bert") && !splitter_ && options.format == "jsonl")
       context.log.warn(
           "without --split-sentences a document is one sequence; BERT wants sentences");
+    check_quarantine(options);
     if (has_images(options)) images_.emplace(options.image_folder);
     const std::vector<std::string> inputs = expand_inputs(options.inputs);
     if (options.resume) open_journal(inputs);
@@ -355,7 +389,7 @@ void PreprocessOptions::add_to(CommandLine& cl) {
   cl.option("--input-image", &image_folder, "DIR",
             "the I-th line has the I-th file of DIR by name: a multimodal dataset PREFIX");
   cl.option("--pad-length", &pad_length, "N",
-            "with images and --append-eod: cut or fill each text to N tokens", at_least(0));
+            "with images and --append-eod: cut or fill each text to N tokens", between(0, 1 << 30));
   cl.section("Sentences");
   sentences.add_to(cl);
   cl.section("Tokenizer");

@@ -18,6 +18,12 @@ namespace {
 constexpr std::int64_t kStepDocuments = 1 << 16;  // between two looks at signals
 constexpr std::size_t kFilesOfAWriter = 6;        // that it may have open
 
+void check_output(const std::string& prefix) {
+  if (prefix.empty()) fail(Exit::usage, "--output-prefix: expected a name");
+  if (prefix == "-")
+    fail(Exit::usage, "--output-prefix -: token files are two, which stdout cannot take");
+}
+
 // What the sources' manifests say together.
 Manifest merged_manifest(const std::vector<std::string>& prefixes, const RunContext& context) {
   Manifest merged;
@@ -55,9 +61,11 @@ std::vector<std::string> prefixes_in(const std::string& folder) {
   std::set<std::string> prefixes;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string path = entry.path().string(), end = entry.path().extension().string();
-    if (!entry.is_regular_file() || path.ends_with(manifest_path(""))) continue;
+    std::error_code none;
+    if (entry.is_directory(none) || path.ends_with(manifest_path(""))) continue;
     if (end != ".bin" && end != ".idx")
       fail(Exit::bad_data, path, ": neither .bin, .idx nor .manifest.json");
+    if (!entry.exists(none)) fail(Exit::no_input, path, ": is a link to nothing");
     const std::string prefix = path.substr(0, path.size() - end.size());
     const std::string other = end == ".bin" ? idx_path(prefix) : bin_path(prefix);
     if (!std::filesystem::exists(other)) fail(Exit::no_input, other, ": missing beside ", path);
@@ -112,6 +120,7 @@ void MergeOptions::add_to(CommandLine& cl) {
 }
 
 void merge_datasets(const MergeOptions& options, const RunContext& context) {
+  check_output(options.output_prefix);
   if (options.input.empty() == options.prefixes.empty())
     fail(Exit::usage, "expected token files or --input with their folder, and one of them");
   const std::vector<std::string> prefixes =
@@ -149,6 +158,7 @@ void SplitOptions::add_to(CommandLine& cl) {
 }
 
 void split_dataset(const SplitOptions& options, const RunContext& context) {
+  check_output(options.output_prefix);
   const IndexedDataset source(options.input_prefix);
   const std::vector<Part> parts = parts_of(options, source.documents());
   const Manifest manifest = merged_manifest({options.input_prefix}, context);

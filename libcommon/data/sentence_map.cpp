@@ -1,8 +1,10 @@
 #include "data/sentence_map.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <random>
 #include <string>
@@ -21,19 +23,24 @@ struct Document {
   ItemRange sentences = {};
 };
 
+using Poll = std::function<void()>;  // what it throws ends the work
+
 // Calls visit(document) for those of an epoch that have enough sentences and none too long, epoch
 // after epoch; begin(epoch) is called before each and says whether it is wanted.
 template <class Begin, class Visit>
 void for_each_document(const IndexedDataset& data, ItemRange documents, std::int64_t min_sentences,
-                       bool one_may_be_long, const Begin& begin, const Visit& visit) {
+                       bool one_may_be_long, const Poll& poll, const Begin& begin,
+                       const Visit& visit) {
+  constexpr std::int64_t kOften = 1 << 14;  // documents between two polls
   const auto is_long = [&](ItemRange sentences) {
     if (one_may_be_long && sentences.size() == 1) return false;
     for (std::int64_t i = sentences.begin; i < sentences.end; ++i)
       if (data.length(i) > kLongSentence) return true;
     return false;
   };
-  for (std::int64_t epoch = 0; begin(epoch); ++epoch)
-    for (std::int64_t d = documents.begin; d < documents.end; ++d) {
+  for (std::int64_t epoch = 0, seen = 0; begin(epoch); ++epoch)
+    for (std::int64_t d = documents.begin; d < documents.end; ++d, ++seen) {
+      if (seen % kOften == 0) poll();
       const ItemRange sentences = {data.document_begin(d), data.document_begin(d + 1)};
       if (sentences.size() >= min_sentences && !is_long(sentences))
         visit(Document{d - documents.begin, sentences});
@@ -62,7 +69,7 @@ class Epochs {
 // Calls visit({begin, end, target}) for each sample, in order of documents.
 template <class Visit>
 void for_each_sample(const IndexedDataset& data, const SentenceMapOptions& options,
-                     const Visit& visit) {
+                     const Poll& poll, const Visit& visit) {
   const auto ratio = static_cast<std::uint32_t>(
       options.short_seq_prob > 0 ? std::llround(1.0 / options.short_seq_prob) : 0);
   RandomState random(options.seed);
@@ -74,7 +81,7 @@ void for_each_sample(const IndexedDataset& data, const SentenceMapOptions& optio
   std::int64_t rows = 0;
   Epochs wanted(data, options.documents, options.num_samples);
   for_each_document(
-      data, options.documents, options.min_sentences, true,
+      data, options.documents, options.min_sentences, true, poll,
       [&](std::int64_t epoch) { return wanted(epoch, rows); },
       [&](const Document& document) {
         const ItemRange sentences = document.sentences;
@@ -97,12 +104,12 @@ void for_each_sample(const IndexedDataset& data, const SentenceMapOptions& optio
 // Calls visit({begin, end, document, block}) for each block, in order of documents.
 template <class Visit>
 void for_each_block(const IndexedDataset& data, const IndexedDataset& titles,
-                    const BlockMapOptions& options, const Visit& visit) {
+                    const BlockMapOptions& options, const Poll& poll, const Visit& visit) {
   const std::int64_t min_sentences = options.one_sentence ? 1 : 2;
   std::int64_t rows = 0, block = 0;
   Epochs wanted(data, options.documents, options.num_samples);
   for_each_document(
-      data, options.documents, min_sentences, false,
+      data, options.documents, min_sentences, false, poll,
       [&](std::int64_t epoch) {
         block = 0;
         return wanted(epoch, rows);
@@ -127,18 +134,25 @@ void for_each_block(const IndexedDataset& data, const IndexedDataset& titles,
       });
 }
 
+Poll poll_of(IndexWriter& writer) {  // whoever hears of what is written, also of nothing
+  return [&writer] { writer.write({}); };
+}
+
 template <class T, std::size_t kColumns, class ForEach>
 void put_rows(IndexWriter& writer, std::int64_t count, std::uint32_t seed,
               const ForEach& for_each) {
   std::vector<std::array<T, kColumns>> rows;
   rows.reserve(static_cast<std::size_t>(count));
-  for_each([&](const std::array<std::int64_t, kColumns>& row) {
+  for_each(poll_of(writer), [&](const std::array<std::int64_t, kColumns>& row) {
     auto& kept = rows.emplace_back();
     for (std::size_t c = 0; c < kColumns; ++c) kept[c] = static_cast<T>(row[c]);
   });
   std::mt19937_64 random(std::uint64_t{seed} + 1);
   for (std::size_t i = rows.size(); i-- > 1;) std::swap(rows[i], rows[random() % (i + 1)]);
-  for (const auto& row : rows) writer.put_all(std::span<const T>(row));
+  constexpr std::size_t kTogether = 1 << 14;  // whoever hears of it looks at signals each time
+  for (auto rest = std::span(rows); !rest.empty();
+       rest = rest.subspan(std::min(kTogether, rest.size())))
+    writer.write(std::as_bytes(rest.first(std::min(kTogether, rest.size()))));
 }
 
 // How many rows there are follows from the text too, but not before all are made: it is kept in a
@@ -150,7 +164,7 @@ MapRows make_rows(const IndexedDataset& data, const std::string& text, std::uint
   const IndexArrays size =
       cache.get({of_text("number of rows of "), {{8, 1}}, [&](IndexWriter& writer) {
                    std::int64_t count = 0;
-                   for_each([&](const auto&) { ++count; });
+                   for_each(poll_of(writer), [&](const auto&) { ++count; });
                    writer.put(count);
                  }});
   const std::int64_t count = size.get<std::int64_t>(0)[0];
@@ -228,8 +242,9 @@ SentenceMap::SentenceMap(const IndexedDataset& data, const SentenceMapOptions& o
              " tokens, from ", options.min_sentences, " sentences, short ",
              std::bit_cast<std::uint64_t>(options.short_seq_prob), ", --seed ", options.seed, ", ",
              samples_text(options.num_samples));
-  rows_ = make_rows<3>(data, text, options.seed, cache,
-                       [&](const auto& visit) { for_each_sample(data, options, visit); });
+  rows_ = make_rows<3>(data, text, options.seed, cache, [&](const Poll& poll, const auto& visit) {
+    for_each_sample(data, options, poll, visit);
+  });
 }
 
 BlockMap::BlockMap(const IndexedDataset& data, const IndexedDataset& titles,
@@ -244,8 +259,9 @@ BlockMap::BlockMap(const IndexedDataset& data, const IndexedDataset& titles,
              " to ", options.documents.end, ", up to ", options.max_length, " tokens, from ",
              options.one_sentence ? 1 : 2, " sentences, --seed ", options.seed, ", ",
              samples_text(options.num_samples));
-  rows_ = make_rows<4>(data, text, options.seed, cache,
-                       [&](const auto& visit) { for_each_block(data, titles, options, visit); });
+  rows_ = make_rows<4>(data, text, options.seed, cache, [&](const Poll& poll, const auto& visit) {
+    for_each_block(data, titles, options, poll, visit);
+  });
 }
 
 }  // namespace mt

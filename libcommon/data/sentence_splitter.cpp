@@ -123,6 +123,8 @@ std::unique_ptr<SentenceSplitter> make_sentence_splitter(const SentenceOptions& 
     if (useless != nullptr) fail(Exit::usage, useless, ": is for --split-sentences");
     return nullptr;
   }
+  if (!options.punkt_model.empty() && options.lang != SentenceOptions().lang)
+    fail(Exit::usage, "--lang ", options.lang, ": --punkt-model names the model already");
   if (!options.punkt_model.empty())
     return std::make_unique<PunktSplitter>(options.punkt_model, options.keep_newlines);
   if (is_language_tag(options.lang))

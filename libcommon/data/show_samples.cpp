@@ -227,11 +227,12 @@ void ShowSamplesOptions::add_to(CommandLine& cl) {
   cl.option("--samples", &num_samples, "N",
             "samples of the run; default: one epoch; a map has them in whole epochs", at_least(1));
   cl.section("Samples");
+  constexpr double kMost = 2147483646;  // as of a GPT's samples
   cl.option("--seq-length,--encoder-seq-length", &seq_length, "N", "tokens of a sample",
-            at_least(5));
+            between(5, kMost));
   cl.required("--seq-length");
   cl.option("--decoder-seq-length", &decoder_seq_length, "N", "t5: tokens of what is decoded",
-            at_least(2));
+            between(2, kMost));
   cl.option("--mask-prob", &mask_prob, "P", "bert, t5: part of the tokens that is masked; 0.15",
             {.low = 0, .high = 1, .above_low = true});
   cl.option("--short-seq-prob", &short_seq_prob, "P",
@@ -267,10 +268,10 @@ void show_samples(const ShowSamplesOptions& options, const RunContext& context, 
           .reporting([&](std::uint64_t) { context.checkpoint(); });
   const auto show = [&](const auto& make) {
     const auto data = blend_of(blend, options.num_samples, cache, make);
-    const std::int64_t end = std::min(data.size(), options.first + options.count);
     if (options.count > 0 && options.first >= data.size())
       fail(Exit::usage, "--first ", options.first, ": there are ", data.size(), " samples");
-    for (std::int64_t k = options.first; k < end; ++k) {
+    const std::int64_t count = std::min(data.size() - options.first, options.count);
+    for (std::int64_t k = options.first; k < options.first + count; ++k) {
       context.checkpoint();
       const auto at = data.place(k);
       const Shown sample = shown(data.datasets()[at.dataset], at.sample, *tokenizer);

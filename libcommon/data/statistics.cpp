@@ -47,11 +47,13 @@ void write_lengths(JsonWriter& json, const char* name, const LengthStatistics& l
 
 Checksum checksum_of(const IndexedDataset& data, std::int64_t document) {
   Hasher hasher;
-  std::vector<std::int32_t> words;
+  std::vector<std::int32_t> words;  // a sequence's length, its mode if there are any, its tokens
   for (std::int64_t i = data.document_begin(document); i < data.document_begin(document + 1); ++i) {
-    words.resize(1 + static_cast<std::size_t>(data.length(i)));
-    words[0] = static_cast<std::int32_t>(data.length(i));
-    data.read(i, 0, std::span(words).subspan(1));
+    words = {static_cast<std::int32_t>(data.length(i))};
+    if (data.multimodal()) words.push_back(static_cast<std::int32_t>(data.mode(i)));
+    const std::size_t tokens = words.size();
+    words.resize(tokens + static_cast<std::size_t>(data.length(i)));
+    data.read(i, 0, std::span(words).subspan(tokens));
     hasher.update(std::as_bytes(std::span(words)));
   }
   const auto [high, low] = hasher.digest();

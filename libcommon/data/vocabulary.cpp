@@ -3,13 +3,16 @@
 #include <tbb/enumerable_thread_specific.h>
 
 #include <limits>
+#include <set>
 
 #include "base/command.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/threads.h"
+#include "data/count_runs.h"
 #include "data/json_lines.h"
 #include "data/line_pipeline.h"
+#include "data/text_lines.h"
 #include "text/bert_tokenizer.h"
 #include "text/bpe_trainer.h"
 #include "text/gpt2_bpe.h"
@@ -19,6 +22,9 @@
 
 namespace mt {
 namespace {
+
+// What training takes of memory, by measurement, whatever the trainer.
+constexpr CountRuns::Costs kTrainingCosts = {.word = 320, .byte = 64};
 
 struct CountedBlock {
   std::vector<BadLine> bad;
@@ -46,12 +52,12 @@ CountedBlock add_json_lines(const LineBlock& block, const std::vector<std::strin
 template <class Trainer>
 CountedBlock add_text_lines(const LineBlock& block, Trainer& trainer) {
   CountedBlock counted;
-  const char* const end = block.text().data() + block.text().size();
-  for_each_line(block, [&](std::string_view line, std::int64_t) {
-    ++counted.lines;
-    const bool has_newline = line.data() + line.size() < end;
-    trainer.add({line.data(), line.size() + (has_newline ? 1 : 0)});
-  });
+  TextLines lines(block);
+  for (TextLines::Line line; lines.next(line); ++counted.lines)
+    if (line.wrong == nullptr)
+      trainer.add(line.text);
+    else
+      counted.bad.push_back({line.number, line.wrong, line.line});
   return counted;
 }
 
@@ -84,6 +90,9 @@ void VocabularyOptions::add_to(CommandLine& cl) {
   cl.section("Speed");
   cl.option("--workers,-j", &workers, "N", "threads; 0: one per core. Changes no byte",
             at_least(0));
+  cl.option("--memory", &memory, "MIB",
+            "for words and their counts, some 1,200 a MiB; the rarest beyond that are left out",
+            between(16, 1 << 30));
 }
 
 void VocabularySummary::write(JsonWriter& json) const {
@@ -106,17 +115,24 @@ static VocabularySummary train(const Trainer& untrained, const VocabularyOptions
   reading.checkpoint = [&] {
     if (context.checkpoint()) read.tell();
   };
+  const std::size_t memory = static_cast<std::size_t>(options.memory) << 20;
+  reading.line_limit = memory / 4;
+  reading.limit_hint = "; with more --memory it may be longer";
   LineReader reader(reading);
   BadLines bad(options.on_error, options.overwrite, reading.inputs, context.log);
   typename Trainer::Files files(options.output_dir, options.overwrite);
   tbb::enumerable_thread_specific<Trainer> trainers(untrained);
+  CountRuns runs(options.output_dir + "/words");
+  const std::size_t memory_each =
+      memory / 2 / static_cast<std::size_t>(worker_threads(options.workers));
   VocabularySummary summary;
   run_line_pipeline<CountedBlock>(
       reader, options.workers,
       [&](const LineBlock& block, CountedBlock& counted) {
-        counted = options.format == "text"
-                      ? add_text_lines(block, trainers.local())
-                      : add_json_lines(block, options.json_keys, trainers.local());
+        Trainer& trainer = trainers.local();
+        counted = options.format == "text" ? add_text_lines(block, trainer)
+                                           : add_json_lines(block, options.json_keys, trainer);
+        if (trainer.counts().memory() > memory_each) runs.write(trainer.counts());
       },
       [&](const LineBlock& block, const CountedBlock& counted) {
         for (const BadLine& line : counted.bad) bad.add(block.file, line);
@@ -124,8 +140,14 @@ static VocabularySummary train(const Trainer& untrained, const VocabularyOptions
         read.add(static_cast<std::uint64_t>(block.stored_end) - read.done());
       });
   read.finish();
+  std::vector<PieceCounts*> counts;
+  for (Trainer& trainer : trainers) counts.push_back(&trainer.counts());
   Trainer all = untrained;
-  for (const Trainer& trainer : trainers) all.merge(trainer);
+  const CountRuns::Choice choice = runs.take(counts, kTrainingCosts, memory, all.counts());
+  if (choice.left_out > 0)
+    context.log.warn(concat(choice.left_out, " of the words that occur less than ",
+                            choice.whole_from,
+                            " times are left out; with more --memory they count too"));
   // How many steps a unigram model takes is not known before.
   constexpr bool kByTokens = !std::is_same_v<Trainer, UnigramTrainer>;
   const std::int64_t more = options.vocab_size - Trainer::kMinimumVocabSize;
@@ -153,6 +175,10 @@ static VocabularySummary train(const Trainer& untrained, const VocabularyOptions
 }
 
 VocabularySummary train_vocabulary(const VocabularyOptions& options, const RunContext& context) {
+  const std::set<std::string> keys(options.json_keys.begin(), options.json_keys.end());
+  if (keys.size() < options.json_keys.size()) fail(Exit::usage, "--json-keys: names a key twice");
+  if (options.format == "text" && options.json_keys != VocabularyOptions().json_keys)
+    fail(Exit::usage, "--format text: has no keys");
   if (options.tokenizer_type == Gpt2Bpe::kType) return train(BpeTrainer(), options, context);
   if (options.tokenizer_type == SentencePieceModelTokenizer::kGptType)
     return train(UnigramTrainer(), options, context);

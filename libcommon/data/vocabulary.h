@@ -20,6 +20,7 @@ struct VocabularyOptions {
   std::string output_dir;  // gets vocab.json and merges.txt, vocab.txt or tokenizer.model
   bool overwrite = false;
   int workers = 0;
+  std::int64_t memory = 512;  // MiB for words and their counts; rare ones beyond are left out
   std::string on_error = "stop";
 
   void add_to(CommandLine& cl);
@@ -32,7 +33,9 @@ struct VocabularySummary {
 
 // Learns GPT-2's byte-level BPE (text/bpe_trainer.h), BERT's WordPiece (text/word_piece_trainer.h)
 // or SentencePiece's unigram model (text/unigram_trainer.h) and writes it.  The result does not
-// depend on the number of threads.
+// depend on the number of threads.  Words are counted on the disk where memory is too small for
+// all; those of the fewest occurrences for which the training has no memory are left out, with a
+// warning.
 VocabularySummary train_vocabulary(const VocabularyOptions& options, const RunContext& context);
 
 }  // namespace mt

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/output_folder.h"
 #include "text/pair_merger.h"
+#include "text/piece_counts.h"
 
 namespace mt {
 
@@ -39,14 +40,14 @@ class BpeFiles {
   AtomicFile vocabulary_, merges_;
 };
 
-// Not thread-safe: several threads fill one each, and merge() puts them together.
+// Not thread-safe: several threads fill one each, and the counts of all are put together.
 class BpeTrainer {
  public:
   using Files = BpeFiles;
   static constexpr std::int32_t kMinimumVocabSize = 257;  // the bytes and <|endoftext|>
 
-  void add(std::string_view text);  // keeps each different piece once
-  void merge(const BpeTrainer& other) { pieces_.merge(other.pieces_); }
+  void add(std::string_view text);           // keeps each different piece once
+  PieceCounts& counts() { return pieces_; }  // of all that was added
 
   // Throws Exit::usage for less than kMinimumVocabSize and Exit::bad_data, naming the largest
   // possible size, when the texts have too few pairs.  `checkpoint` runs before each merge; what it

@@ -29,15 +29,21 @@ class NullStreamDecoder : public StreamDecoder {
 NullTokenizer::NullTokenizer(std::int32_t vocab_size)
     : eod_(vocab_size), identity_(hash_hex(as_bytes(concat(kType, " ", vocab_size)))) {}
 
+// Python's int() too takes a number with white space around it, as a line's end.
 void NullTokenizer::encode(std::string_view text, std::vector<std::int32_t>& ids) const {
+  constexpr const char* kSpaces = "\n\r\t\v\f";
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
+    std::string_view word = text.substr(at, text.find(' ', at) - at);
+    const std::size_t next = at + word.size() + 1;
+    word.remove_prefix(std::min(word.find_first_not_of(kSpaces), word.size()));
+    word = word.substr(0, word.find_last_not_of(kSpaces) + 1);
+    const char* const end = word.data() + word.size();
     std::int32_t id = -1;
-    const auto [stop, error] = std::from_chars(text.data() + at, text.data() + end, id);
-    if (end > at && (error != std::errc() || stop != text.data() + end || id < 0 || id > eod_))
+    const auto [stop, error] = std::from_chars(word.data(), end, id);
+    if (!word.empty() && (error != std::errc() || stop != end || id < 0 || id > eod_))
       fail(Exit::bad_data, "text at byte ", at, " is not a token id, expected 0 to ", eod_);
-    if (end > at) ids.push_back(id);
-    at = end + 1;
+    if (!word.empty()) ids.push_back(id);
+    at = next;
   }
 }
 

@@ -9,41 +9,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <queue>
 #include <span>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "text/pair_map.h"
-#include "text/string_map.h"
 
 namespace mt {
-
-// How often each piece occurs in the texts.  Not thread-safe.
-class PieceCounts {
- public:
-  void add(std::string_view piece) {
-    if (piece.size() > std::numeric_limits<std::uint32_t>::max())
-      fail(Exit::bad_data, "a word of ", piece.size(), " bytes, expected less than 4 GiB");
-    const auto known = counts_.find(piece);
-    if (known != counts_.end())
-      ++known->second;
-    else
-      counts_.emplace(piece, 1);
-  }
-  void merge(const PieceCounts& other) {
-    for (const auto& [piece, count] : other.counts_) counts_[piece] += count;
-  }
-  const auto* begin() const { return counts_.begin(); }
-  const auto* end() const { return counts_.end(); }
-
- private:
-  StringMap<std::int64_t> counts_;
-};
 
 class PairMerger {
  public:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -26,8 +27,12 @@ class ProtobufWriter {
   }
   ProtobufWriter& f32(std::uint32_t number, float value) {
     put_key(number, ProtobufReader::Wire::f32);
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    for (int shift = 0; shift < 32; shift += 8) message_ += static_cast<char>(bits >> shift);
+    put_little_endian(std::bit_cast<std::uint32_t>(value));
+    return *this;
+  }
+  ProtobufWriter& f64(std::uint32_t number, double value) {
+    put_key(number, ProtobufReader::Wire::f64);
+    put_little_endian(std::bit_cast<std::uint64_t>(value));
     return *this;
   }
   ProtobufWriter& message(std::uint32_t number, const ProtobufWriter& value) {
@@ -38,6 +43,11 @@ class ProtobufWriter {
  private:
   void put_key(std::uint32_t number, ProtobufReader::Wire wire) {
     put_varint(std::uint64_t{number} << 3 | static_cast<std::uint32_t>(wire));
+  }
+  template <class Bits>
+  void put_little_endian(Bits bits) {
+    for (std::size_t byte = 0; byte < sizeof bits; ++byte)
+      message_ += static_cast<char>(bits >> 8 * byte);
   }
   void put_varint(std::uint64_t value) {
     for (; value >= 0x80; value >>= 7) message_ += static_cast<char>(value | 0x80);

@@ -1,10 +1,12 @@
 #include "text/unigram_trainer.h"
 
+#include <tbb/parallel_sort.h>
 #include <unicode/uscript.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -13,7 +15,9 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "text/sentencepiece.h"
+#include "text/string_map.h"
 #include "text/unigram.h"
+#include "text/unigram_lattice.h"
 #include "text/utf8_length.h"
 
 namespace mt {
@@ -77,7 +81,7 @@ void for_each_character(std::string_view text, const Each& each) {
 using Characters = std::vector<std::pair<std::string_view, std::int64_t>>;
 
 // Those that are not rare, by falling count.
-Characters frequent_characters(const StringMap<std::int64_t>& words) {
+Characters frequent_characters(const PieceCounts& words) {
   std::map<std::string_view, std::int64_t> counts;
   std::int64_t all = 0, covered = 0;
   for (const auto& [word, count] : words)
@@ -95,10 +99,10 @@ Characters frequent_characters(const StringMap<std::int64_t>& words) {
   return sorted;
 }
 
-Words cut_at_rare_characters(const StringMap<std::int64_t>& words, const Characters& frequent) {
+Words cut_at_rare_characters(const PieceCounts& words, const Characters& frequent) {
   StringMap<bool> known;
   for (const auto& [character, count] : frequent) known.emplace(character, true);
-  std::map<std::string, std::int64_t> counts;
+  StringMap<std::int64_t> counts;
   for (const auto& [word, count] : words) {
     std::string part;
     const auto put = [&, times = count] {
@@ -113,27 +117,33 @@ Words cut_at_rare_characters(const StringMap<std::int64_t>& words, const Charact
     });
     put();
   }
-  return {counts.begin(), counts.end()};
+  Words sorted(std::make_move_iterator(counts.begin()), std::make_move_iterator(counts.end()));
+  tbb::parallel_sort(sorted);
+  return sorted;
 }
 
 // The substrings of words that are seeds, with their scores.
 class Substrings {
  public:
-  explicit Substrings(const Words& words) {
-    for (const auto& [word, count] : words)
+  explicit Substrings(const Words& words) : words_(words) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::string_view word = words[i].first;
       for (std::size_t at = 0; at < word.size(); at += utf8_length(word[at]))
-        suffixes_.push_back({beginning(std::string_view(word).substr(at)), count});
-    std::ranges::sort(suffixes_, {}, &Counted::text);
+        suffixes_.emplace_back(beginning(word.substr(at)), static_cast<std::uint32_t>(i));
+    }
+    tbb::parallel_sort(suffixes_);
   }
 
   // What all occurrences of a substring have in common is found where the sorted suffixes part.
   Pieces best(std::size_t at_most) {
-    for (const Counted& suffix : suffixes_) {
-      close(common_prefix(suffix.text));
-      if (open_.empty() || open_.back().text.size() < suffix.text.size())
-        open_.push_back(suffix);
+    for (const Suffix& suffix : suffixes_) {
+      const std::string_view text = suffix.text();
+      const std::int64_t count = words_[suffix.word].second;
+      close(common_prefix(text));
+      if (open_.empty() || open_.back().text.size() < text.size())
+        open_.push_back({text, count});
       else
-        open_.back().count += suffix.count;
+        open_.back().count += count;
     }
     close(0);
     std::ranges::sort(found_, [](const Counted& a, const Counted& b) {
@@ -150,6 +160,23 @@ class Substrings {
   struct Counted {
     std::string_view text;
     std::int64_t count;
+  };
+
+  // The beginning of a suffix of a word.  Most are told apart by `first`, their first bytes as a
+  // number, so that the sorting seldom looks at the words.
+  struct Suffix {
+    Suffix(std::string_view text, std::uint32_t of_word)
+        : begin(text.data()), size(static_cast<std::uint32_t>(text.size())), word(of_word) {
+      for (std::size_t i = 0; i < sizeof first; ++i)
+        first = first << 8 | (i < text.size() ? static_cast<unsigned char>(text[i]) : 0);
+    }
+    std::string_view text() const { return {begin, size}; }
+    bool operator<(const Suffix& other) const {
+      return first != other.first ? first < other.first : text() < other.text();
+    }
+    std::uint64_t first = 0;
+    const char* begin;
+    std::uint32_t size, word;
   };
 
   static std::string_view beginning(std::string_view text) {
@@ -186,9 +213,10 @@ class Substrings {
     }
   }
 
-  std::vector<Counted> suffixes_;  // begins of words' suffixes
-  std::vector<Counted> open_;      // each begins the next
-  std::vector<Counted> found_;     // with their scores
+  const Words& words_;
+  std::vector<Suffix> suffixes_;
+  std::vector<Counted> open_;   // each begins the next
+  std::vector<Counted> found_;  // with their scores
 };
 
 Pieces seed_pieces(const Words& words, std::size_t at_most) {
@@ -208,103 +236,29 @@ bool is_character(const Piece& piece) { return piece.text.size() == utf8_length(
 
 // What is asked for while the pieces stay as they are.
 struct Model {
-  explicit Model(const Pieces& all) : pieces(all) {
+  explicit Model(const Pieces& all) : pieces(all), scores(all.size()), probabilities(all.size()) {
     std::vector<ByteTrie::Entry> entries;
-    for (std::size_t id = 0; id < pieces.size(); ++id)
+    for (std::size_t id = 0; id < pieces.size(); ++id) {
       entries.emplace_back(pieces[id].text, static_cast<std::int32_t>(id));
+      scores[id] = pieces[id].score;
+      probabilities[id] = std::exp(scores[id]);
+    }
     trie = ByteTrie(std::move(entries));
   }
   const Pieces& pieces;
+  std::vector<double> scores, probabilities;
   ByteTrie trie;
 };
 
-// log(e^a + e^b)
-double log_add(double a, double b) {
-  if (a < b) std::swap(a, b);
-  return b == -std::numeric_limits<double>::infinity() ? a : a + std::log1p(std::exp(b - a));
-}
-
 using Counts = std::vector<std::atomic<std::int64_t>>;  // by piece
-
-// All ways to cut one word into pieces.
-class Lattice {
- public:
-  explicit Lattice(const Model& model) : model_(model) {}
-
-  // With `parts_only` the piece that is the whole word is left out.
-  void read(std::string_view word, bool parts_only = false) {
-    size_ = word.size();
-    edges_.clear();
-    for (std::size_t at = 0; at < size_; at += utf8_length(word[at]))
-      add_edges(word, at, parts_only);
-  }
-
-  // Adds what is expected of `count` such words, in units.
-  void add_expected(std::int64_t count, Counts& expected) {
-    before_.assign(size_ + 1, kNever);
-    after_.assign(size_ + 1, kNever);
-    before_[0] = after_[size_] = 0;
-    for (const Edge& edge : edges_)
-      before_[edge.end] = log_add(before_[edge.end], before_[edge.begin] + edge.score);
-    for (auto edge = edges_.rbegin(); edge != edges_.rend(); ++edge)
-      after_[edge->begin] = log_add(after_[edge->begin], after_[edge->end] + edge->score);
-    for (const Edge& edge : edges_) {
-      const double p = std::exp(before_[edge.begin] + edge.score + after_[edge.end] - after_[0]);
-      expected[edge.id].fetch_add(std::llround(p * kUnit * static_cast<double>(count)),
-                                  std::memory_order_relaxed);
-    }
-  }
-
-  // The ids of the most probable way, from its last piece to its first; of equal ones that of the
-  // longest pieces at the end.
-  const std::vector<std::int32_t>& best() {
-    before_.assign(size_ + 1, kNever);
-    last_.assign(size_ + 1, nullptr);
-    before_[0] = 0;
-    for (const Edge& edge : edges_) {
-      const double sum = before_[edge.begin] + edge.score;
-      if (sum <= before_[edge.end]) continue;
-      before_[edge.end] = sum;
-      last_[edge.end] = &edge;
-    }
-    ids_.clear();
-    for (std::size_t end = size_; end > 0; end = last_[end]->begin) ids_.push_back(last_[end]->id);
-    return ids_;
-  }
-
- private:
-  static constexpr double kNever = -std::numeric_limits<double>::infinity();
-  struct Edge {
-    std::uint32_t begin, end;
-    std::int32_t id;
-    double score;
-  };
-
-  void add_edges(std::string_view word, std::size_t begin, bool parts_only) {
-    ByteTrie::Node node = ByteTrie::kRoot;
-    for (std::size_t at = begin; at < size_ && model_.trie.step(node, word[at]);) {
-      ++at;
-      const std::int32_t id = model_.trie.value(node);
-      if (id == ByteTrie::kNone || (parts_only && at - begin == size_)) continue;
-      edges_.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(at), id,
-                        model_.pieces[id].score});
-    }
-  }
-
-  const Model& model_;
-  std::size_t size_ = 0;                // of the word, in bytes
-  std::vector<Edge> edges_;             // by where they begin
-  std::vector<double> before_, after_;  // log of the sum, or the largest, of the ways to a byte
-  std::vector<const Edge*> last_;
-  std::vector<std::int32_t> ids_;
-};
 
 // Calls body(lattice, i) for each i in [0, count).
 template <class Body>
-void for_each_lattice(const Model& model, std::size_t count, const Body& body) {
+void for_each_lattice(const Model& model, const std::vector<double>& weights, std::size_t count,
+                      const Body& body) {
   const auto all = static_cast<std::int64_t>(count);
   parallel_for((all + kWordsAtOnce - 1) / kWordsAtOnce, [&](std::int64_t tile) {
-    Lattice lattice(model);
+    UnigramLattice lattice(model.trie, weights);
     const std::int64_t end = std::min(all, (tile + 1) * kWordsAtOnce);
     for (std::int64_t i = tile * kWordsAtOnce; i < end; ++i)
       body(lattice, static_cast<std::size_t>(i));
@@ -322,10 +276,14 @@ double digamma(double x) {
 Pieces expectation_and_maximization(const Pieces& pieces, const Words& words) {
   const Model model(pieces);
   Counts units(pieces.size());
-  for_each_lattice(model, words.size(), [&](Lattice& lattice, std::size_t i) {
-    lattice.read(words[i].first);
-    lattice.add_expected(words[i].second, units);
-  });
+  for_each_lattice(
+      model, model.probabilities, words.size(), [&](UnigramLattice& lattice, std::size_t i) {
+        const double unit = kUnit * static_cast<double>(words[i].second);
+        lattice.read(words[i].first);
+        lattice.for_each_expected([&](std::int32_t id, double p) {
+          units[id].fetch_add(static_cast<std::int64_t>(p * unit + 0.5), std::memory_order_relaxed);
+        });
+      });
   Pieces kept;
   double sum = 0;
   for (std::size_t id = 0; id < pieces.size(); ++id) {
@@ -344,14 +302,16 @@ class Losses {
  public:
   Losses(const Pieces& pieces, const Words& words)
       : model_(pieces), uses_(pieces.size()), losses_(pieces.size()) {
-    for_each_lattice(model_, words.size(), [&](Lattice& lattice, std::size_t i) {
-      lattice.read(words[i].first);
-      for (const std::int32_t id : lattice.best())
-        uses_[id].fetch_add(words[i].second, std::memory_order_relaxed);
-    });
+    for_each_lattice(model_, model_.scores, words.size(),
+                     [&](UnigramLattice& lattice, std::size_t i) {
+                       lattice.read(words[i].first);
+                       for (const std::int32_t id : lattice.best())
+                         uses_[id].fetch_add(words[i].second, std::memory_order_relaxed);
+                     });
     for (const auto& uses : uses_) sum_ += static_cast<double>(uses.load());
-    for_each_lattice(model_, pieces.size(),
-                     [&](Lattice& lattice, std::size_t id) { losses_[id] = loss(lattice, id); });
+    for_each_lattice(
+        model_, model_.scores, pieces.size(),
+        [&](UnigramLattice& lattice, std::size_t id) { losses_[id] = loss(lattice, id); });
   }
   static constexpr double kUnused = -std::numeric_limits<double>::infinity();
   static constexpr double kAlwaysKept = std::numeric_limits<double>::infinity();
@@ -360,7 +320,7 @@ class Losses {
  private:
   double uses(std::int32_t id) const { return static_cast<double>(uses_[id].load()); }
 
-  double loss(Lattice& lattice, std::size_t id) const {
+  double loss(UnigramLattice& lattice, std::size_t id) const {
     if (is_character(model_.pieces[id])) return kAlwaysKept;
     const double own = uses(static_cast<std::int32_t>(id));
     lattice.read(model_.pieces[id].text);
@@ -458,11 +418,7 @@ UnigramTrainer::UnigramTrainer()
 void UnigramTrainer::add(std::string_view text) {
   std::string normal;
   normalizer_.normalize(text, normal);
-  for_each_word(normal, [&](std::string_view word) { ++words_[word]; });
-}
-
-void UnigramTrainer::merge(const UnigramTrainer& other) {
-  for (const auto& [word, count] : other.words_) words_[word] += count;
+  for_each_word(normal, [&](std::string_view word) { words_.add(word); });
 }
 
 SentencePieceModel UnigramTrainer::train(std::int32_t vocab_size,

@@ -34,9 +34,9 @@
 
 #include "base/file.h"
 #include "base/output_folder.h"
+#include "text/piece_counts.h"
 #include "text/sentencepiece_model.h"
 #include "text/sentencepiece_normalizer.h"
-#include "text/string_map.h"
 
 namespace mt {
 
@@ -53,7 +53,7 @@ class SentencePieceFiles {
   AtomicFile model_;
 };
 
-// Not thread-safe: several threads fill one each, and merge() puts them together.
+// Not thread-safe: several threads fill one each, and the counts of all are put together.
 class UnigramTrainer {
  public:
   using Files = SentencePieceFiles;
@@ -66,8 +66,8 @@ class UnigramTrainer {
 
   UnigramTrainer();
 
-  void add(std::string_view text);  // any bytes; keeps each different word once
-  void merge(const UnigramTrainer& other);
+  void add(std::string_view text);          // any bytes; keeps each different word once
+  PieceCounts& counts() { return words_; }  // of all that was added; a space is U+0020
 
   // The same whatever the number of threads and the order of the texts.  Throws Exit::usage for
   // less than kMinimumVocabSize and Exit::bad_data, naming the size that is possible, when the
@@ -79,7 +79,7 @@ class UnigramTrainer {
  private:
   SentencePieceModel empty_;  // without pieces: how texts are normalised
   SentencePieceNormalizer normalizer_;
-  StringMap<std::int64_t> words_;  // -> how often; a space is U+0020
+  PieceCounts words_;
 };
 
 }  // namespace mt

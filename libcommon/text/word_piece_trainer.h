@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "base/output_folder.h"
 #include "text/pair_merger.h"
+#include "text/piece_counts.h"
 
 namespace mt {
 
@@ -36,7 +37,7 @@ class WordPieceFiles {
   AtomicFile vocabulary_;
 };
 
-// Not thread-safe: several threads fill one each, and merge() puts them together.
+// Not thread-safe: several threads fill one each, and the counts of all are put together.
 class WordPieceTrainer {
  public:
   using Files = WordPieceFiles;
@@ -47,8 +48,8 @@ class WordPieceTrainer {
   // `lower_case`: takes lower case and drops accents.
   explicit WordPieceTrainer(bool lower_case) : lower_case_(lower_case) {}
 
-  void add(std::string_view text);  // keeps each different word once
-  void merge(const WordPieceTrainer& other) { words_.merge(other.words_); }
+  void add(std::string_view text);          // keeps each different word once
+  PieceCounts& counts() { return words_; }  // of all that was added
 
   // The tokens by id.  Throws Exit::bad_data, naming the least or the largest possible size, when
   // the texts have too many characters or too few pairs.  `checkpoint` runs for each token beyond

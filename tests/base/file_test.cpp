@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -61,6 +63,89 @@ TEST(AtomicFile, RefusesWhatAppearedMeanwhile) {
             "");
   EXPECT_EQ(read_file(path), "theirs");
   EXPECT_EQ(scratch.entries(), 1u);
+}
+
+TEST(AtomicFile, NeverReplacesAStreamOrAFolder) {
+  const Scratch scratch;
+  const std::string pipe = scratch.path("pipe"), folder = scratch.path("folder");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::filesystem::create_directory(folder);
+  for (const bool overwrite : {false, true}) {
+    EXPECT_EQ(error_of([&] { AtomicFile(pipe, overwrite); }),
+              "73 " + pipe + ": is a pipe or a device, expected a file or nothing");
+    EXPECT_EQ(error_of([&] { AtomicFile(folder, overwrite); }),
+              "73 " + folder + ": is a folder, expected a file or nothing");
+  }
+  EXPECT_EQ(scratch.entries(), 2u);
+}
+
+// Of a small file, to which a stream says nothing of --force.
+TEST(AtomicFile, IsWrittenIntoAStreamAsItIs) {
+  const Scratch scratch;
+  const std::string pipe = scratch.path("pipe"), file = scratch.path("file");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const File reader = File::open(pipe, O_NONBLOCK);
+  write_file_atomically(pipe, "text", false);
+  std::array<std::byte, 8> read;
+  EXPECT_EQ(::read(reader.descriptor(), read.data(), read.size()), 4);
+  EXPECT_TRUE(is_stream(pipe));
+
+  File open_file = File::create(file);
+  open_file.write("before, ");
+  const std::string name = "/proc/self/fd/" + std::to_string(open_file.descriptor());
+  const std::string link = scratch.path("link");
+  std::filesystem::create_symlink(name, link);
+  for (const std::string& stream : {name, link}) {
+    EXPECT_TRUE(is_stream(stream));
+    write_file_atomically(stream, "behind, ", false);
+  }
+  EXPECT_EQ(read_file(file), "before, behind, behind, ");
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_FALSE(is_stream(file));
+  EXPECT_FALSE(is_stream(scratch.path("none")));
+  EXPECT_FALSE(is_stream(scratch.path("")));
+}
+
+// Nobody can open a socket by its name, and nobody is waited for who would.
+TEST(AtomicFile, OfASocketIsRefused) {
+  const Scratch scratch;
+  sockaddr_un address = {AF_UNIX, {}};
+  const std::string path = scratch.path("socket");
+  ASSERT_LT(path.size(), sizeof(address.sun_path));
+  path.copy(address.sun_path, path.size());
+  const File socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
+  ASSERT_EQ(::bind(socket.descriptor(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(error_of([&] { write_file_atomically(path, "text", true); }),
+            "73 " + path + ": cannot open: No such device or address");
+}
+
+// As of a process of another container, whose thread has our number.
+TEST(AtomicFile, LeavesAnothersTemporaryFileAlone) {
+  const Scratch scratch;
+  const std::string path = scratch.path("out");
+  AtomicFile theirs(path, true);
+  theirs.write("theirs");
+  AtomicFile ours(path, true);
+  ours.write("ours");
+  EXPECT_NE(theirs.temporary_path(), ours.temporary_path());
+  theirs.commit();
+  EXPECT_EQ(read_file(path), "theirs");
+  ours.commit();
+  EXPECT_EQ(read_file(path), "ours");
+  EXPECT_EQ(scratch.entries(), 1u);
+}
+
+// What a process that was killed has left is nobody's.
+TEST(AtomicFile, TakesATemporaryFileThatNobodyWrites) {
+  const Scratch scratch;
+  const std::string path = scratch.path("out");
+  const std::string name = AtomicFile(path, true).temporary_path();
+  File::create(name).write("more than will be written");
+  AtomicFile file(path, true);
+  EXPECT_EQ(file.temporary_path(), name);
+  file.write("less");
+  file.commit();
+  EXPECT_EQ(read_file(path), "less");
 }
 
 TEST(AtomicFile, SeveralGetTheirNamesInOrder) {

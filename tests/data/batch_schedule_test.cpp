@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/base/scratch.h"
 
 namespace mt {
@@ -76,6 +78,32 @@ TEST(BatchSchedule, RunsThatEndWithinTheRampUp) {
   EXPECT_EQ(schedule.iterations(4), 2);   // consumed 0 and 4 are not above 4
   EXPECT_EQ(schedule.iterations(24), 7);  // 6 of 4 sequences, and one of 8 from 24 on
   EXPECT_EQ(schedule.iterations(1), 1);
+}
+
+// Counted at once what would take as many steps one by one: equal where those can be counted.
+TEST(BatchSchedule, StepsOfAnyRun) {
+  const auto one_by_one = [](const BatchSchedule& schedule, std::int64_t last) {
+    std::int64_t steps = 0;
+    for (std::int64_t consumed = 0; consumed <= last; ++steps) consumed += schedule.at(consumed);
+    return steps;
+  };
+  for (const char* text : {"0:8 1K:16 2.5k:4", "0:3 10:7 20:1 30:100", "0:5"})
+    for (std::int64_t samples = 1; samples < 400; ++samples) {
+      const BatchSchedule schedule = BatchSchedule::by_tokens(text, 10);
+      EXPECT_EQ(schedule.iterations(samples), one_by_one(schedule, samples - 1)) << text;
+    }
+  for (const std::int64_t ramp : {1, 64, 300, 1001})
+    for (std::int64_t samples = 1; samples < ramp; ++samples) {
+      const BatchSchedule schedule(48, {16, 8, ramp});
+      EXPECT_EQ(schedule.iterations(samples), one_by_one(schedule, samples)) << ramp;
+    }
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(BatchSchedule::by_tokens("0:1", 1).iterations(kMost), kMost);
+  EXPECT_EQ(BatchSchedule::by_tokens("0:1 1K:2", 1).iterations(kMost),
+            1000 + (kMost - 1000) / 2 + 1);
+  // Half of the samples one by one, the other half by twos; f64 knows where but for rounding.
+  const std::int64_t ramp = BatchSchedule(3, {1, 1, kMost}).iterations(kMost);
+  EXPECT_NEAR(static_cast<double>(ramp) / static_cast<double>(kMost), 0.75, 1e-12);
 }
 
 TEST(BatchSchedule, SizesToCome) {

@@ -44,6 +44,7 @@ TEST(ParseBlend, WrongWeightsAreNamed) {
   EXPECT_EQ(error({"0", "a", "0", "b"}), "64 --data-path: weight 0 of a: expected more than 0");
   EXPECT_EQ(error({"1", "a", "-2", "b"}), "64 --data-path: weight -2 of b: expected more than 0");
   EXPECT_EQ(error({"nan", "a"}), "64 --data-path: weight nan of a: expected more than 0");
+  EXPECT_EQ(error({"1e308", "a", "1e308", "b"}), "64 --data-path: the weights sum to inf");
   EXPECT_EQ(error({"1", "a", "inf", "b"}), "64 --data-path: weight inf of b: expected more than 0");
   EXPECT_EQ(error({"a", " "}),
             "64 --data-path: expected prefixes of token files, or a weight before each");

@@ -52,6 +52,32 @@ TEST(MinHash, EstimatesHowAlikeTextsAre) {
   EXPECT_TRUE(index.has_similar(min_hash(std::span(b).first(3900)), 0.7));
 }
 
+// A text with the bins of one kept before in the band 0 only, and otherwise like none.
+static MinHash sharing_band_0(std::uint64_t number) {
+  MinHash sketch;
+  for (std::size_t i = 0; i < kMinHashBins; ++i)
+    sketch[i] = static_cast<std::uint32_t>(i < 8 ? i : mixed(number << 8 | i));
+  return sketch;
+}
+
+TEST(MinHash, ComparesAllThatShareABand) {
+  const MinHash second = sharing_band_0(2);
+  MinHash like_second = second;  // of the 16 bands all but the first have one other bin: 113 of 128
+  for (std::size_t band = 1; band < 16; ++band) like_second[8 * band] ^= 1;
+  MinHashIndex index;
+  index.add(sharing_band_0(1));
+  EXPECT_FALSE(index.has_similar(second, 0.5));
+  index.add(second);
+  index.add(sharing_band_0(3));
+  EXPECT_TRUE(index.has_similar(like_second, 0.88));
+  EXPECT_FALSE(index.has_similar(like_second, 0.89));
+  for (std::uint64_t more = 0; more < MinHashIndex::kMostCompared - 2; ++more)
+    index.add(sharing_band_0(4 + more));
+  EXPECT_TRUE(index.has_similar(like_second, 0.88));
+  index.add(sharing_band_0(4 + MinHashIndex::kMostCompared));
+  EXPECT_FALSE(index.has_similar(like_second, 0.88)) << "more are compared than said";
+}
+
 TEST(WithText, ChangesTheLastOfEqualKeysAndNothingElse) {
   EXPECT_EQ(with_text(R"({"a":{"text":"x"}, "text":"o\"n\\","text" : "two\\" ,"b":[1]})", "text",
                       "new\n"),

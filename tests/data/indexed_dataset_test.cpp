@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <barrier>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <thread>
 
 #include "base/hash.h"
 #include "data/gpt_index.h"
+#include "data/inspect.h"
 #include "tests/data/support.h"
 
 namespace mt {
@@ -90,6 +94,50 @@ TEST(IndexedDataset, ReadsPartsOfSequences) {
   EXPECT_EQ(wide[0], 2);
   EXPECT_EQ(wide[1], 3);
   EXPECT_EQ(as_text(data.sequence(1)), kTwoDocumentsBin.substr(6));
+}
+
+// Parts of a large index are checked side by side: what one begins with may be any number.
+TEST(IndexedDataset, APartMayFollowWhatIsWrong) {
+  constexpr std::int64_t kSequences = (1 << 20) + 1, kLast = kSequences - 2;
+  std::string idx = kTwoDocumentsIdx.substr(0, 18);
+  const auto put = [&](auto number) {
+    idx.append(reinterpret_cast<const char*>(&number), sizeof number);
+  };
+  put(kSequences);
+  put(std::int64_t{2});
+  for (std::int64_t i = 0; i < kSequences; ++i)
+    put(i == kLast ? std::numeric_limits<std::int32_t>::max() : std::int32_t{1});
+  for (std::int64_t i = 0; i < kSequences; ++i)
+    put(i == kLast ? std::numeric_limits<std::int64_t>::max() : 2 * i);
+  put(std::int64_t{0});
+  put(kSequences);
+  const std::string bin(2 * kSequences, '\0');
+  EXPECT_EQ(error_of([&] { open(idx, bin); }),
+            concat("65 t.idx: byte ", 34 + 4 * kSequences + 8 * kLast, ": sequence ", kLast,
+                   ": starts at byte 9223372036854775807 of .bin, expected ", 2 * kLast));
+}
+
+// Two that overwrite each other: what is there in the end is one of them, tokens, index and
+// manifest.
+TEST(IndexedDataset, OfTwoWritersOfOneNameOneIsWhole) {
+  const Scratch folder;
+  const std::string prefix = folder.path("t");
+  for (int round = 0; round < 100; ++round) {
+    std::barrier together(2);
+    const auto write = [&](std::int32_t token) {
+      IndexedDatasetWriter writer(prefix, TokenType::u16, {.overwrite = true});
+      const std::vector<std::int32_t> tokens(static_cast<std::size_t>(token), token);
+      writer.add_document(tokens, std::vector{token});
+      writer.finish();
+      together.arrive_and_wait();
+      writer.commit({});
+    };
+    std::thread other([&] { write(3); });
+    write(5);
+    other.join();
+    ASSERT_EQ(differences_from_manifest(prefix), std::vector<std::string>());
+  }
+  EXPECT_EQ(folder.entries(), 3U);
 }
 
 TEST(IndexedDataset, AddDatasetShiftsTheDocuments) {

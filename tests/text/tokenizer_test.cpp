@@ -70,7 +70,10 @@ TEST(NullTokenizer, TextIsIds) {
   tokenizer->encode("3 14  100 0", ids);
   EXPECT_EQ(ids, (std::vector<std::int32_t>{3, 14, 100, 0}));
   EXPECT_EQ(tokenizer->decode(ids), "3 14 100 0");
-  for (const char* wrong : {"101", "-1", "x", "1,2", "3 4x"})
+  ids.clear();
+  tokenizer->encode("\t7 8\r\n", ids);  // as Python's int() takes them
+  EXPECT_EQ(ids, (std::vector<std::int32_t>{7, 8}));
+  for (const char* wrong : {"101", "-1", "x", "1,2", "3 4x", "3\n4"})
     EXPECT_THROW(tokenizer->encode(wrong, ids), Error) << wrong;
 }
 

@@ -121,7 +121,7 @@ TEST(UnigramTrainer, TheSameWhateverTheThreadsAndTheOrder) {
   const std::string expected = sentencepiece_model_content(train(texts, 320));
   UnigramTrainer first, second;
   for (std::size_t i = texts.size(); i-- > 0;) (i % 3 == 0 ? first : second).add(texts[i]);
-  first.merge(second);
+  first.counts().merge(second.counts());
   for (const int threads : {1, 4}) {
     std::string content;
     Workers(threads).run([&] { content = sentencepiece_model_content(first.train(320)); });

@@ -84,7 +84,7 @@ TEST(WordPieceTrainer, SeveralTrainersTogether) {
   first.add("low lower");
   second.add("lowest new newer");
   for (const char* text : {"low lower", "lowest new newer"}) both.add(text);
-  first.merge(second);
+  first.counts().merge(second.counts());
   EXPECT_EQ(first.train(30), both.train(30));
 }
 
