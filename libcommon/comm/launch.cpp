@@ -111,8 +111,14 @@ std::optional<Set> Finder::set_of(const Names& names) const {
          rank ? names.rank : names.size, " is; ", names.launcher, " sets both");
   if (*rank >= *size)
     fail(Exit::usage, names.rank, "=", *rank, ": expected less than ", names.size, "=", *size);
-  return Set{names.launcher, *rank, *size, number_of(names.local_rank),
-             number_of(names.local_size)};
+  const auto local_rank = number_of(names.local_rank), local_size = number_of(names.local_size);
+  if (local_size && (*local_size < 1 || *local_size > *size))
+    fail(Exit::usage, names.local_size, "=", *local_size, ": expected 1 to ", names.size, "=",
+         *size);
+  if (local_rank && *local_rank >= local_size.value_or(*size))
+    fail(Exit::usage, names.local_rank, "=", *local_rank, ": expected less than ",
+         local_size ? names.local_size : names.size, "=", local_size.value_or(*size));
+  return Set{names.launcher, *rank, *size, local_rank, local_size};
 }
 
 // What the launchers that have started us agree about.
@@ -128,7 +134,9 @@ std::optional<Set> Finder::launched() const {
     if (!found || set->size > found->size) found = set;
   }
   const bool in_step = environment_("SLURM_STEP_NODELIST").has_value();
-  if ((found && found->size > 1) || options_.nnodes || !in_step) return found;
+  // Also the only rank of a supervise(), which is not to start one in its turn.
+  const bool supervised = found && environment_("TORCHELASTIC_RESTART_COUNT").has_value();
+  if ((found && found->size > 1) || supervised || options_.nnodes || !in_step) return found;
   std::optional<Set> step = set_of(kSlurm);
   if (step) step->local_size = slurm_local_size();
   return step ? step : found;

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "comm/rendezvous_state.h"
@@ -340,6 +341,9 @@ void tell_failures(Rendezvous& ranks, const std::function<void()>& part) {
     part();
   } catch (const Error& error) {
     if (!is_orderly(error.code())) ranks.abort(error.what(), error.code());
+    throw;
+  } catch (const std::bad_alloc&) {
+    ranks.abort("out of memory", Exit::out_of_memory);
     throw;
   } catch (const std::exception& error) {
     ranks.abort(error.what());

@@ -92,15 +92,20 @@ TEST(Launch, OfFlagsWithAnEnvironment) {
   EXPECT_EQ(text_of(kTorch, {.gpus = 4, .nnodes = 2, .node_rank = 1, .master = "h:77"}),
             "rank 5/8 local 1/4 at h:77");
   Variables one_task = kSlurm;
-  one_task["SLURM_NTASKS"] = "1", one_task["SLURM_PROCID"] = "0";
+  one_task["SLURM_NTASKS"] = "1", one_task["SLURM_PROCID"] = one_task["SLURM_LOCALID"] = "0";
   EXPECT_EQ(text_of(one_task, {.gpus = 4}),
             "rank 0/4 local 0/4 at localhost:0 of Slurm's 1234567.0, must start");
   Variables of_two = kSlurm;
   of_two["SLURM_NTASKS"] = "2", of_two["SLURM_PROCID"] = "1";
   EXPECT_EQ(text_of(one_task, {.gpus = 1, .max_restarts = 1}),
             "rank 0/1 local 0/1 at localhost:0 of Slurm's 1234567.0, must start");
-  const Variables child = {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"TORCHELASTIC_MAX_RESTARTS", "1"}};
+  const Variables child = {{"RANK", "0"},
+                           {"WORLD_SIZE", "1"},
+                           {"TORCHELASTIC_RESTART_COUNT", "0"},
+                           {"TORCHELASTIC_MAX_RESTARTS", "1"}};
   EXPECT_EQ(text_of(child, {.max_restarts = 1}), "rank 0/1 local 0/1 at localhost:0");
+  EXPECT_EQ(text_of(with(child, one_task), {.gpus = 1, .max_restarts = 1}),
+            "rank 0/1 local 0/1 at localhost:0 of Slurm's 1234567.0");
   EXPECT_EQ(text_of(of_two, {.gpus = 4, .nnodes = 2, .node_rank = 1, .master = "h:77"}),
             "rank 4/8 local 0/4 at h:77 of Slurm's 1234567.0, must start");
   EXPECT_EQ(text_of(with(with(kTorch, of_two), {{"TORCHELASTIC_RUN_ID", "mine"}})),
@@ -120,6 +125,16 @@ TEST(Launch, WhatContradictsItselfIsRefused) {
             "RANK=x: expected a number, at least 0");
   EXPECT_EQ(usage_of({{"RANK", "2"}, {"WORLD_SIZE", "2"}}),
             "RANK=2: expected less than WORLD_SIZE=2");
+  EXPECT_EQ(usage_of(with({{"LOCAL_RANK", "4"}}, kTorch)),
+            "LOCAL_RANK=4: expected less than LOCAL_WORLD_SIZE=4");
+  EXPECT_EQ(usage_of({{"SLURM_PROCID", "1"},
+                      {"SLURM_NTASKS", "2"},
+                      {"SLURM_LOCALID", "2"},
+                      {"SLURM_STEP_NODELIST", "n"}}),
+            "SLURM_LOCALID=2: expected less than SLURM_NTASKS=2");
+  for (const char* size : {"0", "9"})
+    EXPECT_EQ(usage_of(with({{"LOCAL_WORLD_SIZE", size}}, kTorch)),
+              concat("LOCAL_WORLD_SIZE=", size, ": expected 1 to WORLD_SIZE=8"));
   EXPECT_EQ(usage_of(with({{"RANK", "2"}}, with(kTorch, kOpenMpi))),
             "the environment contradicts itself: torchrun (rank 2 of 8), Open MPI (rank 5 of 8); "
             "unset the variables of one");

@@ -3,6 +3,7 @@
 // With --hang the others then say that they wait in an operation of their GPUs.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <iostream>
@@ -87,9 +88,10 @@ void run(CommandLine& cl) {
   const Launch launch = find_launch(options);
   Signals signals;
   if (launch.must_start) {
-    const Supervision supervision{.arguments = cl.arguments(),
-                                  .max_restarts = options.max_restarts,
-                                  .after_failure = std::chrono::milliseconds(1000)};
+    const Supervision supervision{
+        .arguments = cl.arguments(),
+        .max_restarts = options.max_restarts,
+        .after_failure = std::chrono::milliseconds(std::clamp(milliseconds, 1000, 5000))};
     return supervise(launch, supervision, signals, cl.log());
   }
   run_process(launch, Rendezvous::Milliseconds(milliseconds),

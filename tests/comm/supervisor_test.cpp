@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <functional>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -74,45 +77,63 @@ TEST_F(Supervise, ARankThatIsKilled) {
   }
 }
 
+// What is wrong, with the shortest timeout that nothing is wrong with: processes of a busy machine
+// may not get as far in a short one as they should.
+std::string wrong_at_last(const std::function<std::string(int milliseconds)>& wrong) {
+  std::string text;
+  for (const int milliseconds : {800, 3200, 12800})
+    if (text = wrong(milliseconds); text.empty()) return "";
+  return text;
+}
+
 TEST_F(Supervise, ARankThatIsStopped) {
-  const Outcome outcome =
-      run("$ranks --gpus 3 --milliseconds 800 --steps 100000 --misbehaviour 1:stop");
-  EXPECT_EQ(outcome.code, 76);
-  EXPECT_TRUE(has_line(outcome.err,
-                       "ranks: rank [02] ended with exit code 76; killed, since they did not end "
-                       "by themselves: rank 1"))
-      << outcome.err;
+  EXPECT_EQ(wrong_at_last([&](int milliseconds) {
+              const Outcome outcome = run(concat("$ranks --gpus 3 --milliseconds ", milliseconds,
+                                                 " --steps 100000 --misbehaviour 1:stop"));
+              const bool named =
+                  has_line(outcome.err,
+                           "ranks: rank [02] ended with exit code 76; killed, since they did not "
+                           "end by themselves: rank 1");
+              return outcome.code == 76 && named ? "" : concat(outcome.code, " ", outcome.err);
+            }),
+            "");
 }
 
 // The others wait for their GPUs, which wait for the rank; all say who it is.
 TEST_F(Supervise, WhoMakesGpusWaitIsNamed) {
   const std::string sum = "all_reduce of 4096 float32 among 3";
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {"1:idle",
-       concat("rank 1 \\([^\n]+\\) did not come to operation 7 of its group, ", sum, ", in 0.8 s")},
-      {"0:idle",
-       concat("rank 0 \\([^\n]+\\) did not come to operation 7 of its group, ", sum, ", in 0.8 s")},
-      {"2:other", concat("rank 2 \\([^\n]+\\) is in operation 7 of its group, all_gather of 64 "
-                         "float32 among 3, while rank 0 \\([^\n]+\\) is in operation 7 of its "
-                         "group, ",
-                         sum)},
-      {"1:stop",
-       "rank 1 \\([^\n]+\\) has said nothing for [0-9.]+ s: its process is stopped, or "
-       "its host cannot be reached"},
-      {"1:kill", "rank 1 \\([^\n]+\\) is gone: its connection was lost"},
-      {"1:throw", "rank 1 \\([^\n]+\\): token 99 of shard 7"}};
-  std::string script;
-  for (const auto& [how, line] : cases)
-    script += concat("($ranks --gpus 3 --milliseconds 800 --hang --misbehaviour ", how,
-                     " 2>$folder/", how, "; echo code $? >>$folder/", how, ") & ");
-  run(script + "wait");
-  for (const auto& [how, line] : cases) {
-    const std::string err = read_file(folder_.path(how));
-    const int code = how == "1:kill" ? 137 : how == "1:throw" ? 65 : 76;
-    EXPECT_TRUE(has_line(err, concat("code ", code))) << err;
-    for (const char* rank : {"", "rank 2: "})
-      EXPECT_TRUE(has_line(err, concat(rank, "ranks: ", line))) << err;
-  }
+  const auto wrong = [&](int milliseconds) {
+    const std::string behind = concat(" \\([^\n]+\\) did not come to operation 7 of its group, ",
+                                      sum, ", in ", milliseconds / 1000.0, " s");
+    const std::vector<std::pair<std::string, std::string>> cases = {
+        {"1:idle", "rank 1" + behind},
+        {"0:idle", "rank 0" + behind},
+        {"2:other", concat("rank 2 \\([^\n]+\\) is in operation 7 of its group, all_gather of 64 "
+                           "float32 among 3, while rank 0 \\([^\n]+\\) is in operation 7 of its "
+                           "group, ",
+                           sum)},
+        {"1:stop",
+         "rank 1 \\([^\n]+\\) has said nothing for [0-9.]+ s: its process is stopped, or "
+         "its host cannot be reached"},
+        {"1:kill", "rank 1 \\([^\n]+\\) is gone: its connection was lost"},
+        {"1:throw", "rank 1 \\([^\n]+\\): token 99 of shard 7"}};
+    std::string script;
+    for (const auto& [how, line] : cases)
+      script += concat("($ranks --gpus 3 --milliseconds ", milliseconds, " --hang --misbehaviour ",
+                       how, " 2>$folder/", how, "; echo code $? >>$folder/", how, ") & ");
+    run(script + "wait");
+    std::string all;
+    for (const auto& [how, line] : cases) {
+      const std::string err = read_file(folder_.path(how));
+      const int code = how == "1:kill" ? 137 : how == "1:throw" ? 65 : 76;
+      bool said = has_line(err, concat("code ", code));
+      for (const char* rank : {"", "rank 2: "})
+        said = said && has_line(err, concat(rank, "ranks: ", line));
+      if (!said) all += concat(how, ":\n", err);
+    }
+    return all;
+  };
+  EXPECT_EQ(wrong_at_last(wrong), "");
 }
 
 TEST_F(Supervise, ARankThatLeaves) {
@@ -225,6 +246,16 @@ TEST_F(Supervise, OtherLaunchersStartTheRanksThemselves) {
           "SLURM_PROCID=1 $ranks & SLURM_PROCID=0 $ranks; wait $!");
   EXPECT_EQ(slurm.code, 0) << slurm.err;
   EXPECT_EQ(slurm.out, "done by 2\n");
+}
+
+// The rank finds the step's variables too, and starts nothing in its turn.
+TEST_F(Supervise, OneRankInAStepOfSlurmsIsStartedOnce) {
+  const Outcome outcome =
+      run("export SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_STEP_NODELIST=localhost SLURM_JOB_ID=$port\n"
+          "timeout -s KILL 20 $ranks --max-restarts 1 --misbehaviour 0:kill");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "done by 1\n");
+  EXPECT_TRUE(has_line(outcome.err, "attempt 1")) << outcome.err;
 }
 
 }  // namespace
