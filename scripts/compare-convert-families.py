@@ -143,7 +143,7 @@ def mamba_model(core, args, **stage):
         vars(sys.modules[name]).update(members)
 
     pretend("megatron.core.extensions.transformer_engine", TENorm=WrappedTorchNorm, TEDotProductAttention=Attention,
-            TELayerNormColumnParallelLinear=normed_linear(), TERowParallelLinear=RowParallelLinear)
+            TEFusedMLP=None, TELayerNormColumnParallelLinear=normed_linear(), TERowParallelLinear=RowParallelLinear)
     kernels = "mamba_ssm.ops.triton."
     for name in ("mamba_ssm", "mamba_ssm.ops", "mamba_ssm.ops.triton"):
         pretend(name)

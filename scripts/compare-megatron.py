@@ -103,6 +103,13 @@ class LayerNormOfTorch:
     apply = forward
 
 
+def replaced(value, **changes):
+    """dataclasses.replace() with what Megatron-Core adds to a checkpoint's metadata, which newer PyTorch so copies."""
+    copy = dataclasses.replace(value, **changes)
+    vars(copy).update({name: added for name, added in vars(value).items() if name not in vars(copy)})
+    return copy
+
+
 def import_megatron(version="0.12.1"):
     """Imports Megatron-Core with the CPU in CUDA's place."""
     CpuForCuda().__enter__()
@@ -123,6 +130,7 @@ def import_megatron(version="0.12.1"):
     random._get_cuda_rng_state = lambda *_, **__: torch.get_rng_state()
     # An argument that newer PyTorch has added and Megatron-Core 0.12.1 does not give.
     filesystem._write_item.__defaults__ = (filesystem.SerializationFormat.TORCH_SAVE,)
+    filesystem.dataclasses = types.SimpleNamespace(**vars(dataclasses) | {"replace": replaced})
     distrib_optimizer.quantize_param_shard = lambda *_: None  # asks for Transformer Engine even without FP8
     fused_layer_norm.HAVE_FUSED_LAYER_NORM = True
     fused_layer_norm.FusedLayerNormAffineFunction = LayerNormOfTorch

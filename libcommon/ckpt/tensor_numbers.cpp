@@ -128,6 +128,17 @@ TensorNumbers numbers_of(const TensorSource& source, const std::string& key) {
   return numbers;
 }
 
+TensorNumbers numbers_of(ConstTensor tensor) {
+  TensorNumbers numbers;
+  const ConstTensor all = tensor.reshape({tensor.numel()});
+  std::vector<double> block;
+  for (std::int64_t at = 0; at < all.numel(); at += kBlock) {
+    to_doubles(all.rows(at, std::min(at + kBlock, all.numel())), block);
+    for (const double number : block) numbers.add(number);
+  }
+  return numbers;
+}
+
 std::vector<std::int64_t> histogram_of(const TensorSource& source, const std::string& key,
                                        const TensorNumbers& numbers, std::size_t bins) {
   std::vector<std::int64_t> counts(bins, 0);

@@ -35,6 +35,7 @@ struct TensorNumbers {
 };
 
 TensorNumbers numbers_of(const TensorSource& source, const std::string& key);
+TensorNumbers numbers_of(ConstTensor tensor);
 
 // How many finite elements lie in each of `bins` equal parts of [least, most].
 std::vector<std::int64_t> histogram_of(const TensorSource& source, const std::string& key,

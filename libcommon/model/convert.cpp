@@ -84,7 +84,8 @@ struct Plan {
     if (type.empty()) fail(Exit::bad_data, source->path(), ": holds no optimizer state");
     fail(Exit::bad_data, source->path(), ": its optimizer state is stored as ", type,
          ", which is not read; of the distributed optimizer's forms fully_sharded_model_space, "
-         "fully_reshardable, dp_reshardable and dp_zero_gather_scatter are");
+         "fully_reshardable, dp_reshardable, dp_zero_gather_scatter and fully_sharded_bucket_space "
+         "are");
   }
 
   static ModelTarget target_of(const ConvertOptions& o, const ModelSource& source) {

@@ -28,7 +28,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
             one_of({"torch_dist", "torch", "torch_dcp"}));
   cl.flag("--no-common-pt", &no_common_file,
           "of OUTPUT in torch_dist: settings lie among the tensors instead of in common.pt, as "
-          "Megatron-LM's main branch writes it, and core_v0.12 does not read it");
+          "Megatron-LM's main branch writes it, with a distributed optimizer's state in the form "
+          "fully_reshardable, and core_v0.12 does not read it");
   cl.option("--ckpt-step", &source.iteration, "N", "iteration of INPUT; default the last one saved",
             at_least(1));
   cl.option("--model-type", &model_type, "TYPE", "what INPUT must be: BERT, or GPT for all others",

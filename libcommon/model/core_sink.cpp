@@ -11,12 +11,15 @@
 namespace mt {
 namespace {
 
+constexpr const char* kReshardable = "fully_reshardable";
+
 class CoreSink : public ModelSink {
  public:
   CoreSink(const ModelTarget& target, const ParamTable& table, std::size_t parts)
       : target_(target),
         table_(table),
         save_(target.path, iteration_of(target.source), target.replaces),
+        reshardable_(is_reshardable(target)),
         mcore_data_(parts) {
     for (std::size_t part = 0; part < parts; ++part)
       writers_.emplace_back(save_.folder(), 0, static_cast<int>(part));
@@ -25,7 +28,7 @@ class CoreSink : public ModelSink {
   void write(std::size_t part, const Param& row, const std::string& state,
              ConstTensor value) override {
     const Tensor tensor{const_cast<void*>(value.data()), value.dtype(), value.shape()};
-    const bool flat = !state.empty() && target_.source.is_reformulated();
+    const bool flat = !state.empty() && target_.source.is_reformulated() && !reshardable_;
     for (const KeyPart& key : key_parts(row, target_.config, state)) {
       const std::string name = prefix_of(row, state) + spelled(key.key);
       const KeyPart place = flat ? reformulated(key, row) : key;
@@ -47,10 +50,13 @@ class CoreSink : public ModelSink {
       return save_.common_writer().tensor(tensor);
     };
     PyValue common = make_common(target_, "torch_dist", keep);
-    if (target_.with_optimizer)
-      common.set_item("optimizer", as_chain(optimizers_for(copied_optimizer(target_.source, keep),
-                                                           target_.expert_parallel, table_,
-                                                           target_.source.path())));
+    if (target_.with_optimizer) common.set_item("optimizer", optimizer(keep));
+    if (reshardable_)
+      common.set_item("content_metadata",
+                      PyValue::dict({{"distrib_optim_sharding_type", kReshardable},
+                                     {"distrib_optim_fully_reshardable_mem_efficient", false},
+                                     {"singleton_local_shards", false},
+                                     {"chained_optim_avoid_prefix", true}}));
     if (target_.common_file)
       content.common = common;
     else
@@ -61,9 +67,27 @@ class CoreSink : public ModelSink {
   }
 
  private:
+  // Whether the distributed optimizer's state gets the form of Megatron's main branch, which does
+  // not read that of core_v0.12.
+  static bool is_reshardable(const ModelTarget& target) {
+    if (!target.with_optimizer) return false;
+    const RankOptimizer kind(target.source);
+    return kind.distributed && (!target.common_file || target.source.is_reshardable());
+  }
+
+  PyValue optimizer(const KeepTensor& keep) const {
+    std::vector<PyValue> all =
+        optimizers_for(copied_optimizer(target_.source, keep), target_.expert_parallel, table_,
+                       target_.source.path());
+    for (PyValue& own : all)
+      if (reshardable_) own.set_item("param_state_sharding_type", kReshardable);
+    return as_chain(all);
+  }
+
   // Of experts that are shared out, and of the rows beside them, there are optimizers of their own.
   std::string prefix_of(const Param& row, const std::string& state) const {
     if (state.empty()) return {};
+    if (reshardable_) return state_prefix(state == "fp32_param" ? "param" : state);
     const std::size_t number = optimizer_of(row, target_.expert_parallel);
     return (target_.expert_parallel > 1 ? concat("chained_", number, ".") : "") +
            state_prefix(state);
@@ -80,6 +104,7 @@ class CoreSink : public ModelSink {
   ModelTarget target_;
   const ParamTable& table_;
   CheckpointSave save_;
+  bool reshardable_;
   std::deque<DistWriter> writers_;
   std::vector<std::map<std::string, Shape>> mcore_data_;  // of each part
 };

@@ -50,23 +50,36 @@ CoreSource::CoreSource(const std::string& folder, const ModelSourceOptions& opti
     if (at == std::string::npos) continue;
     is_reformulated_ = is_reformulated_ || tensor.original_shape;
     chains_.insert(key.substr(0, at));
-    const std::string rest = key.substr(at + kState.size()), name = rest.substr(0, rest.find('.'));
+    const std::string rest = key.substr(at + kState.size()), own = rest.substr(0, rest.find('.')),
+                      name = own == "param" ? "fp32_param" : own;
+    is_reshardable_ = is_reshardable_ || own == "param";
     if (std::find(states_.begin(), states_.end(), name) == states_.end()) states_.push_back(name);
   }
   common_ = checkpoint_.common();
   if (options.with_optimizer) find_buckets();
 }
 
-// A norm's or a bias's fp32 values are those of the weights, unless they lie elsewhere.
+// Their optimizer has tensors of its own, a gradient scaler's.
 void CoreSource::find_buckets() {
   const std::string type = sharding_type(common_, path_);
   if (!is_by_buckets(type)) return;
   buckets_.emplace(checkpoint_.tensors(), config_, common_.at("args", path_), type);
   states_ = {"", "fp32_param", "exp_avg", "exp_avg_sq"};
-  common_.set_item("optimizer", buckets_->common_optimizer());
+  TorchWriter writer;
+  const KeepTensor keep = [&](ConstTensor tensor) { return writer.tensor(tensor); };
+  PyValue common = copied_value(common_, *checkpoint_.common_tensors(), keep);
+  common.set_item("optimizer", buckets_->common_optimizer(keep));
+  writer.write(common, "common", [&](Bytes bytes) { common_file_ += as_text(bytes); });
+  with_buckets_.emplace(as_bytes(common_file_), path_ + ": common state");
+  common_ = with_buckets_->value();
+  check_buckets(type);
+}
+
+// The fp32 values are those of the weights, unless they lie elsewhere.
+void CoreSource::check_buckets(const std::string& type) const {
   const ParamTable table = model_rows(config_);
   for (const Param& row : table.rows()) {
-    if (row.shape.rank() > 1) continue;
+    if (!buckets_->is_telling(row)) continue;
     const DType dtype = dtype_of(row, "");
     const std::size_t bytes = static_cast<std::size_t>(row.shape.numel()) * size_of(dtype);
     const Buffer weight(Device::cpu, bytes), master(Device::cpu, bytes);
@@ -106,7 +119,7 @@ std::string CoreSource::key_of(const std::string& state, const std::string& key)
   for (const std::string& chain : chains_)
     if (!state.empty() && checkpoint_.tensors().find(chain + plain) != nullptr)
       return chain + plain;
-  return plain;
+  return is_reshardable_ && state == "fp32_param" ? key_of("param", key) : plain;
 }
 
 DType CoreSource::dtype_of(const Param& row, const std::string& state) const {

@@ -343,17 +343,11 @@ static Side side_of(const ModelSource& source, const Param& row, const std::stri
           }};
 }
 
-// The optimizer's of Megatron's main branch is called `param`.
-static std::string state_name(const std::string& state) {
-  return state == "param" ? "fp32_param" : state;
-}
-
-// By their names; the weights alone unless both sources have more.
-static std::map<std::string, std::string> states_of(const ModelSource& source,
-                                                    const ModelSource& other) {
-  std::map<std::string, std::string> states = {{"", ""}};
+// The weights alone unless both sources have more.
+static std::set<std::string> states_of(const ModelSource& source, const ModelSource& other) {
+  std::set<std::string> states = {""};
   if (other.states().size() > 1)
-    for (const std::string& state : source.states()) states[state_name(state)] = state;
+    for (const std::string& state : source.states()) states.insert(state);
   return states;
 }
 
@@ -366,19 +360,17 @@ static void compare_rows(const ModelSource& a, const ModelSource& b, Differences
         std::find_if(rows.begin(), rows.end(), [&](const Param& row) { return row.name == name; });
     return found == rows.end() ? nullptr : &*found;
   };
-  const auto compare = [&](const Param& row, const Param* there, const std::string& name) {
-    const auto in_a = states_a.find(name), in_b = states_b.find(name);
-    const std::string called = state_prefix(name) + row.name;
-    if (in_a == states_a.end()) return differences.only_in(b.path(), called);
-    if (there == nullptr || in_b == states_b.end()) return differences.only_in(a.path(), called);
+  const auto compare = [&](const Param& row, const Param* there, const std::string& state) {
+    const std::string called = state_prefix(state) + row.name;
+    if (!states_a.contains(state)) return differences.only_in(b.path(), called);
+    if (there == nullptr || !states_b.contains(state)) return differences.only_in(a.path(), called);
     Buffer of_a, of_b;
-    differences.compare(called, side_of(a, row, in_a->second, of_a),
-                        side_of(b, *there, in_b->second, of_b));
+    differences.compare(called, side_of(a, row, state, of_a), side_of(b, *there, state, of_b));
   };
-  std::map<std::string, std::string> all = states_a;
+  std::set<std::string> all = states_a;
   all.insert(states_b.begin(), states_b.end());
   for (const Param& row : table.rows())
-    for (const auto& [name, state] : all) compare(row, find(others, row.name), name);
+    for (const std::string& state : all) compare(row, find(others, row.name), state);
   for (const Param& row : others.rows())
     if (find(table, row.name) == nullptr) differences.only_in(b.path(), row.name);
 }
@@ -410,7 +402,8 @@ bool print_differences(const InspectOptions& a, const std::string& b, double tol
   }
   const std::unique_ptr<ModelSource> of_a = open_with_states(a, a.path),
                                      of_b = open_with_states(a, b);
-  if (of_a->format() != of_b->format() || of_a->format() == "torch" ||
+  if (of_a->format() != of_b->format() || of_a->format() == "torch" || of_a->has_gaps() ||
+      of_b->has_gaps() || of_a->is_reshardable() != of_b->is_reshardable() ||
       of_a->format() == kLegacyFormat || of_a->format() == kMetaFormat ||
       of_a->config().padded_vocab_size != of_b->config().padded_vocab_size)
     compare_rows(*of_a, *of_b, differences);
@@ -427,31 +420,37 @@ bool verify_checkpoint(const InspectOptions& options, const PrintLine& print) {
   const std::unique_ptr<TensorSource> tensors = open_tensors(options.path);
   const bool model = is_model(options.path);
   std::int64_t rows = 0;
+  bool finite = true, gaps = false;
+  std::uint64_t elements = 0;
+  const auto check = [&](const std::string& name, const TensorNumbers& numbers) {
+    elements += static_cast<std::uint64_t>(numbers.count);
+    if (numbers.finite() == numbers.count) return;
+    finite = false;
+    if (!options.json)
+      print(concat(name, "  NaNs ", numbers.nans, "  infinities ", numbers.infinities, "  of ",
+                   numbers.count));
+  };
   if (model) {
     const std::unique_ptr<ModelSource> source = open_with_states(options, options.path);
     const ParamTable table = model_rows(source->config());
     source->check_all_used(table);
+    gaps = source->has_gaps();
     for (const Param& row : table.rows()) {
-      for (const std::string& state : source->states()) source->dtype_of(row, state);  // is there
-      const DType dtype = source->dtype_of(row, "");
-      const Buffer buffer(Device::cpu,
-                          static_cast<std::size_t>(row.shape.numel()) * size_of(dtype));
-      source->read(row, "", buffer.tensor(dtype, row.shape));
+      for (const std::string& state : source->states()) {
+        const DType dtype = source->dtype_of(row, state);  // is there
+        if (!state.empty() && !gaps) continue;
+        const Buffer buffer(Device::cpu,
+                            static_cast<std::size_t>(row.shape.numel()) * size_of(dtype));
+        const Tensor value = buffer.tensor(dtype, row.shape);
+        source->read(row, state, value);
+        if (!state.empty()) check(state_prefix(state) + row.name, numbers_of(value));
+      }
       ++rows;
     }
     source->finish_reading();
   }
-  bool finite = true;
-  std::uint64_t elements = 0;
-  for (const auto& [key, tensor] : tensors->tensors()) {
-    const TensorNumbers numbers = numbers_of(*tensors, key);
-    elements += static_cast<std::uint64_t>(numbers.count);
-    if (numbers.finite() == numbers.count) continue;
-    finite = false;
-    if (!options.json)
-      print(concat(key, "  NaNs ", numbers.nans, "  infinities ", numbers.infinities, "  of ",
-                   numbers.count));
-  }
+  for (const auto& [key, tensor] : tensors->tensors())
+    if (!gaps || key.find("optimizer.") == std::string::npos) check(key, numbers_of(*tensors, key));
   JsonWriter json;
   json.begin_object().member("schema", kSchema).member("checkpoint", tensors->path());
   json.member("tensors", tensors->tensors().size()).member("elements", elements);

@@ -12,8 +12,7 @@ using Kind = PyValue::Kind;
 
 // --- Tensors ------------------------------------------------------------------------------------
 
-// The value with its tensors kept elsewhere.
-static PyValue copied(const PyValue& value, const TorchReader& reader, const KeepTensor& keep) {
+PyValue copied_value(const PyValue& value, const TorchReader& reader, const KeepTensor& keep) {
   if (TorchReader::is_tensor(value)) {
     const StoredTensor stored = reader.tensor(value);
     const Buffer buffer(Device::cpu,
@@ -28,12 +27,13 @@ static PyValue copied(const PyValue& value, const TorchReader& reader, const Kee
       PyValue dict = PyValue::dict();
       const std::vector<PyValue>& entries = value.entries("");
       for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
-        dict.set_item(entries[i], copied(entries[i + 1], reader, keep));
+        dict.set_item(entries[i], copied_value(entries[i + 1], reader, keep));
       return dict;
     }
     case Kind::list:
     case Kind::tuple:
-      for (const PyValue& item : value.as_items("")) items.push_back(copied(item, reader, keep));
+      for (const PyValue& item : value.as_items(""))
+        items.push_back(copied_value(item, reader, keep));
       return value.is(Kind::list) ? PyValue::list(std::move(items))
                                   : PyValue::tuple(std::move(items));
     case Kind::persistent:
@@ -95,6 +95,7 @@ static PyValue make_args(const ModelTarget& target, const std::string& format,
        {"expert_model_parallel_size", target.expert_parallel},
        {"world_size",
         target.tensor_parallel * (target.pipeline_parallel + encoder) * target.expert_parallel},
+       {"transformer_impl", target.local_spec ? "local" : "transformer_engine"},
        {"ckpt_format", format},
        {"no_save_rng", true}});
   if (!target.with_optimizer) args.set_item("no_save_optim", true);
@@ -103,10 +104,7 @@ static PyValue make_args(const ModelTarget& target, const std::string& format,
   PyValue model = PyValue::dict();
   add_model_args(target.config, target.dtype, model);
   args = merged(std::move(args), model);
-  if (target.legacy) {
-    args.set_item("use_legacy_models", true);
-    args.set_item("transformer_impl", "local");
-  }
+  if (target.legacy) args.set_item("use_legacy_models", true);
   const bool known = common.is(Kind::dict);
   args = merged(args, known ? common.at("args", "common state") : unknown_run(target.config));
   return PyValue::make(PyValue::global("argparse", "Namespace"), args);
@@ -121,15 +119,17 @@ PyValue make_common(const ModelTarget& target, const std::string& format, const 
   const std::vector<PyValue>& entries = source.entries("common state");
   for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
     const std::string& name = entries[i].as_string("common state");
-    const bool other_run = name == "rng_state" || name == "rerun_state_machine";
-    if (common.find(name) != nullptr || other_run || name == "optimizer") continue;
-    common.set_item(name, copied(entries[i + 1], *target.source.common_tensors(), keep));
+    const bool other_run = name == "rng_state" || name == "rerun_state_machine",
+               of_optimizer = name == "optimizer" || name == "content_metadata";
+    if (common.find(name) != nullptr || other_run || of_optimizer) continue;
+    common.set_item(name, copied_value(entries[i + 1], *target.source.common_tensors(), keep));
   }
   return common;
 }
 
 PyValue copied_optimizer(const ModelSource& source, const KeepTensor& keep) {
-  return copied(source.common().at("optimizer", source.path()), *source.common_tensors(), keep);
+  return copied_value(source.common().at("optimizer", source.path()), *source.common_tensors(),
+                      keep);
 }
 
 std::vector<FileHash> write_companions(const ModelSource& source, const std::string& folder) {

@@ -12,6 +12,9 @@ namespace mt {
 // Keeps a tensor in a file and gives the value that stands for it there.
 using KeepTensor = std::function<PyValue(ConstTensor)>;
 
+// The value, with the tensors of `reader` that it refers to kept elsewhere.
+PyValue copied_value(const PyValue& value, const TorchReader& reader, const KeepTensor& keep);
+
 // A dict: what the source's common state holds, or, of a source without one, what loading needs;
 // `args` describe the target.  Of an optimizer there is nothing.
 PyValue make_common(const ModelTarget& target, const std::string& format, const KeepTensor& keep);

@@ -44,6 +44,10 @@ class ModelSource {
   virtual std::vector<std::string> states() const { return {""}; }
   // Whether the states but "" are of Megatron's distributed optimizer, as v0.12 keeps it.
   virtual bool is_reformulated() const { return false; }
+  // Whether they are, as its main branch keeps it (fully_reshardable).
+  virtual bool is_reshardable() const { return false; }
+  // Whether tensors of those states have elements between the rows', which may be anything.
+  virtual bool has_gaps() const { return false; }
   virtual DType dtype_of(const Param& row, const std::string& state) const = 0;
   // Fills `out`, which has the row's shape and any floating-point type.  Of the vocabulary's rows
   // there may be fewer here or more than in `out`; those that are missing become zeros.

@@ -12,11 +12,11 @@ constexpr const char *kInner = "optimizer", *kGroups = "param_groups",
 
 RankOptimizer::RankOptimizer(const ModelSource& source) {
   for (const std::string& state : source.states())
-    if (state == "fp32_param" || state == "param")
+    if (state == "fp32_param")
       master = state;
     else if (!state.empty())
       moments.push_back(state);
-  distributed = source.is_reformulated() || master == "param";
+  distributed = source.is_reformulated() || source.is_reshardable();
   if (distributed && master.empty())
     fail(Exit::bad_data, source.path(), ": the distributed optimizer has no fp32_param");
 }

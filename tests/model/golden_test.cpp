@@ -7,6 +7,7 @@
 #include "ckpt/gguf.h"
 #include "ckpt/megatron_checkpoint.h"
 #include "ckpt/safetensors.h"
+#include "model/inspect.h"
 #include "tests/model/convert_support.h"
 
 namespace mt {
@@ -100,7 +101,9 @@ TEST_F(Golden, RanksOfMegatronCore) {
                                              {"ranks-t5-stages", 3},
                                              {"ranks-hybrid", 3},
                                              {"dp_zero_gather_scatter", 4, "torch_dist"},
-                                             {"dp_reshardable", 4, "torch_dist"}}) {
+                                             {"dp_reshardable", 4, "torch_dist"},
+                                             {"dp_reshardable-mixtral", 4, "torch_dist"},
+                                             {"fully_sharded_bucket_space", 4, "torch_dist"}}) {
     SCOPED_TRACE(name);
     ConvertOptions options;
     options.with_optimizer = true;
@@ -126,11 +129,61 @@ TEST_F(Golden, RanksOfMegatronCore) {
   }
 }
 
-// Of the other specification norms lie elsewhere.
-TEST_F(Golden, BucketsOfOtherModulesAreRefused) {
-  for (const char* form : {"dp_zero_gather_scatter", "dp_reshardable"}) {
-    const std::string folder = scratch_.path(form);
-    std::filesystem::copy(std::string(MT_TESTDATA) + "/" + form, folder,
+// Between a bucket's parameters lies whatever was in memory, here NaNs.
+TEST_F(Golden, GapsOfBucketsDoNotCount) {
+  const std::string folder = std::string(MT_TESTDATA) + "/fully_sharded_bucket_space";
+  std::vector<std::string> lines;
+  const PrintLine keep = [&](const std::string& line) { lines.push_back(line); };
+  EXPECT_TRUE(verify_checkpoint({.path = folder}, keep));
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(lines[0].ends_with("all of the model's 15, all finite")) << lines[0];
+  lines.clear();
+  ConvertOptions options;
+  options.with_optimizer = true;
+  convert_golden("fully_sharded_bucket_space", "core", options);
+  EXPECT_FALSE(print_differences({.path = folder}, scratch_.path("core"), 0, keep))
+      << lines.front();
+}
+
+// As the main branch has them: each state like the weight, whatever INPUT's form.
+TEST_F(Golden, WithoutCommonFileBucketsAreReshardable) {
+  ConvertOptions options;
+  options.with_optimizer = options.no_common_file = true;
+  options.target_expert_parallel = 2;
+  convert_golden("dp_reshardable-mixtral", "core", options);
+  const MegatronCheckpoint checkpoint(scratch_.path("core/iter_0000007"));
+  const std::string key = "decoder.layers.mlp.experts.experts.linear_fc1.weight";
+  EXPECT_EQ(checkpoint.tensors().at("optimizer.state.param." + key).own_shape(),
+            checkpoint.tensors().at(key).own_shape());
+  EXPECT_EQ(checkpoint.common().at("content_metadata", "").at("distrib_optim_sharding_type", ""),
+            PyValue("fully_reshardable"));
+  EXPECT_EQ(checkpoint.common().at("optimizer", "").entries("").size(), 4u);  // a chain of two
+  std::vector<std::string> lines;
+  EXPECT_FALSE(print_differences({.path = std::string(MT_TESTDATA) + "/dp_reshardable-mixtral"},
+                                 scratch_.path("core"), 0,
+                                 [&](const std::string& line) { lines.push_back(line); }))
+      << lines.front();
+}
+
+// A rank's, in an object beside the buckets.
+TEST_F(Golden, ScalersOfBucketsTravel) {
+  ConvertOptions options;
+  options.with_optimizer = true;
+  convert_golden("dp_reshardable-mixtral", "core", options);
+  const MegatronCheckpoint checkpoint(scratch_.path("core/iter_0000007"));
+  const PyValue scaler = checkpoint.common().at("optimizer", "").at("grad_scaler", "");
+  const HostTensor scale(DType::f32, {1});
+  checkpoint.read_common_tensor(scaler.at("scale", ""), scale);
+  EXPECT_EQ(scale.view().as<float>()[0], 4096);
+  EXPECT_EQ(scaler.at("growth_tracker", ""), PyValue(5));
+}
+
+class OtherArgs : public Golden {
+ protected:
+  // Of a golden with another value of one of its args, None for none.
+  std::string error_with(const std::string& golden, const std::string& name, const PyValue& value) {
+    const std::string folder = scratch_.path(golden + name);
+    std::filesystem::copy(std::string(MT_TESTDATA) + "/" + golden, folder,
                           std::filesystem::copy_options::recursive);
     const std::string path = folder + "/iter_0000007/common.pt";
     PyValue common;
@@ -141,17 +194,42 @@ TEST_F(Golden, BucketsOfOtherModulesAreRefused) {
     PyValue args = PyValue::dict();
     const std::vector<PyValue>& entries = common.at("args", "").entries("");
     for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
-      args.set_item(entries[i], entries[i] == PyValue("transformer_impl") ? "transformer_engine"
-                                                                          : entries[i + 1]);
+      if (!(entries[i] == PyValue(name))) args.set_item(entries[i], entries[i + 1]);
+    if (!value.is_none()) args.set_item(name, value);
     common.set_item("args", PyValue::make(PyValue::global("argparse", "Namespace"), args));
     std::string file;
     TorchWriter().write(common, "common", [&](Bytes bytes) { file += as_text(bytes); });
     File::create(path).write(file);
-    EXPECT_TRUE(error_of([&] {
-                  open_model(folder, {.with_optimizer = true});
-                }).ends_with("was it written with other buckets than args say?"));
     EXPECT_EQ(open_model(folder)->states().size(), 1u);
+    const std::string error = error_of([&] { open_model(folder, {.with_optimizer = true}); });
+    std::filesystem::remove_all(folder);
+    return error;
   }
+};
+
+constexpr const char* kOtherBuckets = "was it written with other buckets than args say?";
+
+// Of the other specification norms lie elsewhere.
+TEST_F(OtherArgs, OfOtherModulesAreRefused) {
+  for (const char* form :
+       {"dp_zero_gather_scatter", "dp_reshardable", "fully_sharded_bucket_space"}) {
+    const std::string error = error_with(form, "transformer_impl", "transformer_engine");
+    EXPECT_TRUE(error.ends_with(kOtherBuckets)) << error;
+  }
+}
+
+TEST_F(OtherArgs, OfOtherExpertsAreRefused) {
+  const auto error = [&](const char* name, const PyValue& value) {
+    return error_with("dp_reshardable-mixtral", name, value);
+  };
+  // Without this one experts' ranks would be counted as up to core_v0.9.0.
+  EXPECT_TRUE(error("expert_tensor_parallel_size", {}).ends_with(kOtherBuckets));
+  EXPECT_TRUE(error("moe_grouped_gemm", false).ends_with(kOtherBuckets));
+  EXPECT_TRUE(error("pipeline_model_parallel_layout", "E|ttL").ends_with(kOtherBuckets));
+  EXPECT_TRUE(
+      error("expert_tensor_parallel_size", 2)
+          .ends_with("args.expert_tensor_parallel_size: experts have other tensor ranks than all "
+                     "else, of which it is not read"));
 }
 
 }  // namespace

@@ -320,15 +320,15 @@ TEST_P(OptimizerDifferences, FormsThatAreNotReadAreNamed) {
   content.common =
       common_of(Kind::distributed, DType::bf16, source->config(), false, save.common_writer());
   PyValue optimizer = content.common.at("optimizer", "");
-  optimizer.set_item("param_state_sharding_type", "fully_sharded_bucket_space");
+  optimizer.set_item("param_state_sharding_type", "fsdp_dtensor");
   save.publish(content);
   ConvertOptions o;
   o.with_optimizer = true;
   EXPECT_EQ(error("run", "out", "core", o),
             concat("65 ", scratch_.path("run/iter_0000005"),
-                   ": its optimizer state is stored as fully_sharded_bucket_space, which is not "
-                   "read; of the distributed optimizer's forms fully_sharded_model_space, "
-                   "fully_reshardable, dp_reshardable and dp_zero_gather_scatter are"));
+                   ": its optimizer state is stored as fsdp_dtensor, which is not read; of the "
+                   "distributed optimizer's forms fully_sharded_model_space, fully_reshardable, "
+                   "dp_reshardable, dp_zero_gather_scatter and fully_sharded_bucket_space are"));
 }
 
 class FamilyOptimizers : public RankOptimizers {};
