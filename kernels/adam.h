@@ -9,8 +9,8 @@
 // On the GPU one launch updates many parameters of flat buffers, and writes their copies that the
 // model computes with.
 //
-// A moment of fp16 or fp8 (E4M3) has a scale for each parameter, after Transformer Engine's
-// FusedAdam:
+// A moment of fp16 or fp8 (E4M3), or a master of fp16, has a scale for each parameter, after
+// Transformer Engine's FusedAdam:
 //   scale = max_i |m[i]| / range      what is kept of m[i]: m[i] / scale, rounded
 // with ranges 32752, half of what fp16 holds, and 448.  Scales have 13 bits and are at least
 // 2^-100. So kept numbers times their scale, as checkpoints store them, are exact in f32; the
@@ -33,8 +33,8 @@ struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
 };
 
-inline constexpr float kFp16MomentRange = 32752, kFp8MomentRange = 448;
-constexpr float moment_scale(float largest, float range) {
+inline constexpr float kFp16Range = 32752, kFp8Range = 448;
+constexpr float kept_scale(float largest, float range) {
   const auto bits = std::bit_cast<std::uint32_t>(std::max(largest / range, 0x1p-100f));
   return std::bit_cast<float>((bits + 0x3ff + (bits >> 11 & 1)) & ~0x7ffU);
 }
@@ -46,24 +46,24 @@ void adam(T* p, T* m, T* v, const T* g, std::int64_t count, const AdamOptions& o
           double lr_mult, double decay_mult, const StepRecord* record);
 }
 
-// p: float;  m, v: float, bf16, fp16 or fp8, rounded after the update;  copy: float, bf16 or fp16,
-// or null: the new p, rounded;  g: float, or bf16 if the copy is.  Element i of a chunk is element
-// first + i of g and of copy, state + i of m and v, and one or the other of p: the latter if there
-// is a copy.  chunks: [chunk_count] on the device.
+// p: float, or fp16 if the copy has 16 bits;  m, v: float, bf16, fp16 or fp8;  all rounded after
+// the update;  copy: float, bf16 or fp16, or null: the new p, before it is rounded to fp16;  g:
+// float, or bf16 if the copy is.  Element i of a chunk is element first + i of g and of copy, state
+// + i of m and v, and one or the other of p: the latter if there is a copy.  chunks: [chunk_count]
+// on the device.
 namespace mt::cuda {
 template <class Q>
-struct Moment {
+struct Kept {
   Q* values;
   // Of fp16 and fp8, by pieces: what the elements are in, and zeros, from which the first of two
   // launches makes the largest that they will be.
-  float *scales, *largest;
+  float *scales = nullptr, *largest = nullptr;
 };
-template <class First, class Second, class T, class G>
-void adam(float* p, Moment<First> m, Moment<Second> v, T* copy, const G* g,
+template <class Master, class First, class Second, class T, class G>
+void adam(Kept<Master> p, Kept<First> m, Kept<Second> v, T* copy, const G* g,
           const UpdateChunk* chunks, std::int64_t chunk_count, const AdamOptions& options,
           const StepRecord* record, cudaStream_t stream);
 // Once all chunks of the pieces were updated: the scales become those of the largest elements.
 template <class Q>
-void take_scales(Moment<Q> moment, std::int64_t pieces, const StepRecord* record,
-                 cudaStream_t stream);
+void take_scales(Kept<Q> kept, std::int64_t pieces, const StepRecord* record, cudaStream_t stream);
 }  // namespace mt::cuda

@@ -31,73 +31,101 @@ namespace {
 template <class Q>
 inline constexpr float kRange = 0;  // not scaled
 template <>
-inline constexpr float kRange<fp16> = kFp16MomentRange;
+inline constexpr float kRange<fp16> = kFp16Range;
 template <>
-inline constexpr float kRange<fp8> = kFp8MomentRange;
+inline constexpr float kRange<fp8> = kFp8Range;
 
 template <class Q>
-__device__ float scale_of(const Moment<Q>& moment, std::int64_t piece) {
+__device__ float scale_of(const Kept<Q>& kept, std::int64_t piece) {
   if constexpr (kRange<Q> == 0)
     return 1;
   else
-    return moment.scales[piece];
+    return kept.scales[piece];
 }
 // Of the scale that it will have.
 template <class Q>
-__device__ float inverse_scale_of(const Moment<Q>& moment, std::int64_t piece) {
+__device__ float inverse_scale_of(const Kept<Q>& kept, std::int64_t piece) {
   if constexpr (kRange<Q> == 0)
     return 1;
   else
-    return 1 / moment_scale(moment.largest[piece], kRange<Q>);
+    return 1 / kept_scale(kept.largest[piece], kRange<Q>);
 }
 
-template <class First, class Second, class G>
-struct Moments {
-  Moment<First> m;
-  Moment<Second> v;
+// The formula.
+template <class Master, class First, class Second, class G>
+struct Formula {
+  Kept<Master> p;
+  Kept<First> m;
+  Kept<Second> v;
   const G* g;
-  float beta1, rest1, beta2, rest2;
+  bool has_copy;
+  float beta1, rest1, beta2, rest2, eps;
 
+  struct Rates {
+    float gradient_scale, lr, decay, unbias1, unbias2, p_scale, m_scale, v_scale;
+  };
+  __device__ Rates rates_of(const UpdateChunk& chunk, const StepRecord& record) const {
+    return {static_cast<float>(record.gradient_scale),
+            static_cast<float>(record.learning_rate * chunk.lr_mult),
+            static_cast<float>(record.weight_decay * chunk.decay_mult),
+            1 / static_cast<float>(record.bias_correction1),
+            1 / static_cast<float>(record.bias_correction2),
+            scale_of(p, chunk.piece),
+            scale_of(m, chunk.piece),
+            scale_of(v, chunk.piece)};
+  }
+
+  // From now on element i of what is remembered is i + by; so are the masters', if p are such.
   __device__ void move_state(std::int64_t by) {
     m.values += by;
     v.values += by;
+    if (has_copy) p.values += by;
   }
+
   template <int N>
   struct Loaded {
+    Pack<Master, N> p;
     Pack<G, N> g;
     Pack<First, N> m;
     Pack<Second, N> v;
   };
   template <int N>
   __device__ Loaded<N> fetch(std::int64_t i) const {
-    return {load<N>(g + i), load<N>(m.values + i), load<N>(v.values + i)};
+    return {load<N>(p.values + i), load<N>(g + i), load<N>(m.values + i), load<N>(v.values + i)};
   }
-  __device__ float next_m(float old, float gradient) const {
-    return beta1 * old + rest1 * gradient;
-  }
-  __device__ float next_v(float old, float gradient) const {
-    return beta2 * old + rest2 * gradient * gradient;
+
+  struct Next {
+    float p, m, v;
+  };
+  template <int N>
+  __device__ Next next(const Loaded<N>& at, int n, const Rates& rate) const {
+    const float gradient = at.g[n] * rate.gradient_scale, old = at.p[n] * rate.p_scale;
+    const float new_m = beta1 * (at.m[n] * rate.m_scale) + rest1 * gradient;
+    const float new_v = beta2 * (at.v[n] * rate.v_scale) + rest2 * gradient * gradient;
+    const float denominator = sqrtf(new_v * rate.unbias2) + eps;
+    return {old - rate.lr * (new_m * rate.unbias1 / denominator + rate.decay * old), new_m, new_v};
   }
 };
 
-// The largest that the moments of a chunk will be.
-template <class First, class Second, class G>
-struct Largest : Moments<First, Second, G> {
-  struct Rates {
-    float gradient_scale, m_scale, v_scale, first, second;
+// The largest that of a chunk will be.
+template <class Master, class First, class Second, class G>
+struct Largest : Formula<Master, First, Second, G> {
+  using Base = Formula<Master, First, Second, G>;
+  struct Rates : Base::Rates {
+    float largest_p = 0, largest_m = 0, largest_v = 0;
   };
   __device__ Rates rates(const UpdateChunk& chunk, const StepRecord& record) const {
-    return {static_cast<float>(record.gradient_scale), scale_of(this->m, chunk.piece),
-            scale_of(this->v, chunk.piece), 0, 0};
+    return {this->rates_of(chunk, record)};
   }
   template <int N>
-  __device__ void update(std::int64_t, const typename Moments<First, Second, G>::Loaded<N>& at,
+  __device__ void update(std::int64_t, const typename Base::template Loaded<N>& at,
                          Rates& rate) const {
 #pragma unroll
     for (int n = 0; n < N; ++n) {
-      const float gradient = at.g[n] * rate.gradient_scale;
-      rate.first = fmaxf(rate.first, fabsf(this->next_m(at.m[n] * rate.m_scale, gradient)));
-      rate.second = fmaxf(rate.second, this->next_v(at.v[n] * rate.v_scale, gradient));
+      const typename Base::Next next = this->next(at, n, rate);
+      rate.largest_p = fmaxf(rate.largest_p, fabsf(next.p));
+      rate.largest_m = fmaxf(rate.largest_m, fabsf(next.m));
+      rate.largest_v = fmaxf(rate.largest_v, next.v);
     }
   }
 };
@@ -107,12 +135,12 @@ struct Larger {
 };
 
 template <class Q>
-__device__ void note_largest(const Moment<Q>& moment, std::int64_t piece, float largest) {
+__device__ void note_largest(const Kept<Q>& kept, std::int64_t piece, float largest) {
   if constexpr (kRange<Q> != 0) {
     largest = over_lanes(largest, 32, Larger());
     // As integers numbers that are not negative have their order.
     if (threadIdx.x % 32 == 0)
-      atomicMax(reinterpret_cast<int*>(moment.largest + piece), __float_as_int(largest));
+      atomicMax(reinterpret_cast<int*>(kept.largest + piece), __float_as_int(largest));
   }
 }
 
@@ -124,64 +152,39 @@ __global__ __launch_bounds__(kUpdateThreads) void largest_kernel(Rule rule, bool
   const UpdateChunk chunk = chunks[blockIdx.x];
   auto rates = rule.rates(chunk, *record);
   update_chunk(rule, rates, wide, chunk);
-  note_largest(rule.m, chunk.piece, rates.first);
-  note_largest(rule.v, chunk.piece, rates.second);
+  note_largest(rule.p, chunk.piece, rates.largest_p);
+  note_largest(rule.m, chunk.piece, rates.largest_m);
+  note_largest(rule.v, chunk.piece, rates.largest_v);
 }
 
-template <class First, class Second, class T, class G>
-struct Adam : Moments<First, Second, G> {
-  float* p;
+template <class Master, class First, class Second, class T, class G>
+struct Adam : Formula<Master, First, Second, G> {
+  using Base = Formula<Master, First, Second, G>;
   T* copy;
-  float eps;
 
-  struct Rates {
-    float gradient_scale, lr, decay, unbias1, unbias2;
-    float m_scale, v_scale, inverse_m_scale, inverse_v_scale;
+  struct Rates : Base::Rates {
+    float inverse_p_scale, inverse_m_scale, inverse_v_scale;
   };
   __device__ Rates rates(const UpdateChunk& chunk, const StepRecord& record) const {
-    return {static_cast<float>(record.gradient_scale),
-            static_cast<float>(record.learning_rate * chunk.lr_mult),
-            static_cast<float>(record.weight_decay * chunk.decay_mult),
-            1 / static_cast<float>(record.bias_correction1),
-            1 / static_cast<float>(record.bias_correction2),
-            scale_of(this->m, chunk.piece),
-            scale_of(this->v, chunk.piece),
-            inverse_scale_of(this->m, chunk.piece),
-            inverse_scale_of(this->v, chunk.piece)};
-  }
-
-  // From now on element i of what is remembered is i + by; so are the masters', if p are such.
-  __device__ void move_state(std::int64_t by) {
-    Moments<First, Second, G>::move_state(by);
-    if (copy) p += by;
-  }
-
-  template <int N>
-  struct Loaded {
-    Pack<float, N> p;
-    typename Moments<First, Second, G>::Loaded<N> moments;
-  };
-  template <int N>
-  __device__ Loaded<N> fetch(std::int64_t i) const {
-    return {load<N>(p + i), Moments<First, Second, G>::template fetch<N>(i)};
+    return {this->rates_of(chunk, record), inverse_scale_of(this->p, chunk.piece),
+            inverse_scale_of(this->m, chunk.piece), inverse_scale_of(this->v, chunk.piece)};
   }
   template <int N>
-  __device__ void update(std::int64_t i, const Loaded<N>& at, const Rates& rate) const {
-    float new_p[N], new_m[N], new_v[N];
+  __device__ void update(std::int64_t i, const typename Base::template Loaded<N>& at,
+                         const Rates& rate) const {
+    float of_copy[N], new_p[N], new_m[N], new_v[N];
 #pragma unroll
     for (int n = 0; n < N; ++n) {
-      const float gradient = at.moments.g[n] * rate.gradient_scale;
-      const float m = this->next_m(at.moments.m[n] * rate.m_scale, gradient);
-      const float v = this->next_v(at.moments.v[n] * rate.v_scale, gradient);
-      const float denominator = sqrtf(v * rate.unbias2) + eps;
-      new_p[n] = at.p[n] - rate.lr * (m * rate.unbias1 / denominator + rate.decay * at.p[n]);
-      new_m[n] = m * rate.inverse_m_scale;
-      new_v[n] = v * rate.inverse_v_scale;
+      const typename Base::Next next = this->next(at, n, rate);
+      of_copy[n] = next.p;
+      new_p[n] = next.p * rate.inverse_p_scale;
+      new_m[n] = next.m * rate.inverse_m_scale;
+      new_v[n] = next.v * rate.inverse_v_scale;
     }
-    store(p + i, new_p);
+    store(this->p.values + i, new_p);
     store(this->m.values + i, new_m);
     store(this->v.values + i, new_v);
-    if (copy) store(copy + i, new_p);
+    if (copy) store(copy + i, of_copy);
   }
 };
 
@@ -189,55 +192,60 @@ __global__ void take_scales_kernel(float* scales, float* largest, int pieces, fl
                                    const StepRecord* record) {
   const int piece = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (piece >= pieces || record->gradient_scale == 0) return;
-  scales[piece] = moment_scale(largest[piece], range);
+  scales[piece] = kept_scale(largest[piece], range);
   largest[piece] = 0;
 }
 
 }  // namespace
 
-template <class First, class Second, class T, class G>
-void adam(float* p, Moment<First> m, Moment<Second> v, T* copy, const G* g,
+template <class Master, class First, class Second, class T, class G>
+void adam(Kept<Master> p, Kept<First> m, Kept<Second> v, T* copy, const G* g,
           const UpdateChunk* chunks, std::int64_t chunk_count, const AdamOptions& options,
           const StepRecord* record, cudaStream_t stream) {
   if (chunk_count == 0) return;
   const auto in_float = [](double x) { return static_cast<float>(x); };
-  const Moments<First, Second, G> moments{m,
-                                          v,
-                                          g,
-                                          in_float(options.beta1),
-                                          in_float(1 - options.beta1),
-                                          in_float(options.beta2),
-                                          in_float(1 - options.beta2)};
-  const bool wide = aligned(p, m.values, v.values, copy, g);
-  if constexpr (kRange<First> != 0 || kRange<Second> != 0) {
+  const Formula<Master, First, Second, G> formula{p,
+                                                  m,
+                                                  v,
+                                                  g,
+                                                  copy != nullptr,
+                                                  in_float(options.beta1),
+                                                  in_float(1 - options.beta1),
+                                                  in_float(options.beta2),
+                                                  in_float(1 - options.beta2),
+                                                  in_float(options.eps)};
+  const bool wide = aligned(p.values, m.values, v.values, copy, g);
+  if constexpr (kRange<Master> != 0 || kRange<First> != 0 || kRange<Second> != 0) {
     largest_kernel<<<static_cast<unsigned>(chunk_count), kUpdateThreads, 0, stream>>>(
-        Largest<First, Second, G>{moments}, wide, chunks, record);
+        Largest<Master, First, Second, G>{formula}, wide, chunks, record);
     check(cudaGetLastError());
   }
-  const Adam<First, Second, T, G> rule{moments, p, copy, in_float(options.eps)};
-  update_chunks(rule, wide, chunks, chunk_count, record, stream);
+  update_chunks(Adam<Master, First, Second, T, G>{formula, copy}, wide, chunks, chunk_count, record,
+                stream);
 }
 
 template <class Q>
-void take_scales(Moment<Q> moment, std::int64_t pieces, const StepRecord* record,
-                 cudaStream_t stream) {
+void take_scales(Kept<Q> kept, std::int64_t pieces, const StepRecord* record, cudaStream_t stream) {
   if (pieces == 0) return;
   constexpr int kThreads = 256;
   take_scales_kernel<<<static_cast<unsigned>(ceil_div(pieces, kThreads)), kThreads, 0, stream>>>(
-      moment.scales, moment.largest, static_cast<int>(pieces), kRange<Q>, record);
+      kept.scales, kept.largest, static_cast<int>(pieces), kRange<Q>, record);
   check(cudaGetLastError());
 }
-template void take_scales(Moment<fp16>, std::int64_t, const StepRecord*, cudaStream_t);
-template void take_scales(Moment<fp8>, std::int64_t, const StepRecord*, cudaStream_t);
+template void take_scales(Kept<fp16>, std::int64_t, const StepRecord*, cudaStream_t);
+template void take_scales(Kept<fp8>, std::int64_t, const StepRecord*, cudaStream_t);
 
-#define INSTANTIATE(First, Second, T, G)                                                      \
-  template void adam(float*, Moment<First>, Moment<Second>, T*, const G*, const UpdateChunk*, \
+#define INSTANTIATE(Master, First, Second, T, G)                                                \
+  template void adam(Kept<Master>, Kept<First>, Kept<Second>, T*, const G*, const UpdateChunk*, \
                      std::int64_t, const AdamOptions&, const StepRecord*, cudaStream_t)
-#define INSTANTIATE_COPIES(First, Second)   \
-  INSTANTIATE(First, Second, float, float); \
-  INSTANTIATE(First, Second, bf16, float);  \
-  INSTANTIATE(First, Second, fp16, float);  \
-  INSTANTIATE(First, Second, bf16, bf16)
+#define INSTANTIATE_COPIES(First, Second)          \
+  INSTANTIATE(float, First, Second, float, float); \
+  INSTANTIATE(float, First, Second, bf16, float);  \
+  INSTANTIATE(float, First, Second, fp16, float);  \
+  INSTANTIATE(float, First, Second, bf16, bf16);   \
+  INSTANTIATE(fp16, First, Second, bf16, float);   \
+  INSTANTIATE(fp16, First, Second, fp16, float);   \
+  INSTANTIATE(fp16, First, Second, bf16, bf16)
 #define INSTANTIATE_SECOND(First)   \
   INSTANTIATE_COPIES(First, float); \
   INSTANTIATE_COPIES(First, bf16);  \

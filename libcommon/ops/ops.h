@@ -199,24 +199,26 @@ bool all_finite(ConstTensor x, Stream& stream);  // true on meta
 // Completes the outcome and its records (kernels/update.h); on meta nothing.
 void decide_update(std::span<StepRecord> records, StepOutcome* outcome, const UpdateRules& rules,
                    Stream& stream);
+// What an optimizer keeps of what it updates; if it is of fp16 or fp8 also, [2, pieces] f32, each
+// piece's scale and a zero.  On the CPU a chunk is a piece.
+struct Kept {
+  Tensor values, scales = {};
+};
 // An update of many parameters that lie in flat tensors (kernels/update.h).  chunks: UpdateChunks
 // as bytes, on the tensors' device.  p: the values, of which a chunk's elements are first + i, or,
-// with a `copy` of 16 bits (the values), their masters in f32, as the state by state + i.
+// with a `copy` of 16 bits (the values), their masters in f32 or, for Adam on a GPU, fp16, as the
+// state by state + i.
 struct FlatUpdate {
-  Tensor p, copy = {};
+  Kept p;
+  Tensor copy = {};
   ConstTensor g;              // first + gradient_shift + i
   ConstTensor chunks;         // empty on meta
   std::int64_t elements = 0;  // of all chunks
 };
-// A moment of what is updated; if it is of fp16 or fp8 also, [2, pieces] f32, each piece's scale
-// and a zero.  On the CPU a chunk is a piece.
-struct Moment {
-  Tensor values, scales = {};
-};
-void adam(const FlatUpdate& update, const Moment& m, const Moment& v, const AdamOptions& options,
+void adam(const FlatUpdate& update, const Kept& m, const Kept& v, const AdamOptions& options,
           const StepRecord* record, Stream& stream);
 // After all updates of a step.
-void take_scales(const Moment& moment, const StepRecord* record, Stream& stream);
+void take_scales(const Kept& kept, const StepRecord* record, Stream& stream);
 void sgd(const FlatUpdate& update, Tensor b, double momentum, const StepRecord* record,
          Stream& stream);
 void muon_momentum(Tensor u, Tensor m, ConstTensor g, double momentum, bool nesterov,

@@ -67,7 +67,9 @@ class Optimizer {
     Tensor value = {}, gradient = {};
     std::vector<Tensor> state = {};
     std::vector<Tensor> scales = {};  // [1] f32 of what of `state` is scaled (kernels/adam.h)
-    Tensor master = {};  // what is updated: `value` itself, or if that has 16 bits a copy in f32
+    // What is updated: `value` itself, or if that has 16 bits a copy in f32, or scaled in fp16.
+    Tensor master = {}, master_scale = {};
+    bool has_master = false;
   };
 
   // Allocates the table.
@@ -142,8 +144,8 @@ class Optimizer {
   // Pieces that are updated together, by Adam or SGD: their states, and the masters of values of 16
   // bits, lie in flat tensors, every piece at the same place of each.  Scales are by all pieces.
   struct Flat {
-    std::vector<Moment> state;
-    Tensor master;
+    std::vector<Kept> state;
+    Kept master;
     std::int64_t size = 0;  // elements of each
   };
   std::vector<Piece> pieces_of(int rank) const;

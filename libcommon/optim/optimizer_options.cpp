@@ -11,11 +11,15 @@ void OptimizerOptions::add_to(CommandLine& cl) {
   cl.option("--adam-beta2", &adam.beta2, "F", "decay of the second moment", between(0, 1));
   cl.option("--adam-eps", &adam.eps, "F", "added to the root of the second moment", at_least(0));
   cl.flag("--use-precision-aware-optimizer", &precision_aware,
-          "with --use-distributed-optimizer, allow other types than fp32 for main gradients and "
-          "Adam's moments");
+          "with --use-distributed-optimizer, allow other types than fp32 for main gradients, main "
+          "weights and Adam's moments");
   cl.option("--main-grads-dtype", &main_grads_dtype, "TYPE",
             "what gradients are added up and reduced in: fp32, or bf16 with --bf16",
             one_of({"fp32", "bf16"}));
+  cl.option("--main-params-dtype", &main_params_dtype, "TYPE",
+            "what main weights, of which those of --bf16 or --fp16 are copies, are kept in: fp32, "
+            "or fp16 with a scale for each parameter; saved in fp32",
+            one_of({"fp32", "fp16"}));
   cl.option("--exp-avg-dtype", &exp_avg_dtype, "TYPE",
             "what Adam's first moment is kept in: fp32, bf16, or fp16 or fp8 with a scale for each "
             "parameter; saved in fp32",
@@ -80,6 +84,7 @@ void OptimizerOptions::check_precision() const {
   if (precision_aware && !use_distributed_optimizer)
     fail(Exit::usage, "--use-precision-aware-optimizer: needs --use-distributed-optimizer");
   for (const auto& [option, type] : {std::pair{"--main-grads-dtype ", main_grads_dtype},
+                                     {"--main-params-dtype ", main_params_dtype},
                                      {"--exp-avg-dtype ", exp_avg_dtype},
                                      {"--exp-avg-sq-dtype ", exp_avg_sq_dtype}})
     if (type != "fp32" && !precision_aware)

@@ -12,8 +12,10 @@ namespace mt {
 struct OptimizerOptions {
   std::string name = "adam";  // adam, sgd, muon or dist_muon
   AdamOptions adam;
-  bool precision_aware = false;  // allows other types than fp32 for gradients and Adam's moments
-  std::string main_grads_dtype = "fp32", exp_avg_dtype = "fp32", exp_avg_sq_dtype = "fp32";
+  // Allows other types than fp32 for gradients, main weights and Adam's moments.
+  bool precision_aware = false;
+  std::string main_grads_dtype = "fp32", main_params_dtype = "fp32";
+  std::string exp_avg_dtype = "fp32", exp_avg_sq_dtype = "fp32";
   bool grad_reduce_in_bf16 = false, accumulate_allreduce_grads_in_fp32 = false;
   double sgd_momentum = 0.9;
   MuonOptions muon;
@@ -33,6 +35,8 @@ struct OptimizerOptions {
   bool shards_values() const { return sharding_strategy == "optim_grads_params"; }
   // What Adam's first or second moment is kept in; `wide` where it is not of fewer bits.
   DType moment_dtype(std::size_t moment, DType wide) const;
+  // Likewise main weights, of weights of 16 bits.
+  DType master_dtype(DType wide) const { return main_params_dtype == "fp16" ? DType::f16 : wide; }
   // Whether what micro-batches are added to, each rounded, and ranks sum is bf16, as Megatron's
   // buffer of gradients is with either option.
   bool bf16_gradients() const { return grad_reduce_in_bf16 || main_grads_dtype == "bf16"; }

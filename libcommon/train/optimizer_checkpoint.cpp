@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "model/gpt_checkpoint.h"
-#include "ops/moments.h"
+#include "ops/kept.h"
 #include "tensor/host_copy.h"
 
 namespace mt {
@@ -21,11 +21,6 @@ static bool is_reformulated(const Optimizer& optimizer) {
 }
 
 static const char* const kMaster = "fp32_param";
-
-// Whether what is updated is not the values themselves.
-static bool has_master(const Optimizer::Piece& piece) {
-  return piece.master.dtype() != piece.row->value.dtype();
-}
 
 // --- Tensors ------------------------------------------------------------------------------------
 
@@ -55,36 +50,37 @@ static void write_piece(DistWriter& writer, const Optimizer::Piece& piece, const
   }
 }
 
-// Moments are stored in f32 where they have fewer bits, as Megatron's are.
-static bool is_narrow(const Tensor& state) { return size_of(state.dtype()) < sizeof(float); }
+// What has fewer bits is stored in f32, as Megatron's is.
+static bool is_narrow(const Tensor& kept) { return size_of(kept.dtype()) < sizeof(float); }
 
-static Tensor as_stored(const Optimizer::Piece& piece, std::size_t i, Buffer& storage) {
-  const Tensor& state = piece.state[i];
-  if (!is_narrow(state)) return state;
-  const Tensor scales = piece.scales[i];
-  const float scale = scales ? HostCopy::of(scales).tensor().span<float>()[0] : 1;
-  storage = Buffer(Device::cpu, static_cast<std::size_t>(state.numel()) * sizeof(float));
-  const Tensor wide = storage.tensor(DType::f32, state.shape());
-  read_moment(wide.span<float>(), HostCopy::of(state).tensor(), 0, scale);
+// Memory for as much, in f32.
+static Buffer wide_storage(const Tensor& kept) {
+  return {Device::cpu, static_cast<std::size_t>(kept.numel()) * sizeof(float)};
+}
+
+static Tensor as_stored(const Tensor& kept, const Tensor& scale, Buffer& storage) {
+  if (!is_narrow(kept)) return kept;
+  storage = wide_storage(kept);
+  const Tensor wide = storage.tensor(DType::f32, kept.shape());
+  read_all(wide.span<float>(), kept, scale);
   return wide;
 }
 
 void write_optimizer(DistWriter& writer, const Optimizer& optimizer) {
   for (const Optimizer::Piece& piece : optimizer.pieces()) {
     if (!optimizer.counts(*piece.row)) continue;
-    const std::vector<std::string>& names = Optimizer::state_names(piece.rule);
-    if (is_reformulated(optimizer))
-      write_piece(writer, piece, kMaster, piece.master);
-    else if (has_master(piece))
-      write_row(writer, *piece.row, prefix_of(kMaster), piece.master.reshape(piece.row->local));
-    for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto write = [&](const std::string& name, const Tensor& kept, const Tensor& scale) {
       Buffer storage;
-      const Tensor state = as_stored(piece, i, storage);
+      const Tensor stored = as_stored(kept, scale, storage);
       if (is_reformulated(optimizer))
-        write_piece(writer, piece, names[i], state);
+        write_piece(writer, piece, name, stored);
       else
-        write_row(writer, *piece.row, prefix_of(names[i]), state.reshape(piece.row->local));
-    }
+        write_row(writer, *piece.row, prefix_of(name), stored.reshape(piece.row->local));
+    };
+    if (is_reformulated(optimizer) || piece.has_master)
+      write(kMaster, piece.master, piece.master_scale);
+    const std::vector<std::string>& names = Optimizer::state_names(piece.rule);
+    for (std::size_t i = 0; i < names.size(); ++i) write(names[i], piece.state[i], piece.scales[i]);
   }
 }
 
@@ -139,34 +135,27 @@ static void load_piece(const DistReader& reader, const Optimizer::Piece& piece,
   here.upload();
 }
 
-// What is stored of a state, as it is kept.
-static void load_state(const DistReader& reader, const Optimizer::Piece& piece,
-                       const std::string& name, std::size_t i) {
-  const Tensor& state = piece.state[i];
-  if (!is_narrow(state)) return load_piece(reader, piece, prefix_of(name), state);
-  const Buffer storage(Device::cpu, static_cast<std::size_t>(state.numel()) * sizeof(float));
-  const Tensor wide = storage.tensor(DType::f32, state.shape());
-  load_piece(reader, piece, prefix_of(name), wide);
-  float largest = 0;
-  for (const float x : wide.span<float>()) largest = std::max(largest, std::abs(x));
-  const float scale = moment_scale_of(state.dtype(), largest);
-  const HostCopy here = HostCopy::for_writing(state);
-  write_moment<float>(here.tensor(), 0, wide.span<float>(), scale);
-  here.upload();
-  if (!piece.scales[i]) return;
-  const HostCopy scale_here = HostCopy::for_writing(piece.scales[i]);
-  scale_here.tensor().span<float>()[0] = scale;
-  scale_here.upload();
+// What is stored, as it is kept.
+static void load_kept(const DistReader& reader, const Optimizer::Piece& piece,
+                      const std::string& prefix, const Tensor& kept, const Tensor& scale) {
+  if (!is_narrow(kept)) return load_piece(reader, piece, prefix, kept);
+  const Buffer storage = wide_storage(kept);
+  const Tensor wide = storage.tensor(DType::f32, kept.shape());
+  load_piece(reader, piece, prefix, wide);
+  write_all(kept, scale, wide.span<float>());
 }
 
 static void load_pieces(const DistReader& reader, const Optimizer& optimizer) {
   for (const Optimizer::Piece& piece : optimizer.pieces()) {
     const std::vector<std::string>& names = Optimizer::state_names(piece.rule);
-    for (std::size_t i = 0; i < names.size(); ++i) load_state(reader, piece, names[i], i);
-    if (!has_master(piece)) continue;
+    for (std::size_t i = 0; i < names.size(); ++i)
+      load_kept(reader, piece, prefix_of(names[i]), piece.state[i], piece.scales[i]);
+    if (!piece.has_master) continue;
     // A run in fp32 stores none: its values are their own.
-    const bool stored = reader.find(prefix_of(kMaster) + piece.row->key) != nullptr;
-    load_piece(reader, piece, stored ? prefix_of(kMaster) : "", piece.master);
+    std::string master;                          // else of the weights themselves
+    for (const char* name : {kMaster, "param"})  // the latter in fully_reshardable
+      if (reader.find(prefix_of(name) + piece.row->key) != nullptr) master = prefix_of(name);
+    load_kept(reader, piece, master, piece.master, piece.master_scale);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "model/gpt.h"
 #include "nn/inference.h"
+#include "ops/kept.h"
 #include "optim/optimizer.h"
 #include "tensor/half.h"
 #include "tensor/host_copy.h"
@@ -68,6 +69,13 @@ std::vector<double> in_f64(const Tensor& tensor) {
     const auto values = here.tensor().span<T>();
     return std::vector<double>(values.begin(), values.end());
   });
+}
+
+std::vector<double> master_of(const Optimizer::Piece& piece) {
+  if (!piece.master_scale) return in_f64(piece.master);
+  std::vector<float> wide(static_cast<std::size_t>(piece.master.numel()));
+  read_all(wide, piece.master, piece.master_scale);
+  return {wide.begin(), wide.end()};
 }
 
 // Of all tokens of a micro-batch: i32 tensors, one behind the other.
@@ -172,6 +180,7 @@ SmallRunResult run_small(const SmallRun& run) {
   options.loss_scale.loss_scale = run.loss_scale;
   options.grad_reduce_in_bf16 = run.bf16_gradients;
   if (run.bf16_moments) options.exp_avg_dtype = options.exp_avg_sq_dtype = "bf16";
+  if (run.fp16_masters) options.main_params_dtype = "fp16";
   Stream stream(run.device);
   Gpt model(config);
   Optimizer optimizer(model.table(), run.device, run.dtype, options, world);
@@ -203,7 +212,7 @@ SmallRunResult run_small(const SmallRun& run) {
   }
   stream.synchronize();
   for (const Optimizer::Piece& piece : optimizer.pieces())
-    result.weights.emplace(piece.row->name, in_f64(piece.master));
+    result.weights.emplace(piece.row->name, master_of(piece));
   result.used = executor.peak();
   return result;
 }

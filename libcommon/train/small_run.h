@@ -19,6 +19,7 @@ struct SmallRun {
   bool document_masks = false;  // attention stays within documents of 50 tokens
   double loss_scale = 1;
   bool bf16_moments = false;    // Adam's
+  bool fp16_masters = false;    // with a `dtype` of 16 bits
   bool bf16_gradients = false;  // with a `dtype` of bf16
   bool graphs = true;           // on a GPU
   int micro_batches = 2;        // of a step

@@ -79,22 +79,21 @@ TEST(Adam, SameBitsOnAnyThreads) {
 // What is kept of a scaled moment, times its scale, has the same scale, in which it is exact.
 TEST(Adam, ScalesOfScaledMomentsAreTheirOwn) {
   std::mt19937 engine(5);
-  for (const float range : {kFp16MomentRange, kFp8MomentRange})
+  for (const float range : {kFp16Range, kFp8Range})
     for (int i = 0; i < 100000; ++i) {
       const float largest = std::ldexp(1 + static_cast<float>(engine() % (1 << 23)) * 0x1p-23f,
                                        static_cast<int>(engine() % 180) - 120);
-      const float scale = moment_scale(largest, range);
+      const float scale = kept_scale(largest, range);
       ASSERT_GE(scale, 0x1p-100f);
       if (scale > 0x1p-100f) {
         ASSERT_NEAR(largest / scale, range, range * 0x1p-13f * 1.001f);
       }
       ASSERT_EQ(static_cast<double>(range) * scale, range * scale);
-      ASSERT_EQ(moment_scale(range * scale, range), scale) << largest;
+      ASSERT_EQ(kept_scale(range * scale, range), scale) << largest;
       const auto odd = static_cast<float>(engine() % 2048 | 1);  // of fp16's 11 bits
       ASSERT_EQ(static_cast<double>(odd) * scale, odd * scale);
     }
-  for (const float range : {kFp16MomentRange, kFp8MomentRange})
-    EXPECT_EQ(moment_scale(0, range), 0x1p-100f);
+  for (const float range : {kFp16Range, kFp8Range}) EXPECT_EQ(kept_scale(0, range), 0x1p-100f);
 }
 
 }  // namespace

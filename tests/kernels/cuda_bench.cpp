@@ -289,19 +289,21 @@ void optimizers(Bench& bench) {
   const DeviceArray<StepRecord> record(std::vector<StepRecord>{{.learning_rate = 1e-9}});
   const DeviceArray<float> scale(std::vector<float>{1, 0});
   const auto n = static_cast<double>(count);
-  const auto adam = [&]<class Q>(const char* name, double bytes, const Data<Q>& first,
-                                 const Data<Q>& second) {
-    float* const scales = scale.data();
-    bench(name, bytes * n, [&, scales] {
-      cuda::adam(p.data(), cuda::Moment<Q>{first.data(), scales, scales + 1},
-                 cuda::Moment<Q>{second.data(), scales, scales + 1}, copy.data(), g.data(),
-                 chunks.data(), std::ssize(list), {}, record.data(), nullptr);
+  const auto adam = [&]<class P, class Q>(const char* name, double bytes, const Data<P>& master,
+                                          const Data<Q>& first, const Data<Q>& second) {
+    const auto kept = [&]<class X>(const Data<X>& values) {
+      return cuda::Kept<X>{values.data(), scale.data(), scale.data() + 1};
+    };
+    bench(name, bytes * n, [&] {
+      cuda::adam(kept(master), kept(first), kept(second), copy.data(), g.data(), chunks.data(),
+                 std::ssize(list), {}, record.data(), nullptr);
     });
   };
-  adam("adam f32 bf16", 30, m, v);
-  adam("adam bf16 bf16", 22, Data<bf16>(count), Data<bf16>(count));
-  adam("adam fp16 bf16", 30, Data<check::fp16>(count), Data<check::fp16>(count));
-  adam("adam fp8 bf16", 24, Data<__nv_fp8_e4m3>(count), Data<__nv_fp8_e4m3>(count));
+  adam("adam f32 bf16", 30, p, m, v);
+  adam("adam bf16 bf16", 22, p, Data<bf16>(count), Data<bf16>(count));
+  adam("adam fp16 bf16", 30, p, Data<check::fp16>(count), Data<check::fp16>(count));
+  adam("adam fp8 bf16", 24, p, Data<__nv_fp8_e4m3>(count), Data<__nv_fp8_e4m3>(count));
+  adam("adam f32 bf16 of fp16", 40, Data<check::fp16>(count), m, v);
   bench("sgd f32 bf16", 22 * n, [&] {
     cuda::sgd(p.data(), m.data(), copy.data(), g.data(), chunks.data(), std::ssize(list), 0.9,
               record.data(), nullptr);

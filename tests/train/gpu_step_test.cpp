@@ -60,6 +60,24 @@ TEST_F(GpuStep, KeepsMomentsInBf16) {
   EXPECT_NE(run_small(run).losses, got.losses);
 }
 
+TEST_F(GpuStep, KeepsMainWeightsInFp16) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    SCOPED_TRACE(name_of(dtype));
+    SmallRun run{.model = small_llama(), .device = Device::cuda, .dtype = dtype};
+    const SmallRunResult whole = run_small(run);
+    run.fp16_masters = true;
+    const SmallRunResult got = run_small(run);
+    EXPECT_EQ(run_small(run).losses, got.losses);
+    EXPECT_LT(relative_error(got.losses, whole.losses), 1e-3);
+    for (const auto& [name, weights] : whole.weights) {
+      SCOPED_TRACE(name);
+      const double error = relative_error(got.weights.at(name), weights);
+      EXPECT_LT(error, 4e-3);  // of 11 bits, step by step, and of gradients that differ by it
+      EXPECT_GT(error, 0);
+    }
+  }
+}
+
 // Rounded after each micro-batch, as Megatron's buffer is by the products that add to it; what a
 // product adds may have been rounded before.
 TEST_F(GpuStep, AddsGradientsUpInBf16) {

@@ -88,6 +88,21 @@ TEST(Plan, CountsGradientsInBf16) {
   expect_halves(kept, shared, "reduce_scatter");
 }
 
+// 2 bytes of 12, and a scale and its successor for each parameter; Adam reads twice what is scaled.
+TEST(Plan, CountsMainWeightsInFp16) {
+  TrainOptions whole = small_model();
+  whole.optimizer.use_distributed_optimizer = whole.optimizer.precision_aware = true;
+  TrainOptions scaled = whole;
+  scaled.optimizer.main_params_dtype = "fp16";
+  const RankPlan less = plan_of(scaled).fullest(), more = plan_of(whole).fullest();
+  EXPECT_NEAR(static_cast<double>(less.memory.optimizer),
+              static_cast<double>(more.memory.optimizer) * 10 / 12, 2000);
+  const auto bytes = [](const RankPlan& rank) {
+    return rank.families[static_cast<std::size_t>(Family::optimizer)].bytes;
+  };
+  EXPECT_NEAR(bytes(less) * 30, bytes(more) * (30 - 4 + 14), bytes(more) * 0.01);
+}
+
 TEST(Plan, FamiliesAndWaitingAreTheStep) {
   TrainOptions o = small_model();
   o.ranks = 8;
