@@ -72,6 +72,10 @@ class Folder:
             content = self.now[first][1]
             content.extend(b"\0" * max(0, offset + len(data) - len(content)))
             content[offset : offset + len(data)] = data
+        elif call == "ftruncate":
+            length = int(arguments.rsplit(",", 1)[1].strip(" )"))
+            content = self.now[first][1]
+            content[:] = content[:length].ljust(length, b"\0")
         elif call in ("fsync", "fdatasync"):
             serial, content = self.now.get(first, (0, None))
             if content is not None:
