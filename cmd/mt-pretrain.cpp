@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cstdio>
 #include <iostream>
+#include <utility>
 
 #include "base/command.h"
 #include "comm/supervisor.h"
@@ -27,6 +28,23 @@ static void print_plan(mt::TrainOptions& options) {
   const mt::Plan plan = mt::make_plan(options);
   print(options.report.json ? mt::plan_json(plan) : mt::plan_text(plan, mt::terminal_columns()));
   if (!options.plan_svg.empty()) mt::write_plan_svg(plan, options.plan_svg);
+}
+
+// What is done instead of the run is one thing.
+static void check_one_task(const mt::TrainOptions& options) {
+  const std::pair<bool, const char*> tasks[] = {
+      {options.selftest, "--selftest"},
+      {options.plan, "--plan"},
+      {options.plan_search.has_value(), "--plan-search"},
+      {options.check_layout, "--check-layout"},
+      {!options.ckpt_convert_format.empty() || !options.ckpt_convert_save.empty(),
+       "--ckpt-convert-format"}};
+  const char* first = nullptr;
+  for (const auto& [asked, name] : tasks) {
+    if (asked && first != nullptr)
+      mt::fail(mt::Exit::usage, first, " and ", name, " exclude each other");
+    if (asked) first = name;
+  }
 }
 
 static void run_self_test(const mt::TrainOptions& options) {
@@ -115,6 +133,7 @@ static void run(mt::CommandLine& cl) {
   mt::TrainOptions options;
   cl.describe("Train a GPT-2 or Llama style language model from token files.");
   parse_run(cl, options);
+  check_one_task(options);
   if (options.selftest) return run_self_test(options);
   if (options.plan || options.plan_search) return print_plan(options);
   if (!options.ckpt_convert_format.empty() || !options.ckpt_convert_save.empty())

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "text/protobuf_writer.h"
 
 namespace mt {
 namespace {
@@ -35,24 +36,7 @@ std::string little_endian(T value) {
   return bytes;
 }
 
-std::string varint(std::uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
-  return bytes + static_cast<char>(value);
-}
-
-// Fields of a protobuf message: their number and wire type, then the value.
-enum class Wire : std::uint64_t { varint = 0, f64 = 1, bytes = 2, f32 = 5 };
-
-std::string key(int number, Wire wire) {
-  return varint(static_cast<std::uint64_t>(number) << 3 | static_cast<std::uint64_t>(wire));
-}
-std::string bytes_field(int number, std::string_view bytes) {
-  return key(number, Wire::bytes) + varint(bytes.size()) + std::string(bytes);
-}
-std::string event(double wall_time, const std::string& rest) {
-  return key(1, Wire::f64) + little_endian(wall_time) + rest;
-}
+ProtobufWriter event(double wall_time) { return ProtobufWriter().f64(1, wall_time); }
 
 std::string record(const std::string& data) {
   const std::string length = little_endian(static_cast<std::uint64_t>(data.size()));
@@ -94,13 +78,15 @@ std::uint32_t crc32c(std::string_view data) {
 }
 
 std::string scalar_record(double wall_time, std::int64_t step, std::string_view tag, float value) {
-  const std::string entry = bytes_field(1, tag) + key(2, Wire::f32) + little_endian(value);
-  return record(event(wall_time, key(2, Wire::varint) + varint(static_cast<std::uint64_t>(step)) +
-                                     bytes_field(5, bytes_field(1, entry))));
+  const ProtobufWriter entry = ProtobufWriter().bytes(1, tag).f32(2, value);
+  return record(event(wall_time)
+                    .integer(2, static_cast<std::uint64_t>(step))
+                    .message(5, ProtobufWriter().message(1, entry))
+                    .content());
 }
 
 std::string version_record(double wall_time) {
-  return record(event(wall_time, bytes_field(3, "brain.Event:2")));
+  return record(event(wall_time).bytes(3, "brain.Event:2").content());
 }
 
 EventFile::EventFile(const std::string& folder, std::int64_t queue_size)

@@ -58,8 +58,9 @@ std::vector<LargeTensor> largest_tensors(const ParamTable& table, const Optimize
     for (std::size_t i = 0; i < piece.state.size(); ++i)
       all.add(concat(name_of_all(*piece.row), ": ", Optimizer::state_names(piece.rule)[i]),
               piece.state[i]);
-    if (piece.master && piece.master.dtype() != piece.row->value.dtype())
-      all.add(name_of_all(*piece.row) + ": value in fp32", piece.master);
+    if (piece.has_master)
+      all.add(concat(name_of_all(*piece.row), ": main value in ", name_of(piece.master.dtype())),
+              piece.master);
   }
   for (const Executor::Held& held : executor.at_peak()) {
     // Addresses outside `keep` are used again and again.

@@ -27,8 +27,6 @@ static void add_data_flags(CommandLine& cl) {
 static void add_optimizer_flags(CommandLine& cl) {
   refuse(cl, "use --micro-batch-size", {{"--batch-size"}});
   refuse(cl, "use --lr-warmup-fraction", {{"--warmup"}});
-  refuse(cl, "main weights are fp32, or fp64 with --dtype fp64",
-         {{"--main-params-dtype", only("fp32")}});
   refuse(cl, "the optimizer is not PyTorch's", {{"--use-torch-optimizer-for-cpu-offload"}});
 }
 

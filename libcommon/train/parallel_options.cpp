@@ -6,11 +6,11 @@
 namespace mt {
 
 void ParallelOptions::add_to(CommandLine& cl) {
-  cl.option("--tensor-model-parallel-size", &tensor_model_parallel_size, "N",
+  cl.option("--tensor-model-parallel-size,--tp", &tensor_model_parallel_size, "N",
             "ranks that share every matrix", at_least(1));
-  cl.option("--pipeline-model-parallel-size", &pipeline_model_parallel_size, "N",
+  cl.option("--pipeline-model-parallel-size,--pp", &pipeline_model_parallel_size, "N",
             "ranks that share the layers", at_least(1));
-  cl.option("--context-parallel-size", &context_parallel_size, "N",
+  cl.option("--context-parallel-size,--cp", &context_parallel_size, "N",
             "ranks that share every sequence", at_least(1));
   cl.option("--cp-comm-type", &cp_comm_type, "TYPE",
             "how their attention sees all keys, in every layer or in each: p2p or all_gather (keys "

@@ -164,7 +164,7 @@ class Search {
   struct Outcome {
     std::string ruled_out;
     Proposal proposal = {};
-    bool is_usage = false;  // the options exclude it
+    Exit code = Exit::ok;  // of the options that exclude it
   };
 
   Outcome plan(const Layout& layout) const {
@@ -186,7 +186,7 @@ class Search {
                .waited = times.families[Family::communication] / times.seconds}};
     } catch (const Error& error) {
       if (error.code() != Exit::bad_config && error.code() != Exit::usage) throw;
-      return {error.what(), {}, error.code() == Exit::usage};
+      return {error.what(), {}, error.code()};
     }
   }
 
@@ -218,8 +218,13 @@ class Search {
       });
     });
     // What is wrong with all of them is not the layouts'.
-    if (!outcomes.empty() && std::ranges::all_of(outcomes, &Outcome::is_usage))
-      fail(Exit::usage, outcomes.front().ruled_out);
+    const auto is_usage = [](const Outcome& outcome) { return outcome.code == Exit::usage; };
+    const auto is_as_first = [&](const Outcome& outcome) {
+      return outcome.code != Exit::ok && outcome.ruled_out == outcomes.front().ruled_out;
+    };
+    if (!outcomes.empty() &&
+        (std::ranges::all_of(outcomes, is_usage) || std::ranges::all_of(outcomes, is_as_first)))
+      fail(outcomes.front().code, outcomes.front().ruled_out);
     for (Outcome& outcome : outcomes) {
       if (outcome.ruled_out.empty())
         found_.fitting.push_back(std::move(outcome.proposal));

@@ -183,6 +183,8 @@ void TrainOptions::check_steps_from(std::int64_t consumed_samples) const {
 // The schedule of batches and the number of steps.
 void TrainOptions::complete_length() {
   constexpr std::int64_t kMaxTokens = 1 << 30;  // of a micro-batch; positions in it are 32 bits
+  if (data.seq_length > kMaxTokens)
+    fail(Exit::bad_config, "--seq-length ", data.seq_length, ": expected at most ", kMaxTokens);
   if (micro_batch_size > kMaxTokens / data.seq_length)
     fail(Exit::bad_config, "--micro-batch-size ", micro_batch_size, ": expected at most ",
          kMaxTokens / data.seq_length, " sequences of ", data.seq_length, " tokens");
@@ -334,6 +336,9 @@ void TrainOptions::complete_device() {
     fail(Exit::usage,
          optimizer.grad_reduce_in_bf16 ? "--grad-reduce-in-bf16" : "--main-grads-dtype bf16",
          ": needs --bf16");
+  if (optimizer.main_params_dtype != "fp32" && !narrow)
+    fail(Exit::usage, "--main-params-dtype ", optimizer.main_params_dtype,
+         ": needs --bf16 or --fp16");
   if (device() == Device::cpu) return;
   if (ranks > 1 && !has_processes() && !supposed)
     fail(Exit::bad_config, "--ranks ", ranks, ": are of the CPU; one GPU is one rank");

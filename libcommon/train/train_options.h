@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -141,7 +142,8 @@ struct TrainOptions {
   StepSize divided(std::int64_t sequences) const {
     const std::int64_t at_once = micro_batch_size * parallel_sizes().dp;
     const std::int64_t micro_batches = sequences / at_once;
-    return {sequences, micro_batches * at_once, static_cast<int>(micro_batches)};
+    constexpr std::int64_t kMost = std::numeric_limits<int>::max();  // more than any run may have
+    return {sequences, micro_batches * at_once, static_cast<int>(std::min(micro_batches, kMost))};
   }
   void check_step(std::int64_t sequences) const;
   void complete_parallel() const;

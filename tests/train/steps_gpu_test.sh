@@ -20,7 +20,7 @@ said() { sed -E 's/^ \[[^]]*\]//; s/elapsed time per iteration \(ms\): [0-9.]+//
 train() {  # FOLDER OPTION…: 12 steps; a check of large gradients waits for each
   local to=$1
   shift
-  mkdir "$to"
+  mkdir -p "$to"
   (cd "$to" && "${run[@]}" --lr 1e-3 --lr-warmup-iters 3 --train-iters 12 --save saved --save-interval 5 --eval-interval 4 \
     --eval-iters 1 --log-interval 1 --log-num-zeros-in-grad "$@" > steps 2> messages)
 }
@@ -35,8 +35,19 @@ same() {  # OPTION…
   (($(count '"event":"step"') == 12 && $(count '"event":"eval"') == 5 && $(count '"event":"save"') == 3)) || fail "$(cat steps)"
   echo "$*: the same lines and bits, $(count '"skipped":true') steps skipped"
 }
+goes_on() {  # OPTION…
+  train whole "$@"
+  until [[ -d part/saved/iter_0000012 ]]; do train part "$@" --load saved --exit-interval 5; done
+  for file in whole/saved/iter_0000012/*.distcp; do cmp "$file" "part/${file#whole/}"; done
+  rm -r whole part
+  echo "$*: goes on with the same bits"
+}
 same --bf16
 same --bf16 --calculate-per-token-loss
+scaled=(--use-distributed-optimizer --use-precision-aware-optimizer --main-params-dtype fp16 --exp-avg-dtype fp16 --exp-avg-sq-dtype fp8)
+same --bf16 "${scaled[@]}"
+goes_on --bf16 "${scaled[@]}"
+goes_on --fp16 --initial-loss-scale 1024 "${scaled[@]}"
 same --fp16 --hysteresis 1 --initial-loss-scale 33554432
 (($(count '"skipped":true') > 0 && $(count '"skipped":true') < 12)) || fail "$(cat steps)"
 
