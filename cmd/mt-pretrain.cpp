@@ -146,7 +146,9 @@ static void run(mt::CommandLine& cl) {
   if (options.process.must_start) {
     options.check_gpus();
     return mt::supervise(options.process,
-                         {.arguments = cl.arguments(), .max_restarts = options.launch.max_restarts},
+                         {.arguments = cl.arguments(),
+                          .max_restarts = options.launch.max_restarts,
+                          .timeout = options.launch.timeout()},
                          signals, cl.log());
   }
   mt::JsonWriter json;

@@ -21,7 +21,7 @@ void LaunchOptions::add_to(CommandLine& cl) {
   cl.option("--local-rank", &local_rank, "N",
             "which of its host's ranks this is, if the launcher does not say", at_least(0));
   cl.option("--max-restarts", &max_restarts, "N",
-            "after a rank was lost, start all of this host again, so often, from the last "
+            "after a rank was lost, start all again, on every host, so often, from the last "
             "checkpoint in --save",
             at_least(0));
   cl.option("--distributed-timeout-minutes", &distributed_timeout_minutes, "N",

@@ -13,6 +13,7 @@
 // nothing.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -26,6 +27,7 @@ struct LaunchOptions {
   std::string master = {};
   int max_restarts = 0, distributed_timeout_minutes = 10;
 
+  std::chrono::minutes timeout() const { return std::chrono::minutes(distributed_timeout_minutes); }
   void add_to(CommandLine& cl);
 };
 

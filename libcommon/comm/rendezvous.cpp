@@ -274,10 +274,11 @@ std::vector<std::vector<std::byte>> Rendezvous::all_gather(Bytes bytes) {
 
 // --- Rendezvous. ---
 
-Rendezvous::State::State(const Launch& to_meet, Milliseconds to_wait)
+Rendezvous::State::State(const Launch& to_meet, Milliseconds to_wait,
+                         const std::function<void()>& checkpoint)
     : launch(to_meet), timeout(to_wait), own_host(host_name()), wake(::eventfd(0, EFD_CLOEXEC)) {
   if (launch.size == 1) return;
-  launch.rank == 0 ? meet_all() : meet_rank_0();
+  launch.rank == 0 ? meet_all(checkpoint) : meet_rank_0(checkpoint);
   watcher = std::thread([this] { watch(); });
 }
 
@@ -292,8 +293,9 @@ Rendezvous::State::~State() {
   watcher.join();
 }
 
-Rendezvous::Rendezvous(const Launch& launch, Milliseconds timeout)
-    : state_(std::make_unique<State>(launch, timeout)) {}
+Rendezvous::Rendezvous(const Launch& launch, Milliseconds timeout,
+                       const std::function<void()>& checkpoint)
+    : state_(std::make_unique<State>(launch, timeout, checkpoint)) {}
 Rendezvous::~Rendezvous() = default;
 
 int Rendezvous::rank() const { return state_->launch.rank; }

@@ -41,7 +41,9 @@ class Rendezvous {
 
   // Returns when launch.size ranks have met.  Exit::peer_failed names who is missing after the
   // timeout, or disagrees about the size or the run; connections of anything else are turned away.
-  Rendezvous(const Launch& launch, Milliseconds timeout);
+  // `checkpoint` runs every few moments until they have; what it throws ends the wait.
+  Rendezvous(
+      const Launch& launch, Milliseconds timeout, const std::function<void()>& checkpoint = [] {});
   // Leaves in peace: that is no failure, unless somebody waits for this rank.
   ~Rendezvous();
 

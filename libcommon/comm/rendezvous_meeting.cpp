@@ -69,12 +69,13 @@ std::string Rendezvous::State::missing_text() const {
   return text;
 }
 
-void Rendezvous::State::meet_all() {
+void Rendezvous::State::meet_all(const std::function<void()>& checkpoint) {
   allow_open_files(static_cast<std::size_t>(launch.size));  // connections: there may be many ranks
   const Socket listener = listen_on(launch.host, launch.port);
   const Clock::time_point until = Clock::now() + timeout;
   std::vector<Guest> guests;
   while (std::ssize(peers) + 1 < launch.size) {
+    checkpoint();
     if (Clock::now() >= until) fail_meeting(missing_text());
     std::vector<pollfd> polled = {{listener.descriptor(), POLLIN, 0}};
     for (const Guest& guest : guests) polled.push_back({guest.socket.descriptor(), POLLIN, 0});
@@ -102,7 +103,7 @@ void Rendezvous::State::meet_all() {
   post_all(Kind::welcome, own_host);
 }
 
-void Rendezvous::State::meet_rank_0() {
+void Rendezvous::State::meet_rank_0(const std::function<void()>& checkpoint) {
   const std::string place = concat(launch.host, ":", launch.port);
   const auto fail_to_meet = [&](const auto&... parts) {
     fail(Exit::peer_failed, "rank ", launch.rank, " (", own_host, "): ", parts...);
@@ -114,6 +115,7 @@ void Rendezvous::State::meet_rank_0() {
        pause = std::min(2 * pause, Milliseconds(1000))) {
     peer.socket = connect_to(launch.host, launch.port, 5000, &why);
     if (peer.socket) break;
+    checkpoint();
     if (Clock::now() >= until)
       fail_to_meet("no rank 0 at ", place, " in ", in_seconds(timeout), ": ", why,
                    "; is it started, and can this host reach it?");
@@ -127,6 +129,7 @@ void Rendezvous::State::meet_rank_0() {
   Message answer;
   bool valid = true;
   for (bool open = true; !take_message(peer.in, kMostBytes, &answer, &valid);) {
+    checkpoint();
     if (!valid) fail_to_meet("what listens at ", place, " is no rank of mt");
     if (!open) fail_to_meet("rank 0 at ", place, " has hung up before all ranks had met");
     if (Clock::now() >= until)

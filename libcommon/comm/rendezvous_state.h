@@ -57,16 +57,16 @@ struct Rendezvous::State {
     std::string from, in = {};
   };
 
-  State(const Launch& to_meet, Milliseconds to_wait);
+  State(const Launch& to_meet, Milliseconds to_wait, const std::function<void()>& checkpoint);
   ~State();
 
   // --- Meeting. ---
-  void meet_all();
+  void meet_all(const std::function<void()>& checkpoint);
   void greet(Guest& guest, const std::string& hello);
   void turn_away(Guest& guest, const std::string& why);
   [[noreturn]] void fail_meeting(const std::string& why);
   std::string missing_text() const;
-  void meet_rank_0();
+  void meet_rank_0(const std::function<void()>& checkpoint);
 
   // --- The thread that carries messages.  Under the mutex, but for watch(). ---
   void watch();

@@ -17,19 +17,13 @@
 #include <utility>
 
 #include "base/file.h"
+#include "comm/hosts.h"
 #include "comm/socket.h"
 
 namespace mt {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-struct Failure {
-  int rank = 0;
-  Exit code = Exit::ok;
-  std::string how = {};     // "was killed by SIGKILL"
-  bool is_orderly = false;  // on a signal, of which rank 0 speaks
-};
 
 struct Child {
   int rank = 0;
@@ -79,8 +73,7 @@ class Supervisor {
   ~Supervisor() { kill_all(); }
 
   // Starts all ranks and returns when they have ended, with the failure that counts.
-  std::optional<Failure> run(int attempt);
-  bool was_stopped() const { return stopped_; }
+  std::optional<RankFailure> run(int attempt);
 
  private:
   std::vector<std::string> environment(int attempt, int local_rank) const;
@@ -100,7 +93,7 @@ class Supervisor {
   const Log& log_;
   Launch place_;  // where the ranks of this attempt meet
   std::vector<Child> children_;
-  std::optional<Failure> failure_;
+  std::optional<RankFailure> failure_;
   std::string stayed_;  // the ranks that we had to kill
   Clock::time_point deadline_ = Clock::time_point::max();
   bool stopped_ = false;  // by a signal
@@ -190,7 +183,7 @@ void Supervisor::hear(Child& child) {
 
 // What has become of a child that has ended.
 void Supervisor::note(const Child& child, int status) {
-  Failure failure{.rank = child.rank};
+  RankFailure failure{.rank = child.rank};
   if (WIFSIGNALED(status)) {
     failure.code = static_cast<Exit>(128 + WTERMSIG(status));
     const char* const name = ::sigabbrev_np(WTERMSIG(status));
@@ -257,7 +250,7 @@ void Supervisor::watch() {
   }
 }
 
-std::optional<Failure> Supervisor::run(int attempt) {
+std::optional<RankFailure> Supervisor::run(int attempt) {
   children_.clear();
   failure_.reset();
   stayed_.clear();
@@ -271,8 +264,11 @@ std::optional<Failure> Supervisor::run(int attempt) {
     start(attempt, local_rank);
   watch();
   if (!failure_ && !stayed_.empty())  // an end that others did not come to
-    failure_ = Failure{.rank = launch_.rank, .code = Exit::peer_failed, .how = "ended"};
-  if (failure_) failure_->how += stayed_;
+    failure_ = RankFailure{.rank = launch_.rank, .code = Exit::peer_failed, .how = "ended"};
+  if (!failure_) return std::nullopt;
+  failure_->how += stayed_;
+  failure_->is_final =
+      stopped_ || comes_again(failure_->code) || attempt >= supervision_.max_restarts;
   return failure_;
 }
 
@@ -281,13 +277,16 @@ std::optional<Failure> Supervisor::run(int attempt) {
 void supervise(const Launch& launch, const Supervision& supervision, Signals& signals,
                const Log& log) {
   Supervisor supervisor(launch, supervision, signals, log);
+  std::optional<Hosts> hosts;
+  if (supervision.max_restarts > 0) hosts.emplace(launch, supervision.timeout, signals);
   for (int attempt = 0;; ++attempt) {
-    const std::optional<Failure> failure = supervisor.run(attempt);
+    if (hosts) attempt = hosts->begin(attempt);
+    std::optional<RankFailure> failure = supervisor.run(attempt);
+    if (hosts) failure = hosts->agree(failure);
     if (!failure) return;
     if (failure->is_orderly) throw Error(failure->code, "");
     const std::string line = concat("rank ", failure->rank, " ", failure->how);
-    const bool ends = supervisor.was_stopped() || comes_again(failure->code);
-    if (ends || attempt == supervision.max_restarts) fail(failure->code, line);
+    if (failure->is_final) fail(failure->code, line);
     log.warn(concat(line, "; starting all again, restart ", attempt + 1, " of ",
                     supervision.max_restarts));
   }

@@ -8,7 +8,7 @@
 //
 // After a failure the others have some time to end by themselves, as they do who are told of it by
 // their Rendezvous; then they are killed.  The first failure counts that is not merely that of
-// having been told.
+// having been told; where all are started again after one, hosts agree on it (hosts.h).
 #pragma once
 
 #include <chrono>
@@ -26,6 +26,7 @@ struct Supervision {
   int max_restarts = 0;  // start all again so often, unless the failure would come again: a wrong
                          // option or input, or a signal that ends the run
   std::chrono::milliseconds after_failure{5000}, after_end{60000};  // for the others to end
+  std::chrono::milliseconds timeout{600000};                        // for other hosts to come
 };
 
 // Returns when all ranks have ended well.  Else throws the first failure's exit code, 128 + n where

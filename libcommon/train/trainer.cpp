@@ -372,10 +372,6 @@ static void prepare(const TrainOptions& options, TrainData& data, Rendezvous* ot
   if (first && others != nullptr) others->barrier();
 }
 
-static std::chrono::minutes timeout_of(const TrainOptions& options) {
-  return std::chrono::minutes(options.launch.distributed_timeout_minutes);
-}
-
 // All ranks, as threads; or, among others that are processes, this one.
 static void train_with(Rendezvous* others, const TrainOptions& options, TrainData& data,
                        Signals& signals, const Log& log, const std::string& options_json) {
@@ -419,7 +415,7 @@ void train(const TrainOptions& options, TrainData& data, Signals& signals, const
            const std::string& options_json) {
   if (!options.has_processes())
     return train_with(nullptr, options, data, signals, log, options_json);
-  run_process(options.process, timeout_of(options), [&](Rendezvous& others) {
+  run_process(options.process, options.launch.timeout(), [&](Rendezvous& others) {
     others.if_stuck([&](const std::string& line, Exit code) {
       log.write_line(concat(log.settings().program, ": ", line));
       ::_exit(static_cast<int>(code));

@@ -46,8 +46,17 @@ struct Steps {
   std::vector<std::string> misbehaviour;
   bool misbehave_always = false, hangs = false;
 
+  std::string misbehaviour_of(const Launch& launch) const;
   void run(const Launch& launch, Rendezvous& ranks, Signals& signals) const;
 };
+
+std::string Steps::misbehaviour_of(const Launch& launch) const {
+  std::string how;
+  for (const std::string& one : misbehaviour)
+    if ((launch.attempt == 0 || misbehave_always) && one.starts_with(concat(launch.rank, ":")))
+      how = one.substr(one.find(':') + 1);
+  return how;
+}
 
 void Steps::run(const Launch& launch, Rendezvous& ranks, Signals& signals) const {
   for (int step = 1; step <= count; ++step) {
@@ -63,10 +72,7 @@ void Steps::run(const Launch& launch, Rendezvous& ranks, Signals& signals) const
       continue;
     }
     std::cerr << concat("attempt ", launch.attempt, "\n");
-    std::string how;
-    for (const std::string& one : misbehaviour)
-      if ((launch.attempt == 0 || misbehave_always) && one.starts_with(concat(launch.rank, ":")))
-        how = one.substr(one.find(':') + 1);
+    const std::string how = misbehaviour_of(launch);
     misbehave(how);
     if (hangs) hang(ranks, how);
   }
@@ -80,7 +86,8 @@ void run(CommandLine& cl) {
   options.add_to(cl);
   cl.option("--steps", &steps.count, "N", "how many");
   cl.option("--misbehaviour", &steps.misbehaviour, "RANK:HOW",
-            "throw, break, kill, stop or leave; idle or other with --hang");
+            "throw, break, kill, stop or leave; before it meets the others: absent; with --hang: "
+            "idle or other");
   cl.flag("--hang", &steps.hangs, "wait in an operation of GPUs after the first step");
   cl.flag("--always", &steps.misbehave_always, "also when it was started again");
   cl.option("--milliseconds", &milliseconds, "N", "timeout");
@@ -91,9 +98,11 @@ void run(CommandLine& cl) {
     const Supervision supervision{
         .arguments = cl.arguments(),
         .max_restarts = options.max_restarts,
-        .after_failure = std::chrono::milliseconds(std::clamp(milliseconds, 1000, 5000))};
+        .after_failure = std::chrono::milliseconds(std::clamp(milliseconds, 1000, 5000)),
+        .timeout = std::chrono::milliseconds(milliseconds)};
     return supervise(launch, supervision, signals, cl.log());
   }
+  if (steps.misbehaviour_of(launch) == "absent") std::raise(SIGKILL);
   run_process(launch, Rendezvous::Milliseconds(milliseconds),
               [&](Rendezvous& ranks) { steps.run(launch, ranks, signals); });
 }

@@ -234,6 +234,54 @@ TEST_F(Supervise, BothHostsStartAgain) {
   EXPECT_EQ(outcome.out, "done by 4\n0 0\n") << outcome.err;
 }
 
+TEST_F(Supervise, BothHostsEndWithTheLastRestartAndNameWhoFailed) {
+  for (const auto& [how, restarts] : {std::pair("kill", 2), std::pair("absent", 1)}) {
+    const Outcome outcome = run(two_hosts(
+        concat("--steps 100000 --always --misbehaviour 3:", how, " --max-restarts ", restarts)));
+    EXPECT_EQ(outcome.out, "76 137\n") << how;
+    const std::string killed = "rank 3 was killed by SIGKILL[^\n]*";
+    for (const std::string host : {"", "second: "}) {
+      EXPECT_TRUE(has_line(outcome.err, host + "ranks: " + killed)) << outcome.err;
+      for (int restart = 1; restart <= restarts; ++restart)
+        EXPECT_TRUE(has_line(
+            outcome.err, concat(host, "ranks: warning: ", killed, "; starting all again, restart ",
+                                restart, " of ", restarts)))
+            << outcome.err;
+    }
+  }
+}
+
+TEST_F(Supervise, AFailureThatWouldComeAgainEndsBothHosts) {
+  const Outcome outcome =
+      run(two_hosts("--steps 100000 --max-restarts 2 --always --misbehaviour 2:throw"));
+  EXPECT_EQ(outcome.out, "76 65\n");
+  for (const char* host : {"", "second: "})
+    EXPECT_TRUE(has_line(outcome.err, concat(host, "ranks: rank 2 ended with exit code 65")))
+        << outcome.err;
+  EXPECT_FALSE(has_line(outcome.err, "[^\n]*starting all again[^\n]*")) << outcome.err;
+}
+
+TEST_F(Supervise, AHostThatIsLostAndComesBackGoesOnWithTheOther) {
+  const Outcome outcome =
+      run("at=\"--gpus 2 --nnodes 2 --master localhost:$port --steps 200 --max-restarts 2\"\n"
+          "$ranks $at --node-rank 0 & first=$!\n"
+          "$ranks $at --node-rank 1 2>$folder/err1 & second=$!\n"
+          "until_in err1 'rank 2: attempt'; kill -9 $second\n"
+          "$ranks $at --node-rank 1 2>$folder/err2; code=$?\n"
+          "wait $first; echo $? $code; cat $folder/err2 >&2");
+  EXPECT_EQ(outcome.out, "done by 4\n0 0\n") << outcome.err;
+  EXPECT_TRUE(has_line(outcome.err, "rank 3: attempt 1")) << outcome.err;
+}
+
+TEST_F(Supervise, ASignalEndsTheWaitForOtherHosts) {
+  const Outcome outcome =
+      run("$ranks --gpus 2 --nnodes 2 --master localhost:$port --node-rank 0 --max-restarts 1 & "
+          "pid=$!; until grep -qs '^SigBlk:.*[1-9a-f]' /proc/$pid/status; do sleep 0.01; done; "
+          "kill -TERM $pid; wait $pid");
+  EXPECT_EQ(outcome.code, 75) << outcome.err;
+  EXPECT_EQ(outcome.err, "ranks: stopped by SIGTERM while it waited for other hosts\n");
+}
+
 // Ranks that a launcher has started, by its variables.
 TEST_F(Supervise, OtherLaunchersStartTheRanksThemselves) {
   const Outcome torchrun =
