@@ -68,12 +68,18 @@ class PipelineTraining : public Training {
 
 TEST_F(PipelineTraining, AsOneRank) {
   for (const bool tied : {true, false}) {
+    const auto train_as = [&](const Pipeline& pipeline, const std::string& save) {
+      TrainOptions o = options_of(pipeline, save, tied);
+      // Without it gradients of keys' biases are 0 but for rounding, which makes some exactly 0.
+      o.model.position_embedding_type = "rope";
+      train_with(o);
+    };
     const std::string one = tied ? "one-tied" : "one";
-    train_with(options_of({.name = one}, one, tied));
+    train_as({.name = one}, one);
     for (const Pipeline& pipeline : kPipelines) {
       SCOPED_TRACE(concat(pipeline.name, tied ? ", tied" : ""));
       const std::string save = pipeline.name + (tied ? "-tied" : "");
-      train_with(options_of(pipeline, save, tied));
+      train_as(pipeline, save);
       expect_same_run(save, one);
     }
   }
