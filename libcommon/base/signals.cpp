@@ -16,6 +16,8 @@ const char* signal_name(Signal signal) {
       return "SIGINT";
     case Signal::terminate:
       return "SIGTERM";
+    case Signal::hangup:
+      return "SIGHUP";
     case Signal::user1:
       return "SIGUSR1";
     case Signal::user2:
@@ -37,7 +39,8 @@ static void hold_back(int number, siginfo_t*, void* context) {
 
 Signals::Signals() {
   ::sigemptyset(&held_);
-  for (const Signal signal : {Signal::interrupt, Signal::terminate, Signal::user1, Signal::user2}) {
+  for (const Signal signal :
+       {Signal::interrupt, Signal::terminate, Signal::hangup, Signal::user1, Signal::user2}) {
     Held held{static_cast<int>(signal), {}};
     ::sigaction(held.number, nullptr, &held.before);
     // Linux keeps a held-back signal even if it is ignored, so poll() would find it.

@@ -1,11 +1,11 @@
-// Signals: INT, TERM, USR1 and USR2, held back and asked for between two steps of work instead of
-// interrupting it.  Made once, before the program starts a thread, since threads inherit what is
+// Signals: INT, TERM, HUP, USR1 and USR2, held back and asked for between two steps of work instead
+// of interrupting it.  Made once, before the program starts a thread, since threads inherit what is
 // held back; not thread-safe.  Threads that libraries had started before (OpenBLAS does so when it
 // is loaded) learn to hold a signal back when the first one comes to them.
 //
-//   INT            stop cleanly; a second one ends the program at once
-//   TERM, USR1     save a checkpoint and exit with Exit::stopped (a server: drain and exit 0)
-//   USR2           print state
+//   INT               stop cleanly; a second one ends the program at once
+//   TERM, HUP, USR1   save a checkpoint and exit with Exit::stopped (a server: drain and exit 0)
+//   USR2              print state
 #pragma once
 
 #include <chrono>
@@ -18,6 +18,7 @@ namespace mt {
 enum class Signal : int {
   interrupt = SIGINT,
   terminate = SIGTERM,
+  hangup = SIGHUP,  // of the terminal
   user1 = SIGUSR1,
   user2 = SIGUSR2,
   pipe = SIGPIPE,  // never held back: thrown by who writes to a pipe that nobody reads any more

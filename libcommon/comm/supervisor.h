@@ -3,8 +3,9 @@
 //
 // A child finds its rank in torchrun's variables (launch.h), is a process group of its own, so that
 // a terminal's signals come to it through the supervisor alone, and is killed when the supervisor
-// dies.  INT, TERM, USR1 and USR2 are passed on to every child.  Rank 0 has the supervisor's stdout
-// and stderr; what the others say goes to stderr, each line behind "rank 3: ", but for JSON lines.
+// dies.  INT, TERM, HUP, USR1 and USR2 are passed on to every child.  Rank 0 has the supervisor's
+// stdout and stderr; what the others say goes to stderr, each line behind "rank 3: ", but for JSON
+// lines.
 //
 // After a failure the others have some time to end by themselves, as they do who are told of it by
 // their Rendezvous; then they are killed.  The first failure counts that is not merely that of

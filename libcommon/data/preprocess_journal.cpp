@@ -2,11 +2,11 @@
 
 #include <simdjson.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -40,11 +40,14 @@ PreprocessJournal::PreprocessJournal(const std::string& prefix, const std::strin
                                      std::size_t datasets)
     : path_(journal_path(prefix)), file_(-1, path_) {
   state_.datasets.resize(datasets);
-  const std::string content = std::filesystem::exists(path_) ? read_file(path_) : "";
   file_ = File::append(path_);
   if (::flock(file_.descriptor(), LOCK_EX | LOCK_NB) != 0)
     fail(Exit::cannot_create, path_, ": another process is writing it");
-  if (content.find('\n') != content.npos) {
+  struct stat status = {};
+  if (::fstat(file_.descriptor(), &status) != 0 || status.st_nlink == 0)
+    fail(Exit::cannot_create, path_, ": another process has just ended the run it was of");
+  // Read only now that nobody else writes it.  A first line that was cut is none.
+  if (const std::string content = read_file(path_); content.find("}\n") != content.npos) {
     read(content, run);
     return;
   }

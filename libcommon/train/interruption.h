@@ -25,8 +25,8 @@ namespace mt {
 class Interruption {
  public:
   using Clock = std::chrono::steady_clock;
-  // TERM, USR1, INT, to show the state, that the time is over, and checkpoints that were written:
-  // how often all ranks were asked for each.
+  // TERM, USR1, INT, HUP, to show the state, that the time is over, and checkpoints that were
+  // written: how often all ranks were asked for each.
   using Requests = std::array<double, kRequests>;
 
   struct Limits {
@@ -49,13 +49,14 @@ class Interruption {
   // Asks all and tells all; true once the run is to end.
   bool poll(const std::function<void()>& show_state);
 
-  const std::optional<Signal>& signal() const { return signal_; }  // INT, TERM or USR1
+  const std::optional<Signal>& signal() const { return signal_; }  // one of kEnding
   bool time_is_over() const { return time_is_over_; }
   // Whether every rank has written its parts of so many checkpoints.
   bool all_written(int checkpoints) const { return written_ == checkpoints * ranks_.size(); }
 
  private:
-  static constexpr std::array kEnding = {Signal::terminate, Signal::user1, Signal::interrupt};
+  static constexpr std::array kEnding = {Signal::terminate, Signal::user1, Signal::interrupt,
+                                         Signal::hangup};
   static constexpr std::size_t kShowState = kEnding.size(), kTimeIsOver = kShowState + 1,
                                kWritten = kTimeIsOver + 1;
   static_assert(kWritten + 1 == kRequests);

@@ -21,17 +21,18 @@ static int in_child(const std::function<int()>& body) {
 }
 
 TEST(Signals, ArePolledOnce) {
-  EXPECT_EQ(in_child([] {
-              Signals signals;
-              if (signals.poll()) return 1;
-              for (const Signal one : {Signal::terminate, Signal::user1, Signal::user2}) {
-                ::kill(::getpid(), static_cast<int>(one));
-                if (signals.poll() != one) return 2;
-                if (signals.poll()) return 3;
-              }
-              return 0;
-            }),
-            0);
+  EXPECT_EQ(
+      in_child([] {
+        Signals signals;
+        if (signals.poll()) return 1;
+        for (const Signal one : {Signal::terminate, Signal::hangup, Signal::user1, Signal::user2}) {
+          ::kill(::getpid(), static_cast<int>(one));
+          if (signals.poll() != one) return 2;
+          if (signals.poll()) return 3;
+        }
+        return 0;
+      }),
+      0);
 }
 
 TEST(Signals, SecondInterruptEndsTheProgram) {
@@ -75,7 +76,8 @@ TEST(Signals, OlderThreadsDoNotLoseThem) {
               std::thread([] { ::pause(); }).detach();
               Signals signals;
               for (int i = 0; i < 3; ++i)
-                for (const Signal one : {Signal::terminate, Signal::user1, Signal::user2}) {
+                for (const Signal one :
+                     {Signal::terminate, Signal::hangup, Signal::user1, Signal::user2}) {
                   ::kill(::getpid(), static_cast<int>(one));
                   std::optional<Signal> got;
                   for (int wait = 0; wait < 1000 && !got; ++wait) {

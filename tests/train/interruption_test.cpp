@@ -59,13 +59,13 @@ TEST(Interruption, TakesWhatIsAskedFor) {
   Interruption asked(*group, {});
   asked.take({}, show);
   EXPECT_FALSE(asked.signal() || asked.time_is_over() || shown > 0);
-  asked.take({0, 0, 0, 1}, show);
-  asked.take({0, 0, 0, 1}, show);  // nothing new
+  asked.take({0, 0, 0, 0, 1}, show);
+  asked.take({0, 0, 0, 0, 1}, show);  // nothing new
   EXPECT_EQ(shown, 1);
   EXPECT_FALSE(asked.signal());
-  asked.take({0, 3, 1, 1}, show);
+  asked.take({0, 3, 1, 0, 1}, show);
   EXPECT_EQ(asked.signal(), Signal::user1);
-  asked.take({1, 3, 1, 2, 1}, show);
+  asked.take({1, 3, 1, 0, 2, 1}, show);
   EXPECT_EQ(asked.signal(), Signal::user1);
   EXPECT_TRUE(asked.time_is_over());
   EXPECT_EQ(shown, 2);
@@ -77,14 +77,15 @@ TEST(Interruption, CountsWhatComes) {
   Interruption asked(*group, {.signals = &signals, .minutes = {}});
   EXPECT_EQ(asked.requests(), Requests{});
   std::raise(SIGUSR2);
-  EXPECT_EQ(asked.requests(), (Requests{0, 0, 0, 1}));
+  EXPECT_EQ(asked.requests(), (Requests{0, 0, 0, 0, 1}));
   std::raise(SIGUSR2);
   std::raise(SIGTERM);
-  asked.requests();  // one at a time
+  std::raise(SIGHUP);
+  for (int others = 0; others < 2; ++others) asked.requests();  // one at a time
   Requests put = {};
   Stream stream(Device::cpu);
   asked.put_requests({put.data(), DType::f64, {kRequests}}, stream);
-  EXPECT_EQ(put, (Requests{1, 0, 0, 2}));
+  EXPECT_EQ(put, (Requests{1, 0, 0, 1, 2}));
   EXPECT_TRUE(asked.poll([] {}));
   EXPECT_EQ(asked.signal(), Signal::terminate);
 }
@@ -107,7 +108,7 @@ TEST(Interruption, OnlyTheFirstRankLooksAtTheTime) {
   run_ranks(2, [](Group& ranks) {
     Interruption over(
         ranks, {.start = Interruption::Clock::now() - std::chrono::minutes(2), .minutes = 1});
-    EXPECT_EQ(over.requests()[4], ranks.rank() == 0 ? 1 : 0);
+    EXPECT_EQ(over.requests()[5], ranks.rank() == 0 ? 1 : 0);
     EXPECT_TRUE(over.poll([] {}));
     EXPECT_TRUE(over.time_is_over());
   });
