@@ -37,6 +37,12 @@ File File::open(const std::string& path, int flags) {
   return file;
 }
 
+File File::open_regular(const std::string& path) {
+  File file = open(path, O_NONBLOCK);  // a pipe is refused, not waited for
+  if (!file.is_regular()) fail(Exit::no_input, path, ": is a pipe or a device, expected a file");
+  return file;
+}
+
 static File open_to_write(const std::string& path, const std::string& name, int flags) {
   const int descriptor = ::open(path.c_str(), O_CREAT | O_CLOEXEC | flags, 0666);
   if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR))
@@ -200,8 +206,7 @@ void File::close() {
 }
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const File file = File::open(path, O_NONBLOCK);  // a pipe is refused, not waited for
-  if (!file.is_regular()) fail(Exit::no_input, path, ": is a pipe or a device, expected a file");
+  const File file = File::open_regular(path);
   size_ = file.size();
   if (size_ == 0) return;  // mmap refuses empty files
   data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
@@ -244,14 +249,19 @@ void allow_open_files(std::size_t count) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-std::string read_file(const std::string& path) {
-  File file = File::open(path);
+static std::string content_of(File file) {
   std::string content;
   if (file.is_regular()) content.reserve(file.size());
   std::byte block[1 << 16];
   while (const std::size_t count = file.read(block))
     content.append(reinterpret_cast<const char*>(block), count);
   return content;
+}
+
+std::string read_file(const std::string& path) { return content_of(File::open(path)); }
+
+std::string read_regular_file(const std::string& path) {
+  return content_of(File::open_regular(path));
 }
 
 bool is_stream(const std::string& path) {

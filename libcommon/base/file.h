@@ -23,6 +23,8 @@ class File {
  public:
   // For reading; "-" is stdin.  `flags`: more of open(2)'s.
   static File open(const std::string& path, int flags = 0);
+  // For reading; Exit::no_input at once if it is a pipe or a device.
+  static File open_regular(const std::string& path);
   // For writing, truncated unless `keep` asks for writes at its end; "-" is stdout.  `called`: its
   // name in errors, if not the path.
   static File create(const std::string& path, const std::string& called = {}, bool keep = false);
@@ -88,6 +90,8 @@ void report_lost_mappings();
 void allow_open_files(std::size_t count);
 
 std::string read_file(const std::string& path);
+// The same of what must be a regular file: one of a model, which is read more than once.
+std::string read_regular_file(const std::string& path);
 
 // Whether a pipe, a device or a name of an open file (/dev/stdout) is there, which is written to as
 // it is and never replaced.

@@ -47,7 +47,7 @@ static CheckpointManifest parse(const std::string& text) {
 std::optional<CheckpointManifest> read_checkpoint_manifest(const std::string& folder) {
   const std::string path = folder + "/" + kManifestName;
   if (!std::filesystem::exists(path)) return {};
-  const std::string text = read_file(path);
+  const std::string text = read_regular_file(path);
   const std::size_t end = text.rfind(kHashMember);
   if (end == std::string::npos || text.substr(end) != hash_member(text.substr(0, end)))
     fail(Exit::bad_data, path, ": does not match its own hash: damaged");
@@ -62,7 +62,7 @@ std::optional<CheckpointManifest> read_checkpoint_manifest(const std::string& fo
 
 void verify_file(const std::string& folder, const FileHash& expected, bool with_hash) {
   const std::string path = folder + "/" + expected.name;
-  const std::uint64_t size = File::open(path).size();
+  const std::uint64_t size = File::open_regular(path).size();
   if (size != expected.bytes)
     fail(Exit::bad_data, path, ": ", size, " bytes, expected ", expected.bytes, " (", kManifestName,
          "): damaged");

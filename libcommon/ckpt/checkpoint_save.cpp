@@ -56,7 +56,7 @@ static FileHash write_small(const std::string& folder, const std::string& name,
   return file.close();
 }
 
-void CheckpointSave::publish(const Content& content) {
+void CheckpointSave::finish(const Content& content) {
   const bool has_file = !content.common.is_none();
   if (has_file && !content.common.is(PyValue::Kind::dict))
     fail(Exit::internal, "common state is no dict");
@@ -75,6 +75,9 @@ void CheckpointSave::publish(const Content& content) {
   manifest.files.push_back(
       write_small(folder(), "metadata.json", has_file ? kMetadataJson : kNewMetadataJson));
   write_small(folder(), kManifestName, encode_checkpoint_manifest(manifest));
+}
+
+void CheckpointSave::publish() {
   save_.publish();
   write_tracker(save_folder_, iteration_);
 }

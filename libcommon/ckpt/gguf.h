@@ -124,7 +124,7 @@ struct GgufContent {
 GgufContent parse_gguf(Bytes file, const std::string& where, const std::string& name);
 
 bool is_gguf(std::string_view beginning);    // of 4 bytes or more
-bool is_gguf_file(const std::string& path);  // a regular file that begins so
+bool is_gguf_file(const std::string& path);  // Exit::no_input for a pipe or a device
 
 // Elements of q8_0 are read as float32.
 class GgufReader : public TensorSource {

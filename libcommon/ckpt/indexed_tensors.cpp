@@ -12,7 +12,7 @@ static std::map<std::string, std::string> read_map(const std::string& path) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   simdjson::dom::object listed;
-  if (parser.parse(read_file(path)).get(root) || root["weight_map"].get(listed))
+  if (parser.parse(read_regular_file(path)).get(root) || root["weight_map"].get(listed))
     fail(Exit::bad_data, path, ": expected a JSON object with a weight_map");
   std::map<std::string, std::string> map;
   for (const auto& [tensor, file] : listed) {

@@ -37,7 +37,7 @@ static void check_backend(const std::string& path) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   std::string_view backend;
-  const std::string text = read_file(path);
+  const std::string text = read_regular_file(path);
   if (parser.parse(text).get(root) || root["sharded_backend"].get(backend))
     fail(Exit::bad_data, path, ": expected a JSON object with `sharded_backend`");
   if (backend != "torch_dist")
@@ -88,7 +88,7 @@ std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
   const std::string tracker = save_folder + "/" + kTracker;
   std::string word;
   if (fs::exists(tracker)) {
-    std::istringstream content(read_file(tracker));
+    std::istringstream content(read_regular_file(tracker));
     std::string more;
     content >> word;
     if (word.empty() || content >> more)

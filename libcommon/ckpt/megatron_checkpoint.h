@@ -84,7 +84,7 @@ class MegatronCheckpoint {
   void read_common_tensor(const PyValue& value, Tensor out) const;
 
   bool has_manifest() const { return manifest_.has_value(); }
-  std::string manifest_extra() const;  // JSON as given to publish(); {} without a manifest
+  std::string manifest_extra() const;  // JSON as given to finish(); {} without a manifest
 
  private:
   std::optional<CheckpointManifest> manifest_;
@@ -96,9 +96,9 @@ class MegatronCheckpoint {
 };
 
 // One save in progress.  Rank 0 makes it and tells the others its folder; every rank writes there
-// with a DistWriter; rank 0 gathers their WrittenFiles and publishes.  Destroyed before that, all
-// that was written is removed.  Errors are one line: Exit::cannot_create, io_error (disk full),
-// no_permission.
+// with a DistWriter; rank 0 gathers their WrittenFiles, finishes and publishes.  Destroyed before
+// that, all that was written is removed.  Errors are one line: Exit::cannot_create, io_error (disk
+// full), no_permission.
 class CheckpointSave {
  public:
   // Makes SAVE if need be, and removes what dead processes left there.  Iteration 0 is a release.
@@ -117,8 +117,10 @@ class CheckpointSave {
   };
   TorchWriter& common_writer() { return common_writer_; }
 
+  // Completes the folder.
+  void finish(const Content& content);
   // On return the checkpoint is on the disk and the tracker names it.
-  void publish(const Content& content);
+  void publish();
 
  private:
   std::string save_folder_;

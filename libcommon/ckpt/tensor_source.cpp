@@ -1,7 +1,5 @@
 #include "ckpt/tensor_source.h"
 
-#include <fcntl.h>
-
 #include <filesystem>
 
 #include "base/error.h"
@@ -61,9 +59,9 @@ Shape origin_of(int rank) {
 
 // The first eight bytes; zeros of a shorter file.
 static std::string beginning_of(const std::string& path) {
-  const File file = File::open(path, O_NONBLOCK);
+  const File file = File::open_regular(path);
   std::byte first[8] = {};
-  if (file.is_regular() && file.size() >= sizeof first) file.read_at(0, first);
+  if (file.size() >= sizeof first) file.read_at(0, first);
   return std::string(as_text(first));
 }
 

@@ -281,7 +281,7 @@ static void compare_row(const Plan& plan, const ModelSource& written, const Para
                         const std::string& state, RowMemory& memory) {
   const DType dtype = plan.dtype_of(row, state);
   if (written.dtype_of(row, state) != dtype)
-    fail(Exit::difference, written.path(), ": ", row.name, " is ",
+    fail(Exit::difference, plan.target.path, ": ", row.name, " is ",
          name_of(written.dtype_of(row, state)), ", expected ", name_of(dtype));
   const RowValue a(*plan.source, row, state, dtype, memory), b(written, row, state, dtype, memory);
   ConstTensor expected = a.tensor(), found = b.tensor();
@@ -290,30 +290,30 @@ static void compare_row(const Plan& plan, const ModelSource& written, const Para
     found = found.rows(0, plan.target.config.vocab_size);
   }
   if (std::memcmp(expected.data(), found.data(), expected.bytes()) != 0)
-    fail(Exit::difference, written.path(), ": ", row.name, state.empty() ? "" : ": ", state,
+    fail(Exit::difference, plan.target.path, ": ", row.name, state.empty() ? "" : ": ", state,
          ": differs from ", plan.source->path());
 }
 
-static std::unique_ptr<ModelSource> open_written(const Plan& plan) {
+static std::unique_ptr<ModelSource> open_written(const Plan& plan, const std::string& folder) {
   ModelSourceOptions there;
   there.vocab_size = plan.target.config.vocab_size;
   there.with_optimizer = plan.target.with_optimizer;
   there.check_while_reading = true;
-  std::unique_ptr<ModelSource> written = open_model(plan.target.path, there);
+  std::unique_ptr<ModelSource> written = open_model(folder, there);
   written->check_all_used(plan.table);
   return written;
 }
 
-static std::unique_ptr<GgufReader> open_written_gguf(const Plan& plan) {
-  auto written = std::make_unique<GgufReader>(plan.target.path + "/model.gguf");
+static std::unique_ptr<GgufReader> open_written_gguf(const Plan& plan, const std::string& folder) {
+  auto written = std::make_unique<GgufReader>(folder + "/model.gguf");
   check_gguf_tensors(plan.target, plan.table, *written);
   return written;
 }
 
-static std::int64_t read_back(const Plan& plan, int threads, const Log& log,
-                              const std::function<void()>& check) {
-  const auto gguf = plan.gguf ? open_written_gguf(plan) : nullptr;
-  const auto written = plan.gguf ? nullptr : open_written(plan);
+static std::int64_t read_back(const Plan& plan, const std::string& folder, int threads,
+                              const Log& log, const std::function<void()>& check) {
+  const auto gguf = plan.gguf ? open_written_gguf(plan, folder) : nullptr;
+  const auto written = plan.gguf ? nullptr : open_written(plan, folder);
   Progress progress(log, "comparing", "bytes", plan.bytes());
   std::atomic<std::int64_t> compared = 0;
   for_each_state(plan, parts_of(plan, kParts), threads, 2, check,
@@ -387,24 +387,23 @@ ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
                        .to = options.saver == "core" ? options.ckpt_format : options.saver,
                        .rows = std::ssize(plan.table.rows()),
                        .bytes = plan.bytes()};
-  {
-    const std::unique_ptr<ModelSink> sink = make_sink(options, plan);
-    Progress progress(log, "converting", "bytes", report.bytes);
-    const Parts parts = plan.by_stages ? rank_file_parts(plan.target, plan.table)
-                                       : parts_of(plan, plan.in_order ? 1 : kParts);
-    for_each_state(
-        plan, parts, options.threads, 1, check,
-        [&](std::size_t part, const Param& row, const std::string& state, RowMemory& memory) {
-          const RowValue value(*plan.source, row, state, plan.dtype_of(row, state), memory);
-          check_range(plan, row, state, value.tensor());
-          sink->write(part, row, state, value.tensor());
-          progress.add(value.tensor().bytes());
-        });
-    progress.finish();
-    plan.source->finish_reading();
-    sink->publish();
-  }
-  if (options.verify) report.compared = read_back(plan, options.threads, log, check);
+  const std::unique_ptr<ModelSink> sink = make_sink(options, plan);
+  Progress progress(log, "converting", "bytes", report.bytes);
+  const Parts parts = plan.by_stages ? rank_file_parts(plan.target, plan.table)
+                                     : parts_of(plan, plan.in_order ? 1 : kParts);
+  for_each_state(
+      plan, parts, options.threads, 1, check,
+      [&](std::size_t part, const Param& row, const std::string& state, RowMemory& memory) {
+        const RowValue value(*plan.source, row, state, plan.dtype_of(row, state), memory);
+        check_range(plan, row, state, value.tensor());
+        sink->write(part, row, state, value.tensor());
+        progress.add(value.tensor().bytes());
+      });
+  progress.finish();
+  plan.source->finish_reading();
+  const std::string written = sink->finish();
+  if (options.verify) report.compared = read_back(plan, written, options.threads, log, check);
+  sink->publish();
   return report;
 }
 

@@ -86,7 +86,8 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.flag("--mock", &mock,
           "draw initial weights for the config.json in INPUT, to try layouts, sizes and speeds");
   cl.option("--seed", &seed, "N", "of --mock");
-  cl.flag("--verify", &verify, "read OUTPUT back and compare every element");
+  cl.flag("--verify", &verify,
+          "read OUTPUT back and compare every element, before it has its name");
   cl.flag("--force", &force, "replace what OUTPUT holds");
   cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", at_least(0));
   imply(cl, "INPUT's names are recognised, whatever computed the model",

@@ -38,7 +38,7 @@ class CoreSink : public ModelSink {
     }
   }
 
-  void publish() override {
+  std::string finish() override {
     write_model_extra_states(writers_.front(), target_.config);
     CheckpointSave::Content content;
     for (FileHash& file : write_companions(target_.source, save_.folder()))
@@ -63,8 +63,11 @@ class CoreSink : public ModelSink {
       writers_.front().add_object(kCommonObject, PyValue::list({common}), save_.common_writer());
     for (DistWriter& writer : writers_) content.files.push_back(writer.close());
     content.manifest_extra = manifest_extra_of(target_.source, save_.folder());
-    save_.publish(content);
+    save_.finish(content);
+    return save_.folder();
   }
+
+  void publish() override { save_.publish(); }
 
  private:
   // Whether the distributed optimizer's state gets the form of Megatron's main branch, which does

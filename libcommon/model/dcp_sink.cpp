@@ -49,7 +49,7 @@ class DcpSink : public ModelSink {
       writers_[part].add(concat(kModel, ".", name), value);
   }
 
-  void publish() override {
+  std::string finish() override {
     CheckpointManifest manifest{iteration_, write_companions(target_.source, save_.folder()),
                                 manifest_extra_of(target_.source, save_.folder())};
     std::vector<WrittenFile> files;
@@ -59,6 +59,10 @@ class DcpSink : public ModelSink {
         save_.folder(), files, {.mcore_data = {}, .planner_data = planner_data_}));
     write_file_atomically(save_.folder() + "/" + kManifestName,
                           encode_checkpoint_manifest(manifest), false);
+    return save_.folder();
+  }
+
+  void publish() override {
     save_.publish();
     write_tracker(target_.path, iteration_);
   }

@@ -79,7 +79,7 @@ void DcpSource::read_args(const ModelSourceOptions& options) {
 
 void DcpSource::read_config_json() {
   const std::string path = path_ + "/config.json";
-  const HuggingFaceConfig stored = parse_hugging_face_config(read_file(path), path);
+  const HuggingFaceConfig stored = parse_hugging_face_config(read_regular_file(path), path);
   config_ = stored.model;
   dtype_ = stored.dtype;
   if (stored.output_if_stored)

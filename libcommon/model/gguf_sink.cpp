@@ -111,14 +111,16 @@ class GgufSink : public ModelSink {
       writer_.write(name.name, ForeignValue(row, name, value, target_.config.vocab_size).tensor());
   }
 
-  void publish() override {
+  std::string finish() override {
     if (target_.config.use_rope_scaling) {
       const std::vector<float> factors = frequency_factors(target_.config);
       writer_.write(kGgufFrequencies, {factors.data(), DType::f32, {std::ssize(factors)}});
     }
     writer_.close();
-    save_.publish();
+    return save_.folder();
   }
+
+  void publish() override { save_.publish(); }
 
  private:
   GgufKeyValues settings() {

@@ -57,14 +57,16 @@ class HuggingFaceSink : public ModelSink {
       writer_.write(name.name, ForeignValue(row, name, value, target_.config.vocab_size).tensor());
   }
 
-  void publish() override {
+  std::string finish() override {
     writer_.close();
     write_file_atomically(save_.folder() + "/" + kConfig, config_, false);
     for (const Companion& file : target_.source.companions())
       if (file.name != kConfig)
         write_file_atomically(save_.folder() + "/" + file.name, file.read(), false);
-    save_.publish();
+    return save_.folder();
   }
+
+  void publish() override { save_.publish(); }
 
  private:
   ModelTarget target_;

@@ -59,7 +59,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
   path_ = folder;
   format_ = kHuggingFaceFormat;
   const std::string path = folder + "/config.json";
-  const HuggingFaceConfig stored = parse_hugging_face_config(read_file(path), path);
+  const HuggingFaceConfig stored = parse_hugging_face_config(read_regular_file(path), path);
   config_ = stored.model;
   dtype_ = stored.dtype;
   output_if_stored_ = stored.output_if_stored;

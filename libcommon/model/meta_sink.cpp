@@ -91,7 +91,7 @@ class MetaSink : public ModelSink {
     }
   }
 
-  void publish() override {
+  std::string finish() override {
     for (RankFile& file : files_) {
       file.stream.finish();
       file.file.close();
@@ -102,8 +102,10 @@ class MetaSink : public ModelSink {
     write(kMetaParams, params_of(target_.config));
     for (const Companion& file : target_.source.companions())
       if (file.name != kConfig) write(file.name, file.read());
-    save_.publish();
+    return save_.folder();
   }
+
+  void publish() override { save_.publish(); }
 
  private:
   struct RankFile {

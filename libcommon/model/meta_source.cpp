@@ -172,7 +172,7 @@ MetaSource::MetaSource(const std::string& folder, const ModelSourceOptions& opti
   const std::string path = concat(folder, "/", kMetaParams);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
-  const std::string text = read_file(path);
+  const std::string text = read_regular_file(path);
   if (const auto error = parser.parse(text).get(root))
     fail(Exit::bad_data, path, ": ", json_place(text), simdjson::error_message(error));
   const HfObject params(root, path);
@@ -194,7 +194,7 @@ MetaSource::MetaSource(const std::string& folder, const ModelSourceOptions& opti
   }
   companions_ = companions_in(folder);
   const std::string tokenizer = folder + "/tokenizer.model";
-  if (fs::exists(tokenizer) && read_file(tokenizer).starts_with('\n')) {  // SentencePiece's
+  if (fs::exists(tokenizer) && read_regular_file(tokenizer).starts_with('\n')) {  // SentencePiece's
     const TokenizerOptions sentencepiece = {.type = "Llama2Tokenizer", .model = tokenizer};
     manifest_extra_ = tokenizer_manifest(sentencepiece, make_tokenizer(sentencepiece)->identity());
   }

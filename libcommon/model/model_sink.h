@@ -46,7 +46,9 @@ class ModelSink {
   // once.
   virtual void write(std::size_t part, const Param& row, const std::string& state,
                      ConstTensor value) = 0;
-  virtual void publish() = 0;
+  // Completes what was written, and says in which folder it lies until publish().
+  virtual std::string finish() = 0;
+  virtual void publish() = 0;  // on return it has its name, and that is on the disk
 };
 
 // What a tensor of another library's holds of a row's value: rows of it where they lie, or a copy.

@@ -19,7 +19,7 @@ struct Companion {
   std::string name;
   std::string path = {}, content = {};  // where it lies, or, without a path, what it holds
 
-  std::string read() const { return path.empty() ? content : read_file(path); }
+  std::string read() const { return path.empty() ? content : read_regular_file(path); }
 };
 
 // Several threads may read at once.

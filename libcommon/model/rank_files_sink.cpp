@@ -124,7 +124,7 @@ class RankFilesSink : public ModelSink {
     }
   }
 
-  void publish() override {
+  std::string finish() override {
     CheckpointManifest manifest{iteration_, write_companions(target_.source, save_.folder()),
                                 manifest_extra_of(target_.source, save_.folder())};
     for (std::size_t i = 0; i < files_.size(); ++i) {
@@ -138,6 +138,10 @@ class RankFilesSink : public ModelSink {
     }
     write_file_atomically(save_.folder() + "/" + kManifestName,
                           encode_checkpoint_manifest(manifest), false);
+    return save_.folder();
+  }
+
+  void publish() override {
     save_.publish();
     write_tracker(target_.path, iteration_);
   }

@@ -42,7 +42,7 @@ std::string identity_of(std::string_view type, std::string_view vocabulary) {
 BertTokenizer::BertTokenizer(std::string_view type, const std::string& vocab_path,
                              std::int32_t extra_ids)
     : type_(type), lower_case_(type == kLowerCaseType), extra_ids_(extra_ids) {
-  const std::string content = read_file(vocab_path);
+  const std::string content = read_regular_file(vocab_path);
   if (!is_valid_utf8(content)) fail(Exit::bad_data, vocab_path, ": not UTF-8");
   identity_ = identity_of(type_, content);
   for (std::string_view rest = content; !rest.empty();) {

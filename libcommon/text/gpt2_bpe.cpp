@@ -21,7 +21,8 @@ static std::string hash_of_files(std::string_view vocabulary, std::string_view m
 }
 
 Gpt2Bpe::Gpt2Bpe(const std::string& vocab_path, const std::string& merges_path) {
-  const std::string vocabulary = read_file(vocab_path), merges = read_file(merges_path);
+  const std::string vocabulary = read_regular_file(vocab_path),
+                    merges = read_regular_file(merges_path);
   const TokenIds ids = parse_vocabulary(vocabulary, vocab_path);
   std::vector<std::string> tokens(ids.size());
   for (const auto& [token, id] : ids) tokens[id] = from_byte_chars(token).value_or(token);

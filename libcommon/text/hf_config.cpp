@@ -107,7 +107,7 @@ class ConfigReader {
   void read(const std::string& path) {
     simdjson::dom::parser parser;
     simdjson::dom::element root;
-    const std::string content = read_file(path);
+    const std::string content = read_regular_file(path);
     if (const auto error = parser.parse(content).get(root))
       fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
     const HfObject object(root, path);

@@ -27,7 +27,7 @@ std::vector<std::string> HfTokenizer::files(const std::string& path) {
 }
 
 HfTokenizer::HfTokenizer(const std::string& path)
-    : HfTokenizer(read_file(json_path(path)), json_path(path),
+    : HfTokenizer(read_regular_file(json_path(path)), json_path(path),
                   hf_config_files(parent_directory(json_path(path)))) {}
 
 HfTokenizer::HfTokenizer(std::string_view content, const std::string& file,

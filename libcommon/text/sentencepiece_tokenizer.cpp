@@ -50,7 +50,7 @@ class ModelStream : public StreamDecoder {
 SentencePieceModelTokenizer::SentencePieceModelTokenizer(std::string_view type,
                                                          const std::string& model_path)
     : type_(type) {
-  const std::string content = read_file(model_path);
+  const std::string content = read_regular_file(model_path);
   model_ = std::make_unique<SentencePiece>(content, model_path);
   identity_ = identity_of(type_, content);
   if (type_ == kLlama2Type && model_->bos() < 0)
@@ -75,7 +75,7 @@ std::unique_ptr<StreamDecoder> SentencePieceModelTokenizer::stream_decoder() con
 
 SentencePieceTokenizer::SentencePieceTokenizer(const std::string& model_path,
                                                std::int32_t extra_ids) {
-  const std::string content = read_file(model_path);
+  const std::string content = read_regular_file(model_path);
   model_ = std::make_unique<SentencePiece>(content, model_path);
   identity_ = identity_of(kType, content);
   StringMap<std::int32_t> pieces;

@@ -88,7 +88,7 @@ TikTokenizer::TikTokenizer(const TokenizerOptions& options)
   std::vector<std::string> tokens = special_tokens(options);
   const std::string& path = options.model;
   const std::vector<std::string> ranks =
-      parse_ranks(read_file(path), path, static_cast<std::size_t>(size - special));
+      parse_ranks(read_regular_file(path), path, static_cast<std::size_t>(size - special));
   if (static_cast<std::int64_t>(ranks.size()) < size - special)
     fail(Exit::bad_data, path, ": ", ranks.size(), " tokens, expected ", size - special,
          " for --vocab-size ", size, "; all of them: --vocab-size ", ranks.size() + special);

@@ -172,7 +172,8 @@ void TrainingSave::publish() {
   if (error_) std::rethrow_exception(error_);
   for (WrittenFile& file : gather_files(ranks_, own_)) content_.files.push_back(std::move(file));
   if (save_) {
-    save_->publish(content_);
+    save_->finish(content_);
+    save_->publish();
     if (!lasting_)
       delete_old_checkpoints(save_folder_, iteration_, 1, {});
     else if (options_.save_retain_interval || options_.keep_last)

@@ -113,7 +113,8 @@ TEST(CheckpointSave, CommonStateAsAnObjectWithTensors) {
     writer.add_object(kCommonObject, PyValue::list({common}), save.common_writer());
     CheckpointSave::Content content;
     content.files.push_back(writer.close());
-    save.publish(content);
+    save.finish(content);
+    save.publish();
   }
   const std::string made = folder / "iter_0000009";
   EXPECT_EQ(names_in(made), (std::vector<std::string>{".metadata", "__0_0.distcp", "metadata.json",
@@ -204,7 +205,8 @@ TEST(CheckpointSave, IncompleteTensorIsNotPublished) {
     const float half[2] = {};
     DistWriter writer(next.folder(), 0);
     writer.add("w", {4}, {0}, {half, DType::f32, {2}});
-    next.publish({.files = {writer.close()}, .common = PyValue::dict()});
+    next.finish({.files = {writer.close()}, .common = PyValue::dict()});
+    next.publish();
   });
   EXPECT_EQ(error, "w: chunks cover 2 of 4 elements");
   check_sample(*find_checkpoint(save.path()));
@@ -218,7 +220,7 @@ TEST(CheckpointSave, FileOfAnotherHostIsMissed) {
                   CheckpointSave next(save.path(), 2);
                   WrittenFile absent;
                   absent.name = "__1_0.distcp";
-                  next.publish({.files = {absent}, .common = PyValue::dict()});
+                  next.finish({.files = {absent}, .common = PyValue::dict()});
                 },
                 Exit::io_error)
                 .find("all ranks share"),

@@ -100,7 +100,8 @@ void save_sample(const std::string& save_folder, std::int64_t iteration) {
   content.files = unpack_files(as_bytes(pack_files(content.files)), "sample");
   content.common = sample_common(save.common_writer(), iteration);
   content.manifest_extra = R"({"tokenizer":"none"})";
-  save.publish(content);
+  save.finish(content);
+  save.publish();
 }
 
 void check_sample(const CheckpointPlace& place) {

@@ -195,22 +195,6 @@ TEST_F(Convert, ShardsAreReadAndWritten) {
   EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
 }
 
-TEST_F(Convert, DamageOfTheSourceLeavesNothing) {  // it is found while the tensors are read
-  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
-  convert("hf", "core", "core");
-  const std::string path = scratch_.path("core/release/__0_2.distcp"), whole = read_file(path);
-  for (const std::size_t at : {std::size_t{1300}, whole.size() / 2, whole.size() - 1}) {
-    std::string damaged = whole;
-    damaged[at] ^= 1;
-    std::ofstream(path, std::ios::binary) << damaged;
-    for (const char* saver : {"core", "hf"}) {
-      EXPECT_NE(error("core", "out", saver).find("__0_2.distcp: "), std::string::npos) << at;
-      EXPECT_FALSE(fs::exists(scratch_.path("out/release"))) << at;
-      EXPECT_FALSE(fs::exists(scratch_.path("out/config.json"))) << at;
-    }
-  }
-}
-
 TEST(RowMemory, HoldsRowsBackUntilThereIsPlace) {
   RowMemory memory(100);
   std::atomic<int> held = 0, most = 0;
@@ -323,68 +307,7 @@ TEST_F(Convert, LayoutsAreOfFormatsThatHaveThem) {
             "64 --account-for-loss-in-pipeline-split: means nothing with --saver gguf");
 }
 
-TEST_F(Convert, NothingIsReplacedUnasked) {
-  write_hugging_face(scratch_.path("hf"), config_named("gpt2"), DType::f32);
-  convert("hf", "core", "core");
-  convert("core", "back", "hf");
-  for (const char* saver : {"core", "hf"})
-    EXPECT_EQ(error("hf", "back", saver),
-              concat("73 ", scratch_.path("back"), ": exists; --force replaces what it holds"));
-  ConvertOptions options;
-  options.force = true;
-  EXPECT_EQ(error("core", "back", "hf", options), "");
-  EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
-  fs::create_directory(scratch_.path("parent"));
-  fs::rename(scratch_.path("back"), scratch_.path("parent/back"));
-  EXPECT_EQ(error("parent/back", "parent", "hf", options),
-            concat("64 --force: would remove ", scratch_.path("parent/back"), ", which lies in ",
-                   scratch_.path("parent")));
-  EXPECT_EQ(error("parent/back", "parent", "core", options), "");
-  EXPECT_TRUE(fs::exists(scratch_.path("parent/back/model.safetensors")));
-  EXPECT_EQ(error("parent/back", "parent/back", "hf", options), "");
-}
-
-TEST_F(Convert, OutputMayBeALink) {
-  write_hugging_face(scratch_.path("hf"), config_named("gpt2"), DType::f32);
-  fs::create_directory(scratch_.path("empty"));
-  for (const char* folder : {"empty", "new"}) {
-    const std::string link = scratch_.path("link");
-    fs::create_symlink(folder, link);
-    convert("hf", "link", "hf");
-    EXPECT_TRUE(fs::is_symlink(link));
-    EXPECT_TRUE(fs::exists(scratch_.path(folder) + "/config.json"));
-    fs::remove(link);
-  }
-}
-
 // Another program makes OUTPUT while this one is at work.
-TEST_F(Convert, WhatComesMeanwhileStays) {
-  write_hugging_face(scratch_.path("hf"), config_named("gpt2"), DType::f32);
-  for (const char* saver : {"core", "hf", "gguf"}) {
-    const std::string out = scratch_.path("out"),
-                      taken = out + (saver == std::string("core") ? "/release" : "");
-    ConvertOptions options;
-    options.load = scratch_.path("hf");
-    options.save = out;
-    options.saver = saver;
-    const auto run = [&] {
-      options.complete();
-      convert_checkpoint(options, Log({.level = Log::Level::quiet}), [&] {
-        fs::create_directories(taken);
-        File::create(taken + "/precious");
-      });
-    };
-    EXPECT_EQ(error_of(run),
-              concat("73 ", taken, ": cannot rename into place: Directory not empty"));
-    EXPECT_TRUE(fs::exists(taken + "/precious"));
-    EXPECT_EQ(std::distance(fs::directory_iterator(taken), {}), 1);
-    options.force = true;
-    EXPECT_EQ(error_of(run), "");
-    EXPECT_FALSE(fs::exists(taken + "/precious"));
-    fs::remove_all(out);
-  }
-}
-
 TEST_F(Convert, NothingIsSaidTwiceOrForNothing) {
   ConvertOptions options;
   options.input = "a";

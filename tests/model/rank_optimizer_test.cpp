@@ -143,7 +143,8 @@ class RankOptimizers : public Convert, public testing::WithParamInterface<const 
     write_model_extra_states(writer, config);
     content.files.push_back(writer.close());
     content.common = common_of(kind, dtype, config, decoupled, save.common_writer());
-    save.publish(content);
+    save.finish(content);
+    save.publish();
   }
 
   // With mcore_data: as the distributed optimizer has it.
@@ -321,7 +322,8 @@ TEST_P(OptimizerDifferences, FormsThatAreNotReadAreNamed) {
       common_of(Kind::distributed, DType::bf16, source->config(), false, save.common_writer());
   PyValue optimizer = content.common.at("optimizer", "");
   optimizer.set_item("param_state_sharding_type", "fsdp_dtensor");
-  save.publish(content);
+  save.finish(content);
+  save.publish();
   ConvertOptions o;
   o.with_optimizer = true;
   EXPECT_EQ(error("run", "out", "core", o),
