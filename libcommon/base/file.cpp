@@ -335,9 +335,19 @@ AtomicFile::~AtomicFile() {
   if (!resumable_) discard();
 }
 
+void AtomicFile::sync() {
+  if (is_open()) file_.sync();
+}
+
+void AtomicFile::set_aside() {
+  sync();
+  if (is_open()) file_.close();
+}
+
 void AtomicFile::discard() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
   temporary_.clear();
+  file_ = File(-1, path_);
 }
 
 void AtomicFile::cut(std::uint64_t size) {
@@ -356,7 +366,7 @@ void undo_commit(const std::string& path) {
 }
 
 void AtomicFile::give_name() {
-  file_.close();
+  if (is_open()) file_.close();
   if (!overwrite_) refuse_existing(path_);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0)
     fail_errno(path_, "cannot rename into place", Exit::cannot_create);
@@ -364,7 +374,7 @@ void AtomicFile::give_name() {
 }
 
 void AtomicFile::commit() {
-  file_.sync();
+  sync();
   give_name();
   sync_directory(parent_directory(path_));
 }

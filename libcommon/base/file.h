@@ -113,7 +113,7 @@ class AtomicFile {
   ~AtomicFile();
   void write(Bytes bytes) { file_.write(bytes); }
   void write(std::string_view text) { file_.write(text); }
-  void sync() { file_.sync(); }
+  void sync();
   void write_back() const { file_.write_back(); }
   bool reserve(std::uint64_t offset, std::uint64_t bytes) const {
     return file_.reserve(offset, bytes);
@@ -121,6 +121,7 @@ class AtomicFile {
   // Keeps the first `size` bytes, and no room behind them; throws Exit::bad_data where there are
   // fewer.
   void cut(std::uint64_t size);
+  void set_aside();  // it is complete: synced and closed, and only to be committed or discarded
   void commit();
   void discard();                                       // removes it: it never gets its name
   bool has_name() const { return temporary_.empty(); }  // also if commit() failed to sync it
@@ -129,6 +130,7 @@ class AtomicFile {
 
  private:
   friend void commit_together(std::span<AtomicFile* const> files);
+  bool is_open() const { return file_.descriptor() >= 0; }
   void give_name();
 
   std::string path_, temporary_;  // temporary_ is empty once there is nothing to remove

@@ -238,6 +238,13 @@ void IndexedDatasetWriter::finish() {
   idx_.write_back();
 }
 
+void IndexedDatasetWriter::set_aside() {
+  bin_.set_aside();
+  idx_.set_aside();
+  discard_spills();
+  buffer_ = {};
+}
+
 void IndexedDatasetWriter::commit(Manifest manifest) {
   manifest.dtype = name_of(type_);
   manifest.sequences = state_.sequences;
@@ -261,6 +268,10 @@ void IndexedDatasetWriter::commit(Manifest manifest) {
       if (file->has_name()) ::unlink(file->path().c_str());
     throw;
   }
+  discard_spills();
+}
+
+void IndexedDatasetWriter::discard_spills() {
   if (options_.resumable) return;  // the parts are needed until all datasets have their names
   for (Spill* spill : {&lengths_, &begins_, &modes_}) spill->discard();
 }

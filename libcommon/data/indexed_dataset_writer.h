@@ -62,6 +62,10 @@ class IndexedDatasetWriter {
   // Completes the temporary files; nothing can be added after it.
   void finish();
 
+  // Takes a finished dataset to the disk, and keeps neither a file open nor a buffer until
+  // commit().
+  void set_aside();
+
   // Gives the files their names; on an error none is left.  The counts, hashes and type in
   // `manifest` are filled in.
   void commit(Manifest manifest);
@@ -77,6 +81,7 @@ class IndexedDatasetWriter {
   void flush_bin();
   void write_idx(Bytes bytes);
   void write_header();
+  void discard_spills();
 
   std::string prefix_;
   TokenType type_;

@@ -16,7 +16,6 @@ namespace mt {
 namespace {
 
 constexpr std::int64_t kStepDocuments = 1 << 16;  // between two looks at signals
-constexpr std::size_t kFilesOfAWriter = 6;        // that it may have open
 
 void check_output(const std::string& prefix) {
   if (prefix.empty()) fail(Exit::usage, "--output-prefix: expected a name");
@@ -165,13 +164,13 @@ void split_dataset(const SplitOptions& options, const RunContext& context) {
   Progress progress(context.log, "split", "documents",
                     static_cast<std::uint64_t>(source.documents()));
   std::vector<IndexedDatasetWriter> writers;
-  allow_open_files(kFilesOfAWriter * parts.size());
   for (const Part& part : parts) {
     writers.emplace_back(options.output_prefix + "_" + part.name, source.type(),
                          IndexedDatasetWriter::Options{.overwrite = options.overwrite,
                                                        .multimodal = source.multimodal()});
     copy(source, part.documents, writers.back(), progress, context);
     writers.back().finish();
+    writers.back().set_aside();
   }
   progress.finish();
   for (IndexedDatasetWriter& writer : writers) writer.commit(manifest);

@@ -21,6 +21,11 @@ void Spill::cut(std::uint64_t bytes) {
   file_.cut(bytes);
 }
 
+void Spill::discard() {
+  buffer_ = {};
+  file_.discard();
+}
+
 void Spill::replay(const std::function<void(Bytes)>& body) {
   flush();
   File in = File::open(file_.temporary_path());

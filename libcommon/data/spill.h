@@ -23,7 +23,7 @@ class Spill {
   void cut(std::uint64_t bytes);  // of a resumed one: these remain
   // Calls body(bytes) for all there is, in pieces of whole elements of up to 64 bytes.
   void replay(const std::function<void(Bytes)>& body);
-  void discard() { file_.discard(); }  // nothing remains
+  void discard();  // nothing remains
 
  private:
   AtomicFile file_;
