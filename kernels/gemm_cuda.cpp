@@ -283,7 +283,7 @@ float Search::milliseconds(const cublasLtMatmulAlgo_t& algorithm, int runs) {
 // A GPU that has been busy for some time is slowed down by the power that it may take, and there
 // the algorithm that needs the least energy is the fastest.
 cublasLtMatmulAlgo_t Search::fastest(std::vector<cublasLtMatmulAlgo_t> algorithms) {
-  constexpr float kNear = 1.06f, kWarmUp = 40, kMeasure = 80;  // milliseconds
+  constexpr float kNear = 1.03f, kWarmUp = 10, kMeasure = 20;  // milliseconds
   const cublasLtMatmulAlgo_t first = algorithms.front();
   const std::optional<std::uint64_t> expected = digest_by(first);
   if (!expected) return first;
