@@ -66,14 +66,15 @@ static void run_plot(mt::CommandLine& cl) {
   mt::plot(options, cl.color(1));
 }
 
-// The options of a run, whatever is done with it.
-static void parse_run(mt::CommandLine& cl, mt::TrainOptions& options) {
+// The options of a run, whatever is done with it, if anything.
+static void parse_run(mt::CommandLine& cl, mt::TrainOptions& options, bool runs = true) {
   options.add_to(cl);
   cl.before_print([&] {  // as in pretrain_gpt.py
     if (cl.given("--vocab-file") || cl.given("--merge-file"))
       cl.fallback("--tokenizer-type", {"GPT2BPETokenizer"}, "default with --vocab-file");
   });
   cl.parse();
+  options.launch.runs = runs && !options.plan && !options.plan_search;
   options.take_process(mt::find_launch(options.launch));
   options.data.tokenizer.vocab_size = options.model.vocab_size;
   options.data.threads = options.threads;
@@ -85,7 +86,7 @@ static void run_show_batch(mt::CommandLine& cl) {
   cl.describe("print which documents a step of a run reads, with their text",
               "Takes the options of the run.");
   cl.positional("STEP", &step, "the step, from 1");
-  parse_run(cl, options);
+  parse_run(cl, options, false);
   std::int64_t number = 0;
   const auto [stop, error] = std::from_chars(step.data(), step.data() + step.size(), number);
   if (error != std::errc() || stop != step.data() + step.size())

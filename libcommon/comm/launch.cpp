@@ -162,7 +162,7 @@ std::optional<int> Finder::slurm_local_size() const {
 void Finder::check_flags() const {
   const int nodes = options_.nnodes.value_or(1);
   if (options_.node_rank && !options_.nnodes) fail(Exit::usage, "--node-rank: needs --nnodes");
-  if (nodes > 1 && !options_.node_rank)
+  if (nodes > 1 && !options_.node_rank && options_.runs)
     fail(Exit::usage, "--nnodes ", nodes, ": needs --node-rank, from 0 to ", nodes - 1);
   if (options_.node_rank.value_or(0) >= nodes)
     fail(Exit::usage, "--node-rank ", *options_.node_rank, ": expected less than --nnodes ", nodes);
@@ -257,7 +257,7 @@ Launch Finder::find() const {
       .must_start = !started && (set.local_size.value_or(1) > 1 || options_.max_restarts > 0),
       .attempt = number_of("TORCHELASTIC_RESTART_COUNT").value_or(0),
       .max_restarts = number_of("TORCHELASTIC_MAX_RESTARTS").value_or(0)};
-  if (launch.size > 1) find_place(&launch, set.launcher);
+  if (launch.size > 1 && options_.runs) find_place(&launch, set.launcher);
   return launch;
 }
 

@@ -26,6 +26,7 @@ struct LaunchOptions {
   std::optional<int> gpus = {}, nnodes = {}, node_rank = {}, local_rank = {};
   std::string master = {};
   int max_restarts = 0, distributed_timeout_minutes = 10;
+  bool runs = true;  // else nothing is started, as for a plan, which needs no --node-rank, --master
 
   std::chrono::minutes timeout() const { return std::chrono::minutes(distributed_timeout_minutes); }
   void add_to(CommandLine& cl);

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "data/byte_source.h"
+#include "data/line_reader.h"
 
 namespace mt {
 
@@ -51,7 +52,7 @@ void plot(const PlotOptions& options, bool color) {
   const bool live = o.svg.empty() && ::isatty(STDOUT_FILENO) != 0;
   std::vector<RunCurves> runs;
   std::string shown;
-  for (const std::string& path : o.logs) {
+  for (const std::string& path : expand_inputs(o.logs)) {
     runs.emplace_back(path == "-" ? "stdin" : path, o.metrics);
     read_lines(path, runs.back(), [&] {
       if (!live) return;

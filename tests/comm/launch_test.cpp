@@ -75,6 +75,14 @@ TEST(Launch, OfEveryLauncher) {
             "rank 5/8 local 1/4 at node1:29500 of Slurm's 1234567.0");
 }
 
+// What starts nothing has neither a host nor a place where ranks meet.
+TEST(Launch, OfAPlan) {
+  EXPECT_EQ(launch_of({}, {.gpus = 8, .nnodes = 2, .runs = false}).size, 16);
+  EXPECT_EQ(launch_of({}, {.nnodes = 4, .runs = false}).size, 4);
+  EXPECT_EQ(usage_of({}, {.nnodes = 2, .node_rank = 2, .runs = false}),
+            "--node-rank 2: expected less than --nnodes 2");
+}
+
 TEST(Launch, OfFlags) {
   EXPECT_EQ(text_of({}, {.gpus = 4}), "rank 0/4 local 0/4 at localhost:0, must start");
   EXPECT_EQ(text_of({}, {.gpus = 1}), "rank 0/1 local 0/1 at localhost:0");
