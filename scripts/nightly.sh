@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # nightly.sh: what takes too long to run for every change.
 #
-#   scripts/nightly.sh [--data DIR] [--megatron DIR] [--python PROGRAM]
+#   scripts/nightly.sh [--data DIR] [--megatron DIR] [--releases DIR] [--python PROGRAM]
 #
 # Runs scripts/test.sh, then every script below that the tree holds.  All are run; afterwards the
 # times are printed, and the exit code is 1 if one of them failed, else 0.
@@ -9,16 +9,18 @@
 #                     gpt2/merges.txt and texts; without it nothing is compared with peers
 #   --megatron DIR    a checkout of NVIDIA/Megatron-LM at core_v0.12.1, with --data; without it what
 #                     is in no package of it, such as BERT's tokenizer, is not compared
+#   --releases DIR    megatron-core of other releases (scripts/megatron_releases.py), with --data;
+#                     without it mt-convert is compared with 0.12.1 alone
 #   --python PROGRAM  a Python with the packages that the comparing scripts name at their heads
 #                     (python3)
 # scripts/setup is asked for what they need: clang, llvm, clang-tidy and strace.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-data='' megatron='' python=python3
+data='' megatron='' releases='' python=python3
 while (($# > 0)); do
   case $1 in
-    --data | --megatron | --python)
+    --data | --megatron | --releases | --python)
       (($# > 1)) || {
         printf 'nightly.sh: %s needs a value\n' "$1" >&2
         exit 64
@@ -27,7 +29,7 @@ while (($# > 0)); do
       shift
       ;;
     *)
-      printf 'usage: nightly.sh [--data DIR] [--megatron DIR] [--python PROGRAM]\n' >&2
+      printf 'usage: nightly.sh [--data DIR] [--megatron DIR] [--releases DIR] [--python PROGRAM]\n' >&2
       exit 64
       ;;
   esac
@@ -52,6 +54,7 @@ long scripts/test.sh scripts/test.sh
 long scripts/check-tidy scripts/check-tidy
 long scripts/fail-calls scripts/fail-calls
 long scripts/convert-chain scripts/convert-chain
+long scripts/hostile-files.py python3 scripts/hostile-files.py build/release/cmd
 long scripts/replay-save.py python3 scripts/replay-save.py
 long tests/ckpt env MT_KILLS=10000 MT_FLIPS=1000 \
   build/release/tests/ckpt/ckpt_megatron_checkpoint_test
@@ -64,7 +67,8 @@ if [[ -n $data ]]; then
   long scripts/compare-megatron.py "$python" scripts/compare-megatron.py build/release/cmd
   long scripts/compare-convert.py "$python" scripts/compare-convert.py build/release/cmd
   long scripts/compare-convert-families.py "$python" scripts/compare-convert-families.py build/release/cmd
-  long scripts/compare-ranks.py "$python" scripts/compare-ranks.py build/release/cmd
+  long scripts/compare-ranks.py "$python" scripts/compare-ranks.py build/release/cmd \
+    ${releases:+--releases "$releases"}
 fi
 if [[ -n $data && -n $megatron ]]; then
   long scripts/compare-preprocess.py "$python" scripts/compare-preprocess.py "$megatron" \

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/allowance.h"
 #include "base/error.h"
 #include "base/json.h"
 
@@ -31,6 +32,7 @@ std::string encode_checkpoint_manifest(const CheckpointManifest& manifest) {
 }
 
 static CheckpointManifest parse(const std::string& text) {
+  Allowance(text.size()).take_json(text, "its list");
   simdjson::dom::parser parser;
   const simdjson::dom::element root = parser.parse(text);
   if (std::string_view(root["schema"]) != kSchema)

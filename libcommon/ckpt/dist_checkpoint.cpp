@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <set>
 
@@ -16,12 +17,19 @@ using Index = std::vector<std::int64_t>;
 
 // --- Reading ------------------------------------------------------------------------------------
 
+static std::uint64_t bytes_in(const std::string& folder) {
+  std::uint64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.is_regular_file()) bytes += entry.file_size();
+  return bytes;
+}
+
 DistReader::DistReader(const std::string& folder, HashedReads* reads)
     : folder_(folder), reads_(reads) {
   const std::string index = folder + "/.metadata";
   {
     const MappedFile file(index);
-    metadata_ = parse_dist_metadata(file.bytes(), index);
+    metadata_ = parse_dist_metadata(file.bytes(), index, Allowance(bytes_in(folder)));
   }
   const auto open = [&](const std::string& key, const ItemPlace& place) {
     const auto [file, fresh] = mapped_.try_emplace(place.file, folder + "/" + place.file);

@@ -34,7 +34,9 @@ struct DistMetadata {
 };
 
 // Checks that every chunk has a place and that chunks tile their tensors; Exit::bad_data if not.
-DistMetadata parse_dist_metadata(Bytes stream, const std::string& name);
+// The allowance is of the stream and the files that it describes.
+DistMetadata parse_dist_metadata(Bytes stream, const std::string& name, Allowance allowance);
+DistMetadata parse_dist_metadata(Bytes stream, const std::string& name);  // the stream's own
 
 // One item that a writer has put into a file.
 struct ItemRecord {

@@ -24,9 +24,15 @@ static std::uint64_t as_size(const PyValue& value, const std::string& where) {
   return static_cast<std::uint64_t>(number);
 }
 
-// Names go into error lines.
+// Of memory, for what is known of a chunk and its place beside their names.
+constexpr std::uint64_t kChunkBytes = 3 * sizeof(DistChunk);
+constexpr std::size_t kMostName = 4096;
+constexpr const char* kNotPlain = ": a key with control characters, or of more than 4096 bytes";
+
+// Names go into error lines, and are kept for every chunk.
 static bool is_plain(const std::string& name) {
-  return std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20; });
+  return name.size() <= kMostName &&
+         std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20; });
 }
 
 static ItemPlace parse_place(const PyValue& info, const std::string& where) {
@@ -43,29 +49,32 @@ static ItemPlace parse_place(const PyValue& info, const std::string& where) {
   return place;
 }
 
-static std::map<std::pair<std::string, Offset>, ItemPlace> parse_places(const PyValue& storage_data,
-                                                                        const std::string& name) {
-  std::map<std::pair<std::string, Offset>, ItemPlace> places;
+using Places = std::map<std::pair<std::string, Offset>, ItemPlace>;
+
+static Places parse_places(const PyValue& storage_data, const std::string& name,
+                           Allowance& allowance) {
+  Places places;
   const std::string where = name + ": storage_data";
   const std::vector<PyValue>& entries = storage_data.entries(where);
   for (std::size_t i = 0; i < entries.size(); i += 2) {
     const std::string& key = field(entries[i], "MetadataIndex", "fqn", where).as_string(where);
-    if (!is_plain(key)) fail(Exit::bad_data, where, ": a key with control characters");
+    if (!is_plain(key)) fail(Exit::bad_data, where, kNotPlain);
     const std::string here = concat(where, ": ", key);
     Offset offset;
     if (const PyValue* given = entries[i].find("offset"); given != nullptr && !given->is_none()) {
       const Shape shape = shape_of_torch(*given, here);
       offset.assign(shape.extents().begin(), shape.extents().end());
     }
-    if (!places.emplace(std::pair(key, std::move(offset)), parse_place(entries[i + 1], here))
-             .second)
+    ItemPlace place = parse_place(entries[i + 1], here);
+    allowance.take(kChunkBytes + key.size() + place.file.size(), name);
+    if (!places.emplace(std::pair(key, std::move(offset)), std::move(place)).second)
       fail(Exit::bad_data, here, ": the same chunk is listed twice");
   }
   return places;
 }
 
 static DistTensor parse_tensor(const std::string& key, const PyValue& value,
-                               const std::string& where) {
+                               const std::string& where, Allowance& allowance) {
   constexpr std::string_view kType = "TensorStorageMetadata";
   DistTensor tensor;
   tensor.key = key;
@@ -83,6 +92,7 @@ static DistTensor parse_tensor(const std::string& key, const PyValue& value,
     const auto shape = [&](std::string_view name) {
       return shape_of_torch(field(chunk, "ChunkStorageMetadata", name, where), where + ": chunk");
     };
+    allowance.take(kChunkBytes, where);
     tensor.chunks.push_back({shape("offsets"), shape("sizes"), {}});
   }
   if (const auto wrong = why_not_tiling(tensor.shape, tensor.chunks))
@@ -91,30 +101,36 @@ static DistTensor parse_tensor(const std::string& key, const PyValue& value,
 }
 
 DistMetadata parse_dist_metadata(Bytes stream, const std::string& name) {
-  const PyValue root = read_pickle(stream, name);
+  return parse_dist_metadata(stream, name, Allowance(stream.size()));
+}
+
+DistMetadata parse_dist_metadata(Bytes stream, const std::string& name, Allowance allowance) {
+  const PyValue root = read_pickle(stream, name, allowance);
   if (!root.is(Kind::object) || (root.name() != "Metadata" && root.name() != "MCoreMetadata"))
     fail(Exit::bad_data, name, ": is ", name_of(root.kind()), " ", root.name(),
          ", expected the metadata of a distributed checkpoint");
-  const auto places = parse_places(root.at("storage_data", name), name);
+  const auto places = parse_places(root.at("storage_data", name), name, allowance);
   const auto place_of = [&](const std::string& key, const Offset& offset) {
     const auto found = places.find({key, offset});
     if (found == places.end())
       fail(Exit::bad_data, name, ": ", key, ": a chunk at ", Shape(offset), " is in no file");
+    allowance.take(found->second.file.size(), name);
     return found->second;
   };
   DistMetadata metadata;
   const std::vector<PyValue>& entries = root.at("state_dict_metadata", name).entries(name);
   for (std::size_t i = 0; i < entries.size(); i += 2) {
     const std::string& key = entries[i].as_string(name + ": a key");
-    if (!is_plain(key)) fail(Exit::bad_data, name, ": a key with control characters");
+    if (!is_plain(key)) fail(Exit::bad_data, name, kNotPlain);
     const std::string where = concat(name, ": ", key);
+    allowance.take(kChunkBytes + 2 * key.size(), name);
     if (metadata.tensors.contains(key) || metadata.objects.contains(key))
       fail(Exit::bad_data, where, ": listed twice");
     if (entries[i + 1].is(Kind::object) && entries[i + 1].name() == "BytesStorageMetadata") {
       metadata.objects[key] = place_of(key, {});
       continue;
     }
-    DistTensor tensor = parse_tensor(key, entries[i + 1], where);
+    DistTensor tensor = parse_tensor(key, entries[i + 1], where, allowance);
     for (DistChunk& chunk : tensor.chunks) {
       const auto extents = chunk.offset.extents();
       chunk.place = place_of(key, Offset(extents.begin(), extents.end()));

@@ -139,6 +139,8 @@ class GgufReader : public TensorSource {
   void read_original(const std::string& key, const Shape& offset, Tensor out) const override;
 
  private:
+  void check_scales(Bytes blocks, const std::string& key) const;
+
   MappedFile file_;
   GgufContent content_;
 };

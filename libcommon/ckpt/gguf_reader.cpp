@@ -337,6 +337,17 @@ const GgufValue& GgufReader::value(const std::string& key) const {
   return *found;
 }
 
+// Of q8_0.  An infinite scale would make of zeros what is no number.
+void GgufReader::check_scales(Bytes blocks, const std::string& key) const {
+  constexpr std::uint16_t kExponent = 0x7C00;
+  for (std::size_t at = 0; at < blocks.size(); at += kBlockBytes) {
+    std::uint16_t bits;
+    std::memcpy(&bits, blocks.data() + at, sizeof bits);
+    if ((bits & kExponent) == kExponent)
+      fail(Exit::bad_data, path(), ": ", key, ": the scale of a block of q8_0 is not finite");
+  }
+}
+
 void GgufReader::read_original(const std::string& key, const Shape& offset, Tensor out) const {
   const DistTensor& tensor = readable(key, offset, out);
   const ItemPlace& place = tensor.chunks[0].place;
@@ -355,6 +366,7 @@ void GgufReader::read_original(const std::string& key, const Shape& offset, Tens
   std::vector<float> values(static_cast<std::size_t>((end - block) * kGgufBlock));
   const Bytes blocks = bytes.subspan(static_cast<std::size_t>(block) * kBlockBytes,
                                      static_cast<std::size_t>(end - block) * kBlockBytes);
+  check_scales(blocks, key);
   dequantize_q8_0(values, blocks.data());
   file_.forget(blocks);
   const auto skipped = static_cast<std::size_t>(first - block * kGgufBlock);

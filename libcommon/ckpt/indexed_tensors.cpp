@@ -2,17 +2,23 @@
 
 #include <simdjson.h>
 
+#include "base/allowance.h"
 #include "base/error.h"
 #include "base/file.h"
 
 namespace mt {
+
+constexpr std::uint64_t kEntryBytes = 160;  // of memory, beside its names
 
 // {TENSOR: FILE}
 static std::map<std::string, std::string> read_map(const std::string& path) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   simdjson::dom::object listed;
-  if (parser.parse(read_regular_file(path)).get(root) || root["weight_map"].get(listed))
+  const std::string text = read_regular_file(path);
+  Allowance allowance(text.size());
+  allowance.take_json(text, path);
+  if (parser.parse(text).get(root) || root["weight_map"].get(listed))
     fail(Exit::bad_data, path, ": expected a JSON object with a weight_map");
   std::map<std::string, std::string> map;
   for (const auto& [tensor, file] : listed) {
@@ -20,6 +26,7 @@ static std::map<std::string, std::string> read_map(const std::string& path) {
     if (file.get(name) || name.empty() || name.find('/') != std::string_view::npos)
       fail(Exit::bad_data, path, ": weight_map: ", tensor,
            ": expected the name of a file beside it");
+    allowance.take(kEntryBytes + tensor.size() + name.size(), path);
     if (!map.emplace(tensor, name).second)
       fail(Exit::bad_data, path, ": weight_map: ", tensor, " comes twice");
   }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iomanip>
 
+#include "base/allowance.h"
 #include "base/error.h"
 #include "ckpt/checkpoint_manifest.h"
 
@@ -38,6 +39,7 @@ static void check_backend(const std::string& path) {
   simdjson::dom::element root;
   std::string_view backend;
   const std::string text = read_regular_file(path);
+  Allowance(text.size()).take_json(text, path);
   if (parser.parse(text).get(root) || root["sharded_backend"].get(backend))
     fail(Exit::bad_data, path, ": expected a JSON object with `sharded_backend`");
   if (backend != "torch_dist")

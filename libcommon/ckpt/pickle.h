@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/allowance.h"
 #include "base/file.h"
 
 namespace mt {
@@ -156,9 +157,12 @@ class PyValue {
 std::string_view name_of(PyValue::Kind kind);  // "an int", for errors
 
 // The value at the start of `stream`.  `name` stands in errors, which are all Exit::bad_data and
-// give the byte.  Memory is below 64 MiB and 64 bytes per byte of `stream` beyond the first MiB.
-// What follows the stream's end is an error unless `consumed` takes the length.
-PyValue read_pickle(Bytes stream, const std::string& name, std::size_t* consumed = nullptr);
+// give the byte.  What the value keeps of memory is taken from `allowance`, without one from that
+// of a file as large as the stream.  What follows the stream's end is an error unless `consumed`
+// takes the length.
+PyValue read_pickle(Bytes stream, const std::string& name, Allowance& allowance,
+                    std::size_t* consumed = nullptr);
+PyValue read_pickle(Bytes stream, const std::string& name);
 
 // The stream of a value, as described above.
 std::string write_pickle(const PyValue& value);

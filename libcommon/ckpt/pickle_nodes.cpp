@@ -12,7 +12,7 @@ PickleNodes::~PickleNodes() {
 }
 
 std::optional<std::string> PickleNodes::keep(const PyValue& root, std::size_t stream_size) {
-  const double longest = 64.0 * static_cast<double>(stream_size) + (1 << 20);
+  const double longest = 16.0 * static_cast<double>(stream_size) + (1 << 20);
   if (root.node_ != nullptr)
     if (auto wrong = walk(root.node_.get(), longest)) return wrong;
   keep_ = true;

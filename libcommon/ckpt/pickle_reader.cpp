@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <optional>
@@ -11,10 +12,11 @@
 
 namespace mt {
 
-constexpr std::size_t kMaxStack = std::size_t{1} << 18;
-// Values with memory of their own, beside one for every fourth byte: real streams make one of
-// seven.
-constexpr std::size_t kMoreValues = std::size_t{1} << 16;
+constexpr std::size_t kMaxStack = std::size_t{1} << 17;
+// What an allocator takes for a value with memory of its own and its place in nodes_, for an item
+// of a container that grows, and for what is remembered.
+constexpr std::uint64_t kNodeBytes = 112, kItemBytes = 2 * sizeof(PyValue), kMemoBytes = 96,
+                        kPartsBytes = 6 * sizeof(PyValue);  // of an object with a state or items
 constexpr std::size_t kMaxName = 256;
 constexpr std::uint64_t kMaxText = std::uint64_t{1} << 31;
 
@@ -22,8 +24,13 @@ constexpr std::uint64_t kMaxText = std::uint64_t{1} << 31;
 // also listed in nodes_, so that whatever the stream built can be taken apart without recursion.
 class PickleReader {
  public:
-  PickleReader(Bytes stream, const std::string& name) : stream_(as_text(stream)), name_(name) {}
+  PickleReader(Bytes stream, const std::string& name, Allowance& allowance)
+      : stream_(as_text(stream)), name_(name), allowance_(allowance) {}
+  PickleReader(const PickleReader&) = delete;
+  ~PickleReader() { allowance_.give_back(kMemoBytes * memo_.size()); }
+
   PyValue run(std::size_t* consumed) {
+    keep(stream_.size());  // its pages
     for (;;) {
       opcode_at_ = at_;
       const unsigned char opcode = take(1)[0];
@@ -31,7 +38,8 @@ class PickleReader {
       if (!scalar(opcode) && !container(opcode) && !building(opcode) && !memory(opcode) &&
           !text_form(opcode))
         bad("opcode ", static_cast<int>(opcode), " is unknown or not accepted");
-      if (stack_.size() > kMaxStack) bad("more than ", kMaxStack, " values on the stack");
+      if (std::max(stack_.size(), marks_.size()) > kMaxStack)
+        bad("more than ", kMaxStack, " values on the stack");
     }
     PyValue result = pop();
     if (consumed != nullptr)
@@ -70,30 +78,30 @@ class PickleReader {
 
   std::string text(std::uint64_t length) {
     if (length > kMaxText) bad("a string of ", length, " bytes");
-    return {reinterpret_cast<const char*>(take(length)), length};
+    const auto* const begin = reinterpret_cast<const char*>(take(length));
+    keep(length);
+    return {begin, length};
   }
 
-  std::string line() {  // up to the line feed, which is taken too
+  std::string_view line() {  // up to the line feed, which is taken too
     const std::size_t end = stream_.find('\n', at_);
     if (end == std::string_view::npos) bad("a line without end");
-    std::string result(stream_.substr(at_, end - at_));
+    const std::string_view result = stream_.substr(at_, end - at_);
     at_ = end + 1;
+    keep(2 * result.size());  // of which a text is made, a piece at a time
     return result;
   }
+
+  void keep(std::uint64_t bytes) { allowance_.take(bytes, name_); }
 
   // Stack.
 
   void push(PyValue value) {
-    if (value.node_ != nullptr && value.node_.use_count() == 1) count_one();
+    if (value.node_ != nullptr && value.node_.use_count() == 1) keep(kNodeBytes);
     stack_.push_back(std::move(value));
   }
 
   void push_new(PyValue value) { push(listed(std::move(value))); }  // a container
-
-  void count_one() {
-    if (++made_ > kMoreValues + stream_.size() / 4)
-      bad("more than ", made_ - 1, " values in a stream of ", stream_.size(), " bytes");
-  }
 
   PyValue& top() {
     if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) bad("the stack is empty");
@@ -208,7 +216,7 @@ class PickleReader {
   bool building(unsigned char opcode) {
     switch (opcode) {
       case 'c': {
-        const std::string module = line();
+        const std::string_view module = line();
         return push(PyValue::global(module, line())), true;
       }
       case 0x93:
@@ -224,6 +232,7 @@ class PickleReader {
       case 0x92: {
         PyValue kwargs = pop();
         if (!kwargs.is(Kind::dict)) bad("keyword arguments are ", name_of(kwargs.kind()));
+        keep(kPartsBytes);
         PyValue args = pop();
         return build(pop(), std::move(args), true, std::move(kwargs)), true;
       }
@@ -235,13 +244,14 @@ class PickleReader {
         return build(std::move(type), listed(PyValue::tuple(std::move(args))), false), true;
       }
       case 'i': {
-        const std::string module = line();
+        const std::string_view module = line();
         PyValue type = PyValue::global(module, line());
         return build(std::move(type), listed(PyValue::tuple(pop_to_mark())), false), true;
       }
       case 'b': {
         PyValue state = pop();
         if (!top().is(Kind::object)) bad("a state for ", name_of(top().kind()));
+        keep(kPartsBytes);
         return top().set_state(std::move(state)), true;
       }
       case 'Q':
@@ -268,13 +278,13 @@ class PickleReader {
       case '2':
         return push(PyValue(top())), true;
       case 'q':
-        return memo_[little(1)] = top(), true;
+        return remember(little(1)), true;
       case 'r':
-        return memo_[little(4)] = top(), true;
+        return remember(little(4)), true;
       case 'p':
-        return memo_[memo_number()] = top(), true;
+        return remember(memo_number()), true;
       case 0x94:
-        return memo_[memo_.size()] = top(), true;
+        return remember(memo_.size()), true;
       case 'h':
         return get(little(1)), true;
       case 'j':
@@ -289,13 +299,13 @@ class PickleReader {
   bool text_form(unsigned char opcode) {  // protocol 0
     switch (opcode) {
       case 'I': {
-        const std::string digits = line();
+        const std::string_view digits = line();
         if (digits == "00" || digits == "01") return push(digits == "01"), true;
         return push(parse<std::int64_t>(digits)), true;
       }
       case 'L': {
-        std::string digits = line();
-        if (digits.ends_with('L')) digits.pop_back();
+        std::string_view digits = line();
+        if (digits.ends_with('L')) digits.remove_suffix(1);
         return push(parse<std::int64_t>(digits)), true;
       }
       case 'F':
@@ -305,7 +315,7 @@ class PickleReader {
       case 'V':
         return push(decoded(decode_raw_unicode(line()))), true;
       case 'P':
-        return push_new(PyValue::persistent(line())), true;
+        return push_new(PyValue::persistent(std::string(line()))), true;
       default:
         return false;
     }
@@ -328,7 +338,7 @@ class PickleReader {
 
   PyValue listed(PyValue value) {
     nodes_.add(value.node_);
-    count_one();
+    keep(kNodeBytes + sizeof(PyValue) * value.node_->items.size());
     return value;
   }
 
@@ -342,6 +352,7 @@ class PickleReader {
   void put_items(std::vector<PyValue> items, Kind kind) {
     PyValue& to = top();
     if (!to.is(kind) && !to.is(Kind::object)) bad("items for ", name_of(to.kind()));
+    keep(kItemBytes * items.size());
     for (PyValue& item : items) to.append(std::move(item));
     list_part(to);
   }
@@ -349,6 +360,7 @@ class PickleReader {
   void put_entries(std::vector<PyValue> items, bool fresh) {
     if (items.size() % 2 != 0) bad("a key without a value");
     if (fresh) push_new(PyValue::dict());
+    keep(kItemBytes * items.size());
     PyValue& to = top();
     if (!to.is(Kind::dict) && !to.is(Kind::object)) bad("entries for ", name_of(to.kind()));
     for (std::size_t i = 0; i < items.size(); i += 2)
@@ -359,7 +371,10 @@ class PickleReader {
   void list_part(const PyValue& to) {  // containers that an object made for its items
     if (!to.is(Kind::object)) return;
     for (const PyValue& part : to.node_->items)
-      if (part.node_ != nullptr && part.node_.use_count() == 1) nodes_.add(part.node_);
+      if (part.node_ != nullptr && part.node_.use_count() == 1) {
+        nodes_.add(part.node_);
+        keep(kNodeBytes + kPartsBytes);
+      }
   }
 
   void stack_global() {
@@ -392,8 +407,7 @@ class PickleReader {
         (args[1].node_->text != "latin1" && args[1].node_->text != "latin-1"))
       bad("encode() of something else than (str, 'latin1')");
     const std::string& from = args[0].node_->text;
-    encoded_ += from.size();
-    if (encoded_ > 4 * stream_.size()) bad("encode() of one string again and again");
+    keep(2 * from.size());
     std::string content;
     for (std::size_t i = 0; i < from.size();) {
       const char32_t point = next_code_point(from, i);
@@ -401,6 +415,14 @@ class PickleReader {
       content += static_cast<char>(point);
     }
     push(PyValue::bytes(std::move(content)));
+  }
+
+  void remember(std::uint64_t number) {
+    const auto [place, fresh] = memo_.try_emplace(number, top());
+    if (fresh)
+      keep(kMemoBytes);
+    else
+      place->second = top();
   }
 
   void get(std::uint64_t number) {
@@ -412,7 +434,7 @@ class PickleReader {
   std::uint64_t memo_number() { return static_cast<std::uint64_t>(parse<std::int64_t>(line())); }
 
   template <class Number>
-  Number parse(const std::string& digits) const {
+  Number parse(std::string_view digits) const {
     Number number{};
     const char* const end = digits.data() + digits.size();
     const auto [stop, error] = std::from_chars(digits.data(), end, number);
@@ -433,12 +455,17 @@ class PickleReader {
   std::vector<std::size_t> marks_;
   std::unordered_map<std::uint64_t, PyValue> memo_;
   PickleNodes nodes_;
-  std::uint64_t encoded_ = 0;  // bytes that encode() has made
-  std::size_t made_ = 0;       // values with memory of their own
+  Allowance& allowance_;
 };
 
-PyValue read_pickle(Bytes stream, const std::string& name, std::size_t* consumed) {
-  return PickleReader(stream, name).run(consumed);
+PyValue read_pickle(Bytes stream, const std::string& name, Allowance& allowance,
+                    std::size_t* consumed) {
+  return PickleReader(stream, name, allowance).run(consumed);
+}
+
+PyValue read_pickle(Bytes stream, const std::string& name) {
+  Allowance allowance(stream.size());
+  return read_pickle(stream, name, allowance);
 }
 
 }  // namespace mt

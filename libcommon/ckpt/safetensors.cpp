@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/allowance.h"
 #include "base/error.h"
 #include "ckpt/safetensors_types.h"
 #include "ckpt/torch_file.h"
@@ -15,15 +16,22 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr std::uint64_t kMostHeader = 100'000'000;
+// Of memory, for what is known of a tensor, and for a name that must be the only one.
+constexpr std::uint64_t kTensorBytes = 640, kNameBytes = 64;
 
 // The header's JSON, checked member by member.
 class HeaderParser {
  public:
   HeaderParser(const std::string& where, const std::string& file, std::uint64_t data_begin,
                std::uint64_t data_size)
-      : where_(where), file_(file), data_begin_(data_begin), data_size_(data_size) {}
+      : where_(where),
+        file_(file),
+        data_begin_(data_begin),
+        data_size_(data_size),
+        allowance_(data_begin + data_size) {}
 
   std::map<std::string, DistTensor> parse(std::string_view text) {
+    allowance_.take_json(text, where_);
     const simdjson::padded_string padded(text);
     dom::parser parser;
     dom::object root;
@@ -52,10 +60,11 @@ class HeaderParser {
     fail(Exit::bad_data, where_, ": tensor ", key, ": expected ", expected);
   }
 
-  void check_metadata(const dom::element& value) const {
+  void check_metadata(const dom::element& value) {
     dom::object object;
     bool strings = value.get(object) == simdjson::SUCCESS;
     std::set<std::string_view> names;
+    if (strings) allowance_.take(kNameBytes * object.size(), where_);
     if (strings)
       for (const auto& [name, text] : object)
         strings = strings && text.is_string() && names.insert(name).second;
@@ -67,6 +76,7 @@ class HeaderParser {
   void add(const std::string& key, const dom::element& value) {
     constexpr const char* kMembers = "dtype, shape and data_offsets, each once";
     dom::object object;
+    allowance_.take(kTensorBytes + 3 * key.size(), where_);
     if (value.get(object)) refuse(key, kMembers);
     std::set<std::string_view> members;
     for (const auto& [name, content] : object)
@@ -151,6 +161,7 @@ class HeaderParser {
   const std::string& where_;
   const std::string& file_;
   std::uint64_t data_begin_, data_size_;
+  Allowance allowance_;
   std::map<std::string, DistTensor> tensors_;
 };
 

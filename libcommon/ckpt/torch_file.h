@@ -46,6 +46,7 @@ class TorchReader {
   TorchReader(Bytes file, std::string name);
 
   const PyValue& value() const { return value_; }
+  Allowance& allowance() { return allowance_; }  // what is left of the file's
 
   // Whether `value` stands for a tensor, a parameter or a tensor with attributes.
   static bool is_tensor(const PyValue& value);
@@ -61,6 +62,7 @@ class TorchReader {
   Storage storage(const PyValue& value) const;
 
   std::string name_;
+  Allowance allowance_;
   std::optional<ZipReader> zip_;           // of an archive
   std::map<std::string, Bytes> storages_;  // of an older file
   PyValue value_;

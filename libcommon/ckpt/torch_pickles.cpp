@@ -18,7 +18,8 @@ namespace {
 
 class Reader {
  public:
-  Reader(Bytes file, const std::string& name) : file_(file), name_(name) {}
+  Reader(Bytes file, const std::string& name, Allowance& allowance)
+      : file_(file), name_(name), allowance_(allowance) {}
 
   TorchPickles run() {
     const PyValue magic = next(), protocol = next(), machine = next();
@@ -38,7 +39,8 @@ class Reader {
  private:
   PyValue next() {
     std::size_t size = 0;
-    PyValue value = read_pickle(file_.subspan(at_), concat(name_, ": from byte ", at_), &size);
+    PyValue value =
+        read_pickle(file_.subspan(at_), concat(name_, ": from byte ", at_), allowance_, &size);
     at_ += size;
     return value;
   }
@@ -99,14 +101,15 @@ class Reader {
 
   Bytes file_;
   const std::string& name_;
+  Allowance& allowance_;
   std::size_t at_ = 0;
   std::map<std::string, std::size_t> sizes_;
 };
 
 }  // namespace
 
-TorchPickles read_torch_pickles(Bytes file, const std::string& name) {
-  return Reader(file, name).run();
+TorchPickles read_torch_pickles(Bytes file, const std::string& name, Allowance& allowance) {
+  return Reader(file, name, allowance).run();
 }
 
 }  // namespace mt

@@ -19,6 +19,6 @@ struct TorchPickles {
 
 bool are_torch_pickles(Bytes file);  // by their beginning, of which 8 bytes are enough
 // Exit::bad_data.
-TorchPickles read_torch_pickles(Bytes file, const std::string& name);
+TorchPickles read_torch_pickles(Bytes file, const std::string& name, Allowance& allowance);
 
 }  // namespace mt

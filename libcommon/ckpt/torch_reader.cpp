@@ -59,14 +59,15 @@ StoredTensor dense(DType dtype, const Shape& shape, Bytes bytes) {
   return {dtype, shape, row_major_strides(shape), bytes};
 }
 
-TorchReader::TorchReader(Bytes file, std::string name) : name_(std::move(name)) {
+TorchReader::TorchReader(Bytes file, std::string name)
+    : name_(std::move(name)), allowance_(file.size()) {
   if (are_torch_pickles(file)) {
-    TorchPickles pickles = read_torch_pickles(file, name_);
+    TorchPickles pickles = read_torch_pickles(file, name_, allowance_);
     value_ = std::move(pickles.value);
     storages_ = std::move(pickles.storages);
     return;
   }
-  zip_.emplace(file, name_);
+  zip_.emplace(file, name_, allowance_);
   const Bytes* version = zip_->find("version");
   if (version == nullptr) version = zip_->find(".data/version");
   if (version == nullptr) fail(Exit::bad_data, name_, ": the archive has no record version");
@@ -81,7 +82,7 @@ TorchReader::TorchReader(Bytes file, std::string name) : name_(std::move(name)) 
     if (!big_endian_ && as_text(*order) != "little")
       fail(Exit::bad_data, name_, ": record byteorder is neither little nor big");
   }
-  value_ = read_pickle(zip_->at("data.pkl"), name_ + ": data.pkl");
+  value_ = read_pickle(zip_->at("data.pkl"), name_ + ": data.pkl", allowance_);
 }
 
 // The call that rebuilds a plain tensor: inside a parameter's or a subclass's, or the value itself.

@@ -6,6 +6,10 @@
 
 namespace mt {
 
+// Of memory, for what is known of a tensor beside its name, which is kept and listed some times.
+constexpr std::uint64_t kTensorBytes = 1024;
+constexpr std::size_t kMostName = 4096;
+
 static bool is_dict(const PyValue& value) {
   return value.is(PyValue::Kind::dict) || value.is_object("collections", "OrderedDict");
 }
@@ -15,8 +19,12 @@ static bool is_list(const PyValue& value) {
 }
 
 // Nothing of a key that names no tensors.
-static std::string key_text(const PyValue& key) {
-  if (key.is(PyValue::Kind::string)) return key.as_string("");
+static std::string key_text(const PyValue& key, const std::string& path) {
+  if (key.is(PyValue::Kind::string)) {
+    if (key.as_string("").size() > kMostName)
+      fail(Exit::bad_data, path, ": a name of more than ", kMostName, " bytes");
+    return key.as_string("");
+  }
   if (key.is(PyValue::Kind::integer)) return std::to_string(key.as_integer(""));
   if (!key.is(PyValue::Kind::tuple)) return {};
   std::string types;
@@ -37,6 +45,7 @@ TorchTensors::TorchTensors(const std::string& path) : file_(path), archive_(file
 
 void TorchTensors::add(const std::string& name, const PyValue& value) {
   if (TorchReader::is_tensor(value)) {
+    archive_.allowance().take(kTensorBytes + 6 * name.size(), path());
     const StoredTensor stored = archive_.tensor(value);
     const std::uint64_t offset =  // 0 where it was packed
         file_.holds(stored.bytes)
@@ -54,12 +63,15 @@ void TorchTensors::add(const std::string& name, const PyValue& value) {
     return;
   }
   const auto add_below = [&](const std::string& key, const PyValue& item) {
-    if (!key.empty()) add(name.empty() ? key : name + "." + key, item);
+    if (key.empty()) return;
+    if (name.size() + key.size() > kMostName)
+      fail(Exit::bad_data, path(), ": a name of more than ", kMostName, " bytes");
+    add(name.empty() ? key : name + "." + key, item);
   };
   if (is_dict(value)) {
     const std::vector<PyValue>& entries = value.entries(path());
     for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
-      add_below(key_text(entries[i]), entries[i + 1]);
+      add_below(key_text(entries[i], path()), entries[i + 1]);
   } else if (is_list(value)) {
     const std::vector<PyValue>& items = value.as_items(path());
     for (std::size_t i = 0; i < items.size(); ++i) add_below(std::to_string(i), items[i]);

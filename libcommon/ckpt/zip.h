@@ -24,19 +24,21 @@
 #include <string_view>
 #include <vector>
 
+#include "base/allowance.h"
 #include "base/file.h"
 
 namespace mt {
 
 // Reads an archive that lies in memory (a mapped file, or a part of one).  Stored records are views
-// of it; deflated ones, which other programs write, are inflated when the reader opens.  Sizes,
-// offsets, names and that no two records overlap are checked, checksums are not: PyTorch can be
-// told not to compute them.  Errors are Exit::bad_data and begin with `name`.  Reading from several
-// threads is safe.
+// of it; deflated ones, which other programs write, are inflated when the reader opens, as far as
+// the allowance goes.  Sizes, offsets, names and that no two records overlap are checked, checksums
+// are not: PyTorch can be told not to compute them.  Errors are Exit::bad_data and begin with
+// `name`.  Reading from several threads is safe.
 class ZipReader {
  public:
-  ZipReader(Bytes archive, std::string name);
-  ZipReader(ZipReader&&) = default;  // a copy would view the original's inflated records
+  ZipReader(Bytes archive, std::string name, Allowance& allowance);
+  ZipReader(Bytes archive, std::string name);  // the allowance of a file as large
+  ZipReader(ZipReader&&) = default;            // a copy would view the original's inflated records
 
   const std::string& name() const { return name_; }
   const std::string& root() const { return root_; }  // without the slash
@@ -49,7 +51,7 @@ class ZipReader {
     std::uint64_t offset, size, entries;
   };
   Directory find_directory() const;
-  void read_entry(std::uint64_t& at, std::uint64_t end);
+  void read_entry(std::uint64_t& at, std::uint64_t end, Allowance& allowance);
   void check_no_overlap();
   void inflate(Bytes packed, std::uint64_t size, std::string_view record, std::string& out);
 
@@ -59,7 +61,6 @@ class ZipReader {
   std::map<std::string, Bytes, std::less<>> records_;
   std::map<std::string, std::string> inflated_;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places_;  // of headers with their data
-  std::uint64_t inflated_bytes_ = 0;
 };
 
 using Sink = std::function<void(Bytes)>;  // takes the next bytes of an output

@@ -1,6 +1,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "base/error.h"
 #include "ckpt/zip.h"
@@ -9,8 +10,7 @@
 namespace mt {
 
 constexpr std::uint64_t kMaxComment = 0xFFFF;
-// What deflated records may take together: so many bytes, and so many for each of the archive.
-constexpr std::uint64_t kMostInflated = 48 << 20, kMostRatio = 8;
+constexpr std::uint64_t kEntryBytes = 320;  // of memory, for what is known of one beside its name
 
 static std::uint64_t little(Bytes bytes, std::uint64_t at, int count) {
   std::uint64_t number = 0;
@@ -24,11 +24,15 @@ static std::uint16_t u16(Bytes bytes, std::uint64_t at) {
 static std::uint64_t u32(Bytes bytes, std::uint64_t at) { return little(bytes, at, 4); }
 static std::uint64_t u64(Bytes bytes, std::uint64_t at) { return little(bytes, at, 8); }
 
-ZipReader::ZipReader(Bytes archive, std::string name) : archive_(archive), name_(std::move(name)) {
+ZipReader::ZipReader(Bytes archive, std::string name)
+    : ZipReader(archive, std::move(name), *std::make_unique<Allowance>(archive.size())) {}
+
+ZipReader::ZipReader(Bytes archive, std::string name, Allowance& allowance)
+    : archive_(archive), name_(std::move(name)) {
   const Directory directory = find_directory();
   std::uint64_t at = directory.offset;
   for (std::uint64_t i = 0; i < directory.entries; ++i)
-    read_entry(at, directory.offset + directory.size);
+    read_entry(at, directory.offset + directory.size, allowance);
   if (at != directory.offset + directory.size)
     fail(Exit::bad_data, name_, ": byte ", at, ": ", directory.offset + directory.size - at,
          " bytes after the last entry of the zip directory");
@@ -101,7 +105,7 @@ static void apply_zip64(Bytes extra, std::uint64_t& size, std::uint64_t& packed,
   }
 }
 
-void ZipReader::read_entry(std::uint64_t& at, std::uint64_t end) {
+void ZipReader::read_entry(std::uint64_t& at, std::uint64_t end, Allowance& allowance) {
   const std::uint64_t entry = at;
   const auto bad = [&](const auto&... parts) {
     fail(Exit::bad_data, name_, ": zip entry at byte ", entry, ": ", parts...);
@@ -136,6 +140,7 @@ void ZipReader::read_entry(std::uint64_t& at, std::uint64_t end) {
   if (slash == std::string::npos || slash == 0) bad("a name without a folder");
   if (order_.empty()) root_ = name.substr(0, slash);
   if (name.substr(0, slash) != root_) bad("not in the folder of the first entry");
+  allowance.take(kEntryBytes + 6 * name.size(), name_);
   const std::string record = name.substr(slash + 1);
   if (records_.contains(record)) bad("a second entry of this name");
   const Bytes data = archive_.subspan(payload, packed);
@@ -144,6 +149,7 @@ void ZipReader::read_entry(std::uint64_t& at, std::uint64_t end) {
     records_[record] = data;
   } else {
     if (method != zip::kDeflated) bad("compression method ", method, ", expected 0 or 8");
+    allowance.take(size, name_);
     std::string& content = inflated_[record];
     inflate(data, size, record, content);
     records_[record] = as_bytes(content);
@@ -152,13 +158,9 @@ void ZipReader::read_entry(std::uint64_t& at, std::uint64_t end) {
   places_.emplace_back(offset, payload + packed);
 }
 
-// `out` grows with what really comes out; `size` alone allocates nothing.
 void ZipReader::inflate(Bytes packed, std::uint64_t size, std::string_view record,
                         std::string& out) {
-  inflated_bytes_ += std::min(size, UINT64_MAX - inflated_bytes_);  // of records that may overlap
-  if (inflated_bytes_ > kMostInflated + kMostRatio * archive_.size())
-    fail(Exit::bad_data, name_, ": record ", record, ": ", packed.size(), " bytes are to give ",
-         size, ", which is not believed");
+  out.reserve(size);
   z_stream stream = {};
   if (::inflateInit2(&stream, -MAX_WBITS) != Z_OK) fail(Exit::out_of_memory, name_, ": zlib");
   std::string block(1 << 16, '\0');

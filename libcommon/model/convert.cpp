@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
@@ -352,9 +353,21 @@ static void check_free(const ConvertOptions& options, const std::string& path) {
   if (!empty) fail(Exit::cannot_create, path, ": exists; --force replaces what it holds");
 }
 
-// A number too large for float16 would become infinite, and compare as equal with itself.
+// What float16 cannot hold would become infinite, and compare as equal with itself; what a scale of
+// q8_0 cannot, would be lost.
 static void check_range(const Plan& plan, const Param& row, const std::string& state,
                         ConstTensor value) {
+  if (plan.target.quantized && is_gguf_quantized(row)) {
+    constexpr float kLargest = 127 * 65504.0F;
+    const std::span numbers(static_cast<const float*>(value.data()),
+                            static_cast<std::size_t>(value.numel()));
+    const auto lost =
+        std::ranges::count_if(numbers, [](float x) { return !(std::fabs(x) <= kLargest); });
+    if (lost > 0)
+      fail(Exit::bad_config, plan.source->path(), ": ", row.name, ": ", lost,
+           " numbers are not finite, or too large for q8_0, whose scales are float16; see --dtype");
+    return;
+  }
   if (value.dtype() != DType::f16 || plan.source->dtype_of(row, state) == DType::f16) return;
   constexpr std::uint16_t kMagnitude = 0x7FFF, kInfinity = 0x7C00;
   const std::span bits(static_cast<const std::uint16_t*>(value.data()),

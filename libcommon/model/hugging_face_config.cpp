@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/allowance.h"
 #include "base/json.h"
 #include "base/json_place.h"
 #include "text/hf_object.h"
@@ -431,6 +432,7 @@ std::string with_python_numbers(std::string json) {
 }
 
 HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::string& path) {
+  Allowance(text.size()).take_json(text, path);
   const std::string json = without_python_numbers(text);
   simdjson::dom::parser parser;
   simdjson::dom::element root;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "base/allowance.h"
 #include "base/json_place.h"
 #include "ckpt/torch_tensors.h"
 #include "model/checkpoint_tokenizer.h"
@@ -173,6 +174,7 @@ MetaSource::MetaSource(const std::string& folder, const ModelSourceOptions& opti
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   const std::string text = read_regular_file(path);
+  Allowance(text.size()).take_json(text, path);
   if (const auto error = parser.parse(text).get(root))
     fail(Exit::bad_data, path, ": ", json_place(text), simdjson::error_message(error));
   const HfObject params(root, path);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "base/allowance.h"
 #include "base/file.h"
 #include "base/json_place.h"
 #include "text/hf_object.h"
@@ -108,6 +109,7 @@ class ConfigReader {
     simdjson::dom::parser parser;
     simdjson::dom::element root;
     const std::string content = read_regular_file(path);
+    Allowance(content.size()).take_json(content, path);
     if (const auto error = parser.parse(content).get(root))
       fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
     const HfObject object(root, path);

@@ -86,6 +86,23 @@ TEST(Gguf, FilesAreRead) {
   EXPECT_EQ(reader.at("h").chunks[0].place.offset % 32, 0u);
 }
 
+TEST(Gguf, ScalesMustBeFinite) {
+  const Scratch scratch;
+  const std::string path = scratch.path("model.gguf");
+  File::create(path).write(kGolden);
+  const std::uint64_t at = GgufReader(path).at("q").chunks[0].place.offset;
+  for (const char* scale : {"\x00\x7c", "\x00\xfe"}) {  // infinite, not a number
+    std::string file = kGolden;
+    file.replace(at, 2, std::string(scale, 2));
+    File::create(path).write(file);
+    float q[32];
+    EXPECT_EQ(test::error_of([&] {
+                GgufReader(path).read_original("q", {0, 0}, {q, DType::f32, {1, 32}});
+              }),
+              path + ": q: the scale of a block of q8_0 is not finite");
+  }
+}
+
 TEST(Gguf, DamagedFilesAreRefused) {
   const auto refused = [](const std::string& file) {
     return test::error_of([&] { parse_gguf(as_bytes(file), "x", "x"); });

@@ -198,7 +198,7 @@ TEST(ZipReader, HostileFields) {
       {patched(good, entry + 8, "\1"), "encrypted"},
       {patched(good, entry + 10, "\14"), "compression method"},
       {patched(good, entry + 10, "\10"), "damaged compressed data"},
-      {patched(patched(good, entry + 10, "\10"), entry + 24, huge32), "not believed"},
+      {patched(patched(good, entry + 10, "\10"), entry + 24, huge32), "takes more memory"},
       {patched(good, 0x1a, "\1"), "another name"},
       {patched(good, 0x1e, "A"), "another name"},
       {patched(patched(good, 0x25, "_"), entry + 46 + 7, "_"), "without a folder"},

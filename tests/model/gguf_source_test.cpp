@@ -163,6 +163,21 @@ TEST_F(GgufModels, BlocksAreDequantized) {
   EXPECT_EQ(difference("gguf", "again"), "");
 }
 
+TEST_F(GgufModels, WhatNoScaleHoldsIsRefused) {
+  write("llama", DType::f32);
+  const std::string path = scratch_.path("hf/model.safetensors"), whole = read_file(path);
+  for (const float number : {NAN, INFINITY, 1e7F}) {  // the last element
+    std::string file = whole;
+    std::memcpy(file.data() + file.size() - sizeof number, &number, sizeof number);
+    File::create(path).write(file);
+    EXPECT_NE(error_of([&] {
+                make("hf", "out", "gguf", "q8_0");
+              }).find("1 numbers are not finite, or too large for q8_0"),
+              std::string::npos)
+        << number;
+  }
+}
+
 // What Hugging Face's tokenizers were given for goldens.
 std::vector<std::string> texts() {
   std::vector<std::string> found;
