@@ -368,7 +368,7 @@ void embedding_backward(G* dtable, const std::int32_t* ids, const T* dy, std::in
   Work places(work, rows, cols);
   const Sorted sorted{sort(places, ids, rows, words, stream), rows, words.vocab};
   const std::int64_t ranges = ceil_div(rows, kRange);
-  with_width<kWide<T>>(aligned(dtable, dy) && cols % kWide<T> == 0, [&]<int N>() {
+  with_width<4>(aligned(dtable, dy) && cols % 4 == 0, [&]<int N>() {
     const std::int64_t packs = cols / N, threads = min(kSumThreads, ceil_div(packs, 32) * 32);
     launch_dependent(sum_runs_kernel<N, T, G>, ranges * ceil_div(packs, threads),
                      static_cast<int>(threads), 0, stream, dtable, places.parts, dy, sorted, cols);
