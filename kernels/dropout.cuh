@@ -1,6 +1,7 @@
 // kernels/dropout.cuh: which elements of a pack dropout keeps (kernels/dropout.h).
 #pragma once
 
+#include "kernels/divisor.cuh"
 #include "kernels/dropout.h"
 #include "kernels/pack.cuh"
 
@@ -11,6 +12,7 @@ struct DropoutMask {
   const StepRecord* record;
   RandomKey key;
   Index seq_length, first_row;
+  Divisor<Index> by_seq_length;
   std::uint32_t threshold;
   float kept;  // what kept values are multiplied with; 0: there is no dropout
 
@@ -19,6 +21,7 @@ struct DropoutMask {
         key(dropout.key),
         seq_length(static_cast<Index>(dropout.seq_length)),
         first_row(static_cast<Index>(dropout.first_row)),
+        by_seq_length(seq_length),
         threshold(dropout.threshold()),
         kept(dropout.p > 0 ? static_cast<float>(1 / (1 - dropout.p)) : 0) {}
 
@@ -30,9 +33,9 @@ struct DropoutMask {
       for (int n = 0; n < N; ++n) factor[n] = 1;
       return;
     }
-    const Index of_all = first_row + row;
-    const auto sample = static_cast<std::uint32_t>(record->first_sample + of_all / seq_length);
-    const auto position = static_cast<std::uint32_t>(of_all % seq_length);
+    const Index of_all = first_row + row, samples_before = by_seq_length(of_all);
+    const auto sample = static_cast<std::uint32_t>(__ldg(&record->first_sample) + samples_before);
+    const auto position = static_cast<std::uint32_t>(of_all - samples_before * seq_length);
     const auto four = static_cast<std::uint32_t>(first / 4);
     if constexpr (N == 1) {
       const Counter words = philox({four, position, 0, sample}, key);
