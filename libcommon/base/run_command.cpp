@@ -45,7 +45,8 @@ static void say(const char* program, const std::string& text) {
 }
 
 static Exit code_of(const std::error_code& error) {
-  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory)
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory ||
+      error == std::errc::filename_too_long || error == std::errc::too_many_symbolic_link_levels)
     return Exit::no_input;
   if (error == std::errc::permission_denied || error == std::errc::operation_not_permitted)
     return Exit::no_permission;

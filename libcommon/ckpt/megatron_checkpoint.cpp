@@ -62,12 +62,15 @@ CheckpointFormat detect_checkpoint_format(const std::string& iteration_folder) {
        ": no checkpoint: expected metadata.json, mp_rank_0* or .metadata");
 }
 
+bool is_one_checkpoint(const std::string& folder) {
+  for (const char* name : {"metadata.json", "mp_rank_00", "mp_rank_00_000", "mp_rank_00_000_000"})
+    if (fs::exists(concat(folder, "/", name))) return true;
+  return false;
+}
+
 // The folder of one checkpoint, named instead of the folder that holds it.
 static std::optional<CheckpointPlace> one_checkpoint(const std::string& folder) {
-  const auto has = [&](const char* name) { return fs::exists(folder + "/" + name); };
-  if (!has("metadata.json") && !has("mp_rank_00") && !has("mp_rank_00_000") &&
-      !has("mp_rank_00_000_000"))
-    return {};
+  if (!is_one_checkpoint(folder)) return {};
   fs::path path(folder);
   if (!path.has_filename()) path = path.parent_path();
   const std::string name = fs::absolute(path).lexically_normal().filename().string();

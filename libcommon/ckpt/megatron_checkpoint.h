@@ -46,6 +46,9 @@ struct CheckpointPlace {
 std::string folder_to_save(const std::string& save_folder, std::int64_t iteration);
 void write_tracker(const std::string& save_folder, std::int64_t iteration);
 
+// Whether a folder is a checkpoint's own, of torch_dist or torch, and no folder of checkpoints.
+bool is_one_checkpoint(const std::string& folder);
+
 // Which checkpoint of `save_folder` to load: itself, if it is a checkpoint's own folder; iteration
 // `step` if given (ignored for a release), else what the tracker says.  Nothing if there is no
 // tracker; Exit::bad_data if it is malformed.

@@ -347,10 +347,18 @@ static void check_outside(const ConvertOptions& options, const std::string& path
 }
 
 static void check_free(const ConvertOptions& options, const std::string& path) {
-  if (options.force) check_outside(options, path);
-  if (options.force || !fs::exists(path)) return;
-  const bool empty = fs::is_directory(path) && fs::is_empty(path);
-  if (!empty) fail(Exit::cannot_create, path, ": exists; --force replaces what it holds");
+  std::error_code error;
+  const fs::file_status found = fs::status(path, error);
+  if (found.type() == fs::file_type::not_found) return;
+  if (found.type() == fs::file_type::none)
+    fail(Exit::cannot_create, path, ": cannot create: ", error.message());
+  if (!fs::is_directory(found))
+    fail(Exit::cannot_create, path, ": is a file, expected a folder or nothing");
+  if (fs::is_empty(path)) return;
+  if (!options.force) fail(Exit::cannot_create, path, ": exists; --force replaces what it holds");
+  check_outside(options, path);
+  if ((options.saver == "core" || options.saver == "legacy") && is_one_checkpoint(path))
+    fail(Exit::usage, "--force: ", path, ": is a checkpoint itself, expected a folder of them");
 }
 
 // What float16 cannot hold would become infinite, and compare as equal with itself; what a scale of

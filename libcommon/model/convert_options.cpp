@@ -38,7 +38,7 @@ void ConvertOptions::add_to(CommandLine& cl) {
             "tokens before padding; default what INPUT says, else its padded number", at_least(1));
   cl.option("--make-vocab-size-divisible-by", &make_vocab_size_divisible_by, "N",
             "the vocabulary is padded anew, to a multiple of this and of the tensor parallel size",
-            at_least(1));
+            between(1, 1 << 20));
   cl.option(
       "--target-tensor-parallel-size", &target_tensor_parallel, "N",
       "ranks that will divide each layer of OUTPUT: Megatron's vocabulary is padded for them; "
