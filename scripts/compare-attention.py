@@ -2,10 +2,10 @@
 """Time attention on this GPU beside PyTorch's, in turn, forward and backward, and a cache's last tokens.
 
 PyTorch runs scaled_dot_product_attention with cuDNN where it takes the shape, else with FlashAttention 2;
-its backward is not deterministic, ours is.  Prints a table and, with --json, writes all numbers.  TFLOP/s
-count 2 products forward and 5 backward over the pairs that the mask leaves; of a cache, GB/s count
-its keys and values once, beside those of a large copy (read and written).  MT_KERNELS=generic times the
-kernels that every GPU has.
+its backward is not deterministic, ours is.  Prints a table and, with --json, writes all numbers; also the
+errors of both against the same in float64, ||x - y|| / ||y|| for o, dq, dk and dv.  TFLOP/s count 2 products
+forward and 5 backward over the pairs that the mask leaves; of a cache, GB/s count its keys and values once,
+beside those of a large copy (read and written).  MT_KERNELS=generic takes the kernels that every GPU has.
 
 Needs from PyPI: torch, and a GPU.
 Run:  scripts/compare-attention.py build/release/tests/kernels/attention_cuda_bench [--rounds 2] [--json FILE]
@@ -14,6 +14,7 @@ import argparse
 import json
 import statistics
 import subprocess
+import tempfile
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +28,7 @@ LONG += [(mask, 4, 4096, 4096, 2048 // d, 2048 // d, d) for mask in MASKS for d 
 ODD = [(mask, 1, s, s, h, h, d) for mask in MASKS for d in (128, 64)
        for s, h in ((1, 40), (31, 40), (127, 3), (129, 1), (129, 40), (4097, 1), (4097, 3), (4097, 40))]
 CROSS = [("full", 8, 512, 2048, 16, 16, 128), ("full", 8, 2048, 512, 32, 32, 64)]
+ERRORS = [(mask, 1, s, s, h, h, d) for mask in MASKS for d in (128, 64) for s, h in ((129, 40), (2048, 4), (4097, 3))]
 CACHES = [("causal", *shape) for shape in ((8, 1, 8192, 32, 8, 128), (1, 1, 65536, 32, 8, 128),
                                            (1, 1, 4096, 32, 8, 64), (8, 1, 8192, 16, 16, 128))]
 
@@ -44,11 +46,17 @@ def milliseconds(run):
     return statistics.median(times)
 
 
+def random_tensors(shape):
+    """q, k, v and do: [sequences, length, heads, head_dim]"""
+    _, b, m, n, h, k, d = shape
+    return [torch.randn(size, device="cuda", dtype=torch.bfloat16)
+            for size in ((b, m, h, d), (b, n, k, d), (b, n, k, d), (b, m, h, d))]
+
+
 def torch_times(shape):
     mask, b, m, n, h, k, d = shape
     cache = mask == "causal" and m < n
-    random = lambda *size: torch.randn(size, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
-    q, keys, values, d_o = random(b, m, h, d), random(b, n, k, d), random(b, n, k, d), random(b, m, h, d)
+    q, keys, values, d_o = [x.transpose(1, 2) for x in random_tensors(shape)]
     inputs = [x.detach().requires_grad_(not cache) for x in (q, keys, values)]
     attend = lambda: F.scaled_dot_product_attention(*inputs, is_causal=mask == "causal" and not cache,
                                                     enable_gqa=h != k)
@@ -72,6 +80,42 @@ def our_times(bench, shapes):
     return [json.loads(line) for line in lines]
 
 
+def results(attend, tensors):
+    q, keys, values, d_o = [x.transpose(1, 2) for x in tensors]
+    inputs = [x.detach().requires_grad_() for x in (q, keys, values)]
+    o = attend(*inputs)
+    return [x.transpose(1, 2).double() for x in (o, *torch.autograd.grad(o, inputs, d_o))]
+
+
+def in_float64(causal):
+    def attend(q, k, v):
+        scores = q @ k.transpose(2, 3) / q.shape[3]**0.5
+        if causal:
+            scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), float("-inf"))
+        return scores.softmax(3) @ v
+    return attend
+
+
+def our_results(bench, shape, tensors):
+    q, k, v, _ = tensors
+    with tempfile.TemporaryDirectory() as folder:
+        count = sum(x.numel() for x in tensors)
+        file = torch.from_file(folder + "/in", True, count, dtype=torch.bfloat16)
+        file.copy_(torch.cat([x.flatten() for x in tensors]))
+        subprocess.run([bench, "--tensors", folder + "/in", folder + "/out", "bf16", *map(str, shape)], check=True)
+        flat = torch.from_file(folder + "/out", False, count, dtype=torch.bfloat16).cuda()
+    return [x.view_as(like).double() for x, like in zip(flat.split([x.numel() for x in (q, q, k, v)]), (q, q, k, v))]
+
+
+def errors(bench, shape):
+    tensors = random_tensors(shape)
+    expected = results(in_float64(shape[0] == "causal"), [x.double() for x in tensors])
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        peer = results(lambda *x: F.scaled_dot_product_attention(*x, is_causal=shape[0] == "causal"), tensors)
+    of = lambda got: [((x - y).norm() / y.norm()).item() for x, y in zip(got, expected)]
+    return {"shape": shape, "ours": of(our_results(bench, shape, tensors)), "torch": of(peer)}
+
+
 def copy_gb_per_second():
     x = torch.empty(1 << 30, dtype=torch.uint8, device="cuda").random_()
     y = torch.empty_like(x)
@@ -91,6 +135,7 @@ def main():
             row["ours"].append(times)
         for row in rows:
             row["torch"].append(torch_times(row["shape"]))
+    wrong = [errors(args.bench, shape) for shape in ERRORS]
     copied = copy_gb_per_second()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, copy {copied:.0f} GB/s")
     for row in rows:
@@ -107,10 +152,15 @@ def main():
             row[which] = {"ours": ours, "torch": peer, "ratio": peer / ours}
             text += f"  {which[:-3]} {ours:.4f} ms, {work}, {peer / ours:.3f} of theirs"
         print(text)
+    for row in wrong:
+        mask, b, m, _, h, _, d = row["shape"]
+        pairs = zip(("o", "dq", "dk", "dv"), row["ours"], row["torch"])
+        print(f"{mask} {b} x {m} heads {h} of {d}, errors, ours and theirs:"
+              + "".join(f"  {name} {ours:.3e} {peer:.3e}" for name, ours, peer in pairs))
     if args.json:
         with open(args.json, "w") as out:
             json.dump({"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
-                       "copy_gb_per_second": copied, "rows": rows}, out, indent=1)
+                       "copy_gb_per_second": copied, "rows": rows, "errors": wrong}, out, indent=1)
 
 
 if __name__ == "__main__":

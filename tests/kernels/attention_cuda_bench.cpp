@@ -1,12 +1,15 @@
 // Not a test: prints the time of attention on the GPU, one JSON object a line.
 //   attention_cuda_bench [TYPE MASK SEQUENCES QUERIES KEYS HEADS KV_HEADS HEAD_DIM]...
+//   attention_cuda_bench --tensors IN OUT TYPE MASK ... HEAD_DIM
 // TYPE: float, half or bf16.  MASK: causal or full.  Forward and backward are timed, but for causal
 // ones with fewer queries than keys, the last of them, forward alone.  Medians of 30 repetitions
-// after 10, in milliseconds.
+// after 10, in milliseconds.  --tensors: nothing is timed; the file IN has q, k, v and do one after
+// the other, the file OUT gets o, dq, dk and dv.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <string>
@@ -44,63 +47,122 @@ double time_of(const std::function<void()>& work) {
 
 // A million numbers, again and again.
 template <class T>
-DeviceArray<T> random(std::int64_t count, unsigned seed) {
+std::vector<T> random(std::int64_t count, unsigned seed) {
   const std::vector<float> some =
       check::random<float>(std::min<std::int64_t>(count, 999'983), seed);
   std::vector<T> x;
   x.reserve(static_cast<std::size_t>(count));
   while (std::ssize(x) < count)
     for (std::size_t i = 0; i < some.size() && std::ssize(x) < count; ++i) x.push_back(T(some[i]));
-  return DeviceArray<T>(x);
+  return x;
 }
 
 template <class T>
-void bench(const std::string& type, const AttentionShape& s) {
-  const std::int64_t rows = s.sequences * s.q_length * s.heads, q_size = rows * s.head_dim;
-  const std::int64_t kv_size = s.sequences * s.kv_length * s.kv_heads * s.head_dim;
-  const DeviceArray<T> q = random<T>(q_size, 1), k = random<T>(kv_size, 2),
-                       v = random<T>(kv_size, 3), d_o = random<T>(q_size, 4), o(q_size), dq(q_size),
-                       dk(kv_size), dv(kv_size);
-  const DeviceArray<float> lse(rows);
-  const DeviceArray<unsigned char> work(
-      std::max(cuda::attention_forward_work<T>(s), cuda::attention_backward_work<T>(s)));
-  const double forward = time_of([&] {
-    cuda::attention_forward(o.data(), lse.data(), q.data(), k.data(), v.data(), nullptr, s,
+struct Attention {
+  AttentionShape shape;
+  DeviceArray<T> q, k, v, d_o, o, dq, dk, dv;
+  DeviceArray<float> lse;
+  DeviceArray<unsigned char> work;
+
+  // tensor(elements, which of them): q, k, v, do.
+  template <class F>
+  Attention(const AttentionShape& s, std::int64_t q_size, std::int64_t k_size, const F& tensor)
+      : shape(s),
+        q(tensor(q_size, 1)),
+        k(tensor(k_size, 2)),
+        v(tensor(k_size, 3)),
+        d_o(tensor(q_size, 4)),
+        o(size(q_size)),
+        dq(size(q_size)),
+        dk(size(k_size)),
+        dv(size(k_size)),
+        lse(size(q_size / s.head_dim)),
+        work(std::max(cuda::attention_forward_work<T>(s), cuda::attention_backward_work<T>(s))) {}
+  template <class F>
+  Attention(const AttentionShape& s, const F& tensor)
+      : Attention(s, s.sequences * s.q_length * s.heads * s.head_dim,
+                  s.sequences * s.kv_length * s.kv_heads * s.head_dim, tensor) {}
+
+  void forward() const {
+    cuda::attention_forward(o.data(), lse.data(), q.data(), k.data(), v.data(), nullptr, shape,
                             Dropout(), work.data(), nullptr);
-  });
+  }
+  void backward() const {
+    cuda::attention_backward(dq.data(), dk.data(), dv.data(), d_o.data(), o.data(), lse.data(),
+                             q.data(), k.data(), v.data(), nullptr, shape, Dropout(), work.data(),
+                             nullptr);
+  }
+
+ private:
+  static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+};
+
+template <class T>
+void bench(const std::string& type, const AttentionShape& s) {
+  const Attention<T> attention(s, random<T>);
   std::cout << "{\"type\":\"" << type << "\",\"mask\":\"" << (s.causal ? "causal" : "full")
             << "\",\"sequences\":" << s.sequences << ",\"queries\":" << s.q_length
             << ",\"keys\":" << s.kv_length << ",\"heads\":" << s.heads
             << ",\"kv_heads\":" << s.kv_heads << ",\"head_dim\":" << s.head_dim
-            << ",\"forward_ms\":" << forward;
+            << ",\"forward_ms\":" << time_of([&] { attention.forward(); });
   if (s.q_length == s.kv_length || !s.causal)
-    std::cout << ",\"backward_ms\":" << time_of([&] {
-      cuda::attention_backward(dq.data(), dk.data(), dv.data(), d_o.data(), o.data(), lse.data(),
-                               q.data(), k.data(), v.data(), nullptr, s, Dropout(), work.data(),
-                               nullptr);
-    });
+    std::cout << ",\"backward_ms\":" << time_of([&] { attention.backward(); });
   std::cout << "}" << std::endl;
 }
 
-void run(char** arguments) {
+template <class T>
+void compute(const AttentionShape& s, const std::string& from, const std::string& to) {
+  std::ifstream in(from, std::ios::binary);
+  const Attention<T> attention(s, [&](std::int64_t count, unsigned) {
+    std::vector<T> x(static_cast<std::size_t>(count));
+    if (!in.read(reinterpret_cast<char*>(x.data()),
+                 count * static_cast<std::streamsize>(sizeof(T))))
+      fail(Exit::bad_data, from, ": too short for these tensors");
+    return x;
+  });
+  attention.forward();
+  attention.backward();
+  std::ofstream out(to, std::ios::binary);
+  for (const auto* tensor : {&attention.o, &attention.dq, &attention.dk, &attention.dv})
+    out.write(reinterpret_cast<const char*>(tensor->values().data()),
+              static_cast<std::streamsize>(tensor->bytes()));
+  if (!out.flush()) fail(Exit::io_error, to, ": cannot write");
+}
+
+AttentionShape shape_of(char** arguments) {
   std::int64_t n[6];
-  for (int i = 0; i < 6; ++i) n[i] = std::stoll(arguments[i + 2]);
-  const std::string type = arguments[0], mask = arguments[1];
+  for (int i = 0; i < 6; ++i) n[i] = std::stoll(arguments[i + 1]);
+  const std::string mask = arguments[0];
   if (mask != "causal" && mask != "full")
     fail(Exit::usage, "mask ", mask, ", expected causal or full");
-  const AttentionShape shape = {.sequences = n[0],
-                                .q_length = n[1],
-                                .kv_length = n[2],
-                                .kv_stride = n[2],
-                                .heads = n[3],
-                                .kv_heads = n[4],
-                                .head_dim = n[5],
-                                .causal = mask == "causal",
-                                .scale = 1 / std::sqrt(static_cast<double>(n[5]))};
-  if (type == "float") return bench<float>(type, shape);
-  if (type == "half") return bench<__half>(type, shape);
-  if (type == "bf16") return bench<__nv_bfloat16>(type, shape);
+  return {.sequences = n[0],
+          .q_length = n[1],
+          .kv_length = n[2],
+          .kv_stride = n[2],
+          .heads = n[3],
+          .kv_heads = n[4],
+          .head_dim = n[5],
+          .causal = mask == "causal",
+          .scale = 1 / std::sqrt(static_cast<double>(n[5]))};
+}
+
+// f.operator()<T>().
+template <class F>
+void with_type(const std::string& type, const F& f) {
+  if (type == "float") return f.template operator()<float>();
+  if (type == "half") return f.template operator()<__half>();
+  if (type == "bf16") return f.template operator()<__nv_bfloat16>();
   fail(Exit::usage, "type ", type, ", expected float, half or bf16");
+}
+
+void run(int count, char** arguments) {
+  if (count == 11 && std::string(arguments[0]) == "--tensors")
+    return with_type(arguments[3], [&]<class T>() {
+      compute<T>(shape_of(arguments + 4), arguments[1], arguments[2]);
+    });
+  for (int i = 0; i + 8 <= count; i += 8)
+    with_type(arguments[i],
+              [&]<class T>() { bench<T>(arguments[i], shape_of(arguments + i + 1)); });
 }
 
 }  // namespace
@@ -108,7 +170,7 @@ void run(char** arguments) {
 
 int main(int argc, char** argv) {
   try {
-    for (int i = 1; i + 7 < argc; i += 8) mt::run(argv + i);
+    mt::run(argc - 1, argv + 1);
   } catch (const std::exception& e) {
     std::cerr << "attention_cuda_bench: " << e.what() << "\n";
     return 1;
