@@ -35,6 +35,7 @@ MetaGroup::MetaGroup(int rank, std::vector<int> ranks, Stream& stream, MessageWa
       ranks_(std::move(ranks)),
       stream_(stream),
       watch_(watch),
+      hosts_(watch == nullptr ? 0 : watch->hosts(ranks_)),
       taken_(std::make_shared<Taken>()) {
   if (size() > 1) own_ = talks_by_ = &taken_->nccl.add(carries());
 }
@@ -47,6 +48,7 @@ MetaGroup::MetaGroup(const MetaGroup& whole, const std::vector<int>& members, Ca
       taken_(whole.taken_) {
   for (const int member : members)
     ranks_.push_back(whole.ranks_.at(static_cast<std::size_t>(member)));
+  if (watch_ != nullptr) hosts_ = watch_->hosts(ranks_);
   if (size() == 1) return;
   own_ = whole.shares(members, carries) ? whole.own_ : &taken_->nccl.add(carries);
   talks_by_ = whole.is_everyone(members) ? whole.own_ : own_;
@@ -54,32 +56,33 @@ MetaGroup::MetaGroup(const MetaGroup& whole, const std::vector<int>& members, Ca
 
 Pending MetaGroup::all_reduce(Tensor t, Reduction) {
   const By by = PeerCopies::is_little(t) && are_peers() ? By::copies : By::collectives;
-  return count("all_reduce", by, ranks_, 2 * ring(t));
+  return count("all_reduce", by, 2 * ring(t));
 }
 Pending MetaGroup::all_gather(Tensor out, ConstTensor) {
-  return count("all_gather", by(out, By::collectives), ranks_, ring(out));
+  return count("all_gather", by(out, By::collectives), ring(out));
 }
 Pending MetaGroup::reduce_scatter(Tensor, ConstTensor in) {
-  return count("reduce_scatter", by(in, By::collectives), ranks_, ring(in));
+  return count("reduce_scatter", by(in, By::collectives), ring(in));
 }
 Pending MetaGroup::all_to_all(Tensor, ConstTensor in) {
-  return count("all_to_all", By::messages, ranks_, ring(in));
+  return count("all_to_all", By::messages, ring(in));
 }
-Pending MetaGroup::broadcast(Tensor t, int) {
-  return count("broadcast", By::collectives, ranks_, ring(t));
-}
+Pending MetaGroup::broadcast(Tensor t, int) { return count("broadcast", By::collectives, ring(t)); }
 Pending MetaGroup::send(ConstTensor t, int to) { return send(t, to, By::messages); }
 Pending MetaGroup::pass(Tensor, ConstTensor in, ConstTensor there, int ahead) {
   return send(in, (rank() + ahead) % size(), by(there, By::messages));
 }
 Pending MetaGroup::send(const ConstTensor& t, int to, By by) {
   const auto number = [&](int rank) { return ranks_[static_cast<std::size_t>(rank)]; };
-  return count("send", by, {number(rank()), number(to)}, static_cast<double>(t.bytes()));
+  return count(by, {.group = name_,
+                    .collective = "send",
+                    .ranks = 2,
+                    .hosts = watch_ == nullptr ? 0 : watch_->hosts({number(rank()), number(to)}),
+                    .bytes = static_cast<double>(t.bytes())});
 }
 
 bool MetaGroup::are_peers() {
-  if (size() == 1 || size() > PeerCopies::kMost || watch_ == nullptr || !watch_->share_host(ranks_))
-    return false;
+  if (size() == 1 || size() > PeerCopies::kMost || hosts_ != 1) return false;
   talks_by_->collectives = true;
   return true;
 }
@@ -110,16 +113,19 @@ double MetaGroup::ring(const ConstTensor& t) const {
   return static_cast<double>(t.bytes()) * (size() - 1) / size();
 }
 
-Pending MetaGroup::count(const char* collective, By by, const std::vector<int>& ranks,
-                         double bytes) {
+Pending MetaGroup::count(const char* collective, By by, double bytes) {
+  return count(
+      by,
+      {.group = name_, .collective = collective, .ranks = size(), .hosts = hosts_, .bytes = bytes});
+}
+
+Pending MetaGroup::count(By by, const Message& message) {
   if (size() == 1) return {};
   if (by == By::collectives) own_->collectives = true;
   if (by == By::messages) own_->messages = true;
-  stream_.count({.message_bytes = bytes, .messages = 1}, Family::communication);
+  stream_.count({.message_bytes = message.bytes, .messages = 1}, Family::communication);
   if (watch_ == nullptr) return {};
-  const std::size_t number =
-      watch_->begin({.group = name_, .collective = collective, .ranks = ranks, .bytes = bytes});
-  return Pending(std::make_unique<Watched>(*watch_, number));
+  return Pending(std::make_unique<Watched>(*watch_, watch_->begin(message)));
 }
 
 std::unique_ptr<Group> make_meta_group(int rank, int size, Stream& stream) {

@@ -14,10 +14,10 @@ namespace mt {
 
 // What a rank sends by one collective, or to one other rank.
 struct Message {
-  std::string group;              // MetaGroup::call(); of a group's parts the same
-  const char* collective = "";    // "all_reduce", ..., "send"
-  const std::vector<int>& ranks;  // among which it travels, by their numbers in the first group
-  double bytes = 0;               // that leave this rank
+  std::string group;            // MetaGroup::call(); of a group's parts the same
+  const char* collective = "";  // "all_reduce", ..., "send"
+  int ranks = 0, hosts = 1;     // among which it travels
+  double bytes = 0;             // that leave this rank
 };
 
 class MessageWatch {
@@ -25,8 +25,8 @@ class MessageWatch {
   virtual ~MessageWatch() = default;
   virtual std::size_t begin(const Message& message) = 0;  // returns its number
   virtual void wait(std::size_t number) = 0;
-  // Of ranks, by their numbers in the first group.
-  virtual bool share_host(const std::vector<int>& ranks) const = 0;
+  // Which ranks lie on, by their numbers in the first group; those of a host stand together.
+  virtual int hosts(const std::vector<int>& ranks) const = 0;
 };
 
 class MetaGroup final : public Group {
@@ -67,13 +67,15 @@ class MetaGroup final : public Group {
   double ring(const ConstTensor& t) const;
   bool are_peers();  // whether they reach one another's memory, of which they then tell
   Pending send(const ConstTensor& t, int to, By by);
-  Pending count(const char* collective, By by, const std::vector<int>& ranks, double bytes);
+  Pending count(const char* collective, By by, double bytes);
+  Pending count(By by, const Message& message);
   By by(const ConstTensor& all, By otherwise) const;
 
   std::string name_;
   std::vector<int> ranks_;
   Stream& stream_;
   MessageWatch* watch_;
+  int hosts_ = 0;  // 0: nobody says
   std::shared_ptr<Taken> taken_;
   // Null: of one rank.  By the second, ranks tell one another of memory that they reach.
   NcclMemory::Communicator *own_ = nullptr, *talks_by_ = nullptr;

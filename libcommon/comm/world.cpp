@@ -9,13 +9,13 @@ static std::unique_ptr<Group> split(Group& all, const ParallelSizes& sizes, cons
   return all.split(rank_group(sizes, axes, all.rank()), carries);
 }
 
-// Of the members of a group in one of more axes.
+// Of the members of a group in one of more axes; both are in ascending order.
 static std::vector<int> places(const ParallelSizes& sizes, const char* axes, const char* more_axes,
                                int rank) {
   const std::vector<int> whole = rank_group(sizes, more_axes, rank);
   std::vector<int> found;
   for (const int member : rank_group(sizes, axes, rank))
-    found.push_back(static_cast<int>(std::ranges::find(whole, member) - whole.begin()));
+    found.push_back(static_cast<int>(std::ranges::lower_bound(whole, member) - whole.begin()));
   return found;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 namespace mt {
 
@@ -98,6 +99,23 @@ std::vector<OwnedRange> owned_ranges(const BufferLayout& layout,
     if (begin < end) owned.push_back({i, begin - start, end - start});
   }
   return owned;
+}
+
+// Those in whose slices a parameter begins or ends, and the next after each: from there to the next
+// of them every slice lies within the parameter, or the padding, that it lies within there.
+std::vector<int> ranks_that_differ(const BufferLayout& layout, std::span<const std::int64_t> counts,
+                                   int ranks) {
+  std::set<int> found;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const std::int64_t start = layout.starts[i];
+    const Bucket& bucket = layout.buckets[layout.bucket_at(start)];
+    for (const std::int64_t edge : {start, start + counts[i] - 1}) {
+      const int rank = static_cast<int>((edge - bucket.begin) / bucket.slice(ranks));
+      found.insert(rank);
+      if (rank + 1 < ranks) found.insert(rank + 1);
+    }
+  }
+  return {found.begin(), found.end()};
 }
 
 }  // namespace mt

@@ -70,4 +70,9 @@ struct OwnedRange {
 std::vector<OwnedRange> owned_ranges(const BufferLayout& layout,
                                      std::span<const std::int64_t> counts, int rank, int ranks);
 
+// Ranks, in their order, such that every other owns as much of the same parameters as one of them:
+// few, however many there are.
+std::vector<int> ranks_that_differ(const BufferLayout& layout, std::span<const std::int64_t> counts,
+                                   int ranks);
+
 }  // namespace mt

@@ -44,7 +44,7 @@ Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const Optimi
   for (const Param& row : table.rows()) elements += static_cast<std::size_t>(row.local.numel());
   const std::size_t room = 128 * elements + ((table.rows().size() + 1) << 20);
   Need most;
-  for (int rank = 0; rank < buffer_.sharers().size(); ++rank) {
+  for (const int rank : buffer_.ranks_that_differ()) {
     std::vector<Piece> pieces = pieces_of(rank);
     Flat flat;
     Arena measure(Buffer(Device::meta, room));

@@ -105,6 +105,11 @@ std::vector<OwnedRange> SharedBuffer::owned(int rank) const {
   return whole;
 }
 
+std::vector<int> SharedBuffer::ranks_that_differ() const {
+  if (!distributed()) return {0};
+  return mt::ranks_that_differ(layout_, counts_, sharers_->size());
+}
+
 bool SharedBuffer::is_due_in_steps() const {
   return options_.overlap_grad_reduce && ranks_.size() > 1;
 }

@@ -44,7 +44,8 @@ class SharedBuffer final : public ParamSharing {
 
   // Parts of the trainable rows and of those that are not that a rank of sharers() updates.
   std::vector<OwnedRange> owned(int rank) const;
-  Group& sharers() const { return *sharer_numbers_; }          // of the optimizer's state
+  std::vector<int> ranks_that_differ() const;          // of sharers(), in how much they update
+  Group& sharers() const { return *sharer_numbers_; }  // of the optimizer's state
   bool is_first_copy() const { return copies_->rank() == 0; }  // of that state
   bool shards_values() const { return shards_values_; }
   bool shards_gradients() const { return shards_gradients_; }

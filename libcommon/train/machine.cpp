@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
 
 namespace mt {
 namespace {
@@ -85,19 +84,17 @@ PerFamily<double> Machine::seconds(const PerFamily<Cost>& work, const AttentionK
   return seconds;
 }
 
-bool Machine::within_node(const std::vector<int>& ranks) const {
-  return std::ranges::all_of(
-      ranks, [&](int rank) { return rank / gpus_per_node == ranks.front() / gpus_per_node; });
+int Machine::nodes(const std::vector<int>& ranks) const {
+  int nodes = 1;
+  for (std::size_t i = 1; i < ranks.size(); ++i)
+    nodes += ranks[i] / gpus_per_node != ranks[i - 1] / gpus_per_node ? 1 : 0;
+  return nodes;
 }
 
 double Machine::seconds(const Message& message) const {
-  if (within_node(message.ranks)) return node.latency + message.bytes / node.bytes;
-  std::set<int> nodes;
-  for (const int rank : message.ranks) nodes.insert(rank / gpus_per_node);
-  const double sharing =
-      static_cast<double>(message.ranks.size()) / static_cast<double>(nodes.size());
-  // A tree over the nodes.
-  const double steps = std::ceil(std::log2(static_cast<double>(nodes.size())));
+  if (message.hosts == 1) return node.latency + message.bytes / node.bytes;
+  const double nodes = message.hosts, sharing = message.ranks / nodes;
+  const double steps = std::ceil(std::log2(nodes));  // a tree over the nodes
   return node.latency + network.latency * steps +
          message.bytes / std::min(node.bytes, network.bytes * sharing);
 }

@@ -46,7 +46,7 @@ struct Machine {
   PerFamily<double> seconds(const PerFamily<Cost>& work, const AttentionKind& attention,
                             bool backward) const;
   double seconds(const Message& message) const;
-  bool within_node(const std::vector<int>& ranks) const;
+  int nodes(const std::vector<int>& ranks) const;  // those of a node stand together
 };
 
 // What a plan supposes of the GPUs.

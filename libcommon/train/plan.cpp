@@ -44,13 +44,6 @@ static std::size_t memory_of(const TrainOptions& options, const Machine& machine
   return device::count() > 0 ? device::total_memory() : 0;
 }
 
-// One of the ranks at a place of the pipeline.
-static int rank_at(const ParallelSizes& sizes, int stage) {
-  int rank = 0;
-  while (rank_position(sizes, rank).pp != stage) ++rank;
-  return rank;
-}
-
 // With several chunks a smaller step may have more micro-batches in flight.
 static void add_slots(StepMemory& memory, const TrainOptions& options, int stage) {
   const PipelineLayout& layout = options.pipeline_layout;
@@ -173,10 +166,9 @@ Plan make_plan(const TrainOptions& options, PlanDetail detail) {
   Machine machine = options.machine.machine();
   if (options.report.peak_tflops) machine.peak = *options.report.peak_tflops * 1e12;
   plan.device_memory = memory_of(options, machine);
-  const ParallelSizes sizes = options.parallel_sizes();
-  for (int stage = 0; stage < sizes.pp; ++stage)
-    plan.pipeline.push_back(
-        plan_rank(options, machine, rank_at(sizes, stage), detail, plan.parameters));
+  // One rank at each place of the pipeline.
+  for (const int rank : rank_group(options.parallel_sizes(), "pp", 0))
+    plan.pipeline.push_back(plan_rank(options, machine, rank, detail, plan.parameters));
   if (options.plans_times()) {
     plan.machine = machine;
     std::vector<const RankParts*> parts;

@@ -56,16 +56,15 @@ void RankClock::advance() {
 }
 
 std::size_t RankClock::kind_of(const Message& message) {
-  const int ranks = static_cast<int>(message.ranks.size());
-  const bool within_node = machine_.within_node(message.ranks);
+  const bool within_node = message.hosts == 1;
   const auto found = std::ranges::find_if(messages_, [&](const GroupMessages& m) {
-    return m.group == message.group && m.collective == message.collective && m.ranks == ranks &&
-           m.within_node == within_node;
+    return m.group == message.group && m.collective == message.collective &&
+           m.ranks == message.ranks && m.within_node == within_node;
   });
   if (found != messages_.end()) return static_cast<std::size_t>(found - messages_.begin());
   messages_.push_back({.group = message.group,
                        .collective = message.collective,
-                       .ranks = ranks,
+                       .ranks = message.ranks,
                        .within_node = within_node});
   return messages_.size() - 1;
 }

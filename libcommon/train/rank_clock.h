@@ -47,9 +47,7 @@ class RankClock final : public MessageWatch {
 
   std::size_t begin(const Message& message) override;
   void wait(std::size_t number) override;
-  bool share_host(const std::vector<int>& ranks) const override {
-    return machine_.within_node(ranks);
-  }
+  int hosts(const std::vector<int>& ranks) const override { return machine_.nodes(ranks); }
 
  private:
   struct Flight {

@@ -367,7 +367,7 @@ TEST(MetaGroup, CountsWhatNcclAndCopiesTake) {
     explicit Watch(bool one) : one_host(one) {}
     std::size_t begin(const Message&) override { return 0; }
     void wait(std::size_t) override {}
-    bool share_host(const std::vector<int>&) const override { return one_host; }
+    int hosts(const std::vector<int>&) const override { return one_host ? 1 : 2; }
     bool one_host;
   };
   for (const bool one_host : {true, false}) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace mt {
 namespace {
@@ -83,6 +84,32 @@ TEST(BufferLayout, EveryElementHasOneOwner) {
       expect_partition(layout, counts, ranks);
       for (const Bucket& b : layout.buckets) EXPECT_EQ(b.slice(ranks) * ranks % 128, 0);
     }
+}
+
+// What a rank owns of each parameter, wherever it begins there.
+std::vector<std::pair<std::size_t, std::int64_t>> amounts(const std::vector<OwnedRange>& owned) {
+  std::vector<std::pair<std::size_t, std::int64_t>> all;
+  for (const OwnedRange& range : owned) all.emplace_back(range.param, range.end - range.begin);
+  return all;
+}
+
+TEST(BufferLayout, FewRanksStandForAll) {
+  const std::vector<std::int64_t> counts{7, 4096, 1, 640, 333, 64, 128, 50000};
+  for (const int ranks : {1, 2, 3, 7, 64, 1000})
+    for (const std::int64_t bucket : {100, 700, 4000, 1 << 20})
+      for (const bool whole : {false, true}) {
+        const BufferLayout layout =
+            whole ? make_whole_layout(counts, ranks)
+                  : make_layout({.counts = counts, .ranks = ranks, .bucket_size = bucket});
+        std::set<std::vector<std::pair<std::size_t, std::int64_t>>> of_some;
+        const std::vector<int> some = ranks_that_differ(layout, counts, ranks);
+        EXPECT_LE(some.size(), 4 * counts.size());
+        for (const int rank : some)
+          of_some.insert(amounts(owned_ranges(layout, counts, rank, ranks)));
+        for (int rank = 0; rank < ranks; ++rank)
+          EXPECT_TRUE(of_some.contains(amounts(owned_ranges(layout, counts, rank, ranks))))
+              << rank << " of " << ranks << " with buckets of " << bucket;
+      }
 }
 
 TEST(BufferLayout, WholeParameters) {

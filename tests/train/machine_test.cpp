@@ -52,15 +52,19 @@ TEST(Machine, AttentionIsSlowerBackwardWithSmallHeadsAndForShortSequences) {
 TEST(Machine, MessagesPassTheSlowestLink) {
   const Machine machine = simple_machine();
   const auto seconds = [&](const std::vector<int>& ranks) {
-    return machine.seconds({.group = "", .collective = "", .ranks = ranks, .bytes = 16});
+    return machine.seconds({.group = "",
+                            .collective = "",
+                            .ranks = static_cast<int>(ranks.size()),
+                            .hosts = machine.nodes(ranks),
+                            .bytes = 16});
   };
   EXPECT_DOUBLE_EQ(seconds({4, 5, 6, 7}), 1 + 16 / 8.0);
   EXPECT_DOUBLE_EQ(seconds({0, 4}), 1 + 3 + 16 / 2.0);             // a card of each node
   EXPECT_DOUBLE_EQ(seconds({0, 4, 8, 12}), 1 + 2 * 3 + 16 / 2.0);  // a tree over four nodes
   EXPECT_DOUBLE_EQ(seconds({0, 1, 4, 5}), 1 + 3 + 16 / 4.0);
   EXPECT_DOUBLE_EQ(seconds({0, 1, 2, 3, 4, 5, 6, 7}), 1 + 3 + 16 / 8.0);
-  EXPECT_TRUE(machine.within_node({0, 3}));
-  EXPECT_FALSE(machine.within_node({3, 4}));
+  EXPECT_EQ(machine.nodes({0, 3}), 1);
+  EXPECT_EQ(machine.nodes({3, 4}), 2);
 }
 
 TEST(Machine, OptionsReplaceWhatIsKnown) {
