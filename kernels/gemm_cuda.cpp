@@ -292,6 +292,7 @@ cublasLtMatmulAlgo_t Search::fastest(std::vector<cublasLtMatmulAlgo_t> algorithm
       [&](const cublasLtMatmulAlgo_t& algorithm) { return digest_by(algorithm) != expected; });
   algorithms.erase(others, algorithms.end());
   std::vector<float> alone;
+  alone.reserve(algorithms.size());
   for (const auto& algorithm : algorithms) alone.push_back(milliseconds(algorithm, 3));
   const float least = std::ranges::min(alone);
   cublasLtMatmulAlgo_t best = first;
