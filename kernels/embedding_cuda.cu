@@ -13,16 +13,17 @@ constexpr int kThreads = 256;
 
 // --- Forward ------------------------------------------------------------------------------------
 
+constexpr int kForwardPacks = 2;  // a thread's, on their way at once
+
 template <int N, bool kAccumulate, class T>
 __global__ __launch_bounds__(kThreads) void forward_kernel(T* y, const std::int32_t* ids,
                                                            const T* table, WordRange words,
                                                            std::int64_t packs,
                                                            std::int64_t packs_per_row) {
-  constexpr int kUnroll = 4;
-  const std::int64_t begin = blockIdx.x * std::int64_t{kUnroll * kThreads} + threadIdx.x;
-  Pack<T, N> from[kUnroll], to[kUnroll];
+  const std::int64_t begin = blockIdx.x * std::int64_t{kForwardPacks * kThreads} + threadIdx.x;
+  Pack<T, N> from[kForwardPacks], to[kForwardPacks];
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
+  for (int u = 0; u < kForwardPacks; ++u) {
     const std::int64_t pack = begin + u * kThreads, row = pack / packs_per_row;
     if (pack >= packs) continue;
     const std::int64_t id = ids[row] - words.first;
@@ -32,7 +33,7 @@ __global__ __launch_bounds__(kThreads) void forward_kernel(T* y, const std::int3
     if constexpr (kAccumulate) to[u] = load<N>(y + pack * N);
   }
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
+  for (int u = 0; u < kForwardPacks; ++u) {
     const std::int64_t pack = begin + u * kThreads;
     if (pack >= packs) continue;
     if constexpr (kAccumulate) {
@@ -351,8 +352,8 @@ void embedding_forward(T* y, const std::int32_t* ids, const T* table, std::int64
   with_width<kWide<T>>(aligned(y, table) && cols % kWide<T> == 0, [&]<int N>() {
     const std::int64_t packs = rows * cols / N;
     const auto kernel = accumulate ? forward_kernel<N, true, T> : forward_kernel<N, false, T>;
-    kernel<<<static_cast<unsigned>(ceil_div(packs, 4 * kThreads)), kThreads, 0, stream>>>(
-        y, ids, table, words, packs, cols / N);
+    const auto blocks = static_cast<unsigned>(ceil_div(packs, kForwardPacks * kThreads));
+    kernel<<<blocks, kThreads, 0, stream>>>(y, ids, table, words, packs, cols / N);
   });
   check(cudaGetLastError());
 }
