@@ -3,8 +3,9 @@
 //
 // A row lies in the registers of a few lanes, of a warp, or of the warps of a block, its packs
 // dealt out in turns, at most four to a lane: so many that while some warps add up or write,
-// others' rows are on their way.  Rows that do not fit, or whose packs are not aligned, take the
-// `any` kernel, which reads them several times.
+// others' rows are on their way.  LayerNorm has five or seven where a warp does alone what would
+// leave many lanes of two without work.  Rows that do not fit, or whose packs are not aligned, take
+// the `any` kernel, which reads them several times.
 #pragma once
 
 #include "kernels/reduce.cuh"
@@ -48,12 +49,15 @@ __device__ float2 over_warps(const Part& own, float inv_cols, Part* shared) {
 inline constexpr int kMostLanes = 1024;  // of a row
 template <int kLanes>
 inline constexpr int kMostThreads = kLanes > 32 ? kMostLanes : 128;  // of a block
+template <int kPacks>
+inline constexpr int kResidentThreads = kPacks > 4 ? 768 : 1024;  // of a multiprocessor, at least
 
 // A thread has kPacks packs of each of kRows rows, kLanes neighbours have the rest; with kMostLanes
 // a block has a row.  All packs but a thread's last are within the row.
 template <int kPacks, int kRows, int kLanes, bool kCentred, class T>
 __global__ __launch_bounds__(kMostThreads<kLanes>,
-                             1024 / kMostThreads<kLanes>) void forward_kernel(Forward<T> a) {
+                             kResidentThreads<kPacks> /
+                                 kMostThreads<kLanes>) void forward_kernel(Forward<T> a) {
   constexpr int N = kWide<T>;
   constexpr bool kBlock = kLanes > 32, kLate = kCentred && kPacks > 3;
   constexpr int kNeighbours = kBlock ? 1 : 32 / kLanes;  // rows side by side in a warp
@@ -203,6 +207,9 @@ void forward(const Forward<T>& a, cudaStream_t stream) {
     else
       launch_forward<4, 1, kLanes, kCentred>(a, lanes, stream);
   };
+  const auto alone = [&]<int kPacks>() {
+    if constexpr (kCentred) launch_forward<kPacks, 1, 32, true>(a, 32, stream);
+  };
   if (!aligned(a.y, a.x, a.w, a.b) || a.cols % kWide<T> != 0 || packs > 4 * kMostLanes)
     forward_any_kernel<kCentred><<<static_cast<unsigned>(a.rows), 512, 0, stream>>>(a);
   else if (packs <= 8)
@@ -215,6 +222,10 @@ void forward(const Forward<T>& a, cudaStream_t stream) {
     row.template operator()<16>(16);
   else if (packs <= 128)
     row.template operator()<32>(32);
+  else if (kCentred && packs <= 5 * 32)
+    alone.template operator()<5>();
+  else if (kCentred && packs > 6 * 32 && packs <= 7 * 32)
+    alone.template operator()<7>();
   else
     row.template operator()<kMostLanes>(ceil_div(packs, 128) * 32);
   check(cudaGetLastError());
