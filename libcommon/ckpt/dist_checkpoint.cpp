@@ -95,7 +95,7 @@ static Index minus(const Index& a, const Shape& b) {
 // The tensor that an item is.
 StoredTensor DistReader::chunk_in(const TorchReader& item, const DistTensor& tensor,
                                   const DistChunk& chunk) const {
-  const StoredTensor stored = item.tensor(item.value());
+  StoredTensor stored = item.tensor(item.value());
   if (stored.dtype != *tensor.dtype || !(stored.shape == chunk.size))
     fail(Exit::bad_data, folder_, "/", chunk.place.file, ": ", tensor.key, ": a chunk is ",
          name_of(stored.dtype), stored.shape, ", expected ", tensor.dtype_name, chunk.size);

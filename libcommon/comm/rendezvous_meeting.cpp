@@ -42,9 +42,8 @@ void Rendezvous::State::greet(Guest& guest, const std::string& hello) {
   const std::string name = peer.name();
   const auto other = std::ranges::find(peers, rank, &Peer::rank);
   const std::string twice = other == peers.end() ? "" : other->name();
-  if (twice.empty()) peers.push_back(std::move(peer));
+  peers.push_back(std::move(peer));  // also one that is refused, so that it is told
   const auto refuse = [&](const auto&... parts) {
-    if (peer.socket) peers.push_back(std::move(peer));  // so that it is told
     fail_meeting(concat("rank ", name, " ", parts...));
   };
   if (version != kVersion)
@@ -81,8 +80,9 @@ void Rendezvous::State::meet_all(const std::function<void()>& checkpoint) {
     for (const Guest& guest : guests) polled.push_back({guest.socket.descriptor(), POLLIN, 0});
     for (const Peer& peer : peers) polled.push_back({peer.socket.descriptor(), POLLIN, 0});
     ::poll(polled.data(), polled.size(), 100);
-    for (Guest guest; (guest.socket = accept_from(listener, &guest.from));)
-      guests.push_back(std::move(guest));
+    std::string from;
+    for (Socket socket; (socket = accept_from(listener, &from));)
+      guests.push_back({std::move(socket), from});
     for (Guest& guest : guests) {
       Message hello;
       bool valid = true;

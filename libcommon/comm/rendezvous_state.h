@@ -38,7 +38,9 @@ struct Rendezvous::State {
   // Takes the first whole message off what has come; false if there is none yet.
   static bool take_message(std::string& in, std::uint32_t most, Message* message, bool* valid);
   static const char* name_of(Kind collective);  // "a broadcast"
-  static std::string in_seconds(Milliseconds time) { return concat(time.count() / 1000.0, " s"); }
+  static std::string in_seconds(Milliseconds time) {
+    return concat(static_cast<double>(time.count()) / 1000, " s");
+  }
   static std::string ranks_text(const std::vector<std::string>& names);  // "ranks 2 (a), 3 (b)"
 
   struct Peer {  // rank 0 has all others, another rank only rank 0

@@ -37,6 +37,7 @@ struct Child {
 // Pointers into texts, as execve() wants them.
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> all;
+  all.reserve(texts.size() + 1);
   for (std::string& text : texts) all.push_back(text.data());
   all.push_back(nullptr);
   return all;
@@ -117,6 +118,7 @@ std::vector<std::string> Supervisor::environment(int attempt, int local_rank) co
   variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(attempt);
   variables["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(supervision_.max_restarts);
   std::vector<std::string> texts;
+  texts.reserve(variables.size());
   for (const auto& [name, value] : variables) texts.push_back(concat(name, "=", value));
   return texts;
 }

@@ -142,7 +142,7 @@ File open_now(const std::string& path) {
 // Whether packed data may begin with these bytes, which may be too few to tell.
 bool may_be_packed(Bytes start) {
   const auto fits = [](Bytes bytes, std::initializer_list<int> magic) {
-    return std::equal(bytes.begin(), bytes.begin() + std::min(bytes.size(), magic.size()),
+    return std::equal(bytes.begin(), bytes.begin() + std::min(std::ssize(bytes), std::ssize(magic)),
                       magic.begin(),
                       [](std::byte have, int want) { return want == std::to_integer<int>(have); });
   };
