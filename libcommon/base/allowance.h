@@ -12,7 +12,7 @@ namespace mt {
 class Allowance {
  public:
   // With the program itself, and what allocators need beside what is asked for, 64 MiB.
-  static constexpr std::uint64_t kMore = 40 << 20;
+  static constexpr std::uint64_t kMore = 44 << 20;
 
   explicit Allowance(std::uint64_t file_bytes) : left_(file_bytes + kMore) {}
 

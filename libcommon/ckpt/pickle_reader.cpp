@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <deque>
 #include <optional>
 #include <unordered_map>
 
@@ -15,7 +16,8 @@ namespace mt {
 constexpr std::size_t kMaxStack = std::size_t{1} << 17;
 // What an allocator takes for a value with memory of its own and its place in nodes_, for an item
 // of a container that grows, and for what is remembered.
-constexpr std::uint64_t kNodeBytes = 112, kItemBytes = 2 * sizeof(PyValue), kMemoBytes = 96,
+constexpr std::uint64_t kNodeBytes = 112, kItemBytes = 2 * sizeof(PyValue),
+                        kMemoBytes = sizeof(PyValue), kOddMemoBytes = 96,
                         kPartsBytes = 6 * sizeof(PyValue);  // of an object with a state or items
 constexpr std::size_t kMaxName = 256;
 constexpr std::uint64_t kMaxText = std::uint64_t{1} << 31;
@@ -27,7 +29,9 @@ class PickleReader {
   PickleReader(Bytes stream, const std::string& name, Allowance& allowance)
       : stream_(as_text(stream)), name_(name), allowance_(allowance) {}
   PickleReader(const PickleReader&) = delete;
-  ~PickleReader() { allowance_.give_back(kMemoBytes * memo_.size()); }
+  ~PickleReader() {
+    allowance_.give_back(kMemoBytes * memo_.size() + kOddMemoBytes * odd_memo_.size());
+  }
 
   PyValue run(std::size_t* consumed) {
     keep(stream_.size());  // its pages
@@ -284,7 +288,7 @@ class PickleReader {
       case 'p':
         return remember(memo_number()), true;
       case 0x94:
-        return remember(memo_.size()), true;
+        return remember(memo_.size() + odd_memo_.size()), true;
       case 'h':
         return get(little(1)), true;
       case 'j':
@@ -418,16 +422,22 @@ class PickleReader {
   }
 
   void remember(std::uint64_t number) {
-    const auto [place, fresh] = memo_.try_emplace(number, top());
-    if (fresh)
+    if (number < memo_.size()) {
+      memo_[number] = top();
+    } else if (number == memo_.size()) {
       keep(kMemoBytes);
-    else
+      memo_.push_back(top());
+    } else {
+      const auto [place, fresh] = odd_memo_.try_emplace(number);
       place->second = top();
+      if (fresh) keep(kOddMemoBytes);
+    }
   }
 
   void get(std::uint64_t number) {
-    const auto found = memo_.find(number);
-    if (found == memo_.end()) bad("nothing was remembered as ", number);
+    if (number < memo_.size()) return push(memo_[number]);
+    const auto found = odd_memo_.find(number);
+    if (found == odd_memo_.end()) bad("nothing was remembered as ", number);
     push(found->second);
   }
 
@@ -453,7 +463,8 @@ class PickleReader {
   std::size_t at_ = 0, opcode_at_ = 0;
   std::vector<PyValue> stack_;
   std::vector<std::size_t> marks_;
-  std::unordered_map<std::uint64_t, PyValue> memo_;
+  std::deque<PyValue> memo_;  // numbered as they come, which all writers do
+  std::unordered_map<std::uint64_t, PyValue> odd_memo_;  // under other numbers
   PickleNodes nodes_;
   Allowance& allowance_;
 };
