@@ -11,30 +11,25 @@ namespace mt::cuda {
 template <class Index>
 class Divisor {
  public:
-  explicit Divisor(Index d) : d_(d) {}
-  __device__ Index operator()(Index n) const { return n / d_; }
+  explicit Divisor(Index d) : d_(d) {
+    if constexpr (k32Bits) {
+      shift_ = static_cast<std::uint32_t>(std::bit_width(d - 1));
+      multiplier_ = static_cast<std::uint32_t>((((std::uint64_t{1} << shift_) - d) << 32) / d + 1);
+    }
+  }
+  __device__ Index operator()(Index n) const {
+    if constexpr (k32Bits) {
+      const std::uint32_t high = __umulhi(multiplier_, n);
+      return shift_ > 0 ? (high + ((n - high) >> 1)) >> (shift_ - 1) : n;
+    } else {
+      return n / d_;
+    }
+  }
 
  private:
+  static constexpr bool k32Bits = sizeof(Index) == 4;
   Index d_;
-};
-
-template <>
-class Divisor<std::uint32_t> {
- public:
-  explicit Divisor(std::uint32_t d) {
-    const int bits = std::bit_width(d - 1);
-    multiplier_ = static_cast<std::uint32_t>((((std::uint64_t{1} << bits) - d) << 32) / d + 1);
-    shift_ = bits > 0 ? 1 : 0;
-    last_shift_ = bits - shift_;
-  }
-  __device__ std::uint32_t operator()(std::uint32_t n) const {
-    const std::uint32_t high = __umulhi(multiplier_, n);
-    return (high + ((n - high) >> shift_)) >> last_shift_;
-  }
-
- private:
-  std::uint32_t multiplier_;
-  int shift_, last_shift_;
+  std::uint32_t multiplier_ = 0, shift_ = 0;  // shift_: the bits of d - 1
 };
 
 }  // namespace mt::cuda

@@ -10,31 +10,37 @@ namespace mt::cuda {
 template <class Index>  // unsigned, of a row and of a channel
 struct DropoutMask {
   const StepRecord* record;
-  RandomKey key;
-  Index seq_length, first_row;
   Divisor<Index> by_seq_length;
+  Index seq_length, first_row;
   std::uint32_t threshold;
   float kept;  // what kept values are multiplied with; 0: there is no dropout
+  RandomKey key;
 
   explicit DropoutMask(const Dropout& dropout)
       : record(dropout.record),
-        key(dropout.key),
+        by_seq_length(static_cast<Index>(dropout.seq_length)),
         seq_length(static_cast<Index>(dropout.seq_length)),
         first_row(static_cast<Index>(dropout.first_row)),
-        by_seq_length(seq_length),
         threshold(dropout.threshold()),
-        kept(dropout.p > 0 ? static_cast<float>(1 / (1 - dropout.p)) : 0) {}
+        kept(dropout.p > 0 ? static_cast<float>(1 / (1 - dropout.p)) : 0),
+        key(dropout.key) {}
+
+  // What the operator is to be told, asked for early as it comes from memory.
+  __device__ std::uint32_t first_sample() const {
+    return kept == 0 ? 0 : static_cast<std::uint32_t>(record->first_sample);
+  }
 
   // factor[n] for channel first + n of the row; N is 1 or a multiple of 4, as is then first.
   template <int N>
-  __device__ void operator()(float (&factor)[N], Index row, Index first) const {
+  __device__ void operator()(float (&factor)[N], Index row, Index first,
+                             std::uint32_t first_sample) const {
     if (kept == 0) {
 #pragma unroll
       for (int n = 0; n < N; ++n) factor[n] = 1;
       return;
     }
     const Index of_all = first_row + row, samples_before = by_seq_length(of_all);
-    const auto sample = static_cast<std::uint32_t>(__ldg(&record->first_sample) + samples_before);
+    const auto sample = static_cast<std::uint32_t>(first_sample + samples_before);
     const auto position = static_cast<std::uint32_t>(of_all - samples_before * seq_length);
     const auto four = static_cast<std::uint32_t>(first / 4);
     if constexpr (N == 1) {

@@ -14,7 +14,8 @@ inline constexpr int kPacks = kResidual ? 1 : 2;
 template <int N, bool kResidual, bool kBias, class Index, class T>
 __global__ __launch_bounds__(kThreads) void bias_dropout_add_kernel(
     T* y, const T* residual, const T* x, const T* bias, Index packs, Index packs_per_row,
-    Divisor<Index> by_packs_per_row, DropoutMask<Index> mask) {
+    DropoutMask<Index> mask, Divisor<Index> by_packs_per_row) {
+  const std::uint32_t first_sample = mask.first_sample();
   constexpr int kOwn = kPacks<kResidual>;
   const Index begin = Index{blockIdx.x} * (kOwn * kThreads) + threadIdx.x;
   Pack<T, N> in[kOwn], past[kOwn];
@@ -31,7 +32,7 @@ __global__ __launch_bounds__(kThreads) void bias_dropout_add_kernel(
     if (pack >= packs) return;
     const Index row = by_packs_per_row(pack), first = (pack - row * packs_per_row) * N;
     float factor[N], out[N];
-    mask(factor, row, first);
+    mask(factor, row, first, first_sample);
 #pragma unroll
     for (int n = 0; n < N; ++n) out[n] = in[p][n];
     if constexpr (kBias) {
@@ -58,7 +59,7 @@ void launch(T* y, const T* residual, const T* x, const T* bias, std::int64_t row
       const auto packs_per_row = static_cast<Index>(cols / N);
       bias_dropout_add_kernel<N, kResidual, kBias><<<blocks, kThreads, 0, stream>>>(
           y, residual, x, bias, static_cast<Index>(packs), packs_per_row,
-          Divisor<Index>(packs_per_row), DropoutMask<Index>(dropout));
+          DropoutMask<Index>(dropout), Divisor<Index>(packs_per_row));
     };
     if (blocks <= 0xffffffffu / kOfBlock && dropout.seq_length <= 0xffffffff)
       run(std::uint32_t{});
