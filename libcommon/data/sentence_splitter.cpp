@@ -92,7 +92,7 @@ std::string find_model(const std::string& lang) {
     fail(Exit::usage, "--lang '", lang, "': expected a Punkt model's name, as english, or a ",
          "language's tag, as de");
   for (const std::string& folder : data_folders()) {
-    std::string model = folder + "/tokenizers/punkt_tab/" + lang;
+    std::string model = concat(folder, "/tokenizers/punkt_tab/", lang);
     if (std::filesystem::is_directory(model)) return model;
   }
   fail(Exit::no_input, "--lang ", lang, ": no folder tokenizers/punkt_tab/", lang,

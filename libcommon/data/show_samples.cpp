@@ -176,6 +176,7 @@ std::vector<IndexedDataset> open_all(const std::vector<std::string>& prefixes,
                                      const std::string& cache_path) {
   const KnownFiles known(cache_path);
   std::vector<IndexedDataset> files;
+  files.reserve(prefixes.size());
   for (const std::string& prefix : prefixes) files.emplace_back(prefix, known);
   return files;
 }

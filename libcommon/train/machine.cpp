@@ -101,6 +101,7 @@ double Machine::seconds(const Message& message) const {
 
 void MachineOptions::add_to(CommandLine& cl) {
   std::vector<std::string> names;
+  names.reserve(std::size(kMachines) + 1);
   for (const Machine& machine : kMachines) names.push_back(machine.name);
   names.emplace_back("here");
   cl.option("--plan-machine", &name, "NAME",
