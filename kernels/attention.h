@@ -25,7 +25,8 @@
 // Element (sample, head, i, j) of P is dropped iff word j % 4 of
 // philox({j / 4, i, 1 + first_head + head, sample}, key) < threshold(p), where
 // sample = record->first_sample + sequence; kept ones are divided by 1 - p.
-// Gradients are overwritten, in an order that depends on the shape alone.
+// Gradients are overwritten, summed in an order that depends on the shape alone, and on a GPU on
+// whether there is a first_key.
 #pragma once
 
 #include <cstddef>

@@ -48,12 +48,6 @@ struct AttentionSizes {
   }
 
   __host__ __device__ int group() const { return heads / kv_heads; }  // query heads of a key head
-  // Where a query head's row of a sequence is in q and dq.
-  __device__ std::int64_t q_place(int sequence, int query, int head) const {
-    const int key_head = head / group();
-    return (std::int64_t{sequence} * q_length + query) * q_row + key_head * q_group +
-           std::int64_t{head - key_head * group()} * head_dim;
-  }
   __device__ int own(int query) const { return query + (causal ? kv_length - q_length : 0); }
   // The first key that a query sees; it does not fall with the query.  Past the end as at it.
   __device__ int first(int sequence, int query) const {

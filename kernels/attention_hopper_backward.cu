@@ -4,7 +4,8 @@
 // last to the first:
 //   S^T = K Q^T, dP^T = V dO^T, P^T and dS^T in registers; dV += P^T dO, dK += dS^T Q;
 //   dS^T through shared memory; dQ = dS K, summed over the blocks in f32 memory, and where causal
-//   rounded by the last of them.
+//   rounded by the last of them.  Where a head's queries are in parts (BackwardWork::parts), so
+//   are the sums of dK and dV, in f32 memory too.
 // The sums of dQ are added in the order of the keys, each block waiting for the one before, so that
 // results do not depend on timing.  Blocks of one head advance through the queries one behind the
 // other, and hardly ever wait (cf. Dao: arXiv:2307.08691, 3.2; Shah et al.: arXiv:2407.08608).
@@ -252,9 +253,29 @@ struct Consumer : BackwardRows<Memory> {
     buffer = (buffer + 1) % 3;
   }
 
+  // A part's sums, in the order of finish_backward.
+  __device__ void store_part(const QueryBlocks& t) {
+    const std::int64_t block =
+        (std::int64_t{t.sequence} * a.sizes.kv_heads + t.kv_head) * a.order.per_head + t.key_block;
+    const std::int64_t all = std::int64_t{a.sizes.sequences} * a.sizes.kv_heads * a.order.per_head;
+    constexpr std::int64_t kBlock = kKeys * kHeadDim;
+    const auto store = [&](const float(&sums)[kHeadDim / 2], int which) {
+      float4* const to = reinterpret_cast<float4*>(
+          a.work.dkv + ((2 * t.part + which) * all + block) * kBlock + number * kBlock / 2);
+#pragma unroll
+      for (int i = 0; i < kHeadDim / 8; ++i)
+        to[i * kWarpGroup + threadIdx.x % kWarpGroup] =
+            make_float4(sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]);
+    };
+    store(dk, 0);
+    store(dv, 1);
+    shared.kv_empty.arrive();
+  }
+
   // dK and dV to the tensors by way of shared memory: K's and V's, or where it is large enough that
   // of the last dS but one, so that the next K and V are on their way meanwhile.
   __device__ void finish(const QueryBlocks& t) {
+    if (!Memory::kCausal && a.parts > 1) return store_part(t);
     constexpr bool kApart = kQueries >= 2 * kHeadDim;
     bf16* const to_v = kApart ? shared.ds[(buffer + 1) % 3] : shared.v;
     bf16* const to_k = kApart ? to_v + kKeys * kHeadDim : shared.k;

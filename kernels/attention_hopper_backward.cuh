@@ -1,6 +1,6 @@
 // Attention's backward on Hopper, in three kernels: prepare_backward makes what the rows need, that
 // of attention_hopper_backward.cu, or of attention_hopper_backward_wide.cu for more than 128
-// channels, dK, dV and the sums of dQ, finish_backward rounds dQ where that has not.
+// channels, dK, dV and the sums of dQ, finish_backward rounds what that has not.
 #pragma once
 
 #include <algorithm>
@@ -23,11 +23,25 @@ struct BackwardWork {
   static std::int64_t query_blocks(const AttentionShape& s) {
     return (s.q_length + queries(s.head_dim) - 1) / queries(s.head_dim);
   }
+  static std::int64_t key_blocks(const AttentionShape& s) {
+    return (s.kv_length + keys(s.head_dim) - 1) / keys(s.head_dim);
+  }
+  // Where all blocks of keys see all queries, and are fewer than the multiprocessors of an H100 or
+  // H200, each meets the queries in so many parts, of at least four blocks, that there are about
+  // three times as many tiles of work.
+  static int parts(const AttentionShape& s) {
+    constexpr std::int64_t kMultiprocessors = 132;
+    const std::int64_t tiles = s.sequences * s.kv_heads * key_blocks(s);
+    if (s.causal || s.window >= 0 || s.head_dim > 128 || tiles >= kMultiprocessors) return 1;
+    return static_cast<int>(std::max<std::int64_t>(
+        1, std::min(3 * kMultiprocessors / std::max<std::int64_t>(tiles, 1), query_blocks(s) / 4)));
+  }
 
   float *lse2, *delta;      // [sequences, heads, blocks, queries]: lse log2(e), or inf for padding
   std::int32_t* first_key;  // [sequences, blocks, queries]
   std::int32_t* end_block;  // [sequences, key blocks]: query blocks from here on see none of them
   float* dq;                // [sequences, heads, blocks, pieces, 8, 128 threads, 4]
+  float* dkv;               // [parts, dK or dV, sequences, kv_heads, key blocks, as dq], if several
   int* turns;  // [sequences, heads, blocks, 2]: key blocks that have added to dq, or to its parts
   int* next_tile;
 
@@ -39,9 +53,20 @@ struct BackwardWork {
 void prepare_backward(const BackwardWork& work, const AttentionShape& shape,
                       const AttentionSizes& sizes, const float* lse, const bf16* o, const bf16* d_o,
                       cudaStream_t stream);
-// dq = scale sum.
-void finish_backward(bf16* dq, const BackwardWork& work, const AttentionShape& shape,
-                     const AttentionSizes& sizes, cudaStream_t stream);
+// A gradient whose sums lie in memory by blocks of queries(head_dim) rows as dq of BackwardWork, in
+// parts, which are added in their order.
+struct GradientSums {
+  bf16* to;
+  HeadTensor at;  // where in `to`
+  const float* sums;
+  int parts, blocks;  // of a head
+  std::int64_t part;  // elements
+  float scale;
+};
+struct AllSums {
+  GradientSums gradients[3];
+};
+void finish_backward(const AllSums& sums, int count, cudaStream_t stream);
 
 struct BackwardTensors {
   bf16 *dq, *dk, *dv;
@@ -61,18 +86,18 @@ struct BackwardArguments {
   AttentionSizes sizes;
   TileOrder order;
   KeepRule keep;
-  int query_blocks;
+  int query_blocks, parts;  // parts: the tiles of a head are as of so many heads
 };
 
-// The query blocks [begin, end) that see some of a block's keys.  Not causal: no key's document or
-// window hides it from the queries from whole_from on.
+// The query blocks [begin, end) that see some of a block's keys, or of them a part.  Not causal: no
+// key's document or window hides it from the queries from whole_from on.
 struct QueryBlocks {
-  int begin, end, key_block, sequence, kv_head, whole_from = 0;
+  int begin, end, key_block, sequence, kv_head, whole_from = 0, part = 0;
 };
 template <class Memory>
 __device__ QueryBlocks query_blocks(const BackwardArguments& a, int tile) {
-  const auto [n, head] = a.order.at(tile);  // the longest first
-  const int sequence = head / a.sizes.kv_heads;
+  const auto [n, place] = a.order.at(tile);  // the longest first
+  const int head = Memory::kCausal ? place : place / a.parts, sequence = head / a.sizes.kv_heads;
   QueryBlocks t{n * Memory::kKeys / Memory::kQueries,
                 a.work.end_block[sequence * a.order.per_head + n], n, sequence,
                 head % a.sizes.kv_heads};
@@ -80,6 +105,11 @@ __device__ QueryBlocks query_blocks(const BackwardArguments& a, int tile) {
     const AttentionSizes s = a.sizes.masked<false>();
     t.begin = s.first(sequence, n * Memory::kKeys) / Memory::kQueries;
     t.whole_from = s.first(sequence, (n + 1) * Memory::kKeys - 1);
+    if (a.parts > 1) {
+      t.part = place - head * a.parts;
+      t.begin = t.part * a.query_blocks / a.parts;
+      t.end = (t.part + 1) * a.query_blocks / a.parts;
+    }
   }
   return t;
 }
@@ -276,7 +306,9 @@ void launch_backward(void (*kernel)(BackwardArguments), const BackwardTensors& x
   work.cut(s, memory);
   const AttentionSizes sizes(s, x.first_key);
   const int heads = static_cast<int>(s.sequences * s.kv_heads);
-  const int key_blocks = static_cast<int>((s.kv_length + Memory::kKeys - 1) / Memory::kKeys);
+  const int key_blocks = static_cast<int>(BackwardWork::key_blocks(s));
+  const int query_blocks = static_cast<int>(BackwardWork::query_blocks(s));
+  const int parts = x.first_key ? 1 : BackwardWork::parts(s), in_parts = heads * parts;
   const BackwardArguments a{tile_map(query_tensor(x.q, s), Memory::kQueries),
                             tile_map(key_tensor(x.k, s), Memory::kKeys),
                             tile_map(key_tensor(x.v, s), Memory::kKeys),
@@ -287,12 +319,19 @@ void launch_backward(void (*kernel)(BackwardArguments), const BackwardTensors& x
                             work,
                             sizes,
                             // Many heads at a time: fewer blocks then wait for one another.
-                            {key_blocks, heads, std::min(heads, 64)},
+                            {key_blocks, in_parts, std::min(in_parts, 64)},
                             KeepRule(dropout, s),
-                            static_cast<int>(BackwardWork::query_blocks(s))};
+                            query_blocks,
+                            parts};
   prepare_backward(work, s, sizes, x.lse, x.o, x.d_o, stream);
   launch_persistent(kernel, a, a.order.size(), 3 * kWarpGroup, sizeof(Memory), stream);
-  if (!Memory::kCompletesDq) finish_backward(x.dq, work, s, sizes, stream);
+  if (Memory::kCompletesDq) return;
+  const std::int64_t all = std::int64_t{heads} * key_blocks * Memory::kKeys * Memory::kHeadDim;
+  const int row_blocks = key_blocks * Memory::kKeys / Memory::kQueries;
+  finish_backward({{{x.dq, query_tensor(x.dq, s), work.dq, 1, query_blocks, 0, sizes.scale},
+                    {x.dk, key_tensor(x.dk, s), work.dkv, parts, row_blocks, 2 * all, sizes.scale},
+                    {x.dv, key_tensor(x.dv, s), work.dkv + all, parts, row_blocks, 2 * all, 1}}},
+                  parts > 1 ? 3 : 1, stream);
 }
 
 }  // namespace mt::cuda

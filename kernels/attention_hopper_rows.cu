@@ -54,32 +54,49 @@ __global__ void prepare(const BackwardWork work, const AttentionSizes s, int que
   }
 }
 
-// dq = scale sum, from the order of the threads that made it; a block for each block of queries.
+// Sums from the order of the threads that made them; a block for each block of rows.
 template <int kHeadDim, int kPieces>
-__global__ void finish(bf16* dq, const BackwardWork work, const AttentionSizes s,
-                       int query_blocks) {
-  constexpr int kQueries = BackwardWork::queries(kHeadDim), kPiece = BackwardWork::kPiece;
-  constexpr bool kByQueries = kQueries == 128;
-  __shared__ alignas(16) __nv_bfloat162 tile[kQueries][kHeadDim / 2 + 4];
-  const int m = blockIdx.x % query_blocks, head = blockIdx.x / query_blocks % s.heads;
-  const int sequence = blockIdx.x / query_blocks / s.heads;
+__global__ void finish(const __grid_constant__ AllSums all) {
+  constexpr int kRows = BackwardWork::queries(kHeadDim), kPiece = BackwardWork::kPiece;
+  constexpr bool kByRows = kRows == 128;
+  __shared__ alignas(16) __nv_bfloat162 tile[kRows][kHeadDim / 2 + 4];
+  const GradientSums& g = all.gradients[blockIdx.y];
+  const HeadTensor& at = g.at;
+  const int block = blockIdx.x % g.blocks, place = blockIdx.x / g.blocks;
+  const int in_group = static_cast<int>(at.heads), group = place / in_group;
+  const int sequence = group / static_cast<int>(at.groups);
+  if (sequence >= at.sequences) return;
   const int piece = threadIdx.x / kWarpGroup, t = threadIdx.x % kWarpGroup;
   const float4* from = reinterpret_cast<const float4*>(
-      work.dq + (std::int64_t{blockIdx.x} * kPieces + piece) * kPiece);
-  const int row = (kByQueries ? piece * 64 : 0) + t / 32 * 16 + t % 32 / 4;
-  const int pair = (kByQueries ? 0 : piece * 32) + t % 4;
+      g.sums + (std::int64_t{blockIdx.x} * kPieces + piece) * kPiece);
+  float4 sums[8];
+#pragma unroll
+  for (int j = 0; j < 8; ++j) sums[j] = from[j * kWarpGroup + t];
+  for (int part = 1; part < g.parts; ++part) {
+    from += g.part / 4;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const float4 x = from[j * kWarpGroup + t];
+      sums[j].x += x.x, sums[j].y += x.y, sums[j].z += x.z, sums[j].w += x.w;
+    }
+  }
+  const int row = (kByRows ? piece * 64 : 0) + t / 32 * 16 + t % 32 / 4;
+  const int pair = (kByRows ? 0 : piece * 32) + t % 4;
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
-    const float4 x = from[j * kWarpGroup + t];
-    tile[row][pair + 4 * j] = __floats2bfloat162_rn(x.x * s.scale, x.y * s.scale);
-    tile[row + 8][pair + 4 * j] = __floats2bfloat162_rn(x.z * s.scale, x.w * s.scale);
+    const float4 x = sums[j];
+    tile[row][pair + 4 * j] = __floats2bfloat162_rn(x.x * g.scale, x.y * g.scale);
+    tile[row + 8][pair + 4 * j] = __floats2bfloat162_rn(x.z * g.scale, x.w * g.scale);
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < kQueries * kHeadDim / 8; i += kPieces * kWarpGroup) {
-    const int query = i / (kHeadDim / 8), unit = i % (kHeadDim / 8);
-    if (m * kQueries + query >= s.q_length || unit * 8 >= s.head_dim) continue;
-    reinterpret_cast<uint4*>(dq + s.q_place(sequence, m * kQueries + query, head))[unit] =
-        *reinterpret_cast<const uint4*>(&tile[query][unit * 4]);
+  bf16* const to = g.to + (sequence * at.stride + block * kRows) * at.row +
+                   (group - sequence * at.groups) * at.spacing +
+                   (place - group * in_group) * at.head_dim;
+  for (int i = threadIdx.x; i < kRows * kHeadDim / 8; i += kPieces * kWarpGroup) {
+    const int r = i / (kHeadDim / 8), unit = i % (kHeadDim / 8);
+    if (block * kRows + r >= at.length || unit * 8 >= at.head_dim) continue;
+    reinterpret_cast<uint4*>(to + r * at.row)[unit] =
+        *reinterpret_cast<const uint4*>(&tile[r][unit * 4]);
   }
 }
 
@@ -97,7 +114,9 @@ std::size_t BackwardWork::cut(const AttentionShape& s, void* memory) {
   take(lse2, blocks * queries(s.head_dim));
   take(delta, blocks * queries(s.head_dim));
   take(first_key, s.sequences * query_blocks(s) * queries(s.head_dim));
-  take(end_block, s.sequences * ((s.kv_length + keys(s.head_dim) - 1) / keys(s.head_dim)));
+  take(end_block, s.sequences * key_blocks(s));
+  const std::int64_t key_rows = s.sequences * s.kv_heads * key_blocks(s) * keys(s.head_dim);
+  take(dkv, parts(s) > 1 ? 2 * parts(s) * key_rows * (s.head_dim <= 64 ? 64 : 128) : 0);
   take(turns, 2 * blocks + 1);
   next_tile = turns + 2 * blocks;
   return used;
@@ -117,16 +136,20 @@ void prepare_backward(const BackwardWork& work, const AttentionShape& shape,
   check(cudaGetLastError());
 }
 
-void finish_backward(bf16* dq, const BackwardWork& work, const AttentionShape& shape,
-                     const AttentionSizes& sizes, cudaStream_t stream) {
-  const std::int64_t blocks = BackwardWork::query_blocks(shape);
-  const int pieces = BackwardWork::pieces(shape.head_dim);
-  const auto kernel = shape.head_dim <= 64 ? finish<64, 2>
-                      : pieces == 2        ? finish<128, 2>
-                      : pieces == 3        ? finish<192, 3>
-                                           : finish<256, 4>;
-  kernel<<<static_cast<unsigned>(shape.sequences * shape.heads * blocks), pieces * kWarpGroup, 0,
-           stream>>>(dq, work, sizes, static_cast<int>(blocks));
+void finish_backward(const AllSums& sums, int count, cudaStream_t stream) {
+  std::int64_t grid = 0;
+  for (int i = 0; i < count; ++i) {
+    const HeadTensor& at = sums.gradients[i].at;
+    grid = std::max(grid, at.sequences * at.groups * at.heads * sums.gradients[i].blocks);
+  }
+  const std::int64_t head_dim = sums.gradients[0].at.head_dim;
+  const int pieces = BackwardWork::pieces(head_dim);
+  const auto kernel = head_dim <= 64 ? finish<64, 2>
+                      : pieces == 2  ? finish<128, 2>
+                      : pieces == 3  ? finish<192, 3>
+                                     : finish<256, 4>;
+  const dim3 blocks(static_cast<unsigned>(grid), static_cast<unsigned>(count));
+  kernel<<<blocks, pieces * kWarpGroup, 0, stream>>>(sums);
   check(cudaGetLastError());
 }
 
