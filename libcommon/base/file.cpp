@@ -403,6 +403,13 @@ void sync_directory(const std::string& path) {
   folder.sync();
 }
 
+std::uint64_t bytes_in(const std::string& directory) {
+  std::uint64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    if (entry.is_regular_file()) bytes += entry.file_size();
+  return bytes;
+}
+
 std::string parent_directory(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   return parent.empty() ? "." : parent;

@@ -151,6 +151,7 @@ std::string part_path(const std::string& path);  // of a resumable AtomicFile
 void undo_commit(const std::string& path);
 
 void sync_directory(const std::string& path);
+std::uint64_t bytes_in(const std::string& directory);   // of the files in it
 std::string parent_directory(const std::string& path);  // "." for a bare name
 
 }  // namespace mt

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <set>
 
@@ -16,13 +15,6 @@ namespace mt {
 using Index = std::vector<std::int64_t>;
 
 // --- Reading ------------------------------------------------------------------------------------
-
-static std::uint64_t bytes_in(const std::string& folder) {
-  std::uint64_t bytes = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.is_regular_file()) bytes += entry.file_size();
-  return bytes;
-}
 
 DistReader::DistReader(const std::string& folder, HashedReads* reads)
     : folder_(folder), reads_(reads) {

@@ -16,7 +16,7 @@ static std::map<std::string, std::string> read_map(const std::string& path) {
   simdjson::dom::element root;
   simdjson::dom::object listed;
   const std::string text = read_regular_file(path);
-  Allowance allowance(text.size());
+  Allowance allowance(bytes_in(parent_directory(path)));  // with the files that it lists
   allowance.take_json(text, path);
   if (parser.parse(text).get(root) || root["weight_map"].get(listed))
     fail(Exit::bad_data, path, ": expected a JSON object with a weight_map");

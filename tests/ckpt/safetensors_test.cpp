@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 
 #include "ckpt/torch_file.h"
 #include "tests/ckpt/sample.h"
@@ -203,6 +204,17 @@ TEST_F(Index, NamesOnlyFilesBesideIt) {
   EXPECT_TRUE(
       says(error(R"({"weight_map":{"w":"model.safetensors.index.json"}})"), "no safetensors file"));
   EXPECT_TRUE(says(error(R"({"weight_map":[]})"), "with a weight_map"));
+}
+
+// As large models' indexes do, of tens of thousands of experts' weights.
+TEST_F(Index, MayTakeAsMuchMemoryAsTheFilesBesideItHave) {
+  std::string many = R"({"weight_map":{"w":"m.safetensors")";
+  for (int i = 0; i < 200'000; ++i) many += concat(",\"tensor-", i, R"(":"m.safetensors")");
+  many += "}}";
+  EXPECT_TRUE(says(error(many), "takes more memory than a file of its size may"));
+  test::write_whole(folder_ / "other.safetensors", "");
+  std::filesystem::resize_file(folder_ / "other.safetensors", 256 << 20);
+  EXPECT_TRUE(says(error(many), "is not in m.safetensors"));
 }
 
 // --- torch.save ---------------------------------------------------------------------------------
