@@ -35,7 +35,7 @@ HfTokenizer::HfTokenizer(std::string_view content, const std::string& file,
                          const std::vector<std::string>& config_files) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
-  Allowance(4 * content.size()).take_json(content, file);  // real ones are lists of short strings
+  Allowance(8 * content.size()).take_json(content, file);  // real ones are lists of short strings
   if (const auto error = parser.parse(simdjson::padded_string(content)).get(root))
     fail(Exit::bad_data, file, ": ", json_place(content), simdjson::error_message(error));
   const HfObject object(root, file);

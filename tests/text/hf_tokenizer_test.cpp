@@ -167,6 +167,27 @@ TEST(HfTokenizer, AFileCutAnywhereIsRefused) {
   EXPECT_GE(files, 21);
 }
 
+// As large as Gemma's, without a space between its parts.
+TEST(HfTokenizer, LargeCompactFilesAreRead) {
+  constexpr std::size_t kTokens = 1 << 18;
+  std::vector<std::string> tokens = {""};
+  for (std::size_t i = 0; tokens.size() <= kTokens; ++i)  // one letter, then two, ...
+    for (char letter = 'a'; letter <= 'z'; ++letter) tokens.push_back(tokens[i] + letter);
+  std::string vocab, merges;
+  for (std::size_t id = 0; id < kTokens; ++id) {
+    const std::string& token = tokens[id + 1];
+    vocab += concat(id > 0 ? "," : "", "\"", token, "\":", id);
+    for (const std::size_t cut : {std::size_t{1}, token.size() - 1})
+      if (cut > 0 && cut < token.size())
+        merges += concat(merges.empty() ? "" : ",", "[\"", token.substr(0, cut), "\",\"",
+                         token.substr(cut), "\"]");
+  }
+  HfParts parts;
+  parts.model =
+      concat(R"({"type":"BPE","unk_token":null,"vocab":{)", vocab, R"(},"merges":[)", merges, "]}");
+  EXPECT_EQ(HfTokenizer(parts.text(), "large", {}).vocab_size(), kTokens);
+}
+
 TEST(HfTokenizer, HostileJsonIsRefused) {
   const auto error = [](std::string_view before, std::string_view behind) {
     return error_of([&] { HfTokenizer(concat(before, behind), "file", {}); });
