@@ -282,6 +282,7 @@ std::vector<BucketStates::Place> BucketStates::places_in_buckets(
              ", expected at least [", filled[i], "] numbers: ", kOther);
     }
   std::vector<Place> places;
+  places.reserve(parts.size());
   for (const BucketPlace& part : parts)
     places.push_back({.bucket = concat(typed, ".bucket_idx_", part.bucket), .start = part.start});
   return places;

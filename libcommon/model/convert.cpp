@@ -44,7 +44,7 @@ bool is_foreign(const ModelSource& source) {
 
 // A conversion before any row of it is written.
 struct Plan {
-  Plan(const ConvertOptions& options)
+  explicit Plan(const ConvertOptions& options)
       : source(open_model(options.load, options.source)),
         target(target_of(options, *source)),
         table(model_rows(target.config)),
