@@ -101,6 +101,7 @@ Optimizer::Need Optimizer::place(std::vector<Piece>& pieces, Flat& flat, Arena& 
     piece.master = piece.value;
     if (piece.rule == Rule::muon) {
       piece.state = {state.alloc(dtype, {length(piece)})};
+      piece.scales = {Tensor()};
       need.scratch = std::max(need.scratch, muon_scratch_bytes(*piece.row, dtype, options_.muon));
       continue;
     }

@@ -66,7 +66,7 @@ class Optimizer {
     // [end - begin] each, as are those of `state`, by state_names().
     Tensor value = {}, gradient = {};
     std::vector<Tensor> state = {};
-    std::vector<Tensor> scales = {};  // [1] f32 of what of `state` is scaled (kernels/adam.h)
+    std::vector<Tensor> scales = {};  // as many: [1] f32 of one that is scaled (kernels/adam.h)
     // What is updated: `value` itself, or if that has 16 bits a copy in f32, or scaled in fp16.
     Tensor master = {}, master_scale = {};
     bool has_master = false;
