@@ -4,12 +4,7 @@
 // next keys while the scalar units work on the softmax of the last ones, and consumers take turns
 // at the matrix units (Shah et al., FlashAttention-3: arXiv:2407.08608).  Blocks stay and take tile
 // after tile, long ones first.
-//
-// Exponentials are relative to the largest score of a row's first tile, so that later tiles need
-// neither a maximum nor sums to be rescaled.  Where a row's sum is not between kLeast and kMost,
-// the block does the tile of queries again with a running maximum (arXiv:1805.02867).
 #include <algorithm>
-#include <utility>
 
 #include "kernels/attention_hopper.cuh"
 #include "kernels/persistent.cuh"
@@ -17,15 +12,6 @@
 
 namespace mt::cuda {
 namespace {
-
-// Of a row's sum.  What is summed of V may then be 2^64 times as large as with a running maximum.
-constexpr float kLeast = 0x1p-60f, kMost = 0x1p64f;
-
-// A tile that consumers are to do; past the last: none, they end.
-struct Task {
-  int tile;
-  bool running_maximum;
-};
 
 template <int kChannels, int kTileKeys, int kWarpGroups, bool kLastIsOwn>
 struct Shared {
@@ -38,9 +24,8 @@ struct Shared {
   alignas(1024) bf16 v[kStages][kKeys * kHeadDim];
   alignas(1024) bf16 own_o[kOwnOutput ? kQueries * kHeadDim : 64];
   Barrier q_full, q_empty, k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
-  Barrier task_full[2], task_done[2];
-  Task task[2];   // the block's, in turn
-  bool again[2];  // whether it has failed
+  Barrier tile_full, tile_empty;
+  int tile;  // that the block works on; past the last: none
 
   __device__ bf16* o() { return kOwnOutput ? own_o : q; }
 
@@ -53,11 +38,8 @@ struct Shared {
       k_empty[i].init(4 * kConsumers);
       v_empty[i].init(4 * kConsumers);
     }
-    for (int i = 0; i < 2; ++i) {
-      task_full[i].init(1);
-      task_done[i].init(4 * kConsumers);
-      again[i] = false;
-    }
+    tile_full.init(1);
+    tile_empty.init(kConsumers * kWarpGroup);
     fence_barrier_init();
   }
 };
@@ -89,29 +71,21 @@ __device__ KeyTiles key_tiles(const Arguments& a, int tile) {
 template <class Memory>
 __device__ void produce(Memory& shared, const Arguments& a) {
   Ring<Memory::kStages> ring{.parity = 1};
+  int parity = 1, q_parity = 1;
   const auto load = [](bf16* to, const CUtensorMap& map, Barrier& full, int rows, int head,
                        int group, int row, int sequence) {
     full.arrive_and_expect(rows * Memory::kHeadDim * 2);
     for (int c = 0; c < Memory::kHeadDim; c += 64)
       load_tile(to + c * rows, map, full, c, head, group, row, sequence);
   };
-  int next_tile = blockIdx.x;
-  for (Ring<2> turn{.parity = 1};; turn.advance()) {
-    // The last task but one has been done, and at the end the last one too.
-    Ring<2> done = turn;
-    shared.task_done[done.stage].wait(done.parity);
-    if (!shared.again[done.stage] && next_tile >= a.order.size()) {
-      done.advance();
-      shared.task_done[done.stage].wait(done.parity);
-    }
-    const bool again = std::exchange(shared.again[done.stage], false);
-    const int tile = again ? shared.task[done.stage].tile : next_tile;
-    shared.task[turn.stage] = {tile, again};
-    shared.task_full[turn.stage].arrive();
+  for (int tile = blockIdx.x;; parity ^= 1) {
+    shared.tile_empty.wait(parity);
+    shared.tile = tile;
+    shared.tile_full.arrive();
     if (tile >= a.order.size()) return;
     const KeyTiles t = key_tiles<Memory>(a, tile);
     const int kv_head = t.head / a.sizes.group();
-    if (!again) next_tile = gridDim.x + atomicAdd(a.next_tile, 1);
+    tile = gridDim.x + atomicAdd(a.next_tile, 1);
 
     // V comes one tile behind K, as the consumers need them.
     Ring<Memory::kStages> behind = ring;
@@ -122,7 +96,8 @@ __device__ void produce(Memory& shared, const Arguments& a) {
              n * Memory::kKeys, t.sequence);
       }
       if (n == t.end - 1) {
-        shared.q_empty.wait(1 - turn.stage);
+        shared.q_empty.wait(q_parity);
+        q_parity ^= 1;
         load(shared.q, a.q, shared.q_full, Memory::kQueries, t.head - kv_head * a.sizes.group(),
              kv_head, t.first_query, t.sequence);
       }
@@ -147,8 +122,7 @@ struct Consumer {
   const int number, warp, lane;
   float scores[kKeys / 2], o[kHeadDim / 2];
   std::uint32_t p[kKeys / 16][4];                // probabilities, to be multiplied with V
-  bool running_maximum;                          // of this tile
-  float max[2], sum[2];                          // of the rows
+  float max[2], sum[2], rescale[2];              // of the rows
   int row, first_key[2], last_key[2], sequence;  // of the thread's first row; of the rows
 
   __device__ void multiply_keys(int stage) {  // scores = Q K^T
@@ -188,43 +162,43 @@ struct Consumer {
     });
   }
 
-  // Gives the rows that see their first keys in this tile their maximum.  Where it is running, all
-  // rows get their new one, and what was summed before, o too, is made relative to it.
-  __device__ void find_maximum() {
-    float rescale[2];
+  // The largest of `largest` and of a row's scores that this thread has.  Hopper finds it among
+  // three integers at once.  The bits of numbers from 0 on, as integers, are in the order of the
+  // numbers, those of numbers below are less and in the opposite order.
+  __device__ float largest_of(float largest, int r) const {
+    int above = __float_as_int(largest);
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      float next = max[r];
+    for (int j = 0; j < kKeys / 8; ++j)
+      above = __vimax3_s32(above, __float_as_int(scores[4 * j + 2 * r]),
+                           __float_as_int(scores[4 * j + 2 * r + 1]));
+    if (above >= 0) return __int_as_float(above);
+    std::uint32_t below = __float_as_uint(largest);
 #pragma unroll
-      for (int j = 0; j < kKeys / 8; ++j)
-        next = fmaxf(next, fmaxf(scores[4 * j + 2 * r], scores[4 * j + 2 * r + 1]));
-      next = fmaxf(next, __shfl_xor_sync(0xffffffff, next, 1));
-      next = fmaxf(next, __shfl_xor_sync(0xffffffff, next, 2));
-      if (!running_maximum && max[r] != -kInfinity) next = max[r];
-      rescale[r] = exp2_approx(max[r] * scale2() - base(next));
-      max[r] = next;
-    }
-    if (!running_maximum) return;
-    wgmma_wait<0>();
-    pin(o);
-#pragma unroll
-    for (int r = 0; r < 2; ++r) sum[r] *= rescale[r];
-#pragma unroll
-    for (int i = 0; i < kHeadDim / 2; ++i) o[i] *= rescale[i % 4 / 2];
+    for (int j = 0; j < kKeys / 8; ++j)
+      below = __vimin3_u32(below, __float_as_uint(scores[4 * j + 2 * r]),
+                           __float_as_uint(scores[4 * j + 2 * r + 1]));
+    return __uint_as_float(below);
   }
 
-  // Scores become exp(score - max).
-  __device__ void exponentials() {
-    const float scale = scale2(), from[2] = {base(max[0]), base(max[1])};
+  // Scores become exp(score - max) with the rows' new maxima; what was summed before has to be
+  // multiplied with `rescale`.
+  __device__ void softmax() {
+    const float scale = a.sizes.scale * kLog2e;
+    float base[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float next = largest_of(max[r], r);
+      next = fmaxf(next, __shfl_xor_sync(0xffffffff, next, 1));
+      next = fmaxf(next, __shfl_xor_sync(0xffffffff, next, 2));
+      base[r] = next == -kInfinity ? 0 : next * scale;  // a row may see no key of this tile
+      rescale[r] = exp2_approx(max[r] * scale - base[r]);
+      max[r] = next;
+      sum[r] *= rescale[r];
+    }
     for_scores([&](float& score, int r, int) {
-      score = exp2_approx(fmaf(score, scale, -from[r]));
+      score = exp2_approx(fmaf(score, scale, -base[r]));
       sum[r] += score;
     });
-  }
-  __device__ float scale2() const { return a.sizes.scale * kLog2e; }
-  // A row may have seen no key.
-  __device__ float base(float largest) const {
-    return largest == -kInfinity ? 0 : largest * scale2();
   }
 
   template <bool kDropout>
@@ -242,9 +216,8 @@ struct Consumer {
         p[i][x] = pack_pair<bf16>(scores[8 * i + 2 * x], scores[8 * i + 2 * x + 1]);
   }
 
-  __device__ void start(const KeyTiles& t, bool with_running_maximum) {
+  __device__ void start(const KeyTiles& t) {
     const AttentionSizes s = a.sizes.masked<Memory::kCausal>();
-    running_maximum = with_running_maximum;
     sequence = t.sequence;
     row = t.first_query + number * 64 + warp * 16 + lane / 4;
 #pragma unroll
@@ -258,15 +231,14 @@ struct Consumer {
     for (float& x : o) x = 0;
   }
 
-  // o / sum to the tensor by way of shared memory, and lse; sets `again` where sums are not well.
-  __device__ void finish(const KeyTiles& t, bool& again) {
+  // o / sum to the tensor by way of shared memory, and lse.
+  __device__ void finish(const KeyTiles& t) {
     float factor[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       float total = sum[r] + __shfl_xor_sync(0xffffffff, sum[r], 1);
       total += __shfl_xor_sync(0xffffffff, total, 2);
       factor[r] = 1 / total;
-      if (!running_maximum && !(total >= kLeast && total <= kMost)) again = true;
       const std::int64_t at =
           (std::int64_t{t.sequence} * a.sizes.heads + t.head) * a.sizes.q_length + row + 8 * r;
       if (lane % 4 == 0 && row + 8 * r < a.sizes.q_length)
@@ -275,7 +247,7 @@ struct Consumer {
     constexpr int kTile = Memory::kQueries * 64;  // elements, of 64 channels
     bf16* const out = shared.o() + number * 64 * 64;
     const bool leader = threadIdx.x % kWarpGroup == 0;
-    if (leader) store_wait();  // of the tile before, which may be the same
+    if (leader) store_wait_read();  // of the tile before
     named_sync(kOwn + number, kWarpGroup);
 #pragma unroll
     for (int j = 0; j < kHeadDim / 8; j += 2) {
@@ -313,14 +285,15 @@ __device__ void consume(Memory& shared, const Arguments& a, int number) {
   const int own_turn = Self::kTurn + number, next_turn = Self::kTurn + (number + 1) % kConsumers;
   Ring<Memory::kStages> ring{.parity = 0};
   if (number == kConsumers - 1) named_arrive(next_turn, 2 * kWarpGroup);
-  for (Ring<2> turn{.parity = 0};; turn.advance()) {
-    shared.task_full[turn.stage].wait(turn.parity);
-    const Task task = shared.task[turn.stage];
-    if (task.tile >= a.order.size()) break;
-    const KeyTiles t = key_tiles<Memory>(a, task.tile);
-    c.start(t, task.running_maximum);
+  for (int parity = 0;; parity ^= 1) {
+    shared.tile_full.wait(parity);
+    const int tile = shared.tile;
+    shared.tile_empty.arrive();
+    if (tile >= a.order.size()) break;
+    const KeyTiles t = key_tiles<Memory>(a, tile);
+    c.start(t);
 
-    shared.q_full.wait(turn.stage);
+    shared.q_full.wait(parity);
     shared.k_full[ring.stage].wait(ring.parity);
     c.multiply_keys(ring.stage);
     wgmma_wait<0>();
@@ -328,17 +301,13 @@ __device__ void consume(Memory& shared, const Arguments& a, int number) {
     shared.k_empty[ring.stage].arrive_by_warps();
     int n = t.end - 1;
     c.mask(n);
-    c.find_maximum();
-    c.exponentials();
+    c.softmax();
     c.template pack<kDropout>(n, t.head);
     // Tiles [begin_all, end_all) hold only keys that every query of this consumer sees.
     const int top = t.first_query + number * 64;
     const AttentionSizes s = a.sizes.masked<Memory::kCausal>();
-    const int last_of_top = min(s.last(t.sequence, top), s.kv_length - 1);
-    const int end_all = (last_of_top + 1) / kKeys;
+    const int end_all = (min(s.last(t.sequence, top), s.kv_length - 1) + 1) / kKeys;
     const int begin_all = (s.first(t.sequence, top + 63) + kKeys - 1) / kKeys;
-    // No query sees its first keys, the last ones, in a tile before this.
-    const int with_first = task.running_maximum ? t.begin : last_of_top / kKeys;
     for (--n; n >= t.begin; --n) {
       const Ring<Memory::kStages> before = ring;
       ring.advance();
@@ -352,11 +321,12 @@ __device__ void consume(Memory& shared, const Arguments& a, int number) {
       pin(c.scores);
       shared.k_empty[ring.stage].arrive_by_warps();
       if (n < begin_all || n >= end_all) c.mask(n);
-      if (n >= with_first) c.find_maximum();
-      c.exponentials();
+      c.softmax();
       wgmma_wait<0>();
       pin(c.o);
       shared.v_empty[before.stage].arrive_by_warps();
+#pragma unroll
+      for (int i = 0; i < Memory::kHeadDim / 2; ++i) c.o[i] *= c.rescale[i % 4 / 2];
       c.template pack<kDropout>(n, t.head);
     }
     if constexpr (Memory::kOwnOutput) shared.q_empty.arrive_by_warps();
@@ -366,8 +336,7 @@ __device__ void consume(Memory& shared, const Arguments& a, int number) {
     pin(c.o);
     shared.v_empty[ring.stage].arrive_by_warps();
     ring.advance();
-    c.finish(t, shared.again[turn.stage]);
-    shared.task_done[turn.stage].arrive_by_warps();
+    c.finish(t);
   }
   if (number == 0) named_sync(own_turn, 2 * kWarpGroup);  // the turn that nobody took
   if (leader) store_wait();

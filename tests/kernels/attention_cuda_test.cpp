@@ -336,29 +336,34 @@ INSTANTIATE_TEST_SUITE_P(Cross, AttentionCuda,
                                          full({3, 1, 8, 2, 128, 0, -1, 0, 500, true}),
                                          full({4, 30, 6, 3, 64, 0, -1, 0, 250, true})));
 
-// In every second head of keys, those before the middle give scores that are
-// 16 step / sqrt(head_dim) lower than those after it.
-void set_apart(Problem& p, double step) {
+// In every second head of keys, those before the middle and those after it give scores of about
+// 16 / sqrt(head_dim) times these numbers.
+void set_apart(Problem& p, double before, double after) {
   const AttentionShape& s = p.shape;
-  for (std::size_t i = 0; i < p.q.size(); i += static_cast<std::size_t>(s.head_dim)) p.q[i] = 8;
+  for (std::size_t i = 0; i < p.q.size(); i += static_cast<std::size_t>(s.head_dim)) p.q[i] = 16;
   for (std::int64_t row = 0; row < s.sequences * s.kv_stride; ++row)
     for (std::int64_t head = 1; head < s.kv_heads; head += 2)
       p.k[static_cast<std::size_t>((row * s.kv_heads + head) * s.head_dim)] =
-          row % s.kv_stride < s.kv_length / 2 ? -step : step;
+          row % s.kv_stride < s.kv_length / 2 ? before : after;
 }
 
-// Exponentials relative to the largest score that a row meets first become large, or infinite, or
-// nearly all 0.
+// A row's largest score comes late or early, far from the others, or is below 0 as all of them are.
 TEST_F(AttentionCuda, ScoresFarApart) {
   for (const std::int64_t head_dim : {64, 128, 192, 256})
     for (const Case& c :
          {Case{2, 700, 4, 2, head_dim}, Case{1, 900, 6, 2, head_dim, 400, 500, 0.2},
           Case{1, 100, 4, 2, head_dim, 0, -1, 0, 255}, full({2, 300, 40, 20, head_dim}),
           full({2, 500, 4, 2, head_dim, 300, 200}), full({1, 300, 4, 4, head_dim, 0, -1, 0, 371})})
-      for (const double step : {8.0, -24.0, 250.0, -250.0}) {
-        SCOPED_TRACE(testing::PrintToString(c) + ", step " + std::to_string(step));
+      for (const auto& [before, after] : {std::pair{-4.0, 4.0},
+                                          {12.0, -12.0},
+                                          {-125.0, 125.0},
+                                          {125.0, -125.0},
+                                          {-4.0, -30.0},
+                                          {-30.0, -4.0}}) {
+        SCOPED_TRACE(testing::PrintToString(c) + ", " + std::to_string(before) + " and " +
+                     std::to_string(after));
         Problem problem(c);
-        set_apart(problem, step);
+        set_apart(problem, before, after);
         problem.forward_only = true;
         const Results expected = on_cpu(problem);
         OnDevice<bf16> device(problem);
