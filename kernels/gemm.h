@@ -60,6 +60,11 @@ class GemmLibrary {  // not thread-safe
   // It is kept on disk (gemm_cache.h), for the next run on this kind of GPU.  No memory of the GPU
   // is needed for that; c may be `residual`, but no other operand.
   void search();
+  // What search() finds takes some tenths of a second, and may not be the fastest on a GPU that is
+  // hot.  From now on, of one that has been busy for a while, more algorithms are timed for longer,
+  // of shapes that were made before too: at the next product of each, for about two seconds.
+  // Whether there are such; changes no bit either.
+  bool search_again();
   template <class T, class C>
   void gemm(const Gemm<T, C>& problem, void* work, cudaStream_t stream);
 

@@ -11,6 +11,9 @@ sum of the products' FLOPs at that rate, cuDNN's attention at the model's shape,
 the bytes that norms, activations, rotary and word embeddings and Adam must move (each input and output once;
 nothing for logits, which need not exist, for biases or for what a product's epilogue can do).
 
+Before a case's first round mt begins a training of hours, which after ten steps searches again for the fastest matrix
+products (XDG_CACHE_HOME/mt/gemm-...), and ends it there.
+
 mt adds gradients up in fp32, as it does by default, the peer in bf16.  --bf16-gradients times mt with
 --grad-reduce-in-bf16 too, in the same rounds, as "mt-bf16-gradients"; `ratio_bf16_gradients` is to that.
 
@@ -234,6 +237,7 @@ def ways_to_train(args, name):
 
 def one_gpu(args, name, products, copy):
     c, ways = CASES[name], ways_to_train(args, name)
+    mt(args.program, c, args.steps, "--train-iters", "100000", "--exit-interval", "12")
     rounds = []
     for _ in range(args.rounds):
         rounds.append({way: run() for way, run in ways.items()})

@@ -11,6 +11,12 @@ void search_products(Stream& stream) {
     if (stream.device() == Device::cuda) gpu_library(stream).gemm.search();
 }
 
+bool search_products_again(Stream& stream) {
+  if constexpr (kWithCuda)
+    return stream.device() == Device::cuda && gpu_library(stream).gemm.search_again();
+  return false;
+}
+
 using Then = Matmul::Then;
 
 // What the products themselves do not do, on either device.

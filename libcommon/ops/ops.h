@@ -52,6 +52,9 @@ void matmul(const Matmul& problem, Stream& stream);
 // From now on a GPU's products of each new shape are made by the fastest of cuBLASLt's algorithms:
 // GemmLibrary::search().  Changes no bit.
 void search_products(Stream& stream);
+// Once a GPU is as hot as it stays: GemmLibrary::search_again().  Whether that makes a difference;
+// then no graph that was captured before is to be launched.
+bool search_products_again(Stream& stream);
 
 void layer_norm_forward(Tensor y, Tensor mean, Tensor rstd, ConstTensor x, ConstTensor w,
                         ConstTensor b, double eps, Stream& stream);

@@ -62,6 +62,8 @@ class Executor {
   // Whether a GPU runs forwards and backwards as captured graphs, from the second time that it does
   // the same on; on from the start.
   void use_graphs(bool use) { graphs_on_ = use; }
+  // Has them captured anew.  Nothing is under way.
+  void forget_graphs() { graphs_ = {}; }
 
   // Multiplies the weights of rows by a number, [1] f64 on the device, from now on.
   void scale_weights_by(const ConstTensor& scale) { weight_scale_ = scale; }

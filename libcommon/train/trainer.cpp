@@ -24,6 +24,9 @@ namespace {
 
 using Clock = StepClock::Clock;
 
+constexpr int kStepsToWarmUp = 10;
+constexpr double kLongRun = 3600;  // seconds to the end
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -48,6 +51,7 @@ class Trainer {
   void skip_step(const TrainOptions::StepSize& size);
   void begin_step(const TrainOptions::StepSize& size);
   void end_step();
+  void search_again();
   void show_state() const;
   void evaluate(Split which, const char* name, const char* where);
   std::optional<std::string> save_and_decide();
@@ -76,6 +80,8 @@ class Trainer {
   TrainCounters counters_;
   std::optional<StepReport> begun_;  // the step that has not ended, as far as is known
   int micro_batches_ = 0;            // of the step before; 0: none yet
+  int ended_ = 0;                    // steps
+  bool is_to_search_ = false;        // before the next step
   std::int64_t saved_at_ = 0;        // iteration of the lasting checkpoint last written or loaded
   Reports reports_;
   TrainStep step_;
@@ -125,6 +131,7 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
 // A step's end, and all that is told of it, comes when the next one has begun, if that may be, or
 // when somebody wants to know how the run stands.
 void Trainer::begin_step(const TrainOptions::StepSize& size) {
+  if (std::exchange(is_to_search_, false)) search_again();
   if (profiler_.before_step(counters_.iteration)) end_step();
   const std::int64_t samples = counters_.scheduled_samples;
   try {
@@ -176,6 +183,17 @@ void Trainer::end_step() {
   report.seconds = result.seconds;
   reports_.step(report, memory());
   interruption_.take(result.update.requests, [&] { show_state(); });
+  const double left = static_cast<double>(options_.train_iters - report.iteration) * report.seconds;
+  is_to_search_ |= ++ended_ == kStepsToWarmUp && left > kLongRun;
+}
+
+// In a long run a GPU's products are searched for a second time, which pays within the hour.
+void Trainer::search_again() {
+  end_step();
+  stream_.synchronize();
+  if (!search_products_again(stream_)) return;
+  executor_.forget_graphs();
+  log_.note("the fastest matrix products are searched for again, once for this kind of GPU");
 }
 
 void Trainer::show_state() const {

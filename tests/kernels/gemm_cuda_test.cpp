@@ -91,6 +91,9 @@ TEST_F(GemmCuda, SearchChangesNoBit) {
       searching.search();
       for (int i = 0; i < 2; ++i)
         EXPECT_EQ(result(searching), expected) << "form " << form << ", run " << run;
+      EXPECT_EQ(searching.search_again(), run == 0) << "form " << form;
+      EXPECT_EQ(result(searching), expected) << "form " << form << ", run " << run << ", again";
+      EXPECT_FALSE(searching.search_again()) << "form " << form << ", run " << run;
     }
   }
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch_.path("cache/mt")), {}), 1);
