@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "data/gpt_dataset.h"
+#include "data/indexed_dataset.h"
 
 using mt::Bytes;
 
