@@ -231,7 +231,7 @@ def check_word_piece_trainer(preprocess, texts):
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             (folder / "text.jsonl").write_text(json.dumps({"text": text}) + "\n", "utf-8")
-            command = [preprocess, "vocab", "--input", folder / "text.jsonl", "--output-dir", folder]
+            command = [preprocess, "vocab", "--input", folder / "text.jsonl", "--output-dir", folder, "--memory", "4096"]
             subprocess.run([*command, "--tokenizer-type", kind, "--vocab-size", str(size)], check=True)
             got = (folder / "vocab.txt").read_text("utf-8").split("\n")[:-1]
         expected = word_piece_vocabulary(text, size, kind == kinds[0])
