@@ -2,8 +2,9 @@
 // warp group each, and walks the keys they see from the last to the first; one more warp group,
 // the producer, brings tiles of Q, K and V into shared memory.  A consumer multiplies Q with the
 // next keys while the scalar units work on the softmax of the last ones, and consumers take turns
-// at the matrix units (Shah et al., FlashAttention-3: arXiv:2407.08608).  Blocks stay and take tile
-// after tile, long ones first.
+// at the matrix units (Shah et al., FlashAttention-3: arXiv:2407.08608).  Exponentials are relative
+// to a row's running maximum (arXiv:1805.02867).  Blocks stay and take tile after tile, long ones
+// first.
 #include <algorithm>
 
 #include "kernels/attention_hopper.cuh"

@@ -57,13 +57,12 @@ awk 'NR == 20 { start = $1 } NR > 20 { sum += $2; last = $2; n++ }
   END { took = $1 - start; exit !(n == 980 && sum > 0.9 * took && sum < 1.1 * took && last > sum / n / 3) }' times || fail "$(tail times)"
 echo "980 steps add up to the time that they take"
 
-export XDG_CACHE_HOME=$folder/cache
 for which in first second; do  # of two runs that are to take hours
-  "${run[@]}" --bf16 --lr 1e-3 --lr-decay-style constant --train-iters 4000000 --exit-interval 20 --eval-iters 0 > steps 2> $which
+  XDG_CACHE_HOME=$folder/cache "${run[@]}" --bf16 --lr 1e-3 --lr-decay-style constant --train-iters 4000000 --exit-interval 20 \
+    --eval-iters 0 > steps 2> $which
   sed -E -i '/"event":"step"/!d; s/"(tokens_per_second|step_seconds)":[-+0-9.e]+//g' steps
   mv steps $which.steps
 done
-unset XDG_CACHE_HOME
 grep -q "searched for again" first || fail "$(cat first)"
 grep -q "searched for again" second && fail "$(cat second)"
 diff first.steps second.steps || fail "other losses"
