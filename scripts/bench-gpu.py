@@ -11,8 +11,8 @@ sum of the products' FLOPs at that rate, cuDNN's attention at the model's shape,
 the bytes that norms, activations, rotary and word embeddings and Adam must move (each input and output once;
 nothing for logits, which need not exist, for biases or for what a product's epilogue can do).
 
-Before a case's first round mt begins a training of hours, which after ten steps searches again for the fastest matrix
-products (XDG_CACHE_HOME/mt/gemm-...), and ends it there.
+Before a case's first round mt begins a training of hours in each of its ways, which after ten steps searches again for
+the fastest matrix products (XDG_CACHE_HOME/mt/gemm-...), and ends it there.
 
 mt adds gradients up in fp32, as it does by default, the peer in bf16.  --bf16-gradients times mt with
 --grad-reduce-in-bf16 too, in the same rounds, as "mt-bf16-gradients"; `ratio_bf16_gradients` is to that.
@@ -218,12 +218,13 @@ def shape_flags(c):
 
 
 def ways_to_train(args, name):
-    """Functions that return a dictionary with the milliseconds of a step, "ms"."""
+    """Functions that return a dictionary with the milliseconds of a step, "ms".  mt's have warmed up."""
     c, steps = CASES[name], ["--steps", str(args.steps)]
     again = [sys.executable, __file__, args.program, "--peer", "--cases", name, *steps]
-    ways = {"mt": lambda: {"ms": mt(args.program, c, args.steps)}}
-    if args.bf16_gradients:
-        ways["mt-bf16-gradients"] = lambda: {"ms": mt(args.program, c, args.steps, "--grad-reduce-in-bf16")}
+    ours = {"mt": []} | ({"mt-bf16-gradients": ["--grad-reduce-in-bf16"]} if args.bf16_gradients else {})
+    for more in ours.values():
+        mt(args.program, c, args.steps, *more, "--train-iters", "100000", "--exit-interval", "12")
+    ways = {way: lambda more=more: {"ms": mt(args.program, c, args.steps, *more)} for way, more in ours.items()}
     if args.torch:
         ways["torch"] = lambda: last_line(again)
     if args.llm_c and name == "gpt2-124M":
@@ -237,7 +238,6 @@ def ways_to_train(args, name):
 
 def one_gpu(args, name, products, copy):
     c, ways = CASES[name], ways_to_train(args, name)
-    mt(args.program, c, args.steps, "--train-iters", "100000", "--exit-interval", "12")
     rounds = []
     for _ in range(args.rounds):
         rounds.append({way: run() for way, run in ways.items()})
