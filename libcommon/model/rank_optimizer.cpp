@@ -181,7 +181,7 @@ std::optional<PyValue> common_step(const PyValue& stored, const TorchReader& ten
   const auto number = [&](const std::optional<PyValue>& step) {
     return step ? step->as_real(where + ": optimizer.state.common_step") : -1;
   };
-  const std::optional<PyValue> step = step_of(optimizers[0], tensors, where);
+  std::optional<PyValue> step = step_of(optimizers[0], tensors, where);
   for (const PyValue& other : optimizers)
     if (const auto own = step_of(other, tensors, where); number(own) != number(step))
       fail(Exit::bad_data, where, ": optimizer.state.common_step is ", number(own),

@@ -41,7 +41,6 @@ class LayoutRank {
   LayoutRank(const TrainOptions& options, const TrainData& data, const Plan& plan,
              const World& world, LayoutRun& run, std::mutex& mutex)
       : options_(options),
-        world_(world),
         run_(run),
         mutex_(mutex),
         stream_(Device::cpu, options.threads_of_rank()),
@@ -88,7 +87,6 @@ class LayoutRank {
   }
 
   const TrainOptions& options_;
-  const World& world_;
   LayoutRun& run_;
   std::mutex& mutex_;
   Stream stream_;
