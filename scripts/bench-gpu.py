@@ -217,14 +217,17 @@ def shape_flags(c):
     return [x for name, value in named.items() for x in (f"--{name}", str(value))]
 
 
+def ways_of_mt(args):
+    """Its flags in each."""
+    return {"mt": []} | ({"mt-bf16-gradients": ["--grad-reduce-in-bf16"]} if args.bf16_gradients else {})
+
+
 def ways_to_train(args, name):
-    """Functions that return a dictionary with the milliseconds of a step, "ms".  mt's have warmed up."""
+    """Functions that return a dictionary with the milliseconds of a step, "ms"."""
     c, steps = CASES[name], ["--steps", str(args.steps)]
     again = [sys.executable, __file__, args.program, "--peer", "--cases", name, *steps]
-    ours = {"mt": []} | ({"mt-bf16-gradients": ["--grad-reduce-in-bf16"]} if args.bf16_gradients else {})
-    for more in ours.values():
-        mt(args.program, c, args.steps, *more, "--train-iters", "100000", "--exit-interval", "12")
-    ways = {way: lambda more=more: {"ms": mt(args.program, c, args.steps, *more)} for way, more in ours.items()}
+    ways = {way: lambda more=more: {"ms": mt(args.program, c, args.steps, *more)}
+            for way, more in ways_of_mt(args).items()}
     if args.torch:
         ways["torch"] = lambda: last_line(again)
     if args.llm_c and name == "gpt2-124M":
@@ -238,6 +241,8 @@ def ways_to_train(args, name):
 
 def one_gpu(args, name, products, copy):
     c, ways = CASES[name], ways_to_train(args, name)
+    for more in ways_of_mt(args).values():
+        mt(args.program, c, args.steps, *more, "--train-iters", "100000", "--exit-interval", "12")
     rounds = []
     for _ in range(args.rounds):
         rounds.append({way: run() for way, run in ways.items()})
