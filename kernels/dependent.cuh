@@ -25,6 +25,14 @@ __device__ inline void let_next_kernel_begin() {
 #endif
 }
 
+// Kernels in a row whose blocks shall lie on a multiprocessor together all have its memory divided
+// so: it is divided otherwise only while none of them is there.
+template <class... Parameters>
+void leave_memory_shared(void (*kernel)(Parameters...)) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared));
+}
+
 template <class... Parameters, class... Arguments>
 void launch_dependent(void (*kernel)(Parameters...), std::int64_t blocks, int threads,
                       std::size_t shared_bytes, cudaStream_t stream,

@@ -350,7 +350,7 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C>
   for (int pass = 0; columns.width(pass) > 0; ++pass, turn ^= 1) {
     const int j = columns.first(pass) + place / 4, end = columns.first(pass) + columns.width(pass);
     const Added added(p, i, j, swiglu ? p.n / 2 + j : j + 8);
-    float sums[kTiles][4] = {};
+    float sums[2][kTiles][4] = {};  // of the halves of the warp's runs
     for (int slice = 0; slice < slices; ++slice) {
       if (!whole && slice % kRoundSlices == 0) {
         __syncthreads();
@@ -358,26 +358,32 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C>
         __syncthreads();
       }
       const T* const from = a + (whole ? slice : slice % kRoundSlices) * kSlice + offset;
-      uint4 unit[2][2];
+      uint4 unit[2][2], x[2][kTiles] = {};
       weights.take(unit);
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int r = 0; r < kTiles; ++r) {
+          const int row = r * 8 + lane / 4;
+          if (row < p.m)
+            x[half][r] = *reinterpret_cast<const uint4*>(from + row * stride + half * 32);
+        }
+      weights.fetch();
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const uint4 &one = unit[half][0], &other = unit[half][1];
 #pragma unroll
         for (int r = 0; r < kTiles; ++r) {
-          const int row = r * 8 + lane / 4;
-          uint4 x = {};
-          if (row < p.m) x = *reinterpret_cast<const uint4*>(from + row * stride + half * 32);
-          mma<T>(sums[r], {one.x, other.x, one.y, other.y}, x.x, x.y);
-          mma<T>(sums[r], {one.z, other.z, one.w, other.w}, x.z, x.w);
+          mma<T>(sums[half][r], {one.x, other.x, one.y, other.y}, x[half][r].x, x[half][r].y);
+          mma<T>(sums[half][r], {one.z, other.z, one.w, other.w}, x[half][r].z, x[half][r].w);
         }
       }
-      weights.fetch();
     }
 #pragma unroll
     for (int r = 0; r < kTiles; ++r)
       *reinterpret_cast<float4*>(shared.part[turn][warp][r][lane]) =
-          make_float4(sums[r][0], sums[r][1], sums[r][2], sums[r][3]);
+          make_float4(sums[0][r][0] + sums[1][r][0], sums[0][r][1] + sums[1][r][1],
+                      sums[0][r][2] + sums[1][r][2], sums[0][r][3] + sums[1][r][3]);
     __syncthreads();
     if (i < p.m && j < end) {
       float z[2] = {};
@@ -449,6 +455,7 @@ void launch_matrix(const FewRows<T, C>& p, cudaStream_t stream) {
   const std::size_t shared = kFixed + bytes(held);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(kFixed + kMostHeld)));
+  leave_memory_shared(kernel);
   launch_dependent(kernel, multiprocessors, kThreads, shared, stream, p, held);
 }
 

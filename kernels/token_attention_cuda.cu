@@ -179,6 +179,7 @@ void launch(const AttentionArguments& a, const TokenAttention<T>& p, const Turn&
   using Memory = Shared<T, kHeadDim>;
   const auto kernel = token_kernel<N, T, kHeadDim>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory)));
+  leave_memory_shared(kernel);
   launch_dependent(kernel, std::int64_t{kBlocks} * a.sizes.sequences * a.sizes.kv_heads,
                    Memory::kThreads, sizeof(Memory), stream, a, p, turn);
 }
