@@ -1,6 +1,7 @@
 // A cluster of blocks chooses a row's token, each from a part of the row.  Weights are integers, so
 // that their sums do not depend on an order; where the CPU sorts, a logit is sought bit by bit such
-// that the sum of the weights from it on is as large as asked for.
+// that the sum of the weights from it on is as large as asked for.  A block's part of the row lies
+// in shared memory meanwhile, if there is room.
 #include <cooperative_groups.h>
 
 #include "kernels/dependent.cuh"
@@ -18,8 +19,9 @@ struct Arguments {
   Choice* choices;
   std::int32_t *positions, *lengths, *shown;  // or null
   const float* logits;
-  Word* weights;  // [rows, vocab]
-  int vocab, shift;
+  Word* weights;           // [rows, vocab], if a block's are not held in shared memory
+  int vocab, part, shift;  // part: of the vocabulary, a block's
+  bool held;
 };
 
 // Larger for larger numbers, equal for both zeros, the largest for NaN.
@@ -43,25 +45,40 @@ struct Shared {
 
 class Row {
  public:
-  __device__ Row(const Arguments& a, Shared& shared)
+  // held: [part] weights and logits.
+  __device__ Row(const Arguments& a, Shared& shared, Word* held)
       : a_(a),
         shared_(shared),
         row_(blockIdx.x / kBlocks),
         rank_(blockIdx.x % kBlocks),
+        begin_(min(a.vocab, rank_ * a.part)),
+        end_(min(a.vocab, begin_ + a.part)),
         choice_(a.choices[row_]),
-        logits_(a.logits + std::int64_t{row_} * a.vocab),
-        weights_(a.weights + std::int64_t{row_} * a.vocab) {
-    const int part = (a.vocab + kBlocks - 1) / kBlocks;
-    begin_ = min(a.vocab, rank_ * part);
-    end_ = min(a.vocab, begin_ + part);
-  }
+        position_(a.positions ? a.positions[row_] : 0),
+        length_(a.lengths ? a.lengths[row_] : 0),
+        logits_(a.logits + std::int64_t{row_} * a.vocab + begin_),
+        weights_(a.held ? held : a.weights + std::int64_t{row_} * a.vocab + begin_) {}
 
   __device__ void choose() {
     Word best = 0;
-    for_ids([&](int id) {
-      const Word at = Word{key_of(logits_[id])} << 32 | static_cast<std::uint32_t>(~id);
-      best = at > best ? at : best;
-    });
+    float* const held = a_.held ? reinterpret_cast<float*>(weights_ + a_.part) : nullptr;
+    constexpr int kUnroll = 16;  // logits of a thread on their way at once
+    for (int first = begin_ + static_cast<int>(threadIdx.x); first < end_;
+         first += kUnroll * kThreads) {
+      float x[kUnroll];
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u)
+        if (first + u * kThreads < end_) x[u] = logit(first + u * kThreads);
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) {
+        const int id = first + u * kThreads;
+        if (id >= end_) break;
+        if (held) held[id - begin_] = x[u];
+        const Word at = Word{key_of(x[u])} << 32 | static_cast<std::uint32_t>(~id);
+        best = at > best ? at : best;
+      }
+    }
+    if (held) logits_ = held;
     best = over_row<Larger>(best);
     largest_ = static_cast<std::uint32_t>(best >> 32);
     const Sampling& rule = choice_.rule;
@@ -74,6 +91,10 @@ class Row {
   }
 
  private:
+  __device__ float logit(int id) const { return logits_[id - begin_]; }
+  __device__ Word& weight(int id) const { return weights_[id - begin_]; }
+
+  // Always the same ids for a thread, which therefore reads what it wrote itself.
   template <class Body>
   __device__ void for_ids(const Body& body) const {
     for (int id = begin_ + static_cast<int>(threadIdx.x); id < end_; id += kThreads) body(id);
@@ -88,7 +109,8 @@ class Row {
     x = over_lanes(of_warp[threadIdx.x % 32], 32, Combine());
     return x;
   }
-  // x of each block to all blocks; of_block() has them until the call after the next.
+  // x of each block to all blocks, which have it until the call after the next.  No block writes to
+  // another after the last such call, so that each may leave then.
   __device__ const Word* exchange(Word x) {
     auto cluster = cooperative_groups::this_cluster();
     Word* const place = shared_.of_block[turn_];
@@ -109,7 +131,7 @@ class Row {
   __device__ Word sum(const Value& value, const Keep& keep) {
     Word total = 0;
     for_ids([&](int id) {
-      if (keep(key_of(logits_[id]))) total += value(id);
+      if (keep(key_of(logit(id)))) total += value(id);
     });
     return over_row<Sum>(total);
   }
@@ -182,27 +204,26 @@ class Row {
 
   __device__ void draw() {
     const Sampling& rule = choice_.rule;
-    for_ids([&](int id) { weights_[id] = weight_of(logits_[id]); });
+    for_ids([&](int id) { weight(id) = weight_of(logit(id)); });
     std::uint32_t least = 0;  // key
     if (0 < rule.top_k && rule.top_k < a_.vocab)
       least = seek([](int) { return Word{1}; },
                    [&](Word count) { return count >= static_cast<Word>(rule.top_k); });
-    const auto weight = [&](int id) { return weights_[id]; };
-    const Word total = sum(weight, [=](std::uint32_t key) { return key >= least; });
+    const auto weight_at = [&](int id) { return weight(id); };
+    const Word total = sum(weight_at, [=](std::uint32_t key) { return key >= least; });
     const TokenPlace& place = choice_.place;
     const RandomKey key = RandomKey::make(rule.seed, kSampling);
     const double u = to_unit(philox({place.token, place.prompt, place.sample, 0}, key)[0]);
     if (!(0 < rule.top_p && rule.top_p < 1)) {
       const double bound = u * static_cast<double>(total);
-      return finish_at(
-          [&](int id) { return key_of(logits_[id]) >= least ? weights_[id] : Word{0}; },
-          [=](Word until) { return static_cast<double>(until) > bound; });
+      return finish_at([&](int id) { return key_of(logit(id)) >= least ? weight(id) : Word{0}; },
+                       [=](Word until) { return static_cast<double>(until) > bound; });
     }
     const auto [kept, kept_key, kept_count] =
-        sorted_until(rule.top_p * static_cast<double>(total), weight);
+        sorted_until(rule.top_p * static_cast<double>(total), weight_at);
     const auto [drawn, drawn_key, drawn_count] =
-        sorted_until(u * static_cast<double>(kept), weight);
-    finish_at([&, wanted = drawn_key](int id) { return Word{key_of(logits_[id]) == wanted}; },
+        sorted_until(u * static_cast<double>(kept), weight_at);
+    finish_at([&, wanted = drawn_key](int id) { return Word{key_of(logit(id)) == wanted}; },
               [wanted = drawn_count](Word until) { return until >= wanted; });
   }
 
@@ -225,37 +246,48 @@ class Row {
   // `mine`: in one thread of the row.
   __device__ void finish(int token, bool mine) {
     if (mine) {
+      const std::uint32_t place = choice_.place.token;
       a_.tokens[row_] = token;
-      const std::uint32_t place = a_.choices[row_].place.token++;
+      a_.choices[row_].place.token = place + 1;
       if (a_.shown) a_.shown[2 * row_ + place % 2] = token;
-      if (a_.positions) ++a_.positions[row_];
-      if (a_.lengths) ++a_.lengths[row_];
+      if (a_.positions) a_.positions[row_] = position_ + 1;
+      if (a_.lengths) a_.lengths[row_] = length_ + 1;
     }
-    cooperative_groups::this_cluster().sync();  // no block leaves while others write to it
   }
 
   const Arguments& a_;
   Shared& shared_;
-  int row_, rank_, begin_, end_, turn_ = 0;
+  const int row_, rank_, begin_, end_;
+  int turn_ = 0;
   const Choice choice_;
-  const float* logits_;
-  Word* weights_;
+  const std::int32_t position_, length_;
+  const float* logits_;  // from begin_ on, as the weights
+  Word* const weights_;
   std::uint32_t largest_ = 0;  // key
 };
 
 __global__ __cluster_dims__(kBlocks)
     __launch_bounds__(kThreads) void sample_kernel(const Arguments a) {
   __shared__ Shared shared;
+  extern __shared__ Word held[];
   let_next_kernel_begin();
   cooperative_groups::this_cluster().sync();  // all blocks run before one writes to another
   wait_for_kernel_before();
-  Row(a, shared).choose();
+  Row(a, shared, held).choose();
+}
+
+std::int64_t part_of(std::int64_t vocab) { return (vocab + kBlocks - 1) / kBlocks; }
+// Of a block's shared memory for its part; 0: it has no room for that.
+std::size_t held_bytes(std::int64_t vocab) {
+  constexpr std::size_t kRoom = 220 << 10;
+  const auto bytes = static_cast<std::size_t>(part_of(vocab)) * (sizeof(Word) + sizeof(float));
+  return bytes <= kRoom ? bytes : 0;
 }
 
 }  // namespace
 
 std::size_t sample_work(std::int64_t rows, std::int64_t vocab) {
-  return static_cast<std::size_t>(rows * vocab) * sizeof(Word);
+  return held_bytes(vocab) > 0 ? 0 : static_cast<std::size_t>(rows * vocab) * sizeof(Word);
 }
 
 void sample(std::int32_t* tokens, Choice* choices, std::int32_t* positions, std::int32_t* lengths,
@@ -264,6 +296,7 @@ void sample(std::int32_t* tokens, Choice* choices, std::int32_t* positions, std:
   if (rows == 0) return;
   int shift = 62;  // so that the sum of all fits
   while (vocab > std::int64_t{1} << (62 - shift)) --shift;
+  const std::size_t bytes = held_bytes(vocab);
   const Arguments a{tokens,
                     choices,
                     positions,
@@ -272,8 +305,12 @@ void sample(std::int32_t* tokens, Choice* choices, std::int32_t* positions, std:
                     logits,
                     static_cast<Word*>(work),
                     static_cast<int>(vocab),
-                    shift};
-  launch_dependent(sample_kernel, rows * kBlocks, kThreads, 0, stream, a);
+                    static_cast<int>(part_of(vocab)),
+                    shift,
+                    bytes > 0};
+  check(cudaFuncSetAttribute(sample_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(bytes)));
+  launch_dependent(sample_kernel, rows * kBlocks, kThreads, bytes, stream, a);
 }
 
 }  // namespace mt::cuda

@@ -76,7 +76,7 @@ std::vector<Choice> some_choices() {
 }
 
 TEST_F(SampleCuda, AsTheCpu) {
-  for (const std::size_t vocab : {1, 2, 7, 31, 1000, 8191, 50257, 131075}) {
+  for (const std::size_t vocab : {1, 2, 7, 31, 1000, 8191, 50257, 131075, 262144}) {
     const std::vector<Choice> choices = some_choices();
     std::vector<float> logits = check::random<float>(
         static_cast<std::int64_t>(vocab * choices.size()), static_cast<unsigned>(vocab), -9, 9);
