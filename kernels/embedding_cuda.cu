@@ -199,65 +199,73 @@ __device__ void store_sum(G* to, const Pack<G, N>& before, const float (&sum)[N]
   store(to, after);
 }
 
-// blockIdx.x: blocks of columns of one range after the other, here and below.
+// A row of a range, and where the sum of its run goes behind it: to a word of the table or, of a
+// run that others share, to `head` or `tail`.
+struct Step {
+  std::int32_t row, to;
+};
+constexpr std::int32_t kNoRow = -1, kGoesOn = -2, kHead = -3, kTail = -4;  // other `to`
+constexpr int kAhead = 4;                                                  // rows on their way
+
+// Blocks take the columns of one range after the other, here and below; here from the last range
+// on, where rare words are, whose sums take longest.
 template <int N, class T, class G>
-__global__ __launch_bounds__(kSumThreads) void sum_runs_kernel(G* dtable, float* parts, const T* dy,
-                                                               Sorted sorted, std::int64_t cols) {
-  constexpr int kUnroll = 4;
-  constexpr std::int32_t kNone = -1;
-  __shared__ Row rows[kRange + 2];  // with the ones before and behind
+__global__ __launch_bounds__(kSumThreads, 8) void sum_runs_kernel(G* dtable, float* parts,
+                                                                  const T* dy, Sorted sorted,
+                                                                  std::int64_t cols) {
+  __shared__ Step steps[kRange + kAhead];
   let_next_kernel_begin();
   wait_for_kernel_before();
   const std::int64_t column_blocks = ceil_div(cols, std::int64_t{blockDim.x} * N);
-  const std::int64_t range = blockIdx.x / column_blocks, begin = range * kRange;
-  for (int r = static_cast<int>(threadIdx.x); r < kRange + 2; r += static_cast<int>(blockDim.x)) {
-    const std::int64_t i = begin - 1 + r;
-    Row row{kNone, 0};
-    if (i >= 0 && i < sorted.count && sorted.rows[i].id < sorted.vocab) row = sorted.rows[i];
-    rows[r] = row;
+  const std::int64_t block = gridDim.x - 1 - blockIdx.x;
+  const std::int64_t range = block / column_blocks, begin = range * kRange;
+  for (int r = static_cast<int>(threadIdx.x); r < kRange + kAhead;
+       r += static_cast<int>(blockDim.x)) {
+    const std::int64_t i = begin + r;
+    Step step{0, kNoRow};
+    if (r < kRange && i < sorted.count && sorted.rows[i].id < sorted.vocab) {
+      const Row row = sorted.rows[i];
+      const bool from_before = sorted.same(begin - 1, i), goes_on = sorted.same(i, i + 1);
+      step.row = row.row;
+      step.to = goes_on && r + 1 < kRange ? kGoesOn
+                : from_before             ? kHead
+                : goes_on                 ? kTail
+                                          : row.id;
+    }
+    steps[r] = step;
   }
   __syncthreads();
-  const std::int64_t c = (blockIdx.x % column_blocks * blockDim.x + threadIdx.x) * N;
+  const std::int64_t c = (block % column_blocks * blockDim.x + threadIdx.x) * N;
   if (c >= cols) return;
-  float *head = parts + range * 2 * cols + c, *tail = head + cols;
+  dtable += c, dy += c;
+  Pack<T, N> packs[kAhead];
+  Pack<G, N> before[kAhead];  // of the table, where a run ends that belongs there
+  const auto fetch = [&](Pack<T, N>& pack, Pack<G, N>& old, const Step& step) {
+    if (step.to == kNoRow) return;
+    pack = load<N>(dy + step.row * cols);
+    if (step.to >= 0) old = load<N>(dtable + step.to * cols);
+  };
+#pragma unroll
+  for (int u = 0; u < kAhead; ++u) fetch(packs[u], before[u], steps[u]);
   float sum[N] = {};
-  bool from_before = rows[0].id == rows[1].id;
 #pragma unroll 1
-  for (int first = 1; first <= kRange; first += kUnroll) {
-    Pack<T, N> packs[kUnroll];
-    Pack<G, N> before[kUnroll];  // of the table, where a run ends that belongs there
-    G* in_table[kUnroll];        // where the run that ends with this row goes, or null
-    float* to[kUnroll];          // likewise, if it is a part
+  for (int first = 0; first < kRange; first += kAhead)
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const Row row = rows[first + u];
-      to[u] = nullptr, in_table[u] = nullptr;
-      if (row.id == kNone) continue;
-      packs[u] = load<N>(dy + row.row * cols + c);
-      const bool goes_on = row.id == rows[first + u + 1].id;
-      if (goes_on && first + u < kRange) continue;
-      if (from_before || goes_on) {
-        to[u] = from_before ? head : tail;
-      } else {
-        in_table[u] = dtable + row.id * cols + c;
-        before[u] = load<N>(in_table[u]);
-      }
-      from_before = false;
-    }
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      if (rows[first + u].id == kNone) continue;
+    for (int u = 0; u < kAhead; ++u) {
+      const std::int32_t to = steps[first + u].to;
+      if (to == kNoRow) return;  // nor are there any behind
 #pragma unroll
       for (int n = 0; n < N; ++n) sum[n] += packs[u][n];
-      if (!to[u] && !in_table[u]) continue;
-      if (in_table[u])
-        store_sum(in_table[u], before[u], sum);
-      else
-        store(to[u], sum);
+      if (to != kGoesOn) {
+        if (to >= 0)
+          store_sum(dtable + to * cols, before[u], sum);
+        else
+          store(parts + (range * 2 + (to == kTail)) * cols + c, sum);
 #pragma unroll
-      for (int n = 0; n < N; ++n) sum[n] = 0;
+        for (int n = 0; n < N; ++n) sum[n] = 0;
+      }
+      fetch(packs[u], before[u], steps[first + u + kAhead]);
     }
-  }
 }
 
 template <int N, class G>
