@@ -39,12 +39,12 @@ struct Shared {
     kv_full.init(1);
     kv_empty.init(2);
     do_full.init(1);
-    do_empty.init(8);
+    do_empty.init(4 + kWarpGroup);  // warps that multiplied, threads that also read themselves
     p_full.init(kWarpGroup);
     p_empty.init(kWarpGroup);
     for (int i = 0; i < 2; ++i) {
       q_full[i].init(1);
-      q_empty[i].init(8);
+      q_empty[i].init(kWarpGroup + 4);
       ds_full[i].init(kWarpGroup);
       ds_empty[i].init(8);
       dq_full[i].init(kWarpGroup);
@@ -175,7 +175,7 @@ struct Consumer : BackwardRows<Memory> {
     wgmma_wait<0>();
     pin(p);
     this->probabilities(p, t, m, shared.lse2[ring.stage], first_key, largest_first_key);
-    shared.q_empty[ring.stage].arrive_by_warps();
+    shared.q_empty[ring.stage].arrive();
     shared.p_empty.wait(p_parity);
     p_parity ^= 1;
 #pragma unroll
@@ -214,7 +214,7 @@ struct Consumer : BackwardRows<Memory> {
     });
     shared.p_empty.arrive();
     do_parity ^= 1;
-    shared.do_empty.arrive_by_warps();
+    shared.do_empty.arrive();
   }
 
   // A step of the first warp group.  Its part of dQ lags one step behind.

@@ -26,6 +26,8 @@ struct Barrier {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(this)) : "memory");
   }
   // One arrival for each warp of the block's threads that call it, after what all its lanes did.
+  // For what wgmma has read: compute-sanitizer's racecheck does not follow it from other lanes' own
+  // reads to the copy engine's writes.
   __device__ void arrive_by_warps() {
     __syncwarp();
     if (threadIdx.x % 32 == 0) arrive();
