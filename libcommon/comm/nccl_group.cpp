@@ -267,7 +267,7 @@ class NcclGroup : public Group {
 
   // Nothing waits for other ranks any more.
   void give_up() noexcept {
-    if (copies_) copies_->give_up();
+    if (copies_) copies_->give_up({stream(), process_->compute.handle()});
     shared_->abort();
   }
 

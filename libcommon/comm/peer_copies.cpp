@@ -3,9 +3,11 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "kernels/driver.h"
@@ -248,15 +250,22 @@ void PeerCopies::let_go(StreamHandle stream) noexcept {
   close();
 }
 
-void PeerCopies::give_up() noexcept {
+void PeerCopies::give_up(std::initializer_list<StreamHandle> waiting) noexcept {
+  if (std::exchange(gave_up_, true)) return;
   cudaStream_t stream = nullptr;
   if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
   Counts* const own = reinterpret_cast<Counts*>(own_counts_.data());
   constexpr int kFar = 0x40;  // of each byte: more than there will be
-  cudaMemsetAsync(own->ready, kFar, sizeof(own->ready), stream);
-  cudaMemsetAsync(own->read, kFar, sizeof(own->read), stream);
-  cudaMemsetAsync(own->mailbox.arrived, kFar, sizeof(own->mailbox.arrived), stream);
-  cudaStreamSynchronize(stream);
+  const auto busy = [](StreamHandle s) { return cudaStreamQuery(s) == cudaErrorNotReady; };
+  // Again and again, as a rank's next number may come after it.
+  for (int left = 100; left > 0; --left) {
+    cudaMemsetAsync(own->ready, kFar, sizeof(own->ready), stream);
+    cudaMemsetAsync(own->read, kFar, sizeof(own->read), stream);
+    cudaMemsetAsync(own->mailbox.arrived, kFar, sizeof(own->mailbox.arrived), stream);
+    cudaStreamSynchronize(stream);
+    if (std::ranges::none_of(waiting, busy)) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   cudaStreamDestroy(stream);
 }
 

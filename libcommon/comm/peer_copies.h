@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 #include "comm/group.h"
@@ -54,8 +55,9 @@ class PeerCopies {
   // Before the end, which is when all ranks have done so: `stream` is done with other ranks'
   // memory, and no operation follows.
   void let_go(StreamHandle stream) noexcept;
-  // Streams go on that wait for other ranks; what they compute then is nothing.
-  void give_up() noexcept;
+  // Streams go on that wait for other ranks; what they compute then is nothing.  For half a second,
+  // while `waiting` have work, what ranks still write that have not given up does not hold them.
+  void give_up(std::initializer_list<StreamHandle> waiting) noexcept;
 
  private:
   // A rank's memory, and the allocation that it is in, where this process has them.
@@ -90,6 +92,7 @@ class PeerCopies {
   Buffer own_counts_;
   Region counts_;
   bool together_ = false;  // all on one host
+  bool gave_up_ = false;
   std::vector<Region> regions_;
   Buffer stage_;                  // other ranks' addends
   std::uint32_t operations_ = 0;  // queued
