@@ -280,7 +280,7 @@ def decode(args, c):
               for _ in range(args.rounds)]
     ours, theirs = (statistics.median(run["ms"] for run in runs) for runs in zip(*rounds))
     return c | {"rounds": rounds, "mt_ms": ours, "peer_ms": theirs, "ratio": theirs / ours,
-                "of_bound": statistics.median(run["of_weights_bound"] for run, _ in rounds)}
+                "of_bound": statistics.median(run["of_bound"] for run, _ in rounds)}
 
 
 def product_rate():

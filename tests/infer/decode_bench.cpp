@@ -141,10 +141,10 @@ void run(int argc, char** argv) {
   std::printf(
       "{\"layers\": %lld, \"hidden\": %lld, \"batch\": %lld, \"ms\": %.4f, "
       "\"tokens_per_second\": %.1f, \"weight_bytes\": %.0f, \"copy\": %.4g, "
-      "\"of_bound\": %.3f, \"of_weights_bound\": %.3f}\n",
+      "\"of_bound\": %.3f}\n",
       static_cast<long long>(config.num_layers), static_cast<long long>(config.hidden_size),
       static_cast<long long>(batch), 1000 * seconds, static_cast<double>(batch) / seconds, weights,
-      copy, (weights + cached) / copy / seconds, weights / copy / seconds);
+      copy, (weights + cached) / copy / seconds);
 }
 
 }  // namespace
