@@ -19,13 +19,14 @@ __global__ __launch_bounds__(kThreads) void angles_kernel(float* angles,
                                                           const std::int32_t* positions,
                                                           std::int64_t tokens, int half) {
   let_next_kernel_begin();
-  wait_for_kernel_before();
   const std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
-  if (i >= tokens * half) return;
+  const bool exists = i < tokens * half;
   const std::int64_t token = i / half;
   const int pair = static_cast<int>(i % half);
-  double sine, cosine;
-  sincos(positions[token] * frequencies.of_pair[pair], &sine, &cosine);
+  double sine = 0, cosine = 0;
+  if (exists) sincos(positions[token] * frequencies.of_pair[pair], &sine, &cosine);
+  wait_for_kernel_before();
+  if (!exists) return;
   angles[token * 2 * half + pair] = static_cast<float>(cosine);
   angles[token * 2 * half + half + pair] = static_cast<float>(sine);
 }

@@ -170,12 +170,31 @@ struct Held {
       if (p.norm.shift) copy_16_bytes(shift + x, p.norm.shift + x);
     }
   }
-  __device__ void fetch() const {
-    for (int i = 0; i < p.m; ++i)
-      for (int x = threadIdx.x * kUnit; x < width; x += kThreads * kUnit) {
-        T* const to = rows + i * stride + x;
-        copy_16_bytes_or_zeros(to, x < p.k ? p.a + i * p.k + x : p.a, x < p.k ? 16 : 0);
-      }
+  // Some of this thread's units, from a place on; by way of registers, so that nobody waits for
+  // what was fetched of b before.
+  struct Place {
+    int row = 0, round = 0;
+  };
+  struct Some {
+    Pack<T, kUnit> units[4];
+  };
+  __device__ Some fetch(const Place& first) const {
+    Some some;
+    for_units(first, some, [&](Pack<T, kUnit>& unit, int i, int x) {
+      unit = x < p.k ? load<kUnit>(p.a + i * p.k + x) : Pack<T, kUnit>{};
+    });
+    return some;
+  }
+  __device__ Place put(const Place& first, Some& some) const {  // returns the next place
+    return for_units(first, some, [&](const Pack<T, kUnit>& unit, int i, int x) {
+      store(rows + i * stride + x, unit);
+    });
+  }
+  __device__ void put_all(Some& first) const {
+    for (Place next = put({}, first); next.row < p.m;) {
+      Some some = fetch(next);
+      next = put(next, some);
+    }
   }
   template <class Memory>
   __device__ void normalise(Memory& shared) const {
@@ -190,6 +209,20 @@ struct Held {
       }
     }
     __syncthreads();
+  }
+
+ private:
+  template <class Body>  // body(unit, row, its first element)
+  __device__ Place for_units(Place at, Some& some, const Body& body) const {
+#pragma unroll
+    for (auto& unit : some.units) {
+      if (at.row < p.m)
+        body(unit, at.row, at.round * kRound + static_cast<int>(threadIdx.x) * kUnit);
+      if (++at.round * kRound < width) continue;
+      at.round = 0;
+      ++at.row;
+    }
+    return at;
   }
 };
 
@@ -216,9 +249,8 @@ struct Columns {
   int end, step, full, last_step;
 
   template <class T, class C>
-  __device__ explicit Columns(const FewRows<T, C>& p) {
+  Columns(const FewRows<T, C>& p, int blocks) {
     const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
-    const int blocks = static_cast<int>(gridDim.x);
     end = static_cast<int>(swiglu ? p.n / 2 : p.n);
     step = swiglu ? 8 : 16;
     full = end / (step * blocks);
@@ -242,74 +274,82 @@ class Feed {
  public:
   static constexpr std::size_t kBytes = std::size_t{kAhead} * 16 * kSlice * sizeof(T);
 
-  __device__ Feed(const FewRows<T, C>& p, void* memory, const Columns& columns)
-      : p_(p),
-        place_(static_cast<unsigned char*>(memory) + threadIdx.x / 32 * kWarpBytes),
+  __device__ Feed(const FewRows<T, C>& p, unsigned char* memory, const Columns& columns)
+      : b_(p.b),
+        k_(p.k),
         columns_(columns),
-        column_(columns.first(0)),
-        width_(columns.width(0)),
-        first_(static_cast<int>(threadIdx.x) / 32 * kRun + static_cast<int>(threadIdx.x) % 8 * 8),
-        x_(first_) {}
+        second_(p.then == FewRows<T, C>::Then::swiglu ? (p.n / 2 - columns.step) * p.k : 0) {
+    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    memory += warp * kWarpBytes;
+    first_ = warp * kRun + lane % 8 * 8;
+    to_ = memory + place_in(lane / 8, lane % 8);
+    for (int half = 0; half < 2; ++half)
+      from_half_[half] = memory + place_in(lane / 4, lane % 4 + 4 * half);
+    begin_pass(0);
+  }
   // The oldest slice: [half of the run][row lane / 4 or the eighth behind it], units lane % 4.
   __device__ void take(uint4 (&units)[2][2]) const {
     copies_wait<kAhead - 1>();
     __syncwarp();
-    const int row = threadIdx.x % 32 / 4, unit = threadIdx.x % 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int other = 0; other < 2; ++other)
-        units[half][other] = *at(row + 8 * other, unit + 4 * half);
+        units[half][other] =
+            *reinterpret_cast<const uint4*>(from_half_[half] + slot_ + other * 8 * kLine);
   }
   // One more slice, in the place of what was taken.
   __device__ void fetch() {
     __syncwarp();
-    if (width_ > 0) {
+    if (there_ != 0) {
 #pragma unroll
-      for (int n = 0; n < 4; ++n) copy_unit(threadIdx.x % 32 / 8 + 4 * n);
-      advance();
+      for (int n = 0; n < kCopies; ++n)
+        copy_16_bytes_or_zeros(to_ + slot_ + n * 4 * kLine,
+                               from_ + n * 4 * k_ + (n < kCopies / 2 ? 0 : second_),
+                               x_ < k_ && there_ >> n & 1 ? 16 : 0);
+      x_ += kSlice;
+      from_ += kSlice;
+      if (x_ - first_ >= k_) begin_pass(pass_ + 1);
     }
     copies_commit();
-    slot_ = slot_ + 1 == kAhead ? 0 : slot_ + 1;
+    slot_ = slot_ == (kAhead - 1) * kSlotBytes ? 0 : slot_ + kSlotBytes;
   }
 
  private:
-  static constexpr int kLine = kRun * sizeof(T), kSlotBytes = 16 * kLine * kWarps;
-  static constexpr int kWarpBytes = 16 * kLine;
+  static constexpr int kLine = kRun * sizeof(T), kWarpBytes = 16 * kLine;
+  static constexpr int kSlotBytes = kWarpBytes * kWarps;
+  static constexpr int kCopies = 4;  // of a thread, of a slice: of every fourth row
 
-  __device__ uint4* at(int row, int unit) const {
-    return reinterpret_cast<uint4*>(place_ + slot_ * kSlotBytes + row * kLine +
-                                    (unit ^ row % 2 * 4) * 16);
+  __device__ static int place_in(int row, int unit) {
+    return row * kLine + (unit ^ row % 2 * 4) * 16;
   }
-  __device__ void advance() {
-    x_ += kSlice;
-    if (x_ - first_ < p_.k) return;
+  __device__ void begin_pass(int pass) {
+    const int row = static_cast<int>(threadIdx.x) % 32 / 8, width = columns_.width(pass);
+    pass_ = pass;
     x_ = first_;
-    column_ = columns_.first(++pass_);
-    width_ = columns_.width(pass_);
-  }
-  // Of this thread's unit of a row of the tile.
-  __device__ bool has(int row) const { return row % columns_.step < width_ && x_ < p_.k; }
-  __device__ const T* place_of(int row) const {
-    const bool second = row >= columns_.step;  // of silu
-    const std::int64_t of_b = column_ + row + (second ? p_.n / 2 - columns_.step : 0);
-    return p_.b + of_b * p_.k + x_;
-  }
-  __device__ void copy_unit(int row) const {
-    const bool there = has(row);
-    copy_16_bytes_or_zeros(at(row, threadIdx.x % 8), there ? place_of(row) : p_.b, there ? 16 : 0);
+    from_ = b_ + (columns_.first(pass) + row) * k_ + first_;
+    there_ = 0;
+    for (int n = 0; n < kCopies; ++n) {
+      const int of_tile = row + 4 * n;
+      const int of_half = of_tile < columns_.step ? of_tile : of_tile - columns_.step;
+      there_ |= (of_half < width ? 1 : 0) << n;
+    }
   }
 
-  const FewRows<T, C>& p_;
-  unsigned char* const place_;
+  const T* const b_;
+  const std::int64_t k_;
   const Columns columns_;
-  int pass_ = 0, column_, width_;
-  const int first_;
-  int x_, slot_ = 0;
+  const std::int64_t second_;  // elements that its second half lies behind the first's end, of silu
+  unsigned char* to_;          // in the first slot
+  const unsigned char* from_half_[2];
+  const T* from_;
+  std::int64_t x_;
+  int first_, pass_, there_, slot_ = 0;  // there_: a bit for each row that is
 };
 
 template <int kTiles, class T, class C>
-__global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C> p, int held) {
+__global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C> p,
+                                                             const Columns columns, int held) {
   extern __shared__ __align__(16) unsigned char bytes[];
   auto& shared = *reinterpret_cast<Shared<kTiles>*>(bytes);
   using Weights = Feed<T, C>;
@@ -327,17 +367,17 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C>
   const Held<T, C> all(p, a, width);
   if (whole) all.fetch_norm();
   copies_commit();
-  const Columns columns(p);
   Weights weights(p, bytes + sizeof(Shared<kTiles>), columns);
 #pragma unroll
   for (int n = 0; n < kEarly; ++n) weights.fetch();
   wait_for_kernel_before();
-  if (whole) all.fetch();
-  copies_commit();
+  typename Held<T, C>::Some some;
+  if (whole) some = all.fetch({});
 #pragma unroll
   for (int n = kEarly; n < kAhead; ++n) weights.fetch();
   if (whole) {
-    copies_wait<kAhead - kEarly>();
+    all.put_all(some);
+    copies_wait<kAhead>();  // the norm's
     all.normalise(shared);
   } else if (p.norm.w) {
     measure_rows(p, p.a, static_cast<int>(p.k), shared.sums);
@@ -456,7 +496,8 @@ void launch_matrix(const FewRows<T, C>& p, cudaStream_t stream) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(kFixed + kMostHeld)));
   leave_memory_shared(kernel);
-  launch_dependent(kernel, multiprocessors, kThreads, shared, stream, p, held);
+  launch_dependent(kernel, multiprocessors, kThreads, shared, stream, p,
+                   Columns(p, multiprocessors), held);
 }
 
 }  // namespace

@@ -28,9 +28,9 @@ struct Shared {
   Tile<T, 16, kHeadDim> q;
   Tile<T, 2, kHeadDim> own;  // the token's key and value
   union {
-    Stage stages[kWarps][2];
-    float o[kWarps][16][row_stride<float>(kHeadDim)];
-  };
+    Stage stages[2];
+    float o[16][row_stride<float>(kHeadDim)];
+  } of_warp[kWarps];
   float max[kWarps][16], sum[kWarps][16];
   typename Left<T, kKeys>::Strip strips[kWarps];
   // Of the queries that this block joins, what each block found.
@@ -39,25 +39,46 @@ struct Shared {
   float o_of_block[kBlocks][kJoined][kHeadDim];
 };
 
-// The rows of the projection of a key head's group, turned: queries, the key, the value.
-template <int N, class T, class Memory>
-__device__ void turn_rows(Memory& shared, const TokenAttention<T>& p, const Turn& turn,
-                          const HeadGroup& at) {
-  const int head_dim = at.sizes.head_dim, of_head = turn.units<N>(head_dim);
-  const int heads = at.group + 1, turned = heads * of_head, of_value = Turn{}.units<N>(head_dim);
-  const std::int64_t groups = at.sizes.kv_heads;
-  const T* const from =
-      p.qkv + (at.sequence * groups + at.kv_head) * (at.group + 2) * std::int64_t{head_dim};
-  for (int i = threadIdx.x; i < turned + of_value; i += Memory::kThreads) {
-    if (i < turned) {
-      const int n = i / of_head;
-      turn.operator()<N>(n < at.group ? shared.q.row(n) : shared.own.row(0), from + n * head_dim,
-                         head_dim, at.sequence, i % of_head);
-    } else {
-      Turn{}.operator()<N>(shared.own.row(1), from + heads * head_dim, head_dim, 0, i - turned);
+// The rows of the projection of a key head's group, turned: queries, the key, the value.  Made
+// ahead of the kernel before, so that this thread's first unit of them is known when it has ended.
+template <int N, class T>
+class Rows {
+ public:
+  __device__ Rows(const TokenAttention<T>& p, const Turn& turn, const HeadGroup& at)
+      : turn_(turn),
+        head_dim_(at.sizes.head_dim),
+        group_(at.group),
+        of_head_(turn.units<N>(head_dim_)),
+        turned_((at.group + 1) * of_head_),
+        from_(p.qkv + (std::int64_t{at.sequence} * at.sizes.kv_heads + at.kv_head) *
+                          (at.group + 2) * head_dim_) {
+    turn_.table += at.sequence * 2 * turn.half;
+    find(threadIdx.x);
+  }
+  template <class Memory>
+  __device__ void turn(Memory& shared) {
+    const int all = turned_ + Turn{}.units<N>(head_dim_);
+    for (int i = threadIdx.x; i < all; find(i += Memory::kThreads)) {
+      const T* const from = from_ + row_ * head_dim_;
+      if (row_ > group_)
+        Turn{}.operator()<N>(shared.own.row(1), from, head_dim_, 0, unit_);
+      else
+        turn_.operator()<N>(row_ < group_ ? shared.q.row(row_) : shared.own.row(0), from, head_dim_,
+                            0, unit_);
     }
   }
-}
+
+ private:
+  __device__ void find(int i) {
+    row_ = i < turned_ ? i / of_head_ : group_ + 1;
+    unit_ = i - row_ * of_head_;
+  }
+
+  Turn turn_;  // of this sequence's angles
+  const int head_dim_, group_, of_head_, turned_;
+  const T* const from_;
+  int row_, unit_;
+};
 
 // Row `to` of a tile, and its place in the cache.
 template <class T, class Tile>
@@ -97,7 +118,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim>:
   HeadGroup past = at;
   past.sizes.kv_length = own;
   const auto load = [&](int n) {
-    auto& stage = shared.stages[warp][(n - from) / kWarps % 2];
+    auto& stage = shared.of_warp[warp].stages[(n - from) / kWarps % 2];
     load_keys<32>(stage.k, static_cast<const T*>(p.keys), past, n * kKeys, lane());
     load_keys<32>(stage.v, static_cast<const T*>(p.values), past, n * kKeys, lane());
   };
@@ -105,19 +126,19 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim>:
     shared.q.row(i / kHeadDim)[i % kHeadDim] = T(0.0f);
   if (from + warp < end) load(from + warp);  // older than the kernel before
   copies_commit();
-  __syncthreads();
-  wait_for_kernel_before();
-  turn_rows<N>(shared, p, turn, at);
-  __syncthreads();
-
   const int whole = (first + kKeys - 1) / kKeys;  // from here on every key of a tile is seen
   WarpRows<kHeadDim, kKeys> rows(at, 0);
+  Rows<N, T> projected(p, turn, at);
+  __syncthreads();
+  wait_for_kernel_before();
+  projected.turn(shared);
+  __syncthreads();
   for (int n = from + warp; n < end; n += kWarps) {
     if (n + kWarps < end) load(n + kWarps);
     copies_commit();
     copies_wait<1>();
     __syncwarp();
-    auto& stage = shared.stages[warp][(n - from) / kWarps % 2];
+    auto& stage = shared.of_warp[warp].stages[(n - from) / kWarps % 2];
     if (n == own / kKeys) {
       const std::int64_t place = at.key_place(own);
       put_row(stage.k.row(own % kKeys), p.keys + place, shared.own, 0, head_dim);
@@ -131,8 +152,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim>:
     __syncwarp();  // the stage has been read
   }
   rows.finish_sums();
-  __syncthreads();  // all stages have been read
-  rows.leave(shared.o[warp], shared.max[warp], shared.sum[warp]);
+  rows.leave(shared.of_warp[warp].o, shared.max[warp], shared.sum[warp]);
   __syncthreads();
 
   // weight(i) sum(i), relative to the largest maximum, over warps and then over blocks.
@@ -155,8 +175,8 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Shared<T, kHeadDim>:
     const int row = i / kHeadDim, c = i % kHeadDim, to = row % kBlocks, n = row / kBlocks;
     const float o = join(
         kWarps, [&](int w) { return shared.max[w][row]; },
-        [&](int w) { return shared.sum[w][row]; }, [&](int w) { return shared.o[w][row][c]; }, top,
-        total);
+        [&](int w) { return shared.sum[w][row]; },
+        [&](int w) { return shared.of_warp[w].o[row][c]; }, top, total);
     const std::uint32_t arrived = in_block(&shared.arrived, to);
     send(in_block(&shared.o_of_block[rank][n][c], to), o, arrived);
     if (c == 0) send(in_block(&shared.of_block[rank][n], to), top, total, arrived);

@@ -140,6 +140,9 @@ TYPED_TEST(FewRowsCuda, WhatGoesWithIt) {
           Problem<TypeParam>(m, 130, 264, {.at = true, .then = Then::swiglu, .norm = norm}));
       check_problem(
           Problem<TypeParam>(m, 2600, 6152, {.bias = true, .then = Then::swiglu, .norm = norm}));
+      // More than 16 rows of b for each multiprocessor of an H100 or H200, and no more than 24.
+      check_problem(Problem<TypeParam>(
+          m, 2613, 1288, {.bias = true, .residual = true, .at = true, .norm = norm}));
     }
 }
 
