@@ -19,7 +19,7 @@ constexpr int kWarps = 8, kThreads = 32 * kWarps;
 constexpr int kRun = 64;               // elements of a row that a warp takes at a time: 128 bytes
 constexpr int kSlice = kRun * kWarps;  // ... a block
 constexpr int kAhead = 6;              // slices of a tile on their way
-constexpr int kEarly = 3;              // of them before the kernel ahead has ended
+constexpr int kEarly = 2;              // of them before the kernel ahead has ended
 constexpr int kRoundSlices = 4, kRound = kRoundSlices * kSlice;  // of a, where it is not held whole
 constexpr int kPad = 32;                     // elements between rows of a in shared memory
 constexpr std::size_t kMostHeld = 80 << 10;  // bytes of a in shared memory
@@ -483,7 +483,8 @@ void launch_matrix(const FewRows<T, C>& p, cudaStream_t stream) {
   const auto rounds = static_cast<int>(ceil_div(p.k, kRound));
   // Of a, and if it is held as a whole also of the norm.
   const auto bytes = [&](int held) {
-    const std::int64_t of_norm = held == rounds && p.norm.w ? 2 * held * kRound : 0;
+    const int of_norm =
+        held < rounds || p.norm.w == nullptr ? 0 : (p.norm.shift ? 2 : 1) * held * kRound;
     return static_cast<std::size_t>(p.m * (held * kRound + kPad) + of_norm) * sizeof(T);
   };
   const int held = bytes(rounds) <= kMostHeld ? rounds : 1;
