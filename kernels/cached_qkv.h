@@ -30,8 +30,8 @@ void cached_qkv(T* q, T* keys, T* values, const T* qkv, const T* angles,
                 const CachedQkvShape& shape);
 }  // namespace mt::cpu
 
-// rotary_dim is at most 256 there.  rope_angles reads the positions before the kernel ahead has ended
-// (dependent.cuh): that must not be what writes them.
+// rotary_dim is at most 256 there.  rope_angles reads the positions before the kernel ahead has
+// ended (dependent.cuh): that must not be what writes them.
 namespace mt::cuda {
 void rope_angles(float* angles, const double* inv_freq, const std::int32_t* positions,
                  std::int64_t tokens, std::int64_t rotary_dim, cudaStream_t stream);

@@ -34,6 +34,10 @@ struct FewRows {
     float eps = 0, offset = 0;
     bool centred = false;  // a mean is subtracted
   } norm = {};
+  // What is read after this product, the first of it first, at a multiple of 16 bytes: a part of it
+  // is brought into the L2 while the kernel waits for the one queued ahead of it.  Null: nothing.
+  const void* ahead = nullptr;
+  std::size_t ahead_bytes = 0;
 };
 }  // namespace mt
 

@@ -1,10 +1,12 @@
-// Few rows on the GPU.  16-bit types in whole units of 16 bytes go to the matrix units, b's rows
-// being the left operand: a block, one on each multiprocessor, takes tiles of 16 rows of b, each of
-// its warps every eighth run of 64 of their elements.  What it will multiply next is on its way to
-// shared memory, the first of it before the kernel ahead has ended: not all that there is room for,
-// because what that kernel and this one's start wait for would queue behind it.  a lies in shared
-// memory, normalised.  Other types and places take a plain kernel, a warp for a row of b.
+// Few rows on the GPU, where a kernel takes some microseconds and whatever is worked out after the
+// one ahead has ended costs.  16-bit types in whole units of 16 bytes go to the matrix units, b's
+// rows being the left operand: a block, one on each multiprocessor, takes tiles of 16 rows of b,
+// each of its warps every eighth run of 64 of their elements.  What it will multiply next is on its
+// way to shared memory, the first of it before the kernel ahead has ended: not all that there is
+// room for, because what that kernel and this one's start wait for would queue behind it.  a lies
+// in shared memory, normalised.  Other types and places take a plain kernel, a warp for a row of b.
 #include <algorithm>
+#include <limits>
 
 #include "kernels/dependent.cuh"
 #include "kernels/fast_math.cuh"
@@ -22,18 +24,79 @@ constexpr int kAhead = 6;              // slices of a tile on their way
 constexpr int kEarly = 2;              // of them before the kernel ahead has ended
 constexpr int kRoundSlices = 4, kRound = kRoundSlices * kSlice;  // of a, where it is not held whole
 constexpr int kPad = 32;                     // elements between rows of a in shared memory
+constexpr int kPiece = 1024;                 // bytes that a thread brings into the L2
 constexpr std::size_t kMostHeld = 80 << 10;  // bytes of a in shared memory
 
 __device__ float gelu(float z) {
   return z * sigmoid(1.5957691216057308f * z * (1 + 0.044715f * z * z));
 }
 
+// Which columns of c a block makes, in passes of all blocks over neighbouring ones: 16 each, in the
+// last pass 8 if that does; of silu 8, which two rows of b go into.
+struct Columns {
+  int end, step, full, last_step;
+
+  template <class T, class C>
+  Columns(const FewRows<T, C>& p, int blocks) {
+    const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
+    end = static_cast<int>(swiglu ? p.n / 2 : p.n);
+    step = swiglu ? 8 : 16;
+    full = end / (step * blocks);
+    last_step = end - full * step * blocks <= 8 * blocks ? 8 : step;
+  }
+  __device__ int first(int pass) const {
+    const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
+    return pass < full ? (pass * blocks + block) * step : full * step * blocks + block * last_step;
+  }
+  __device__ int width(int pass) const {
+    return pass < full ? step : pass > full ? 0 : max(0, min(last_step, end - first(pass)));
+  }
+};
+
+// A problem in few bytes, what is looked at first in front: a kernel's first look at each line of
+// its parameters takes time.
+template <class T, class C>
+struct Arguments {
+  const T* b;
+  typename FewRows<T, C>::Norm norm;
+  int m, n, k;
+  bool swiglu, gelu;
+  Columns columns;
+  int held;          // rounds of a that lie in shared memory
+  int ahead_pieces;  // of kPiece bytes
+  const T* a;
+  C* c;
+  const T* bias;
+  const C* residual;
+  T* at;
+  const char* ahead;
+
+  Arguments(const FewRows<T, C>& p, int blocks, int rounds)
+      : b(p.b),
+        norm(p.norm),
+        m(static_cast<int>(p.m)),
+        n(static_cast<int>(p.n)),
+        k(static_cast<int>(p.k)),
+        swiglu(p.then == FewRows<T, C>::Then::swiglu),
+        gelu(p.then == FewRows<T, C>::Then::gelu),
+        columns(p, blocks),
+        held(rounds),
+        ahead_pieces(static_cast<int>(
+            std::min(p.ahead_bytes / kPiece, static_cast<std::size_t>(blocks) * 32))),
+        a(p.a),
+        c(p.c),
+        bias(p.bias),
+        residual(p.residual),
+        at(p.at),
+        ahead(static_cast<const char*>(p.ahead)) {}
+};
+
 // What is added to elements (i, j) and (i, other): fetched before their sums are there.
 struct Added {
   float bias[2] = {}, residual[2] = {};
 
   template <class T, class C>
-  __device__ Added(const FewRows<T, C>& p, std::int64_t i, std::int64_t j, std::int64_t other) {
+  __device__ Added(const Arguments<T, C>& p, std::int64_t i, std::int64_t j, std::int64_t other) {
     const std::int64_t column[2] = {j, other};
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -46,19 +109,19 @@ struct Added {
 
 // c and at from the sum z of element (i, j).
 template <class T, class C>
-__device__ void finish(const FewRows<T, C>& p, std::int64_t i, std::int64_t j, float z, float bias,
-                       float residual) {
+__device__ void finish(const Arguments<T, C>& p, std::int64_t i, std::int64_t j, float z,
+                       float bias, float residual) {
   if (j >= p.n) return;
   z += bias;
   const std::int64_t place = i * p.n + j;
   if (p.at) p.at[place] = static_cast<T>(z);
-  if (p.then == FewRows<T, C>::Then::gelu) z = gelu(z);
+  if (p.gelu) z = gelu(z);
   if (p.residual) z += residual;
   p.c[place] = static_cast<C>(z);
 }
 // ... of elements (i, j) and (i, n/2 + j).
 template <class T, class C>
-__device__ void finish_swiglu(const FewRows<T, C>& p, std::int64_t i, std::int64_t j, float gate,
+__device__ void finish_swiglu(const Arguments<T, C>& p, std::int64_t i, std::int64_t j, float gate,
                               float up, const Added& added) {
   const std::int64_t half = p.n / 2;
   if (j >= half) return;
@@ -108,7 +171,7 @@ struct Measure {
   float mean = 0, rstd;
 
   template <class T, class C>
-  __device__ Measure(const FewRows<T, C>& p, const float (&sums)[2][kFewRows][kWarps], int row) {
+  __device__ Measure(const Arguments<T, C>& p, const float (&sums)[2][kFewRows][kWarps], int row) {
     const auto count = static_cast<float>(p.k);
     if (p.norm.centred) mean = total(sums[0][row]) / count;
     rstd = rsqrtf(total(sums[1][row]) / count + p.norm.eps);
@@ -117,14 +180,13 @@ struct Measure {
 
 // Of rows that lie `stride` apart.  A thread reads what it wrote itself in Held::fill().
 template <class T, class C>
-__device__ void measure_rows(const FewRows<T, C>& p, const T* rows, int stride,
+__device__ void measure_rows(const Arguments<T, C>& p, const T* rows, int stride,
                              float (&sums)[2][kFewRows][kWarps]) {
-  const int m = static_cast<int>(p.m), k = static_cast<int>(p.k);
   if (!p.norm.centred)
-    return row_sums(sums[1], rows, stride, m, k, [](float x, int) { return x * x; });
-  row_sums(sums[0], rows, stride, m, k, [](float x, int) { return x; });
-  const auto count = static_cast<float>(k);
-  row_sums(sums[1], rows, stride, m, k, [&](float x, int row) {
+    return row_sums(sums[1], rows, stride, p.m, p.k, [](float x, int) { return x * x; });
+  row_sums(sums[0], rows, stride, p.m, p.k, [](float x, int) { return x; });
+  const auto count = static_cast<float>(p.k);
+  row_sums(sums[1], rows, stride, p.m, p.k, [&](float x, int row) {
     const float centred = x - total(sums[0][row]) / count;
     return centred * centred;
   });
@@ -132,7 +194,7 @@ __device__ void measure_rows(const FewRows<T, C>& p, const T* rows, int stride,
 
 // A unit of a row, normalised; w and shift: where those of its place are.
 template <class T, class C>
-__device__ Pack<T, kUnit> normal(const FewRows<T, C>& p, const Pack<T, kUnit>& a, const T* w,
+__device__ Pack<T, kUnit> normal(const Arguments<T, C>& p, const Pack<T, kUnit>& a, const T* w,
                                  const T* shift, const Measure& of) {
   const auto scale = load<kUnit>(w);
   float y[kUnit];
@@ -150,12 +212,12 @@ __device__ Pack<T, kUnit> normal(const FewRows<T, C>& p, const Pack<T, kUnit>& a
 // the norm's w and shift, which are fetched ahead of the kernel before.
 template <class T, class C>
 struct Held {
-  const FewRows<T, C>& p;
+  const Arguments<T, C>& p;
   T* const rows;
   const int width, stride;
   T *const w, *const shift;
 
-  __device__ Held(const FewRows<T, C>& problem, T* memory, int row_width)
+  __device__ Held(const Arguments<T, C>& problem, T* memory, int row_width)
       : p(problem),
         rows(memory),
         width(row_width),
@@ -170,8 +232,8 @@ struct Held {
       if (p.norm.shift) copy_16_bytes(shift + x, p.norm.shift + x);
     }
   }
-  // Some of this thread's units, from a place on; by way of registers, so that nobody waits for
-  // what was fetched of b before.
+  // Some of this thread's units, from a place on; by way of registers, as waiting for copies would
+  // be waiting for those of b too, which were begun before.
   struct Place {
     int row = 0, round = 0;
   };
@@ -228,7 +290,7 @@ struct Held {
 
 // A round of a in shared memory: kRound elements of each row from `first` on, zeros past its end.
 template <class T, class C, class Memory>
-__device__ void fill_round(T* to, const FewRows<T, C>& p, const Memory& shared, int first) {
+__device__ void fill_round(T* to, const Arguments<T, C>& p, const Memory& shared, int first) {
   constexpr int kUnits = kRound / kUnit;
   for (int u = threadIdx.x; u < p.m * kUnits; u += kThreads) {
     const int i = u / kUnits, x = first + u % kUnits * kUnit;
@@ -243,28 +305,6 @@ __device__ void fill_round(T* to, const FewRows<T, C>& p, const Memory& shared, 
   }
 }
 
-// Which columns of c a block makes, in passes of all blocks over neighbouring ones: 16 each, in the
-// last pass 8 if that does; of silu 8, which two rows of b go into.
-struct Columns {
-  int end, step, full, last_step;
-
-  template <class T, class C>
-  Columns(const FewRows<T, C>& p, int blocks) {
-    const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
-    end = static_cast<int>(swiglu ? p.n / 2 : p.n);
-    step = swiglu ? 8 : 16;
-    full = end / (step * blocks);
-    last_step = end - full * step * blocks <= 8 * blocks ? 8 : step;
-  }
-  __device__ int first(int pass) const {
-    const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
-    return pass < full ? (pass * blocks + block) * step : full * step * blocks + block * last_step;
-  }
-  __device__ int width(int pass) const {
-    return pass < full ? step : pass > full ? 0 : max(0, min(last_step, end - first(pass)));
-  }
-};
-
 // What a block multiplies next of b, on its way into shared memory.  A warp copies for itself
 // alone, whole lines of 128 bytes: of each slice, its run of the tile's 16 rows (of silu: 8 rows
 // and what belongs to them in the second half).  In an odd row the halves of a line change places,
@@ -274,11 +314,11 @@ class Feed {
  public:
   static constexpr std::size_t kBytes = std::size_t{kAhead} * 16 * kSlice * sizeof(T);
 
-  __device__ Feed(const FewRows<T, C>& p, unsigned char* memory, const Columns& columns)
+  __device__ Feed(const Arguments<T, C>& p, unsigned char* memory)
       : b_(p.b),
         k_(p.k),
-        columns_(columns),
-        second_(p.then == FewRows<T, C>::Then::swiglu ? (p.n / 2 - columns.step) * p.k : 0) {
+        columns_(p.columns),
+        second_(p.swiglu ? std::int64_t{p.n / 2 - p.columns.step} * p.k : 0) {
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
     memory += warp * kWarpBytes;
     first_ = warp * kRun + lane % 8 * 8;
@@ -327,7 +367,7 @@ class Feed {
     const int row = static_cast<int>(threadIdx.x) % 32 / 8, width = columns_.width(pass);
     pass_ = pass;
     x_ = first_;
-    from_ = b_ + (columns_.first(pass) + row) * k_ + first_;
+    from_ = b_ + std::int64_t{columns_.first(pass) + row} * k_ + first_;
     there_ = 0;
     for (int n = 0; n < kCopies; ++n) {
       const int of_tile = row + 4 * n;
@@ -337,39 +377,39 @@ class Feed {
   }
 
   const T* const b_;
-  const std::int64_t k_;
+  const int k_;
   const Columns columns_;
-  const std::int64_t second_;  // elements that its second half lies behind the first's end, of silu
+  const std::int64_t second_;  // of silu: elements from the first half of a tile to the second
   unsigned char* to_;          // in the first slot
   const unsigned char* from_half_[2];
   const T* from_;
-  std::int64_t x_;
-  int first_, pass_, there_, slot_ = 0;  // there_: a bit for each row that is
+  int x_, first_, pass_, there_, slot_ = 0;  // there_: a bit for each row that is
 };
 
 template <int kTiles, class T, class C>
-__global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C> p,
-                                                             const Columns columns, int held) {
+__global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const Arguments<T, C> p) {
   extern __shared__ __align__(16) unsigned char bytes[];
   auto& shared = *reinterpret_cast<Shared<kTiles>*>(bytes);
   using Weights = Feed<T, C>;
   let_next_kernel_begin();
   T* const a = reinterpret_cast<T*>(bytes + sizeof(Shared<kTiles>) + Weights::kBytes);
-  const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int slices = (static_cast<int>(p.k) + kSlice - 1) / kSlice;
+  const int slices = (p.k + kSlice - 1) / kSlice;
   const int rounds = (slices + kRoundSlices - 1) / kRoundSlices;
   const int offset = warp * kRun + lane % 4 * 8;  // of this thread's units in a slice
 
   // Either all of a is held, or a round of it at a time.
-  const bool whole = held >= rounds;
-  const int width = held * kRound, stride = width + kPad;
+  const bool whole = p.held >= rounds;
+  const int width = p.held * kRound, stride = width + kPad;
   const Held<T, C> all(p, a, width);
   if (whole) all.fetch_norm();
   copies_commit();
-  Weights weights(p, bytes + sizeof(Shared<kTiles>), columns);
+  Weights weights(p, bytes + sizeof(Shared<kTiles>));
 #pragma unroll
   for (int n = 0; n < kEarly; ++n) weights.fetch();
+  if (const int piece = static_cast<int>(blockIdx.x) * 32 + lane;
+      warp == 0 && piece < p.ahead_pieces)
+    fetch_to_l2(p.ahead + std::int64_t{piece} * kPiece, kPiece);
   wait_for_kernel_before();
   typename Held<T, C>::Some some;
   if (whole) some = all.fetch({});
@@ -380,16 +420,17 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C>
     copies_wait<kAhead>();  // the norm's
     all.normalise(shared);
   } else if (p.norm.w) {
-    measure_rows(p, p.a, static_cast<int>(p.k), shared.sums);
+    measure_rows(p, p.a, p.k, shared.sums);
   }
 
   // The place in the tile that this thread finishes.
   const int t = threadIdx.x / 64, place = threadIdx.x % 64 / 2, column = threadIdx.x % 2;
   const int i = t < kTiles ? t * 8 + place % 4 * 2 + column : kFewRows;
   int turn = 0;
+  const Columns& columns = p.columns;
   for (int pass = 0; columns.width(pass) > 0; ++pass, turn ^= 1) {
     const int j = columns.first(pass) + place / 4, end = columns.first(pass) + columns.width(pass);
-    const Added added(p, i, j, swiglu ? p.n / 2 + j : j + 8);
+    const Added added(p, i, j, p.swiglu ? p.n / 2 + j : j + 8);
     float sums[2][kTiles][4] = {};  // of the halves of the warp's runs
     for (int slice = 0; slice < slices; ++slice) {
       if (!whole && slice % kRoundSlices == 0) {
@@ -430,7 +471,7 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C>
 #pragma unroll
       for (int w = 0; w < kWarps; ++w)
         for (int r = 0; r < 2; ++r) z[r] += shared.part[turn][w][t][place][2 * r + column];
-      if (swiglu) {
+      if (p.swiglu) {
         finish_swiglu(p, i, j, z[0], z[1], added);
       } else {
         finish(p, i, j, z[0], added.bias[0], added.residual[0]);
@@ -443,13 +484,12 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const FewRows<T, C>
 
 // A warp for element j of all rows (and of silu for n/2 + j).
 template <int N, class T, class C>
-__global__ __launch_bounds__(kThreads) void plain_kernel(const FewRows<T, C> p) {
+__global__ __launch_bounds__(kThreads) void plain_kernel(const Arguments<T, C> p) {
   let_next_kernel_begin();
   wait_for_kernel_before();
-  const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
   const std::int64_t j = blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32;
   const std::int64_t half = p.n / 2;
-  if (j >= (swiglu ? half : p.n)) return;
+  if (j >= (p.swiglu ? half : p.n)) return;
   const auto dot = [&](std::int64_t i, std::int64_t row) {
     float sum = 0;
     for (std::int64_t x = threadIdx.x % 32 * N; x < p.k; x += 32 * N) {
@@ -461,10 +501,10 @@ __global__ __launch_bounds__(kThreads) void plain_kernel(const FewRows<T, C> p) 
     return over_lanes(sum);
   };
   for (std::int64_t i = 0; i < p.m; ++i) {
-    const float z = dot(i, j), up = swiglu ? dot(i, half + j) : 0;
+    const float z = dot(i, j), up = p.swiglu ? dot(i, half + j) : 0;
     if (threadIdx.x % 32 == 0) {
       const Added added(p, i, j, half + j);
-      if (swiglu)
+      if (p.swiglu)
         finish_swiglu(p, i, j, z, up, added);
       else
         finish(p, i, j, z, added.bias[0], added.residual[0]);
@@ -497,8 +537,8 @@ void launch_matrix(const FewRows<T, C>& p, cudaStream_t stream) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(kFixed + kMostHeld)));
   leave_memory_shared(kernel);
-  launch_dependent(kernel, multiprocessors, kThreads, shared, stream, p,
-                   Columns(p, multiprocessors), held);
+  launch_dependent(kernel, multiprocessors, kThreads, shared, stream,
+                   Arguments<T, C>(p, multiprocessors, held));
 }
 
 }  // namespace
@@ -511,13 +551,15 @@ bool few_rows_norms(const FewRows<T, C>& p) {
 template <class T, class C>
 void few_rows(const FewRows<T, C>& p, cudaStream_t stream) {
   if (p.m * p.n == 0) return;
+  if (std::max(p.n, p.k) > std::numeric_limits<int>::max())
+    fail(Exit::internal, "few_rows: ", p.n, " x ", p.k);
   if constexpr (sizeof(T) == 2)
     if (whole_units(p)) return p.m <= 8 ? launch_matrix<1>(p, stream) : launch_matrix<2>(p, stream);
   if (p.norm.w) fail(Exit::internal, "few_rows: a norm of ", p.k, " elements");
   const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
   with_width<kWide<T>>(whole_units(p), [&]<int N>() {
     launch_dependent(plain_kernel<N, T, C>, ceil_div(swiglu ? p.n / 2 : p.n, kWarps), kThreads, 0,
-                     stream, p);
+                     stream, Arguments<T, C>(p, 1, 0));
   });
 }
 

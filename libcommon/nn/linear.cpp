@@ -82,7 +82,7 @@ void Linear::forward_add(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
     multiply(s, {.out = part}, x, nullptr, sum);
     add_dropout(s, y, residual, sum, bias(s), dropout);
   } else if (dropout.p == 0) {
-    multiply(s, {.out = y, .bias = bias(s), .residual = residual}, x);
+    multiply(s, {.out = y, .bias = bias(s), .residual = residual, .ahead = s.past.ahead}, x);
   } else {
     const ArenaScope scope(s.layer);
     const Tensor out = s.scratch(y.shape());

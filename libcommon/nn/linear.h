@@ -27,6 +27,7 @@ class Linear {
   // dx empty: not wanted.  With `gelu_at`, x = gelu(gelu_at), and dx is the gradient of gelu_at.
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
                 const Tensor& gelu_at = {}) const;
+  ConstTensor weight() const { return weight_->value; }            // not to be multiplied with
   std::int64_t out_features() const { return weight_->local[0]; }  // of this rank
 
  private:

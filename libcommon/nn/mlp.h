@@ -25,6 +25,8 @@ class Mlp {
         hidden_dropout_(hidden_dropout),
         recompute_(recompute) {}
 
+  ConstTensor first_weight() const { return fc1_.weight(); }  // Step::past.ahead
+
   // y empty: not wanted.  With a norm, x is its input.
   void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
                const Norm* norm = nullptr) const;

@@ -82,7 +82,9 @@ static FewRows<T, C> few_rows_of(const Matmul& p) {
                    .shift = or_null<T>(p.norm.bias),
                    .eps = static_cast<float>(p.norm.eps),
                    .offset = static_cast<float>(p.norm.offset),
-                   .centred = p.norm.centred}};
+                   .centred = p.norm.centred},
+          .ahead = p.ahead ? p.ahead.data() : nullptr,
+          .ahead_bytes = p.ahead ? p.ahead.bytes() : 0};
 }
 
 // body(FewRows) of a problem's types.
