@@ -20,7 +20,7 @@ __global__ __launch_bounds__(kThreads) void forward_kernel(T* y, const std::int3
                                                            const T* table, WordRange words,
                                                            std::int64_t packs,
                                                            std::int64_t packs_per_row) {
-  let_next_kernel_begin();
+  let_next_kernel_begin();  // it began after all before it, so what those wrote may be read early
   const std::int64_t begin = blockIdx.x * std::int64_t{kForwardPacks * kThreads} + threadIdx.x;
   Pack<T, N> from[kForwardPacks], to[kForwardPacks];
 #pragma unroll
