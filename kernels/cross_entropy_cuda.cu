@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/fast_math.cuh"
+#include "kernels/gpu.h"
 #include "kernels/ptx.cuh"
 #include "kernels/reduce.cuh"
 
@@ -320,13 +321,10 @@ void launch_resident(T* logits, const Problem& p, int blocks_per_multiprocessor,
                                       : resident_kernel<kWide<T>, kThreads, false, T>;
   const int slots = slots_for<kThreads, T>(p.cols);
   const std::size_t bytes = slots * kThreads * sizeof(uint4);
-  int device = 0, multiprocessors = 0;
-  check(cudaGetDevice(&device));
-  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(bytes)));
-  const auto blocks =
-      static_cast<unsigned>(min(p.rows, std::int64_t{multiprocessors} * blocks_per_multiprocessor));
+  const auto blocks = static_cast<unsigned>(
+      min(p.rows, std::int64_t{multiprocessors()} * blocks_per_multiprocessor));
   kernel<<<blocks, kThreads, bytes, stream>>>(logits, p, slots);
 }
 

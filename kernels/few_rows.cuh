@@ -35,8 +35,8 @@ struct Columns {
   }
 };
 
-// A problem in few bytes, what is looked at first in front: a kernel's first look at each line of
-// its parameters takes time.
+// A problem as the kernels take it: sizes of 32 bits, which they multiply sooner than of 64, and
+// what the host can work out for all blocks.
 template <class T, class C>
 struct Arguments {
   const T* b;

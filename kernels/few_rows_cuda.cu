@@ -215,17 +215,14 @@ void launch_matrix(const FewRows<T, C>& p, cudaStream_t stream) {
     return static_cast<std::size_t>(p.m * (held * kRound + kPad) + of_norm) * sizeof(T);
   };
   const int held = bytes(rounds) <= kMostHeld ? rounds : 1;
-  int device = 0, multiprocessors = 0;
-  check(cudaGetDevice(&device));
-  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  const int blocks = multiprocessors();
   const auto kernel = matrix_kernel<kTiles, T, C>;
   constexpr std::size_t kFixed = sizeof(Shared<kTiles>) + Feed<T, C>::kBytes;
   const std::size_t shared = kFixed + bytes(held);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(kFixed + kMostHeld)));
   leave_memory_shared(kernel);
-  launch_dependent(kernel, multiprocessors, kThreads, shared, stream,
-                   Arguments<T, C>(p, multiprocessors, held));
+  launch_dependent(kernel, blocks, kThreads, shared, stream, Arguments<T, C>(p, blocks, held));
 }
 
 }  // namespace

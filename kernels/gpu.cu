@@ -12,13 +12,19 @@ static bool generic_asked() {
   return name && std::string_view(name) == "generic";
 }
 
+static int attribute(cudaDeviceAttr of) {
+  int device = 0, value = 0;
+  check(cudaGetDevice(&device));
+  check(cudaDeviceGetAttribute(&value, of, device));
+  return value;
+}
+
 bool hopper_kernels() {
   static const bool generic = generic_asked();
   if (generic) return false;
-  int device = 0, major = 0;
-  check(cudaGetDevice(&device));
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  return major == 9;
+  return attribute(cudaDevAttrComputeCapabilityMajor) == 9;
 }
+
+int multiprocessors() { return attribute(cudaDevAttrMultiProcessorCount); }
 
 }  // namespace mt::cuda

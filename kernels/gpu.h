@@ -1,4 +1,4 @@
-// kernels/gpu.h: which of several kernels the current GPU runs.
+// kernels/gpu.h: what the current GPU has, and which of several kernels it runs.
 #pragma once
 
 namespace mt::cuda {
@@ -7,5 +7,7 @@ namespace mt::cuda {
 // MT_KERNELS is "generic", which asks for those that every GPU from sm_80 on has.  The variable is
 // read once.
 bool hopper_kernels();
+
+int multiprocessors();
 
 }  // namespace mt::cuda

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cuda_check.h"
+#include "kernels/gpu.h"
 
 namespace mt::cuda {
 
@@ -11,12 +12,9 @@ namespace mt::cuda {
 template <class Kernel, class Arguments>
 void launch_persistent(Kernel* kernel, const Arguments& arguments, int tiles, int threads,
                        std::size_t shared_bytes, cudaStream_t stream) {
-  int device = 0, multiprocessors = 0;
-  check(cudaGetDevice(&device));
-  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(shared_bytes)));
-  kernel<<<std::min(tiles, multiprocessors), threads, shared_bytes, stream>>>(arguments);
+  kernel<<<std::min(tiles, multiprocessors()), threads, shared_bytes, stream>>>(arguments);
   check(cudaGetLastError());
 }
 

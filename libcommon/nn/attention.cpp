@@ -173,7 +173,7 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, 
     const Tensor qkv = s.scratch({tokens, qkv_.out_features()});
     qkv_.forward(s, qkv, x, norm);
     attend_past(s, o, lse, qkv);
-    proj_.forward_add(s, y, residual, o.reshape({tokens, heads * head_dim}), hidden);
+    proj_.forward_add(s, y, residual, o.reshape({tokens, heads * head_dim}), hidden, s.past.ahead);
     return;
   }
   Saved made = project(s, x, saved, norm);

@@ -75,14 +75,14 @@ void Linear::forward_swiglu(Step& s, Tensor y, Tensor at, ConstTensor x, const N
 }
 
 void Linear::forward_add(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
-                         const Dropout& dropout) const {
+                         const Dropout& dropout, ConstTensor ahead) const {
   if (cut_by_inputs()) {
     const ArenaScope scope(s.layer);
     const Tensor sum = s.scratch(y.shape()), part = part_of_sum(s, sum);
     multiply(s, {.out = part}, x, nullptr, sum);
     add_dropout(s, y, residual, sum, bias(s), dropout);
   } else if (dropout.p == 0) {
-    multiply(s, {.out = y, .bias = bias(s), .residual = residual, .ahead = s.past.ahead}, x);
+    multiply(s, {.out = y, .bias = bias(s), .residual = residual, .ahead = ahead}, x);
   } else {
     const ArenaScope scope(s.layer);
     const Tensor out = s.scratch(y.shape());

@@ -21,9 +21,9 @@ class Linear {
   void forward_gelu(Step& s, Tensor y, Tensor at, ConstTensor x, const Norm* norm = nullptr) const;
   void forward_swiglu(Step& s, Tensor y, Tensor at, ConstTensor x,
                       const Norm* norm = nullptr) const;
-  // y = residual + dropout(x W^T + b)
-  void forward_add(Step& s, Tensor y, ConstTensor residual, ConstTensor x,
-                   const Dropout& dropout) const;
+  // y = residual + dropout(x W^T + b);  ahead: as in Matmul
+  void forward_add(Step& s, Tensor y, ConstTensor residual, ConstTensor x, const Dropout& dropout,
+                   ConstTensor ahead = {}) const;
   // dx empty: not wanted.  With `gelu_at`, x = gelu(gelu_at), and dx is the gradient of gelu_at.
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
                 const Tensor& gelu_at = {}) const;

@@ -45,8 +45,8 @@ struct Matmul {
   ConstTensor residual = {};  // [m, n] or empty: out = residual + (op(a) op(b) + bias)
   // Where takes_norm(): the rows of `a` are normalised on their way; weight empty: they are not.
   RowNorm norm = {};
-  // What is read next, if that is known and until then nothing else is: of few rows a GPU brings
-  // the first of it near meanwhile.  Changes nothing.
+  // What is read next, where nothing else is until then: a GPU's product of few rows brings the
+  // first of it near meanwhile.  Changes no result.
   ConstTensor ahead = {};
 };
 // Whether matmul() takes a norm along: of few rows on a GPU (kernels/few_rows.h).
