@@ -87,7 +87,7 @@ void cached_qkv(T* q, T* keys, T* values, const T* qkv, const float* angles,
                 const std::int32_t* positions, const std::int32_t* slots, const CachedQkvShape& s,
                 cudaStream_t stream) {
   if (s.qkv.tokens * s.qkv.groups * s.qkv.head_dim == 0) return;
-  const Turn turn{angles, s.qkv.tokens, static_cast<int>(s.rotary_dim / 2), s.interleaved, 1};
+  const Turn turn{angles, static_cast<int>(s.rotary_dim / 2), s.interleaved, 1};
   const bool wide = aligned(q, keys, values, qkv) && fits(turn, s.qkv.head_dim, kWide<T>);
   with_width<kWide<T>>(wide, [&]<int N>() {
     launch_dependent(rows_kernel<N, T>, s.qkv.tokens, kThreads, 0, stream,

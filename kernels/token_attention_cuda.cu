@@ -50,9 +50,9 @@ class Rows {
         group_(at.group),
         of_head_(turn.units<N>(head_dim_)),
         turned_((at.group + 1) * of_head_),
+        sequence_(at.sequence),
         from_(p.qkv + (std::int64_t{at.sequence} * at.sizes.kv_heads + at.kv_head) *
                           (at.group + 2) * head_dim_) {
-    turn_.table += at.sequence * 2 * turn.half;
     find(threadIdx.x);
   }
   template <class Memory>
@@ -64,7 +64,7 @@ class Rows {
         Turn{}.operator()<N>(shared.own.row(1), from, head_dim_, 0, unit_);
       else
         turn_.operator()<N>(row_ < group_ ? shared.q.row(row_) : shared.own.row(0), from, head_dim_,
-                            0, unit_);
+                            sequence_, unit_);
     }
   }
 
@@ -74,8 +74,8 @@ class Rows {
     unit_ = i - row_ * of_head_;
   }
 
-  Turn turn_;  // of this sequence's angles
-  const int head_dim_, group_, of_head_, turned_;
+  const Turn& turn_;
+  const int head_dim_, group_, of_head_, turned_, sequence_;
   const T* const from_;
   int row_, unit_;
 };
@@ -215,7 +215,7 @@ template <class T>
 void token_attention(const TokenAttention<T>& p, const AttentionShape& s, cudaStream_t stream) {
   if (s.sequences * s.heads == 0) return;
   const AttentionArguments a(s, p.first_key, {}, sizeof(T), p.o, p.qkv, p.keys, p.values);
-  const Turn turn{p.angles, s.sequences, static_cast<int>(p.rotary_dim / 2), p.interleaved, 1};
+  const Turn turn{p.angles, static_cast<int>(p.rotary_dim / 2), p.interleaved, 1};
   const bool wide = a.whole_units && fits(turn, s.head_dim, kWide<T>);
   with_width<kWide<T>>(wide, [&]<int N>() {
     with_channels(s.head_dim, [&]<int kHeadDim>() { launch<N, kHeadDim>(a, p, turn, stream); });

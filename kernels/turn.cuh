@@ -9,9 +9,8 @@ namespace mt::cuda {
 // A unit turns N pairs of channels, which lie in two packs, or passes two packs on, the last of a
 // head perhaps one.
 struct Turn {
-  const float* table;
-  std::int64_t seq_length;
-  int half;  // of the rotated channels
+  const float* table;  // [positions, 2 half]: the cosines and then the sines of each
+  int half;            // of the rotated channels
   bool interleaved;
   float sign;  // of the sines: -1 turns back
 
@@ -22,7 +21,7 @@ struct Turn {
   }
 
   template <int N, class T>
-  __device__ void operator()(T* to, const T* from, int head_dim, std::int64_t token,
+  __device__ void operator()(T* to, const T* from, int head_dim, std::int64_t position,
                              int unit) const {
     if (unit >= half / N) {
       const int c = 2 * half + (unit - half / N) * 2 * N;
@@ -32,7 +31,7 @@ struct Turn {
       if (two) store(to + c + N, second);
       return;
     }
-    const float* row = table + token % seq_length * 2 * half + unit * N;
+    const float* row = table + position * 2 * half + unit * N;
     const auto cosine = load<N>(row), sine = load<N>(row + half);
     const int low = interleaved ? 2 * unit * N : unit * N, high = low + (interleaved ? N : half);
     const auto a = load<N>(from + low), b = load<N>(from + high);
