@@ -4,13 +4,14 @@
 //   target[c] = 1 - smoothing for the label, smoothing / (vocab - 1) for each of the others
 //   (Szegedy et al.: arXiv:1512.00567, section 7, in Megatron-LM's form); 0 <= smoothing < 1
 // Where ranks share the vocabulary, each has the logits' columns [first, first + cols) of `vocab`:
-//   sums  of these: sums[0,r] = max_c logits[r,c], sums[1,r] = sum_c exp(logits[r,c] - sums[0,r]),
-//         sums[2,r] the label's logit, 0 where the label is elsewhere, sums[3,r] = sum_c
-//         logits[r,c]; then those of all ranks are gathered, [ranks, 4, rows]
+//   sums  of these: sums[0,r] = max_c logits[r,c], on the GPU a number at most 8 below it,
+//         sums[1,r] = sum_c exp(logits[r,c] - sums[0,r]), sums[2,r] the label's logit, 0 where the
+//         label is elsewhere, sums[3,r] = sum_c logits[r,c]; then those of all ranks are gathered,
+//         [ranks, 4, rows]
 //   part  the loss and these columns of the gradient
 // logits: [rows, vocab];  loss, row_weight: [rows], row_weight null: logits stay as they are;
-// labels: [rows], 0 <= label < vocab (the caller checks).  T: float or double;
-// on the GPU logits are float, bf16 or fp16, loss and row_weight float.
+// labels: [rows], 0 <= label < vocab (the caller checks).  A row with a NaN has the loss NaN.
+// T: float or double; on the GPU logits are float, bf16 or fp16, loss and row_weight float.
 #pragma once
 
 #include <cstdint>

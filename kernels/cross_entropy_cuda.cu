@@ -22,8 +22,10 @@ struct Problem {
   float smoothing = 0;  // t of target[c] = (1 - t) [c = label] + t / vocab
 };
 
-// Part of a row (Milakov, Gimelshein: arXiv:1805.02867): its largest element, sum 2^(x log2(e) -
-// base(top)), and sum x.  base is rounded, which exponents then share, so that it cancels.
+// Part of a row (Milakov, Gimelshein: arXiv:1805.02867): its largest element or a number at most
+// kBehind below, sum 2^(x log2(e) - base(top)), and sum x.  base is rounded, which exponents then
+// share, so that it cancels.
+constexpr float kBehind = 8;
 struct Softmax {
   float top, sum, plain;
 };
@@ -33,7 +35,7 @@ __device__ float power(float x, float shift) { return exp2_approx(fmaf(x, kLog2e
 struct Join {
   __device__ Softmax operator()(const Softmax& a, const Softmax& b) const {
     const float top = fmaxf(a.top, b.top), plain = a.plain + b.plain;
-    if (top == -INFINITY) return {top, 0, plain};
+    if (top == -INFINITY) return {top, a.sum + b.sum, plain};  // 0 or NaN
     return {
         top,
         a.sum * exp2_approx(base(a.top) - base(top)) + b.sum * exp2_approx(base(b.top) - base(top)),
@@ -92,10 +94,17 @@ requires(N > 1 && sizeof(T) == 2) struct Largest<N, T> {
   __device__ float value() const { return fmaxf(to_float(top.x), to_float(top.y)); }
 };
 
-// Adds a pack to a thread's part of the row, whose top is at least the pack's.
+// Adds a pack to a thread's part of a row, whose base seldom changes, as it may stay behind.
 template <int N, bool kSmooth, class T>
 __device__ void add_pack(Softmax& part, const Pack<T, N>& x) {
-  const float shift = base(part.top);
+  Largest<N, T> largest;
+  largest.add(x);
+  const float top = largest.value();
+  if (top > part.top + kBehind) {
+    part.sum *= exp2_approx(base(part.top) - base(top));
+    part.top = top;
+  }
+  const float shift = part.top > -INFINITY ? base(part.top) : 0;  // 0: of -infinity and NaN alone
 #pragma unroll
   for (int n = 0; n < N; ++n) {
     part.sum += power(x[n], shift);
@@ -163,15 +172,7 @@ __device__ void for_packs(const T* row, std::int64_t cols, const Body& body) {
 template <int N, bool kSmooth, class T>
 __device__ Softmax softmax_of(const T* row, std::int64_t cols, Softmax* shared) {
   Softmax all{-INFINITY, 0, 0};
-  for_packs<N>(row, cols, [&](const Pack<T, N>& x, std::int64_t) {
-    Largest<N, T> largest;
-    largest.add(x);
-    const float top = fmaxf(all.top, largest.value());
-    if (top == -INFINITY) return;
-    if (top > all.top) all.sum *= exp2_approx(base(all.top) - base(top));
-    all.top = top;
-    add_pack<N, kSmooth>(all, x);
-  });
+  for_packs<N>(row, cols, [&](const Pack<T, N>& x, std::int64_t) { add_pack<N, kSmooth>(all, x); });
   return over_block<kAnyThreads>(all, shared);
 }
 
@@ -225,11 +226,12 @@ __global__ __launch_bounds__(kAnyThreads) void part_kernel(T* logits, Problem p,
 
 // --- Rows that fit on a multiprocessor: read once -----------------------------------------------
 
-// Blocks stay.  A thread holds every kThreads-th pack of a row: the first ones in shared memory,
-// kHeld more in registers.  The next row's arrive as this one's gradients leave.
-constexpr int kHeld = 4;
+// Blocks stay.  A thread holds every kThreads-th pack of a row: kHeld in registers, the others in
+// shared memory.  Where the gradient of a pack has left, the pack of the next row arrives, and is
+// added to that row's sum kLag packs later: reading, writing and computing go on all the time.
+constexpr int kLag = 2;
 
-template <int N, int kThreads, bool kSmooth, class T>
+template <int N, int kThreads, int kHeld, bool kSmooth, class T>
 __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* logits, Problem p,
                                                                              int slots) {
   extern __shared__ uint4 slot[];  // [slots, kThreads]
@@ -240,49 +242,44 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
     return load<N>(reinterpret_cast<const T*>(slot + j * kThreads + threadIdx.x));
   };
   const int full =
-      static_cast<int>(min(std::int64_t{slots}, (packs - 1 - threadIdx.x) / kThreads + 1));
-  Pack<T, N> held[kHeld];
+      static_cast<int>(min(std::int64_t{slots}, (packs + kThreads - 1 - threadIdx.x) / kThreads));
+  Pack<T, N> held[kHeld > 0 ? kHeld : 1];
+  const auto holds = [&](int h) { return pack_of(slots + h) < packs; };
   const auto fetch_slot = [&](const T* row, int j) {
     copy_16_bytes(slot + j * kThreads + threadIdx.x, row + pack_of(j) * N);
   };
   const auto fetch_held = [&](const T* row, int h) {
-    if (pack_of(slots + h) < packs) held[h] = load<N>(row + pack_of(slots + h) * N);
+    if (holds(h)) held[h] = load<N>(row + pack_of(slots + h) * N);
   };
-
-  // The slots come in two halves, of which the first is worked on before the second is there.
-  const int half = full / 2;
-  std::int64_t r = blockIdx.x;
-  if (r < p.rows) {
-    for (int j = 0; j < half; ++j) fetch_slot(logits + r * p.cols, j);
-    copies_commit();
-    for (int j = half; j < full; ++j) fetch_slot(logits + r * p.cols, j);
-#pragma unroll
-    for (int h = 0; h < kHeld; ++h) fetch_held(logits + r * p.cols, h);
-  }
-  int parity = 0;
-  for (; r < p.rows; r += gridDim.x, parity ^= 1) {
-    T* row = logits + r * p.cols;
-    const T* next = r + gridDim.x < p.rows ? row + gridDim.x * p.cols : nullptr;
-    const std::int64_t label = p.labels[r];
-    Largest<N, T> largest;
-    copies_commit();
-    copies_wait<1>();
-    for (int j = 0; j < half; ++j) largest.add(in_slot(j));
-    copies_wait<0>();
-    for (int j = half; j < full; ++j) largest.add(in_slot(j));
+  // Of the packs that arrive last, in the order of their coming.
+  const auto add_last = [&](Softmax& part) {
 #pragma unroll
     for (int h = 0; h < kHeld; ++h)
-      if (pack_of(slots + h) < packs) largest.add(held[h]);
-    Softmax all{largest.value(), 0, 0};
-    if (all.top > -INFINITY) {
-      for (int j = 0; j < full; ++j) add_pack<N, kSmooth>(all, in_slot(j));
-#pragma unroll
-      for (int h = 0; h < kHeld; ++h)
-        if (pack_of(slots + h) < packs) add_pack<N, kSmooth>(all, held[h]);
-    }
-    all = over_block<kThreads>(all, shared[parity]);
+      if (holds(h)) add_pack<N, kSmooth>(part, held[h]);
+    const int first = max(0, full - kLag);
+    copies_wait<kLag / 2>();
+    for (int j = first; j < full - kLag / 2; ++j) add_pack<N, kSmooth>(part, in_slot(j));
+    copies_wait<0>();
+    for (int j = max(first, full - kLag / 2); j < full; ++j) add_pack<N, kSmooth>(part, in_slot(j));
+  };
 
+  T* row = logits + blockIdx.x * p.cols;
+#pragma unroll
+  for (int h = 0; h < kHeld; ++h) fetch_held(row, h);
+  for (int j = 0; j < full; ++j) {
+    fetch_slot(row, j);
+    copies_commit();
+  }
+  Softmax part{-INFINITY, 0, 0};
+  copies_wait<kLag>();
+  for (int j = 0; j < full - kLag; ++j) add_pack<N, kSmooth>(part, in_slot(j));
+  int parity = 0;
+  for (std::int64_t r = blockIdx.x; r < p.rows; r += gridDim.x, parity ^= 1) {
+    add_last(part);
+    const Softmax all = over_block<kThreads>(part, shared[parity]);
+    part = {-INFINITY, 0, 0};
     const Gradient<N, kSmooth> gradient(p, all, r);
+    const std::int64_t label = p.labels[r];
     const auto finish = [&](const Pack<T, N>& x, int j) {
       const std::int64_t c = pack_of(j) * N;
       if (c <= label && label < c + N) {
@@ -292,40 +289,41 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
       }
       if (p.row_weight) gradient(row + c, x, label - c);
     };
-    const auto finish_slots = [&](int first, int last) {
-      for (int j = first; j < last; ++j) {
-        finish(in_slot(j), j);
-        if (next) fetch_slot(next, j);
-      }
-    };
-    finish_slots(0, half);
-    copies_commit();
-    finish_slots(half, full);
+    T* next = row + gridDim.x * p.cols;
+    const bool goes_on = r + gridDim.x < p.rows;
 #pragma unroll
     for (int h = 0; h < kHeld; ++h) {
-      if (pack_of(slots + h) < packs) finish(held[h], slots + h);
-      if (next) fetch_held(next, h);
+      if (holds(h)) finish(held[h], slots + h);
+      if (goes_on) fetch_held(next, h);
     }
+    for (int j = 0; j < full; ++j) {
+      finish(in_slot(j), j);
+      if (!goes_on) continue;
+      fetch_slot(next, j);
+      copies_commit();
+      copies_wait<kLag>();
+      if (j >= kLag) add_pack<N, kSmooth>(part, in_slot(j - kLag));
+    }
+    row = next;
   }
 }
 
-template <int kThreads, class T>
-int slots_for(std::int64_t vocab) {
-  return static_cast<int>(max(std::int64_t{0}, ceil_div(vocab / kWide<T>, kThreads) - kHeld));
-}
+// Of 16 KiB each, of 227 KiB: of one block of 1024 threads, or of two of 512.
+constexpr int kMostSlots = 13;
 
-template <int kThreads, class T>
-void launch_resident(T* logits, const Problem& p, int blocks_per_multiprocessor,
-                     cudaStream_t stream) {
-  const auto kernel = p.smoothing > 0 ? resident_kernel<kWide<T>, kThreads, true, T>
-                                      : resident_kernel<kWide<T>, kThreads, false, T>;
-  const int slots = slots_for<kThreads, T>(p.cols);
-  const std::size_t bytes = slots * kThreads * sizeof(uint4);
+template <int kThreads, int kHeld, class T>
+bool launch_resident(T* logits, const Problem& p, cudaStream_t stream) {
+  const std::int64_t slots = max(std::int64_t{0}, ceil_div(p.cols / kWide<T>, kThreads) - kHeld);
+  if (slots > kMostSlots) return false;
+  const auto kernel = p.smoothing > 0 ? resident_kernel<kWide<T>, kThreads, kHeld, true, T>
+                                      : resident_kernel<kWide<T>, kThreads, kHeld, false, T>;
+  const auto bytes = static_cast<std::size_t>(slots) * kThreads * sizeof(uint4);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(bytes)));
-  const auto blocks = static_cast<unsigned>(
-      min(p.rows, std::int64_t{multiprocessors()} * blocks_per_multiprocessor));
-  kernel<<<blocks, kThreads, bytes, stream>>>(logits, p, slots);
+  const auto blocks =
+      static_cast<unsigned>(min(p.rows, std::int64_t{multiprocessors()} * (1024 / kThreads)));
+  kernel<<<blocks, kThreads, bytes, stream>>>(logits, p, static_cast<int>(slots));
+  return true;
 }
 
 }  // namespace
@@ -335,13 +333,10 @@ void cross_entropy(float* loss, T* logits, const std::int32_t* labels, const flo
                    std::int64_t rows, std::int64_t vocab, double smoothing, cudaStream_t stream) {
   if (rows == 0) return;
   const Problem p{rows, vocab, 0, vocab, labels, row_weight, loss, spread(smoothing, vocab)};
-  constexpr int kMostSlots = 13;  // 16 KiB each, of 227 KiB: of one block of 1024, or of two of 512
   const bool wide = aligned(logits) && vocab % kWide<T> == 0;
-  if (wide && slots_for<512, T>(vocab) <= kMostSlots)
-    launch_resident<512>(logits, p, 2, stream);
-  else if (wide && slots_for<1024, T>(vocab) <= kMostSlots)
-    launch_resident<1024>(logits, p, 1, stream);
-  else
+  const bool resident = wide && (launch_resident<512, 0>(logits, p, stream) ||
+                                 launch_resident<1024, 4>(logits, p, stream));
+  if (!resident)
     with_width<kWide<T>>(wide, [&]<int N>() {
       const auto kernel = p.smoothing > 0 ? any_kernel<N, true, T> : any_kernel<N, false, T>;
       kernel<<<static_cast<unsigned>(rows), kAnyThreads, 0, stream>>>(logits, p);

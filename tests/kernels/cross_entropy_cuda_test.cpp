@@ -1,7 +1,9 @@
 // Cross-entropy on the GPU against the CPU's in double.
 #include "kernels/cross_entropy.h"
 
+#include <cmath>
 #include <deque>
+#include <limits>
 
 #include "tests/kernels/device_numbers.h"
 
@@ -53,6 +55,30 @@ TYPED_TEST(CrossEntropyCuda, AgreesWithTheCpu) {
                        vocab, smoothing);
     EXPECT_TRUE(near(loss, expected));
     EXPECT_TRUE(near(logits.device, logits.host));
+  }
+}
+
+// Alone in its pack or with it NaN, in the first pack behind -infinity or in the last.
+TYPED_TEST(CrossEntropyCuda, NanIsInTheLoss) {
+  using T = TypeParam;
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  constexpr std::int64_t kRows = 4, kPack = 8;
+  for (const std::int64_t vocab : {31, 1000, 4096, 131072, 524288}) {
+    SCOPED_TRACE(testing::Message() << vocab << " words");
+    std::vector<double> logits = check::random<double>(kRows * vocab, 1, -2, 2);
+    logits[vocab + kPack] = kNan;
+    std::fill_n(&logits[2 * vocab], kPack, kNan);
+    std::fill_n(&logits[3 * vocab], vocab, kNone);
+    logits[4 * vocab - 1] = kNan;
+    const Numbers<T> device(logits, 0);
+    const DeviceArray<std::int32_t> labels(std::vector<std::int32_t>(kRows, 20));
+    const Numbers<float> loss(kRows);
+    cuda::cross_entropy<T>(loss.data(), device.data(), labels.data(), nullptr, kRows, vocab, 0,
+                           nullptr);
+    const std::vector<double> losses = loss.values();
+    EXPECT_TRUE(std::isfinite(losses[0]));
+    for (int r = 1; r < kRows; ++r) EXPECT_TRUE(std::isnan(losses[r])) << "row " << r;
   }
 }
 

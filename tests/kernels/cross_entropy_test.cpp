@@ -1,5 +1,8 @@
 #include "kernels/cross_entropy.h"
 
+#include <cmath>
+#include <limits>
+
 #include "tests/kernels/check.h"
 
 namespace mt {
@@ -59,6 +62,24 @@ TEST(CrossEntropy, Loss) {
       check_loss<float>(rows, vocab);
       check_loss<double>(rows, vocab);
     }
+}
+
+template <class T>
+void check_nan() {
+  constexpr T kNan = std::numeric_limits<T>::quiet_NaN(),
+              kNone = -std::numeric_limits<T>::infinity();
+  for (const std::int64_t vocab : {2, 33, 1000})
+    for (const T others : {T(1), kNone})
+      for (const std::int64_t at : {std::int64_t{0}, vocab / 2, vocab - 1}) {
+        std::vector<T> logits(static_cast<std::size_t>(vocab), others);
+        logits[at] = kNan;
+        EXPECT_TRUE(std::isnan(loss_of<T>(logits, {1})[0])) << at << " of " << vocab;
+      }
+}
+
+TEST(CrossEntropy, NanIsInTheLoss) {
+  check_nan<float>();
+  check_nan<double>();
 }
 
 TEST(CrossEntropy, WithoutWeightsLogitsStay) {
