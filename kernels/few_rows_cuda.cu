@@ -73,6 +73,17 @@ struct alignas(16) Shared {
   float sums[2][kFewRows][kWarps];       // of the norm: of elements, of squares
 };
 
+// The warp's part of the sums: its halves together.
+template <int kTiles>
+__device__ void store_part(float (&part)[kTiles][32][4], const float (&sums)[2][kTiles][4],
+                           int lane) {
+#pragma unroll
+  for (int r = 0; r < kTiles; ++r)
+    *reinterpret_cast<float4*>(part[r][lane]) =
+        make_float4(sums[0][r][0] + sums[1][r][0], sums[0][r][1] + sums[1][r][1],
+                    sums[0][r][2] + sums[1][r][2], sums[0][r][3] + sums[1][r][3]);
+}
+
 template <int kTiles, class T, class C>
 __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const Arguments<T, C> p) {
   extern __shared__ __align__(16) unsigned char bytes[];
@@ -147,11 +158,7 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const Arguments<T, 
         }
       }
     }
-#pragma unroll
-    for (int r = 0; r < kTiles; ++r)
-      *reinterpret_cast<float4*>(shared.part[turn][warp][r][lane]) =
-          make_float4(sums[0][r][0] + sums[1][r][0], sums[0][r][1] + sums[1][r][1],
-                      sums[0][r][2] + sums[1][r][2], sums[0][r][3] + sums[1][r][3]);
+    store_part(shared.part[turn][warp], sums, lane);
     __syncthreads();
     if (i < p.m && j < end) {
       float z[2] = {};
