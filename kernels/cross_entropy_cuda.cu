@@ -311,6 +311,7 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
 // Of 16 KiB each, of 227 KiB: of one block of 1024 threads, or of two of 512.
 constexpr int kMostSlots = 13;
 
+// False, and nothing is launched, where a row does not fit.
 template <int kThreads, int kHeld, class T>
 bool launch_resident(T* logits, const Problem& p, cudaStream_t stream) {
   const std::int64_t slots = max(std::int64_t{0}, ceil_div(p.cols / kWide<T>, kThreads) - kHeld);

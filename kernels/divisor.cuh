@@ -32,4 +32,13 @@ class Divisor {
   std::uint32_t multiplier_ = 0, shift_ = 0;  // shift_: the bits of d - 1
 };
 
+// body.operator()<Index>() with places of 32 bits if those do, else of 64.
+template <class Body>
+void with_index(bool narrow, const Body& body) {
+  if (narrow)
+    body.template operator()<std::uint32_t>();
+  else
+    body.template operator()<std::uint64_t>();
+}
+
 }  // namespace mt::cuda

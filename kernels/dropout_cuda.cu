@@ -55,16 +55,13 @@ void launch(T* y, const T* residual, const T* x, const T* bias, std::int64_t row
     const std::int64_t packs = rows * cols / N;
     constexpr int kOfBlock = kPacks<kResidual> * kThreads;
     const auto blocks = static_cast<unsigned>(ceil_div(packs, kOfBlock));
-    const auto run = [&]<class Index>(Index) {
+    const bool narrow = blocks <= 0xffffffffu / kOfBlock && dropout.seq_length <= 0xffffffff;
+    with_index(narrow, [&]<class Index>() {
       const auto packs_per_row = static_cast<Index>(cols / N);
       bias_dropout_add_kernel<N, kResidual, kBias><<<blocks, kThreads, 0, stream>>>(
           y, residual, x, bias, static_cast<Index>(packs), packs_per_row,
           DropoutMask<Index>(dropout), Divisor<Index>(packs_per_row));
-    };
-    if (blocks <= 0xffffffffu / kOfBlock && dropout.seq_length <= 0xffffffff)
-      run(std::uint32_t{});
-    else
-      run(std::uint64_t{});
+    });
   });
   check(cudaGetLastError());
 }

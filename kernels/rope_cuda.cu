@@ -73,16 +73,13 @@ void rope(T* x, const float* table, const RopeShape& s, bool inverse, cudaStream
   with_width<kWide<T>>(aligned(x) && fits(turn, s.head_dim, kWide<T>), [&]<int N>() {
     const std::int64_t values = s.packed_group > 0 ? s.heads / s.packed_group : 0;
     const std::int64_t of_head = turn.half / N, units = s.tokens * (s.heads - values) * of_head;
-    const auto launch = [&]<class Index>() {
+    const bool narrow =
+        std::max({units + kThreads, s.tokens * s.heads, s.seq_length}) <= 0xffffffff;
+    with_index(narrow, [&]<class Index>() {
       rope_kernel<N, Index>
           <<<static_cast<unsigned>(ceil_div(units, kThreads)), kThreads, 0, stream>>>(
               x, turn, Units<Index>(s, units, of_head), static_cast<int>(s.head_dim));
-    };
-    // Divisions of 64 bits would take more time than the loads.
-    if (std::max(units + kThreads, s.tokens * s.heads) < std::int64_t{1} << 32)
-      launch.template operator()<std::uint32_t>();
-    else
-      launch.template operator()<std::uint64_t>();
+    });
   });
   check(cudaGetLastError());
 }

@@ -162,7 +162,7 @@ void Attention::attend(Step& s, Tensor o, Tensor lse, const Saved& v) const {
 }
 
 void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
-                        const Norm* norm) const {
+                        const Norm* norm, ConstTensor ahead) const {
   const ArenaScope scope(s.layer);
   const std::int64_t tokens = s.tokens(), layer = options_.layer, heads = options_.heads,
                      head_dim = options_.head_dim;
@@ -173,7 +173,7 @@ void Attention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, 
     const Tensor qkv = s.scratch({tokens, qkv_.out_features()});
     qkv_.forward(s, qkv, x, norm);
     attend_past(s, o, lse, qkv);
-    proj_.forward_add(s, y, residual, o.reshape({tokens, heads * head_dim}), hidden, s.past.ahead);
+    proj_.forward_add(s, y, residual, o.reshape({tokens, heads * head_dim}), hidden, ahead);
     return;
   }
   Saved made = project(s, x, saved, norm);

@@ -42,9 +42,10 @@ class Attention {
             const std::optional<HeadNorms>& norms = {})
       : qkv_(qkv), proj_(proj), options_(options), norms_(norms) {}
 
-  // With a norm, x is its input.
+  // With a norm, x is its input.  ahead: as in Matmul, for tokens in a cache, whose attention
+  // leaves a GPU's memory idle.
   void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
-               const Norm* norm = nullptr) const;
+               const Norm* norm = nullptr, ConstTensor ahead = {}) const;
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
                 const Saved& saved) const;  // without the residual
 

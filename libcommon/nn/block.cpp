@@ -5,8 +5,7 @@ namespace mt {
 void Block::forward(Step& s, Tensor y, ConstTensor x, Saved* v) const {
   if (v == nullptr) {  // the norms go with the products that read them
     const Tensor h = s.scratch(x.shape());
-    s.past.ahead = mlp_.first_weight();
-    attention_.forward(s, h, x, x, nullptr, &norm1_);
+    attention_.forward(s, h, x, x, nullptr, &norm1_, mlp_.first_weight());
     return mlp_.forward(s, y, h, h, nullptr, &norm2_);
   }
   const void* const keep_norms = recompute_norms_ ? nullptr : v;

@@ -43,8 +43,6 @@ struct CachedPast {
   // [tokens, rotary dimension]: rope_angles() of the Step's positions, where there is rotary
   // embedding.
   ConstTensor angles = {};
-  // What is multiplied with first after a block's attention, which leaves a GPU's memory idle.
-  ConstTensor ahead = {};
 };
 
 }  // namespace mt

@@ -25,7 +25,7 @@ class Mlp {
         hidden_dropout_(hidden_dropout),
         recompute_(recompute) {}
 
-  ConstTensor first_weight() const { return fc1_.weight(); }  // Step::past.ahead
+  ConstTensor first_weight() const { return fc1_.weight(); }  // not to be multiplied with
 
   // y empty: not wanted.  With a norm, x is its input.
   void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,

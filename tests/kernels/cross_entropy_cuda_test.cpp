@@ -76,9 +76,16 @@ TYPED_TEST(CrossEntropyCuda, NanIsInTheLoss) {
     const Numbers<float> loss(kRows);
     cuda::cross_entropy<T>(loss.data(), device.data(), labels.data(), nullptr, kRows, vocab, 0,
                            nullptr);
-    const std::vector<double> losses = loss.values();
-    EXPECT_TRUE(std::isfinite(losses[0]));
-    for (int r = 1; r < kRows; ++r) EXPECT_TRUE(std::isnan(losses[r])) << "row " << r;
+    const Numbers<float> sums(4 * kRows), of_sums(kRows);
+    const VocabularyPart all{.rows = kRows, .cols = vocab, .vocab = vocab};
+    cuda::cross_entropy_sums<T>(sums.data(), device.data(), labels.data(), all, nullptr);
+    cuda::cross_entropy_part<T>(of_sums.data(), device.data(), labels.data(), nullptr, sums.data(),
+                                all, 0, nullptr);
+    for (const Numbers<float>* of : {&loss, &of_sums}) {
+      const std::vector<double> losses = of->values();
+      EXPECT_TRUE(std::isfinite(losses[0]));
+      for (int r = 1; r < kRows; ++r) EXPECT_TRUE(std::isnan(losses[r])) << "row " << r;
+    }
   }
 }
 
