@@ -6,8 +6,6 @@
 namespace mt::cuda {
 namespace {
 
-constexpr int kPrepared = 2;  // rows of a thread, on their way at once
-
 // 16 bytes of each row of each head for a thread, the rows of a head one after the other.  Fewer
 // than 2^32 rows in all: divisions of 64 bits would take more time than the loads.
 template <int kHeadDim>
@@ -16,56 +14,43 @@ __global__ void prepare(const BackwardWork work, const AttentionSizes s, int que
   constexpr int kQueries = BackwardWork::queries(kHeadDim), kKeys = BackwardWork::keys(kHeadDim);
   constexpr int kThreads = kHeadDim / 8;  // of a row; padded rows fill whole warps
   const unsigned padded = query_blocks * kQueries, part = threadIdx.x % kThreads;
-  const unsigned at_a_time = blockDim.x / kThreads;
-  struct Row {
-    unsigned to;
-    int query, sequence, head;
-  } rows[kPrepared];
-  Pack<bf16, 8> x[kPrepared], y[kPrepared];
-#pragma unroll
-  for (int r = 0; r < kPrepared; ++r) {
-    const unsigned to = (blockIdx.x * kPrepared + r) * at_a_time + threadIdx.x / kThreads;
-    const unsigned of_head = to / padded;
-    const int query = static_cast<int>(to - of_head * padded);
-    const int sequence = static_cast<int>(of_head / s.heads);
-    const int head = static_cast<int>(of_head) - sequence * s.heads;
-    rows[r] = {to, query, sequence, head};
-    x[r] = y[r] = {};
-    if (sequence >= s.sequences || query >= s.q_length || part * 8 >= s.head_dim) continue;
+  const unsigned to = blockIdx.x * (blockDim.x / kThreads) + threadIdx.x / kThreads;
+  const unsigned of_head = to / padded;
+  const int query = static_cast<int>(to - of_head * padded);
+  const int sequence = static_cast<int>(of_head / s.heads);
+  const int head = static_cast<int>(of_head) - sequence * s.heads;
+  if (sequence >= s.sequences) return;
+
+  float delta = 0;
+  if (query < s.q_length && part * 8 < s.head_dim) {
     const std::int64_t row = (std::int64_t{sequence} * s.q_length + query) * s.heads + head;
-    x[r] = load<8>(o + row * s.head_dim + part * 8);
-    y[r] = load<8>(d_o + row * s.head_dim + part * 8);
+    const auto x = load<8>(o + row * s.head_dim + part * 8);
+    const auto y = load<8>(d_o + row * s.head_dim + part * 8);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) delta += x[i] * y[i];
   }
 #pragma unroll
-  for (int r = 0; r < kPrepared; ++r) {
-    float delta = 0;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) delta += x[r][i] * y[r][i];
-#pragma unroll
-    for (int distance = kThreads / 2; distance > 0; distance /= 2)
-      delta += __shfl_xor_sync(0xffffffff, delta, distance);
-    const auto [to, query, sequence, head] = rows[r];
-    if (part > 0 || sequence >= s.sequences) continue;
-    work.delta[to] = delta;
-    work.lse2[to] =
-        query < s.q_length
-            ? lse[(std::int64_t{sequence} * s.heads + head) * s.q_length + query] * kLog2e
-            : kInfinity;
-    if (head > 0) continue;
-    work.first_key[std::int64_t{sequence} * padded + query] = s.first(sequence, query);
-    // A block of keys ends with the first block of queries whose first query sees none of them.
-    const int key_blocks = (s.kv_length + kKeys - 1) / kKeys;
-    for (int n = query; n < key_blocks; n += padded) {
-      int low = 0, high = query_blocks;
-      while (low < high) {
-        const int middle = (low + high) / 2;
-        if (s.first(sequence, middle * kQueries) < (n + 1) * kKeys)
-          low = middle + 1;
-        else
-          high = middle;
-      }
-      work.end_block[sequence * key_blocks + n] = low;
+  for (int distance = kThreads / 2; distance > 0; distance /= 2)
+    delta += __shfl_xor_sync(0xffffffff, delta, distance);
+  if (part > 0) return;
+  work.delta[to] = delta;
+  work.lse2[to] = query < s.q_length
+                      ? lse[(std::int64_t{sequence} * s.heads + head) * s.q_length + query] * kLog2e
+                      : kInfinity;
+  if (head > 0) return;
+  work.first_key[std::int64_t{sequence} * padded + query] = s.first(sequence, query);
+  // A block of keys ends with the first block of queries whose first query sees none of them.
+  const int key_blocks = (s.kv_length + kKeys - 1) / kKeys;
+  for (int n = query; n < key_blocks; n += padded) {
+    int low = 0, high = query_blocks;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (s.first(sequence, middle * kQueries) < (n + 1) * kKeys)
+        low = middle + 1;
+      else
+        high = middle;
     }
+    work.end_block[sequence * key_blocks + n] = low;
   }
 }
 
@@ -144,7 +129,7 @@ void prepare_backward(const BackwardWork& work, const AttentionShape& shape,
                      all = shape.sequences * shape.heads * blocks;
   const int of_row = shape.head_dim <= 64 ? 8 : shape.head_dim <= 128 ? 16 : 32;
   const std::int64_t threads = all * BackwardWork::queries(shape.head_dim) * of_row;
-  const auto grid = static_cast<unsigned>(ceil_div(threads, 256 * kPrepared));
+  const auto grid = static_cast<unsigned>((threads + 255) / 256);
   check(cudaMemsetAsync(work.turns, 0, static_cast<std::size_t>(2 * all + 1) * 4, stream));
   const auto kernel = of_row == 8 ? prepare<64> : of_row == 16 ? prepare<128> : prepare<256>;
   kernel<<<grid, 256, 0, stream>>>(work, sizes, static_cast<int>(blocks), lse, o, d_o);
