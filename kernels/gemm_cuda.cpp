@@ -204,15 +204,18 @@ std::uint32_t alignment_of(const void* address) {
 // --- Search -------------------------------------------------------------------------------------
 
 // How algorithms are timed: so many, three runs each; then, of those that take no more than `near`
-// times what the fastest does, `measured` ms, after as many as `before`.
+// times what the fastest does, `measured` ms, after as many as `before`, in so many rounds.
 struct Care {
   int algorithms;
   float near, before, measured;
+  int rounds;
 };
 // A GPU that has been busy for some time is slowed down by the power that it may take, and there
-// the algorithm that needs the least energy is the fastest.  To see that takes some tenths of a
-// second: of a Llama-style 3.6B model on an H200, 30 s in all, for steps that take 1 % less.
-constexpr Care kHaste{8, 1.03F, 10, 20}, kPatience{32, 1.08F, 100, 200};
+// the algorithm that needs the least energy is the fastest, which three runs need not show.  To see
+// that takes some tenths of a second, and as times then differ by 1 % from one to the next, some
+// rounds: of a Llama-style 3.6B model on an H200, some 50 s in all, for steps that take 1 % less.
+constexpr Care kHaste{8, 1.03F, 10, 20, 1}, kPatience{32, 1.15F, 80, 80, 4};
+constexpr float kOutOfReach = 1.03F;  // times the fastest's time: not timed in the next round
 
 // Times algorithms for one product.  Its result goes to where it belongs, as the product itself
 // will write it again, so that a search takes no memory of the GPU; what the product adds to in
@@ -229,6 +232,10 @@ class Search {
   cublasLtMatmulAlgo_t fastest(std::vector<cublasLtMatmulAlgo_t> algorithms, const Care& care);
 
  private:
+  struct Contender {
+    cublasLtMatmulAlgo_t algorithm;
+    float alone, together = 0;  // ms of a run: the first three's, and all rounds' added up
+  };
   bool run(const cublasLtMatmulAlgo_t& algorithm);
   std::optional<std::uint64_t> digest_by(const cublasLtMatmulAlgo_t& algorithm);
   float milliseconds(const cublasLtMatmulAlgo_t& algorithm, int runs);  // of one run
@@ -301,22 +308,23 @@ cublasLtMatmulAlgo_t Search::fastest(std::vector<cublasLtMatmulAlgo_t> algorithm
       algorithms.begin() + 1, algorithms.end(),
       [&](const cublasLtMatmulAlgo_t& algorithm) { return digest_by(algorithm) != expected; });
   algorithms.erase(others, algorithms.end());
-  std::vector<float> alone;
-  alone.reserve(algorithms.size());
-  for (const auto& algorithm : algorithms) alone.push_back(milliseconds(algorithm, 3));
-  const float least = std::ranges::min(alone);
-  cublasLtMatmulAlgo_t best = first;
-  float best_time = 0;
-  for (std::size_t i = 0; i < algorithms.size(); ++i) {
-    if (i > 0 && alone[i] > care.near * least) continue;
-    const auto runs = [&](float time) { return std::max(1, static_cast<int>(time / alone[i])); };
-    milliseconds(algorithms[i], runs(care.before));
-    const float time = milliseconds(algorithms[i], runs(care.measured));
-    if (i > 0 && time >= best_time) continue;
-    best = algorithms[i];
-    best_time = time;
+  std::vector<Contender> contenders;
+  for (const auto& algorithm : algorithms)
+    contenders.push_back({algorithm, milliseconds(algorithm, 3)});
+  const float near = care.near * std::ranges::min(contenders, {}, &Contender::alone).alone;
+  std::erase_if(contenders, [&](const Contender& x) { return x.alone > near; });
+  for (int round = 0; round < care.rounds; ++round) {
+    for (Contender& x : contenders) {
+      const auto runs = [&](float time) { return std::max(1, static_cast<int>(time / x.alone)); };
+      milliseconds(x.algorithm, runs(care.before));
+      x.together += milliseconds(x.algorithm, runs(care.measured));
+    }
+    const float reach =
+        kOutOfReach * std::ranges::min(contenders, {}, &Contender::together).together;
+    std::erase_if(contenders, [&](const Contender& x) { return x.together > reach; });
+    std::ranges::reverse(contenders);  // the next is timed behind others
   }
-  return best;
+  return std::ranges::min(contenders, {}, &Contender::together).algorithm;
 }
 
 // $XDG_CACHE_HOME/mt/ or ~/.cache/mt/, a file for each kind of GPU and version of cuBLASLt; empty
