@@ -62,7 +62,7 @@ class GemmLibrary {  // not thread-safe
   void search();
   // What search() finds takes some tenths of a second, and may not be the fastest on a GPU that is
   // hot.  From now on, of one that has been busy for a while, more algorithms are timed for longer,
-  // of shapes that were made before too: at the next product of each, for about two seconds.
+  // of shapes that were made before too: at the next product of each, for some seconds.
   // Whether there are such; changes no bit either.
   bool search_again();
   template <class T, class C>

@@ -204,7 +204,7 @@ std::uint32_t alignment_of(const void* address) {
 // --- Search -------------------------------------------------------------------------------------
 
 // How algorithms are timed: so many, three runs each; then, of those that take no more than `near`
-// times what the fastest does, `measured` ms, after as many as `before`, in so many rounds.
+// times what the fastest does, `measured` ms, after as many as `before`, in up to so many rounds.
 struct Care {
   int algorithms;
   float near, before, measured;
@@ -213,7 +213,8 @@ struct Care {
 // A GPU that has been busy for some time is slowed down by the power that it may take, and there
 // the algorithm that needs the least energy is the fastest, which three runs need not show.  To see
 // that takes some tenths of a second, and as times then differ by 1 % from one to the next, some
-// rounds: of a Llama-style 3.6B model on an H200, some 50 s in all, for steps that take 1 % less.
+// rounds: of a Llama-style 3.6B model on an H200, about a minute in all, for steps that take 1 %
+// less.
 constexpr Care kHaste{8, 1.03F, 10, 20, 1}, kPatience{32, 1.15F, 80, 80, 4};
 constexpr float kOutOfReach = 1.03F;  // times the fastest's time: not timed in the next round
 
@@ -313,7 +314,7 @@ cublasLtMatmulAlgo_t Search::fastest(std::vector<cublasLtMatmulAlgo_t> algorithm
     contenders.push_back({algorithm, milliseconds(algorithm, 3)});
   const float near = care.near * std::ranges::min(contenders, {}, &Contender::alone).alone;
   std::erase_if(contenders, [&](const Contender& x) { return x.alone > near; });
-  for (int round = 0; round < care.rounds; ++round) {
+  for (int round = 0; round < care.rounds && contenders.size() > 1; ++round) {
     for (Contender& x : contenders) {
       const auto runs = [&](float time) { return std::max(1, static_cast<int>(time / x.alone)); };
       milliseconds(x.algorithm, runs(care.before));

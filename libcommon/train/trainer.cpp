@@ -25,7 +25,7 @@ namespace {
 using Clock = StepClock::Clock;
 
 constexpr int kStepsToWarmUp = 10;
-constexpr double kLongRun = 3600;  // seconds to the end
+constexpr double kLongRun = 7200;  // seconds to the end
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -187,7 +187,7 @@ void Trainer::end_step() {
   is_to_search_ |= ++ended_ == kStepsToWarmUp && left > kLongRun;
 }
 
-// In a long run a GPU's products are searched for a second time, which pays within the hour.
+// In a long run a GPU's products are searched for a second time, which pays within two hours.
 void Trainer::search_again() {
   end_step();
   stream_.synchronize();
