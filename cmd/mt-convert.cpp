@@ -1,5 +1,4 @@
 // mt-convert: rewrite a checkpoint in another format or for another parallel layout.
-#include <csignal>
 #include <cstdio>
 
 #include "base/command.h"
@@ -16,17 +15,15 @@ void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 // Runs `work` with a check that ends it on a signal, of which the program then dies.
 template <class Work>
 void run_until_signal(const Work& work) {
-  int number = 0;
+  mt::Signals signals;
   try {
-    mt::Signals signals;
     work([&signals] {
       const auto signal = signals.poll();
       if (signal && *signal != mt::Signal::user2) throw *signal;
     });
   } catch (const mt::Signal signal) {
-    number = static_cast<int>(signal);
+    mt::end_by(signal);
   }
-  if (number != 0) std::raise(number);
 }
 
 void run_convert(CommandLine& cl) {

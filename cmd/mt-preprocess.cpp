@@ -1,5 +1,4 @@
 // mt-preprocess: JSON lines to token files, a look into them, and the training of vocabularies.
-#include <csignal>
 #include <iostream>
 
 #include "base/command.h"
@@ -25,26 +24,20 @@ using mt::CommandLine;
 // program dies of the signal, or it can be resumed, and Exit::stopped says so.
 template <class Work>
 void run_until_signal(const CommandLine& cl, const Work& work, bool resumable = false) {
-  int number = 0;
-  {
-    mt::Signals signals;
-    mt::RunContext context{cl.log(), mt::version_text(cl.program()), cl.arguments(), [&signals] {
-                             const auto signal = signals.poll();
-                             if (signal && *signal != mt::Signal::user2) throw *signal;
-                             return signal.has_value();
-                           }};
-    context.version.erase(context.version.find('\n'));
-    try {
-      work(context);
-    } catch (const mt::Signal signal) {
-      number = static_cast<int>(signal);
-      if (resumable)
-        mt::fail(mt::Exit::stopped, "stopped by ", mt::signal_name(signal),
-                 "; the same command goes on");
-    }
+  mt::Signals signals;
+  mt::RunContext context{cl.log(), mt::version_text(cl.program()), cl.arguments(), [&signals] {
+                           const auto signal = signals.poll();
+                           if (signal && *signal != mt::Signal::user2) throw *signal;
+                           return signal.has_value();
+                         }};
+  context.version.erase(context.version.find('\n'));
+  try {
+    work(context);
+  } catch (const mt::Signal signal) {
+    if (!resumable) mt::end_by(signal);
+    mt::fail(mt::Exit::stopped, "stopped by ", mt::signal_name(signal),
+             "; the same command goes on");
   }
-  if (number == SIGPIPE) std::signal(SIGPIPE, SIG_DFL);
-  if (number != 0) std::raise(number);
 }
 
 template <class Summary>

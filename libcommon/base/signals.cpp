@@ -38,27 +38,31 @@ static void hold_back(int number, siginfo_t*, void* context) {
 }
 
 Signals::Signals() {
-  ::sigemptyset(&held_);
-  for (const Signal signal :
-       {Signal::interrupt, Signal::terminate, Signal::hangup, Signal::user1, Signal::user2}) {
-    Held held{static_cast<int>(signal), {}};
-    ::sigaction(held.number, nullptr, &held.before);
-    // Linux keeps a held-back signal even if it is ignored, so poll() would find it.
-    if (held.before.sa_handler == SIG_IGN) continue;
-    ::sigaddset(&held_, held.number);
-    actions_.push_back(held);
-  }
-  const int error = ::pthread_sigmask(SIG_BLOCK, &held_, &before_);
-  if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_sigmask");
   struct sigaction action = {};
   action.sa_sigaction = hold_back;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
-  for (const Held& held : actions_) ::sigaction(held.number, &action, nullptr);
+  ::sigemptyset(&held_);
+  for (const Signal signal :
+       {Signal::interrupt, Signal::terminate, Signal::hangup, Signal::user1, Signal::user2}) {
+    const int number = static_cast<int>(signal);
+    struct sigaction before;
+    ::sigaction(number, nullptr, &before);
+    // Linux keeps a held-back signal even if it is ignored, so poll() would find it.
+    if (before.sa_handler == SIG_IGN) continue;
+    ::sigaddset(&held_, number);
+    ::sigaction(number, &action, nullptr);
+  }
+  const int error = ::pthread_sigmask(SIG_BLOCK, &held_, nullptr);
+  if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_sigmask");
 }
 
-Signals::~Signals() {
-  for (const Held& held : actions_) ::sigaction(held.number, &held.before, nullptr);
-  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+// From now on it acts, on this thread too.
+static void let_go(int number) {
+  sigset_t one;
+  ::sigemptyset(&one);
+  ::sigaddset(&one, number);
+  ::signal(number, SIG_DFL);
+  ::pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
 }
 
 std::optional<Signal> Signals::poll(std::chrono::nanoseconds most) {
@@ -70,14 +74,17 @@ std::optional<Signal> Signals::poll(std::chrono::nanoseconds most) {
   } while (number < 0 && errno == EINTR);
   if (number < 0) return {};
   if (number == SIGINT) {  // the next one is not held back, and ends us
-    ::signal(SIGINT, SIG_DFL);
     ::sigdelset(&held_, SIGINT);
-    sigset_t interrupt;
-    ::sigemptyset(&interrupt);
-    ::sigaddset(&interrupt, SIGINT);
-    ::pthread_sigmask(SIG_UNBLOCK, &interrupt, nullptr);
+    let_go(SIGINT);
   }
   return static_cast<Signal>(number);
+}
+
+void end_by(Signal signal) {
+  const int number = static_cast<int>(signal);
+  let_go(number);
+  ::raise(number);
+  ::_exit(128 + number);  // never reached
 }
 
 }  // namespace mt

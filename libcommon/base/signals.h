@@ -1,7 +1,8 @@
 // Signals: INT, TERM, HUP, USR1 and USR2, held back and asked for between two steps of work instead
 // of interrupting it.  Made once, before the program starts a thread, since threads inherit what is
 // held back; not thread-safe.  Threads that libraries had started before (OpenBLAS does so when it
-// is loaded) learn to hold a signal back when the first one comes to them.
+// is loaded) learn to hold a signal back when the first one comes to them.  All stay held back when
+// this is gone: who has done its work, or stops already, ends with its own exit code.
 //
 //   INT               stop cleanly; a second one ends the program at once
 //   TERM, HUP, USR1   save a checkpoint and exit with Exit::stopped (a server: drain and exit 0)
@@ -11,7 +12,6 @@
 #include <chrono>
 #include <csignal>
 #include <optional>
-#include <vector>
 
 namespace mt {
 
@@ -28,8 +28,7 @@ const char* signal_name(Signal signal);  // "SIGINT"
 
 class Signals {
  public:
-  Signals();   // those that the parent had ignored (nohup, a shell's background job) stay ignored
-  ~Signals();  // as it was before; a signal that was never polled acts now
+  Signals();  // those that the parent had ignored (nohup, a shell's background job) stay ignored
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
@@ -37,12 +36,10 @@ class Signals {
   std::optional<Signal> poll(std::chrono::nanoseconds most = {});
 
  private:
-  struct Held {
-    int number;
-    struct sigaction before;
-  };
-  std::vector<Held> actions_;
-  sigset_t held_, before_;
+  sigset_t held_;
 };
+
+// Ends the program as the signal does, held back or not.
+[[noreturn]] void end_by(Signal signal);
 
 }  // namespace mt

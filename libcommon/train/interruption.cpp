@@ -22,9 +22,6 @@ Interruption::Interruption(Group& ranks, const Limits& limits, Device device)
 Interruption::~Interruption() {
   ends_ = true;
   if (watch_.joinable()) watch_.join();
-  if (signal_ && limits_.signals != nullptr)
-    while (limits_.signals->poll()) {
-    }
 }
 
 std::atomic_ref<double> Interruption::own(std::size_t request) const {

@@ -36,7 +36,7 @@ class Interruption {
   };
   Interruption(Group& ranks, const Limits& limits, Device device = Device::cpu);
   Interruption(const Interruption&) = delete;
-  ~Interruption();  // what ended the run may have come to each process
+  ~Interruption();
 
   Requests requests();  // this rank's until now
   // Puts these, or on a GPU those until it comes to that, into [kRequests] f64.

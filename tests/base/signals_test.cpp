@@ -107,21 +107,28 @@ TEST(Signals, SecondInterruptEndsTheProgramWithOlderThreads) {
             128 + SIGINT);
 }
 
-TEST(Signals, DestructorRestores) {
-  EXPECT_EQ(in_child([] {
-              { Signals signals; }
-              ::kill(::getpid(), SIGUSR1);
-              return 0;
-            }),
-            128 + SIGUSR1);
-  EXPECT_EQ(in_child([] {
-              {
+TEST(Signals, DoNotChangeTheExitCodeOfWhoIsDone) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2})
+    EXPECT_EQ(in_child([number] {
+                {
+                  Signals signals;
+                  ::kill(::getpid(), number);  // never polled
+                }
+                ::kill(::getpid(), number);
+                return 75;
+              }),
+              75);
+}
+
+TEST(Signals, EndTheProgramIfItSays) {
+  for (const Signal signal : {Signal::interrupt, Signal::terminate, Signal::pipe})
+    EXPECT_EQ(in_child([signal] {
                 Signals signals;
-                ::kill(::getpid(), SIGTERM);  // never polled: acts when let go
-              }
-              return 0;
-            }),
-            128 + SIGTERM);
+                ::signal(SIGPIPE, SIG_IGN);
+                end_by(signal);
+                return 0;
+              }),
+              128 + static_cast<int>(signal));
 }
 
 TEST(Signals, IgnoredOnesStayIgnored) {

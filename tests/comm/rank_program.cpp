@@ -62,11 +62,7 @@ void Steps::run(const Launch& launch, Rendezvous& ranks, Signals& signals) const
   for (int step = 1; step <= count; ++step) {
     const std::byte signal[] = {std::byte{signals.poll().has_value()}};
     for (const auto& of_rank : ranks.all_gather(signal))
-      if (of_rank[0] != std::byte{0}) {
-        while (signals.poll()) {  // it came to all
-        }
-        fail(Exit::stopped, "stopped after step ", step);
-      }
+      if (of_rank[0] != std::byte{0}) fail(Exit::stopped, "stopped after step ", step);
     if (step > 1) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       continue;
