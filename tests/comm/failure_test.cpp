@@ -200,7 +200,7 @@ TEST(Failures, MemoryOfARankThatWaitsStaysWhileAnotherWorksOnIt) {
       const auto group = process.make(number);
       const HostTensor t(DType::f32, {8 << 20});
       std::this_thread::sleep_for(std::chrono::milliseconds(2 * number));  // rank 0 is there first
-      begins = number == 1;
+      if (number == 1) begins = true;
       const auto sum_for_ever = [&] {
         for (;;) group->all_reduce(t).wait();
       };
