@@ -2,29 +2,15 @@
 #include <cstdio>
 
 #include "base/command.h"
-#include "base/signals.h"
-#include "model/convert.h"
-#include "model/inspect.h"
+#include "base/run_context.h"
+#include "formats/convert.h"
+#include "formats/inspect.h"
 
 namespace {
 
 using mt::CommandLine;
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
-
-// Runs `work` with a check that ends it on a signal, of which the program then dies.
-template <class Work>
-void run_until_signal(const Work& work) {
-  mt::Signals signals;
-  try {
-    work([&signals] {
-      const auto signal = signals.poll();
-      if (signal && *signal != mt::Signal::user2) throw *signal;
-    });
-  } catch (const mt::Signal signal) {
-    mt::end_by(signal);
-  }
-}
 
 void run_convert(CommandLine& cl) {
   mt::ConvertOptions options;
@@ -38,8 +24,8 @@ void run_convert(CommandLine& cl) {
   if (json && dry_run)
     mt::fail(mt::Exit::usage, "--json: is of a conversion, and --dry-run makes none");
   if (dry_run) return print(describe_conversion(options));
-  run_until_signal([&](const auto& check) {
-    const mt::ConvertReport report = convert_checkpoint(options, cl.log(), check);
+  run_until_signal(cl, [&](const mt::RunContext& context) {
+    const mt::ConvertReport report = convert_checkpoint(options, context.log, context.checkpoint);
     cl.log().event("converted", {{"from", report.from},
                                  {"to", report.to},
                                  {"tensors", report.rows},

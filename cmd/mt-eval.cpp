@@ -4,8 +4,8 @@
 #include "base/command.h"
 #include "base/progress.h"
 #include "eval/perplexity.h"
+#include "formats/loaded_gpt.h"
 #include "infer/scorer.h"
-#include "model/loaded_gpt.h"
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include <deque>
 
 #include "base/command.h"
+#include "formats/loaded_gpt.h"
 #include "infer/generator.h"
 #include "infer/prompt_reader.h"
-#include "model/loaded_gpt.h"
 
 namespace {
 

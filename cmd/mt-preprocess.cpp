@@ -3,42 +3,21 @@
 
 #include "base/command.h"
 #include "base/flag_list.h"
-#include "base/large_pages.h"
-#include "base/signals.h"
-#include "data/clean.h"
-#include "data/dedup.h"
-#include "data/index_run.h"
-#include "data/inspect.h"
-#include "data/preprocess.h"
-#include "data/rearrange.h"
-#include "data/show_samples.h"
-#include "data/statistics.h"
-#include "data/tokenizer_source.h"
-#include "data/vocabulary.h"
+#include "data/corpus/clean.h"
+#include "data/corpus/dedup.h"
+#include "data/corpus/large_pages.h"
+#include "data/corpus/preprocess.h"
+#include "data/corpus/vocabulary.h"
+#include "data/files/inspect.h"
+#include "data/files/rearrange.h"
+#include "data/files/statistics.h"
+#include "data/files/tokenizer_source.h"
+#include "data/samples/index_run.h"
+#include "data/samples/show_samples.h"
 
 namespace {
 
 using mt::CommandLine;
-
-// Runs `work` with a context that ends it on a signal.  Either nothing of it remains then, and the
-// program dies of the signal, or it can be resumed, and Exit::stopped says so.
-template <class Work>
-void run_until_signal(const CommandLine& cl, const Work& work, bool resumable = false) {
-  mt::Signals signals;
-  mt::RunContext context{cl.log(), mt::version_text(cl.program()), cl.arguments(), [&signals] {
-                           const auto signal = signals.poll();
-                           if (signal && *signal != mt::Signal::user2) throw *signal;
-                           return signal.has_value();
-                         }};
-  context.version.erase(context.version.find('\n'));
-  try {
-    work(context);
-  } catch (const mt::Signal signal) {
-    if (!resumable) mt::end_by(signal);
-    mt::fail(mt::Exit::stopped, "stopped by ", mt::signal_name(signal),
-             "; the same command goes on");
-  }
-}
 
 template <class Summary>
 void print_summary(const Summary& summary) {
@@ -72,7 +51,7 @@ void run_preprocess(CommandLine& cl) {
     const mt::PreprocessSummary summary = mt::preprocess(options, context);
     if (json) print_summary(summary);
   };
-  run_until_signal(cl, work, options.resume);
+  mt::run_until_signal(cl, work, options.resume);
 }
 
 void run_vocab(CommandLine& cl) {
@@ -82,7 +61,7 @@ void run_vocab(CommandLine& cl) {
   options.add_to(cl);
   cl.flag("--json", &json, "print a summary as one JSON object");
   cl.parse();
-  run_until_signal(cl, [&](const mt::RunContext& context) {
+  mt::run_until_signal(cl, [&](const mt::RunContext& context) {
     const mt::VocabularySummary summary = mt::train_vocabulary(options, context);
     if (json) print_summary(summary);
   });
@@ -141,7 +120,7 @@ void run_filter(CommandLine& cl, const char* schema, const Run& filter) {
   Options options;
   options.add_to(cl);
   cl.parse();
-  run_until_signal(cl, [&](const mt::RunContext& context) {
+  mt::run_until_signal(cl, [&](const mt::RunContext& context) {
     mt::SummaryFile file(options.lines);
     const mt::FilterSummary summary = filter(options, context);
     context.log.event("done", {{"lines", summary.lines},
@@ -167,8 +146,8 @@ void run_merge(CommandLine& cl) {
   cl.describe("make one token file of several");
   options.add_to(cl);
   cl.parse();
-  run_until_signal(cl,
-                   [&](const mt::RunContext& context) { mt::merge_datasets(options, context); });
+  mt::run_until_signal(
+      cl, [&](const mt::RunContext& context) { mt::merge_datasets(options, context); });
 }
 
 void run_split(CommandLine& cl) {
@@ -176,7 +155,8 @@ void run_split(CommandLine& cl) {
   cl.describe("make several token files of one, by documents");
   options.add_to(cl);
   cl.parse();
-  run_until_signal(cl, [&](const mt::RunContext& context) { mt::split_dataset(options, context); });
+  mt::run_until_signal(cl,
+                       [&](const mt::RunContext& context) { mt::split_dataset(options, context); });
 }
 
 void run_index(CommandLine& cl) {
@@ -187,7 +167,7 @@ void run_index(CommandLine& cl) {
   options.add_to(cl);
   cl.flag("--json", &json, "print a summary as one JSON object");
   cl.parse();
-  run_until_signal(cl, [&](const mt::RunContext& context) {
+  mt::run_until_signal(cl, [&](const mt::RunContext& context) {
     const mt::IndexSummary summary = mt::index_run(options, context);
     if (json) return print_summary(summary);
     std::cout << summary.text();
@@ -199,7 +179,7 @@ void run_samples(CommandLine& cl) {
   cl.describe("print samples of BERT, T5 or ICT with their masks marked");
   options.add_to(cl);
   cl.parse();
-  run_until_signal(
+  mt::run_until_signal(
       cl, [&](const mt::RunContext& context) { mt::show_samples(options, context, std::cout); });
 }
 

@@ -6,13 +6,13 @@
 
 #include "base/command.h"
 #include "comm/supervisor.h"
-#include "model/convert.h"
-#include "train/layout_check.h"
-#include "train/plan_search.h"
-#include "train/plot.h"
-#include "train/self_test.h"
-#include "train/show_batch.h"
-#include "train/trainer.h"
+#include "formats/convert.h"
+#include "train/check/layout_check.h"
+#include "train/check/self_test.h"
+#include "train/plan/plan_search.h"
+#include "train/report/plot.h"
+#include "train/run/show_batch.h"
+#include "train/run/trainer.h"
 
 // Reads of the data, if there is any yet, only how large its vocabulary is.
 static void print_plan(mt::TrainOptions& options) {

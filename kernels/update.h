@@ -58,7 +58,7 @@ constexpr void go_on(LossScaleState& state, const LossScaleRule& rule, bool over
   }
 }
 
-inline constexpr int kRequests = 7;  // that ranks may make with a step (train/interruption.h)
+inline constexpr int kRequests = 7;  // that ranks may make with a step (train/run/interruption.h)
 // What comes of a step; it lies on the device, from step to step.
 struct StepOutcome {
   double loss = 0, tokens = 0;      // sums over the micro-batches of all ranks

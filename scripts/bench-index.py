@@ -57,7 +57,7 @@ def run(options, prefix, cache, samples):
 
 
 def arrays_of(cache):
-    """Of the one .index file there (libcommon/data/index_cache.h)."""
+    """Of the one .index file there (libcommon/data/samples/index_cache.h)."""
     name, = [name for name in os.listdir(cache) if name.endswith(".index")]
     content = numpy.memmap(os.path.join(cache, name), numpy.uint8, "r")
     text_bytes = int(content[8:16].view("<u8")[0])

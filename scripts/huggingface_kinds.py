@@ -25,7 +25,7 @@ SIGNS = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]"
 DEEPSEEK = [r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"]
 DEEPSEEK += [SIGNS + r"[A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|" + BLANKS]
 DEEPSEEK[2] = DEEPSEEK[2].replace(r"\r\n", "\r\n")  # as its file has them
-# Of every part that text/hf_regex.h names.
+# Of every part that text/hf/hf_regex.h names.
 CLASSES = r"\d{2,}?x*|\D\S\d|[^\d\s\P{L}]{2,3}|[\x{61}-\x64\u00e9\-\]\w]|\p{^M}\p{Mn}++|\P{P}\p{Nl}?"
 CLASSES = CLASSES.replace("{2,}?", "{2,}").replace(r"\]\w]", r"\]\S]")
 LOOKS = r"(?<=[a-c])(?:x|\t)*+(?=\n|$)|^.(?!b)|(?<! )'(?i:[sdmt]|ll|re)|(?>a+?b|a)c??| {2,}|\$|(\p{L}\p{N})+"

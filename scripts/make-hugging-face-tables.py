@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes libcommon/text/hf_tables.cpp: what Hugging Face's tokenizers 0.23.3 holds of Unicode.
+"""Writes libcommon/text/hf/hf_tables.cpp: what Hugging Face's tokenizers 0.23.3 holds of Unicode.
 
 Its normalizers and pre-tokenizers take their characters from several Rust crates of different
 versions of Unicode (normal forms of about 9.0, lower case and numbers of 17.0), so nothing is taken
 from Unicode's files: each code point is given to the library, and what it does is written down.
 
     pip install tokenizers==0.23.3
-    python scripts/make-hugging-face-tables.py > libcommon/text/hf_tables.cpp
+    python scripts/make-hugging-face-tables.py > libcommon/text/hf/hf_tables.cpp
 """
 
 import base64
@@ -19,7 +19,7 @@ from tokenizers import Tokenizer, normalizers, pre_tokenizers
 
 BLOCK = 128  # code points of a block
 POINTS = [p for p in range(0x110000) if not 0xD800 <= p < 0xE000]
-# The bits of text/hf_tables.h, in its order.
+# The bits of text/hf/hf_tables.h, in its order.
 FLAGS = "mark nonspacing_mark control punctuation numeric canonical compatible lower composes"
 FLAGS += " extends prepend breaks pictograph consonant linker conjunct_extends"
 FLAGS = {name: 1 << i for i, name in enumerate(FLAGS.split())}
@@ -140,7 +140,7 @@ def main():
     ]
     assert len(blocks) <= 65536
     print("// Made by scripts/make-hugging-face-tables.py from tokenizers 0.23.3.")
-    print('#include "text/hf_tables.h"\n')
+    print('#include "text/hf/hf_tables.h"\n')
     print("namespace mt::hf_tables {\n")
     print("// clang-format off")
     array("std::uint16_t", "kBlock", [str(i) for i in index], 24)

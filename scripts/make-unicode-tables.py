@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 """Writes the tables of Unicode that tokenizers need.
 
-libcommon/text/unicode_tables.cpp: the category of each code point as text/unicode.h names them
+libcommon/text/unicode/unicode_tables.cpp: the category of each code point as text/unicode/unicode.h names them
 (general category, the property White_Space and, of symbols, Alphabetic), as a two-stage table. Needs
 from PyPI: unicodedata2==16.0.0 (its version number is Unicode's). Unicode 16.0 is what the regular
 expressions of Hugging Face tokenizers 0.23 and tiktoken 0.14 use; scripts/compare-tokenizer.py checks
 that.
 
-libcommon/text/bert_tables.cpp, with --bert: what BERT's tokenizer in Python asks of Python 3.11,
+libcommon/text/bert/bert_tables.cpp, with --bert: what BERT's tokenizer in Python asks of Python 3.11,
 whose Unicode is 14.0: categories, lower case, canonical decomposition. Needs that Python;
 scripts/compare-tokenizer.py checks it.
 
     pip install unicodedata2==16.0.0
-    python scripts/make-unicode-tables.py > libcommon/text/unicode_tables.cpp
-    python3.11 scripts/make-unicode-tables.py --bert > libcommon/text/bert_tables.cpp
+    python scripts/make-unicode-tables.py > libcommon/text/unicode/unicode_tables.cpp
+    python3.11 scripts/make-unicode-tables.py --bert > libcommon/text/bert/bert_tables.cpp
 """
 
 import sys
@@ -26,7 +26,7 @@ WHITE_SPACE |= {0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
 # PropList.txt, Other_Alphabetic: the symbols among it; unchanged since Unicode 7.0.
 ALPHABETIC_SYMBOLS = {*range(0x24B6, 0x24EA), *range(0x1F130, 0x1F14A)}
 ALPHABETIC_SYMBOLS |= {*range(0x1F150, 0x1F16A), *range(0x1F170, 0x1F18A)}
-# In the order of text/unicode.h's Category.
+# In the order of text/unicode/unicode.h's Category.
 CATEGORIES = ["other", "upper", "lower", "letter", "mark", "spacing_mark", "digit", "letter_number"]
 CATEGORIES += ["number", "connector", "punctuation", "symbol", "letter_symbol", "space", "format"]
 NAMES = {"Lu": "upper", "Lt": "upper", "Ll": "lower", "Lm": "letter", "Lo": "letter", "Mn": "mark"}
@@ -71,7 +71,7 @@ def categories_of_all():
         + unicodedata2.unidata_version
         + "."
     )
-    print('#include "text/unicode.h"\n')
+    print('#include "text/unicode/unicode.h"\n')
     print("namespace mt::unicode_tables {\n")
     print(f"static_assert(kLimit == 0x{used:x});\n")
     print("// clang-format off")
@@ -86,7 +86,7 @@ def categories_of_all():
 
 
 
-# The classes of text/bert_tables.h, in its order.
+# The classes of text/bert/bert_tables.h, in its order.
 KEPT, SPACE_CHAR, SEPARATOR, DROPPED, PUNCTUATION, IDEOGRAPH, MARK, STARTER_MARK = range(8)
 MAPPED = 8  # a bit: lower case or decomposition is not the character itself
 ASCII_PUNCTUATION = {*range(33, 48), *range(58, 65), *range(91, 97), *range(123, 127)}
@@ -160,7 +160,7 @@ def bert():
     ignorable = [p for p, a, b in zip(points, final, skipped) if b and not a]
     ordered = [p for p in points if unicodedata.combining(chr(p)) and bert_class(p) != MARK]
     print("// Made by scripts/make-unicode-tables.py --bert from Unicode 14.0.0.")
-    print('#include "text/bert_tables.h"\n')
+    print('#include "text/bert/bert_tables.h"\n')
     print("namespace mt::bert_tables {\n")
     print("// clang-format off")
     array("std::uint8_t", "kBlock", [str(i) for i in index], 24)

@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/input/line_reader.h"
 #include "base/utf8.h"
-#include "data/indexed_dataset.h"
-#include "data/json_lines.h"
-#include "data/line_reader.h"
-#include "data/tokenizer_source.h"
-#include "text/unicode.h"
+#include "data/corpus/json_lines.h"
+#include "data/files/indexed_dataset.h"
+#include "data/files/tokenizer_source.h"
+#include "text/unicode/unicode.h"
 
 namespace mt {
 namespace {

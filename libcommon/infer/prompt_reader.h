@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/byte_source.h"
+#include "base/input/byte_source.h"
 #include "infer/completion.h"
 
 namespace mt {

@@ -12,7 +12,7 @@
 
 #include "infer/runner_input.h"
 #include "kernels/gemm.h"
-#include "model/gpt.h"
+#include "model/families/gpt.h"
 #include "nn/kv_cache.h"
 
 namespace mt {

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "model/gpt.h"
+#include "model/families/gpt.h"
 
 namespace mt {
 

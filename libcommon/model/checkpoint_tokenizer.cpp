@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "text/hf_tokenizer.h"
+#include "text/hf/hf_tokenizer.h"
 
 namespace mt {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ckpt/megatron_checkpoint.h"
-#include "model/gpt_config.h"
+#include "model/config/gpt_config.h"
 #include "tensor/param.h"
 
 namespace mt {

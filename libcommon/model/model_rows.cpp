@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "model/family_rows.h"
+#include "model/families/family_rows.h"
 #include "model/gpt_checkpoint.h"
 
 namespace mt {

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "ckpt/dist_checkpoint.h"
-#include "model/gpt.h"
-#include "model/model_config.h"
+#include "model/config/model_config.h"
+#include "model/families/gpt.h"
 
 namespace mt {
+
+inline constexpr const char* kHuggingFaceFormat = "hf";  // of ForeignName
 
 // All rows of the model, as one of so many tensor-parallel ranks has them.
 ParamTable model_rows(const ModelConfig& config, const TensorPart& part = {});

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/command.h"
-#include "model/gpt.h"
+#include "model/families/gpt.h"
 
 namespace mt {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "text/piece_cache.h"
+#include "text/bpe/piece_cache.h"
 
 namespace mt {
 

@@ -1,7 +1,7 @@
 #include "text/token_bytes.h"
 
 #include "base/error.h"
-#include "text/utf8_stream.h"
+#include "text/unicode/utf8_stream.h"
 
 namespace mt {
 

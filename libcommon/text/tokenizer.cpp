@@ -6,12 +6,12 @@
 #include "base/command.h"
 #include "base/error.h"
 #include "base/utf8.h"
-#include "text/bert_tokenizer.h"
-#include "text/gpt2_bpe.h"
-#include "text/hf_tokenizer.h"
+#include "text/bert/bert_tokenizer.h"
+#include "text/bpe/gpt2_bpe.h"
+#include "text/bpe/tik_tokenizer.h"
+#include "text/hf/hf_tokenizer.h"
 #include "text/null_tokenizer.h"
-#include "text/sentencepiece_tokenizer.h"
-#include "text/tik_tokenizer.h"
+#include "text/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace mt {
 

@@ -1,5 +1,5 @@
 // Sizes of steps, against values computed in Python from Megatron-LM's rules.
-#include "data/batch_schedule.h"
+#include "data/samples/batch_schedule.h"
 
 #include <gtest/gtest.h>
 

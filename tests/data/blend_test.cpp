@@ -1,9 +1,9 @@
-#include "data/blend.h"
+#include "data/samples/blend.h"
 
 #include <gtest/gtest.h>
 
-#include "data/blended_dataset.h"
-#include "data/indexed_dataset.h"
+#include "data/files/indexed_dataset.h"
+#include "data/samples/blended_dataset.h"
 #include "tests/data/support.h"
 
 namespace mt {

@@ -1,10 +1,10 @@
 // Repair of texts, words, and sketches of them.
 #include <gtest/gtest.h>
 
-#include "data/line_filter.h"
-#include "data/min_hash.h"
-#include "data/text_repair.h"
-#include "data/words.h"
+#include "data/corpus/line_filter.h"
+#include "data/corpus/min_hash.h"
+#include "data/corpus/text_repair.h"
+#include "data/corpus/words.h"
 
 namespace mt {
 namespace {

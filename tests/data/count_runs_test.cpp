@@ -1,4 +1,4 @@
-#include "data/count_runs.h"
+#include "data/corpus/count_runs.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "data/data_sources.h"
+#include "data/samples/data_sources.h"
 
 #include <gtest/gtest.h>
 

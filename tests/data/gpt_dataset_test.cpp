@@ -1,8 +1,8 @@
-#include "data/gpt_dataset.h"
+#include "data/samples/gpt_dataset.h"
 
 #include <gtest/gtest.h>
 
-#include "data/indexed_dataset.h"
+#include "data/files/indexed_dataset.h"
 #include "tests/data/support.h"
 
 namespace mt {

@@ -4,9 +4,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "data/gpt_dataset.h"
-#include "data/indexed_dataset.h"
-#include "data/numpy_random.h"
+#include "data/files/indexed_dataset.h"
+#include "data/samples/gpt_dataset.h"
+#include "data/samples/numpy_random.h"
 #include "tests/data/fnv.h"
 #include "tests/data/support.h"
 

@@ -1,4 +1,4 @@
-#include "data/index_cache.h"
+#include "data/samples/index_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <thread>
 
-#include "data/gpt_index.h"
+#include "data/samples/gpt_index.h"
 #include "tests/data/support.h"
 
 namespace mt {

@@ -1,4 +1,4 @@
-#include "data/indexed_dataset.h"
+#include "data/files/indexed_dataset.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "base/hash.h"
-#include "data/gpt_index.h"
-#include "data/inspect.h"
+#include "data/files/inspect.h"
+#include "data/samples/gpt_index.h"
 #include "tests/data/support.h"
 
 namespace mt {

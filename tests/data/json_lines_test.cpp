@@ -1,13 +1,13 @@
 // What counts as a line of JSON is what Python 3.11's json.loads says.
-#include "data/json_lines.h"
+#include "data/corpus/json_lines.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
-#include "data/json_copy.h"
-#include "data/line_reader.h"
+#include "base/input/line_reader.h"
+#include "data/corpus/json_copy.h"
 
 namespace mt {
 namespace {

@@ -1,5 +1,5 @@
 // A hash is computed once for each state of a file.
-#include "data/known_files.h"
+#include "data/files/known_files.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "data/indexed_dataset.h"
+#include "data/files/indexed_dataset.h"
 #include "tests/data/support.h"
 
 namespace mt {

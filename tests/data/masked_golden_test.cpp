@@ -6,9 +6,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "data/bert_dataset.h"
-#include "data/blended_dataset.h"
-#include "data/t5_dataset.h"
+#include "data/samples/bert_dataset.h"
+#include "data/samples/blended_dataset.h"
+#include "data/samples/t5_dataset.h"
 #include "tests/data/fnv.h"
 #include "tests/data/support.h"
 

@@ -1,13 +1,13 @@
 // Masks and samples that Megatron-LM's rules gave for short texts.
-#include "data/masking.h"
+#include "data/samples/masking.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "data/bert_dataset.h"
-#include "data/ict_dataset.h"
-#include "data/t5_dataset.h"
+#include "data/samples/bert_dataset.h"
+#include "data/samples/ict_dataset.h"
+#include "data/samples/t5_dataset.h"
 #include "tests/data/support.h"
 
 namespace mt {

@@ -1,9 +1,9 @@
-#include "data/mock_tokens.h"
+#include "data/samples/mock_tokens.h"
 
 #include <gtest/gtest.h>
 
-#include "data/gpt_dataset.h"
-#include "data/numpy_generator.h"
+#include "data/samples/gpt_dataset.h"
+#include "data/samples/numpy_generator.h"
 #include "tests/data/support.h"
 
 namespace mt {

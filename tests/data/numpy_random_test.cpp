@@ -1,5 +1,5 @@
 // Values of numpy 1.x's RandomState, as published and as computed with numpy itself.
-#include "data/numpy_random.h"
+#include "data/samples/numpy_random.h"
 
 #include <gtest/gtest.h>
 

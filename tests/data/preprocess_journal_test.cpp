@@ -1,5 +1,5 @@
 // Two runs that want the same journal: whatever one does until the other has the lock.
-#include "data/preprocess_journal.h"
+#include "data/corpus/preprocess_journal.h"
 
 #include <gtest/gtest.h>
 #include <sys/file.h>

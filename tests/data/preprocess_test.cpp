@@ -1,13 +1,13 @@
 // preprocess() and the looks into its results, with a small GPT-2 tokenizer.
-#include "data/preprocess.h"
+#include "data/corpus/preprocess.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "data/inspect.h"
-#include "data/rearrange.h"
-#include "data/tokenizer_source.h"
-#include "data/vocabulary.h"
+#include "data/corpus/vocabulary.h"
+#include "data/files/inspect.h"
+#include "data/files/rearrange.h"
+#include "data/files/tokenizer_source.h"
 #include "tests/data/support.h"
 
 namespace mt {

@@ -1,4 +1,4 @@
-#include "data/sampler.h"
+#include "data/samples/sampler.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Rows that Megatron-LM's helpers gave for small files of sentences, and what cannot be mapped.
-#include "data/sentence_map.h"
+#include "data/samples/sentence_map.h"
 
 #include <gtest/gtest.h>
 

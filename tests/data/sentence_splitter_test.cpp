@@ -1,13 +1,13 @@
 // Sentences: Punkt against nltk's own (scripts/make-sentence-goldens.py), and Unicode's rules.
-#include "data/sentence_splitter.h"
+#include "data/corpus/sentence_splitter.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "base/file.h"
-#include "data/json_lines.h"
-#include "data/line_reader.h"
+#include "base/input/line_reader.h"
+#include "data/corpus/json_lines.h"
 #include "tests/data/support.h"
 
 namespace mt {

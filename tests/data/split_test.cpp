@@ -1,4 +1,4 @@
-#include "data/split.h"
+#include "data/samples/split.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/indexed_dataset_writer.h"
+#include "data/files/indexed_dataset_writer.h"
 #include "tests/base/scratch.h"
 
 namespace mt {

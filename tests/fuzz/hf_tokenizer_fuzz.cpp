@@ -3,17 +3,17 @@
 // parts and at once.
 //
 // Seeds: testdata/huggingface
-// Parser: libcommon/text/hf_object.cpp
-// Parser: libcommon/text/hf_tokenizer.cpp
-// Parser: libcommon/text/hf_model.cpp
-// Parser: libcommon/text/hf_bpe.cpp
-// Parser: libcommon/text/hf_unigram.cpp
-// Parser: libcommon/text/hf_whole_words.cpp
-// Parser: libcommon/text/hf_normalizer.cpp
-// Parser: libcommon/text/hf_pre_tokenizer.cpp
-// Parser: libcommon/text/hf_regex_syntax.cpp
-// Parser: libcommon/text/hf_decoder.cpp
-// Parser: libcommon/text/hf_config.cpp
+// Parser: libcommon/base/json_object.cpp
+// Parser: libcommon/text/hf/hf_tokenizer.cpp
+// Parser: libcommon/text/hf/hf_model.cpp
+// Parser: libcommon/text/hf/hf_bpe.cpp
+// Parser: libcommon/text/hf/hf_unigram.cpp
+// Parser: libcommon/text/hf/hf_whole_words.cpp
+// Parser: libcommon/text/hf/hf_normalizer.cpp
+// Parser: libcommon/text/hf/hf_pre_tokenizer.cpp
+// Parser: libcommon/text/hf/hf_regex_syntax.cpp
+// Parser: libcommon/text/hf/hf_decoder.cpp
+// Parser: libcommon/text/hf/hf_config.cpp
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "text/hf_tokenizer.h"
+#include "text/hf/hf_tokenizer.h"
 
 // A file in memory that has this content until the next call.
 static std::string file_of(std::string_view content) {

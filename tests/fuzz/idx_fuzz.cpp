@@ -1,12 +1,12 @@
 // Any bytes as an .idx over a small .bin: refused with mt::Error, or every sequence can be read.
-// Parser: libcommon/data/indexed_dataset.cpp
+// Parser: libcommon/data/files/indexed_dataset.cpp
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "base/error.h"
-#include "data/gpt_dataset.h"
-#include "data/indexed_dataset.h"
+#include "data/files/indexed_dataset.h"
+#include "data/samples/gpt_dataset.h"
 
 using mt::Bytes;
 

@@ -2,9 +2,9 @@
 // where a member that is no string keeps the line from being read in one pass; and what is copied
 // of a string, and where that ends, is the same in all instruction sets.
 //
-// Parser: libcommon/data/json_lines.cpp
-// Parser: libcommon/data/plain_json.cpp
-// Parser: libcommon/data/json_copy.cpp
+// Parser: libcommon/data/corpus/json_lines.cpp
+// Parser: libcommon/data/corpus/plain_json.cpp
+// Parser: libcommon/data/corpus/json_copy.cpp
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/input/line_reader.h"
 #include "base/utf8.h"
-#include "data/json_copy.h"
-#include "data/json_lines.h"
-#include "data/line_reader.h"
+#include "data/corpus/json_copy.h"
+#include "data/corpus/json_lines.h"
 
 using Texts = std::vector<std::vector<std::string>>;
 

@@ -1,5 +1,5 @@
 // Any bytes as a file of ranks: refused with one line, or its merges give every token whole.
-// Parser: libcommon/text/rank_file.cpp
+// Parser: libcommon/text/bpe/rank_file.cpp
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "text/rank_file.h"
+#include "text/bpe/rank_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   const std::string content(reinterpret_cast<const char*>(input), size);

@@ -1,14 +1,14 @@
 // Any bytes as a SentencePiece model: refused with mt::Error, or one that encodes and decodes.
 //
-// Parser: libcommon/text/protobuf_reader.cpp
-// Parser: libcommon/text/sentencepiece_model.cpp
-// Parser: libcommon/text/charsmap.cpp
+// Parser: libcommon/text/sentencepiece/protobuf_reader.cpp
+// Parser: libcommon/text/sentencepiece/sentencepiece_model.cpp
+// Parser: libcommon/text/sentencepiece/charsmap.cpp
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 
 #include "base/error.h"
-#include "text/sentencepiece.h"
+#include "text/sentencepiece/sentencepiece.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   const std::string_view content(reinterpret_cast<const char*>(input), size);

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "text/tokenizer.h"
-#include "text/utf8_stream.h"
+#include "text/unicode/utf8_stream.h"
 
 namespace mt {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "model/gpt.h"
+#include "model/families/gpt.h"
 
 namespace mt {
 

@@ -1,5 +1,5 @@
 // The whole model: gradients, saving, stages that make one model, sizes and FLOPs.
-#include "model/gpt.h"
+#include "model/families/gpt.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Recompute: which blocks, and that it changes no bit of the loss or of a gradient.
-#include "model/recompute.h"
+#include "model/config/recompute.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "model/gpt.h"
+#include "model/families/gpt.h"
 #include "tests/support/workbench.h"
 
 namespace mt {

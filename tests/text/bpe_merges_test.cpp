@@ -1,4 +1,4 @@
-#include "text/bpe_merges.h"
+#include "text/bpe/bpe_merges.h"
 
 #include <gtest/gtest.h>
 

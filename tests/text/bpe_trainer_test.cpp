@@ -1,4 +1,4 @@
-#include "text/bpe_trainer.h"
+#include "text/training/bpe_trainer.h"
 
 #include <gtest/gtest.h>
 

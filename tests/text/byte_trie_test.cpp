@@ -1,4 +1,4 @@
-#include "text/byte_trie.h"
+#include "text/sentencepiece/byte_trie.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "text/gpt2_bpe.h"
+#include "text/bpe/gpt2_bpe.h"
 
 #include <gtest/gtest.h>
 

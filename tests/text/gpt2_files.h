@@ -10,8 +10,8 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "tests/base/scratch.h"
-#include "text/byte_map.h"
-#include "text/gpt2_bpe.h"
+#include "text/bpe/byte_map.h"
+#include "text/bpe/gpt2_bpe.h"
 
 namespace mt {
 

@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "tests/text/gpt2_files.h"
 #include "tests/text/hex.h"
-#include "text/gpt2_split.h"
+#include "text/bpe/gpt2_split.h"
 
 namespace mt {
 

@@ -1,4 +1,4 @@
-#include "text/gpt2_split.h"
+#include "text/bpe/gpt2_split.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "text/word_split.h"
+#include "text/bpe/word_split.h"
 
 namespace mt {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "tests/base/scratch.h"
-#include "text/hf_tokenizer.h"
+#include "text/hf/hf_tokenizer.h"
 
 namespace mt {
 

@@ -1,13 +1,13 @@
-#include "text/hf_regex.h"
+#include "text/hf/hf_regex.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
+#include "base/json_object.h"
 #include "tests/base/scratch.h"
-#include "text/deepseek_split.h"
-#include "text/hf_object.h"
-#include "text/hf_patterns.h"
+#include "text/bpe/deepseek_split.h"
+#include "text/hf/hf_patterns.h"
 
 namespace mt {
 
@@ -15,7 +15,7 @@ static HfRegex regex_of(const std::string& expression) {
   static simdjson::dom::parser parser;
   simdjson::dom::element empty;
   EXPECT_FALSE(parser.parse("{}", 2).get(empty));
-  return {expression, HfObject(empty, "x")};
+  return {expression, JsonObject(empty, "x")};
 }
 
 // The parts of a word, the matches in angle brackets.

@@ -1,4 +1,4 @@
-#include "text/hf_tokenizer.h"
+#include "text/hf/hf_tokenizer.h"
 
 #include <gtest/gtest.h>
 

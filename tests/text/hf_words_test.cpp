@@ -1,12 +1,12 @@
-#include "text/hf_words.h"
+#include "text/hf/hf_words.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/base/scratch.h"
-#include "text/hf_added_tokens.h"
-#include "text/hf_normal_forms.h"
-#include "text/hf_precompiled.h"
-#include "text/hf_tables.h"
+#include "text/hf/hf_added_tokens.h"
+#include "text/hf/hf_normal_forms.h"
+#include "text/hf/hf_precompiled.h"
+#include "text/hf/hf_tables.h"
 
 namespace mt {
 

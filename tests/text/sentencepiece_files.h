@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/sentencepiece_model.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 
 namespace mt {
 

@@ -1,4 +1,4 @@
-#include "text/sentencepiece_model.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "tests/base/scratch.h"
 #include "tests/text/sentencepiece_files.h"
-#include "text/charsmap.h"
+#include "text/sentencepiece/charsmap.h"
 
 namespace mt {
 namespace {

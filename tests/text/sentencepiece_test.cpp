@@ -1,4 +1,4 @@
-#include "text/sentencepiece.h"
+#include "text/sentencepiece/sentencepiece.h"
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 #include "tests/text/gpt2_files.h"
 #include "tests/text/hex.h"
 #include "tests/text/sentencepiece_files.h"
-#include "text/scored_bpe.h"
-#include "text/sentencepiece_tokenizer.h"
+#include "text/sentencepiece/scored_bpe.h"
+#include "text/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace mt {
 namespace {

@@ -1,4 +1,4 @@
-#include "text/tik_tokenizer.h"
+#include "text/bpe/tik_tokenizer.h"
 
 #include <gtest/gtest.h>
 

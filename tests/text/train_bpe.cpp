@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "text/bpe_trainer.h"
+#include "text/training/bpe_trainer.h"
 
 static std::int32_t number(std::string_view digits) {
   std::int32_t value = 0;

@@ -1,10 +1,10 @@
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "text/byte_map.h"
+#include "text/bpe/byte_map.h"
 
 namespace mt {
 

@@ -1,4 +1,4 @@
-#include "text/unigram_lattice.h"
+#include "text/training/unigram_lattice.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "text/unigram_trainer.h"
+#include "text/training/unigram_trainer.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "base/threads.h"
 #include "tests/base/scratch.h"
-#include "text/sentencepiece.h"
+#include "text/sentencepiece/sentencepiece.h"
 
 namespace mt {
 namespace {

@@ -1,4 +1,4 @@
-#include "text/utf8_stream.h"
+#include "text/unicode/utf8_stream.h"
 
 #include <gtest/gtest.h>
 

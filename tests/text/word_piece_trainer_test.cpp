@@ -1,4 +1,4 @@
-#include "text/word_piece_trainer.h"
+#include "text/training/word_piece_trainer.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "tests/base/scratch.h"
 #include "tests/text/gpt2_files.h"
 #include "tests/text/hex.h"
-#include "text/bert_tokenizer.h"
+#include "text/bert/bert_tokenizer.h"
 
 namespace mt {
 namespace {

@@ -1,11 +1,11 @@
-#include "text/word_split.h"
+#include "text/bpe/word_split.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "text/deepseek_split.h"
+#include "text/bpe/deepseek_split.h"
 
 namespace mt {
 

@@ -1,4 +1,4 @@
-#include "train/batch_loader.h"
+#include "train/run/batch_loader.h"
 
 #include <gtest/gtest.h>
 

@@ -7,10 +7,10 @@
 #include <sstream>
 
 #include "base/file.h"
-#include "data/numpy_random.h"
+#include "data/samples/numpy_random.h"
 #include "tests/data/fnv.h"
 #include "tests/data/support.h"
-#include "train/fill_batch.h"
+#include "train/run/fill_batch.h"
 
 namespace mt {
 namespace {

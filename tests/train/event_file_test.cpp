@@ -1,5 +1,5 @@
 // TensorBoard's event files; scripts/compare-tensorboard.py reads whole ones with TensorBoard.
-#include "train/event_file.h"
+#include "train/report/event_file.h"
 
 #include <gtest/gtest.h>
 

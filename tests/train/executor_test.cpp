@@ -1,15 +1,15 @@
 // The executor on one rank and on several, which are threads of this test.
-#include "train/executor.h"
+#include "train/run/executor.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <mutex>
 
-#include "model/gpt.h"
+#include "model/families/gpt.h"
 #include "ops/ops.h"
 #include "tests/support/host_tensor.h"
-#include "train/pipeline_layout.h"
+#include "train/run/pipeline_layout.h"
 
 namespace mt {
 namespace {

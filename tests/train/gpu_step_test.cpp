@@ -8,7 +8,7 @@
 #include "tensor/device.h"
 #include "tensor/half.h"
 #include "tensor/host_copy.h"
-#include "train/self_test.h"
+#include "train/check/self_test.h"
 
 namespace mt {
 namespace {

@@ -1,5 +1,5 @@
 // What one rank of several is asked for goes to all of them with a step.
-#include "train/interruption.h"
+#include "train/run/interruption.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "ops/ops.h"
 #include "optim/optimizer.h"
-#include "train/batch_loader.h"
+#include "train/run/batch_loader.h"
 
 namespace mt {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/train/training_run.h"
-#include "train/layout_check.h"
+#include "train/check/layout_check.h"
 
 namespace mt {
 

@@ -1,9 +1,9 @@
 // How long work and messages take, and what of one hides the other.
-#include "train/machine.h"
+#include "train/plan/machine.h"
 
 #include <gtest/gtest.h>
 
-#include "train/rank_clock.h"
+#include "train/plan/rank_clock.h"
 
 namespace mt {
 namespace {

@@ -1,6 +1,6 @@
 // Every flag of Megatron-LM is supported, implied or refused, takes what it takes there, and has
 // the default that it has there.
-#include "train/megatron_flags.h"
+#include "train/options/megatron_flags.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "train/train_options.h"
+#include "train/options/train_options.h"
 
 namespace mt {
 namespace {

@@ -1,5 +1,5 @@
 // Megatron-LM's lines, character for character but for the time of day.
-#include "train/megatron_log.h"
+#include "train/report/megatron_log.h"
 
 #include <gtest/gtest.h>
 

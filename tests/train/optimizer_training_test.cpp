@@ -1,7 +1,7 @@
 // Whole training runs with the optimizers, schedules and loss scales of Megatron: on any number of
 // ranks and shared among them, they train alike, resume byte for byte and use their plan's memory.
 #include "tests/train/training_run.h"
-#include "train/plan.h"
+#include "train/plan/plan.h"
 
 namespace mt {
 namespace {

@@ -1,5 +1,5 @@
 // The largest tensors of a plan, and what would save memory.
-#include "train/out_of_memory.h"
+#include "train/plan/out_of_memory.h"
 
 #include <gtest/gtest.h>
 

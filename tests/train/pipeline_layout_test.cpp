@@ -1,5 +1,5 @@
 // Which layers lie where: Megatron's examples, and what is refused in its words.
-#include "train/pipeline_layout.h"
+#include "train/run/pipeline_layout.h"
 
 #include <gtest/gtest.h>
 

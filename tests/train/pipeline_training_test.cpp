@@ -1,6 +1,6 @@
 // Whole runs in pipelines: they train as one rank does, and go on in any other layout.
 #include "tests/train/training_run.h"
-#include "train/plan.h"
+#include "train/plan/plan.h"
 
 namespace mt {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "train/schedule.h"
+#include "train/run/schedule.h"
 
 namespace mt {
 

@@ -1,5 +1,5 @@
 // Which layouts are proposed.
-#include "train/plan_search.h"
+#include "train/plan/plan_search.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Plans: what travels between ranks, how long steps take and what memory they need.
-#include "train/plan.h"
+#include "train/plan/plan.h"
 
 #include <gtest/gtest.h>
 
@@ -173,7 +173,7 @@ TEST(Plan, EachGpuHasItsOwnMemory) {
   EXPECT_FALSE(plan_of(o).fits());
 }
 
-// The runs that fixed the constants of train/machine.h (README.md, How fast), in milliseconds.
+// The runs that fixed the constants of train/plan/machine.h (README.md, How fast), in milliseconds.
 struct MeasuredRun {
   const char* name;
   double milliseconds;

@@ -1,4 +1,4 @@
-#include "train/progress_log.h"
+#include "train/report/progress_log.h"
 
 #include <gtest/gtest.h>
 

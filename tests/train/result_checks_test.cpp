@@ -1,4 +1,4 @@
-#include "train/result_checks.h"
+#include "train/check/result_checks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "train/run_curves.h"
+#include "train/report/run_curves.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/base/scratch.h"
-#include "train/plot_axis.h"
+#include "train/report/plot_axis.h"
 
 namespace mt {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/run_log.h"
+#include "train/report/run_log.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Sets of samples over small token files, and memory for a batch of them, for tests.
 #pragma once
 
-#include "data/indexed_dataset.h"
+#include "data/files/indexed_dataset.h"
 #include "tests/base/scratch.h"
 #include "tests/data/support.h"
 #include "tests/support/host_tensor.h"
-#include "train/fill_batch.h"
+#include "train/run/fill_batch.h"
 
 namespace mt {
 

@@ -1,5 +1,5 @@
 // Every schedule on every rank: the orders of Megatron's, and what PipelineWalk sees of all.
-#include "train/schedule.h"
+#include "train/run/schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The self-test itself, on the CPU: it passes there, and finds what is spoiled.
-#include "train/self_test.h"
+#include "train/check/self_test.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // A plan of a small model, for the tests of plans.
 #pragma once
 
-#include "train/plan.h"
+#include "train/plan/plan.h"
 
 namespace mt {
 

@@ -1,5 +1,5 @@
 // What steps take, by a clock that the test sets.
-#include "train/step_clock.h"
+#include "train/run/step_clock.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // --profile: marks become times of families, costs roofs, and a run's steps a table.
-#include "train/step_profile.h"
+#include "train/report/step_profile.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "train/plan.h"
+#include "train/plan/plan.h"
 namespace mt {
 namespace {
 

@@ -1,7 +1,7 @@
 // A step's report, for tests of what is made of it.
 #pragma once
 
-#include "train/step_report.h"
+#include "train/run/step_report.h"
 
 namespace mt {
 

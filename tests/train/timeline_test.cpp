@@ -1,9 +1,9 @@
 // How long schedules take, and how they are drawn.
-#include "train/timeline.h"
+#include "train/plan/timeline.h"
 
 #include <gtest/gtest.h>
 
-#include "train/schedule_drawing.h"
+#include "train/plan/schedule_drawing.h"
 
 namespace mt {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/timer_report.h"
+#include "train/report/timer_report.h"
 
 #include <gtest/gtest.h>
 

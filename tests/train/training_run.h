@@ -14,7 +14,7 @@
 #include "tests/base/scratch.h"
 #include "tests/data/support.h"
 #include "tests/support/host_tensor.h"
-#include "train/trainer.h"
+#include "train/run/trainer.h"
 
 namespace mt {
 

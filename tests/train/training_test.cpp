@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include "train/plan.h"
+#include "train/plan/plan.h"
 
 namespace mt {
 namespace {

@@ -1,0 +1,232 @@
+#include "base/input/byte_source.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace mt {
+
+// Unpacks one kind of packed data, piece by piece.
+class ByteSource::Decoder {
+ public:
+  virtual ~Decoder() = default;
+  struct Step {
+    std::size_t written = 0;       // into `out`
+    const char* damage = nullptr;  // what is wrong with the data, in the library's words
+  };
+  virtual Step step(Bytes& in, std::span<char> out) = 0;  // takes bytes from the front of `in`
+  virtual const char* unit() const = 0;                   // what the data is made of
+  bool inside() const { return inside_; }                 // a unit has begun and not ended
+
+ protected:
+  bool inside_ = false;
+};
+
+namespace {
+
+constexpr std::size_t kBufferBytes = 256 << 10;
+
+class GzipDecoder : public ByteSource::Decoder {
+ public:
+  GzipDecoder() {
+    if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw std::bad_alloc();
+  }
+  ~GzipDecoder() override { inflateEnd(&stream_); }
+  const char* unit() const override { return "gzip member"; }
+
+  Step step(Bytes& in, std::span<char> out) override {
+    if (!inside_ && !begin_member(in)) return {};
+    // zlib declares its input non-const but only reads it.
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));
+    stream_.avail_in = static_cast<uInt>(in.size());
+    stream_.next_out = reinterpret_cast<Bytef*>(out.data());
+    stream_.avail_out = static_cast<uInt>(std::min<std::size_t>(out.size(), 1 << 30));
+    const uInt room = stream_.avail_out;
+    const int result = inflate(&stream_, Z_NO_FLUSH);
+    in = in.last(stream_.avail_in);
+    if (result == Z_MEM_ERROR) throw std::bad_alloc();
+    if (result == Z_NEED_DICT) return {.damage = "a dictionary is needed"};
+    if (result < 0 && result != Z_BUF_ERROR)
+      return {.damage = stream_.msg != nullptr ? stream_.msg : "unknown error"};
+    if (result == Z_STREAM_END) inside_ = false;
+    return {.written = room - stream_.avail_out};
+  }
+
+ private:
+  // Zero bytes may follow a member: tapes and some archivers fill blocks with them.
+  bool begin_member(Bytes& in) {
+    if (begun_)
+      in = in.subspan(static_cast<std::size_t>(
+          std::find_if(in.begin(), in.end(), [](std::byte b) { return b != std::byte{0}; }) -
+          in.begin()));
+    if (in.empty()) return false;
+    if (begun_) inflateReset(&stream_);
+    begun_ = inside_ = true;
+    return true;
+  }
+
+  z_stream stream_ = {};
+  bool begun_ = false;
+};
+
+class ZstdDecoder : public ByteSource::Decoder {
+ public:
+  ZstdDecoder() : context_(ZSTD_createDCtx()) {
+    if (context_ == nullptr) throw std::bad_alloc();
+  }
+  ~ZstdDecoder() override { ZSTD_freeDCtx(context_); }
+  const char* unit() const override { return "zstd frame"; }
+
+  Step step(Bytes& in, std::span<char> out) override {
+    ZSTD_inBuffer from = {in.data(), in.size(), 0};
+    ZSTD_outBuffer into = {out.data(), out.size(), 0};
+    const std::size_t result = ZSTD_decompressStream(context_, &into, &from);
+    if (ZSTD_isError(result)) return {.damage = ZSTD_getErrorName(result)};
+    if (result == 0)
+      inside_ = false;
+    else if (from.pos > 0)
+      inside_ = true;
+    in = in.subspan(from.pos);
+    return {.written = into.pos};
+  }
+
+ private:
+  ZSTD_DCtx* context_;
+};
+
+bool starts_with(Bytes bytes, std::initializer_list<int> magic) {
+  return bytes.size() >= magic.size() &&
+         std::equal(magic.begin(), magic.end(), bytes.begin(),
+                    [](int want, std::byte have) { return want == std::to_integer<int>(have); });
+}
+
+std::unique_ptr<ByteSource::Decoder> decoder_for(Bytes start) {
+  if (starts_with(start, {0x1F, 0x8B})) return std::make_unique<GzipDecoder>();
+  const bool skippable = start.size() >= 4 && (start[0] & std::byte{0xF0}) == std::byte{0x50} &&
+                         starts_with(start.subspan(1), {0x2A, 0x4D, 0x18});
+  if (skippable || starts_with(start, {0x28, 0xB5, 0x2F, 0xFD}))
+    return std::make_unique<ZstdDecoder>();
+  return nullptr;
+}
+
+// What has packed these bytes, of the packers that are not known here; null: none.
+const char* unknown_packer(Bytes start) {
+  if (starts_with(start, {0xFD, '7', 'z', 'X', 'Z', 0})) return "xz";
+  if (starts_with(start, {'B', 'Z', 'h'}) && start.size() > 4 &&
+      starts_with(start.subspan(4), {0x31, 0x41, 0x59, 0x26, 0x53, 0x59}))
+    return "bzip2";
+  if (starts_with(start, {0x04, 0x22, 0x4D, 0x18})) return "lz4";
+  if (starts_with(start, {'P', 'K', 3, 4})) return "zip";
+  if (starts_with(start, {'P', 'A', 'R', '1', 0x15})) return "Parquet";
+  return nullptr;
+}
+
+// Without waiting for somebody to write to a named pipe: read_stored() does that, by poll(), so
+// that the wait can be ended.
+File open_now(const std::string& path) {
+  File file = File::open(path, O_NONBLOCK);
+  if (path == "-") return file;  // shared with our parent: its flags are not ours to change
+  const int flags = ::fcntl(file.descriptor(), F_GETFL);
+  if (flags < 0 || ::fcntl(file.descriptor(), F_SETFL, flags & ~O_NONBLOCK) < 0)
+    fail_errno(path, "cannot open", Exit::io_error);
+  return file;
+}
+
+// Whether packed data may begin with these bytes, which may be too few to tell.
+bool may_be_packed(Bytes start) {
+  const auto fits = [](Bytes bytes, std::initializer_list<int> magic) {
+    return std::equal(bytes.begin(), bytes.begin() + std::min(std::ssize(bytes), std::ssize(magic)),
+                      magic.begin(),
+                      [](std::byte have, int want) { return want == std::to_integer<int>(have); });
+  };
+  if (start.empty() || fits(start, {0x1F, 0x8B}) || fits(start, {0x28, 0xB5, 0x2F, 0xFD}))
+    return true;
+  return (start[0] & std::byte{0xF0}) == std::byte{0x50} &&
+         fits(start.subspan(1), {0x2A, 0x4D, 0x18});
+}
+
+}  // namespace
+
+ByteSource::ByteSource(const std::string& path, std::function<void()> while_waiting,
+                       std::uint64_t offset)
+    : file_(open_now(path)),
+      while_waiting_(std::move(while_waiting)),
+      may_wait_(!file_.is_regular()),
+      buffer_(kBufferBytes) {
+  if (offset > 0) {
+    if (::lseek(file_.descriptor(), static_cast<off_t>(offset), SEEK_SET) < 0)
+      fail_errno(path, "cannot be read from its middle", Exit::io_error);
+    return;
+  }
+  std::size_t size = 0;  // a pipe may give the first bytes one by one
+  while (size < 4 && !at_end_ && may_be_packed(Bytes(buffer_).first(size))) {
+    const std::size_t count = read_stored(std::span(buffer_).subspan(size));
+    at_end_ = count == 0;
+    size += count;
+  }
+  stored_ = Bytes(buffer_).first(size);
+  decoder_ = decoder_for(stored_);
+  if (const char* const packer = unknown_packer(stored_))
+    fail(Exit::bad_data, name(), ": is packed by ", packer,
+         ", expected plain, gzip or zstd; unpack it in a pipe");
+}
+
+ByteSource::~ByteSource() = default;
+
+std::size_t ByteSource::read_stored(std::span<std::byte> into) {
+  while (may_wait_) {
+    pollfd ready = {file_.descriptor(), POLLIN, 0};
+    if (::poll(&ready, 1, 200) > 0) break;
+    while_waiting_();
+  }
+  const std::size_t count = file_.read(into);
+  hash_.update(Bytes(into.first(count)));
+  stored_bytes_ += static_cast<std::int64_t>(count);
+  return count;
+}
+
+bool ByteSource::ready() const {
+  pollfd input = {file_.descriptor(), POLLIN, 0};
+  return !may_wait_ || at_end_ || !stored_.empty() || ::poll(&input, 1, 0) > 0;
+}
+
+void ByteSource::refill() {
+  const std::size_t count = read_stored(buffer_);
+  at_end_ = count == 0;
+  stored_ = Bytes(buffer_).first(count);
+}
+
+std::size_t ByteSource::read(std::span<char> into) {
+  if (into.empty()) return 0;
+  if (!decoder_) {
+    if (stored_.empty()) return at_end_ ? 0 : read_stored(std::as_writable_bytes(into));
+    const std::size_t count = std::min(stored_.size(), into.size());
+    std::memcpy(into.data(), stored_.data(), count);
+    stored_ = stored_.subspan(count);
+    return count;
+  }
+  for (;;) {
+    const std::int64_t at = stored_bytes_ - static_cast<std::int64_t>(stored_.size());
+    const Decoder::Step step = decoder_->step(stored_, into);
+    if (step.damage != nullptr)
+      fail(Exit::bad_data, name(), ": damaged ", decoder_->unit(), " at or after byte ", at, ": ",
+           step.damage);
+    if (step.written > 0) return step.written;
+    if (!stored_.empty()) continue;
+    if (!at_end_) refill();
+    if (!at_end_) continue;
+    if (decoder_->inside())
+      fail(Exit::bad_data, name(), ": ends at byte ", stored_bytes_, ", inside a ",
+           decoder_->unit());
+    return 0;
+  }
+}
+
+}  // namespace mt

@@ -1,0 +1,30 @@
+// RunContext: what surrounds a program's work: where it talks, what its products say of their
+// origin, and how it is stopped.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+
+namespace mt {
+
+class CommandLine;
+
+struct RunContext {
+  Log log;
+  std::string version;                 // one line: program and version
+  std::vector<std::string> arguments;  // of the command line, without the program
+  // Work calls this between its parts and while it awaits input.  What it throws ends the run, and
+  // nothing remains of it; true asks for an event that says how far the run is.
+  std::function<bool()> checkpoint = [] { return false; };
+};
+
+// Runs `work` with a context whose checkpoint() ends it on a signal other than USR2.  The program
+// then dies of the signal, and nothing of the run remains; a resumable run ends with Exit::stopped
+// instead, and the same command goes on with it.
+void run_until_signal(const CommandLine& cl, const std::function<void(const RunContext&)>& work,
+                      bool resumable = false);
+
+}  // namespace mt

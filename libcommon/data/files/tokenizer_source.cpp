@@ -1,0 +1,73 @@
+#include "data/files/tokenizer_source.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "text/null_tokenizer.h"
+
+namespace mt {
+
+Manifest::Tokenizer describe_tokenizer(const TokenizerOptions& options,
+                                       const Tokenizer& tokenizer) {
+  Manifest::Tokenizer result{.type = std::string(tokenizer.type()),
+                             .identity = tokenizer.identity(),
+                             .vocab_size = tokenizer.vocab_size(),
+                             .eod = tokenizer.eod(),
+                             .files = {},
+                             .settings = {}};
+  for (const TokenizerField& field : tokenizer_fields(tokenizer.type())) {
+    const std::string value = field.get(options);
+    if (field.is_default(options)) continue;
+    if (field.is_file)
+      result.files.emplace_back(field.name,
+                                std::filesystem::absolute(value).lexically_normal().string());
+    else
+      result.settings.emplace_back(field.name, value);
+  }
+  return result;
+}
+
+TokenizerOptions tokenizer_options(const Manifest::Tokenizer& tokenizer) {
+  TokenizerOptions options;
+  options.type = tokenizer.type;
+  if (options.type == NullTokenizer::kType) options.vocab_size = tokenizer.vocab_size - 1;
+  for (const TokenizerField& field : tokenizer_fields(tokenizer.type))
+    for (const auto* list : {&tokenizer.files, &tokenizer.settings})
+      for (const auto& [name, value] : *list)
+        if (name == field.name) field.set(options, value);
+  return options;
+}
+
+LoadedTokenizer shared_tokenizer(std::span<const std::string> prefixes,
+                                 const TokenizerOptions& options) {
+  std::vector<std::optional<Manifest>> manifests;
+  for (const std::string& prefix : prefixes) manifests.push_back(find_manifest(prefix));
+  const auto known = [](const auto& manifest) { return manifest && manifest->tokenizer; };
+  const auto first = std::ranges::find_if(manifests, known);
+  check_no_files_without_type(options);
+  if (options.type.empty() && first == manifests.end())
+    fail(Exit::bad_config, manifest_path(prefixes.front()),
+         ": names no tokenizer; give --tokenizer-type and its files");
+  LoadedTokenizer result{options, nullptr};
+  if (options.type.empty()) {
+    result.options = tokenizer_options(*(*first)->tokenizer);
+    result.options.extra_ids = options.extra_ids;  // which no token file depends on
+  }
+  result.tokenizer = make_tokenizer(result.options);
+  for (std::size_t i = 0; i < manifests.size(); ++i)
+    if (known(manifests[i]) && result.tokenizer->identity() != manifests[i]->tokenizer->identity)
+      fail(Exit::bad_config, manifest_path(prefixes[i]), ": the dataset was made by the ",
+           manifests[i]->tokenizer->type, " ", manifests[i]->tokenizer->identity, ", this is the ",
+           result.tokenizer->type(), " ", result.tokenizer->identity());
+  return result;
+}
+
+std::unique_ptr<Tokenizer> dataset_tokenizer(const std::string& prefix,
+                                             const TokenizerOptions& options) {
+  return shared_tokenizer({&prefix, 1}, options).tokenizer;
+}
+
+}  // namespace mt

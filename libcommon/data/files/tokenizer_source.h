@@ -1,0 +1,36 @@
+// Which tokenizer belongs to a token file: its manifest says so, and the command line may say it
+// again, but they must not disagree.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "data/files/manifest.h"
+#include "text/tokenizer.h"
+
+namespace mt {
+
+// What a manifest keeps of a tokenizer; its files by their absolute paths.
+Manifest::Tokenizer describe_tokenizer(const TokenizerOptions& options, const Tokenizer& tokenizer);
+
+// The options that load it again.
+TokenizerOptions tokenizer_options(const Manifest::Tokenizer& tokenizer);
+
+// A tokenizer and the options that load it.
+struct LoadedTokenizer {
+  TokenizerOptions options;
+  std::unique_ptr<Tokenizer> tokenizer;
+};
+
+// The tokenizer of datasets that are read together: that of `options` where its type is given, else
+// the one that the first manifest names.  Throws Exit::bad_config where neither is known, or where
+// one of the datasets was made by another.
+LoadedTokenizer shared_tokenizer(std::span<const std::string> prefixes,
+                                 const TokenizerOptions& options);
+
+// The same of one dataset.
+std::unique_ptr<Tokenizer> dataset_tokenizer(const std::string& prefix,
+                                             const TokenizerOptions& options);
+
+}  // namespace mt

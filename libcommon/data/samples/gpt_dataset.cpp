@@ -1,0 +1,95 @@
+#include "data/samples/gpt_dataset.h"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+
+#include "base/error.h"
+
+namespace mt {
+
+GptDataset::GptDataset(const TokenSequences& data, const GptDatasetOptions& options,
+                       const IndexCache& cache)
+    : data_(data), options_(options), index_(data, options.index, cache) {
+  if (!options.index.extra_token)
+    fail(Exit::usage, "a GPT dataset needs samples with one extra token, for the last label");
+  if (options.eod_id >= 0) return;
+  for (const auto& [given, name] :
+       {std::pair{options.reset_position_ids, "--reset-position-ids"},
+        std::pair{options.reset_attention_mask, "--reset-attention-mask"},
+        std::pair{options.eod_mask_loss, "--eod-mask-loss"}})
+    if (given) fail(Exit::bad_config, name, ": needs a tokenizer with an end-of-document token");
+}
+
+std::vector<GptDataset::Part> GptDataset::parts(std::int64_t k) const {
+  assert(k >= 0 && k < size());
+  // What comes from a file of the cache is not trusted further than its hash.
+  const auto check = [&](bool holds) {
+    if (!holds) fail(Exit::bad_data, data_.name(), ": its index leads outside of it");
+  };
+  const std::int64_t sample = index_.shuffled(k);
+  check(0 <= sample && sample < size());
+  const SamplePlace first = index_.sample(sample), last = index_.sample(sample + 1);
+  check(0 <= first.position && last.position < std::ssize(index_.document_index()));
+  std::vector<Part> parts;
+  for (std::int64_t at = first.position; at <= last.position; ++at) {
+    const std::int64_t sequence = index_.document(at);
+    check(0 <= sequence && sequence < data_.sequences());
+    const std::int64_t begin = at == first.position ? first.offset : 0;
+    const std::int64_t end = at == last.position ? last.offset + 1 : data_.length(sequence);
+    check(0 <= begin && end <= data_.length(sequence));
+    if (begin < end) parts.push_back({sequence, begin, end});
+  }
+  return parts;
+}
+
+void GptDataset::check_tokens(std::span<const std::int64_t> text, const Part& part) const {
+  const std::int64_t limit = options_.vocab_size > 0
+                                 ? options_.vocab_size
+                                 : std::int64_t{std::numeric_limits<std::int32_t>::max()} + 1;
+  const auto bad = std::find_if(text.begin(), text.end(), [&](std::int64_t token) {
+    return (token < 0 || token >= limit) && token != options_.pad_id;
+  });
+  if (bad != text.end())
+    fail(Exit::bad_data, data_.name(), ": sequence ", part.sequence, ": token ",
+         part.begin + (bad - text.begin()), " is ", *bad, ", expected 0 to ", limit - 1);
+}
+
+std::vector<std::int64_t> GptDataset::text(std::int64_t k) const {
+  std::vector<std::int64_t> text(static_cast<std::size_t>(seq_length()) + 1, options_.pad_id);
+  std::size_t filled = 0;
+  for (const Part& part : parts(k)) {
+    const auto count = static_cast<std::size_t>(part.end - part.begin);
+    assert(filled + count <= text.size());
+    const auto into = std::span(text).subspan(filled, count);
+    data_.read(part.sequence, part.begin, into);
+    check_tokens(into, part);
+    filled += count;
+  }
+  return text;
+}
+
+void GptDataset::get(std::int64_t k, const GptSample& sample) const {
+  const auto S = static_cast<std::size_t>(seq_length());
+  assert(sample.tokens.size() == S && sample.labels.size() == S && sample.positions.size() == S &&
+         sample.first_key.size() == (options_.reset_attention_mask ? S : 0) &&
+         sample.loss_mask.size() == S);
+  const std::vector<std::int64_t> text = this->text(k);
+  const std::int64_t pad = options_.pad_id;
+  const auto embeddable = [&](std::int64_t token) {
+    return token == pad ? 0 : static_cast<std::int32_t>(token);
+  };
+  std::size_t document = 0;  // where the token's document begins
+  for (std::size_t i = 0; i < S; ++i) {
+    const bool end = text[i] == options_.eod_id && options_.eod_id >= 0;
+    const bool masked = text[i + 1] == pad || (options_.eod_mask_loss && end);
+    sample.loss_mask[i] = masked ? 0.0F : 1.0F;
+    sample.tokens[i] = embeddable(text[i]);
+    sample.labels[i] = embeddable(text[i + 1]);
+    sample.positions[i] = static_cast<std::int32_t>(options_.reset_position_ids ? i - document : i);
+    if (options_.reset_attention_mask) sample.first_key[i] = static_cast<std::int32_t>(document);
+    if (end) document = i + 1;
+  }
+}
+
+}  // namespace mt

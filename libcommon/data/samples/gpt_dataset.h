@@ -1,0 +1,67 @@
+// GptDataset: samples of seq_length tokens with their labels, cut from a token file in
+// Megatron-LM's order (gpt_index.h; core_v0.12.1, megatron/core/datasets/gpt_dataset.py).
+//   text[S + 1] = the sample's tokens, padded at the end
+//   tokens = text[0, S)      labels = text[1, S]
+//   loss_mask = 1, but 0 where the label is padding, and, with eod_mask_loss, where the token is
+//               EOD
+//   positions = 0, 1, 2, …; with reset_position_ids they start again after each EOD
+//   first_key = 0; with reset_attention_mask the place after the last EOD before the token, so that
+//               no token attends to an earlier document
+// Padding is written as token 0.  Thread-safe; the data must outlive it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/samples/gpt_index.h"
+
+namespace mt {
+
+struct GptDatasetOptions {
+  GptIndexOptions index = {};
+  std::int64_t pad_id = -1;     // the tokenizer's; -1: it has none
+  std::int64_t eod_id = -1;     // the tokenizer's; needed by the three below
+  std::int64_t vocab_size = 0;  // tokens from here on are Exit::bad_data; 0: not checked
+  bool reset_position_ids = false, reset_attention_mask = false, eod_mask_loss = false;
+};
+
+// Where a sample goes; each span has seq_length elements.
+struct GptSample {
+  std::span<std::int32_t> tokens, labels, positions;
+  std::span<std::int32_t> first_key;  // empty unless reset_attention_mask
+  std::span<float> loss_mask;
+};
+
+class GptDataset {
+ public:
+  using Sample = GptSample;
+
+  GptDataset(const TokenSequences& data, const GptDatasetOptions& options,
+             const IndexCache& cache = {});
+
+  std::int64_t size() const { return index_.size(); }
+  std::int64_t seq_length() const { return options_.index.seq_length; }
+
+  void get(std::int64_t k, const GptSample& sample) const;  // in drawing order, 0 <= k < size()
+
+  // The parts that sample k is made of, in order: [begin, end) tokens of a sequence of the file.
+  struct Part {
+    std::int64_t sequence = 0, begin = 0, end = 0;
+    bool operator==(const Part&) const = default;
+  };
+  std::vector<Part> parts(std::int64_t k) const;
+
+  const GptIndex& index() const { return index_; }
+  const TokenSequences& data() const { return data_; }
+
+ private:
+  std::vector<std::int64_t> text(std::int64_t k) const;  // [seq_length + 1]
+  void check_tokens(std::span<const std::int64_t> text, const Part& part) const;
+
+  const TokenSequences& data_;
+  GptDatasetOptions options_;
+  GptIndex index_;
+};
+
+}  // namespace mt

@@ -1,0 +1,42 @@
+// `mt-preprocess index`: makes the indexes of a training run before it, in the folder of
+// --data-cache-path, from which all that begin with the same options then map them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/corpus/preprocess.h"
+#include "data/samples/train_data.h"
+
+namespace mt {
+
+struct IndexOptions {
+  DataOptions data;
+  std::optional<std::int64_t>
+      global_batch_size;  // as mt-pretrain's, see train/options/train_options.h
+  std::vector<std::int64_t> rampup_batch_size;
+  std::string step_batch_size_schedule;
+  std::int64_t train_iters = 0, train_samples = 0;
+  std::int64_t eval_iters = 100, eval_interval = 1000;
+  bool skip_train = false;
+  std::uint64_t seed = 1234;
+  void add_to(CommandLine& cl);
+};
+
+struct IndexSummary {
+  struct Set {
+    std::string split, name;  // "training", "validation" or "test"; of several validation sets
+    std::int64_t datasets = 0, samples = 0;
+  };
+  std::vector<Set> sets;
+  std::int64_t made = 0, found = 0;  // indexes
+
+  std::string text() const;            // a line a set
+  void write(JsonWriter& json) const;  // schema mt-index/1
+};
+
+IndexSummary index_run(const IndexOptions& options, const RunContext& context);
+
+}  // namespace mt

@@ -1,0 +1,463 @@
+#include "formats/convert.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <span>
+
+#include "base/progress.h"
+#include "base/threads.h"
+#include "ckpt/megatron_checkpoint.h"
+#include "formats/hugging_face/hugging_face_source.h"
+#include "formats/megatron/bucket_states.h"
+#include "formats/megatron/legacy_classes.h"
+#include "formats/megatron/rank_files.h"
+#include "formats/megatron/rank_optimizer.h"
+#include "formats/meta/meta_source.h"
+#include "formats/model_sink.h"
+#include "formats/names/gguf.h"
+#include "formats/row_value.h"
+#include "model/gpt_checkpoint.h"
+#include "model/model_rows.h"
+
+namespace mt {
+
+namespace fs = std::filesystem;
+
+// Rows are written by so many at a time, whatever the number of threads: files do not depend on it.
+constexpr std::size_t kParts = 4;
+// Bytes of rows in memory beside the largest one.
+constexpr std::uint64_t kMoreMemory = 160 << 20;
+
+// --- What is made of what -----------------------------------------------------------------------
+
+namespace {
+
+// Whose vocabulary is not padded.
+bool is_foreign(const ModelSource& source) {
+  return source.format() == kHuggingFaceFormat || source.format() == kMetaFormat ||
+         source.format() == kGgufFormat;
+}
+
+// A conversion before any row of it is written.
+struct Plan {
+  explicit Plan(const ConvertOptions& options)
+      : source(open_model(options.load, options.source)),
+        target(target_of(options, *source)),
+        table(model_rows(target.config)),
+        stored_dtype(options.dtype.empty()),
+        gguf(options.saver == "gguf"),
+        in_order(options.saver == "meta"),
+        by_stages(target.legacy || (options.saver == "core" && options.ckpt_format == "torch")) {
+    check_loader(options.loader);
+    const bool bert = target.config.family == ModelFamily::bert;
+    if (!options.model_type.empty() && (options.model_type == "BERT") != bert)
+      fail(Exit::bad_config, source->path(), ": is ", bert ? "a BERT" : "no BERT",
+           ", but --model-type is ", options.model_type);
+    if (target.expert_parallel > 1 &&
+        (target.config.num_experts == 0 || target.config.num_experts % target.expert_parallel != 0))
+      fail(Exit::bad_config, "--target-expert-parallel-size ", target.expert_parallel,
+           ": does not divide ", target.config.num_experts, " experts");
+    if (options.moe_grouped_gemm && target.config.num_experts == 0)
+      fail(Exit::bad_config, "--moe-grouped-gemm: ", source->path(), " has no experts");
+    if (target.config.family == ModelFamily::t5)
+      check_t5(options);
+    else if (options.target_encoder_pipeline_parallel > 0)
+      fail(Exit::bad_config, "--target-encoder-pipeline-parallel-size: ", source->path(),
+           " is no T5");
+    if (target.legacy) check_legacy(target.config);
+    if (by_stages) check_tensor_ranks();
+    source->check_all_used(table);
+    if (options.with_optimizer) {
+      states = source->states();
+      if (states.size() < 2) refuse_states();
+      // Refuses steps that differ, of which a target keeps one.
+      common_step(source->common().at("optimizer", source->path()), *source->common_tensors(),
+                  source->path());
+    }
+  }
+
+  [[noreturn]] void refuse_states() const {
+    const std::string type = sharding_type(source->common(), source->path());
+    if (type.empty()) fail(Exit::bad_data, source->path(), ": holds no optimizer state");
+    fail(Exit::bad_data, source->path(), ": its optimizer state is stored as ", type,
+         ", which is not read; of the distributed optimizer's forms fully_sharded_model_space, "
+         "fully_reshardable, dp_reshardable, dp_zero_gather_scatter and fully_sharded_bucket_space "
+         "are");
+  }
+
+  static ModelTarget target_of(const ConvertOptions& o, const ModelSource& source) {
+    ModelConfig config = source.config();
+    const std::int64_t tp = o.target_tensor_parallel,
+                       multiple = tp * o.make_vocab_size_divisible_by.value_or(
+                                           config.make_vocab_size_divisible_by),
+                       padded = (config.vocab_size + multiple - 1) / multiple * multiple;
+    // A torch_dist checkpoint that becomes one again keeps what was trained of its padding.
+    const bool keeps = source.format() == "torch_dist" && o.saver == "core" &&
+                       o.ckpt_format == "torch_dist" && !o.make_vocab_size_divisible_by &&
+                       config.padded_vocab_size % multiple == 0;
+    if (!keeps) {
+      config.make_vocab_size_divisible_by = multiple / tp;
+      config.padded_vocab_size = padded;
+    }
+    fs::path save = fs::path(o.save);
+    if (!save.has_filename()) save = save.parent_path();              // "out/"
+    for (int links = 0; links < 40 && fs::is_symlink(save); ++links)  // what they lead to is made
+      save = save.parent_path() / fs::read_symlink(save);
+    return {.path = save.string(),
+            .source = source,
+            .config = config,
+            .dtype = o.dtype.empty() ? source.dtype() : dtype_named(o.dtype),
+            .replaces = o.force,
+            .with_optimizer = o.with_optimizer,
+            .local_spec = o.transformer_impl == "local",
+            .tensor_parallel = o.target_tensor_parallel,
+            .pipeline_parallel = o.target_pipeline_parallel,
+            .expert_parallel = o.target_expert_parallel,
+            .pipeline = o.pipeline,
+            .stages = make_pipeline_stages(o.pipeline, static_cast<int>(o.target_pipeline_parallel),
+                                           config.num_layers),
+            .encoder_stages = encoder_stages_of(o, config),
+            .shard_bytes = static_cast<std::uint64_t>(o.shard_megabytes) * 1'000'000,
+            .common_file = !o.no_common_file,
+            .quantized = o.dtype == "q8_0",
+            .grouped_experts = o.moe_grouped_gemm,
+            .legacy = o.saver == "legacy"};
+  }
+
+  static StageRanges encoder_stages_of(const ConvertOptions& o, const ModelConfig& config) {
+    if (config.family != ModelFamily::t5 || o.target_encoder_pipeline_parallel == 0) return {};
+    const std::int64_t stages = o.target_encoder_pipeline_parallel;
+    if (config.encoder_num_layers % stages != 0)
+      fail(Exit::bad_config, "--target-encoder-pipeline-parallel-size ", stages,
+           ": does not divide ", config.encoder_num_layers, " layers of the encoder");
+    return make_pipeline_stages({}, static_cast<int>(stages), config.encoder_num_layers).ranges;
+  }
+
+  // What Megatron-LM's pretrain_t5.py makes.
+  void check_t5(const ConvertOptions& o) const {
+    if (!by_stages) return;
+    if (target.pipeline_parallel > 1 && target.encoder_stages.empty())
+      fail(Exit::bad_config, "--target-pipeline-parallel-size ", target.pipeline_parallel,
+           ": are the stages of a T5's decoder; its encoder needs "
+           "--target-encoder-pipeline-parallel-size");
+    const PipelineOptions& p = o.pipeline;
+    for (const auto& [flag, given] :
+         {std::pair("--num-layers-per-virtual-pipeline-stage",
+                    p.layers_per_virtual_stage.has_value()),
+          {"--num-virtual-stages-per-pipeline-rank", p.virtual_stages_per_rank.has_value()},
+          {"--decoder-first-pipeline-num-layers", p.first_layers.has_value()},
+          {"--decoder-last-pipeline-num-layers", p.last_layers.has_value()},
+          {"--account-for-embedding-in-pipeline-split", p.account_for_embedding},
+          {"--account-for-loss-in-pipeline-split", p.account_for_loss},
+          {"--pipeline-model-parallel-layout", !p.layout.empty()}})
+      if (given)
+        fail(Exit::bad_config, flag,
+             ": Megatron-LM gives each stage of a T5 as many of its stack's layers, in one chunk");
+  }
+
+  void check_tensor_ranks() const {
+    try {
+      model_rows(target.config, {.ranks = static_cast<int>(target.tensor_parallel)});
+    } catch (const Error& error) {
+      fail(error.code(), "--target-tensor-parallel-size ", target.tensor_parallel, ": ",
+           error.what());
+    }
+  }
+
+  static DType dtype_named(const std::string& name) {
+    return name == "bf16" ? DType::bf16 : name == "fp16" ? DType::f16 : DType::f32;
+  }
+
+  void check_loader(const std::string& loader) const {
+    const bool foreign = is_foreign(*source), meta = source->format() == kMetaFormat,
+               legacy = source->format() == kLegacyFormat,
+               of_gguf = source->format() == kGgufFormat;
+    const bool right =
+        of_gguf || loader == "gguf" ? of_gguf && loader == "gguf"
+        : foreign ? loader != "core" && loader != "legacy" && (!meta || loader == "llama_mistral")
+                  : loader == (legacy ? "legacy" : "core");
+    if (!loader.empty() && !right)
+      fail(Exit::bad_config, source->path(), ": is ",
+           meta      ? "Meta's"
+           : of_gguf ? "a GGUF file"
+           : foreign ? "Hugging Face's"
+           : legacy  ? "of Megatron's legacy classes"
+                     : "Megatron's",
+           ", but --loader is ", loader);
+  }
+
+  DType dtype_of(const Param& row, const std::string& state) const {
+    const DType dtype =
+        state.empty() && !stored_dtype ? target.dtype : source->dtype_of(row, state);
+    return gguf ? gguf_dtype(row, dtype, target.quantized) : dtype;
+  }
+
+  std::uint64_t bytes_of(const Param& row, const std::string& state) const {
+    return static_cast<std::uint64_t>(row.shape.numel()) * size_of(dtype_of(row, state));
+  }
+
+  std::uint64_t bytes_of(const Param& row) const {
+    std::uint64_t bytes = 0;
+    for (const std::string& state : states) bytes += bytes_of(row, state);
+    return bytes;
+  }
+
+  std::uint64_t largest_bytes() const {  // of one state of a row
+    std::uint64_t largest = 0;
+    for (const Param& row : table.rows())
+      for (const std::string& state : states) largest = std::max(largest, bytes_of(row, state));
+    return largest;
+  }
+
+  std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (const Param& row : table.rows()) sum += bytes_of(row);
+    return sum;
+  }
+
+  std::unique_ptr<ModelSource> source;
+  ModelTarget target;
+  ParamTable table;  // without values
+  bool stored_dtype;
+  bool gguf;
+  bool in_order;   // the target is written from front to back
+  bool by_stages;  // parts of the target are pipeline ranks
+  std::vector<std::string> states = {""};
+};
+
+}  // namespace
+
+// As many bytes in each part, as far as rows allow.
+static Parts parts_of(const Plan& plan, std::size_t count) {
+  Parts parts(count);
+  const std::uint64_t total = plan.bytes();
+  std::uint64_t before = 0;
+  for (const Param& row : plan.table.rows()) {
+    auto& part = parts[std::min<std::uint64_t>(before * count / total, count - 1)];
+    for (const std::string& state : plan.states) part.push_back({&row, state});
+    before += plan.bytes_of(row);
+  }
+  return parts;
+}
+
+// Calls body(part, row, state, memory) for all, several parts at a time; an error stops every part.
+// A call has `copies` of its row in memory.
+template <class Body>
+static void for_each_state(const Plan& plan, const Parts& parts, int threads, std::uint64_t copies,
+                           const std::function<void()>& check, const Body& body) {
+  std::atomic<bool> stopped = false;
+  std::mutex checking;
+  RowMemory memory(plan.largest_bytes() + kMoreMemory);
+  const auto write_part = [&](std::size_t part) {
+    for (const auto& [row, state] : parts[part]) {
+      if (stopped) return;
+      {
+        const std::scoped_lock lock(checking);
+        check();
+      }
+      const RowMemory::Place place(memory, copies * plan.bytes_of(*row, state));
+      body(part, *row, state, memory);
+    }
+  };
+  Workers(worker_threads(threads)).run([&] {
+    parallel_for_ordered_errors(std::ssize(parts), [&](std::int64_t part) {
+      try {
+        write_part(static_cast<std::size_t>(part));
+      } catch (...) {
+        stopped = true;
+        throw;
+      }
+    });
+  });
+}
+
+// --- Reading back -------------------------------------------------------------------------------
+
+// OUTPUT's row, and what of INPUT's must be there.
+static void compare_row(const Plan& plan, const ModelSource& written, const Param& row,
+                        const std::string& state, RowMemory& memory) {
+  const DType dtype = plan.dtype_of(row, state);
+  if (written.dtype_of(row, state) != dtype)
+    fail(Exit::difference, plan.target.path, ": ", row.name, " is ",
+         name_of(written.dtype_of(row, state)), ", expected ", name_of(dtype));
+  const RowValue a(*plan.source, row, state, dtype, memory), b(written, row, state, dtype, memory);
+  ConstTensor expected = a.tensor(), found = b.tensor();
+  if (is_vocabulary(row)) {  // the padding need not travel
+    expected = expected.rows(0, plan.target.config.vocab_size);
+    found = found.rows(0, plan.target.config.vocab_size);
+  }
+  if (std::memcmp(expected.data(), found.data(), expected.bytes()) != 0)
+    fail(Exit::difference, plan.target.path, ": ", row.name, state.empty() ? "" : ": ", state,
+         ": differs from ", plan.source->path());
+}
+
+static std::unique_ptr<ModelSource> open_written(const Plan& plan, const std::string& folder) {
+  ModelSourceOptions there;
+  there.vocab_size = plan.target.config.vocab_size;
+  there.with_optimizer = plan.target.with_optimizer;
+  there.check_while_reading = true;
+  std::unique_ptr<ModelSource> written = open_model(folder, there);
+  written->check_all_used(plan.table);
+  return written;
+}
+
+static std::unique_ptr<GgufReader> open_written_gguf(const Plan& plan, const std::string& folder) {
+  auto written = std::make_unique<GgufReader>(folder + "/model.gguf");
+  check_gguf_tensors(plan.target, plan.table, *written);
+  return written;
+}
+
+static std::int64_t read_back(const Plan& plan, const std::string& folder, int threads,
+                              const Log& log, const std::function<void()>& check) {
+  const auto gguf = plan.gguf ? open_written_gguf(plan, folder) : nullptr;
+  const auto written = plan.gguf ? nullptr : open_written(plan, folder);
+  Progress progress(log, "comparing", "bytes", plan.bytes());
+  std::atomic<std::int64_t> compared = 0;
+  for_each_state(plan, parts_of(plan, kParts), threads, 2, check,
+                 [&](std::size_t, const Param& row, const std::string& state, RowMemory& memory) {
+                   if (gguf != nullptr) {
+                     const RowValue value(*plan.source, row, state, plan.dtype_of(row, state),
+                                          memory);
+                     compare_with_gguf(plan.target, *gguf, row, value.tensor());
+                   } else {
+                     compare_row(plan, *written, row, state, memory);
+                   }
+                   progress.add(plan.bytes_of(row, state));
+                   ++compared;
+                 });
+  progress.finish();
+  if (written != nullptr) written->finish_reading();
+  return compared;
+}
+
+// --- Converting ---------------------------------------------------------------------------------
+
+// Some savers make all of OUTPUT anew, and what lies there goes.
+static void check_outside(const ConvertOptions& options, const std::string& path) {
+  if (options.saver == "core" || options.saver == "legacy") return;
+  const fs::path input = fs::weakly_canonical(options.load), output = fs::weakly_canonical(path);
+  const bool inside =
+      std::mismatch(output.begin(), output.end(), input.begin(), input.end()).first == output.end();
+  if (inside && input != output)
+    fail(Exit::usage, "--force: would remove ", options.load, ", which lies in ", path);
+}
+
+static void check_free(const ConvertOptions& options, const std::string& path) {
+  std::error_code error;
+  const fs::file_status found = fs::status(path, error);
+  if (found.type() == fs::file_type::not_found) return;
+  if (found.type() == fs::file_type::none)
+    fail(Exit::cannot_create, path, ": cannot create: ", error.message());
+  if (!fs::is_directory(found))
+    fail(Exit::cannot_create, path, ": is a file, expected a folder or nothing");
+  if (fs::is_empty(path)) return;
+  if (!options.force) fail(Exit::cannot_create, path, ": exists; --force replaces what it holds");
+  check_outside(options, path);
+  if ((options.saver == "core" || options.saver == "legacy") && is_one_checkpoint(path))
+    fail(Exit::usage, "--force: ", path, ": is a checkpoint itself, expected a folder of them");
+}
+
+// What float16 cannot hold would become infinite, and compare as equal with itself; what a scale of
+// q8_0 cannot, would be lost.
+static void check_range(const Plan& plan, const Param& row, const std::string& state,
+                        ConstTensor value) {
+  if (plan.target.quantized && is_gguf_quantized(row)) {
+    constexpr float kLargest = 127 * 65504.0F;
+    const std::span numbers(static_cast<const float*>(value.data()),
+                            static_cast<std::size_t>(value.numel()));
+    const auto lost =
+        std::ranges::count_if(numbers, [](float x) { return !(std::fabs(x) <= kLargest); });
+    if (lost > 0)
+      fail(Exit::bad_config, plan.source->path(), ": ", row.name, ": ", lost,
+           " numbers are not finite, or too large for q8_0, whose scales are float16; see --dtype");
+    return;
+  }
+  if (value.dtype() != DType::f16 || plan.source->dtype_of(row, state) == DType::f16) return;
+  constexpr std::uint16_t kMagnitude = 0x7FFF, kInfinity = 0x7C00;
+  const std::span bits(static_cast<const std::uint16_t*>(value.data()),
+                       static_cast<std::size_t>(value.numel()));
+  const auto infinite = std::ranges::count_if(
+      bits, [](std::uint16_t number) { return (number & kMagnitude) == kInfinity; });
+  if (infinite > 0)
+    fail(Exit::bad_config, plan.source->path(), ": ", row.name, ": ", infinite,
+         " numbers are infinite or too large for float16, which ends at 65504; see --dtype");
+}
+
+static std::unique_ptr<ModelSink> make_sink(const ConvertOptions& options, const Plan& plan) {
+  const RowTypes types = [&](const Param& row, const std::string& state) {
+    return plan.dtype_of(row, state);
+  };
+  if (options.saver == "hf") return make_hugging_face_sink(plan.target, plan.table, types);
+  if (options.saver == "meta") return make_meta_sink(plan.target, plan.table, types);
+  if (plan.gguf) return make_gguf_sink(plan.target, plan.table, types);
+  if (plan.by_stages) return make_rank_files_sink(plan.target, types);
+  if (options.ckpt_format == "torch_dcp") return make_dcp_sink(plan.target, plan.table, kParts);
+  return make_core_sink(plan.target, plan.table, kParts);
+}
+
+ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
+                                 const std::function<void()>& check) {
+  const Plan plan(options);
+  check_free(options, plan.target.path);
+  for (const std::string& note : plan.source->notes()) log.note(note);
+  ConvertReport report{.from = plan.source->format(),
+                       .to = options.saver == "core" ? options.ckpt_format : options.saver,
+                       .rows = std::ssize(plan.table.rows()),
+                       .bytes = plan.bytes()};
+  const std::unique_ptr<ModelSink> sink = make_sink(options, plan);
+  Progress progress(log, "converting", "bytes", report.bytes);
+  const Parts parts = plan.by_stages ? rank_file_parts(plan.target, plan.table)
+                                     : parts_of(plan, plan.in_order ? 1 : kParts);
+  for_each_state(
+      plan, parts, options.threads, 1, check,
+      [&](std::size_t part, const Param& row, const std::string& state, RowMemory& memory) {
+        const RowValue value(*plan.source, row, state, plan.dtype_of(row, state), memory);
+        check_range(plan, row, state, value.tensor());
+        sink->write(part, row, state, value.tensor());
+        progress.add(value.tensor().bytes());
+      });
+  progress.finish();
+  plan.source->finish_reading();
+  const std::string written = sink->finish();
+  if (options.verify) report.compared = read_back(plan, written, options.threads, log, check);
+  sink->publish();
+  return report;
+}
+
+void ConvertReport::write(JsonWriter& json) const {
+  json.begin_object()
+      .member("schema", "mt-convert/1")
+      .member("from", from)
+      .member("to", to)
+      .member("tensors", rows)
+      .member("bytes", bytes)
+      .member("compared", compared)
+      .end_object();
+}
+
+std::string describe_conversion(const ConvertOptions& options) {
+  const Plan plan(options);
+  check_free(options, plan.target.path);
+  std::string text;
+  for (const Param& row : plan.table.rows())
+    for (const std::string& state : plan.states) {
+      text += concat(row.name, state.empty() ? "" : " ", state, "  ",
+                     name_of(plan.dtype_of(row, state)), ' ', row.shape);
+      const auto add = [&](const std::vector<ForeignName>& names) {
+        for (const ForeignName& name : names)
+          text += concat("  ", name.name, ' ', hugging_face_shape(row, name, plan.target.config));
+      };
+      if (options.saver == "hf") add(hugging_face_names(row));
+      if (options.saver == "meta") add(meta_tensors(plan.target.config, row));
+      if (plan.gguf)
+        for (const std::string& name : gguf_names(plan.target, row)) text += "  " + name;
+      text += '\n';
+    }
+  return text;
+}
+
+}  // namespace mt

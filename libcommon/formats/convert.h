@@ -1,0 +1,57 @@
+// Rewrites a model's checkpoint in another format or for another parallel layout.
+//
+// The tensors stream: in memory are the rows of its table that are being written, together no
+// more than the largest one and 160 MiB.  The target appears whole or not at all, and holds the
+// same bytes for any number of threads.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/command.h"
+#include "formats/model_source.h"
+#include "model/pipeline_stages.h"
+
+namespace mt {
+
+struct ConvertOptions {
+  std::string input, output;  // or, by their options:
+  std::string load, save;
+  std::string loader, saver = "core", ckpt_format = "torch_dist", model_type;
+  std::string transformer_impl;
+  ModelSourceOptions source;
+  std::int64_t target_tensor_parallel = 1, target_pipeline_parallel = 1, target_expert_parallel = 1;
+  std::int64_t target_encoder_pipeline_parallel = 0;  // 0: a T5's encoder has no stages of its own
+  bool moe_grouped_gemm = false;
+  PipelineOptions pipeline = {.size_flag = "--target-pipeline-parallel-size"};
+  std::optional<std::int64_t> make_vocab_size_divisible_by;
+  std::string dtype;  // of the weights; empty: as stored; q8_0 for GGUF
+  bool bf16 = false, fp16 = false;
+  std::int64_t shard_megabytes = 5000;
+  bool no_common_file = false, with_optimizer = false, verify = false, force = false, mock = false;
+  std::uint64_t seed = 1234;
+  int threads = 0;
+
+  void add_to(CommandLine& cl);
+  void complete();  // Exit::usage for what is missing
+};
+
+struct ConvertReport {
+  std::string from, to;  // formats
+  std::int64_t rows = 0;
+  std::uint64_t bytes = 0;    // of the rows' elements in the target
+  std::int64_t compared = 0;  // rows that were read back and found equal
+
+  void write(JsonWriter& json) const;
+};
+
+// `check` is called between rows, from one thread at a time; what it throws ends the work, and
+// nothing remains of it.
+ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
+                                 const std::function<void()>& check);
+
+// What convert_checkpoint() would write: a line for each row with its names in the target.
+std::string describe_conversion(const ConvertOptions& options);
+
+}  // namespace mt

@@ -1,0 +1,183 @@
+#include "base/flag_list.h"
+#include "formats/convert.h"
+
+namespace mt {
+
+void ConvertOptions::add_to(CommandLine& cl) {
+  cl.optional_positional("INPUT", &input,
+                         "folder of checkpoints, or of one; or of Hugging Face's; or a GGUF file");
+  cl.optional_positional("OUTPUT", &output, "folder to make");
+  cl.section("Checkpoints");
+  cl.option("--load-dir,--load", &load, "DIR", "INPUT");
+  cl.option("--save-dir,--save", &save, "DIR", "OUTPUT");
+  cl.option(
+      "--loader", &loader, "FORMAT",
+      "what INPUT must be: core or legacy (Megatron's models of today, or from before its core), "
+      "or hf, llama_mistral or mixtral_hf (Hugging Face; a Llama of Meta's is llama_mistral), or "
+      "gguf (llama.cpp); "
+      "mcore and megatron are core and legacy; default what is found there",
+      one_of({"core", "legacy", "hf", "llama_mistral", "mixtral_hf", "gguf", "mcore", "megatron"}));
+  cl.option(
+      "--saver", &saver, "FORMAT",
+      "what OUTPUT becomes: core or mcore (Megatron), hf (Hugging Face), meta (a Llama as Meta's "
+      "own code takes it), gguf (llama.cpp) or legacy (Megatron's models from before its core, for "
+      "--use-legacy-models); "
+      "mcore and megatron are core and legacy",
+      one_of({"core", "hf", "meta", "gguf", "mcore", "legacy", "megatron"}));
+  cl.option("--ckpt-format", &ckpt_format, "FORMAT", "Megatron's format of OUTPUT",
+            one_of({"torch_dist", "torch", "torch_dcp"}));
+  cl.flag("--no-common-pt", &no_common_file,
+          "of OUTPUT in torch_dist: settings lie among the tensors instead of in common.pt, as "
+          "Megatron-LM's main branch writes it, with a distributed optimizer's state in the form "
+          "fully_reshardable, and core_v0.12 does not read it");
+  cl.option("--ckpt-step", &source.iteration, "N", "iteration of INPUT; default the last one saved",
+            at_least(1));
+  cl.option("--model-type", &model_type, "TYPE", "what INPUT must be: BERT, or GPT for all others",
+            one_of({"GPT", "BERT"}));
+  cl.option("--true-vocab-size", &source.vocab_size, "N",
+            "tokens before padding; default what INPUT says, else its padded number", at_least(1));
+  cl.option("--make-vocab-size-divisible-by", &make_vocab_size_divisible_by, "N",
+            "the vocabulary is padded anew, to a multiple of this and of the tensor parallel size",
+            between(1, 1 << 20));
+  cl.option(
+      "--target-tensor-parallel-size", &target_tensor_parallel, "N",
+      "ranks that will divide each layer of OUTPUT: Megatron's vocabulary is padded for them; "
+      "of Meta's format, its files",
+      between(1, 4096));
+  cl.option("--target-pipeline-parallel-size", &target_pipeline_parallel, "N",
+            "stages that will divide the layers of OUTPUT", between(1, 4096));
+  cl.option("--target-encoder-pipeline-parallel-size", &target_encoder_pipeline_parallel, "N",
+            "stages of OUTPUT for the layers of a T5's encoder, in front of those of its decoder",
+            between(0, 4096));
+  cl.option("--target-expert-parallel-size", &target_expert_parallel, "N",
+            "ranks that will share out the experts of OUTPUT", between(1, 4096));
+  cl.option("--num-layers-per-virtual-pipeline-stage", &pipeline.layers_per_virtual_stage, "N",
+            "give each stage of OUTPUT several chunks, of so many layers", at_least(1));
+  cl.option("--num-virtual-stages-per-pipeline-rank", &pipeline.virtual_stages_per_rank, "N",
+            "give each stage of OUTPUT so many chunks", at_least(1));
+  cl.option("--decoder-first-pipeline-num-layers", &pipeline.first_layers, "N",
+            "layers of the first stage of OUTPUT", at_least(1));
+  cl.option("--decoder-last-pipeline-num-layers", &pipeline.last_layers, "N",
+            "layers of the last stage of OUTPUT", at_least(1));
+  cl.flag("--account-for-embedding-in-pipeline-split", &pipeline.account_for_embedding,
+          "the first stage of OUTPUT has one layer fewer than the others");
+  cl.flag("--account-for-loss-in-pipeline-split", &pipeline.account_for_loss,
+          "the last stage of OUTPUT has one layer fewer than the others");
+  cl.option("--pipeline-model-parallel-layout", &pipeline.layout, "STAGES",
+            "what each stage of OUTPUT holds, of embedding E, layers t and loss L: "
+            "\"Et*3|(tt|)*4tL\"");
+  cl.option("--saver-transformer-impl", &transformer_impl, "NAME",
+            "how the torch format, and for experts torch_dist too, names norms: as in models of "
+            "transformer_engine, or of the local specification; default transformer_engine, and "
+            "local with --saver legacy, which writes no other",
+            one_of({"transformer_engine", "local"}));
+  cl.flag("--moe-grouped-gemm", &moe_grouped_gemm,
+          "OUTPUT's experts are Transformer Engine's grouped ones, as Megatron-LM's are with this "
+          "flag: in the torch format they have other names");
+  cl.option("--dtype", &dtype, "TYPE",
+            "of OUTPUT's weights: fp32, fp16 or bf16, and q8_0 in GGUF files; default as stored",
+            one_of({"fp32", "fp16", "bf16", "q8_0"}));
+  cl.flag("--bf16", &bf16, "--dtype bf16");
+  cl.flag("--fp16", &fp16, "--dtype fp16");
+  cl.option("--shard-size", &shard_megabytes, "N", "most megabytes of a file of Hugging Face's",
+            at_least(1));
+  cl.flag("--with-optimizer", &with_optimizer, "convert the optimizer's state too");
+  cl.section("How it is done");
+  cl.flag("--mock", &mock,
+          "draw initial weights for the config.json in INPUT, to try layouts, sizes and speeds");
+  cl.option("--seed", &seed, "N", "of --mock");
+  cl.flag("--verify", &verify,
+          "read OUTPUT back and compare every element, before it has its name");
+  cl.flag("--force", &force, "replace what OUTPUT holds");
+  cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", at_least(0));
+  imply(cl, "INPUT's names are recognised, whatever computed the model",
+        {{"--loader-transformer-impl", each({"transformer_engine", "local"})},
+         {"--megatron-path", any(kText)}});
+  imply(cl, "INPUT is read as it is written: nothing queues",
+        {{"--max-queue-size", any(kInteger)}});
+  imply(cl, "the sizes stand in config.json or params.json", {{"--model-size", any(kText)}});
+  imply(cl, "the format is recognised by content", {{"--checkpoint-type", each({"hf", "meta"})}});
+}
+
+// Refuses what says how OUTPUT lies where the saver has no such thing.
+static void check_of_saver(const ConvertOptions& o) {
+  const bool core = o.saver == "core", megatron = core || o.saver == "legacy";
+  const auto check = [&](const char* flag, bool known, const auto& value, const auto& usual) {
+    if (!known && value != usual)
+      fail(Exit::usage, flag, ' ', value, ": means nothing with --saver ", o.saver);
+  };
+  check("--ckpt-format", core, o.ckpt_format, "torch_dist");
+  check("--target-tensor-parallel-size", megatron || o.saver == "meta", o.target_tensor_parallel,
+        1);
+  check("--target-pipeline-parallel-size", megatron, o.target_pipeline_parallel, 1);
+  check("--target-encoder-pipeline-parallel-size", core, o.target_encoder_pipeline_parallel, 0);
+  check("--target-expert-parallel-size", core, o.target_expert_parallel, 1);
+  check("--saver-transformer-impl", core, o.transformer_impl,
+        o.saver == "legacy" ? "local" : "transformer_engine");
+  check("--shard-size", o.saver == "hf", o.shard_megabytes, ConvertOptions().shard_megabytes);
+  const auto check_given = [&](const char* flag, bool given, bool known = false) {
+    if (!core && !known && given) fail(Exit::usage, flag, ": means nothing with --saver ", o.saver);
+  };
+  const PipelineOptions& stages = o.pipeline;
+  check_given("--make-vocab-size-divisible-by", o.make_vocab_size_divisible_by.has_value(),
+              megatron);
+  check_given("--num-layers-per-virtual-pipeline-stage",
+              stages.layers_per_virtual_stage.has_value(), megatron);
+  check_given("--num-virtual-stages-per-pipeline-rank", stages.virtual_stages_per_rank.has_value(),
+              megatron);
+  check_given("--decoder-first-pipeline-num-layers", stages.first_layers.has_value());
+  check_given("--decoder-last-pipeline-num-layers", stages.last_layers.has_value());
+  check_given("--account-for-embedding-in-pipeline-split", stages.account_for_embedding);
+  check_given("--account-for-loss-in-pipeline-split", stages.account_for_loss);
+  check_given("--pipeline-model-parallel-layout", !stages.layout.empty());
+  check_given("--moe-grouped-gemm", o.moe_grouped_gemm);
+  if (o.moe_grouped_gemm && o.transformer_impl == "local")
+    fail(Exit::usage,
+         "--moe-grouped-gemm: without Transformer Engine's modules it names GroupedMLP's experts, "
+         "which are read only; not with --saver-transformer-impl local");
+  if (o.moe_grouped_gemm && o.ckpt_format == "torch_dcp")
+    fail(Exit::usage, "--moe-grouped-gemm: not with --ckpt-format torch_dcp");
+}
+
+static void take_positional(const char* flag, const std::string& positional, std::string& option) {
+  if (positional.empty()) return;
+  if (!option.empty())
+    fail(Exit::usage, flag, ' ', option, ": not with ", positional, ", which says the same");
+  option = positional;
+}
+
+void ConvertOptions::complete() {
+  if (loader == "mcore" || loader == "megatron") loader = loader == "mcore" ? "core" : "legacy";
+  if (saver == "mcore" || saver == "megatron") saver = saver == "mcore" ? "core" : "legacy";
+  if (transformer_impl.empty())
+    transformer_impl = saver == "legacy" ? "local" : "transformer_engine";
+  check_of_saver(*this);
+  take_positional("--load-dir", input, load);
+  take_positional("--save-dir", output, save);
+  if (load.empty()) fail(Exit::usage, "INPUT: required; see --help");
+  if (save.empty()) fail(Exit::usage, "OUTPUT: required; see --help");
+  if (save == "-") fail(Exit::usage, "OUTPUT -: becomes a folder, which stdout cannot be");
+  if (bf16 + fp16 + !dtype.empty() > 1)
+    fail(Exit::usage, "--bf16, --fp16 and --dtype exclude each other");
+  if (mock) source.mock = seed;
+  if (!mock && seed != ConvertOptions().seed) fail(Exit::usage, "--seed: is of --mock");
+  if (mock && (source.vocab_size || source.iteration))
+    fail(Exit::usage, source.vocab_size ? "--true-vocab-size" : "--ckpt-step",
+         ": not with --mock, which knows of INPUT's config.json alone");
+  source.check_while_reading = true;
+  if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
+  if (with_optimizer && saver != "core")
+    fail(Exit::usage, "--with-optimizer: ",
+         saver == "hf"       ? "Hugging Face's format"
+         : saver == "meta"   ? "Meta's format"
+         : saver == "legacy" ? "a checkpoint that convert.py's legacy saver writes"
+                             : "GGUF",
+         " has no place for it");
+  if (no_common_file && (saver != "core" || ckpt_format != "torch_dist"))
+    fail(Exit::usage, "--no-common-pt: torch_dist alone has one; see --saver and --ckpt-format");
+  if (dtype == "q8_0" && saver != "gguf")
+    fail(Exit::usage, "--dtype q8_0: is a type of GGUF files; see --saver");
+  source.with_optimizer = with_optimizer;
+}
+
+}  // namespace mt

@@ -1,0 +1,273 @@
+// A folder with a model.gguf for llama.cpp (formats/names/gguf.h): GPT-2, Llama, Mistral, Qwen 2
+// and 3.  Vectors and positions are float32 in files of any type; rows that blocks of q8_0 do not
+// divide are float16.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "base/json_object.h"
+#include "ckpt/folder_save.h"
+#include "ckpt/gguf.h"
+#include "formats/gguf/gguf_tokenizer.h"
+#include "formats/hugging_face/hugging_face_config.h"
+#include "formats/hugging_face/hugging_face_source.h"
+#include "formats/model_sink.h"
+#include "formats/names/gguf.h"
+#include "model/gpt_checkpoint.h"
+
+namespace mt {
+namespace {
+
+constexpr const char* kConfig = "config.json";
+
+// --- Settings -----------------------------------------------------------------------------------
+
+GgufType type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return GgufType::f32;
+    case DType::f16:
+      return GgufType::f16;
+    case DType::bf16:
+      return GgufType::bf16;
+    default:
+      fail(Exit::bad_config, name_of(dtype), ": is no type of weights in GGUF files; see --dtype");
+  }
+}
+
+// general.file_type: what most matrices are.
+std::uint32_t file_type(GgufType type) {
+  return type == GgufType::f32 ? 0 : type == GgufType::f16 ? 1 : type == GgufType::q8_0 ? 7 : 32;
+}
+
+// llama.cpp's name of a model that config.json calls so.
+std::string architecture_of(const ModelConfig& c, const std::string& config) {
+  simdjson::dom::parser parser;
+  const JsonObject object(parser.parse(config).value(), kConfig);
+  const std::string_view model_type = object.text("model_type");
+  if (model_type == "gpt2") {
+    if (c.activation() != Activation::gelu_tanh)
+      fail(Exit::bad_config, "llama.cpp's GPT-2 has GeLU by tanh, not by erf");
+    return "gpt2";
+  }
+  const bool llama = model_type == "llama" || model_type == "mistral";
+  if (!llama && model_type != "qwen2" && model_type != "qwen3")
+    fail(Exit::bad_config, "--saver gguf: of gpt2, llama, mistral, qwen2 and qwen3, not of ",
+         model_type);
+  if (!llama && c.use_rope_scaling)
+    fail(Exit::bad_config, "--use-rope-scaling: llama.cpp has that for Llamas only");
+  return llama ? "llama" : std::string(model_type);
+}
+
+// Up to so many tokens no window of the model matters; llama.cpp has none for these families.
+std::int64_t context_length(const ModelConfig& c) {
+  std::int64_t length = c.max_position_embeddings;
+  for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
+    if (const std::int64_t window = c.window(layer); window >= 0)
+      length = std::min(length, window + 1);
+  return length;
+}
+
+void add_settings(GgufKeyValues& to, const ModelConfig& c, const std::string& name) {
+  const auto size = [&](const char* key, std::int64_t value) {
+    to.integer(concat(name, ".", key), static_cast<std::uint32_t>(value));
+  };
+  const auto real = [&](const char* key, double value) {
+    to.real(concat(name, ".", key), static_cast<float>(value));
+  };
+  size("block_count", c.num_layers);
+  size("context_length", context_length(c));
+  size("embedding_length", c.hidden_size);
+  size("feed_forward_length", c.ffn());
+  size("vocab_size", c.vocab_size);
+  size("attention.head_count", c.num_attention_heads);
+  size("attention.head_count_kv", c.kv_heads());
+  if (name == "gpt2") return real("attention.layer_norm_epsilon", c.norm_epsilon);
+  real("attention.layer_norm_rms_epsilon", c.norm_epsilon);
+  size("attention.key_length", c.head_dim());
+  size("attention.value_length", c.head_dim());
+  size("rope.dimension_count", c.rotary_dim());
+  real("rope.freq_base", static_cast<double>(c.rotary_base));
+  if (c.rotary_interpolation) {
+    to.text(name + ".rope.scaling.type", "linear");
+    real("rope.scaling.factor", *c.rotary_interpolation);
+  }
+}
+
+// --- Files --------------------------------------------------------------------------------------
+
+class GgufSink : public ModelSink {
+ public:
+  GgufSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
+      : target_(target),
+        key_values_(settings()),
+        save_(target.path, target.replaces),
+        writer_(save_.folder() + "/model.gguf", key_values_, entries(table, types)) {}
+
+  void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
+    for (const ForeignName& name : gguf_tensors(architecture_, target_.config, row))
+      writer_.write(name.name, ForeignValue(row, name, value, target_.config.vocab_size).tensor());
+  }
+
+  std::string finish() override {
+    if (target_.config.use_rope_scaling) {
+      const std::vector<float> factors = frequency_factors(target_.config);
+      writer_.write(kGgufFrequencies, {factors.data(), DType::f32, {std::ssize(factors)}});
+    }
+    writer_.close();
+    return save_.folder();
+  }
+
+  void publish() override { save_.publish(); }
+
+ private:
+  GgufKeyValues settings() {
+    const ModelConfig& c = target_.config;
+    const std::string config = hugging_face_config(target_);
+    architecture_ = architecture_of(c, config);
+    GgufKeyValues to;
+    to.text("general.architecture", architecture_);
+    to.text("general.type", "model");
+    to.text("general.name", std::filesystem::path(target_.path).filename().string());
+    to.integer("general.file_type",
+               file_type(target_.quantized ? GgufType::q8_0 : type_of(target_.dtype)));
+    to.integer("general.quantization_version", 2);
+    add_settings(to, c, architecture_);
+    add_gguf_tokenizer(to, target_.source.companions(), config, c.vocab_size);
+    return to;
+  }
+
+  std::vector<GgufWriter::Entry> entries(const ParamTable& table, const RowTypes& types) const {
+    std::vector<GgufWriter::Entry> entries;
+    for (const Param& row : table.rows())
+      for (const ForeignName& name : gguf_tensors(architecture_, target_.config, row)) {
+        const Shape shape = hugging_face_shape(row, name, target_.config);
+        const bool quantized = target_.quantized && is_gguf_quantized(row);
+        entries.push_back({name.name, quantized ? GgufType::q8_0 : type_of(types(row, "")), shape});
+      }
+    if (target_.config.use_rope_scaling)
+      entries.push_back({kGgufFrequencies, GgufType::f32, {target_.config.rotary_dim() / 2}});
+    return entries;
+  }
+
+  ModelTarget target_;
+  std::string architecture_;
+  GgufKeyValues key_values_;
+  FolderSave save_;
+  GgufWriter writer_;
+};
+
+bool is_single(const Param& row) {
+  return row.shape.rank() == 1 || row.name == "embedding.position_embeddings.weight";
+}
+
+}  // namespace
+
+bool is_gguf_quantized(const Param& row) {
+  return !is_single(row) && row.shape[-1] % kGgufBlock == 0;
+}
+
+DType gguf_dtype(const Param& row, DType stored, bool quantized) {
+  if (is_single(row)) return DType::f32;
+  if (!quantized) return stored;
+  return is_gguf_quantized(row) ? DType::f32 : DType::f16;
+}
+
+std::vector<std::string> gguf_names(const ModelTarget& target, const Param& row) {
+  std::vector<std::string> names;
+  for (const ForeignName& name : gguf_tensors(
+           architecture_of(target.config, hugging_face_config(target)), target.config, row))
+    names.push_back(name.name);
+  return names;
+}
+
+// --- Reading back -------------------------------------------------------------------------------
+
+namespace {
+
+// A tensor of the file, as `dtype`.
+struct Stored {
+  Stored(const GgufReader& file, const std::string& name, DType dtype)
+      : shape(file.at(name).shape),
+        buffer(Device::cpu, static_cast<std::size_t>(shape.numel()) * size_of(dtype)),
+        tensor(buffer.tensor(dtype, shape)) {
+    file.read_original(name, origin_of(shape.rank()), tensor);
+  }
+  Shape shape;
+  Buffer buffer;
+  Tensor tensor;
+};
+
+// Whether no element is farther from the expected one than half a step of its block; a step is
+// rounded to f16.
+bool is_quantized_from(std::span<const float> found, std::span<const float> expected) {
+  for (std::size_t begin = 0; begin < found.size(); begin += kGgufBlock) {
+    float largest = 0, worst = 0;
+    for (std::size_t i = begin; i < begin + kGgufBlock; ++i) {
+      largest = std::max(largest, std::fabs(expected[i]));
+      worst = std::max(worst, std::fabs(found[i] - expected[i]));
+    }
+    const float f16_rounding = largest / 1024 + 127 * std::ldexp(1.0F, -25);
+    if (!(worst <= largest / 127 / 2 + f16_rounding)) return false;
+  }
+  return true;
+}
+
+std::span<const float> floats(ConstTensor tensor) {
+  return {static_cast<const float*>(tensor.data()), static_cast<std::size_t>(tensor.numel())};
+}
+
+}  // namespace
+
+void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const Param& row,
+                       ConstTensor value) {
+  const std::string architecture = architecture_of(target.config, hugging_face_config(target));
+  const ConstTensor expected = is_vocabulary(row) ? value.rows(0, target.config.vocab_size) : value;
+  const Buffer buffer(Device::cpu, expected.bytes());
+  const Tensor ours = buffer.tensor(expected.dtype(), expected.shape());
+  const auto differ = [&](const std::string& name) {
+    fail(Exit::difference, file.path(), ": ", name, ": differs from ", target.source.path());
+  };
+  for (const auto& [format, theirs, transform] : gguf_tensors(architecture, target.config, row)) {
+    const Stored stored(file, theirs, expected.dtype());
+    if (!(stored.shape == transformed_shape(transform, expected.shape()))) differ(theirs);
+    if (file.at(theirs).dtype_name != kGgufQuantized) {
+      apply_inverse(transform, ours, stored.tensor);
+      continue;
+    }
+    const Buffer turned(Device::cpu, stored.tensor.bytes());
+    const Tensor wanted = turned.tensor(DType::f32, stored.shape);
+    apply(transform, wanted, expected);
+    if (!is_quantized_from(floats(stored.tensor), floats(wanted))) differ(theirs);
+    apply_inverse(transform, ours, wanted);
+  }
+  if (std::memcmp(ours.data(), expected.data(), expected.bytes()) != 0) differ(row.name);
+}
+
+void check_gguf_tensors(const ModelTarget& target, const ParamTable& table,
+                        const GgufReader& file) {
+  const std::string architecture = architecture_of(target.config, hugging_face_config(target));
+  std::set<std::string> names;
+  for (const Param& row : table.rows())
+    for (const ForeignName& name : gguf_tensors(architecture, target.config, row))
+      names.insert(name.name);
+  if (target.config.use_rope_scaling) {
+    names.insert(kGgufFrequencies);
+    const Stored factors(file, kGgufFrequencies, DType::f32);
+    if (!std::ranges::equal(floats(factors.tensor), frequency_factors(target.config)))
+      fail(Exit::difference, file.path(), ": ", kGgufFrequencies, ": differs from ",
+           target.source.path());
+  }
+  for (const auto& [name, tensor] : file.tensors())
+    if (!names.contains(name))
+      fail(Exit::difference, file.path(), ": tensor ", name, ": is none of the model's");
+}
+
+std::unique_ptr<ModelSink> make_gguf_sink(const ModelTarget& target, const ParamTable& table,
+                                          const RowTypes& types) {
+  return std::make_unique<GgufSink>(target, table, types);
+}
+
+}  // namespace mt

@@ -1,0 +1,248 @@
+#include "formats/gguf/gguf_source.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+
+#include "base/json.h"
+#include "base/json_object.h"
+#include "ckpt/tensor_numbers.h"
+#include "ckpt/torch_file.h"
+#include "formats/gguf/gguf_tokenizer.h"
+#include "formats/hugging_face/hugging_face_config.h"
+
+namespace mt {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kWords = "token_embd.weight";
+constexpr const char* kPositions = "position_embd.weight";
+constexpr const char* kOutput = "output.weight";
+
+std::optional<std::string> find_gguf(const std::string& path) {
+  if (fs::is_directory(path)) {
+    const bool there = fs::exists(path + "/model.gguf") && !fs::exists(path + "/config.json");
+    return there ? std::optional(path + "/model.gguf") : std::nullopt;
+  }
+  return is_gguf_file(path) ? std::optional(path) : std::nullopt;
+}
+
+// --- Settings -----------------------------------------------------------------------------------
+
+namespace {
+
+std::vector<float> floats_of(const TensorSource& file, const std::string& name) {
+  const Shape& shape = file.at(name).shape;
+  std::vector<float> numbers(static_cast<std::size_t>(shape.numel()));
+  file.read_original(name, origin_of(shape.rank()), {numbers.data(), DType::f32, shape});
+  return numbers;
+}
+
+// A file's settings, to be said as a config.json says them.
+class Settings {
+ public:
+  explicit Settings(const GgufReader& file) : file_(file) {
+    architecture_ = file_.value("general.architecture").as_text(where("general.architecture"));
+    const bool known = architecture_ == "gpt2" || architecture_ == "llama" ||
+                       architecture_ == "qwen2" || architecture_ == "qwen3";
+    if (!known)
+      fail(Exit::bad_config, file.path(), ": is of architecture ", json_quoted(architecture_),
+           ", expected gpt2, llama, qwen2 or qwen3");
+    if (file_.find_value(own("expert_count")) != nullptr && size("expert_count") > 0)
+      fail(Exit::bad_config, where(own("expert_count")), ": is ", size("expert_count"),
+           ", but mixtures of experts are not read from GGUF files");
+  }
+
+  const std::string& architecture() const { return architecture_; }
+
+  DType dtype() const {  // what most matrices are
+    constexpr const char* kFileType = "general.file_type";
+    if (file_.find_value(kFileType) == nullptr) return DType::f32;
+    const std::int64_t type = file_.value(kFileType).as_integer(where(kFileType));
+    return type == 1 ? DType::f16 : type == 32 ? DType::bf16 : DType::f32;
+  }
+
+  std::string config_json() const {
+    const DistTensor& words = file_.at(kWords);
+    if (words.shape.rank() != 2)
+      fail(Exit::bad_data, file_.path(), ": ", kWords, " is ", words.shape, ", expected a matrix");
+    if (size("block_count") > std::ssize(file_.tensors()))
+      fail(Exit::bad_data, where(own("block_count")), ": is ", size("block_count"),
+           " in a file of ", file_.tensors().size(), " tensors");
+    JsonWriter json;
+    json.begin_object().member("model_type", model_type()).member("vocab_size", words.shape[0]);
+    json.member("torch_dtype", name_of(dtype()));
+    json.member("tie_word_embeddings", file_.find(kOutput) == nullptr);
+    for (const auto& [ours, theirs] : {std::pair("bos", "bos"), {"eos", "eos"}, {"pad", "padding"}})
+      if (const std::string id = concat("tokenizer.ggml.", theirs, "_token_id");
+          file_.find_value(id) != nullptr)
+        json.member(concat(ours, "_token_id"), file_.value(id).as_integer(where(id)));
+    if (architecture_ == "gpt2")
+      add_gpt2(json);
+    else
+      add_llama(json);
+    return json.end_object().text();
+  }
+
+ private:
+  std::string own(const std::string& name) const { return concat(architecture_, ".", name); }
+  std::string where(const std::string& key) const { return concat(file_.path(), ": ", key); }
+  std::int64_t size(const std::string& name) const {
+    return file_.value(own(name)).as_integer(where(own(name)));
+  }
+  std::int64_t size_or(const std::string& name, std::int64_t other) const {
+    return file_.find_value(own(name)) == nullptr ? other : size(name);
+  }
+  void add_real(JsonWriter& json, const char* member, const std::string& name) const {
+    if (!std::isfinite(file_.value(own(name)).as_real(where(own(name)))))
+      fail(Exit::bad_data, where(own(name)), ": is not finite");
+    json.key(member).raw(file_.value(own(name)).json());  // the decimal that was rounded to float32
+  }
+  bool in_first_layer(const char* name) const {
+    return file_.find(concat("blk.0.", name)) != nullptr;
+  }
+
+  // Llama's architecture with a window is Mistral's.
+  std::string model_type() const {
+    const bool window = architecture_ == "llama" && size_or("attention.sliding_window", 0) > 0;
+    return window ? "mistral" : architecture_;
+  }
+
+  void add_gpt2(JsonWriter& json) const {
+    json.member("n_layer", size("block_count")).member("n_embd", size("embedding_length"));
+    json.member("n_head", size("attention.head_count"));
+    json.member("n_inner", size("feed_forward_length"));
+    json.member("n_positions", size("context_length"));
+    add_real(json, "layer_norm_epsilon", "attention.layer_norm_epsilon");
+  }
+
+  void add_llama(JsonWriter& json) const {
+    const std::int64_t heads = size("attention.head_count"), width = size("embedding_length");
+    const std::int64_t channels =
+        size_or("attention.key_length", width / std::max<std::int64_t>(heads, 1));
+    if (heads < 1 || channels < 1 || heads > std::numeric_limits<int>::max() / channels)
+      fail(Exit::bad_data, where(own("attention.head_count")), ": is ", heads, " of ", channels,
+           " channels");
+    for (const char* name : {"attention.value_length", "rope.dimension_count"})
+      if (size_or(name, channels) != channels)
+        fail(Exit::bad_config, where(own(name)), ": is ", size(name), ", expected ", channels,
+             " as of all channels of a head");
+    json.member("num_hidden_layers", size("block_count")).member("hidden_size", width);
+    json.member("num_attention_heads", heads).member("head_dim", channels);
+    json.member("num_key_value_heads", size_or("attention.head_count_kv", heads));
+    json.member("intermediate_size", size("feed_forward_length"));
+    json.member("max_position_embeddings", size("context_length"));
+    add_real(json, "rms_norm_eps", "attention.layer_norm_rms_epsilon");
+    if (model_type() == "mistral") json.member("sliding_window", size("attention.sliding_window"));
+    if (model_type() == "llama")
+      json.member("attention_bias", in_first_layer("attn_output.bias"))
+          .member("mlp_bias", in_first_layer("ffn_up.bias"));
+    if (file_.find_value(own("rope.freq_base")) != nullptr)
+      add_real(json, "rope_theta", "rope.freq_base");
+    add_scaling(json);
+  }
+
+  void add_scaling(JsonWriter& json) const {
+    const std::string key = own("rope.scaling.type");
+    const std::string kind =
+        file_.find_value(key) == nullptr ? "none" : file_.value(key).as_text(where(key));
+    if (kind != "none" && kind != "linear")
+      fail(Exit::bad_config, where(key), ": is ", json_quoted(kind), ", expected none or linear");
+    const bool slowed = file_.find(kGgufFrequencies) != nullptr;
+    if (kind == "linear" && slowed)
+      fail(Exit::bad_config, where(key), ": is linear, but channels are slowed by ",
+           kGgufFrequencies, " too");
+    if (kind == "none" && !slowed) return;
+    json.key("rope_scaling").begin_object().member("rope_type", slowed ? "llama3" : "linear");
+    if (slowed) {
+      const std::vector<float> factors = floats_of(file_, kGgufFrequencies);
+      json.member("factor", factors.empty() ? 0.0 : static_cast<double>(factors.back()));
+      json.member("low_freq_factor", 1.0).member("high_freq_factor", 4.0);
+      json.member("original_max_position_embeddings", 8192);
+    } else {
+      add_real(json, "factor", "rope.scaling.factor");
+    }
+    json.end_object();
+  }
+
+  const GgufReader& file_;
+  std::string architecture_;
+};
+
+// Whether a narrower type has all numbers of a tensor of float32.
+bool fits(const TensorSource& file, const DistTensor& tensor, DType dtype) {
+  constexpr std::int64_t kBlock = 1 << 16;
+  bool all = true;
+  for_each_block(tensor.shape, kBlock, [&](const Shape& offset, const Shape& shape) {
+    const auto count = static_cast<std::size_t>(shape.numel());
+    std::vector<float> numbers(count), back(count);
+    const Buffer buffer(Device::cpu, count * size_of(dtype));
+    const Tensor narrow = buffer.tensor(dtype, shape);
+    file.read_original(tensor.key, offset, {numbers.data(), DType::f32, shape});
+    file.read_original(tensor.key, offset, narrow);
+    dense(dtype, shape, {static_cast<const std::byte*>(narrow.data()), narrow.bytes()})
+        .copy_to(origin_of(shape.rank()), {back.data(), DType::f32, shape});
+    all = all && std::memcmp(numbers.data(), back.data(), count * sizeof(float)) == 0;
+  });
+  return all;
+}
+
+}  // namespace
+
+// --- The model ----------------------------------------------------------------------------------
+
+GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& options) {
+  path_ = path;
+  format_ = kGgufFormat;
+  auto reader = std::make_unique<GgufReader>(path);
+  const Settings settings(*reader);
+  architecture_ = settings.architecture();
+  const std::string json = settings.config_json();
+  config_ = parse_hugging_face_config(json, path).model;
+  dtype_ = settings.dtype();
+  try {
+    config_.complete();
+  } catch (const Error& error) {
+    fail(Exit::bad_data, path, ": ", error.what());
+  }
+  if (options.vocab_size && *options.vocab_size != config_.vocab_size)
+    fail(Exit::bad_config, path, ": has ", config_.vocab_size, " tokens, --true-vocab-size is ",
+         *options.vocab_size);
+  companions_ = {{.name = "config.json", .content = json}};
+  const GgufTokenizer tokenizer = read_gguf_tokenizer(*reader, config_.vocab_size);
+  companions_.insert(companions_.end(), tokenizer.files.begin(), tokenizer.files.end());
+  if (!tokenizer.problem.empty())
+    notes_.push_back(concat(tokenizer.problem, ": OUTPUT is left without its tokenizer"));
+  tensors_ = std::move(reader);
+  std::int64_t quantized = 0;
+  for (const auto& [name, tensor] : tensors_->tensors()) {
+    quantized += tensor.dtype_name == kGgufQuantized;
+    const bool single = tensor.shape.rank() == 1 || name == kPositions;
+    if (tensor.dtype == dtype_ ||
+        (single && tensor.dtype == DType::f32 && fits(*tensors_, tensor, dtype_)))
+      exact_.insert(name);
+  }
+  if (quantized > 0)
+    notes_.push_back(concat(path, ": ", quantized, " tensors of ", kGgufQuantized,
+                            " are dequantized: they stay as near as their blocks are"));
+  if (config_.use_rope_scaling) check_frequencies();
+}
+
+void GgufSource::check_frequencies() const {
+  const std::vector<float> found = floats_of(*tensors_, kGgufFrequencies),
+                           expected = frequency_factors(config_);
+  const auto near = [](float a, float b) { return std::fabs(a - b) <= 1e-5F * b; };
+  if (!std::ranges::equal(found, expected, near))
+    fail(Exit::bad_config, path_, ": ", kGgufFrequencies,
+         ": are not by what Llama 3.1 slows its channels");
+}
+
+DType GgufSource::dtype_of(const Param& row, const std::string& state) const {
+  const DType stored = HuggingFaceSource::dtype_of(row, state);
+  const auto exact = [&](const ForeignName& name) { return exact_.contains(name.name); };
+  return dtype_ == DType::f32 || std::ranges::all_of(names_of(row), exact) ? dtype_ : stored;
+}
+
+}  // namespace mt

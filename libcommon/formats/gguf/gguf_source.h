@@ -1,0 +1,38 @@
+// A model in a GGUF file of llama.cpp's (formats/names/gguf.h), as a ModelSource: gpt2, llama,
+// qwen2 and qwen3.  What is q8_0 there is read as float32.  Vectors and positions, which are
+// float32 there whatever the matrices are, count as of the matrices' type where that has all their
+// numbers.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "ckpt/gguf.h"
+#include "formats/hugging_face/hugging_face_source.h"
+#include "formats/names/gguf.h"
+
+namespace mt {
+
+// The GGUF file that a path names: itself, or the model.gguf of a folder without config.json.
+std::optional<std::string> find_gguf(const std::string& path);
+
+class GgufSource : public HuggingFaceSource {
+ public:
+  GgufSource(const std::string& path, const ModelSourceOptions& options);
+
+  DType dtype_of(const Param& row, const std::string& state) const override;
+
+ protected:
+  std::vector<ForeignName> names_of(const Param& row) const override {
+    return gguf_tensors(architecture_, config_, row);
+  }
+
+ private:
+  void check_frequencies() const;
+
+  std::string architecture_;
+  std::set<std::string> exact_;  // tensors whose numbers dtype() has
+};
+
+}  // namespace mt

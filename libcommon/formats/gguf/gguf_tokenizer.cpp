@@ -1,0 +1,355 @@
+#include "formats/gguf/gguf_tokenizer.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "base/json_object.h"
+#include "base/json_place.h"
+#include "text/sentencepiece/sentencepiece_model.h"
+
+namespace mt {
+namespace {
+
+// tokenizer.ggml.token_type; SentencePiece's own numbers.
+using Type = SentencePieceModel::Type;
+
+constexpr GgufPattern kPatterns[] = {
+    {.name = "gpt-2", .regex = ""},
+    {.name = "llama-bpe",
+     .regex =
+         R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     .ignore_merges = true,
+     .adds_bos = true},
+    {.name = "qwen2",
+     .regex =
+         R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     .nfc = true},
+    {.name = "tekken",
+     .regex =
+         R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     .ignore_merges = true,
+     .adds_bos = true},
+    {.name = "gpt-4o",
+     .regex =
+         R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+};
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+constexpr const char* kEndOfText = "<|endoftext|>";  // GPT-2's only special token
+
+// What errors call a companion.
+std::string name_of(const Companion& file) { return file.path.empty() ? file.name : file.path; }
+
+// A JSON file, and its outermost object.
+struct Document {
+  Document(const std::string& text, const std::string& path)
+      : content(text), object(parse(parser, content, path), path) {}
+  explicit Document(const Companion& file) : Document(file.read(), name_of(file)) {}
+  static simdjson::dom::element parse(simdjson::dom::parser& parser, const std::string& content,
+                                      const std::string& path) {
+    simdjson::dom::element root;
+    if (const auto error = parser.parse(content).get(root))
+      fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
+    return root;
+  }
+  std::string content;
+  simdjson::dom::parser parser;
+  JsonObject object;
+};
+
+const Companion* find_companion(const std::vector<Companion>& companions, std::string_view name) {
+  const auto found = std::ranges::find(companions, name, &Companion::name);
+  return found == companions.end() ? nullptr : &*found;
+}
+
+class Vocabulary {
+ public:
+  Vocabulary(std::int64_t size, const std::vector<Companion>& companions)
+      : tokens_(static_cast<std::size_t>(size)),
+        types_(tokens_.size(), static_cast<std::int32_t>(Type::unused)),
+        companions_(companions) {
+    for (std::size_t id = 0; id < tokens_.size(); ++id) tokens_[id] = concat("[PAD", id, "]");
+  }
+
+  void read_sentencepiece(const Companion& file);
+  void read_tokenizer_json(const Companion& file);
+  void read_gpt2(const Companion& vocab, const Companion& merges);
+  void read_special(const JsonObject& config);
+  void write(GgufKeyValues& to) const;
+
+ private:
+  const Companion* find(std::string_view name) const { return find_companion(companions_, name); }
+  void set(std::int64_t id, std::string_view token, Type type, const std::string& path) {
+    if (id < 0 || id >= std::ssize(tokens_))
+      fail(Exit::bad_config, path, ": token ", json_quoted(token), " is ", id,
+           ", but the model knows ids below ", tokens_.size());
+    tokens_[static_cast<std::size_t>(id)] = token;
+    types_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(type);
+  }
+  void read_vocab(const JsonObject& vocab);
+  void read_merges(const JsonObject& model);
+  void read_added(const JsonObject& json);
+  void read_template(const JsonObject& post_processor);
+  void read_pattern(const JsonObject& json);
+  void read_prefix(const JsonObject& json);
+  void score_merges();
+  void read_config(const JsonObject& config);
+
+  std::vector<std::string> tokens_, merges_;
+  std::vector<std::int32_t> types_;
+  std::vector<float> scores_;  // of SentencePiece's
+  std::string model_ = "gpt2", pre_, chat_template_;
+  std::map<std::string, std::int64_t> special_ids_;  // of added tokens
+  std::map<std::string, std::int64_t> ids_;          // by key: bos, eos, ...
+  std::map<std::string, bool> add_;                  // by key: bos, eos, space_prefix
+  std::string first_, last_;                         // that the template puts around a text
+  const std::vector<Companion>& companions_;
+};
+
+void Vocabulary::read_sentencepiece(const Companion& file) {
+  const std::string path = name_of(file);
+  const SentencePieceModel model = parse_sentencepiece_model(file.read(), path);
+  if (model.algorithm != SentencePieceModel::Algorithm::bpe)
+    fail(Exit::bad_config, path, ": is no BPE, which alone llama.cpp takes for such models");
+  model_ = "llama";
+  pre_ = "default";
+  scores_.assign(tokens_.size(), -10000);
+  for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+    const auto& piece = model.pieces[id];
+    set(static_cast<std::int64_t>(id), piece.text, piece.type, path);
+    scores_[id] = piece.score;
+  }
+  for (const auto& [key, id] :
+       {std::pair("bos", model.bos), {"eos", model.eos}, {"unk", model.unk}, {"pad", model.pad}})
+    if (id >= 0) ids_[key] = id;
+  add_["space_prefix"] = model.normalizer.add_dummy_prefix;
+}
+
+void Vocabulary::read_vocab(const JsonObject& vocab) {
+  for (const std::string_view token : vocab.names())
+    set(vocab.number(token, kMost), token, Type::normal, vocab.where());
+}
+
+// Merges are "a b" or ["a", "b"]; a space in one of them is written as GPT-2 writes it, U+0120.
+void Vocabulary::read_merges(const JsonObject& model) {
+  simdjson::dom::array list;
+  if (model.member("merges").get(list)) model.refuse("\"merges\": expected an array");
+  for (const simdjson::dom::element merge : list) {
+    std::string_view text;
+    simdjson::dom::array pair;
+    if (!merge.get(text)) {
+      merges_.emplace_back(text);
+      continue;
+    }
+    if (merge.get(pair) || pair.size() != 2) model.refuse("\"merges\": expected pairs");
+    std::string both;
+    for (const simdjson::dom::element part : pair) {
+      if (part.get(text)) model.refuse("\"merges\": expected pairs of strings");
+      if (!both.empty()) both += ' ';
+      for (const char c : text) c == ' ' ? both += "\xC4\xA0" : both += c;
+    }
+    merges_.push_back(both);
+  }
+}
+
+void Vocabulary::read_added(const JsonObject& json) {
+  if (!json.has("added_tokens")) return;
+  for (const JsonObject& token : json.objects("added_tokens")) {
+    const std::string text(token.text("content"));
+    const std::int64_t id = token.number("id", kMost);
+    special_ids_[text] = id;
+    set(id, text, token.flag_or("special", false) ? Type::control : Type::user_defined,
+        token.where());
+  }
+}
+
+void Vocabulary::read_template(const JsonObject& processor) {
+  if (processor.type() == "Sequence")
+    for (const JsonObject& part : processor.objects("processors")) read_template(part);
+  if (processor.type() != "TemplateProcessing") return;
+  const std::vector<JsonObject> single = processor.objects("single");
+  const auto special = [](const JsonObject& part) {
+    return part.has("SpecialToken") ? std::string(part.object("SpecialToken").text("id")) : "";
+  };
+  if (single.size() < 2) return;
+  first_ = special(single.front());
+  last_ = special(single.back());
+}
+
+void Vocabulary::read_pattern(const JsonObject& json) {
+  JsonObject words = json.object("pre_tokenizer");
+  if (words.type() == "ByteLevel" && words.flag_or("use_regex", true)) {
+    pre_ = "gpt-2";
+    return;
+  }
+  if (words.type() == "Sequence") {
+    const std::vector<JsonObject> steps = words.objects("pretokenizers");
+    if (steps.size() == 2 && steps[0].type() == "Split" && steps[1].type() == "ByteLevel" &&
+        !steps[1].flag_or("use_regex", true) && steps[0].object("pattern").has("Regex"))
+      for (const GgufPattern& known : kPatterns)
+        if (steps[0].object("pattern").text("Regex") == known.regex) pre_ = known.name;
+  }
+  if (pre_.empty())
+    fail(Exit::bad_config, words.where(), ": is none that llama.cpp is known to have");
+}
+
+// Whether a text gets a space in front, which is U+2581 in tokens.
+void Vocabulary::read_prefix(const JsonObject& json) {
+  bool prefix = false;
+  if (json.has("normalizer")) {
+    const JsonObject normalizer = json.object("normalizer");
+    if (normalizer.type() == "Sequence")
+      for (const JsonObject& step : normalizer.objects("normalizers"))
+        prefix = prefix || step.type() == "Prepend";
+  }
+  if (json.has("pre_tokenizer")) {
+    const JsonObject words = json.object("pre_tokenizer");
+    if (words.type() == "Metaspace")
+      prefix =
+          words.text_or("prepend_scheme",
+                        words.flag_or("add_prefix_space", true) ? "always" : "never") != "never";
+  }
+  add_["space_prefix"] = prefix;
+}
+
+// What SentencePiece calls a score, of which the highest is merged first: earlier merges first.
+void Vocabulary::score_merges() {
+  std::map<std::string, float> rank;
+  for (std::size_t i = 0; i < merges_.size(); ++i) {
+    std::string token = merges_[i];
+    token.erase(token.find(' '), 1);
+    rank.emplace(token, -static_cast<float>(i));
+  }
+  scores_.resize(tokens_.size());
+  for (std::size_t id = 0; id < tokens_.size(); ++id)
+    if (const auto found = rank.find(tokens_[id]); found != rank.end()) scores_[id] = found->second;
+  merges_.clear();
+}
+
+void Vocabulary::read_tokenizer_json(const Companion& file) {
+  const Document document(file);
+  const JsonObject& json = document.object;
+  const JsonObject model = json.object("model");
+  if (model.text_or("type", "BPE") != "BPE")
+    fail(Exit::bad_config, model.where(), ": is ", json_quoted(model.type()), ", expected \"BPE\"");
+  const bool bytes = model.flag_or("byte_fallback", false);
+  read_vocab(model.object("vocab"));
+  read_merges(model);
+  if (bytes) {
+    model_ = "llama";
+    pre_ = "default";
+    score_merges();
+    read_prefix(json);
+    for (std::size_t id = 0; id < tokens_.size(); ++id)
+      if (byte_of_piece(tokens_[id])) types_[id] = static_cast<std::int32_t>(Type::byte);
+  } else {
+    read_pattern(json);
+  }
+  read_added(json);
+  if (bytes && model.has("unk_token")) {
+    const std::string unknown(model.text("unk_token"));
+    const auto at = std::ranges::find(tokens_, unknown);
+    if (at == tokens_.end()) model.refuse("no token ", json_quoted(unknown));
+    types_[static_cast<std::size_t>(at - tokens_.begin())] =
+        static_cast<std::int32_t>(Type::unknown);
+  }
+  if (json.has("post_processor")) read_template(json.object("post_processor"));
+}
+
+void Vocabulary::read_gpt2(const Companion& vocab, const Companion& merges) {
+  const std::string lines = merges.read();
+  pre_ = "gpt-2";
+  read_vocab(Document(vocab).object);
+  for (std::size_t begin = 0; begin < lines.size();) {
+    const std::size_t end = std::min(lines.find('\n', begin), lines.size());
+    const std::string line = lines.substr(begin, end - begin);
+    if (!line.empty() && !(begin == 0 && line.starts_with("#version"))) merges_.push_back(line);
+    begin = end + 1;
+  }
+  const auto at = std::ranges::find(tokens_, kEndOfText);
+  if (at == tokens_.end()) return;
+  const std::int64_t id = at - tokens_.begin();
+  types_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(Type::control);
+  ids_["bos"] = ids_["eos"] = id;
+}
+
+void Vocabulary::read_config(const JsonObject& config) {
+  for (const char* key : {"bos", "eos"}) {
+    const std::string name = concat("add_", key, "_token");
+    if (config.has(name)) add_[key] = config.flag(name);
+  }
+  for (const char* key : {"bos", "eos", "unk", "pad"}) {
+    const std::string name = concat(key, "_token");
+    std::string_view text;
+    if (!config.has(name)) continue;
+    if (config.member(name).get(text)) text = config.object(name).text("content");
+    if (const auto found = special_ids_.find(std::string(text)); found != special_ids_.end())
+      ids_[key] = found->second;
+  }
+  std::string_view chat;
+  if (config.has("chat_template") && !config.member("chat_template").get(chat))
+    chat_template_ = chat;
+}
+
+// tokenizer_config.json goes before the model's config.json.
+void Vocabulary::read_special(const JsonObject& config) {
+  if (const Companion* const file = find("tokenizer_config.json"))
+    read_config(Document(*file).object);
+  if (const Companion* const file = find("chat_template.jinja"); file && chat_template_.empty())
+    chat_template_ = file->read();
+  for (const char* key : {"bos", "eos", "unk", "pad"}) {
+    std::int64_t id = -1;
+    const std::string name = concat(key, "_token_id");
+    if (ids_.contains(key) || !config.has(name) || config.member(name).get(id)) continue;
+    if (id >= 0 && id < std::ssize(tokens_)) ids_[key] = id;
+  }
+  for (const auto& [key, text] : {std::pair("bos", first_), {"eos", last_}})
+    if (const auto id = ids_.find(key); !text.empty() && !add_.contains(key))
+      add_[key] = id != ids_.end() && tokens_[static_cast<std::size_t>(id->second)] == text;
+}
+
+void Vocabulary::write(GgufKeyValues& to) const {
+  const std::string stem = "tokenizer.ggml.";
+  to.text(stem + "model", model_);
+  to.text(stem + "pre", pre_);
+  to.texts(stem + "tokens", tokens_);
+  if (!scores_.empty()) to.reals(stem + "scores", scores_);
+  to.integers(stem + "token_type", types_);
+  if (!merges_.empty()) to.texts(stem + "merges", merges_);
+  for (const auto& [key, name] :
+       {std::pair("bos", "bos"), {"eos", "eos"}, {"unk", "unknown"}, {"pad", "padding"}})
+    if (const auto id = ids_.find(key); id != ids_.end())
+      to.integer(concat(stem, name, "_token_id"), static_cast<std::uint32_t>(id->second));
+  for (const auto& [key, value] : add_)
+    to.flag(concat(stem, "add_", key, key == "space_prefix" ? "" : "_token"), value);
+  if (!chat_template_.empty()) to.text("tokenizer.chat_template", chat_template_);
+}
+
+}  // namespace
+
+const GgufPattern* find_gguf_pattern(std::string_view name) {
+  const auto* const found = std::ranges::find(kPatterns, name, &GgufPattern::name);
+  return found == std::end(kPatterns) ? nullptr : found;
+}
+
+void add_gguf_tokenizer(GgufKeyValues& key_values, const std::vector<Companion>& companions,
+                        const std::string& config, std::int64_t vocab_size) {
+  const auto find = [&](std::string_view name) { return find_companion(companions, name); };
+  Vocabulary vocabulary(vocab_size, companions);
+  const Companion *const json = find("tokenizer.json"), *const pieces = find("tokenizer.model"),
+                         *const vocab = find("vocab.json"), *const merges = find("merges.txt");
+  if (json != nullptr)
+    vocabulary.read_tokenizer_json(*json);
+  else if (pieces != nullptr)
+    vocabulary.read_sentencepiece(*pieces);
+  else if (vocab != nullptr && merges != nullptr)
+    vocabulary.read_gpt2(*vocab, *merges);
+  else
+    return key_values.text("tokenizer.ggml.model", "no_vocab");
+  vocabulary.read_special(Document(config, "config.json").object);
+  vocabulary.write(key_values);
+}
+
+}  // namespace mt

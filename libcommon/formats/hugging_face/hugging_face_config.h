@@ -1,0 +1,36 @@
+// config.json of Hugging Face's transformers, of its 4th and 5th generation, for the models whose
+// tensors our tables name: gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, nemotron,
+// megatron-bert, mamba2, nemotron_h and t5.  A setting that ours has not is refused by name.
+//
+// sliding_window W counts the token itself, so it is --window-size W - 1,0.
+#pragma once
+
+#include <string>
+
+#include "model/config/model_config.h"
+#include "tensor/dtype.h"
+
+namespace mt {
+
+struct HuggingFaceConfig {
+  ModelConfig model;         // without padded_vocab_size; not completed
+  DType dtype = DType::f32;  // torch_dtype
+  // The output layer is one of its own where a tensor of it is stored, whatever the settings say:
+  // a T5 of the 5th generation's.
+  bool output_if_stored = false;
+};
+
+// Python writes the numbers Infinity, -Infinity and NaN, which JSON lacks: the same text as the 5th
+// generation of transformers writes it, with {"__float__":"Infinity"} instead; and the reverse.
+std::string without_python_numbers(const std::string& json);
+std::string with_python_numbers(std::string json);
+
+// Exit::bad_data names what is missing or not supported.  `path` stands in errors.
+HuggingFaceConfig parse_hugging_face_config(const std::string& json, const std::string& path);
+
+// The config.json of a model.  `original` is one that it was once read from, or empty: members
+// that no setting of the model stands for (bos_token_id, say) are taken from there, if it is of the
+// same model_type.  Exit::bad_config if transformers has no such model.
+std::string hugging_face_config(const ModelConfig& model, DType dtype, const std::string& original);
+
+}  // namespace mt

@@ -1,0 +1,379 @@
+#include <algorithm>
+#include <limits>
+
+#include "base/json.h"
+#include "base/json_object.h"
+#include "formats/hugging_face/hugging_face_config.h"
+
+namespace mt {
+
+namespace {
+
+struct Kind {
+  const char *type, *architecture;
+};
+
+[[noreturn]] void refuse(const char* what) {
+  fail(Exit::bad_config, what, ": no model of transformers has that");
+}
+
+void check_gpt2(const GptConfig& c) {
+  if (c.swiglu || c.squared_relu) refuse("learned positions without GeLU");
+  if (c.normalization != "LayerNorm" || c.apply_layernorm_1p || c.qk_layernorm)
+    refuse("learned positions with norms that are not LayerNorm");
+  if (!c.add_bias_linear) refuse("learned positions without biases");
+  if (c.kv_heads() != c.num_attention_heads ||
+      c.head_dim() * c.num_attention_heads != c.hidden_size)
+    refuse("learned positions with query groups or --kv-channels");
+  if (!c.window_size.empty()) refuse("learned positions with --window-size");
+}
+
+void check_bert(const ModelConfig& c) {
+  if (c.activation() == Activation::gelu_tanh)
+    refuse(
+        "BERT without --no-bias-gelu-fusion, which has one GeLU in its layers and another in its "
+        "head");
+  if (c.activation() != Activation::gelu_erf) refuse("BERT without GeLU");
+  if (c.normalization != "LayerNorm" || c.apply_layernorm_1p || c.qk_layernorm)
+    refuse("BERT with norms that are not LayerNorm");
+  if (c.position_embedding_type != "learned_absolute") refuse("BERT without learned positions");
+  if (!c.add_bias_linear) refuse("BERT without biases");
+  if (c.kv_heads() != c.num_attention_heads ||
+      c.head_dim() * c.num_attention_heads != c.hidden_size)
+    refuse("BERT with query groups or --kv-channels");
+}
+
+void check_t5(const ModelConfig& c) {
+  if (c.position_embedding_type != "relative")
+    refuse("T5 without --position-embedding-type relative");
+  if (c.normalization != "RMSNorm" || c.apply_layernorm_1p || c.qk_layernorm)
+    refuse("T5 with norms that are not plain RMSNorm");
+  if (c.has_qkv_bias()) refuse("T5 with biases");
+  if (c.squared_relu) refuse("T5 with --squared-relu");
+  if (!is_power_of_four(c.head_dim()) ||
+      (c.scale_decoder_outputs && !is_power_of_four(c.hidden_size)))
+    refuse("T5 of sizes whose square roots are no powers of two, and weights not rounded");
+}
+
+void check_mamba(const ModelConfig& c) {
+  if (c.normalization != "RMSNorm" || c.apply_layernorm_1p)
+    refuse("Mamba layers with norms that are not plain RMSNorm");
+  if (c.position_embedding_type != "none")
+    refuse("Mamba layers without --position-embedding-type none");
+  if (!c.is_hybrid()) {
+    if (c.mamba_inner() % c.hidden_size != 0)
+      refuse("Mamba-2 with channels that are no multiple of --hidden-size");
+    return;
+  }
+  if (!c.squared_relu) refuse("a hybrid of Mamba layers without --squared-relu");
+  if (c.has_qkv_bias() || c.qk_layernorm || !c.window_size.empty())
+    refuse("a hybrid of Mamba layers with biases, --qk-layernorm or --window-size");
+}
+
+Kind kind_of(const ModelConfig& c) {
+  if (c.family == ModelFamily::t5) {
+    check_t5(c);
+    return {"t5", "T5ForConditionalGeneration"};
+  }
+  if (c.family == ModelFamily::bert) {
+    check_bert(c);
+    return {"megatron-bert", "MegatronBertForPreTraining"};
+  }
+  if (c.family == ModelFamily::mamba) {
+    check_mamba(c);
+    if (c.is_hybrid()) return {"nemotron_h", "NemotronHForCausalLM"};
+    return {"mamba2", "Mamba2ForCausalLM"};
+  }
+  if (c.family == ModelFamily::gemma) return {"gemma", "GemmaForCausalLM"};
+  if (c.position_embedding_type == "learned_absolute") {
+    check_gpt2(c);
+    return {"gpt2", "GPT2LMHeadModel"};
+  }
+  if (c.position_embedding_type != "rope") refuse("--position-embedding-type none");
+  if (c.rotary_interleaved) refuse("--rotary-interleaved");
+  const bool windows = !c.window_size.empty(), qkv_only = c.has_qkv_bias() && !c.add_bias_linear;
+  if (c.squared_relu && c.normalization == "LayerNorm" && c.apply_layernorm_1p) {
+    if (qkv_only || windows || c.qk_layernorm)
+      refuse("--squared-relu with --add-qkv-bias, --window-size or --qk-layernorm");
+    return {"nemotron", "NemotronForCausalLM"};
+  }
+  if (!c.swiglu || c.normalization != "RMSNorm" || c.apply_layernorm_1p)
+    refuse("rotary positions without --swiglu and plain RMSNorm");
+  if (c.rotary_percent != 1) refuse("--rotary-percent with --swiglu");
+  if (c.add_bias_linear && (windows || c.qk_layernorm))
+    refuse("biases with --window-size or --qk-layernorm");
+  if (c.qk_layernorm && qkv_only) refuse("--qk-layernorm with --add-qkv-bias");
+  if (c.family == ModelFamily::mixtral) {
+    if (c.qk_layernorm || qkv_only || !c.window_attn_skip_freq.empty())
+      refuse("--num-experts with --qk-layernorm, --add-qkv-bias or --window-attn-skip-freq");
+    return {"mixtral", "MixtralForCausalLM"};
+  }
+  if (c.qk_layernorm) return {"qwen3", "Qwen3ForCausalLM"};
+  if (qkv_only) return {"qwen2", "Qwen2ForCausalLM"};
+  if (!windows) return {"llama", "LlamaForCausalLM"};
+  if (!c.window_attn_skip_freq.empty()) refuse("--window-attn-skip-freq");
+  return {"mistral", "MistralForCausalLM"};
+}
+
+void write_gpt2(JsonWriter& json, const GptConfig& c) {
+  json.member("n_layer", c.num_layers).member("n_embd", c.hidden_size);
+  json.member("n_head", c.num_attention_heads).member("n_inner", c.ffn());
+  json.member("n_positions", c.max_position_embeddings);
+  json.member("layer_norm_epsilon", c.norm_epsilon);
+  json.member("attn_pdrop", c.attention_dropout).member("resid_pdrop", c.hidden_dropout);
+  json.member("embd_pdrop", c.hidden_dropout);
+  json.member("activation_function", c.activation() == Activation::gelu_tanh ? "gelu_new" : "gelu");
+}
+
+void write_rope(JsonWriter& json, const GptConfig& c) {
+  json.member("rope_theta", c.rotary_base);
+  if (c.rotary_percent != 1) json.member("partial_rotary_factor", c.rotary_percent);
+  json.key("rope_scaling");
+  if (c.use_rope_scaling && c.rotary_interpolation)
+    refuse("--use-rope-scaling with --rotary-seq-len-interpolation-factor");
+  if (c.use_rope_scaling)
+    json.begin_object()
+        .member("rope_type", "llama3")
+        .member("factor", c.rope_scaling_factor)
+        .member("low_freq_factor", 1.0)
+        .member("high_freq_factor", 4.0)
+        .member("original_max_position_embeddings", 8192)
+        .end_object();
+  else if (c.rotary_interpolation)
+    json.begin_object()
+        .member("rope_type", "linear")
+        .member("factor", *c.rotary_interpolation)
+        .end_object();
+  else
+    json.null();
+}
+
+std::int64_t window_of(const GptConfig& c) {
+  GptConfig everywhere = c;
+  everywhere.window_attn_skip_freq.clear();
+  return everywhere.window(0) + 1;
+}
+
+void write_windows(JsonWriter& json, const GptConfig& c, std::string_view type) {
+  const bool windows = !c.window_size.empty() && window_of(c) > 0;
+  json.key("sliding_window");
+  if (windows)
+    json.value(window_of(c));
+  else
+    json.null();
+  if (type == "mistral" || type == "mixtral") return;
+  json.member("use_sliding_window", windows).key("layer_types").begin_array();
+  for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
+    json.value(c.window(layer) < 0 ? "full_attention" : "sliding_attention");
+  json.end_array();
+}
+
+void write_llama(JsonWriter& json, const GptConfig& c, std::string_view type) {
+  json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
+  json.member("num_attention_heads", c.num_attention_heads);
+  json.member("num_key_value_heads", c.kv_heads()).member("head_dim", c.head_dim());
+  json.member("intermediate_size", c.ffn());
+  json.member("max_position_embeddings", c.max_position_embeddings);
+  json.member(type == "nemotron" ? "norm_eps" : "rms_norm_eps", c.norm_epsilon);
+  json.member("hidden_act", type == "nemotron" ? "relu2"
+                            : type == "gemma"  ? "gelu_pytorch_tanh"
+                                               : "silu");
+  json.member("attention_dropout", c.attention_dropout);
+  if (type == "llama" || type == "nemotron")
+    json.member("attention_bias", c.add_bias_linear).member("mlp_bias", c.add_bias_linear);
+  if (type == "qwen3" || type == "gemma") json.member("attention_bias", false);
+  write_rope(json, c);
+  if (type != "llama" && type != "nemotron" && type != "gemma") write_windows(json, c, type);
+}
+
+void write_experts(JsonWriter& json, const ModelConfig& c) {
+  json.member("num_local_experts", c.num_experts).member("num_experts_per_tok", c.moe_router_topk);
+  json.member("router_aux_loss_coef", c.moe_aux_loss_coeff);
+}
+
+void write_bert(JsonWriter& json, const ModelConfig& c) {
+  json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
+  json.member("num_attention_heads", c.num_attention_heads).member("intermediate_size", c.ffn());
+  json.member("max_position_embeddings", c.max_position_embeddings).member("type_vocab_size", 2);
+  json.member("layer_norm_eps", c.norm_epsilon);
+  json.member("attention_probs_dropout_prob", c.attention_dropout);
+  json.member("hidden_dropout_prob", c.hidden_dropout);
+  json.member("hidden_act", "gelu");
+}
+
+void write_mamba_layers(JsonWriter& json, const ModelConfig& c) {
+  json.member("n_groups", c.mamba_num_groups).member("conv_kernel", kMambaConv);
+  json.member("layer_norm_epsilon", c.norm_epsilon);
+  json.member("use_bias", false).member("use_conv_bias", true);
+}
+
+void write_mamba(JsonWriter& json, const ModelConfig& c) {
+  json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
+  json.member("num_heads", c.mamba_num_heads).member("head_dim", c.mamba_head_dim);
+  json.member("state_size", c.mamba_state_dim).member("hidden_act", "silu");
+  json.member("expand", c.mamba_inner() / c.hidden_size);
+  write_mamba_layers(json, c);
+}
+
+void write_nemotron_h(JsonWriter& json, const ModelConfig& c) {
+  json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
+  json.member("hybrid_override_pattern", c.hybrid_pattern);
+  json.member("num_attention_heads", c.num_attention_heads);
+  json.member("num_key_value_heads", c.kv_heads()).member("head_dim", c.head_dim());
+  json.member("intermediate_size", c.ffn()).member("mlp_hidden_act", "relu2");
+  json.member("max_position_embeddings", c.max_position_embeddings);
+  json.member("mamba_num_heads", c.mamba_num_heads).member("mamba_head_dim", c.mamba_head_dim);
+  json.member("ssm_state_size", c.mamba_state_dim).member("mamba_hidden_act", "silu");
+  json.member("attention_dropout", c.attention_dropout).member("hidden_dropout", c.hidden_dropout);
+  for (const char* name : {"attention_bias", "mlp_bias", "mamba_proj_bias"})
+    json.member(name, false);
+  write_mamba_layers(json, c);
+}
+
+void write_t5(JsonWriter& json, const ModelConfig& c) {
+  const bool tied = !c.untie_embeddings_and_output_weights;
+  json.member("num_layers", c.encoder_num_layers).member("num_decoder_layers", c.num_layers);
+  json.member("d_model", c.hidden_size).member("num_heads", c.num_attention_heads);
+  json.member("d_kv", c.head_dim()).member("d_ff", c.ffn());
+  if (c.max_position_embeddings != std::numeric_limits<int>::max())
+    json.member("n_positions", c.max_position_embeddings);
+  json.member("relative_attention_num_buckets", c.relative_attention_num_buckets);
+  json.member("relative_attention_max_distance", c.relative_attention_max_distance);
+  json.member("feed_forward_proj", c.relu         ? "relu"
+                                   : c.gated_gelu ? "gated-gelu"
+                                   : c.swiglu     ? "gated-silu"
+                                                  : "gelu");
+  json.member("layer_norm_epsilon", c.norm_epsilon).member("dropout_rate", c.hidden_dropout);
+  json.member("is_encoder_decoder", true);
+  if (c.scale_decoder_outputs != tied)
+    json.member("scale_decoder_outputs", c.scale_decoder_outputs);
+}
+
+// Members of a config.json that settings of ours stand for, in any generation of transformers.
+bool is_ours(std::string_view name) {
+  static constexpr std::string_view kOurs[] = {"architectures",
+                                               "model_type",
+                                               "torch_dtype",
+                                               "dtype",
+                                               "vocab_size",
+                                               "tie_word_embeddings",
+                                               "initializer_range",
+                                               "n_layer",
+                                               "n_embd",
+                                               "n_head",
+                                               "n_inner",
+                                               "n_positions",
+                                               "layer_norm_epsilon",
+                                               "attn_pdrop",
+                                               "resid_pdrop",
+                                               "embd_pdrop",
+                                               "activation_function",
+                                               "num_hidden_layers",
+                                               "hidden_size",
+                                               "num_attention_heads",
+                                               "num_key_value_heads",
+                                               "head_dim",
+                                               "intermediate_size",
+                                               "rms_norm_eps",
+                                               "max_position_embeddings",
+                                               "norm_eps",
+                                               "hidden_act",
+                                               "attention_dropout",
+                                               "attention_bias",
+                                               "mlp_bias",
+                                               "rope_theta",
+                                               "rope_scaling",
+                                               "rope_parameters",
+                                               "partial_rotary_factor",
+                                               "sliding_window",
+                                               "use_sliding_window",
+                                               "layer_types",
+                                               "num_local_experts",
+                                               "num_experts_per_tok",
+                                               "router_aux_loss_coef",
+                                               "type_vocab_size",
+                                               "layer_norm_eps",
+                                               "attention_probs_dropout_prob",
+                                               "hidden_dropout_prob",
+                                               "num_heads",
+                                               "state_size",
+                                               "n_groups",
+                                               "expand",
+                                               "conv_kernel",
+                                               "use_bias",
+                                               "use_conv_bias",
+                                               "hybrid_override_pattern",
+                                               "layers_block_type",
+                                               "attention_head_dim",
+                                               "mlp_hidden_act",
+                                               "mamba_num_heads",
+                                               "mamba_head_dim",
+                                               "mamba_hidden_act",
+                                               "mamba_proj_bias",
+                                               "ssm_state_size",
+                                               "hidden_dropout",
+                                               "num_layers",
+                                               "num_decoder_layers",
+                                               "d_model",
+                                               "d_kv",
+                                               "d_ff",
+                                               "relative_attention_num_buckets",
+                                               "relative_attention_max_distance",
+                                               "feed_forward_proj",
+                                               "is_gated_act",
+                                               "dense_act_fn",
+                                               "dropout_rate",
+                                               "is_encoder_decoder",
+                                               "scale_decoder_outputs",
+                                               "max_window_layers"};
+  return std::find(std::begin(kOurs), std::end(kOurs), name) != std::end(kOurs);
+}
+
+// Llama's mathematics under Mistral's name, where that is what the model was called.
+Kind kind_like(const ModelConfig& c, std::string_view original_type) {
+  const Kind kind = kind_of(c);
+  const bool renamed =
+      std::string_view(kind.type) == "llama" && original_type == "mistral" && !c.add_bias_linear;
+  return renamed ? Kind{"mistral", "MistralForCausalLM"} : kind;
+}
+
+}  // namespace
+
+std::string hugging_face_config(const ModelConfig& model, DType dtype,
+                                const std::string& original) {
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  const std::string known = original.empty() ? "{}" : without_python_numbers(original);
+  if (const auto error = parser.parse(known).get(root))
+    fail(Exit::bad_data, "config.json: ", simdjson::error_message(error));
+  const JsonObject before(root, "config.json");
+  const std::string_view before_type = before.text_or("model_type", "");
+  const Kind kind = kind_like(model, before_type);
+  const std::string_view type = kind.type;
+  JsonWriter json;
+  json.begin_object().key("architectures").begin_array().value(kind.architecture).end_array();
+  json.member("model_type", type);
+  if (type == "gpt2")
+    write_gpt2(json, model);
+  else if (type == "megatron-bert")
+    write_bert(json, model);
+  else if (type == "mamba2")
+    write_mamba(json, model);
+  else if (type == "nemotron_h")
+    write_nemotron_h(json, model);
+  else if (type == "t5")
+    write_t5(json, model);
+  else
+    write_llama(json, model, type);
+  if (type == "mixtral") write_experts(json, model);
+  json.member("vocab_size", model.vocab_size);
+  json.member("tie_word_embeddings", !model.untie_embeddings_and_output_weights);
+  json.member("initializer_range", model.init_method_std);
+  json.member("torch_dtype", name_of(dtype));
+  if (type == before_type)
+    for (const std::string_view name : before.names())
+      if (!is_ours(name)) json.key(name).raw(simdjson::minify(before.member(name)));
+  return json.end_object().text() + "\n";
+}
+
+}  // namespace mt

@@ -1,0 +1,104 @@
+// A folder as Hugging Face's from_pretrained() takes it: config.json, safetensors, and the files
+// that travelled with the model.
+#include <algorithm>
+#include <filesystem>
+
+#include "ckpt/folder_save.h"
+#include "ckpt/safetensors.h"
+#include "formats/hugging_face/hugging_face_config.h"
+#include "formats/hugging_face/hugging_face_source.h"
+#include "formats/model_sink.h"
+#include "model/gpt_checkpoint.h"
+
+namespace mt {
+namespace {
+
+constexpr const char* kConfig = "config.json";
+
+std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, const ParamTable& table,
+                                                 const RowTypes& types) {
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const Param& row : table.rows())
+    for (const ForeignName& name : hugging_face_names(row))
+      entries.push_back({name.name, types(row, ""), hugging_face_shape(row, name, target.config)});
+  return entries;
+}
+
+std::string original_config(const ModelSource& source) {
+  for (const Companion& file : source.companions())
+    if (file.name == kConfig) return file.read();
+  return {};
+}
+
+// With infinite numbers as the generation of transformers spells them that wrote `original`.
+std::string as_original(const std::string& config, const std::string& original) {
+  const bool python = without_python_numbers(original) != original;
+  return python ? with_python_numbers(config) : config;
+}
+
+bool is_zero(ConstTensor tensor) {
+  const auto* const bytes = static_cast<const std::byte*>(tensor.data());
+  return std::all_of(bytes, bytes + tensor.bytes(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+class HuggingFaceSink : public ModelSink {
+ public:
+  HuggingFaceSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
+      : target_(target),
+        config_(as_original(hugging_face_config(target), original_config(target.source))),
+        save_(target.path, target.replaces),
+        writer_(save_.folder(), entries_of(target, table, types), target.shard_bytes) {}
+
+  void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
+    const std::vector<ForeignName> names = hugging_face_names(row);
+    if (names.empty() && !is_zero(value))
+      fail(Exit::bad_config, row.name, ": is not zero, and has no place in Hugging Face's model");
+    for (const ForeignName& name : names)
+      writer_.write(name.name, ForeignValue(row, name, value, target_.config.vocab_size).tensor());
+  }
+
+  std::string finish() override {
+    writer_.close();
+    write_file_atomically(save_.folder() + "/" + kConfig, config_, false);
+    for (const Companion& file : target_.source.companions())
+      if (file.name != kConfig)
+        write_file_atomically(save_.folder() + "/" + file.name, file.read(), false);
+    return save_.folder();
+  }
+
+  void publish() override { save_.publish(); }
+
+ private:
+  ModelTarget target_;
+  std::string config_;
+  FolderSave save_;
+  SafetensorsWriter writer_;
+};
+
+}  // namespace
+
+std::string hugging_face_config(const ModelTarget& target) {
+  return hugging_face_config(target.config, target.dtype, original_config(target.source));
+}
+
+ForeignValue::ForeignValue(const Param& row, const ForeignName& name, ConstTensor value,
+                           std::int64_t vocab_size) {
+  if (is_vocabulary(row)) {
+    tensor_ = value.rows(0, vocab_size);
+  } else if (const auto rows = consecutive_rows(name.transform, row.shape)) {
+    tensor_ = value.rows(rows->first, rows->second);
+  } else {
+    const Shape shape = transformed_shape(name.transform, row.shape);
+    copy_ = {Device::cpu, static_cast<std::size_t>(shape.numel()) * size_of(value.dtype())};
+    const Tensor theirs = copy_.tensor(value.dtype(), shape);
+    apply(name.transform, theirs, value);
+    tensor_ = theirs;
+  }
+}
+
+std::unique_ptr<ModelSink> make_hugging_face_sink(const ModelTarget& target,
+                                                  const ParamTable& table, const RowTypes& types) {
+  return std::make_unique<HuggingFaceSink>(target, table, types);
+}
+
+}  // namespace mt

@@ -1,0 +1,246 @@
+#include "formats/hugging_face/hugging_face_source.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "ckpt/tensor_numbers.h"
+#include "formats/hugging_face/hugging_face_config.h"
+#include "formats/names/gguf.h"
+#include "model/checkpoint_tokenizer.h"
+#include "model/gpt_checkpoint.h"
+#include "model/model.h"
+#include "model/model_rows.h"
+
+namespace mt {
+
+namespace fs = std::filesystem;
+
+std::vector<ForeignName> hugging_face_names(const Param& row) {
+  std::vector<ForeignName> names;
+  bool known = false;
+  for (const ForeignName& name : row.foreign) {
+    if (name.format != kHuggingFaceFormat) continue;
+    known = true;
+    if (name.name != kZerosThere) names.push_back(name);
+  }
+  if (!known) fail(Exit::bad_data, row.name, ": has no place in Hugging Face's formats");
+  return names;
+}
+
+Shape hugging_face_shape(const Param& row, const ForeignName& name, const ModelConfig& config) {
+  if (is_vocabulary(row))
+    return Shape(row.shape.extents().subspan(1)).with_front(config.vocab_size);
+  return transformed_shape(name.transform, row.shape);
+}
+
+// The tokenizer of a folder of Hugging Face's; without a type if there is none.
+static TokenizerOptions tokenizer_in(const std::string& folder) {
+  const auto has = [&](const char* name) { return fs::exists(folder + "/" + name); };
+  if (has("tokenizer.json"))
+    return {.type = "HuggingFaceTokenizer", .model = folder + "/tokenizer.json"};
+  if (has("vocab.json") && has("merges.txt"))
+    return {.type = "GPT2BPETokenizer",
+            .vocab_file = folder + "/vocab.json",
+            .merge_file = folder + "/merges.txt"};
+  if (has("tokenizer.model"))
+    return {.type = "Llama2Tokenizer", .model = folder + "/tokenizer.model"};
+  return {};
+}
+
+std::string manifest_of_tokenizer_in(const std::string& folder) {
+  const TokenizerOptions tokenizer = tokenizer_in(folder);
+  if (tokenizer.type.empty()) return "{}";
+  return tokenizer_manifest(tokenizer, make_tokenizer(tokenizer)->identity());
+}
+
+HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
+  path_ = folder;
+  format_ = kHuggingFaceFormat;
+  const std::string path = folder + "/config.json";
+  const HuggingFaceConfig stored = parse_hugging_face_config(read_regular_file(path), path);
+  config_ = stored.model;
+  dtype_ = stored.dtype;
+  output_if_stored_ = stored.output_if_stored;
+  try {
+    config_.complete();
+  } catch (const Error& error) {
+    fail(Exit::bad_data, path, ": ", error.what());
+  }
+  companions_ = companions_in(folder);
+  manifest_extra_ = manifest_of_tokenizer_in(folder);
+}
+
+HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourceOptions& options)
+    : HuggingFaceSource(folder) {
+  if (options.vocab_size && *options.vocab_size != config_.vocab_size)
+    fail(Exit::bad_config, folder, "/config.json: vocab_size is ", config_.vocab_size,
+         ", --true-vocab-size ", *options.vocab_size);
+  tensors_ = open_tensors(folder);
+  find_prefix(model_rows(config_).rows().front());
+  if (output_if_stored_)
+    config_.untie_embeddings_and_output_weights =
+        tensors_->find(prefix_ + "lm_head.weight") != nullptr;
+}
+
+MockSource::MockSource(const std::string& folder, std::uint64_t seed)
+    : HuggingFaceSource(folder), seed_(seed) {}
+
+void MockSource::read(const Param& row, const std::string&, Tensor out) const {
+  constexpr std::int64_t kBlock = 1 << 18;
+  Stream stream(Device::cpu);
+  const Buffer buffer(Device::cpu, kBlock * sizeof(float));
+  const std::int64_t count = row.shape.numel();
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const Shape shape = {std::min(kBlock, count - begin)};
+    const Tensor block = buffer.tensor(DType::f32, shape);
+    const ElementRun run = {.local = 0, .global = begin, .count = shape[0]};
+    initialize(row, {&run, 1}, block, seed_, stream);
+    dense(DType::f32, shape, {static_cast<const std::byte*>(block.data()), block.bytes()})
+        .copy_to({0}, out.reshape({count}).rows(begin, begin + shape[0]));
+  }
+}
+
+// The tensor's name without the model's, as in "h.0.ln_1.weight".
+static std::string bare_name(const std::string& name) {
+  for (const char* prefix : {"transformer.", "model."})
+    if (name.starts_with(prefix)) return name.substr(std::strlen(prefix));
+  return name;
+}
+
+// The table's first row, the words, is there under its own name, or below a prefix.
+void HuggingFaceSource::find_prefix(const Param& words) {
+  const std::string name = hugging_face_names(words)[0].name, bare = bare_name(name);
+  if (tensors_->find(bare) != nullptr || tensors_->find(name) != nullptr) return;
+  for (const std::string& end : {"." + name, "." + bare})
+    for (const auto& [key, tensor] : tensors_->tensors())
+      if (key.ends_with(end) && !key.starts_with("optim")) {
+        prefix_ = key.substr(0, key.size() - end.size() + 1);
+        return;
+      }
+}
+
+const DistTensor& HuggingFaceSource::stored(const Param& row, const ForeignName& name) const {
+  const DistTensor* const bare = tensors_->find(prefix_ + bare_name(name.name));
+  const DistTensor& tensor = tensors_->at(bare != nullptr ? bare->key : prefix_ + name.name);
+  const Shape expected = hugging_face_shape(row, name, config_);
+  if (!(tensor.shape == expected))
+    fail(Exit::bad_data, path_, ": tensor ", tensor.key, " is ", tensor.shape, ", expected ",
+         expected);
+  return tensor;
+}
+
+std::vector<ForeignName> HuggingFaceSource::names_of(const Param& row) const {
+  return hugging_face_names(row);
+}
+
+DType HuggingFaceSource::dtype_of(const Param& row, const std::string&) const {
+  std::optional<DType> dtype;
+  for (const ForeignName& name : names_of(row)) {
+    const DistTensor& tensor = stored(row, name);
+    if (!is_float(*tensor.dtype) || (dtype && *dtype != *tensor.dtype))
+      fail(Exit::bad_data, path_, ": tensor ", tensor.key, " is ", tensor.dtype_name, ", expected ",
+           dtype ? name_of(*dtype) : "a floating-point type");
+    dtype = tensor.dtype;
+  }
+  return dtype.value_or(dtype_);
+}
+
+void HuggingFaceSource::read(const Param& row, const std::string&, Tensor out) const {
+  const std::vector<ForeignName> names = names_of(row);
+  if (names.empty()) std::memset(out.data(), 0, out.bytes());
+  for (const ForeignName& name : names) {
+    const DistTensor& tensor = stored(row, name);
+    const Shape& expected = tensor.shape;
+    const Shape origin = origin_of(expected.rank());
+    if (is_vocabulary(row)) {
+      const std::int64_t rows = std::min(expected[0], out.shape()[0]);
+      tensors_->read_original(tensor.key, origin, out.rows(0, rows));
+      const Tensor padding = out.rows(rows, out.shape()[0]);
+      std::memset(padding.data(), 0, padding.bytes());
+    } else if (const auto rows = consecutive_rows(name.transform, row.shape)) {
+      tensors_->read_original(tensor.key, origin, out.rows(rows->first, rows->second));
+    } else {
+      const Buffer buffer(Device::cpu,
+                          static_cast<std::size_t>(expected.numel()) * size_of(out.dtype()));
+      const Tensor theirs = buffer.tensor(out.dtype(), expected);
+      tensors_->read_original(tensor.key, origin, theirs);
+      apply_inverse(name.transform, out, theirs);
+    }
+  }
+}
+
+std::optional<MappedTensor> HuggingFaceSource::view(const Param& row, const std::string&) const {
+  const std::vector<ForeignName> names = names_of(row);
+  if (names.size() != 1 || !names[0].transform.empty()) return {};
+  const DistTensor& tensor = stored(row, names[0]);
+  if (!(tensor.shape == row.shape)) return {};
+  return tensors_->view(tensor.key, origin_of(row.shape.rank()), row.shape);
+}
+
+// Tensors that a model of transformers computes, or passes over, and may have saved; of a GGUF file
+// its frequencies.
+static bool is_computed(const std::string& name, const std::string& format) {
+  if (format == kGgufFormat) return name == kGgufFrequencies;
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with("rotary_emb.inv_freq") || name.ends_with(".position_ids") ||
+         name == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
+}
+
+// Tensors of a state that has the model's below a prefix, which begin the run again.
+static bool is_of_run(const std::string& key) {
+  for (const char* part : {"optim", "rng_state", "lr_scheduler"})
+    if (key.starts_with(part) || key.find(concat('.', part)) != std::string::npos) return true;
+  return false;
+}
+
+// The tensor that another of a model of transformers is, which a file may hold again.
+const DistTensor* HuggingFaceSource::original_of(const std::string& name,
+                                                 const Param& words) const {
+  if (name == "cls.predictions.decoder.bias")
+    return tensors_->find(prefix_ + "cls.predictions.bias");
+  const bool output = name == "lm_head.weight" || name == "cls.predictions.decoder.weight",
+             of_stack = name.ends_with("coder.embed_tokens.weight");  // T5's two
+  if (!of_stack && (!output || config_.untie_embeddings_and_output_weights)) return nullptr;
+  return &stored(words, names_of(words)[0]);
+}
+
+void HuggingFaceSource::check_same(const DistTensor& a, const DistTensor& b) const {
+  constexpr std::int64_t kBlock = 1 << 18;
+  bool same = a.shape == b.shape && a.dtype && a.dtype == b.dtype;
+  if (same)
+    for_each_block(a.shape, kBlock, [&](const Shape& offset, const Shape& shape) {
+      const auto bytes = static_cast<std::size_t>(shape.numel()) * size_of(*a.dtype);
+      const Buffer of_a(Device::cpu, bytes), of_b(Device::cpu, bytes);
+      tensors_->read_original(a.key, offset, of_a.tensor(*a.dtype, shape));
+      tensors_->read_original(b.key, offset, of_b.tensor(*a.dtype, shape));
+      same = same && std::memcmp(of_a.data(), of_b.data(), bytes) == 0;
+    });
+  if (!same)
+    fail(Exit::bad_data, path_, ": tensor ", a.key, " differs from ", b.key,
+         ", though config.json says that they are one");
+}
+
+void HuggingFaceSource::check_all_used(const ParamTable& table) const {
+  std::set<std::string> used;
+  for (const Param& row : table.rows())
+    for (const ForeignName& name : names_of(row)) used.insert(stored(row, name).key);
+  for (const auto& [key, tensor] : tensors_->tensors()) {
+    if (used.contains(key)) continue;
+    if (!key.starts_with(prefix_)) {
+      if (is_of_run(key)) continue;
+      fail(Exit::bad_data, path_, ": tensor ", key, " lies beside the model's, which begin with ",
+           prefix_);
+    }
+    const std::string name = key.substr(prefix_.size());
+    if (is_computed(name, format_)) continue;
+    const DistTensor* const original = original_of(name, table.rows().front());
+    if (original == nullptr)
+      fail(Exit::bad_data, path_, ": tensor ", key,
+           " has no place in the model that its settings describe");
+    check_same(tensor, *original);
+  }
+}
+
+}  // namespace mt

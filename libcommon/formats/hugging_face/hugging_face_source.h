@@ -1,0 +1,65 @@
+// A model in a folder of Hugging Face's: config.json, and safetensors or pytorch_model.bin, as a
+// ModelSource.  Names may lack the model's own ("transformer." of GPT-2, "model." of Llama).
+#pragma once
+
+#include "ckpt/tensor_source.h"
+#include "formats/model_source.h"
+
+namespace mt {
+
+// Instead of a name: their model has no such tensor, and computes as if it were zero.
+inline constexpr const char* kZerosThere = "";
+
+class HuggingFaceSource : public ModelSource {
+ public:
+  HuggingFaceSource(const std::string& folder, const ModelSourceOptions& options);
+
+  DType dtype_of(const Param& row, const std::string& state) const override;
+  void read(const Param& row, const std::string& state, Tensor out) const override;
+  std::optional<MappedTensor> view(const Param& row, const std::string& state) const override;
+  void check_all_used(const ParamTable& table) const override;
+
+ protected:
+  HuggingFaceSource() = default;
+  // Without tensors.
+  explicit HuggingFaceSource(const std::string& folder);
+
+  // The tensors here that a row consists of.
+  virtual std::vector<ForeignName> names_of(const Param& row) const;
+
+  std::unique_ptr<TensorSource> tensors_;
+
+ private:
+  void find_prefix(const Param& words);
+  bool output_if_stored_ = false;  // see HuggingFaceConfig
+  std::string prefix_;             // before all names, where a state_dict() is part of a state
+  // Of the shape that it must have.
+  const DistTensor& stored(const Param& row, const ForeignName& name) const;
+  const DistTensor* original_of(const std::string& name, const Param& words) const;
+  void check_same(const DistTensor& a, const DistTensor& b) const;
+};
+
+// A model that has a config.json there, with initial weights instead of its own.
+class MockSource : public HuggingFaceSource {
+ public:
+  MockSource(const std::string& folder, std::uint64_t seed);
+  DType dtype_of(const Param&, const std::string&) const override { return dtype(); }
+  void read(const Param& row, const std::string& state, Tensor out) const override;
+  std::optional<MappedTensor> view(const Param&, const std::string&) const override { return {}; }
+  void check_all_used(const ParamTable&) const override {}
+
+ private:
+  std::uint64_t seed_;
+};
+
+// What a checkpoint's manifest says of the tokenizer in a folder of theirs; {} if there is none.
+std::string manifest_of_tokenizer_in(const std::string& folder);
+
+// The names of a row among Hugging Face's; none if its elements are all zero there.
+// Exit::bad_data if it has no place.
+std::vector<ForeignName> hugging_face_names(const Param& row);
+
+// What a tensor of theirs has of a row's shape; its vocabulary is not padded.
+Shape hugging_face_shape(const Param& row, const ForeignName& name, const ModelConfig& config);
+
+}  // namespace mt

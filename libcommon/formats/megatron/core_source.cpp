@@ -1,0 +1,180 @@
+#include "formats/megatron/core_source.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "model/gpt_checkpoint.h"
+
+namespace mt {
+
+constexpr std::string_view kState = "optimizer.state.";
+
+std::string state_prefix(const std::string& state) {
+  return state.empty() ? "" : concat(kState, state, ".");
+}
+
+PyValue with_vocabulary(const PyValue& args, std::optional<std::int64_t> given,
+                        const std::string& where) {
+  const PyValue* stored = args.find("vocab_size");
+  if (stored != nullptr && !stored->is_none() && !given) return args;
+  const PyValue& padded = args.at("padded_vocab_size", where);
+  if (given && *given > padded.as_integer(where + ": args.padded_vocab_size"))
+    fail(Exit::bad_config, "--true-vocab-size ", *given, ": ", where, ": the model has ",
+         padded.as_integer(where), " rows for tokens");
+  PyValue known = PyValue::dict();
+  const std::vector<PyValue>& entries = args.entries(where);
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
+    if (!(entries[i] == PyValue("vocab_size"))) known.set_item(entries[i], entries[i + 1]);
+  known.set_item("vocab_size", given ? PyValue(*given) : padded);
+  return known;
+}
+
+CoreSource::CoreSource(const std::string& folder, const ModelSourceOptions& options)
+    : checkpoint_(folder, {.while_reading = options.check_while_reading}) {
+  path_ = folder;
+  format_ = "torch_dist";
+  const std::string where = folder + ": common.pt";
+  const PyValue& args = checkpoint_.common().at("args", where);
+  const auto has_tensor = [&](const std::string& name) {
+    return checkpoint_.tensors().find(name) != nullptr;
+  };
+  config_ = model_config_of(with_vocabulary(args, options.vocab_size, where), has_tensor, where);
+  dtype_ = dtype_of_args(args, where);
+  manifest_extra_ = checkpoint_.manifest_extra();
+  if (std::filesystem::is_directory(folder + "/tokenizer"))
+    companions_ = companions_in(folder + "/tokenizer");
+  for (const auto& [key, tensor] : checkpoint_.tensors().tensors()) {
+    const std::size_t at = key.find(kState);
+    if (at == std::string::npos) continue;
+    is_reformulated_ = is_reformulated_ || tensor.original_shape;
+    chains_.insert(key.substr(0, at));
+    const std::string rest = key.substr(at + kState.size()), own = rest.substr(0, rest.find('.')),
+                      name = own == "param" ? "fp32_param" : own;
+    is_reshardable_ = is_reshardable_ || own == "param";
+    if (std::find(states_.begin(), states_.end(), name) == states_.end()) states_.push_back(name);
+  }
+  common_ = checkpoint_.common();
+  if (options.with_optimizer) find_buckets();
+}
+
+// Their optimizer has tensors of its own, a gradient scaler's.
+void CoreSource::find_buckets() {
+  const std::string type = sharding_type(common_, path_);
+  if (!is_by_buckets(type)) return;
+  buckets_.emplace(checkpoint_.tensors(), config_, common_.at("args", path_), type);
+  states_ = {"", "fp32_param", "exp_avg", "exp_avg_sq"};
+  TorchWriter writer;
+  const KeepTensor keep = [&](ConstTensor tensor) { return writer.tensor(tensor); };
+  PyValue common = copied_value(common_, *checkpoint_.common_tensors(), keep);
+  common.set_item("optimizer", buckets_->common_optimizer(keep));
+  writer.write(common, "common", [&](Bytes bytes) { common_file_ += as_text(bytes); });
+  with_buckets_.emplace(as_bytes(common_file_), path_ + ": common state");
+  common_ = with_buckets_->value();
+  check_buckets(type);
+}
+
+// The fp32 values are those of the weights, unless they lie elsewhere.
+void CoreSource::check_buckets(const std::string& type) const {
+  const ParamTable table = model_rows(config_);
+  for (const Param& row : table.rows()) {
+    if (!buckets_->is_telling(row)) continue;
+    const DType dtype = dtype_of(row, "");
+    const std::size_t bytes = static_cast<std::size_t>(row.shape.numel()) * size_of(dtype);
+    const Buffer weight(Device::cpu, bytes), master(Device::cpu, bytes);
+    read(row, "", weight.tensor(dtype, row.shape));
+    read(row, "fp32_param", master.tensor(dtype, row.shape));
+    if (std::memcmp(weight.data(), master.data(), bytes) != 0)
+      fail(Exit::bad_data, path_, ": ", row.name, ": the optimizer's fp32 values in ", type,
+           " are not the weight's: was it written with other buckets than args say?");
+  }
+}
+
+// Where layers differ, or are said to, each has keys of its own: with its number, and without the
+// axis of layers.  The norm in front of experts has two names.
+KeyPart CoreSource::stored(const KeyPart& part, const Param& row) const {
+  const auto has = [&](const std::string& key) {
+    return checkpoint_.tensors().find(key) != nullptr;
+  };
+  KeyPart other = part;
+  if (!has(other.key)) {
+    const std::string norm = "pre_mlp_layernorm.";
+    if (const std::size_t at = other.key.find(norm); at != std::string::npos)
+      other.key.replace(at, norm.size(), "mlp.linear_fc1.layer_norm_");
+  }
+  if (has(other.key) || !row.layer) return other;
+  for (KeyPart own : {part, other}) {
+    own.key.insert(own.key.find(".layers.") + 8, concat(*row.layer, "."));
+    if (!has(own.key)) continue;
+    own.whole = Shape(part.whole.extents().subspan(1));
+    own.offset = Shape(part.offset.extents().subspan(1));
+    return own;
+  }
+  return part;
+}
+
+std::string CoreSource::key_of(const std::string& state, const std::string& key) const {
+  const std::string plain = state_prefix(state) + key;
+  for (const std::string& chain : chains_)
+    if (!state.empty() && checkpoint_.tensors().find(chain + plain) != nullptr)
+      return chain + plain;
+  return is_reshardable_ && state == "fp32_param" ? key_of("param", key) : plain;
+}
+
+DType CoreSource::dtype_of(const Param& row, const std::string& state) const {
+  if (buckets_ && !state.empty()) return buckets_->dtype_of(row, state);
+  const KeyPart part = stored(key_parts(row, config_, state).front(), row);
+  return *checkpoint_.tensors().at(key_of(state, part.key)).dtype;
+}
+
+void CoreSource::read(const Param& row, const std::string& state, Tensor out) const {
+  if (buckets_ && !state.empty()) return buckets_->read(row, state, out);
+  const DistReader& reader = checkpoint_.tensors();
+  for (const KeyPart& own : key_parts(row, config_, state)) {
+    const KeyPart part = stored(own, row);
+    const std::string key = key_of(state, part.key);
+    const Shape& shape = reader.at(key).own_shape();
+    Tensor into = out.rows(part.begin, part.end);
+    const bool other_padding =
+        is_vocabulary(row) && shape.rank() == part.whole.rank() &&
+        shape.numel() / std::max<std::int64_t>(1, shape[0]) == part.whole.numel() / part.whole[0];
+    if (!(shape == part.whole) && !other_padding)
+      fail(Exit::bad_data, reader.folder(), ": tensor ", key, " is ", shape, ", expected ",
+           part.whole);
+    if (other_padding) {
+      std::memset(into.data(), 0, into.bytes());
+      into = into.rows(0, std::min(into.shape()[0], shape[0]));
+    }
+    Shape chunk = into.shape();
+    while (chunk.rank() < shape.rank()) chunk = chunk.with_front(1);
+    reader.read_original(key, part.offset, into.reshape(chunk));
+  }
+}
+
+std::optional<MappedTensor> CoreSource::view(const Param& row, const std::string& state) const {
+  const std::vector<KeyPart> parts = key_parts(row, config_, state);
+  if (parts.size() > 1 || (buckets_ && !state.empty())) return {};
+  const DistReader& tensors = checkpoint_.tensors();
+  const KeyPart part = stored(parts[0], row);
+  const std::string key = key_of(state, part.key);
+  if (!(tensors.at(key).own_shape() == part.whole)) return {};
+  Shape shape = row.shape;
+  while (shape.rank() < part.whole.rank()) shape = shape.with_front(1);
+  std::optional<MappedTensor> found = tensors.view(key, part.offset, shape);
+  if (found) found->tensor = found->tensor.reshape(row.shape);
+  return found;
+}
+
+void CoreSource::check_all_used(const ParamTable& table) const {
+  std::set<std::string> used;
+  for (const Param& row : table.rows())
+    for (const KeyPart& part : key_parts(row, config_)) used.insert(stored(part, row).key);
+  const DistReader& reader = checkpoint_.tensors();
+  for (const auto& [key, tensor] : reader.tensors())
+    if (key.find("optimizer.") == std::string::npos && !used.contains(key))
+      fail(Exit::bad_data, reader.folder(), ": tensor ", key,
+           " has no place in the model that its settings describe");
+}
+
+}  // namespace mt

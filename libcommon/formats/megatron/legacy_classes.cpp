@@ -1,0 +1,220 @@
+#include "formats/megatron/legacy_classes.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "ckpt/torch_file.h"
+#include "model/families/family_rows.h"
+
+namespace mt {
+
+using Kind = PyValue::Kind;
+
+bool is_legacy(const PyValue& model) {
+  for (const char* key : {"language_model", "transformer", "word_embeddings.weight"})
+    if (model.find(key) != nullptr) return true;
+  return false;
+}
+
+// --- Names --------------------------------------------------------------------------------------
+
+struct Rename {
+  std::string_view from, to;
+};
+
+// What they called parts of a layer before.
+constexpr Rename kOlder[] = {
+    {".attention.", ".self_attention."},
+    {".post_attention_layernorm.", ".post_attention_norm."},
+};
+// Their names of those, and the local specification's.
+constexpr Rename kRenames[] = {
+    {".input_norm.", ".input_layernorm."},
+    {".post_attention_norm.", ".pre_mlp_layernorm."},
+    {".self_attention.query_key_value.", ".self_attention.linear_qkv."},
+    {".self_attention.dense.", ".self_attention.linear_proj."},
+    {".mlp.dense_h_to_4h.", ".mlp.linear_fc1."},
+    {".mlp.dense_4h_to_h.", ".mlp.linear_fc2."},
+};
+// Of what stands at a name's beginning.
+constexpr Rename kBeginnings[] = {
+    {"language_model.", ""},
+    {"transformer.", "encoder."},
+    {"word_embeddings.", "embedding.word_embeddings."},
+    {"position_embeddings.", "embedding.position_embeddings."},
+    {"tokentype_embeddings.", "embedding.tokentype_embeddings."},
+    {"word_embeddings_for_head.", "output_layer."},
+    {"encoder.final_norm.", "encoder.final_layernorm."},
+    {"lm_head.norm.", "lm_head.layer_norm."},
+    {"lm_head.layernorm.", "lm_head.layer_norm."},
+    {"lm_head.bias", "output_layer.bias"},
+};
+
+static std::string core_name(std::string name, bool bert) {
+  for (const auto& [from, to] : kBeginnings)
+    if (name.starts_with(from)) name.replace(0, from.size(), to);
+  for (const auto& [from, to] : kOlder) replace(name, from, to);
+  for (const auto& [from, to] : kRenames) replace(name, from, to);
+  if (!bert && name.starts_with("encoder.")) name.replace(0, 2, "de");
+  return name;
+}
+
+// Parts of names of what is not read, and what that is.
+constexpr Rename kUnread[] = {
+    {".local_experts.", "a SwitchMLP; experts are read of Megatron-Core's classes only"},
+    {".mlp.router.", "a SwitchMLP; experts are read of Megatron-Core's classes only"},
+    {".layernorm_qkv.", "Transformer Engine's layers; --transformer-impl local's are read"},
+    {".layernorm_mlp.", "Transformer Engine's layers; --transformer-impl local's are read"},
+    {"decoder.layers.", "a decoder behind an encoder; GPT and BERT are read"},
+};
+
+static void check_read(const std::string& name, const std::string& where) {
+  for (const auto& [part, what] : kUnread)
+    if (name.find(part) != std::string::npos)
+      fail(Exit::bad_data, where, ": ", name, ": is of Megatron's legacy classes, and of ", what);
+}
+
+static void add_tensors(const std::string& name, const PyValue& value, bool bert,
+                        const std::string& where,
+                        std::vector<std::pair<std::string, PyValue>>& tensors) {
+  if (name.ends_with("_extra_state")) return;  // Transformer Engine's, empty here
+  if (TorchReader::is_tensor(value)) {
+    check_read(name, where);
+    tensors.emplace_back(core_name(name, bert), value);
+    return;
+  }
+  const std::vector<PyValue>& entries = value.entries(where + ": " + name);
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
+    add_tensors(concat(name, name.empty() ? "" : ".", entries[i].as_string(where + ": a name")),
+                entries[i + 1], bert, where, tensors);
+}
+
+std::vector<std::pair<std::string, PyValue>> legacy_tensors(const PyValue& model,
+                                                            ModelFamily family,
+                                                            const std::string& where) {
+  std::vector<std::pair<std::string, PyValue>> tensors;
+  add_tensors("", model, family == ModelFamily::bert, where, tensors);
+  return tensors;
+}
+
+// --- Writing ------------------------------------------------------------------------------------
+
+// Where the classes have what Megatron-Core calls so at a name's beginning: dicts in one another,
+// and how the name in the last one begins.
+struct Nested {
+  std::string_view core, dicts, name = "";
+};
+constexpr Nested kNested[] = {
+    {"embedding.word_embeddings.", "language_model/embedding/word_embeddings"},
+    {"embedding.position_embeddings.", "language_model/embedding/position_embeddings"},
+    {"embedding.tokentype_embeddings.", "language_model/embedding/tokentype_embeddings"},
+    {"encoder.final_layernorm.", "language_model/encoder", "final_norm."},
+    {"decoder.final_layernorm.", "language_model/encoder", "final_norm."},
+    {"encoder.", "language_model/encoder"},
+    {"decoder.", "language_model/encoder"},
+    {"pooler.", "language_model/pooler"},
+    {"output_layer.bias", "lm_head", "bias"},
+    {"output_layer.", "language_model/output_layer"},
+    {"lm_head.layer_norm.", "lm_head", "norm."},
+    {"lm_head.", "lm_head"},
+    {"binary_head.", "binary_head"},
+};
+
+// Dicts of what stands behind names such as a/b/c.
+static PyValue nested(const std::vector<std::pair<std::string, PyValue>>& named) {
+  PyValue dict = PyValue::dict();
+  std::vector<std::string> keys;  // in the order of their first values
+  std::map<std::string, std::vector<std::pair<std::string, PyValue>>> inner;
+  for (const auto& [name, value] : named) {
+    const std::size_t slash = name.find('/');
+    if (slash == std::string::npos) {
+      dict.set_item(name, value);
+      continue;
+    }
+    const std::string key = name.substr(0, slash);
+    if (!inner.contains(key)) keys.push_back(key);
+    inner[key].emplace_back(name.substr(slash + 1), value);
+  }
+  for (const std::string& key : keys) dict.set_item(key, nested(inner.at(key)));
+  return dict;
+}
+
+PyValue legacy_model(const PyValue& model, const ModelConfig& config) {
+  std::vector<std::pair<std::string, PyValue>> named;
+  const std::vector<PyValue>& entries = model.entries("model");
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
+    std::string name = entries[i].as_string("model");
+    const Nested& place =
+        *std::ranges::find_if(kNested, [&](const Nested& n) { return name.starts_with(n.core); });
+    const bool copy = name == "output_layer.weight" && !config.untie_embeddings_and_output_weights;
+    name.replace(0, place.core.size(), place.name);
+    for (const auto& [from, to] : kRenames) replace(name, to, from);
+    named.emplace_back(concat(copy ? "word_embeddings_for_head" : place.dicts, "/", name),
+                       entries[i + 1]);
+    if (place.core == "output_layer." && !copy)  // which Megatron-Core's models do without
+      named.emplace_back(concat(place.dicts, "/_extra_state"), PyValue());
+  }
+  return nested(named);
+}
+
+void check_legacy(const ModelConfig& c) {
+  const auto refuse_if = [](bool refused, const char* what) {
+    if (refused)
+      fail(Exit::bad_config, "--saver legacy: Megatron's models from before its core ", what);
+  };
+  refuse_if(c.family != ModelFamily::gpt && c.family != ModelFamily::bert,
+            "are converted of GPT and BERT, which is what convert.py's legacy saver knows");
+  refuse_if(c.qk_layernorm, "have no --qk-layernorm");
+  refuse_if(!c.window_size.empty(), "have no --window-size");
+  refuse_if(c.normalization == "RMSNorm" && c.apply_layernorm_1p,
+            "have no --apply-layernorm-1p with RMSNorm");
+  if (c.position_embedding_type != "rope") return;
+  refuse_if(c.rotary_base != 10000, "have no --rotary-base but 10000");
+  refuse_if(c.use_rope_scaling, "have no --use-rope-scaling");
+  refuse_if(c.rotary_interleaved, "have no --rotary-interleaved");
+}
+
+// --- Settings -----------------------------------------------------------------------------------
+
+PyValue legacy_args(const PyValue& args, const std::string& where) {
+  const auto is_on = [&](const char* name) {
+    const PyValue* const value = args.find(name);
+    return value != nullptr && *value == PyValue(true);
+  };
+  if (is_on("apply_residual_connection_post_layernorm"))
+    fail(Exit::bad_data, where,
+         ": args.apply_residual_connection_post_layernorm: is set, which is not supported");
+  PyValue today = PyValue::dict();
+  const std::vector<PyValue>& entries = args.entries(where);
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
+    const std::string& name = entries[i].as_string(where);
+    if (name != "use_legacy_models" && name != "use_mcore_models")
+      today.set_item(entries[i], entries[i + 1]);
+  }
+  for (const auto& [old, name] : {std::pair("model_parallel_size", "tensor_model_parallel_size"),
+                                  {"layernorm_epsilon", "norm_epsilon"}})
+    if (const PyValue* const value = args.find(old); value != nullptr && args.find(name) == nullptr)
+      today.set_item(name, *value);
+  if (is_on("disable_bias_linear")) today.set_item("add_bias_linear", false);
+  if (is_on("use_rotary_position_embeddings")) today.set_item("position_embedding_type", "rope");
+  if (is_on("openai_gelu")) today.set_item("bias_gelu_fusion", true);
+  if (args.find("params_dtype") == nullptr && is_on("fp16"))
+    today.set_item("params_dtype", PyValue::global("torch", "float16"));
+  return today;
+}
+
+// --- Rows of queries, keys and values -----------------------------------------------------------
+
+Transform legacy_qkv(double version, const ModelConfig& config, std::int64_t tensor_ranks,
+                     const std::string& where) {
+  if (version >= 2) return {};
+  if (config.kv_heads() != config.num_attention_heads)
+    fail(Exit::bad_data, where, ": args.num_query_groups ", config.kv_heads(),
+         ": checkpoint_version ", version, " has as many as heads");
+  const std::int64_t heads = config.num_attention_heads / tensor_ranks;
+  if (version == 0) return {exchange(3, heads)};
+  return {exchange(heads * config.head_dim(), 3), exchange(3, heads)};
+}
+
+}  // namespace mt

@@ -1,0 +1,53 @@
+// Megatron-LM's models from before Megatron-Core (megatron/legacy), as files of the torch format
+// have them (formats/megatron/rank_files.h): in nested dicts,
+//   model: {language_model: {embedding: {word_embeddings: {weight}, position_embeddings: {weight},
+//             tokentype_embeddings: {weight}},
+//           encoder: {layers.0.input_norm.weight, ..., final_norm.weight},
+//           pooler: {dense.weight, dense.bias}, output_layer: {weight}},
+//           word_embeddings_for_head: {weight},     on the last of several stages: tied embeddings
+//           lm_head: {dense.weight, ..., bias}, binary_head: {weight, bias}}     of a BERT
+// They are written like that, too, with checkpoint_version 3.  Older ones say transformer for
+// encoder, attention for self_attention and layernorm for norm, and have no language_model, or its
+// dicts are flat.
+//
+// checkpoint_version, 0 where there is none, says how the rows of a rank's query_key_value are
+// ordered: 0: [3, heads, D]; 1: [heads, D, 3]; from 2 on as Megatron-Core's, [heads, 3, D].
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ckpt/pickle.h"
+#include "model/config/model_config.h"
+#include "tensor/transform.h"
+
+namespace mt {
+
+// Whether a chunk's dict is of these classes.
+bool is_legacy(const PyValue& model);
+
+// Its tensors, in the file's order, by the names that Megatron-Core's local specification gives
+// them in models of the family.  Exit::bad_data for experts (SwitchMLP), layers of Transformer
+// Engine's and a T5's decoder.
+std::vector<std::pair<std::string, PyValue>> legacy_tensors(const PyValue& model,
+                                                            ModelFamily family,
+                                                            const std::string& where);
+
+// The reverse: a chunk's dict, by Megatron-Core's names, as these classes nest it.  With an output
+// layer of its own an output_layer.weight is that, else a copy of tied embeddings.
+PyValue legacy_model(const PyValue& model, const ModelConfig& config);
+
+// Exit::bad_config for a model that these classes have not, or not by convert.py's legacy saver.
+void check_legacy(const ModelConfig& config);
+
+// `args` with the names that they have today, and without what only these classes know.
+// Exit::bad_data for what Megatron-Core does not compute.
+PyValue legacy_args(const PyValue& args, const std::string& where);
+
+// What makes a rank's part of a linear_qkv of checkpoint_version `version` Megatron-Core's.
+// Exit::bad_data for query groups in versions that knew none.
+Transform legacy_qkv(double version, const ModelConfig& config, std::int64_t tensor_ranks,
+                     const std::string& where);
+
+}  // namespace mt

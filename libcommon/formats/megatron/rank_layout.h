@@ -1,0 +1,98 @@
+// What Megatron-Core's ranks know of their parameters beside the values: the order in which a
+// chunk's modules register them, and where the distributed optimizer keeps their state in a flat
+// buffer (megatron/core/distributed/param_and_grad_buffer.py).
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ckpt/pickle.h"
+#include "ckpt/torch_file.h"
+#include "model/families/gpt.h"
+#include "optim/buffer_layout.h"
+
+namespace mt {
+
+// The name that a row has in models of the local specification, without Transformer Engine: there
+// the norms in front of linear_qkv and linear_fc1 are input_layernorm and pre_mlp_layernorm.
+std::string local_spec_name(const std::string& name);
+
+// How a model's modules are called.
+struct SpecNames {
+  bool local_spec = false;
+  bool grouped = false;  // experts are TEGroupedMLP's: mlp.experts.linear_fc1.weight0, ...
+
+  std::string of(const std::string& name) const;
+};
+
+// The names under which a model's state_dict() has a row: T5Model's output layer is there twice.
+std::vector<std::string> state_dict_names(const std::string& name, const SpecNames& names);
+
+// The rows that a tensor of a state_dict() holds: one, or those of all of a rank's experts where
+// GroupedMLP has them in mlp.experts.weight1 and weight2, one behind the other and transposed.
+struct RowNames {
+  std::vector<std::string> names;
+  bool transposed = false;
+};
+RowNames rows_named(const std::string& name, std::int64_t experts);
+// Such a row, [out, in], as part `number` of the tensor.  What cannot be parted is left whole.
+StoredTensor expert_part(const StoredTensor& whole, std::size_t number, std::size_t parts,
+                         const Shape& row);
+
+// A chunk's layers.  Where a T5's encoder has stages of its own, a stage has one of the two stacks,
+// and each stack its own copy of the embeddings and of the output layer, every stage of positions.
+struct ChunkLayers {
+  StageRange range;
+  std::string without = {};  // how names of the other stack's rows begin: encoder or decoder
+
+  bool lacks(const Param& row) const { return !without.empty() && row.name.starts_with(without); }
+  bool has(const Param& row) const;
+  // Whether it ends a model that does not begin with it, and has a copy of tied embeddings.
+  bool has_tied_copy() const { return range.last && !range.first; }
+};
+
+// A chunk's rows in the order of their registration: an attention's linear_proj comes before its
+// linear_qkv.  A copy of tied embeddings, the row of the words, stands in front of the output
+// layer's bias or at the end.
+std::vector<const Param*> registered_rows(const ParamTable& table, const ChunkLayers& chunk,
+                                          const SpecNames& names, bool tied);
+
+// --- Flat buffers -------------------------------------------------------------------------------
+
+// A parameter of a rank, by the rows that it holds.
+struct ParamRows {
+  std::vector<const Param*> rows;
+  bool transposed = false;
+
+  const Param& first() const { return *rows.front(); }
+  std::int64_t elements() const {
+    return std::ssize(rows) * first().local.numel();  // they are alike
+  }
+};
+
+struct BufferParam {
+  std::int64_t elements = 0;
+  bool shared = false;  // tied embeddings of a pipeline's ends: they have a bucket of their own
+};
+
+// Of a chunk's parameters, in a pipeline of so many ranks.
+std::vector<BufferParam> buffer_params(std::span<const ParamRows> params, const GptConfig& config,
+                                       const ChunkLayers& chunk, std::int64_t stages);
+
+struct BufferRules {
+  int ranks = 1;                            // that share a bucket
+  std::optional<std::int64_t> bucket = {};  // elements that fill one; else there is no limit
+  bool pads_for_nccl = false;
+};
+
+// Of chunk `chunk` of stage `stage`, in a run with these settings.  Exit::bad_data for settings
+// that cannot be.
+BufferRules buffer_rules(const PyValue& args, std::int64_t stage, std::int64_t chunk,
+                         const std::string& where);
+
+BufferLayout rank_buckets(std::span<const BufferParam> params, const BufferRules& rules);
+UnpaddedLayout rank_buffer(std::span<const BufferParam> params, const BufferRules& rules);
+
+}  // namespace mt

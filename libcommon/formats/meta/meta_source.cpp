@@ -1,0 +1,205 @@
+#include "formats/meta/meta_source.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+
+#include "base/allowance.h"
+#include "base/json_object.h"
+#include "base/json_place.h"
+#include "ckpt/torch_tensors.h"
+#include "model/checkpoint_tokenizer.h"
+
+namespace mt {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::int64_t kBlock = 4 << 20;  // elements that are read at a time, of shared columns
+
+// --- Tensors ------------------------------------------------------------------------------------
+
+// The files of all ranks together.
+class MetaTensors : public TensorSource {
+ public:
+  MetaTensors(const std::string& folder, std::int64_t width) : folder_(folder) {
+    for (;;) {
+      const std::string path = concat(folder, "/", meta_file_name(std::ssize(files_)));
+      if (!fs::exists(path)) break;
+      files_.push_back(std::make_unique<TorchTensors>(path));
+    }
+    if (files_.empty()) fail(Exit::no_input, folder, ": no ", meta_file_name(0), " there");
+    check_count(width);
+    // Frequencies, once or in each layer, are computed.
+    for (const auto& [name, tensor] : files_[0]->tensors())
+      if (!name.ends_with("rope.freqs")) add(name, width);
+    if (has_own_output()) return;
+    tensors_.erase(kMetaOutput);
+    shares_.erase(kMetaOutput);
+  }
+
+  // Or every file has the words' under both names.
+  bool has_own_output() const {
+    return !std::ranges::all_of(
+        files_, [](const auto& file) { return file->are_one(kMetaWords, kMetaOutput); });
+  }
+
+  const std::string& path() const override { return folder_; }
+  const std::map<std::string, DistTensor>& tensors() const override { return tensors_; }
+
+  void read_original(const std::string& key, const Shape& offset, Tensor out) const override {
+    readable(key, offset, out);
+    const MetaShare share = shares_.at(key);
+    if (share == MetaShare::columns) return read_columns(key, offset, out);
+    if (share == MetaShare::all) return files_[0]->read_original(key, offset, out);
+    const std::int64_t each = files_[0]->tensors().at(key).shape[0];
+    for (std::int64_t row = offset[0], end = row + out.shape()[0], next; row < end; row = next) {
+      const std::int64_t rank = row / each;
+      next = std::min((rank + 1) * each, end);
+      files_[static_cast<std::size_t>(rank)]->read_original(
+          key, {row - rank * each, offset[1]}, out.rows(row - offset[0], next - offset[0]));
+    }
+  }
+
+ private:
+  // Whose columns of an attention's output are those of the model?
+  void check_count(std::int64_t width) const {
+    const Shape& part = files_[0]->at("layers.0.attention.wo.weight").shape;
+    const std::int64_t count = std::ssize(files_);
+    if (part.rank() != 2 || part[1] == 0 || part[1] * count >= width) return;
+    fail(Exit::no_input, folder_, ": no ", meta_file_name(count), ": has ", count, " of ",
+         width / part[1], " files");
+  }
+
+  void add(const std::string& name, std::int64_t width) {
+    const std::optional<MetaShare> known = meta_share(name);
+    if (!known) fail(Exit::bad_data, files_[0]->path(), ": tensor ", name, " is none of a Llama's");
+    DistTensor tensor = files_[0]->tensors().at(name);
+    if (*known != MetaShare::all && tensor.shape.rank() != 2)
+      fail(Exit::bad_data, files_[0]->path(), ": tensor ", name, " is ", tensor.shape,
+           ", expected a matrix");
+    for (const auto& file : files_) {
+      const DistTensor& part = file->at(name);
+      if (!(part.shape == tensor.shape) || part.dtype != tensor.dtype)
+        fail(Exit::bad_data, file->path(), ": tensor ", name, " is ", part.dtype_name, part.shape,
+             ", expected ", tensor.dtype_name, tensor.shape, " as in the first file");
+    }
+    // Llama 3's ranks share the rows of words.
+    const bool by_rows = name == kMetaWords && tensor.shape[1] == width;
+    const MetaShare share = shares_[name] = by_rows ? MetaShare::rows : *known;
+    const std::int64_t ranks = std::ssize(files_);
+    if (share == MetaShare::rows) tensor.shape = {tensor.shape[0] * ranks, tensor.shape[1]};
+    if (share == MetaShare::columns) tensor.shape = {tensor.shape[0], tensor.shape[1] * ranks};
+    tensors_[name] = std::move(tensor);
+  }
+
+  void read_columns(const std::string& key, const Shape& offset, Tensor out) const {
+    const std::int64_t columns = out.shape()[1], each = files_[0]->tensors().at(key).shape[1];
+    for (std::int64_t begin = offset[1], end; begin < offset[1] + columns; begin = end) {
+      const std::int64_t rank = begin / each;
+      end = std::min((rank + 1) * each, offset[1] + columns);
+      const std::int64_t at_once = std::max<std::int64_t>(1, kBlock / (end - begin));
+      for (std::int64_t row = 0; row < out.shape()[0]; row += at_once) {
+        const Tensor rows = out.rows(row, std::min(row + at_once, out.shape()[0]));
+        read_share(*files_[static_cast<std::size_t>(rank)], key,
+                   {offset[0] + row, begin - rank * each}, end - begin, rows, begin - offset[1]);
+      }
+    }
+  }
+
+  // Columns of a file, from `from` on, become those of `out` from `column` on.
+  static void read_share(const TorchTensors& file, const std::string& key, const Shape& from,
+                         std::int64_t columns, Tensor out, std::int64_t column) {
+    const std::size_t size = size_of(out.dtype());
+    const std::int64_t rows = out.shape()[0];
+    const Buffer buffer(Device::cpu, static_cast<std::size_t>(rows * columns) * size);
+    const Tensor part = buffer.tensor(out.dtype(), {rows, columns});
+    file.read_original(key, from, part);
+    for (std::int64_t row = 0; row < rows; ++row)
+      std::memcpy(static_cast<std::byte*>(out.data()) +
+                      static_cast<std::size_t>(row * out.shape()[1] + column) * size,
+                  part.rows(row, row + 1).data(), static_cast<std::size_t>(columns) * size);
+  }
+
+  std::string folder_;
+  std::vector<std::unique_ptr<TorchTensors>> files_;  // of the ranks
+  std::map<std::string, DistTensor> tensors_;
+  std::map<std::string, MetaShare> shares_;
+};
+
+// --- Settings -----------------------------------------------------------------------------------
+
+constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+
+// Positions are not among them: Llama 2 was trained with 4096, Llama 3 with 8192, stretched to
+// 131072 in 3.1 and later.
+ModelConfig config_of(const JsonObject& params) {
+  ModelConfig c;
+  const auto real_or = [&](const char* name, double other) {
+    return params.has(name) ? params.real(name) : other;
+  };
+  c.num_layers = params.number("n_layers", kMost);
+  c.hidden_size = params.number("dim", kMost);
+  c.num_attention_heads = params.number("n_heads", kMost);
+  c.num_query_groups =
+      params.has("n_kv_heads") ? params.number("n_kv_heads", kMost) : c.num_attention_heads;
+  c.group_query_attention = c.num_query_groups != c.num_attention_heads;
+  c.norm_epsilon = real_or("norm_eps", 1e-5);
+  const double theta = real_or("rope_theta", 10000);
+  if (!(theta >= 1 && theta < 0x1p62) || theta != std::floor(theta))
+    params.refuse("\"rope_theta\" is ", theta, ", expected a whole number");
+  c.rotary_base = static_cast<std::int64_t>(theta);
+  c.use_rope_scaling = params.flag_or("use_scaled_rope", false);
+  c.max_position_embeddings = c.use_rope_scaling ? 131072 : theta == 500000 ? 8192 : 4096;
+  c.position_embedding_type = "rope";
+  c.normalization = "RMSNorm";
+  c.swiglu = c.untie_embeddings_and_output_weights = true;
+  c.add_bias_linear = c.bias_gelu_fusion = false;
+  c.attention_dropout = c.hidden_dropout = 0;
+  if (c.num_attention_heads < 1 || c.hidden_size % (2 * c.num_attention_heads) != 0)
+    params.refuse("\"dim\" is ", c.hidden_size, ", expected a multiple of twice \"n_heads\", ",
+                  c.num_attention_heads);
+  return c;
+}
+
+}  // namespace
+
+MetaSource::MetaSource(const std::string& folder, const ModelSourceOptions& options) {
+  path_ = folder;
+  format_ = kMetaFormat;
+  const std::string path = concat(folder, "/", kMetaParams);
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  const std::string text = read_regular_file(path);
+  Allowance(text.size()).take_json(text, path);
+  if (const auto error = parser.parse(text).get(root))
+    fail(Exit::bad_data, path, ": ", json_place(text), simdjson::error_message(error));
+  const JsonObject params(root, path);
+  config_ = config_of(params);
+  auto tensors = std::make_unique<MetaTensors>(folder, config_.hidden_size);
+  config_.untie_embeddings_and_output_weights = tensors->has_own_output();
+  tensors_ = std::move(tensors);
+  const DistTensor& words = tensors_->at(kMetaWords);
+  dtype_ = *words.dtype;
+  config_.vocab_size = words.shape[0];
+  if (options.vocab_size && *options.vocab_size != config_.vocab_size)
+    fail(Exit::bad_config, folder, ": has ", config_.vocab_size, " tokens, --true-vocab-size is ",
+         *options.vocab_size);
+  config_.ffn_hidden_size = tensors_->at("layers.0.feed_forward.w1.weight").shape[0];
+  try {
+    config_.complete();
+  } catch (const Error& error) {
+    fail(Exit::bad_data, path, ": ", error.what());
+  }
+  companions_ = companions_in(folder);
+  const std::string tokenizer = folder + "/tokenizer.model";
+  if (fs::exists(tokenizer) && read_regular_file(tokenizer).starts_with('\n')) {  // SentencePiece's
+    const TokenizerOptions sentencepiece = {.type = "Llama2Tokenizer", .model = tokenizer};
+    manifest_extra_ = tokenizer_manifest(sentencepiece, make_tokenizer(sentencepiece)->identity());
+  }
+}
+
+}  // namespace mt

@@ -1,0 +1,58 @@
+#include "formats/model_source.h"
+
+#include <filesystem>
+
+#include "formats/gguf/gguf_source.h"
+#include "formats/hugging_face/hugging_face_source.h"
+#include "formats/megatron/core_source.h"
+#include "formats/megatron/dcp_source.h"
+#include "formats/megatron/rank_files.h"
+#include "formats/meta/meta_source.h"
+
+namespace mt {
+
+namespace fs = std::filesystem;
+
+std::vector<Companion> companions_in(const std::string& folder) {
+  std::vector<Companion> found;
+  for (const char* name :
+       {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json",
+        "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt", "chat_template.jinja",
+        "generation_config.json", "config.json"})
+    if (const std::string path = folder + "/" + name; fs::exists(path))
+      found.push_back({name, path});
+  return found;
+}
+
+std::unique_ptr<ModelSource> open_model(const std::string& path,
+                                        const ModelSourceOptions& options) {
+  if (!fs::exists(path)) fail(Exit::no_input, path, ": does not exist");
+  if (options.mock) return std::make_unique<MockSource>(path, *options.mock);
+  if (const auto file = find_gguf(path)) {
+    if (options.iteration)
+      fail(Exit::no_input, *file, ": is a GGUF file and has no iterations, but ",
+           *options.iteration, " was asked for");
+    return std::make_unique<GgufSource>(*file, options);
+  }
+  if (!fs::is_directory(path))
+    fail(Exit::no_input, path, ": is a file, but no GGUF file; expected one, or a model's folder");
+  if (const auto place = find_checkpoint(path, options.iteration)) {
+    switch (detect_checkpoint_format(place->folder)) {
+      case CheckpointFormat::torch:
+        return std::make_unique<RankFilesSource>(place->folder, options);
+      case CheckpointFormat::torch_dcp:
+        return std::make_unique<DcpSource>(place->folder, options);
+      case CheckpointFormat::torch_dist:
+        return std::make_unique<CoreSource>(place->folder, options);
+    }
+  }
+  if (is_core_dcp(path)) return std::make_unique<DcpSource>(path, options);
+  const bool meta = fs::exists(path + "/params.json");
+  if (!meta && !fs::exists(path + "/config.json"))
+    fail(Exit::no_input, path, ": no model there: neither ", kTracker,
+         ", config.json, params.json nor model.gguf");
+  if (!fs::exists(path + "/config.json")) return std::make_unique<MetaSource>(path, options);
+  return std::make_unique<HuggingFaceSource>(path, options);
+}
+
+}  // namespace mt

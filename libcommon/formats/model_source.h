@@ -1,0 +1,91 @@
+// ModelSource: a model in a checkpoint of any format: its settings, and its weights row by row of
+// its family's table (model/model_rows.h).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ckpt/pickle.h"
+#include "ckpt/tensor_source.h"
+#include "ckpt/torch_file.h"
+#include "model/config/model_config.h"
+#include "tensor/param.h"
+
+namespace mt {
+
+// A file that travels with a model: a tokenizer's, or of settings that no row depends on.
+struct Companion {
+  std::string name;
+  std::string path = {}, content = {};  // where it lies, or, without a path, what it holds
+
+  std::string read() const { return path.empty() ? content : read_regular_file(path); }
+};
+
+// Several threads may read at once.
+class ModelSource {
+ public:
+  virtual ~ModelSource() = default;
+
+  const std::string& path() const { return path_; }  // of the checkpoint itself, for errors
+  const std::string& format() const { return format_; }
+  const ModelConfig& config() const { return config_; }  // completed
+  DType dtype() const { return dtype_; }                 // that the settings name
+  const std::vector<Companion>& companions() const { return companions_; }
+  // What a user should know of how it is read; lines.
+  const std::vector<std::string>& notes() const { return notes_; }
+  // The tokenizer, as model/checkpoint_tokenizer.h writes it into a manifest.
+  const std::string& manifest_extra() const { return manifest_extra_; }
+  // The common state of a Megatron checkpoint (a dict), and what it refers to; else None, null.
+  virtual PyValue common() const { return {}; }
+  virtual const TorchReader* common_tensors() const { return nullptr; }
+
+  // A row has a state of each name; "" is the weight itself, others are an optimizer's (exp_avg).
+  virtual std::vector<std::string> states() const { return {""}; }
+  // Whether the states but "" are of Megatron's distributed optimizer, as v0.12 keeps it.
+  virtual bool is_reformulated() const { return false; }
+  // Whether they are, as its main branch keeps it (fully_reshardable).
+  virtual bool is_reshardable() const { return false; }
+  // Whether tensors of those states have elements between the rows', which may be anything.
+  virtual bool has_gaps() const { return false; }
+  virtual DType dtype_of(const Param& row, const std::string& state) const = 0;
+  // Fills `out`, which has the row's shape and any floating-point type.  Of the vocabulary's rows
+  // there may be fewer here or more than in `out`; those that are missing become zeros.
+  virtual void read(const Param& row, const std::string& state, Tensor out) const = 0;
+  // The same without copying it, where it lies in a file as the row is; else nothing.
+  virtual std::optional<MappedTensor> view(const Param&, const std::string& /*state*/) const {
+    return {};
+  }
+  // Once all is read that is wanted, before what was made of it is kept: Exit::bad_data if it was
+  // not what had been written.  See ModelSourceOptions.
+  virtual void finish_reading() const {}
+  // Exit::bad_data for a tensor here that is no row's.
+  virtual void check_all_used(const ParamTable& table) const = 0;
+
+ protected:
+  std::string path_, format_, manifest_extra_ = "{}";
+  ModelConfig config_;
+  DType dtype_ = DType::f32;
+  std::vector<Companion> companions_;
+  std::vector<std::string> notes_;
+};
+
+struct ModelSourceOptions {
+  std::optional<std::int64_t> iteration = {};   // of those that a folder has; default the tracker's
+  std::optional<std::int64_t> vocab_size = {};  // where the checkpoint does not say
+  bool check_while_reading = false;        // by finish_reading(), and not before anything is read
+  std::optional<std::uint64_t> mock = {};  // a seed: config.json alone is read, weights are drawn
+  bool with_optimizer = false;             // read its state too
+};
+
+// By content: a folder of Megatron checkpoints or one of them, a plain distributed checkpoint of
+// PyTorch, or one of Hugging Face's with a config.json, or of Meta's with a params.json, or a GGUF
+// file, or a folder with a model.gguf.
+// Exit::no_input or bad_data if it is none.
+std::unique_ptr<ModelSource> open_model(const std::string& path,
+                                        const ModelSourceOptions& options = {});
+
+// Names of the files that travel with a model in a folder of Hugging Face's.
+std::vector<Companion> companions_in(const std::string& folder);
+
+}  // namespace mt

@@ -1,0 +1,25 @@
+// What llama.cpp calls the tensors of a model in a GGUF file (ckpt/gguf.h).  Names follow Hugging
+// Face's, and so do values, but that matrices of GPT-2 are [out, in], and that in Llama's queries
+// and keys channel i of a head, which is rotated with channel i + d / 2, stands beside it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/config/model_config.h"
+#include "tensor/param.h"
+
+namespace mt {
+
+inline constexpr const char* kGgufFormat = "gguf";  // of ForeignName
+inline constexpr const char* kGgufFrequencies = "rope_freqs.weight";
+
+// The tensors of a row in a file of this architecture, "llama" say.  Exit::bad_config for a row
+// that has no place there.
+std::vector<ForeignName> gguf_tensors(const std::string& architecture, const ModelConfig& config,
+                                      const Param& row);
+
+// By how much Llama 3.1 turns each pair of channels slower than Llama 3: kGgufFrequencies.
+std::vector<float> frequency_factors(const ModelConfig& config);
+
+}  // namespace mt

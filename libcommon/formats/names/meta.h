@@ -1,0 +1,38 @@
+// A Llama as Meta publishes it: params.json, and consolidated.NN.pth, a state dict of torch.save
+// for each of the ranks that share every matrix:
+//   attention.wq wk wv, feed_forward.w1 w3, output   rows
+//   attention.wo, feed_forward.w2                    columns
+//   tok_embeddings                                   columns, of Llama 3 rows
+// Norms are the same on all.  Rotary positions turn neighbouring rows of a head of wq and wk
+// together, not row j of its first half and row j of its second as Hugging Face's and ours do.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/config/model_config.h"
+#include "tensor/param.h"
+
+namespace mt {
+
+inline constexpr const char* kMetaFormat = "meta";  // of ForeignName
+inline constexpr const char* kMetaParams = "params.json";
+inline constexpr const char* kMetaWords = "tok_embeddings.weight";
+inline constexpr const char* kMetaOutput = "output.weight";
+
+// The tensors of a row there, of all ranks together.  Exit::bad_config for a row that has no place.
+std::vector<ForeignName> meta_tensors(const ModelConfig& config, const Param& row);
+
+// What of a tensor lies on one rank.
+enum class MetaShare : std::uint8_t { all, rows, columns };
+// None where no Llama has such a tensor.
+std::optional<MetaShare> meta_share(std::string_view name);
+
+std::string meta_file_name(std::int64_t rank);  // consolidated.00.pth
+
+// Rows of heads in our order, that of halves, become those in which neighbours are turned together.
+void turn_neighbours(Transform& transform, const Shape& row, std::int64_t head_dim);
+
+}  // namespace mt

@@ -1,0 +1,95 @@
+// Gpt: a decoder-only transformer language model (GPT-2, Llama) on one device, or the chunks of it
+// that lie on one rank of a pipeline: embedding on the first stage, blocks, final norm and LM head
+// on the last.  With tied embeddings the last stage has a copy of the first one's.
+//
+// Its parameters carry Megatron-Core's names and torch_dist keys, and their names in Hugging Face's
+// GPT-2 (if learned positions) or Llama (if rotary), with the rearrangement between the two.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "model/config/gpt_config.h"
+#include "model/model.h"
+#include "nn/block.h"
+#include "nn/embedding.h"
+#include "nn/lm_head.h"
+
+namespace mt {
+
+// Which blocks a stage holds, and whether it holds the ends.
+struct StageRange {
+  std::int64_t begin = 0, end = 0;  // layers
+  bool first = true, last = true;
+};
+using StageRanges = std::vector<StageRange>;  // a rank's, one a chunk
+
+// Which of the ranks that share every matrix, and whether they share the rows between too
+// (--sequence-parallel).
+struct TensorPart {
+  int rank = 0, ranks = 1;
+  bool sequence_parallel = false;
+};
+
+class Gpt : public Model {
+ public:
+  struct Saved : Model::Saved {
+    Embedding::Saved embedding;
+    std::vector<Tensor> x;  // of each run of blocks, then of the final norm
+    std::vector<Block::Saved> blocks;
+    Norm::Saved final_norm;
+    LmHead::Saved head;
+  };
+  explicit Gpt(const GptConfig& config);  // all of it
+  Gpt(const GptConfig& config, const StageRanges& ranges, const TensorPart& part = {});
+
+  const GptConfig& config() const { return config_; }
+
+  std::unique_ptr<Model::Saved> make_saved() const override { return std::make_unique<Saved>(); }
+  void forward(Step& s, Wire& out, const Wire& in, const Batch& batch,
+               Model::Saved* saved) const override;
+  void backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& saved) const override;
+
+  // What follows some of the Step's tokens, `rows` of them (i32), among the first `vocab` tokens:
+  // the padding of the vocabulary is no text.  All in `layer`; full model only.  Logits are of the
+  // sum_dtype.
+  Tensor logits(Step& s, ConstTensor ids, ConstTensor rows, std::int64_t vocab) const;
+  // -log p(labels[i]) after token rows[i]; nll, rows, labels: [scored].
+  void score(Step& s, Tensor nll, ConstTensor ids, ConstTensor rows, ConstTensor labels,
+             std::int64_t vocab) const;
+
+ private:
+  void add_embedding(bool is_shared);
+  const Param& add_words(bool is_shared, bool copy);
+  Block make_block(std::int64_t layer);
+  void add_head();
+  struct Chunk {
+    StageRange range;
+    std::vector<Block> blocks;
+    std::vector<RowRange> rows;               // of each block
+    std::vector<RecomputeOptions::Run> runs;  // of blocks
+  };
+  const Chunk& chunk(const Step& s) const { return chunks_.at(static_cast<std::size_t>(s.chunk)); }
+  Tensor run_blocks(Step& s, Tensor x, Saved* saved) const;
+  // A run of blocks as its backward needs it: the x and the Saved of each.
+  struct Again {
+    std::vector<Tensor> x;
+    std::vector<Block::Saved> blocks;
+  };
+  Again run_again(Step& s, const RecomputeOptions::Run& run, Tensor x) const;
+  Tensor block_backward(Step& s, std::size_t i, Tensor dy, ConstTensor x,
+                        const Block::Saved& saved) const;
+  Tensor final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const;
+
+  GptConfig config_;
+  TensorPart part_;
+  Buffer inv_freq_storage_;
+  ConstTensor inv_freq_;
+  RowRange embedding_rows_, head_rows_;
+  std::optional<Embedding> embedding_;
+  std::vector<Chunk> chunks_;
+  std::optional<Norm> final_norm_;
+  std::optional<LmHead> head_;
+};
+
+}  // namespace mt

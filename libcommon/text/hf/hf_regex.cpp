@@ -1,0 +1,116 @@
+#include "text/hf/hf_regex.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include <algorithm>
+
+#include "base/json_object.h"
+#include "text/hf/hf_regex_syntax.h"
+#include "text/unicode/utf8_length.h"
+
+namespace mt {
+namespace {
+
+constexpr std::uint32_t kMostSteps = 10'000'000;
+
+struct Free {
+  void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
+  void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
+};
+
+// One word being searched.
+class Search {
+ public:
+  Search(const pcre2_code* code, std::string_view word)
+      : code_(code),
+        word_(word),
+        data_(pcre2_match_data_create(1, nullptr)),
+        context_(pcre2_match_context_create(nullptr)) {
+    if (!data_ || !context_) fail(Exit::out_of_memory, "no memory for a regular expression");
+    pcre2_set_match_limit(context_.get(), kMostSteps);
+  }
+
+  struct Match {
+    std::size_t begin, end;
+  };
+  // The first match from `at` on; false where there is none.
+  bool find(std::size_t at, Match& match, const std::string& expression) {
+    int result = run(at, PCRE2_NO_UTF_CHECK);
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = run(at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT);
+    if (result == PCRE2_ERROR_NOMATCH) return false;
+    if (result < 0) {
+      PCRE2_UCHAR line[256];
+      pcre2_get_error_message(result, line, sizeof line);
+      fail(Exit::bad_data, "the regular expression ", json_quoted(expression), " on a word of ",
+           word_.size(), " bytes: ", reinterpret_cast<const char*>(line));
+    }
+    const PCRE2_SIZE* const offsets = pcre2_get_ovector_pointer(data_.get());
+    match = {offsets[0], offsets[1]};
+    return true;
+  }
+
+ private:
+  int run(std::size_t at, std::uint32_t options) {
+    return pcre2_match(code_, reinterpret_cast<PCRE2_SPTR>(word_.data()), word_.size(), at, options,
+                       data_.get(), context_.get());
+  }
+
+  const pcre2_code* code_;
+  std::string_view word_;
+  std::unique_ptr<pcre2_match_data, Free> data_;
+  std::unique_ptr<pcre2_match_context, Free> context_;
+};
+
+}  // namespace
+
+HfRegex::HfRegex(std::string_view expression, const JsonObject& where) : expression_(expression) {
+  const std::string pattern = pcre2_expression(expression, where);
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  pcre2_code* const code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, nullptr);
+  if (code == nullptr) {
+    PCRE2_UCHAR line[256];
+    pcre2_get_error_message(error, line, sizeof line);
+    where.refuse("the regular expression ", json_quoted(expression), ": ",
+                 reinterpret_cast<const char*>(line));
+  }
+  code_.reset(code, [](pcre2_code* old) { pcre2_code_free(old); });
+  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // where there is none, it is slower
+}
+
+void HfRegex::match(std::string_view word, std::vector<HfPart>& parts) const {
+  Search search(code_.get(), word);
+  Search::Match match;
+  std::size_t last = 0;  // the end of the last part
+  bool matched = false;  // is it a match?
+  for (std::size_t at = 0; at <= word.size() && search.find(at, match, expression_);) {
+    if (match.begin == match.end && matched && match.end == last) {
+      // No empty match right behind another match.
+      if (at == word.size()) break;
+      at += utf8_length(word[at]);
+      continue;
+    }
+    if (match.begin > last) parts.push_back({match.begin, false});
+    parts.push_back({match.end, true});
+    at = last = match.end;
+    matched = true;
+  }
+  if (last < word.size()) parts.push_back({word.size(), false});
+}
+
+std::string HfRegex::replace(std::string_view text, std::string_view content) const {
+  std::vector<HfPart> parts;
+  match(text, parts);
+  std::string result;
+  std::size_t at = 0;
+  for (const auto& [end, is_match] : parts) {
+    result += is_match ? content : text.substr(at, end - at);
+    at = end;
+  }
+  return result;
+}
+
+}  // namespace mt

@@ -1,0 +1,78 @@
+// HfTokenizer: the tokenizer of a tokenizer.json, ids equal to Hugging Face's tokenizers 0.23.
+//
+// The file is one JSON object: added_tokens, which are found in a text first; normalizer,
+// pre_tokenizer and model, which what is between them goes through (text/hf/hf_normalizer.h and so
+// on); post_processor, which puts tokens around it, as Megatron's tokenize() wants them; decoder.
+// Any of them may be null but the model.  What is not known is refused by its name, and so are
+// truncation and padding.  The ids of all tokens are 0 to n - 1.
+//
+// Which tokens begin and end a document stands beside it (text/hf/hf_config.h).  Of what
+// transformers does beyond the file two things are left out: only added_tokens are found in a text,
+// not what other tokens tokenizer_config.json names as special; and its
+// clean_up_tokenization_spaces does not change what is decoded.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/hf/hf_added_tokens.h"
+#include "text/hf/hf_config.h"
+#include "text/hf/hf_decoder.h"
+#include "text/hf/hf_model.h"
+#include "text/hf/hf_normalizer.h"
+#include "text/hf/hf_pre_tokenizer.h"
+#include "text/token_bytes.h"
+#include "text/tokenizer.h"
+
+namespace mt {
+
+class HfTokenizer : public Tokenizer {
+ public:
+  static constexpr std::string_view kType = "HuggingFaceTokenizer";
+
+  // `path`: a tokenizer.json, or the folder that holds it.
+  explicit HfTokenizer(const std::string& path);
+  // Of the content of `file`, and of those beside it that are named.
+  HfTokenizer(std::string_view content, const std::string& file,
+              const std::vector<std::string>& config_files);
+
+  void encode(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  void encode_utf8(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  std::string decode(std::span<const std::int32_t> ids) const override;
+  std::unique_ptr<StreamDecoder> stream_decoder() const override;
+  std::int32_t vocab_size() const override { return tokens_.size(); }
+  std::int32_t eod() const override { return config_.eos; }  // eos_token; -1: none is named
+  std::int32_t bos() const override { return config_.bos; }
+  std::string_view type() const override { return kType; }
+  const std::string& identity() const override { return identity_; }
+
+  // The files that such a tokenizer is read from; the first is the tokenizer.json.
+  static std::vector<std::string> files(const std::string& path);
+
+ private:
+  void read(const JsonObject& root, HfVocabulary& vocabulary);
+  void add_tokens(const JsonObject& root, HfVocabulary& vocabulary);
+  std::string identity_of(std::string_view content) const;
+
+  // The text; then what is between the tokens that are found there.
+  void encode_raw(std::string_view text, std::vector<std::int32_t>& ids) const;
+  void encode_between(std::string_view text, bool at_start, std::vector<std::int32_t>& ids) const;
+
+  HfAddedTokens raw_tokens_, normalized_tokens_;  // looked for before and behind the normalizer
+  HfNormalizer normalizer_;
+  HfPreTokenizer pre_tokenizer_;
+  std::optional<Splitter> splitter_;  // all that the pre-tokenizer does
+  std::unique_ptr<HfModel> model_;
+  HfDecoder decoder_;
+  HfTemplate template_;
+  HfConfig config_;
+  TokenBytes tokens_;  // as the decoder takes them, or the bytes they are where it only does that
+  std::string identity_;
+};
+
+}  // namespace mt

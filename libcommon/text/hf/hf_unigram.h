@@ -1,0 +1,17 @@
+// The Unigram of a tokenizer.json: of all ways to cut a word into pieces the one of the highest sum
+// of scores (text/sentencepiece/unigram.h), in double.  A run of unknown characters is one token: a
+// piece, if that is one after all, else the tokens <0xHH> of its bytes (byte_fallback, where all of
+// them are there), else the unknown token.
+#pragma once
+
+#include <memory>
+
+#include "text/hf/hf_model.h"
+
+namespace mt {
+
+HfVocabulary read_hf_unigram_vocabulary(const JsonObject& model);
+
+std::unique_ptr<HfModel> make_hf_unigram(const JsonObject& model, const HfVocabulary& vocabulary);
+
+}  // namespace mt

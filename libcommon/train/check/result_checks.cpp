@@ -1,0 +1,73 @@
+#include "train/check/result_checks.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mt {
+
+void CheckOptions::add_to(CommandLine& cl) {
+  cl.section("Checks");
+  cl.off_switch("--no-check-for-nan-in-loss-and-grad", &finite,
+                "skip a step whose loss or gradient is not finite, as --initial-loss-scale does, "
+                "instead of ending the run");
+  cl.flag("--check-for-spiky-loss", &spiky_loss,
+          "end the run at a loss of 10 times the largest of the first 100 micro-batches");
+  cl.flag("--check-for-large-grads", &large_grads,
+          "end the run at a rank's gradient of 10 times the largest norm of the first 100 steps");
+  cl.option("--iterations-to-skip", &iterations_to_skip, "N",
+            "steps, from 0, whose samples are consumed but not trained on");
+}
+
+static const char* name_of(double not_finite) {
+  return std::isnan(not_finite) ? "NaN" : "infinite";
+}
+
+bool SpikeDetector::is_spike(double value) {
+  if (!std::isfinite(value)) return false;
+  if (count_ == 100) return std::abs(value) >= 10 * largest_;
+  ++count_;
+  largest_ = std::max(largest_, std::abs(value));
+  return false;
+}
+
+// The first rank with something to say says it, and ends the run.
+void ResultChecks::reject(std::int64_t iteration, const std::string& what) const {
+  std::vector<double> rejects(static_cast<std::size_t>(ranks_.size()));
+  double own = what.empty() ? 0 : 1;
+  ranks_.all_gather({rejects.data(), DType::f64, {ranks_.size()}}, Tensor{&own, DType::f64, {1}})
+      .wait();
+  const auto first = std::find(rejects.begin(), rejects.end(), 1);
+  if (first == rejects.end()) return;
+  if (first - rejects.begin() == ranks_.rank())
+    fail(Exit::difference, "iteration ", iteration, ", rank ", ranks_.rank(), ": ", what,
+         "; nothing was updated");
+  ranks_.barrier();  // until that rank has failed
+}
+
+void ResultChecks::check_losses(std::int64_t iteration, std::span<const double> losses,
+                                const std::string& where) {
+  std::string what;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const bool spike = options_.spiky_loss && losses_.is_spike(losses[i]);
+    if (!what.empty()) continue;
+    if (options_.finite && !std::isfinite(losses[i]))
+      what = concat("the loss of micro-batch ", i, " is ", name_of(losses[i]), where);
+    else if (spike)
+      what = concat("the loss of micro-batch ", i, ", ", losses[i],
+                    ", is 10 times the largest of the first 100 or more");
+  }
+  reject(iteration, what);
+}
+
+void ResultChecks::check_gradient(std::int64_t iteration, double norm, const std::string& where) {
+  const bool spike = options_.large_grads && gradients_.is_spike(norm);
+  std::string what;
+  if (options_.finite && !std::isfinite(norm))
+    what = concat("the norm of the gradient is ", name_of(norm), where);
+  else if (spike)
+    what = concat("the norm of the gradient, ", norm,
+                  ", is 10 times the largest of the first 100 or more");
+  reject(iteration, what);
+}
+
+}  // namespace mt

@@ -1,0 +1,253 @@
+#include "train/options/megatron_flags.h"
+
+#include "base/flag_list.h"
+
+namespace mt {
+
+// --- Flags that a further option of mt-pretrain may take over. ---
+
+static void add_model_flags(CommandLine& cl) {
+  refuse(cl, "it belongs to --bf16 and --fp16; in fp32 the residual stream is fp32 anyway",
+         {{"--fp32-residual-connection"}});
+  refuse(cl, "Megatron-Core's models ignore it; a residual branch begins after the addition",
+         {{"--apply-residual-connection-post-layernorm"}});
+  refuse(cl, "Megatron-Core's models ignore it; the tanh form of GeLU is the default",
+         {{"--openai-gelu"}});
+  refuse(cl, "weights are always initialised", {{"--no-initialization"}});
+  refuse(cl, "all ranks begin with the same weights", {{"--data-parallel-random-init"}});
+  refuse(cl, "only models of Megatron-Core are supported", {{"--use-legacy-models"}});
+  refuse(cl, "models are not exported to ONNX", {{"--onnx-safe"}});
+  refuse(cl, "use --recompute-activations", {{"--checkpoint-activations"}});
+}
+
+static void add_data_flags(CommandLine& cl) {
+  refuse(cl, "token files are read from the file system", {{"--s3-cache-path"}});
+}
+
+static void add_optimizer_flags(CommandLine& cl) {
+  refuse(cl, "use --micro-batch-size", {{"--batch-size"}});
+  refuse(cl, "use --lr-warmup-fraction", {{"--warmup"}});
+  refuse(cl, "the optimizer is not PyTorch's", {{"--use-torch-optimizer-for-cpu-offload"}});
+}
+
+static void add_loop_flags(CommandLine& cl) {
+  refuse(cl, "a rejected result ends the run, with a line that names it",
+         {{"--result-rejected-tracker-filename"}});
+  refuse(cl, "a run goes on with the options it is given",
+         {
+             {"--no-use-tokenizer-model-from-checkpoint-args"},
+             {"--use-checkpoint-args"},
+             {"--use-mp-args-from-checkpoint-args"},
+         });
+}
+
+// --- What a run does not do. ---
+
+static void add_precision_flags(CommandLine& cl) {
+  refuse(cl, "scores and losses are fp32",
+         {{"--apply-query-key-layer-scaling"}, {"--fp16-lm-cross-entropy"}});
+  refuse(cl, "fp8 is not supported",
+         {{"--first-last-layers-bf16"},
+          {"--fp8-amax-compute-algo", only("most_recent")},
+          {"--fp8-amax-history-len", only(1)},
+          {"--fp8-format"},
+          {"--fp8-interval", only(1)},
+          {"--fp8-margin", only(0)},
+          {"--fp8-param-gather"},
+          {"--fp8-recipe", only("delayed")},
+          {"--keep-fp8-transpose-cache-when-using-custom-fsdp"},
+          {"--no-fp8-wgrad"},
+          {"--num-layers-at-end-in-bf16", only(1)},
+          {"--num-layers-at-start-in-bf16", only(1)}});
+}
+
+static void add_parallel_flags(CommandLine& cl) {
+  refuse(cl, "what these arrange changes no number, and is arranged otherwise here",
+         {{"--distribute-saved-activations"},
+          {"--overlap-p2p-communication-warmup-flush"},
+          {"--pipeline-model-parallel-comm-backend"},
+          {"--tp-comm-bootstrap-backend", only("nccl")},
+          {"--use-ring-exchange-p2p"}});
+  refuse(cl, "--tp-comm-overlap overlaps all that it can, and is not set part by part",
+         {{"--disable-tp-comm-bulk-dgrad"},
+          {"--disable-tp-comm-bulk-wgrad"},
+          {"--disable-tp-comm-overlap-ag"},
+          {"--disable-tp-comm-overlap-rs"},
+          {"--disable-tp-comm-split-ag"},
+          {"--disable-tp-comm-split-rs"},
+          {"--tp-comm-overlap-cfg"},
+          {"--tp-comm-overlap-rs-dgrad"}});
+  refuse(cl,
+         "the head's gradient is made with the logits, which are not stored; those of layers wait "
+         "with --pipeline-schedule zero-bubble",
+         {{"--defer-embedding-wgrad-compute"}, {"--wgrad-deferral-limit", only(0)}});
+  refuse(cl, "use --tensor-model-parallel-size", {{"--model-parallel-size"}});
+  refuse(cl, "encoder and decoder have no ranks of their own",
+         {{"--pipeline-model-parallel-split-rank"}});
+  refuse(cl, "use --data-parallel-sharding-strategy optim_grads_params", {{"--use-torch-fsdp2"}});
+  refuse(cl, "what is sharded travels by layers, and the update divides the sums of gradients",
+         {{"--no-gradient-reduce-div-fusion"}, {"--suggested-communication-unit-size"}});
+  refuse(cl, "all ranks meet before anything else", {{"--lazy-mpu-init"}});
+  refuse(cl, "NCCL is asked for what it does by itself; its own variables still hold",
+         {{"--nccl-communicator-config-path"}});
+}
+
+static void add_checkpoint_flags(CommandLine& cl) {
+  refuse(cl, "a checkpoint is written in one format",
+         {{"--ckpt-convert-update-legacy-dist-opt-format"}, {"--ckpt-format", only("torch_dist")}});
+  refuse(cl, "use --ckpt-format", {{"--dist-ckpt-format", only("torch_dist")}});
+  refuse(cl, "a tensor that the model needs and a checkpoint lacks is an error",
+         {{"--dist-ckpt-strictness", only("assume_ok_unexpected")}});
+  refuse(cl, "all ranks write to one folder; see --non-persistent-ckpt-type",
+         {{"--non-persistent-local-ckpt-algo", only("fully_parallel")},
+          {"--non-persistent-local-ckpt-dir"},
+          {"--replication"},
+          {"--replication-factor", only(2)},
+          {"--replication-jump"}});
+}
+
+static void add_machine_flags(CommandLine& cl) {
+  refuse(cl, "what a step holds of memory is known before it; see --plan",
+         {{"--memory-snapshot-path", only("snapshot.pickle")}, {"--record-memory-history"}});
+  refuse(cl, "ranks are not watched for slow ones; see --timing-log-option",
+         {{"--log-straggler"},
+          {"--disable-straggler-on-startup"},
+          {"--run-workload-inspector-server"},
+          {"--straggler-ctrlr-port", only(65535)},
+          {"--straggler-minmax-count", only(1)}});
+  refuse(cl, "there is no PyTorch; see --profile", {{"--use-pytorch-profiler"}});
+  refuse(cl, "a step is not computed twice to find faults of the hardware",
+         {{"--check-weight-hash-across-dp-replicas-interval"},
+          {"--error-injection-rate", only(0)},
+          {"--error-injection-type", only("transient_error")},
+          {"--rerun-mode", only("disabled")}});
+  refuse(cl, "a package of Python; TERM and USR1 save a checkpoint, and --load goes on from it",
+         {{"--adlr-autoresume"},
+          {"--adlr-autoresume-interval", only(1000)},
+          {"--calc-ft-timeouts"},
+          {"--enable-ft-package"}});
+  refuse(cl, "a run reports to no service; see --run-log",
+         {{"--app-tag-run-name"},
+          {"--app-tag-run-version", only("0.0.0")},
+          {"--one-logger-async"},
+          {"--one-logger-project", only("megatron-lm")},
+          {"--one-logger-run-name"},
+          {"--wandb-exp-name"},
+          {"--wandb-project"},
+          {"--wandb-save-dir"}});
+  refuse(cl, "use --quiet or --verbose", {{"--logging-level"}});
+  refuse(cl, "use --print-config=json", {{"--config-logger-dir"}});
+  refuse(cl, "the tests are programs of their own", {{"--test-mode"}});
+  refuse(cl,
+         "use --config, an `option: value` a line; the nested names of that file are no options",
+         {{"--yaml-cfg"}});
+  refuse(cl, "mt-pretrain does not generate; see mt-generate(1)",
+         {{"--flash-decode"},
+          {"--inference-batch-times-seqlen-threshold", only(-1)},
+          {"--inference-dynamic-batching"},
+          {"--inference-dynamic-batching-buffer-guaranteed-fraction", only(0.2)},
+          {"--inference-dynamic-batching-buffer-overflow-factor"},
+          {"--inference-dynamic-batching-buffer-size-gb", only(40.)},
+          {"--inference-dynamic-batching-max-requests-override"},
+          {"--inference-dynamic-batching-max-tokens-override"},
+          {"--inference-max-requests", only(8)},
+          {"--inference-max-seq-length", only(2560)},
+          {"--max-tokens-to-oom", only(12000)}});
+}
+
+// --- What always holds. ---
+
+static void add_implied_numerics(CommandLine& cl) {
+  imply(cl, "there is only one kind of model", {{"--use-mcore-models"}});
+  imply(cl, "both name the one implementation that there is",
+        {{"--transformer-impl", each({"local", "transformer_engine"})},
+         {"--cross-entropy-fusion-impl", each({"native", "te"})}});
+  imply(cl, "there is one attention kernel, which stores no scores",
+        {{"--attention-backend", each({"flash", "fused", "unfused", "local", "auto"})},
+         {"--no-masked-softmax-fusion"},
+         {"--use-flash-attn"}});
+  imply(cl, "softmax and loss are one kernel", {{"--cross-entropy-loss-fusion"}});
+  imply(cl, "fused or not, the same numbers",
+        {{"--no-bias-dropout-fusion"},
+         {"--no-bias-swiglu-fusion"},
+         {"--no-gradient-accumulation-fusion"},
+         {"--no-persist-layer-norm"},
+         {"--no-rope-fusion"}});
+  imply(cl, "sums and softmax are at least fp32",
+        {{"--attention-softmax-in-fp32"}, {"--disable-bf16-reduced-precision-matmul"}});
+  imply(cl, "two runs of one command give the same bits", {{"--deterministic-mode"}});
+  imply(cl, "random numbers are functions of seed and place, with no state to keep",
+        {{"--inference-rng-tracker"}, {"--no-load-rng"}, {"--no-save-rng"}, {"--te-rng-tracker"}});
+  imply(cl, "initial weights are the same for any number of ranks", {{"--use-cpu-initialization"}});
+}
+
+static void add_implied_machinery(CommandLine& cl) {
+  imply(cl, "GPUs work together over NCCL, the CPU's ranks in the memory of their process",
+        {{"--disable-gloo-process-groups"},
+         {"--distributed-backend", each({"nccl", "gloo"})},
+         {"--train-sync-interval", any(kInteger)}});
+  imply(cl, "gradients are summed, and divided where they are used",
+        {{"--ddp-average-in-collective"}});
+  imply(cl,
+        "with --overlap-param-gather a bucket's weights travel while the next one's are updated",
+        {{"--overlap-param-gather-with-optimizer-step"}});
+  imply(cl, "what is sharded is said by --data-parallel-sharding-strategy",
+        {{"--use-custom-fsdp"}, {"--init-model-with-meta-device"}});
+  imply(cl, "how communication is arranged changes no number",
+        {{"--no-align-grad-reduce"},
+         {"--no-align-param-gather"},
+         {"--no-async-tensor-model-parallel-allreduce"},
+         {"--no-clone-scatter-output-in-embedding"},
+         {"--no-overlap-p2p-communication"},
+         {"--no-scatter-gather-tensors-in-pipeline"}});
+  imply(cl, "a GPU's forwards and backwards are captured, unless --no-cuda-graphs",
+        {{"--cuda-graph-scope", each({"full"})},
+         {"--cuda-graph-warmup-steps", any(kInteger)},
+         {"--enable-cuda-graph"},
+         {"--external-cuda-graph"}});
+  imply(cl, "there is no garbage collector",
+        {{"--manual-gc"}, {"--manual-gc-interval", any(kInteger)}, {"--no-manual-gc-eval"}});
+  imply(cl, "no memory is allocated during a step, so none can be given back",
+        {{"--empty-unused-memory-level", {kInteger, between(0, 2)}}});
+  imply(cl, "the optimizer's state is in host memory, all of it, and is not copied",
+        {{"--no-pin-cpu-grads"},
+         {"--no-pin-cpu-params"},
+         {"--optimizer-cpu-offload"},
+         {"--optimizer-offload-fraction", only(1.)},
+         {"--overlap-cpu-optimizer-d2h-h2d"}});
+  imply(cl, "samples are read when they are needed, in the same order for any number of workers",
+        {{"--num-dataset-builder-threads", any(kInteger)}, {"--num-workers", any(kInteger)}});
+  imply(cl, "how a token file is read changes nothing", {{"--no-mmap-bin-files"}});
+  imply(cl, "a checkpoint's structure is the model's, and is not compared between ranks",
+        {{"--ckpt-assume-constant-structure"}});
+  imply(cl, "every rank reads what it needs from mapped files, and checks its share of the hashes",
+        {{"--ckpt-fully-parallel-load"}});
+  imply(cl, "ranks with the same weights share the writing, unless --no-ckpt-fully-parallel-save",
+        {{"--ckpt-fully-parallel-save"}});
+  imply(cl, "the thread of --async-save needs no process that waits for work",
+        {{"--use-persistent-ckpt-worker"}});
+  imply(cl, "a checkpoint's format is seen from its content", {{"--auto-detect-ckpt-format"}});
+  imply(cl, "checkpoints are always distributed ones", {{"--use-dist-ckpt"}});
+  imply(cl, "INT, TERM and USR1 always save a checkpoint and end the run",
+        {{"--exit-signal-handler"}});
+  imply(cl, "the parts of a step are timed without a barrier before them",
+        {{"--no-barrier-with-level-1-timing"}});
+  imply(cl, "a run reports to no service", {{"--no-one-logger"}});
+}
+
+void add_megatron_flags(CommandLine& cl) {
+  cl.flags_page("mt-flags(7)");
+  add_model_flags(cl);
+  add_data_flags(cl);
+  add_optimizer_flags(cl);
+  add_loop_flags(cl);
+  add_precision_flags(cl);
+  add_parallel_flags(cl);
+  add_checkpoint_flags(cl);
+  add_machine_flags(cl);
+  add_implied_numerics(cl);
+  add_implied_machinery(cl);
+  add_other_model_flags(cl);
+}
+
+}  // namespace mt

@@ -1,0 +1,155 @@
+// Flags of models other than a dense GPT.
+#include "base/flag_list.h"
+#include "train/options/megatron_flags.h"
+
+namespace mt {
+
+static void add_mixture_flags(CommandLine& cl) {
+  refuse(cl, "mixtures of experts are not supported",
+         {{"--num-experts", only(0)},
+          {"--expert-model-parallel-size", only(1)},
+          {"--expert-tensor-parallel-size", only(1)},
+          {"--moe-layer-freq", only("1")},
+          {"--moe-ffn-hidden-size"},
+          {"--moe-shared-expert-intermediate-size"},
+          {"--moe-shared-expert-overlap"},
+          {"--moe-grouped-gemm"},
+          {"--moe-use-legacy-grouped-gemm"},
+          {"--moe-layer-recompute"},
+          {"--moe-extended-tp"},
+          {"--moe-use-upcycling"},
+          {"--moe-router-load-balancing-type", only("aux_loss")},
+          {"--moe-router-dtype"},
+          {"--moe-router-score-function", only("softmax")},
+          {"--moe-router-topk", only(2)},
+          {"--moe-router-pre-softmax"},
+          {"--moe-router-num-groups"},
+          {"--moe-router-group-topk"},
+          {"--moe-router-topk-scaling-factor"},
+          {"--moe-router-enable-expert-bias"},
+          {"--moe-router-bias-update-rate", only(1e-3)},
+          {"--moe-aux-loss-coeff", only(0.)},
+          {"--moe-z-loss-coeff"},
+          {"--moe-input-jitter-eps"},
+          {"--moe-per-layer-logging"},
+          {"--moe-token-dispatcher-type", only("allgather")},
+          {"--moe-enable-deepep"},
+          {"--moe-permute-fusion"},
+          {"--moe-expert-capacity-factor"},
+          {"--moe-pad-expert-input-to-capacity"},
+          {"--moe-token-drop-policy", only("probs")}});
+}
+
+static void add_decoder_flags(CommandLine& cl) {
+  refuse(cl, "multi-latent attention is not supported",
+         {{"--multi-latent-attention"},
+          {"--q-lora-rank"},
+          {"--kv-lora-rank", only(32)},
+          {"--qk-head-dim", only(128)},
+          {"--qk-pos-emb-head-dim", only(64)},
+          {"--v-head-dim", only(128)},
+          {"--rotary-scaling-factor", only(1.)},
+          {"--mscale", only(1.)},
+          {"--mscale-all-dim", only(1.)}});
+  refuse(cl, "multi-token prediction is not supported",
+         {{"--mtp-num-layers"}, {"--mtp-loss-scaling-factor", only(0.1)}});
+  refuse(cl, "models with Mamba layers are not supported",
+         {{"--is-hybrid-model"},
+          {"--hybrid-attention-ratio", only(0.)},
+          {"--hybrid-mlp-ratio", only(0.)},
+          {"--hybrid-override-pattern"},
+          {"--mamba-state-dim", only(128)},
+          {"--mamba-head-dim", only(64)},
+          {"--mamba-num-groups", only(8)}});
+  refuse(cl, "all layers of a model are alike",
+         {{"--heterogeneous-layers-config-path"}, {"--heterogeneous-layers-config-encoded-json"}});
+  refuse(cl, "a layer is described by options, not by Python code", {{"--spec"}});
+}
+
+static void add_encoder_flags(CommandLine& cl) {
+  refuse(cl, "models with an encoder (BERT, T5) are not supported",
+         {{"--encoder-num-layers"},
+          {"--decoder-num-layers"},
+          {"--encoder-seq-length"},
+          {"--decoder-seq-length"},
+          {"--encoder-tensor-model-parallel-size", only(0)},
+          {"--encoder-pipeline-model-parallel-size", only(0)},
+          {"--relative-attention-num-buckets", only(32)},
+          {"--relative-attention-max-distance", only(128)},
+          {"--bert-no-binary-head"},
+          {"--bert-embedder-type", only("megatron")},
+          {"--output-bert-embeddings"},
+          {"--mask-prob", only(0.15)},
+          {"--short-seq-prob", only(0.1)},
+          {"--sample-rate", only(1.)}});
+}
+
+static void add_retrieval_flags(CommandLine& cl) {
+  refuse(cl, "models that retrieve (Retro) are not supported",
+         {{"--retro-project-dir"},
+          {"--retro-add-retriever"},
+          {"--retro-cyclic-train-iters"},
+          {"--retro-encoder-layers", only(2)},
+          {"--retro-encoder-hidden-dropout", only(0.1)},
+          {"--retro-encoder-attention-dropout", only(0.1)},
+          {"--retro-num-neighbors", only(2)},
+          {"--retro-num-retrieved-chunks", only(2)},
+          {"--retro-attention-gate", only(1.)},
+          {"--retro-no-verify-neighbor-count"}});
+  refuse(cl, "biencoders for retrieval (ICT, REALM) are not supported",
+         {{"--ict-head-size"},
+          {"--ict-load"},
+          {"--bert-load"},
+          {"--biencoder-projection-dim", only(0)},
+          {"--biencoder-shared-query-context-model"},
+          {"--titles-data-path"},
+          {"--query-in-block-prob", only(0.1)},
+          {"--use-one-sent-docs"},
+          {"--evidence-data-path"},
+          {"--block-data-path"},
+          {"--embedding-path"},
+          {"--indexer-batch-size", only(128)},
+          {"--indexer-log-interval", only(1000)},
+          {"--retriever-seq-length", only(256)},
+          {"--retriever-report-topk-accuracies"},
+          {"--retriever-score-scaling"}});
+}
+
+static void add_vision_flags(CommandLine& cl) {
+  refuse(cl, "models of images are not supported",
+         {{"--vision-pretraining"},
+          {"--vision-pretraining-type", only("classify")},
+          {"--vision-backbone-type", only("vit")},
+          {"--swin-backbone-type", only("tiny")},
+          {"--mrope-section"},
+          {"--num-classes", only(1000)},
+          {"--img-h", only(224)},
+          {"--img-w", only(224)},
+          {"--num-channels", only(3)},
+          {"--patch-dim", only(16)},
+          {"--classes-fraction", only(1.)},
+          {"--data-per-class-fraction", only(1.)},
+          {"--head-lr-mult", only(1.)},
+          {"--mask-type", only("random")},
+          {"--mask-factor", only(1.)},
+          {"--iter-per-epoch", only(1250)},
+          {"--dino-local-img-size", only(96)},
+          {"--dino-local-crops-number", only(10)},
+          {"--dino-head-hidden-size", only(2048)},
+          {"--dino-bottleneck-size", only(256)},
+          {"--dino-freeze-last-layer", only(1.)},
+          {"--dino-norm-last-layer"},
+          {"--dino-warmup-teacher-temp", only(0.04)},
+          {"--dino-teacher-temp", only(0.07)},
+          {"--dino-warmup-teacher-temp-epochs", only(30)}});
+}
+
+void add_other_model_flags(CommandLine& cl) {
+  add_mixture_flags(cl);
+  add_decoder_flags(cl);
+  add_encoder_flags(cl);
+  add_retrieval_flags(cl);
+  add_vision_flags(cl);
+}
+
+}  // namespace mt

@@ -1,0 +1,81 @@
+#include "train/plan/largest_tensors.h"
+
+#include <algorithm>
+
+namespace mt {
+namespace {
+
+// Without the number of its layer.
+const std::string& name_of_all(const Param& row) { return row.layer ? row.key : row.name; }
+
+class Collection {
+ public:
+  void add(const std::string& what, const ConstTensor& tensor) {
+    if (tensor.numel() == 0) return;
+    const std::string key = concat(what, ' ', name_of(tensor.dtype()), tensor.shape());
+    LargeTensor& kind = kinds_[key];
+    kind = {what, tensor.dtype(), tensor.shape(), kind.count + 1};
+  }
+
+  std::vector<LargeTensor> largest(std::size_t most) const {
+    std::vector<LargeTensor> all;
+    for (const auto& [key, kind] : kinds_) all.push_back(kind);
+    std::ranges::stable_sort(all, std::greater(), &LargeTensor::bytes);
+    all.resize(std::min(all.size(), most));
+    return all;
+  }
+
+ private:
+  std::map<std::string, LargeTensor> kinds_;
+};
+
+}  // namespace
+
+void TensorNames::look(const Param& module, const char* what, ConstTensor tensor, Stream&) {
+  names_.emplace(tensor.data(), concat(name_of_all(module), ": ", what));
+}
+
+std::string TensorNames::of(const ConstTensor& tensor) const {
+  const auto found = names_.find(tensor.data());
+  return found == names_.end() ? "" : found->second;
+}
+
+std::vector<LargeTensor> largest_tensors(const ParamTable& table, const Optimizer& optimizer,
+                                         const Executor& executor, const TensorNames& names,
+                                         std::size_t most) {
+  Collection all;
+  for (const Param& row : table.rows()) {
+    if (optimizer.has_whole_values()) all.add(name_of_all(row) + ": value", row.value);
+    if (row.grad && optimizer.has_own_gradients())
+      all.add(name_of_all(row) + ": gradient", row.grad);
+  }
+  if (!optimizer.has_whole_values()) all.add("values while they are used", table.values());
+  if (!optimizer.has_own_gradients()) all.add("gradients until they are summed", table.gradients());
+  for (const Optimizer::Piece& piece : optimizer.pieces()) {
+    if (!optimizer.has_whole_values()) all.add(name_of_all(*piece.row) + ": value", piece.value);
+    if (!optimizer.has_own_gradients())
+      all.add(name_of_all(*piece.row) + ": gradient", piece.gradient);
+    for (std::size_t i = 0; i < piece.state.size(); ++i)
+      all.add(concat(name_of_all(*piece.row), ": ", Optimizer::state_names(piece.rule)[i]),
+              piece.state[i]);
+    if (piece.has_master)
+      all.add(concat(name_of_all(*piece.row), ": main value in ", name_of(piece.master.dtype())),
+              piece.master);
+  }
+  for (const Executor::Held& held : executor.at_peak()) {
+    // Addresses outside `keep` are used again and again.
+    const bool kept = std::string_view(held.arena) == "keep";
+    const std::string name = kept ? names.of(held.tensor) : "";
+    all.add(!name.empty() ? name + ", kept"
+            : kept        ? "kept for the backward"
+                          : concat("scratch in the arena `", held.arena, "`"),
+            held.tensor);
+  }
+  return all.largest(most);
+}
+
+std::string description(const LargeTensor& tensor) {
+  return concat(tensor.count, " of ", name_of(tensor.dtype), ' ', tensor.shape, ": ", tensor.what);
+}
+
+}  // namespace mt

@@ -1,0 +1,194 @@
+#include "train/plan/plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "comm/meta_group.h"
+#include "optim/optimizer.h"
+
+namespace mt {
+
+StepShape step_shape(const TrainOptions& options) {
+  return {.micro_batch_size = options.micro_batch_size,
+          .seq_length = options.data.seq_length / options.parallel.context_parallel_size,
+          .hidden_size = options.model.hidden_size,
+          .dtype = options.compute_dtype(),
+          .seed = options.seed,
+          .document_masks = options.data.reset_attention_mask,
+          .sequence_parallel = options.parallel.shares_rows(),
+          .tensor_overlap = options.parallel.tp_comm_overlap,
+          .context_comm = options.parallel.context_comm(),
+          .context_neighbours = options.parallel.head_ranks(ContextComm::a2a_p2p)};
+}
+
+TensorPart tensor_part(const TrainOptions& options, const World& world) {
+  return {.rank = world.position().tp,
+          .ranks = world.sizes().tp,
+          .sequence_parallel = options.parallel.shares_rows()};
+}
+
+// What nvidia-smi shows beyond what a run asked for: 560 MiB on an H200 with CUDA 13.0, by two runs
+// of the 1.7B model (README.md, How fast), with and without --recompute-granularity full.
+constexpr std::size_t kCudaMemory = std::size_t{560} << 20;
+
+static std::size_t host_memory() {
+  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
+}
+
+// Of this machine, or of a GPU: of one that is here, unless the plan supposes others.
+static std::size_t memory_of(const TrainOptions& options, const Machine& machine) {
+  if (options.device() == Device::cpu) return host_memory();
+  if (options.plan && (options.machine.is_named() || device::count() == 0)) return machine.memory;
+  return device::count() > 0 ? device::total_memory() : 0;
+}
+
+// With several chunks a smaller step may have more micro-batches in flight.
+static void add_slots(StepMemory& memory, const TrainOptions& options, int stage) {
+  const PipelineLayout& layout = options.pipeline_layout;
+  if (layout.chunks == 1) return;
+  for (const int micro_batches : options.micro_batches_of_steps()) {
+    if (!layout.can_schedule(micro_batches)) continue;
+    const Schedule schedule = layout.training(stage, micro_batches);
+    for (int chunk = 0; chunk < layout.chunks; ++chunk) {
+      int& slots = memory.chunks[static_cast<std::size_t>(chunk)].slots;
+      slots = std::max(slots, slot_count(schedule, chunk));
+    }
+  }
+}
+
+// For the reports of messages.
+static void name_groups(const World& world) {
+  const auto call = [](Group& group, const char* name) {
+    dynamic_cast<MetaGroup&>(group).call(name);
+  };
+  call(world.tensor(), "tensor");
+  call(world.context(), "context");
+  call(world.data(), "data");
+  call(world.data_context(), world.context().size() > 1 ? "data-context" : "data");
+  call(world.pipeline(), "pipeline");
+  call(world.embedding(), "embedding");
+  call(world.model(), "model");
+}
+
+static Schedule first_micro_batch(const Schedule& schedule) {
+  Schedule first;
+  for (const Action& action : schedule)
+    if (action.micro_batch == 0) first.push_back(action);
+  return first;
+}
+
+static Cost difference(const Cost& a, const Cost& b) {
+  return {.flops = a.flops - b.flops,
+          .bytes = a.bytes - b.bytes,
+          .message_bytes = a.message_bytes - b.message_bytes,
+          .messages = a.messages - b.messages};
+}
+
+// Ranks that share sequences compute with pairs of chunks.
+static AttentionKind attention_kind(const TrainOptions& options) {
+  const int context = options.parallel.context_parallel_size;
+  return {.head_dim = options.model.head_dim(),
+          .seq_length = options.data.seq_length / (context > 1 ? 2 * context : 1)};
+}
+
+// Of a rank; adds its parameters to `parameters`.
+static RankPlan plan_rank(const TrainOptions& options, const Machine& machine, int rank,
+                          PlanDetail detail, std::int64_t& parameters) {
+  Stream meta(Device::meta), counting(Device::meta);
+  RankClock clock(machine, attention_kind(options), counting);
+  const std::unique_ptr<Group> measured = make_meta_group(rank, options.ranks, meta);
+  MetaGroup counted(rank, options.ranks, counting, &clock);
+  const World measured_world(*measured, options.parallel_sizes()),
+      world(counted, options.parallel_sizes());
+  name_groups(world);
+  const PipelineLayout& layout = options.pipeline_layout;
+  const int stage = world.position().pp;
+  Gpt model(options.model, layout.of_rank(stage), tensor_part(options, world));
+  Optimizer optimizer(model.table(), Device::meta, options.compute_dtype(), options.optimizer,
+                      world);
+  const Schedule training = layout.training(stage, options.micro_batches());
+  const Schedule evaluation = options.eval_iters > 0 || options.data.full_validation
+                                  ? layout.evaluation(stage, options.micro_batches())
+                                  : Schedule();
+  parameters += model.table().count();
+
+  RankPlan plan;
+  plan.memory.parameters = optimizer.value_bytes();
+  plan.memory.gradients = optimizer.gradient_bytes();
+  plan.memory.optimizer = optimizer.bytes();
+  plan.memory.step =
+      measure_memory(model, step_shape(options), training, evaluation, measured_world, meta);
+  add_slots(plan.memory.step, options, stage);
+
+  Executor executor(model, step_shape(options), plan.memory.step, world, counting);
+  TensorNames names;
+  if (detail == PlanDetail::all) executor.show_to(names);
+  executor.share(optimizer.sharing());
+  executor.watch([&](const Action& a) { clock.begin_part(a.kind != Action::Kind::forward); });
+  // Values that a step leaves on their way arrive in the next, which also knows what it will need.
+  if (options.optimizer.overlap_param_gather) {
+    executor.run(first_micro_batch(training), {}, true);
+    optimizer.step({}, options.ranks, counting);
+    clock.begin_step();
+  }
+  const Cost before = counting.cost();
+  const PerFamily<Cost> families_before = counting.family_costs();
+  optimizer.zero_gradients(counting);
+  executor.run(training, {}, true);
+  constexpr std::size_t kMost = 10;
+  if (detail == PlanDetail::all)
+    plan.largest = largest_tensors(model.table(), optimizer, executor, names, kMost);
+  clock.begin_part(false);
+  optimizer.step({}, options.ranks, counting);
+  plan.parts = clock.end();
+  plan.messages = clock.messages();
+  plan.step = difference(counting.cost(), before);
+  for (std::size_t i = 0; i < kFamilies; ++i)
+    plan.families[i] = difference(counting.family_costs()[i], families_before[i]);
+  if (options.device() == Device::cuda) {
+    plan.memory.work = std::max(meta.work_bytes(), counting.work_bytes());
+    plan.memory.cuda = kCudaMemory;
+    plan.memory.nccl = counted.nccl_bytes();
+    plan.memory.copies = counted.copies_bytes();
+  }
+  return plan;
+}
+
+Plan make_plan(const TrainOptions& options, PlanDetail detail) {
+  Plan plan;
+  plan.length = options.length();
+  plan.model_flops = options.model.flops(options.batch_size(), options.data.seq_length);
+  plan.tokens = options.evaluation_batch() * options.data.seq_length;
+  plan.ranks = options.ranks;
+  plan.device = options.device();
+  Machine machine = options.machine.machine();
+  if (options.report.peak_tflops) machine.peak = *options.report.peak_tflops * 1e12;
+  plan.device_memory = memory_of(options, machine);
+  // One rank at each place of the pipeline.
+  for (const int rank : rank_group(options.parallel_sizes(), "pp", 0))
+    plan.pipeline.push_back(plan_rank(options, machine, rank, detail, plan.parameters));
+  if (options.plans_times()) {
+    plan.machine = machine;
+    std::vector<const RankParts*> parts;
+    for (const RankPlan& rank : plan.pipeline) parts.push_back(&rank.parts);
+    plan.times = step_times(options.pipeline_layout, options.micro_batches(), parts);
+  }
+  return plan;
+}
+
+double Plan::mfu() const { return model_flops / (machine->peak * times->seconds * ranks); }
+
+const RankPlan& Plan::fullest() const {
+  return *std::ranges::max_element(pipeline, {},
+                                   [](const RankPlan& rank) { return rank.memory.total(); });
+}
+
+std::size_t Plan::total() const {
+  std::size_t bytes = 0;
+  for (const RankPlan& rank : pipeline) bytes += rank.memory.total();
+  return bytes * static_cast<std::size_t>(ranks) / pipeline.size();
+}
+
+}  // namespace mt

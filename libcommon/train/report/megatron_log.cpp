@@ -1,0 +1,84 @@
+#include "train/report/megatron_log.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+
+namespace mt {
+
+std::string timestamp() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local;
+  ::localtime_r(&now, &local);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+  return text;
+}
+
+static std::string formatted(const char* format, auto... values) {
+  char text[512];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+static long long wide(std::int64_t number) { return number; }  // for %lld
+
+void MegatronLog::lines(const std::string& text) const {
+  if (log_.shows(Log::Level::normal)) log_.write_line(text);
+}
+
+std::string MegatronLog::step_line(const StepReport& r) const {
+  const double seconds = sums_.seconds / (sums_.advanced + sums_.skipped);
+  const double tflops = r.flops / (seconds * 1e12 * ranks_);
+  const double loss = sums_.loss / std::max(1, sums_.advanced);
+  std::string line = " [" + timestamp() + "]";
+  line += formatted(" iteration %8lld/%8lld | consumed samples: %12lld |", wide(r.iteration),
+                    wide(train_iters_), wide(r.consumed_samples));
+  if (r.skipped_samples > 0)
+    line += formatted(" skipped samples: %12lld |", wide(r.skipped_samples));
+  line += formatted(" elapsed time per iteration (ms): %.1f |", 1000 * seconds);
+  if (options_.log_throughput)
+    line += formatted(" throughput per GPU (TFLOP/s/GPU): %.1f |", tflops);
+  if (options_.peak_tflops)
+    line += formatted(" MFU (%%): %.1f |", 100 * tflops / *options_.peak_tflops);
+  line += formatted(" learning rate: %.6E |", r.next_learning_rate);
+  if (r.next_decoupled_learning_rate)
+    line += formatted(" decoupled learning rate: %.6E |", *r.next_decoupled_learning_rate);
+  line += formatted(" global batch size: %5lld |", wide(r.global_batch_size));
+  if (loss > 0) line += formatted(" lm loss: %.6E |", loss);
+  line += formatted(" loss scale: %.1f |", r.loss_scale);
+  if (!r.skipped) line += formatted(" grad norm: %.3f |", r.grad_norm);
+  if (r.num_zeros) line += formatted(" num zeros: %lld.0 |", wide(*r.num_zeros));
+  if (r.params_norm) line += formatted(" params norm: %.3f |", *r.params_norm);
+  line += formatted(" number of skipped iterations: %3d | number of nan iterations: %3d |",
+                    sums_.skipped, sums_.nan);
+  return line;
+}
+
+void MegatronLog::step(const StepReport& r) {
+  if (r.skipped) {
+    ++sums_.skipped;
+    if (!std::isfinite(r.loss)) ++sums_.nan;
+  } else {
+    ++sums_.advanced;
+    sums_.loss += r.loss;
+  }
+  sums_.seconds += r.seconds;
+  if (r.iteration % options_.log_interval != 0) return;
+  lines(step_line(r));
+  sums_ = {};
+}
+
+void MegatronLog::evaluation(const EvaluationReport& r) const {
+  const std::string line = formatted(
+      " validation%s loss at iteration %lld%s | lm loss value: %.6E | lm loss PPL: %.6E | ",
+      r.set.empty() ? "" : ("-" + r.set).c_str(), wide(r.iteration), r.where.c_str(), r.loss,
+      std::exp(std::min(20.0, r.loss)));
+  const std::string dashes(line.size() + 1, '-');
+  lines(dashes);
+  lines(line);
+  lines(dashes);
+}
+
+}  // namespace mt

@@ -1,0 +1,157 @@
+#include "train/report/reports.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "train/report/memory_report.h"
+#include "train/report/timer_report.h"
+
+namespace mt {
+
+static ReportOptions options_of_rank(const TrainOptions& options, const Group& ranks) {
+  ReportOptions report = options.report;
+  if (ranks.rank() == 0) return report;
+  report.run_log.clear();
+  report.json = false;
+  return report;
+}
+
+Reports::Reports(const TrainOptions& options, const Log& log, Group& ranks)
+    : options_(options),
+      log_(log),
+      ranks_(ranks),
+      run_log_(options_of_rank(options, ranks), ranks.size()),
+      megatron_log_(log, options.report, options.train_iters, ranks.size()),
+      timers_(options.report.timing_log_level) {}
+
+void Reports::start(std::int64_t iteration, std::int64_t parameters, double flops_before,
+                    const std::string& options_json) {
+  if (!speaks()) return;
+  const ReportOptions& o = options_.report;
+  JsonWriter json = RunLog::event("start");
+  json.member("iteration", iteration).member("parameters", parameters);
+  json.key("options").raw(options_json);
+  run_log_.write(json);
+  if (!o.tensorboard_dir.empty()) events_.emplace(o.tensorboard_dir, o.tensorboard_queue_size);
+  if (o.log_progress && !options_.save.empty())
+    progress_.emplace(options_.save, ranks_.size(), flops_before);
+}
+
+void Reports::step(const StepReport& report, const RankMemory& memory) {
+  timed_steps_ += 1;
+  timed_seconds_ += report.seconds;
+  if (speaks()) {
+    run_log_.step(report);
+    if (events_ && report.iteration % options_.report.tensorboard_log_interval == 0)
+      step_to_tensorboard(report, memory);
+    megatron_log_.step(report);
+  }
+  if (report.iteration % options_.report.log_interval != 0) return;
+  if (speaks() && !std::exchange(memory_reported_, true)) {
+    megatron_log_.lines(theoretical_memory_text(options_.model, ranks_.size(),
+                                                options_.optimizer.use_distributed_optimizer));
+    megatron_log_.lines(memory_text(report.iteration, memory.total()));
+  }
+  report_times(report);
+}
+
+void Reports::step_to_tensorboard(const StepReport& r, const RankMemory& memory) {
+  const ReportOptions& o = options_.report;
+  const auto curve = [&](const std::string& tag, double value) {
+    events_->scalar(tag, value, r.iteration);
+  };
+  const auto both = [&](const std::string& tag, double value) {
+    curve(tag, value);
+    events_->scalar(tag + " vs samples", value, r.consumed_samples);
+  };
+  both("learning-rate", r.next_learning_rate);
+  if (r.skipped_samples > 0) curve("skipped-train-samples", static_cast<double>(r.skipped_samples));
+  both("batch-size", static_cast<double>(r.global_batch_size));
+  both("lm loss", r.loss);
+  if (o.loss_scale_to_tensorboard) both("loss-scale", r.loss_scale);
+  if (o.world_size_to_tensorboard) both("world-size", ranks_.size());
+  if (!r.skipped) both("grad-norm", r.grad_norm);
+  if (r.num_zeros) both("num-zeros", static_cast<double>(*r.num_zeros));
+  if (r.params_norm) both("params-norm", *r.params_norm);
+  if (!o.memory_to_tensorboard) return;
+  const auto allocated = static_cast<double>(memory.total());
+  curve("mem-reserved-bytes", resident_bytes());
+  curve("mem-allocated-bytes", allocated);
+  curve("mem-max-allocated-bytes", allocated);
+}
+
+// Means over the steps since the last log line.
+void Reports::report_times(const StepReport& r) {
+  const auto seconds = gather_seconds(timers_, ranks_);
+  const auto steps = static_cast<double>(timed_steps_);
+  if (speaks()) {
+    if (events_ && options_.report.timers_to_tensorboard) {
+      for (const auto& [name, mean] : longest_seconds(seconds, steps))
+        events_->scalar(name + "-time", mean, r.iteration);
+      events_->scalar("iteration-time", timed_seconds_ / steps, r.iteration);
+      const double tflops = r.flops * steps / (timed_seconds_ * 1e12 * ranks_.size());
+      if (options_.report.log_throughput) events_->scalar("throughput", tflops, r.iteration);
+      if (options_.report.peak_tflops)
+        events_->scalar("mfu", tflops / *options_.report.peak_tflops, r.iteration);
+    }
+    const std::string text = timer_text(seconds, options_.report.timing_log_option, steps);
+    if (!text.empty()) megatron_log_.lines(text);
+  }
+  timers_.reset();
+  timed_steps_ = 0;
+  timed_seconds_ = 0;
+}
+
+void Reports::evaluation(const EvaluationReport& r) {
+  if (!speaks()) return;
+  run_log_.evaluation(r);
+  megatron_log_.evaluation(r);
+  if (!events_ || options_.skip_train) return;
+  const std::string tag = "lm loss " + (r.split == "valid" ? "validation" : r.split) +
+                          (r.set.empty() ? "" : "-" + r.set);
+  const auto both = [&](const std::string& name, double value) {
+    events_->scalar(name, value, r.iteration);
+    events_->scalar(name + " vs samples", value, r.consumed_samples);
+  };
+  both(tag, r.loss);
+  if (options_.report.validation_ppl_to_tensorboard)
+    both(tag + " ppl", std::exp(std::min(20.0, r.loss)));
+}
+
+void Reports::saving(const SaveReport& r) {
+  if (speaks() && progress_)
+    progress_->saved("Saving async checkpoint", r.iteration, r.flops, r.tokens);
+}
+
+void Reports::saved(const SaveReport& r) {
+  if (!speaks()) return;
+  JsonWriter json = RunLog::event("save");
+  json.member("iteration", r.iteration).member("seconds", r.seconds);
+  run_log_.write(json);
+  log_.event("saved", {{"iteration", r.iteration}, {"folder", r.folder}});
+  if (events_) events_->flush();
+  const char* const event = r.async ? "Saved async checkpoint" : "Saved checkpoint";
+  if (progress_) progress_->saved(event, r.iteration, r.flops, r.tokens);
+}
+
+void Reports::profile(const ProfileReport& report) {
+  if (!options_.report.json) {
+    std::fputs(profile_text(report).c_str(), stdout);
+    std::fflush(stdout);
+  }
+  if (!speaks()) return;
+  JsonWriter json = RunLog::event("profile");
+  write_profile(report, json);
+  run_log_.write(json);
+}
+
+void Reports::end(const std::string& reason, std::int64_t iteration, const RankMemory& memory) {
+  if (!speaks()) return;
+  JsonWriter json = RunLog::event("end");
+  json.member("reason", reason).member("iteration", iteration).key("memory");
+  memory.write(json);
+  run_log_.write(json);
+  if (events_) events_->flush();
+}
+
+}  // namespace mt

@@ -1,0 +1,57 @@
+// Reports: all that a run says of itself while it goes on, passed on to the run log, Megatron's
+// lines, TensorBoard and progress.txt.  Every rank has one and calls the same functions; rank 0
+// writes.
+//
+// TensorBoard's tags are Megatron-LM's (core_v0.12.1, training_log), each also "vs samples" where
+// Megatron has that; "lm loss test" is ours, since Megatron puts the test's point into the curve of
+// the validation.
+#pragma once
+
+#include <optional>
+
+#include "base/json.h"
+#include "train/plan/plan.h"
+#include "train/report/event_file.h"
+#include "train/report/megatron_log.h"
+#include "train/report/progress_log.h"
+#include "train/report/run_log.h"
+#include "train/report/step_profile.h"
+#include "train/report/timers.h"
+
+namespace mt {
+
+class Reports {
+ public:
+  Reports(const TrainOptions& options, const Log& log, Group& ranks);
+
+  // `begun` is after loading: where the run stands, with so many FLOPs done before.
+  void start(std::int64_t iteration, std::int64_t parameters, double flops_before,
+             const std::string& options_json);
+  void step(const StepReport& report, const RankMemory& memory);  // a collective
+  void evaluation(const EvaluationReport& report);
+  void saving(const SaveReport& report);  // begun, to be written while training goes on
+  void saved(const SaveReport& report);
+  void profile(const ProfileReport& report);  // of any rank
+  void end(const std::string& reason, std::int64_t iteration, const RankMemory& memory);
+
+  Timers& timers() { return timers_; }
+
+ private:
+  bool speaks() const { return ranks_.rank() == 0; }
+  void step_to_tensorboard(const StepReport& report, const RankMemory& memory);
+  void report_times(const StepReport& report);
+
+  const TrainOptions& options_;
+  Log log_;
+  Group& ranks_;
+  RunLog run_log_;
+  MegatronLog megatron_log_;
+  std::optional<EventFile> events_;
+  std::optional<ProgressLog> progress_;
+  bool memory_reported_ = false;
+  Timers timers_;
+  std::int64_t timed_steps_ = 0;  // since timers_ were reset
+  double timed_seconds_ = 0;
+};
+
+}  // namespace mt

@@ -1,0 +1,46 @@
+#include "train/report/run_curves.h"
+
+#include <simdjson.h>
+
+#include "base/error.h"
+
+namespace mt {
+
+namespace dom = simdjson::dom;
+
+RunCurves::RunCurves(std::string name, const std::vector<std::string>& metrics)
+    : name_(std::move(name)) {
+  for (const std::string& metric : metrics) curves_[metric];
+}
+
+void RunCurves::take(std::string_view line) {
+  ++lines_;
+  const auto refuse = [&](const auto&... parts) {
+    fail(Exit::bad_data, name_, ":", lines_, ": ", parts...);
+  };
+  if (line.find_first_not_of(" \t\r") == line.npos) return;
+  dom::parser parser;
+  dom::object object;
+  if (parser.parse(simdjson::padded_string(line)).get(object) != simdjson::SUCCESS)
+    refuse("not a JSON object");
+  std::string_view schema, event, split;
+  if (object["schema"].get(schema) != simdjson::SUCCESS || schema != "mt-pretrain/1" ||
+      object["event"].get(event) != simdjson::SUCCESS)
+    refuse("not an event of schema mt-pretrain/1");
+  const bool step = event == "step", eval = event == "eval";
+  if (!step && !eval) return;
+  std::int64_t iteration = 0;
+  if (object["iteration"].get(iteration) != simdjson::SUCCESS) refuse("no iteration");
+  if (eval && (object["split"].get(split) != simdjson::SUCCESS || split != "valid")) return;
+  for (auto& [metric, curve] : curves_) {
+    if (eval && metric != "loss") continue;
+    dom::element value;
+    if (object[metric].get(value) != simdjson::SUCCESS) continue;
+    if (value.is_null()) continue;  // not finite
+    double number = 0;
+    if (value.get(number) != simdjson::SUCCESS) refuse(metric, " is not a number");
+    (step ? curve.steps : curve.validation)[iteration] = number;
+  }
+}
+
+}  // namespace mt

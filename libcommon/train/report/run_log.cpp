@@ -1,0 +1,55 @@
+#include "train/report/run_log.h"
+
+#include <cstdio>
+
+#include "base/error.h"
+
+namespace mt {
+
+JsonWriter RunLog::event(const char* name) {
+  JsonWriter json;
+  json.begin_object().member("schema", "mt-pretrain/1").member("event", name);
+  return json;
+}
+
+void RunLog::write(JsonWriter& open_object) {
+  const std::string line = open_object.end_object().text() + "\n";
+  if (!options_.run_log.empty()) {
+    if (!file_) file_.emplace(File::append(options_.run_log));
+    file_->write(line);
+  }
+  if (options_.json) {
+    std::fwrite(line.data(), 1, line.size(), stdout);
+    if (std::fflush(stdout) != 0) fail_errno("stdout", "cannot write", Exit::io_error);
+  }
+}
+
+void RunLog::step(const StepReport& r) {
+  JsonWriter json = event("step");
+  json.member("iteration", r.iteration)
+      .member("consumed_samples", r.consumed_samples)
+      .member("loss", r.loss)
+      .member("lr", r.learning_rate)
+      .member("grad_norm", r.grad_norm);
+  if (r.num_zeros) json.member("num_zeros", *r.num_zeros);
+  json.member("tokens_per_second", static_cast<double>(r.tokens) / r.seconds)
+      .member("step_seconds", r.seconds);
+  if (r.skipped) json.member("skipped", true);
+  if (r.loss_scale != 1) json.member("loss_scale", r.loss_scale);
+  if (r.skipped_samples > 0) json.member("skipped_samples", r.skipped_samples);
+  if (r.params_norm) json.member("params_norm", *r.params_norm);
+  const double tflops = r.flops / (r.seconds * 1e12 * ranks_);
+  if (options_.log_throughput) json.member("tflops", tflops);
+  if (options_.peak_tflops) json.member("mfu", tflops / *options_.peak_tflops);
+  write(json);
+}
+
+void RunLog::evaluation(const EvaluationReport& r) {
+  JsonWriter json = event("eval");
+  json.member("split", r.split);
+  if (!r.set.empty()) json.member("set", r.set);
+  json.member("iteration", r.iteration).member("loss", r.loss);
+  write(json);
+}
+
+}  // namespace mt

@@ -1,0 +1,44 @@
+// BatchLoader: the samples of one global batch, divided among the ranks as Megatron's sampler does:
+// with m samples to a micro-batch and P data-parallel ranks, rank r's micro-batch i is samples
+// first + (i P + r) m, … of that many.  Ranks that share sequences take their chunks of each
+// (nn/context_parallel.h); the others of one data-parallel rank read the same.
+#pragma once
+
+#include "comm/world.h"
+#include "train/options/train_options.h"
+#include "train/run/executor.h"
+
+namespace mt {
+
+class BatchLoader {
+ public:
+  // The weights of rows are such that the gradients of so many micro-batches add up to their mean,
+  // or with --calculate-per-token-loss to the sum over their tokens.
+  BatchLoader(const TrainOptions& options, const SampleSet& samples, std::int64_t first,
+              int micro_batches, const World& world);
+
+  // Fills this rank's `micro_batch` and returns the number of its first sample.  Exit::bad_config
+  // where there are not so many samples.
+  std::int64_t load(int micro_batch, const Batch& batch);
+
+  double tokens() const;  // that count, of the micro-batches loaded so far
+
+ private:
+  void take_chunks(const Batch& batch) const;
+
+  const SampleSet& samples_;
+  std::int64_t first_, size_, stride_;
+  int micro_batches_;
+  bool per_token_;
+  std::vector<double> tokens_;  // of each micro-batch
+  Group& context_;
+  Buffer storage_;  // of whole sequences, where ranks share them
+  Batch whole_ = {};
+};
+
+// The losses and tokens of a step or an evaluation, [2] f64: every rank gives its own, of which the
+// pipeline's last have the losses, and gets the sums over all ranks.  What follows them becomes the
+// sums over data_context().
+void sum_losses(const World& world, Tensor sums);
+
+}  // namespace mt

@@ -1,0 +1,233 @@
+#include "train/run/checkpoint.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "model/checkpoint_tokenizer.h"
+#include "model/gpt_checkpoint.h"
+#include "train/run/optimizer_checkpoint.h"
+
+namespace mt {
+
+bool goes_on_in_place(const TrainOptions& o) {
+  std::error_code error;
+  return !o.save.empty() && !o.finetune &&
+         (o.load == o.save || std::filesystem::equivalent(o.load, o.save, error));
+}
+
+namespace {
+
+struct ToLoad {
+  std::optional<CheckpointPlace> place = {};
+  bool lasting = true;
+  bool begins_anew = false;  // only the weights are taken
+};
+
+}  // namespace
+
+// The non-persistent checkpoint, where it is not older than the lasting one.
+static std::optional<CheckpointPlace> newer_non_persistent(
+    const TrainOptions& o, const std::optional<CheckpointPlace>& lasting) {
+  if (o.ckpt_step) return std::nullopt;
+  const std::string folder = o.non_persistent_folder(o.load);
+  const auto place = find_checkpoint(folder);
+  if (place && place->release)
+    fail(Exit::bad_data, folder, ": a release, expected checkpoints of a run");
+  return place && (!lasting || place->iteration >= lasting->iteration) ? place : std::nullopt;
+}
+
+static ToLoad checkpoint_to_load(const TrainOptions& o) {
+  std::optional<CheckpointPlace> place;
+  if (!o.load.empty()) {
+    place = find_checkpoint(o.load, o.ckpt_step);
+    if (!o.non_persistent_ckpt_type.empty())
+      if (const auto newer = newer_non_persistent(o, place)) return {newer, false, o.finetune};
+  }
+  if (place) return {place, true, o.finetune};
+  if (!o.pretrained_checkpoint.empty()) {
+    place = find_checkpoint(o.pretrained_checkpoint);
+    if (!place) fail(Exit::no_input, o.pretrained_checkpoint, ": no checkpoint there");
+  } else if (o.exit_on_missing_checkpoint) {
+    fail(Exit::no_input, o.load,
+         ": no checkpoint there, and --exit-on-missing-checkpoint is given");
+  }
+  return {place, true, true};
+}
+
+// What a run can go on from instead, as its last checkpoint but one: nothing where it was asked for
+// just that checkpoint, or for weights alone.
+static std::optional<ToLoad> checkpoint_before(const TrainOptions& o, const ToLoad& found) {
+  std::error_code error;
+  if (o.ckpt_step || found.begins_anew || found.place->release ||
+      std::filesystem::equivalent(found.place->folder, o.load, error))
+    return {};
+  ToLoad before;
+  if (!found.lasting) before.place = find_checkpoint(o.load);
+  if (found.lasting)
+    for (const std::int64_t iteration : list_checkpoints(o.load))
+      if (iteration < found.place->iteration)
+        before.place = {iteration_folder(o.load, iteration), iteration};
+  return before.place ? std::optional(before) : std::nullopt;
+}
+
+// A checkpoint that a run without --non-persistent-ckpt-type passes over.
+static void warn_of_newer(const TrainOptions& o, const ToLoad& found, const Log& log) {
+  if (o.load.empty() || o.ckpt_step || !o.non_persistent_ckpt_type.empty()) return;
+  const std::string folder = o.non_persistent_folder(o.load);
+  if (!std::filesystem::is_directory(folder)) return;
+  const std::vector<std::int64_t> iterations = list_checkpoints(folder);
+  if (!iterations.empty() && (!found.place || iterations.back() > found.place->iteration))
+    log.warn(concat(folder, ": holds iteration ", iterations.back(), ", newer than what ", o.load,
+                    " does; --non-persistent-ckpt-type global goes on from there"));
+}
+
+void prepare_folders(const TrainOptions& o, const Log& log) {
+  warn_of_newer(o, checkpoint_to_load(o), log);
+  if (o.save.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(o.save, error);
+  if (error == std::errc::not_a_directory)
+    fail(Exit::cannot_create, o.save, ": is a file, expected a folder for checkpoints");
+  errno = error.value();
+  if (error || ::access(o.save.c_str(), W_OK | X_OK) != 0)
+    fail_errno(o.save, "cannot create checkpoints there", Exit::cannot_create);
+  if (goes_on_in_place(o)) return;
+  if (const auto place = find_checkpoint(o.save))
+    log.warn(concat(o.save, ": holds iteration ", place->iteration, " of another run, since ",
+                    o.load.empty() ? "there is no --load" : concat("--load is ", o.load),
+                    "; checkpoints of equal iterations will be replaced"));
+}
+
+static std::string on_off(bool value) { return value ? "on" : "off"; }
+
+static void check_same_model(const GptConfig& run, const GptConfig& stored,
+                             const std::string& where) {
+  const auto check = [&](const char* name, const auto& ours, const auto& theirs) {
+    if (ours != theirs)
+      fail(Exit::bad_config, where, ": ", name, " is ", theirs, " in the checkpoint and ", ours,
+           " here");
+  };
+  check("--num-layers", run.num_layers, stored.num_layers);
+  check("--hidden-size", run.hidden_size, stored.hidden_size);
+  check("--ffn-hidden-size", run.ffn(), stored.ffn());
+  check("--num-attention-heads", run.num_attention_heads, stored.num_attention_heads);
+  check("--num-query-groups", run.kv_heads(), stored.kv_heads());
+  check("--kv-channels", run.head_dim(), stored.head_dim());
+  check("--position-embedding-type", run.position_embedding_type, stored.position_embedding_type);
+  check("--rotary-base", run.rotary_base, stored.rotary_base);
+  check("--rotary-percent", run.rotary_percent, stored.rotary_percent);
+  check("--rotary-interleaved", on_off(run.rotary_interleaved), on_off(stored.rotary_interleaved));
+  check("--use-rope-scaling", on_off(run.use_rope_scaling), on_off(stored.use_rope_scaling));
+  check("--rope-scaling-factor", run.rope_scaling_factor, stored.rope_scaling_factor);
+  check("--rotary-seq-len-interpolation-factor", run.rotary_interpolation.value_or(1),
+        stored.rotary_interpolation.value_or(1));
+  for (std::int64_t layer = 0; layer < run.num_layers; ++layer)
+    check("the window of a layer (--window-size)", run.window(layer), stored.window(layer));
+  check("--apply-layernorm-1p", on_off(run.apply_layernorm_1p), on_off(stored.apply_layernorm_1p));
+  check("--qk-layernorm", on_off(run.qk_layernorm), on_off(stored.qk_layernorm));
+  check("--squared-relu", on_off(run.squared_relu), on_off(stored.squared_relu));
+  check("--normalization", run.normalization, stored.normalization);
+  check("--norm-epsilon", run.norm_epsilon, stored.norm_epsilon);
+  check("--swiglu", on_off(run.swiglu), on_off(stored.swiglu));
+  check("--untie-embeddings-and-output-weights", on_off(run.untie_embeddings_and_output_weights),
+        on_off(stored.untie_embeddings_and_output_weights));
+  check("--disable-bias-linear", on_off(!run.add_bias_linear), on_off(!stored.add_bias_linear));
+  check("a bias in the QKV projection", on_off(run.has_qkv_bias()), on_off(stored.has_qkv_bias()));
+  check("GeLU in its tanh form", on_off(run.activation() == Activation::gelu_tanh),
+        on_off(stored.activation() == Activation::gelu_tanh));
+  if (stored.position_embedding_type == "learned_absolute")
+    check("--max-position-embeddings", run.max_position_embeddings, stored.max_position_embeddings);
+}
+
+// The samples that a checkpoint counts as consumed are those of its own order.
+static void warn_of_other_samples(const TrainOptions& o, const PyValue& args,
+                                  const std::string& where, const Log& log) {
+  const auto compare = [&](const char* name, const char* stored, std::int64_t here) {
+    const PyValue* value = args.find(stored);
+    if (value == nullptr || value->is_none()) return;
+    const std::int64_t there = value->as_integer(concat(where, ": args.", stored));
+    if (there != here)
+      log.warn(concat(where, ": ", name, " is ", there, " in the checkpoint and ", here,
+                      " here: the samples after it are others than that run's"));
+  };
+  compare("--seq-length", "seq_length", o.data.seq_length);
+  compare("--seed", "seed", static_cast<std::int64_t>(o.seed));
+}
+
+// The checkpoint to load, on all ranks, each of which has checked a part of it; if one finds
+// damage, the one before, and so on at most kMostDamaged times.
+static std::unique_ptr<MegatronCheckpoint> open_whole(const TrainOptions& o, ToLoad& found,
+                                                      Group& ranks, const Log& log) {
+  constexpr int kMostDamaged = 3;
+  for (int damaged = 0;; ++damaged) {
+    std::unique_ptr<MegatronCheckpoint> checkpoint;
+    std::exception_ptr error;
+    std::string why;
+    try {
+      checkpoint = std::make_unique<MegatronCheckpoint>(
+          found.place->folder, MegatronCheckpoint::Part{ranks.rank(), ranks.size()});
+    } catch (const Error& e) {
+      if (e.code() != Exit::bad_data && e.code() != Exit::no_input) throw;
+      error = std::current_exception();
+      why = e.what();
+    }
+    double failed = error ? 1 : 0;
+    ranks.all_reduce({&failed, DType::f64, {1}}, Reduction::max).wait();
+    if (failed == 0) return checkpoint;
+    const auto before = damaged == kMostDamaged ? std::nullopt : checkpoint_before(o, found);
+    if (!before) {
+      if (error) std::rethrow_exception(error);
+      ranks.barrier();  // throws, as another rank does
+    }
+    if (error) log.warn(concat(why, "; going on from ", before->place->folder));
+    found = *before;
+  }
+}
+
+Loaded load_training(const TrainOptions& o, TrainingState& state, const TrainData& data,
+                     const World& world, const Log& log) {
+  Group& ranks = world.all();
+  ToLoad found = checkpoint_to_load(o);
+  if (!found.place) return Loaded::nothing;
+  const std::unique_ptr<MegatronCheckpoint> opened = open_whole(o, found, ranks, log);
+  const Loaded loaded = found.lasting ? Loaded::lasting : Loaded::non_persistent;
+  const MegatronCheckpoint& checkpoint = *opened;
+  const std::optional<CheckpointPlace>& place = found.place;
+  const std::string where = place->folder + ": common.pt";
+  const PyValue& args = checkpoint.common().at("args", where);
+  check_same_model(o.model, gpt_config_of(args, where), place->folder);
+  const std::string identity = tokenizer_identity(checkpoint);
+  if (!identity.empty() && identity != data.tokenizer().identity())
+    fail(Exit::bad_config, place->folder, ": was trained with a tokenizer of identity ", identity,
+         ", but this run's has ", data.tokenizer().identity());
+  check_all_used(checkpoint.tensors(), Gpt(o.model).table());
+  state.stream.synchronize();
+  state.optimizer.set_values(
+      [&](const Param& row) { read_row(checkpoint.tensors(), row, {}, row.value); }, state.stream);
+  state.stream.synchronize();
+  if (place->release || found.begins_anew) return loaded;
+  if (ranks.rank() == 0) warn_of_other_samples(o, args, place->folder, log);
+  TrainCounters& counters = state.counters;
+  if (o.load_optimizer) {
+    load_optimizer(checkpoint, state.optimizer);
+    if (!o.skip_train) counters.scheduled_samples = load_scheduler(checkpoint, state.schedule);
+  }
+
+  counters.iteration = checkpoint.common().at("iteration", where).as_integer(where);
+  const auto count = [&](const char* name, std::int64_t otherwise) {
+    const PyValue* value = args.find(name);
+    return value == nullptr || value->is_none() ? otherwise
+                                                : value->as_integer(where + ": args." + name);
+  };
+  counters.consumed_train_samples =
+      count("consumed_train_samples", counters.iteration * o.batch_size());
+  counters.consumed_valid_samples = count("consumed_valid_samples", 0);
+  counters.skipped_train_samples = count("skipped_train_samples", 0);
+  if (const PyValue* done = checkpoint.common().find("num_floating_point_operations_so_far"))
+    counters.floating_point_operations = done->as_real(where);
+  return loaded;
+}
+
+}  // namespace mt

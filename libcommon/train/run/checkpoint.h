@@ -1,0 +1,85 @@
+// The state of a training run in a checkpoint: parameters, optimizer, counters.  It does not depend
+// on the number of ranks: a run may go on with any other.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ckpt/megatron_checkpoint.h"
+#include "comm/world.h"
+#include "model/families/gpt.h"
+#include "optim/optimizer.h"
+#include "train/options/train_options.h"
+
+namespace mt {
+
+struct TrainCounters {
+  std::int64_t iteration = 0, consumed_train_samples = 0, consumed_valid_samples = 0;
+  std::int64_t skipped_train_samples = 0;  // part of consumed_train_samples, or rounded off steps
+  std::int64_t scheduled_samples = 0;      // of steps that were not skipped for their gradients
+  double floating_point_operations = 0;
+};
+
+// What a checkpoint keeps of a run.
+struct TrainingState {
+  Gpt& model;
+  Optimizer& optimizer;
+  ParamSchedule& schedule;
+  TrainCounters& counters;
+  Stream& stream;
+};
+
+// Whether options.load and options.save are the same folder.
+bool goes_on_in_place(const TrainOptions& options);
+
+// Makes sure, before any work is done, that there is what must be loaded and that options.save can
+// be written to; warns of a checkpoint there that this run does not go on from.
+void prepare_folders(const TrainOptions& options, const Log& log);
+
+// A checkpoint on its way to the disk; every rank makes one and publishes it.  A lasting one is in
+// options.save, where --save-retain-interval and --keep-last then delete older ones; else it is the
+// only one in options.non_persistent_folder().  Each rank writes a file: its share of the weights
+// that it has in common with others, and its part of the distributed optimizer's state.
+class TrainingSave {
+ public:
+  // The state as it is now.  With options.async_save it is copied, and a thread writes it; what
+  // that throws is thrown by publish().  `when_written` is called once this rank's part is written;
+  // once every rank's is, publish() will not wait.
+  TrainingSave(const TrainOptions& options, bool lasting, const TrainingState& state,
+               const TrainData& data, const World& world, std::function<void()> when_written);
+  TrainingSave(const TrainingSave&) = delete;
+  ~TrainingSave();  // before publish(), all that was written is removed
+
+  const std::string& folder() const { return save_folder_; }
+  void publish();  // on return the checkpoint is on the disk and the tracker names it
+
+ private:
+  void write_own();
+
+  const TrainOptions& options_;
+  Group& ranks_;
+  bool lasting_;
+  std::string save_folder_;
+  std::int64_t iteration_;
+  std::optional<CheckpointSave> save_;  // of rank 0
+  CheckpointSave::Content content_;     // of rank 0, but for the tensors' files
+  std::optional<DistWriter> writer_;    // of a rank that writes
+  std::vector<WrittenFile> own_;
+  std::exception_ptr error_;
+  std::function<void()> when_written_;
+  std::thread thread_;  // the last: it uses all others
+};
+
+enum class Loaded { nothing, lasting, non_persistent };
+
+// Called on every rank; fills the state from options.load, where there is a checkpoint.  Warns
+// where the run sees other samples than the checkpoint's did.  A model, tokenizer or schedule that
+// differs is Exit::bad_config.
+Loaded load_training(const TrainOptions& options, TrainingState& state, const TrainData& data,
+                     const World& world, const Log& log);
+
+}  // namespace mt

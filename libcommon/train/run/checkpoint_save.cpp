@@ -1,0 +1,186 @@
+#include <algorithm>
+
+#include "model/checkpoint_tokenizer.h"
+#include "model/gpt_checkpoint.h"
+#include "train/run/checkpoint.h"
+#include "train/run/optimizer_checkpoint.h"
+
+namespace mt {
+
+static PyValue make_args(const TrainOptions& o, const TrainCounters& counters,
+                         const Tokenizer& tokenizer) {
+  PyValue args = PyValue::dict();
+  const auto set = [&](const char* name, PyValue value) { args.set_item(name, std::move(value)); };
+  add_gpt_args(o.model, o.compute_dtype(), args);
+  const ParallelSizes sizes = o.parallel_sizes();
+  set("tensor_model_parallel_size", sizes.tp);
+  set("pipeline_model_parallel_size", sizes.pp);
+  set("context_parallel_size", sizes.cp);
+  set("expert_model_parallel_size", sizes.ep);
+  set("encoder_tensor_model_parallel_size", 0);
+  set("encoder_pipeline_model_parallel_size", 0);
+  const int chunks = o.pipeline_layout.chunks;
+  set("virtual_pipeline_model_parallel_size", chunks > 1 ? PyValue(chunks) : PyValue());
+  set("num_layers_per_virtual_pipeline_stage", o.pipeline.layers_per_virtual_stage
+                                                   ? PyValue(*o.pipeline.layers_per_virtual_stage)
+                                                   : PyValue());
+  set("world_size", o.ranks);
+  set("data_parallel_size", sizes.dp);
+  set("use_distributed_optimizer", o.optimizer.use_distributed_optimizer);
+  set("ckpt_fully_parallel_save", o.fully_parallel_save);
+  set("ckpt_format", "torch_dist");
+  set("async_save", o.async_save);
+  set("data_parallel_random_init", false);
+  set("no_save_optim", o.save_optimizer ? PyValue() : PyValue(true));
+  set("no_save_rng", true);  // there is no state of random numbers
+  set("seq_length", o.data.seq_length);
+  set("micro_batch_size", o.micro_batch_size);
+  set("global_batch_size", o.batch_size());
+  set("train_iters", o.train_iters);
+  set("calculate_per_token_loss", o.calculate_per_token_loss);
+  set("seed", static_cast<std::int64_t>(o.seed));
+  set("tokenizer_type", std::string(tokenizer.type()));
+  set("consumed_train_samples", counters.consumed_train_samples);
+  set("skipped_train_samples", counters.skipped_train_samples);
+  set("consumed_valid_samples", counters.consumed_valid_samples);
+  return PyValue::make(PyValue::global("argparse", "Namespace"), args);
+}
+
+// A line of text from one rank to all.
+static std::string broadcast_text(Group& ranks, std::string text, int root) {
+  auto size = static_cast<std::int64_t>(text.size());
+  ranks.broadcast({&size, DType::i64, {1}}, root).wait();
+  text.resize(static_cast<std::size_t>(size));
+  if (size > 0) ranks.broadcast({text.data(), DType::u8, {size}}, root).wait();
+  return text;
+}
+
+// What every rank wrote, on all ranks.
+static std::vector<WrittenFile> gather_files(Group& ranks, const std::vector<WrittenFile>& own) {
+  std::vector<WrittenFile> files;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const std::string packed =
+        broadcast_text(ranks, rank == ranks.rank() ? pack_files(own) : "", rank);
+    for (WrittenFile& file : unpack_files(as_bytes(packed), "files of a rank"))
+      files.push_back(std::move(file));
+  }
+  return files;
+}
+
+// `whole` has all rows of the model, of which a rank may have some.
+static PyValue make_common(const TrainOptions& o, const TrainingState& state,
+                           const ParamTable& whole, const Tokenizer& tokenizer,
+                           TorchWriter& tensors) {
+  const TrainCounters& counters = state.counters;
+  PyValue common = PyValue::dict(
+      {{"args", make_args(o, counters, tokenizer)},
+       {"checkpoint_version", 3.0},
+       {"iteration", counters.iteration},
+       {"opt_param_scheduler", make_scheduler(state.schedule, counters.scheduled_samples)},
+       {"num_floating_point_operations_so_far", counters.floating_point_operations}});
+  if (o.save_optimizer)
+    common.set_item("optimizer", make_optimizer(state.optimizer, whole, state.schedule,
+                                                counters.scheduled_samples, tensors));
+  return common;
+}
+
+// Of those before iteration `latest`, whose own is complete: all but the `count` newest, with it,
+// and multiples of `retained`.
+static void delete_old_checkpoints(const std::string& folder, std::int64_t latest,
+                                   std::int64_t count, std::optional<std::int64_t> retained) {
+  std::int64_t kept = 1;
+  std::vector<std::int64_t> iterations = list_checkpoints(folder);
+  for (auto i = iterations.rbegin(); i != iterations.rend(); ++i) {
+    if (*i >= latest || kept++ < count) continue;
+    if (!retained || *i % *retained != 0) delete_checkpoint(folder, *i);
+  }
+}
+
+// Rows that a rank writes of those that it has in common with others: each goes to the one that has
+// the fewest elements so far, so that all write at once.
+static std::vector<bool> rows_to_write(const ParamTable& table, const Group& equals, bool share) {
+  std::vector<std::uint64_t> elements(static_cast<std::size_t>(equals.size()), 0);
+  std::vector<bool> mine;
+  for (const Param& row : table.rows()) {
+    const auto least =
+        share ? std::min_element(elements.begin(), elements.end()) : elements.begin();
+    mine.push_back(least - elements.begin() == equals.rank());
+    *least += static_cast<std::uint64_t>(row.local.numel());
+  }
+  return mine;
+}
+
+TrainingSave::TrainingSave(const TrainOptions& o, bool lasting, const TrainingState& state,
+                           const TrainData& data, const World& world,
+                           std::function<void()> when_written)
+    : options_(o),
+      ranks_(world.all()),
+      lasting_(lasting),
+      save_folder_(lasting ? o.save : o.non_persistent_folder(o.save)),
+      iteration_(state.counters.iteration),
+      when_written_(std::move(when_written)) {
+  state.stream.synchronize();
+  const bool first = ranks_.rank() == 0;
+  if (first) save_.emplace(save_folder_, iteration_);
+  const std::string folder = broadcast_text(ranks_, first ? save_->folder() : "", 0);
+  const bool has_state = o.save_optimizer && state.optimizer.keeps_own_pieces();
+  const std::vector<bool> mine =
+      rows_to_write(state.model.table(), world.data_context(), o.fully_parallel_save);
+  if (first || has_state || std::ranges::count(mine, true) > 0)
+    writer_.emplace(folder, ranks_.rank(), 0,
+                    o.async_save ? DistWriter::When::in_close : DistWriter::When::at_once);
+  state.optimizer.read_values(
+      [&](const Param& row) {
+        const bool is_own = row.is_cut() || world.tensor().rank() == 0;
+        if (mine[row.index] && is_own && !row.copy) write_row(*writer_, row, {}, row.value);
+      },
+      state.stream);
+  if (first) write_extra_states(*writer_, o.model);
+  if (has_state) write_optimizer(*writer_, state.optimizer);
+  if (first) {
+    const Gpt whole(o.model);  // its rows alone
+    for (FileHash& file : write_tokenizer(folder, data.tokenizer_options()))
+      content_.files.push_back({std::move(file), {}});
+    content_.common =
+        make_common(o, state, whole.table(), data.tokenizer(), save_->common_writer());
+    if (o.save_optimizer && o.optimizer.use_distributed_optimizer)
+      content_.mcore_data = make_mcore_data(state.optimizer, whole.table());
+    content_.manifest_extra =
+        tokenizer_manifest(data.tokenizer_options(), data.tokenizer().identity());
+  }
+  if (o.async_save)
+    thread_ = std::thread([this] { write_own(); });
+  else
+    write_own();
+}
+
+void TrainingSave::write_own() {
+  try {
+    if (writer_) own_.push_back(writer_->close());
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  when_written_();
+}
+
+TrainingSave::~TrainingSave() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void TrainingSave::publish() {
+  if (thread_.joinable()) thread_.join();
+  if (error_) std::rethrow_exception(error_);
+  for (WrittenFile& file : gather_files(ranks_, own_)) content_.files.push_back(std::move(file));
+  if (save_) {
+    save_->finish(content_);
+    save_->publish();
+    if (!lasting_)
+      delete_old_checkpoints(save_folder_, iteration_, 1, {});
+    else if (options_.save_retain_interval || options_.keep_last)
+      delete_old_checkpoints(save_folder_, iteration_, options_.keep_last.value_or(1),
+                             options_.save_retain_interval);
+  }
+  ranks_.barrier();
+}
+
+}  // namespace mt

@@ -1,0 +1,31 @@
+// Evaluator: the mean loss of a model over a run of samples, without dropout and gradients.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "train/options/train_options.h"
+#include "train/run/executor.h"
+
+namespace mt {
+
+class Evaluator {
+ public:
+  // Called on every rank of `world`.
+  Evaluator(const TrainOptions& options, Executor& executor, const World& world)
+      : options_(options), executor_(executor), world_(world) {}
+
+  // Over `batches` global batches from the run's sample `first` on: the sum of the losses of tokens
+  // that count over their number, in f64.  `stop` is asked before every micro-batch, or in a
+  // pipeline every batch, on all ranks, which must answer alike; once it says so there is no
+  // result.
+  std::optional<double> run(const SampleSet& samples, std::int64_t first, std::int64_t batches,
+                            const std::function<bool()>& stop);
+
+ private:
+  const TrainOptions& options_;
+  Executor& executor_;
+  const World& world_;
+};
+
+}  // namespace mt

@@ -1,0 +1,307 @@
+#include "train/run/executor.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "ops/ops.h"
+
+namespace mt {
+
+std::size_t StepMemory::keep() const {
+  std::size_t bytes = 0;
+  for (const Chunk& chunk : chunks) bytes += static_cast<std::size_t>(chunk.slots) * chunk.keep;
+  return bytes;
+}
+
+std::size_t StepMemory::deferred() const {
+  std::size_t bytes = 0;
+  for (const Chunk& chunk : chunks) bytes += static_cast<std::size_t>(chunk.slots) * chunk.deferred;
+  return bytes;
+}
+
+static std::unique_ptr<Group> same_ranks(Group& ranks) {
+  std::vector<int> everyone(static_cast<std::size_t>(ranks.size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  return ranks.split(everyone);
+}
+
+Executor::Executor(const Model& model, const StepShape& shape, const StepMemory& memory,
+                   const World& world, Stream& stream)
+    : model_(model),
+      shape_(shape),
+      forwards_(world.pipeline(), 1),
+      backwards_(world.pipeline(), -1),
+      place_{.rank = forwards_.rank(),
+             .ranks = forwards_.size(),
+             .chunks = static_cast<int>(memory.chunks.size())},
+      stream_(stream),
+      layer_(Buffer(stream.device(), memory.layer)),
+      tensor_(same_ranks(world.tensor())) {
+  for (const StepMemory::Chunk& chunk : memory.chunks) {
+    std::vector<Slot>& slots = slots_.emplace_back();
+    for (int i = 0; i < chunk.slots; ++i) {
+      Slot& slot = slots.emplace_back();
+      slot.chunk = static_cast<int>(slots_.size()) - 1;
+      slot.keep = Arena(Buffer(stream.device(), chunk.keep));
+      slot.deferred = Arena(Buffer(stream.device(), chunk.deferred));
+      slot.saved = model.make_saved();
+    }
+  }
+  if (shape.tensor_overlap) tensor_->reach(layer_.memory());
+  if (world.context().size() > 1)
+    context_.emplace(world.context(), shape.context_comm, shape.context_neighbours);
+  if (stream.device() == Device::cuda)
+    stage_ = std::make_unique<InputStage>(step_input_bytes(shape));
+}
+
+void Executor::run(const Schedule& schedule, const LoadBatch& load, bool training) {
+  loss_count_ = 0;
+  last_micro_batch_ = 0;
+  weight_grads_.begin();
+  weight_grads_.set_deferring(defers_weight_gradients(schedule));
+  if (const std::size_t bytes = schedule.size() * sizeof(double); losses_.bytes() < bytes)
+    losses_ = Buffer(stream_.device(), bytes);
+  for (const Action& action : schedule)
+    last_micro_batch_ = std::max(last_micro_batch_, action.micro_batch);
+  for (const Action& action : schedule) {
+    if (watch_) watch_(action);
+    act(action, load, training);
+  }
+  for (std::vector<Slot>& slots : slots_)
+    for (Slot& slot : slots) slot.sent.wait();
+}
+
+Tensor Executor::losses() const { return losses_.tensor(DType::f64, {loss_count_}); }
+
+std::vector<double> Executor::fetch_losses() {
+  std::vector<double> losses(static_cast<std::size_t>(loss_count_));
+  if (losses.empty()) return losses;
+  transfer(Tensor(losses.data(), DType::f64, {loss_count_}), this->losses(), stream_);
+  stream_.synchronize();
+  return losses;
+}
+
+double Executor::loss() {
+  const std::vector<double> losses = fetch_losses();
+  return std::accumulate(losses.begin(), losses.end(), 0.0);
+}
+
+Timers::Scope Executor::measure(Timed part, bool training) const {
+  return timers_ != nullptr && training ? timers_->measure(part) : Timers::Scope(nullptr);
+}
+
+static Timed part_of(Action::Kind kind) {
+  switch (kind) {
+    case Action::Kind::receive_forward:
+      return Timed::forward_recv;
+    case Action::Kind::forward:
+      return Timed::forward_compute;
+    case Action::Kind::send_forward:
+      return Timed::forward_send;
+    case Action::Kind::receive_backward:
+      return Timed::backward_recv;
+    case Action::Kind::backward:
+    case Action::Kind::weight_gradients:
+      return Timed::backward_compute;
+    case Action::Kind::send_backward:
+      return Timed::backward_send;
+  }
+  return Timed::forward_backward;
+}
+
+void Executor::act(const Action& action, const LoadBatch& load, bool training) {
+  const Timed part = part_of(action.kind);
+  const NamedRange range(kTimedParts[static_cast<std::size_t>(part)].name, " of micro-batch ",
+                         action.micro_batch);
+  const Timers::Scope timing = measure(part, training);
+  std::optional<Stream::Working> message;
+  if (!computes(action)) message.emplace(stream_, Family::communication);
+  Slot& slot =
+      slots_.at(static_cast<std::size_t>(action.chunk)).at(static_cast<std::size_t>(action.slot));
+  switch (action.kind) {
+    case Action::Kind::receive_forward:
+      begin(slot, action, load);
+      slot.in.hidden = wire_tensor(slot);
+      forwards_.receive(slot.in.hidden).wait();
+      break;
+    case Action::Kind::forward:
+      if (place_.is_first(action.chunk)) begin(slot, action, load);
+      forward(action, slot, training);
+      break;
+    case Action::Kind::send_forward:
+      slot.sent = forwards_.send(slot.out.hidden);
+      break;
+    case Action::Kind::receive_backward:
+      slot.dout.hidden = wire_tensor(slot);
+      backwards_.receive(slot.dout.hidden).wait();
+      break;
+    case Action::Kind::backward:
+      backward(action, slot);
+      break;
+    case Action::Kind::send_backward:
+      slot.sent.wait();
+      slot.sent = backwards_.send(slot.din.hidden);
+      break;
+    case Action::Kind::weight_gradients:
+      weight_grads_.run(slot.queued, stream_);
+      slot.deferred.rewind(0);
+      break;
+  }
+}
+
+// A slot's new micro-batch: the old one's memory is free once its last message has left.
+void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load) {
+  slot.sent.wait();
+  slot.keep.rewind(0);
+  const Tensor block = slot.keep.alloc(DType::u8, {step_input_bytes(shape_)});
+  const StepInput input = step_input_in(block, shape_);
+  slot.record = input.record;
+  slot.batch = input.batch;
+  slot.batch.loss = slot.keep.alloc(sum_dtype(shape_.dtype), {shape_.tokens()});
+  if (stream_.device() == Device::meta) return;
+  const StepInput host = stage_ ? step_input_in(stage_->block(), shape_) : input;
+  *host.record = {.first_sample = load(action.micro_batch, host.batch)};
+  if (stage_) stage_->send(block, stream_);
+  if (weight_scale_) scale(input.batch.row_weight, input.batch.row_weight, weight_scale_, stream_);
+}
+
+Tensor Executor::wire_tensor(Slot& slot) {
+  const std::int64_t sharing = shape_.sequence_parallel ? tensor_->size() : 1;
+  return slot.keep.alloc(shape_.dtype, {shape_.tokens() / sharing, shape_.hidden_size});
+}
+
+Step Executor::step(Slot& slot, bool training) {
+  return {.stream = stream_,
+          .keep = slot.keep,
+          .layer = layer_,
+          .deferred = slot.deferred,
+          .weight_grads = weight_grads_,
+          .record = slot.record,
+          .dtype = shape_.dtype,
+          .chunk = slot.chunk,
+          .seed = shape_.seed,
+          .training = training,
+          .sequences = shape_.micro_batch_size,
+          .seq_length = shape_.seq_length,
+          .positions = slot.batch.positions,
+          .first_key = slot.batch.first_key,
+          .probe = training ? probe_ : nullptr,
+          .tensor = tensor_.get(),
+          .sequence_parallel = shape_.sequence_parallel,
+          .tensor_overlap = shape_.tensor_overlap,
+          .context = context_ ? &*context_ : nullptr,
+          .sharing = sharing_};
+}
+
+// On a GPU as a graph, unless what the host does meanwhile is wanted too.
+void Executor::queue(const Work& work, Slot& slot, const std::function<void()>& body) {
+  if (stream_.device() != Device::cuda || !graphs_on_ || probe_ != nullptr || sharing_ != nullptr ||
+      shape_.tensor_overlap || stream_.is_measured() || weight_grads_.deferring())
+    return body();
+  WeightGrads::Written written;
+  if (graphs_.run(stream_, work, [&] { written = weight_grads_.written_by(body); })) {
+    outcomes_[work] = {slot.keep.mark(), slot.out, slot.din, written};
+    return;
+  }
+  const Outcome& outcome = outcomes_.at(work);
+  slot.keep.rewind(outcome.keep);
+  slot.out = outcome.out;
+  slot.din = outcome.din;
+  weight_grads_.add_written(outcome.written);
+}
+
+// A stage before the last hands its output on from `keep`, so that it outlives the layer.
+void Executor::forward(const Action& action, Slot& slot, bool training) {
+  const auto body = [&] {
+    const ArenaScope scope(layer_);
+    Step s = step(slot, training);
+    slot.out = {};
+    model_.forward(s, slot.out, slot.in, slot.batch, training ? slot.saved.get() : nullptr);
+    if (training || !slot.out.hidden) return;
+    const Tensor kept = wire_tensor(slot);
+    copy(kept, slot.out.hidden, stream_);
+    slot.out.hidden = kept;
+  };
+  queue({action.kind, action.chunk, action.slot, action.micro_batch == 0, training}, slot, body);
+  if (!slot.out.hidden) note_loss(slot);
+}
+
+void Executor::note_loss(Slot& slot) {
+  const std::int64_t micro_batch = loss_count_++;
+  dot(losses().rows(micro_batch, micro_batch + 1), slot.batch.loss, slot.batch.loss_mask, stream_);
+}
+
+void Executor::backward(const Action& action, Slot& slot) {
+  const auto body = [&] {
+    const ArenaScope scope(layer_);
+    Step s = step(slot, true);
+    s.last = action.micro_batch == last_micro_batch_;
+    Wire din;
+    const std::size_t queued = weight_grads_.queued();
+    model_.backward(s, din, slot.dout, *slot.saved);
+    slot.queued = weight_grads_.queued() - queued;
+    slot.din = {};
+    if (!din.hidden) return;
+    slot.din.hidden = wire_tensor(slot);
+    copy(slot.din.hidden, din.hidden, stream_);
+  };
+  queue({action.kind, action.chunk, action.slot, action.micro_batch == 0, true}, slot, body);
+}
+
+StepMemory Executor::peak() const {
+  StepMemory memory{.chunks = {}, .layer = layer_.peak_bytes()};
+  for (const std::vector<Slot>& slots : slots_) {
+    StepMemory::Chunk& chunk = memory.chunks.emplace_back();
+    chunk.slots = static_cast<int>(slots.size());
+    for (const Slot& slot : slots) {
+      chunk.keep = std::max(chunk.keep, slot.keep.peak_bytes());
+      chunk.deferred = std::max(chunk.deferred, slot.deferred.peak_bytes());
+    }
+  }
+  return memory;
+}
+
+std::vector<Executor::Held> Executor::at_peak() const {
+  std::vector<Held> all;
+  const auto add = [&](const char* name, const Arena& arena) {
+    for (const ConstTensor& tensor : arena.at_peak()) all.push_back({name, tensor});
+  };
+  for (const std::vector<Slot>& chunk : slots_)
+    for (const Slot& slot : chunk) {
+      add("keep", slot.keep);
+      add("deferred", slot.deferred);
+    }
+  add("layer", layer_);
+  return all;
+}
+
+// What a schedule does with its first micro-batch: the others need as much.
+static Schedule first_of(const Schedule& schedule) {
+  Schedule first;
+  for (Action action : schedule) {
+    action.slot = 0;
+    if (action.micro_batch == 0) first.push_back(action);
+  }
+  return first;
+}
+
+StepMemory measure_memory(const Model& model_on_meta, const StepShape& shape,
+                          const Schedule& training, const Schedule& evaluation,
+                          const World& world_on_meta, Stream& meta) {
+  const int chunks = std::max(chunk_count(training), chunk_count(evaluation));
+  const std::size_t part = kMeasuring / static_cast<std::size_t>(chunks);
+  StepMemory room{.chunks = {}, .layer = kMeasuring};
+  room.chunks.assign(static_cast<std::size_t>(chunks),
+                     {.keep = part, .deferred = part, .slots = 1});
+  Executor executor(model_on_meta, shape, room, world_on_meta, meta);
+  executor.run(first_of(evaluation), {}, false);
+  executor.run(first_of(training), {}, true);
+  StepMemory memory = executor.peak();
+  for (int chunk = 0; chunk < chunks; ++chunk)
+    memory.chunks[static_cast<std::size_t>(chunk)].slots =
+        std::max(slot_count(training, chunk), slot_count(evaluation, chunk));
+  return memory;
+}
+
+}  // namespace mt

@@ -1,0 +1,154 @@
+// Executor: runs a schedule's actions on one rank of a pipeline.  It owns the memory of the three
+// lifetimes (DESIGN D2): `keep` and `deferred` arenas for each slot of each chunk, one `layer`.
+// Nothing else is allocated during a step, and how much is needed is found by running the same step
+// on `meta`.
+#pragma once
+
+#include <compare>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "comm/ring.h"
+#include "comm/world.h"
+#include "model/model.h"
+#include "tensor/graph.h"
+#include "train/report/timers.h"
+#include "train/run/schedule.h"
+#include "train/run/step_input.h"
+
+namespace mt {
+
+// Bytes of each lifetime.
+struct StepMemory {
+  struct Chunk {
+    std::size_t keep = 0, deferred = 0;  // of one slot
+    int slots = 0;
+    friend bool operator==(const Chunk&, const Chunk&) = default;
+  };
+  std::vector<Chunk> chunks = {};
+  std::size_t layer = 0;
+
+  std::size_t keep() const;  // of all slots
+  std::size_t deferred() const;
+  std::size_t total() const { return keep() + layer + deferred(); }
+  friend bool operator==(const StepMemory&, const StepMemory&) = default;
+};
+
+// Fills a micro-batch's tensors, all but `loss`, which lie in host memory, and returns the global
+// number of its first sample.  Not called on meta.
+using LoadBatch = std::function<std::int64_t(int micro_batch, const Batch& batch)>;
+
+class Executor {
+ public:
+  Executor(const Model& model, const StepShape& shape, const StepMemory& memory, const World& world,
+           Stream& stream);
+
+  // Forward and backward of every micro-batch, by the schedule; gradients are added to the model's,
+  // or replace them (Param::gradient_replaced).  A GPU's work is queued, not waited for.
+  void run(const Schedule& schedule, const LoadBatch& load, bool training);
+
+  // Of the last run's micro-batches, in the order of their forwards: the sums of loss times
+  // loss_mask, [n] f64 on the device; none on ranks before the last.
+  Tensor losses() const;
+  std::vector<double> fetch_losses();  // on the host, which waits; zeros on meta
+  double loss();                       // their sum
+
+  // Shows what training computes from now on to a probe.
+  void show_to(Probe& probe) { probe_ = &probe; }
+
+  // Whether a GPU runs forwards and backwards as captured graphs, from the second time that it does
+  // the same on; on from the start.
+  void use_graphs(bool use) { graphs_on_ = use; }
+  // Has them captured anew.  Nothing is under way.
+  void forget_graphs() { graphs_ = {}; }
+
+  // Multiplies the weights of rows by a number, [1] f64 on the device, from now on.
+  void scale_weights_by(const ConstTensor& scale) { weight_scale_ = scale; }
+
+  // Tells of the use of parameters from now on; null: to nobody.
+  void share(ParamSharing* sharing) {
+    sharing_ = sharing;
+    weight_grads_.share(sharing);
+  }
+
+  // Called before each action from now on.
+  void watch(std::function<void(const Action&)> watch) { watch_ = std::move(watch); }
+
+  // Measures the parts of training from now on.
+  void measure_with(Timers& timers) { timers_ = &timers; }
+
+  StepMemory peak() const;
+  // On meta: what lies in each arena when that is fullest.
+  struct Held {
+    const char* arena;  // "keep", "layer" or "deferred"
+    ConstTensor tensor;
+  };
+  std::vector<Held> at_peak() const;
+
+ private:
+  struct Slot {
+    int chunk = 0;
+    Arena keep, deferred;
+    std::unique_ptr<Model::Saved> saved;
+    StepRecord* record = nullptr;  // on the device
+    Batch batch;
+    Wire in, out, din, dout;
+    Pending sent;            // what is on its way out of this slot's tensors
+    std::size_t queued = 0;  // weight gradients
+  };
+  // Work that is the same in every step, and what the host remembers of it.
+  struct Work {
+    Action::Kind kind = {};
+    int chunk = 0, slot = 0;
+    bool first = false, training = false;  // first: of a step's micro-batches
+    friend auto operator<=>(const Work&, const Work&) = default;
+  };
+  struct Outcome {
+    std::size_t keep = 0;  // mark
+    Wire out, din;
+    WeightGrads::Written written;
+  };
+  Timers::Scope measure(Timed part, bool training) const;
+  void act(const Action& action, const LoadBatch& load, bool training);
+  void begin(Slot& slot, const Action& action, const LoadBatch& load);
+  void queue(const Work& work, Slot& slot, const std::function<void()>& body);
+  void forward(const Action& action, Slot& slot, bool training);
+  void note_loss(Slot& slot);
+  void backward(const Action& action, Slot& slot);
+  Step step(Slot& slot, bool training);
+  Tensor wire_tensor(Slot& slot);
+
+  const Model& model_;
+  StepShape shape_;
+  Ring forwards_, backwards_;  // from stage to stage
+  PipelinePlace place_;
+  std::optional<ContextParallel> context_;
+  Stream& stream_;
+  std::vector<std::vector<Slot>> slots_;  // of each chunk
+  Arena layer_;
+  std::unique_ptr<Group> tensor_;  // ends before the memory that its ranks reach
+  WeightGrads weight_grads_;
+  bool graphs_on_ = true;
+  Graphs<Work> graphs_;
+  std::map<Work, Outcome> outcomes_;
+  Buffer losses_;  // on the device
+  std::int64_t loss_count_ = 0;
+  std::unique_ptr<InputStage> stage_;  // on a GPU
+  std::function<void(const Action&)> watch_;
+  Timers* timers_ = nullptr;
+  Probe* probe_ = nullptr;
+  ParamSharing* sharing_ = nullptr;
+  ConstTensor weight_scale_;
+  int last_micro_batch_ = 0;
+};
+
+// What the schedules of a rank need, measured by running them on a copy of its model that lives on
+// meta.
+StepMemory measure_memory(const Model& model_on_meta, const StepShape& shape,
+                          const Schedule& training, const Schedule& evaluation,
+                          const World& world_on_meta, Stream& meta);
+
+}  // namespace mt

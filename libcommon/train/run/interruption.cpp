@@ -1,0 +1,70 @@
+#include "train/run/interruption.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/ops.h"
+
+namespace mt {
+
+Interruption::Interruption(Group& ranks, const Limits& limits, Device device)
+    : ranks_(ranks), limits_(limits) {
+  constexpr std::size_t kBytes = sizeof(Requests);
+  const bool read_late = device == Device::cuda;
+  own_ = read_late ? Buffer::pinned(kBytes) : Buffer(Device::cpu, kBytes);
+  std::ranges::fill(own_.tensor(DType::f64, {kRequests}).span<double>(), 0.0);
+  if (!read_late || limits.signals == nullptr) return;
+  watch_ = std::thread([this] {
+    while (!ends_) look_for_signals(std::chrono::milliseconds(10));
+  });
+}
+
+Interruption::~Interruption() {
+  ends_ = true;
+  if (watch_.joinable()) watch_.join();
+}
+
+std::atomic_ref<double> Interruption::own(std::size_t request) const {
+  return std::atomic_ref(static_cast<double*>(own_.data())[request]);
+}
+
+void Interruption::look_for_signals(std::chrono::nanoseconds most) {
+  const std::optional<Signal> came = limits_.signals->poll(most);
+  for (std::size_t i = 0; i < kEnding.size(); ++i)
+    if (came == kEnding[i]) own(i) += 1;
+  if (came == Signal::user2 && ranks_.rank() == 0) own(kShowState) += 1;
+}
+
+Interruption::Requests Interruption::requests() {
+  if (limits_.signals != nullptr && !watch_.joinable()) look_for_signals({});
+  const std::chrono::duration<double> elapsed = Clock::now() - limits_.start;
+  if (ranks_.rank() == 0 && limits_.minutes)
+    own(kTimeIsOver) = elapsed.count() > 60 * *limits_.minutes ? 1 : 0;
+  Requests all;
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = own(i);
+  return all;
+}
+
+void Interruption::put_requests(Tensor into, Stream& stream) {
+  const Requests now = requests();
+  const bool read_late = into.device() == Device::cuda;
+  transfer(into, ConstTensor(read_late ? own_.data() : now.data(), DType::f64, {kRequests}),
+           stream);
+}
+
+void Interruption::take(const Requests& sums, const std::function<void()>& show_state) {
+  for (std::size_t i = 0; i < kEnding.size(); ++i)
+    if (sums[i] > 0 && !signal_) signal_ = kEnding[i];
+  if (std::exchange(shown_, sums[kShowState]) != sums[kShowState]) show_state();
+  time_is_over_ = sums[kTimeIsOver] > 0;
+  written_ = sums[kWritten];
+}
+
+bool Interruption::poll(const std::function<void()>& show_state) {
+  Requests sums = requests();
+  ranks_.all_reduce({sums.data(), DType::f64, {kRequests}}).wait();
+  take(sums, show_state);
+  return signal_ || time_is_over_;
+}
+
+}  // namespace mt

@@ -1,0 +1,40 @@
+// What a micro-batch brings to the device: its StepRecord and its Batch (but for the losses, which
+// are made there) as one block of bytes, so that a GPU gets it in one copy.
+#pragma once
+
+#include <array>
+
+#include "model/model.h"
+#include "train/run/step_shape.h"
+
+namespace mt {
+
+struct StepInput {
+  StepRecord* record = nullptr;
+  Batch batch;  // without `loss`
+};
+
+std::int64_t step_input_bytes(const StepShape& shape);
+StepInput step_input_in(const Tensor& block, const StepShape& shape);  // views of the block
+
+// Host memory from which a GPU copies one block while the next is written into the other.
+class InputStage {
+ public:
+  explicit InputStage(std::int64_t bytes);
+  InputStage(const InputStage&) = delete;
+  ~InputStage();
+
+  Tensor block() const { return halves_[next_].block; }  // to write into
+  void send(const Tensor& to, Stream& stream);           // then the other half is next
+
+ private:
+  struct Half {
+    Tensor block;
+    EventHandle sent = nullptr;
+  };
+  Buffer storage_;
+  std::array<Half, 2> halves_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace mt

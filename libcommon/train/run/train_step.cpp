@@ -1,0 +1,121 @@
+#include "train/run/train_step.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "ops/ops.h"
+#include "train/run/batch_loader.h"
+
+namespace mt {
+
+TrainStep::TrainStep(const TrainOptions& options, const TrainData& data, const Parts& parts)
+    : options_(options),
+      data_(data),
+      parts_(parts),
+      checks_(options.checks, parts.world.all()),
+      clock_(parts.stream.device()) {
+  if (options.optimizer.loss_scale.is_given())
+    parts_.executor.scale_weights_by(parts_.optimizer.loss_scale_on_device());
+}
+
+// The gradients of the step, this rank's part of them, and the optimizer's sums().
+void TrainStep::forward_backward(const Asked& asked) {
+  parts_.optimizer.zero_gradients(parts_.stream);
+  BatchLoader loader(options_, data_.training(), asked.first_sample, asked.micro_batches,
+                     parts_.world);
+  {
+    const auto timing = parts_.timers.measure(Timed::forward_backward);
+    const auto load = [&](int i, const Batch& batch) {
+      const auto loading = parts_.timers.measure(Timed::batch_generator);
+      return loader.load(i, batch);
+    };
+    const int rank = parts_.world.pipeline().rank();
+    parts_.executor.run(options_.pipeline_layout.training(rank, asked.micro_batches), load, true);
+  }
+  const Tensor sums = parts_.optimizer.sums();
+  const double tokens = loader.tokens();
+  add_up(sums.rows(0, 1), parts_.executor.losses(), parts_.stream);
+  transfer(sums.rows(1, 2), ConstTensor(&tokens, DType::f64, {1}), parts_.stream);
+  parts_.interruption.put_requests(sums.rows(2, 2 + kRequests), parts_.stream);
+  sum_losses(parts_.world, sums);
+}
+
+// What the sum of the ranks' gradients is divided by: it is the sum of the data-parallel ranks'
+// micro-batches' means, or that over all tokens.
+double TrainStep::divisor(double tokens) const {
+  return options_.calculate_per_token_loss ? std::max(1.0, tokens) : parts_.world.data().size();
+}
+
+// Of this rank's sum.
+double TrainStep::gradient_norm() {
+  return std::sqrt(sum_squares(parts_.model.table().gradients(), parts_.stream));
+}
+
+// Ends the run after a step whose loss or gradient is not finite.  The step is run again, which
+// gives the same bits, to see where that began.
+void TrainStep::failed(const Asked& asked, double loss, double grad_norm) {
+  NonFiniteProbe probe;
+  parts_.executor.show_to(probe);
+  // The gradients of each rank by itself.
+  const bool own_gradients = parts_.optimizer.has_own_gradients();
+  if (own_gradients) parts_.executor.share(nullptr);
+  forward_backward(asked);
+  if (own_gradients) probe.look_at_gradients(parts_.model.table(), parts_.stream);
+  std::string where;
+  if (probe.first())
+    where = concat(", first seen in the ", probe.first()->what, " of the module with ",
+                   probe.first()->parameter);
+  checks_.check_losses(asked.iteration, parts_.executor.fetch_losses(), where);
+  if (own_gradients) checks_.check_gradient(asked.iteration, gradient_norm(), where);
+  fail(Exit::difference, "iteration ", asked.iteration, ": loss ", loss, ", gradient norm ",
+       grad_norm, ": not finite", where.empty() ? ", though every rank's were" : where,
+       "; nothing was updated");
+}
+
+// What asks for numbers of a step before it changes weights.
+void TrainStep::check_before_update(const Asked& asked) {
+  const CheckOptions& checks = options_.checks;
+  if (!checks.spiky_loss && !checks.large_grads) return;
+  std::array<double, 2> sums = {};
+  transfer({sums.data(), DType::f64, {2}}, parts_.optimizer.sums().rows(0, 2), parts_.stream);
+  parts_.stream.synchronize();
+  const double tokens = sums[1], loss = sums[0] / tokens;
+  if (checks.finite && !std::isfinite(loss)) failed(asked, loss, 0);
+  if (checks.spiky_loss) checks_.check_losses(asked.iteration, parts_.executor.fetch_losses());
+  if (!checks.large_grads) return;
+  const double scale = parts_.optimizer.loss_scale() * divisor(tokens) / parts_.world.data().size();
+  checks_.check_gradient(asked.iteration, gradient_norm() / scale);
+}
+
+void TrainStep::begin(const Asked& asked) {
+  const NamedRange range("step ", asked.iteration);
+  clock_.begin(parts_.stream);
+  forward_backward(asked);
+  check_before_update(asked);
+  const NamedRange update("optimizer");
+  const auto timing = parts_.timers.measure(Timed::optimizer);
+  parts_.optimizer.begin_step(
+      {.rates = asked.rates,
+       .rates_after_skipped = asked.rates_after_skipped,
+       .divisor = options_.calculate_per_token_loss ? 0.0 : parts_.world.data().size(),
+       .all_finite = options_.checks.finite},
+      parts_.stream);
+  clock_.end(parts_.stream);
+  begun_.push_back(asked);
+}
+
+TrainStep::Result TrainStep::end() {
+  const Asked asked = begun_.front();
+  begun_.pop_front();
+  Result result{.update = parts_.optimizer.end_step(parts_.stream),
+                .seconds = clock_.seconds(parts_.stream)};
+  result.loss = result.update.loss / result.update.tokens;
+  result.divisor = divisor(result.update.tokens);
+  if (!options_.checks.finite) return result;
+  if (!std::isfinite(result.loss)) failed(asked, result.loss, 0);
+  if (!std::isfinite(result.update.grad_norm)) failed(asked, result.loss, result.update.grad_norm);
+  return result;
+}
+
+}  // namespace mt

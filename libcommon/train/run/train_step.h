@@ -1,0 +1,75 @@
+// TrainStep: one step of a run on one rank: the gradients of a global batch, the checks of what
+// came out, and the update of the weights.  Every rank calls the same with the same arguments.
+#pragma once
+
+#include <deque>
+
+#include "comm/world.h"
+#include "model/families/gpt.h"
+#include "optim/optimizer.h"
+#include "train/check/result_checks.h"
+#include "train/options/train_options.h"
+#include "train/run/executor.h"
+#include "train/run/interruption.h"
+#include "train/run/step_clock.h"
+
+namespace mt {
+
+class TrainStep {
+ public:
+  // What a rank has.  All of it must outlive this.
+  struct Parts {
+    Gpt& model;
+    Optimizer& optimizer;
+    Executor& executor;
+    const World& world;
+    Stream& stream;
+    Timers& timers;
+    Interruption& interruption;  // its requests go with each step
+  };
+  TrainStep(const TrainOptions& options, const TrainData& data, const Parts& parts);
+
+  struct Asked {
+    std::int64_t iteration = 0, first_sample = 0;
+    int micro_batches = 0;  // of this rank
+    StepRates rates = {};
+    StepRates rates_after_skipped = {};  // if the step before has not ended, and is skipped
+  };
+  struct Result {
+    double loss = 0;  // mean over the tokens that count, of all ranks
+    StepResult update = {};
+    double divisor = 1;  // what the sums of gradients, which the table has, were divided by
+    double seconds = 0;  // by StepClock
+  };
+  // A step in two parts, as the optimizer's: end() is of the first step that was begun and not
+  // ended.  Exit::difference where a check of the options finds something; of two steps that were
+  // begun the second changes nothing then.
+  void begin(const Asked& asked);
+  Result end();
+  Result run(const Asked& asked) {
+    begin(asked);
+    return end();
+  }
+  // Whether a step is to begin before the one before has ended, so that a GPU never waits for the
+  // host: unless a check waits anyway.
+  bool may_begin_early() const {
+    return parts_.stream.device() == Device::cuda && !options_.checks.spiky_loss &&
+           !options_.checks.large_grads;
+  }
+
+ private:
+  void forward_backward(const Asked& asked);
+  double divisor(double tokens) const;
+  double gradient_norm();
+  void check_before_update(const Asked& asked);
+  [[noreturn]] void failed(const Asked& asked, double loss, double grad_norm);
+
+  const TrainOptions& options_;
+  const TrainData& data_;
+  Parts parts_;
+  ResultChecks checks_;
+  StepClock clock_;
+  std::deque<Asked> begun_;  // and not ended
+};
+
+}  // namespace mt

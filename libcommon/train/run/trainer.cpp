@@ -1,0 +1,445 @@
+#include "train/run/trainer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "comm/nccl_group.h"
+#include "comm/rendezvous.h"
+#include "comm/world.h"
+#include "model/families/gpt.h"
+#include "ops/ops.h"
+#include "tensor/device.h"
+#include "train/plan/out_of_memory.h"
+#include "train/report/reports.h"
+#include "train/run/checkpoint.h"
+#include "train/run/evaluator.h"
+#include "train/run/interruption.h"
+#include "train/run/train_step.h"
+
+namespace mt {
+namespace {
+
+using Clock = StepClock::Clock;
+
+constexpr int kStepsToWarmUp = 10;
+constexpr double kLongRun = 7200;  // seconds to the end
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string how_to_go_on(const TrainOptions& options) {
+  if (options.save.empty()) return "; nothing was saved, for want of --save";
+  if (goes_on_in_place(options)) return ", saved; run the same command to go on";
+  return concat(", saved; run the same command with --load ", options.save,
+                options.finetune ? " and without --finetune to go on" : " to go on");
+}
+
+// One rank of the run.
+class Trainer {
+ public:
+  Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan, const World& world,
+          Stream& stream, const Interruption::Limits& limits, const Log& log);
+  void run(const std::string& options_json);
+
+ private:
+  bool train_to_the_end();
+  void save_before_larger_steps(int micro_batches);
+  void skip_step(const TrainOptions::StepSize& size);
+  void begin_step(const TrainOptions::StepSize& size);
+  void end_step();
+  void search_again();
+  void show_state() const;
+  void evaluate(Split which, const char* name, const char* where);
+  std::optional<std::string> save_and_decide();
+  void heed_signals();
+  [[noreturn]] void stopped(Signal signal) const;
+  void save(bool lasting);
+  void finish_save(bool wait);
+  TrainingState state() { return {model_, optimizer_, schedule_, counters_, stream_}; }
+  void save_once();
+  void report_end(const std::string& reason);
+  RankMemory memory() const;
+
+  const TrainOptions& options_;
+  const TrainData& data_;
+  const World& world_;
+  Interruption interruption_;
+  Log log_;
+  std::int64_t parameters_;  // of the whole model
+  Stream& stream_;
+  StepProfiler profiler_;
+  Gpt model_;
+  Optimizer optimizer_;
+  ParamSchedule schedule_;
+  Executor executor_;
+  Evaluator evaluator_;
+  TrainCounters counters_;
+  std::optional<StepReport> begun_;  // the step that has not ended, as far as is known
+  int micro_batches_ = 0;            // of the step before; 0: none yet
+  int ended_ = 0;                    // steps
+  bool is_to_search_ = false;        // before the next step
+  std::int64_t saved_at_ = 0;        // iteration of the lasting checkpoint last written or loaded
+  Reports reports_;
+  TrainStep step_;
+  std::optional<TrainingSave> saving_;  // not yet published
+  SaveReport save_report_;              // of it
+  int saves_ = 0;                       // with it
+};
+
+Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan,
+                 const World& world, Stream& stream, const Interruption::Limits& limits,
+                 const Log& log)
+    : options_(options),
+      data_(data),
+      world_(world),
+      interruption_(world.all(), limits, options.device()),
+      log_(log),
+      parameters_(plan.parameters),
+      stream_(stream),
+      profiler_(options, plan.of(world), world.all().rank(), stream_),
+      model_(options.model, options.pipeline_layout.of_rank(world.position().pp),
+             tensor_part(options, world)),
+      optimizer_(model_.table(), options.device(), options.compute_dtype(), options.optimizer,
+                 world),
+      schedule_(options.schedule),
+      executor_(model_, step_shape(options), plan.of(world).memory.step, world, stream_),
+      evaluator_(options, executor_, world),
+      reports_(options, log, world.all()),
+      step_(options, data,
+            {model_, optimizer_, executor_, world, stream_, reports_.timers(), interruption_}) {
+  executor_.use_graphs(options.cuda_graphs);
+  executor_.measure_with(reports_.timers());
+  executor_.share(optimizer_.sharing());
+  stream_.reserve_work(plan.of(world).memory.work);
+  search_products(stream_);
+  optimizer_.set_values(
+      [&](const Param& row) { initialize(row, row.value, options.seed, stream_); }, stream_);
+  if (options.load.empty() && options.pretrained_checkpoint.empty()) return;
+  TrainingState state = this->state();
+  const Loaded loaded = load_training(options, state, data, world, log);
+  if (loaded == Loaded::nothing)
+    log_.note(options.load + ": no checkpoint there, starting from initial weights");
+  if (loaded == Loaded::lasting) saved_at_ = counters_.iteration;
+  options.check_steps_from(counters_.consumed_train_samples);
+  if (!options.skip_train) data.training().order.check_consumed(counters_.consumed_train_samples);
+}
+
+// A step's end, and all that is told of it, comes when the next one has begun, if that may be, or
+// when somebody wants to know how the run stands.
+void Trainer::begin_step(const TrainOptions::StepSize& size) {
+  if (std::exchange(is_to_search_, false)) search_again();
+  if (profiler_.before_step(counters_.iteration)) end_step();
+  const std::int64_t samples = counters_.scheduled_samples;
+  try {
+    step_.begin({.iteration = counters_.iteration + 1,
+                 .first_sample = counters_.consumed_train_samples,
+                 .micro_batches = size.micro_batches,
+                 .rates = schedule_.at(samples),
+                 .rates_after_skipped =
+                     schedule_.at(begun_ ? samples - begun_->global_batch_size : samples)});
+  } catch (const Error&) {
+    if (world_.all().size() == 1) end_step();  // others may not come that far
+    throw;
+  }
+  end_step();
+  const double learning_rate = schedule_.at(counters_.scheduled_samples).learning_rate;
+  counters_.iteration += 1;
+  counters_.scheduled_samples += size.computed;
+  counters_.consumed_train_samples += size.computed;
+  counters_.skipped_train_samples += size.asked - size.computed;
+  const double flops = options_.model.flops(size.computed, options_.data.seq_length);
+  counters_.floating_point_operations += flops;
+  begun_ = {.iteration = counters_.iteration,
+            .consumed_samples = counters_.consumed_train_samples,
+            .skipped_samples = counters_.skipped_train_samples,
+            .global_batch_size = size.computed,
+            .tokens = size.computed * options_.data.seq_length,
+            .flops = flops,
+            .learning_rate = learning_rate};
+  if (options_.report.log_params_norm) begun_->params_norm = optimizer_.parameter_norm(stream_);
+  const auto profile = profiler_.after_step(counters_.iteration);
+  if (profile) reports_.profile(*profile);
+  if (profile || !step_.may_begin_early()) end_step();
+}
+
+// Of the step that has not ended, if there is one.
+void Trainer::end_step() {
+  if (!begun_) return;
+  StepReport report = *std::exchange(begun_, std::nullopt);
+  const TrainStep::Result result = step_.end();
+  report.loss = result.loss;
+  report.grad_norm = result.update.grad_norm;
+  report.num_zeros = result.update.num_zeros;
+  report.loss_scale = result.update.loss_scale;
+  report.skipped = result.update.skipped;
+  if (report.skipped) counters_.scheduled_samples -= report.global_batch_size;
+  const StepRates next = schedule_.at(counters_.scheduled_samples);
+  report.next_learning_rate = next.learning_rate;
+  if (schedule_.has_decoupled()) report.next_decoupled_learning_rate = next.decoupled_learning_rate;
+  report.seconds = result.seconds;
+  reports_.step(report, memory());
+  interruption_.take(result.update.requests, [&] { show_state(); });
+  const double left = static_cast<double>(options_.train_iters - report.iteration) * report.seconds;
+  is_to_search_ |= ++ended_ == kStepsToWarmUp && left > kLongRun;
+}
+
+// In a long run a GPU's products are searched for a second time, which pays within two hours.
+void Trainer::search_again() {
+  end_step();
+  stream_.synchronize();
+  if (!search_products_again(stream_)) return;
+  executor_.forget_graphs();
+  log_.note("the fastest matrix products are searched for again, once for this kind of GPU");
+}
+
+void Trainer::show_state() const {
+  log_.event("state", {{"iteration", counters_.iteration},
+                       {"consumed_samples", counters_.consumed_train_samples}});
+}
+
+// Validation goes on through its samples from one evaluation to the next; the test, what
+// --skip-train evaluates, and a validation of all there is start at the first.  An evaluation that
+// is interrupted counts as done.
+void Trainer::evaluate(Split which, const char* name, const char* where) {
+  const bool all = which == Split::valid && options_.data.full_validation;
+  const bool goes_on = which == Split::valid && !options_.skip_train && !all;
+  if (options_.eval_iters == 0 && !all) return;
+  end_step();
+  const std::int64_t size = options_.evaluation_batch();
+  const std::int64_t first = goes_on ? counters_.consumed_valid_samples : 0;
+  for (const auto& set : data_.sets(which)) {
+    const std::int64_t batches = all ? (set->data.size() + size - 1) / size : options_.eval_iters;
+    const auto loss = evaluator_.run(*set, first, batches,
+                                     [&] { return interruption_.poll([&] { show_state(); }); });
+    if (!loss) {
+      log_.note(concat("evaluation at iteration ", counters_.iteration, " given up"));
+      break;
+    }
+    reports_.evaluation({.split = name,
+                         .set = set->name,
+                         .where = where,
+                         .iteration = counters_.iteration,
+                         .consumed_samples = counters_.consumed_train_samples,
+                         .loss = *loss});
+  }
+  if (goes_on && !data_.sets(which).empty())
+    counters_.consumed_valid_samples += options_.eval_iters * size;
+}
+
+void Trainer::save_once() {
+  if (std::exchange(saved_at_, counters_.iteration) != counters_.iteration) save(true);
+}
+
+void Trainer::save(bool lasting) {
+  if (options_.save.empty()) return;
+  end_step();
+  if (!std::isfinite(optimizer_.parameter_norm(stream_)))
+    fail(Exit::difference, "iteration ", counters_.iteration,
+         ": weights are not finite; nothing was saved");
+  finish_save(true);
+  const Clock::time_point start = Clock::now();
+  saving_.emplace(options_, lasting, state(), data_, world_,
+                  [this] { interruption_.count_written(); });
+  ++saves_;
+  save_report_ = {
+      .folder = saving_->folder(),
+      .iteration = counters_.iteration,
+      .seconds = seconds_since(start),
+      .flops = counters_.floating_point_operations,
+      .tokens = static_cast<double>(counters_.consumed_train_samples * options_.data.seq_length),
+      .async = options_.async_save};
+  if (options_.async_save)
+    reports_.saving(save_report_);
+  else
+    finish_save(true);
+}
+
+// Publishes the checkpoint that is on its way, if there is one: now, or if all is known to be
+// written.
+void Trainer::finish_save(bool wait) {
+  if (!saving_ || !(wait || interruption_.all_written(saves_))) return;
+  const Clock::time_point start = Clock::now();
+  saving_->publish();
+  saving_.reset();
+  save_report_.seconds += seconds_since(start);
+  reports_.saved(save_report_);
+}
+
+RankMemory Trainer::memory() const {
+  return {.parameters = optimizer_.value_bytes(),
+          .gradients = optimizer_.gradient_bytes(),
+          .optimizer = optimizer_.bytes(),
+          .work = stream_.work_bytes(),
+          .step = executor_.peak()};
+}
+
+void Trainer::report_end(const std::string& reason) {
+  end_step();
+  finish_save(true);
+  optimizer_.finish_values();
+  if (const auto profile = profiler_.at_end(counters_.iteration)) reports_.profile(*profile);
+  reports_.end(reason, counters_.iteration, memory());
+}
+
+// Ends the run after a signal: with Exit::stopped if it can go on later, else as the signal would
+// have.
+void Trainer::stopped(Signal signal) const {
+  const Exit died = static_cast<Exit>(128 + static_cast<int>(signal));
+  fail(options_.save.empty() ? died : Exit::stopped, "stopped by ", signal_name(signal),
+       " after iteration ", counters_.iteration, how_to_go_on(options_));
+}
+
+// --iterations-to-skip: the samples are consumed, and nothing else happens.
+void Trainer::skip_step(const TrainOptions::StepSize& size) {
+  end_step();
+  counters_.iteration += 1;
+  counters_.consumed_train_samples += size.computed;
+  counters_.skipped_train_samples += size.computed;
+  log_.event("skipped", {{"iteration", counters_.iteration}});
+}
+
+// Under a ramp-up Megatron saves before the first of the steps with more micro-batches.
+void Trainer::save_before_larger_steps(int micro_batches) {
+  const int before = std::exchange(micro_batches_, micro_batches);
+  if (before != 0 && micro_batches > before) save_once();
+}
+
+// Ends the run if a signal came.  After an evaluation or a save, during which one may have come,
+// a GPU has nothing to do, and ranks ask one another before the next steps.
+void Trainer::heed_signals() {
+  if (!begun_ && step_.may_begin_early()) interruption_.poll([&] { show_state(); });
+  if (!interruption_.signal()) return;
+  save_once();
+  report_end(signal_name(*interruption_.signal()));
+  stopped(*interruption_.signal());
+}
+
+// After a step, in Megatron's order: a signal, the save that is due, the time, the interval.  What
+// came with the step before is known of one that has not ended.  Returns why the run ends here.
+std::optional<std::string> Trainer::save_and_decide() {
+  const auto is_due = [&](const std::optional<std::int64_t>& interval) {
+    return interval && counters_.iteration % *interval == 0;
+  };
+  const bool exits = is_due(options_.exit_interval);
+  if (exits || interruption_.time_is_over()) end_step();
+  heed_signals();
+  if (is_due(options_.save_interval))
+    save_once();
+  else if (is_due(options_.non_persistent_save_interval))
+    save(false);
+  heed_signals();
+  if (interruption_.time_is_over()) {
+    save_once();
+    log_.note(concat("exiting program after ", *options_.exit_duration_in_mins, " minutes"));
+    return "exit-duration";
+  }
+  if (exits) {
+    save_once();
+    log_.note(concat("exiting program at iteration ", counters_.iteration));
+    return "exit-interval";
+  }
+  return std::nullopt;
+}
+
+// Returns false if the run ends before its last step.
+bool Trainer::train_to_the_end() {
+  while (counters_.iteration < options_.train_iters) {
+    const auto size = options_.step_size(counters_.consumed_train_samples);
+    save_before_larger_steps(size.micro_batches);
+    if (std::ranges::count(options_.checks.iterations_to_skip, counters_.iteration) > 0) {
+      skip_step(size);
+      continue;
+    }
+    begin_step(size);
+    finish_save(false);
+    if (counters_.iteration % options_.eval_interval == 0) evaluate(Split::valid, "valid", "");
+    if (const auto reason = save_and_decide()) {
+      report_end(*reason);
+      return false;
+    }
+  }
+  end_step();
+  // Saved first: a finished run that is started again evaluates the same samples again.
+  save_once();
+  return true;
+}
+
+void Trainer::run(const std::string& options_json) {
+  reports_.start(counters_.iteration, parameters_, counters_.floating_point_operations,
+                 options_json);
+  if (!options_.skip_train && !train_to_the_end()) return;
+  evaluate(Split::valid, "valid", " on validation set");
+  if (!interruption_.signal()) evaluate(Split::test, "test", " on test set");
+  report_end(interruption_.signal() ? signal_name(*interruption_.signal()) : "done");
+  if (interruption_.signal()) stopped(*interruption_.signal());
+}
+
+}  // namespace
+
+// Where ranks are processes, the first makes the indexes and folders that the others then find.
+static void prepare(const TrainOptions& options, TrainData& data, Rendezvous* others,
+                    const Log& log) {
+  const bool first = others == nullptr || others->rank() == 0;
+  if (!first) others->barrier();
+  data.build(options.length(), options.seed, options.sampler(), log);
+  if (first) prepare_folders(options, log);
+  if (first && others != nullptr) others->barrier();
+}
+
+// All ranks, as threads; or, among others that are processes, this one.
+static void train_with(Rendezvous* others, const TrainOptions& options, TrainData& data,
+                       Signals& signals, const Log& log, const std::string& options_json) {
+  const auto start = Interruption::Clock::now();
+  if (options.device() == Device::cuda) device::use(options.process.gpu(device::count()));
+  const Plan plan = make_plan(options);
+  if (plan.device == Device::cuda && plan.device_memory == 0)
+    fail(Exit::unavailable, "--device cuda: there is no GPU that CUDA can use");
+  if (!plan.fits())
+    fail_out_of_memory(
+        concat("out of ", plan.device == Device::cpu ? "host" : "GPU", " memory: ", plan.ranks,
+               " ranks need ", plan.fullest().memory.total(), " bytes each, ",
+               plan.device == Device::cpu ? "this machine" : "a GPU", " has ", plan.device_memory),
+        options, plan, log);
+  prepare(options, data, others, log);
+  const auto run_rank = [&](Group& ranks, Stream& stream) {
+    const World world(ranks, options.parallel_sizes());
+    const bool is_told = ranks.rank() == 0 || others != nullptr;
+    const Interruption::Limits limits{is_told ? &signals : nullptr, start,
+                                      options.exit_duration_in_mins};
+    Trainer trainer(options, data, plan, world, stream, limits,
+                    ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);
+    if (others == nullptr) return trainer.run(options_json);
+    tell_failures(*others, [&] { trainer.run(options_json); });
+  };
+  try {
+    if (others == nullptr)
+      return run_ranks(options.ranks, [&](Group& ranks) {
+        Stream stream(options.device(), options.threads_of_rank());
+        run_rank(ranks, stream);
+      });
+    Stream stream(options.device(), options.threads_of_rank());
+    run_rank(*make_nccl_group(*others, stream), stream);
+  } catch (const Error& error) {  // others use the memory too
+    if (error.code() != Exit::out_of_memory) throw;
+    fail_out_of_memory(error.what(), options, plan, log);
+  }
+}
+
+void train(const TrainOptions& options, TrainData& data, Signals& signals, const Log& log,
+           const std::string& options_json) {
+  if (!options.has_processes())
+    return train_with(nullptr, options, data, signals, log, options_json);
+  run_process(options.process, options.launch.timeout(), [&](Rendezvous& others) {
+    others.if_stuck([&](const std::string& line, Exit code) {
+      log.write_line(concat(log.settings().program, ": ", line));
+      ::_exit(static_cast<int>(code));
+    });
+    train_with(&others, options, data, signals, log.for_rank(others.rank()), options_json);
+  });
+}
+
+}  // namespace mt

@@ -1,0 +1,34 @@
+#include "data/corpus/large_pages.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace mt {
+
+// The flags of the heap, as proc(5) has them under "VmFlags".
+static std::string flags_of_heap() {
+  std::ifstream maps("/proc/self/smaps");
+  bool heap = false;
+  std::string flags;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.starts_with("VmFlags:") && heap) flags += line.substr(8);
+    if (line.find(':') > line.find(' ')) heap = line.ends_with("[heap]");
+  }
+  return flags;
+}
+
+TEST(LargePages, AreTheHeaps) {
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage"))
+    GTEST_SKIP() << "the system has none";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer has a heap of its own";
+#endif
+  EXPECT_EQ(flags_of_heap().find(" hg"), std::string::npos);
+  use_large_pages();
+  EXPECT_NE(flags_of_heap().find(" hg"), std::string::npos) << flags_of_heap();
+}
+
+}  // namespace mt

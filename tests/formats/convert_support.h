@@ -1,0 +1,139 @@
+// What tests of conversions have in common: random models in folders of Hugging Face's.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "ckpt/safetensors.h"
+#include "formats/convert.h"
+#include "formats/hugging_face/hugging_face_config.h"
+#include "formats/hugging_face/hugging_face_source.h"
+#include "model/model_rows.h"
+#include "tests/base/scratch.h"
+#include "tests/model/support.h"
+
+namespace mt {
+
+inline ModelConfig config_named(const std::string& name) {
+  ModelConfig c = name == "gpt2" || name == "bert" ? tiny_gpt2() : tiny_llama();
+  if (name == "tied") c.untie_embeddings_and_output_weights = false;
+  if (name == "mistral") c.window_size = "3,0";
+  if (name == "qwen2") c.add_qkv_bias = true;
+  if (name == "qwen3") {
+    c.qk_layernorm = true;
+    c.kv_channels = 8;
+    c.window_size = "4,0";
+    c.window_attn_skip_freq = {1, 0};
+  }
+  if (name == "scaled") {
+    c.use_rope_scaling = true;
+    c.rotary_base = 500000;
+  }
+  if (name == "stretched") c.rotary_interpolation = 2.5;
+  if (name == "nemotron") {
+    c.rotary_percent = 0.5;
+    c.normalization = "LayerNorm";
+    c.apply_layernorm_1p = c.squared_relu = true;
+    c.swiglu = false;
+  }
+  if (name == "mixtral") {
+    c.family = ModelFamily::mixtral;
+    c.num_experts = 4;
+    c.moe_router_topk = 3;
+    c.moe_aux_loss_coeff = 0.25;
+    c.window_size = "3,0";
+  }
+  if (name == "gemma") {
+    c.family = ModelFamily::gemma;
+    c.swiglu = false;
+    c.apply_layernorm_1p = true;
+    c.untie_embeddings_and_output_weights = false;
+  }
+  if (name == "bert") {
+    c.family = ModelFamily::bert;
+    c.bias_gelu_fusion = false;
+  }
+  if (name == "mamba") {
+    c.family = ModelFamily::mamba;
+    c.position_embedding_type = "none";
+    c.swiglu = c.group_query_attention = false;
+    c.ffn_hidden_size.reset();
+    c.kv_channels = c.mamba_head_dim = 8;
+    c.mamba_state_dim = 6;
+    c.mamba_num_groups = 2;
+    c.max_position_embeddings = 0x7fffffff;
+  }
+  if (name.starts_with("hybrid")) {
+    c.family = ModelFamily::mamba;
+    c.position_embedding_type = "none";
+    c.swiglu = false;
+    c.squared_relu = true;
+    c.num_layers = 5;
+    c.hybrid_pattern = "M*-M*";
+    c.mamba_num_heads = name == "hybrid_wide" ? 6 : 0;
+    c.mamba_head_dim = 8;
+    c.mamba_state_dim = 6;
+    c.mamba_num_groups = 2;
+  }
+  if (name.starts_with("t5")) {
+    c.family = ModelFamily::t5;
+    c.position_embedding_type = "relative";
+    c.max_position_embeddings = 0x7fffffff;
+    c.group_query_attention = c.swiglu = c.bias_gelu_fusion = false;
+    c.num_layers = 3;
+    c.encoder_num_layers = 2;
+    c.relative_attention_num_buckets = 6;
+    c.relative_attention_max_distance = 9;
+    c.relu = c.scale_decoder_outputs = name == "t5";
+    c.gated_gelu = c.untie_embeddings_and_output_weights = name == "t5_gated";
+  }
+  c.vocab_size = 21;
+  c.padded_vocab_size = 0;
+  c.make_vocab_size_divisible_by = 8;
+  c.complete();
+  return c;
+}
+
+// A folder of Hugging Face's with random weights, in the order of the table.
+inline void write_hugging_face(const std::string& folder, const ModelConfig& config, DType dtype) {
+  std::filesystem::create_directory(folder);
+  const ParamTable table = model_rows(config);
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const Param& row : table.rows())
+    for (const ForeignName& name : hugging_face_names(row))
+      entries.push_back({name.name, dtype, hugging_face_shape(row, name, config)});
+  SafetensorsWriter writer(folder, entries, 1 << 30);
+  unsigned seed = 1;
+  for (const auto& entry : entries) {
+    std::mt19937 engine(seed++);
+    const HostTensor tensor(dtype, entry.shape);
+    auto* const bytes = static_cast<unsigned char*>(tensor.view().data());
+    for (std::size_t i = 0; i < tensor.view().bytes(); ++i)
+      bytes[i] = static_cast<unsigned char>(32 + engine() % 32);  // of any type: finite, normal
+    writer.write(entry.name, tensor);
+  }
+  writer.close();
+  File file = File::create(folder + "/config.json");
+  file.write(hugging_face_config(config, dtype, R"({"model_type":"none"})"));
+}
+
+class Convert : public testing::Test {
+ protected:
+  ConvertReport convert(const std::string& from, const std::string& to, const std::string& saver,
+                        ConvertOptions options = {}) {
+    options.load = scratch_.path(from);
+    options.save = scratch_.path(to);
+    options.saver = saver;
+    options.complete();
+    return convert_checkpoint(options, Log({.level = Log::Level::quiet}), [] {});
+  }
+  std::string error(const std::string& from, const std::string& to, const std::string& saver,
+                    const ConvertOptions& options = {}) {
+    return error_of([&] { convert(from, to, saver, options); });
+  }
+  std::string content(const std::string& path) { return read_file(scratch_.path(path)); }
+  Scratch scratch_;
+};
+
+}  // namespace mt

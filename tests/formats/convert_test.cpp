@@ -1,0 +1,458 @@
+// Checkpoints into other formats and back.
+#include "formats/convert.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "ckpt/megatron_checkpoint.h"
+#include "ckpt/safetensors.h"
+#include "ckpt/torch_tensors.h"
+#include "formats/hugging_face/hugging_face_config.h"
+#include "formats/hugging_face/hugging_face_source.h"
+#include "formats/row_value.h"
+#include "model/gpt_checkpoint.h"
+#include "tests/formats/convert_support.h"
+
+namespace mt {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Family : public Convert, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Of, Family,
+                         testing::Values("gpt2", "llama", "tied", "mistral", "qwen2", "qwen3",
+                                         "scaled", "stretched", "nemotron", "mixtral", "gemma",
+                                         "bert", "mamba", "hybrid", "hybrid_wide", "t5", "t5_gated",
+                                         "t5_not_scaled"),
+                         [](const auto& param) { return std::string(param.param); });
+
+TEST_P(Family, ComesBackByteForByte) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const std::string kind(name_of(dtype));
+    write_hugging_face(scratch_.path("hf" + kind), config_named(GetParam()), dtype);
+    ConvertOptions options;
+    options.verify = true;
+    const ConvertReport report = convert("hf" + kind, "core" + kind, "core", options);
+    EXPECT_EQ(report.compared, report.rows);
+    convert("core" + kind, "back" + kind, "hf", options);
+    EXPECT_EQ(content("back" + kind + "/model.safetensors"),
+              content("hf" + kind + "/model.safetensors"));
+    EXPECT_EQ(content("back" + kind + "/config.json"), content("hf" + kind + "/config.json"));
+  }
+}
+
+TEST_P(Family, SettingsComeBack) {
+  const ModelConfig c = config_named(GetParam());
+  const HuggingFaceConfig found =
+      parse_hugging_face_config(hugging_face_config(c, DType::bf16, ""), "config.json");
+  EXPECT_EQ(found.dtype, DType::bf16);
+  ModelConfig back = found.model;
+  back.make_vocab_size_divisible_by = 8;
+  back.complete();
+  const auto args_of = [](const ModelConfig& config) {
+    PyValue args = PyValue::dict();
+    add_model_args(config, DType::f32, args);
+    return args;
+  };
+  const PyValue ours = args_of(c), theirs = args_of(back);
+  const std::vector<PyValue>& entries = ours.entries("args");
+  for (std::size_t i = 0; i < entries.size(); i += 2) {
+    const std::string& name = entries[i].as_string("args");
+    // Of no effect, or said in another way: a layer's window, query groups without sharing.
+    if (name == "window_attn_skip_freq" || name == "num_query_groups" || name == "label_smoothing")
+      continue;
+    EXPECT_TRUE(*theirs.find(name) == entries[i + 1]) << name;
+  }
+  for (std::int64_t layer = 0; layer < c.num_layers; ++layer)
+    EXPECT_EQ(back.window(layer), c.window(layer));
+}
+
+// What Megatron-Core 0.12.1 keeps of them, by section 5 of its checkpoints' inventory.
+TEST_F(Convert, KeysOfOtherFamiliesAreMegatrons) {
+  struct Key {
+    const char *family, *key;
+    Shape shape;
+  };
+  for (const auto& [family, key, shape] :
+       {Key{"mixtral", "decoder.layers.mlp.experts.experts.linear_fc1.weight", {2, 4, 80, 16}},
+        Key{"mixtral", "decoder.layers.mlp.experts.experts.linear_fc2.weight", {2, 4, 16, 40}},
+        Key{"mixtral", "decoder.layers.mlp.router.weight", {2, 4, 16}},
+        Key{"mixtral", "decoder.layers.pre_mlp_layernorm.weight", {2, 16}},
+        Key{"bert", "encoder.layers.self_attention.linear_qkv.bias", {2, 48}},
+        Key{"bert", "embedding.tokentype_embeddings.weight", {2, 16}},
+        Key{"bert", "output_layer.bias", {128}},
+        Key{"mamba", "decoder.layers.1.mixer.in_proj.weight.z", {32, 16}},
+        Key{"mamba", "decoder.layers.1.mixer.in_proj.weight.dt", {4, 16}},
+        Key{"mamba", "decoder.layers.0.mixer.conv1d.weight.B", {12, 1, 4}},
+        Key{"mamba", "decoder.layers.0.mixer.conv1d.bias.x", {32}}}) {
+    const std::string folder = concat("core_", family);
+    if (!fs::exists(scratch_.path(folder))) {
+      write_hugging_face(scratch_.path(concat("hf_", family)), config_named(family), DType::f32);
+      convert(concat("hf_", family), folder, "core");
+    }
+    EXPECT_EQ(DistReader(scratch_.path(folder + "/release")).at(key).shape, shape) << key;
+  }
+}
+
+TEST_F(Convert, SameBytesForAnyNumberOfThreads) {
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
+  for (const int threads : {1, 2, 7}) {
+    ConvertOptions options;
+    options.threads = threads;
+    convert("hf", concat("core", threads), "core", options);
+    for (const char* file : {"__0_0.distcp", "__0_3.distcp", "common.pt", ".metadata"})
+      EXPECT_EQ(content(concat("core", threads, "/release/", file)),
+                content(concat("core1/release/", file)));
+  }
+}
+
+TEST_F(Convert, WithoutCommonFileNothingIsLost) {
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
+  ConvertOptions options;
+  options.verify = options.no_common_file = true;
+  convert("hf", "core", "core", options);
+  EXPECT_FALSE(fs::exists(scratch_.path("core/release/common.pt")));
+  convert("core", "back", "hf");
+  for (const char* file : {"/model.safetensors", "/config.json"})
+    EXPECT_EQ(content(concat("back", file)), content(concat("hf", file)));
+  const std::string refused =
+      "64 --no-common-pt: torch_dist alone has one; see --saver and --ckpt-format";
+  EXPECT_EQ(error("hf", "new", "hf", options), refused);
+  options.ckpt_format = "torch";
+  EXPECT_EQ(error("hf", "new", "core", options), refused);
+}
+
+TEST_F(Convert, VocabularyIsPaddedAnew) {
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
+  ConvertOptions options;
+  options.make_vocab_size_divisible_by = 5;
+  options.target_tensor_parallel = 4;
+  convert("hf", "core", "core", options);
+  const DistReader reader(scratch_.path("core/release"));
+  EXPECT_EQ(reader.at("output_layer.weight").shape, (Shape{40, 16}));
+  const HostTensor padding(DType::f32, {19, 16});
+  reader.read("output_layer.weight", {21, 0}, padding);
+  for (const float value : padding.span<float>()) EXPECT_EQ(value, 0);
+  const auto source = open_model(scratch_.path("core"));
+  EXPECT_EQ(source->config().vocab_size, 21);
+  EXPECT_EQ(source->config().padded_vocab_size, 40);
+}
+
+TEST_F(Convert, TheVocabularyIsWhatMegatronGivesTheRanks) {
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);  // 21 tokens
+  ConvertOptions options;
+  options.make_vocab_size_divisible_by = 8;
+  convert("hf", "core", "core", options);
+  options.make_vocab_size_divisible_by.reset();
+  const auto rows = [&](const std::string& from, const std::string& to, const char* format,
+                        std::int64_t ranks) {
+    options.ckpt_format = format;
+    options.target_tensor_parallel = ranks;
+    options.verify = true;
+    convert(from, to, "core", options);
+    return open_model(scratch_.path(to))->config().padded_vocab_size;
+  };
+  EXPECT_EQ(rows("core", "two", "torch", 2), 32);
+  EXPECT_EQ(rows("two", "one", "torch", 1), 24);
+  EXPECT_EQ(rows("two", "plain", "torch_dcp", 1), 24);
+  EXPECT_EQ(rows("two", "back", "torch_dist", 1), 24);
+  EXPECT_EQ(rows("one", "more", "torch_dist", 2), 32);
+  EXPECT_EQ(rows("more", "kept", "torch_dist", 1), 32);  // what was trained there
+}
+
+TEST_F(Convert, OtherTypesRound) {
+  write_hugging_face(scratch_.path("hf"), config_named("gpt2"), DType::f32);
+  ConvertOptions options;
+  options.bf16 = options.verify = true;
+  convert("hf", "core", "core", options);
+  const DistReader reader(scratch_.path("core/release"));
+  EXPECT_EQ(reader.at("decoder.final_layernorm.weight").dtype, DType::bf16);
+  EXPECT_EQ(open_model(scratch_.path("core"))->dtype(), DType::bf16);
+}
+
+TEST_F(Convert, ShardsAreReadAndWritten) {
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
+  const auto source = open_tensors(scratch_.path("hf"));
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const auto& [name, tensor] : source->tensors())
+    entries.push_back({name, *tensor.dtype, tensor.shape});
+  fs::create_directory(scratch_.path("shards"));
+  SafetensorsWriter writer(scratch_.path("shards"), entries, 4000);
+  for (const auto& [name, tensor] : source->tensors()) {
+    const HostTensor value(*tensor.dtype, tensor.shape);
+    source->read_original(name, origin_of(tensor.shape.rank()), value);
+    writer.write(name, value);
+  }
+  writer.close();
+  fs::copy(scratch_.path("hf/config.json"), scratch_.path("shards/config.json"));
+  convert("shards", "core", "core");
+  convert("core", "back", "hf");
+  EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors"));
+}
+
+TEST(RowMemory, HoldsRowsBackUntilThereIsPlace) {
+  RowMemory memory(100);
+  std::atomic<int> held = 0, most = 0;
+  const auto hold = [&](int bytes) {
+    for (int i = 0; i < 200; ++i) {
+      const RowMemory::Place place(memory, static_cast<std::uint64_t>(bytes));
+      const int now = held += bytes;
+      for (int known = most; now > known && !most.compare_exchange_weak(known, now);) {
+      }
+      std::this_thread::yield();
+      held -= bytes;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (const int bytes : {30, 40, 50, 100}) threads.emplace_back(hold, bytes);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(most, 100);
+  const RowMemory::Place alone(memory, 1000);  // of any size
+}
+
+TEST(RowMemory, BuffersAreUsedAgain) {
+  RowMemory memory(1 << 20);
+  Buffer first = memory.take_buffer(5000);
+  const void* const address = first.data();
+  memory.give_buffer(std::move(first));
+  first = memory.take_buffer(5000);
+  EXPECT_EQ(first.data(), address);
+  memory.give_buffer(std::move(first));
+  EXPECT_EQ(memory.take_buffer(4000).bytes(), 4000u);
+  EXPECT_GE(memory.take_buffer(6000).bytes(), 6000u);
+}
+
+// --- What is refused ----------------------------------------------------------------------------
+
+// Writes the folder's tensors again, as `change` leaves them.
+void rewrite(const std::string& folder,
+             const std::function<void(std::vector<SafetensorsWriter::Entry>&)>& change) {
+  std::vector<SafetensorsWriter::Entry> entries;
+  const std::map<std::string, DistTensor> tensors = open_tensors(folder)->tensors();
+  for (const auto& [name, tensor] : tensors) entries.push_back({name, *tensor.dtype, tensor.shape});
+  change(entries);
+  SafetensorsWriter writer(folder, entries, 1 << 30);
+  for (const auto& entry : entries) writer.write(entry.name, HostTensor(entry.dtype, entry.shape));
+  writer.close();
+}
+
+TEST_F(Convert, TensorsMustBeTheModels) {
+  const std::string hf = scratch_.path("hf"), core = scratch_.path("core");
+  write_hugging_face(hf, config_named("tied"), DType::f32);
+  rewrite(hf, [](auto& entries) { entries.push_back({"score.weight", DType::f32, {2, 16}}); });
+  EXPECT_EQ(error("hf", "core", "core"),
+            concat("65 ", hf,
+                   ": tensor score.weight has no place in the model that its settings describe"));
+  rewrite(hf, [](auto& entries) {
+    std::erase_if(entries, [](const auto& entry) { return entry.name == "score.weight"; });
+    entries.push_back({"lm_head.weight", DType::f32, {21, 16}});
+  });
+  EXPECT_EQ(error("hf", "core", "core"), "");
+  rewrite(hf, [](auto& entries) {
+    std::erase_if(entries, [](const auto& entry) { return entry.name == "lm_head.weight"; });
+    entries.push_back({"lm_head.weight", DType::f32, {20, 16}});
+  });
+  EXPECT_EQ(error("hf", "core2", "core"),
+            concat("65 ", hf,
+                   ": tensor lm_head.weight differs from model.embed_tokens.weight, "
+                   "though config.json says that they are one"));
+  rewrite(hf, [](auto& entries) {
+    std::erase_if(entries, [](const auto& entry) { return entry.name == "model.norm.weight"; });
+  });
+  EXPECT_EQ(error("hf", "core2", "core"),
+            concat("65 ", hf, "/model.safetensors: has no tensor model.norm.weight"));
+  EXPECT_FALSE(fs::exists(scratch_.path("core2")));
+}
+
+TEST_F(Convert, ShapesMustBeTheModels) {
+  const std::string hf = scratch_.path("hf");
+  write_hugging_face(hf, config_named("llama"), DType::f32);
+  rewrite(hf, [](auto& entries) { entries.back().shape = {17}; });
+  EXPECT_EQ(error("hf", "core", "core"),
+            concat("65 ", hf, ": tensor model.norm.weight is [17], expected [16]"));
+  EXPECT_FALSE(fs::exists(scratch_.path("core")));
+}
+
+TEST_F(Convert, LayoutsAreOfFormatsThatHaveThem) {
+  const auto refusal = [&](const std::string& saver, auto ConvertOptions::*option, auto value) {
+    ConvertOptions options;
+    options.*option = value;
+    return error("hf", "out", saver, options);
+  };
+  EXPECT_EQ(refusal("hf", &ConvertOptions::ckpt_format, "torch"),
+            "64 --ckpt-format torch: means nothing with --saver hf");
+  EXPECT_EQ(refusal("gguf", &ConvertOptions::target_tensor_parallel, 2),
+            "64 --target-tensor-parallel-size 2: means nothing with --saver gguf");
+  EXPECT_EQ(refusal("meta", &ConvertOptions::target_pipeline_parallel, 2),
+            "64 --target-pipeline-parallel-size 2: means nothing with --saver meta");
+  EXPECT_EQ(refusal("meta", &ConvertOptions::target_expert_parallel, 2),
+            "64 --target-expert-parallel-size 2: means nothing with --saver meta");
+  EXPECT_EQ(refusal("hf", &ConvertOptions::transformer_impl, "local"),
+            "64 --saver-transformer-impl local: means nothing with --saver hf");
+  EXPECT_EQ(refusal("meta", &ConvertOptions::shard_megabytes, 5),
+            "64 --shard-size 5: means nothing with --saver meta");
+  EXPECT_EQ(refusal("hf", &ConvertOptions::make_vocab_size_divisible_by, 64),
+            "64 --make-vocab-size-divisible-by: means nothing with --saver hf");
+  PipelineOptions stages;
+  stages.layout = "Et|tL";
+  EXPECT_EQ(refusal("gguf", &ConvertOptions::pipeline, stages),
+            "64 --pipeline-model-parallel-layout: means nothing with --saver gguf");
+  stages = {.account_for_loss = true};
+  EXPECT_EQ(refusal("gguf", &ConvertOptions::pipeline, stages),
+            "64 --account-for-loss-in-pipeline-split: means nothing with --saver gguf");
+}
+
+// Another program makes OUTPUT while this one is at work.
+TEST_F(Convert, NothingIsSaidTwiceOrForNothing) {
+  ConvertOptions options;
+  options.input = "a";
+  EXPECT_EQ(error("hf", "out", "core", options),
+            concat("64 --load-dir ", scratch_.path("hf"), ": not with a, which says the same"));
+  options.input.clear();
+  options.seed = 5;
+  EXPECT_EQ(error("hf", "out", "core", options), "64 --seed: is of --mock");
+  options.mock = true;
+  options.source.vocab_size = 5;
+  EXPECT_EQ(error("hf", "out", "core", options),
+            "64 --true-vocab-size: not with --mock, which knows of INPUT's config.json alone");
+}
+
+TEST_F(Convert, NumbersTooLargeForFloat16AreRefused) {
+  write_hugging_face(scratch_.path("hf"), config_named("llama"), DType::f32);
+  ConvertOptions options;
+  options.fp16 = true;
+  EXPECT_EQ(error("hf", "core", "core", options), "");
+  std::string file = content("hf/model.safetensors");
+  const float large = 65520;  // the last element; 65519 would be rounded to 65504
+  std::memcpy(file.data() + file.size() - sizeof large, &large, sizeof large);
+  File::create(scratch_.path("hf/model.safetensors")).write(file);
+  EXPECT_EQ(error("hf", "out", "core", options),
+            concat("78 ", scratch_.path("hf"),
+                   ": output_layer.weight: 1 numbers are infinite or too large for "
+                   "float16, which ends at 65504; see --dtype"));
+  EXPECT_FALSE(fs::exists(scratch_.path("out")));
+  options.fp16 = false;
+  EXPECT_EQ(error("hf", "out", "core", options), "");
+}
+
+TEST_F(Convert, LoaderMustBeWhatIsThere) {
+  write_hugging_face(scratch_.path("hf"), config_named("gpt2"), DType::f32);
+  ConvertOptions options;
+  options.loader = "core";
+  EXPECT_EQ(error("hf", "core", "core", options),
+            concat("78 ", scratch_.path("hf"), ": is Hugging Face's, but --loader is core"));
+  options.loader = "hf";
+  options.model_type = "BERT";
+  EXPECT_EQ(error("hf", "core", "core", options),
+            concat("78 ", scratch_.path("hf"), ": is no BERT, but --model-type is BERT"));
+}
+
+struct Refusal {
+  const char *json, *error;
+};
+
+TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
+  const std::string llama =
+      R"("model_type":"llama","hidden_size":16,"num_attention_heads":2,"num_hidden_layers":1,)"
+      R"("intermediate_size":8,"max_position_embeddings":8,"vocab_size":9)";
+  const Refusal refusals[] = {
+      {R"({"model_type":"bert"})",
+       "model_type \"bert\" has its norms behind what they are in front of in Megatron's BERT, "
+       "megatron-bert: one does not become the other"},
+      {R"({"model_type":"opt"})",
+       "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, "
+       "qwen3, nemotron, megatron-bert, mamba2, nemotron_h or t5"},
+      {R"({})", "no \"model_type\""},
+      {R"({"model_type":"llama"})", "no \"num_hidden_layers\""},
+      {R"(,"hidden_act":"gelu"})", "\"hidden_act\" is \"gelu\", expected \"silu\""},
+      {R"(,"attention_bias":true})",
+       "\"attention_bias\" and \"mlp_bias\" differ, which is not supported"},
+      {R"(,"rope_theta":10000.5})", "\"rope_theta\" is 10000.5, expected a whole number"},
+      {R"(,"rope_scaling":{"type":"yarn","factor":2}})",
+       "rope_scaling: rope_type \"yarn\": expected default, linear or llama3"},
+      {R"(,"rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":1,)"
+       R"("high_freq_factor":4,"original_max_position_embeddings":4096}})",
+       "rope_scaling: low_freq_factor, high_freq_factor and original_max_position_embeddings: "
+       "expected 1, 4 and 8192"},
+      {R"(,"rope_parameters":{"sliding_attention":{}}})",
+       "rope_parameters: \"sliding_attention\" is not supported"},
+      {R"(,"torch_dtype":"float8_e4m3fn"})",
+       "\"torch_dtype\" is \"float8_e4m3fn\", expected a floating-point type"},
+      {R"(,"vocab_size":10})", "\"vocab_size\" is there twice"},
+      {R"({"model_type":"gpt2","n_layer":1,"n_embd":8,"n_head":2,"n_positions":8,"vocab_size":9,)"
+       R"("scale_attn_by_inverse_layer_idx":true})",
+       "\"scale_attn_by_inverse_layer_idx\" is true, which is not supported"},
+      {R"({"model_type":"gpt2","n_layer":1,"n_embd":8,"n_head":2,"n_positions":8,"vocab_size":9,)"
+       R"("activation_function":"relu"})",
+       "\"activation_function\" is \"relu\", expected \"gelu\""},
+  };
+  for (const Refusal& refusal : refusals) {
+    const std::string json =
+        refusal.json[0] == ',' ? concat("{", llama, refusal.json) : refusal.json;
+    EXPECT_EQ(error_of([&] { parse_hugging_face_config(json, "c"); }),
+              concat("65 c: ", refusal.error))
+        << json;
+  }
+}
+
+// The 4th generation of transformers writes Infinity into what it says of Mamba-2 and Nemotron-H.
+TEST_F(Convert, NumbersThatPythonWritesTravel) {
+  write_hugging_face(scratch_.path("hf"), config_named("mamba"), DType::f32);
+  const std::string config = content("hf/config.json");
+  const auto limited = [&](const std::string& limit) {
+    const std::string more =
+        concat(",\"time_step_limit\":[0.0,", limit, "],\"note\":\"\\\"Infinity\"}\n");
+    File::create(scratch_.path("hf/config.json")).write(config.substr(0, config.rfind('}')) + more);
+    for (const char* folder : {"core", "back"}) fs::remove_all(scratch_.path(folder));
+    const std::string refused = error("hf", "core", "core");
+    if (!refused.empty()) return refused;
+    convert("core", "back", "hf");
+    return content("back/config.json").ends_with(more) ? std::string()
+                                                       : content("back/config.json");
+  };
+  for (const char* limit : {"Infinity", "{\"__float__\":\"Infinity\"}", "1e+30"})
+    EXPECT_EQ(limited(limit), "") << limit;
+  for (const char* limit : {"0.1", "-Infinity", "NaN", "null"})
+    EXPECT_EQ(limited(limit), concat("65 ", scratch_.path("hf"),
+                                     "/config.json: \"time_step_limit\" bounds the time "
+                                     "steps, which Megatron does not do"))
+        << limit;
+}
+
+TEST(HuggingFaceConfigTest, ModelsThatTransformersHasNotAreRefused) {
+  const auto refusal = [](const std::function<void(GptConfig&)>& change) {
+    GptConfig c = config_named("llama");
+    change(c);
+    return error_of([&] { hugging_face_config(c, DType::f32, ""); });
+  };
+  const std::string end = ": no model of transformers has that";
+  EXPECT_EQ(refusal([](GptConfig& c) { c.rotary_interleaved = true; }),
+            "78 --rotary-interleaved" + end);
+  EXPECT_EQ(refusal([](GptConfig& c) { c.position_embedding_type = "none"; }),
+            "78 --position-embedding-type none" + end);
+  EXPECT_EQ(refusal([](GptConfig& c) { c.rotary_percent = 0.5; }),
+            "78 --rotary-percent with --swiglu" + end);
+  EXPECT_EQ(refusal([](GptConfig& c) { c.position_embedding_type = "learned_absolute"; }),
+            "78 learned positions without GeLU" + end);
+  EXPECT_EQ(refusal([](GptConfig& c) { c.swiglu = false; }),
+            "78 rotary positions without --swiglu and plain RMSNorm" + end);
+}
+
+TEST(HuggingFaceConfigTest, OtherMembersAreKept) {
+  const std::string json =
+      hugging_face_config(config_named("llama"), DType::f32,
+                          R"({"model_type":"llama","bos_token_id":7,"vocab_size":1,"x":{"y": 1}})");
+  EXPECT_NE(json.find(R"("bos_token_id":7,"x":{"y":1}})"), std::string::npos) << json;
+  EXPECT_EQ(json.find(R"("vocab_size":1,)"), std::string::npos) << json;
+  const std::string other = hugging_face_config(config_named("llama"), DType::f32,
+                                                R"({"model_type":"gpt2","bos_token_id":7})");
+  EXPECT_EQ(other.find("bos_token_id"), std::string::npos) << other;
+}
+
+}  // namespace
+}  // namespace mt

@@ -1,0 +1,355 @@
+// Models out of GGUF files.
+#include "formats/gguf/gguf_source.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include "ckpt/gguf.h"
+#include "formats/gguf/gguf_tokenizer.h"
+#include "formats/inspect.h"
+#include "model/checkpoint_tokenizer.h"
+#include "tests/formats/convert_support.h"
+#include "tests/text/hex.h"
+#include "text/hf/hf_tokenizer.h"
+#include "text/sentencepiece/sentencepiece_tokenizer.h"
+
+namespace mt {
+namespace {
+
+namespace fs = std::filesystem;
+const std::string kTestdata = MT_TESTDATA "/";
+
+class GgufModels : public Convert {
+ protected:
+  void SetUp() override { config_ = config_named("llama"); }
+
+  // Rows are whole blocks of q8_0.
+  void write(const std::string& family, DType dtype) {
+    config_ = config_named(family);
+    config_.hidden_size = 32;
+    config_.kv_channels = 8;
+    config_.ffn_hidden_size = 64;
+    if (family == "scaled") config_.rotary_base = 5'000'000;  // one channel is as slow as they get
+    fs::remove_all(scratch_.path("hf"));
+    write_hugging_face(scratch_.path("hf"), config_, dtype);
+  }
+  ConvertReport make(const std::string& from, const std::string& to, const std::string& saver,
+                     const std::string& dtype = "") {
+    ConvertOptions options;
+    options.dtype = dtype;
+    options.force = options.verify = true;
+    return convert(from, to, saver, options);
+  }
+  std::string difference(const std::string& a, const std::string& b) {
+    std::string lines;
+    print_differences({scratch_.path(a)}, scratch_.path(b), 0,
+                      [&](const std::string& line) { lines += line + "\n"; });
+    return lines;
+  }
+
+  // The file that was made of a model, with other settings and tensors of zeros.
+  void rewrite(const std::function<void(GgufKeyValues&)>& settings,
+               std::vector<GgufWriter::Entry> more = {}, std::string left_out = {}) {
+    if (!fs::exists(scratch_.path("gguf"))) {
+      write("llama", DType::f32);
+      make("hf", "gguf", "gguf");
+    }
+    const GgufReader original(scratch_.path("gguf/model.gguf"));
+    GgufKeyValues values;
+    values.text("general.architecture", "llama");
+    for (const auto& [key, value] : {std::pair("llama.block_count", 2),
+                                     {"llama.context_length", 64},
+                                     {"llama.embedding_length", 32},
+                                     {"llama.feed_forward_length", 64},
+                                     {"llama.attention.head_count", 4},
+                                     {"llama.attention.head_count_kv", 2}})
+      if (key != left_out) values.integer(key, static_cast<std::uint32_t>(value));
+    values.real("llama.attention.layer_norm_rms_epsilon", 1e-5F);
+    settings(values);
+    std::vector<GgufWriter::Entry> entries = std::move(more);
+    for (const auto& [name, tensor] : original.tensors())
+      if (name != left_out) entries.push_back({name, GgufType::f32, tensor.shape});
+    GgufWriter writer(scratch_.path("made.gguf"), values, entries);
+    for (const GgufWriter::Entry& entry : entries) {
+      const std::string zeros(static_cast<std::size_t>(entry.shape.numel()) * sizeof(float), '\0');
+      writer.write(entry.name, {zeros.data(), DType::f32, entry.shape});
+    }
+    writer.close();
+  }
+  std::string refusal() {
+    const std::string path = scratch_.path("made.gguf");
+    std::string line = error("made.gguf", "out", "core");
+    if (const std::size_t at = line.find(path); at != std::string::npos)
+      line.erase(at, path.size() + 2);
+    return line;
+  }
+
+  ModelConfig config_;
+};
+
+TEST_F(GgufModels, BecomeWhatTheyWereMadeOf) {
+  for (const auto& [family, dtype] : {std::pair("gpt2", DType::f16),
+                                      {"gpt2", DType::bf16},
+                                      {"llama", DType::f32},
+                                      {"tied", DType::bf16},
+                                      {"mistral", DType::f16},
+                                      {"qwen2", DType::bf16},
+                                      {"qwen3", DType::bf16},
+                                      {"scaled", DType::bf16}}) {
+    write(family, dtype);
+    make("hf", "gguf", "gguf");
+    const ConvertReport report = make("gguf", "core", "core");
+    EXPECT_EQ(report.from, "gguf");
+    EXPECT_EQ(report.compared, report.rows);
+    make("gguf/model.gguf", "back", "hf");
+    EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors")) << family;
+    EXPECT_EQ(difference("gguf", "hf"), "");
+    EXPECT_EQ(difference("core", "gguf/model.gguf"), "");
+  }
+}
+
+TEST_F(GgufModels, SettingsAreTheModels) {
+  for (const char* family : {"gpt2", "llama", "tied", "qwen2", "scaled"}) {
+    write(family, DType::bf16);
+    make("hf", "gguf", "gguf");
+    const auto found = open_model(scratch_.path("gguf"));
+    const ModelConfig usual;  // what no GGUF file says
+    config_.init_method_std = usual.init_method_std;
+    if (config_.position_embedding_type == "learned_absolute")
+      config_.attention_dropout = config_.hidden_dropout = usual.hidden_dropout;
+    EXPECT_EQ(found->dtype(), DType::bf16);
+    EXPECT_EQ(hugging_face_config(found->config(), DType::bf16, ""),
+              hugging_face_config(config_, DType::bf16, ""));
+  }
+}
+
+// A vector that is no bf16 keeps its float32, and the others become what they were.
+TEST_F(GgufModels, VectorsLoseNothing) {
+  write("llama", DType::bf16);
+  make("hf", "gguf", "gguf");
+  const std::string path = scratch_.path("gguf/model.gguf");
+  std::string bytes = read_file(path);
+  bytes[GgufReader(path).at("blk.1.ffn_norm.weight").chunks[0].place.offset] ^= 1;
+  File::create(path).write(bytes);
+  make("gguf", "back", "hf");
+  const SafetensorsReader back(scratch_.path("back/model.safetensors"));
+  for (const auto& [name, tensor] : back.tensors())
+    EXPECT_EQ(tensor.dtype,
+              name == "model.layers.1.post_attention_layernorm.weight" ? DType::f32 : DType::bf16)
+        << name;
+}
+
+TEST_F(GgufModels, BlocksAreDequantized) {
+  write("llama", DType::bf16);
+  make("hf", "gguf", "gguf", "q8_0");
+  const auto source = open_model(scratch_.path("gguf"));
+  ASSERT_EQ(source->notes().size(), 1U);
+  EXPECT_NE(source->notes()[0].find("16 tensors of q8_0 are dequantized"), std::string::npos)
+      << source->notes()[0];
+  make("gguf", "back", "hf");
+  const GgufReader file(scratch_.path("gguf/model.gguf"));
+  const SafetensorsReader back(scratch_.path("back/model.safetensors"));
+  const Shape& shape = file.at("blk.0.ffn_up.weight").shape;
+  const HostTensor a(DType::f32, shape), b(DType::f32, shape);
+  file.read_original("blk.0.ffn_up.weight", {0, 0}, a.view());
+  EXPECT_EQ(back.at("model.layers.0.mlp.up_proj.weight").dtype, DType::f32);
+  back.read_original("model.layers.0.mlp.up_proj.weight", {0, 0}, b.view());
+  EXPECT_EQ(std::memcmp(a.view().data(), b.view().data(), a.view().bytes()), 0);
+  make("gguf", "again", "gguf", "q8_0");  // the same blocks
+  EXPECT_EQ(difference("gguf", "again"), "");
+}
+
+TEST_F(GgufModels, WhatNoScaleHoldsIsRefused) {
+  write("llama", DType::f32);
+  const std::string path = scratch_.path("hf/model.safetensors"), whole = read_file(path);
+  for (const float number : {NAN, INFINITY, 1e7F}) {  // the last element
+    std::string file = whole;
+    std::memcpy(file.data() + file.size() - sizeof number, &number, sizeof number);
+    File::create(path).write(file);
+    EXPECT_NE(error_of([&] {
+                make("hf", "out", "gguf", "q8_0");
+              }).find("1 numbers are not finite, or too large for q8_0"),
+              std::string::npos)
+        << number;
+  }
+}
+
+// What Hugging Face's tokenizers were given for goldens.
+std::vector<std::string> texts() {
+  std::vector<std::string> found;
+  std::ifstream cases(kTestdata + "huggingface/cases.txt");
+  for (std::string line; std::getline(cases, line);) {
+    std::istringstream columns(line);
+    std::string kind, hex;
+    columns >> kind >> hex;
+    if (kind == "gpt2") found.push_back(from_hex(hex));
+  }
+  return found;
+}
+
+// Its tokenizer goes into a GGUF file and comes back, as files of another tokenizer of that type.
+class GgufTokenizers : public GgufModels {
+ protected:
+  std::unique_ptr<Tokenizer> back(const std::string& name, const std::string& path,
+                                  std::int64_t vocab_size, const std::string& config) {
+    ModelConfig model = config_named("llama");
+    model.vocab_size = vocab_size;
+    model.padded_vocab_size = 0;
+    model.complete();
+    fs::remove_all(scratch_.path("hf"));
+    write_hugging_face(scratch_.path("hf"), model, DType::f32);
+    fs::copy_file(path, scratch_.path("hf/" + name));
+    File::create(scratch_.path("hf/tokenizer_config.json")).write(config);
+    make("hf", "gguf", "gguf");
+    make("gguf", "core", "core");
+    const MegatronCheckpoint core(scratch_.path("core/release"));
+    EXPECT_NE(tokenizer_identity(core), "");
+    return load_tokenizer(core, {});
+  }
+};
+
+TEST_F(GgufTokenizers, OfBytesAreTheSame) {
+  for (const auto& [kind, pre, bos] : {std::tuple("gpt2", "gpt-2", ""),
+                                       {"llama3", "llama-bpe", "<|begin_of_text|>"},
+                                       {"qwen2", "qwen2", ""},
+                                       {"nemo", "tekken", "<|endoftext|>"},
+                                       {"o200k", "gpt-4o", "<|endoftext|>"}}) {
+    const std::string path = concat(kTestdata, "huggingface/", kind, ".json"),
+                      config = *bos == '\0' ? "{}" : concat(R"({"bos_token":")", bos, R"("})");
+    const HfTokenizer original(path);
+    const auto tokenizer = back("tokenizer.json", path, original.vocab_size() + 3, config);
+    EXPECT_EQ(GgufReader(scratch_.path("gguf/model.gguf")).values().at("tokenizer.ggml.pre").json(),
+              concat('"', pre, '"'));
+    EXPECT_EQ(tokenizer->vocab_size(), original.vocab_size()) << kind;
+    EXPECT_EQ(tokenizer->bos() >= 0, *bos != '\0');
+    int same = 0;
+    for (const std::string& text : texts()) {
+      // An added token that is found in what the normalizer makes of a text is not in GGUF files.
+      if (text.find("\u00e9") != text.npos || text.find("\u0301") != text.npos) continue;
+      std::vector<std::int32_t> expected, ids;
+      original.encode(text, expected);
+      tokenizer->encode(text, ids);
+      EXPECT_EQ(ids, expected) << kind << " " << text;
+      ++same;
+    }
+    EXPECT_GT(same, 20);
+  }
+}
+
+TEST_F(GgufTokenizers, OfPiecesAreTheSame) {
+  const std::string path = kTestdata + "sentencepiece/bpe.model";
+  const SentencePieceModelTokenizer original("Llama2Tokenizer", path);
+  const auto tokenizer = back("tokenizer.model", path, original.vocab_size() + 1, "{}");
+  EXPECT_EQ(tokenizer->type(), "Llama2Tokenizer");
+  EXPECT_EQ(tokenizer->vocab_size(), original.vocab_size());
+  EXPECT_EQ(tokenizer->eod(), original.eod());
+  for (const std::string& text : texts()) {
+    std::vector<std::int32_t> expected, ids;
+    original.encode(text, expected);
+    tokenizer->encode(text, ids);
+    EXPECT_EQ(ids, expected) << text;
+  }
+}
+
+TEST_F(GgufTokenizers, ThoseThatAreNotKnownStayBehind) {
+  const auto problem = [&](const std::function<void(GgufKeyValues&)>& add) {
+    GgufKeyValues values;
+    add(values);
+    GgufWriter(scratch_.path("made.gguf"), values, {}).close();
+    const GgufTokenizer found = read_gguf_tokenizer(GgufReader(scratch_.path("made.gguf")), 2);
+    EXPECT_TRUE(found.files.empty());
+    const std::size_t at = found.problem.find("ggml.");
+    return at == std::string::npos ? found.problem : found.problem.substr(at);
+  };
+  const auto tokenizer = [](const char* model, const char* pre, std::vector<std::string> tokens) {
+    return [=](GgufKeyValues& to) {
+      to.text("tokenizer.ggml.model", model);
+      to.text("tokenizer.ggml.pre", pre);
+      to.texts("tokenizer.ggml.tokens", tokens);
+      to.reals("tokenizer.ggml.scores", {0, 0});
+    };
+  };
+  EXPECT_EQ(problem([](GgufKeyValues&) {}), "");
+  EXPECT_EQ(problem(tokenizer("no_vocab", "", {})), "");
+  EXPECT_EQ(problem(tokenizer("bert", "", {"a", "b"})),
+            "ggml.model: is \"bert\", expected gpt2 or llama");
+  EXPECT_EQ(problem(tokenizer("gpt2", "falcon", {"a", "b"})),
+            "ggml.pre: is \"falcon\", of which no pattern is known");
+  EXPECT_EQ(problem(tokenizer("gpt2", "gpt-2", {"a"})), "ggml.tokens: are 1, but the model has 2");
+  EXPECT_EQ(problem(tokenizer("gpt2", "gpt-2", {"a", "b"})), "ggml.merges: is not there");
+  EXPECT_EQ(problem(tokenizer("gpt2", "gpt-2", {"a", "\xff"})), "ggml.tokens: one is not UTF-8");
+  EXPECT_NE(problem(tokenizer("llama", "", {"a", "a"})), "");
+  rewrite(tokenizer("bert", "", std::vector<std::string>(21, "a")));
+  const auto source = open_model(scratch_.path("made.gguf"));
+  ASSERT_EQ(source->notes().size(), 1U);
+  EXPECT_NE(source->notes()[0].find("gpt2 or llama: OUTPUT is left without its tokenizer"),
+            std::string::npos);
+}
+
+TEST_F(GgufModels, ChannelsThatTurnOtherwiseAreRefused) {
+  write("scaled", DType::f32);
+  make("hf", "gguf", "gguf");
+  const std::string path = scratch_.path("gguf/model.gguf");
+  std::string bytes = read_file(path);
+  bytes[GgufReader(path).at(kGgufFrequencies).chunks[0].place.offset + 2] ^= 1;
+  File::create(path).write(bytes);
+  EXPECT_EQ(
+      error("gguf", "core", "core"),
+      concat("78 ", path, ": rope_freqs.weight: are not by what Llama 3.1 slows its channels"));
+}
+
+TEST_F(GgufModels, WhatIsNotAModelOfOursIsRefused) {
+  const auto none = [](GgufKeyValues&) {};
+  rewrite(none);
+  EXPECT_EQ(refusal(), "");
+  fs::remove_all(scratch_.path("out"));
+  rewrite(none, {}, "llama.block_count");
+  EXPECT_EQ(refusal(), "65 llama.block_count: is not there");
+  rewrite([](GgufKeyValues& to) { to.integer("llama.block_count", 1 << 30); }, {},
+          "llama.block_count");
+  EXPECT_EQ(refusal(), "65 llama.block_count: is 1073741824 in a file of 21 tensors");
+  rewrite([](GgufKeyValues& to) { to.integer("llama.expert_count", 8); });
+  EXPECT_EQ(refusal(),
+            "78 llama.expert_count: is 8, but mixtures of experts are not read from GGUF files");
+  rewrite([](GgufKeyValues& to) { to.integer("llama.rope.dimension_count", 4); });
+  EXPECT_EQ(refusal(),
+            "78 llama.rope.dimension_count: is 4, expected 8 as of all channels of a head");
+  rewrite([](GgufKeyValues& to) { to.text("llama.rope.scaling.type", "yarn"); });
+  EXPECT_EQ(refusal(), "78 llama.rope.scaling.type: is \"yarn\", expected none or linear");
+  rewrite([](GgufKeyValues& to) { to.text("llama.rope.scaling.type", "linear"); },
+          {{kGgufFrequencies, GgufType::f32, {4}}});
+  EXPECT_EQ(refusal(),
+            "78 llama.rope.scaling.type: is linear, but channels are slowed by rope_freqs.weight "
+            "too");
+  rewrite(none, {{kGgufFrequencies, GgufType::f32, {4}}});
+  EXPECT_EQ(refusal(), "65 --rope-scaling-factor 0: expected a positive number");
+  rewrite(none, {{"blk.0.attn_sinks", GgufType::f32, {4}}});
+  EXPECT_EQ(refusal(),
+            "65 tensor blk.0.attn_sinks has no place in the model that its settings describe");
+  rewrite(none, {}, "blk.1.ffn_up.weight");
+  EXPECT_EQ(refusal(), "65 has no tensor blk.1.ffn_up.weight");
+  const GgufKeyValues other = [] {
+    GgufKeyValues to;
+    to.text("general.architecture", "gemma3");
+    return to;
+  }();
+  GgufWriter(scratch_.path("made.gguf"), other, {}).close();
+  EXPECT_EQ(refusal(), "78 is of architecture \"gemma3\", expected gpt2, llama, qwen2 or qwen3");
+  File::create(scratch_.path("made.gguf")).write("a text");
+  EXPECT_EQ(refusal(), "66 is a file, but no GGUF file; expected one, or a model's folder");
+  ConvertOptions loader;
+  write("llama", DType::f32);
+  make("hf", "gguf", "gguf");
+  loader.loader = "hf";
+  EXPECT_NE(error("gguf", "out", "core", loader).find("is a GGUF file, but --loader is hf"),
+            std::string::npos);
+  loader.loader = "gguf";
+  EXPECT_NE(error("hf", "out", "core", loader).find("but --loader is gguf"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mt
