@@ -55,8 +55,8 @@ namespace mt::cuda {
 template <class Q>
 struct Kept {
   Q* values;
-  // Of fp16 and fp8, by pieces: what the elements are in, and zeros, from which the first of two
-  // launches makes the largest that they will be.
+  // Both are of fp16 and fp8 alone, a number a piece: the unit of its elements, and zeros, from
+  // which the first of two launches makes the largest that the elements will be.
   float *scales = nullptr, *largest = nullptr;
 };
 template <class Master, class First, class Second, class T, class G>

@@ -42,7 +42,7 @@ __device__ float scale_of(const Kept<Q>& kept, std::int64_t piece) {
   else
     return kept.scales[piece];
 }
-// Of the scale that it will have.
+// The inverse of the scale that a piece will have once its largest element is known.
 template <class Q>
 __device__ float inverse_scale_of(const Kept<Q>& kept, std::int64_t piece) {
   if constexpr (kRange<Q> == 0)
@@ -138,7 +138,7 @@ template <class Q>
 __device__ void note_largest(const Kept<Q>& kept, std::int64_t piece, float largest) {
   if constexpr (kRange<Q> != 0) {
     largest = over_lanes(largest, 32, Larger());
-    // As integers numbers that are not negative have their order.
+    // Numbers that are not negative keep their order when their bits are read as integers.
     if (threadIdx.x % 32 == 0)
       atomicMax(reinterpret_cast<int*>(kept.largest + piece), __float_as_int(largest));
   }

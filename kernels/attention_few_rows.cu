@@ -17,7 +17,7 @@ constexpr int kJoiners = 8;             // warps that join the parts of a row
 
 template <class T, int kHeadDim>
 struct Shared {
-  // As many as leave room for several blocks on a multiprocessor.
+  // A block has as many warps as leave room for several blocks on a multiprocessor.
   static constexpr int kWarps = std::clamp(1024 / kHeadDim / static_cast<int>(sizeof(T)), 1, 4);
   struct Stage {
     Tile<T, kKeys, kHeadDim> k, v;

@@ -14,7 +14,7 @@ namespace mt::cuda {
 // Scratch between the kernels.  Queries are in blocks of queries(head_dim), padded.
 struct BackwardWork {
   static constexpr int kPiece = 64 * 64;  // elements of dQ that a warp group makes at a time
-  // Of a block; where rows are short more of them fit.
+  // Keys and queries of a block; where rows are short more of them fit.
   static constexpr int keys(std::int64_t head_dim) { return head_dim <= 128 ? 128 : 64; }
   static constexpr int queries(std::int64_t head_dim) { return head_dim <= 64 ? 128 : 64; }
   static constexpr int pieces(std::int64_t head_dim) {
@@ -79,7 +79,7 @@ struct BackwardTensors {
 void attention_backward_wide(const BackwardTensors& tensors, const AttentionShape& shape,
                              const Dropout& dropout, void* work, cudaStream_t stream);
 
-// Of the second kernel.
+// BackwardArguments: what the second kernel is told.
 struct BackwardArguments {
   CUtensorMap q, k, v, d_o, dq, dk, dv;
   BackwardWork work;

@@ -66,8 +66,8 @@ struct AttentionPlace {
   // The queries that see key j, of which there may not be so many, begin here.
   std::int64_t first_query(std::int64_t j) const { return shape.causal ? j : first(j); }
 
-  // Of P[i, j] for keys at four positions from `position` on, a multiple of 4: dropped where a word
-  // is below dropout.threshold().
+  // The random words of P[i, j] for keys at four positions from `position` on, a multiple of 4.  P
+  // is dropped where its word is below dropout.threshold().
   Counter dropout_words(std::int64_t i, std::int64_t position) const {
     const auto word = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
     return philox(

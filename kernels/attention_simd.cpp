@@ -25,7 +25,8 @@ struct Queries {
   std::int64_t first, count;
 
   std::int64_t tiles() const { return (count + kLanes - 1) / kLanes; }
-  // Of the keys that query i of the block sees, or its last one; that they all see.
+  // Where the keys end that query i of the block sees (beyond the last one: that it sees), and
+  // where those end that some query of it sees.
   std::int64_t end_of(std::int64_t i) const { return at.end(first + std::min(i, count - 1)); }
   std::int64_t end() const { return end_of(count - 1); }
   // How many of the keys from j on are seen by the first `rows` queries, of at most kSide.
@@ -82,7 +83,7 @@ void hide_before_first(float* s, const Queries& q, std::int64_t tile, std::int64
   }
 }
 
-// Of one tile of queries, over the keys so far.
+// Running: the online softmax of one tile of queries over the keys that it has seen so far.
 struct Running {
   Floats max = Floats{} - kInf, sum = {};
 };

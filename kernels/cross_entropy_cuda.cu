@@ -251,7 +251,7 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
   const auto fetch_held = [&](const T* row, int h) {
     if (holds(h)) held[h] = load<N>(row + pack_of(slots + h) * N);
   };
-  // Of the packs that arrive last, in the order of their coming.
+  // Adds the packs that arrive last to a part of the softmax, in the order in which they come.
   const auto add_last = [&](Softmax& part) {
 #pragma unroll
     for (int h = 0; h < kHeld; ++h)
@@ -308,7 +308,8 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
   }
 }
 
-// Of 16 KiB each, of 227 KiB: of one block of 1024 threads, or of two of 512.
+// A slot is 16 KiB of a multiprocessor's 227 KiB, which one block of 1024 threads has, or two of
+// 512 share.
 constexpr int kMostSlots = 13;
 
 // False, and nothing is launched, where a row does not fit.

@@ -215,7 +215,7 @@ bool whole_units(const FewRows<T, C>& p) {
 template <int kTiles, class T, class C>
 void launch_matrix(const FewRows<T, C>& p, cudaStream_t stream) {
   const auto rounds = static_cast<int>(ceil_div(p.k, kRound));
-  // Of a, and if it is held as a whole also of the norm.
+  // The shared memory that slices of a take, and, if a is held as a whole, the norm's weights too.
   const auto bytes = [&](int held) {
     const int of_norm =
         held < rounds || p.norm.w == nullptr ? 0 : (p.norm.shift ? 2 : 1) * held * kRound;

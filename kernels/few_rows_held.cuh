@@ -49,7 +49,8 @@ struct Measure {
   }
 };
 
-// Of rows that lie `stride` apart.  A thread reads what it wrote itself in Held::put_all().
+// Sums up what the norm needs of rows that lie `stride` apart.  A thread reads what it wrote itself
+// in Held::put_all().
 template <class T, class C>
 __device__ void measure_rows(const Arguments<T, C>& p, const T* rows, int stride,
                              float (&sums)[2][kFewRows][kWarps]) {

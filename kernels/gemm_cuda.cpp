@@ -68,7 +68,7 @@ struct Plan {
   bool may_be_slow = false;  // it was searched for in haste
 };
 
-// Of one product.  c may be `added`, which beta multiplies.
+// Operands: the matrices of one product.  c may be `added`, which beta multiplies.
 struct Operands {
   const void *a, *b, *added, *bias;
   void *c, *at;
@@ -275,8 +275,8 @@ bool Search::run(const cublasLtMatmulAlgo_t& algorithm) {
   return multiply(library_, plan_, operands_, algorithm, work_, stream_) == CUBLAS_STATUS_SUCCESS;
 }
 
-// Of the result, in which what is added to is the same number everywhere; none where the algorithm
-// does not run.
+// A hash of the result that the algorithm gives where what is added to is the same number
+// everywhere; none where the algorithm does not run.
 std::optional<std::uint64_t> Search::digest_by(const cublasLtMatmulAlgo_t& algorithm) {
   constexpr int kByte = 0x3f;  // of numbers near 1 in all types
   if (before_) check(cudaMemsetAsync(operands_.c, kByte, bytes_, stream_));

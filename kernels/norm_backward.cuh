@@ -131,7 +131,7 @@ __global__ __launch_bounds__(kThreads, 1) void backward_kernel(Backward<T> a, in
   };
   fetch_statistics(row);
   int stage = 0, parity = 0;
-  // As often for all of the block.
+  // All threads of the block go round equally often.
   for (; row - mine < a.rows;
        row += stride, parity ^= 1, stage = stage + 1 == Rows::kStages ? 0 : stage + 1) {
     mean = next_mean, rstd = next_rstd;

@@ -21,7 +21,8 @@ struct Forward {
   float eps;
 };
 
-// Of a part of a row: how many elements, their mean, and the sum of squared differences from it.
+// Part: what is known of a part of a row: how many elements it has, their mean, and the sum of
+// their squared differences from that.
 struct alignas(16) Part {
   float count, mean, squares;
 };

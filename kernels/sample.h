@@ -58,9 +58,10 @@ std::vector<Candidate> candidates(std::span<const double> logits, const Sampling
 std::int32_t sample(std::span<const double> logits, const Choice& choice);
 }  // namespace mt::cpu
 
-// Of each row of logits, [rows, vocab] f32, its choice's token, which then is the next one's place;
-// -1 where the CPU fails.  A token of place n also goes to shown[2 row + n % 2], if that is not
-// null: the host's memory, which may look at it while the next one is chosen.  Weights are in units
+// Chooses a token for each row of logits, [rows, vocab] f32; its choice's place is the next token's
+// afterwards.  It is -1 where the CPU fails.  A token of place n also goes to
+// shown[2 row + n % 2], if that is not null: the host's memory, which may look at it while the next
+// one is chosen.  Weights are in units
 // of 2^-62 of a bound of their sum: the token is the CPU's unless u lies within some 1e-9 of the
 // border between two.  positions and lengths, [rows], are each one more afterwards; both may be
 // null.

@@ -277,7 +277,7 @@ __global__ __cluster_dims__(kBlocks)
 }
 
 std::int64_t part_of(std::int64_t vocab) { return (vocab + kBlocks - 1) / kBlocks; }
-// Of a block's shared memory for its part; 0: it has no room for that.
+// How many bytes of shared memory hold a block's part of the logits; 0: it has no room for them.
 std::size_t held_bytes(std::int64_t vocab) {
   constexpr std::size_t kRoom = 220 << 10;
   const auto bytes = static_cast<std::size_t>(part_of(vocab)) * (sizeof(Word) + sizeof(float));

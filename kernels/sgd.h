@@ -17,7 +17,7 @@ void sgd(T* p, T* b, const T* g, std::int64_t count, double momentum, double lr_
          double decay_mult, const StepRecord* record);
 }
 
-// As cuda::adam().
+// The pointers are as in cuda::adam() (kernels/adam.h).
 namespace mt::cuda {
 template <class T, class G>
 void sgd(float* p, float* b, T* copy, const G* g, const UpdateChunk* chunks,

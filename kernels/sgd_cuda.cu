@@ -21,7 +21,7 @@ struct Sgd {
             static_cast<float>(record.weight_decay * chunk.decay_mult)};
   }
 
-  // As in Adam.
+  // Goes on to the elements `by` places further, as AdamRule::move_state() does.
   __device__ void move_state(std::int64_t by) {
     b += by;
     if (copy) p += by;

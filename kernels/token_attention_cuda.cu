@@ -19,7 +19,7 @@ constexpr int kJoined = 16 / kBlocks;  // queries that a block joins at most: ev
 
 template <class T, int kHeadDim>
 struct Shared {
-  // As many as leave room for other kernels' blocks.
+  // A block has as many warps as leave room for other kernels' blocks.
   static constexpr int kWarps = std::clamp(1024 / kHeadDim / static_cast<int>(sizeof(T)), 1, 8);
   static constexpr int kThreads = 32 * kWarps;
   struct Stage {
@@ -33,7 +33,7 @@ struct Shared {
   } of_warp[kWarps];
   float max[kWarps][16], sum[kWarps][16];
   typename Left<T, kKeys>::Strip strips[kWarps];
-  // Of the queries that this block joins, what each block found.
+  // What each block found for the queries whose results this block joins.
   Barrier arrived;
   float2 of_block[kBlocks][kJoined];  // maximum and sum
   float o_of_block[kBlocks][kJoined][kHeadDim];

@@ -100,7 +100,7 @@ constexpr void decide_update(StepRecord* records, int count, StepOutcome& outcom
 
 }  // namespace mt
 
-// The same, where the outcome lies.
+// Completes an outcome and its records, as above, in the memory that they lie in.
 namespace mt::cpu {
 void decide_update(StepRecord* records, int count, StepOutcome* outcome, const UpdateRules& rules);
 }

@@ -90,7 +90,7 @@ void report_lost_mappings();
 void allow_open_files(std::size_t count);
 
 std::string read_file(const std::string& path);
-// The same of what must be a regular file: one of a model, which is read more than once.
+// Reads what must be a regular file: one of a model, which is read more than once.
 std::string read_regular_file(const std::string& path);
 
 // Whether a pipe, a device or a name of an open file (/dev/stdout) is there, which is written to as

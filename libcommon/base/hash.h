@@ -18,7 +18,7 @@ class Hasher {
   Hasher(Hasher&&) noexcept;
   void update(Bytes bytes);
   void update(std::string_view text) { update(as_bytes(text)); }
-  // Of all that was given so far.
+  // Digest: the hash of all bytes that were given so far.
   struct Digest {
     std::uint64_t high, low;
   };
@@ -34,7 +34,7 @@ class Hasher {
 
 std::string hash_hex(Bytes bytes);
 std::string hash_file(const std::string& path);  // by parts, as below
-// Of a part of a large file, which leaves memory as soon as it is read.
+// The hash of a part of a large file, which leaves memory as soon as it is read.
 std::string hash_once(const MappedFile& file, Bytes part);
 void hash_once(const MappedFile& file, Bytes part, Hasher& hasher);  // after what it was given
 

@@ -12,7 +12,8 @@ namespace mt {
 // thread waits for the others it begins nothing else.
 void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& body);
 
-// The same; all are called, and of several errors that of the smallest i is thrown.
+// parallel_for() in which every body is called, and of several errors that of the smallest i is
+// thrown.
 void parallel_for_ordered_errors(std::int64_t count, const std::function<void(std::int64_t)>& body);
 
 // A set of worker threads: run() calls `body` so that parallel_for() inside it uses at most

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 constexpr const char* kMetadataJson =
     R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1, )"
     R"("common_backend": "torch", "common_backend_version": 1})";
-// Of checkpoints without common.pt, as Megatron's main branch writes them.
+// What metadata.json says of a checkpoint without common.pt, as Megatron's main branch writes it.
 constexpr const char* kNewMetadataJson =
     R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1})";
 

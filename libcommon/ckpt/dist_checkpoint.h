@@ -41,7 +41,7 @@ class DistReader : public TensorSource {
   void read(const std::string& key, const Shape& offset, Tensor out) const;
   void read_as(const std::string& key, const Shape& offset, Tensor out) const;
 
-  // The same of a tensor that is stored reformulated (original_shape): offset and out are in terms
+  // Reads from a tensor that is stored reformulated (original_shape): offset and out are in terms
   // of the original tensor.  An ordinary tensor is read as it is.
   void read_original(const std::string& key, const Shape& offset, Tensor out) const override;
   std::optional<MappedTensor> view(const std::string& key, const Shape& offset,

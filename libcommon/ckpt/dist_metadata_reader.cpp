@@ -24,7 +24,7 @@ static std::uint64_t as_size(const PyValue& value, const std::string& where) {
   return static_cast<std::uint64_t>(number);
 }
 
-// Of memory, for what is known of a chunk and its place beside their names.
+// Bytes of memory for what is known of a chunk and its place beside their names.
 constexpr std::uint64_t kChunkBytes = 3 * sizeof(DistChunk);
 constexpr std::size_t kMostName = 4096;
 constexpr const char* kNotPlain = ": a key with control characters, or of more than 4096 bytes";

@@ -337,7 +337,7 @@ const GgufValue& GgufReader::value(const std::string& key) const {
   return *found;
 }
 
-// Of q8_0.  An infinite scale would make of zeros what is no number.
+// Refuses blocks of q8_0 with an infinite scale, which would make of zeros what is no number.
 void GgufReader::check_scales(Bytes blocks, const std::string& key) const {
   constexpr std::uint16_t kExponent = 0x7C00;
   for (std::size_t at = 0; at < blocks.size(); at += kBlockBytes) {

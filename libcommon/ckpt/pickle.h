@@ -102,14 +102,14 @@ class PyValue {
   const PyValue* find(std::string_view key) const;  // among entries; null if absent
   const PyValue& at(std::string_view key, std::string_view where) const;
 
-  // Of a global: its names.  Of an object: its callable's, empty if that is no global.
+  // The names of a global; those of an object's callable, empty if that is no global.
   std::string_view module() const;
   std::string_view name() const;
   bool is_global(std::string_view module, std::string_view name) const;
   bool is_object(std::string_view module, std::string_view name) const;
 
   const PyValue& persistent_id() const;  // of a persistent only
-  // Of an object only.
+  // These are of an object only.
   const PyValue& callable() const;
   const std::vector<PyValue>& args() const;
   const PyValue* kwargs() const;                  // a dict, after NEWOBJ_EX; else null

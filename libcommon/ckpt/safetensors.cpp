@@ -16,7 +16,7 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr std::uint64_t kMostHeader = 100'000'000;
-// Of memory, for what is known of a tensor, and for a name that must be the only one.
+// Bytes of memory for what is known of a tensor, and for a name that must be the only one.
 constexpr std::uint64_t kTensorBytes = 640, kNameBytes = 64;
 
 // The header's JSON, checked member by member.

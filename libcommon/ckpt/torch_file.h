@@ -33,11 +33,11 @@ struct StoredTensor {
   // The elements from `offset` on, as many as `out` takes; they must be there.  The element types
   // are equal or both of floating point.
   void copy_to(const Shape& offset, Tensor out) const;
-  // The same of a tensor of a mapped file, whose pages leave memory as soon as they are copied.
+  // copy_to() for a tensor of a mapped file, whose pages leave memory as soon as they are copied.
   void copy_once(const MappedFile& file, const Shape& offset, Tensor out) const;
 };
 
-// One whose elements lie one after another.
+// A tensor whose elements lie one after another.
 StoredTensor dense(DType dtype, const Shape& shape, Bytes bytes);
 
 // A file that lies in memory.  It must outlive the reader and every StoredTensor.
@@ -80,8 +80,9 @@ class TorchWriter {
   std::vector<std::string> storages_;
 };
 
-// The same with tensors that come one after another, when the value that refers to them is known:
-// declare() all, begin(), add() each in the order of its declaration, finish().
+// TorchStream: a file of torch.save whose tensors come one after another, when the value that
+// refers to them is known: declare() all, begin(), add() each in the order of its declaration,
+// finish().
 class TorchStream {
  public:
   PyValue declare(DType dtype, const Shape& shape);  // a value that stands for the next tensor

@@ -6,7 +6,8 @@
 
 namespace mt {
 
-// Of memory, for what is known of a tensor beside its name, which is kept and listed some times.
+// Bytes of memory for what is known of a tensor beside its name, which is kept and listed some
+// times.
 constexpr std::uint64_t kTensorBytes = 1024;
 constexpr std::size_t kMostName = 4096;
 

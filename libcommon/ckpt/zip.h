@@ -70,7 +70,7 @@ class ZipWriter {
  public:
   ZipWriter(std::string root, Sink sink) : root_(std::move(root)), sink_(std::move(sink)) {}
   void add(std::string_view record, Bytes payload);
-  // The same of `size` bytes that come in pieces: begin(), append() all of them.
+  // Adds `size` bytes that come in pieces: begin(), then append() all of them.
   void begin(std::string_view record, std::uint64_t size);
   void append(Bytes piece);
   void add(std::string_view record, std::string_view payload) { add(record, as_bytes(payload)); }

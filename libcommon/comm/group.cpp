@@ -39,7 +39,7 @@ class Both final : public Pending::Operation {
   Pending a_, b_;
 };
 
-// Of one part for each rank.
+// A rank's part of a tensor that holds one part for each rank.
 template <class AnyTensor>
 AnyTensor part_of(const AnyTensor& parts, int rank, int ranks) {
   const std::int64_t count = parts.numel() / ranks;

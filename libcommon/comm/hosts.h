@@ -25,7 +25,8 @@ struct RankFailure {
 
 class Hosts {
  public:
-  // Of a run whose ranks this host starts; without other hosts all is as it says itself.
+  // The hosts of a run, of which this one starts its own ranks; without other hosts all is as it
+  // says itself.
   Hosts(const Launch& launch, std::chrono::milliseconds timeout, Signals& signals);
 
   // Waits for the others and returns the attempt's number, which one that was started again, and so

@@ -226,8 +226,8 @@ void Finder::find_place(Launch* launch, const std::string& launcher) const {
     launch->port = *port + (taken ? *port < kMostPort ? 1 : -1 : 0);
   } else if (launcher == kSlurm.launcher) {
     launch->host = first_slurm_host(*environment_("SLURM_STEP_NODELIST"));
-    // Of the ports that no outgoing connection is given; jobs and steps that follow each other,
-    // which may share a host, have others.
+    // The port is one that no outgoing connection is given; jobs and steps that follow each other,
+    // which may share a host, have different ones.
     const std::int64_t job = number_of("SLURM_JOB_ID").value_or(0);
     const std::int64_t step = number_of("SLURM_STEP_ID").value_or(0);
     launch->port = static_cast<int>(15000 + (job + 131 * step) % 17000);

@@ -33,9 +33,9 @@ class MetaGroup final : public Group {
  public:
   // The first group, of `size` ranks.  A null `watch` is told nothing.
   MetaGroup(int rank, int size, Stream& stream, MessageWatch* watch);
-  // Of ranks with these numbers.
+  // The first group where its ranks have these numbers.
   MetaGroup(int rank, std::vector<int> ranks, Stream& stream, MessageWatch* watch);
-  // split()
+  // The group that split() makes of another.
   MetaGroup(const MetaGroup& whole, const std::vector<int>& members, Carries carries);
 
   void call(std::string name) { name_ = std::move(name); }
@@ -53,7 +53,7 @@ class MetaGroup final : public Group {
   using Group::split;
   std::unique_ptr<Group> split(const std::vector<int>& members, Carries carries) override;
 
-  // Of a GPU, that all that was split from the first group takes so far.
+  // Bytes of a GPU that all groups split from the first one take so far.
   std::size_t nccl_bytes() const { return taken_->nccl.bytes(); }
   std::size_t copies_bytes() const { return taken_->copies; }
 

@@ -37,7 +37,7 @@ RankPosition rank_position(const ParallelSizes& sizes, int rank);
 using RankGroups = std::vector<std::vector<int>>;
 RankGroups rank_groups(const ParallelSizes& sizes, std::string_view axes, Grid grid = Grid::dense);
 
-// Of those groups, a rank's own.
+// The group of rank_groups() that a rank belongs to.
 std::vector<int> rank_group(const ParallelSizes& sizes, std::string_view axes, int rank,
                             Grid grid = Grid::dense);
 

@@ -92,7 +92,8 @@ void check_own_gpus(Rendezvous& ranks, Bytes own);
 // that it was told, or the run's orderly end on a signal, of which rank 0 alone speaks.
 void run_process(const Launch& launch, Rendezvous::Milliseconds timeout,
                  const std::function<void(Rendezvous&)>& body);
-// The same for a part of the body whose end may hang, before what it holds is given back.
+// Runs a part of run_process()'s body, whose end may hang, and tells the other ranks if it fails
+// before what it holds is given back.
 void tell_failures(Rendezvous& ranks, const std::function<void()>& part);
 
 }  // namespace mt

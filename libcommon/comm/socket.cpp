@@ -22,7 +22,8 @@ namespace {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-// Of a host and port; of the wildcard for an empty host.  Empty, and why, if there are none.
+// The addresses of a host and port; those of the wildcard for an empty host.  Null, and why, if
+// there are none.
 Addresses addresses_of(const std::string& host, int port, std::string* why) {
   addrinfo hints = {};
   hints.ai_family = AF_UNSPEC;

@@ -9,7 +9,8 @@ static std::unique_ptr<Group> split(Group& all, const ParallelSizes& sizes, cons
   return all.split(rank_group(sizes, axes, all.rank()), carries);
 }
 
-// Of the members of a group in one of more axes; both are in ascending order.
+// The places that the members of a group have in the group of more axes; both are in ascending
+// order.
 static std::vector<int> places(const ParallelSizes& sizes, const char* axes, const char* more_axes,
                                int rank) {
   const std::vector<int> whole = rank_group(sizes, more_axes, rank);

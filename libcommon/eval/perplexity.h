@@ -27,8 +27,8 @@ struct TextScore {
   double nats_per_token() const { return nll / static_cast<double>(tokens); }
   double perplexity() const;
   double bits_per_byte() const;
-  // Of the words instead of the tokens (Megatron's "adjusted ppl"), which can be compared between
-  // tokenizers: exp(nats_per_token token_ratio).
+  // Perplexity by words instead of tokens (Megatron's "adjusted ppl"), which can be compared
+  // between tokenizers: exp(nats_per_token token_ratio).
   double token_ratio() const { return static_cast<double>(tokens) / static_cast<double>(words); }
   double adjusted_perplexity() const;
 };

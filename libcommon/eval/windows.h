@@ -21,7 +21,7 @@ struct Windows {
   std::int64_t length = 0;  // inputs at most, at least 1
   std::int64_t stride = 0;  // 1 to length; length: the windows do not overlap
 
-  // Of a text of `tokens` tokens.  The last window may have nothing left to score.
+  // How many windows a text of `tokens` tokens has.  The last may have nothing left to score.
   std::int64_t count(std::int64_t tokens) const {
     return (std::max<std::int64_t>(tokens - 1 - stride, 0) + stride - 1) / stride + 1;
   }

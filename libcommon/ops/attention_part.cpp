@@ -15,7 +15,7 @@ static void check_part(const char* operation, const ConstTensor& o, const ConstT
   check_shape(operation, "lse", lse, {1, shape.heads, shape.q_length});
 }
 
-// Of the products that a part needs, half if its queries are its keys' tokens.
+// FLOPs of the products that a part needs: half of them if its queries are its keys' tokens.
 static double part_flops(const AttentionShape& shape, const AttentionRange& range) {
   const auto pairs = static_cast<double>(shape.q_length * shape.kv_length);
   const auto channels = static_cast<double>(shape.heads * shape.head_dim);

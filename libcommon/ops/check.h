@@ -32,8 +32,8 @@ void with_gpu_type(DType dtype, const Body& body) {
        ", expected float32, bfloat16 or float16");
 }
 
-// The same for the type of a gradient that a GPU adds to and which computes with T: float, or bf16
-// as T.
+// Calls body.operator()<G>() with the type G of a gradient that a GPU adds to while it computes
+// with T: float, or bf16 where T is that too.
 template <class T, class Body>
 void with_gradient_type(const ConstTensor& gradient, const Body& body) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>)
@@ -53,7 +53,7 @@ void dispatch(Family family, const ConstTensor& like, const Cost& cost, Stream& 
   stream.run([&] { with_float_type(like.dtype(), cpu); });
 }
 
-// The same of an operation that has no kernel for GPUs.
+// dispatch() for an operation that has no kernel for GPUs.
 template <class Cpu>
 void dispatch_cpu(Family family, const char* operation, const ConstTensor& like, const Cost& cost,
                   Stream& stream, const Cpu& cpu) {
@@ -72,7 +72,7 @@ void* gpu_work(const ConstTensor& like, Stream& stream, const Bytes& bytes) {
   return nullptr;
 }
 
-// The same, of bytes.operator()<T>() for the type T that a GPU computes with.
+// gpu_work() of bytes.operator()<T>() bytes, where T is the type that a GPU computes with.
 template <class Bytes>
 void* typed_gpu_work(const ConstTensor& like, Stream& stream, const Bytes& bytes) {
   return gpu_work(like, stream, [&] {

@@ -61,8 +61,8 @@ bool search_products_again(Stream& stream);
 
 void layer_norm_forward(Tensor y, Tensor mean, Tensor rstd, ConstTensor x, ConstTensor w,
                         ConstTensor b, double eps, Stream& stream);
-// Of norms: dx = residual + the gradient through the norm, where x also went past it; residual may
-// be empty, and is not dx.
+// The backward of a norm that x also went past: dx = residual + the gradient through the norm.
+// residual may be empty, and is not dx.
 void layer_norm_backward(Tensor dx, Tensor dw, Tensor db, ConstTensor residual, ConstTensor dy,
                          ConstTensor x, ConstTensor mean, ConstTensor rstd, ConstTensor w,
                          Stream& stream);
@@ -146,8 +146,8 @@ void embedding_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, std::int
 // row_weight empty: loss only; else logits become their gradient.
 void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor row_weight,
                    double smoothing, Stream& stream);
-// The same of logits that hold the columns from `first` on of a vocabulary of `vocab`, in two
-// parts, between which the sums of all who hold columns are gathered (kernels/cross_entropy.h).
+// Cross-entropy where the logits are the columns from `first` on of a vocabulary of `vocab`: two
+// calls, between which the sums of all who hold columns are gathered (kernels/cross_entropy.h).
 // sums: [4, rows], then [ranks, 4, rows].
 void cross_entropy_sums(Tensor sums, ConstTensor logits, ConstTensor labels, std::int64_t first,
                         Stream& stream);
@@ -159,7 +159,7 @@ struct CrossEntropyPart {
 };
 void cross_entropy_part(const CrossEntropyPart& problem, Stream& stream);
 
-// Of each row of logits, [rows, vocab] of the CPU's type or f32, its choice's token: tokens: [rows]
+// Chooses a token for each row of logits, [rows, vocab] of the CPU's type or f32.  tokens: [rows]
 // i32; choices: [rows] Choice, as bytes.  A choice is the next token's afterwards, and positions
 // and lengths, [rows] i32 or empty, are one more.  A GPU also puts the token of place n into
 // shown[row, n % 2], [rows, 2] i32 of pinned memory or empty.  On the CPU Exit::bad_data where a
@@ -171,20 +171,20 @@ struct Sample {
 void sample(const Sample& problem, Stream& stream);
 
 void add(Tensor y, ConstTensor a, ConstTensor b, Stream& stream);
-// Of any type; on GPUs also to another of numbers, rounded.
+// y = x, of any type.  On GPUs y may be of another type of numbers: they are rounded to it.
 void copy(Tensor y, ConstTensor x, Stream& stream);
 // Equal bytes between host and device, either way, in the stream's order (device::copy).
 void transfer(Tensor y, ConstTensor x, Stream& stream);
 void scale(Tensor y, ConstTensor x, double factor, Stream& stream);  // y = factor x
-// The same in f64, of a factor that the device has, [1] f64; x in f32 or f64.
+// y = factor x in f64, where the device has the factor, [1] f64; x in f32 or f64.
 void scale(Tensor y, ConstTensor x, ConstTensor factor, Stream& stream);
 void set_zero(Tensor y, Stream& stream);
 // x: [a, b, …] becomes y: [b, a, …], elements of two bytes or more.
 void swap_axes(Tensor y, ConstTensor x, std::int64_t a, std::int64_t b, Stream& stream);
 void column_sum(Tensor y, ConstTensor x, Stream& stream);  // y += sum over rows of x
 void add_up(Tensor sum, ConstTensor x, Stream& stream);    // sum: [1], x: [n] f64, in order
-// Of all of them together; sum: [1] f64.  before(i), if there is one, is called before parts[i] is
-// read.
+// The sum of the squares of all parts' elements; sum: [1] f64.  before(i), if there is one, is
+// called before parts[i] is read.
 void sum_squares(Tensor sum, std::span<const ConstTensor> parts, Stream& stream,
                  const std::function<void(std::size_t)>& before = {});
 void count_zeros(Tensor sum, std::span<const ConstTensor> parts, Stream& stream);

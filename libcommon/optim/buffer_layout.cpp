@@ -101,8 +101,8 @@ std::vector<OwnedRange> owned_ranges(const BufferLayout& layout,
   return owned;
 }
 
-// Those in whose slices a parameter begins or ends, and the next after each: from there to the next
-// of them every slice lies within the parameter, or the padding, that it lies within there.
+// The ranks in whose slices a parameter begins or ends, and the next after each: from there to the
+// next of them every slice lies within the parameter, or the padding, that it lies within there.
 std::vector<int> ranks_that_differ(const BufferLayout& layout, std::span<const std::int64_t> counts,
                                    int ranks) {
   std::set<int> found;

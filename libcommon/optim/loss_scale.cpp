@@ -32,7 +32,7 @@ void LossScaleOptions::take_default() {
   if (!is_given()) initial_loss_scale = 0x1p32;
 }
 
-// As a checkpoint keeps it.
+// The scale as a checkpoint keeps it.
 static double as_kept(double scale) { return static_cast<float>(scale); }
 
 LossScaleState LossScaleOptions::start() const {

@@ -198,7 +198,8 @@ void Optimizer::sum_over_tensor_ranks() {
   for (Pending& sum : summed) sum.wait();
 }
 
-// Of a row that two pipeline stages have: this rank's part of it, which is the same on both.
+// Sums up the gradients of a row that two pipeline stages have: this rank's part of it, which is
+// the same on both.
 void Optimizer::sum_shared() {
   for (const Piece& piece : pieces_)
     if (piece.row->shared) world_.embedding().all_reduce(piece.gradient).wait();
@@ -236,7 +237,7 @@ std::vector<ConstTensor> Optimizer::counted_gradients() const {
   return parts;
 }
 
-// Of all ranks' sum; beside it the requests go.
+// The sum of squares of the sum of all ranks' gradients; the requests go beside it.
 void Optimizer::sum_squares(Stream& stream) {
   const Tensor sum = of_outcome(offsetof(StepOutcome, sum_squares), 1);
   if (world_.model().size() > 1) {

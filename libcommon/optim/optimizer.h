@@ -40,7 +40,8 @@ struct StepOrder {
   StepRates rates = {};
   // Instead, if the step before is skipped, which has begun and not ended.
   StepRates rates_after_skipped = {};
-  // Of the sum of all ranks' gradients, beside the loss scale; 0: the tokens of the outcome.
+  // What the sum of all ranks' gradients is divided by, beside the loss scale; 0: the tokens of the
+  // outcome.
   double divisor = 1;
   bool all_finite = false;  // a step whose loss or gradient is not is the last to be looked at
 };
@@ -110,11 +111,11 @@ class Optimizer {
     return end_step(stream);
   }
 
-  // Of all weights, whichever rank has them.
+  // The norm of all weights, whichever rank has them.
   double parameter_norm(Stream& stream);
 
   const OptimizerOptions& options() const { return options_; }
-  // The same on every rank.
+  // Bytes of the optimizer's state, the same number on every rank.
   std::size_t bytes() const { return bytes_; }
   std::size_t value_bytes() const { return buffer_.value_bytes(); }
   std::size_t gradient_bytes() const { return buffer_.gradient_bytes(); }

@@ -26,7 +26,7 @@ struct OptimizerOptions {
   int distributed_optimizer_instances = 1;
   std::string sharding_strategy = "no_shard";  // or optim, optim_grads, optim_grads_params
   bool overlap_grad_reduce = false, overlap_param_gather = false;
-  // Of what overlaps, in elements or in number.
+  // The buckets of what overlaps: their elements, or how many there are.
   std::optional<std::int64_t> ddp_bucket_size = {}, ddp_num_buckets = {};
   bool ddp_pad_buckets = false;
 
@@ -35,7 +35,7 @@ struct OptimizerOptions {
   bool shards_values() const { return sharding_strategy == "optim_grads_params"; }
   // What Adam's first or second moment is kept in; `wide` where it is not of fewer bits.
   DType moment_dtype(std::size_t moment, DType wide) const;
-  // Likewise main weights, of weights of 16 bits.
+  // The type of main weights, where weights are of 16 bits.
   DType master_dtype(DType wide) const { return main_params_dtype == "fp16" ? DType::f16 : wide; }
   // Whether what micro-batches are added to, each rounded, and ranks sum is bf16, as Megatron's
   // buffer of gradients is with either option.

@@ -71,7 +71,7 @@ BufferLayout SharedBuffer::make_layout(int data_ranks) const {
                           .units = units});
 }
 
-// Of what is sharded, the table has the two places at which buckets take turns.
+// Where values or gradients are sharded, the table has the two places at which buckets take turns.
 void SharedBuffer::allocate(Device device, DType dtype) {
   std::array<std::int64_t, 2> largest{};
   for (std::size_t i = 0; i < layout_.buckets.size(); ++i) {

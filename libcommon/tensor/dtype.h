@@ -74,7 +74,7 @@ constexpr DType dtype_of<std::uint8_t>() {
   return DType::u8;
 }
 
-// That of weights.
+// Whether weights may be of this type.
 constexpr bool is_float(DType dtype) { return dtype <= DType::bf16; }
 
 // What sums over elements of `dtype` are kept in: statistics, losses and gradients of parameters.

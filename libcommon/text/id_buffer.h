@@ -22,7 +22,7 @@ class IdBuffer {
   }
   void put(const PieceCache::Entry& entry) { wrote(write(entry, room(PieceCache::kMaxIds))); }
 
-  // The same for many entries: room for so many ids, kMaxIds for each entry, is written to and then
+  // Adds many entries at once: room for so many ids, kMaxIds for each entry, is written to and then
   // said to be taken up to `end`.
   std::int32_t* room(std::size_t ids) {
     if (count_ + ids > out_.size()) flush();

@@ -39,7 +39,7 @@ class Tokenizer {
   // U+FFFD for each maximal subpart (base/utf8.h), as Python's bytes.decode(errors="replace") does;
   // by SentencePiece for each byte, as its library does.
   virtual void encode(std::string_view text, std::vector<std::int32_t>& ids) const = 0;
-  // The same for text that is known to be well-formed UTF-8, and only for such: spares a look.
+  // encode() for text that is known to be well-formed UTF-8, and only for such: it spares a look.
   virtual void encode_utf8(std::string_view text, std::vector<std::int32_t>& ids) const {
     encode(text, ids);
   }
@@ -47,7 +47,7 @@ class Tokenizer {
   // The bytes of the tokens put together, which need not be UTF-8 (a character may be split between
   // tokens).  Throws Exit::bad_data for an id outside of [0, vocab_size()).
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
-  // The same with ill-formed UTF-8 replaced as above.
+  // decode() with ill-formed UTF-8 replaced as above.
   std::string decode_text(std::span<const std::int32_t> ids) const;
   virtual std::unique_ptr<StreamDecoder> stream_decoder() const = 0;
 
@@ -84,7 +84,7 @@ struct TokenizerField {
 
   bool is_default(const TokenizerOptions& options) const { return get(options) == get({}); }
 };
-// Those that tokenizers of this type have.
+// The fields that tokenizers of this type have.
 std::vector<TokenizerField> tokenizer_fields(std::string_view type);
 
 // Where a type is not given and the tokenizer comes from elsewhere, files must not be given either:

@@ -185,7 +185,7 @@ void LineBlock::restart(std::string_view start, std::size_t room) {
   size = start.size();
 }
 
-// As std::count(), in sums of bytes, which the compiler makes vectors of.
+// Counts line ends as std::count() does, but in sums of bytes, which the compiler makes vectors of.
 [[gnu::always_inline]] static inline std::int64_t count_in_lanes(std::string_view text) {
   constexpr std::size_t kLanes = 64, kMost = 255 * kLanes;  // a lane's sum is a byte
   std::int64_t count = 0;

@@ -21,8 +21,8 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// Of an address, lower-case: "http://user@a.b.c.:80/p?q#f" -> "a.b.c" and "/p"; of
-// "http://[::1]:80/" -> "[::1]" and "/".
+// Address: host and path of an address, lower-case: "http://user@a.b.c.:80/p?q#f" -> "a.b.c" and
+// "/p"; of "http://[::1]:80/" -> "[::1]" and "/".
 struct Address {
   std::string_view host, path;
 };

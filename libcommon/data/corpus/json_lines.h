@@ -19,7 +19,7 @@ class JsonLineParser {
   // Parses a line, behind which 64 more bytes must be readable.  Returns what is wrong with it, or
   // "".
   std::string parse(std::string_view line);
-  // The same of the line that `lines` begin with; `line` gets it, without its "\n".
+  // parse() of the line that `lines` begin with; `line` gets it, without its "\n".
   std::string parse_first(std::string_view lines, std::string_view& line);
 
   // After a parse() that returned "": the texts of each key in well-formed UTF-8, one unless the

@@ -25,7 +25,7 @@ struct EncodedKey {
   std::vector<std::int32_t> ids;       // the last of them, on their way there
   std::vector<std::int32_t> lengths;   // of all sequences, in tokens
   std::vector<std::size_t> documents;  // how many sequences each has
-  // Of these three, before the line at work.
+  // How long these three were before the line at work.
   std::size_t ids_before = 0, lengths_before = 0, documents_before = 0;
 };
 

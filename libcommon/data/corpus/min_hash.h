@@ -14,7 +14,8 @@ namespace mt {
 inline constexpr std::size_t kMinHashBins = 128;
 using MinHash = std::array<std::uint32_t, kMinHashBins>;
 
-// Of the runs of five words in a text (all of it, if it has fewer), given its words' hashes.
+// The sketch of the runs of five words in a text (all of it, if it has fewer), given its words'
+// hashes.
 MinHash min_hash(std::span<const std::uint64_t> words);
 
 // An estimate of the sets' Jaccard similarity, 0 to 1.

@@ -110,7 +110,7 @@ class Cursor {
   bool ascii_ = true;
 };
 
-// Of ASCII's printable characters, all of which stand for themselves.
+// Whether all are printable characters of ASCII that stand for themselves.
 bool needs_no_escape(std::string_view text) {
   return std::ranges::all_of(text,
                              [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });

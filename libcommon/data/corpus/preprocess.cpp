@@ -69,7 +69,7 @@ void check_options(const PreprocessOptions& options, const Tokenizer& tokenizer)
          "--resume");
 }
 
-// Of each key's dataset.
+// The prefix of each key's dataset.
 std::vector<std::string> prefixes_of(const PreprocessOptions& options) {
   if (options.format == "text" || has_images(options)) return {options.output_prefix};
   std::vector<std::string> prefixes;

@@ -45,8 +45,8 @@ std::optional<Candidate> candidate_at(std::u32string_view text, std::size_t mark
   return Candidate{mark, end, skip_word(text, next), next};
 }
 
-// The same as upstream's pattern for kept newlines has it; `begin`: of the word with the mark, or
-// of what is left of it.
+// The candidate at a mark as upstream's pattern for kept newlines has it; `begin`: where the word
+// with the mark begins, or what is left of it.
 std::optional<Candidate> keeping_candidate_at(std::u32string_view text, std::size_t begin,
                                               std::size_t mark) {
   const std::size_t next = skip_spaces(text, mark + 1);

@@ -122,8 +122,8 @@ std::int64_t IndexedDataset::end_of(std::int64_t sequence) const {
 
 void IndexedDataset::check_sequences(ItemRange sequences) const {
   const std::string path = idx_path(prefix_);
-  // As whoever checks the part before finds it, who refuses what is beyond .bin; from there at most
-  // 2^31 * 8 is added while at most the size of .bin.
+  // Where the part before ends, as whoever checks that part finds it, who refuses what is beyond
+  // .bin; from there at most 2^31 * 8 is added while at most the size of .bin.
   std::uint64_t end = 0;
   if (const std::int64_t before = sequences.begin - 1; before >= 0)
     end = static_cast<std::uint64_t>(pointer(before)) +

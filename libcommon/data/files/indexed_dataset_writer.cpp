@@ -18,8 +18,8 @@
 namespace mt {
 namespace {
 
-// Of .bin, written together: what crosses no bound between such parts costs the system half as
-// much.
+// Bytes of .bin that are written together: what crosses no bound between such parts costs the
+// system half as much.
 constexpr std::size_t kPartBytes = 256 << 10;
 constexpr std::size_t kDirtyBytes = 4 << 20;  // written back before the file is complete
 constexpr std::uint64_t kLeastReserved = 1 << 20, kMostReserved = 64 << 20;  // of .bin

@@ -66,7 +66,7 @@ static std::vector<std::int64_t> ids_of(const IndexedDataset& data, std::int64_t
   return ids;
 }
 
-// Of a file of texts and images, whose texts are filled up with tokens that end a document.
+// A line for a document of texts and images, whose texts are filled up with tokens that end one.
 static std::string text_and_images_line(const IndexedDataset& data, ItemRange sequences,
                                         const Tokenizer& tokenizer) {
   JsonWriter json;

@@ -12,8 +12,8 @@
 
 namespace mt {
 
-// As Megatron-LM's tools/merge_datasets.py (core_v0.12.1): all token files of a folder, in the
-// order of their names; or those that are named, in that order.
+// What to merge, as Megatron-LM's tools/merge_datasets.py does it (core_v0.12.1): all token files
+// of a folder, in the order of their names; or those that are named, in that order.
 struct MergeOptions {
   std::string input;                  // a folder; or
   std::vector<std::string> prefixes;  // these

@@ -29,7 +29,7 @@ struct LoadedTokenizer {
 LoadedTokenizer shared_tokenizer(std::span<const std::string> prefixes,
                                  const TokenizerOptions& options);
 
-// The same of one dataset.
+// The tokenizer of one dataset, found as shared_tokenizer() does.
 std::unique_ptr<Tokenizer> dataset_tokenizer(const std::string& prefix,
                                              const TokenizerOptions& options);
 

@@ -19,8 +19,8 @@ struct Blend {
 // for a mix of the two, and for weights that are not above 0.
 Blend parse_blend(const std::string& option, std::vector<std::string> words);
 
-// Of a blend of `samples`, how many come from a dataset with the share `weight` of it; and how many
-// that dataset is made to have, which is up to 0.5 % more.
+// How many samples of a blend of `samples` come from a dataset with the share `weight` of it; and
+// how many that dataset is made to have, which is up to 0.5 % more.
 std::int64_t blend_target(std::int64_t samples, double weight);
 std::int64_t blend_build_size(std::int64_t samples, double weight);
 

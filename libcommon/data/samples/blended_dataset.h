@@ -43,7 +43,7 @@ class Blended {
 
   bool made() const { return arrays_.made(); }  // its own indexes, see IndexArrays
 
-  // As upstream stores them; empty for one dataset alone.
+  // Both indexes as upstream stores them; empty for one dataset alone.
   std::span<const std::int16_t> dataset_index() const { return dataset_index_; }
   std::span<const std::int64_t> dataset_sample_index() const { return sample_index_; }
 

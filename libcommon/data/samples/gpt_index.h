@@ -41,7 +41,7 @@ class GptIndex {
   GptIndex(const TokenSequences& data, const GptIndexOptions& options,
            const IndexCache& cache = {});
 
-  // Of the arrays that it would have.
+  // Bytes of the arrays that such an index would have.
   static std::int64_t bytes(const TokenSequences& data, const GptIndexOptions& options);
   bool made() const { return arrays_.made(); }  // by this process, not mapped from an older file
 

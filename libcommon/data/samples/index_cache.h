@@ -83,7 +83,7 @@ class IndexCache {
       : folder_(std::move(folder)), log_(std::move(log)), known_(folder_) {}
 
   bool kept() const { return !folder_.empty(); }
-  // The same cache that calls `report` with the numbers of bytes of arrays that it has put or
+  // This cache, but one that calls `report` with the numbers of bytes of arrays that it has put or
   // found, from the thread that does; what that throws goes to whoever asked.
   using Report = std::function<void(std::uint64_t bytes)>;
   IndexCache reporting(Report report) const;

@@ -32,7 +32,7 @@ struct MaskingOptions {
   double probability = 0.15;  // of tokens that are masked, above 0 and below 1
   int max_ngram = 3;
   bool geometric = false;
-  // Of the masked tokens 80 % become [MASK], 10 % one drawn from the vocabulary, and 10 % stay;
+  // 80 % of the masked tokens become [MASK], 10 % one drawn from the vocabulary, and 10 % stay;
   // else all become [MASK].
   bool some_random = true;
 };

@@ -88,7 +88,7 @@ class RandomState {
     }
   }
 
-  // Of a shuffle of `size` values: calls visit(i, partners of i, i - 1, ...) down to i = 1.
+  // Draws a shuffle of `size` values: calls visit(i, partners of i, i - 1, ...) down to i = 1.
   template <class Visit>
   void for_each_partners(std::size_t size, const Visit& visit) {
     std::array<std::uint64_t, kPartners> partners;

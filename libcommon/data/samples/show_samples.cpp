@@ -181,8 +181,8 @@ std::vector<IndexedDataset> open_all(const std::vector<std::string>& prefixes,
   return files;
 }
 
-// As a run of `samples` reads them: `make(i, n)` makes the dataset of the i-th prefix, of at least
-// n samples or of one epoch.
+// The datasets blended as a run of `samples` reads them: `make(i, n)` makes the dataset of the i-th
+// prefix, of at least n samples or of one epoch.
 template <class Make>
 auto blend_of(const Blend& blend, std::optional<std::int64_t> samples, const IndexCache& cache,
               const Make& make) {

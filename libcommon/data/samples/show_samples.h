@@ -23,7 +23,7 @@ struct ShowSamplesOptions {
   TokenizerOptions tokenizer;
   std::int64_t first = 0, count = 10;
   bool json = false;
-  // Of one or two kinds of datasets; absent: their defaults.
+  // Options of one or two kinds of datasets; absent: their defaults.
   std::optional<std::int64_t> decoder_seq_length;
   std::optional<double> mask_prob, short_seq_prob, query_in_block_prob;
   bool binary_head = true, use_one_sent_docs = false;

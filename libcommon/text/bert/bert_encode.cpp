@@ -10,7 +10,7 @@
 namespace mt {
 namespace {
 
-// Of ASCII: its class; bytes from 0x80 on are `high`.
+// The class of an ASCII character; bytes from 0x80 on are `high`.
 enum class ByteClass : std::uint8_t { word, space, dropped, punctuation, high };
 
 const std::array<ByteClass, 256> kByteClass = [] {
@@ -99,8 +99,8 @@ class BertTokenizer::Run {
     return next;
   }
 
-  // Of the text before a stretch, which is ASCII from the last white space on: does it end with a
-  // letter, but for what is case-ignorable or dropped?
+  // Whether the text before a stretch, which is ASCII from the last white space on, ends with a
+  // letter, but for what is case-ignorable or dropped.
   static bool ends_cased(std::string_view before) {
     for (; !before.empty(); before.remove_suffix(1)) {
       const char last = before.back();

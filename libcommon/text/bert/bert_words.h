@@ -15,8 +15,8 @@ namespace mt {
 // That decides, at the word's beginning, which small letter a capital sigma becomes.
 void bert_lower(std::u32string_view word, bool after_cased, std::u32string& out);
 
-// The same question, of what stands at the end of `text`.  `so_far`: the answer where all of it is
-// case-ignorable.
+// Whether `text` ends with a cased letter, but for what is case-ignorable.  `so_far`: the answer
+// where all of it is that.
 bool bert_ends_cased(std::u32string_view text, bool so_far);
 
 }  // namespace mt

@@ -46,7 +46,7 @@ class PieceEncoder {
 
  private:
   static constexpr std::size_t kMostIds = kMostPieces * PieceCache::kMaxIds;
-  // Of a piece that the cache does not take; no entry has it.
+  // The key of a piece that the cache does not take; no entry has it.
   static constexpr PieceCache::Key kLong = {0, ~std::uint64_t{0}};
 
   // The entry of a piece that is not in its first place; null where the cache does not take the

@@ -33,7 +33,7 @@ struct CharMasks {
     classify(bytes);
   }
 
-  // The same where wide_masks_run_here().
+  // The masks in wide instructions, where wide_masks_run_here().
   [[gnu::target(MT_TARGET_WIDE_MASKS)]] static CharMasks wide(std::string_view text) {
     const auto in_range =
         [](__m512i chars, char low, char high) __attribute__((target(MT_TARGET_WIDE_MASKS))) {

@@ -14,7 +14,7 @@
 
 namespace mt {
 
-// As JSON has it, so that it is on one line, without the quotes.
+// A token as JSON writes it, so that it is on one line, without the quotes.
 static std::string shown(std::string_view token) {
   const std::string quoted = JsonWriter().value(token).text();
   return quoted.substr(1, quoted.size() - 2);

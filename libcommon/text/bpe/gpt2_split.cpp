@@ -63,7 +63,7 @@ static std::size_t write_ends(std::uint64_t starts, std::size_t at, std::size_t*
   return count;
 }
 
-// The same, eight at a time: `ends` has room for 64.
+// write_ends() eight at a time: `ends` has room for 64.
 [[gnu::target(MT_TARGET_WIDE_MASKS)]] static std::size_t write_ends_wide(std::uint64_t starts,
                                                                          std::size_t at,
                                                                          std::size_t* ends) {

@@ -47,7 +47,7 @@ class PieceCache {
 
   // Where the key belongs: its own entry, or one to be overwritten with it.
   Entry& entry(const Key& key) { return entry(key, entries_[slot(key)]); }
-  // The same in two steps: first() asks for the memory, a while before it is looked at.
+  // entry() in two steps: first() asks for the memory, a while before it is looked at.
   Entry& first(const Key& key) {
     Entry& home = entries_[slot(key)];
     __builtin_prefetch(&home);
@@ -60,7 +60,7 @@ class PieceCache {
   static constexpr int kEntryBits = 18;
   static constexpr std::size_t kEntries = std::size_t{1} << kEntryBits;  // 16 MiB
 
-  // Of the first bytes of a key, by their number.
+  // Masks of the first bytes of a key, by their number.
   static constexpr std::array<std::array<std::uint64_t, 2>, kMaxBytes + 1> kMasks = [] {
     std::array<std::array<std::uint64_t, 2>, kMaxBytes + 1> masks{};
     for (std::size_t length = 0; length <= kMaxBytes; ++length)

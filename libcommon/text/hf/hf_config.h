@@ -32,8 +32,8 @@ struct HfConfig {
 // The names of the two files that are there, with their folder.
 std::vector<std::string> hf_config_files(const std::string& folder);
 
-// Of what more than one of `files` say the first counts.  Exit::bad_data for a token that is not in
-// `ids`.
+// Reads what these files say; where more than one speaks of a thing, the first counts.
+// Exit::bad_data for a token that is not in `ids`.
 HfConfig read_hf_config(const std::vector<std::string>& files, const StringMap<std::int32_t>& ids);
 
 }  // namespace mt

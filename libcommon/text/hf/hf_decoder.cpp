@@ -175,7 +175,7 @@ class Strip : public HfDecoderStage {
   std::int64_t start_, stop_;
 };
 
-// The same for one token that comes in parts: nothing but its beginning changes.
+// Strip for one token that comes in parts: nothing but its beginning changes.
 class StripStart : public HfDecoderStage {
  public:
   StripStart(std::string character, std::int64_t start)

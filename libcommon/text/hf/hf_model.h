@@ -24,7 +24,7 @@ class HfModel {
 
   // Appends the ids of all words.
   virtual void encode(const HfWords& words, std::vector<std::int32_t>& ids) const = 0;
-  // Of the words that `split` cuts the text into.
+  // Encodes the words that `split` cuts the text into.
   virtual void encode(std::string_view text, Splitter split, std::vector<std::int32_t>& ids) const;
 };
 

@@ -93,7 +93,7 @@ void replace(std::string& text, const std::string& from, const std::string& to) 
 
 // --- BertNormalizer. ---
 
-// As the library has them: one block begins 256 characters late.
+// The ideographs as the library has them: one block begins 256 characters late.
 bool is_ideograph(char32_t p) {
   return (p >= 0x4E00 && p <= 0x9FFF) || (p >= 0x3400 && p <= 0x4DBF) ||
          (p >= 0x20000 && p <= 0x2A6DF) || (p >= 0x2A700 && p <= 0x2B73F) ||

@@ -54,7 +54,8 @@ class Properties {
     return known;
   }
 
-  // Of all that were added; nothing where text/unicode/unicode.h does not tell them from others.
+  // The code points of all classes that were added; nothing where text/unicode/unicode.h does not
+  // tell them from others.
   std::optional<CodePoints> code_points() const {
     std::uint32_t categories = 0, others = 0;
     for (std::size_t i = 0; i < std::size(kNames); ++i)

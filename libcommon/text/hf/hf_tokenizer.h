@@ -37,7 +37,7 @@ class HfTokenizer : public Tokenizer {
 
   // `path`: a tokenizer.json, or the folder that holds it.
   explicit HfTokenizer(const std::string& path);
-  // Of the content of `file`, and of those beside it that are named.
+  // A tokenizer made of the content of `file`, and of the files beside it that are named.
   HfTokenizer(std::string_view content, const std::string& file,
               const std::vector<std::string>& config_files);
 

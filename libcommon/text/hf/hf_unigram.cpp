@@ -76,7 +76,7 @@ class UnigramModel : public HfWordModel {
 HfVocabulary read_hf_unigram_vocabulary(const JsonObject& model) {
   HfVocabulary vocabulary;
   for (auto& [text, score] : read_pieces(model)) {
-    // Of a piece given twice the later id counts.
+    // Where a piece is given twice, the later id counts.
     vocabulary.ids[text] = static_cast<std::int32_t>(vocabulary.tokens.size());
     vocabulary.tokens.push_back(std::move(text));
   }

@@ -20,7 +20,7 @@ class ByteTrie {
   static constexpr std::int32_t kNone = -1;  // the value where no key ends
 
   ByteTrie() : cells_(kBlock) {}
-  // Of one key given twice the later value counts; empty keys are left out.
+  // Where a key is given twice, the later value counts; empty keys are left out.
   explicit ByteTrie(std::vector<Entry> entries);
 
   // Goes on by one byte; false, and the node stays, where no key does.

@@ -35,7 +35,8 @@ static std::uint32_t bytes_of(std::string_view text, std::size_t at, std::size_t
   return bytes & 0xFFFFFFFF >> (32 - 8 * size);
 }
 
-// Of two characters, by their bytes; a piece's first one stands behind 0.
+// The bit that stands for two neighbouring characters, given by their bytes; before a piece's first
+// one stands 0.
 static std::size_t neighbour_bit(std::uint32_t left, std::uint32_t right) {
   const std::uint64_t pair = std::uint64_t{left} << 32 | right;
   return (pair * 0x9E3779B97F4A7C15u) >> (64 - kNeighbourBits);  // 2^64 / golden ratio
@@ -56,7 +57,7 @@ bool ScoredBpe::has_side_by_side(std::uint32_t left, std::uint32_t right) const 
   return (neighbours_[bit / 64] >> bit % 64 & 1) != 0;
 }
 
-// Of the whole piece at `at`; 0 where there is none.
+// The length of the whole piece at `at`; 0 where there is none.
 std::size_t ScoredBpe::whole_length(std::string_view text, std::size_t at) const {
   return has_whole_ ? whole_.longest_prefix(text.substr(at), kMostPrefixes).length : 0;
 }

@@ -29,7 +29,7 @@ void ScoredBpeStack::number_characters(const std::vector<std::string>& texts, co
   }
 }
 
-// Of a character, or of a piece whose rank is below `below`; else kNone.
+// The symbol of a character, or of a piece whose rank is below `below`; else kNone.
 ScoredBpeStack::Symbol ScoredBpeStack::symbol(std::string_view text, std::uint32_t below,
                                               const std::vector<std::uint32_t>& ranks,
                                               const ByteTrie& ids) const {

@@ -1,10 +1,10 @@
 // Unigram: of all ways to cut a text into pieces the one of the highest sum of scores (Kudo:
 // arXiv:1804.10959), by Viterbi's algorithm over the text's bytes; linear in its length.
 //   best[0] = score of what came before,  best[j] = max over pieces text[i, j) of best[i] + score
-// Of equal sums the one of the longest last piece wins, as it is met first.  A character that is no
-// piece by itself may also be cut off as unknown.  Sums are of type Real, rounded after each piece:
-// SentencePiece computes in float, Hugging Face's Unigram in double, and both decide ties so.
-// Constant once made; encode() is thread-safe.
+// Where sums are equal, the one of the longest last piece wins, as it is met first.  A character
+// that is no piece by itself may also be cut off as unknown.  Sums are of type Real, rounded after
+// each piece: SentencePiece computes in float, Hugging Face's Unigram in double, and both decide
+// ties so. Constant once made; encode() is thread-safe.
 #pragma once
 
 #include <cstdint>

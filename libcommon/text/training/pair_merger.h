@@ -24,11 +24,12 @@ class PairMerger {
   using Token = std::int32_t;
 
   explicit PairMerger(std::size_t tokens);  // that the pieces have: 0 to tokens - 1
-  // Of at most 2^32 - 1 tokens.  All are added before the first merge.
+  // Adds a piece of at most 2^32 - 1 tokens, which comes `count` times.  All pieces are added
+  // before the first merge.
   void add(std::span<const Token> piece, std::int64_t count);
 
-  // Until there are so many merges; false: there is no pair left.  `checkpoint` runs before each;
-  // what it throws ends it.
+  // Goes on until there are so many merges; false: there is no pair left.  `checkpoint` runs before
+  // each; what it throws ends it.
   bool merge(std::size_t merges, const std::function<void()>& checkpoint);
 
   // The two tokens that make up each new one, whose ids follow those of the first.

@@ -80,7 +80,7 @@ void for_each_character(std::string_view text, const Each& each) {
 
 using Characters = std::vector<std::pair<std::string_view, std::int64_t>>;
 
-// Those that are not rare, by falling count.
+// The characters that are not rare, by falling count.
 Characters frequent_characters(const PieceCounts& words) {
   std::map<std::string_view, std::int64_t> counts;
   std::int64_t all = 0, covered = 0;
@@ -186,7 +186,8 @@ class Substrings {
     return text.substr(0, end);
   }
 
-  // Of the text and the longest open substring, in bytes of whole characters.
+  // The length of what the text and the longest open substring begin with alike, in bytes of whole
+  // characters.
   std::size_t common_prefix(std::string_view text) const {
     if (open_.empty()) return 0;
     const std::string_view last = open_.back().text;

@@ -69,10 +69,10 @@ class UnigramTrainer {
   void add(std::string_view text);          // any bytes; keeps each different word once
   PieceCounts& counts() { return words_; }  // of all that was added; a space is U+0020
 
-  // The same whatever the number of threads and the order of the texts.  Throws Exit::usage for
-  // less than kMinimumVocabSize and Exit::bad_data, naming the size that is possible, when the
-  // texts have too few pieces or too many characters.  `checkpoint` runs before each E step and
-  // each pruning; what it throws ends the training.
+  // The model does not depend on the number of threads or the order of the texts.  Throws
+  // Exit::usage for less than kMinimumVocabSize and Exit::bad_data, naming the size that is
+  // possible, when the texts have too few pieces or too many characters.  `checkpoint` runs before
+  // each E step and each pruning; what it throws ends the training.
   SentencePieceModel train(
       std::int32_t vocab_size, const std::function<void()>& checkpoint = [] {}) const;
 

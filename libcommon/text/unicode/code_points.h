@@ -15,7 +15,7 @@ class CodePoints {
   CodePoints() = default;
   CodePoints(char32_t first, char32_t last) : ranges_{{first, last}} {}
 
-  // Those for which `holds` is true.
+  // The set of the code points for which `holds` is true.
   template <class Predicate>
   static CodePoints of(Predicate holds) {
     CodePoints set;

@@ -27,7 +27,7 @@ inline char32_t next_valid_code_point(std::string_view text, std::size_t& at) {
   return (first & 0x07) << 18 | third << 6 | (next() & 0x3F);
 }
 
-// Of the well-formed character at text[at]; 0 where there is none.
+// The length in bytes of the well-formed character at text[at]; 0 where there is none.
 inline std::size_t valid_utf8_length(std::string_view text, std::size_t at) {
   if (static_cast<unsigned char>(text[at]) < 0x80) return 1;
   std::size_t end = at;
