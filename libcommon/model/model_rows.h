@@ -12,6 +12,8 @@
 namespace mt {
 
 inline constexpr const char* kHuggingFaceFormat = "hf";  // of ForeignName
+// Instead of a name: their model has no such tensor, and computes as if it were zero.
+inline constexpr const char* kZerosThere = "";
 
 // All rows of the model, as one of so many tensor-parallel ranks has them.
 ParamTable model_rows(const ModelConfig& config, const TensorPart& part = {});

@@ -7,9 +7,6 @@
 
 namespace mt {
 
-// Instead of a name: their model has no such tensor, and computes as if it were zero.
-inline constexpr const char* kZerosThere = "";
-
 class HuggingFaceSource : public ModelSource {
  public:
   HuggingFaceSource(const std::string& folder, const ModelSourceOptions& options);
