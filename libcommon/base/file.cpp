@@ -17,6 +17,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -277,6 +278,21 @@ bool is_same_file(const std::string& a, const std::string& b) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(path, none), none);
   };
   return place(a) == place(b);
+}
+
+void refuse_inputs(std::span<const std::string> outputs, std::span<const std::string> inputs) {
+  std::map<std::pair<dev_t, ino_t>, std::string> there;
+  struct stat status;
+  for (const std::string& output : outputs)
+    if (::stat(output.c_str(), &status) == 0 && S_ISREG(status.st_mode))
+      there.emplace(std::pair(status.st_dev, status.st_ino), output);
+  if (there.empty()) return;
+  for (const std::string& input : inputs) {
+    if (input == "-" || ::stat(input.c_str(), &status) != 0) continue;
+    const auto found = there.find({status.st_dev, status.st_ino});
+    if (found != there.end())
+      fail(Exit::usage, "output ", found->second, ": is the input ", input, "; expected another");
+  }
 }
 
 // What commit() would put the file in the place of, though it is none.

@@ -100,6 +100,10 @@ bool is_stream(const std::string& path);
 // Whether both names lead to one file, which need not be there yet.
 bool is_same_file(const std::string& a, const std::string& b);
 
+// Exit::usage, with both names, if one of `outputs` is one of `inputs`, of which "-" is stdin and
+// no file, and "" none.
+void refuse_inputs(std::span<const std::string> outputs, std::span<const std::string> inputs);
+
 // A file that appears under its name only when commit() returns: written as PATH.tmp.TID, synced,
 // renamed, its folder synced.  Destroyed before commit(), it leaves nothing behind.  Without
 // `overwrite` an existing file is refused, at once and again at commit(); a stream or a folder is

@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "ckpt/checkpoint_manifest.h"
@@ -16,17 +17,43 @@ constexpr const char* kMetadataJson =
 constexpr const char* kNewMetadataJson =
     R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1})";
 
+FolderFiles checkpoint_files() {
+  const auto own = [](const std::string& folder) -> OwnFile {
+    std::set<std::string> listed;
+    try {
+      if (const auto manifest = read_checkpoint_manifest(folder))
+        for (const FileHash& file : manifest->files) listed.insert(file.name);
+    } catch (const Error&) {  // one that is damaged lists nothing
+    }
+    return [listed = std::move(listed)](const std::string& name) {
+      if (listed.contains(name)) return true;
+      const std::size_t slash = std::min(name.find('/'), name.size());
+      const std::string rank = name.substr(0, slash), file = name.substr(slash);
+      if (file == "/model_optim_rng.pt" || file == "/distrib_optim.pt")
+        return has_form(rank, "mp_rank_##") || has_form(rank, "mp_rank_##_###") ||
+               has_form(rank, "mp_rank_##_###_###");
+      return name == "common.pt" || name == ".metadata" || name == "metadata.json" ||
+             name == kManifestName || has_form(name, "__#_#.distcp");
+    };
+  };
+  return {.own = own, .keys = {kManifestName, ".metadata", "metadata.json"}};
+}
+
 void delete_checkpoint(const std::string& save_folder, std::int64_t iteration) {
   const std::string folder = iteration_folder(save_folder, iteration);
-  if (!fs::is_symlink(folder)) delete_folder(folder);
+  if (!fs::is_symlink(folder)) delete_folder(folder, checkpoint_files());
+}
+
+std::string checkpoint_folder(const std::string& save_folder, std::int64_t iteration) {
+  return iteration == 0 ? save_folder + "/release" : iteration_folder(save_folder, iteration);
 }
 
 std::string folder_to_save(const std::string& save_folder, std::int64_t iteration) {
   if (iteration < 0) fail(Exit::internal, "a checkpoint of iteration ", iteration);
-  remove_leftovers(save_folder, [](const std::string& stem) {
-    return stem.starts_with("iter_") || stem == "release" || stem == kTracker;
+  remove_leftovers(save_folder, [](const std::string& stem, bool is_folder) {
+    return is_folder ? stem.starts_with("iter_") || stem == "release" : stem == kTracker;
   });
-  return iteration == 0 ? save_folder + "/release" : iteration_folder(save_folder, iteration);
+  return checkpoint_folder(save_folder, iteration);
 }
 
 void write_tracker(const std::string& save_folder, std::int64_t iteration) {
@@ -38,7 +65,7 @@ CheckpointSave::CheckpointSave(const std::string& save_folder, std::int64_t iter
                                bool replaces)
     : save_folder_(save_folder),
       iteration_(iteration),
-      save_(folder_to_save(save_folder, iteration), replaces) {}
+      save_(folder_to_save(save_folder, iteration), checkpoint_files(), replaces) {}
 
 // Another host's ranks may have written to a folder of the same name that is not this one.
 static void check_present(const std::string& folder, const FileHash& file) {

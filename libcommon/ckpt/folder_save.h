@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "ckpt/folder_files.h"
+
 namespace mt {
 
 inline constexpr const char* kReplaced = ".replaced";  // end of a folder's name
@@ -24,12 +26,13 @@ class NewFolders {
 // A folder that appears under its name whole or not at all.  It is filled as
 // PATH.tmp.PID and renamed when all in it is on the disk.  An older folder of the name is exchanged
 // for it in one step (renameat2); where a file system cannot do that, the older is set aside as
-// PATH.replaced, which readers take while PATH is missing.
+// PATH.replaced, which readers take while PATH is missing.  Where others' files lie in the older
+// one, it stays, and so do they: replace_files() takes the new ones there.
 class FolderSave {
  public:
   // Its parents are made.  Without `replaces` a folder that has got the name until publish(), and
-  // is not empty, is Exit::cannot_create.
-  explicit FolderSave(const std::string& path, bool replaces = true);
+  // is not empty, is Exit::cannot_create; so is anything but a folder in any case.
+  FolderSave(const std::string& path, FolderFiles files, bool replaces = true);
   FolderSave(const FolderSave&) = delete;
   ~FolderSave();  // before publish(), all that was written is removed, new parents too
 
@@ -38,22 +41,29 @@ class FolderSave {
   void publish();
 
  private:
+  void replace();
+
   std::string path_, folder_;
+  FolderFiles files_;
   int lock_ = -1;  // on folder_, held while this process lives: others see that it is not left over
   NewFolders parents_;
   bool replaces_, published_ = false;
 };
 
-// Removes what dead processes left in a folder: STEM.tmp.PID, where `ours` says so of STEM, and
-// STEM.replaced, which gets its name back if there is no STEM.
+// Removes what dead processes left in a folder: files and marked folders (kSaveMark) that are
+// called STEM.tmp.PID, where `ours` says so of STEM, and marked folders STEM.replaced, which get
+// their name back if there is no STEM.
 void remove_leftovers(const std::string& parent,
-                      const std::function<bool(const std::string& stem)>& ours);
+                      const std::function<bool(const std::string& stem, bool is_folder)>& ours);
 
-// Deletes a folder: renamed first, so that readers find it whole or not at all.
-void delete_folder(const std::string& path);
+// Deletes a folder: renamed first, so that readers find it whole or not at all.  One that holds
+// anything but its own files is left alone.
+void delete_folder(const std::string& path, const FolderFiles& files);
 
-// Renames a folder, synced, to a name that may be taken by an older one, which is then removed.
-// `may_exchange` false takes the way of file systems without renameat2.
-void move_into_place(const std::string& from, const std::string& to, bool may_exchange);
+// Renames a folder, synced, to a name that may be taken by an older one, whose own files are then
+// removed.  What others put there meanwhile goes to the new one.  `may_exchange` false takes the
+// way of file systems without renameat2.
+void move_into_place(const std::string& from, const std::string& to, const FolderFiles& files,
+                     bool may_exchange);
 
 }  // namespace mt

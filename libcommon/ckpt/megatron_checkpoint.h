@@ -41,7 +41,14 @@ struct CheckpointPlace {
   bool release = false;
 };
 
-// SAVE/iter_0001000, or SAVE/release for iteration 0.  What dead processes left of such folders,
+// A checkpoint's own files: what its manifest lists, and what Megatron-LM too calls so.  A folder
+// without manifest that a conversion or a run would replace may be Megatron-LM's.
+FolderFiles checkpoint_files();
+
+// SAVE/iter_0001000, or SAVE/release for iteration 0.
+std::string checkpoint_folder(const std::string& save_folder, std::int64_t iteration);
+
+// The same, to save to.  What dead processes left of such folders,
 // and of the tracker, is removed.
 std::string folder_to_save(const std::string& save_folder, std::int64_t iteration);
 void write_tracker(const std::string& save_folder, std::int64_t iteration);
@@ -59,7 +66,8 @@ std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
 std::vector<std::int64_t> list_checkpoints(const std::string& save_folder);
 
 // Deletes a checkpoint that is not wanted any more: renamed first, so that readers find it whole or
-// not at all, and a save removes what is left if this dies.  A symbolic link is left alone.
+// not at all, and a save removes what is left if this dies.  A symbolic link is left alone, and so
+// is a folder with anything that is no checkpoint's own.
 void delete_checkpoint(const std::string& save_folder, std::int64_t iteration);
 
 std::string iteration_folder(const std::string& save_folder, std::int64_t iteration);

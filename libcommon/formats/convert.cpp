@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/threads.h"
 #include "ckpt/megatron_checkpoint.h"
+#include "formats/convert_output.h"
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/megatron/bucket_states.h"
 #include "formats/megatron/legacy_classes.h"
@@ -336,31 +337,6 @@ static std::int64_t read_back(const Plan& plan, const std::string& folder, int t
 
 // --- Converting ---------------------------------------------------------------------------------
 
-// Some savers make all of OUTPUT anew, and what lies there goes.
-static void check_outside(const ConvertOptions& options, const std::string& path) {
-  if (options.saver == "core" || options.saver == "legacy") return;
-  const fs::path input = fs::weakly_canonical(options.load), output = fs::weakly_canonical(path);
-  const bool inside =
-      std::mismatch(output.begin(), output.end(), input.begin(), input.end()).first == output.end();
-  if (inside && input != output)
-    fail(Exit::usage, "--force: would remove ", options.load, ", which lies in ", path);
-}
-
-static void check_free(const ConvertOptions& options, const std::string& path) {
-  std::error_code error;
-  const fs::file_status found = fs::status(path, error);
-  if (found.type() == fs::file_type::not_found) return;
-  if (found.type() == fs::file_type::none)
-    fail(Exit::cannot_create, path, ": cannot create: ", error.message());
-  if (!fs::is_directory(found))
-    fail(Exit::cannot_create, path, ": is a file, expected a folder or nothing");
-  if (fs::is_empty(path)) return;
-  if (!options.force) fail(Exit::cannot_create, path, ": exists; --force replaces what it holds");
-  check_outside(options, path);
-  if ((options.saver == "core" || options.saver == "legacy") && is_one_checkpoint(path))
-    fail(Exit::usage, "--force: ", path, ": is a checkpoint itself, expected a folder of them");
-}
-
 // What float16 cannot hold would become infinite, and compare as equal with itself; what a scale of
 // q8_0 cannot, would be lost.
 static void check_range(const Plan& plan, const Param& row, const std::string& state,
@@ -402,8 +378,9 @@ static std::unique_ptr<ModelSink> make_sink(const ConvertOptions& options, const
 ConvertReport convert_checkpoint(const ConvertOptions& options, const Log& log,
                                  const std::function<void()>& check) {
   const Plan plan(options);
-  check_free(options, plan.target.path);
+  check_output(options, plan.target);
   for (const std::string& note : plan.source->notes()) log.note(note);
+  note_what_stays(options, plan.target, log);
   ConvertReport report{.from = plan.source->format(),
                        .to = options.saver == "core" ? options.ckpt_format : options.saver,
                        .rows = std::ssize(plan.table.rows()),
@@ -441,7 +418,7 @@ void ConvertReport::write(JsonWriter& json) const {
 
 std::string describe_conversion(const ConvertOptions& options) {
   const Plan plan(options);
-  check_free(options, plan.target.path);
+  check_output(options, plan.target);
   std::string text;
   for (const Param& row : plan.table.rows())
     for (const std::string& state : plan.states) {

@@ -88,7 +88,7 @@ void ConvertOptions::add_to(CommandLine& cl) {
   cl.option("--seed", &seed, "N", "of --mock");
   cl.flag("--verify", &verify,
           "read OUTPUT back and compare every element, before it has its name");
-  cl.flag("--force", &force, "replace what OUTPUT holds");
+  cl.flag("--force", &force, "replace the files of a model in OUTPUT; others stay");
   cl.option("--threads,-j", &threads, "N", "worker threads; 0: one a core", at_least(0));
   imply(cl, "INPUT's names are recognised, whatever computed the model",
         {{"--loader-transformer-impl", each({"transformer_engine", "local"})},

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ckpt/folder_files.h"
 #include "ckpt/gguf.h"
 #include "formats/model_source.h"
 #include "model/pipeline_stages.h"
@@ -62,6 +63,12 @@ class ForeignValue {
   Buffer copy_;
   ConstTensor tensor_;
 };
+
+// The files of OUTPUT that a model's replace in each format.  A tokenizer's are among them if the
+// source brings one; else those that are there stay.
+FolderFiles hugging_face_files(const ModelSource& source);
+FolderFiles meta_files(const ModelSource& source);
+FolderFiles gguf_files();
 
 // The config.json of the target as a model of Hugging Face's, with what the source's said beside.
 std::string hugging_face_config(const ModelTarget& target);

@@ -1,5 +1,7 @@
 #include "formats/model_source.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "formats/gguf/gguf_source.h"
@@ -13,12 +15,32 @@ namespace mt {
 
 namespace fs = std::filesystem;
 
+constexpr std::array kTokenizerFiles = {"tokenizer.json",
+                                        "tokenizer.model",
+                                        "tokenizer_config.json",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "vocab.txt",
+                                        "chat_template.jinja"};
+
+bool is_tokenizer_file(const std::string& name) {
+  return std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end();
+}
+
+bool brings_tokenizer(const ModelSource& source) {
+  constexpr std::array kWords = {"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt"};
+  return std::ranges::any_of(source.companions(), [&](const Companion& companion) {
+    return std::ranges::find(kWords, companion.name) != kWords.end();
+  });
+}
+
 std::vector<Companion> companions_in(const std::string& folder) {
+  std::vector<std::string> names(kTokenizerFiles.begin(), kTokenizerFiles.end());
+  names.insert(names.end(), {"generation_config.json", "config.json"});
   std::vector<Companion> found;
-  for (const char* name :
-       {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json",
-        "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt", "chat_template.jinja",
-        "generation_config.json", "config.json"})
+  for (const std::string& name : names)
     if (const std::string path = folder + "/" + name; fs::exists(path))
       found.push_back({name, path});
   return found;

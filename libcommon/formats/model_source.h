@@ -88,4 +88,10 @@ std::unique_ptr<ModelSource> open_model(const std::string& path,
 // Names of the files that travel with a model in a folder of Hugging Face's.
 std::vector<Companion> companions_in(const std::string& folder);
 
+// Whether a file of such a name belongs to a tokenizer; the other companions are settings.
+bool is_tokenizer_file(const std::string& name);
+
+// Whether a tokenizer travels with a model.
+bool brings_tokenizer(const ModelSource& source);
+
 }  // namespace mt

@@ -219,6 +219,26 @@ TEST(MappedFile, IsAFileAndNoPipe) {
             "66 " + scratch.path("pipe") + ": is a pipe or a device, expected a file");
 }
 
+TEST(RefuseInputs, ByAnyName) {
+  const Scratch scratch;
+  const std::string in = scratch.path("in"), link = scratch.path("link"),
+                    hard = scratch.path("hard"), other = scratch.path("other");
+  write_file_atomically(in, "1", false);
+  write_file_atomically(other, "2", false);
+  std::filesystem::create_symlink("in", link);
+  std::filesystem::create_hard_link(in, hard);
+  const auto refuse = [](const std::string& output, std::vector<std::string> inputs) {
+    return error_of([&] { refuse_inputs(std::array{output, std::string()}, inputs); });
+  };
+  for (const std::string& output : {in, link, hard, scratch.path("./in")}) {
+    EXPECT_EQ(refuse(output, {"-", "", other, in}),
+              concat("64 output ", output, ": is the input ", in, "; expected another"));
+    EXPECT_NE(refuse(output, {link}), "");
+    EXPECT_EQ(refuse(output, {"-", "", other, scratch.path("none")}), "");
+  }
+  EXPECT_EQ(refuse(scratch.path("none"), {in, scratch.path("none")}), "");  // nothing is lost there
+}
+
 TEST(File, ParentDirectory) {
   EXPECT_EQ(parent_directory("x"), ".");
   EXPECT_EQ(parent_directory("a/b/x"), "a/b");

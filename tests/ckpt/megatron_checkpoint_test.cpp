@@ -167,10 +167,10 @@ TEST(CheckpointSave, SameContentSameBytes) {
 TEST(CheckpointSave, ReplacesTheSameIteration) {
   const TemporaryFolder save;
   save_sample(save.path(), 5);
-  write_whole(save / "iter_0000005/old", "");
+  write_whole(save / "iter_0000005/__9_0.distcp", "");  // of a save by more ranks
   save_sample(save.path(), 5);
   check_sample(*find_checkpoint(save.path()));
-  EXPECT_FALSE(fs::exists(save / "iter_0000005/old"));
+  EXPECT_FALSE(fs::exists(save / "iter_0000005/__9_0.distcp"));
   EXPECT_EQ(names_in(save.path()), (std::vector<std::string>{"iter_0000005", kTracker}));
 }
 
@@ -237,14 +237,18 @@ TEST(CheckpointSave, RemovesWhatTheDeadLeft) {
   ::waitpid(dead, nullptr, 0);
   const std::string pid = std::to_string(dead), own = std::to_string(::getpid());
   fs::create_directories(save / ("iter_0000003.tmp." + pid + "/sub"));
+  write_whole(save / ("iter_0000003.tmp." + pid + "/" + kSaveMark), "");
+  fs::create_directories(save / ("iter_0000004.tmp." + pid + "/sub"));  // not ours
   fs::create_directory(save / ("iter_0000002.tmp." + own));  // of a process that had our number
   fs::create_directory(save / "iter_0000002.tmp.notes");     // not ours
   write_whole(save / (kTracker + ".tmp." + pid), "3");
   fs::create_directory(save / "iter_0000001.replaced");
+  fs::create_directories(save / "iter_0000005.replaced/sub");  // not ours
   const CheckpointSave living(save.path(), 7);
   save_sample(save.path(), 2);
   EXPECT_EQ(names_in(save.path()),
             (std::vector<std::string>{"iter_0000001", "iter_0000002", "iter_0000002.tmp.notes",
+                                      "iter_0000004.tmp." + pid, "iter_0000005.replaced",
                                       "iter_0000007.tmp." + own, kTracker}));
 }
 
@@ -255,20 +259,69 @@ TEST(MoveIntoPlace, WithAndWithoutExchange) {
       fs::create_directory(folder / name);
       write_whole(folder / (std::string(name) + "/file"), name);
     }
-    move_into_place(folder / "new", folder / "old", may_exchange);
+    write_whole(folder / "old/late", "theirs");
+    const OwnFile own = [](const std::string& name) { return name == "file"; };
+    move_into_place(folder / "new", folder / "old",
+                    {.own = [&](const std::string&) { return own; }}, may_exchange);
     EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"old"});
     EXPECT_EQ(read_file(folder / "old/file"), "new");
+    EXPECT_EQ(read_file(folder / "old/late"), "theirs");
   }
 }
 
 TEST(MoveIntoPlace, KilledBetweenItsTwoRenames) {  // without exchange: only the old one, set aside
   const TemporaryFolder save;
   save_sample(save.path(), 4);
+  write_whole(save / ("iter_0000004/" + std::string(kSaveMark)), "");
   fs::rename(save / "iter_0000004", save / "iter_0000004.replaced");
   check_sample(*find_checkpoint(save.path()));
   save_sample(save.path(), 5);
   EXPECT_EQ(list_checkpoints(save.path()), (std::vector<std::int64_t>{4, 5}));
   check_sample(*find_checkpoint(save.path(), 4));
+}
+
+// --- What others keep beside checkpoints, and in them
+// --------------------------------------------------------------------
+
+TEST(CheckpointSave, FilesOfOthersStay) {
+  const TemporaryFolder save;
+  save_sample(save.path(), 4);
+  save_sample(save.path(), 8);
+  const std::string folder = save / "iter_0000004", gone = folder + "/__7_0.distcp";
+  fs::create_directories(folder + "/hf/.git");
+  for (const std::string& path : {folder + "/notes.txt", folder + "/hf/.git/HEAD",
+                                  folder + "/common.pt.bak", save / "run.sh"})
+    write_whole(path, "mine");
+  write_whole(gone, "of a former save on more ranks");
+  save_sample(save.path(), 4);
+  check_sample(*find_checkpoint(save.path(), 4));
+  check_sample(*find_checkpoint(save.path(), 8));
+  EXPECT_FALSE(fs::exists(gone));
+  for (const std::string& path : {folder + "/notes.txt", folder + "/hf/.git/HEAD",
+                                  folder + "/common.pt.bak", save / "run.sh"})
+    EXPECT_EQ(read_file(path), "mine") << path;
+  delete_checkpoint(save.path(), 4);  // not with what is not its own
+  EXPECT_EQ(read_file(folder + "/notes.txt"), "mine");
+  check_sample(*find_checkpoint(save.path(), 4));
+  delete_checkpoint(save.path(), 8);
+  EXPECT_EQ(names_in(save.path()), (std::vector<std::string>{"iter_0000004", kTracker, "run.sh"}));
+}
+
+TEST(CheckpointSave, OwnFilesAreThoseOfItsManifestAndMegatrons) {
+  const TemporaryFolder folder;
+  const OwnFile unlisted = checkpoint_files().own(folder.path());
+  for (const char* name : {"common.pt", "metadata.json", ".metadata", "__0_1.distcp",
+                           "mp_rank_00/model_optim_rng.pt", "mp_rank_01_002/distrib_optim.pt",
+                           "mp_rank_01_002_003/model_optim_rng.pt", "mt-manifest.json"})
+    EXPECT_TRUE(unlisted(name)) << name;
+  for (const char* name : {"tokenizer/vocab.json", "mp_rank_00/notes.txt", "x/common.pt",
+                           "common.pt.old", "__0_1.distcp.tmp", "mp_rank_xx/distrib_optim.pt"})
+    EXPECT_FALSE(unlisted(name)) << name;
+  write_whole(folder / kManifestName,
+              encode_checkpoint_manifest({3, {{"tokenizer/my-words.txt", 3, "0"}}, "{}"}));
+  const OwnFile listed = checkpoint_files().own(folder.path());
+  EXPECT_TRUE(listed("tokenizer/my-words.txt"));
+  EXPECT_FALSE(listed("tokenizer/notes.txt"));
 }
 
 // --- Damage

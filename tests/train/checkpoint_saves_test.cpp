@@ -13,7 +13,7 @@ using CheckpointSaves = Training;
 
 // The settings of the run, in common.pt, tell it from another; the tensors do not.
 void expect_same_tensors(const std::string& got, const std::string& expected) {
-  Files a = files_below(got), b = files_below(expected);
+  Files a = contents_below(got), b = contents_below(expected);
   for (Files* files : {&a, &b})
     for (const char* name : {"common.pt", "mt-manifest.json"}) EXPECT_EQ(files->erase(name), 1U);
   EXPECT_GT(a.size(), 3U);
@@ -53,7 +53,7 @@ TEST_F(CheckpointSaves, AsyncFailureEndsTheRunAndLeavesTheCheckpointBefore) {
   o.train_iters = 2;
   o.schedule.warmup_iters = 0;
   train_with(o);
-  const Files before = files_below(iteration_folder(o.save, 2));
+  const Files before = contents_below(iteration_folder(o.save, 2));
   o.load = o.save;
   o.async_save = true;
   o.train_iters = 10;
@@ -70,7 +70,7 @@ TEST_F(CheckpointSaves, AsyncFailureEndsTheRunAndLeavesTheCheckpointBefore) {
   EXPECT_TRUE(matches(error, "74 .*/iter_0000003\\.tmp\\.[0-9]+/__0_0\\.distcp: cannot write: .*"))
       << error;
   EXPECT_EQ(list_checkpoints(o.save), std::vector<std::int64_t>{2});
-  EXPECT_TRUE(files_below(iteration_folder(o.save, 2)) == before);
+  EXPECT_TRUE(contents_below(iteration_folder(o.save, 2)) == before);
   EXPECT_EQ(read_file(o.save + "/latest_checkpointed_iteration.txt"), "2");
 }
 

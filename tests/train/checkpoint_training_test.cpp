@@ -80,8 +80,8 @@ TEST_F(CheckpointTraining, NonPersistent) {
   EXPECT_EQ(list_checkpoints(o.save), (std::vector<std::int64_t>{4, 8, 10}));
   EXPECT_EQ(list_checkpoints(path("whole/non_persistent")), std::vector<std::int64_t>{10});
   EXPECT_EQ(events("whole", "save").size(), 6U);  // 2, 4, 6, 8, and 10 as both
-  EXPECT_TRUE(files_below(iteration_folder(path("whole/non_persistent"), 10)) ==
-              files_below(iteration_folder(o.save, 10)));
+  EXPECT_TRUE(contents_below(iteration_folder(path("whole/non_persistent"), 10)) ==
+              contents_below(iteration_folder(o.save, 10)));
   o.save = path("elsewhere");
   o.train_iters = 7;
   o.non_persistent_global_ckpt_dir = path("temporary");
@@ -225,7 +225,7 @@ TEST_F(CheckpointTraining, WeightsThatAreNotFiniteAreNotSaved) {
   o.schedule.lr = 1e300;
   EXPECT_EQ(error_of([&] { train_with(o); }),
             "1 iteration 1: weights are not finite; nothing was saved");
-  EXPECT_EQ(files_below(o.save).size(), 1U);  // run.jsonl
+  EXPECT_EQ(contents_below(o.save).size(), 1U);  // run.jsonl
 }
 
 }  // namespace

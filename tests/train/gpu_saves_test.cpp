@@ -27,8 +27,8 @@ TEST_F(GpuSaves, AsyncWritesTheSameBytes) {
     train_with(async);
     EXPECT_EQ(list_checkpoints(async.save), (std::vector<std::int64_t>{3, 6, 9, 10}));
     for (const int iteration : {3, 6, 9, 10}) {
-      Files got = files_below(iteration_folder(async.save, iteration)),
-            expected = files_below(iteration_folder(o.save, iteration));
+      Files got = contents_below(iteration_folder(async.save, iteration)),
+            expected = contents_below(iteration_folder(o.save, iteration));
       for (Files* files : {&got, &expected})
         for (const char* name : {"common.pt", "mt-manifest.json"})  // the settings of the run
           EXPECT_EQ(files->erase(name), 1U);

@@ -160,7 +160,7 @@ TEST_F(OptimizerTraining, KeepsMomentsInFewerBits) {
 // Each rank writes its part to a file of its own.
 TEST_F(OptimizerTraining, EveryRankWritesAFile) {
   run(options(""), "shared", 4, true);
-  const Files files = files_below(iteration_folder(path("shared"), 10));
+  const Files files = contents_below(iteration_folder(path("shared"), 10));
   for (const char* name : {"__0_0.distcp", "__1_0.distcp", "__2_0.distcp", "__3_0.distcp"})
     EXPECT_TRUE(files.contains(name)) << name;
   const MegatronCheckpoint checkpoint(iteration_folder(path("shared"), 10));

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 using Files = std::map<std::string, std::string>;  // path below a folder: content
 
-inline Files files_below(const std::string& folder) {
+inline Files contents_below(const std::string& folder) {
   Files files;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
     if (entry.is_regular_file())
@@ -31,7 +31,7 @@ inline Files files_below(const std::string& folder) {
 }
 
 inline void expect_same_files(const std::string& got, const std::string& expected) {
-  const Files a = files_below(got), b = files_below(expected);
+  const Files a = contents_below(got), b = contents_below(expected);
   ASSERT_EQ(a.size(), b.size());
   for (const auto& [name, content] : b) {
     ASSERT_TRUE(a.contains(name)) << name;

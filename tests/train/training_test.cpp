@@ -85,13 +85,13 @@ TEST_F(Training, SameCommandSameBytes) {
 // Other seeds, data and dropout give other weights: the comparisons above compare something.
 TEST_F(Training, WhatMustChangeTheWeightsDoes) {
   train_with(options("a"));
-  const Files a = files_below(iteration_folder(path("a"), 10));
+  const Files a = contents_below(iteration_folder(path("a"), 10));
   const auto expect_other = [&](const char* name,
                                 const std::function<void(TrainOptions&)>& change) {
     TrainOptions o = options(name);
     change(o);
     train_with(o);
-    EXPECT_FALSE(files_below(iteration_folder(path(name), 10)).at("__0_0.distcp") ==
+    EXPECT_FALSE(contents_below(iteration_folder(path(name), 10)).at("__0_0.distcp") ==
                  a.at("__0_0.distcp"))
         << name;
   };
@@ -141,9 +141,9 @@ TEST_F(Training, AFinishedRunCanBeStartedAgain) {
   TrainOptions o = options("run");
   o.load = o.save;
   train_with(o);
-  const Files before = files_below(iteration_folder(o.save, 10));
+  const Files before = contents_below(iteration_folder(o.save, 10));
   train_with(o);
-  EXPECT_TRUE(files_below(iteration_folder(o.save, 10)) == before);
+  EXPECT_TRUE(contents_below(iteration_folder(o.save, 10)) == before);
   const std::vector<double> evaluated = losses("run", "eval");
   ASSERT_EQ(evaluated.size(), 6U);  // after 4, 8, 10, test; and after 10, test
   EXPECT_EQ(evaluated[4], evaluated[2]);

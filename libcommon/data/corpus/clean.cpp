@@ -133,6 +133,7 @@ FilterSummary clean_lines(const CleanOptions& options, const RunContext& context
   if (!options.blocked_urls.empty()) {
     if (options.url_key == options.lines.key)
       fail(Exit::usage, "--url-key ", options.url_key, ": is the text's");
+    check_read_beside(options.lines, {options.blocked_urls});
     blocked.emplace(options.blocked_urls);
     keys.push_back(options.url_key);
   } else if (options.url_key != CleanOptions().url_key) {

@@ -38,6 +38,7 @@ std::unordered_set<std::uint64_t> ngrams_of(const DedupOptions& options,
     fail(Exit::usage, "--against -: --input is stdin already, which can be read once");
   LineReader::Options reading;
   reading.inputs = expand_inputs(options.against);
+  check_read_beside(options.lines, reading.inputs);
   reading.checkpoint = [&] { context.checkpoint(); };
   LineReader reader(reading);
   BadLines bad("stop", false, {}, context.log);

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <simdjson.h>
 
+#include <array>
 #include <csignal>
 #include <span>
 
@@ -69,10 +70,17 @@ void check_outputs(const FilterOptions& options, const std::vector<std::string>&
       if (a.is_file() && b.is_file() && is_same_file(a.path, b.path))
         fail(Exit::usage, b.option, " ", b.path, ": is the file of ", a.option,
              " too; expected another");
-  const Output& last = outputs[2];
-  for (const std::string& input : inputs)
-    if (last.is_file() && input != "-" && is_same_file(last.path, input))
-      fail(Exit::usage, last.option, " ", last.path, ": is an input; expected another file");
+  for (const Output* output : {&outputs[0], &outputs[2]})
+    for (const std::string& input : inputs)
+      if (output->is_file() && input != "-" && is_same_file(output->path, input))
+        fail(Exit::usage, output->option, " ", output->path, ": is the input ", input,
+             "; expected another file");
+}
+
+void check_read_beside(const FilterOptions& options, const std::vector<std::string>& files) {
+  refuse_inputs(
+      std::array{options.output, options.summary, BadLines::quarantine_of(options.on_error)},
+      files);
 }
 
 SummaryFile::SummaryFile(const FilterOptions& options) {

@@ -65,8 +65,11 @@ class SummaryFile {
   std::string stream_;
 };
 
-// No two outputs are one file, and the summary is no input.
+// No two outputs are one file, and none is an input.
 void check_outputs(const FilterOptions& options, const std::vector<std::string>& inputs);
+
+// No output is one of these files, which are read beside the inputs.
+void check_read_beside(const FilterOptions& options, const std::vector<std::string>& files);
 
 // What a line becomes: dropped for a reason, changed, or neither.
 struct LineFate {

@@ -89,6 +89,17 @@ void check_quarantine(const PreprocessOptions& options) {
         fail(Exit::usage, "--on-error ", options.on_error, ": is an output; expected another file");
 }
 
+// What a run reads is never what it writes.
+void refuse_inputs_as_datasets(const PreprocessOptions& options,
+                               const std::vector<std::string>& lines) {
+  std::vector<std::string> inputs = lines, outputs;
+  const TokenizerOptions& tokenizer = options.tokenizer;
+  inputs.insert(inputs.end(), {tokenizer.vocab_file, tokenizer.merge_file, tokenizer.model});
+  for (const std::string& prefix : prefixes_of(options))
+    outputs.insert(outputs.end(), {bin_path(prefix), idx_path(prefix), manifest_path(prefix)});
+  refuse_inputs(outputs, inputs);
+}
+
 // That what was made is of the inputs as they are now; of a shard only their names are known.
 void check_inputs(const PreprocessOptions& options, const std::string& path,
                   const Manifest& manifest) {
@@ -173,6 +184,7 @@ class Run {
     check_quarantine(options);
     if (has_images(options)) images_.emplace(options.image_folder);
     const std::vector<std::string> inputs = expand_inputs(options.inputs);
+    refuse_inputs_as_datasets(options, inputs);
     if (options.resume) open_journal(inputs);
     bad_.emplace(options.on_error, options.overwrite, inputs, context.log, options.resume);
     open_outputs();

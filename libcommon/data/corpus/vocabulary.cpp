@@ -118,6 +118,7 @@ static VocabularySummary train(const Trainer& untrained, const VocabularyOptions
   const std::size_t memory = static_cast<std::size_t>(options.memory) << 20;
   reading.line_limit = memory / 4;
   reading.limit_hint = "; with more --memory it may be longer";
+  refuse_inputs(Trainer::Files::paths(options.output_dir), reading.inputs);
   LineReader reader(reading);
   BadLines bad(options.on_error, options.overwrite, reading.inputs, context.log);
   typename Trainer::Files files(options.output_dir, options.overwrite);

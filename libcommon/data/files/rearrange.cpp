@@ -23,6 +23,14 @@ void check_output(const std::string& prefix) {
     fail(Exit::usage, "--output-prefix -: token files are two, which stdout cannot take");
 }
 
+// The files of token files.
+std::vector<std::string> files_of(const std::vector<std::string>& prefixes) {
+  std::vector<std::string> files;
+  for (const std::string& prefix : prefixes)
+    files.insert(files.end(), {bin_path(prefix), idx_path(prefix), manifest_path(prefix)});
+  return files;
+}
+
 // What the sources' manifests say together.
 Manifest merged_manifest(const std::vector<std::string>& prefixes, const RunContext& context) {
   Manifest merged;
@@ -124,6 +132,7 @@ void merge_datasets(const MergeOptions& options, const RunContext& context) {
     fail(Exit::usage, "expected token files or --input with their folder, and one of them");
   const std::vector<std::string> prefixes =
       options.input.empty() ? options.prefixes : prefixes_in(options.input);
+  refuse_inputs(files_of({options.output_prefix}), files_of(prefixes));
   std::vector<IndexedDataset> sources;
   std::int64_t documents = 0;
   for (const std::string& prefix : prefixes) {
@@ -160,6 +169,9 @@ void split_dataset(const SplitOptions& options, const RunContext& context) {
   check_output(options.output_prefix);
   const IndexedDataset source(options.input_prefix);
   const std::vector<Part> parts = parts_of(options, source.documents());
+  for (const Part& part : parts)
+    refuse_inputs(files_of({options.output_prefix + "_" + part.name}),
+                  files_of({options.input_prefix}));
   const Manifest manifest = merged_manifest({options.input_prefix}, context);
   Progress progress(context.log, "split", "documents",
                     static_cast<std::uint64_t>(source.documents()));

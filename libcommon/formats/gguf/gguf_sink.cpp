@@ -21,6 +21,7 @@ namespace mt {
 namespace {
 
 constexpr const char* kConfig = "config.json";
+constexpr const char* kModelGguf = "model.gguf";
 
 // --- Settings -----------------------------------------------------------------------------------
 
@@ -103,8 +104,8 @@ class GgufSink : public ModelSink {
   GgufSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
       : target_(target),
         key_values_(settings()),
-        save_(target.path, target.replaces),
-        writer_(save_.folder() + "/model.gguf", key_values_, entries(table, types)) {}
+        save_(target.path, gguf_files(), target.replaces),
+        writer_(save_.folder() + "/" + kModelGguf, key_values_, entries(table, types)) {}
 
   void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
     for (const ForeignName& name : gguf_tensors(architecture_, target_.config, row))
@@ -263,6 +264,11 @@ void check_gguf_tensors(const ModelTarget& target, const ParamTable& table,
   for (const auto& [name, tensor] : file.tensors())
     if (!names.contains(name))
       fail(Exit::difference, file.path(), ": tensor ", name, ": is none of the model's");
+}
+
+FolderFiles gguf_files() {
+  const OwnFile own = [](const std::string& name) { return name == kModelGguf; };
+  return {.own = [own](const std::string&) { return own; }};
 }
 
 std::unique_ptr<ModelSink> make_gguf_sink(const ModelTarget& target, const ParamTable& table,

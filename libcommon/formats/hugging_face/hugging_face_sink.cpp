@@ -14,6 +14,7 @@ namespace mt {
 namespace {
 
 constexpr const char* kConfig = "config.json";
+constexpr const char* kIndex = "model.safetensors.index.json";
 
 std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, const ParamTable& table,
                                                  const RowTypes& types) {
@@ -46,7 +47,7 @@ class HuggingFaceSink : public ModelSink {
   HuggingFaceSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
       : target_(target),
         config_(as_original(hugging_face_config(target), original_config(target.source))),
-        save_(target.path, target.replaces),
+        save_(target.path, hugging_face_files(target.source), target.replaces),
         writer_(save_.folder(), entries_of(target, table, types), target.shard_bytes) {}
 
   void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
@@ -76,6 +77,16 @@ class HuggingFaceSink : public ModelSink {
 };
 
 }  // namespace
+
+FolderFiles hugging_face_files(const ModelSource& source) {
+  const bool tokenizer = brings_tokenizer(source);
+  const OwnFile own = [tokenizer](const std::string& name) {
+    return name == kConfig || name == "generation_config.json" || name == "model.safetensors" ||
+           name == kIndex || has_form(name, "model-#####-of-#####.safetensors") ||
+           (tokenizer && is_tokenizer_file(name));
+  };
+  return {.own = [own](const std::string&) { return own; }, .keys = {kIndex, kConfig}};
+}
 
 std::string hugging_face_config(const ModelTarget& target) {
   return hugging_face_config(target.config, target.dtype, original_config(target.source));

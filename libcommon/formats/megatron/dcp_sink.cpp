@@ -25,7 +25,7 @@ class DcpSink : public ModelSink {
   DcpSink(const ModelTarget& target, const ParamTable& table, std::size_t parts)
       : target_(target),
         iteration_(iteration_of(target.source)),
-        save_(folder_to_save(target.path, iteration_), target.replaces),
+        save_(folder_to_save(target.path, iteration_), checkpoint_files(), target.replaces),
         common_(make_common(target, "torch_dcp",
                             [this](ConstTensor tensor) { return tensors_.tensor(tensor); })) {
     for (std::size_t part = 0; part < parts; ++part)

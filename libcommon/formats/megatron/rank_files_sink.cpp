@@ -99,7 +99,7 @@ class RankFilesSink : public ModelSink {
         counts_(counts_of(target)),
         kept_(target),
         iteration_(iteration_of(target.source)),
-        save_(folder_to_save(target.path, iteration_), target.replaces),
+        save_(folder_to_save(target.path, iteration_), checkpoint_files(), target.replaces),
         types_(types) {
     for (std::int64_t rank = 0; rank < target.tensor_parallel; ++rank)
       parts_.push_back(model_rows(

@@ -77,7 +77,8 @@ std::string params_of(const ModelConfig& c) {
 class MetaSink : public ModelSink {
  public:
   MetaSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
-      : target_(target), save_((check_is_llama(target), target.path), target.replaces) {
+      : target_(target),
+        save_((check_is_llama(target), target.path), meta_files(target.source), target.replaces) {
     for (std::int64_t rank = 0; rank < target.tensor_parallel; ++rank)
       begin(meta_file_name(rank), table, types);
   }
@@ -167,6 +168,15 @@ class MetaSink : public ModelSink {
 };
 
 }  // namespace
+
+FolderFiles meta_files(const ModelSource& source) {
+  const bool tokenizer = brings_tokenizer(source);
+  const OwnFile own = [tokenizer](const std::string& name) {
+    return name == kMetaParams || name == "generation_config.json" ||
+           has_form(name, "consolidated.##.pth") || (tokenizer && is_tokenizer_file(name));
+  };
+  return {.own = [own](const std::string&) { return own; }, .keys = {kMetaParams}};
+}
 
 std::unique_ptr<ModelSink> make_meta_sink(const ModelTarget& target, const ParamTable& table,
                                           const RowTypes& types) {

@@ -56,6 +56,10 @@ TrainedBpe BpeTrainer::train(std::int32_t vocab_size,
   return result;
 }
 
+std::vector<std::string> BpeFiles::paths(const std::string& directory) {
+  return {directory + "/vocab.json", directory + "/merges.txt"};
+}
+
 BpeFiles::BpeFiles(const std::string& directory, bool overwrite)
     : folder_(directory),
       vocabulary_(directory + "/vocab.json", overwrite),

@@ -30,6 +30,7 @@ struct TrainedBpe {
 // so that what is in the way is known before it.
 class BpeFiles {
  public:
+  static std::vector<std::string> paths(const std::string& directory);
   // Makes the directory if need be.  Without `overwrite` existing files are refused.
   BpeFiles(const std::string& directory, bool overwrite);
   void commit(

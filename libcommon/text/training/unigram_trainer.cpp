@@ -401,6 +401,10 @@ SentencePieceModel model_of_lines() {
 
 }  // namespace
 
+std::vector<std::string> SentencePieceFiles::paths(const std::string& directory) {
+  return {directory + "/tokenizer.model"};
+}
+
 SentencePieceFiles::SentencePieceFiles(const std::string& directory, bool overwrite)
     : folder_(directory), model_(directory + "/tokenizer.model", overwrite) {}
 

@@ -44,6 +44,7 @@ namespace mt {
 // in the way is known before it.
 class SentencePieceFiles {
  public:
+  static std::vector<std::string> paths(const std::string& directory);
   // Makes the directory if need be.  Without `overwrite` an existing file is refused.
   SentencePieceFiles(const std::string& directory, bool overwrite);
   void commit(const SentencePieceModel& model);  // without it nothing remains

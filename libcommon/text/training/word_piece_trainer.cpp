@@ -106,6 +106,10 @@ std::vector<std::string> WordPieceTrainer::train(std::int32_t vocab_size,
   return tokens;
 }
 
+std::vector<std::string> WordPieceFiles::paths(const std::string& directory) {
+  return {directory + "/vocab.txt"};
+}
+
 WordPieceFiles::WordPieceFiles(const std::string& directory, bool overwrite)
     : folder_(directory), vocabulary_(directory + "/vocab.txt", overwrite) {}
 

@@ -28,6 +28,7 @@ namespace mt {
 // way is known before it.
 class WordPieceFiles {
  public:
+  static std::vector<std::string> paths(const std::string& directory);
   // Makes the directory if need be.  Without `overwrite` an existing file is refused.
   WordPieceFiles(const std::string& directory, bool overwrite);
   void commit(const std::vector<std::string>& tokens);  // without it nothing remains

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/file.h"
 #include "comm/nccl_memory.h"
 #include "train/plan/plan.h"
 #include "train/plan/schedule_drawing.h"
+#include "train/report/svg.h"
 
 namespace mt {
 
@@ -271,7 +271,7 @@ std::string plan_text(const Plan& plan, int columns) {
 }
 
 void write_plan_svg(const Plan& plan, const std::string& path) {
-  write_file_atomically(path, schedule_svg(*plan.times), true);
+  write_svg(path, schedule_svg(*plan.times));
 }
 
 }  // namespace mt

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/input/byte_source.h"
 #include "base/input/line_reader.h"
+#include "train/report/svg.h"
 
 namespace mt {
 
@@ -68,7 +69,7 @@ void plot(const PlotOptions& options, bool color) {
   else if (o.svg == "-")
     print(svg_plot(runs, o));
   else
-    write_file_atomically(o.svg, svg_plot(runs, o), true);
+    write_svg(o.svg, svg_plot(runs, o));
 }
 
 }  // namespace mt

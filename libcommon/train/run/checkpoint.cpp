@@ -97,7 +97,8 @@ void prepare_folders(const TrainOptions& o, const Log& log) {
   if (const auto place = find_checkpoint(o.save))
     log.warn(concat(o.save, ": holds iteration ", place->iteration, " of another run, since ",
                     o.load.empty() ? "there is no --load" : concat("--load is ", o.load),
-                    "; checkpoints of equal iterations will be replaced"));
+                    "; checkpoints of equal iterations will be replaced",
+                    o.keep_last || o.save_retain_interval ? ", and older ones deleted" : ""));
 }
 
 static std::string on_off(bool value) { return value ? "on" : "off"; }
