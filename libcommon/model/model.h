@@ -5,17 +5,14 @@
 #include <span>
 
 #include "nn/step.h"
+#include "tensor/fields.h"
 
 namespace mt {
 
-// The device tensors of one micro-batch.  ids, labels, positions, first_key: [tokens] i32;  others:
-// [tokens] of the sum_dtype of the Step's.
-struct Batch {
-  Tensor ids, labels, positions;
-  Tensor first_key = {};  // for each token, where in its sequence its keys begin; empty: 0 for all
-  Tensor loss_mask;       // 1 where a token's loss counts, else 0
-  Tensor row_weight;      // weight of each token's loss in the objective
-  Tensor loss;            // out, of the last chunk: each token's loss
+// Ends: what is wanted of a model's last stage, and where it goes.
+struct Ends {
+  Tensor loss;         // out: each token's loss, [tokens] of the sum_dtype of the Step's
+  ConstTensor weight;  // by how much the objective changes with each, alike; read in training
 };
 
 // A row's initial values: a function of the seed and its name, so they are the same under any
@@ -40,10 +37,12 @@ class Model {
   const ParamTable& table() const { return table_; }
 
   virtual std::unique_ptr<Saved> make_saved() const = 0;
-  // Of chunk s.chunk.  in: the stage before's output (unused on the first);  out: the hidden states
-  // for the stage after, in `keep` if `saved`, else in `layer` (empty on the last, which fills
-  // batch.loss instead).
-  virtual void forward(Step& s, Wire& out, const Wire& in, const Batch& batch,
+  // What one stage gives to the next, where hidden states have so many rows.
+  virtual WireShapes wire(std::int64_t rows) const = 0;
+  // Of chunk s.chunk.  in: the stage before's output (unused on the first);  out: what the stage
+  // after gets, in `keep` if `saved`, else in `layer` (empty on the last, which fills `ends`
+  // instead).
+  virtual void forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,
                        Saved* saved) const = 0;
   // dout: the stage after's gradient (unused on the last);  din: the gradient for the stage before,
   // in `layer` (empty on the first).

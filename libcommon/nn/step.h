@@ -15,6 +15,7 @@
 // itself made.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "comm/group.h"
@@ -52,7 +53,7 @@ struct Step {
   bool again = false;                          // a forward that is repeated for its backward
   std::int64_t sequences = 0, seq_length = 0;  // of the micro-batch; tokens = sequences seq_length
   ConstTensor positions;                       // [tokens] i32
-  ConstTensor first_key = {};                  // [tokens] i32: see Batch; empty: 0 for all
+  ConstTensor first_key = {};                  // [tokens] i32: see Field; empty: 0 for all
   CachedPast past = {};                        // generation: what the sequences follow
   Probe* probe = nullptr;                      // sees what modules read and make
   Group* tensor = nullptr;         // ranks that share the matrices; null: this one has them whole
@@ -120,10 +121,16 @@ struct Step {
   }
 };
 
-// The tensors that travel from one pipeline stage to the next; their gradients travel back
-// likewise.
+// Wire: the tensors that travel from one pipeline stage to the next; their gradients travel back
+// likewise.  The first is the hidden states, [rows, hidden_size].
+inline constexpr std::size_t kWireTensors = 1;
 struct Wire {
-  Tensor hidden;  // [rows, hidden_size]
+  std::array<Tensor, kWireTensors> tensors;
+
+  explicit operator bool() const { return bool(hidden()); }
+  Tensor& hidden() { return tensors.front(); }
+  const Tensor& hidden() const { return tensors.front(); }
 };
+using WireShapes = std::array<Shape, kWireTensors>;
 
 }  // namespace mt

@@ -81,7 +81,7 @@ class ModelBench {
   double evaluate() {
     Step s = start();
     Wire out;
-    model_.forward(s, out, {}, batch(), nullptr);
+    model_.forward(s, out, {}, batch(), ends(), nullptr);
     return objective();
   }
 
@@ -90,7 +90,7 @@ class ModelBench {
     Step s = start();
     saved_ = model_.make_saved();
     Wire out;
-    model_.forward(s, out, in, batch(), saved_.get());
+    model_.forward(s, out, in, batch(), ends(), saved_.get());
     s.layer.rewind(0);
     return out;
   }
@@ -110,14 +110,13 @@ class ModelBench {
   }
 
  private:
-  Batch batch() const {
-    return {.ids = ids_,
-            .labels = labels_,
-            .positions = {},
-            .loss_mask = {},
-            .row_weight = row_weight_,
-            .loss = loss_};
+  Fields batch() const {
+    Fields batch;
+    batch[Field::ids] = ids_;
+    batch[Field::labels] = labels_;
+    return batch;
   }
+  Ends ends() const { return {.loss = loss_, .weight = row_weight_}; }
   Step start() {
     Step s = bench_.step();
     s.probe = probe_;

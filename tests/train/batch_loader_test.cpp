@@ -38,7 +38,9 @@ Sums step_of_two_ranks(bool per_token, double (*loss_of)(double)) {
   double sums[3] = {};
   run_ranks(2, [&](Group& ranks) {
     const World world(ranks, {.dp = 2});
-    BatchLoader loader(one_at_a_time(per_token), sample.set, 0, 2, world);
+    const TrainOptions options = one_at_a_time(per_token);
+    const Pretraining task(options);
+    BatchLoader loader(options, task, sample.set, 0, 2, world);
     double own[3] = {};
     for (int i = 0; i < 2; ++i) {
       const BatchMemory memory(1, DType::f64);
@@ -80,7 +82,9 @@ TEST(BatchLoader, NothingCounts) {
     const BatchMemory memory(1, DType::f32);
     const auto group = make_single_group();
     const World alone(*group, {});
-    BatchLoader loader(one_at_a_time(per_token), sample.set, 0, 2, alone);
+    const TrainOptions options = one_at_a_time(per_token);
+    const Pretraining task(options);
+    BatchLoader loader(options, task, sample.set, 0, 2, alone);
     loader.load(0, memory.batch());
     EXPECT_EQ(loader.tokens(), 0);
     EXPECT_EQ(largest(memory.weight.view()), 0);
@@ -99,18 +103,19 @@ TEST(BatchLoader, RanksShareASequence) {
   run_ranks(2, [&](Group& ranks) {
     const World world(ranks, {.cp = 2});
     const BatchMemory memory(1, DType::f32);
-    Batch own = memory.batch();
-    for (Tensor* const part :
-         {&own.ids, &own.labels, &own.positions, &own.loss_mask, &own.row_weight})
-      *part = part->rows(0, kLength / 2);
-    BatchLoader loader(o, sample.set, 0, 1, world);
+    Fields own = memory.batch();
+    for (const Field field :
+         {Field::ids, Field::labels, Field::positions, Field::loss_mask, Field::weight})
+      own[field] = own[field].rows(0, kLength / 2);
+    const Pretraining task(o);
+    BatchLoader loader(o, task, sample.set, 0, 1, world);
     loader.load(0, own);
-    const auto positions = own.positions.span<std::int32_t>();
+    const auto positions = own.span<std::int32_t>(Field::positions);
     const std::vector<std::int32_t> ends{0, 1, 6, 7}, middle{2, 3, 4, 5};
     EXPECT_TRUE(std::ranges::equal(positions, ranks.rank() == 0 ? ends : middle));
     EXPECT_EQ(loader.tokens(), ranks.rank() == 0 ? 1 : 0);
-    EXPECT_EQ(own.row_weight.as<float>()[0], ranks.rank() == 0 ? 1 : 0);
-    EXPECT_EQ(largest(own.row_weight.rows(1, kLength / 2)), 0);
+    EXPECT_EQ(own[Field::weight].as<float>()[0], ranks.rank() == 0 ? 1 : 0);
+    EXPECT_EQ(largest(own[Field::weight].rows(1, kLength / 2)), 0);
   });
 }
 

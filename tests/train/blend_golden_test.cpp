@@ -10,7 +10,7 @@
 #include "data/samples/numpy_random.h"
 #include "tests/data/fnv.h"
 #include "tests/data/support.h"
-#include "train/run/fill_batch.h"
+#include "tests/train/samples.h"
 
 namespace mt {
 namespace {
@@ -135,7 +135,7 @@ class Golden {
       line_ >> name;
       const int split = name == "train" ? 0 : name == "valid" ? 1 : 2;
       ASSERT_EQ(data.sets(static_cast<Split>(split)).size(), 1U) << name;
-      check_set(data.sets(static_cast<Split>(split)).front()->data, o.reset_attention_mask);
+      check_set(gpt_data(*data.sets(static_cast<Split>(split)).front()), o.reset_attention_mask);
       ++sets[static_cast<std::size_t>(split)];
     }
     for (int i = 0; i < kSplits; ++i)

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "data/samples/gpt_dataset.h"
 #include "model/families/gpt.h"
 #include "ops/ops.h"
 #include "tests/support/host_tensor.h"
@@ -30,22 +31,33 @@ GptConfig small_config() {
   return config;
 }
 
-const StepShape kShape{.micro_batch_size = kSequences,
-                       .seq_length = kLength,
-                       .hidden_size = 16,
-                       .dtype = DType::f64,
-                       .seed = 77};
+const LanguageModelling kObjective;
+
+StepShape shape_with(bool first_keys) {
+  FieldSpecs fields = gpt_fields(kLength, first_keys);
+  fields.push_back(kObjective.fields(fields).front());
+  return {.micro_batch_size = kSequences,
+          .seq_length = kLength,
+          .dtype = DType::f64,
+          .seed = 77,
+          .fields = fields};
+}
+const StepShape kShape = shape_with(false);
 
 // Tokens as a function of the micro-batch; some of them do not count.
-std::int64_t load(int micro_batches, int micro_batch, const Batch& batch) {
+std::int64_t load(int micro_batches, int micro_batch, const Fields& batch) {
   const std::int64_t tokens = kSequences * kLength;
   for (std::int64_t t = 0; t < tokens; ++t) {
     const std::int64_t n = micro_batch * tokens + t;
-    batch.ids.as<std::int32_t>()[t] = static_cast<std::int32_t>(n * n % kVocabulary);
-    batch.labels.as<std::int32_t>()[t] = static_cast<std::int32_t>((n + 1) * (n + 1) % kVocabulary);
-    batch.positions.as<std::int32_t>()[t] = static_cast<std::int32_t>(t % kLength);
-    batch.loss_mask.as<double>()[t] = n % 5 == 0 ? 0 : 1;
-    batch.row_weight.as<double>()[t] = batch.loss_mask.as<double>()[t] / 20 / micro_batches;
+    const auto put = [&](Field field, std::int64_t value) {
+      batch[field].as<std::int32_t>()[t] = static_cast<std::int32_t>(value);
+    };
+    put(Field::ids, n * n % kVocabulary);
+    put(Field::labels, (n + 1) * (n + 1) % kVocabulary);
+    put(Field::positions, t % kLength);
+    const double mask = n % 5 == 0 ? 0 : 1;
+    batch[Field::loss_mask].as<double>()[t] = mask;
+    batch[Field::weight].as<double>()[t] = mask / 20 / micro_batches;
   }
   return micro_batch * kSequences;
 }
@@ -99,15 +111,15 @@ Result run(const What& what) {
     Gpt on_meta(config, layout.of_rank(rank));
     on_meta.table().allocate(Device::meta, DType::f64, true);
     const auto group_on_meta = make_meta_group(rank, what.ranks, meta);
-    const StepMemory memory =
-        measure_memory(on_meta, kShape, training, evaluation, World(*group_on_meta, sizes), meta);
+    const StepMemory memory = measure_memory(on_meta, kObjective, kShape, training, evaluation,
+                                             World(*group_on_meta, sizes), meta);
 
     Stream stream(Device::cpu, 1);
     Gpt model(config, layout.of_rank(rank));
     model.table().allocate(Device::cpu, DType::f64, true);
     model.initialize(5, stream);
-    Executor executor(model, kShape, memory, world, stream);
-    const LoadBatch fill = [&](int micro_batch, const Batch& batch) {
+    Executor executor(model, kObjective, kShape, memory, world, stream);
+    const LoadBatch fill = [&](int micro_batch, const Fields& batch) {
       return load(what.micro_batches, micro_batch, batch);
     };
     executor.run(evaluation, fill, false);
@@ -242,9 +254,9 @@ TEST(Executor, AddsToGradientsOrReplacesThem) {
   const auto group = make_single_group();
   const World alone(*group, {});
   const StepMemory memory =
-      measure_memory(on_meta, kShape, training, forward_only({}, 2), alone, meta);
-  Executor executor(model, kShape, memory, alone, stream);
-  const LoadBatch fill = [](int micro_batch, const Batch& batch) {
+      measure_memory(on_meta, kObjective, kShape, training, forward_only({}, 2), alone, meta);
+  Executor executor(model, kObjective, kShape, memory, alone, stream);
+  const LoadBatch fill = [](int micro_batch, const Fields& batch) {
     return load(2, micro_batch, batch);
   };
   executor.run(training, fill, true);
@@ -277,10 +289,12 @@ TEST(Executor, AddsToGradientsOrReplacesThem) {
 struct Witness : Model {
   mutable std::vector<ConstTensor> shown;
   std::unique_ptr<Saved> make_saved() const override { return std::make_unique<Saved>(); }
-  void forward(Step& s, Wire&, const Wire&, const Batch& batch, Saved*) const override {
-    EXPECT_EQ(s.first_key.data(), batch.first_key.data());
+  WireShapes wire(std::int64_t) const override { return {}; }
+  void forward(Step& s, Wire&, const Wire&, const Fields& batch, const Ends& ends,
+               Saved*) const override {
+    EXPECT_EQ(s.first_key.data(), batch[Field::first_key].data());
     shown.push_back(s.first_key);
-    set_zero(batch.loss, s.stream);
+    set_zero(ends.loss, s.stream);
   }
   void backward(Step& s, Wire&, const Wire&, const Saved&) const override {
     shown.push_back(s.first_key);
@@ -290,16 +304,16 @@ struct Witness : Model {
 // Only a run with document masks has a first key a token; forward and backward see the same.
 TEST(Executor, ShowsTheFirstKeysOfDocuments) {
   for (const bool masks : {false, true}) {
-    StepShape shape = kShape;
-    shape.document_masks = masks;
+    const StepShape shape = shape_with(masks);
     Stream stream(Device::cpu, 1);
     const auto group = make_single_group();
     const World alone(*group, {});
     const Witness model;
-    Executor executor(model, shape, {.chunks = {{.keep = 1 << 14, .slots = 1}}}, alone, stream);
-    const LoadBatch fill = [&](int, const Batch& batch) {
-      EXPECT_EQ(bool(batch.first_key), masks);
-      set_zero(batch.loss_mask, stream);
+    Executor executor(model, kObjective, shape, {.chunks = {{.keep = 1 << 14, .slots = 1}}}, alone,
+                      stream);
+    const LoadBatch fill = [&](int, const Fields& batch) {
+      EXPECT_EQ(bool(batch[Field::first_key]), masks);
+      set_zero(batch[Field::loss_mask], stream);
       return 0;
     };
     executor.run(one_f_one_b({}, 1), fill, true);

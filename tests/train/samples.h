@@ -2,15 +2,20 @@
 #pragma once
 
 #include "data/files/indexed_dataset.h"
+#include "data/samples/blended_samples.h"
+#include "data/samples/train_data.h"
 #include "tests/base/scratch.h"
 #include "tests/data/support.h"
 #include "tests/support/host_tensor.h"
-#include "train/run/fill_batch.h"
 
 namespace mt {
 
 constexpr std::int64_t kLength = 8;
 constexpr std::int32_t kEod = 99;
+
+inline const BlendedDataset& gpt_data(const SampleSet& set) {
+  return dynamic_cast<const BlendedSamples<GptDataset>&>(*set.samples).data();
+}
 
 struct BatchMemory {
   BatchMemory(std::int64_t sequences, DType dtype)
@@ -19,14 +24,14 @@ struct BatchMemory {
         positions(DType::i32, {sequences * kLength}),
         mask(dtype, {sequences * kLength}),
         weight(dtype, {sequences * kLength}) {}
-  Batch batch() const {
-    return {.ids = ids,
-            .labels = labels,
-            .positions = positions,
-            .first_key = {},
-            .loss_mask = mask,
-            .row_weight = weight,
-            .loss = {}};
+  Fields batch() const {
+    Fields batch;
+    batch[Field::ids] = ids;
+    batch[Field::labels] = labels;
+    batch[Field::positions] = positions;
+    batch[Field::loss_mask] = mask;
+    batch[Field::weight] = weight;
+    return batch;
   }
   HostTensor ids, labels, positions, mask, weight;
 };
@@ -38,7 +43,7 @@ struct FileSamples {
   SampleSet set;
   FileSamples(const Documents& documents, bool eod_mask_loss, PastEnd past_end = PastEnd::error)
       : file(write(scratch, documents)), set(make_set(file, eod_mask_loss, past_end)) {}
-  const GptIndex& index() const { return set.data.datasets().front().index(); }
+  const GptIndex& index() const { return gpt_data(set).datasets().front().index(); }
 
   static std::string write(const Scratch& scratch, const Documents& documents) {
     write_documents(scratch.path("data"), TokenType::u16, documents);
@@ -51,7 +56,8 @@ struct FileSamples {
                           .vocab_size = 100,
                           .eod_mask_loss = eod_mask_loss}});
     const std::int64_t size = data.size();
-    return {"", std::move(data), Sampler(size, {.past_end = past_end})};
+    return {"", std::make_unique<BlendedSamples<GptDataset>>(std::move(data)),
+            Sampler(size, {.past_end = past_end})};
   }
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "tests/train/samples.h"
+#include "train/run/objective.h"
 
 namespace mt {
 namespace {
@@ -21,7 +22,7 @@ Documents counting(bool with_ends) {
 TEST(FillBatch, LabelsAreTheNextTokens) {
   const FileSamples sample(counting(false), false);
   const BatchMemory memory(3, DType::f32);
-  fill_batch(sample.set, 2, 3, memory.batch());
+  fill(sample.set, 2, 3, memory.batch());
   for (std::size_t i = 0; i < 3; ++i) {
     const std::size_t at = i * kLength;
     const auto start =
@@ -41,7 +42,8 @@ TEST(FillBatch, EndsOfDocumentsCountUnlessMasked) {
   for (const bool mask_ends : {false, true}) {
     const FileSamples sample(counting(true), mask_ends);
     const BatchMemory memory(6, DType::f64);
-    const double counted = fill_batch(sample.set, 0, 6, memory.batch());
+    fill(sample.set, 0, 6, memory.batch());
+    const double counted = LanguageModelling().count(memory.batch());
     const auto mask = memory.mask.span<double>();
     EXPECT_EQ(counted, std::accumulate(mask.begin(), mask.end(), 0.0));
     EXPECT_EQ(counted < 6 * kLength, mask_ends);
@@ -53,9 +55,10 @@ TEST(FillBatch, EndsOfDocumentsCountUnlessMasked) {
 // A sample past the end is read like any other, but counts nowhere.
 TEST(FillBatch, PaddingDoesNotCount) {
   const FileSamples sample(counting(false), false, PastEnd::padding);
-  ASSERT_EQ(sample.set.data.size(), 12);
+  ASSERT_EQ(sample.set.samples->size(), 12);
   const BatchMemory memory(4, DType::f32);
-  EXPECT_EQ(fill_batch(sample.set, 10, 4, memory.batch()), 2 * kLength);
+  fill(sample.set, 10, 4, memory.batch());
+  EXPECT_EQ(LanguageModelling().count(memory.batch()), 2 * kLength);
   for (std::size_t t = 0; t < 4 * kLength; ++t)
     EXPECT_EQ(memory.mask.span<float>()[t], t < 2 * kLength ? 1 : 0);
 }
@@ -65,17 +68,18 @@ TEST(FillBatch, DocumentsInABatch) {
   const Scratch scratch;
   const IndexedDataset file(FileSamples::write(scratch, counting(true)));
   const SampleSet set{"",
-                      BlendedDataset({file,
-                                      {.index = {.sequences = {0, 1}, .seq_length = kLength},
-                                       .eod_id = kEod,
-                                       .reset_position_ids = true,
-                                       .reset_attention_mask = true}}),
+                      std::make_unique<BlendedSamples<GptDataset>>(
+                          BlendedDataset({file,
+                                          {.index = {.sequences = {0, 1}, .seq_length = kLength},
+                                           .eod_id = kEod,
+                                           .reset_position_ids = true,
+                                           .reset_attention_mask = true}})),
                       Sampler(12, {})};
   const BatchMemory memory(3, DType::f32);
   HostTensor first_key(DType::i32, {3 * kLength});
-  Batch batch = memory.batch();
-  batch.first_key = first_key;
-  fill_batch(set, 0, 3, batch);
+  Fields batch = memory.batch();
+  batch[Field::first_key] = first_key;
+  fill(set, 0, 3, batch);
   int ends = 0;
   for (std::size_t row = 0; row < 3; ++row)
     for (std::size_t t = 0, begin = 0; t < kLength; ++t) {
@@ -122,7 +126,7 @@ class Files : public testing::Test {
     std::string result;
     const BatchMemory memory(1, DType::f32);
     for (std::int64_t k = 0; k < count; ++k) {
-      fill_batch(set, k, 1, memory.batch());
+      fill(set, k, 1, memory.batch());
       result += static_cast<char>(memory.ids.span<std::int32_t>().front());
     }
     return result;
@@ -136,12 +140,12 @@ constexpr TrainingLength kLength10{
 
 TEST_F(Files, OneIsCutIntoThreeParts) {
   const TrainData data = built(options({.data_path = {path("a")}, .split = "80,10,10"}), kLength10);
-  EXPECT_GE(data.training().data.size(), 10 * 4);
+  EXPECT_GE(data.training().samples->size(), 10 * 4);
   ASSERT_EQ(data.sets(Split::valid).size(), 1U);
   ASSERT_EQ(data.sets(Split::test).size(), 1U);
-  const BlendedDataset& valid = data.sets(Split::valid).front()->data;
+  const BlendedDataset& valid = gpt_data(*data.sets(Split::valid).front());
   EXPECT_GE(valid.size(), (10 / 5 + 1) * 2 * 4);
-  EXPECT_GE(data.sets(Split::test).front()->data.size(), 2 * 4);
+  EXPECT_GE(data.sets(Split::test).front()->samples->size(), 2 * 4);
   for (std::int64_t k = 0; k < valid.size(); ++k)
     for (const GptDataset::Part& part : valid.datasets().front().parts(k)) {
       EXPECT_GE(part.sequence, 16);
@@ -151,7 +155,7 @@ TEST_F(Files, OneIsCutIntoThreeParts) {
 
 TEST_F(Files, WithoutEvaluationThereIsOnlyTraining) {
   const TrainData data = built(options({.data_path = {path("a")}}), {.train_iters = 1});
-  EXPECT_GE(data.training().data.size(), 1);
+  EXPECT_GE(data.training().samples->size(), 1);
   EXPECT_TRUE(data.sets(Split::valid).empty());
   EXPECT_TRUE(data.sets(Split::test).empty());
 }
@@ -160,17 +164,17 @@ TEST_F(Files, WithoutEvaluationThereIsOnlyTraining) {
 TEST_F(Files, WeightsBlend) {
   const TrainData data = built(
       options({.data_path = {"1", path("a"), "1", path("b")}, .split = "80,10,10"}), kLength10);
-  EXPECT_EQ(data.training().data.size(), 40);
+  EXPECT_EQ(data.training().samples->size(), 40);
   EXPECT_EQ(letters(data.training(), 6), "ababab");
-  EXPECT_EQ(data.training().data.datasets().front().index().epochs(), 1);
+  EXPECT_EQ(gpt_data(data.training()).datasets().front().index().epochs(), 1);
   EXPECT_EQ(letters(*data.sets(Split::valid).front(), 4), "abab");
   const TrainData skewed = built(
       options({.data_path = {".5", path("a"), ".3", path("b"), ".2", path("c")}, .split = "8,1,1"}),
       kLength10);
   EXPECT_EQ(letters(skewed.training(), 10), "abcabacaba");
   const TrainData one = built(options({.data_path = {"7", path("a")}, .split = "1"}), kLength10);
-  EXPECT_EQ(one.training().data.size(), 40);
-  EXPECT_EQ(one.training().data.dataset_index().size(), 40U);
+  EXPECT_EQ(one.training().samples->size(), 40);
+  EXPECT_EQ(gpt_data(one.training()).dataset_index().size(), 40U);
 }
 
 // 800 and 400 tokens make 99 and 49 samples of 8; without weights each comes in that proportion.
@@ -178,7 +182,7 @@ TEST_F(Files, WithoutWeightsSizesBlend) {
   write_documents(path("d"), TokenType::u16, Documents(10, std::vector<std::int32_t>(50, 'd')));
   const TrainData data =
       built(options({.data_path = {path("a"), path("d")}, .split = "80,20"}), kLength10);
-  EXPECT_EQ(data.training().data.size(), 40);
+  EXPECT_EQ(data.training().samples->size(), 40);
   EXPECT_EQ(letters(data.training(), 9), "adaadaada");
   EXPECT_EQ(error(options({.data_path = {path("a"), path("d")}, .split = "80,20"}),
                   {.train_iters = 37, .eval_iters = 0, .global_batch_size = 4}),
@@ -200,7 +204,7 @@ TEST_F(Files, EachSplitMayHaveItsOwn) {
   EXPECT_TRUE(data.sets(Split::test).empty());
   const TrainData weighted = built(
       options({.split_paths = {std::vector<std::string>{"0.1", path("a")}, {}, {}}}), kLength10);
-  EXPECT_TRUE(weighted.training().data.dataset_index().empty()) << "one file is no blend";
+  EXPECT_TRUE(gpt_data(weighted.training()).dataset_index().empty()) << "one file is no blend";
 }
 
 TEST_F(Files, ValidationMayHaveSeveralSets) {
@@ -227,13 +231,13 @@ TEST_F(Files, FullValidationIsOneEpoch) {
   length.full_validation = true;
   const TrainData data = built(options({.data_path = {path("a")}, .split = "50,50"}), length);
   const SampleSet& valid = *data.sets(Split::valid).front();
-  EXPECT_EQ(valid.data.size(), (500 - 1) / kLength);
+  EXPECT_EQ(valid.samples->size(), (500 - 1) / kLength);
   EXPECT_EQ(valid.order.sample(61), 61);
   EXPECT_EQ(valid.order.sample(62), std::nullopt);
   const TrainData both = built(
       options({.split_paths = {std::vector<std::string>{path("a")}, {path("b"), path("c")}, {}}}),
       length);
-  EXPECT_EQ(both.sets(Split::valid).front()->data.size(), 2 * ((1000 - 1) / kLength));
+  EXPECT_EQ(both.sets(Split::valid).front()->samples->size(), 2 * ((1000 - 1) / kLength));
   EXPECT_EQ(error(options({.data_path = {"1", path("a"), "1", path("b")}, .split = "1,1"}), length),
             concat("78 --full-validation: ", path("a"),
                    " has a weight, which says nothing when all is read once"));
@@ -243,7 +247,7 @@ TEST_F(Files, CyclicReadsAgain) {
   DataOptions o = options({.data_path = {path("a"), path("b")}, .split = "1"});
   o.dataloader_type = "cyclic";
   const TrainData data = built(o, {.train_iters = 500, .eval_iters = 0, .global_batch_size = 4});
-  EXPECT_EQ(data.training().data.size(), 248);
+  EXPECT_EQ(data.training().samples->size(), 248);
   EXPECT_EQ(letters(data.training(), 1000).size(), 1000U);
 }
 
@@ -258,7 +262,7 @@ TEST_F(Files, MadeUpText) {
   data.build(kLength10, 1234, {}, quiet());
   EXPECT_EQ(data.tokenizer().vocab_size(), 5000);
   EXPECT_EQ(data.tokenizer_options().type, "NullTokenizer");
-  EXPECT_EQ(data.training().data.datasets().front().index().document(0), 30903);
+  EXPECT_EQ(gpt_data(data.training()).datasets().front().index().document(0), 30903);
   EXPECT_EQ(data.sets(Split::test).size(), 1U);
 }
 
@@ -297,7 +301,7 @@ TEST_F(Files, WrongInputsAreNamed) {
   write_documents(path("large"), TokenType::u16, {std::vector<std::int32_t>(50, 60000)});
   const TrainData data = built(options({.data_path = {path("large")}}), {.train_iters = 1});
   const BatchMemory memory(1, DType::f32);
-  EXPECT_EQ(code_of([&] { fill_batch(data.training(), 0, 1, memory.batch()); }), Exit::bad_data);
+  EXPECT_EQ(code_of([&] { fill(data.training(), 0, 1, memory.batch()); }), Exit::bad_data);
 }
 
 TEST_F(Files, AnEmptyShareIsAnErrorWhereItWasAskedFor) {

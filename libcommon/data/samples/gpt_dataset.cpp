@@ -8,6 +8,23 @@
 
 namespace mt {
 
+GptSample GptSample::of(const Fields& fields) {
+  return {.tokens = fields.span<std::int32_t>(Field::ids),
+          .labels = fields.span<std::int32_t>(Field::labels),
+          .positions = fields.span<std::int32_t>(Field::positions),
+          .first_key = fields.span<std::int32_t>(Field::first_key),
+          .loss_mask = fields.span<float>(Field::loss_mask)};
+}
+
+FieldSpecs gpt_fields(std::int64_t seq_length, bool first_keys) {
+  FieldSpecs fields = {{.field = Field::ids, .per_sample = seq_length},
+                       {.field = Field::labels, .per_sample = seq_length},
+                       {.field = Field::positions, .per_sample = seq_length}};
+  if (first_keys) fields.push_back({.field = Field::first_key, .per_sample = seq_length});
+  fields.push_back({.field = Field::loss_mask, .dtype = DType::f32, .per_sample = seq_length});
+  return fields;
+}
+
 GptDataset::GptDataset(const TokenSequences& data, const GptDatasetOptions& options,
                        const IndexCache& cache)
     : data_(data), options_(options), index_(data, options.index, cache) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "data/samples/gpt_index.h"
+#include "tensor/fields.h"
 
 namespace mt {
 
@@ -31,7 +32,12 @@ struct GptSample {
   std::span<std::int32_t> tokens, labels, positions;
   std::span<std::int32_t> first_key;  // empty unless reset_attention_mask
   std::span<float> loss_mask;
+
+  static GptSample of(const Fields& fields);
 };
+
+// What its samples bring; first keys only where attention stays within documents.
+FieldSpecs gpt_fields(std::int64_t seq_length, bool first_keys);
 
 class GptDataset {
  public:
@@ -42,6 +48,7 @@ class GptDataset {
 
   std::int64_t size() const { return index_.size(); }
   std::int64_t seq_length() const { return options_.index.seq_length; }
+  FieldSpecs fields() const { return gpt_fields(seq_length(), options_.reset_attention_mask); }
 
   void get(std::int64_t k, const GptSample& sample) const;  // in drawing order, 0 <= k < size()
 

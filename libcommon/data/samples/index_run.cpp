@@ -40,12 +40,6 @@ TrainingLength length_of(const IndexOptions& options) {
       .full_validation = options.data.full_validation};
 }
 
-void count(const BlendedDataset& data, IndexSummary& summary) {
-  const auto add = [&](bool made) { ++(made ? summary.made : summary.found); };
-  for (const GptDataset& dataset : data.datasets()) add(dataset.index().made());
-  if (!data.dataset_index().empty()) add(data.made());
-}
-
 }  // namespace
 
 void IndexOptions::add_to(CommandLine& cl) {
@@ -119,9 +113,10 @@ IndexSummary index_run(const IndexOptions& options, const RunContext& context) {
   IndexSummary summary;
   for (int i = 0; i < kSplits; ++i)
     for (const auto& set : data.sets(static_cast<Split>(i))) {
-      summary.sets.push_back(
-          {kSplitNames[i], set->name, std::ssize(set->data.datasets()), set->data.size()});
-      count(set->data, summary);
+      const Samples::Indexes indexes = set->samples->indexes();
+      summary.sets.push_back({kSplitNames[i], set->name, indexes.files, set->samples->size()});
+      summary.made += indexes.made;
+      summary.found += indexes.found;
     }
   return summary;
 }

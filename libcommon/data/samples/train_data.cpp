@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "base/threads.h"
 #include "data/files/indexed_dataset.h"
+#include "data/samples/blended_samples.h"
 #include "data/samples/mock_tokens.h"
 #include "text/null_tokenizer.h"
 
@@ -55,6 +56,38 @@ LoadedTokenizer run_tokenizer(const DataOptions& options) {
                                                 ? read_sources(options.sources).prefixes()
                                                 : std::vector<std::string>();
   return shared_tokenizer(prefixes, tokenizer);
+}
+
+static void fill_sample(const SampleSet& set, std::int64_t number, const Fields& sample) {
+  const auto k = set.order.sample(number);
+  Fields read = sample;  // where numbers are read to, those of f64 as the dataset has them
+  std::vector<std::vector<float>> narrow;
+  for (const FieldSpec& spec : set.samples->fields())
+    if (const Tensor& to = sample[spec.field]; to && to.dtype() != spec.dtype) {
+      std::vector<float>& numbers = narrow.emplace_back(static_cast<std::size_t>(to.numel()));
+      read[spec.field] = Tensor(numbers.data(), DType::f32, to.shape());
+    }
+  set.samples->get(k.value_or(0), read);
+  for (const FieldSpec& spec : set.samples->fields()) {
+    const Tensor& to = sample[spec.field];
+    if (!to || spec.dtype != DType::f32) continue;
+    with_float_type(to.dtype(), [&]<class T>() {
+      if (!k)
+        std::ranges::fill(to.span<T>(), T(0));
+      else if (to.data() != read[spec.field].data())
+        std::ranges::copy(read.span<float>(spec.field), to.as<T>());
+    });
+  }
+}
+
+void fill(const SampleSet& set, std::int64_t first, std::int64_t sequences, const Fields& batch) {
+  for (std::int64_t i = 0; i < sequences; ++i) {
+    Fields sample;
+    for (const FieldSpec& spec : set.samples->fields())
+      if (const Tensor& all = batch[spec.field])
+        sample[spec.field] = all.rows(i * spec.per_sample, (i + 1) * spec.per_sample);
+    fill_sample(set, first + i, sample);
+  }
 }
 
 // A token file's share of a set.
@@ -194,9 +227,10 @@ std::unique_ptr<SampleSet> TrainData::make_set(const SetPlan& plan,
     if (plan.which != Split::train) order.past_end = PastEnd::repeat;
     if (plan.which != Split::train && !plan.samples)
       order = {.past_end = PastEnd::padding};  // all of it, once
-    const std::int64_t size = data.size();
+    auto samples = std::make_unique<BlendedSamples<GptDataset>>(std::move(data));
+    const std::int64_t size = samples->size();
     return std::unique_ptr<SampleSet>(
-        new SampleSet{plan.name, std::move(data), Sampler(size, order)});
+        new SampleSet{plan.name, std::move(samples), Sampler(size, order)});
   };
   if (plan.alone) return make(BlendedDataset(std::move(datasets.front())));
   std::optional<std::int64_t> samples = plan.samples;

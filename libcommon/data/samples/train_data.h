@@ -14,6 +14,7 @@
 #include "data/samples/blended_dataset.h"
 #include "data/samples/data_sources.h"
 #include "data/samples/sampler.h"
+#include "data/samples/samples.h"
 #include "data/samples/split.h"
 
 namespace mt {
@@ -42,9 +43,13 @@ LoadedTokenizer run_tokenizer(const DataOptions& options);
 // Samples to train on or to evaluate on, in the order of the run.
 struct SampleSet {
   std::string name;  // of the token file, where validation has several sets; else ""
-  BlendedDataset data;
+  std::unique_ptr<Samples> samples;
   Sampler order;
 };
+
+// Fills the fields that `batch` has of the run's samples [first, first + sequences), in host
+// memory; real numbers may be f32 or f64.  Padding is a sample whose real numbers are 0.
+void fill(const SampleSet& set, std::int64_t first, std::int64_t sequences, const Fields& batch);
 
 class TrainData {
  public:

@@ -42,22 +42,22 @@ Gpt::Again Gpt::run_again(Step& s, const RecomputeOptions::Run& run, Tensor x) c
   return again;
 }
 
-void Gpt::forward(Step& s, Wire& out, const Wire& in, const Batch& batch,
+void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,
                   Model::Saved* slot) const {
   auto* saved = static_cast<Saved*>(slot);
   Tensor x = s.kept(saved, {s.rows(), config_.hidden_size});
   if (chunk(s).range.first)
-    embedding_->forward(s, x, batch.ids, saved ? &saved->embedding : nullptr);
+    embedding_->forward(s, x, batch[Field::ids], saved ? &saved->embedding : nullptr);
   else
-    copy(x, in.hidden, s.stream);
+    copy(x, in.hidden(), s.stream);
   x = run_blocks(s, x, saved);
   if (!chunk(s).range.last) {
-    out.hidden = x;
+    out.hidden() = x;
     return;
   }
   const Tensor normed = s.kept(saved, x.shape());
   final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
-  head_->loss(s, batch.loss, normed, batch.labels, batch.row_weight,
+  head_->loss(s, ends.loss, normed, batch[Field::labels], ends.weight,
               saved ? &saved->head : nullptr);
 }
 
@@ -80,7 +80,7 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
     final_norm_->backward(s, dx, saved.head.dx, saved.x.back(), saved.final_norm);
     s.complete(head_rows_);
   } else {
-    copy(dx, dout.hidden, s.stream);
+    copy(dx, dout.hidden(), s.stream);
   }
   const std::vector<RecomputeOptions::Run>& runs = chunk(s).runs;
   for (std::size_t r = runs.size(); r-- > 0;) {
@@ -98,7 +98,7 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
     embedding_->backward(s, dx, saved.embedding);
     s.complete(embedding_rows_);
   } else {
-    din.hidden = dx;
+    din.hidden() = dx;
   }
 }
 

@@ -44,13 +44,15 @@ class LayoutRank {
         run_(run),
         mutex_(mutex),
         stream_(Device::cpu, options.threads_of_rank()),
-        model_(options.model, options.pipeline_layout.of_rank(world.position().pp),
-               tensor_part(options, world)),
-        optimizer_(model_.table(), Device::cpu, options.compute_dtype(), options.optimizer, world),
-        executor_(model_, step_shape(options), plan.of(world).memory.step, world, stream_),
+        task_(options),
+        model_(task_.make_model(options.pipeline_layout.of_rank(world.position().pp),
+                                tensor_part(options, world))),
+        optimizer_(model_->table(), Device::cpu, options.compute_dtype(), options.optimizer, world),
+        executor_(*model_, task_.objective(), step_shape(options, task_),
+                  plan.of(world).memory.step, world, stream_),
         interruption_(world.all(), {}),
         step_(options, data,
-              {model_, optimizer_, executor_, world, stream_, timers_, interruption_}) {
+              {task_, *model_, optimizer_, executor_, world, stream_, timers_, interruption_}) {
     optimizer_.set_values(
         [&](const Param& row) { initialize(row, row.value, options.seed, stream_); }, stream_);
     executor_.share(optimizer_.sharing());
@@ -90,7 +92,8 @@ class LayoutRank {
   LayoutRun& run_;
   std::mutex& mutex_;
   Stream stream_;
-  Gpt model_;
+  Pretraining task_;
+  std::unique_ptr<Model> model_;
   Optimizer optimizer_;
   Executor executor_;
   Timers timers_;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "data/samples/gpt_dataset.h"
 #include "model/families/gpt.h"
 #include "nn/inference.h"
 #include "ops/kept.h"
@@ -25,19 +26,19 @@ std::int32_t token(std::int64_t n) {
 }
 
 // Every fifth token does not count.
-std::int64_t load(int micro_batch, const Batch& batch, double loss_scale) {
+std::int64_t load(int micro_batch, const Fields& batch, double loss_scale) {
   for (std::int64_t t = 0; t < kTokens; ++t) {
     const std::int64_t n = micro_batch * kTokens + t;
-    batch.ids.as<std::int32_t>()[t] = token(n);
-    batch.labels.as<std::int32_t>()[t] = token(n + 1);
-    batch.positions.as<std::int32_t>()[t] = static_cast<std::int32_t>(t % kLength);
-    if (batch.first_key)
-      batch.first_key.as<std::int32_t>()[t] =
+    batch[Field::ids].as<std::int32_t>()[t] = token(n);
+    batch[Field::labels].as<std::int32_t>()[t] = token(n + 1);
+    batch[Field::positions].as<std::int32_t>()[t] = static_cast<std::int32_t>(t % kLength);
+    if (const Tensor& first_key = batch[Field::first_key])
+      first_key.as<std::int32_t>()[t] =
           static_cast<std::int32_t>(t % kLength / kDocument * kDocument);
-    with_float_type(batch.loss_mask.dtype(), [&]<class T>() {
-      batch.loss_mask.as<T>()[t] = n % 5 == 0 ? 0 : 1;
-      batch.row_weight.as<T>()[t] =
-          batch.loss_mask.as<T>()[t] * static_cast<T>(loss_scale) / T(600);
+    with_float_type(batch[Field::loss_mask].dtype(), [&]<class T>() {
+      const T mask = n % 5 == 0 ? 0 : 1;
+      batch[Field::loss_mask].as<T>()[t] = mask;
+      batch[Field::weight].as<T>()[t] = mask * static_cast<T>(loss_scale) / T(600);
     });
   }
   return 1000 + micro_batch * kSequences;
@@ -160,12 +161,14 @@ GptConfig small_llama() {
 
 SmallRunResult run_small(const SmallRun& run) {
   const GptConfig config = completed(run.model);
+  const LanguageModelling objective;
+  FieldSpecs fields = gpt_fields(kLength, run.document_masks);
+  fields.push_back(objective.fields(fields).front());
   const StepShape shape{.micro_batch_size = kSequences,
                         .seq_length = kLength,
-                        .hidden_size = config.hidden_size,
                         .dtype = run.dtype,
                         .seed = 77,
-                        .document_masks = run.document_masks};
+                        .fields = fields};
   const Schedule schedule =
       run.ahead ? one_ahead(2 * run.micro_batches) : one_f_one_b({}, run.micro_batches);
   const auto alone = make_single_group();
@@ -174,7 +177,7 @@ SmallRunResult run_small(const SmallRun& run) {
   Stream meta(Device::meta);
   Gpt on_meta(config);
   on_meta.table().allocate(Device::meta, run.dtype, true);
-  result.planned = measure_memory(on_meta, shape, schedule, {}, world, meta);
+  result.planned = measure_memory(on_meta, objective, shape, schedule, {}, world, meta);
 
   OptimizerOptions options;
   options.loss_scale.loss_scale = run.loss_scale;
@@ -191,10 +194,10 @@ SmallRunResult run_small(const SmallRun& run) {
         round_to(run.drawn, row.value);
       },
       stream);
-  Executor executor(model, shape, result.planned, world, stream);
+  Executor executor(model, objective, shape, result.planned, world, stream);
   executor.use_graphs(run.graphs);
   result.logits = logits_of(model, on_meta, stream);
-  const LoadBatch scaled = [&](int micro_batch, const Batch& batch) {
+  const LoadBatch scaled = [&](int micro_batch, const Fields& batch) {
     return load(micro_batch, batch, run.loss_scale);
   };
   for (int step = 0; step < kSteps; ++step) {

@@ -9,13 +9,12 @@
 
 namespace mt {
 
-StepShape step_shape(const TrainOptions& options) {
+StepShape step_shape(const TrainOptions& options, const Task& task) {
   return {.micro_batch_size = options.micro_batch_size,
           .seq_length = options.data.seq_length / options.parallel.context_parallel_size,
-          .hidden_size = options.model.hidden_size,
           .dtype = options.compute_dtype(),
           .seed = options.seed,
-          .document_masks = options.data.reset_attention_mask,
+          .fields = task.fields(options.parallel.context_parallel_size),
           .sequence_parallel = options.parallel.shares_rows(),
           .tensor_overlap = options.parallel.tp_comm_overlap,
           .context_comm = options.parallel.context_comm(),
@@ -105,24 +104,26 @@ static RankPlan plan_rank(const TrainOptions& options, const Machine& machine, i
   name_groups(world);
   const PipelineLayout& layout = options.pipeline_layout;
   const int stage = world.position().pp;
-  Gpt model(options.model, layout.of_rank(stage), tensor_part(options, world));
-  Optimizer optimizer(model.table(), Device::meta, options.compute_dtype(), options.optimizer,
+  const Pretraining task(options);
+  const auto model = task.make_model(layout.of_rank(stage), tensor_part(options, world));
+  Optimizer optimizer(model->table(), Device::meta, options.compute_dtype(), options.optimizer,
                       world);
   const Schedule training = layout.training(stage, options.micro_batches());
   const Schedule evaluation = options.eval_iters > 0 || options.data.full_validation
                                   ? layout.evaluation(stage, options.micro_batches())
                                   : Schedule();
-  parameters += model.table().count();
+  parameters += model->table().count();
 
   RankPlan plan;
   plan.memory.parameters = optimizer.value_bytes();
   plan.memory.gradients = optimizer.gradient_bytes();
   plan.memory.optimizer = optimizer.bytes();
+  const StepShape shape = step_shape(options, task);
   plan.memory.step =
-      measure_memory(model, step_shape(options), training, evaluation, measured_world, meta);
+      measure_memory(*model, task.objective(), shape, training, evaluation, measured_world, meta);
   add_slots(plan.memory.step, options, stage);
 
-  Executor executor(model, step_shape(options), plan.memory.step, world, counting);
+  Executor executor(*model, task.objective(), shape, plan.memory.step, world, counting);
   TensorNames names;
   if (detail == PlanDetail::all) executor.show_to(names);
   executor.share(optimizer.sharing());
@@ -139,7 +140,7 @@ static RankPlan plan_rank(const TrainOptions& options, const Machine& machine, i
   executor.run(training, {}, true);
   constexpr std::size_t kMost = 10;
   if (detail == PlanDetail::all)
-    plan.largest = largest_tensors(model.table(), optimizer, executor, names, kMost);
+    plan.largest = largest_tensors(model->table(), optimizer, executor, names, kMost);
   clock.begin_part(false);
   optimizer.step({}, options.ranks, counting);
   plan.parts = clock.end();

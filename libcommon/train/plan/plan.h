@@ -8,6 +8,7 @@
 #include "train/plan/largest_tensors.h"
 #include "train/plan/step_times.h"
 #include "train/run/executor.h"
+#include "train/run/task.h"
 
 namespace mt {
 
@@ -73,7 +74,7 @@ std::string plan_text(const Plan& plan, int columns);  // of the schedule's draw
 void write_plan_svg(const Plan& plan, const std::string& path);
 
 // What the run's executor is told, the same in the plan and in the run.
-StepShape step_shape(const TrainOptions& options);
+StepShape step_shape(const TrainOptions& options, const Task& task);
 // This rank's part of the model's matrices.
 TensorPart tensor_part(const TrainOptions& options, const World& world);
 

@@ -3,14 +3,12 @@
 #include <cstring>
 #include <numeric>
 
-#include "train/plan/plan.h"
-#include "train/run/fill_batch.h"
-
 namespace mt {
 
-BatchLoader::BatchLoader(const TrainOptions& options, const SampleSet& samples, std::int64_t first,
-                         int micro_batches, const World& world)
-    : samples_(samples),
+BatchLoader::BatchLoader(const TrainOptions& options, const Task& task, const SampleSet& samples,
+                         std::int64_t first, int micro_batches, const World& world)
+    : objective_(task.objective()),
+      samples_(samples),
       first_(first + world.data().rank() * options.micro_batch_size),
       size_(options.micro_batch_size),
       stride_(world.data().size() * options.micro_batch_size),
@@ -18,18 +16,22 @@ BatchLoader::BatchLoader(const TrainOptions& options, const SampleSet& samples, 
       per_token_(options.calculate_per_token_loss),
       context_(world.context()) {
   if (context_.size() == 1) return;
-  StepShape shape = step_shape(options);
-  shape.seq_length = options.data.seq_length;
-  const std::int64_t bytes = step_input_bytes(shape);
+  const FieldSpecs fields = task.fields();
+  const DType real = sum_dtype(options.compute_dtype());
+  const std::int64_t bytes = fields_bytes(fields, size_, real);
   storage_ = Buffer(Device::cpu, static_cast<std::size_t>(bytes));
-  whole_ = step_input_in(storage_.tensor(DType::u8, {bytes}), shape).batch;
+  whole_ = fields_in(storage_.tensor(DType::u8, {bytes}), fields, size_, real);
 }
 
-// Of each sequence this rank's two chunks.
-void BatchLoader::take_chunks(const Batch& batch) const {
+// Of each sequence this rank's two chunks; all of what is not of its tokens.
+void BatchLoader::take_chunks(const Fields& batch) const {
   const std::int64_t chunks = 2 * context_.size(), rank = context_.rank();
-  const auto take = [&](const Tensor& to, const Tensor& from) {
-    if (!from) return;
+  for (const FieldSpec& spec : samples_.samples->fields()) {
+    const Tensor &to = batch[spec.field], &from = whole_[spec.field];
+    if (!spec.of_tokens) {
+      std::memcpy(to.data(), from.data(), to.bytes());
+      continue;
+    }
     const Tensor all = from.reshape({size_ * chunks, from.numel() / (size_ * chunks)});
     const Tensor own = to.reshape({size_ * 2, all.shape()[1]});
     for (std::int64_t i = 0; i < size_ * 2; ++i) {
@@ -37,32 +39,21 @@ void BatchLoader::take_chunks(const Batch& batch) const {
       std::memcpy(own.rows(i, i + 1).data(), all.rows(chunk, chunk + 1).data(),
                   own.rows(i, i + 1).bytes());
     }
-  };
-  take(batch.ids, whole_.ids);
-  take(batch.labels, whole_.labels);
-  take(batch.positions, whole_.positions);
-  take(batch.first_key, whole_.first_key);
-  take(batch.loss_mask, whole_.loss_mask);
+  }
 }
 
-static double sum(const Tensor& mask) {
-  double total = 0;
-  with_float_type(mask.dtype(), [&]<class T>() {
-    for (const T m : mask.span<T>()) total += static_cast<double>(m);
-  });
-  return total;
-}
-
-std::int64_t BatchLoader::load(int micro_batch, const Batch& batch) {
+std::int64_t BatchLoader::load(int micro_batch, const Fields& batch) {
   const std::int64_t first = first_ + micro_batch * stride_;
   const bool shared = context_.size() > 1;
-  const double tokens = fill_batch(samples_, first, size_, shared ? whole_ : batch);
+  const Fields& whole = shared ? whole_ : batch;
+  fill(samples_, first, size_, whole);
   if (shared) take_chunks(batch);
+  const double counted = objective_.count(whole);
   if (std::ssize(tokens_) <= micro_batch) tokens_.resize(static_cast<std::size_t>(micro_batch) + 1);
   // Another chunk may load it again.
-  tokens_[static_cast<std::size_t>(micro_batch)] = shared ? sum(batch.loss_mask) : tokens;
-  const bool divides = !per_token_ && tokens > 0;
-  weigh_rows(batch, divides ? 1 / tokens / micro_batches_ : 1);
+  tokens_[static_cast<std::size_t>(micro_batch)] = shared ? objective_.count(batch) : counted;
+  const bool divides = !per_token_ && counted > 0;
+  objective_.weigh(batch, divides ? 1 / counted / micro_batches_ : 1);
   return first;
 }
 

@@ -5,8 +5,7 @@
 #pragma once
 
 #include "comm/world.h"
-#include "train/options/train_options.h"
-#include "train/run/executor.h"
+#include "train/run/task.h"
 
 namespace mt {
 
@@ -14,18 +13,19 @@ class BatchLoader {
  public:
   // The weights of rows are such that the gradients of so many micro-batches add up to their mean,
   // or with --calculate-per-token-loss to the sum over their tokens.
-  BatchLoader(const TrainOptions& options, const SampleSet& samples, std::int64_t first,
-              int micro_batches, const World& world);
+  BatchLoader(const TrainOptions& options, const Task& task, const SampleSet& samples,
+              std::int64_t first, int micro_batches, const World& world);
 
   // Fills this rank's `micro_batch` and returns the number of its first sample.  Exit::bad_config
   // where there are not so many samples.
-  std::int64_t load(int micro_batch, const Batch& batch);
+  std::int64_t load(int micro_batch, const Fields& batch);
 
   double tokens() const;  // that count, of the micro-batches loaded so far
 
  private:
-  void take_chunks(const Batch& batch) const;
+  void take_chunks(const Fields& batch) const;
 
+  const Objective& objective_;
   const SampleSet& samples_;
   std::int64_t first_, size_, stride_;
   int micro_batches_;
@@ -33,7 +33,7 @@ class BatchLoader {
   std::vector<double> tokens_;  // of each micro-batch
   Group& context_;
   Buffer storage_;  // of whole sequences, where ranks share them
-  Batch whole_ = {};
+  Fields whole_;
 };
 
 // The losses and tokens of a step or an evaluation, [2] f64: every rank gives its own, of which the

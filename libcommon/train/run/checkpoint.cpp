@@ -203,7 +203,7 @@ Loaded load_training(const TrainOptions& o, TrainingState& state, const TrainDat
   if (!identity.empty() && identity != data.tokenizer().identity())
     fail(Exit::bad_config, place->folder, ": was trained with a tokenizer of identity ", identity,
          ", but this run's has ", data.tokenizer().identity());
-  check_all_used(checkpoint.tensors(), Gpt(o.model).table());
+  check_all_used(checkpoint.tensors(), state.task.make_whole_model()->table());
   state.stream.synchronize();
   state.optimizer.set_values(
       [&](const Param& row) { read_row(checkpoint.tensors(), row, {}, row.value); }, state.stream);

@@ -11,9 +11,9 @@
 
 #include "ckpt/megatron_checkpoint.h"
 #include "comm/world.h"
-#include "model/families/gpt.h"
 #include "optim/optimizer.h"
 #include "train/options/train_options.h"
+#include "train/run/task.h"
 
 namespace mt {
 
@@ -26,7 +26,8 @@ struct TrainCounters {
 
 // What a checkpoint keeps of a run.
 struct TrainingState {
-  Gpt& model;
+  const Task& task;
+  Model& model;
   Optimizer& optimizer;
   ParamSchedule& schedule;
   TrainCounters& counters;

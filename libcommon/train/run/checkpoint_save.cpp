@@ -138,13 +138,13 @@ TrainingSave::TrainingSave(const TrainOptions& o, bool lasting, const TrainingSt
   if (first) write_extra_states(*writer_, o.model);
   if (has_state) write_optimizer(*writer_, state.optimizer);
   if (first) {
-    const Gpt whole(o.model);  // its rows alone
+    const auto whole = state.task.make_whole_model();  // its rows alone
     for (FileHash& file : write_tokenizer(folder, data.tokenizer_options()))
       content_.files.push_back({std::move(file), {}});
     content_.common =
-        make_common(o, state, whole.table(), data.tokenizer(), save_->common_writer());
+        make_common(o, state, whole->table(), data.tokenizer(), save_->common_writer());
     if (o.save_optimizer && o.optimizer.use_distributed_optimizer)
-      content_.mcore_data = make_mcore_data(state.optimizer, whole.table());
+      content_.mcore_data = make_mcore_data(state.optimizer, whole->table());
     content_.manifest_extra =
         tokenizer_manifest(data.tokenizer_options(), data.tokenizer().identity());
   }

@@ -16,10 +16,10 @@ std::optional<double> Evaluator::run(const SampleSet& samples, std::int64_t firs
   double loss = 0, tokens = 0;
   for (std::int64_t i = 0; i < batches; ++i) {
     std::array<double, 2> sums = {0, 0};  // of this batch: loss, tokens
-    BatchLoader loader(options_, samples, first + i * batch, 1, world_);
+    BatchLoader loader(options_, task_, samples, first + i * batch, 1, world_);
     for (int begin = 0; begin < micro_batches; begin += at_once) {
       if (stop()) return std::nullopt;
-      const auto load = [&](int micro_batch, const Batch& into) {
+      const auto load = [&](int micro_batch, const Fields& into) {
         return loader.load(begin + micro_batch, into);
       };
       executor_.run(schedule, load, false);

@@ -4,16 +4,16 @@
 #include <functional>
 #include <optional>
 
-#include "train/options/train_options.h"
 #include "train/run/executor.h"
+#include "train/run/task.h"
 
 namespace mt {
 
 class Evaluator {
  public:
   // Called on every rank of `world`.
-  Evaluator(const TrainOptions& options, Executor& executor, const World& world)
-      : options_(options), executor_(executor), world_(world) {}
+  Evaluator(const TrainOptions& options, const Task& task, Executor& executor, const World& world)
+      : options_(options), task_(task), executor_(executor), world_(world) {}
 
   // Over `batches` global batches from the run's sample `first` on: the sum of the losses of tokens
   // that count over their number, in f64.  `stop` is asked before every micro-batch, or in a
@@ -24,6 +24,7 @@ class Evaluator {
 
  private:
   const TrainOptions& options_;
+  const Task& task_;
   Executor& executor_;
   const World& world_;
 };

@@ -8,6 +8,10 @@
 
 namespace mt {
 
+static void wait(std::array<Pending, kWireTensors>& messages) {
+  for (Pending& message : messages) message.wait();
+}
+
 std::size_t StepMemory::keep() const {
   std::size_t bytes = 0;
   for (const Chunk& chunk : chunks) bytes += static_cast<std::size_t>(chunk.slots) * chunk.keep;
@@ -26,9 +30,10 @@ static std::unique_ptr<Group> same_ranks(Group& ranks) {
   return ranks.split(everyone);
 }
 
-Executor::Executor(const Model& model, const StepShape& shape, const StepMemory& memory,
-                   const World& world, Stream& stream)
+Executor::Executor(const Model& model, const Objective& objective, const StepShape& shape,
+                   const StepMemory& memory, const World& world, Stream& stream)
     : model_(model),
+      objective_(objective),
       shape_(shape),
       forwards_(world.pipeline(), 1),
       backwards_(world.pipeline(), -1),
@@ -69,7 +74,7 @@ void Executor::run(const Schedule& schedule, const LoadBatch& load, bool trainin
     act(action, load, training);
   }
   for (std::vector<Slot>& slots : slots_)
-    for (Slot& slot : slots) slot.sent.wait();
+    for (Slot& slot : slots) wait(slot.sent);
 }
 
 Tensor Executor::losses() const { return losses_.tensor(DType::f64, {loss_count_}); }
@@ -122,26 +127,24 @@ void Executor::act(const Action& action, const LoadBatch& load, bool training) {
   switch (action.kind) {
     case Action::Kind::receive_forward:
       begin(slot, action, load);
-      slot.in.hidden = wire_tensor(slot);
-      forwards_.receive(slot.in.hidden).wait();
+      receive(forwards_, slot.in, slot);
       break;
     case Action::Kind::forward:
       if (place_.is_first(action.chunk)) begin(slot, action, load);
       forward(action, slot, training);
       break;
     case Action::Kind::send_forward:
-      slot.sent = forwards_.send(slot.out.hidden);
+      send(forwards_, slot.out, slot);
       break;
     case Action::Kind::receive_backward:
-      slot.dout.hidden = wire_tensor(slot);
-      backwards_.receive(slot.dout.hidden).wait();
+      receive(backwards_, slot.dout, slot);
       break;
     case Action::Kind::backward:
       backward(action, slot);
       break;
     case Action::Kind::send_backward:
-      slot.sent.wait();
-      slot.sent = backwards_.send(slot.din.hidden);
+      wait(slot.sent);
+      send(backwards_, slot.din, slot);
       break;
     case Action::Kind::weight_gradients:
       weight_grads_.run(slot.queued, stream_);
@@ -152,23 +155,44 @@ void Executor::act(const Action& action, const LoadBatch& load, bool training) {
 
 // A slot's new micro-batch: the old one's memory is free once its last message has left.
 void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load) {
-  slot.sent.wait();
+  wait(slot.sent);
   slot.keep.rewind(0);
   const Tensor block = slot.keep.alloc(DType::u8, {step_input_bytes(shape_)});
   const StepInput input = step_input_in(block, shape_);
   slot.record = input.record;
   slot.batch = input.batch;
-  slot.batch.loss = slot.keep.alloc(sum_dtype(shape_.dtype), {shape_.tokens()});
+  slot.ends =
+      objective_.ends(slot.batch, slot.keep.alloc(sum_dtype(shape_.dtype), {shape_.tokens()}));
   if (stream_.device() == Device::meta) return;
   const StepInput host = stage_ ? step_input_in(stage_->block(), shape_) : input;
   *host.record = {.first_sample = load(action.micro_batch, host.batch)};
   if (stage_) stage_->send(block, stream_);
-  if (weight_scale_) scale(input.batch.row_weight, input.batch.row_weight, weight_scale_, stream_);
+  if (weight_scale_) objective_.scale_weights(slot.batch, weight_scale_, stream_);
 }
 
-Tensor Executor::wire_tensor(Slot& slot) {
+Wire Executor::room_for_wire(Slot& slot) {
   const std::int64_t sharing = shape_.sequence_parallel ? tensor_->size() : 1;
-  return slot.keep.alloc(shape_.dtype, {shape_.tokens() / sharing, shape_.hidden_size});
+  const WireShapes shapes = model_.wire(shape_.tokens() / sharing);
+  Wire wire;
+  for (std::size_t i = 0; i < kWireTensors; ++i)
+    wire.tensors[i] = slot.keep.alloc(shape_.dtype, shapes[i]);
+  return wire;
+}
+
+// A copy of it that outlives the layer.
+Wire Executor::kept(const Wire& wire, Slot& slot) {
+  const Wire room = room_for_wire(slot);
+  for (std::size_t i = 0; i < kWireTensors; ++i) copy(room.tensors[i], wire.tensors[i], stream_);
+  return room;
+}
+
+void Executor::receive(Ring& from, Wire& wire, Slot& slot) {
+  wire = room_for_wire(slot);
+  for (const Tensor& tensor : wire.tensors) from.receive(tensor).wait();
+}
+
+void Executor::send(Ring& to, const Wire& wire, Slot& slot) {
+  for (std::size_t i = 0; i < kWireTensors; ++i) slot.sent[i] = to.send(wire.tensors[i]);
 }
 
 Step Executor::step(Slot& slot, bool training) {
@@ -184,8 +208,8 @@ Step Executor::step(Slot& slot, bool training) {
           .training = training,
           .sequences = shape_.micro_batch_size,
           .seq_length = shape_.seq_length,
-          .positions = slot.batch.positions,
-          .first_key = slot.batch.first_key,
+          .positions = slot.batch[Field::positions],
+          .first_key = slot.batch[Field::first_key],
           .probe = training ? probe_ : nullptr,
           .tensor = tensor_.get(),
           .sequence_parallel = shape_.sequence_parallel,
@@ -217,19 +241,18 @@ void Executor::forward(const Action& action, Slot& slot, bool training) {
     const ArenaScope scope(layer_);
     Step s = step(slot, training);
     slot.out = {};
-    model_.forward(s, slot.out, slot.in, slot.batch, training ? slot.saved.get() : nullptr);
-    if (training || !slot.out.hidden) return;
-    const Tensor kept = wire_tensor(slot);
-    copy(kept, slot.out.hidden, stream_);
-    slot.out.hidden = kept;
+    model_.forward(s, slot.out, slot.in, slot.batch, slot.ends,
+                   training ? slot.saved.get() : nullptr);
+    if (!training && slot.out) slot.out = kept(slot.out, slot);
   };
   queue({action.kind, action.chunk, action.slot, action.micro_batch == 0, training}, slot, body);
-  if (!slot.out.hidden) note_loss(slot);
+  if (!slot.out) note_loss(slot);
 }
 
 void Executor::note_loss(Slot& slot) {
   const std::int64_t micro_batch = loss_count_++;
-  dot(losses().rows(micro_batch, micro_batch + 1), slot.batch.loss, slot.batch.loss_mask, stream_);
+  objective_.sum_losses(losses().rows(micro_batch, micro_batch + 1), slot.ends, slot.batch,
+                        stream_);
 }
 
 void Executor::backward(const Action& action, Slot& slot) {
@@ -241,10 +264,7 @@ void Executor::backward(const Action& action, Slot& slot) {
     const std::size_t queued = weight_grads_.queued();
     model_.backward(s, din, slot.dout, *slot.saved);
     slot.queued = weight_grads_.queued() - queued;
-    slot.din = {};
-    if (!din.hidden) return;
-    slot.din.hidden = wire_tensor(slot);
-    copy(slot.din.hidden, din.hidden, stream_);
+    slot.din = din ? kept(din, slot) : Wire();
   };
   queue({action.kind, action.chunk, action.slot, action.micro_batch == 0, true}, slot, body);
 }
@@ -286,15 +306,15 @@ static Schedule first_of(const Schedule& schedule) {
   return first;
 }
 
-StepMemory measure_memory(const Model& model_on_meta, const StepShape& shape,
-                          const Schedule& training, const Schedule& evaluation,
-                          const World& world_on_meta, Stream& meta) {
+StepMemory measure_memory(const Model& model_on_meta, const Objective& objective,
+                          const StepShape& shape, const Schedule& training,
+                          const Schedule& evaluation, const World& world_on_meta, Stream& meta) {
   const int chunks = std::max(chunk_count(training), chunk_count(evaluation));
   const std::size_t part = kMeasuring / static_cast<std::size_t>(chunks);
   StepMemory room{.chunks = {}, .layer = kMeasuring};
   room.chunks.assign(static_cast<std::size_t>(chunks),
                      {.keep = part, .deferred = part, .slots = 1});
-  Executor executor(model_on_meta, shape, room, world_on_meta, meta);
+  Executor executor(model_on_meta, objective, shape, room, world_on_meta, meta);
   executor.run(first_of(evaluation), {}, false);
   executor.run(first_of(training), {}, true);
   StepMemory memory = executor.peak();

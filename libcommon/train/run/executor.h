@@ -16,6 +16,7 @@
 #include "model/model.h"
 #include "tensor/graph.h"
 #include "train/report/timers.h"
+#include "train/run/objective.h"
 #include "train/run/schedule.h"
 #include "train/run/step_input.h"
 
@@ -37,21 +38,21 @@ struct StepMemory {
   friend bool operator==(const StepMemory&, const StepMemory&) = default;
 };
 
-// Fills a micro-batch's tensors, all but `loss`, which lie in host memory, and returns the global
-// number of its first sample.  Not called on meta.
-using LoadBatch = std::function<std::int64_t(int micro_batch, const Batch& batch)>;
+// Fills a micro-batch's fields, which lie in host memory, and returns the global number of its
+// first sample.  Not called on meta.
+using LoadBatch = std::function<std::int64_t(int micro_batch, const Fields& batch)>;
 
 class Executor {
  public:
-  Executor(const Model& model, const StepShape& shape, const StepMemory& memory, const World& world,
-           Stream& stream);
+  Executor(const Model& model, const Objective& objective, const StepShape& shape,
+           const StepMemory& memory, const World& world, Stream& stream);
 
   // Forward and backward of every micro-batch, by the schedule; gradients are added to the model's,
   // or replace them (Param::gradient_replaced).  A GPU's work is queued, not waited for.
   void run(const Schedule& schedule, const LoadBatch& load, bool training);
 
-  // Of the last run's micro-batches, in the order of their forwards: the sums of loss times
-  // loss_mask, [n] f64 on the device; none on ranks before the last.
+  // Of the last run's micro-batches, in the order of their forwards: the sums of the losses that
+  // count, [n] f64 on the device; none on ranks before the last.
   Tensor losses() const;
   std::vector<double> fetch_losses();  // on the host, which waits; zeros on meta
   double loss();                       // their sum
@@ -65,7 +66,7 @@ class Executor {
   // Has them captured anew.  Nothing is under way.
   void forget_graphs() { graphs_ = {}; }
 
-  // Multiplies the weights of rows by a number, [1] f64 on the device, from now on.
+  // Multiplies the weights of losses by a number, [1] f64 on the device, from now on.
   void scale_weights_by(const ConstTensor& scale) { weight_scale_ = scale; }
 
   // Tells of the use of parameters from now on; null: to nobody.
@@ -94,10 +95,11 @@ class Executor {
     Arena keep, deferred;
     std::unique_ptr<Model::Saved> saved;
     StepRecord* record = nullptr;  // on the device
-    Batch batch;
+    Fields batch;
+    Ends ends;
     Wire in, out, din, dout;
-    Pending sent;            // what is on its way out of this slot's tensors
-    std::size_t queued = 0;  // weight gradients
+    std::array<Pending, kWireTensors> sent;  // what is on its way out of this slot's tensors
+    std::size_t queued = 0;                  // weight gradients
   };
   // Work that is the same in every step, and what the host remembers of it.
   struct Work {
@@ -119,9 +121,13 @@ class Executor {
   void note_loss(Slot& slot);
   void backward(const Action& action, Slot& slot);
   Step step(Slot& slot, bool training);
-  Tensor wire_tensor(Slot& slot);
+  Wire room_for_wire(Slot& slot);
+  Wire kept(const Wire& wire, Slot& slot);
+  void receive(Ring& from, Wire& wire, Slot& slot);
+  void send(Ring& to, const Wire& wire, Slot& slot);
 
   const Model& model_;
+  const Objective& objective_;
   StepShape shape_;
   Ring forwards_, backwards_;  // from stage to stage
   PipelinePlace place_;
@@ -147,8 +153,8 @@ class Executor {
 
 // What the schedules of a rank need, measured by running them on a copy of its model that lives on
 // meta.
-StepMemory measure_memory(const Model& model_on_meta, const StepShape& shape,
-                          const Schedule& training, const Schedule& evaluation,
-                          const World& world_on_meta, Stream& meta);
+StepMemory measure_memory(const Model& model_on_meta, const Objective& objective,
+                          const StepShape& shape, const Schedule& training,
+                          const Schedule& evaluation, const World& world_on_meta, Stream& meta);
 
 }  // namespace mt

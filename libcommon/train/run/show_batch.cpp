@@ -10,43 +10,40 @@ struct Place {
   std::int64_t sample = 0, rank = 0, micro_batch = 0;
 };
 
-std::string text_of(const TokenSequences& file, const GptDataset::Part& part,
-                    const Tokenizer& tokenizer) {
+std::string text_of(const Samples::Part& part, const Tokenizer& tokenizer) {
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(part.end - part.begin));
-  file.read(part.sequence, part.begin, tokens);
+  part.file->read(part.sequence, part.begin, tokens);
   return tokenizer.decode_text(std::vector<std::int32_t>(tokens.begin(), tokens.end()));
 }
 
-void write_text(std::ostream& out, const Place& place, const GptDataset& dataset,
-                const std::vector<GptDataset::Part>& parts, const Tokenizer& tokenizer) {
-  const TokenSequences& file = dataset.data();
+void write_text(std::ostream& out, const Place& place, const std::vector<Samples::Part>& parts,
+                const Tokenizer& tokenizer) {
   out << "sample " << place.sample << " of the run: rank " << place.rank << ", micro-batch "
       << place.micro_batch << "\n";
-  for (const GptDataset::Part& part : parts) {
-    const std::int64_t document = file.document_of(part.sequence);
-    out << "  " << file.name() << ", document " << document;
+  for (const Samples::Part& part : parts) {
+    const std::int64_t document = part.file->document_of(part.sequence);
+    out << "  " << part.file->name() << ", document " << document;
     if (document != part.sequence) out << " (sequence " << part.sequence << ")";
     JsonWriter text;  // on one line, whatever it holds
-    text.value(text_of(file, part, tokenizer));
+    text.value(text_of(part, tokenizer));
     out << ", tokens " << part.begin << " to " << part.end << ": " << text.text() << "\n";
   }
 }
 
-void write_json(std::ostream& out, std::int64_t step, const Place& place, const GptDataset& dataset,
-                const std::vector<GptDataset::Part>& parts, const Tokenizer& tokenizer) {
-  const TokenSequences& file = dataset.data();
+void write_json(std::ostream& out, std::int64_t step, const Place& place,
+                const std::vector<Samples::Part>& parts, const Tokenizer& tokenizer) {
   JsonWriter json;
   json.begin_object().member("schema", "mt-batch/1").member("step", step);
   json.member("sample", place.sample).member("rank", place.rank);
   json.member("micro_batch", place.micro_batch).key("parts").begin_array();
-  for (const GptDataset::Part& part : parts)
+  for (const Samples::Part& part : parts)
     json.begin_object()
-        .member("file", file.name())
-        .member("document", file.document_of(part.sequence))
+        .member("file", part.file->name())
+        .member("document", part.file->document_of(part.sequence))
         .member("sequence", part.sequence)
         .member("begin", part.begin)
         .member("end", part.end)
-        .member("text", text_of(file, part, tokenizer))
+        .member("text", text_of(part, tokenizer))
         .end_object();
   json.end_array().end_object();
   out << json.text() << "\n";
@@ -69,12 +66,11 @@ void show_batch(const TrainOptions& options, TrainData& data, std::int64_t step,
   for (std::int64_t n = 0; n < options.step_size(first).computed; ++n) {
     const Place place{first + n, n / m % ranks, n / (m * ranks)};
     const SampleSet& set = data.training();
-    const auto [dataset, sample] = set.data.place(set.order.sample(place.sample).value());
-    const GptDataset& from = set.data.datasets()[dataset];
+    const auto parts = set.samples->parts(set.order.sample(place.sample).value());
     if (options.report.json)
-      write_json(out, step, place, from, from.parts(sample), data.tokenizer());
+      write_json(out, step, place, parts, data.tokenizer());
     else
-      write_text(out, place, from, from.parts(sample), data.tokenizer());
+      write_text(out, place, parts, data.tokenizer());
   }
 }
 

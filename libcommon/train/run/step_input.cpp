@@ -2,44 +2,18 @@
 
 namespace mt {
 
-static constexpr std::int64_t kAlignment = 256;  // bytes
-
-// Calls place(bytes) for each part in order, which returns where the part lies.
-template <class Place>
-static StepInput lay_out(const StepShape& shape, Device device, const Place& place) {
-  StepInput input;
-  input.record = static_cast<StepRecord*>(place(sizeof(StepRecord)));
-  const auto make = [&](DType dtype) {
-    const auto bytes = shape.tokens() * static_cast<std::int64_t>(size_of(dtype));
-    return Tensor(place(bytes), dtype, {shape.tokens()}, device);
-  };
-  const DType real = sum_dtype(shape.dtype);
-  input.batch = {.ids = make(DType::i32),
-                 .labels = make(DType::i32),
-                 .positions = make(DType::i32),
-                 .first_key = shape.document_masks ? make(DType::i32) : Tensor(),
-                 .loss_mask = make(real),
-                 .row_weight = make(real),
-                 .loss = {}};
-  return input;
-}
+// Bytes of the record, behind which the fields lie as they do in any block of fields.
+static constexpr std::int64_t kRecord = 256;
+static_assert(sizeof(StepRecord) <= kRecord);
 
 std::int64_t step_input_bytes(const StepShape& shape) {
-  std::int64_t size = 0;
-  lay_out(shape, Device::meta, [&](std::int64_t bytes) -> void* {
-    size += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    return nullptr;
-  });
-  return size;
+  return kRecord + fields_bytes(shape.fields, shape.micro_batch_size, sum_dtype(shape.dtype));
 }
 
 StepInput step_input_in(const Tensor& block, const StepShape& shape) {
-  std::int64_t at = 0;
-  return lay_out(shape, block.device(), [&](std::int64_t bytes) {
-    void* const part = static_cast<std::byte*>(block.data()) + at;
-    at += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    return part;
-  });
+  const Tensor fields = block.rows(kRecord, block.shape()[0]);
+  return {.record = static_cast<StepRecord*>(block.data()),
+          .batch = fields_in(fields, shape.fields, shape.micro_batch_size, sum_dtype(shape.dtype))};
 }
 
 InputStage::InputStage(std::int64_t bytes)

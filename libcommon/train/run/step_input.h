@@ -1,5 +1,5 @@
-// What a micro-batch brings to the device: its StepRecord and its Batch (but for the losses, which
-// are made there) as one block of bytes, so that a GPU gets it in one copy.
+// What a micro-batch brings to the device: its StepRecord and its Fields as one block of bytes, so
+// that a GPU gets it in one copy.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace mt {
 
 struct StepInput {
   StepRecord* record = nullptr;
-  Batch batch;  // without `loss`
+  Fields batch;
 };
 
 std::int64_t step_input_bytes(const StepShape& shape);

@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "nn/context_parallel.h"
-#include "tensor/dtype.h"
+#include "tensor/fields.h"
 
 namespace mt {
 
 struct StepShape {
-  std::int64_t micro_batch_size = 0, seq_length = 0, hidden_size = 0;
+  std::int64_t micro_batch_size = 0, seq_length = 0;
   DType dtype = DType::f32;
-  std::uint64_t seed = 0;       // of dropout
-  bool document_masks = false;  // batches have a first_key
+  std::uint64_t seed = 0;  // of dropout
+  FieldSpecs fields = {};  // of a micro-batch's samples, this rank's part of each
   bool sequence_parallel = false, tensor_overlap = false;
   // Of ranks that share sequences, seq_length being this rank's part of one: ContextParallel.
   std::vector<ContextComm> context_comm = {ContextComm::p2p};

@@ -22,11 +22,11 @@ TrainStep::TrainStep(const TrainOptions& options, const TrainData& data, const P
 // The gradients of the step, this rank's part of them, and the optimizer's sums().
 void TrainStep::forward_backward(const Asked& asked) {
   parts_.optimizer.zero_gradients(parts_.stream);
-  BatchLoader loader(options_, data_.training(), asked.first_sample, asked.micro_batches,
-                     parts_.world);
+  BatchLoader loader(options_, parts_.task, data_.training(), asked.first_sample,
+                     asked.micro_batches, parts_.world);
   {
     const auto timing = parts_.timers.measure(Timed::forward_backward);
-    const auto load = [&](int i, const Batch& batch) {
+    const auto load = [&](int i, const Fields& batch) {
       const auto loading = parts_.timers.measure(Timed::batch_generator);
       return loader.load(i, batch);
     };

@@ -5,13 +5,13 @@
 #include <deque>
 
 #include "comm/world.h"
-#include "model/families/gpt.h"
 #include "optim/optimizer.h"
 #include "train/check/result_checks.h"
 #include "train/options/train_options.h"
 #include "train/run/executor.h"
 #include "train/run/interruption.h"
 #include "train/run/step_clock.h"
+#include "train/run/task.h"
 
 namespace mt {
 
@@ -19,7 +19,8 @@ class TrainStep {
  public:
   // What a rank has.  All of it must outlive this.
   struct Parts {
-    Gpt& model;
+    const Task& task;
+    Model& model;
     Optimizer& optimizer;
     Executor& executor;
     const World& world;

@@ -9,7 +9,6 @@
 #include "comm/nccl_group.h"
 #include "comm/rendezvous.h"
 #include "comm/world.h"
-#include "model/families/gpt.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
 #include "train/plan/out_of_memory.h"
@@ -41,8 +40,8 @@ std::string how_to_go_on(const TrainOptions& options) {
 // One rank of the run.
 class Trainer {
  public:
-  Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan, const World& world,
-          Stream& stream, const Interruption::Limits& limits, const Log& log);
+  Trainer(const TrainOptions& options, const Task& task, const TrainData& data, const Plan& plan,
+          const World& world, Stream& stream, const Interruption::Limits& limits, const Log& log);
   void run(const std::string& options_json);
 
  private:
@@ -59,12 +58,13 @@ class Trainer {
   [[noreturn]] void stopped(Signal signal) const;
   void save(bool lasting);
   void finish_save(bool wait);
-  TrainingState state() { return {model_, optimizer_, schedule_, counters_, stream_}; }
+  TrainingState state() { return {task_, *model_, optimizer_, schedule_, counters_, stream_}; }
   void save_once();
   void report_end(const std::string& reason);
   RankMemory memory() const;
 
   const TrainOptions& options_;
+  const Task& task_;
   const TrainData& data_;
   const World& world_;
   Interruption interruption_;
@@ -72,7 +72,7 @@ class Trainer {
   std::int64_t parameters_;  // of the whole model
   Stream& stream_;
   StepProfiler profiler_;
-  Gpt model_;
+  std::unique_ptr<Model> model_;
   Optimizer optimizer_;
   ParamSchedule schedule_;
   Executor executor_;
@@ -90,10 +90,11 @@ class Trainer {
   int saves_ = 0;                       // with it
 };
 
-Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan& plan,
-                 const World& world, Stream& stream, const Interruption::Limits& limits,
-                 const Log& log)
+Trainer::Trainer(const TrainOptions& options, const Task& task, const TrainData& data,
+                 const Plan& plan, const World& world, Stream& stream,
+                 const Interruption::Limits& limits, const Log& log)
     : options_(options),
+      task_(task),
       data_(data),
       world_(world),
       interruption_(world.all(), limits, options.device()),
@@ -101,16 +102,18 @@ Trainer::Trainer(const TrainOptions& options, const TrainData& data, const Plan&
       parameters_(plan.parameters),
       stream_(stream),
       profiler_(options, plan.of(world), world.all().rank(), stream_),
-      model_(options.model, options.pipeline_layout.of_rank(world.position().pp),
-             tensor_part(options, world)),
-      optimizer_(model_.table(), options.device(), options.compute_dtype(), options.optimizer,
+      model_(task.make_model(options.pipeline_layout.of_rank(world.position().pp),
+                             tensor_part(options, world))),
+      optimizer_(model_->table(), options.device(), options.compute_dtype(), options.optimizer,
                  world),
       schedule_(options.schedule),
-      executor_(model_, step_shape(options), plan.of(world).memory.step, world, stream_),
-      evaluator_(options, executor_, world),
+      executor_(*model_, task.objective(), step_shape(options, task), plan.of(world).memory.step,
+                world, stream_),
+      evaluator_(options, task, executor_, world),
       reports_(options, log, world.all()),
       step_(options, data,
-            {model_, optimizer_, executor_, world, stream_, reports_.timers(), interruption_}) {
+            {task, *model_, optimizer_, executor_, world, stream_, reports_.timers(),
+             interruption_}) {
   executor_.use_graphs(options.cuda_graphs);
   executor_.measure_with(reports_.timers());
   executor_.share(optimizer_.sharing());
@@ -212,7 +215,8 @@ void Trainer::evaluate(Split which, const char* name, const char* where) {
   const std::int64_t size = options_.evaluation_batch();
   const std::int64_t first = goes_on ? counters_.consumed_valid_samples : 0;
   for (const auto& set : data_.sets(which)) {
-    const std::int64_t batches = all ? (set->data.size() + size - 1) / size : options_.eval_iters;
+    const std::int64_t batches =
+        all ? (set->samples->size() + size - 1) / size : options_.eval_iters;
     const auto loss = evaluator_.run(*set, first, batches,
                                      [&] { return interruption_.poll([&] { show_state(); }); });
     if (!loss) {
@@ -395,6 +399,7 @@ static void train_with(Rendezvous* others, const TrainOptions& options, TrainDat
                        Signals& signals, const Log& log, const std::string& options_json) {
   const auto start = Interruption::Clock::now();
   if (options.device() == Device::cuda) device::use(options.process.gpu(device::count()));
+  const Pretraining task(options);
   const Plan plan = make_plan(options);
   if (plan.device == Device::cuda && plan.device_memory == 0)
     fail(Exit::unavailable, "--device cuda: there is no GPU that CUDA can use");
@@ -410,7 +415,7 @@ static void train_with(Rendezvous* others, const TrainOptions& options, TrainDat
     const bool is_told = ranks.rank() == 0 || others != nullptr;
     const Interruption::Limits limits{is_told ? &signals : nullptr, start,
                                       options.exit_duration_in_mins};
-    Trainer trainer(options, data, plan, world, stream, limits,
+    Trainer trainer(options, task, data, plan, world, stream, limits,
                     ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);
     if (others == nullptr) return trainer.run(options_json);
     tell_failures(*others, [&] { trainer.run(options_json); });

@@ -1,0 +1,36 @@
+// Samples: numbered samples of one kind, which is all that training knows of data.  Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/samples/token_sequences.h"
+#include "tensor/fields.h"
+
+namespace mt {
+
+class Samples {
+ public:
+  virtual ~Samples() = default;
+  virtual std::int64_t size() const = 0;
+  virtual const FieldSpecs& fields() const = 0;
+  // Fills those of the sample's fields that `sample` has, each [per_sample] of its FieldSpec's
+  // dtype, in host memory; 0 <= k < size().
+  virtual void get(std::int64_t k, const Fields& sample) const = 0;
+
+  // The parts of token files that a sample is made of, in order: [begin, end) tokens of a sequence.
+  struct Part {
+    const TokenSequences* file = nullptr;
+    std::int64_t sequence = 0, begin = 0, end = 0;
+  };
+  virtual std::vector<Part> parts(std::int64_t k) const = 0;
+
+  // What the samples are drawn by: how many token files, and how many of their indexes were made
+  // by this process or found in a cache.
+  struct Indexes {
+    std::int64_t files = 0, made = 0, found = 0;
+  };
+  virtual Indexes indexes() const = 0;
+};
+
+}  // namespace mt

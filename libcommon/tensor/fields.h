@@ -1,0 +1,59 @@
+// Fields: the numbers of a sample or of a micro-batch, by name: what a dataset makes, a loader cuts
+// and moves to a device, and a model and its objective read.  Whoever is in between goes by the
+// list of FieldSpecs and names none.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace mt {
+
+enum class Field : std::uint8_t {
+  ids,        // tokens
+  labels,     // the token that each is to be followed by
+  positions,  // of tokens, in their document
+  first_key,  // for each token, where in its sequence the keys that it attends to begin
+  loss_mask,  // 1 where a token's loss counts, else 0
+  weight,     // of each token's loss in the objective
+};
+inline constexpr std::size_t kFields = 6;
+
+// What a field is in all samples of one kind.
+struct FieldSpec {
+  Field field = Field::ids;
+  DType dtype = DType::i32;     // i32; or f32, which on a device is of the step's sum_dtype
+  std::int64_t per_sample = 0;  // elements
+  bool of_tokens = true;        // an element a token, shared out where ranks share sequences
+
+  // The type of it in memory where real numbers are `real`.
+  DType stored_as(DType real) const { return dtype == DType::f32 ? real : dtype; }
+};
+using FieldSpecs = std::vector<FieldSpec>;
+
+class Fields {
+ public:
+  // An empty tensor: there is no such field.
+  Tensor& operator[](Field field) { return tensors_[static_cast<std::size_t>(field)]; }
+  const Tensor& operator[](Field field) const { return tensors_[static_cast<std::size_t>(field)]; }
+
+  // The elements of a field in host memory; none where there is no such field.
+  template <class T>
+  std::span<T> span(Field field) const {
+    const Tensor& tensor = (*this)[field];
+    return tensor ? tensor.span<T>() : std::span<T>();
+  }
+
+ private:
+  std::array<Tensor, kFields> tensors_;
+};
+
+// Bytes of a block that holds these fields of some samples, each from a multiple of 256 on.
+std::int64_t fields_bytes(const FieldSpecs& specs, std::int64_t samples, DType real);
+// The fields of `samples` samples in such a block, [samples per_sample] each.
+Fields fields_in(const Tensor& block, const FieldSpecs& specs, std::int64_t samples, DType real);
+
+}  // namespace mt

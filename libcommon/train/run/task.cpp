@@ -1,0 +1,13 @@
+#include "train/run/task.h"
+
+namespace mt {
+
+FieldSpecs Task::fields(std::int64_t ranks) const {
+  FieldSpecs all = sample_fields();
+  for (const FieldSpec& own : objective().fields(all)) all.push_back(own);
+  for (FieldSpec& field : all)
+    if (field.of_tokens) field.per_sample /= ranks;
+  return all;
+}
+
+}  // namespace mt
