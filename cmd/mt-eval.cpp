@@ -6,6 +6,7 @@
 #include "eval/perplexity.h"
 #include "formats/loaded_gpt.h"
 #include "infer/scorer.h"
+#include "model/config/model_config.h"
 
 namespace {
 

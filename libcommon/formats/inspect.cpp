@@ -18,6 +18,7 @@
 #include "formats/megatron/rank_files.h"
 #include "formats/meta/meta_source.h"
 #include "formats/model_source.h"
+#include "model/config/megatron_args.h"
 #include "model/gpt_checkpoint.h"
 #include "model/model_rows.h"
 

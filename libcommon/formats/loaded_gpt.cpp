@@ -1,6 +1,7 @@
 #include "formats/loaded_gpt.h"
 
 #include "model/checkpoint_tokenizer.h"
+#include "model/config/megatron_args.h"
 #include "model/gpt_checkpoint.h"
 
 namespace mt {
@@ -12,7 +13,7 @@ LoadedGpt load_gpt(const std::string& save_folder, const TokenizerOptions& token
   const MegatronCheckpoint checkpoint(place->folder);
   const std::string where = place->folder + ": common.pt";
   const PyValue& args = checkpoint.common().at("args", where);
-  const GptConfig config = gpt_config_of(args, where);
+  const ModelConfig config = model_config_of(args, ModelFamily::gpt, where);
   LoadedGpt loaded{.model = std::make_unique<Gpt>(config),
                    .tokenizer = load_tokenizer(checkpoint, tokenizer),
                    .folder = place->folder,

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "infer/token_steps.h"
+#include "model/config/model_config.h"
 #include "nn/inference.h"
 #include "ops/ops.h"
 
@@ -16,7 +17,7 @@ namespace {
 // the products are large enough.
 constexpr std::int64_t kPiece = 4096;
 
-std::int64_t piece_of(const GptConfig& config, Device device) {
+std::int64_t piece_of(const ModelConfig& config, Device device) {
   return device == Device::cpu ? config.max_position_embeddings
                                : std::min(config.max_position_embeddings, kPiece);
 }
@@ -37,7 +38,7 @@ Tensor next_logits(const Gpt& model, Stream& stream, Arena& layer, const RunnerI
   return model.logits(s, input.ids, input.last, vocab_size);
 }
 
-KvCache make_cache(const GptConfig& c, Device device, DType dtype, std::int64_t sequences) {
+KvCache make_cache(const ModelConfig& c, Device device, DType dtype, std::int64_t sequences) {
   return {device,
           dtype,
           c.num_layers,
@@ -49,7 +50,7 @@ struct Memory {
 };
 
 // For the longest input of one sequence and for a token of each.
-Memory measure(const GptConfig& config, DType dtype, Device device,
+Memory measure(const ModelConfig& config, DType dtype, Device device,
                const Runner::Options& options) {
   Stream meta(Device::meta);
   Gpt model(config);
@@ -76,6 +77,8 @@ Memory measure(const GptConfig& config, DType dtype, Device device,
 }  // namespace
 
 Runner::~Runner() = default;
+
+std::int64_t Runner::max_tokens() const { return model_.config().max_position_embeddings; }
 
 Runner::Runner(const Gpt& model, const Options& options)
     : model_(model),

@@ -32,7 +32,7 @@ class Runner {
   Runner(const Gpt& model, const Options& options);
   ~Runner();
 
-  std::int64_t max_tokens() const { return model_.config().max_position_embeddings; }
+  std::int64_t max_tokens() const;
   std::int64_t vocab_size() const { return vocab_size_; }
   std::int64_t sequences() const { return static_cast<std::int64_t>(lengths_.size()); }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "kernels/gemm.h"
+#include "model/config/model_config.h"
 #include "nn/inference.h"
 #include "tensor/host_copy.h"
 

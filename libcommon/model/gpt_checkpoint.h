@@ -1,20 +1,15 @@
-// A GPT in a torch_dist checkpoint: its settings among the `args` of the common state, its
-// parameters under their keys, and what an optimizer remembers of each under prefixed keys.
+// A GPT in a torch_dist checkpoint: its parameters under their keys, and what an optimizer remembers
+// of each under prefixed keys.  model/config/megatron_args.h has its settings.
 #pragma once
 
 #include <string>
 
 #include "ckpt/megatron_checkpoint.h"
-#include "model/config/gpt_config.h"
 #include "tensor/param.h"
 
 namespace mt {
 
-// The attributes of Megatron's argument namespace that describe a model, by their Megatron names.
-void add_gpt_args(const GptConfig& config, DType dtype, PyValue& args);
-GptConfig gpt_config_of(const PyValue& args,
-                        const std::string& where);  // Exit::bad_data; completed
-DType dtype_of_args(const PyValue& args, const std::string& where);
+struct ModelConfig;
 
 // A tensor of a row's part here, its value or an optimizer's, under PREFIX + its key; stacked rows,
 // and parts of those that ranks share, are chunks of one tensor.
@@ -27,7 +22,7 @@ Shape reformulated(const Param& row, std::int64_t layers, std::int64_t others, s
                    std::int64_t last);
 // The empty objects that Megatron asks for beside the parameters: Transformer Engine's extra
 // states.
-void write_extra_states(DistWriter& writer, const GptConfig& config);
+void write_extra_states(DistWriter& writer, const ModelConfig& config);
 
 bool is_vocabulary(const Param& row);  // has a row for each token
 

@@ -7,6 +7,7 @@
 
 #include "ckpt/dist_checkpoint.h"
 #include "formats/inspect.h"
+#include "model/config/megatron_args.h"
 #include "tests/formats/convert_support.h"
 
 namespace mt {

@@ -9,6 +9,7 @@
 #include "ckpt/torch_tensors.h"
 #include "formats/inspect.h"
 #include "formats/megatron/rank_layout.h"
+#include "model/config/megatron_args.h"
 #include "model/gpt_checkpoint.h"
 #include "tests/formats/convert_support.h"
 

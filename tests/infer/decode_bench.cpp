@@ -14,6 +14,7 @@
 #include <string>
 
 #include "infer/runner.h"
+#include "model/config/model_config.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "model/config/model_config.h"
 #include "model/families/gpt.h"
 
 namespace mt {

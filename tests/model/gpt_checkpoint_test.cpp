@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/config/megatron_args.h"
 #include "tests/base/scratch.h"
 #include "tests/model/support.h"
 
@@ -166,7 +167,7 @@ TEST_P(Saved, ExtraStatesAreEmpty) {
 
 PyValue args_of(const GptConfig& config, DType dtype = DType::f32) {
   PyValue args = PyValue::dict();
-  add_gpt_args(config, dtype, args);
+  add_model_args(config, dtype, args);
   return args;
 }
 
@@ -206,7 +207,7 @@ std::vector<GptConfig> different_configs() {
 TEST(GptArgs, ThereAndBackIsTheSameModel) {
   for (const GptConfig& config : different_configs()) {
     const PyValue args = args_of(config);
-    const GptConfig again = gpt_config_of(args, "common.pt");
+    const GptConfig again = model_config_of(args, ModelFamily::gpt, "common.pt");
     EXPECT_EQ(args_of(again), args);
     EXPECT_EQ(again.num_layers, config.num_layers);
     EXPECT_EQ(again.hidden_size, config.hidden_size);
@@ -244,14 +245,14 @@ TEST(GptArgs, ThereAndBackIsTheSameModel) {
 TEST(GptArgs, OfANamespaceToo) {
   const PyValue args =
       PyValue::make(PyValue::global("argparse", "Namespace"), args_of(tiny_llama()));
-  EXPECT_EQ(gpt_config_of(args, "common.pt").num_query_groups, 2);
+  EXPECT_EQ(model_config_of(args, ModelFamily::gpt, "common.pt").num_query_groups, 2);
 }
 
 TEST(GptArgs, SaysWhatIsWrongWithThem) {
   const auto complaint = [](const char* name, PyValue value) {
     PyValue args = args_of(tiny_llama());
     args.set_item(name, std::move(value));
-    return error_of([&] { gpt_config_of(args, "common.pt"); });
+    return error_of([&] { model_config_of(args, ModelFamily::gpt, "common.pt"); });
   };
   EXPECT_EQ(complaint("num_layers", "two"),
             "65 common.pt: args.num_layers: is a str, expected an int");
@@ -264,7 +265,7 @@ TEST(GptArgs, SaysWhatIsWrongWithThem) {
             "65 common.pt: args.num_experts: is set, which is not supported");
   EXPECT_EQ(complaint("num_query_groups", 3),
             "65 common.pt: args: --num-query-groups 3: does not divide --num-attention-heads 4");
-  EXPECT_EQ(error_of([] { gpt_config_of(PyValue::dict(), "common.pt"); }),
+  EXPECT_EQ(error_of([] { model_config_of(PyValue::dict(), ModelFamily::gpt, "common.pt"); }),
             "65 common.pt: args: --num-layers: required, by the option or a checkpoint");
 }
 

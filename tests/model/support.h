@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "model/config/model_config.h"
 #include "model/families/gpt.h"
 #include "tests/support/workbench.h"
 

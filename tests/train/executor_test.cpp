@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "data/samples/gpt_dataset.h"
+#include "model/config/model_config.h"
 #include "model/families/gpt.h"
 #include "ops/ops.h"
 #include "tests/support/host_tensor.h"

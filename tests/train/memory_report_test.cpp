@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/config/model_config.h"
 #include "tests/support/matches.h"
 
 namespace mt {

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/json_object.h"
 #include "formats/hugging_face/hugging_face_config.h"
+#include "nn/mlp.h"
 
 namespace mt {
 
@@ -17,7 +18,7 @@ struct Kind {
   fail(Exit::bad_config, what, ": no model of transformers has that");
 }
 
-void check_gpt2(const GptConfig& c) {
+void check_gpt2(const ModelConfig& c) {
   if (c.swiglu || c.squared_relu) refuse("learned positions without GeLU");
   if (c.normalization != "LayerNorm" || c.apply_layernorm_1p || c.qk_layernorm)
     refuse("learned positions with norms that are not LayerNorm");
@@ -115,7 +116,7 @@ Kind kind_of(const ModelConfig& c) {
   return {"mistral", "MistralForCausalLM"};
 }
 
-void write_gpt2(JsonWriter& json, const GptConfig& c) {
+void write_gpt2(JsonWriter& json, const ModelConfig& c) {
   json.member("n_layer", c.num_layers).member("n_embd", c.hidden_size);
   json.member("n_head", c.num_attention_heads).member("n_inner", c.ffn());
   json.member("n_positions", c.max_position_embeddings);
@@ -125,7 +126,7 @@ void write_gpt2(JsonWriter& json, const GptConfig& c) {
   json.member("activation_function", c.activation() == Activation::gelu_tanh ? "gelu_new" : "gelu");
 }
 
-void write_rope(JsonWriter& json, const GptConfig& c) {
+void write_rope(JsonWriter& json, const ModelConfig& c) {
   json.member("rope_theta", c.rotary_base);
   if (c.rotary_percent != 1) json.member("partial_rotary_factor", c.rotary_percent);
   json.key("rope_scaling");
@@ -148,13 +149,13 @@ void write_rope(JsonWriter& json, const GptConfig& c) {
     json.null();
 }
 
-std::int64_t window_of(const GptConfig& c) {
-  GptConfig everywhere = c;
+std::int64_t window_of(const ModelConfig& c) {
+  ModelConfig everywhere = c;
   everywhere.window_attn_skip_freq.clear();
   return everywhere.window(0) + 1;
 }
 
-void write_windows(JsonWriter& json, const GptConfig& c, std::string_view type) {
+void write_windows(JsonWriter& json, const ModelConfig& c, std::string_view type) {
   const bool windows = !c.window_size.empty() && window_of(c) > 0;
   json.key("sliding_window");
   if (windows)
@@ -168,7 +169,7 @@ void write_windows(JsonWriter& json, const GptConfig& c, std::string_view type) 
   json.end_array();
 }
 
-void write_llama(JsonWriter& json, const GptConfig& c, std::string_view type) {
+void write_llama(JsonWriter& json, const ModelConfig& c, std::string_view type) {
   json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
   json.member("num_attention_heads", c.num_attention_heads);
   json.member("num_key_value_heads", c.kv_heads()).member("head_dim", c.head_dim());

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "model/config/megatron_args.h"
 #include "model/gpt_checkpoint.h"
 
 namespace mt {

@@ -12,6 +12,7 @@
 #include "formats/megatron/core_source.h"
 #include "formats/megatron/rank_layout.h"
 #include "formats/megatron/rank_optimizer.h"
+#include "model/config/megatron_args.h"
 #include "model/gpt_checkpoint.h"
 #include "model/model_rows.h"
 

@@ -7,6 +7,7 @@
 #include "formats/megatron/core_source.h"
 #include "formats/megatron/legacy_classes.h"
 #include "formats/megatron/rank_files.h"
+#include "model/config/megatron_args.h"
 #include "model/gpt_checkpoint.h"
 #include "model/model_rows.h"
 

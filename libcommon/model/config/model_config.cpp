@@ -1,265 +1,139 @@
 #include "model/config/model_config.h"
 
-#include <algorithm>
-#include <cmath>
+#include <type_traits>
 
-#include "model/gpt_checkpoint.h"
+#include "base/command.h"
+#include "model/config/settings.h"
 
 namespace mt {
+namespace {
 
-static void check_size(const char* name, std::int64_t value, std::int64_t most) {
-  if (value < 1 || value > most) fail(Exit::bad_config, name, " ", value, ": expected 1 to ", most);
+// Declares the options of a section.
+struct Declaring {
+  CommandLine& cl;
+  Section section;
+  template <class T>
+  void operator()(T& value, const Setting& s) const {
+    if (s.section != section || s.flag == nullptr) return;
+    if constexpr (!std::is_same_v<T, bool>)
+      cl.option(s.flag, &value, s.metavar, s.help, s.range.given);
+    else if (s.metavar == kOff)
+      cl.off_switch(s.flag, &value, s.help);
+    else
+      cl.flag(s.flag, &value, s.help);
+  }
+};
+
+// Checks each setting by itself.
+struct CheckingRanges {
+  template <class T>
+  void operator()(const T& value, const Setting& s) const {
+    check_range(s.flag, value, s.range.stored);
+  }
+  template <class T>
+  void operator()(const std::optional<T>& value, const Setting& s) const {
+    if (value) check_range(s.flag, *value, s.range.stored);
+  }
+  void operator()(bool, const Setting&) const {}
+  void operator()(const std::vector<std::int64_t>&, const Setting&) const {}
+};
+
+void require_given(std::int64_t value, const char* option) {
+  if (value == 0) fail(Exit::usage, option, ": required, by the option or a checkpoint");
 }
 
-// What a T5 has beside a GPT.
-static void check_t5(const ModelConfig& c) {
-  check_size("--encoder-num-layers", c.encoder_num_layers, 1 << 16);
-  check_size("--relative-attention-num-buckets", c.relative_attention_num_buckets, 1 << 20);
-  check_size("--relative-attention-max-distance", c.relative_attention_max_distance, 1 << 30);
+// What tensor-parallel ranks share must be equal parts of whole heads, groups and channels.
+void check_shares(const ModelConfig& c, std::int64_t ranks) {
+  const auto check = [&](const char* name, std::int64_t value) {
+    if (value % ranks != 0)
+      fail(Exit::bad_config, name, " (", value, ") must be a multiple of ",
+           "tensor_model_parallel_size (", ranks, ").");
+  };
+  check("--num-attention-heads: num_attention_heads", c.num_attention_heads);
+  check("--num-query-groups: num_query_groups", c.kv_heads());
+  check("--ffn-hidden-size: ffn_hidden_size", c.ffn());
+  check("the padded vocabulary", c.padded_vocab_size);
+}
+
+void check_t5(const ModelConfig& c) {
   if (c.kv_heads() != c.num_attention_heads)
     fail(Exit::bad_config, "--num-query-groups: T5's cross-attention has as many as heads");
   if (c.relu + c.gated_gelu + c.swiglu + c.squared_relu > 1)
     fail(Exit::bad_config, "T5: more than one activation");
 }
 
-static void complete_mamba(ModelConfig& c) {
-  check_size("--mamba-state-dim", c.mamba_state_dim, 1 << 20);
-  check_size("--mamba-num-groups", c.mamba_num_groups, 4096);
-  check_size("--mamba-head-dim", c.mamba_head_dim, 1 << 20);
-  if (c.mamba_num_heads == 0) {
-    if (2 * c.hidden_size % c.mamba_head_dim != 0)
-      fail(Exit::bad_config, "--mamba-head-dim ", c.mamba_head_dim,
-           ": does not divide twice the hidden size, ", 2 * c.hidden_size);
-    c.mamba_num_heads = 2 * c.hidden_size / c.mamba_head_dim;
-  }
-  check_size("--mamba-num-heads", c.mamba_num_heads, 1 << 20);
-  if (c.hybrid_pattern.empty())
-    c.hybrid_pattern.assign(static_cast<std::size_t>(c.num_layers), 'M');
-  if (std::ssize(c.hybrid_pattern) != c.num_layers)
-    fail(Exit::bad_config, "--hybrid-override-pattern ", c.hybrid_pattern, ": has ",
-         c.hybrid_pattern.size(), " layers, expected ", c.num_layers);
-  if (const std::size_t at = c.hybrid_pattern.find_first_not_of("M*-"); at != std::string::npos)
-    fail(Exit::bad_config, "--hybrid-override-pattern ", c.hybrid_pattern, ": layer ",
-         c.hybrid_pattern[at], " is not supported, expected M, * or -");
+void check_mixtral(const ModelConfig& c) {
+  c.ExpertConfig::check(c.num_layers);
+  if (c.add_bias_linear || !c.swiglu)
+    fail(Exit::bad_config, "--num-experts: converted with --swiglu and --disable-bias-linear");
 }
-
-void ModelConfig::complete() {
-  const bool relative = family == ModelFamily::t5 && position_embedding_type == "relative";
-  if (relative) position_embedding_type = "none";  // to its stacks
-  GptConfig::complete();
-  if (relative) position_embedding_type = "relative";
-  if (family == ModelFamily::t5) check_t5(*this);
-  if (family == ModelFamily::mixtral) {
-    check_size("--num-experts", num_experts, 4096);
-    check_size("--moe-router-topk", moe_router_topk, num_experts);
-    check_size("--num-experts of all layers:", num_experts * num_layers, 1 << 16);
-    if (add_bias_linear || !swiglu)
-      fail(Exit::bad_config, "--num-experts: converted with --swiglu and --disable-bias-linear");
-  }
-  if (family == ModelFamily::mamba) complete_mamba(*this);
-}
-
-// Puts `letter` for the M's that lie so many others apart.
-static void spread(std::string& pattern, char letter, double apart) {
-  double others = apart;
-  for (char& layer : pattern) {
-    if (layer != 'M') continue;
-    if (others < 0.5) layer = letter;
-    others += layer == letter ? apart : -1;
-  }
-}
-
-std::string hybrid_pattern_of(std::int64_t layers, double attention_ratio, double mlp_ratio) {
-  const auto share = [&](double ratio) {  // halves to even
-    return std::nearbyint(static_cast<double>(layers) * ratio);
-  };
-  const double attention = share(attention_ratio), mlps = share(mlp_ratio),
-               others = static_cast<double>(layers) - attention;
-  std::string pattern(static_cast<std::size_t>(layers), 'M');
-  spread(pattern, '*', others / (attention + 1));
-  if (mlps > 0) spread(pattern, '-', (others - mlps) / mlps);
-  return pattern;
-}
-
-// --- Megatron's args ----------------------------------------------------------------------------
-
-static void add_experts(const ModelConfig& c, PyValue& args) {
-  args.set_item("num_experts", c.num_experts);
-  args.set_item("moe_router_topk", c.moe_router_topk);
-  args.set_item("moe_router_load_balancing_type", "aux_loss");
-  args.set_item("moe_aux_loss_coeff", c.moe_aux_loss_coeff);
-  args.set_item("moe_router_pre_softmax", false);
-  args.set_item("moe_layer_freq", 1);
-  args.set_item("moe_ffn_hidden_size", c.ffn());
-  args.set_item("moe_grouped_gemm", false);
-  args.set_item("moe_use_legacy_grouped_gemm", false);
-}
-
-static void add_mamba(const ModelConfig& c, PyValue& args) {
-  args.set_item("is_hybrid_model", true);
-  args.set_item("hybrid_attention_ratio", 0.0);
-  args.set_item("hybrid_mlp_ratio", 0.0);
-  args.set_item("hybrid_override_pattern", c.hybrid_pattern);
-  args.set_item(
-      "spec", PyValue::list({"megatron.core.models.mamba.mamba_layer_specs", "mamba_stack_spec"}));
-  args.set_item("mamba_state_dim", c.mamba_state_dim);
-  args.set_item("mamba_head_dim", c.mamba_head_dim);
-  if (c.mamba_inner() != 2 * c.hidden_size)  // which core_v0.12 does not know
-    args.set_item("mamba_num_heads", c.mamba_num_heads);
-  args.set_item("mamba_num_groups", c.mamba_num_groups);
-}
-
-static void add_t5(const ModelConfig& c, PyValue& args) {
-  args.set_item("encoder_num_layers", c.encoder_num_layers);
-  args.set_item("relative_attention_num_buckets", c.relative_attention_num_buckets);
-  args.set_item("relative_attention_max_distance", c.relative_attention_max_distance);
-  if (c.relu) args.set_item("activation_func", "relu");
-  if (c.gated_gelu) args.set_item("gated_linear_unit", true);
-  if (c.scale_decoder_outputs) args.set_item("scale_decoder_outputs", true);
-}
-
-void add_model_args(const ModelConfig& c, DType dtype, PyValue& args) {
-  PyValue common = PyValue::dict();
-  add_gpt_args(c, dtype, common);
-  const std::vector<PyValue>& entries = common.entries("args");
-  for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
-    if (c.family != ModelFamily::mixtral || !(entries[i] == PyValue("num_experts")))
-      args.set_item(entries[i], entries[i + 1]);
-  if (c.family == ModelFamily::mixtral) add_experts(c, args);
-  if (c.family == ModelFamily::gemma) args.set_item("gated_linear_unit", true);
-  if (c.family == ModelFamily::bert) args.set_item("bert_binary_head", true);
-  if (c.family == ModelFamily::mamba) add_mamba(c, args);
-  if (c.family == ModelFamily::t5) add_t5(c, args);
-}
-
-namespace {
-
-// What of the args is for the other families.
-class FamilyReader {
- public:
-  FamilyReader(const PyValue& args, const std::string& where) : args_(args), where_(where) {}
-
-  ModelFamily family(const std::function<bool(const std::string&)>& has_tensor) const {
-    if (is_on("is_hybrid_model")) return ModelFamily::mamba;  // whose pattern tells of experts
-    if (integer("num_experts", 0) > 0) return ModelFamily::mixtral;
-    for (const char* layer : {"", "0."})  // where layers are stacked, and where they are not
-      if (has_tensor(concat("decoder.layers.", layer, "cross_attention.linear_q.weight")))
-        return ModelFamily::t5;
-    if (is_on("gated_linear_unit") && !is_on("swiglu")) return ModelFamily::gemma;
-    const bool bert = has_tensor("lm_head.dense.weight") ||
-                      has_tensor("embedding.tokentype_embeddings.weight");  // on other stages
-    return bert ? ModelFamily::bert : ModelFamily::gpt;
-  }
-
-  void read_experts(ModelConfig& c) const {
-    c.num_experts = integer("num_experts", 0);
-    c.moe_router_topk = integer("moe_router_topk", 2);
-    if (const PyValue* v = given("moe_aux_loss_coeff")) c.moe_aux_loss_coeff = v->as_real(where_);
-    if (const PyValue* v = given("moe_ffn_hidden_size")) c.ffn_hidden_size = v->as_integer(where_);
-    refuse_if(integer("moe_shared_expert_intermediate_size", 0) > 0,
-              "moe_shared_expert_intermediate_size");
-    refuse_if(is_on("moe_router_enable_expert_bias"), "moe_router_enable_expert_bias");
-    if (const PyValue* frequency = given("moe_layer_freq")) {
-      const bool one = *frequency == PyValue(1);
-      const bool ones = frequency->is(PyValue::Kind::list) &&
-                        std::ranges::all_of(frequency->as_items(where_), [](const PyValue& layer) {
-                          return layer == PyValue(1);
-                        });
-      refuse_if(!one && !ones, "moe_layer_freq");
-    }
-  }
-
-  void read_mamba(ModelConfig& c) const {
-    c.mamba_state_dim = integer("mamba_state_dim", 128);
-    c.mamba_num_groups = integer("mamba_num_groups", 8);
-    c.mamba_head_dim = integer("mamba_head_dim", 64);
-    c.mamba_num_heads = integer("mamba_num_heads", 0);
-    if (const PyValue* pattern = given("hybrid_override_pattern")) {
-      c.hybrid_pattern = pattern->as_string(where_);
-    } else {
-      const double attention = share("hybrid_attention_ratio"), mlps = share("hybrid_mlp_ratio");
-      refuse_if(attention + mlps > 1, "hybrid_mlp_ratio");
-      c.hybrid_pattern = hybrid_pattern_of(c.num_layers, attention, mlps);
-    }
-  }
-
-  void read_t5(ModelConfig& c) const {
-    c.encoder_num_layers = integer("encoder_num_layers", c.num_layers);
-    c.relative_attention_num_buckets = integer("relative_attention_num_buckets", 32);
-    c.relative_attention_max_distance = integer("relative_attention_max_distance", 128);
-    if (is_relative()) c.position_embedding_type = "relative";
-    if (const PyValue* activation = given("activation_func")) {
-      c.relu = *activation == PyValue("relu");
-      refuse_if(!c.relu, "activation_func");
-    }
-    c.gated_gelu = is_on("gated_linear_unit") && !c.swiglu;
-    c.scale_decoder_outputs = is_on("scale_decoder_outputs");
-  }
-
-  // The args as the model would have them if it were a GPT.
-  PyValue plain_args(ModelFamily family) const {
-    const bool relative = family == ModelFamily::t5 && is_relative();
-    PyValue plain = PyValue::dict();
-    const std::vector<PyValue>& entries = args_.entries(where_);
-    for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
-      const std::string& name = entries[i].as_string(where_);
-      if (relative && name == "position_embedding_type")
-        plain.set_item(entries[i], "none");
-      else if (name != "num_experts" && name != "is_hybrid_model" && name != "gated_linear_unit")
-        plain.set_item(entries[i], entries[i + 1]);
-    }
-    return plain;
-  }
-
- private:
-  bool is_relative() const {
-    const PyValue* const kind = given("position_embedding_type");
-    return kind != nullptr && *kind == PyValue("relative");
-  }
-  const PyValue* given(const char* name) const {
-    const PyValue* const value = args_.find(name);
-    return value == nullptr || value->is_none() ? nullptr : value;
-  }
-  std::int64_t integer(const char* name, std::int64_t otherwise) const {
-    const PyValue* const value = given(name);
-    return value == nullptr ? otherwise : value->as_integer(where_ + ": args." + name);
-  }
-  double share(const char* name) const {  // of the layers
-    const PyValue* const value = given(name);
-    const double ratio = value == nullptr ? 0 : value->as_real(where_ + ": args." + name);
-    if (!(ratio >= 0 && ratio <= 1)) fail(Exit::bad_data, where_, ": args.", name, " is ", ratio);
-    return ratio;
-  }
-  bool is_on(const char* name) const {
-    const PyValue* const value = given(name);
-    return value != nullptr && *value == PyValue(true);
-  }
-  void refuse_if(bool refused, const char* name) const {
-    if (refused) fail(Exit::bad_data, where_, ": args.", name, ": is set to what is not supported");
-  }
-  const PyValue& args_;
-  const std::string& where_;
-};
 
 }  // namespace
 
-ModelConfig model_config_of(const PyValue& args,
-                            const std::function<bool(const std::string&)>& has_tensor,
-                            const std::string& where) {
-  const FamilyReader reader(args, where);
-  const ModelFamily family = reader.family(has_tensor);
-  if (family == ModelFamily::gpt) return gpt_config_of(args, where);
-  ModelConfig config = gpt_config_of(reader.plain_args(family), where);
-  config.family = family;
-  if (family == ModelFamily::mixtral) reader.read_experts(config);
-  if (family == ModelFamily::mamba) reader.read_mamba(config);
-  if (family == ModelFamily::t5) reader.read_t5(config);
-  try {
-    config.complete();
-  } catch (const Error& error) {
-    fail(Exit::bad_data, where, ": args: ", error.what());
+void ModelConfig::add_to(CommandLine& cl) {
+  const auto declare = [&](Section section) { visit_settings(*this, Declaring{cl, section}); };
+  cl.section("Model");
+  for (const Section section : {Section::sizes, Section::model, Section::padding}) declare(section);
+  cl.section("Positions and windows");
+  declare(Section::positions);
+  cl.section("Dropout and initial weights");
+  declare(Section::training);
+}
+
+void ModelConfig::complete(int tensor_ranks) {
+  if (use_rotary_position_embeddings) position_embedding_type = "rope";
+  const bool relative = family == ModelFamily::t5 && position_embedding_type == "relative";
+  if (relative) position_embedding_type = "none";  // to its stacks
+  require_given(num_layers, "--num-layers");
+  require_given(hidden_size, "--hidden-size");
+  require_given(num_attention_heads, "--num-attention-heads");
+  require_given(max_position_embeddings, "--max-position-embeddings");
+  require_given(vocab_size, "--vocab-size");
+  visit_settings(std::as_const(*this), CheckingRanges{});
+  if (!kv_channels && hidden_size % num_attention_heads != 0)
+    fail(Exit::bad_config, "--hidden-size ", hidden_size,
+         ": not a multiple of --num-attention-heads ", num_attention_heads, "; give --kv-channels");
+  if (ffn() < 1)
+    fail(Exit::bad_config, "--hidden-size ", hidden_size,
+         ": 8/3 of it hold no multiple of 64 for --swiglu; give --ffn-hidden-size");
+  AttentionConfig::check(num_layers);
+  MlpConfig::check();
+  PositionConfig::check(head_dim());
+  pad_vocabulary(tensor_ranks);
+  check_shares(*this, tensor_ranks);
+  recompute.complete(num_layers);
+  if (relative) position_embedding_type = "relative";
+  if (family == ModelFamily::t5) check_t5(*this);
+  if (family == ModelFamily::mixtral) check_mixtral(*this);
+  if (family == ModelFamily::mamba) complete_mamba(num_layers, hidden_size);
+}
+
+void Sizes::pad_vocabulary(int tensor_ranks) {
+  if (padded_vocab_size == 0) {
+    const std::int64_t m = make_vocab_size_divisible_by * tensor_ranks;
+    padded_vocab_size = (vocab_size + m - 1) / m * m;
   }
-  return config;
+  check_range("the padded vocabulary", padded_vocab_size, between(1, kIds));
+  if (vocab_size > padded_vocab_size)
+    fail(Exit::bad_config, "the vocabulary of ", vocab_size, " tokens is larger than the model's ",
+         padded_vocab_size);
+}
+
+void ExpertConfig::check(std::int64_t layers) const {
+  check_range("--moe-router-topk", moe_router_topk, between(1, static_cast<double>(num_experts)));
+  check_range("--num-experts of all layers:", num_experts * layers, between(1, 1 << 16));
+}
+
+double ModelConfig::flops(std::int64_t sequences, std::int64_t seq_length) const {
+  const auto h = static_cast<double>(hidden_size), s = static_cast<double>(seq_length);
+  const auto layers = static_cast<double>(num_layers), f = static_cast<double>(ffn());
+  const double gate = swiglu ? 1.5 : 1, groups = static_cast<double>(kv_heads());
+  const auto heads = static_cast<double>(num_attention_heads);
+  const double projection = heads * static_cast<double>(head_dim());
+  const double attention =
+      12 * layers * h * h * (1 + groups / heads + s / (2 * h)) * projection / h;
+  return static_cast<double>(sequences) * s *
+         (12 * layers * h * f * gate + attention + 6 * h * static_cast<double>(padded_vocab_size));
 }
 
 }  // namespace mt

@@ -1,15 +1,27 @@
-// ModelConfig: the settings of a model of any family that mt-convert knows: those of a GPT, and
-// what other families have beside or instead.  Models of other families have no modules here yet:
-// their tensors are converted, not computed with.
+// ModelConfig: the shape and the mathematics of a model, in Megatron's words and with its defaults.
+// It consists of parts, which those who need no more include alone; model/config/settings.h lists
+// the settings of all parts once.
+//
+// GPT-2 is the default kind; `--position-embedding-type rope --normalization RMSNorm --swiglu
+// --disable-bias-linear --untie-embeddings-and-output-weights` makes a Llama.  Families without
+// modules of their own are converted, not computed with.
 #pragma once
 
 #include <bit>
-#include <functional>
+#include <cstdint>
 #include <string>
+#include <vector>
 
-#include "ckpt/pickle.h"
-#include "model/config/gpt_config.h"
-#include "tensor/dtype.h"
+#include "model/config/attention_config.h"
+#include "model/config/encoder_config.h"
+#include "model/config/expert_config.h"
+#include "model/config/init_config.h"
+#include "model/config/mamba_config.h"
+#include "model/config/mlp_config.h"
+#include "model/config/norm_config.h"
+#include "model/config/position_config.h"
+#include "model/config/recompute.h"
+#include "model/config/sizes.h"
 
 namespace mt {
 
@@ -22,51 +34,46 @@ enum class ModelFamily : std::uint8_t {
   t5,       // an encoder, and a decoder that attends to what it makes of another text
 };
 
-struct ModelConfig : GptConfig {
-  ModelConfig() = default;
-  ModelConfig(const GptConfig& gpt) : GptConfig(gpt) {}  // NOLINT(google-explicit-constructor)
-
+struct ModelConfig : Sizes,
+                     AttentionConfig,
+                     PositionConfig,  // a T5's position_embedding_type may be relative, too
+                     MlpConfig,
+                     NormConfig,
+                     InitConfig,
+                     ExpertConfig,
+                     MambaConfig,
+                     EncoderConfig {
   ModelFamily family = ModelFamily::gpt;
-  std::int64_t num_experts = 0, moe_router_topk = 2;  // of Mixtral
-  double moe_aux_loss_coeff = 0;
-  // Of Mamba.  A layer has a letter: M is Mamba's, * attention, - an MLP; all M if none is given.
-  std::string hybrid_pattern;
-  std::int64_t mamba_num_heads = 0, mamba_head_dim = 64;  // 0: the channels are twice hidden_size
-  std::int64_t mamba_state_dim = 128, mamba_num_groups = 8;
+  RecomputeOptions recompute;
 
-  // Of T5, whose num_layers are the decoder's.  Its position_embedding_type may be relative, too.
-  std::int64_t encoder_num_layers = 0;
-  std::int64_t relative_attention_num_buckets = 32, relative_attention_max_distance = 128;
-  bool relu = false, gated_gelu = false;  // in its MLPs
-  bool scale_decoder_outputs = false;     // in Hugging Face's model, by 1 / sqrt(hidden_size)
+  void add_to(CommandLine& cl);  // the flags of training.md 1.1 that are supported
+  // Checks what must fit together, naming the option that is wrong, and derives the padded
+  // vocabulary, of a model whose matrices so many ranks share.
+  void complete(int tensor_ranks = 1);
 
-  std::int64_t mamba_inner() const { return mamba_num_heads * mamba_head_dim; }  // channels
-  std::int64_t mamba_states() const { return mamba_num_groups * mamba_state_dim; }
-  bool is_hybrid() const { return hybrid_pattern.find_first_not_of('M') != std::string::npos; }
-  void complete();
+  std::int64_t ffn() const { return MlpConfig::ffn(hidden_size); }
+  std::int64_t head_dim() const {
+    return kv_channels ? *kv_channels : hidden_size / num_attention_heads;
+  }
+  std::int64_t rotary_dim() const { return rotated(head_dim()); }
+  std::vector<double> rotary_frequencies() const { return frequencies(head_dim()); }
+  bool has_qkv_bias() const { return add_bias_linear || add_qkv_bias; }
+
+  // Model FLOPs of a step over `sequences` of `seq_length` tokens (spec: Megatron's formula; causal
+  // attention counted half, the LM head counted, the embedding not).
+  double flops(std::int64_t sequences, std::int64_t seq_length) const;
 };
 
-inline constexpr std::int64_t kMambaConv = 4;  // tokens of a convolution
+using GptConfig = ModelConfig;
+
+// Throws Exit::bad_config, naming the setting, where the model of a run computes something else
+// than the model of the checkpoint `where`.  Both are completed.
+void check_same_model(const ModelConfig& run, const ModelConfig& stored, const std::string& where);
 
 // Whether numbers can be multiplied by the square root without rounding.
 inline bool is_power_of_four(std::int64_t n) {
   const auto bits = static_cast<std::uint64_t>(n);
   return std::has_single_bit(bits) && std::countr_zero(bits) % 2 == 0;
 }
-
-// The pattern of --hybrid-attention-ratio and --hybrid-mlp-ratio: attention is spread evenly among
-// the layers, and then MLPs among the others (megatron/core/ssm/mamba_hybrid_layer_allocation.py).
-std::string hybrid_pattern_of(std::int64_t layers, double attention_ratio, double mlp_ratio);
-
-// The attributes of Megatron's argument namespace that describe the model.  What Megatron-LM's
-// command line has not is called as in its TransformerConfig: GeGLU is gated_linear_unit, ReLU
-// activation_func.
-void add_model_args(const ModelConfig& config, DType dtype, PyValue& args);
-
-// The reverse; `has_tensor` tells whether the checkpoint has a tensor of this name, from which a
-// BERT and a T5 are known.  Exit::bad_data; completed.
-ModelConfig model_config_of(const PyValue& args,
-                            const std::function<bool(const std::string&)>& has_tensor,
-                            const std::string& where);
 
 }  // namespace mt

@@ -1,5 +1,6 @@
 #include "model/families/gpt.h"
 
+#include "model/config/model_config.h"
 #include "ops/ops.h"
 
 namespace mt {

@@ -9,13 +9,15 @@
 #include <optional>
 #include <vector>
 
-#include "model/config/gpt_config.h"
+#include "model/config/recompute.h"
 #include "model/model.h"
 #include "nn/block.h"
 #include "nn/embedding.h"
 #include "nn/lm_head.h"
 
 namespace mt {
+
+struct ModelConfig;
 
 // Which blocks a stage holds, and whether it holds the ends.
 struct StageRange {
@@ -40,10 +42,12 @@ class Gpt : public Model {
     Norm::Saved final_norm;
     LmHead::Saved head;
   };
-  explicit Gpt(const GptConfig& config);  // all of it
-  Gpt(const GptConfig& config, const StageRanges& ranges, const TensorPart& part = {});
+  explicit Gpt(const ModelConfig& config);  // all of it
+  Gpt(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part = {});
 
-  const GptConfig& config() const { return config_; }
+  ~Gpt() override;
+
+  const ModelConfig& config() const { return config_; }
 
   std::unique_ptr<Model::Saved> make_saved() const override { return std::make_unique<Saved>(); }
   WireShapes wire(std::int64_t rows) const override { return {Shape{rows, config_.hidden_size}}; }
@@ -82,7 +86,8 @@ class Gpt : public Model {
                         const Block::Saved& saved) const;
   Tensor final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const;
 
-  GptConfig config_;
+  std::unique_ptr<const ModelConfig> kept_config_;
+  const ModelConfig& config_;
   TensorPart part_;
   Buffer inv_freq_storage_;
   ConstTensor inv_freq_;

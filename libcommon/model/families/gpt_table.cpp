@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/config/model_config.h"
 #include "model/families/gpt.h"
 
 namespace mt {
@@ -59,8 +60,10 @@ Initializer matrix_init(const GptConfig& c, const Shape& shape) {
 
 Gpt::Gpt(const GptConfig& config) : Gpt(config, {{.begin = 0, .end = config.num_layers}}) {}
 
+Gpt::~Gpt() = default;
+
 Gpt::Gpt(const GptConfig& config, const StageRanges& ranges, const TensorPart& part)
-    : config_(config), part_(part) {
+    : kept_config_(std::make_unique<ModelConfig>(config)), config_(*kept_config_), part_(part) {
   table_.divide(part.rank, part.ranks);
   if (const std::vector<double> frequencies = config_.rotary_frequencies(); !frequencies.empty()) {
     inv_freq_storage_ = Buffer(Device::cpu, frequencies.size() * sizeof(double));

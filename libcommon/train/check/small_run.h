@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/config/gpt_config.h"
+#include "model/config/model_config.h"
 #include "train/run/executor.h"
 
 namespace mt {

@@ -11,7 +11,7 @@
 #include "comm/launch.h"
 #include "data/samples/batch_schedule.h"
 #include "data/samples/train_data.h"
-#include "model/config/gpt_config.h"
+#include "model/config/model_config.h"
 #include "optim/optimizer_options.h"
 #include "optim/param_schedule.h"
 #include "tensor/device_options.h"

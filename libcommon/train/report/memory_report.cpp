@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cstdio>
 
+#include "model/config/model_config.h"
+
 namespace mt {
 
 constexpr double kMega = 1 << 20, kBillion = 1e9;
@@ -16,7 +18,7 @@ static std::string with_digits(const char* format, double value) {
   return text;
 }
 
-std::string theoretical_memory_text(const GptConfig& c, int ranks, bool distributed_optimizer) {
+std::string theoretical_memory_text(const ModelConfig& c, int ranks, bool distributed_optimizer) {
   const auto h = static_cast<double>(c.hidden_size), f = static_cast<double>(c.ffn());
   const auto heads = static_cast<double>(c.num_attention_heads);
   const double projection = heads * static_cast<double>(c.head_dim());

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "model/checkpoint_tokenizer.h"
+#include "model/config/megatron_args.h"
 #include "model/gpt_checkpoint.h"
 #include "train/run/optimizer_checkpoint.h"
 
@@ -101,47 +102,6 @@ void prepare_folders(const TrainOptions& o, const Log& log) {
                     o.keep_last || o.save_retain_interval ? ", and older ones deleted" : ""));
 }
 
-static std::string on_off(bool value) { return value ? "on" : "off"; }
-
-static void check_same_model(const GptConfig& run, const GptConfig& stored,
-                             const std::string& where) {
-  const auto check = [&](const char* name, const auto& ours, const auto& theirs) {
-    if (ours != theirs)
-      fail(Exit::bad_config, where, ": ", name, " is ", theirs, " in the checkpoint and ", ours,
-           " here");
-  };
-  check("--num-layers", run.num_layers, stored.num_layers);
-  check("--hidden-size", run.hidden_size, stored.hidden_size);
-  check("--ffn-hidden-size", run.ffn(), stored.ffn());
-  check("--num-attention-heads", run.num_attention_heads, stored.num_attention_heads);
-  check("--num-query-groups", run.kv_heads(), stored.kv_heads());
-  check("--kv-channels", run.head_dim(), stored.head_dim());
-  check("--position-embedding-type", run.position_embedding_type, stored.position_embedding_type);
-  check("--rotary-base", run.rotary_base, stored.rotary_base);
-  check("--rotary-percent", run.rotary_percent, stored.rotary_percent);
-  check("--rotary-interleaved", on_off(run.rotary_interleaved), on_off(stored.rotary_interleaved));
-  check("--use-rope-scaling", on_off(run.use_rope_scaling), on_off(stored.use_rope_scaling));
-  check("--rope-scaling-factor", run.rope_scaling_factor, stored.rope_scaling_factor);
-  check("--rotary-seq-len-interpolation-factor", run.rotary_interpolation.value_or(1),
-        stored.rotary_interpolation.value_or(1));
-  for (std::int64_t layer = 0; layer < run.num_layers; ++layer)
-    check("the window of a layer (--window-size)", run.window(layer), stored.window(layer));
-  check("--apply-layernorm-1p", on_off(run.apply_layernorm_1p), on_off(stored.apply_layernorm_1p));
-  check("--qk-layernorm", on_off(run.qk_layernorm), on_off(stored.qk_layernorm));
-  check("--squared-relu", on_off(run.squared_relu), on_off(stored.squared_relu));
-  check("--normalization", run.normalization, stored.normalization);
-  check("--norm-epsilon", run.norm_epsilon, stored.norm_epsilon);
-  check("--swiglu", on_off(run.swiglu), on_off(stored.swiglu));
-  check("--untie-embeddings-and-output-weights", on_off(run.untie_embeddings_and_output_weights),
-        on_off(stored.untie_embeddings_and_output_weights));
-  check("--disable-bias-linear", on_off(!run.add_bias_linear), on_off(!stored.add_bias_linear));
-  check("a bias in the QKV projection", on_off(run.has_qkv_bias()), on_off(stored.has_qkv_bias()));
-  check("GeLU in its tanh form", on_off(run.activation() == Activation::gelu_tanh),
-        on_off(stored.activation() == Activation::gelu_tanh));
-  if (stored.position_embedding_type == "learned_absolute")
-    check("--max-position-embeddings", run.max_position_embeddings, stored.max_position_embeddings);
-}
-
 // The samples that a checkpoint counts as consumed are those of its own order.
 static void warn_of_other_samples(const TrainOptions& o, const PyValue& args,
                                   const std::string& where, const Log& log) {
@@ -198,7 +158,7 @@ Loaded load_training(const TrainOptions& o, TrainingState& state, const TrainDat
   const std::optional<CheckpointPlace>& place = found.place;
   const std::string where = place->folder + ": common.pt";
   const PyValue& args = checkpoint.common().at("args", where);
-  check_same_model(o.model, gpt_config_of(args, where), place->folder);
+  check_same_model(o.model, model_config_of(args, ModelFamily::gpt, where), place->folder);
   const std::string identity = tokenizer_identity(checkpoint);
   if (!identity.empty() && identity != data.tokenizer().identity())
     fail(Exit::bad_config, place->folder, ": was trained with a tokenizer of identity ", identity,

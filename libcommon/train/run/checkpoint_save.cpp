@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "model/checkpoint_tokenizer.h"
+#include "model/config/megatron_args.h"
 #include "model/gpt_checkpoint.h"
 #include "train/run/checkpoint.h"
 #include "train/run/optimizer_checkpoint.h"
@@ -11,7 +12,7 @@ static PyValue make_args(const TrainOptions& o, const TrainCounters& counters,
                          const Tokenizer& tokenizer) {
   PyValue args = PyValue::dict();
   const auto set = [&](const char* name, PyValue value) { args.set_item(name, std::move(value)); };
-  add_gpt_args(o.model, o.compute_dtype(), args);
+  add_model_args(o.model, o.compute_dtype(), args);
   const ParallelSizes sizes = o.parallel_sizes();
   set("tensor_model_parallel_size", sizes.tp);
   set("pipeline_model_parallel_size", sizes.pp);

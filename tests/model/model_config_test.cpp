@@ -1,5 +1,5 @@
 // What follows from a GPT's settings, and which settings do not fit together.
-#include "model/config/gpt_config.h"
+#include "model/config/model_config.h"
 
 #include <gtest/gtest.h>
 

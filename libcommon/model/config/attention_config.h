@@ -1,0 +1,30 @@
+// AttentionConfig: heads, and which tokens they see.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mt {
+
+struct AttentionConfig {
+  std::int64_t num_attention_heads = 0;
+  std::optional<std::int64_t> kv_channels;  // by default hidden size / heads
+  bool group_query_attention = false;
+  std::int64_t num_query_groups = 1;  // counts only under group_query_attention
+  bool add_qkv_bias = false;
+  std::string window_size;  // "A,B": tokens before and after itself that a token sees; A -1: all
+  std::vector<std::int64_t> window_attn_skip_freq;  // see window()
+
+  void check(std::int64_t layers) const;
+
+  std::int64_t kv_heads() const {
+    return group_query_attention ? num_query_groups : num_attention_heads;
+  }
+  std::int64_t tokens_before() const;  // A of window_size; -1 without one
+  // tokens_before() for the layers, from 0, that have a window, else -1.
+  std::int64_t window(std::int64_t layer) const;
+};
+
+}  // namespace mt

@@ -1,0 +1,282 @@
+#include "model/config/megatron_args.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "model/config/settings.h"
+
+namespace mt {
+
+// --- Writing ------------------------------------------------------------------------------------
+
+namespace {
+
+PyValue py(bool value) { return value; }
+PyValue py(std::int64_t value) { return value; }
+PyValue py(double value) { return value; }
+PyValue py(const std::string& value) { return value; }
+template <class T>
+PyValue py(const std::optional<T>& value) {
+  return value ? py(*value) : PyValue();
+}
+// One number, or a list of several.
+PyValue py(const std::vector<std::int64_t>& values) {
+  if (values.empty()) return {};
+  if (values.size() == 1) return values[0];
+  return PyValue::list(std::vector<PyValue>(values.begin(), values.end()));
+}
+
+class ArgsWriter {
+ public:
+  ArgsWriter(const ModelConfig& config, DType dtype, PyValue& args)
+      : c_(config), dtype_(dtype), args_(args) {}
+
+  template <class T>
+  void operator()(const T& value, const Setting& s) const {
+    if (s.arg == nullptr) return;
+    const std::string_view arg = s.arg;
+    if (arg == "ffn_hidden_size")
+      set(arg, c_.ffn());
+    else if (arg == "kv_channels")
+      set(arg, c_.head_dim());
+    else if (arg == "window_size")
+      set(arg, c_.window_size.empty() ? PyValue() : PyValue::tuple({c_.tokens_before(), 0}));
+    else if (arg == "bias_gelu_fusion")
+      set(arg, c_.fuses_bias_and_gelu());
+    else if (arg == "add_qkv_bias")
+      set(arg, c_.has_qkv_bias());
+    else if (!is_left_out(arg))
+      set(arg, py(value));
+    add_behind(arg);
+  }
+
+ private:
+  void set(std::string_view name, PyValue value) const { args_.set_item(name, std::move(value)); }
+
+  // Attributes that say what others say already, or what core_v0.12 does not know.
+  bool is_left_out(std::string_view arg) const {
+    return (arg == "mamba_num_heads" && c_.mamba_inner() == 2 * c_.hidden_size) ||
+           (arg == "gated_linear_unit" && !c_.gated_gelu) ||
+           (arg == "scale_decoder_outputs" && !c_.scale_decoder_outputs);
+  }
+
+  // What stands behind an attribute and is no setting of ours, or follows from several.
+  void add_behind(std::string_view arg) const {
+    if (arg == "position_embedding_type") {
+      set("add_position_embedding", c_.has_positions());
+      set("use_rotary_position_embeddings", c_.has_rope());
+    } else if (arg == "untie_embeddings_and_output_weights") {
+      set("apply_query_key_layer_scaling", false);
+    } else if (arg == "init_method_xavier_uniform") {
+      if (c_.family != ModelFamily::mixtral) set("num_experts", PyValue());
+    } else if (arg == "padded_vocab_size") {
+      set("params_dtype", PyValue::global("torch", name_of(dtype_)));
+      set("bf16", dtype_ == DType::bf16);
+      set("fp16", dtype_ == DType::f16);
+      add_family();
+    } else if (arg == "moe_router_topk") {
+      set("moe_router_load_balancing_type", "aux_loss");
+    } else if (arg == "moe_aux_loss_coeff") {
+      set("moe_router_pre_softmax", false);
+      set("moe_layer_freq", 1);
+      set("moe_ffn_hidden_size", c_.ffn());
+      set("moe_grouped_gemm", false);
+      set("moe_use_legacy_grouped_gemm", false);
+    } else if (arg == "hybrid_override_pattern") {
+      set("spec",
+          PyValue::list({"megatron.core.models.mamba.mamba_layer_specs", "mamba_stack_spec"}));
+    } else if (arg == "relative_attention_max_distance") {
+      if (c_.relu) set("activation_func", "relu");
+    }
+  }
+
+  void add_family() const {
+    if (c_.family == ModelFamily::gemma) set("gated_linear_unit", true);
+    if (c_.family == ModelFamily::bert) set("bert_binary_head", true);
+    if (c_.family != ModelFamily::mamba) return;
+    set("is_hybrid_model", true);
+    set("hybrid_attention_ratio", 0.0);
+    set("hybrid_mlp_ratio", 0.0);
+  }
+
+  const ModelConfig& c_;
+  DType dtype_;
+  PyValue& args_;
+};
+
+}  // namespace
+
+void add_model_args(const ModelConfig& config, DType dtype, PyValue& args) {
+  visit_settings(config, ArgsWriter(config, dtype, args));
+}
+
+// --- Reading ------------------------------------------------------------------------------------
+
+namespace {
+
+class ArgsReader {
+ public:
+  ArgsReader(const PyValue& args, const std::string& where) : args_(args), where_(where) {}
+
+  // An absent attribute leaves the variable as it is.
+  template <class T>
+  void operator()(T& value, const Setting& s) const {
+    if (const PyValue* const v = s.arg == nullptr ? nullptr : given(s.arg))
+      read(*v, path(s.arg), value);
+  }
+
+  ModelFamily family(const std::function<bool(const std::string&)>& has_tensor) const {
+    if (is_on("is_hybrid_model")) return ModelFamily::mamba;  // whose pattern tells of experts
+    if (const PyValue* const experts = given("num_experts"))
+      if (experts->as_integer(path("num_experts")) > 0) return ModelFamily::mixtral;
+    for (const char* layer : {"", "0."})  // where layers are stacked, and where they are not
+      if (has_tensor(concat("decoder.layers.", layer, "cross_attention.linear_q.weight")))
+        return ModelFamily::t5;
+    if (is_on("gated_linear_unit") && !is_on("swiglu")) return ModelFamily::gemma;
+    const bool bert = has_tensor("lm_head.dense.weight") ||
+                      has_tensor("embedding.tokentype_embeddings.weight");  // on other stages
+    return bert ? ModelFamily::bert : ModelFamily::gpt;
+  }
+
+  void read_family(ModelConfig& c) const {
+    if (c.family == ModelFamily::mixtral) read_experts(c);
+    if (c.family == ModelFamily::mamba && given("hybrid_override_pattern") == nullptr)
+      read_ratios(c);
+    if (c.family == ModelFamily::t5) read_t5(c);
+  }
+
+  // Settings that change the mathematics in a way that this family lacks.
+  void refuse_others(ModelFamily family) const {
+    if (family == ModelFamily::gpt)
+      for (const char* name : {"num_experts", "is_hybrid_model", "gated_linear_unit"}) refuse(name);
+    for (const char* name :
+         {"multi_latent_attention", "mtp_num_layers", "no_rope_freq", "qk_l2_norm", "quick_geglu",
+          "glu_linear_offset", "activation_func_clamp_value", "attention_output_gate", "use_mup"})
+      refuse(name);
+  }
+
+ private:
+  static void read(const PyValue& v, const std::string& path, bool& value) {
+    value = v.as_bool(path);
+  }
+  static void read(const PyValue& v, const std::string& path, std::int64_t& value) {
+    value = v.as_integer(path);
+  }
+  static void read(const PyValue& v, const std::string& path, double& value) {
+    value = v.as_real(path);
+  }
+  // A text, or the tuple of --window-size.
+  static void read(const PyValue& v, const std::string& path, std::string& value) {
+    if (!path.ends_with(".window_size")) return void(value = v.as_string(path));
+    std::vector<std::int64_t> window;
+    read(v, path, window);
+    if (!window.empty()) value = concat(window.front(), ",", window.back());
+  }
+  template <class T>
+  static void read(const PyValue& v, const std::string& path, std::optional<T>& value) {
+    read(v, path, value.emplace());
+  }
+  // One integer, or a list or tuple of them.
+  static void read(const PyValue& v, const std::string& path, std::vector<std::int64_t>& values) {
+    values.clear();
+    if (v.is(PyValue::Kind::integer)) return values.push_back(v.as_integer(path));
+    for (const PyValue& item : v.as_items(path)) values.push_back(item.as_integer(path));
+  }
+
+  void read_experts(ModelConfig& c) const {
+    if (const PyValue* v = given("moe_ffn_hidden_size"))
+      c.ffn_hidden_size = v->as_integer(path("moe_ffn_hidden_size"));
+    if (const PyValue* v = given("moe_shared_expert_intermediate_size"))
+      refuse_if(v->as_integer(path("moe_shared_expert_intermediate_size")) > 0,
+                "moe_shared_expert_intermediate_size");
+    refuse_if(is_on("moe_router_enable_expert_bias"), "moe_router_enable_expert_bias");
+    if (const PyValue* frequency = given("moe_layer_freq")) {
+      const bool one = *frequency == PyValue(1);
+      const bool ones = frequency->is(PyValue::Kind::list) &&
+                        std::ranges::all_of(frequency->as_items(where_), [](const PyValue& layer) {
+                          return layer == PyValue(1);
+                        });
+      refuse_if(!one && !ones, "moe_layer_freq");
+    }
+  }
+
+  void read_ratios(ModelConfig& c) const {
+    const double attention = share("hybrid_attention_ratio"), mlps = share("hybrid_mlp_ratio");
+    refuse_if(attention + mlps > 1, "hybrid_mlp_ratio");
+    if (c.num_layers > 0 && c.num_layers <= kMany)  // others are refused by complete()
+      c.hybrid_pattern = hybrid_pattern_of(c.num_layers, attention, mlps);
+  }
+
+  void read_t5(ModelConfig& c) const {
+    if (given("encoder_num_layers") == nullptr) c.encoder_num_layers = c.num_layers;
+    if (const PyValue* activation = given("activation_func")) {
+      c.relu = *activation == PyValue("relu");
+      refuse_if(!c.relu, "activation_func");
+    }
+    if (c.swiglu) c.gated_gelu = false;
+  }
+
+  // Null where it is absent or None.
+  const PyValue* given(const char* name) const {
+    const PyValue* const value = args_.find(name);
+    return value == nullptr || value->is_none() ? nullptr : value;
+  }
+  double share(const char* name) const {  // of the layers
+    const PyValue* const value = given(name);
+    const double ratio = value == nullptr ? 0 : value->as_real(path(name));
+    if (!(ratio >= 0 && ratio <= 1)) fail(Exit::bad_data, path(name), " is ", ratio);
+    return ratio;
+  }
+  bool is_on(const char* name) const {
+    const PyValue* const value = given(name);
+    return value != nullptr && *value == PyValue(true);
+  }
+  // Off is None, False or 0.
+  void refuse(const char* name) const {
+    const PyValue* const v = given(name);
+    if (v == nullptr || *v == PyValue(false) || *v == PyValue(0) || *v == PyValue(0.0)) return;
+    fail(Exit::bad_data, path(name), ": is set, which is not supported");
+  }
+  void refuse_if(bool refused, const char* name) const {
+    if (refused) fail(Exit::bad_data, path(name), ": is set to what is not supported");
+  }
+  std::string path(const char* name) const { return concat(where_, ": args.", name); }
+
+  const PyValue& args_;
+  const std::string& where_;
+};
+
+}  // namespace
+
+ModelConfig model_config_of(const PyValue& args, ModelFamily family, const std::string& where) {
+  const ArgsReader reader(args, where);
+  ModelConfig config;
+  config.family = family;
+  visit_settings(config, reader);
+  reader.refuse_others(family);
+  reader.read_family(config);
+  try {
+    config.complete();
+  } catch (const Error& error) {
+    fail(Exit::bad_data, where, ": args: ", error.what());
+  }
+  return config;
+}
+
+ModelConfig model_config_of(const PyValue& args,
+                            const std::function<bool(const std::string&)>& has_tensor,
+                            const std::string& where) {
+  return model_config_of(args, ArgsReader(args, where).family(has_tensor), where);
+}
+
+DType dtype_of_args(const PyValue& args, const std::string& where) {
+  const PyValue* dtype = args.find("params_dtype");
+  if (dtype == nullptr) return DType::f32;
+  for (const DType known : {DType::f32, DType::f64, DType::bf16, DType::f16})
+    if (dtype->is_global("torch", name_of(known))) return known;
+  fail(Exit::bad_data, where, ": args.params_dtype: is ",
+       dtype->is(PyValue::Kind::global) ? dtype->name() : name_of(dtype->kind()),
+       ", expected a floating-point type of torch");
+}
+
+}  // namespace mt

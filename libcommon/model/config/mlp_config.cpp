@@ -1,0 +1,27 @@
+#include "model/config/mlp_config.h"
+
+#include "base/error.h"
+#include "nn/mlp.h"
+
+namespace mt {
+
+void MlpConfig::check() const {
+  if (squared_relu && swiglu) fail(Exit::bad_config, "--squared-relu: excludes --swiglu");
+  if (squared_relu && fuses_bias_and_gelu())
+    fail(Exit::bad_config,
+         "--squared-relu: needs --no-bias-gelu-fusion or --disable-bias-linear, as in Megatron-LM");
+}
+
+std::int64_t MlpConfig::ffn(std::int64_t hidden_size) const {
+  if (ffn_hidden_size) return *ffn_hidden_size;
+  return swiglu ? static_cast<std::int64_t>(static_cast<double>(4 * hidden_size) * 2 / 3) / 64 * 64
+                : 4 * hidden_size;
+}
+
+Activation MlpConfig::activation() const {
+  if (swiglu) return Activation::swiglu;
+  if (squared_relu) return Activation::squared_relu;
+  return fuses_bias_and_gelu() ? Activation::gelu_tanh : Activation::gelu_erf;
+}
+
+}  // namespace mt

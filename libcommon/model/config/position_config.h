@@ -1,0 +1,32 @@
+// PositionConfig: how a model knows where in a text a token stands.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mt {
+
+struct PositionConfig {
+  std::int64_t max_position_embeddings = 0;
+  std::string position_embedding_type = "learned_absolute";  // or rope, none
+  bool use_rotary_position_embeddings = false;               // another word for rope
+  bool position_embedding = true;                            // --no-position-embedding: see check()
+  std::int64_t rotary_base = 10000;
+  double rotary_percent = 1;
+  bool rotary_interleaved = false;
+  std::optional<double> rotary_interpolation;  // positions are divided by this
+  bool use_rope_scaling = false;               // Llama 3.1's
+  double rope_scaling_factor = 8;
+
+  void check(std::int64_t head_dim) const;
+
+  bool has_rope() const { return position_embedding_type == "rope"; }
+  bool has_positions() const { return position_embedding_type == "learned_absolute"; }
+  std::int64_t rotated(std::int64_t head_dim) const;  // channels of a head; 0 without rope
+  // By how much a pair of channels turns from a position to the next: rotated() / 2 of them.
+  std::vector<double> frequencies(std::int64_t head_dim) const;
+};
+
+}  // namespace mt
