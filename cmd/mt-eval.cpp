@@ -97,7 +97,7 @@ void print_summary(const Options& options, const mt::LoadedGpt& gpt, const mt::W
   print(line);
 }
 
-mt::Windows windows_of(const Options& options, const mt::GptConfig& model) {
+mt::Windows windows_of(const Options& options, const mt::ModelConfig& model) {
   const std::int64_t most = model.max_position_embeddings;
   const std::int64_t length = options.seq_length.value_or(most);
   if (length > most)

@@ -51,7 +51,7 @@ struct Memory {
 };
 
 // When all of `tokens` are scored.
-Memory measure(const GptConfig& config, DType dtype, std::int64_t tokens, std::int64_t sequences,
+Memory measure(const ModelConfig& config, DType dtype, std::int64_t tokens, std::int64_t sequences,
                std::int64_t vocab_size) {
   Stream meta(Device::meta);
   Gpt model(config);

@@ -1,5 +1,5 @@
-// A GPT in a torch_dist checkpoint: its parameters under their keys, and what an optimizer remembers
-// of each under prefixed keys.  model/config/megatron_args.h has its settings.
+// A GPT in a torch_dist checkpoint: its parameters under their keys, and what an optimizer
+// remembers of each under prefixed keys.  model/config/megatron_args.h has its settings.
 #pragma once
 
 #include <string>

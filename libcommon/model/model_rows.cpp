@@ -136,7 +136,7 @@ ParamTable model_rows(const ModelConfig& config, const TensorPart& part) {
     case ModelFamily::gemma:
       break;
   }
-  GptConfig like = config;
+  ModelConfig like = config;
   if (config.family == ModelFamily::gemma) like.swiglu = true;  // GeGLU has the same matrices
   Gpt gpt = gpt_of(like, part);
   return std::move(gpt.table());

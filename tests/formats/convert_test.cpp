@@ -426,21 +426,21 @@ TEST_F(Convert, NumbersThatPythonWritesTravel) {
 }
 
 TEST(HuggingFaceConfigTest, ModelsThatTransformersHasNotAreRefused) {
-  const auto refusal = [](const std::function<void(GptConfig&)>& change) {
-    GptConfig c = config_named("llama");
+  const auto refusal = [](const std::function<void(ModelConfig&)>& change) {
+    ModelConfig c = config_named("llama");
     change(c);
     return error_of([&] { hugging_face_config(c, DType::f32, ""); });
   };
   const std::string end = ": no model of transformers has that";
-  EXPECT_EQ(refusal([](GptConfig& c) { c.rotary_interleaved = true; }),
+  EXPECT_EQ(refusal([](ModelConfig& c) { c.rotary_interleaved = true; }),
             "78 --rotary-interleaved" + end);
-  EXPECT_EQ(refusal([](GptConfig& c) { c.position_embedding_type = "none"; }),
+  EXPECT_EQ(refusal([](ModelConfig& c) { c.position_embedding_type = "none"; }),
             "78 --position-embedding-type none" + end);
-  EXPECT_EQ(refusal([](GptConfig& c) { c.rotary_percent = 0.5; }),
+  EXPECT_EQ(refusal([](ModelConfig& c) { c.rotary_percent = 0.5; }),
             "78 --rotary-percent with --swiglu" + end);
-  EXPECT_EQ(refusal([](GptConfig& c) { c.position_embedding_type = "learned_absolute"; }),
+  EXPECT_EQ(refusal([](ModelConfig& c) { c.position_embedding_type = "learned_absolute"; }),
             "78 learned positions without GeLU" + end);
-  EXPECT_EQ(refusal([](GptConfig& c) { c.swiglu = false; }),
+  EXPECT_EQ(refusal([](ModelConfig& c) { c.swiglu = false; }),
             "78 rotary positions without --swiglu and plain RMSNorm" + end);
 }
 

@@ -57,8 +57,8 @@ struct Golden {
   std::map<std::string, std::vector<double>> whole;
 };
 
-GptConfig config_of(const std::string& name) {
-  GptConfig config = name == "gpt2" ? tiny_gpt2() : tiny_llama();
+ModelConfig config_of(const std::string& name) {
+  ModelConfig config = name == "gpt2" ? tiny_gpt2() : tiny_llama();
   config.add_qkv_bias = name == "qwen2";
   if (name == "qwen3") {
     config.kv_channels = 8;

@@ -136,7 +136,7 @@ TEST_F(Convert, RanksAreReadWithoutACopyOfTheRow) {
 
 // Row i of each weight is all i, of o_proj column i: what a rank has says where it was cut.
 TEST_F(Convert, RanksHoldWhatMegatronCuts) {
-  const GptConfig c = config_named("llama");  // 4 heads of 4 channels, 2 groups; ffn 40
+  const ModelConfig c = config_named("llama");  // 4 heads of 4 channels, 2 groups; ffn 40
   write_hugging_face(scratch_.path("hf"), c, DType::f32);
   const std::string hf = scratch_.path("hf");
   const auto tensors = open_tensors(hf);

@@ -42,8 +42,8 @@ std::map<std::string, std::int64_t> sizes_of(int argc, char** argv) {
   return sizes;
 }
 
-GptConfig llama(std::map<std::string, std::int64_t>& sizes) {
-  GptConfig c;
+ModelConfig llama(std::map<std::string, std::int64_t>& sizes) {
+  ModelConfig c;
   c.num_layers = sizes["layers"];
   c.hidden_size = sizes["hidden"];
   c.num_attention_heads = sizes["heads"];
@@ -98,7 +98,7 @@ double copy_rate(Stream& stream) {
 
 void run(int argc, char** argv) {
   auto sizes = sizes_of(argc, argv);
-  const GptConfig config = llama(sizes);
+  const ModelConfig config = llama(sizes);
   const std::int64_t batch = sizes["batch"], prompt = sizes["ctx"] / 2, count = sizes["new"];
   constexpr std::int64_t kWarmUp = 8;
   if (batch > Runner::kTogether || prompt + kWarmUp + count > sizes["ctx"])

@@ -74,7 +74,7 @@ std::vector<std::int32_t> expected_greedy(const Gpt& model, const std::string& p
   return tokens;
 }
 
-class GeneratorOf : public testing::TestWithParam<GptConfig (*)()> {
+class GeneratorOf : public testing::TestWithParam<ModelConfig (*)()> {
  protected:
   std::unique_ptr<Gpt> model_ = make_gpt(GetParam()());
 };

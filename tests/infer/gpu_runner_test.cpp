@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kVocabulary = 500;
 
-GptConfig widened(GptConfig config) {
+ModelConfig widened(ModelConfig config) {
   config.hidden_size = 64 * config.num_attention_heads;
   config.max_position_embeddings = 600;
   config.vocab_size = kVocabulary;
@@ -23,18 +23,18 @@ GptConfig widened(GptConfig config) {
   return config;
 }
 
-GptConfig gpt2() { return widened(small_gpt2()); }
+ModelConfig gpt2() { return widened(small_gpt2()); }
 
-GptConfig llama() {
-  GptConfig config = widened(small_llama());
+ModelConfig llama() {
+  ModelConfig config = widened(small_llama());
   config.ffn_hidden_size = 384;
   return config;
 }
 
 // What else a layer may have: norms of the heads, rotation of some channels in the other order, a
 // window, biases of queries, keys and values, squared ReLU.
-GptConfig unusual() {
-  GptConfig config = llama();
+ModelConfig unusual() {
+  ModelConfig config = llama();
   config.qk_layernorm = true;
   config.rotary_percent = 0.5;
   config.rotary_interleaved = true;
@@ -49,7 +49,7 @@ GptConfig unusual() {
 struct Pair {
   std::unique_ptr<Gpt> cpu, gpu;
 
-  Pair(GptConfig config, DType dtype) : cpu(make_gpt(config, DType::f32)) {
+  Pair(ModelConfig config, DType dtype) : cpu(make_gpt(config, DType::f32)) {
     config.complete();
     gpu = std::make_unique<Gpt>(config);
     gpu->table().allocate(Device::cuda, dtype, false);
@@ -69,7 +69,7 @@ struct Pair {
 
 struct Case {
   const char* name;
-  GptConfig (*config)();
+  ModelConfig (*config)();
   DType dtype;
   double tolerance;  // of the largest logit
 };

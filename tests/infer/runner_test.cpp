@@ -9,7 +9,7 @@
 namespace mt {
 namespace {
 
-class RunnerOf : public testing::TestWithParam<GptConfig (*)()> {};
+class RunnerOf : public testing::TestWithParam<ModelConfig (*)()> {};
 
 TEST_P(RunnerOf, TokenByTokenEqualsAllAtOnce) {
   const auto model = make_gpt(GetParam()());
@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(Models, RunnerOf, testing::Values(small_gpt2, small_lla
 
 // In single precision: the cache is within rounding of none.
 TEST(Runner, CachedEqualsUncachedInSinglePrecision) {
-  GptConfig config = small_llama();
+  ModelConfig config = small_llama();
   config.hidden_size = 64;
   config.max_position_embeddings = 100;
   config.init_method_std = 0.1;  // as trained weights, it does not amplify rounding
@@ -66,7 +66,7 @@ TEST(Runner, CachedEqualsUncachedInSinglePrecision) {
 
 // A sequence gets the same bits alone and beside others of other lengths, on any number of threads.
 TEST(Runner, SequencesDoNotNoticeEachOther) {
-  for (GptConfig config : {small_gpt2(), small_llama()}) {
+  for (ModelConfig config : {small_gpt2(), small_llama()}) {
     config.hidden_size = 48;
     config.max_position_embeddings = 40;
     const auto model = make_gpt(config, DType::f32);

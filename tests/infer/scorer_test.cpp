@@ -45,7 +45,7 @@ std::vector<std::vector<double>> score(const Gpt& model, const std::vector<Seque
   return values;
 }
 
-class ScorerOf : public testing::TestWithParam<GptConfig (*)()> {};
+class ScorerOf : public testing::TestWithParam<ModelConfig (*)()> {};
 
 TEST_P(ScorerOf, EqualsTheLogits) {
   const auto model = make_gpt(GetParam()());
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ScorerOf, testing::Values(small_gpt2, small_lla
 // Sequences of many lengths alone, in batches of any size and on any number of threads: every bit
 // is the same.
 TEST(Scorer, BatchesChangeNoBit) {
-  for (GptConfig config : {small_gpt2(), small_llama()}) {
+  for (ModelConfig config : {small_gpt2(), small_llama()}) {
     config.hidden_size = 64;
     config.ffn_hidden_size = 160;
     config.max_position_embeddings = 150;

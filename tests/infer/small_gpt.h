@@ -8,8 +8,8 @@
 
 namespace mt {
 
-inline GptConfig small_gpt2() {
-  GptConfig config;
+inline ModelConfig small_gpt2() {
+  ModelConfig config;
   config.num_layers = 2;
   config.hidden_size = 16;
   config.num_attention_heads = 2;
@@ -20,8 +20,8 @@ inline GptConfig small_gpt2() {
   return config;
 }
 
-inline GptConfig small_llama() {
-  GptConfig config = small_gpt2();
+inline ModelConfig small_llama() {
+  ModelConfig config = small_gpt2();
   config.num_attention_heads = 4;
   config.group_query_attention = true;
   config.num_query_groups = 2;
@@ -34,7 +34,7 @@ inline GptConfig small_llama() {
   return config;
 }
 
-inline std::unique_ptr<Gpt> make_gpt(GptConfig config, DType dtype = DType::f64) {
+inline std::unique_ptr<Gpt> make_gpt(ModelConfig config, DType dtype = DType::f64) {
   config.complete();
   auto model = std::make_unique<Gpt>(config);
   model->table().allocate(Device::cpu, dtype, false);

@@ -10,7 +10,7 @@
 namespace mt {
 namespace {
 
-std::unique_ptr<Gpt> make(const GptConfig& config, DType dtype, const StageRange& range,
+std::unique_ptr<Gpt> make(const ModelConfig& config, DType dtype, const StageRange& range,
                           std::uint64_t seed) {
   auto model = std::make_unique<Gpt>(config, StageRanges{range});
   Stream stream(Device::cpu);
@@ -18,7 +18,7 @@ std::unique_ptr<Gpt> make(const GptConfig& config, DType dtype, const StageRange
   model->initialize(seed, stream);
   return model;
 }
-std::unique_ptr<Gpt> make(const GptConfig& config, DType dtype, std::uint64_t seed) {
+std::unique_ptr<Gpt> make(const ModelConfig& config, DType dtype, std::uint64_t seed) {
   return make(config, dtype, {0, config.num_layers, true, true}, seed);
 }
 
@@ -37,11 +37,11 @@ void write(const std::string& folder, const std::vector<const Gpt*>& models,
 
 class Saved : public testing::TestWithParam<bool> {
  protected:
-  const GptConfig config_ = GetParam() ? tiny_llama() : tiny_gpt2();
+  const ModelConfig config_ = GetParam() ? tiny_llama() : tiny_gpt2();
   Scratch scratch_;
   const std::string folder_ = scratch_.path("");
 
-  void expect_read(const GptConfig& config, const std::string& error) {
+  void expect_read(const ModelConfig& config, const std::string& error) {
     const auto model = make(config, DType::f32, 2);
     const DistReader reader(folder_);
     EXPECT_EQ(error_of([&] { read_rows(reader, model->table()); }), concat("65 ", folder_, error));
@@ -89,7 +89,7 @@ TEST_P(Saved, ReadsInTheOtherPrecision) {
 }
 
 TEST_P(Saved, StagesWriteAndReadOneCheckpoint) {
-  GptConfig untied = config_;
+  ModelConfig untied = config_;
   untied.untie_embeddings_and_output_weights = true;
   const StageRange first{0, 1, true, false}, last{1, 2, false, true};
   const auto model = make(untied, DType::f32, 1);
@@ -115,7 +115,7 @@ TEST_P(Saved, AnotherVocabularyIsCutOrFilledWithZeros) {
   const auto model = make(config_, DType::f32, 1);
   write(folder_, {model.get()});
   for (const std::int64_t rows : {16, 40}) {
-    GptConfig config = config_;
+    ModelConfig config = config_;
     config.vocab_size = config.padded_vocab_size = rows;
     const auto again = make(config, DType::f32, 2);
     read_rows(DistReader(folder_), again->table());
@@ -130,7 +130,7 @@ TEST_P(Saved, AnotherVocabularyIsCutOrFilledWithZeros) {
 
 TEST_P(Saved, AnotherShapeIsNamed) {
   write(folder_, {make(config_, DType::f32, 1).get()});
-  GptConfig config = config_;
+  ModelConfig config = config_;
   config.ffn_hidden_size = 48;
   expect_read(config, GetParam() ? ": tensor decoder.layers.mlp.linear_fc1.weight is [2, 80, 16], "
                                    "expected [2, 96, 16]"
@@ -165,14 +165,14 @@ TEST_P(Saved, ExtraStatesAreEmpty) {
 // --- Settings
 // -------------------------------------------------------------------------------------
 
-PyValue args_of(const GptConfig& config, DType dtype = DType::f32) {
+PyValue args_of(const ModelConfig& config, DType dtype = DType::f32) {
   PyValue args = PyValue::dict();
   add_model_args(config, dtype, args);
   return args;
 }
 
-std::vector<GptConfig> different_configs() {
-  GptConfig odd = tiny_llama();
+std::vector<ModelConfig> different_configs() {
+  ModelConfig odd = tiny_llama();
   odd.kv_channels = 6;
   odd.rotary_base = 500000;
   odd.rotary_percent = 0.67;
@@ -181,23 +181,23 @@ std::vector<GptConfig> different_configs() {
   odd.untie_embeddings_and_output_weights = false;
   odd.init_method_std = 0.01;
   odd.vocab_size = 23;
-  GptConfig erf = tiny_gpt2();
+  ModelConfig erf = tiny_gpt2();
   erf.bias_gelu_fusion = false;
-  GptConfig without_bias = tiny_gpt2();
+  ModelConfig without_bias = tiny_gpt2();
   without_bias.add_bias_linear = false;
   without_bias.position_embedding_type = "none";
-  GptConfig rotary = tiny_llama();
+  ModelConfig rotary = tiny_llama();
   rotary.rotary_interleaved = rotary.use_rope_scaling = rotary.qk_layernorm = true;
   rotary.rope_scaling_factor = 32;
   rotary.rotary_interpolation = 4;
   rotary.window_size = "5,0";
   rotary.label_smoothing = 0.1;
-  GptConfig relu = tiny_gpt2();
+  ModelConfig relu = tiny_gpt2();
   relu.squared_relu = relu.apply_layernorm_1p = relu.init_method_xavier_uniform = true;
   relu.bias_gelu_fusion = false;
   relu.window_size = "-1,0";
   relu.window_attn_skip_freq = {0, 1};
-  GptConfig skipping = rotary;
+  ModelConfig skipping = rotary;
   skipping.window_attn_skip_freq = {2};
   return {
       tiny_gpt2(), with_dropout(tiny_gpt2()), tiny_llama(), odd, erf, without_bias, rotary, relu,
@@ -205,9 +205,9 @@ std::vector<GptConfig> different_configs() {
 }
 
 TEST(GptArgs, ThereAndBackIsTheSameModel) {
-  for (const GptConfig& config : different_configs()) {
+  for (const ModelConfig& config : different_configs()) {
     const PyValue args = args_of(config);
-    const GptConfig again = model_config_of(args, ModelFamily::gpt, "common.pt");
+    const ModelConfig again = model_config_of(args, ModelFamily::gpt, "common.pt");
     EXPECT_EQ(args_of(again), args);
     EXPECT_EQ(again.num_layers, config.num_layers);
     EXPECT_EQ(again.hidden_size, config.hidden_size);

@@ -11,7 +11,7 @@ namespace {
 
 struct NamedConfig {
   const char* name;
-  GptConfig config;
+  ModelConfig config;
 };
 void PrintTo(const NamedConfig& c, std::ostream* out) { *out << c.name; }
 std::string name_of_case(const testing::TestParamInfo<NamedConfig>& info) {
@@ -19,18 +19,18 @@ std::string name_of_case(const testing::TestParamInfo<NamedConfig>& info) {
 }
 
 std::vector<NamedConfig> configs() {
-  GptConfig erf = tiny_gpt2();
+  ModelConfig erf = tiny_gpt2();
   erf.bias_gelu_fusion = false;
-  GptConfig without_positions = tiny_llama();
+  ModelConfig without_positions = tiny_llama();
   without_positions.position_embedding_type = "none";
-  GptConfig normed = tiny_gpt2();  // with what GPT-2 and Llama lack
+  ModelConfig normed = tiny_gpt2();  // with what GPT-2 and Llama lack
   normed.position_embedding_type = "rope";
   normed.rotary_percent = 0.5;
   normed.rotary_interleaved = true;
   normed.rotary_interpolation = 2;
   normed.qk_layernorm = normed.apply_layernorm_1p = true;
   normed.complete();
-  GptConfig windowed = tiny_llama();
+  ModelConfig windowed = tiny_llama();
   windowed.kv_channels = 6;
   windowed.qk_layernorm = windowed.use_rope_scaling = true;
   windowed.window_size = "2,0";
@@ -49,7 +49,7 @@ std::vector<NamedConfig> configs() {
 
 class EveryGpt : public testing::TestWithParam<NamedConfig> {
  protected:
-  const GptConfig& config() const { return GetParam().config; }
+  const ModelConfig& config() const { return GetParam().config; }
 
   // Gradients by parameter of one model equal those of another that holds them too.
   static void expect_gradients_near(ModelBench& got, ModelBench& expected, double tolerance) {
@@ -113,7 +113,7 @@ TEST_P(EveryGpt, OutsideOfTheMaskNothingCounts) {
 // The initial weights and dropout's masks are functions of names and places, so the stages need no
 // more than their own range to be the same model.
 TEST_P(EveryGpt, TwoStagesAreTheModel) {
-  GptConfig untied = config();
+  ModelConfig untied = config();
   untied.untie_embeddings_and_output_weights = true;
   ModelBench whole(untied, DType::f64), first(untied, {0, 1, true, false}, DType::f64),
       last(untied, {1, 2, false, true}, DType::f64);
@@ -159,7 +159,7 @@ TEST(GptProbe, NamesTheFirstModule) {
 }
 
 TEST(GptInitialization, GlorotsRule) {
-  GptConfig config = tiny_gpt2();
+  ModelConfig config = tiny_gpt2();
   config.hidden_size = 128;
   config.init_method_std = 0.02;
   config.init_method_xavier_uniform = true;
@@ -181,7 +181,7 @@ TEST(GptInitialization, GlorotsRule) {
 }
 
 TEST(GptInitialization, StandardDeviationsFollowTheKind) {
-  GptConfig config = tiny_gpt2();
+  ModelConfig config = tiny_gpt2();
   config.hidden_size = 128;
   config.num_layers = 8;
   config.init_method_std = 0.02;
@@ -204,9 +204,9 @@ TEST(GptInitialization, StandardDeviationsFollowTheKind) {
 // --- Sizes
 // ----------------------------------------------------------------------------------------
 
-GptConfig sized(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
-                std::int64_t positions, std::int64_t vocab) {
-  GptConfig c;
+ModelConfig sized(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+                  std::int64_t positions, std::int64_t vocab) {
+  ModelConfig c;
   c.num_layers = layers;
   c.hidden_size = hidden;
   c.num_attention_heads = heads;
@@ -216,8 +216,8 @@ GptConfig sized(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
   return c;
 }
 
-GptConfig llama3_8b() {
-  GptConfig c = sized(32, 4096, 32, 8192, 128256);
+ModelConfig llama3_8b() {
+  ModelConfig c = sized(32, 4096, 32, 8192, 128256);
   c.ffn_hidden_size = 14336;
   c.group_query_attention = true;
   c.num_query_groups = 8;
@@ -238,7 +238,7 @@ TEST(GptSizes, Parameters) {
 }
 
 TEST(GptSizes, OptionalParameters) {
-  GptConfig qwen3 = sized(28, 1024, 16, 4096, 151936);  // 0.6B
+  ModelConfig qwen3 = sized(28, 1024, 16, 4096, 151936);  // 0.6B
   qwen3.kv_channels = 128;
   qwen3.ffn_hidden_size = 3072;
   qwen3.group_query_attention = true;
@@ -249,8 +249,8 @@ TEST(GptSizes, OptionalParameters) {
   qwen3.add_bias_linear = false;
   qwen3.complete();
   EXPECT_EQ(Gpt(qwen3).table().count(), 596049920);
-  const auto count = [](const GptConfig& config) { return Gpt(config).table().count(); };
-  GptConfig c = tiny_llama();
+  const auto count = [](const ModelConfig& config) { return Gpt(config).table().count(); };
+  ModelConfig c = tiny_llama();
   const std::int64_t plain = count(c);
   c.add_qkv_bias = true;  // 4 + 2 x 2 heads of 4 channels, in two layers
   EXPECT_EQ(count(c), plain + 2 * 32);

@@ -10,8 +10,8 @@
 namespace mt {
 namespace {
 
-TEST(GptConfig, PadsTheVocabulary) {
-  GptConfig c = tiny_gpt2();
+TEST(ModelConfig, PadsTheVocabulary) {
+  ModelConfig c = tiny_gpt2();
   const auto padded = [&](std::int64_t vocab, std::int64_t divisor) {
     c.vocab_size = vocab;
     c.make_vocab_size_divisible_by = divisor;
@@ -26,8 +26,8 @@ TEST(GptConfig, PadsTheVocabulary) {
   EXPECT_EQ(padded(24, 1), 24);
 }
 
-TEST(GptConfig, DerivesTheMlpsWidth) {
-  GptConfig c = tiny_gpt2();
+TEST(ModelConfig, DerivesTheMlpsWidth) {
+  ModelConfig c = tiny_gpt2();
   c.hidden_size = 4096;
   EXPECT_EQ(c.ffn(), 16384);
   c.swiglu = true;
@@ -38,8 +38,8 @@ TEST(GptConfig, DerivesTheMlpsWidth) {
   EXPECT_EQ(c.ffn(), 7);
 }
 
-TEST(GptConfig, ChoosesTheActivation) {
-  GptConfig c = tiny_gpt2();
+TEST(ModelConfig, ChoosesTheActivation) {
+  ModelConfig c = tiny_gpt2();
   EXPECT_EQ(c.activation(), Activation::gelu_tanh);
   c.bias_gelu_fusion = false;
   EXPECT_EQ(c.activation(), Activation::gelu_erf);
@@ -50,8 +50,8 @@ TEST(GptConfig, ChoosesTheActivation) {
   EXPECT_EQ(c.activation(), Activation::swiglu);
 }
 
-TEST(GptConfig, RotaryFrequencies) {
-  GptConfig c = tiny_llama();
+TEST(ModelConfig, RotaryFrequencies) {
+  ModelConfig c = tiny_llama();
   c.kv_channels = 128;
   c.rotary_base = 500000;
   c.use_rope_scaling = true;
@@ -74,8 +74,8 @@ TEST(GptConfig, RotaryFrequencies) {
   EXPECT_EQ(c.rotary_frequencies().size(), 0U);
 }
 
-TEST(GptConfig, Windows) {
-  GptConfig c = tiny_llama();
+TEST(ModelConfig, Windows) {
+  ModelConfig c = tiny_llama();
   const auto windows = [&] {
     std::vector<std::int64_t> all;
     for (std::int64_t layer = 0; layer < c.num_layers; ++layer) all.push_back(c.window(layer));
@@ -94,8 +94,8 @@ TEST(GptConfig, Windows) {
   EXPECT_EQ(windows(), (Windows{-1, -1, -1, -1, -1}));
 }
 
-TEST(GptConfig, OtherWordsForThePositions) {
-  GptConfig c = tiny_gpt2();
+TEST(ModelConfig, OtherWordsForThePositions) {
+  ModelConfig c = tiny_gpt2();
   c.use_rotary_position_embeddings = true;
   c.position_embedding = false;
   c.complete();
@@ -105,20 +105,21 @@ TEST(GptConfig, OtherWordsForThePositions) {
 
 struct Mistake {
   const char* option;  // that the line must start with
-  void (*make)(GptConfig&);
+  void (*make)(ModelConfig&);
   Exit code = Exit::bad_config;
 };
 
-TEST(GptConfig, NamesTheOptionThatIsMissing) {
+TEST(ModelConfig, NamesTheOptionThatIsMissing) {
   const Mistake mistakes[] = {
-      {"--num-layers: required", [](GptConfig& c) { c.num_layers = 0; }},
-      {"--hidden-size: required", [](GptConfig& c) { c.hidden_size = 0; }},
-      {"--num-attention-heads: required", [](GptConfig& c) { c.num_attention_heads = 0; }},
-      {"--max-position-embeddings: required", [](GptConfig& c) { c.max_position_embeddings = 0; }},
-      {"--vocab-size: required", [](GptConfig& c) { c.vocab_size = 0; }},
+      {"--num-layers: required", [](ModelConfig& c) { c.num_layers = 0; }},
+      {"--hidden-size: required", [](ModelConfig& c) { c.hidden_size = 0; }},
+      {"--num-attention-heads: required", [](ModelConfig& c) { c.num_attention_heads = 0; }},
+      {"--max-position-embeddings: required",
+       [](ModelConfig& c) { c.max_position_embeddings = 0; }},
+      {"--vocab-size: required", [](ModelConfig& c) { c.vocab_size = 0; }},
   };
   for (const Mistake& mistake : mistakes) {
-    GptConfig c = tiny_llama();
+    ModelConfig c = tiny_llama();
     mistake.make(c);
     try {
       c.complete();
@@ -130,93 +131,94 @@ TEST(GptConfig, NamesTheOptionThatIsMissing) {
   }
 }
 
-TEST(GptConfig, NamesTheOptionThatDoesNotFit) {
+TEST(ModelConfig, NamesTheOptionThatDoesNotFit) {
   const Mistake mistakes[] = {
       {"--hidden-size 18: not a multiple of --num-attention-heads 4",
-       [](GptConfig& c) { c.hidden_size = 18; }},
+       [](ModelConfig& c) { c.hidden_size = 18; }},
       {"--num-query-groups 3: does not divide --num-attention-heads 4",
-       [](GptConfig& c) { c.num_query_groups = 3; }},
+       [](ModelConfig& c) { c.num_query_groups = 3; }},
       {"--rotary-percent 0.3: rotates 1 of 4 channels",
-       [](GptConfig& c) { c.rotary_percent = 0.3; }},
+       [](ModelConfig& c) { c.rotary_percent = 0.3; }},
       {"the vocabulary of 25 tokens is larger than the model's 24",
-       [](GptConfig& c) { c.vocab_size = 25; }},
-      {"--squared-relu: excludes --swiglu", [](GptConfig& c) { c.squared_relu = true; }},
+       [](ModelConfig& c) { c.vocab_size = 25; }},
+      {"--squared-relu: excludes --swiglu", [](ModelConfig& c) { c.squared_relu = true; }},
       {"--squared-relu: needs --no-bias-gelu-fusion",
-       [](GptConfig& c) {
+       [](ModelConfig& c) {
          c.swiglu = false;
          c.squared_relu = c.add_bias_linear = true;
        }},
       {"--no-position-embedding: ",
-       [](GptConfig& c) {
+       [](ModelConfig& c) {
          c.position_embedding_type = "learned_absolute";
          c.position_embedding = false;
        }},
       {"--rotary-interleaved: needs --position-embedding-type rope",
-       [](GptConfig& c) {
+       [](ModelConfig& c) {
          c.position_embedding_type = "none";
          c.rotary_interleaved = true;
        }},
       {"--rotary-seq-len-interpolation-factor: needs",
-       [](GptConfig& c) {
+       [](ModelConfig& c) {
          c.position_embedding_type = "none";
          c.rotary_interpolation = 2;
        }},
       {"--use-rope-scaling: needs",
-       [](GptConfig& c) {
+       [](ModelConfig& c) {
          c.position_embedding_type = "none";
          c.use_rope_scaling = true;
        }},
-      {"--window-size 3: expected A,0", [](GptConfig& c) { c.window_size = std::string("3"); }},
-      {"--window-size 3,1: expected A,0", [](GptConfig& c) { c.window_size = std::string("3,1"); }},
+      {"--window-size 3: expected A,0", [](ModelConfig& c) { c.window_size = std::string("3"); }},
+      {"--window-size 3,1: expected A,0",
+       [](ModelConfig& c) { c.window_size = std::string("3,1"); }},
       {"--window-size -2,0: expected A,0",
-       [](GptConfig& c) { c.window_size = std::string("-2,0"); }},
+       [](ModelConfig& c) { c.window_size = std::string("-2,0"); }},
       {"--window-attn-skip-freq: needs --window-size",
-       [](GptConfig& c) { c.window_attn_skip_freq = {2}; }},
+       [](ModelConfig& c) { c.window_attn_skip_freq = {2}; }},
       {"--window-attn-skip-freq: 3 numbers for 2 layers",
-       [](GptConfig& c) {
+       [](ModelConfig& c) {
          c.window_size = std::string("3,0");
          c.window_attn_skip_freq = {0, 1, 1};
        }},
       {"--window-attn-skip-freq 0: expected at least 1",
-       [](GptConfig& c) {
+       [](ModelConfig& c) {
          c.window_size = std::string("3,0");
          c.window_attn_skip_freq = {0};
        }},
       // What options cannot say but a damaged checkpoint can.
-      {"--num-layers -1: ", [](GptConfig& c) { c.num_layers = -1; }},
+      {"--num-layers -1: ", [](ModelConfig& c) { c.num_layers = -1; }},
       {"--num-layers 9223372036854775807: ",
-       [](GptConfig& c) { c.num_layers = std::numeric_limits<std::int64_t>::max(); }},
-      {"--hidden-size -16: ", [](GptConfig& c) { c.hidden_size = -16; }},
+       [](ModelConfig& c) { c.num_layers = std::numeric_limits<std::int64_t>::max(); }},
+      {"--hidden-size -16: ", [](ModelConfig& c) { c.hidden_size = -16; }},
       {"--hidden-size 4611686018427387904: ",
-       [](GptConfig& c) { c.hidden_size = std::int64_t{1} << 62; }},
-      {"--num-attention-heads -4: ", [](GptConfig& c) { c.num_attention_heads = -4; }},
-      {"--num-query-groups 0: ", [](GptConfig& c) { c.num_query_groups = 0; }},
-      {"--kv-channels 0: ", [](GptConfig& c) { c.kv_channels = 0; }},
+       [](ModelConfig& c) { c.hidden_size = std::int64_t{1} << 62; }},
+      {"--num-attention-heads -4: ", [](ModelConfig& c) { c.num_attention_heads = -4; }},
+      {"--num-query-groups 0: ", [](ModelConfig& c) { c.num_query_groups = 0; }},
+      {"--kv-channels 0: ", [](ModelConfig& c) { c.kv_channels = 0; }},
       {"--kv-channels 1099511627776: ",
-       [](GptConfig& c) { c.kv_channels = std::int64_t{1} << 40; }},
-      {"--ffn-hidden-size 0: ", [](GptConfig& c) { c.ffn_hidden_size = 0; }},
-      {"--max-position-embeddings -1: ", [](GptConfig& c) { c.max_position_embeddings = -1; }},
+       [](ModelConfig& c) { c.kv_channels = std::int64_t{1} << 40; }},
+      {"--ffn-hidden-size 0: ", [](ModelConfig& c) { c.ffn_hidden_size = 0; }},
+      {"--max-position-embeddings -1: ", [](ModelConfig& c) { c.max_position_embeddings = -1; }},
       {"--vocab-size 4294967296: ",
-       [](GptConfig& c) { c.vocab_size = c.padded_vocab_size = std::int64_t{1} << 32; }},
+       [](ModelConfig& c) { c.vocab_size = c.padded_vocab_size = std::int64_t{1} << 32; }},
       {"--make-vocab-size-divisible-by 0: ",
-       [](GptConfig& c) { c.make_vocab_size_divisible_by = c.padded_vocab_size = 0; }},
-      {"--rotary-base 0: ", [](GptConfig& c) { c.rotary_base = 0; }},
+       [](ModelConfig& c) { c.make_vocab_size_divisible_by = c.padded_vocab_size = 0; }},
+      {"--rotary-base 0: ", [](ModelConfig& c) { c.rotary_base = 0; }},
       {"--rotary-percent nan: ",
-       [](GptConfig& c) { c.rotary_percent = std::numeric_limits<double>::quiet_NaN(); }},
-      {"--rotary-percent 1.5: ", [](GptConfig& c) { c.rotary_percent = 1.5; }},
-      {"--label-smoothing 1: ", [](GptConfig& c) { c.label_smoothing = 1; }},
-      {"--rope-scaling-factor 0: ", [](GptConfig& c) { c.rope_scaling_factor = 0; }},
+       [](ModelConfig& c) { c.rotary_percent = std::numeric_limits<double>::quiet_NaN(); }},
+      {"--rotary-percent 1.5: ", [](ModelConfig& c) { c.rotary_percent = 1.5; }},
+      {"--label-smoothing 1: ", [](ModelConfig& c) { c.label_smoothing = 1; }},
+      {"--rope-scaling-factor 0: ", [](ModelConfig& c) { c.rope_scaling_factor = 0; }},
       {"--rotary-seq-len-interpolation-factor inf: ",
-       [](GptConfig& c) { c.rotary_interpolation = std::numeric_limits<double>::infinity(); }},
-      {"--norm-epsilon -1: ", [](GptConfig& c) { c.norm_epsilon = -1; }},
-      {"--attention-dropout 1: ", [](GptConfig& c) { c.attention_dropout = 1; }},
-      {"--hidden-dropout -0.5: ", [](GptConfig& c) { c.hidden_dropout = -0.5; }},
+       [](ModelConfig& c) { c.rotary_interpolation = std::numeric_limits<double>::infinity(); }},
+      {"--norm-epsilon -1: ", [](ModelConfig& c) { c.norm_epsilon = -1; }},
+      {"--attention-dropout 1: ", [](ModelConfig& c) { c.attention_dropout = 1; }},
+      {"--hidden-dropout -0.5: ", [](ModelConfig& c) { c.hidden_dropout = -0.5; }},
       {"--position-embedding-type relative: ",
-       [](GptConfig& c) { c.position_embedding_type = "relative"; }},
-      {"--normalization L2Norm: ", [](GptConfig& c) { c.normalization = "L2Norm"; }},
+       [](ModelConfig& c) { c.position_embedding_type = "relative"; }},
+      {"--normalization L2Norm: ", [](ModelConfig& c) { c.normalization = "L2Norm"; }},
   };
   for (const Mistake& mistake : mistakes) {
-    GptConfig c = tiny_llama();
+    ModelConfig c = tiny_llama();
     mistake.make(c);
     try {
       c.complete();

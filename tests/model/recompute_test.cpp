@@ -78,8 +78,8 @@ std::string name_of_case(const testing::TestParamInfo<Mode>& info) { return info
 INSTANTIATE_TEST_SUITE_P(In, RecomputedGpt, testing::ValuesIn(modes()), name_of_case);
 
 TEST_P(RecomputedGpt, HasTheSameBits) {
-  GptConfig gpt2 = with_dropout(tiny_gpt2()), llama = with_dropout(tiny_llama());
-  for (GptConfig* config : {&gpt2, &llama})
+  ModelConfig gpt2 = with_dropout(tiny_gpt2()), llama = with_dropout(tiny_llama());
+  for (ModelConfig* config : {&gpt2, &llama})
     for (const DType dtype : {DType::f32, DType::f64})
       for (const bool deferring : {false, true}) {
         SCOPED_TRACE(concat(config->normalization, " ", name_of(dtype), " ", deferring));

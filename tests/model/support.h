@@ -9,8 +9,8 @@
 
 namespace mt {
 
-inline GptConfig tiny_gpt2() {
-  GptConfig c;
+inline ModelConfig tiny_gpt2() {
+  ModelConfig c;
   c.num_layers = 2;
   c.hidden_size = 16;
   c.num_attention_heads = 4;
@@ -23,8 +23,8 @@ inline GptConfig tiny_gpt2() {
   return c;
 }
 
-inline GptConfig tiny_llama() {
-  GptConfig c = tiny_gpt2();
+inline ModelConfig tiny_llama() {
+  ModelConfig c = tiny_gpt2();
   c.ffn_hidden_size = 40;
   c.group_query_attention = true;
   c.num_query_groups = 2;
@@ -37,7 +37,7 @@ inline GptConfig tiny_llama() {
   return c;
 }
 
-inline GptConfig with_dropout(GptConfig c) {
+inline ModelConfig with_dropout(ModelConfig c) {
   c.attention_dropout = 0.2;
   c.hidden_dropout = 0.1;
   return c;
@@ -48,7 +48,8 @@ class ModelBench {
  public:
   static constexpr std::int64_t kSequences = 2, kLength = 8, kTokens = kSequences * kLength;
 
-  ModelBench(const GptConfig& config, const StageRange& range, DType dtype, bool deferring = false)
+  ModelBench(const ModelConfig& config, const StageRange& range, DType dtype,
+             bool deferring = false)
       : model_(config, StageRanges{range}),
         bench_({.dtype = dtype,
                 .sequences = kSequences,
@@ -64,7 +65,7 @@ class ModelBench {
       labels_.view().as<std::int32_t>()[i] = static_cast<std::int32_t>((5 * i + 3) % 24);
     }
   }
-  ModelBench(const GptConfig& config, DType dtype, bool deferring = false)
+  ModelBench(const ModelConfig& config, DType dtype, bool deferring = false)
       : ModelBench(config, {0, config.num_layers, true, true}, dtype, deferring) {}
 
   Gpt& model() { return model_; }

@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::int64_t kSequences = 2, kLength = 12, kVocabulary = 40;
 
-GptConfig small_config() {
-  GptConfig config;
+ModelConfig small_config() {
+  ModelConfig config;
   config.num_layers = 4;
   config.hidden_size = 16;
   config.num_attention_heads = 2;
@@ -100,7 +100,7 @@ Result run(const What& what) {
     const int rank = pipeline.rank();
     const ParallelSizes sizes{.pp = what.ranks};
     const World world(pipeline, sizes);
-    GptConfig config = small_config();
+    ModelConfig config = small_config();
     config.recompute = what.recompute;
     config.untie_embeddings_and_output_weights = !what.tied;
     const PipelineLayout layout =

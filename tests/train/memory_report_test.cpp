@@ -8,8 +8,9 @@
 namespace mt {
 namespace {
 
-GptConfig sized(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t vocab) {
-  GptConfig config;
+ModelConfig sized(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+                  std::int64_t vocab) {
+  ModelConfig config;
   config.num_layers = layers;
   config.hidden_size = hidden;
   config.num_attention_heads = heads;
@@ -35,7 +36,7 @@ TEST(TheoreticalMemory, Of22B) {
 
 // Two matrices for the vocabulary, three for the MLP, and fewer heads of keys and values: 7B.
 TEST(TheoreticalMemory, OfLlama3) {
-  GptConfig config = sized(32, 4096, 32, 128256);
+  ModelConfig config = sized(32, 4096, 32, 128256);
   config.group_query_attention = config.swiglu = config.untie_embeddings_and_output_weights = true;
   config.num_query_groups = 8;
   config.ffn_hidden_size = 14336;

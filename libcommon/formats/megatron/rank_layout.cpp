@@ -138,7 +138,7 @@ std::vector<const Param*> registered_rows(const ParamTable& table, const ChunkLa
 
 // --- Flat buffers -------------------------------------------------------------------------------
 
-std::vector<BufferParam> buffer_params(std::span<const ParamRows> params, const GptConfig& config,
+std::vector<BufferParam> buffer_params(std::span<const ParamRows> params, const ModelConfig& config,
                                        const ChunkLayers& chunk, std::int64_t stages) {
   // The words of a T5's decoder, and of an encoder of one stage, are not the pipeline's ends.
   const bool end = chunk.has_tied_copy() ||

@@ -78,7 +78,7 @@ struct BufferParam {
 };
 
 // Of a chunk's parameters, in a pipeline of so many ranks.
-std::vector<BufferParam> buffer_params(std::span<const ParamRows> params, const GptConfig& config,
+std::vector<BufferParam> buffer_params(std::span<const ParamRows> params, const ModelConfig& config,
                                        const ChunkLayers& chunk, std::int64_t stages);
 
 struct BufferRules {

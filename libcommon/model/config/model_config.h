@@ -64,8 +64,6 @@ struct ModelConfig : Sizes,
   double flops(std::int64_t sequences, std::int64_t seq_length) const;
 };
 
-using GptConfig = ModelConfig;
-
 // Throws Exit::bad_config, naming the setting, where the model of a run computes something else
 // than the model of the checkpoint `where`.  Both are completed.
 void check_same_model(const ModelConfig& run, const ModelConfig& stored, const std::string& where);

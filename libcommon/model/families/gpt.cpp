@@ -43,6 +43,8 @@ Gpt::Again Gpt::run_again(Step& s, const RecomputeOptions::Run& run, Tensor x) c
   return again;
 }
 
+WireShapes Gpt::wire(std::int64_t rows) const { return {Shape{rows, config_.hidden_size}}; }
+
 void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,
                   Model::Saved* slot) const {
   auto* saved = static_cast<Saved*>(slot);

@@ -50,7 +50,7 @@ class Gpt : public Model {
   const ModelConfig& config() const { return config_; }
 
   std::unique_ptr<Model::Saved> make_saved() const override { return std::make_unique<Saved>(); }
-  WireShapes wire(std::int64_t rows) const override { return {Shape{rows, config_.hidden_size}}; }
+  WireShapes wire(std::int64_t rows) const override;
   void forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,
                Model::Saved* saved) const override;
   void backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& saved) const override;

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kHuggingFace = "hf";
 
 // Which of Hugging Face's two families the names follow.
-bool is_gpt2(const GptConfig& c) { return c.position_embedding_type == "learned_absolute"; }
+bool is_gpt2(const ModelConfig& c) { return c.position_embedding_type == "learned_absolute"; }
 
 // Names of a layer's parameters in Hugging Face's GPT-2, whose matrices are stored [in, out], and
 // Llama.
@@ -30,7 +30,7 @@ struct HfNames {
 
 // GPT-2 keeps all queries, then all keys, then all values in one matrix; Llama keeps three
 // matrices.
-std::vector<ForeignName> qkv_names(const HfNames& names, const GptConfig& c) {
+std::vector<ForeignName> qkv_names(const HfNames& names, const ModelConfig& c) {
   const std::int64_t d = c.head_dim(), per_group = c.num_attention_heads / c.kv_heads();
   const std::int64_t period = (per_group + 2) * d;
   const Transform q{pick_rows(period, 0, per_group * d)}, k{pick_rows(period, per_group * d, d)},
@@ -42,7 +42,7 @@ std::vector<ForeignName> qkv_names(const HfNames& names, const GptConfig& c) {
           names.matrix("", "self_attn.v_proj.weight", v)};
 }
 
-std::vector<ForeignName> fc1_names(const HfNames& names, const GptConfig& c) {
+std::vector<ForeignName> fc1_names(const HfNames& names, const ModelConfig& c) {
   if (!c.swiglu) return {names.matrix("mlp.c_fc.weight", "mlp.up_proj.weight")};
   const std::int64_t f = c.ffn();
   return {names.matrix("", "mlp.gate_proj.weight", {pick_rows(2 * f, 0, f)}),
@@ -51,18 +51,18 @@ std::vector<ForeignName> fc1_names(const HfNames& names, const GptConfig& c) {
 
 // Of a matrix that does not end a residual branch.  Glorot, Bengio (2010), eq. 16: the variance is
 // 2 / (rows + columns).
-Initializer matrix_init(const GptConfig& c, const Shape& shape) {
+Initializer matrix_init(const ModelConfig& c, const Shape& shape) {
   if (!c.init_method_xavier_uniform) return {Initializer::Kind::normal, c.init_method_std};
   return {Initializer::Kind::uniform, std::sqrt(2 / static_cast<double>(shape[0] + shape[1]))};
 }
 
 }  // namespace
 
-Gpt::Gpt(const GptConfig& config) : Gpt(config, {{.begin = 0, .end = config.num_layers}}) {}
+Gpt::Gpt(const ModelConfig& config) : Gpt(config, {{.begin = 0, .end = config.num_layers}}) {}
 
 Gpt::~Gpt() = default;
 
-Gpt::Gpt(const GptConfig& config, const StageRanges& ranges, const TensorPart& part)
+Gpt::Gpt(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part)
     : kept_config_(std::make_unique<ModelConfig>(config)), config_(*kept_config_), part_(part) {
   table_.divide(part.rank, part.ranks);
   if (const std::vector<double> frequencies = config_.rotary_frequencies(); !frequencies.empty()) {
@@ -118,7 +118,7 @@ void Gpt::add_embedding(bool is_shared) {
 }
 
 Block Gpt::make_block(std::int64_t layer) {
-  const GptConfig& c = config_;
+  const ModelConfig& c = config_;
   const std::int64_t h = c.hidden_size, d = c.head_dim(), heads = c.num_attention_heads;
   const std::int64_t groups = c.kv_heads(), fc1_rows = c.swiglu ? 2 * c.ffn() : c.ffn();
   const bool gpt2 = is_gpt2(c);

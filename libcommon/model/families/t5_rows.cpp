@@ -18,7 +18,7 @@ bool has(const std::string& name, std::string_view part) {
 }
 
 Gpt stack_of(const ModelConfig& c, std::int64_t layers, const TensorPart& part) {
-  GptConfig like = c;
+  ModelConfig like = c;
   like.num_layers = layers;
   like.untie_embeddings_and_output_weights = false;  // the output layer is not a stack's
   if (c.position_embedding_type == "relative") like.position_embedding_type = "none";

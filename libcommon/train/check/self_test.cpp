@@ -14,7 +14,7 @@ constexpr Allowed kFloat32{1e-5, 1e-5}, k16Bits{1e-2, 2e-3};
 
 struct Case {
   const char* model;
-  GptConfig (*config)();
+  ModelConfig (*config)();
   DType dtype;
   bool document_masks = false;
   double loss_scale = 1;

@@ -126,15 +126,15 @@ Schedule one_ahead(int micro_batches) {
   return list;
 }
 
-GptConfig completed(GptConfig config) {
+ModelConfig completed(ModelConfig config) {
   config.complete();
   return config;
 }
 
 }  // namespace
 
-GptConfig small_gpt2() {
-  GptConfig config;
+ModelConfig small_gpt2() {
+  ModelConfig config;
   config.num_layers = 2;
   config.hidden_size = 128;
   config.num_attention_heads = 2;
@@ -144,8 +144,8 @@ GptConfig small_gpt2() {
   return config;
 }
 
-GptConfig small_llama() {
-  GptConfig config = small_gpt2();
+ModelConfig small_llama() {
+  ModelConfig config = small_gpt2();
   config.hidden_size = 256;
   config.num_attention_heads = 4;
   config.group_query_attention = true;
@@ -160,7 +160,7 @@ GptConfig small_llama() {
 }
 
 SmallRunResult run_small(const SmallRun& run) {
-  const GptConfig config = completed(run.model);
+  const ModelConfig config = completed(run.model);
   const LanguageModelling objective;
   FieldSpecs fields = gpt_fields(kLength, run.document_masks);
   fields.push_back(objective.fields(fields).front());

@@ -12,7 +12,7 @@
 namespace mt {
 
 struct SmallRun {
-  GptConfig model = {};
+  ModelConfig model = {};
   Device device = Device::cpu;
   DType dtype = DType::f64;
   DType drawn = DType::f64;     // the weights begin as numbers of this type
@@ -37,8 +37,8 @@ struct SmallRunResult {
 
 // Two layers: 128 wide with learned positions, LayerNorm, GeLU, biases, tied embeddings and
 // dropout; and 256 wide with RoPE, RMSNorm, SwiGLU and two query groups.
-GptConfig small_gpt2();
-GptConfig small_llama();
+ModelConfig small_gpt2();
+ModelConfig small_llama();
 
 // Steps of some micro-batches of two sequences of 192 tokens, in vocabulary order 500, with Adam.
 SmallRunResult run_small(const SmallRun& run);

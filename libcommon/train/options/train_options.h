@@ -24,7 +24,7 @@
 namespace mt {
 
 struct TrainOptions {
-  GptConfig model;
+  ModelConfig model;
   DataOptions data;
   OptimizerOptions optimizer;
   ParamSchedule schedule;

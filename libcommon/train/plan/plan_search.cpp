@@ -82,7 +82,7 @@ class Search {
   }
 
   void for_tensor_and_context() {
-    const GptConfig& model = options_.model;
+    const ModelConfig& model = options_.model;
     const ParallelOptions& given = options_.parallel;
     for (const std::int64_t tp : choices(given.tensor_model_parallel_size,
                                          std::min(found_.gpus, found_.machine.gpus_per_node)))

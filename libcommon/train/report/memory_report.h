@@ -11,7 +11,8 @@ struct ModelConfig;
 // The estimate of weights, gradients and optimizer of a rank by its formula, which takes 16-bit
 // weights with fp32 gradients and state, 18 bytes a parameter; with the distributed optimizer 6,
 // and 12 shared by all ranks.  What a run in fp32 allocates is in memory_text().
-std::string theoretical_memory_text(const ModelConfig& model, int ranks, bool distributed_optimizer);
+std::string theoretical_memory_text(const ModelConfig& model, int ranks,
+                                    bool distributed_optimizer);
 
 // "[Rank 0] (after 10 iterations) memory (MB) | allocated: ... | max allocated: ... |": `allocated`
 // bytes of a rank, which never change, and as reserved what the process holds of memory.
