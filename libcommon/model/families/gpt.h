@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/config/recompute.h"
+#include "model/layers/layer_rows.h"
 #include "model/model.h"
 #include "nn/block.h"
 #include "nn/embedding.h"
@@ -25,13 +26,6 @@ struct StageRange {
   bool first = true, last = true;
 };
 using StageRanges = std::vector<StageRange>;  // a rank's, one a chunk
-
-// Which of the ranks that share every matrix, and whether they share the rows between too
-// (--sequence-parallel).
-struct TensorPart {
-  int rank = 0, ranks = 1;
-  bool sequence_parallel = false;
-};
 
 class Gpt : public Model {
  public:
