@@ -1,6 +1,8 @@
+#include "nn/context_attention.h"
+
+#include <cassert>
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "nn/context_parallel.h"
 #include "nn/head_exchange.h"
@@ -23,6 +25,7 @@ class RingAttention {
         dropout_(dropout),
         sequences_(shape.sequences),
         chunk_(shape.q_length / 2) {
+    assert(shape.causal);
     shape_.sequences = 1;
     shape_.q_length = shape_.kv_length = shape_.kv_stride = chunk_;
   }
@@ -193,13 +196,14 @@ class RingAttention {
 
 // A layer's attention: heads are exchanged, and what remains to be shared goes round a ring.
 struct SharedAttention {
-  SharedAttention(Step& s, const AttentionShape& whole, const Dropout& of_p, std::int64_t layer)
+  SharedAttention(Step& s, const Keys& keys, const AttentionShape& whole, const Dropout& of_p,
+                  std::int64_t layer)
       : heads(s, *s.context->grid(layer).heads),
         ring(*s.context->grid(layer).ring),
         way(s.context->grid(layer).way),
         shape(whole),
         dropout(of_p),
-        first_key(heads.all(s.first_key)) {
+        first_key(heads.all(keys.first_key)) {
     const Group& ranks = *s.context->grid(layer).heads;
     shape.q_length = shape.kv_length = shape.kv_stride = whole.q_length * ranks.size();
     shape.heads /= ranks.size();
@@ -219,41 +223,44 @@ struct SharedAttention {
 
 }  // namespace
 
-void context_attention_forward(Step& s, Tensor o, Tensor lse, ConstTensor q, ConstTensor k,
-                               ConstTensor v, const AttentionShape& shape, const Dropout& dropout,
-                               std::int64_t layer) {
+void context_attention_forward(Step& s, const AttentionCore::Saved& found, const Qkv& own,
+                               const Keys& seen, const AttentionShape& shape,
+                               const Dropout& dropout, std::int64_t layer) {
   const ArenaScope scope(s.layer);
-  SharedAttention shared(s, shape, dropout, layer);
-  const ConstTensor queries = shared.heads.to_heads(q), keys = shared.heads.to_heads(k),
-                    values = shared.heads.to_heads(v);
-  const Tensor out = shared.heads.room(o);
+  SharedAttention shared(s, seen, shape, dropout, layer);
+  const ConstTensor queries = shared.heads.to_heads(own.q), keys = shared.heads.to_heads(own.k),
+                    values = shared.heads.to_heads(own.v);
+  const Tensor out = shared.heads.room(found.o);
   if (shared.ring.size() > 1)
-    shared.around(s).forward(out, lse, queries, keys, values);
+    shared.around(s).forward(out, found.lse, queries, keys, values);
   else
-    attention_forward(out, lse.reshape(shared.lse_shape()), queries, keys, values, shared.first_key,
-                      shared.shape, dropout, s.stream);
-  shared.heads.to_tokens(o, out);
+    attention_forward(out, found.lse.reshape(shared.lse_shape()), queries, keys, values,
+                      shared.first_key, shared.shape, dropout, s.stream);
+  shared.heads.to_tokens(found.o, out);
 }
 
-void context_attention_backward(Step& s, Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o,
-                                ConstTensor o, ConstTensor lse, ConstTensor q, ConstTensor k,
-                                ConstTensor v, const AttentionShape& shape, const Dropout& dropout,
+void context_attention_backward(Step& s, const Qkv& gradients, ConstTensor d_o,
+                                const AttentionCore::Saved& found, const Qkv& own, const Keys& seen,
+                                const AttentionShape& shape, const Dropout& dropout,
                                 std::int64_t layer) {
   const ArenaScope scope(s.layer);
-  SharedAttention shared(s, shape, dropout, layer);
+  SharedAttention shared(s, seen, shape, dropout, layer);
   HeadExchange& heads = shared.heads;
-  const ConstTensor queries = heads.to_heads(q), keys = heads.to_heads(k),
-                    values = heads.to_heads(v), out = heads.to_heads(o),
+  const ConstTensor queries = heads.to_heads(own.q), keys = heads.to_heads(own.k),
+                    values = heads.to_heads(own.v), out = heads.to_heads(found.o),
                     d_out = heads.to_heads(d_o);
-  const Tensor d_queries = heads.room(dq), d_keys = heads.room(dk), d_values = heads.room(dv);
+  const Tensor d_queries = heads.room(gradients.q), d_keys = heads.room(gradients.k),
+               d_values = heads.room(gradients.v);
   if (shared.ring.size() > 1)
-    shared.around(s).backward(d_queries, d_keys, d_values, d_out, out, lse, queries, keys, values);
+    shared.around(s).backward(d_queries, d_keys, d_values, d_out, out, found.lse, queries, keys,
+                              values);
   else
-    attention_backward(d_queries, d_keys, d_values, d_out, out, lse.reshape(shared.lse_shape()),
-                       queries, keys, values, shared.first_key, shared.shape, dropout, s.stream);
-  heads.to_tokens(dq, d_queries);
-  heads.to_tokens(dk, d_keys);
-  heads.to_tokens(dv, d_values);
+    attention_backward(d_queries, d_keys, d_values, d_out, out,
+                       found.lse.reshape(shared.lse_shape()), queries, keys, values,
+                       shared.first_key, shared.shape, dropout, s.stream);
+  heads.to_tokens(gradients.q, d_queries);
+  heads.to_tokens(gradients.k, d_keys);
+  heads.to_tokens(gradients.v, d_values);
 }
 
 }  // namespace mt

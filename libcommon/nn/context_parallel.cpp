@@ -76,6 +76,13 @@ void add_dropout_backward(Step& s, Tensor dx, ConstTensor dy, const Dropout& dro
   add_dropout(s, dx, {}, dy, {}, dropout);
 }
 
+ConstTensor dropped_gradient(Step& s, ConstTensor dy, const Dropout& dropout) {
+  if (dropout.p == 0) return dy;
+  const Tensor dx = s.gradient(dy.shape());
+  add_dropout_backward(s, dx, dy, dropout);
+  return dx;
+}
+
 void turn_tokens(Step& s, Tensor x, Rope problem, bool inverse) {
   if (s.context == nullptr) return rope(x, problem, inverse, s.stream);
   problem.seq_length = whole_length(s);

@@ -65,17 +65,9 @@ std::int64_t whole_length(const Step& s);  // of a sequence, over all ranks
 void add_dropout(Step& s, Tensor y, ConstTensor residual, ConstTensor x, ConstTensor bias,
                  const Dropout& dropout);
 void add_dropout_backward(Step& s, Tensor dx, ConstTensor dy, const Dropout& dropout);
+// Returns dy behind a dropout: made for weight gradients to read, or, where nothing is dropped, dy.
+ConstTensor dropped_gradient(Step& s, ConstTensor dy, const Dropout& dropout);
 // Rotary embedding of all tokens of this rank.
 void turn_tokens(Step& s, Tensor x, Rope rope, bool inverse);
-
-// As attention_forward() and its backward, of this rank's tokens over all ranks' keys, packed only
-// where heads alone are exchanged.  lse has as many elements as there, in an order of its own.
-void context_attention_forward(Step& s, Tensor o, Tensor lse, ConstTensor q, ConstTensor k,
-                               ConstTensor v, const AttentionShape& shape, const Dropout& dropout,
-                               std::int64_t layer);
-void context_attention_backward(Step& s, Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o,
-                                ConstTensor o, ConstTensor lse, ConstTensor q, ConstTensor k,
-                                ConstTensor v, const AttentionShape& shape, const Dropout& dropout,
-                                std::int64_t layer);
 
 }  // namespace mt

@@ -43,6 +43,7 @@ struct CachedPast {
   // [tokens, rotary dimension]: rope_angles() of the Step's positions, where there is rotary
   // embedding.
   ConstTensor angles = {};
+  bool interleaved = false;  // which channels an angle turns (kernels/rope.h)
 };
 
 }  // namespace mt

@@ -34,7 +34,7 @@ void Mlp::activate_backward(Step& s, Tensor dh, ConstTensor dy, ConstTensor a, T
 }
 
 void Mlp::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
-                  const Norm* norm) const {
+                  const Norm* norm, ConstTensor ahead) const {
   const ArenaScope scope(s.layer);
   if (recompute_) saved = nullptr;
   const Tensor h = s.kept(saved, {s.tokens(), fc1_.out_features()});
@@ -42,18 +42,14 @@ void Mlp::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved*
   activate(s, a, h, x, norm);
   if (saved) *saved = {h, a};
   if (!y) return;
-  fc2_.forward_add(s, y, residual, a, s.dropout(hidden_dropout_, layer_, Purpose::hidden_dropout2));
+  fc2_.forward_add(s, y, residual, a, s.dropout(hidden_dropout_, layer_, Purpose::hidden_dropout2),
+                   ahead);
 }
 
 void Mlp::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v) const {
   const ArenaScope scope(s.layer);
-  const Dropout hidden = s.dropout(hidden_dropout_, layer_, Purpose::hidden_dropout2);
-  ConstTensor dout = dy;
-  if (hidden.p > 0) {
-    const Tensor masked = s.gradient(dy.shape());
-    add_dropout_backward(s, masked, dy, hidden);
-    dout = masked;
-  }
+  const ConstTensor dout =
+      dropped_gradient(s, dy, s.dropout(hidden_dropout_, layer_, Purpose::hidden_dropout2));
   Tensor h = v.h, a = v.a;
   if (recompute_) {
     h = s.scratch({s.tokens(), fc1_.out_features()});

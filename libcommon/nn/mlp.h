@@ -1,4 +1,4 @@
-// Mlp: the feed-forward part of a block, and the residual around it.
+// Mlp: the feed-forward part of a layer, and the residual around it.
 //   y = residual + dropout(W_2 act(W_1 x + b_1) + b_2)
 // x, y, residual: [rows, hidden_size].  A gated activation halves what W_1 makes.
 #pragma once
@@ -27,9 +27,9 @@ class Mlp {
 
   ConstTensor first_weight() const { return fc1_.weight(); }  // not to be multiplied with
 
-  // y empty: not wanted.  With a norm, x is its input.
+  // y empty: not wanted.  With a norm, x is its input.  ahead: as in Matmul.
   void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
-               const Norm* norm = nullptr) const;
+               const Norm* norm = nullptr, ConstTensor ahead = {}) const;
   void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
                 const Saved& saved) const;  // without the residual
 

@@ -39,7 +39,7 @@ const std::vector<Mode>& modes() {
   return all;
 }
 
-std::string text_of(const std::vector<RecomputeOptions::Run>& runs) {
+std::string text_of(const std::vector<LayerRun>& runs) {
   std::string text;
   for (const auto& [begin, end, again] : runs) text += concat(begin, "-", end, again ? "* " : " ");
   return text;

@@ -1,7 +1,7 @@
 // Attention over cached keys and values gives what attention over the whole sequence gives.
 #include <gtest/gtest.h>
 
-#include "nn/attention.h"
+#include "nn/self_attention.h"
 #include "tests/support/workbench.h"
 
 namespace mt {
@@ -56,13 +56,10 @@ class CachedAttention : public testing::TestWithParam<Sight> {
   static constexpr double kFrequencies[] = {1, 0.3};
   ParamTable table_;
   const HostTensor x_ = random_tensor(DType::f64, {kTokens, kHidden}, 1);
-  const Attention attention_{
+  const SelfAttention attention_{
       linear(table_, "qkv.weight", (kHeads + 2 * kKvHeads) * kHeadDim, kHidden),
       linear(table_, "proj.weight", kHidden, kHeads* kHeadDim),
-      {.layer = 1,
-       .heads = kHeads,
-       .kv_heads = kKvHeads,
-       .head_dim = kHeadDim,
+      {.core = {.layer = 1, .heads = kHeads, .kv_heads = kKvHeads, .head_dim = kHeadDim},
        .window = GetParam().window,
        .inv_freq = ConstTensor(kFrequencies, DType::f64, {2})}};
 };

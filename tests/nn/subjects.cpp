@@ -1,11 +1,11 @@
 // Every module in every form, small and with all extents different.
-#include "nn/attention.h"
-#include "nn/block.h"
 #include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/lm_head.h"
 #include "nn/mlp.h"
 #include "nn/norm.h"
+#include "nn/self_attention.h"
+#include "nn/stack.h"
 #include "tests/nn/module_test.h"
 
 namespace mt {
@@ -111,23 +111,23 @@ ConstTensor inv_freq(std::int64_t rotary_dim) {
   return rotary_dim == 0 ? ConstTensor() : ConstTensor(kFrequencies, DType::f64, {rotary_dim / 2});
 }
 
-std::optional<Attention::HeadNorms> head_norms(ParamTable& table, const AttentionForm& f) {
+SelfAttention::HeadNorms head_norms(ParamTable& table, const AttentionForm& f) {
   if (!f.head_norms) return {};
-  return Attention::HeadNorms{.q = norm(table, "q_norm", *f.head_norms, f.head_dim),
-                              .k = norm(table, "k_norm", *f.head_norms, f.head_dim)};
+  return {.q = norm(table, "q_norm", *f.head_norms, f.head_dim),
+          .k = norm(table, "k_norm", *f.head_norms, f.head_dim)};
 }
 
-Attention attention(ParamTable& table, const AttentionForm& f) {
+SelfAttention attention(ParamTable& table, const AttentionForm& f) {
   return {linear(table, "qkv", (f.heads + 2 * f.kv_heads) * f.head_dim, kHidden, f.qkv_bias),
           linear(table, "proj", kHidden, f.heads * f.head_dim, f.proj_bias),
-          {.layer = 3,
-           .heads = f.heads,
-           .kv_heads = f.kv_heads,
-           .head_dim = f.head_dim,
+          {.core = {.layer = 3,
+                    .heads = f.heads,
+                    .kv_heads = f.kv_heads,
+                    .head_dim = f.head_dim,
+                    .dropout = f.dropout,
+                    .recompute = f.recompute},
            .window = f.window,
-           .attention_dropout = f.dropout,
            .hidden_dropout = f.dropout / 2,
-           .recompute_core = f.recompute,
            .inv_freq = inv_freq(f.rotary_dim),
            .rotary_interleaved = f.rotary_interleaved},
           head_norms(table, f)};
@@ -136,7 +136,7 @@ Attention attention(ParamTable& table, const AttentionForm& f) {
 NamedSubject of_attention(const std::string& name, const AttentionForm& form,
                           std::int64_t document = 0) {
   return {name, [=] {
-            return std::make_unique<WithResidual<Attention>>([&](Subject& subject) {
+            return std::make_unique<WithResidual<SelfAttention>>([&](Subject& subject) {
               subject.sizes.document = document;
               return attention(subject.table, form);
             });
@@ -164,13 +164,66 @@ NamedSubject of_mlp(const std::string& name, Activation activation, bool with_bi
           }};
 }
 
-Block block(ParamTable& table, NormKind kind, const AttentionForm& form, Activation activation) {
-  const bool with_bias = form.qkv_bias;
-  Norm norm1 = norm(table, "norm1", kind);
-  Attention attend = attention(table, form);
-  Norm norm2 = norm(table, "norm2", kind);
-  return {norm1, attend, norm2, mlp(table, activation, with_bias, form.dropout, form.recompute),
+Branch branch_of(ParamTable& table, NormKind kind, const AttentionForm& form) {
+  const Norm before = norm(table, "norm1", kind);
+  return {before, attention(table, form), form.recompute};
+}
+
+// With biases, dropout and recomputation as that of the attention.
+Branch branch_of(ParamTable& table, NormKind kind, const AttentionForm& form,
+                 Activation activation) {
+  const Norm before = norm(table, "norm2", kind);
+  return {before, mlp(table, activation, form.qkv_bias, form.dropout, form.recompute),
           form.recompute};
+}
+
+// Layers of an attention and an MLP, or of either alone.
+struct StackForm {
+  NormKind norm = NormKind::layer;
+  AttentionForm attention = {};
+  Activation activation = Activation::gelu_tanh;
+  std::vector<std::string> layers = {"am"};
+  std::vector<LayerRun> runs = {{0, 1, false}};
+};
+
+class StackSubject : public Subject {
+ public:
+  explicit StackSubject(const StackForm& form) : module_(make(table, form)) {
+    x = y = {kTokens, kHidden};
+    allocate();
+  }
+  void forward(Step& s, Tensor out, ConstTensor in, bool save) override {
+    Stack::Saved* const saved = save ? &saved_ : nullptr;
+    const Tensor h = s.kept(saved, in.shape());
+    copy(h, in, s.stream);
+    copy(out, module_.forward(s, h, saved), s.stream);
+  }
+  void backward(Step& s, Tensor dx, ConstTensor d_out, ConstTensor) override {
+    const Tensor d = s.gradient(d_out.shape());
+    copy(d, d_out, s.stream);
+    copy(dx, module_.backward(s, d, saved_), s.stream);
+  }
+
+ private:
+  static Stack make(ParamTable& table, const StackForm& form) {
+    std::vector<Stack::Layer> layers;
+    for (const std::string& kinds : form.layers) {
+      Stack::Layer& layer = layers.emplace_back();
+      layer.number = std::ssize(layers);
+      for (const char kind : kinds)
+        layer.branches.push_back(
+            kind == 'a' ? branch_of(table, form.norm, form.attention)
+                        : branch_of(table, form.norm, form.attention, form.activation));
+    }
+    return {std::move(layers), form.runs};
+  }
+
+  Stack module_;
+  Stack::Saved saved_;
+};
+
+NamedSubject of_stack(const std::string& name, const StackForm& form) {
+  return {name, [=] { return std::make_unique<StackSubject>(form); }};
 }
 
 class EmbeddingSubject : public Subject {
@@ -244,9 +297,17 @@ std::vector<NamedSubject> all_subjects() {
   const auto zero_centered_norm_of = [](NormKind kind) {
     return [=](ParamTable& table) { return norm(table, "norm", kind, kHidden, true); };
   };
-  const auto block_of = [](NormKind kind, const AttentionForm& form, Activation activation) {
-    return [=](ParamTable& table) { return block(table, kind, form, activation); };
+  const auto branch_with = [](NormKind kind, const auto&... form) {
+    return [=](ParamTable& table) { return branch_of(table, kind, form...); };
   };
+  const StackForm of_llama = {
+      .norm = NormKind::rms, .attention = llama, .activation = Activation::swiglu};
+  StackForm recomputed_llama = of_llama, one_branch = of_llama;
+  recomputed_llama.attention = recomputed(llama);
+  one_branch.layers = {"m", "am", "a"};
+  one_branch.runs = {{0, 1, false}, {1, 2, false}, {2, 3, false}};
+  StackForm one_branch_again = one_branch;
+  one_branch_again.runs = {{0, 2, true}, {2, 3, true}};
   return {
       of_linear("linear", false),
       of_linear("linear_with_bias", true),
@@ -276,14 +337,21 @@ std::vector<NamedSubject> all_subjects() {
       of_mlp("mlp_swiglu_with_bias", Activation::swiglu, true, 0),
       of_mlp("mlp_with_dropout", Activation::gelu_tanh, true, 0.3),
       of_mlp("mlp_swiglu_with_dropout", Activation::swiglu, false, 0.3),
-      plain<Block>("block_of_gpt2", kHidden, kHidden,
-                   block_of(NormKind::layer, with_dropout({}), Activation::gelu_tanh)),
-      plain<Block>("block_of_llama", kHidden, kHidden,
-                   block_of(NormKind::rms, llama, Activation::swiglu)),
-      plain<Block>("recomputed_block_of_gpt2_with_dropout", kHidden, kHidden,
-                   block_of(NormKind::layer, recomputed(with_dropout({})), Activation::gelu_tanh)),
-      plain<Block>("recomputed_block_of_llama", kHidden, kHidden,
-                   block_of(NormKind::rms, recomputed(llama), Activation::swiglu)),
+      plain<Branch>("attention_branch_with_dropout", kHidden, kHidden,
+                    branch_with(NormKind::layer, with_dropout({}))),
+      plain<Branch>("mlp_branch_with_dropout", kHidden, kHidden,
+                    branch_with(NormKind::layer, with_dropout({}), Activation::gelu_tanh)),
+      plain<Branch>("recomputed_attention_branch", kHidden, kHidden,
+                    branch_with(NormKind::rms, recomputed(llama))),
+      plain<Branch>("recomputed_mlp_branch", kHidden, kHidden,
+                    branch_with(NormKind::rms, recomputed(llama), Activation::swiglu)),
+      of_stack("layer_of_gpt2_with_dropout", {.attention = with_dropout({})}),
+      of_stack("layer_of_llama", of_llama),
+      of_stack("recomputed_layer_of_gpt2_with_dropout",
+               {.attention = recomputed(with_dropout({}))}),
+      of_stack("recomputed_layer_of_llama", recomputed_llama),
+      of_stack("layers_of_one_branch", one_branch),
+      of_stack("layers_of_one_branch_made_again", one_branch_again),
       {"embedding", [] { return std::make_unique<EmbeddingSubject>(false, 0.0); }},
       {"embedding_with_positions", [] { return std::make_unique<EmbeddingSubject>(true, 0.0); }},
       {"embedding_with_dropout", [] { return std::make_unique<EmbeddingSubject>(true, 0.3); }},

@@ -45,14 +45,14 @@ bool RecomputeOptions::part(std::string_view module) const {
   return std::ranges::find(modules, module) != modules.end();
 }
 
-std::vector<RecomputeOptions::Run> RecomputeOptions::runs(std::int64_t layers) const {
+std::vector<LayerRun> RecomputeOptions::runs(std::int64_t layers) const {
   const bool uniform = method == "uniform";
   const std::int64_t n = num_layers.value_or(0);
   if (uniform && layers % n != 0)
     fail(Exit::bad_config, "--recompute-num-layers ", n, ": does not divide the ", layers,
          " layers of a stage");
   const std::int64_t length = uniform ? n : 1;
-  std::vector<Run> runs;
+  std::vector<LayerRun> runs;
   for (std::int64_t begin = 0; begin < layers; begin += length)
     runs.push_back({static_cast<std::size_t>(begin), static_cast<std::size_t>(begin + length),
                     uniform || begin < n});

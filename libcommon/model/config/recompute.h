@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/command.h"
+#include "nn/layer_run.h"
 
 namespace mt {
 
@@ -24,17 +25,11 @@ struct RecomputeOptions {
   std::optional<std::int64_t> num_layers = {};
   std::vector<std::string> modules = {};  // of selective; none: core_attn
 
-  // Blocks [begin, end) of a stage; `again`: their forward is run again before their backward.
-  struct Run {
-    std::size_t begin = 0, end = 0;
-    bool again = false;
-  };
-
   void add_to(CommandLine& cl);
   void complete(std::int64_t layers);  // checks what must fit together, of one stage of so many
 
-  bool part(std::string_view module) const;          // is this part of a block recomputed?
-  std::vector<Run> runs(std::int64_t layers) const;  // all blocks of a stage, in order
+  bool part(std::string_view module) const;               // is this part of a block recomputed?
+  std::vector<LayerRun> runs(std::int64_t layers) const;  // all blocks of a stage, in order
 };
 
 }  // namespace mt

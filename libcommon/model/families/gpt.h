@@ -1,5 +1,5 @@
 // Gpt: a decoder-only transformer language model (GPT-2, Llama) on one device, or the chunks of it
-// that lie on one rank of a pipeline: embedding on the first stage, blocks, final norm and LM head
+// that lie on one rank of a pipeline: embedding on the first stage, layers, final norm and LM head
 // on the last.  With tied embeddings the last stage has a copy of the first one's.
 //
 // Its parameters carry Megatron-Core's names and torch_dist keys, and their names in Hugging Face's
@@ -12,15 +12,15 @@
 #include "model/config/recompute.h"
 #include "model/layers/layer_rows.h"
 #include "model/model.h"
-#include "nn/block.h"
 #include "nn/embedding.h"
 #include "nn/lm_head.h"
+#include "nn/stack.h"
 
 namespace mt {
 
 struct ModelConfig;
 
-// Which blocks a stage holds, and whether it holds the ends.
+// Which layers a stage holds, and whether it holds the ends.
 struct StageRange {
   std::int64_t begin = 0, end = 0;  // layers
   bool first = true, last = true;
@@ -31,8 +31,8 @@ class Gpt : public Model {
  public:
   struct Saved : Model::Saved {
     Embedding::Saved embedding;
-    std::vector<Tensor> x;  // of each run of blocks, then of the final norm
-    std::vector<Block::Saved> blocks;
+    Stack::Saved stack;
+    Tensor y;  // of the stack
     Norm::Saved final_norm;
     LmHead::Saved head;
   };
@@ -60,24 +60,13 @@ class Gpt : public Model {
  private:
   void add_embedding(bool is_shared);
   const Param& add_words(bool is_shared, bool copy);
-  Block make_block(std::int64_t layer);
+  std::vector<Branch> make_layer(std::int64_t layer);
   void add_head();
   struct Chunk {
     StageRange range;
-    std::vector<Block> blocks;
-    std::vector<RowRange> rows;               // of each block
-    std::vector<RecomputeOptions::Run> runs;  // of blocks
+    Stack stack;
   };
   const Chunk& chunk(const Step& s) const { return chunks_.at(static_cast<std::size_t>(s.chunk)); }
-  Tensor run_blocks(Step& s, Tensor x, Saved* saved) const;
-  // A run of blocks as its backward needs it: the x and the Saved of each.
-  struct Again {
-    std::vector<Tensor> x;
-    std::vector<Block::Saved> blocks;
-  };
-  Again run_again(Step& s, const RecomputeOptions::Run& run, Tensor x) const;
-  Tensor block_backward(Step& s, std::size_t i, Tensor dy, ConstTensor x,
-                        const Block::Saved& saved) const;
   Tensor final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const;
 
   std::unique_ptr<const ModelConfig> kept_config_;

@@ -32,11 +32,14 @@ Gpt::Gpt(const ModelConfig& config, const StageRanges& ranges, const TensorPart&
   };
   for (const StageRange& range : ranges) {
     if (range.first) embedding_rows_ = rows_of([&] { add_embedding(tied && !has_head); });
-    Chunk& chunk = chunks_.emplace_back();
-    chunk.range = range;
-    for (std::int64_t layer = range.begin; layer < range.end; ++layer)
-      chunk.rows.push_back(rows_of([&] { chunk.blocks.push_back(make_block(layer)); }));
-    chunk.runs = config_.recompute.runs(range.end - range.begin);
+    std::vector<Stack::Layer> layers;
+    for (std::int64_t number = range.begin; number < range.end; ++number) {
+      Stack::Layer& layer = layers.emplace_back();
+      layer.number = number;
+      layer.rows = rows_of([&] { layer.branches = make_layer(number); });
+    }
+    chunks_.push_back(
+        {range, {std::move(layers), config_.recompute.runs(range.end - range.begin)}});
     if (range.last) head_rows_ = rows_of([&] { add_head(); });
   }
 }
@@ -68,12 +71,9 @@ void Gpt::add_embedding(bool is_shared) {
   embedding_.emplace(words, positions, config_.hidden_dropout);
 }
 
-Block Gpt::make_block(std::int64_t layer) {
-  const LayerRows rows{table_, config_, part_, layer};
-  const AttentionBranch attention = make_attention(rows, inv_freq_);
-  const MlpBranch mlp = make_mlp(rows);
-  return Block(attention.norm, attention.attention, mlp.norm, mlp.mlp,
-               config_.recompute.part("layernorm"));
+std::vector<Branch> Gpt::make_layer(std::int64_t number) {
+  const LayerRows rows{table_, config_, part_, number};
+  return {make_attention(rows, inv_freq_), make_mlp(rows)};
 }
 
 void Gpt::add_head() {

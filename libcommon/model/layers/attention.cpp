@@ -18,7 +18,7 @@ static std::vector<ForeignName> qkv_names(const HfNames& names, const ModelConfi
           names.matrix("", "self_attn.v_proj.weight", v)};
 }
 
-static Attention::HeadNorms make_head_norms(const LayerRows& layer) {
+static SelfAttention::HeadNorms make_head_norms(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const auto head_norm = [&](const char* name, const char* in_llama) {
     const HfNames hf = layer.hf();
@@ -32,7 +32,7 @@ static Attention::HeadNorms make_head_norms(const LayerRows& layer) {
           .k = head_norm("self_attention.k_layernorm.weight", "self_attn.k_norm.weight")};
 }
 
-AttentionBranch make_attention(const LayerRows& layer, ConstTensor inv_freq) {
+Branch make_attention(const LayerRows& layer, ConstTensor inv_freq) {
   const ModelConfig& c = layer.config;
   const HfNames hf = layer.hf();
   const std::int64_t h = c.hidden_size, d = c.head_dim(), heads = c.num_attention_heads,
@@ -46,7 +46,7 @@ AttentionBranch make_attention(const LayerRows& layer, ConstTensor inv_freq) {
           {{"qkv", qkv_rows, 0, ShardAxis::tp, qkv_rows / groups, {heads / groups * d, d, d}}},
           qkv_names(hf, c)),
       c.has_qkv_bias());
-  std::optional<Attention::HeadNorms> head_norms;
+  SelfAttention::HeadNorms head_norms;
   if (c.qk_layernorm) head_norms = make_head_norms(layer);
   const Linear proj(
       layer.table,
@@ -54,18 +54,19 @@ AttentionBranch make_attention(const LayerRows& layer, ConstTensor inv_freq) {
                 {{"heads", heads * d, 1, ShardAxis::tp, d * heads / groups}},
                 {hf.matrix("attn.c_proj.weight", "self_attn.o_proj.weight")}),
       c.add_bias_linear);
-  const AttentionOptions options{.layer = layer.layer,
-                                 .heads = heads / layer.part.ranks,
-                                 .kv_heads = groups / layer.part.ranks,
-                                 .head_dim = d,
-                                 .first_head = layer.part.rank * (heads / layer.part.ranks),
-                                 .window = c.window(layer.layer),
-                                 .attention_dropout = c.attention_dropout,
-                                 .hidden_dropout = c.hidden_dropout,
-                                 .recompute_core = c.recompute.part("core_attn"),
-                                 .inv_freq = inv_freq,
-                                 .rotary_interleaved = c.rotary_interleaved};
-  return {norm, Attention(qkv, proj, options, head_norms)};
+  const SelfAttention::Options options{
+      .core = {.layer = layer.layer,
+               .heads = heads / layer.part.ranks,
+               .kv_heads = groups / layer.part.ranks,
+               .head_dim = d,
+               .first_head = layer.part.rank * (heads / layer.part.ranks),
+               .dropout = c.attention_dropout,
+               .recompute = c.recompute.part("core_attn")},
+      .window = c.window(layer.layer),
+      .hidden_dropout = c.hidden_dropout,
+      .inv_freq = inv_freq,
+      .rotary_interleaved = c.rotary_interleaved};
+  return {norm, SelfAttention(qkv, proj, options, head_norms), c.recompute.part("layernorm")};
 }
 
 }  // namespace mt

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "model/config/model_config.h"
-#include "nn/attention.h"
-#include "nn/mlp.h"
+#include "nn/branch.h"
 #include "tensor/param.h"
 
 namespace mt {
@@ -50,16 +49,8 @@ struct LayerRows {
   HfNames hf() const;
 };
 
-struct AttentionBranch {
-  Norm norm;
-  Attention attention;
-};
-struct MlpBranch {
-  Norm norm;
-  Mlp mlp;
-};
-// Add their rows to the table.  inv_freq: AttentionOptions's.
-AttentionBranch make_attention(const LayerRows& layer, ConstTensor inv_freq);
-MlpBranch make_mlp(const LayerRows& layer);
+// Add their rows to the table.  inv_freq: SelfAttention::Options's.
+Branch make_attention(const LayerRows& layer, ConstTensor inv_freq);
+Branch make_mlp(const LayerRows& layer);
 
 }  // namespace mt

@@ -10,7 +10,7 @@ static std::vector<ForeignName> fc1_names(const HfNames& names, const ModelConfi
           names.matrix("", "mlp.up_proj.weight", {pick_rows(2 * f, f, f)})};
 }
 
-MlpBranch make_mlp(const LayerRows& layer) {
+Branch make_mlp(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const HfNames hf = layer.hf();
   const std::int64_t h = c.hidden_size, f = c.ffn(), fc1_rows = c.swiglu ? 2 * f : f;
@@ -29,7 +29,8 @@ MlpBranch make_mlp(const LayerRows& layer) {
                 {hf.matrix("mlp.c_proj.weight", "mlp.down_proj.weight")}),
       c.add_bias_linear);
   return {norm,
-          Mlp(fc1, fc2, c.activation(), layer.layer, c.hidden_dropout, c.recompute.part("mlp"))};
+          Mlp(fc1, fc2, c.activation(), layer.layer, c.hidden_dropout, c.recompute.part("mlp")),
+          c.recompute.part("layernorm")};
 }
 
 }  // namespace mt

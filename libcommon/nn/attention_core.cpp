@@ -1,0 +1,111 @@
+#include "nn/attention_core.h"
+
+#include <cmath>
+
+#include "nn/context_attention.h"
+#include "nn/context_parallel.h"
+#include "ops/check.h"
+#include "ops/ops.h"
+
+namespace mt {
+
+AttentionShape AttentionCore::shape(const Step& s, const Keys& keys) const {
+  return {.sequences = s.sequences,
+          .q_length = s.seq_length,
+          .kv_length = s.seq_length,
+          .kv_stride = s.seq_length,
+          .heads = options_.heads,
+          .kv_heads = options_.kv_heads,
+          .head_dim = options_.head_dim,
+          .first_head = options_.first_head,
+          .window = keys.window,
+          .causal = keys.causal,
+          .kv_lengths = or_null<std::int32_t>(keys.lengths),
+          .scale = 1 / std::sqrt(static_cast<double>(options_.head_dim))};
+}
+
+Dropout AttentionCore::dropout(const Step& s) const {
+  return s.dropout(options_.dropout, options_.layer, Purpose::attention_dropout);
+}
+
+Shape AttentionCore::shape_of_o(const Step& s) const {
+  return {s.tokens(), options_.heads, options_.head_dim};
+}
+
+Shape AttentionCore::shape_of_lse(const Step& s) const {
+  return {s.sequences, options_.heads, s.seq_length};
+}
+
+bool AttentionCore::takes_packed(const Step& s) const {
+  return s.context == nullptr || s.context->comm(options_.layer) == ContextComm::a2a;
+}
+
+// All sequences in one go, each over its own keys: it is computed as if it were alone.
+void AttentionCore::attend_past(Step& s, const Saved& found, const Qkv& heads,
+                                const Keys& keys) const {
+  const ArenaScope scope(s.layer);
+  const CachedPast& past = s.past;
+  Tensor k = past.cache->keys(options_.layer), v = past.cache->values(options_.layer);
+  if (past.slot) {
+    k = k.rows(*past.slot, *past.slot + 1);
+    v = v.rows(*past.slot, *past.slot + 1);
+  }
+  Tensor rows = heads.q;
+  if (!heads.packed()) {
+    rows = s.scratch({s.tokens(), (options_.heads + 2 * options_.kv_heads) * options_.head_dim});
+    qkv_merge(rows, heads.q, heads.k, heads.v, s.stream);
+  }
+  AttentionShape attended = shape(s, keys);
+  attended.kv_length = past.longest;
+  attended.kv_stride = k.shape()[1];
+  attended.kv_slots = or_null<std::int32_t>(past.slots);
+  cached_attention({.o = found.o,
+                    .keys = k,
+                    .values = v,
+                    .q = s.scratch(found.o.shape()),
+                    .lse = found.lse,
+                    .qkv = rows,
+                    .positions = s.positions,
+                    .slots = past.slots,
+                    .angles = past.angles,
+                    .first_key = keys.first_key,
+                    .interleaved = past.interleaved,
+                    .shape = attended},
+                   s.stream);
+}
+
+void AttentionCore::attend(Step& s, const Saved& found, const Qkv& heads, const Keys& keys) const {
+  if (s.past.cache != nullptr) return attend_past(s, found, heads, keys);
+  if (s.context != nullptr)
+    return context_attention_forward(s, found, heads, keys, shape(s, keys), dropout(s),
+                                     options_.layer);
+  attention_forward(found.o, found.lse, heads.q, heads.k, heads.v, keys.first_key, shape(s, keys),
+                    dropout(s), s.stream);
+}
+
+Tensor AttentionCore::forward(Step& s, const Qkv& heads, const Keys& keys, Saved* saved) const {
+  if (options_.recompute) saved = nullptr;
+  const Saved found{s.kept(saved, shape_of_o(s)), s.kept_sums(saved, shape_of_lse(s))};
+  attend(s, found, heads, keys);
+  if (saved) *saved = found;
+  return found.o;
+}
+
+AttentionCore::Saved AttentionCore::found(Step& s, const Qkv& heads, const Keys& keys,
+                                          const Saved& saved) const {
+  if (saved.o) return saved;
+  const Saved again{s.gradient(shape_of_o(s)), s.scratch_sums(shape_of_lse(s))};
+  attend(s, again, heads, keys);
+  return again;
+}
+
+void AttentionCore::backward(Step& s, const Qkv& gradients, ConstTensor d_o, const Saved& found,
+                             const Qkv& heads, const Keys& keys) const {
+  if (s.context != nullptr)
+    return context_attention_backward(s, gradients, d_o, found, heads, keys, shape(s, keys),
+                                      dropout(s), options_.layer);
+  attention_backward(gradients.q, gradients.k, gradients.v, d_o, found.o, found.lse, heads.q,
+                     heads.k, heads.v, keys.first_key, shape(s, keys), dropout(s), s.stream);
+}
+
+}  // namespace mt

@@ -1,0 +1,66 @@
+// AttentionCore: what queries find among keys, between the projections that make both and the one
+// that reads it (kernels/attention.h).
+//   o = dropout(softmax(q k^T / sqrt(head_dim))) v
+// The keys are those of the Step's tokens, on this rank or on all that share its sequences
+// (context_parallel.h), or, with a past in the Step, those of a cache, where the tokens' own are
+// put at the Step's positions.
+#pragma once
+
+#include "kernels/attention.h"
+#include "nn/step.h"
+
+namespace mt {
+
+// Queries, keys and values, or their gradients: [tokens, heads or kv_heads, head_dim].  Packed, q
+// has them all, as rows of a fused projection (kernels/qkv.h).
+struct Qkv {
+  Tensor q, k, v;
+  bool packed() const { return !k; }
+};
+
+// Keys: which of them a query sees (kernels/attention.h).
+struct Keys {
+  bool causal = true;
+  std::int64_t window = -1;  // keys before its own; -1: all
+  ConstTensor first_key;     // [tokens] i32: where each query's document begins; empty: 0 for all
+  ConstTensor lengths;       // [sequences] i32: each sequence's keys; empty: as many as there are
+};
+
+class AttentionCore {
+ public:
+  struct Options {
+    std::int64_t layer = 0;  // of this model, from 0: the cache's, and of its random numbers
+    std::int64_t heads = 0, kv_heads = 0, head_dim = 0;  // of this rank
+    std::int64_t first_head = 0;                         // of the layer's, the first of these
+    double dropout = 0;
+    bool recompute = false;  // the backward makes what was found again
+  };
+  struct Saved {
+    Tensor o, lse;  // [tokens, heads, head_dim], [sequences, heads, length]
+  };
+  explicit AttentionCore(const Options& options) : options_(options) {}
+
+  const Options& options() const { return options_; }
+  // Whether heads may be packed.
+  bool takes_packed(const Step& s) const;
+
+  // Returns o.
+  Tensor forward(Step& s, const Qkv& heads, const Keys& keys, Saved* saved) const;
+  // Returns what the forward found, kept since then or made again.
+  Saved found(Step& s, const Qkv& heads, const Keys& keys, const Saved& saved) const;
+  // gradients: packed if the heads are.
+  void backward(Step& s, const Qkv& gradients, ConstTensor d_o, const Saved& found,
+                const Qkv& heads, const Keys& keys) const;
+
+ private:
+  AttentionShape shape(const Step& s, const Keys& keys) const;
+  Dropout dropout(const Step& s) const;
+  Shape shape_of_o(const Step& s) const;
+  Shape shape_of_lse(const Step& s) const;
+  void attend(Step& s, const Saved& found, const Qkv& heads, const Keys& keys) const;
+  void attend_past(Step& s, const Saved& found, const Qkv& heads, const Keys& keys) const;
+
+  Options options_;
+};
+
+}  // namespace mt

@@ -1,0 +1,127 @@
+#include "nn/self_attention.h"
+
+#include "nn/context_parallel.h"
+#include "ops/ops.h"
+
+namespace mt {
+
+Keys SelfAttention::keys(const Step& s) const {
+  return {.window = options_.window, .first_key = s.first_key, .lengths = s.past.lengths};
+}
+
+Dropout SelfAttention::hidden_dropout(const Step& s) const {
+  return s.dropout(options_.hidden_dropout, options_.core.layer, Purpose::hidden_dropout1);
+}
+
+// The heads of a projection's rows, values included.
+Tensor SelfAttention::all_heads(const Tensor& rows) const {
+  const std::int64_t head_dim = options_.core.head_dim;
+  return rows.reshape({rows.shape()[0], rows.shape()[1] / head_dim, head_dim});
+}
+
+// x: queries, keys, or, packed, all heads.  A cache turns what it takes.
+void SelfAttention::turn(Step& s, Tensor x, bool inverse) const {
+  if (!options_.inv_freq || s.past.cache != nullptr) return;
+  turn_tokens(s, x,
+              {.inv_freq = options_.inv_freq,
+               .interleaved = options_.rotary_interleaved,
+               .seq_length = s.seq_length,
+               .packed_group = packed(s) ? options_.core.heads / options_.core.kv_heads + 2 : 0},
+              inverse);
+}
+
+static Shape rows_of_heads(const Shape& x) { return {x[0] * x[1], x[2]}; }
+
+// [tokens, heads, head_dim] -> [tokens, channels]
+static Tensor joined(const Tensor& heads) {
+  const Shape& shape = heads.shape();
+  return heads.reshape({shape[0], shape[1] * shape[2]});
+}
+
+// y = rope(norm(x)): of queries or of keys; without a norm y is x.
+void SelfAttention::norm_and_turn(Step& s, Tensor y, const std::optional<Norm>& norm, Tensor x,
+                                  Norm::Saved* saved) const {
+  const Shape rows = rows_of_heads(y.shape());
+  if (norm) norm->forward(s, y.reshape(rows), x.reshape(rows), saved);
+  turn(s, y, false);
+}
+
+// Returns the gradient of raw.x; dy is overwritten.
+Tensor SelfAttention::norm_and_turn_backward(Step& s, Tensor dy, const std::optional<Norm>& norm,
+                                             const Raw& raw) const {
+  turn(s, dy, true);
+  if (!norm) return dy;
+  const Tensor dx = s.scratch(dy.shape());
+  const Shape rows = rows_of_heads(dy.shape());
+  norm->backward(s, dx.reshape(rows), dy.reshape(rows), raw.x.reshape(rows), raw.norm);
+  return dx;
+}
+
+// Queries, keys and values for the core, and what their norms were given.
+SelfAttention::Saved SelfAttention::project(Step& s, ConstTensor x, const Saved* saved,
+                                            const Norm* norm) const {
+  const AttentionCore::Options& core = options_.core;
+  const auto room = [&](const Shape& shape) { return s.kept(saved, shape); };
+  const Shape rows{s.tokens(), qkv_.out_features()};
+  Saved made;
+  Qkv& heads = made.heads;
+  if (packed(s)) {
+    heads.q = room(rows);
+    qkv_.forward(s, heads.q, x, norm);
+    turn(s, all_heads(heads.q), false);
+    return made;
+  }
+  heads.q = room({s.tokens(), core.heads, core.head_dim});
+  heads.k = room({s.tokens(), core.kv_heads, core.head_dim});
+  heads.v = room(heads.k.shape());
+  made.q.x = norms_.q ? room(heads.q.shape()) : heads.q;
+  made.k.x = norms_.k ? room(heads.k.shape()) : heads.k;
+  const ArenaScope scope(s.layer);
+  const Tensor qkv = s.scratch(rows);
+  qkv_.forward(s, qkv, x, norm);
+  qkv_split(made.q.x, made.k.x, heads.v, qkv, s.stream);
+  norm_and_turn(s, heads.q, norms_.q, made.q.x, saved ? &made.q.norm : nullptr);
+  norm_and_turn(s, heads.k, norms_.k, made.k.x, saved ? &made.k.norm : nullptr);
+  return made;
+}
+
+// Returns the gradient of the projection's rows, which its weight gradient reads.
+Tensor SelfAttention::projection_gradient(Step& s, ConstTensor d_o,
+                                          const AttentionCore::Saved& found, const Saved& v) const {
+  const Shape rows{s.tokens(), qkv_.out_features()};
+  if (packed(s)) {
+    const Tensor dqkv = s.gradient(rows);
+    core_.backward(s, {.q = dqkv, .k = {}, .v = {}}, d_o, found, v.heads, keys(s));
+    turn(s, all_heads(dqkv), true);
+    return dqkv;
+  }
+  const Qkv d{s.scratch(v.heads.q.shape()), s.scratch(v.heads.k.shape()),
+              s.scratch(v.heads.v.shape())};
+  core_.backward(s, d, d_o, found, v.heads, keys(s));
+  const Tensor dq = norm_and_turn_backward(s, d.q, norms_.q, v.q);
+  const Tensor dk = norm_and_turn_backward(s, d.k, norms_.k, v.k);
+  const Tensor dqkv = s.gradient(rows);
+  qkv_merge(dqkv, dq, dk, d.v, s.stream);
+  return dqkv;
+}
+
+void SelfAttention::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
+                            const Norm* norm, ConstTensor ahead) const {
+  const ArenaScope scope(s.layer);
+  Saved made = project(s, x, saved, norm);
+  const Tensor o = core_.forward(s, made.heads, keys(s), saved ? &made.core : nullptr);
+  if (saved) *saved = made;
+  if (y) proj_.forward_add(s, y, residual, joined(o), hidden_dropout(s), ahead);
+}
+
+void SelfAttention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
+                             const Saved& v) const {
+  const ArenaScope scope(s.layer);
+  const ConstTensor dout = dropped_gradient(s, dy, hidden_dropout(s));
+  const AttentionCore::Saved found = core_.found(s, v.heads, keys(s), v.core);
+  const Tensor d_o = s.scratch(found.o.shape());
+  proj_.backward(s, joined(d_o), dout, joined(found.o));
+  qkv_.backward(s, dx, projection_gradient(s, d_o, found, v), x);
+}
+
+}  // namespace mt

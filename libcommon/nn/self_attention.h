@@ -1,0 +1,73 @@
+// SelfAttention: attention of tokens to tokens of their own sequence, with grouped queries, and the
+// residual around it.
+//   y = residual + dropout(W_o attend(turn(norm(W_qkv x))) + b_o)
+// x, y, residual: [rows, hidden_size].  The norms are of each head's channels, of queries and of
+// keys.  With a past in the Step, keys and values of the tokens before come from its cache, and
+// those of x are put there, at the Step's positions.  The Step's first_key parts the documents of a
+// sequence.  Without a past, rotary positions are those in the sequence, whatever the Step's
+// positions are, as in Megatron.
+#pragma once
+
+#include <optional>
+
+#include "nn/attention_core.h"
+#include "nn/linear.h"
+#include "nn/norm.h"
+
+namespace mt {
+
+class SelfAttention {
+ public:
+  struct Options {
+    AttentionCore::Options core;
+    std::int64_t window = -1;  // keys before its own that a token may see; -1: all
+    double hidden_dropout = 0;
+    ConstTensor inv_freq;  // [rotated channels / 2] f64 of host memory; empty: no rotary embedding
+    bool rotary_interleaved = false;
+  };
+  struct HeadNorms {  // both or none
+    std::optional<Norm> q, k;
+  };
+  // Queries or keys before their norm; without one, those that the core reads.
+  struct Raw {
+    Tensor x;
+    Norm::Saved norm;
+  };
+  struct Saved {
+    Qkv heads;  // as the core reads them
+    Raw q, k;   // of heads that are not packed
+    AttentionCore::Saved core;
+  };
+  SelfAttention(Linear qkv, Linear proj, const Options& options, const HeadNorms& norms = {})
+      : qkv_(qkv), proj_(proj), options_(options), core_(options.core), norms_(norms) {}
+
+  ConstTensor first_weight() const { return qkv_.weight(); }  // not to be multiplied with
+
+  // y empty: not wanted.  With a norm, x is its input.  ahead: as in Matmul.
+  void forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved* saved,
+               const Norm* norm = nullptr, ConstTensor ahead = {}) const;
+  void backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
+                const Saved& saved) const;  // without the residual
+
+ private:
+  Keys keys(const Step& s) const;
+  // Whether queries, keys and values stay where the projection puts them.
+  bool packed(const Step& s) const { return !norms_.q && core_.takes_packed(s); }
+  Dropout hidden_dropout(const Step& s) const;
+  Tensor all_heads(const Tensor& rows) const;
+  Saved project(Step& s, ConstTensor x, const Saved* saved, const Norm* norm) const;
+  Tensor projection_gradient(Step& s, ConstTensor d_o, const AttentionCore::Saved& found,
+                             const Saved& saved) const;
+  void turn(Step& s, Tensor x, bool inverse) const;
+  void norm_and_turn(Step& s, Tensor y, const std::optional<Norm>& norm, Tensor x,
+                     Norm::Saved* saved) const;
+  Tensor norm_and_turn_backward(Step& s, Tensor dy, const std::optional<Norm>& norm,
+                                const Raw& raw) const;
+
+  Linear qkv_, proj_;
+  Options options_;
+  AttentionCore core_;
+  HeadNorms norms_;
+};
+
+}  // namespace mt
