@@ -4,7 +4,7 @@
 #include "base/command.h"
 #include "base/progress.h"
 #include "eval/perplexity.h"
-#include "formats/loaded_gpt.h"
+#include "formats/load_model.h"
 #include "infer/scorer.h"
 #include "model/config/model_config.h"
 
@@ -25,7 +25,7 @@ struct Options {
     cl.positionals("INPUT", &inputs, "text, JSON lines, or the prefix of a token file; - is stdin",
                    1);
     cl.section("Model");
-    cl.option("--load", &load, "DIR", "folder of checkpoints, or of one");
+    cl.option("--load", &load, "PATH", mt::kLoadedModel);
     cl.required("--load");
     compute.add_to(cl, mt::kDtypeAsStored);
     tokenizer.add_to(cl);
@@ -64,15 +64,15 @@ void print_item(std::int64_t item, const mt::TextScore& score) {
   print(json.text() + "\n");
 }
 
-void print_summary(const Options& options, const mt::LoadedGpt& gpt, const mt::Windows& windows,
-                   std::int64_t items, const mt::TextScore& score) {
+void print_summary(const Options& options, const mt::LoadedModel& loaded,
+                   const mt::Windows& windows, std::int64_t items, const mt::TextScore& score) {
   if (options.json) {
     mt::JsonWriter json;
     json.begin_object()
         .member("schema", "mt-eval/1")
         .member("task", "perplexity")
         .member("summary", true)
-        .member("checkpoint", gpt.folder)
+        .member("checkpoint", loaded.path)
         .member("seq_length", windows.length)
         .member("overlapping_eval", windows.stride)
         .member("items", items)
@@ -114,17 +114,17 @@ void run(mt::CommandLine& cl) {
   options.add_to(cl);
   cl.parse();
   options.compute.complete(true);
-  const mt::LoadedGpt gpt = mt::load_gpt(options.load, options.tokenizer, options.compute);
-  const mt::Windows windows = windows_of(options, gpt.model->config());
-  mt::Scorer model(*gpt.model, {.vocab_size = gpt.tokenizer->vocab_size(),
-                                .window = windows.length,
-                                .batch = options.micro_batch_size,
-                                .threads = options.threads});
+  const mt::LoadedModel loaded = mt::load_model(options.load, options.tokenizer, options.compute);
+  const mt::Windows windows = windows_of(options, loaded.model->config());
+  mt::Scorer model(*loaded.model, {.vocab_size = loaded.tokenizer->vocab_size(),
+                                   .window = windows.length,
+                                   .batch = options.micro_batch_size,
+                                   .threads = options.threads});
   mt::Progress progress(cl.log(), "scoring", "tokens", 0);
   mt::TextScore total;
   std::int64_t items = 0;
   mt::TextScorer scorer(
-      gpt.tokenizer->eod(), windows, [&](auto ids, auto nll) { model.score(ids, nll); },
+      loaded.tokenizer->eod(), windows, [&](auto ids, auto nll) { model.score(ids, nll); },
       [&](const mt::TextScore& score) {
         if (options.json) print_item(items, score);
         progress.add(static_cast<std::uint64_t>(score.tokens));
@@ -133,7 +133,8 @@ void run(mt::CommandLine& cl) {
       });
   try {
     for (const std::string& input : options.inputs)
-      mt::for_each_text(input, *gpt.tokenizer, [&](const mt::EvalText& text) { scorer.add(text); });
+      mt::for_each_text(input, *loaded.tokenizer,
+                        [&](const mt::EvalText& text) { scorer.add(text); });
   } catch (const mt::Error&) {
     scorer.finish();  // what came before a line that is wrong
     throw;
@@ -142,7 +143,7 @@ void run(mt::CommandLine& cl) {
   progress.finish();
   if (total.tokens == 0)
     mt::fail(mt::Exit::bad_data, options.inputs.front(), ": no tokens to score");
-  print_summary(options, gpt, windows, items, total);
+  print_summary(options, loaded, windows, items, total);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <deque>
 
 #include "base/command.h"
-#include "formats/loaded_gpt.h"
+#include "formats/load_model.h"
 #include "infer/generator.h"
 #include "infer/prompt_reader.h"
 
@@ -31,7 +31,7 @@ struct Options {
     cl.positionals("PROMPT", &prompts,
                    "text to continue; - alone, or none without --num-samples: lines of stdin", 0);
     cl.section("Model");
-    cl.option("--load", &load, "DIR", "folder of checkpoints, or of one");
+    cl.option("--load", &load, "PATH", mt::kLoadedModel);
     cl.required("--load");
     compute.add_to(cl, mt::kDtypeAsStored);
     tokenizer.add_to(cl);
@@ -107,13 +107,13 @@ void print_json(const Request& request, const mt::Tokenizer& tokenizer) {
 
 class Session {
  public:
-  Session(const Options& options, const mt::LoadedGpt& gpt, mt::PromptReader& reader)
+  Session(const Options& options, const mt::LoadedModel& loaded, mt::PromptReader& reader)
       : json_(options.json),
         reader_(reader),
-        tokenizer_(*gpt.tokenizer),
-        runner_(*gpt.model, {.vocab_size = tokenizer_.vocab_size(),
-                             .sequences = options.max_requests,
-                             .threads = options.threads}),
+        tokenizer_(*loaded.tokenizer),
+        runner_(*loaded.model, {.vocab_size = tokenizer_.vocab_size(),
+                                .sequences = options.max_requests,
+                                .threads = options.threads}),
         generator_(runner_) {}
 
   // Before a prompt that is wrong ends the run, those before it are answered.
@@ -200,15 +200,15 @@ void run(mt::CommandLine& cl) {
     options.prompts.emplace_back();
     from_stdin = false;
   }
-  const mt::LoadedGpt gpt = mt::load_gpt(options.load, options.tokenizer, options.compute);
-  options.completion.check(*gpt.tokenizer, "options");
+  const mt::LoadedModel loaded = mt::load_model(options.load, options.tokenizer, options.compute);
+  options.completion.check(*loaded.tokenizer, "options");
   mt::PromptReader reader(options.prompts, from_stdin,
                           {.text = {},
                            .place = {},
                            .options = options.completion,
                            .num_samples = options.num_samples.value_or(1),
                            .others = {}});
-  Session(options, gpt, reader).run();
+  Session(options, loaded, reader).run();
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "formats/megatron/dcp_source.h"
 #include "formats/megatron/rank_files.h"
 #include "formats/meta/meta_source.h"
+#include "model/checkpoint_tokenizer.h"
 
 namespace mt {
 
@@ -44,6 +45,28 @@ std::vector<Companion> companions_in(const std::string& folder) {
     if (const std::string path = folder + "/" + name; fs::exists(path))
       found.push_back({name, path});
   return found;
+}
+
+const Companion* find_companion(const std::vector<Companion>& companions, std::string_view name) {
+  const auto found = std::ranges::find(companions, name, &Companion::name);
+  return found == companions.end() ? nullptr : &*found;
+}
+
+std::unique_ptr<Tokenizer> ModelSource::make_tokenizer(const TokenizerOptions& others) const {
+  const TokenizerOptions stored = tokenizer_of_manifest(manifest_extra_);
+  if (stored.type.empty())
+    fail(Exit::usage, "--tokenizer-type: required, because ", path_, " names no tokenizer");
+  TokenizerOptions options = others;
+  options.type = stored.type;
+  for (const TokenizerField& field : tokenizer_fields(stored.type)) {
+    if (field.is_default(stored)) continue;
+    const std::string value = field.get(stored);
+    const Companion* const file = find_companion(companions_, value.substr(value.rfind('/') + 1));
+    field.set(options, !field.is_file    ? value
+                       : file != nullptr ? file->path
+                                         : concat(path_, "/", value));
+  }
+  return mt::make_tokenizer(options);
 }
 
 std::unique_ptr<ModelSource> open_model(const std::string& path,

@@ -11,6 +11,7 @@
 #include "ckpt/torch_file.h"
 #include "model/config/model_config.h"
 #include "tensor/param.h"
+#include "text/tokenizer.h"
 
 namespace mt {
 
@@ -36,6 +37,9 @@ class ModelSource {
   const std::vector<std::string>& notes() const { return notes_; }
   // The tokenizer, as model/checkpoint_tokenizer.h writes it into a manifest.
   const std::string& manifest_extra() const { return manifest_extra_; }
+  // The tokenizer that travels with the model, with what `others` say that no file does.
+  // Exit::usage if there is none.
+  virtual std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& others) const;
   // The common state of a Megatron checkpoint (a dict), and what it refers to; else None, null.
   virtual PyValue common() const { return {}; }
   virtual const TorchReader* common_tensors() const { return nullptr; }
@@ -87,6 +91,8 @@ std::unique_ptr<ModelSource> open_model(const std::string& path,
 
 // Names of the files that travel with a model in a folder of Hugging Face's.
 std::vector<Companion> companions_in(const std::string& folder);
+// The one of that name; null if there is none.
+const Companion* find_companion(const std::vector<Companion>& companions, std::string_view name);
 
 // Whether a file of such a name belongs to a tokenizer; the other companions are settings.
 bool is_tokenizer_file(const std::string& name);

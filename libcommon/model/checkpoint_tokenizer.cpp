@@ -67,38 +67,24 @@ std::string tokenizer_manifest(const TokenizerOptions& options, const std::strin
 }
 
 // tokenizer.NAME of the manifest, or nothing.
-static std::string manifest_field(const MegatronCheckpoint& checkpoint, std::string_view name) {
-  if (!checkpoint.has_manifest()) return {};
+static std::string manifest_field(const std::string& extra, std::string_view name) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   std::string_view text;
-  if (parser.parse(checkpoint.manifest_extra()).get(root) || root["tokenizer"][name].get(text))
-    return {};
+  if (parser.parse(extra).get(root) || root["tokenizer"][name].get(text)) return {};
   return std::string(text);
 }
 
-std::string tokenizer_identity(const MegatronCheckpoint& checkpoint) {
-  return manifest_field(checkpoint, "identity");
+std::string tokenizer_identity(const std::string& manifest_extra) {
+  return manifest_field(manifest_extra, "identity");
 }
 
-std::unique_ptr<Tokenizer> load_tokenizer(const MegatronCheckpoint& checkpoint,
-                                          TokenizerOptions options) {
-  const std::string& folder = checkpoint.tensors().folder();
-  check_no_files_without_type(options);
-  if (options.type.empty()) {
-    options.type = manifest_field(checkpoint, "type");
-    if (options.type.empty())
-      fail(Exit::usage, "--tokenizer-type: required, because ", folder, " names no tokenizer");
-    for (const TokenizerField& field : tokenizer_fields(options.type))
-      if (const std::string value = manifest_field(checkpoint, field.name); !value.empty())
-        field.set(options, field.is_file ? concat(folder, "/", value) : value);
-  }
-  std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options);
-  const std::string expected = tokenizer_identity(checkpoint);
-  if (!expected.empty() && expected != tokenizer->identity())
-    fail(Exit::bad_config, folder, ": was trained with a tokenizer of identity ", expected,
-         ", but the one given has ", tokenizer->identity());
-  return tokenizer;
+TokenizerOptions tokenizer_of_manifest(const std::string& manifest_extra) {
+  TokenizerOptions options{.type = manifest_field(manifest_extra, "type")};
+  for (const TokenizerField& field : tokenizer_fields(options.type))
+    if (const std::string value = manifest_field(manifest_extra, field.name); !value.empty())
+      field.set(options, value);
+  return options;
 }
 
 }  // namespace mt

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ckpt/megatron_checkpoint.h"
+#include "ckpt/dist_checkpoint.h"
 #include "text/tokenizer.h"
 
 namespace mt {
@@ -17,12 +17,10 @@ std::vector<WrittenFile> write_tokenizer(const std::string& folder,
                                          const TokenizerOptions& options);
 std::string tokenizer_manifest(const TokenizerOptions& options, const std::string& identity);
 
+// The reverse: the options that such a manifest says, without a type if it says none.  Files are
+// called as their copies are: tokenizer/vocab.json.
+TokenizerOptions tokenizer_of_manifest(const std::string& manifest_extra);
 // The identity of the tokenizer that a checkpoint was made with; empty if it does not say.
-std::string tokenizer_identity(const MegatronCheckpoint& checkpoint);
-
-// The tokenizer of `options`, or, where they name no type, the checkpoint's own.  One whose
-// identity differs from the checkpoint's is Exit::bad_config.
-std::unique_ptr<Tokenizer> load_tokenizer(const MegatronCheckpoint& checkpoint,
-                                          TokenizerOptions options);
+std::string tokenizer_identity(const std::string& manifest_extra);
 
 }  // namespace mt

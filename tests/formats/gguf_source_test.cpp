@@ -206,9 +206,12 @@ class GgufTokenizers : public GgufModels {
     File::create(scratch_.path("hf/tokenizer_config.json")).write(config);
     make("hf", "gguf", "gguf");
     make("gguf", "core", "core");
-    const MegatronCheckpoint core(scratch_.path("core/release"));
-    EXPECT_NE(tokenizer_identity(core), "");
-    return load_tokenizer(core, {});
+    const auto core = open_model(scratch_.path("core"));
+    auto tokenizer = core->make_tokenizer({});
+    EXPECT_EQ(tokenizer->identity(), tokenizer_identity(core->manifest_extra()));
+    EXPECT_EQ(open_model(scratch_.path("gguf"))->make_tokenizer({})->identity(),
+              tokenizer->identity());
+    return tokenizer;
   }
 };
 

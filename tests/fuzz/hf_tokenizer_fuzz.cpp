@@ -14,9 +14,6 @@
 // Parser: libcommon/text/hf/hf_regex_syntax.cpp
 // Parser: libcommon/text/hf/hf_decoder.cpp
 // Parser: libcommon/text/hf/hf_config.cpp
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -27,20 +24,12 @@
 #include "base/error.h"
 #include "text/hf/hf_tokenizer.h"
 
-// A file in memory that has this content until the next call.
-static std::string file_of(std::string_view content) {
-  static const int file = memfd_create("config", 0);
-  if (file < 0 || ftruncate(file, 0) != 0 ||
-      pwrite(file, content.data(), content.size(), 0) != std::ssize(content))
-    std::abort();
-  return "/proc/self/fd/" + std::to_string(file);
-}
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   const std::string_view all(reinterpret_cast<const char*>(input), size);
   const std::string_view content = all.substr(0, all.find('\0'));
-  std::vector<std::string> config_files;
-  if (content.size() < size) config_files.push_back(file_of(all.substr(content.size() + 1)));
+  std::vector<mt::HfConfigFile> config_files;
+  if (content.size() < size)
+    config_files.push_back({"config", std::string(all.substr(content.size() + 1))});
   try {
     const mt::HfTokenizer tokenizer(content, "fuzz", config_files);
     std::vector<std::int32_t> ids;

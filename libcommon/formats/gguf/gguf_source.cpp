@@ -12,6 +12,8 @@
 #include "ckpt/torch_file.h"
 #include "formats/gguf/gguf_tokenizer.h"
 #include "formats/hugging_face/hugging_face_config.h"
+#include "text/hf/hf_tokenizer.h"
+#include "text/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace mt {
 
@@ -213,6 +215,7 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
   companions_ = {{.name = "config.json", .content = json}};
   const GgufTokenizer tokenizer = read_gguf_tokenizer(*reader, config_.vocab_size);
   companions_.insert(companions_.end(), tokenizer.files.begin(), tokenizer.files.end());
+  tokenizer_problem_ = tokenizer.problem;
   if (!tokenizer.problem.empty())
     notes_.push_back(concat(tokenizer.problem, ": OUTPUT is left without its tokenizer"));
   tensors_ = std::move(reader);
@@ -243,6 +246,21 @@ DType GgufSource::dtype_of(const Param& row, const std::string& state) const {
   const DType stored = HuggingFaceSource::dtype_of(row, state);
   const auto exact = [&](const ForeignName& name) { return exact_.contains(name.name); };
   return dtype_ == DType::f32 || std::ranges::all_of(names_of(row), exact) ? dtype_ : stored;
+}
+
+// The companions hold what a folder of Hugging Face's would.
+std::unique_ptr<Tokenizer> GgufSource::make_tokenizer(const TokenizerOptions& others) const {
+  if (!tokenizer_problem_.empty())
+    fail(Exit::bad_config, tokenizer_problem_, "; --tokenizer-type names another tokenizer");
+  const std::string where = concat(path_, ": its tokenizer");
+  const Companion* const config = find_companion(companions_, "tokenizer_config.json");
+  if (const Companion* const json = find_companion(companions_, "tokenizer.json"))
+    return std::make_unique<HfTokenizer>(json->content, where,
+                                         std::vector<HfConfigFile>{{where, config->content}});
+  if (const Companion* const pieces = find_companion(companions_, "tokenizer.model"))
+    return std::make_unique<SentencePieceModelTokenizer>(SentencePieceModelTokenizer::kLlama2Type,
+                                                         pieces->content, where);
+  return ModelSource::make_tokenizer(others);
 }
 
 }  // namespace mt

@@ -22,6 +22,8 @@ class GgufSource : public HuggingFaceSource {
   GgufSource(const std::string& path, const ModelSourceOptions& options);
 
   DType dtype_of(const Param& row, const std::string& state) const override;
+  // Exit::bad_config for one that is there but has a problem.
+  std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& others) const override;
 
  protected:
   std::vector<ForeignName> names_of(const Param& row) const override {
@@ -32,6 +34,7 @@ class GgufSource : public HuggingFaceSource {
   void check_frequencies() const;
 
   std::string architecture_;
+  std::string tokenizer_problem_;
   std::set<std::string> exact_;  // tensors whose numbers dtype() has
 };
 

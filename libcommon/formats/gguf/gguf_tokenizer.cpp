@@ -59,11 +59,6 @@ struct Document {
   JsonObject object;
 };
 
-const Companion* find_companion(const std::vector<Companion>& companions, std::string_view name) {
-  const auto found = std::ranges::find(companions, name, &Companion::name);
-  return found == companions.end() ? nullptr : &*found;
-}
-
 class Vocabulary {
  public:
   Vocabulary(std::int64_t size, const std::vector<Companion>& companions)

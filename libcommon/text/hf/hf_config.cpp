@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/allowance.h"
-#include "base/file.h"
 #include "base/json_object.h"
 #include "base/json_place.h"
 
@@ -105,10 +104,10 @@ class ConfigReader {
  public:
   ConfigReader(HfConfig& config, const StringMap<std::int32_t>& ids) : config_(config), ids_(ids) {}
 
-  void read(const std::string& path) {
+  void read(const HfConfigFile& file) {
+    const auto& [path, content] = file;
     simdjson::dom::parser parser;
     simdjson::dom::element root;
-    const std::string content = read_regular_file(path);
     Allowance(content.size()).take_json(content, path);
     if (const auto error = parser.parse(content).get(root))
       fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
@@ -159,10 +158,11 @@ std::vector<std::string> hf_config_files(const std::string& folder) {
   return files;
 }
 
-HfConfig read_hf_config(const std::vector<std::string>& files, const StringMap<std::int32_t>& ids) {
+HfConfig read_hf_config(const std::vector<HfConfigFile>& files,
+                        const StringMap<std::int32_t>& ids) {
   HfConfig config;
   ConfigReader reader(config, ids);
-  for (const std::string& file : files) reader.read(file);
+  for (const HfConfigFile& file : files) reader.read(file);
   return config;
 }
 

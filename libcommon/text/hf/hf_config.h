@@ -29,11 +29,16 @@ struct HfConfig {
   bool llama = false, add_bos = true, add_eos = false;
 };
 
+// One of the two files: what errors call it, and what it holds.
+struct HfConfigFile {
+  std::string path, content;
+};
+
 // The names of the two files that are there, with their folder.
 std::vector<std::string> hf_config_files(const std::string& folder);
 
 // Reads what these files say; where more than one speaks of a thing, the first counts.
 // Exit::bad_data for a token that is not in `ids`.
-HfConfig read_hf_config(const std::vector<std::string>& files, const StringMap<std::int32_t>& ids);
+HfConfig read_hf_config(const std::vector<HfConfigFile>& files, const StringMap<std::int32_t>& ids);
 
 }  // namespace mt

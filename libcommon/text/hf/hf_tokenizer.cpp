@@ -27,12 +27,19 @@ std::vector<std::string> HfTokenizer::files(const std::string& path) {
   return files;
 }
 
+static std::vector<HfConfigFile> config_files_beside(const std::string& file) {
+  std::vector<HfConfigFile> files;
+  for (const std::string& path : hf_config_files(parent_directory(file)))
+    files.push_back({path, read_regular_file(path)});
+  return files;
+}
+
 HfTokenizer::HfTokenizer(const std::string& path)
     : HfTokenizer(read_regular_file(json_path(path)), json_path(path),
-                  hf_config_files(parent_directory(json_path(path)))) {}
+                  config_files_beside(json_path(path))) {}
 
 HfTokenizer::HfTokenizer(std::string_view content, const std::string& file,
-                         const std::vector<std::string>& config_files) {
+                         const std::vector<HfConfigFile>& config_files) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   Allowance(8 * content.size()).take_json(content, file);  // real ones are lists of short strings

@@ -37,9 +37,9 @@ class HfTokenizer : public Tokenizer {
 
   // `path`: a tokenizer.json, or the folder that holds it.
   explicit HfTokenizer(const std::string& path);
-  // A tokenizer made of the content of `file`, and of the files beside it that are named.
+  // A tokenizer made of the content of `file`, and of the files beside it.
   HfTokenizer(std::string_view content, const std::string& file,
-              const std::vector<std::string>& config_files);
+              const std::vector<HfConfigFile>& config_files);
 
   void encode(std::string_view text, std::vector<std::int32_t>& ids) const override;
   void encode_utf8(std::string_view text, std::vector<std::int32_t>& ids) const override;

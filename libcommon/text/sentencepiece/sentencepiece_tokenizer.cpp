@@ -49,12 +49,16 @@ class ModelStream : public StreamDecoder {
 
 SentencePieceModelTokenizer::SentencePieceModelTokenizer(std::string_view type,
                                                          const std::string& model_path)
-    : type_(type) {
-  const std::string content = read_regular_file(model_path);
-  model_ = std::make_unique<SentencePiece>(content, model_path);
-  identity_ = identity_of(type_, content);
+    : SentencePieceModelTokenizer(type, read_regular_file(model_path), model_path) {}
+
+SentencePieceModelTokenizer::SentencePieceModelTokenizer(std::string_view type,
+                                                         std::string_view content,
+                                                         const std::string& where)
+    : type_(type),
+      identity_(identity_of(type, content)),
+      model_(std::make_unique<SentencePiece>(content, where)) {
   if (type_ == kLlama2Type && model_->bos() < 0)
-    fail(Exit::bad_data, model_path, ": no bos piece, ", kLlama2Type, " puts it before each text");
+    fail(Exit::bad_data, where, ": no bos piece, ", kLlama2Type, " puts it before each text");
 }
 
 void SentencePieceModelTokenizer::encode(std::string_view text,

@@ -33,6 +33,9 @@ class SentencePieceModelTokenizer : public Tokenizer {
   // `type`: one of the two.  Throws Exit::bad_data for a malformed model, or one without a bos
   // where there must be one.
   SentencePieceModelTokenizer(std::string_view type, const std::string& model_path);
+  // The tokenizer of a model's content, which errors call `where`.
+  SentencePieceModelTokenizer(std::string_view type, std::string_view content,
+                              const std::string& where);
 
   void encode(std::string_view text, std::vector<std::int32_t>& ids) const override;
   std::string decode(std::span<const std::int32_t> ids) const override;

@@ -159,7 +159,7 @@ Loaded load_training(const TrainOptions& o, TrainingState& state, const TrainDat
   const std::string where = place->folder + ": common.pt";
   const PyValue& args = checkpoint.common().at("args", where);
   check_same_model(o.model, model_config_of(args, ModelFamily::gpt, where), place->folder);
-  const std::string identity = tokenizer_identity(checkpoint);
+  const std::string identity = tokenizer_identity(checkpoint.manifest_extra());
   if (!identity.empty() && identity != data.tokenizer().identity())
     fail(Exit::bad_config, place->folder, ": was trained with a tokenizer of identity ", identity,
          ", but this run's has ", data.tokenizer().identity());

@@ -1,0 +1,75 @@
+#include "formats/load_model.h"
+
+#include "formats/model_source.h"
+#include "model/checkpoint_tokenizer.h"
+#include "model/config/model_config.h"
+#include "tensor/host_copy.h"
+
+namespace mt {
+namespace {
+
+// A family that is converted but not computed with; null for others.
+const char* without_modules(ModelFamily family) {
+  switch (family) {
+    case ModelFamily::gpt:
+      return nullptr;
+    case ModelFamily::mixtral:
+      return "a Mixtral";
+    case ModelFamily::gemma:
+      return "a Gemma";
+    case ModelFamily::bert:
+      return "a BERT";
+    case ModelFamily::mamba:
+      return "a Mamba";
+    case ModelFamily::t5:
+      return "a T5";
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Tokenizer> choose_tokenizer(const ModelSource& source,
+                                            const TokenizerOptions& options) {
+  check_no_files_without_type(options);
+  if (options.type.empty()) return source.make_tokenizer(options);
+  std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options);
+  const std::string expected = tokenizer_identity(source.manifest_extra());
+  if (!expected.empty() && expected != tokenizer->identity())
+    fail(Exit::bad_config, source.path(), ": was trained with a tokenizer of identity ", expected,
+         ", but the one given has ", tokenizer->identity());
+  return tokenizer;
+}
+
+void check_fits(const Tokenizer& tokenizer, const ModelConfig& config, const std::string& path) {
+  if (tokenizer.vocab_size() > config.padded_vocab_size)
+    fail(Exit::bad_config, path, ": the tokenizer has ", tokenizer.vocab_size(),
+         " tokens, more than the model's ", config.padded_vocab_size);
+  if (tokenizer.eod() < 0)
+    fail(Exit::bad_config, path,
+         ": the tokenizer has no end-of-document token, behind which a text begins");
+}
+
+}  // namespace
+
+LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenizer,
+                       const DeviceOptions& compute) {
+  const std::unique_ptr<ModelSource> source = open_model(path);
+  const ModelConfig& config = source->config();
+  if (const char* const family = without_modules(config.family))
+    fail(Exit::bad_config, source->path(), ": is ", family,
+         ", which is converted but not computed with");
+  LoadedModel loaded{.model = std::make_unique<Gpt>(config),
+                     .tokenizer = choose_tokenizer(*source, tokenizer),
+                     .path = source->path()};
+  check_fits(*loaded.tokenizer, config, source->path());
+  ParamTable& table = loaded.model->table();
+  table.allocate(compute.device(), compute.compute_dtype(source->dtype()), false);
+  source->check_all_used(table);
+  for (const Param& row : table.rows()) {
+    const HostCopy here = HostCopy::for_writing(row.value);
+    source->read(row, "", here.tensor());
+    here.upload();
+  }
+  return loaded;
+}
+
+}  // namespace mt

@@ -1,0 +1,35 @@
+// load_model: a model from a checkpoint of any format, ready to be evaluated or to generate, with
+// its tokenizer.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "model/families/gpt.h"
+#include "tensor/device_options.h"
+#include "text/tokenizer.h"
+
+namespace mt {
+
+// Helps of --load and, behind the options' own, of --dtype, for programs that call load_model().
+inline constexpr const char* kLoadedModel =
+    "folder of checkpoints, or of one; a model's folder of Hugging Face's or Meta's; or a GGUF "
+    "file";
+inline constexpr const char* kDtypeAsStored =
+    "; default: what the checkpoint is in, but on the CPU fp32 for 16 bits, and on a GPU for fp64";
+
+struct LoadedModel {
+  std::unique_ptr<Gpt> model;  // without gradients
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::string path;  // of the checkpoint itself
+};
+
+// The model at `path`, of whatever format open_model() finds there, its values on the device in the
+// type that computes; the same bits as of the torch_dist checkpoint that mt-convert makes of it.
+// The tokenizer is the one that `tokenizer` names or else the one that travels with the model.
+// Exit::no_input if there is no model.  Exit::bad_config for a family without modules here, for
+// another tokenizer than the checkpoint's, and for one with more tokens than the model knows.
+LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenizer,
+                       const DeviceOptions& compute);
+
+}  // namespace mt

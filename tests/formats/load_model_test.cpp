@@ -1,0 +1,132 @@
+// A model is loaded from any format as from the torch_dist checkpoint that it is converted to.
+#include "formats/load_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/formats/convert_support.h"
+#include "tests/text/hf_files.h"
+
+namespace mt {
+namespace {
+
+class LoadModel : public Convert {
+ protected:
+  LoadedModel load(const std::string& name, const std::string& dtype = "") {
+    TokenizerOptions tokenizer{.type = "NullTokenizer"};
+    tokenizer.vocab_size = 20;
+    DeviceOptions compute{.device_name = "cpu", .dtype = dtype};
+    return load_model(scratch_.path(name), tokenizer, compute);
+  }
+  void write(const std::string& family, DType dtype) {
+    ModelConfig config = config_named(family);
+    config.hidden_size = 32;  // whole blocks of q8_0
+    config.kv_channels = 8;
+    config.ffn_hidden_size = 64;
+    if (family == "scaled") config.rotary_base = 5'000'000;
+    write_hugging_face(scratch_.path("hf"), config, dtype);
+  }
+  void convert_all(const std::vector<std::string>& savers) {
+    for (const std::string& saver : savers) {
+      ConvertOptions options;
+      options.force = true;
+      const bool ranks = saver.starts_with("torch");
+      if (ranks) options.ckpt_format = saver;
+      if (saver == "torch") options.target_tensor_parallel = options.target_pipeline_parallel = 2;
+      if (saver == "q8_0") options.dtype = saver;
+      convert("hf", saver, ranks ? "core" : saver == "q8_0" ? "gguf" : saver, options);
+    }
+  }
+  void expect_same(const std::string& name, const std::string& as, const std::string& dtype = "") {
+    SCOPED_TRACE(name);
+    const LoadedModel a = load(name, dtype), b = load(as, dtype);
+    const std::vector<Param>&found = a.model->table().rows(), &expected = b.model->table().rows();
+    ASSERT_EQ(found.size(), expected.size());
+    EXPECT_EQ(a.model->table().dtype(), b.model->table().dtype());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      ASSERT_EQ(found[i].name, expected[i].name);
+      ASSERT_EQ(found[i].value.bytes(), expected[i].value.bytes()) << found[i].name;
+      EXPECT_EQ(
+          std::memcmp(found[i].value.data(), expected[i].value.data(), found[i].value.bytes()), 0)
+          << found[i].name;
+    }
+  }
+};
+
+TEST_F(LoadModel, OfEveryFormatIsTheSame) {
+  for (const auto& [family, others] :
+       {std::pair<std::string, std::vector<std::string>>{"gpt2", {"gguf"}},
+        {"llama", {"gguf", "meta"}},
+        {"tied", {"gguf"}},
+        {"mistral", {"gguf"}},
+        {"qwen2", {"gguf"}},
+        {"qwen3", {"gguf"}},
+        {"scaled", {"gguf"}},
+        {"nemotron", {}}}) {
+    SCOPED_TRACE(family);
+    std::filesystem::remove_all(scratch_.path("hf"));
+    write(family, DType::bf16);
+    convert_all({"core", "torch", "torch_dcp"});
+    convert_all(others);
+    for (const char* dtype : {"", "fp64"}) {
+      expect_same("hf", "core", dtype);
+      expect_same("torch", "core", dtype);
+      expect_same("torch_dcp", "core", dtype);
+      for (const std::string& other : others) expect_same(other, "core", dtype);
+    }
+  }
+}
+
+TEST_F(LoadModel, BlocksAreReadAsTheyAreConverted) {
+  write("llama", DType::bf16);
+  convert_all({"q8_0"});
+  convert("q8_0", "core", "core");
+  expect_same("q8_0", "core");
+}
+
+TEST_F(LoadModel, NamesWhereTheCheckpointLies) {
+  write("llama", DType::f32);
+  convert_all({"core", "gguf"});
+  EXPECT_EQ(load("hf").path, scratch_.path("hf"));
+  EXPECT_EQ(load("core").path, scratch_.path("core/release"));
+  EXPECT_EQ(load("gguf").path, scratch_.path("gguf/model.gguf"));
+}
+
+TEST_F(LoadModel, FamiliesWithoutModulesAreRefused) {
+  for (const auto& [family, name] : {std::pair("mixtral", "Mixtral"),
+                                     {"gemma", "Gemma"},
+                                     {"bert", "BERT"},
+                                     {"mamba", "Mamba"},
+                                     {"hybrid", "Mamba"},
+                                     {"t5", "T5"}}) {
+    std::filesystem::remove_all(scratch_.path("hf"));
+    write_hugging_face(scratch_.path("hf"), config_named(family), DType::f32);
+    EXPECT_EQ(error_of([&] { load("hf"); }), concat("78 ", scratch_.path("hf"), ": is a ", name,
+                                                    ", which is converted but not computed with"));
+  }
+}
+
+TEST_F(LoadModel, TokenizersMustFit) {
+  write("llama", DType::f32);  // 21 tokens, in 128 rows
+  const auto refusal = [&](const TokenizerOptions& tokenizer) {
+    return error_of([&] { load_model(scratch_.path("hf"), tokenizer, {.device_name = "cpu"}); });
+  };
+  EXPECT_EQ(refusal({}), concat("64 --tokenizer-type: required, because ", scratch_.path("hf"),
+                                " names no tokenizer"));
+  EXPECT_EQ(refusal({.type = "NullTokenizer", .vocab_size = 128}),
+            concat("78 ", scratch_.path("hf"),
+                   ": the tokenizer has 129 tokens, more than the model's 128"));
+  const HfFiles tokenizer(HfParts().text(), "");
+  std::filesystem::copy_file(tokenizer.json(), scratch_.path("hf/tokenizer.json"));
+  EXPECT_EQ(refusal({}), concat("78 ", scratch_.path("hf"),
+                                ": the tokenizer has no end-of-document token, behind which a "
+                                "text begins"));
+  File::create(scratch_.path("hf/tokenizer_config.json")).write(R"({"eos_token":"d"})");
+  EXPECT_EQ(refusal({}), "");
+  const std::string line = refusal({.type = "NullTokenizer", .vocab_size = 20});
+  EXPECT_NE(line.find("was trained with a tokenizer of identity"), std::string::npos) << line;
+}
+
+}  // namespace
+}  // namespace mt
