@@ -16,12 +16,15 @@ std::int64_t round_up(std::int64_t count, std::int64_t unit) {
   return (count + unit - 1) / unit * unit;
 }
 
-// 12, 24, 48 and multiples of 48: a number of such sequences makes whole tiles.
+// 12, 24, 48 and multiples of 48.
 std::int64_t padded_length(std::int64_t inputs) {
   for (const std::int64_t length : {kRowPeriod, 2 * kRowPeriod})
     if (inputs <= length) return length;
   return round_up(inputs, kRowTile / 2);
 }
+
+// How many sequences of such a length fill tiles.
+std::int64_t tile_sequences(std::int64_t length) { return kRowTile / std::gcd(kRowTile, length); }
 
 // What the host tells a batch, of whose tokens `scored` count: i32 tensors, one behind the other.
 struct Input {
@@ -90,8 +93,11 @@ void Scorer::score(std::span<const std::span<const std::int32_t>> ids,
   for (std::span<const Item> left(items); !left.empty();) {
     const std::int64_t length =
         padded_length(static_cast<std::int64_t>(left.front().ids.size()) - 1);
-    const auto sequences = std::min(static_cast<std::size_t>(tokens_ / length), left.size());
-    score_batch(left.first(sequences), length);
+    const std::int64_t unit = tile_sequences(length), most = tokens_ / length / unit * unit;
+    const auto sequences =
+        static_cast<std::size_t>(std::clamp<std::int64_t>(most, 1, std::ssize(left)));
+    const bool fills_one = sequences == 1 && length > kRowTile / 2;
+    score_batch(left.first(sequences), fills_one ? round_up(length, kRowTile) : length);
     left = left.subspan(sequences);
   }
 }
@@ -103,7 +109,7 @@ void Scorer::score_batch(std::span<const Item> items, std::int64_t length) {
   std::int64_t scored = 0;
   for (const Item& item : items) scored += room(item);
   scored = round_up(scored, kRowTile);
-  const std::int64_t tokens = round_up(count * length, kRowTile);
+  const std::int64_t tokens = round_up(count, tile_sequences(length)) * length;
   const Shape size{Input::size(tokens, scored)};
   const ArenaScope scope(layer_);
   const Input input(layer_.alloc(DType::i32, size), tokens, scored);

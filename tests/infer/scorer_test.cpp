@@ -94,6 +94,24 @@ TEST(Scorer, BatchesChangeNoBit) {
   }
 }
 
+// Sequences that share the tiles of a batch unevenly: an odd number of them, and fewer than fit.
+TEST(Scorer, OddNumbersChangeNoBit) {
+  ModelConfig config = small_llama();
+  config.max_position_embeddings = 400;
+  const auto model = make_gpt(config, DType::f32);
+  for (const std::size_t length : {12, 13, 14, 49, 130, 250, 337, 401})
+    for (const std::size_t count : {1, 3, 5, 7, 9}) {
+      std::vector<Sequence> sequences;
+      for (std::size_t i = 0; i < count; ++i)
+        sequences.push_back({some_tokens(length - i % 3), 11 - i % 3});
+      std::vector<std::vector<double>> alone;
+      for (const Sequence& s : sequences) alone.push_back(score(*model, {s}, 1, 1).at(0));
+      for (const std::int64_t batch : {1, 2, 3, 8})
+        EXPECT_EQ(score(*model, sequences, batch, 1), alone)
+            << length << ' ' << count << ' ' << batch;
+    }
+}
+
 // Single precision is near double precision.
 TEST(Scorer, SinglePrecision) {
   const auto model = make_gpt(small_gpt2(), DType::f32);
