@@ -1,0 +1,49 @@
+#include "infer/generate.h"
+
+#include "formats/load_model.h"
+
+namespace mt {
+
+void GenerateOptions::add_to(CommandLine& cl) {
+  cl.positionals("PROMPT", &prompts,
+                 "text to continue; - alone, or none without --num-samples: lines of stdin", 0);
+  cl.section("Model");
+  cl.option("--load", &load, "PATH", kLoadedModel);
+  cl.required("--load");
+  compute.add_to(cl, kDtypeAsStored);
+  tokenizer.add_to(cl);
+  tokenizer.add_extra_ids_to(cl);
+  completion.add_to(cl);
+  cl.section("Output");
+  cl.option("--num-samples", &num_samples, "N",
+            "completions of each prompt [1]; without PROMPT, of the empty text", at_least(1));
+  cl.flag("--json", &session.json, "one JSON object a line instead of text");
+  cl.option("--inference-max-requests,--max-batch-size", &session.max_requests, "N",
+            "completions at a time; changes no result", between(1, 1024));
+  cl.option("--threads,-j", &session.threads, "N", "worker threads of the CPU; 0: one a core",
+            at_least(0));
+}
+
+void generate(GenerateOptions o, const Session::Print& print) {
+  if (o.completion.logprobs && !o.session.json) fail(Exit::usage, "--logprobs: needs --json");
+  o.compute.complete(true);
+  bool from_stdin = o.prompts.empty();
+  if (o.prompts == std::vector<std::string>{"-"}) {
+    o.prompts.clear();
+    from_stdin = true;
+  } else if (from_stdin && o.num_samples) {
+    o.prompts.emplace_back();
+    from_stdin = false;
+  }
+  const LoadedModel loaded = load_model(o.load, o.tokenizer, o.compute);
+  o.completion.check(*loaded.tokenizer, "options");
+  PromptReader reader(o.prompts, from_stdin,
+                      {.text = {},
+                       .place = {},
+                       .options = o.completion,
+                       .num_samples = o.num_samples.value_or(1),
+                       .others = {}});
+  Session(*loaded.model, *loaded.tokenizer, reader, o.session, print).run();
+}
+
+}  // namespace mt

@@ -1,0 +1,29 @@
+// generate: continues prompts with a trained model, as mt-generate does.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/command.h"
+#include "infer/session.h"
+#include "tensor/device_options.h"
+
+namespace mt {
+
+struct GenerateOptions {
+  std::string load;
+  std::vector<std::string> prompts;
+  std::optional<std::int64_t> num_samples;
+  DeviceOptions compute{.dtype = ""};
+  TokenizerOptions tokenizer;
+  CompletionOptions completion;
+  SessionOptions session;
+
+  void add_to(CommandLine& cl);
+};
+
+// Prints all completions of all prompts.
+void generate(GenerateOptions options, const Session::Print& print);
+
+}  // namespace mt

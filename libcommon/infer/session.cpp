@@ -1,0 +1,129 @@
+#include "infer/session.h"
+
+#include <exception>
+#include <utility>
+
+#include "base/json.h"
+
+namespace mt {
+
+using Finish = Completion::Finish;
+
+// --- JSON ---------------------------------------------------------------------------------------
+
+static void write_token(JsonWriter& json, const Tokenizer& tokenizer, std::int32_t id,
+                        double log_prob) {
+  const std::string bytes = tokenizer.decode({&id, 1});
+  json.member("token", bytes).member("id", id).member("logprob", log_prob).key("bytes");
+  json.begin_array();
+  for (const char byte : bytes) json.value(static_cast<int>(static_cast<unsigned char>(byte)));
+  json.end_array();
+}
+
+static void write_log_probs(JsonWriter& json, const Tokenizer& tokenizer,
+                            const Completion& completion) {
+  json.key("logprobs").begin_array();
+  for (std::size_t i = 0; i < completion.log_probs().size(); ++i) {
+    const LogProbs& probs = completion.log_probs()[i];
+    json.begin_object();
+    write_token(json, tokenizer, completion.made()[i], probs.chosen);
+    json.key("top_logprobs").begin_array();
+    for (const auto& [id, log_prob] : probs.top) {
+      json.begin_object();
+      write_token(json, tokenizer, id, log_prob);
+      json.end_object();
+    }
+    json.end_array().end_object();
+  }
+  json.end_array();
+}
+
+void Session::print_json(const Answer& answer) const {
+  const auto& [prompt, sample, completion, begun] = answer;
+  JsonWriter json;
+  json.begin_object().member("schema", "mt-generate/1").member("prompt", prompt.text);
+  if (prompt.num_samples > 1) json.member("sample", sample);
+  json.member("text", completion.text())
+      .member("tokens", completion.made().size())
+      .member("finish_reason", completion.finish() == Finish::stop ? "stop" : "length")
+      .key("token_ids")
+      .begin_array();
+  for (const std::int32_t id : completion.made()) json.value(id);
+  json.end_array();
+  if (prompt.options.logprobs) write_log_probs(json, tokenizer_, completion);
+  for (const auto& [key, value] : prompt.others) json.key(key).raw(value);
+  json.end_object();
+  print_(json.text() + "\n");
+}
+
+// --- The loop -----------------------------------------------------------------------------------
+
+Session::Session(const Gpt& model, const Tokenizer& tokenizer, PromptReader& reader,
+                 const SessionOptions& options, Print print)
+    : json_(options.json),
+      print_(std::move(print)),
+      reader_(reader),
+      tokenizer_(tokenizer),
+      runner_(model, {.vocab_size = tokenizer.vocab_size(),
+                      .sequences = options.max_requests,
+                      .threads = options.threads}),
+      generator_(runner_) {}
+
+void Session::run() {
+  std::exception_ptr wrong;
+  for (;;) {
+    try {
+      while (!wrong && !generator_.full() && admit()) continue;
+    } catch (const Error&) {
+      wrong = std::current_exception();
+    }
+    if (answers_.empty()) break;
+    generator_.step();
+    print_made();
+  }
+  if (wrong) std::rethrow_exception(wrong);
+}
+
+// Takes a completion more; false if there is none, or none yet.  Only waits for a prompt when idle.
+bool Session::admit() {
+  if (!prompt_ || sample_ == prompt_->num_samples) {
+    prompt_ = reader_.next(answers_.empty());
+    if (!prompt_) return false;
+    sample_ = 0;
+    ++prompts_;
+    prompt_->options.check(tokenizer_, prompt_->place);
+    if (prompt_->options.logprobs && !json_)
+      fail(Exit::usage, prompt_->place, ": logprobs: needs --json");
+  }
+  Completion completion(tokenizer_, prompt_->text, prompt_->options, prompts_ - 1,
+                        static_cast<std::uint32_t>(sample_));
+  if (const auto tokens = static_cast<std::int64_t>(completion.ids().size());
+      tokens > runner_.max_tokens()) {
+    const Prompt wrong = *std::exchange(prompt_, {});
+    fail(Exit::bad_data, wrong.place, ": ", tokens - 1,
+         " tokens, and one in front that ends a document; the model takes at most ",
+         runner_.max_tokens());
+  }
+  answers_.push_back({*prompt_, sample_++, std::move(completion)});
+  generator_.add(answers_.back().completion);
+  return true;
+}
+
+// Prints what the first completion has made so far, and all that are finished up to one that is
+// not.
+void Session::print_made() {
+  for (; !answers_.empty(); answers_.pop_front()) {
+    Answer& answer = answers_.front();
+    const bool finished = answer.completion.finish() != Finish::none;
+    if (json_ && finished) print_json(answer);
+    if (!json_) {
+      if (!answer.begun) print_(answer.prompt.text);
+      answer.begun = true;
+      print_(answer.completion.take());
+      if (finished) print_("\n");
+    }
+    if (!finished) return;
+  }
+}
+
+}  // namespace mt

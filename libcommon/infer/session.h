@@ -1,0 +1,56 @@
+// Session: answers prompts, several at a time, and prints what each of their completions becomes,
+// as it is made, in the order of the prompts: the prompt and what follows it, or a line of JSON,
+//   {"schema":"mt-generate/1","prompt":"Once","text":" upon","tokens":1,"finish_reason":"length",…}
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "infer/generator.h"
+#include "infer/prompt_reader.h"
+
+namespace mt {
+
+struct SessionOptions {
+  std::int64_t max_requests = 8;  // completions at a time
+  int threads = 0;                // of the CPU; 0: one a core
+  bool json = false;
+};
+
+class Session {
+ public:
+  using Print = std::function<void(std::string_view)>;
+
+  Session(const Gpt& model, const Tokenizer& tokenizer, PromptReader& reader,
+          const SessionOptions& options, Print print);
+
+  // Returns once the reader has no more prompts and all are answered.  Before a prompt that is
+  // wrong ends the run, those before it are answered.
+  void run();
+
+ private:
+  struct Answer {
+    Prompt prompt;
+    std::int64_t sample;
+    Completion completion;
+    bool begun = false;  // its prompt is printed
+  };
+  bool admit();
+  void print_made();
+  void print_json(const Answer& answer) const;
+
+  bool json_;
+  Print print_;
+  PromptReader& reader_;
+  const Tokenizer& tokenizer_;
+  Runner runner_;
+  Generator generator_;
+  std::deque<Answer> answers_;  // in the order of the output; the generator points into it
+  std::optional<Prompt> prompt_;
+  std::int64_t sample_ = 0;  // of prompt_, the next
+  std::uint32_t prompts_ = 0;
+};
+
+}  // namespace mt
