@@ -5,7 +5,7 @@
 #include "base/progress.h"
 #include "eval/perplexity.h"
 #include "formats/load_model.h"
-#include "infer/scorer.h"
+#include "infer/score_pass.h"
 #include "model/config/model_config.h"
 
 namespace {
@@ -116,10 +116,10 @@ void run(mt::CommandLine& cl) {
   options.compute.complete(true);
   const mt::LoadedModel loaded = mt::load_model(options.load, options.tokenizer, options.compute);
   const mt::Windows windows = windows_of(options, loaded.model->config());
-  mt::Scorer model(*loaded.model, {.vocab_size = loaded.tokenizer->vocab_size(),
-                                   .window = windows.length,
-                                   .batch = options.micro_batch_size,
-                                   .threads = options.threads});
+  mt::ScorePass model(*loaded.model, {.vocab_size = loaded.tokenizer->vocab_size(),
+                                      .window = windows.length,
+                                      .batch = options.micro_batch_size,
+                                      .threads = options.threads});
   mt::Progress progress(cl.log(), "scoring", "tokens", 0);
   mt::TextScore total;
   std::int64_t items = 0;

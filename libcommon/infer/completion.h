@@ -42,6 +42,8 @@ class Completion {
   void choose(std::span<const double> logits);
   void take_token(std::int32_t token);
 
+  // How many tokens it may still get.
+  std::int64_t tokens_left() const { return options_.num_tokens - std::ssize(made()); }
   const std::vector<std::int32_t>& ids() const { return ids_; }  // those of the prompt first
   std::span<const std::int32_t> made() const { return std::span(ids_).subspan(prompt_size_); }
   const std::vector<LogProbs>& log_probs() const { return log_probs_; }  // of made()

@@ -64,21 +64,20 @@ Session::Session(const Gpt& model, const Tokenizer& tokenizer, PromptReader& rea
       print_(std::move(print)),
       reader_(reader),
       tokenizer_(tokenizer),
-      runner_(model, {.vocab_size = tokenizer.vocab_size(),
-                      .sequences = options.max_requests,
-                      .threads = options.threads}),
-      generator_(runner_) {}
+      engine_(model, {.vocab_size = tokenizer.vocab_size(),
+                      .max_requests = options.max_requests,
+                      .threads = options.threads}) {}
 
 void Session::run() {
   std::exception_ptr wrong;
   for (;;) {
     try {
-      while (!wrong && !generator_.full() && admit()) continue;
+      while (!wrong && !engine_.full() && admit()) continue;
     } catch (const Error&) {
       wrong = std::current_exception();
     }
     if (answers_.empty()) break;
-    generator_.step();
+    engine_.step();
     print_made();
   }
   if (wrong) std::rethrow_exception(wrong);
@@ -98,14 +97,14 @@ bool Session::admit() {
   Completion completion(tokenizer_, prompt_->text, prompt_->options, prompts_ - 1,
                         static_cast<std::uint32_t>(sample_));
   if (const auto tokens = static_cast<std::int64_t>(completion.ids().size());
-      tokens > runner_.max_tokens()) {
+      tokens > engine_.max_tokens()) {
     const Prompt wrong = *std::exchange(prompt_, {});
     fail(Exit::bad_data, wrong.place, ": ", tokens - 1,
          " tokens, and one in front that ends a document; the model takes at most ",
-         runner_.max_tokens());
+         engine_.max_tokens());
   }
   answers_.push_back({*prompt_, sample_++, std::move(completion)});
-  generator_.add(answers_.back().completion);
+  engine_.submit(answers_.back().completion);
   return true;
 }
 

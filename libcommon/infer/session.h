@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "infer/generator.h"
+#include "infer/engine.h"
 #include "infer/prompt_reader.h"
 
 namespace mt {
@@ -45,9 +45,8 @@ class Session {
   Print print_;
   PromptReader& reader_;
   const Tokenizer& tokenizer_;
-  Runner runner_;
-  Generator generator_;
-  std::deque<Answer> answers_;  // in the order of the output; the generator points into it
+  Engine engine_;
+  std::deque<Answer> answers_;  // in the order of the output; the engine points into it
   std::optional<Prompt> prompt_;
   std::int64_t sample_ = 0;  // of prompt_, the next
   std::uint32_t prompts_ = 0;

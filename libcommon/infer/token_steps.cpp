@@ -4,21 +4,31 @@
 #include <bit>
 #include <cstring>
 
+#include "ops/ops.h"
 #include "tensor/device.h"
 
 namespace mt {
 
-static std::size_t bytes_of(std::int64_t words) {
-  return static_cast<std::size_t>(words) * sizeof(std::int32_t);
+static std::int64_t capacity_of(const KvCache& cache) { return cache.keys(0).shape()[1]; }
+
+static PassSize size_of_step(std::int64_t sequences) {
+  return {.sequences = sequences, .rows = sequences};
 }
 
-TokenSteps::TokenSteps(Stream& stream, std::int64_t together, std::int64_t max_tokens,
-                       Forward forward)
-    : stream_(stream),
-      max_tokens_(max_tokens),
-      forward_(std::move(forward)),
-      input_(Device::cuda, bytes_of(RunnerInput::size(together, 1))),
-      host_(Buffer::pinned(bytes_of(RunnerInput::size(together, 1) + 2 * together))),
+static std::size_t input_bytes(std::int64_t sequences) {
+  return static_cast<std::size_t>(PassInput::words(size_of_step(sequences))) * sizeof(std::int32_t);
+}
+
+static PassInput input_in(const Buffer& buffer, std::int64_t sequences) {
+  const PassSize size = size_of_step(sequences);
+  return {buffer.tensor(DType::i32, {PassInput::words(size)}), size};
+}
+
+TokenSteps::TokenSteps(Pass& pass, std::int64_t together)
+    : pass_(pass),
+      input_(Device::cuda, input_bytes(together)),
+      host_(Buffer::pinned(input_bytes(together) +
+                           static_cast<std::size_t>(2 * together) * sizeof(std::int32_t))),
       shown_(host_.tensor(DType::i32, {together, 2}, input_.bytes())) {
   for (EventHandle& done : done_) done = device::make_event();
 }
@@ -29,43 +39,50 @@ TokenSteps::~TokenSteps() {
 
 void TokenSteps::send(const Turn& turn, std::span<const std::int64_t> lengths) {
   const auto count = static_cast<std::int64_t>(turn.sequences.size());
-  const Shape size{RunnerInput::size(count, 1)};
-  stream_.synchronize();  // the input before has left
-  const RunnerInput host(host_.tensor(DType::i32, size), count, 1);
+  pass_.stream().synchronize();  // the input before has left
+  const PassInput host = input_in(host_, count);
   std::memcpy(host.choices.data(), turn.choices.data(), host.choices.bytes());
   std::ranges::copy(turn.ids, host.ids.as<std::int32_t>());
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t slot = turn.sequences[static_cast<std::size_t>(i)];
-    const auto seen = static_cast<std::int32_t>(lengths[static_cast<std::size_t>(slot)]);
+    const std::int64_t page = turn.sequences[static_cast<std::size_t>(i)];
+    const auto seen = static_cast<std::int32_t>(lengths[static_cast<std::size_t>(page)]);
     host.positions.as<std::int32_t>()[i] = seen;
-    host.last.as<std::int32_t>()[i] = static_cast<std::int32_t>(i);
-    host.slots.as<std::int32_t>()[i] = static_cast<std::int32_t>(slot);
+    host.rows.as<std::int32_t>()[i] = static_cast<std::int32_t>(i);
+    host.slots.as<std::int32_t>()[i] = static_cast<std::int32_t>(page);
     host.lengths.as<std::int32_t>()[i] = seen + 1;
   }
-  device::copy(input_.data(), host.block.data(), host.block.bytes(), stream_.handle());
+  device::copy(input_.data(), host.block.data(), host.block.bytes(), pass_.stream().handle());
 }
 
-void TokenSteps::queue(std::int64_t sequences, std::int64_t longest) {
+void TokenSteps::queue(std::int64_t sequences, const KvCache& cache, std::int64_t longest) {
   constexpr std::int64_t kFewest = 256;  // keys of a graph
   const auto rounded = std::bit_ceil(static_cast<std::uint64_t>(std::max(longest, kFewest)));
-  const std::int64_t keys = std::min(max_tokens_, static_cast<std::int64_t>(rounded));
-  const RunnerInput input(input_.tensor(DType::i32, {RunnerInput::size(sequences, 1)}), sequences,
-                          1);
-  graphs_.run(stream_, {sequences, keys}, [&] { forward_(input, shown_, keys); });
-  device::record(done_[queued_++ % 2], stream_.handle());
+  const std::int64_t keys = std::min(capacity_of(cache), static_cast<std::int64_t>(rounded));
+  const PassInput in = input_in(input_, sequences);
+  pass_.repeat(in, {.cache = &cache, .longest = keys}, [&](const Tensor& logits) {
+    sample({.tokens = in.ids,
+            .choices = in.choices,
+            .positions = in.positions,
+            .lengths = in.lengths,
+            .shown = shown_,
+            .logits = logits},
+           pass_.stream());
+  });
+  device::record(done_[queued_++ % 2], pass_.stream().handle());
 }
 
-std::span<const std::int32_t> TokenSteps::next(const Turn& turn, std::span<std::int64_t> lengths) {
+std::span<const std::int32_t> TokenSteps::next(const Turn& turn, const KvCache& cache,
+                                               std::span<std::int64_t> lengths) {
   const auto count = static_cast<std::int64_t>(turn.sequences.size());
   const bool runs = running_ahead_ && turn == ahead_;
   if (!runs) send(turn, lengths);
   std::int64_t longest = 0;
-  for (const std::int64_t slot : turn.sequences)
-    longest = std::max(longest, ++lengths[static_cast<std::size_t>(slot)]);
-  if (!runs) queue(count, longest);
+  for (const std::int64_t page : turn.sequences)
+    longest = std::max(longest, ++lengths[static_cast<std::size_t>(page)]);
+  if (!runs) queue(count, cache, longest);
   const EventHandle done = done_[(queued_ - 1) % 2];
-  running_ahead_ = longest < max_tokens_;
-  if (running_ahead_) queue(count, longest + 1);
+  running_ahead_ = longest < capacity_of(cache);
+  if (running_ahead_) queue(count, cache, longest + 1);
   device::wait(done);
   const auto* const shown = shown_.as<std::int32_t>();
   tokens_.resize(turn.choices.size());

@@ -13,7 +13,7 @@
 #include <map>
 #include <string>
 
-#include "infer/runner.h"
+#include "infer/cached_pass.h"
 #include "model/config/model_config.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
@@ -101,8 +101,8 @@ void run(int argc, char** argv) {
   const ModelConfig config = llama(sizes);
   const std::int64_t batch = sizes["batch"], prompt = sizes["ctx"] / 2, count = sizes["new"];
   constexpr std::int64_t kWarmUp = 8;
-  if (batch > Runner::kTogether || prompt + kWarmUp + count > sizes["ctx"])
-    fail(Exit::usage, "batch: at most ", Runner::kTogether, "; new: at most ctx/2 - ", kWarmUp);
+  if (batch > CachedPass::kTogether || prompt + kWarmUp + count > sizes["ctx"])
+    fail(Exit::usage, "batch: at most ", CachedPass::kTogether, "; new: at most ctx/2 - ", kWarmUp);
   Gpt model(config);
   model.table().allocate(Device::cuda, DType::bf16, false);
   Stream stream(Device::cuda);
@@ -112,7 +112,8 @@ void run(int argc, char** argv) {
     if (row.name != "embedding.word_embeddings.weight")
       weights += static_cast<double>(row.value.bytes());
 
-  Runner runner(model, {.vocab_size = config.vocab_size, .sequences = batch});
+  CachedPass pass(model, {.vocab_size = config.vocab_size, .sequences = batch});
+  pass.reserve(batch, prompt + kWarmUp + count);
   std::vector<std::int64_t> sequences;
   std::vector<std::int32_t> ids;
   std::vector<Choice> choices(static_cast<std::size_t>(batch), Choice{{.temperature = 0}, {}});
@@ -121,13 +122,13 @@ void run(int argc, char** argv) {
     for (std::size_t i = 0; i < tokens.size(); ++i)
       tokens[i] = static_cast<std::int32_t>((i * 7919 + 31 * static_cast<std::size_t>(n)) %
                                             static_cast<std::size_t>(config.vocab_size));
-    runner.next_logits(n, tokens);
+    pass.next_logits(n, tokens);
     sequences.push_back(n);
     ids.push_back(tokens.back());
   }
   const auto steps = [&](std::int64_t number) {
     for (std::int64_t i = 0; i < number; ++i) {
-      const auto next = runner.next_tokens(sequences, ids, choices);
+      const auto next = pass.next_tokens(sequences, ids, choices);
       ids.assign(next.begin(), next.end());
       for (Choice& choice : choices) ++choice.place.token;
     }

@@ -7,8 +7,7 @@
 #include <numeric>
 
 #include "data/samples/gpt_dataset.h"
-#include "model/families/gpt.h"
-#include "nn/inference.h"
+#include "model/pass.h"
 #include "ops/kept.h"
 #include "optim/optimizer.h"
 #include "tensor/half.h"
@@ -79,42 +78,25 @@ std::vector<double> master_of(const Optimizer::Piece& piece) {
   return {wide.begin(), wide.end()};
 }
 
-// Of all tokens of a micro-batch: i32 tensors, one behind the other.
-struct Question {
-  Tensor ids, positions, rows;
-  explicit Question(const Tensor& block)
-      : ids(block.rows(0, kTokens)),
-        positions(block.rows(kTokens, 2 * kTokens)),
-        rows(block.rows(2 * kTokens, 3 * kTokens)) {}
-};
-
-Tensor ask(const Gpt& model, const Question& question, Stream& stream, Arena& layer) {
-  Inference inference(stream, layer, model.table().dtype(), kSequences, question.positions);
-  return model.logits(inference.step, question.ids, question.rows, kVocabulary);
-}
-
-std::vector<double> logits_of(const Gpt& model, const Gpt& on_meta, Stream& stream) {
-  const Shape shape{3 * kTokens};
-  std::size_t bytes = 0;
-  {
-    Stream meta(Device::meta);
-    Arena layer(Buffer(Device::meta, kMeasuring));
-    ask(on_meta, Question(layer.alloc(DType::i32, shape)), meta, layer);
-    bytes = layer.peak_bytes();
-  }
-  Arena layer(Buffer(stream.device(), bytes));
-  const Tensor block = layer.alloc(DType::i32, shape);
-  const HostCopy on_host = HostCopy::for_writing(block);
-  const Question host(on_host.tensor());
+// Of all tokens of a micro-batch.
+std::vector<double> logits_of(const Gpt& model, Stream& stream) {
+  const PassSize size{.sequences = kSequences, .length = kLength, .rows = kTokens};
+  Pass pass(model, stream, kVocabulary);
+  pass.reserve([&](Pass& measured) {
+    measured.input(size);
+    measured.on_host(measured.logits());
+  });
+  const PassInput in = pass.input(size);
   for (std::int64_t t = 0; t < kTokens; ++t) {
-    host.ids.as<std::int32_t>()[t] = token(t);
-    host.positions.as<std::int32_t>()[t] = static_cast<std::int32_t>(t % kLength);
+    in.ids.as<std::int32_t>()[t] = token(t);
+    in.positions.as<std::int32_t>()[t] = static_cast<std::int32_t>(t % kLength);
   }
-  std::iota(host.rows.as<std::int32_t>(), host.rows.as<std::int32_t>() + kTokens, 0);
-  on_host.upload();
-  const Tensor logits = ask(model, Question(block), stream, layer);
-  stream.synchronize();
-  return in_f64(logits);
+  std::iota(in.rows.as<std::int32_t>(), in.rows.as<std::int32_t>() + kTokens, 0);
+  const ConstTensor logits = pass.on_host(pass.logits());
+  return with_float_type(logits.dtype(), [&]<class T>() {
+    const auto values = logits.span<T>();
+    return std::vector<double>(values.begin(), values.end());
+  });
 }
 
 // As on the first of two pipeline stages, but without messages.
@@ -196,7 +178,7 @@ SmallRunResult run_small(const SmallRun& run) {
       stream);
   Executor executor(model, objective, shape, result.planned, world, stream);
   executor.use_graphs(run.graphs);
-  result.logits = logits_of(model, on_meta, stream);
+  result.logits = logits_of(model, stream);
   const LoadBatch scaled = [&](int micro_batch, const Fields& batch) {
     return load(micro_batch, batch, run.loss_scale);
   };

@@ -2,8 +2,8 @@
 // and for several sequences, and scores.
 #include <gtest/gtest.h>
 
-#include "infer/runner.h"
-#include "infer/scorer.h"
+#include "infer/cached_pass.h"
+#include "infer/score_pass.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
 #include "tensor/host_copy.h"
@@ -74,22 +74,22 @@ struct Case {
   double tolerance;  // of the largest logit
 };
 
-class GpuRunner : public testing::TestWithParam<Case> {
+class GpuPasses : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (device::count() == 0) GTEST_SKIP() << "no GPU";
     pair_ = std::make_unique<Pair>(GetParam().config(), GetParam().dtype);
   }
-  Runner on_cpu(std::int64_t sequences = 1) const {
-    return Runner(*pair_->cpu, {.vocab_size = kVocabulary - 3, .sequences = sequences});
+  CachedPass on_cpu(std::int64_t sequences = 1) const {
+    return CachedPass(*pair_->cpu, {.vocab_size = kVocabulary - 3, .sequences = sequences});
   }
-  Runner on_gpu(std::int64_t sequences = 1) const {
-    return Runner(*pair_->gpu, {.vocab_size = kVocabulary - 3, .sequences = sequences});
+  CachedPass on_gpu(std::int64_t sequences = 1) const {
+    return CachedPass(*pair_->gpu, {.vocab_size = kVocabulary - 3, .sequences = sequences});
   }
   std::unique_ptr<Pair> pair_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Of, GpuRunner,
+INSTANTIATE_TEST_SUITE_P(Of, GpuPasses,
                          testing::Values(Case{"Gpt2InFp32", gpt2, DType::f32, 2e-5},
                                          Case{"LlamaInFp32", llama, DType::f32, 2e-5},
                                          Case{"UnusualInFp32", unusual, DType::f32, 2e-5},
@@ -99,8 +99,8 @@ INSTANTIATE_TEST_SUITE_P(Of, GpuRunner,
                                          Case{"LlamaInFp16", llama, DType::f16, 4e-3}),
                          [](const auto& which) { return std::string(which.param.name); });
 
-TEST_P(GpuRunner, LogitsAsTheCpus) {
-  Runner cpu = on_cpu(), gpu = on_gpu();
+TEST_P(GpuPasses, LogitsAsTheCpus) {
+  CachedPass cpu = on_cpu(), gpu = on_gpu();
   const auto ids = some_tokens(400, kVocabulary);
   const std::span all(ids);
   EXPECT_TENSORS_NEAR(gpu.next_logits(0, all.first(300)), cpu.next_logits(0, all.first(300)),
@@ -114,8 +114,8 @@ TEST_P(GpuRunner, LogitsAsTheCpus) {
                       cpu.next_logits(0, all.subspan(330, 70)), GetParam().tolerance);
 }
 
-TEST_P(GpuRunner, CachedAsUncached) {
-  Runner cached = on_gpu(), uncached = on_gpu();
+TEST_P(GpuPasses, CachedAsUncached) {
+  CachedPass cached = on_gpu(), uncached = on_gpu();
   const auto ids = some_tokens(40, kVocabulary);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const HostTensor stepped = clone(cached.next_logits(0, std::span(ids).subspan(i, 1)));
@@ -126,31 +126,31 @@ TEST_P(GpuRunner, CachedAsUncached) {
 }
 
 // A sequence gets the same bits alone and beside others of other lengths.
-TEST_P(GpuRunner, SequencesDoNotNoticeEachOther) {
+TEST_P(GpuPasses, SequencesDoNotNoticeEachOther) {
   const std::vector<std::size_t> prompts{1,   500, 7,  256, 33, 255, 2, 17,
                                          257, 100, 16, 64,  3,  5,   9, 12};
   constexpr std::size_t kSteps = 4;
   const auto ids = some_tokens(600, kVocabulary);
   std::vector<std::vector<HostTensor>> alone;
   for (const std::size_t length : prompts) {
-    Runner runner = on_gpu();
-    runner.next_logits(0, std::span(ids).first(length));
+    CachedPass pass = on_gpu();
+    pass.next_logits(0, std::span(ids).first(length));
     std::vector<HostTensor>& logits = alone.emplace_back();
     for (std::size_t i = 0; i < kSteps; ++i)
-      logits.push_back(clone(runner.next_logits(0, std::span(ids).subspan(length + i, 1))));
+      logits.push_back(clone(pass.next_logits(0, std::span(ids).subspan(length + i, 1))));
   }
   for (const std::size_t together : {std::size_t{2}, std::size_t{7}, prompts.size()}) {
-    Runner runner = on_gpu(static_cast<std::int64_t>(prompts.size()));
+    CachedPass pass = on_gpu(static_cast<std::int64_t>(prompts.size()));
     std::vector<std::int64_t> sequences;  // the last of them, backwards
     for (std::size_t n = prompts.size(); n-- > prompts.size() - together;) {
       sequences.push_back(static_cast<std::int64_t>(n));
-      runner.next_logits(sequences.back(), std::span(ids).first(prompts[n]));
+      pass.next_logits(sequences.back(), std::span(ids).first(prompts[n]));
     }
     for (std::size_t i = 0; i < kSteps; ++i) {
       std::vector<std::int32_t> next;
       for (const std::int64_t n : sequences)
         next.push_back(ids[prompts[static_cast<std::size_t>(n)] + i]);
-      const ConstTensor logits = runner.next_logits(sequences, next);
+      const ConstTensor logits = pass.next_logits(sequences, next);
       for (std::size_t row = 0; row < together; ++row)
         EXPECT_SAME_BITS(
             logits.rows(static_cast<std::int64_t>(row), static_cast<std::int64_t>(row) + 1),
@@ -162,13 +162,13 @@ TEST_P(GpuRunner, SequencesDoNotNoticeEachOther) {
 
 // Tokens are those that the logits give, whatever runs ahead: sequences go on, one ends, another
 // begins, a choice changes; captured steps and the first ones; until the positions are used up.
-TEST_P(GpuRunner, TokensAsTheLogits) {
-  Runner fast = on_gpu(4), slow = on_gpu(4);
+TEST_P(GpuPasses, TokensAsTheLogits) {
+  CachedPass fast = on_gpu(4), slow = on_gpu(4);
   const auto ids = some_tokens(600, kVocabulary);
   const auto begin = [&](std::int64_t sequence, std::size_t length) {
-    for (Runner* const runner : {&fast, &slow}) {
-      runner->start(sequence);
-      runner->next_logits(sequence, std::span(ids).first(length));
+    for (CachedPass* const pass : {&fast, &slow}) {
+      pass->start(sequence);
+      pass->next_logits(sequence, std::span(ids).first(length));
     }
   };
   std::vector<std::int32_t> last{3, 4, 5, 6};
@@ -208,10 +208,38 @@ TEST_P(GpuRunner, TokensAsTheLogits) {
   EXPECT_EQ(fast.length(2), fast.max_tokens());
 }
 
-TEST_P(GpuRunner, ScoresAsTheCpus) {
+// Pages that grow while a step runs ahead change no bit.
+TEST_P(GpuPasses, PagesGrow) {
+  CachedPass growing = on_gpu(3), reserved = on_gpu(3);
+  reserved.reserve(3, 600);
+  const auto ids = some_tokens(600, kVocabulary);
+  std::vector<std::int32_t> last{7, 8};
+  std::vector<Choice> choices(2);
+  for (CachedPass* const pass : {&growing, &reserved}) {
+    pass->next_logits(0, std::span(ids).first(250));
+    pass->next_logits(1, std::span(ids).first(3));
+  }
+  EXPECT_EQ(growing.page_tokens(), 256);
+  const std::vector<std::int64_t> both{0, 1};
+  for (int step = 0; step < 20; ++step) {
+    const auto expected = reserved.next_tokens(both, last, choices);
+    const auto got = growing.next_tokens(both, last, choices);
+    ASSERT_TRUE(std::ranges::equal(got, expected)) << step;
+    last.assign(got.begin(), got.end());
+    for (Choice& choice : choices) ++choice.place.token;
+    if (step == 12) {
+      const HostTensor logits = clone(growing.next_logits(2, std::span(ids).first(30)));
+      EXPECT_SAME_BITS(logits.view(), reserved.next_logits(2, std::span(ids).first(30)));
+    }
+  }
+  EXPECT_EQ(growing.page_tokens(), 512);
+  EXPECT_EQ(growing.pages(), 3);
+}
+
+TEST_P(GpuPasses, ScoresAsTheCpus) {
   const auto ids = some_tokens(601, kVocabulary);
   const auto score = [&](const Gpt& model) {
-    Scorer scorer(model, {.vocab_size = kVocabulary - 3, .window = 600, .batch = 2});
+    ScorePass scorer(model, {.vocab_size = kVocabulary - 3, .window = 600, .batch = 2});
     std::vector<std::vector<double>> nll{std::vector<double>(600), std::vector<double>(3),
                                          std::vector<double>(20)};
     std::vector<std::span<const std::int32_t>> texts{std::span(ids), std::span(ids).first(9),

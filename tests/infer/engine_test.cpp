@@ -1,4 +1,4 @@
-#include "infer/generator.h"
+#include "infer/engine.h"
 
 #include <gtest/gtest.h>
 
@@ -25,21 +25,20 @@ std::vector<std::vector<std::int32_t>> generate_all(const Gpt& model,
                                                     const std::vector<CompletionOptions>& options,
                                                     std::int64_t together, int threads = 1) {
   const Letters tokenizer;
-  Runner runner(model, {.vocab_size = kVocabulary, .sequences = together, .threads = threads});
-  Generator generator(runner);
+  Engine engine(model, {.vocab_size = kVocabulary, .max_requests = together, .threads = threads});
   std::deque<Completion> completions;
   const auto unfinished = [&] {
     return std::ranges::any_of(completions,
                                [](const Completion& c) { return c.finish() == Finish::none; });
   };
   while (completions.size() < prompts.size() || unfinished()) {
-    while (completions.size() < prompts.size() && !generator.full()) {
+    while (completions.size() < prompts.size() && !engine.full()) {
       const std::size_t n = completions.size();
       completions.emplace_back(tokenizer, prompts[n], options[n % options.size()],
                                static_cast<std::uint32_t>(n), 0);
-      generator.add(completions.back());
+      engine.submit(completions.back());
     }
-    generator.step();
+    engine.step();
   }
   std::vector<std::vector<std::int32_t>> made;
   for (const Completion& c : completions) made.emplace_back(c.made().begin(), c.made().end());
@@ -56,14 +55,14 @@ std::vector<std::int32_t> expected_greedy(const Gpt& model, const std::string& p
                                           std::size_t count) {
   std::vector<std::int32_t> seen{Letters::kEod};
   Letters().encode(prompt, seen);
-  Runner runner(model, {.vocab_size = kVocabulary});
-  const auto room = static_cast<std::size_t>(runner.max_tokens());
+  CachedPass pass(model, {.vocab_size = kVocabulary});
+  const auto room = static_cast<std::size_t>(pass.max_tokens());
   std::size_t context = seen.size();
   std::vector<std::int32_t> tokens;
   for (std::size_t i = 0; i < count; ++i) {
     if (context > room) context = room / 2;
-    runner.start(0);
-    const ConstTensor logits = runner.next_logits(0, std::span(seen).last(context));
+    pass.start(0);
+    const ConstTensor logits = pass.next_logits(0, std::span(seen).last(context));
     std::int32_t best = 0;
     for (std::int32_t id = 1; id < kVocabulary; ++id)
       if (element(logits, id) > element(logits, best)) best = id;
@@ -74,20 +73,20 @@ std::vector<std::int32_t> expected_greedy(const Gpt& model, const std::string& p
   return tokens;
 }
 
-class GeneratorOf : public testing::TestWithParam<ModelConfig (*)()> {
+class EngineOf : public testing::TestWithParam<ModelConfig (*)()> {
  protected:
   std::unique_ptr<Gpt> model_ = make_gpt(GetParam()());
 };
 
 // 12 positions: the text outgrows them several times; prompts that fill them.
-TEST_P(GeneratorOf, GreedyIsTheLikeliestTokenEachTime) {
+TEST_P(EngineOf, GreedyIsTheLikeliestTokenEachTime) {
   for (const char* prompt : {"", "a", "abcde", "abcdefghij", "abcdefghijk"}) {
     SCOPED_TRACE(prompt);
     EXPECT_EQ(generate(*model_, prompt, greedy(50)), expected_greedy(*model_, prompt, 50));
   }
 }
 
-TEST_P(GeneratorOf, SameCommandSameText) {
+TEST_P(EngineOf, SameCommandSameText) {
   const auto hot = [](std::int64_t count, std::uint64_t seed) {
     return options_of(count, {.temperature = 2, .seed = seed});
   };
@@ -102,12 +101,12 @@ TEST_P(GeneratorOf, SameCommandSameText) {
   EXPECT_EQ(longer, text);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GeneratorOf, testing::Values(small_gpt2, small_llama),
+INSTANTIATE_TEST_SUITE_P(Models, EngineOf, testing::Values(small_gpt2, small_llama),
                          [](const auto& which) { return which.index == 0 ? "Gpt2" : "Llama"; });
 
 // In single precision, prompts and texts of many lengths, ends and settings: what is beside them
 // changes no token.
-TEST(Generator, CompletionsDoNotNoticeEachOther) {
+TEST(Engine, CompletionsDoNotNoticeEachOther) {
   const auto model = make_gpt(small_llama(), DType::f32);
   std::vector<std::string> prompts;
   std::vector<CompletionOptions> options;
@@ -122,15 +121,72 @@ TEST(Generator, CompletionsDoNotNoticeEachOther) {
     EXPECT_EQ(generate_all(*model, prompts, options, together, 2), alone) << together;
 }
 
+// All are submitted at once: each waits until there is a page for it.
+TEST(Engine, WhatWaitsComesInItsOrder) {
+  const auto model = make_gpt(small_llama());
+  const Letters tokenizer;
+  Engine engine(*model, {.vocab_size = kVocabulary, .max_requests = 2});
+  std::deque<Completion> completions;
+  EXPECT_FALSE(engine.step());
+  for (std::uint32_t n = 0; n < 5; ++n) {
+    EXPECT_EQ(engine.full(), n >= 2);
+    completions.emplace_back(tokenizer, "abc", greedy(n == 0 ? 9 : 3), n, 0);
+    engine.submit(completions.back());
+  }
+  const auto made = [&] {
+    std::vector<std::size_t> sizes;
+    for (const Completion& c : completions) sizes.push_back(c.made().size());
+    return sizes;
+  };
+  EXPECT_TRUE(engine.step());
+  EXPECT_EQ(made(), (std::vector<std::size_t>{1, 1, 0, 0, 0}));
+  for (int i = 0; i < 3; ++i) engine.step();
+  EXPECT_EQ(made(), (std::vector<std::size_t>{4, 3, 1, 0, 0}));
+  while (engine.step()) continue;
+  EXPECT_EQ(made(), (std::vector<std::size_t>{9, 3, 3, 3, 3}));
+  for (const Completion& c : completions) {
+    const auto expected =
+        generate(*model, "abc", greedy(static_cast<std::int64_t>(c.made().size())));
+    EXPECT_EQ(std::vector(c.made().begin(), c.made().end()), expected);
+  }
+}
+
+// What is cancelled gets no more tokens, wherever it is, and its page goes to another.
+TEST(Engine, CancelledTextsStop) {
+  const auto model = make_gpt(small_gpt2());
+  const Letters tokenizer;
+  Engine engine(*model, {.vocab_size = kVocabulary, .max_requests = 2});
+  std::deque<Completion> completions;
+  std::vector<Engine::Ticket> tickets;
+  for (std::uint32_t n = 0; n < 5; ++n) {
+    completions.emplace_back(tokenizer, std::string("abcde").substr(n), greedy(6), n, 0);
+    tickets.push_back(engine.submit(completions.back()));
+  }
+  for (int i = 0; i < 2; ++i) engine.step();
+  engine.cancel(tickets[0]);  // is continued
+  engine.cancel(tickets[3]);  // waits
+  while (engine.step()) continue;
+  engine.cancel(tickets[1]);  // is finished
+  EXPECT_FALSE(engine.full());
+  const std::size_t expected[] = {2, 6, 6, 0, 6};
+  for (std::size_t n = 0; n < 5; ++n) {
+    SCOPED_TRACE(n);
+    ASSERT_EQ(completions[n].made().size(), expected[n]);
+    auto alone = generate(*model, std::string("abcde").substr(n), greedy(6));
+    alone.resize(expected[n]);
+    EXPECT_EQ(std::vector(completions[n].made().begin(), completions[n].made().end()), alone);
+  }
+}
+
 // Ids 30 and 31 only fill the vocabulary up; here they are the model's favourites.
-TEST(Generator, NeverChoosesPadding) {
+TEST(Engine, NeverChoosesPadding) {
   const auto model = make_gpt(small_llama());
   const Tensor table = model->table().at("output_layer.weight").value;
   ASSERT_EQ(table.shape()[0], 32);
   for (std::int64_t column = 0; column < table.shape()[1]; ++column)
     for (const std::int64_t row : {30, 31})
       table.as<double>()[row * table.shape()[1] + column] *= 100;
-  Runner with_padding(*model, {.vocab_size = 32});
+  CachedPass with_padding(*model, {.vocab_size = 32});
   const ConstTensor logits = with_padding.next_logits(0, std::vector<std::int32_t>{1});
   EXPECT_GT(std::abs(element(logits, 30)), 10);
   for (const char first : std::string("abcdefghijklmnopqrstuvwxyz"))

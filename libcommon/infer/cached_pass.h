@@ -1,5 +1,7 @@
-// Runner: runs a GPT forward token by token for several sequences, whose keys and values it keeps,
-// on the model's device, in memory whose size was found on `meta`.  Not thread-safe.
+// CachedPass: passes over sequences whose keys and values are kept, so that their tokens come in
+// pieces, as many more of one sequence as there are or one more of each of several.  What they have
+// seen lies in pages of a cache, one for each sequence, which grow with what is asked for and never
+// beyond the model's positions.  Not thread-safe.
 //
 // On a GPU a long input is taken in pieces, and everything that a step needs from the host goes
 // there in one copy.
@@ -10,31 +12,35 @@
 #include <span>
 #include <vector>
 
-#include "infer/runner_input.h"
 #include "kernels/gemm.h"
-#include "model/families/gpt.h"
+#include "model/pass.h"
 #include "nn/kv_cache.h"
 
 namespace mt {
 
 class TokenSteps;
 
-class Runner {
+class CachedPass {
  public:
   // Sequences that run together at most; in such company each gets the bits that it gets alone.
   static constexpr std::int64_t kTogether = kFewRows;
 
   struct Options {
     std::int64_t vocab_size = 0;  // the tokenizer's: logits are of these tokens
-    std::int64_t sequences = 1;   // slots of the cache; at least 1
+    std::int64_t sequences = 1;   // at most
     int threads = 0;              // of the CPU; 0: one a core
   };
-  Runner(const Gpt& model, const Options& options);
-  ~Runner();
+  CachedPass(const Gpt& model, const Options& options);
+  ~CachedPass();
 
-  std::int64_t max_tokens() const;
-  std::int64_t vocab_size() const { return vocab_size_; }
+  std::int64_t max_tokens() const;  // of a sequence: the model's positions
   std::int64_t sequences() const { return static_cast<std::int64_t>(lengths_.size()); }
+
+  // Makes pages for the first so many sequences, each of so many tokens, unless there are; what
+  // they have seen stays.  Those below do it too, for as much as they are given.
+  void reserve(std::int64_t sequences, std::int64_t tokens);
+  std::int64_t page_tokens() const { return cache_ ? cache_->keys(0).shape()[1] : 0; }
+  std::int64_t pages() const { return cache_ ? cache_->keys(0).shape()[0] : 0; }
 
   // A sequence's tokens follow those that it has seen since start().
   void start(std::int64_t sequence) { lengths_[static_cast<std::size_t>(sequence)] = 0; }
@@ -56,16 +62,19 @@ class Runner {
                                             std::span<const Choice> choices);
 
  private:
+  KvCache make_cache(Device device, std::int64_t pages, std::int64_t tokens) const;
+  void copy_pages(const KvCache& to);
+  void reserve_pass();
+  void make_room(std::span<const std::int64_t> sequences, std::int64_t length);
+  PassInput put(std::span<const std::int64_t> sequences, std::span<const std::int32_t> ids);
   Tensor run(std::span<const std::int64_t> sequences, std::span<const std::int32_t> ids);
-  ConstTensor on_host(const Tensor& logits);
+  // Tokens of one sequence that are taken at once.
+  std::int64_t piece() const;
 
-  const Gpt& model_;
-  std::int64_t vocab_size_;
   Stream stream_;
-  KvCache cache_;
+  Pass pass_;
+  std::unique_ptr<KvCache> cache_;     // [pages, tokens, ...]; a sequence's page has its number
   std::vector<std::int64_t> lengths_;  // of the sequences
-  Arena layer_;
-  Buffer input_, logits_;              // of a GPU's step, in pinned host memory
   std::unique_ptr<TokenSteps> steps_;  // on a GPU
 };
 

@@ -1,6 +1,5 @@
-// Scorer: how likely a GPT finds the tokens of sequences; many short ones run together, and logits
-// are computed only for the tokens that are asked for.  On the model's device, in memory whose size
-// was found on `meta`.  Not thread-safe.
+// ScorePass: passes that say how likely a GPT finds the tokens of sequences; many short ones run
+// together, and logits are computed only for the tokens that are asked for.  Not thread-safe.
 //
 // On the CPU what a token scores depends neither on the number of threads nor on what runs beside
 // it: sequences are padded, which their tokens do not see, so that each begins where the matrix
@@ -10,13 +9,12 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
-#include "model/families/gpt.h"
+#include "model/pass.h"
 
 namespace mt {
 
-class Scorer {
+class ScorePass {
  public:
   struct Options {
     std::int64_t vocab_size = 0;  // the tokenizer's: probabilities are over these tokens
@@ -24,7 +22,7 @@ class Scorer {
     std::int64_t batch = 1;       // sequences of that length at a time, of shorter ones more
     int threads = 0;              // of the CPU; 0: one a core
   };
-  Scorer(const Gpt& model, const Options& options);
+  ScorePass(const Gpt& model, const Options& options);
 
   // nll[i][j] = -log p(token | all before it in ids[i]), in nats, for the last nll[i].size() tokens
   // of ids[i]; its last element belongs to the last token.  ids[i]: 2 to window + 1 tokens.
@@ -38,11 +36,9 @@ class Scorer {
   };
   void score_batch(std::span<const Item> items, std::int64_t length);
 
-  const Gpt& model_;
-  std::int64_t window_, tokens_, vocab_size_;  // tokens_: of a batch, padding included
+  std::int64_t window_, tokens_;  // tokens_: of a batch, padding included
   Stream stream_;
-  Arena layer_;
-  Buffer staging_;  // of a GPU's batch, in pinned host memory
+  Pass pass_;
 };
 
 }  // namespace mt

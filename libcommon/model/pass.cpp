@@ -1,0 +1,98 @@
+#include "model/pass.h"
+
+#include <algorithm>
+
+#include "nn/inference.h"
+#include "tensor/device.h"
+
+namespace mt {
+
+PassInput::PassInput(const Tensor& all, const PassSize& of) : size(of), block(all) {
+  std::int64_t at = 0;
+  const auto take = [&](std::int64_t count) {
+    const std::int64_t begin = std::exchange(at, at + count);
+    return block.rows(begin, at);
+  };
+  const Tensor of_choices = take(size.sequences * kOfChoice);  // first: aligned to 8 bytes
+  choices = {
+      of_choices.data(), DType::u8, {static_cast<std::int64_t>(of_choices.bytes())}, all.device()};
+  ids = take(size.tokens());
+  positions = take(size.tokens());
+  rows = take(size.rows);
+  labels = take(size.rows);
+  slots = take(size.sequences);
+  lengths = take(size.sequences);
+}
+
+void Pass::reserve(const std::function<void(Pass&)>& passes) {
+  Stream meta(Device::meta);
+  Gpt on_meta(model_.config());
+  on_meta.table().allocate(Device::meta, model_.table().dtype(), false);
+  Pass measured(on_meta, meta, vocab_size_);
+  measured.layer_ = Arena(Buffer(Device::meta, kMeasuring));
+  passes(measured);
+  stream_.synchronize();
+  graphs_ = {};
+  layer_ = {};
+  layer_ = Arena(Buffer(stream_.device(), measured.layer_.peak_bytes()));
+  if (stream_.device() != Device::cuda) return;
+  if (meta.work_bytes() > stream_.work_bytes()) stream_.reserve_work(meta.work_bytes());
+  staging_ = Buffer::pinned(measured.input_bytes_);
+  results_ = Buffer::pinned(measured.result_bytes_);
+}
+
+PassInput Pass::input(const PassSize& size) {
+  const Shape words{PassInput::words(size)};
+  layer_.rewind(0);
+  next_.emplace(layer_.alloc(DType::i32, words), size);
+  input_bytes_ = std::max(input_bytes_, next_->block.bytes());
+  return stream_.device() == Device::cuda ? PassInput(staging_.tensor(DType::i32, words), size)
+                                          : *next_;
+}
+
+const PassInput& Pass::send() {
+  if (stream_.device() == Device::cuda)
+    device::copy(next_->block.data(), staging_.data(), next_->block.bytes(), stream_.handle());
+  return *next_;
+}
+
+Tensor Pass::logits_of(const PassInput& input, const CachedPast& past) {
+  Inference inference(stream_, layer_, model_.table().dtype(), input.size.sequences,
+                      input.positions);
+  Step& s = inference.step;
+  s.past = past;
+  if (past.cache != nullptr && !past.slot) {
+    s.past.slots = input.slots;
+    s.past.lengths = input.lengths;
+  }
+  return model_.logits(s, input.ids, input.rows, vocab_size_);
+}
+
+Tensor Pass::logits(const CachedPast& past) { return logits_of(send(), past); }
+
+Tensor Pass::scores() {
+  const PassInput& in = send();
+  const Tensor nll = layer_.alloc(sum_dtype(model_.table().dtype()), {in.size.rows});
+  Inference inference(stream_, layer_, model_.table().dtype(), in.size.sequences, in.positions);
+  model_.score(inference.step, nll, in.ids, in.rows, in.labels, vocab_size_);
+  return nll;
+}
+
+ConstTensor Pass::on_host(const Tensor& result) {
+  result_bytes_ = std::max(result_bytes_, result.bytes());
+  if (stream_.device() != Device::cuda) return result;
+  const Tensor host = results_.tensor(result.dtype(), result.shape());
+  device::copy(host.data(), result.data(), result.bytes(), stream_.handle());
+  stream_.synchronize();
+  return host;
+}
+
+void Pass::repeat(const PassInput& input, const CachedPast& past,
+                  const std::function<void(const Tensor& logits)>& then) {
+  graphs_.run(stream_, {input.size.sequences, past.longest}, [&] {
+    layer_.rewind(0);
+    then(logits_of(input, past));
+  });
+}
+
+}  // namespace mt

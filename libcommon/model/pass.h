@@ -1,0 +1,88 @@
+// Pass: one forward of a model over the tokens of some sequences, which keeps nothing for a
+// backward: the logits behind some of its tokens, or how likely it finds what follows them.  It
+// runs in memory whose size was found on meta; what the host tells it goes to a GPU in one copy;
+// and passes that come again are captured, each size of them once.  Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "kernels/sample.h"
+#include "model/families/gpt.h"
+#include "tensor/graph.h"
+
+namespace mt {
+
+struct PassSize {
+  std::int64_t sequences = 1, length = 1;  // tokens of each
+  std::int64_t rows = 1;                   // tokens of which something is asked
+
+  std::int64_t tokens() const { return sequences * length; }
+};
+
+// PassInput: what the host tells a pass, i32 tensors one behind the other in one block.  A pass
+// reads those that it is of use for: labels are what is scored, slots and lengths are as in
+// CachedPast, choices are for sample().
+struct PassInput {
+  PassSize size;
+  Tensor block;           // all of it
+  Tensor choices;         // [sequences] Choice, as bytes
+  Tensor ids, positions;  // [tokens]
+  Tensor rows, labels;    // [rows]
+  Tensor slots, lengths;  // [sequences]
+
+  static std::int64_t words(const PassSize& size) {
+    return size.sequences * (kOfChoice + 2) + 2 * size.tokens() + 2 * size.rows;
+  }
+  PassInput(const Tensor& all, const PassSize& of);
+
+ private:
+  static constexpr std::int64_t kOfChoice = sizeof(Choice) / sizeof(std::int32_t);
+  static_assert(sizeof(Choice) % sizeof(std::int32_t) == 0);
+};
+
+class Pass {
+ public:
+  // Logits and scores are over the first `vocab_size` tokens: the padding of the vocabulary is
+  // none.
+  Pass(const Gpt& model, Stream& stream, std::int64_t vocab_size)
+      : model_(model), stream_(stream), vocab_size_(vocab_size) {}
+
+  const Gpt& model() const { return model_; }
+  Stream& stream() const { return stream_; }
+
+  // Makes room for what `passes` does with a pass on meta, and forgets what was captured.
+  void reserve(const std::function<void(Pass&)>& passes);
+
+  // The input of the next pass, in host memory, for the caller to fill.  What was queued with the
+  // input before must be done.
+  PassInput input(const PassSize& size);
+  // Queues the pass: [rows, vocab_size] of the sum_dtype.
+  Tensor logits(const CachedPast& past = {});
+  // The same, of -log p(label | all tokens up to the row) of each row: [rows].
+  Tensor scores();
+  // Waits for what such a pass returned: in host memory, valid until the next call.
+  ConstTensor on_host(const Tensor& result);
+
+  // Queues the logits of an input that lies on the GPU, and what `then` does with them; from the
+  // second time that so many sequences come with so long a past on, as a captured graph.
+  void repeat(const PassInput& input, const CachedPast& past,
+              const std::function<void(const Tensor& logits)>& then);
+
+ private:
+  const PassInput& send();
+  Tensor logits_of(const PassInput& input, const CachedPast& past);
+
+  const Gpt& model_;
+  Stream& stream_;
+  std::int64_t vocab_size_;
+  Arena layer_;
+  Buffer staging_, results_;       // of a GPU's passes, in pinned host memory
+  std::optional<PassInput> next_;  // where the next pass reads its input, in `layer_`
+  std::size_t input_bytes_ = 0, result_bytes_ = 0;        // on meta: the most that was asked for
+  Graphs<std::pair<std::int64_t, std::int64_t>> graphs_;  // by sequences and longest past
+};
+
+}  // namespace mt

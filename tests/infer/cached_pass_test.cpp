@@ -1,0 +1,145 @@
+// The ways to run a model agree: with the cache token by token, in pieces, or all at once, in pages
+// that grow or do not.
+#include "infer/cached_pass.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/infer/small_gpt.h"
+#include "tests/support/host_tensor.h"
+
+namespace mt {
+namespace {
+
+class CachedPassOf : public testing::TestWithParam<ModelConfig (*)()> {};
+
+TEST_P(CachedPassOf, TokenByTokenEqualsAllAtOnce) {
+  const auto model = make_gpt(GetParam()());
+  CachedPass pass(*model, {.vocab_size = 30, .threads = 1});
+  const auto count = static_cast<std::size_t>(pass.max_tokens());
+  const std::vector<std::int32_t> ids = some_tokens(count);
+  const std::span all(ids);
+
+  CachedPass stepping(*model, {.vocab_size = 30, .threads = 2});
+  stepping.start(0);
+  for (std::size_t i = 0; i < count; ++i) {
+    SCOPED_TRACE(i);
+    const HostTensor stepped = clone(stepping.next_logits(0, all.subspan(i, 1)));
+    EXPECT_EQ(stepping.length(0), static_cast<std::int64_t>(i) + 1);
+    EXPECT_EQ(stepped.view().shape(), (Shape{1, 30}));
+    pass.start(0);
+    const HostTensor at_once = clone(pass.next_logits(0, all.first(i + 1)));
+    EXPECT_TENSORS_NEAR(stepped.view(), at_once.view(), 1e-12);
+  }
+}
+
+TEST_P(CachedPassOf, PiecesOfAnyLength) {
+  const auto model = make_gpt(GetParam()());
+  CachedPass pass(*model, {.vocab_size = 30, .threads = 1});
+  const std::vector<std::int32_t> ids = some_tokens(12);
+  const std::span all(ids);
+  pass.start(0);
+  const HostTensor expected = clone(pass.next_logits(0, all));
+  for (std::size_t cut = 1; cut < ids.size(); ++cut) {
+    pass.start(0);
+    pass.next_logits(0, all.first(cut));
+    EXPECT_TENSORS_NEAR(pass.next_logits(0, all.subspan(cut)), expected.view(), 1e-12);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, CachedPassOf, testing::Values(small_gpt2, small_llama),
+                         [](const auto& which) { return which.index == 0 ? "Gpt2" : "Llama"; });
+
+// In single precision: the cache is within rounding of none.
+TEST(CachedPass, CachedEqualsUncachedInSinglePrecision) {
+  ModelConfig config = small_llama();
+  config.hidden_size = 64;
+  config.max_position_embeddings = 100;
+  config.init_method_std = 0.1;  // as trained weights, it does not amplify rounding
+  const auto model = make_gpt(config, DType::f32);
+  CachedPass cached(*model, {.vocab_size = 30}), uncached(*model, {.vocab_size = 30});
+  const std::vector<std::int32_t> ids = some_tokens(100);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const HostTensor stepped = clone(cached.next_logits(0, std::span(ids).subspan(i, 1)));
+    uncached.start(0);
+    EXPECT_TENSORS_NEAR(stepped.view(), uncached.next_logits(0, std::span(ids).first(i + 1)), 1e-6);
+  }
+}
+
+// A sequence gets the same bits alone and beside others of other lengths, on any number of threads.
+TEST(CachedPass, SequencesDoNotNoticeEachOther) {
+  for (ModelConfig config : {small_gpt2(), small_llama()}) {
+    config.hidden_size = 48;
+    config.max_position_embeddings = 40;
+    const auto model = make_gpt(config, DType::f32);
+    std::vector<std::vector<HostTensor>> alone;
+    const std::vector<std::size_t> prompts{1, 20, 7, 33, 2, 17, 16};
+    const auto ids = some_tokens(40);
+    for (const std::size_t length : prompts) {
+      CachedPass pass(*model, {.vocab_size = 30, .threads = 1});
+      std::vector<HostTensor>& logits = alone.emplace_back();
+      logits.push_back(clone(pass.next_logits(0, std::span(ids).first(length))));
+      for (std::size_t i = length; i < length + 6; ++i)
+        logits.push_back(clone(pass.next_logits(0, std::span(ids).subspan(i, 1))));
+    }
+    for (const int threads : {1, 3}) {
+      CachedPass pass(*model, {.vocab_size = 30, .sequences = 7, .threads = threads});
+      std::vector<std::int64_t> sequences;
+      for (std::size_t n = 0; n < prompts.size(); ++n) {
+        sequences.push_back(static_cast<std::int64_t>(n));
+        EXPECT_SAME_BITS(pass.next_logits(sequences.back(), std::span(ids).first(prompts[n])),
+                         alone[n][0].view());
+      }
+      for (std::size_t i = 0; i < 6; ++i) {
+        std::vector<std::int32_t> next;
+        for (const std::size_t length : prompts) next.push_back(ids[length + i]);
+        const HostTensor logits = clone(pass.next_logits(sequences, next));
+        for (std::size_t n = 0; n < prompts.size(); ++n)
+          EXPECT_SAME_BITS(logits.view().rows(sequences[n], sequences[n] + 1),
+                           alone[n][i + 1].view());
+      }
+    }
+  }
+}
+
+// Pages are made for what comes, and what lies in them moves as they grow: no bit changes.
+TEST(CachedPass, PagesGrow) {
+  ModelConfig config = small_llama();
+  config.max_position_embeddings = 1000;
+  const auto model = make_gpt(config, DType::f32);
+  const auto ids = some_tokens(700);
+  CachedPass growing(*model, {.vocab_size = 30, .sequences = 5}),
+      reserved(*model, {.vocab_size = 30, .sequences = 5});
+  reserved.reserve(5, 1000);
+  EXPECT_EQ(reserved.pages(), 5);
+  EXPECT_EQ(reserved.page_tokens(), 1000);
+  EXPECT_EQ(growing.pages(), 0);
+  const auto same = [&](std::int64_t sequence, std::size_t begin, std::size_t count) {
+    const auto some = std::span(ids).subspan(begin, count);
+    const HostTensor logits = clone(growing.next_logits(sequence, some));
+    EXPECT_SAME_BITS(logits.view(), reserved.next_logits(sequence, some));
+  };
+  const auto expect_pages = [&](std::int64_t pages, std::int64_t tokens) {
+    EXPECT_EQ(growing.pages(), pages);
+    EXPECT_EQ(growing.page_tokens(), tokens);
+  };
+  same(0, 0, 3);
+  expect_pages(1, 256);
+  same(1, 100, 253);
+  expect_pages(2, 256);
+  same(0, 3, 1);
+  same(1, 353, 4);
+  expect_pages(2, 512);
+  same(2, 0, 1);
+  expect_pages(4, 512);
+  same(0, 4, 596);
+  expect_pages(4, 1000);
+  same(4, 50, 2);
+  expect_pages(5, 1000);
+  const std::vector<std::int64_t> all{4, 0, 2, 1};
+  const std::vector<std::int32_t> next{1, 2, 3, 4};
+  const HostTensor logits = clone(growing.next_logits(all, next));
+  EXPECT_SAME_BITS(logits.view(), reserved.next_logits(all, next));
+}
+
+}  // namespace
+}  // namespace mt
