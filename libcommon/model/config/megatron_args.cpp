@@ -33,8 +33,8 @@ class ArgsWriter {
 
   template <class T>
   void operator()(const T& value, const Setting& s) const {
-    if (s.arg == nullptr) return;
-    const std::string_view arg = s.arg;
+    const std::string arg = s.arg_name();
+    if (arg.empty()) return;
     if (arg == "ffn_hidden_size")
       set(arg, c_.ffn());
     else if (arg == "kv_channels")
@@ -121,8 +121,8 @@ class ArgsReader {
   // An absent attribute leaves the variable as it is.
   template <class T>
   void operator()(T& value, const Setting& s) const {
-    if (const PyValue* const v = s.arg == nullptr ? nullptr : given(s.arg))
-      read(*v, path(s.arg), value);
+    const std::string arg = s.arg_name();
+    if (const PyValue* const v = arg.empty() ? nullptr : given(arg)) read(*v, path(arg), value);
   }
 
   ModelFamily family(const std::function<bool(const std::string&)>& has_tensor) const {
@@ -217,7 +217,7 @@ class ArgsReader {
   }
 
   // Null where it is absent or None.
-  const PyValue* given(const char* name) const {
+  const PyValue* given(std::string_view name) const {
     const PyValue* const value = args_.find(name);
     return value == nullptr || value->is_none() ? nullptr : value;
   }
@@ -240,7 +240,7 @@ class ArgsReader {
   void refuse_if(bool refused, const char* name) const {
     if (refused) fail(Exit::bad_data, path(name), ": is set to what is not supported");
   }
-  std::string path(const char* name) const { return concat(where_, ": args.", name); }
+  std::string path(std::string_view name) const { return concat(where_, ": args.", name); }
 
   const PyValue& args_;
   const std::string& where_;

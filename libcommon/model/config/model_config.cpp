@@ -1,5 +1,6 @@
 #include "model/config/model_config.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "base/command.h"
@@ -14,7 +15,7 @@ struct Declaring {
   Section section;
   template <class T>
   void operator()(T& value, const Setting& s) const {
-    if (s.section != section || s.flag == nullptr) return;
+    if (s.section != section) return;
     if constexpr (!std::is_same_v<T, bool>)
       cl.option(s.flag, &value, s.metavar, s.help, s.range.given);
     else if (s.metavar == kOff)
@@ -69,6 +70,13 @@ void check_mixtral(const ModelConfig& c) {
 }
 
 }  // namespace
+
+std::string Setting::arg_name() const {
+  if (arg != nullptr) return arg;
+  std::string name = flag + 2;
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
 
 void ModelConfig::add_to(CommandLine& cl) {
   const auto declare = [&](Section section) { visit_settings(*this, Declaring{cl, section}); };

@@ -16,6 +16,7 @@ struct Range {
   Check given = {}, stored = {};
 };
 
+inline Range any_value() { return {}; }
 inline Range count_to(double most) { return {at_least(1), between(1, most)}; }
 inline Range count() { return {at_least(1), at_least(1)}; }
 inline Range part_to(double most) { return {between(0, most), between(0, most)}; }

@@ -19,15 +19,14 @@ struct Describing {
   Facts& facts;
   template <class T>
   void operator()(const T& value, const Setting& s) const {
-    const char* const name = s.flag == nullptr ? s.arg : s.flag;
-    if (s.effect == Effect::part) return add_derived(name);
+    if (s.effect == Effect::part) return add_derived(s.flag);
     if (s.effect != Effect::model) return;
     if constexpr (std::is_same_v<T, bool>)
-      facts.emplace_back(name, on_off(value != (s.metavar == kOff)));
+      facts.emplace_back(s.flag, on_off(value != (s.metavar == kOff)));
     else if constexpr (std::is_constructible_v<Value, T>)
-      facts.emplace_back(name, value);
+      facts.emplace_back(s.flag, value);
     else
-      fail(Exit::internal, name, ": has no value to compare");
+      fail(Exit::internal, s.flag, ": has no value to compare");
   }
   void add_derived(const char* name) const {
     const std::string_view flag = name;

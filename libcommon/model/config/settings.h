@@ -4,6 +4,7 @@
 // visitor has the case by hand.
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include "model/config/model_config.h"
@@ -13,7 +14,7 @@ namespace mt {
 
 // Where --help has an option: the options of a section come in the order of the table, which is
 // that of Megatron's args.
-enum class Section : std::uint8_t { sizes, model, padding, positions, training, none };
+enum class Section : std::uint8_t { sizes, model, padding, positions, training, no_option };
 
 enum class Effect : std::uint8_t {
   model,    // what the model computes: a run must have its checkpoint's
@@ -22,19 +23,23 @@ enum class Effect : std::uint8_t {
 };
 
 struct Setting {
-  const char* arg;   // among Megatron's args; null: in none
-  const char* flag;  // null: no option, and without a range
+  const char* flag;
   Section section;
   Effect effect;
   const char* help = nullptr;
   const char* metavar = nullptr;  // of a bool null, or kOff
   Range range = {};
+  const char* arg = nullptr;  // its name in Megatron's args, where that is not the flag's
+
+  // Gives its name in Megatron's args, as argparse makes it of a flag; "" where it is in none.
+  std::string arg_name() const;
 };
 inline constexpr const char* kOff = "off";  // the flag makes it false
+inline constexpr const char* kNoArg = "";
 
 // Makes a setting that has no option yet.
-inline Setting stored(const char* arg, const char* flag, Effect effect, Range range = {}) {
-  return {arg, flag, Section::none, effect, nullptr, nullptr, std::move(range)};
+inline Setting stored(const char* flag, Effect effect, Range range = {}) {
+  return {flag, Section::no_option, effect, nullptr, nullptr, std::move(range)};
 }
 
 // Visits the settings that the config's family has beside those of a GPT.
@@ -42,30 +47,25 @@ template <class Config, class Visit>
 void visit_family_settings(Config& c, const Visit& visit) {
   constexpr Effect kModel = Effect::model, kTraining = Effect::training;
   if (c.family == ModelFamily::mixtral) {
-    visit(c.num_experts, stored("num_experts", "--num-experts", kModel, count_to(kMany)));
-    visit(c.moe_router_topk, stored("moe_router_topk", nullptr, kModel));
-    visit(c.moe_aux_loss_coeff, stored("moe_aux_loss_coeff", nullptr, kTraining));
+    visit(c.num_experts, stored("--num-experts", kModel, count_to(kMany)));
+    visit(c.moe_router_topk, stored("--moe-router-topk", kModel));
+    visit(c.moe_aux_loss_coeff, stored("--moe-aux-loss-coeff", kTraining));
   }
   if (c.family == ModelFamily::mamba) {
-    visit(c.hybrid_pattern, stored("hybrid_override_pattern", nullptr, kModel));
-    visit(c.mamba_state_dim,
-          stored("mamba_state_dim", "--mamba-state-dim", kModel, count_to(kWide)));
-    visit(c.mamba_head_dim, stored("mamba_head_dim", "--mamba-head-dim", kModel, count_to(kWide)));
-    visit(c.mamba_num_heads, stored("mamba_num_heads", nullptr, kModel));
-    visit(c.mamba_num_groups,
-          stored("mamba_num_groups", "--mamba-num-groups", kModel, count_to(kMany)));
+    visit(c.hybrid_pattern, stored("--hybrid-override-pattern", kModel));
+    visit(c.mamba_state_dim, stored("--mamba-state-dim", kModel, count_to(kWide)));
+    visit(c.mamba_head_dim, stored("--mamba-head-dim", kModel, count_to(kWide)));
+    visit(c.mamba_num_heads, stored("--mamba-num-heads", kModel));
+    visit(c.mamba_num_groups, stored("--mamba-num-groups", kModel, count_to(kMany)));
   }
   if (c.family == ModelFamily::t5) {
-    visit(c.encoder_num_layers,
-          stored("encoder_num_layers", "--encoder-num-layers", kModel, count_to(1 << 16)));
+    visit(c.encoder_num_layers, stored("--encoder-num-layers", kModel, count_to(1 << 16)));
     visit(c.relative_attention_num_buckets,
-          stored("relative_attention_num_buckets", "--relative-attention-num-buckets", kModel,
-                 count_to(1 << 20)));
+          stored("--relative-attention-num-buckets", kModel, count_to(1 << 20)));
     visit(c.relative_attention_max_distance,
-          stored("relative_attention_max_distance", "--relative-attention-max-distance", kModel,
-                 count_to(1 << 30)));
-    visit(c.gated_gelu, stored("gated_linear_unit", nullptr, kModel));
-    visit(c.scale_decoder_outputs, stored("scale_decoder_outputs", nullptr, kModel));
+          stored("--relative-attention-max-distance", kModel, count_to(1 << 30)));
+    visit(c.gated_gelu, stored("--gated-linear-unit", kModel));
+    visit(c.scale_decoder_outputs, stored("--scale-decoder-outputs", kModel));
   }
 }
 
@@ -74,100 +74,98 @@ template <class Config, class Visit>
 void visit_settings(Config& c, const Visit& visit) {
   using enum Section;
   constexpr Effect kModel = Effect::model, kPart = Effect::part, kTraining = Effect::training;
-  visit(c.num_layers,
-        {"num_layers", "--num-layers", sizes, kModel, "transformer layers", "N", count_to(kMany)});
-  visit(c.hidden_size, {"hidden_size", "--hidden-size", sizes, kModel,
-                        "width of the residual stream", "N", count_to(kWide)});
-  visit(c.ffn_hidden_size, {"ffn_hidden_size", "--ffn-hidden-size", sizes, kPart,
+  visit(c.num_layers, {"--num-layers", sizes, kModel, "transformer layers", "N", count_to(kMany)});
+  visit(c.hidden_size,
+        {"--hidden-size", sizes, kModel, "width of the residual stream", "N", count_to(kWide)});
+  visit(c.ffn_hidden_size, {"--ffn-hidden-size", sizes, kPart,
                             "width inside the MLP; default 4 x hidden size, with --swiglu "
                             "8/3 of it in multiples of 64",
                             "N", count_to(kWide)});
-  visit(c.num_attention_heads, {"num_attention_heads", "--num-attention-heads", sizes, kModel,
-                                "query heads", "N", count_to(kMany)});
-  visit(c.group_query_attention, {"group_query_attention", "--group-query-attention", model, kPart,
+  visit(c.num_attention_heads,
+        {"--num-attention-heads", sizes, kModel, "query heads", "N", count_to(kMany)});
+  visit(c.group_query_attention, {"--group-query-attention", model, kPart,
                                   "several query heads share a key and a value head"});
   visit(c.num_query_groups,
-        {"num_query_groups", "--num-query-groups", model, kPart,
-         "key and value heads under --group-query-attention", "N", as_given(at_least(1))});
-  visit(c.kv_channels, {"kv_channels", "--kv-channels", sizes, kPart,
+        {"--num-query-groups", model, kPart, "key and value heads under --group-query-attention",
+         "N", as_given(at_least(1))});
+  visit(c.kv_channels, {"--kv-channels", sizes, kPart,
                         "width of a head; default hidden size / heads", "N", count_to(kMany)});
   visit(c.max_position_embeddings,
-        {"max_position_embeddings", "--max-position-embeddings", positions, kPart,
+        {"--max-position-embeddings", positions, kPart,
          "positions that the model knows; at least --seq-length", "N", count_to(kIds)});
   visit(c.position_embedding_type,
-        {"position_embedding_type", "--position-embedding-type", positions, kModel,
-         "learned_absolute, rope or none", "TYPE", choice({"learned_absolute", "rope", "none"})});
+        {"--position-embedding-type", positions, kModel, "learned_absolute, rope or none", "TYPE",
+         choice({"learned_absolute", "rope", "none"})});
   visit(c.use_rotary_position_embeddings,
-        {nullptr, "--use-rotary-position-embeddings", positions, kPart,
-         "deprecated; the same as --position-embedding-type rope"});
+        {"--use-rotary-position-embeddings", positions, kPart,
+         "deprecated; the same as --position-embedding-type rope", nullptr, any_value(), kNoArg});
   visit(c.position_embedding,
-        {nullptr, "--no-position-embedding", positions, kPart,
-         "deprecated; accepted where --position-embedding-type is rope or none", kOff});
-  visit(c.rotary_base, {"rotary_base", "--rotary-base", positions, kModel,
-                        "base of the rotary frequencies", "N", count()});
-  visit(c.rotary_percent, {"rotary_percent", "--rotary-percent", positions, kModel,
+        {"--no-position-embedding", positions, kPart,
+         "deprecated; accepted where --position-embedding-type is rope or none", kOff, any_value(),
+         kNoArg});
+  visit(c.rotary_base,
+        {"--rotary-base", positions, kModel, "base of the rotary frequencies", "N", count()});
+  visit(c.rotary_percent, {"--rotary-percent", positions, kModel,
                            "part of a head's channels that is rotated", "F", part_to(1)});
   visit(c.rotary_interleaved,
-        {"rotary_interleaved", "--rotary-interleaved", positions, kModel,
+        {"--rotary-interleaved", positions, kModel,
          "channels (0, 1), (2, 3), ... turn together, not those of two halves"});
   visit(c.rotary_interpolation,
-        {"rotary_seq_len_interpolation_factor", "--rotary-seq-len-interpolation-factor", positions,
-         kPart, "rotary positions are divided by this; Megatron-LM v0.12 reads it without effect",
-         "F", positive()});
+        {"--rotary-seq-len-interpolation-factor", positions, kPart,
+         "rotary positions are divided by this; Megatron-LM v0.12 reads it without effect", "F",
+         positive()});
   visit(c.use_rope_scaling,
-        {"use_rope_scaling", "--use-rope-scaling", positions, kModel,
+        {"--use-rope-scaling", positions, kModel,
          "low rotary frequencies are divided by --rope-scaling-factor, as in Llama 3.1"});
   visit(c.rope_scaling_factor,
-        {"rope_scaling_factor", "--rope-scaling-factor", positions, kModel,
+        {"--rope-scaling-factor", positions, kModel,
          "see --use-rope-scaling; Megatron-LM v0.12 always takes 8", "F", positive()});
   visit(c.window_size,
-        {"window_size", "--window-size", positions, kPart,
+        {"--window-size", positions, kPart,
          "a token sees A tokens before itself (-1: all); B, the tokens after, must be 0", "A,B"});
   visit(c.window_attn_skip_freq,
-        {"window_attn_skip_freq", "--window-attn-skip-freq", positions, kPart,
+        {"--window-attn-skip-freq", positions, kPart,
          "every Nth layer has no window; or a 1 (window) or 0 for each layer", "N",
          as_given(at_least(0))});
-  visit(c.normalization, {"normalization", "--normalization", model, kModel, "LayerNorm or RMSNorm",
-                          "TYPE", choice({"LayerNorm", "RMSNorm"})});
-  visit(c.norm_epsilon,
-        {"norm_epsilon", "--norm-epsilon", model, kModel, "added to a norm's variance", "F",
-         as_given(greater_than(0), between(0, 1))});
-  visit(c.apply_layernorm_1p, {"apply_layernorm_1p", "--apply-layernorm-1p", model, kModel,
+  visit(c.normalization, {"--normalization", model, kModel, "LayerNorm or RMSNorm", "TYPE",
+                          choice({"LayerNorm", "RMSNorm"})});
+  visit(c.norm_epsilon, {"--norm-epsilon", model, kModel, "added to a norm's variance", "F",
+                         as_given(greater_than(0), between(0, 1))});
+  visit(c.apply_layernorm_1p, {"--apply-layernorm-1p", model, kModel,
                                "norms multiply by 1 + their weight, which begins at 0"});
-  visit(c.qk_layernorm, {"qk_layernorm", "--qk-layernorm", model, kModel,
-                         "norms of each query and key head, before the rotation"});
-  visit(c.swiglu, {"swiglu", "--swiglu", model, kModel, "SwiGLU instead of GeLU"});
-  visit(c.squared_relu,
-        {"squared_relu", "--squared-relu", model, kModel, "the square of ReLU instead of GeLU"});
-  visit(c.bias_gelu_fusion, {"bias_gelu_fusion", "--no-bias-gelu-fusion", model, kPart,
-                             "the erf form of GeLU instead of tanh", kOff});
-  visit(c.add_bias_linear, {"add_bias_linear", "--disable-bias-linear", model, kModel,
-                            "linear layers without bias", kOff});
-  visit(c.add_qkv_bias,
-        {"add_qkv_bias", "--add-qkv-bias", model, kPart, "a bias in the QKV projection alone"});
+  visit(c.qk_layernorm,
+        {"--qk-layernorm", model, kModel, "norms of each query and key head, before the rotation"});
+  visit(c.swiglu, {"--swiglu", model, kModel, "SwiGLU instead of GeLU"});
+  visit(c.squared_relu, {"--squared-relu", model, kModel, "the square of ReLU instead of GeLU"});
+  visit(c.bias_gelu_fusion,
+        {"--no-bias-gelu-fusion", model, kPart, "the erf form of GeLU instead of tanh", kOff,
+         any_value(), "bias_gelu_fusion"});
+  visit(c.add_bias_linear, {"--disable-bias-linear", model, kModel, "linear layers without bias",
+                            kOff, any_value(), "add_bias_linear"});
+  visit(c.add_qkv_bias, {"--add-qkv-bias", model, kPart, "a bias in the QKV projection alone"});
   visit(c.untie_embeddings_and_output_weights,
-        {"untie_embeddings_and_output_weights", "--untie-embeddings-and-output-weights", model,
-         kModel, "an output layer of its own instead of the transposed embedding"});
-  visit(c.attention_dropout, {"attention_dropout", "--attention-dropout", training, kTraining,
+        {"--untie-embeddings-and-output-weights", model, kModel,
+         "an output layer of its own instead of the transposed embedding"});
+  visit(c.attention_dropout, {"--attention-dropout", training, kTraining,
                               "dropout of attention probabilities", "P", part_to(0.99)});
-  visit(c.hidden_dropout, {"hidden_dropout", "--hidden-dropout", training, kTraining,
+  visit(c.hidden_dropout, {"--hidden-dropout", training, kTraining,
                            "dropout of the residual branches", "P", part_to(0.99)});
   visit(c.label_smoothing,
-        {"label_smoothing", "--label-smoothing", training, kTraining,
+        {"--label-smoothing", training, kTraining,
          "part of each label that training spreads over the other tokens", "P", part_to(0.99)});
-  visit(c.init_method_std, {"init_method_std", "--init-method-std", training, kTraining,
+  visit(c.init_method_std, {"--init-method-std", training, kTraining,
                             "standard deviation of initial weights", "F", as_given(at_least(0))});
   visit(c.init_method_xavier_uniform,
-        {"init_method_xavier_uniform", "--init-method-xavier-uniform", training, kTraining,
+        {"--init-method-xavier-uniform", training, kTraining,
          "initial weights are uniform, by Glorot's rule, but for those of residual "
          "branches' ends"});
   visit(c.make_vocab_size_divisible_by,
-        {"make_vocab_size_divisible_by", "--make-vocab-size-divisible-by", padding, kTraining,
+        {"--make-vocab-size-divisible-by", padding, kTraining,
          "the vocabulary is padded to a multiple of this", "N", count_to(kWide)});
-  visit(c.vocab_size, {"vocab_size", "--vocab-size", model, kTraining,
+  visit(c.vocab_size, {"--vocab-size", model, kTraining,
                        "tokens that the model knows, before padding; default the tokenizer's", "N",
                        count_to(kIds)});
-  visit(c.padded_vocab_size, stored("padded_vocab_size", nullptr, kTraining));
+  visit(c.padded_vocab_size, stored("--padded-vocab-size", kTraining));
   visit_family_settings(c, visit);
 }
 
