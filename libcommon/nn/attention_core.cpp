@@ -10,10 +10,10 @@
 namespace mt {
 
 AttentionShape AttentionCore::shape(const Step& s, const Keys& keys) const {
-  return {.sequences = s.sequences,
-          .q_length = s.seq_length,
-          .kv_length = s.seq_length,
-          .kv_stride = s.seq_length,
+  return {.sequences = s.tokens.sequences,
+          .q_length = s.tokens.length,
+          .kv_length = s.tokens.length,
+          .kv_stride = s.tokens.length,
           .heads = options_.heads,
           .kv_heads = options_.kv_heads,
           .head_dim = options_.head_dim,
@@ -29,11 +29,11 @@ Dropout AttentionCore::dropout(const Step& s) const {
 }
 
 Shape AttentionCore::shape_of_o(const Step& s) const {
-  return {s.tokens(), options_.heads, options_.head_dim};
+  return {s.tokens.count(), options_.heads, options_.head_dim};
 }
 
 Shape AttentionCore::shape_of_lse(const Step& s) const {
-  return {s.sequences, options_.heads, s.seq_length};
+  return {s.tokens.sequences, options_.heads, s.tokens.length};
 }
 
 bool AttentionCore::takes_packed(const Step& s) const {
@@ -52,7 +52,8 @@ void AttentionCore::attend_past(Step& s, const Saved& found, const Qkv& heads,
   }
   Tensor rows = heads.q;
   if (!heads.packed()) {
-    rows = s.scratch({s.tokens(), (options_.heads + 2 * options_.kv_heads) * options_.head_dim});
+    rows =
+        s.scratch({s.tokens.count(), (options_.heads + 2 * options_.kv_heads) * options_.head_dim});
     qkv_merge(rows, heads.q, heads.k, heads.v, s.stream);
   }
   AttentionShape attended = shape(s, keys);
@@ -65,7 +66,7 @@ void AttentionCore::attend_past(Step& s, const Saved& found, const Qkv& heads,
                     .q = s.scratch(found.o.shape()),
                     .lse = found.lse,
                     .qkv = rows,
-                    .positions = s.positions,
+                    .positions = s.tokens.positions,
                     .slots = past.slots,
                     .angles = past.angles,
                     .first_key = keys.first_key,

@@ -30,7 +30,7 @@ ContextParallel::Grid ContextParallel::grid(std::int64_t layer) const {
 }
 
 std::int64_t whole_length(const Step& s) {
-  return s.seq_length * (s.context != nullptr ? s.context->size() : 1);
+  return s.tokens.length * (s.context != nullptr ? s.context->size() : 1);
 }
 
 std::array<std::int64_t, 2> chunk_starts(std::int64_t chunk, int ranks, int rank) {
@@ -38,14 +38,14 @@ std::array<std::int64_t, 2> chunk_starts(std::int64_t chunk, int ranks, int rank
 }
 
 std::vector<TokenRun> token_runs(const Step& s, std::int64_t begin, std::int64_t end) {
-  const std::int64_t chunk = s.seq_length / 2;
+  const std::int64_t chunk = s.tokens.length / 2;
   const auto starts = chunk_starts(chunk, s.context->size(), s.context->rank());
   std::vector<TokenRun> runs;
   for (std::int64_t row = begin; row < end;) {
-    const std::int64_t sequence = row / s.seq_length, in_chunk = row % chunk;
+    const std::int64_t sequence = row / s.tokens.length, in_chunk = row % chunk;
     const std::int64_t until = std::min(end, row - in_chunk + chunk);
     const std::int64_t position =
-        starts[static_cast<std::size_t>(row % s.seq_length / chunk)] + in_chunk;
+        starts[static_cast<std::size_t>(row % s.tokens.length / chunk)] + in_chunk;
     runs.push_back({row - begin, until - begin, sequence * whole_length(s) + position});
     row = until;
   }
@@ -86,7 +86,7 @@ ConstTensor dropped_gradient(Step& s, ConstTensor dy, const Dropout& dropout) {
 void turn_tokens(Step& s, Tensor x, Rope problem, bool inverse) {
   if (s.context == nullptr) return rope(x, problem, inverse, s.stream);
   problem.seq_length = whole_length(s);
-  for (const TokenRun& run : token_runs(s, 0, s.tokens())) {
+  for (const TokenRun& run : token_runs(s, 0, s.tokens.count())) {
     problem.first_position = run.first % whole_length(s);
     rope(x.rows(run.begin, run.end), problem, inverse, s.stream);
   }

@@ -18,7 +18,7 @@ void Embedding::look_up(Step& s, Tensor y, ConstTensor ids) const {
 void Embedding::forward(Step& s, Tensor y, ConstTensor ids, Saved* saved) const {
   look_up(s, y, ids);
   s.done(*words_);
-  const ConstTensor positions = s.positions.rows(s.first_row(), s.first_row() + s.rows());
+  const ConstTensor positions = s.tokens.positions.rows(s.first_row(), s.first_row() + s.rows());
   if (positions_) {
     embedding_forward(y, positions, s.weight(*positions_), 0, true, s.stream);
     s.done(*positions_);
@@ -36,7 +36,7 @@ void Embedding::backward(Step& s, Tensor dy, const Saved& v) const {
   ConstTensor of_all = dy;
   Pending gathered;
   if (s.shares_rows()) {
-    const Tensor all = s.scratch({s.tokens(), dy.shape()[1]});
+    const Tensor all = s.scratch({s.tokens.count(), dy.shape()[1]});
     gathered = gather_rows(s, all, dy);
     of_all = all;
   }

@@ -26,15 +26,15 @@ static AnyTensor chunk_of(const AnyTensor& all, std::int64_t chunks, std::int64_
 }
 
 void HeadExchange::order(Tensor ordered, ConstTensor by_rank) {
-  const std::int64_t chunks = 2 * ranks_.size() * s_.sequences;
-  for_chunks(s_.sequences, ranks_.size(), [&](std::int64_t i, std::int64_t j) {
+  const std::int64_t chunks = 2 * ranks_.size() * s_.tokens.sequences;
+  for_chunks(s_.tokens.sequences, ranks_.size(), [&](std::int64_t i, std::int64_t j) {
     copy(chunk_of(ordered, chunks, i), chunk_of(by_rank, chunks, j), s_.stream);
   });
 }
 
 void HeadExchange::part(Tensor by_rank, ConstTensor ordered) {
-  const std::int64_t chunks = 2 * ranks_.size() * s_.sequences;
-  for_chunks(s_.sequences, ranks_.size(), [&](std::int64_t i, std::int64_t j) {
+  const std::int64_t chunks = 2 * ranks_.size() * s_.tokens.sequences;
+  for_chunks(s_.tokens.sequences, ranks_.size(), [&](std::int64_t i, std::int64_t j) {
     copy(chunk_of(by_rank, chunks, j), chunk_of(ordered, chunks, i), s_.stream);
   });
 }
@@ -65,7 +65,7 @@ ConstTensor HeadExchange::to_heads(ConstTensor own) {
   const Tensor parts = s_.scratch(parts_of(own.shape()));
   const ArenaScope scope(s_.layer);
   const Tensor arrived = s_.scratch(parts.shape());
-  swap_axes(parts, own, s_.tokens(), ranks_.size(), s_.stream);
+  swap_axes(parts, own, s_.tokens.count(), ranks_.size(), s_.stream);
   ranks_.all_to_all(arrived, parts).wait();
   order(parts, arrived);
   return parts;
@@ -77,7 +77,7 @@ void HeadExchange::to_tokens(Tensor own, ConstTensor parts) {
   const Tensor by_rank = s_.scratch(parts.shape()), arrived = s_.scratch(parts.shape());
   part(by_rank, parts);
   ranks_.all_to_all(arrived, by_rank).wait();
-  swap_axes(own, arrived, ranks_.size(), s_.tokens(), s_.stream);
+  swap_axes(own, arrived, ranks_.size(), s_.tokens.count(), s_.stream);
 }
 
 }  // namespace mt

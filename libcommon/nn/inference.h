@@ -19,9 +19,9 @@ struct Inference {
              .deferred = unused,
              .weight_grads = none,
              .dtype = dtype,
-             .sequences = sequences,
-             .seq_length = positions.numel() / sequences,
-             .positions = positions} {}
+             .tokens = {.sequences = sequences,
+                        .length = positions.numel() / sequences,
+                        .positions = positions}} {}
   Inference(const Inference&) = delete;  // the step refers to it
   Inference& operator=(const Inference&) = delete;
 };

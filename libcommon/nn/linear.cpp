@@ -47,7 +47,7 @@ void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm,
   const bool gathers = cut_by_outputs() && s.shares_rows();
   if (norm != nullptr) norm->put_before(s, problem, !gathers);
   if (gathers) {
-    const Tensor all = s.scratch({s.tokens(), x.shape()[1]});
+    const Tensor all = s.scratch({s.tokens.count(), x.shape()[1]});
     const ConstTensor part = std::exchange(problem.a, all);
     gather_and_multiply(s, problem, all, part);
   } else if (sum) {
@@ -101,7 +101,7 @@ void Linear::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
   Pending gathered, summed;
   ConstTensor part;
   const auto all_of = [&](ConstTensor& rows) {  // where they are gathered
-    const Tensor all = s.gradient({s.tokens(), rows.shape()[1]});
+    const Tensor all = s.gradient({s.tokens.count(), rows.shape()[1]});
     part = std::exchange(rows, all);
     return all;
   };

@@ -44,7 +44,7 @@ void LmHead::losses_of(Step& s, Tensor loss, Tensor logits, ConstTensor labels,
 
 void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, ConstTensor row_weight,
                   Saved* saved) const {
-  const std::int64_t tokens = s.tokens();
+  const std::int64_t tokens = s.tokens.count();
   if (saved) saved->dx = s.kept(saved, x.shape());
   const ArenaScope scope(s.layer);
   s.show(*weight_, "input", x);

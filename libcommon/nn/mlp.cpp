@@ -37,8 +37,8 @@ void Mlp::forward(Step& s, Tensor y, ConstTensor residual, ConstTensor x, Saved*
                   const Norm* norm, ConstTensor ahead) const {
   const ArenaScope scope(s.layer);
   if (recompute_) saved = nullptr;
-  const Tensor h = s.kept(saved, {s.tokens(), fc1_.out_features()});
-  const Tensor a = s.kept(saved, {s.tokens(), activated_features()});
+  const Tensor h = s.kept(saved, {s.tokens.count(), fc1_.out_features()});
+  const Tensor a = s.kept(saved, {s.tokens.count(), activated_features()});
   activate(s, a, h, x, norm);
   if (saved) *saved = {h, a};
   if (!y) return;
@@ -52,8 +52,8 @@ void Mlp::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Save
       dropped_gradient(s, dy, s.dropout(hidden_dropout_, layer_, Purpose::hidden_dropout2));
   Tensor h = v.h, a = v.a;
   if (recompute_) {
-    h = s.scratch({s.tokens(), fc1_.out_features()});
-    a = s.gradient({s.tokens(), activated_features()});
+    h = s.scratch({s.tokens.count(), fc1_.out_features()});
+    a = s.gradient({s.tokens.count(), activated_features()});
     activate(s, a, h, x);
   }
   const Tensor dh = s.gradient(h.shape());

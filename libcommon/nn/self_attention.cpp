@@ -6,7 +6,10 @@
 namespace mt {
 
 Keys SelfAttention::keys(const Step& s) const {
-  return {.window = options_.window, .first_key = s.first_key, .lengths = s.past.lengths};
+  return {.causal = s.tokens.causal,
+          .window = options_.window,
+          .first_key = s.tokens.first_key,
+          .lengths = s.past.lengths};
 }
 
 Dropout SelfAttention::hidden_dropout(const Step& s) const {
@@ -25,7 +28,7 @@ void SelfAttention::turn(Step& s, Tensor x, bool inverse) const {
   turn_tokens(s, x,
               {.inv_freq = options_.inv_freq,
                .interleaved = options_.rotary_interleaved,
-               .seq_length = s.seq_length,
+               .seq_length = s.tokens.length,
                .packed_group = packed(s) ? options_.core.heads / options_.core.kv_heads + 2 : 0},
               inverse);
 }
@@ -62,7 +65,7 @@ SelfAttention::Saved SelfAttention::project(Step& s, ConstTensor x, const Saved*
                                             const Norm* norm) const {
   const AttentionCore::Options& core = options_.core;
   const auto room = [&](const Shape& shape) { return s.kept(saved, shape); };
-  const Shape rows{s.tokens(), qkv_.out_features()};
+  const Shape rows{s.tokens.count(), qkv_.out_features()};
   Saved made;
   Qkv& heads = made.heads;
   if (packed(s)) {
@@ -71,8 +74,8 @@ SelfAttention::Saved SelfAttention::project(Step& s, ConstTensor x, const Saved*
     turn(s, all_heads(heads.q), false);
     return made;
   }
-  heads.q = room({s.tokens(), core.heads, core.head_dim});
-  heads.k = room({s.tokens(), core.kv_heads, core.head_dim});
+  heads.q = room({s.tokens.count(), core.heads, core.head_dim});
+  heads.k = room({s.tokens.count(), core.kv_heads, core.head_dim});
   heads.v = room(heads.k.shape());
   made.q.x = norms_.q ? room(heads.q.shape()) : heads.q;
   made.k.x = norms_.k ? room(heads.k.shape()) : heads.k;
@@ -88,7 +91,7 @@ SelfAttention::Saved SelfAttention::project(Step& s, ConstTensor x, const Saved*
 // Returns the gradient of the projection's rows, which its weight gradient reads.
 Tensor SelfAttention::projection_gradient(Step& s, ConstTensor d_o,
                                           const AttentionCore::Saved& found, const Saved& v) const {
-  const Shape rows{s.tokens(), qkv_.out_features()};
+  const Shape rows{s.tokens.count(), qkv_.out_features()};
   if (packed(s)) {
     const Tensor dqkv = s.gradient(rows);
     core_.backward(s, {.q = dqkv, .k = {}, .v = {}}, d_o, found, v.heads, keys(s));

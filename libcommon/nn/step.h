@@ -39,6 +39,16 @@ enum class Purpose : std::uint32_t {
 
 class ContextParallel;
 
+// Tokens: those whose hidden states a stack works on, a micro-batch's.
+struct Tokens {
+  std::int64_t sequences = 0, length = 0;  // of each sequence
+  ConstTensor positions;                   // [count()] i32
+  ConstTensor first_key = {};              // [count()] i32: see Field; empty: 0 for all
+  bool causal = true;                      // no token sees those behind it
+  std::uint32_t stack = 0;                 // below 256; part of the key of every random number
+  std::int64_t count() const { return sequences * length; }
+};
+
 struct Step {
   Stream& stream;
   Arena& keep;
@@ -49,13 +59,11 @@ struct Step {
   DType dtype = DType::f32;            // of activations
   int chunk = 0;                       // of the model, where it is in several
   std::uint64_t seed = 0;
-  bool training = false;                       // dropout is on
-  bool again = false;                          // a forward that is repeated for its backward
-  std::int64_t sequences = 0, seq_length = 0;  // of the micro-batch; tokens = sequences seq_length
-  ConstTensor positions;                       // [tokens] i32
-  ConstTensor first_key = {};                  // [tokens] i32: see Field; empty: 0 for all
-  CachedPast past = {};                        // generation: what the sequences follow
-  Probe* probe = nullptr;                      // sees what modules read and make
+  bool training = false;  // dropout is on
+  bool again = false;     // a forward that is repeated for its backward
+  Tokens tokens;
+  CachedPast past = {};            // generation: what the sequences follow
+  Probe* probe = nullptr;          // sees what modules read and make
   Group* tensor = nullptr;         // ranks that share the matrices; null: this one has them whole
   bool sequence_parallel = false;  // they share the rows of hidden states too
   bool tensor_overlap = false;     // those travel while products of other rows are computed
@@ -64,12 +72,13 @@ struct Step {
   ParamSharing* sharing = nullptr;  // of the parameters; null: nothing is due
   bool last = false;                // the step's last backward of this chunk
 
-  std::int64_t tokens() const { return sequences * seq_length; }
   int tensor_ranks() const { return tensor != nullptr ? tensor->size() : 1; }
   // Rows of hidden states on this rank, consecutive ones of the micro-batch's tokens, and the
   // first.
   bool shares_rows() const { return sequence_parallel && tensor_ranks() > 1; }
-  std::int64_t rows() const { return shares_rows() ? tokens() / tensor->size() : tokens(); }
+  std::int64_t rows() const {
+    return shares_rows() ? tokens.count() / tensor->size() : tokens.count();
+  }
   std::int64_t first_row() const { return shares_rows() ? tensor->rank() * rows() : 0; }
 
   // Until backward if something is saved.  What is made again lives shorter: until whoever repeats
@@ -105,9 +114,10 @@ struct Step {
   // Dropout of probability p for one place in the model.
   Dropout dropout(double p, std::int64_t layer_number, Purpose purpose) const {
     return {.p = training ? p : 0.0,
-            .key = RandomKey::make(seed, static_cast<std::uint32_t>(layer_number) * 16 +
+            .key = RandomKey::make(seed, (tokens.stack << 24) +
+                                             static_cast<std::uint32_t>(layer_number) * 16 +
                                              static_cast<std::uint32_t>(purpose)),
-            .seq_length = seq_length,
+            .seq_length = tokens.length,
             .first_row = first_row(),
             .record = record};
   }

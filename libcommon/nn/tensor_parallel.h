@@ -23,7 +23,7 @@ inline Pending gather_rows(Step& s, Tensor all, ConstTensor part) {
 // Where a rank's part of a sum goes that is to become `out`, [rows, cols]: `out` itself, or, where
 // rows are shared, scratch of [tokens, cols].
 inline Tensor part_of_sum(Step& s, const Tensor& out) {
-  return s.shares_rows() ? s.scratch({s.tokens(), out.shape()[1]}) : out;
+  return s.shares_rows() ? s.scratch({s.tokens.count(), out.shape()[1]}) : out;
 }
 inline Pending sum_parts(Step& s, Tensor out, Tensor part) {
   return s.shares_rows() ? s.tensor->reduce_scatter(out, part) : s.tensor->all_reduce(out);

@@ -33,8 +33,8 @@ class CachedAttention : public testing::TestWithParam<Sight> {
           static_cast<std::int32_t>(i / GetParam().document * GetParam().document);
     }
     Step s = bench.step();
-    s.positions = positions.view();
-    s.first_key = first_key.view();
+    s.tokens.positions = positions.view();
+    s.tokens.first_key = first_key.view();
     const HostTensor angles = angles_of(positions);
     if (cache != nullptr)
       s.past = {.cache = cache, .longest = end, .slot = slot, .angles = angles.view()};
@@ -106,8 +106,8 @@ TEST_P(CachedAttention, SequencesOfDifferentLengths) {
   }
   const HostTensor angles = angles_of(at);
   Step s = bench.step();
-  s.first_key = first_key.view();
-  s.positions = at.view();
+  s.tokens.first_key = first_key.view();
+  s.tokens.positions = at.view();
   s.past = {.cache = &cache,
             .longest = kTokens,
             .slots = of_slots.view(),

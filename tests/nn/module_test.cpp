@@ -36,6 +36,7 @@ class EveryModule : public testing::TestWithParam<NamedSubject> {
     options.sequences = subject_->sizes.sequences;
     options.seq_length = subject_->sizes.seq_length;
     options.document = subject_->sizes.document;
+    options.causal = subject_->sizes.causal;
     Workbench bench(options);
     Step s = bench.step();
     fill_with(table().gradients(), [&](std::int64_t) { return start; });

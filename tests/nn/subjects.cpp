@@ -134,10 +134,11 @@ SelfAttention attention(ParamTable& table, const AttentionForm& f) {
 }
 
 NamedSubject of_attention(const std::string& name, const AttentionForm& form,
-                          std::int64_t document = 0) {
+                          std::int64_t document = 0, bool causal = true) {
   return {name, [=] {
             return std::make_unique<WithResidual<SelfAttention>>([&](Subject& subject) {
               subject.sizes.document = document;
+              subject.sizes.causal = causal;
               return attention(subject.table, form);
             });
           }};
@@ -329,6 +330,8 @@ std::vector<NamedSubject> all_subjects() {
                    recomputed({.rotary_dim = 4, .head_norms = NormKind::rms})),
       of_attention("attention_in_a_window", {.window = 2}),
       of_attention("attention_of_documents", {.rotary_dim = 4}, 2),
+      of_attention("attention_to_both_sides", {.rotary_dim = 4}, 0, false),
+      of_attention("attention_of_documents_to_both_sides", {.window = 2}, 3, false),
       of_attention("attention_with_dropout", with_dropout({.rotary_dim = 4})),
       of_mlp("mlp_gelu_tanh", Activation::gelu_tanh, true, 0),
       of_mlp("mlp_gelu_erf", Activation::gelu_erf, false, 0),

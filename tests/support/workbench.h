@@ -11,6 +11,7 @@ struct WorkbenchOptions {
   DType dtype = DType::f64;
   std::int64_t sequences = 2, seq_length = 5;
   std::int64_t document = 0;  // tokens of one; 0: a sequence is one
+  bool causal = true;
   bool training = true;
   bool deferring = false;
 };
@@ -43,10 +44,11 @@ class Workbench {
             .dtype = options_.dtype,
             .seed = 1234,
             .training = options_.training,
-            .sequences = options_.sequences,
-            .seq_length = options_.seq_length,
-            .positions = positions_.view(),
-            .first_key = options_.document > 0 ? first_key_.view() : Tensor()};
+            .tokens = {.sequences = options_.sequences,
+                       .length = options_.seq_length,
+                       .positions = positions_.view(),
+                       .first_key = options_.document > 0 ? first_key_.view() : Tensor(),
+                       .causal = options_.causal}};
   }
   Stream& stream() { return stream_; }
   const Arena& layer() const { return layer_; }

@@ -293,12 +293,12 @@ struct Witness : Model {
   WireShapes wire(std::int64_t) const override { return {}; }
   void forward(Step& s, Wire&, const Wire&, const Fields& batch, const Ends& ends,
                Saved*) const override {
-    EXPECT_EQ(s.first_key.data(), batch[Field::first_key].data());
-    shown.push_back(s.first_key);
+    EXPECT_EQ(s.tokens.first_key.data(), batch[Field::first_key].data());
+    shown.push_back(s.tokens.first_key);
     set_zero(ends.loss, s.stream);
   }
   void backward(Step& s, Wire&, const Wire&, const Saved&) const override {
-    shown.push_back(s.first_key);
+    shown.push_back(s.tokens.first_key);
   }
 };
 

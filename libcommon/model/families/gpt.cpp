@@ -47,16 +47,16 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
 
 // What the last norm reads for some of the tokens: [rows, hidden_size].
 Tensor Gpt::final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const {
-  Tensor x = s.scratch({s.tokens(), config_.hidden_size});
+  Tensor x = s.scratch({s.tokens.count(), config_.hidden_size});
   embedding_->forward(s, x, ids, nullptr);
   if (s.past.cache != nullptr && inv_freq_) {
-    const Tensor angles = s.scratch_sums({s.tokens(), 2 * inv_freq_.numel()});
-    rope_angles(angles, inv_freq_, s.positions, s.stream);
+    const Tensor angles = s.scratch_sums({s.tokens.count(), 2 * inv_freq_.numel()});
+    rope_angles(angles, inv_freq_, s.tokens.positions, s.stream);
     s.past.angles = angles;
     s.past.interleaved = config_.rotary_interleaved;
   }
   x = chunk(s).stack.forward(s, x, nullptr);
-  if (s.tokens() == 1 && rows.numel() == 1) return x;
+  if (s.tokens.count() == 1 && rows.numel() == 1) return x;
   const Tensor picked = s.scratch({rows.numel(), config_.hidden_size});
   embedding_forward(picked, rows, x, 0, false, s.stream);
   return picked;
