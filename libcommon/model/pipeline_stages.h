@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/command.h"
-#include "model/families/gpt.h"
+#include "model/layers.h"
 
 namespace mt {
 

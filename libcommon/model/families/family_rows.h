@@ -35,7 +35,9 @@ inline void replace(std::string& text, std::string_view from, std::string_view t
 
 // All layers of a GPT with these settings, from which other families take rows.
 inline Gpt gpt_of(const ModelConfig& config, const TensorPart& part) {
-  return Gpt(config, {{.begin = 0, .end = config.num_layers}}, part);
+  ModelConfig like = config;
+  like.family = ModelFamily::gpt;
+  return Gpt(like, {{.begin = 0, .end = config.num_layers}}, part);
 }
 
 }  // namespace mt

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "model/config/recompute.h"
+#include "model/layers.h"
 #include "model/layers/layer_rows.h"
 #include "model/model.h"
 #include "nn/embedding.h"
@@ -17,15 +17,6 @@
 #include "nn/stack.h"
 
 namespace mt {
-
-struct ModelConfig;
-
-// Which layers a stage holds, and whether it holds the ends.
-struct StageRange {
-  std::int64_t begin = 0, end = 0;  // layers
-  bool first = true, last = true;
-};
-using StageRanges = std::vector<StageRange>;  // a rank's, one a chunk
 
 class Gpt : public Model {
  public:
@@ -60,7 +51,7 @@ class Gpt : public Model {
  private:
   void add_embedding(bool is_shared);
   const Param& add_words(bool is_shared, bool copy);
-  std::vector<Branch> make_layer(std::int64_t layer);
+  Branch make_branch(const LayerRows& rows, BranchKind kind) const;
   void add_head();
   struct Chunk {
     StageRange range;

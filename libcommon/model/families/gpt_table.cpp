@@ -30,13 +30,18 @@ Gpt::Gpt(const ModelConfig& config, const StageRanges& ranges, const TensorPart&
     add();
     return RowRange{begin, table_.rows().size()};
   };
+  const std::vector<LayerPlan> plans = layers_of(config_);
   for (const StageRange& range : ranges) {
     if (range.first) embedding_rows_ = rows_of([&] { add_embedding(tied && !has_head); });
     std::vector<Stack::Layer> layers;
-    for (std::int64_t number = range.begin; number < range.end; ++number) {
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      const LayerPlan& plan = plans[static_cast<std::size_t>(i)];
       Stack::Layer& layer = layers.emplace_back();
-      layer.number = number;
-      layer.rows = rows_of([&] { layer.branches = make_layer(number); });
+      layer.number = plan.number;
+      layer.rows = rows_of([&] {
+        for (const BranchKind kind : plan.branches)
+          layer.branches.push_back(make_branch({table_, config_, part_, plan.number}, kind));
+      });
     }
     chunks_.push_back(
         {range, {std::move(layers), config_.recompute.runs(range.end - range.begin)}});
@@ -71,9 +76,10 @@ void Gpt::add_embedding(bool is_shared) {
   embedding_.emplace(words, positions, config_.hidden_dropout);
 }
 
-std::vector<Branch> Gpt::make_layer(std::int64_t number) {
-  const LayerRows rows{table_, config_, part_, number};
-  return {make_attention(rows, inv_freq_), make_mlp(rows)};
+Branch Gpt::make_branch(const LayerRows& rows, BranchKind kind) const {
+  if (kind == BranchKind::attention) return make_attention(rows, inv_freq_);
+  if (kind == BranchKind::mlp) return make_mlp(rows);
+  fail(Exit::internal, "layer ", rows.layer, ": no module for its kind of branch");
 }
 
 void Gpt::add_head() {

@@ -72,8 +72,7 @@ ParamTable mamba_rows(const ModelConfig& c, const TensorPart& part) {
   words("embedding.word_embeddings.weight", "backbone.embeddings.weight");
   const bool positions = c.position_embedding_type == "learned_absolute";
   std::unique_ptr<const Gpt> gpt;
-  if (positions || c.is_hybrid())
-    gpt = std::make_unique<Gpt>(c, StageRanges{{.end = c.num_layers}}, part);
+  if (positions || c.is_hybrid()) gpt.reset(new Gpt(gpt_of(c, part)));
   if (positions)
     for (const Param& row : gpt->table().rows())
       if (row.name == "embedding.position_embeddings.weight") table.add(described(row));

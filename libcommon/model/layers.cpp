@@ -1,0 +1,36 @@
+#include "model/layers.h"
+
+#include "model/config/model_config.h"
+
+namespace mt {
+
+static std::vector<BranchKind> decoder_branches(const ModelConfig& c, std::int64_t layer) {
+  switch (c.family) {
+    case ModelFamily::gpt:
+    case ModelFamily::gemma:
+    case ModelFamily::bert:
+      return {BranchKind::attention, BranchKind::mlp};
+    case ModelFamily::mixtral:
+      return {BranchKind::attention, BranchKind::experts};
+    case ModelFamily::t5:
+      return {BranchKind::attention, BranchKind::cross_attention, BranchKind::mlp};
+    case ModelFamily::mamba:
+      break;
+  }
+  const char letter = c.hybrid_pattern[static_cast<std::size_t>(layer)];
+  return {letter == 'M'   ? BranchKind::mamba
+          : letter == '*' ? BranchKind::attention
+                          : BranchKind::mlp};
+}
+
+std::vector<LayerPlan> layers_of(const ModelConfig& c) {
+  std::vector<LayerPlan> layers;
+  for (std::int64_t i = 0; i < c.encoder_num_layers; ++i)
+    layers.push_back({"encoder", i, {BranchKind::attention, BranchKind::mlp}});
+  const char* const stack = c.family == ModelFamily::bert ? "encoder" : "decoder";
+  for (std::int64_t i = 0; i < c.num_layers; ++i)
+    layers.push_back({stack, i, decoder_branches(c, i)});
+  return layers;
+}
+
+}  // namespace mt

@@ -1,0 +1,31 @@
+// Layers: what each layer of a model consists of, in the order in which they run: an encoder's come
+// before a decoder's.  Modules are made and stages of a pipeline are counted by this list.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace mt {
+
+struct ModelConfig;
+
+// What a residual branch does.
+enum class BranchKind : std::uint8_t { attention, cross_attention, mamba, mlp, experts };
+
+struct LayerPlan {
+  std::string_view stack;   // "decoder" or "encoder": names of its rows begin so
+  std::int64_t number = 0;  // in its stack, from 0
+  std::vector<BranchKind> branches;
+  friend bool operator==(const LayerPlan&, const LayerPlan&) = default;
+};
+std::vector<LayerPlan> layers_of(const ModelConfig& config);
+
+// Which layers of the list a stage holds, and whether it holds the model's ends.
+struct StageRange {
+  std::int64_t begin = 0, end = 0;
+  bool first = true, last = true;
+};
+using StageRanges = std::vector<StageRange>;  // a rank's, one a chunk
+
+}  // namespace mt

@@ -1,0 +1,54 @@
+// The layers of every family, walked without a device.
+#include "model/layers.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "model/config/model_config.h"
+
+namespace mt {
+namespace {
+
+ModelConfig of(ModelFamily family, std::int64_t layers) {
+  ModelConfig config;
+  config.family = family;
+  config.num_layers = layers;
+  return config;
+}
+
+// A letter a branch: attention *, cross-attention x, Mamba M, MLP -, experts E; layers of a stack
+// behind its name.
+std::string text_of(const std::vector<LayerPlan>& layers) {
+  constexpr std::string_view kLetters = "*xM-E";
+  std::string text;
+  std::string_view stack;
+  std::int64_t number = 0;
+  for (const LayerPlan& layer : layers) {
+    if (layer.stack != stack) text.append(layer.stack).append(":"), number = 0;
+    stack = layer.stack;
+    EXPECT_EQ(layer.number, number++);
+    text += ' ';
+    for (const BranchKind kind : layer.branches)
+      text += kLetters.at(static_cast<std::size_t>(kind));
+  }
+  return text;
+}
+
+TEST(Layers, OfEveryFamily) {
+  EXPECT_EQ(text_of(layers_of(of(ModelFamily::gpt, 3))), "decoder: *- *- *-");
+  EXPECT_EQ(text_of(layers_of(of(ModelFamily::gemma, 1))), "decoder: *-");
+  EXPECT_EQ(text_of(layers_of(of(ModelFamily::mixtral, 2))), "decoder: *E *E");
+  EXPECT_EQ(text_of(layers_of(of(ModelFamily::bert, 2))), "encoder: *- *-");
+  ModelConfig hybrid = of(ModelFamily::mamba, 5);
+  hybrid.hybrid_pattern = "MM*-M";
+  EXPECT_EQ(text_of(layers_of(hybrid)), "decoder: M M * - M");
+  ModelConfig t5 = of(ModelFamily::t5, 3);
+  t5.encoder_num_layers = 2;
+  EXPECT_EQ(text_of(layers_of(t5)), "encoder: *- *-decoder: *x- *x- *x-");
+}
+
+TEST(Layers, NoLayersMakeNone) { EXPECT_EQ(text_of(layers_of(of(ModelFamily::gpt, 0))), ""); }
+
+}  // namespace
+}  // namespace mt
