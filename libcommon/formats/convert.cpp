@@ -21,8 +21,7 @@
 #include "formats/model_sink.h"
 #include "formats/names/gguf.h"
 #include "formats/row_value.h"
-#include "model/gpt_checkpoint.h"
-#include "model/model_rows.h"
+#include "model/model_table.h"
 
 namespace mt {
 
@@ -283,16 +282,16 @@ static void compare_row(const Plan& plan, const ModelSource& written, const Para
                         const std::string& state, RowMemory& memory) {
   const DType dtype = plan.dtype_of(row, state);
   if (written.dtype_of(row, state) != dtype)
-    fail(Exit::difference, plan.target.path, ": ", row.name, " is ",
+    fail(Exit::difference, plan.target.path, ": ", row.name(), " is ",
          name_of(written.dtype_of(row, state)), ", expected ", name_of(dtype));
   const RowValue a(*plan.source, row, state, dtype, memory), b(written, row, state, dtype, memory);
   ConstTensor expected = a.tensor(), found = b.tensor();
-  if (is_vocabulary(row)) {  // the padding need not travel
+  if (row.is_vocabulary()) {  // the padding need not travel
     expected = expected.rows(0, plan.target.config.vocab_size);
     found = found.rows(0, plan.target.config.vocab_size);
   }
   if (std::memcmp(expected.data(), found.data(), expected.bytes()) != 0)
-    fail(Exit::difference, plan.target.path, ": ", row.name, state.empty() ? "" : ": ", state,
+    fail(Exit::difference, plan.target.path, ": ", row.name(), state.empty() ? "" : ": ", state,
          ": differs from ", plan.source->path());
 }
 
@@ -348,7 +347,7 @@ static void check_range(const Plan& plan, const Param& row, const std::string& s
     const auto lost =
         std::ranges::count_if(numbers, [](float x) { return !(std::fabs(x) <= kLargest); });
     if (lost > 0)
-      fail(Exit::bad_config, plan.source->path(), ": ", row.name, ": ", lost,
+      fail(Exit::bad_config, plan.source->path(), ": ", row.name(), ": ", lost,
            " numbers are not finite, or too large for q8_0, whose scales are float16; see --dtype");
     return;
   }
@@ -359,7 +358,7 @@ static void check_range(const Plan& plan, const Param& row, const std::string& s
   const auto infinite = std::ranges::count_if(
       bits, [](std::uint16_t number) { return (number & kMagnitude) == kInfinity; });
   if (infinite > 0)
-    fail(Exit::bad_config, plan.source->path(), ": ", row.name, ": ", infinite,
+    fail(Exit::bad_config, plan.source->path(), ": ", row.name(), ": ", infinite,
          " numbers are infinite or too large for float16, which ends at 65504; see --dtype");
 }
 
@@ -422,13 +421,13 @@ std::string describe_conversion(const ConvertOptions& options) {
   std::string text;
   for (const Param& row : plan.table.rows())
     for (const std::string& state : plan.states) {
-      text += concat(row.name, state.empty() ? "" : " ", state, "  ",
+      text += concat(row.name(), state.empty() ? "" : " ", state, "  ",
                      name_of(plan.dtype_of(row, state)), ' ', row.shape);
       const auto add = [&](const std::vector<ForeignName>& names) {
         for (const ForeignName& name : names)
           text += concat("  ", name.name, ' ', hugging_face_shape(row, name, plan.target.config));
       };
-      if (options.saver == "hf") add(hugging_face_names(row));
+      if (options.saver == "hf") add(hugging_face_names(plan.target.config, row));
       if (options.saver == "meta") add(meta_tensors(plan.target.config, row));
       if (plan.gguf)
         for (const std::string& name : gguf_names(plan.target, row)) text += "  " + name;

@@ -19,8 +19,8 @@
 #include "formats/meta/meta_source.h"
 #include "formats/model_source.h"
 #include "model/config/megatron_args.h"
-#include "model/gpt_checkpoint.h"
-#include "model/model_rows.h"
+#include "model/keys.h"
+#include "model/model_table.h"
 
 namespace mt {
 
@@ -336,7 +336,7 @@ static Side side_of(const ModelSource& source, const Param& row, const std::stri
   buffer = Buffer(Device::cpu, static_cast<std::size_t>(row.shape.numel()) * size_of(dtype));
   Tensor whole = buffer.tensor(dtype, row.shape);
   source.read(row, state, whole);
-  if (is_vocabulary(row)) whole = whole.rows(0, source.config().vocab_size);
+  if (row.is_vocabulary()) whole = whole.rows(0, source.config().vocab_size);
   return {dtype, whole.shape(), [whole](const Shape& offset, Tensor out) {
             dense(whole.dtype(), whole.shape(),
                   {static_cast<const std::byte*>(whole.data()), whole.bytes()})
@@ -355,14 +355,13 @@ static std::set<std::string> states_of(const ModelSource& source, const ModelSou
 static void compare_rows(const ModelSource& a, const ModelSource& b, Differences& differences) {
   const ParamTable table = model_rows(a.config()), others = model_rows(b.config());
   const auto states_a = states_of(a, b), states_b = states_of(b, a);
-  const auto find = [](const ParamTable& in, const std::string& name) {
+  const auto find = [](const ParamTable& in, const Param& row) {
     const auto& rows = in.rows();
-    const auto found =
-        std::find_if(rows.begin(), rows.end(), [&](const Param& row) { return row.name == name; });
+    const auto found = std::ranges::find(rows, row.place, &Param::place);
     return found == rows.end() ? nullptr : &*found;
   };
   const auto compare = [&](const Param& row, const Param* there, const std::string& state) {
-    const std::string called = state_prefix(state) + row.name;
+    const std::string called = state_prefix(state) + row.name();
     if (!states_a.contains(state)) return differences.only_in(b.path(), called);
     if (there == nullptr || !states_b.contains(state)) return differences.only_in(a.path(), called);
     Buffer of_a, of_b;
@@ -371,9 +370,9 @@ static void compare_rows(const ModelSource& a, const ModelSource& b, Differences
   std::set<std::string> all = states_a;
   all.insert(states_b.begin(), states_b.end());
   for (const Param& row : table.rows())
-    for (const std::string& state : all) compare(row, find(others, row.name), state);
+    for (const std::string& state : all) compare(row, find(others, row), state);
   for (const Param& row : others.rows())
-    if (find(table, row.name) == nullptr) differences.only_in(b.path(), row.name);
+    if (find(table, row) == nullptr) differences.only_in(b.path(), row.name());
 }
 
 // With its optimizer's state, if that can be read.
@@ -444,7 +443,7 @@ bool verify_checkpoint(const InspectOptions& options, const PrintLine& print) {
                             static_cast<std::size_t>(row.shape.numel()) * size_of(dtype));
         const Tensor value = buffer.tensor(dtype, row.shape);
         source->read(row, state, value);
-        if (!state.empty()) check(state_prefix(state) + row.name, numbers_of(value));
+        if (!state.empty()) check(state_prefix(state) + row.name(), numbers_of(value));
       }
       ++rows;
     }

@@ -9,6 +9,7 @@
 #include "ckpt/folder_files.h"
 #include "ckpt/gguf.h"
 #include "formats/model_source.h"
+#include "formats/names/foreign_name.h"
 #include "model/pipeline_stages.h"
 
 namespace mt {

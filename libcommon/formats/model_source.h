@@ -1,5 +1,5 @@
 // ModelSource: a model in a checkpoint of any format: its settings, and its weights row by row of
-// its family's table (model/model_rows.h).
+// its family's table (model/model_table.h).
 #pragma once
 
 #include <memory>

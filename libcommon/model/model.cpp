@@ -25,11 +25,11 @@ void initialize(const Param& row, std::span<const ElementRun> runs, Tensor value
     case Initializer::Kind::ones:
       return fill(value, 1, stream);
     case Initializer::Kind::normal:
-      return fill_normal(value, row.init.std, RandomKey::make(seed, purpose_of(row.name)), runs,
+      return fill_normal(value, row.init.std, RandomKey::make(seed, purpose_of(row.name())), runs,
                          stream);
     case Initializer::Kind::uniform:
       return fill_uniform(value, row.init.std * std::numbers::sqrt3,
-                          RandomKey::make(seed, purpose_of(row.name)), runs, stream);
+                          RandomKey::make(seed, purpose_of(row.name())), runs, stream);
   }
 }
 

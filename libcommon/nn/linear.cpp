@@ -7,17 +7,11 @@
 
 namespace mt {
 
-// The name of a weight's bias: "….weight" becomes "….bias".
-static std::string bias_name(const std::string& weight) {
-  return weight.substr(0, weight.rfind('.') + 1) + "bias";
-}
-
 static Param bias_of(const Param& weight) {
   Param bias;
-  bias.name = bias_name(weight.name);
-  bias.key = bias_name(weight.key);
+  bias.place = weight.place;
+  bias.place.param = "bias";
   bias.shape = {weight.shape[0]};
-  bias.layer = weight.layer;
   bias.layers = weight.layers;
   for (const Segment& segment : weight.segments)  // cut where the output is cut
     if (segment.dimension == 0) bias.segments.push_back(segment);
@@ -27,15 +21,7 @@ static Param bias_of(const Param& weight) {
 Linear::Linear(ParamTable& table, Param weight, bool bias)
     : weight_(&table.add(std::move(weight))) {
   table.rows()[weight_->index].gradient_replaced = true;
-  if (!bias) return;
-  Param row = bias_of(*weight_);
-  for (const ForeignName& name : weight_->foreign) {
-    Transform of_rows;  // a bias has no second axis to transpose with
-    for (const Rearrange& step : name.transform)
-      if (step.kind != Rearrange::Kind::transpose) of_rows.push_back(step);
-    row.foreign.push_back({name.format, bias_name(name.name), of_rows});
-  }
-  bias_ = &table.add(std::move(row));
+  if (bias) bias_ = &table.add(bias_of(*weight_));
 }
 
 void Linear::multiply(Step& s, Matmul problem, ConstTensor x, const Norm* norm,

@@ -12,7 +12,7 @@ namespace mt {
 
 class Linear {
  public:
-  // `weight` describes the weight; a bias takes its name, key, segments and stage from it.
+  // `weight` describes the weight; a bias takes its place and segments from it.
   Linear(ParamTable& table, Param weight, bool bias);
 
   void forward(Step& s, Tensor y, ConstTensor x, const Norm* norm = nullptr) const;

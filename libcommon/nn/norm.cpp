@@ -2,20 +2,14 @@
 
 namespace mt {
 
-static std::string with_bias(std::string name) {
-  return name.replace(name.size() - std::string_view("weight").size(), std::string::npos, "bias");
-}
-
 Norm::Norm(ParamTable& table, Param weight, NormKind kind, double eps, bool zero_centered)
     : kind_(kind), eps_(eps), zero_centered_(zero_centered) {
   weight.init = {zero_centered ? Initializer::Kind::zeros : Initializer::Kind::ones};
   weight_ = &table.add(std::move(weight));
   if (kind_ == NormKind::rms) return;
   Param bias = *weight_;
-  bias.name = with_bias(bias.name);
-  bias.key = with_bias(bias.key);
+  bias.place.param = weight_->place.param == "weight" ? "bias" : "layer_norm_bias";
   bias.init = {};
-  for (ForeignName& name : bias.foreign) name.name = with_bias(name.name);
   bias_ = &table.add(std::move(bias));
 }
 

@@ -15,8 +15,8 @@ class Norm {
     Tensor mean, rstd;  // [rows]; an RMSNorm has no mean
   };
   // With `zero_centered` the scale is 1 + weight, and the weight begins at 0 (Megatron's
-  // --apply-layernorm-1p).  `weight` describes the scale, with "…weight" at the end of its names; a
-  // LayerNorm's shift takes its names with "bias" instead.
+  // --apply-layernorm-1p).  `weight` describes the scale, a module's weight or its
+  // layer_norm_weight; a LayerNorm's shift stands beside it as bias or layer_norm_bias.
   Norm(ParamTable& table, Param weight, NormKind kind, double eps, bool zero_centered = false);
 
   void forward(Step& s, Tensor y, ConstTensor x, Saved* saved) const;

@@ -6,7 +6,7 @@ namespace mt {
 
 void NonFiniteProbe::look(const Param& module, const char* what, ConstTensor tensor,
                           Stream& stream) {
-  if (!first_ && !all_finite(tensor, stream)) first_ = {module.name, what};
+  if (!first_ && !all_finite(tensor, stream)) first_ = {module.name(), what};
 }
 
 void NonFiniteProbe::look_at_gradients(const ParamTable& table, Stream& stream) {

@@ -193,7 +193,7 @@ void Optimizer::sum_over_tensor_ranks() {
   if (world_.tensor().size() == 1) return;
   std::vector<Pending> summed;
   for (const Piece& piece : pieces_)
-    if (piece.row->sum_gradient_over_tp)
+    if (piece.row->summed_over == SummedOver::tp)
       summed.push_back(world_.tensor().all_reduce(piece.gradient));
   for (Pending& sum : summed) sum.wait();
 }

@@ -6,12 +6,23 @@ namespace mt {
 
 static constexpr std::int64_t kAlignment = 64;  // elements
 
+std::string RowPlace::name() const {
+  std::string name(stack);
+  const auto append = [&](std::string_view part) {
+    if (!part.empty()) name.append(name.empty() ? "" : ".").append(part);
+  };
+  if (layer) append(concat("layers.", *layer));
+  if (expert) append(concat("mlp.experts.local_experts.", *expert));
+  append(module);
+  append(param);
+  return name;
+}
+
 Param& ParamTable::add(Param row) {
   row.index = rows_.size();
   row.unit = unit_;
-  if (row.key.empty()) row.key = row.name;
   if (row.segments.empty()) row.segments = {{"all", row.shape[0], 0, ShardAxis::none}};
-  if (row.shape.rank() == 1 || row.name.ends_with(".bias")) row.decay_mult = 0;
+  if (row.shape.rank() == 1 || row.place.param == "bias") row.decay_mult = 0;
   cut(row);
   return rows_.emplace_back(std::move(row));
 }
@@ -23,7 +34,7 @@ void ParamTable::cut(Param& row) const {
     const bool divided = segment.axis == ShardAxis::tp;
     const int ranks = divided ? ranks_ : 1, rank = divided ? rank_ : 0;
     if (segment.extent / segment.granularity % ranks != 0)
-      fail(Exit::bad_config, row.name, ": ", segment.extent / segment.granularity, " parts of ",
+      fail(Exit::bad_config, row.name(), ": ", segment.extent / segment.granularity, " parts of ",
            segment.name, " cannot be divided among ", ranks, " tensor-parallel ranks");
     const std::int64_t extent = segment.extent / ranks;
     if (divided) row.dimension = segment.dimension;
@@ -52,8 +63,8 @@ std::vector<ElementRun> Param::runs() const {
 }
 
 Param& ParamTable::at(const std::string& name) {
-  const auto found =
-      std::find_if(rows_.begin(), rows_.end(), [&](const Param& row) { return row.name == name; });
+  const auto found = std::find_if(rows_.begin(), rows_.end(),
+                                  [&](const Param& row) { return row.name() == name; });
   if (found == rows_.end()) fail(Exit::internal, name, ": no such parameter");
   return *found;
 }

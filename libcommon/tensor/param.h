@@ -7,12 +7,12 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensor/buffer.h"
 #include "tensor/stream.h"
 #include "tensor/tensor.h"
-#include "tensor/transform.h"
 
 namespace mt {
 
@@ -32,17 +32,9 @@ struct Segment {
   std::vector<std::int64_t> parts = {};
 };
 
-enum class ParamKind : std::uint8_t { weight, adapter, state };
-
 struct Initializer {
   enum class Kind : std::uint8_t { zeros, ones, normal, uniform } kind = Kind::zeros;
   double std = 0;  // standard deviation; the mean is 0
-};
-
-// The same weight in another library's checkpoint: its name there and how to get it from ours.
-struct ForeignName {
-  std::string format, name;  // "hf"
-  Transform transform = {};
 };
 
 // Consecutive indices of the axis that a weight is cut along: a rank holds them from `local` on,
@@ -56,29 +48,48 @@ struct ElementRun {
   std::int64_t local = 0, global = 0, count = 0;
 };
 
+// RowPlace: where in a model a row stands.  Names and keys in all formats are made of this, and no
+// name of ours is ever parsed.
+struct RowPlace {
+  std::string_view stack = {};              // what all names begin with: "decoder", "embedding"
+  std::optional<std::int64_t> layer = {};   // of the stack
+  std::optional<std::int64_t> expert = {};  // of the layer
+  std::string module = {};      // of the layer, expert or stack: "self_attention.linear_qkv"
+  std::string_view param = {};  // of the module: "weight", "layer_norm_bias"
+
+  // Megatron-Core's name of it: decoder.layers.3.mlp.linear_fc2.weight.
+  std::string name() const;
+  friend bool operator==(const RowPlace&, const RowPlace&) = default;
+};
+
+// Copies: which ranks have the same rows: those that differ in their data alone, or, of experts,
+// those with the same experts.
+enum class Copies : std::uint8_t { dense, experts };
+
+// SummedOver: the ranks that each see a part of a row's gradient, though they all have the row
+// whole.
+enum class SummedOver : std::uint8_t { none, tp };
+
 struct Param {
-  std::string
-      name;     // Megatron-Core's, with the layer's number: decoder.layers.3.mlp.linear_fc2.weight
+  RowPlace place;
   Shape shape;  // global
   Initializer init = {};
   std::vector<Segment> segments = {};
-  ParamKind kind = ParamKind::weight;
+  Copies copies = Copies::dense;
+  SummedOver summed_over = SummedOver::none;
   // The first and the last stage of a pipeline have this row each (tied embeddings): its gradient
   // is the sum of both.  The last one's is a copy, which neither counts nor is stored.
   bool shared = false, copy = false;
   bool trainable = true;
-  bool sum_gradient_over_tp =
-      false;  // replicated over tp, but each rank sees a part of the gradient
   double decay_mult = 1, learning_rate_mult = 1;
   bool embedding_or_output = false;  // of words: may have a learning rate of its own
   // What a step first adds to its gradient replaces what was there, which need not be zeroed.
   bool gradient_replaced = false;
-  std::vector<ForeignName> foreign = {};
 
-  // A checkpoint stacks equal layers under one key, one more axis in front.
-  std::string key = {};
-  std::optional<std::int64_t> layer = {};  // index on that axis
-  std::int64_t layers = 0;                 // its extent
+  // A torch_dist checkpoint stacks equal layers, and their experts, under one key: each with an
+  // axis in front, of so many.  0: the layer's number is part of the key (model/keys.h).
+  std::int64_t layers = 0, experts = 0;
+  bool key_by_segments = false;  // each segment has a key
 
   // Set by the table.  A rank's part is cut along the dimension of its tensor-parallel segments.
   std::size_t index = 0;
@@ -88,7 +99,8 @@ struct Param {
   std::vector<Cut> cuts = {};    // in their order; one, if nothing is cut
   Tensor value = {}, grad = {};  // of the table's buffers, once allocated: the part
 
-  Shape key_shape() const { return layer ? shape.with_front(layers) : shape; }
+  std::string name() const { return place.name(); }
+  bool is_vocabulary() const { return segments.front().name == "vocab"; }  // a row for each token
   bool is_cut() const { return !(local == shape); }
   std::vector<ElementRun> runs() const;  // of the part, in its order
 };
@@ -127,8 +139,8 @@ class ParamTable {
   // The rows from here on are used together: an embedding's, a block's.
   void begin_unit() { ++unit_; }
 
-  // Appends a row.  Without segments it gets one, replicated; without a key it is stored under its
-  // name. Biases and one-dimensional parameters (norms) do not decay.
+  // Appends a row.  Without segments it gets one, replicated.  Biases and one-dimensional
+  // parameters (norms) do not decay.
   Param& add(Param row);
 
   std::deque<Param>& rows() { return rows_; }

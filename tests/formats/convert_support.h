@@ -9,7 +9,7 @@
 #include "formats/convert.h"
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/hugging_face/hugging_face_source.h"
-#include "model/model_rows.h"
+#include "model/model_table.h"
 #include "tests/base/scratch.h"
 #include "tests/model/support.h"
 
@@ -101,7 +101,7 @@ inline void write_hugging_face(const std::string& folder, const ModelConfig& con
   const ParamTable table = model_rows(config);
   std::vector<SafetensorsWriter::Entry> entries;
   for (const Param& row : table.rows())
-    for (const ForeignName& name : hugging_face_names(row))
+    for (const ForeignName& name : hugging_face_names(config, row))
       entries.push_back({name.name, dtype, hugging_face_shape(row, name, config)});
   SafetensorsWriter writer(folder, entries, 1 << 30);
   unsigned seed = 1;

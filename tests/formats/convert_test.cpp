@@ -16,7 +16,6 @@
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/row_value.h"
 #include "model/config/megatron_args.h"
-#include "model/gpt_checkpoint.h"
 #include "tests/formats/convert_support.h"
 
 namespace mt {

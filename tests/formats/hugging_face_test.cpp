@@ -7,6 +7,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "formats/names/hugging_face.h"
 #include "tests/model/support.h"
 
 namespace mt {
@@ -95,7 +96,7 @@ class HuggingFace : public testing::TestWithParam<Case> {
  protected:
   HuggingFace() {
     for (Param& row : bench_.table().rows())
-      for (const ForeignName& foreign : row.foreign) {
+      for (const ForeignName& foreign : names_of(row)) {
         const HostTensor theirs(dtype_, transformed_shape(foreign.transform, row.shape));
         fill_with(theirs, [&](std::int64_t i) {
           return golden_weight(foreign.name, i, GetParam().name == "nemotron");
@@ -109,6 +110,10 @@ class HuggingFace : public testing::TestWithParam<Case> {
       bench_.labels().span<std::int32_t>()[i] = static_cast<std::int32_t>(golden_.ids.at(at + 1));
     }
     fill_with(bench_.row_weight(), [](std::int64_t) { return 1.0 / ModelBench::kTokens; });
+  }
+
+  std::vector<ForeignName> names_of(const Param& row) const {
+    return hugging_face_names(config_of(GetParam().name), row);
   }
 
   // A gradient of ours as theirs.
@@ -138,10 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(HuggingFace, Names) {
   std::map<std::string, int> ours;
   for (const Param& row : bench_.table().rows())
-    for (const ForeignName& foreign : row.foreign) {
-      EXPECT_EQ(foreign.format, "hf");
-      ++ours[foreign.name];
-    }
+    for (const ForeignName& foreign : names_of(row)) ++ours[foreign.name];
   EXPECT_EQ(ours.size(), golden_.gradients.size());
   for (const auto& [name, gradient] : golden_.gradients) EXPECT_EQ(ours[name], 1) << name;
 }
@@ -171,7 +173,7 @@ TEST_P(HuggingFace, Logits) {
 TEST_P(HuggingFace, Gradients) {
   bench_.forward_and_backward();
   for (const Param& row : bench_.table().rows())
-    for (const ForeignName& foreign : row.foreign) {
+    for (const ForeignName& foreign : names_of(row)) {
       const HostTensor g = gradient_of(row, foreign);
       const HostTensor u(dtype_, g.view().shape());
       fill_with(u, [&](std::int64_t i) { return uniform(foreign.name + ".direction", i); });
@@ -185,7 +187,7 @@ TEST_P(HuggingFace, WholeGradients) {
   bench_.forward_and_backward();
   std::size_t compared = 0;
   for (const Param& row : bench_.table().rows())
-    for (const ForeignName& foreign : row.foreign) {
+    for (const ForeignName& foreign : names_of(row)) {
       const auto found = golden_.whole.find(foreign.name);
       if (found == golden_.whole.end()) continue;
       const HostTensor g = gradient_of(row, foreign), expected(dtype_, g.view().shape());

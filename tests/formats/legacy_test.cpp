@@ -289,7 +289,7 @@ TEST(LegacyTensors, WhatIsNotReadIsRefusedByName) {
   const auto refusal = [&](const char* part, const char* name) {
     const PyValue model = PyValue::dict(
         {{"language_model", PyValue::dict({{part, PyValue::dict({{name, weight}})}})}});
-    return error_of([&] { legacy_tensors(model, ModelFamily::gpt, "x"); });
+    return error_of([&] { legacy_tensors(model, "x"); });
   };
   EXPECT_EQ(refusal("encoder", "layers.0.mlp.dense_h_to_4h"), "");
   EXPECT_EQ(refusal("encoder", "layers.0.mlp.local_experts.1.dense_h_to_4h"),

@@ -273,19 +273,28 @@ TEST_F(Convert, GroupedExpertsHaveTransformerEnginesNames) {
             "78 --moe-grouped-gemm: " + scratch_.path("dense") + " has no experts");
 }
 
-TEST(RankLayout, TensorsOfExpertsHoldRows) {
-  const std::string mlp = "decoder.layers.3.mlp.experts.", one = mlp + "local_experts.";
-  const auto names = [&](const std::string& own) { return rows_named(mlp + own, 2).names; };
+TEST(RankLayout, RowsOfExpertsLieInTensorsOfEitherModule) {
+  const std::string layer = "decoder.layers.3.", mlp = layer + "mlp.experts.";
+  const auto tensors = [&](RowPlace place) {
+    place.stack = "decoder";
+    place.layer = 3;
+    std::vector<std::string> found;
+    for (const RowTensor& tensor : tensors_of(place, 2))
+      found.push_back(tensor.transposed ? concat(tensor.name, " ", tensor.number, "/", tensor.parts)
+                                        : tensor.name);
+    return found;
+  };
   using Names = std::vector<std::string>;
-  EXPECT_EQ(names("linear_fc1.weight7"), Names{one + "7.linear_fc1.weight"});
-  EXPECT_EQ(names("local_experts.1.linear_fc2.weight"), Names{one + "1.linear_fc2.weight"});
-  EXPECT_EQ(names("weight1"), (Names{one + "0.linear_fc1.weight", one + "1.linear_fc1.weight"}));
-  EXPECT_EQ(names("weight2"), (Names{one + "0.linear_fc2.weight", one + "1.linear_fc2.weight"}));
-  for (const char* other : {"linear_fc1._extra_state", "linear_fc1.bias0", "linear_fc1.weight",
-                            "linear_fc1.weightx", "weight3"})
-    EXPECT_EQ(names(other), Names{mlp + other});
-  EXPECT_TRUE(rows_named(mlp + "weight2", 2).transposed);
-  EXPECT_FALSE(rows_named(mlp + "linear_fc2.weight0", 2).transposed);
+  EXPECT_EQ(tensors({.expert = 1, .module = "linear_fc1", .param = "weight"}),
+            (Names{mlp + "local_experts.1.linear_fc1.weight", mlp + "linear_fc1.weight1",
+                   mlp + "weight1 1/2"}));
+  EXPECT_EQ(tensors({.expert = 0, .module = "linear_fc2", .param = "weight"}),
+            (Names{mlp + "local_experts.0.linear_fc2.weight", mlp + "linear_fc2.weight0",
+                   mlp + "weight2 0/2"}));
+  EXPECT_EQ(tensors({.module = "mlp.router", .param = "weight"}),
+            Names{layer + "mlp.router.weight"});
+  EXPECT_EQ(tensors({.module = "mlp.linear_fc1", .param = "layer_norm_bias"}),
+            (Names{layer + "mlp.linear_fc1.layer_norm_bias", layer + "pre_mlp_layernorm.bias"}));
 }
 
 // --- T5 -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@
 #include "formats/inspect.h"
 #include "formats/megatron/rank_layout.h"
 #include "model/config/megatron_args.h"
-#include "model/gpt_checkpoint.h"
+#include "model/row_checkpoint.h"
 #include "tests/formats/convert_support.h"
 
 namespace mt {
@@ -42,13 +42,18 @@ TEST(RankLayout, BuffersAreMegatrons) {
   }
 }
 
+Param at(Param row, const RowPlace& place) {
+  row.place = place;
+  return row;
+}
+
 TEST(RankLayout, ModulesRegisterAsMegatrons) {
   const Gpt model(config_named("tied"));
   const auto names = [&](bool local_spec) {
     std::vector<std::string> found;
     for (const Param* row :
          registered_rows(model.table(), {{1, 2, false, true}}, {local_spec}, true))
-      found.push_back(local_spec ? local_spec_name(row->key) : row->key);
+      found.push_back(key_of(local_spec ? at(*row, local_spec_place(row->place)) : *row));
     return found;
   };
   const std::string layer = "decoder.layers.";
@@ -76,7 +81,7 @@ TEST(RankLayout, ExpertsRegisterOneAfterAnother) {
   std::vector<std::string> found;
   const ParamTable table = model_rows(config_named("mixtral"));
   for (const Param* row : registered_rows(table, {{1, 2, false, false}}, {true}, false))
-    found.push_back(local_spec_name(row->name));
+    found.push_back(local_spec_place(row->place).name());
   const std::string layer = "decoder.layers.1.", experts = layer + "mlp.experts.local_experts.";
   std::vector<std::string> expected = {
       layer + "input_layernorm.weight", layer + "self_attention.linear_proj.weight",
@@ -130,18 +135,18 @@ class RankOptimizers : public Convert, public testing::WithParamInterface<const 
       const HostTensor value(dtype, row.shape), wide(DType::f32, row.shape);
       source->read(row, "", value);
       source->read(row, "", wide);
-      add_row(writer, row, config, "", value.view());
+      add_row(writer, row, "", value.view());
       for (const auto& [state, factor] :
            {std::pair("exp_avg", 2.F), {"exp_avg_sq", 3.F}, {"fp32_param", 1.F}}) {
         if (factor == 1 && kind == Kind::plain) continue;
         const HostTensor moment(DType::f32, row.shape);
         for (std::size_t i = 0; i < moment.span<float>().size(); ++i)
           moment.span<float>()[i] = factor * wide.span<float>()[i];
-        add_row(writer, row, config, concat("optimizer.state.", state, "."), moment.view(),
+        add_row(writer, row, state, moment.view(),
                 kind == Kind::distributed ? &content.mcore_data : nullptr);
       }
     }
-    write_model_extra_states(writer, config);
+    write_extra_states(writer, config);
     content.files.push_back(writer.close());
     content.common = common_of(kind, dtype, config, decoupled, save.common_writer());
     save.finish(content);
@@ -149,17 +154,16 @@ class RankOptimizers : public Convert, public testing::WithParamInterface<const 
   }
 
   // With mcore_data: as the distributed optimizer has it.
-  static void add_row(DistWriter& writer, const Param& row, const ModelConfig& config,
-                      const std::string& prefix, const Tensor& tensor,
-                      PyValue* mcore_data = nullptr) {
-    for (const KeyPart& part : key_parts(row, config, prefix)) {
+  static void add_row(DistWriter& writer, const Param& row, const std::string& state,
+                      const Tensor& tensor, PyValue* mcore_data = nullptr) {
+    for (const KeyPart& part : key_parts(row, {.of_state = !state.empty()})) {
       const KeyPart place = mcore_data != nullptr ? reformulated(part, row) : part;
-      writer.add(prefix + part.key, place.whole, place.offset,
-                 tensor.rows(part.begin, part.end).reshape(place.chunk()));
+      writer.add(state_prefix(state) + part.key, place.whole, place.offset,
+                 tensor.rows(part.begin, part.end).reshape(place.chunk));
       const bool first =
           std::ranges::all_of(place.offset.extents(), [](auto at) { return at == 0; });
       if (mcore_data != nullptr && first)
-        set_original_shape(*mcore_data, prefix + part.key, part.whole);
+        set_original_shape(*mcore_data, state_prefix(state) + part.key, part.whole);
     }
   }
 
@@ -315,7 +319,7 @@ TEST_P(OptimizerDifferences, FormsThatAreNotReadAreNamed) {
   for (const Param& row : table.rows()) {
     const HostTensor value(DType::bf16, row.shape);
     source->read(row, "", value);
-    add_row(writer, row, source->config(), "", value.view());
+    add_row(writer, row, "", value.view());
   }
   CheckpointSave::Content content;
   content.files.push_back(writer.close());

@@ -109,7 +109,7 @@ void run(int argc, char** argv) {
   fill_weights(model.table(), stream);
   double weights = 0;
   for (const Param& row : model.table().rows())
-    if (row.name != "embedding.word_embeddings.weight")
+    if (row.name() != "embedding.word_embeddings.weight")
       weights += static_cast<double>(row.value.bytes());
 
   CachedPass pass(model, {.vocab_size = config.vocab_size, .sequences = batch});

@@ -54,7 +54,7 @@ class EveryGpt : public testing::TestWithParam<NamedConfig> {
   // Gradients by parameter of one model equal those of another that holds them too.
   static void expect_gradients_near(ModelBench& got, ModelBench& expected, double tolerance) {
     for (const Param& row : got.table().rows())
-      EXPECT_TENSORS_NEAR(row.grad, expected.table().at(row.name).grad, tolerance) << row.name;
+      EXPECT_TENSORS_NEAR(row.grad, expected.table().at(row.name()).grad, tolerance) << row.name();
   }
 };
 INSTANTIATE_TEST_SUITE_P(Of, EveryGpt, testing::ValuesIn(configs()), name_of_case);
@@ -64,7 +64,7 @@ TEST_P(EveryGpt, BackwardIsTheDerivativeOfTheObjective) {
   bench.forward_and_backward();
   for (Param& row : bench.table().rows())
     expect_gradient(
-        row.grad, row.value, [&] { return bench.evaluate(); }, 9, row.name);
+        row.grad, row.value, [&] { return bench.evaluate(); }, 9, row.name());
 }
 
 TEST_P(EveryGpt, EvaluationAndTrainingHaveTheSameLossBitForBit) {
@@ -85,17 +85,17 @@ TEST_P(EveryGpt, DeferredWeightGradientsHaveTheSameBits) {
 TEST_P(EveryGpt, Float32IsNearFloat64) {
   ModelBench single(config(), DType::f32), precise(config(), DType::f64);
   for (Param& row : single.table().rows()) {  // the same weights
-    Tensor& other = precise.table().at(row.name).value;
+    Tensor& other = precise.table().at(row.name()).value;
     fill_with(other, [&](std::int64_t i) { return element(row.value, i); });
   }
   single.forward_and_backward();
   precise.forward_and_backward();
   EXPECT_NEAR(single.objective(), precise.objective(), 1e-6 * precise.objective());
   for (const Param& row : single.table().rows()) {
-    const Tensor& expected = precise.table().at(row.name).grad;
+    const Tensor& expected = precise.table().at(row.name()).grad;
     for (std::int64_t i = 0; i < expected.numel(); ++i)
       ASSERT_NEAR(element(row.grad, i), element(expected, i), 1e-5 * largest(expected))
-          << row.name << " " << i;
+          << row.name() << " " << i;
   }
 }
 

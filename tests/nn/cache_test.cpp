@@ -50,7 +50,7 @@ class CachedAttention : public testing::TestWithParam<Sight> {
   }
 
   static Linear linear(ParamTable& table, const char* name, std::int64_t out, std::int64_t in) {
-    return {table, {.name = name, .shape = {out, in}}, false};
+    return {table, {.place = {.module = name}, .shape = {out, in}}, false};
   }
 
   static constexpr double kFrequencies[] = {1, 0.3};

@@ -67,7 +67,7 @@ class EveryModule : public testing::TestWithParam<NamedSubject> {
     EXPECT_SAME_BITS(got.y, expected.y);
     EXPECT_SAME_BITS(got.dx, expected.dx);
     for (std::size_t i = 0; i < expected.gradients.size(); ++i)
-      EXPECT_SAME_BITS(got.gradients[i], expected.gradients[i]) << table().rows()[i].name;
+      EXPECT_SAME_BITS(got.gradients[i], expected.gradients[i]) << table().rows()[i].name();
   }
 
   std::unique_ptr<Subject> subject_;
@@ -84,7 +84,7 @@ TEST_P(EveryModule, BackwardIsTheDerivativeOfForward) {
   const auto f = [&] { return dot_of(dy_, forward_only()); };
   if (x_.view().numel() > 0) expect_gradient(outcome.dx, x_, f, 5, "x");
   for (Param& row : table().rows())
-    expect_gradient(outcome.gradients[row.index], row.value, f, 6, row.name);
+    expect_gradient(outcome.gradients[row.index], row.value, f, 6, row.name());
 }
 
 TEST_P(EveryModule, SavesWithoutChangingABitOfItsOutput) {
@@ -99,7 +99,7 @@ TEST_P(EveryModule, AddsToGradientsOrReplacesThemAndOverwritesTheInputs) {
     const double before = table().rows()[i].gradient_replaced ? 0 : 2;
     fill_with(expected,
               [&](std::int64_t k) { return element(from_zero.gradients[i], k) + before; });
-    EXPECT_TENSORS_NEAR(from_two.gradients[i], expected, 1e-13) << table().rows()[i].name;
+    EXPECT_TENSORS_NEAR(from_two.gradients[i], expected, 1e-13) << table().rows()[i].name();
   }
 }
 
@@ -117,7 +117,7 @@ TEST_P(EveryModule, LeavesGradientsOfFrozenParametersAlone) {
     for (Param& frozen : table().rows()) {
       frozen.trainable = false;
       Outcome outcome = forward_and_backward({.deferring = deferring});
-      EXPECT_EQ(largest(outcome.gradients[frozen.index]), 0) << frozen.name;
+      EXPECT_EQ(largest(outcome.gradients[frozen.index]), 0) << frozen.name();
       outcome.gradients[frozen.index] = clone(all.gradients[frozen.index]);
       expect_same(outcome, all);  // nothing else changes
       frozen.trainable = true;

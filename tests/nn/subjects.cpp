@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kTokens = 10, kHidden = 6, kVocab = 7;
 
 Param weight(const std::string& name, std::int64_t out, std::int64_t in) {
-  return {.name = name + ".weight", .shape = {out, in}};
+  return {.place = {.module = name, .param = "weight"}, .shape = {out, in}};
 }
 
 Linear linear(ParamTable& table, const std::string& name, std::int64_t out, std::int64_t in,
@@ -24,7 +24,11 @@ Linear linear(ParamTable& table, const std::string& name, std::int64_t out, std:
 
 Norm norm(ParamTable& table, const std::string& name, NormKind kind, std::int64_t width = kHidden,
           bool zero_centered = false) {
-  return {table, {.name = name + ".weight", .shape = {width}}, kind, 1e-5, zero_centered};
+  return {table,
+          {.place = {.module = name, .param = "weight"}, .shape = {width}},
+          kind,
+          1e-5,
+          zero_centered};
 }
 
 // Modules with forward(s, y, x, saved) and backward(s, dx, dy, x, saved).

@@ -14,8 +14,9 @@ namespace {
 class Queue : public testing::Test {
  protected:
   Queue() {
-    weight_ = &table_.add({.name = "weight", .shape = {2, 3}, .gradient_replaced = true});
-    bias_ = &table_.add({.name = "bias", .shape = {2}});
+    weight_ =
+        &table_.add({.place = {.module = "weight"}, .shape = {2, 3}, .gradient_replaced = true});
+    bias_ = &table_.add({.place = {.module = "bias"}, .shape = {2}});
     table_.allocate(Device::cpu, DType::f64, true);
   }
 

@@ -20,10 +20,10 @@ class OverATable : public testing::Test {
   OverATable() {
     options_.adam = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
     options_.clip_grad = 0;
-    table_.add({.name = "matrix", .shape = {1, 3}});
-    table_.add({.name = "vector", .shape = {3}});
-    table_.add({.name = "frozen", .shape = {1, 3}, .trainable = false});
-    table_.add({.name = "slow", .shape = {1, 3}, .learning_rate_mult = 0.5});
+    table_.add({.place = {.module = "matrix"}, .shape = {1, 3}});
+    table_.add({.place = {.module = "vector"}, .shape = {3}});
+    table_.add({.place = {.module = "frozen"}, .shape = {1, 3}, .trainable = false});
+    table_.add({.place = {.module = "slow"}, .shape = {1, 3}, .learning_rate_mult = 0.5});
   }
 
   Optimizer make(DType dtype) {
@@ -42,7 +42,7 @@ class OverATable : public testing::Test {
   double value(const char* name) { return element(table_.at(name).value, 2); }
   Tensor state(const Optimizer& optimizer, const char* name, std::size_t slot) {
     for (const Optimizer::Piece& piece : optimizer.pieces())
-      if (piece.row->name == name) return piece.state.at(slot);
+      if (piece.row->name() == name) return piece.state.at(slot);
     return {};
   }
 
@@ -240,7 +240,7 @@ TEST(Optimizers, StepAsInPyTorch) {
       ParamTable table;
       Segment segment{"all", c.shape[0], 0, ShardAxis::none};
       if (!c.parts.empty()) segment = {"qkv", 16, 0, ShardAxis::none, 8, c.parts};
-      Param& row = table.add({.name = "w", .shape = c.shape, .segments = {segment}});
+      Param& row = table.add({.place = {.module = "w"}, .shape = c.shape, .segments = {segment}});
       const std::unique_ptr<Group> group = make_single_group();
       const World alone(*group, {});
       OptimizerOptions options;
@@ -267,12 +267,12 @@ TEST(Optimizers, StepAsInPyTorch) {
 // A table of several rows, of which one is cut by every number of ranks.
 ParamTable sample_table() {
   ParamTable table;
-  table.add({.name = "words", .shape = {40, 16}, .embedding_or_output = true});
-  table.add({.name = "norm", .shape = {16}});
-  table.add({.name = "fc1", .shape = {24, 16}});
-  table.add({.name = "fc1.bias", .shape = {24}});
-  table.add({.name = "fc2", .shape = {16, 24}});
-  table.add({.name = "frozen", .shape = {5}, .trainable = false});
+  table.add({.place = {.module = "words"}, .shape = {40, 16}, .embedding_or_output = true});
+  table.add({.place = {.module = "norm"}, .shape = {16}});
+  table.add({.place = {.module = "fc1"}, .shape = {24, 16}});
+  table.add({.place = {.module = "fc1", .param = "bias"}, .shape = {24}});
+  table.add({.place = {.module = "fc2"}, .shape = {16, 24}});
+  table.add({.place = {.module = "frozen"}, .shape = {5}, .trainable = false});
   return table;
 }
 
@@ -340,8 +340,8 @@ TEST(DistributedOptimizer, ClipsAsTheWhole) {
 TEST(DistributedOptimizer, DividesItsState) {
   const auto bytes = [](bool distributed, int size, const char* name) {
     ParamTable table;
-    table.add({.name = "a", .shape = {256, 256}});
-    table.add({.name = "b", .shape = {256, 256}});
+    table.add({.place = {.module = "a"}, .shape = {256, 256}});
+    table.add({.place = {.module = "b"}, .shape = {256, 256}});
     OptimizerOptions options;
     options.name = name;
     options.use_distributed_optimizer = distributed;
@@ -406,10 +406,13 @@ TEST(OptimizerOptions, WhatDoesNotFitTogether) {
 // Large gradients that a step replaces are left as they are; what lies between rows is not.
 TEST(Optimizer, ZeroesWhatIsAddedTo) {
   ParamTable table;
-  table.add({.name = "small", .shape = {3}, .gradient_replaced = true});
-  table.add({.name = "replaced", .shape = {257, 257}, .gradient_replaced = true});
-  table.add({.name = "added.to", .shape = {300, 300}});
-  table.add({.name = "frozen", .shape = {300, 300}, .trainable = false, .gradient_replaced = true});
+  table.add({.place = {.module = "small"}, .shape = {3}, .gradient_replaced = true});
+  table.add({.place = {.module = "replaced"}, .shape = {257, 257}, .gradient_replaced = true});
+  table.add({.place = {.module = "added.to"}, .shape = {300, 300}});
+  table.add({.place = {.module = "frozen"},
+             .shape = {300, 300},
+             .trainable = false,
+             .gradient_replaced = true});
   const auto group = make_single_group();
   const World alone(*group, {});
   OptimizerOptions options;

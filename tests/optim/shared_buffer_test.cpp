@@ -11,7 +11,7 @@ class Sharing : public testing::Test {
   Sharing() {
     for (const char* name : {"first", "second", "third"}) {
       table_.begin_unit();
-      table_.add({.name = name, .shape = {10, 128}});
+      table_.add({.place = {.module = name}, .shape = {10, 128}});
     }
     options_.ddp_bucket_size = 1280;
   }
@@ -171,8 +171,8 @@ TEST_F(Sharing, SumsNothingThatWasNotWritten) {
   options_.use_distributed_optimizer = options_.overlap_grad_reduce = true;
   options_.sharding_strategy = "optim_grads";
   table_.begin_unit();
-  table_.add({.name = "large", .shape = {600, 128}, .gradient_replaced = true});
-  table_.add({.name = "beside", .shape = {10, 128}});
+  table_.add({.place = {.module = "large"}, .shape = {600, 128}, .gradient_replaced = true});
+  table_.add({.place = {.module = "beside"}, .shape = {10, 128}});
   SharedBuffer buffer = make();
   EXPECT_FALSE(buffer.add_to(row(4), counting_));
   buffer.complete({3, 5}, true);

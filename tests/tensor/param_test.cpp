@@ -10,30 +10,33 @@ namespace {
 
 ParamTable sample_table() {
   ParamTable table;
-  table.add({.name = "a.weight", .shape = {5, 3}});
-  table.add({.name = "a.bias", .shape = {5}});
-  table.add({.name = "layers.1.weight",
-             .shape = {8, 8},
-             .segments = {{"rows", 8, 0, ShardAxis::tp}},
-             .key = "layers.weight",
-             .layer = 1,
-             .layers = 4});
-  table.add({.name = "b.weight", .shape = {1, 65}});
+  table.add({.place = {.module = "a", .param = "weight"}, .shape = {5, 3}});
+  table.add({.place = {.module = "a", .param = "bias"}, .shape = {5}});
+  const RowPlace place{.stack = "decoder", .layer = 1, .module = "mlp", .param = "weight"};
+  table.add({.place = place, .shape = {8, 8}, .segments = {{"rows", 8, 0, ShardAxis::tp}}});
+  table.add({.place = {.module = "b", .param = "weight"}, .shape = {1, 65}});
   return table;
+}
+
+TEST(RowPlace, NamesAreMegatronCores) {
+  EXPECT_EQ((RowPlace{.stack = "embedding", .module = "word_embeddings", .param = "weight"}).name(),
+            "embedding.word_embeddings.weight");
+  EXPECT_EQ((RowPlace{.stack = "output_layer", .param = "weight"}).name(), "output_layer.weight");
+  RowPlace place{
+      .stack = "decoder", .layer = 3, .module = "mlp.linear_fc2", .param = "layer_norm_bias"};
+  EXPECT_EQ(place.name(), "decoder.layers.3.mlp.linear_fc2.layer_norm_bias");
+  place = {.stack = "decoder", .layer = 12, .expert = 0, .module = "linear_fc1", .param = "weight"};
+  EXPECT_EQ(place.name(), "decoder.layers.12.mlp.experts.local_experts.0.linear_fc1.weight");
 }
 
 TEST(ParamTable, CompletesItsRows) {
   ParamTable table = sample_table();
   const Param& weight = table.at("a.weight");
-  EXPECT_EQ(weight.key, "a.weight");
-  EXPECT_EQ(weight.key_shape(), (Shape{5, 3}));
   EXPECT_EQ(weight.decay_mult, 1);
   ASSERT_EQ(weight.segments.size(), 1U);
   EXPECT_EQ(weight.segments[0].extent, 5);
   EXPECT_EQ(weight.segments[0].axis, ShardAxis::none);
-  const Param& stacked = table.at("layers.1.weight");
-  EXPECT_EQ(stacked.key, "layers.weight");
-  EXPECT_EQ(stacked.key_shape(), (Shape{4, 8, 8}));
+  const Param& stacked = table.at("decoder.layers.1.mlp.weight");
   EXPECT_EQ(stacked.segments[0].name, "rows");
   EXPECT_EQ(table.at("b.weight").index, 3U);
   EXPECT_EQ(table.count(), 15 + 5 + 64 + 65);
@@ -44,7 +47,7 @@ TEST(ParamTable, ARankHasItsPartOfEachSegment) {
   ParamTable table;
   table.divide(1, 2);
   const Param& rows =
-      table.add({.name = "fc1",
+      table.add({.place = {.module = "fc1"},
                  .shape = {12, 3},
                  .segments = {{"gate", 4, 0, ShardAxis::tp}, {"up", 8, 0, ShardAxis::tp}}});
   EXPECT_EQ(rows.local, (Shape{6, 3}));
@@ -53,16 +56,17 @@ TEST(ParamTable, ARankHasItsPartOfEachSegment) {
   EXPECT_EQ(rows.runs()[1].local, 2 * 3);
   EXPECT_EQ(rows.runs()[1].global, (4 + 4) * 3);
   EXPECT_EQ(rows.runs()[1].count, 4 * 3);
-  const Param& columns =
-      table.add({.name = "fc2", .shape = {2, 8}, .segments = {{"up", 8, 1, ShardAxis::tp}}});
+  const Param& columns = table.add(
+      {.place = {.module = "fc2"}, .shape = {2, 8}, .segments = {{"up", 8, 1, ShardAxis::tp}}});
   EXPECT_EQ(columns.local, (Shape{2, 4}));
   ASSERT_EQ(columns.runs().size(), 2U);
   EXPECT_EQ(columns.runs()[1].local, 4);
   EXPECT_EQ(columns.runs()[1].global, 8 + 4);
-  EXPECT_FALSE(table.add({.name = "norm", .shape = {3}}).is_cut());
+  EXPECT_FALSE(table.add({.place = {.module = "norm"}, .shape = {3}}).is_cut());
   EXPECT_EQ(table.count(), 36 + 16 + 3);
   const auto thirds = [&] {
-    table.add({.name = "qkv", .shape = {6}, .segments = {{"qkv", 6, 0, ShardAxis::tp, 2}}});
+    table.add(
+        {.place = {.module = "qkv"}, .shape = {6}, .segments = {{"qkv", 6, 0, ShardAxis::tp, 2}}});
   };
   EXPECT_THROW(thirds(), Error);  // three groups for two ranks
 }
@@ -70,15 +74,15 @@ TEST(ParamTable, ARankHasItsPartOfEachSegment) {
 TEST(ParamTable, VectorsDoNotDecay) {
   ParamTable table = sample_table();
   for (const Param& row : table.rows())
-    EXPECT_EQ(row.decay_mult, row.shape.rank() == 1 ? 0 : 1) << row.name;
+    EXPECT_EQ(row.decay_mult, row.shape.rank() == 1 ? 0 : 1) << row.name();
 }
 
 TEST(ParamTable, ReferencesStayValidAsItGrows) {
   ParamTable table;
-  const Param& first = table.add({.name = "first", .shape = {1}});
-  for (int i = 0; i < 1000; ++i) table.add({.name = std::to_string(i), .shape = {1}});
+  const Param& first = table.add({.place = {.module = "first"}, .shape = {1}});
+  for (int i = 0; i < 1000; ++i) table.add({.place = {.module = std::to_string(i)}, .shape = {1}});
   EXPECT_EQ(&first, &table.at("first"));
-  EXPECT_EQ(first.name, "first");
+  EXPECT_EQ(first.name(), "first");
 }
 
 TEST(ParamTable, AnUnknownNameIsOurBug) {
@@ -128,14 +132,17 @@ TEST(ParamTable, RowsMayLieElsewhere) {
 
 TEST(ParamTable, BiasesAndVectorsDoNotDecay) {
   ParamTable table;
-  EXPECT_EQ(table.add({.name = "fc.weight", .shape = {2, 2}}).decay_mult, 1);
-  EXPECT_EQ(table.add({.name = "norm.weight", .shape = {2}}).decay_mult, 0);
-  EXPECT_EQ(table.add({.name = "experts.bias", .shape = {2, 2}}).decay_mult, 0);
+  EXPECT_EQ(table.add({.place = {.module = "fc", .param = "weight"}, .shape = {2, 2}}).decay_mult,
+            1);
+  EXPECT_EQ(table.add({.place = {.module = "norm", .param = "weight"}, .shape = {2}}).decay_mult,
+            0);
+  EXPECT_EQ(
+      table.add({.place = {.module = "experts", .param = "bias"}, .shape = {2, 2}}).decay_mult, 0);
 }
 
 TEST(ParamTable, OnMetaTakesNoMemory) {
   ParamTable table;
-  table.add({.name = "large", .shape = {1 << 20, 1 << 17}});
+  table.add({.place = {.module = "large"}, .shape = {1 << 20, 1 << 17}});
   table.allocate(Device::meta, DType::f32, true);
   EXPECT_EQ(table.device(), Device::meta);
   EXPECT_EQ(table.values().bytes(), std::size_t{1} << 39);

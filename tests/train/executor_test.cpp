@@ -79,12 +79,12 @@ struct What {
 // Adds the gradients of a rank's parameters, that of a tied copy to the other's.
 void add_gradients(Result& result, const ParamTable& table, bool tied) {
   for (const Param& row : table.rows()) {
-    const auto found = result.gradients.find(row.name);
+    const auto found = result.gradients.find(row.name());
     if (found == result.gradients.end()) {
-      result.gradients.emplace(row.name, clone(row.grad));
+      result.gradients.emplace(row.name(), clone(row.grad));
       continue;
     }
-    EXPECT_TRUE(tied && row.name == "embedding.word_embeddings.weight") << row.name;
+    EXPECT_TRUE(tied && row.name() == "embedding.word_embeddings.weight") << row.name();
     for (std::int64_t i = 0; i < row.shape.numel(); ++i)
       found->second.view().as<double>()[i] += row.grad.as<double>()[i];
   }
@@ -269,7 +269,7 @@ TEST(Executor, AddsToGradientsOrReplacesThem) {
     HostTensor expected = clone(once[row.index].view());
     if (!row.gradient_replaced)
       for (double& value : expected.span<double>()) value *= 2;
-    EXPECT_TENSORS_NEAR(row.grad, expected.view(), 1e-14) << row.name;
+    EXPECT_TENSORS_NEAR(row.grad, expected.view(), 1e-14) << row.name();
   }
   executor.run(training, fill, true);
   EXPECT_EQ(executor.loss(), loss);
@@ -281,7 +281,7 @@ TEST(Executor, AddsToGradientsOrReplacesThem) {
   for (const Param& row : model.table().rows()) {
     HostTensor expected = clone(once[row.index].view());
     for (double& value : expected.span<double>()) value *= 4;
-    EXPECT_TENSORS_NEAR(row.grad, expected.view(), 0) << row.name;
+    EXPECT_TENSORS_NEAR(row.grad, expected.view(), 0) << row.name();
   }
   EXPECT_EQ(executor.loss(), loss);
 }

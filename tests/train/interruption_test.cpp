@@ -41,7 +41,7 @@ TEST(Interruption, RequestsOfEachRankGoToAll) {
         const World world(ranks, sizes);
         Stream stream(Device::cpu);
         ParamTable table;
-        table.add({.name = "row", .shape = {64}});
+        table.add({.place = {.module = "row"}, .shape = {64}});
         Optimizer optimizer(table, Device::cpu, DType::f32, *options, world);
         for (int who = 0; who < kRanks; ++who) {
           Requests own = {}, expected = {};

@@ -15,7 +15,6 @@
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/model_sink.h"
 #include "formats/names/gguf.h"
-#include "model/gpt_checkpoint.h"
 
 namespace mt {
 namespace {
@@ -161,7 +160,7 @@ class GgufSink : public ModelSink {
 };
 
 bool is_single(const Param& row) {
-  return row.shape.rank() == 1 || row.name == "embedding.position_embeddings.weight";
+  return row.shape.rank() == 1 || row.place.module == "position_embeddings";
 }
 
 }  // namespace
@@ -225,13 +224,14 @@ std::span<const float> floats(ConstTensor tensor) {
 void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const Param& row,
                        ConstTensor value) {
   const std::string architecture = architecture_of(target.config, hugging_face_config(target));
-  const ConstTensor expected = is_vocabulary(row) ? value.rows(0, target.config.vocab_size) : value;
+  const ConstTensor expected =
+      row.is_vocabulary() ? value.rows(0, target.config.vocab_size) : value;
   const Buffer buffer(Device::cpu, expected.bytes());
   const Tensor ours = buffer.tensor(expected.dtype(), expected.shape());
   const auto differ = [&](const std::string& name) {
     fail(Exit::difference, file.path(), ": ", name, ": differs from ", target.source.path());
   };
-  for (const auto& [format, theirs, transform] : gguf_tensors(architecture, target.config, row)) {
+  for (const auto& [theirs, transform] : gguf_tensors(architecture, target.config, row)) {
     const Stored stored(file, theirs, expected.dtype());
     if (!(stored.shape == transformed_shape(transform, expected.shape()))) differ(theirs);
     if (file.at(theirs).dtype_name != kGgufQuantized) {
@@ -244,7 +244,7 @@ void compare_with_gguf(const ModelTarget& target, const GgufReader& file, const 
     if (!is_quantized_from(floats(stored.tensor), floats(wanted))) differ(theirs);
     apply_inverse(transform, ours, wanted);
   }
-  if (std::memcmp(ours.data(), expected.data(), expected.bytes()) != 0) differ(row.name);
+  if (std::memcmp(ours.data(), expected.data(), expected.bytes()) != 0) differ(row.name());
 }
 
 void check_gguf_tensors(const ModelTarget& target, const ParamTable& table,

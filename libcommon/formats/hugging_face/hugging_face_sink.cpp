@@ -8,7 +8,6 @@
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/model_sink.h"
-#include "model/gpt_checkpoint.h"
 
 namespace mt {
 namespace {
@@ -20,7 +19,7 @@ std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, cons
                                                  const RowTypes& types) {
   std::vector<SafetensorsWriter::Entry> entries;
   for (const Param& row : table.rows())
-    for (const ForeignName& name : hugging_face_names(row))
+    for (const ForeignName& name : hugging_face_names(target.config, row))
       entries.push_back({name.name, types(row, ""), hugging_face_shape(row, name, target.config)});
   return entries;
 }
@@ -51,9 +50,9 @@ class HuggingFaceSink : public ModelSink {
         writer_(save_.folder(), entries_of(target, table, types), target.shard_bytes) {}
 
   void write(std::size_t, const Param& row, const std::string&, ConstTensor value) override {
-    const std::vector<ForeignName> names = hugging_face_names(row);
+    const std::vector<ForeignName> names = hugging_face_names(target_.config, row);
     if (names.empty() && !is_zero(value))
-      fail(Exit::bad_config, row.name, ": is not zero, and has no place in Hugging Face's model");
+      fail(Exit::bad_config, row.name(), ": is not zero, and has no place in Hugging Face's model");
     for (const ForeignName& name : names)
       writer_.write(name.name, ForeignValue(row, name, value, target_.config.vocab_size).tensor());
   }
@@ -94,7 +93,7 @@ std::string hugging_face_config(const ModelTarget& target) {
 
 ForeignValue::ForeignValue(const Param& row, const ForeignName& name, ConstTensor value,
                            std::int64_t vocab_size) {
-  if (is_vocabulary(row)) {
+  if (row.is_vocabulary()) {
     tensor_ = value.rows(0, vocab_size);
   } else if (const auto rows = consecutive_rows(name.transform, row.shape)) {
     tensor_ = value.rows(rows->first, rows->second);

@@ -9,31 +9,12 @@
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/names/gguf.h"
 #include "model/checkpoint_tokenizer.h"
-#include "model/gpt_checkpoint.h"
 #include "model/model.h"
-#include "model/model_rows.h"
+#include "model/model_table.h"
 
 namespace mt {
 
 namespace fs = std::filesystem;
-
-std::vector<ForeignName> hugging_face_names(const Param& row) {
-  std::vector<ForeignName> names;
-  bool known = false;
-  for (const ForeignName& name : row.foreign) {
-    if (name.format != kHuggingFaceFormat) continue;
-    known = true;
-    if (name.name != kZerosThere) names.push_back(name);
-  }
-  if (!known) fail(Exit::bad_data, row.name, ": has no place in Hugging Face's formats");
-  return names;
-}
-
-Shape hugging_face_shape(const Param& row, const ForeignName& name, const ModelConfig& config) {
-  if (is_vocabulary(row))
-    return Shape(row.shape.extents().subspan(1)).with_front(config.vocab_size);
-  return transformed_shape(name.transform, row.shape);
-}
 
 // The tokenizer of a folder of Hugging Face's; without a type if there is none.
 static TokenizerOptions tokenizer_in(const std::string& folder) {
@@ -111,7 +92,7 @@ static std::string bare_name(const std::string& name) {
 
 // The table's first row, the words, is there under its own name, or below a prefix.
 void HuggingFaceSource::find_prefix(const Param& words) {
-  const std::string name = hugging_face_names(words)[0].name, bare = bare_name(name);
+  const std::string name = hugging_face_names(config_, words)[0].name, bare = bare_name(name);
   if (tensors_->find(bare) != nullptr || tensors_->find(name) != nullptr) return;
   for (const std::string& end : {"." + name, "." + bare})
     for (const auto& [key, tensor] : tensors_->tensors())
@@ -132,7 +113,7 @@ const DistTensor& HuggingFaceSource::stored(const Param& row, const ForeignName&
 }
 
 std::vector<ForeignName> HuggingFaceSource::names_of(const Param& row) const {
-  return hugging_face_names(row);
+  return hugging_face_names(config_, row);
 }
 
 DType HuggingFaceSource::dtype_of(const Param& row, const std::string&) const {
@@ -154,7 +135,7 @@ void HuggingFaceSource::read(const Param& row, const std::string&, Tensor out) c
     const DistTensor& tensor = stored(row, name);
     const Shape& expected = tensor.shape;
     const Shape origin = origin_of(expected.rank());
-    if (is_vocabulary(row)) {
+    if (row.is_vocabulary()) {
       const std::int64_t rows = std::min(expected[0], out.shape()[0]);
       tensors_->read_original(tensor.key, origin, out.rows(0, rows));
       const Tensor padding = out.rows(rows, out.shape()[0]);

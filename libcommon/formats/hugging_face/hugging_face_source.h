@@ -4,6 +4,7 @@
 
 #include "ckpt/tensor_source.h"
 #include "formats/model_source.h"
+#include "formats/names/hugging_face.h"
 
 namespace mt {
 
@@ -51,12 +52,5 @@ class MockSource : public HuggingFaceSource {
 
 // What a checkpoint's manifest says of the tokenizer in a folder of theirs; {} if there is none.
 std::string manifest_of_tokenizer_in(const std::string& folder);
-
-// The names of a row among Hugging Face's; none if its elements are all zero there.
-// Exit::bad_data if it has no place.
-std::vector<ForeignName> hugging_face_names(const Param& row);
-
-// What a tensor of theirs has of a row's shape; its vocabulary is not padded.
-Shape hugging_face_shape(const Param& row, const ForeignName& name, const ModelConfig& config);
 
 }  // namespace mt

@@ -6,8 +6,7 @@
 #include "base/error.h"
 #include "ckpt/tensor_source.h"
 #include "formats/megatron/rank_optimizer.h"
-#include "model/gpt_checkpoint.h"
-#include "model/model_rows.h"
+#include "model/model_table.h"
 
 namespace mt {
 
@@ -158,7 +157,9 @@ void BucketStates::find_places(const PyValue& args) {
 // linear_fc1, and one for linear_fc2.
 std::vector<ParamRows> BucketStates::params_of(const Rank& rank, const ChunkLayers& chunk) const {
   const auto same_module = [](const Param& a, const Param& b) {
-    return expert_in(a.name) >= 0 && with_expert(a.name, 0) == with_expert(b.name, 0);
+    RowPlace place = a.place;
+    place.expert = b.place.expert;
+    return a.place.expert && place == b.place;
   };
   std::vector<ParamRows> params;
   for (const Param* row : registered_rows(parts_[static_cast<std::size_t>(rank.tensor)], chunk,
@@ -169,7 +170,7 @@ std::vector<ParamRows> BucketStates::params_of(const Rank& rank, const ChunkLaye
     if (gemm_ && !params.empty() && same_module(*row, params.back().first()))
       params.back().rows.push_back(row);
     else
-      params.push_back({{row}, gemm_ && expert_in(row->name) >= 0});
+      params.push_back({{row}, gemm_ && row->place.expert});
   }
   return params;
 }
@@ -203,7 +204,7 @@ void BucketStates::find_buffers(const Rank& rank, const PyValue& args) {
         starts[p].transposed = params[p].transposed;
         places.emplace(row->index, starts[p]);
         starts[p].start += row->local.numel();
-        if (params[p].rows.front() == row && expert_in(row->name) >= 0) telling_.insert(row->index);
+        if (params[p].rows.front() == row && row->place.expert) telling_.insert(row->index);
       }
     ++number;
   }
@@ -308,7 +309,8 @@ PyValue BucketStates::common_optimizer(const KeepTensor& keep) const {
 
 const BucketStates::Place& BucketStates::place_of(const Param& row, std::size_t tensor_rank) const {
   const auto found = places_[tensor_rank].find(row.index);
-  if (found == places_[tensor_rank].end()) fail(Exit::bad_data, where_, ": nothing of ", row.name);
+  if (found == places_[tensor_rank].end())
+    fail(Exit::bad_data, where_, ": nothing of ", row.name());
   return found->second;
 }
 
@@ -352,7 +354,7 @@ static void copy_part(ConstTensor part, std::int64_t begin, std::span<const Elem
 
 void BucketStates::read(const Param& row, const std::string& state, Tensor out) const {
   constexpr std::int64_t kBlock = 1 << 20;  // elements
-  if (is_vocabulary(row)) std::memset(out.data(), 0, out.bytes());
+  if (row.is_vocabulary()) std::memset(out.data(), 0, out.bytes());
   const Tensor all = out.reshape({out.numel()});
   for (std::size_t rank = 0; rank < parts_.size(); ++rank) {
     const Param& cut = parts_[rank].rows()[row.index];

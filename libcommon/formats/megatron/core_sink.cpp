@@ -5,8 +5,7 @@
 #include "formats/megatron/megatron_common.h"
 #include "formats/megatron/rank_optimizer.h"
 #include "formats/model_sink.h"
-#include "model/gpt_checkpoint.h"
-#include "model/model_rows.h"
+#include "model/row_checkpoint.h"
 
 namespace mt {
 namespace {
@@ -25,21 +24,22 @@ class CoreSink : public ModelSink {
       writers_.emplace_back(save_.folder(), 0, static_cast<int>(part));
   }
 
-  void write(std::size_t part, const Param& row, const std::string& state,
+  void write(std::size_t part_number, const Param& row, const std::string& state,
              ConstTensor value) override {
     const Tensor tensor{const_cast<void*>(value.data()), value.dtype(), value.shape()};
     const bool flat = !state.empty() && target_.source.is_reformulated() && !reshardable_;
-    for (const KeyPart& key : key_parts(row, target_.config, state)) {
-      const std::string name = prefix_of(row, state) + spelled(key.key);
-      const KeyPart place = flat ? reformulated(key, row) : key;
-      writers_[part].add(name, place.whole, place.offset,
-                         tensor.rows(key.begin, key.end).reshape(place.chunk()));
-      if (flat) mcore_data_[part][name] = key.whole;
+    const KeySpelling spelling{.of_state = !state.empty(), .dense_norms = target_.local_spec};
+    for (const KeyPart& part : key_parts(row, spelling)) {
+      const std::string name = prefix_of(row, state) + part.key;
+      const KeyPart place = flat ? reformulated(part, row) : part;
+      writers_[part_number].add(name, place.whole, place.offset,
+                                tensor.rows(part.begin, part.end).reshape(place.chunk));
+      if (flat) mcore_data_[part_number][name] = part.whole;
     }
   }
 
   std::string finish() override {
-    write_model_extra_states(writers_.front(), target_.config);
+    write_extra_states(writers_.front(), target_.config);
     CheckpointSave::Content content;
     for (FileHash& file : write_companions(target_.source, save_.folder()))
       content.files.push_back({std::move(file), {}});
@@ -94,14 +94,6 @@ class CoreSink : public ModelSink {
     const std::size_t number = optimizer_of(row, target_.expert_parallel);
     return (target_.expert_parallel > 1 ? concat("chained_", number, ".") : "") +
            state_prefix(state);
-  }
-
-  // The local specification calls the norm in front of experts as if it were one of a dense MLP.
-  std::string spelled(std::string key) const {
-    const std::string norm = "pre_mlp_layernorm.";
-    const std::size_t at = target_.local_spec ? key.find(norm) : std::string::npos;
-    if (at != std::string::npos) key.replace(at, norm.size(), "mlp.linear_fc1.layer_norm_");
-    return key;
   }
 
   ModelTarget target_;

@@ -6,15 +6,12 @@
 #include <set>
 
 #include "model/config/megatron_args.h"
-#include "model/gpt_checkpoint.h"
+#include "model/model_table.h"
+#include "model/row_checkpoint.h"
 
 namespace mt {
 
 constexpr std::string_view kState = "optimizer.state.";
-
-std::string state_prefix(const std::string& state) {
-  return state.empty() ? "" : concat(kState, state, ".");
-}
 
 PyValue with_vocabulary(const PyValue& args, std::optional<std::int64_t> given,
                         const std::string& where) {
@@ -87,32 +84,9 @@ void CoreSource::check_buckets(const std::string& type) const {
     read(row, "", weight.tensor(dtype, row.shape));
     read(row, "fp32_param", master.tensor(dtype, row.shape));
     if (std::memcmp(weight.data(), master.data(), bytes) != 0)
-      fail(Exit::bad_data, path_, ": ", row.name, ": the optimizer's fp32 values in ", type,
+      fail(Exit::bad_data, path_, ": ", row.name(), ": the optimizer's fp32 values in ", type,
            " are not the weight's: was it written with other buckets than args say?");
   }
-}
-
-// Where layers differ, or are said to, each has keys of its own: with its number, and without the
-// axis of layers.  The norm in front of experts has two names.
-KeyPart CoreSource::stored(const KeyPart& part, const Param& row) const {
-  const auto has = [&](const std::string& key) {
-    return checkpoint_.tensors().find(key) != nullptr;
-  };
-  KeyPart other = part;
-  if (!has(other.key)) {
-    const std::string norm = "pre_mlp_layernorm.";
-    if (const std::size_t at = other.key.find(norm); at != std::string::npos)
-      other.key.replace(at, norm.size(), "mlp.linear_fc1.layer_norm_");
-  }
-  if (has(other.key) || !row.layer) return other;
-  for (KeyPart own : {part, other}) {
-    own.key.insert(own.key.find(".layers.") + 8, concat(*row.layer, "."));
-    if (!has(own.key)) continue;
-    own.whole = Shape(part.whole.extents().subspan(1));
-    own.offset = Shape(part.offset.extents().subspan(1));
-    return own;
-  }
-  return part;
 }
 
 std::string CoreSource::key_of(const std::string& state, const std::string& key) const {
@@ -123,46 +97,40 @@ std::string CoreSource::key_of(const std::string& state, const std::string& key)
   return is_reshardable_ && state == "fp32_param" ? key_of("param", key) : plain;
 }
 
+// Where layers differ, or are said to, each has keys of its own.  The norm in front of experts has
+// two names.
+std::vector<KeyPart> CoreSource::parts_of(const Param& row, const std::string& state) const {
+  KeySpelling spelling{.of_state = !state.empty()};
+  constexpr std::pair<bool, bool> kOthers[] = {
+      {false, false}, {false, true}, {true, false}, {true, true}};
+  for (const auto& [numbered, dense_norms] : kOthers) {
+    const KeySpelling other{spelling.of_state, numbered, dense_norms};
+    if (checkpoint_.tensors().find(mt::key_of(row, other)) == nullptr) continue;
+    spelling = other;
+    break;
+  }
+  std::vector<KeyPart> parts = key_parts(row, spelling);
+  for (KeyPart& part : parts) part.key = key_of(state, part.key);
+  return parts;
+}
+
 DType CoreSource::dtype_of(const Param& row, const std::string& state) const {
   if (buckets_ && !state.empty()) return buckets_->dtype_of(row, state);
-  const KeyPart part = stored(key_parts(row, config_, state).front(), row);
-  return *checkpoint_.tensors().at(key_of(state, part.key)).dtype;
+  return *checkpoint_.tensors().at(parts_of(row, state).front().key).dtype;
 }
 
 void CoreSource::read(const Param& row, const std::string& state, Tensor out) const {
   if (buckets_ && !state.empty()) return buckets_->read(row, state, out);
-  const DistReader& reader = checkpoint_.tensors();
-  for (const KeyPart& own : key_parts(row, config_, state)) {
-    const KeyPart part = stored(own, row);
-    const std::string key = key_of(state, part.key);
-    const Shape& shape = reader.at(key).own_shape();
-    Tensor into = out.rows(part.begin, part.end);
-    const bool other_padding =
-        is_vocabulary(row) && shape.rank() == part.whole.rank() &&
-        shape.numel() / std::max<std::int64_t>(1, shape[0]) == part.whole.numel() / part.whole[0];
-    if (!(shape == part.whole) && !other_padding)
-      fail(Exit::bad_data, reader.folder(), ": tensor ", key, " is ", shape, ", expected ",
-           part.whole);
-    if (other_padding) {
-      std::memset(into.data(), 0, into.bytes());
-      into = into.rows(0, std::min(into.shape()[0], shape[0]));
-    }
-    Shape chunk = into.shape();
-    while (chunk.rank() < shape.rank()) chunk = chunk.with_front(1);
-    reader.read_original(key, part.offset, into.reshape(chunk));
-  }
+  read_parts(checkpoint_.tensors(), row, parts_of(row, state), out);
 }
 
 std::optional<MappedTensor> CoreSource::view(const Param& row, const std::string& state) const {
-  const std::vector<KeyPart> parts = key_parts(row, config_, state);
+  const std::vector<KeyPart> parts = parts_of(row, state);
   if (parts.size() > 1 || (buckets_ && !state.empty())) return {};
   const DistReader& tensors = checkpoint_.tensors();
-  const KeyPart part = stored(parts[0], row);
-  const std::string key = key_of(state, part.key);
-  if (!(tensors.at(key).own_shape() == part.whole)) return {};
-  Shape shape = row.shape;
-  while (shape.rank() < part.whole.rank()) shape = shape.with_front(1);
-  std::optional<MappedTensor> found = tensors.view(key, part.offset, shape);
+  const KeyPart& part = parts.front();
+  if (!(tensors.at(part.key).own_shape() == part.whole)) return {};
+  std::optional<MappedTensor> found = tensors.view(part.key, part.offset, part.chunk);
   if (found) found->tensor = found->tensor.reshape(row.shape);
   return found;
 }
@@ -170,12 +138,8 @@ std::optional<MappedTensor> CoreSource::view(const Param& row, const std::string
 void CoreSource::check_all_used(const ParamTable& table) const {
   std::set<std::string> used;
   for (const Param& row : table.rows())
-    for (const KeyPart& part : key_parts(row, config_)) used.insert(stored(part, row).key);
-  const DistReader& reader = checkpoint_.tensors();
-  for (const auto& [key, tensor] : reader.tensors())
-    if (key.find("optimizer.") == std::string::npos && !used.contains(key))
-      fail(Exit::bad_data, reader.folder(), ": tensor ", key,
-           " has no place in the model that its settings describe");
+    for (KeyPart& part : parts_of(row, "")) used.insert(std::move(part.key));
+  mt::check_all_used(checkpoint_.tensors(), used);
 }
 
 }  // namespace mt

@@ -1,4 +1,4 @@
-// A model in a torch_dist checkpoint of Megatron (model/gpt_checkpoint.h), as a ModelSource.
+// A model in a torch_dist checkpoint of Megatron (model/row_checkpoint.h), as a ModelSource.
 #pragma once
 
 #include <set>
@@ -6,7 +6,7 @@
 #include "ckpt/megatron_checkpoint.h"
 #include "formats/megatron/bucket_states.h"
 #include "formats/model_source.h"
-#include "model/model_rows.h"
+#include "model/keys.h"
 
 namespace mt {
 
@@ -31,7 +31,8 @@ class CoreSource : public ModelSource {
  private:
   void find_buckets();
   void check_buckets(const std::string& type) const;
-  KeyPart stored(const KeyPart& part, const Param& row) const;
+  // Where a row's state lies, under the keys as this checkpoint spells them.
+  std::vector<KeyPart> parts_of(const Param& row, const std::string& state) const;
   // What a state has under a key of the weights.
   std::string key_of(const std::string& state, const std::string& key) const;
 
@@ -50,8 +51,5 @@ class CoreSource : public ModelSource {
 // padded number.  Exit::bad_config if more is given than that.
 PyValue with_vocabulary(const PyValue& args, std::optional<std::int64_t> given,
                         const std::string& where);
-
-// What stands before a row's key in the key of a state of it.
-std::string state_prefix(const std::string& state);
 
 }  // namespace mt

@@ -32,7 +32,7 @@ class DcpSink : public ModelSink {
       writers_.emplace_back(save_.folder(), 0, static_cast<int>(part));
     add_items({}, common_);
     for (const Param& row : table.rows()) {
-      for (const std::string& name : state_dict_names(row.name, {target_.local_spec}))
+      for (const std::string& name : state_dict_names(row.place, {target_.local_spec}))
         note_path({kModel, name});
       add_extra_state(row);
     }
@@ -45,7 +45,7 @@ class DcpSink : public ModelSink {
   void write(std::size_t part, const Param& row, const std::string& state,
              ConstTensor value) override {
     if (!state.empty()) return writers_[part].add(state_keys_.at({row.index, state}), value);
-    for (const std::string& name : state_dict_names(row.name, {target_.local_spec}))
+    for (const std::string& name : state_dict_names(row.place, {target_.local_spec}))
       writers_[part].add(concat(kModel, ".", name), value);
   }
 
@@ -144,10 +144,8 @@ class DcpSink : public ModelSink {
 
   // Every parallel linear asks for its extra state, which may be None.
   void add_extra_state(const Param& row) {
-    const std::string module = row.name.substr(0, row.name.rfind('.'));
-    const bool linear = module.find(".linear_") != std::string::npos || module.ends_with("_proj");
-    if (linear && row.name.ends_with(".weight"))
-      add_object({kModel, module + "._extra_state"}, PyValue());
+    if (is_parallel_linear(row))
+      add_object({kModel, SpecNames().module(row.place) + "._extra_state"}, PyValue());
   }
 
   ModelTarget target_;

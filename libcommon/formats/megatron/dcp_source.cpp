@@ -13,8 +13,8 @@
 #include "formats/megatron/rank_layout.h"
 #include "formats/megatron/rank_optimizer.h"
 #include "model/config/megatron_args.h"
-#include "model/gpt_checkpoint.h"
-#include "model/model_rows.h"
+#include "model/keys.h"
+#include "model/model_table.h"
 
 namespace mt {
 
@@ -177,8 +177,8 @@ void DcpSource::take_optimizer(const PyValue& optimizer) {
     fail(Exit::bad_data, path_, ": optimizer.grad_scaler: is not read from torch_dcp");
   const ParamTable table = model_rows(config_);
   const bool local_spec = std::ranges::any_of(table.rows(), [&](const Param& row) {
-    const std::string name = local_spec_name(row.name);
-    return name != row.name && tensors_.find(prefix_ + name) != nullptr;
+    const RowPlace local = local_spec_place(row.place);
+    return local != row.place && tensors_.find(prefix_ + local.name()) != nullptr;
   });
   std::vector<RankParam> params;
   for (const Param* row :
@@ -200,11 +200,11 @@ const DistTensor& DcpSource::stored(const Param& row, const std::string& state) 
   if (!state.empty()) {
     const auto found = state_keys_.find({row.index, state});
     if (found == state_keys_.end())
-      fail(Exit::bad_data, path_, ": has no ", state, " of ", row.name);
+      fail(Exit::bad_data, path_, ": has no ", state, " of ", row.name());
     return tensors_.at(found->second);
   }
-  const DistTensor* const local = tensors_.find(prefix_ + local_spec_name(row.name));
-  return tensors_.at(local != nullptr ? local->key : prefix_ + row.name);
+  const DistTensor* const local = tensors_.find(prefix_ + local_spec_place(row.place).name());
+  return tensors_.at(local != nullptr ? local->key : prefix_ + row.name());
 }
 
 DType DcpSource::dtype_of(const Param& row, const std::string& state) const {
@@ -218,7 +218,7 @@ DType DcpSource::dtype_of(const Param& row, const std::string& state) const {
 void DcpSource::read(const Param& row, const std::string& state, Tensor out) const {
   const DistTensor& tensor = stored(row, state);
   const auto columns = [](const Shape& shape) { return Shape(shape.extents().subspan(1)); };
-  const bool other_padding = is_vocabulary(row) && tensor.shape.rank() == row.shape.rank() &&
+  const bool other_padding = row.is_vocabulary() && tensor.shape.rank() == row.shape.rank() &&
                              columns(tensor.shape) == columns(row.shape) &&
                              tensor.shape[0] >= config_.vocab_size;
   if (!(tensor.shape == row.shape) && !other_padding)
@@ -240,7 +240,7 @@ void DcpSource::check_all_used(const ParamTable& table) const {
   std::set<std::string> used;
   for (const Param& row : table.rows())
     for (const bool local_spec : {false, true})
-      for (const std::string& name : state_dict_names(row.name, {local_spec}))
+      for (const std::string& name : state_dict_names(row.place, {local_spec}))
         used.insert(prefix_ + name);
   const auto is_other_state = [](const std::string& key) {
     return key.starts_with("optimizer.") || key.starts_with("rng_state.") ||

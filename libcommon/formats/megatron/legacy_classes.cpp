@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "ckpt/torch_file.h"
-#include "model/families/family_rows.h"
+#include "formats/names/megatron_legacy.h"
 
 namespace mt {
 
@@ -19,49 +19,11 @@ bool is_legacy(const PyValue& model) {
 
 // --- Names --------------------------------------------------------------------------------------
 
-struct Rename {
-  std::string_view from, to;
-};
-
-// What they called parts of a layer before.
-constexpr Rename kOlder[] = {
-    {".attention.", ".self_attention."},
-    {".post_attention_layernorm.", ".post_attention_norm."},
-};
-// Their names of those, and the local specification's.
-constexpr Rename kRenames[] = {
-    {".input_norm.", ".input_layernorm."},
-    {".post_attention_norm.", ".pre_mlp_layernorm."},
-    {".self_attention.query_key_value.", ".self_attention.linear_qkv."},
-    {".self_attention.dense.", ".self_attention.linear_proj."},
-    {".mlp.dense_h_to_4h.", ".mlp.linear_fc1."},
-    {".mlp.dense_4h_to_h.", ".mlp.linear_fc2."},
-};
-// Of what stands at a name's beginning.
-constexpr Rename kBeginnings[] = {
-    {"language_model.", ""},
-    {"transformer.", "encoder."},
-    {"word_embeddings.", "embedding.word_embeddings."},
-    {"position_embeddings.", "embedding.position_embeddings."},
-    {"tokentype_embeddings.", "embedding.tokentype_embeddings."},
-    {"word_embeddings_for_head.", "output_layer."},
-    {"encoder.final_norm.", "encoder.final_layernorm."},
-    {"lm_head.norm.", "lm_head.layer_norm."},
-    {"lm_head.layernorm.", "lm_head.layer_norm."},
-    {"lm_head.bias", "output_layer.bias"},
-};
-
-static std::string core_name(std::string name, bool bert) {
-  for (const auto& [from, to] : kBeginnings)
-    if (name.starts_with(from)) name.replace(0, from.size(), to);
-  for (const auto& [from, to] : kOlder) replace(name, from, to);
-  for (const auto& [from, to] : kRenames) replace(name, from, to);
-  if (!bert && name.starts_with("encoder.")) name.replace(0, 2, "de");
-  return name;
-}
-
 // Parts of names of what is not read, and what that is.
-constexpr Rename kUnread[] = {
+struct Unread {
+  std::string_view part, what;
+};
+constexpr Unread kUnread[] = {
     {".local_experts.", "a SwitchMLP; experts are read of Megatron-Core's classes only"},
     {".mlp.router.", "a SwitchMLP; experts are read of Megatron-Core's classes only"},
     {".layernorm_qkv.", "Transformer Engine's layers; --transformer-impl local's are read"},
@@ -75,54 +37,30 @@ static void check_read(const std::string& name, const std::string& where) {
       fail(Exit::bad_data, where, ": ", name, ": is of Megatron's legacy classes, and of ", what);
 }
 
-static void add_tensors(const std::string& name, const PyValue& value, bool bert,
-                        const std::string& where,
+static void add_tensors(const std::string& name, const PyValue& value, const std::string& where,
                         std::vector<std::pair<std::string, PyValue>>& tensors) {
   if (name.ends_with("_extra_state")) return;  // Transformer Engine's, empty here
   if (TorchReader::is_tensor(value)) {
     check_read(name, where);
-    tensors.emplace_back(core_name(name, bert), value);
+    tensors.emplace_back(plain_legacy_name(name), value);
     return;
   }
   const std::vector<PyValue>& entries = value.entries(where + ": " + name);
   for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
     add_tensors(concat(name, name.empty() ? "" : ".", entries[i].as_string(where + ": a name")),
-                entries[i + 1], bert, where, tensors);
+                entries[i + 1], where, tensors);
 }
 
 std::vector<std::pair<std::string, PyValue>> legacy_tensors(const PyValue& model,
-                                                            ModelFamily family,
                                                             const std::string& where) {
   std::vector<std::pair<std::string, PyValue>> tensors;
-  add_tensors("", model, family == ModelFamily::bert, where, tensors);
+  add_tensors("", model, where, tensors);
   return tensors;
 }
 
 // --- Writing ------------------------------------------------------------------------------------
 
-// Where the classes have what Megatron-Core calls so at a name's beginning: dicts in one another,
-// and how the name in the last one begins.
-struct Nested {
-  std::string_view core, dicts, name = "";
-};
-constexpr Nested kNested[] = {
-    {"embedding.word_embeddings.", "language_model/embedding/word_embeddings"},
-    {"embedding.position_embeddings.", "language_model/embedding/position_embeddings"},
-    {"embedding.tokentype_embeddings.", "language_model/embedding/tokentype_embeddings"},
-    {"encoder.final_layernorm.", "language_model/encoder", "final_norm."},
-    {"decoder.final_layernorm.", "language_model/encoder", "final_norm."},
-    {"encoder.", "language_model/encoder"},
-    {"decoder.", "language_model/encoder"},
-    {"pooler.", "language_model/pooler"},
-    {"output_layer.bias", "lm_head", "bias"},
-    {"output_layer.", "language_model/output_layer"},
-    {"lm_head.layer_norm.", "lm_head", "norm."},
-    {"lm_head.", "lm_head"},
-    {"binary_head.", "binary_head"},
-};
-
-// Dicts of what stands behind names such as a/b/c.
-static PyValue nested(const std::vector<std::pair<std::string, PyValue>>& named) {
+PyValue legacy_model(const std::vector<std::pair<std::string, PyValue>>& named) {
   PyValue dict = PyValue::dict();
   std::vector<std::string> keys;  // in the order of their first values
   std::map<std::string, std::vector<std::pair<std::string, PyValue>>> inner;
@@ -136,26 +74,8 @@ static PyValue nested(const std::vector<std::pair<std::string, PyValue>>& named)
     if (!inner.contains(key)) keys.push_back(key);
     inner[key].emplace_back(name.substr(slash + 1), value);
   }
-  for (const std::string& key : keys) dict.set_item(key, nested(inner.at(key)));
+  for (const std::string& key : keys) dict.set_item(key, legacy_model(inner.at(key)));
   return dict;
-}
-
-PyValue legacy_model(const PyValue& model, const ModelConfig& config) {
-  std::vector<std::pair<std::string, PyValue>> named;
-  const std::vector<PyValue>& entries = model.entries("model");
-  for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
-    std::string name = entries[i].as_string("model");
-    const Nested& place =
-        *std::ranges::find_if(kNested, [&](const Nested& n) { return name.starts_with(n.core); });
-    const bool copy = name == "output_layer.weight" && !config.untie_embeddings_and_output_weights;
-    name.replace(0, place.core.size(), place.name);
-    for (const auto& [from, to] : kRenames) replace(name, to, from);
-    named.emplace_back(concat(copy ? "word_embeddings_for_head" : place.dicts, "/", name),
-                       entries[i + 1]);
-    if (place.core == "output_layer." && !copy)  // which Megatron-Core's models do without
-      named.emplace_back(concat(place.dicts, "/_extra_state"), PyValue());
-  }
-  return nested(named);
 }
 
 void check_legacy(const ModelConfig& c) {

@@ -6,9 +6,8 @@
 //           pooler: {dense.weight, dense.bias}, output_layer: {weight}},
 //           word_embeddings_for_head: {weight},     on the last of several stages: tied embeddings
 //           lm_head: {dense.weight, ..., bias}, binary_head: {weight, bias}}     of a BERT
-// They are written like that, too, with checkpoint_version 3.  Older ones say transformer for
-// encoder, attention for self_attention and layernorm for norm, and have no language_model, or its
-// dicts are flat.
+// They are written like that, too, with checkpoint_version 3.  Older ones have other names
+// (formats/names/megatron_legacy.h) and no language_model, or its dicts are flat.
 //
 // checkpoint_version, 0 where there is none, says how the rows of a rank's query_key_value are
 // ordered: 0: [3, heads, D]; 1: [heads, D, 3]; from 2 on as Megatron-Core's, [heads, 3, D].
@@ -27,16 +26,13 @@ namespace mt {
 // Whether a chunk's dict is of these classes.
 bool is_legacy(const PyValue& model);
 
-// Its tensors, in the file's order, by the names that Megatron-Core's local specification gives
-// them in models of the family.  Exit::bad_data for experts (SwitchMLP), layers of Transformer
-// Engine's and a T5's decoder.
+// Its tensors, in the file's order, by their plain_legacy_name().  Exit::bad_data for experts
+// (SwitchMLP), layers of Transformer Engine's and a T5's decoder.
 std::vector<std::pair<std::string, PyValue>> legacy_tensors(const PyValue& model,
-                                                            ModelFamily family,
                                                             const std::string& where);
 
-// The reverse: a chunk's dict, by Megatron-Core's names, as these classes nest it.  With an output
-// layer of its own an output_layer.weight is that, else a copy of tied embeddings.
-PyValue legacy_model(const PyValue& model, const ModelConfig& config);
+// The reverse: a chunk's dict of values by megatron_legacy_name(), which say how it is nested.
+PyValue legacy_model(const std::vector<std::pair<std::string, PyValue>>& named);
 
 // Exit::bad_config for a model that these classes have not, or not by convert.py's legacy saver.
 void check_legacy(const ModelConfig& config);

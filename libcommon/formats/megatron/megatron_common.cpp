@@ -5,7 +5,6 @@
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/names/gguf.h"
 #include "model/config/megatron_args.h"
-#include "model/gpt_checkpoint.h"
 
 namespace mt {
 

@@ -7,7 +7,7 @@
 // `model1`, ... where a stage has several chunks: {NAME: that rank's part of a row}.  Layers count
 // from 0 in each chunk.  NAME is the row's, or, of the norms in front of linear_qkv and linear_fc1,
 // what models without Transformer Engine call them, input_layernorm and pre_mlp_layernorm, and of
-// grouped experts what their modules do (RowNames).  They stand in the order in which the model
+// grouped experts what their modules do (RowTensor).  They stand in the order in which the model
 // registers them (formats/megatron/rank_layout.h).  The last of several stages has a copy of tied
 // embeddings, output_layer.weight.  The optimizer is described in
 // formats/megatron/rank_optimizer.h.
@@ -26,6 +26,7 @@
 #include "formats/model_sink.h"
 #include "formats/model_source.h"
 #include "model/families/gpt.h"
+#include "tensor/transform.h"
 
 namespace mt {
 
@@ -44,16 +45,16 @@ struct RankCounts {
 // mp_rank_TT_PPP_EEE.
 std::string rank_folder(std::int64_t rank, std::int64_t stage, const RankCounts& counts);
 
-// What a chunk calls its copy of tied embeddings.
-std::string tied_copy(const ModelConfig& config);
+// Where a chunk has its copy of tied embeddings.
+RowPlace tied_copy(const ModelConfig& config);
 
 // Which expert rank has a row; nothing for one that all have.
 std::optional<std::int64_t> expert_rank_of(const Param& row, const ModelConfig& config,
                                            const RankCounts& counts);
 
-// NAME of a row whose layer is the chunk's layer `local`.  Experts count from 0 on each rank.
-std::string chunk_name(const Param& row, std::int64_t local, const ModelConfig& config,
-                       const RankCounts& counts);
+// A row's place in a chunk: layers count from 0 in it, and experts on each rank.
+RowPlace place_in_chunk(const Param& row, const StageRange& chunk, const ModelConfig& config,
+                        const RankCounts& counts);
 
 class RankFilesSource : public ModelSource {
  public:
@@ -73,24 +74,13 @@ class RankFilesSource : public ModelSource {
     MappedFile mapped;
     TorchReader reader;
   };
-  // A tensor of a chunk's dict, and the rows that it holds by Megatron-Core's names.
-  struct FileTensor {
-    RowNames rows;
-    PyValue value;
-  };
-  // Where a row lies: all of a tensor, or part `number` of so many.
-  struct RowPlace {
-    PyValue value;
-    std::size_t number = 0, parts = 1;
-    bool transposed = false;
-  };
   // Layers that follow one another, of one stage, on all tensor ranks.
   struct Chunk {
     std::string key;  // of the dicts
     std::int64_t stage;
     ChunkLayers at = {};
-    std::vector<std::map<std::string, RowPlace>> tensors = {};  // of each rank of the stage
-    std::vector<RowNames> names = {};  // in the file's order, of the first one
+    std::vector<std::map<std::string, PyValue>> tensors = {};  // of each rank of the stage
+    std::vector<std::string> names = {};  // in the file's order, of the first one
   };
   // States by the row's number.
   using States = std::map<std::pair<std::size_t, std::string>, StoredTensor>;
@@ -112,7 +102,13 @@ class RankFilesSource : public ModelSource {
   std::int64_t layers_in(const Chunk& chunk) const;
   void check_layers(std::int64_t found, std::int64_t expected, const char* what) const;
   // A chunk's dict, in the file's order.
-  std::vector<FileTensor> tensors_of(const PyValue& model, const std::string& where) const;
+  std::vector<std::pair<std::string, PyValue>> named_tensors(const PyValue& model,
+                                                             const std::string& where) const;
+  // The tensors in which a chunk may have a row.
+  std::vector<RowTensor> tensors_of(const RowPlace& in_chunk) const;
+  RowPlace place_in(const Chunk& chunk, const Param& row) const {
+    return place_in_chunk(row, chunk.at.range, config_, counts_);
+  }
   void check_positions() const;
   void take_common();
   const Chunk& chunk_of(const Param& row) const;

@@ -10,12 +10,11 @@
 #include "formats/megatron/megatron_common.h"
 #include "formats/megatron/rank_files.h"
 #include "formats/megatron/rank_optimizer.h"
-#include "model/model_rows.h"
+#include "formats/names/megatron_legacy.h"
+#include "model/model_table.h"
 
 namespace mt {
 namespace {
-
-constexpr const char* kWords = "embedding.word_embeddings.weight";
 
 // Rows of a chunk of a pipeline rank, in the order of their registration.
 struct RankChunk {
@@ -218,15 +217,11 @@ class RankFilesSink : public ModelSink {
     std::vector<std::vector<RankParam>> params(optimizer_count(counts_.expert));  // of each
     const RankChunks chunks = chunks_of(target_, parts_[0], stage);
     for (std::size_t i = 0; i < chunks.size(); ++i)
-      state.set_item(chunk_key(i), as_written(declare(file.stream, chunks[i], rank, params)));
+      state.set_item(chunk_key(i), declare(file.stream, chunks[i], rank, params));
     if (target_.with_optimizer) state.set_item("optimizer", rank_optimizer(optimizer, params));
     file.stream.begin(state, "model_optim_rng", [&file](Bytes bytes) { file.file.write(bytes); });
     for (const auto& [copy, tensor] : kept) file.stream.add(tensor);
     if (!kept_.in_buffer.empty()) begin_buffers(chunks, rank, stage, state);
-  }
-
-  PyValue as_written(PyValue model) const {
-    return target_.legacy ? legacy_model(model, target_.config) : model;
   }
 
   // `optimizer` is the source's, kept in the rank's file.
@@ -249,35 +244,50 @@ class RankFilesSink : public ModelSink {
     return items.size() == 1 ? items[0] : list;
   }
 
+  using Named = std::vector<std::pair<std::string, PyValue>>;
+
+  std::vector<std::string> names_at(const RowPlace& place) const {
+    if (target_.legacy) return {megatron_legacy_name(target_.config, place)};
+    return state_dict_names(place, names_of(target_));
+  }
+
+  // Every parallel linear asks for its extra state, which may be None; the experts of a grouped
+  // module share one.
+  bool has_extra_state(const Param& row, const RowPlace& place) const {
+    if (is_parallel_linear(row))
+      return !place.expert || !target_.grouped_experts || *place.expert == 0;
+    return target_.legacy && row.place.stack == "output_layer" && row.place.param == "weight";
+  }
+
+  std::string extra_state_at(RowPlace place) const {
+    place.param = "_extra_state";
+    if (target_.legacy) return megatron_legacy_name(target_.config, place);
+    return concat(names_of(target_).module(place), ".", place.param);
+  }
+
   // What the model's dict of a chunk holds, its rows to the `params` of their optimizer.
   PyValue declare(TorchStream& stream, const RankChunk& chunk, std::int64_t rank,
                   std::span<std::vector<RankParam>> params) const {
-    PyValue model = PyValue::call(PyValue::global("collections", "OrderedDict"), {});
-    std::vector<std::pair<std::string, PyValue>> aliases;  // which come last
+    Named named, aliases;  // which come last
     for (const Param* whole : chunk.rows) {
       if (!has(rank, *whole)) continue;
       const Param& row = part_of(*whole, rank);
-      const bool copy = row.name == kWords && !chunk.at.range.first;
-      const std::vector<std::string> names = state_dict_names(
-          copy
-              ? tied_copy(target_.config)
-              : chunk_name(row, layer_in(row.name) - chunk.at.range.begin, target_.config, counts_),
-          names_of(target_));
-      const std::string& name = names[0];
+      const bool copy = is_words(row) && !chunk.at.range.first;
+      const RowPlace place = copy ? tied_copy(target_.config)
+                                  : place_in_chunk(row, chunk.at.range, target_.config, counts_);
+      const std::vector<std::string> names = names_at(place);
       const PyValue tensor = stream.declare(types_(*whole, ""), row.local);
-      model.set_item(name, tensor);
+      named.emplace_back(names[0], tensor);
       for (std::size_t i = 1; i < names.size(); ++i) aliases.emplace_back(names[i], tensor);
       RankParam& param = params[optimizer_of(row, counts_.expert)].emplace_back(RankParam{&row});
       for (const std::string& state : kept_.beside)
         param.states[state] = stream.declare(types_(*whole, state), row.local);
-      // Every parallel linear asks for its extra state, which may be None.
-      const bool linear =
-          name.find(".linear_") != std::string::npos || name.find("_proj.") != std::string::npos;
-      const std::string module = name.substr(0, name.rfind('.')), last = name.substr(module.size());
-      if (layer_in(name) >= 0 && linear && (last == ".weight" || last == ".weight0"))
-        model.set_item(module + "._extra_state", PyValue());
+      if (has_extra_state(row, place)) named.emplace_back(extra_state_at(place), PyValue());
     }
-    for (auto& [name, tensor] : aliases) model.set_item(name, std::move(tensor));
+    if (target_.legacy) return legacy_model(named);
+    PyValue model = PyValue::call(PyValue::global("collections", "OrderedDict"), {});
+    for (const Named* values : {&named, &aliases})
+      for (const auto& [name, value] : *values) model.set_item(name, value);
     return model;
   }
 

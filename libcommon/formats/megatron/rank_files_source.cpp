@@ -7,9 +7,10 @@
 #include "formats/megatron/core_source.h"
 #include "formats/megatron/legacy_classes.h"
 #include "formats/megatron/rank_files.h"
+#include "formats/names/megatron_legacy.h"
 #include "model/config/megatron_args.h"
-#include "model/gpt_checkpoint.h"
-#include "model/model_rows.h"
+#include "model/keys.h"
+#include "model/model_table.h"
 
 namespace mt {
 
@@ -34,20 +35,22 @@ std::string rank_folder(std::int64_t rank, std::int64_t stage, const RankCounts&
 
 std::optional<std::int64_t> expert_rank_of(const Param& row, const ModelConfig& config,
                                            const RankCounts& counts) {
-  const std::int64_t expert = expert_in(row.name);
-  if (expert < 0) return {};
-  return expert / (config.num_experts / counts.expert);
+  if (!row.place.expert) return {};
+  return *row.place.expert / (config.num_experts / counts.expert);
 }
 
-std::string chunk_name(const Param& row, std::int64_t local, const ModelConfig& config,
-                       const RankCounts& counts) {
-  const std::string name = layer_in(row.name) < 0 ? row.name : with_layer(row.name, local);
-  const std::int64_t expert = expert_in(name);
-  return expert < 0 ? name : with_expert(name, expert % (config.num_experts / counts.expert));
+RowPlace place_in_chunk(const Param& row, const StageRange& chunk, const ModelConfig& config,
+                        const RankCounts& counts) {
+  RowPlace place = row.place;
+  if (place.layer) *place.layer -= chunk.begin;
+  if (place.expert) *place.expert %= config.num_experts / counts.expert;
+  return place;
 }
 
-std::string tied_copy(const ModelConfig& config) {
-  return config.family == ModelFamily::t5 ? "lm_head.output_layer.weight" : "output_layer.weight";
+RowPlace tied_copy(const ModelConfig& config) {
+  if (config.family == ModelFamily::t5)
+    return {.stack = "lm_head", .module = "output_layer", .param = "weight"};
+  return {.stack = "output_layer", .param = "weight"};
 }
 
 // --- Opening ------------------------------------------------------------------------------------
@@ -87,8 +90,7 @@ void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOpt
     for (const char* key : {"model", "model0"})
       if (const PyValue* model = file.find(key)) {
         if (is_legacy(*model)) format_ = kLegacyFormat;
-        for (const FileTensor& tensor : tensors_of(*model, where))
-          tensors.insert(tensor.rows.names.begin(), tensor.rows.names.end());
+        for (const auto& [name, tensor] : named_tensors(*model, where)) tensors.insert(name);
       }
   };
   add_names(state);
@@ -141,20 +143,19 @@ void RankFilesSource::open_files(const std::string& folder) {
       files_.emplace_back(concat(folder, "/", rank_folder(rank, stage, counts_), "/", kRankFile));
 }
 
-std::vector<RankFilesSource::FileTensor> RankFilesSource::tensors_of(
+std::vector<std::pair<std::string, PyValue>> RankFilesSource::named_tensors(
     const PyValue& model, const std::string& where) const {
-  std::vector<FileTensor> tensors;
-  if (format_ == kLegacyFormat) {
-    for (auto& [name, value] : legacy_tensors(model, config_.family, where))
-      tensors.push_back({{{std::move(name)}}, std::move(value)});
-    return tensors;
-  }
+  if (format_ == kLegacyFormat) return legacy_tensors(model, where);
+  std::vector<std::pair<std::string, PyValue>> tensors;
   const std::vector<PyValue>& entries = model.entries(where);
   for (std::size_t i = 0; i + 1 < entries.size(); i += 2)
-    tensors.push_back(
-        {rows_named(entries[i].as_string(where), config_.num_experts / counts_.expert),
-         entries[i + 1]});
+    tensors.emplace_back(entries[i].as_string(where), entries[i + 1]);
   return tensors;
+}
+
+std::vector<RowTensor> RankFilesSource::tensors_of(const RowPlace& place) const {
+  if (format_ == kLegacyFormat) return {{plain_legacy_name(config_, place)}};
+  return mt::tensors_of(place, config_.num_experts / counts_.expert);
 }
 
 void RankFilesSource::read_chunk(Chunk& chunk) const {
@@ -162,23 +163,23 @@ void RankFilesSource::read_chunk(Chunk& chunk) const {
     const RankFile& of = file(rank, chunk.stage);
     const std::string& where = of.mapped.path();
     auto& tensors = chunk.tensors.emplace_back();
-    for (FileTensor& tensor : tensors_of(of.reader.value().at(chunk.key, where), where)) {
-      const std::size_t parts = tensor.rows.names.size();
-      for (std::size_t i = 0; i < parts; ++i)
-        tensors.emplace(tensor.rows.names[i],
-                        RowPlace{tensor.value, i, parts, tensor.rows.transposed});
-      if (rank == 0) chunk.names.push_back(std::move(tensor.rows));
+    for (auto& [name, value] : named_tensors(of.reader.value().at(chunk.key, where), where)) {
+      if (rank == 0) chunk.names.push_back(name);
+      tensors.emplace(std::move(name), std::move(value));
     }
   }
 }
 
 std::int64_t RankFilesSource::layers_in(const Chunk& chunk) const {
-  const bool t5 = config_.family == ModelFamily::t5;  // which has an encoder's layers, too
-  const char* const stack = chunk.stage < counts_.encoder ? "encoder." : "decoder.";
-  std::int64_t layers = 0;
-  for (const auto& [name, place] : chunk.tensors[0])
-    if (!t5 || name.starts_with(stack)) layers = std::max(layers, layer_in(name) + 1);
-  return layers;
+  const bool encoder = config_.family == ModelFamily::bert || chunk.stage < counts_.encoder ||
+                       format_ == kLegacyFormat;
+  const char* const stack = encoder ? "encoder" : "decoder";
+  const auto& tensors = chunk.tensors[0];
+  for (std::int64_t layer = 0;; ++layer) {
+    const std::string begin = concat(stack, ".layers.", layer, ".");
+    const auto found = tensors.lower_bound(begin);
+    if (found == tensors.end() || !found->first.starts_with(begin)) return layer;
+  }
 }
 
 void RankFilesSource::check_layers(std::int64_t found, std::int64_t expected,
@@ -242,7 +243,7 @@ void RankFilesSource::take_common() {
 // Of a T5's copies the embeddings' first one is meant, and the decoder's of the output layer.
 const RankFilesSource::Chunk& RankFilesSource::chunk_of(const Param& row) const {
   const auto has = [&](const Chunk& chunk) { return chunk.at.has(row) && !chunk.at.lacks(row); };
-  if (row.name.starts_with("lm_head.")) return *std::find_if(chunks_.rbegin(), chunks_.rend(), has);
+  if (row.place.stack == "lm_head") return *std::find_if(chunks_.rbegin(), chunks_.rend(), has);
   return *std::ranges::find_if(chunks_, has);
 }
 
@@ -250,21 +251,21 @@ StoredTensor RankFilesSource::weight(const Param& row, std::int64_t tensor_rank)
   const Chunk& chunk = chunk_of(row);
   const std::int64_t rank = rank_of(row, tensor_rank);
   const auto& tensors = chunk.tensors[static_cast<std::size_t>(rank)];
-  const std::string name =
-      chunk_name(row, layer_in(row.name) - chunk.at.range.begin, config_, counts_);
-  auto found = tensors.find(name);
-  if (found == tensors.end()) found = tensors.find(local_spec_name(name));
   const RankFile& of = file(rank, chunk.stage);
-  if (found == tensors.end())
-    fail(Exit::bad_data, of.mapped.path(), ": ", chunk.key, " has no tensor ", name);
-  const RowPlace& place = found->second;
-  const Shape& expected = parts_[static_cast<std::size_t>(tensor_rank)].rows()[row.index].local;
-  StoredTensor stored = of.reader.tensor(place.value);
-  if (place.transposed) stored = expert_part(stored, place.number, place.parts, expected);
-  if (!(stored.shape == expected) || !is_float(stored.dtype))
-    fail(Exit::bad_data, of.mapped.path(), ": ", chunk.key, ": tensor ", found->first, " is ",
-         name_of(stored.dtype), ' ', stored.shape, ", expected floating-point numbers ", expected);
-  return stored;
+  const RowPlace place = place_in(chunk, row);
+  for (const RowTensor& tensor : tensors_of(place)) {
+    const auto found = tensors.find(tensor.name);
+    if (found == tensors.end()) continue;
+    const Shape& expected = parts_[static_cast<std::size_t>(tensor_rank)].rows()[row.index].local;
+    StoredTensor stored = of.reader.tensor(found->second);
+    if (tensor.transposed) stored = expert_part(stored, tensor.number, tensor.parts, expected);
+    if (!(stored.shape == expected) || !is_float(stored.dtype))
+      fail(Exit::bad_data, of.mapped.path(), ": ", chunk.key, ": tensor ", tensor.name, " is ",
+           name_of(stored.dtype), ' ', stored.shape, ", expected floating-point numbers ",
+           expected);
+    return stored;
+  }
+  fail(Exit::bad_data, of.mapped.path(), ": ", chunk.key, " has no tensor ", place.name());
 }
 
 StoredTensor RankFilesSource::part(const Param& row, const std::string& state,
@@ -274,7 +275,7 @@ StoredTensor RankFilesSource::part(const Param& row, const std::string& state,
   const States& states = rank_states_.at(number(rank, stage));
   const auto found = states.find({row.index, state});
   if (found == states.end())
-    fail(Exit::bad_data, file(rank, stage).mapped.path(), ": has no ", state, " of ", row.name);
+    fail(Exit::bad_data, file(rank, stage).mapped.path(), ": has no ", state, " of ", row.name());
   return found->second;
 }
 
@@ -289,7 +290,8 @@ DType RankFilesSource::dtype_of(const Param& row, const std::string& state) cons
 }
 
 static bool is_qkv(const Param& row) {
-  return row.name.ends_with(".linear_qkv.weight") || row.name.ends_with(".linear_qkv.bias");
+  return row.place.module == "self_attention.linear_qkv" &&
+         (row.place.param == "weight" || row.place.param == "bias");
 }
 
 // What a rank has of a row, run by run, where it lies in its file just so.
@@ -316,7 +318,7 @@ static void copy_runs(const StoredTensor& stored, const MappedFile& file, const 
 }
 
 void RankFilesSource::read(const Param& row, const std::string& state, Tensor out) const {
-  if (is_vocabulary(row)) std::memset(out.data(), 0, out.bytes());
+  if (row.is_vocabulary()) std::memset(out.data(), 0, out.bytes());
   const bool ordered = !is_qkv(row) || qkv_.empty();
   for (std::int64_t rank = 0; rank < counts_.tensor; ++rank) {
     const Param& cut = parts_[static_cast<std::size_t>(rank)].rows()[row.index];
@@ -345,16 +347,16 @@ void RankFilesSource::read(const Param& row, const std::string& state, Tensor ou
 void RankFilesSource::check_all_used(const ParamTable& table) const {
   for (const Chunk& chunk : chunks_) {
     std::set<std::string> used;
-    const auto add = [&](const std::string& name) {
-      for (const bool local_spec : {false, true})
-        for (std::string& own : state_dict_names(name, {local_spec})) used.insert(std::move(own));
+    const auto add = [&](const RowPlace& place) {
+      for (RowTensor& tensor : tensors_of(place)) used.insert(std::move(tensor.name));
+      if (const auto second = second_place(place))
+        for (RowTensor& tensor : tensors_of(*second)) used.insert(std::move(tensor.name));
     };
     for (const Param& row : table.rows())
-      if (chunk.at.has(row))
-        add(chunk_name(row, layer_in(row.name) - chunk.at.range.begin, config_, counts_));
+      if (chunk.at.has(row)) add(place_in(chunk, row));
     if (chunk.at.has_tied_copy()) add(tied_copy(config_));
     for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank)
-      for (const auto& [name, place] : chunk.tensors[static_cast<std::size_t>(rank)])
+      for (const auto& [name, value] : chunk.tensors[static_cast<std::size_t>(rank)])
         if (!used.contains(name) && !name.ends_with(kExtraState))
           fail(Exit::bad_data, file(rank, chunk.stage).mapped.path(), ": ", chunk.key, ": tensor ",
                name, " has no place in the model that args describe");
@@ -369,10 +371,10 @@ void RankFilesSource::check_positions() const {
     const Chunk& first = chunk_of(row);
     const auto numbers = [&](const Chunk& chunk) {
       const RankFile& of = file(0, chunk.stage);
-      const auto found = chunk.tensors[0].find(row.name);
+      const auto found = chunk.tensors[0].find(row.name());
       if (found == chunk.tensors[0].end())
-        fail(Exit::bad_data, of.mapped.path(), ": ", chunk.key, " has no tensor ", row.name);
-      const StoredTensor stored = of.reader.tensor(found->second.value);
+        fail(Exit::bad_data, of.mapped.path(), ": ", chunk.key, " has no tensor ", row.name());
+      const StoredTensor stored = of.reader.tensor(found->second);
       const Buffer buffer(Device::cpu,
                           static_cast<std::size_t>(stored.shape.numel()) * size_of(stored.dtype));
       stored.copy_to(buffer.tensor(stored.dtype, stored.shape));
@@ -380,7 +382,7 @@ void RankFilesSource::check_positions() const {
     };
     for (const Chunk& chunk : chunks_)
       if (!chunk.at.lacks(row) && numbers(chunk) != numbers(first))
-        fail(Exit::bad_data, file(0, chunk.stage).mapped.path(), ": ", row.name,
+        fail(Exit::bad_data, file(0, chunk.stage).mapped.path(), ": ", row.name(),
              ": is another than stage ", first.stage,
              "'s: Megatron-LM trains one for each stage, and no model of one stage has several");
   }

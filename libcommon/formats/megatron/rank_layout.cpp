@@ -1,62 +1,56 @@
 #include "formats/megatron/rank_layout.h"
 
 #include <algorithm>
-#include <cstring>
 #include <tuple>
 
 #include "base/error.h"
-#include "model/model_rows.h"
+#include "model/keys.h"
 
 namespace mt {
 
 // --- Names and order ----------------------------------------------------------------------------
 
-std::string local_spec_name(const std::string& name) {
-  for (const auto& [fused, own] :
-       {std::pair{"self_attention.linear_qkv.layer_norm_", "input_layernorm."},
-        std::pair{"mlp.linear_fc1.layer_norm_", "pre_mlp_layernorm."}})
-    if (const std::size_t at = name.find(fused); at != std::string::npos)
-      return name.substr(0, at) + own + name.substr(at + std::strlen(fused));
-  return name;
+std::string SpecNames::module(const RowPlace& place) const {
+  RowPlace named = local_spec ? local_spec_place(place) : place;
+  named.param = {};
+  if (grouped && named.expert) {
+    named.expert.reset();
+    named.module = "mlp.experts." + named.module;
+  }
+  return named.name();
 }
 
-constexpr std::string_view kExperts = ".mlp.experts.", kSequential = ".mlp.experts.local_experts.";
-
-std::string SpecNames::of(const std::string& name) const {
-  const std::int64_t expert = grouped ? expert_in(name) : -1;
-  if (expert < 0) return local_spec ? local_spec_name(name) : name;
-  const std::string before = name.substr(0, name.find(kSequential)),
-                    module = name.substr(name.find(".linear_") + 1);
-  return concat(before, kExperts, module, expert);
+std::string SpecNames::of(const RowPlace& place) const {
+  const std::string_view param = (local_spec ? local_spec_place(place) : place).param;
+  const std::string name = concat(module(place), ".", param);
+  return grouped && place.expert ? concat(name, *place.expert) : name;
 }
 
-std::vector<std::string> state_dict_names(const std::string& name, const SpecNames& names) {
-  std::vector<std::string> found = {names.of(name)};
-  const std::string head = "lm_head.output_layer.";
-  if (found[0].starts_with(head)) found.push_back(found[0].substr(std::strlen("lm_head.")));
+std::vector<std::string> state_dict_names(const RowPlace& place, const SpecNames& names) {
+  std::vector<std::string> found = {names.of(place)};
+  if (const auto second = second_place(place)) found.push_back(names.of(*second));
   return found;
 }
 
-RowNames rows_named(const std::string& name, std::int64_t experts) {
-  const std::size_t at = name.find(kExperts);
-  if (at == std::string::npos || expert_in(name) >= 0) return {{name}};
-  const std::string own = name.substr(at + kExperts.size());
-  const auto row = [&](const auto& expert, const std::string& module) {
-    return concat(name.substr(0, at), kSequential, expert, ".", module);
-  };
-  for (const char* number : {"1", "2"}) {
-    const std::string module = concat("linear_fc", number, ".weight");
-    if (own == concat("weight", number)) {
-      RowNames all{{}, true};
-      for (std::int64_t expert = 0; expert < experts; ++expert)
-        all.names.push_back(row(expert, module));
-      return all;
-    }
-    const std::string expert = own.starts_with(module) ? own.substr(module.size()) : "";
-    if (!expert.empty() && expert.find_first_not_of("0123456789") == std::string::npos)
-      return {{row(expert, module)}};
-  }
-  return {{name}};
+bool is_parallel_linear(const Param& row) {
+  return row.place.layer && row.shape.rank() == 2 && row.place.module != "mlp.router";
+}
+
+std::vector<RowTensor> tensors_of(const RowPlace& place, std::int64_t experts) {
+  std::vector<RowTensor> tensors = {{place.name()}};
+  if (const RowPlace local = local_spec_place(place); local != place)
+    tensors.push_back({local.name()});
+  if (!place.expert) return tensors;
+  tensors.push_back({SpecNames{.grouped = true}.of(place)});
+  RowPlace all = place;
+  all.expert.reset();
+  all.module = "mlp.experts";
+  all.param = place.module == "linear_fc1" ? "weight1" : "weight2";
+  tensors.push_back({.name = all.name(),
+                     .number = static_cast<std::size_t>(*place.expert),
+                     .parts = static_cast<std::size_t>(experts),
+                     .transposed = true});
+  return tensors;
 }
 
 StoredTensor expert_part(const StoredTensor& whole, std::size_t number, std::size_t parts,
@@ -69,49 +63,61 @@ StoredTensor expert_part(const StoredTensor& whole, std::size_t number, std::siz
       whole.dtype, row, {1, row[0]}, whole.bytes.subspan(number * bytes, bytes), whole.big_endian};
 }
 
-// Of a row's module among those of the model, all others last.
-static std::size_t place_in_model(const std::string& name) {
-  static constexpr const char* kModules[] = {"embedding.", "encoder_relative_pos_emb.",
-                                             "decoder_relative_pos_emb.", "encoder.", "decoder."};
-  const auto* const found =
-      std::find_if(std::begin(kModules), std::end(kModules),
-                   [&](const char* module) { return name.starts_with(module); });
-  return static_cast<std::size_t>(found - std::begin(kModules));
+// Where something stands in a list; behind all of it, if it is not there.
+static std::size_t place_in(std::span<const std::string_view> list, std::string_view what) {
+  return static_cast<std::size_t>(std::ranges::find(list, what) - list.begin());
 }
 
-// Of a row's module among those of its layer.  A module's own parameters stand before those of
-// modules in it.
-static std::size_t place_in_layer(const std::string& name) {
-  static constexpr const char* kModules[] = {".mixer.dt_bias",
-                                             ".mixer.A_log",
-                                             ".mixer.D",
-                                             ".input_layernorm.",
-                                             ".self_attention.linear_proj.",
-                                             ".linear_qkv.",
-                                             ".q_layernorm.",
-                                             ".k_layernorm.",
-                                             ".pre_cross_attn_layernorm.",
-                                             ".cross_attention.linear_proj.",
-                                             ".cross_attention.linear_q.",
-                                             ".cross_attention.linear_kv.",
-                                             ".pre_mlp_layernorm.",
-                                             ".router.",
-                                             ".local_experts.",
-                                             ".linear_fc1.",
-                                             ".linear_fc2."};
-  const auto* const found =
-      std::find_if(std::begin(kModules), std::end(kModules),
-                   [&](const char* module) { return name.find(module) != std::string::npos; });
-  return static_cast<std::size_t>(found - std::begin(kModules));
+constexpr std::string_view kEncoderPositions = "encoder_relative_pos_emb",
+                           kDecoderPositions = "decoder_relative_pos_emb";
+
+static constexpr std::string_view kModelModules[] = {"embedding", kEncoderPositions,
+                                                     kDecoderPositions, "encoder", "decoder"};
+
+// A module's own parameters stand before those of modules in it.
+static constexpr std::string_view kLayerModules[] = {"mixer",
+                                                     "input_layernorm",
+                                                     "self_attention.linear_proj",
+                                                     "self_attention.linear_qkv",
+                                                     "self_attention.q_layernorm",
+                                                     "self_attention.k_layernorm",
+                                                     "pre_cross_attn_layernorm",
+                                                     "cross_attention.linear_proj",
+                                                     "cross_attention.linear_q",
+                                                     "cross_attention.linear_kv",
+                                                     "pre_mlp_layernorm",
+                                                     "mlp.router",
+                                                     "mlp.experts",
+                                                     "mlp.linear_fc1",
+                                                     "mlp.linear_fc2"};
+
+// Experts that are modules stand one behind the other, those of a grouped module by its parameters.
+static std::size_t place_in_layer(const RowPlace& own, const SpecNames& names) {
+  const RowPlace place = names.local_spec ? local_spec_place(own) : own;
+  if (!place.expert) return place_in(kLayerModules, place.module);
+  return place_in(kLayerModules, names.grouped ? "mlp." + place.module : "mlp.experts");
+}
+
+bool is_relative_position(const Param& row) {
+  return row.place.stack == kEncoderPositions || row.place.stack == kDecoderPositions;
+}
+
+bool is_words(const Param& row) {
+  return row.place.stack == "embedding" && row.place.module == "word_embeddings";
+}
+
+bool ChunkLayers::lacks(const Param& row) const {
+  if (without.empty()) return false;
+  return row.place.stack == without ||
+         row.place.stack == (without == "encoder" ? kEncoderPositions : kDecoderPositions);
 }
 
 bool ChunkLayers::has(const Param& row) const {
   if (is_relative_position(row)) return true;
   if (lacks(row)) return false;
   if (range.first && range.last) return true;
-  const std::int64_t layer = layer_in(row.name);
-  if (layer >= 0) return layer >= range.begin && layer < range.end;
-  return row.name.starts_with("embedding.") ? range.first : range.last;
+  if (const auto layer = row.place.layer) return *layer >= range.begin && *layer < range.end;
+  return row.place.stack == "embedding" ? range.first : range.last;
 }
 
 std::vector<const Param*> registered_rows(const ParamTable& table, const ChunkLayers& chunk,
@@ -119,17 +125,16 @@ std::vector<const Param*> registered_rows(const ParamTable& table, const ChunkLa
   std::vector<const Param*> rows;
   for (const Param& row : table.rows())
     if (chunk.has(row)) rows.push_back(&row);
-  const auto place = [&](const Param* row) {
-    const std::string name = names.of(row->name);
-    const std::int64_t layer = layer_in(name);  // a stack ends with a norm
-    return std::tuple(place_in_model(name), layer < 0 ? std::ssize(table.rows()) : layer,
-                      place_in_layer(name));
+  const auto place = [&](const Param* row) {  // a stack ends with a norm
+    return std::tuple(place_in(kModelModules, row->place.stack),
+                      row->place.layer.value_or(std::ssize(table.rows())),
+                      place_in_layer(row->place, names));
   };
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const Param* a, const Param* b) { return place(a) < place(b); });
   if (tied && chunk.has_tied_copy()) {
     const auto bias = std::find_if(rows.begin(), rows.end(), [](const Param* row) {
-      return row->name.ends_with("output_layer.bias");
+      return row->is_vocabulary() && row->place.param == "bias";
     });
     rows.insert(bias, &table.rows().front());
   }
@@ -146,8 +151,7 @@ std::vector<BufferParam> buffer_params(std::span<const ParamRows> params, const 
   const bool tied = stages > 1 && end && !config.untie_embeddings_and_output_weights;
   std::vector<BufferParam> found;
   for (const ParamRows& param : params)
-    found.push_back(
-        {param.elements(), tied && param.first().name == "embedding.word_embeddings.weight"});
+    found.push_back({param.elements(), tied && is_words(param.first())});
   return found;
 }
 

@@ -15,28 +15,32 @@
 
 namespace mt {
 
-// The name that a row has in models of the local specification, without Transformer Engine: there
-// the norms in front of linear_qkv and linear_fc1 are input_layernorm and pre_mlp_layernorm.
-std::string local_spec_name(const std::string& name);
-
-// How a model's modules are called.
+// SpecNames: how a model's modules are called.
 struct SpecNames {
-  bool local_spec = false;
-  bool grouped = false;  // experts are TEGroupedMLP's: mlp.experts.linear_fc1.weight0, ...
+  bool local_spec = false;  // as in local_spec_place()
+  bool grouped = false;     // experts are TEGroupedMLP's: mlp.experts.linear_fc1.weight0, ...
 
-  std::string of(const std::string& name) const;
+  std::string module(const RowPlace& place) const;
+  std::string of(const RowPlace& place) const;
 };
 
-// The names under which a model's state_dict() has a row: T5Model's output layer is there twice.
-std::vector<std::string> state_dict_names(const std::string& name, const SpecNames& names);
+// Returns the names under which a model's state_dict() has a row, of which some have two.
+std::vector<std::string> state_dict_names(const RowPlace& place, const SpecNames& names);
 
-// The rows that a tensor of a state_dict() holds: one, or those of all of a rank's experts where
-// GroupedMLP has them in mlp.experts.weight1 and weight2, one behind the other and transposed.
-struct RowNames {
-  std::vector<std::string> names;
+// Tells whether a row is the weight of a linear module in a layer, which has an extra state.
+bool is_parallel_linear(const Param& row);
+
+// RowTensor: a tensor of a state_dict() in which a row may be found: as all of it, or, transposed,
+// as part `number` of so many.
+struct RowTensor {
+  std::string name;
+  std::size_t number = 0, parts = 1;
   bool transposed = false;
 };
-RowNames rows_named(const std::string& name, std::int64_t experts);
+// Returns the tensors in which models may have a row.  An expert, of so many on its rank, may be a
+// module, a parameter of TEGroupedMLP's, or a part of GroupedMLP's mlp.experts.weight1 or weight2,
+// which have all experts one behind the other and transposed.
+std::vector<RowTensor> tensors_of(const RowPlace& place, std::int64_t experts);
 // Such a row, [out, in], as part `number` of the tensor.  What cannot be parted is left whole.
 StoredTensor expert_part(const StoredTensor& whole, std::size_t number, std::size_t parts,
                          const Shape& row);
@@ -45,13 +49,18 @@ StoredTensor expert_part(const StoredTensor& whole, std::size_t number, std::siz
 // and each stack its own copy of the embeddings and of the output layer, every stage of positions.
 struct ChunkLayers {
   StageRange range;
-  std::string without = {};  // how names of the other stack's rows begin: encoder or decoder
+  std::string_view without = {};  // the other stack: encoder or decoder
 
-  bool lacks(const Param& row) const { return !without.empty() && row.name.starts_with(without); }
+  bool lacks(const Param& row) const;
   bool has(const Param& row) const;
   // Whether it ends a model that does not begin with it, and has a copy of tied embeddings.
   bool has_tied_copy() const { return range.last && !range.first; }
 };
+
+// Tells whether a row is of a T5's relative positions, which all layers of a stack have.
+bool is_relative_position(const Param& row);
+// Tells whether a row is the embedding of words, the first one of every table.
+bool is_words(const Param& row);
 
 // A chunk's rows in the order of their registration: an attention's linear_proj comes before its
 // linear_qkv.  A copy of tied embeddings, the row of the words, stands in front of the output

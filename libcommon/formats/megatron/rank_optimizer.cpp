@@ -54,7 +54,7 @@ static std::size_t group_of(const Param& row, const std::vector<PyValue>& groups
         is_true(groups[i], "is_decoupled_lr") == decoupled)
       found.push_back(i);
   if (found.size() != 1)
-    fail(Exit::bad_data, where, ": ", row.name, ": ", found.size(),
+    fail(Exit::bad_data, where, ": ", row.name(), ": ", found.size(),
          " of optimizer.param_groups fit, expected 1");
   return found[0];
 }
@@ -127,7 +127,7 @@ static PyValue experts_part(const PyValue& optimizer, const ParamTable& table,
                             const std::string& where) {
   std::vector<RankParam> experts;
   for (const Param& row : table.rows())
-    if (expert_in(row.name) >= 0) experts.push_back({&row});
+    if (row.copies == Copies::experts) experts.push_back({&row});
   const std::vector<PyValue>& groups = groups_of(optimizer, where);
   PyValue own = PyValue::list();
   for (const RankGroup& group : rank_groups(experts, groups, where))
@@ -248,7 +248,7 @@ void find_rank_states(const PyValue& optimizer, std::span<RankParam> params,
     for (std::size_t i = 0; i < count; ++i) {
       RankParam& param = params[group.params[i]];
       const auto found = moments.find(ids[i].as_integer(place));
-      if (found == moments.end()) fail(Exit::bad_data, place, ": nothing of ", param.row->name);
+      if (found == moments.end()) fail(Exit::bad_data, place, ": nothing of ", param.row->name());
       const std::vector<PyValue>& entries = found->second.entries(place);
       for (std::size_t k = 0; k + 1 < entries.size(); k += 2)
         param.states[entries[k].as_string(place)] = entries[k + 1];

@@ -25,7 +25,7 @@
 #include "ckpt/pickle.h"
 #include "ckpt/torch_file.h"
 #include "formats/model_source.h"
-#include "model/model_rows.h"
+#include "tensor/param.h"
 
 namespace mt {
 
@@ -34,7 +34,7 @@ inline constexpr const char* kBufferFile = "distrib_optim.pt";
 // How many optimizers so many expert ranks have, and which of them has a row.
 inline std::size_t optimizer_count(std::int64_t expert_ranks) { return expert_ranks > 1 ? 2 : 1; }
 inline std::size_t optimizer_of(const Param& row, std::int64_t expert_ranks) {
-  return expert_ranks > 1 && expert_in(row.name) >= 0 ? 1 : 0;
+  return expert_ranks > 1 && row.copies == Copies::experts ? 1 : 0;
 }
 
 // The optimizers that `stored` consists of, one or two.  Exit::bad_data for others.

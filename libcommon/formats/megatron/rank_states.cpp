@@ -6,7 +6,6 @@
 #include "ckpt/strided_copy.h"
 #include "formats/megatron/rank_files.h"
 #include "formats/megatron/rank_optimizer.h"
-#include "model/model_rows.h"
 
 namespace mt {
 
@@ -16,24 +15,21 @@ std::vector<ParamRows> RankFilesSource::rows_in(const Chunk& chunk, std::int64_t
                                                 std::size_t optimizer) const {
   const std::int64_t expert_rank = rank / counts_.tensor;
   const ParamTable& table = parts_[static_cast<std::size_t>(rank % counts_.tensor)];
-  std::map<std::string, const Param*> named;
+  std::map<std::string, ParamRows> named;
   for (const Param& row : table.rows())
     if (chunk.at.has(row) && optimizer_of(row, counts_.expert) == optimizer &&
-        expert_rank_of(row, config_, counts_).value_or(expert_rank) == expert_rank) {
-      const std::string name =
-          chunk_name(row, layer_in(row.name) - chunk.at.range.begin, config_, counts_);
-      named[name] = named[local_spec_name(name)] = &row;
-    }
+        expert_rank_of(row, config_, counts_).value_or(expert_rank) == expert_rank)
+      for (const RowTensor& tensor : tensors_of(place_in(chunk, row))) {
+        ParamRows& param = named[tensor.name];
+        param.rows.push_back(&row);
+        param.transposed = tensor.transposed;
+      }
+  if (chunk.at.has_tied_copy() && optimizer == 0)
+    for (const RowTensor& tensor : tensors_of(tied_copy(config_)))
+      named.try_emplace(tensor.name, ParamRows{{&table.rows().front()}});
   std::vector<ParamRows> params;
-  for (const auto& [names, transposed] : chunk.names) {
-    ParamRows param{{}, transposed};
-    for (const std::string& name : names)
-      if (const auto found = named.find(name); found != named.end())
-        param.rows.push_back(found->second);
-      else if (name == tied_copy(config_) && chunk.at.has_tied_copy() && optimizer == 0)
-        param.rows.push_back(&table.rows().front());
-    if (!param.rows.empty()) params.push_back(std::move(param));
-  }
+  for (const std::string& name : chunk.names)
+    if (const auto found = named.find(name); found != named.end()) params.push_back(found->second);
   return params;
 }
 
@@ -88,7 +84,7 @@ void RankFilesSource::find_moments(std::int64_t rank, std::int64_t stage) {
     const StoredTensor stored =
         param.transposed ? expert_part(whole, i, param.rows.size(), row.local) : whole;
     if (!(stored.shape == row.local) || !is_float(stored.dtype))
-      fail(Exit::bad_data, where, ": optimizer: ", state, " of ", row.name, " is ",
+      fail(Exit::bad_data, where, ": optimizer: ", state, " of ", row.name(), " is ",
            name_of(stored.dtype), stored.shape, ", expected floating-point numbers ", row.local);
     states.insert_or_assign({row.index, state}, stored);
   };

@@ -1,83 +1,45 @@
 #include "formats/names/gguf.h"
 
-#include "formats/hugging_face/hugging_face_source.h"
 #include "formats/names/meta.h"
 
 namespace mt {
 namespace {
 
-struct Name {
-  std::string_view hugging_face, gguf;
-};
-constexpr Name kNames[] = {
-    {"wte", "token_embd"},
-    {"wpe", "position_embd"},
-    {"ln_f", "output_norm"},
-    {"ln_1", "attn_norm"},
-    {"attn.c_attn", "attn_qkv"},
-    {"attn.c_proj", "attn_output"},
-    {"ln_2", "ffn_norm"},
-    {"mlp.c_fc", "ffn_up"},
-    {"mlp.c_proj", "ffn_down"},
-    {"embed_tokens", "token_embd"},
-    {"norm", "output_norm"},
-    {"lm_head", "output"},
+using enum PartOfRow;
+
+constexpr ModuleName kNames[] = {
+    {"embedding.word_embeddings", "token_embd"},
+    {"embedding.position_embeddings", "position_embd"},
+    {"decoder.final_layernorm", "output_norm"},
+    {"output_layer", "output"},
     {"input_layernorm", "attn_norm"},
-    {"self_attn.q_proj", "attn_q"},
-    {"self_attn.k_proj", "attn_k"},
-    {"self_attn.v_proj", "attn_v"},
-    {"self_attn.o_proj", "attn_output"},
-    {"self_attn.q_norm", "attn_q_norm"},
-    {"self_attn.k_norm", "attn_k_norm"},
-    {"post_attention_layernorm", "ffn_norm"},
-    {"mlp.gate_proj", "ffn_gate"},
-    {"mlp.up_proj", "ffn_up"},
-    {"mlp.down_proj", "ffn_down"},
+    {"self_attention.q_layernorm", "attn_q_norm"},
+    {"self_attention.k_layernorm", "attn_k_norm"},
+    {"self_attention.linear_proj", "attn_output"},
+    {"pre_mlp_layernorm", "ffn_norm"},
+    {"mlp.linear_fc1", "ffn_up", ungated},
+    {"mlp.linear_fc1", "ffn_gate", gate},
+    {"mlp.linear_fc1", "ffn_up", up},
+    {"mlp.linear_fc2", "ffn_down"},
 };
-
-// "model.layers.3.mlp.up_proj.weight" is "blk.3.ffn_up.weight".
-std::string gguf_name(std::string_view name) {
-  std::string layer;
-  for (const std::string_view prefix : {"transformer.", "model.", "h.", "layers."}) {
-    if (!name.starts_with(prefix)) continue;
-    name.remove_prefix(prefix.size());
-    if (prefix != "h." && prefix != "layers.") continue;
-    layer = concat("blk.", name.substr(0, name.find('.') + 1));
-    name.remove_prefix(name.find('.') + 1);
-  }
-  const std::size_t dot = name.rfind('.');
-  for (const Name& known : kNames)
-    if (name.substr(0, dot) == known.hugging_face)
-      return concat(layer, known.gguf, name.substr(dot));
-  fail(Exit::bad_config, name, ": has no place in a GGUF file");
-}
-
-bool is_rotated(std::string_view name) {
-  return name.find("self_attn.q_proj.") != std::string_view::npos ||
-         name.find("self_attn.k_proj.") != std::string_view::npos;
-}
-
-// What makes a row the tensor that Hugging Face calls so.
-Transform transform_of(const std::string& architecture, const ModelConfig& c, const Param& row,
-                       const ForeignName& name) {
-  Transform transform = name.transform;
-  if (!transform.empty() && transform.back().kind == Rearrange::Kind::transpose)
-    transform.pop_back();
-  // llama.cpp keeps Meta's order.
-  if (architecture == "llama" && is_rotated(name.name))
-    turn_neighbours(transform, row.shape, c.head_dim());
-  return transform;
-}
+constexpr ModuleName kGpt2Qkv[] = {{"self_attention.linear_qkv", "attn_qkv", by_kind}};
+constexpr ModuleName kLlamaQkv[] = {{"self_attention.linear_qkv", "attn_q", queries},
+                                    {"self_attention.linear_qkv", "attn_k", keys},
+                                    {"self_attention.linear_qkv", "attn_v", values}};
 
 }  // namespace
 
 std::vector<ForeignName> gguf_tensors(const std::string& architecture, const ModelConfig& c,
                                       const Param& row) {
-  std::vector<ForeignName> tensors;
-  for (const ForeignName& name : hugging_face_names(row))
-    tensors.push_back(
-        {kGgufFormat, gguf_name(name.name), transform_of(architecture, c, row, name)});
-  return tensors;
+  const std::string layer = row.place.layer ? concat("blk.", *row.place.layer, ".") : "";
+  std::vector<ForeignName> names = names_in(kNames, c, row, layer);
+  if (names.empty())
+    names = architecture == "gpt2" ? names_in(kGpt2Qkv, c, row, layer)
+                                   : names_in(kLlamaQkv, c, row, layer);
+  if (names.empty()) fail(Exit::bad_config, row.name(), ": has no place in a GGUF file");
+  if (architecture == "llama" && names.size() == 3)  // queries and keys are in Meta's order
+    for (const std::size_t i : {0, 1}) turn_neighbours(names[i].transform, row.shape, c.head_dim());
+  return names;
 }
 
 std::vector<float> frequency_factors(const ModelConfig& c) {

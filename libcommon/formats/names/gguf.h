@@ -1,17 +1,17 @@
-// What llama.cpp calls the tensors of a model in a GGUF file (ckpt/gguf.h).  Names follow Hugging
-// Face's, and so do values, but that matrices of GPT-2 are [out, in], and that in Llama's queries
+// What llama.cpp calls the tensors of a model in a GGUF file (ckpt/gguf.h).  Values are
+// those of Hugging Face's, but that matrices of GPT-2 are [out, in], and that in Llama's queries
 // and keys channel i of a head, which is rotated with channel i + d / 2, stands beside it.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "formats/names/foreign_name.h"
 #include "model/config/model_config.h"
-#include "tensor/param.h"
 
 namespace mt {
 
-inline constexpr const char* kGgufFormat = "gguf";  // of ForeignName
+inline constexpr const char* kGgufFormat = "gguf";
 inline constexpr const char* kGgufFrequencies = "rope_freqs.weight";
 
 // The tensors of a row in a file of this architecture, "llama" say.  Exit::bad_config for a row

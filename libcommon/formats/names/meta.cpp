@@ -5,41 +5,45 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "formats/hugging_face/hugging_face_source.h"
+#include "formats/names/hugging_face.h"
+#include "model/keys.h"
 
 namespace mt {
 namespace {
 
-struct Name {
-  std::string_view meta, hugging_face;
+using enum PartOfRow;
+
+constexpr ModuleName kNames[] = {{"embedding.word_embeddings", "tok_embeddings"},
+                                 {"decoder.final_layernorm", "norm"},
+                                 {"output_layer", "output"},
+                                 {"self_attention.linear_qkv", "attention.wq", queries},
+                                 {"self_attention.linear_qkv", "attention.wk", keys},
+                                 {"self_attention.linear_qkv", "attention.wv", values},
+                                 {"self_attention.linear_proj", "attention.wo"},
+                                 {"mlp.linear_fc1", "feed_forward.w1", gate},
+                                 {"mlp.linear_fc1", "feed_forward.w3", up},
+                                 {"mlp.linear_fc2", "feed_forward.w2"},
+                                 {"input_layernorm", "attention_norm"},
+                                 {"pre_mlp_layernorm", "ffn_norm"}};
+
+struct Share {
+  std::string_view name;
   MetaShare share;
 };
-constexpr Name kNames[] = {{kMetaWords, "embed_tokens.weight", MetaShare::columns},
-                           {"norm.weight", "norm.weight", MetaShare::all},
-                           {kMetaOutput, "lm_head.weight", MetaShare::rows},
-                           {"attention.wq.weight", "self_attn.q_proj.weight", MetaShare::rows},
-                           {"attention.wk.weight", "self_attn.k_proj.weight", MetaShare::rows},
-                           {"attention.wv.weight", "self_attn.v_proj.weight", MetaShare::rows},
-                           {"attention.wo.weight", "self_attn.o_proj.weight", MetaShare::columns},
-                           {"feed_forward.w1.weight", "mlp.gate_proj.weight", MetaShare::rows},
-                           {"feed_forward.w2.weight", "mlp.down_proj.weight", MetaShare::columns},
-                           {"feed_forward.w3.weight", "mlp.up_proj.weight", MetaShare::rows},
-                           {"attention_norm.weight", "input_layernorm.weight", MetaShare::all},
-                           {"ffn_norm.weight", "post_attention_layernorm.weight", MetaShare::all}};
-constexpr std::string_view kLayers = "layers.";
+constexpr Share kOuter[] = {{kMetaWords, MetaShare::columns},
+                            {"norm.weight", MetaShare::all},
+                            {kMetaOutput, MetaShare::rows}};
+constexpr Share kOfLayer[] = {
+    {"attention.wq.weight", MetaShare::rows},    {"attention.wk.weight", MetaShare::rows},
+    {"attention.wv.weight", MetaShare::rows},    {"attention.wo.weight", MetaShare::columns},
+    {"feed_forward.w1.weight", MetaShare::rows}, {"feed_forward.w2.weight", MetaShare::columns},
+    {"feed_forward.w3.weight", MetaShare::rows}, {"attention_norm.weight", MetaShare::all},
+    {"ffn_norm.weight", MetaShare::all}};
 
-// "layers.3." or nothing, and what follows.
-std::pair<std::string_view, std::string_view> split(std::string_view name) {
-  const std::size_t end = name.starts_with(kLayers) ? name.find('.', kLayers.size()) + 1 : 0;
-  return {name.substr(0, end), name.substr(end)};
-}
-
-// Only the first three stand outside of layers.
-const Name* find(std::string_view Name::*library, std::string_view name) {
-  const auto [layer, rest] = split(name);
-  const auto* const known = std::ranges::find(kNames, rest, library);
-  const bool outer = known - kNames < 3;
-  return known == std::end(kNames) || outer != layer.empty() ? nullptr : known;
+bool is_like_llama(const ModelConfig& c) {
+  const bool dense = c.family == ModelFamily::gpt || c.family == ModelFamily::gemma;
+  return (dense || c.family == ModelFamily::mixtral) &&
+         c.position_embedding_type != "learned_absolute";
 }
 
 }  // namespace
@@ -52,23 +56,26 @@ void turn_neighbours(Transform& transform, const Shape& row, std::int64_t head_d
 }
 
 std::vector<ForeignName> meta_tensors(const ModelConfig& c, const Param& row) {
-  std::vector<ForeignName> tensors;
-  for (const ForeignName& name : hugging_face_names(row)) {
-    std::string_view theirs = name.name;
-    if (theirs.starts_with("model.")) theirs.remove_prefix(6);
-    const Name* const known = find(&Name::hugging_face, theirs);
-    if (known == nullptr) fail(Exit::bad_config, name.name, ": has no place in a Llama of Meta's");
-    Transform transform = name.transform;
-    if (known->meta.ends_with(".wq.weight") || known->meta.ends_with(".wk.weight"))
-      turn_neighbours(transform, row.shape, c.head_dim());
-    tensors.push_back({kMetaFormat, concat(split(theirs).first, known->meta), transform});
-  }
-  return tensors;
+  const std::string layer = row.place.layer ? concat("layers.", *row.place.layer, ".") : "";
+  std::vector<ForeignName> names = names_in(kNames, c, row, layer);
+  const bool is_weight = local_spec_place(row.place).param == "weight";
+  if (!is_like_llama(c) || names.empty() || !is_weight)
+    fail(Exit::bad_config, hugging_face_names(c, row).front().name,
+         ": has no place in a Llama of Meta's");
+  if (names.size() == 3)  // queries, keys and values
+    for (const std::size_t i : {0, 1}) turn_neighbours(names[i].transform, row.shape, c.head_dim());
+  return names;
 }
 
 std::optional<MetaShare> meta_share(std::string_view name) {
-  const Name* const known = find(&Name::meta, name);
-  return known == nullptr ? std::nullopt : std::optional(known->share);
+  constexpr std::string_view kLayers = "layers.";
+  std::span<const Share> shares = kOuter;
+  if (name.starts_with(kLayers)) {  // "layers.3."
+    name.remove_prefix(name.find('.', kLayers.size()) + 1);
+    shares = kOfLayer;
+  }
+  const auto known = std::ranges::find(shares, name, &Share::name);
+  return known == shares.end() ? std::nullopt : std::optional(known->share);
 }
 
 std::string meta_file_name(std::int64_t rank) {

@@ -12,12 +12,12 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/names/foreign_name.h"
 #include "model/config/model_config.h"
-#include "tensor/param.h"
 
 namespace mt {
 
-inline constexpr const char* kMetaFormat = "meta";  // of ForeignName
+inline constexpr const char* kMetaFormat = "meta";
 inline constexpr const char* kMetaParams = "params.json";
 inline constexpr const char* kMetaWords = "tok_embeddings.weight";
 inline constexpr const char* kMetaOutput = "output.weight";

@@ -1,9 +1,6 @@
 // Gpt: a decoder-only transformer language model (GPT-2, Llama) on one device, or the chunks of it
 // that lie on one rank of a pipeline: embedding on the first stage, layers, final norm and LM head
 // on the last.  With tied embeddings the last stage has a copy of the first one's.
-//
-// Its parameters carry Megatron-Core's names and torch_dist keys, and their names in Hugging Face's
-// GPT-2 (if learned positions) or Llama (if rotary), with the rearrangement between the two.
 #pragma once
 
 #include <optional>
@@ -50,7 +47,6 @@ class Gpt : public Model {
 
  private:
   void add_embedding(bool is_shared);
-  const Param& add_words(bool is_shared, bool copy);
   Branch make_branch(const LayerRows& rows, BranchKind kind) const;
   void add_head();
   struct Chunk {

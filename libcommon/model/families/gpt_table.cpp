@@ -1,13 +1,10 @@
-// The parameters of a GPT (spec: Megatron-Core's names, torch_dist keys, Hugging Face's names) and
-// the modules that use them.  Those of a layer are in model/layers.
+// A GPT's modules, put together with their rows (model/layers).
 #include <algorithm>
 
 #include "model/config/model_config.h"
 #include "model/families/gpt.h"
 
 namespace mt {
-
-static constexpr const char* kHuggingFace = "hf";
 
 Gpt::Gpt(const ModelConfig& config) : Gpt(config, {{.begin = 0, .end = config.num_layers}}) {}
 
@@ -40,7 +37,8 @@ Gpt::Gpt(const ModelConfig& config, const StageRanges& ranges, const TensorPart&
       layer.number = plan.number;
       layer.rows = rows_of([&] {
         for (const BranchKind kind : plan.branches)
-          layer.branches.push_back(make_branch({table_, config_, part_, plan.number}, kind));
+          layer.branches.push_back(make_branch(
+              {{table_, config_, part_}, plan.stack, plan.number, config_.num_layers}, kind));
       });
     }
     chunks_.push_back(
@@ -49,31 +47,11 @@ Gpt::Gpt(const ModelConfig& config, const StageRanges& ranges, const TensorPart&
   }
 }
 
-const Param& Gpt::add_words(bool is_shared, bool copy) {
-  const Shape shape{config_.padded_vocab_size, config_.hidden_size};
-  const char* const foreign =
-      is_gpt2(config_) ? "transformer.wte.weight" : "model.embed_tokens.weight";
-  return table_.add({.name = "embedding.word_embeddings.weight",
-                     .shape = shape,
-                     .init = matrix_init(config_, shape),
-                     .segments = {{"vocab", config_.padded_vocab_size, 0, ShardAxis::tp}},
-                     .shared = is_shared,
-                     .copy = copy,
-                     .embedding_or_output = true,
-                     .foreign = {{kHuggingFace, foreign, {}}}});
-}
-
 void Gpt::add_embedding(bool is_shared) {
-  const Shape positions_shape{config_.max_position_embeddings, config_.hidden_size};
-  const Param& words = add_words(is_shared, false);
-  const Param* positions = nullptr;
-  if (config_.position_embedding_type == "learned_absolute")
-    positions = &table_.add({.name = "embedding.position_embeddings.weight",
-                             .shape = positions_shape,
-                             .init = matrix_init(config_, positions_shape),
-                             .sum_gradient_over_tp = part_.sequence_parallel,
-                             .foreign = {{kHuggingFace, "transformer.wpe.weight", {}}}});
-  embedding_.emplace(words, positions, config_.hidden_dropout);
+  const ModelRows rows{table_, config_, part_};
+  const Param& words = declare_words(rows, is_shared);
+  const bool learned = config_.position_embedding_type == "learned_absolute";
+  embedding_.emplace(words, learned ? &declare_positions(rows) : nullptr, config_.hidden_dropout);
 }
 
 Branch Gpt::make_branch(const LayerRows& rows, BranchKind kind) const {
@@ -83,29 +61,11 @@ Branch Gpt::make_branch(const LayerRows& rows, BranchKind kind) const {
 }
 
 void Gpt::add_head() {
-  const bool gpt2 = is_gpt2(config_);
-  final_norm_.emplace(
-      table_,
-      Param{
-          .name = "decoder.final_layernorm.weight",
-          .shape = {config_.hidden_size},
-          .sum_gradient_over_tp = part_.sequence_parallel,
-          .foreign = {{kHuggingFace, gpt2 ? "transformer.ln_f.weight" : "model.norm.weight", {}}}},
-      config_.norm_kind(), config_.norm_epsilon, config_.apply_layernorm_1p);
-  if (!config_.untie_embeddings_and_output_weights) {
-    head_.emplace(
-        embedding_ ? table_.at("embedding.word_embeddings.weight") : add_words(true, true),
-        config_.label_smoothing);
-    return;
-  }
-  const Shape shape{config_.padded_vocab_size, config_.hidden_size};
-  head_.emplace(table_.add({.name = "output_layer.weight",
-                            .shape = shape,
-                            .init = matrix_init(config_, shape),
-                            .segments = {{"vocab", config_.padded_vocab_size, 0, ShardAxis::tp}},
-                            .embedding_or_output = true,
-                            .gradient_replaced = true,
-                            .foreign = {{kHuggingFace, "lm_head.weight", {}}}}),
+  const ModelRows rows{table_, config_, part_};
+  final_norm_ = make_final_norm(rows, "decoder");
+  head_.emplace(config_.untie_embeddings_and_output_weights ? declare_output(rows)
+                : embedding_                                ? table_.rows()[embedding_rows_.begin]
+                                                            : declare_words(rows, true, true),
                 config_.label_smoothing);
 }
 

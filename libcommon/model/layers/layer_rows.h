@@ -1,9 +1,11 @@
-// LayerRows: the rows of a layer as it adds them to a model's table, and the branches that are made
-// of them: pre-norm attention and MLP.
+// Models are put together of these functions.  Each adds the rows of one module to a model's table,
+// and no other place knows them; those called make_ return the module, too.  Modules that are
+// converted and not computed with have a declare_ alone.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/config/model_config.h"
@@ -12,45 +14,76 @@
 
 namespace mt {
 
-// Which of the ranks that share every matrix, and whether they share the rows between too
-// (--sequence-parallel).
+// TensorPart: which of the ranks that share every matrix this is, and whether they share the rows
+// between matrices, too (--sequence-parallel).
 struct TensorPart {
   int rank = 0, ranks = 1;
   bool sequence_parallel = false;
 };
 
-// The standard deviation, or the range, from which a matrix that does not end a residual branch is
-// drawn.
-Initializer matrix_init(const ModelConfig& config, const Shape& shape);
-
-// A layer's names in Hugging Face's GPT-2, whose matrices are stored [in, out], and Llama.
-struct HfNames {
-  bool gpt2;
-  std::string layer;
-  ForeignName matrix(const char* in_gpt2, const char* in_llama, Transform transform = {}) const;
-  ForeignName vector(const char* in_gpt2, const char* in_llama) const;
-};
-// Which of the two the names follow.
-bool is_gpt2(const ModelConfig& config);
-
-struct LayerRows {
+// ModelRows: the table that rows are added to, and the settings and the rank that they depend on.
+struct ModelRows {
   ParamTable& table;
   const ModelConfig& config;
-  TensorPart part;
-  std::int64_t layer;
+  TensorPart part = {};
 
-  // A row of this layer: its name carries the layer's number, its key does not.
-  Param row(const std::string& name, Shape shape, Initializer init, std::vector<Segment> segments,
-            std::vector<ForeignName> foreign) const;
-  // The norm in front of a branch, whose scale is a row of this name.
-  Norm norm(const char* name, std::vector<ForeignName> foreign) const;
-  // What a matrix that ends a residual branch is drawn from.
-  Initializer output_init() const;
-  HfNames hf() const;
+  // Describes the scale at this place of a norm over hidden states.
+  Param norm_row(RowPlace place) const;
+  // Adds the rows of a norm with this scale.
+  Norm make_norm(Param scale) const;
 };
 
-// Add their rows to the table.  inv_freq: SelfAttention::Options's.
-Branch make_attention(const LayerRows& layer, ConstTensor inv_freq);
+// The initialiser of a matrix that does not end a residual branch.
+Initializer matrix_init(const ModelConfig& config, const Shape& shape);
+
+// --- Layers -------------------------------------------------------------------------------------
+
+// LayerRows: the same for a layer of a stack.
+struct LayerRows : ModelRows {
+  std::string_view stack;
+  std::int64_t layer, layers;  // its number, and how many the stack has
+  bool stacked = true;         // whether all of these are alike, and a checkpoint stacks them
+
+  // Describes a row of this layer.
+  Param row(std::string module, std::string_view param, Shape shape, Initializer init,
+            std::vector<Segment> segments = {}) const;
+  // Adds the norm in front of a branch.  Its scale is the weight of a module of its own, or the
+  // layer_norm_weight of a linear one that is fused with it.
+  Norm make_branch_norm(std::string module, std::string_view param) const;
+  // The initialiser of a matrix that ends a residual branch.
+  Initializer output_init() const;
+};
+
+// inv_freq: SelfAttention::Options's.
+Branch make_attention(const LayerRows& layer, ConstTensor inv_freq = {});
 Branch make_mlp(const LayerRows& layer);
+
+// A Mixtral's router and experts take the place of an MLP.
+void declare_experts(const LayerRows& layer);
+// A Mamba-2's mixer is all of its layer.
+void declare_mamba(const LayerRows& layer);
+// The norm behind all layers of a MambaModel has a name of its own.
+void declare_mamba_final_norm(const ModelRows& rows);
+// Cross-attention stands between the attention and the MLP of a T5's decoder.
+void declare_cross_attention(const LayerRows& layer);
+
+// --- Beside the layers --------------------------------------------------------------------------
+
+// The embedding of words.  shared, copy: as in Param.
+const Param& declare_words(const ModelRows& rows, bool shared = false, bool copy = false);
+const Param& declare_positions(const ModelRows& rows);
+Norm make_final_norm(const ModelRows& rows, std::string_view stack);
+// An output layer that is not tied to the words.
+const Param& declare_output(const ModelRows& rows);
+
+// The two types of BERT's segments.
+void declare_segment_types(const ModelRows& rows);
+// BERT's heads for masked words and for the order of segments.
+void declare_bert_heads(const ModelRows& rows);
+// A T5's relative positions, which all layers of a stack have in common: the rows of
+// "encoder_relative_pos_emb", say.
+void declare_relative_bias(const ModelRows& rows, std::string_view stack);
+// A T5's output layer: its own, or the words' with a bias.
+void declare_t5_head(const ModelRows& rows);
 
 }  // namespace mt

@@ -1,36 +1,46 @@
-// The rows of a layer's MLP: linear_fc1, with the norm in front of it, and linear_fc2.
+// The rows of a layer's MLP: linear_fc1, with the norm in front of it, and linear_fc2; and those of
+// experts, of which each has as many.
 #include "model/layers/layer_rows.h"
 
 namespace mt {
 
-static std::vector<ForeignName> fc1_names(const HfNames& names, const ModelConfig& c) {
-  if (!c.swiglu) return {names.matrix("mlp.c_fc.weight", "mlp.up_proj.weight")};
-  const std::int64_t f = c.ffn();
-  return {names.matrix("", "mlp.gate_proj.weight", {pick_rows(2 * f, 0, f)}),
-          names.matrix("", "mlp.up_proj.weight", {pick_rows(2 * f, f, f)})};
-}
-
 Branch make_mlp(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
-  const HfNames hf = layer.hf();
   const std::int64_t h = c.hidden_size, f = c.ffn(), fc1_rows = c.swiglu ? 2 * f : f;
   std::vector<Segment> fc1_segments;
   if (c.swiglu) fc1_segments.push_back({"gate", f, 0, ShardAxis::tp});
   fc1_segments.push_back({"up", f, 0, ShardAxis::tp});
-  const Norm norm = layer.norm("mlp.linear_fc1.layer_norm_weight",
-                               {hf.vector("ln_2.weight", "post_attention_layernorm.weight")});
+  const Norm norm = layer.make_branch_norm("mlp.linear_fc1", "layer_norm_weight");
   const Linear fc1(layer.table,
-                   layer.row("mlp.linear_fc1.weight", {fc1_rows, h}, matrix_init(c, {fc1_rows, h}),
-                             fc1_segments, fc1_names(hf, c)),
+                   layer.row("mlp.linear_fc1", "weight", {fc1_rows, h},
+                             matrix_init(c, {fc1_rows, h}), fc1_segments),
                    c.add_bias_linear);
-  const Linear fc2(
-      layer.table,
-      layer.row("mlp.linear_fc2.weight", {h, f}, layer.output_init(), {{"up", f, 1, ShardAxis::tp}},
-                {hf.matrix("mlp.c_proj.weight", "mlp.down_proj.weight")}),
-      c.add_bias_linear);
+  const Linear fc2(layer.table,
+                   layer.row("mlp.linear_fc2", "weight", {h, f}, layer.output_init(),
+                             {{"up", f, 1, ShardAxis::tp}}),
+                   c.add_bias_linear);
   return {norm,
           Mlp(fc1, fc2, c.activation(), layer.layer, c.hidden_dropout, c.recompute.part("mlp")),
           c.recompute.part("layernorm")};
+}
+
+void declare_experts(const LayerRows& layer) {
+  const std::int64_t h = layer.config.hidden_size, f = layer.config.ffn(),
+                     experts = layer.config.num_experts;
+  const Initializer init{Initializer::Kind::normal, layer.config.init_method_std};
+  layer.make_branch_norm("pre_mlp_layernorm", "weight");
+  layer.table.add(layer.row("mlp.router", "weight", {experts, h}, init));
+  for (std::int64_t expert = 0; expert < experts; ++expert) {
+    const auto add = [&](const char* module, const Shape& shape, std::vector<Segment> segments) {
+      Param row = layer.row(module, "weight", shape, init, std::move(segments));
+      row.place.expert = expert;
+      row.experts = experts;
+      row.copies = Copies::experts;
+      layer.table.add(std::move(row));
+    };
+    add("linear_fc1", {2 * f, h}, {{"gate", f, 0, ShardAxis::tp}, {"up", f, 0, ShardAxis::tp}});
+    add("linear_fc2", {h, f}, {{"up", f, 1, ShardAxis::tp}});
+  }
 }
 
 }  // namespace mt

@@ -19,11 +19,11 @@ using Tensors = LayoutRun::Tensors;
 // another rank that has the same part must have put the same.
 void put(Tensors& whole, const Param& row, std::int64_t begin, const Tensor& part, double factor) {
   const std::int64_t end = begin + part.numel();
-  std::vector<double>& to = whole[row.name];
+  std::vector<double>& to = whole[row.name()];
   to.resize(static_cast<std::size_t>(row.shape.numel()), std::nan(""));
   const auto put_one = [&](double& there, double value) {
     if (!std::isnan(there) && there != value)
-      fail(Exit::difference, row.name, ": is ", value, " on one rank and ", there, " on another");
+      fail(Exit::difference, row.name(), ": is ", value, " on one rank and ", there, " on another");
     there = value;
   };
   with_float_type(part.dtype(), [&]<class T>() {

@@ -190,14 +190,14 @@ SmallRunResult run_small(const SmallRun& run) {
       for (const Param& row : model.table().rows()) {
         std::vector<double> gradient = in_f64(row.grad);
         for (double& x : gradient) x /= run.loss_scale;
-        result.gradients.emplace(row.name, std::move(gradient));
+        result.gradients.emplace(row.name(), std::move(gradient));
       }
     optimizer.step({.learning_rate = 1e-3, .decoupled_learning_rate = 1e-3, .weight_decay = 0.1}, 1,
                    stream);
   }
   stream.synchronize();
   for (const Optimizer::Piece& piece : optimizer.pieces())
-    result.weights.emplace(piece.row->name, master_of(piece));
+    result.weights.emplace(piece.row->name(), master_of(piece));
   result.used = executor.peak();
   return result;
 }

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
+#include "model/keys.h"
+
 namespace mt {
 namespace {
-
-// Without the number of its layer.
-const std::string& name_of_all(const Param& row) { return row.layer ? row.key : row.name; }
 
 class Collection {
  public:
@@ -32,7 +31,7 @@ class Collection {
 }  // namespace
 
 void TensorNames::look(const Param& module, const char* what, ConstTensor tensor, Stream&) {
-  names_.emplace(tensor.data(), concat(name_of_all(module), ": ", what));
+  names_.emplace(tensor.data(), concat(key_of(module), ": ", what));
 }
 
 std::string TensorNames::of(const ConstTensor& tensor) const {
@@ -45,21 +44,19 @@ std::vector<LargeTensor> largest_tensors(const ParamTable& table, const Optimize
                                          std::size_t most) {
   Collection all;
   for (const Param& row : table.rows()) {
-    if (optimizer.has_whole_values()) all.add(name_of_all(row) + ": value", row.value);
-    if (row.grad && optimizer.has_own_gradients())
-      all.add(name_of_all(row) + ": gradient", row.grad);
+    if (optimizer.has_whole_values()) all.add(key_of(row) + ": value", row.value);
+    if (row.grad && optimizer.has_own_gradients()) all.add(key_of(row) + ": gradient", row.grad);
   }
   if (!optimizer.has_whole_values()) all.add("values while they are used", table.values());
   if (!optimizer.has_own_gradients()) all.add("gradients until they are summed", table.gradients());
   for (const Optimizer::Piece& piece : optimizer.pieces()) {
-    if (!optimizer.has_whole_values()) all.add(name_of_all(*piece.row) + ": value", piece.value);
-    if (!optimizer.has_own_gradients())
-      all.add(name_of_all(*piece.row) + ": gradient", piece.gradient);
+    if (!optimizer.has_whole_values()) all.add(key_of(*piece.row) + ": value", piece.value);
+    if (!optimizer.has_own_gradients()) all.add(key_of(*piece.row) + ": gradient", piece.gradient);
     for (std::size_t i = 0; i < piece.state.size(); ++i)
-      all.add(concat(name_of_all(*piece.row), ": ", Optimizer::state_names(piece.rule)[i]),
+      all.add(concat(key_of(*piece.row), ": ", Optimizer::state_names(piece.rule)[i]),
               piece.state[i]);
     if (piece.has_master)
-      all.add(concat(name_of_all(*piece.row), ": main value in ", name_of(piece.master.dtype())),
+      all.add(concat(key_of(*piece.row), ": main value in ", name_of(piece.master.dtype())),
               piece.master);
   }
   for (const Executor::Held& held : executor.at_peak()) {

@@ -6,15 +6,13 @@
 #include <set>
 #include <tuple>
 
-#include "model/gpt_checkpoint.h"
+#include "model/row_checkpoint.h"
 #include "ops/kept.h"
 #include "tensor/host_copy.h"
 
 namespace mt {
 
 static const char* const kShardingType = "fully_sharded_model_space";
-
-static std::string prefix_of(const std::string& name) { return "optimizer.state." + name + "."; }
 
 static bool is_reformulated(const Optimizer& optimizer) {
   return optimizer.options().use_distributed_optimizer && optimizer.options().name == "adam";
@@ -24,30 +22,13 @@ static const char* const kMaster = "fp32_param";
 
 // --- Tensors ------------------------------------------------------------------------------------
 
-// Each cut of a row is a block of a grid (ckpt/dist_checkpoint.h), of which a piece has some
-// elements.  So are gate and up where ranks do not cut them: Megatron loads a block into one of its
-// own only.
-static void write_piece(DistWriter& writer, const Optimizer::Piece& piece, const std::string& name,
+static void write_piece(DistWriter& writer, const Optimizer::Piece& piece, const std::string& state,
                         const Tensor& flat) {
-  const Param& row = *piece.row;
   const HostCopy here = HostCopy::of(flat);
-  const std::int64_t parts = std::ssize(row.segments);
-  const std::int64_t extent = row.local[row.dimension] / parts,
-                     blocks = row.shape[row.dimension] / extent;
-  const std::int64_t last = row.shape.numel() / blocks;
-  for (std::int64_t i = 0; i < parts; ++i) {
-    const std::int64_t first = i * last;  // of the row's elements here
-    const std::int64_t block =
-        row.is_cut() ? row.cuts[static_cast<std::size_t>(i)].global / extent : i;
-    const std::int64_t begin = std::max(piece.begin, first);
-    const std::int64_t end = std::min(piece.end, first + last);
-    if (begin >= end) continue;
-    writer.add(prefix_of(name) + row.key, reformulated(row, row.layers, 1, blocks, last),
-               reformulated(row, row.layer.value_or(0), 0, block, begin - first),
-               here.tensor()
-                   .rows(begin - piece.begin, end - piece.begin)
-                   .reshape(reformulated(row, 1, 1, 1, end - begin)));
-  }
+  for (const KeyPart& part : reformulated_parts(*piece.row, piece.begin, piece.end))
+    writer.add(
+        state_prefix(state) + part.key, part.whole, part.offset,
+        here.tensor().rows(part.begin - piece.begin, part.end - piece.begin).reshape(part.chunk));
 }
 
 // What has fewer bits is stored in f32, as Megatron's is.
@@ -75,7 +56,7 @@ void write_optimizer(DistWriter& writer, const Optimizer& optimizer) {
       if (is_reformulated(optimizer))
         write_piece(writer, piece, name, stored);
       else
-        write_row(writer, *piece.row, prefix_of(name), stored.reshape(piece.row->local));
+        write_row(writer, *piece.row, name, stored.reshape(piece.row->local));
     };
     if (is_reformulated(optimizer) || piece.has_master)
       write(kMaster, piece.master, piece.master_scale);
@@ -89,13 +70,13 @@ PyValue make_mcore_data(const Optimizer& optimizer, const ParamTable& table) {
   if (!is_reformulated(optimizer)) return data;
   std::set<std::string> keys;
   for (const Param& row : table.rows()) {
-    if (!keys.insert(row.key).second) continue;
-    const Shape shape = row.key_shape();
-    const PyValue original =
-        PyValue::dict({{"nd_reformulated_orig_global_shape",
-                        PyValue::tuple({shape.extents().begin(), shape.extents().end()})}});
-    for (const char* name : {kMaster, "exp_avg", "exp_avg_sq"})
-      data.set_item(prefix_of(name) + row.key, original);
+    const KeyPart part = key_parts(row, {.of_state = true}).front();
+    if (!keys.insert(part.key).second) continue;
+    const std::span<const std::int64_t> extents = part.whole.extents();
+    const PyValue original = PyValue::dict(
+        {{std::string(kOriginalShapeField), PyValue::tuple({extents.begin(), extents.end()})}});
+    for (const char* state : {kMaster, "exp_avg", "exp_avg_sq"})
+      data.set_item(state_prefix(state) + part.key, original);
   }
   return data;
 }
@@ -122,13 +103,13 @@ static const PyValue& stored_optimizer(const MegatronCheckpoint& checkpoint,
 
 // Fills a piece's part of what is stored of its row.
 static void load_piece(const DistReader& reader, const Optimizer::Piece& piece,
-                       const std::string& prefix, const Tensor& into) {
+                       const std::string& state, const Tensor& into) {
   const Param& row = *piece.row;
   if (into.numel() == row.local.numel())
-    return read_row(reader, row, prefix, into.reshape(row.local));
+    return read_row(reader, row, state, into.reshape(row.local));
   const Buffer whole(Device::cpu,
                      static_cast<std::size_t>(row.local.numel()) * size_of(into.dtype()));
-  read_row(reader, row, prefix, whole.tensor(into.dtype(), row.local));
+  read_row(reader, row, state, whole.tensor(into.dtype(), row.local));
   const Tensor flat = whole.tensor(into.dtype(), {row.local.numel()});
   const HostCopy here = HostCopy::for_writing(into);
   std::memcpy(here.tensor().data(), flat.rows(piece.begin, piece.end).data(), into.bytes());
@@ -137,11 +118,11 @@ static void load_piece(const DistReader& reader, const Optimizer::Piece& piece,
 
 // What is stored, as it is kept.
 static void load_kept(const DistReader& reader, const Optimizer::Piece& piece,
-                      const std::string& prefix, const Tensor& kept, const Tensor& scale) {
-  if (!is_narrow(kept)) return load_piece(reader, piece, prefix, kept);
+                      const std::string& state, const Tensor& kept, const Tensor& scale) {
+  if (!is_narrow(kept)) return load_piece(reader, piece, state, kept);
   const Buffer storage = wide_storage(kept);
   const Tensor wide = storage.tensor(DType::f32, kept.shape());
-  load_piece(reader, piece, prefix, wide);
+  load_piece(reader, piece, state, wide);
   write_all(kept, scale, wide.span<float>());
 }
 
@@ -149,12 +130,13 @@ static void load_pieces(const DistReader& reader, const Optimizer& optimizer) {
   for (const Optimizer::Piece& piece : optimizer.pieces()) {
     const std::vector<std::string>& names = Optimizer::state_names(piece.rule);
     for (std::size_t i = 0; i < names.size(); ++i)
-      load_kept(reader, piece, prefix_of(names[i]), piece.state[i], piece.scales[i]);
+      load_kept(reader, piece, names[i], piece.state[i], piece.scales[i]);
     if (!piece.has_master) continue;
     // A run in fp32 stores none: its values are their own.
-    std::string master;                          // else of the weights themselves
-    for (const char* name : {kMaster, "param"})  // the latter in fully_reshardable
-      if (reader.find(prefix_of(name) + piece.row->key) != nullptr) master = prefix_of(name);
+    const std::string key = key_of(*piece.row, {.of_state = true});
+    std::string master;                           // else the weights themselves
+    for (const char* state : {kMaster, "param"})  // the latter in fully_reshardable
+      if (reader.find(state_prefix(state) + key) != nullptr) master = state;
     load_kept(reader, piece, master, piece.master, piece.master_scale);
   }
 }

@@ -1,0 +1,59 @@
+#include "formats/names/foreign_name.h"
+
+#include <optional>
+
+#include "model/keys.h"
+
+namespace mt {
+
+static std::string module_of(const RowPlace& place) {
+  if (place.expert) return "experts." + place.module;
+  if (place.layer) return place.module;
+  return RowPlace{.stack = place.stack, .module = place.module}.name();
+}
+
+// Nothing if the row has no such part.
+static std::optional<Transform> transform_of(PartOfRow part, const ModelConfig& c,
+                                             const Param& row) {
+  const std::int64_t d = c.head_dim(), per_group = c.num_attention_heads / c.kv_heads(),
+                     period = (per_group + 2) * d, f = row.shape[0] / 2;
+  const bool gated = row.segments.size() > 1;
+  switch (part) {
+    case PartOfRow::all:
+      return Transform{};
+    case PartOfRow::queries:
+      return Transform{pick_rows(period, 0, per_group * d)};
+    case PartOfRow::keys:
+      return Transform{pick_rows(period, per_group * d, d)};
+    case PartOfRow::values:
+      return Transform{pick_rows(period, (per_group + 1) * d, d)};
+    case PartOfRow::by_kind:
+      return Transform{exchange(c.num_attention_heads, 3)};
+    case PartOfRow::cross_keys:
+      return Transform{pick_rows(2 * d, 0, d)};
+    case PartOfRow::cross_values:
+      return Transform{pick_rows(2 * d, d, d)};
+    case PartOfRow::ungated:
+      return gated ? std::nullopt : std::optional(Transform{});
+    case PartOfRow::gate:
+      return gated ? std::optional(Transform{pick_rows(2 * f, 0, f)}) : std::nullopt;
+    case PartOfRow::up:
+      return gated ? std::optional(Transform{pick_rows(2 * f, f, f)}) : std::nullopt;
+  }
+  return {};
+}
+
+std::vector<ForeignName> names_in(std::span<const ModuleName> table, const ModelConfig& config,
+                                  const Param& row, const std::string& prefix) {
+  const RowPlace place = local_spec_place(row.place);
+  std::vector<ForeignName> names;
+  if (place.param != "weight" && place.param != "bias") return names;
+  const std::string module = module_of(place);
+  for (const ModuleName& known : table)
+    if (known.ours == module)
+      if (std::optional<Transform> transform = transform_of(known.part, config, row))
+        names.push_back({concat(prefix, known.theirs, ".", place.param), *std::move(transform)});
+  return names;
+}
+
+}  // namespace mt

@@ -1,0 +1,206 @@
+#include "formats/names/hugging_face.h"
+
+#include <cmath>
+
+namespace mt {
+namespace {
+
+using enum PartOfRow;
+using Names = std::vector<ForeignName>;
+
+constexpr ModuleName kGpt2[] = {
+    {"embedding.word_embeddings", "transformer.wte"},
+    {"embedding.position_embeddings", "transformer.wpe"},
+    {"decoder.final_layernorm", "transformer.ln_f"},
+    {"output_layer", "lm_head"},
+    {"input_layernorm", "ln_1"},
+    {"self_attention.linear_qkv", "attn.c_attn", by_kind},
+    {"self_attention.linear_proj", "attn.c_proj"},
+    {"pre_mlp_layernorm", "ln_2"},
+    {"mlp.linear_fc1", "mlp.c_fc", ungated},
+    {"mlp.linear_fc2", "mlp.c_proj"},
+};
+
+constexpr ModuleName kLlama[] = {
+    {"embedding.word_embeddings", "model.embed_tokens"},
+    {"decoder.final_layernorm", "model.norm"},
+    {"output_layer", "lm_head"},
+    {"input_layernorm", "input_layernorm"},
+    {"self_attention.linear_qkv", "self_attn.q_proj", queries},
+    {"self_attention.linear_qkv", "self_attn.k_proj", keys},
+    {"self_attention.linear_qkv", "self_attn.v_proj", values},
+    {"self_attention.q_layernorm", "self_attn.q_norm"},
+    {"self_attention.k_layernorm", "self_attn.k_norm"},
+    {"self_attention.linear_proj", "self_attn.o_proj"},
+    {"pre_mlp_layernorm", "post_attention_layernorm"},
+    {"mlp.linear_fc1", "mlp.up_proj", ungated},
+    {"mlp.linear_fc1", "mlp.gate_proj", gate},
+    {"mlp.linear_fc1", "mlp.up_proj", up},
+    {"mlp.linear_fc2", "mlp.down_proj"},
+    {"mlp.router", "block_sparse_moe.gate"},
+};
+
+constexpr ModuleName kMixtralExpert[] = {
+    {"experts.linear_fc1", "w1", gate},
+    {"experts.linear_fc1", "w3", up},
+    {"experts.linear_fc2", "w2"},
+};
+
+constexpr ModuleName kBert[] = {
+    {"embedding.word_embeddings", "bert.embeddings.word_embeddings"},
+    {"embedding.position_embeddings", "bert.embeddings.position_embeddings"},
+    {"embedding.tokentype_embeddings", "bert.embeddings.token_type_embeddings"},
+    {"encoder.final_layernorm", "bert.encoder.ln"},
+    {"lm_head.dense", "cls.predictions.transform.dense"},
+    {"lm_head.layer_norm", "cls.predictions.transform.LayerNorm"},
+    {"output_layer", "cls.predictions"},
+    {"binary_head", "cls.seq_relationship"},
+    {"pooler.dense", "bert.pooler.dense"},
+    {"input_layernorm", "attention.ln"},
+    {"self_attention.linear_qkv", "attention.self.query", queries},
+    {"self_attention.linear_qkv", "attention.self.key", keys},
+    {"self_attention.linear_qkv", "attention.self.value", values},
+    {"self_attention.linear_proj", "attention.output.dense"},
+    {"pre_mlp_layernorm", "ln"},
+    {"mlp.linear_fc1", "intermediate.dense"},
+    {"mlp.linear_fc2", "output.dense"},
+};
+
+constexpr ModuleName kNemotronH[] = {
+    {"embedding.word_embeddings", "backbone.embeddings"},
+    {"decoder.final_norm", "backbone.norm_f"},
+    {"output_layer", "lm_head"},
+    {"mixer.in_proj", "mixer.in_proj"},
+    {"mixer.conv1d", "mixer.conv1d"},
+    {"mixer.norm", "mixer.norm"},
+    {"mixer.out_proj", "mixer.out_proj"},
+    {"input_layernorm", "norm"},
+    {"self_attention.linear_qkv", "mixer.q_proj", queries},
+    {"self_attention.linear_qkv", "mixer.k_proj", keys},
+    {"self_attention.linear_qkv", "mixer.v_proj", values},
+    {"self_attention.q_layernorm", "mixer.q_norm"},
+    {"self_attention.k_layernorm", "mixer.k_norm"},
+    {"self_attention.linear_proj", "mixer.o_proj"},
+    {"pre_mlp_layernorm", "norm"},
+    {"mlp.linear_fc1", "mixer.up_proj", ungated},
+    {"mlp.linear_fc1", "mixer.gate_proj", gate},
+    {"mlp.linear_fc1", "mixer.up_proj", up},
+    {"mlp.linear_fc2", "mixer.down_proj"},
+};
+
+constexpr ModuleName kT5[] = {
+    {"embedding.word_embeddings", "shared"},
+    {"encoder_relative_pos_emb.relative_attention_bias",
+     "encoder.block.0.layer.0.SelfAttention.relative_attention_bias"},
+    {"decoder_relative_pos_emb.relative_attention_bias",
+     "decoder.block.0.layer.0.SelfAttention.relative_attention_bias"},
+    {"encoder.final_layernorm", "encoder.final_layer_norm"},
+    {"decoder.final_layernorm", "decoder.final_layer_norm"},
+    {"lm_head.output_layer", "lm_head"},
+    {"input_layernorm", "0.layer_norm"},
+    {"self_attention.linear_qkv", "0.SelfAttention.q", queries},
+    {"self_attention.linear_qkv", "0.SelfAttention.k", keys},
+    {"self_attention.linear_qkv", "0.SelfAttention.v", values},
+    {"self_attention.linear_proj", "0.SelfAttention.o"},
+    {"pre_cross_attn_layernorm", "1.layer_norm"},
+    {"cross_attention.linear_q", "1.EncDecAttention.q"},
+    {"cross_attention.linear_kv", "1.EncDecAttention.k", cross_keys},
+    {"cross_attention.linear_kv", "1.EncDecAttention.v", cross_values},
+    {"cross_attention.linear_proj", "1.EncDecAttention.o"},
+};
+// Behind the number of its place in the layer.
+constexpr ModuleName kT5Mlp[] = {
+    {"pre_mlp_layernorm", "layer_norm"},
+    {"mlp.linear_fc1", "DenseReluDense.wi", ungated},
+    {"mlp.linear_fc1", "DenseReluDense.wi_0", gate},
+    {"mlp.linear_fc1", "DenseReluDense.wi_1", up},
+    {"mlp.linear_fc2", "DenseReluDense.wo"},
+};
+
+// What names of a layer's rows begin with; nothing for a row outside of layers.
+std::string layer_prefix(const RowPlace& place, const char* layers) {
+  return place.layer ? concat(layers, *place.layer, ".") : std::string();
+}
+
+Names gpt2_names(const ModelConfig& c, const Param& row) {
+  Names names = names_in(kGpt2, c, row, layer_prefix(row.place, "transformer.h."));
+  if (row.place.layer && row.shape.rank() == 2)
+    for (ForeignName& name : names) name.transform.push_back(transpose());
+  return names;
+}
+
+Names llama_names(const ModelConfig& c, const Param& row) {
+  const std::string layer = layer_prefix(row.place, "model.layers.");
+  if (!row.place.expert) return names_in(kLlama, c, row, layer);
+  return names_in(kMixtralExpert, c, row,
+                  concat(layer, "block_sparse_moe.experts.", *row.place.expert, "."));
+}
+
+Names nemotron_names(const ModelConfig& c, const Param& row) {
+  const std::string layer = layer_prefix(row.place, "backbone.layers.");
+  const RowPlace& place = row.place;
+  if (place.module == "mixer") return {{concat(layer, "mixer.", place.param)}};
+  if (place.module == "mixer.in_proj" && place.param == "layer_norm_weight")
+    return {{layer + "norm.weight"}};
+  if (place.module == "mixer.in_proj" && place.param == "layer_norm_bias")
+    return {{layer + "norm.bias"}};
+  return names_in(kNemotronH, c, row, layer);
+}
+
+// Their T5 is the same mathematics in other weights.  Megatron divides scores of attention by
+// sqrt(d), T5 does not: its queries times sqrt(d) are Megatron's.  T5 1.0 divides the decoder's
+// output by sqrt(h), Megatron does not: its final norm over sqrt(h) is Megatron's.  Both are exact
+// where the square roots are powers of two.  There are no biases.
+Names t5_names(const ModelConfig& c, const Param& row) {
+  const RowPlace& place = row.place;
+  if (place.param == "bias" || place.param == "layer_norm_bias") return {};
+  const bool decoder = place.stack == "decoder";
+  const std::string layer =
+      place.layer ? concat(place.stack, ".block.", *place.layer, ".layer.") : std::string();
+  Names names = names_in(kT5, c, row, layer);
+  if (names.empty()) names = names_in(kT5Mlp, c, row, layer + (decoder ? "2." : "1."));
+  if (names.empty()) return names;
+  Transform& first = names.front().transform;
+  if (place.param == "weight" &&
+      (place.module == "self_attention.linear_qkv" || place.module == "cross_attention.linear_q"))
+    first.push_back(scale(1 / std::sqrt(static_cast<double>(c.head_dim()))));
+  if (decoder && place.module == "final_layernorm" && c.scale_decoder_outputs)
+    first.push_back(scale(std::sqrt(static_cast<double>(c.hidden_size))));
+  return names;
+}
+
+Names names_of(const ModelConfig& c, const Param& row) {
+  switch (c.family) {
+    case ModelFamily::gpt:
+    case ModelFamily::gemma:
+    case ModelFamily::mixtral:
+      return c.position_embedding_type == "learned_absolute" ? gpt2_names(c, row)
+                                                             : llama_names(c, row);
+    case ModelFamily::bert:
+      return names_in(kBert, c, row, layer_prefix(row.place, "bert.encoder.layer."));
+    case ModelFamily::mamba:
+      return nemotron_names(c, row);
+    case ModelFamily::t5:
+      return t5_names(c, row);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<ForeignName> hugging_face_names(const ModelConfig& config, const Param& row) {
+  const bool zero = config.family == ModelFamily::t5 && row.place.stack == "lm_head" &&
+                    row.place.param == "bias";  // of an output layer that is tied to the words
+  if (zero) return {};
+  Names names = names_of(config, row);
+  if (names.empty()) fail(Exit::bad_data, row.name(), ": has no place in Hugging Face's formats");
+  return names;
+}
+
+Shape hugging_face_shape(const Param& row, const ForeignName& name, const ModelConfig& config) {
+  if (row.is_vocabulary())
+    return Shape(row.shape.extents().subspan(1)).with_front(config.vocab_size);
+  return transformed_shape(name.transform, row.shape);
+}
+
+}  // namespace mt

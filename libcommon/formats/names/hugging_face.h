@@ -1,0 +1,21 @@
+// What Hugging Face's transformers call the tensors of a model: GPT-2, whose matrices are stored
+// [in, out], Llama and those like it, Mixtral, Megatron's BERT, nemotron_h and T5.
+#pragma once
+
+#include <vector>
+
+#include "formats/names/foreign_name.h"
+#include "model/config/model_config.h"
+
+namespace mt {
+
+inline constexpr const char* kHuggingFaceFormat = "hf";
+
+// Returns the tensors that a row consists of; none if their model computes as if it were zero.  A
+// row that has no place there is Exit::bad_data.
+std::vector<ForeignName> hugging_face_names(const ModelConfig& config, const Param& row);
+
+// Returns the shape of such a tensor; a vocabulary is not padded there.
+Shape hugging_face_shape(const Param& row, const ForeignName& name, const ModelConfig& config);
+
+}  // namespace mt

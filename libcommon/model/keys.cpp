@@ -1,0 +1,307 @@
+#include "model/keys.h"
+
+#include <algorithm>
+
+#include "ckpt/tensor_source.h"
+#include "model/config/model_config.h"
+
+namespace mt {
+namespace {
+
+struct NormModule {
+  std::string_view linear, own;
+};
+constexpr NormModule kNorms[] = {{"self_attention.linear_qkv", "input_layernorm"},
+                                 {"mlp.linear_fc1", "pre_mlp_layernorm"}};
+struct NormParam {
+  std::string_view fused, own;
+};
+constexpr NormParam kNormParams[] = {{"layer_norm_weight", "weight"}, {"layer_norm_bias", "bias"}};
+
+// The reverse of local_spec_place() for the norm in front of an MLP.
+RowPlace dense_norm_place(const RowPlace& place) {
+  if (place.module != kNorms[1].own) return place;
+  RowPlace fused = place;
+  fused.module = kNorms[1].linear;
+  for (const NormParam& param : kNormParams)
+    if (place.param == param.own) fused.param = param.fused;
+  return fused;
+}
+
+}  // namespace
+
+RowPlace local_spec_place(const RowPlace& place) {
+  for (const NormModule& norm : kNorms)
+    for (const NormParam& param : kNormParams)
+      if (place.module == norm.linear && place.param == param.fused) {
+        RowPlace own = place;
+        own.module = norm.own;
+        own.param = param.own;
+        return own;
+      }
+  return place;
+}
+
+std::optional<RowPlace> second_place(const RowPlace& place) {
+  if (place.stack != "lm_head" || place.module != "output_layer") return {};
+  return RowPlace{.stack = "output_layer", .param = place.param};
+}
+
+// --- Keys ---------------------------------------------------------------------------------------
+
+static std::string key_at(const Param& row, const RowPlace& place, const KeySpelling& spelling) {
+  RowPlace at = spelling.dense_norms ? dense_norm_place(place) : place;
+  if (at.expert) {
+    at.expert.reset();
+    at.module = "mlp.experts.experts." + at.module;
+  }
+  if (row.layers > 0 && !spelling.numbered) {
+    at.layer.reset();
+    at.module = "layers." + at.module;
+  }
+  return at.name();
+}
+
+std::string key_of(const Param& row, const KeySpelling& spelling) {
+  const auto second = spelling.of_state ? second_place(row.place) : std::nullopt;
+  return key_at(row, second.value_or(row.place), spelling);
+}
+
+namespace {
+
+// Parts of a row that lie apart, or under keys of their own: where a rank has them, and where they
+// are in the tensor of their key, which has `whole` indices of the axis.
+struct Piece {
+  Cut cut;
+  std::int64_t whole;
+  std::string name = {};  // behind the key
+};
+
+std::vector<Piece> pieces_of(const Param& row) {
+  std::vector<Piece> pieces;
+  if (!row.key_by_segments) {
+    for (const Cut& cut : row.cuts) pieces.push_back({cut, row.shape[row.dimension]});
+    return pieces;
+  }
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < row.segments.size(); ++i) {
+    const Segment& segment = row.segments[i];
+    Cut cut{.local = begin, .global = 0, .extent = segment.extent};
+    if (row.is_cut()) {
+      cut = row.cuts[i];
+      cut.global -= begin;
+    }
+    pieces.push_back({cut, segment.extent, "." + segment.name});
+    begin += segment.extent;
+  }
+  return pieces;
+}
+
+std::vector<std::int64_t> extents_of(const Shape& shape) {
+  return {shape.extents().begin(), shape.extents().end()};
+}
+
+// The shape with another extent of an axis, and axes in front.
+Shape with(const Shape& shape, int axis, std::int64_t extent,
+           const std::vector<std::int64_t>& front) {
+  std::vector<std::int64_t> extents = extents_of(shape);
+  extents[static_cast<std::size_t>(axis)] = extent;
+  extents.insert(extents.begin(), front.begin(), front.end());
+  return Shape(std::span<const std::int64_t>(extents));
+}
+
+}  // namespace
+
+std::vector<KeyPart> key_parts(const Param& row, const KeySpelling& spelling) {
+  std::vector<std::int64_t> stacked, place;
+  if (row.layers > 0 && !spelling.numbered) {
+    stacked.push_back(row.layers);
+    place.push_back(*row.place.layer);
+  }
+  if (row.experts > 0) {
+    stacked.push_back(row.experts);
+    place.push_back(*row.place.expert);
+  }
+  const std::vector<std::int64_t> ones(stacked.size(), 1);
+  const Shape origin = origin_of(row.shape.rank());
+  std::vector<KeyPart> parts;
+  for (const Piece& piece : pieces_of(row)) {
+    const Cut& cut = piece.cut;
+    const bool by_rows = row.dimension == 0;
+    if (!by_rows && row.cuts.size() > 1)
+      fail(Exit::internal, row.name(), ": ", row.cuts.size(), " cuts of dimension ", row.dimension);
+    KeyPart part{.key = key_of(row, spelling) + piece.name,
+                 .whole = with(row.shape, row.dimension, piece.whole, stacked),
+                 .offset = with(origin, row.dimension, cut.global, place),
+                 .chunk = with(row.local, row.dimension, cut.extent, ones),
+                 .begin = by_rows ? cut.local : 0,
+                 .end = by_rows ? cut.local + cut.extent : row.local[0],
+                 .stacked = static_cast<int>(stacked.size())};
+    parts.push_back(part);
+    if (const auto second = second_place(row.place); second && !spelling.of_state) {
+      part.key = key_at(row, *second, spelling);
+      parts.push_back(part);
+    }
+  }
+  return parts;
+}
+
+// --- Optimizers ---------------------------------------------------------------------------------
+
+std::string state_prefix(const std::string& state) {
+  return state.empty() ? "" : concat("optimizer.state.", state, ".");
+}
+
+namespace {
+
+// Axes in front as `stacked` has them, then those of the row's grid and of a block's elements.
+Shape grid_shape(const Param& row, const KeyPart& part, const Shape& stacked, std::int64_t cut,
+                 std::int64_t others, std::int64_t last) {
+  std::vector<std::int64_t> extents = extents_of(stacked);
+  extents.resize(static_cast<std::size_t>(part.stacked));
+  for (int axis = 0; axis < row.shape.rank(); ++axis)
+    extents.push_back(axis == row.dimension ? cut : others);
+  extents.push_back(last);
+  return Shape(std::span<const std::int64_t>(extents));
+}
+
+}  // namespace
+
+KeyPart reformulated(const KeyPart& part, const Param& row) {
+  const std::int64_t blocks = row.key_by_segments ? 1 : std::ssize(row.segments),
+                     elements = part.chunk.numel() / blocks;
+  KeyPart flat = part;
+  flat.whole = grid_shape(row, part, part.whole, blocks, 1, elements);
+  flat.offset = grid_shape(row, part, part.offset, 0, 0, 0);
+  flat.chunk = grid_shape(row, part, part.chunk, blocks, 1, elements);
+  return flat;
+}
+
+std::vector<KeyPart> reformulated_parts(const Param& row, std::int64_t begin, std::int64_t end) {
+  const KeyPart all = key_parts(row, {.of_state = true}).front();
+  const std::int64_t here = std::ssize(row.segments), extent = row.local[row.dimension] / here,
+                     blocks = row.shape[row.dimension] / extent,
+                     elements = row.shape.numel() / blocks;
+  std::vector<KeyPart> parts;
+  for (std::int64_t i = 0; i < here; ++i) {
+    const std::int64_t first = i * elements, from = std::max(begin, first),
+                       to = std::min(end, first + elements);
+    if (from >= to) continue;
+    const std::int64_t block =
+        row.is_cut() ? row.cuts[static_cast<std::size_t>(i)].global / extent : i;
+    parts.push_back({.key = all.key,
+                     .whole = grid_shape(row, all, all.whole, blocks, 1, elements),
+                     .offset = grid_shape(row, all, all.offset, block, 0, from - first),
+                     .chunk = grid_shape(row, all, all.chunk, 1, 1, to - from),
+                     .begin = from,
+                     .end = to,
+                     .stacked = all.stacked});
+  }
+  return parts;
+}
+
+// --- Extra states -------------------------------------------------------------------------------
+
+namespace {
+
+class ExtraStates {
+ public:
+  explicit ExtraStates(const ModelConfig& config) : c_(config) {
+    switch (c_.family) {
+      case ModelFamily::gpt:
+      case ModelFamily::gemma:
+        add_gpt();
+        break;
+      case ModelFamily::mixtral:
+        add_mixtral();
+        break;
+      case ModelFamily::bert:
+        add_bert();
+        break;
+      case ModelFamily::mamba:
+        add_mamba();
+        break;
+      case ModelFamily::t5:
+        add_t5();
+        break;
+    }
+  }
+
+  std::vector<std::string> keys;
+
+ private:
+  using Modules = std::vector<const char*>;
+  static constexpr const char *kQkv = "self_attention.linear_qkv",
+                              *kProj = "self_attention.linear_proj",
+                              *kCore = "self_attention.core_attention";
+
+  void add(const std::string& module, const std::string& shard = "0_1") {
+    keys.push_back(concat(module, "._extra_state/shard_", shard));
+  }
+
+  // Of each of a stack's layers, "decoder." say.
+  void add_layers(const std::string& stack, std::int64_t layers, const Modules& modules) {
+    for (std::int64_t layer = 0; layer < layers; ++layer)
+      for (const char* module : modules)
+        add(concat(stack, "layers.", module), concat(layer, "_", layers));
+  }
+
+  void add_attention_and_mlp(const std::string& stack, std::int64_t layers) {
+    add_layers(stack, layers, {kQkv, kProj, kCore, "mlp.linear_fc1", "mlp.linear_fc2"});
+  }
+
+  void add_gpt() {
+    Modules modules = {kQkv, kProj, kCore, "mlp.linear_fc1", "mlp.linear_fc2"};
+    if (c_.qk_layernorm)
+      modules.insert(modules.end(), {"self_attention.q_layernorm", "self_attention.k_layernorm"});
+    add_layers("decoder.", c_.num_layers, modules);
+    add("decoder.final_layernorm");
+  }
+
+  void add_mixtral() {
+    add_layers("decoder.", c_.num_layers, {kQkv, kProj, kCore, "pre_mlp_layernorm"});
+    for (std::int64_t layer = 0; layer < c_.num_layers; ++layer)
+      for (const char* module : {"linear_fc1", "linear_fc2"})
+        for (std::int64_t expert = 0; expert < c_.num_experts; ++expert)
+          add(concat("decoder.layers.mlp.experts.experts.", module),
+              concat(layer, ".", expert, "_", c_.num_layers, ".", c_.num_experts));
+    add("decoder.final_layernorm");
+  }
+
+  void add_bert() {
+    add_attention_and_mlp("encoder.", c_.num_layers);
+    for (const char* module : {"encoder.final_layernorm", "output_layer"}) add(module);
+  }
+
+  void add_mamba() {
+    for (std::int64_t layer = 0; layer < c_.num_layers; ++layer) {
+      const char kind = c_.hybrid_pattern[static_cast<std::size_t>(layer)];
+      for (const char* module : kind == 'M'   ? Modules{"mixer.in_proj", "mixer.out_proj"}
+                                : kind == '*' ? Modules{kQkv, kProj, kCore}
+                                              : Modules{"mlp.linear_fc1", "mlp.linear_fc2"})
+        add(concat("decoder.layers.", layer, ".", module));
+    }
+    for (const char* module : {"decoder.final_norm", "output_layer"}) add(module);
+  }
+
+  void add_t5() {
+    add_attention_and_mlp("encoder.", c_.encoder_num_layers);
+    add_attention_and_mlp("decoder.", c_.num_layers);
+    add_layers("decoder.", c_.num_layers,
+               {"pre_cross_attn_layernorm", "cross_attention.linear_q", "cross_attention.linear_kv",
+                "cross_attention.linear_proj", "cross_attention.core_attention"});
+    for (const char* module : {"encoder.final_layernorm", "decoder.final_layernorm",
+                               "lm_head.output_layer", "output_layer"})
+      add(module);
+  }
+
+  const ModelConfig& c_;
+};
+
+}  // namespace
+
+std::vector<std::string> extra_states(const ModelConfig& config) {
+  return std::move(ExtraStates(config).keys);
+}
+
+}  // namespace mt

@@ -1,0 +1,81 @@
+#include "model/model_table.h"
+
+#include "model/families/gpt.h"
+#include "model/layers.h"
+
+namespace mt {
+namespace {
+
+// The settings, for GeGLU as for SwiGLU, which has the same matrices.
+ModelConfig as_gpt(const ModelConfig& c) {
+  ModelConfig like = c;
+  like.swiglu = c.swiglu || c.gated_gelu || c.family == ModelFamily::gemma;
+  return like;
+}
+
+void declare_branch(const LayerRows& layer, BranchKind kind) {
+  switch (kind) {
+    case BranchKind::attention:
+      make_attention(layer);
+      break;
+    case BranchKind::cross_attention:
+      declare_cross_attention(layer);
+      break;
+    case BranchKind::mamba:
+      declare_mamba(layer);
+      break;
+    case BranchKind::mlp:
+      make_mlp(layer);
+      break;
+    case BranchKind::experts:
+      declare_experts(layer);
+      break;
+  }
+}
+
+// The layers of all stacks, each with the norm behind it.
+void declare_stacks(const ModelRows& rows) {
+  const ModelConfig& c = rows.config;
+  const bool hybrid = c.family == ModelFamily::mamba;  // no two of whose layers need be alike
+  for (const LayerPlan& plan : layers_of(c)) {
+    const bool encoder = c.family == ModelFamily::t5 && plan.stack == "encoder";
+    const std::int64_t layers = encoder ? c.encoder_num_layers : c.num_layers;
+    const LayerRows layer{rows, plan.stack, plan.number, layers, !hybrid};
+    for (const BranchKind kind : plan.branches) declare_branch(layer, kind);
+    if (plan.number + 1 < layers) continue;
+    if (hybrid)
+      declare_mamba_final_norm(rows);
+    else
+      make_final_norm(rows, plan.stack);
+  }
+}
+
+}  // namespace
+
+// T5 (Raffel et al. 2019, arXiv:1910.10683) is as Megatron-Core's T5Model has it: an encoder and a
+// decoder that are stacks of a GPT each, cross-attention in the decoder's layers, and an output
+// layer of its own or, tied to the words, with a bias.
+ParamTable model_rows(const ModelConfig& c, const TensorPart& part) {
+  const ModelConfig like = as_gpt(c);
+  if (c.family == ModelFamily::gpt || c.family == ModelFamily::gemma)
+    return std::move(Gpt(like, {{.end = c.num_layers}}, part).table());
+  const bool t5 = c.family == ModelFamily::t5, bert = c.family == ModelFamily::bert;
+  ParamTable table;
+  table.divide(part.rank, part.ranks);
+  const ModelRows rows{table, like, part};
+  declare_words(rows);
+  if (c.position_embedding_type == "learned_absolute") {
+    declare_positions(rows);
+    if (bert) declare_segment_types(rows);
+  }
+  if (c.position_embedding_type == "relative")
+    for (const char* stack : {"encoder_relative_pos_emb", "decoder_relative_pos_emb"})
+      declare_relative_bias(rows, stack);
+  declare_stacks(rows);
+  if (c.untie_embeddings_and_output_weights && !t5) declare_output(rows);
+  if (bert) declare_bert_heads(rows);
+  if (t5) declare_t5_head(rows);
+  return table;
+}
+
+}  // namespace mt
