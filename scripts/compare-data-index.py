@@ -8,7 +8,7 @@ their positions and masks.  Given a test program it then lets that make the same
 and fails at the first difference).  Without one it prints the lines:
 
   python scripts/compare-data-index.py --cases 40 > testdata/data/blends.golden
-  python scripts/compare-data-index.py --cases 200 --seed 7 --test build/release/tests/train/train_blend_golden_test
+  python scripts/compare-data-index.py --cases 200 --seed 7 --test build/release/tests/train/train_test
 
 Needs from PyPI: megatron-core==0.12.1 (with its compiled helpers_cpp), torch, numpy.
 """
@@ -194,7 +194,7 @@ def main():
     with tempfile.NamedTemporaryFile("w", suffix=".golden") as golden:
         write_lines(golden, options.cases, options.seed)
         golden.flush()
-        subprocess.run([options.test], env={**os.environ, "MT_GOLDEN": golden.name}, check=True)
+        subprocess.run([options.test, "--file=train/blend_golden_test.cpp"], env={**os.environ, "MT_GOLDEN": golden.name}, check=True)
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ def main():
     with tempfile.NamedTemporaryFile("w", suffix=".golden") as golden:
         write_lines(golden, options.cases, options.seed)
         golden.flush()
-        subprocess.run([options.test], env={**os.environ, "MT_GOLDEN": golden.name}, check=True)
+        subprocess.run([options.test, "--file=data/masked_golden_test.cpp"], env={**os.environ, "MT_GOLDEN": golden.name}, check=True)
 
 
 if __name__ == "__main__":

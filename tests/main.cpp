@@ -1,13 +1,48 @@
-// Runs a test program; exits 125 when every selected case was skipped, so that CTest says
-// "skipped".
+// Runs a test program, or with --file=PATH alone the cases that stand in the source file whose path
+// ends so; exits 125 when every selected case was skipped, so that CTest says "skipped", and 64 for
+// a file without cases.
 #include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+#include <string_view>
 
 // In place of the C library's.  What a test writes need not outlive the machine, and a disk takes
 // longer to sync it than the test to write and read it.
 extern "C" int fsync(int) { return 0; }
 
+// The names of the cases that stand in `file`, as GoogleTest's own record has it; a filter.
+static std::string cases_of(std::string_view file) {
+  std::string filter;
+  const auto& unit = *testing::UnitTest::GetInstance();
+  for (int s = 0; s < unit.total_test_suite_count(); ++s) {
+    const testing::TestSuite& suite = *unit.GetTestSuite(s);
+    for (int i = 0; i < suite.total_test_count(); ++i) {
+      const testing::TestInfo& test = *suite.GetTestInfo(i);
+      if (std::string_view(test.file()).ends_with(file))
+        filter.append(filter.empty() ? "" : ":")
+            .append(suite.name())
+            .append(".")
+            .append(test.name());
+    }
+  }
+  return filter;
+}
+
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    constexpr std::string_view kOption = "--file=";
+    const std::string_view argument = argv[i];
+    std::string cases;
+    if (argument.starts_with(kOption))
+      cases = cases_of("/" + std::string(argument.substr(kOption.size())));
+    if (cases.empty()) {
+      std::fprintf(stderr, "%s: no cases in this program: %s\n", argv[0], argv[i]);
+      return 64;
+    }
+    GTEST_FLAG_SET(filter, cases);
+  }
   const int failed = RUN_ALL_TESTS();
   const auto& unit = *testing::UnitTest::GetInstance();
   if (failed == 0 && unit.test_to_run_count() > 0 &&

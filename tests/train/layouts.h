@@ -1,8 +1,17 @@
 // Layouts of small models against one rank, for tests: every gradient of five steps, their norms
-// and losses, and the weights after them, dropout on; in fp32 the gradients of the first.
+// and losses, and the weights after them, dropout on; in fp32 the gradients of the first.  A run
+// takes so many of them that each pair of settings meets; with MT_ALL_LAYOUTS set, all.
 #pragma once
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/train/training_run.h"
 #include "train/check/layout_check.h"
@@ -63,6 +72,41 @@ struct Layout {
   }
 };
 inline void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name(); }
+
+// Each pair of settings, one of the model or of the layout each, that occurs in a layout.
+inline std::set<std::pair<std::string, std::string>> pairs_of(const Layout& layout) {
+  const std::string name = layout.name();
+  std::vector<std::string> settings;
+  for (std::size_t at = 0; at <= name.size();) {
+    const std::size_t end = std::min(name.find('_', at), name.size());
+    settings.push_back(name.substr(at, end - at));
+    at = end + 1;
+  }
+  std::set<std::pair<std::string, std::string>> pairs;
+  for (std::size_t j = 0; j < settings.size(); ++j)
+    for (std::size_t i = 0; i < j; ++i) pairs.emplace(settings[i], settings[j]);
+  return pairs;
+}
+
+// What a run takes of `all`: by turns the layout with most pairs of settings that no layout taken
+// before has, until there are none; all, where the environment says MT_ALL_LAYOUTS.
+inline auto in_this_run(std::vector<Layout> all) {
+  if (std::getenv("MT_ALL_LAYOUTS")) return testing::ValuesIn(all);
+  std::vector<Layout> taken;
+  std::set<std::pair<std::string, std::string>> seen;
+  while (true) {
+    std::size_t best = 0, most = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto pairs = pairs_of(all[i]);
+      const auto fresh = static_cast<std::size_t>(
+          std::count_if(pairs.begin(), pairs.end(), [&](const auto& p) { return !seen.count(p); }));
+      if (fresh > most) best = i, most = fresh;
+    }
+    if (most == 0) return testing::ValuesIn(taken);
+    seen.merge(pairs_of(all[best]));
+    taken.push_back(all[best]);
+  }
+}
 
 class Layouts : public Training, public testing::WithParamInterface<Layout> {
  protected:

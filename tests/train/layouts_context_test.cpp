@@ -48,7 +48,7 @@ std::vector<Layout> context_layouts() {
 }
 
 class ContextLayouts : public Layouts {};
-INSTANTIATE_TEST_SUITE_P(All, ContextLayouts, testing::ValuesIn(context_layouts()), name_of_layout);
+INSTANTIATE_TEST_SUITE_P(All, ContextLayouts, in_this_run(context_layouts()), name_of_layout);
 
 TEST_P(ContextLayouts, AsOneRank) { expect_as_one_rank(); }
 

@@ -35,7 +35,7 @@ std::vector<Layout> data_layouts() {
 }
 
 class DataLayouts : public Layouts {};
-INSTANTIATE_TEST_SUITE_P(All, DataLayouts, testing::ValuesIn(data_layouts()), name_of_layout);
+INSTANTIATE_TEST_SUITE_P(All, DataLayouts, in_this_run(data_layouts()), name_of_layout);
 
 TEST_P(DataLayouts, AsOneRank) { expect_as_one_rank(); }
 

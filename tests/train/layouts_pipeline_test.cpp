@@ -49,8 +49,7 @@ std::vector<Layout> pipeline_layouts() {
 }
 
 class PipelineLayouts : public Layouts {};
-INSTANTIATE_TEST_SUITE_P(All, PipelineLayouts, testing::ValuesIn(pipeline_layouts()),
-                         name_of_layout);
+INSTANTIATE_TEST_SUITE_P(All, PipelineLayouts, in_this_run(pipeline_layouts()), name_of_layout);
 
 TEST_P(PipelineLayouts, AsOneRank) { expect_as_one_rank(); }
 

@@ -44,7 +44,7 @@ std::vector<Layout> saved_layouts() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Resumed, testing::ValuesIn(saved_layouts()), name_of_layout);
+INSTANTIATE_TEST_SUITE_P(All, Resumed, in_this_run(saved_layouts()), name_of_layout);
 
 TEST_P(Resumed, InAnyOtherLayout) {
   const Layout one{.style = GetParam().style, .tied = GetParam().tied};

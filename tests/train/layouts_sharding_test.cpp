@@ -62,8 +62,7 @@ std::vector<Layout> sharding_layouts() {
 }
 
 class ShardingLayouts : public Layouts {};
-INSTANTIATE_TEST_SUITE_P(All, ShardingLayouts, testing::ValuesIn(sharding_layouts()),
-                         name_of_layout);
+INSTANTIATE_TEST_SUITE_P(All, ShardingLayouts, in_this_run(sharding_layouts()), name_of_layout);
 
 TEST_P(ShardingLayouts, AsOneRank) { expect_as_one_rank(); }
 

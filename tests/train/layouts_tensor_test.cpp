@@ -32,7 +32,7 @@ std::vector<Layout> tensor_layouts() {
 }
 
 class TensorLayouts : public Layouts {};
-INSTANTIATE_TEST_SUITE_P(All, TensorLayouts, testing::ValuesIn(tensor_layouts()), name_of_layout);
+INSTANTIATE_TEST_SUITE_P(All, TensorLayouts, in_this_run(tensor_layouts()), name_of_layout);
 
 TEST_P(TensorLayouts, AsOneRank) { expect_as_one_rank(); }
 
