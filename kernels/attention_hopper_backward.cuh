@@ -137,18 +137,22 @@ __device__ void for_steps(const BackwardArguments& a, const QueryBlocks& t, cons
 }
 
 // The thread that loads: hands out this block's tiles, each with its keys and values on their way
-// to shared memory, and calls f(tile), which loads what its steps need.
+// to shared memory, and calls f(tile), which loads what its steps need.  Tiles are taken in their
+// order by blocks that run, so that a tile waits for none (wait_for) whose block has no
+// multiprocessor yet: kernels beside this one, as NCCL's that wait for other ranks, may hold some
+// for as long as they like.
 template <class Memory, class F>
 __device__ void load_each_tile(Memory& shared, const BackwardArguments& a, const F& f) {
   constexpr int kHeadDim = Memory::kHeadDim, kKeys = Memory::kKeys;
+  const auto take_tile = [&] { return atomicAdd(a.work.next_tile, 1); };
   int tile_parity = 1;
-  for (int tile = blockIdx.x;; tile_parity ^= 1) {
+  for (int tile = take_tile();; tile_parity ^= 1) {
     shared.tile_empty.wait(tile_parity);
     shared.tile = tile;
     shared.tile_full.arrive();
     if (tile >= a.order.size()) return;
     const QueryBlocks t = query_blocks<Memory>(a, tile);
-    tile = gridDim.x + atomicAdd(a.work.next_tile, 1);
+    tile = take_tile();
 
     shared.kv_empty.wait(tile_parity);
     shared.kv_full.arrive_and_expect(2 * kKeys * kHeadDim * 2);

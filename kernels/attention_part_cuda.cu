@@ -1,5 +1,6 @@
 // Attention of a part on the GPU: the kernels of attention.h compute it as if it were alone, and
 // what they give is joined with what there was before, in f32.
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -62,6 +63,12 @@ AttentionShape alone(const AttentionShape& shape, const AttentionRange& range) {
   return part;
 }
 
+// What the kernels need for queries that are their keys' tokens, and for others.
+template <class Work>
+std::size_t most_work(const AttentionShape& shape, const Work& work) {
+  return std::max(work(alone(shape, {})), work(alone(shape, {.query = 1})));
+}
+
 // Tensors that follow each other, each at a multiple of 256 bytes.
 class Scratch {
  public:
@@ -88,7 +95,7 @@ std::int64_t key_elements(const AttentionShape& s) { return s.kv_length * s.kv_h
 template <class T>
 std::size_t attention_part_forward_work(const AttentionShape& s) {
   return Scratch::bytes<T>(query_elements(s)) + Scratch::bytes<float>(s.q_length * s.heads) +
-         attention_forward_work<T>(s);
+         most_work(s, attention_forward_work<T>);
 }
 
 template <class T>
@@ -112,7 +119,7 @@ void attention_part_forward(float* o, float* lse, const T* q, const T* k, const 
 template <class T>
 std::size_t attention_part_backward_work(const AttentionShape& s) {
   return Scratch::bytes<T>(query_elements(s)) + 2 * Scratch::bytes<T>(key_elements(s)) +
-         attention_backward_work<T>(s);
+         most_work(s, attention_backward_work<T>);
 }
 
 template <class T>

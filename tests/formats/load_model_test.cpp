@@ -48,11 +48,11 @@ class LoadModel : public Convert {
     ASSERT_EQ(found.size(), expected.size());
     EXPECT_EQ(a.model->table().dtype(), b.model->table().dtype());
     for (std::size_t i = 0; i < found.size(); ++i) {
-      ASSERT_EQ(found[i].name, expected[i].name);
-      ASSERT_EQ(found[i].value.bytes(), expected[i].value.bytes()) << found[i].name;
+      ASSERT_EQ(found[i].name(), expected[i].name());
+      ASSERT_EQ(found[i].value.bytes(), expected[i].value.bytes()) << found[i].name();
       EXPECT_EQ(
           std::memcmp(found[i].value.data(), expected[i].value.data(), found[i].value.bytes()), 0)
-          << found[i].name;
+          << found[i].name();
     }
   }
 };

@@ -1,6 +1,8 @@
 // Attention over some keys at a time on the GPU, against the CPU's over all at once in double.
 #include "kernels/attention_part.h"
 
+#include <algorithm>
+
 #include "kernels/elementwise.h"
 #include "tests/kernels/device_numbers.h"
 
@@ -23,6 +25,23 @@ double relative_error(const Doubles& got, const Doubles& expected) {
   }
   return std::sqrt(difference / size);
 }
+
+// Of so many bytes, before others that nobody writes.
+class Scratch {
+ public:
+  explicit Scratch(std::size_t bytes) : bytes_(bytes), memory_(bytes + kBehind) {}
+  void* data() const { return memory_.data(); }
+  void expect_kept_to() const {
+    const std::vector<unsigned char> all = memory_.values();
+    const auto behind = all.begin() + static_cast<std::ptrdiff_t>(bytes_);
+    EXPECT_EQ(std::count(behind, all.end(), 0xff), kBehind) << "behind the scratch";
+  }
+
+ private:
+  static constexpr std::ptrdiff_t kBehind = 4 << 20;
+  std::size_t bytes_;
+  DeviceArray<unsigned char> memory_;  // each byte 0xff
+};
 
 struct Sizes {
   std::int64_t chunk, heads, kv_heads, head_dim;
@@ -58,8 +77,8 @@ class Parts {
     on_cpu();
     const DeviceArray<StepRecord> record(std::vector<StepRecord>{{.first_sample = 40}});
     dropout_.record = record.data();
-    const DeviceArray<unsigned char> work(std::max(cuda::attention_part_forward_work<T>(s_),
-                                                   cuda::attention_part_backward_work<T>(s_)));
+    const Scratch forward_work(cuda::attention_part_forward_work<T>(s_)),
+        backward_work(cuda::attention_part_backward_work<T>(s_));
     const Numbers<float> dq(Doubles(q_.host.size()), 0), dk(Doubles(k_.host.size()), 0),
         dv(Doubles(k_.host.size()), 0), o(Doubles(q_.host.size()), 0),
         lse(Doubles(static_cast<std::size_t>(kChunks * rows_), -1.0 / 0.0), 0);
@@ -75,7 +94,7 @@ class Parts {
     for_pairs([&](std::int64_t i, std::int64_t j, std::int64_t at, std::int64_t key) {
       cuda::attention_part_forward(o.data() + at, lse.data() + i * rows_, q_.data() + at,
                                    k_.data() + key, v_.data() + key, s_, range(i, j), dropout_,
-                                   work.data(), nullptr);
+                                   forward_work.data(), nullptr);
     });
     if constexpr (std::is_same_v<T, float>)
       cuda::scale(narrow.data(), o.data(), 1.0f, kChunks * queries_, nullptr);
@@ -86,7 +105,7 @@ class Parts {
       cuda::attention_part_backward(dq.data() + at, dk.data() + key, dv.data() + key,
                                     d_o_.data() + at, narrow.data() + at, lse.data() + i * rows_,
                                     q_.data() + at, k_.data() + key, v_.data() + key, s_,
-                                    range(i, j), dropout_, work.data(), nullptr);
+                                    range(i, j), dropout_, backward_work.data(), nullptr);
     });
     check::check_cuda(cudaDeviceSynchronize());
     EXPECT_LT(relative_error(o.values(), o_), kTolerance<T>);
@@ -94,6 +113,8 @@ class Parts {
     EXPECT_LT(relative_error(dq.values(), dq_), kTolerance<T>);
     EXPECT_LT(relative_error(dk.values(), dk_), kTolerance<T>);
     EXPECT_LT(relative_error(dv.values(), dv_), kTolerance<T>);
+    forward_work.expect_kept_to();
+    backward_work.expect_kept_to();
   }
 
  private:
@@ -130,8 +151,9 @@ class AttentionPartCuda : public check::CudaTest<T> {};
 TYPED_TEST_SUITE(AttentionPartCuda, check::ElementTypes);
 
 TYPED_TEST(AttentionPartCuda, ChunksJoinedAreTheWhole) {
-  for (const Sizes& sizes : {Sizes{256, 4, 4, 64, 0}, Sizes{200, 4, 2, 128, 0.1},
-                             Sizes{33, 2, 1, 40, 0.2}, Sizes{8, 2, 2, 64, 0}}) {
+  for (const Sizes& sizes :
+       {Sizes{256, 4, 4, 64, 0}, Sizes{200, 4, 2, 128, 0.1}, Sizes{33, 2, 1, 40, 0.2},
+        Sizes{8, 2, 2, 64, 0}, Sizes{512, 4, 4, 128, 0}, Sizes{1001, 2, 1, 64, 0.1}}) {
     SCOPED_TRACE(testing::Message() << sizes.chunk << " by " << sizes.head_dim);
     Parts<TypeParam>(sizes).expect_as_on_the_cpu();
   }

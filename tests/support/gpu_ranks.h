@@ -1,10 +1,11 @@
-// A test's body on every GPU of the machine, as ranks of an NCCL group, each a process.
+// A test's body on GPUs of the machine, as ranks of an NCCL group, each a process.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -38,10 +39,8 @@ inline void run_gpu_rank(const Launch& launch, std::chrono::seconds timeout, con
   }
 }
 
-// Skips the test where there are not two GPUs.
-inline void run_gpu_ranks(std::chrono::seconds timeout, const GpuRank& body) {
-  const int ranks = count_gpus();
-  if (ranks < 2) GTEST_SKIP() << "needs two GPUs";
+inline void run_gpu_ranks(int ranks, std::chrono::seconds timeout, const GpuRank& body) {
+  SCOPED_TRACE(testing::Message() << ranks << " ranks");
   const int port = free_port();
   std::vector<pid_t> children;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -64,9 +63,13 @@ inline void run_gpu_ranks(std::chrono::seconds timeout, const GpuRank& body) {
   }
 }
 
+// With 2, 3 and 4 ranks, as many as there are GPUs; skips the test where there are not two.
 inline void run_gpu_ranks(const std::function<void(Group&, Stream&)>& body) {
-  run_gpu_ranks(std::chrono::seconds(20),
-                [&](Rendezvous&, Group& group, Stream& stream) { body(group, stream); });
+  const int gpus = count_gpus();
+  if (gpus < 2) GTEST_SKIP() << "needs two GPUs";
+  for (int ranks = 2; ranks <= std::min(gpus, 4); ++ranks)
+    run_gpu_ranks(ranks, std::chrono::seconds(20),
+                  [&](Rendezvous&, Group& group, Stream& stream) { body(group, stream); });
 }
 
 }  // namespace mt

@@ -29,7 +29,7 @@ struct Layout {
   ParallelOptions parallel = {};
   PipelineOptions pipeline = {};
   int num_layers = 2;
-  int hidden_size = 32;
+  int hidden_size = 32, seq_length = 16;
   std::string recompute = {};  // a part, or "full"
   bool distributed = false;    // the optimizer
   int instances = 1;           // of it
@@ -43,6 +43,7 @@ struct Layout {
     return concat(style == Style::gpt ? "gpt" : "llama", tied ? "_tied" : "_untied",
                   num_layers == 2 ? "" : concat("_l", num_layers),
                   hidden_size == 32 ? "" : concat("_h", hidden_size),
+                  seq_length == 16 ? "" : concat("_s", seq_length),
                   dtype == DType::f64 ? "" : "_f32", documents ? "_documents" : "",
                   per_token_loss ? "_per_token" : "");
   }
@@ -133,6 +134,7 @@ class Layouts : public Training, public testing::WithParamInterface<Layout> {
       o.model.label_smoothing = 0.1;
     }
     o.model.padded_vocab_size = 384;
+    o.data.seq_length = o.model.max_position_embeddings = layout.seq_length;
     o.data.reset_attention_mask = layout.documents;
     o.calculate_per_token_loss = layout.per_token_loss;
     if (layout.per_token_loss) o.model.window_size = "5,0";
@@ -173,6 +175,7 @@ class Layouts : public Training, public testing::WithParamInterface<Layout> {
                                       .dtype = layout.dtype,
                                       .num_layers = layout.num_layers,
                                       .hidden_size = layout.hidden_size,
+                                      .seq_length = layout.seq_length,
                                       .documents = layout.documents,
                                       .per_token_loss = layout.per_token_loss}));
     return found->second;

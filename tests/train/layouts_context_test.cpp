@@ -33,6 +33,12 @@ std::vector<Layout> context_layouts() {
           layout.recompute = "";
           all.push_back(layout);
         }
+  for (const char* type : {"p2p", "all_gather"}) {  // three ranks have six chunks of three tokens
+    Layout odd{.style = Style::llama, .ranks = 3, .seq_length = 18};
+    odd.parallel.context_parallel_size = 3;
+    odd.parallel.cp_comm_type = {type};
+    all.push_back(odd);
+  }
   Layout mixed{.ranks = 4};
   mixed.parallel.context_parallel_size = 4;
   mixed.parallel.cp_comm_type = {"a2a", "p2p"};
