@@ -185,6 +185,7 @@ class NcclGroup : public Group {
     });
   }
   bool reach(const Tensor& memory) override {
+    const ProcessGroups::Call call(*process_);
     make_copies();
     return copies_->reach(memory);
   }
@@ -233,11 +234,13 @@ class NcclGroup : public Group {
     process_->compute.at_launch([this, name, elements = tensor.numel(), dtype = tensor.dtype()] {
       process_->note(&begun_, name, elements, dtype);
     });
-    check(process_->call(work), rank(), size(), name);
+    const ProcessGroups::Call call(*process_);
+    check(work(), rank(), size(), name);
   }
 
   void make_copies() {
     if (copies_) return;
+    const ProcessGroups::Call call(*process_);
     only_nccl_ = true;  // while ranks tell one another of their memory
     copies_ = std::make_unique<PeerCopies>(*talks_by_);
     only_nccl_ = false;
@@ -256,6 +259,7 @@ class NcclGroup : public Group {
   // No rank's memory goes before the others have let go of it.
   void end() noexcept {
     if (!copies_) return;
+    const ProcessGroups::Call call(*process_);
     copies_->let_go(stream());
     only_nccl_ = true;
     try {
@@ -284,6 +288,7 @@ class NcclGroup : public Group {
 
   void make_room(std::size_t bytes) {
     if (stage_.bytes() >= bytes) return;
+    const ProcessGroups::Call call(*process_);
     device::synchronize(stream());
     stage_ = Buffer(Device::cuda, bytes);
   }
@@ -336,12 +341,16 @@ class NcclGroup::Queued : public Pending::Operation {
 
 NcclGroup::~NcclGroup() {
   while (!queued_.empty()) queued_.back()->abandon();
-  process_->remove(&begun_);
   if (process_->gave_up)
     give_up();
   else
     end();
   for (const EventHandle event : events_) device::destroy_event(event);
+  {
+    const ProcessGroups::Call call(*process_);
+    shared_.reset();  // NCCL's ranks part together
+  }
+  process_->remove(&begun_);
 }
 
 // A host tensor's place on the GPU: what comes out before what goes in, which it may be.
@@ -352,6 +361,7 @@ Pending NcclGroup::queue(const char* name, Tensor out, ConstTensor in, const Wor
   void* to = out.data();
   const void* from = in.data();
   const bool of_host = (in ? in : ConstTensor(out)).device() == Device::cpu;
+  const ProcessGroups::Call call(*process_);  // CUDA copies to and from host memory while we wait
   if (of_host) {
     const bool same = out_bytes == in_bytes && to == from;
     const std::size_t behind = same ? 0 : (out_bytes + 255) / 256 * 256;

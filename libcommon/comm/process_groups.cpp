@@ -24,6 +24,7 @@ void ProcessGroups::add(const Begun* group) {
 void ProcessGroups::remove(const Begun* group) {
   const std::lock_guard lock(mutex_);
   std::erase(groups_, group);
+  if (latest_ == group) latest_ = nullptr;
 }
 
 void ProcessGroups::note(Begun* group, const char* operation, std::int64_t elements, DType dtype) {
@@ -32,6 +33,7 @@ void ProcessGroups::note(Begun* group, const char* operation, std::int64_t eleme
   group->operation = operation;
   group->elements = elements;
   group->dtype = dtype;
+  latest_ = group;
 }
 
 Rendezvous::Progress ProcessGroups::progress() {
@@ -42,6 +44,8 @@ Rendezvous::Progress ProcessGroups::progress() {
   if (since)
     progress.waits = std::chrono::duration_cast<Rendezvous::Milliseconds>(Clock::now() - *since);
   const std::lock_guard lock(mutex_);
+  if (latest_ != nullptr)
+    progress.latest = concat("operation ", latest_->count, " of its group, ", latest_->text());
   for (const Begun* one : groups_) progress.groups.push_back({one->group, one->count, one->text()});
   return progress;
 }

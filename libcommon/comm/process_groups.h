@@ -25,7 +25,7 @@ class ProcessGroups {
     std::int64_t elements = 0;
     DType dtype = DType::u8;
 
-    std::string text() const;
+    std::string text() const;  // "all_reduce of 4096 bfloat16 among 8"
   };
 
   ProcessGroups(Rendezvous& ranks, Stream& stream);
@@ -40,14 +40,20 @@ class ProcessGroups {
   void remove(const Begun* group);
   void note(Begun* group, const char* operation, std::int64_t elements, DType dtype);
 
-  // What body(), in which the host may wait for other ranks, returns.
-  template <class Body>
-  auto call(const Body& body) {
-    calls_since_ = Stream::Clock::now().time_since_epoch().count();
-    const auto result = body();
-    calls_since_ = 0;
-    return result;
-  }
+  // While it lives the host may wait for other ranks.
+  class Call {
+   public:
+    explicit Call(ProcessGroups& process) : process_(process), outer_(process.calls_since_) {
+      if (outer_ == 0) process_.calls_since_ = Stream::Clock::now().time_since_epoch().count();
+    }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+    ~Call() { process_.calls_since_ = outer_; }
+
+   private:
+    ProcessGroups& process_;
+    Stream::Clock::rep outer_;
+  };
 
  private:
   Rendezvous::Progress progress();
@@ -56,6 +62,7 @@ class ProcessGroups {
   std::atomic<Stream::Clock::rep> calls_since_ = 0;  // 0: it does not
   std::mutex mutex_;
   std::vector<const Begun*> groups_;  // and what they have begun, under the mutex
+  const Begun* latest_ = nullptr;     // of them, which has begun something last; under it too
 };
 
 }  // namespace mt

@@ -121,18 +121,19 @@ void Rendezvous::State::carry(Peer& peer, short events) {
 // it time to name somebody else.
 void Rendezvous::State::look_at_clock() {
   const Clock::time_point now = Clock::now();
-  const auto often = std::min<Clock::duration>(timeout / 8, std::chrono::seconds(5));
-  const auto patience = launch.rank == 0 ? timeout : timeout + kGrace;
+  const auto patience = launch.rank == 0 ? limit : limit + kGrace;
   const bool slept = now - last_look > patience / 2;  // it was we who were stopped
   last_look = now;
   for (Peer& peer : peers) {
     if (slept) peer.heard = now;
-    if (peer.socket && !peer.left && now - peer.heard > patience) end(silence_text(peer, timeout));
+    if (peer.socket && !peer.left && now - peer.heard > patience)
+      end(silence_text(peer, limit, concat(launch.rank, " (", own_host, ")"),
+                       own_progress ? own_progress() : Progress()));
   }
   if (now < next_alive) return;
-  next_alive = now + often;
+  next_alive = now + alive_interval();
   post_all(Kind::alive, own_progress ? text_of(own_progress()) : "");
-  if (const std::string why = launch.rank == 0 ? hang_text() : ""; !why.empty()) end(why);
+  if (const std::string why = launch.rank == 0 ? hang_text(limit) : ""; !why.empty()) end(why);
 }
 
 bool Rendezvous::State::has_ended() const {
@@ -193,7 +194,7 @@ void Rendezvous::State::fail_here(const std::string& why) {
 // Returns when each of them has sent something of this kind.
 void Rendezvous::State::await(const std::vector<Peer*>& whom, Kind kind,
                               std::unique_lock<std::mutex>& lock) {
-  const auto until = Clock::now() + (launch.rank == 0 ? timeout : timeout + kGrace);
+  const auto until = Clock::now() + (launch.rank == 0 ? limit : limit + kGrace);
   const auto has_sent = [](const Peer* peer) { return !peer->messages.empty(); };
   const auto has_left = [&](const Peer* peer) { return peer->left && !has_sent(peer); };
   const bool known = changed.wait_until(lock, until, [&] {
@@ -205,8 +206,8 @@ void Rendezvous::State::await(const std::vector<Peer*>& whom, Kind kind,
     std::vector<std::string> absent;
     for (const Peer* peer : whom)
       if (!has_sent(peer)) absent.push_back(peer->name());
-    fail_here(concat(ranks_text(absent), " did not come to ", name_of(kind), " in ",
-                     in_seconds(timeout)));
+    fail_here(
+        concat(ranks_text(absent), " did not come to ", name_of(kind), " in ", in_seconds(limit)));
   }
   for (const Peer* peer : whom)
     if (has_left(peer))
@@ -276,7 +277,11 @@ std::vector<std::vector<std::byte>> Rendezvous::all_gather(Bytes bytes) {
 
 Rendezvous::State::State(const Launch& to_meet, Milliseconds to_wait,
                          const std::function<void()>& checkpoint)
-    : launch(to_meet), timeout(to_wait), own_host(host_name()), wake(::eventfd(0, EFD_CLOEXEC)) {
+    : launch(to_meet),
+      timeout(to_wait),
+      limit(to_wait),
+      own_host(host_name()),
+      wake(::eventfd(0, EFD_CLOEXEC)) {
   if (launch.size == 1) return;
   launch.rank == 0 ? meet_all(checkpoint) : meet_rank_0(checkpoint);
   watcher = std::thread([this] { watch(); });
@@ -311,6 +316,20 @@ void Rendezvous::abort(const std::string& why, Exit code) {
   state_->nudge();
 }
 
+void Rendezvous::end_waiting(const std::string& why, Exit code) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    const std::string text = state_->hang_text(Milliseconds(1));
+    state_->end(text.empty() ? why : concat(why, ": ", text), code);
+  }
+  state_->nudge();
+}
+
+void Rendezvous::wait_at_most(Milliseconds limit) {
+  const std::lock_guard lock(state_->mutex);
+  state_->limit = std::min(state_->limit, limit);
+}
+
 void Rendezvous::if_stuck(Stuck then) {
   const std::lock_guard lock(state_->mutex);
   state_->stuck = std::move(then);
@@ -342,7 +361,10 @@ void tell_failures(Rendezvous& ranks, const std::function<void()>& part) {
   try {
     part();
   } catch (const Error& error) {
-    if (!is_orderly(error.code())) ranks.abort(error.what(), error.code());
+    if (is_orderly(error.code()))
+      ranks.wait_at_most(std::chrono::seconds(20));
+    else
+      ranks.abort(error.what(), error.code());
     throw;
   } catch (const std::bad_alloc&) {
     ranks.abort("out of memory", Exit::out_of_memory);

@@ -14,6 +14,8 @@
 //   rank 2 (node07) did not come to operation 18 of its group, all_reduce of 4096 bfloat16 among 8,
 //   in 600 s
 //   rank 2 (node07) is in operation 18 of its group, split among 8, while rank 0 (node01) is in …
+//   rank 2 (node07) has said nothing for 600 s: …; rank 0 (node01) has waited for its GPU for 600 s
+//   since it has begun operation 18 of its group, all_reduce of 4096 bfloat16 among 8
 //
 // The first such line is the run's: every later call of every rank throws it as Exit::peer_failed.
 // Frames: kind u32, bytes u32, then so many bytes; numbers as the machine has them.
@@ -66,12 +68,18 @@ class Rendezvous {
       std::string last;         // of them: "all_reduce of 4096 bfloat16 among 8"
     };
     Milliseconds waits{0};  // for the others, so long by now; 0: it does not
+    std::string latest;  // what it has begun last: "operation 18 of its group, all_reduce of …"
     std::vector<InGroup> groups;
   };
   // Asks for it from now on, every few moments and by another thread; never again once this was
   // called with null.  When a rank has waited until the timeout, the run fails, and the line names
   // who has not come to what the others are in.
   void follow(std::function<Progress()> progress);
+  // Ends the run as if it had waited until the timeout, since `why`: the line also says, as far as
+  // this rank knows, who has not come to what others are in.
+  void end_waiting(const std::string& why, Exit code);
+  // From now on the timeout is no longer than this, as at a run's end, when nothing takes long.
+  void wait_at_most(Milliseconds limit);
   // What has ended the run, or nothing; waits up to so long for it to be known.
   std::string failure(Milliseconds wait = Milliseconds(0)) const;
   // Called by another thread some seconds after a failure, if this object is there still: its owner
@@ -89,7 +97,8 @@ class Rendezvous {
 void check_own_gpus(Rendezvous& ranks, Bytes own);
 
 // Runs body(rendezvous).  What it throws is told to the other ranks, unless it is their failure
-// that it was told, or the run's orderly end on a signal, of which rank 0 alone speaks.
+// that it was told, or the run's orderly end on a signal, of which rank 0 alone speaks; the others
+// have 20 s to come to that.
 void run_process(const Launch& launch, Rendezvous::Milliseconds timeout,
                  const std::function<void(Rendezvous&)>& body);
 // Runs a part of run_process()'s body, whose end may hang, and tells the other ranks if it fails

@@ -9,7 +9,7 @@
 
 namespace mt {
 
-constexpr int kVersion = 2;  // of what is said here
+constexpr int kVersion = 3;  // of what is said here
 
 void Rendezvous::State::fail_meeting(const std::string& why) {
   end(why);

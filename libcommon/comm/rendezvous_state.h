@@ -2,6 +2,7 @@
 // met, rendezvous.cpp from then on.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -77,12 +78,18 @@ struct Rendezvous::State {
   void look_at_clock();
   Rendezvous::Stuck find_stuck();
   bool has_ended() const;
+  Clock::duration alive_interval() const {
+    return std::min<Clock::duration>(timeout / 8, std::chrono::seconds(5));
+  }
 
   // --- Hangs: rendezvous_hang.cpp.  Under the mutex. ---
   static std::string text_of(const Progress& progress);
   static Progress progress_from(const std::string& text);
-  std::string silence_text(const Peer& peer, Clock::duration time) const;
-  std::string hang_text() const;  // of rank 0; empty: nobody has waited until the timeout
+  // A peer has said nothing for so long; another rank waits meanwhile, or does not.
+  std::string silence_text(const Peer& peer, Clock::duration time, const std::string& other,
+                           const Progress& of_other) const;
+  // As far as this rank knows, which of rank 0 is all; empty: nobody has waited for so long.
+  std::string hang_text(Milliseconds least) const;
 
   // --- For both.  Under the mutex. ---
   void post(Peer& peer, Kind kind, std::string_view content);
@@ -101,6 +108,7 @@ struct Rendezvous::State {
 
   const Launch launch;
   const Milliseconds timeout;
+  Milliseconds limit;  // for another rank to come, or to say that it lives; under the mutex
   const std::string own_host;
   const Socket wake;  // an eventfd: the thread has something to do
   mutable std::mutex mutex;

@@ -95,6 +95,7 @@ void transfer(Tensor y, ConstTensor x, Stream& stream) {
   if (y.bytes() != x.bytes())
     fail(Exit::internal, "transfer: ", x.bytes(), " bytes to ", y.bytes());
   if (stream.device() == Device::meta) return;
+  const Stream::Call call(stream);
   if (stream.device() == Device::cpu)
     std::memmove(y.data(), x.data(), y.bytes());
   else

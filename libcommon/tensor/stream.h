@@ -54,10 +54,47 @@ class Stream {
   // Measures what follows, until it is called with null.
   void measure_with(Profile* profile) { profile_ = profile; }
   bool is_measured() const { return profile_ != nullptr; }
+
+  // For other threads: since when the host has waited for the GPU, if it does.  Whatever is asked
+  // of CUDA may wait, so the host does so in every Call, and from one to the next while it queues.
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> waits_since() const;
+  // The same, unless the host does something else than to queue what belongs together.
+  std::optional<Clock::time_point> queues_since() const;
+  class Call {
+   public:
+    explicit Call(const Stream& stream) : stream_(stream), before_(stream.mark()) {}
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+    ~Call() { stream_.unmark(before_); }
+
+   private:
+    const Stream& stream_;
+    Clock::rep before_;
+  };
+  // While it lives the host queues a step's work, or, where that is false, does something else.
+  class Queueing {
+   public:
+    explicit Queueing(Stream& stream, bool queues = true)
+        : stream_(stream), before_(stream.queues_.exchange(queues)) {
+      stream_.unmark(0);
+    }
+    Queueing(const Queueing&) = delete;
+    Queueing& operator=(const Queueing&) = delete;
+    ~Queueing() {
+      stream_.queues_ = before_;
+      stream_.unmark(0);
+    }
+
+   private:
+    Stream& stream_;
+    bool before_;
+  };
+
   // An operation, from its making to its end.
   class Working {
    public:
-    Working(const Stream& stream, Family family) : profile_(stream.profile_) {
+    Working(const Stream& stream, Family family) : call_(stream), profile_(stream.profile_) {
       if (profile_ != nullptr) profile_->begin(family);
     }
     Working(const Working&) = delete;
@@ -67,6 +104,7 @@ class Stream {
     }
 
    private:
+    Call call_;
     Profile* profile_;
   };
 
@@ -74,9 +112,6 @@ class Stream {
 
   StreamHandle handle() const { return handle_; }
   void wait(EventHandle event);  // on the host
-  // For other threads: since when the host has waited for the GPU, if it does.
-  using Clock = std::chrono::steady_clock;
-  std::optional<Clock::time_point> waits_since() const;
   // Scratch of the operation that is being queued; the next one that asks may overwrite it.  Makes
   // room where there is not enough, but not once work was captured, which would go on in the old
   // room (Exit::internal): see reserve_work().
@@ -101,13 +136,17 @@ class Stream {
   std::unique_ptr<Kept>& kept() { return kept_; }
 
  private:
+  Clock::rep mark() const;               // the host waits from now on; since when it did before
+  void unmark(Clock::rep before) const;  // now it does as before, or has come on in its queueing
+
   Device device_;
   std::unique_ptr<Workers> workers_;
   Cost cost_;
   PerFamily<Cost> family_costs_ = {};
   Profile* profile_ = nullptr;
   StreamHandle handle_ = nullptr;
-  std::atomic<Clock::rep> waits_since_ = 0;  // 0: it does not
+  mutable std::atomic<Clock::rep> waits_since_ = 0;  // 0: it does not
+  std::atomic<bool> queues_ = false;
   Buffer work_;
   bool captured_ = false;
   AtLaunch* at_launch_ = nullptr;

@@ -66,5 +66,49 @@ TEST(NcclHang, OfASumByNccl) {
                [](Group& group, Stream& stream) { sum(group, stream, 100'000); });
 }
 
+TEST(NcclHang, OfACopy) {
+  expect_named("all_gather of 1000 float32", [](Group& group, Stream& stream) {
+    const GpuTensor own(stream, 1000), memory(stream, 1000 * group.size());
+    ASSERT_TRUE(group.reach(memory));
+    lose_rank_1(group);
+    group.all_gather(memory, own).wait();
+    stream.synchronize();
+  });
+}
+
+TEST(NcclHang, OfAMessage) {
+  expect_named("message of 30000000 float32", [](Group& group, Stream& stream) {
+    Ring ring(group, 1);
+    const GpuTensor in(stream, 30'000'000), out(stream, 30'000'000);
+    lose_rank_1(group);
+    Pending sent = ring.send(in);
+    ring.receive(out).wait();
+    sent.wait();
+    stream.synchronize();
+  });
+}
+
+TEST(NcclHang, OfTheHost) {
+  expect_named("all_reduce of 1 int32", [](Group& group, Stream&) {
+    lose_rank_1(group);
+    group.barrier();
+  });
+}
+
+// In no call of ours: what CUDA is asked for waits.
+TEST(NcclHang, OfTheHostInCuda) {
+  expect_named("all_reduce of 1000 float32", [](Group& group, Stream& stream) {
+    const Stream::Queueing queueing(stream);
+    const GpuTensor t(stream, 1000);
+    if (group.rank() == 1) {
+      const Stream::Queueing something_else(stream, false);
+      lose_rank_1(group);
+    }
+    group.all_reduce(t).wait();
+    { const Buffer freed(Device::cuda, 1 << 20); }
+    stream.synchronize();
+  });
+}
+
 }  // namespace
 }  // namespace mt

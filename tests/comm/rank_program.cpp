@@ -33,6 +33,7 @@ void misbehave(const std::string& how) {
     Rendezvous::Progress progress;
     if (!idle)
       progress.waits = std::chrono::duration_cast<Rendezvous::Milliseconds>(Clock::now() - since);
+    progress.latest = concat("operation 7 of its group, ", operation, " float32 among ", size);
     progress.groups = {{"all", idle ? 6U : 7U, concat(operation, " float32 among ", size)}};
     return progress;
   });

@@ -237,6 +237,39 @@ TEST(Rendezvous, TwoRanksOfOneGpuAreRefused) {
       "host's, or only its own");
 }
 
+// At a run's end nobody is waited for until the timeout.
+TEST(Rendezvous, WaitsGetShorter) {
+  expect_all(outcomes(3, kTimeout,
+                      [](Rendezvous& ranks) {
+                        ranks.barrier();
+                        ranks.wait_at_most(Milliseconds(800));
+                        if (ranks.rank() == 1) ranks.failure(kTimeout);
+                        ranks.barrier();
+                      }),
+             "76 rank 1 \\(.+\\) did not come to an all_gather in 0.8 s");
+}
+
+// What ends the waiting before the timeout says who is waited for, as far as a rank knows.
+TEST(Rendezvous, WaitsThatAreEndedAreNamed) {
+  const auto texts = outcomes(3, kTimeout, [](Rendezvous& ranks) {
+    const bool idle = ranks.rank() == 1;
+    ranks.follow([=] {
+      Rendezvous::Progress progress;
+      const std::string last = "all_reduce of 64 float32 among 3";
+      progress.groups = {{"all", idle ? 6U : 7U, last}};
+      progress.latest = "operation 7 of its group, " + last;
+      if (!idle) progress.waits = std::chrono::seconds(9);
+      return progress;
+    });
+    ranks.failure(kTimeout / 4);  // by then all have heard of all
+    if (ranks.rank() == 0) ranks.end_waiting("SIGTERM came 20 s ago", Exit::stopped);
+    ranks.barrier();
+  });
+  expect_all(texts,
+             "76 SIGTERM came 20 s ago: rank 1 \\(.+\\) did not come to operation 7 of its group, "
+             "all_reduce of 64 float32 among 3, in 9 s");
+}
+
 // Whoever hangs after a failure is ended from outside, with the code that its own error has.
 TEST(Rendezvous, WhoHangsAfterAFailureIsCalledAway) {
   std::atomic<int> codes = 0;

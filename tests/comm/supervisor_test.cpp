@@ -113,8 +113,11 @@ TEST_F(Supervise, WhoMakesGpusWaitIsNamed) {
                            "group, ",
                            sum)},
         {"1:stop",
-         "rank 1 \\([^\n]+\\) has said nothing for [0-9.]+ s: its process is stopped, or "
-         "its host cannot be reached"},
+         concat(
+             "rank 1 \\([^\n]+\\) has said nothing for [0-9.]+ s: its process is stopped, or its "
+             "host cannot be reached; rank [02] \\([^\n]+\\) has waited for its GPU for [0-9.]+ s "
+             "since it has begun operation 7 of its group, ",
+             sum)},
         {"1:kill", "rank 1 \\([^\n]+\\) is gone: its connection was lost"},
         {"1:throw", "rank 1 \\([^\n]+\\): token 99 of shard 7"}};
     std::string script;

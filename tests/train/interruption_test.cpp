@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <csignal>
+#include <future>
+#include <string_view>
 #include <thread>
 
 #include "ops/ops.h"
@@ -112,6 +116,43 @@ TEST(Interruption, OnlyTheFirstRankLooksAtTheTime) {
     EXPECT_TRUE(over.poll([] {}));
     EXPECT_TRUE(over.time_is_over());
   });
+}
+
+// A signal that finds no step ending is told of once, with what is saved; where steps end, where
+// the host is in none, and where longer steps are known, it is waited for.
+TEST(Interruption, ASignalThatFindsNoStepEndingIsToldOf) {
+  using Clock = Interruption::Clock;
+  const auto group = make_single_group();
+  Signals signals;
+  for (const std::string_view how : {"held", "saved", "steps end", "in no step", "long steps"}) {
+    SCOPED_TRACE(how);
+    const Clock::time_point start = Clock::now();
+    std::promise<bool> told;
+    Interruption asked(*group, {.signals = &signals,
+                                .minutes = {},
+                                .is_in_step = [&] { return how != "in no step"; },
+                                .held =
+                                    [&](Signal signal, std::chrono::seconds, bool saved) {
+                                      EXPECT_EQ(signal, Signal::terminate);
+                                      told.set_value(saved);
+                                    },
+                                .patience = std::chrono::milliseconds(500)});
+    asked.step_ended(how == "long steps" ? 3600 : 0.001);
+    if (how == "saved") asked.all_saved();
+    ::kill(::getpid(), SIGUSR2);  // ends nothing
+    ::kill(::getpid(), SIGTERM);
+    auto saved = told.get_future();
+    const bool is_told = how == "held" || how == "saved";
+    while (!is_told && Clock::now() - start < std::chrono::milliseconds(1200)) {
+      EXPECT_EQ(saved.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+      if (how == "steps end") asked.step_ended(0.001);
+    }
+    if (is_told) {
+      EXPECT_EQ(saved.get(), how == "saved");
+      EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(500));
+    }
+    EXPECT_EQ(asked.requests(), (Requests{1, 0, 0, 0, 1}));
+  }
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ Executor::Executor(const Model& model, const Objective& objective, const StepSha
 }
 
 void Executor::run(const Schedule& schedule, const LoadBatch& load, bool training) {
+  const Stream::Queueing queueing(stream_);
   loss_count_ = 0;
   last_micro_batch_ = 0;
   weight_grads_.begin();
@@ -165,7 +166,10 @@ void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load) {
       objective_.ends(slot.batch, slot.keep.alloc(sum_dtype(shape_.dtype), {shape_.tokens()}));
   if (stream_.device() == Device::meta) return;
   const StepInput host = stage_ ? step_input_in(stage_->block(), shape_) : input;
-  *host.record = {.first_sample = load(action.micro_batch, host.batch)};
+  {
+    const Stream::Queueing loading(stream_, false);
+    *host.record = {.first_sample = load(action.micro_batch, host.batch)};
+  }
   if (stage_) stage_->send(block, stream_);
   if (weight_scale_) objective_.scale_weights(slot.batch, weight_scale_, stream_);
 }

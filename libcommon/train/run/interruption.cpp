@@ -13,9 +13,12 @@ Interruption::Interruption(Group& ranks, const Limits& limits, Device device)
   const bool read_late = device == Device::cuda;
   own_ = read_late ? Buffer::pinned(kBytes) : Buffer(Device::cpu, kBytes);
   std::ranges::fill(own_.tensor(DType::f64, {kRequests}).span<double>(), 0.0);
-  if (!read_late || limits.signals == nullptr) return;
+  if (!(read_late || limits.held) || limits.signals == nullptr) return;
   watch_ = std::thread([this] {
-    while (!ends_) look_for_signals(std::chrono::milliseconds(10));
+    while (!ends_) {
+      look_for_signals(std::chrono::milliseconds(10));
+      look_at_clock();
+    }
   });
 }
 
@@ -31,8 +34,27 @@ std::atomic_ref<double> Interruption::own(std::size_t request) const {
 void Interruption::look_for_signals(std::chrono::nanoseconds most) {
   const std::optional<Signal> came = limits_.signals->poll(most);
   for (std::size_t i = 0; i < kEnding.size(); ++i)
-    if (came == kEnding[i]) own(i) += 1;
+    if (came == kEnding[i]) {
+      own(i) += 1;
+      if (!came_) came_ = came, came_at_ = waits_from_ = Clock::now();
+    }
   if (came == Signal::user2 && ranks_.rank() == 0) own(kShowState) += 1;
+}
+
+void Interruption::look_at_clock() {
+  if (!came_ || !limits_.held) return;
+  const Clock::time_point now = Clock::now();
+  waits_from_ = limits_.is_in_step() ? std::max(waits_from_, ended_at_.load()) : now;
+  const std::chrono::duration<double> patience = limits_.patience, longest(longest_step_);
+  if (now - waits_from_ < std::max(patience, 2 * longest)) return;
+  std::exchange(limits_.held, nullptr)(
+      *came_, std::chrono::duration_cast<std::chrono::seconds>(now - came_at_), saved_);
+}
+
+void Interruption::step_ended(double seconds) {
+  longest_step_ = std::max<double>(longest_step_, seconds);
+  ended_at_ = Clock::now();
+  saved_ = false;
 }
 
 Interruption::Requests Interruption::requests() {

@@ -5,6 +5,8 @@
 //
 // On a GPU a thread waits for signals and counts them where the GPU reads them, at the end of a
 // step: the host, which queues steps ahead, knows by that step's end, and one more is computed.
+// The thread also sees that no step ends after a signal, as where another rank does not come to
+// what this one's GPU waits in.
 #pragma once
 
 #include <array>
@@ -33,6 +35,12 @@ class Interruption {
     Signals* signals = nullptr;     // on rank 0, and on all that are processes
     Clock::time_point start = {};   // of the run
     std::optional<double> minutes;  // after it
+    // Where ranks are processes: whether the host queues a step or waits for it, and what is called
+    // once, by another thread, when it has done nothing else for so long since a signal that ends
+    // the run came, and twice as long as the longest step took, and no step has ended meanwhile.
+    std::function<bool()> is_in_step = {};
+    std::function<void(Signal signal, std::chrono::seconds since, bool saved)> held = {};
+    std::chrono::milliseconds patience{20000};
   };
   Interruption(Group& ranks, const Limits& limits, Device device = Device::cpu);
   Interruption(const Interruption&) = delete;
@@ -49,6 +57,11 @@ class Interruption {
   // Asks all and tells all; true once the run is to end.
   bool poll(const std::function<void()>& show_state);
 
+  // A step has ended, after so many seconds: what was saved before is not all any more.
+  void step_ended(double seconds);
+  // All that has been computed is saved.
+  void all_saved() { saved_ = true; }
+
   const std::optional<Signal>& signal() const { return signal_; }  // one of kEnding
   bool time_is_over() const { return time_is_over_; }
   // Whether every rank has written its parts of so many checkpoints.
@@ -63,6 +76,7 @@ class Interruption {
 
   std::atomic_ref<double> own(std::size_t request) const;
   void look_for_signals(std::chrono::nanoseconds most);
+  void look_at_clock();
 
   Group& ranks_;
   Limits limits_;
@@ -70,7 +84,11 @@ class Interruption {
   bool time_is_over_ = false;
   double shown_ = 0, written_ = 0;
   Buffer own_;  // Requests
-  std::atomic<bool> ends_ = false;
+  std::atomic<bool> ends_ = false, saved_ = false;
+  std::atomic<double> longest_step_ = 0;                           // seconds
+  std::atomic<Clock::time_point> ended_at_ = Clock::time_point();  // the last step
+  std::optional<Signal> came_;              // first of kEnding; of `watch_`, as the next
+  Clock::time_point came_at_, waits_from_;  // waits_from_: for a step's end
   std::thread watch_;
 };
 

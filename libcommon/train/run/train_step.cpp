@@ -90,6 +90,7 @@ void TrainStep::check_before_update(const Asked& asked) {
 
 void TrainStep::begin(const Asked& asked) {
   const NamedRange range("step ", asked.iteration);
+  const Stream::Queueing queueing(parts_.stream);
   clock_.begin(parts_.stream);
   forward_backward(asked);
   check_before_update(asked);
@@ -106,6 +107,7 @@ void TrainStep::begin(const Asked& asked) {
 }
 
 TrainStep::Result TrainStep::end() {
+  const Stream::Queueing queueing(parts_.stream);
   const Asked asked = begun_.front();
   begun_.pop_front();
   Result result{.update = parts_.optimizer.end_step(parts_.stream),

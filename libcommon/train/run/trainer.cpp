@@ -81,6 +81,7 @@ class Trainer {
   std::optional<StepReport> begun_;  // the step that has not ended, as far as is known
   int micro_batches_ = 0;            // of the step before; 0: none yet
   int ended_ = 0;                    // steps
+  std::int64_t ended_at_ = 0;        // iteration of the last
   bool is_to_search_ = false;        // before the next step
   std::int64_t saved_at_ = 0;        // iteration of the lasting checkpoint last written or loaded
   Reports reports_;
@@ -174,6 +175,7 @@ void Trainer::end_step() {
   if (!begun_) return;
   StepReport report = *std::exchange(begun_, std::nullopt);
   const TrainStep::Result result = step_.end();
+  ended_at_ = report.iteration;
   report.loss = result.loss;
   report.grad_norm = result.update.grad_norm;
   report.num_zeros = result.update.num_zeros;
@@ -184,6 +186,7 @@ void Trainer::end_step() {
   report.next_learning_rate = next.learning_rate;
   if (schedule_.has_decoupled()) report.next_decoupled_learning_rate = next.decoupled_learning_rate;
   report.seconds = result.seconds;
+  interruption_.step_ended(result.seconds);
   reports_.step(report, memory());
   interruption_.take(result.update.requests, [&] { show_state(); });
   const double left = static_cast<double>(options_.train_iters - report.iteration) * report.seconds;
@@ -269,6 +272,7 @@ void Trainer::finish_save(bool wait) {
   const Clock::time_point start = Clock::now();
   saving_->publish();
   saving_.reset();
+  if (save_report_.iteration == ended_at_) interruption_.all_saved();
   save_report_.seconds += seconds_since(start);
   reports_.saved(save_report_);
 }
@@ -394,6 +398,20 @@ static void prepare(const TrainOptions& options, TrainData& data, Rendezvous* ot
   if (first && others != nullptr) others->barrier();
 }
 
+// A signal that finds no step ending ends the run for this reason.  Rank 0 knows most of the
+// others, and speaks first.
+static void end_if_held(Rendezvous& others, const TrainOptions& options, const Stream& stream,
+                        Interruption::Limits& limits) {
+  limits.is_in_step = [&] { return stream.queues_since().has_value(); };
+  limits.held = [&](Signal signal, std::chrono::seconds since, bool saved) {
+    others.end_waiting(
+        concat(signal_name(signal), " came ", since.count(), " s ago, and no step has ended since",
+               saved ? how_to_go_on(options) : ""),
+        saved ? Exit::stopped : Exit::peer_failed);
+  };
+  if (others.rank() != 0) limits.patience += std::chrono::seconds(2);
+}
+
 // All ranks, as threads; or, among others that are processes, this one.
 static void train_with(Rendezvous* others, const TrainOptions& options, TrainData& data,
                        Signals& signals, const Log& log, const std::string& options_json) {
@@ -413,8 +431,8 @@ static void train_with(Rendezvous* others, const TrainOptions& options, TrainDat
   const auto run_rank = [&](Group& ranks, Stream& stream) {
     const World world(ranks, options.parallel_sizes());
     const bool is_told = ranks.rank() == 0 || others != nullptr;
-    const Interruption::Limits limits{is_told ? &signals : nullptr, start,
-                                      options.exit_duration_in_mins};
+    Interruption::Limits limits{is_told ? &signals : nullptr, start, options.exit_duration_in_mins};
+    if (others != nullptr) end_if_held(*others, options, stream, limits);
     Trainer trainer(options, task, data, plan, world, stream, limits,
                     ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);
     if (others == nullptr) return trainer.run(options_json);
