@@ -25,7 +25,8 @@ static std::vector<BranchKind> decoder_branches(const ModelConfig& c, std::int64
 
 std::vector<LayerPlan> layers_of(const ModelConfig& c) {
   std::vector<LayerPlan> layers;
-  for (std::int64_t i = 0; i < c.encoder_num_layers; ++i)
+  const std::int64_t encoders = c.family == ModelFamily::t5 ? c.encoder_num_layers : 0;
+  for (std::int64_t i = 0; i < encoders; ++i)
     layers.push_back({"encoder", i, {BranchKind::attention, BranchKind::mlp}});
   const char* const stack = c.family == ModelFamily::bert ? "encoder" : "decoder";
   for (std::int64_t i = 0; i < c.num_layers; ++i)

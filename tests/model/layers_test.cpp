@@ -48,6 +48,13 @@ TEST(Layers, OfEveryFamily) {
   EXPECT_EQ(text_of(layers_of(t5)), "encoder: *- *-decoder: *x- *x- *x-");
 }
 
+// The T5's number of an encoder's layers says nothing of another family.
+TEST(Layers, OnlyAT5HasAnEncoderBeforeItsDecoder) {
+  ModelConfig gpt = of(ModelFamily::gpt, 1);
+  gpt.encoder_num_layers = 2;
+  EXPECT_EQ(text_of(layers_of(gpt)), "decoder: *-");
+}
+
 TEST(Layers, NoLayersMakeNone) { EXPECT_EQ(text_of(layers_of(of(ModelFamily::gpt, 0))), ""); }
 
 }  // namespace
