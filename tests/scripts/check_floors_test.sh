@@ -49,7 +49,7 @@ expect 'sideways' 1 'kernels/add_cpu.cpp:1: kernels (floor 1) includes tensor (f
   kernels/add_cpu.cpp '#include "tensor/tensor.h"\n'
 expect 'in a .cu' 1 'kernels/add_cuda.cu:1: kernels (floor 1) includes nn (floor 3)' \
   kernels/add_cuda.cu '#include "nn/norm.h"\n'
-expect 'library includes a program' 1 'libcommon/nn/x.h:1: nn (floor 3) includes cmd (floor 7)' \
+expect 'library includes a program' 1 'libcommon/nn/x.h:1: nn (floor 3) includes cmd (floor 8)' \
   libcommon/nn/x.h '#include "cmd/x.h"\n'
 expect 'no folder' 1 'libcommon/nn/x.h:1: "norm.h" does not begin with a folder that has a floor' \
   libcommon/nn/x.h '#include "norm.h"\n'
