@@ -13,7 +13,7 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 run=("$bin/mt-pretrain" --quiet --json --gpus $ranks --distributed-timeout-minutes 1 --num-layers 4 --hidden-size 256
      --num-attention-heads 8 --seq-length 256 --max-position-embeddings 256 --micro-batch-size 2
-     --train-iters 1000000 --lr 1e-3 --mock-data --tokenizer-type NullTokenizer --vocab-size 1000 --eval-iters 0 --bf16)
+     --lr 1e-3 --mock-data --tokenizer-type NullTokenizer --vocab-size 1000 --eval-iters 0 --bf16)
 
 # Of the last rank: STOP waits for the timeout, STOP+TERM stops it and then asks the run to end.
 fault() {  # NAME SIGNALS SECONDS CODE LINE OPTION…: how long until the end, its code, and what rank 0 says
@@ -42,7 +42,7 @@ wait_all() {
   for job in "${jobs[@]}"; do wait "$job" || failed=1; done
   jobs=()
 }
-beside() { fault "$@" --global-batch-size 16 & jobs+=($!); }
+beside() { fault "$@" --train-iters 1000000 --global-batch-size 16 & jobs+=($!); }
 
 last=$((ranks - 1)) host='([^)]*)'
 gone="rank $last $host has said nothing for [0-9.]* s: its process is stopped, or its host cannot be reached"
@@ -68,5 +68,5 @@ wait_all
 # Steps so long that none ends between a save and the signal.
 after='"event":"save"'
 fault saved STOP+TERM 34 75 "SIGTERM came [0-9]* s ago, and no step has ended since, saved; run the same command .*: $silent" \
-  --save saved --save-interval 1 --global-batch-size 8192 || failed=1
+  --save saved --save-interval 1 --train-iters 1000 --global-batch-size 8192 || failed=1
 exit $failed
