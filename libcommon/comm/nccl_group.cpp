@@ -82,14 +82,14 @@ ncclConfig_t settings(Carries carries) {
 
 class NcclGroup : public Group {
  public:
-  // Of all ranks, from NCCL's id.
+  // The group of all ranks, from NCCL's id.
   NcclGroup(const ncclUniqueId& id, int rank, int size, std::shared_ptr<ProcessGroups> process)
       : NcclGroup(rank, size, Carries::numbers, std::move(process), "all") {
     ncclConfig_t config = settings(carries());
     begin("start", {},
           [&] { return ncclCommInitRankConfig(&shared_->handle, size, id, rank, &config); });
   }
-  // Of a part of those of another group, of which this is its so manyth split.
+  // A group of some members of another, whose split number `number` this is.
   NcclGroup(NcclGroup& whole, const std::vector<int>& members, Carries carries, int place,
             int number)
       : NcclGroup(place, static_cast<int>(members.size()), carries, whole.process_,
@@ -245,7 +245,7 @@ class NcclGroup : public Group {
     copies_ = std::make_unique<PeerCopies>(*talks_by_);
     only_nccl_ = false;
   }
-  // Those that sum such a tensor up, or null.
+  // The copies among peers that sum such a tensor up, or null.
   PeerCopies* peers_for(const Tensor& t) {
     if (only_nccl_ || !PeerCopies::is_little(t)) return nullptr;
     make_copies();

@@ -36,15 +36,15 @@ class PeerCopies {
   bool reach(const Tensor& memory);
   bool reaches(const ConstTensor& part) const { return region_of(part) != nullptr; }
 
-  // As Group's, queued on `stream`, always the same one.  What is read is at the same place of its
-  // memory on every rank: reaches(out) of all_gather; reaches(in) of reduce_scatter, which takes
-  // f32, bf16 and fp16 and adds ranks 0, 1, 2, … in this order.
+  // Do what Group's do, queued on `stream`, always the same one.  What is read is at the same place
+  // of its memory on every rank: reaches(out) of all_gather; reaches(in) of reduce_scatter, which
+  // takes f32, bf16 and fp16 and adds ranks 0, 1, 2, … in this order.
   void all_gather(const Tensor& out, const ConstTensor& in, StreamHandle stream);
   void reduce_scatter(const Tensor& out, const ConstTensor& in, StreamHandle stream);
-  // As Group's: reaches(there).
+  // Does what Group's does; reaches(there).
   void pass(const Tensor& out, const ConstTensor& there, int ahead, StreamHandle stream);
 
-  // As Group's, of what reduces(): in one step.  It may be captured.
+  // all_reduce() does what Group's does with what reduces(), in one step.  It may be captured.
   static bool is_little(const ConstTensor& t) {
     return t.bytes() <= cuda::PeerMailbox::kBytes && t.dtype() != DType::i64;
   }

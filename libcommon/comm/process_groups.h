@@ -35,7 +35,7 @@ class ProcessGroups {
   Stream& compute;       // behind which operations are queued
   bool gave_up = false;  // an operation, after which no group ends in an orderly way
 
-  // Of a group, until it is removed.
+  // Knows of what a group has begun, until it is removed.
   void add(const Begun* group);
   void remove(const Begun* group);
   void note(Begun* group, const char* operation, std::int64_t elements, DType dtype);

@@ -88,7 +88,8 @@ struct Rendezvous::State {
   // A peer has said nothing for so long; another rank waits meanwhile, or does not.
   std::string silence_text(const Peer& peer, Clock::duration time, const std::string& other,
                            const Progress& of_other) const;
-  // As far as this rank knows, which of rank 0 is all; empty: nobody has waited for so long.
+  // Who waits for what, as far as this rank knows, and rank 0 knows all; empty: nobody has waited
+  // for so long.
   std::string hang_text(Milliseconds least) const;
 
   // --- For both.  Under the mutex. ---

@@ -231,7 +231,7 @@ struct Plan {
 
 }  // namespace
 
-// As many bytes in each part, as far as rows allow.
+// Parts the rows so that all parts have equally many bytes, as far as rows allow.
 static Parts parts_of(const Plan& plan, std::size_t count) {
   Parts parts(count);
   const std::uint64_t total = plan.bytes();

@@ -20,8 +20,8 @@ struct InspectOptions {
 // instead, a name and a value a line.
 void list_tensors(const InspectOptions& options, bool settings, const PrintLine& print);
 
-// Of one tensor: what its numbers are like and a histogram of them, or, with `values`, all of them,
-// the last axis a line.
+// Prints what the numbers of one tensor are like and a histogram of them, or, with `values`, all of
+// them, the last axis a line.
 void print_tensor(const InspectOptions& options, const std::string& key, bool values,
                   const PrintLine& print);
 

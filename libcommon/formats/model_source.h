@@ -56,7 +56,7 @@ class ModelSource {
   // Fills `out`, which has the row's shape and any floating-point type.  Of the vocabulary's rows
   // there may be fewer here or more than in `out`; those that are missing become zeros.
   virtual void read(const Param& row, const std::string& state, Tensor out) const = 0;
-  // The same without copying it, where it lies in a file as the row is; else nothing.
+  // A view of the value without copying it, where it lies in a file as the row is; else nothing.
   virtual std::optional<MappedTensor> view(const Param&, const std::string& /*state*/) const {
     return {};
   }

@@ -27,7 +27,7 @@ class RowMemory {
     RowMemory& memory_;
     std::uint64_t bytes_;
   };
-  // Of at least so many bytes, which a Place stands for; with any values.
+  // Gives a buffer of at least so many bytes, which a Place stands for, with any values.
   Buffer take_buffer(std::size_t bytes);
   void give_buffer(Buffer buffer);
   void make_room();  // for a row whose Place needs no buffer

@@ -50,7 +50,7 @@ class CachedPass {
   // The logits of the token after `ids` of one sequence, [1, vocab_size], in host memory; valid
   // until the next call.
   ConstTensor next_logits(std::int64_t sequence, std::span<const std::int32_t> ids);
-  // The same after one more token of each of some sequences, at most kTogether: [sequences,
+  // The logits after one more token of each of some sequences, at most kTogether: [sequences,
   // vocab_size].
   ConstTensor next_logits(std::span<const std::int64_t> sequences,
                           std::span<const std::int32_t> ids);

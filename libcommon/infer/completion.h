@@ -52,8 +52,8 @@ class Completion {
   // What is made, without a stop string and what follows it.  A character whose bytes come from
   // several tokens appears with the last of them.
   const std::string& text() const { return text_; }
-  // Of the text, the part that is certain by now and was not taken before: no beginning of a stop
-  // string is in it that may yet become whole.
+  // Takes the part of the text that is certain by now and was not taken before: no beginning of a
+  // stop string is in it that may yet become whole.
   std::string_view take();
 
  private:

@@ -239,7 +239,7 @@ class ExtraStates {
     keys.push_back(concat(module, "._extra_state/shard_", shard));
   }
 
-  // Of each of a stack's layers, "decoder." say.
+  // Adds those modules of each layer of a stack, "decoder." say.
   void add_layers(const std::string& stack, std::int64_t layers, const Modules& modules) {
     for (std::int64_t layer = 0; layer < layers; ++layer)
       for (const char* module : modules)

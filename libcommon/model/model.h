@@ -18,7 +18,7 @@ struct Ends {
 // A row's initial values: a function of the seed and its name, so they are the same under any
 // layout.  `value` is the row's part.
 void initialize(const Param& row, Tensor value, std::uint64_t seed, Stream& stream);
-// The same of the elements in these runs, in their places in `value`.
+// The initial values of the elements in these runs alone, in their places in `value`.
 void initialize(const Param& row, std::span<const ElementRun> runs, Tensor value,
                 std::uint64_t seed, Stream& stream);
 
@@ -39,9 +39,9 @@ class Model {
   virtual std::unique_ptr<Saved> make_saved() const = 0;
   // What one stage gives to the next, where hidden states have so many rows.
   virtual WireShapes wire(std::int64_t rows) const = 0;
-  // Of chunk s.chunk.  in: the stage before's output (unused on the first);  out: what the stage
-  // after gets, in `keep` if `saved`, else in `layer` (empty on the last, which fills `ends`
-  // instead).
+  // The forward of chunk s.chunk.  in: the stage before's output (unused on the first);  out: what
+  // the stage after gets, in `keep` if `saved`, else in `layer` (empty on the last, which fills
+  // `ends` instead).
   virtual void forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,
                        Saved* saved) const = 0;
   // dout: the stage after's gradient (unused on the last);  din: the gradient for the stage before,

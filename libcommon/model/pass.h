@@ -61,7 +61,7 @@ class Pass {
   PassInput input(const PassSize& size);
   // Queues the pass: [rows, vocab_size] of the sum_dtype.
   Tensor logits(const CachedPast& past = {});
-  // The same, of -log p(label | all tokens up to the row) of each row: [rows].
+  // Queues the pass: -log p(label | all tokens up to the row) of each row, [rows].
   Tensor scores();
   // Waits for what such a pass returned: in host memory, valid until the next call.
   ConstTensor on_host(const Tensor& result);

@@ -89,7 +89,8 @@ class RingAttention {
                       .range = {.sequence = sequence, .query = queries[i], .key = keys[j]}});
   }
 
-  // Of tensors [tokens, heads, head_dim], and of keys and values [2, tokens, kv_heads, head_dim].
+  // A pair's part of a tensor [tokens, heads, head_dim]; of_keys(): its part of keys and values,
+  // [2, tokens, kv_heads, head_dim].
   template <class AnyTensor>
   AnyTensor of_queries(const AnyTensor& tensor, const Pair& pair) const {
     return tensor.rows(pair.row * chunk_, (pair.row + 1) * chunk_);

@@ -20,7 +20,7 @@ class KvCache {
       tensors_.push_back(storage_.tensor(dtype, shape, static_cast<std::size_t>(i) * bytes));
   }
 
-  // Of the shape given: [slots, capacity, kv_heads, head_dim].
+  // The keys and the values of a layer, of the shape given: [slots, capacity, kv_heads, head_dim].
   Tensor keys(std::int64_t layer) const { return tensors_[static_cast<std::size_t>(2 * layer)]; }
   Tensor values(std::int64_t layer) const {
     return tensors_[static_cast<std::size_t>(2 * layer + 1)];
@@ -36,9 +36,9 @@ class KvCache {
 struct CachedPast {
   const KvCache* cache = nullptr;
   std::int64_t longest = 0;  // tokens of a sequence at most, those of the Step included
-  // Of each sequence, [sequences] i32: its slot, and its tokens, those of the Step included.
+  // Each sequence's slot, and how many tokens it has, those of the Step included: [sequences] i32.
   ConstTensor slots = {}, lengths = {};
-  // Instead of both, of one sequence alone, whose tokens are `longest`.
+  // The slot of one sequence alone, which has `longest` tokens, instead of both.
   std::optional<std::int64_t> slot = {};
   // [tokens, rotary dimension]: rope_angles() of the Step's positions, where there is rotary
   // embedding.

@@ -20,7 +20,7 @@ static std::int64_t rows_at_once(DType dtype, std::int64_t hidden_size) {
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(rows), 4096, 16384);
 }
 
-// Of some rows: their losses, and with weights the logits become their gradient.
+// Makes the losses of some rows; with weights their logits become the gradient.
 void LmHead::losses_of(Step& s, Tensor loss, Tensor logits, ConstTensor labels,
                        ConstTensor row_weight) const {
   const double smoothing = s.training ? label_smoothing_ : 0;

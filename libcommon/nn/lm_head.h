@@ -24,7 +24,7 @@ class LmHead {
   // are rounded each time); x's waits in `saved`.
   void loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, ConstTensor row_weight,
             Saved* saved) const;
-  // Of the first tokens of the vocabulary, as many as asked for; logits: [rows, tokens].  With a
+  // The logits of the first tokens of the vocabulary, as many as asked for: [rows, tokens].  With a
   // norm, norm(x) takes the place of x.
   void logits(Step& s, Tensor logits, ConstTensor x, const Norm* norm = nullptr) const;
   // loss[r] = -log softmax(logits[r])[labels[r]] over the first `tokens` of the vocabulary.

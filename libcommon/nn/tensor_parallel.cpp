@@ -12,7 +12,7 @@ static std::pair<std::int64_t, std::int64_t> rows_of(const Step& s, int ahead) {
   return {begin, begin + s.rows()};
 }
 
-// Of such rows.
+// Multiplies the rows of rows_of() alone.
 static void multiply_rows(Step& s, const Matmul& whole, int ahead) {
   const auto [begin, end] = rows_of(s, ahead);
   Matmul some = whole;

@@ -154,7 +154,8 @@ class ParamTable {
   // One buffer for values, of `dtype`, and, if asked, one for gradients; the rows in their order,
   // each at a multiple of 64 elements.
   void allocate(Device device, DType dtype, bool with_gradients);
-  // The same elsewhere; rows whose turns come one after another may lie at one place.
+  // Allocates where these layouts say; rows whose turns come one after another may lie at one
+  // place.
   void allocate(Device device, DType dtype, const ParamLayout& values,
                 const ParamLayout& gradients);
   Tensor values() const { return values_.tensor(dtype_, {value_count_}); }

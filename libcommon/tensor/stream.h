@@ -59,7 +59,7 @@ class Stream {
   // of CUDA may wait, so the host does so in every Call, and from one to the next while it queues.
   using Clock = std::chrono::steady_clock;
   std::optional<Clock::time_point> waits_since() const;
-  // The same, unless the host does something else than to queue what belongs together.
+  // waits_since(), unless the host does something else than to queue what belongs together.
   std::optional<Clock::time_point> queues_since() const;
   class Call {
    public:

@@ -31,7 +31,7 @@ class HuggingFaceSource : public ModelSource {
   void find_prefix(const Param& words);
   bool output_if_stored_ = false;  // see HuggingFaceConfig
   std::string prefix_;             // before all names, where a state_dict() is part of a state
-  // Of the shape that it must have.
+  // The stored tensor of that name, which has the shape that it must have.
   const DistTensor& stored(const Param& row, const ForeignName& name) const;
   const DistTensor* original_of(const std::string& name, const Param& words) const;
   void check_same(const DistTensor& a, const DistTensor& b) const;

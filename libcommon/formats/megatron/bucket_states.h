@@ -40,15 +40,16 @@ bool is_by_buckets(const std::string& sharding_type);
 // Several threads may read at once.
 class BucketStates {
  public:
-  // Of `tensors`, which it keeps a reference to.  Exit::bad_data for runs that it does not know.
+  // The states among `tensors`, to which it keeps a reference.  Exit::bad_data for runs that it
+  // does not know.
   BucketStates(const DistReader& tensors, const ModelConfig& config, const PyValue& args,
                const std::string& sharding_type);
 
   // The common state's, as fully_sharded_model_space has it.
   PyValue common_optimizer(const KeepTensor& keep) const;
-  // Of a row and fp32_param, exp_avg or exp_avg_sq.
+  // The type of a row's fp32_param, exp_avg or exp_avg_sq.
   DType dtype_of(const Param& row, const std::string& state) const;
-  // As ModelSource::read().
+  // Reads such a state as ModelSource::read() does.
   void read(const Param& row, const std::string& state, Tensor out) const;
   // Whether a wrong place of anything would show in this row's fp32 values.
   bool is_telling(const Param& row) const {

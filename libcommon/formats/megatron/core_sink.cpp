@@ -87,7 +87,8 @@ class CoreSink : public ModelSink {
     return as_chain(all);
   }
 
-  // Of experts that are shared out, and of the rows beside them, there are optimizers of their own.
+  // What stands before the keys of a row's state: experts that are shared out, and the rows beside
+  // them, have optimizers of their own.
   std::string prefix_of(const Param& row, const std::string& state) const {
     if (state.empty()) return {};
     if (reshardable_) return state_prefix(state == "fp32_param" ? "param" : state);

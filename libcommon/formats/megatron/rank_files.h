@@ -90,7 +90,7 @@ class RankFilesSource : public ModelSource {
   const RankFile& file(std::int64_t rank, std::int64_t stage) const {
     return files_[number(rank, stage)];
   }
-  // Of the stage's ranks that has a row's part for a tensor rank.
+  // Which of the stage's ranks has a row's part for a tensor rank.
   std::int64_t rank_of(const Param& row, std::int64_t tensor_rank) const {
     return expert_rank_of(row, config_, counts_).value_or(0) * counts_.tensor + tensor_rank;
   }

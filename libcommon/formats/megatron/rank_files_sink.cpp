@@ -185,7 +185,8 @@ class RankFilesSink : public ModelSink {
            rank / counts_.tensor;
   }
 
-  // Of what all expert ranks have, the first one has the buffers.
+  // Whether a rank has an optimizer's buffers: the first one has them of what all expert ranks
+  // have.
   bool buffers(std::int64_t rank, std::size_t optimizer) const {
     return optimizer > 0 || rank < counts_.tensor;
   }
@@ -306,7 +307,7 @@ class RankFilesSink : public ModelSink {
                       [&file](Bytes bytes) { file.file.write(bytes); });
   }
 
-  // Of one of a rank's optimizers.
+  // Declares the buffers of one of a rank's optimizers.
   PyValue declare_buffers(BufferFile& file, const RankChunks& chunks, std::size_t optimizer,
                           std::int64_t rank, std::int64_t stage, const PyValue& args) const {
     const std::string& where = target_.source.path();
@@ -339,7 +340,7 @@ class RankFilesSink : public ModelSink {
     return all;
   }
 
-  // Of a buffer's weights and gradients.
+  // The types of a buffer's weights and gradients.
   PyValue types_of(const Param& row, const PyValue& args) const {
     const DType weights = types_(row, "");
     const PyValue* const in_fp32 = args.find("accumulate_allreduce_grads_in_fp32");

@@ -240,7 +240,8 @@ void RankFilesSource::take_common() {
 
 // --- Reading ------------------------------------------------------------------------------------
 
-// Of a T5's copies the embeddings' first one is meant, and the decoder's of the output layer.
+// The chunk that a row is read from.  Where a T5 has copies, that is the first one of the
+// embeddings, and the decoder's of the output layer.
 const RankFilesSource::Chunk& RankFilesSource::chunk_of(const Param& row) const {
   const auto has = [&](const Chunk& chunk) { return chunk.at.has(row) && !chunk.at.lacks(row); };
   if (row.place.stack == "lm_head") return *std::find_if(chunks_.rbegin(), chunks_.rend(), has);

@@ -86,7 +86,7 @@ struct BufferParam {
   bool shared = false;  // tied embeddings of a pipeline's ends: they have a bucket of their own
 };
 
-// Of a chunk's parameters, in a pipeline of so many ranks.
+// The sizes of a chunk's parameters in its buffer, in a pipeline of so many ranks.
 std::vector<BufferParam> buffer_params(std::span<const ParamRows> params, const ModelConfig& config,
                                        const ChunkLayers& chunk, std::int64_t stages);
 
@@ -96,8 +96,8 @@ struct BufferRules {
   bool pads_for_nccl = false;
 };
 
-// Of chunk `chunk` of stage `stage`, in a run with these settings.  Exit::bad_data for settings
-// that cannot be.
+// The rules of the buffer of chunk `chunk` of stage `stage`, in a run with these settings.
+// Exit::bad_data for settings that cannot be.
 BufferRules buffer_rules(const PyValue& args, std::int64_t stage, std::int64_t chunk,
                          const std::string& where);
 

@@ -159,7 +159,7 @@ PyValue as_chain(const std::vector<PyValue>& optimizers) {
 
 // --- Writing ------------------------------------------------------------------------------------
 
-// Of one optimizer.
+// The step that one optimizer has counted.
 static std::optional<PyValue> step_of(const PyValue& stored, const TorchReader& tensors,
                                       const std::string& where) {
   const PyValue* const state = inner_of(stored).find("state");

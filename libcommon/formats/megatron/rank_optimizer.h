@@ -39,9 +39,9 @@ inline std::size_t optimizer_of(const Param& row, std::int64_t expert_ranks) {
 
 // The optimizers that `stored` consists of, one or two.  Exit::bad_data for others.
 std::vector<PyValue> chained_optimizers(const PyValue& stored, const std::string& where);
-// Those of a torch_dist checkpoint's common state, as so many expert ranks have them: the groups of
-// experts are those of other parameters, or part with them.  Exit::bad_config where experts have
-// settings of their own and are no longer to be shared out.
+// The optimizers of a torch_dist checkpoint's common state, as so many expert ranks have them:
+// groups of experts are those of other parameters, or part with them.  Exit::bad_config where
+// experts have settings of their own and are no longer to be shared out.
 std::vector<PyValue> optimizers_for(const PyValue& stored, std::int64_t expert_ranks,
                                     const ParamTable& table, const std::string& where);
 // The common state's of one or two.
@@ -79,7 +79,7 @@ void find_rank_states(const PyValue& optimizer, std::span<RankParam> params,
                       const std::string& where);
 PyValue common_optimizer(const PyValue& optimizer, bool distributed, const std::string& where);
 
-// Of one optimizer in distrib_optim.pt, the flat buffer of chunk `number`: fp32_param, exp_avg and
+// The flat buffers of chunk `number` of one optimizer in distrib_optim.pt: fp32_param, exp_avg and
 // exp_avg_sq.  Exit::bad_data unless each has so many elements.
 std::map<std::string, StoredTensor> buffer_states(const PyValue& optimizer, std::size_t number,
                                                   const TorchReader& tensors, std::int64_t size,

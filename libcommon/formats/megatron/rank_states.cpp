@@ -9,8 +9,8 @@
 
 namespace mt {
 
-// Of an optimizer, in the order in which the rank's model registered them; at the end a copy of
-// tied embeddings.
+// The rows of an optimizer, in the order in which the rank's model registered them; a copy of tied
+// embeddings comes at the end.
 std::vector<ParamRows> RankFilesSource::rows_in(const Chunk& chunk, std::int64_t rank,
                                                 std::size_t optimizer) const {
   const std::int64_t expert_rank = rank / counts_.tensor;

@@ -82,7 +82,7 @@ class LayoutRank {
   }
 
  private:
-  // Of the parts that this rank updates; the others may be sums of fewer ranks.
+  // Puts the gradients of the parts that this rank updates; the others may be sums of fewer ranks.
   void put_gradients(Tensors& whole, double divisor) const {
     for (const Optimizer::Piece& piece : optimizer_.pieces())
       put(whole, *piece.row, piece.begin, piece.gradient, 1 / divisor);

@@ -23,7 +23,7 @@ struct LayoutRun {
 };
 LayoutRun run_layout(const TrainOptions& options, const TrainData& data, int steps);
 
-// The same options for one rank.
+// These options for one rank.
 TrainOptions on_one_rank(TrainOptions options);
 
 // The largest difference of two runs' numbers and where it is: of losses and norms relative to

@@ -78,7 +78,7 @@ std::vector<double> master_of(const Optimizer::Piece& piece) {
   return {wide.begin(), wide.end()};
 }
 
-// Of all tokens of a micro-batch.
+// The logits of all tokens of a micro-batch.
 std::vector<double> logits_of(const Gpt& model, Stream& stream) {
   const PassSize size{.sequences = kSequences, .length = kLength, .rows = kTokens};
   Pass pass(model, stream, kVocabulary);
@@ -99,7 +99,7 @@ std::vector<double> logits_of(const Gpt& model, Stream& stream) {
   });
 }
 
-// As on the first of two pipeline stages, but without messages.
+// The schedule of the first of two pipeline stages, but without messages.
 Schedule one_ahead(int micro_batches) {
   Schedule list = one_f_one_b({.ranks = 2}, micro_batches);
   std::erase_if(list, [](const Action& action) {

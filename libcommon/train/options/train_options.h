@@ -106,8 +106,8 @@ struct TrainOptions {
   // Exit::bad_config if a step after so many samples cannot be divided among the ranks.
   void check_steps_from(std::int64_t consumed_samples) const;
 
-  // Of the largest step: --global-batch-size, or the last of a step schedule.  An evaluation's are
-  // of this size too.
+  // The sequences of the largest step: --global-batch-size, or the last of a step schedule.  An
+  // evaluation's are of this size too.
   std::int64_t batch_size() const { return batches.final_size(); }
   int micro_batches() const { return divided(batch_size()).micro_batches; }
   std::vector<int> micro_batches_of_steps() const {  // those that there are in a run

@@ -7,7 +7,8 @@ namespace {
 // The rate of products that the runs of machine.h gave, by that of products alone on that GPU.
 constexpr double kProductsInSteps = 690.0 / 656;
 
-// Of one call of body, called for at least so long, after a first call that does not count.
+// How long one call of body takes, called for at least kLong after a first call that does not
+// count.
 template <class Body>
 double seconds_of(Stream& stream, const Body& body) {
   constexpr double kLong = 0.2;

@@ -42,7 +42,7 @@ struct Machine {
   int gpus_per_node = 8;
   Link node, network;  // within a node, and of each GPU between nodes
 
-  // Of operations one after another, by families.
+  // How long operations take one after another, by families.
   PerFamily<double> seconds(const PerFamily<Cost>& work, const AttentionKind& attention,
                             bool backward) const;
   double seconds(const Message& message) const;
@@ -63,7 +63,8 @@ struct MachineOptions {
   Machine machine() const;  // h200 if none is named
 };
 
-// Of "here": takes what is not given from this machine's GPU.  Exit::unavailable without one.
+// Where the machine is "here": takes what is not given from this machine's GPU.  Exit::unavailable
+// without one.
 void measure_machine(MachineOptions& options, DType dtype);
 
 // What a device reaches in a second.

@@ -15,7 +15,8 @@ struct Saving {
   std::size_t bytes = 0;  // that a rank needs with it
 };
 
-// Those that need less than `plan`, the least first.  Of micro-batches the largest that fits, or 1.
+// The savings that need less than `plan`, the least first; the micro-batch is the largest that
+// fits, or 1.
 std::vector<Saving> savings(const TrainOptions& options, const Plan& plan);
 
 // Throws Exit::out_of_memory with `what` and the option that saves most, after it has logged what

@@ -36,7 +36,7 @@ static std::size_t host_memory() {
          static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
 }
 
-// Of this machine, or of a GPU: of one that is here, unless the plan supposes others.
+// The memory of this machine, or of a GPU: of one that is here, unless the plan supposes others.
 static std::size_t memory_of(const TrainOptions& options, const Machine& machine) {
   if (options.device() == Device::cpu) return host_memory();
   if (options.plan && (options.machine.is_named() || device::count() == 0)) return machine.memory;
@@ -92,7 +92,7 @@ static AttentionKind attention_kind(const TrainOptions& options) {
           .seq_length = options.data.seq_length / (context > 1 ? 2 * context : 1)};
 }
 
-// Of a rank; adds its parameters to `parameters`.
+// The plan of a rank; adds its parameters to `parameters`.
 static RankPlan plan_rank(const TrainOptions& options, const Machine& machine, int rank,
                           PlanDetail detail, std::int64_t& parameters) {
   Stream meta(Device::meta), counting(Device::meta);

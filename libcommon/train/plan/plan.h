@@ -16,7 +16,8 @@ namespace mt {
 struct RankMemory {
   std::size_t parameters = 0, gradients = 0, optimizer = 0;
   std::size_t work = 0;  // scratch of a GPU's operations
-  // Of plans alone: what CUDA keeps of a GPU for itself, and what NCCL and copies among GPUs take.
+  // These are of plans alone: what CUDA keeps of a GPU for itself, and what NCCL and copies among
+  // GPUs take.
   std::size_t cuda = 0, nccl = 0, copies = 0;
   StepMemory step;
   std::size_t total() const {

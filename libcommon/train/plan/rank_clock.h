@@ -37,7 +37,7 @@ class RankClock final : public MessageWatch {
     double seconds() const;  // without the transfer
   };
 
-  // Of what is counted on `stream` from now on.
+  // A clock of what is counted on `stream` from now on.
   RankClock(const Machine& machine, const AttentionKind& attention, const Stream& stream);
 
   void begin_part(bool backward);  // ends the one before

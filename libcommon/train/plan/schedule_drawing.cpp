@@ -46,7 +46,7 @@ std::string row(const Schedule& schedule, const std::vector<Timeline::Span>& spa
 
 constexpr double kWidth = 1200, kLeft = 72, kRight = 16, kTop = 28, kRow = 22, kBottom = 30;
 
-// Of a stage's action; chunks are told apart by how pale they are.
+// The box of a stage's action; chunks are told apart by how pale they are.
 std::string box(const Action& action, const Timeline::Span& span, double scale, double top,
                 int chunks) {
   const double x = kLeft + span.begin * scale, width = (span.end - span.begin) * scale;

@@ -14,7 +14,7 @@ std::vector<ActionSeconds> seconds_of(const RankParts& rank) {
   return seconds;
 }
 
-// Of a rank, in a step.
+// How long a rank's weight gradients take in a step.
 double weight_gradient_seconds(const Schedule& schedule,
                                const std::vector<ActionSeconds>& seconds) {
   double sum = 0;

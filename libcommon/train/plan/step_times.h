@@ -11,7 +11,7 @@
 
 namespace mt {
 
-// Of one rank: a part for each action, one before and one after them.
+// RankParts: one rank's, a part for each action, one before and one after them.
 using RankParts = std::vector<RankClock::Part>;
 
 struct StepTimes {

@@ -23,7 +23,7 @@ struct Timeline {
   std::vector<std::vector<Span>> ranks;  // of each one's actions
   double seconds = 0;                    // until the last rank is done
 
-  // Of a rank: the time in which it computes, or at which it ends.
+  // The time in which a rank computes, and the time at which it ends.
   double busy(std::size_t rank, const Schedule& schedule) const;
   double end(std::size_t rank) const;
 };

@@ -23,7 +23,7 @@ BatchLoader::BatchLoader(const TrainOptions& options, const Task& task, const Sa
   whole_ = fields_in(storage_.tensor(DType::u8, {bytes}), fields, size_, real);
 }
 
-// Of each sequence this rank's two chunks; all of what is not of its tokens.
+// Takes this rank's two chunks of each sequence, and all of what is not of its tokens.
 void BatchLoader::take_chunks(const Fields& batch) const {
   const std::int64_t chunks = 2 * context_.size(), rank = context_.rank();
   for (const FieldSpec& spec : samples_.samples->fields()) {

@@ -85,8 +85,8 @@ static PyValue make_common(const TrainOptions& o, const TrainingState& state,
   return common;
 }
 
-// Of those before iteration `latest`, whose own is complete: all but the `count` newest, with it,
-// and multiples of `retained`.
+// Deletes checkpoints before iteration `latest`, whose own is complete: all but the `count` newest,
+// with it, and multiples of `retained`.
 static void delete_old_checkpoints(const std::string& folder, std::int64_t latest,
                                    std::int64_t count, std::optional<std::int64_t> retained) {
   std::int64_t kept = 1;

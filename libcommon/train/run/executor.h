@@ -51,8 +51,8 @@ class Executor {
   // or replace them (Param::gradient_replaced).  A GPU's work is queued, not waited for.
   void run(const Schedule& schedule, const LoadBatch& load, bool training);
 
-  // Of the last run's micro-batches, in the order of their forwards: the sums of the losses that
-  // count, [n] f64 on the device; none on ranks before the last.
+  // The sums of the losses that count, one for each of the last run's micro-batches, in the order
+  // of their forwards: [n] f64 on the device; none on ranks before the last.
   Tensor losses() const;
   std::vector<double> fetch_losses();  // on the host, which waits; zeros on meta
   double loss();                       // their sum

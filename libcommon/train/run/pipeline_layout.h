@@ -17,7 +17,8 @@ struct PipelineLayout {
   PipelinePlace place(int rank) const;
   StageRanges of_rank(int rank) const;
   Schedule training(int rank, int micro_batches) const;
-  // Of a batch's micro-batches one rank alone evaluates one at a time, several all.
+  // How many of a batch's micro-batches are evaluated at a time: one by one rank alone, all by
+  // several.
   int evaluated_at_once(int micro_batches) const { return ranks == 1 ? 1 : micro_batches; }
   Schedule evaluation(int rank, int micro_batches) const;
   // Exit::bad_config if a step of so many cannot be scheduled.

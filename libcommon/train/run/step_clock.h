@@ -25,7 +25,7 @@ class StepClock {
 
   void begin(Stream& stream);
   void end(Stream& stream);
-  // Of the first step that was ended and not told of; waits for its end.
+  // How long the first step took that was ended and not told of; waits for its end.
   double seconds(Stream& stream);
 
  private:

@@ -15,7 +15,7 @@ struct StepShape {
   std::uint64_t seed = 0;  // of dropout
   FieldSpecs fields = {};  // of a micro-batch's samples, this rank's part of each
   bool sequence_parallel = false, tensor_overlap = false;
-  // Of ranks that share sequences, seq_length being this rank's part of one: ContextParallel.
+  // How ranks that share sequences do so (ContextParallel); seq_length is this rank's part of one.
   std::vector<ContextComm> context_comm = {ContextComm::p2p};
   int context_neighbours = 0;
   std::int64_t tokens() const { return micro_batch_size * seq_length; }

@@ -47,7 +47,7 @@ double TrainStep::divisor(double tokens) const {
   return options_.calculate_per_token_loss ? std::max(1.0, tokens) : parts_.world.data().size();
 }
 
-// Of this rank's sum.
+// The norm of this rank's sum of gradients.
 double TrainStep::gradient_norm() {
   return std::sqrt(sum_squares(parts_.model.table().gradients(), parts_.stream));
 }

@@ -170,7 +170,7 @@ void Trainer::begin_step(const TrainOptions::StepSize& size) {
   if (profile || !step_.may_begin_early()) end_step();
 }
 
-// Of the step that has not ended, if there is one.
+// Waits for the end of the step that has not ended, if there is one, and tells of it.
 void Trainer::end_step() {
   if (!begun_) return;
   StepReport report = *std::exchange(begun_, std::nullopt);
