@@ -143,13 +143,17 @@ void GgufWriter::write(const std::string& name, ConstTensor tensor) {
          name_of(expected), place.shape);
   const std::uint64_t size = gguf_bytes(place.type, place.shape);
   if (quantized) {
-    constexpr std::int64_t kAtOnce = 1 << 20;  // elements
-    const auto* const values = static_cast<const float*>(tensor.data());
+    constexpr std::int64_t kAtOnce = 1 << 20;                                 // elements
+    const auto* const stored = static_cast<const std::byte*>(tensor.data());  // at any address
+    std::vector<float> values;
     std::vector<std::byte> blocks;
     for (std::int64_t begin = 0; begin < tensor.numel(); begin += kAtOnce) {
       const std::int64_t count = std::min(kAtOnce, tensor.numel() - begin);
+      values.resize(static_cast<std::size_t>(count));
+      std::memcpy(values.data(), stored + begin * static_cast<std::int64_t>(sizeof(float)),
+                  values.size() * sizeof(float));
       blocks.resize(static_cast<std::size_t>(count / kGgufBlock) * kBlockBytes);
-      quantize_q8_0(blocks.data(), {values + begin, static_cast<std::size_t>(count)});
+      quantize_q8_0(blocks.data(), values);
       file_.write_at(place.offset + gguf_bytes(place.type, {begin}), blocks);
     }
   } else {

@@ -336,16 +336,27 @@ static std::int64_t read_back(const Plan& plan, const std::string& folder, int t
 
 // --- Converting ---------------------------------------------------------------------------------
 
+// Counts the numbers of a tensor of T for which `is` holds.  A file's tensor may begin at any byte.
+template <class T, class Is>
+static std::int64_t count_numbers(ConstTensor tensor, const Is& is) {
+  const auto* at = static_cast<const std::byte*>(tensor.data());
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < tensor.numel(); ++i, at += sizeof(T)) {
+    T number;
+    std::memcpy(&number, at, sizeof number);
+    count += is(number) ? 1 : 0;
+  }
+  return count;
+}
+
 // What float16 cannot hold would become infinite, and compare as equal with itself; what a scale of
 // q8_0 cannot, would be lost.
 static void check_range(const Plan& plan, const Param& row, const std::string& state,
                         ConstTensor value) {
   if (plan.target.quantized && is_gguf_quantized(row)) {
     constexpr float kLargest = 127 * 65504.0F;
-    const std::span numbers(static_cast<const float*>(value.data()),
-                            static_cast<std::size_t>(value.numel()));
-    const auto lost =
-        std::ranges::count_if(numbers, [](float x) { return !(std::fabs(x) <= kLargest); });
+    const std::int64_t lost =
+        count_numbers<float>(value, [](float x) { return !(std::fabs(x) <= kLargest); });
     if (lost > 0)
       fail(Exit::bad_config, plan.source->path(), ": ", row.name(), ": ", lost,
            " numbers are not finite, or too large for q8_0, whose scales are float16; see --dtype");
@@ -353,10 +364,8 @@ static void check_range(const Plan& plan, const Param& row, const std::string& s
   }
   if (value.dtype() != DType::f16 || plan.source->dtype_of(row, state) == DType::f16) return;
   constexpr std::uint16_t kMagnitude = 0x7FFF, kInfinity = 0x7C00;
-  const std::span bits(static_cast<const std::uint16_t*>(value.data()),
-                       static_cast<std::size_t>(value.numel()));
-  const auto infinite = std::ranges::count_if(
-      bits, [](std::uint16_t number) { return (number & kMagnitude) == kInfinity; });
+  const std::int64_t infinite = count_numbers<std::uint16_t>(
+      value, [](std::uint16_t bits) { return (bits & kMagnitude) == kInfinity; });
   if (infinite > 0)
     fail(Exit::bad_config, plan.source->path(), ": ", row.name(), ": ", infinite,
          " numbers are infinite or too large for float16, which ends at 65504; see --dtype");
