@@ -71,18 +71,18 @@ stage 'set-up' 120 scripts/setup
 stage 'floors' 5 scripts/check-floors
 if command -v clang-format >/dev/null; then stage 'format' 30 scripts/check-format; fi
 stage 'configure release' 30 cmake --preset release
-stage 'build release' 780 build release
-stage 'tests release' 300 run_tests release --label-exclude '^nightly$'
-total=1200
+stage 'build release' 900 build release
+stage 'tests release' 400 run_tests release --label-exclude '^nightly$'
+total=1400
 
 if ((quick == 0)); then
   stage 'configure asan' 30 cmake --preset asan
-  stage 'build asan' 480 build asan
-  stage 'tests asan' 300 run_tests asan --label-exclude '^(long|nightly)$'
+  stage 'build asan' 900 build asan
+  stage 'tests asan' 450 run_tests asan --label-exclude '^(long|nightly)$'
   stage 'configure tsan' 30 cmake --preset tsan
-  stage 'build tsan' 240 build tsan tests_threads
-  stage 'tests tsan' 200 run_tests tsan --label-regex '^threads$'
-  total=2100
+  stage 'build tsan' 400 build tsan tests_threads
+  stage 'tests tsan' 300 run_tests tsan --label-regex '^threads$'
+  total=2700
 fi
 if over_budget "$SECONDS" $total; then times+=("        more than $total s in all"); fi
 exit $passed_budget
