@@ -26,7 +26,7 @@ struct FolderFiles {
 // more: "model-#####-of-#####.safetensors".
 bool has_form(std::string_view name, std::string_view pattern);
 
-// Of all files below a folder the names, sorted; a link is a file, whatever it leads to.
+// Lists the names of all files below a folder, sorted; a link is a file, whatever it leads to.
 std::vector<std::string> files_below(const std::string& folder);
 
 // What of a folder is not of a save, the first by its name: a file, or an empty folder.  Empty if

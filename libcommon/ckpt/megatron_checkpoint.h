@@ -48,8 +48,8 @@ FolderFiles checkpoint_files();
 // SAVE/iter_0001000, or SAVE/release for iteration 0.
 std::string checkpoint_folder(const std::string& save_folder, std::int64_t iteration);
 
-// The same, to save to.  What dead processes left of such folders,
-// and of the tracker, is removed.
+// Returns checkpoint_folder() for a save, once it has removed what dead processes left of such
+// folders and of the tracker.
 std::string folder_to_save(const std::string& save_folder, std::int64_t iteration);
 void write_tracker(const std::string& save_folder, std::int64_t iteration);
 

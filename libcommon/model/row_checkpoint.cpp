@@ -53,10 +53,6 @@ void read_row(const DistReader& reader, const Param& row, const std::string& sta
   here.upload();
 }
 
-void read_rows(const DistReader& reader, const ParamTable& table, const std::string& state) {
-  for (const Param& row : table.rows()) read_row(reader, row, state, row.value);
-}
-
 void check_all_used(const DistReader& reader, const std::set<std::string>& keys) {
   for (const auto& [key, tensor] : reader.tensors())
     if (key.find("optimizer.") == std::string::npos && !keys.contains(key))

@@ -27,8 +27,6 @@ void read_parts(const DistReader& reader, const Param& row, std::span<const KeyP
 // Fills a tensor of a row's part, on any device, with the row's state of this name.
 void read_row(const DistReader& reader, const Param& row, const std::string& state,
               const Tensor& to);
-// Fills the values of all rows.
-void read_rows(const DistReader& reader, const ParamTable& table, const std::string& state = {});
 
 // Exit::bad_data if the checkpoint has a tensor under another key, which is no optimizer's.
 void check_all_used(const DistReader& reader, const std::set<std::string>& keys);

@@ -9,6 +9,10 @@
 namespace mt {
 namespace {
 
+void read_rows(const DistReader& reader, const ParamTable& table, const std::string& state = {}) {
+  for (const Param& row : table.rows()) read_row(reader, row, state, row.value);
+}
+
 std::unique_ptr<Gpt> make(const ModelConfig& config, DType dtype, const StageRange& range,
                           std::uint64_t seed) {
   auto model = std::make_unique<Gpt>(config, StageRanges{range});

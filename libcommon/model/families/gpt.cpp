@@ -5,12 +5,12 @@
 
 namespace mt {
 
-WireShapes Gpt::wire(std::int64_t rows) const { return {Shape{rows, config_.hidden_size}}; }
+WireShapes Gpt::wire(std::int64_t rows) const { return {Shape{rows, config_->hidden_size}}; }
 
 void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,
                   Model::Saved* slot) const {
   auto* saved = static_cast<Saved*>(slot);
-  Tensor x = s.kept(saved, {s.rows(), config_.hidden_size});
+  Tensor x = s.kept(saved, {s.rows(), config_->hidden_size});
   if (chunk(s).range.first)
     embedding_->forward(s, x, batch[Field::ids], saved ? &saved->embedding : nullptr);
   else
@@ -29,7 +29,7 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
 
 void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slot) const {
   const auto& saved = static_cast<const Saved&>(slot);
-  Tensor dx = s.gradient({s.rows(), config_.hidden_size});
+  Tensor dx = s.gradient({s.rows(), config_->hidden_size});
   if (chunk(s).range.last) {
     final_norm_->backward(s, dx, saved.head.dx, saved.y, saved.final_norm);
     s.complete(head_rows_);
@@ -47,17 +47,17 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
 
 // What the last norm reads for some of the tokens: [rows, hidden_size].
 Tensor Gpt::final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const {
-  Tensor x = s.scratch({s.tokens.count(), config_.hidden_size});
+  Tensor x = s.scratch({s.tokens.count(), config_->hidden_size});
   embedding_->forward(s, x, ids, nullptr);
   if (s.past.cache != nullptr && inv_freq_) {
     const Tensor angles = s.scratch_sums({s.tokens.count(), 2 * inv_freq_.numel()});
     rope_angles(angles, inv_freq_, s.tokens.positions, s.stream);
     s.past.angles = angles;
-    s.past.interleaved = config_.rotary_interleaved;
+    s.past.interleaved = config_->rotary_interleaved;
   }
   x = chunk(s).stack.forward(s, x, nullptr);
   if (s.tokens.count() == 1 && rows.numel() == 1) return x;
-  const Tensor picked = s.scratch({rows.numel(), config_.hidden_size});
+  const Tensor picked = s.scratch({rows.numel(), config_->hidden_size});
   embedding_forward(picked, rows, x, 0, false, s.stream);
   return picked;
 }

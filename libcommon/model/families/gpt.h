@@ -29,7 +29,7 @@ class Gpt : public Model {
 
   ~Gpt() override;
 
-  const ModelConfig& config() const { return config_; }
+  const ModelConfig& config() const { return *config_; }
 
   std::unique_ptr<Model::Saved> make_saved() const override { return std::make_unique<Saved>(); }
   WireShapes wire(std::int64_t rows) const override;
@@ -56,8 +56,7 @@ class Gpt : public Model {
   const Chunk& chunk(const Step& s) const { return chunks_.at(static_cast<std::size_t>(s.chunk)); }
   Tensor final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const;
 
-  std::unique_ptr<const ModelConfig> kept_config_;
-  const ModelConfig& config_;
+  std::unique_ptr<const ModelConfig> config_;
   TensorPart part_;
   Buffer inv_freq_storage_;
   ConstTensor inv_freq_;
