@@ -2,6 +2,7 @@
 
 #include "model/families/gpt.h"
 #include "model/layers.h"
+#include "model/layers/layer_rows.h"
 
 namespace mt {
 namespace {

@@ -7,12 +7,13 @@
 #include <numeric>
 
 #include "tests/train/samples.h"
+#include "train/run/pretraining.h"
 
 namespace mt {
 namespace {
 
-TrainOptions one_at_a_time(bool per_token) {
-  TrainOptions o;
+BatchOptions one_at_a_time(bool per_token) {
+  BatchOptions o;
   o.micro_batch_size = 1;
   o.calculate_per_token_loss = per_token;
   return o;
@@ -38,9 +39,8 @@ Sums step_of_two_ranks(bool per_token, double (*loss_of)(double)) {
   double sums[3] = {};
   run_ranks(2, [&](Group& ranks) {
     const World world(ranks, {.dp = 2});
-    const TrainOptions options = one_at_a_time(per_token);
-    const Pretraining task(options);
-    BatchLoader loader(options, task, sample.set, 0, 2, world);
+    const Pretraining task({}, {});
+    BatchLoader loader(one_at_a_time(per_token), DType::f32, task, sample.set, 0, 2, world);
     double own[3] = {};
     for (int i = 0; i < 2; ++i) {
       const BatchMemory memory(1, DType::f64);
@@ -82,9 +82,8 @@ TEST(BatchLoader, NothingCounts) {
     const BatchMemory memory(1, DType::f32);
     const auto group = make_single_group();
     const World alone(*group, {});
-    const TrainOptions options = one_at_a_time(per_token);
-    const Pretraining task(options);
-    BatchLoader loader(options, task, sample.set, 0, 2, alone);
+    const Pretraining task({}, {});
+    BatchLoader loader(one_at_a_time(per_token), DType::f32, task, sample.set, 0, 2, alone);
     loader.load(0, memory.batch());
     EXPECT_EQ(loader.tokens(), 0);
     EXPECT_EQ(largest(memory.weight.view()), 0);
@@ -97,9 +96,8 @@ TEST(BatchLoader, RanksShareASequence) {
   std::vector<std::int32_t> tokens(kLength + 1, kEod);
   tokens[0] = 7;
   const FileSamples sample({tokens}, true);
-  TrainOptions o = one_at_a_time(false);
-  o.data.seq_length = kLength;
-  o.parallel.context_parallel_size = 2;
+  DataOptions data;
+  data.seq_length = kLength;
   run_ranks(2, [&](Group& ranks) {
     const World world(ranks, {.cp = 2});
     const BatchMemory memory(1, DType::f32);
@@ -107,8 +105,8 @@ TEST(BatchLoader, RanksShareASequence) {
     for (const Field field :
          {Field::ids, Field::labels, Field::positions, Field::loss_mask, Field::weight})
       own[field] = own[field].rows(0, kLength / 2);
-    const Pretraining task(o);
-    BatchLoader loader(o, task, sample.set, 0, 1, world);
+    const Pretraining task({}, data);
+    BatchLoader loader(one_at_a_time(false), DType::f32, task, sample.set, 0, 1, world);
     loader.load(0, own);
     const auto positions = own.span<std::int32_t>(Field::positions);
     const std::vector<std::int32_t> ends{0, 1, 6, 7}, middle{2, 3, 4, 5};

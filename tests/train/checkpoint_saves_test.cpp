@@ -22,26 +22,26 @@ void expect_same_tensors(const std::string& got, const std::string& expected) {
 
 TEST_F(CheckpointSaves, AsyncWritesTheSameBytes) {
   for (const int ranks : {1, 2}) {
-    TrainOptions o = options(concat("waits", ranks));
-    o.save_interval = 3;
-    o.ranks = ranks;
-    o.optimizer.use_distributed_optimizer = ranks > 1;
+    PretrainOptions o = options(concat("waits", ranks));
+    o.run.checkpoint.save_interval = 3;
+    o.run.ranks.count = ranks;
+    o.run.optimizer.use_distributed_optimizer = ranks > 1;
     train_with(o);
-    TrainOptions async = o;
-    async.save = path(concat("async", ranks));
-    async.async_save = true;
-    async.keep_last = 2;
+    PretrainOptions async = o;
+    async.run.checkpoint.save = path(concat("async", ranks));
+    async.run.checkpoint.async_save = true;
+    async.run.checkpoint.keep_last = 2;
     train_with(async);
-    EXPECT_EQ(list_checkpoints(async.save), (std::vector<std::int64_t>{9, 10}));
+    EXPECT_EQ(list_checkpoints(async.run.checkpoint.save), (std::vector<std::int64_t>{9, 10}));
     for (const int iteration : {9, 10})
-      expect_same_tensors(iteration_folder(async.save, iteration),
-                          iteration_folder(o.save, iteration));
+      expect_same_tensors(iteration_folder(async.run.checkpoint.save, iteration),
+                          iteration_folder(o.run.checkpoint.save, iteration));
     EXPECT_EQ(events(concat("async", ranks), "save").size(), 4U);
-    for (const auto& entry : fs::directory_iterator(async.save))
+    for (const auto& entry : fs::directory_iterator(async.run.checkpoint.save))
       EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << entry.path();
-    async.load = async.save;
-    async.train_iters = 12;
-    async.schedule.override_checkpoint = true;
+    async.run.checkpoint.load = async.run.checkpoint.save;
+    async.run.length.train_iters = 12;
+    async.run.schedule.override_checkpoint = true;
     train_with(async);
     EXPECT_EQ(losses(concat("async", ranks)).size(), 12U);
   }
@@ -49,16 +49,16 @@ TEST_F(CheckpointSaves, AsyncWritesTheSameBytes) {
 
 // A full disk, as it were: no file may grow beyond a size that the log does not reach.
 TEST_F(CheckpointSaves, AsyncFailureEndsTheRunAndLeavesTheCheckpointBefore) {
-  TrainOptions o = options("run");
-  o.train_iters = 2;
-  o.schedule.warmup_iters = 0;
+  PretrainOptions o = options("run");
+  o.run.length.train_iters = 2;
+  o.run.schedule.warmup_iters = 0;
   train_with(o);
-  const Files before = contents_below(iteration_folder(o.save, 2));
-  o.load = o.save;
-  o.async_save = true;
-  o.train_iters = 10;
-  o.schedule.override_checkpoint = true;
-  o.save_interval = 3;
+  const Files before = contents_below(iteration_folder(o.run.checkpoint.save, 2));
+  o.run.checkpoint.load = o.run.checkpoint.save;
+  o.run.checkpoint.async_save = true;
+  o.run.length.train_iters = 10;
+  o.run.schedule.override_checkpoint = true;
+  o.run.checkpoint.save_interval = 3;
   ASSERT_NE(std::signal(SIGXFSZ, SIG_IGN), SIG_ERR);
   rlimit whole;
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &whole), 0);
@@ -69,29 +69,29 @@ TEST_F(CheckpointSaves, AsyncFailureEndsTheRunAndLeavesTheCheckpointBefore) {
   std::signal(SIGXFSZ, SIG_DFL);
   EXPECT_TRUE(matches(error, "74 .*/iter_0000003\\.tmp\\.[0-9]+/__0_0\\.distcp: cannot write: .*"))
       << error;
-  EXPECT_EQ(list_checkpoints(o.save), std::vector<std::int64_t>{2});
-  EXPECT_TRUE(contents_below(iteration_folder(o.save, 2)) == before);
-  EXPECT_EQ(read_file(o.save + "/latest_checkpointed_iteration.txt"), "2");
+  EXPECT_EQ(list_checkpoints(o.run.checkpoint.save), std::vector<std::int64_t>{2});
+  EXPECT_TRUE(contents_below(iteration_folder(o.run.checkpoint.save, 2)) == before);
+  EXPECT_EQ(read_file(o.run.checkpoint.save + "/latest_checkpointed_iteration.txt"), "2");
 }
 
 TEST_F(CheckpointSaves, RanksOfTheSameWeightsShareTheWriting) {
-  TrainOptions o = options("shared");
-  o.ranks = 4;
+  PretrainOptions o = options("shared");
+  o.run.ranks.count = 4;
   train_with(o);
-  TrainOptions alone = o;
-  alone.save = path("alone");
-  alone.fully_parallel_save = false;
+  PretrainOptions alone = o;
+  alone.run.checkpoint.save = path("alone");
+  alone.run.checkpoint.fully_parallel_save = false;
   train_with(alone);
   std::uintmax_t least = UINTMAX_MAX, most = 0;
   for (int rank = 0; rank < 4; ++rank) {
     const std::string name = concat("/__", rank, "_0.distcp");
-    EXPECT_EQ(fs::exists(iteration_folder(alone.save, 10) + name), rank == 0);
-    const std::uintmax_t size = fs::file_size(iteration_folder(o.save, 10) + name);
+    EXPECT_EQ(fs::exists(iteration_folder(alone.run.checkpoint.save, 10) + name), rank == 0);
+    const std::uintmax_t size = fs::file_size(iteration_folder(o.run.checkpoint.save, 10) + name);
     least = std::min(least, size);
     most = std::max(most, size);
   }
   EXPECT_GT(least, 0U);
-  EXPECT_LT(most, fs::file_size(iteration_folder(alone.save, 10) + "/__0_0.distcp"));
+  EXPECT_LT(most, fs::file_size(iteration_folder(alone.run.checkpoint.save, 10) + "/__0_0.distcp"));
   expect_near_tensors("shared", "alone", 10, kWeights, 0);
 }
 
@@ -103,17 +103,17 @@ void damage(const std::string& path) {
 }
 
 TEST_F(CheckpointSaves, GoesOnFromTheNewestThatIsWhole) {
-  TrainOptions o = options("whole");
-  o.save_interval = 2;
+  PretrainOptions o = options("whole");
+  o.run.checkpoint.save_interval = 2;
   train_with(o);
   for (const int ranks : {1, 2}) {
     const std::string name = concat("damaged", ranks);
     for (const int iteration : {4, 6, 8}) copy_of("whole", iteration, name);
     damage(iteration_folder(path(name), 8) + "/__0_0.distcp");
     fs::remove(iteration_folder(path(name), 6) + "/common.pt");
-    TrainOptions next = o;
-    next.ranks = ranks;
-    next.save = next.load = path(name);
+    PretrainOptions next = o;
+    next.run.ranks.count = ranks;
+    next.run.checkpoint.save = next.run.checkpoint.load = path(name);
     testing::internal::CaptureStderr();
     train_with(next);
     const std::string said = testing::internal::GetCapturedStderr();
@@ -123,29 +123,32 @@ TEST_F(CheckpointSaves, GoesOnFromTheNewestThatIsWhole) {
     EXPECT_NE(said.find("going on from " + iteration_folder(path(name), 4)), std::string::npos);
     EXPECT_EQ(losses(name).size(), 6U);
     if (ranks == 1)
-      expect_same_files(iteration_folder(next.save, 10), iteration_folder(o.save, 10));
+      expect_same_files(iteration_folder(next.run.checkpoint.save, 10),
+                        iteration_folder(o.run.checkpoint.save, 10));
   }
 }
 
 TEST_F(CheckpointSaves, WhatWasAskedForIsNotReplaced) {
-  TrainOptions o = options("run");
-  o.save_interval = 5;
+  PretrainOptions o = options("run");
+  o.run.checkpoint.save_interval = 5;
   train_with(o);
-  o.load = o.save;
-  o.train_iters = 12;
-  o.schedule.override_checkpoint = true;
-  damage(iteration_folder(o.save, 10) + "/__0_0.distcp");
-  const auto refused = [&](const std::function<void(TrainOptions&)>& change) {
-    TrainOptions other = o;
+  o.run.checkpoint.load = o.run.checkpoint.save;
+  o.run.length.train_iters = 12;
+  o.run.schedule.override_checkpoint = true;
+  damage(iteration_folder(o.run.checkpoint.save, 10) + "/__0_0.distcp");
+  const auto refused = [&](const std::function<void(PretrainOptions&)>& change) {
+    PretrainOptions other = o;
     change(other);
     return matches(error_of([&] { train_with(other); }),
                    "65 .*iter_0000010/__0_0.distcp: hash .*damaged");
   };
-  EXPECT_TRUE(refused([](TrainOptions& t) { t.ckpt_step = 10; }));
-  EXPECT_TRUE(refused([](TrainOptions& t) { t.load = iteration_folder(t.load, 10); }));
-  EXPECT_TRUE(refused([](TrainOptions& t) { t.finetune = true; }));
-  fs::remove_all(iteration_folder(o.save, 5));
-  EXPECT_TRUE(refused([](TrainOptions&) {}));  // there is no other
+  EXPECT_TRUE(refused([](PretrainOptions& t) { t.run.checkpoint.ckpt_step = 10; }));
+  EXPECT_TRUE(refused([](PretrainOptions& t) {
+    t.run.checkpoint.load = iteration_folder(t.run.checkpoint.load, 10);
+  }));
+  EXPECT_TRUE(refused([](PretrainOptions& t) { t.run.checkpoint.finetune = true; }));
+  fs::remove_all(iteration_folder(o.run.checkpoint.save, 5));
+  EXPECT_TRUE(refused([](PretrainOptions&) {}));  // there is no other
 }
 
 }  // namespace

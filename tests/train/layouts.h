@@ -113,9 +113,9 @@ class Layouts : public Training, public testing::WithParamInterface<Layout> {
  protected:
   static constexpr int kSteps = 5;
 
-  TrainOptions options_of(const Layout& layout) const {
-    TrainOptions o = options("");
-    o.save.clear();
+  PretrainOptions options_of(const Layout& layout) const {
+    PretrainOptions o = options("");
+    o.run.checkpoint.save.clear();
     o.model.hidden_size = layout.hidden_size;
     o.model.num_attention_heads = 8;
     o.model.kv_channels = 16;
@@ -136,33 +136,33 @@ class Layouts : public Training, public testing::WithParamInterface<Layout> {
     o.model.padded_vocab_size = 384;
     o.data.seq_length = o.model.max_position_embeddings = layout.seq_length;
     o.data.reset_attention_mask = layout.documents;
-    o.calculate_per_token_loss = layout.per_token_loss;
+    o.run.batch.calculate_per_token_loss = layout.per_token_loss;
     if (layout.per_token_loss) o.model.window_size = "5,0";
-    o.optimizer.clip_grad = 0.5;
-    o.optimizer.use_distributed_optimizer = layout.distributed;
-    o.optimizer.distributed_optimizer_instances = layout.instances;
-    o.optimizer.sharding_strategy = layout.sharding;
-    o.optimizer.overlap_grad_reduce = layout.bucket > 0;
-    o.optimizer.overlap_param_gather = layout.bucket > 0 && layout.distributed;
-    if (layout.bucket > 0) o.optimizer.ddp_bucket_size = layout.bucket;
-    o.compute.dtype = layout.dtype == DType::f64 ? "fp64" : "fp32";
+    o.run.optimizer.clip_grad = 0.5;
+    o.run.optimizer.use_distributed_optimizer = layout.distributed;
+    o.run.optimizer.distributed_optimizer_instances = layout.instances;
+    o.run.optimizer.sharding_strategy = layout.sharding;
+    o.run.optimizer.overlap_grad_reduce = layout.bucket > 0;
+    o.run.optimizer.overlap_param_gather = layout.bucket > 0 && layout.distributed;
+    if (layout.bucket > 0) o.run.optimizer.ddp_bucket_size = layout.bucket;
+    o.run.compute.dtype = layout.dtype == DType::f64 ? "fp64" : "fp32";
     if (layout.recompute == "full")
       o.model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
     else if (!layout.recompute.empty())
       o.model.recompute = {.granularity = "selective", .modules = {layout.recompute}};
-    o.ranks = layout.ranks;
-    o.parallel = layout.parallel;
-    o.pipeline = layout.pipeline;
+    o.run.ranks.count = layout.ranks;
+    o.run.ranks.parallel = layout.parallel;
+    o.run.ranks.pipeline = layout.pipeline;
     o.model.num_layers = layout.num_layers;
     return o;
   }
 
-  LayoutRun run(TrainOptions o) const {
-    TrainData data(o.data);
-    o.take_vocabulary(data.tokenizer());
-    o.complete();
-    data.build(o.length(), o.seed, o.sampler(), Log({.level = Log::Level::quiet}));
-    return run_layout(o, data, kSteps);
+  LayoutRun run(PretrainOptions o) const {
+    Pretraining task = open_pretraining(o);
+    const RunOptions& run = o.run;
+    task.build(training_length(run.length, run.batch, run.evaluation, false), run.seed, run.batch,
+               Log({.level = Log::Level::quiet}));
+    return run_layout(run, task, kSteps);
   }
 
   // The same by one rank; computed once for layouts of one model.

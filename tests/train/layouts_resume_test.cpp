@@ -10,12 +10,12 @@ class Resumed : public Layouts {
   // The steps from the checkpoint in `load`, if any, to the one after which `stop` divides.
   void train(const Layout& layout, const std::string& save, int stop,
              const std::string& load) const {
-    TrainOptions o = options_of(layout);
-    o.save = path(save);
-    o.load = load.empty() ? "" : path(load);
-    o.train_iters = 3;
-    o.exit_interval = stop;
-    o.eval_iters = 0;
+    PretrainOptions o = options_of(layout);
+    o.run.checkpoint.save = path(save);
+    o.run.checkpoint.load = load.empty() ? "" : path(load);
+    o.run.length.train_iters = 3;
+    o.run.length.exit_interval = stop;
+    o.run.evaluation.eval_iters = 0;
     train_with(o);
   }
 };

@@ -11,7 +11,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "train/options/train_options.h"
+#include "train/options/pretrain_options.h"
 
 namespace mt {
 namespace {
@@ -59,7 +59,7 @@ class MegatronFlags : public testing::Test {
     return *option;
   }
 
-  TrainOptions options_;
+  PretrainOptions options_;
   CommandLine cl_;
   const std::vector<Row> rows_ = read_rows();
 };

@@ -11,20 +11,20 @@ const std::string kModel = "decoder.";  // not the optimizer's
 class OptimizerTraining : public Training {
  protected:
   // Trains as `options`, on `ranks` ranks, to a folder of the same name.
-  void run(TrainOptions o, const std::string& name, int ranks, bool distributed) const {
-    o.save = path(name);
-    o.ranks = ranks;
-    o.optimizer.use_distributed_optimizer = distributed;
+  void run(PretrainOptions o, const std::string& name, int ranks, bool distributed) const {
+    o.run.checkpoint.save = path(name);
+    o.run.ranks.count = ranks;
+    o.run.optimizer.use_distributed_optimizer = distributed;
     train_with(o);
   }
 
   // The bytes of a checkpoint are those of an undisturbed run if it is resumed at every save.
-  void expect_resumable(TrainOptions o, const std::string& name) const {
-    o.save = path(name);
-    o.save_interval = 5;
+  void expect_resumable(PretrainOptions o, const std::string& name) const {
+    o.run.checkpoint.save = path(name);
+    o.run.checkpoint.save_interval = 5;
     train_with(o);
     const std::string resumed = name + "-resumed";
-    o.save = o.load = copy_of(name, 5, resumed);
+    o.run.checkpoint.save = o.run.checkpoint.load = copy_of(name, 5, resumed);
     train_with(o);
     expect_same_files(iteration_folder(path(resumed), 10), iteration_folder(path(name), 10));
   }
@@ -39,10 +39,10 @@ class OptimizerTraining : public Training {
 
 TEST_F(OptimizerTraining, SharedAmongRanksTrainsAlike) {
   for (const char* name : {"adam", "muon"}) {
-    TrainOptions o = options("");
-    o.optimizer.name = name;
-    o.compute.dtype = "fp64";
-    o.train_iters = 5;
+    PretrainOptions o = options("");
+    o.run.optimizer.name = name;
+    o.run.compute.dtype = "fp64";
+    o.run.length.train_iters = 5;
     const std::string whole = concat(name, "-whole");
     run(o, whole, 1, false);
     for (const int ranks : {1, 2, 4}) {
@@ -57,8 +57,8 @@ TEST_F(OptimizerTraining, SharedAmongRanksTrainsAlike) {
 
 // Without clipping, whose norm is summed in another order, also bit for bit.
 TEST_F(OptimizerTraining, SharedAmongRanksComputesTheSameBits) {
-  TrainOptions o = options("");
-  o.optimizer.clip_grad = 0;
+  PretrainOptions o = options("");
+  o.run.optimizer.clip_grad = 0;
   for (const int ranks : {1, 2, 4}) {
     const std::string whole = concat("whole", ranks), shared = concat("shared", ranks);
     run(o, whole, ranks, false);
@@ -68,62 +68,63 @@ TEST_F(OptimizerTraining, SharedAmongRanksComputesTheSameBits) {
 }
 
 TEST_F(OptimizerTraining, GoesOnOnAnyNumberOfRanks) {
-  TrainOptions o = options("");
-  o.compute.dtype = "fp64";
-  o.save_interval = 5;
+  PretrainOptions o = options("");
+  o.run.compute.dtype = "fp64";
+  o.run.checkpoint.save_interval = 5;
   run(o, "whole", 2, true);
   for (const int ranks : {1, 3, 4})
     for (const bool distributed : {true, false}) {
       const std::string resumed = concat("resumed", ranks, distributed);
       SCOPED_TRACE(resumed);
-      TrainOptions next = o;
-      next.global_batch_size = ranks == 3 ? 12 : 8;
-      next.schedule.override_checkpoint = true;
-      next.load = copy_of("whole", 5, resumed);
-      if (ranks == 3) next.train_iters = 5;  // the state is read and the run is over
+      PretrainOptions next = o;
+      next.run.batch.global_batch_size = ranks == 3 ? 12 : 8;
+      next.run.schedule.override_checkpoint = true;
+      next.run.checkpoint.load = copy_of("whole", 5, resumed);
+      if (ranks == 3) next.run.length.train_iters = 5;  // the state is read and the run is over
       run(next, resumed, ranks, distributed);
       if (ranks != 3) expect_near_tensors(resumed, "whole", 10, kModel, 1e-9);
     }
   // And from the state of one that was not shared.
   run(o, "plain", 1, false);
-  TrainOptions next = o;
-  next.load = copy_of("plain", 5, "from-plain");
+  PretrainOptions next = o;
+  next.run.checkpoint.load = copy_of("plain", 5, "from-plain");
   run(next, "from-plain", 4, true);
   expect_near_tensors("from-plain", "plain", 10, kModel, 1e-9);
 }
 
 TEST_F(OptimizerTraining, AResumedRunEndsWithTheSameBytes) {
-  TrainOptions o = options("");
-  o.ranks = 2;
-  o.optimizer.use_distributed_optimizer = true;
+  PretrainOptions o = options("");
+  o.run.ranks.count = 2;
+  o.run.optimizer.use_distributed_optimizer = true;
   expect_resumable(o, "distributed");
-  o.optimizer.name = "muon";
+  o.run.optimizer.name = "muon";
   expect_resumable(o, "distributed-muon");
-  o.ranks = 1;
-  o.optimizer.use_distributed_optimizer = false;
+  o.run.ranks.count = 1;
+  o.run.optimizer.use_distributed_optimizer = false;
   expect_resumable(o, "muon");
-  o.optimizer.name = "sgd";
+  o.run.optimizer.name = "sgd";
   expect_resumable(o, "sgd");
-  o.optimizer.name = "adam";
-  o.schedule.decoupled_lr = 0.02;
-  o.schedule.decay_style = "WSD";
-  o.schedule.wsd_decay_iters = 4;
-  o.schedule.weight_decay_incr_style = "cosine";
-  o.schedule.start_weight_decay = 0.01;
-  o.schedule.end_weight_decay = 0.1;
+  o.run.optimizer.name = "adam";
+  o.run.schedule.decoupled_lr = 0.02;
+  o.run.schedule.decay_style = "WSD";
+  o.run.schedule.wsd_decay_iters = 4;
+  o.run.schedule.weight_decay_incr_style = "cosine";
+  o.run.schedule.start_weight_decay = 0.01;
+  o.run.schedule.end_weight_decay = 0.1;
   expect_resumable(o, "schedules");
 }
 
 // Moments of fewer bits are near those in fp32, are stored as numbers of 32 bits, of which any kind
 // of run makes its own, and go on from there bit for bit.
 TEST_F(OptimizerTraining, KeepsMomentsInFewerBits) {
-  TrainOptions o = options("");
-  o.optimizer.use_distributed_optimizer = o.optimizer.precision_aware = true;
+  PretrainOptions o = options("");
+  o.run.optimizer.use_distributed_optimizer = o.run.optimizer.precision_aware = true;
   run(o, "fp32", 1, true);
-  const auto state_bytes = [](TrainOptions of) {
+  const auto state_bytes = [](PretrainOptions of) {
     of.take_vocabulary(*make_tokenizer(of.data.tokenizer));
     of.complete();
-    return static_cast<double>(make_plan(of).fullest().memory.optimizer);
+    return static_cast<double>(
+        make_plan(of.run, Pretraining(of.model, of.data), of.plan).fullest().memory.optimizer);
   };
   const double whole = state_bytes(o);
   struct Kind {
@@ -136,8 +137,8 @@ TEST_F(OptimizerTraining, KeepsMomentsInFewerBits) {
                            Kind{"fp8", "fp8", 0.1, 1.0 / 4}}) {
     const std::string name = concat(kind.first, "-", kind.second);
     SCOPED_TRACE(name);
-    o.optimizer.exp_avg_dtype = kind.first;
-    o.optimizer.exp_avg_sq_dtype = kind.second;
+    o.run.optimizer.exp_avg_dtype = kind.first;
+    o.run.optimizer.exp_avg_sq_dtype = kind.second;
     run(o, name, 1, true);
     expect_near(losses(name), losses("fp32"), kind.tolerance);
     EXPECT_NE(losses(name), losses("fp32"));
@@ -149,11 +150,11 @@ TEST_F(OptimizerTraining, KeepsMomentsInFewerBits) {
       ASSERT_NE(moment, nullptr);
       EXPECT_EQ(moment->dtype, DType::f32);
     }
-    o.ranks = 1;
+    o.run.ranks.count = 1;
     expect_resumable(o, name + "-resumed");
-    o.ranks = 2;
+    o.run.ranks.count = 2;
     expect_resumable(o, name + "-shared");
-    o.ranks = 1;
+    o.run.ranks.count = 1;
   }
 }
 
@@ -181,7 +182,7 @@ TEST_F(OptimizerTraining, EveryRankWritesAFile) {
 
 // Megatron does not load a block into both of its own.
 TEST_F(OptimizerTraining, GateAndUpAreBlocksOfAGrid) {
-  TrainOptions o = options("");
+  PretrainOptions o = options("");
   o.model.swiglu = true;
   o.model.ffn_hidden_size = 24;
   run(o, "gated", 2, true);
@@ -197,17 +198,17 @@ TEST_F(OptimizerTraining, UsesTheMemoryOfItsPlan) {
     for (const int ranks : {1, 2, 4}) {
       const bool distributed = std::string(name) != "sgd";
       SCOPED_TRACE(concat(name, ranks));
-      TrainOptions o = options("");
-      o.optimizer.name = name;
-      o.train_iters = 1;
-      o.schedule.warmup_iters = 0;
+      PretrainOptions o = options("");
+      o.run.optimizer.name = name;
+      o.run.length.train_iters = 1;
+      o.run.schedule.warmup_iters = 0;
       run(o, concat(name, ranks), ranks, distributed);
-      o.ranks = ranks;
-      o.optimizer.use_distributed_optimizer = distributed;
+      o.run.ranks.count = ranks;
+      o.run.optimizer.use_distributed_optimizer = distributed;
       o.take_vocabulary(*make_tokenizer(o.data.tokenizer));
       o.complete();
       JsonWriter planned;
-      make_plan(o).fullest().memory.write(planned);
+      make_plan(o.run, Pretraining(o.model, o.data), o.plan).fullest().memory.write(planned);
       const std::string end = events(concat(name, ranks), "end").at(0);
       EXPECT_TRUE(end.ends_with("\"memory\":" + planned.text() + "}")) << end << planned.text();
     }
@@ -217,16 +218,16 @@ TEST_F(OptimizerTraining, UsesTheMemoryOfItsPlan) {
 TEST_F(OptimizerTraining, ShardedUsesTheMemoryOfItsPlan) {
   std::map<std::string, RankMemory> planned;
   for (const char* strategy : {"optim", "optim_grads", "optim_grads_params"}) {
-    TrainOptions o = options("");
+    PretrainOptions o = options("");
     o.model.num_layers = 8;
-    o.optimizer.sharding_strategy = strategy;
-    o.train_iters = 1;
-    o.schedule.warmup_iters = 0;
+    o.run.optimizer.sharding_strategy = strategy;
+    o.run.length.train_iters = 1;
+    o.run.schedule.warmup_iters = 0;
     run(o, strategy, 4, false);
-    o.ranks = 4;
+    o.run.ranks.count = 4;
     o.take_vocabulary(*make_tokenizer(o.data.tokenizer));
     o.complete();
-    planned[strategy] = make_plan(o).fullest().memory;
+    planned[strategy] = make_plan(o.run, Pretraining(o.model, o.data), o.plan).fullest().memory;
     JsonWriter json;
     planned[strategy].write(json);
     const std::string end = events(strategy, "end").at(0);
@@ -244,8 +245,8 @@ TEST_F(OptimizerTraining, ShardedUsesTheMemoryOfItsPlan) {
 // A power of two scales every number of the backward pass without rounding.
 TEST_F(OptimizerTraining, AConstantLossScaleChangesNoBit) {
   run(options(""), "plain", 2, false);
-  TrainOptions o = options("");
-  o.optimizer.loss_scale.loss_scale = 65536;
+  PretrainOptions o = options("");
+  o.run.optimizer.loss_scale.loss_scale = 65536;
   run(o, "scaled", 2, false);
   expect_near_tensors("scaled", "plain", 10, kWeights, 0);
   EXPECT_EQ(losses("scaled"), losses("plain"));
@@ -253,13 +254,13 @@ TEST_F(OptimizerTraining, AConstantLossScaleChangesNoBit) {
 
 // Embeddings so large that gradients of a loss scaled by 2^127 overflow.
 TEST_F(OptimizerTraining, StepsThatOverflowAreSkipped) {
-  TrainOptions o = options("");
+  PretrainOptions o = options("");
   o.model.init_method_std = 50;
-  o.train_iters = 30;
-  o.optimizer.loss_scale.initial_loss_scale = std::ldexp(1.0, 127);
-  o.optimizer.loss_scale.hysteresis = 1;
-  o.checks.large_grads = true;  // which looks at them, but does not end the run
-  o.save_interval = 5;
+  o.run.length.train_iters = 30;
+  o.run.optimizer.loss_scale.initial_loss_scale = std::ldexp(1.0, 127);
+  o.run.optimizer.loss_scale.hysteresis = 1;
+  o.run.checks.large_grads = true;  // which looks at them, but does not end the run
+  o.run.checkpoint.save_interval = 5;
   run(o, "whole", 1, false);
   const int lost = skipped("whole");
   EXPECT_GT(lost, 0);
@@ -281,8 +282,8 @@ TEST_F(OptimizerTraining, StepsThatOverflowAreSkipped) {
   EXPECT_EQ(scale, std::ldexp(1.0F, 127 - lost));
   for (const int from : {5, 10, 25}) {
     const std::string resumed = concat("resumed", from);
-    TrainOptions next = o;
-    next.load = copy_of("whole", from, resumed);
+    PretrainOptions next = o;
+    next.run.checkpoint.load = copy_of("whole", from, resumed);
     run(next, resumed, 1, false);
     expect_same_files(iteration_folder(path(resumed), 30), iteration_folder(path("whole"), 30));
   }
@@ -290,14 +291,14 @@ TEST_F(OptimizerTraining, StepsThatOverflowAreSkipped) {
 
 // The scale doubles to 64 times what it was when the check had seen its first 100 steps.
 TEST_F(OptimizerTraining, ALossScaleThatGrowsIsNoLargeGradient) {
-  TrainOptions o = options("run");
-  o.micro_batch_size = 1;
-  o.global_batch_size = 1;
-  o.train_iters = 160;
-  o.eval_interval = 1000;
-  o.optimizer.loss_scale.initial_loss_scale = 2;
-  o.optimizer.loss_scale.window = 10;
-  o.checks.large_grads = true;
+  PretrainOptions o = options("run");
+  o.run.batch.micro_batch_size = 1;
+  o.run.batch.global_batch_size = 1;
+  o.run.length.train_iters = 160;
+  o.run.evaluation.eval_interval = 1000;
+  o.run.optimizer.loss_scale.initial_loss_scale = 2;
+  o.run.optimizer.loss_scale.window = 10;
+  o.run.checks.large_grads = true;
   train_with(o);
   EXPECT_EQ(losses("run").size(), 160U);
   EXPECT_NE(events("run", "step").back().find("\"loss_scale\":131072"), std::string::npos);
@@ -309,11 +310,11 @@ TEST_F(OptimizerTraining, PerTokenLossMakesMicroBatchesMeaningless) {
     return concat(per_token, "-", size, "-", ranks, "-", shared);
   };
   const auto run_with = [&](bool per_token, std::int64_t size, int ranks, bool shared) {
-    TrainOptions o = options("");
-    o.compute.dtype = "fp64";
-    o.train_iters = 5;
-    o.calculate_per_token_loss = per_token;
-    o.micro_batch_size = size;
+    PretrainOptions o = options("");
+    o.run.compute.dtype = "fp64";
+    o.run.length.train_iters = 5;
+    o.run.batch.calculate_per_token_loss = per_token;
+    o.run.batch.micro_batch_size = size;
     run(o, name_of(per_token, size, ranks, shared), ranks, shared);
   };
   run_with(true, 8, 1, false);
@@ -332,25 +333,25 @@ TEST_F(OptimizerTraining, PerTokenLossMakesMicroBatchesMeaningless) {
 }
 
 TEST_F(OptimizerTraining, AnotherScheduleThanTheCheckpoints) {
-  TrainOptions o = options("run");
-  o.save_interval = 5;
+  PretrainOptions o = options("run");
+  o.run.checkpoint.save_interval = 5;
   train_with(o);
-  TrainOptions longer = o;
-  longer.save = longer.load = copy_of("run", 5, "longer");
-  longer.train_iters = 20;
+  PretrainOptions longer = o;
+  longer.run.checkpoint.save = longer.run.checkpoint.load = copy_of("run", 5, "longer");
+  longer.run.length.train_iters = 20;
   EXPECT_EQ(error_of([&] { train_with(longer); }),
-            concat("78 ", iteration_folder(longer.load, 5),
+            concat("78 ", iteration_folder(longer.run.checkpoint.load, 5),
                    ": the learning rate's decay in samples is 80 in the checkpoint and 160 here; "
                    "--override-opt_param-scheduler takes this one, "
                    "--use-checkpoint-opt_param-scheduler that one"));
-  longer.schedule.use_checkpoint = true;
-  longer.train_iters = 10;
-  longer.schedule.lr = 0.5;
+  longer.run.schedule.use_checkpoint = true;
+  longer.run.length.train_iters = 10;
+  longer.run.schedule.lr = 0.5;
   train_with(longer);
   expect_near_tensors("longer", "run", 10, kWeights, 0);
-  longer.save = longer.load = copy_of("run", 5, "other");
-  longer.schedule.use_checkpoint = false;
-  longer.schedule.override_checkpoint = true;
+  longer.run.checkpoint.save = longer.run.checkpoint.load = copy_of("run", 5, "other");
+  longer.run.schedule.use_checkpoint = false;
+  longer.run.schedule.override_checkpoint = true;
   train_with(longer);
   EXPECT_NE(losses("other").back(), losses("run").back());
 }

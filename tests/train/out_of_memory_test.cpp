@@ -5,29 +5,34 @@
 
 #include <algorithm>
 
+#include "model/config/model_config.h"
 #include "tests/support/matches.h"
+#include "train/options/pretrain_options.h"
+#include "train/run/pretraining.h"
 
 namespace mt {
 namespace {
 
-TrainOptions sample() {
-  TrainOptions options;
+PretrainOptions sample() {
+  PretrainOptions options;
   options.model.num_layers = 8;
   options.model.hidden_size = 64;
   options.model.num_attention_heads = 2;
   options.model.max_position_embeddings = 128;
   options.model.vocab_size = 256;
   options.data.seq_length = 128;
-  options.micro_batch_size = 8;
-  options.global_batch_size = 64;
-  options.compute.device_name = "cpu";
-  options.plan = true;
+  options.run.batch.micro_batch_size = 8;
+  options.run.batch.global_batch_size = 64;
+  options.run.compute.device_name = "cpu";
+  options.plan.wanted = true;
   return options;
 }
 
-Plan plan_of(TrainOptions& options) {
+Pretraining task_of(const PretrainOptions& options) { return {options.model, options.data}; }
+
+Plan plan_of(PretrainOptions& options) {
   options.complete();
-  return make_plan(options);
+  return make_plan(options.run, task_of(options), options.plan);
 }
 
 const LargeTensor* find(const Plan& plan, const std::string& what) {
@@ -36,7 +41,7 @@ const LargeTensor* find(const Plan& plan, const std::string& what) {
 }
 
 TEST(LargestTensors, AreNamedAndCounted) {
-  TrainOptions options = sample();
+  PretrainOptions options = sample();
   const Plan plan = plan_of(options);
   ASSERT_EQ(plan.fullest().largest.size(), 10);
   EXPECT_TRUE(std::ranges::is_sorted(plan.fullest().largest, std::greater(), &LargeTensor::bytes));
@@ -55,9 +60,9 @@ TEST(LargestTensors, AreNamedAndCounted) {
 }
 
 TEST(LargestTensors, AreTheWeightsOfAWideModel) {
-  TrainOptions options = sample();
+  PretrainOptions options = sample();
   options.model.hidden_size = 512;
-  options.micro_batch_size = 1;
+  options.run.batch.micro_batch_size = 1;
   options.data.seq_length = 4;
   const Plan plan = plan_of(options);
   for (const char* part : {"value", "gradient", "exp_avg", "exp_avg_sq"}) {
@@ -70,21 +75,21 @@ TEST(LargestTensors, AreTheWeightsOfAWideModel) {
 }
 
 TEST(Savings, AreWhatTheRunsWouldNeed) {
-  TrainOptions options = sample();
-  options.ranks = 2;
+  PretrainOptions options = sample();
+  options.run.ranks.count = 2;
   const Plan plan = plan_of(options);
-  const std::vector<Saving> all = savings(options, plan);
+  const std::vector<Saving> all = savings(options.run, task_of(options), plan);
   ASSERT_EQ(all.size(), 4);
   EXPECT_TRUE(std::ranges::is_sorted(all, {}, &Saving::bytes));
   for (const Saving& saving : all) {
-    TrainOptions other = sample();
-    other.ranks = 2;
+    PretrainOptions other = sample();
+    other.run.ranks.count = 2;
     if (saving.option == "--micro-batch-size 4")
-      other.micro_batch_size = 4;
+      other.run.batch.micro_batch_size = 4;
     else if (saving.option == "--seq-length 64")
       other.data.seq_length = 64;
     else if (saving.option == "--use-distributed-optimizer")
-      other.optimizer.use_distributed_optimizer = true;
+      other.run.optimizer.use_distributed_optimizer = true;
     else
       other.model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
     EXPECT_EQ(plan_of(other).fullest().memory.total(), saving.bytes) << saving.option;
@@ -92,15 +97,15 @@ TEST(Savings, AreWhatTheRunsWouldNeed) {
 }
 
 TEST(Savings, OfMicroBatchesTheLargestThatFits) {
-  TrainOptions options = sample();
+  PretrainOptions options = sample();
   Plan plan = plan_of(options);
   const auto proposed = [&] {
-    for (const Saving& saving : savings(options, plan))
+    for (const Saving& saving : savings(options.run, task_of(options), plan))
       if (saving.option.starts_with("--micro")) return saving.option;
     return std::string();
   };
-  TrainOptions two = sample();
-  two.micro_batch_size = 2;
+  PretrainOptions two = sample();
+  two.run.batch.micro_batch_size = 2;
   plan.device_memory = plan_of(two).fullest().memory.total();
   EXPECT_EQ(proposed(), "--micro-batch-size 2");
   plan.device_memory = 1;
@@ -108,12 +113,12 @@ TEST(Savings, OfMicroBatchesTheLargestThatFits) {
 }
 
 TEST(OutOfMemory, SaysWhatWouldSaveMost) {
-  TrainOptions options = sample();
+  PretrainOptions options = sample();
   Plan plan = plan_of(options);
   const Log quiet(Log::Settings{.level = Log::Level::quiet});
   const auto line = [&] {
     try {
-      fail_out_of_memory("too little", options, plan, quiet);
+      fail_out_of_memory("too little", options.run, task_of(options), plan, quiet);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Exit::out_of_memory);
       return std::string(error.what());

@@ -30,21 +30,21 @@ const std::vector<Pipeline> kPipelines{
 
 class PipelineTraining : public Training {
  protected:
-  TrainOptions options_of(const Pipeline& pipeline, const std::string& save, bool tied) const {
-    TrainOptions o = options(save);
+  PretrainOptions options_of(const Pipeline& pipeline, const std::string& save, bool tied) const {
+    PretrainOptions o = options(save);
     o.model.num_layers = 4;
     o.model.untie_embeddings_and_output_weights = !tied;
-    o.compute.dtype = "fp64";
-    o.ranks = pipeline.ranks;
-    o.parallel.pipeline_model_parallel_size = pipeline.stages;
-    o.pipeline = pipeline.options;
-    o.optimizer.use_distributed_optimizer = pipeline.distributed;
-    o.optimizer.log_num_zeros_in_grad = true;
-    o.report.log_params_norm = true;
-    o.train_iters = 5;
-    o.save_interval = 4;
-    o.eval_interval = 4;
-    o.global_batch_size = 16;
+    o.run.compute.dtype = "fp64";
+    o.run.ranks.count = pipeline.ranks;
+    o.run.ranks.parallel.pipeline_model_parallel_size = pipeline.stages;
+    o.run.ranks.pipeline = pipeline.options;
+    o.run.optimizer.use_distributed_optimizer = pipeline.distributed;
+    o.run.optimizer.log_num_zeros_in_grad = true;
+    o.run.report.log_params_norm = true;
+    o.run.length.train_iters = 5;
+    o.run.checkpoint.save_interval = 4;
+    o.run.evaluation.eval_interval = 4;
+    o.run.batch.global_batch_size = 16;
     return o;
   }
 
@@ -69,7 +69,7 @@ class PipelineTraining : public Training {
 TEST_F(PipelineTraining, AsOneRank) {
   for (const bool tied : {true, false}) {
     const auto train_as = [&](const Pipeline& pipeline, const std::string& save) {
-      TrainOptions o = options_of(pipeline, save, tied);
+      PretrainOptions o = options_of(pipeline, save, tied);
       // Without it gradients of keys' biases are 0 but for rounding, which makes some exactly 0.
       o.model.position_embedding_type = "rope";
       train_with(o);
@@ -88,14 +88,14 @@ TEST_F(PipelineTraining, AsOneRank) {
 // A run that ends after each step, and goes on in the next layout.
 TEST_F(PipelineTraining, GoesOnInAnyOtherLayout) {
   const auto steps = static_cast<std::int64_t>(kPipelines.size());
-  TrainOptions one = options_of({.name = "one"}, "one", true);
-  one.train_iters = steps;
+  PretrainOptions one = options_of({.name = "one"}, "one", true);
+  one.run.length.train_iters = steps;
   train_with(one);
   for (const Pipeline& pipeline : kPipelines) {
-    TrainOptions o = options_of(pipeline, "several", true);
-    o.train_iters = steps;
-    o.exit_interval = 1;
-    o.load = o.save;
+    PretrainOptions o = options_of(pipeline, "several", true);
+    o.run.length.train_iters = steps;
+    o.run.length.exit_interval = 1;
+    o.run.checkpoint.load = o.run.checkpoint.save;
     train_with(o);
   }
   expect_near(losses("several"), losses("one"), 1e-9);
@@ -105,16 +105,17 @@ TEST_F(PipelineTraining, GoesOnInAnyOtherLayout) {
 TEST_F(PipelineTraining, AResumedRunEndsWithTheSameBytes) {
   for (const Pipeline& pipeline : kPipelines) {
     SCOPED_TRACE(pipeline.name);
-    TrainOptions o = options_of(pipeline, pipeline.name, true);
-    o.compute.dtype = "fp32";
-    o.train_iters = 4;
+    PretrainOptions o = options_of(pipeline, pipeline.name, true);
+    o.run.compute.dtype = "fp32";
+    o.run.length.train_iters = 4;
     train_with(o);
-    o.save = path(pipeline.name + "-resumed");
-    o.exit_interval = 2;
+    o.run.checkpoint.save = path(pipeline.name + "-resumed");
+    o.run.length.exit_interval = 2;
     train_with(o);
-    o.load = o.save;
+    o.run.checkpoint.load = o.run.checkpoint.save;
     train_with(o);
-    expect_same_files(iteration_folder(o.save, 4), iteration_folder(path(pipeline.name), 4));
+    expect_same_files(iteration_folder(o.run.checkpoint.save, 4),
+                      iteration_folder(path(pipeline.name), 4));
   }
 }
 
@@ -122,18 +123,18 @@ TEST_F(PipelineTraining, AResumedRunEndsWithTheSameBytes) {
 // six.
 TEST_F(PipelineTraining, RampsUp) {
   for (const bool pipeline : {false, true}) {
-    TrainOptions o =
+    PretrainOptions o =
         pipeline
             ? options_of({.ranks = 2,
                           .stages = 2,
                           .options = {.virtual_stages_per_rank = 2, .microbatch_group_size = 3}},
                          "several", true)
             : options_of({}, "one", true);
-    o.train_iters = 0;
-    o.train_samples = 44;
-    o.global_batch_size = 12;
-    o.rampup_batch_size = {10, 2, 20};
-    o.schedule.warmup_iters = 0;
+    o.run.length.train_iters = 0;
+    o.run.length.train_samples = 44;
+    o.run.batch.global_batch_size = 12;
+    o.run.batch.rampup_batch_size = {10, 2, 20};
+    o.run.schedule.warmup_iters = 0;
     train_with(o);
   }
   ASSERT_EQ(losses("one").size(), 4U);
@@ -143,10 +144,10 @@ TEST_F(PipelineTraining, RampsUp) {
 // Of every rank; together they have the model once.
 TEST_F(PipelineTraining, Plans) {
   const auto plan_of = [&](const Pipeline& pipeline) {
-    TrainOptions o = options_of(pipeline, "run", true);
+    PretrainOptions o = options_of(pipeline, "run", true);
     o.model.vocab_size = 380;
     o.complete();
-    return make_plan(o);
+    return make_plan(o.run, Pretraining(o.model, o.data), o.plan);
   };
   const Plan one = plan_of({}), two = plan_of({.ranks = 4, .stages = 2});
   ASSERT_EQ(two.pipeline.size(), 2U);
@@ -164,7 +165,7 @@ TEST_F(PipelineTraining, Plans) {
   EXPECT_NE(plan_json(two).find("\"pipeline\":[{\"counted_flops\":"), std::string::npos);
   EXPECT_EQ(plan_json(one).find("\"pipeline\""), std::string::npos);
 
-  TrainOptions o = options_of({.ranks = 4, .stages = 2}, "run", true);
+  PretrainOptions o = options_of({.ranks = 4, .stages = 2}, "run", true);
   o.model.vocab_size = 0;
   train_with(o);
   JsonWriter planned;
@@ -175,7 +176,7 @@ TEST_F(PipelineTraining, Plans) {
 TEST_F(PipelineTraining, Refusals) {
   const auto refusal = [&](const Pipeline& pipeline) -> std::string {
     try {
-      TrainOptions o = options_of(pipeline, "", true);
+      PretrainOptions o = options_of(pipeline, "", true);
       o.model.vocab_size = 380;
       o.complete();
     } catch (const Error& error) {

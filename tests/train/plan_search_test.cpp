@@ -10,16 +10,21 @@
 namespace mt {
 namespace {
 
-TrainOptions searched() {
-  TrainOptions o = small_model();
-  o.micro_batch_size = 0;
-  o.global_batch_size = 8;
-  o.machine.memory = 8;
+PretrainOptions searched() {
+  PretrainOptions o = small_model();
+  o.run.batch.micro_batch_size = 0;
+  o.run.batch.global_batch_size = 8;
+  o.plan.machine.memory = 8;
   return o;
 }
 
+PlanSearch search_of(PretrainOptions o, int gpus) {
+  o.plan.search = gpus;
+  return search_plans(o.run, Pretraining(o.model, o.data), o.plan);
+}
+
 TEST(PlanSearch, TheFirstIsFastestAndAllFit) {
-  const PlanSearch search = search_plans(searched(), 4);
+  const PlanSearch search = search_of(searched(), 4);
   ASSERT_GT(search.fitting.size(), 20U);
   EXPECT_TRUE(std::ranges::is_sorted(search.fitting, {}, &Proposal::seconds));
   for (const Proposal& p : search.fitting) {
@@ -33,21 +38,21 @@ TEST(PlanSearch, TheFirstIsFastestAndAllFit) {
 
 // A layout's plan is that of the run with its options.
 TEST(PlanSearch, ProposesWhatThePlanSays) {
-  const PlanSearch search = search_plans(searched(), 8);
+  const PlanSearch search = search_of(searched(), 8);
   const auto pipeline = std::ranges::find_if(search.fitting, [](const Proposal& p) {
     return p.layout.tp == 2 && p.layout.pp == 2 && p.layout.chunks == 2 &&
            p.layout.sharding == "optim";
   });
   ASSERT_NE(pipeline, search.fitting.end());
-  TrainOptions o = searched();
-  o.ranks = 8;
-  o.parallel.tensor_model_parallel_size = 2;
-  o.parallel.sequence_parallel = true;
-  o.parallel.pipeline_model_parallel_size = 2;
-  o.pipeline.virtual_stages_per_rank = 2;
-  o.micro_batch_size = pipeline->layout.micro_batch;
-  o.optimizer.use_distributed_optimizer = o.optimizer.overlap_grad_reduce =
-      o.optimizer.overlap_param_gather = true;
+  PretrainOptions o = searched();
+  o.run.ranks.count = 8;
+  o.run.ranks.parallel.tensor_model_parallel_size = 2;
+  o.run.ranks.parallel.sequence_parallel = true;
+  o.run.ranks.parallel.pipeline_model_parallel_size = 2;
+  o.run.ranks.pipeline.virtual_stages_per_rank = 2;
+  o.run.batch.micro_batch_size = pipeline->layout.micro_batch;
+  o.run.optimizer.use_distributed_optimizer = o.run.optimizer.overlap_grad_reduce =
+      o.run.optimizer.overlap_param_gather = true;
   if (pipeline->layout.recomputes)
     o.model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
   const Plan plan = plan_of(o);
@@ -58,23 +63,23 @@ TEST(PlanSearch, ProposesWhatThePlanSays) {
 }
 
 TEST(PlanSearch, SaysWhatIsTooLarge) {
-  TrainOptions o = searched();
-  o.machine.memory = 0.003;
-  const PlanSearch search = search_plans(o, 4);
+  PretrainOptions o = searched();
+  o.plan.machine.memory = 0.003;
+  const PlanSearch search = search_of(o, 4);
   const auto fitting = std::ssize(search.fitting);
-  EXPECT_LT(fitting, std::ssize(search_plans(searched(), 4).fitting));
+  EXPECT_LT(fitting, std::ssize(search_of(searched(), 4).fitting));
   for (const Proposal& p : search.fitting) EXPECT_LE(p.bytes, search.machine.memory);
   EXPECT_NE(search_text(search).find(" layouts: more memory than 97% of a GPU's 3 MiB\n"),
             std::string::npos);
 }
 
 TEST(PlanSearch, KeepsWhatTheOptionsSay) {
-  TrainOptions o = searched();
-  o.parallel.tensor_model_parallel_size = 2;
-  o.micro_batch_size = 2;
-  o.optimizer.sharding_strategy = "optim";
+  PretrainOptions o = searched();
+  o.run.ranks.parallel.tensor_model_parallel_size = 2;
+  o.run.batch.micro_batch_size = 2;
+  o.run.optimizer.sharding_strategy = "optim";
   o.model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
-  const PlanSearch search = search_plans(o, 4);
+  const PlanSearch search = search_of(o, 4);
   ASSERT_FALSE(search.fitting.empty());
   for (const Proposal& p : search.fitting) {
     EXPECT_EQ(p.layout.tp, 2);
@@ -83,11 +88,11 @@ TEST(PlanSearch, KeepsWhatTheOptionsSay) {
     EXPECT_FALSE(p.layout.recomputes);  // more than is asked for
   }
   o = searched();
-  o.micro_batch_size = 1;
-  o.parallel.pipeline_model_parallel_size = 2;
-  o.pipeline.virtual_stages_per_rank = 2;
-  o.optimizer.sharding_strategy = "optim_grads";
-  const PlanSearch other = search_plans(o, 4);
+  o.run.batch.micro_batch_size = 1;
+  o.run.ranks.parallel.pipeline_model_parallel_size = 2;
+  o.run.ranks.pipeline.virtual_stages_per_rank = 2;
+  o.run.optimizer.sharding_strategy = "optim_grads";
+  const PlanSearch other = search_of(o, 4);
   ASSERT_FALSE(other.fitting.empty());
   for (const Proposal& p : other.fitting) {
     EXPECT_EQ(p.layout.pp, 2);
@@ -95,29 +100,29 @@ TEST(PlanSearch, KeepsWhatTheOptionsSay) {
     EXPECT_EQ(p.layout.micro_batch, 1);
     EXPECT_EQ(p.layout.sharding, "optim_grads");
   }
-  o.parallel.tensor_model_parallel_size = 3;
-  EXPECT_NE(search_text(search_plans(o, 4)).find("do not divide the GPUs"), std::string::npos);
+  o.run.ranks.parallel.tensor_model_parallel_size = 3;
+  EXPECT_NE(search_text(search_of(o, 4)).find("do not divide the GPUs"), std::string::npos);
 }
 
 TEST(PlanSearch, LeavesOutWhatTheOptionsExclude) {
-  TrainOptions o = searched();
-  o.pipeline.schedule = "zero-bubble";
-  const PlanSearch search = search_plans(o, 4);
+  PretrainOptions o = searched();
+  o.run.ranks.pipeline.schedule = "zero-bubble";
+  const PlanSearch search = search_of(o, 4);
   ASSERT_FALSE(search.fitting.empty());
   for (const Proposal& p : search.fitting) EXPECT_EQ(p.layout.chunks, 1);
   EXPECT_NE(search_text(search).find(" layouts: --pipeline-schedule zero-bubble: not with virtual "
                                      "stages\n"),
             std::string::npos);
-  o.pipeline.schedule = "1f1b";
-  o.optimizer.ddp_bucket_size = 1 << 20;
-  o.optimizer.ddp_num_buckets = 2;
-  EXPECT_THROW(search_plans(o, 4), Error);  // in no layout
+  o.run.ranks.pipeline.schedule = "1f1b";
+  o.run.optimizer.ddp_bucket_size = 1 << 20;
+  o.run.optimizer.ddp_num_buckets = 2;
+  EXPECT_THROW(search_of(o, 4), Error);  // in no layout
 }
 
 TEST(PlanSearch, TriesOneTensorRankBesideThoseThatOverlap) {
-  TrainOptions o = searched();
-  o.parallel.tp_comm_overlap = true;
-  const PlanSearch search = search_plans(o, 4);
+  PretrainOptions o = searched();
+  o.run.ranks.parallel.tp_comm_overlap = true;
+  const PlanSearch search = search_of(o, 4);
   for (const int tp : {1, 2})
     EXPECT_TRUE(std::ranges::count(search.fitting, tp, [](const Proposal& p) {
       return p.layout.tp;
@@ -125,9 +130,9 @@ TEST(PlanSearch, TriesOneTensorRankBesideThoseThatOverlap) {
 }
 
 TEST(PlanSearch, NeedsAGlobalBatch) {
-  TrainOptions o = searched();
-  o.global_batch_size.reset();
-  EXPECT_THROW(search_plans(o, 8), Error);
+  PretrainOptions o = searched();
+  o.run.batch.global_batch_size.reset();
+  EXPECT_THROW(search_of(o, 8), Error);
 }
 
 }  // namespace

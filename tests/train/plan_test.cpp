@@ -19,12 +19,12 @@ const GroupMessages* find(const RankPlan& rank, const char* group, const char* c
 }
 
 TEST(Plan, MessagesByGroupAreAllMessages) {
-  TrainOptions o = small_model();
-  o.ranks = 16;
-  o.parallel.tensor_model_parallel_size = 2;
-  o.parallel.pipeline_model_parallel_size = 2;
-  o.parallel.context_parallel_size = 2;
-  o.optimizer.use_distributed_optimizer = true;
+  PretrainOptions o = small_model();
+  o.run.ranks.count = 16;
+  o.run.ranks.parallel.tensor_model_parallel_size = 2;
+  o.run.ranks.parallel.pipeline_model_parallel_size = 2;
+  o.run.ranks.parallel.context_parallel_size = 2;
+  o.run.optimizer.use_distributed_optimizer = true;
   for (const RankPlan& rank : plan_of(o).pipeline) {
     double count = 0, bytes = 0;
     for (const GroupMessages& m : rank.messages) {
@@ -38,10 +38,10 @@ TEST(Plan, MessagesByGroupAreAllMessages) {
 
 // Four micro-batches of 2 x 64 tokens, 64 wide, in 16 bits, on each of two pipelines.
 TEST(Plan, CountsMessagesOfEachGroup) {
-  TrainOptions o = small_model();
-  o.ranks = 8;
-  o.parallel.tensor_model_parallel_size = 2;
-  o.parallel.pipeline_model_parallel_size = 2;
+  PretrainOptions o = small_model();
+  o.run.ranks.count = 8;
+  o.run.ranks.parallel.tensor_model_parallel_size = 2;
+  o.run.ranks.parallel.pipeline_model_parallel_size = 2;
   const Plan plan = plan_of(o);
   const double hidden = 2 * 64 * 64 * 2;  // bytes of a micro-batch's
   const RankPlan &first = plan.pipeline.at(0), &last = plan.pipeline.at(1);
@@ -65,15 +65,15 @@ TEST(Plan, CountsMessagesOfEachGroup) {
 
 // Half the memory and half the bytes to sum, and less for Adam to read.
 TEST(Plan, CountsGradientsInBf16) {
-  TrainOptions whole = small_model();
-  whole.ranks = 2;
-  TrainOptions reduced = whole;
-  reduced.optimizer.grad_reduce_in_bf16 = true;
-  TrainOptions shared = whole;
-  shared.optimizer.use_distributed_optimizer = shared.optimizer.precision_aware = true;
-  TrainOptions kept = shared;
-  kept.optimizer.main_grads_dtype = "bf16";
-  const auto expect_halves = [](const TrainOptions& in_bf16, const TrainOptions& in_fp32,
+  PretrainOptions whole = small_model();
+  whole.run.ranks.count = 2;
+  PretrainOptions reduced = whole;
+  reduced.run.optimizer.grad_reduce_in_bf16 = true;
+  PretrainOptions shared = whole;
+  shared.run.optimizer.use_distributed_optimizer = shared.run.optimizer.precision_aware = true;
+  PretrainOptions kept = shared;
+  kept.run.optimizer.main_grads_dtype = "bf16";
+  const auto expect_halves = [](const PretrainOptions& in_bf16, const PretrainOptions& in_fp32,
                                 const char* sum) {
     const RankPlan halves = plan_of(in_bf16).fullest(), wholes = plan_of(in_fp32).fullest();
     EXPECT_EQ(halves.memory.gradients, wholes.memory.gradients / 2);
@@ -90,10 +90,10 @@ TEST(Plan, CountsGradientsInBf16) {
 
 // 2 bytes of 12, and a scale and its successor for each parameter; Adam reads twice what is scaled.
 TEST(Plan, CountsMainWeightsInFp16) {
-  TrainOptions whole = small_model();
-  whole.optimizer.use_distributed_optimizer = whole.optimizer.precision_aware = true;
-  TrainOptions scaled = whole;
-  scaled.optimizer.main_params_dtype = "fp16";
+  PretrainOptions whole = small_model();
+  whole.run.optimizer.use_distributed_optimizer = whole.run.optimizer.precision_aware = true;
+  PretrainOptions scaled = whole;
+  scaled.run.optimizer.main_params_dtype = "fp16";
   const RankPlan less = plan_of(scaled).fullest(), more = plan_of(whole).fullest();
   EXPECT_NEAR(static_cast<double>(less.memory.optimizer),
               static_cast<double>(more.memory.optimizer) * 10 / 12, 2000);
@@ -104,9 +104,9 @@ TEST(Plan, CountsMainWeightsInFp16) {
 }
 
 TEST(Plan, FamiliesAndWaitingAreTheStep) {
-  TrainOptions o = small_model();
-  o.ranks = 8;
-  o.parallel.pipeline_model_parallel_size = 4;
+  PretrainOptions o = small_model();
+  o.run.ranks.count = 8;
+  o.run.ranks.parallel.pipeline_model_parallel_size = 4;
   const Plan plan = plan_of(o);
   ASSERT_TRUE(plan.times);
   const StepTimes& t = *plan.times;
@@ -117,17 +117,17 @@ TEST(Plan, FamiliesAndWaitingAreTheStep) {
   EXPECT_EQ(plan.tokens, 16 * 64);
 }
 
-double seconds_of(const TrainOptions& o) { return plan_of(o).times->seconds; }
+double seconds_of(const PretrainOptions& o) { return plan_of(o).times->seconds; }
 
 TEST(Plan, FasterMachinesAreNotSlower) {
-  TrainOptions o = small_model();
-  o.ranks = 16;
-  o.parallel.tensor_model_parallel_size = 2;
-  o.parallel.pipeline_model_parallel_size = 2;
+  PretrainOptions o = small_model();
+  o.run.ranks.count = 16;
+  o.run.ranks.parallel.tensor_model_parallel_size = 2;
+  o.run.ranks.parallel.pipeline_model_parallel_size = 2;
   const double usual = seconds_of(o);
   const auto with = [&](auto MachineOptions::*rate, double value) {
-    TrainOptions other = o;
-    other.machine.*rate = value;
+    PretrainOptions other = o;
+    other.plan.machine.*rate = value;
     return seconds_of(other);
   };
   EXPECT_LT(with(&MachineOptions::tflops, 2000), usual);
@@ -140,27 +140,27 @@ TEST(Plan, FasterMachinesAreNotSlower) {
 }
 
 TEST(Plan, OverlapHidesReductions) {
-  TrainOptions o = small_model();
+  PretrainOptions o = small_model();
   o.model.hidden_size = 1024;
   o.model.max_position_embeddings = o.data.seq_length = 1024;
-  o.micro_batch_size = 8;
-  o.global_batch_size = 64;
-  o.ranks = 8;
-  o.optimizer.use_distributed_optimizer = true;
+  o.run.batch.micro_batch_size = 8;
+  o.run.batch.global_batch_size = 64;
+  o.run.ranks.count = 8;
+  o.run.optimizer.use_distributed_optimizer = true;
   const double usual = seconds_of(o);
-  o.optimizer.overlap_grad_reduce = true;
-  o.optimizer.ddp_bucket_size = 1 << 24;
+  o.run.optimizer.overlap_grad_reduce = true;
+  o.run.optimizer.ddp_bucket_size = 1 << 24;
   const double reduced = seconds_of(o);
   EXPECT_LT(reduced, usual);
-  o.optimizer.overlap_param_gather = true;
+  o.run.optimizer.overlap_param_gather = true;
   EXPECT_LT(seconds_of(o), reduced);
 }
 
 TEST(Plan, EachGpuHasItsOwnMemory) {
-  TrainOptions o = small_model();
-  o.machine.memory = 2;
+  PretrainOptions o = small_model();
+  o.plan.machine.memory = 2;
   const Plan one = plan_of(o);
-  o.ranks = 8;
+  o.run.ranks.count = 8;
   const Plan eight = plan_of(o);
   EXPECT_EQ(one.device_memory, std::size_t{2} << 30);
   EXPECT_TRUE(one.fits() && eight.fits());
@@ -169,7 +169,7 @@ TEST(Plan, EachGpuHasItsOwnMemory) {
   EXPECT_EQ(one.fullest().memory.total() + eight.fullest().memory.nccl,
             eight.fullest().memory.total());
   EXPECT_EQ(eight.room(), std::size_t{2} << 30);
-  o.machine.memory = 0.001;
+  o.plan.machine.memory = 0.001;
   EXPECT_FALSE(plan_of(o).fits());
 }
 
@@ -189,7 +189,7 @@ constexpr MeasuredRun kMeasured[] = {
 
 TEST(Plan, GivesBackTheRunsThatFixedItsConstants) {
   for (const MeasuredRun& run : kMeasured) {
-    TrainOptions o;
+    PretrainOptions o;
     o.model.num_layers = run.layers;
     o.model.hidden_size = run.hidden;
     o.model.num_attention_heads = run.heads;
@@ -206,11 +206,11 @@ TEST(Plan, GivesBackTheRunsThatFixedItsConstants) {
       o.model.ffn_hidden_size = 8192;
     }
     o.data.seq_length = run.seq_length;
-    o.micro_batch_size = run.micro_batch;
-    o.global_batch_size = run.micro_batch * run.micro_batches;
-    o.compute.bf16 = true;
-    o.plan = true;
-    o.machine.name = "h200";
+    o.run.batch.micro_batch_size = run.micro_batch;
+    o.run.batch.global_batch_size = run.micro_batch * run.micro_batches;
+    o.run.compute.bf16 = true;
+    o.plan.wanted = true;
+    o.plan.machine.name = "h200";
     EXPECT_NEAR(1e3 * seconds_of(o), run.milliseconds, 0.02 * run.milliseconds) << run.name;
   }
 }

@@ -5,7 +5,9 @@
 
 #include <thread>
 
+#include "train/options/pretrain_options.h"
 #include "train/plan/plan.h"
+#include "train/run/pretraining.h"
 namespace mt {
 namespace {
 
@@ -77,19 +79,21 @@ TEST(Profile, TheRoofIsTheHigherOfTwo) {
 }
 
 TEST(Profile, ThePlanCountsByFamilies) {
-  TrainOptions options;
+  PretrainOptions options;
   options.model.num_layers = 2;
   options.model.hidden_size = 64;
   options.model.num_attention_heads = 2;
   options.model.max_position_embeddings = 128;
   options.model.vocab_size = 256;
   options.data.seq_length = 128;
-  options.micro_batch_size = 2;
-  options.compute.device_name = "cpu";
-  options.plan = true;
-  options.ranks = 2;
+  options.run.batch.micro_batch_size = 2;
+  options.run.compute.device_name = "cpu";
+  options.plan.wanted = true;
+  options.run.ranks.count = 2;
   options.complete();
-  const RankPlan plan = make_plan(options).pipeline.front();
+  const RankPlan plan =
+      make_plan(options.run, Pretraining(options.model, options.data), options.plan)
+          .pipeline.front();
   Cost sum;
   for (const Cost& cost : plan.families) sum += cost;
   EXPECT_EQ(sum.flops, plan.step.flops);

@@ -14,6 +14,8 @@
 #include "tests/base/scratch.h"
 #include "tests/data/support.h"
 #include "tests/support/host_tensor.h"
+#include "train/options/pretrain_options.h"
+#include "train/run/pretraining.h"
 #include "train/run/trainer.h"
 
 namespace mt {
@@ -54,8 +56,8 @@ class Training : public testing::Test {
 
   std::string path(const std::string& name) const { return scratch_.path(name); }
 
-  TrainOptions options(const std::string& save) const {
-    TrainOptions o;
+  PretrainOptions options(const std::string& save) const {
+    PretrainOptions o;
     o.model.num_layers = 2;
     o.model.hidden_size = 16;
     o.model.num_attention_heads = 2;
@@ -66,24 +68,22 @@ class Training : public testing::Test {
     o.data.eod_mask_loss = true;
     const std::string folder = std::string(MT_TESTDATA) + "/gpt2_bpe/";
     o.data.tokenizer = {"GPT2BPETokenizer", folder + "vocab.json", folder + "merges.txt"};
-    o.micro_batch_size = 2;
-    o.global_batch_size = 8;
-    o.train_iters = 10;
-    o.eval_iters = 1;
-    o.eval_interval = 4;
-    o.schedule.lr = 0.01;
-    o.schedule.warmup_iters = 2;
-    o.threads = 1;
-    o.save = path(save);
+    o.run.batch.micro_batch_size = 2;
+    o.run.batch.global_batch_size = 8;
+    o.run.length.train_iters = 10;
+    o.run.evaluation.eval_iters = 1;
+    o.run.evaluation.eval_interval = 4;
+    o.run.schedule.lr = 0.01;
+    o.run.schedule.warmup_iters = 2;
+    o.run.ranks.threads = 1;
+    o.run.checkpoint.save = path(save);
     return o;
   }
 
-  static void train_with(TrainOptions o) {
+  static void train_with(PretrainOptions o) {
     Signals signals;
-    TrainData data(o.data);
-    o.take_vocabulary(data.tokenizer());
-    o.complete();
-    train(o, data, signals, Log({.level = Log::Level::quiet}), "{}");
+    Pretraining task = open_pretraining(o);
+    train(o.run, task, signals, Log({.level = Log::Level::quiet}), "{}");
   }
 
   // A folder whose latest checkpoint is iteration `iteration` of `from`.

@@ -28,11 +28,11 @@ std::string without_numbers(const std::string& json) {
 // the first moment is the clipped gradient times a constant.
 TEST_F(Training, AnyNumberOfRanksTrainsAlike) {
   for (const int ranks : {1, 2, 4}) {
-    TrainOptions o = options(concat("ranks", ranks));
-    o.compute.dtype = "fp64";
-    o.ranks = ranks;
-    o.train_iters = 5;
-    o.save_interval = 1;
+    PretrainOptions o = options(concat("ranks", ranks));
+    o.run.compute.dtype = "fp64";
+    o.run.ranks.count = ranks;
+    o.run.length.train_iters = 5;
+    o.run.checkpoint.save_interval = 1;
     train_with(o);
     ASSERT_EQ(losses(concat("ranks", ranks)).size(), 5U);
   }
@@ -48,10 +48,10 @@ TEST_F(Training, AnyNumberOfRanksTrainsAlike) {
 // fp32: loss and gradients within 1e-5 (Adam amplifies rounding where a true gradient is zero).
 TEST_F(Training, AnyNumberOfRanksTrainsAlikeInSinglePrecision) {
   for (const int ranks : {1, 2, 4}) {
-    TrainOptions o = options(concat("ranks", ranks));
-    o.ranks = ranks;
-    o.train_iters = 1;
-    o.schedule.warmup_iters = 0;
+    PretrainOptions o = options(concat("ranks", ranks));
+    o.run.ranks.count = ranks;
+    o.run.length.train_iters = 1;
+    o.run.schedule.warmup_iters = 0;
     train_with(o);
   }
   for (const char* several : {"ranks2", "ranks4"}) {
@@ -63,15 +63,15 @@ TEST_F(Training, AnyNumberOfRanksTrainsAlikeInSinglePrecision) {
 
 TEST_F(Training, SameCommandSameBytes) {
   for (const int ranks : {1, 2}) {
-    TrainOptions o = options(concat("a", ranks));
-    o.ranks = ranks;
-    o.threads = 2;
-    o.save_interval = 3;
+    PretrainOptions o = options(concat("a", ranks));
+    o.run.ranks.count = ranks;
+    o.run.ranks.threads = 2;
+    o.run.checkpoint.save_interval = 3;
     train_with(o);
-    o.save = path(concat("b", ranks));
+    o.run.checkpoint.save = path(concat("b", ranks));
     train_with(o);
-    o.save = path(concat("c", ranks));
-    o.threads = 1;  // nor does the number of threads change them
+    o.run.checkpoint.save = path(concat("c", ranks));
+    o.run.ranks.threads = 1;  // nor does the number of threads change them
     train_with(o);
     for (const char* other : {"b", "c"}) {
       SCOPED_TRACE(concat(other, ranks));
@@ -87,30 +87,30 @@ TEST_F(Training, WhatMustChangeTheWeightsDoes) {
   train_with(options("a"));
   const Files a = contents_below(iteration_folder(path("a"), 10));
   const auto expect_other = [&](const char* name,
-                                const std::function<void(TrainOptions&)>& change) {
-    TrainOptions o = options(name);
+                                const std::function<void(PretrainOptions&)>& change) {
+    PretrainOptions o = options(name);
     change(o);
     train_with(o);
     EXPECT_FALSE(contents_below(iteration_folder(path(name), 10)).at("__0_0.distcp") ==
                  a.at("__0_0.distcp"))
         << name;
   };
-  expect_other("seed", [](TrainOptions& o) { o.seed = 5; });
-  expect_other("dropout", [](TrainOptions& o) { o.model.hidden_dropout = 0; });
-  expect_other("decay", [](TrainOptions& o) { o.schedule.weight_decay = 0.5; });
-  expect_other("mask", [](TrainOptions& o) { o.data.eod_mask_loss = false; });
-  expect_other("clip", [](TrainOptions& o) { o.optimizer.clip_grad = 0.01; });
+  expect_other("seed", [](PretrainOptions& o) { o.run.seed = 5; });
+  expect_other("dropout", [](PretrainOptions& o) { o.model.hidden_dropout = 0; });
+  expect_other("decay", [](PretrainOptions& o) { o.run.schedule.weight_decay = 0.5; });
+  expect_other("mask", [](PretrainOptions& o) { o.data.eod_mask_loss = false; });
+  expect_other("clip", [](PretrainOptions& o) { o.run.optimizer.clip_grad = 0.01; });
 }
 
 // Ten steps at once, or five, a new process, and five more.
 TEST_F(Training, AResumedRunEndsWithTheSameBytes) {
   for (const int ranks : {1, 2}) {
     const std::string whole = concat("whole", ranks), resumed = concat("resumed", ranks);
-    TrainOptions o = options(whole);
-    o.ranks = ranks;
-    o.save_interval = 5;
+    PretrainOptions o = options(whole);
+    o.run.ranks.count = ranks;
+    o.run.checkpoint.save_interval = 5;
     train_with(o);
-    o.save = o.load = copy_of(whole, 5, resumed);
+    o.run.checkpoint.save = o.run.checkpoint.load = copy_of(whole, 5, resumed);
     train_with(o);
     expect_same_files(iteration_folder(path(resumed), 10), iteration_folder(path(whole), 10));
     EXPECT_EQ(read_file(path(resumed) + "/latest_checkpointed_iteration.txt"), "10");
@@ -123,14 +123,14 @@ TEST_F(Training, AResumedRunEndsWithTheSameBytes) {
 }
 
 TEST_F(Training, AResumedRunMayHaveAnotherNumberOfRanks) {
-  TrainOptions o = options("whole");
-  o.compute.dtype = "fp64";
-  o.save_interval = 5;
+  PretrainOptions o = options("whole");
+  o.run.compute.dtype = "fp64";
+  o.run.checkpoint.save_interval = 5;
   train_with(o);
   for (const int ranks : {2, 4}) {
     const std::string resumed = concat("resumed", ranks);
-    o.ranks = ranks;
-    o.save = o.load = copy_of("whole", 5, resumed);
+    o.run.ranks.count = ranks;
+    o.run.checkpoint.save = o.run.checkpoint.load = copy_of("whole", 5, resumed);
     train_with(o);
     expect_near_tensors(resumed, "whole", 10, kWeights, 1e-9);
   }
@@ -138,12 +138,12 @@ TEST_F(Training, AResumedRunMayHaveAnotherNumberOfRanks) {
 
 // Starting a finished run again trains nothing, changes no checkpoint and evaluates as before.
 TEST_F(Training, AFinishedRunCanBeStartedAgain) {
-  TrainOptions o = options("run");
-  o.load = o.save;
+  PretrainOptions o = options("run");
+  o.run.checkpoint.load = o.run.checkpoint.save;
   train_with(o);
-  const Files before = contents_below(iteration_folder(o.save, 10));
+  const Files before = contents_below(iteration_folder(o.run.checkpoint.save, 10));
   train_with(o);
-  EXPECT_TRUE(contents_below(iteration_folder(o.save, 10)) == before);
+  EXPECT_TRUE(contents_below(iteration_folder(o.run.checkpoint.save, 10)) == before);
   const std::vector<double> evaluated = losses("run", "eval");
   ASSERT_EQ(evaluated.size(), 6U);  // after 4, 8, 10, test; and after 10, test
   EXPECT_EQ(evaluated[4], evaluated[2]);
@@ -154,8 +154,8 @@ TEST_F(Training, AFinishedRunCanBeStartedAgain) {
 // The same in one process: a TERM that is there before the first step ends the run after it.
 TEST_F(Training, StopsOnASignalAndGoesOn) {
   train_with(options("whole"));
-  TrainOptions o = options("stopped");
-  o.load = o.save;
+  PretrainOptions o = options("stopped");
+  o.run.checkpoint.load = o.run.checkpoint.save;
   for (int step = 1; step <= 10; ++step) {
     Signals signals;
     std::raise(SIGTERM);
@@ -169,10 +169,11 @@ TEST_F(Training, StopsOnASignalAndGoesOn) {
 
 // The first rank hears of a signal; all stop after the same step.
 TEST_F(Training, AllRanksStop) {
-  TrainOptions o = options("stopped");
-  o.load = o.save;
-  o.ranks = 8;
-  o.parallel.tensor_model_parallel_size = o.parallel.pipeline_model_parallel_size = 2;
+  PretrainOptions o = options("stopped");
+  o.run.checkpoint.load = o.run.checkpoint.save;
+  o.run.ranks.count = 8;
+  o.run.ranks.parallel.tensor_model_parallel_size =
+      o.run.ranks.parallel.pipeline_model_parallel_size = 2;
   for (int step = 1; step <= 3; ++step) {
     Signals signals;
     ::kill(::getpid(), SIGUSR1);  // whichever thread looks
@@ -186,41 +187,42 @@ TEST_F(Training, AllRanksStop) {
 // Stopped after each of 40 steps, with a batch that ramps up: the same bytes as undisturbed.
 TEST_F(Training, ARampUpSurvivesAResumeAtEveryStep) {
   const auto ramped = [&](const std::string& save) {
-    TrainOptions o = options(save);
-    o.load = o.save;
-    o.train_iters = 0;
-    o.train_samples = 232;
-    o.rampup_batch_size = {2, 2, 60};
-    o.eval_interval = 7;
-    o.schedule.warmup_iters = 0;
-    o.schedule.warmup_fraction = 0.1;
-    o.schedule.decay_style = "cosine";
+    PretrainOptions o = options(save);
+    o.run.checkpoint.load = o.run.checkpoint.save;
+    o.run.length.train_iters = 0;
+    o.run.length.train_samples = 232;
+    o.run.batch.rampup_batch_size = {2, 2, 60};
+    o.run.evaluation.eval_interval = 7;
+    o.run.schedule.warmup_iters = 0;
+    o.run.schedule.warmup_fraction = 0.1;
+    o.run.schedule.decay_style = "cosine";
     return o;
   };
-  TrainOptions whole = ramped("whole");
-  whole.save_interval = 1;
+  PretrainOptions whole = ramped("whole");
+  whole.run.checkpoint.save_interval = 1;
   train_with(whole);
   ASSERT_EQ(losses("whole").size(), 40U);
-  TrainOptions o = ramped("stopped");
-  o.exit_interval = 1;
+  PretrainOptions o = ramped("stopped");
+  o.run.length.exit_interval = 1;
   for (int step = 1; step <= 40; ++step) {
     train_with(o);
     SCOPED_TRACE(concat("step ", step));
-    expect_same_files(iteration_folder(o.save, step), iteration_folder(whole.save, step));
+    expect_same_files(iteration_folder(o.run.checkpoint.save, step),
+                      iteration_folder(whole.run.checkpoint.save, step));
   }
   EXPECT_EQ(losses("stopped"), losses("whole"));
-  o.exit_interval.reset();
+  o.run.length.exit_interval.reset();
   train_with(o);
   EXPECT_EQ(losses("stopped", "eval"), losses("whole", "eval"));
 }
 
 // Sizes of the steps, saves before larger ones, and the samples that are asked from the data.
 TEST_F(Training, RampUp) {
-  TrainOptions o = options("run");
-  o.train_iters = 0;
-  o.train_samples = 100;
-  o.rampup_batch_size = {2, 2, 60};
-  o.schedule.warmup_iters = 0;
+  PretrainOptions o = options("run");
+  o.run.length.train_iters = 0;
+  o.run.length.train_samples = 100;
+  o.run.batch.rampup_batch_size = {2, 2, 60};
+  o.run.schedule.warmup_iters = 0;
   train_with(o);
   std::vector<std::int64_t> sizes;
   std::int64_t before = 0;
@@ -231,69 +233,72 @@ TEST_F(Training, RampUp) {
   }
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 4,
                                               4, 4, 4, 6, 6, 6, 6, 8, 8, 8, 8}));
-  EXPECT_EQ(list_checkpoints(o.save), (std::vector<std::int64_t>{10, 15, 19, 23}));
+  EXPECT_EQ(list_checkpoints(o.run.checkpoint.save), (std::vector<std::int64_t>{10, 15, 19, 23}));
 }
 
 // Three ranks of two: 8 is rounded down to 6, and the rest counts as skipped.
 TEST_F(Training, DecreasesTheBatch) {
-  TrainOptions o = options("run");
-  o.ranks = 3;
+  PretrainOptions o = options("run");
+  o.run.ranks.count = 3;
   EXPECT_EQ(error_of([&] { train_with(o); }),
             "78 --global-batch-size 8: not a multiple of --micro-batch-size 2 x 3 ranks");
-  o.decrease_batch_size_if_needed = true;
-  o.train_iters = 3;
+  o.run.batch.decrease_batch_size_if_needed = true;
+  o.run.length.train_iters = 3;
   train_with(o);
-  const MegatronCheckpoint checkpoint(iteration_folder(o.save, 3));
+  const MegatronCheckpoint checkpoint(iteration_folder(o.run.checkpoint.save, 3));
   const PyValue& args = checkpoint.common().at("args", "");
   EXPECT_EQ(args.at("consumed_train_samples", "").as_integer(""), 18);
   EXPECT_EQ(args.at("skipped_train_samples", "").as_integer(""), 6);
 }
 
 TEST_F(Training, LengthsThatDoNotFit) {
-  const auto error = [&](const std::function<void(TrainOptions&)>& change) {
-    TrainOptions o = options("run");
+  const auto error = [&](const std::function<void(PretrainOptions&)>& change) {
+    PretrainOptions o = options("run");
     change(o);
     return error_of([&] { train_with(o); });
   };
-  EXPECT_EQ(error([](TrainOptions& o) { o.train_samples = 80; }),
+  EXPECT_EQ(error([](PretrainOptions& o) { o.run.length.train_samples = 80; }),
             "64 --train-iters and --train-samples exclude each other");
-  EXPECT_EQ(error([](TrainOptions& o) {
-              o.rampup_batch_size = {2, 2, 60};
+  EXPECT_EQ(error([](PretrainOptions& o) {
+              o.run.batch.rampup_batch_size = {2, 2, 60};
             }),
             "64 --rampup-batch-size: needs --train-samples instead of --train-iters");
-  EXPECT_EQ(error([](TrainOptions& o) { o.train_iters = 0, o.train_samples = 7; }),
+  EXPECT_EQ(error([](PretrainOptions& o) {
+              o.run.length.train_iters = 0, o.run.length.train_samples = 7;
+            }),
             "78 --train-samples 7: less than a step of 8");
-  EXPECT_EQ(error([](TrainOptions& o) {
-              o.train_iters = 0, o.train_samples = 80, o.rampup_batch_size = {2, 3, 60};
-              o.schedule.warmup_iters = 0;
+  EXPECT_EQ(error([](PretrainOptions& o) {
+              o.run.length.train_iters = 0, o.run.length.train_samples = 80,
+              o.run.batch.rampup_batch_size = {2, 3, 60};
+              o.run.schedule.warmup_iters = 0;
             }),
             "78 --global-batch-size 8: a step of 5 is not a multiple of --micro-batch-size 2 x 1 "
             "ranks");
 }
 
 TEST_F(Training, ExitsWhereItIsTold) {
-  TrainOptions o = options("interval");
-  o.exit_interval = 4;
+  PretrainOptions o = options("interval");
+  o.run.length.exit_interval = 4;
   train_with(o);
-  EXPECT_EQ(list_checkpoints(o.save), std::vector<std::int64_t>{4});
+  EXPECT_EQ(list_checkpoints(o.run.checkpoint.save), std::vector<std::int64_t>{4});
   EXPECT_EQ(losses("interval", "eval").size(), 1U);  // no evaluation at the end
   EXPECT_TRUE(events("interval", "end").at(0).find("\"exit-interval\"") != std::string::npos);
   o = options("duration");
-  o.exit_duration_in_mins = 0;
+  o.run.length.exit_duration_in_mins = 0;
   train_with(o);
-  EXPECT_EQ(list_checkpoints(o.save), std::vector<std::int64_t>{1});
+  EXPECT_EQ(list_checkpoints(o.run.checkpoint.save), std::vector<std::int64_t>{1});
   EXPECT_TRUE(events("duration", "end").at(0).find("\"exit-duration\"") != std::string::npos);
 }
 
 // Nothing is trained or saved; validation starts at its first sample.
 TEST_F(Training, SkipTrain) {
-  TrainOptions o = options("run");
+  PretrainOptions o = options("run");
   train_with(o);
-  o.load = o.save;
-  o.save = path("none");
-  o.skip_train = true;
+  o.run.checkpoint.load = o.run.checkpoint.save;
+  o.run.checkpoint.save = path("none");
+  o.run.evaluation.skip_train = true;
   train_with(o);
-  EXPECT_EQ(list_checkpoints(o.save), std::vector<std::int64_t>{});
+  EXPECT_EQ(list_checkpoints(o.run.checkpoint.save), std::vector<std::int64_t>{});
   EXPECT_TRUE(losses("none").empty());
   const std::vector<double> before = losses("run", "eval"), after = losses("none", "eval");
   ASSERT_EQ(after.size(), 2U);
@@ -303,13 +308,13 @@ TEST_F(Training, SkipTrain) {
 
 TEST_F(Training, UsesTheMemoryOfItsPlan) {
   for (const int ranks : {1, 2}) {
-    TrainOptions o = options(concat("run", ranks));
-    o.ranks = ranks;
+    PretrainOptions o = options(concat("run", ranks));
+    o.run.ranks.count = ranks;
     train_with(o);
     o.take_vocabulary(*make_tokenizer(o.data.tokenizer));
     o.complete();
     JsonWriter planned;
-    make_plan(o).fullest().memory.write(planned);
+    make_plan(o.run, Pretraining(o.model, o.data), o.plan).fullest().memory.write(planned);
     const std::string end = events(concat("run", ranks), "end").at(0);
     EXPECT_TRUE(end.ends_with("\"memory\":" + planned.text() + "}")) << end << planned.text();
   }
@@ -331,18 +336,18 @@ TEST_F(Training, RecomputeTrainsToTheSameBytes) {
       [](RecomputeOptions& r) { r = {.granularity = "full", .method = "block", .num_layers = 1}; }};
   const auto run = [&](const std::string& name, int ranks, const std::string& dtype, bool shared,
                        Change recompute) {
-    TrainOptions o = options(name);
-    o.optimizer.use_distributed_optimizer = shared;
+    PretrainOptions o = options(name);
+    o.run.optimizer.use_distributed_optimizer = shared;
     o.model.num_layers = 4;
-    o.ranks = ranks;
-    o.compute.dtype = dtype;
-    o.train_iters = 3;
+    o.run.ranks.count = ranks;
+    o.run.compute.dtype = dtype;
+    o.run.length.train_iters = 3;
     recompute(o.model.recompute);
     train_with(o);
     o.take_vocabulary(*make_tokenizer(o.data.tokenizer));
     o.complete();
     JsonWriter planned;
-    make_plan(o).fullest().memory.write(planned);
+    make_plan(o.run, Pretraining(o.model, o.data), o.plan).fullest().memory.write(planned);
     EXPECT_NE(events(name, "end").at(0).find(planned.text()), std::string::npos);
     fs::remove(path(name) + "/run.jsonl");
   };
@@ -363,12 +368,12 @@ TEST_F(Training, RecomputeTrainsToTheSameBytes) {
 // The more is made again, the less is kept and the more is computed; the model's FLOPs stay.
 TEST_F(Training, PlansOfRecompute) {
   const auto plan = [&](const RecomputeOptions& recompute) {
-    TrainOptions o = options("none");
+    PretrainOptions o = options("none");
     o.model.num_layers = 8;
     o.model.vocab_size = 380;
     o.model.recompute = recompute;
     o.complete();
-    return make_plan(o);
+    return make_plan(o.run, Pretraining(o.model, o.data), o.plan);
   };
   const auto selective = [](const std::vector<std::string>& modules) {
     return RecomputeOptions{.granularity = "selective", .modules = modules};
@@ -412,8 +417,8 @@ TEST_F(Training, PlansOfRecompute) {
 
 // Keys of the run's events, in their order: schema mt-pretrain/1.
 TEST_F(Training, Events) {
-  TrainOptions o = options("run");
-  o.train_iters = 4;
+  PretrainOptions o = options("run");
+  o.run.length.train_iters = 4;
   train_with(o);
   const std::string log = without_numbers(read_file(path("run") + "/run.jsonl"));
   const std::string step =
@@ -436,10 +441,10 @@ TEST_F(Training, Events) {
 }
 
 TEST_F(Training, PlanKeys) {
-  TrainOptions o = options("none");
+  PretrainOptions o = options("none");
   o.model.vocab_size = 380;
   o.complete();
-  Plan plan = make_plan(o);
+  Plan plan = make_plan(o.run, Pretraining(o.model, o.data), o.plan);
   plan.pipeline[0].largest.resize(1);
   plan.pipeline[0].largest[0] = {"a: value", DType::bf16, Shape{2, 3}, 4};
   EXPECT_EQ(
@@ -455,13 +460,13 @@ TEST_F(Training, PlanKeys) {
 
 // A loss that is not finite stops the run before the weights change.
 TEST_F(Training, NotFinite) {
-  TrainOptions o = options("run");
-  o.schedule.lr = 1e200;
-  o.schedule.warmup_iters = 0;
-  o.optimizer.clip_grad = 0;
-  o.compute.dtype = "fp64";
+  PretrainOptions o = options("run");
+  o.run.schedule.lr = 1e200;
+  o.run.schedule.warmup_iters = 0;
+  o.run.optimizer.clip_grad = 0;
+  o.run.compute.dtype = "fp64";
   for (const int ranks : {1, 2}) {
-    o.ranks = ranks;
+    o.run.ranks.count = ranks;
     const std::string error = error_of([&] { train_with(o); });
     EXPECT_TRUE(
         error.starts_with("1 iteration 2, rank 0: the loss of micro-batch 0 is NaN, first "
@@ -470,27 +475,27 @@ TEST_F(Training, NotFinite) {
     EXPECT_NE(error.find(" of the module with "), std::string::npos) << error;
     EXPECT_TRUE(error.ends_with("; nothing was updated")) << error;
   }
-  EXPECT_EQ(list_checkpoints(o.save), std::vector<std::int64_t>{});
+  EXPECT_EQ(list_checkpoints(o.run.checkpoint.save), std::vector<std::int64_t>{});
 }
 
 // Consumed, but not trained on: the step after it runs with the rate and the samples it would have
 // had.
 TEST_F(Training, IterationsToSkip) {
-  TrainOptions o = options("run");
-  o.checks.iterations_to_skip = {1, 3};
+  PretrainOptions o = options("run");
+  o.run.checks.iterations_to_skip = {1, 3};
   train_with(o);
   EXPECT_EQ(losses("run").size(), 8U);
-  const MegatronCheckpoint checkpoint(iteration_folder(o.save, 10));
+  const MegatronCheckpoint checkpoint(iteration_folder(o.run.checkpoint.save, 10));
   const PyValue& args = checkpoint.common().at("args", "");
   EXPECT_EQ(args.at("consumed_train_samples", "").as_integer(""), 80);
   EXPECT_EQ(args.at("skipped_train_samples", "").as_integer(""), 16);
 }
 
 TEST_F(Training, NothingToTrainOn) {
-  TrainOptions o = options("run");
+  PretrainOptions o = options("run");
   o.data.sources.split = "0,1,1";
   EXPECT_EQ(error_of([&] { train_with(o); }), "78 --split 0,1,1: leaves nothing to train on");
-  EXPECT_FALSE(fs::exists(o.save));
+  EXPECT_FALSE(fs::exists(o.run.checkpoint.save));
 }
 
 }  // namespace

@@ -4,40 +4,20 @@
 #include <mutex>
 
 #include "base/command.h"
-#include "data/samples/batch_schedule.h"
 
 namespace mt {
 namespace {
 
-BatchSchedule schedule_of(const IndexOptions& options) {
-  if (options.step_batch_size_schedule.empty()) {
-    if (!options.global_batch_size)
-      fail(Exit::usage, "--global-batch-size: required, or --step-batch-size-schedule");
-    return {*options.global_batch_size, options.rampup_batch_size};
-  }
-  if (options.global_batch_size || !options.rampup_batch_size.empty())
-    fail(Exit::usage, "--step-batch-size-schedule excludes --global-batch-size and ",
-         "--rampup-batch-size");
-  return BatchSchedule::by_tokens(options.step_batch_size_schedule, options.data.seq_length);
-}
-
 TrainingLength length_of(const IndexOptions& options) {
-  const BatchSchedule batches = schedule_of(options);
-  const bool by_samples = options.train_samples > 0;
-  if (by_samples && options.train_iters > 0)
-    fail(Exit::usage, "--train-iters and --train-samples exclude each other");
-  if (!by_samples && options.train_iters == 0 && !options.skip_train)
+  BatchOptions batch = options.batch;
+  LengthOptions length = options.length;
+  if (!batch.global_batch_size && batch.step_batch_size_schedule.empty())
+    fail(Exit::usage, "--global-batch-size: required, or --step-batch-size-schedule");
+  batch.complete_schedule(options.data.seq_length);
+  if (length.train_iters == 0 && length.train_samples == 0 && !options.evaluation.skip_train)
     fail(Exit::usage, "--train-iters: required, or --train-samples");
-  if (!by_samples && batches.changes())
-    fail(Exit::usage, "a changing batch size needs --train-samples instead of --train-iters");
-  return {
-      .train_samples = options.train_samples,
-      .train_iters = by_samples ? batches.iterations(options.train_samples) : options.train_iters,
-      .eval_iters = options.eval_iters,
-      .eval_interval = options.eval_interval,
-      .global_batch_size = batches.final_size(),
-      .skip_train = options.skip_train,
-      .full_validation = options.data.full_validation};
+  length.complete(batch);
+  return training_length(length, batch, options.evaluation, options.data.full_validation);
 }
 
 }  // namespace
@@ -53,19 +33,14 @@ void IndexOptions::add_to(CommandLine& cl) {
             one_of({"single", "cyclic"}));
   data.add_validation_to(cl);
   cl.section("Length of the run");
-  cl.option("--global-batch-size", &global_batch_size, "N", "sequences of a step over all ranks",
-            at_least(1));
-  cl.option("--rampup-batch-size", &rampup_batch_size, "START INCREMENT SAMPLES",
+  cl.option("--global-batch-size", &batch.global_batch_size, "N",
+            "sequences of a step over all ranks", at_least(1));
+  cl.option("--rampup-batch-size", &batch.rampup_batch_size, "START INCREMENT SAMPLES",
             "as mt-pretrain takes it");
-  cl.option("--step-batch-size-schedule", &step_batch_size_schedule, "TOKENS:SEQUENCES ...",
+  cl.option("--step-batch-size-schedule", &batch.step_batch_size_schedule, "TOKENS:SEQUENCES ...",
             "as mt-pretrain takes it, instead of --global-batch-size");
-  cl.option("--train-iters", &train_iters, "N", "steps of the whole run", at_least(1));
-  cl.option("--train-samples", &train_samples, "N",
-            "samples of the whole run, instead of --train-iters", at_least(1));
-  cl.option("--eval-iters", &eval_iters, "N", "global batches of an evaluation; 0: none",
-            at_least(0));
-  cl.option("--eval-interval", &eval_interval, "N", "steps between evaluations", at_least(1));
-  cl.flag("--skip-train", &skip_train, "only evaluate, on validation and test samples");
+  length.add_to(cl);
+  evaluation.add_to(cl);
   cl.option("--seed", &seed, "N", "seed of the order", between(1, 4294967295.0));
   cl.section("Speed and talk");
   cl.option("--threads,-j", &data.threads, "N", "worker threads; 0: one a core", at_least(0));

@@ -3,24 +3,22 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "data/corpus/preprocess.h"
+#include "data/samples/batch_options.h"
+#include "data/samples/evaluation_options.h"
+#include "data/samples/length_options.h"
 #include "data/samples/train_data.h"
 
 namespace mt {
 
 struct IndexOptions {
   DataOptions data;
-  std::optional<std::int64_t>
-      global_batch_size;  // as mt-pretrain's, see train/options/train_options.h
-  std::vector<std::int64_t> rampup_batch_size;
-  std::string step_batch_size_schedule;
-  std::int64_t train_iters = 0, train_samples = 0;
-  std::int64_t eval_iters = 100, eval_interval = 1000;
-  bool skip_train = false;
+  BatchOptions batch;
+  LengthOptions length;
+  EvaluationOptions evaluation;
   std::uint64_t seed = 1234;
   void add_to(CommandLine& cl);
 };

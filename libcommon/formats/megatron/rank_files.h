@@ -25,7 +25,7 @@
 #include "formats/megatron/rank_layout.h"
 #include "formats/model_sink.h"
 #include "formats/model_source.h"
-#include "model/families/gpt.h"
+#include "model/layers.h"
 #include "tensor/transform.h"
 
 namespace mt {

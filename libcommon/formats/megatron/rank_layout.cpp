@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "model/config/model_config.h"
 #include "model/keys.h"
 
 namespace mt {

@@ -10,8 +10,9 @@
 
 #include "ckpt/pickle.h"
 #include "ckpt/torch_file.h"
-#include "model/families/gpt.h"
+#include "model/layers.h"
 #include "optim/buffer_layout.h"
+#include "tensor/param.h"
 
 namespace mt {
 

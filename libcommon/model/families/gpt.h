@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "model/layers.h"
-#include "model/layers/layer_rows.h"
 #include "model/model.h"
+#include "model/tensor_part.h"
 #include "nn/embedding.h"
 #include "nn/lm_head.h"
 #include "nn/stack.h"
 
 namespace mt {
+
+struct LayerRows;
 
 class Gpt : public Model {
  public:

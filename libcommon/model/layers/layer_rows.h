@@ -9,17 +9,11 @@
 #include <vector>
 
 #include "model/config/model_config.h"
+#include "model/tensor_part.h"
 #include "nn/branch.h"
 #include "tensor/param.h"
 
 namespace mt {
-
-// TensorPart: which of the ranks that share every matrix this is, and whether they share the rows
-// between matrices, too (--sequence-parallel).
-struct TensorPart {
-  int rank = 0, ranks = 1;
-  bool sequence_parallel = false;
-};
 
 // ModelRows: the table that rows are added to, and the settings and the rank that they depend on.
 struct ModelRows {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <ostream>
 
 #include "comm/world.h"
-#include "model/families/gpt.h"
+#include "model/config/model_config.h"
+#include "train/options/run_options.h"
 #include "train/plan/plan.h"
 #include "train/report/timers.h"
 #include "train/run/train_step.h"
@@ -38,21 +40,20 @@ void put(Tensors& whole, const Param& row, std::int64_t begin, const Tensor& par
 // One rank's steps; what it has of them goes to `run`, which all share.
 class LayoutRank {
  public:
-  LayoutRank(const TrainOptions& options, const TrainData& data, const Plan& plan,
-             const World& world, LayoutRun& run, std::mutex& mutex)
+  LayoutRank(const RunOptions& options, const Task& task, const Plan& plan, const World& world,
+             LayoutRun& run, std::mutex& mutex)
       : options_(options),
         run_(run),
         mutex_(mutex),
-        stream_(Device::cpu, options.threads_of_rank()),
-        task_(options),
-        model_(task_.make_model(options.pipeline_layout.of_rank(world.position().pp),
-                                tensor_part(options, world))),
+        stream_(Device::cpu, options.ranks.threads_of_each()),
+        model_(task.make_model(options.ranks.layout.of_rank(world.position().pp),
+                               tensor_part(options.ranks.parallel, world))),
         optimizer_(model_->table(), Device::cpu, options.compute_dtype(), options.optimizer, world),
-        executor_(*model_, task_.objective(), step_shape(options, task_),
-                  plan.of(world).memory.step, world, stream_),
+        executor_(*model_, task.objective(), step_shape(options, task), plan.of(world).memory.step,
+                  world, stream_),
         interruption_(world.all(), {}),
-        step_(options, data,
-              {task_, *model_, optimizer_, executor_, world, stream_, timers_, interruption_}) {
+        step_(options,
+              {task, *model_, optimizer_, executor_, world, stream_, timers_, interruption_}) {
     optimizer_.set_values(
         [&](const Param& row) { initialize(row, row.value, options.seed, stream_); }, stream_);
     executor_.share(optimizer_.sharing());
@@ -61,7 +62,7 @@ class LayoutRank {
   void run() {
     std::int64_t samples = 0;
     for (std::size_t i = 0; i < run_.steps.size(); ++i) {
-      const TrainOptions::StepSize size = options_.step_size(samples);
+      const BatchOptions::StepSize size = options_.batch.step_size(samples);
       const StepRates rates = options_.schedule.at(samples);
       const TrainStep::Result result = step_.run({.iteration = static_cast<std::int64_t>(i) + 1,
                                                   .first_sample = samples,
@@ -88,11 +89,10 @@ class LayoutRank {
       put(whole, *piece.row, piece.begin, piece.gradient, 1 / divisor);
   }
 
-  const TrainOptions& options_;
+  const RunOptions& options_;
   LayoutRun& run_;
   std::mutex& mutex_;
   Stream stream_;
-  Pretraining task_;
   std::unique_ptr<Model> model_;
   Optimizer optimizer_;
   Executor executor_;
@@ -103,23 +103,23 @@ class LayoutRank {
 
 }  // namespace
 
-LayoutRun run_layout(const TrainOptions& options, const TrainData& data, int steps) {
+LayoutRun run_layout(const RunOptions& options, const Task& task, int steps) {
   LayoutRun run;
   run.steps.resize(static_cast<std::size_t>(steps));
   std::mutex mutex;
-  const Plan plan = make_plan(options);
-  run_ranks(options.ranks, [&](Group& ranks) {
-    const World world(ranks, options.parallel_sizes());
-    LayoutRank(options, data, plan, world, run, mutex).run();
+  const Plan plan = make_plan(options, task);
+  run_ranks(options.ranks.count, [&](Group& ranks) {
+    const World world(ranks, options.ranks.sizes());
+    LayoutRank(options, task, plan, world, run, mutex).run();
   });
   return run;
 }
 
-TrainOptions on_one_rank(TrainOptions options) {
-  options.ranks = 1;
-  options.parallel = {};
-  options.pipeline = {};
-  options.pipeline_layout = make_pipeline_layout({}, 1, options.model.num_layers);
+RunOptions on_one_rank(RunOptions options, const Task& task) {
+  options.batch.ranks = options.ranks.count = 1;
+  options.ranks.parallel = {};
+  options.ranks.pipeline = {};
+  options.ranks.layout = make_pipeline_layout({}, 1, task.model().num_layers);
   options.optimizer.use_distributed_optimizer = false;
   options.optimizer.distributed_optimizer_instances = 1;
   options.optimizer.sharding_strategy = "no_shard";
@@ -160,17 +160,19 @@ LayoutDifference largest_difference(const LayoutRun& got, const LayoutRun& expec
   return worst;
 }
 
-void check_layout(const TrainOptions& options, TrainData& data, const Log& log, std::ostream& out) {
+void check_layout(const RunOptions& options, Task& task, const Log& log, std::ostream& out) {
   const bool exact = options.compute_dtype() == DType::f64;
   const int steps = exact ? 2 : 1;
-  data.build(options.length(), options.seed, options.sampler(), log);
-  LayoutRun got = run_layout(options, data, steps);
-  LayoutRun one = run_layout(on_one_rank(options), data, steps);
+  task.build(training_length(options.length, options.batch, options.evaluation,
+                             task.has_full_validation()),
+             options.seed, options.batch, log);
+  LayoutRun got = run_layout(options, task, steps);
+  LayoutRun one = run_layout(on_one_rank(options, task), task, steps);
   if (!exact) got.weights = one.weights = {};
   const double tolerance = exact ? 1e-9 : 1e-5;
   const LayoutDifference worst = largest_difference(got, one);
-  out << options.ranks << " ranks and one: " << steps << (exact ? " steps" : " step") << ", losses "
-      << one.steps.front().loss << " to " << one.steps.back().loss << ", "
+  out << options.ranks.count << " ranks and one: " << steps << (exact ? " steps" : " step")
+      << ", losses " << one.steps.front().loss << " to " << one.steps.back().loss << ", "
       << one.steps.front().gradients.size()
       << " gradients each\nlargest difference: " << worst.value << ", " << worst.where
       << "; at most " << tolerance << " is right\n";

@@ -3,12 +3,16 @@
 // the same dropout.
 #pragma once
 
+#include <iosfwd>
 #include <map>
-#include <ostream>
-
-#include "train/options/train_options.h"
+#include <string>
+#include <vector>
 
 namespace mt {
+
+class Log;
+class Task;
+struct RunOptions;
 
 // What the first steps of a run made.  Tensors are whole, in f64: of the model's parameters, by
 // name, whichever ranks have their parts.
@@ -21,10 +25,11 @@ struct LayoutRun {
   std::vector<Step> steps;
   Tensors weights;  // after the last
 };
-LayoutRun run_layout(const TrainOptions& options, const TrainData& data, int steps);
+// The task has its samples.
+LayoutRun run_layout(const RunOptions& options, const Task& task, int steps);
 
 // These options for one rank.
-TrainOptions on_one_rank(TrainOptions options);
+RunOptions on_one_rank(RunOptions options, const Task& task);
 
 // The largest difference of two runs' numbers and where it is: of losses and norms relative to
 // theirs, of a tensor to its largest element.
@@ -37,6 +42,6 @@ LayoutDifference largest_difference(const LayoutRun& got, const LayoutRun& expec
 // Runs two steps both ways, in fp32 one, and prints what was compared.  Exit::difference beyond
 // 1e-9 in fp64 or 1e-5 in fp32, where what Adam makes of the first step is not compared: it
 // amplifies rounding where a gradient is nearly zero.
-void check_layout(const TrainOptions& options, TrainData& data, const Log& log, std::ostream& out);
+void check_layout(const RunOptions& options, Task& task, const Log& log, std::ostream& out);
 
 }  // namespace mt

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/command.h"
+
 namespace mt {
 
 void CheckOptions::add_to(CommandLine& cl) {

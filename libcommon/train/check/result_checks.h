@@ -7,21 +7,14 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/command.h"
 #include "comm/group.h"
+#include "train/check/check_options.h"
 
 namespace mt {
-
-struct CheckOptions {
-  bool finite = true, spiky_loss = false, large_grads = false;
-  std::vector<std::int64_t> iterations_to_skip = {};  // from 0
-  void add_to(CommandLine& cl);
-};
 
 // Whether values are unexpectedly large; those that are not finite are neither looked at nor
 // counted.

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/command.h"
+
 namespace mt {
 namespace {
 

@@ -11,14 +11,13 @@
 // heads of 128 and of 64 channels.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/command.h"
 #include "comm/meta_group.h"
 #include "tensor/dtype.h"
 #include "tensor/stream.h"
+#include "train/plan/machine_options.h"
 
 namespace mt {
 
@@ -47,20 +46,6 @@ struct Machine {
                             bool backward) const;
   double seconds(const Message& message) const;
   int nodes(const std::vector<int>& ranks) const;  // those of a node stand together
-};
-
-// What a plan supposes of the GPUs.
-struct MachineOptions {
-  std::string name;  // or "": see machine(); "here": see measure_machine()
-  std::optional<double> tflops, memory_bandwidth, launch, link_bandwidth, link_latency,
-      network_bandwidth, network_latency, memory;
-  std::optional<int> gpus_per_node;
-
-  void add_to(CommandLine& cl);
-  bool is_named() const { return !name.empty() || memory; }
-  bool gives_rates() const;
-  bool is_given() const { return is_named() || gives_rates(); }
-  Machine machine() const;  // h200 if none is named
 };
 
 // Where the machine is "here": takes what is not given from this machine's GPU.  Exit::unavailable

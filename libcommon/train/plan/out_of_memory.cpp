@@ -2,63 +2,64 @@
 
 #include <algorithm>
 
+#include "model/config/model_config.h"
+#include "train/options/run_options.h"
+#include "train/run/task.h"
+
 namespace mt {
 namespace {
 
-// The plan of the same run with something else.
-template <class Change>
-Saving with(const std::string& option, TrainOptions options, const Change& change) {
-  change(options);
-  return {option, make_plan(options).fullest().memory.total()};
+// What the run needs with the option.
+Saving with(const std::string& option, const RunOptions& options, const Task& task) {
+  return {option, make_plan(options, task).fullest().memory.total()};
 }
 
-Saving with_micro_batches(const TrainOptions& options, const Plan& plan) {
+Saving with_micro_batches(const RunOptions& options, const Task& task, const Plan& plan) {
   Saving last;
-  for (std::int64_t size = options.micro_batch_size / 2; size > 0; --size) {
-    if (options.micro_batch_size % size != 0) continue;
-    const int more = static_cast<int>(options.micro_batch_size / size);
-    if (!options.pipeline_layout.can_schedule(options.micro_batches() * more)) continue;
-    last = with(concat("--micro-batch-size ", size), options,
-                [&](TrainOptions& o) { o.micro_batch_size = size; });
+  RunOptions other = options;
+  const std::int64_t whole = options.batch.micro_batch_size;
+  for (std::int64_t size = whole / 2; size > 0; --size) {
+    if (whole % size != 0) continue;
+    const int more = static_cast<int>(whole / size);
+    if (!options.ranks.layout.can_schedule(options.batch.micro_batches() * more)) continue;
+    other.batch.micro_batch_size = size;
+    last = with(concat("--micro-batch-size ", size), other, task);
     if (last.bytes <= plan.room()) break;
   }
   return last;
 }
 
-Saving with_recomputation(const TrainOptions& options) {
-  return with("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
-              options, [](TrainOptions& o) {
-                o.model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
-                o.model.recompute.complete(o.model.num_layers);
-              });
-}
-
 }  // namespace
 
-std::vector<Saving> savings(const TrainOptions& options, const Plan& plan) {
+std::vector<Saving> savings(const RunOptions& options, const Task& task, const Plan& plan) {
   std::vector<Saving> all;
-  if (const Saving saving = with_micro_batches(options, plan); !saving.option.empty())
+  if (const Saving saving = with_micro_batches(options, task, plan); !saving.option.empty())
     all.push_back(saving);
-  if (options.model.recompute.granularity != "full") all.push_back(with_recomputation(options));
+  if (task.model().recompute.granularity != "full")
+    all.push_back(
+        with("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
+             options, *task.changed({.recomputes = true})));
   constexpr int kMostWalked = 1 << 14;  // such a plan walks all ranks
-  if (const int dp = options.parallel_sizes().dp;
-      dp > 1 && dp <= kMostWalked && !options.optimizer.use_distributed_optimizer)
-    all.push_back(with("--use-distributed-optimizer", options,
-                       [](TrainOptions& o) { o.optimizer.use_distributed_optimizer = true; }));
-  if (const std::int64_t half = options.data.seq_length / 2; half > 0)
-    all.push_back(with(concat("--seq-length ", half), options,
-                       [&](TrainOptions& o) { o.data.seq_length = half; }));
+  if (const int dp = options.ranks.sizes().dp;
+      dp > 1 && dp <= kMostWalked && !options.optimizer.use_distributed_optimizer) {
+    RunOptions other = options;
+    other.optimizer.use_distributed_optimizer = true;
+    all.push_back(with("--use-distributed-optimizer", other, task));
+  }
+  if (const std::int64_t half = task.seq_length() / 2; half > 0)
+    all.push_back(
+        with(concat("--seq-length ", half), options, *task.changed({.seq_length = half})));
   std::erase_if(
       all, [&](const Saving& saving) { return saving.bytes >= plan.fullest().memory.total(); });
   std::ranges::stable_sort(all, {}, &Saving::bytes);
   return all;
 }
 
-void fail_out_of_memory(const std::string& what, const TrainOptions& options, const Plan& plan,
-                        const Log& log) {
+void fail_out_of_memory(const std::string& what, const RunOptions& options, const Task& task,
+                        const Plan& plan, const Log& log) {
   for (const LargeTensor& tensor : plan.fullest().largest)
     log.event("memory", {{"bytes", tensor.bytes()}, {"tensors", description(tensor)}});
-  const std::vector<Saving> all = savings(options, plan);
+  const std::vector<Saving> all = savings(options, task, plan);
   for (const Saving& saving : all)
     log.event("alternative", {{"bytes", saving.bytes}, {"option", saving.option}});
   if (all.empty()) fail(Exit::out_of_memory, what);

@@ -17,11 +17,11 @@ struct Saving {
 
 // The savings that need less than `plan`, the least first; the micro-batch is the largest that
 // fits, or 1.
-std::vector<Saving> savings(const TrainOptions& options, const Plan& plan);
+std::vector<Saving> savings(const RunOptions& options, const Task& task, const Plan& plan);
 
 // Throws Exit::out_of_memory with `what` and the option that saves most, after it has logged what
 // the memory is full of.
-[[noreturn]] void fail_out_of_memory(const std::string& what, const TrainOptions& options,
-                                     const Plan& plan, const Log& log);
+[[noreturn]] void fail_out_of_memory(const std::string& what, const RunOptions& options,
+                                     const Task& task, const Plan& plan, const Log& log);
 
 }  // namespace mt

@@ -5,26 +5,32 @@
 #include <algorithm>
 
 #include "comm/meta_group.h"
+#include "model/config/model_config.h"
 #include "optim/optimizer.h"
+#include "train/options/plan_options.h"
+#include "train/options/run_options.h"
+#include "train/run/executor.h"
+#include "train/run/task.h"
 
 namespace mt {
 
-StepShape step_shape(const TrainOptions& options, const Task& task) {
-  return {.micro_batch_size = options.micro_batch_size,
-          .seq_length = options.data.seq_length / options.parallel.context_parallel_size,
+StepShape step_shape(const RunOptions& options, const Task& task) {
+  const ParallelOptions& parallel = options.ranks.parallel;
+  return {.micro_batch_size = options.batch.micro_batch_size,
+          .seq_length = task.seq_length() / parallel.context_parallel_size,
           .dtype = options.compute_dtype(),
           .seed = options.seed,
-          .fields = task.fields(options.parallel.context_parallel_size),
-          .sequence_parallel = options.parallel.shares_rows(),
-          .tensor_overlap = options.parallel.tp_comm_overlap,
-          .context_comm = options.parallel.context_comm(),
-          .context_neighbours = options.parallel.head_ranks(ContextComm::a2a_p2p)};
+          .fields = task.fields(parallel.context_parallel_size),
+          .sequence_parallel = parallel.shares_rows(),
+          .tensor_overlap = parallel.tp_comm_overlap,
+          .context_comm = parallel.context_comm(),
+          .context_neighbours = parallel.head_ranks(ContextComm::a2a_p2p)};
 }
 
-TensorPart tensor_part(const TrainOptions& options, const World& world) {
+TensorPart tensor_part(const ParallelOptions& options, const World& world) {
   return {.rank = world.position().tp,
           .ranks = world.sizes().tp,
-          .sequence_parallel = options.parallel.shares_rows()};
+          .sequence_parallel = options.shares_rows()};
 }
 
 // What nvidia-smi shows beyond what a run asked for: 560 MiB on an H200 with CUDA 13.0, by two runs
@@ -37,17 +43,17 @@ static std::size_t host_memory() {
 }
 
 // The memory of this machine, or of a GPU: of one that is here, unless the plan supposes others.
-static std::size_t memory_of(const TrainOptions& options, const Machine& machine) {
-  if (options.device() == Device::cpu) return host_memory();
-  if (options.plan && (options.machine.is_named() || device::count() == 0)) return machine.memory;
+static std::size_t memory_of(Device device, const PlanOptions& asked, const Machine& machine) {
+  if (device == Device::cpu) return host_memory();
+  if (asked.wanted && (asked.machine.is_named() || device::count() == 0)) return machine.memory;
   return device::count() > 0 ? device::total_memory() : 0;
 }
 
 // With several chunks a smaller step may have more micro-batches in flight.
-static void add_slots(StepMemory& memory, const TrainOptions& options, int stage) {
-  const PipelineLayout& layout = options.pipeline_layout;
+static void add_slots(StepMemory& memory, const RunOptions& options, int stage) {
+  const PipelineLayout& layout = options.ranks.layout;
   if (layout.chunks == 1) return;
-  for (const int micro_batches : options.micro_batches_of_steps()) {
+  for (const int micro_batches : options.batch.micro_batches_of_steps()) {
     if (!layout.can_schedule(micro_batches)) continue;
     const Schedule schedule = layout.training(stage, micro_batches);
     for (int chunk = 0; chunk < layout.chunks; ++chunk) {
@@ -86,31 +92,29 @@ static Cost difference(const Cost& a, const Cost& b) {
 }
 
 // Ranks that share sequences compute with pairs of chunks.
-static AttentionKind attention_kind(const TrainOptions& options) {
-  const int context = options.parallel.context_parallel_size;
-  return {.head_dim = options.model.head_dim(),
-          .seq_length = options.data.seq_length / (context > 1 ? 2 * context : 1)};
+static AttentionKind attention_kind(const Task& task, int context_ranks) {
+  return {.head_dim = task.model().head_dim(),
+          .seq_length = task.seq_length() / (context_ranks > 1 ? 2 * context_ranks : 1)};
 }
 
 // The plan of a rank; adds its parameters to `parameters`.
-static RankPlan plan_rank(const TrainOptions& options, const Machine& machine, int rank,
-                          PlanDetail detail, std::int64_t& parameters) {
+static RankPlan plan_rank(const RunOptions& options, const Task& task, const Machine& machine,
+                          int rank, PlanDetail detail, std::int64_t& parameters) {
+  const RankOptions& ranks = options.ranks;
   Stream meta(Device::meta), counting(Device::meta);
-  RankClock clock(machine, attention_kind(options), counting);
-  const std::unique_ptr<Group> measured = make_meta_group(rank, options.ranks, meta);
-  MetaGroup counted(rank, options.ranks, counting, &clock);
-  const World measured_world(*measured, options.parallel_sizes()),
-      world(counted, options.parallel_sizes());
+  RankClock clock(machine, attention_kind(task, ranks.parallel.context_parallel_size), counting);
+  const std::unique_ptr<Group> measured = make_meta_group(rank, ranks.count, meta);
+  MetaGroup counted(rank, ranks.count, counting, &clock);
+  const World measured_world(*measured, ranks.sizes()), world(counted, ranks.sizes());
   name_groups(world);
-  const PipelineLayout& layout = options.pipeline_layout;
+  const PipelineLayout& layout = ranks.layout;
   const int stage = world.position().pp;
-  const Pretraining task(options);
-  const auto model = task.make_model(layout.of_rank(stage), tensor_part(options, world));
+  const auto model = task.make_model(layout.of_rank(stage), tensor_part(ranks.parallel, world));
   Optimizer optimizer(model->table(), Device::meta, options.compute_dtype(), options.optimizer,
                       world);
-  const Schedule training = layout.training(stage, options.micro_batches());
-  const Schedule evaluation = options.eval_iters > 0 || options.data.full_validation
-                                  ? layout.evaluation(stage, options.micro_batches())
+  const Schedule training = layout.training(stage, options.batch.micro_batches());
+  const Schedule evaluation = options.evaluation.eval_iters > 0 || task.has_full_validation()
+                                  ? layout.evaluation(stage, options.batch.micro_batches())
                                   : Schedule();
   parameters += model->table().count();
 
@@ -131,7 +135,7 @@ static RankPlan plan_rank(const TrainOptions& options, const Machine& machine, i
   // Values that a step leaves on their way arrive in the next, which also knows what it will need.
   if (options.optimizer.overlap_param_gather) {
     executor.run(first_micro_batch(training), {}, true);
-    optimizer.step({}, options.ranks, counting);
+    optimizer.step({}, ranks.count, counting);
     clock.begin_step();
   }
   const Cost before = counting.cost();
@@ -142,7 +146,7 @@ static RankPlan plan_rank(const TrainOptions& options, const Machine& machine, i
   if (detail == PlanDetail::all)
     plan.largest = largest_tensors(model->table(), optimizer, executor, names, kMost);
   clock.begin_part(false);
-  optimizer.step({}, options.ranks, counting);
+  optimizer.step({}, ranks.count, counting);
   plan.parts = clock.end();
   plan.messages = clock.messages();
   plan.step = difference(counting.cost(), before);
@@ -157,27 +161,31 @@ static RankPlan plan_rank(const TrainOptions& options, const Machine& machine, i
   return plan;
 }
 
-Plan make_plan(const TrainOptions& options, PlanDetail detail) {
+Plan make_plan(const RunOptions& options, const Task& task, const PlanOptions& asked,
+               PlanDetail detail) {
   Plan plan;
-  plan.length = options.length();
-  plan.model_flops = options.model.flops(options.batch_size(), options.data.seq_length);
-  plan.tokens = options.evaluation_batch() * options.data.seq_length;
-  plan.ranks = options.ranks;
+  plan.length = training_length(options.length, options.batch, options.evaluation,
+                                task.has_full_validation());
+  plan.model_flops = task.model().flops(options.batch.largest(), task.seq_length());
+  plan.tokens = options.batch.evaluated() * task.seq_length();
+  plan.ranks = options.ranks.count;
   plan.device = options.device();
-  Machine machine = options.machine.machine();
+  Machine machine = asked.machine.machine();
   if (options.report.peak_tflops) machine.peak = *options.report.peak_tflops * 1e12;
-  plan.device_memory = memory_of(options, machine);
+  plan.device_memory = memory_of(plan.device, asked, machine);
   // One rank at each place of the pipeline.
-  for (const int rank : rank_group(options.parallel_sizes(), "pp", 0))
-    plan.pipeline.push_back(plan_rank(options, machine, rank, detail, plan.parameters));
+  for (const int rank : rank_group(options.ranks.sizes(), "pp", 0))
+    plan.pipeline.push_back(plan_rank(options, task, machine, rank, detail, plan.parameters));
   if (options.plans_times()) {
     plan.machine = machine;
     std::vector<const RankParts*> parts;
     for (const RankPlan& rank : plan.pipeline) parts.push_back(&rank.parts);
-    plan.times = step_times(options.pipeline_layout, options.micro_batches(), parts);
+    plan.times = step_times(options.ranks.layout, options.batch.micro_batches(), parts);
   }
   return plan;
 }
+
+Plan make_plan(const RunOptions& options, const Task& task) { return make_plan(options, task, {}); }
 
 double Plan::mfu() const { return model_flops / (machine->peak * times->seconds * ranks); }
 

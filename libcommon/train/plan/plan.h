@@ -2,29 +2,20 @@
 // The run allocates what the plan says, so the two cannot differ.
 #pragma once
 
-#include "base/json.h"
-#include "model/families/gpt.h"
-#include "train/options/train_options.h"
+#include "comm/world.h"
+#include "data/samples/split.h"
+#include "model/tensor_part.h"
 #include "train/plan/largest_tensors.h"
+#include "train/plan/rank_memory.h"
 #include "train/plan/step_times.h"
-#include "train/run/executor.h"
-#include "train/run/task.h"
+#include "train/run/step_shape.h"
 
 namespace mt {
 
-// Bytes by lifetime.
-struct RankMemory {
-  std::size_t parameters = 0, gradients = 0, optimizer = 0;
-  std::size_t work = 0;  // scratch of a GPU's operations
-  // These are of plans alone: what CUDA keeps of a GPU for itself, and what NCCL and copies among
-  // GPUs take.
-  std::size_t cuda = 0, nccl = 0, copies = 0;
-  StepMemory step;
-  std::size_t total() const {
-    return parameters + gradients + optimizer + work + cuda + nccl + copies + step.total();
-  }
-  void write(JsonWriter& json) const;  // an object
-};
+class Task;
+struct ParallelOptions;
+struct PlanOptions;
+struct RunOptions;
 
 struct RankPlan {
   Cost step;                      // of a step on this rank, counted: recomputation, norms and all
@@ -65,7 +56,10 @@ struct Plan {
 
 // The largest tensors take half of the time.
 enum class PlanDetail : std::uint8_t { all, without_largest };
-Plan make_plan(const TrainOptions& options, PlanDetail detail = PlanDetail::all);
+Plan make_plan(const RunOptions& options, const Task& task, const PlanOptions& asked,
+               PlanDetail detail = PlanDetail::all);
+// The plan of the run itself, on the machine that is here.
+Plan make_plan(const RunOptions& options, const Task& task);
 
 // One object, schema "mt-plan/1"; and the same for people.  What is said of a rank is of the one
 // that needs most memory, of times that of the slowest.
@@ -75,8 +69,8 @@ std::string plan_text(const Plan& plan, int columns);  // of the schedule's draw
 void write_plan_svg(const Plan& plan, const std::string& path);
 
 // What the run's executor is told, the same in the plan and in the run.
-StepShape step_shape(const TrainOptions& options, const Task& task);
+StepShape step_shape(const RunOptions& options, const Task& task);
 // This rank's part of the model's matrices.
-TensorPart tensor_part(const TrainOptions& options, const World& world);
+TensorPart tensor_part(const ParallelOptions& options, const World& world);
 
 }  // namespace mt

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/json.h"
 #include "comm/nccl_memory.h"
+#include "data/samples/data_sources.h"
 #include "train/plan/plan.h"
 #include "train/plan/schedule_drawing.h"
 #include "train/report/svg.h"

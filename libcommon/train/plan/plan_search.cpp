@@ -5,6 +5,10 @@
 #include <map>
 
 #include "base/threads.h"
+#include "model/config/model_config.h"
+#include "train/options/plan_options.h"
+#include "train/options/run_options.h"
+#include "train/run/task.h"
 
 namespace mt {
 
@@ -31,35 +35,39 @@ namespace {
 constexpr int kMostChunks = 8, kMostContext = 8;
 constexpr std::int64_t kMostMicroBatch = 16, kFewestTokens = 4096;
 
-TrainOptions with(TrainOptions o, const Layout& layout) {
-  o.plan = true;
-  o.ranks = layout.tp * layout.cp * layout.pp * layout.dp;
-  o.parallel.tensor_model_parallel_size = layout.tp;
-  o.parallel.context_parallel_size = layout.cp;
-  o.parallel.pipeline_model_parallel_size = layout.pp;
-  o.parallel.sequence_parallel = layout.tp > 1;
-  o.parallel.tp_comm_overlap &= layout.tp > 1;
-  if (layout.chunks > 1) o.pipeline.virtual_stages_per_rank = layout.chunks;
-  o.micro_batch_size = layout.micro_batch;
+RunOptions with(RunOptions o, const Layout& layout) {
+  o.ranks.count = layout.tp * layout.cp * layout.pp * layout.dp;
+  ParallelOptions& parallel = o.ranks.parallel;
+  parallel.tensor_model_parallel_size = layout.tp;
+  parallel.context_parallel_size = layout.cp;
+  parallel.pipeline_model_parallel_size = layout.pp;
+  parallel.sequence_parallel = layout.tp > 1;
+  parallel.tp_comm_overlap &= layout.tp > 1;
+  if (layout.chunks > 1) o.ranks.pipeline.virtual_stages_per_rank = layout.chunks;
+  o.batch.micro_batch_size = layout.micro_batch;
   o.optimizer.sharding_strategy = layout.sharding;
   o.optimizer.overlap_grad_reduce |= layout.sharding != "no_shard";
   o.optimizer.overlap_param_gather |= layout.sharding != "no_shard";
-  if (layout.recomputes)
-    o.model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
   return o;
+}
+
+// Whether attention stays within documents.
+bool sees_documents(const Task& task) {
+  return std::ranges::count(task.sample_fields(), Field::first_key, &FieldSpec::field) > 0;
 }
 
 class Search {
  public:
-  Search(const TrainOptions& options, int gpus) : options_(options) {
-    if (!options.global_batch_size)
+  Search(const RunOptions& options, const Task& task, const PlanOptions& asked)
+      : options_(options), task_(task), model_(task.model()), asked_(asked) {
+    if (!options.batch.global_batch_size)
       fail(Exit::usage, "--plan-search: needs --global-batch-size, which all layouts share");
-    if (options.ranks > 1 || options.launch.gpus)
+    if (options.ranks.count > 1 || options.ranks.launch.gpus)
       fail(Exit::usage, "--plan-search: says how many GPUs; not with --gpus nor --ranks");
-    if (!options.plan_svg.empty())
-      fail(Exit::usage, "--plan-svg: of one plan, not of --plan-search");
-    found_.gpus = gpus;
-    found_.machine = options.machine.machine();
+    if (!asked.svg.empty()) fail(Exit::usage, "--plan-svg: of one plan, not of --plan-search");
+    asked_.wanted = true;
+    found_.gpus = *asked.search;
+    found_.machine = asked.machine.machine();
   }
 
   PlanSearch run() {
@@ -82,17 +90,15 @@ class Search {
   }
 
   void for_tensor_and_context() {
-    const ModelConfig& model = options_.model;
-    const ParallelOptions& given = options_.parallel;
+    const ParallelOptions& given = options_.ranks.parallel;
     for (const std::int64_t tp : choices(given.tensor_model_parallel_size,
                                          std::min(found_.gpus, found_.machine.gpus_per_node)))
       for (const std::int64_t cp : choices(given.context_parallel_size, kMostContext)) {
-        if (cp > 1 && given.context_parallel_size == 1 &&
-            options_.data.seq_length / cp < kFewestTokens)
+        if (cp > 1 && given.context_parallel_size == 1 && task_.seq_length() / cp < kFewestTokens)
           continue;
         if (found_.gpus % (tp * cp) != 0)
           rule_out("ranks that share matrices and sequences do not divide the GPUs");
-        else if (model.num_attention_heads % tp != 0 || model.kv_heads() % tp != 0)
+        else if (model_.num_attention_heads % tp != 0 || model_.kv_heads() % tp != 0)
           rule_out("ranks that share matrices do not divide the attention heads");
         else
           for_pipeline({.tp = static_cast<int>(tp), .cp = static_cast<int>(cp)});
@@ -101,8 +107,8 @@ class Search {
 
   void for_pipeline(Layout layout) {
     const int ranks = found_.gpus / (layout.tp * layout.cp);
-    const std::int64_t layers = options_.model.num_layers;
-    const int given = options_.parallel.pipeline_model_parallel_size;
+    const std::int64_t layers = model_.num_layers;
+    const int given = options_.ranks.parallel.pipeline_model_parallel_size;
     if (ranks % given != 0)
       return rule_out("--pipeline-model-parallel-size does not divide the GPUs");
     const std::int64_t most = given > 1 ? given : std::min<std::int64_t>(ranks, layers);
@@ -113,7 +119,7 @@ class Search {
         continue;
       }
       layout.dp = ranks / layout.pp;
-      const std::int64_t micro_batch = options_.micro_batch_size;
+      const std::int64_t micro_batch = options_.batch.micro_batch_size;
       for (const std::int64_t n : choices(micro_batch, micro_batch == 1 ? 1 : kMostMicroBatch)) {
         layout.micro_batch = n;
         for_chunks(layout);
@@ -123,15 +129,15 @@ class Search {
 
   void for_chunks(Layout layout) {
     const std::int64_t at_once = layout.micro_batch * layout.dp;
-    if (*options_.global_batch_size % at_once != 0)
+    if (*options_.batch.global_batch_size % at_once != 0)
       return rule_out("micro-batches of all data-parallel ranks do not divide the global batch");
-    const std::int64_t micro_batches = *options_.global_batch_size / at_once;
-    const std::int64_t layers = options_.model.num_layers / layout.pp;
+    const std::int64_t micro_batches = *options_.batch.global_batch_size / at_once;
+    const std::int64_t layers = model_.num_layers / layout.pp;
     const int most = layout.pp > 1 ? kMostChunks : 1;
     for (layout.chunks = 1; layout.chunks <= std::min<std::int64_t>(most, layers);
          ++layout.chunks) {
       if (layers % layout.chunks != 0 ||
-          layout.chunks != options_.pipeline.virtual_stages_per_rank.value_or(layout.chunks))
+          layout.chunks != options_.ranks.pipeline.virtual_stages_per_rank.value_or(layout.chunks))
         continue;
       if (layout.chunks > 1 && micro_batches % layout.pp != 0) {
         rule_out("stages do not divide the micro-batches, as virtual stages ask for");
@@ -151,7 +157,7 @@ class Search {
       shardings = {"no_shard"};
     for (const std::string& sharding : shardings) {
       layout.sharding = sharding;
-      const RecomputeOptions& given = options_.model.recompute;
+      const RecomputeOptions& given = model_.recompute;
       layout.recomputes = false;
       layouts_.push_back(layout);
       if (given.activations || !given.granularity.empty()) continue;
@@ -168,13 +174,16 @@ class Search {
   };
 
   Outcome plan(const Layout& layout) const {
-    TrainOptions o = with(options_, layout);
+    RunOptions o = with(options_, layout);
     try {
-      o.complete();
+      const RunOptions::Instead instead{asked_};
+      o.complete(instead);
+      const auto task = task_.changed({.recomputes = layout.recomputes, .tensor_ranks = layout.tp});
+      o.complete_for(task->model(), task->seq_length(), sees_documents(*task), instead);
       if (o.device() != Device::cuda || size_of(o.compute_dtype()) != 2)
         fail(Exit::usage, "--plan-search: for GPUs in 16 bits; see --bf16 and --plan-machine");
-      if (least_bytes(o, layout) > room()) return {too_large()};
-      const Plan plan = make_plan(o, PlanDetail::without_largest);
+      if (least_bytes(task->model(), layout) > room()) return {too_large()};
+      const Plan plan = make_plan(o, *task, asked_, PlanDetail::without_largest);
       if (plan.fullest().memory.total() > room()) return {too_large()};
       const StepTimes& times = *plan.times;
       return {{},
@@ -196,12 +205,12 @@ class Search {
   }
 
   // Weights, gradients and the optimizer's state of the layers alone.
-  static std::size_t least_bytes(const TrainOptions& o, const Layout& layout) {
-    const auto h = static_cast<double>(o.model.hidden_size);
-    const auto f = static_cast<double>(o.model.ffn()) * (o.model.swiglu ? 3 : 2);
-    const auto heads = static_cast<double>(o.model.num_attention_heads + o.model.kv_heads());
-    const double layer = h * (f + 2 * heads * static_cast<double>(o.model.head_dim()));
-    const double weights = layer * static_cast<double>(o.model.num_layers) / layout.pp / layout.tp;
+  static std::size_t least_bytes(const ModelConfig& model, const Layout& layout) {
+    const auto h = static_cast<double>(model.hidden_size);
+    const auto f = static_cast<double>(model.ffn()) * (model.swiglu ? 3 : 2);
+    const auto heads = static_cast<double>(model.num_attention_heads + model.kv_heads());
+    const double layer = h * (f + 2 * heads * static_cast<double>(model.head_dim()));
+    const double weights = layer * static_cast<double>(model.num_layers) / layout.pp / layout.tp;
     constexpr double kValues = 6, kState = 12;  // bytes of each
     const double sharers = layout.dp * layout.cp;
     return static_cast<std::size_t>(weights * (layout.sharding == "no_shard" ? kValues + kState
@@ -233,7 +242,10 @@ class Search {
     }
   }
 
-  const TrainOptions& options_;
+  const RunOptions& options_;
+  const Task& task_;
+  const ModelConfig& model_;
+  PlanOptions asked_;
   std::vector<Layout> layouts_;
   std::map<std::string, int> ruled_out_;
   PlanSearch found_;
@@ -306,8 +318,8 @@ void write(JsonWriter& json, const Proposal& p) {
 
 }  // namespace
 
-PlanSearch search_plans(const TrainOptions& options, int gpus) {
-  return Search(options, gpus).run();
+PlanSearch search_plans(const RunOptions& options, const Task& task, const PlanOptions& asked) {
+  return Search(options, task, asked).run();
 }
 
 std::string search_json(const PlanSearch& search) {

@@ -46,9 +46,9 @@ struct PlanSearch {
   std::vector<RuledOut> ruled_out;
 };
 
-// `options` as given, not complete().  Exit::usage without --global-batch-size, or with
-// --gpus or --ranks.
-PlanSearch search_plans(const TrainOptions& options, int gpus);
+// `options` as given, not complete(), and the task as a single rank has it.  Exit::usage without
+// --global-batch-size, or with --gpus or --ranks.
+PlanSearch search_plans(const RunOptions& options, const Task& task, const PlanOptions& asked);
 
 std::string search_json(const PlanSearch& search);  // schema "mt-plan-search/1"
 std::string search_text(const PlanSearch& search);

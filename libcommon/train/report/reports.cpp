@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "comm/group.h"
+#include "train/options/run_options.h"
 #include "train/report/memory_report.h"
 #include "train/report/timer_report.h"
 
 namespace mt {
 
-static ReportOptions options_of_rank(const TrainOptions& options, const Group& ranks) {
+static ReportOptions options_of_rank(const RunOptions& options, const Group& ranks) {
   ReportOptions report = options.report;
   if (ranks.rank() == 0) return report;
   report.run_log.clear();
@@ -16,12 +18,13 @@ static ReportOptions options_of_rank(const TrainOptions& options, const Group& r
   return report;
 }
 
-Reports::Reports(const TrainOptions& options, const Log& log, Group& ranks)
+Reports::Reports(const RunOptions& options, const ModelConfig& model, const Log& log, Group& ranks)
     : options_(options),
+      model_(model),
       log_(log),
       ranks_(ranks),
       run_log_(options_of_rank(options, ranks), ranks.size()),
-      megatron_log_(log, options.report, options.train_iters, ranks.size()),
+      megatron_log_(log, options.report, options.length.train_iters, ranks.size()),
       timers_(options.report.timing_log_level) {}
 
 void Reports::start(std::int64_t iteration, std::int64_t parameters, double flops_before,
@@ -33,8 +36,8 @@ void Reports::start(std::int64_t iteration, std::int64_t parameters, double flop
   json.key("options").raw(options_json);
   run_log_.write(json);
   if (!o.tensorboard_dir.empty()) events_.emplace(o.tensorboard_dir, o.tensorboard_queue_size);
-  if (o.log_progress && !options_.save.empty())
-    progress_.emplace(options_.save, ranks_.size(), flops_before);
+  if (o.log_progress && !options_.checkpoint.save.empty())
+    progress_.emplace(options_.checkpoint.save, ranks_.size(), flops_before);
 }
 
 void Reports::step(const StepReport& report, const RankMemory& memory) {
@@ -48,7 +51,7 @@ void Reports::step(const StepReport& report, const RankMemory& memory) {
   }
   if (report.iteration % options_.report.log_interval != 0) return;
   if (speaks() && !std::exchange(memory_reported_, true)) {
-    megatron_log_.lines(theoretical_memory_text(options_.model, ranks_.size(),
+    megatron_log_.lines(theoretical_memory_text(model_, ranks_.size(),
                                                 options_.optimizer.use_distributed_optimizer));
     megatron_log_.lines(memory_text(report.iteration, memory.total()));
   }
@@ -106,7 +109,7 @@ void Reports::evaluation(const EvaluationReport& r) {
   if (!speaks()) return;
   run_log_.evaluation(r);
   megatron_log_.evaluation(r);
-  if (!events_ || options_.skip_train) return;
+  if (!events_ || options_.evaluation.skip_train) return;
   const std::string tag = "lm loss " + (r.split == "valid" ? "validation" : r.split) +
                           (r.set.empty() ? "" : "-" + r.set);
   const auto both = [&](const std::string& name, double value) {

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "base/json.h"
-#include "train/plan/plan.h"
+#include "train/plan/rank_memory.h"
 #include "train/report/event_file.h"
 #include "train/report/megatron_log.h"
 #include "train/report/progress_log.h"
@@ -20,9 +20,13 @@
 
 namespace mt {
 
+class Group;
+struct ModelConfig;
+struct RunOptions;
+
 class Reports {
  public:
-  Reports(const TrainOptions& options, const Log& log, Group& ranks);
+  Reports(const RunOptions& options, const ModelConfig& model, const Log& log, Group& ranks);
 
   // `begun` is after loading: where the run stands, with so many FLOPs done before.
   void start(std::int64_t iteration, std::int64_t parameters, double flops_before,
@@ -41,7 +45,8 @@ class Reports {
   void step_to_tensorboard(const StepReport& report, const RankMemory& memory);
   void report_times(const StepReport& report);
 
-  const TrainOptions& options_;
+  const RunOptions& options_;
+  const ModelConfig& model_;
   Log log_;
   Group& ranks_;
   RunLog run_log_;

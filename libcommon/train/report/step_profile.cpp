@@ -74,14 +74,14 @@ void write_profile(const ProfileReport& report, JsonWriter& object) {
       .end_object();
 }
 
-StepProfiler::StepProfiler(const TrainOptions& options, const RankPlan& plan, int rank,
-                           Stream& stream)
-    : options_(options.report), stream_(stream) {
+StepProfiler::StepProfiler(const ReportOptions& options, DType dtype, const PerFamily<Cost>& step,
+                           int rank, Stream& stream)
+    : options_(options), stream_(stream) {
   wanted_ = options_.profile && std::ranges::count(options_.profile_ranks, rank) > 0;
   if (!wanted_) return;
   report_.rank = rank;
-  if (!options.batches.changes()) report_.step = plan.families;
-  report_.ceilings = measure_ceilings(options.compute_dtype(), stream);
+  report_.step = step;
+  report_.ceilings = measure_ceilings(dtype, stream);
   if (options_.peak_tflops) report_.ceilings.flops = *options_.peak_tflops * 1e12;
 }
 

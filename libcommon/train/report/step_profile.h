@@ -6,7 +6,8 @@
 
 #include "base/json.h"
 #include "tensor/profile.h"
-#include "train/plan/plan.h"
+#include "train/options/report_options.h"
+#include "train/plan/machine.h"
 
 namespace mt {
 
@@ -28,7 +29,9 @@ void write_profile(const ProfileReport& report, JsonWriter& object);  // its mem
 // measured when it is made.
 class StepProfiler {
  public:
-  StepProfiler(const TrainOptions& options, const RankPlan& plan, int rank, Stream& stream);
+  // step: what each step costs, 0 where they differ.
+  StepProfiler(const ReportOptions& options, DType dtype, const PerFamily<Cost>& step, int rank,
+               Stream& stream);
   StepProfiler(const StepProfiler&) = delete;
   ~StepProfiler();
 

@@ -5,8 +5,9 @@
 
 namespace mt {
 
-BatchLoader::BatchLoader(const TrainOptions& options, const Task& task, const SampleSet& samples,
-                         std::int64_t first, int micro_batches, const World& world)
+BatchLoader::BatchLoader(const BatchOptions& options, DType dtype, const Task& task,
+                         const SampleSet& samples, std::int64_t first, int micro_batches,
+                         const World& world)
     : objective_(task.objective()),
       samples_(samples),
       first_(first + world.data().rank() * options.micro_batch_size),
@@ -17,7 +18,7 @@ BatchLoader::BatchLoader(const TrainOptions& options, const Task& task, const Sa
       context_(world.context()) {
   if (context_.size() == 1) return;
   const FieldSpecs fields = task.fields();
-  const DType real = sum_dtype(options.compute_dtype());
+  const DType real = sum_dtype(dtype);
   const std::int64_t bytes = fields_bytes(fields, size_, real);
   storage_ = Buffer(Device::cpu, static_cast<std::size_t>(bytes));
   whole_ = fields_in(storage_.tensor(DType::u8, {bytes}), fields, size_, real);

@@ -5,6 +5,8 @@
 #pragma once
 
 #include "comm/world.h"
+#include "data/samples/batch_options.h"
+#include "data/samples/train_data.h"
 #include "train/run/task.h"
 
 namespace mt {
@@ -12,8 +14,8 @@ namespace mt {
 class BatchLoader {
  public:
   // The weights of rows are such that the gradients of so many micro-batches add up to their mean,
-  // or with --calculate-per-token-loss to the sum over their tokens.
-  BatchLoader(const TrainOptions& options, const Task& task, const SampleSet& samples,
+  // or with --calculate-per-token-loss to the sum over their tokens.  dtype: of the computation.
+  BatchLoader(const BatchOptions& options, DType dtype, const Task& task, const SampleSet& samples,
               std::int64_t first, int micro_batches, const World& world);
 
   // Fills this rank's `micro_batch` and returns the number of its first sample.  Exit::bad_config

@@ -12,12 +12,6 @@
 
 namespace mt {
 
-bool goes_on_in_place(const TrainOptions& o) {
-  std::error_code error;
-  return !o.save.empty() && !o.finetune &&
-         (o.load == o.save || std::filesystem::equivalent(o.load, o.save, error));
-}
-
 namespace {
 
 struct ToLoad {
@@ -30,7 +24,7 @@ struct ToLoad {
 
 // The non-persistent checkpoint, where it is not older than the lasting one.
 static std::optional<CheckpointPlace> newer_non_persistent(
-    const TrainOptions& o, const std::optional<CheckpointPlace>& lasting) {
+    const CheckpointOptions& o, const std::optional<CheckpointPlace>& lasting) {
   if (o.ckpt_step) return std::nullopt;
   const std::string folder = o.non_persistent_folder(o.load);
   const auto place = find_checkpoint(folder);
@@ -39,7 +33,7 @@ static std::optional<CheckpointPlace> newer_non_persistent(
   return place && (!lasting || place->iteration >= lasting->iteration) ? place : std::nullopt;
 }
 
-static ToLoad checkpoint_to_load(const TrainOptions& o) {
+static ToLoad checkpoint_to_load(const CheckpointOptions& o) {
   std::optional<CheckpointPlace> place;
   if (!o.load.empty()) {
     place = find_checkpoint(o.load, o.ckpt_step);
@@ -59,7 +53,7 @@ static ToLoad checkpoint_to_load(const TrainOptions& o) {
 
 // What a run can go on from instead, as its last checkpoint but one: nothing where it was asked for
 // just that checkpoint, or for weights alone.
-static std::optional<ToLoad> checkpoint_before(const TrainOptions& o, const ToLoad& found) {
+static std::optional<ToLoad> checkpoint_before(const CheckpointOptions& o, const ToLoad& found) {
   std::error_code error;
   if (o.ckpt_step || found.begins_anew || found.place->release ||
       std::filesystem::equivalent(found.place->folder, o.load, error))
@@ -74,7 +68,7 @@ static std::optional<ToLoad> checkpoint_before(const TrainOptions& o, const ToLo
 }
 
 // A checkpoint that a run without --non-persistent-ckpt-type passes over.
-static void warn_of_newer(const TrainOptions& o, const ToLoad& found, const Log& log) {
+static void warn_of_newer(const CheckpointOptions& o, const ToLoad& found, const Log& log) {
   if (o.load.empty() || o.ckpt_step || !o.non_persistent_ckpt_type.empty()) return;
   const std::string folder = o.non_persistent_folder(o.load);
   if (!std::filesystem::is_directory(folder)) return;
@@ -84,7 +78,7 @@ static void warn_of_newer(const TrainOptions& o, const ToLoad& found, const Log&
                     " does; --non-persistent-ckpt-type global goes on from there"));
 }
 
-void prepare_folders(const TrainOptions& o, const Log& log) {
+void prepare_folders(const CheckpointOptions& o, const Log& log) {
   warn_of_newer(o, checkpoint_to_load(o), log);
   if (o.save.empty()) return;
   std::error_code error;
@@ -94,7 +88,7 @@ void prepare_folders(const TrainOptions& o, const Log& log) {
   errno = error.value();
   if (error || ::access(o.save.c_str(), W_OK | X_OK) != 0)
     fail_errno(o.save, "cannot create checkpoints there", Exit::cannot_create);
-  if (goes_on_in_place(o)) return;
+  if (o.goes_on_in_place()) return;
   if (const auto place = find_checkpoint(o.save))
     log.warn(concat(o.save, ": holds iteration ", place->iteration, " of another run, since ",
                     o.load.empty() ? "there is no --load" : concat("--load is ", o.load),
@@ -103,7 +97,7 @@ void prepare_folders(const TrainOptions& o, const Log& log) {
 }
 
 // The samples that a checkpoint counts as consumed are those of its own order.
-static void warn_of_other_samples(const TrainOptions& o, const PyValue& args,
+static void warn_of_other_samples(const RunOptions& o, const Task& task, const PyValue& args,
                                   const std::string& where, const Log& log) {
   const auto compare = [&](const char* name, const char* stored, std::int64_t here) {
     const PyValue* value = args.find(stored);
@@ -113,13 +107,13 @@ static void warn_of_other_samples(const TrainOptions& o, const PyValue& args,
       log.warn(concat(where, ": ", name, " is ", there, " in the checkpoint and ", here,
                       " here: the samples after it are others than that run's"));
   };
-  compare("--seq-length", "seq_length", o.data.seq_length);
+  compare("--seq-length", "seq_length", task.seq_length());
   compare("--seed", "seed", static_cast<std::int64_t>(o.seed));
 }
 
 // The checkpoint to load, on all ranks, each of which has checked a part of it; if one finds
 // damage, the one before, and so on at most kMostDamaged times.
-static std::unique_ptr<MegatronCheckpoint> open_whole(const TrainOptions& o, ToLoad& found,
+static std::unique_ptr<MegatronCheckpoint> open_whole(const CheckpointOptions& o, ToLoad& found,
                                                       Group& ranks, const Log& log) {
   constexpr int kMostDamaged = 3;
   for (int damaged = 0;; ++damaged) {
@@ -147,8 +141,10 @@ static std::unique_ptr<MegatronCheckpoint> open_whole(const TrainOptions& o, ToL
   }
 }
 
-Loaded load_training(const TrainOptions& o, TrainingState& state, const TrainData& data,
-                     const World& world, const Log& log) {
+Loaded load_training(const RunOptions& options, TrainingState& state, const World& world,
+                     const Log& log) {
+  const CheckpointOptions& o = options.checkpoint;
+  const Task& task = state.task;
   Group& ranks = world.all();
   ToLoad found = checkpoint_to_load(o);
   if (!found.place) return Loaded::nothing;
@@ -158,22 +154,23 @@ Loaded load_training(const TrainOptions& o, TrainingState& state, const TrainDat
   const std::optional<CheckpointPlace>& place = found.place;
   const std::string where = place->folder + ": common.pt";
   const PyValue& args = checkpoint.common().at("args", where);
-  check_same_model(o.model, model_config_of(args, ModelFamily::gpt, where), place->folder);
+  check_same_model(task.model(), model_config_of(args, ModelFamily::gpt, where), place->folder);
   const std::string identity = tokenizer_identity(checkpoint.manifest_extra());
-  if (!identity.empty() && identity != data.tokenizer().identity())
+  if (!identity.empty() && identity != task.tokenizer().identity())
     fail(Exit::bad_config, place->folder, ": was trained with a tokenizer of identity ", identity,
-         ", but this run's has ", data.tokenizer().identity());
-  check_all_used(checkpoint.tensors(), state.task.make_whole_model()->table());
+         ", but this run's has ", task.tokenizer().identity());
+  check_all_used(checkpoint.tensors(), task.rows());
   state.stream.synchronize();
   state.optimizer.set_values(
       [&](const Param& row) { read_row(checkpoint.tensors(), row, {}, row.value); }, state.stream);
   state.stream.synchronize();
   if (place->release || found.begins_anew) return loaded;
-  if (ranks.rank() == 0) warn_of_other_samples(o, args, place->folder, log);
+  if (ranks.rank() == 0) warn_of_other_samples(options, task, args, place->folder, log);
   TrainCounters& counters = state.counters;
   if (o.load_optimizer) {
     load_optimizer(checkpoint, state.optimizer);
-    if (!o.skip_train) counters.scheduled_samples = load_scheduler(checkpoint, state.schedule);
+    if (!options.evaluation.skip_train)
+      counters.scheduled_samples = load_scheduler(checkpoint, state.schedule);
   }
 
   counters.iteration = checkpoint.common().at("iteration", where).as_integer(where);
@@ -183,7 +180,7 @@ Loaded load_training(const TrainOptions& o, TrainingState& state, const TrainDat
                                                 : value->as_integer(where + ": args." + name);
   };
   counters.consumed_train_samples =
-      count("consumed_train_samples", counters.iteration * o.batch_size());
+      count("consumed_train_samples", counters.iteration * options.batch.largest());
   counters.consumed_valid_samples = count("consumed_valid_samples", 0);
   counters.skipped_train_samples = count("skipped_train_samples", 0);
   if (const PyValue* done = checkpoint.common().find("num_floating_point_operations_so_far"))

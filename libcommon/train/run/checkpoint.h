@@ -12,7 +12,7 @@
 #include "ckpt/megatron_checkpoint.h"
 #include "comm/world.h"
 #include "optim/optimizer.h"
-#include "train/options/train_options.h"
+#include "train/options/run_options.h"
 #include "train/run/task.h"
 
 namespace mt {
@@ -34,12 +34,9 @@ struct TrainingState {
   Stream& stream;
 };
 
-// Whether options.load and options.save are the same folder.
-bool goes_on_in_place(const TrainOptions& options);
-
 // Makes sure, before any work is done, that there is what must be loaded and that options.save can
 // be written to; warns of a checkpoint there that this run does not go on from.
-void prepare_folders(const TrainOptions& options, const Log& log);
+void prepare_folders(const CheckpointOptions& options, const Log& log);
 
 // A checkpoint on its way to the disk; every rank makes one and publishes it.  A lasting one is in
 // options.save, where --save-retain-interval and --keep-last then delete older ones; else it is the
@@ -50,8 +47,8 @@ class TrainingSave {
   // The state as it is now.  With options.async_save it is copied, and a thread writes it; what
   // that throws is thrown by publish().  `when_written` is called once this rank's part is written;
   // once every rank's is, publish() will not wait.
-  TrainingSave(const TrainOptions& options, bool lasting, const TrainingState& state,
-               const TrainData& data, const World& world, std::function<void()> when_written);
+  TrainingSave(const RunOptions& options, bool lasting, const TrainingState& state,
+               const World& world, std::function<void()> when_written);
   TrainingSave(const TrainingSave&) = delete;
   ~TrainingSave();  // before publish(), all that was written is removed
 
@@ -61,7 +58,7 @@ class TrainingSave {
  private:
   void write_own();
 
-  const TrainOptions& options_;
+  const CheckpointOptions& options_;
   Group& ranks_;
   bool lasting_;
   std::string save_folder_;
@@ -80,7 +77,7 @@ enum class Loaded { nothing, lasting, non_persistent };
 // Called on every rank; fills the state from options.load, where there is a checkpoint.  Warns
 // where the run sees other samples than the checkpoint's did.  A model, tokenizer or schedule that
 // differs is Exit::bad_config.
-Loaded load_training(const TrainOptions& options, TrainingState& state, const TrainData& data,
-                     const World& world, const Log& log);
+Loaded load_training(const RunOptions& options, TrainingState& state, const World& world,
+                     const Log& log);
 
 }  // namespace mt

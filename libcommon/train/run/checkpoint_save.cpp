@@ -8,39 +8,37 @@
 
 namespace mt {
 
-static PyValue make_args(const TrainOptions& o, const TrainCounters& counters,
-                         const Tokenizer& tokenizer) {
+static PyValue make_args(const RunOptions& o, const Task& task, const TrainCounters& counters) {
   PyValue args = PyValue::dict();
   const auto set = [&](const char* name, PyValue value) { args.set_item(name, std::move(value)); };
-  add_model_args(o.model, o.compute_dtype(), args);
-  const ParallelSizes sizes = o.parallel_sizes();
+  task.describe(o.compute_dtype(), args);
+  const ParallelSizes sizes = o.ranks.sizes();
   set("tensor_model_parallel_size", sizes.tp);
   set("pipeline_model_parallel_size", sizes.pp);
   set("context_parallel_size", sizes.cp);
   set("expert_model_parallel_size", sizes.ep);
   set("encoder_tensor_model_parallel_size", 0);
   set("encoder_pipeline_model_parallel_size", 0);
-  const int chunks = o.pipeline_layout.chunks;
+  const int chunks = o.ranks.layout.chunks;
   set("virtual_pipeline_model_parallel_size", chunks > 1 ? PyValue(chunks) : PyValue());
-  set("num_layers_per_virtual_pipeline_stage", o.pipeline.layers_per_virtual_stage
-                                                   ? PyValue(*o.pipeline.layers_per_virtual_stage)
-                                                   : PyValue());
-  set("world_size", o.ranks);
+  const auto& per_stage = o.ranks.pipeline.layers_per_virtual_stage;
+  set("num_layers_per_virtual_pipeline_stage", per_stage ? PyValue(*per_stage) : PyValue());
+  set("world_size", o.ranks.count);
   set("data_parallel_size", sizes.dp);
   set("use_distributed_optimizer", o.optimizer.use_distributed_optimizer);
-  set("ckpt_fully_parallel_save", o.fully_parallel_save);
+  set("ckpt_fully_parallel_save", o.checkpoint.fully_parallel_save);
   set("ckpt_format", "torch_dist");
-  set("async_save", o.async_save);
+  set("async_save", o.checkpoint.async_save);
   set("data_parallel_random_init", false);
-  set("no_save_optim", o.save_optimizer ? PyValue() : PyValue(true));
+  set("no_save_optim", o.checkpoint.save_optimizer ? PyValue() : PyValue(true));
   set("no_save_rng", true);  // there is no state of random numbers
-  set("seq_length", o.data.seq_length);
-  set("micro_batch_size", o.micro_batch_size);
-  set("global_batch_size", o.batch_size());
-  set("train_iters", o.train_iters);
-  set("calculate_per_token_loss", o.calculate_per_token_loss);
+  set("seq_length", task.seq_length());
+  set("micro_batch_size", o.batch.micro_batch_size);
+  set("global_batch_size", o.batch.largest());
+  set("train_iters", o.length.train_iters);
+  set("calculate_per_token_loss", o.batch.calculate_per_token_loss);
   set("seed", static_cast<std::int64_t>(o.seed));
-  set("tokenizer_type", std::string(tokenizer.type()));
+  set("tokenizer_type", std::string(task.tokenizer().type()));
   set("consumed_train_samples", counters.consumed_train_samples);
   set("skipped_train_samples", counters.skipped_train_samples);
   set("consumed_valid_samples", counters.consumed_valid_samples);
@@ -69,17 +67,16 @@ static std::vector<WrittenFile> gather_files(Group& ranks, const std::vector<Wri
 }
 
 // `whole` has all rows of the model, of which a rank may have some.
-static PyValue make_common(const TrainOptions& o, const TrainingState& state,
-                           const ParamTable& whole, const Tokenizer& tokenizer,
+static PyValue make_common(const RunOptions& o, const TrainingState& state, const ParamTable& whole,
                            TorchWriter& tensors) {
   const TrainCounters& counters = state.counters;
   PyValue common = PyValue::dict(
-      {{"args", make_args(o, counters, tokenizer)},
+      {{"args", make_args(o, state.task, counters)},
        {"checkpoint_version", 3.0},
        {"iteration", counters.iteration},
        {"opt_param_scheduler", make_scheduler(state.schedule, counters.scheduled_samples)},
        {"num_floating_point_operations_so_far", counters.floating_point_operations}});
-  if (o.save_optimizer)
+  if (o.checkpoint.save_optimizer)
     common.set_item("optimizer", make_optimizer(state.optimizer, whole, state.schedule,
                                                 counters.scheduled_samples, tensors));
   return common;
@@ -111,15 +108,16 @@ static std::vector<bool> rows_to_write(const ParamTable& table, const Group& equ
   return mine;
 }
 
-TrainingSave::TrainingSave(const TrainOptions& o, bool lasting, const TrainingState& state,
-                           const TrainData& data, const World& world,
-                           std::function<void()> when_written)
-    : options_(o),
+TrainingSave::TrainingSave(const RunOptions& run, bool lasting, const TrainingState& state,
+                           const World& world, std::function<void()> when_written)
+    : options_(run.checkpoint),
       ranks_(world.all()),
       lasting_(lasting),
-      save_folder_(lasting ? o.save : o.non_persistent_folder(o.save)),
+      save_folder_(lasting ? options_.save : options_.non_persistent_folder(options_.save)),
       iteration_(state.counters.iteration),
       when_written_(std::move(when_written)) {
+  const CheckpointOptions& o = options_;
+  const Task& task = state.task;
   state.stream.synchronize();
   const bool first = ranks_.rank() == 0;
   if (first) save_.emplace(save_folder_, iteration_);
@@ -136,18 +134,17 @@ TrainingSave::TrainingSave(const TrainOptions& o, bool lasting, const TrainingSt
         if (mine[row.index] && is_own && !row.copy) write_row(*writer_, row, {}, row.value);
       },
       state.stream);
-  if (first) write_extra_states(*writer_, o.model);
+  if (first) write_extra_states(*writer_, task.model());
   if (has_state) write_optimizer(*writer_, state.optimizer);
   if (first) {
-    const auto whole = state.task.make_whole_model();  // its rows alone
-    for (FileHash& file : write_tokenizer(folder, data.tokenizer_options()))
+    const ParamTable whole = task.rows();
+    for (FileHash& file : write_tokenizer(folder, task.tokenizer_options()))
       content_.files.push_back({std::move(file), {}});
-    content_.common =
-        make_common(o, state, whole->table(), data.tokenizer(), save_->common_writer());
-    if (o.save_optimizer && o.optimizer.use_distributed_optimizer)
-      content_.mcore_data = make_mcore_data(state.optimizer, whole->table());
+    content_.common = make_common(run, state, whole, save_->common_writer());
+    if (o.save_optimizer && run.optimizer.use_distributed_optimizer)
+      content_.mcore_data = make_mcore_data(state.optimizer, whole);
     content_.manifest_extra =
-        tokenizer_manifest(data.tokenizer_options(), data.tokenizer().identity());
+        tokenizer_manifest(task.tokenizer_options(), task.tokenizer().identity());
   }
   if (o.async_save)
     thread_ = std::thread([this] { write_own(); });

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "train/options/run_options.h"
 #include "train/run/executor.h"
 #include "train/run/task.h"
 
@@ -12,7 +13,7 @@ namespace mt {
 class Evaluator {
  public:
   // Called on every rank of `world`.
-  Evaluator(const TrainOptions& options, const Task& task, Executor& executor, const World& world)
+  Evaluator(const RunOptions& options, const Task& task, Executor& executor, const World& world)
       : options_(options), task_(task), executor_(executor), world_(world) {}
 
   // Over `batches` global batches from the run's sample `first` on: the sum of the losses of tokens
@@ -23,7 +24,7 @@ class Evaluator {
                             const std::function<bool()>& stop);
 
  private:
-  const TrainOptions& options_;
+  const RunOptions& options_;
   const Task& task_;
   Executor& executor_;
   const World& world_;

@@ -4,7 +4,6 @@
 // on `meta`.
 #pragma once
 
-#include <compare>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,24 +18,9 @@
 #include "train/run/objective.h"
 #include "train/run/schedule.h"
 #include "train/run/step_input.h"
+#include "train/run/step_memory.h"
 
 namespace mt {
-
-// Bytes of each lifetime.
-struct StepMemory {
-  struct Chunk {
-    std::size_t keep = 0, deferred = 0;  // of one slot
-    int slots = 0;
-    friend bool operator==(const Chunk&, const Chunk&) = default;
-  };
-  std::vector<Chunk> chunks = {};
-  std::size_t layer = 0;
-
-  std::size_t keep() const;  // of all slots
-  std::size_t deferred() const;
-  std::size_t total() const { return keep() + layer + deferred(); }
-  friend bool operator==(const StepMemory&, const StepMemory&) = default;
-};
 
 // Fills a micro-batch's fields, which lie in host memory, and returns the global number of its
 // first sample.  Not called on meta.

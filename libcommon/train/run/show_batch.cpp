@@ -2,6 +2,11 @@
 
 #include <ostream>
 
+#include "base/json.h"
+#include "data/samples/train_data.h"
+#include "train/options/run_options.h"
+#include "train/run/task.h"
+
 namespace mt {
 namespace {
 
@@ -51,26 +56,24 @@ void write_json(std::ostream& out, std::int64_t step, const Place& place,
 
 }  // namespace
 
-void show_batch(const TrainOptions& options, TrainData& data, std::int64_t step, const Log& log,
+void show_batch(const RunOptions& options, Task& task, std::int64_t step, const Log& log,
                 std::ostream& out) {
-  if (step < 1 || step > options.train_iters)
-    fail(Exit::bad_config, "step ", step, ": expected 1 to ", options.train_iters,
+  if (step < 1 || step > options.length.train_iters)
+    fail(Exit::bad_config, "step ", step, ": expected 1 to ", options.length.train_iters,
          ", the steps of the run");
-  TrainingLength length = options.length();
-  length.eval_iters = 0;
-  length.full_validation = false;
-  data.build(length, options.seed, options.sampler(), log);
+  task.build(training_length(options.length, options.batch, {.eval_iters = 0}, false), options.seed,
+             options.batch, log);
   std::int64_t first = 0;
-  for (std::int64_t i = 1; i < step; ++i) first += options.step_size(first).computed;
-  const std::int64_t m = options.micro_batch_size, ranks = options.parallel_sizes().dp;
-  for (std::int64_t n = 0; n < options.step_size(first).computed; ++n) {
+  for (std::int64_t i = 1; i < step; ++i) first += options.batch.step_size(first).computed;
+  const std::int64_t m = options.batch.micro_batch_size, ranks = options.batch.ranks;
+  for (std::int64_t n = 0; n < options.batch.step_size(first).computed; ++n) {
     const Place place{first + n, n / m % ranks, n / (m * ranks)};
-    const SampleSet& set = data.training();
+    const SampleSet& set = task.training();
     const auto parts = set.samples->parts(set.order.sample(place.sample).value());
     if (options.report.json)
-      write_json(out, step, place, parts, data.tokenizer());
+      write_json(out, step, place, parts, task.tokenizer());
     else
-      write_text(out, place, parts, data.tokenizer());
+      write_text(out, place, parts, task.tokenizer());
   }
 }
 

@@ -1,11 +1,14 @@
 // What one step of a run reads: `mt-pretrain show-batch STEP`.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 
-#include "train/options/train_options.h"
-
 namespace mt {
+
+class Log;
+class Task;
+struct RunOptions;
 
 // Writes the samples of the `step`-th step (from 1) of a run that begins with these options, in
 // order: who computes each, and of which tokens of which documents it is made, with their text.
@@ -16,7 +19,7 @@ namespace mt {
 //    [{"file":"corpus_text_document","document":5,"sequence":5,"begin":0,"end":20,"text":"…"}]}
 // Tokens are counted in the document's sequence, `end` is one past the last; the last token of all
 // is only predicted.  Exit::bad_config past the end of the run.
-void show_batch(const TrainOptions& options, TrainData& data, std::int64_t step, const Log& log,
+void show_batch(const RunOptions& options, Task& task, std::int64_t step, const Log& log,
                 std::ostream& out);
 
 }  // namespace mt

@@ -1,6 +1,12 @@
 #include "train/run/task.h"
 
+#include "model/config/model_config.h"
+
 namespace mt {
+
+ParamTable Task::rows() const {
+  return std::move(make_model({{.end = model().num_layers}}, {})->table());
+}
 
 FieldSpecs Task::fields(std::int64_t ranks) const {
   FieldSpecs all = sample_fields();

@@ -1,47 +1,64 @@
-// Task: what a run trains and to what end: its model, its objective, and what a micro-batch brings.
+// Task: what a run trains, on what, and to what end: its model, its objective and its data.  A run
+// and its plan are of RunOptions and a Task.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 
-#include "model/families/gpt.h"
-#include "train/options/train_options.h"
+#include "data/samples/split.h"
+#include "model/layers.h"
+#include "model/model.h"
+#include "model/tensor_part.h"
 #include "train/run/objective.h"
 
 namespace mt {
 
+class Log;
+class PyValue;
+class Tokenizer;
+struct BatchOptions;
+struct SampleSet;
+struct TokenizerOptions;
+
 class Task {
  public:
   virtual ~Task() = default;
+
+  virtual const ModelConfig& model() const = 0;
   // Some stages of a model, as one of the ranks that share every matrix has them.
   virtual std::unique_ptr<Model> make_model(const StageRanges& stages,
                                             const TensorPart& part) const = 0;
-  virtual std::unique_ptr<Model> make_whole_model() const = 0;
+  ParamTable rows() const;  // of the whole model, as one rank alone has it
   virtual const Objective& objective() const = 0;
+
+  virtual std::int64_t seq_length() const = 0;   // tokens of a sample
   virtual FieldSpecs sample_fields() const = 0;  // what the samples that it learns from bring
   // All that a micro-batch brings, where its sequences are shared by so many ranks.
   FieldSpecs fields(std::int64_t ranks = 1) const;
-};
 
-// A language model learns to continue token files.
-class Pretraining final : public Task {
- public:
-  explicit Pretraining(const TrainOptions& options) : options_(options) {}
+  // Makes the samples for a run so long, whose steps are divided so.  A task that is only planned
+  // has none, nor a tokenizer.
+  virtual void build(const TrainingLength& length, std::uint64_t seed, const BatchOptions& batch,
+                     const Log& log) = 0;
+  virtual const SampleSet& training() const = 0;
+  virtual std::span<const std::unique_ptr<SampleSet>> evaluations(Split which) const = 0;
+  // Whether each validation takes all of its samples, once.
+  virtual bool has_full_validation() const = 0;
+  virtual const Tokenizer& tokenizer() const = 0;
+  virtual const TokenizerOptions& tokenizer_options() const = 0;
 
-  std::unique_ptr<Model> make_model(const StageRanges& stages,
-                                    const TensorPart& part) const override {
-    return std::make_unique<Gpt>(options_.model, stages, part);
-  }
-  std::unique_ptr<Model> make_whole_model() const override {
-    return std::make_unique<Gpt>(options_.model);
-  }
-  const Objective& objective() const override { return objective_; }
-  FieldSpecs sample_fields() const override {
-    return gpt_fields(options_.data.seq_length, options_.data.reset_attention_mask);
-  }
+  // Puts what a checkpoint keeps of the task into its args.
+  virtual void describe(DType dtype, PyValue& args) const = 0;
 
- private:
-  const TrainOptions& options_;
-  LanguageModelling objective_;
+  // The same task to be planned with something else.
+  struct Change {
+    std::optional<std::int64_t> seq_length = {};
+    bool recomputes = false;               // all layers
+    std::optional<int> tensor_ranks = {};  // that will share every matrix
+  };
+  virtual std::unique_ptr<Task> changed(const Change& change) const = 0;
 };
 
 }  // namespace mt

@@ -9,9 +9,8 @@
 
 namespace mt {
 
-TrainStep::TrainStep(const TrainOptions& options, const TrainData& data, const Parts& parts)
+TrainStep::TrainStep(const RunOptions& options, const Parts& parts)
     : options_(options),
-      data_(data),
       parts_(parts),
       checks_(options.checks, parts.world.all()),
       clock_(parts.stream.device()) {
@@ -22,8 +21,8 @@ TrainStep::TrainStep(const TrainOptions& options, const TrainData& data, const P
 // The gradients of the step, this rank's part of them, and the optimizer's sums().
 void TrainStep::forward_backward(const Asked& asked) {
   parts_.optimizer.zero_gradients(parts_.stream);
-  BatchLoader loader(options_, parts_.task, data_.training(), asked.first_sample,
-                     asked.micro_batches, parts_.world);
+  BatchLoader loader(options_.batch, options_.compute_dtype(), parts_.task, parts_.task.training(),
+                     asked.first_sample, asked.micro_batches, parts_.world);
   {
     const auto timing = parts_.timers.measure(Timed::forward_backward);
     const auto load = [&](int i, const Fields& batch) {
@@ -31,7 +30,7 @@ void TrainStep::forward_backward(const Asked& asked) {
       return loader.load(i, batch);
     };
     const int rank = parts_.world.pipeline().rank();
-    parts_.executor.run(options_.pipeline_layout.training(rank, asked.micro_batches), load, true);
+    parts_.executor.run(options_.ranks.layout.training(rank, asked.micro_batches), load, true);
   }
   const Tensor sums = parts_.optimizer.sums();
   const double tokens = loader.tokens();
@@ -44,7 +43,8 @@ void TrainStep::forward_backward(const Asked& asked) {
 // What the sum of the ranks' gradients is divided by: it is the sum of the data-parallel ranks'
 // micro-batches' means, or that over all tokens.
 double TrainStep::divisor(double tokens) const {
-  return options_.calculate_per_token_loss ? std::max(1.0, tokens) : parts_.world.data().size();
+  return options_.batch.calculate_per_token_loss ? std::max(1.0, tokens)
+                                                 : parts_.world.data().size();
 }
 
 // The norm of this rank's sum of gradients.
@@ -99,7 +99,7 @@ void TrainStep::begin(const Asked& asked) {
   parts_.optimizer.begin_step(
       {.rates = asked.rates,
        .rates_after_skipped = asked.rates_after_skipped,
-       .divisor = options_.calculate_per_token_loss ? 0.0 : parts_.world.data().size(),
+       .divisor = options_.batch.calculate_per_token_loss ? 0.0 : parts_.world.data().size(),
        .all_finite = options_.checks.finite},
       parts_.stream);
   clock_.end(parts_.stream);

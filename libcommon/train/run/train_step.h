@@ -7,7 +7,7 @@
 #include "comm/world.h"
 #include "optim/optimizer.h"
 #include "train/check/result_checks.h"
-#include "train/options/train_options.h"
+#include "train/options/run_options.h"
 #include "train/run/executor.h"
 #include "train/run/interruption.h"
 #include "train/run/step_clock.h"
@@ -28,7 +28,7 @@ class TrainStep {
     Timers& timers;
     Interruption& interruption;  // its requests go with each step
   };
-  TrainStep(const TrainOptions& options, const TrainData& data, const Parts& parts);
+  TrainStep(const RunOptions& options, const Parts& parts);
 
   struct Asked {
     std::int64_t iteration = 0, first_sample = 0;
@@ -65,8 +65,7 @@ class TrainStep {
   void check_before_update(const Asked& asked);
   [[noreturn]] void failed(const Asked& asked, double loss, double grad_norm);
 
-  const TrainOptions& options_;
-  const TrainData& data_;
+  const RunOptions& options_;
   Parts parts_;
   ResultChecks checks_;
   StepClock clock_;

@@ -9,6 +9,8 @@
 #include "comm/nccl_group.h"
 #include "comm/rendezvous.h"
 #include "comm/world.h"
+#include "data/samples/train_data.h"
+#include "model/config/model_config.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
 #include "train/plan/out_of_memory.h"
@@ -30,9 +32,9 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::string how_to_go_on(const TrainOptions& options) {
+std::string how_to_go_on(const CheckpointOptions& options) {
   if (options.save.empty()) return "; nothing was saved, for want of --save";
-  if (goes_on_in_place(options)) return ", saved; run the same command to go on";
+  if (options.goes_on_in_place()) return ", saved; run the same command to go on";
   return concat(", saved; run the same command with --load ", options.save,
                 options.finetune ? " and without --finetune to go on" : " to go on");
 }
@@ -40,15 +42,15 @@ std::string how_to_go_on(const TrainOptions& options) {
 // One rank of the run.
 class Trainer {
  public:
-  Trainer(const TrainOptions& options, const Task& task, const TrainData& data, const Plan& plan,
-          const World& world, Stream& stream, const Interruption::Limits& limits, const Log& log);
+  Trainer(const RunOptions& options, const Task& task, const Plan& plan, const World& world,
+          Stream& stream, const Interruption::Limits& limits, const Log& log);
   void run(const std::string& options_json);
 
  private:
   bool train_to_the_end();
   void save_before_larger_steps(int micro_batches);
-  void skip_step(const TrainOptions::StepSize& size);
-  void begin_step(const TrainOptions::StepSize& size);
+  void skip_step(const BatchOptions::StepSize& size);
+  void begin_step(const BatchOptions::StepSize& size);
   void end_step();
   void search_again();
   void show_state() const;
@@ -63,9 +65,8 @@ class Trainer {
   void report_end(const std::string& reason);
   RankMemory memory() const;
 
-  const TrainOptions& options_;
+  const RunOptions& options_;
   const Task& task_;
-  const TrainData& data_;
   const World& world_;
   Interruption interruption_;
   Log log_;
@@ -91,30 +92,29 @@ class Trainer {
   int saves_ = 0;                       // with it
 };
 
-Trainer::Trainer(const TrainOptions& options, const Task& task, const TrainData& data,
-                 const Plan& plan, const World& world, Stream& stream,
-                 const Interruption::Limits& limits, const Log& log)
+Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, const World& world,
+                 Stream& stream, const Interruption::Limits& limits, const Log& log)
     : options_(options),
       task_(task),
-      data_(data),
       world_(world),
       interruption_(world.all(), limits, options.device()),
       log_(log),
       parameters_(plan.parameters),
       stream_(stream),
-      profiler_(options, plan.of(world), world.all().rank(), stream_),
-      model_(task.make_model(options.pipeline_layout.of_rank(world.position().pp),
-                             tensor_part(options, world))),
+      profiler_(options.report, options.compute_dtype(),
+                options.batch.schedule.changes() ? PerFamily<Cost>{} : plan.of(world).families,
+                world.all().rank(), stream_),
+      model_(task.make_model(options.ranks.layout.of_rank(world.position().pp),
+                             tensor_part(options.ranks.parallel, world))),
       optimizer_(model_->table(), options.device(), options.compute_dtype(), options.optimizer,
                  world),
       schedule_(options.schedule),
       executor_(*model_, task.objective(), step_shape(options, task), plan.of(world).memory.step,
                 world, stream_),
       evaluator_(options, task, executor_, world),
-      reports_(options, log, world.all()),
-      step_(options, data,
-            {task, *model_, optimizer_, executor_, world, stream_, reports_.timers(),
-             interruption_}) {
+      reports_(options, task.model(), log, world.all()),
+      step_(options, {task, *model_, optimizer_, executor_, world, stream_, reports_.timers(),
+                      interruption_}) {
   executor_.use_graphs(options.cuda_graphs);
   executor_.measure_with(reports_.timers());
   executor_.share(optimizer_.sharing());
@@ -122,19 +122,20 @@ Trainer::Trainer(const TrainOptions& options, const Task& task, const TrainData&
   search_products(stream_);
   optimizer_.set_values(
       [&](const Param& row) { initialize(row, row.value, options.seed, stream_); }, stream_);
-  if (options.load.empty() && options.pretrained_checkpoint.empty()) return;
+  if (options.checkpoint.load.empty() && options.checkpoint.pretrained_checkpoint.empty()) return;
   TrainingState state = this->state();
-  const Loaded loaded = load_training(options, state, data, world, log);
+  const Loaded loaded = load_training(options, state, world, log);
   if (loaded == Loaded::nothing)
-    log_.note(options.load + ": no checkpoint there, starting from initial weights");
+    log_.note(options.checkpoint.load + ": no checkpoint there, starting from initial weights");
   if (loaded == Loaded::lasting) saved_at_ = counters_.iteration;
   options.check_steps_from(counters_.consumed_train_samples);
-  if (!options.skip_train) data.training().order.check_consumed(counters_.consumed_train_samples);
+  if (!options.evaluation.skip_train)
+    task.training().order.check_consumed(counters_.consumed_train_samples);
 }
 
 // A step's end, and all that is told of it, comes when the next one has begun, if that may be, or
 // when somebody wants to know how the run stands.
-void Trainer::begin_step(const TrainOptions::StepSize& size) {
+void Trainer::begin_step(const BatchOptions::StepSize& size) {
   if (std::exchange(is_to_search_, false)) search_again();
   if (profiler_.before_step(counters_.iteration)) end_step();
   const std::int64_t samples = counters_.scheduled_samples;
@@ -155,13 +156,13 @@ void Trainer::begin_step(const TrainOptions::StepSize& size) {
   counters_.scheduled_samples += size.computed;
   counters_.consumed_train_samples += size.computed;
   counters_.skipped_train_samples += size.asked - size.computed;
-  const double flops = options_.model.flops(size.computed, options_.data.seq_length);
+  const double flops = task_.model().flops(size.computed, task_.seq_length());
   counters_.floating_point_operations += flops;
   begun_ = {.iteration = counters_.iteration,
             .consumed_samples = counters_.consumed_train_samples,
             .skipped_samples = counters_.skipped_train_samples,
             .global_batch_size = size.computed,
-            .tokens = size.computed * options_.data.seq_length,
+            .tokens = size.computed * task_.seq_length(),
             .flops = flops,
             .learning_rate = learning_rate};
   if (options_.report.log_params_norm) begun_->params_norm = optimizer_.parameter_norm(stream_);
@@ -189,7 +190,8 @@ void Trainer::end_step() {
   interruption_.step_ended(result.seconds);
   reports_.step(report, memory());
   interruption_.take(result.update.requests, [&] { show_state(); });
-  const double left = static_cast<double>(options_.train_iters - report.iteration) * report.seconds;
+  const double left =
+      static_cast<double>(options_.length.train_iters - report.iteration) * report.seconds;
   is_to_search_ |= ++ended_ == kStepsToWarmUp && left > kLongRun;
 }
 
@@ -211,15 +213,15 @@ void Trainer::show_state() const {
 // --skip-train evaluates, and a validation of all there is start at the first.  An evaluation that
 // is interrupted counts as done.
 void Trainer::evaluate(Split which, const char* name, const char* where) {
-  const bool all = which == Split::valid && options_.data.full_validation;
-  const bool goes_on = which == Split::valid && !options_.skip_train && !all;
-  if (options_.eval_iters == 0 && !all) return;
+  const bool all = which == Split::valid && task_.has_full_validation();
+  const bool goes_on = which == Split::valid && !options_.evaluation.skip_train && !all;
+  if (options_.evaluation.eval_iters == 0 && !all) return;
   end_step();
-  const std::int64_t size = options_.evaluation_batch();
+  const std::int64_t size = options_.batch.evaluated();
   const std::int64_t first = goes_on ? counters_.consumed_valid_samples : 0;
-  for (const auto& set : data_.sets(which)) {
+  for (const auto& set : task_.evaluations(which)) {
     const std::int64_t batches =
-        all ? (set->samples->size() + size - 1) / size : options_.eval_iters;
+        all ? (set->samples->size() + size - 1) / size : options_.evaluation.eval_iters;
     const auto loss = evaluator_.run(*set, first, batches,
                                      [&] { return interruption_.poll([&] { show_state(); }); });
     if (!loss) {
@@ -233,8 +235,8 @@ void Trainer::evaluate(Split which, const char* name, const char* where) {
                          .consumed_samples = counters_.consumed_train_samples,
                          .loss = *loss});
   }
-  if (goes_on && !data_.sets(which).empty())
-    counters_.consumed_valid_samples += options_.eval_iters * size;
+  if (goes_on && !task_.evaluations(which).empty())
+    counters_.consumed_valid_samples += options_.evaluation.eval_iters * size;
 }
 
 void Trainer::save_once() {
@@ -242,24 +244,23 @@ void Trainer::save_once() {
 }
 
 void Trainer::save(bool lasting) {
-  if (options_.save.empty()) return;
+  if (options_.checkpoint.save.empty()) return;
   end_step();
   if (!std::isfinite(optimizer_.parameter_norm(stream_)))
     fail(Exit::difference, "iteration ", counters_.iteration,
          ": weights are not finite; nothing was saved");
   finish_save(true);
   const Clock::time_point start = Clock::now();
-  saving_.emplace(options_, lasting, state(), data_, world_,
-                  [this] { interruption_.count_written(); });
+  saving_.emplace(options_, lasting, state(), world_, [this] { interruption_.count_written(); });
   ++saves_;
   save_report_ = {
       .folder = saving_->folder(),
       .iteration = counters_.iteration,
       .seconds = seconds_since(start),
       .flops = counters_.floating_point_operations,
-      .tokens = static_cast<double>(counters_.consumed_train_samples * options_.data.seq_length),
-      .async = options_.async_save};
-  if (options_.async_save)
+      .tokens = static_cast<double>(counters_.consumed_train_samples * task_.seq_length()),
+      .async = options_.checkpoint.async_save};
+  if (options_.checkpoint.async_save)
     reports_.saving(save_report_);
   else
     finish_save(true);
@@ -297,12 +298,12 @@ void Trainer::report_end(const std::string& reason) {
 // have.
 void Trainer::stopped(Signal signal) const {
   const Exit died = static_cast<Exit>(128 + static_cast<int>(signal));
-  fail(options_.save.empty() ? died : Exit::stopped, "stopped by ", signal_name(signal),
-       " after iteration ", counters_.iteration, how_to_go_on(options_));
+  fail(options_.checkpoint.save.empty() ? died : Exit::stopped, "stopped by ", signal_name(signal),
+       " after iteration ", counters_.iteration, how_to_go_on(options_.checkpoint));
 }
 
 // --iterations-to-skip: the samples are consumed, and nothing else happens.
-void Trainer::skip_step(const TrainOptions::StepSize& size) {
+void Trainer::skip_step(const BatchOptions::StepSize& size) {
   end_step();
   counters_.iteration += 1;
   counters_.consumed_train_samples += size.computed;
@@ -332,17 +333,17 @@ std::optional<std::string> Trainer::save_and_decide() {
   const auto is_due = [&](const std::optional<std::int64_t>& interval) {
     return interval && counters_.iteration % *interval == 0;
   };
-  const bool exits = is_due(options_.exit_interval);
+  const bool exits = is_due(options_.length.exit_interval);
   if (exits || interruption_.time_is_over()) end_step();
   heed_signals();
-  if (is_due(options_.save_interval))
+  if (is_due(options_.checkpoint.save_interval))
     save_once();
-  else if (is_due(options_.non_persistent_save_interval))
+  else if (is_due(options_.checkpoint.non_persistent_save_interval))
     save(false);
   heed_signals();
   if (interruption_.time_is_over()) {
     save_once();
-    log_.note(concat("exiting program after ", *options_.exit_duration_in_mins, " minutes"));
+    log_.note(concat("exiting program after ", *options_.length.exit_duration_in_mins, " minutes"));
     return "exit-duration";
   }
   if (exits) {
@@ -355,8 +356,8 @@ std::optional<std::string> Trainer::save_and_decide() {
 
 // Returns false if the run ends before its last step.
 bool Trainer::train_to_the_end() {
-  while (counters_.iteration < options_.train_iters) {
-    const auto size = options_.step_size(counters_.consumed_train_samples);
+  while (counters_.iteration < options_.length.train_iters) {
+    const auto size = options_.batch.step_size(counters_.consumed_train_samples);
     save_before_larger_steps(size.micro_batches);
     if (std::ranges::count(options_.checks.iterations_to_skip, counters_.iteration) > 0) {
       skip_step(size);
@@ -364,7 +365,8 @@ bool Trainer::train_to_the_end() {
     }
     begin_step(size);
     finish_save(false);
-    if (counters_.iteration % options_.eval_interval == 0) evaluate(Split::valid, "valid", "");
+    if (counters_.iteration % options_.evaluation.eval_interval == 0)
+      evaluate(Split::valid, "valid", "");
     if (const auto reason = save_and_decide()) {
       report_end(*reason);
       return false;
@@ -379,7 +381,7 @@ bool Trainer::train_to_the_end() {
 void Trainer::run(const std::string& options_json) {
   reports_.start(counters_.iteration, parameters_, counters_.floating_point_operations,
                  options_json);
-  if (!options_.skip_train && !train_to_the_end()) return;
+  if (!options_.evaluation.skip_train && !train_to_the_end()) return;
   evaluate(Split::valid, "valid", " on validation set");
   if (!interruption_.signal()) evaluate(Split::test, "test", " on test set");
   report_end(interruption_.signal() ? signal_name(*interruption_.signal()) : "done");
@@ -389,36 +391,36 @@ void Trainer::run(const std::string& options_json) {
 }  // namespace
 
 // Where ranks are processes, the first makes the indexes and folders that the others then find.
-static void prepare(const TrainOptions& options, TrainData& data, Rendezvous* others,
-                    const Log& log) {
+static void prepare(const RunOptions& options, Task& task, Rendezvous* others, const Log& log) {
   const bool first = others == nullptr || others->rank() == 0;
   if (!first) others->barrier();
-  data.build(options.length(), options.seed, options.sampler(), log);
-  if (first) prepare_folders(options, log);
+  task.build(training_length(options.length, options.batch, options.evaluation,
+                             task.has_full_validation()),
+             options.seed, options.batch, log);
+  if (first) prepare_folders(options.checkpoint, log);
   if (first && others != nullptr) others->barrier();
 }
 
 // A signal that finds no step ending ends the run for this reason.  Rank 0 knows most of the
 // others, and speaks first.
-static void end_if_held(Rendezvous& others, const TrainOptions& options, const Stream& stream,
+static void end_if_held(Rendezvous& others, const RunOptions& options, const Stream& stream,
                         Interruption::Limits& limits) {
   limits.is_in_step = [&] { return stream.queues_since().has_value(); };
   limits.held = [&](Signal signal, std::chrono::seconds since, bool saved) {
     others.end_waiting(
         concat(signal_name(signal), " came ", since.count(), " s ago, and no step has ended since",
-               saved ? how_to_go_on(options) : ""),
+               saved ? how_to_go_on(options.checkpoint) : ""),
         saved ? Exit::stopped : Exit::peer_failed);
   };
   if (others.rank() != 0) limits.patience += std::chrono::seconds(2);
 }
 
 // All ranks, as threads; or, among others that are processes, this one.
-static void train_with(Rendezvous* others, const TrainOptions& options, TrainData& data,
-                       Signals& signals, const Log& log, const std::string& options_json) {
+static void train_with(Rendezvous* others, const RunOptions& options, Task& task, Signals& signals,
+                       const Log& log, const std::string& options_json) {
   const auto start = Interruption::Clock::now();
-  if (options.device() == Device::cuda) device::use(options.process.gpu(device::count()));
-  const Pretraining task(options);
-  const Plan plan = make_plan(options);
+  if (options.device() == Device::cuda) device::use(options.ranks.process.gpu(device::count()));
+  const Plan plan = make_plan(options, task);
   if (plan.device == Device::cuda && plan.device_memory == 0)
     fail(Exit::unavailable, "--device cuda: there is no GPU that CUDA can use");
   if (!plan.fits())
@@ -426,42 +428,43 @@ static void train_with(Rendezvous* others, const TrainOptions& options, TrainDat
         concat("out of ", plan.device == Device::cpu ? "host" : "GPU", " memory: ", plan.ranks,
                " ranks need ", plan.fullest().memory.total(), " bytes each, ",
                plan.device == Device::cpu ? "this machine" : "a GPU", " has ", plan.device_memory),
-        options, plan, log);
-  prepare(options, data, others, log);
+        options, task, plan, log);
+  prepare(options, task, others, log);
   const auto run_rank = [&](Group& ranks, Stream& stream) {
-    const World world(ranks, options.parallel_sizes());
+    const World world(ranks, options.ranks.sizes());
     const bool is_told = ranks.rank() == 0 || others != nullptr;
-    Interruption::Limits limits{is_told ? &signals : nullptr, start, options.exit_duration_in_mins};
+    Interruption::Limits limits{is_told ? &signals : nullptr, start,
+                                options.length.exit_duration_in_mins};
     if (others != nullptr) end_if_held(*others, options, stream, limits);
-    Trainer trainer(options, task, data, plan, world, stream, limits,
+    Trainer trainer(options, task, plan, world, stream, limits,
                     ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);
     if (others == nullptr) return trainer.run(options_json);
     tell_failures(*others, [&] { trainer.run(options_json); });
   };
   try {
     if (others == nullptr)
-      return run_ranks(options.ranks, [&](Group& ranks) {
-        Stream stream(options.device(), options.threads_of_rank());
+      return run_ranks(options.ranks.count, [&](Group& ranks) {
+        Stream stream(options.device(), options.ranks.threads_of_each());
         run_rank(ranks, stream);
       });
-    Stream stream(options.device(), options.threads_of_rank());
+    Stream stream(options.device(), options.ranks.threads_of_each());
     run_rank(*make_nccl_group(*others, stream), stream);
   } catch (const Error& error) {  // others use the memory too
     if (error.code() != Exit::out_of_memory) throw;
-    fail_out_of_memory(error.what(), options, plan, log);
+    fail_out_of_memory(error.what(), options, task, plan, log);
   }
 }
 
-void train(const TrainOptions& options, TrainData& data, Signals& signals, const Log& log,
+void train(const RunOptions& options, Task& task, Signals& signals, const Log& log,
            const std::string& options_json) {
-  if (!options.has_processes())
-    return train_with(nullptr, options, data, signals, log, options_json);
-  run_process(options.process, options.launch.timeout(), [&](Rendezvous& others) {
+  if (!options.ranks.has_processes())
+    return train_with(nullptr, options, task, signals, log, options_json);
+  run_process(options.ranks.process, options.ranks.launch.timeout(), [&](Rendezvous& others) {
     others.if_stuck([&](const std::string& line, Exit code) {
       log.write_line(concat(log.settings().program, ": ", line));
       ::_exit(static_cast<int>(code));
     });
-    train_with(&others, options, data, signals, log.for_rank(others.rank()), options_json);
+    train_with(&others, options, task, signals, log.for_rank(others.rank()), options_json);
   });
 }
 

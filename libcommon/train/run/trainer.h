@@ -3,16 +3,18 @@
 
 #include "base/log.h"
 #include "base/signals.h"
-#include "train/options/train_options.h"
 
 namespace mt {
 
-// Trains on options.ranks ranks of the CPU, or on one of a GPU, until options.train_iters,
+class Task;
+struct RunOptions;
+
+// Trains on options.ranks of the CPU, or on one of a GPU, until the last of options.length,
 // evaluates, and tests. Stops after the step or the micro-batch of an evaluation in which INT, TERM
-// or USR1 came, with a checkpoint if options.save is set, and then throws Exit::stopped; returns
-// before the last step where --exit-interval or --exit-duration-in-mins say so.  A loss that is not
-// finite throws before the weights change.
-void train(const TrainOptions& options, TrainData& data, Signals& signals, const Log& log,
+// or USR1 came, with a checkpoint if options.checkpoint.save is set, and then throws Exit::stopped;
+// returns before the last step where --exit-interval or --exit-duration-in-mins say so.  A loss
+// that is not finite throws before the weights change.
+void train(const RunOptions& options, Task& task, Signals& signals, const Log& log,
            const std::string& options_json);
 
 }  // namespace mt

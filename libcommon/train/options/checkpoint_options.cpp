@@ -1,0 +1,94 @@
+#include "train/options/checkpoint_options.h"
+
+#include <filesystem>
+
+#include "base/command.h"
+#include "ckpt/megatron_checkpoint.h"
+
+namespace mt {
+
+void CheckpointOptions::add_to(CommandLine& cl) {
+  cl.section("Checkpoints");
+  cl.option("--save", &save, "DIR", "where checkpoints go");
+  cl.option("--save-interval,--persistent-save-interval", &save_interval, "N",
+            "steps between checkpoints; default: only at the end", at_least(1));
+  cl.option("--save-retain-interval", &save_retain_interval, "N",
+            "once a checkpoint is complete, delete those before it but for multiples of N",
+            at_least(1));
+  cl.option("--keep-last", &keep_last, "N",
+            "once a checkpoint is complete, delete all but the N newest (and multiples of "
+            "--save-retain-interval)",
+            at_least(1));
+  cl.flag("--async-save", &async_save,
+          "copy what is saved, and write it while training goes on; the next save, and the end, "
+          "wait for it");
+  cl.off_switch("--no-ckpt-fully-parallel-save", &fully_parallel_save,
+                "of the ranks with the same weights, one writes them all");
+  cl.option("--non-persistent-save-interval", &non_persistent_save_interval, "N",
+            "steps between checkpoints of which each replaces the one before", at_least(1));
+  cl.option("--non-persistent-ckpt-type", &non_persistent_ckpt_type, "TYPE",
+            "global: write them, and go on from one that is not older than what --load finds",
+            one_of({"global"}));
+  cl.option("--non-persistent-global-ckpt-dir", &non_persistent_global_ckpt_dir, "DIR",
+            "where they are; default non_persistent in the folder of --save, and of --load");
+  cl.option("--load", &load, "DIR",
+            "folder of checkpoints to go on from the latest, or of one; where there is none, a new "
+            "run begins");
+  cl.option("--ckpt-convert-format", &convert_format, "FORMAT",
+            "write what --load has in this format, for this layout, and end",
+            one_of({"torch_dist", "torch"}));
+  cl.option("--ckpt-convert-save", &convert_save, "DIR",
+            "where to, in a folder DIR/FORMAT; see mt-convert(1)");
+  cl.option("--ckpt-step", &ckpt_step, "N", "load this iteration, not the latest", at_least(1));
+  cl.flag("--finetune", &finetune,
+          "load only the weights: a new run, from iteration 0 and the first sample");
+  cl.option("--pretrained-checkpoint", &pretrained_checkpoint, "DIR",
+            "as --finetune from there, while there is no checkpoint in --load");
+  cl.flag("--exit-on-missing-checkpoint", &exit_on_missing_checkpoint,
+          "a --load folder without a checkpoint ends the program");
+  cl.off_switch("--no-load-optim", &load_optimizer,
+                "start with a fresh optimizer and its schedule");
+  cl.off_switch("--no-save-optim", &save_optimizer, "checkpoints without the optimizer's state");
+}
+
+void CheckpointOptions::complete() const {
+  const auto needs = [](bool given, const char* option, bool met, const char* other) {
+    if (given && !met) fail(Exit::usage, option, ": needs ", other);
+  };
+  const bool saves = !save.empty(), loads = !load.empty();
+  needs(save_interval.has_value(), "--save-interval", saves, "--save");
+  needs(ckpt_step.has_value(), "--ckpt-step", loads, "--load");
+  needs(finetune, "--finetune", loads, "--load");
+  needs(exit_on_missing_checkpoint, "--exit-on-missing-checkpoint", loads, "--load");
+  const bool global = !non_persistent_ckpt_type.empty();
+  const bool passing = non_persistent_save_interval.has_value();
+  needs(passing, "--non-persistent-save-interval", saves, "--save");
+  needs(passing, "--non-persistent-save-interval", global, "--non-persistent-ckpt-type global");
+  needs(!non_persistent_global_ckpt_dir.empty(), "--non-persistent-global-ckpt-dir", global,
+        "--non-persistent-ckpt-type global");
+  if (save_retain_interval && save_interval && *save_retain_interval % *save_interval != 0)
+    fail(Exit::bad_config, "--save-retain-interval ", *save_retain_interval,
+         ": not a multiple of --save-interval ", *save_interval);
+}
+
+bool CheckpointOptions::goes_on_in_place() const {
+  std::error_code error;
+  return !save.empty() && !finetune &&
+         (load == save || std::filesystem::equivalent(load, save, error));
+}
+
+void CheckpointOptions::go_on_after_failures(int attempt) {
+  if (save.empty() || goes_on_in_place()) return;
+  const auto saved = find_checkpoint(save);
+  if (!saved) return;
+  if (attempt == 0)
+    fail(Exit::bad_config, "--save ", save, ": holds iteration ", saved->iteration,
+         " of another run, from which ranks that are started again would go on; add --load ", save,
+         ", or save elsewhere");
+  load = save;
+  finetune = false;
+  pretrained_checkpoint.clear();
+  ckpt_step.reset();
+}
+
+}  // namespace mt

@@ -1,0 +1,60 @@
+#include "train/options/pretrain_options.h"
+
+#include "text/null_tokenizer.h"
+#include "train/options/megatron_flags.h"
+
+namespace mt {
+
+void PretrainOptions::add_to(CommandLine& cl) {
+  model.add_to(cl);
+  model.recompute.add_to(cl);
+  data.add_to(cl);
+  run.add_to(cl);
+  cl.flag("--check-layout", &check_layout,
+          "run the first steps, two in fp64, in this layout and by one rank, compare losses and "
+          "gradients, and stop");
+  cl.flag(
+      "--selftest", &selftest,
+      "train small models on the GPU and on the CPU, print how far logits, losses and gradients "
+      "are apart, and stop; exit code 1 if that is too far");
+  plan.add_to(cl);
+  run.add_reports_to(cl);
+  add_megatron_flags(cl);
+}
+
+bool PretrainOptions::names_a_vocabulary() const {
+  const bool null = data.tokenizer.type == NullTokenizer::kType ||
+                    (data.tokenizer.type.empty() && data.sources.mock_data);
+  return null ||
+         (model.vocab_size == 0 && (names_a_source(data.sources) || !data.tokenizer.type.empty()));
+}
+
+void PretrainOptions::take_vocabulary(const Tokenizer& tokenizer) {
+  if (model.vocab_size == 0 || tokenizer.type() == NullTokenizer::kType)
+    model.vocab_size = tokenizer.vocab_size();
+  if (model.vocab_size < tokenizer.vocab_size())
+    fail(Exit::bad_config, "--vocab-size ", model.vocab_size, ": less than the tokenizer's ",
+         tokenizer.vocab_size(), " tokens");
+}
+
+static void require_seq_length(const DataOptions& data) {
+  if (data.seq_length == 0) fail(Exit::usage, "--seq-length: required");
+}
+
+void complete_model(ModelConfig& model, const DataOptions& data, int tensor_ranks) {
+  require_seq_length(data);
+  model.complete(tensor_ranks);
+  if (data.seq_length > model.max_position_embeddings)
+    fail(Exit::bad_config, "--seq-length ", data.seq_length,
+         ": larger than --max-position-embeddings ", model.max_position_embeddings);
+}
+
+void PretrainOptions::complete() {
+  require_seq_length(data);
+  const RunOptions::Instead instead{plan, check_layout};
+  run.complete(instead);
+  complete_model(model, data, run.ranks.parallel.tensor_model_parallel_size);
+  run.complete_for(model, data.seq_length, data.reset_attention_mask, instead);
+}
+
+}  // namespace mt

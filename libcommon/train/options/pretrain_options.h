@@ -1,0 +1,32 @@
+// PretrainOptions: everything that mt-pretrain can be told.
+#pragma once
+
+#include "data/samples/train_data.h"
+#include "model/config/model_config.h"
+#include "train/options/plan_options.h"
+#include "train/options/run_options.h"
+
+namespace mt {
+
+struct PretrainOptions {
+  ModelConfig model;
+  DataOptions data;
+  RunOptions run;
+  PlanOptions plan;
+  bool check_layout = false;  // with two steps, instead of the run
+  bool selftest = false;
+
+  void add_to(CommandLine& cl);
+  // Whether the vocabulary comes from the data or the tokenizer, and not from --vocab-size alone.
+  bool names_a_vocabulary() const;
+  // The model's vocabulary is the tokenizer's unless --vocab-size says otherwise, which must not be
+  // less.
+  void take_vocabulary(const Tokenizer& tokenizer);
+  // Checks what must fit together and derives what was not given.
+  void complete();
+};
+
+// Completes a model of which so many ranks share every matrix, and which reads this data.
+void complete_model(ModelConfig& model, const DataOptions& data, int tensor_ranks);
+
+}  // namespace mt

@@ -1,0 +1,82 @@
+#include "train/options/rank_options.h"
+
+#include <algorithm>
+
+#include "base/threads.h"
+#include "model/config/model_config.h"
+#include "tensor/device.h"
+
+namespace mt {
+
+void RankOptions::add_to(CommandLine& cl) {
+  cl.section("Ranks");
+  cl.option("--ranks", &count, "N",
+            "CPU ranks, threads of this process; data-parallel where nothing else is said",
+            between(1, 1 << 20));
+  launch.add_to(cl);
+  parallel.add_to(cl);
+  pipeline.add_to(cl);
+}
+
+void RankOptions::add_threads_to(CommandLine& cl) {
+  cl.option("--threads,-j", &threads, "N", "worker threads of all ranks together; 0: one a core",
+            at_least(0));
+}
+
+void RankOptions::take_process(const Launch& launched) {
+  process = launched;
+  if (!has_processes()) return;
+  if (count > 1)
+    fail(Exit::usage, "--ranks ", count, ": threads of one process; this is rank ", process.rank,
+         " of ", process.size, " processes");
+  count = process.size;
+}
+
+int RankOptions::max_restarts() const {
+  return std::max(launch.max_restarts, process.max_restarts);
+}
+
+int RankOptions::threads_of_each() const {
+  return std::max(1, worker_threads(threads) / (has_processes() ? process.local_size : count));
+}
+
+void RankOptions::check_gpus() const {
+  const int visible = device::count();
+  if (launch.gpus && visible < *launch.gpus)
+    fail(Exit::unavailable, "--gpus ", *launch.gpus, ": this machine has ", visible,
+         " GPUs that CUDA can use; CPU ranks are threads, see --ranks");
+}
+
+void RankOptions::complete() const {
+  parallel.complete(count, has_processes() ? "--gpus" : concat("--ranks ", count));
+}
+
+void RankOptions::check_shares(const ModelConfig& model, std::int64_t seq_length) const {
+  const int tensor = parallel.tensor_model_parallel_size, context = parallel.context_parallel_size;
+  if (context > 1 && seq_length % (2 * context) != 0)
+    fail(
+        Exit::bad_config, "--seq-length ", seq_length,
+        ": seq-length should be a multiple of 2 * context-parallel-size if context-parallel-size > "
+        "1.");
+  if (parallel.shares_rows() && seq_length / context % tensor != 0)
+    fail(Exit::bad_config, "--seq-length ", seq_length,
+         ": --sequence-parallel needs a multiple of --tensor-model-parallel-size ", tensor,
+         " tokens on each of ", context, " context-parallel ranks");
+  const std::vector<ContextComm> comm = parallel.context_comm();
+  if (comm.size() != 1 && std::ssize(comm) != model.num_layers)
+    fail(Exit::bad_config, "--cp-comm-type: ", comm.size(), " types for ", model.num_layers,
+         " layers, expected one for all or one for each");
+  for (const ContextComm how : comm)
+    if (const int sharing = parallel.head_ranks(how) * tensor; model.kv_heads() % sharing != 0)
+      fail(Exit::bad_config, "--cp-comm-type: ", model.kv_heads(),
+           " key heads cannot be divided among ", sharing, " ranks");
+}
+
+void RankOptions::complete_for(const ModelConfig& model, std::int64_t seq_length) {
+  check_shares(model, seq_length);
+  layout = make_pipeline_layout(pipeline, parallel.pipeline_model_parallel_size, model.num_layers);
+  for (const StageRange& stage : layout.stages)
+    model.recompute.runs(stage.end - stage.begin);  // checks that they fit
+}
+
+}  // namespace mt

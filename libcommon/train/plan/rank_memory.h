@@ -1,0 +1,25 @@
+// RankMemory: the bytes that a rank needs, by lifetime.
+#pragma once
+
+#include <cstddef>
+
+#include "train/run/step_memory.h"
+
+namespace mt {
+
+class JsonWriter;
+
+struct RankMemory {
+  std::size_t parameters = 0, gradients = 0, optimizer = 0;
+  std::size_t work = 0;  // scratch of a GPU's operations
+  // These are of plans alone: what CUDA keeps of a GPU for itself, and what NCCL and copies among
+  // GPUs take.
+  std::size_t cuda = 0, nccl = 0, copies = 0;
+  StepMemory step;
+  std::size_t total() const {
+    return parameters + gradients + optimizer + work + cuda + nccl + copies + step.total();
+  }
+  void write(JsonWriter& json) const;  // an object
+};
+
+}  // namespace mt

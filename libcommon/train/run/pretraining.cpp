@@ -1,0 +1,54 @@
+#include "train/run/pretraining.h"
+
+#include "data/samples/batch_options.h"
+#include "data/samples/gpt_dataset.h"
+#include "model/config/megatron_args.h"
+#include "model/families/gpt.h"
+#include "train/options/pretrain_options.h"
+
+namespace mt {
+
+std::unique_ptr<Model> Pretraining::make_model(const StageRanges& stages,
+                                               const TensorPart& part) const {
+  return std::make_unique<Gpt>(model_, stages, part);
+}
+
+FieldSpecs Pretraining::sample_fields() const {
+  return gpt_fields(options_.seq_length, options_.reset_attention_mask);
+}
+
+void Pretraining::build(const TrainingLength& length, std::uint64_t seed, const BatchOptions& batch,
+                        const Log& log) {
+  data_->build(length, seed,
+               {.type = options_.dataloader_type,
+                .data_sharding = options_.data_sharding,
+                .micro_batch_size = batch.micro_batch_size,
+                .data_parallel_size = batch.ranks},
+               log);
+}
+
+void Pretraining::describe(DType dtype, PyValue& args) const {
+  add_model_args(model_, dtype, args);
+}
+
+std::unique_ptr<Task> Pretraining::changed(const Change& change) const {
+  ModelConfig model = model_;
+  DataOptions options = options_;
+  if (change.seq_length) options.seq_length = *change.seq_length;
+  if (change.recomputes)
+    model.recompute = {.granularity = "full", .method = "uniform", .num_layers = 1};
+  if (change.tensor_ranks)
+    complete_model(model, options, *change.tensor_ranks);
+  else if (change.recomputes)
+    model.recompute.complete(model.num_layers);
+  return std::make_unique<Pretraining>(model, options);
+}
+
+Pretraining open_pretraining(PretrainOptions& options) {
+  TrainData data(options.data);
+  options.take_vocabulary(data.tokenizer());
+  options.complete();
+  return {options.model, options.data, std::move(data)};
+}
+
+}  // namespace mt

@@ -1,0 +1,48 @@
+// Pretraining: a language model learns to continue token files.
+#pragma once
+
+#include "data/samples/train_data.h"
+#include "model/config/model_config.h"
+#include "train/run/task.h"
+
+namespace mt {
+
+struct PretrainOptions;
+
+class Pretraining final : public Task {
+ public:
+  // To be planned.  The model is complete, or becomes so by changed().
+  Pretraining(const ModelConfig& model, const DataOptions& options)
+      : model_(model), options_(options) {}
+  Pretraining(const ModelConfig& model, const DataOptions& options, TrainData data)
+      : model_(model), options_(options), data_(std::move(data)) {}
+
+  const ModelConfig& model() const override { return model_; }
+  std::unique_ptr<Model> make_model(const StageRanges& stages,
+                                    const TensorPart& part) const override;
+  const Objective& objective() const override { return objective_; }
+  std::int64_t seq_length() const override { return options_.seq_length; }
+  FieldSpecs sample_fields() const override;
+  void build(const TrainingLength& length, std::uint64_t seed, const BatchOptions& batch,
+             const Log& log) override;
+  const SampleSet& training() const override { return data_->training(); }
+  std::span<const std::unique_ptr<SampleSet>> evaluations(Split which) const override {
+    return data_->sets(which);
+  }
+  bool has_full_validation() const override { return options_.full_validation; }
+  const Tokenizer& tokenizer() const override { return data_->tokenizer(); }
+  const TokenizerOptions& tokenizer_options() const override { return data_->tokenizer_options(); }
+  void describe(DType dtype, PyValue& args) const override;
+  std::unique_ptr<Task> changed(const Change& change) const override;
+
+ private:
+  ModelConfig model_;
+  DataOptions options_;
+  std::optional<TrainData> data_;
+  LanguageModelling objective_;
+};
+
+// Opens the data of a run and completes its options, of which the data has the vocabulary.
+Pretraining open_pretraining(PretrainOptions& options);
+
+}  // namespace mt
