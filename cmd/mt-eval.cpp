@@ -7,6 +7,7 @@
 #include "formats/load_model.h"
 #include "infer/score_pass.h"
 #include "model/config/model_config.h"
+#include "text/put_in_front.h"
 
 namespace {
 
@@ -116,7 +117,7 @@ void run(mt::CommandLine& cl) {
   options.compute.complete(true);
   const mt::LoadedModel loaded = mt::load_model(options.load, options.tokenizer, options.compute);
   const mt::Windows windows = windows_of(options, loaded.model->config());
-  mt::ScorePass model(*loaded.model, {.vocab_size = loaded.tokenizer->vocab_size(),
+  mt::ScorePass model(*loaded.model, {.vocab_size = loaded.vocab_size(),
                                       .window = windows.length,
                                       .batch = options.micro_batch_size,
                                       .threads = options.threads});
@@ -124,7 +125,8 @@ void run(mt::CommandLine& cl) {
   mt::TextScore total;
   std::int64_t items = 0;
   mt::TextScorer scorer(
-      loaded.tokenizer->eod(), windows, [&](auto ids, auto nll) { model.score(ids, nll); },
+      loaded.tokenizer->eod(), mt::put_in_front(*loaded.tokenizer), windows,
+      [&](auto ids, auto nll) { model.score(ids, nll); },
       [&](const mt::TextScore& score) {
         if (options.json) print_item(items, score);
         progress.add(static_cast<std::uint64_t>(score.tokens));
@@ -133,7 +135,7 @@ void run(mt::CommandLine& cl) {
       });
   try {
     for (const std::string& input : options.inputs)
-      mt::for_each_text(input, *loaded.tokenizer,
+      mt::for_each_text(input, *loaded.tokenizer, loaded.vocab_size(),
                         [&](const mt::EvalText& text) { scorer.add(text); });
   } catch (const mt::Error&) {
     scorer.finish();  // what came before a line that is wrong

@@ -15,7 +15,7 @@ constexpr float kLog2e = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f
 
 struct Problem {
   std::int64_t rows = 0, cols = 0;  // of the logits: columns from `first` on, of `vocab`
-  std::int64_t first = 0, vocab = 0;
+  std::int64_t first = 0, vocab = 0, words = 0;  // words: of these columns, the first ones
   const std::int32_t* labels = nullptr;
   const float* row_weight = nullptr;
   float* loss = nullptr;
@@ -112,6 +112,17 @@ __device__ void add_pack(Softmax& part, const Pack<T, N>& x) {
   }
 }
 
+// Adds those of a pack that are words, the first `left`.
+template <int N, bool kSmooth, class T>
+__device__ void add_words(Softmax& part, const Pack<T, N>& x, std::int64_t left) {
+  if (left >= N) return add_pack<N, kSmooth>(part, x);
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+    const float one[1] = {x[n]};
+    if (n < left) add_pack<1, kSmooth>(part, Pack<T, 1>::of(one));
+  }
+}
+
 // What follows from a row's sums: its loss, and its gradient pack by pack.
 template <int N, bool kSmooth>
 struct Gradient {
@@ -124,9 +135,10 @@ struct Gradient {
         everywhere(weight * p.smoothing / float(p.vocab)),
         at_label(weight * (1 - p.smoothing)) {}
 
-  // label: which element of the pack is the row's label; others for none.
+  // label: which element of the pack is the row's label, others for none; left: how many are words.
   template <class T>
-  __device__ void operator()(T* to, const Pack<T, N>& x, std::int64_t label) const {
+  __device__ void operator()(T* to, const Pack<T, N>& x, std::int64_t label,
+                             std::int64_t left) const {
     float gradient[N];
 #pragma unroll
     for (int n = 0; n < N; ++n) {
@@ -137,6 +149,11 @@ struct Gradient {
 #pragma unroll
       for (int n = 0; n < N; ++n)
         if (n == label) gradient[n] -= at_label;
+    }
+    if (left < N) {
+#pragma unroll
+      for (int n = 0; n < N; ++n)
+        if (n >= left) gradient[n] = 0;
     }
     store(to, gradient);
   }
@@ -170,9 +187,11 @@ __device__ void for_packs(const T* row, std::int64_t cols, const Body& body) {
 }
 
 template <int N, bool kSmooth, class T>
-__device__ Softmax softmax_of(const T* row, std::int64_t cols, Softmax* shared) {
+__device__ Softmax softmax_of(const T* row, std::int64_t words, Softmax* shared) {
   Softmax all{-INFINITY, 0, 0};
-  for_packs<N>(row, cols, [&](const Pack<T, N>& x, std::int64_t) { add_pack<N, kSmooth>(all, x); });
+  for_packs<N>(row, words, [&](const Pack<T, N>& x, std::int64_t c) {
+    add_words<N, kSmooth>(all, x, words - c);
+  });
   return over_block<kAnyThreads>(all, shared);
 }
 
@@ -180,15 +199,16 @@ template <int N, bool kSmooth, class T>
 __device__ void write_gradient(T* row, const Problem& p, const Softmax& all) {
   const std::int64_t label = p.labels[blockIdx.x] - p.first;
   const Gradient<N, kSmooth> gradient(p, all, blockIdx.x);
-  for_packs<N>(row, p.cols,
-               [&](const Pack<T, N>& x, std::int64_t c) { gradient(row + c, x, label - c); });
+  for_packs<N>(row, p.cols, [&](const Pack<T, N>& x, std::int64_t c) {
+    gradient(row + c, x, label - c, p.words - c);
+  });
 }
 
 template <int N, bool kSmooth, class T>  // one block a row
 __global__ __launch_bounds__(kAnyThreads) void any_kernel(T* logits, Problem p) {
   __shared__ Softmax shared[32];
   T* row = logits + blockIdx.x * p.cols;
-  const Softmax all = softmax_of<N, kSmooth>(row, p.cols, shared);
+  const Softmax all = softmax_of<N, kSmooth>(row, p.words, shared);
   if (threadIdx.x == 0) p.loss[blockIdx.x] = loss_of(p, all, to_float(row[p.labels[blockIdx.x]]));
   if (!p.row_weight) return;
   __syncthreads();  // the label's logit has been read
@@ -202,11 +222,11 @@ __global__ __launch_bounds__(kAnyThreads) void sums_kernel(float* sums, const T*
                                                            Problem p) {
   __shared__ Softmax shared[32];
   const T* row = logits + blockIdx.x * p.cols;
-  const Softmax all = softmax_of<N, true>(row, p.cols, shared);
+  const Softmax all = softmax_of<N, true>(row, p.words, shared);
   if (threadIdx.x != 0) return;
   const std::int64_t label = p.labels[blockIdx.x] - p.first;
-  const float parts[4] = {all.top, all.sum, label >= 0 && label < p.cols ? to_float(row[label]) : 0,
-                          all.plain};
+  const float parts[4] = {all.top, all.sum,
+                          label >= 0 && label < p.words ? to_float(row[label]) : 0, all.plain};
   for (int i = 0; i < 4; ++i) sums[i * p.rows + blockIdx.x] = parts[i];
 }
 
@@ -251,16 +271,19 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
   const auto fetch_held = [&](const T* row, int h) {
     if (holds(h)) held[h] = load<N>(row + pack_of(slots + h) * N);
   };
+  const auto add = [&](Softmax& part, const Pack<T, N>& x, int j) {
+    add_words<N, kSmooth>(part, x, p.words - pack_of(j) * N);
+  };
   // Adds the packs that arrive last to a part of the softmax, in the order in which they come.
   const auto add_last = [&](Softmax& part) {
 #pragma unroll
     for (int h = 0; h < kHeld; ++h)
-      if (holds(h)) add_pack<N, kSmooth>(part, held[h]);
+      if (holds(h)) add(part, held[h], slots + h);
     const int first = max(0, full - kLag);
     copies_wait<kLag / 2>();
-    for (int j = first; j < full - kLag / 2; ++j) add_pack<N, kSmooth>(part, in_slot(j));
+    for (int j = first; j < full - kLag / 2; ++j) add(part, in_slot(j), j);
     copies_wait<0>();
-    for (int j = max(first, full - kLag / 2); j < full; ++j) add_pack<N, kSmooth>(part, in_slot(j));
+    for (int j = max(first, full - kLag / 2); j < full; ++j) add(part, in_slot(j), j);
   };
 
   T* row = logits + blockIdx.x * p.cols;
@@ -272,7 +295,7 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
   }
   Softmax part{-INFINITY, 0, 0};
   copies_wait<kLag>();
-  for (int j = 0; j < full - kLag; ++j) add_pack<N, kSmooth>(part, in_slot(j));
+  for (int j = 0; j < full - kLag; ++j) add(part, in_slot(j), j);
   int parity = 0;
   for (std::int64_t r = blockIdx.x; r < p.rows; r += gridDim.x, parity ^= 1) {
     add_last(part);
@@ -287,7 +310,7 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
         for (int n = 0; n < N; ++n)
           if (c + n == label) p.loss[r] = loss_of(p, all, x[n]);
       }
-      if (p.row_weight) gradient(row + c, x, label - c);
+      if (p.row_weight) gradient(row + c, x, label - c, p.words - c);
     };
     T* next = row + gridDim.x * p.cols;
     const bool goes_on = r + gridDim.x < p.rows;
@@ -302,7 +325,7 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
       fetch_slot(next, j);
       copies_commit();
       copies_wait<kLag>();
-      if (j >= kLag) add_pack<N, kSmooth>(part, in_slot(j - kLag));
+      if (j >= kLag) add(part, in_slot(j - kLag), j - kLag);
     }
     row = next;
   }
@@ -332,10 +355,11 @@ bool launch_resident(T* logits, const Problem& p, cudaStream_t stream) {
 
 template <class T>
 void cross_entropy(float* loss, T* logits, const std::int32_t* labels, const float* row_weight,
-                   std::int64_t rows, std::int64_t vocab, double smoothing, cudaStream_t stream) {
+                   std::int64_t rows, std::int64_t cols, std::int64_t vocab, double smoothing,
+                   cudaStream_t stream) {
   if (rows == 0) return;
-  const Problem p{rows, vocab, 0, vocab, labels, row_weight, loss, spread(smoothing, vocab)};
-  const bool wide = aligned(logits) && vocab % kWide<T> == 0;
+  const Problem p{rows, cols, 0, vocab, vocab, labels, row_weight, loss, spread(smoothing, vocab)};
+  const bool wide = aligned(logits) && cols % kWide<T> == 0;
   const bool resident = wide && (launch_resident<512, 0>(logits, p, stream) ||
                                  launch_resident<1024, 4>(logits, p, stream));
   if (!resident)
@@ -350,7 +374,7 @@ template <class T>
 void cross_entropy_sums(float* sums, const T* logits, const std::int32_t* labels,
                         const VocabularyPart& part, cudaStream_t stream) {
   if (part.rows == 0) return;
-  const Problem p{part.rows, part.cols, part.first, part.vocab, labels};
+  const Problem p{part.rows, part.cols, part.first, part.vocab, part.words(), labels};
   with_width<kWide<T>>(aligned(logits) && part.cols % kWide<T> == 0, [&]<int N>() {
     sums_kernel<N><<<static_cast<unsigned>(part.rows), kAnyThreads, 0, stream>>>(sums, logits, p);
   });
@@ -362,8 +386,9 @@ void cross_entropy_part(float* loss, T* logits, const std::int32_t* labels, cons
                         const float* sums, const VocabularyPart& part, double smoothing,
                         cudaStream_t stream) {
   if (part.rows == 0) return;
-  const Problem p{part.rows, part.cols,  part.first, part.vocab,
-                  labels,    row_weight, loss,       spread(smoothing, part.vocab)};
+  const Problem p{part.rows,  part.cols,    part.first,
+                  part.vocab, part.words(), labels,
+                  row_weight, loss,         spread(smoothing, part.vocab)};
   with_width<kWide<T>>(aligned(logits) && part.cols % kWide<T> == 0, [&]<int N>() {
     const auto kernel = p.smoothing > 0 ? part_kernel<N, true, T> : part_kernel<N, false, T>;
     kernel<<<static_cast<unsigned>(part.rows), kAnyThreads, 0, stream>>>(logits, p, sums,
@@ -374,7 +399,7 @@ void cross_entropy_part(float* loss, T* logits, const std::int32_t* labels, cons
 
 #define INSTANTIATE(T)                                                                           \
   template void cross_entropy(float*, T*, const std::int32_t*, const float*, std::int64_t,       \
-                              std::int64_t, double, cudaStream_t);                               \
+                              std::int64_t, std::int64_t, double, cudaStream_t);                 \
   template void cross_entropy_sums(float*, const T*, const std::int32_t*, const VocabularyPart&, \
                                    cudaStream_t);                                                \
   template void cross_entropy_part(float*, T*, const std::int32_t*, const float*, const float*,  \

@@ -46,7 +46,8 @@ COMMON = """--num-layers 3 --hidden-size 48 --num-attention-heads 4 --seq-length
   --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --min-lr 1e-4 --lr-decay-style cosine
   --lr-warmup-fraction 0.12
   --weight-decay 0.1 --adam-beta2 0.95 --clip-grad 0.5 --hidden-dropout 0 --attention-dropout 0
-  --split 90,5,5 --eval-iters 0 --threads 2"""
+  --split 90,5,5 --eval-iters 0 --threads 2
+  --make-vocab-size-divisible-by 4"""  # no padding of 380 tokens: Megatron's losses are over its rows, too
 LLAMA = """--position-embedding-type rope --normalization RMSNorm --swiglu --disable-bias-linear
   --untie-embeddings-and-output-weights"""
 CASES = {

@@ -1,5 +1,6 @@
 #include "eval/eval_input.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <vector>
 
@@ -9,12 +10,25 @@
 #include "data/corpus/json_lines.h"
 #include "data/files/indexed_dataset.h"
 #include "data/files/tokenizer_source.h"
+#include "text/put_in_front.h"
 #include "text/unicode/unicode.h"
 
 namespace mt {
 namespace {
 
 using Visit = std::function<void(const EvalText&)>;
+
+// Who tokenizes, and how many of the tokens the model knows.
+struct Words {
+  const Tokenizer& tokenizer;
+  std::int64_t count;
+
+  void check(std::span<const std::int32_t> ids, const auto&... place) const {
+    for (const std::int32_t id : ids)
+      if (id < 0 || id >= count)
+        fail(Exit::bad_data, place..., ": token ", id, ", expected 0 to ", count - 1);
+  }
+};
 
 // The tokens of a document without the one that ends it, if preprocessing has appended that.
 void read_document(const IndexedDataset& data, std::int64_t document, std::int32_t eod,
@@ -28,25 +42,26 @@ void read_document(const IndexedDataset& data, std::int64_t document, std::int32
   if (!ids.empty() && ids.back() == eod) ids.pop_back();
 }
 
-void visit_token_file(const std::string& prefix, const Tokenizer& tokenizer, const Visit& visit) {
+void visit_token_file(const std::string& prefix, const Words& words, const Visit& visit) {
+  const Tokenizer& tokenizer = words.tokenizer;
   const IndexedDataset data(prefix);
   if (const auto manifest = find_manifest(prefix);
       manifest && manifest->tokenizer && manifest->tokenizer->identity != tokenizer.identity())
     fail(Exit::bad_config, prefix, ": was made with another tokenizer than the model's");
+  const std::vector<std::int32_t> in_front = put_in_front(tokenizer);
   std::vector<std::int32_t> ids;
   for (std::int64_t document = 0; document < data.documents(); ++document) {
     read_document(data, document, tokenizer.eod(), ids);
-    for (const std::int32_t id : ids)
-      if (id < 0 || id >= tokenizer.vocab_size())
-        fail(Exit::bad_data, prefix, ": document ", document, ": token ", id, ", expected 0 to ",
-             tokenizer.vocab_size() - 1);
-    const std::string text = tokenizer.decode(ids);
+    words.check(ids, prefix, ": document ", document);
+    // What the tokenizer puts in front is no text.
+    const auto first = std::ranges::mismatch(ids, in_front).in1;
+    const std::string text = tokenizer.decode({first, ids.end()});
     visit({ids, count_words(text), static_cast<std::int64_t>(text.size())});
   }
 }
 
 // Texts that stand in a list are tokenized one by one, as preprocessing does.
-void visit_json_lines(const LineBlock& block, const Tokenizer& tokenizer, JsonLineParser& parser,
+void visit_json_lines(const LineBlock& block, const Words& known, JsonLineParser& parser,
                       const Visit& visit) {
   std::vector<std::int32_t> ids;
   for_each_line(block, [&](std::string_view line, std::int64_t number) {
@@ -56,17 +71,20 @@ void visit_json_lines(const LineBlock& block, const Tokenizer& tokenizer, JsonLi
     std::int64_t words = 0;
     ids.clear();
     for (const std::string_view text : parser.texts().front()) {
-      tokenizer.encode(text, ids);
+      known.tokenizer.encode(text, ids);
       words += count_words(text);
       bytes += text.size();
     }
+    known.check(ids, block.file, ":", number);
     visit({ids, words, static_cast<std::int64_t>(bytes)});
   });
 }
 
-void visit_plain(const std::string& text, const Tokenizer& tokenizer, const Visit& visit) {
+void visit_plain(const std::string& text, const Words& known, const std::string& input,
+                 const Visit& visit) {
   std::vector<std::int32_t> ids;
-  tokenizer.encode(text, ids);
+  known.tokenizer.encode(text, ids);
+  known.check(ids, input);
   visit({ids, count_words(text), static_cast<std::int64_t>(text.size())});
 }
 
@@ -103,9 +121,11 @@ std::int64_t count_words(std::string_view text) {
   return words;
 }
 
-void for_each_text(const std::string& input, const Tokenizer& tokenizer, const Visit& visit) {
+void for_each_text(const std::string& input, const Tokenizer& tokenizer, std::int64_t vocab_size,
+                   const Visit& visit) {
+  const Words known{tokenizer, vocab_size};
   refuse_part_of_token_file(input);
-  if (std::filesystem::exists(idx_path(input))) return visit_token_file(input, tokenizer, visit);
+  if (std::filesystem::exists(idx_path(input))) return visit_token_file(input, known, visit);
   LineReader reader({.inputs = {input}});
   LineBlock block;
   JsonLineParser parser({"text"});
@@ -114,11 +134,11 @@ void for_each_text(const std::string& input, const Tokenizer& tokenizer, const V
   for (bool first = true; reader.next(block); first = false) {
     if (first) json = looks_like_json(block.text());
     if (json)
-      visit_json_lines(block, tokenizer, parser, visit);
+      visit_json_lines(block, known, parser, visit);
     else
       plain += block.text();
   }
-  if (!json && !plain.empty()) visit_plain(plain, tokenizer, visit);
+  if (!json && !plain.empty()) visit_plain(plain, known, input, visit);
 }
 
 }  // namespace mt

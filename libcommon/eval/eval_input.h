@@ -22,9 +22,9 @@ struct EvalText {
 // hold an empty one, a line end none) once white space at both ends is gone; none in white space.
 std::int64_t count_words(std::string_view text);
 
-// Calls `visit` for every text.  Bad JSON and tokens that the tokenizer does not have are
+// Calls `visit` for every text.  Bad JSON and tokens beyond the first `vocab_size` are
 // Exit::bad_data and name file and line or document.
-void for_each_text(const std::string& input, const Tokenizer& tokenizer,
+void for_each_text(const std::string& input, const Tokenizer& tokenizer, std::int64_t vocab_size,
                    const std::function<void(const EvalText&)>& visit);
 
 }  // namespace mt

@@ -1,5 +1,6 @@
 #include "eval/perplexity.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -28,14 +29,18 @@ double TextScore::bits_per_byte() const {
   return nll / std::numbers::ln2 / static_cast<double>(bytes);
 }
 
+bool TextScorer::is_context(std::int32_t token) const {
+  return std::ranges::find(in_front_, token) != in_front_.end();
+}
+
 void TextScorer::add(const EvalText& input) {
   Text& text = texts_.emplace_back();
   text.ids.reserve(input.tokens.size() + 1);
-  text.ids.push_back(eod_);
+  if (input.tokens.empty() || !is_context(input.tokens.front())) text.ids.push_back(eod_);
   text.ids.insert(text.ids.end(), input.tokens.begin(), input.tokens.end());
-  text.score = {.tokens = static_cast<std::int64_t>(input.tokens.size()),
-                .words = input.words,
-                .bytes = input.bytes};
+  const auto scored = std::count_if(input.tokens.begin(), input.tokens.end(),
+                                    [&](std::int32_t token) { return !is_context(token); });
+  text.score = {.tokens = scored, .words = input.words, .bytes = input.bytes};
   const auto tokens = static_cast<std::int64_t>(text.ids.size());
   for (std::int64_t i = 0; i < windows_.count(tokens); ++i) {
     const Window window = windows_.at(i, tokens);
@@ -63,8 +68,11 @@ void TextScorer::flush() {
     left = left.subspan(nll.back().size());
   }
   score_(ids, nll);
-  for (std::size_t i = 0; i < pending.size(); ++i)
-    for (const double value : nll[i]) pending[i].text->score.nll += value;
+  for (std::size_t i = 0; i < pending.size(); ++i) {
+    const auto targets = ids[i].last(nll[i].size());
+    for (std::size_t j = 0; j < targets.size(); ++j)
+      if (!is_context(targets[j])) pending[i].text->score.nll += nll[i][j];
+  }
   // All but the last text, whose later windows may be still to come, are complete.
   while (texts_.size() > 1) emit_front();
 }

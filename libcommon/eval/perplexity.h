@@ -1,6 +1,8 @@
 // Perplexity of texts under a language model that is given as a function.
 //   nll = sum over tokens of -log p(token | those before it in its window), in nats
-// A text is its tokens with the end-of-document token in front, which is context and is not scored.
+// A text is its tokens.  Those that its tokenizer puts in front of every text are context and are
+// not scored, wherever they stand; a text that does not begin with them has the end-of-document
+// token in front, which is context too.
 // Windows (eval/windows.h) of several texts are scored together.
 #pragma once
 
@@ -36,9 +38,14 @@ struct TextScore {
 // Scores texts in the order in which they come.  Not thread-safe.
 class TextScorer {
  public:
-  TextScorer(std::int32_t eod, const Windows& windows, Score score,
-             std::function<void(const TextScore&)> emit)
-      : eod_(eod), windows_(windows), score_(std::move(score)), emit_(std::move(emit)) {}
+  // in_front: what the tokenizer puts there (text/put_in_front.h).
+  TextScorer(std::int32_t eod, std::vector<std::int32_t> in_front, const Windows& windows,
+             Score score, std::function<void(const TextScore&)> emit)
+      : eod_(eod),
+        in_front_(std::move(in_front)),
+        windows_(windows),
+        score_(std::move(score)),
+        emit_(std::move(emit)) {}
 
   // Takes a copy of the text.  When enough windows have come together they are scored, and
   // `emit` is called for each text that is complete.  Exit::bad_data if a score is not finite.
@@ -57,7 +64,10 @@ class TextScorer {
   void flush();
   void emit_front();
 
+  bool is_context(std::int32_t token) const;
+
   std::int32_t eod_;
+  std::vector<std::int32_t> in_front_;
   Windows windows_;
   Score score_;
   std::function<void(const TextScore&)> emit_;

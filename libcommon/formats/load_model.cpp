@@ -1,5 +1,8 @@
 #include "formats/load_model.h"
 
+#include <algorithm>
+
+#include "formats/hugging_face/hugging_face_config.h"
 #include "formats/model_source.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/model_config.h"
@@ -39,8 +42,9 @@ std::unique_ptr<Tokenizer> choose_tokenizer(const ModelSource& source,
   return tokenizer;
 }
 
-void check_fits(const Tokenizer& tokenizer, const ModelConfig& config, const std::string& path) {
-  if (tokenizer.vocab_size() > config.padded_vocab_size)
+void check_fits(const Tokenizer& tokenizer, const ModelConfig& config, const std::string& path,
+                bool travels) {
+  if (!travels && tokenizer.vocab_size() > config.padded_vocab_size)
     fail(Exit::bad_config, path, ": the tokenizer has ", tokenizer.vocab_size(),
          " tokens, more than the model's ", config.padded_vocab_size);
   if (tokenizer.eod() < 0)
@@ -48,7 +52,20 @@ void check_fits(const Tokenizer& tokenizer, const ModelConfig& config, const std
          ": the tokenizer has no end-of-document token, behind which a text begins");
 }
 
+// As transformers' generate() takes them: eos_token_id, one or a list, of generation_config.json,
+// or, where that is absent, of config.json.
+std::vector<std::int32_t> end_tokens_of(const ModelSource& source) {
+  for (const char* name : {"generation_config.json", "config.json"})
+    if (const Companion* const file = find_companion(source.companions(), name))
+      return eos_token_ids(file->read(), file->path.empty() ? file->name : file->path);
+  return {};
+}
+
 }  // namespace
+
+std::int64_t LoadedModel::vocab_size() const {
+  return std::min<std::int64_t>(tokenizer->vocab_size(), model->config().vocab_size);
+}
 
 LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenizer,
                        const DeviceOptions& compute) {
@@ -59,8 +76,9 @@ LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenize
          ", which is converted but not computed with");
   LoadedModel loaded{.model = std::make_unique<Gpt>(config),
                      .tokenizer = choose_tokenizer(*source, tokenizer),
-                     .path = source->path()};
-  check_fits(*loaded.tokenizer, config, source->path());
+                     .path = source->path(),
+                     .end_tokens = end_tokens_of(*source)};
+  check_fits(*loaded.tokenizer, config, source->path(), tokenizer.type.empty());
   ParamTable& table = loaded.model->table();
   table.allocate(compute.device(), compute.compute_dtype(source->dtype()), false);
   source->check_all_used(table);

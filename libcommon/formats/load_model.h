@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "model/families/gpt.h"
 #include "tensor/device_options.h"
@@ -21,14 +22,20 @@ inline constexpr const char* kDtypeAsStored =
 struct LoadedModel {
   std::unique_ptr<Gpt> model;  // without gradients
   std::unique_ptr<Tokenizer> tokenizer;
-  std::string path;  // of the checkpoint itself
+  std::string path;                           // of the checkpoint itself
+  std::vector<std::int32_t> end_tokens = {};  // at which its folder's own settings end a text
+
+  // The tokens that both know: rows of the model's behind them are no text, and ids beyond the
+  // model, of words that were added to its tokenizer, have no row.
+  std::int64_t vocab_size() const;
 };
 
 // The model at `path`, of whatever format open_model() finds there, its values on the device in the
 // type that computes; the same bits as of the torch_dist checkpoint that mt-convert makes of it.
 // The tokenizer is the one that `tokenizer` names or else the one that travels with the model.
 // Exit::no_input if there is no model.  Exit::bad_config for a family without modules here, for
-// another tokenizer than the checkpoint's, and for one with more tokens than the model knows.
+// another tokenizer than the checkpoint's, and for a given one with more tokens than the model
+// knows.
 LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenizer,
                        const DeviceOptions& compute);
 

@@ -11,35 +11,46 @@ void CompletionOptions::add_to(CommandLine& cl) {
             at_least(0));
   cl.option("--stop", &stop, "TEXT", "end before this text");
   cl.option("--stop-tokens", &stop_tokens, "ID", "end before any of these tokens", at_least(0));
-  cl.flag("--ignore-eod", &ignore_eod, "go on behind the token that ends a document");
+  cl.flag("--ignore-eod", &ignore_eod, "go on behind the tokens that end a text");
+  cl.flag("--begin-document", &begin_document,
+          "put the token that ends a document in front of each prompt, as in training");
   cl.option("--logprobs", &logprobs, "N",
             "with --json, log-probabilities of each token and of the N likeliest", at_least(0));
   sampling.add_to(cl);
 }
 
-void CompletionOptions::check(const Tokenizer& tokenizer, std::string_view where) const {
-  const std::int64_t tokens = tokenizer.vocab_size();
+void CompletionOptions::check(std::int64_t tokens, std::string_view where) const {
   for (const std::int64_t id : stop_tokens)
     if (id >= tokens)
       fail(Exit::bad_config, where, ": stop token ", id, ": expected 0 to ", tokens - 1);
   if (logprobs.value_or(0) > tokens)
-    fail(Exit::bad_config, where, ": log-probabilities of ", *logprobs,
-         " tokens; the tokenizer has ", tokens);
+    fail(Exit::bad_config, where, ": log-probabilities of ", *logprobs, " tokens; the model knows ",
+         tokens);
   if (stop && stop->empty()) fail(Exit::bad_config, where, ": the stop text is empty");
 }
 
-Completion::Completion(const Tokenizer& tokenizer, std::string_view prompt,
+Completion::Completion(const CompletionModel& model, std::string_view prompt,
                        const CompletionOptions& options, std::uint32_t prompt_number,
                        std::uint32_t sample)
-    : tokenizer_(tokenizer),
+    : model_(model),
       options_(options),
       place_{.prompt = prompt_number, .sample = sample},
-      ids_{tokenizer.eod()},
-      decoder_(tokenizer.stream_decoder()) {
+      decoder_(model.tokenizer.stream_decoder()) {
+  const Tokenizer& tokenizer = model.tokenizer;
+  if (options_.begin_document) ids_.push_back(tokenizer.eod());
+  std::size_t in_front = ids_.size();
   tokenizer.encode(prompt, ids_);
+  if (ids_.empty()) {
+    ids_.push_back(tokenizer.bos() >= 0 ? tokenizer.bos() : tokenizer.eod());
+    in_front = 1;
+  }
   prompt_size_ = ids_.size();
+  for (const std::int32_t id : ids_)
+    if (id < 0 || id >= model.vocab_size)
+      fail(Exit::bad_data, "token ", id, " of the prompt is none of the model's ",
+           model.vocab_size);
   // How a token is shown may depend on what is before it; what of the prompt comes late is dropped.
-  const auto of_prompt = std::span(ids_).subspan(1);
+  const auto of_prompt = std::span(ids_).subspan(in_front);
   std::string shown;
   for (const std::int32_t id : of_prompt) decoder_->push(id, shown);
   of_prompt_ = tokenizer.decode_text(of_prompt).size() - shown.size();
@@ -47,7 +58,10 @@ Completion::Completion(const Tokenizer& tokenizer, std::string_view prompt,
 }
 
 bool Completion::ends_at(std::int32_t token) const {
-  return (token == tokenizer_.eod() && !options_.ignore_eod) ||
+  const std::vector<std::int32_t>& ends = model_.end_tokens;
+  const bool end =
+      ends.empty() ? token == model_.tokenizer.eod() : std::ranges::find(ends, token) != ends.end();
+  return (end && !options_.ignore_eod) ||
          std::ranges::find(options_.stop_tokens, token) != options_.stop_tokens.end();
 }
 

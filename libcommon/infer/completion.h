@@ -18,21 +18,31 @@ struct CompletionOptions {
   std::optional<std::string> stop = {};  // a text that ends the completion
   std::vector<std::int64_t> stop_tokens = {};
   bool ignore_eod = false;
+  bool begin_document = false;  // the prompt stands behind the token that ends a document
   std::optional<std::int64_t> logprobs = {};  // alternatives of each token
   SamplingOptions sampling = {};
 
   void add_to(CommandLine& cl);
-  // Exit::bad_config, beginning with `where`, for what the tokenizer does not have.
-  void check(const Tokenizer& tokenizer, std::string_view where) const;
+  // Exit::bad_config, beginning with `where`, for what a model of so many tokens does not have.
+  void check(std::int64_t vocab_size, std::string_view where) const;
+};
+
+// What a completion knows of the model that continues it.
+struct CompletionModel {
+  const Tokenizer& tokenizer;
+  std::int64_t vocab_size = 0;                // the tokens that the model knows
+  std::vector<std::int32_t> end_tokens = {};  // that end a text; empty: the tokenizer's eod()
 };
 
 class Completion {
  public:
   enum class Finish { none, length, stop };  // not yet; num_tokens are made; an end was met
 
-  // The tokens begin as a document does in training, behind the token that ends the one before.
-  Completion(const Tokenizer& tokenizer, std::string_view prompt, const CompletionOptions& options,
-             std::uint32_t prompt_number, std::uint32_t sample);
+  // The tokens are those that the tokenizer makes of the prompt, with what it puts around a text;
+  // where it makes none, BOS or what else begins a document.  Exit::bad_data for a token that the
+  // model does not know.
+  Completion(const CompletionModel& model, std::string_view prompt,
+             const CompletionOptions& options, std::uint32_t prompt_number, std::uint32_t sample);
 
   // How the token that follows is chosen, and whether its log-probability is asked for.
   Choice choice() const { return {options_.sampling, place_}; }
@@ -63,7 +73,7 @@ class Completion {
   void drop_prompt(std::size_t from);
   void end(Finish finish);
 
-  const Tokenizer& tokenizer_;
+  const CompletionModel& model_;
   CompletionOptions options_;
   TokenPlace place_;
   std::vector<std::int32_t> ids_;

@@ -36,14 +36,17 @@ void generate(GenerateOptions o, const Session::Print& print) {
     from_stdin = false;
   }
   const LoadedModel loaded = load_model(o.load, o.tokenizer, o.compute);
-  o.completion.check(*loaded.tokenizer, "options");
+  const CompletionModel about{.tokenizer = *loaded.tokenizer,
+                              .vocab_size = loaded.vocab_size(),
+                              .end_tokens = loaded.end_tokens};
+  o.completion.check(about.vocab_size, "options");
   PromptReader reader(o.prompts, from_stdin,
                       {.text = {},
                        .place = {},
                        .options = o.completion,
                        .num_samples = o.num_samples.value_or(1),
                        .others = {}});
-  Session(*loaded.model, *loaded.tokenizer, reader, o.session, print).run();
+  Session(*loaded.model, about, reader, o.session, print).run();
 }
 
 }  // namespace mt

@@ -50,7 +50,7 @@ void Session::print_json(const Answer& answer) const {
       .begin_array();
   for (const std::int32_t id : completion.made()) json.value(id);
   json.end_array();
-  if (prompt.options.logprobs) write_log_probs(json, tokenizer_, completion);
+  if (prompt.options.logprobs) write_log_probs(json, model_.tokenizer, completion);
   for (const auto& [key, value] : prompt.others) json.key(key).raw(value);
   json.end_object();
   print_(json.text() + "\n");
@@ -58,13 +58,13 @@ void Session::print_json(const Answer& answer) const {
 
 // --- The loop -----------------------------------------------------------------------------------
 
-Session::Session(const Gpt& model, const Tokenizer& tokenizer, PromptReader& reader,
+Session::Session(const Gpt& model, const CompletionModel& about, PromptReader& reader,
                  const SessionOptions& options, Print print)
     : json_(options.json),
       print_(std::move(print)),
       reader_(reader),
-      tokenizer_(tokenizer),
-      engine_(model, {.vocab_size = tokenizer.vocab_size(),
+      model_(about),
+      engine_(model, {.vocab_size = about.vocab_size,
                       .max_requests = options.max_requests,
                       .threads = options.threads}) {}
 
@@ -90,20 +90,20 @@ bool Session::admit() {
     if (!prompt_) return false;
     sample_ = 0;
     ++prompts_;
-    prompt_->options.check(tokenizer_, prompt_->place);
+    prompt_->options.check(model_.vocab_size, prompt_->place);
     if (prompt_->options.logprobs && !json_)
       fail(Exit::usage, prompt_->place, ": logprobs: needs --json");
   }
-  Completion completion(tokenizer_, prompt_->text, prompt_->options, prompts_ - 1,
-                        static_cast<std::uint32_t>(sample_));
-  if (const auto tokens = static_cast<std::int64_t>(completion.ids().size());
-      tokens > engine_.max_tokens()) {
+  try {
+    Completion completion(model_, prompt_->text, prompt_->options, prompts_ - 1,
+                          static_cast<std::uint32_t>(sample_));
+    if (const auto tokens = std::ssize(completion.ids()); tokens > engine_.max_tokens())
+      fail(Exit::bad_data, tokens, " tokens; the model takes at most ", engine_.max_tokens());
+    answers_.push_back({*prompt_, sample_++, std::move(completion)});
+  } catch (const Error& error) {
     const Prompt wrong = *std::exchange(prompt_, {});
-    fail(Exit::bad_data, wrong.place, ": ", tokens - 1,
-         " tokens, and one in front that ends a document; the model takes at most ",
-         engine_.max_tokens());
+    fail(error.code(), wrong.place, ": ", error.what());
   }
-  answers_.push_back({*prompt_, sample_++, std::move(completion)});
   engine_.submit(answers_.back().completion);
   return true;
 }

@@ -23,7 +23,8 @@ class Session {
  public:
   using Print = std::function<void(std::string_view)>;
 
-  Session(const Gpt& model, const Tokenizer& tokenizer, PromptReader& reader,
+  // `about` must outlive it.
+  Session(const Gpt& model, const CompletionModel& about, PromptReader& reader,
           const SessionOptions& options, Print print);
 
   // Returns once the reader has no more prompts and all are answered.  Before a prompt that is
@@ -44,7 +45,7 @@ class Session {
   bool json_;
   Print print_;
   PromptReader& reader_;
-  const Tokenizer& tokenizer_;
+  const CompletionModel& model_;
   Engine engine_;
   std::deque<Answer> answers_;  // in the order of the output; the engine points into it
   std::optional<Prompt> prompt_;

@@ -25,11 +25,11 @@ void LmHead::losses_of(Step& s, Tensor loss, Tensor logits, ConstTensor labels,
                        ConstTensor row_weight) const {
   const double smoothing = s.training ? label_smoothing_ : 0;
   if (!weight_->is_cut())
-    return cross_entropy(loss, logits, labels, row_weight, smoothing, s.stream);
+    return cross_entropy(loss, logits, labels, row_weight, vocab_size_, smoothing, s.stream);
   const ArenaScope scope(s.layer);
   const std::int64_t rows = logits.shape()[0], first = weight_->cuts[0].global;
   const Tensor own = s.scratch_sums({4, rows}), all = s.scratch_sums({s.tensor->size(), 4, rows});
-  cross_entropy_sums(own, logits, labels, first, s.stream);
+  cross_entropy_sums(own, logits, labels, first, vocab_size_, s.stream);
   s.tensor->all_gather(all, own).wait();
   cross_entropy_part({.loss = loss,
                       .logits = logits,
@@ -37,7 +37,7 @@ void LmHead::losses_of(Step& s, Tensor loss, Tensor logits, ConstTensor labels,
                       .sums = all,
                       .row_weight = row_weight,
                       .first = first,
-                      .vocab = weight_->shape[0],
+                      .vocab = vocab_size_,
                       .smoothing = smoothing},
                      s.stream);
 }
@@ -95,7 +95,7 @@ void LmHead::score(Step& s, Tensor loss, ConstTensor x, ConstTensor labels,
     const std::int64_t end = std::min(rows, begin + some);
     const Tensor part = buffer.rows(0, end - begin);
     logits(s, part, x.rows(begin, end));
-    cross_entropy(loss.rows(begin, end), part, labels.rows(begin, end), {}, 0, s.stream);
+    cross_entropy(loss.rows(begin, end), part, labels.rows(begin, end), {}, tokens, 0, s.stream);
   }
 }
 

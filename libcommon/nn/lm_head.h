@@ -3,7 +3,8 @@
 //   logits = x W^T      loss[t] = cross-entropy(logits[t], labels[t])
 // Tensor-parallel ranks share the vocabulary: each has its columns of the logits, and all the
 // losses. x: [rows, hidden_size];  W: [vocab, hidden_size];  labels: [tokens] i32;  loss,
-// row_weight: [tokens].
+// row_weight: [tokens].  Rows of W behind the first vocab_size pad it: no loss depends on them, and
+// their gradient is 0.
 #pragma once
 
 #include "nn/norm.h"
@@ -16,8 +17,8 @@ class LmHead {
     Tensor dx;
   };
   // In training, labels are smoothed (kernels/cross_entropy.h).
-  explicit LmHead(const Param& weight, double label_smoothing = 0)
-      : weight_(&weight), label_smoothing_(label_smoothing) {}
+  LmHead(const Param& weight, std::int64_t vocab_size, double label_smoothing = 0)
+      : weight_(&weight), vocab_size_(vocab_size), label_smoothing_(label_smoothing) {}
 
   // With `saved`, also the gradient of sum_t row_weight[t] loss[t]: W's is added at once, because
   // the logits are at hand only now, of some rows after the other (gradients that are kept in bf16
@@ -36,6 +37,7 @@ class LmHead {
                  ConstTensor row_weight) const;
 
   const Param* weight_;
+  std::int64_t vocab_size_;
   double label_smoothing_;
 };
 

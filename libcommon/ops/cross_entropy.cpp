@@ -6,11 +6,11 @@
 namespace mt {
 
 void cross_entropy_sums(Tensor sums, ConstTensor logits, ConstTensor labels, std::int64_t first,
-                        Stream& stream) {
+                        std::int64_t vocab, Stream& stream) {
   const std::int64_t rows = logits.shape()[0], cols = logits.shape()[1];
   check_shape("cross_entropy_sums", "sums", sums, {4, rows});
   check_shape("cross_entropy_sums", "labels", labels, {rows});
-  const VocabularyPart part{.rows = rows, .cols = cols, .first = first};
+  const VocabularyPart part{.rows = rows, .cols = cols, .first = first, .vocab = vocab};
   dispatch(
       Family::cross_entropy, logits, moves(logits), stream,
       [&]<class T>() {
@@ -50,8 +50,8 @@ void cross_entropy_part(const CrossEntropyPart& p, Stream& stream) {
 }
 
 void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor row_weight,
-                   double smoothing, Stream& stream) {
-  const std::int64_t rows = logits.shape()[0], vocab = logits.shape()[1];
+                   std::int64_t vocab, double smoothing, Stream& stream) {
+  const std::int64_t rows = logits.shape()[0], cols = logits.shape()[1];
   check_shape("cross_entropy", "loss", loss, {rows});
   check_shape("cross_entropy", "labels", labels, {rows});
   if (row_weight) check_shape("cross_entropy", "row_weight", row_weight, {rows});
@@ -60,11 +60,12 @@ void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor r
       {.bytes = (row_weight ? 2.0 : 1.0) * static_cast<double>(logits.bytes())}, stream,
       [&]<class T>() {
         cpu::cross_entropy(loss.as<T>(), logits.as<T>(), labels.as<std::int32_t>(),
-                           or_null<T>(row_weight), rows, vocab, smoothing);
+                           or_null<T>(row_weight), rows, cols, vocab, smoothing);
       },
       [&]<class T>() {
         cuda::cross_entropy(loss.as<float>(), logits.as<T>(), labels.as<std::int32_t>(),
-                            or_null<float>(row_weight), rows, vocab, smoothing, stream.handle());
+                            or_null<float>(row_weight), rows, cols, vocab, smoothing,
+                            stream.handle());
       });
 }
 

@@ -143,14 +143,15 @@ void embedding_forward(Tensor y, ConstTensor ids, ConstTensor table, std::int64_
 void embedding_backward(Tensor dtable, ConstTensor ids, ConstTensor dy, std::int64_t first,
                         Stream& stream);
 
-// row_weight empty: loss only; else logits become their gradient.
+// row_weight empty: loss only; else logits become their gradient.  Of the columns of the logits the
+// first `vocab` count.
 void cross_entropy(Tensor loss, Tensor logits, ConstTensor labels, ConstTensor row_weight,
-                   double smoothing, Stream& stream);
+                   std::int64_t vocab, double smoothing, Stream& stream);
 // Cross-entropy where the logits are the columns from `first` on of a vocabulary of `vocab`: two
 // calls, between which the sums of all who hold columns are gathered (kernels/cross_entropy.h).
 // sums: [4, rows], then [ranks, 4, rows].
 void cross_entropy_sums(Tensor sums, ConstTensor logits, ConstTensor labels, std::int64_t first,
-                        Stream& stream);
+                        std::int64_t vocab, Stream& stream);
 struct CrossEntropyPart {
   Tensor loss, logits;
   ConstTensor labels, sums, row_weight = {};

@@ -35,7 +35,7 @@ class EvalInput : public testing::Test {
   }
   std::vector<Text> texts_of(const std::string& input) const {
     std::vector<Text> texts;
-    for_each_text(input, *tokenizer_, [&](const EvalText& text) {
+    for_each_text(input, *tokenizer_, vocab_size_, [&](const EvalText& text) {
       texts.push_back({{text.tokens.begin(), text.tokens.end()}, text.words, text.bytes});
     });
     return texts;
@@ -50,6 +50,7 @@ class EvalInput : public testing::Test {
   }
 
   Scratch scratch_;
+  std::int64_t vocab_size_ = 380;  // that the model knows
   std::unique_ptr<Tokenizer> tokenizer_ =
       make_tokenizer({"GPT2BPETokenizer", std::string(MT_TESTDATA) + "/gpt2_bpe/vocab.json",
                       std::string(MT_TESTDATA) + "/gpt2_bpe/merges.txt"});

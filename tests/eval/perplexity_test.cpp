@@ -33,10 +33,11 @@ class Fake {
   std::size_t largest_group = 0;
 };
 
-std::vector<TextScore> score(Fake& fake, const std::vector<Ids>& texts, const Windows& windows) {
+std::vector<TextScore> score(Fake& fake, const std::vector<Ids>& texts, const Windows& windows,
+                             const Ids& in_front = {}) {
   std::vector<TextScore> scores;
   TextScorer scorer(
-      kEod, windows, [&](auto ids, auto nll) { fake(ids, nll); },
+      kEod, in_front, windows, [&](auto ids, auto nll) { fake(ids, nll); },
       [&](const TextScore& s) { scores.push_back(s); });
   for (const Ids& text : texts) scorer.add({text, 4, 20});
   scorer.finish();
@@ -56,6 +57,26 @@ TEST(Perplexity, HandComputed) {
   EXPECT_DOUBLE_EQ(result.perplexity(), std::exp(15.007 / 5));
   EXPECT_DOUBLE_EQ(result.adjusted_perplexity(), std::exp(15.007 / 4));
   EXPECT_DOUBLE_EQ(result.bits_per_byte(), 15.007 / std::log(2) / 20);
+}
+
+// What the tokenizer puts in front is context: of one token, of two, of the parts of a list, and
+// where a window begins with it; a text that lacks it stands behind the end of a document.
+TEST(Perplexity, WhatTheTokenizerPutsInFrontIsContext) {
+  Fake fake;
+  const TextScore one = score(fake, {{50, 1, 2, 3}}, {2, 2}, {50}).at(0);
+  EXPECT_EQ(fake.windows, (std::vector<Ids>{{50, 1, 2}, {2, 3}}));
+  EXPECT_DOUBLE_EQ(one.nll, 1.001 + 2.002 + 3.001);
+  EXPECT_EQ(one.tokens, 3);
+  const TextScore two = score(fake, {{50, 51, 1, 2}}, {9, 9}, {50, 51}).at(0);
+  EXPECT_DOUBLE_EQ(two.nll, 1.002 + 2.003);
+  EXPECT_EQ(two.tokens, 2);
+  const TextScore list = score(fake, {{50, 1, 50, 2}}, {9, 9}, {50}).at(0);
+  EXPECT_DOUBLE_EQ(list.nll, 1.001 + 2.003);
+  EXPECT_EQ(list.tokens, 2);
+  const TextScore without = score(fake, {{1, 2}}, {9, 9}, {50}).at(0);
+  EXPECT_EQ(fake.windows.back(), (Ids{kEod, 1, 2}));
+  EXPECT_EQ(without.tokens, 2);
+  EXPECT_EQ(score(fake, {{50}}, {9, 9}, {50}).at(0).tokens, 0);
 }
 
 // Windows of three, two apart: (eod) 1 2 3 | (2) (3) 4 5 | (4) (5) 6.
@@ -108,7 +129,7 @@ TEST(Perplexity, OneTokenAndNone) {
 
 TEST(Perplexity, AModelThatIsBroken) {
   TextScorer scorer(
-      kEod, {2, 2}, [](auto, auto nll) { std::ranges::fill(nll[0], std::nan("")); },
+      kEod, {}, {2, 2}, [](auto, auto nll) { std::ranges::fill(nll[0], std::nan("")); },
       [](const TextScore&) { ADD_FAILURE(); });
   scorer.add({Ids{1, 2}, 1, 3});
   try {

@@ -10,7 +10,8 @@ namespace mt {
 namespace {
 
 using Finish = Completion::Finish;
-const Letters kLetters;
+const Letters kTokens;
+const CompletionModel kLetters{.tokenizer = kTokens, .vocab_size = 30};
 
 // Logits of which `token` is by far the largest.
 std::vector<double> prefer(std::int32_t token) {
@@ -32,15 +33,46 @@ std::vector<std::string> push(Completion& completion, const std::vector<std::int
 
 std::vector<std::int32_t> ids(std::string_view text) {
   std::vector<std::int32_t> ids;
-  kLetters.encode(text, ids);
+  kTokens.encode(text, ids);
   return ids;
 }
 
-TEST(Completion, BeginsBehindTheEndOfADocument) {
+TEST(Completion, BeginsWithWhatTheTokenizerMakes) {
   const Completion completion(kLetters, "ab", {}, 0, 0);
-  EXPECT_EQ(completion.ids(), (std::vector<std::int32_t>{Letters::kEod, 0, 1}));
+  EXPECT_EQ(completion.ids(), (std::vector<std::int32_t>{0, 1}));
   EXPECT_TRUE(completion.made().empty());
   EXPECT_EQ(completion.finish(), Finish::none);
+}
+
+// Asked for, or where there would be no token.
+TEST(Completion, BeginsBehindTheEndOfADocument) {
+  using Ids = std::vector<std::int32_t>;
+  EXPECT_EQ(Completion(kLetters, "ab", {.begin_document = true}, 0, 0).ids(),
+            (Ids{Letters::kEod, 0, 1}));
+  EXPECT_EQ(Completion(kLetters, "", {}, 0, 0).ids(), (Ids{Letters::kEod}));
+  EXPECT_EQ(Completion(kLetters, "", {.begin_document = true}, 0, 0).ids(), (Ids{Letters::kEod}));
+}
+
+// A tokenizer may have words more than the model.
+TEST(Completion, TokensBeyondTheModelAreAnError) {
+  const CompletionModel small{.tokenizer = kTokens, .vocab_size = 2};
+  EXPECT_EQ(Completion(small, "ab", {}, 0, 0).ids().size(), 2U);
+  EXPECT_THROW(Completion(small, "abc", {}, 0, 0), Error);
+  EXPECT_THROW(Completion(small, "", {}, 0, 0), Error);
+}
+
+// Where the model's folder says what ends a text, the tokenizer's end of a document is none.
+TEST(Completion, TheModelsOwnEnds) {
+  const CompletionModel own{.tokenizer = kTokens, .vocab_size = 30, .end_tokens = {3, 29}};
+  for (const std::int32_t end : own.end_tokens) {
+    Completion ended(own, "x", {}, 0, 0);
+    push(ended, {0, Letters::kEod, end});
+    EXPECT_EQ(ended.text(), "a<end>");
+    EXPECT_EQ(ended.finish(), Finish::stop);
+  }
+  Completion going_on(own, "x", {.num_tokens = 2, .ignore_eod = true}, 0, 0);
+  push(going_on, {3, 0});
+  EXPECT_EQ(going_on.text(), "da");
 }
 
 TEST(Completion, Length) {
@@ -131,7 +163,7 @@ TEST(Completion, IsAFunctionOfItsNumbers) {
 TEST(CompletionOptions, Check) {
   const auto wrong = [](const CompletionOptions& options) -> std::string {
     try {
-      options.check(kLetters, "stdin:3");
+      options.check(30, "stdin:3");
     } catch (const Error& error) {
       return error.what();
     }
@@ -139,8 +171,7 @@ TEST(CompletionOptions, Check) {
   };
   EXPECT_EQ(wrong({.stop = "a", .stop_tokens = {0, 29}, .logprobs = 30}), "");
   EXPECT_EQ(wrong({.stop_tokens = {3, 30}}), "stdin:3: stop token 30: expected 0 to 29");
-  EXPECT_EQ(wrong({.logprobs = 31}),
-            "stdin:3: log-probabilities of 31 tokens; the tokenizer has 30");
+  EXPECT_EQ(wrong({.logprobs = 31}), "stdin:3: log-probabilities of 31 tokens; the model knows 30");
   EXPECT_EQ(wrong({.stop = ""}), "stdin:3: the stop text is empty");
 }
 

@@ -13,9 +13,11 @@ namespace {
 
 using Finish = Completion::Finish;
 constexpr std::int32_t kVocabulary = 30;
+const Letters kTokens;
+const CompletionModel kLetters{.tokenizer = kTokens, .vocab_size = kVocabulary};
 
 CompletionOptions options_of(std::int64_t count, const Sampling& sampling) {
-  return {.num_tokens = count, .ignore_eod = true, .sampling = sampling};
+  return {.num_tokens = count, .ignore_eod = true, .begin_document = true, .sampling = sampling};
 }
 CompletionOptions greedy(std::int64_t count) { return options_of(count, {.temperature = 0}); }
 
@@ -24,7 +26,6 @@ std::vector<std::vector<std::int32_t>> generate_all(const Gpt& model,
                                                     const std::vector<std::string>& prompts,
                                                     const std::vector<CompletionOptions>& options,
                                                     std::int64_t together, int threads = 1) {
-  const Letters tokenizer;
   Engine engine(model, {.vocab_size = kVocabulary, .max_requests = together, .threads = threads});
   std::deque<Completion> completions;
   const auto unfinished = [&] {
@@ -34,7 +35,7 @@ std::vector<std::vector<std::int32_t>> generate_all(const Gpt& model,
   while (completions.size() < prompts.size() || unfinished()) {
     while (completions.size() < prompts.size() && !engine.full()) {
       const std::size_t n = completions.size();
-      completions.emplace_back(tokenizer, prompts[n], options[n % options.size()],
+      completions.emplace_back(kLetters, prompts[n], options[n % options.size()],
                                static_cast<std::uint32_t>(n), 0);
       engine.submit(completions.back());
     }
@@ -124,13 +125,12 @@ TEST(Engine, CompletionsDoNotNoticeEachOther) {
 // All are submitted at once: each waits until there is a page for it.
 TEST(Engine, WhatWaitsComesInItsOrder) {
   const auto model = make_gpt(small_llama());
-  const Letters tokenizer;
   Engine engine(*model, {.vocab_size = kVocabulary, .max_requests = 2});
   std::deque<Completion> completions;
   EXPECT_FALSE(engine.step());
   for (std::uint32_t n = 0; n < 5; ++n) {
     EXPECT_EQ(engine.full(), n >= 2);
-    completions.emplace_back(tokenizer, "abc", greedy(n == 0 ? 9 : 3), n, 0);
+    completions.emplace_back(kLetters, "abc", greedy(n == 0 ? 9 : 3), n, 0);
     engine.submit(completions.back());
   }
   const auto made = [&] {
@@ -154,12 +154,11 @@ TEST(Engine, WhatWaitsComesInItsOrder) {
 // What is cancelled gets no more tokens, wherever it is, and its page goes to another.
 TEST(Engine, CancelledTextsStop) {
   const auto model = make_gpt(small_gpt2());
-  const Letters tokenizer;
   Engine engine(*model, {.vocab_size = kVocabulary, .max_requests = 2});
   std::deque<Completion> completions;
   std::vector<Engine::Ticket> tickets;
   for (std::uint32_t n = 0; n < 5; ++n) {
-    completions.emplace_back(tokenizer, std::string("abcde").substr(n), greedy(6), n, 0);
+    completions.emplace_back(kLetters, std::string("abcde").substr(n), greedy(6), n, 0);
     tickets.push_back(engine.submit(completions.back()));
   }
   for (int i = 0; i < 2; ++i) engine.step();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <utility>
 
 #include "tests/kernels/device_numbers.h"
 
@@ -45,17 +46,48 @@ TYPED_TEST(CrossEntropyCuda, AgreesWithTheCpu) {
     const Numbers<float> loss(rows);
     std::vector<double> expected(rows);
     cuda::cross_entropy<T>(loss.data(), logits.device.data(), device_labels.data(), nullptr, rows,
-                           vocab, smoothing, nullptr);
+                           vocab, vocab, smoothing, nullptr);
     EXPECT_TRUE(near(logits.device, logits.host, 0));  // as they were
     const std::vector<float> alone = loss.bits();
     cuda::cross_entropy<T>(loss.data(), logits.device.data(), device_labels.data(), weight.data(),
-                           rows, vocab, smoothing, nullptr);
+                           rows, vocab, vocab, smoothing, nullptr);
     EXPECT_TRUE(check::same_bits(loss.bits(), alone));
     cpu::cross_entropy(expected.data(), logits.host.data(), labels.data(), weight.host.data(), rows,
-                       vocab, smoothing);
+                       vocab, vocab, smoothing);
     EXPECT_TRUE(near(loss, expected));
     EXPECT_TRUE(near(logits.device, logits.host));
   }
+}
+
+// Of the columns the first are words: in whole packs and not, in rows that are held and are not.
+TYPED_TEST(CrossEntropyCuda, PaddingOfTheVocabularyCountsNothing) {
+  using T = TypeParam;
+  constexpr std::int64_t kRows = 5;
+  constexpr std::pair<std::int64_t, std::int64_t> kWordsOf[] = {
+      {1, 128},       {323, 384},     {31, 33},         {4089, 4096},    {2049, 4096},
+      {50257, 50304}, {50257, 51200}, {130000, 131072}, {524281, 524288}};
+  for (const auto& [vocab, cols] : kWordsOf)
+    for (const double smoothing : {0.0, 0.1}) {
+      SCOPED_TRACE(testing::Message() << vocab << " of " << cols << ", smoothing " << smoothing);
+      const std::vector<std::int32_t> labels = make_labels(kRows, vocab);
+      const DeviceArray<std::int32_t> device_labels(labels);
+      Input<T> logits(kRows * cols, 1, 0, -5, 5);
+      const Input<float> weight(kRows, 2, 0, 0, 2);
+      const Numbers<float> loss(kRows), of_sums(kRows), sums(4 * kRows);
+      std::vector<double> expected(kRows);
+      const VocabularyPart all{.rows = kRows, .cols = cols, .vocab = vocab};
+      cuda::cross_entropy_sums<T>(sums.data(), logits.device.data(), device_labels.data(), all,
+                                  nullptr);
+      cuda::cross_entropy_part<T>(of_sums.data(), logits.device.data(), device_labels.data(),
+                                  nullptr, sums.data(), all, smoothing, nullptr);
+      cuda::cross_entropy<T>(loss.data(), logits.device.data(), device_labels.data(), weight.data(),
+                             kRows, cols, vocab, smoothing, nullptr);
+      cpu::cross_entropy(expected.data(), logits.host.data(), labels.data(), weight.host.data(),
+                         kRows, cols, vocab, smoothing);
+      EXPECT_TRUE(near(loss, expected));
+      EXPECT_TRUE(near(of_sums, expected));
+      EXPECT_TRUE(near(logits.device, logits.host));
+    }
 }
 
 // Alone in its pack or with it NaN, in the first pack behind -infinity or in the last.
@@ -74,8 +106,8 @@ TYPED_TEST(CrossEntropyCuda, NanIsInTheLoss) {
     const Numbers<T> device(logits, 0);
     const DeviceArray<std::int32_t> labels(std::vector<std::int32_t>(kRows, 20));
     const Numbers<float> loss(kRows);
-    cuda::cross_entropy<T>(loss.data(), device.data(), labels.data(), nullptr, kRows, vocab, 0,
-                           nullptr);
+    cuda::cross_entropy<T>(loss.data(), device.data(), labels.data(), nullptr, kRows, vocab, vocab,
+                           0, nullptr);
     const Numbers<float> sums(4 * kRows), of_sums(kRows);
     const VocabularyPart all{.rows = kRows, .cols = vocab, .vocab = vocab};
     cuda::cross_entropy_sums<T>(sums.data(), device.data(), labels.data(), all, nullptr);
@@ -89,7 +121,8 @@ TYPED_TEST(CrossEntropyCuda, NanIsInTheLoss) {
   }
 }
 
-// Those cases with columns for three ranks and one more, which is left out.
+// Those cases with columns for three ranks and one more, which is left out; with and without
+// padding, of the last rank and some of the one before.
 TYPED_TEST(CrossEntropyCuda, OfColumnsThatRanksShare) {
   using T = TypeParam;
   constexpr int kRanks = 3;
@@ -98,40 +131,42 @@ TYPED_TEST(CrossEntropyCuda, OfColumnsThatRanksShare) {
     SCOPED_TRACE(testing::Message() << rows << " x " << vocab << ", smoothing " << smoothing);
     const std::int64_t cols = (vocab - 1) / kRanks, whole = cols * kRanks;
     if (cols == 0) continue;
-    std::vector<std::int32_t> labels = make_labels(rows, whole);
-    const DeviceArray<std::int32_t> device_labels(labels);
-    const Input<float> weight(rows, 2, 0, 0, 2);
-    const Numbers<float> sums(kRanks * 4 * rows);
-    std::deque<Input<T>> parts;
-    std::vector<double> logits(rows * whole), expected(rows);
-    const auto part = [&](int rank) {
-      return VocabularyPart{
-          .rows = rows, .cols = cols, .first = rank * cols, .vocab = whole, .ranks = kRanks};
-    };
-    for (int rank = 0; rank < kRanks; ++rank) {
-      const Input<T>& own = parts.emplace_back(rows * cols, 10 + rank, offset, -range, range);
-      for (std::int64_t r = 0; r < rows; ++r)
-        std::copy_n(&own.host[r * cols], cols, &logits[r * whole + rank * cols]);
-      cuda::cross_entropy_sums<T>(sums.data() + rank * 4 * rows, own.device.data(),
-                                  device_labels.data(), part(rank), nullptr);
-    }
-    cpu::cross_entropy(expected.data(), logits.data(), labels.data(), weight.host.data(), rows,
-                       whole, smoothing);
-    for (int rank = 0; rank < kRanks; ++rank) {
-      const Numbers<float> loss(rows);
-      Numbers<T>& own = parts[rank].device;
-      const std::vector<double> before = parts[rank].host;
-      cuda::cross_entropy_part<T>(loss.data(), own.data(), device_labels.data(), nullptr,
-                                  sums.data(), part(rank), smoothing, nullptr);
-      EXPECT_TRUE(near(loss, expected));
-      EXPECT_TRUE(near(own, before, 0));  // as they were
-      cuda::cross_entropy_part<T>(loss.data(), own.data(), device_labels.data(), weight.data(),
-                                  sums.data(), part(rank), smoothing, nullptr);
-      std::vector<double> gradient(rows * cols);
-      for (std::int64_t r = 0; r < rows; ++r)
-        std::copy_n(&logits[r * whole + rank * cols], cols, &gradient[r * cols]);
-      EXPECT_TRUE(near(loss, expected));
-      EXPECT_TRUE(near(own, gradient)) << "columns of rank " << rank;
+    for (const std::int64_t words : {whole, whole - cols - cols / 2}) {
+      std::vector<std::int32_t> labels = make_labels(rows, words);
+      const DeviceArray<std::int32_t> device_labels(labels);
+      const Input<float> weight(rows, 2, 0, 0, 2);
+      const Numbers<float> sums(kRanks * 4 * rows);
+      std::deque<Input<T>> parts;
+      std::vector<double> logits(rows * whole), expected(rows);
+      const auto part = [&](int rank) {
+        return VocabularyPart{
+            .rows = rows, .cols = cols, .first = rank * cols, .vocab = words, .ranks = kRanks};
+      };
+      for (int rank = 0; rank < kRanks; ++rank) {
+        const Input<T>& own = parts.emplace_back(rows * cols, 10 + rank, offset, -range, range);
+        for (std::int64_t r = 0; r < rows; ++r)
+          std::copy_n(&own.host[r * cols], cols, &logits[r * whole + rank * cols]);
+        cuda::cross_entropy_sums<T>(sums.data() + rank * 4 * rows, own.device.data(),
+                                    device_labels.data(), part(rank), nullptr);
+      }
+      cpu::cross_entropy(expected.data(), logits.data(), labels.data(), weight.host.data(), rows,
+                         whole, words, smoothing);
+      for (int rank = 0; rank < kRanks; ++rank) {
+        const Numbers<float> loss(rows);
+        Numbers<T>& own = parts[rank].device;
+        const std::vector<double> before = parts[rank].host;
+        cuda::cross_entropy_part<T>(loss.data(), own.data(), device_labels.data(), nullptr,
+                                    sums.data(), part(rank), smoothing, nullptr);
+        EXPECT_TRUE(near(loss, expected));
+        EXPECT_TRUE(near(own, before, 0));  // as they were
+        cuda::cross_entropy_part<T>(loss.data(), own.data(), device_labels.data(), weight.data(),
+                                    sums.data(), part(rank), smoothing, nullptr);
+        std::vector<double> gradient(rows * cols);
+        for (std::int64_t r = 0; r < rows; ++r)
+          std::copy_n(&logits[r * whole + rank * cols], cols, &gradient[r * cols]);
+        EXPECT_TRUE(near(loss, expected));
+        EXPECT_TRUE(near(own, gradient)) << "columns of rank " << rank;
+      }
     }
   }
 }

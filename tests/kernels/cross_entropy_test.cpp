@@ -15,8 +15,9 @@ std::vector<T> loss_of(std::vector<T> logits, const std::vector<std::int32_t>& l
                        double smoothing = 0) {
   std::vector<T> loss(labels.size());
   const std::int64_t rows = std::ssize(labels);
-  cpu::cross_entropy<T>(loss.data(), logits.data(), labels.data(), nullptr, rows,
-                        rows ? std::ssize(logits) / rows : 1, smoothing);
+  const std::int64_t vocab = rows ? std::ssize(logits) / rows : 1;
+  cpu::cross_entropy<T>(loss.data(), logits.data(), labels.data(), nullptr, rows, vocab, vocab,
+                        smoothing);
   return loss;
 }
 
@@ -24,8 +25,9 @@ template <class T>
 std::vector<T> gradient_of(std::vector<T> logits, const std::vector<std::int32_t>& labels,
                            const std::vector<T>& row_weight, double smoothing = 0) {
   std::vector<T> loss(labels.size());
+  const std::int64_t vocab = std::ssize(logits) / std::ssize(labels);
   cpu::cross_entropy(loss.data(), logits.data(), labels.data(), row_weight.data(),
-                     std::ssize(labels), std::ssize(logits) / std::ssize(labels), smoothing);
+                     std::ssize(labels), vocab, vocab, smoothing);
   return logits;
 }
 
@@ -85,7 +87,7 @@ TEST(CrossEntropy, NanIsInTheLoss) {
 TEST(CrossEntropy, WithoutWeightsLogitsStay) {
   std::vector<float> logits = {1, 2, 3}, loss(1);
   const std::int32_t label = 0;
-  cpu::cross_entropy<float>(loss.data(), logits.data(), &label, nullptr, 1, 3, 0);
+  cpu::cross_entropy<float>(loss.data(), logits.data(), &label, nullptr, 1, 3, 3, 0);
   EXPECT_EQ(logits, (std::vector<float>{1, 2, 3}));
 }
 
@@ -110,6 +112,34 @@ TEST(CrossEntropy, FloatGradientFollowsDouble) {
   EXPECT_TRUE(check::near(
       gradient_of(logits, labels, row_weight),
       gradient_of(check::convert<double>(logits), labels, check::convert<double>(row_weight))));
+}
+
+// Columns behind the vocabulary change no bit, whatever they hold, and have no gradient.
+template <class T>
+void check_padding(std::int64_t vocab, std::int64_t cols, double smoothing, T padding) {
+  SCOPED_TRACE(testing::Message() << vocab << " of " << cols << ", " << padding);
+  constexpr std::int64_t kRows = 7;
+  const auto logits = random<T>(kRows * vocab, 1, -9, 9), weight = random<T>(kRows, 2);
+  const auto labels = some_labels(kRows, vocab);
+  const auto widened = [&](const std::vector<T>& rows, T behind) {
+    std::vector<T> wide(static_cast<std::size_t>(kRows * cols), behind);
+    for (std::int64_t r = 0; r < kRows; ++r) std::copy_n(&rows[r * vocab], vocab, &wide[r * cols]);
+    return wide;
+  };
+  std::vector<T> wide = widened(logits, padding), loss(kRows);
+  cpu::cross_entropy(loss.data(), wide.data(), labels.data(), weight.data(), kRows, cols, vocab,
+                     smoothing);
+  EXPECT_EQ(loss, loss_of(logits, labels, smoothing));
+  EXPECT_EQ(wide, widened(gradient_of(logits, labels, weight, smoothing), T(0)));
+}
+
+TEST(CrossEntropy, PaddingOfTheVocabularyCountsNothing) {
+  for (const double smoothing : {0.0, 0.1})
+    for (const auto& [vocab, cols] : {std::pair{1, 128}, {31, 32}, {323, 384}, {1000, 1000}})
+      for (const double padding : {0.0, 50.0, -50.0, HUGE_VAL, double(NAN)}) {
+        check_padding<float>(vocab, cols, smoothing, static_cast<float>(padding));
+        check_padding<double>(vocab, cols, smoothing, padding);
+      }
 }
 
 TEST(CrossEntropy, SameBitsOnAnyThreads) {

@@ -248,7 +248,7 @@ void vocabulary(Bench& bench) {
     bench("cross_entropy bf16 8192x" + std::to_string(vocab),
           2.0 * static_cast<double>(rows * vocab) * sizeof(bf16), [&] {
             cuda::cross_entropy(loss.data(), logits.data(), labels.data(), weight.data(), rows,
-                                vocab, 0, nullptr);
+                                vocab, vocab, 0, nullptr);
           });
   }
 }

@@ -97,7 +97,7 @@ void print_elements() {
   print_hash("rope", p);
   std::vector<std::int32_t> labels(kRows, 3);
   std::vector<T> loss(kRows);
-  cpu::cross_entropy(loss.data(), p.data(), labels.data(), v.data(), kRows, kCols, 0.1);
+  cpu::cross_entropy(loss.data(), p.data(), labels.data(), v.data(), kRows, kCols, kCols, 0.1);
   print_hash("cross_entropy", p);
 }
 

@@ -147,7 +147,7 @@ void cross_entropy(State& state, const Size& s) {
   std::vector<float> loss(s.rows);
   for (auto _ : state)
     cpu::cross_entropy(loss.data(), logits.data(), labels.data(), row_weight.data(), s.rows, s.cols,
-                       0.0);
+                       s.cols, 0.0);
   report(state, "GB/s", double(s.count()) * 8);
 }
 

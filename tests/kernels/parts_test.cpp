@@ -78,18 +78,21 @@ TEST(Parts, AttentionOverSomeKeysAtATime) {
   EXPECT_TRUE(check::near(d_values, dv));
 }
 
-TEST(Parts, CrossEntropyOfAVocabularyInThreeParts) {
+// The first `words` of so many columns are a vocabulary, the others its padding.
+static void check_cross_entropy_in_parts(std::int64_t words) {
+  SCOPED_TRACE(words);
   constexpr std::int64_t kRows = 5, kPart = 7, kParts = 3, kVocabulary = kPart * kParts;
   const Doubles all = random<double>(kRows * kVocabulary, 1, -30, 30), weight{1, 0.5, 0, 2, 1};
-  const std::vector<std::int32_t> labels{0, 6, 7, 13, 20};
+  std::vector<std::int32_t> labels{0, 6, 7, 13, 20};
+  for (std::int32_t& label : labels) label = std::min(label, static_cast<std::int32_t>(words) - 1);
   for (const double smoothing : {0.0, 0.1}) {
     Doubles expected = all, loss(kRows);
     cpu::cross_entropy(loss.data(), expected.data(), labels.data(), weight.data(), kRows,
-                       kVocabulary, smoothing);
+                       kVocabulary, words, smoothing);
     std::vector<Doubles> parts(kParts);
     const auto part = [&](std::int64_t p) {
       return VocabularyPart{
-          .rows = kRows, .cols = kPart, .first = p * kPart, .vocab = kVocabulary, .ranks = kParts};
+          .rows = kRows, .cols = kPart, .first = p * kPart, .vocab = words, .ranks = kParts};
     };
     Doubles sums(kParts * 4 * kRows);
     for (std::int64_t p = 0; p < kParts; ++p) {
@@ -109,6 +112,12 @@ TEST(Parts, CrossEntropyOfAVocabularyInThreeParts) {
       EXPECT_TRUE(check::near(parts[p], columns)) << p;
     }
   }
+}
+
+// Padding in no part, in one, in all of one, and in all of two.
+TEST(Parts, CrossEntropyOfAVocabularyInThreeParts) {
+  for (const std::int64_t words : {21, 20, 15, 14, 12, 8, 7, 1})
+    check_cross_entropy_in_parts(words);
 }
 
 TEST(Parts, RowsOfAPartOfATable) {

@@ -260,13 +260,13 @@ class HeadSubject : public Subject {
   explicit HeadSubject(std::int64_t seq_length, double smoothing = 0)
       : labels_(DType::i32, {2 * seq_length}),
         row_weight_(random_tensor(DType::f64, {2 * seq_length}, 4, 0, 0.1)),
-        module_(table.add(weight("words", kVocab, kHidden)), smoothing) {
+        module_(table.add(weight("words", kVocab, kHidden)), kWords, smoothing) {
     sizes.seq_length = seq_length;
     x = {2 * seq_length, kHidden};
     y = {2 * seq_length};
     dy = row_weight_.view();
     for (std::int64_t i = 0; i < 2 * seq_length; ++i)
-      labels_.view().as<std::int32_t>()[i] = static_cast<std::int32_t>(i * i % kVocab);
+      labels_.view().as<std::int32_t>()[i] = static_cast<std::int32_t>(i * i % kWords);
     allocate();
   }
   // The gradient of the weight is added in forward; it counts as backward's.
@@ -278,6 +278,7 @@ class HeadSubject : public Subject {
   }
 
  private:
+  static constexpr std::int64_t kWords = kVocab - 2;  // the others pad the vocabulary
   HostTensor labels_, row_weight_;
   LmHead module_;
   LmHead::Saved saved_;

@@ -431,6 +431,27 @@ std::string with_python_numbers(std::string json) {
   return json;
 }
 
+std::vector<std::int32_t> eos_token_ids(const std::string& text, const std::string& path) {
+  const std::string json = without_python_numbers(text);
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  if (const auto error = parser.parse(json).get(root))
+    fail(Exit::bad_data, path, ": ", json_place(json), simdjson::error_message(error));
+  const JsonObject object(root, path);
+  std::vector<std::int32_t> ids;
+  if (!object.has("eos_token_id")) return ids;
+  const auto add = [&](simdjson::dom::element element) {
+    std::int64_t id = -1;
+    if (!element.get(id) && 0 <= id && id <= kMost) ids.push_back(static_cast<std::int32_t>(id));
+  };
+  const simdjson::dom::element ends = object.member("eos_token_id");
+  if (simdjson::dom::array list; !ends.get(list))
+    for (const simdjson::dom::element one : list) add(one);
+  else
+    add(ends);
+  return ids;
+}
+
 HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::string& path) {
   Allowance(text.size()).take_json(text, path);
   const std::string json = without_python_numbers(text);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "model/config/model_config.h"
 #include "tensor/dtype.h"
@@ -27,6 +28,10 @@ std::string with_python_numbers(std::string json);
 
 // Exit::bad_data names what is missing or not supported.  `path` stands in errors.
 HuggingFaceConfig parse_hugging_face_config(const std::string& json, const std::string& path);
+
+// The eos_token_id of a generation_config.json or config.json: none, one or several.
+// Exit::bad_data for text that is no JSON object.
+std::vector<std::int32_t> eos_token_ids(const std::string& json, const std::string& path);
 
 // The config.json of a model.  `original` is one that it was once read from, or empty: members
 // that no setting of the model stands for (bos_token_id, say) are taken from there, if it is of the

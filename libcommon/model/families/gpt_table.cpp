@@ -67,7 +67,7 @@ void Gpt::add_head() {
   head_.emplace(config_->untie_embeddings_and_output_weights ? declare_output(rows)
                 : embedding_                                 ? table_.rows()[embedding_rows_.begin]
                                                              : declare_words(rows, true, true),
-                config_->label_smoothing);
+                config_->vocab_size, config_->label_smoothing);
 }
 
 }  // namespace mt

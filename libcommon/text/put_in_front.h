@@ -1,0 +1,15 @@
+// put_in_front: which tokens a tokenizer puts in front of every text, BOS of most: context, and no
+// part of what a text says.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "text/tokenizer.h"
+
+namespace mt {
+
+// What the ids of any two texts begin with alike, found by tokenizing none and one.
+std::vector<std::int32_t> put_in_front(const Tokenizer& tokenizer);
+
+}  // namespace mt
