@@ -24,14 +24,24 @@ constexpr std::array kTokenizerFiles = {"tokenizer.json",
                                         "vocab.json",
                                         "merges.txt",
                                         "vocab.txt",
-                                        "chat_template.jinja"};
+                                        "spiece.model",
+                                        "sentencepiece.bpe.model",
+                                        "tekken.json",
+                                        "qwen.tiktoken",
+                                        "chat_template.jinja",
+                                        "chat_template.json"};
+// Templates beside the first, one a file.
+constexpr const char* kMoreTemplates = "additional_chat_templates";
 
 bool is_tokenizer_file(const std::string& name) {
-  return std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end();
+  return std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end() ||
+         (name.starts_with(concat(kMoreTemplates, "/")) && name.ends_with(".jinja"));
 }
 
 bool brings_tokenizer(const ModelSource& source) {
-  constexpr std::array kWords = {"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt"};
+  constexpr std::array kWords = {"tokenizer.json", "tokenizer.model",        "vocab.json",
+                                 "vocab.txt",      "spiece.model",           "tekken.json",
+                                 "qwen.tiktoken",  "sentencepiece.bpe.model"};
   return std::ranges::any_of(source.companions(), [&](const Companion& companion) {
     return std::ranges::find(kWords, companion.name) != kWords.end();
   });
@@ -44,6 +54,14 @@ std::vector<Companion> companions_in(const std::string& folder) {
   for (const std::string& name : names)
     if (const std::string path = folder + "/" + name; fs::exists(path))
       found.push_back({name, path});
+  std::error_code none;
+  std::vector<Companion> more;
+  for (const auto& file : fs::directory_iterator(folder + "/" + kMoreTemplates, none))
+    if (const std::string name = concat(kMoreTemplates, "/", file.path().filename().string());
+        is_tokenizer_file(name))
+      more.push_back({name, file.path().string()});
+  std::ranges::sort(more, {}, &Companion::name);
+  found.insert(found.end(), more.begin(), more.end());
   return found;
 }
 
@@ -52,8 +70,17 @@ const Companion* find_companion(const std::vector<Companion>& companions, std::s
   return found == companions.end() ? nullptr : &*found;
 }
 
+void write_companion(const Companion& file, const std::string& folder) {
+  const std::string path = concat(folder, "/", file.name);
+  fs::create_directories(fs::path(path).parent_path());
+  write_file_atomically(path, file.read(), false);
+}
+
 std::unique_ptr<Tokenizer> ModelSource::make_tokenizer(const TokenizerOptions& others) const {
   const TokenizerOptions stored = tokenizer_of_manifest(manifest_extra_);
+  if (stored.type.empty() && !tokenizer_problem_.empty())
+    fail(Exit::bad_config, path_, ": its tokenizer is not read: ", tokenizer_problem_,
+         "; --tokenizer-type names another");
   if (stored.type.empty())
     fail(Exit::usage, "--tokenizer-type: required, because ", path_, " names no tokenizer");
   TokenizerOptions options = others;

@@ -23,6 +23,12 @@ struct Companion {
   std::string read() const { return path.empty() ? content : read_regular_file(path); }
 };
 
+// What a checkpoint's manifest says of a tokenizer's files; {} if there are none, or if they are
+// not read, of which the problem says why.
+struct FolderTokenizer {
+  std::string manifest = "{}", problem = {};
+};
+
 // Several threads may read at once.
 class ModelSource {
  public:
@@ -67,7 +73,11 @@ class ModelSource {
   virtual void check_all_used(const ParamTable& table) const = 0;
 
  protected:
+  // The tokenizer that travels with the model; a note where it cannot be read.
+  void take_tokenizer(FolderTokenizer found);
+
   std::string path_, format_, manifest_extra_ = "{}";
+  std::string tokenizer_problem_;  // why the one that travels with the model is not read
   ModelConfig config_;
   DType dtype_ = DType::f32;
   std::vector<Companion> companions_;
@@ -91,6 +101,8 @@ std::unique_ptr<ModelSource> open_model(const std::string& path,
 
 // Names of the files that travel with a model in a folder of Hugging Face's.
 std::vector<Companion> companions_in(const std::string& folder);
+// Writes it there, in the subfolder that its name may have.
+void write_companion(const Companion& file, const std::string& folder);
 // The one of that name; null if there is none.
 const Companion* find_companion(const std::vector<Companion>& companions, std::string_view name);
 

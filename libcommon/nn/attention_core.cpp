@@ -21,7 +21,7 @@ AttentionShape AttentionCore::shape(const Step& s, const Keys& keys) const {
           .window = keys.window,
           .causal = keys.causal,
           .kv_lengths = or_null<std::int32_t>(keys.lengths),
-          .scale = 1 / std::sqrt(static_cast<double>(options_.head_dim))};
+          .scale = options_.scale / std::sqrt(static_cast<double>(options_.head_dim))};
 }
 
 Dropout AttentionCore::dropout(const Step& s) const {

@@ -1,6 +1,6 @@
 // AttentionCore: what queries find among keys, between the projections that make both and the one
 // that reads it (kernels/attention.h).
-//   o = dropout(softmax(q k^T / sqrt(head_dim))) v
+//   o = dropout(softmax(scale q k^T / sqrt(head_dim))) v
 // The keys are those of the Step's tokens, on this rank or on all that share its sequences
 // (context_parallel.h), or, with a past in the Step, those of a cache, where the tokens' own are
 // put at the Step's positions.
@@ -33,6 +33,7 @@ class AttentionCore {
     std::int64_t heads = 0, kv_heads = 0, head_dim = 0;  // of this rank
     std::int64_t first_head = 0;                         // of the layer's, the first of these
     double dropout = 0;
+    double scale = 1;        // of the scores, beside 1 / sqrt(head_dim)
     bool recompute = false;  // the backward makes what was found again
   };
   struct Saved {

@@ -293,16 +293,21 @@ TEST_F(GgufTokenizers, ThoseThatAreNotKnownStayBehind) {
             std::string::npos);
 }
 
-TEST_F(GgufModels, ChannelsThatTurnOtherwiseAreRefused) {
+TEST_F(GgufModels, ChannelsThatTurnOtherwiseAreKept) {
   write("scaled", DType::f32);
   make("hf", "gguf", "gguf");
   const std::string path = scratch_.path("gguf/model.gguf");
   std::string bytes = read_file(path);
   bytes[GgufReader(path).at(kGgufFrequencies).chunks[0].place.offset + 2] ^= 1;
   File::create(path).write(bytes);
-  EXPECT_EQ(
-      error("gguf", "core", "core"),
-      concat("78 ", path, ": rope_freqs.weight: are not by what Llama 3.1 slows its channels"));
+  const std::unique_ptr<ModelSource> changed = open_model(path);
+  EXPECT_FALSE(changed->config().use_rope_scaling);
+  EXPECT_FALSE(changed->config().rope_frequency_factors.empty());
+  EXPECT_EQ(error("gguf", "core", "core"), "");
+  EXPECT_EQ(error("core", "again", "gguf"), "");
+  EXPECT_EQ(GgufReader(scratch_.path("again/model.gguf")).find(kGgufFrequencies) != nullptr, true);
+  EXPECT_EQ(open_model(scratch_.path("again"))->config().rope_frequency_factors,
+            changed->config().rope_frequency_factors);
 }
 
 TEST_F(GgufModels, WhatIsNotAModelOfOursIsRefused) {
@@ -322,7 +327,10 @@ TEST_F(GgufModels, WhatIsNotAModelOfOursIsRefused) {
   EXPECT_EQ(refusal(),
             "78 llama.rope.dimension_count: is 4, expected 8 as of all channels of a head");
   rewrite([](GgufKeyValues& to) { to.text("llama.rope.scaling.type", "yarn"); });
-  EXPECT_EQ(refusal(), "78 llama.rope.scaling.type: is \"yarn\", expected none or linear");
+  EXPECT_EQ(refusal(), "65 llama.rope.scaling.factor: is not there");
+  rewrite([](GgufKeyValues& to) { to.text("llama.rope.scaling.type", "longrope"); });
+  EXPECT_EQ(refusal(),
+            "78 llama.rope.scaling.type: is \"longrope\", expected none, linear or yarn");
   rewrite([](GgufKeyValues& to) { to.text("llama.rope.scaling.type", "linear"); },
           {{kGgufFrequencies, GgufType::f32, {4}}});
   EXPECT_EQ(refusal(),

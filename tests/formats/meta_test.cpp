@@ -180,11 +180,38 @@ TEST_F(Meta, KeepsSettings) {
     EXPECT_EQ(source->config().untie_embeddings_and_output_weights,
               config.untie_embeddings_and_output_weights);
     EXPECT_EQ(source->config().use_rope_scaling, config.use_rope_scaling);
+    EXPECT_EQ(source->config().rope_scaling_factor, config.rope_scaling_factor);
     EXPECT_EQ(source->config().rotary_base, config.rotary_base);
     convert("meta", "back", "hf");
     EXPECT_EQ(content("back/model.safetensors"), content("hf/model.safetensors")) << name;
     for (const char* folder : {"hf", "meta", "back"}) fs::remove_all(scratch_.path(folder));
   }
+}
+
+// What params.json says beyond a Llama's sizes, and what it does not say.
+TEST_F(Meta, WhatParamsMean) {
+  write_hugging_face(scratch_.path("hf"), llama(), DType::f32);
+  convert("hf", "meta", "meta");
+  const std::string params = content("meta/params.json");
+  const auto with = [&](const std::string& members) {
+    File::create(scratch_.path("meta/params.json"))
+        .write(params.substr(0, params.rfind('}')) + members + "}");
+    return open_model(scratch_.path("meta"));
+  };
+  EXPECT_EQ(with("")->notes().size(), 0U);
+  const auto scaled = with(",\"use_scaled_rope\":true");
+  EXPECT_EQ(scaled->config().rope_scaling_factor, 32);
+  EXPECT_EQ(scaled->notes().size(), 1U);
+  EXPECT_EQ(
+      with(",\"use_scaled_rope\":true,\"rope_scaling_factor\":16")->config().rope_scaling_factor,
+      16);
+  const auto window = with(",\"sliding_window\":4096,\"head_dim\":4,\"hidden_dim\":40");
+  EXPECT_EQ(window->config().window_size, "4095,0");
+  EXPECT_EQ(window->config().max_position_embeddings, 32768);
+  EXPECT_EQ(with(",\"max_seq_len\":123")->config().max_position_embeddings, 123);
+  for (const char* wrong : {",\"moe\":{\"num_experts\":8}", ",\"use_biases\":true",
+                            ",\"sliding_window\":0", ",\"attention_sinks\":1"})
+    EXPECT_NE(error_of([&] { with(wrong); }), "") << wrong;
 }
 
 // Where one rank's output is its own, all have one.

@@ -57,8 +57,9 @@ std::string architecture_of(const ModelConfig& c, const std::string& config) {
   if (!llama && model_type != "qwen2" && model_type != "qwen3")
     fail(Exit::bad_config, "--saver gguf: of gpt2, llama, mistral, qwen2 and qwen3, not of ",
          model_type);
-  if (!llama && c.use_rope_scaling)
-    fail(Exit::bad_config, "--use-rope-scaling: llama.cpp has that for Llamas only");
+  if (!llama && has_frequency_factors(c))
+    fail(Exit::bad_config, c.use_rope_scaling ? "--use-rope-scaling" : "--rope-frequency-factors",
+         ": llama.cpp has that for Llamas only");
   return llama ? "llama" : std::string(model_type);
 }
 
@@ -95,6 +96,7 @@ void add_settings(GgufKeyValues& to, const ModelConfig& c, const std::string& na
     to.text(name + ".rope.scaling.type", "linear");
     real("rope.scaling.factor", *c.rotary_interpolation);
   }
+  if (c.rope_attention_factor != 1) real("rope.scaling.attn_factor", c.rope_attention_factor);
 }
 
 // --- Files --------------------------------------------------------------------------------------
@@ -113,7 +115,7 @@ class GgufSink : public ModelSink {
   }
 
   std::string finish() override {
-    if (target_.config.use_rope_scaling) {
+    if (has_frequency_factors(target_.config)) {
       const std::vector<float> factors = frequency_factors(target_.config);
       writer_.write(kGgufFrequencies, {factors.data(), DType::f32, {std::ssize(factors)}});
     }
@@ -148,7 +150,7 @@ class GgufSink : public ModelSink {
         const bool quantized = target_.quantized && is_gguf_quantized(row);
         entries.push_back({name.name, quantized ? GgufType::q8_0 : type_of(types(row, "")), shape});
       }
-    if (target_.config.use_rope_scaling)
+    if (has_frequency_factors(target_.config))
       entries.push_back({kGgufFrequencies, GgufType::f32, {target_.config.rotary_dim() / 2}});
     return entries;
   }
@@ -255,7 +257,7 @@ void check_gguf_tensors(const ModelTarget& target, const ParamTable& table,
   for (const Param& row : table.rows())
     for (const ForeignName& name : gguf_tensors(architecture, target.config, row))
       names.insert(name.name);
-  if (target.config.use_rope_scaling) {
+  if (has_frequency_factors(target.config)) {
     names.insert(kGgufFrequencies);
     const Stored factors(file, kGgufFrequencies, DType::f32);
     if (!std::ranges::equal(floats(factors.tensor), frequency_factors(target.config)))

@@ -66,6 +66,11 @@ class Settings {
     return type == 1 ? DType::f16 : type == 32 ? DType::bf16 : DType::f32;
   }
 
+  double attention_factor() const {
+    const std::string key = own("rope.scaling.attn_factor");
+    return file_.find_value(key) == nullptr ? 1 : file_.value(key).as_real(where(key));
+  }
+
   std::string config_json() const {
     const DistTensor& words = file_.at(kWords);
     if (words.shape.rank() != 2)
@@ -150,14 +155,15 @@ class Settings {
     const std::string key = own("rope.scaling.type");
     const std::string kind =
         file_.find_value(key) == nullptr ? "none" : file_.value(key).as_text(where(key));
-    if (kind != "none" && kind != "linear")
-      fail(Exit::bad_config, where(key), ": is ", json_quoted(kind), ", expected none or linear");
+    if (kind != "none" && kind != "linear" && kind != "yarn")
+      fail(Exit::bad_config, where(key), ": is ", json_quoted(kind),
+           ", expected none, linear or yarn");
     const bool slowed = file_.find(kGgufFrequencies) != nullptr;
-    if (kind == "linear" && slowed)
-      fail(Exit::bad_config, where(key), ": is linear, but channels are slowed by ",
+    if (kind != "none" && slowed)
+      fail(Exit::bad_config, where(key), ": is ", kind, ", but channels are slowed by ",
            kGgufFrequencies, " too");
     if (kind == "none" && !slowed) return;
-    json.key("rope_scaling").begin_object().member("rope_type", slowed ? "llama3" : "linear");
+    json.key("rope_scaling").begin_object().member("rope_type", slowed ? "llama3" : kind);
     if (slowed) {
       const std::vector<float> factors = floats_of(file_, kGgufFrequencies);
       json.member("factor", factors.empty() ? 0.0 : static_cast<double>(factors.back()));
@@ -165,6 +171,9 @@ class Settings {
       json.member("original_max_position_embeddings", 8192);
     } else {
       add_real(json, "factor", "rope.scaling.factor");
+      if (kind == "yarn")
+        json.member("original_max_position_embeddings",
+                    size_or("rope.scaling.original_context_length", size("context_length")));
     }
     json.end_object();
   }
@@ -202,7 +211,10 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
   const Settings settings(*reader);
   architecture_ = settings.architecture();
   const std::string json = settings.config_json();
-  config_ = parse_hugging_face_config(json, path).model;
+  const HuggingFaceConfig read = parse_hugging_face_config(json, path);
+  config_ = read.model;
+  attention_lacks_bias_ = read.attention_lacks_bias;
+  mlp_lacks_bias_ = read.mlp_lacks_bias;
   dtype_ = settings.dtype();
   try {
     config_.complete();
@@ -230,16 +242,26 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
   if (quantized > 0)
     notes_.push_back(concat(path, ": ", quantized, " tensors of ", kGgufQuantized,
                             " are dequantized: they stay as near as their blocks are"));
-  if (config_.use_rope_scaling) check_frequencies();
+  if (config_.use_rope_scaling) take_frequencies(settings.attention_factor());
 }
 
-void GgufSource::check_frequencies() const {
+// Llama 3.1's, or any others.
+void GgufSource::take_frequencies(double attention_factor) {
   const std::vector<float> found = floats_of(*tensors_, kGgufFrequencies),
                            expected = frequency_factors(config_);
   const auto near = [](float a, float b) { return std::fabs(a - b) <= 1e-5F * b; };
-  if (!std::ranges::equal(found, expected, near))
-    fail(Exit::bad_config, path_, ": ", kGgufFrequencies,
-         ": are not by what Llama 3.1 slows its channels");
+  config_.rope_attention_factor = attention_factor;
+  if (std::ranges::equal(found, expected, near)) return;
+  config_.use_rope_scaling = false;
+  config_.rope_scaling_factor = ModelConfig().rope_scaling_factor;
+  for (const float factor : found)
+    config_.rope_frequency_factors += concat(config_.rope_frequency_factors.empty() ? "" : ",",
+                                             JsonWriter().value(factor).text());
+  try {
+    config_.complete();
+  } catch (const Error& error) {
+    fail(Exit::bad_data, path_, ": ", kGgufFrequencies, ": ", error.what());
+  }
 }
 
 DType GgufSource::dtype_of(const Param& row, const std::string& state) const {

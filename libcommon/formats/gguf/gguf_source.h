@@ -31,10 +31,9 @@ class GgufSource : public HuggingFaceSource {
   }
 
  private:
-  void check_frequencies() const;
+  void take_frequencies(double attention_factor);
 
   std::string architecture_;
-  std::string tokenizer_problem_;
   std::set<std::string> exact_;  // tensors whose numbers dtype() has
 };
 

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/json_object.h"
 #include "base/json_place.h"
+#include "formats/hugging_face/rope_scaling.h"
 
 namespace mt {
 
@@ -17,12 +18,49 @@ constexpr std::int64_t kMost = std::numeric_limits<int>::max();
 
 namespace {
 
+// What a class of transformers' takes where config.json says nothing.
+struct Defaults {
+  std::string_view type;
+  std::int64_t vocab_size, layers, hidden_size, heads, kv_heads, head_dim, ffn, positions;
+  double epsilon = 1e-6, theta = 10000, init = 0.02;
+  std::string_view activation = "silu";
+  bool tied = false;
+};
+// kv_heads 0: as many as heads; head_dim 0: hidden_size / heads.
+constexpr Defaults kDefaults[] = {
+    {"llama", 32000, 32, 4096, 32, 0, 0, 11008, 2048},
+    {"mistral", 32000, 32, 4096, 32, 8, 0, 14336, 131072},
+    {"mixtral", 32000, 32, 4096, 32, 8, 0, 14336, 131072, 1e-5, 1e6},
+    {"gemma", 256000, 28, 3072, 16, 16, 256, 24576, 8192, 1e-6, 10000, 0.02, "gelu_pytorch_tanh",
+     true},
+    {"qwen2", 151936, 32, 4096, 32, 32, 0, 22016, 32768},
+    {"qwen3", 151936, 32, 4096, 32, 32, 128, 22016, 32768},
+    {"nemotron", 256000, 32, 6144, 48, 0, 0, 24576, 4096, 1e-5, 10000, 0.0134, "relu2"},
+};
+
+// The names that transformers has for what are three activations.
+bool is_erf_gelu(std::string_view name) { return name == "gelu" || name == "gelu_python"; }
+bool is_tanh_gelu(std::string_view name) {
+  return name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_python_tanh" ||
+         name == "gelu_fast" || name == "gelu_accurate";
+}
+bool is_silu(std::string_view name) { return name == "silu" || name == "swish"; }
+
 class ConfigReader {
  public:
   explicit ConfigReader(const JsonObject& object)
       : object_(object), type_(object.text("model_type")) {}
 
-  ModelConfig read() {
+  HuggingFaceConfig read() {
+    read_model();
+    return {.model = model_,
+            .attention_lacks_bias = attention_lacks_bias_,
+            .mlp_lacks_bias = mlp_lacks_bias_,
+            .notes = notes_};
+  }
+
+ private:
+  void read_model() {
     if (type_ == "gpt2")
       read_gpt2();
     else if (type_ == "llama" || type_ == "mistral" || type_ == "mixtral" || type_ == "gemma" ||
@@ -44,15 +82,20 @@ class ConfigReader {
       object_.refuse("model_type ", json_quoted(type_),
                      " is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, "
                      "nemotron, megatron-bert, mamba2, nemotron_h or t5");
-    model_.vocab_size = size("vocab_size");
+    if (model_.vocab_size == 0) model_.vocab_size = size("vocab_size");
     if (object_.has("initializer_range"))
       model_.init_method_std = object_.real("initializer_range");
-    return model_;
   }
 
- private:
   bool is_qwen() const { return type_ == "qwen2" || type_ == "qwen3"; }
   std::int64_t size(const char* name) const { return object_.number(name, kMost); }
+  std::int64_t size_or(const char* name, std::int64_t other) const {
+    return object_.has(name) ? size(name) : other;
+  }
+  // Whether the name is there, though its value may be null.
+  bool is_given(std::string_view name) const {
+    return std::ranges::count(object_.names(), name) > 0;
+  }
   double real_or(const char* name, double other) const {
     return object_.has(name) ? object_.real(name) : other;
   }
@@ -68,58 +111,81 @@ class ConfigReader {
   }
 
   void read_gpt2() {
-    model_.num_layers = size("n_layer");
-    model_.hidden_size = size("n_embd");
-    model_.num_attention_heads = size("n_head");
-    model_.max_position_embeddings = size("n_positions");
+    model_.num_layers = size_or("n_layer", 12);
+    model_.hidden_size = size_or("n_embd", 768);
+    model_.num_attention_heads = size_or("n_head", 12);
+    model_.max_position_embeddings = size_or("n_positions", 1024);
+    model_.vocab_size = size_or("vocab_size", 50257);
     if (object_.has("n_inner")) model_.ffn_hidden_size = size("n_inner");
     model_.norm_epsilon = real_or("layer_norm_epsilon", 1e-5);
     model_.attention_dropout = real_or("attn_pdrop", 0.1);
     model_.hidden_dropout = real_or("resid_pdrop", 0.1);
     model_.untie_embeddings_and_output_weights = !object_.flag_or("tie_word_embeddings", true);
     const std::string_view activation = object_.text_or("activation_function", "gelu_new");
-    model_.bias_gelu_fusion = activation == "gelu_new" || activation == "gelu_pytorch_tanh";
-    if (!model_.bias_gelu_fusion) expect_text("activation_function", "gelu");
+    model_.bias_gelu_fusion = is_tanh_gelu(activation);
+    if (!model_.bias_gelu_fusion && !is_erf_gelu(activation))
+      expect_text("activation_function", "gelu");
     expect_flag("scale_attn_weights", true);
     expect_flag("scale_attn_by_inverse_layer_idx", false);
     expect_flag("add_cross_attention", false);
   }
 
   void read_llama() {
+    const Defaults& usual = *std::ranges::find(kDefaults, type_, &Defaults::type);
     model_.position_embedding_type = "rope";
-    model_.num_layers = size("num_hidden_layers");
-    model_.hidden_size = size("hidden_size");
-    model_.num_attention_heads = size("num_attention_heads");
-    model_.ffn_hidden_size = size("intermediate_size");
-    model_.max_position_embeddings = size("max_position_embeddings");
-    if (object_.has("head_dim")) model_.kv_channels = size("head_dim");
+    model_.vocab_size = size_or("vocab_size", usual.vocab_size);
+    model_.num_layers = size_or("num_hidden_layers", usual.layers);
+    model_.hidden_size = size_or("hidden_size", usual.hidden_size);
+    model_.num_attention_heads = size_or("num_attention_heads", usual.heads);
+    model_.ffn_hidden_size = size_or("intermediate_size", usual.ffn);
+    model_.max_position_embeddings = size_or("max_position_embeddings", usual.positions);
+    model_.init_method_std = usual.init;
+    if (object_.has("head_dim"))
+      model_.kv_channels = size("head_dim");
+    else if (usual.head_dim > 0 && !is_given("head_dim"))
+      model_.kv_channels = usual.head_dim;
     const std::int64_t heads = model_.num_attention_heads;
-    model_.num_query_groups =
-        object_.has("num_key_value_heads") ? size("num_key_value_heads") : heads;
+    const bool as_heads = usual.kv_heads == 0 || is_given("num_key_value_heads");
+    model_.num_query_groups = size_or("num_key_value_heads", as_heads ? heads : usual.kv_heads);
     model_.group_query_attention = model_.num_query_groups != heads;
     model_.attention_dropout = real_or("attention_dropout", 0);
     model_.hidden_dropout = 0;
     model_.untie_embeddings_and_output_weights =
-        !object_.flag_or("tie_word_embeddings", type_ == "gemma");
-    read_kind();
+        !object_.flag_or("tie_word_embeddings", usual.tied);
+    read_kind(usual);
     read_biases();
-    read_rope();
+    read_rope(usual.theta);
     if (type_ == "mistral") read_window();
     if (type_ == "mixtral") read_experts();
     if (is_qwen()) read_qwen_windows();
   }
 
-  void read_kind() {
+  void read_kind(const Defaults& usual) {
     const bool nemotron = type_ == "nemotron", gemma = type_ == "gemma";
-    expect_text("hidden_act", nemotron ? "relu2" : gemma ? "gelu_pytorch_tanh" : "silu");
+    read_activation(usual);
     if (gemma) model_.family = ModelFamily::gemma;
     model_.swiglu = !nemotron && !gemma;
     model_.squared_relu = nemotron;
     model_.apply_layernorm_1p = nemotron || gemma;
     model_.bias_gelu_fusion = false;
     model_.normalization = nemotron ? "LayerNorm" : "RMSNorm";
-    model_.norm_epsilon = nemotron ? real_or("norm_eps", 1e-5) : real_or("rms_norm_eps", 1e-6);
+    model_.norm_epsilon = real_or(nemotron ? "norm_eps" : "rms_norm_eps", usual.epsilon);
     model_.qk_layernorm = type_ == "qwen3";
+  }
+
+  // Gemma's hidden_activation goes before its hidden_act, whose "gelu" is the tanh form: the first
+  // releases had meant that.
+  void read_activation(const Defaults& usual) const {
+    const bool gemma = type_ == "gemma";
+    if (gemma && object_.has("hidden_activation")) {
+      if (!is_tanh_gelu(object_.text("hidden_activation")))
+        expect_text("hidden_activation", usual.activation);
+      return;
+    }
+    const std::string_view name = object_.text_or("hidden_act", usual.activation);
+    const bool same =
+        gemma ? is_tanh_gelu(name) || name == "gelu" : is_silu(usual.activation) && is_silu(name);
+    if (!same) expect_text("hidden_act", usual.activation);
   }
 
   void read_biases() {
@@ -128,32 +194,38 @@ class ConfigReader {
     if (type_ == "mistral" || type_ == "mixtral" || type_ == "gemma" || is_qwen()) {
       expect_flag("attention_bias", false);
       expect_flag("mlp_bias", false);
-    } else if (attention != mlp) {
-      object_.refuse("\"attention_bias\" and \"mlp_bias\" differ, which is not supported");
     }
-    model_.add_bias_linear = attention;
+    model_.add_bias_linear = attention || mlp;
+    attention_lacks_bias_ = mlp && !attention;
+    mlp_lacks_bias_ = attention && !mlp;
+    if (attention != mlp)
+      notes_.push_back(concat(object_.where(), ": ", mlp ? "\"mlp_bias\"" : "\"attention_bias\"",
+                              " alone: the biases of the ", mlp ? "attention" : "MLP",
+                              " become zeros"));
     model_.add_qkv_bias = type_ == "qwen2";
   }
 
   void read_experts() {
     model_.family = ModelFamily::mixtral;
-    model_.num_experts = size("num_local_experts");
-    model_.moe_router_topk = size("num_experts_per_tok");
+    model_.num_experts = size_or("num_local_experts", 8);
+    model_.moe_router_topk = size_or("num_experts_per_tok", 2);
     model_.moe_aux_loss_coeff = real_or("router_aux_loss_coef", 0.001);
     if (object_.has("sliding_window")) set_window(size("sliding_window"));
   }
 
   void read_bert() {
     model_.family = ModelFamily::bert;
-    model_.num_layers = size("num_hidden_layers");
-    model_.hidden_size = size("hidden_size");
-    model_.num_attention_heads = size("num_attention_heads");
-    model_.ffn_hidden_size = size("intermediate_size");
-    model_.max_position_embeddings = size("max_position_embeddings");
+    model_.num_layers = size_or("num_hidden_layers", 24);
+    model_.hidden_size = size_or("hidden_size", 1024);
+    model_.num_attention_heads = size_or("num_attention_heads", 16);
+    model_.ffn_hidden_size = size_or("intermediate_size", 4096);
+    model_.max_position_embeddings = size_or("max_position_embeddings", 512);
+    model_.vocab_size = size_or("vocab_size", 29056);
     model_.norm_epsilon = real_or("layer_norm_eps", 1e-12);
     model_.attention_dropout = real_or("attention_probs_dropout_prob", 0.1);
     model_.hidden_dropout = real_or("hidden_dropout_prob", 0.1);
-    expect_text("hidden_act", "gelu");  // Megatron's head knows no other
+    if (!is_erf_gelu(object_.text_or("hidden_act", "gelu")))
+      expect_text("hidden_act", "gelu");  // Megatron's head knows no other
     model_.bias_gelu_fusion = false;
     expect_flag("tie_word_embeddings", true);
     expect_flag("is_decoder", false);
@@ -163,21 +235,22 @@ class ConfigReader {
 
   void read_mamba() {
     model_.family = ModelFamily::mamba;
-    model_.num_layers = size("num_hidden_layers");
-    model_.hidden_size = size("hidden_size");
-    model_.mamba_num_heads = model_.num_attention_heads = size("num_heads");
-    model_.mamba_head_dim = size("head_dim");
+    model_.num_layers = size_or("num_hidden_layers", 64);
+    model_.hidden_size = size_or("hidden_size", 4096);
+    model_.vocab_size = size_or("vocab_size", 32768);
+    model_.mamba_num_heads = model_.num_attention_heads = size_or("num_heads", 128);
+    model_.mamba_head_dim = size_or("head_dim", 64);
     model_.kv_channels = model_.mamba_head_dim;
-    model_.mamba_state_dim = size("state_size");
+    model_.mamba_state_dim = size_or("state_size", 128);
     model_.max_position_embeddings = kMost;  // it knows no positions
     model_.attention_dropout = model_.hidden_dropout = 0;
-    expect_text("hidden_act", "silu");
+    if (!is_silu(object_.text_or("hidden_act", "silu"))) expect_text("hidden_act", "silu");
     read_mamba_layers();
   }
 
   // What Mamba-2 and its hybrids have in common.
   void read_mamba_layers() {
-    model_.mamba_num_groups = size("n_groups");
+    model_.mamba_num_groups = size_or("n_groups", 8);
     model_.position_embedding_type = "none";
     model_.normalization = "RMSNorm";
     model_.add_bias_linear = false;
@@ -259,13 +332,13 @@ class ConfigReader {
 
   void read_t5() {
     model_.family = ModelFamily::t5;
-    model_.encoder_num_layers = size("num_layers");
-    model_.num_layers =
-        object_.has("num_decoder_layers") ? size("num_decoder_layers") : model_.encoder_num_layers;
-    model_.hidden_size = size("d_model");
-    model_.num_attention_heads = size("num_heads");
-    model_.kv_channels = size("d_kv");
-    model_.ffn_hidden_size = size("d_ff");
+    model_.encoder_num_layers = size_or("num_layers", 6);
+    model_.num_layers = size_or("num_decoder_layers", model_.encoder_num_layers);
+    model_.hidden_size = size_or("d_model", 512);
+    model_.num_attention_heads = size_or("num_heads", 8);
+    model_.kv_channels = size_or("d_kv", 64);
+    model_.ffn_hidden_size = size_or("d_ff", 2048);
+    model_.vocab_size = size_or("vocab_size", 32128);
     model_.max_position_embeddings = object_.has("n_positions") ? size("n_positions") : kMost;
     model_.position_embedding_type = "relative";
     if (object_.has("relative_attention_num_buckets"))
@@ -290,7 +363,7 @@ class ConfigReader {
     const std::string_view kind = object_.text_or("feed_forward_proj", "relu");
     model_.relu = kind == "relu";
     model_.gated_gelu = kind == "gated-gelu";
-    model_.swiglu = kind == "gated-silu";
+    model_.swiglu = kind == "gated-silu" || kind == "gated-swish";
     model_.bias_gelu_fusion = false;
     if (!model_.relu && !model_.gated_gelu && !model_.swiglu)
       expect_text("feed_forward_proj", "gelu");
@@ -309,43 +382,67 @@ class ConfigReader {
       object_.refuse(json_quoted(name), " is ", size(name), ", expected ", expected);
   }
 
-  void read_rope() {
+  void read_rope(double usual_theta) {
     const char* const name = object_.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
-    double theta = real_or("rope_theta", 10000);
+    double theta = real_or("rope_theta", usual_theta);
+    std::optional<JsonObject> scaling;
     model_.rotary_percent = real_or("partial_rotary_factor", type_ == "nemotron" ? 0.5 : 1);
     if (object_.has(name)) {
       const JsonObject rope = object_.object(name);
       if (rope.has("rope_theta")) theta = rope.real("rope_theta");
       if (rope.has("partial_rotary_factor"))
         model_.rotary_percent = rope.real("partial_rotary_factor");
-      read_scaling(rope);
+      scaling = rope;
     }
     if (!(theta >= 1 && theta < 0x1p62) || theta != std::floor(theta))
       object_.refuse("\"rope_theta\" is ", theta, ", expected a whole number");
     model_.rotary_base = static_cast<std::int64_t>(theta);
+    if (scaling) read_scaling(*scaling);
   }
 
+  // As transformers' modeling_rope_utils.py computes them.
   void read_scaling(const JsonObject& rope) {
     static constexpr std::string_view kKnown[] = {
         "rope_type",        "type",
         "rope_theta",       "partial_rotary_factor",
         "factor",           "low_freq_factor",
-        "high_freq_factor", "original_max_position_embeddings"};
+        "high_freq_factor", "original_max_position_embeddings",
+        "attention_factor", "beta_fast",
+        "beta_slow",        "mscale",
+        "mscale_all_dim",   "truncate",
+        "finetuned",        "short_factor",
+        "long_factor"};
     for (const std::string_view name : rope.names())
-      if (std::find(std::begin(kKnown), std::end(kKnown), name) == std::end(kKnown))
+      if (std::ranges::find(kKnown, name) == std::end(kKnown))
         rope.refuse(json_quoted(name), " is not supported");
     const std::string_view kind = rope.text_or("rope_type", rope.text_or("type", "default"));
+    const RopeScaling scaling(rope, object_, model_);
     if (kind == "linear") {
       model_.rotary_interpolation = rope.real("factor");
     } else if (kind == "llama3") {
-      if (rope.real("low_freq_factor") != 1 || rope.real("high_freq_factor") != 4 ||
-          rope.real("original_max_position_embeddings") != 8192)
-        rope.refuse("low_freq_factor, high_freq_factor and original_max_position_embeddings: ",
-                    "expected 1, 4 and 8192");
-      model_.use_rope_scaling = true;
-      model_.rope_scaling_factor = rope.real("factor");
-    } else if (kind != "default") {
-      rope.refuse("rope_type ", json_quoted(kind), ": expected default, linear or llama3");
+      model_.use_rope_scaling = scaling.is_llama3();
+      if (model_.use_rope_scaling)
+        model_.rope_scaling_factor = rope.real("factor");
+      else
+        scaling.set_llama3(model_);
+    } else if (kind == "yarn") {
+      scaling.set_yarn(model_);
+    } else if (kind == "longrope" || kind == "su") {
+      scaling.set_longrope(model_);
+      if (const std::int64_t positions = scaling.original_positions();
+          positions < model_.max_position_embeddings) {
+        notes_.push_back(concat(rope.where(),
+                                ": longrope has other frequencies for texts of more "
+                                "than ",
+                                positions,
+                                " tokens; ours are those of shorter ones, and "
+                                "--max-position-embeddings is ",
+                                positions));
+        model_.max_position_embeddings = positions;
+      }
+    } else if (kind != "default" && kind != "dynamic") {  // dynamic: none within its positions
+      rope.refuse("rope_type ", json_quoted(kind),
+                  ": expected default, linear, dynamic, llama3, yarn or longrope");
     }
   }
 
@@ -384,13 +481,17 @@ class ConfigReader {
   const JsonObject& object_;
   std::string_view type_;
   ModelConfig model_;
+  bool attention_lacks_bias_ = false, mlp_lacks_bias_ = false;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace
 
-static DType dtype_of(const JsonObject& object) {
+static std::optional<DType> dtype_of(const JsonObject& object) {
   const char* const name = object.has("dtype") ? "dtype" : "torch_dtype";
-  const std::string_view text = object.text_or(name, "float32");
+  std::string_view text = object.text_or(name, "auto");
+  if (text == "auto") return {};
+  if (text.starts_with("torch.")) text.remove_prefix(6);
   for (const DType known : {DType::f32, DType::f64, DType::bf16, DType::f16})
     if (text == name_of(known)) return known;
   object.refuse(json_quoted(name), " is ", json_quoted(text), ", expected a floating-point type");
@@ -460,11 +561,11 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
   if (const auto error = parser.parse(json).get(root))
     fail(Exit::bad_data, path, ": ", json_place(json), simdjson::error_message(error));
   const JsonObject object(root, path);
-  const ModelConfig model = ConfigReader(object).read();
-  const bool is_t5 = model.family == ModelFamily::t5;
-  return {.model = model,
-          .dtype = dtype_of(object),
-          .output_if_stored = is_t5 && object.has("scale_decoder_outputs")};
+  HuggingFaceConfig config = ConfigReader(object).read();
+  config.dtype = dtype_of(object);
+  config.output_if_stored =
+      config.model.family == ModelFamily::t5 && object.has("scale_decoder_outputs");
+  return config;
 }
 
 }  // namespace mt

@@ -2,9 +2,12 @@
 // tensors our tables name: gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, nemotron,
 // megatron-bert, mamba2, nemotron_h and t5.  A setting that ours has not is refused by name.
 //
+// What config.json does not say is as the class of transformers has it by default.
+//
 // sliding_window W counts the token itself, so it is --window-size W - 1,0.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +17,12 @@
 namespace mt {
 
 struct HuggingFaceConfig {
-  ModelConfig model;         // without padded_vocab_size; not completed
-  DType dtype = DType::f32;  // torch_dtype
+  ModelConfig model;                // without padded_vocab_size; not completed
+  std::optional<DType> dtype = {};  // none: that of the tensors
+  // The linear layers of attention, or of the MLP, have no biases, though the others have: our
+  // model's are zeros there.
+  bool attention_lacks_bias = false, mlp_lacks_bias = false;
+  std::vector<std::string> notes = {};  // what a user should know of how it is read; lines
   // The output layer is one of its own where a tensor of it is stored, whatever the settings say:
   // a T5 of the 5th generation's.
   bool output_if_stored = false;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "base/json.h"
 #include "base/json_object.h"
@@ -126,13 +127,64 @@ void write_gpt2(JsonWriter& json, const ModelConfig& c) {
   json.member("activation_function", c.activation() == Activation::gelu_tanh ? "gelu_new" : "gelu");
 }
 
-void write_rope(JsonWriter& json, const ModelConfig& c) {
+// How a model's positions are said where the config.json that it was once read from said it in
+// words that no setting of ours stands for.
+struct KeptPositions {
+  std::string scaling;
+  std::int64_t positions = 0;
+};
+
+bool are_same_positions(const ModelConfig& a, const ModelConfig& b) {
+  return a.max_position_embeddings == b.max_position_embeddings && a.has_rope() && b.has_rope() &&
+         a.rotary_base == b.rotary_base && a.rotary_percent == b.rotary_percent &&
+         a.rotary_interpolation == b.rotary_interpolation &&
+         a.use_rope_scaling == b.use_rope_scaling &&
+         a.rope_scaling_factor == b.rope_scaling_factor &&
+         a.rope_frequency_factors == b.rope_frequency_factors &&
+         a.rope_attention_factor == b.rope_attention_factor;
+}
+
+std::optional<KeptPositions> positions_of(const JsonObject& before, const std::string& original,
+                                          const ModelConfig& c) {
+  const char* const name = before.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  if (!c.has_rope() || !before.has(name)) return {};
+  const JsonObject rope = before.object(name);
+  const std::string_view kind = rope.text_or("rope_type", rope.text_or("type", "default"));
+  const ModelConfig stored = parse_hugging_face_config(original, "config.json").model;
+  const bool ours = kind == "default" || kind == "linear" || stored.use_rope_scaling;
+  if (ours || !are_same_positions(stored, c)) return {};
+  const bool given = before.has("max_position_embeddings");
+  return KeptPositions{
+      simdjson::minify(before.member(name)),
+      given ? before.number("max_position_embeddings", std::numeric_limits<int>::max())
+            : c.max_position_embeddings};
+}
+
+// A factor for each pair, which transformers calls longrope, of texts of any length.
+void write_frequency_factors(JsonWriter& json, const ModelConfig& c) {
+  if (c.use_rope_scaling || c.rotary_interpolation)
+    refuse("--rope-frequency-factors with another scaling");
+  json.begin_object().member("rope_type", "longrope").member("factor", 1.0);
+  json.member("attention_factor", c.rope_attention_factor);
+  json.member("original_max_position_embeddings", c.max_position_embeddings);
+  std::string factors = c.rope_frequency_factors;
+  if (factors.empty())
+    for (std::int64_t pair = 0; pair < c.rotary_dim() / 2; ++pair) factors += pair ? ",1.0" : "1.0";
+  for (const char* name : {"short_factor", "long_factor"}) json.key(name).raw('[' + factors + ']');
+  json.end_object();
+}
+
+void write_rope(JsonWriter& json, const ModelConfig& c, const std::optional<KeptPositions>& kept) {
   json.member("rope_theta", c.rotary_base);
   if (c.rotary_percent != 1) json.member("partial_rotary_factor", c.rotary_percent);
   json.key("rope_scaling");
   if (c.use_rope_scaling && c.rotary_interpolation)
     refuse("--use-rope-scaling with --rotary-seq-len-interpolation-factor");
-  if (c.use_rope_scaling)
+  if (kept)
+    json.raw(kept->scaling);
+  else if (!c.rope_frequency_factors.empty() || c.rope_attention_factor != 1)
+    write_frequency_factors(json, c);
+  else if (c.use_rope_scaling)
     json.begin_object()
         .member("rope_type", "llama3")
         .member("factor", c.rope_scaling_factor)
@@ -169,12 +221,13 @@ void write_windows(JsonWriter& json, const ModelConfig& c, std::string_view type
   json.end_array();
 }
 
-void write_llama(JsonWriter& json, const ModelConfig& c, std::string_view type) {
+void write_llama(JsonWriter& json, const ModelConfig& c, std::string_view type,
+                 const std::optional<KeptPositions>& kept) {
   json.member("num_hidden_layers", c.num_layers).member("hidden_size", c.hidden_size);
   json.member("num_attention_heads", c.num_attention_heads);
   json.member("num_key_value_heads", c.kv_heads()).member("head_dim", c.head_dim());
   json.member("intermediate_size", c.ffn());
-  json.member("max_position_embeddings", c.max_position_embeddings);
+  json.member("max_position_embeddings", kept ? kept->positions : c.max_position_embeddings);
   json.member(type == "nemotron" ? "norm_eps" : "rms_norm_eps", c.norm_epsilon);
   json.member("hidden_act", type == "nemotron" ? "relu2"
                             : type == "gemma"  ? "gelu_pytorch_tanh"
@@ -183,7 +236,7 @@ void write_llama(JsonWriter& json, const ModelConfig& c, std::string_view type) 
   if (type == "llama" || type == "nemotron")
     json.member("attention_bias", c.add_bias_linear).member("mlp_bias", c.add_bias_linear);
   if (type == "qwen3" || type == "gemma") json.member("attention_bias", false);
-  write_rope(json, c);
+  write_rope(json, c, kept);
   if (type != "llama" && type != "nemotron" && type != "gemma") write_windows(json, c, type);
 }
 
@@ -365,7 +418,8 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype,
   else if (type == "t5")
     write_t5(json, model);
   else
-    write_llama(json, model, type);
+    write_llama(json, model, type,
+                type == before_type ? positions_of(before, original, model) : std::nullopt);
   if (type == "mixtral") write_experts(json, model);
   json.member("vocab_size", model.vocab_size);
   json.member("tie_word_embeddings", !model.untie_embeddings_and_output_weights);

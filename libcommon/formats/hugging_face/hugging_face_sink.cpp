@@ -61,8 +61,7 @@ class HuggingFaceSink : public ModelSink {
     writer_.close();
     write_file_atomically(save_.folder() + "/" + kConfig, config_, false);
     for (const Companion& file : target_.source.companions())
-      if (file.name != kConfig)
-        write_file_atomically(save_.folder() + "/" + file.name, file.read(), false);
+      if (file.name != kConfig) write_companion(file, save_.folder());
     return save_.folder();
   }
 

@@ -30,10 +30,41 @@ static TokenizerOptions tokenizer_in(const std::string& folder) {
   return {};
 }
 
-std::string manifest_of_tokenizer_in(const std::string& folder) {
-  const TokenizerOptions tokenizer = tokenizer_in(folder);
-  if (tokenizer.type.empty()) return "{}";
-  return tokenizer_manifest(tokenizer, make_tokenizer(tokenizer)->identity());
+// What a tokenizer's file is by its content, and which --tokenizer-type reads such a one.
+static std::string kind_of(const std::string& path) {
+  const std::string content = read_regular_file(path);
+  const std::string_view line = std::string_view(content).substr(0, content.find('\n'));
+  const std::size_t space = line.rfind(' ');
+  const bool ranks = space != std::string_view::npos && space > 0 && space + 1 < line.size() &&
+                     line.find_first_not_of("0123456789", space + 1) == std::string_view::npos;
+  if (content.starts_with('{')) return "is JSON, which HuggingFaceTokenizer and TikTokenizer read";
+  if (content.starts_with('\n'))
+    return "is a model of SentencePiece's, which Llama2Tokenizer, SentencePieceTokenizer and "
+           "GPTSentencePieceTokenizer read";
+  if (ranks) return "is a list of tiktoken's ranks, as TikTokenizer reads them from JSON";
+  return "is neither JSON, nor a model of SentencePiece's, nor a list of ranks";
+}
+
+FolderTokenizer read_tokenizer(const TokenizerOptions& tokenizer) {
+  if (tokenizer.type.empty()) return {};
+  try {
+    return {.manifest = tokenizer_manifest(tokenizer, make_tokenizer(tokenizer)->identity())};
+  } catch (const Error& error) {
+    const std::string& file = tokenizer.model.empty() ? tokenizer.vocab_file : tokenizer.model;
+    return {.problem = concat(error.what(), "; ", file, " ", kind_of(file))};
+  }
+}
+
+FolderTokenizer read_tokenizer_in(const std::string& folder) {
+  return read_tokenizer(tokenizer_in(folder));
+}
+
+void ModelSource::take_tokenizer(FolderTokenizer found) {
+  manifest_extra_ = std::move(found.manifest);
+  tokenizer_problem_ = std::move(found.problem);
+  if (!tokenizer_problem_.empty())
+    notes_.push_back(
+        concat("a tokenizer that cannot be read travels as it is (", tokenizer_problem_, ")"));
 }
 
 HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
@@ -42,15 +73,19 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
   const std::string path = folder + "/config.json";
   const HuggingFaceConfig stored = parse_hugging_face_config(read_regular_file(path), path);
   config_ = stored.model;
-  dtype_ = stored.dtype;
+  if (stored.dtype) dtype_ = *stored.dtype;
+  dtype_is_tensors_ = !stored.dtype;
   output_if_stored_ = stored.output_if_stored;
+  attention_lacks_bias_ = stored.attention_lacks_bias;
+  mlp_lacks_bias_ = stored.mlp_lacks_bias;
+  notes_ = stored.notes;
   try {
     config_.complete();
   } catch (const Error& error) {
     fail(Exit::bad_data, path, ": ", error.what());
   }
   companions_ = companions_in(folder);
-  manifest_extra_ = manifest_of_tokenizer_in(folder);
+  take_tokenizer(read_tokenizer_in(folder));
 }
 
 HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourceOptions& options)
@@ -59,7 +94,10 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
     fail(Exit::bad_config, folder, "/config.json: vocab_size is ", config_.vocab_size,
          ", --true-vocab-size ", *options.vocab_size);
   tensors_ = open_tensors(folder);
-  find_prefix(model_rows(config_).rows().front());
+  const ParamTable rows = model_rows(config_);
+  const Param& words = rows.rows().front();
+  find_prefix(words);
+  if (dtype_is_tensors_) dtype_ = dtype_of(words, "");
   if (output_if_stored_)
     config_.untie_embeddings_and_output_weights =
         tensors_->find(prefix_ + "lm_head.weight") != nullptr;
@@ -113,6 +151,13 @@ const DistTensor& HuggingFaceSource::stored(const Param& row, const ForeignName&
 }
 
 std::vector<ForeignName> HuggingFaceSource::names_of(const Param& row) const {
+  const auto lacks_bias = [&](const char* module) {
+    return row.place.param == std::string_view("bias") &&
+           std::string_view(row.place.module).starts_with(module);
+  };
+  if ((attention_lacks_bias_ && lacks_bias("self_attention.linear")) ||
+      (mlp_lacks_bias_ && lacks_bias("mlp.linear")))
+    return {};
   return hugging_face_names(config_, row);
 }
 

@@ -26,10 +26,12 @@ class HuggingFaceSource : public ModelSource {
   virtual std::vector<ForeignName> names_of(const Param& row) const;
 
   std::unique_ptr<TensorSource> tensors_;
+  bool attention_lacks_bias_ = false, mlp_lacks_bias_ = false;  // see HuggingFaceConfig
 
  private:
   void find_prefix(const Param& words);
-  bool output_if_stored_ = false;  // see HuggingFaceConfig
+  bool dtype_is_tensors_ = false;  // of the words', where config.json does not say
+  bool output_if_stored_ = false;  // these: see HuggingFaceConfig
   std::string prefix_;             // before all names, where a state_dict() is part of a state
   // The stored tensor of that name, which has the shape that it must have.
   const DistTensor& stored(const Param& row, const ForeignName& name) const;
@@ -50,7 +52,8 @@ class MockSource : public HuggingFaceSource {
   std::uint64_t seed_;
 };
 
-// What a checkpoint's manifest says of the tokenizer in a folder of theirs; {} if there is none.
-std::string manifest_of_tokenizer_in(const std::string& folder);
+// The tokenizer of these options, or the one in a folder of theirs.
+FolderTokenizer read_tokenizer(const TokenizerOptions& tokenizer);
+FolderTokenizer read_tokenizer_in(const std::string& folder);
 
 }  // namespace mt

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <set>
 
+#include "formats/hugging_face/hugging_face_source.h"
+#include "model/checkpoint_tokenizer.h"
 #include "model/config/megatron_args.h"
 #include "model/model_table.h"
 #include "model/row_checkpoint.h"
@@ -41,8 +43,11 @@ CoreSource::CoreSource(const std::string& folder, const ModelSourceOptions& opti
   config_ = model_config_of(with_vocabulary(args, options.vocab_size, where), has_tensor, where);
   dtype_ = dtype_of_args(args, where);
   manifest_extra_ = checkpoint_.manifest_extra();
-  if (std::filesystem::is_directory(folder + "/tokenizer"))
+  if (std::filesystem::is_directory(folder + "/tokenizer")) {
     companions_ = companions_in(folder + "/tokenizer");
+    if (tokenizer_of_manifest(manifest_extra_).type.empty())
+      take_tokenizer(read_tokenizer_in(folder + "/tokenizer"));
+  }
   for (const auto& [key, tensor] : checkpoint_.tensors().tensors()) {
     const std::size_t at = key.find(kState);
     if (at == std::string::npos) continue;

@@ -82,7 +82,7 @@ void DcpSource::read_config_json() {
   const std::string path = path_ + "/config.json";
   const HuggingFaceConfig stored = parse_hugging_face_config(read_regular_file(path), path);
   config_ = stored.model;
-  dtype_ = stored.dtype;
+  if (stored.dtype) dtype_ = *stored.dtype;
   if (stored.output_if_stored)
     config_.untie_embeddings_and_output_weights =
         tensors_.find(prefix_ + "output_layer.weight") != nullptr;
@@ -92,7 +92,7 @@ void DcpSource::read_config_json() {
     fail(Exit::bad_data, path, ": ", error.what());
   }
   companions_ = companions_in(path_);
-  manifest_extra_ = manifest_of_tokenizer_in(path_);
+  take_tokenizer(read_tokenizer_in(path_));
 }
 
 // --- The state but the weights ------------------------------------------------------------------

@@ -135,8 +135,9 @@ PyValue copied_optimizer(const ModelSource& source, const KeepTensor& keep) {
 std::vector<FileHash> write_companions(const ModelSource& source, const std::string& folder) {
   std::vector<FileHash> written;
   if (source.companions().empty()) return written;
-  std::filesystem::create_directory(folder + "/tokenizer");
   for (const Companion& companion : source.companions()) {
+    const std::string path = concat(folder, "/tokenizer/", companion.name);
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     HashedFile file(folder, "tokenizer/" + companion.name);
     file.write(as_bytes(companion.read()));
     written.push_back(file.close());
@@ -147,7 +148,7 @@ std::vector<FileHash> write_companions(const ModelSource& source, const std::str
 
 std::string manifest_extra_of(const ModelSource& source, const std::string& folder) {
   const bool made = source.format() == kGgufFormat;  // and not known before it is written
-  return made ? manifest_of_tokenizer_in(folder + "/tokenizer") : source.manifest_extra();
+  return made ? read_tokenizer_in(folder + "/tokenizer").manifest : source.manifest_extra();
 }
 
 std::int64_t iteration_of(const ModelSource& source) {

@@ -13,6 +13,7 @@
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/model_sink.h"
+#include "formats/names/gguf.h"
 #include "formats/names/meta.h"
 
 namespace mt {
@@ -35,9 +36,8 @@ void check_is_llama(const ModelTarget& target) {
          " channels; in Meta's Llamas all together have --hidden-size ", c.hidden_size);
   if (c.rotary_interpolation)
     fail(Exit::bad_config, "--rotary-seq-len-interpolation-factor: Meta's Llamas have no such");
-  if (c.use_rope_scaling && c.rope_scaling_factor != 8)
-    fail(Exit::bad_config, "--rope-scaling-factor ", c.rope_scaling_factor,
-         ": Meta's Llamas stretch by 8 alone");
+  if (has_frequency_factors(c) && !c.use_rope_scaling)
+    fail(Exit::bad_config, "--rope-frequency-factors: Meta's Llamas have no such");
   const std::int64_t ranks = target.tensor_parallel;
   if (c.num_attention_heads % ranks != 0 || c.kv_heads() % ranks != 0)
     fail(Exit::bad_config, "--target-tensor-parallel-size ", ranks, ": does not divide ",
@@ -69,6 +69,8 @@ std::string params_of(const ModelConfig& c) {
       .member("rope_theta", static_cast<double>(c.rotary_base));
   add_ffn(json, c);
   if (c.use_rope_scaling) json.member("use_scaled_rope", true);
+  if (c.use_rope_scaling && c.rope_scaling_factor != meta_scaling_factor(c))
+    json.member(kMetaScaling, c.rope_scaling_factor);
   return json.end_object().text() + '\n';
 }
 
@@ -102,7 +104,7 @@ class MetaSink : public ModelSink {
     };
     write(kMetaParams, params_of(target_.config));
     for (const Companion& file : target_.source.companions())
-      if (file.name != kConfig) write(file.name, file.read());
+      if (file.name != kConfig) write_companion(file, save_.folder());
     return save_.folder();
   }
 

@@ -25,14 +25,15 @@ constexpr std::int64_t kBlock = 4 << 20;  // elements that are read at a time, o
 // The files of all ranks together.
 class MetaTensors : public TensorSource {
  public:
-  MetaTensors(const std::string& folder, std::int64_t width) : folder_(folder) {
+  // width: of hidden states; heads: of all heads together.
+  MetaTensors(const std::string& folder, std::int64_t width, std::int64_t heads) : folder_(folder) {
     for (;;) {
       const std::string path = concat(folder, "/", meta_file_name(std::ssize(files_)));
       if (!fs::exists(path)) break;
       files_.push_back(std::make_unique<TorchTensors>(path));
     }
     if (files_.empty()) fail(Exit::no_input, folder, ": no ", meta_file_name(0), " there");
-    check_count(width);
+    check_count(heads);
     // Frequencies, once or in each layer, are computed.
     for (const auto& [name, tensor] : files_[0]->tensors())
       if (!name.ends_with("rope.freqs")) add(name, width);
@@ -134,31 +135,91 @@ class MetaTensors : public TensorSource {
 
 constexpr std::int64_t kMost = std::numeric_limits<int>::max();
 
-// Positions are not among them: Llama 2 was trained with 4096, Llama 3 with 8192, stretched to
-// 131072 in 3.1 and later.
-ModelConfig config_of(const JsonObject& params) {
+void read_scaling(const JsonObject& params, ModelConfig& c, std::vector<std::string>& notes) {
+  if (!c.use_rope_scaling) return;
+  if (params.has(kMetaScaling)) {
+    c.rope_scaling_factor = params.real(kMetaScaling);
+    return;
+  }
+  c.rope_scaling_factor = meta_scaling_factor(c);
+  notes.push_back(concat(params.where(), ": says nothing of the factor of its scaled positions; ",
+                         c.rope_scaling_factor,
+                         " is supposed, as of the published models of \"dim\" ", c.hidden_size));
+}
+
+void read_window(const JsonObject& params, ModelConfig& c) {
+  if (!params.has("sliding_window")) return;
+  const std::int64_t tokens = params.number("sliding_window", kMost);
+  if (tokens < 1) params.refuse("\"sliding_window\" is ", tokens, ", expected at least 1");
+  c.window_size = concat(tokens - 1, ",0");
+}
+
+void refuse_unknown(const JsonObject& params) {
+  static constexpr std::string_view kKnown[] = {"dim",
+                                                "n_layers",
+                                                "n_heads",
+                                                "n_kv_heads",
+                                                "head_dim",
+                                                "hidden_dim",
+                                                "vocab_size",
+                                                "multiple_of",
+                                                "norm_eps",
+                                                "rope_theta",
+                                                "use_scaled_rope",
+                                                "ffn_dim_multiplier",
+                                                "max_seq_len",
+                                                "model_type",
+                                                "sliding_window",
+                                                "rope_scaling_factor",
+                                                "max_batch_size",
+                                                "use_biases",
+                                                "causal",
+                                                "tied_embeddings"};
+  for (const std::string_view name : params.names()) {
+    if (name == "moe" || name == "num_experts")
+      params.refuse(json_quoted(name),
+                    ": experts are read from Hugging Face's folders, and not "
+                    "from Meta's or Mistral's own");
+    if (std::ranges::find(kKnown, name) == std::end(kKnown))
+      params.refuse(json_quoted(name), " is not known, and may change what the model computes");
+  }
+}
+
+// Positions are not always among them: Llama 2 was trained with 4096, Llama 3 with 8192, stretched
+// to 131072 in 3.1 and later, Mistral with 32768.
+ModelConfig config_of(const JsonObject& params, std::vector<std::string>& notes) {
   ModelConfig c;
   const auto real_or = [&](const char* name, double other) {
     return params.has(name) ? params.real(name) : other;
   };
+  refuse_unknown(params);
   c.num_layers = params.number("n_layers", kMost);
   c.hidden_size = params.number("dim", kMost);
   c.num_attention_heads = params.number("n_heads", kMost);
   c.num_query_groups =
       params.has("n_kv_heads") ? params.number("n_kv_heads", kMost) : c.num_attention_heads;
   c.group_query_attention = c.num_query_groups != c.num_attention_heads;
+  if (params.has("head_dim")) c.kv_channels = params.number("head_dim", kMost);
   c.norm_epsilon = real_or("norm_eps", 1e-5);
   const double theta = real_or("rope_theta", 10000);
   if (!(theta >= 1 && theta < 0x1p62) || theta != std::floor(theta))
     params.refuse("\"rope_theta\" is ", theta, ", expected a whole number");
   c.rotary_base = static_cast<std::int64_t>(theta);
   c.use_rope_scaling = params.flag_or("use_scaled_rope", false);
-  c.max_position_embeddings = c.use_rope_scaling ? 131072 : theta == 500000 ? 8192 : 4096;
+  read_scaling(params, c, notes);
+  read_window(params, c);
+  c.max_position_embeddings = params.has("max_seq_len") ? params.number("max_seq_len", kMost)
+                              : c.use_rope_scaling      ? 131072
+                              : !c.window_size.empty()  ? 32768
+                              : theta == 500000         ? 8192
+                                                        : 4096;
   c.position_embedding_type = "rope";
   c.normalization = "RMSNorm";
   c.swiglu = c.untie_embeddings_and_output_weights = true;
   c.add_bias_linear = c.bias_gelu_fusion = false;
   c.attention_dropout = c.hidden_dropout = 0;
+  if (params.flag_or("use_biases", false)) params.refuse("\"use_biases\" is not supported");
+  if (c.kv_channels) return c;
   if (c.num_attention_heads < 1 || c.hidden_size % (2 * c.num_attention_heads) != 0)
     params.refuse("\"dim\" is ", c.hidden_size, ", expected a multiple of twice \"n_heads\", ",
                   c.num_attention_heads);
@@ -178,8 +239,9 @@ MetaSource::MetaSource(const std::string& folder, const ModelSourceOptions& opti
   if (const auto error = parser.parse(text).get(root))
     fail(Exit::bad_data, path, ": ", json_place(text), simdjson::error_message(error));
   const JsonObject params(root, path);
-  config_ = config_of(params);
-  auto tensors = std::make_unique<MetaTensors>(folder, config_.hidden_size);
+  config_ = config_of(params, notes_);
+  auto tensors = std::make_unique<MetaTensors>(folder, config_.hidden_size,
+                                               config_.num_attention_heads * config_.head_dim());
   config_.untie_embeddings_and_output_weights = tensors->has_own_output();
   tensors_ = std::move(tensors);
   const DistTensor& words = tensors_->at(kMetaWords);
@@ -196,10 +258,8 @@ MetaSource::MetaSource(const std::string& folder, const ModelSourceOptions& opti
   }
   companions_ = companions_in(folder);
   const std::string tokenizer = folder + "/tokenizer.model";
-  if (fs::exists(tokenizer) && read_regular_file(tokenizer).starts_with('\n')) {  // SentencePiece's
-    const TokenizerOptions sentencepiece = {.type = "Llama2Tokenizer", .model = tokenizer};
-    manifest_extra_ = tokenizer_manifest(sentencepiece, make_tokenizer(sentencepiece)->identity());
-  }
+  if (fs::exists(tokenizer) && read_regular_file(tokenizer).starts_with('\n'))  // SentencePiece's
+    take_tokenizer(read_tokenizer({.type = "Llama2Tokenizer", .model = tokenizer}));
 }
 
 }  // namespace mt

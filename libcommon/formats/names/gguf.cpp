@@ -42,9 +42,14 @@ std::vector<ForeignName> gguf_tensors(const std::string& architecture, const Mod
   return names;
 }
 
+bool has_frequency_factors(const ModelConfig& c) {
+  return c.use_rope_scaling || !c.rope_frequency_factors.empty();
+}
+
 std::vector<float> frequency_factors(const ModelConfig& c) {
   ModelConfig plain = c;
   plain.use_rope_scaling = false;
+  plain.rope_frequency_factors.clear();
   const std::vector<double> scaled = c.rotary_frequencies(), whole = plain.rotary_frequencies();
   std::vector<float> factors;
   for (std::size_t i = 0; i < scaled.size(); ++i)

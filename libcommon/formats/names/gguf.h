@@ -19,7 +19,9 @@ inline constexpr const char* kGgufFrequencies = "rope_freqs.weight";
 std::vector<ForeignName> gguf_tensors(const std::string& architecture, const ModelConfig& config,
                                       const Param& row);
 
-// By how much Llama 3.1 turns each pair of channels slower than Llama 3: kGgufFrequencies.
+// By how much each pair of channels turns slower than by --rotary-base: kGgufFrequencies.  A file
+// has them where they are not all one.
+bool has_frequency_factors(const ModelConfig& config);
 std::vector<float> frequency_factors(const ModelConfig& config);
 
 }  // namespace mt

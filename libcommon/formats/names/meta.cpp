@@ -48,6 +48,11 @@ bool is_like_llama(const ModelConfig& c) {
 
 }  // namespace
 
+double meta_scaling_factor(const ModelConfig& config) {
+  constexpr std::int64_t kNarrowestOf31 = 4096;
+  return config.hidden_size < kNarrowestOf31 ? 32 : 8;
+}
+
 void turn_neighbours(Transform& transform, const Shape& row, std::int64_t head_dim) {
   // [heads, 2, d / 2] over [2, heads, d / 2] becomes [heads, d / 2, 2].
   const std::int64_t heads = transformed_shape(transform, row)[0] / head_dim;

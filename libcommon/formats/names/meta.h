@@ -20,6 +20,7 @@ namespace mt {
 inline constexpr const char* kMetaFormat = "meta";
 inline constexpr const char* kMetaParams = "params.json";
 inline constexpr const char* kMetaWords = "tok_embeddings.weight";
+inline constexpr const char* kMetaScaling = "rope_scaling_factor";  // in params.json, of few
 inline constexpr const char* kMetaOutput = "output.weight";
 
 // The tensors of a row there, of all ranks together.  Exit::bad_config for a row that has no place.
@@ -29,6 +30,10 @@ std::vector<ForeignName> meta_tensors(const ModelConfig& config, const Param& ro
 enum class MetaShare : std::uint8_t { all, rows, columns };
 // None where no Llama has such a tensor.
 std::optional<MetaShare> meta_share(std::string_view name);
+
+// By what a published model of such a width stretches its rotary positions, where params.json does
+// not say: Llama 3.2's 32, Llama 3.1's 8.
+double meta_scaling_factor(const ModelConfig& config);
 
 std::string meta_file_name(std::int64_t rank);  // consolidated.00.pth
 

@@ -57,7 +57,9 @@ class ArgsWriter {
   bool is_left_out(std::string_view arg) const {
     return (arg == "mamba_num_heads" && c_.mamba_inner() == 2 * c_.hidden_size) ||
            (arg == "gated_linear_unit" && !c_.gated_gelu) ||
-           (arg == "scale_decoder_outputs" && !c_.scale_decoder_outputs);
+           (arg == "scale_decoder_outputs" && !c_.scale_decoder_outputs) ||
+           (arg == "rope_frequency_factors" && c_.rope_frequency_factors.empty()) ||
+           (arg == "rope_attention_factor" && c_.rope_attention_factor == 1);
   }
 
   // What stands behind an attribute and is no setting of ours, or follows from several.

@@ -1,12 +1,28 @@
 #include "model/config/position_config.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <numbers>
 
 #include "base/error.h"
 
 namespace mt {
+
+// The numbers of a list, none of one that is malformed.
+static std::vector<double> numbers_of(const std::string& list) {
+  std::vector<double> numbers;
+  const char *at = list.data(), *const end = at + list.size();
+  while (at < end) {
+    double number = 0;
+    const auto [next, error] = std::from_chars(at, end, number);
+    if (error != std::errc() || !(number > 0) || !std::isfinite(number)) return {};
+    if (next != end && (*next != ',' || next + 1 == end)) return {};
+    numbers.push_back(number);
+    at = next + (next != end);
+  }
+  return numbers;
+}
 
 // Refuses what would be without effect, and what Megatron-LM rejects.
 void PositionConfig::check(std::int64_t head_dim) const {
@@ -18,13 +34,23 @@ void PositionConfig::check(std::int64_t head_dim) const {
     fail(Exit::bad_config,
          "--no-position-embedding: is ignored by Megatron-Core's models; use "
          "--position-embedding-type none or rope");
-  const bool rotary = rotary_interleaved || rotary_interpolation || use_rope_scaling;
+  const bool factors = !rope_frequency_factors.empty() || rope_attention_factor != 1;
+  const bool rotary = rotary_interleaved || rotary_interpolation || use_rope_scaling || factors;
   if (rotary && !has_rope())
     fail(Exit::bad_config,
          rotary_interleaved     ? "--rotary-interleaved"
          : rotary_interpolation ? "--rotary-seq-len-interpolation-factor"
-                                : "--use-rope-scaling",
+         : use_rope_scaling     ? "--use-rope-scaling"
+                                : "--rope-frequency-factors",
          ": needs --position-embedding-type rope");
+  if (!has_rope()) return;
+  if (const auto pairs = std::ssize(numbers_of(rope_frequency_factors));
+      !rope_frequency_factors.empty() && pairs != channels / 2)
+    fail(Exit::bad_config, "--rope-frequency-factors: are ", pairs, ", expected one for each of ",
+         channels / 2, " pairs of channels, with commas between them, each above 0");
+  if (rope_attention_factor != 1 && channels != head_dim)
+    fail(Exit::bad_config, "--rope-attention-factor ", rope_attention_factor,
+         ": with --rotary-percent ", rotary_percent, ", which is not supported");
 }
 
 // Llama 3.1's: wavelengths beyond 8192 tokens, which it had been trained with, are stretched,
@@ -43,11 +69,13 @@ std::int64_t PositionConfig::rotated(std::int64_t head_dim) const {
 
 std::vector<double> PositionConfig::frequencies(std::int64_t head_dim) const {
   const std::int64_t half = rotated(head_dim) / 2;
+  const std::vector<double> factors = numbers_of(rope_frequency_factors);
   std::vector<double> frequencies;
   for (std::int64_t i = 0; i < half; ++i) {
     const double f = std::pow(static_cast<double>(rotary_base),
                               -static_cast<double>(i) / static_cast<double>(half));
-    frequencies.push_back((use_rope_scaling ? llama3_scaled(f, rope_scaling_factor) : f) /
+    const double factor = factors.empty() ? 1 : factors[static_cast<std::size_t>(i)];
+    frequencies.push_back((use_rope_scaling ? llama3_scaled(f, rope_scaling_factor) : f) / factor /
                           rotary_interpolation.value_or(1));
   }
   return frequencies;

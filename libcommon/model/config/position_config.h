@@ -19,6 +19,10 @@ struct PositionConfig {
   std::optional<double> rotary_interpolation;  // positions are divided by this
   bool use_rope_scaling = false;               // Llama 3.1's
   double rope_scaling_factor = 8;
+  // What each pair's frequency is divided by, as in "1,1.5": YaRN's and others'.  Queries and keys
+  // are multiplied by the second.
+  std::string rope_frequency_factors;
+  double rope_attention_factor = 1;
 
   void check(std::int64_t head_dim) const;
 

@@ -120,6 +120,13 @@ void visit_settings(Config& c, const Visit& visit) {
   visit(c.rope_scaling_factor,
         {"--rope-scaling-factor", positions, kModel,
          "see --use-rope-scaling; Megatron-LM v0.12 always takes 8", "F", positive()});
+  visit(c.rope_frequency_factors,
+        {"--rope-frequency-factors", positions, kModel,
+         "what each pair of channels' rotary frequency is divided by, as YaRN and others have it",
+         "F,F,..."});
+  visit(c.rope_attention_factor,
+        {"--rope-attention-factor", positions, kModel,
+         "rotary queries and keys are multiplied by this", "F", positive()});
   visit(c.window_size,
         {"--window-size", positions, kPart,
          "a token sees A tokens before itself (-1: all); B, the tokens after, must be 0", "A,B"});

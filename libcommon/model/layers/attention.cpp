@@ -39,6 +39,7 @@ Branch make_attention(const LayerRows& layer, ConstTensor inv_freq) {
                .head_dim = d,
                .first_head = layer.part.rank * (heads / layer.part.ranks),
                .dropout = c.attention_dropout,
+               .scale = c.rope_attention_factor * c.rope_attention_factor,
                .recompute = c.recompute.part("core_attn")},
       .window = c.window(layer.layer),
       .hidden_dropout = c.hidden_dropout,

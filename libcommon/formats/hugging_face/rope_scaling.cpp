@@ -1,0 +1,116 @@
+#include "formats/hugging_face/rope_scaling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/json.h"
+
+namespace mt {
+
+// A list in the form of --rope-frequency-factors.
+static std::string list_of(const std::vector<double>& factors) {
+  std::string list;
+  for (const double factor : factors) {
+    if (!list.empty()) list += ',';
+    list += JsonWriter().value(factor).text();
+  }
+  return list;
+}
+
+double RopeScaling::real_or(const char* name, double other) const {
+  return rope_.has(name) ? rope_.real(name) : other;
+}
+
+std::int64_t RopeScaling::original_positions() const {
+  constexpr const char* kName = "original_max_position_embeddings";
+  const double positions = rope_.has(kName)     ? rope_.real(kName)
+                           : config_.has(kName) ? config_.real(kName)
+                                                : double(model_.max_position_embeddings);
+  if (!(positions >= 1 && positions <= 0x1p31))
+    rope_.refuse("\"", kName, "\" is ", positions, ", expected at least 1");
+  return static_cast<std::int64_t>(positions);
+}
+
+double RopeScaling::factor_or_ratio() const {
+  const double ratio = double(model_.max_position_embeddings) / double(original_positions());
+  const double factor = real_or("factor", ratio);
+  if (!(factor > 0)) rope_.refuse("\"factor\" is ", factor, ", expected more than 0");
+  return factor;
+}
+
+bool RopeScaling::is_llama3() const {
+  return real_or("low_freq_factor", 0) == 1 && real_or("high_freq_factor", 0) == 4 &&
+         original_positions() == 8192;
+}
+
+void RopeScaling::set_llama3(ModelConfig& model) const {
+  const double factor = rope_.real("factor"), low = rope_.real("low_freq_factor"),
+               high = rope_.real("high_freq_factor");
+  if (!(factor > 0 && high > low && low > 0))
+    rope_.refuse("expected factors above 0, \"low_freq_factor\" below \"high_freq_factor\"");
+  std::vector<double> factors;
+  for (const double frequency : model.rotary_frequencies()) {
+    const double turns = double(original_positions()) * frequency / (2 * std::numbers::pi);
+    const double t = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+    factors.push_back(1 / ((1 - t) / factor + t));
+  }
+  model.rope_frequency_factors = list_of(factors);
+}
+
+void RopeScaling::set_yarn(ModelConfig& model) const {
+  const double factor = factor_or_ratio(), dim = double(model.rotary_dim());
+  const auto scale = [&](double mscale) {
+    return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1;
+  };
+  const double mscale = real_or("mscale", 0), of_all = real_or("mscale_all_dim", 0);
+  model.rope_attention_factor = real_or(
+      "attention_factor", mscale != 0 && of_all != 0 ? scale(mscale) / scale(of_all) : scale(1));
+  const auto dimension = [&](double turns) {
+    return dim * std::log(double(original_positions()) / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(double(model.rotary_base)));
+  };
+  const auto given = [&](const char* name, double usual) {
+    const double value = real_or(name, usual);
+    return value == 0 ? usual : value;
+  };
+  double low = dimension(given("beta_fast", 32)), high = dimension(given("beta_slow", 1));
+  if (rope_.flag_or("truncate", true)) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, dim - 1);
+  if (low == high) high += 0.001;  // as there, so that the ramp has a width
+  std::vector<double> factors;
+  for (double i = 0; i < dim / 2; ++i) {
+    const double ramp = std::clamp((i - low) / (high - low), 0.0, 1.0);
+    factors.push_back(1 / (ramp / factor + 1 - ramp));
+  }
+  model.rope_frequency_factors = list_of(factors);
+}
+
+std::vector<double> RopeScaling::factors(const char* name) const {
+  simdjson::dom::array list;
+  std::vector<double> factors;
+  if (rope_.member(name).get(list)) rope_.refuse(json_quoted(name), ": expected a list");
+  for (const simdjson::dom::element entry : list) {
+    double factor = 0;
+    if (entry.get(factor) || !(factor > 0)) rope_.refuse(json_quoted(name), ": expected numbers");
+    factors.push_back(factor);
+  }
+  if (std::ssize(factors) != model_.rotary_dim() / 2)
+    rope_.refuse(json_quoted(name), ": are ", factors.size(), ", expected ",
+                 model_.rotary_dim() / 2);
+  return factors;
+}
+
+void RopeScaling::set_longrope(ModelConfig& model) const {
+  const double factor = factor_or_ratio();
+  const double usual =
+      factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(double(original_positions())));
+  model.rope_attention_factor = real_or("attention_factor", usual);
+  model.rope_frequency_factors = list_of(factors("short_factor"));
+}
+
+}  // namespace mt

@@ -1,0 +1,215 @@
+// What a config.json means to transformers, beyond what it says: other words for the same, defaults
+// of its classes, and what scales rotary positions.  The frequencies are those that transformers
+// 4.45.2 computes in float32.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "formats/hugging_face/hugging_face_config.h"
+#include "nn/mlp.h"
+#include "tests/formats/convert_support.h"
+
+namespace mt {
+namespace {
+
+HuggingFaceConfig parse(const std::string& members) {
+  HuggingFaceConfig config = parse_hugging_face_config("{" + members + "}", "c");
+  config.model.complete();
+  return config;
+}
+ModelConfig model_of(const std::string& members) { return parse(members).model; }
+
+const std::string kLlama =
+    R"("model_type":"llama","hidden_size":32,"num_attention_heads":2,"num_hidden_layers":1,)"
+    R"("intermediate_size":8,"max_position_embeddings":64,"vocab_size":9)";
+
+TEST(ConfigMeaning, OtherWordsForActivations) {
+  for (const char* name :
+       {"gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_fast", "gelu_accurate"})
+    EXPECT_EQ(
+        model_of(concat(R"("model_type":"gpt2","activation_function":")", name, '"')).activation(),
+        Activation::gelu_tanh)
+        << name;
+  for (const char* name : {"gelu", "gelu_python"})
+    EXPECT_EQ(
+        model_of(concat(R"("model_type":"gpt2","activation_function":")", name, '"')).activation(),
+        Activation::gelu_erf)
+        << name;
+  for (const char* name : {"silu", "swish"})
+    EXPECT_EQ(model_of(concat(kLlama, R"(,"hidden_act":")", name, '"')).activation(),
+              Activation::swiglu);
+  for (const char* name : {"quick_gelu", "gelu_10", "mish", "relu"}) {
+    EXPECT_NE(error_of([&] { model_of(concat(kLlama, R"(,"hidden_act":")", name, '"')); }), "");
+    EXPECT_NE(error_of([&] {
+                model_of(concat(R"("model_type":"gpt2","activation_function":")", name, '"'));
+              }),
+              "");
+  }
+}
+
+// Its hidden_activation counts, and "gelu" of hidden_act means the tanh form.
+TEST(ConfigMeaning, GemmasTwoActivations) {
+  const std::string gemma = R"("model_type":"gemma")";
+  for (const char* right : {"", R"(,"hidden_act":"gelu")", R"(,"hidden_act":"gelu_pytorch_tanh")",
+                            R"(,"hidden_act":"gelu","hidden_activation":null)",
+                            R"(,"hidden_act":"gelu","hidden_activation":"gelu_pytorch_tanh")",
+                            R"(,"hidden_activation":"gelu_new")"})
+    EXPECT_EQ(error_of([&] { model_of(gemma + right); }), "") << right;
+  for (const char* wrong : {R"(,"hidden_activation":"gelu")", R"(,"hidden_act":"silu")"})
+    EXPECT_NE(error_of([&] { model_of(gemma + wrong); }), "") << wrong;
+}
+
+TEST(ConfigMeaning, DefaultsOfTheClasses) {
+  const auto sizes = [](const char* type) {
+    const ModelConfig c = model_of(concat(R"("model_type":")", type, '"'));
+    return std::vector<std::int64_t>{
+        c.vocab_size,          c.num_layers, c.hidden_size, c.ffn(),
+        c.num_attention_heads, c.kv_heads(), c.head_dim(),  c.max_position_embeddings};
+  };
+  using Sizes = std::vector<std::int64_t>;
+  EXPECT_EQ(sizes("gpt2"), (Sizes{50257, 12, 768, 3072, 12, 12, 64, 1024}));
+  EXPECT_EQ(sizes("llama"), (Sizes{32000, 32, 4096, 11008, 32, 32, 128, 2048}));
+  EXPECT_EQ(sizes("mistral"), (Sizes{32000, 32, 4096, 14336, 32, 8, 128, 131072}));
+  EXPECT_EQ(sizes("mixtral"), (Sizes{32000, 32, 4096, 14336, 32, 8, 128, 131072}));
+  EXPECT_EQ(sizes("gemma"), (Sizes{256000, 28, 3072, 24576, 16, 16, 256, 8192}));
+  EXPECT_EQ(sizes("qwen2"), (Sizes{151936, 32, 4096, 22016, 32, 32, 128, 32768}));
+  EXPECT_EQ(sizes("qwen3"), (Sizes{151936, 32, 4096, 22016, 32, 32, 128, 32768}));
+  EXPECT_EQ(sizes("nemotron"), (Sizes{256000, 32, 6144, 24576, 48, 48, 128, 4096}));
+  const auto of = [](const char* type) { return model_of(concat(R"("model_type":")", type, '"')); };
+  EXPECT_EQ(of("mixtral").norm_epsilon, 1e-5);
+  EXPECT_EQ(of("mixtral").rotary_base, 1000000);
+  EXPECT_EQ(of("mixtral").num_experts, 8);
+  EXPECT_EQ(of("mistral").norm_epsilon, 1e-6);
+  EXPECT_EQ(of("nemotron").init_method_std, 0.0134);
+  EXPECT_EQ(of("nemotron").rotary_percent, 0.5);
+  EXPECT_FALSE(of("gemma").untie_embeddings_and_output_weights);
+  EXPECT_TRUE(of("llama").untie_embeddings_and_output_weights);
+  // Null is not absent: as many groups as heads, and heads of hidden_size.
+  const ModelConfig nulls = model_of(
+      R"("model_type":"mistral","num_key_value_heads":null,"head_dim":null,"hidden_size":64)");
+  EXPECT_EQ(nulls.kv_heads(), 32);
+  EXPECT_EQ(nulls.head_dim(), 2);
+}
+
+TEST(ConfigMeaning, TypesOfNumbers) {
+  EXPECT_EQ(parse(kLlama).dtype, std::nullopt);
+  EXPECT_EQ(parse(kLlama + R"(,"torch_dtype":null)").dtype, std::nullopt);
+  EXPECT_EQ(parse(kLlama + R"(,"dtype":"auto")").dtype, std::nullopt);
+  EXPECT_EQ(parse(kLlama + R"(,"torch_dtype":"torch.float16")").dtype, DType::f16);
+  EXPECT_EQ(parse(kLlama + R"(,"dtype":"bfloat16")").dtype, DType::bf16);
+}
+
+TEST(ConfigMeaning, BiasesOfSomeLayersAlone) {
+  const HuggingFaceConfig attention = parse(kLlama + R"(,"attention_bias":true)"),
+                          mlp = parse(kLlama + R"(,"mlp_bias":true)"),
+                          both = parse(kLlama + R"(,"attention_bias":true,"mlp_bias":true)"),
+                          none = parse(kLlama);
+  for (const HuggingFaceConfig* config : {&attention, &mlp, &both})
+    EXPECT_TRUE(config->model.add_bias_linear);
+  EXPECT_TRUE(attention.mlp_lacks_bias && !attention.attention_lacks_bias);
+  EXPECT_TRUE(mlp.attention_lacks_bias && !mlp.mlp_lacks_bias);
+  EXPECT_FALSE(both.mlp_lacks_bias || both.attention_lacks_bias);
+  EXPECT_FALSE(none.model.add_bias_linear || none.mlp_lacks_bias || none.attention_lacks_bias);
+  EXPECT_EQ(attention.notes.size(), 1U);
+  EXPECT_TRUE(none.notes.empty());
+}
+
+struct Scaling {
+  const char* members;
+  std::vector<double> frequencies;
+  double attention;
+};
+
+TEST(ConfigMeaning, ScaledRotaryPositions) {
+  const Scaling cases[] = {
+      {R"("rope_scaling":{"rope_type":"yarn","factor":4.0})",
+       {1.0, 0.2371708, 0.05, 0.007905695, 0.0025, 0.0007905695, 0.00025, 7.905695e-05},
+       1.13862944},
+      {R"("max_position_embeddings":2048,"rope_parameters":{"rope_type":"yarn","factor":16.0,)"
+       R"("beta_fast":64,"beta_slow":2,"attention_factor":1.5,"rope_theta":10000.0})",
+       {1.0, 0.3162278, 0.0765625, 0.0167996, 0.00296875, 0.0001976424, 6.25e-05, 1.976424e-05},
+       1.5},
+      {R"("rope_theta":500000.0,"rope_scaling":{"rope_type":"llama3","factor":32.0,)"
+       R"("low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":64})",
+       {1.0, 0.06713304, 0.001175188, 0.0002278958, 4.419417e-05, 8.570256e-06, 1.661967e-06,
+        3.222933e-07},
+       1},
+      {R"("rope_scaling":{"rope_type":"llama3","factor":4.0,"low_freq_factor":2.0,)"
+       R"("high_freq_factor":8.0,"original_max_position_embeddings":8192})",
+       {1.0, 0.3162278, 0.1, 0.03162278, 0.01, 0.001629747, 0.00025, 7.905695e-05},
+       1},
+      {R"("rope_scaling":{"type":"linear","factor":4.0})",
+       {0.25, 0.07905694, 0.025, 0.007905695, 0.0025, 0.0007905694, 0.00025, 7.905695e-05},
+       1},
+      {R"("rope_scaling":{"type":"dynamic","factor":4.0})",
+       {1.0, 0.3162278, 0.1, 0.03162278, 0.01, 0.003162278, 0.001, 0.0003162278},
+       1},
+      {R"("max_position_embeddings":4096,"rope_scaling":{"type":"longrope",)"
+       R"("short_factor":[1,2,1,2,1,2,1,2],"long_factor":[9,9,9,9,9,9,9,9],)"
+       R"("original_max_position_embeddings":64})",
+       {1.0, 0.1581139, 0.1, 0.01581139, 0.01, 0.001581139, 0.001, 0.0001581139},
+       1.41421356},
+  };
+  const std::string head = kLlama.substr(0, kLlama.find("\"max_position"));
+  for (const Scaling& wanted : cases) {
+    SCOPED_TRACE(wanted.members);
+    const bool positions = std::string(wanted.members).starts_with("\"max_pos");
+    const ModelConfig model =
+        model_of(concat(head, R"("vocab_size":9,)",
+                        positions ? "" : R"("max_position_embeddings":64,)", wanted.members));
+    const std::vector<double> found = model.rotary_frequencies();
+    ASSERT_EQ(found.size(), wanted.frequencies.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_NEAR(found[i] / wanted.frequencies[i], 1, 1e-6) << i;
+    EXPECT_NEAR(model.rope_attention_factor, wanted.attention, 1e-8);
+  }
+}
+
+// Longer texts have other frequencies, which ours has not.
+TEST(ConfigMeaning, LongropeIsOfShorterTexts) {
+  const HuggingFaceConfig config =
+      parse(kLlama + R"(,"original_max_position_embeddings":16,"rope_scaling":{"type":"su",)"
+                     R"("short_factor":[1,1,1,1,1,1,1,1],"long_factor":[9,9,9,9,9,9,9,9]})");
+  EXPECT_EQ(config.model.max_position_embeddings, 16);
+  EXPECT_EQ(config.notes.size(), 1U);
+  EXPECT_EQ(
+      error_of([] { parse(kLlama + R"(,"rope_scaling":{"type":"longrope","short_factor":[1]})"); }),
+      "65 c: rope_scaling: \"short_factor\": are 1, expected 8");
+}
+
+// The way back says it in the words that it was read in, or, once it is changed, in our own.
+TEST(ConfigMeaning, ScalingIsGivenBack) {
+  const std::string longrope =
+      R"({"type":"longrope","short_factor":[1,1,1,1,1,1,1,2],"long_factor":[9,9,9,9,9,9,9,9],)"
+      R"("original_max_position_embeddings":16})";
+  for (const std::string& scaling :
+       {std::string(R"({"rope_type":"yarn","factor":4.0,"beta_fast":16})"),
+        std::string(R"({"type":"dynamic","factor":2.0})"), longrope}) {
+    const std::string original = concat("{", kLlama, R"(,"rope_scaling":)", scaling, "}");
+    ModelConfig model = parse_hugging_face_config(original, "c").model;
+    model.complete();
+    const std::string back = hugging_face_config(model, DType::f32, original);
+    EXPECT_NE(back.find(concat(R"("rope_scaling":)", scaling)), std::string::npos) << back;
+    EXPECT_NE(back.find(R"("max_position_embeddings":64)"), std::string::npos) << back;
+    model.max_position_embeddings = 8;
+    ModelConfig again =
+        parse_hugging_face_config(hugging_face_config(model, DType::f32, original), "c").model;
+    again.complete();
+    EXPECT_EQ(again.rotary_frequencies(), model.rotary_frequencies());
+    EXPECT_EQ(again.rope_attention_factor, model.rope_attention_factor);
+    EXPECT_EQ(again.max_position_embeddings, 8);
+  }
+}
+
+TEST(ConfigMeaning, TokensThatEndATextAreOneOrMore) {
+  using Ids = std::vector<std::int32_t>;
+  EXPECT_EQ(eos_token_ids("{}", "c"), Ids{});
+  EXPECT_EQ(eos_token_ids(R"({"eos_token_id":null})", "c"), Ids{});
+  EXPECT_EQ(eos_token_ids(R"({"eos_token_id":7})", "c"), (Ids{7}));
+  EXPECT_EQ(eos_token_ids(R"({"eos_token_id":[7,9]})", "c"), (Ids{7, 9}));
+  EXPECT_EQ(eos_token_ids(R"({"eos_token_id":[],"x":Infinity})", "c"), Ids{});
+}
+
+}  // namespace
+}  // namespace mt
