@@ -20,6 +20,9 @@ struct ParallelSizes {
   int etp = 0;                // tensor-parallel ranks of an expert; 0: as tp
   bool pp_before_dp = false;  // tp-cp-ep-pp-dp instead of tp-cp-ep-dp-pp
   int ranks() const { return tp * cp * dp * pp; }
+  // Whether other ranks have copies of an expert's weights than of the rest.  If not, the experts'
+  // grid is the dense one with one axis for cp and dp.
+  bool experts_apart() const { return ep > 1 || (etp > 0 && etp != tp); }
 };
 
 enum class Grid { dense, experts };

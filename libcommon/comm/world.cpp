@@ -5,8 +5,8 @@
 namespace mt {
 
 static std::unique_ptr<Group> split(Group& all, const ParallelSizes& sizes, const char* axes,
-                                    Carries carries) {
-  return all.split(rank_group(sizes, axes, all.rank()), carries);
+                                    Carries carries, Grid grid = Grid::dense) {
+  return all.split(rank_group(sizes, axes, all.rank(), grid), carries);
 }
 
 // The places that the members of a group have in the group of more axes; both are in ascending
@@ -33,6 +33,14 @@ World::World(Group& all, const ParallelSizes& sizes)
       model_(split(all, sizes, "tp-pp", Carries::numbers)) {
   if (sizes.ranks() != all.size())
     fail(Exit::internal, "a grid of ", sizes.ranks(), " ranks in a world of ", all.size());
+  if (!sizes.experts_apart()) {
+    experts_ = make_single_group();
+    return;
+  }
+  experts_ = split(all, sizes, "ep", Carries::tensors, Grid::experts);
+  expert_tensor_ = split(all, sizes, "tp", Carries::tensors, Grid::experts);
+  expert_data_ = split(all, sizes, "dp", Carries::numbers, Grid::experts);
+  expert_model_ = split(all, sizes, "tp-ep-pp", Carries::numbers, Grid::experts);
 }
 
 }  // namespace mt

@@ -26,11 +26,20 @@ class World {
   Group& pipeline() const { return *pipeline_; }          // layers
   Group& model() const { return *model_; }                // all weights, of one replica
 
+  // The groups of experts.  Unless sizes().experts_apart(), the first has this rank alone, and the
+  // others are tensor(), data_context() and model().
+  Group& experts() const { return *experts_; }  // they have different experts of the same layers
+  Group& expert_tensor() const { return expert_tensor_ ? *expert_tensor_ : *tensor_; }
+  // These carry numbers.
+  Group& expert_data() const { return expert_data_ ? *expert_data_ : *data_context_; }
+  Group& expert_model() const { return expert_model_ ? *expert_model_ : *model_; }
+
  private:
   Group& all_;
   ParallelSizes sizes_;
   RankPosition position_;
   std::unique_ptr<Group> tensor_, context_, data_context_, data_, pipeline_, embedding_, model_;
+  std::unique_ptr<Group> experts_, expert_tensor_, expert_data_, expert_model_;
 };
 
 }  // namespace mt
