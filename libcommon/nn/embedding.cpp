@@ -35,7 +35,7 @@ void Embedding::backward(Step& s, Tensor dy, const Saved& v) const {
   if (dropout.p > 0) add_dropout_backward(s, dy, dy, dropout);
   ConstTensor of_all = dy;
   Pending gathered;
-  if (s.shares_rows()) {
+  if (s.shares_rows() && words_->trainable) {
     const Tensor all = s.scratch({s.tokens.count(), dy.shape()[1]});
     gathered = gather_rows(s, all, dy);
     of_all = all;

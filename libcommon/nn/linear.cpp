@@ -91,7 +91,7 @@ void Linear::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
     part = std::exchange(rows, all);
     return all;
   };
-  if (cut_by_outputs() && s.shares_rows()) {
+  if (cut_by_outputs() && s.shares_rows() && weight_->trainable) {
     const Tensor all = all_of(x);
     gathered = gather_rows(s, all, part);
   }

@@ -59,21 +59,23 @@ void Norm::put_before(Step& s, Matmul& product, bool along) const {
   product.a = normed;
 }
 
-// Where a gradient is added: a frozen parameter's is thrown away.
-static Tensor gradient_of(Step& s, const Param& param) {
-  return param.trainable ? s.gradient_of(param) : s.layer.alloc(param.grad.dtype(), param.shape);
+// Where a gradient is added: a frozen parameter's is thrown away, and is of the type that the other
+// one's gradient has.
+static Tensor gradient_of(Step& s, const Param& param, const Param& other) {
+  if (param.trainable) return s.gradient_of(param);
+  return s.layer.alloc(other.trainable ? other.grad.dtype() : sum_dtype(s.dtype), param.shape);
 }
 
 void Norm::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x, const Saved& v,
                     ConstTensor residual) const {
   const ArenaScope scope(s.layer);
   const ConstTensor w = scale(s);
-  const Tensor dw = gradient_of(s, *weight_);
+  const Tensor dw = gradient_of(s, *weight_, bias_ != nullptr ? *bias_ : *weight_);
   if (kind_ == NormKind::rms)
     rms_norm_backward(dx, dw, residual, dy, x, v.rstd, w, s.stream);
   else
-    layer_norm_backward(dx, dw, gradient_of(s, *bias_), residual, dy, x, v.mean, v.rstd, w,
-                        s.stream);
+    layer_norm_backward(dx, dw, gradient_of(s, *bias_, *weight_), residual, dy, x, v.mean, v.rstd,
+                        w, s.stream);
   s.done(*weight_);
   s.show(*weight_, "gradient of its input", dx);
 }

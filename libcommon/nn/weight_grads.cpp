@@ -42,10 +42,12 @@ void WeightGrads::add_written(const Written& rows) {
 }
 
 void WeightGrads::push(const WeightGrad& record, Stream& stream) {
-  if (deferring_)
-    queue_.push_back(record);
-  else
+  const bool frozen =
+      !record.weight->trainable && (record.bias == nullptr || !record.bias->trainable);
+  if (!deferring_)
     accumulate(record, stream);
+  else if (!frozen)
+    queue_.push_back(record);
 }
 
 void WeightGrads::run(std::size_t count, Stream& stream) {

@@ -33,52 +33,75 @@ Optimizer::Optimizer(ParamTable& table, Device device, DType dtype, const Optimi
     : table_(table),
       options_(options),
       world_(world),
-      buffer_(table, device, dtype, options, world),
-      dtype_(dtype),
+      buffers_(table, device, dtype, options, world),
       records_(device, sizeof(Records)),
       outcome_(device, sizeof(StepOutcome)),
       outcomes_(device),
       loss_scale_(options.loss_scale.start()) {
-  // More than any rule needs, but not all addresses: a process may have many ranks.
-  std::size_t elements = 0;
-  for (const Param& row : table.rows()) elements += static_cast<std::size_t>(row.local.numel());
-  const std::size_t room = 128 * elements + ((table.rows().size() + 1) << 20);
-  Need most;
-  for (const int rank : buffer_.ranks_that_differ()) {
-    std::vector<Piece> pieces = pieces_of(rank);
-    Flat flat;
-    Arena measure(Buffer(Device::meta, room));
-    const Need need = place(pieces, flat, measure);
-    most = {std::max(most.state, need.state), std::max(most.scratch, need.scratch)};
+  std::size_t scratch = 0;
+  std::vector<std::size_t> ends;  // of each share's pieces
+  for (SharedBuffer& buffer : buffers_.all()) {
+    if (!buffer.is_trainable()) continue;
+    const Need need = measure(buffer);
+    bytes_ += need.state;
+    scratch = std::max(scratch, need.scratch);
+    shares_.push_back({.buffer = &buffer, .state = Arena(Buffer(device, need.state))});
+    std::ranges::move(pieces_of(buffer, buffer.sharers().rank()), std::back_inserter(pieces_));
+    ends.push_back(pieces_.size());
   }
-  bytes_ = most.state + most.scratch;
-  state_ = Arena(Buffer(device, most.state));
-  scratch_ = Arena(Buffer(device, most.scratch));
-  pieces_ = pieces_of(buffer_.sharers().rank());
-  place(pieces_, flat_, state_);
-  upload_chunks();
+  bytes_ += scratch;
+  scratch_ = Arena(Buffer(device, scratch));
+  numbers_ = Buffer(device, (shares_.size() + 2) * sizeof(double));
+  for (std::size_t i = 0, begin = 0; i < shares_.size(); begin = ends[i++]) {
+    Share& share = shares_[i];
+    share.pieces = std::span(pieces_).subspan(begin, ends[i] - begin);
+    place(share.pieces, share.buffer->values().dtype(), share.flat, share.state);
+    upload_chunks(share);
+  }
   set_scaler(loss_scale_);
 }
 
-std::vector<Optimizer::Piece> Optimizer::pieces_of(int rank) const {
+std::vector<Optimizer::Piece> Optimizer::pieces_of(const SharedBuffer& buffer, int rank) const {
   std::vector<Piece> pieces;
-  for (const OwnedRange& range : buffer_.owned(rank)) {
+  for (const OwnedRange& range : buffer.owned(rank)) {
     const Param& row = table_.rows()[range.param];
-    if (row.trainable)
-      pieces.push_back({.row = &row,
-                        .begin = range.begin,
-                        .end = range.end,
-                        .rule = rule_of(row),
-                        .value = buffer_.value(range),
-                        .gradient = buffer_.gradient(range)});
+    pieces.push_back({.row = &row,
+                      .begin = range.begin,
+                      .end = range.end,
+                      .rule = rule_of(row),
+                      .value = buffer.value(range),
+                      .gradient = buffer.gradient(range)});
   }
   return pieces;
 }
 
+// What the rank of the buffer's sharers needs that needs most.
+Optimizer::Need Optimizer::measure(const SharedBuffer& buffer) const {
+  // More than any rule needs, but not all addresses: a process may have many ranks.
+  std::size_t elements = 0;
+  for (const Param* row : buffer.rows()) elements += static_cast<std::size_t>(row->local.numel());
+  const std::size_t room = 128 * elements + ((buffer.rows().size() + 1) << 20);
+  Need most;
+  for (const int rank : buffer.ranks_that_differ()) {
+    std::vector<Piece> pieces = pieces_of(buffer, rank);
+    Flat flat;
+    Arena measured(Buffer(Device::meta, room));
+    const Need need = place(pieces, buffer.values().dtype(), flat, measured);
+    most = {std::max(most.state, need.state), std::max(most.scratch, need.scratch)};
+  }
+  return most;
+}
+
+bool Optimizer::keeps_own_pieces() const {
+  return std::ranges::any_of(shares_,
+                             [](const Share& share) { return share.buffer->is_first_copy(); });
+}
+
 // Places the pieces' states and masters.
-Optimizer::Need Optimizer::place(std::vector<Piece>& pieces, Flat& flat, Arena& state) const {
+Optimizer::Need Optimizer::place(std::span<Piece> pieces, DType of_values, Flat& flat,
+                                 Arena& state) const {
   constexpr std::int64_t kAlignment = 64;  // elements, as in the table of parameters
-  const DType dtype = sum_dtype(dtype_);
+  const DType dtype = sum_dtype(of_values);
   Need need;
   const auto length = [](const Piece& piece) { return piece.end - piece.begin; };
   const auto room = [&](const Piece& piece) {
@@ -95,7 +118,7 @@ Optimizer::Need Optimizer::place(std::vector<Piece>& pieces, Flat& flat, Arena& 
   };
   for (std::size_t i = 0; i < state_names(rule).size(); ++i)
     flat.state.push_back(keep_in(rule == Rule::adam ? options_.moment_dtype(i, dtype) : dtype));
-  if (dtype != dtype_) flat.master = keep_in(options_.master_dtype(dtype));
+  if (dtype != of_values) flat.master = keep_in(options_.master_dtype(dtype));
   std::int64_t at = 0;
   for (Piece& piece : pieces) {
     piece.master = piece.value;
@@ -126,16 +149,17 @@ Optimizer::Need Optimizer::place(std::vector<Piece>& pieces, Flat& flat, Arena& 
 }
 
 // What update_flat() goes by; a GPU wants it in small parts.
-std::vector<UpdateChunk> Optimizer::chunks_of(const Part& part) const {
-  const Tensor values = buffer_.values(), gradients = buffer_.gradients();
-  const std::int64_t most = state_.device() == Device::cuda ? kUpdateChunk : values.numel();
+std::vector<UpdateChunk> Optimizer::chunks_of(const Share& share, const Part& part) const {
+  const SharedBuffer& buffer = *share.buffer;
+  const Tensor values = buffer.values(), gradients = buffer.gradients();
+  const std::int64_t most = values.device() == Device::cuda ? kUpdateChunk : values.numel();
   std::vector<UpdateChunk> chunks;
-  for (const Piece& piece : pieces_) {
+  for (const Piece& piece : share.pieces) {
     if (piece.rule == Rule::muon || piece.row->embedding_or_output != part.decoupled ||
-        buffer_.turn_of(*piece.row) != part.turn)
+        buffer.turn_of(*piece.row) != part.turn)
       continue;
     const std::int64_t first = element_of(piece.value, values);
-    const std::int64_t state = element_of(piece.state[0], flat_.state[0].values);
+    const std::int64_t state = element_of(piece.state[0], share.flat.state[0].values);
     const std::int64_t gradient = element_of(piece.gradient, gradients);
     for (std::int64_t at = 0; at < piece.end - piece.begin; at += most)
       chunks.push_back({.first = first + at,
@@ -144,26 +168,27 @@ std::vector<UpdateChunk> Optimizer::chunks_of(const Part& part) const {
                         .lr_mult = piece.row->learning_rate_mult,
                         .decay_mult = piece.row->decay_mult,
                         .gradient_shift = gradient - first,
-                        .piece = &piece - pieces_.data()});
+                        .piece = &piece - share.pieces.data()});
   }
   return chunks;
 }
 
-void Optimizer::upload_chunks() {
-  for (std::size_t i = 0; i < 2 * buffer_.turns(); ++i) {
+void Optimizer::upload_chunks(Share& share) {
+  const Device device = outcome_.device();
+  for (std::size_t i = 0; i < 2 * share.buffer->turns(); ++i) {
     Part part{.turn = i / 2, .decoupled = i % 2 == 1};
-    const std::vector<UpdateChunk> chunks = chunks_of(part);
+    const std::vector<UpdateChunk> chunks = chunks_of(share, part);
     if (chunks.empty()) continue;
     for (const UpdateChunk& chunk : chunks) part.elements += chunk.count;
-    if (state_.device() != Device::meta) {
+    if (device != Device::meta) {
       const auto bytes = static_cast<std::int64_t>(chunks.size() * sizeof(UpdateChunk));
-      part.storage = Buffer(state_.device(), static_cast<std::size_t>(bytes));
+      part.storage = Buffer(device, static_cast<std::size_t>(bytes));
       const HostCopy here = HostCopy::for_writing(part.storage.tensor(DType::u8, {bytes}));
       std::memcpy(here.tensor().data(), chunks.data(), here.tensor().bytes());
       here.upload();
       part.chunks = part.storage.tensor(DType::u8, {bytes});
     }
-    parts_.push_back(std::move(part));
+    share.parts.push_back(std::move(part));
   }
 }
 
@@ -171,15 +196,15 @@ void Optimizer::upload_chunks() {
 // between neighbours in 16 bits then leaves a weight's copy as it is: the first steps of a warm-up
 // in bf16 are behind those in fp32, by 0.04 of the loss of a GPT-2 whose rate begins at 3e-5.
 void Optimizer::set_values(const std::function<void(const Param&)>& fill, Stream& stream) {
-  buffer_.set_values(fill, stream);
-  if (!flat_.master.values) return;
-  if (!flat_.master.scales) {
-    for (const Piece& piece : pieces_) copy(piece.master, piece.value, stream);
-    return;
-  }
-  stream.synchronize();
+  buffers_.set_values(fill, stream);
   std::vector<float> wide;
   for (const Piece& piece : pieces_) {
+    if (!piece.has_master) continue;
+    if (!piece.master_scale) {
+      copy(piece.master, piece.value, stream);
+      continue;
+    }
+    stream.synchronize();
     wide.resize(static_cast<std::size_t>(piece.value.numel()));
     read_all(wide, piece.value, {});
     write_all(piece.master, piece.master_scale, wide);
@@ -190,11 +215,10 @@ void Optimizer::set_values(const std::function<void(const Param&)>& fill, Stream
 
 // Gradients of which each tensor-parallel rank has a part: those that this rank updates.
 void Optimizer::sum_over_tensor_ranks() {
-  if (world_.tensor().size() == 1) return;
   std::vector<Pending> summed;
   for (const Piece& piece : pieces_)
-    if (piece.row->summed_over == SummedOver::tp)
-      summed.push_back(world_.tensor().all_reduce(piece.gradient));
+    if (piece.row->summed_over == SummedOver::tp && tensor_of(*piece.row).size() > 1)
+      summed.push_back(tensor_of(*piece.row).all_reduce(piece.gradient));
   for (Pending& sum : summed) sum.wait();
 }
 
@@ -207,54 +231,95 @@ void Optimizer::sum_shared() {
 
 void Optimizer::over_model(Tensor value) { world_.model().all_reduce(value).wait(); }
 
-void Optimizer::all_ranks(Tensor value) {
-  buffer_.sharers().all_reduce(value).wait();
-  over_model(value);
-}
-
 double Optimizer::parameter_norm(Stream& stream) {
-  buffer_.finish();
-  std::vector<ConstTensor> parts;
-  if (buffer_.shards_values()) {
-    for (const OwnedRange& part : buffer_.owned(buffer_.sharers().rank()))
-      if (counts(table_.rows()[part.param])) parts.push_back(buffer_.value(part));
-  } else if (world_.model().size() == 1) {
-    parts.push_back(table_.values());
-  } else {
-    for (const Param& row : table_.rows())
-      if (counts(row)) parts.push_back(row.value);
+  buffers_.finish();
+  std::array<double, 2> sums = {};  // the second: of experts
+  for (const SharedBuffer& buffer : buffers_.all()) {
+    const bool of_experts = buffers_.is_of_experts(buffer);
+    std::vector<ConstTensor> parts;
+    if (buffer.shards_values()) {
+      for (const OwnedRange& part : buffer.owned(buffer.sharers().rank()))
+        if (counts(table_.rows()[part.param])) parts.push_back(buffer.value(part));
+    } else if (world_.model().size() == 1 && !of_experts) {
+      parts.push_back(buffer.values());
+    } else {
+      for (const Param* row : buffer.rows())
+        if (counts(*row)) parts.push_back(row->value);
+    }
+    sums[of_experts ? 1 : 0] += mt::sum_squares(parts, stream);
   }
-  double sum = mt::sum_squares(parts, stream);
-  const Tensor here(&sum, DType::f64, {1});
-  buffer_.shards_values() ? all_ranks(here) : over_model(here);
-  return std::sqrt(sum);
+  const bool whole = has_whole_values();
+  const auto over = [&](double& sum, Copies copies, Group& model) {
+    const Tensor here(&sum, DType::f64, {1});
+    if (!whole) buffers_.sharers(copies).numbers->all_reduce(here).wait();
+    model.all_reduce(here).wait();
+  };
+  over(sums[0], Copies::dense, world_.model());
+  if (world_.sizes().experts_apart()) over(sums[1], Copies::experts, world_.expert_model());
+  return std::sqrt(sums[0] + sums[1]);
 }
 
-std::vector<ConstTensor> Optimizer::counted_gradients() const {
+std::vector<ConstTensor> Optimizer::counted_gradients(const Share& share) const {
   std::vector<ConstTensor> parts;
-  for (const Piece& piece : pieces_)
+  for (const Piece& piece : share.pieces)
     if (counts(*piece.row)) parts.push_back(piece.gradient);
   return parts;
 }
 
+// Adds up what put(share, number) puts into a number for each share of experts, or of all else, and
+// over the ranks that share the optimizer's state of these.
+void Optimizer::add_up_shares(bool of_experts, Tensor sum, const PutNumber& put, Stream& stream) {
+  std::vector<const Share*> shares;
+  for (const Share& share : shares_)
+    if (buffers_.is_of_experts(*share.buffer) == of_experts) shares.push_back(&share);
+  if (shares.size() == 1) {
+    put(*shares.front(), sum);
+  } else {
+    const Tensor numbers = numbers_.tensor(DType::f64, {std::ssize(shares)});
+    for (std::int64_t i = 0; i < numbers.numel(); ++i)
+      put(*shares[static_cast<std::size_t>(i)], numbers.rows(i, i + 1));
+    shares.empty() ? set_zero(sum, stream) : add_up(sum, numbers, stream);
+  }
+  const Copies copies = of_experts ? Copies::experts : Copies::dense;
+  buffers_.sharers(copies).numbers->all_reduce(sum).wait();
+}
+
+// Adds to the sum over all else of the model what comes of the experts' shares, where they are
+// apart.
+void Optimizer::add_experts(Tensor sum, const PutNumber& put, Stream& stream) {
+  if (!world_.sizes().experts_apart()) return;
+  const auto begin = static_cast<std::size_t>(shares_.size() * sizeof(double));
+  const Tensor both = numbers_.tensor(DType::f64, {2}, begin), own = both.rows(1, 2);
+  transfer(both.rows(0, 1), sum, stream);
+  add_up_shares(true, own, put, stream);
+  world_.expert_model().all_reduce(own).wait();
+  add_up(sum, both, stream);
+}
+
 // The sum of squares of the sum of all ranks' gradients; the requests go beside it.
 void Optimizer::sum_squares(Stream& stream) {
-  const Tensor sum = of_outcome(offsetof(StepOutcome, sum_squares), 1);
-  if (world_.model().size() > 1) {
-    mt::sum_squares(sum, counted_gradients(), stream);
-  } else {
-    const std::vector<Tensor> all = buffer_.own_gradients();
+  const auto of_share = [&](const Share& share, const Tensor& sum) {
+    SharedBuffer& buffer = *share.buffer;
+    if (world_.model().size() > 1 || buffers_.is_of_experts(buffer))
+      return mt::sum_squares(sum, counted_gradients(share), stream);
+    const std::vector<Tensor> all = buffer.own_gradients();
     mt::sum_squares(sum, std::vector<ConstTensor>(all.begin(), all.end()), stream,
-                    [&](std::size_t part) { buffer_.await_sum(part); });
-  }
-  buffer_.sharers().all_reduce(sum).wait();
+                    [&](std::size_t part) { buffer.await_sum(part); });
+  };
+  const Tensor sum = of_outcome(offsetof(StepOutcome, sum_squares), 1);
+  add_up_shares(false, sum, of_share, stream);
   over_model(of_outcome(offsetof(StepOutcome, requests), kRequests + 1));  // and the sum
+  add_experts(sum, of_share, stream);
 }
 
 void Optimizer::count_zeros(Stream& stream) {
+  const auto of_share = [&](const Share& share, const Tensor& zeros) {
+    mt::count_zeros(zeros, counted_gradients(share), stream);
+  };
   const Tensor zeros = of_outcome(offsetof(StepOutcome, zeros), 1);
-  mt::count_zeros(zeros, counted_gradients(), stream);
-  all_ranks(zeros);
+  add_up_shares(false, zeros, of_share, stream);
+  over_model(zeros);
+  add_experts(zeros, of_share, stream);
 }
 
 void Optimizer::set_scaler(const LossScaleState& state) {
@@ -271,8 +336,8 @@ void Optimizer::set_scaler(const LossScaleState& state) {
 void Optimizer::begin_step(const StepOrder& order, Stream& stream) {
   {
     const Stream::Working working(stream, Family::communication);
-    buffer_.reduce(stream);
-    if (world_.model().size() > 1) buffer_.await_sums();
+    buffers_.reduce(stream);
+    if (world_.model().size() > 1 || world_.sizes().experts_apart()) buffers_.await_sums();
     sum_over_tensor_ranks();
     sum_shared();
   }
@@ -289,7 +354,7 @@ void Optimizer::begin_step(const StepOrder& order, Stream& stream) {
                 stream);
   outcomes_.send(outcome, stream);
   if (stream.device() == Device::cpu && outcome->skipped != 0) return;
-  update(records, stream);
+  for (const Share& share : shares_) update(share, records, stream);
 }
 
 StepResult Optimizer::end_step(Stream& stream) {
@@ -332,33 +397,37 @@ std::span<StepRecord> Optimizer::put_records(const StepOrder& order, Stream& str
   return {static_cast<StepRecord*>(records_.data()), records[0].size()};
 }
 
-void Optimizer::update(std::span<const StepRecord> records, Stream& stream) {
-  for (const Piece& piece : pieces_)
+void Optimizer::update(const Share& share, std::span<const StepRecord> records, Stream& stream) {
+  SharedBuffer& buffer = *share.buffer;
+  for (const Piece& piece : share.pieces)
     if (piece.rule == Rule::muon)
       muon_step(*piece.row, piece.state[0].reshape(piece.row->shape), options_.muon, records.data(),
                 scratch_, stream);
-  auto part = parts_.begin();
-  for (std::size_t turn = 0; turn < buffer_.turns(); ++turn) {
-    for (; part != parts_.end() && part->turn == turn; ++part)
-      update_flat(*part, &records[part->decoupled ? 1 : 0], stream);
+  auto part = share.parts.begin();
+  for (std::size_t turn = 0; turn < buffer.turns(); ++turn) {
+    for (; part != share.parts.end() && part->turn == turn; ++part)
+      update_flat(share, *part, &records[part->decoupled ? 1 : 0], stream);
     const Stream::Working working(stream, Family::communication);
-    buffer_.gather(turn);
+    buffer.gather(turn);
   }
-  for (const Kept& kept : flat_.state) take_scales(kept, records.data(), stream);
-  take_scales(flat_.master, records.data(), stream);
+  for (const Kept& kept : share.flat.state) take_scales(kept, records.data(), stream);
+  take_scales(share.flat.master, records.data(), stream);
 }
 
-void Optimizer::update_flat(const Part& part, const StepRecord* record, Stream& stream) {
-  const bool has_masters = static_cast<bool>(flat_.master.values);
-  const FlatUpdate update{.p = has_masters ? flat_.master : Kept{buffer_.values()},
-                          .copy = has_masters ? buffer_.values() : Tensor(),
-                          .g = buffer_.gradients(),
+void Optimizer::update_flat(const Share& share, const Part& part, const StepRecord* record,
+                            Stream& stream) {
+  const Flat& flat = share.flat;
+  const Tensor values = share.buffer->values();
+  const bool has_masters = static_cast<bool>(flat.master.values);
+  const FlatUpdate update{.p = has_masters ? flat.master : Kept{values},
+                          .copy = has_masters ? values : Tensor(),
+                          .g = share.buffer->gradients(),
                           .chunks = part.chunks,
                           .elements = part.elements};
   if (options_.name == "sgd")
-    sgd(update, flat_.state[0].values, options_.sgd_momentum, record, stream);
+    sgd(update, flat.state[0].values, options_.sgd_momentum, record, stream);
   else
-    adam(update, flat_.state[0], flat_.state[1], options_.adam, record, stream);
+    adam(update, flat.state[0], flat.state[1], options_.adam, record, stream);
 }
 
 }  // namespace mt

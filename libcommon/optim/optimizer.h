@@ -2,8 +2,8 @@
 // Reduces them over the ranks, checks that they are finite, clips them, updates the weights.
 //
 // With --use-distributed-optimizer each rank keeps the state of a part of every bucket of the
-// parameters and updates it (optim/shared_buffer.h).  Adam's parts may cut a parameter; Muon, which
-// needs whole matrices, gives each parameter to one rank.
+// parameters and updates it (optim/shared_buffers.h).  Adam's parts may cut a parameter; Muon,
+// which needs whole matrices, gives each parameter to one rank.
 //
 // Where ranks share matrices or layers, gradients of which each has a part are summed over them,
 // and so are the norm and the number of zeros: of the whole model, each parameter once.
@@ -16,6 +16,7 @@
 
 #include <array>
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <span>
@@ -28,7 +29,7 @@
 #include "optim/optimizer_options.h"
 #include "optim/outcome_stage.h"
 #include "optim/param_schedule.h"
-#include "optim/shared_buffer.h"
+#include "optim/shared_buffers.h"
 #include "tensor/arena.h"
 #include "tensor/param.h"
 #include "tensor/stream.h"
@@ -86,18 +87,18 @@ class Optimizer {
   void set_values(const std::function<void(const Param&)>& fill, Stream& stream);
   // Calls read(row) for every row while row.value is whole and the newest; called on every rank.
   void read_values(const std::function<void(const Param&)>& read, Stream& stream) {
-    buffer_.read_values(read, stream);
+    buffers_.read_values(read, stream);
   }
   // Before the end: values that are under way.
-  void finish_values() { buffer_.finish(); }
+  void finish_values() { buffers_.finish(); }
   // What the first micro-batch is added to.
-  void zero_gradients(Stream& stream) { buffer_.begin(stream); }
+  void zero_gradients(Stream& stream) { buffers_.begin(stream); }
   // Who is to be told of the use of parameters (Step::sharing), or null.
-  ParamSharing* sharing() { return buffer_.is_due_in_steps() ? &buffer_ : nullptr; }
+  ParamSharing* sharing() { return buffers_.are_due_in_steps() ? &buffers_ : nullptr; }
   // Whether a rank has the gradients of its own micro-batches, not a part of all ranks' sum, and
   // all values.
-  bool has_own_gradients() const { return !buffer_.shards_gradients(); }
-  bool has_whole_values() const { return !buffer_.shards_values(); }
+  bool has_own_gradients() const { return !buffers_.shard_gradients(); }
+  bool has_whole_values() const { return !buffers_.shard_values(); }
   // Where the sum of the losses, the number of tokens and the requests go, [2 + kRequests] f64 on
   // the device: before a step, which knows them then; requests of the ranks of data_context(),
   // which the step adds up over the model.
@@ -117,8 +118,9 @@ class Optimizer {
   const OptimizerOptions& options() const { return options_; }
   // Bytes of the optimizer's state, the same number on every rank.
   std::size_t bytes() const { return bytes_; }
-  std::size_t value_bytes() const { return buffer_.value_bytes(); }
-  std::size_t gradient_bytes() const { return buffer_.gradient_bytes(); }
+  std::size_t value_bytes() const { return buffers_.value_bytes(); }
+  std::size_t gradient_bytes() const { return buffers_.gradient_bytes(); }
+  const std::deque<SharedBuffer>& buffers() const { return buffers_.all(); }
 
   // --- For checkpoints. ---
 
@@ -129,12 +131,13 @@ class Optimizer {
   // Whether this rank's part of a row is added to sums over the model, and stored, and not that of
   // another rank that has the same.
   bool counts(const Param& row) const {
-    return !row.copy && (row.is_cut() || world_.tensor().rank() == 0);
+    return !row.copy && (row.is_cut() || tensor_of(row).rank() == 0);
   }
-  // Whether this rank's pieces are not those of another rank as well.
-  bool keeps_own_pieces() const { return buffer_.is_first_copy(); }
+  // Whether this rank's piece of a row is not that of another rank as well.
+  bool keeps_own_piece(const Param& row) const { return buffers_.of(row).is_first_copy(); }
+  bool keeps_own_pieces() const;  // whether there is a row of which it does
   Rule rule_of(const Param& row) const;
-  const std::vector<Piece>& pieces() const { return pieces_; }  // in the table's order
+  const std::vector<Piece>& pieces() const { return pieces_; }  // by buffers, in the table's order
   // Megatron's names of what a rule remembers.
   static const std::vector<std::string>& state_names(Rule rule);
 
@@ -149,8 +152,8 @@ class Optimizer {
     Kept master;
     std::int64_t size = 0;  // elements of each
   };
-  std::vector<Piece> pieces_of(int rank) const;
-  Need place(std::vector<Piece>& pieces, Flat& flat, Arena& state) const;
+  std::vector<Piece> pieces_of(const SharedBuffer& buffer, int rank) const;
+  Need place(std::span<Piece> pieces, DType dtype, Flat& flat, Arena& state) const;
   // What is updated together, with one learning rate.
   struct Part {
     std::size_t turn = 0;
@@ -159,34 +162,47 @@ class Optimizer {
     ConstTensor chunks = {};  // of UpdateChunk, as bytes on the device; empty on meta
     std::int64_t elements = 0;
   };
-  std::vector<UpdateChunk> chunks_of(const Part& part) const;
-  void upload_chunks();
+  // What is updated of the rows in a buffer: they have one dtype.
+  struct Share {
+    SharedBuffer* buffer = nullptr;
+    std::span<Piece> pieces = {};
+    Flat flat = {};
+    Arena state = {};
+    std::vector<Part> parts = {};  // by turns
+  };
+  Need measure(const SharedBuffer& buffer) const;
+  std::vector<UpdateChunk> chunks_of(const Share& share, const Part& part) const;
+  void upload_chunks(Share& share);
+  Group& tensor_of(const Param& row) const {  // ranks that share its matrix
+    return row.copies == Copies::experts ? world_.expert_tensor() : world_.tensor();
+  }
   void sum_over_tensor_ranks();
   void sum_shared();
   void over_model(Tensor value);  // becomes the sum of what the ranks of the model have
-  void all_ranks(Tensor value);   // likewise, and of parts that ranks with the same weights have
-  std::vector<ConstTensor> counted_gradients() const;
+  using PutNumber = std::function<void(const Share&, Tensor)>;
+  void add_up_shares(bool of_experts, Tensor sum, const PutNumber& put, Stream& stream);
+  void add_experts(Tensor sum, const PutNumber& put, Stream& stream);
+  std::vector<ConstTensor> counted_gradients(const Share& share) const;
   Tensor of_outcome(std::size_t offset, std::int64_t count) const {
     return outcome_.tensor(DType::f64, {count}, offset);
   }
   void sum_squares(Stream& stream);
   void count_zeros(Stream& stream);
   std::span<StepRecord> put_records(const StepOrder& order, Stream& stream);
-  void update(std::span<const StepRecord> records, Stream& stream);
-  void update_flat(const Part& part, const StepRecord* record, Stream& stream);
+  void update(const Share& share, std::span<const StepRecord> records, Stream& stream);
+  void update_flat(const Share& share, const Part& part, const StepRecord* record, Stream& stream);
 
   ParamTable& table_;
   OptimizerOptions options_;
   const World& world_;
-  SharedBuffer buffer_;
-  DType dtype_;
+  SharedBuffers buffers_;
   std::vector<Piece> pieces_;
-  Flat flat_;
+  std::deque<Share> shares_;  // of the buffers that have trainable rows, in their order
   std::size_t bytes_ = 0;
-  Arena state_, scratch_;
-  std::vector<Part> parts_;  // by turns
-  Buffer records_;           // StepRecords: see put_records()
-  Buffer outcome_;           // a StepOutcome
+  Arena scratch_;
+  Buffer numbers_;  // f64: one for each share, and two
+  Buffer records_;  // StepRecords: see put_records()
+  Buffer outcome_;  // a StepOutcome
   OutcomeStage outcomes_;
   LossScaleState loss_scale_;
   std::int64_t steps_ = 0;

@@ -20,51 +20,64 @@ static std::vector<int> every(int first, int step, int count) {
   return ranks;
 }
 
-SharedBuffer::SharedBuffer(ParamTable& table, Device device, DType dtype,
-                           const OptimizerOptions& options, const World& world)
-    : table_(table), options_(options), ranks_(world.data_context()) {
-  const int instances = distributed() ? options.distributed_optimizer_instances : ranks_.size();
-  const int part = ranks_.size() / instances, place = ranks_.rank() % part;
-  sharer_numbers_ = ranks_.split(every(ranks_.rank() - place, 1, part), Carries::numbers);
-  sharers_ = sharer_numbers_->split(every(0, 1, part), Carries::tensors);
-  copies_ = ranks_.split(every(place, part, instances), Carries::tensors);
-  shards_values_ = options.shards_values() && sharers_->size() > 1;
-  shards_gradients_ = options.shards_gradients() && sharers_->size() > 1;
-  for (const Param& row : table_.rows()) counts_.push_back(row.local.numel());
-  if (options.bf16_gradients()) table_.keep_gradients_in(DType::bf16);
-  if (distributed() || options_.overlap_grad_reduce) {
-    layout_ = make_layout(world.data().size());
-    allocate(device, dtype);
+Sharers::Sharers(Group& all, const OptimizerOptions& options) : ranks(all) {
+  const int instances =
+      options.use_distributed_optimizer ? options.distributed_optimizer_instances : ranks.size();
+  const int part = ranks.size() / instances, place = ranks.rank() % part;
+  numbers = ranks.split(every(ranks.rank() - place, 1, part), Carries::numbers);
+  tensors = numbers->split(every(0, 1, part), Carries::tensors);
+  copies = ranks.split(every(place, part, instances), Carries::tensors);
+}
+
+SharedBuffer::SharedBuffer(ParamTable& table, const std::vector<std::size_t>& rows,
+                           const OptimizerOptions& options, const Sharers& sharers, int data_ranks)
+    : table_(table),
+      options_(options),
+      sharers_(sharers),
+      number_(table.rows().size(), kNone),
+      unwritten_(table.rows().size()) {
+  for (const std::size_t row : rows) {
+    number_[row] = rows_.size();
+    rows_.push_back(&table.rows()[row]);
+    counts_.push_back(rows_.back()->local.numel());
+  }
+  const bool shares = sharers_.tensors->size() > 1;
+  shards_values_ = options.shards_values() && shares;
+  shards_gradients_ = options.shards_gradients() && shares && is_trainable();
+  if (distributed() || shards_values_ || (options_.overlap_grad_reduce && is_trainable())) {
+    layout_ = make_layout(data_ranks);
+    allocate(rows);
   } else {
-    table_.allocate(device, dtype, true);
-    layout_.buckets = {{0, table_.gradients().numel()}};
+    const ParamLayout all = table_.one_after_another(rows);
+    flat_ = &table_.allocate(rows, all, is_trainable() ? all : ParamLayout());
+    layout_.buckets = {{0, all.size}};
   }
   states_.resize(layout_.buckets.size());
-  for (std::size_t row = 0; row < counts_.size(); ++row) {
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
     bucket_of_.push_back(layout_.starts.empty() ? 0 : layout_.bucket_at(layout_.starts[row]));
     ++states_[bucket_of_.back()].rows;
   }
-  unwritten_.resize(counts_.size());
-  find_added_to();
+  if (is_trainable()) find_added_to();
 }
 
 BufferLayout SharedBuffer::make_layout(int data_ranks) const {
+  const int ranks = sharers_.tensors->size();
   std::optional<std::size_t> shared;
   std::int64_t elements = 0;
   std::vector<int> units;
-  for (const Param& row : table_.rows()) {
-    if (row.shared) shared = row.index;
-    elements += counts_[row.index];
-    if (shards_gradients_) units.push_back(row.unit);
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    if (rows_[row]->shared) shared = row;
+    elements += counts_[row];
+    if (shards_gradients_ || shards_values_) units.push_back(rows_[row]->unit);
   }
-  if (options_.name == "muon") return make_whole_layout(counts_, sharers_->size(), shared);
+  if (options_.name == "muon") return make_whole_layout(counts_, ranks, shared);
   std::optional<std::int64_t> size;
-  if (options_.overlap_grad_reduce && !shards_gradients_)
+  if (options_.overlap_grad_reduce && units.empty())
     size = options_.ddp_num_buckets   ? elements / *options_.ddp_num_buckets
            : options_.ddp_bucket_size ? *options_.ddp_bucket_size
                                       : default_bucket_size(data_ranks);
   return mt::make_layout({.counts = counts_,
-                          .ranks = sharers_->size(),
+                          .ranks = ranks,
                           .bucket_size = size,
                           .high_bandwidth = options_.ddp_pad_buckets,
                           .shared = shared,
@@ -72,7 +85,7 @@ BufferLayout SharedBuffer::make_layout(int data_ranks) const {
 }
 
 // Where values or gradients are sharded, the table has the two places at which buckets take turns.
-void SharedBuffer::allocate(Device device, DType dtype) {
+void SharedBuffer::allocate(const std::vector<std::size_t>& rows) {
   std::array<std::int64_t, 2> largest{};
   for (std::size_t i = 0; i < layout_.buckets.size(); ++i) {
     const Bucket& bucket = layout_.buckets[i];
@@ -85,33 +98,40 @@ void SharedBuffer::allocate(Device device, DType dtype) {
     const std::size_t bucket = layout_.bucket_at(start);
     places.starts.push_back(place_of(bucket) + start - layout_.buckets[bucket].begin);
   }
-  table_.allocate(device, dtype, shards_values_ ? places : all, shards_gradients_ ? places : all);
-  const std::int64_t kept = layout_.size() / sharers_->size();
-  const auto make = [&](Buffer& storage, DType of) {
-    storage = Buffer(device, static_cast<std::size_t>(kept) * size_of(of));
-    return storage.tensor(of, {kept});
+  flat_ = &table_.allocate(rows, shards_values_ ? places : all,
+                           !is_trainable()     ? ParamLayout()
+                           : shards_gradients_ ? places
+                                               : all);
+  const std::int64_t kept = layout_.size() / sharers_.tensors->size();
+  const auto make = [&](Buffer& storage, const Tensor& like) {
+    storage = Buffer(like.device(), static_cast<std::size_t>(kept) * size_of(like.dtype()));
+    return storage.tensor(like.dtype(), {kept});
   };
-  if (shards_values_) own_values_ = make(value_storage_, dtype);
-  if (shards_gradients_) own_gradients_ = make(gradient_storage_, table_.gradient_dtype());
-  if (!distributed()) return;
-  sharers_->reach(table_.values());
-  sharers_->reach(table_.gradients());
+  if (shards_values_) own_values_ = make(value_storage_, flat_->values);
+  if (shards_gradients_) own_gradients_ = make(gradient_storage_, flat_->gradients);
+  if (distributed() || shards_values_) sharers_.tensors->reach(flat_->values);
+  if (distributed()) sharers_.tensors->reach(flat_->gradients);
 }
 
 std::vector<OwnedRange> SharedBuffer::owned(int rank) const {
-  if (distributed()) return owned_ranges(layout_, counts_, rank, sharers_->size());
-  std::vector<OwnedRange> whole;
-  for (std::size_t row = 0; row < counts_.size(); ++row) whole.push_back({row, 0, counts_[row]});
-  return whole;
+  std::vector<OwnedRange> ranges;
+  if (distributed() || shards_values_) {
+    ranges = owned_ranges(layout_, counts_, rank, sharers_.tensors->size());
+    for (OwnedRange& range : ranges) range.param = rows_[range.param]->index;
+  } else {
+    for (std::size_t row = 0; row < rows_.size(); ++row)
+      ranges.push_back({rows_[row]->index, 0, counts_[row]});
+  }
+  return ranges;
 }
 
 std::vector<int> SharedBuffer::ranks_that_differ() const {
   if (!distributed()) return {0};
-  return mt::ranks_that_differ(layout_, counts_, sharers_->size());
+  return mt::ranks_that_differ(layout_, counts_, sharers_.tensors->size());
 }
 
 bool SharedBuffer::is_due_in_steps() const {
-  return options_.overlap_grad_reduce && ranks_.size() > 1;
+  return options_.overlap_grad_reduce && sharers_.ranks.size() > 1;
 }
 
 // --- What lies where ----------------------------------------------------------------------------
@@ -122,29 +142,30 @@ static Tensor bucket_in(const Tensor& buffer, const Bucket& bucket, std::int64_t
 
 Tensor SharedBuffer::values_of(std::size_t bucket) const {
   const Bucket& b = layout_.buckets[bucket];
-  return bucket_in(table_.values(), b, shards_values_ ? place_of(bucket) : b.begin);
+  return bucket_in(flat_->values, b, shards_values_ ? place_of(bucket) : b.begin);
 }
 
 Tensor SharedBuffer::gradients_of(std::size_t bucket) const {
   const Bucket& b = layout_.buckets[bucket];
-  return bucket_in(table_.gradients(), b, shards_gradients_ ? place_of(bucket) : b.begin);
+  return bucket_in(flat_->gradients, b, shards_gradients_ ? place_of(bucket) : b.begin);
 }
 
 Tensor SharedBuffer::own_slice(const Tensor& whole) const {
-  const std::int64_t slice = whole.numel() / sharers_->size(), begin = sharers_->rank() * slice;
+  const std::int64_t slice = whole.numel() / sharers_.tensors->size(),
+                     begin = sharers_.tensors->rank() * slice;
   return whole.rows(begin, begin + slice);
 }
 
 Tensor SharedBuffer::kept_slice(const Tensor& own, std::size_t bucket) const {
   const Bucket& b = layout_.buckets[bucket];
-  return own.rows(b.begin / sharers_->size(), b.end / sharers_->size());
+  return own.rows(b.begin / sharers_.tensors->size(), b.end / sharers_.tensors->size());
 }
 
 Tensor SharedBuffer::kept_part(const Tensor& own, const OwnedRange& part) const {
-  const std::int64_t at = layout_.starts[part.param] + part.begin;
-  const std::size_t bucket = bucket_of_[part.param];
+  const std::size_t row = number_[part.param], bucket = bucket_of_[row];
+  const std::int64_t at = layout_.starts[row] + part.begin;
   const Bucket& b = layout_.buckets[bucket];
-  const std::int64_t begin = (at - b.begin) % b.slice(sharers_->size());
+  const std::int64_t begin = (at - b.begin) % b.slice(sharers_.tensors->size());
   return kept_slice(own, bucket).rows(begin, begin + part.end - part.begin);
 }
 
@@ -177,13 +198,12 @@ void SharedBuffer::find_added_to() {
     const Tensor all = gradients_of(bucket);
     State& state = states_[bucket];
     std::vector<std::array<std::int64_t, 2>> replaced;
-    for (const Param& row : table_.rows()) {
-      if (bucket_of(row) != bucket || !row.gradient_replaced || !row.trainable ||
-          counts_[row.index] < kLarge)
-        continue;
-      const std::int64_t begin = element_of(row.grad, all);
-      replaced.push_back({begin, begin + counts_[row.index]});
-      state.replaced.push_back(row.index);
+    for (const Param* row : rows_) {
+      const std::int64_t count = row->local.numel();
+      if (bucket_of(*row) != bucket || !row->gradient_replaced || count < kLarge) continue;
+      const std::int64_t begin = element_of(row->grad, all);
+      replaced.push_back({begin, begin + count});
+      state.replaced.push_back(row->index);
     }
     std::ranges::sort(replaced);
     replaced.push_back({all.numel(), 0});
@@ -227,9 +247,10 @@ bool SharedBuffer::add_to(const Param& row, Stream& stream) {
 }
 
 void SharedBuffer::complete(RowRange rows, bool last) {
-  if (!options_.overlap_grad_reduce || (!last && !shards_gradients_)) return;
+  if (!is_trainable() || !options_.overlap_grad_reduce || (!last && !shards_gradients_)) return;
   for (std::size_t row = rows.begin; row < rows.end; ++row) {
-    const std::size_t bucket = bucket_of_[row];
+    if (!has(row)) continue;
+    const std::size_t bucket = bucket_of_[number_[row]];
     if (shards_gradients_ ? is_written(bucket) : --states_[bucket].missing == 0) start(bucket);
   }
 }
@@ -244,8 +265,8 @@ bool SharedBuffer::is_written(std::size_t bucket) const {
 void SharedBuffer::start(std::size_t bucket) {
   const Tensor all = gradients_of(bucket);
   states_[bucket].started = true;
-  states_[bucket].sum =
-      distributed() ? sharers_->reduce_scatter(own_slice(all), all) : copies_->all_reduce(all);
+  states_[bucket].sum = distributed() ? sharers_.tensors->reduce_scatter(own_slice(all), all)
+                                      : sharers_.copies->all_reduce(all);
 }
 
 // Adds this rank's slice of a bucket's sum to what it has.
@@ -264,20 +285,21 @@ void SharedBuffer::keep(std::size_t bucket, Stream& stream) {
 
 void SharedBuffer::reduce(Stream& stream) {
   finish();
+  if (!is_trainable()) return;
   if (shards_gradients_) {
     for (std::size_t& there : gradients_at_)
       if (const std::size_t bucket = std::exchange(there, kNone); bucket != kNone)
         keep(bucket, stream);
-    return copies_->all_reduce(own_gradients_).wait();
+    return sharers_.copies->all_reduce(own_gradients_).wait();
   }
   for (std::size_t i = 0; i < states_.size(); ++i) {
     if (!states_[i].started) start(i);
     states_[i].started = false;
   }
-  if (!distributed() || copies_->size() == 1) return;
+  if (!distributed() || sharers_.copies->size() == 1) return;
   await_sums();
   for (std::size_t i = 0; i < states_.size(); ++i)
-    states_[i].sum = copies_->all_reduce(own_slice(gradients_of(i)));
+    states_[i].sum = sharers_.copies->all_reduce(own_slice(gradients_of(i)));
 }
 
 void SharedBuffer::await_sum(std::size_t part) {
@@ -298,7 +320,7 @@ std::size_t SharedBuffer::turn_of(const Param& row) const {
 
 void SharedBuffer::gather_bucket(std::size_t bucket) {
   const Tensor all = values_of(bucket);
-  states_[bucket].values = sharers_->all_gather(all, own_slice(all));
+  states_[bucket].values = sharers_.tensors->all_gather(all, own_slice(all));
 }
 
 void SharedBuffer::gather(std::size_t turn) {
@@ -323,7 +345,8 @@ void SharedBuffer::bring(std::size_t bucket) {
   if (there == bucket) return;
   if (there != kNone) states_[there].values.wait();
   there = bucket;
-  states_[bucket].values = sharers_->all_gather(values_of(bucket), kept_slice(own_values_, bucket));
+  states_[bucket].values =
+      sharers_.tensors->all_gather(values_of(bucket), kept_slice(own_values_, bucket));
 }
 
 void SharedBuffer::use(const Param& row) {
@@ -346,12 +369,11 @@ void SharedBuffer::finish() {
 void SharedBuffer::set_values(const std::function<void(const Param&)>& fill, Stream& stream) {
   finish();
   forget_values();
-  for (const Param& row : table_.rows()) {
-    fill(row);
-    const bool ends =
-        row.index + 1 == bucket_of_.size() || bucket_of_[row.index + 1] != bucket_of_[row.index];
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    fill(*rows_[row]);
+    const std::size_t bucket = bucket_of_[row];
+    const bool ends = row + 1 == rows_.size() || bucket_of_[row + 1] != bucket;
     if (!shards_values_ || !ends) continue;
-    const std::size_t bucket = bucket_of(row);
     copy(kept_slice(own_values_, bucket), own_slice(values_of(bucket)), stream);
     stream.synchronize();  // before other rows are put at its place
   }
@@ -361,13 +383,13 @@ void SharedBuffer::read_values(const std::function<void(const Param&)>& read, St
   finish();
   forget_values();
   stream.synchronize();
-  for (const Param& row : table_.rows()) {
+  for (const Param* row : rows_) {
     if (shards_values_) {
-      bring(bucket_of(row));
+      bring(bucket_of(*row));
       finish();
       stream.synchronize();
     }
-    read(row);
+    read(*row);
   }
 }
 

@@ -1,6 +1,7 @@
-// SharedBuffer: the values and gradients of the ranks that have the same weights, and how they are
-// kept the same.  Gradients are summed over these ranks after a step's last micro-batch, bucket by
-// bucket (optim/buffer_layout.h).  With the distributed optimizer each rank gets its slice of every
+// SharedBuffer: the values and gradients of rows of one kind (FlatRows) on the ranks that have
+// copies of them, and how they are kept the same.  Frozen rows have values alone.  Gradients are
+// summed over these ranks after a step's last micro-batch, bucket by bucket
+// (optim/buffer_layout.h).  With the distributed optimizer each rank gets its slice of every
 // bucket's sum, updates it, and the new values are gathered.
 //
 // With --overlap-grad-reduce a bucket's sum begins when the last backward has been through its
@@ -36,29 +37,47 @@ namespace mt {
 // Which element of a flat tensor a part of it begins with.
 std::int64_t element_of(const Tensor& part, const Tensor& whole);
 
+// Sharers: ranks that have copies of the same rows.  With the distributed optimizer they are cut
+// into as many consecutive parts as there are instances of it; else each is a part by itself.
+struct Sharers {
+  // Called on every rank of `ranks`, which must outlive this.
+  Sharers(Group& ranks, const OptimizerOptions& options);
+
+  Group& ranks;
+  // This rank's part, which shares the optimizer's state; the second is of the same ranks.
+  std::unique_ptr<Group> numbers, tensors;
+  std::unique_ptr<Group> copies;  // one rank of each part, which have the same state
+};
+
 class SharedBuffer final : public ParamSharing {
  public:
-  // Called on every rank of `world`, which must outlive this, as must the table.  Allocates it.
-  SharedBuffer(ParamTable& table, Device device, DType dtype, const OptimizerOptions& options,
-               const World& world);
+  // Called on every one of the sharers, which must outlive this, as must the table, which has begun
+  // to be allocated.  Allocates its rows with these indices, which are of one kind.
+  SharedBuffer(ParamTable& table, const std::vector<std::size_t>& rows,
+               const OptimizerOptions& options, const Sharers& sharers, int data_ranks);
 
-  // Parts of the trainable rows and of those that are not that a rank of sharers() updates.
+  bool is_trainable() const { return rows_.front()->trainable; }
+  Copies copies() const { return rows_.front()->copies; }
+  const std::vector<const Param*>& rows() const { return rows_; }  // in the table's order
+  // Parts of the rows that a rank of sharers() updates, or of frozen ones keeps.
   std::vector<OwnedRange> owned(int rank) const;
-  std::vector<int> ranks_that_differ() const;          // of sharers(), in how much they update
-  Group& sharers() const { return *sharer_numbers_; }  // of the optimizer's state
-  bool is_first_copy() const { return copies_->rank() == 0; }  // of that state
+  std::vector<int> ranks_that_differ() const;           // of sharers(), in how much they update
+  Group& sharers() const { return *sharers_.numbers; }  // of the optimizer's state
+  bool is_first_copy() const { return sharers_.copies->rank() == 0; }  // of that state
   bool shards_values() const { return shards_values_; }
   bool shards_gradients() const { return shards_gradients_; }
   bool is_due_in_steps() const;  // whether to tell of use() and the like
 
   // Flat tensors with what this rank updates and with its gradients, and a part of owned() in them.
-  Tensor values() const { return shards_values_ ? own_values_ : table_.values(); }
-  Tensor gradients() const { return shards_gradients_ ? own_gradients_ : table_.gradients(); }
+  Tensor values() const { return shards_values_ ? own_values_ : flat_->values; }
+  Tensor gradients() const { return shards_gradients_ ? own_gradients_ : flat_->gradients; }
+  // What of both lies in the table: whole rows, or the two places at which they take turns.
+  const FlatRows& flat() const { return *flat_; }
   Tensor value(const OwnedRange& part) const;
   Tensor gradient(const OwnedRange& part) const;
   std::vector<Tensor> own_gradients() const;  // all that is owned(), padding included, in parts
-  std::size_t value_bytes() const { return table_.values().bytes() + own_values_.bytes(); }
-  std::size_t gradient_bytes() const { return table_.gradients().bytes() + own_gradients_.bytes(); }
+  std::size_t value_bytes() const { return flat_->values.bytes() + own_values_.bytes(); }
+  std::size_t gradient_bytes() const { return flat_->gradients.bytes() + own_gradients_.bytes(); }
 
   // Calls fill(row) for every row, which writes row.value.
   void set_values(const std::function<void(const Param&)>& fill, Stream& stream);
@@ -85,12 +104,15 @@ class SharedBuffer final : public ParamSharing {
   static constexpr std::size_t kNone = ~std::size_t{0};
   using Places = std::array<std::size_t, 2>;  // the bucket that lies there, or kNone
 
-  bool distributed() const { return options_.use_distributed_optimizer; }
-  bool gathers_by_buckets() const { return options_.overlap_param_gather && !shards_values_; }
+  bool distributed() const { return is_trainable() && options_.use_distributed_optimizer; }
+  bool gathers_by_buckets() const {
+    return is_trainable() && options_.overlap_param_gather && !shards_values_;
+  }
   void gather_bucket(std::size_t bucket);
   BufferLayout make_layout(int data_ranks) const;
-  void allocate(Device device, DType dtype);
-  std::size_t bucket_of(const Param& row) const { return bucket_of_[row.index]; }
+  void allocate(const std::vector<std::size_t>& rows);
+  bool has(std::size_t row) const { return number_[row] != kNone; }
+  std::size_t bucket_of(const Param& row) const { return bucket_of_[number_[row.index]]; }
   std::int64_t place_of(std::size_t bucket) const { return bucket % 2 == 0 ? 0 : first_place_; }
   Tensor values_of(std::size_t bucket) const;  // whole
   Tensor gradients_of(std::size_t bucket) const;
@@ -107,8 +129,10 @@ class SharedBuffer final : public ParamSharing {
 
   ParamTable& table_;
   OptimizerOptions options_;
-  Group& ranks_;
-  std::unique_ptr<Group> sharer_numbers_, sharers_, copies_;
+  const Sharers& sharers_;
+  std::vector<const Param*> rows_;
+  std::vector<std::size_t> number_;  // of each of the table's rows among these, or kNone
+  const FlatRows* flat_ = nullptr;
   bool shards_values_ = false, shards_gradients_ = false;
   std::vector<std::int64_t> counts_;  // elements of each row
   BufferLayout layout_;
@@ -117,7 +141,7 @@ class SharedBuffer final : public ParamSharing {
     std::size_t rows = 0, missing = 0;  // whose gradients are not complete
     bool started = false;
     Pending sum, values;
-    std::vector<std::size_t> replaced;                  // its large rows that a step replaces
+    std::vector<std::size_t> replaced;  // the table's large rows that a step replaces
     std::vector<std::array<std::int64_t, 2>> added_to;  // elements [begin, end) of all others
   };
   std::vector<State> states_;  // of each bucket

@@ -1,6 +1,8 @@
 #include "tensor/param.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 namespace mt {
 
@@ -76,31 +78,74 @@ std::int64_t ParamTable::count() const {
   return sum;
 }
 
-void ParamTable::allocate(Device device, DType dtype, bool with_gradients) {
-  ParamLayout layout;
-  for (const Param& row : rows_) {
-    layout.starts.push_back(layout.size);
-    layout.size += (row.local.numel() + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  allocate(device, dtype, layout, with_gradients ? layout : ParamLayout());
+void ParamTable::freeze(const std::function<bool(const RowPlace&)>& is_frozen) {
+  for (Param& row : rows_)
+    if (is_frozen(row.place)) row.trainable = false;
 }
 
-void ParamTable::allocate(Device device, DType dtype, const ParamLayout& values,
-                          const ParamLayout& gradients) {
-  dtype_ = dtype;
-  value_count_ = values.size;
-  gradient_count_ = gradients.size;
-  const DType sums = gradient_dtype();
-  values_ = Buffer(device, static_cast<std::size_t>(values.size) * size_of(dtype));
-  gradients_ = Buffer(device, static_cast<std::size_t>(gradients.size) * size_of(sums));
-  for (Param& row : rows_) {
-    const auto at = [&](const Buffer& buffer, DType of, const ParamLayout& layout) {
-      const auto start = static_cast<std::size_t>(layout.starts[row.index]);
-      return buffer.tensor(of, row.local, start * size_of(of));
-    };
-    row.value = at(values_, dtype, values);
-    row.grad = gradients.starts.empty() ? Tensor() : at(gradients_, sums, gradients);
+DType ParamTable::dtype_of(const Param& row) const {
+  return row.dtype && size_of(*row.dtype) > size_of(dtype_) ? *row.dtype : dtype_;
+}
+
+std::vector<std::vector<std::size_t>> ParamTable::kinds(bool experts_apart) const {
+  std::map<std::tuple<bool, Copies, DType>, std::vector<std::size_t>> kinds;
+  for (const Param& row : rows_)
+    kinds[{!row.trainable, experts_apart ? row.copies : Copies::dense, dtype_of(row)}].push_back(
+        row.index);
+  std::vector<std::vector<std::size_t>> all;
+  for (auto& [kind, rows] : kinds) all.push_back(std::move(rows));
+  return all;
+}
+
+ParamLayout ParamTable::one_after_another(std::span<const std::size_t> rows) const {
+  ParamLayout layout;
+  for (const std::size_t row : rows) {
+    layout.starts.push_back(layout.size);
+    layout.size += (rows_[row].local.numel() + kAlignment - 1) / kAlignment * kAlignment;
   }
+  return layout;
+}
+
+void ParamTable::allocate(Device device, DType dtype, bool with_gradients) {
+  begin_allocation(device, dtype);
+  for (const std::vector<std::size_t>& rows : kinds(false)) {
+    const ParamLayout layout = one_after_another(rows);
+    const bool has_gradients = with_gradients && rows_[rows.front()].trainable;
+    allocate(rows, layout, has_gradients ? layout : ParamLayout());
+  }
+}
+
+void ParamTable::begin_allocation(Device device, DType dtype) {
+  device_ = device;
+  dtype_ = dtype;
+  flat_.clear();
+  storage_.clear();
+}
+
+const FlatRows& ParamTable::allocate(std::vector<std::size_t> rows, const ParamLayout& values,
+                                     const ParamLayout& gradients) {
+  const DType dtype = dtype_of(rows_[rows.front()]);
+  const DType sums =
+      dtype == dtype_ ? gradient_dtype_.value_or(sum_dtype(dtype)) : sum_dtype(dtype);
+  const auto make = [&](DType of, const ParamLayout& layout) {
+    Buffer& buffer =
+        storage_.emplace_back(device_, static_cast<std::size_t>(layout.size) * size_of(of));
+    return buffer.tensor(of, {layout.size});
+  };
+  FlatRows& flat = flat_.emplace_back();
+  flat.values = make(dtype, values);
+  if (!gradients.starts.empty()) flat.gradients = make(sums, gradients);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    Param& row = rows_[rows[i]];
+    const auto at = [&](const Tensor& all, const ParamLayout& layout) {
+      const std::int64_t start = layout.starts[i];
+      return all.rows(start, start + row.local.numel()).reshape(row.local);
+    };
+    row.value = at(flat.values, values);
+    row.grad = flat.gradients ? at(flat.gradients, gradients) : Tensor();
+  }
+  flat.rows = std::move(rows);
+  return flat;
 }
 
 }  // namespace mt

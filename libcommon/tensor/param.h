@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,7 +82,9 @@ struct Param {
   // The first and the last stage of a pipeline have this row each (tied embeddings): its gradient
   // is the sum of both.  The last one's is a copy, which neither counts nor is stored.
   bool shared = false, copy = false;
-  bool trainable = true;
+  bool trainable = true;  // else it is frozen: it has no gradient, and keeps its value
+  // What its values need where those of the table have fewer bits: a router's, an expert's bias.
+  std::optional<DType> dtype = {};
   double decay_mult = 1, learning_rate_mult = 1;
   bool embedding_or_output = false;  // of words: may have a learning rate of its own
   // What a step first adds to its gradient replaces what was there, which need not be zeroed.
@@ -122,14 +126,26 @@ class ParamSharing {
   virtual void complete(RowRange rows, bool last) = 0;
 };
 
-// Where rows lie in the flat buffer of values or of gradients, in elements.
+// Where rows lie in a flat tensor of values or of gradients, in elements.
 struct ParamLayout {
   std::vector<std::int64_t> starts;  // of each row
   std::int64_t size = 0;
 };
 
+// FlatRows: rows of one kind, whose values lie in one flat tensor and their gradients in another.
+// They are of one dtype, all trainable or all frozen, and, where experts are apart, the same ranks
+// have copies of all of them.
+struct FlatRows {
+  std::vector<std::size_t> rows;  // indices, in the table's order
+  Tensor values = {}, gradients = {};
+};
+
 class ParamTable {
  public:
+  ParamTable() = default;
+  ParamTable(ParamTable&&) = default;
+  ParamTable& operator=(ParamTable&&) = default;
+
   // The rows are those of one of so many tensor-parallel ranks.  Before the first row.
   void divide(int rank, int ranks) {
     rank_ = rank;
@@ -148,32 +164,45 @@ class ParamTable {
   Param& at(const std::string& name);  // Exit::internal if absent
   std::int64_t count() const;          // elements of all rows but copies, whole, without padding
 
-  // What gradients are kept in; otherwise the sum_dtype of the values.  Before they are allocated.
+  // Freezes the rows at the places of which this is true.  Before they are allocated.
+  void freeze(const std::function<bool(const RowPlace&)>& is_frozen);
+
+  // What gradients are kept in; otherwise the sum_dtype of the values.  It is not what gradients of
+  // rows are kept in that have a dtype of their own.  Before they are allocated.
   void keep_gradients_in(DType dtype) { gradient_dtype_ = dtype; }
 
-  // One buffer for values, of `dtype`, and, if asked, one for gradients; the rows in their order,
-  // each at a multiple of 64 elements.
+  // Allocates all rows, each kind in its flat tensors, in their order, each at a multiple of 64
+  // elements.  Values are of `dtype`, but those of rows that need more bits; trainable rows have
+  // gradients if that is asked.
   void allocate(Device device, DType dtype, bool with_gradients);
-  // Allocates where these layouts say; rows whose turns come one after another may lie at one
-  // place.
-  void allocate(Device device, DType dtype, const ParamLayout& values,
-                const ParamLayout& gradients);
-  Tensor values() const { return values_.tensor(dtype_, {value_count_}); }
-  Tensor gradients() const { return gradients_.tensor(gradient_dtype(), {gradient_count_}); }
-  DType dtype() const { return dtype_; }  // of values
-  DType gradient_dtype() const { return gradient_dtype_.value_or(sum_dtype(dtype_)); }
-  Device device() const { return values_.device(); }
+
+  // Allocating in parts: begin_allocation() frees what there was, and allocate() then follows for
+  // the rows of each kind.  Its layouts have a start for each of the rows; rows whose turns come
+  // one after another may lie at one place.  There are no gradients where their layout is empty.
+  void begin_allocation(Device device, DType dtype);
+  const FlatRows& allocate(std::vector<std::size_t> rows, const ParamLayout& values,
+                           const ParamLayout& gradients);
+  // Returns the rows of each kind, trainable ones first, and of these first those of which dense
+  // ranks have copies.  Unless `experts_apart`, those of experts are no kind of their own.
+  std::vector<std::vector<std::size_t>> kinds(bool experts_apart) const;
+  ParamLayout one_after_another(std::span<const std::size_t> rows) const;
+
+  const std::deque<FlatRows>& flat_rows() const { return flat_; }  // all that is allocated
+  DType dtype() const { return dtype_; }                           // of values
+  DType dtype_of(const Param& row) const;                          // of its values
+  Device device() const { return device_; }
 
  private:
   void cut(Param& row) const;
 
   std::deque<Param> rows_;
-  int rank_ = 0, ranks_ = 1;                           // tensor-parallel
-  int unit_ = 0;                                       // of the next row
-  std::int64_t value_count_ = 0, gradient_count_ = 0;  // elements of the buffers
+  int rank_ = 0, ranks_ = 1;  // tensor-parallel
+  int unit_ = 0;              // of the next row
+  Device device_ = Device::cpu;
   DType dtype_ = DType::f32;
   std::optional<DType> gradient_dtype_;
-  Buffer values_, gradients_;
+  std::deque<FlatRows> flat_;
+  std::vector<Buffer> storage_;
 };
 
 }  // namespace mt

@@ -67,6 +67,33 @@ TEST_P(EveryGpt, BackwardIsTheDerivativeOfTheObjective) {
         row.grad, row.value, [&] { return bench.evaluate(); }, 9, row.name());
 }
 
+// With each row alone, and with the lower part of the model.
+TEST_P(EveryGpt, FrozenRowsHaveNoGradientAndChangeNoOther) {
+  ModelBench all(config(), DType::f64), bench(config(), DType::f64);
+  all.forward_and_backward();
+  for (std::size_t alone = 0; alone <= bench.table().rows().size(); ++alone) {
+    ParamTable& table = bench.table();
+    for (Param& row : table.rows())
+      row.trainable = alone < table.rows().size()
+                          ? row.index != alone
+                          : row.place.stack != "embedding" && row.place.layer != 0;
+    table.allocate(Device::cpu, DType::f64, true);
+    Stream stream(Device::cpu);
+    bench.model().initialize(7, stream);
+    bench.forward({});
+    bench.backward({});
+    for (Param& row : table.rows()) {
+      EXPECT_EQ(bool(row.grad), row.trainable);
+      if (!row.trainable) continue;
+      EXPECT_SAME_BITS(row.grad, all.table().at(row.name()).grad) << row.name();
+    }
+  }
+  for (Param& row : bench.table().rows())
+    if (row.trainable)
+      expect_gradient(
+          row.grad, row.value, [&] { return bench.evaluate(); }, 9, row.name());
+}
+
 TEST_P(EveryGpt, EvaluationAndTrainingHaveTheSameLossBitForBit) {
   ModelBench bench(config(), DType::f32);
   bench.evaluate();
@@ -79,7 +106,7 @@ TEST_P(EveryGpt, DeferredWeightGradientsHaveTheSameBits) {
   ModelBench bench(config(), DType::f32), deferring(config(), DType::f32, true);
   bench.forward_and_backward();
   deferring.forward_and_backward();
-  EXPECT_SAME_BITS(deferring.table().gradients(), bench.table().gradients());
+  EXPECT_SAME_BITS(gradients_of(deferring.table()), gradients_of(bench.table()));
 }
 
 TEST_P(EveryGpt, Float32IsNearFloat64) {
@@ -103,11 +130,11 @@ TEST_P(EveryGpt, OutsideOfTheMaskNothingCounts) {
   ModelBench bench(config(), DType::f64);
   fill_with(bench.row_weight(), [](std::int64_t i) { return i < ModelBench::kLength ? 0.1 : 0; });
   bench.forward_and_backward();
-  const HostTensor gradients = clone(bench.table().gradients());
+  const HostTensor gradients = clone(gradients_of(bench.table()));
   for (std::int64_t i = ModelBench::kLength; i < ModelBench::kTokens; ++i)
     bench.ids().view().as<std::int32_t>()[i] = 1;  // the second sequence is another one
   bench.forward_and_backward();
-  EXPECT_TENSORS_NEAR(bench.table().gradients(), gradients, 1e-14);
+  EXPECT_TENSORS_NEAR(gradients_of(bench.table()), gradients, 1e-14);
 }
 
 // The initial weights and dropout's masks are functions of names and places, so the stages need no
@@ -265,7 +292,7 @@ TEST(GptSizes, OptionalParameters) {
 TEST(GptSizes, ParametersOnMeta) {
   Gpt model(llama3_8b());
   model.table().allocate(Device::meta, DType::f32, true);
-  EXPECT_GE(model.table().values().numel(), 8030261248);
+  EXPECT_GE(values_of(model.table()).numel(), 8030261248);
 }
 
 TEST(GptSizes, Flops) {

@@ -58,7 +58,7 @@ TEST_P(Saved, ComesBackBitForBit) {
     const auto model = make(config_, dtype, 1), again = make(config_, dtype, 2);
     write(folder_, {model.get()});
     read_rows(DistReader(folder_), again->table());
-    EXPECT_SAME_BITS(again->table().values(), model->table().values());
+    EXPECT_SAME_BITS(values_of(again->table()), values_of(model->table()));
   }
 }
 
@@ -88,7 +88,7 @@ TEST_P(Saved, ReadsInTheOtherPrecision) {
   const Scratch other;
   write(other.path(""), {again.get()});
   read_rows(DistReader(other.path("")), back->table());
-  EXPECT_SAME_BITS(back->table().values(), model->table().values());
+  EXPECT_SAME_BITS(values_of(back->table()), values_of(model->table()));
 }
 
 TEST_P(Saved, StagesWriteAndReadOneCheckpoint) {
@@ -100,9 +100,9 @@ TEST_P(Saved, StagesWriteAndReadOneCheckpoint) {
   write(folder_, {a.get(), b.get()});
   const auto whole = make(untied, DType::f32, 2), stage = make(untied, DType::f32, last, 2);
   read_rows(DistReader(folder_), whole->table());
-  EXPECT_SAME_BITS(whole->table().values(), model->table().values());
+  EXPECT_SAME_BITS(values_of(whole->table()), values_of(model->table()));
   read_rows(DistReader(folder_), stage->table());
-  EXPECT_SAME_BITS(stage->table().values(), b->table().values());
+  EXPECT_SAME_BITS(values_of(stage->table()), values_of(b->table()));
 }
 
 TEST_P(Saved, KeysOfStatesAreOthers) {
@@ -110,7 +110,7 @@ TEST_P(Saved, KeysOfStatesAreOthers) {
   write(folder_, {model.get()}, "exp_avg");
   const DistReader reader(folder_);
   read_rows(reader, again->table(), "exp_avg");
-  EXPECT_SAME_BITS(again->table().values(), model->table().values());
+  EXPECT_SAME_BITS(values_of(again->table()), values_of(model->table()));
   expect_read(config_, ": has no tensor embedding.word_embeddings.weight");
 }
 

@@ -106,7 +106,7 @@ class ModelBench {
   }
   // Of a whole model, from zero gradients.
   void forward_and_backward() {
-    fill_with(table().gradients(), [](std::int64_t) { return 0; });
+    fill_with(gradients_of(table()), [](std::int64_t) { return 0; });
     forward({});
     backward({});
   }

@@ -39,7 +39,7 @@ class EveryModule : public testing::TestWithParam<NamedSubject> {
     options.causal = subject_->sizes.causal;
     Workbench bench(options);
     Step s = bench.step();
-    fill_with(table().gradients(), [&](std::int64_t) { return start; });
+    fill_with(gradients_of(table()), [&](std::int64_t) { return start; });
     Outcome outcome{HostTensor(DType::f64, subject_->y), HostTensor(DType::f64, subject_->x), {}};
     if (recompute) {
       subject_->forward(s, outcome.y, x_.view(), false);

@@ -28,12 +28,13 @@ class OverATable : public testing::Test {
 
   Optimizer make(DType dtype) {
     Optimizer optimizer(table_, Device::cpu, dtype, options_, alone_);
-    fill_with(table_.values(), [](std::int64_t) { return 1; });
+    for (Param& row : table_.rows()) fill_with(row.value, [](std::int64_t) { return 1; });
     return optimizer;
   }
 
   StepResult step(Optimizer& optimizer, double gradient, double divisor = 1) {
-    for (Param& row : table_.rows()) fill_with(row.grad, [&](std::int64_t) { return gradient; });
+    for (Param& row : table_.rows())
+      if (row.trainable) fill_with(row.grad, [&](std::int64_t) { return gradient; });
     return optimizer.step(
         {.learning_rate = 1e-3, .decoupled_learning_rate = 1e-3, .weight_decay = 0.1}, divisor,
         stream_);
@@ -86,6 +87,8 @@ TEST_F(OverATable, FrozenParametersStayAsTheyAre) {
   Optimizer optimizer = make(DType::f32);
   step(optimizer, 0.5);
   EXPECT_EQ(value("frozen"), 1);
+  EXPECT_FALSE(table_.at("frozen").grad);
+  EXPECT_EQ(optimizer.pieces().size(), 3U);
 }
 
 TEST_F(OverATable, MomentsAreThoseOfTheAveragedGradient) {
@@ -115,11 +118,10 @@ TEST_F(OverATable, GoesOnFromAnotherStep) {
 TEST_F(OverATable, ClipsToTheNorm) {
   options_.clip_grad = 1;
   Optimizer optimizer = make(DType::f64);
-  // 9 trainable elements and 3 frozen ones, each averaged to 2.5 / sqrt(12): a norm of 2.5.
-  const StepResult result = step(optimizer, 4 * 2.5 / std::sqrt(12), 4);
+  // 9 trainable elements, each averaged to 2.5 / 3: a norm of 2.5.
+  const StepResult result = step(optimizer, 4 * 2.5 / 3, 4);
   EXPECT_NEAR(result.grad_norm, 2.5, 1e-14);
-  EXPECT_NEAR(element(state(optimizer, "vector", 0), 0), 0.1 * 0.39999984 * 2.5 / std::sqrt(12),
-              1e-9);
+  EXPECT_NEAR(element(state(optimizer, "vector", 0), 0), 0.1 * 0.39999984 * 2.5 / 3, 1e-9);
 }
 
 TEST_F(OverATable, CountsZeros) {
@@ -153,7 +155,7 @@ TEST_F(OverATable, UnscalesGradients) {
   EXPECT_EQ(scaled.loss_scale(), 1024);
   for (const double g : kGradients) {
     const StepResult result = step(scaled, 1024 * g);
-    EXPECT_NEAR(result.grad_norm, std::abs(g) * std::sqrt(12), 1e-7);
+    EXPECT_NEAR(result.grad_norm, std::abs(g) * 3, 1e-7);
     EXPECT_EQ(result.loss_scale, 1024);
   }
   EXPECT_EQ(value("matrix"), expected);
@@ -176,7 +178,7 @@ TEST_F(OverATable, OnMetaCountsBytes) {
   Optimizer optimizer(table_, Device::meta, DType::f32, options_, alone_);
   optimizer.step({}, 1, meta);
   // The norm reads the gradients; p m v g are read and p m v written of 3 rows of 3 elements.
-  EXPECT_EQ(meta.cost().bytes, static_cast<double>(table_.gradients().bytes()) + 3 * 3 * 7 * 4);
+  EXPECT_EQ(meta.cost().bytes, static_cast<double>(optimizer.gradient_bytes()) + 3 * 3 * 7 * 4);
   EXPECT_EQ(optimizer.bytes(), 3 * 2 * 64 * sizeof(float));
 }
 
@@ -364,10 +366,11 @@ TEST(DistributedOptimizer, ReducesByScatterAndGather) {
   const World world(*ranks, {.dp = 4});
   Optimizer optimizer(table, Device::meta, DType::f32, options, world);
   optimizer.step({}, 4, meta);
-  // Three quarters of the buffer out and back, and the norm's number.
+  // Three quarters of the trainable rows' buffer out and back, and the norm's number.
   EXPECT_EQ(meta.cost().messages, 3);
-  EXPECT_EQ(meta.cost().message_bytes,
-            2 * 0.75 * static_cast<double>(table.values().bytes()) + 2 * 0.75 * 8);
+  EXPECT_EQ(
+      meta.cost().message_bytes,
+      2 * 0.75 * static_cast<double>(table.flat_rows().front().values.bytes()) + 2 * 0.75 * 8);
 }
 
 TEST(OptimizerOptions, WhatDoesNotFitTogether) {
@@ -419,9 +422,10 @@ TEST(Optimizer, ZeroesWhatIsAddedTo) {
   options.complete();
   Optimizer optimizer(table, Device::cpu, DType::f64, options, alone);
   Stream stream(Device::cpu);
-  fill(table.gradients(), 1, stream);
+  const Tensor gradients = table.flat_rows().front().gradients;
+  fill(gradients, 1, stream);
   optimizer.zero_gradients(stream);
-  EXPECT_EQ(sum_squares(table.gradients(), stream), 257 * 257);
+  EXPECT_EQ(sum_squares(gradients, stream), 257 * 257);
   EXPECT_EQ(sum_squares(table.rows()[1].grad, stream), 257 * 257);
 }
 

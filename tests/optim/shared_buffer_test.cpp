@@ -1,7 +1,9 @@
 // When gradients are summed and values gathered: told by the messages that are counted on meta.
-#include "optim/shared_buffer.h"
+#include "optim/shared_buffers.h"
 
 #include <gtest/gtest.h>
+
+#include "tests/support/host_tensor.h"
 
 namespace mt {
 namespace {
@@ -16,10 +18,10 @@ class Sharing : public testing::Test {
     options_.ddp_bucket_size = 1280;
   }
 
-  SharedBuffer make() {
-    SharedBuffer buffer(table_, Device::meta, DType::f32, options_, world_);
-    buffer.begin(counting_);
-    return buffer;
+  SharedBuffer& make() {
+    buffers_.emplace(table_, Device::meta, DType::f32, options_, world_);
+    buffers_->begin(counting_);
+    return buffers_->all().front();
   }
 
   const Param& row(std::size_t index) const { return table_.rows()[index]; }
@@ -35,11 +37,12 @@ class Sharing : public testing::Test {
   Stream counting_{Device::meta};
   std::unique_ptr<Group> group_ = make_meta_group(1, 4, counting_);
   World world_{*group_, {.dp = 4}};
+  std::optional<SharedBuffers> buffers_;
   double seen_ = 0;
 };
 
 TEST_F(Sharing, SumsAtTheEnd) {
-  SharedBuffer buffer = make();
+  SharedBuffer& buffer = make();
   buffer.complete({0, 3}, true);
   EXPECT_EQ(messages(), 0);
   buffer.reduce(counting_);
@@ -54,7 +57,7 @@ TEST_F(Sharing, SumsABucketOnceItIsComplete) {
   for (const bool distributed : {false, true}) {
     options_.overlap_grad_reduce = true;
     options_.use_distributed_optimizer = distributed;
-    SharedBuffer buffer = make();
+    SharedBuffer& buffer = make();
     for (int step = 0; step < 2; ++step) {
       buffer.begin(counting_);
       buffer.complete({2, 3}, false);
@@ -77,7 +80,7 @@ TEST_F(Sharing, GathersABucketOnceItIsUpdated) {
   options_.overlap_grad_reduce = options_.use_distributed_optimizer = true;
   EXPECT_EQ(make().turns(), 1U);
   options_.overlap_param_gather = true;
-  SharedBuffer buffer = make();
+  SharedBuffer& buffer = make();
   EXPECT_EQ(buffer.turns(), 3U);
   for (std::size_t turn = 0; turn < 3; ++turn) {
     EXPECT_EQ(buffer.turn_of(row(turn)), turn);
@@ -94,21 +97,21 @@ TEST_F(Sharing, PaddedAndNumberedBuckets) {
   EXPECT_EQ(make().own_gradients().size(), 2U);
   options_.ddp_pad_buckets = true;
   make();
-  EXPECT_EQ(table_.values().numel(), 2 << 16);
+  EXPECT_EQ(values_of(table_).numel(), 2 << 16);
   options_.ddp_num_buckets = {};
   make();
-  EXPECT_EQ(table_.values().numel(), 1 << 16);
+  EXPECT_EQ(values_of(table_).numel(), 1 << 16);
 }
 
 // Of four ranks two parts: a rank has a half, and so does one of the other part.
 TEST_F(Sharing, Instances) {
   options_.use_distributed_optimizer = true;
   options_.distributed_optimizer_instances = 2;
-  const SharedBuffer buffer = make();
+  const SharedBuffer& buffer = make();
   EXPECT_EQ(buffer.sharers().size(), 2);
   EXPECT_EQ(buffer.sharers().rank(), 1);
   EXPECT_TRUE(buffer.is_first_copy());
-  EXPECT_EQ(buffer.own_gradients()[0].numel(), table_.gradients().numel() / 2);
+  EXPECT_EQ(buffer.own_gradients()[0].numel(), gradients_of(table_).numel() / 2);
 }
 
 // Of three rows of 1280 elements on four ranks: two places for whole ones, and a quarter of all.
@@ -118,7 +121,7 @@ TEST_F(Sharing, KeepsSlices) {
   EXPECT_EQ(make().value_bytes(), 3 * 1280 * 4U);
   EXPECT_EQ(make().gradient_bytes(), (2 * 1280 + 3 * 320) * 4U);
   options_.sharding_strategy = "optim_grads_params";
-  const SharedBuffer buffer = make();
+  const SharedBuffer& buffer = make();
   EXPECT_EQ(buffer.value_bytes(), (2 * 1280 + 3 * 320) * 4U);
   EXPECT_EQ(row(0).value.data(), row(2).value.data());
   EXPECT_NE(row(0).value.data(), row(1).value.data());
@@ -129,7 +132,7 @@ TEST_F(Sharing, KeepsSlices) {
 TEST_F(Sharing, GathersWhatIsUsed) {
   options_.use_distributed_optimizer = options_.overlap_grad_reduce = true;
   options_.sharding_strategy = "optim_grads_params";
-  SharedBuffer buffer = make();
+  SharedBuffer& buffer = make();
   const auto step = [&](const std::vector<double>& expected) {  // messages of each use
     auto next = expected.begin();
     for (const std::size_t used : {0, 1, 1, 2, 2, 1, 0}) {
@@ -146,7 +149,7 @@ TEST_F(Sharing, GathersWhatIsUsed) {
 TEST_F(Sharing, SumsGradientsOfEveryMicroBatch) {
   options_.use_distributed_optimizer = options_.overlap_grad_reduce = true;
   options_.sharding_strategy = "optim_grads";
-  SharedBuffer buffer = make();
+  SharedBuffer& buffer = make();
   for (const bool last : {false, true})
     for (const std::size_t done : {2, 1, 0}) {
       buffer.add_to(row(done), counting_);
@@ -173,7 +176,7 @@ TEST_F(Sharing, SumsNothingThatWasNotWritten) {
   table_.begin_unit();
   table_.add({.place = {.module = "large"}, .shape = {600, 128}, .gradient_replaced = true});
   table_.add({.place = {.module = "beside"}, .shape = {10, 128}});
-  SharedBuffer buffer = make();
+  SharedBuffer& buffer = make();
   EXPECT_FALSE(buffer.add_to(row(4), counting_));
   buffer.complete({3, 5}, true);
   EXPECT_EQ(messages(), 0);

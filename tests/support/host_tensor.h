@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/buffer.h"
+#include "tensor/param.h"
 
 namespace mt {
 
@@ -130,5 +130,15 @@ inline testing::AssertionResult same_bits(const char* got_name, const char* expe
 #define EXPECT_TENSORS_NEAR(got, expected, tolerance) \
   EXPECT_PRED_FORMAT3(::mt::tensors_near, got, expected, tolerance)
 #define EXPECT_SAME_BITS(got, expected) EXPECT_PRED_FORMAT2(::mt::same_bits, got, expected)
+
+// The flat tensors of a table whose rows are all of one kind.
+inline Tensor values_of(const ParamTable& table) {
+  EXPECT_EQ(table.flat_rows().size(), 1U);
+  return table.flat_rows().front().values;
+}
+inline Tensor gradients_of(const ParamTable& table) {
+  EXPECT_EQ(table.flat_rows().size(), 1U);
+  return table.flat_rows().front().gradients;
+}
 
 }  // namespace mt

@@ -103,12 +103,12 @@ TEST(ParamTable, RowsStartAtMultiplesOf64Elements) {
                 static_cast<const std::byte*>(whole.data())) /
                static_cast<std::ptrdiff_t>(size_of(dtype));
       };
-      EXPECT_EQ(from_start(row.value, table.values()), offsets[row.index]);
-      EXPECT_EQ(from_start(row.grad, table.gradients()), offsets[row.index]);
+      EXPECT_EQ(from_start(row.value, values_of(table)), offsets[row.index]);
+      EXPECT_EQ(from_start(row.grad, gradients_of(table)), offsets[row.index]);
     }
-    EXPECT_EQ(table.values().shape(), Shape{192 + 128});
-    EXPECT_EQ(table.gradients().shape(), Shape{192 + 128});
-    EXPECT_EQ(largest(table.values()), 0);
+    EXPECT_EQ(values_of(table).shape(), Shape{192 + 128});
+    EXPECT_EQ(gradients_of(table).shape(), Shape{192 + 128});
+    EXPECT_EQ(largest(values_of(table)), 0);
   }
 }
 
@@ -121,13 +121,70 @@ TEST(ParamTable, WithoutGradientsHasNone) {
 TEST(ParamTable, RowsMayLieElsewhere) {
   ParamTable table = sample_table();
   const ParamLayout layout{.starts = {300, 200, 100, 0}, .size = 400};
-  table.allocate(Device::cpu, DType::f64, layout, layout);
-  EXPECT_EQ(table.values().shape(), Shape{400});
+  table.begin_allocation(Device::cpu, DType::f64);
+  table.allocate({0, 1, 2, 3}, layout, layout);
+  EXPECT_EQ(values_of(table).shape(), Shape{400});
   for (const Param& row : table.rows()) {
     const auto start = static_cast<std::ptrdiff_t>(300 - 100 * row.index);
-    EXPECT_EQ(row.value.as<double>() - table.values().as<double>(), start);
-    EXPECT_EQ(row.grad.as<double>() - table.gradients().as<double>(), start);
+    EXPECT_EQ(row.value.as<double>() - values_of(table).as<double>(), start);
+    EXPECT_EQ(row.grad.as<double>() - gradients_of(table).as<double>(), start);
   }
+}
+
+// Of trainable and frozen rows, of dense ones and experts, in the table's type or one that needs
+// more bits.
+ParamTable mixed_table() {
+  ParamTable table;
+  const auto add = [&](const char* module, Copies copies, std::optional<DType> dtype) {
+    table.add({.place = {.module = module}, .shape = {3}, .copies = copies, .dtype = dtype});
+  };
+  add("fc", Copies::dense, {});
+  add("router", Copies::dense, DType::f32);
+  add("expert", Copies::experts, {});
+  add("frozen", Copies::dense, {});
+  add("norm", Copies::dense, {});
+  add("frozen.expert", Copies::experts, {});
+  table.freeze([](const RowPlace& place) { return place.module.starts_with("frozen"); });
+  return table;
+}
+
+TEST(ParamTable, RowsOfAKindLieTogether) {
+  ParamTable table = mixed_table();
+  table.allocate(Device::cpu, DType::bf16, true);
+  using Rows = std::vector<std::vector<std::size_t>>;
+  EXPECT_EQ(table.kinds(false), (Rows{{1}, {0, 2, 4}, {3, 5}}));
+  EXPECT_EQ(table.kinds(true), (Rows{{1}, {0, 4}, {2}, {3}, {5}}));
+  ASSERT_EQ(table.flat_rows().size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const FlatRows& flat = table.flat_rows()[i];
+    EXPECT_EQ(flat.rows, table.kinds(false)[i]);
+    EXPECT_EQ(flat.values.numel(), 64 * std::ssize(flat.rows));
+    for (const std::size_t row : flat.rows) {
+      EXPECT_EQ(table.rows()[row].value.dtype(), flat.values.dtype());
+      EXPECT_EQ(bool(table.rows()[row].grad), table.rows()[row].trainable);
+    }
+  }
+  EXPECT_EQ(table.at("fc").value.dtype(), DType::bf16);
+  EXPECT_EQ(table.at("router").value.dtype(), DType::f32);
+}
+
+TEST(ParamTable, ARowsOwnTypeIsTheWiderOne) {
+  ParamTable table = mixed_table();
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    table.allocate(Device::cpu, dtype, true);
+    EXPECT_EQ(table.kinds(false).size(), 2U);
+    EXPECT_EQ(table.at("router").value.dtype(), dtype);
+    EXPECT_EQ(table.at("router").grad.dtype(), dtype);
+  }
+}
+
+TEST(ParamTable, GradientsOf16BitsAreOfValuesOf16Bits) {
+  ParamTable table = mixed_table();
+  table.keep_gradients_in(DType::bf16);
+  table.allocate(Device::cpu, DType::bf16, true);
+  EXPECT_EQ(table.at("fc").grad.dtype(), DType::bf16);
+  EXPECT_EQ(table.at("router").grad.dtype(), DType::f32);
+  EXPECT_FALSE(table.at("frozen").grad);
 }
 
 TEST(ParamTable, BiasesAndVectorsDoNotDecay) {
@@ -145,7 +202,7 @@ TEST(ParamTable, OnMetaTakesNoMemory) {
   table.add({.place = {.module = "large"}, .shape = {1 << 20, 1 << 17}});
   table.allocate(Device::meta, DType::f32, true);
   EXPECT_EQ(table.device(), Device::meta);
-  EXPECT_EQ(table.values().bytes(), std::size_t{1} << 39);
+  EXPECT_EQ(values_of(table).bytes(), std::size_t{1} << 39);
 }
 
 }  // namespace

@@ -276,7 +276,7 @@ TEST(Executor, AddsToGradientsOrReplacesThem) {
   // Weights of rows that are four times as large scale gradients, and not the loss.
   double four = 4;
   executor.scale_weights_by(ConstTensor(&four, DType::f64, {1}));
-  set_zero(model.table().gradients(), stream);
+  set_zero(gradients_of(model.table()), stream);
   executor.run(training, fill, true);
   for (const Param& row : model.table().rows()) {
     HostTensor expected = clone(once[row.index].view());

@@ -47,11 +47,17 @@ std::vector<LargeTensor> largest_tensors(const ParamTable& table, const Optimize
     if (optimizer.has_whole_values()) all.add(key_of(row) + ": value", row.value);
     if (row.grad && optimizer.has_own_gradients()) all.add(key_of(row) + ": gradient", row.grad);
   }
-  if (!optimizer.has_whole_values()) all.add("values while they are used", table.values());
-  if (!optimizer.has_own_gradients()) all.add("gradients until they are summed", table.gradients());
+  for (const SharedBuffer& buffer : optimizer.buffers()) {
+    if (buffer.shards_values()) all.add("values while they are used", buffer.flat().values);
+    if (buffer.shards_gradients())
+      all.add("gradients until they are summed", buffer.flat().gradients);
+    for (const OwnedRange& part : buffer.owned(buffer.sharers().rank())) {
+      const std::string key = key_of(table.rows()[part.param]);
+      if (buffer.shards_values()) all.add(key + ": value", buffer.value(part));
+      if (buffer.shards_gradients()) all.add(key + ": gradient", buffer.gradient(part));
+    }
+  }
   for (const Optimizer::Piece& piece : optimizer.pieces()) {
-    if (!optimizer.has_whole_values()) all.add(key_of(*piece.row) + ": value", piece.value);
-    if (!optimizer.has_own_gradients()) all.add(key_of(*piece.row) + ": gradient", piece.gradient);
     for (std::size_t i = 0; i < piece.state.size(); ++i)
       all.add(concat(key_of(*piece.row), ": ", Optimizer::state_names(piece.rule)[i]),
               piece.state[i]);

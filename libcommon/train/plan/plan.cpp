@@ -75,6 +75,11 @@ static void name_groups(const World& world) {
   call(world.pipeline(), "pipeline");
   call(world.embedding(), "embedding");
   call(world.model(), "model");
+  if (!world.sizes().experts_apart()) return;
+  call(world.experts(), "experts");
+  call(world.expert_tensor(), "expert-tensor");
+  call(world.expert_data(), "expert-data");
+  call(world.expert_model(), "expert-model");
 }
 
 static Schedule first_micro_batch(const Schedule& schedule) {

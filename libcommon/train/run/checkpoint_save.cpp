@@ -96,13 +96,21 @@ static void delete_old_checkpoints(const std::string& folder, std::int64_t lates
 
 // Rows that a rank writes of those that it has in common with others: each goes to the one that has
 // the fewest elements so far, so that all write at once.
-static std::vector<bool> rows_to_write(const ParamTable& table, const Group& equals, bool share) {
-  std::vector<std::uint64_t> elements(static_cast<std::size_t>(equals.size()), 0);
+static std::vector<bool> rows_to_write(const ParamTable& table, const World& world, bool share) {
+  struct Equals {
+    explicit Equals(const Group& ranks)
+        : rank(ranks.rank()), elements(static_cast<std::size_t>(ranks.size()), 0) {}
+    int rank;
+    std::vector<std::uint64_t> elements;
+  };
+  Equals dense(world.data_context()), experts(world.expert_data());
   std::vector<bool> mine;
   for (const Param& row : table.rows()) {
+    const bool apart = row.copies == Copies::experts && world.sizes().experts_apart();
+    auto& [rank, elements] = apart ? experts : dense;
     const auto least =
         share ? std::min_element(elements.begin(), elements.end()) : elements.begin();
-    mine.push_back(least - elements.begin() == equals.rank());
+    mine.push_back(least - elements.begin() == rank);
     *least += static_cast<std::uint64_t>(row.local.numel());
   }
   return mine;
@@ -123,15 +131,13 @@ TrainingSave::TrainingSave(const RunOptions& run, bool lasting, const TrainingSt
   if (first) save_.emplace(save_folder_, iteration_);
   const std::string folder = broadcast_text(ranks_, first ? save_->folder() : "", 0);
   const bool has_state = o.save_optimizer && state.optimizer.keeps_own_pieces();
-  const std::vector<bool> mine =
-      rows_to_write(state.model.table(), world.data_context(), o.fully_parallel_save);
+  const std::vector<bool> mine = rows_to_write(state.model.table(), world, o.fully_parallel_save);
   if (first || has_state || std::ranges::count(mine, true) > 0)
     writer_.emplace(folder, ranks_.rank(), 0,
                     o.async_save ? DistWriter::When::in_close : DistWriter::When::at_once);
   state.optimizer.read_values(
       [&](const Param& row) {
-        const bool is_own = row.is_cut() || world.tensor().rank() == 0;
-        if (mine[row.index] && is_own && !row.copy) write_row(*writer_, row, {}, row.value);
+        if (mine[row.index] && state.optimizer.counts(row)) write_row(*writer_, row, {}, row.value);
       },
       state.stream);
   if (first) write_extra_states(*writer_, task.model());

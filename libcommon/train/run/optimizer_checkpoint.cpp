@@ -49,7 +49,7 @@ static Tensor as_stored(const Tensor& kept, const Tensor& scale, Buffer& storage
 
 void write_optimizer(DistWriter& writer, const Optimizer& optimizer) {
   for (const Optimizer::Piece& piece : optimizer.pieces()) {
-    if (!optimizer.counts(*piece.row)) continue;
+    if (!optimizer.counts(*piece.row) || !optimizer.keeps_own_piece(*piece.row)) continue;
     const auto write = [&](const std::string& name, const Tensor& kept, const Tensor& scale) {
       Buffer storage;
       const Tensor stored = as_stored(kept, scale, storage);
@@ -70,6 +70,7 @@ PyValue make_mcore_data(const Optimizer& optimizer, const ParamTable& table) {
   if (!is_reformulated(optimizer)) return data;
   std::set<std::string> keys;
   for (const Param& row : table.rows()) {
+    if (!row.trainable) continue;
     const KeyPart part = key_parts(row, {.of_state = true}).front();
     if (!keys.insert(part.key).second) continue;
     const std::span<const std::int64_t> extents = part.whole.extents();

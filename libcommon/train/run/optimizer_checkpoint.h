@@ -1,6 +1,6 @@
 // What a training checkpoint keeps of the optimizer and its schedule, in Megatron's form.
 //
-// Tensors, for every row (core_v0.12.1):
+// Tensors, for every trainable row (core_v0.12.1):
 //   without --use-distributed-optimizer, and of Muon   optimizer.state.NAME.KEY, like the row
 //   itself with it                                            the same keys and fp32_param, in
 //   Megatron's

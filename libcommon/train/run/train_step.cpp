@@ -49,7 +49,10 @@ double TrainStep::divisor(double tokens) const {
 
 // The norm of this rank's sum of gradients.
 double TrainStep::gradient_norm() {
-  return std::sqrt(sum_squares(parts_.model.table().gradients(), parts_.stream));
+  std::vector<ConstTensor> parts;
+  for (const FlatRows& flat : parts_.model.table().flat_rows())
+    if (flat.gradients) parts.push_back(flat.gradients);
+  return std::sqrt(sum_squares(parts, parts_.stream));
 }
 
 // Ends the run after a step whose loss or gradient is not finite.  The step is run again, which
