@@ -34,6 +34,7 @@ sharded=(--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gathe
 for ranks in 2 3 4; do
   same $ranks
   same $ranks --overlap-grad-reduce
+  same $ranks --profile --profile-step-start 2 --profile-step-end 3  # of rank 0 alone
   same $ranks --use-distributed-optimizer
   same $ranks "${sharded[@]}"
   same $ranks "${sharded[@]}" --data-parallel-sharding-strategy optim_grads

@@ -87,14 +87,18 @@ StepProfiler::StepProfiler(const ReportOptions& options, DType dtype, const PerF
 
 StepProfiler::~StepProfiler() { stream_.measure_with(nullptr); }
 
-bool StepProfiler::before_step(std::int64_t done) {
-  if (!wanted_ || profile_ || done != options_.profile_step_start) return false;
+bool StepProfiler::is_bound(std::int64_t done) const {
+  return options_.profile &&
+         (done == options_.profile_step_start || done == options_.profile_step_end);
+}
+
+void StepProfiler::before_step(std::int64_t done) {
+  if (!wanted_ || profile_ || done != options_.profile_step_start) return;
   report_.first = done + 1;
   stream_.synchronize();
   if (stream_.device() == Device::cuda) device::start_profiler();
   profile_.emplace(stream_.handle());
   stream_.measure_with(&*profile_);
-  return true;
 }
 
 std::optional<ProfileReport> StepProfiler::after_step(std::int64_t done) {

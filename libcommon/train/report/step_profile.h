@@ -35,9 +35,11 @@ class StepProfiler {
   StepProfiler(const StepProfiler&) = delete;
   ~StepProfiler();
 
-  // With how many steps are done.  The first says whether it begins to measure; the report comes
-  // after the last of its steps; at_end() is of a run that ends among them.
-  bool before_step(std::int64_t done);
+  // With how many steps are done.  Whether steps of any rank begin or end there to be measured:
+  // every rank then waits for the step before, so that all take part in the same collectives.
+  bool is_bound(std::int64_t done) const;
+  // The report comes after the last of its steps; at_end() is of a run that ends among them.
+  void before_step(std::int64_t done);
   std::optional<ProfileReport> after_step(std::int64_t done);
   std::optional<ProfileReport> at_end(std::int64_t done);
 

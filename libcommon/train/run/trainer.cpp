@@ -137,7 +137,8 @@ Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, 
 // when somebody wants to know how the run stands.
 void Trainer::begin_step(const BatchOptions::StepSize& size) {
   if (std::exchange(is_to_search_, false)) search_again();
-  if (profiler_.before_step(counters_.iteration)) end_step();
+  if (profiler_.is_bound(counters_.iteration)) end_step();
+  profiler_.before_step(counters_.iteration);
   const std::int64_t samples = counters_.scheduled_samples;
   try {
     step_.begin({.iteration = counters_.iteration + 1,
@@ -168,7 +169,7 @@ void Trainer::begin_step(const BatchOptions::StepSize& size) {
   if (options_.report.log_params_norm) begun_->params_norm = optimizer_.parameter_norm(stream_);
   const auto profile = profiler_.after_step(counters_.iteration);
   if (profile) reports_.profile(*profile);
-  if (profile || !step_.may_begin_early()) end_step();
+  if (profiler_.is_bound(counters_.iteration) || !step_.may_begin_early()) end_step();
 }
 
 // Waits for the end of the step that has not ended, if there is one, and tells of it.
