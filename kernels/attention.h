@@ -22,13 +22,15 @@
 //               document.  Within a sequence it does not fall, and no query comes before its first
 //               key (the caller checks).
 // Query head h uses key head h / (heads / kv_heads).  T: float or double.
-// Element (sample, head, i, j) of P is dropped iff word j % 4 of
-// philox({j / 4, i, 1 + first_head + head, sample}, key) < threshold(p), where
-// sample = record->first_sample + sequence; kept ones are divided by 1 - p.
-// Gradients are overwritten, summed in an order that depends on the shape alone, and on a GPU on
-// whether there is a first_key.
+// Element (sample, head, i, j) of P is dropped iff the j % 8-th of the eight 16-bit halves, a
+// word's low one first, of philox<7>({j / 8, i, 1 + first_head + head, sample}, key) is less than
+// t, where sample = record->first_sample + sequence, and t / 2^16 is p, rounded (HalfThreshold);
+// kept ones are divided by 1 - t / 2^16. Gradients are overwritten, summed in an order that depends
+// on the shape alone, and on a GPU on whether there is a first_key.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -36,9 +38,30 @@
 #include "kernels/dropout.h"
 
 namespace mt {
+// Which tokens of a sequence some queries and keys are: the first of each stands at `query` and
+// `key`, the others follow, but those from the chunk-th on stand so many positions further.
 struct AttentionRange {
-  std::int64_t sequence = 0;        // of the micro-batch
-  std::int64_t query = 0, key = 0;  // positions of the first of each
+  std::int64_t sequence = 0;  // of the micro-batch
+  std::int64_t query = 0, key = 0;
+  std::int64_t query_gap = 0, key_gap = 0;
+  std::int64_t chunk = 0;
+  std::int64_t lse_stride = 0;  // elements of lse from a head's to the next's; 0: q_length
+
+  std::int64_t query_position(std::int64_t i) const {
+    return query + i + (i >= chunk ? query_gap : 0);
+  }
+  std::int64_t key_position(std::int64_t j) const { return key + j + (j >= chunk ? key_gap : 0); }
+  // Whether the queries are the keys' tokens.
+  bool same_tokens() const { return query == key && query_gap == key_gap; }
+};
+
+// What dropout compares 16-bit numbers with, and what it multiplies with those that are kept.
+struct HalfThreshold {
+  std::uint32_t value;
+  double factor;
+  explicit HalfThreshold(double p)
+      : value(static_cast<std::uint32_t>(std::min(std::round(p * 0x1p16), 0xffffp0))),
+        factor(1 / (1 - value * 0x1p-16)) {}
 };
 
 struct AttentionShape {

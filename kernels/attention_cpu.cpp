@@ -1,6 +1,8 @@
 #include "kernels/attention.h"
 
+#include <limits>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "kernels/attention_place.h"
@@ -32,12 +34,15 @@ void scores(T* s, const T* q, const T* k, const AttentionPlace& at, std::int64_t
 // factor[j] of P[i,j]: 0 where it is dropped, else 1 / (1 - p).
 template <class T>
 void dropout_factors(T* factor, const AttentionPlace& at, std::int64_t i) {
-  const T kept = static_cast<T>(1 / (1 - at.dropout.p));
+  const HalfThreshold threshold(at.dropout.p);
+  const T kept = static_cast<T>(threshold.factor);
   Counter words = {};
+  std::int64_t eight = -1;  // whose words they are
   for (std::int64_t j = at.first(i); j < at.end(i); ++j) {
     const std::int64_t position = at.key(j);
-    if (position % 4 == 0 || j == at.first(i)) words = at.dropout_words(i, position / 4 * 4);
-    factor[j] = words[position % 4] >= at.dropout.threshold() ? kept : 0;
+    if (const std::int64_t before = std::exchange(eight, position / 8); before != eight)
+      words = at.dropout_words(i, eight * 8);
+    factor[j] = at.half(words, position) >= threshold.value ? kept : 0;
   }
 }
 
@@ -56,14 +61,18 @@ T attend_row(T* row, const T* q, const T* k, const T* v, const AttentionPlace& a
   return top + std::log(total);
 }
 
-// o_i and lse[i] of the keys so far become those of these too; `row` is scratch of head_dim
-// elements.
+// o_i and lse[i] of the keys so far, if there are any, become those of these too; `row` is scratch
+// of head_dim elements.
 template <class T>
 void merge_row(T* o, T* lse, const T* q, const T* k, const T* v, const AttentionPlace& at,
-               std::int64_t i, T* s, T* factor, T* row) {
+               std::int64_t i, bool is_first, T* s, T* factor, T* row) {
+  T *so_far = o + at.o_row(i), &before = lse[at.lse_row(i)];
+  if (is_first) {
+    std::fill_n(so_far, at.shape.head_dim, T(0));
+    before = -std::numeric_limits<T>::infinity();
+  }
   if (at.first(i) >= at.end(i)) return;
   const T here = attend_row(row, q, k, v, at, i, s, factor);
-  T *so_far = o + at.o_row(i), &before = lse[at.lse_row(i)];
   const T top = std::max(before, here);
   const T joined = top + std::log(std::exp(before - top) + std::exp(here - top));
   const T keep = std::exp(before - joined), take = std::exp(here - joined);
@@ -77,14 +86,12 @@ struct Backward {  // what attention_backward is given
   const T *d_o, *o, *lse, *q, *k, *v;
 };
 
-// dq_i, to which a part adds, and what query i adds to dk and dv; p and factor are scratch of
-// kv_length elements.
+// What query i adds to dq, dk and dv; p and factor are scratch of kv_length elements.
 template <class T>
 void backward_row(const Backward<T>& g, const AttentionPlace& at, std::int64_t i, T* p, T* factor) {
   const std::int64_t first = at.first(i), end = at.end(i), d = at.shape.head_dim;
   const T *q = g.q + at.q_row(i), *d_o = g.d_o + at.o_row(i);
   T* dq = g.dq + at.q_row(i);
-  if (!at.range) std::fill_n(dq, d, T(0));
   const T delta = dot(d_o, g.o + at.o_row(i), d);
   scores(p, g.q, g.k, at, i);
   row_exp_sum(p + first, p + first, g.lse[at.lse_row(i)], end - first);
@@ -99,14 +106,18 @@ void backward_row(const Backward<T>& g, const AttentionPlace& at, std::int64_t i
   }
 }
 
-// What one query head adds to dk and dv, and its dq; the first of a group zeroes dk and dv.
+// What one query head adds to dq, dk and dv, which it zeroes first where nothing is so far.
 template <class T>
-void backward_head(const Backward<T>& g, const AttentionPlace& at, bool first, T* p, T* factor) {
-  for (std::int64_t j = 0; first && j < at.shape.kv_length; ++j) {
+void backward_head(const Backward<T>& g, const AttentionPlace& at, AttentionSoFar so_far, T* p,
+                   T* factor) {
+  for (std::int64_t j = 0; !so_far.of_keys && j < at.shape.kv_length; ++j) {
     std::fill_n(g.dk + at.kv_row(j), at.shape.head_dim, T(0));
     std::fill_n(g.dv + at.kv_row(j), at.shape.head_dim, T(0));
   }
-  for (std::int64_t i = 0; i < at.shape.q_length; ++i) backward_row(g, at, i, p, factor);
+  for (std::int64_t i = 0; i < at.shape.q_length; ++i) {
+    if (!so_far.of_queries) std::fill_n(g.dq + at.q_row(i), at.shape.head_dim, T(0));
+    backward_row(g, at, i, p, factor);
+  }
 }
 
 }  // namespace
@@ -145,7 +156,8 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* 
     for (std::int64_t n = 0; n < shape.group(); ++n) {
       const std::int64_t head = task % shape.kv_heads * shape.group() + n;
       const AttentionPlace at{shape, dropout, first_key, task / shape.kv_heads, head};
-      run([&] { backward_head(g, at, n == 0, p.data(), factor.data()); });
+      const AttentionSoFar so_far{.of_queries = false, .of_keys = n > 0};
+      run([&] { backward_head(g, at, so_far, p.data(), factor.data()); });
     }
   });
 }
@@ -153,14 +165,15 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* 
 template <class T>
 void attention_part_forward(T* o, T* lse, const T* q, const T* k, const T* v,
                             const std::int32_t* first_key, const AttentionShape& shape,
-                            const AttentionRange& range, const Dropout& dropout) {
+                            const AttentionRange& range, const Dropout& dropout,
+                            AttentionSoFar so_far) {
   parallel_for(shape.heads, [&](std::int64_t head) {
     const AttentionPlace at{shape, dropout, first_key, 0, head, &range};
     std::vector<T> s(static_cast<std::size_t>(shape.kv_length)), factor(s.size(), T(1));
     std::vector<T> row(static_cast<std::size_t>(shape.head_dim));
     run([&] {
       for (std::int64_t i = 0; i < shape.q_length; ++i)
-        merge_row(o, lse, q, k, v, at, i, s.data(), factor.data(), row.data());
+        merge_row(o, lse, q, k, v, at, i, !so_far.of_queries, s.data(), factor.data(), row.data());
     });
   });
 }
@@ -169,13 +182,15 @@ template <class T>
 void attention_part_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* lse,
                              const T* q, const T* k, const T* v, const std::int32_t* first_key,
                              const AttentionShape& shape, const AttentionRange& range,
-                             const Dropout& dropout) {
+                             const Dropout& dropout, AttentionSoFar so_far) {
   const Backward<T> g = {dq, dk, dv, d_o, o, lse, q, k, v};
   parallel_for(shape.kv_heads, [&](std::int64_t kv_head) {
     std::vector<T> p(static_cast<std::size_t>(shape.kv_length)), factor(p.size(), T(1));
     for (std::int64_t n = 0; n < shape.group(); ++n) {
       const AttentionPlace at{shape, dropout, first_key, 0, kv_head * shape.group() + n, &range};
-      run([&] { backward_head(g, at, false, p.data(), factor.data()); });
+      const AttentionSoFar before{.of_queries = so_far.of_queries,
+                                  .of_keys = so_far.of_keys || n > 0};
+      run([&] { backward_head(g, at, before, p.data(), factor.data()); });
     }
   });
 }
@@ -183,10 +198,10 @@ void attention_part_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, cons
 #define INSTANTIATE(T)                                                                             \
   template void attention_part_forward(T*, T*, const T*, const T*, const T*, const std::int32_t*,  \
                                        const AttentionShape&, const AttentionRange&,               \
-                                       const Dropout&);                                            \
+                                       const Dropout&, AttentionSoFar);                            \
   template void attention_part_backward(                                                           \
       T*, T*, T*, const T*, const T*, const T*, const T*, const T*, const T*, const std::int32_t*, \
-      const AttentionShape&, const AttentionRange&, const Dropout&)
+      const AttentionShape&, const AttentionRange&, const Dropout&, AttentionSoFar)
 INSTANTIATE(float);
 INSTANTIATE(double);
 

@@ -1,5 +1,5 @@
 // What all kernels of attention on the GPU share: sizes as they count with them, which keys a query
-// sees, which probabilities are dropped; and the kernels for Hopper behind attention.h.
+// sees; and the kernels for Hopper behind attention.h.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -85,41 +85,12 @@ struct AttentionSizes {
   }
 };
 
-// Whether element (sequence, head, query, key) of the probabilities is kept (attention.h).
-struct KeepRule {
-  RandomKey key;
-  std::uint32_t threshold;
-  float factor;  // 1 / (1 - p)
-  const StepRecord* record;
-  std::uint32_t first_head, first_sequence, first_query, first_key;
-  KeepRule(const Dropout& d, const AttentionShape& s)
-      : key(d.key),
-        threshold(d.threshold()),
-        factor(static_cast<float>(1 / (1 - d.p))),
-        record(d.record),
-        first_head(static_cast<std::uint32_t>(s.first_head)),
-        first_sequence(static_cast<std::uint32_t>(s.place.sequence)),
-        first_query(static_cast<std::uint32_t>(s.place.query)),
-        first_key(static_cast<std::uint32_t>(s.place.key)) {}
-
-  __device__ std::uint32_t sample(int sequence) const {
-    return static_cast<std::uint32_t>(record->first_sample + sequence) + first_sequence;
-  }
-  // 0 if it is dropped, else 1 / (1 - p).
-  __device__ float factor_of(std::uint32_t sample, int head, int query, int of_key) const {
-    const std::uint32_t key_index = first_key + static_cast<std::uint32_t>(of_key);
-    const Counter w = philox({key_index / 4, first_query + static_cast<std::uint32_t>(query),
-                              1 + first_head + static_cast<std::uint32_t>(head), sample},
-                             key);
-    const std::uint32_t low = key_index & 1 ? w[1] : w[0], high = key_index & 1 ? w[3] : w[2];
-    return (key_index & 2 ? high : low) < threshold ? 0 : factor;
-  }
-};
-
 namespace hopper {
-// Whether the kernels below can do it, for bf16 in rows that begin at multiples of 16 bytes.
+// Whether the kernels below can do it, for bf16 in rows that begin at multiples of 16 bytes; with
+// dropout, keys whose eights share random words come from a multiple of 8 on.
 inline bool attention_fits(const AttentionShape& s) {
-  return s.head_dim <= 256 && s.head_dim % 8 == 0 && !s.kv_lengths;
+  return s.head_dim <= 256 && s.head_dim % 8 == 0 && !s.kv_lengths &&
+         (s.place.key | s.place.key_gap | s.place.chunk) % 8 == 0;
 }
 
 std::size_t attention_forward_work(const AttentionShape& shape);

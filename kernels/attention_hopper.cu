@@ -202,13 +202,16 @@ struct Consumer {
     });
   }
 
+  // What is kept is multiplied with its factor in the end.
   template <bool kDropout>
   __device__ void pack(int n, int head) {
     if constexpr (kDropout) {
       const std::uint32_t sample = a.keep.sample(sequence);
-      for_scores([&](float& score, int r, int column) {
-        score *= a.keep.factor_of(sample, head, row + 8 * r, n * kKeys + column);
-      });
+      const auto words = [&](int of_row, int column) {
+        return a.keep.words(sample, head, row - lane / 4 + of_row, n * kKeys + column);
+      };
+      each_kept_of_queries<kKeys>(a.keep.threshold, words,
+                                  [&](int i, bool kept) { scores[i] = kept ? scores[i] : 0; });
     }
 #pragma unroll
     for (int i = 0; i < kKeys / 16; ++i)
@@ -239,7 +242,7 @@ struct Consumer {
     for (int r = 0; r < 2; ++r) {
       float total = sum[r] + __shfl_xor_sync(0xffffffff, sum[r], 1);
       total += __shfl_xor_sync(0xffffffff, total, 2);
-      factor[r] = 1 / total;
+      factor[r] = a.keep.factor / total;
       const std::int64_t at =
           (std::int64_t{t.sequence} * a.sizes.heads + t.head) * a.sizes.q_length + row + 8 * r;
       if (lane % 4 == 0 && row + 8 * r < a.sizes.q_length)

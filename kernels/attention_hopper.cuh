@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/attention_cuda.cuh"
+#include "kernels/attention_keep.cuh"
 #include "kernels/hopper.cuh"
 
 namespace mt::cuda {

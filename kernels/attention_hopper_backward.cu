@@ -188,19 +188,21 @@ struct Consumer : BackwardRows<Memory> {
     named_sync(kOwn + number, kWarpGroup);
   }
 
-  // dS^T into `ds` from P^T and dP^T; P^T becomes what was multiplied with V.
+  // dS^T into `ds` from P^T and dP^T; P^T becomes what was multiplied with V, but for the factor of
+  // dropout, which dV is multiplied with in the end.
   template <bool kDropout>
   __device__ void gradients(float (&p)[kQueries / 2], float (&ds)[kQueries / 2],
                             const QueryBlocks& t, int head, int m) {
-    const std::uint32_t sample = kDropout ? a.keep.sample(t.sequence) : 0;
-    for_elements([&](int i, int key_in_block, int query) {
-      float factor = 1;
-      if constexpr (kDropout)
-        factor = a.keep.factor_of(sample, head, m * kQueries + query,
-                                  t.key_block * kKeys + key_in_block);
-      ds[i] = p[i] * (factor * ds[i] - shared.delta[ring.stage][query]);
-      p[i] *= factor;
-    });
+    if constexpr (kDropout) {
+      this->each_kept(t, head, m, [&](int i, bool kept) {
+        const float dp = kept ? ds[i] : 0;
+        ds[i] = p[i] * (a.keep.factor * dp - shared.delta[ring.stage][this->query_of(i)]);
+        p[i] = kept ? p[i] : 0;
+      });
+    } else {
+      for_elements(
+          [&](int i, int, int query) { ds[i] = p[i] * (ds[i] - shared.delta[ring.stage][query]); });
+    }
   }
 
   // A step.  dQ lags one step behind, so that neither consumer waits for the other's dS.
@@ -259,16 +261,17 @@ struct Consumer : BackwardRows<Memory> {
         (std::int64_t{t.sequence} * a.sizes.kv_heads + t.kv_head) * a.order.per_head + t.key_block;
     const std::int64_t all = std::int64_t{a.sizes.sequences} * a.sizes.kv_heads * a.order.per_head;
     constexpr std::int64_t kBlock = kKeys * kHeadDim;
-    const auto store = [&](const float(&sums)[kHeadDim / 2], int which) {
+    const auto store = [&](const float(&sums)[kHeadDim / 2], int which, float factor) {
       float4* const to = reinterpret_cast<float4*>(
           a.work.dkv + ((2 * t.part + which) * all + block) * kBlock + number * kBlock / 2);
 #pragma unroll
       for (int i = 0; i < kHeadDim / 8; ++i)
         to[i * kWarpGroup + threadIdx.x % kWarpGroup] =
-            make_float4(sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]);
+            make_float4(factor * sums[4 * i], factor * sums[4 * i + 1], factor * sums[4 * i + 2],
+                        factor * sums[4 * i + 3]);
     };
-    store(dk, 0);
-    store(dv, 1);
+    store(dk, 0, 1);
+    store(dv, 1, a.keep.factor);
     shared.kv_empty.arrive();
   }
 
@@ -283,7 +286,7 @@ struct Consumer : BackwardRows<Memory> {
       shared.kv_empty.arrive();
     else
       named_sync(kBoth, 2 * kWarpGroup);  // the other reads K no more
-    this->write(dv, 1, to_v, first_row);
+    this->write(dv, a.keep.factor, to_v, first_row);
     this->write(dk, a.sizes.scale, to_k, first_row);
     fence_async_shared();
     named_sync(kOwn + number, kWarpGroup);

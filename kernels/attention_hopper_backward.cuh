@@ -221,6 +221,18 @@ struct BackwardRows {
         f(4 * j + x, first_row + warp * 16 + lane / 4 + x / 2 * 8, 8 * j + lane % 4 * 2 + x % 2);
   }
 
+  // f(element, whether dropout keeps it) of the m-th queries; an element's query in its block.
+  template <class F>
+  __device__ void each_kept(const QueryBlocks& t, int head, int m, const F& f) {
+    const std::uint32_t sample = a.keep.sample(t.sequence);
+    const auto words = [&](int row, int query) {
+      return a.keep.words(sample, head, m * kQueries + query,
+                          t.key_block * kKeys + first_row + warp * 16 + row);
+    };
+    each_kept_of_keys<kQueries>(a.keep.threshold, words, f);
+  }
+  __device__ int query_of(int i) const { return i / 4 * 8 + lane % 4 * 2 + i % 2; }
+
   // P^T from S^T.  first_key: of the block's queries.
   __device__ void probabilities(float (&p)[kQueries / 2], const QueryBlocks& t, int m,
                                 const float* lse2, const std::int32_t* first_key,

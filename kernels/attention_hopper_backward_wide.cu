@@ -183,13 +183,9 @@ struct Consumer : BackwardRows<Memory> {
       shared.p[j][threadIdx.x % kWarpGroup] =
           make_float4(p[4 * j], p[4 * j + 1], p[4 * j + 2], p[4 * j + 3]);
     shared.p_full.arrive();
-    if constexpr (kDropout) {
-      const std::uint32_t sample = a.keep.sample(t.sequence);
-      for_elements([&](int i, int key_in_block, int query) {
-        p[i] *= a.keep.factor_of(sample, head, m * kQueries + query,
-                                 t.key_block * kKeys + key_in_block);
-      });
-    }
+    if constexpr (kDropout)
+      this->each_kept(t, head, m,
+                      [&](int i, bool kept) { p[i] = kept ? a.keep.factor * p[i] : 0; });
   }
 
   // dS^T.
@@ -197,21 +193,21 @@ struct Consumer : BackwardRows<Memory> {
   __device__ void gradients_of(float (&ds)[kQueries / 2], const QueryBlocks& t, int head, int m) {
     shared.do_full.wait(do_parity);
     this->multiply_rows(ds, shared.v, shared.d_o);
-    const std::uint32_t sample = kDropout ? a.keep.sample(t.sequence) : 0;
     shared.p_full.wait(p_parity);
     p_parity ^= 1;
     wgmma_wait<0>();
     pin(ds);
     float4 p;
-    for_elements([&](int i, int key_in_block, int query) {
+    const auto gradient = [&](int i, float dp) {
       if (i % 4 == 0) p = shared.p[i / 4][threadIdx.x % kWarpGroup];
-      float factor = 1;
-      if constexpr (kDropout)
-        factor = a.keep.factor_of(sample, head, m * kQueries + query,
-                                  t.key_block * kKeys + key_in_block);
       const float own = i % 4 == 0 ? p.x : i % 4 == 1 ? p.y : i % 4 == 2 ? p.z : p.w;
-      ds[i] = own * (factor * ds[i] - shared.delta[query]);
-    });
+      ds[i] = own * (dp - shared.delta[this->query_of(i)]);
+    };
+    if constexpr (kDropout)
+      this->each_kept(t, head, m,
+                      [&](int i, bool kept) { gradient(i, kept ? a.keep.factor * ds[i] : 0); });
+    else
+      for_elements([&](int i, int, int) { gradient(i, ds[i]); });
     shared.p_empty.arrive();
     do_parity ^= 1;
     shared.do_empty.arrive();

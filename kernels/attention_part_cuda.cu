@@ -1,7 +1,8 @@
 // Attention of a part on the GPU: the kernels of attention.h compute it as if it were alone, and
-// what they give is joined with what there was before, in f32.
+// what they give is joined with what there was before, if anything, in f32.
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/attention_part.h"
@@ -13,60 +14,81 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// A warp for each row of each head.  Sums of before and of the part are weighted by their shares of
-// exp(lse) of both.
-template <class T>
-__global__ __launch_bounds__(kThreads) void join_kernel(float* o, float* lse, const T* part_o,
-                                                        const float* part_lse, int rows, int heads,
-                                                        int head_dim) {
+// A warp for each row of each head; lse has so many elements a head.  Sums of before and of the
+// part are weighted by their shares of exp(lse) of both.
+template <class S, class T>
+__global__ __launch_bounds__(kThreads) void join_kernel(S* o, float* lse, int lse_stride,
+                                                        const T* part_o, const float* part_lse,
+                                                        int rows, int heads, int head_dim) {
   const std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) / 32;
   const int lane = threadIdx.x % 32;
   if (i >= std::int64_t{rows} * heads) return;
-  const std::int64_t at = i % heads * rows + i / heads;
-  const float before = lse[at], part = part_lse[at];  // the part's is finite: each row sees a key
+  const std::int64_t head = i % heads, row = i / heads;
+  float* const at = lse + head * lse_stride + row;
+  const float before = *at, part = part_lse[head * rows + row];  // the part's rows see a key each
   const float largest = fmaxf(before, part);
   const float both = largest + log1pf(expf(fminf(before, part) - largest));
   const float keep = expf(before - both), add = expf(part - both);
   for (int c = lane; c < head_dim; c += 32) {
     const std::int64_t element = i * head_dim + c;
-    o[element] = keep * o[element] + add * to_float(part_o[element]);
+    o[element] = static_cast<S>(keep * to_float(o[element]) + add * to_float(part_o[element]));
   }
   __syncwarp();
-  if (lane == 0) lse[at] = both;
+  if (lane == 0) *at = both;
 }
 
-template <int N, class T>
-__global__ __launch_bounds__(kThreads) void add_kernel(float* y, const T* x, std::int64_t count) {
+// y = x, added to what y was if there is something so far.
+template <int N, class S, class T>
+__global__ __launch_bounds__(kThreads) void add_kernel(S* y, const T* x, std::int64_t count,
+                                                       bool so_far) {
   const std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * N;
   if (i >= count) return;
-  const auto sum = load<N>(y + i);
   const auto part = load<N>(x + i);
   float values[N];
 #pragma unroll
-  for (int n = 0; n < N; ++n) values[n] = sum[n] + part[n];
+  for (int n = 0; n < N; ++n) values[n] = part[n];
+  if (so_far) {
+    const auto sum = load<N>(y + i);
+#pragma unroll
+    for (int n = 0; n < N; ++n) values[n] += sum[n];
+  }
   store(y + i, values);
 }
 
-template <class T>
-void add_part(float* y, const T* x, std::int64_t count, cudaStream_t stream) {
+template <class S, class T>
+void take_part(S* y, const T* x, std::int64_t count, bool so_far, cudaStream_t stream) {
   with_width<4>(aligned(y, x) && count % 4 == 0, [&]<int N>() {
     const auto blocks = static_cast<unsigned>(ceil_div(count, std::int64_t{kThreads} * N));
-    add_kernel<N><<<blocks, kThreads, 0, stream>>>(y, x, count);
+    add_kernel<N><<<blocks, kThreads, 0, stream>>>(y, x, count, so_far);
   });
   check(cudaGetLastError());
 }
 
-AttentionShape alone(const AttentionShape& shape, const AttentionRange& range) {
+// Where a kernel writes a part's results: to their place, if nothing is there to be added to, else
+// to scratch.
+template <class S, class T>
+T* place_of_part(S* y, T* scratch, bool so_far) {
+  if constexpr (std::is_same_v<S, T>)
+    if (!so_far) return y;
+  return scratch;
+}
+
+// A part's shape as the kernels take it, to whom places matter where something is dropped.
+AttentionShape alone(const AttentionShape& shape, const AttentionRange& range, bool drops) {
   AttentionShape part = shape;
-  part.causal = range.query == range.key;
-  part.place = range;
+  part.causal = range.same_tokens();
+  if (drops) part.place = range;
   return part;
+}
+
+std::int64_t lse_stride(const AttentionShape& shape, const AttentionRange& range) {
+  return range.lse_stride > 0 ? range.lse_stride : shape.q_length;
 }
 
 // What the kernels need for queries that are their keys' tokens, and for others.
 template <class Work>
 std::size_t most_work(const AttentionShape& shape, const Work& work) {
-  return std::max(work(alone(shape, {})), work(alone(shape, {.query = 1})));
+  return std::max(work(alone(shape, {}, false)), work(alone(shape, {.query = 1}, false)));
 }
 
 // Tensors that follow each other, each at a multiple of 256 bytes.
@@ -98,59 +120,86 @@ std::size_t attention_part_forward_work(const AttentionShape& s) {
          most_work(s, attention_forward_work<T>);
 }
 
-template <class T>
-void attention_part_forward(float* o, float* lse, const T* q, const T* k, const T* v,
+template <class Q, class T>
+void attention_part_forward(Q* o, float* lse, const T* q, const T* k, const T* v,
                             const AttentionShape& shape, const AttentionRange& range,
-                            const Dropout& dropout, void* work, cudaStream_t stream) {
+                            const Dropout& dropout, AttentionSoFar so_far, void* work,
+                            cudaStream_t stream) {
   const std::int64_t rows = shape.q_length * shape.heads;
   if (rows == 0) return;
   Scratch scratch(work);
-  T* const part_o = scratch.take<T>(query_elements(shape));
+  T* const part_o = place_of_part(o, scratch.take<T>(query_elements(shape)), so_far.of_queries);
   auto* const part_lse = scratch.take<float>(rows);
-  attention_forward(part_o, part_lse, q, k, v, nullptr, alone(shape, range), dropout,
-                    scratch.rest(), stream);
+  attention_forward(part_o, so_far.of_queries ? part_lse : lse, q, k, v, nullptr,
+                    alone(shape, range, dropout.p > 0), dropout, scratch.rest(), stream);
+  if (!so_far.of_queries) {
+    if constexpr (!std::is_same_v<Q, T>) take_part(o, part_o, query_elements(shape), false, stream);
+    return;
+  }
   const auto blocks = static_cast<unsigned>(ceil_div(rows * 32, std::int64_t{kThreads}));
-  join_kernel<<<blocks, kThreads, 0, stream>>>(
-      o, lse, part_o, part_lse, static_cast<int>(shape.q_length), static_cast<int>(shape.heads),
-      static_cast<int>(shape.head_dim));
+  join_kernel<<<blocks, kThreads, 0, stream>>>(o, lse, static_cast<int>(lse_stride(shape, range)),
+                                               part_o, part_lse, static_cast<int>(shape.q_length),
+                                               static_cast<int>(shape.heads),
+                                               static_cast<int>(shape.head_dim));
   check(cudaGetLastError());
 }
 
 template <class T>
 std::size_t attention_part_backward_work(const AttentionShape& s) {
   return Scratch::bytes<T>(query_elements(s)) + 2 * Scratch::bytes<T>(key_elements(s)) +
-         most_work(s, attention_backward_work<T>);
+         Scratch::bytes<float>(s.q_length * s.heads) + most_work(s, attention_backward_work<T>);
 }
 
-template <class T>
-void attention_part_backward(float* dq, float* dk, float* dv, const T* d_o, const T* o,
-                             const float* lse, const T* q, const T* k, const T* v,
-                             const AttentionShape& shape, const AttentionRange& range,
-                             const Dropout& dropout, void* work, cudaStream_t stream) {
+template <class Q, class K, class T>
+void attention_part_backward(Q* dq, K* dk, K* dv, const T* d_o, const T* o, const float* lse,
+                             const T* q, const T* k, const T* v, const AttentionShape& shape,
+                             const AttentionRange& range, const Dropout& dropout,
+                             AttentionSoFar so_far, void* work, cudaStream_t stream) {
   const std::int64_t queries = query_elements(shape), keys = key_elements(shape);
   if (queries == 0) return;
   Scratch scratch(work);
-  T* const part_q = scratch.take<T>(queries);
-  T* const part_k = scratch.take<T>(keys);
-  T* const part_v = scratch.take<T>(keys);
-  attention_backward(part_q, part_k, part_v, d_o, o, lse, q, k, v, nullptr, alone(shape, range),
-                     dropout, scratch.rest(), stream);
-  add_part(dq, part_q, queries, stream);
-  add_part(dk, part_k, keys, stream);
-  add_part(dv, part_v, keys, stream);
+  T* const part_q = place_of_part(dq, scratch.take<T>(queries), so_far.of_queries);
+  T* const part_k = place_of_part(dk, scratch.take<T>(keys), so_far.of_keys);
+  T* const part_v = place_of_part(dv, scratch.take<T>(keys), so_far.of_keys);
+  if (const std::int64_t stride = lse_stride(shape, range); stride != shape.q_length) {
+    const auto row = static_cast<std::size_t>(shape.q_length) * sizeof(float);
+    auto* const own = scratch.take<float>(shape.q_length * shape.heads);
+    check(cudaMemcpy2DAsync(own, row, lse, static_cast<std::size_t>(stride) * sizeof(float), row,
+                            static_cast<std::size_t>(shape.heads), cudaMemcpyDeviceToDevice,
+                            stream));
+    lse = own;
+  }
+  attention_backward(part_q, part_k, part_v, d_o, o, lse, q, k, v, nullptr,
+                     alone(shape, range, dropout.p > 0), dropout, scratch.rest(), stream);
+  const auto take = [&](auto* sum, const T* part, std::int64_t count, bool of_before) {
+    if (static_cast<const void*>(sum) != part) take_part(sum, part, count, of_before, stream);
+  };
+  take(dq, part_q, queries, so_far.of_queries);
+  take(dk, part_k, keys, so_far.of_keys);
+  take(dv, part_v, keys, so_far.of_keys);
 }
 
-#define INSTANTIATE(T)                                                                        \
-  template std::size_t attention_part_forward_work<T>(const AttentionShape&);                 \
-  template void attention_part_forward(float*, float*, const T*, const T*, const T*,          \
-                                       const AttentionShape&, const AttentionRange&,          \
-                                       const Dropout&, void*, cudaStream_t);                  \
-  template std::size_t attention_part_backward_work<T>(const AttentionShape&);                \
-  template void attention_part_backward(                                                      \
-      float*, float*, float*, const T*, const T*, const float*, const T*, const T*, const T*, \
-      const AttentionShape&, const AttentionRange&, const Dropout&, void*, cudaStream_t)
+#define FORWARD(Q, T)                                                                \
+  template void attention_part_forward(Q*, float*, const T*, const T*, const T*,     \
+                                       const AttentionShape&, const AttentionRange&, \
+                                       const Dropout&, AttentionSoFar, void*, cudaStream_t)
+#define BACKWARD(Q, K, T)                                                                       \
+  template void attention_part_backward(Q*, K*, K*, const T*, const T*, const float*, const T*, \
+                                        const T*, const T*, const AttentionShape&,              \
+                                        const AttentionRange&, const Dropout&, AttentionSoFar,  \
+                                        void*, cudaStream_t)
+#define INSTANTIATE(T)                                                         \
+  template std::size_t attention_part_forward_work<T>(const AttentionShape&);  \
+  template std::size_t attention_part_backward_work<T>(const AttentionShape&); \
+  FORWARD(float, T);                                                           \
+  BACKWARD(float, float, T)
+#define INSTANTIATE_NARROW(T) \
+  INSTANTIATE(T);             \
+  FORWARD(T, T);              \
+  BACKWARD(T, T, T);          \
+  BACKWARD(float, T, T)
 INSTANTIATE(float);
-INSTANTIATE(bf16);
-INSTANTIATE(fp16);
+INSTANTIATE_NARROW(bf16);
+INSTANTIATE_NARROW(fp16);
 
 }  // namespace mt::cuda

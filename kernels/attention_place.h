@@ -36,7 +36,8 @@ struct AttentionPlace {
     return (slot * shape.kv_stride + j) * kv_stride() + kv_head() * shape.kv_head();
   }
   std::int64_t lse_row(std::int64_t i) const {
-    return (sequence * shape.heads + head) * shape.q_length + i;
+    const std::int64_t stride = range && range->lse_stride > 0 ? range->lse_stride : shape.q_length;
+    return (sequence * shape.heads + head) * stride + i;
   }
 
   std::int64_t kv_length() const {
@@ -44,41 +45,50 @@ struct AttentionPlace {
   }
   // Positions in the sequence.
   std::int64_t query(std::int64_t i) const {
-    if (range) return i + range->query;
+    if (range) return range->query_position(i);
     return i + (shape.causal ? kv_length() - shape.q_length : 0);
   }
-  std::int64_t key(std::int64_t j) const { return j + (range ? range->key : 0); }
+  std::int64_t key(std::int64_t j) const { return range ? range->key_position(j) : j; }
 
   // Query i sees keys first(i) to end(i) - 1, of which, if causal, the last is its own, or, of a
   // part, comes before it; there may be none then.
   std::int64_t end(std::int64_t i) const {
     if (!shape.causal) return end_of_mutual(i);
-    const std::int64_t after = query(i) + 1 - key(0);
-    return range ? std::clamp<std::int64_t>(after, 0, shape.kv_length) : after;
+    return range ? keys_before(query(i) + 1) : query(i) + 1;
   }
   std::int64_t first(std::int64_t i) const {
     const std::int64_t of_document = first_key ? first_key[sequence * shape.q_length + i] : 0;
     const std::int64_t seen =
         shape.window < 0 ? of_document : std::max(of_document, query(i) - shape.window);
-    return range ? std::max<std::int64_t>(seen - key(0), 0) : seen;
+    return range ? keys_before(seen) : seen;
   }
 
   // The queries that see key j, of which there may not be so many, begin here.
   std::int64_t first_query(std::int64_t j) const { return shape.causal ? j : first(j); }
 
-  // The random words of P[i, j] for keys at four positions from `position` on, a multiple of 4.  P
-  // is dropped where its word is below dropout.threshold().
+  // The random words of P[i, j] for keys at eight positions from `position` on, a multiple of 8;
+  // half() is the one of a position.  P is dropped where it is below a HalfThreshold.
   Counter dropout_words(std::int64_t i, std::int64_t position) const {
     const auto word = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
-    return philox(
-        {word(position / 4), word(query(i)), word(1 + shape.first_head + head), word(sample())},
+    return philox<7>(
+        {word(position / 8), word(query(i)), word(1 + shape.first_head + head), word(sample())},
         dropout.key);
+  }
+  static std::uint32_t half(const Counter& words, std::int64_t position) {
+    return words[position % 8 / 2] >> position % 2 * 16 & 0xffff;
   }
   std::int64_t sample() const {
     return dropout.record->first_sample + (range ? range->sequence : sequence);
   }
 
  private:
+  // How many of a part's keys stand before a position.
+  std::int64_t keys_before(std::int64_t position) const {
+    const std::int64_t chunk = std::min(range->chunk, shape.kv_length);
+    const std::int64_t before = position - range->key;
+    return std::clamp<std::int64_t>(before, 0, chunk) +
+           std::clamp<std::int64_t>(before - range->key_gap - chunk, 0, shape.kv_length - chunk);
+  }
   // Not causal: i sees the keys whose queries see i.
   std::int64_t end_of_mutual(std::int64_t i) const {
     if (!first_key && shape.window < 0) return kv_length();

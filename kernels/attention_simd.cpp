@@ -108,16 +108,17 @@ struct Running {
   return scale;
 }
 
-// factor[j][i] of a tile, in whole fours of keys: 0 where P is dropped, else 1 / (1 - p).
+// factor[j][i] of a tile, in whole eights of keys: 0 where P is dropped, else what it is multiplied
+// with.
 void dropout_tile(float* factor, const Queries& q, std::int64_t tile, std::int64_t first_key,
                   std::int64_t keys) {
-  const float kept = static_cast<float>(1 / (1 - q.at.dropout.p));
-  const std::uint32_t threshold = q.at.dropout.threshold();
-  for (std::int64_t j = 0; j < keys; j += 4)
+  const HalfThreshold threshold(q.at.dropout.p);
+  const auto kept = static_cast<float>(threshold.factor);
+  for (std::int64_t j = 0; j < keys; j += 8)
     for (std::int64_t i = 0; i < kLanes; ++i) {
       const Counter words = q.at.dropout_words(q.first + tile * kLanes + i, first_key + j);
-      for (std::int64_t n = 0; n < 4; ++n)
-        factor[(j + n) * kSide + i] = words[n] >= threshold ? kept : 0;
+      for (std::int64_t n = 0; n < 8; ++n)
+        factor[(j + n) * kSide + i] = q.at.half(words, n) >= threshold.value ? kept : 0;
     }
 }
 

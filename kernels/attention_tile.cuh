@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "kernels/attention_cuda.cuh"
+#include "kernels/attention_keep.cuh"
 #include "kernels/fast_math.cuh"
 #include "kernels/warp_product.cuh"
 

@@ -1,7 +1,6 @@
 #include "nn/context_attention.h"
 
 #include <cassert>
-#include <limits>
 #include <utility>
 
 #include "nn/context_parallel.h"
@@ -27,19 +26,16 @@ class RingAttention {
         chunk_(shape.q_length / 2) {
     assert(shape.causal);
     shape_.sequences = 1;
-    shape_.q_length = shape_.kv_length = shape_.kv_stride = chunk_;
   }
 
   void forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v) {
-    const Tensor sums = lse.reshape({2 * sequences_, shape_.heads, chunk_}), out = summed(o);
-    set_zero(out, s_.stream);
-    fill(sums, -std::numeric_limits<double>::infinity(), s_.stream);
+    const Tensor out = summed(o);
     const auto attend = [&](int source, const Tensor& theirs) {
-      for_pairs(source, [&](const Pair& pair) {
-        attention_part_forward(of_queries(out, pair), sums.rows(pair.row, pair.row + 1),
-                               of_queries(q, pair), of_keys(theirs, 0, pair),
-                               of_keys(theirs, 1, pair), first_keys(pair), shape_, pair.range,
-                               dropout_, s_.stream);
+      for_meetings(source, [&](const Meeting& m) {
+        attention_part_forward(m.of_queries(out), m.of_lse(lse), m.of_queries(q),
+                               m.of_keys(half(theirs, 0)), m.of_keys(half(theirs, 1)),
+                               m.of_queries(first_key_), m.shape, m.range, dropout_,
+                               {.of_queries = source != ring_.rank()}, s_.stream);
       });
     };
     const Tensor keys = keys_and_values(k, v);
@@ -49,64 +45,92 @@ class RingAttention {
 
   void backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstTensor o, ConstTensor lse,
                 ConstTensor q, ConstTensor k, ConstTensor v) {
-    const ConstTensor sums = lse.reshape({2 * sequences_, shape_.heads, chunk_});
     const Tensor d_queries = summed(dq);
-    set_zero(d_queries, s_.stream);
-    const auto attend = [&](int source, const Tensor& theirs, const Tensor& d_theirs) {
-      for_pairs(source, [&](const Pair& pair) {
+    const auto attend = [&](int source, const Tensor& theirs, Tensor d_k, Tensor d_v) {
+      if (source < ring_.rank())  // some of the keys meet no query
+        set_zero(d_k, s_.stream), set_zero(d_v, s_.stream);
+      for_meetings(source, [&](const Meeting& m) {
         attention_part_backward(
-            of_queries(d_queries, pair), of_keys(d_theirs, 0, pair), of_keys(d_theirs, 1, pair),
-            of_queries(d_o, pair), of_queries(o, pair), sums.rows(pair.row, pair.row + 1),
-            of_queries(q, pair), of_keys(theirs, 0, pair), of_keys(theirs, 1, pair),
-            first_keys(pair), shape_, pair.range, dropout_, s_.stream);
+            m.of_queries(d_queries), m.of_keys(d_k), m.of_keys(d_v), m.of_queries(d_o),
+            m.of_queries(o), m.of_lse(lse), m.of_queries(q), m.of_keys(half(theirs, 0)),
+            m.of_keys(half(theirs, 1)), m.of_queries(first_key_), m.shape, m.range, dropout_,
+            {.of_queries = source != ring_.rank(), .of_keys = false}, s_.stream);
       });
     };
     const Tensor keys = keys_and_values(k, v);
-    const Tensor d_keys =
-        way_ != nullptr ? pass_keys_backward(keys, attend) : gather_keys_backward(keys, attend);
+    const Tensor d_keys = way_ != nullptr ? pass_keys_backward(dk, dv, keys, attend)
+                                          : gather_keys_backward(keys, attend);
     if (d_queries.data() != dq.data()) copy(dq, d_queries, s_.stream);
-    copy(dk, d_keys.rows(0, 1).reshape(dk.shape()), s_.stream);
-    copy(dv, d_keys.rows(1, 2).reshape(dv.shape()), s_.stream);
+    if (!d_keys) return;
+    copy(dk, half(d_keys, 0), s_.stream);
+    copy(dv, half(d_keys, 1), s_.stream);
   }
 
  private:
-  // A chunk of queries and one of keys, of one sequence.
-  struct Pair {
-    std::int64_t row = 0, key_row = 0;  // among the chunks of all sequences
+  // The queries and keys of one sequence that meet: all of both where they are the same tokens; of
+  // a member before this one its first chunk is seen by all queries; the chunks of one after it
+  // lie between this one's, and the second sees both.
+  struct Meeting {
+    std::int64_t query = 0, key = 0, lse = 0;  // where they begin among those of all sequences
+    AttentionShape shape = {};
     AttentionRange range = {};
+
+    // Their part of a tensor [tokens, heads, head_dim] or, if it is not empty, [tokens].
+    template <class AnyTensor>
+    AnyTensor of_queries(const AnyTensor& tensor) const {
+      return tensor ? tensor.rows(query, query + shape.q_length) : tensor;
+    }
+    template <class AnyTensor>
+    AnyTensor of_keys(const AnyTensor& tensor) const {
+      return tensor.rows(key, key + shape.kv_length);
+    }
+    template <class AnyTensor>
+    AnyTensor of_lse(const AnyTensor& tensor) const {
+      const std::int64_t stride = range.lse_stride > 0 ? range.lse_stride : shape.q_length;
+      return tensor.reshape({tensor.numel()})
+          .rows(lse, lse + (shape.heads - 1) * stride + shape.q_length);
+    }
   };
 
   template <class Body>
-  void for_pairs(int source, const Body& body) const {
+  void for_meetings(int source, const Body& body) const {
     const auto queries = chunk_starts(chunk_, ring_.size(), ring_.rank());
     const auto keys = chunk_starts(chunk_, ring_.size(), source);
-    for (std::int64_t sequence = 0; sequence < sequences_; ++sequence)
-      for (std::size_t i = 0; i < 2; ++i)
-        for (std::size_t j = 0; j < 2; ++j)
-          if (keys[j] <= queries[i])  // the others come after all queries
-            body(Pair{.row = 2 * sequence + static_cast<std::int64_t>(i),
-                      .key_row = 2 * sequence + static_cast<std::int64_t>(j),
-                      .range = {.sequence = sequence, .query = queries[i], .key = keys[j]}});
+    const bool second_alone = source > ring_.rank(), first_key_alone = source < ring_.rank();
+    for (std::int64_t sequence = 0; sequence < sequences_; ++sequence) {
+      Meeting m{.query = 2 * sequence * chunk_, .key = 2 * sequence * chunk_, .shape = shape_};
+      m.lse = m.query * shape_.heads;
+      m.range = {.sequence = sequence,
+                 .query = queries[0],
+                 .key = keys[0],
+                 .query_gap = queries[1] - queries[0] - chunk_,
+                 .key_gap = keys[1] - keys[0] - chunk_,
+                 .chunk = chunk_};
+      if (second_alone) {
+        m.query += chunk_, m.lse += chunk_;
+        m.shape.q_length = chunk_;
+        m.range.query = queries[1], m.range.query_gap = 0;
+        m.range.lse_stride = 2 * chunk_;
+      }
+      if (first_key_alone) m.shape.kv_length = m.shape.kv_stride = chunk_;
+      body(m);
+    }
   }
 
-  // A pair's part of a tensor [tokens, heads, head_dim]; of_keys(): its part of keys and values,
-  // [2, tokens, kv_heads, head_dim].
-  template <class AnyTensor>
-  AnyTensor of_queries(const AnyTensor& tensor, const Pair& pair) const {
-    return tensor.rows(pair.row * chunk_, (pair.row + 1) * chunk_);
-  }
-  Tensor of_keys(const Tensor& keys, std::int64_t which, const Pair& pair) const {
-    return keys.rows(which, which + 1)
-        .reshape({2 * sequences_ * chunk_, shape_.kv_heads, shape_.head_dim})
-        .rows(pair.key_row * chunk_, (pair.key_row + 1) * chunk_);
-  }
-  ConstTensor first_keys(const Pair& pair) const {
-    return first_key_ ? of_queries(first_key_, pair) : ConstTensor();
+  // Keys or values, or their gradients: [tokens, kv_heads, head_dim] of both.
+  Tensor half(const Tensor& both, std::int64_t which) const {
+    return both.rows(which, which + 1)
+        .reshape({2 * sequences_ * chunk_, shape_.kv_heads, shape_.head_dim});
   }
 
-  // Where a result is summed up: in f32 at least.
+  // What results are summed up in: of two parts the sum is rounded once, whether they are written
+  // in the type of the results or in f32; of more than two it is kept in f32 at least.
+  DType dtype_of_sums() const { return ring_.size() > 2 ? sum_dtype(s_.dtype) : s_.dtype; }
   Tensor summed(const Tensor& result) const {
-    return result.dtype() == sum_dtype(s_.dtype) ? result : s_.scratch_sums(result.shape());
+    return result.dtype() == dtype_of_sums() ? result : s_.scratch_sums(result.shape());
+  }
+  Tensor scratch_of_sums(const Shape& shape) const {
+    return dtype_of_sums() == s_.dtype ? s_.scratch(shape) : s_.scratch_sums(shape);
   }
 
   Tensor keys_and_values(ConstTensor k, ConstTensor v) {
@@ -120,7 +144,7 @@ class RingAttention {
     return (ring_.rank() - steps_back + ring_.size()) % ring_.size();
   }
 
-  // attend(source, keys) for every member's keys, the next on their way meanwhile.
+  // attend(source, keys) for every member's keys, its own first, the next on their way meanwhile.
   template <class Attend>
   void pass_keys(Tensor now, const Attend& attend) {
     Tensor next = s_.scratch(now.shape());
@@ -137,17 +161,17 @@ class RingAttention {
     }
   }
 
-  // Gradients follow the keys that they are of, a step behind, and go one further, home.
+  // Gradients of others' keys follow them, a step behind, and in the end go one further, home,
+  // where dk and dv hold what its own queries give.  Returns the sums, if they are not there.
   template <class Attend>
-  Tensor pass_keys_backward(const Tensor& own, const Attend& attend) {
-    const Shape& shape = own.shape();
-    Tensor made = s_.scratch_sums(shape), leaving = s_.scratch_sums(shape);
-    const Tensor arrived = s_.scratch_sums(shape);
+  Tensor pass_keys_backward(Tensor dk, Tensor dv, const Tensor& keys, const Attend& attend) {
+    const Tensor arrived = scratch_of_sums(keys.shape());
+    Tensor made = scratch_of_sums(keys.shape()), leaving = scratch_of_sums(keys.shape());
     Pending sent, received;
     int passed = 0;
-    pass_keys(own, [&](int source, const Tensor& theirs) {
-      set_zero(made, s_.stream);
-      attend(source, theirs, made);
+    pass_keys(keys, [&](int source, const Tensor& theirs) {
+      if (source == ring_.rank()) return attend(source, theirs, dk, dv);
+      attend(source, theirs, half(made, 0), half(made, 1));
       received.wait();
       sent.wait();
       if (passed++ > 0) add(made, made, arrived, s_.stream);
@@ -157,6 +181,14 @@ class RingAttention {
     });
     received.wait();
     sent.wait();
+    if (arrived.dtype() == dk.dtype()) {
+      add(dk, dk, half(arrived, 0), s_.stream);
+      add(dv, dv, half(arrived, 1), s_.stream);
+      return {};
+    }
+    copy(half(made, 0), dk, s_.stream);
+    copy(half(made, 1), dv, s_.stream);
+    add(arrived, arrived, made, s_.stream);
     return arrived;
   }
 
@@ -172,16 +204,19 @@ class RingAttention {
   template <class Attend>
   void gather_keys(const Tensor& own, const Attend& attend) {
     const Tensor all = gathered(own);
-    for (int i = 0; i < ring_.size(); ++i) attend(i, of_member(all, i, own.shape()));
+    for (int i = 0; i < ring_.size(); ++i)
+      attend(member(i), of_member(all, member(i), own.shape()));
   }
 
   template <class Attend>
   Tensor gather_keys_backward(const Tensor& own, const Attend& attend) {
-    const Tensor all = gathered(own), d_all = s_.scratch_sums(all.shape());
-    const Tensor d_own = s_.scratch_sums(own.shape());
-    set_zero(d_all, s_.stream);
-    for (int i = 0; i < ring_.size(); ++i)
-      attend(i, of_member(all, i, own.shape()), of_member(d_all, i, own.shape()));
+    const Tensor all = gathered(own), d_all = scratch_of_sums(all.shape());
+    const Tensor d_own = scratch_of_sums(own.shape());
+    for (int i = 0; i < ring_.size(); ++i) {
+      const Tensor of_theirs = of_member(d_all, member(i), own.shape());
+      attend(member(i), of_member(all, member(i), own.shape()), half(of_theirs, 0),
+             half(of_theirs, 1));
+    }
     ring_.reduce_scatter(d_own, d_all).wait();
     return d_own;
   }
@@ -190,7 +225,7 @@ class RingAttention {
   Group& ring_;
   Ring* way_;
   ConstTensor first_key_;  // [tokens], or empty
-  AttentionShape shape_;   // of a pair
+  AttentionShape shape_;   // of a member's tokens of one sequence
   Dropout dropout_;
   std::int64_t sequences_, chunk_;  // tokens of a chunk
 };

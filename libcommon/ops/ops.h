@@ -122,15 +122,18 @@ void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstT
                         ConstTensor first_key, const AttentionShape& shape, const Dropout& dropout,
                         Stream& stream);
 
-// A part of one sequence (kernels/attention_part.h); lse: [1, heads, q_length].  o, lse, dq,
-// dk and dv are of the sum_dtype.  No first_key and no window on GPUs.
+// A part of one sequence (kernels/attention_part.h).  lse, of the sum_dtype, is one dimension from
+// the first element that is used to the last.  o, dq, and dk with dv are of q's type or of the
+// sum_dtype; dq of the latter where dk is.  No first_key and no window on GPUs.
 void attention_part_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
                             ConstTensor first_key, const AttentionShape& shape,
-                            const AttentionRange& range, const Dropout& dropout, Stream& stream);
+                            const AttentionRange& range, const Dropout& dropout,
+                            AttentionSoFar so_far, Stream& stream);
 void attention_part_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstTensor o,
                              ConstTensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
                              ConstTensor first_key, const AttentionShape& shape,
-                             const AttentionRange& range, const Dropout& dropout, Stream& stream);
+                             const AttentionRange& range, const Dropout& dropout,
+                             AttentionSoFar so_far, Stream& stream);
 
 // residual and bias may be empty.
 void bias_dropout_add(Tensor y, ConstTensor residual, ConstTensor x, ConstTensor bias,

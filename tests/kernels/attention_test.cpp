@@ -73,9 +73,11 @@ double dropout_factor(const Dropout& d, std::int64_t sequence, std::int64_t head
                       std::int64_t j) {
   if (d.p == 0) return 1;
   const auto word = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
-  const Counter words = philox(
-      {word(j / 4), word(i), word(1 + head), word(d.record->first_sample + sequence)}, d.key);
-  return words[j % 4] < d.threshold() ? 0 : 1 / (1 - d.p);
+  const Counter words = philox<7>(
+      {word(j / 8), word(i), word(1 + head), word(d.record->first_sample + sequence)}, d.key);
+  const std::uint32_t half = j % 2 == 1 ? words[j % 8 / 2] >> 16 : words[j % 8 / 2] & 0xffff;
+  const double threshold = std::round(d.p * 65536);
+  return half < threshold ? 0 : 1 / (1 - threshold / 65536);
 }
 
 // One query, straight from the formula.

@@ -58,7 +58,7 @@ TEST(Parts, AttentionOverSomeKeysAtATime) {
     for (const std::int64_t j : {3, 0, 2, 1}) {  // any order; keys behind the queries give nothing
       const AttentionRange range{.query = i * a.kChunk, .key = j * a.kChunk};
       cpu::attention_part_forward(&parts[a.query(i)], sums.data(), &a.q[a.query(i)], &a.k[a.key(j)],
-                                  &a.v[a.key(j)], nullptr, chunk, range, a.dropout);
+                                  &a.v[a.key(j)], nullptr, chunk, range, a.dropout, {});
       const Doubles none(sums.size(), -kInf);
       EXPECT_EQ(sums == none, j == 3 && i < 3);
     }
@@ -70,12 +70,82 @@ TEST(Parts, AttentionOverSomeKeysAtATime) {
       cpu::attention_part_backward(&d_queries[a.query(i)], &d_keys[a.key(j)], &d_values[a.key(j)],
                                    &a.d_o[a.query(i)], &parts[a.query(i)], sums.data(),
                                    &a.q[a.query(i)], &a.k[a.key(j)], &a.v[a.key(j)], nullptr, chunk,
-                                   {.query = i * a.kChunk, .key = j * a.kChunk}, a.dropout);
+                                   {.query = i * a.kChunk, .key = j * a.kChunk}, a.dropout, {});
   }
   EXPECT_TRUE(check::near(parts, o));
   EXPECT_TRUE(check::near(d_queries, dq));
   EXPECT_TRUE(check::near(d_keys, dk));
   EXPECT_TRUE(check::near(d_values, dv));
+}
+
+// Ranks' chunks as they lie on them: of four, the first and the last, and the two between.
+TEST(Parts, AttentionOfTwoChunksThatAreApart) {
+  const Attended a;
+  Doubles o(a.q.size()), lse(a.kHeads * a.kLength);
+  cpu::attention_forward(o.data(), lse.data(), a.q.data(), a.k.data(), a.v.data(), nullptr, a.shape,
+                         a.dropout);
+  Doubles dq(o.size()), dk(a.k.size()), dv(a.v.size());
+  cpu::attention_backward(dq.data(), dk.data(), dv.data(), a.d_o.data(), o.data(), lse.data(),
+                          a.q.data(), a.k.data(), a.v.data(), nullptr, a.shape, a.dropout);
+  constexpr std::int64_t kC = Attended::kChunk;
+  const std::int64_t chunks[2][2] = {{0, 3}, {1, 2}};
+  const auto pick = [&](const Doubles& all, int rank, std::int64_t width) {
+    Doubles own;
+    for (const std::int64_t chunk : chunks[rank])
+      own.insert(own.end(), &all[chunk * kC * width], &all[chunk * kC * width] + kC * width);
+    return own;
+  };
+  constexpr std::int64_t kQ = Attended::kHeads * Attended::kWidth;
+  constexpr std::int64_t kK = Attended::kKeyHeads * Attended::kWidth;
+  AttentionShape both = a.shape;
+  both.q_length = both.kv_length = both.kv_stride = 2 * kC;
+  const auto range = [&](int of, int theirs) {
+    return AttentionRange{.query = chunks[of][0] * kC,
+                          .key = chunks[theirs][0] * kC,
+                          .query_gap = (chunks[of][1] - chunks[of][0] - 1) * kC,
+                          .key_gap = (chunks[theirs][1] - chunks[theirs][0] - 1) * kC,
+                          .chunk = kC};
+  };
+  std::vector<Doubles> d_keys(2, Doubles(2 * kC * kK)), d_values = d_keys;
+  for (const int rank : {0, 1}) {
+    const Doubles q = pick(a.q, rank, kQ), d_o = pick(a.d_o, rank, kQ);
+    Doubles part(q.size(), 7), sums(2 * kC * a.kHeads, 7), d_q(q.size(), 7);  // overwritten first
+    const auto meet = [&](int source, const auto& f) {
+      const Doubles k = pick(a.k, source, kK), v = pick(a.v, source, kK);
+      AttentionShape shape = both;
+      AttentionRange r = range(rank, source);
+      std::int64_t from = 0;
+      if (source > rank) {  // the second chunk alone sees them
+        shape.q_length = kC, from = kC;
+        r.query = chunks[rank][1] * kC, r.query_gap = 0, r.lse_stride = 2 * kC;
+      }
+      f(k, v, shape, r, from, AttentionSoFar{.of_queries = source != rank, .of_keys = false});
+    };
+    for (const int source : {rank, 1 - rank})
+      meet(source, [&](const Doubles& k, const Doubles& v, const AttentionShape& shape,
+                       const AttentionRange& r, std::int64_t from, AttentionSoFar so_far) {
+        cpu::attention_part_forward(&part[from * kQ], &sums[from], &q[from * kQ], k.data(),
+                                    v.data(), nullptr, shape, r, a.dropout, so_far);
+      });
+    EXPECT_TRUE(check::near(part, pick(o, rank, kQ))) << rank;
+    for (const int source : {rank, 1 - rank})
+      meet(source, [&](const Doubles& k, const Doubles& v, const AttentionShape& shape,
+                       const AttentionRange& r, std::int64_t from, AttentionSoFar so_far) {
+        Doubles d_k(k.size(), 7), d_v(k.size(), 7);
+        cpu::attention_part_backward(&d_q[from * kQ], d_k.data(), d_v.data(), &d_o[from * kQ],
+                                     &part[from * kQ], &sums[from], &q[from * kQ], k.data(),
+                                     v.data(), nullptr, shape, r, a.dropout, so_far);
+        for (std::size_t i = 0; i < d_k.size(); ++i) {
+          d_keys[source][i] += d_k[i];
+          d_values[source][i] += d_v[i];
+        }
+      });
+    EXPECT_TRUE(check::near(d_q, pick(dq, rank, kQ))) << rank;
+  }
+  for (const int rank : {0, 1}) {
+    EXPECT_TRUE(check::near(d_keys[rank], pick(dk, rank, kK))) << rank;
+    EXPECT_TRUE(check::near(d_values[rank], pick(dv, rank, kK))) << rank;
+  }
 }
 
 // The first `words` of so many columns are a vocabulary, the others its padding.
