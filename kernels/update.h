@@ -2,7 +2,7 @@
 // multipliers, and what is decided of a step where its gradients lie, so that nobody waits for the
 // host:
 //   factor = loss_scale.scale divisor      grad_norm = sqrt(sum_squares) / factor
-//   skipped = grad_norm is not finite;  with `all_finite` also if loss / tokens is not, or if the
+//   skipped = grad_norm is not finite;  with `all_finite` also if a loss's mean is not, or if the
 //             step before was skipped
 //   gradient_scale = min(1, clip_grad / (grad_norm + 1e-6)) / factor;  clip_grad 0: 1 / factor;
 //                    skipped: 0, at which the rules leave everything as it is
@@ -58,21 +58,30 @@ constexpr void go_on(LossScaleState& state, const LossScaleRule& rule, bool over
   }
 }
 
-inline constexpr int kRequests = 7;  // that ranks may make with a step (train/run/interruption.h)
-// What comes of a step; it lies on the device, from step to step.
+inline constexpr int kRequests = 7;    // that ranks may make with a step (train/run/interruption.h)
+inline constexpr int kMostLosses = 8;  // that a step may have by name (train/run/objective.h)
+
+// LossSum: the sum of a loss's values, and how many they are.
+struct LossSum {
+  double sum = 0, count = 0;
+  constexpr double mean() const { return sum / count; }
+};
+
+// StepOutcome: what comes of a step; it lies on the device, from step to step.
 struct StepOutcome {
-  double loss = 0, tokens = 0;      // sums over the micro-batches of all ranks
-  double requests[kRequests] = {};  // likewise of what each rank asks for
-  double sum_squares = 0;           // of the sum of all ranks' gradients
-  double zeros = 0;                 // elements of that, if they are counted
-  double grad_norm = 0;             // of the averaged, unscaled gradient, before clipping
-  LossScaleState loss_scale;        // of the next step, and before this one of it
-  std::int32_t skipped = 0;         // nothing is updated
+  double zeros = 0;                  // elements of all ranks' gradients, if they are counted
+  double grad_norm = 0;              // of the averaged, unscaled gradient, before clipping
+  double sum_squares = 0;            // of the sum of all ranks' gradients
+  double requests[kRequests] = {};   // sums over all ranks of what each asks for
+  LossSum losses[kMostLosses] = {};  // sums over the micro-batches of all ranks
+  LossScaleState loss_scale;         // of the next step, and before this one of it
+  std::int32_t skipped = 0;          // nothing is updated
 };
 
 struct UpdateRules {
   LossScaleRule loss_scale;
-  double divisor = 1;       // of the sum of all ranks' gradients; 0: the tokens, if there are any
+  int losses = 1;           // that the step has
+  double divisor = 1;       // of the sum of all ranks' gradients; 0: the first loss's count
   double clip_grad = 0;     // largest norm; 0: not clipped
   bool all_finite = false;  // a step that is not ends all updates
 };
@@ -82,11 +91,13 @@ struct UpdateRules {
 // was, become those that follow them.
 constexpr void decide_update(StepRecord* records, int count, StepOutcome& outcome,
                              const UpdateRules& rules, double root) {
-  const double divisor = rules.divisor != 0 ? rules.divisor : std::max(1.0, outcome.tokens);
+  const double divisor =
+      rules.divisor != 0 ? rules.divisor : std::max(1.0, outcome.losses[0].count);
   const double factor = divisor * outcome.loss_scale.scale, norm = root / factor;
   const bool after_skipped = outcome.skipped != 0;
-  const bool ended =
-      rules.all_finite && (after_skipped || !std::isfinite(outcome.loss / outcome.tokens));
+  bool ended = rules.all_finite && after_skipped;
+  for (int i = 0; i < rules.losses; ++i)
+    ended |= rules.all_finite && !std::isfinite(outcome.losses[i].mean());
   const bool skipped = ended || !std::isfinite(norm);
   const double clip = rules.clip_grad > 0 ? rules.clip_grad / (norm + 1e-6) : 1;
   outcome.grad_norm = norm;

@@ -11,8 +11,8 @@ namespace mt {
 
 // Ends: what is wanted of a model's last stage, and where it goes.
 struct Ends {
-  Tensor loss;         // out: each token's loss, [tokens] of the sum_dtype of the Step's
-  ConstTensor weight;  // by how much the objective changes with each, alike; read in training
+  Tensor loss = {};         // out: each token's loss, [tokens] of the sum_dtype of the Step's
+  ConstTensor weight = {};  // by how much the objective changes with each, alike; read in training
 };
 
 // A row's initial values: a function of the seed and its name, so they are the same under any

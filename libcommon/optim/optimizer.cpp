@@ -308,7 +308,7 @@ void Optimizer::sum_squares(Stream& stream) {
   };
   const Tensor sum = of_outcome(offsetof(StepOutcome, sum_squares), 1);
   add_up_shares(false, sum, of_share, stream);
-  over_model(of_outcome(offsetof(StepOutcome, requests), kRequests + 1));  // and the sum
+  over_model(of_outcome(offsetof(StepOutcome, sum_squares), 1 + kRequests));
   add_experts(sum, of_share, stream);
 }
 
@@ -348,6 +348,7 @@ void Optimizer::begin_step(const StepOrder& order, Stream& stream) {
   auto* const outcome = static_cast<StepOutcome*>(outcome_.data());
   decide_update(records, outcome,
                 {.loss_scale = options_.loss_scale.rule(),
+                 .losses = order.losses,
                  .divisor = order.divisor,
                  .clip_grad = options_.clip_grad,
                  .all_finite = order.all_finite},
@@ -359,10 +360,8 @@ void Optimizer::begin_step(const StepOrder& order, Stream& stream) {
 
 StepResult Optimizer::end_step(Stream& stream) {
   const StepOutcome outcome = outcomes_.receive(stream);
-  StepResult result{.loss = outcome.loss,
-                    .tokens = outcome.tokens,
-                    .grad_norm = outcome.grad_norm,
-                    .skipped = outcome.skipped != 0};
+  StepResult result{.grad_norm = outcome.grad_norm, .skipped = outcome.skipped != 0};
+  std::ranges::copy(outcome.losses, result.losses.begin());
   std::ranges::copy(outcome.requests, result.requests.begin());
   if (result.skipped)
     --steps_;

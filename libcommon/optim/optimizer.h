@@ -41,14 +41,16 @@ struct StepOrder {
   StepRates rates = {};
   // Instead, if the step before is skipped, which has begun and not ended.
   StepRates rates_after_skipped = {};
-  // What the sum of all ranks' gradients is divided by, beside the loss scale; 0: the tokens of the
-  // outcome.
+  // What the sum of all ranks' gradients is divided by, beside the loss scale; 0: the count of the
+  // first loss.
   double divisor = 1;
+  int losses = 1;           // that were put into sums()
   bool all_finite = false;  // a step whose loss or gradient is not is the last to be looked at
 };
 
 struct StepResult {
-  double loss = 0, tokens = 0;  // sums over the micro-batches of all ranks, if they were put there
+  // Sums over the micro-batches of all ranks, if they were put there.
+  std::array<LossSum, kMostLosses> losses = {};
   std::array<double, kRequests> requests = {};  // likewise
   double grad_norm = 0;  // of the averaged, unscaled gradient, before clipping
   std::optional<std::int64_t> num_zeros = {};  // with --log-num-zeros-in-grad
@@ -99,10 +101,12 @@ class Optimizer {
   // all values.
   bool has_own_gradients() const { return !buffers_.shard_gradients(); }
   bool has_whole_values() const { return !buffers_.shard_values(); }
-  // Where the sum of the losses, the number of tokens and the requests go, [2 + kRequests] f64 on
-  // the device: before a step, which knows them then; requests of the ranks of data_context(),
-  // which the step adds up over the model.
-  Tensor sums() const { return of_outcome(offsetof(StepOutcome, loss), 2 + kRequests); }
+  // Where the requests and, behind them, a LossSum for each of so many losses go, f64 on the
+  // device: before a step, which knows them then; requests of the ranks of data_context(), which
+  // the step adds up over the model.
+  Tensor sums(int losses) const {
+    return of_outcome(offsetof(StepOutcome, requests), kRequests + 2 * losses);
+  }
   // A step in two parts.  begin_step() queues all of it; end_step() says what came of the first one
   // that was begun and not ended, which is to be waited for.  Two steps may be begun.
   void begin_step(const StepOrder& order, Stream& stream);

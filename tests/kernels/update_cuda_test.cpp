@@ -246,6 +246,19 @@ TEST_F(PlainUpdateCuda, ASkippedStepChangesNothing) {
     EXPECT_EQ(array->device.values(), array->host);
 }
 
+// A step ends if any of its losses is not finite, and no other is looked at.
+TEST_F(PlainUpdateCuda, DecidesByAllLosses) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const StepOutcome outcome{.sum_squares = 4, .losses = {{3, 2}, {nan, 2}}, .loss_scale = {}};
+  for (const int losses : {1, 2}) {
+    const DeviceArray<StepOutcome> there(std::vector<StepOutcome>{outcome});
+    const DeviceArray<StepRecord> records(std::vector<StepRecord>{kRecord, kRecord});
+    cuda::decide_update(records.data(), 1, there.data(),
+                        {.loss_scale = {}, .losses = losses, .all_finite = true}, nullptr);
+    EXPECT_EQ(there.values().front().skipped, losses == 2 ? 1 : 0);
+  }
+}
+
 // The CPU's bits.
 TEST_F(PlainUpdateCuda, DecidesAsTheCpu) {
   constexpr double kInfinity = HUGE_VAL, kNan = std::numeric_limits<double>::quiet_NaN();
@@ -254,9 +267,8 @@ TEST_F(PlainUpdateCuda, DecidesAsTheCpu) {
     bool skipped, ends;  // without and with all_finite
   };
   const auto outcome = [](double loss, double tokens, double sum_squares, int before = 0) {
-    return StepOutcome{.loss = loss,
-                       .tokens = tokens,
-                       .sum_squares = sum_squares,
+    return StepOutcome{.sum_squares = sum_squares,
+                       .losses = {{loss, tokens}},
                        .loss_scale = {.scale = 1.7, .growth = 3, .hysteresis = 1},
                        .skipped = before};
   };

@@ -173,6 +173,20 @@ TEST_F(OverATable, ASkippedStepLowersTheScale) {
   EXPECT_NEAR(value("vector"), 1 - 1e-3, 1e-6);
 }
 
+// Each of a step's losses is looked at, and no other.
+TEST_F(OverATable, AStepEndsWhereALossIsNotFinite) {
+  for (const int losses : {1, 2}) {
+    Optimizer optimizer = make(DType::f32);
+    for (Param& row : table_.rows()) fill_with(row.grad, [](std::int64_t) { return 1; });
+    const auto sums = optimizer.sums(2).rows(kRequests, kRequests + 4).span<double>();
+    std::ranges::copy(std::array{6.0, 2.0, std::nan(""), 1.0}, sums.begin());
+    optimizer.begin_step({.losses = losses, .all_finite = true}, stream_);
+    const StepResult result = optimizer.end_step(stream_);
+    EXPECT_EQ(result.skipped, losses == 2);
+    EXPECT_EQ(result.losses[0].mean(), 3);
+  }
+}
+
 TEST_F(OverATable, OnMetaCountsBytes) {
   Stream meta(Device::meta);
   Optimizer optimizer(table_, Device::meta, DType::f32, options_, alone_);

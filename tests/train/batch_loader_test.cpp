@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tests/train/samples.h"
+#include "tests/train/two_terms.h"
 #include "train/run/pretraining.h"
 
 namespace mt {
@@ -44,16 +45,16 @@ Sums step_of_two_ranks(bool per_token, double (*loss_of)(double)) {
     double own[3] = {};
     for (int i = 0; i < 2; ++i) {
       const BatchMemory memory(1, DType::f64);
-      const double before = loader.tokens();
+      const double before = loader.count(0);
       EXPECT_EQ(loader.load(i, memory.batch()), 2 * i + ranks.rank());
-      const double counted = loader.tokens() - before;
+      const double counted = loader.count(0) - before;
       const auto mask = memory.mask.span<double>(), weight = memory.weight.span<double>();
       for (std::size_t t = 0; t < mask.size(); ++t) {
         own[0] += weight[t] * loss_of(counted) / counted;
         own[1] += mask[t] * loss_of(counted) / counted;
       }
     }
-    own[2] = loader.tokens();
+    own[2] = loader.count(0);
     ranks.all_reduce({own, DType::f64, {3}}).wait();
     if (ranks.rank() == 0) std::copy(own, own + 3, sums);
   });
@@ -75,6 +76,50 @@ TEST(BatchLoader, OrEveryToken) {
   EXPECT_DOUBLE_EQ(sums.loss / sums.tokens, 2.7);
 }
 
+// A task whose objective has two terms.
+class TwoTermTask final : public Pretraining {
+ public:
+  TwoTermTask() : Pretraining({}, {}) {}
+  const Objective& objective() const override { return objective_; }
+
+ private:
+  TwoTerms objective_;
+};
+
+// The first loss of each micro-batch weighs more by a half of itself, however many others count;
+// its mean is over the micro-batches.
+TEST(BatchLoader, SeveralTerms) {
+  const FileSamples sample = counting_4_2_3_1();
+  const TwoTermTask task;
+  const auto group = make_single_group();
+  const World alone(*group, {});
+  BatchLoader loader(one_at_a_time(false), DType::f32, task, sample.set, 0, 2, alone);
+  for (const int counted : {4, 2}) {
+    const BatchMemory memory(1, DType::f64);
+    loader.load(counted == 4 ? 0 : 1, memory.batch());
+    EXPECT_EQ(memory.weight.span<double>()[0], 0.5 / counted + 0.25);
+    EXPECT_EQ(memory.weight.span<double>()[1], 0.5 / counted);
+  }
+  EXPECT_EQ(loader.count(0), 6);
+  EXPECT_EQ(loader.count(1), 2);
+}
+
+// Every stage adds to a term, and the last alone says how much there is to divide by.
+TEST(BatchLoader, SumsOverRanksAndStages) {
+  run_ranks(4, [](Group& ranks) {
+    const World world(ranks, {.dp = 2, .pp = 2});
+    const bool is_last = world.pipeline().rank() == 1;
+    const double data = world.data().rank() + 1;
+    LossSum sums[] = {{is_last ? 10 * data : 0, is_last ? data : 0},
+                      {100 * data + world.pipeline().rank(), is_last ? 2.0 : 0}};
+    sum_losses(world, {&sums[0].sum, DType::f64, {4}}, 2);
+    EXPECT_EQ(sums[0].mean(), 10);
+    EXPECT_EQ(sums[0].count, 3);
+    EXPECT_EQ(sums[1].sum, 602);
+    EXPECT_EQ(sums[1].count, 4);
+  });
+}
+
 // A micro-batch in which nothing counts weighs nothing, and divides nothing by zero.
 TEST(BatchLoader, NothingCounts) {
   const FileSamples sample({std::vector<std::int32_t>(40, kEod)}, true);
@@ -85,7 +130,7 @@ TEST(BatchLoader, NothingCounts) {
     const Pretraining task({}, {});
     BatchLoader loader(one_at_a_time(per_token), DType::f32, task, sample.set, 0, 2, alone);
     loader.load(0, memory.batch());
-    EXPECT_EQ(loader.tokens(), 0);
+    EXPECT_EQ(loader.count(0), 0);
     EXPECT_EQ(largest(memory.weight.view()), 0);
   }
 }
@@ -111,7 +156,7 @@ TEST(BatchLoader, RanksShareASequence) {
     const auto positions = own.span<std::int32_t>(Field::positions);
     const std::vector<std::int32_t> ends{0, 1, 6, 7}, middle{2, 3, 4, 5};
     EXPECT_TRUE(std::ranges::equal(positions, ranks.rank() == 0 ? ends : middle));
-    EXPECT_EQ(loader.tokens(), ranks.rank() == 0 ? 1 : 0);
+    EXPECT_EQ(loader.count(0), ranks.rank() == 0 ? 1 : 0);
     EXPECT_EQ(own[Field::weight].as<float>()[0], ranks.rank() == 0 ? 1 : 0);
     EXPECT_EQ(largest(own[Field::weight].rows(1, kLength / 2)), 0);
   });

@@ -11,6 +11,7 @@
 #include "model/families/gpt.h"
 #include "ops/ops.h"
 #include "tests/support/host_tensor.h"
+#include "tests/train/two_terms.h"
 #include "train/run/pipeline_layout.h"
 
 namespace mt {
@@ -124,9 +125,9 @@ Result run(const What& what) {
       return load(what.micro_batches, micro_batch, batch);
     };
     executor.run(evaluation, fill, false);
-    const double evaluated = executor.loss();
+    const double evaluated = executor.loss(0);
     executor.run(training, fill, true);
-    const double trained = executor.loss();
+    const double trained = executor.loss(0);
 
     const std::lock_guard lock(mutex);
     result.evaluated += evaluated;
@@ -264,7 +265,7 @@ TEST(Executor, AddsToGradientsOrReplacesThem) {
   std::vector<HostTensor> once;
   for (const Param& row : model.table().rows()) once.push_back(clone(row.grad));
   executor.run(training, fill, true);
-  const double loss = executor.loss();
+  const double loss = executor.loss(0);
   for (const Param& row : model.table().rows()) {
     HostTensor expected = clone(once[row.index].view());
     if (!row.gradient_replaced)
@@ -272,7 +273,7 @@ TEST(Executor, AddsToGradientsOrReplacesThem) {
     EXPECT_TENSORS_NEAR(row.grad, expected.view(), 1e-14) << row.name();
   }
   executor.run(training, fill, true);
-  EXPECT_EQ(executor.loss(), loss);
+  EXPECT_EQ(executor.loss(0), loss);
   // Weights of rows that are four times as large scale gradients, and not the loss.
   double four = 4;
   executor.scale_weights_by(ConstTensor(&four, DType::f64, {1}));
@@ -283,7 +284,38 @@ TEST(Executor, AddsToGradientsOrReplacesThem) {
     for (double& value : expected.span<double>()) value *= 4;
     EXPECT_TENSORS_NEAR(row.grad, expected.view(), 0) << row.name();
   }
-  EXPECT_EQ(executor.loss(), loss);
+  EXPECT_EQ(executor.loss(0), loss);
+}
+
+// Each term of an objective has a number a micro-batch, and what is made small is all of them.
+TEST(Executor, TellsTheTermsApart) {
+  const TwoTerms two;
+  const ModelConfig config = small_config();
+  Stream stream(Device::cpu, 1), meta(Device::meta);
+  const auto group = make_single_group();
+  const World alone(*group, {});
+  const Schedule training = one_f_one_b({}, 3);
+  Gpt model(config), on_meta(config);
+  on_meta.table().allocate(Device::meta, DType::f64, true);
+  model.table().allocate(Device::cpu, DType::f64, true);
+  model.initialize(5, stream);
+  const StepMemory memory = measure_memory(on_meta, two, kShape, training, {}, alone, meta);
+  Executor executor(model, two, kShape, memory, alone, stream);
+  const LoadBatch fill = [&](int micro_batch, const Fields& batch) {
+    return load(3, micro_batch, batch);
+  };
+  executor.run(training, fill, true);
+  EXPECT_EQ(executor.losses(0).numel(), 3);
+  ASSERT_EQ(executor.losses(1).numel(), 3);
+  const auto all = executor.losses(0).span<double>(), first = executor.losses(1).span<double>();
+  double sum = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(first[i] > 0, i > 0);  // the token that begins them all does not count
+    EXPECT_GT(all[i], first[i]);
+    EXPECT_EQ(executor.fetch_losses()[i], all[i] + first[i]);
+    sum += first[i];
+  }
+  EXPECT_EQ(executor.loss(1), sum);
 }
 
 // A model that keeps what its forward and backward were shown of a micro-batch.

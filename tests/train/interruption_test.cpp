@@ -22,10 +22,10 @@ using Requests = Interruption::Requests;
 // A step of this rank, with its requests.
 Requests go_with_a_step(Optimizer& optimizer, const World& world, const Requests& own,
                         Stream& stream) {
-  set_zero(optimizer.sums(), stream);
-  transfer(optimizer.sums().rows(2, 2 + kRequests),
-           ConstTensor(own.data(), DType::f64, {kRequests}), stream);
-  sum_losses(world, optimizer.sums());
+  const Tensor sums = optimizer.sums(1);
+  set_zero(sums, stream);
+  transfer(sums.rows(0, kRequests), ConstTensor(own.data(), DType::f64, {kRequests}), stream);
+  sum_losses(world, sums, 1);
   return optimizer.step({.learning_rate = 1e-3}, 1, stream).requests;
 }
 

@@ -54,7 +54,7 @@ TEST(MegatronLog, WideNumbers) {
   report.consumed_samples = 12345678901234;
   report.global_batch_size = 1234567;
   report.seconds = 1234.5678;
-  report.loss = 12345678;
+  report.losses = {{"lm loss", 12345678}};
   report.grad_norm = 98765.4321;
   const std::string text = lines_of([&](const Log& log) {
     MegatronLog megatron(log, {.log_interval = 1}, 9876543210, 1);
@@ -100,7 +100,7 @@ TEST(MegatronLog, SkippedSteps) {
       StepReport report = kReport;
       report.iteration = i;
       report.skipped = i % 2 == 0;
-      report.loss = i == 2 ? std::nan("") : i;
+      report.losses = {{"lm loss", i == 2 ? std::nan("") : i}};
       megatron.step(report);
     }
   });
@@ -118,7 +118,7 @@ TEST(MegatronLog, MeansOverTheInterval) {
     for (int i = 1; i <= 5; ++i) {
       StepReport report = kReport;
       report.iteration = i;
-      report.loss = i;
+      report.losses = {{"lm loss", static_cast<double>(i)}};
       report.seconds = 0.001 * i;
       megatron.step(report);
     }
@@ -133,7 +133,7 @@ TEST(MegatronLog, Validation) {
   const auto text_of = [](const char* where, double loss, const char* set = "") {
     return lines_of([&](const Log& log) {
       MegatronLog(log, {}, 9, 1)
-          .evaluation({.set = set, .where = where, .iteration = 7, .loss = loss});
+          .evaluation({.set = set, .where = where, .iteration = 7, .losses = {{"lm loss", loss}}});
     });
   };
   const std::string during =
@@ -153,11 +153,33 @@ TEST(MegatronLog, Validation) {
             std::string::npos);
 }
 
+// An objective of several terms has a field each, by their names.
+TEST(MegatronLog, SeveralLosses) {
+  const std::string text = lines_of([](const Log& log) {
+    MegatronLog megatron(log, {.log_interval = 2}, 6, 1);
+    for (int i = 1; i <= 2; ++i) {
+      StepReport report = kReport;
+      report.iteration = i;
+      report.losses = {{"lm loss", 2.0 * i}, {"sop loss", 0.5 * i}};
+      megatron.step(report);
+    }
+    megatron.evaluation({.iteration = 2, .losses = {{"lm loss", 2}, {"sop loss", 1}}});
+  });
+  EXPECT_NE(text.find("| lm loss: 3.000000E+00 | sop loss: 7.500000E-01 | loss scale:"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\n validation loss at iteration 2 | lm loss value: 2.000000E+00 | lm loss "
+                      "PPL: 7.389056E+00 | sop loss value: 1.000000E+00 | sop loss PPL: "
+                      "2.718282E+00 | \n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(MegatronLog, QuietAndOtherRanksSayNothing) {
   const auto talk = [](const Log& log) {
     MegatronLog megatron(log, {.log_interval = 1}, 500, 1);
     megatron.step(kReport);
-    megatron.evaluation({.iteration = 20, .loss = 1});
+    megatron.evaluation({.iteration = 20, .losses = {{"lm loss", 1}}});
   };
   EXPECT_EQ(lines_of(talk, {.level = Log::Level::quiet}), "");
   EXPECT_EQ(lines_of([&](const Log& log) { talk(log.for_rank(1)); }), "");

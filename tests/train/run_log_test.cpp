@@ -37,6 +37,21 @@ TEST(RunLog, FurtherMembers) {
                              "\n"));
 }
 
+// Of several losses the first is "loss", and the others have their names.
+TEST(RunLog, SeveralLosses) {
+  const Scratch scratch;
+  StepReport report = kReport;
+  report.losses.push_back({"sop loss", 0.5});
+  RunLog log({.run_log = scratch.path("run.jsonl")}, 1);
+  log.step(report);
+  log.evaluation({.split = "valid", .iteration = 20, .losses = report.losses});
+  const std::string text = read_file(scratch.path("run.jsonl"));
+  EXPECT_NE(text.find(R"("loss":3.25,"sop_loss":0.5,"lr":5e-04,)"), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with(R"("iteration":20,"loss":3.25,"sop_loss":0.5})"
+                             "\n"))
+      << text;
+}
+
 // A resumed run goes on in the same file, which is whole after every line.
 TEST(RunLog, Appends) {
   const Scratch scratch;

@@ -5,14 +5,14 @@
 
 namespace mt {
 
-inline constexpr StepReport kReport{.iteration = 20,
-                                    .consumed_samples = 320,
-                                    .global_batch_size = 16,
-                                    .tokens = 1024,
-                                    .loss = 3.25,
-                                    .grad_norm = 0.75,
-                                    .learning_rate = 0.0005,
-                                    .next_learning_rate = 0.00025,
-                                    .seconds = 0.5};
+inline const StepReport kReport{.iteration = 20,
+                                .consumed_samples = 320,
+                                .global_batch_size = 16,
+                                .tokens = 1024,
+                                .losses = {{"lm loss", 3.25}},
+                                .grad_norm = 0.75,
+                                .learning_rate = 0.0005,
+                                .next_learning_rate = 0.00025,
+                                .seconds = 0.5};
 
 }  // namespace mt

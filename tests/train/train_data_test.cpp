@@ -43,7 +43,7 @@ TEST(FillBatch, EndsOfDocumentsCountUnlessMasked) {
     const FileSamples sample(counting(true), mask_ends);
     const BatchMemory memory(6, DType::f64);
     fill(sample.set, 0, 6, memory.batch());
-    const double counted = LanguageModelling().count(memory.batch());
+    const double counted = LanguageModelling().count(0, memory.batch());
     const auto mask = memory.mask.span<double>();
     EXPECT_EQ(counted, std::accumulate(mask.begin(), mask.end(), 0.0));
     EXPECT_EQ(counted < 6 * kLength, mask_ends);
@@ -58,7 +58,7 @@ TEST(FillBatch, PaddingDoesNotCount) {
   ASSERT_EQ(sample.set.samples->size(), 12);
   const BatchMemory memory(4, DType::f32);
   fill(sample.set, 10, 4, memory.batch());
-  EXPECT_EQ(LanguageModelling().count(memory.batch()), 2 * kLength);
+  EXPECT_EQ(LanguageModelling().count(0, memory.batch()), 2 * kLength);
   for (std::size_t t = 0; t < 4 * kLength; ++t)
     EXPECT_EQ(memory.mask.span<float>()[t], t < 2 * kLength ? 1 : 0);
 }

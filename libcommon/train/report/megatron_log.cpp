@@ -31,7 +31,6 @@ void MegatronLog::lines(const std::string& text) const {
 std::string MegatronLog::step_line(const StepReport& r) const {
   const double seconds = sums_.seconds / (sums_.advanced + sums_.skipped);
   const double tflops = r.flops / (seconds * 1e12 * ranks_);
-  const double loss = sums_.loss / std::max(1, sums_.advanced);
   std::string line = " [" + timestamp() + "]";
   line += formatted(" iteration %8lld/%8lld | consumed samples: %12lld |", wide(r.iteration),
                     wide(train_iters_), wide(r.consumed_samples));
@@ -46,7 +45,9 @@ std::string MegatronLog::step_line(const StepReport& r) const {
   if (r.next_decoupled_learning_rate)
     line += formatted(" decoupled learning rate: %.6E |", *r.next_decoupled_learning_rate);
   line += formatted(" global batch size: %5lld |", wide(r.global_batch_size));
-  if (loss > 0) line += formatted(" lm loss: %.6E |", loss);
+  for (const TermValue& sum : sums_.losses)
+    if (const double loss = sum.value / sums_.advanced; loss > 0)
+      line += formatted(" %s: %.6E |", sum.name, loss);
   line += formatted(" loss scale: %.1f |", r.loss_scale);
   if (!r.skipped) line += formatted(" grad norm: %.3f |", r.grad_norm);
   if (r.num_zeros) line += formatted(" num zeros: %lld.0 |", wide(*r.num_zeros));
@@ -56,13 +57,21 @@ std::string MegatronLog::step_line(const StepReport& r) const {
   return line;
 }
 
+static void add(TermValues& sums, const TermValues& values) {
+  if (sums.empty()) sums = TermValues(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    sums[i] = {values[i].name, sums[i].value + values[i].value};
+}
+
+static bool is_finite(const TermValue& loss) { return std::isfinite(loss.value); }
+
 void MegatronLog::step(const StepReport& r) {
   if (r.skipped) {
     ++sums_.skipped;
-    if (!std::isfinite(r.loss)) ++sums_.nan;
+    if (!std::ranges::all_of(r.losses, is_finite)) ++sums_.nan;
   } else {
     ++sums_.advanced;
-    sums_.loss += r.loss;
+    add(sums_.losses, r.losses);
   }
   sums_.seconds += r.seconds;
   if (r.iteration % options_.log_interval != 0) return;
@@ -71,10 +80,12 @@ void MegatronLog::step(const StepReport& r) {
 }
 
 void MegatronLog::evaluation(const EvaluationReport& r) const {
-  const std::string line = formatted(
-      " validation%s loss at iteration %lld%s | lm loss value: %.6E | lm loss PPL: %.6E | ",
-      r.set.empty() ? "" : ("-" + r.set).c_str(), wide(r.iteration), r.where.c_str(), r.loss,
-      std::exp(std::min(20.0, r.loss)));
+  std::string line =
+      formatted(" validation%s loss at iteration %lld%s | ",
+                r.set.empty() ? "" : ("-" + r.set).c_str(), wide(r.iteration), r.where.c_str());
+  for (const auto& [name, loss] : r.losses)
+    line += formatted("%s value: %.6E | %s PPL: %.6E | ", name, loss, name,
+                      std::exp(std::min(20.0, loss)));
   const std::string dashes(line.size() + 1, '-');
   lines(dashes);
   lines(line);

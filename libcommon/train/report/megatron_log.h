@@ -32,7 +32,8 @@ class MegatronLog {
   int ranks_;
   struct Sums {  // since the last line
     int advanced = 0, skipped = 0, nan = 0;
-    double loss = 0, seconds = 0;
+    double seconds = 0;
+    TermValues losses = {};
   } sums_;
 };
 

@@ -70,7 +70,7 @@ void Reports::step_to_tensorboard(const StepReport& r, const RankMemory& memory)
   both("learning-rate", r.next_learning_rate);
   if (r.skipped_samples > 0) curve("skipped-train-samples", static_cast<double>(r.skipped_samples));
   both("batch-size", static_cast<double>(r.global_batch_size));
-  both("lm loss", r.loss);
+  for (const TermValue& loss : r.losses) both(loss.name, loss.value);
   if (o.loss_scale_to_tensorboard) both("loss-scale", r.loss_scale);
   if (o.world_size_to_tensorboard) both("world-size", ranks_.size());
   if (!r.skipped) both("grad-norm", r.grad_norm);
@@ -110,15 +110,17 @@ void Reports::evaluation(const EvaluationReport& r) {
   run_log_.evaluation(r);
   megatron_log_.evaluation(r);
   if (!events_ || options_.evaluation.skip_train) return;
-  const std::string tag = "lm loss " + (r.split == "valid" ? "validation" : r.split) +
-                          (r.set.empty() ? "" : "-" + r.set);
   const auto both = [&](const std::string& name, double value) {
     events_->scalar(name, value, r.iteration);
     events_->scalar(name + " vs samples", value, r.consumed_samples);
   };
-  both(tag, r.loss);
-  if (options_.report.validation_ppl_to_tensorboard)
-    both(tag + " ppl", std::exp(std::min(20.0, r.loss)));
+  for (const TermValue& loss : r.losses) {
+    const std::string tag = concat(loss.name, " ", r.split == "valid" ? "validation" : r.split,
+                                   r.set.empty() ? "" : "-" + r.set);
+    both(tag, loss.value);
+    if (options_.report.validation_ppl_to_tensorboard)
+      both(tag + " ppl", std::exp(std::min(20.0, loss.value)));
+  }
 }
 
 void Reports::saving(const SaveReport& r) {

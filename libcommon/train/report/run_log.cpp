@@ -1,5 +1,6 @@
 #include "train/report/run_log.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/error.h"
@@ -24,13 +25,19 @@ void RunLog::write(JsonWriter& open_object) {
   }
 }
 
+static void write_losses(const TermValues& losses, JsonWriter& json) {
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    std::string name = i == 0 ? "loss" : losses[i].name;
+    std::ranges::replace(name, ' ', '_');
+    json.member(name, losses[i].value);
+  }
+}
+
 void RunLog::step(const StepReport& r) {
   JsonWriter json = event("step");
-  json.member("iteration", r.iteration)
-      .member("consumed_samples", r.consumed_samples)
-      .member("loss", r.loss)
-      .member("lr", r.learning_rate)
-      .member("grad_norm", r.grad_norm);
+  json.member("iteration", r.iteration).member("consumed_samples", r.consumed_samples);
+  write_losses(r.losses, json);
+  json.member("lr", r.learning_rate).member("grad_norm", r.grad_norm);
   if (r.num_zeros) json.member("num_zeros", *r.num_zeros);
   json.member("tokens_per_second", static_cast<double>(r.tokens) / r.seconds)
       .member("step_seconds", r.seconds);
@@ -48,7 +55,8 @@ void RunLog::evaluation(const EvaluationReport& r) {
   JsonWriter json = event("eval");
   json.member("split", r.split);
   if (!r.set.empty()) json.member("set", r.set);
-  json.member("iteration", r.iteration).member("loss", r.loss);
+  json.member("iteration", r.iteration);
+  write_losses(r.losses, json);
   write(json);
 }
 

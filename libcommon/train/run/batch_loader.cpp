@@ -1,7 +1,6 @@
 #include "train/run/batch_loader.h"
 
 #include <cstring>
-#include <numeric>
 
 namespace mt {
 
@@ -49,20 +48,33 @@ std::int64_t BatchLoader::load(int micro_batch, const Fields& batch) {
   const Fields& whole = shared ? whole_ : batch;
   fill(samples_, first, size_, whole);
   if (shared) take_chunks(batch);
-  const double counted = objective_.count(whole);
-  if (std::ssize(tokens_) <= micro_batch) tokens_.resize(static_cast<std::size_t>(micro_batch) + 1);
   // Another chunk may load it again.
-  tokens_[static_cast<std::size_t>(micro_batch)] = shared ? objective_.count(batch) : counted;
-  const bool divides = !per_token_ && counted > 0;
-  objective_.weigh(batch, divides ? 1 / counted / micro_batches_ : 1);
+  if (std::ssize(counts_) <= micro_batch) counts_.resize(static_cast<std::size_t>(micro_batch) + 1);
+  std::array<double, kMostLosses> weights = {};
+  for (std::size_t i = 0; i < objective_.terms().size(); ++i) {
+    const Term& term = objective_.terms()[i];
+    const double counted = objective_.count(i, whole);
+    counts_[static_cast<std::size_t>(micro_batch)][i] =
+        term.mean == Term::Mean::of_micro_batches ? (counted > 0 ? 1.0 / context_.size() : 0)
+        : shared                                  ? objective_.count(i, batch)
+                                                  : counted;
+    const bool divides = !per_token_ && counted > 0;
+    weights[i] = term.weight * (divides ? 1 / counted / micro_batches_ : 1);
+  }
+  objective_.weigh(batch, weights);
   return first;
 }
 
-double BatchLoader::tokens() const { return std::accumulate(tokens_.begin(), tokens_.end(), 0.0); }
+double BatchLoader::count(std::size_t term) const {
+  double sum = 0;
+  for (const auto& counts : counts_) sum += counts[term];
+  return sum;
+}
 
-void sum_losses(const World& world, Tensor sums) {
+void sum_losses(const World& world, Tensor sums, std::size_t terms) {
+  const std::int64_t end = sums.numel();
   world.data_context().all_reduce(sums).wait();
-  world.pipeline().broadcast(sums.rows(0, 2), world.pipeline().size() - 1).wait();
+  world.pipeline().all_reduce(sums.rows(end - 2 * static_cast<std::int64_t>(terms), end)).wait();
 }
 
 }  // namespace mt

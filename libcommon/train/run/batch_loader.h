@@ -4,6 +4,8 @@
 // (nn/context_parallel.h); the others of one data-parallel rank read the same.
 #pragma once
 
+#include <array>
+
 #include "comm/world.h"
 #include "data/samples/batch_options.h"
 #include "data/samples/train_data.h"
@@ -22,7 +24,9 @@ class BatchLoader {
   // where there are not so many samples.
   std::int64_t load(int micro_batch, const Fields& batch);
 
-  double tokens() const;  // that count, of the micro-batches loaded so far
+  // What a term's mean over the micro-batches loaded so far divides by: this rank's share of the
+  // losses that count, or of the micro-batches that have some.
+  double count(std::size_t term) const;
 
  private:
   void take_chunks(const Fields& batch) const;
@@ -32,15 +36,15 @@ class BatchLoader {
   std::int64_t first_, size_, stride_;
   int micro_batches_;
   bool per_token_;
-  std::vector<double> tokens_;  // of each micro-batch
+  std::vector<std::array<double, kMostLosses>> counts_;  // of each micro-batch, by terms
   Group& context_;
   Buffer storage_;  // of whole sequences, where ranks share them
   Fields whole_;
 };
 
-// The losses and tokens of a step or an evaluation, [2] f64: every rank gives its own, of which the
-// pipeline's last have the losses, and gets the sums over all ranks.  What follows them becomes the
-// sums over data_context().
-void sum_losses(const World& world, Tensor sums);
+// The LossSums of a step or an evaluation stand at the end of `sums`, f64, one a term: every stage
+// of a pipeline gives what it has of them, the last one the counts, and gets the sums over all
+// ranks. What stands before them becomes the sums over data_context().
+void sum_losses(const World& world, Tensor sums, std::size_t terms);
 
 }  // namespace mt

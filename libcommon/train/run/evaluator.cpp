@@ -6,16 +6,18 @@
 
 namespace mt {
 
-std::optional<double> Evaluator::run(const SampleSet& samples, std::int64_t first,
-                                     std::int64_t batches, const std::function<bool()>& stop) {
+std::optional<TermValues> Evaluator::run(const SampleSet& samples, std::int64_t first,
+                                         std::int64_t batches, const std::function<bool()>& stop) {
   const std::int64_t batch = options_.batch.evaluated();
   const int micro_batches = options_.batch.micro_batches();
   const int at_once = options_.ranks.layout.evaluated_at_once(micro_batches);
   const Schedule schedule =
       options_.ranks.layout.evaluation(world_.pipeline().rank(), micro_batches);
-  double loss = 0, tokens = 0;
+  const std::size_t terms = task_.objective().terms().size();
+  const bool is_last = world_.pipeline().rank() == world_.pipeline().size() - 1;
+  std::array<LossSum, kMostLosses> all = {};
   for (std::int64_t i = 0; i < batches; ++i) {
-    std::array<double, 2> sums = {0, 0};  // of this batch: loss, tokens
+    std::array<LossSum, kMostLosses> sums = {};  // of this batch
     BatchLoader loader(options_.batch, options_.compute_dtype(), task_, samples, first + i * batch,
                        1, world_);
     for (int begin = 0; begin < micro_batches; begin += at_once) {
@@ -24,14 +26,17 @@ std::optional<double> Evaluator::run(const SampleSet& samples, std::int64_t firs
         return loader.load(begin + micro_batch, into);
       };
       executor_.run(schedule, load, false);
-      sums[0] += executor_.loss();
+      for (std::size_t term = 0; term < terms; ++term) sums[term].sum += executor_.loss(term);
     }
-    sums[1] = loader.tokens();
-    sum_losses(world_, {sums.data(), DType::f64, {2}});
-    loss += sums[0];
-    tokens += sums[1];
+    for (std::size_t term = 0; is_last && term < terms; ++term)
+      sums[term].count = loader.count(term);
+    sum_losses(world_, {sums.data(), DType::f64, {2 * static_cast<std::int64_t>(terms)}}, terms);
+    for (std::size_t term = 0; term < terms; ++term) {
+      all[term].sum += sums[term].sum;
+      all[term].count += sums[term].count;
+    }
   }
-  return loss / tokens;
+  return task_.objective().values(all);
 }
 
 }  // namespace mt

@@ -1,4 +1,4 @@
-// Evaluator: the mean loss of a model over a run of samples, without dropout and gradients.
+// Evaluator: the mean losses of a model over a run of samples, without dropout and gradients.
 #pragma once
 
 #include <functional>
@@ -16,12 +16,11 @@ class Evaluator {
   Evaluator(const RunOptions& options, const Task& task, Executor& executor, const World& world)
       : options_(options), task_(task), executor_(executor), world_(world) {}
 
-  // Over `batches` global batches from the run's sample `first` on: the sum of the losses of tokens
-  // that count over their number, in f64.  `stop` is asked before every micro-batch, or in a
-  // pipeline every batch, on all ranks, which must answer alike; once it says so there is no
-  // result.
-  std::optional<double> run(const SampleSet& samples, std::int64_t first, std::int64_t batches,
-                            const std::function<bool()>& stop);
+  // The terms' values over `batches` global batches from the run's sample `first` on.  `stop` is
+  // asked before every micro-batch, or in a pipeline every batch, on all ranks, which must answer
+  // alike; once it says so there is no result.
+  std::optional<TermValues> run(const SampleSet& samples, std::int64_t first, std::int64_t batches,
+                                const std::function<bool()>& stop);
 
  private:
   const RunOptions& options_;

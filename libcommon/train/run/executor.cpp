@@ -1,6 +1,7 @@
 #include "train/run/executor.h"
 
 #include <algorithm>
+#include <cassert>
 #include <numeric>
 #include <optional>
 
@@ -43,6 +44,7 @@ Executor::Executor(const Model& model, const Objective& objective, const StepSha
       stream_(stream),
       layer_(Buffer(stream.device(), memory.layer)),
       tensor_(same_ranks(world.tensor())) {
+  assert(!objective.terms().empty() && objective.terms().size() <= kMostLosses);
   for (const StepMemory::Chunk& chunk : memory.chunks) {
     std::vector<Slot>& slots = slots_.emplace_back();
     for (int i = 0; i < chunk.slots; ++i) {
@@ -66,7 +68,9 @@ void Executor::run(const Schedule& schedule, const LoadBatch& load, bool trainin
   last_micro_batch_ = 0;
   weight_grads_.begin();
   weight_grads_.set_deferring(defers_weight_gradients(schedule));
-  if (const std::size_t bytes = schedule.size() * sizeof(double); losses_.bytes() < bytes)
+  loss_room_ = std::ssize(schedule);
+  if (const std::size_t bytes = objective_.terms().size() * schedule.size() * sizeof(double);
+      losses_.bytes() < bytes)
     losses_ = Buffer(stream_.device(), bytes);
   for (const Action& action : schedule)
     last_micro_batch_ = std::max(last_micro_batch_, action.micro_batch);
@@ -78,19 +82,30 @@ void Executor::run(const Schedule& schedule, const LoadBatch& load, bool trainin
     for (Slot& slot : slots) wait(slot.sent);
 }
 
-Tensor Executor::losses() const { return losses_.tensor(DType::f64, {loss_count_}); }
+Tensor Executor::losses(std::size_t term) const {
+  const auto number = static_cast<std::int64_t>(term);
+  return losses_.tensor(DType::f64, {loss_count_},
+                        static_cast<std::size_t>(number * loss_room_) * sizeof(double));
+}
 
-std::vector<double> Executor::fetch_losses() {
+std::vector<double> Executor::fetch_losses(std::size_t term) {
   std::vector<double> losses(static_cast<std::size_t>(loss_count_));
   if (losses.empty()) return losses;
-  transfer(Tensor(losses.data(), DType::f64, {loss_count_}), this->losses(), stream_);
+  transfer(Tensor(losses.data(), DType::f64, {loss_count_}), this->losses(term), stream_);
   stream_.synchronize();
   return losses;
 }
 
-double Executor::loss() {
-  const std::vector<double> losses = fetch_losses();
+double Executor::loss(std::size_t term) {
+  const std::vector<double> losses = fetch_losses(term);
   return std::accumulate(losses.begin(), losses.end(), 0.0);
+}
+
+std::vector<double> Executor::fetch_losses() {
+  std::vector<double> all = fetch_losses(0);
+  for (std::size_t term = 1; term < objective_.terms().size(); ++term)
+    std::ranges::transform(all, fetch_losses(term), all.begin(), std::plus());
+  return all;
 }
 
 Timers::Scope Executor::measure(Timed part, bool training) const {
@@ -162,8 +177,7 @@ void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load) {
   const StepInput input = step_input_in(block, shape_);
   slot.record = input.record;
   slot.batch = input.batch;
-  slot.ends =
-      objective_.ends(slot.batch, slot.keep.alloc(sum_dtype(shape_.dtype), {shape_.tokens()}));
+  slot.ends = objective_.ends(slot.batch, slot.keep, sum_dtype(shape_.dtype));
   if (stream_.device() == Device::meta) return;
   const StepInput host = stage_ ? step_input_in(stage_->block(), shape_) : input;
   {
@@ -250,13 +264,14 @@ void Executor::forward(const Action& action, Slot& slot, bool training) {
     if (!training && slot.out) slot.out = kept(slot.out, slot);
   };
   queue({action.kind, action.chunk, action.slot, action.micro_batch == 0, training}, slot, body);
-  if (!slot.out) note_loss(slot);
+  if (!slot.out) note_losses(slot);
 }
 
-void Executor::note_loss(Slot& slot) {
+void Executor::note_losses(const Slot& slot) {
   const std::int64_t micro_batch = loss_count_++;
-  objective_.sum_losses(losses().rows(micro_batch, micro_batch + 1), slot.ends, slot.batch,
-                        stream_);
+  for (std::size_t term = 0; term < objective_.terms().size(); ++term)
+    objective_.sum_losses(term, losses(term).rows(micro_batch, micro_batch + 1), slot.ends,
+                          slot.batch, stream_);
 }
 
 void Executor::backward(const Action& action, Slot& slot) {

@@ -35,11 +35,13 @@ class Executor {
   // or replace them (Param::gradient_replaced).  A GPU's work is queued, not waited for.
   void run(const Schedule& schedule, const LoadBatch& load, bool training);
 
-  // The sums of the losses that count, one for each of the last run's micro-batches, in the order
-  // of their forwards: [n] f64 on the device; none on ranks before the last.
-  Tensor losses() const;
-  std::vector<double> fetch_losses();  // on the host, which waits; zeros on meta
-  double loss();                       // their sum
+  // A term's shares of the last run's micro-batches (Objective::sum_losses), in the order of their
+  // forwards: [n] f64 on the device; none on ranks before the last.
+  Tensor losses(std::size_t term) const;
+  // On the host, which waits; zeros on meta: the sum of a term's, and for each micro-batch the sum
+  // of all terms'.
+  double loss(std::size_t term);
+  std::vector<double> fetch_losses();
 
   // Shows what training computes from now on to a probe.
   void show_to(Probe& probe) { probe_ = &probe; }
@@ -102,7 +104,8 @@ class Executor {
   void begin(Slot& slot, const Action& action, const LoadBatch& load);
   void queue(const Work& work, Slot& slot, const std::function<void()>& body);
   void forward(const Action& action, Slot& slot, bool training);
-  void note_loss(Slot& slot);
+  void note_losses(const Slot& slot);
+  std::vector<double> fetch_losses(std::size_t term);
   void backward(const Action& action, Slot& slot);
   Step step(Slot& slot, bool training);
   Wire room_for_wire(Slot& slot);
@@ -124,8 +127,8 @@ class Executor {
   bool graphs_on_ = true;
   Graphs<Work> graphs_;
   std::map<Work, Outcome> outcomes_;
-  Buffer losses_;  // on the device
-  std::int64_t loss_count_ = 0;
+  Buffer losses_;  // on the device: of each term, `loss_room_` numbers
+  std::int64_t loss_room_ = 0, loss_count_ = 0;
   std::unique_ptr<InputStage> stage_;  // on a GPU
   std::function<void(const Action&)> watch_;
   Timers* timers_ = nullptr;

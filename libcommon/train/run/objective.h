@@ -1,37 +1,51 @@
 // Objective: what a run makes small, as a function of the losses that a model's last stage gives:
-// which of them count, and what each weighs.
+// which of them count, and what each weighs.  It is a sum of terms, each with a name under which a
+// run reports it; most have one.
 #pragma once
 
+#include <span>
+
+#include "kernels/update.h"
 #include "model/model.h"
+#include "train/run/term.h"
 
 namespace mt {
 
 class Objective {
  public:
   virtual ~Objective() = default;
+  virtual std::span<const Term> terms() const = 0;  // at most kMostLosses
   // The fields that a micro-batch has beside those of its samples.
   virtual FieldSpecs fields(const FieldSpecs& of_samples) const = 0;
-  // How many losses of a micro-batch in host memory count.
-  virtual double count(const Fields& batch) const = 0;
-  // Fills its own fields, in host memory: each loss that counts weighs `each`.
-  virtual void weigh(const Fields& batch, double each) const = 0;
-  // What the last stage reads and fills; `loss` is where the losses go.
-  virtual Ends ends(const Fields& batch, Tensor loss) const = 0;
-  // sum = the sum of the losses that count, [1] f64 on the device.
-  virtual void sum_losses(Tensor sum, const Ends& ends, const Fields& batch,
+  // How many losses of a micro-batch in host memory count in a term.
+  virtual double count(std::size_t term, const Fields& batch) const = 0;
+  // Fills its own fields, in host memory: each loss of a term that counts weighs `each[term]`.
+  virtual void weigh(const Fields& batch, std::span<const double> each) const = 0;
+  // What the last stage reads and fills; losses, of type `real`, lie in `keep`.
+  virtual Ends ends(const Fields& batch, Arena& keep, DType real) const = 0;
+  // sum = a micro-batch's share of a term, [1] f64 on the device: the sum of the losses that count,
+  // or, of a term that is a mean of micro-batches, its value.
+  virtual void sum_losses(std::size_t term, Tensor sum, const Ends& ends, const Fields& batch,
                           Stream& stream) const = 0;
   // What the weights of losses are multiplied by, [1] f64 on the device, in its own fields.
   virtual void scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const = 0;
+
+  // The values of the terms with these sums, one a term.
+  TermValues values(std::span<const LossSum> sums) const;
+  // What is made small where the terms have these values.
+  double total(const TermValues& values) const;
 };
 
 // The mean of a language model's losses over the tokens that count: those with a loss_mask of 1.
 class LanguageModelling final : public Objective {
  public:
+  std::span<const Term> terms() const override;
   FieldSpecs fields(const FieldSpecs& of_samples) const override;
-  double count(const Fields& batch) const override;
-  void weigh(const Fields& batch, double each) const override;
-  Ends ends(const Fields& batch, Tensor loss) const override;
-  void sum_losses(Tensor sum, const Ends& ends, const Fields& batch, Stream& stream) const override;
+  double count(std::size_t term, const Fields& batch) const override;
+  void weigh(const Fields& batch, std::span<const double> each) const override;
+  Ends ends(const Fields& batch, Arena& keep, DType real) const override;
+  void sum_losses(std::size_t term, Tensor sum, const Ends& ends, const Fields& batch,
+                  Stream& stream) const override;
   void scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const override;
 };
 

@@ -9,7 +9,7 @@ namespace mt {
 
 struct PretrainOptions;
 
-class Pretraining final : public Task {
+class Pretraining : public Task {
  public:
   // To be planned.  The model is complete, or becomes so by changed().
   Pretraining(const ModelConfig& model, const DataOptions& options)

@@ -5,13 +5,16 @@
 #include <optional>
 #include <string>
 
+#include "train/run/term.h"
+
 namespace mt {
 
 struct StepReport {
   std::int64_t iteration = 0, consumed_samples = 0, skipped_samples = 0;
   std::int64_t global_batch_size = 0, tokens = 0;
   double flops = 0;  // of the model, by Megatron's formula
-  double loss = 0, grad_norm = 0;
+  TermValues losses = {};
+  double grad_norm = 0;
   double learning_rate = 0;       // of this step
   double next_learning_rate = 0;  // after it, which is what Megatron prints
   std::optional<double> next_decoupled_learning_rate = {};
@@ -27,7 +30,7 @@ struct EvaluationReport {
   std::string set = {};    // which, of several of the split
   std::string where = {};  // "" during training, " on validation set" and " on test set" after it
   std::int64_t iteration = 0, consumed_samples = 0;  // of the training so far
-  double loss = 0;
+  TermValues losses = {};
 };
 
 struct SaveReport {

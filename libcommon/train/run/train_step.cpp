@@ -32,12 +32,17 @@ void TrainStep::forward_backward(const Asked& asked) {
     const int rank = parts_.world.pipeline().rank();
     parts_.executor.run(options_.ranks.layout.training(rank, asked.micro_batches), load, true);
   }
-  const Tensor sums = parts_.optimizer.sums();
-  const double tokens = loader.tokens();
-  add_up(sums.rows(0, 1), parts_.executor.losses(), parts_.stream);
-  transfer(sums.rows(1, 2), ConstTensor(&tokens, DType::f64, {1}), parts_.stream);
-  parts_.interruption.put_requests(sums.rows(2, 2 + kRequests), parts_.stream);
-  sum_losses(parts_.world, sums);
+  const bool is_last = parts_.world.pipeline().rank() == parts_.world.pipeline().size() - 1;
+  const Tensor sums = parts_.optimizer.sums(terms());
+  for (int i = 0; i < terms(); ++i) {
+    const std::int64_t at = kRequests + 2 * i;
+    const auto term = static_cast<std::size_t>(i);
+    const double count = is_last ? loader.count(term) : 0;
+    add_up(sums.rows(at, at + 1), parts_.executor.losses(term), parts_.stream);
+    transfer(sums.rows(at + 1, at + 2), ConstTensor(&count, DType::f64, {1}), parts_.stream);
+  }
+  parts_.interruption.put_requests(sums.rows(0, kRequests), parts_.stream);
+  sum_losses(parts_.world, sums, static_cast<std::size_t>(terms()));
 }
 
 // What the sum of the ranks' gradients is divided by: it is the sum of the data-parallel ranks'
@@ -80,14 +85,17 @@ void TrainStep::failed(const Asked& asked, double loss, double grad_norm) {
 void TrainStep::check_before_update(const Asked& asked) {
   const CheckOptions& checks = options_.checks;
   if (!checks.spiky_loss && !checks.large_grads) return;
-  std::array<double, 2> sums = {};
-  transfer({sums.data(), DType::f64, {2}}, parts_.optimizer.sums().rows(0, 2), parts_.stream);
+  std::array<LossSum, kMostLosses> sums = {};
+  transfer({sums.data(), DType::f64, {2 * terms()}},
+           parts_.optimizer.sums(terms()).rows(kRequests, kRequests + 2 * terms()), parts_.stream);
   parts_.stream.synchronize();
-  const double tokens = sums[1], loss = sums[0] / tokens;
+  const Objective& objective = parts_.task.objective();
+  const double loss = objective.total(objective.values(sums));
   if (checks.finite && !std::isfinite(loss)) failed(asked, loss, 0);
   if (checks.spiky_loss) checks_.check_losses(asked.iteration, parts_.executor.fetch_losses());
   if (!checks.large_grads) return;
-  const double scale = parts_.optimizer.loss_scale() * divisor(tokens) / parts_.world.data().size();
+  const double scale =
+      parts_.optimizer.loss_scale() * divisor(sums[0].count) / parts_.world.data().size();
   checks_.check_gradient(asked.iteration, gradient_norm() / scale);
 }
 
@@ -103,6 +111,7 @@ void TrainStep::begin(const Asked& asked) {
       {.rates = asked.rates,
        .rates_after_skipped = asked.rates_after_skipped,
        .divisor = options_.batch.calculate_per_token_loss ? 0.0 : parts_.world.data().size(),
+       .losses = terms(),
        .all_finite = options_.checks.finite},
       parts_.stream);
   clock_.end(parts_.stream);
@@ -115,8 +124,10 @@ TrainStep::Result TrainStep::end() {
   begun_.pop_front();
   Result result{.update = parts_.optimizer.end_step(parts_.stream),
                 .seconds = clock_.seconds(parts_.stream)};
-  result.loss = result.update.loss / result.update.tokens;
-  result.divisor = divisor(result.update.tokens);
+  const Objective& objective = parts_.task.objective();
+  result.losses = objective.values(result.update.losses);
+  result.loss = objective.total(result.losses);
+  result.divisor = divisor(result.update.losses[0].count);
   if (!options_.checks.finite) return result;
   if (!std::isfinite(result.loss)) failed(asked, result.loss, 0);
   if (!std::isfinite(result.update.grad_norm)) failed(asked, result.loss, result.update.grad_norm);

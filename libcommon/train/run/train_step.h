@@ -37,7 +37,8 @@ class TrainStep {
     StepRates rates_after_skipped = {};  // if the step before has not ended, and is skipped
   };
   struct Result {
-    double loss = 0;  // mean over the tokens that count, of all ranks
+    TermValues losses = {};  // of all ranks
+    double loss = 0;         // the objective's value
     StepResult update = {};
     double divisor = 1;  // what the sums of gradients, which the table has, were divided by
     double seconds = 0;  // by StepClock
@@ -60,6 +61,7 @@ class TrainStep {
 
  private:
   void forward_backward(const Asked& asked);
+  int terms() const { return static_cast<int>(parts_.task.objective().terms().size()); }
   double divisor(double tokens) const;
   double gradient_norm();
   void check_before_update(const Asked& asked);

@@ -178,7 +178,7 @@ void Trainer::end_step() {
   StepReport report = *std::exchange(begun_, std::nullopt);
   const TrainStep::Result result = step_.end();
   ended_at_ = report.iteration;
-  report.loss = result.loss;
+  report.losses = result.losses;
   report.grad_norm = result.update.grad_norm;
   report.num_zeros = result.update.num_zeros;
   report.loss_scale = result.update.loss_scale;
@@ -223,9 +223,9 @@ void Trainer::evaluate(Split which, const char* name, const char* where) {
   for (const auto& set : task_.evaluations(which)) {
     const std::int64_t batches =
         all ? (set->samples->size() + size - 1) / size : options_.evaluation.eval_iters;
-    const auto loss = evaluator_.run(*set, first, batches,
-                                     [&] { return interruption_.poll([&] { show_state(); }); });
-    if (!loss) {
+    auto losses = evaluator_.run(*set, first, batches,
+                                 [&] { return interruption_.poll([&] { show_state(); }); });
+    if (!losses) {
       log_.note(concat("evaluation at iteration ", counters_.iteration, " given up"));
       break;
     }
@@ -234,7 +234,7 @@ void Trainer::evaluate(Split which, const char* name, const char* where) {
                          .where = where,
                          .iteration = counters_.iteration,
                          .consumed_samples = counters_.consumed_train_samples,
-                         .loss = *loss});
+                         .losses = std::move(*losses)});
   }
   if (goes_on && !task_.evaluations(which).empty())
     counters_.consumed_valid_samples += options_.evaluation.eval_iters * size;
