@@ -9,10 +9,17 @@
 
 namespace mt {
 
-// Ends: what is wanted of a model's last stage, and where it goes.
+// Ends: what is wanted of a model's last stage, and where it goes: the losses of all tokens, or
+// what it says of some.  Outputs are of the sum_dtype of the Step's; what is empty is not wanted.
 struct Ends {
-  Tensor loss = {};         // out: each token's loss, [tokens] of the sum_dtype of the Step's
+  Tensor loss = {};         // out: each token's loss, [tokens]
   ConstTensor weight = {};  // by how much the objective changes with each, alike; read in training
+
+  ConstTensor rows = {};   // [asked] i32: the tokens of which something is asked
+  std::int64_t vocab = 0;  // over so many tokens of the vocabulary, the first: padding is no text
+  Tensor logits = {};      // out: [asked, vocab]
+  // out: [asked], -log p of Field::labels, which is [asked] here
+  Tensor scores = {};
 };
 
 // A row's initial values: a function of the seed and its name, so they are the same under any

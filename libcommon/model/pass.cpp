@@ -56,7 +56,8 @@ const PassInput& Pass::send() {
   return *next_;
 }
 
-Tensor Pass::logits_of(const PassInput& input, const CachedPast& past) {
+void Pass::forward(const PassInput& input, const CachedPast& past, const Ends& ends) {
+  const ArenaScope scope(layer_);
   Inference inference(stream_, layer_, model_.table().dtype(), input.size.sequences,
                       input.positions);
   Step& s = inference.step;
@@ -65,17 +66,27 @@ Tensor Pass::logits_of(const PassInput& input, const CachedPast& past) {
     s.past.slots = input.slots;
     s.past.lengths = input.lengths;
   }
-  return model_.logits(s, input.ids, input.rows, vocab_size_);
+  Fields batch;
+  batch[Field::ids] = input.ids;
+  batch[Field::labels] = input.labels;
+  Wire none;
+  model_.forward(s, none, {}, batch, ends, nullptr);
+}
+
+Tensor Pass::logits_of(const PassInput& input, const CachedPast& past) {
+  const Tensor logits =
+      layer_.alloc(sum_dtype(model_.table().dtype()), {input.size.rows, vocab_size_});
+  forward(input, past, {.rows = input.rows, .vocab = vocab_size_, .logits = logits});
+  return logits;
 }
 
 Tensor Pass::logits(const CachedPast& past) { return logits_of(send(), past); }
 
 Tensor Pass::scores() {
   const PassInput& in = send();
-  const Tensor nll = layer_.alloc(sum_dtype(model_.table().dtype()), {in.size.rows});
-  Inference inference(stream_, layer_, model_.table().dtype(), in.size.sequences, in.positions);
-  model_.score(inference.step, nll, in.ids, in.rows, in.labels, vocab_size_);
-  return nll;
+  const Tensor scores = layer_.alloc(sum_dtype(model_.table().dtype()), {in.size.rows});
+  forward(in, {}, {.rows = in.rows, .vocab = vocab_size_, .scores = scores});
+  return scores;
 }
 
 ConstTensor Pass::on_host(const Tensor& result) {

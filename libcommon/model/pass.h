@@ -74,6 +74,7 @@ class Pass {
  private:
   const PassInput& send();
   Tensor logits_of(const PassInput& input, const CachedPast& past);
+  void forward(const PassInput& input, const CachedPast& past, const Ends& ends);
 
   const Gpt& model_;
   Stream& stream_;

@@ -15,11 +15,18 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
     embedding_->forward(s, x, batch[Field::ids], saved ? &saved->embedding : nullptr);
   else
     copy(x, in.hidden(), s.stream);
+  if (s.past.cache != nullptr && inv_freq_) {
+    const Tensor angles = s.scratch_sums({s.tokens.count(), 2 * inv_freq_.numel()});
+    rope_angles(angles, inv_freq_, s.tokens.positions, s.stream);
+    s.past.angles = angles;
+    s.past.interleaved = config_->rotary_interleaved;
+  }
   x = chunk(s).stack.forward(s, x, saved ? &saved->stack : nullptr);
   if (!chunk(s).range.last) {
     out.hidden() = x;
     return;
   }
+  if (ends.rows) return answer(s, ends, x, batch[Field::labels]);
   const Tensor normed = s.kept(saved, x.shape());
   final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
   head_->loss(s, ends.loss, normed, batch[Field::labels], ends.weight,
@@ -45,36 +52,19 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
   }
 }
 
-// What the last norm reads for some of the tokens: [rows, hidden_size].
-Tensor Gpt::final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const {
-  Tensor x = s.scratch({s.tokens.count(), config_->hidden_size});
-  embedding_->forward(s, x, ids, nullptr);
-  if (s.past.cache != nullptr && inv_freq_) {
-    const Tensor angles = s.scratch_sums({s.tokens.count(), 2 * inv_freq_.numel()});
-    rope_angles(angles, inv_freq_, s.tokens.positions, s.stream);
-    s.past.angles = angles;
-    s.past.interleaved = config_->rotary_interleaved;
+// What is asked of some tokens, of all of which the stack gave x.  The head has the whole
+// vocabulary.
+void Gpt::answer(Step& s, const Ends& ends, ConstTensor x, ConstTensor labels) const {
+  if (s.tokens.count() > 1 || ends.rows.numel() > 1) {
+    const Tensor picked = s.scratch({ends.rows.numel(), config_->hidden_size});
+    embedding_forward(picked, ends.rows, x, 0, false, s.stream);
+    x = picked;
   }
-  x = chunk(s).stack.forward(s, x, nullptr);
-  if (s.tokens.count() == 1 && rows.numel() == 1) return x;
-  const Tensor picked = s.scratch({rows.numel(), config_->hidden_size});
-  embedding_forward(picked, rows, x, 0, false, s.stream);
-  return picked;
-}
-
-Tensor Gpt::logits(Step& s, ConstTensor ids, ConstTensor rows, std::int64_t vocab) const {
-  const Tensor logits = s.scratch_sums({rows.numel(), vocab});
-  const ArenaScope scope(s.layer);
-  head_->logits(s, logits, final_hidden(s, ids, rows), &*final_norm_);
-  return logits;
-}
-
-void Gpt::score(Step& s, Tensor nll, ConstTensor ids, ConstTensor rows, ConstTensor labels,
-                std::int64_t vocab) const {
-  const ArenaScope scope(s.layer);
-  const Tensor x = final_hidden(s, ids, rows), normed = s.scratch(x.shape());
+  if (ends.logits) head_->logits(s, ends.logits, x, &*final_norm_);
+  if (!ends.scores) return;
+  const Tensor normed = s.scratch(x.shape());
   final_norm_->forward(s, normed, x, nullptr);
-  head_->score(s, nll, normed, labels, vocab);
+  head_->score(s, ends.scores, normed, labels, ends.vocab);
 }
 
 }  // namespace mt

@@ -39,14 +39,6 @@ class Gpt : public Model {
                Model::Saved* saved) const override;
   void backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& saved) const override;
 
-  // What follows some of the Step's tokens, `rows` of them (i32), among the first `vocab` tokens:
-  // the padding of the vocabulary is no text.  All in `layer`; full model only.  Logits are of the
-  // sum_dtype.
-  Tensor logits(Step& s, ConstTensor ids, ConstTensor rows, std::int64_t vocab) const;
-  // -log p(labels[i]) after token rows[i]; nll, rows, labels: [scored].
-  void score(Step& s, Tensor nll, ConstTensor ids, ConstTensor rows, ConstTensor labels,
-             std::int64_t vocab) const;
-
  private:
   void add_embedding(bool is_shared);
   Branch make_branch(const LayerRows& rows, BranchKind kind) const;
@@ -56,7 +48,7 @@ class Gpt : public Model {
     Stack stack;
   };
   const Chunk& chunk(const Step& s) const { return chunks_.at(static_cast<std::size_t>(s.chunk)); }
-  Tensor final_hidden(Step& s, ConstTensor ids, ConstTensor rows) const;
+  void answer(Step& s, const Ends& ends, ConstTensor x, ConstTensor labels) const;
 
   std::unique_ptr<const ModelConfig> config_;
   TensorPart part_;
