@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "data/files/indexed_dataset.h"
-#include "data/samples/blended_dataset.h"
+#include "data/samples/blended.h"
+#include "data/samples/gpt_dataset.h"
 #include "tests/data/support.h"
 
 namespace mt {
@@ -111,18 +112,29 @@ class Blends : public testing::Test {
       files_.push_back(std::make_unique<IndexedDataset>(prefix));
     }
   }
-  std::vector<GptDataset> datasets(const std::vector<std::optional<std::int64_t>>& samples) const {
-    std::vector<GptDataset> result;
+  Blended::Datasets datasets(const std::vector<std::optional<std::int64_t>>& samples) const {
+    Blended::Datasets result;
     for (std::size_t i = 0; i < samples.size(); ++i)
-      result.emplace_back(*files_[i], GptDatasetOptions{.index = {.sequences = {0, 10},
-                                                                  .seq_length = 8,
-                                                                  .num_samples = samples[i]}});
+      result.push_back(std::make_unique<GptDataset>(
+          *files_[i],
+          GptDatasetOptions{
+              .index = {.sequences = {0, 10}, .seq_length = 8, .num_samples = samples[i]}}));
     return result;
   }
-  static std::int32_t file_of(const BlendedDataset& data, std::int64_t k) {
+  Blended blended(const std::vector<std::optional<std::int64_t>>& samples,
+                  std::vector<double> weights, std::int64_t count,
+                  const IndexCache& cache = {}) const {
+    return Blended(datasets(samples), {.weights = std::move(weights), .samples = count}, cache);
+  }
+  static std::int32_t file_of(const Blended& data, std::int64_t k) {
     std::vector<std::int32_t> tokens(8), labels(8), positions(8);
     std::vector<float> mask(8);
-    data.get(k, {tokens, labels, positions, {}, mask});
+    Fields sample;
+    for (const auto& [field, values] :
+         {std::pair(Field::ids, &tokens), {Field::labels, &labels}, {Field::positions, &positions}})
+      sample[field] = Tensor(values->data(), DType::i32, {8});
+    sample[Field::loss_mask] = Tensor(mask.data(), DType::f32, {8});
+    data.get(k, sample);
     return tokens.front();
   }
 
@@ -131,54 +143,86 @@ class Blends : public testing::Test {
 };
 
 TEST_F(Blends, ReadFromTheirDatasets) {
-  const BlendedDataset data(datasets({6, 4, 3}), {5, 3, 2}, 10);
+  const Blended data = blended({6, 4, 3}, {5, 3, 2}, 10);
   ASSERT_EQ(data.size(), 10);
   const Ints expected = {0, 1, 2, 0, 1, 0, 2, 0, 1, 0}, samples = {0, 0, 0, 1, 1, 2, 1, 3, 2, 4};
   for (std::int64_t k = 0; k < 10; ++k) {
     const auto at = static_cast<std::size_t>(k);
+    const auto file = static_cast<std::size_t>(expected[at]);
     EXPECT_EQ(file_of(data, k), expected[at]);
-    EXPECT_EQ(data.place(k),
-              (BlendedDataset::Place{static_cast<std::size_t>(expected[at]), samples[at]}));
+    EXPECT_EQ(data.index().place(k), (BlendIndex::Place{file, samples[at]}));
+    EXPECT_EQ(data.parts(k), data.datasets()[file]->parts(samples[at]));
+    EXPECT_EQ(data.parts(k).front().file, files_[file].get());
   }
+  EXPECT_EQ(data.indexes().files, 3);
+  EXPECT_EQ(data.indexes().made, 4);  // and that of the blend
 }
 
 TEST_F(Blends, AloneADatasetKeepsItsOrder) {
-  const BlendedDataset data(std::move(datasets({6}).front()));
+  const Blended data(datasets({6}), {.alone = true});
   EXPECT_EQ(data.size(), 16);
-  EXPECT_EQ(data.place(5), (BlendedDataset::Place{0, 5}));
-  EXPECT_TRUE(data.dataset_index().empty());
+  EXPECT_EQ(data.index().place(5), (BlendIndex::Place{0, 5}));
+  EXPECT_TRUE(data.index().dataset_index().empty());
+  EXPECT_EQ(data.indexes().made, 1);
 }
 
 TEST_F(Blends, WithoutSamplesEverySampleComesOnce) {
-  const BlendedDataset data(datasets({1, 1}), {16, 16}, std::nullopt);
+  const Blended data(datasets({1, 1}), {});
   ASSERT_EQ(data.size(), 32);
   Ints taken(2);
-  for (std::int64_t k = 0; k < 32; ++k)
-    EXPECT_EQ(data.place(k).sample, taken[data.place(k).dataset]++);
+  for (std::int64_t k = 0; k < 32; ++k) {
+    const BlendIndex::Place at = data.index().place(k);
+    EXPECT_EQ(at.sample, taken[at.dataset]++);
+  }
   EXPECT_EQ(taken, (Ints{16, 16}));
+}
+
+// Without weights there are as many of each as it has, and no more in all.
+TEST_F(Blends, WithoutWeightsTheSizesAreThem) {
+  EXPECT_EQ(Blended(datasets({1, 1}), {.samples = 10}).size(), 10);
+  EXPECT_EQ(Blended(datasets({1, 1}), {.samples = 100}).size(), 32);
 }
 
 TEST_F(Blends, TheCacheGivesTheSame) {
   const IndexCache cache(scratch_.path("cache"), {});
-  const BlendedDataset made(datasets({6, 4}), {.7, .3}, 10),
-      kept(datasets({6, 4}), {.7, .3}, 10, cache), mapped(datasets({6, 4}), {.7, .3}, 10, cache),
-      other(datasets({6, 4}), {.6, .4}, 10, cache);
+  const Blended made = blended({6, 4}, {.7, .3}, 10), kept = blended({6, 4}, {.7, .3}, 10, cache),
+                mapped = blended({6, 4}, {.7, .3}, 10, cache),
+                other = blended({6, 4}, {.6, .4}, 10, cache);
   for (std::int64_t k = 0; k < 10; ++k) {
-    EXPECT_EQ(kept.place(k), made.place(k));
-    EXPECT_EQ(mapped.place(k), made.place(k));
+    EXPECT_EQ(kept.index().place(k), made.index().place(k));
+    EXPECT_EQ(mapped.index().place(k), made.index().place(k));
   }
-  EXPECT_EQ(other.place(9), (BlendedDataset::Place{0, 5}));
+  EXPECT_EQ(mapped.indexes().found, 1);  // datasets have no cache here
+  EXPECT_EQ(other.index().place(9), (BlendIndex::Place{0, 5}));
 }
 
 TEST_F(Blends, MoreThanADatasetHasIsAnError) {
   EXPECT_EQ(error_of([&] {
-              BlendedDataset(datasets({6, 4}), {.5, .5}, 40);
+              blended({6, 4}, {.5, .5}, 40);
             }),
             concat("78 ", scratch_.path("0"), ": the blend takes 20 samples of it, it has 16"));
   EXPECT_EQ(error_of([&] {
-              BlendedDataset(datasets({6, 4}), {1, 0}, 4);
+              blended({6, 4}, {1, 0}, 4);
             }),
             concat("78 ", scratch_.path("1"), ": gives a blend 0 samples, expected at least one"));
+}
+
+// How many samples a set has, and what each of its files is made to have.
+TEST(BlendPlan, SamplesOfASet) {
+  const BlendPlan one = plan_blend({{"a"}, {}}, 7), weighted = plan_blend({{"a"}, {3}}, 7),
+                  counted_alone = plan_blend({{"a"}, {3}}, 7, false),
+                  two = plan_blend({{"a", "b"}, {1, 3}}, 1000),
+                  all = plan_blend({{"a", "b"}, {}}, 1000);
+  using Each = std::vector<std::optional<std::int64_t>>;
+  EXPECT_TRUE(one.alone && counted_alone.alone && !weighted.alone && !two.alone && !all.alone);
+  EXPECT_EQ(one.each, Each{7});
+  EXPECT_EQ(counted_alone.each, Each{7});
+  EXPECT_EQ(weighted.each, Each{8});
+  EXPECT_EQ(two.weights, (std::vector<double>{0.25, 0.75}));
+  EXPECT_EQ(two.each, (Each{252, 754}));
+  EXPECT_EQ(two.samples, 1000);
+  EXPECT_EQ(all.each, (Each{std::nullopt, std::nullopt}));
+  EXPECT_EQ(all.samples, 1000);
 }
 
 }  // namespace

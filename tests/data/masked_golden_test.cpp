@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "data/samples/bert_dataset.h"
-#include "data/samples/blended_dataset.h"
+#include "data/samples/blend_index.h"
 #include "data/samples/t5_dataset.h"
 #include "tests/data/fnv.h"
 #include "tests/data/support.h"
@@ -132,10 +132,10 @@ class Golden {
       std::vector<Dataset> datasets;
       for (std::size_t i = 0; i < files.size(); ++i)
         datasets.push_back(make(files[i], blend_build_size(samples, weights[i])));
-      return Blended<Dataset>(std::move(datasets), weights, size);
+      check_blended(datasets, {.weights = weights, .samples = size});
     };
     if (kind == "t5")
-      check_blended(of_kind.operator()<T5Dataset>([&](const IndexedDataset& file, std::int64_t n) {
+      of_kind.operator()<T5Dataset>([&](const IndexedDataset& file, std::int64_t n) {
         return T5Dataset(file, pieces_,
                          {.documents = {0, file.documents()},
                           .seq_length = seq_length,
@@ -144,29 +144,37 @@ class Golden {
                           .num_samples = n,
                           .mask_prob = mask_prob,
                           .short_seq_prob = short_prob});
-      }));
+      });
     else
-      check_blended(
-          of_kind.operator()<BertDataset>([&](const IndexedDataset& file, std::int64_t n) {
-            return BertDataset(file, pieces_,
-                               {.documents = {0, file.documents()},
-                                .seq_length = seq_length,
-                                .seed = seed,
-                                .num_samples = n,
-                                .mask_prob = mask_prob,
-                                .short_seq_prob = short_prob,
-                                .binary_head = kind == "bert"});
-          }));
+      of_kind.operator()<BertDataset>([&](const IndexedDataset& file, std::int64_t n) {
+        return BertDataset(file, pieces_,
+                           {.documents = {0, file.documents()},
+                            .seq_length = seq_length,
+                            .seed = seed,
+                            .num_samples = n,
+                            .mask_prob = mask_prob,
+                            .short_seq_prob = short_prob,
+                            .binary_head = kind == "bert"});
+      });
     ++blends;
     next();
   }
 
   template <class Dataset>
-  void check_blended(const Blended<Dataset>& data) {
-    EXPECT_EQ(data.size(), word());
-    EXPECT_EQ(hash_of(data.dataset_index()), word<std::string>());
-    EXPECT_EQ(hash_of(data.dataset_sample_index()), word<std::string>());
-    EXPECT_EQ(hash_of_items(data), word<std::string>());
+  void check_blended(const std::vector<Dataset>& datasets, const BlendPlan& plan) {
+    const BlendIndex blend = blend_of(datasets, plan);
+    EXPECT_EQ(blend.size(), word());
+    EXPECT_EQ(hash_of(blend.dataset_index()), word<std::string>());
+    EXPECT_EQ(hash_of(blend.dataset_sample_index()), word<std::string>());
+    EXPECT_EQ(hash_of_items(datasets, blend), word<std::string>());
+  }
+
+  template <class Dataset>
+  static BlendIndex blend_of(const std::vector<Dataset>& datasets, const BlendPlan& plan) {
+    std::vector<BlendIndex::Dataset> sizes;
+    for (const Dataset& dataset : datasets)
+      sizes.push_back({dataset.data().name(), dataset.size()});
+    return BlendIndex(sizes, plan);
   }
 
   void check_case() {
@@ -211,18 +219,20 @@ class Golden {
   void check_set(Dataset dataset) {
     EXPECT_EQ(dataset.size(), word());
     EXPECT_EQ(hash_of(std::get<0>(dataset.map().rows().array())), word<std::string>());
-    EXPECT_EQ(hash_of_items(Blended<Dataset>(std::move(dataset))), word<std::string>());
+    std::vector<Dataset> alone;
+    alone.push_back(std::move(dataset));
+    EXPECT_EQ(hash_of_items(alone, blend_of(alone, {.alone = true})), word<std::string>());
   }
 
   using Fields = std::vector<std::vector<std::int32_t>>;
 
-  static Fields item(const Blended<BertDataset>& data, std::int64_t k) {
+  static Fields item(const BertDataset& data, std::int64_t k) {
     Fields f(5, std::vector<std::int32_t>(static_cast<std::size_t>(data.seq_length()), -7));
     const auto facts = data.get(k, {f[0], f[1], f[2], f[3], f[4]});
     f.push_back({facts.is_random, facts.truncated});
     return f;
   }
-  static Fields item(const Blended<T5Dataset>& data, std::int64_t k) {
+  static Fields item(const T5Dataset& data, std::int64_t k) {
     Fields f(6, std::vector<std::int32_t>(static_cast<std::size_t>(data.seq_length()), -7));
     const auto facts = data.get(k, {.encoder = f[0],
                                     .decoder = f[1],
@@ -235,10 +245,13 @@ class Golden {
   }
 
   template <class Dataset>
-  static std::string hash_of_items(const Blended<Dataset>& data) {
+  static std::string hash_of_items(const std::vector<Dataset>& datasets, const BlendIndex& blend) {
     Fnv fnv;
-    for (std::int64_t k = 0; k < std::min<std::int64_t>(data.size(), 60); ++k)
-      for (const auto& field : item(data, k)) fnv.update(std::as_bytes(std::span(field)));
+    for (std::int64_t k = 0; k < std::min<std::int64_t>(blend.size(), 60); ++k) {
+      const BlendIndex::Place at = blend.place(k);
+      for (const auto& field : item(datasets[at.dataset], at.sample))
+        fnv.update(std::as_bytes(std::span(field)));
+    }
     return fnv.hex();
   }
 

@@ -135,28 +135,28 @@ class Golden {
       line_ >> name;
       const int split = name == "train" ? 0 : name == "valid" ? 1 : 2;
       ASSERT_EQ(data.sets(static_cast<Split>(split)).size(), 1U) << name;
-      check_set(gpt_data(*data.sets(static_cast<Split>(split)).front()), o.reset_attention_mask);
+      check_set(blended(*data.sets(static_cast<Split>(split)).front()), o.reset_attention_mask);
       ++sets[static_cast<std::size_t>(split)];
     }
     for (int i = 0; i < kSplits; ++i)
       EXPECT_EQ(data.sets(static_cast<Split>(i)).size(), sets[static_cast<std::size_t>(i)]);
   }
 
-  void check_set(const BlendedDataset& data, bool has_first_key) {
+  void check_set(const Blended& data, bool has_first_key) {
     SCOPED_TRACE(text_);
     std::int64_t size = 0;
     std::string datasets, samples, items;
     line_ >> size >> datasets >> samples >> items;
     EXPECT_EQ(data.size(), size);
-    EXPECT_EQ(data.dataset_index().empty(), datasets == "-");
+    EXPECT_EQ(data.index().dataset_index().empty(), datasets == "-");
     if (datasets != "-") {
-      EXPECT_EQ(hash_of(data.dataset_index()), datasets);
-      EXPECT_EQ(hash_of(data.dataset_sample_index()), samples);
+      EXPECT_EQ(hash_of(data.index().dataset_index()), datasets);
+      EXPECT_EQ(hash_of(data.index().dataset_sample_index()), samples);
       ++blends;
     }
     EXPECT_EQ(hash_of_items(data, has_first_key), items);
     next();
-    for (const GptDataset& part : data.datasets()) check_part(part.index());
+    for (const auto& part : data.datasets()) check_part(gpt_index(*part));
   }
 
   void check_part(const GptIndex& index) {
@@ -178,18 +178,21 @@ class Golden {
   }
 
   // The script's items_hash().
-  static std::string hash_of_items(const BlendedDataset& data, bool has_first_key) {
-    const auto S = static_cast<std::size_t>(data.seq_length());
-    std::vector<std::int32_t> tokens(S), labels(S), positions(S), first_key(S);
-    std::vector<float> mask(S);
+  static std::string hash_of_items(const Blended& data, bool has_first_key) {
+    const std::int64_t length = data.fields().front().per_sample;
+    const HostTensor room(DType::u8, {fields_bytes(data.fields(), 1, DType::f32)});
+    const Fields sample = fields_in(room.view(), data.fields(), 1, DType::f32);
+    EXPECT_EQ(bool(sample[Field::first_key]), has_first_key);
+    const std::vector<std::int32_t> zeros(static_cast<std::size_t>(length));
     Fnv fnv;
     for (std::int64_t k = 0; k < std::min<std::int64_t>(4, data.size()); ++k) {
-      data.get(k, {tokens, labels, positions,
-                   has_first_key ? std::span(first_key) : std::span<std::int32_t>(), mask});
-      for (const Bytes bytes : {std::as_bytes(std::span(tokens)), std::as_bytes(std::span(labels)),
-                                std::as_bytes(std::span(mask)), std::as_bytes(std::span(positions)),
-                                std::as_bytes(std::span(first_key))})
-        fnv.update(bytes);
+      data.get(k, sample);
+      for (const Field field :
+           {Field::ids, Field::labels, Field::loss_mask, Field::positions, Field::first_key}) {
+        const Tensor& numbers = sample[field];
+        fnv.update(numbers ? Bytes(static_cast<const std::byte*>(numbers.data()), numbers.bytes())
+                           : std::as_bytes(std::span(zeros)));
+      }
     }
     return fnv.hex();
   }

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "data/files/indexed_dataset.h"
-#include "data/samples/blended_samples.h"
+#include "data/samples/blended.h"
+#include "data/samples/gpt_dataset.h"
 #include "data/samples/train_data.h"
 #include "tests/base/scratch.h"
 #include "tests/data/support.h"
@@ -13,8 +14,11 @@ namespace mt {
 constexpr std::int64_t kLength = 8;
 constexpr std::int32_t kEod = 99;
 
-inline const BlendedDataset& gpt_data(const SampleSet& set) {
-  return dynamic_cast<const BlendedSamples<GptDataset>&>(*set.samples).data();
+inline const Blended& blended(const SampleSet& set) {
+  return dynamic_cast<const Blended&>(*set.samples);
+}
+inline const GptIndex& gpt_index(const Samples& dataset) {
+  return dynamic_cast<const GptDataset&>(dataset).index();
 }
 
 struct BatchMemory {
@@ -43,21 +47,21 @@ struct FileSamples {
   SampleSet set;
   FileSamples(const Documents& documents, bool eod_mask_loss, PastEnd past_end = PastEnd::error)
       : file(write(scratch, documents)), set(make_set(file, eod_mask_loss, past_end)) {}
-  const GptIndex& index() const { return gpt_data(set).datasets().front().index(); }
+  const GptIndex& index() const { return gpt_index(*set.samples); }
 
   static std::string write(const Scratch& scratch, const Documents& documents) {
     write_documents(scratch.path("data"), TokenType::u16, documents);
     return scratch.path("data");
   }
   static SampleSet make_set(const IndexedDataset& file, bool eod_mask_loss, PastEnd past_end) {
-    BlendedDataset data({file,
-                         {.index = {.sequences = {0, file.sequences()}, .seq_length = kLength},
+    auto data = std::make_unique<GptDataset>(
+        file,
+        GptDatasetOptions{.index = {.sequences = {0, file.sequences()}, .seq_length = kLength},
                           .eod_id = kEod,
                           .vocab_size = 100,
-                          .eod_mask_loss = eod_mask_loss}});
-    const std::int64_t size = data.size();
-    return {"", std::make_unique<BlendedSamples<GptDataset>>(std::move(data)),
-            Sampler(size, {.past_end = past_end})};
+                          .eod_mask_loss = eod_mask_loss});
+    const std::int64_t size = data->size();
+    return {"", std::move(data), Sampler(size, {.past_end = past_end})};
   }
 };
 

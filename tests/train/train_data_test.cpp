@@ -67,14 +67,14 @@ TEST(FillBatch, PaddingDoesNotCount) {
 TEST(FillBatch, DocumentsInABatch) {
   const Scratch scratch;
   const IndexedDataset file(FileSamples::write(scratch, counting(true)));
-  const SampleSet set{"",
-                      std::make_unique<BlendedSamples<GptDataset>>(
-                          BlendedDataset({file,
-                                          {.index = {.sequences = {0, 1}, .seq_length = kLength},
-                                           .eod_id = kEod,
-                                           .reset_position_ids = true,
-                                           .reset_attention_mask = true}})),
-                      Sampler(12, {})};
+  const SampleSet set{
+      "",
+      std::make_unique<GptDataset>(
+          file, GptDatasetOptions{.index = {.sequences = {0, 1}, .seq_length = kLength},
+                                  .eod_id = kEod,
+                                  .reset_position_ids = true,
+                                  .reset_attention_mask = true}),
+      Sampler(12, {})};
   const BatchMemory memory(3, DType::f32);
   HostTensor first_key(DType::i32, {3 * kLength});
   Fields batch = memory.batch();
@@ -143,11 +143,11 @@ TEST_F(Files, OneIsCutIntoThreeParts) {
   EXPECT_GE(data.training().samples->size(), 10 * 4);
   ASSERT_EQ(data.sets(Split::valid).size(), 1U);
   ASSERT_EQ(data.sets(Split::test).size(), 1U);
-  const BlendedDataset& valid = gpt_data(*data.sets(Split::valid).front());
+  const Blended& valid = blended(*data.sets(Split::valid).front());
   EXPECT_GE(valid.size(), (10 / 5 + 1) * 2 * 4);
   EXPECT_GE(data.sets(Split::test).front()->samples->size(), 2 * 4);
   for (std::int64_t k = 0; k < valid.size(); ++k)
-    for (const GptDataset::Part& part : valid.datasets().front().parts(k)) {
+    for (const Samples::Part& part : valid.parts(k)) {
       EXPECT_GE(part.sequence, 16);
       EXPECT_LT(part.sequence, 18);
     }
@@ -166,7 +166,7 @@ TEST_F(Files, WeightsBlend) {
       options({.data_path = {"1", path("a"), "1", path("b")}, .split = "80,10,10"}), kLength10);
   EXPECT_EQ(data.training().samples->size(), 40);
   EXPECT_EQ(letters(data.training(), 6), "ababab");
-  EXPECT_EQ(gpt_data(data.training()).datasets().front().index().epochs(), 1);
+  EXPECT_EQ(gpt_index(*blended(data.training()).datasets().front()).epochs(), 1);
   EXPECT_EQ(letters(*data.sets(Split::valid).front(), 4), "abab");
   const TrainData skewed = built(
       options({.data_path = {".5", path("a"), ".3", path("b"), ".2", path("c")}, .split = "8,1,1"}),
@@ -174,7 +174,7 @@ TEST_F(Files, WeightsBlend) {
   EXPECT_EQ(letters(skewed.training(), 10), "abcabacaba");
   const TrainData one = built(options({.data_path = {"7", path("a")}, .split = "1"}), kLength10);
   EXPECT_EQ(one.training().samples->size(), 40);
-  EXPECT_EQ(gpt_data(one.training()).dataset_index().size(), 40U);
+  EXPECT_EQ(blended(one.training()).index().dataset_index().size(), 40U);
 }
 
 // 800 and 400 tokens make 99 and 49 samples of 8; without weights each comes in that proportion.
@@ -204,7 +204,8 @@ TEST_F(Files, EachSplitMayHaveItsOwn) {
   EXPECT_TRUE(data.sets(Split::test).empty());
   const TrainData weighted = built(
       options({.split_paths = {std::vector<std::string>{"0.1", path("a")}, {}, {}}}), kLength10);
-  EXPECT_TRUE(gpt_data(weighted.training()).dataset_index().empty()) << "one file is no blend";
+  EXPECT_TRUE(blended(weighted.training()).index().dataset_index().empty())
+      << "one file is no blend";
 }
 
 TEST_F(Files, ValidationMayHaveSeveralSets) {
@@ -262,7 +263,7 @@ TEST_F(Files, MadeUpText) {
   data.build(kLength10, 1234, {}, quiet());
   EXPECT_EQ(data.tokenizer().vocab_size(), 5000);
   EXPECT_EQ(data.tokenizer_options().type, "NullTokenizer");
-  EXPECT_EQ(gpt_data(data.training()).datasets().front().index().document(0), 30903);
+  EXPECT_EQ(gpt_index(*blended(data.training()).datasets().front()).document(0), 30903);
   EXPECT_EQ(data.sets(Split::test).size(), 1U);
 }
 

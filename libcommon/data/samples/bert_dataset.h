@@ -34,8 +34,6 @@ struct BertSample {
 
 class BertDataset {
  public:
-  using Sample = BertSample;
-
   // `data`: a file of sentences; it and `pieces` must outlive the dataset.
   BertDataset(const IndexedDataset& data, const WordPieces& pieces,
               const BertDatasetOptions& options, const IndexCache& cache = {});

@@ -27,7 +27,10 @@ FieldSpecs gpt_fields(std::int64_t seq_length, bool first_keys) {
 
 GptDataset::GptDataset(const TokenSequences& data, const GptDatasetOptions& options,
                        const IndexCache& cache)
-    : data_(data), options_(options), index_(data, options.index, cache) {
+    : data_(data),
+      options_(options),
+      fields_(gpt_fields(seq_length(), options.reset_attention_mask)),
+      index_(data, options.index, cache) {
   if (!options.index.extra_token)
     fail(Exit::usage, "a GPT dataset needs samples with one extra token, for the last label");
   if (options.eod_id >= 0) return;
@@ -38,7 +41,7 @@ GptDataset::GptDataset(const TokenSequences& data, const GptDatasetOptions& opti
     if (given) fail(Exit::bad_config, name, ": needs a tokenizer with an end-of-document token");
 }
 
-std::vector<GptDataset::Part> GptDataset::parts(std::int64_t k) const {
+std::vector<Samples::Part> GptDataset::parts(std::int64_t k) const {
   assert(k >= 0 && k < size());
   // What comes from a file of the cache is not trusted further than its hash.
   const auto check = [&](bool holds) {
@@ -55,7 +58,7 @@ std::vector<GptDataset::Part> GptDataset::parts(std::int64_t k) const {
     const std::int64_t begin = at == first.position ? first.offset : 0;
     const std::int64_t end = at == last.position ? last.offset + 1 : data_.length(sequence);
     check(0 <= begin && end <= data_.length(sequence));
-    if (begin < end) parts.push_back({sequence, begin, end});
+    if (begin < end) parts.push_back({&data_, sequence, begin, end});
   }
   return parts;
 }

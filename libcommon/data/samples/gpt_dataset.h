@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "data/samples/gpt_index.h"
+#include "data/samples/samples.h"
 #include "tensor/fields.h"
 
 namespace mt {
@@ -39,28 +40,24 @@ struct GptSample {
 // What its samples bring; first keys only where attention stays within documents.
 FieldSpecs gpt_fields(std::int64_t seq_length, bool first_keys);
 
-class GptDataset {
+class GptDataset final : public Samples {
  public:
-  using Sample = GptSample;
-
   GptDataset(const TokenSequences& data, const GptDatasetOptions& options,
              const IndexCache& cache = {});
 
-  std::int64_t size() const { return index_.size(); }
+  const std::string& name() const override { return data_.name(); }
+  std::int64_t size() const override { return index_.size(); }
   std::int64_t seq_length() const { return options_.index.seq_length; }
-  FieldSpecs fields() const { return gpt_fields(seq_length(), options_.reset_attention_mask); }
-
-  void get(std::int64_t k, const GptSample& sample) const;  // in drawing order, 0 <= k < size()
-
-  // The parts that sample k is made of, in order: [begin, end) tokens of a sequence of the file.
-  struct Part {
-    std::int64_t sequence = 0, begin = 0, end = 0;
-    bool operator==(const Part&) const = default;
-  };
-  std::vector<Part> parts(std::int64_t k) const;
+  const FieldSpecs& fields() const override { return fields_; }
+  // In drawing order.
+  void get(std::int64_t k, const Fields& sample) const override { get(k, GptSample::of(sample)); }
+  void get(std::int64_t k, const GptSample& sample) const;
+  std::vector<Part> parts(std::int64_t k) const override;
+  Indexes indexes() const override {
+    return {.files = 1, .made = index_.made(), .found = !index_.made()};
+  }
 
   const GptIndex& index() const { return index_; }
-  const TokenSequences& data() const { return data_; }
 
  private:
   std::vector<std::int64_t> text(std::int64_t k) const;  // [seq_length + 1]
@@ -68,6 +65,7 @@ class GptDataset {
 
   const TokenSequences& data_;
   GptDatasetOptions options_;
+  FieldSpecs fields_;
   GptIndex index_;
 };
 

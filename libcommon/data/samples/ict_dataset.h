@@ -34,8 +34,6 @@ struct IctSample {
 
 class IctDataset {
  public:
-  using Sample = IctSample;
-
   // `data`: a file of sentences, `titles`: one with a sequence for each of its documents; they and
   // `pieces` must outlive the dataset.
   IctDataset(const IndexedDataset& data, const IndexedDataset& titles, const WordPieces& pieces,

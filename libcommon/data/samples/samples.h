@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "data/samples/token_sequences.h"
@@ -12,6 +13,7 @@ namespace mt {
 class Samples {
  public:
   virtual ~Samples() = default;
+  virtual const std::string& name() const = 0;  // for errors: the token file's
   virtual std::int64_t size() const = 0;
   virtual const FieldSpecs& fields() const = 0;
   // Fills those of the sample's fields that `sample` has, each [per_sample] of its FieldSpec's
@@ -22,6 +24,7 @@ class Samples {
   struct Part {
     const TokenSequences* file = nullptr;
     std::int64_t sequence = 0, begin = 0, end = 0;
+    bool operator==(const Part&) const = default;
   };
   virtual std::vector<Part> parts(std::int64_t k) const = 0;
 
@@ -31,6 +34,13 @@ class Samples {
     std::int64_t files = 0, made = 0, found = 0;
   };
   virtual Indexes indexes() const = 0;
+
+ protected:
+  Samples() = default;
+  Samples(const Samples&) = default;
+  Samples(Samples&&) = default;
+  Samples& operator=(const Samples&) = default;
+  Samples& operator=(Samples&&) = default;
 };
 
 }  // namespace mt

@@ -9,7 +9,7 @@
 #include "base/command.h"
 #include "data/files/tokenizer_source.h"
 #include "data/samples/bert_dataset.h"
-#include "data/samples/blended_dataset.h"
+#include "data/samples/blend_index.h"
 #include "data/samples/ict_dataset.h"
 #include "data/samples/t5_dataset.h"
 
@@ -181,35 +181,6 @@ std::vector<IndexedDataset> open_all(const std::vector<std::string>& prefixes,
   return files;
 }
 
-// The datasets blended as a run of `samples` reads them: `make(i, n)` makes the dataset of the i-th
-// prefix, of at least n samples or of one epoch.
-template <class Make>
-auto blend_of(const Blend& blend, std::optional<std::int64_t> samples, const IndexCache& cache,
-              const Make& make) {
-  using Dataset = decltype(make(std::size_t{}, samples));
-  if (blend.prefixes.size() == 1 && blend.weights.empty())
-    return Blended<Dataset>(make(0, samples));
-  if (!blend.weights.empty() && !samples)
-    fail(Exit::usage, "--samples: required where --data-path has weights");
-  std::vector<double> weights = normalized(blend.weights);
-  std::vector<Dataset> datasets;
-  std::int64_t all = 0;
-  for (std::size_t i = 0; i < blend.prefixes.size(); ++i) {
-    if (blend.weights.empty()) {
-      datasets.push_back(make(i, std::nullopt));
-      weights.push_back(static_cast<double>(datasets.back().size()));
-      all += datasets.back().size();
-    } else {
-      datasets.push_back(make(i, blend_build_size(*samples, weights[i])));
-      all += blend_target(*samples, weights[i]);
-    }
-  }
-  if (blend.weights.empty() && !samples)
-    return Blended<Dataset>(std::move(datasets), std::move(weights), std::nullopt, cache);
-  if (blend.weights.empty()) all = std::min(all, *samples);
-  return Blended<Dataset>(std::move(datasets), std::move(weights), all, cache);
-}
-
 }  // namespace
 
 void ShowSamplesOptions::add_to(CommandLine& cl) {
@@ -267,15 +238,25 @@ void show_samples(const ShowSamplesOptions& options, const RunContext& context, 
   const IndexCache cache =
       (options.cache_path.empty() ? IndexCache() : IndexCache(options.cache_path, context.log))
           .reporting([&](std::uint64_t) { context.checkpoint(); });
+  if (!blend.weights.empty() && !options.num_samples)
+    fail(Exit::usage, "--samples: required where --data-path has weights");
+  const BlendPlan plan = plan_blend(blend, options.num_samples);
+  // `make(i, n)` makes the dataset of the i-th prefix, of at least n samples or of one epoch.
   const auto show = [&](const auto& make) {
-    const auto data = blend_of(blend, options.num_samples, cache, make);
+    std::vector<decltype(make(0, std::nullopt))> datasets;
+    std::vector<BlendIndex::Dataset> sizes;
+    for (std::size_t i = 0; i < plan.each.size(); ++i) {
+      datasets.push_back(make(i, plan.each[i]));
+      sizes.push_back({datasets.back().data().name(), datasets.back().size()});
+    }
+    const BlendIndex data(sizes, plan, cache);
     if (options.count > 0 && options.first >= data.size())
       fail(Exit::usage, "--first ", options.first, ": there are ", data.size(), " samples");
     const std::int64_t count = std::min(data.size() - options.first, options.count);
     for (std::int64_t k = options.first; k < options.first + count; ++k) {
       context.checkpoint();
       const auto at = data.place(k);
-      const Shown sample = shown(data.datasets()[at.dataset], at.sample, *tokenizer);
+      const Shown sample = shown(datasets[at.dataset], at.sample, *tokenizer);
       options.json ? write_json(out, options.dataset, k, sample) : write_text(out, k, sample);
     }
   };

@@ -31,8 +31,6 @@ struct T5Sample {
 
 class T5Dataset {
  public:
-  using Sample = T5Sample;
-
   // `data`: a file of sentences; it and `pieces` must outlive the dataset.  Throws Exit::bad_config
   // where the tokenizer has no sentinels.
   T5Dataset(const IndexedDataset& data, const WordPieces& pieces, const T5DatasetOptions& options,
