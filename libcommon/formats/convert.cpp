@@ -107,6 +107,7 @@ struct Plan {
     if (!save.has_filename()) save = save.parent_path();              // "out/"
     for (int links = 0; links < 40 && fs::is_symlink(save); ++links)  // what they lead to is made
       save = save.parent_path() / fs::read_symlink(save);
+    const PipelineOptions pipeline = pipeline_of(o, config);
     return {.path = save.string(),
             .source = source,
             .config = config,
@@ -117,10 +118,9 @@ struct Plan {
             .tensor_parallel = o.target_tensor_parallel,
             .pipeline_parallel = o.target_pipeline_parallel,
             .expert_parallel = o.target_expert_parallel,
-            .pipeline = o.pipeline,
-            .stages = make_pipeline_stages(o.pipeline, static_cast<int>(o.target_pipeline_parallel),
-                                           config.num_layers),
-            .encoder_stages = encoder_stages_of(o, config),
+            .pipeline = pipeline,
+            .stages = make_pipeline_stages(pipeline, static_cast<int>(o.target_pipeline_parallel),
+                                           divided_layers(pipeline, o, config)),
             .shard_bytes = static_cast<std::uint64_t>(o.shard_megabytes) * 1'000'000,
             .common_file = !o.no_common_file,
             .quantized = o.dtype == "q8_0",
@@ -128,19 +128,31 @@ struct Plan {
             .legacy = o.saver == "legacy"};
   }
 
-  static StageRanges encoder_stages_of(const ConvertOptions& o, const ModelConfig& config) {
-    if (config.family != ModelFamily::t5 || o.target_encoder_pipeline_parallel == 0) return {};
+  static PipelineOptions pipeline_of(const ConvertOptions& o, const ModelConfig& config) {
+    PipelineOptions pipeline = o.pipeline;
     const std::int64_t stages = o.target_encoder_pipeline_parallel;
+    if (config.family != ModelFamily::t5 || stages == 0) return pipeline;
     if (config.encoder_num_layers % stages != 0)
       fail(Exit::bad_config, "--target-encoder-pipeline-parallel-size ", stages,
            ": does not divide ", config.encoder_num_layers, " layers of the encoder");
-    return make_pipeline_stages({}, static_cast<int>(stages), config.encoder_num_layers).ranges;
+    pipeline.encoder_ranks = static_cast<int>(stages);
+    return pipeline;
+  }
+
+  // Megatron-LM divides the layers of a T5's decoder alone among several ranks.
+  static std::vector<LayerPlan> divided_layers(const PipelineOptions& pipeline,
+                                               const ConvertOptions& o, const ModelConfig& config) {
+    std::vector<LayerPlan> layers = layers_of(config);
+    if (config.family == ModelFamily::t5 && pipeline.encoder_ranks == 0 &&
+        o.target_pipeline_parallel > 1)
+      std::erase_if(layers, [](const LayerPlan& layer) { return layer.stack == "encoder"; });
+    return layers;
   }
 
   // What Megatron-LM's pretrain_t5.py makes.
   void check_t5(const ConvertOptions& o) const {
     if (!by_stages) return;
-    if (target.pipeline_parallel > 1 && target.encoder_stages.empty())
+    if (target.pipeline_parallel > 1 && target.pipeline.encoder_ranks == 0)
       fail(Exit::bad_config, "--target-pipeline-parallel-size ", target.pipeline_parallel,
            ": are the stages of a T5's decoder; its encoder needs "
            "--target-encoder-pipeline-parallel-size");

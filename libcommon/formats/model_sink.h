@@ -25,13 +25,12 @@ struct ModelTarget {
   bool local_spec = false;  // the torch format names norms as without Transformer Engine
   std::int64_t tensor_parallel = 1, pipeline_parallel = 1, expert_parallel = 1;
   PipelineOptions pipeline = {};
-  PipelineStages stages = {};       // of them
-  StageRanges encoder_stages = {};  // of a T5's encoder, in front of those; else it shares theirs
-  std::uint64_t shard_bytes = 0;    // most bytes of a file of Hugging Face's
-  bool common_file = true;          // torch_dist has a common.pt
-  bool quantized = false;           // q8_0 in a GGUF file
-  bool grouped_experts = false;     // Transformer Engine's; formats/megatron/rank_layout.h
-  bool legacy = false;  // the torch format as Megatron's classes before its core have it
+  PipelineStages stages = {};     // of them, behind those of pipeline.encoder_ranks
+  std::uint64_t shard_bytes = 0;  // most bytes of a file of Hugging Face's
+  bool common_file = true;        // torch_dist has a common.pt
+  bool quantized = false;         // q8_0 in a GGUF file
+  bool grouped_experts = false;   // Transformer Engine's; formats/megatron/rank_layout.h
+  bool legacy = false;            // the torch format as Megatron's classes before its core have it
 };
 
 // What a part of a checkpoint consists of, in the order in which it is written.

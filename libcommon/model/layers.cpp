@@ -1,5 +1,7 @@
 #include "model/layers.h"
 
+#include <algorithm>
+
 #include "model/config/model_config.h"
 
 namespace mt {
@@ -32,6 +34,17 @@ std::vector<LayerPlan> layers_of(const ModelConfig& c) {
   for (std::int64_t i = 0; i < c.num_layers; ++i)
     layers.push_back({stack, i, decoder_branches(c, i)});
   return layers;
+}
+
+std::vector<StackRun> runs_of(const std::vector<LayerPlan>& layers, const StageRange& range) {
+  std::vector<StackRun> runs;
+  for (std::int64_t i = range.begin; i < std::min(range.end, std::ssize(layers)); ++i) {
+    const LayerPlan& layer = layers[static_cast<std::size_t>(i)];
+    if (runs.empty() || runs.back().stack != layer.stack)
+      runs.push_back({layer.stack, layer.number, layer.number});
+    ++runs.back().end;
+  }
+  return runs;
 }
 
 }  // namespace mt

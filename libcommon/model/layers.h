@@ -21,11 +21,21 @@ struct LayerPlan {
 };
 std::vector<LayerPlan> layers_of(const ModelConfig& config);
 
-// Which layers of the list a stage holds, and whether it holds the model's ends.
+// Which layers of the list a stage holds, and whether it holds the ends of the model, or, where
+// each stack has stages of its own, of its stack.
 struct StageRange {
   std::int64_t begin = 0, end = 0;
   bool first = true, last = true;
 };
 using StageRanges = std::vector<StageRange>;  // a rank's, one a chunk
+
+// StackRun: layers of one stack that follow each other.
+struct StackRun {
+  std::string_view stack;
+  std::int64_t begin = 0, end = 0;  // of their numbers
+  friend bool operator==(const StackRun&, const StackRun&) = default;
+};
+// The runs that a stage's layers are, as far as the list has them.
+std::vector<StackRun> runs_of(const std::vector<LayerPlan>& layers, const StageRange& range);
 
 }  // namespace mt

@@ -38,16 +38,17 @@ void declare_branch(const LayerRows& layer, BranchKind kind) {
 void declare_stacks(const ModelRows& rows) {
   const ModelConfig& c = rows.config;
   const bool hybrid = c.family == ModelFamily::mamba;  // no two of whose layers need be alike
-  for (const LayerPlan& plan : layers_of(c)) {
-    const bool encoder = c.family == ModelFamily::t5 && plan.stack == "encoder";
-    const std::int64_t layers = encoder ? c.encoder_num_layers : c.num_layers;
-    const LayerRows layer{rows, plan.stack, plan.number, layers, !hybrid};
-    for (const BranchKind kind : plan.branches) declare_branch(layer, kind);
-    if (plan.number + 1 < layers) continue;
+  const std::vector<LayerPlan> layers = layers_of(c);
+  for (const StackRun& stack : runs_of(layers, {.end = std::ssize(layers)})) {
+    for (const LayerPlan& plan : layers) {
+      if (plan.stack != stack.stack) continue;
+      const LayerRows layer{rows, plan.stack, plan.number, stack.end, !hybrid};
+      for (const BranchKind kind : plan.branches) declare_branch(layer, kind);
+    }
     if (hybrid)
       declare_mamba_final_norm(rows);
     else
-      make_final_norm(rows, plan.stack);
+      make_final_norm(rows, stack.stack);
   }
 }
 
@@ -59,7 +60,7 @@ void declare_stacks(const ModelRows& rows) {
 ParamTable model_rows(const ModelConfig& c, const TensorPart& part) {
   const ModelConfig like = as_gpt(c);
   if (c.family == ModelFamily::gpt || c.family == ModelFamily::gemma)
-    return std::move(Gpt(like, {{.end = c.num_layers}}, part).table());
+    return std::move(Gpt(like, {{.end = std::ssize(layers_of(c))}}, part).table());
   const bool t5 = c.family == ModelFamily::t5, bert = c.family == ModelFamily::bert;
   ParamTable table;
   table.divide(part.rank, part.ranks);

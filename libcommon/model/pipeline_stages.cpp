@@ -221,7 +221,28 @@ static void check_alone(const PipelineOptions& o) {
          "layers, of virtual stages, or --account-for-...");
 }
 
-PipelineStages make_pipeline_stages(const PipelineOptions& o, int ranks, std::int64_t num_layers) {
+// The encoder's stages, and behind them those of the other layers.
+static PipelineStages stages_of_stacks(const PipelineOptions& o, int ranks,
+                                       const std::vector<LayerPlan>& layers) {
+  const auto turn = std::ranges::find_if(
+      layers, [&](const LayerPlan& layer) { return layer.stack != layers.front().stack; });
+  const PipelineStages encoder =
+      make_pipeline_stages({}, o.encoder_ranks, std::vector(layers.begin(), turn));
+  PipelineOptions of_others = o;
+  of_others.encoder_ranks = 0;
+  PipelineStages all = make_pipeline_stages(of_others, ranks, std::vector(turn, layers.end()));
+  for (StageRange& range : all.ranges) {
+    range.begin += turn - layers.begin();
+    range.end += turn - layers.begin();
+  }
+  all.ranges.insert(all.ranges.begin(), encoder.ranges.begin(), encoder.ranges.end());
+  return all;
+}
+
+PipelineStages make_pipeline_stages(const PipelineOptions& o, int ranks,
+                                    const std::vector<LayerPlan>& layers) {
+  if (o.encoder_ranks > 0) return stages_of_stacks(o, ranks, layers);
+  const std::int64_t num_layers = std::ssize(layers);
   if (o.layout.empty()) {
     const int chunks = chunks_of(o, ranks, num_layers);
     return {chunks, ranges_of_counts(o, ranks, chunks, num_layers)};

@@ -19,6 +19,8 @@ struct PipelineOptions {
   std::optional<int> microbatch_group_size = {};
   bool account_for_embedding = false, account_for_loss = false;  // each is worth a layer
   std::string layout = {};
+  // In front of the others, for an encoder's layers alone; 0: one pipeline goes over all layers.
+  int encoder_ranks = 0;
   const char* size_flag = "--pipeline-model-parallel-size";  // says how many ranks there are
 
   void add_to(CommandLine& cl);
@@ -30,9 +32,10 @@ struct PipelineStages {
 };
 
 // Without options each rank has an equal part of the layers; with several chunks, each chunk of it.
-// Exit::usage and Exit::bad_config for what does not fit together.
+// `ranks` are those beside an encoder's own.  Exit::usage and Exit::bad_config for what does not
+// fit together.
 PipelineStages make_pipeline_stages(const PipelineOptions& options, int ranks,
-                                    std::int64_t num_layers);
+                                    const std::vector<LayerPlan>& layers);
 
 // The stages of a --pipeline-model-parallel-layout, such as "Et*3|(tt|)*29,m|L": each the letters E
 // (embedding), t (layer), m (layer of multi-token prediction) and L (loss) that it holds.  `|`

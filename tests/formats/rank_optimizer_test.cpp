@@ -52,7 +52,8 @@ TEST(RankLayout, ModulesRegisterAsMegatrons) {
   const auto names = [&](bool local_spec) {
     std::vector<std::string> found;
     for (const Param* row :
-         registered_rows(model.table(), {{1, 2, false, true}}, {local_spec}, true))
+         registered_rows(model.table(), ChunkLayers::of(layers_of(model.config()), {1, 2, false}),
+                         {local_spec}, true))
       found.push_back(key_of(local_spec ? at(*row, local_spec_place(row->place)) : *row));
     return found;
   };
@@ -79,8 +80,10 @@ TEST(RankLayout, ModulesRegisterAsMegatrons) {
 
 TEST(RankLayout, ExpertsRegisterOneAfterAnother) {
   std::vector<std::string> found;
-  const ParamTable table = model_rows(config_named("mixtral"));
-  for (const Param* row : registered_rows(table, {{1, 2, false, false}}, {true}, false))
+  const ModelConfig config = config_named("mixtral");
+  const ParamTable table = model_rows(config);
+  for (const Param* row : registered_rows(
+           table, ChunkLayers::of(layers_of(config), {1, 2, false, false}), {true}, false))
     found.push_back(local_spec_place(row->place).name());
   const std::string layer = "decoder.layers.1.", experts = layer + "mlp.experts.local_experts.";
   std::vector<std::string> expected = {

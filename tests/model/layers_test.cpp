@@ -55,6 +55,18 @@ TEST(Layers, OnlyAT5HasAnEncoderBeforeItsDecoder) {
   EXPECT_EQ(text_of(layers_of(gpt)), "decoder: *-");
 }
 
+// A stage's layers of each stack, by their numbers in it.
+TEST(Layers, AStageMayHaveTheEndOfOneStackAndTheBeginningOfTheNext) {
+  ModelConfig t5 = of(ModelFamily::t5, 3);
+  t5.encoder_num_layers = 2;
+  const std::vector<LayerPlan> layers = layers_of(t5);
+  using Runs = std::vector<StackRun>;
+  EXPECT_EQ(runs_of(layers, {0, 5}), (Runs{{"encoder", 0, 2}, {"decoder", 0, 3}}));
+  EXPECT_EQ(runs_of(layers, {1, 4}), (Runs{{"encoder", 1, 2}, {"decoder", 0, 2}}));
+  EXPECT_EQ(runs_of(layers, {3, 9}), (Runs{{"decoder", 1, 3}}));
+  EXPECT_EQ(runs_of(layers, {2, 2}), Runs());
+}
+
 TEST(Layers, NoLayersMakeNone) { EXPECT_EQ(text_of(layers_of(of(ModelFamily::gpt, 0))), ""); }
 
 }  // namespace

@@ -105,7 +105,7 @@ Result run(const What& what) {
     config.recompute = what.recompute;
     config.untie_embeddings_and_output_weights = !what.tied;
     const PipelineLayout layout =
-        make_pipeline_layout(what.pipeline, what.ranks, config.num_layers);
+        make_pipeline_layout(what.pipeline, what.ranks, layers_of(config));
     const Schedule training = layout.training(rank, what.micro_batches);
     const Schedule evaluation = forward_only(layout.place(rank), what.micro_batches);
 

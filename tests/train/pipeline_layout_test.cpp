@@ -21,6 +21,12 @@ std::string chunks_of(const PipelineLayout& layout, int rank) {
   return text;
 }
 
+// Of so many layers of one stack.
+PipelineLayout layout_of(const PipelineOptions& options, int ranks, std::int64_t layers) {
+  return make_pipeline_layout(options, ranks,
+                              std::vector<LayerPlan>(static_cast<std::size_t>(layers)));
+}
+
 Counts layers_of_ranks(const PipelineLayout& layout) {
   Counts counts;
   for (int rank = 0; rank < layout.ranks; ++rank) {
@@ -32,22 +38,22 @@ Counts layers_of_ranks(const PipelineLayout& layout) {
 }
 
 TEST(PipelineLayout, Even) {
-  const PipelineLayout two = make_pipeline_layout({.virtual_stages_per_rank = 2}, 2, 8);
+  const PipelineLayout two = layout_of({.virtual_stages_per_rank = 2}, 2, 8);
   EXPECT_EQ(chunks_of(two, 0), "E1-2 5-6");
   EXPECT_EQ(chunks_of(two, 1), "3-4 7-8L");
-  const PipelineLayout four = make_pipeline_layout({.layers_per_virtual_stage = 2}, 4, 16);
+  const PipelineLayout four = layout_of({.layers_per_virtual_stage = 2}, 4, 16);
   EXPECT_EQ(four.chunks, 2);
   for (int rank = 1; rank < 4; ++rank) {
     const int a = 2 * rank + 1, b = 8 + a;
     EXPECT_EQ(chunks_of(four, rank),
               concat(a, "-", a + 1, " ", b, "-", b + 1, rank == 3 ? "L" : ""));
   }
-  EXPECT_EQ(chunks_of(make_pipeline_layout({}, 1, 8), 0), "E1-8L");
+  EXPECT_EQ(chunks_of(layout_of({}, 1, 8), 0), "E1-8L");
 }
 
 TEST(PipelineLayout, EmbeddingAndLossAreWorthALayer) {
   const PipelineLayout both =
-      make_pipeline_layout({.account_for_embedding = true, .account_for_loss = true}, 4, 14);
+      layout_of({.account_for_embedding = true, .account_for_loss = true}, 4, 14);
   EXPECT_EQ(chunks_of(both, 0), "E1-3");
   EXPECT_EQ(chunks_of(both, 1), "4-7");
   EXPECT_EQ(chunks_of(both, 2), "8-11");
@@ -56,7 +62,7 @@ TEST(PipelineLayout, EmbeddingAndLossAreWorthALayer) {
 
 // One layer a stage, less the one that the embedding or the loss is worth.
 TEST(PipelineLayout, StandaloneEmbeddingAndLoss) {
-  const PipelineLayout alone = make_pipeline_layout(
+  const PipelineLayout alone = layout_of(
       {.layers_per_virtual_stage = 1, .account_for_embedding = true, .account_for_loss = true}, 2,
       6);
   EXPECT_EQ(alone.chunks, 4);
@@ -66,7 +72,7 @@ TEST(PipelineLayout, StandaloneEmbeddingAndLoss) {
 
 TEST(PipelineLayout, UnevenEnds) {
   const auto layers = [](const PipelineOptions& options, int ranks, std::int64_t num_layers) {
-    return layers_of_ranks(make_pipeline_layout(options, ranks, num_layers));
+    return layers_of_ranks(layout_of(options, ranks, num_layers));
   };
   EXPECT_EQ(layers({.first_layers = 15, .last_layers = 15}, 4, 62), (Counts{15, 16, 16, 15}));
   Counts deepseek(16, 4);
@@ -75,8 +81,8 @@ TEST(PipelineLayout, UnevenEnds) {
   EXPECT_EQ(layers({.first_layers = 3, .last_layers = 2}, 16, 61), deepseek);
   EXPECT_EQ(layers({.last_layers = 1}, 3, 9), (Counts{4, 4, 1}));
   EXPECT_EQ(layers({.first_layers = 3, .last_layers = 5}, 2, 8), (Counts{3, 5}));
-  const PipelineLayout chunks = make_pipeline_layout(
-      {.first_layers = 2, .last_layers = 2, .virtual_stages_per_rank = 2}, 3, 12);
+  const PipelineLayout chunks =
+      layout_of({.first_layers = 2, .last_layers = 2, .virtual_stages_per_rank = 2}, 3, 12);
   EXPECT_EQ(chunks_of(chunks, 0), "E1-1 7-7");
   EXPECT_EQ(chunks_of(chunks, 1), "2-5 8-11");
   EXPECT_EQ(chunks_of(chunks, 2), "6-6 12-12L");
@@ -91,7 +97,7 @@ TEST(PipelineLayout, GoldenStrings) {
 }
 
 TEST(PipelineLayout, FromAString) {
-  const PipelineLayout layout = make_pipeline_layout({.layout = "E|t*3|(t*2|)*3tL"}, 3, 10);
+  const PipelineLayout layout = layout_of({.layout = "E|t*3|(t*2|)*3tL"}, 3, 10);
   EXPECT_EQ(layout.chunks, 2);
   EXPECT_EQ(chunks_of(layout, 0), "E 6-7");
   EXPECT_EQ(chunks_of(layout, 1), "1-3 8-9");
@@ -100,7 +106,7 @@ TEST(PipelineLayout, FromAString) {
 
 std::string refusal(const PipelineOptions& options, int ranks, std::int64_t num_layers) {
   try {
-    make_pipeline_layout(options, ranks, num_layers);
+    layout_of(options, ranks, num_layers);
   } catch (const Error& error) {
     return error.what();
   }
@@ -174,19 +180,37 @@ TEST(PipelineLayout, RefusalsOfStrings) {
 }
 
 TEST(PipelineLayout, SchedulesOfItsRanks) {
-  const PipelineLayout plain = make_pipeline_layout({}, 2, 4);
+  const PipelineLayout plain = layout_of({}, 2, 4);
   EXPECT_EQ(plain.training(1, 3), one_f_one_b({.rank = 1, .ranks = 2}, 3));
-  EXPECT_EQ(make_pipeline_layout({.schedule = "gpipe"}, 2, 4).training(1, 3),
+  EXPECT_EQ(layout_of({.schedule = "gpipe"}, 2, 4).training(1, 3),
             gpipe({.rank = 1, .ranks = 2}, 3));
-  EXPECT_EQ(make_pipeline_layout({.schedule = "zero-bubble"}, 2, 4).training(1, 3),
+  EXPECT_EQ(layout_of({.schedule = "zero-bubble"}, 2, 4).training(1, 3),
             zero_bubble({.rank = 1, .ranks = 2}, 3));
   const PipelineLayout chunks =
-      make_pipeline_layout({.virtual_stages_per_rank = 2, .microbatch_group_size = 3}, 2, 4);
+      layout_of({.virtual_stages_per_rank = 2, .microbatch_group_size = 3}, 2, 4);
   EXPECT_EQ(chunks.training(1, 6),
             interleaved({.rank = 1, .ranks = 2, .chunks = 2, .group = 3}, 6));
   EXPECT_THROW(chunks.check_step(4), Error);  // a remainder of 1
   chunks.check_step(5);
   plain.check_step(1);
+}
+
+// A T5's stages go over both stacks, or each stack has its own, with ends of its own.
+TEST(PipelineLayout, TwoStacks) {
+  std::vector<LayerPlan> layers;
+  for (std::int64_t i = 0; i < 2; ++i) layers.push_back({"encoder", i, {}});
+  for (std::int64_t i = 0; i < 4; ++i) layers.push_back({"decoder", i, {}});
+  EXPECT_EQ(chunks_of(make_pipeline_layout({}, 2, layers), 0), "E1-3");
+  EXPECT_EQ(chunks_of(make_pipeline_layout({}, 2, layers), 1), "4-6L");
+  const StageRanges own = make_pipeline_stages({.encoder_ranks = 1}, 2, layers).ranges;
+  ASSERT_EQ(own.size(), 3U);
+  const auto is = [](const StageRange& range, std::int64_t begin, std::int64_t end, bool first,
+                     bool last) {
+    return range.begin == begin && range.end == end && range.first == first && range.last == last;
+  };
+  EXPECT_TRUE(is(own[0], 0, 2, true, true));
+  EXPECT_TRUE(is(own[1], 2, 4, true, false));
+  EXPECT_TRUE(is(own[2], 4, 6, false, true));
 }
 
 }  // namespace

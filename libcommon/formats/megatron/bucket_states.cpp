@@ -67,7 +67,7 @@ static bool is_on(const PyValue& args, const char* name, const std::string& wher
   return value != nullptr && value->as_bool(where);
 }
 
-static PipelineStages stages_in(const PyValue& args, std::int64_t num_layers,
+static PipelineStages stages_in(const PyValue& args, const std::vector<LayerPlan>& layers_there,
                                 const std::string& where) {
   const auto layers = [&](const char* name) -> std::optional<std::int64_t> {
     if (given(args, name) == nullptr) return {};
@@ -88,7 +88,7 @@ static PipelineStages stages_in(const PyValue& args, std::int64_t num_layers,
   try {
     return make_pipeline_stages(
         options, static_cast<int>(number_in(args, "pipeline_model_parallel_size", 1, where)),
-        num_layers);
+        layers_there);
   } catch (const Error& error) {
     fail(Exit::bad_data, where, ": args: ", error.what());
   }
@@ -113,7 +113,7 @@ void BucketStates::read_run(const PyValue& args) {
     fail(Exit::bad_data, where_,
          ": args.pipeline_model_parallel_size: a T5 of several stages, of which Megatron-Core "
          "saves no torch_dist checkpoint");
-  stages_ = stages_in(args, config_.num_layers, where_);
+  stages_ = stages_in(args, layers_of(config_), where_);
   const PyValue* const implementation = given(args, "transformer_impl");
   names_ = {.local_spec = implementation != nullptr && implementation->as_string(where_) == "local",
             .grouped = config_.num_experts > 0 && is_on(args, "moe_grouped_gemm", where_)};
@@ -181,8 +181,9 @@ void BucketStates::find_buffers(const Rank& rank, const PyValue& args) {
   std::optional<TorchReader> object;
   std::int64_t number = 0;
   for (std::int64_t chunk = 0; chunk < stages_.chunks; ++chunk) {
-    const ChunkLayers at{
-        stages_.ranges[static_cast<std::size_t>(chunk * counts_.stages + rank.stage)]};
+    const ChunkLayers at = ChunkLayers::of(
+        layers_of(config_),
+        stages_.ranges[static_cast<std::size_t>(chunk * counts_.stages + rank.stage)]);
     const std::vector<ParamRows> params = params_of(rank, at);
     if (params.empty()) continue;
     const std::vector<BufferParam> sizes = buffer_params(params, config_, at, counts_.stages);

@@ -131,7 +131,7 @@ class DcpSink : public ModelSink {
       fail(Exit::bad_config, "--ckpt-format torch_dcp: is not written with a grad_scaler");
     const auto step = common_step(stored, *target_.source.common_tensors(), where);
     std::vector<RankParam> params;
-    const ChunkLayers all{{.end = target_.config.num_layers}};
+    const ChunkLayers all = ChunkLayers::all(target_.config);
     for (const Param* row : registered_rows(table, all, {target_.local_spec}, false)) {
       RankParam& param = params.emplace_back(RankParam{row});
       for (const std::string& state : target_.source.states())

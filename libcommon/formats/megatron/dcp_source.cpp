@@ -181,8 +181,7 @@ void DcpSource::take_optimizer(const PyValue& optimizer) {
     return local != row.place && tensors_.find(prefix_ + local.name()) != nullptr;
   });
   std::vector<RankParam> params;
-  for (const Param* row :
-       registered_rows(table, {{.end = config_.num_layers}}, {local_spec}, false))
+  for (const Param* row : registered_rows(table, ChunkLayers::all(config_), {local_spec}, false))
     params.push_back({row});
   find_rank_states(optimizer, params, path_);
   for (const RankParam& param : params)

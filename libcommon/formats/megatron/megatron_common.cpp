@@ -86,7 +86,7 @@ static void add_stages(const ModelTarget& target, PyValue& args) {
 
 static PyValue make_args(const ModelTarget& target, const std::string& format,
                          const PyValue& common) {
-  const std::int64_t encoder = std::ssize(target.encoder_stages);
+  const std::int64_t encoder = target.pipeline.encoder_ranks;
   PyValue args = PyValue::dict(
       {{"tensor_model_parallel_size", target.tensor_parallel},
        {"pipeline_model_parallel_size", target.pipeline_parallel},

@@ -53,7 +53,7 @@ std::optional<std::int64_t> expert_rank_of(const Param& row, const ModelConfig& 
                                            const RankCounts& counts);
 
 // A row's place in a chunk: layers count from 0 in it, and experts on each rank.
-RowPlace place_in_chunk(const Param& row, const StageRange& chunk, const ModelConfig& config,
+RowPlace place_in_chunk(const Param& row, const ChunkLayers& chunk, const ModelConfig& config,
                         const RankCounts& counts);
 
 class RankFilesSource : public ModelSource {
@@ -98,8 +98,8 @@ class RankFilesSource : public ModelSource {
   void open_files(const std::string& folder);
   void find_chunks();
   void read_chunk(Chunk& chunk) const;
-  // How many layers it has of the stack that its stage counts.
-  std::int64_t layers_in(const Chunk& chunk) const;
+  // How many layers it has of a stack.
+  std::int64_t layers_in(const Chunk& chunk, std::string_view stack) const;
   void check_layers(std::int64_t found, std::int64_t expected, const char* what) const;
   // A chunk's dict, in the file's order.
   std::vector<std::pair<std::string, PyValue>> named_tensors(const PyValue& model,
@@ -107,7 +107,7 @@ class RankFilesSource : public ModelSource {
   // The tensors in which a chunk may have a row.
   std::vector<RowTensor> tensors_of(const RowPlace& in_chunk) const;
   RowPlace place_in(const Chunk& chunk, const Param& row) const {
-    return place_in_chunk(row, chunk.at.range, config_, counts_);
+    return place_in_chunk(row, chunk.at, config_, counts_);
   }
   void check_positions() const;
   void take_common();

@@ -24,7 +24,7 @@ struct RankChunk {
 using RankChunks = std::vector<RankChunk>;
 
 RankCounts counts_of(const ModelTarget& target) {
-  const std::int64_t encoder = std::ssize(target.encoder_stages);
+  const std::int64_t encoder = target.pipeline.encoder_ranks;
   return {target.tensor_parallel, target.pipeline_parallel + encoder, target.expert_parallel,
           encoder};
 }
@@ -35,20 +35,13 @@ SpecNames names_of(const ModelTarget& target) {
 
 RankChunks chunks_of(const ModelTarget& target, const ParamTable& table, std::int64_t stage) {
   RankChunks chunks;
-  const std::int64_t encoder = std::ssize(target.encoder_stages);
-  const auto add = [&](const StageRange& range, const char* without) {
-    const ChunkLayers at{range, without};
+  const std::vector<LayerPlan> layers = layers_of(target.config);
+  for (std::int64_t chunk = 0; chunk < target.stages.chunks; ++chunk) {
+    const auto number = static_cast<std::size_t>(chunk * counts_of(target).stages + stage);
+    const ChunkLayers at = ChunkLayers::of(layers, target.stages.ranges[number]);
     chunks.push_back({at, registered_rows(table, at, names_of(target),
                                           !target.config.untie_embeddings_and_output_weights)});
-  };
-  if (stage < encoder) {
-    add(target.encoder_stages[static_cast<std::size_t>(stage)], "decoder");
-    return chunks;
   }
-  for (std::int64_t chunk = 0; chunk < target.stages.chunks; ++chunk)
-    add(target.stages
-            .ranges[static_cast<std::size_t>(chunk * target.pipeline_parallel + stage - encoder)],
-        encoder > 0 ? "encoder" : "");
   return chunks;
 }
 
@@ -274,8 +267,8 @@ class RankFilesSink : public ModelSink {
       if (!has(rank, *whole)) continue;
       const Param& row = part_of(*whole, rank);
       const bool copy = is_words(row) && !chunk.at.range.first;
-      const RowPlace place = copy ? tied_copy(target_.config)
-                                  : place_in_chunk(row, chunk.at.range, target_.config, counts_);
+      const RowPlace place =
+          copy ? tied_copy(target_.config) : place_in_chunk(row, chunk.at, target_.config, counts_);
       const std::vector<std::string> names = names_at(place);
       const PyValue tensor = stream.declare(types_(*whole, ""), row.local);
       named.emplace_back(names[0], tensor);

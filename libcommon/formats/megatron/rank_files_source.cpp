@@ -39,10 +39,10 @@ std::optional<std::int64_t> expert_rank_of(const Param& row, const ModelConfig& 
   return *row.place.expert / (config.num_experts / counts.expert);
 }
 
-RowPlace place_in_chunk(const Param& row, const StageRange& chunk, const ModelConfig& config,
+RowPlace place_in_chunk(const Param& row, const ChunkLayers& chunk, const ModelConfig& config,
                         const RankCounts& counts) {
   RowPlace place = row.place;
-  if (place.layer) *place.layer -= chunk.begin;
+  if (place.layer) *place.layer -= chunk.run_of(row)->begin;
   if (place.expert) *place.expert %= config.num_experts / counts.expert;
   return place;
 }
@@ -170,10 +170,8 @@ void RankFilesSource::read_chunk(Chunk& chunk) const {
   }
 }
 
-std::int64_t RankFilesSource::layers_in(const Chunk& chunk) const {
-  const bool encoder = config_.family == ModelFamily::bert || chunk.stage < counts_.encoder ||
-                       format_ == kLegacyFormat;
-  const char* const stack = encoder ? "encoder" : "decoder";
+std::int64_t RankFilesSource::layers_in(const Chunk& chunk, std::string_view of_stack) const {
+  const std::string_view stack = format_ == kLegacyFormat ? "encoder" : of_stack;
   const auto& tensors = chunk.tensors[0];
   for (std::int64_t layer = 0;; ++layer) {
     const std::string begin = concat(stack, ".layers.", layer, ".");
@@ -190,7 +188,9 @@ void RankFilesSource::check_layers(std::int64_t found, std::int64_t expected,
 
 // Chunk v of all stages comes before chunk v + 1 of any.
 void RankFilesSource::find_chunks() {
-  std::int64_t layers = 0;
+  const std::vector<LayerPlan> layers = layers_of(config_);
+  const std::int64_t all = std::ssize(layers);
+  std::int64_t found = 0;
   for (std::int64_t virtual_stage = 0;; ++virtual_stage) {
     const std::string numbered = concat("model", virtual_stage);
     for (std::int64_t stage = 0; stage < counts_.stages; ++stage) {
@@ -198,7 +198,7 @@ void RankFilesSource::find_chunks() {
       const bool plain = virtual_stage == 0 && state.find("model") != nullptr;
       if (!plain && state.find(numbered) == nullptr) {
         if (virtual_stage > 0 && stage == 0) {
-          check_layers(layers, config_.num_layers, "stages");
+          check_layers(found, all, "stages");
           chunks_.back().at.range.last = true;
           return;
         }
@@ -209,18 +209,18 @@ void RankFilesSource::find_chunks() {
              ": a T5's stages have one chunk, model");
       const bool turn = counts_.encoder > 0 && stage == counts_.encoder;  // to the decoder
       if (turn) {
-        check_layers(layers, config_.encoder_num_layers, "stages of the encoder");
+        check_layers(found, config_.encoder_num_layers, "stages of the encoder");
         chunks_.back().at.range.last = true;
-        layers = 0;
       }
       Chunk chunk{.key = plain ? "model" : numbered, .stage = stage};
       read_chunk(chunk);
-      const std::int64_t own = layers_in(chunk);
-      chunk.at = {.range = {layers, layers + own, turn || chunks_.empty(), false},
-                  .without = counts_.encoder == 0      ? ""
-                             : stage < counts_.encoder ? "decoder"
-                                                       : "encoder"};
-      layers += own;
+      std::int64_t own = 0;
+      for (const StackRun& stack : runs_of(layers, {.end = all}))
+        own += layers_in(chunk, stack.stack);
+      if (counts_.encoder > 0 && own == 0)
+        fail(Exit::bad_data, file(0, stage).mapped.path(), ": ", chunk.key, " has no layers");
+      chunk.at = ChunkLayers::of(layers, {found, found + own, turn || chunks_.empty(), false});
+      found += own;
       chunks_.push_back(std::move(chunk));
     }
   }

@@ -107,17 +107,32 @@ bool is_words(const Param& row) {
   return row.place.stack == "embedding" && row.place.module == "word_embeddings";
 }
 
+ChunkLayers ChunkLayers::all(const ModelConfig& config) {
+  const std::vector<LayerPlan> layers = layers_of(config);
+  return of(layers, {.end = std::ssize(layers)});
+}
+
+const StackRun* ChunkLayers::run_of(const Param& row) const {
+  const std::string_view stack = row.place.stack == kEncoderPositions   ? "encoder"
+                                 : row.place.stack == kDecoderPositions ? "decoder"
+                                                                        : row.place.stack;
+  const auto found = std::ranges::find(runs, stack, &StackRun::stack);
+  return found == runs.end() ? nullptr : &*found;
+}
+
 bool ChunkLayers::lacks(const Param& row) const {
-  if (without.empty()) return false;
-  return row.place.stack == without ||
-         row.place.stack == (without == "encoder" ? kEncoderPositions : kDecoderPositions);
+  const bool of_stack =
+      row.place.stack == "encoder" || row.place.stack == "decoder" || is_relative_position(row);
+  return of_stack && !runs.empty() && run_of(row) == nullptr;
 }
 
 bool ChunkLayers::has(const Param& row) const {
   if (is_relative_position(row)) return true;
   if (lacks(row)) return false;
-  if (range.first && range.last) return true;
-  if (const auto layer = row.place.layer) return *layer >= range.begin && *layer < range.end;
+  if (const auto layer = row.place.layer) {
+    const StackRun* const run = run_of(row);
+    return run != nullptr && *layer >= run->begin && *layer < run->end;
+  }
   return row.place.stack == "embedding" ? range.first : range.last;
 }
 
@@ -147,8 +162,8 @@ std::vector<const Param*> registered_rows(const ParamTable& table, const ChunkLa
 std::vector<BufferParam> buffer_params(std::span<const ParamRows> params, const ModelConfig& config,
                                        const ChunkLayers& chunk, std::int64_t stages) {
   // The words of a T5's decoder, and of an encoder of one stage, are not the pipeline's ends.
-  const bool end = chunk.has_tied_copy() ||
-                   (chunk.range.first && !chunk.range.last && chunk.without != "encoder");
+  const bool end =
+      chunk.has_tied_copy() || (chunk.range.first && !chunk.range.last && chunk.range.begin == 0);
   const bool tied = stages > 1 && end && !config.untie_embeddings_and_output_weights;
   std::vector<BufferParam> found;
   for (const ParamRows& param : params)

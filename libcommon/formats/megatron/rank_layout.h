@@ -49,11 +49,18 @@ StoredTensor expert_part(const StoredTensor& whole, std::size_t number, std::siz
 // A chunk's layers.  Where a T5's encoder has stages of its own, a stage has one of the two stacks,
 // and each stack its own copy of the embeddings and of the output layer, every stage of positions.
 struct ChunkLayers {
-  StageRange range;
-  std::string_view without = {};  // the other stack: encoder or decoder
+  StageRange range = {};
+  std::vector<StackRun> runs = {};  // the layers of it
 
-  bool lacks(const Param& row) const;
+  static ChunkLayers of(const std::vector<LayerPlan>& layers, const StageRange& range) {
+    return {range, runs_of(layers, range)};
+  }
+  static ChunkLayers all(const ModelConfig& config);
+
+  bool lacks(const Param& row) const;  // which is of a stack that the stage has no layers of
   bool has(const Param& row) const;
+  // The layers of the row's stack; null: there are none.
+  const StackRun* run_of(const Param& row) const;
   // Whether it ends a model that does not begin with it, and has a copy of tied embeddings.
   bool has_tied_copy() const { return range.last && !range.first; }
 };

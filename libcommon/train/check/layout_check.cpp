@@ -119,7 +119,7 @@ RunOptions on_one_rank(RunOptions options, const Task& task) {
   options.batch.ranks = options.ranks.count = 1;
   options.ranks.parallel = {};
   options.ranks.pipeline = {};
-  options.ranks.layout = make_pipeline_layout({}, 1, task.model().num_layers);
+  options.ranks.layout = make_pipeline_layout({}, 1, layers_of(task.model()));
   options.optimizer.use_distributed_optimizer = false;
   options.optimizer.distributed_optimizer_instances = 1;
   options.optimizer.sharding_strategy = "no_shard";

@@ -74,7 +74,7 @@ void RankOptions::check_shares(const ModelConfig& model, std::int64_t seq_length
 
 void RankOptions::complete_for(const ModelConfig& model, std::int64_t seq_length) {
   check_shares(model, seq_length);
-  layout = make_pipeline_layout(pipeline, parallel.pipeline_model_parallel_size, model.num_layers);
+  layout = make_pipeline_layout(pipeline, parallel.pipeline_model_parallel_size, layers_of(model));
   for (const StageRange& stage : layout.stages)
     model.recompute.runs(stage.end - stage.begin);  // checks that they fit
 }

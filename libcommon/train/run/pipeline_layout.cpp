@@ -2,8 +2,9 @@
 
 namespace mt {
 
-PipelineLayout make_pipeline_layout(const PipelineOptions& o, int ranks, std::int64_t num_layers) {
-  const PipelineStages stages = make_pipeline_stages(o, ranks, num_layers);
+PipelineLayout make_pipeline_layout(const PipelineOptions& o, int ranks,
+                                    const std::vector<LayerPlan>& layers) {
+  const PipelineStages stages = make_pipeline_stages(o, ranks, layers);
   if (stages.chunks > 1 && o.schedule != "1f1b")
     fail(Exit::usage, "--pipeline-schedule ", o.schedule, ": not with virtual stages");
   if (stages.chunks == 1 && o.microbatch_group_size)

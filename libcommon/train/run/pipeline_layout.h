@@ -30,6 +30,6 @@ struct PipelineLayout {
 
 // Exit::usage and Exit::bad_config for what does not fit together.
 PipelineLayout make_pipeline_layout(const PipelineOptions& options, int ranks,
-                                    std::int64_t num_layers);
+                                    const std::vector<LayerPlan>& layers);
 
 }  // namespace mt
