@@ -115,6 +115,7 @@ void run(mt::CommandLine& cl) {
   options.add_to(cl);
   cl.parse();
   options.compute.complete(true);
+  options.compute.warn(cl.log());
   const mt::LoadedModel loaded = mt::load_model(options.load, options.tokenizer, options.compute);
   const mt::Windows windows = windows_of(options, loaded.model->config());
   mt::ScorePass model(*loaded.model, {.vocab_size = loaded.vocab_size(),

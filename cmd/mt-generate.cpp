@@ -17,6 +17,8 @@ static void run(mt::CommandLine& cl) {
               "the prompts.");
   options.add_to(cl);
   cl.parse();
+  options.compute.complete(true);
+  options.compute.warn(cl.log());
   mt::generate(std::move(options), print);
 }
 

@@ -145,6 +145,7 @@ static void run(mt::CommandLine& cl) {
   if (options.run.checkpoint.converts()) return convert(options.run, cl.log());
   mt::Signals signals;
   mt::Pretraining task = mt::open_pretraining(options);
+  options.run.compute.warn(cl.log());
   if (options.check_layout) return mt::check_layout(options.run, task, cl.log(), std::cout);
   const mt::RankOptions& ranks = options.run.ranks;
   if (ranks.process.must_start) {

@@ -1,20 +1,21 @@
-// Attention's forward for every GPU from sm_80 on, and the choice between it and Hopper's.  A block
-// holds a tile of rows (attention_tile.cuh), 16 for each warp, and walks the tiles of keys that
-// they see with a running maximum and sum (attention.h).  V is on its way while Q meets K, and the
-// next K while P meets V.
+// Attention's forward for every GPU, and the choice between it and Hopper's.  A block holds a tile
+// of rows (attention_tile.cuh), 16 for each warp, and walks the tiles of keys that they see with a
+// running maximum and sum (attention.h).  V is on its way while Q meets K, and the next K while P
+// meets V.
 #include <algorithm>
 
 #include "kernels/attention_rows.cuh"
 #include "kernels/cuda_check.h"
-#include "kernels/gpu.h"
 
 namespace mt::cuda {
 namespace {
 
-template <class T, int kHeadDim>
+template <class T, int kHeadDim, Code kOf = kCode>
 struct Shared {
   static constexpr bool kWide = sizeof(T) == 4;
-  static constexpr int kWarps = kWide ? (kHeadDim == 256 ? 2 : 4) : (kHeadDim == 256 ? 4 : 8);
+  // On Turing half as many.
+  static constexpr int kWarps =
+      (kWide ? (kHeadDim == 256 ? 2 : 4) : (kHeadDim == 256 ? 4 : 8)) / (kRoomy<kOf> ? 1 : 2);
   static constexpr int kRows = 16 * kWarps;
   static constexpr int kKeys = kWide ? (kHeadDim == 256 ? 16 : 32) : (kHeadDim == 256 ? 32 : 64);
   Tile<T, kRows, kHeadDim> q;  // and o
@@ -77,14 +78,17 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps, kHeadDim == 
 
 template <int kHeadDim, class T>
 void launch(const AttentionArguments& a, const AttentionForward<T>& tensors, cudaStream_t stream) {
-  using Memory = Shared<T, kHeadDim>;
-  static_assert(sizeof(Memory) <= kMostSharedBytes);
-  const int rows = a.sizes.q_length * a.sizes.group();
-  const int tiles = (rows + Memory::kRows - 1) / Memory::kRows;
-  const auto kernel = forward_kernel<T, kHeadDim>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory)));
-  kernel<<<static_cast<unsigned>(tiles * a.sizes.sequences * a.sizes.kv_heads), 32 * Memory::kWarps,
-           sizeof(Memory), stream>>>(a, tensors);
+  with_code([&]<Code kOf>() {
+    using Memory = Shared<T, kHeadDim, kOf>;
+    static_assert(sizeof(Memory) <= kSharedBytes<kOf>);
+    const int rows = a.sizes.q_length * a.sizes.group();
+    const int tiles = (rows + Memory::kRows - 1) / Memory::kRows;
+    const auto kernel = forward_kernel<T, kHeadDim>;
+    check(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory)));
+    kernel<<<static_cast<unsigned>(tiles * a.sizes.sequences * a.sizes.kv_heads),
+             32 * Memory::kWarps, sizeof(Memory), stream>>>(a, tensors);
+  });
   check(cudaGetLastError());
 }
 
@@ -93,8 +97,9 @@ void launch(const AttentionArguments& a, const AttentionForward<T>& tensors, cud
 template <class T>
 std::size_t attention_forward_work(const AttentionShape& s) {
   const std::size_t few = few_rows(s) ? attention_few_rows_work(s) : 0;
-  const bool hopper = std::is_same_v<T, bf16> && hopper::attention_fits(s);
-  return std::max(few, hopper ? hopper::attention_forward_work(s) : 0);
+  if constexpr (kHopper && std::is_same_v<T, bf16>)
+    if (hopper::attention_fits(s)) return std::max(few, hopper::attention_forward_work(s));
+  return few;
 }
 
 template <class T>
@@ -105,7 +110,7 @@ void attention_forward(T* o, float* lse, const T* q, const T* k, const T* v,
   const AttentionArguments a(s, first_key, dropout, sizeof(T), o, q, k, v);
   const AttentionForward<T> t{o, lse, q, k, v};
   if (few_rows(s) && !a.dropout) return attention_few_rows(a, t, s, work, stream);
-  if constexpr (std::is_same_v<T, bf16>)
+  if constexpr (kHopper && std::is_same_v<T, bf16>)
     if (a.whole_units && hopper::attention_fits(s) && hopper_kernels())
       return hopper::attention_forward(o, lse, q, k, v, first_key, s, dropout, work, stream);
   with_channels(s.head_dim, [&]<int kHeadDim>() { launch<kHeadDim, T>(a, t, stream); });

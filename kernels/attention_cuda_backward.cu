@@ -1,6 +1,7 @@
-// Attention's backward for every GPU from sm_80 on, and the choice between it and Hopper's.  After
-// delta, one kernel runs twice.  A block holds a tile of its own, 16 lines of two tensors for each
-// warp, and walks tiles of the two others, one on its way while the other is used:
+// Attention's backward for every GPU, and the choice between it and Hopper's.  After delta, one
+// kernel runs twice.  A block holds a tile of its own, 16 lines of two tensors for each warp, and
+// walks tiles of the two others, one on its way while the other is used, or on Turing one after the
+// other:
 //   own K, V:  S^T = K Q^T, dP^T = V dO^T; dK += dS^T Q, dV += P^T dO
 //   own Q, dO: S = Q K^T, dP = dO V^T; dQ += dS K
 // Lines of Q and dO are rows (attention_tile.cuh), those of K and V keys.  Every sum is made by one
@@ -9,7 +10,6 @@
 
 #include "kernels/attention_tile.cuh"
 #include "kernels/cuda_check.h"
-#include "kernels/gpu.h"
 
 namespace mt::cuda {
 namespace {
@@ -28,8 +28,9 @@ struct RowState {
   int first, last;    // keys that it sees
 };
 
-template <class T, int kHeadDim, bool kOwnKeys>
+template <class T, int kHeadDim, bool kOwnKeys, Code kOf = kCode>
 struct Shared {
+  static constexpr int kStages = kRoomy<kOf> ? 2 : 1;
   static constexpr bool kWide = sizeof(T) == 4;
   static constexpr int kWarps = kWide ? 256 / kHeadDim : kHeadDim == 256 ? 2 : 4;
   static constexpr int kOwn = 16 * kWarps, kOther = (kWide ? 2048 : 4096) / kHeadDim;
@@ -40,8 +41,8 @@ struct Shared {
     Tile<T, kOther, kHeadDim> first, second;
   };
   Tile<T, kOwn, kHeadDim> first, second;  // K and V, or Q and dO
-  Others others[2];
-  RowState rows[kOwnKeys ? 2 * kOther : kOwn];
+  Others others[kStages];
+  RowState rows[kOwnKeys ? kStages * kOther : kOwn];
   typename Factor::Strip strips[kWarps];
 };
 
@@ -61,7 +62,7 @@ __device__ RowState state_of(const HeadGroup& at, const Tensors<T>& t, int row) 
 template <class T, class Memory, bool kOwnKeys>
 struct Block {
   static constexpr int kOwn = Memory::kOwn, kOther = Memory::kOther;
-  static constexpr int kThreads = 32 * Memory::kWarps;
+  static constexpr int kThreads = 32 * Memory::kWarps, kStages = Memory::kStages;
   const AttentionArguments& a;
   const Tensors<T>& t;
   const HeadGroup& at;
@@ -84,11 +85,11 @@ struct Block {
     }
   }
   __device__ void load_others(int n) {
-    auto& others = shared.others[n % 2];
+    auto& others = shared.others[n % kStages];
     if constexpr (kOwnKeys) {
       load_queries<kThreads>(others.first, t.q, at, n * kOther);
       load_output_gradients<kThreads>(others.second, t.d_o, at, n * kOther);
-      load_states(n % 2 * kOther, kOther, n * kOther);
+      load_states(n % kStages * kOther, kOther, n * kOther);
     } else {
       load_keys<kThreads>(others.first, t.k, at, n * kOther);
       load_keys<kThreads>(others.second, t.v, at, n * kOther);
@@ -117,7 +118,7 @@ struct Block {
       const int mine = threadIdx.x / 32 * 16 + lane() / 4 + i / 2 % 2 * 8;
       const int other = i / 4 * 8 + lane() % 4 * 2 + i % 2;
       const int key = kOwnKeys ? own + mine : n * kOther + other;
-      const RowState row = shared.rows[kOwnKeys ? n % 2 * kOther + other : mine];
+      const RowState row = shared.rows[kOwnKeys ? n % kStages * kOther + other : mine];
       float factor = 1;
       if (a.dropout) factor = at.factor(sample, kOwnKeys ? n * kOther + other : own + mine, key);
       p[i] = key < row.first || key > row.last ? 0 : exp2_approx(fmaf(p[i], scale, -row.lse2));
@@ -149,12 +150,16 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim, kOwnKeys>::kWarps)
 
   float d_first[kMade / 2] = {}, d_second[kOwnKeys ? kMade / 2 : 1] = {};
   block.load_own();
-  block.load_others(begin);
+  if (Memory::kStages == 2) block.load_others(begin);
   for (int n = begin; n < end; ++n) {
+    if (Memory::kStages == 1) {
+      __syncthreads();  // those of the step before have been read
+      block.load_others(n);
+    }
     copies_wait();
     __syncthreads();  // step n's tiles are there, and those of the step before have been read
-    if (n + 1 < end) block.load_others(n + 1);
-    auto& others = shared.others[n % 2];
+    if (Memory::kStages == 2 && n + 1 < end) block.load_others(n + 1);
+    auto& others = shared.others[n % Memory::kStages];
     float p[kOther / 2] = {}, ds[kOther / 2] = {};
     multiply_rows<kHeadDim, kOther>(p, shared.first.row(warp * 16), others.first.row(0));
     multiply_rows<kHeadDim, kOther>(ds, shared.second.row(warp * 16), others.second.row(0));
@@ -200,15 +205,19 @@ __global__ void delta_kernel(const Arguments<T> arguments) {
 
 template <int kHeadDim, bool kOwnKeys, class T>
 void launch(const Arguments<T>& arguments, cudaStream_t stream) {
-  using Memory = Shared<T, kHeadDim, kOwnKeys>;
-  static_assert(sizeof(Memory) <= kMostSharedBytes);
-  const AttentionSizes& s = arguments.a.sizes;
-  const int lines = kOwnKeys ? s.kv_length : s.q_length * s.group();
-  const int tiles = (lines + Memory::kOwn - 1) / Memory::kOwn;
-  const int blocks = tiles * s.sequences * s.kv_heads * (kHeadDim / Memory::kMade);
-  const auto kernel = gradient_kernel<T, kHeadDim, kOwnKeys>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory)));
-  kernel<<<static_cast<unsigned>(blocks), 32 * Memory::kWarps, sizeof(Memory), stream>>>(arguments);
+  with_code([&]<Code kOf>() {
+    using Memory = Shared<T, kHeadDim, kOwnKeys, kOf>;
+    static_assert(sizeof(Memory) <= kSharedBytes<kOf>);
+    const AttentionSizes& s = arguments.a.sizes;
+    const int lines = kOwnKeys ? s.kv_length : s.q_length * s.group();
+    const int tiles = (lines + Memory::kOwn - 1) / Memory::kOwn;
+    const int blocks = tiles * s.sequences * s.kv_heads * (kHeadDim / Memory::kMade);
+    const auto kernel = gradient_kernel<T, kHeadDim, kOwnKeys>;
+    check(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory)));
+    kernel<<<static_cast<unsigned>(blocks), 32 * Memory::kWarps, sizeof(Memory), stream>>>(
+        arguments);
+  });
   check(cudaGetLastError());
 }
 
@@ -217,9 +226,10 @@ void launch(const Arguments<T>& arguments, cudaStream_t stream) {
 template <class T>
 std::size_t attention_backward_work(const AttentionShape& s) {
   const auto rows = static_cast<std::size_t>(s.sequences * s.heads * s.q_length);
-  return std::max(rows * sizeof(float), std::is_same_v<T, bf16> && hopper::attention_fits(s)
-                                            ? hopper::attention_backward_work(s)
-                                            : 0);
+  const std::size_t generic = rows * sizeof(float);
+  if constexpr (kHopper && std::is_same_v<T, bf16>)
+    if (hopper::attention_fits(s)) return std::max(generic, hopper::attention_backward_work(s));
+  return generic;
 }
 
 template <class T>
@@ -231,7 +241,7 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const flo
   const Arguments<T> arguments{
       AttentionArguments(s, first_key, dropout, sizeof(T), dq, dk, dv, d_o, o, q, k, v),
       {dq, dk, dv, d_o, o, lse, q, k, v, static_cast<float*>(work)}};
-  if constexpr (std::is_same_v<T, bf16>)
+  if constexpr (kHopper && std::is_same_v<T, bf16>)
     if (arguments.a.whole_units && hopper::attention_fits(s) && hopper_kernels())
       return hopper::attention_backward(dq, dk, dv, d_o, o, lse, q, k, v, first_key, s, dropout,
                                         work, stream);

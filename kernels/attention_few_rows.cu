@@ -1,9 +1,9 @@
 // Attention's forward where a key head has at most 16 queries, as when a text is continued: reading
 // the keys takes the time, so blocks share them out.  Each has a part of kPart keys, and each of
-// its warps every so many tiles of 16 of them on its own, with the next one on its way; it leaves
-// the part's output and lse, and combine_kernel joins the parts.  Parts begin at multiples of
-// kPart, so that a sequence's bits depend neither on what else is in the batch nor on the cache's
-// capacity.
+// its warps every so many tiles of 16 of them on its own, with the next one on its way where there
+// is room; it leaves the part's output and lse, and combine_kernel joins the parts.  Parts begin at
+// multiples of kPart, so that a sequence's bits depend neither on what else is in the batch nor on
+// the cache's capacity.
 #include <algorithm>
 
 #include "kernels/attention_rows.cuh"
@@ -15,8 +15,9 @@ namespace {
 constexpr int kKeys = 16, kPart = 256;  // of a tile, of a part
 constexpr int kJoiners = 8;             // warps that join the parts of a row
 
-template <class T, int kHeadDim>
+template <class T, int kHeadDim, Code kOf = kCode>
 struct Shared {
+  static constexpr int kStages = kRoomy<kOf> ? 2 : 1;
   // A block has as many warps as leave room for several blocks on a multiprocessor.
   static constexpr int kWarps = std::clamp(1024 / kHeadDim / static_cast<int>(sizeof(T)), 1, 4);
   struct Stage {
@@ -24,7 +25,7 @@ struct Shared {
   };
   Tile<T, 16, kHeadDim> q;
   union {
-    Stage stages[kWarps][2];
+    Stage stages[kWarps][kStages];
     float o[kWarps][16][row_stride<float>(kHeadDim)];
   };
   float max[kWarps][16], sum[kWarps][16];
@@ -63,14 +64,14 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
   // The part's tiles, of which this warp takes every kWarps-th.
   const int begin = first / kKeys + warp, end = last / kKeys + 1;
   const auto load = [&](int n) {
-    auto& stage = shared.stages[warp][n / kWarps % 2];
+    auto& stage = shared.stages[warp][n / kWarps % Memory::kStages];
     load_keys<32>(stage.k, t.k, at, n * kKeys, lane());
     load_keys<32>(stage.v, t.v, at, n * kKeys, lane());
     copies_commit();
   };
   load_queries<32 * kWarps>(shared.q, t.q, at, 0);
   copies_commit();
-  if (begin < end) load(begin);
+  if (Memory::kStages == 2 && begin < end) load(begin);
   copies_wait();
   __syncthreads();
 
@@ -79,10 +80,14 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim>::kWarps)
   const int end_all = (at.last(0) + 1) / kKeys;
   WarpRows<kHeadDim, kKeys> rows(at, 0);
   for (int n = begin; n < end; n += kWarps) {
+    if (Memory::kStages == 1) {
+      __syncwarp();  // the tile before has been read
+      load(n);
+    }
     copies_wait();
     __syncwarp();  // the tile is there, and the one before has been read
-    if (n + kWarps < end) load(n + kWarps);
-    auto& stage = shared.stages[warp][n / kWarps % 2];
+    if (Memory::kStages == 2 && n + kWarps < end) load(n + kWarps);
+    auto& stage = shared.stages[warp][n / kWarps % Memory::kStages];
     rows.multiply_keys(shared.q.row(0), stage.k.row(0));
     if (n < begin_all || n >= end_all) rows.mask(n * kKeys);
     rows.softmax();
@@ -162,12 +167,15 @@ int part_count(const AttentionShape& s) {
 template <int kHeadDim, class T>
 void launch(const AttentionArguments& a, const AttentionForward<T>& t, const Parts& parts,
             cudaStream_t stream) {
-  using Memory = Shared<T, kHeadDim>;
-  static_assert(sizeof(Memory) <= kMostSharedBytes);
-  const auto kernel = part_kernel<T, kHeadDim>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory)));
-  launch_dependent(kernel, std::int64_t{parts.count} * a.sizes.sequences * a.sizes.kv_heads,
-                   32 * Memory::kWarps, sizeof(Memory), stream, a, t, parts);
+  with_code([&]<Code kOf>() {
+    using Memory = Shared<T, kHeadDim, kOf>;
+    static_assert(sizeof(Memory) <= kSharedBytes<kOf>);
+    const auto kernel = part_kernel<T, kHeadDim>;
+    check(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory)));
+    launch_dependent(kernel, std::int64_t{parts.count} * a.sizes.sequences * a.sizes.kv_heads,
+                     32 * Memory::kWarps, sizeof(Memory), stream, a, t, parts);
+  });
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What attention's kernels for every GPU from sm_80 on share: which rows of the tensors a block
+// What attention's kernels for every GPU share: which rows of the tensors a block
 // works on, and how tiles of them come to shared memory and results from there.
 #pragma once
 
@@ -8,12 +8,15 @@
 #include "kernels/attention_cuda.cuh"
 #include "kernels/attention_keep.cuh"
 #include "kernels/fast_math.cuh"
+#include "kernels/gpu.h"
 #include "kernels/warp_product.cuh"
 
 namespace mt::cuda {
 
-// A block of sm_86 and sm_89 can have no more shared memory.
-inline constexpr std::size_t kMostSharedBytes = 99 << 10;
+// Whether there is room for all that pays: on Turing, where copies are not on their way on their
+// own either, blocks have fewer warps or stages.
+template <Code kOf>
+inline constexpr bool kRoomy = kOf != Code::turing;
 
 struct AttentionArguments {
   AttentionSizes sizes;

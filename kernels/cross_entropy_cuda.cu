@@ -331,18 +331,19 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void resident_kernel(T* 
   }
 }
 
-// A slot is 16 KiB of a multiprocessor's 227 KiB, which one block of 1024 threads has, or two of
-// 512 share.
+// A slot is 16 KiB of a Hopper multiprocessor's 227 KiB, which one block of 1024 threads has, or
+// two of 512 share.
 constexpr int kMostSlots = 13;
+constexpr std::size_t kOwnBytes = 1 << 10;  // that a block has besides
 
 // False, and nothing is launched, where a row does not fit.
 template <int kThreads, int kHeld, class T>
 bool launch_resident(T* logits, const Problem& p, cudaStream_t stream) {
   const std::int64_t slots = max(std::int64_t{0}, ceil_div(p.cols / kWide<T>, kThreads) - kHeld);
-  if (slots > kMostSlots) return false;
+  const auto bytes = static_cast<std::size_t>(slots) * kThreads * sizeof(uint4);
+  if (slots > kMostSlots || bytes + kOwnBytes > most_shared_bytes()) return false;
   const auto kernel = p.smoothing > 0 ? resident_kernel<kWide<T>, kThreads, kHeld, true, T>
                                       : resident_kernel<kWide<T>, kThreads, kHeld, false, T>;
-  const auto bytes = static_cast<std::size_t>(slots) * kThreads * sizeof(uint4);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(bytes)));
   const auto blocks =

@@ -42,7 +42,8 @@ struct FewRows {
 }  // namespace mt
 
 namespace mt::cuda {
-// Whether a norm can go with it: of 16-bit types in whole units of 16 bytes.
+// Whether a norm can go with it: of 16-bit types in whole units of 16 bytes, on a GPU whose blocks
+// can have some 190 KiB of shared memory.
 template <class T, class C>
 bool few_rows_norms(const FewRows<T, C>& problem);
 template <class T, class C>

@@ -4,7 +4,8 @@
 // each of its warps every eighth run of 64 of their elements.  What it will multiply next is on its
 // way to shared memory, the first of it before the kernel ahead has ended: not all that there is
 // room for, because what that kernel and this one's start wait for would queue behind it.  a lies
-// in shared memory, normalised.  Other types and places take a plain kernel, a warp for a row of b.
+// in shared memory, normalised.  Other types and places, and GPUs with less shared memory than all
+// that takes, have a plain kernel, a warp for a row of b.
 #include <limits>
 
 #include "kernels/dependent.cuh"
@@ -19,6 +20,7 @@ using namespace few;
 
 constexpr int kEarly = 2;  // slices on their way before the kernel ahead has ended
 constexpr std::size_t kMostHeld = 80 << 10;  // bytes of a in shared memory
+constexpr int kTogether = 4;                 // rows that meet b at once in the plain kernel
 
 __device__ float gelu(float z) {
   return z * sigmoid(1.5957691216057308f * z * (1 + 0.044715f * z * z));
@@ -176,7 +178,7 @@ __global__ __launch_bounds__(kThreads, 2) void matrix_kernel(const Arguments<T, 
   }
 }
 
-// A warp for element j of all rows (and of silu for n/2 + j).
+// A warp for element j of all rows (and of silu for n/2 + j), of kTogether rows at a time.
 template <int N, class T, class C>
 __global__ __launch_bounds__(kThreads) void plain_kernel(const Arguments<T, C> p) {
   let_next_kernel_begin();
@@ -184,27 +186,45 @@ __global__ __launch_bounds__(kThreads) void plain_kernel(const Arguments<T, C> p
   const std::int64_t j = blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32;
   const std::int64_t half = p.n / 2;
   if (j >= (p.swiglu ? half : p.n)) return;
-  const auto dot = [&](std::int64_t i, std::int64_t row) {
-    float sum = 0;
+  const auto dot = [&](float(&sums)[kTogether], std::int64_t first, std::int64_t row) {
     for (std::int64_t x = threadIdx.x % 32 * N; x < p.k; x += 32 * N) {
-      const auto a = load<N>(p.a + i * p.k + x);
       const auto b = load<N>(p.b + row * p.k + x);
 #pragma unroll
-      for (int n = 0; n < N; ++n) sum += a[n] * b[n];
+      for (int i = 0; i < kTogether; ++i) {
+        if (first + i >= p.m) break;
+        const auto a = load<N>(p.a + (first + i) * p.k + x);
+#pragma unroll
+        for (int n = 0; n < N; ++n) sums[i] += a[n] * b[n];
+      }
     }
-    return over_lanes(sum);
+#pragma unroll
+    for (float& sum : sums) sum = over_lanes(sum);
   };
-  for (std::int64_t i = 0; i < p.m; ++i) {
-    const float z = dot(i, j), up = p.swiglu ? dot(i, half + j) : 0;
-    if (threadIdx.x % 32 == 0) {
-      const Added added(p, i, j, half + j);
+  for (std::int64_t first = 0; first < p.m; first += kTogether) {
+    float z[kTogether] = {}, up[kTogether] = {};
+    dot(z, first, j);
+    if (p.swiglu) dot(up, first, half + j);
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      if (threadIdx.x % 32 != 0 || first + i >= p.m) break;
+      const Added added(p, first + i, j, half + j);
       if (p.swiglu)
-        finish_swiglu(p, i, j, z, up, added);
+        finish_swiglu(p, first + i, j, z[i], up[i], added);
       else
-        finish(p, i, j, z, added.bias[0], added.residual[0]);
+        finish(p, first + i, j, z[i], added.bias[0], added.residual[0]);
     }
     __syncwarp();
   }
+}
+
+template <int kTiles, class T, class C>
+constexpr std::size_t kFixed = sizeof(Shared<kTiles>) + Feed<T, C>::kBytes;
+
+// Whether the matrix units' kernel has the shared memory for any problem, so that what a row goes
+// to does not depend on how many there are.
+template <class T, class C>
+bool has_room() {
+  return kFixed<2, T, C> + kMostHeld <= most_shared_bytes();
 }
 
 template <class T, class C>
@@ -224,10 +244,9 @@ void launch_matrix(const FewRows<T, C>& p, cudaStream_t stream) {
   const int held = bytes(rounds) <= kMostHeld ? rounds : 1;
   const int blocks = multiprocessors();
   const auto kernel = matrix_kernel<kTiles, T, C>;
-  constexpr std::size_t kFixed = sizeof(Shared<kTiles>) + Feed<T, C>::kBytes;
-  const std::size_t shared = kFixed + bytes(held);
+  const std::size_t shared = kFixed<kTiles, T, C> + bytes(held);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(kFixed + kMostHeld)));
+                             static_cast<int>(kFixed<kTiles, T, C> + kMostHeld)));
   leave_memory_shared(kernel);
   launch_dependent(kernel, blocks, kThreads, shared, stream, Arguments<T, C>(p, blocks, held));
 }
@@ -236,7 +255,7 @@ void launch_matrix(const FewRows<T, C>& p, cudaStream_t stream) {
 
 template <class T, class C>
 bool few_rows_norms(const FewRows<T, C>& p) {
-  return sizeof(T) == 2 && whole_units(p) && aligned(p.norm.w, p.norm.shift);
+  return sizeof(T) == 2 && whole_units(p) && aligned(p.norm.w, p.norm.shift) && has_room<T, C>();
 }
 
 template <class T, class C>
@@ -245,7 +264,8 @@ void few_rows(const FewRows<T, C>& p, cudaStream_t stream) {
   if (std::max(p.n, p.k) > std::numeric_limits<int>::max())
     fail(Exit::internal, "few_rows: ", p.n, " x ", p.k);
   if constexpr (sizeof(T) == 2)
-    if (whole_units(p)) return p.m <= 8 ? launch_matrix<1>(p, stream) : launch_matrix<2>(p, stream);
+    if (whole_units(p) && has_room<T, C>())
+      return p.m <= 8 ? launch_matrix<1>(p, stream) : launch_matrix<2>(p, stream);
   if (p.norm.w) fail(Exit::internal, "few_rows: a norm of ", p.k, " elements");
   const bool swiglu = p.then == FewRows<T, C>::Then::swiglu;
   with_width<kWide<T>>(whole_units(p), [&]<int N>() {

@@ -49,7 +49,7 @@ class Feed {
       for (int n = 0; n < kCopies; ++n)
         copy_16_bytes_or_zeros(to_ + slot_ + n * 4 * kLine,
                                from_ + n * 4 * k_ + (n < kCopies / 2 ? 0 : second_),
-                               x_ < k_ && there_ >> n & 1 ? 16 : 0);
+                               x_ < k_ && there_ >> n & 1);
       x_ += kSlice;
       from_ += kSlice;
       if (x_ - first_ >= k_) begin_pass(pass_ + 1);

@@ -4,9 +4,12 @@
 // A group of threads holds a row in registers, a thread every group-th of its packs, at most
 // kPacks; groups of at most 32 threads are a power of two and share warps, larger ones are whole
 // warps.  Rows that do not fit, or whose packs are not aligned, take the `any` kernel, which reads
-// them several times.
+// them several times: on other GPUs than Hopper those of more than 1024 packs, on Turing most.
 #pragma once
 
+#include <algorithm>
+
+#include "kernels/gpu.h"
 #include "kernels/ptx.cuh"
 #include "kernels/reduce.cuh"
 
@@ -84,9 +87,11 @@ __device__ void store_part(float* part, float (&sum)[kPacks][N], int group, std:
 }
 
 // Rows on their way.
-template <int kPacks, int kThreads>
+template <int kPacks, int kThreads, Code kOf = kCode>
 struct Ring {
-  static constexpr int kStages = kPacks == 2 ? 4 : kPacks == 3 ? 3 : 2;
+  static constexpr int kOfHopper = kPacks == 2 ? 4 : kPacks == 3 ? 3 : 2;
+  static constexpr int kOfOthers = kOf == Code::generic && kPacks == 2 ? 2 : 1;
+  static constexpr int kStages = kOf == Code::hopper ? kOfHopper : kOfOthers;
   uint4 stage[kStages][3][kPacks][kThreads];  // of x, of dy, of what is added
 };
 
@@ -224,13 +229,20 @@ inline std::size_t backward_work(std::int64_t rows, std::int64_t cols, bool cent
   return static_cast<std::size_t>(parts(rows) * cols * (centred ? 2 : 1)) * sizeof(float);
 }
 
+// False, and nothing is launched, where a block of the code that runs has no room for it.
 template <int kPacks, int kThreads, bool kCentred, class T>
-void launch_backward(const Backward<T>& a, cudaStream_t stream) {
+bool launch_backward(const Backward<T>& a, cudaStream_t stream) {
   const int group = group_size(a.cols / kWide<T>, kPacks), groups = kThreads / group;
   const auto kernel = backward_kernel<kPacks, kThreads, kCentred, T>;
-  constexpr std::size_t kShared = sizeof(Ring<kPacks, kThreads>);
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
-  kernel<<<static_cast<unsigned>(parts(a.rows)), groups * group, kShared, stream>>>(a, group);
+  return with_code([&]<Code kOf>() {
+    // The ring, in whose place dw and db of all threads are added up, and what has its own place.
+    constexpr std::size_t kSums = sizeof(float) * kThreads * kPacks * kWide<T> * (kCentred ? 2 : 1);
+    constexpr std::size_t kShared = std::max(sizeof(Ring<kPacks, kThreads, kOf>), kSums);
+    if (kShared + 1024 > kSharedBytes<kOf>) return false;
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
+    kernel<<<static_cast<unsigned>(parts(a.rows)), groups * group, kShared, stream>>>(a, group);
+    return true;
+  });
 }
 
 template <bool kCentred, class T, class G>
@@ -238,13 +250,11 @@ void backward(const Backward<T>& a, G* dw, G* db, cudaStream_t stream) {
   if (a.rows == 0 || a.cols == 0) return;
   const std::int64_t packs = a.cols / kWide<T>;
   const bool wide = aligned(a.dx, a.dy, a.x, a.w) && a.cols % kWide<T> == 0;
-  if (wide && packs > 64 && packs <= 96)  // a warp's
-    launch_backward<3, 512, kCentred>(a, stream);
-  else if (wide && packs <= 1024)
-    launch_backward<2, 512, kCentred>(a, stream);
-  else if (wide && packs <= 2048)
-    launch_backward<4, 512, kCentred>(a, stream);
-  else
+  const bool of_a_warp = packs > 64 && packs <= 96;
+  const bool launched = wide && ((of_a_warp && launch_backward<3, 512, kCentred>(a, stream)) ||
+                                 (packs <= 1024 && launch_backward<2, 512, kCentred>(a, stream)) ||
+                                 (packs <= 2048 && launch_backward<4, 512, kCentred>(a, stream)));
+  if (!launched)
     backward_any_kernel<kCentred><<<static_cast<unsigned>(parts(a.rows)), 512, 0, stream>>>(a);
   check(cudaGetLastError());
   add_parts(dw, db, a.part, parts(a.rows), a.cols, stream);

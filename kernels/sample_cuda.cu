@@ -1,18 +1,37 @@
-// A cluster of blocks chooses a row's token, each from a part of the row.  Weights are integers, so
-// that their sums do not depend on an order; where the CPU sorts, a logit is sought bit by bit such
+// A cluster of blocks chooses a row's token, each from a part of the row; one block alone where the
+// code is for GPUs without clusters.  Weights are integers, so that their sums do not depend on an
+// order; where the CPU sorts, a logit is sought bit by bit such
 // that the sum of the weights from it on is as large as asked for.  A block's part of the row lies
 // in shared memory meanwhile, if there is room.
 #include <cooperative_groups.h>
 
 #include "kernels/dependent.cuh"
+#include "kernels/pack.cuh"
 #include "kernels/reduce.cuh"
 #include "kernels/sample.h"
 
 namespace mt::cuda {
 namespace {
 
-constexpr int kBlocks = 8, kThreads = 1024;  // of a row
+constexpr int kThreads = 1024;
 using Word = unsigned long long;
+
+// The blocks of a row.
+constexpr int kCluster = 8;
+int blocks_of_row() { return has_clusters() ? kCluster : 1; }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define MT_BLOCKS_OF_ROW
+constexpr int kBlocks = 1;
+__device__ void sync_row() { __syncthreads(); }
+__device__ Word* in_block(Word* place, int) { return place; }
+#else
+#define MT_BLOCKS_OF_ROW __cluster_dims__(kCluster)
+constexpr int kBlocks = kCluster;
+__device__ void sync_row() { cooperative_groups::this_cluster().sync(); }
+__device__ Word* in_block(Word* place, int block) {
+  return cooperative_groups::this_cluster().map_shared_rank(place, block);
+}
+#endif
 
 struct Arguments {
   std::int32_t* tokens;
@@ -112,10 +131,9 @@ class Row {
   // x of each block to all blocks, which have it until the call after the next.  No block writes to
   // another after the last such call, so that each may leave then.
   __device__ const Word* exchange(Word x) {
-    auto cluster = cooperative_groups::this_cluster();
     Word* const place = shared_.of_block[turn_];
-    if (threadIdx.x < kBlocks) cluster.map_shared_rank(place, threadIdx.x)[rank_] = x;
-    cluster.sync();
+    if (threadIdx.x < kBlocks) in_block(place, static_cast<int>(threadIdx.x))[rank_] = x;
+    sync_row();
     turn_ ^= 1;
     return place;
   }
@@ -266,22 +284,21 @@ class Row {
   std::uint32_t largest_ = 0;  // key
 };
 
-__global__ __cluster_dims__(kBlocks)
-    __launch_bounds__(kThreads) void sample_kernel(const Arguments a) {
+__global__ MT_BLOCKS_OF_ROW __launch_bounds__(kThreads) void sample_kernel(const Arguments a) {
   __shared__ Shared shared;
   extern __shared__ Word held[];
   let_next_kernel_begin();
-  cooperative_groups::this_cluster().sync();  // all blocks run before one writes to another
+  sync_row();  // all blocks run before one writes to another
   wait_for_kernel_before();
   Row(a, shared, held).choose();
 }
 
-std::int64_t part_of(std::int64_t vocab) { return (vocab + kBlocks - 1) / kBlocks; }
+std::int64_t part_of(std::int64_t vocab) { return ceil_div(vocab, blocks_of_row()); }
 // How many bytes of shared memory hold a block's part of the logits; 0: it has no room for them.
 std::size_t held_bytes(std::int64_t vocab) {
-  constexpr std::size_t kRoom = 220 << 10;
+  constexpr std::size_t kOwn = 7 << 10;  // and what the block has besides
   const auto bytes = static_cast<std::size_t>(part_of(vocab)) * (sizeof(Word) + sizeof(float));
-  return bytes <= kRoom ? bytes : 0;
+  return bytes + kOwn <= most_shared_bytes() ? bytes : 0;
 }
 
 }  // namespace
@@ -310,7 +327,7 @@ void sample(std::int32_t* tokens, Choice* choices, std::int32_t* positions, std:
                     bytes > 0};
   check(cudaFuncSetAttribute(sample_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(bytes)));
-  launch_dependent(sample_kernel, rows * kBlocks, kThreads, bytes, stream, a);
+  launch_dependent(sample_kernel, rows * blocks_of_row(), kThreads, bytes, stream, a);
 }
 
 }  // namespace mt::cuda

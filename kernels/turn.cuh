@@ -1,5 +1,5 @@
 // kernels/turn.cuh: rotary embedding of one head by units of work, for rope_cuda.cu,
-// cached_qkv_cuda.cu and token_attention_cuda.cu.
+// cached_qkv_cuda.cu and token_attention_hopper.cu.
 #pragma once
 
 #include "kernels/pack.cuh"

@@ -1,6 +1,6 @@
-// Matrix products of one warp on any GPU from sm_80 on: 16 rows by N columns of sums in f32, T in
-// shared memory.  16-bit T go to the matrix units, float to FMA, in the same order of results: lane
-// i holds sums[4 j + x], row i / 4 + 8 (x / 2), column 8 j + 2 (i % 4) + x % 2.
+// Matrix products of one warp on any GPU: 16 rows by N columns of sums in f32, T in shared memory.
+// 16-bit T go to the matrix units, float to FMA, in the same order of results: lane i holds
+// sums[4 j + x], row i / 4 + 8 (x / 2), column 8 j + 2 (i % 4) + x % 2.
 #pragma once
 
 #include "kernels/ptx.cuh"

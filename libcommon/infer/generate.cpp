@@ -26,7 +26,6 @@ void GenerateOptions::add_to(CommandLine& cl) {
 
 void generate(GenerateOptions o, const Session::Print& print) {
   if (o.completion.logprobs && !o.session.json) fail(Exit::usage, "--logprobs: needs --json");
-  o.compute.complete(true);
   bool from_stdin = o.prompts.empty();
   if (o.prompts == std::vector<std::string>{"-"}) {
     o.prompts.clear();

@@ -15,7 +15,7 @@ struct GenerateOptions {
   std::string load;
   std::vector<std::string> prompts;
   std::optional<std::int64_t> num_samples;
-  DeviceOptions compute{.dtype = ""};
+  DeviceOptions compute{.dtype = ""};  // completed
   TokenizerOptions tokenizer;
   CompletionOptions completion;
   SessionOptions session;

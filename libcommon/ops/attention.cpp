@@ -3,6 +3,7 @@
 #include <span>
 
 #include "kernels/cached_qkv.h"
+#include "kernels/gpu.h"
 #include "kernels/rope.h"
 #include "kernels/token_attention.h"
 #include "ops/check.h"
@@ -297,7 +298,7 @@ static void token_attention(const CachedAttention& p, Stream& stream) {
 
 void cached_attention(const CachedAttention& p, Stream& stream) {
   const CachedQkvShape shape = check_cached(p);
-  if constexpr (kWithCuda)
+  if constexpr (kWithCuda && cuda::kHopper)
     if (p.o.device() == Device::cuda && cuda::token_attention_fits(p.shape))
       return token_attention(p, stream);
   cached_qkv(p, shape, stream);

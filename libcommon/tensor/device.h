@@ -21,8 +21,15 @@ using GraphHandle = CUgraphExec_st*;  // cudaGraphExec_t
 namespace device {
 
 int count();  // GPUs that can be used
-// Makes one of them, from 0, the calling thread's; Exit::unavailable if there are not so many.
+// Makes one of them, from 0, the calling thread's; Exit::unavailable if there are not so many, or
+// if this build has no code for it.
 void use(int gpu);
+// A line that says why the current GPU computes nothing of this build, or nothing in bf16, and what
+// helps; empty where it does, and where there is no GPU.
+std::string without_code();
+std::string without_bf16();
+// Exit::unavailable, with that line, where this build has no code for the current GPU.
+void check_code();
 // A line for --version: what CUDA the program was built with and for, and what this machine has.
 std::string version();
 // Zeros.  Exit::unavailable where there is no GPU, Exit::out_of_memory if it has not so many left.

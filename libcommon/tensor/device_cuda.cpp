@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "tensor/device.h"
+#include "tensor/gpu_code.h"
 
 namespace mt::device {
 
@@ -20,6 +21,27 @@ void use(int gpu) {
   if (const int gpus = count(); gpu >= gpus)
     fail(Exit::unavailable, "GPU ", gpu, ": CUDA can use ", gpus, " here, from 0");
   check(cudaSetDevice(gpu), "cudaSetDevice");
+  check_code();
+}
+
+static Gpu gpu(int number) {
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties");
+  return {properties.name, properties.major * 10 + properties.minor};
+}
+
+static Gpu current_gpu() {
+  int number = 0;
+  check(cudaGetDevice(&number), "cudaGetDevice");
+  return gpu(number);
+}
+
+std::string without_code() { return count() == 0 ? "" : mt::without_code(current_gpu(), MT_GPUS); }
+
+std::string without_bf16() { return count() == 0 ? "" : mt::without_bf16(current_gpu(), MT_GPUS); }
+
+void check_code() {
+  if (const std::string why = without_code(); !why.empty()) fail(Exit::unavailable, why);
 }
 
 // 13000 is 13.0.
@@ -28,16 +50,15 @@ static std::string in_words(int version) {
 }
 
 std::string version() {
-  std::string text = concat("CUDA: built with ", in_words(CUDART_VERSION), " for sm_",
-                            MT_CUDA_ARCHITECTURES, "; ");
+  std::string text =
+      concat("CUDA: built with ", in_words(CUDART_VERSION), " for ", mt::in_words(MT_GPUS), "; ");
   int driver = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return text + "no driver here";
   text += concat("driver for ", in_words(driver), ", ", count(), " GPUs");
   for (int i = 0; i < count(); ++i) {
-    cudaDeviceProp properties;
-    check(cudaGetDeviceProperties(&properties, i), "cudaGetDeviceProperties");
-    text += concat(i == 0 ? ": " : ", ", properties.name, " (sm_", properties.major,
-                   properties.minor, ")");
+    const auto [name, capability] = gpu(i);
+    text += concat(i == 0 ? ": " : ", ", name, " (", capability,
+                   code_for(capability, MT_GPUS) == 0 ? ", no code for it)" : ")");
   }
   return text;
 }

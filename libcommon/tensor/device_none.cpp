@@ -9,6 +9,9 @@ namespace mt::device {
 }
 
 int count() { return 0; }
+std::string without_code() { return {}; }
+std::string without_bf16() { return {}; }
+void check_code() {}
 std::string version() { return "CUDA: built without"; }
 void* allocate(std::size_t) { no_gpu(); }
 void release(void*) noexcept {}

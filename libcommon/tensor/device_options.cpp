@@ -11,7 +11,8 @@ void DeviceOptions::add_to(CommandLine& cl, const std::string& dtype_note,
             "cpu, cuda, or auto: cuda where there is a GPU that serves",
             one_of({"auto", "cpu", "cuda"}));
   cl.option("--dtype", &dtype, "TYPE",
-            "what is computed in: fp32; fp64 on the CPU; bf16 or fp16 on a GPU" + dtype_note,
+            "what is computed in: fp32; fp64 on the CPU; bf16 (not on Turing) or fp16 on a GPU" +
+                dtype_note,
             one_of({"fp32", "fp64", "bf16", "fp16"}));
   cl.flag("--bf16", &bf16, "--dtype bf16");
   cl.flag("--fp16", &fp16, "--dtype fp16" + fp16_note);
@@ -25,20 +26,37 @@ DType DeviceOptions::compute_dtype() const {
 
 DType DeviceOptions::compute_dtype(DType stored) const {
   if (!dtype.empty()) return compute_dtype();
-  const bool computed = device() == Device::cuda ? stored != DType::f64 : size_of(stored) > 2;
+  const bool on_gpu =
+      stored != DType::f64 && (stored != DType::bf16 || device::without_bf16().empty());
+  const bool computed = device() == Device::cuda ? on_gpu : size_of(stored) > 2;
   return computed ? stored : DType::f32;
+}
+
+// In place of auto.
+static void choose_device(DeviceOptions& o, bool gpu_serves, bool narrow) {
+  o.device_name = "cpu";
+  if (!gpu_serves || o.dtype == "fp64") return;
+  if (!narrow) o.left_aside = device::without_code();
+  if (narrow || (device::count() > 0 && o.left_aside.empty())) o.device_name = "cuda";
+}
+
+void DeviceOptions::warn(const Log& log) const {
+  if (!left_aside.empty()) log.warn(left_aside + "; this run is on the CPU");
 }
 
 void DeviceOptions::complete(bool gpu_serves) {
   if (bf16 && fp16) fail(Exit::usage, "--bf16 and --fp16 exclude each other");
   if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
   const bool narrow = dtype == "bf16" || dtype == "fp16";
-  if (device_name == "auto")
-    device_name = gpu_serves && dtype != "fp64" && (narrow || device::count() > 0) ? "cuda" : "cpu";
+  if (device_name == "auto") choose_device(*this, gpu_serves, narrow);
   if (device() == Device::cpu && narrow)
     fail(Exit::bad_config, "--dtype ", dtype, ": the CPU computes in fp32 or fp64");
   if (device() == Device::cuda && dtype == "fp64")
     fail(Exit::bad_config, "--device cuda: computes no fp64; see --dtype");
+  if (device() == Device::cpu || supposed) return;
+  device::check_code();
+  if (const std::string why = device::without_bf16(); dtype == "bf16" && !why.empty())
+    fail(Exit::bad_config, "--dtype bf16: ", why);
 }
 
 }  // namespace mt

@@ -106,7 +106,7 @@ class Backward {
 
 // Tiles that wait for one another are all done by the blocks that have a multiprocessor.
 TEST(AttentionBeside, TheBackwardEndsWhileOtherKernelsDoNot) {
-  if (!check::has_gpu()) GTEST_SKIP() << "no GPU";
+  if (const char* why = check::skips<bf16>()) GTEST_SKIP() << why;
   cudaEvent_t done = nullptr;
   check::check_cuda(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
   for (const std::int64_t head_dim : {64, 128, 256})

@@ -236,6 +236,7 @@ class AttentionCuda : public testing::TestWithParam<Case> {
 
 template <class T>
 void expect_near(const Problem& problem, const Results& expected, double tolerance) {
+  if (check::skips<T>()) return;
   OnDevice<T> device(problem);
   device.forward();
   EXPECT_LT(relative_error(device.o.values(), expected.o), tolerance);
@@ -349,6 +350,7 @@ void set_apart(Problem& p, double before, double after) {
 
 // A row's largest score comes late or early, far from the others, or is below 0 as all of them are.
 TEST_F(AttentionCuda, ScoresFarApart) {
+  if (const char* why = check::skips<bf16>()) GTEST_SKIP() << why;
   for (const std::int64_t head_dim : {64, 128, 192, 256})
     for (const Case& c :
          {Case{2, 700, 4, 2, head_dim}, Case{1, 900, 6, 2, head_dim, 400, 500, 0.2},
@@ -378,6 +380,7 @@ TEST_F(AttentionCuda, ScoresFarApart) {
 
 // The lengths of a cache are read when a captured graph runs.
 TEST_F(AttentionCuda, ReplaysWithOtherLengths) {
+  if (const char* why = check::skips<bf16>()) GTEST_SKIP() << why;
   Problem problem({3, 1, 8, 2, 128, 0, -1, 0, 999, true});
   OnDevice<bf16> device(problem);
   const DeviceArray<unsigned char> work(cuda::attention_forward_work<bf16>(device.shape));
@@ -409,6 +412,7 @@ TEST_F(AttentionCuda, ReplaysWithOtherLengths) {
 // Every sum has one order, however blocks are timed.
 template <class T>
 void expect_same_bits(const Case& c) {
+  if (check::skips<T>()) return;
   const Problem problem(c);
   OnDevice<T> device(problem);
   device.forward();

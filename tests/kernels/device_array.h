@@ -1,13 +1,16 @@
 // Arrays on a GPU for the tests of CUDA kernels.
 #pragma once
 
+#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/gpu.h"
 
 namespace mt::check {
 
@@ -18,6 +21,14 @@ inline void check_cuda(cudaError_t error) {
 inline bool has_gpu() {
   int count = 0;
   return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+}
+
+// Why a test of T is skipped: there is no GPU, or none that has products of T; else null.
+template <class T>
+const char* skips() {
+  if (!has_gpu()) return "no GPU";
+  const bool bf16 = std::is_same_v<T, __nv_bfloat16>;
+  return bf16 && cuda::code() == cuda::Code::turing ? "no products of bf16" : nullptr;
 }
 
 template <class T>

@@ -96,12 +96,12 @@ void expect_one_rounding(std::int64_t count, const Add& add) {
   EXPECT_TRUE(same_bits(old.device.bits(), convert<bf16>(exact.bits())));
 }
 
-// Tests for each element type, skipped without a GPU.
+// Tests for each element type, skipped without a GPU for it.
 template <class T>
 class CudaTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!has_gpu()) GTEST_SKIP() << "no GPU";
+    if (const char* why = skips<T>()) GTEST_SKIP() << why;
   }
 };
 using ElementTypes = testing::Types<float, bf16, fp16>;

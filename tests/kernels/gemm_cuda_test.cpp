@@ -57,7 +57,7 @@ TEST(GemmCache, DoesWithoutADisk) {
   }
 }
 
-class GemmCuda : public check::CudaTest<float> {
+class GemmCuda : public check::CudaTest<bf16> {
  protected:
   GemmCuda() { setenv("XDG_CACHE_HOME", scratch_.path("cache").c_str(), 1); }
   ~GemmCuda() override { unsetenv("XDG_CACHE_HOME"); }

@@ -65,9 +65,12 @@ std::vector<Comparison> compare(const std::string& model, const std::string& dty
 std::vector<Comparison> self_test(Device device) {
   if (device == Device::cuda && device::count() == 0)
     fail(Exit::unavailable, "--selftest: there is no GPU that CUDA can use");
+  if (device == Device::cuda) device::check_code();
+  const bool no_bf16 = device == Device::cuda && !device::without_bf16().empty();
   std::vector<Comparison> all;
   for (const Case& c : kCases) {
     if (device == Device::cpu && c.dtype != DType::f32) continue;
+    if (no_bf16 && c.dtype == DType::bf16) continue;
     SmallRun run{.model = c.config(), .drawn = c.dtype, .document_masks = c.document_masks};
     const SmallRunResult expected = run_small(run);
     run.device = device;

@@ -60,6 +60,7 @@ void RunOptions::complete_device(const Instead& instead) {
   const bool muon = optimizer.name == "muon";
   const bool supposed = instead.plan.wanted && !muon && (narrow || instead.plan.machine.is_named());
   if (supposed && compute.device_name == "auto") compute.device_name = "cuda";
+  compute.supposed = supposed;
   const bool serves =
       supposed || ((ranks.count == 1 || ranks.has_processes()) && !instead.check_layout && !muon);
   complete_processes();

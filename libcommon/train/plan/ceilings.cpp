@@ -64,6 +64,7 @@ void measure_machine(MachineOptions& options, DType dtype) {
   if (options.name != "here") return;
   if (device::count() == 0)
     fail(Exit::unavailable, "--plan-machine here: there is no GPU that CUDA can use");
+  device::check_code();
   Stream stream(Device::cuda);
   const Ceilings ceilings = measure_ceilings(dtype, stream);
   if (!options.tflops) options.tflops = ceilings.flops * kProductsInSteps * 1e-12;
