@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # bundle.sh: makes a folder that holds mt and what it needs, to be copied to other machines.
 #
-#   scripts/bundle.sh [--build DIR] [--output DIR] [--with-cuda]
+#   scripts/bundle.sh [--build DIR] [--output DIR] [--gpus LIST] [--with-cuda]
 #
 #   --build DIR    a configured build folder (build/release); the programs are built in it
 #   --output DIR   what to make (dist); must not exist yet
+#   --gpus LIST    the build folder is first configured for these GPUs (-DMT_GPUS, kernels/gpus.cmake):
+#                  `all` for a release, one to carry, such as 80; else it is as it is
 #   --with-cuda    add NVIDIA's cuBLASLt (some 500 MiB); else a machine with a GPU needs the CUDA
 #                  Toolkit's, where its loader finds it or under /usr/local/cuda
 #
@@ -17,17 +19,17 @@
 set -euo pipefail
 
 usage() {
-  printf 'usage: bundle.sh [--build DIR] [--output DIR] [--with-cuda]\n' >&2
+  printf 'usage: bundle.sh [--build DIR] [--output DIR] [--gpus LIST] [--with-cuda]\n' >&2
   exit 64
 }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-build=$root/build/release output=dist with_cuda=no
+build=$root/build/release output=dist gpus='' with_cuda=no
 while (($# > 0)); do
   case $1 in
-    --build | --output)
+    --build | --output | --gpus)
       (($# > 1)) || usage
-      if [[ $1 == --build ]]; then build=$2; else output=$2; fi
+      declare "${1#--}=$2"
       shift
       ;;
     --with-cuda) with_cuda=yes ;;
@@ -48,6 +50,7 @@ done
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
+[[ -z $gpus ]] || cmake -B "$build" "-DMT_GPUS=$gpus" >&2
 cmake --build "$build" --target programs >&2
 cmake --install "$build" --prefix "$output" --strip >&2
 mkdir -p "$output/lib" "$output/share/doc/mt/licences"
@@ -123,5 +126,7 @@ if [[ $with_cuda == yes ]]; then
   cp -L "$cuda".[0-9][0-9] "$output/lib/"
 fi
 glibc=$(objdump -T "$output"/bin/* "$output"/lib/* | grep -o 'GLIBC_2\.[0-9]*' | sort -Vu | tail -n 1)
-printf '%s: %s MiB%s; needs x86-64 Linux with glibc %s\n' "$output" "$size" \
-  "$([[ $with_cuda == no ]] || printf ', and cuBLASLt')" "${glibc#GLIBC_}"
+gpus=$(sed -n 's/^MT_GPUS:[^=]*=//p' "$build/CMakeCache.txt" | sed 's/-real//g; s/;/, /g')
+printf '%s: %s MiB%s, %s; needs x86-64 Linux with glibc %s\n' "$output" "$size" \
+  "$([[ $with_cuda == no ]] || printf ', and cuBLASLt')" \
+  "$([[ -z $gpus ]] && printf 'for the CPU' || printf 'for GPUs %s' "$gpus")" "${glibc#GLIBC_}"

@@ -54,6 +54,12 @@ without_pch() { # without_pch PRESET FOLDER
   cmake --preset "$1" -B "$2" -DMT_PCH=OFF && cmake --build "$2" --parallel "$(nproc)"
 }
 
+# Kernels for every GPU that a release has code for.
+for_all_gpus() {
+  cmake --preset release -B build/all -DMT_GPUS=all &&
+    cmake --build build/all --target mt_kernels_cuda --parallel "$(nproc)"
+}
+
 scripts/setup clang llvm clang-tidy strace
 long scripts/test.sh scripts/test.sh
 # What test.sh leaves out: all layouts, and under the address sanitizer the tests that take long.
@@ -63,6 +69,7 @@ long scripts/test.sh cmake --build --preset asan --parallel "$(nproc)" --target 
 long scripts/test.sh ctest --test-dir build/asan --label-regex '^(long|nightly)$' \
   --output-on-failure --no-tests=error --parallel "$(nproc)"
 long scripts/test.sh without_pch release build/plain
+if command -v nvcc >/dev/null; then long kernels/gpus.cmake for_all_gpus; fi
 long scripts/check-tidy scripts/check-tidy
 long scripts/fail-calls scripts/fail-calls
 long scripts/convert-chain scripts/convert-chain
