@@ -49,13 +49,18 @@ std::optional<RowPlace> second_place(const RowPlace& place) {
 
 // --- Keys ---------------------------------------------------------------------------------------
 
+// Whether its layer is an index in front.
+static bool is_stacked(const Param& row, const KeySpelling& spelling) {
+  return row.layers > 0 && !spelling.numbered && !(spelling.of_state && row.state_key_has_layer);
+}
+
 static std::string key_at(const Param& row, const RowPlace& place, const KeySpelling& spelling) {
   RowPlace at = spelling.dense_norms ? dense_norm_place(place) : place;
   if (at.expert) {
     at.expert.reset();
     at.module = "mlp.experts.experts." + at.module;
   }
-  if (row.layers > 0 && !spelling.numbered) {
+  if (is_stacked(row, spelling)) {
     at.layer.reset();
     at.module = "layers." + at.module;
   }
@@ -114,7 +119,7 @@ Shape with(const Shape& shape, int axis, std::int64_t extent,
 
 std::vector<KeyPart> key_parts(const Param& row, const KeySpelling& spelling) {
   std::vector<std::int64_t> stacked, place;
-  if (row.layers > 0 && !spelling.numbered) {
+  if (is_stacked(row, spelling)) {
     stacked.push_back(row.layers);
     place.push_back(*row.place.layer);
   }

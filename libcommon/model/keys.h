@@ -3,7 +3,8 @@
 //
 // Equal layers are stacked under one key, their number being an index of an axis in front, and so
 // are their experts: decoder.layers.mlp.linear_fc2.weight [layers, ...].  Layers of a hybrid are
-// not, and have keys with their numbers.
+// not, and have keys with their numbers; so have states of which some layers, frozen ones, have
+// none.
 #pragma once
 
 #include <optional>

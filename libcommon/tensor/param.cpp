@@ -79,8 +79,21 @@ std::int64_t ParamTable::count() const {
 }
 
 void ParamTable::freeze(const std::function<bool(const RowPlace&)>& is_frozen) {
-  for (Param& row : rows_)
-    if (is_frozen(row.place)) row.trainable = false;
+  for (Param& row : rows_) {
+    row.trainable = !is_frozen(row.place);
+    row.state_key_has_layer = false;
+    RowPlace other = row.place;
+    for (std::int64_t expert = 0; expert < row.experts; ++expert) {
+      other.expert = expert;
+      if (is_frozen(other) == row.trainable)
+        fail(Exit::bad_config, "of ", row.name(), " and ", other.name(),
+             " one is frozen: their states have one key");
+    }
+    for (std::int64_t layer = 0; layer < row.layers; ++layer) {
+      other.layer = layer;
+      row.state_key_has_layer |= is_frozen(other) == row.trainable;
+    }
+  }
 }
 
 DType ParamTable::dtype_of(const Param& row) const {

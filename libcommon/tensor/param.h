@@ -94,6 +94,8 @@ struct Param {
   // axis in front, of so many.  0: the layer's number is part of the key (model/keys.h).
   std::int64_t layers = 0, experts = 0;
   bool key_by_segments = false;  // each segment has a key
+  // Of the rows that it is stacked with some are frozen: the key of its state has its layer.
+  bool state_key_has_layer = false;
 
   // Set by the table.  A rank's part is cut along the dimension of its tensor-parallel segments.
   std::size_t index = 0;
@@ -164,7 +166,8 @@ class ParamTable {
   Param& at(const std::string& name);  // Exit::internal if absent
   std::int64_t count() const;          // elements of all rows but copies, whole, without padding
 
-  // Freezes the rows at the places of which this is true.  Before they are allocated.
+  // Freezes the rows at the places of which this is true, which must be so of all experts of a
+  // layer alike.  Before they are allocated.
   void freeze(const std::function<bool(const RowPlace&)>& is_frozen);
 
   // What gradients are kept in; otherwise the sum_dtype of the values.  It is not what gradients of

@@ -168,6 +168,27 @@ TEST(ParamTable, RowsOfAKindLieTogether) {
   EXPECT_EQ(table.at("router").value.dtype(), DType::f32);
 }
 
+// A state's key has a layer where of the layers stacked under it some have none; experts of a layer
+// are frozen together.
+TEST(ParamTable, FreezesByPlaces) {
+  ParamTable table;
+  for (const char* module : {"norm", "fc"})
+    for (int layer = 0; layer < 3; ++layer)
+      table.add({.place = {.stack = "decoder", .layer = layer, .module = module},
+                 .shape = {3},
+                 .layers = 3});
+  table.freeze([](const RowPlace& place) { return place.module == "fc" && place.layer < 2; });
+  for (const Param& row : table.rows()) {
+    EXPECT_EQ(row.trainable, row.place.module == "norm" || row.place.layer == 2) << row.name();
+    EXPECT_EQ(row.state_key_has_layer, row.place.module == "fc") << row.name();
+  }
+  table.add({.place = {.layer = 0, .expert = 1, .module = "up"}, .shape = {3}, .experts = 2});
+  EXPECT_THROW(table.freeze([](const RowPlace& place) { return place.expert == 1; }), Error);
+  table.freeze([](const RowPlace& place) { return place.module == "up"; });
+  EXPECT_FALSE(table.rows().back().trainable);
+  EXPECT_TRUE(table.rows().front().trainable);
+}
+
 TEST(ParamTable, ARowsOwnTypeIsTheWiderOne) {
   ParamTable table = mixed_table();
   for (const DType dtype : {DType::f32, DType::f64}) {
