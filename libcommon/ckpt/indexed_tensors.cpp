@@ -5,6 +5,7 @@
 #include "base/allowance.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json_parse.h"
 
 namespace mt {
 
@@ -18,7 +19,7 @@ static std::map<std::string, std::string> read_map(const std::string& path) {
   const std::string text = read_regular_file(path);
   Allowance allowance(bytes_in(parent_directory(path)));  // with the files that it lists
   allowance.take_json(text, path);
-  if (parser.parse(text).get(root) || root["weight_map"].get(listed))
+  if (parse_json(parser, text).get(root) || root["weight_map"].get(listed))
     fail(Exit::bad_data, path, ": expected a JSON object with a weight_map");
   std::map<std::string, std::string> map;
   for (const auto& [tensor, file] : listed) {

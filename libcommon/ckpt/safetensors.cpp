@@ -7,6 +7,7 @@
 
 #include "base/allowance.h"
 #include "base/error.h"
+#include "base/json_parse.h"
 #include "ckpt/safetensors_types.h"
 #include "ckpt/torch_file.h"
 
@@ -32,10 +33,9 @@ class HeaderParser {
 
   std::map<std::string, DistTensor> parse(std::string_view text) {
     allowance_.take_json(text, where_);
-    const simdjson::padded_string padded(text);
     dom::parser parser;
     dom::object root;
-    if (const auto error = parser.parse(padded).get(root))
+    if (const auto error = parse_json(parser, text).get(root))
       fail(Exit::bad_data, where_, ": header: ", simdjson::error_message(error),
            ", expected a JSON object");
     bool metadata = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/json_parse.h"
 #include "infer/prompt_reader.h"
 
 namespace mt {
@@ -91,7 +92,7 @@ Prompt prompt_of_json(std::string_view line, const Prompt& defaults) {
   simdjson::dom::parser parser;
   element document;
   simdjson::dom::object object;
-  if (parser.parse(simdjson::padded_string(line)).get(document) != simdjson::SUCCESS)
+  if (parse_json(parser, line).get(document) != simdjson::SUCCESS)
     fail(Exit::bad_data, prompt.place, ": malformed JSON");
   if (document.get(object) != simdjson::SUCCESS)
     fail(Exit::bad_data, prompt.place, ": not a JSON object");

@@ -70,8 +70,6 @@ TEST(HfTokenizer, RefusesByName) {
             "65 tokenizer.json: post_processor: the post-processor \"Other\" is not known");
   EXPECT_EQ(error([](Parts& p) { p.model = R"({"type":"Other","vocab":{}})"; }),
             "65 tokenizer.json: model: the model \"Other\" is not known");
-  EXPECT_EQ(error([](Parts& p) { p.more = R"("truncation":{},)"; }),
-            "65 tokenizer.json: \"truncation\" is set, expected null");
   EXPECT_EQ(error([](Parts& p) { p.more = R"("decoder":null,)"; }),
             "65 tokenizer.json: \"decoder\" is there twice");
   EXPECT_EQ(error([](Parts& p) { p.added_tokens = "[" + hf_added(11, "<x>") + "]"; }),
@@ -98,6 +96,21 @@ TEST(HfTokenizer, RefusesByName) {
             "65 tokenizer.json: normalizer: \"precompiled_charsmap\": not the base64 of any bytes");
   EXPECT_EQ(error([](Parts& p) { p.pre_tokenizer = R"({"type":"ByteLevel"})"; }),
             "65 tokenizer.json: pre_tokenizer: no \"add_prefix_space\"");
+}
+
+TEST(HfTokenizer, LeftoversOfOneCallArePassedOver) {
+  HfParts parts;
+  parts.more = R"("truncation":{"direction":"Right","max_length":1,"strategy":"LongestFirst",)"
+               R"("stride":0},"padding":{"strategy":{"Fixed":8},"direction":"Right",)"
+               R"("pad_to_multiple_of":null,"pad_id":0,"pad_type_id":0,"pad_token":"a"},)";
+  EXPECT_EQ(encode(HfFiles(parts.text()).load(), "abcd"), (Ids{5, 3}));
+}
+
+TEST(HfTokenizer, NumbersOfAnySizeAreRead) {
+  HfParts parts;
+  parts.more = R"("note":[100000000000000000000000000000,1e999,-Infinity,NaN],)";
+  const HfFiles files(parts.text(), R"({"model_max_length":1000000000000000019884624838656})");
+  EXPECT_EQ(encode(files.load(), "abcd"), (Ids{5, 3}));
 }
 
 TEST(HfTokenizer, RefusesModels) {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/json_object.h"
+#include "base/json_parse.h"
 #include "base/json_place.h"
 #include "text/sentencepiece/sentencepiece_model.h"
 
@@ -50,7 +51,7 @@ struct Document {
   static simdjson::dom::element parse(simdjson::dom::parser& parser, const std::string& content,
                                       const std::string& path) {
     simdjson::dom::element root;
-    if (const auto error = parser.parse(content).get(root))
+    if (const auto error = parse_json(parser, content).get(root))
       fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
     return root;
   }

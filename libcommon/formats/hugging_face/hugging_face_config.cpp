@@ -7,6 +7,7 @@
 #include "base/allowance.h"
 #include "base/json.h"
 #include "base/json_object.h"
+#include "base/json_parse.h"
 #include "base/json_place.h"
 #include "formats/hugging_face/rope_scaling.h"
 
@@ -558,7 +559,7 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
   const std::string json = without_python_numbers(text);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
-  if (const auto error = parser.parse(json).get(root))
+  if (const auto error = parse_json(parser, json).get(root))
     fail(Exit::bad_data, path, ": ", json_place(json), simdjson::error_message(error));
   const JsonObject object(root, path);
   HuggingFaceConfig config = ConfigReader(object).read();

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/json_object.h"
+#include "base/json_parse.h"
 #include "formats/hugging_face/hugging_face_config.h"
 #include "nn/mlp.h"
 
@@ -398,7 +399,7 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype,
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   const std::string known = original.empty() ? "{}" : without_python_numbers(original);
-  if (const auto error = parser.parse(known).get(root))
+  if (const auto error = parse_json(parser, known).get(root))
     fail(Exit::bad_data, "config.json: ", simdjson::error_message(error));
   const JsonObject before(root, "config.json");
   const std::string_view before_type = before.text_or("model_type", "");

@@ -8,6 +8,7 @@
 
 #include "base/allowance.h"
 #include "base/json_object.h"
+#include "base/json_parse.h"
 #include "base/json_place.h"
 #include "ckpt/torch_tensors.h"
 #include "model/checkpoint_tokenizer.h"
@@ -236,7 +237,7 @@ MetaSource::MetaSource(const std::string& folder, const ModelSourceOptions& opti
   simdjson::dom::element root;
   const std::string text = read_regular_file(path);
   Allowance(text.size()).take_json(text, path);
-  if (const auto error = parser.parse(text).get(root))
+  if (const auto error = parse_json(parser, text).get(root))
     fail(Exit::bad_data, path, ": ", json_place(text), simdjson::error_message(error));
   const JsonObject params(root, path);
   config_ = config_of(params, notes_);

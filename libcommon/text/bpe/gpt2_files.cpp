@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json_parse.h"
 #include "base/json_place.h"
 #include "base/utf8.h"
 #include "text/bpe/byte_map.h"
@@ -23,7 +24,7 @@ static std::string shown(std::string_view token) {
 TokenIds parse_vocabulary(std::string_view json, const std::string& path) {
   simdjson::dom::parser parser;
   simdjson::dom::object object;
-  const auto document = parser.parse(simdjson::padded_string(json));
+  const auto document = parse_json(parser, json);
   if (document.error())
     fail(Exit::bad_data, path, ": ", json_place(json), simdjson::error_message(document.error()));
   if (document.get(object)) fail(Exit::bad_data, path, ": expected a JSON object, token -> id");

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/json_parse.h"
 #include "base/json_place.h"
 #include "text/bpe/base64.h"
 #include "text/bpe/tik_tokenizer.h"
@@ -54,7 +55,7 @@ class Ranks {
 void parse_json(std::string_view content, const std::string& path, Ranks& ranks) {
   simdjson::dom::parser parser;
   simdjson::dom::array list;
-  if (const auto error = parser.parse(simdjson::padded_string(content)).get(list))
+  if (const auto error = parse_json(parser, content).get(list))
     fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
   for (const simdjson::dom::element element : list) {
     if (ranks.full()) return;

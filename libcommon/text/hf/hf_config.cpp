@@ -6,6 +6,7 @@
 
 #include "base/allowance.h"
 #include "base/json_object.h"
+#include "base/json_parse.h"
 #include "base/json_place.h"
 
 namespace mt {
@@ -109,7 +110,7 @@ class ConfigReader {
     simdjson::dom::parser parser;
     simdjson::dom::element root;
     Allowance(content.size()).take_json(content, path);
-    if (const auto error = parser.parse(content).get(root))
+    if (const auto error = parse_json(parser, content).get(root))
       fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
     const JsonObject object(root, path);
     read_token(object, "bos_token", config_.bos);

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json_object.h"
+#include "base/json_parse.h"
 #include "base/json_place.h"
 #include "base/utf8.h"
 #include "text/bpe/byte_map.h"
@@ -43,7 +44,7 @@ HfTokenizer::HfTokenizer(std::string_view content, const std::string& file,
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   Allowance(8 * content.size()).take_json(content, file);  // real ones are lists of short strings
-  if (const auto error = parser.parse(simdjson::padded_string(content)).get(root))
+  if (const auto error = parse_json(parser, content).get(root))
     fail(Exit::bad_data, file, ": ", json_place(content), simdjson::error_message(error));
   const JsonObject object(root, file);
   HfVocabulary vocabulary = read_hf_vocabulary(object.object("model"));
@@ -60,8 +61,6 @@ HfTokenizer::HfTokenizer(std::string_view content, const std::string& file,
 void HfTokenizer::read(const JsonObject& root, HfVocabulary& vocabulary) {
   if (root.has("version") && root.text("version") != "1.0")
     root.refuse("\"version\": ", json_quoted(root.text("version")), ", expected \"1.0\"");
-  for (const char* name : {"truncation", "padding"})
-    if (root.has(name)) root.refuse(json_quoted(name), " is set, expected null");
   if (root.has("normalizer")) normalizer_ = HfNormalizer(root.object("normalizer"));
   if (root.has("pre_tokenizer")) pre_tokenizer_ = HfPreTokenizer(root.object("pre_tokenizer"));
   if (pre_tokenizer_.asks_for_start() && !normalizer_.keeps_start())

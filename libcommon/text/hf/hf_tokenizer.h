@@ -3,8 +3,9 @@
 // The file is one JSON object: added_tokens, which are found in a text first; normalizer,
 // pre_tokenizer and model, which what is between them goes through (text/hf/hf_normalizer.h and so
 // on); post_processor, which puts tokens around it, as Megatron's tokenize() wants them; decoder.
-// Any of them may be null but the model.  What is not known is refused by its name, and so are
-// truncation and padding.  The ids of all tokens are 0 to n - 1.
+// Any of them may be null but the model.  What is not known is refused by its name.  Truncation and
+// padding, which transformers sets anew for each text, are passed over.  The ids of all tokens are
+// 0 to n - 1.
 //
 // Which tokens begin and end a document stands beside it (text/hf/hf_config.h).  Of what
 // transformers does beyond the file two things are left out: only added_tokens are found in a text,
