@@ -206,6 +206,80 @@ TEST(LinePipeline, KeepsTheOrderForAnyNumberOfThreads) {
   }
 }
 
+TEST(LineReader, ALineBeyondTheLimitMayBePassedOver) {
+  const Scratch folder;
+  const std::string long_line(70000, 'x');
+  for (const auto& [content, expected] :
+       {std::pair<std::string, std::string>{"a\n" + long_line + "\nb\n", "1 a|2 -|3 b|"},
+        {long_line + "\nb", "1 -|2 b|"},
+        {"a\n" + long_line, "1 a|2 -|"},
+        {long_line + "\n" + long_line + "\n\n", "1 -|2 -|3 |"},
+        {"a\nb\n" + long_line + "\nc\nd", "1 a|2 b|3 -|4 c|5 d|"}}) {
+    write_file_atomically(folder.path("a"), content, true);
+    LineReader reader({.inputs = {folder.path("a")},
+                       .block_bytes = 100,
+                       .line_limit = 1000,
+                       .pass_long_lines = true});
+    std::string lines;
+    for (LineBlock block; reader.next(block);) {
+      if (!block.too_long.empty()) {
+        EXPECT_EQ(block.too_long, "line of more than 1000 bytes");
+        EXPECT_EQ(block.text().find_first_not_of('x'), std::string_view::npos);
+        lines += concat(block.first_line, " -|");
+        continue;
+      }
+      for_each_line(block, [&](std::string_view line, std::int64_t number) {
+        lines += concat(number, " ", line, "|");
+      });
+    }
+    EXPECT_EQ(lines, expected);
+    EXPECT_EQ(reader.inputs()[0].bytes, static_cast<std::int64_t>(content.size()));
+  }
+}
+
+TEST(LineReader, ByteOrderMarksArePassedOverOrNamed) {
+  const Scratch folder;
+  const std::string path = folder.path("a");
+  const auto read = [&](const std::string& content) {
+    write_file_atomically(path, content, true);
+    std::string text;
+    const std::string error = error_of([&] {
+      LineReader reader({.inputs = {path}, .block_bytes = 4});
+      for (LineBlock block; reader.next(block);) text += concat(block.text(), "|");
+    });
+    return error.empty() ? text : error;
+  };
+  EXPECT_EQ(read("\xEF\xBB\xBF{}\n{}\n"), "{}\n|{}\n|");
+  EXPECT_EQ(read("\xEF\xBB\xBF"), "");
+  EXPECT_EQ(read("\xEF\xBB\xBF\nab"), "\n|ab|");
+  EXPECT_EQ(read("ab\n\xEF\xBB\xBF"
+                 "c\n"),
+            "ab\n|\xEF\xBB\xBF"
+            "c\n|");  // not at the start
+  EXPECT_EQ(read("\xEF\xBB"), "\xEF\xBB|");
+  for (const std::string_view start : {std::string_view("\xFF\xFE{\0", 4), {"\xFE\xFF\0{", 4}})
+    EXPECT_EQ(read(concat(start, "\n")),
+              concat("65 ", path, ": is UTF-16, by its byte order mark; expected UTF-8, which ",
+                     "iconv -f UTF-16 -t UTF-8 makes of it"));
+}
+
+// Frames of one raw block, whose headers ask for windows of up to 2 GiB, as zstd --long=31 does.
+TEST(LineReader, LongWindowsOfZstdAreRead) {
+  const Scratch folder;
+  const std::string text = "a\nb\n";
+  for (const int window_log : {10, 27, 28, 30, 31}) {
+    std::string packed("\x28\xB5\x2F\xFD\0", 5);
+    packed += static_cast<char>((window_log - 10) << 3);
+    packed += static_cast<char>(text.size() << 3 | 1);  // the last block
+    packed.append(2, '\0');
+    write_file_atomically(folder.path("a"), packed + text, true);
+    LineReader reader({.inputs = {folder.path("a")}});
+    LineBlock block;
+    ASSERT_TRUE(reader.next(block)) << window_log;
+    EXPECT_EQ(block.text(), text) << window_log;
+  }
+}
+
 TEST(LinePipeline, ThrowsWhatTheFirstBlockToFailThrew) {
   const Scratch folder;
   write_file_atomically(folder.path("a"), sample_text() + std::string(3000, 'x'), false);

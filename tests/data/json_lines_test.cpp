@@ -103,6 +103,13 @@ TEST(JsonLineParser, SaysWhatIsWrong) {
   EXPECT_EQ(parse(" \t").wrong, "empty line, expected a JSON object");
   EXPECT_EQ(parse("[]").wrong, "not a JSON object");
   EXPECT_EQ(parse("\"text\"").wrong, "not a JSON object");
+  for (const char* array : {"[", " [ ", "[{\"text\":\"a\"},", "[ {\"text\":\"a\"}]", "[{"})
+    EXPECT_EQ(parse(array).wrong,
+              "a JSON array, expected one object a line, which jq -c '.[]' makes of it");
+  for (const char* object : {"{", " {\t", "{\"text\":\"a\",", "{\"a\":[", "{\"a\": {"})
+    EXPECT_EQ(
+        parse(object).wrong,
+        "an object over several lines, expected one object a line, which jq -c . makes of it");
   EXPECT_EQ(parse("{}").wrong, "no key \"text\"");
   EXPECT_EQ(parse(R"({"text":"a)").wrong, "malformed JSON: a string is not closed");
   EXPECT_EQ(parse("{\"text\":\"a\tb\"}").wrong, "malformed JSON: a control character in a string");

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <cstring>
@@ -20,6 +21,7 @@ class ByteSource::Decoder {
   struct Step {
     std::size_t written = 0;       // into `out`
     const char* damage = nullptr;  // what is wrong with the data, in the library's words
+    bool too_large = false;        // unpacking takes more memory than there is
   };
   virtual Step step(Bytes& in, std::span<char> out) = 0;  // takes bytes from the front of `in`
   virtual const char* unit() const = 0;                   // what the data is made of
@@ -80,6 +82,8 @@ class ZstdDecoder : public ByteSource::Decoder {
  public:
   ZstdDecoder() : context_(ZSTD_createDCtx()) {
     if (context_ == nullptr) throw std::bad_alloc();
+    // The longest windows too, as zstd --long writes them: memory is taken only as they fill.
+    ZSTD_DCtx_setParameter(context_, ZSTD_d_windowLogMax, kLongestWindow);
   }
   ~ZstdDecoder() override { ZSTD_freeDCtx(context_); }
   const char* unit() const override { return "zstd frame"; }
@@ -88,7 +92,10 @@ class ZstdDecoder : public ByteSource::Decoder {
     ZSTD_inBuffer from = {in.data(), in.size(), 0};
     ZSTD_outBuffer into = {out.data(), out.size(), 0};
     const std::size_t result = ZSTD_decompressStream(context_, &into, &from);
-    if (ZSTD_isError(result)) return {.damage = ZSTD_getErrorName(result)};
+    const ZSTD_ErrorCode error = ZSTD_getErrorCode(result);
+    if (error == ZSTD_error_memory_allocation || error == ZSTD_error_frameParameter_windowTooLarge)
+      return {.too_large = true};
+    if (error != ZSTD_error_no_error) return {.damage = ZSTD_getErrorName(result)};
     if (result == 0)
       inside_ = false;
     else if (from.pos > 0)
@@ -98,6 +105,7 @@ class ZstdDecoder : public ByteSource::Decoder {
   }
 
  private:
+  static constexpr int kLongestWindow = sizeof(std::size_t) == 4 ? 30 : 31;
   ZSTD_DCtx* context_;
 };
 
@@ -218,6 +226,10 @@ std::size_t ByteSource::read(std::span<char> into) {
     if (step.damage != nullptr)
       fail(Exit::bad_data, name(), ": damaged ", decoder_->unit(), " at or after byte ", at, ": ",
            step.damage);
+    if (step.too_large)
+      fail(Exit::out_of_memory, name(), ": a ", decoder_->unit(),
+           " asks for a longer window than there is memory for; unpack it where there is more: ",
+           "zstd -dc --long=31");
     if (step.written > 0) return step.written;
     if (!stored_.empty()) continue;
     if (!at_end_) refill();

@@ -155,6 +155,10 @@ bool LineReader::next(LineBlock& block) {
 // Drops lines that are not wanted; false where nothing remains.
 bool LineReader::skip(LineBlock& block) {
   std::size_t at = 0;
+  if (!block.too_long.empty() && options_.skip_lines > 0) {
+    --options_.skip_lines;
+    return false;
+  }
   for (; options_.skip_lines > 0 && at < block.size; --options_.skip_lines, ++block.first_line)
     at = std::min(block.text().find('\n', at), block.size - 1) + 1;
   if (at == 0) return true;
@@ -214,12 +218,46 @@ static std::size_t whole_pages(std::size_t bytes) {
   return bytes < kPage ? bytes : bytes / kPage * kPage;
 }
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+// `start` is what a file begins with.
+void LineReader::refuse_other_encodings(std::string_view start) const {
+  if (!start.starts_with("\xFF\xFE") && !start.starts_with("\xFE\xFF")) return;
+  fail(Exit::bad_data, source_->name(), ": is UTF-16, by its byte order mark; expected UTF-8, ",
+       "which iconv -f UTF-16 -t UTF-8 makes of it");
+}
+
+// The block has the beginning of a line, the rest of which is read and dropped.
+void LineReader::pass_long_line(LineBlock& block) {
+  constexpr std::size_t kKept = 64 << 10;
+  const auto note = [&](std::string_view bytes) {
+    position_ += bytes.size();
+    part_bytes_ += static_cast<std::int64_t>(bytes.size());
+    if (part_hash_) part_hash_->update(bytes);
+  };
+  note(block.text());
+  block.size = std::min(block.size, kKept);
+  carry_.clear();
+  std::vector<char> piece(options_.block_bytes);
+  while (const std::size_t count = source_->read(piece)) {
+    const std::string_view text(piece.data(), count);
+    const std::size_t newline = text.find('\n');
+    note(text.substr(0, newline == text.npos ? count : newline + 1));
+    if (newline == text.npos) continue;
+    carry_ = text.substr(newline + 1);
+    break;
+  }
+  block.too_long = concat("line of more than ", options_.line_limit, " bytes", options_.limit_hint);
+}
+
 // Reads until there is a whole line and about a block's bytes, or the file ends.
 bool LineReader::fill(LineBlock& block) {
   const Part& part = parts_[opened_ - 1];
   if (part_ended_ || position_ >= part.end) return false;
   std::size_t room = std::max(options_.block_bytes, 2 * carry_.size()), lines_end = 0;
   block.restart(carry_, room);
+  block.too_long.clear();
+  const bool at_start = position_ == 0 && part.begin == 0;
   for (;;) {
     const std::size_t searched = block.size, end = searched + whole_pages(room - searched);
     bool at_end = false;
@@ -234,23 +272,35 @@ bool LineReader::fill(LineBlock& block) {
                 : newline == std::string_view::npos ? 0
                                                     : searched + newline + 1;
     if (at_end || lines_end > 0) break;
+    if (block.size > options_.line_limit && options_.pass_long_lines) {
+      pass_long_line(block);
+      break;
+    }
     if (block.size > options_.line_limit)
       fail(Exit::bad_data, source_->name(), ":", line_, ": line of more than ", options_.line_limit,
            " bytes", options_.limit_hint);
     block.restart(block.text(), room *= 2);
   }
-  lines_end = cut_at_end(block.text(), lines_end);
-  carry_.assign(block.text().substr(lines_end));
-  block.size = lines_end;
-  std::memset(block.bytes.get() + block.begin + lines_end, 0, LineBlock::kPadding);
-  position_ += lines_end;
-  part_bytes_ += static_cast<std::int64_t>(lines_end);
-  if (part_hash_) part_hash_->update(block.text());
+  if (block.too_long.empty()) {
+    lines_end = cut_at_end(block.text(), lines_end);
+    carry_.assign(block.text().substr(lines_end));
+    block.size = lines_end;
+    position_ += lines_end;
+    part_bytes_ += static_cast<std::int64_t>(lines_end);
+    if (part_hash_) part_hash_->update(block.text());
+  }
+  std::memset(block.bytes.get() + block.begin + block.size, 0, LineBlock::kPadding);
+  if (at_start) {
+    refuse_other_encodings(block.text());
+    const bool marked = block.text().starts_with(kByteOrderMark);
+    block.begin += marked ? kByteOrderMark.size() : 0;
+    block.size -= marked ? kByteOrderMark.size() : 0;
+  }
   block.file = part.begin == 0 ? part.path : concat(part.path, " from byte ", part.begin);
   block.first_line = line_;
   block.stored_end = stored_bytes();
-  line_ += count_newlines(block.text());
-  return lines_end > 0;
+  line_ += block.too_long.empty() ? count_newlines(block.text()) : 1;
+  return block.size > 0;
 }
 
 }  // namespace mt

@@ -1,6 +1,7 @@
 // LineReader: the lines of several files, in blocks of whole lines, so that blocks can be worked on
 // in parallel, each of a size that stays in a core's cache meanwhile.  Lines end with "\n"; the
-// last of a file may lack it and never runs on into the next file.  A shard is one of several equal
+// last of a file may lack it and never runs on into the next file.  A byte order mark before UTF-8
+// is passed over; UTF-16 is refused.  A shard is one of several equal
 // parts of all the bytes, as stored: the lines that begin in it, and packed files that begin in it,
 // whole; so the shards' lines one after another are all lines in their order.  Not thread-safe.
 #pragma once
@@ -38,6 +39,9 @@ struct LineBlock {
   std::size_t begin = 0, size = 0;  // of the text in them
   std::size_t capacity = 0;         // for how long a text there is room
   std::int64_t stored_end = 0;  // bytes read of all inputs, as stored, when the block was complete
+  // Where the block is one line that was too long to be read: what to say of it.  The text is its
+  // beginning.
+  std::string too_long = {};
 
   std::string_view text() const { return {bytes.get() + begin, size}; }
   // Overwrites the text with `start`, which may be this text, and makes room for `room` bytes in
@@ -52,6 +56,7 @@ class LineReader {
     std::size_t block_bytes = 256 << 10;
     std::size_t line_limit = std::size_t{1} << 30;  // a longer line is Exit::bad_data
     std::string limit_hint = {};                    // for that error
+    bool pass_long_lines = false;                   // which are then told by LineBlock::too_long
     std::int64_t shard = 0, shards = 1;             // other than 1: of regular files only
     std::int64_t skip_lines = 0;                    // the first ones are read and not given
     // Runs before every block and while a pipe has nothing to give; what it throws ends the read.
@@ -78,6 +83,8 @@ class LineReader {
   void open(const Part& part);
   bool fill(LineBlock& block);
   std::size_t cut_at_end(std::string_view text, std::size_t lines_end);
+  void pass_long_line(LineBlock& block);
+  void refuse_other_encodings(std::string_view start) const;
   bool skip(LineBlock& block);
   void close_source();
 

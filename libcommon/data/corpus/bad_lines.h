@@ -1,5 +1,6 @@
 // What happens to input lines that cannot be used: the run stops at the first, or they are counted,
-// or counted and written to a file of their own.  Not thread-safe.
+// or counted and written to a file of their own (of a line that is too long to be read, its
+// beginning).  Not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -131,7 +131,21 @@ std::string read_texts(ondemand::value value, const std::string& key,
   return wrong;
 }
 
-std::string describe(const simdjson::simdjson_error& error) {
+// Files of JSON that are no lines of objects; empty for others.
+std::string other_form(std::string_view line) {
+  line = trimmed(line);
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  const std::string_view inside =
+      line.substr(std::min(line.find_first_not_of(" \t", 1), line.size()));
+  if (line == "[" || (line.starts_with('[') && inside.starts_with('{')))
+    return "a JSON array, expected one object a line, which jq -c '.[]' makes of it";
+  if (line.starts_with('{') && std::string_view("{[,").find(line.back()) != line.npos)
+    return "an object over several lines, expected one object a line, which jq -c . makes of it";
+  return {};
+}
+
+std::string describe(const simdjson::simdjson_error& error, std::string_view line) {
+  if (std::string form = other_form(line); !form.empty()) return form;
   switch (error.error()) {
     case simdjson::UTF8_ERROR:
       return "invalid UTF-8";
@@ -194,7 +208,7 @@ std::string JsonLineParser::parse_any(std::string_view line) {
     }
     check(document.current_location().error() == simdjson::OUT_OF_BOUNDS);  // nothing behind it
   } catch (const simdjson::simdjson_error& error) {
-    return describe(error);
+    return describe(error, line);
   }
   for (const std::string& wrong : state_->wrong)
     if (!wrong.empty()) return wrong;

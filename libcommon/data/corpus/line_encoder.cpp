@@ -86,7 +86,12 @@ void LineEncoder::encode(const LineBlock& block, EncodedBlock& out) const {
   }
   out.bad.clear();
   out.lines = 0;
-  options_.text_lines ? encode_text(block, out) : encode_json(block, out);
+  if (!block.too_long.empty()) {
+    out.lines = 1;
+    out.bad.push_back({block.first_line, block.too_long, block.text()});
+  } else {
+    options_.text_lines ? encode_text(block, out) : encode_json(block, out);
+  }
   for (EncodedKey& key : out.keys) store_ids(key);
 }
 

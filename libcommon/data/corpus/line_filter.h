@@ -88,6 +88,7 @@ FilterSummary filter_lines(const FilterOptions& options, const std::vector<std::
   };
   LineReader::Options reading;
   reading.inputs = expand_inputs(options.inputs);
+  reading.pass_long_lines = options.on_error != "stop";
   reading.checkpoint = [&] { context.checkpoint(); };
   check_outputs(options, reading.inputs);
   LineReader reader(reading);
@@ -98,6 +99,10 @@ FilterSummary filter_lines(const FilterOptions& options, const std::vector<std::
       reader, options.workers,
       [&](const LineBlock& block, Judgements& result) {
         result = {};
+        if (!block.too_long.empty()) {
+          result.bad.push_back({block.first_line, block.too_long, block.text()});
+          return;
+        }
         JsonLineParser parser(keys);
         for_each_line(block, [&](std::string_view line, std::int64_t number) {
           std::string wrong = parser.parse(line);

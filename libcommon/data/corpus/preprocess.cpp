@@ -266,6 +266,7 @@ class Run {
         kLeastBlockBytes, kMostBlockBytes);
     reading.line_limit = static_cast<std::size_t>(memory / kBytesPerByte);
     reading.limit_hint = "; with more --memory it may be longer";
+    reading.pass_long_lines = options_.on_error != "stop";
     reading.shard = shard.index;
     reading.shards = shard.count;
     reading.skip_lines = lines_;

@@ -51,7 +51,11 @@ std::string without_controls(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t begin = at;
     const char32_t point = next_code_point(text, at);
-    const bool line_end = point == '\r' || point == 0x85 || point == 0x2028 || point == 0x2029;
+    if (point >= 0x80 && point <= 0x9F) {  // a byte of Windows-1252 that was read as Latin-1
+      if (kWindows[point - 0x80] > 0x9F) append_utf8(out, kWindows[point - 0x80]);
+      continue;
+    }
+    const bool line_end = point == '\r' || point == 0x2028 || point == 0x2029;
     if (point == '\r' && at < text.size() && text[at] == '\n') continue;
     if (line_end)
       out += '\n';

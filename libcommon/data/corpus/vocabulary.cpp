@@ -118,6 +118,7 @@ static VocabularySummary train(const Trainer& untrained, const VocabularyOptions
   const std::size_t memory = static_cast<std::size_t>(options.memory) << 20;
   reading.line_limit = memory / 4;
   reading.limit_hint = "; with more --memory it may be longer";
+  reading.pass_long_lines = options.on_error != "stop";
   refuse_inputs(Trainer::Files::paths(options.output_dir), reading.inputs);
   LineReader reader(reading);
   BadLines bad(options.on_error, options.overwrite, reading.inputs, context.log);
@@ -131,8 +132,11 @@ static VocabularySummary train(const Trainer& untrained, const VocabularyOptions
       reader, options.workers,
       [&](const LineBlock& block, CountedBlock& counted) {
         Trainer& trainer = trainers.local();
-        counted = options.format == "text" ? add_text_lines(block, trainer)
-                                           : add_json_lines(block, options.json_keys, trainer);
+        if (!block.too_long.empty())
+          counted = {{{block.first_line, block.too_long, block.text()}}, 1};
+        else
+          counted = options.format == "text" ? add_text_lines(block, trainer)
+                                             : add_json_lines(block, options.json_keys, trainer);
         if (trainer.counts().memory() > memory_each) runs.write(trainer.counts());
       },
       [&](const LineBlock& block, const CountedBlock& counted) {
