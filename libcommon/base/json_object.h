@@ -32,6 +32,7 @@ class JsonObject {
   JsonObject object(std::string_view name) const;
   std::vector<JsonObject> objects(std::string_view name) const;  // of an array
   simdjson::dom::element member(std::string_view name) const;
+  std::string json() const { return simdjson::minify(object_); }  // all of it, on one line
 
   std::string_view type() const { return text("type"); }
   const std::string& where() const { return where_; }

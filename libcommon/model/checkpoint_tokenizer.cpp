@@ -10,29 +10,32 @@
 
 namespace mt {
 
+static std::vector<HfConfigFile> hf_copies(const TokenizerOptions& options) {
+  return HfTokenizer::copies(options.model, static_cast<int>(options.transformers_version));
+}
+
 // What the copy of a file is called.
-static const char* copy_name(const TokenizerField& field, const TokenizerOptions& options) {
+static std::string copy_name(const TokenizerField& field, const TokenizerOptions& options) {
   if (field.name == "vocab-file")
     return options.type.starts_with("Bert") ? "tokenizer/vocab.txt" : "tokenizer/vocab.json";
   if (field.name == "merge-file") return "tokenizer/merges.txt";
-  if (options.type == HfTokenizer::kType) return "tokenizer/tokenizer.json";
+  if (options.type == HfTokenizer::kType) return concat("tokenizer/", hf_copies(options)[0].path);
   return "tokenizer/tokenizer.model";
 }
 
 namespace {
 struct Copy {
-  std::string name, source;
+  std::string name, content;
 };
 }  // namespace
 
 // All that are made of what a field names.
 static std::vector<Copy> copies(const TokenizerField& field, const TokenizerOptions& options) {
-  std::vector<std::string> sources = {field.get(options)};
-  if (options.type == HfTokenizer::kType) sources = HfTokenizer::files(sources[0]);
-  std::vector<Copy> list = {{copy_name(field, options), sources[0]}};
-  for (std::size_t i = 1; i < sources.size(); ++i)
-    list.push_back(
-        {"tokenizer/" + std::filesystem::path(sources[i]).filename().string(), sources[i]});
+  if (options.type != HfTokenizer::kType)
+    return {{copy_name(field, options), read_file(field.get(options))}};
+  std::vector<Copy> list;
+  for (auto& [path, content] : hf_copies(options))
+    list.push_back({concat("tokenizer/", path), std::move(content)});
   return list;
 }
 
@@ -43,8 +46,7 @@ std::vector<WrittenFile> write_tokenizer(const std::string& folder,
   std::vector<WrittenFile> written;
   for (const TokenizerField& field : tokenizer_fields(options.type)) {
     if (!field.is_file) continue;
-    for (const auto& [name, source] : copies(field, options)) {
-      const std::string content = read_file(source);
+    for (const auto& [name, content] : copies(field, options)) {
       File copy = File::create(folder + "/" + name);
       copy.write(content);
       copy.sync();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <initializer_list>
 
 #include "base/command.h"
 #include "base/error.h"
@@ -54,22 +56,67 @@ constexpr TokenizerField list_field(std::string_view name) {
           }};
 }
 
+bool is_folder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+// A file that is given, or the first of these names that there is in --tokenizer-model, where this
+// is a folder.
+std::string given_or_in_folder(const std::string& given, const TokenizerOptions& options,
+                               std::initializer_list<const char*> names) {
+  std::error_code error;
+  if ((!given.empty() && !is_folder(given)) || !is_folder(options.model)) return given;
+  for (const char* name : names)
+    if (const auto path = std::filesystem::path(options.model) / name;
+        std::filesystem::exists(path, error))
+      return path.string();
+  return given;
+}
+
+// A field whose file, if it is not given, is looked for in the folder by `names`.
+template <auto member, const auto& names>
+constexpr TokenizerField folder_field(std::string_view name) {
+  return {name, true,
+          [](const TokenizerOptions& options) {
+            return given_or_in_folder(options.*member, options, names);
+          },
+          [](TokenizerOptions& options, const std::string& value) { options.*member = value; }};
+}
+
 using Options = TokenizerOptions;
-constexpr TokenizerField kVocabFile = text_field<&Options::vocab_file>("vocab-file", true);
-constexpr TokenizerField kMergeFile = text_field<&Options::merge_file>("merge-file", true);
+using Names = std::initializer_list<const char*>;
+constexpr Names kWordsNames = {"vocab.txt"}, kVocabularyNames = {"vocab.json"},
+                kMergesNames = {"merges.txt"},
+                kPieceNames = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"},
+                kRankNames = {"tekken.json", "tokenizer.model", "tiktoken.model"};
+constexpr TokenizerField kWords = folder_field<&Options::vocab_file, kWordsNames>("vocab-file");
+constexpr TokenizerField kVocabFile =
+    folder_field<&Options::vocab_file, kVocabularyNames>("vocab-file");
+constexpr TokenizerField kMergeFile =
+    folder_field<&Options::merge_file, kMergesNames>("merge-file");
+constexpr TokenizerField kPieces = folder_field<&Options::model, kPieceNames>("tokenizer-model");
+constexpr TokenizerField kRanks = folder_field<&Options::model, kRankNames>("tokenizer-model");
 constexpr TokenizerField kModel = text_field<&Options::model>("tokenizer-model", true);
 constexpr TokenizerField kVocabSize = number_field<&Options::vocab_size>("vocab-size");
-constexpr TokenizerField kFileFields[] = {kVocabFile, kMergeFile, kModel};
+// As they are given.
+constexpr TokenizerField kFileFields[] = {text_field<&Options::vocab_file>("vocab-file", true),
+                                          text_field<&Options::merge_file>("merge-file", true),
+                                          kModel};
 
 constexpr TokenizerField kExtraIds = number_field<&Options::extra_ids>("vocab-extra-ids");
 
-constexpr TokenizerField kBertFields[] = {kVocabFile, kExtraIds};
+constexpr TokenizerField kTransformers =
+    number_field<&Options::transformers_version>("transformers-version");
+
+constexpr TokenizerField kBertFields[] = {kWords, kExtraIds};
 constexpr TokenizerField kGpt2Fields[] = {kVocabFile, kMergeFile};
 constexpr TokenizerField kNullFields[] = {kVocabSize};
-constexpr TokenizerField kModelFields[] = {kModel};
-constexpr TokenizerField kSentencePieceFields[] = {kModel, kExtraIds};
+constexpr TokenizerField kModelFields[] = {kPieces};
+constexpr TokenizerField kHfFields[] = {kModel, kTransformers};
+constexpr TokenizerField kSentencePieceFields[] = {kPieces, kExtraIds};
 constexpr TokenizerField kTikFields[] = {
-    kModel, text_field<&Options::tiktoken_pattern>("tiktoken-pattern", false),
+    kRanks, text_field<&Options::tiktoken_pattern>("tiktoken-pattern", false),
     number_field<&Options::tiktoken_num_special_tokens>("tiktoken-num-special-tokens"),
     list_field<&Options::tiktoken_special_tokens>("tiktoken-special-tokens"), kVocabSize};
 
@@ -82,23 +129,23 @@ struct Registration {
 };
 
 std::unique_ptr<Tokenizer> make_gpt2_bpe(const TokenizerOptions& options) {
-  return std::make_unique<Gpt2Bpe>(options.vocab_file, options.merge_file);
+  return std::make_unique<Gpt2Bpe>(kVocabFile.get(options), kMergeFile.get(options));
 }
 
 template <const std::string_view& type>
 std::unique_ptr<Tokenizer> make_bert(const TokenizerOptions& options) {
-  return std::make_unique<BertTokenizer>(type, options.vocab_file,
+  return std::make_unique<BertTokenizer>(type, kWords.get(options),
                                          static_cast<std::int32_t>(options.extra_ids));
 }
 
 std::unique_ptr<Tokenizer> make_sentencepiece(const TokenizerOptions& options) {
-  return std::make_unique<SentencePieceTokenizer>(options.model,
+  return std::make_unique<SentencePieceTokenizer>(kPieces.get(options),
                                                   static_cast<std::int32_t>(options.extra_ids));
 }
 
 template <const std::string_view& type>
 std::unique_ptr<Tokenizer> make_sentencepiece_model(const TokenizerOptions& options) {
-  return std::make_unique<SentencePieceModelTokenizer>(type, options.model);
+  return std::make_unique<SentencePieceModelTokenizer>(type, kPieces.get(options));
 }
 
 std::unique_ptr<Tokenizer> make_null(const TokenizerOptions& options) {
@@ -109,11 +156,14 @@ std::unique_ptr<Tokenizer> make_null(const TokenizerOptions& options) {
 }
 
 std::unique_ptr<Tokenizer> make_tik(const TokenizerOptions& options) {
-  return std::make_unique<TikTokenizer>(options);
+  TokenizerOptions found = options;
+  found.model = kRanks.get(options);
+  return std::make_unique<TikTokenizer>(found);
 }
 
 std::unique_ptr<Tokenizer> make_hf(const TokenizerOptions& options) {
-  return std::make_unique<HfTokenizer>(options.model);
+  return std::make_unique<HfTokenizer>(options.model,
+                                       static_cast<int>(options.transformers_version));
 }
 
 constexpr auto& kBertLower = BertTokenizer::kLowerCaseType;
@@ -128,27 +178,34 @@ constexpr Registration kRegistry[] = {
     {SentencePieceTokenizer::kType, kSentencePieceFields, make_sentencepiece},
     {kGptSentencePiece, kModelFields, make_sentencepiece_model<kGptSentencePiece>},
     {kLlama2, kModelFields, make_sentencepiece_model<kLlama2>},
-    {HfTokenizer::kType, kModelFields, make_hf},
+    {HfTokenizer::kType, kHfFields, make_hf},
     {NullTokenizer::kType, kNullFields, make_null},
     {TikTokenizer::kType, kTikFields, make_tik},
 };
 
-// All files are needed, and what is given must be the type's own; --vocab-size may be the model's.
+// All files are needed, and what is given must be the type's own; --vocab-size may be the model's,
+// and --tokenizer-model the folder where a type's files are looked for.
 void check_fields(const TokenizerOptions& options, const Registration& entry) {
   for (const TokenizerField& field : entry.fields)
     if (field.is_file && field.get(options).empty())
       fail(Exit::usage, "--", field.name, ": not given, --tokenizer-type ", entry.type,
            " needs it");
-  for (const Registration& other : kRegistry) {
-    for (const TokenizerField& field : other.fields) {
-      const auto same = [&](const TokenizerField& own) { return own.name == field.name; };
-      if (field.name == kVocabSize.name || field.is_default(options) ||
-          std::ranges::any_of(entry.fields, same))
-        continue;
+  const auto is_own = [&](const TokenizerField& field) {
+    return std::ranges::find(entry.fields, field.name, &TokenizerField::name) != entry.fields.end();
+  };
+  for (const TokenizerField& field : kFileFields) {
+    const bool folder = field.name == kModel.name && is_folder(options.model);
+    if (!field.is_default(options) && !is_own(field) &&
+        (!folder || entry.fields.empty() || !entry.fields[0].is_file))
       fail(Exit::usage, "--", field.name, " ", field.get(options), ": --tokenizer-type ",
-           entry.type, field.is_file ? " does not read it" : " has none");
-    }
+           entry.type, " does not read it");
   }
+  for (const Registration& other : kRegistry)
+    for (const TokenizerField& field : other.fields)
+      if (!field.is_file && field.name != kVocabSize.name && !field.is_default(options) &&
+          !is_own(field))
+        fail(Exit::usage, "--", field.name, " ", field.get(options), ": --tokenizer-type ",
+             entry.type, " has none");
 }
 
 std::string known_types() {
@@ -172,8 +229,11 @@ void TokenizerOptions::add_to(CommandLine& cl) {
   cl.option("--merge-file", &merge_file, "FILE", "merges of a byte-pair encoding (merges.txt)");
   cl.option(
       "--tokenizer-model", &model, "PATH",
-      "a SentencePiece model; HuggingFaceTokenizer: a tokenizer.json or the folder that holds "
-      "it; TikTokenizer: ranks, as tiktoken or Megatron write them");
+      "a SentencePiece model; HuggingFaceTokenizer: a folder, or a tokenizer.json; TikTokenizer: "
+      "ranks, as tiktoken, Megatron or Mistral write them; or a folder with the type's files");
+  cl.option("--transformers-version", &transformers_version, "N",
+            "the version of transformers whose AutoTokenizer HuggingFaceTokenizer follows",
+            between(HfTokenizer::kVersion, 5));
   cl.option(
       "--tiktoken-pattern", &tiktoken_pattern, "NAME",
       "how TikTokenizer cuts text before it merges: Megatron's v1 or v2, cl100k, o200k, llama3",

@@ -69,8 +69,9 @@ struct TokenizerOptions {
   std::vector<std::string> tiktoken_special_tokens = {};
   // NullTokenizer's and TikTokenizer's; whoever has a --vocab-size sets it.
   std::int64_t vocab_size = 0;
-  std::int64_t extra_ids = 0;    // <extra_id_N> that SentencePieceTokenizer and BERT's add
-  void add_to(CommandLine& cl);  // all but --vocab-size and
+  std::int64_t transformers_version = 4;  // HuggingFaceTokenizer's: 4 or 5
+  std::int64_t extra_ids = 0;             // <extra_id_N> that SentencePieceTokenizer and BERT's add
+  void add_to(CommandLine& cl);           // all but --vocab-size and
   void add_extra_ids_to(CommandLine& cl);  // --vocab-extra-ids: no token file depends on it
 };
 

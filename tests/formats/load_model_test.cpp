@@ -122,10 +122,13 @@ TEST_F(LoadModel, TokenizersMustFit) {
                    ": the tokenizer has 129 tokens, more than the model's 128"));
   const HfFiles tokenizer(HfParts().text(), "");
   std::filesystem::copy_file(tokenizer.json(), scratch_.path("hf/tokenizer.json"));
+  // LlamaTokenizer has one where nothing is said.
+  write_file_atomically(scratch_.path("hf/tokenizer_config.json"),
+                        R"({"eos_token":null,"add_bos_token":false})", true);
   EXPECT_EQ(refusal({}), concat("78 ", scratch_.path("hf"),
                                 ": the tokenizer has no end-of-document token, behind which a "
                                 "text begins"));
-  File::create(scratch_.path("hf/tokenizer_config.json")).write(R"({"eos_token":"d"})");
+  write_file_atomically(scratch_.path("hf/tokenizer_config.json"), R"({"eos_token":"d"})", true);
   EXPECT_EQ(refusal({}), "");
   const std::string line = refusal({.type = "NullTokenizer", .vocab_size = 20});
   EXPECT_NE(line.find("was trained with a tokenizer of identity"), std::string::npos) << line;

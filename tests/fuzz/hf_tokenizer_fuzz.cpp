@@ -4,6 +4,7 @@
 //
 // Seeds: testdata/huggingface
 // Parser: libcommon/base/json_object.cpp
+// Parser: libcommon/base/json_parse.cpp
 // Parser: libcommon/text/hf/hf_tokenizer.cpp
 // Parser: libcommon/text/hf/hf_model.cpp
 // Parser: libcommon/text/hf/hf_bpe.cpp
@@ -11,9 +12,13 @@
 // Parser: libcommon/text/hf/hf_whole_words.cpp
 // Parser: libcommon/text/hf/hf_normalizer.cpp
 // Parser: libcommon/text/hf/hf_pre_tokenizer.cpp
+// Parser: libcommon/text/hf/hf_regex_class.cpp
 // Parser: libcommon/text/hf/hf_regex_syntax.cpp
 // Parser: libcommon/text/hf/hf_decoder.cpp
 // Parser: libcommon/text/hf/hf_config.cpp
+// Parser: libcommon/text/hf/hf_adapt.cpp
+// Parser: libcommon/text/hf/hf_added_tokens.cpp
+// Parser: libcommon/text/hf/hf_template.cpp
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

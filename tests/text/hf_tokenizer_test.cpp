@@ -55,15 +55,15 @@ TEST(HfTokenizer, RefusesByName) {
   };
   using Parts = HfParts;
   EXPECT_EQ(error([](Parts&) {}), "");
-  EXPECT_EQ(error([](Parts& p) { p.normalizer = R"({"type":"Nmt"})"; }),
-            "65 tokenizer.json: normalizer: the normalizer \"Nmt\" is not known");
+  EXPECT_EQ(error([](Parts& p) { p.normalizer = R"({"type":"Other"})"; }),
+            "65 tokenizer.json: normalizer: the normalizer \"Other\" is not known");
   EXPECT_EQ(error([](Parts& p) {
               p.normalizer =
                   R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"A\nB"}]})";
             }),
             "65 tokenizer.json: normalizer: normalizers[1]: the normalizer \"A\\nB\" is not known");
-  EXPECT_EQ(error([](Parts& p) { p.pre_tokenizer = R"({"type":"UnicodeScripts"})"; }),
-            "65 tokenizer.json: pre_tokenizer: the pre-tokenizer \"UnicodeScripts\" is not known");
+  EXPECT_EQ(error([](Parts& p) { p.pre_tokenizer = R"({"type":"Other"})"; }),
+            "65 tokenizer.json: pre_tokenizer: the pre-tokenizer \"Other\" is not known");
   EXPECT_EQ(error([](Parts& p) { p.decoder = R"({"type":"CTC"})"; }),
             "65 tokenizer.json: decoder: the decoder \"CTC\" is not known");
   EXPECT_EQ(error([](Parts& p) { p.post_processor = R"({"type":"Other"})"; }),
@@ -72,12 +72,12 @@ TEST(HfTokenizer, RefusesByName) {
             "65 tokenizer.json: model: the model \"Other\" is not known");
   EXPECT_EQ(error([](Parts& p) { p.more = R"("decoder":null,)"; }),
             "65 tokenizer.json: \"decoder\" is there twice");
-  EXPECT_EQ(error([](Parts& p) { p.added_tokens = "[" + hf_added(11, "<x>") + "]"; }),
-            "65 tokenizer.json: added_tokens[0]: the id of \"<x>\" is 11, expected 9");
+  EXPECT_EQ(error([](Parts& p) { p.pre_tokenizer = R"({"type":"FixedLength","length":0})"; }),
+            "65 tokenizer.json: pre_tokenizer: \"length\": 0, expected 1 at least");
   EXPECT_EQ(error([](Parts& p) {
-              p.added_tokens = "[" + hf_added(9, "<x>") + "," + hf_added(9, "<x>") + "]";
+              p.pre_tokenizer = R"({"type":"CharDelimiterSplit","delimiter":"ab"})";
             }),
-            "65 tokenizer.json: added_tokens[1]: \"<x>\" is there twice");
+            "65 tokenizer.json: pre_tokenizer: \"delimiter\": \"ab\", expected one character");
   EXPECT_EQ(
       error([](Parts& p) {
         p.pre_tokenizer = R"({"type":"Metaspace","replacement":"\u2581","prepend_scheme":"first"})";
@@ -125,8 +125,6 @@ TEST(HfTokenizer, RefusesModels) {
       error(R"("dropout":0.1,)"),
       "65 tokenizer.json: model: \"dropout\": 0.1 would give other tokens each time; expected "
       "null");
-  EXPECT_EQ(error(R"("end_of_word_suffix":"</w>",)"),
-            "65 tokenizer.json: model: \"end_of_word_suffix\": \"</w>\" is not supported");
   EXPECT_EQ(error(R"("unk_token":"?",)"),
             "65 tokenizer.json: model: \"unk_token\": \"?\" is no token of the vocabulary");
   EXPECT_EQ(error("", R"(["a b"])"),
@@ -159,9 +157,9 @@ TEST(HfTokenizer, RefusesModelsOfOtherKinds) {
             "65 tokenizer.json: model: no \"max_input_chars_per_word\"");
   EXPECT_EQ(error(R"({"type":"WordLevel","unk_token":"b","vocab":{"a":0}})"),
             "65 tokenizer.json: model: \"unk_token\": \"b\" is no token of the vocabulary");
-  EXPECT_EQ(error(R"({"type":"WordLevel","unk_token":"a","vocab":{"a":1}})"),
-            "65 tokenizer.json: model: vocab: token a: id 1, expected a number from 0 to 0, for 1 "
-            "tokens");
+  EXPECT_EQ(error(R"({"type":"WordLevel","unk_token":"a","vocab":{"a":262145}})"),
+            "65 tokenizer.json: model: vocab: token a: id 262145, expected a number from 0 to "
+            "262144, for 1 tokens");
 }
 
 TEST(HfTokenizer, AFileCutAnywhereIsRefused) {
@@ -212,9 +210,11 @@ TEST(HfTokenizer, HostileJsonIsRefused) {
   EXPECT_EQ(error(objects + brackets, std::string(10000, ']') + "}}"),
             "65 file: The JSON document was too deep (too many nested objects and arrays)");
   HfParts parts;  // a newline in a token, which stays on the line
-  parts.added_tokens = "[" + hf_added(7, R"(\n)") + "]";
-  EXPECT_EQ(HfFiles(parts.text()).load_error(),
-            "65 tokenizer.json: added_tokens[0]: the id of \"\\n\" is 7, expected 9");
+  parts.model = R"({"type":"BPE","vocab":{"\n":-1},"merges":[]})";
+  EXPECT_EQ(
+      HfFiles(parts.text()).load_error(),
+      "65 tokenizer.json: model: vocab: token \\n: id -1, expected a number from 0 to 262144, "
+      "for 1 tokens");
   const std::string vocabulary = R"({"model":{"vocab":{"a)";
   for (const std::string_view behind :
        {std::string_view("\0\":0}}}", 7), std::string_view("\xFF\":0}}}")})
@@ -244,8 +244,9 @@ TEST(HfTokenizer, TheConfigurationNamesItsEnds) {
   EXPECT_EQ(encode(llama("").load(), "ab"), (Ids{9, 4}));
   EXPECT_EQ(encode(llama(R"(,"add_bos_token":false,"add_eos_token":true)").load(), "ab"),
             (Ids{4, 10}));
-  EXPECT_EQ(HfFiles(parts.text(), R"({"eos_token":"<e>"})").load_error(),
-            "65 tokenizer_config.json: \"eos_token\": \"<e>\" is no token of tokenizer.json");
+  EXPECT_EQ(HfFiles(parts.text(), R"({"eos_token":"<e>"})").load().eod(), 11);  // a new one
+  EXPECT_EQ(llama(R"(,"bos_token":null)").load_error(),
+            "65 tokenizer_config.json: \"bos_token\" is there twice");
 }
 
 TEST(HfTokenizer, IsTheSameFromItsFolder) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "base/command.h"
 #include "tests/text/gpt2_files.h"
 
@@ -44,6 +47,41 @@ TEST(Tokenizer, RefusesWhatItDoesNotKnow) {
             "64 --vocab-file v: --tokenizer-type Llama2Tokenizer does not read it");
   EXPECT_EQ(error({.type = "Llama2Tokenizer", .model = "m", .extra_ids = 3}),
             "64 --vocab-extra-ids 3: --tokenizer-type Llama2Tokenizer has none");
+}
+
+// A type and a folder say all.
+TEST(Tokenizer, FilesAreFoundInAFolder) {
+  const Scratch folder;
+  const Gpt2Files files(vocabulary_of(kLowTokens), kLowMerges);
+  std::filesystem::copy_file(files.vocab(), folder.path("vocab.json"));
+  std::filesystem::copy_file(files.merges(), folder.path("merges.txt"));
+  std::filesystem::copy_file(MT_TESTDATA "/wordpiece/vocab.txt", folder.path("vocab.txt"));
+  TokenizerOptions options{.type = "GPT2BPETokenizer", .model = folder.path("")};
+  EXPECT_EQ(make_tokenizer(options)->identity(), files.load().identity());
+  for (const TokenizerField& field : tokenizer_fields(options.type))
+    EXPECT_TRUE(std::filesystem::is_regular_file(field.get(options))) << field.name;
+  options.type = "BertWordPieceLowerCase";
+  EXPECT_EQ(make_tokenizer(options)->type(), options.type);
+  options.type = "HuggingFaceTokenizer";
+  EXPECT_EQ(make_tokenizer(options)->type(), options.type);
+  options.type = "Llama2Tokenizer";  // there is none of its files
+  EXPECT_THROW(make_tokenizer(options), Error);
+  options.type = "NullTokenizer";
+  EXPECT_EQ(error_of([&] { make_tokenizer(options); }),
+            concat("64 --tokenizer-model ", options.model,
+                   ": --tokenizer-type NullTokenizer does not read it"));
+}
+
+// A file of another kind is refused by what it is, and what reads it.
+TEST(Tokenizer, RanksAreNoSentencePieceModel) {
+  const Scratch folder;
+  std::ofstream(folder.path("tokenizer.model")) << "IQ== 0\nIg== 1\n";
+  for (const char* type : {"Llama2Tokenizer", "GPTSentencePieceTokenizer"})
+    EXPECT_EQ(error_of([&] { make_tokenizer({.type = type, .model = folder.path("")}); }),
+              concat("65 ", folder.path("tokenizer.model"),
+                     ": these are ranks as tiktoken writes them (Llama 3's tokenizer.model), for ",
+                     "--tokenizer-type TikTokenizer or HuggingFaceTokenizer, and no SentencePiece ",
+                     "model"));
 }
 
 TEST(Tokenizer, RefusesOptionsOfOtherTypes) {

@@ -9,5 +9,6 @@ namespace mt {
 
 // Nothing for a text that is the base64 of no bytes, or of none at all.
 std::optional<std::string> from_base64(std::string_view text);
+std::string to_base64(std::string_view bytes);
 
 }  // namespace mt

@@ -21,7 +21,7 @@ static std::string shown(std::string_view token) {
   return quoted.substr(1, quoted.size() - 2);
 }
 
-TokenIds parse_vocabulary(std::string_view json, const std::string& path) {
+TokenIds parse_vocabulary(std::string_view json, const std::string& path, std::int64_t holes) {
   simdjson::dom::parser parser;
   simdjson::dom::object object;
   const auto document = parse_json(parser, json);
@@ -31,13 +31,14 @@ TokenIds parse_vocabulary(std::string_view json, const std::string& path) {
   TokenIds ids;
   std::size_t entries = 0;
   for (const auto field : object) ++entries, static_cast<void>(field);
-  std::vector<bool> taken(entries);
+  const auto ids_below = static_cast<std::int64_t>(entries) + holes;
+  std::vector<bool> taken(static_cast<std::size_t>(ids_below));
   ids.reserve(entries);
   for (const auto [token, value] : object) {
     std::int64_t id = 0;
-    if (value.get(id) || id < 0 || id >= static_cast<std::int64_t>(entries))
+    if (value.get(id) || id < 0 || id >= ids_below)
       fail(Exit::bad_data, path, ": token ", shown(token), ": id ", simdjson::minify(value),
-           ", expected a number from 0 to ", entries - 1, ", for ", entries, " tokens");
+           ", expected a number from 0 to ", ids_below - 1, ", for ", entries, " tokens");
     if (taken[id])
       fail(Exit::bad_data, path, ": token ", shown(token), ": id ", id, " is there twice");
     taken[id] = true;

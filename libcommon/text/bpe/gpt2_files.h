@@ -12,8 +12,9 @@ namespace mt {
 
 using TokenIds = StringMap<std::int32_t>;
 
-// Tokens as the file writes them; the ids are 0 to size() - 1.  `path` is for errors.
-TokenIds parse_vocabulary(std::string_view json, const std::string& path);
+// Tokens as the file writes them; the ids are 0 to size() - 1, but for `holes` of them, which may
+// be nobody's.  `path` is for errors.
+TokenIds parse_vocabulary(std::string_view json, const std::string& path, std::int64_t holes = 0);
 
 // Merges of the tokens `ids`; a byte that is no token has the id 0.
 ByteBpe::Rules parse_merges(std::string_view text, const std::string& path, const TokenIds& ids);

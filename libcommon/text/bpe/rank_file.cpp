@@ -8,7 +8,9 @@
 #include <optional>
 #include <unordered_set>
 
+#include "base/allowance.h"
 #include "base/error.h"
+#include "base/json_object.h"
 #include "base/json_parse.h"
 #include "base/json_place.h"
 #include "text/bpe/base64.h"
@@ -52,7 +54,7 @@ class Ranks {
   std::unordered_set<std::string> known_;
 };
 
-void parse_json(std::string_view content, const std::string& path, Ranks& ranks) {
+void parse_objects(std::string_view content, const std::string& path, Ranks& ranks) {
   simdjson::dom::parser parser;
   simdjson::dom::array list;
   if (const auto error = parse_json(parser, content).get(list))
@@ -62,7 +64,8 @@ void parse_json(std::string_view content, const std::string& path, Ranks& ranks)
     const std::string where = concat(path, ": token ", ranks.size());
     simdjson::dom::object object;
     std::int64_t rank = 0;
-    std::string_view bytes, text;
+    std::string_view bytes;
+    simdjson::dom::element text;  // is not looked at: often null where the bytes are none
     if (element.get(object) || object.size() != 3 || object["rank"].get(rank) ||
         object["token_bytes"].get(bytes) || object["token_str"].get(text))
       fail(Exit::bad_data, where, ": expected \"rank\", \"token_bytes\" and \"token_str\"");
@@ -71,6 +74,15 @@ void parse_json(std::string_view content, const std::string& path, Ranks& ranks)
         rank >= 256 || from_base64(bytes) == std::string(1, static_cast<char>(rank));
     if (!in_order) fail(Exit::bad_data, where, ": expected the byte ", rank);
   }
+}
+
+simdjson::dom::element parse_tekken(simdjson::dom::parser& parser, std::string_view content,
+                                    const std::string& path) {
+  simdjson::dom::element root;
+  Allowance(8 * content.size()).take_json(content, path);
+  if (const auto error = parse_json(parser, content).get(root))
+    fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
+  return root;
 }
 
 void parse_lines(std::string_view content, const std::string& path, Ranks& ranks) {
@@ -93,11 +105,39 @@ void parse_lines(std::string_view content, const std::string& path, Ranks& ranks
 
 }  // namespace
 
+bool is_rank_file(std::string_view content) {
+  const std::string_view line = content.substr(0, std::min(content.find('\n'), content.size()));
+  const std::size_t blank = line.find(' ');
+  if (blank == line.npos || !from_base64(line.substr(0, blank))) return false;
+  std::string_view rank = line.substr(blank + 1);
+  if (rank.ends_with('\r')) rank.remove_suffix(1);
+  return !rank.empty() && rank.find_first_not_of("0123456789") == rank.npos;
+}
+
+std::optional<TekkenConfig> tekken_config(std::string_view content, const std::string& path) {
+  if (!content.starts_with('{')) return std::nullopt;
+  simdjson::dom::parser parser;
+  const JsonObject root(parse_tekken(parser, content, path), path);
+  if (!root.has("config")) return TekkenConfig();
+  const JsonObject config = root.object("config");
+  const auto number = [&](const char* name) {
+    return config.has(name) ? config.number(name, 1 << 30) : 0;
+  };
+  return TekkenConfig{.pattern = std::string(config.text_or("pattern", "")),
+                      .vocab_size = number("default_vocab_size"),
+                      .special_tokens = number("default_num_special_tokens")};
+}
+
 std::vector<std::string> parse_ranks(std::string_view content, const std::string& path,
                                      std::size_t limit) {
   Ranks ranks(path, limit);
+  if (content.starts_with('{')) {
+    simdjson::dom::parser parser;
+    const JsonObject root(parse_tekken(parser, content, path), path);
+    return parse_ranks(simdjson::minify(root.member("vocab")), concat(path, ": vocab"), limit);
+  }
   if (content.starts_with('['))
-    parse_json(content, path, ranks);
+    parse_objects(content, path, ranks);
   else
     parse_lines(content, path, ranks);
   return ranks.take();

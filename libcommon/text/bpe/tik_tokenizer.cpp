@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/utf8.h"
 #include "text/bpe/rank_file.h"
+#include "text/hf/hf_patterns.h"
 
 namespace mt {
 namespace {
@@ -78,17 +79,34 @@ std::vector<std::string> tiktoken_patterns() {
   return names;
 }
 
-TikTokenizer::TikTokenizer(const TokenizerOptions& options)
-    : split_(splitter_of(options.tiktoken_pattern)) {
+// What is left open, as Mistral's file says; its pattern is one of those that have a name.
+static TokenizerOptions with_tekken(TokenizerOptions options, std::string_view content) {
+  const std::optional<TekkenConfig> config = tekken_config(content, options.model);
+  if (!config) return options;
+  const TokenizerOptions none;
+  for (const Pattern& pattern : kPatterns)
+    if (options.tiktoken_pattern.empty() && known_splitter(config->pattern) == pattern.split)
+      options.tiktoken_pattern = pattern.name;
+  if (config->special_tokens > 0 &&
+      options.tiktoken_num_special_tokens == none.tiktoken_num_special_tokens)
+    options.tiktoken_num_special_tokens = config->special_tokens;
+  if (options.vocab_size <= 0) options.vocab_size = config->vocab_size;
+  return options;
+}
+
+TikTokenizer::TikTokenizer(const TokenizerOptions& given) {
+  const std::string& path = given.model;
+  const std::string content = read_regular_file(path);
+  const TokenizerOptions options = with_tekken(given, content);
+  split_ = splitter_of(options.tiktoken_pattern);
   const std::int64_t size = options.vocab_size > 0 ? options.vocab_size : kDefaultVocabSize;
   const std::int64_t special = options.tiktoken_num_special_tokens;
   if (size > (1 << 30) || special >= size)
     fail(Exit::usage, "--vocab-size ", size, ": expected ", special + 1, " to ", 1 << 30,
          ", with --tiktoken-num-special-tokens ", special);
   std::vector<std::string> tokens = special_tokens(options);
-  const std::string& path = options.model;
   const std::vector<std::string> ranks =
-      parse_ranks(read_regular_file(path), path, static_cast<std::size_t>(size - special));
+      parse_ranks(content, path, static_cast<std::size_t>(size - special));
   if (static_cast<std::int64_t>(ranks.size()) < size - special)
     fail(Exit::bad_data, path, ": ", ranks.size(), " tokens, expected ", size - special,
          " for --vocab-size ", size, "; all of them: --vocab-size ", ranks.size() + special);

@@ -1,11 +1,13 @@
 // TikTokenizer: byte-pair encoding by ranks with Megatron's rules, ids equal to tiktoken's.
 //
 // A rank file says which byte strings are tokens; the rank of each is its position, from 0, and a
-// token has at most kMaxTokenBytes.  All 256 single bytes are tokens.  Two formats, told apart by
+// token has at most kMaxTokenBytes.  All 256 single bytes are tokens.  Three formats, told apart by
 // the first character:
 //   Megatron's JSON  [{"rank":0,"token_bytes":"AA==","token_str":"..."},...], the single bytes
 //                    first, in their order
 //   tiktoken's       one "BASE64 RANK" a line
+//   Mistral's        tekken.json, an object: "vocab" is such a list as Megatron's; "config" has the
+//                    pattern and the sizes, where the options leave them open
 //
 // Ids 0 to S - 1 are special tokens: those given, then <SPECIAL_k> with k the id.  They are never
 // recognised in text.  Rank r has the id S + r; only the first vocab_size - S ranks are used.
@@ -53,7 +55,7 @@ class TikTokenizer : public Tokenizer {
   const std::string& identity() const override { return identity_; }
 
  private:
-  Splitter split_;
+  Splitter split_ = nullptr;
   TokenBytes tokens_;
   std::optional<ByteBpe> bpe_;  // there once the constructor is done
   std::int32_t eod_ = 0, bos_ = 0;

@@ -37,7 +37,33 @@ std::size_t behind_space(std::string_view text, std::size_t at) {
 
 }  // namespace
 
-HfAddedTokens::HfAddedTokens(std::vector<HfAddedToken> tokens) : tokens_(std::move(tokens)) {
+void HfAddedVocabulary::add(HfAddedToken token) {
+  if (token.content.empty()) return;
+  const std::int32_t next = last_ < size_ ? size_ : last_ + 1;
+  token.id = vocabulary_.ids.emplace(token.content, next).first->second;
+  const auto id = static_cast<std::size_t>(token.id);
+  if (id >= vocabulary_.tokens.size()) vocabulary_.tokens.resize(id + 1);
+  vocabulary_.tokens[id] = token.content;
+  last_ = std::max(last_, token.id);
+  tokens_[token.id] = std::move(token);
+}
+
+std::vector<HfAddedToken> HfAddedVocabulary::tokens() const {
+  std::vector<HfAddedToken> list;
+  for (const auto& [id, token] : tokens_) list.push_back(token);
+  return list;
+}
+
+HfAddedTokens::HfAddedTokens(std::vector<HfAddedToken> tokens, bool no_special)
+    : no_special_(no_special) {
+  StringMap<std::size_t> known;
+  for (HfAddedToken& token : tokens) {
+    const auto [place, is_new] = known.emplace(token.content, tokens_.size());
+    if (is_new)
+      tokens_.push_back(std::move(token));
+    else
+      tokens_[place->second] = std::move(token);
+  }
   std::vector<ByteTrie::Entry> entries;
   for (const HfAddedToken& token : tokens_) {
     entries.emplace_back(token.content, static_cast<std::int32_t>(entries.size()));
@@ -60,6 +86,7 @@ void HfAddedTokens::find(std::string_view text, std::vector<Part>& parts) const 
     const HfAddedToken& token = tokens_[static_cast<std::size_t>(match.value)];
     std::size_t begin = at, end = at + match.length;
     at = end;
+    if (no_special_ && token.special) continue;
     if (token.single_word && !stands_alone(text, begin, end)) continue;
     if (token.lstrip) begin = std::max(without_space_before(text, begin), last);
     if (token.rstrip) end = behind_space(text, end);

@@ -5,10 +5,12 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "text/hf/hf_model.h"
 #include "text/sentencepiece/byte_trie.h"
 
 namespace mt {
@@ -21,12 +23,37 @@ struct HfAddedToken {
   bool rstrip = false;       // and behind it
   bool normalized = false;   // is looked for in the text that the normalizer has made
   bool special = false;
+
+  bool operator==(const HfAddedToken&) const = default;
+};
+
+// The added tokens of a tokenizer as they come, one after another.
+class HfAddedVocabulary {
+ public:
+  // `vocabulary` is the model's, and grows.
+  explicit HfAddedVocabulary(HfVocabulary& vocabulary)
+      : vocabulary_(vocabulary), size_(vocabulary.size) {}
+
+  // The id is that of the text, if it has one, else the next, whatever the token says.  One that is
+  // there already takes the new flags; one without text is passed over.
+  void add(HfAddedToken token);
+
+  // In the order of their ids.
+  std::vector<HfAddedToken> tokens() const;
+
+ private:
+  HfVocabulary& vocabulary_;
+  std::int32_t size_;       // of the model's own vocabulary
+  std::int32_t last_ = -1;  // the greatest id of an added token
+  std::map<std::int32_t, HfAddedToken> tokens_;
 };
 
 class HfAddedTokens {
  public:
   HfAddedTokens() = default;
-  explicit HfAddedTokens(std::vector<HfAddedToken> tokens);
+  // Of tokens with the same text the last counts.  With `no_special` those that are special are
+  // passed over where they are found.
+  explicit HfAddedTokens(std::vector<HfAddedToken> tokens, bool no_special = false);
 
   // A part of a text: a token, or what is between two of them.
   struct Part {
@@ -42,6 +69,7 @@ class HfAddedTokens {
   std::vector<HfAddedToken> tokens_;
   ByteTrie trie_;                        // from content to index
   std::array<bool, 256> first_bytes_{};  // of a token
+  bool no_special_ = false;
 };
 
 }  // namespace mt

@@ -50,9 +50,9 @@ std::vector<Merge> read_merges(const JsonObject& model) {
   return merges;
 }
 
-// Tokens are symbols of the same number.
+// Tokens are symbols of the same number.  A merge's right side loses the prefix of what goes on.
 BpeMerges make_merges(const JsonObject& model, const std::vector<Merge>& merges,
-                      const HfVocabulary& vocabulary) {
+                      const HfVocabulary& vocabulary, std::string_view prefix) {
   BpeMerges result(BpeMerges::Order::by_step);
   const auto symbol = [&](std::string_view token) {
     const auto found = vocabulary.ids.find(token);
@@ -61,24 +61,25 @@ BpeMerges make_merges(const JsonObject& model, const std::vector<Merge>& merges,
     return static_cast<BpeMerges::Symbol>(found->second);
   };
   for (const auto& [left, right] : merges)
-    result.add(symbol(left), symbol(right), symbol(concat(left, right)));
+    result.add(symbol(left), symbol(right),
+               symbol(concat(left, right.substr(std::min(prefix.size(), right.size())))));
   return result;
 }
 
 struct Settings {
+  std::string prefix, suffix;  // of characters that go on with a word, and of the last one
   std::optional<std::int32_t> unknown;
   bool byte_fallback, fuse_unknown, ignore_merges;
 };
 
 Settings read_settings(const JsonObject& model, const HfVocabulary& vocabulary) {
-  for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"})
-    if (model.has(name) && !model.text(name).empty())
-      model.refuse(json_quoted(name), ": ", json_quoted(model.text(name)), " is not supported");
   if (model.has("dropout"))
     if (double share = 0; model.member("dropout").get(share) || share != 0)
       model.refuse("\"dropout\": ", simdjson::minify(model.member("dropout")),
                    " would give other tokens each time; expected null");
-  Settings settings{.unknown = std::nullopt,
+  Settings settings{.prefix = std::string(model.text_or("continuing_subword_prefix", "")),
+                    .suffix = std::string(model.text_or("end_of_word_suffix", "")),
+                    .unknown = std::nullopt,
                     .byte_fallback = model.flag_or("byte_fallback", false),
                     .fuse_unknown = model.flag_or("fuse_unk", false),
                     .ignore_merges = model.flag_or("ignore_merges", false)};
@@ -140,6 +141,7 @@ class CharacterBpe : public HfWordModel {
       const char32_t point = token.empty() ? 0 : next_code_point(token, end);
       if (!token.empty() && end == token.size()) characters_.emplace(point, id);
     }
+    if (decorates()) tokens_ = vocabulary.ids;
     bytes_.assign(256, -1);
     if (settings.byte_fallback) bytes_ = hf_byte_tokens(vocabulary);
     if (settings.ignore_merges) whole_ = vocabulary.ids;
@@ -174,12 +176,15 @@ class CharacterBpe : public HfWordModel {
     };
     for (std::size_t at = 0; at < word.size();) {
       const std::size_t before = at;
-      const auto character = characters_.find(next_code_point(word, at));
-      if (character != characters_.end()) {
+      const char32_t point = next_code_point(word, at);
+      const std::string_view plain = word.substr(before, at - before);
+      std::string decorated;
+      if (decorates()) decorated = decorate(plain, before == 0, at == word.size());
+      if (const auto token = decorates() ? decorated_id(decorated) : id_of(point); token >= 0) {
         put_unknown();
         unknown = false;
-        symbols.push_back(static_cast<BpeMerges::Symbol>(character->second));
-      } else if (!put_bytes(word.substr(before, at - before), symbols) && settings_.unknown) {
+        symbols.push_back(static_cast<BpeMerges::Symbol>(token));
+      } else if (!put_bytes(decorates() ? decorated : plain, symbols) && settings_.unknown) {
         if (!settings_.fuse_unknown) put_unknown();
         unknown = true;
       }
@@ -187,6 +192,22 @@ class CharacterBpe : public HfWordModel {
     put_unknown();
     merges_.apply(symbols);
     ids.insert(ids.end(), symbols.begin(), symbols.end());
+  }
+
+  // Are characters looked up with what shows their place in the word?
+  bool decorates() const { return !settings_.prefix.empty() || !settings_.suffix.empty(); }
+  std::string decorate(std::string_view character, bool first, bool last) const {
+    return concat(first ? "" : settings_.prefix, character, last ? settings_.suffix : "");
+  }
+
+  // -1: it is no token.
+  std::int32_t id_of(char32_t character) const {
+    const auto found = characters_.find(character);
+    return found == characters_.end() ? -1 : found->second;
+  }
+  std::int32_t decorated_id(std::string_view character) const {
+    const auto found = tokens_.find(character);
+    return found == tokens_.end() ? -1 : found->second;
   }
 
   // False, and none is put, where a byte has no token.
@@ -202,6 +223,7 @@ class CharacterBpe : public HfWordModel {
   Settings settings_;
   bool cut_at_marks_;
   std::unordered_map<char32_t, std::int32_t> characters_;
+  StringMap<std::int32_t> tokens_;   // where characters are decorated
   std::vector<std::int32_t> bytes_;  // -1: the byte has no token
   StringMap<std::int32_t> whole_;    // words that are taken before any merge
 };
@@ -210,7 +232,8 @@ class CharacterBpe : public HfWordModel {
 // is there?  Not where unknown characters are dropped: what stood on both sides is joined then.
 bool marks_begin_parts(const std::vector<Merge>& merges, const Settings& settings,
                        const HfVocabulary& vocabulary) {
-  if (settings.ignore_merges || !settings.unknown || !vocabulary.ids.contains(kSpaceMarkText))
+  if (settings.ignore_merges || !settings.unknown || !vocabulary.ids.contains(kSpaceMarkText) ||
+      !settings.prefix.empty() || !settings.suffix.empty())
     return false;
   const std::string& unknown = vocabulary.tokens[*settings.unknown];
   return std::ranges::none_of(merges, [&](const Merge& merge) {
@@ -222,6 +245,8 @@ bool marks_begin_parts(const std::vector<Merge>& merges, const Settings& setting
 }  // namespace
 
 bool hf_bpe_takes_bytes(const JsonObject& model, const HfVocabulary& vocabulary) {
+  for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"})
+    if (!model.text_or(name, "").empty()) return false;
   if (!model.has("unk_token") && !model.flag_or("byte_fallback", false)) return true;
   for (const char16_t character : kByteChars) {
     std::string token;
@@ -235,7 +260,7 @@ std::unique_ptr<HfModel> make_hf_bpe(const JsonObject& model, const HfVocabulary
                                      bool bytes) {
   const Settings settings = read_settings(model, vocabulary);
   const std::vector<Merge> merges = read_merges(model);
-  BpeMerges ranked = make_merges(model, merges, vocabulary);
+  BpeMerges ranked = make_merges(model, merges, vocabulary, settings.prefix);
   if (bytes) return make_bytes_bpe(std::move(ranked), settings, vocabulary);
   return std::make_unique<CharacterBpe>(std::move(ranked), settings, vocabulary,
                                         marks_begin_parts(merges, settings, vocabulary));

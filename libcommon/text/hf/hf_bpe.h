@@ -2,7 +2,8 @@
 // pair has a merge, the leftmost of lowest rank is merged.  A character that is no token becomes
 // the tokens <0xHH> of its bytes (byte_fallback, where all of them are there), else the unknown
 // token, of which a run is one (fuse_unk), else nothing.  With ignore_merges a word that is a token
-// is that token.  dropout, continuing_subword_prefix and end_of_word_suffix are refused.
+// is that token.  Characters behind the first are looked up with continuing_subword_prefix before
+// them, the last one with end_of_word_suffix behind it.  dropout is refused.
 #pragma once
 
 #include <memory>

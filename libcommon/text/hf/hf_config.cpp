@@ -1,8 +1,8 @@
 #include "text/hf/hf_config.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
-#include <limits>
 
 #include "base/allowance.h"
 #include "base/json_object.h"
@@ -12,159 +12,196 @@
 namespace mt {
 namespace {
 
+// Files in the order in which they are read.
 constexpr const char* kConfigName = "tokenizer_config.json";
 constexpr const char* kMapName = "special_tokens_map.json";
+constexpr const char* kAddedName = "added_tokens.json";
 
 bool is_there(const std::string& path) {
   std::error_code error;
   return std::filesystem::exists(path, error);
 }
 
-// --- post_processor. ---
+HfFlag3 flag(const JsonObject& object, std::string_view name) {
+  HfFlag3 flag;
+  bool value = false;
+  simdjson::dom::element element;
+  if (const auto names = object.names(); std::ranges::find(names, name) == names.end()) return flag;
+  element = object.member(name);
+  if (element.is_null())
+    flag.value = HfFlag3::null;
+  else if (element.get(value))
+    object.refuse(json_quoted(name), ": expected true, false or null");
+  else
+    flag.value = value ? HfFlag3::yes : HfFlag3::no;
+  return flag;
+}
 
-class TemplateReader {
- public:
-  explicit TemplateReader(std::int32_t vocab_size) : last_id_(vocab_size - 1) {}
+HfAddedToken token_of(const JsonObject& object, bool special) {
+  HfAddedToken token{.content = std::string(object.text("content"))};
+  token.special = special || object.flag_or("special", false);
+  token.single_word = object.flag_or("single_word", false);
+  token.lstrip = object.flag_or("lstrip", false);
+  token.rstrip = object.flag_or("rstrip", false);
+  token.normalized = object.flag_or("normalized", !token.special);
+  return token;
+}
 
-  void read(const JsonObject& object) {
-    const std::string_view type = object.type();
-    if (type == "Sequence") {
-      for (const JsonObject& part : object.objects("processors")) read(part);
-    } else if (type == "TemplateProcessing") {
-      start(object);
-      read_single(object);
-    } else if (type == "BertProcessing" || type == "RobertaProcessing") {
-      start(object);
-      result.before = {pair_id(object, "cls")};
-      result.after = {pair_id(object, "sep")};
-    } else if (type != "ByteLevel") {
-      object.refuse("the post-processor ", json_quoted(type), " is not known");
-    }
-  }
-
-  HfTemplate result;
-
- private:
-  void start(const JsonObject& object) {
-    if (found_) object.refuse("a second template, expected one");
-    found_ = true;
-  }
-
-  void read_single(const JsonObject& object) {
-    bool text_seen = false;
-    for (const JsonObject& piece : object.objects("single")) {
-      if (piece.has("SpecialToken")) {
-        std::vector<std::int32_t>& ids = text_seen ? result.after : result.before;
-        add_ids(object.object("special_tokens").object(piece.object("SpecialToken").text("id")),
-                ids);
-      } else {
-        const std::string_view name = piece.object("Sequence").text("id");
-        if (name != "A" || text_seen)
-          piece.refuse("sequence ", json_quoted(name), ", expected \"A\" once");
-        text_seen = true;
-      }
-    }
-    if (!text_seen) object.refuse("\"single\": no sequence \"A\"");
-  }
-
-  void add_ids(const JsonObject& token, std::vector<std::int32_t>& ids) const {
-    simdjson::dom::array list;
-    if (token.member("ids").get(list)) token.refuse("\"ids\": expected an array");
-    for (const simdjson::dom::element id : list) ids.push_back(checked(token, id));
-  }
-
-  // The id of ["TOKEN", ID].
-  std::int32_t pair_id(const JsonObject& object, std::string_view name) const {
-    simdjson::dom::array pair;
-    if (object.member(name).get(pair) || pair.size() != 2)
-      object.refuse(json_quoted(name), ": expected a token and its id");
-    return checked(object, pair.at(1).value());
-  }
-
-  std::int32_t checked(const JsonObject& object, simdjson::dom::element element) const {
-    std::int64_t id = 0;
-    if (element.get(id) || id < 0 || id > last_id_)
-      object.refuse("the id ", simdjson::minify(element), ", expected 0 to ", last_id_);
-    return static_cast<std::int32_t>(id);
-  }
-
-  std::int32_t last_id_;
-  bool found_ = false;
-};
-
-// --- Configuration. ---
-
-// The text of a token: "TOKEN" or {"content": "TOKEN", ...}; empty where it has none.
-std::string token_text(const JsonObject& config, std::string_view name) {
-  if (!config.has(name)) return {};
-  if (config.member(name).is_string()) return std::string(config.text(name));
-  return std::string(config.object(name).text("content"));
+// "TOKEN" or {"content":"TOKEN",...}; nothing where it is null.
+std::optional<HfRoleToken> role_of(const JsonObject& object, std::string_view name,
+                                   simdjson::dom::element value) {
+  std::string_view text;
+  if (value.is_null()) return std::nullopt;
+  if (!value.get(text)) return HfRoleToken{{.content = std::string(text), .special = true}, false};
+  return HfRoleToken{token_of({value, concat(object.where(), ": ", name)}, true), true};
 }
 
 class ConfigReader {
  public:
-  ConfigReader(HfConfig& config, const StringMap<std::int32_t>& ids) : config_(config), ids_(ids) {}
+  explicit ConfigReader(int version) : version_(version) {}
 
   void read(const HfConfigFile& file) {
     const auto& [path, content] = file;
+    const std::string name = path.substr(path.rfind('/') + 1);
     simdjson::dom::parser parser;
     simdjson::dom::element root;
     Allowance(content.size()).take_json(content, path);
     if (const auto error = parse_json(parser, content).get(root))
       fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
     const JsonObject object(root, path);
-    read_token(object, "bos_token", config_.bos);
-    read_token(object, "eos_token", config_.eos);
-    if (object.has("tokenizer_class")) read_class(object);
+    if (name == kMapName) return read_map(object);
+    if (name == kAddedName) return read_added(object);
+    if (name == kHfModelConfig || name == kHfClassFile) return read_class(object);
+    read_config(object);
   }
+
+  HfConfig take() { return std::move(config_); }
 
  private:
-  void read_token(const JsonObject& object, std::string_view name, std::int32_t& id) const {
-    const std::string text = token_text(object, name);
-    if (text.empty() || id >= 0) return;
-    const auto found = ids_.find(text);
-    if (found == ids_.end())
-      object.refuse(json_quoted(name), ": ", json_quoted(text), " is no token of tokenizer.json");
-    id = found->second;
+  void read_config(const JsonObject& object) {
+    config_.has_config = true;
+    read_class(object);
+    read_roles(object);
+    read_more(object, "additional_special_tokens");
+    read_more(object, "extra_special_tokens");
+    read_decoder(object);
+    config_.add_bos = flag(object, "add_bos_token");
+    config_.add_eos = flag(object, "add_eos_token");
+    config_.add_prefix_space = flag(object, "add_prefix_space");
+    config_.legacy = flag(object, "legacy");
+    config_.clean_up = flag(object, "clean_up_tokenization_spaces");
+    config_.split_special = flag(object, "split_special_tokens");
+    config_.lower_case = flag(object, "do_lower_case");
+    config_.strip_accents = flag(object, "strip_accents");
+    config_.chinese = flag(object, "tokenize_chinese_chars");
   }
 
+  // The first that names one decides.
   void read_class(const JsonObject& object) {
-    std::string_view name = object.text("tokenizer_class");
-    if (name.ends_with("Fast")) name.remove_suffix(4);
-    config_.llama =
-        name == "LlamaTokenizer" || name == "CodeLlamaTokenizer" || name == "GemmaTokenizer";
-    config_.add_bos = object.flag_or("add_bos_token", true);
-    config_.add_eos = object.flag_or("add_eos_token", false);
-    if (!config_.llama) return;
-    if (config_.add_bos && config_.bos < 0) object.refuse("\"bos_token\": not given");
-    if (config_.add_eos && config_.eos < 0) object.refuse("\"eos_token\": not given");
+    if (config_.has_class) return;
+    std::string_view name = object.text_or("tokenizer_class", "");
+    if (name.empty() && object.has("model_type"))
+      name = hf_class_of_model(object.text("model_type"), version_);
+    config_.has_class = !name.empty();
+    if (config_.has_class) config_.tokenizer_class = &hf_class(name);
   }
 
-  HfConfig& config_;
-  const StringMap<std::int32_t>& ids_;
+  void read_roles(const JsonObject& object) {
+    const std::vector<std::string_view> names = object.names();
+    for (std::size_t i = 0; i < kHfRoles.size(); ++i)
+      if (std::ranges::find(names, kHfRoles[i]) != names.end())
+        config_.roles[i] = role_of(object, kHfRoles[i], object.member(kHfRoles[i]));
+  }
+
+  // A list of tokens, or an object whose values they are.
+  void read_more(const JsonObject& object, std::string_view name) {
+    simdjson::dom::array list;
+    if (!object.has(name)) return;
+    std::vector<simdjson::dom::element> values;
+    if (!object.member(name).get(list)) {
+      for (const simdjson::dom::element value : list) values.push_back(value);
+    } else {
+      const JsonObject named = object.object(name);
+      for (const std::string_view key : named.names()) values.push_back(named.member(key));
+    }
+    for (const simdjson::dom::element value : values) {
+      const auto token = role_of(object, name, value);
+      const auto same = [&](const HfRoleToken& known) {
+        return known.token.content == token->token.content;
+      };
+      if (token && std::ranges::none_of(config_.more_special, same))
+        config_.more_special.push_back(*token);
+    }
+  }
+
+  void read_decoder(const JsonObject& object) {
+    if (!object.has("added_tokens_decoder")) return;
+    config_.has_decoder = true;
+    const JsonObject tokens = object.object("added_tokens_decoder");
+    for (const std::string_view key : tokens.names()) {
+      std::int64_t id = 0;
+      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+      if (error != std::errc() || end != key.data() + key.size())
+        tokens.refuse(json_quoted(key), ": expected an id");
+      config_.added.emplace(id, token_of(tokens.object(key), false));
+    }
+  }
+
+  // Neither of the next two is read where there is an added_tokens_decoder.
+  void read_map(const JsonObject& object) {
+    if (config_.has_decoder) return;
+    read_roles(object);
+    read_more(object, "additional_special_tokens");
+    read_more(object, "extra_special_tokens");
+  }
+
+  void read_added(const JsonObject& object) {
+    if (config_.has_decoder) return;
+    for (const std::string_view key : object.names()) {
+      const bool special = is_special(key);
+      config_.added.emplace(
+          object.number(key, 1 << 30),
+          HfAddedToken{.content = std::string(key), .normalized = !special, .special = special});
+    }
+  }
+
+  bool is_special(std::string_view text) const {
+    for (const auto& role : config_.roles)
+      if (role && *role && (*role)->token.content == text) return true;
+    return std::ranges::any_of(config_.more_special,
+                               [&](const HfRoleToken& more) { return more.token.content == text; });
+  }
+
+  int version_;
+  HfConfig config_;
 };
 
 }  // namespace
 
-HfTemplate read_hf_template(const JsonObject& post_processor, std::int32_t vocab_size) {
-  TemplateReader reader(vocab_size);
-  reader.read(post_processor);
-  return reader.result;
-}
-
 std::vector<std::string> hf_config_files(const std::string& folder) {
   std::vector<std::string> files;
-  for (const char* name : {kConfigName, kMapName})
+  for (const char* name : {kConfigName, kHfClassFile, kMapName, kAddedName, kHfModelConfig})
     if (const std::string path = concat(folder, "/", name); is_there(path)) files.push_back(path);
   return files;
 }
 
-HfConfig read_hf_config(const std::vector<HfConfigFile>& files,
-                        const StringMap<std::int32_t>& ids) {
-  HfConfig config;
-  ConfigReader reader(config, ids);
+HfConfig read_hf_config(const std::vector<HfConfigFile>& files, int version) {
+  ConfigReader reader(version);
   for (const HfConfigFile& file : files) reader.read(file);
-  return config;
+  return reader.take();
+}
+
+void fill_hf_roles(HfConfig& config, int version) {
+  const HfClass::Roles roles = hf_class_roles(*config.tokenizer_class, version);
+  for (std::size_t i = 0; i < roles.size(); ++i)
+    if (!config.roles[i] && !roles[i].empty())
+      config.roles[i] = HfRoleToken{{.content = std::string(roles[i]), .special = true}, false};
+}
+
+std::string hf_role(const HfConfig& config, std::string_view role) {
+  const auto index = static_cast<std::size_t>(std::ranges::find(kHfRoles, role) - kHfRoles.begin());
+  const auto& token = config.roles[index];
+  return token && *token ? (*token)->token.content : std::string();
 }
 
 }  // namespace mt

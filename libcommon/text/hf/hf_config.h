@@ -1,44 +1,74 @@
-// What a tokenizer.json leaves to others: which tokens are put around a text, and which begin and
-// end a document.  The first is its post_processor; the second stand in tokenizer_config.json
-// beside it, or else in special_tokens_map.json, as transformers reads them.
+// What the files beside a tokenizer.json say of it, as AutoTokenizer of transformers reads them:
+// which tokens there are beyond it, which stand for what, and how the class is set up.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "text/string_map.h"
+#include "text/hf/hf_added_tokens.h"
+#include "text/hf/hf_classes.h"
 
 namespace mt {
 
 class JsonObject;
 
-// The ids around each text.
-struct HfTemplate {
-  std::vector<std::int32_t> before = {}, after = {};
+// A setting of tokenizer_config.json.
+struct HfFlag3 {
+  enum { absent, null, no, yes } value = absent;
+
+  bool is_given() const { return value == no || value == yes; }
+  bool or_else(bool other) const { return is_given() ? value == yes : other; }
 };
 
-// Known are TemplateProcessing, ByteLevel, BertProcessing, RobertaProcessing and Sequence; others
-// are refused by name, and so are templates that have not the one text they are for once.
-HfTemplate read_hf_template(const JsonObject& post_processor, std::int32_t vocab_size);
+// A token by its role.  Where no more is said than its text, its flags do not count.
+struct HfRoleToken {
+  HfAddedToken token;
+  bool has_flags = false;
+};
 
 struct HfConfig {
-  std::int32_t bos = -1, eos = -1;  // -1: none is named
-  // tokenizer_class is one of Llama's or Gemma's: add_bos_token (by default true) and add_eos_token
-  // (false) then say what is put around a text, whatever the post_processor is.
-  bool llama = false, add_bos = true, add_eos = false;
+  const HfClass* tokenizer_class = &hf_class("");
+  bool has_class = false;   // one is named, or follows from the model
+  bool has_config = false;  // there is a tokenizer_config.json
+  // Where a role is not spoken of, the class decides; where it is null, nothing has it.
+  std::array<std::optional<std::optional<HfRoleToken>>, kHfRoles.size()> roles;
+  std::vector<HfRoleToken> more_special;  // additional_special_tokens and extra_special_tokens
+
+  // added_tokens_decoder; without one, what added_tokens.json has.  By the ids that they give.
+  bool has_decoder = false;
+  std::map<std::int64_t, HfAddedToken> added;
+
+  // Does anything but the tokenizer.json speak?  Else that counts alone.
+  bool is_said() const { return has_config || has_class; }
+
+  HfFlag3 add_bos, add_eos, add_prefix_space, legacy, clean_up, split_special;
+  HfFlag3 lower_case, strip_accents, chinese;
 };
 
-// One of the two files: what errors call it, and what it holds.
+// One of the files: what errors call it, and what it holds.  Which it is, the path's last part
+// says; another one is tokenizer_config.json.
 struct HfConfigFile {
   std::string path, content;
 };
 
-// The names of the two files that are there, with their folder.
+inline constexpr const char* kHfModelConfig = "config.json";
+// Of our own checkpoints: what a config.json said of the class.
+inline constexpr const char* kHfClassFile = "tokenizer_class.json";
+
+// The names of those files that are there, with their folder; the model's config.json is
+// the last.
 std::vector<std::string> hf_config_files(const std::string& folder);
 
-// Reads what these files say; where more than one speaks of a thing, the first counts.
-// Exit::bad_data for a token that is not in `ids`.
-HfConfig read_hf_config(const std::vector<HfConfigFile>& files, const StringMap<std::int32_t>& ids);
+// `version`: of transformers, which decides of which class a model's tokenizer is.
+HfConfig read_hf_config(const std::vector<HfConfigFile>& files, int version);
+
+// Gives each role that nothing speaks of to the token that the class has for it.
+void fill_hf_roles(HfConfig& config, int version);
+// The token of a role, once they are filled; empty: none has it.
+std::string hf_role(const HfConfig& config, std::string_view role);
 
 }  // namespace mt

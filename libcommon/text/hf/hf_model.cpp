@@ -1,5 +1,6 @@
 #include "text/hf/hf_model.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/json_object.h"
@@ -18,34 +19,38 @@ void HfModel::encode(std::string_view text, Splitter split, std::vector<std::int
   encode(words, ids);
 }
 
-// Files of older versions do not say which model it is.
-static std::string_view type_of(const JsonObject& model) {
+std::string_view hf_model_type(const JsonObject& model) {
   if (model.has("type")) return model.type();
   if (model.has("merges")) return "BPE";
   if (model.has("max_input_chars_per_word")) return "WordPiece";
   return model.member("vocab").is_array() ? "Unigram" : "WordLevel";
 }
 
+static constexpr std::int64_t kMostHoles = 1 << 18;  // ids that are nobody's: 8 MiB of texts
+
 HfVocabulary read_hf_vocabulary(const JsonObject& model) {
-  const std::string_view type = type_of(model);
+  const std::string_view type = hf_model_type(model);
   if (type == "Unigram") return read_hf_unigram_vocabulary(model);
   if (type != "BPE" && type != "WordPiece" && type != "WordLevel")
     model.refuse("the model ", json_quoted(type), " is not known");
   HfVocabulary vocabulary;
-  vocabulary.ids =
-      parse_vocabulary(simdjson::minify(model.member("vocab")), concat(model.where(), ": vocab"));
-  vocabulary.tokens.resize(vocabulary.ids.size());
+  vocabulary.ids = parse_vocabulary(simdjson::minify(model.member("vocab")),
+                                    concat(model.where(), ": vocab"), kMostHoles);
+  vocabulary.size = static_cast<std::int32_t>(vocabulary.ids.size());
+  std::int32_t last = -1;
+  for (const auto& [token, id] : vocabulary.ids) last = std::max(last, id);
+  vocabulary.tokens.resize(static_cast<std::size_t>(last) + 1);
   for (const auto& [token, id] : vocabulary.ids) vocabulary.tokens[id] = token;
   return vocabulary;
 }
 
 bool hf_model_takes_bytes(const JsonObject& model, const HfVocabulary& vocabulary) {
-  return type_of(model) == "BPE" && hf_bpe_takes_bytes(model, vocabulary);
+  return hf_model_type(model) == "BPE" && hf_bpe_takes_bytes(model, vocabulary);
 }
 
 std::unique_ptr<HfModel> make_hf_model(const JsonObject& model, const HfVocabulary& vocabulary,
                                        bool bytes) {
-  const std::string_view type = type_of(model);
+  const std::string_view type = hf_model_type(model);
   if (type == "Unigram") return make_hf_unigram(model, vocabulary);
   if (type == "WordPiece") return make_hf_word_piece(model, vocabulary);
   if (type == "WordLevel") return make_hf_word_level(model, vocabulary);

@@ -30,12 +30,16 @@ class HfModel {
 
 struct HfVocabulary {
   StringMap<std::int32_t> ids;      // of each token
-  std::vector<std::string> tokens;  // of each id
+  std::vector<std::string> tokens;  // of each id; empty: it is nobody's
+  std::int32_t size = 0;            // of the model's own, as its library counts them
 };
 
 // Does the file's model understand bytes as they are, where text/bpe/byte_map.h's characters would
 // be written for them?
 bool hf_model_takes_bytes(const JsonObject& model, const HfVocabulary& vocabulary);
+
+// BPE, Unigram, WordPiece or WordLevel; files of older versions do not say which.
+std::string_view hf_model_type(const JsonObject& model);
 
 HfVocabulary read_hf_vocabulary(const JsonObject& model);
 

@@ -7,6 +7,7 @@
 #include "base/json_object.h"
 #include "base/utf8.h"
 #include "text/bpe/base64.h"
+#include "text/bpe/byte_map.h"
 #include "text/bpe/char_masks.h"
 #include "text/hf/hf_normal_forms.h"
 #include "text/hf/hf_precompiled.h"
@@ -118,6 +119,36 @@ void clean(std::string& text, bool cleans, bool ideographs) {
       });
 }
 
+// --- Nmt. ---
+
+bool is_nmt_dropped(char32_t p) {
+  return (p >= 0x01 && p <= 0x08) || p == 0x0B || (p >= 0x0E && p <= 0x1F) || p == 0x7F ||
+         p == 0x8F || p == 0x9F;
+}
+
+bool is_nmt_space(char32_t p) {
+  return p == '\t' || p == '\n' || p == '\f' || p == '\r' || p == 0x1680 ||
+         (p >= 0x200B && p <= 0x200F) || p == 0x2028 || p == 0x2029 || p == 0x2581 || p == 0xFEFF ||
+         p == 0xFFFD;
+}
+
+// Drops control characters and makes spaces of white space that is none to others.
+void clean_nmt(std::string& text) {
+  rewrite(
+      text, [](char32_t point) { return is_nmt_dropped(point) || is_nmt_space(point); },
+      [](char32_t point, std::string& result) {
+        if (is_nmt_space(point)) result += ' ';
+      });
+}
+
+// --- ByteLevel. ---
+
+void write_bytes(std::string& text) {
+  std::string result;
+  for (const char byte : text) append_utf8(result, kByteChars[static_cast<unsigned char>(byte)]);
+  text = std::move(result);
+}
+
 std::function<void(std::string&)> bert_step(const JsonObject& object) {
   HfBertNormalizer normalizer;
   normalizer.clean_text = object.flag("clean_text");
@@ -158,6 +189,11 @@ void HfNormalizer::add(const JsonObject& object) {
     const bool left = object.flag("strip_left"), right = object.flag("strip_right");
     keeps_start_ &= !left;
     steps_.emplace_back([=](std::string& text) { strip(text, left, right); });
+  } else if (type == "Nmt") {
+    keeps_start_ = false;
+    steps_.emplace_back(clean_nmt);
+  } else if (type == "ByteLevel") {
+    steps_.emplace_back(write_bytes);
   } else if (type == "StripAccents") {
     keeps_start_ = false;
     steps_.emplace_back([](std::string& text) { fold(text, flags_of(HfFlag::mark), false); });

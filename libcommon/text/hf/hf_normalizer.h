@@ -1,6 +1,6 @@
 // HfNormalizer: what a tokenizer.json makes of a text before it is cut.  Known are Sequence, NFC,
-// NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Prepend, Replace, Precompiled and
-// BertNormalizer; others are refused by name.  Constant once made; thread-safe.
+// NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Prepend, Replace, Precompiled, Nmt, ByteLevel
+// and BertNormalizer; others are refused by name.  Constant once made; thread-safe.
 #pragma once
 
 #include <functional>

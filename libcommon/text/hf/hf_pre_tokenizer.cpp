@@ -8,6 +8,7 @@
 #include "text/bpe/byte_map.h"
 #include "text/bpe/gpt2_split.h"
 #include "text/hf/hf_patterns.h"
+#include "text/hf/hf_properties.h"
 #include "text/hf/hf_regex.h"
 #include "text/hf/hf_tables.h"
 #include "text/unicode/unicode.h"
@@ -41,6 +42,30 @@ HfMatcher match_text(std::string text) {
     }
     if (last < word.size()) parts.push_back({word.size(), false});
   };
+}
+
+// Runs of `length` characters, all of them matches.
+HfMatcher match_runs(std::int64_t length) {
+  return [length](std::string_view word, std::vector<HfPart>& parts) {
+    std::int64_t taken = 0;
+    for (std::size_t at = 0; at < word.size();) {
+      next_valid_code_point(word, at);
+      if (++taken % length == 0 || at == word.size()) parts.push_back({at, true});
+    }
+  };
+}
+
+// Runs of characters of one script.  What goes with any, a space for instance, is part of the run
+// before it; before the first run it is no match.
+void match_scripts(std::string_view word, std::vector<HfPart>& parts) {
+  int last = -1;  // the script of the run that is open; -1: none is
+  for (std::size_t at = 0; at < word.size();) {
+    const std::size_t before = at;
+    const int script = hf_script(next_valid_code_point(word, at));
+    if (script >= 0 && script != last && before > 0) parts.push_back({before, last >= 0});
+    if (script >= 0) last = script;
+  }
+  if (!word.empty()) parts.push_back({word.size(), last >= 0});
 }
 
 // A splitter's pieces are the matches of its pattern and leave nothing between.
@@ -91,6 +116,15 @@ HfBehavior behavior_of(const JsonObject& object, std::string_view otherwise) {
     if (name == known) return behavior;
   object.refuse("\"behavior\": ", json_quoted(name),
                 ", expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
+}
+
+std::string one_character(const JsonObject& object, std::string_view name) {
+  const std::string text(object.text(name));
+  std::size_t end = 0;
+  if (!text.empty()) next_code_point(text, end);
+  if (text.empty() || end != text.size())
+    object.refuse(json_quoted(name), ": ", json_quoted(text), ", expected one character");
+  return text;
 }
 
 // --- Steps. ---
@@ -167,6 +201,14 @@ void HfPreTokenizer::add(const JsonObject& object) {
     add_cut(match_characters(is_punctuation), HfBehavior::isolated);
   } else if (type == "Whitespace") {
     add_cut(match_words, HfBehavior::removed, true);
+  } else if (type == "UnicodeScripts") {
+    add_cut(match_scripts, HfBehavior::removed, true);
+  } else if (type == "CharDelimiterSplit") {
+    add_cut(match_text(one_character(object, "delimiter")), HfBehavior::removed);
+  } else if (type == "FixedLength") {
+    const std::int64_t length = object.number("length", 1 << 30);
+    if (length == 0) object.refuse("\"length\": 0, expected 1 at least");
+    add_cut(match_runs(length), HfBehavior::isolated);
   } else {
     object.refuse("the pre-tokenizer ", json_quoted(type), " is not known");
   }
@@ -216,11 +258,9 @@ void HfPreTokenizer::add_split(const JsonObject& object) {
 }
 
 void HfPreTokenizer::add_metaspace(const JsonObject& object) {
-  const std::string mark(object.text("replacement"));
+  const std::string mark = one_character(object, "replacement");
   std::size_t end = 0;
-  const char32_t point = mark.empty() ? 0 : next_code_point(mark, end);
-  if (mark.empty() || end != mark.size())
-    object.refuse("\"replacement\": ", json_quoted(mark), ", expected one character");
+  const char32_t point = next_code_point(mark, end);
   const std::string_view scheme = object.text_or("prepend_scheme", "always");
   Prepend prepend = scheme == "first"   ? Prepend::first
                     : scheme == "never" ? Prepend::never

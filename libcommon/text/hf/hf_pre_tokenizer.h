@@ -1,6 +1,7 @@
 // HfPreTokenizer: how a tokenizer.json cuts text into the words that its model gets.  Known are
-// Sequence, ByteLevel, Split, Digits, Metaspace, Whitespace, WhitespaceSplit, BertPreTokenizer and
-// Punctuation; others are refused by name.  Constant once made; thread-safe.
+// Sequence, ByteLevel, Split, Digits, Metaspace, Whitespace, WhitespaceSplit, BertPreTokenizer,
+// Punctuation, UnicodeScripts, CharDelimiterSplit and FixedLength; others are refused by name.
+// Constant once made; thread-safe.
 #pragma once
 
 #include <functional>

@@ -64,13 +64,20 @@ class Search {
 
 }  // namespace
 
-HfRegex::HfRegex(std::string_view expression, const JsonObject& where) : expression_(expression) {
-  const std::string pattern = pcre2_expression(expression, where);
-  int error = 0;
+// A compiled expression; null, with what is wrong, where PCRE2 does not take it.
+static pcre2_code* compile(const std::string& pattern, int& error) {
   PCRE2_SIZE offset = 0;
-  pcre2_code* const code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, nullptr);
+  return pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                       PCRE2_UTF | PCRE2_MULTILINE, &error, &offset, nullptr);
+}
+
+HfRegex::HfRegex(std::string_view expression, const JsonObject& where) : expression_(expression) {
+  const Pcre2Expression pattern = pcre2_expression(expression, where);
+  const std::string inlined = pattern.inlined();
+  int error = PCRE2_ERROR_PATTERN_TOO_LARGE;
+  pcre2_code* code = inlined.empty() && !expression.empty() ? nullptr : compile(inlined, error);
+  if (code == nullptr && error == PCRE2_ERROR_PATTERN_TOO_LARGE)
+    code = compile(pattern.shared(), error);
   if (code == nullptr) {
     PCRE2_UCHAR line[256];
     pcre2_get_error_message(error, line, sizeof line);

@@ -1,10 +1,9 @@
 // HfRegex: a regular expression of a tokenizer.json that no hand-written splitter knows, matched by
 // PCRE2 as Hugging Face's tokenizers match it by Oniguruma.
 //
-// The two agree where this takes an expression at all: characters, classes, \s \d \p{...} and their
-// opposites, groups, alternatives, lookaround, * + ? {n,m} with ? and + behind the first three, ^ $
-// and a dot; (?i:...) around letters.  What they read differently, or is not needed, is refused.
-// PCRE2's tables of Unicode are not asked: classes are written out from text/unicode/unicode.h.
+// All of Oniguruma's syntax is taken but what PCRE2 cannot do or reads in another way: absent
+// groups, conditions, \y, bytes above 127 by number, lookbehind of no fixed length.  PCRE2's tables
+// of Unicode are not asked: sets of characters are written out from text/hf/hf_properties.h.
 //
 // Constant once made; thread-safe.  A search that takes more than ten million steps is
 // Exit::bad_data.

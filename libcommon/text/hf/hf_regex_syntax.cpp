@@ -8,8 +8,7 @@
 
 #include "base/json_object.h"
 #include "base/utf8.h"
-#include "text/unicode/code_points.h"
-#include "text/unicode/unicode.h"
+#include "text/hf/hf_regex_class.h"
 
 namespace mt {
 namespace {
@@ -26,307 +25,408 @@ std::string written(const CodePoints& set) {
   for (auto [first, last] : set.ranges()) {
     if (first >= 0xD800 && first < 0xE000) first = 0xE000;
     if (last >= 0xD800 && last < 0xE000) last = 0xD7FF;
-    if (first <= last) ranges += concat(written(first), "-", written(last));
+    if (first > last) continue;
+    ranges += written(first);
+    if (first != last) ranges += concat("-", written(last));
   }
   return ranges.empty() ? "(?!)" : concat("[", ranges, "]");
 }
 
-CodePoints points_of(Category wanted) {
-  static const auto kSets = [] {
-    std::array<CodePoints, kCategories> sets;
-    for (int i = 0; i < kCategories; ++i)
-      sets[i] = CodePoints::of([=](char32_t p) { return category(p) == static_cast<Category>(i); });
-    return sets;
-  }();
-  return kSets[static_cast<std::size_t>(wanted)];
-}
+bool is_quantifier(char c) { return c == '*' || c == '+' || c == '?' || c == '{'; }
 
-// General categories, as a set of bits in the order of kNames; those of P and of S only together.
-class Properties {
- public:
-  bool add(std::string_view name) {
-    bool known = false;
-    for (std::size_t i = 0; i < std::size(kNames); ++i)
-      if (kNames[i].name == name || kNames[i].name.substr(0, 1) == name) {
-        bits_ |= 1u << i;
-        known = true;
-      }
-    return known;
-  }
-
-  // The code points of all classes that were added; nothing where text/unicode/unicode.h does not
-  // tell them from others.
-  std::optional<CodePoints> code_points() const {
-    std::uint32_t categories = 0, others = 0;
-    for (std::size_t i = 0; i < std::size(kNames); ++i)
-      ((bits_ >> i & 1) != 0 ? categories : others) |= 1u << static_cast<int>(kNames[i].category);
-    if ((categories & others) != 0) return std::nullopt;
-    const auto bit = [](Category c) { return 1u << static_cast<int>(c); };
-    if ((categories & bit(Category::symbol)) != 0) categories |= bit(Category::letter_symbol);
-    CodePoints set;
-    for (int i = 0; i < kCategories; ++i)
-      if ((categories >> i & 1) != 0) set.add(points_of(static_cast<Category>(i)));
-    return set;
-  }
-
- private:
-  struct Name {
-    std::string_view name;
-    Category category;
-  };
-  static constexpr Name kNames[] = {
-      {"Lu", Category::upper},         {"Lt", Category::upper},        {"Ll", Category::lower},
-      {"Lm", Category::letter},        {"Lo", Category::letter},       {"Mn", Category::mark},
-      {"Mc", Category::spacing_mark},  {"Me", Category::spacing_mark}, {"Nd", Category::digit},
-      {"Nl", Category::letter_number}, {"No", Category::number},       {"Pc", Category::connector},
-      {"P-", Category::punctuation},   {"S-", Category::symbol}};
-  std::uint32_t bits_ = 0;
+// What the options in effect say, as (?imx-imx) sets them.
+struct Mode {
+  bool ignore_case = false, dot_takes_line_ends = false, extended = false;
 };
+
+// Characters that are several letters once case does not count, with those letters.
+struct Ligature {
+  std::string_view letters;
+  std::string_view characters;  // one of them stands for all letters
+};
+constexpr Ligature kLigatures[] = {{"ffi", "\uFB03"},     {"ffl", "\uFB04"}, {"ff", "\uFB00"},
+                                   {"fi", "\uFB01"},      {"fl", "\uFB02"},  {"ss", "\u00DF\u1E9E"},
+                                   {"st", "\uFB05\uFB06"}};
 
 class Rewriter {
  public:
-  Rewriter(std::string_view text, const JsonObject& where) : text_(text), where_(where) {}
+  Rewriter(std::string_view text, const JsonObject& where) : text_(text, where) {
+    count_groups(text);
+  }
 
-  std::string rewrite() {
-    while (at_ < text_.size()) item();
-    if (depth_ != 0) refuse("a group without its end");
-    return std::move(out_);
+  Pcre2Expression rewrite() {
+    result_.text = alternatives({}, 0);
+    if (!text_.at_end()) text_.refuse("a group's end without its start");
+    return std::move(result_);
   }
 
  private:
-  [[noreturn]] void refuse(const auto&... parts) const {
-    where_.refuse("the regular expression ", json_quoted(text_), ": ", parts..., " at byte ", at_,
-                  " is not supported");
-  }
+  static constexpr int kMostDepth = 200;  // of groups: PCRE2's own is 250
 
-  bool take(std::string_view token) {
-    if (!text_.substr(at_).starts_with(token)) return false;
-    at_ += token.size();
-    return true;
-  }
+  // --- Groups. ---
 
-  void item() {
-    if (out_.size() > kMostBytes) refuse("more than a megabyte once written out");
-    for (const std::string_view open : {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"})
-      if (take(open)) return begin_group(open);
-    if (take("(?i:")) return letters_in_any_case();
-    if (text_.substr(at_).starts_with("(?"))
-      refuse("the group ", json_quoted(text_.substr(at_, 4)));
-    if (take("(")) return begin_group("(");
-    if (take(")")) {
-      if (depth_-- == 0) refuse("a group's end without its start");
-      out_ += ')';
-      return quantifier();
+  // Plain groups capture nothing where there are groups with names.
+  void count_groups(std::string_view text) {
+    int plain = 0;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      if (text[at] == '\\')
+        ++at;  // and what is behind it
+      else if (text[at] == '(')
+        count_group(text.substr(at), plain);
     }
-    if (take("|")) {
-      out_ += '|';
-      return;
+    groups_ = named_ ? 0 : plain;
+  }
+
+  void count_group(std::string_view rest, int& plain) {
+    if (!rest.starts_with("(?")) ++plain;
+    named_ |= (rest.starts_with("(?<") && rest.size() > 3 && rest[3] != '=' && rest[3] != '!') ||
+              rest.starts_with("(?'");
+  }
+
+  // Up to the end of the group, which is left there.
+  std::string alternatives(Mode mode, int depth) {
+    if (depth > kMostDepth) text_.refuse("a group that deep in groups");
+    std::string out;
+    while (!text_.at_end() && text_.next() != ')') {
+      if (out.size() > Pcre2Expression::kMostBytes)
+        text_.refuse("more than a megabyte once written out");
+      if (text_.take("|"))
+        out += '|';
+      else if (text_.take("(?#"))
+        text_.take_until(')', "a comment without its end");
+      else if (mode.extended && skip_blank())
+        continue;
+      else if (text_.rest().starts_with("(?") && options_alone())
+        out += rest_in_another_mode(mode, depth);
+      else
+        out += term(mode, depth);
     }
-    for (const char anchor : {'^', '$'})
-      if (take({&anchor, 1})) {
-        out_ += anchor;
-        return;
-      }
-    if (take("."))
-      out_ += '.';
-    else if (take("["))
-      out_ += written(bracket());
-    else if (take("\\"))
-      escape();
-    else if (std::string_view("*+?{").find(text_[at_]) != std::string_view::npos)
-      refuse("the quantifier ", json_quoted(text_.substr(at_, 1)), ", of nothing,");
-    else
-      out_ += written(next_code_point(text_, at_));
-    quantifier();
+    return out;
   }
 
-  void begin_group(std::string_view open) {
-    ++depth_;
-    out_ += open;
+  bool skip_blank() {
+    if (text_.take("#")) {
+      while (!text_.at_end() && text_.next() != '\n') text_.skip(1);
+      return true;
+    }
+    for (const char blank : {' ', '\t', '\n', '\r', '\f', '\v'})
+      if (text_.take({&blank, 1})) return true;
+    return false;
   }
 
-  // (?i:...) of ASCII letters, in alternatives and sets.  Oniguruma also finds one character for
-  // these pairs of letters, which have ligatures.
-  void letters_in_any_case() {
-    const std::size_t end = text_.find(')', at_);
-    const std::string_view inside = text_.substr(at_, end - at_);
-    const auto plain = [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '\'' || c == '|' ||
-             c == '[' || c == ']';
-    };
-    if (end == text_.npos || !std::ranges::all_of(inside, plain))
-      refuse("(?i:...) around more than letters");
-    std::string lower(inside);
-    for (char& c : lower)
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
-    for (const char* pair : {"ss", "st", "ff", "fi", "fl"})
-      if (lower.find(pair) != lower.npos) refuse("(?i:...) around ", json_quoted(pair));
-    out_ += concat("(?i:", inside, ")");
-    at_ = end + 1;
-    quantifier();
+  // Is this "(?imx-imx)", which holds to the end of the group around it?
+  bool options_alone() const {
+    const std::string_view rest = text_.rest().substr(2);
+    const std::size_t end = rest.find_first_not_of("imx-");
+    return end != rest.npos && end > 0 && rest[end] == ')';
   }
 
-  void quantifier() {
-    if (at_ == text_.size()) return;
-    const char c = text_[at_];
-    if (c == '{') {
-      counted();
-    } else if (c == '*' || c == '+' || c == '?') {
-      out_ += c;
-      ++at_;
-      for (const char mode : {'+', '?'})
-        if (take({&mode, 1})) {
-          out_ += mode;
+  Mode options(Mode mode) {
+    for (bool value = true; std::string_view("imx-").find(text_.next()) != std::string_view::npos;
+         text_.skip(1)) {
+      switch (text_.next()) {
+        case 'i':
+          mode.ignore_case = value;
           break;
-        }
-    } else {
-      return;
+        case 'm':
+          mode.dot_takes_line_ends = value;
+          break;
+        case 'x':
+          mode.extended = value;
+          break;
+        default:
+          value = false;
+      }
     }
-    if (at_ < text_.size() && std::string_view("*+?{").find(text_[at_]) != std::string_view::npos)
-      refuse("a quantifier behind a quantifier");
+    return mode;
   }
 
-  // {n}, {n,} or {n,m}
-  void counted() {
-    const std::size_t end = text_.find('}', at_);
-    const std::string_view counts = text_.substr(at_ + 1, end - at_ - 1);
-    const std::size_t comma = std::min(counts.find(','), counts.size());
-    const auto is_number = [](std::string_view digits) {
-      return digits.size() <= 3 && digits.find_first_not_of("0123456789") == digits.npos;
+  std::string rest_in_another_mode(Mode mode, int depth) {
+    text_.skip(2);
+    mode = options(mode);
+    text_.skip(1);
+    return concat("(?:", alternatives(mode, depth + 1), ")");
+  }
+
+  std::string group(std::string_view open, Mode mode, int depth) {
+    std::string inside = alternatives(mode, depth + 1);
+    if (!text_.take(")")) text_.refuse("a group without its end");
+    return concat(open, inside, ")");
+  }
+
+  std::string name_until(char end) {
+    const std::string_view name = text_.take_until(end, "a name without its end");
+    const auto is_plain = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     };
+    if (name.empty() || name.size() > 32 || !std::ranges::all_of(name, is_plain) ||
+        (name[0] >= '0' && name[0] <= '9'))
+      text_.refuse(concat("the name ", json_quoted(name)));
+    return std::string(name);
+  }
+
+  // Behind a (.
+  std::string any_group(Mode mode, int depth) {
+    for (const std::string_view open : {"?:", "?=", "?!", "?<=", "?<!", "?>"})
+      if (text_.take(open)) return group(concat("(", open), mode, depth);
+    for (const auto& [open, end] : {std::pair{"?<", '>'}, {"?'", '\''}})
+      if (text_.take(open)) return group(concat("(?<", name_until(end), ">"), mode, depth);
+    if (!text_.rest().starts_with("?") && !text_.rest().starts_with("*"))
+      return group(named_ ? "(?:" : "(", mode, depth);
+    const std::string_view rest = text_.rest();
+    const std::size_t end = std::min(rest.find_first_not_of("imx-", 1), rest.size());
+    if (end == rest.size() || end == 1 || rest[end] != ':')
+      text_.refuse(concat("the group ", json_quoted(concat("(", rest.substr(0, 2)))));
+    text_.skip(1);
+    mode = options(mode);
+    text_.skip(1);
+    return group("(?:", mode, depth);
+  }
+
+  // --- What repeats. ---
+
+  std::string term(Mode mode, int depth) {
+    bool repeats = true;  // may it be repeated?
+    std::string atom = one(mode, depth, repeats);
+    for (bool again = false;; again = true) {
+      while (mode.extended && skip_blank()) continue;
+      if (text_.at_end() || !is_quantifier(text_.next())) return atom;
+      const std::optional<std::string> count = counted();
+      if (!count && text_.next() == '{') return atom;  // a character
+      if (!repeats) text_.refuse("a quantifier of what is not to be repeated");
+      if (again) atom = concat("(?:", atom, ")");
+      atom = repeated(atom, count);
+    }
+  }
+
+  // {n}, {n,}, {,m} or {n,m} as PCRE2 writes them, not passed over; nothing for a { of its own.
+  std::optional<std::string> counted() const {
+    const std::string_view rest = text_.rest();
+    const std::size_t end = rest.find('}');
+    if (!rest.starts_with('{') || end == rest.npos) return std::nullopt;
+    const std::string_view counts = rest.substr(1, end - 1);
+    const std::size_t comma = std::min(counts.find(','), counts.size());
     const std::string_view least = counts.substr(0, comma);
     const std::string_view most = counts.substr(std::min(comma + 1, counts.size()));
-    if (end == text_.npos || least.empty() || !is_number(least) || !is_number(most))
-      refuse("{ without {n}, {n,} or {n,m}");
-    out_ += concat("{", counts, "}");
-    at_ = end + 1;
+    const auto is_number = [](std::string_view digits) {
+      return digits.find_first_not_of("0123456789") == digits.npos;
+    };
+    if (!is_number(least) || !is_number(most) || (least.empty() && most.empty()))
+      return std::nullopt;
+    if (least.size() > 4 || most.size() > 4) text_.refuse("a count of more than four digits");
+    if (comma == counts.size()) return concat("{", least, "}");
+    return concat("{", least.empty() ? "0" : least, ",", most, "}");
   }
 
-  void escape() {
-    if (const auto set = class_escape())
-      out_ += written(*set);
-    else
-      out_ += written(character_escape());
-  }
-
-  // \s \d \p{NAME}, \p{^NAME} and their opposites, behind the backslash; nothing for another one.
-  std::optional<CodePoints> class_escape() {
-    for (const char upper : {'S', 'D', 'P'}) {
-      const char lower = static_cast<char>(upper | 0x20);
-      const bool negated = take({&upper, 1});
-      if (!negated && !take({&lower, 1})) continue;
-      if (upper == 'P') return property(negated);
-      const CodePoints set = points_of(upper == 'S' ? Category::space : Category::digit);
-      return negated ? set.complement() : set;
+  std::string repeated(std::string_view atom, const std::optional<std::string>& count) {
+    if (!count) {
+      const char c = text_.next();
+      text_.skip(1);
+      for (const std::string_view mode : {"+", "?"})
+        if (text_.take(mode)) return concat(atom, std::string_view(&c, 1), mode);
+      return concat(atom, std::string_view(&c, 1));
     }
-    return std::nullopt;
+    text_.take_until('}', "{");
+    if (!text_.take("?")) return concat(atom, *count);  // a + repeats it once more
+    const bool exact = count->find(',') == count->npos;
+    return exact ? concat("(?:", atom, *count, ")?") : concat(atom, *count, "?");
   }
 
-  std::string_view property_name(bool& negated) {
-    if (!take("{")) refuse("\\p without {NAME}");
-    if (take("^")) negated = !negated;
-    const std::size_t end = std::min(text_.find('}', at_), text_.size());
-    const std::string_view name = text_.substr(at_, end - at_);
-    at_ = std::min(end + 1, text_.size());
-    return name;
-  }
+  // --- What is one. ---
 
-  CodePoints property(bool negated) {
-    const std::string_view name = property_name(negated);
-    Properties properties;
-    if (!properties.add(name)) refuse("\\p{", name, "}");
-    const auto set = properties.code_points();
-    if (!set) refuse("\\p{", name, "} by itself");
-    return negated ? set->complement() : *set;
-  }
-
-  char32_t character_escape() {
-    if (at_ == text_.size()) refuse("a backslash");
-    static constexpr std::pair<char, char32_t> kControls[] = {
-        {'n', '\n'}, {'r', '\r'}, {'t', '\t'}, {'f', '\f'}, {'v', '\v'}};
-    for (const auto& [letter, point] : kControls)
-      if (take({&letter, 1})) return point;
-    if (take("u")) return hexadecimal(4, text_.substr(at_, 4));
-    if (take("x{")) {
-      const std::size_t end = std::min(text_.find('}', at_), text_.size());
-      const char32_t point = hexadecimal(0, text_.substr(at_, end - at_));
-      if (!take("}")) refuse("\\x{ without }");
-      return point;
+  std::string one(Mode mode, int depth, bool& repeats) {
+    if (text_.take("(")) {
+      const std::string_view rest = text_.rest();
+      for (const std::string_view look : {"?=", "?!", "?<=", "?<!"})
+        if (rest.starts_with(look)) repeats = false;
+      return any_group(mode, depth);
     }
-    if (take("x")) return hexadecimal(2, text_.substr(at_, 2));
-    const char c = text_[at_];
-    const bool word = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    if (word) refuse("\\", std::string_view(&c, 1));
-    return next_code_point(text_, at_);
-  }
-
-  // `exactly` so many digits, or if 0 any number of them.
-  char32_t hexadecimal(std::size_t exactly, std::string_view digits) {
-    std::uint32_t point = 0;
-    const char* const end = digits.data() + digits.size();
-    const auto [parsed, error] = std::from_chars(digits.data(), end, point, 16);
-    if (error != std::errc() || parsed != end || (exactly != 0 && digits.size() != exactly) ||
-        point > CodePoints::kLast || (point >= 0xD800 && point < 0xE000))
-      refuse("the code point ", json_quoted(digits));
-    at_ += digits.size();
-    return point;
-  }
-
-  // What is behind a [.
-  CodePoints bracket() {
-    const bool negated = take("^");
-    CodePoints set;
-    Properties properties;
-    bool has_properties = false;
-    if (text_.substr(at_).starts_with("]")) refuse("an empty class");
-    while (!take("]")) {
-      if (at_ == text_.size()) refuse("a class without its end");
-      if (text_[at_] == '[' || text_.substr(at_).starts_with("&&")) refuse("a class in a class");
-      if (text_.substr(at_).starts_with("\\p{") && text_.substr(at_ + 3, 1) != "^") {
-        at_ += 2;
-        bool never = false;
-        const std::string_view name = property_name(never);
-        if (!properties.add(name)) refuse("\\p{", name, "}");
-        has_properties = true;
-        continue;
+    for (const std::string_view anchor : {"^", "$"})
+      if (text_.take(anchor)) {
+        repeats = false;
+        return std::string(anchor);
       }
-      set.add(class_item());
-    }
-    if (has_properties) {
-      const auto named = properties.code_points();
-      if (!named) refuse("\\p{...} of half of Lu and Lt, of Lm and Lo, or of Mc and Me");
-      set.add(*named);
-    }
-    return negated ? set.complement() : set;
+    if (text_.take(".")) return mode.dot_takes_line_ends ? "(?s:.)" : "[^\\n]";
+    if (text_.take("[")) return set(hf_regex_bracket(text_, mode.ignore_case));
+    if (text_.take("\\")) return escape(mode, repeats);
+    if (is_quantifier(text_.next()) && (text_.next() != '{' || counted()))
+      text_.refuse(
+          concat("the quantifier ", json_quoted(text_.rest().substr(0, 1)), ", of nothing,"));
+    if (mode.ignore_case)
+      if (std::string letters = ligature(); !letters.empty()) return letters;
+    return character(text_.take_character(), mode);
   }
 
-  // A character, a range of them, or an escape that stands for several.
-  CodePoints class_item() {
-    const bool escaped = take("\\");
-    if (escaped)
-      if (const auto set = class_escape()) return *set;
-    const char32_t first = escaped ? character_escape() : next_code_point(text_, at_);
-    const std::string_view rest = text_.substr(at_);
-    if (!rest.starts_with("-") || rest.starts_with("-]")) return {first, first};
-    ++at_;
-    if (text_.substr(at_).starts_with("[")) refuse("a class in a class");
-    const char32_t last = take("\\") ? character_escape() : next_code_point(text_, at_);
-    if (last < first) refuse("a range that ends before it begins");
-    return {first, last};
+  std::string set(const CodePoints& points) {
+    const auto& ranges = points.ranges();
+    if (ranges.size() == 1 && ranges[0].first == ranges[0].second) return written(ranges[0].first);
+    const std::string text = written(points);
+    const auto known = std::ranges::find(result_.sets, text);
+    const auto index = known - result_.sets.begin();
+    if (known == result_.sets.end()) result_.sets.push_back(text);
+    const char begin = Pcre2Expression::kClass, end = Pcre2Expression::kEnd;
+    return concat(std::string_view(&begin, 1), index, std::string_view(&end, 1));
   }
 
-  static constexpr std::size_t kMostBytes = 1 << 20;
+  std::string character(char32_t point, Mode mode) {
+    if (!mode.ignore_case) return written(point);
+    for (const auto& [letters, characters] : kLigatures) {
+      std::string one_of_them;
+      append_utf8(one_of_them, point);
+      if (characters.find(one_of_them) == characters.npos) continue;
+      std::string spelled;
+      for (const char c : letters) spelled += set(in_any_case({char32_t(c), char32_t(c)}));
+      return concat("(?:", set(in_any_case({point, point})), "|", spelled, ")");
+    }
+    return set(in_any_case({point, point}));
+  }
 
-  std::string_view text_;
-  const JsonObject& where_;
-  std::size_t at_ = 0;
-  int depth_ = 0;  // of groups
-  std::string out_;
+  // Letters that a ligature may stand for, if no quantifier takes the last of them; else nothing.
+  std::string ligature() {
+    std::string lower(text_.rest().substr(0, 3));
+    for (char& c : lower)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
+    for (const auto& [letters, characters] : kLigatures) {
+      const std::string_view behind = text_.rest().substr(std::min(letters.size(), lower.size()));
+      if (!lower.starts_with(letters) || (!behind.empty() && is_quantifier(behind[0]))) continue;
+      text_.skip(letters.size());
+      return concat("(?:", spellings(letters), ")");
+    }
+    return {};
+  }
+
+  // All ways to write the letters, in alternatives.
+  std::string spellings(std::string_view letters) {
+    if (letters.empty()) return {};
+    const auto letter = static_cast<char32_t>(letters[0]);
+    std::string rest = spellings(letters.substr(1));
+    std::string out = concat(set(in_any_case({letter, letter})), "(?:", rest, ")");
+    for (const auto& [all, characters] : kLigatures) {
+      if (!letters.starts_with(all)) continue;
+      CodePoints points;
+      for (std::size_t at = 0; at < characters.size();) {
+        const char32_t point = next_code_point(characters, at);
+        points.add({point, point});
+      }
+      out += concat("|", set(points), "(?:", spellings(letters.substr(all.size())), ")");
+    }
+    return out;
+  }
+
+  // --- Escapes. ---
+
+  // Behind a backslash.
+  std::string escape(Mode mode, bool& repeats) {
+    // Case counts for these in any mode, as Oniguruma has it.
+    if (const auto points = hf_regex_class_escape(text_)) return set(*points);
+    if (const auto place = anchor()) {
+      repeats = false;
+      return *place;
+    }
+    if (text_.take("R")) return "(?>\\r\\n|[\\n-\\r\\x{85}\\x{2028}\\x{2029}])";
+    if (text_.take("N")) return "[^\\n]";
+    if (text_.take("O")) return "(?s:.)";
+    for (const std::string_view same : {"X", "K"})
+      if (text_.take(same)) {
+        repeats = same == "X";
+        return concat("\\", same);
+      }
+    for (const std::string_view other : {"y", "Y", "M-"})
+      if (text_.rest().starts_with(other)) text_.refuse(concat("\\", other));
+    if (text_.take("Q")) return quoted(mode);
+    if (auto back = reference(mode)) return *back;
+    return character(hf_regex_character_escape(text_), mode);
+  }
+
+  std::optional<std::string> anchor() {
+    for (const std::string_view same : {"A", "z", "Z", "G"})
+      if (text_.take(same)) return concat("\\", same);
+    const bool edge = text_.take("b");
+    if (!edge && !text_.take("B")) return std::nullopt;
+    const std::string word = set(known_property("word"));
+    const auto [left, right] = edge ? std::pair{"(?!", "(?="} : std::pair{"(?=", "(?!"};
+    return concat("(?:(?<=", word, ")", left, word, ")|(?<!", word, ")", right, word, "))");
+  }
+
+  std::string quoted(Mode mode) {
+    const std::string_view rest = text_.rest();
+    const std::size_t end = std::min(rest.find("\\E"), rest.size());
+    std::string out;
+    const std::size_t behind = rest.size() - end;
+    while (text_.rest().size() > behind) out += character(text_.take_character(), mode);
+    text_.take("\\E");
+    return concat("(?:", out, ")");
+  }
+
+  // \1 \k<1> \k<-1> \k<NAME>, and the calls \g<1> and \g<NAME>.
+  std::optional<std::string> reference(Mode mode) {
+    const bool back = text_.take("k<");
+    if (back || text_.take("g<")) {
+      const std::string_view inside = text_.take_until('>', "a name without its end");
+      const bool number = inside.find_first_not_of("-0123456789") == inside.npos;
+      if (inside.empty() || (number && named_)) text_.refuse("a number beside names");
+      if (!back) return concat("\\g<", inside, ">");
+      return ignoring(number ? concat("\\g{", inside, "}") : concat("\\k<", inside, ">"), mode);
+    }
+    const std::string_view rest = text_.rest();
+    const std::size_t size = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    if (size == 0 || size > 3 || rest[0] == '0') return std::nullopt;
+    int index = 0;
+    std::from_chars(rest.data(), rest.data() + size, index);
+    if (index > groups_) {
+      if (size == 1 || rest[0] > '7') text_.refuse(concat("\\", rest.substr(0, size)));
+      return std::nullopt;  // a character by its octal number
+    }
+    text_.skip(size);
+    return ignoring(concat("\\g{", index, "}"), mode);
+  }
+
+  static std::string ignoring(std::string reference, Mode mode) {
+    return mode.ignore_case ? concat("(?i:", reference, ")") : reference;
+  }
+
+  HfRegexText text_;
+  Pcre2Expression result_;
+  int groups_ = 0;  // that capture and have no name
+  bool named_ = false;
 };
+
+// The text with each set as `write` says.
+template <class Write>
+std::string expanded(const Pcre2Expression& expression, const Write& write) {
+  std::string out;
+  const std::string_view text = expression.text;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != Pcre2Expression::kClass) {
+      out += text[at];
+      continue;
+    }
+    const std::size_t end = text.find(Pcre2Expression::kEnd, at);
+    std::size_t index = 0;
+    std::from_chars(text.data() + at + 1, text.data() + end, index);
+    out += write(index);
+    at = end;
+    if (out.size() > Pcre2Expression::kMostBytes) return {};
+  }
+  return out;
+}
 
 }  // namespace
 
-std::string pcre2_expression(std::string_view expression, const JsonObject& where) {
+std::string Pcre2Expression::inlined() const {
+  return expanded(*this, [&](std::size_t index) { return std::string_view(sets[index]); });
+}
+
+std::string Pcre2Expression::shared() const {
+  const auto name = [](std::size_t index) { return concat("mtset", index); };
+  std::string out = concat(
+      "(?:", expanded(*this, [&](std::size_t index) { return concat("(?&", name(index), ")"); }),
+      ")(?(DEFINE)");
+  for (std::size_t i = 0; i < sets.size(); ++i) out += concat("(?<", name(i), ">", sets[i], ")");
+  return out + ")";
+}
+
+Pcre2Expression pcre2_expression(std::string_view expression, const JsonObject& where) {
   return Rewriter(expression, where).rewrite();
 }
 

@@ -3,128 +3,182 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/allowance.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json_object.h"
-#include "base/json_parse.h"
-#include "base/json_place.h"
 #include "base/utf8.h"
 #include "text/bpe/byte_map.h"
+#include "text/hf/hf_adapt.h"
+#include "text/hf/hf_clean_up.h"
+#include "text/hf/hf_from_files.h"
 
 namespace mt {
 
 // --- Loading. ---
 
-static std::string json_path(const std::string& path) {
+// The tokenizer.json that a path means, or the files that one would be made of.
+static std::vector<std::string> vocabulary_files(const std::string& path) {
   std::error_code error;
-  return std::filesystem::is_directory(path, error) ? path + "/tokenizer.json" : path;
+  const bool folder = std::filesystem::is_directory(path, error);
+  if (!folder && !is_hf_vocabulary_file(path)) return {path};
+  const std::string place = folder ? path : parent_directory(path);
+  const std::string json = concat(place, "/tokenizer.json");
+  if (folder && std::filesystem::exists(json, error)) return {json};
+  std::vector<std::string> names = hf_vocabulary_files(place);
+  if (!folder && names.size() < 2) return {path};
+  if (names.empty())
+    fail(Exit::no_input, path, ": no tokenizer there: neither tokenizer.json, vocab.json with ",
+         "merges.txt, vocab.txt, tokenizer.model nor tekken.json");
+  for (std::string& name : names) name = concat(place, "/", name);
+  return names;
 }
 
-std::vector<std::string> HfTokenizer::files(const std::string& path) {
-  std::vector<std::string> files = {json_path(path)};
-  for (const std::string& file : hf_config_files(parent_directory(files[0]))) files.push_back(file);
-  return files;
-}
-
-static std::vector<HfConfigFile> config_files_beside(const std::string& file) {
+std::vector<HfConfigFile> HfTokenizer::files(const std::string& path) {
   std::vector<HfConfigFile> files;
-  for (const std::string& path : hf_config_files(parent_directory(file)))
-    files.push_back({path, read_regular_file(path)});
+  for (const std::string& file : vocabulary_files(path))
+    files.push_back({file, read_regular_file(file)});
+  for (const std::string& file : hf_config_files(parent_directory(files[0].path)))
+    files.push_back({file, read_regular_file(file)});
   return files;
 }
 
-HfTokenizer::HfTokenizer(const std::string& path)
-    : HfTokenizer(read_regular_file(json_path(path)), json_path(path),
-                  config_files_beside(json_path(path))) {}
+static bool is_vocabulary(const HfConfigFile& file) { return is_hf_vocabulary_file(file.path); }
+
+std::vector<HfConfigFile> HfTokenizer::copies(const std::string& path, int version) {
+  std::vector<HfConfigFile> copies = files(path);
+  for (HfConfigFile& file : copies) file.path = file.path.substr(file.path.rfind('/') + 1);
+  if (!is_vocabulary(copies[0])) copies[0].path = "tokenizer.json";
+  if (copies.back().path != kHfModelConfig) return copies;
+  const HfConfigFile model = copies.back();
+  copies.pop_back();
+  const auto config = std::ranges::find_if_not(copies.begin() + 1, copies.end(), is_vocabulary);
+  const bool asked = !read_hf_config({config, copies.end()}, version).has_class;
+  if (const HfConfig said = read_hf_config({model}, version); asked && said.has_class)
+    copies.push_back({kHfClassFile, concat("{\"tokenizer_class\":",
+                                           json_quoted(said.tokenizer_class->name), "}\n")});
+  return copies;
+}
+
+HfTokenizer::HfTokenizer(const std::string& path, int version) {
+  const std::vector<HfConfigFile> all = files(path);
+  const auto first = std::ranges::find_if_not(all.begin() + 1, all.end(), is_vocabulary);
+  HfConfig config = read_hf_config({first, all.end()}, version);
+  const bool from_file = !is_vocabulary(all[0]);
+  std::string json = all[0].content;
+  if (!from_file) {
+    const std::vector<HfConfigFile> vocabulary(all.begin(), first);
+    if (!config.has_class) config.tokenizer_class = &hf_class(hf_class_of_files(vocabulary));
+    fill_hf_roles(config, version);
+    json = hf_json_from(vocabulary, config, version);
+  }
+  make(json, all[0].path, config, version, from_file);
+}
 
 HfTokenizer::HfTokenizer(std::string_view content, const std::string& file,
-                         const std::vector<HfConfigFile>& config_files) {
-  simdjson::dom::parser parser;
-  simdjson::dom::element root;
-  Allowance(8 * content.size()).take_json(content, file);  // real ones are lists of short strings
-  if (const auto error = parse_json(parser, content).get(root))
-    fail(Exit::bad_data, file, ": ", json_place(content), simdjson::error_message(error));
-  const JsonObject object(root, file);
-  HfVocabulary vocabulary = read_hf_vocabulary(object.object("model"));
-  read(object, vocabulary);
-  config_ = read_hf_config(config_files, vocabulary.ids);
-  if (config_.llama) {
-    template_ = {};
-    if (config_.add_bos) template_.before = {config_.bos};
-    if (config_.add_eos) template_.after = {config_.eos};
-  }
-  identity_ = identity_of(content);
+                         const std::vector<HfConfigFile>& config_files, int version) {
+  make(content, file, read_hf_config(config_files, version), version, true);
 }
 
-void HfTokenizer::read(const JsonObject& root, HfVocabulary& vocabulary) {
-  if (root.has("version") && root.text("version") != "1.0")
+void HfTokenizer::make(std::string_view content, const std::string& file, HfConfig config,
+                       int version, bool from_file) {
+  HfDocument document(content, file);
+  constexpr std::size_t kPad = 4;
+  static_assert(kHfRoles[kPad] == "pad_token");
+  fill_hf_roles(config, version);
+  if (!config.roles[kPad] && config.is_said() && document.has("padding"))
+    config.roles[kPad] =
+        HfRoleToken{{.content = std::string(document.object("padding").text_or("pad_token", "")),
+                     .special = true},
+                    false};
+  if (const JsonObject& root = document.file();
+      root.has("version") && root.text("version") != "1.0")
     root.refuse("\"version\": ", json_quoted(root.text("version")), ", expected \"1.0\"");
-  if (root.has("normalizer")) normalizer_ = HfNormalizer(root.object("normalizer"));
-  if (root.has("pre_tokenizer")) pre_tokenizer_ = HfPreTokenizer(root.object("pre_tokenizer"));
+  adapt_hf_document(document, config, version);
+  HfVocabulary vocabulary = read_hf_vocabulary(document.object("model"));
+  read(document, vocabulary);
+  add_tokens(document, config, version, vocabulary);
+  for (const auto& [role, id] : {std::pair{"bos_token", &bos_}, {"eos_token", &eos_}})
+    if (const auto token = vocabulary.ids.find(hf_role(config, role));
+        token != vocabulary.ids.end())
+      *id = token->second;
+  if (document.has("post_processor"))
+    template_ = read_hf_template(document.object("post_processor"),
+                                 static_cast<std::int32_t>(vocabulary.tokens.size()));
+  put_ends(hf_ends(config, version, from_file), config, file, vocabulary);
+  // Version 4 cleans up what BERT's vocab.txt gives if nobody forbids it; version 5 leaves what a
+  // byte-pair encoding gives alone.
+  const bool cleans = version < 5 && !from_file && config.tokenizer_class->has(HfClass::bert);
+  clean_up_ = config.clean_up.or_else(cleans) &&
+              (version < 5 || hf_model_type(document.object("model")) != "BPE");
+  if (decoder_.only_bytes())
+    for (std::string& token : vocabulary.tokens) token = from_byte_chars(token).value_or(token);
+  tokens_ = TokenBytes(std::move(vocabulary.tokens));
+  identity_ = identity_of(content, document);
+}
+
+void HfTokenizer::read(const HfDocument& document, const HfVocabulary& vocabulary) {
+  if (document.has("normalizer")) normalizer_ = HfNormalizer(document.object("normalizer"));
+  if (document.has("pre_tokenizer"))
+    pre_tokenizer_ = HfPreTokenizer(document.object("pre_tokenizer"));
   if (pre_tokenizer_.asks_for_start() && !normalizer_.keeps_start())
-    root.refuse("\"prepend_scheme\" is \"first\" behind a normalizer that may take the start away");
-  const JsonObject model = root.object("model");
+    document.file().refuse(
+        "\"prepend_scheme\" is \"first\" behind a normalizer that may take the start away");
+  const JsonObject model = document.object("model");
   const bool bytes = pre_tokenizer_.ends_with_bytes() && hf_model_takes_bytes(model, vocabulary);
   if (bytes) pre_tokenizer_.leave_bytes();
   splitter_ = pre_tokenizer_.splitter();
   model_ = make_hf_model(model, vocabulary, bytes);
-  if (root.has("decoder")) decoder_ = HfDecoder(root.object("decoder"));
-  if (root.has("added_tokens")) add_tokens(root, vocabulary);
-  if (decoder_.only_bytes())
-    for (std::string& token : vocabulary.tokens) token = from_byte_chars(token).value_or(token);
-  tokens_ = TokenBytes(std::move(vocabulary.tokens));
-  if (root.has("post_processor"))
-    template_ = read_hf_template(root.object("post_processor"), vocab_size());
+  if (document.has("decoder")) decoder_ = HfDecoder(document.object("decoder"));
 }
 
-// One that is not in the model's vocabulary gets the next id.
-static HfAddedToken read_added_token(const JsonObject& object, HfVocabulary& vocabulary) {
-  HfAddedToken token{.id = static_cast<std::int32_t>(object.number("id", 1 << 30)),
-                     .content = std::string(object.text("content")),
-                     .single_word = object.flag("single_word"),
-                     .lstrip = object.flag("lstrip"),
-                     .rstrip = object.flag("rstrip"),
-                     .normalized = object.flag("normalized"),
-                     .special = object.flag("special")};
-  if (token.content.empty()) object.refuse("\"content\": empty, expected a token");
-  const auto next = static_cast<std::int32_t>(vocabulary.tokens.size());
-  const auto [place, is_new] = vocabulary.ids.emplace(token.content, next);
-  if (is_new) vocabulary.tokens.push_back(token.content);
-  if (place->second != token.id)
-    object.refuse("the id of ", json_quoted(token.content), " is ", token.id, ", expected ",
-                  place->second);
-  return token;
-}
-
-void HfTokenizer::add_tokens(const JsonObject& root, HfVocabulary& vocabulary) {
+void HfTokenizer::add_tokens(const HfDocument& document, const HfConfig& config, int version,
+                             HfVocabulary& vocabulary) {
+  HfAddedVocabulary added(vocabulary);
+  add_hf_tokens(added, document, config, version);
+  const bool no_special = config.split_special.or_else(false);
+  folder_tokens_ = hf_tokens_beyond(document, added.tokens(), no_special);
   std::vector<HfAddedToken> raw, normalized;
-  StringMap<bool> known;  // as they are looked for: in the normal text or not
-  for (const JsonObject& object : root.objects("added_tokens")) {
-    HfAddedToken token = read_added_token(object, vocabulary);
-    if (token.normalized) {
-      normalizer_.apply(token.content);
-      if (token.content.empty()) object.refuse("\"content\": empty once it is normalized");
-      vocabulary.tokens[token.id] = token.content;
+  for (HfAddedToken& token : added.tokens()) {
+    if (!token.normalized) {
+      raw.push_back(std::move(token));
+      continue;
     }
-    if (!known.emplace(concat(token.normalized ? "n" : "r", token.content), true).second)
-      object.refuse(json_quoted(token.content), " is there twice");
-    (token.normalized ? normalized : raw).push_back(std::move(token));
+    normalizer_.apply(token.content);
+    vocabulary.tokens[static_cast<std::size_t>(token.id)] = token.content;
+    if (!token.content.empty()) normalized.push_back(std::move(token));
   }
-  raw_tokens_ = HfAddedTokens(std::move(raw));
-  normalized_tokens_ = HfAddedTokens(std::move(normalized));
+  raw_tokens_ = HfAddedTokens(std::move(raw), no_special);
+  normalized_tokens_ = HfAddedTokens(std::move(normalized), no_special);
 }
 
-std::string HfTokenizer::identity_of(std::string_view content) const {
+void HfTokenizer::put_ends(const HfEnds& ends, const HfConfig& config, const std::string& file,
+                           const HfVocabulary& vocabulary) {
+  const auto id_of = [&](const char* role) {
+    const auto token = vocabulary.ids.find(hf_role(config, role));
+    if (token == vocabulary.ids.end())
+      fail(Exit::bad_data, file, ": ", json_quoted(role),
+           " is put around each text, but not given");
+    return token->second;
+  };
+  if (!ends.count) return;
+  template_ = {};
+  if (ends.before != nullptr) template_.before = {id_of(ends.before)};
+  if (ends.after != nullptr) template_.after = {id_of(ends.after)};
+}
+
+// Files that change nothing of what the tokenizer.json says do not count.
+std::string HfTokenizer::identity_of(std::string_view content, const HfDocument& document) const {
   Hasher hasher;
   hasher.update(kType);
   hasher.update(hash_hex(as_bytes(content)));
-  hasher.update(concat(" ", config_.bos, " ", config_.eos));
+  hasher.update(concat(" ", bos_, " ", eos_));
   for (const auto* ids : {&template_.before, &template_.after}) {
     hasher.update(";");
     for (const std::int32_t id : *ids) hasher.update(concat(" ", id));
   }
+  hasher.update(document.changes());
+  hasher.update(folder_tokens_);
   return hasher.hex();
 }
 
@@ -188,7 +242,9 @@ class StagedDecoder : public StreamDecoder {
   StagedDecoder(const HfDecoder& decoder, const TokenBytes& tokens)
       : decoder_(decoder), tokens_(tokens), stages_(decoder.start()) {}
 
-  void push(std::int32_t id, std::string& text) override { run({tokens_.of(id)}, 0, text); }
+  void push(std::int32_t id, std::string& text) override {
+    if (const std::string& token = tokens_.of(id); !token.empty()) run({token}, 0, text);
+  }
   void finish(std::string& text) override {
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       HfDecoderStage::Tokens rest;
@@ -217,16 +273,24 @@ class StagedDecoder : public StreamDecoder {
 }  // namespace
 
 std::unique_ptr<StreamDecoder> HfTokenizer::stream_decoder() const {
-  if (decoder_.only_bytes()) return tokens_.stream_decoder();
-  return std::make_unique<StagedDecoder>(decoder_, tokens_);
+  std::unique_ptr<StreamDecoder> decoder;
+  if (decoder_.only_bytes())
+    decoder = tokens_.stream_decoder();
+  else
+    decoder = std::make_unique<StagedDecoder>(decoder_, tokens_);
+  return clean_up_ ? hf_clean_up(std::move(decoder)) : std::move(decoder);
 }
 
 std::string HfTokenizer::decode(std::span<const std::int32_t> ids) const {
-  if (decoder_.only_bytes()) return tokens_.decode(ids);
   std::string text;
-  StagedDecoder decoder(decoder_, tokens_);
-  for (const std::int32_t id : ids) decoder.push(id, text);
-  decoder.finish(text);
+  if (decoder_.only_bytes()) {
+    text = tokens_.decode(ids);
+  } else {
+    StagedDecoder decoder(decoder_, tokens_);
+    for (const std::int32_t id : ids) decoder.push(id, text);
+    decoder.finish(text);
+  }
+  if (clean_up_) hf_clean_up(text);
   return text;
 }
 

@@ -7,10 +7,8 @@
 // padding, which transformers sets anew for each text, are passed over.  The ids of all tokens are
 // 0 to n - 1.
 //
-// Which tokens begin and end a document stands beside it (text/hf/hf_config.h).  Of what
-// transformers does beyond the file two things are left out: only added_tokens are found in a text,
-// not what other tokens tokenizer_config.json names as special; and its
-// clean_up_tokenization_spaces does not change what is decoded.
+// Beyond the file it is what AutoTokenizer of transformers makes of its folder: tokens, roles and
+// settings of the class (text/hf/hf_config.h, text/hf/hf_adapt.h).
 #pragma once
 
 #include <cstdint>
@@ -27,38 +25,53 @@
 #include "text/hf/hf_model.h"
 #include "text/hf/hf_normalizer.h"
 #include "text/hf/hf_pre_tokenizer.h"
+#include "text/hf/hf_template.h"
 #include "text/token_bytes.h"
 #include "text/tokenizer.h"
 
 namespace mt {
 
+class HfDocument;
+struct HfEnds;
+
 class HfTokenizer : public Tokenizer {
  public:
   static constexpr std::string_view kType = "HuggingFaceTokenizer";
 
-  // `path`: a tokenizer.json, or the folder that holds it.
-  explicit HfTokenizer(const std::string& path);
+  static constexpr int kVersion = 4;  // of transformers, where not told otherwise
+
+  // `path`: a tokenizer.json, or another file that text/hf/hf_from_files.h names, or the folder
+  // that holds one.  `version`: of transformers, 4 or 5.
+  explicit HfTokenizer(const std::string& path, int version = kVersion);
   // A tokenizer made of the content of `file`, and of the files beside it.
   HfTokenizer(std::string_view content, const std::string& file,
-              const std::vector<HfConfigFile>& config_files);
+              const std::vector<HfConfigFile>& config_files, int version = kVersion);
 
   void encode(std::string_view text, std::vector<std::int32_t>& ids) const override;
   void encode_utf8(std::string_view text, std::vector<std::int32_t>& ids) const override;
   std::string decode(std::span<const std::int32_t> ids) const override;
   std::unique_ptr<StreamDecoder> stream_decoder() const override;
   std::int32_t vocab_size() const override { return tokens_.size(); }
-  std::int32_t eod() const override { return config_.eos; }  // eos_token; -1: none is named
-  std::int32_t bos() const override { return config_.bos; }
+  std::int32_t eod() const override { return eos_; }  // eos_token; -1: there is none
+  std::int32_t bos() const override { return bos_; }
   std::string_view type() const override { return kType; }
   const std::string& identity() const override { return identity_; }
 
-  // The files that such a tokenizer is read from; the first is the tokenizer.json.
-  static std::vector<std::string> files(const std::string& path);
+  // The files that such a tokenizer is read from; the first is the tokenizer.json, if there is one.
+  static std::vector<HfConfigFile> files(const std::string& path);
+  // The same by their names in a folder that is to hold the tokenizer alone: what is read of the
+  // model's config.json stands in a file of its own.
+  static std::vector<HfConfigFile> copies(const std::string& path, int version = kVersion);
 
  private:
-  void read(const JsonObject& root, HfVocabulary& vocabulary);
-  void add_tokens(const JsonObject& root, HfVocabulary& vocabulary);
-  std::string identity_of(std::string_view content) const;
+  void make(std::string_view content, const std::string& file, HfConfig config, int version,
+            bool from_file);
+  void read(const HfDocument& document, const HfVocabulary& vocabulary);
+  void add_tokens(const HfDocument& document, const HfConfig& config, int version,
+                  HfVocabulary& vocabulary);
+  void put_ends(const HfEnds& ends, const HfConfig& config, const std::string& file,
+                const HfVocabulary& vocabulary);
+  std::string identity_of(std::string_view content, const HfDocument& document) const;
 
   // The text; then what is between the tokens that are found there.
   void encode_raw(std::string_view text, std::vector<std::int32_t>& ids) const;
@@ -71,7 +84,9 @@ class HfTokenizer : public Tokenizer {
   std::unique_ptr<HfModel> model_;
   HfDecoder decoder_;
   HfTemplate template_;
-  HfConfig config_;
+  std::int32_t bos_ = -1, eos_ = -1;
+  bool clean_up_ = false;
+  std::string folder_tokens_;  // what tokens the folder adds or changes, for the identity
   TokenBytes tokens_;  // as the decoder takes them, or the bytes they are where it only does that
   std::string identity_;
 };

@@ -80,6 +80,7 @@ HfVocabulary read_hf_unigram_vocabulary(const JsonObject& model) {
     vocabulary.ids[text] = static_cast<std::int32_t>(vocabulary.tokens.size());
     vocabulary.tokens.push_back(std::move(text));
   }
+  vocabulary.size = static_cast<std::int32_t>(vocabulary.tokens.size());
   return vocabulary;
 }
 

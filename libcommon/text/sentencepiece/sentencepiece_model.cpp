@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "text/bpe/rank_file.h"
 #include "text/sentencepiece/protobuf_reader.h"
 #include "text/sentencepiece/protobuf_writer.h"
 #include "text/string_map.h"
@@ -157,6 +158,10 @@ std::string piece_of_byte(unsigned char byte) {
 }
 
 SentencePieceModel parse_sentencepiece_model(std::string_view content, const std::string& path) {
+  if (is_rank_file(content))
+    fail(Exit::bad_data, path, ": these are ranks as tiktoken writes them (Llama 3's ",
+         "tokenizer.model), for --tokenizer-type TikTokenizer or HuggingFaceTokenizer, and no ",
+         "SentencePiece model");
   Model model;
   SpecialNames names;
   bool has_trainer = false, has_normalizer = false;

@@ -14,6 +14,7 @@ class CodePoints {
 
   CodePoints() = default;
   CodePoints(char32_t first, char32_t last) : ranges_{{first, last}} {}
+  explicit CodePoints(std::vector<Range> ranges) : ranges_(std::move(ranges)) {}  // in order
 
   // The set of the code points for which `holds` is true.
   template <class Predicate>
@@ -51,6 +52,17 @@ class CodePoints {
     }
     if (next <= kLast) others.ranges_.emplace_back(next, kLast);
     return others;
+  }
+
+  CodePoints intersection(const CodePoints& other) const {
+    CodePoints outside = complement();
+    outside.add(other.complement());
+    return outside.complement();
+  }
+
+  bool contains(char32_t point) const {
+    const auto range = std::ranges::lower_bound(ranges_, point, {}, &Range::second);
+    return range != ranges_.end() && range->first <= point;
   }
 
   const std::vector<Range>& ranges() const { return ranges_; }  // in order, with gaps between them

@@ -1,0 +1,37 @@
+// What AutoTokenizer of transformers makes of a tokenizer.json beyond what the file says, by the
+// class and the settings of the folder (text/hf/hf_config.h).  Where its versions 4 (4.51.3) and 5
+// (5.24.0) differ, `version` says which is meant.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/hf/hf_added_tokens.h"
+#include "text/hf/hf_config.h"
+#include "text/hf/hf_document.h"
+
+namespace mt {
+
+// Changes normalizer, pre_tokenizer, decoder, post_processor and model as the class does.
+void adapt_hf_document(HfDocument& document, const HfConfig& config, int version);
+
+// The tokens of a tokenizer.json and of its folder, in the order in which they are added.
+void add_hf_tokens(HfAddedVocabulary& added, const HfDocument& document, const HfConfig& config,
+                   int version);
+
+// The roles of the tokens that are put around a text, whatever the post_processor says; null: none.
+struct HfEnds {
+  bool count = false;  // else the post_processor says it
+  const char* before = nullptr;
+  const char* after = nullptr;
+};
+// `from_file`: there is a tokenizer.json.
+HfEnds hf_ends(const HfConfig& config, int version, bool from_file);
+
+// In words, for an identity: the tokens that the file does not have, or not so.  Whether a token is
+// special counts only if special ones are not looked for.
+std::string hf_tokens_beyond(const HfDocument& document, const std::vector<HfAddedToken>& tokens,
+                             bool special_counts);
+
+}  // namespace mt

@@ -1,0 +1,45 @@
+// The classes of transformers that change what a tokenizer.json says, and the tokens that each has
+// by default.  A class that is not known changes nothing and has no token.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace mt {
+
+// The roles in the order in which transformers goes through them.
+inline constexpr std::array<std::string_view, 7> kHfRoles = {
+    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+
+struct HfClass {
+  enum Effect : std::uint8_t {
+    none = 0,
+    ends = 1,           // add_bos_token and add_eos_token say what is put around a text
+    begins = 2,         // add_bos_token is true by default
+    bert = 4,           // do_lower_case, strip_accents and tokenize_chinese_chars count
+    deep_prefix = 8,    // add_prefix_space counts inside of a Sequence too
+    own_prefix = 16,    // add_prefix_space is none by default, and leaves ByteLevel alone
+    marks = 32,         // add_prefix_space says how the first U+2581 comes, as for Llama
+    from_nothing = 64,  // version 5 makes all but vocabulary and merges anew
+    around = 128,       // the class puts cls_token before a text and sep_token behind it
+  };
+  using Roles = std::array<std::string_view, kHfRoles.size()>;
+
+  std::string_view name;  // without "Fast"
+  Roles roles;            // of version 4
+  std::uint8_t effects;
+
+  bool has(Effect effect) const { return (effects & effect) != 0; }
+};
+
+// `name`: with or without "Fast".
+const HfClass& hf_class(std::string_view name);
+
+// The roles of a class as version 4 or 5 of transformers has them.
+HfClass::Roles hf_class_roles(const HfClass& kind, int version);
+
+// The class of a model_type of config.json; empty: it is not known.
+std::string_view hf_class_of_model(std::string_view model_type, int version);
+
+}  // namespace mt

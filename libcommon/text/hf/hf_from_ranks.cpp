@@ -1,0 +1,144 @@
+#include "text/hf/hf_from_ranks.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "base/allowance.h"
+#include "base/json.h"
+#include "base/json_object.h"
+#include "base/json_parse.h"
+#include "base/json_place.h"
+#include "text/bpe/byte_map.h"
+#include "text/bpe/rank_file.h"
+#include "text/hf/hf_json_parts.h"
+
+namespace mt {
+namespace {
+
+// Every way to put a token together from two others is a merge of its rank.
+void write_merges(const std::vector<std::string>& ranks, const HfConfigFile& file,
+                  JsonWriter& json) {
+  Allowance allowance(8 * file.content.size());
+  StringMap<std::int32_t> rank_of;
+  for (const std::string& token : ranks)
+    rank_of.emplace(token, static_cast<std::int32_t>(rank_of.size()));
+  json.key("merges").begin_array();
+  std::vector<std::pair<std::int32_t, std::int32_t>> parts;
+  for (const std::string& token : ranks) {
+    parts.clear();
+    for (std::size_t at = 1; at < token.size(); ++at) {
+      const auto* const left = rank_of.find(std::string_view(token).substr(0, at));
+      const auto* const right = rank_of.find(std::string_view(token).substr(at));
+      if (left != rank_of.end() && right != rank_of.end())
+        parts.emplace_back(left->second, right->second);
+    }
+    std::ranges::sort(parts);
+    allowance.take(parts.size() * (token.size() + 8), file.path);
+    for (const auto& [left, right] : parts)
+      json.begin_array()
+          .value(to_byte_chars(ranks[static_cast<std::size_t>(left)]))
+          .value(to_byte_chars(ranks[static_cast<std::size_t>(right)]))
+          .end_array();
+  }
+  json.end_array();
+}
+
+// `specials` have the first ids if `specials_first`, else those behind the ranks.
+std::string json_of(const HfConfigFile& file, const std::vector<std::string>& ranks,
+                    const std::vector<std::string>& specials, bool specials_first,
+                    std::string_view pattern) {
+  const std::size_t before = specials_first ? specials.size() : 0;
+  const std::size_t behind = specials_first ? 0 : ranks.size();
+  JsonWriter json;
+  json.begin_object().key("added_tokens").begin_array();
+  for (std::size_t i = 0; i < specials.size(); ++i) {
+    json.begin_object().member("id", behind + i).member("content", specials[i]);
+    for (const char* flag : {"single_word", "lstrip", "rstrip", "normalized"})
+      json.member(flag, false);
+    json.member("special", true).end_object();
+  }
+  json.end_array().key("pre_tokenizer").raw(hf_split_bytes(pattern, false));
+  json.key("decoder").raw(hf_byte_level(true, true));
+  json.key("model").begin_object().member("type", "BPE").member("ignore_merges", true);
+  json.key("vocab").begin_object();
+  for (std::size_t i = 0; i < before; ++i) json.member(specials[i], i);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    json.member(to_byte_chars(ranks[rank]), before + rank);
+  json.end_object();
+  write_merges(ranks, file, json);
+  return json.end_object().end_object().text();
+}
+
+// Of files that name none.
+constexpr std::array kOldSpecials = {"<unk>",
+                                     "<s>",
+                                     "</s>",
+                                     "[INST]",
+                                     "[/INST]",
+                                     "[AVAILABLE_TOOLS]",
+                                     "[/AVAILABLE_TOOLS]",
+                                     "[TOOL_RESULTS]",
+                                     "[/TOOL_RESULTS]",
+                                     "[TOOL_CALLS]",
+                                     "[IMG]",
+                                     "<pad>",
+                                     "[IMG_BREAK]",
+                                     "[IMG_END]",
+                                     "[PREFIX]",
+                                     "[MIDDLE]",
+                                     "[SUFFIX]",
+                                     "[SYSTEM_PROMPT]",
+                                     "[/SYSTEM_PROMPT]",
+                                     "[TOOL_CONTENT]"};
+
+constexpr std::int64_t kMostSpecials = 1 << 16;
+
+std::vector<std::string> specials_of(const JsonObject& root, const JsonObject& config) {
+  std::vector<std::string> specials;
+  if (root.has("special_tokens")) {
+    const std::vector<JsonObject> list = root.objects("special_tokens");
+    specials.resize(list.size());
+    for (const JsonObject& token : list)
+      specials[static_cast<std::size_t>(token.number(
+          "rank", static_cast<std::int64_t>(list.size()) - 1))] = token.text("token_str");
+  } else {
+    specials.assign(kOldSpecials.begin(), kOldSpecials.end());
+  }
+  if (!config.has("default_num_special_tokens")) return specials;
+  const auto count =
+      static_cast<std::size_t>(config.number("default_num_special_tokens", kMostSpecials));
+  while (specials.size() < count) specials.push_back(concat("<SPECIAL_", specials.size(), ">"));
+  return specials;
+}
+
+}  // namespace
+
+std::string hf_json_from_ranks(const HfConfigFile& file, const HfConfig& config) {
+  const std::vector<std::string> ranks =
+      parse_ranks(file.content, file.path, std::numeric_limits<std::int32_t>::max());
+  std::vector<std::string> specials;
+  for (const HfRoleToken& more : config.more_special) specials.push_back(more.token.content);
+  return json_of(file, ranks, specials, false, kHfLlama3Pattern);
+}
+
+std::string hf_json_from_tekken(const HfConfigFile& file) {
+  simdjson::dom::parser parser;
+  simdjson::dom::element element;
+  Allowance(8 * file.content.size()).take_json(file.content, file.path);
+  if (const auto error = parse_json(parser, file.content).get(element))
+    fail(Exit::bad_data, file.path, ": ", json_place(file.content), simdjson::error_message(error));
+  const JsonObject root(element, file.path), config = root.object("config");
+  const std::vector<std::string> specials = specials_of(root, config);
+  std::size_t limit = std::numeric_limits<std::int32_t>::max();
+  if (config.has("default_vocab_size"))
+    limit = static_cast<std::size_t>(std::max(
+        config.number("default_vocab_size", 1 << 30) - static_cast<std::int64_t>(specials.size()),
+        std::int64_t{0}));
+  const std::vector<std::string> ranks =
+      parse_ranks(simdjson::minify(root.member("vocab")), concat(file.path, ": vocab"), limit);
+  return json_of(file, ranks, specials, true, config.text("pattern"));
+}
+
+}  // namespace mt

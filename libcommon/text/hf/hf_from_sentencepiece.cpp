@@ -1,0 +1,224 @@
+#include "text/hf/hf_from_sentencepiece.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+#include <vector>
+
+#include "base/allowance.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/utf8.h"
+#include "text/bpe/base64.h"
+#include "text/hf/hf_json_parts.h"
+#include "text/sentencepiece/sentencepiece_model.h"
+#include "text/unicode/utf8_length.h"
+
+namespace mt {
+namespace {
+
+using Type = SentencePieceModel::Type;
+using Algorithm = SentencePieceModel::Algorithm;
+
+// Classes that number their pieces in another way than the model does.
+constexpr std::array<std::string_view, 4> kOtherNumbers = {
+    "XLMRobertaTokenizer", "CamembertTokenizer", "XGLMTokenizer", "DebertaV2Tokenizer"};
+
+struct Merge {
+  double score;
+  std::size_t left_size, right_size;  // in characters
+  std::string_view left, right;
+};
+
+// Every way to put a piece together from two others, of highest scores first.
+std::vector<Merge> merges_of(const std::vector<SentencePieceModel::Piece>& pieces,
+                             const HfConfigFile& file) {
+  Allowance allowance(8 * file.content.size());
+  StringMap<std::int32_t> ids;
+  for (const auto& piece : pieces) ids[piece.text] = static_cast<std::int32_t>(ids.size());
+  std::vector<Merge> merges;
+  using Part = std::tuple<std::int32_t, std::int32_t, std::size_t, std::size_t>;
+  std::vector<Part> parts;
+  for (const auto& [text, score, type] : pieces) {
+    parts.clear();
+    std::size_t characters = 0, all = 0;
+    for (std::size_t at = 0; at < text.size(); at += utf8_length(text[at])) ++all;
+    for (std::size_t at = 0; at < text.size();) {
+      at += utf8_length(text[at]);
+      ++characters;
+      if (at >= text.size()) break;
+      const auto* const left = ids.find(std::string_view(text).substr(0, at));
+      const auto* const right = ids.find(std::string_view(text).substr(at));
+      if (left != ids.end() && right != ids.end())
+        parts.emplace_back(left->second, right->second, at, characters);
+    }
+    std::ranges::sort(parts);
+    allowance.take(parts.size() * (sizeof(Merge) + text.size()), file.path);
+    for (const auto& [left, right, at, size] : parts)
+      merges.push_back({score, size, all - size, std::string_view(text).substr(0, at),
+                        std::string_view(text).substr(at)});
+  }
+  std::ranges::stable_sort(merges, [](const Merge& a, const Merge& b) {
+    return std::tie(a.score, a.left_size, a.right_size) >
+           std::tie(b.score, b.left_size, b.right_size);
+  });
+  return merges;
+}
+
+void write_model(const SentencePieceModel& model,
+                 const std::vector<SentencePieceModel::Piece>& pieces, bool byte_fallback,
+                 const HfConfigFile& file, JsonWriter& json) {
+  json.key("model").begin_object();
+  if (model.algorithm == Algorithm::unigram) {
+    json.member("type", "Unigram").member("unk_id", model.unk);
+    json.member("byte_fallback", byte_fallback).key("vocab").begin_array();
+    for (const auto& piece : pieces)
+      json.begin_array().value(piece.text).value(static_cast<double>(piece.score)).end_array();
+    json.end_array().end_object();
+    return;
+  }
+  json.member("type", "BPE");
+  if (model.unk >= 0) json.member("unk_token", pieces[static_cast<std::size_t>(model.unk)].text);
+  json.member("fuse_unk", true).member("byte_fallback", byte_fallback);
+  json.key("vocab").begin_object();
+  StringMap<std::size_t> ids;
+  for (std::size_t id = 0; id < pieces.size(); ++id) ids[pieces[id].text] = id;
+  for (const auto& [text, id] : ids) json.member(text, id);
+  json.end_object().key("merges").begin_array();
+  for (const Merge& merge : merges_of(pieces, file))
+    json.begin_array().value(merge.left).value(merge.right).end_array();
+  json.end_array().end_object();
+}
+
+void write_added(const std::vector<SentencePieceModel::Piece>& pieces, bool gemma,
+                 JsonWriter& json) {
+  json.key("added_tokens").begin_array();
+  for (std::size_t id = 0; id < pieces.size(); ++id) {
+    const auto& piece = pieces[id];
+    if (piece.type != Type::control && piece.type != Type::user_defined) continue;
+    json.begin_object().member("id", id).member("content", piece.text);
+    for (const char* flag : {"single_word", "lstrip", "rstrip", "normalized"})
+      json.member(flag, false);
+    json.member("special",
+                piece.type == Type::control ||
+                    (gemma && (piece.text == "<start_of_turn>" || piece.text == "<end_of_turn>")));
+    json.end_object();
+  }
+  json.end_array();
+}
+
+std::string any_normalizer(const SentencePieceModel& model) {
+  const std::string& map = model.normalizer.charsmap;
+  return concat(R"({"type":"Sequence","normalizers":[)",
+                map.empty() ? ""
+                            : concat(R"({"type":"Precompiled","precompiled_charsmap":")",
+                                     to_base64(map), "\"},"),
+                R"({"type":"Strip","strip_left":false,"strip_right":true},)",
+                R"({"type":"Replace","pattern":{"Regex":" {2,}"},"content":"▁"}]})");
+}
+
+void write_any(const SentencePieceModel& model, const HfConfig& config, JsonWriter& json) {
+  const bool prefix = config.add_prefix_space.or_else(true);
+  const std::string_view scheme = !prefix                       ? "never"
+                                  : config.legacy.or_else(true) ? "always"
+                                                                : "first";
+  json.key("normalizer").raw(any_normalizer(model));
+  json.key("pre_tokenizer").raw(hf_metaspace(scheme, true));
+  json.key("decoder").raw(hf_metaspace(scheme, true));
+}
+
+// As version 5 has it.
+void write_t5(const SentencePieceModel& model, JsonWriter& json) {
+  if (const std::string& map = model.normalizer.charsmap; !map.empty())
+    json.key("normalizer")
+        .raw(concat(R"({"type":"Precompiled","precompiled_charsmap":")", to_base64(map), "\"}"));
+  json.key("pre_tokenizer").raw(kHfT5PreTokenizer);
+  json.key("decoder").raw(hf_metaspace("always", true));
+}
+
+void write_llama(const HfConfig& config, JsonWriter& json) {
+  const bool prefix = config.add_prefix_space.or_else(true);
+  if (config.legacy.or_else(true))
+    json.key("normalizer").raw(hf_llama_normalizer(prefix));
+  else
+    json.key("pre_tokenizer").raw(hf_metaspace(prefix ? "first" : "never", false));
+  json.key("decoder").raw(hf_llama_decoder(prefix));
+}
+
+void write_gemma(JsonWriter& json) {
+  json.key("normalizer").raw(kHfGemmaNormalizer);
+  json.key("pre_tokenizer").raw(kHfGemmaPreTokenizer);
+  json.key("decoder").raw(hf_llama_decoder(false));
+}
+
+// Older models of Gemma lack the tab, whose byte then stands for it.
+void mend_tab(std::vector<SentencePieceModel::Piece>& pieces) {
+  const auto named = [&](const char* text) {
+    return std::ranges::find(pieces, text, &SentencePieceModel::Piece::text);
+  };
+  if (named("\t") != pieces.end()) return;
+  if (const auto byte = named("<0x09>"); byte != pieces.end()) {
+    byte->text = "\t";
+    byte->score = 0;
+  }
+}
+
+// Version 4 gives the first three ids to the tokens of these roles, whatever the pieces are.
+void name_first(std::vector<SentencePieceModel::Piece>& pieces, const HfConfig& config) {
+  constexpr std::array<const char*, 3> kFirst = {"pad_token", "eos_token", "bos_token"};
+  for (std::size_t i = 0; i < kFirst.size() && i < pieces.size(); ++i) {
+    pieces[i].text = hf_role(config, kFirst[i]);
+    pieces[i].score = 0;
+  }
+}
+
+constexpr int kT5ExtraIds = 100;
+
+// </s> behind each text.
+std::string t5_ends(std::int32_t eos) {
+  return concat(R"({"type":"TemplateProcessing","single":[{"Sequence":{"id":"A","type_id":0}},)",
+                R"({"SpecialToken":{"id":"</s>","type_id":0}}],"special_tokens":{"</s>":)",
+                R"({"id":"</s>","ids":[)", eos, "]}}}");
+}
+
+}  // namespace
+
+std::string_view hf_class_of_sentencepiece(const HfConfigFile& file) {
+  const SentencePieceModel model = parse_sentencepiece_model(file.content, file.path);
+  return model.algorithm == Algorithm::bpe && model.byte_fallback ? "LlamaTokenizer"
+                                                                  : "PreTrainedTokenizer";
+}
+
+std::string hf_json_from_sentencepiece(const HfConfigFile& file, const HfConfig& config,
+                                       int version) {
+  SentencePieceModel model = parse_sentencepiece_model(file.content, file.path);
+  std::vector<SentencePieceModel::Piece> pieces = model.pieces;
+  const std::string_view name = config.tokenizer_class->name;
+  if (std::ranges::find(kOtherNumbers, name) != kOtherNumbers.end())
+    fail(Exit::bad_data, file.path, ": a ", name,
+         " numbers its pieces anew; expected a tokenizer.json beside it");
+  const bool llama = name == "LlamaTokenizer" || name == "CodeLlamaTokenizer";
+  const bool gemma = name == "GemmaTokenizer", t5 = name == "T5Tokenizer" || name == "MT5Tokenizer";
+  if (gemma && version < 5) name_first(pieces, config);
+  // Version 5 merges whatever the model was trained for.
+  if (version >= 5 && (llama || gemma)) model.algorithm = Algorithm::bpe;
+  if (gemma) mend_tab(pieces);
+  for (int i = kT5ExtraIds - 1; t5 && i >= 0; --i)
+    pieces.push_back({concat("<extra_id_", i, ">"), 0, Type::control});
+  JsonWriter json;
+  json.begin_object();
+  write_added(pieces, gemma, json);
+  if (t5 && version >= 5)
+    write_t5(model, json);
+  else if (llama)
+    write_llama(config, json);
+  else if (gemma)
+    write_gemma(json);
+  else
+    write_any(model, config, json);
+  if (t5 && model.eos >= 0) json.key("post_processor").raw(t5_ends(model.eos));
+  write_model(model, pieces, llama || gemma, file, json);
+  return json.end_object().text();
+}
+
+}  // namespace mt

@@ -1,0 +1,43 @@
+// Parts of a tokenizer.json as transformers' classes make them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "text/hf/hf_config.h"
+
+namespace mt {
+
+inline constexpr std::string_view kHfLlama3Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+inline constexpr std::string_view kHfQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+inline constexpr std::string_view kHfWordPieceDecoder =
+    R"({"type":"WordPiece","prefix":"##","cleanup":true})";
+
+std::string hf_byte_level(bool prefix_space, bool use_regex);
+// Cut by a regular expression, then ByteLevel.
+std::string hf_split_bytes(std::string_view pattern, bool prefix_space);
+std::string hf_metaspace(std::string_view prepend_scheme, bool split);
+std::string hf_llama_normalizer(bool prefix);
+std::string hf_llama_decoder(bool prefix);
+std::string hf_bert_normalizer(const HfConfig& config, bool clean_text);
+inline constexpr std::string_view kHfGemmaNormalizer =
+    R"({"type":"Replace","pattern":{"String":" "},"content":"▁"})";
+inline constexpr std::string_view kHfGemmaPreTokenizer =
+    R"({"type":"Split","pattern":{"String":" "},"behavior":"MergedWithPrevious","invert":false})";
+
+inline constexpr std::string_view kHfT5PreTokenizer =
+    R"({"type":"Sequence","pretokenizers":[{"type":"WhitespaceSplit"},{"type":"Metaspace",)"
+    R"("replacement":"▁","prepend_scheme":"always","split":true}]})";
+
+// What GPT-2's and RoBERTa's converters put around a text; empty: nothing.  `id_of`: -1 for no
+// token.
+std::string hf_ends_processor(const HfConfig& config,
+                              const std::function<std::int32_t(std::string_view)>& id_of);
+
+}  // namespace mt

@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+"""Writes testdata/folders/cases.json: tokenizer folders as people have them, and what AutoTokenizer of
+transformers makes of texts by each. One run for each of its versions, into the same file:
+
+    python-with-4.51.3 scripts/make-folder-goldens.py testdata/folders/cases.json
+    python-with-5.24.0 scripts/make-folder-goldens.py testdata/folders/cases.json
+
+Needs also sentencepiece and tiktoken from PyPI. A case that the version cannot load has no ids for it.
+"""
+
+import base64
+import io
+import json
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+import transformers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+VERSION = int(transformers.__version__.split(".")[0])
+TEXTS = [
+    "It's 12345 cats, Don't <|im|> stop <|im|>now",
+    " Hello  World\n\n<|endoftext|> caf\u00e9 \u6f22\u5b57\u304b\u306a <s> x</s>",
+    "A\u0301B ss\u00df STRA\u00dfE 3.14$ \u20ac5 foo_bar __x__ \u0939\u093f\u0928\u094d\u0926\u0940",
+    "   lead\tand trail  . Is it , ok ? n't 's",
+]
+CORPUS = ["the cat sat on the mat and it's 12345 times that the dog did not", "Hello World it's a caf\u00e9", "foo bar baz the then there",
+          "Don't stop now , please . Is it ok ?"] * 4
+
+
+def byte_level(**more):
+    """A tokenizer.json of 256 bytes and a few merges."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer.train_from_iterator(CORPUS, trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet, show_progress=False))
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    content = json.loads(tokenizer.to_str())
+    content.update(more)
+    return content
+
+
+def word_piece(lowercase):
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer.train_from_iterator(CORPUS + ["cafe \u00e9 \u6f22 \u5b57 a b"], trainers.WordPieceTrainer(vocab_size=130, special_tokens=specials, show_progress=False))
+    content = json.loads(tokenizer.to_str())
+    cls, sep = ({"SpecialToken": {"id": t, "type_id": 0}} for t in ("[CLS]", "[SEP]"))
+    content["post_processor"] = {"type": "TemplateProcessing", "single": [cls, {"Sequence": {"id": "A", "type_id": 0}}, sep], "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+                                 "special_tokens": {t: {"id": t, "ids": [i], "tokens": [t]} for t, i in (("[CLS]", 2), ("[SEP]", 3))}}
+    return content
+
+
+def llama():
+    """Characters, bytes and marks, as Llama 2's file has them."""
+    vocab = {"<unk>": 0, "<s>": 1, "</s>": 2}
+    for b in range(256):
+        vocab[f"<0x{b:02X}>"] = len(vocab)
+    for c in "\u2581" + "abcdefghijklmnopqrstuvwxyzABCDEHIW0123456789.,'\n":
+        vocab[c] = len(vocab)
+    merges = ["\u2581 t", "h e", "\u2581t he", "\u2581 \u2581", "l l", "c a", "a t", "ca t"]
+    for merge in merges:
+        vocab.setdefault(merge.replace(" ", ""), len(vocab))
+    added = [dict(id=i, content=t, single_word=False, lstrip=False, rstrip=False, normalized=False, special=True) for i, t in enumerate(("<unk>", "<s>", "</s>"))]
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
+            "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
+            "pre_tokenizer": None, "post_processor": None,
+            "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+            "model": {"type": "BPE", "dropout": None, "unk_token": "<unk>", "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": True, "byte_fallback": True, "vocab": vocab, "merges": merges}}
+
+
+def pieces(kind, **more):
+    import sentencepiece
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(CORPUS), model_writer=model, model_type=kind, minloglevel=2, num_threads=1, **more)
+    return model.getvalue()
+
+
+def tiktoken_ranks():
+    ranks = [bytes([b]) for b in range(256)] + [b"th", b"he", b"the", b" the", b"ca", b"cat", b" cat", b"ll", b"Hell", b"12", b"xyz123"]
+    return ranks
+
+
+def merges_files(content):
+    model = content["model"]
+    merges = [m if isinstance(m, str) else " ".join(m) for m in model["merges"]]
+    vocab = dict(model["vocab"], **{"<|endoftext|>": len(model["vocab"])})
+    return {"vocab.json": json.dumps(vocab, ensure_ascii=False), "merges.txt": "#version: 0.2\n" + "\n".join(merges) + "\n"}
+
+
+def token(content, **flags):
+    return dict(dict(content=content, single_word=False, lstrip=False, rstrip=False, normalized=False, special=True), **flags)
+
+
+def regex(pattern, behavior="Isolated", invert=False):
+    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": invert}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    return byte_level(pre_tokenizer={"type": "Sequence", "pretokenizers": [split, level]})
+
+
+def with_pre_tokenizer(**pre_tokenizer):
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    return byte_level(pre_tokenizer={"type": "Sequence", "pretokenizers": [pre_tokenizer, level]})
+
+
+def changed_model(content, **more):
+    return dict(content, model=dict(content["model"], **more))
+
+
+def suffixed(**more):
+    vocab = {c: i for i, c in enumerate("abcdefghijklmnopqrstuvwxyz'.,")}
+    for c in list(vocab):
+        vocab[c + "</w>"] = len(vocab)
+    merges = ["t h", "th e</w>", "c a", "ca t</w>", "i t</w>"]
+    for merge in merges:
+        vocab.setdefault(merge.replace(" ", ""), len(vocab))
+    model = {"type": "BPE", "unk_token": None, "end_of_word_suffix": "</w>", "vocab": vocab, "merges": merges, **more}
+    return byte_level(model=model, normalizer={"type": "Lowercase"}, added_tokens=[], pre_tokenizer={"type": "Whitespace"}, decoder={"type": "BPEDecoder", "suffix": "</w>"})
+
+
+def prefixed():
+    vocab = {c: i for i, c in enumerate("abcdefghijklmnopqrstuvwxyz")}
+    for c in list(vocab):
+        vocab["##" + c] = len(vocab)
+    merges = ["t ##h", "th ##e", "c ##a"]
+    for result in ("th", "the", "ca"):
+        vocab[result] = len(vocab)
+    model = {"type": "BPE", "unk_token": None, "continuing_subword_prefix": "##", "vocab": vocab, "merges": merges}
+    return byte_level(model=model, added_tokens=[], pre_tokenizer={"type": "Whitespace"}, decoder={"type": "WordPiece", "prefix": "##", "cleanup": False})
+
+
+def holes(*, at, token_id):
+    content = byte_level()
+    vocab = {t: i for t, i in content["model"]["vocab"].items()}
+    vocab[at] = token_id
+    return changed_model(content, vocab=vocab)
+
+
+def cases():
+    """(name, files)"""
+    bpe, neox = byte_level(), "GPTNeoXTokenizer"
+    end = {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"}
+    fast = dict(end, tokenizer_class="PreTrainedTokenizerFast")
+    im = token("<|im|>")
+
+    def folder(tokenizer, config=None, **files):
+        texts = {"tokenizer.json": tokenizer} if tokenizer is not None else {}
+        if config is not None:
+            texts["tokenizer_config.json"] = config
+        texts.update({name.replace("__", "."): content for name, content in files.items()})
+        return texts
+
+    # What the folder says of tokens.
+    yield "decoder-lstrip", folder(bpe, dict(fast, added_tokens_decoder={"301": token("<|im|>", lstrip=True)}))
+    yield "decoder-gap", folder(bpe, dict(fast, added_tokens_decoder={"305": im, "302": token("cats", special=False, single_word=True)}))
+    yield "decoder-normalized", folder(byte_level(normalizer={"type": "Lowercase"}), dict(fast, added_tokens_decoder={"301": token("cats", normalized=True, special=False)}))
+    yield "decoder-not-special", folder(bpe, dict(fast, added_tokens_decoder={"301": token("Hello", special=False, rstrip=True)}))
+    yield "decoder-loses-special", folder(bpe, dict(fast, added_tokens_decoder={"300": token("<|endoftext|>", special=False, normalized=True)}))
+    yield "added-tokens-two", folder(bpe, fast, added_tokens__json={"<|im|>": 301, "stop": 302})
+    yield "added-tokens-in-vocabulary", folder(bpe, fast, added_tokens__json={"th": bpe["model"]["vocab"].get("th", 270)})
+    yield "map-names-new", folder(bpe, {"tokenizer_class": "PreTrainedTokenizerFast"}, special_tokens_map__json=dict(end, pad_token="<|im|>"))
+    yield "map-with-flags", folder(bpe, {"tokenizer_class": "PreTrainedTokenizerFast"}, special_tokens_map__json={"sep_token": {"content": "<|im|>", "lstrip": True, "rstrip": True, "normalized": False, "single_word": False}})
+    yield "map-additional", folder(bpe, fast, special_tokens_map__json={"additional_special_tokens": ["<|im|>", "now"]})
+    yield "role-with-type", folder(bpe, dict(fast, mask_token={"__type": "AddedToken", "content": "<|im|>", "lstrip": True, "rstrip": False, "normalized": True, "single_word": False}))
+    yield "role-additional", folder(bpe, dict(fast, additional_special_tokens=["<|im|>", "cats"]))
+    yield "role-extra", folder(bpe, dict(fast, extra_special_tokens={"im_token": "<|im|>"}))
+    yield "split-special", folder(bpe, dict(fast, split_special_tokens=True, additional_special_tokens=["<|im|>"]))
+    yield "clean-up", folder(word_piece(True), {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": True})
+    yield "clean-up-bytes", folder(bpe, dict(fast, clean_up_tokenization_spaces=True))
+    yield "big-number", folder(bpe, json.dumps(dict(fast, model_max_length=10**30, note=[float("inf"), float("nan"), -(10**40)])))
+    yield "padding-left", folder(dict(bpe, padding={"strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0, "pad_type_id": 0, "pad_token": "<|im|>"}), fast)
+    yield "truncation-left", folder(dict(bpe, truncation={"direction": "Left", "max_length": 3, "strategy": "LongestFirst", "stride": 1}), fast)
+
+    # What the class does.
+    yield "gpt2-model-type", folder(byte_level(pre_tokenizer={"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}), {"model_max_length": 1024}, config__json={"model_type": "gpt2"})
+    yield "gpt2-prefix", folder(bpe, {"tokenizer_class": "GPT2TokenizerFast", "add_prefix_space": True})
+    yield "gpt2-default-token", folder(byte_level(added_tokens=[]), {"tokenizer_class": "GPT2Tokenizer"})
+    yield "gpt2-unk", folder(bpe, {"tokenizer_class": "GPT2Tokenizer", "unk_token": "<|im|>"})
+    yield "neox-eos", folder(bpe, {"tokenizer_class": neox, "add_eos_token": True})
+    yield "neox-both", folder(bpe, {"tokenizer_class": "GPTNeoXTokenizerFast", "add_bos_token": True, "add_eos_token": True})
+    yield "neox-config-json", folder(bpe, None, config__json={"model_type": "gpt_neox", "tokenizer_class": neox})
+    yield "fast-ignores-add-bos", folder(bpe, dict(fast, add_bos_token=True))
+    yield "roberta-prefix", folder(bpe, {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True})
+    yield "bloom-prefix-in-sequence", folder(regex(r" ?[^(\s|[.,!?…。，、।۔،])]+"), {"tokenizer_class": "BloomTokenizerFast", "add_prefix_space": True})
+    yield "llama-bos", folder(llama(), {"tokenizer_class": "LlamaTokenizer"})
+    yield "llama-no-bos", folder(llama(), {"tokenizer_class": "LlamaTokenizerFast", "add_bos_token": False, "add_eos_token": True})
+    yield "llama-legacy-false", folder(llama(), {"tokenizer_class": "LlamaTokenizer", "legacy": False})
+    yield "llama-generic", folder(llama(), {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>"})
+    yield "gemma", folder(dict(llama(), normalizer={"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}), {"tokenizer_class": "GemmaTokenizer", "bos_token": "<s>", "eos_token": "</s>"})
+    yield "cohere", folder(byte_level(normalizer={"type": "NFC"}, pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}]}), {"tokenizer_class": "CohereTokenizerFast", "add_prefix_space": True, "bos_token": "<|endoftext|>"})
+    yield "bert-lower-false", folder(word_piece(True), {"tokenizer_class": "BertTokenizer", "do_lower_case": False})
+    yield "bert-accents-kept", folder(word_piece(True), {"tokenizer_class": "BertTokenizerFast", "strip_accents": False})
+    yield "bert-accents-gone", folder(word_piece(False), {"tokenizer_class": "BertTokenizer", "do_lower_case": False, "strip_accents": True})
+    yield "bert-chinese", folder(word_piece(True), {"tokenizer_class": "BertTokenizer", "tokenize_chinese_chars": False})
+    yield "bert-model-type", folder(word_piece(False), None, config__json={"model_type": "bert"})
+    yield "distilbert", folder(word_piece(False), {"tokenizer_class": "DistilBertTokenizer"})
+    yield "electra-no-lower", folder(word_piece(True), {"tokenizer_class": "ElectraTokenizerFast", "do_lower_case": False})
+
+    yield "opt", folder(bpe, {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, "bos_token": {"__type": "AddedToken", "content": "</s>", "lstrip": False, "normalized": True, "rstrip": False, "single_word": False}, "eos_token": "</s>", "pad_token": "<|im|>"})
+    yield "phi", folder(bpe, {"tokenizer_class": "CodeGenTokenizer", "add_prefix_space": False, "added_tokens_decoder": {"300": token("<|endoftext|>"), "301": token("  ", normalized=True, special=False), "302": token("   ", normalized=True, special=False)}})
+    yield "qwen2", folder(byte_level(normalizer={"type": "NFC"}), {"tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": False, "bos_token": None, "eos_token": "<|im|>", "additional_special_tokens": ["<|im|>", "<s>"], "split_special_tokens": False})
+    yield "llama-prefix-null", folder(llama(), {"tokenizer_class": "LlamaTokenizer", "add_prefix_space": None, "legacy": True, "unk_token": "<unk>", "pad_token": None})
+    yield "llama-byte-level", folder(bpe, {"tokenizer_class": "LlamaTokenizerFast", "bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>", "clean_up_tokenization_spaces": True})
+    yield "llama-split-special", folder(llama(), {"tokenizer_class": "LlamaTokenizerFast", "split_special_tokens": True})
+    yield "gemma-model-type", folder(llama(), None, config__json={"model_type": "gemma2"})
+    yield "t5", folder(dict(llama(), model={"type": "Unigram", "unk_id": 2, "byte_fallback": False, "vocab": [["<pad>", 0.0], ["</s>", 0.0], ["<unk>", 0.0], ["\u2581", -2.0], ["a", -3.0], ["t", -3.0], ["\u2581the", -4.0], ["cat", -5.0], ["s", -4.0]]}, added_tokens=[], pre_tokenizer={"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}, normalizer=None, decoder={"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}), {"tokenizer_class": "T5Tokenizer"})
+
+    # Folders without a tokenizer.json.
+    words = "".join(f"{t}\n" for t, _ in sorted(word_piece(True)["model"]["vocab"].items(), key=lambda x: x[1]))
+    yield "files-gpt2", folder(None, {"tokenizer_class": "GPT2Tokenizer"}, **merges_files(bpe))
+    yield "files-gpt2-bos", folder(None, {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, "add_prefix_space": True}, **merges_files(bpe))
+    yield "files-gpt2-model-type", folder(None, None, config__json={"model_type": "gpt2"}, **merges_files(bpe))
+    yield "files-qwen2", folder(None, {"tokenizer_class": "Qwen2Tokenizer"}, **merges_files(bpe))
+    yield "files-qwen2-decoder", folder(None, {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": {"301": im}}, **merges_files(bpe))
+    yield "files-bert", folder(None, {"tokenizer_class": "BertTokenizer"}, vocab__txt=words)
+    yield "files-bert-cased", folder(None, {"tokenizer_class": "BertTokenizer", "do_lower_case": False}, vocab__txt=words)
+    yield "files-bert-model-type", folder(None, None, vocab__txt=words, config__json={"model_type": "bert"})
+    spm = dict(vocab_size=330, byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False)
+    llama_model = base64.b64encode(pieces("bpe", **spm)).decode()
+    yield "files-llama", folder(None, {"tokenizer_class": "LlamaTokenizer"}, tokenizer__model={"base64": llama_model})
+    yield "files-llama-legacy-false", folder(None, {"tokenizer_class": "LlamaTokenizer", "legacy": False, "add_eos_token": True}, tokenizer__model={"base64": llama_model})
+    yield "files-llama-no-prefix", folder(None, {"tokenizer_class": "LlamaTokenizer", "add_prefix_space": False}, tokenizer__model={"base64": llama_model})
+    yield "files-llama-decoder", folder(None, {"tokenizer_class": "LlamaTokenizerFast", "added_tokens_decoder": {"330": im}}, tokenizer__model={"base64": llama_model})
+    yield "files-gemma", folder(None, {"tokenizer_class": "GemmaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<unk>"}, tokenizer__model={"base64": llama_model})
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:  # a small map of characters
+        rules.write("41\t61\n48\t68\n1E9E\t73 73\n20AC\t65 75\n")
+        rules.flush()
+        unigram = pieces("unigram", vocab_size=45, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, normalization_rule_tsv=rules.name)
+    unigram = base64.b64encode(unigram).decode()
+    yield "files-code-llama", folder(None, {"tokenizer_class": "CodeLlamaTokenizerFast", "bos_token": "<s>"}, tokenizer__model={"base64": llama_model})
+    yield "llama-model-type", folder(llama(), None, config__json={"model_type": "llama"})
+    yield "mistral-model-type", folder(llama(), {"bos_token": "<s>"}, config__json={"model_type": "mixtral"})
+    yield "files-t5", folder(None, {"tokenizer_class": "T5Tokenizer"}, spiece__model={"base64": unigram})
+    ranks = "".join(f"{base64.b64encode(t).decode()} {i}\n" for i, t in enumerate(tiktoken_ranks()))
+    yield "files-tiktoken", folder(None, {"tokenizer_class": "PreTrainedTokenizerFast", "additional_special_tokens": ["<|im|>"]}, tokenizer__model=ranks)
+    yield "files-llama-ranks", folder(None, {"tokenizer_class": "LlamaTokenizer", "bos_token": "<|im|>", "eos_token": "<|endoftext|>"}, tokenizer__model=ranks)
+    yield "files-ranks-decoder", folder(None, {"tokenizer_class": "PreTrainedTokenizerFast", "added_tokens_decoder": {"267": im, "268": token("<|endoftext|>")}, "eos_token": "<|endoftext|>"}, tokenizer__model=ranks)
+    vocab = [{"rank": i, "token_bytes": base64.b64encode(t).decode(), "token_str": t.decode() if i > 255 or i < 128 else None} for i, t in enumerate(tiktoken_ranks())]
+    pattern = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,2}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    tekken = {"config": {"pattern": pattern, "num_vocab_tokens": len(vocab), "default_vocab_size": len(vocab) + 3, "default_num_special_tokens": 5, "version": "v7"},
+              "vocab": vocab, "special_tokens": [{"rank": i, "token_str": t, "is_control": True} for i, t in enumerate(("<unk>", "<s>", "</s>", "<|im|>"))]}
+    yield "files-tekken", folder(None, {"tokenizer_class": "TokenizersBackend"}, tekken__json=tekken)
+
+    yield "files-tekken-old", folder(None, {"tokenizer_class": "TokenizersBackend"}, tekken__json={"config": dict(tekken["config"], default_vocab_size=len(vocab) + 20, default_num_special_tokens=30), "vocab": vocab})
+    yield "files-neox", folder(None, {"tokenizer_class": neox, "add_bos_token": True}, **merges_files(bpe))
+    yield "files-roberta", folder(None, {"tokenizer_class": "RobertaTokenizer", "cls_token": "<|endoftext|>", "sep_token": "<|endoftext|>"}, **merges_files(bpe))
+    yield "files-codegen", folder(None, {"tokenizer_class": "CodeGenTokenizer", "add_prefix_space": True}, **merges_files(bpe))
+    yield "files-distilbert", folder(None, {"tokenizer_class": "DistilBertTokenizer", "strip_accents": True, "do_lower_case": False}, vocab__txt=words)
+
+    # Regular expressions.
+    for name, pattern in {
+        "class-in-class": r" ?[^(\s|[.,!?…。，、।۔،])]+",
+        "intersection": r"[\p{L}&&[^\p{Han}]]+|[\p{Han}&&[^\u5b57]]+|[^\p{L}]+",
+        "scripts": r"\p{Hiragana}+|\p{Devanagari}+|\p{Latin}+|\p{Cyrillic}",
+        "words": r"\w+|\W+?|[\w.]+",
+        "boundaries": r"\b\w|\Bt|\b",
+        "anchors": r"\A\s+|\s+\z|^[A-Z]|\n$",
+        "counts": r"[a-z]{2}+|\d{1,2}?|[A-Z]{,2}|\s{3}",
+        "back-references": r"(\w)\1|(['_]).\2",
+        "named-references": r"(?<q>['_\w])\k<q>|(x) ",
+        "possessive-lazy": r"\p{L}++\s?|\d+?|[^\p{L}\d]*+",
+        "categories": r"\p{Lu}|\p{Sc}|\p{Pc}+|\p{Mn}|\p{Zs}{2,}",
+        "posix": r"[[:upper:]]+|[[:punct:][:digit:]]+|[^[:alnum:]\s]",
+        "any-case": r"(?i)don't|cats|(?-i:H)ELLO|ss|[^a-z\s]+",
+        "any-case-classes": r"(?i:[a-m]+|\p{Lu}x)|(?i:[^n-z])",
+        "looks": r"(?<=\s)\w(?!\w)|(?<!\d)\d{3}(?=\d)|(?<=a|ot)\s",
+        "atomic": r"(?>\d+|x)\d?|(?:(?:ab|a)b?)+",
+        "escapes": r"\x{6f22}\u5b57|\t|\R+|\h+\H|[\x41-\x44]|\e|\.|\$",
+        "extended": "(?x) \\d + # digits\n | [ ] [a-z]+ | \\  ",
+        "line-ends": r"(?m:.{4})|\N\s|$",
+        "single-line": r".+?\s|(?=\d)",
+        "zero-width": r"(?=(\d{3})+(?!\d))|(?<=[a-z])(?=[A-Z])",
+        "named": r"(?<word>[a-z]+)|(?<number>[0-9]+)",
+    }.items():
+        yield f"regex-{name}", folder(regex(pattern), fast)
+    for behavior in ("Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"):
+        yield f"regex-{behavior.lower()}", folder(regex(r"[\w&&[^\d]]+", behavior), fast)
+    yield "regex-inverted", folder(regex(r"\p{Alphabetic}+|\p{Emoji}", "Removed", True), fast)
+
+    # Other parts.
+    yield "scripts-pre-tokenizer", folder(with_pre_tokenizer(type="UnicodeScripts"), fast)
+    yield "delimiter", folder(with_pre_tokenizer(type="CharDelimiterSplit", delimiter="t"), fast)
+    yield "delimiter-space", folder(with_pre_tokenizer(type="CharDelimiterSplit", delimiter=" "), fast)
+    yield "fixed-length", folder(with_pre_tokenizer(type="FixedLength", length=3), fast)
+    yield "fixed-length-1", folder(with_pre_tokenizer(type="FixedLength", length=1), fast)
+    yield "normalizer-bytes", folder(byte_level(normalizer={"type": "ByteLevel"}, pre_tokenizer=None), fast)
+    yield "normalizer-bytes-split", folder(byte_level(normalizer={"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "ByteLevel"}]}, pre_tokenizer={"type": "Split", "pattern": {"Regex": r"\u0120?\w+|[^\w]"}, "behavior": "Isolated", "invert": False}), fast)
+    yield "normalizer-nmt", folder(byte_level(normalizer={"type": "Nmt"}), fast)
+    yield "normalizer-nmt-sequence", folder(byte_level(normalizer={"type": "Sequence", "normalizers": [{"type": "Nmt"}, {"type": "NFKC"}, {"type": "Lowercase"}]}), fast)
+    yield "suffix", folder(suffixed(), {"tokenizer_class": "PreTrainedTokenizerFast"})
+    yield "suffix-unknown", folder(suffixed(unk_token="a</w>", fuse_unk=True), {"tokenizer_class": "PreTrainedTokenizerFast"})
+    yield "suffix-ignore-merges", folder(suffixed(ignore_merges=True), {"tokenizer_class": "PreTrainedTokenizerFast"})
+    yield "prefix", folder(prefixed(), {"tokenizer_class": "PreTrainedTokenizerFast"})
+    yield "hole", folder(holes(at="stop", token_id=310), fast)
+    yield "hole-added", folder(holes(at="zzq", token_id=305), dict(fast, pad_token="<|im|>"))
+    yield "hole-large", folder(holes(at="zzq", token_id=5000), fast)
+    yield "hole-ignore-merges", folder(changed_model(holes(at="cats", token_id=320), ignore_merges=True), fast)
+    yield "added-twice", folder(dict(bpe, added_tokens=bpe["added_tokens"] + [dict(im, id=301), dict(token("<|im|>", lstrip=True), id=301)]), fast)
+    yield "added-other-id", folder(dict(bpe, added_tokens=bpe["added_tokens"] + [dict(im, id=350)]), fast)
+    yield "added-empty", folder(dict(bpe, added_tokens=bpe["added_tokens"] + [dict(token(""), id=301), dict(im, id=302)]), fast)
+    yield "ignore-merges", folder(changed_model(bpe, ignore_merges=True, vocab=dict(bpe["model"]["vocab"], cats=300, **{"<|endoftext|>": 301})), fast)
+
+
+def result(files):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            write(Path(folder) / name, content)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    ids = [tokenizer(text).input_ids for text in TEXTS]
+    return {"ids": ids, "texts": [tokenizer.decode(i) for i in ids], "eos": tokenizer.eos_token_id, "size": len(tokenizer)}
+
+
+def write(path, content):
+    if isinstance(content, dict) and list(content) == ["base64"]:
+        path.write_bytes(base64.b64decode(content["base64"]))
+    else:
+        path.write_text(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False))
+
+
+def keep(shared, content):
+    """The index of a content; what occurs more than once is kept once, as are the parts of a tokenizer.json."""
+    if isinstance(content, dict) and "model" in content:
+        content = {"parts": {key: keep(shared, {"value": value}) for key, value in content.items()}}
+    if content not in shared:
+        shared.append(content)
+    return shared.index(content)
+
+
+def kept(shared, index):
+    content = shared[index]
+    if isinstance(content, dict) and list(content) == ["parts"]:
+        return {key: shared[i]["value"] for key, i in content["parts"].items()}
+    return content
+
+
+def main():
+    path = Path(sys.argv[1])
+    stored = json.loads(path.read_text()) if path.exists() else {"texts": TEXTS, "shared": [], "cases": {}}
+    stored["texts"] = TEXTS
+    for name, files in cases():
+        case = stored["cases"].setdefault(name, {})
+        if "files" in case:  # what is there stays: the trainers of two versions differ
+            files = {file: kept(stored["shared"], i) for file, i in case["files"].items()}
+        case["files"] = {file: keep(stored["shared"], content) for file, content in files.items()}
+        try:
+            case[f"version {VERSION}"] = result(files)
+        except Exception as error:
+            case.pop(f"version {VERSION}", None)
+            print(f"{name}: {type(error).__name__}: {str(error)[:150]}", file=sys.stderr)
+    lines = [json.dumps(x, ensure_ascii=False) for x in stored["shared"]]
+    cases_text = [f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in stored["cases"].items()]
+    texts = json.dumps(stored["texts"], ensure_ascii=False)
+    path.write_text('{"texts": ' + texts + ',\n"shared": [\n' + ",\n".join(lines) + '\n],\n"cases": {\n' + ",\n".join(cases_text) + "\n}}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+// Folders as people have them (testdata/folders), against what AutoTokenizer of transformers makes
+// of them, by both of its versions.
+#include <gtest/gtest.h>
+#include <simdjson.h>
+
+#include <fstream>
+
+#include "base/file.h"
+#include "tests/base/scratch.h"
+#include "text/bpe/base64.h"
+#include "text/hf/hf_tokenizer.h"
+
+namespace mt {
+
+using Ids = std::vector<std::int32_t>;
+namespace dom = simdjson::dom;
+
+class HfFolders : public testing::Test {
+ protected:
+  HfFolders() { root_ = parser_.load(MT_TESTDATA "/folders/cases.json").value(); }
+
+  // A file's content by its number among those that cases share.
+  std::string content(std::uint64_t index) const {
+    const dom::element shared = root_["shared"].at(index).value();
+    std::string_view text;
+    dom::object parts;
+    if (!shared.get(text)) return std::string(text);
+    if (!shared["base64"].get(text)) return *from_base64(text);
+    if (shared["parts"].get(parts)) return simdjson::minify(shared);
+    std::string json;
+    for (const auto& [key, part] : parts)
+      json +=
+          concat(json.empty() ? "{" : ",", "\"", key,
+                 "\":", simdjson::minify(root_["shared"].at(part.get_uint64())["value"].value()));
+    return json + "}";
+  }
+
+  void write(dom::object files, const Scratch& folder) const {
+    for (const auto& [name, index] : files)
+      std::ofstream(folder.path(std::string(name))) << content(index.get_uint64());
+  }
+
+  dom::parser parser_;
+  dom::element root_;
+};
+
+static Ids ids_of(dom::array list) {
+  Ids ids;
+  for (const std::int64_t id : list) ids.push_back(static_cast<std::int32_t>(id));
+  return ids;
+}
+
+static void expect_same(const HfTokenizer& tokenizer, dom::array texts, dom::element right,
+                        const std::string& name) {
+  std::int64_t eos = -1;
+  if (right["eos"].get(eos)) eos = -1;  // null
+  EXPECT_EQ(tokenizer.eod(), eos) << name;
+  std::size_t i = 0;
+  for (const std::string_view text : texts) {
+    const Ids expected = ids_of(right["ids"].at(i).get_array());
+    Ids ids;
+    tokenizer.encode(text, ids);
+    EXPECT_EQ(ids, expected) << name << ": " << text;
+    EXPECT_EQ(tokenizer.decode_text(expected), right["texts"].at(i).get_string().value()) << name;
+    const auto decoder = tokenizer.stream_decoder();
+    std::string streamed;
+    for (const std::int32_t id : expected) decoder->push(id, streamed);
+    decoder->finish(streamed);
+    EXPECT_EQ(streamed, tokenizer.decode_text(expected)) << name;
+    ++i;
+  }
+}
+
+TEST_F(HfFolders, GiveTheIdsOfAutoTokenizer) {
+  int compared = 0;
+  for (const auto& [key, value] : root_["cases"].get_object()) {
+    const Scratch folder;
+    write(value["files"].get_object(), folder);
+    for (const int version : {4, 5}) {
+      const std::string name = concat(key, ", version ", version);
+      dom::element right;
+      if (value[concat("version ", version)].get(right)) continue;
+      try {
+        expect_same(HfTokenizer(folder.path(""), version), root_["texts"].get_array(), right, name);
+      } catch (const Error& error) {
+        ADD_FAILURE() << name << ": " << error.what();
+      }
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 200);
+}
+
+}  // namespace mt
