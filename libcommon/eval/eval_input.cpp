@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "data/corpus/json_lines.h"
 #include "data/files/indexed_dataset.h"
+#include "data/files/manifest.h"
 #include "data/files/tokenizer_source.h"
 #include "text/put_in_front.h"
 #include "text/unicode/unicode.h"

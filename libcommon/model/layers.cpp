@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/config/model_config.h"
+#include "model/stage_range.h"
 
 namespace mt {
 

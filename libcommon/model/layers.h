@@ -9,6 +9,7 @@
 namespace mt {
 
 struct ModelConfig;
+struct StageRange;
 
 // What a residual branch does.
 enum class BranchKind : std::uint8_t { attention, cross_attention, mamba, mlp, experts };
@@ -20,14 +21,6 @@ struct LayerPlan {
   friend bool operator==(const LayerPlan&, const LayerPlan&) = default;
 };
 std::vector<LayerPlan> layers_of(const ModelConfig& config);
-
-// Which layers of the list a stage holds, and whether it holds the ends of the model, or, where
-// each stack has stages of its own, of its stack.
-struct StageRange {
-  std::int64_t begin = 0, end = 0;
-  bool first = true, last = true;
-};
-using StageRanges = std::vector<StageRange>;  // a rank's, one a chunk
 
 // StackRun: layers of one stack that follow each other.
 struct StackRun {

@@ -3,6 +3,7 @@
 #include "model/families/gpt.h"
 #include "model/layers.h"
 #include "model/layers/layer_rows.h"
+#include "model/stage_range.h"
 
 namespace mt {
 namespace {

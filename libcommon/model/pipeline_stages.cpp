@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/layers.h"
+
 namespace mt {
 
 void PipelineOptions::add_to(CommandLine& cl) {

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "base/command.h"
-#include "model/layers.h"
+#include "model/stage_range.h"
 
 namespace mt {
+
+struct LayerPlan;  // model/layers.h
 
 struct PipelineOptions {
   std::string schedule = "1f1b";  // with several chunks a rank: interleaved

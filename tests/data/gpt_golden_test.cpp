@@ -7,6 +7,7 @@
 #include "data/files/indexed_dataset.h"
 #include "data/samples/gpt_dataset.h"
 #include "data/samples/numpy_random.h"
+#include "data/samples/split.h"
 #include "tests/data/fnv.h"
 #include "tests/data/support.h"
 

@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "data/files/inspect.h"
+#include "data/files/manifest.h"
 #include "data/samples/gpt_index.h"
 #include "tests/data/support.h"
 

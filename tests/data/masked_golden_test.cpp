@@ -8,6 +8,7 @@
 
 #include "data/samples/bert_dataset.h"
 #include "data/samples/blend_index.h"
+#include "data/samples/split.h"
 #include "data/samples/t5_dataset.h"
 #include "tests/data/fnv.h"
 #include "tests/data/support.h"

@@ -4,6 +4,7 @@
 
 #include "data/samples/gpt_dataset.h"
 #include "data/samples/numpy_generator.h"
+#include "data/samples/split.h"
 #include "tests/data/support.h"
 
 namespace mt {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "data/files/indexed_dataset_writer.h"
+#include "data/files/manifest.h"
 #include "tests/base/scratch.h"
 
 namespace mt {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "model/config/model_config.h"
+#include "model/stage_range.h"
 
 namespace mt {
 namespace {

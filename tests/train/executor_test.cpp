@@ -9,6 +9,8 @@
 #include "data/samples/gpt_dataset.h"
 #include "model/config/model_config.h"
 #include "model/families/gpt.h"
+#include "model/layers.h"
+#include "model/pipeline_stages.h"
 #include "ops/ops.h"
 #include "tests/support/host_tensor.h"
 #include "tests/train/two_terms.h"

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "model/layers.h"
+#include "model/pipeline_stages.h"
+
 namespace mt {
 namespace {
 

@@ -2,6 +2,7 @@
 // the loss of a micro-batch's first token.
 #pragma once
 
+#include "model/model.h"
 #include "ops/ops.h"
 #include "train/run/objective.h"
 

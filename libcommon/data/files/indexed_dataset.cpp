@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/threads.h"
+#include "data/files/known_files.h"
 
 namespace mt {
 namespace {
@@ -32,6 +33,8 @@ T load_at(const std::byte* array, std::int64_t index) {
 
 std::string bin_path(const std::string& prefix) { return prefix + ".bin"; }
 std::string idx_path(const std::string& prefix) { return prefix + ".idx"; }
+
+IndexedDataset::IndexedDataset(const std::string& prefix) : IndexedDataset(prefix, KnownFiles()) {}
 
 IndexedDataset::IndexedDataset(const std::string& prefix, const KnownFiles& known)
     : prefix_(prefix),

@@ -18,11 +18,13 @@
 #include <string>
 
 #include "base/file.h"
-#include "data/files/known_files.h"
+#include "data/files/item_range.h"
 #include "data/files/token_type.h"
 #include "data/samples/token_sequences.h"
 
 namespace mt {
+
+class KnownFiles;
 
 std::string bin_path(const std::string& prefix);
 std::string idx_path(const std::string& prefix);
@@ -32,7 +34,8 @@ std::string idx_path(const std::string& prefix);
 // What `known` knows of .idx is not checked again.  Thread-safe.
 class IndexedDataset final : public TokenSequences {
  public:
-  explicit IndexedDataset(const std::string& prefix, const KnownFiles& known = {});
+  explicit IndexedDataset(const std::string& prefix);
+  IndexedDataset(const std::string& prefix, const KnownFiles& known);
 
   // Over bytes in memory, which must outlive the object; `name` stands for the prefix in errors.
   static IndexedDataset from_bytes(Bytes idx, Bytes bin, const std::string& name);

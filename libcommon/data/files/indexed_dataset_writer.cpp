@@ -14,6 +14,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "data/files/manifest.h"
 
 namespace mt {
 namespace {

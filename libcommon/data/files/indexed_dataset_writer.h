@@ -15,12 +15,13 @@
 #include "base/hash.h"
 #include "data/corpus/spill.h"
 #include "data/files/indexed_dataset.h"
-#include "data/files/manifest.h"
+#include "data/files/item_range.h"
 #include "data/files/stored_tokens.h"
 #include "data/files/token_type.h"
-#include "data/samples/split.h"
 
 namespace mt {
+
+struct Manifest;
 
 class IndexedDatasetWriter {
  public:

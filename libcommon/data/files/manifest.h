@@ -19,6 +19,9 @@
 
 namespace mt {
 
+class Tokenizer;
+struct TokenizerOptions;
+
 struct Manifest {
   struct Tokenizer {
     std::string type, identity;
@@ -45,5 +48,12 @@ Manifest read_manifest(const std::string& prefix);
 std::optional<Manifest> find_manifest(const std::string& prefix);
 
 std::string manifest_text(const Manifest& manifest);  // the file's content
+
+// What a manifest keeps of a tokenizer; its files by their absolute paths.
+Manifest::Tokenizer describe_tokenizer(const TokenizerOptions& options,
+                                       const mt::Tokenizer& tokenizer);
+
+// The options that load it again.
+TokenizerOptions tokenizer_options(const Manifest::Tokenizer& tokenizer);
 
 }  // namespace mt

@@ -6,40 +6,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/files/manifest.h"
 #include "text/null_tokenizer.h"
 
 namespace mt {
-
-Manifest::Tokenizer describe_tokenizer(const TokenizerOptions& options,
-                                       const Tokenizer& tokenizer) {
-  Manifest::Tokenizer result{.type = std::string(tokenizer.type()),
-                             .identity = tokenizer.identity(),
-                             .vocab_size = tokenizer.vocab_size(),
-                             .eod = tokenizer.eod(),
-                             .files = {},
-                             .settings = {}};
-  for (const TokenizerField& field : tokenizer_fields(tokenizer.type())) {
-    const std::string value = field.get(options);
-    if (field.is_default(options)) continue;
-    if (field.is_file)
-      result.files.emplace_back(field.name,
-                                std::filesystem::absolute(value).lexically_normal().string());
-    else
-      result.settings.emplace_back(field.name, value);
-  }
-  return result;
-}
-
-TokenizerOptions tokenizer_options(const Manifest::Tokenizer& tokenizer) {
-  TokenizerOptions options;
-  options.type = tokenizer.type;
-  if (options.type == NullTokenizer::kType) options.vocab_size = tokenizer.vocab_size - 1;
-  for (const TokenizerField& field : tokenizer_fields(tokenizer.type))
-    for (const auto* list : {&tokenizer.files, &tokenizer.settings})
-      for (const auto& [name, value] : *list)
-        if (name == field.name) field.set(options, value);
-  return options;
-}
 
 LoadedTokenizer shared_tokenizer(std::span<const std::string> prefixes,
                                  const TokenizerOptions& options) {

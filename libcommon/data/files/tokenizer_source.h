@@ -6,16 +6,9 @@
 #include <span>
 #include <string>
 
-#include "data/files/manifest.h"
 #include "text/tokenizer.h"
 
 namespace mt {
-
-// What a manifest keeps of a tokenizer; its files by their absolute paths.
-Manifest::Tokenizer describe_tokenizer(const TokenizerOptions& options, const Tokenizer& tokenizer);
-
-// The options that load it again.
-TokenizerOptions tokenizer_options(const Manifest::Tokenizer& tokenizer);
 
 // A tokenizer and the options that load it.
 struct LoadedTokenizer {

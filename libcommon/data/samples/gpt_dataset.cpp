@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "data/samples/token_sequences.h"
 
 namespace mt {
 

@@ -16,6 +16,7 @@
 
 #include "data/samples/gpt_index.h"
 #include "data/samples/samples.h"
+#include "data/samples/token_sequences.h"
 #include "tensor/fields.h"
 
 namespace mt {

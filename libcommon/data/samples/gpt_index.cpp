@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "data/samples/numpy_random.h"
+#include "data/samples/token_sequences.h"
 
 namespace mt {
 namespace {

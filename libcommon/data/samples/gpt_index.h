@@ -16,10 +16,12 @@
 #include <span>
 #include <variant>
 
+#include "data/files/item_range.h"
 #include "data/samples/index_cache.h"
-#include "data/samples/token_sequences.h"
 
 namespace mt {
+
+class TokenSequences;
 
 struct GptIndexOptions {
   ItemRange sequences = {};     // the split's part of the token file

@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "data/samples/token_sequences.h"
 #include "tensor/fields.h"
 
 namespace mt {
+
+class TokenSequences;
 
 class Samples {
  public:

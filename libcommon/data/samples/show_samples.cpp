@@ -11,6 +11,7 @@
 #include "data/samples/bert_dataset.h"
 #include "data/samples/blend_index.h"
 #include "data/samples/ict_dataset.h"
+#include "data/samples/split.h"
 #include "data/samples/t5_dataset.h"
 
 namespace mt {

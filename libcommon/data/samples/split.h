@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "data/files/item_range.h"
+
 namespace mt {
 
 enum class Split { train, valid, test };
@@ -21,13 +23,6 @@ double numpy_sum(std::span<const double> values);
 
 // Each value over numpy_sum of all.
 std::vector<double> normalized(std::span<const double> weights);
-
-// Items [begin, end) of a token file: sequences for GPT, documents for BERT and T5.
-struct ItemRange {
-  std::int64_t begin = 0, end = 0;
-  std::int64_t size() const { return end - begin; }
-  bool operator==(const ItemRange&) const = default;
-};
 
 // The ranges of train, valid and test for a text such as "969, 30, 1" over `count` items.  Absent:
 // the split has no share; present it may still be empty.  Throws Exit::usage for more than three

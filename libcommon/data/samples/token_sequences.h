@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "data/samples/split.h"
+#include "data/files/item_range.h"
 
 namespace mt {
 

@@ -8,6 +8,7 @@
 #include "data/files/indexed_dataset.h"
 #include "data/samples/gpt_dataset.h"
 #include "data/samples/mock_tokens.h"
+#include "data/samples/token_sequences.h"
 #include "text/null_tokenizer.h"
 
 namespace mt {
@@ -102,6 +103,9 @@ class GptSamples final : public SampleKind {
 };
 
 }  // namespace
+
+TrainData::TrainData(TrainData&& other) noexcept = default;
+TrainData::~TrainData() = default;
 
 TrainData::TrainData(const DataOptions& options, bool read_tokens)
     : options_(options),

@@ -10,9 +10,10 @@
 
 #include "data/files/tokenizer_source.h"
 #include "data/samples/sample_sets.h"
-#include "data/samples/token_sequences.h"
 
 namespace mt {
+
+class TokenSequences;
 
 struct DataOptions {
   DataSourceOptions sources;
@@ -41,6 +42,8 @@ class TrainData {
   // comes from the options or else from a manifest; where several know it, they must agree
   // (Exit::bad_config).  Unless tokens are read, none is needed: samples are counted and indexed.
   explicit TrainData(const DataOptions& options, bool read_tokens = true);
+  TrainData(TrainData&& other) noexcept;
+  ~TrainData();
 
   // Cuts them for a run of `length`, read by ranks as `layout` says.  Indexes come from the cache
   // or are made, several at a time; what `poll` throws meanwhile, from any thread, ends it.

@@ -25,10 +25,12 @@
 #include "formats/megatron/rank_layout.h"
 #include "formats/model_sink.h"
 #include "formats/model_source.h"
-#include "model/layers.h"
+#include "model/stage_range.h"
 #include "tensor/transform.h"
 
 namespace mt {
+
+struct ModelConfig;
 
 inline constexpr const char* kLegacyFormat = "legacy";  // of older classes: legacy_classes.h
 inline constexpr const char* kRankFile = "model_optim_rng.pt";

@@ -11,10 +11,13 @@
 #include "ckpt/pickle.h"
 #include "ckpt/torch_file.h"
 #include "model/layers.h"
+#include "model/stage_range.h"
 #include "optim/buffer_layout.h"
 #include "tensor/param.h"
 
 namespace mt {
+
+struct ModelConfig;
 
 // SpecNames: how a model's modules are called.
 struct SpecNames {

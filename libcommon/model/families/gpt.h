@@ -3,11 +3,12 @@
 // on the last.  With tied embeddings the last stage has a copy of the first one's.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "model/layers.h"
 #include "model/model.h"
+#include "model/stage_range.h"
 #include "model/tensor_part.h"
 #include "nn/embedding.h"
 #include "nn/lm_head.h"
@@ -15,7 +16,9 @@
 
 namespace mt {
 
+enum class BranchKind : std::uint8_t;  // model/layers.h
 struct LayerRows;
+struct ModelConfig;
 
 class Gpt : public Model {
  public:

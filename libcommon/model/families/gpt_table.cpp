@@ -3,6 +3,7 @@
 
 #include "model/config/model_config.h"
 #include "model/families/gpt.h"
+#include "model/layers.h"
 #include "model/layers/layer_rows.h"
 
 namespace mt {

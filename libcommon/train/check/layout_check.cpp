@@ -7,6 +7,7 @@
 
 #include "comm/world.h"
 #include "model/config/model_config.h"
+#include "model/layers.h"
 #include "train/options/run_options.h"
 #include "train/plan/plan.h"
 #include "train/report/timers.h"

@@ -4,6 +4,7 @@
 
 #include "base/threads.h"
 #include "model/config/model_config.h"
+#include "model/layers.h"
 #include "tensor/device.h"
 
 namespace mt {

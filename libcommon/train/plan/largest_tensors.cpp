@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "model/keys.h"
+#include "optim/optimizer.h"
+#include "train/run/executor.h"
 
 namespace mt {
 namespace {

@@ -6,10 +6,14 @@
 #include <vector>
 
 #include "nn/probe.h"
-#include "optim/optimizer.h"
-#include "train/run/executor.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
 
 namespace mt {
+
+class Executor;
+class Optimizer;
+class ParamTable;
 
 struct LargeTensor {
   std::string what;  // "decoder.layers.mlp.linear_fc1.weight: gradient"

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "train/run/objective.h"
+
 namespace mt {
 
 BatchLoader::BatchLoader(const BatchOptions& options, DType dtype, const Task& task,

@@ -9,6 +9,7 @@
 #include "comm/world.h"
 #include "data/samples/batch_options.h"
 #include "data/samples/train_data.h"
+#include "kernels/update.h"
 #include "train/run/task.h"
 
 namespace mt {

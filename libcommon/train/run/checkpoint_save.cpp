@@ -2,6 +2,7 @@
 
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/megatron_args.h"
+#include "model/model.h"
 #include "model/row_checkpoint.h"
 #include "train/run/checkpoint.h"
 #include "train/run/optimizer_checkpoint.h"

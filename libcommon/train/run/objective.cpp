@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/model.h"
 #include "ops/ops.h"
 
 namespace mt {

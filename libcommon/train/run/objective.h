@@ -6,10 +6,14 @@
 #include <span>
 
 #include "kernels/update.h"
-#include "model/model.h"
+#include "tensor/fields.h"
+#include "tensor/stream.h"
 #include "train/run/term.h"
 
 namespace mt {
+
+class Arena;
+struct Ends;  // model/model.h
 
 class Objective {
  public:

@@ -1,5 +1,8 @@
 #include "train/run/pipeline_layout.h"
 
+#include "model/layers.h"
+#include "model/pipeline_stages.h"
+
 namespace mt {
 
 PipelineLayout make_pipeline_layout(const PipelineOptions& o, int ranks,

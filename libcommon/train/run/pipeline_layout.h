@@ -4,10 +4,13 @@
 
 #include <string>
 
-#include "model/pipeline_stages.h"
+#include "model/stage_range.h"
 #include "train/run/schedule.h"
 
 namespace mt {
+
+struct LayerPlan;  // model/layers.h
+struct PipelineOptions;
 
 struct PipelineLayout {
   int ranks = 1, chunks = 1, group = 1;

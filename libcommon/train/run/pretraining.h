@@ -3,6 +3,7 @@
 
 #include "data/samples/train_data.h"
 #include "model/config/model_config.h"
+#include "train/run/objective.h"
 #include "train/run/task.h"
 
 namespace mt {

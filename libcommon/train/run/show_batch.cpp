@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "base/json.h"
+#include "data/samples/token_sequences.h"
 #include "data/samples/train_data.h"
 #include "train/options/run_options.h"
 #include "train/run/task.h"

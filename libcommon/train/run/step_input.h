@@ -4,7 +4,9 @@
 
 #include <array>
 
-#include "model/model.h"
+#include "kernels/step_record.h"
+#include "tensor/buffer.h"
+#include "tensor/device.h"
 #include "train/run/step_shape.h"
 
 namespace mt {

@@ -1,6 +1,8 @@
 #include "train/run/task.h"
 
 #include "model/config/model_config.h"
+#include "model/model.h"
+#include "train/run/objective.h"
 
 namespace mt {
 

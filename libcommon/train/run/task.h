@@ -8,17 +8,20 @@
 #include <span>
 
 #include "data/samples/split.h"
-#include "model/layers.h"
-#include "model/model.h"
+#include "model/stage_range.h"
 #include "model/tensor_part.h"
-#include "train/run/objective.h"
+#include "tensor/fields.h"
+#include "tensor/param.h"
 
 namespace mt {
 
 class Log;
+class Model;
+class Objective;
 class PyValue;
 class Tokenizer;
 struct BatchOptions;
+struct ModelConfig;
 struct SampleSet;
 struct TokenizerOptions;
 
