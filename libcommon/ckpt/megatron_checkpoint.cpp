@@ -80,6 +80,20 @@ static std::optional<CheckpointPlace> one_checkpoint(const std::string& folder) 
   return place;
 }
 
+// Checkpoints without the file that says which of them counts would be passed over, and replaced by
+// the next ones.
+static void refuse_lost_tracker(const std::string& folder) {
+  if (!fs::is_directory(folder)) return;
+  std::string found;
+  for (const std::int64_t iteration : list_checkpoints(folder))
+    found += concat(found.empty() ? "" : ", ",
+                    fs::path(iteration_folder(folder, iteration)).filename().string());
+  if (fs::is_directory(folder + "/release")) found += found.empty() ? "release" : ", release";
+  if (!found.empty())
+    fail(Exit::no_input, folder, ": holds ", found, ", but no ", kTracker,
+         ", which says with a number or `release` what to go on from");
+}
+
 std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
                                                std::optional<std::int64_t> step) {
   if (fs::exists(save_folder) && !fs::is_directory(save_folder))
@@ -104,6 +118,7 @@ std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
   if (step) {
     place.iteration = *step;
   } else if (word.empty()) {
+    refuse_lost_tracker(save_folder);
     return {};
   } else {
     const char* const end = word.data() + word.size();

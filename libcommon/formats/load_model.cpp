@@ -7,6 +7,7 @@
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/model_config.h"
 #include "tensor/host_copy.h"
+#include "text/same_ids.h"
 
 namespace mt {
 namespace {
@@ -36,7 +37,8 @@ std::unique_ptr<Tokenizer> choose_tokenizer(const ModelSource& source,
   if (options.type.empty()) return source.make_tokenizer(options);
   std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options);
   const std::string expected = tokenizer_identity(source.manifest_extra());
-  if (!expected.empty() && expected != tokenizer->identity())
+  if (!expected.empty() && expected != tokenizer->identity() &&
+      !same_ids(*source.make_tokenizer(options), *tokenizer))
     fail(Exit::bad_config, source.path(), ": was trained with a tokenizer of identity ", expected,
          ", but the one given has ", tokenizer->identity());
   return tokenizer;

@@ -70,6 +70,12 @@ const Companion* find_companion(const std::vector<Companion>& companions, std::s
   return found == companions.end() ? nullptr : &*found;
 }
 
+std::vector<Companion> read_companions(const std::string& folder) {
+  std::vector<Companion> files = companions_in(folder);
+  for (Companion& file : files) file = {.name = file.name, .content = file.read()};
+  return files;
+}
+
 void write_companion(const Companion& file, const std::string& folder) {
   const std::string path = concat(folder, "/", file.name);
   fs::create_directories(fs::path(path).parent_path());

@@ -57,6 +57,11 @@ TEST(FindCheckpoint, Tracker) {
     write_whole(save / kTracker, wrong);
     EXPECT_NE(error_of([&] { find_checkpoint(save.path()); }), "") << wrong;
   }
+  std::filesystem::remove(save / kTracker);
+  EXPECT_EQ(error_of([&] { find_checkpoint(save.path()); }, Exit::no_input),
+            concat(save.path(), ": holds iter_0000120, iter_12345678, release, but no ", kTracker,
+                   ", which says with a number or `release` what to go on from"));
+  EXPECT_EQ(find_checkpoint(save.path(), 120)->iteration, 120);
   write_whole(save / kTracker, "7");
   EXPECT_NE(error_of([&] { find_checkpoint(save.path()); }, Exit::no_input).find("names it"),
             std::string::npos);

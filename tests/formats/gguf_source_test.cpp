@@ -215,12 +215,25 @@ class GgufTokenizers : public GgufModels {
   }
 };
 
+// Names of other models that cut alike are known too, and no others.
+TEST(GgufPatterns, OfOtherModels) {
+  for (const auto& [name, same] : {std::pair("starcoder", "smollm"),
+                                   {"command-r", "smollm"},
+                                   {"olmo", "gpt-2"},
+                                   {"llama-v3", "llama-bpe"},
+                                   {"stablelm2", "qwen2"},
+                                   {"gpt-2", "gpt-2"}})
+    EXPECT_EQ(find_gguf_pattern(name)->name, same) << name;
+  EXPECT_EQ(find_gguf_pattern("unheard-of"), nullptr);
+}
+
 TEST_F(GgufTokenizers, OfBytesAreTheSame) {
   for (const auto& [kind, pre, bos] : {std::tuple("gpt2", "gpt-2", ""),
                                        {"llama3", "llama-bpe", "<|begin_of_text|>"},
                                        {"qwen2", "qwen2", ""},
                                        {"nemo", "tekken", "<|endoftext|>"},
-                                       {"o200k", "gpt-4o", "<|endoftext|>"}}) {
+                                       {"o200k", "gpt-4o", "<|endoftext|>"},
+                                       {"starcoder", "smollm", ""}}) {
     const std::string path = concat(kTestdata, "huggingface/", kind, ".json"),
                       config = *bos == '\0' ? "{}" : concat(R"({"bos_token":")", bos, R"("})");
     const HfTokenizer original(path);

@@ -18,6 +18,7 @@ using Type = SentencePieceModel::Type;
 
 constexpr GgufPattern kPatterns[] = {
     {.name = "gpt-2", .regex = ""},
+    {.name = "smollm", .regex = "", .digits = true},
     {.name = "llama-bpe",
      .regex =
          R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
@@ -35,6 +36,19 @@ constexpr GgufPattern kPatterns[] = {
     {.name = "gpt-4o",
      .regex =
          R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+};
+
+// Names of models that cut text as another does.
+constexpr std::pair<std::string_view, std::string_view> kAlike[] = {
+    {"mpt", "gpt-2"},         {"olmo", "gpt-2"},
+    {"jais", "gpt-2"},        {"phi-2", "gpt-2"},
+    {"starcoder", "smollm"},  {"refact", "smollm"},
+    {"command-r", "smollm"},  {"codeshell", "smollm"},
+    {"exaone", "smollm"},     {"minerva-7b", "smollm"},
+    {"llama3", "llama-bpe"},  {"llama-v3", "llama-bpe"},
+    {"falcon3", "llama-bpe"}, {"pixtral", "llama-bpe"},
+    {"stablelm2", "qwen2"},   {"deepseek-r1-qwen", "qwen2"},
+    {"llama4", "gpt-4o"},
 };
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
@@ -182,6 +196,10 @@ void Vocabulary::read_pattern(const JsonObject& json) {
   }
   if (words.type() == "Sequence") {
     const std::vector<JsonObject> steps = words.objects("pretokenizers");
+    if (steps.size() == 2 && steps[0].type() == "Digits" &&
+        steps[0].flag_or("individual_digits", false) && steps[1].type() == "ByteLevel" &&
+        steps[1].flag_or("use_regex", true) && !steps[1].flag_or("add_prefix_space", true))
+      pre_ = "smollm";
     if (steps.size() == 2 && steps[0].type() == "Split" && steps[1].type() == "ByteLevel" &&
         !steps[1].flag_or("use_regex", true) && steps[0].object("pattern").has("Regex"))
       for (const GgufPattern& known : kPatterns)
@@ -326,6 +344,8 @@ void Vocabulary::write(GgufKeyValues& to) const {
 }  // namespace
 
 const GgufPattern* find_gguf_pattern(std::string_view name) {
+  for (const auto& [other, same] : kAlike)
+    if (name == other) name = same;
   const auto* const found = std::ranges::find(kPatterns, name, &GgufPattern::name);
   return found == std::end(kPatterns) ? nullptr : found;
 }

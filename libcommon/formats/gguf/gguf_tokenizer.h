@@ -30,10 +30,12 @@ GgufTokenizer read_gguf_tokenizer(const GgufReader& file, std::int64_t vocab_siz
 // How llama.cpp's BPE of a name (tokenizer.ggml.pre) cuts text into words, and what it does beside.
 struct GgufPattern {
   std::string_view name, regex;  // no regex: GPT-2's
+  bool digits = false;           // each is a word of its own, before that
   bool ignore_merges = false;    // a word that is a token is no other
   bool adds_bos = false;         // unless it is told otherwise
   bool nfc = false;              // of the model's tokenizer.json; llama.cpp leaves it out
 };
-const GgufPattern* find_gguf_pattern(std::string_view name);  // null for others
+// Of other models that cut alike, too; null for others.
+const GgufPattern* find_gguf_pattern(std::string_view name);
 
 }  // namespace mt

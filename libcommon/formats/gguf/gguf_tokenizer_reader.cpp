@@ -149,8 +149,14 @@ class Reader {
   }
 
   static void add_words(JsonWriter& json, const GgufPattern& pattern) {
-    if (pattern.regex.empty()) return add_byte_level(json, true);
+    if (pattern.regex.empty() && !pattern.digits) return add_byte_level(json, true);
     json.begin_object().member("type", "Sequence").key("pretokenizers").begin_array();
+    if (pattern.digits) {
+      json.begin_object().member("type", "Digits").member("individual_digits", true).end_object();
+      add_byte_level(json, true);
+      json.end_array().end_object();
+      return;
+    }
     json.begin_object().member("type", "Split").key("pattern").begin_object();
     json.member("Regex", pattern.regex).end_object();
     json.member("behavior", "Isolated").member("invert", false).end_object();
@@ -194,8 +200,10 @@ class Reader {
       json.key(name).null();
     json.member("fuse_unk", false).member("byte_fallback", false);
     json.member("ignore_merges", pattern.ignore_merges).key("vocab").begin_object();
-    for (std::size_t id = 0; id < tokens_.size(); ++id)
-      if (!is_added(id)) json.member(tokens_[id], id);
+    // Ids of a vocabulary have no holes: added tokens among the others are part of it.
+    std::size_t words = tokens_.size();
+    while (words > 0 && is_added(words - 1)) --words;
+    for (std::size_t id = 0; id < words; ++id) json.member(tokens_[id], id);
     json.end_object().key("merges").begin_array();
     for (const std::string_view merge : at("merges").as_texts(where("merges"))) json.value(merge);
     json.end_array().end_object();

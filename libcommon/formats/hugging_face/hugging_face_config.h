@@ -13,6 +13,7 @@
 
 #include "model/config/model_config.h"
 #include "tensor/dtype.h"
+#include "text/tokenizer.h"
 
 namespace mt {
 
@@ -42,7 +43,9 @@ std::vector<std::int32_t> eos_token_ids(const std::string& json, const std::stri
 
 // The config.json of a model.  `original` is one that it was once read from, or empty: members
 // that no setting of the model stands for (bos_token_id, say) are taken from there, if it is of the
-// same model_type.  Exit::bad_config if transformers has no such model.
-std::string hugging_face_config(const ModelConfig& model, DType dtype, const std::string& original);
+// same model_type.  Exit::bad_config if transformers has no such model.  `special` are the
+// tokenizer's tokens, which stand there if the original says none; null: they are not known.
+std::string hugging_face_config(const ModelConfig& model, DType dtype, const std::string& original,
+                                const SpecialTokens* special = nullptr);
 
 }  // namespace mt

@@ -394,8 +394,8 @@ Kind kind_like(const ModelConfig& c, std::string_view original_type) {
 
 }  // namespace
 
-std::string hugging_face_config(const ModelConfig& model, DType dtype,
-                                const std::string& original) {
+std::string hugging_face_config(const ModelConfig& model, DType dtype, const std::string& original,
+                                const SpecialTokens* special) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   const std::string known = original.empty() ? "{}" : without_python_numbers(original);
@@ -429,6 +429,22 @@ std::string hugging_face_config(const ModelConfig& model, DType dtype,
   if (type == before_type)
     for (const std::string_view name : before.names())
       if (!is_ours(name)) json.key(name).raw(simdjson::minify(before.member(name)));
+  const auto names = before.names();
+  const auto is_said = [&](std::string_view name) {
+    return type == before_type && std::ranges::find(names, name) != names.end();
+  };
+  // What is not said has the default of the class, which is another tokenizer's.
+  if (special != nullptr && !is_said("eos_token_id"))
+    for (const auto& [name, id] : {std::pair("bos_token_id", special->bos),
+                                   {"eos_token_id", special->eos},
+                                   {"pad_token_id", special->pad}}) {
+      if (is_said(name)) continue;
+      json.key(name);
+      if (id >= 0)
+        json.value(id);
+      else
+        json.null();
+    }
   return json.end_object().text() + "\n";
 }
 

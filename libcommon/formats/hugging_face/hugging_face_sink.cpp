@@ -3,16 +3,19 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/json.h"
 #include "ckpt/folder_save.h"
 #include "ckpt/safetensors.h"
 #include "formats/hugging_face/hugging_face_config.h"
 #include "formats/hugging_face/hugging_face_source.h"
+#include "formats/hugging_face/tokenizer_files.h"
 #include "formats/model_sink.h"
 
 namespace mt {
 namespace {
 
 constexpr const char* kConfig = "config.json";
+constexpr const char* kGeneration = "generation_config.json";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
 std::vector<SafetensorsWriter::Entry> entries_of(const ModelTarget& target, const ParamTable& table,
@@ -41,11 +44,28 @@ bool is_zero(ConstTensor tensor) {
   return std::all_of(bytes, bytes + tensor.bytes(), [](std::byte b) { return b == std::byte{0}; });
 }
 
+// As transformers has them: GPT-2's one token begins a text, too.
+SpecialTokens special_tokens(const Tokenizer& tokenizer) {
+  SpecialTokens ids = tokenizer.special_ids();
+  if (ids.eos < 0) ids.eos = tokenizer.eod();
+  if (ids.bos < 0 && tokenizer.type() == "GPT2BPETokenizer") ids.bos = ids.eos;
+  return ids;
+}
+
+std::string hugging_face_config(const ModelTarget& target, const Tokenizer* tokenizer) {
+  const std::string original = original_config(target.source);
+  if (tokenizer == nullptr) return hugging_face_config(target.config, target.dtype, original);
+  const SpecialTokens special = special_tokens(*tokenizer);
+  return hugging_face_config(target.config, target.dtype, original, &special);
+}
+
 class HuggingFaceSink : public ModelSink {
  public:
   HuggingFaceSink(const ModelTarget& target, const ParamTable& table, const RowTypes& types)
       : target_(target),
-        config_(as_original(hugging_face_config(target), original_config(target.source))),
+        tokenizer_(tokenizer_of(target.source)),
+        config_(as_original(hugging_face_config(target, tokenizer_.get()),
+                            original_config(target.source))),
         save_(target.path, hugging_face_files(target.source), target.replaces),
         writer_(save_.folder(), entries_of(target, table, types), target.shard_bytes) {}
 
@@ -62,13 +82,44 @@ class HuggingFaceSink : public ModelSink {
     write_file_atomically(save_.folder() + "/" + kConfig, config_, false);
     for (const Companion& file : target_.source.companions())
       if (file.name != kConfig) write_companion(file, save_.folder());
+    if (tokenizer_) write_missing();
     return save_.folder();
   }
 
   void publish() override { save_.publish(); }
 
  private:
+  // Null for one that cannot be read, or that is none.
+  static std::unique_ptr<Tokenizer> tokenizer_of(const ModelSource& source) {
+    try {
+      return source.make_tokenizer({});
+    } catch (const Error&) {
+      return nullptr;
+    }
+  }
+
+  // What transformers would not know without, of a model that none of its own folders said it of.
+  void write_missing() const {
+    const std::vector<Companion>& companions = target_.source.companions();
+    for (const Companion& file :
+         missing_tokenizer_files(companions, *tokenizer_, target_.config.max_position_embeddings))
+      write_companion(file, save_.folder());
+    if (find_companion(companions, kGeneration) != nullptr ||
+        find_companion(companions, kConfig) != nullptr)
+      return;
+    JsonWriter json;
+    json.begin_object();
+    const SpecialTokens special = special_tokens(*tokenizer_);
+    for (const auto& [name, id] : {std::pair("bos_token_id", special.bos),
+                                   {"eos_token_id", special.eos},
+                                   {"pad_token_id", special.pad}})
+      if (id >= 0) json.member(name, id);
+    write_companion({.name = kGeneration, .content = json.end_object().text() + "\n"},
+                    save_.folder());
+  }
+
   ModelTarget target_;
+  std::unique_ptr<Tokenizer> tokenizer_;
   std::string config_;
   FolderSave save_;
   SafetensorsWriter writer_;

@@ -32,7 +32,8 @@ void CheckpointOptions::add_to(CommandLine& cl) {
   cl.option("--non-persistent-global-ckpt-dir", &non_persistent_global_ckpt_dir, "DIR",
             "where they are; default non_persistent in the folder of --save, and of --load");
   cl.option("--load", &load, "DIR",
-            "folder of checkpoints to go on from the latest, or of one; where there is none, a new "
+            "folder of checkpoints to go on from the latest, or of one; or a model's folder of "
+            "Hugging Face's or Meta's, or a GGUF file, for its weights; where there is none, a new "
             "run begins");
   cl.option("--ckpt-convert-format", &convert_format, "FORMAT",
             "write what --load has in this format, for this layout, and end",

@@ -9,6 +9,9 @@
 #include "model/config/megatron_args.h"
 #include "model/model.h"
 #include "model/row_checkpoint.h"
+#include "tensor/host_copy.h"
+#include "text/same_ids.h"
+#include "train/run/foreign_model.h"
 #include "train/run/optimizer_checkpoint.h"
 
 namespace mt {
@@ -19,6 +22,7 @@ struct ToLoad {
   std::optional<CheckpointPlace> place = {};
   bool lasting = true;
   bool begins_anew = false;  // only the weights are taken
+  std::string foreign = {};  // instead of `place`: a model of others' there
 };
 
 }  // namespace
@@ -36,12 +40,15 @@ static std::optional<CheckpointPlace> newer_non_persistent(
 
 static ToLoad checkpoint_to_load(const CheckpointOptions& o) {
   std::optional<CheckpointPlace> place;
+  if (is_foreign_model(o.load)) return {.begins_anew = true, .foreign = o.load};
   if (!o.load.empty()) {
     place = find_checkpoint(o.load, o.ckpt_step);
     if (!o.non_persistent_ckpt_type.empty())
       if (const auto newer = newer_non_persistent(o, place)) return {newer, false, o.finetune};
   }
   if (place) return {place, true, o.finetune};
+  if (is_foreign_model(o.pretrained_checkpoint))
+    return {.begins_anew = true, .foreign = o.pretrained_checkpoint};
   if (!o.pretrained_checkpoint.empty()) {
     place = find_checkpoint(o.pretrained_checkpoint);
     if (!place) fail(Exit::no_input, o.pretrained_checkpoint, ": no checkpoint there");
@@ -142,12 +149,83 @@ static std::unique_ptr<MegatronCheckpoint> open_whole(const CheckpointOptions& o
   }
 }
 
+std::optional<std::int64_t> stored_vocabulary(const CheckpointOptions& o) {
+  if (o.load.empty() && o.pretrained_checkpoint.empty()) return {};
+  try {
+    const ToLoad found = checkpoint_to_load(o);
+    if (!found.foreign.empty()) return open_model(found.foreign)->config().vocab_size;
+    if (!found.place) return {};
+    const std::string& folder = found.place->folder;
+    const MegatronCheckpoint checkpoint(folder, {.while_reading = true});
+    const PyValue* const size = checkpoint.common().at("args", folder).find("vocab_size");
+    if (size == nullptr || size->is_none()) return {};
+    return size->as_integer(folder + ": args.vocab_size");
+  } catch (const Error&) {  // of which load_training() tells
+    return {};
+  }
+}
+
+// A tokenizer is what it does: files that differ may give the same ids.  `stored` makes that of the
+// manifest.
+static void check_tokenizer(const std::string& manifest, const std::string& folder,
+                            const Tokenizer& tokenizer,
+                            const std::function<std::unique_ptr<Tokenizer>()>& stored) {
+  const std::string identity = tokenizer_identity(manifest);
+  if (identity.empty() || identity == tokenizer.identity()) return;
+  bool same = false;
+  try {
+    same = same_ids(*stored(), tokenizer);
+  } catch (const Error&) {  // its files are not there, or not what they were
+  }
+  if (!same)
+    fail(Exit::bad_config, folder, ": was trained with a tokenizer of identity ", identity,
+         ", but this run's has ", tokenizer.identity(), " and gives other ids");
+}
+
+static std::unique_ptr<Tokenizer> tokenizer_in(const std::string& folder,
+                                               const std::string& manifest) {
+  TokenizerOptions stored = tokenizer_of_manifest(manifest);
+  for (const TokenizerField& field : tokenizer_fields(stored.type))
+    if (field.is_file && !field.is_default(stored))
+      field.set(stored, concat(folder, "/", field.get(stored)));
+  return make_tokenizer(stored);
+}
+
+// The weights of a model of others', with what lies beside them.
+static void load_foreign(const std::string& path, TrainingState& state, bool first,
+                         const Log& log) {
+  const std::unique_ptr<ModelSource> source = open_model(path);
+  if (first)
+    for (const std::string& note : source->notes()) log.note(note);
+  check_same_model(state.task.model(), source->config(), source->path());
+  check_tokenizer(source->manifest_extra(), source->path(), state.task.tokenizer(),
+                  [&] { return source->make_tokenizer({}); });
+  source->check_all_used(state.task.rows());
+  state.stream.synchronize();
+  state.optimizer.set_values(
+      [&](const Param& row) {
+        const HostCopy here = HostCopy::for_writing(row.value);
+        read_part(*source, row, here.tensor());
+        here.upload();
+      },
+      state.stream);
+  state.stream.synchronize();
+  source->finish_reading();
+  if (first)
+    for (const Companion& file : source->companions())
+      state.companions.push_back({.name = file.name, .content = file.read()});
+}
+
 Loaded load_training(const RunOptions& options, TrainingState& state, const World& world,
                      const Log& log) {
   const CheckpointOptions& o = options.checkpoint;
   const Task& task = state.task;
   Group& ranks = world.all();
   ToLoad found = checkpoint_to_load(o);
+  if (!found.foreign.empty()) {
+    load_foreign(found.foreign, state, ranks.rank() == 0, log);
+    return Loaded::lasting;
+  }
   if (!found.place) return Loaded::nothing;
   const std::unique_ptr<MegatronCheckpoint> opened = open_whole(o, found, ranks, log);
   const Loaded loaded = found.lasting ? Loaded::lasting : Loaded::non_persistent;
@@ -156,10 +234,10 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   const std::string where = place->folder + ": common.pt";
   const PyValue& args = checkpoint.common().at("args", where);
   check_same_model(task.model(), model_config_of(args, ModelFamily::gpt, where), place->folder);
-  const std::string identity = tokenizer_identity(checkpoint.manifest_extra());
-  if (!identity.empty() && identity != task.tokenizer().identity())
-    fail(Exit::bad_config, place->folder, ": was trained with a tokenizer of identity ", identity,
-         ", but this run's has ", task.tokenizer().identity());
+  const std::string manifest = checkpoint.manifest_extra();
+  check_tokenizer(manifest, place->folder, task.tokenizer(),
+                  [&] { return tokenizer_in(place->folder, manifest); });
+  if (ranks.rank() == 0) state.companions = read_companions(place->folder + "/tokenizer");
   check_all_used(checkpoint.tensors(), task.rows());
   state.stream.synchronize();
   state.optimizer.set_values(

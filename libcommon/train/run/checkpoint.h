@@ -11,6 +11,7 @@
 
 #include "ckpt/megatron_checkpoint.h"
 #include "comm/world.h"
+#include "formats/model_source.h"
 #include "optim/optimizer.h"
 #include "train/options/run_options.h"
 #include "train/run/task.h"
@@ -32,6 +33,8 @@ struct TrainingState {
   ParamSchedule& schedule;
   TrainCounters& counters;
   Stream& stream;
+  // What lies beside the tokenizer in the checkpoint that the run went on from, on rank 0.
+  std::vector<Companion>& companions;
 };
 
 // Makes sure, before any work is done, that there is what must be loaded and that options.save can
@@ -57,6 +60,8 @@ class TrainingSave {
 
  private:
   void write_own();
+  // Unless the run's own tokenizer has a file of that name.
+  void add_companion(const Companion& file, const std::string& folder);
 
   const CheckpointOptions& options_;
   Group& ranks_;
@@ -71,6 +76,10 @@ class TrainingSave {
   std::function<void()> when_written_;
   std::thread thread_;  // the last: it uses all others
 };
+
+// The tokens that the model in what is to be loaded knows; nothing if nothing is, or it does not
+// say.
+std::optional<std::int64_t> stored_vocabulary(const CheckpointOptions& options);
 
 enum class Loaded { nothing, lasting, non_persistent };
 

@@ -145,8 +145,9 @@ TrainingSave::TrainingSave(const RunOptions& run, bool lasting, const TrainingSt
   if (has_state) write_optimizer(*writer_, state.optimizer);
   if (first) {
     const ParamTable whole = task.rows();
-    for (FileHash& file : write_tokenizer(folder, task.tokenizer_options()))
-      content_.files.push_back({std::move(file), {}});
+    for (WrittenFile& file : write_tokenizer(folder, task.tokenizer_options()))
+      content_.files.push_back(std::move(file));
+    for (const Companion& file : state.companions) add_companion(file, folder);
     content_.common = make_common(run, state, whole, save_->common_writer());
     if (o.save_optimizer && run.optimizer.use_distributed_optimizer)
       content_.mcore_data = make_mcore_data(state.optimizer, whole);
@@ -157,6 +158,14 @@ TrainingSave::TrainingSave(const RunOptions& run, bool lasting, const TrainingSt
     thread_ = std::thread([this] { write_own(); });
   else
     write_own();
+}
+
+void TrainingSave::add_companion(const Companion& file, const std::string& folder) {
+  const std::string name = "tokenizer/" + file.name;
+  if (std::ranges::any_of(content_.files, [&](const WrittenFile& f) { return f.name == name; }))
+    return;
+  write_companion(file, folder + "/tokenizer");
+  content_.files.push_back({{name, file.content.size(), hash_hex(as_bytes(file.content))}, {}});
 }
 
 void TrainingSave::write_own() {

@@ -60,7 +60,9 @@ class Trainer {
   [[noreturn]] void stopped(Signal signal) const;
   void save(bool lasting);
   void finish_save(bool wait);
-  TrainingState state() { return {task_, *model_, optimizer_, schedule_, counters_, stream_}; }
+  TrainingState state() {
+    return {task_, *model_, optimizer_, schedule_, counters_, stream_, companions_};
+  }
   void save_once();
   void report_end(const std::string& reason);
   RankMemory memory() const;
@@ -79,6 +81,7 @@ class Trainer {
   Executor executor_;
   Evaluator evaluator_;
   TrainCounters counters_;
+  std::vector<Companion> companions_;
   std::optional<StepReport> begun_;  // the step that has not ended, as far as is known
   int micro_batches_ = 0;            // of the step before; 0: none yet
   int ended_ = 0;                    // steps

@@ -1,0 +1,53 @@
+#include "text/same_ids.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace mt {
+namespace {
+
+// Words, spaces, digits, signs, line ends, and letters of scripts that normalizers treat apart.
+constexpr std::string_view kPages[] = {
+    "The quick brown fox JUMPS over 12345 lazy dogs, doesn't it?  It's 3.14159 -- or 2,000,000!",
+    "  two  spaces\tand\ta tab \n\n a line \r\n another\n   indented(code); x+=1; // \"quoted\" "
+    "<b>",
+    "caf\u00e9 cafe\u0301 na\u00efve \u00c5ngstr\u00f6m \ufb01ne \u2460 \uff21\uff22\uff23 "
+    "\u0130stanbul \u00df",
+    "\u041f\u0440\u0438\u0432\u0435\u0442 \u039a\u03b1\u03bb\u03b7\u03bc\u03ad\u03c1\u03b1 "
+    "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627 \u0928\u092e\u0938\u094d\u0924\u0947 "
+    "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35",
+    "\u4f60\u597d\u4e16\u754c\u3002\u3053\u3093\u306b\u3061\u306f\u30ab\u30bf\u30ab\u30ca "
+    "\uc548\ub155\ud558\uc138\uc694 \U0001f600\U0001f468\u200d\U0001f469 \u2581x \u00a0y \u2028z",
+};
+
+std::vector<std::int32_t> ids_of(const Tokenizer& tokenizer, std::string_view text) {
+  std::vector<std::int32_t> ids;
+  try {
+    tokenizer.encode(text, ids);
+  } catch (const Error&) {
+    return {-1};  // a text that the type does not take
+  }
+  return ids;
+}
+
+}  // namespace
+
+bool same_ids(const Tokenizer& a, const Tokenizer& b, std::span<const std::int32_t> but) {
+  const std::int32_t count = a.vocab_size();
+  if (count != b.vocab_size() || a.eod() != b.eod()) return false;
+  const auto alike = [&](std::string_view text) { return ids_of(a, text) == ids_of(b, text); };
+  if (!std::ranges::all_of(kPages, alike) || !alike("")) return false;
+  std::string before;
+  for (std::int32_t id = 0; id < count; ++id) {
+    if (std::ranges::find(but, id) != but.end()) continue;
+    const std::string text = a.decode({&id, 1});
+    if (text != b.decode({&id, 1}) || !alike(text) || !alike(before + text)) return false;
+    before = text;
+  }
+  return true;
+}
+
+}  // namespace mt

@@ -1,0 +1,91 @@
+// The files that transformers looks for, made of those that another program's tokenizer has.
+#include "formats/hugging_face/tokenizer_files.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/formats/convert_support.h"
+#include "text/hf/hf_tokenizer.h"
+
+namespace mt {
+namespace {
+
+const std::string kTestdata = MT_TESTDATA "/";
+
+std::vector<Companion> lying(std::initializer_list<std::pair<const char*, const char*>> files) {
+  std::vector<Companion> companions;
+  for (const auto& [name, path] : files)
+    companions.push_back({.name = name, .path = concat(kTestdata, path)});
+  return companions;
+}
+
+std::string content_of(const std::vector<Companion>& files, const char* name) {
+  const Companion* const file = find_companion(files, name);
+  return file == nullptr ? "" : file->content;
+}
+
+// Ids of texts as another tokenizer gives them.
+void expect_equal_ids(const std::vector<Companion>& made, const Tokenizer& original) {
+  const HfTokenizer again(content_of(made, "tokenizer.json"), "tokenizer.json",
+                          {{"tokenizer_config.json", content_of(made, "tokenizer_config.json")}});
+  EXPECT_EQ(again.vocab_size(), original.vocab_size());
+  for (const char* text :
+       {"", "The cat.", "  two  words\n", "caf\u00e9 12345 \u4e16\u754c", "a\tb"}) {
+    std::vector<std::int32_t> ids, expected;
+    again.encode(text, ids);
+    original.encode(text, expected);
+    EXPECT_EQ(ids, expected) << text;
+  }
+}
+
+TEST(TokenizerFiles, OfGpt2) {
+  const auto tokenizer = make_tokenizer({.type = "GPT2BPETokenizer",
+                                         .vocab_file = kTestdata + "gpt2_bpe/vocab.json",
+                                         .merge_file = kTestdata + "gpt2_bpe/merges.txt"});
+  auto companions =
+      lying({{"vocab.json", "gpt2_bpe/vocab.json"}, {"merges.txt", "gpt2_bpe/merges.txt"}});
+  const auto made = missing_tokenizer_files(companions, *tokenizer, 64);
+  ASSERT_EQ(made.size(), 3U);
+  expect_equal_ids(made, *tokenizer);
+  const std::string config = content_of(made, "tokenizer_config.json");
+  EXPECT_NE(config.find(R"("eos_token":"<|endoftext|>")"), std::string::npos) << config;
+  EXPECT_NE(config.find(R"("model_max_length":64)"), std::string::npos) << config;
+  EXPECT_NE(content_of(made, "special_tokens_map.json").find("bos_token"), std::string::npos);
+  // What is there stays as it is.
+  companions.push_back({.name = "tokenizer_config.json", .content = "{}"});
+  EXPECT_EQ(
+      find_companion(missing_tokenizer_files(companions, *tokenizer, 64), "tokenizer_config.json"),
+      nullptr);
+}
+
+// Transformers reads the model itself.
+TEST(TokenizerFiles, OfSentencePiece) {
+  const char* const model = "sentencepiece/bpe.model";
+  const auto tokenizer =
+      make_tokenizer({.type = "Llama2Tokenizer", .model = concat(kTestdata, model)});
+  const auto made = missing_tokenizer_files(lying({{"tokenizer.model", model}}), *tokenizer, 64);
+  ASSERT_EQ(made.size(), 2U);
+  EXPECT_NE(content_of(made, "tokenizer_config.json").find("LlamaTokenizer"), std::string::npos);
+}
+
+TEST(TokenizerFiles, NoneWhereThereAreNone) {
+  const auto tokenizer = make_tokenizer({.type = "NullTokenizer", .vocab_size = 9});
+  EXPECT_TRUE(missing_tokenizer_files({}, *tokenizer, 64).empty());
+}
+
+// What config.json does not say would be another tokenizer's.
+TEST(TokenizerFiles, SpecialTokensOfTheConfig) {
+  ModelConfig model = config_named("llama");
+  const SpecialTokens special{.pad = 3, .bos = -1, .eos = 5};
+  const std::string made = hugging_face_config(model, DType::f32, "", &special);
+  EXPECT_NE(made.find(R"("bos_token_id":null,"eos_token_id":5,"pad_token_id":3)"),
+            std::string::npos)
+      << made;
+  const std::string kept = hugging_face_config(
+      model, DType::f32, R"({"model_type":"llama","bos_token_id":1,"eos_token_id":[7,8]})",
+      &special);
+  EXPECT_NE(kept.find(R"("bos_token_id":1,"eos_token_id":[7,8])"), std::string::npos) << kept;
+  EXPECT_EQ(hugging_face_config(model, DType::f32, "").find("eos_token_id"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mt
