@@ -1,9 +1,24 @@
 #include "base/error.h"
 
 #include <cerrno>
+#include <charconv>
 #include <system_error>
 
 namespace mt {
+
+template <class... Number>
+static void append_characters(std::string& line, Number... number) {
+  char text[32];
+  line.append(text, std::to_chars(text, text + sizeof text, number...).ptr);
+}
+
+void append_number(std::string& line, long long number) { append_characters(line, number); }
+void append_number(std::string& line, unsigned long long number) {
+  append_characters(line, number);
+}
+void append_number(std::string& line, double number) {
+  append_characters(line, number, std::chars_format::general, 6);
+}
 
 static Exit code_of(int error, Exit otherwise) {
   switch (error) {

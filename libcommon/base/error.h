@@ -4,8 +4,9 @@
 #pragma once
 
 #include <exception>
-#include <sstream>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace mt {
@@ -39,12 +40,35 @@ class Error : public std::exception {
   std::string line_;
 };
 
-// The parts put one after another, as operator<< prints them.
+void append_number(std::string& line, long long number);
+void append_number(std::string& line, unsigned long long number);
+void append_number(std::string& line, double number);  // six digits
+
+// Puts a part at the end of a line, as std::ostream prints it: text, a character, a number, or what
+// has an append_to(line).
+template <class Part>
+void append(std::string& line, const Part& part) {
+  if constexpr (std::is_convertible_v<const Part&, std::string_view>)
+    line += std::string_view(part);
+  else if constexpr (std::is_same_v<Part, char> || std::is_same_v<Part, signed char> ||
+                     std::is_same_v<Part, unsigned char>)
+    line += static_cast<char>(part);
+  else if constexpr (std::is_floating_point_v<Part>)
+    append_number(line, static_cast<double>(part));
+  else if constexpr (std::is_unsigned_v<Part>)
+    append_number(line, static_cast<unsigned long long>(part));
+  else if constexpr (std::is_convertible_v<const Part&, long long>)
+    append_number(line, static_cast<long long>(part));
+  else
+    part.append_to(line);
+}
+
+// The parts put one after another.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return std::move(out).str();
+  std::string line;
+  (append(line, parts), ...);
+  return line;
 }
 
 template <class... Parts>

@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -45,7 +46,9 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 std::string random_id() {
   std::random_device random;
-  return concat(std::hex, random(), random());
+  std::ostringstream id;
+  id << std::hex << random() << random();
+  return std::move(id).str();
 }
 
 // Whether the same command would fail again.

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <ostream>
 #include <span>
+#include <string>
 
 namespace mt {
 
@@ -50,10 +51,15 @@ class Shape {
       if (a.extents_[i] != b.extents_[i]) return false;
     return true;
   }
+  void append_to(std::string& line) const {  // "[2, 3]"
+    line += '[';
+    for (int i = 0; i < rank_; ++i) line += (i ? ", " : "") + std::to_string(extents_[i]);
+    line += ']';
+  }
   friend std::ostream& operator<<(std::ostream& out, const Shape& shape) {
-    out << '[';
-    for (int i = 0; i < shape.rank_; ++i) out << (i ? ", " : "") << shape.extents_[i];
-    return out << ']';
+    std::string text;
+    shape.append_to(text);
+    return out << text;
   }
 
  private:
