@@ -105,8 +105,7 @@ void CheckpointSave::finish(const Content& content) {
 }
 
 void CheckpointSave::publish() {
-  save_.publish();
-  write_tracker(save_folder_, iteration_);
+  save_.publish([&] { write_tracker(save_folder_, iteration_); });
 }
 
 }  // namespace mt

@@ -214,16 +214,17 @@ void FolderSave::replace() {
     move_into_place(folder_, path_, files_, true);
 }
 
-void FolderSave::publish() {
+void FolderSave::publish(const std::function<void()>& then) {
   sync_directory(folder_);
   if (replaces_)
     replace();
   else
     rename_or_fail(folder_, path_);
   published_ = true;
+  sync_directory(parent_directory(path_));
+  then();
   ::unlink(mark_of(path_).c_str());
   sync_directory(path_);
-  sync_directory(parent_directory(path_));
 }
 
 }  // namespace mt

@@ -37,8 +37,9 @@ class FolderSave {
   ~FolderSave();  // before publish(), all that was written is removed, new parents too
 
   const std::string& folder() const { return folder_; }  // PATH.tmp.PID
-  // On return the folder, whose files were synced, has its name, and that is on the disk.
-  void publish();
+  // On return the folder, whose files were synced, has its name, and that is on the disk.  `then`
+  // is called before the folder loses its mark: what it does belongs to the save.
+  void publish(const std::function<void()>& then = [] {});
 
  private:
   void replace();

@@ -80,18 +80,45 @@ static std::optional<CheckpointPlace> one_checkpoint(const std::string& folder) 
   return place;
 }
 
-// Checkpoints without the file that says which of them counts would be passed over, and replaced by
-// the next ones.
-static void refuse_lost_tracker(const std::string& folder) {
-  if (!fs::is_directory(folder)) return;
+// Checkpoints that a tracker could name, the release last.  What a program that writes in place was
+// killed over is none.
+static std::vector<CheckpointPlace> whole_checkpoints(const std::string& save_folder) {
+  std::vector<CheckpointPlace> places;
+  const auto add = [&](std::int64_t iteration) {
+    const std::string folder = checkpoint_folder(save_folder, iteration);
+    if (is_one_checkpoint(folder) || fs::exists(folder + "/.metadata"))
+      places.push_back({folder, iteration, iteration == 0});
+  };
+  if (!fs::is_directory(save_folder)) return {};
+  for (const std::int64_t iteration : list_checkpoints(save_folder)) add(iteration);
+  add(0);
+  return places;
+}
+
+// What the tracker would name, had the save not died when all but that was done.
+static std::optional<CheckpointPlace> untracked_save(const std::vector<CheckpointPlace>& places) {
+  const auto newest = std::ranges::max_element(places, {}, &CheckpointPlace::iteration);
+  if (newest == places.end() || !fs::exists(concat(newest->folder, "/", kSaveMark))) return {};
+  return *newest;
+}
+
+// Other checkpoints without the file that says which of them counts would be passed over, and
+// replaced by the next ones.
+static std::optional<CheckpointPlace> find_untracked(const std::string& save_folder) {
+  const std::vector<CheckpointPlace> places = whole_checkpoints(save_folder);
+  if (places.empty()) return {};
+  if (auto place = untracked_save(places)) return place;
   std::string found;
-  for (const std::int64_t iteration : list_checkpoints(folder))
-    found += concat(found.empty() ? "" : ", ",
-                    fs::path(iteration_folder(folder, iteration)).filename().string());
-  if (fs::is_directory(folder + "/release")) found += found.empty() ? "release" : ", release";
-  if (!found.empty())
-    fail(Exit::no_input, folder, ": holds ", found, ", but no ", kTracker,
-         ", which says with a number or `release` what to go on from");
+  for (const CheckpointPlace& place : places)
+    found += concat(found.empty() ? "" : ", ", fs::path(place.folder).filename().string());
+  fail(Exit::no_input, save_folder, ": holds ", found, ", but no ", kTracker,
+       ", which says with a number or `release` what to go on from");
+}
+
+void complete_tracker(const std::string& save_folder) {
+  if (fs::exists(concat(save_folder, "/", kTracker))) return;
+  if (const auto place = untracked_save(whole_checkpoints(save_folder)))
+    write_tracker(save_folder, place->iteration);
 }
 
 std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
@@ -118,8 +145,7 @@ std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
   if (step) {
     place.iteration = *step;
   } else if (word.empty()) {
-    refuse_lost_tracker(save_folder);
-    return {};
+    return find_untracked(save_folder);
   } else {
     const char* const end = word.data() + word.size();
     const auto [stop, error] = std::from_chars(word.data(), end, place.iteration);

@@ -11,7 +11,8 @@
 // SAVE/iter_0001000.tmp.PID, every file and then the folder synced, the folder renamed to
 // iter_0001000, SAVE synced, and only then is the tracker replaced (written aside, synced, renamed,
 // SAVE synced).  A crash leaves the previous checkpoint and its tracker, and at most a *.tmp.PID
-// folder that the next save removes (ckpt/folder_save.h).
+// folder that the next save removes (ckpt/folder_save.h).  The folder keeps its mark until the
+// tracker names it, so that a first save which dies between the two is known for what it is.
 #pragma once
 
 #include <cstdint>
@@ -52,13 +53,16 @@ std::string checkpoint_folder(const std::string& save_folder, std::int64_t itera
 // folders and of the tracker.
 std::string folder_to_save(const std::string& save_folder, std::int64_t iteration);
 void write_tracker(const std::string& save_folder, std::int64_t iteration);
+// Writes the tracker that a first save did not come to.
+void complete_tracker(const std::string& save_folder);
 
 // Whether a folder is a checkpoint's own, of torch_dist or torch, and no folder of checkpoints.
 bool is_one_checkpoint(const std::string& folder);
 
 // Which checkpoint of `save_folder` to load: itself, if it is a checkpoint's own folder; iteration
-// `step` if given (ignored for a release), else what the tracker says.  Nothing if there is no
-// tracker; Exit::bad_data if it is malformed.
+// `step` if given (ignored for a release), else what the tracker says; Exit::bad_data if it is
+// malformed.  Without one it is the newest, if its save died just before it wrote the tracker, and
+// nothing if none is whole; other checkpoints are then Exit::no_input.
 std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,
                                                std::optional<std::int64_t> step = {});
 

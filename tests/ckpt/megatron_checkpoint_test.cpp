@@ -45,6 +45,9 @@ TEST(FindCheckpoint, Tracker) {
   fs::create_directory(save / "iter_0000120");
   fs::create_directory(save / "iter_12345678");
   fs::create_directory(save / "release");
+  EXPECT_FALSE(find_checkpoint(save.path()));  // nothing there is whole
+  for (const char* name : {"iter_0000120", "iter_12345678", "release"})
+    write_whole(save / concat(name, "/metadata.json"), "");
   write_whole(save / kTracker, " 120\n");
   EXPECT_EQ(find_checkpoint(save.path())->folder, save / "iter_0000120");
   EXPECT_EQ(find_checkpoint(save.path())->iteration, 120);
@@ -287,6 +290,25 @@ TEST(MoveIntoPlace, KilledBetweenItsTwoRenames) {  // without exchange: only the
 
 // --- What others keep beside checkpoints, and in them
 // --------------------------------------------------------------------
+
+TEST(CheckpointSave, KilledBeforeItsTracker) {
+  const TemporaryFolder save;
+  const auto put_back_mark = [&](const std::string& folder) {
+    write_whole(save / concat(folder, "/", kSaveMark), "");
+    fs::remove(save / kTracker);
+  };
+  save_sample(save.path(), 4);
+  put_back_mark("iter_0000004");
+  check_sample(*find_checkpoint(save.path()));
+  complete_tracker(save.path());
+  EXPECT_EQ(read_file(save / kTracker), "4");
+  save_sample(save.path(), 8);
+  put_back_mark("iter_0000004");  // which is not the newest: this tracker was lost
+  EXPECT_NE(error_of([&] { find_checkpoint(save.path()); }, Exit::no_input).find("holds iter_"),
+            std::string::npos);
+  complete_tracker(save.path());
+  EXPECT_FALSE(fs::exists(save / kTracker));
+}
 
 TEST(CheckpointSave, FilesOfOthersStay) {
   const TemporaryFolder save;

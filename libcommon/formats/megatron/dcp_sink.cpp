@@ -63,8 +63,7 @@ class DcpSink : public ModelSink {
   }
 
   void publish() override {
-    save_.publish();
-    write_tracker(target_.path, iteration_);
+    save_.publish([&] { write_tracker(target_.path, iteration_); });
   }
 
  private:

@@ -134,8 +134,7 @@ class RankFilesSink : public ModelSink {
   }
 
   void publish() override {
-    save_.publish();
-    write_tracker(target_.path, iteration_);
+    save_.publish([&] { write_tracker(target_.path, iteration_); });
   }
 
  private:

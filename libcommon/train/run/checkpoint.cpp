@@ -96,6 +96,7 @@ void prepare_folders(const CheckpointOptions& o, const Log& log) {
   errno = error.value();
   if (error || ::access(o.save.c_str(), W_OK | X_OK) != 0)
     fail_errno(o.save, "cannot create checkpoints there", Exit::cannot_create);
+  complete_tracker(o.save);
   if (o.goes_on_in_place()) return;
   if (const auto place = find_checkpoint(o.save))
     log.warn(concat(o.save, ": holds iteration ", place->iteration, " of another run, since ",
