@@ -80,7 +80,9 @@ bool CheckpointOptions::goes_on_in_place() const {
 
 void CheckpointOptions::go_on_after_failures(int attempt) {
   if (save.empty() || goes_on_in_place()) return;
-  const auto saved = find_checkpoint(save);
+  auto saved = find_checkpoint(save);
+  if (!saved && !non_persistent_ckpt_type.empty())
+    saved = find_checkpoint(non_persistent_folder(save));
   if (!saved) return;
   if (attempt == 0)
     fail(Exit::bad_config, "--save ", save, ": holds iteration ", saved->iteration,
