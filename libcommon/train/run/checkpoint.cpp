@@ -25,6 +25,8 @@ struct ToLoad {
   std::string foreign = {};  // instead of `place`: a model of others' there
 };
 
+constexpr int kMostDamaged = 3;  // checkpoints that are passed over, one after another
+
 }  // namespace
 
 // The non-persistent checkpoint, where it is not older than the lasting one.
@@ -40,7 +42,12 @@ static std::optional<CheckpointPlace> newer_non_persistent(
 
 static ToLoad checkpoint_to_load(const CheckpointOptions& o) {
   std::optional<CheckpointPlace> place;
-  if (is_foreign_model(o.load)) return {.begins_anew = true, .foreign = o.load};
+  if (is_foreign_model(o.load)) {
+    if (o.ckpt_step)
+      fail(Exit::usage, "--ckpt-step ", *o.ckpt_step, ": ", o.load,
+           " is a model, which has no iterations");
+    return {.begins_anew = true, .foreign = o.load};
+  }
   if (!o.load.empty()) {
     place = find_checkpoint(o.load, o.ckpt_step);
     if (!o.non_persistent_ckpt_type.empty())
@@ -124,7 +131,6 @@ static void warn_of_other_samples(const RunOptions& o, const Task& task, const P
 // damage, the one before, and so on at most kMostDamaged times.
 static std::unique_ptr<MegatronCheckpoint> open_whole(const CheckpointOptions& o, ToLoad& found,
                                                       Group& ranks, const Log& log) {
-  constexpr int kMostDamaged = 3;
   for (int damaged = 0;; ++damaged) {
     std::unique_ptr<MegatronCheckpoint> checkpoint;
     std::exception_ptr error;
@@ -150,17 +156,28 @@ static std::unique_ptr<MegatronCheckpoint> open_whole(const CheckpointOptions& o
   }
 }
 
-std::optional<std::int64_t> stored_vocabulary(const CheckpointOptions& o) {
-  if (o.load.empty() && o.pretrained_checkpoint.empty()) return {};
+// If a checkpoint is damaged, of the one before, as open_whole() goes on from that.
+static std::optional<std::int64_t> vocabulary_of(const CheckpointOptions& o, const ToLoad& found,
+                                                 int damaged = 0) {
+  if (!found.foreign.empty()) return open_model(found.foreign)->config().vocab_size;
+  if (!found.place) return {};
   try {
-    const ToLoad found = checkpoint_to_load(o);
-    if (!found.foreign.empty()) return open_model(found.foreign)->config().vocab_size;
-    if (!found.place) return {};
     const std::string& folder = found.place->folder;
     const MegatronCheckpoint checkpoint(folder, {.while_reading = true});
     const PyValue* const size = checkpoint.common().at("args", folder).find("vocab_size");
     if (size == nullptr || size->is_none()) return {};
     return size->as_integer(folder + ": args.vocab_size");
+  } catch (const Error&) {
+    const auto before = damaged == kMostDamaged ? std::nullopt : checkpoint_before(o, found);
+    if (!before) throw;
+    return vocabulary_of(o, *before, damaged + 1);
+  }
+}
+
+std::optional<std::int64_t> stored_vocabulary(const CheckpointOptions& o) {
+  if (o.load.empty() && o.pretrained_checkpoint.empty()) return {};
+  try {
+    return vocabulary_of(o, checkpoint_to_load(o));
   } catch (const Error&) {  // of which load_training() tells
     return {};
   }
