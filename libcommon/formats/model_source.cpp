@@ -78,7 +78,7 @@ std::vector<Companion> read_companions(const std::string& folder) {
 
 void write_companion(const Companion& file, const std::string& folder) {
   const std::string path = concat(folder, "/", file.name);
-  fs::create_directories(fs::path(path).parent_path());
+  if (fs::create_directories(parent_directory(path))) sync_directory(folder);
   write_file_atomically(path, file.read(), false);
 }
 
