@@ -50,7 +50,7 @@ done
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-[[ -z $gpus ]] || cmake -B "$build" "-DMT_GPUS=$gpus" >&2
+[[ -z $gpus ]] || cmake -S "$root" -B "$build" "-DMT_GPUS=$gpus" >&2
 cmake --build "$build" --target programs >&2
 cmake --install "$build" --prefix "$output" --strip >&2
 mkdir -p "$output/lib" "$output/share/doc/mt/licences"
