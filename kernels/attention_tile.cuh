@@ -1,5 +1,5 @@
-// What attention's kernels for every GPU share: which rows of the tensors a block
-// works on, and how tiles of them come to shared memory and results from there.
+// What attention's kernels for every GPU share: which rows of the tensors a block works on, and how
+// tiles of them come to shared memory and results from there.
 #pragma once
 
 #include <algorithm>

@@ -4,7 +4,8 @@
 // A group of threads holds a row in registers, a thread every group-th of its packs, at most
 // kPacks; groups of at most 32 threads are a power of two and share warps, larger ones are whole
 // warps.  Rows that do not fit, or whose packs are not aligned, take the `any` kernel, which reads
-// them several times: on other GPUs than Hopper those of more than 1024 packs, on Turing most.
+// them several times; so do LayerNorm's of 16 bits of more than 1024 packs where code is not for
+// Hopper, and on Turing all of these, and any others of more than 1024.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // A cluster of blocks chooses a row's token, each from a part of the row; one block alone where the
 // code is for GPUs without clusters.  Weights are integers, so that their sums do not depend on an
-// order; where the CPU sorts, a logit is sought bit by bit such
-// that the sum of the weights from it on is as large as asked for.  A block's part of the row lies
-// in shared memory meanwhile, if there is room.
+// order; where the CPU sorts, a logit is sought bit by bit such that the sum of the weights from it
+// on is as large as asked for.  A block's part of the row lies in shared memory meanwhile, if there
+// is room.
 #include <cooperative_groups.h>
 
 #include "kernels/dependent.cuh"

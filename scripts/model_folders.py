@@ -8,7 +8,7 @@ padded vocabularies, 16 bits, shards.  Of each, with a byte-level tokenizer of 3
   perplexity  nats of a text, difference
   again       the folder that mt makes of a checkpoint after a training step of rate 0: transformers loads it,
               largest difference of its logits, and whether its generation ends at the same tokens
-Imported by compare-folders.py; run alone it prints the table and exits with 1 if anything differs.
+Prints the table, and exits with 1 if anything differs.
 
 Needs from PyPI: transformers (tried with 4.45.2), torch, safetensors.
 
