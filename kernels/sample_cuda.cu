@@ -294,17 +294,20 @@ __global__ MT_BLOCKS_OF_ROW __launch_bounds__(kThreads) void sample_kernel(const
 }
 
 std::int64_t part_of(std::int64_t vocab) { return ceil_div(vocab, blocks_of_row()); }
-// How many bytes of shared memory hold a block's part of the logits; 0: it has no room for them.
-std::size_t held_bytes(std::int64_t vocab) {
-  constexpr std::size_t kOwn = 7 << 10;  // and what the block has besides
-  const auto bytes = static_cast<std::size_t>(part_of(vocab)) * (sizeof(Word) + sizeof(float));
-  return bytes + kOwn <= most_shared_bytes() ? bytes : 0;
+// How many bytes of shared memory hold so many logits, if a block with so much of it has room for
+// them beside what it has anyway; else 0.
+std::size_t held_bytes(std::int64_t logits, std::size_t room) {
+  constexpr std::size_t kOwn = 7 << 10;
+  const auto bytes = static_cast<std::size_t>(logits) * (sizeof(Word) + sizeof(float));
+  return bytes + kOwn <= room ? bytes : 0;
 }
 
 }  // namespace
 
+// Also where there is no GPU: what the least of them needs, with one block a row.
 std::size_t sample_work(std::int64_t rows, std::int64_t vocab) {
-  return held_bytes(vocab) > 0 ? 0 : static_cast<std::size_t>(rows * vocab) * sizeof(Word);
+  if (held_bytes(vocab, kSharedBytes<Code::turing>) > 0) return 0;
+  return static_cast<std::size_t>(rows * vocab) * sizeof(Word);
 }
 
 void sample(std::int32_t* tokens, Choice* choices, std::int32_t* positions, std::int32_t* lengths,
@@ -313,7 +316,7 @@ void sample(std::int32_t* tokens, Choice* choices, std::int32_t* positions, std:
   if (rows == 0) return;
   int shift = 62;  // so that the sum of all fits
   while (vocab > std::int64_t{1} << (62 - shift)) --shift;
-  const std::size_t bytes = held_bytes(vocab);
+  const std::size_t bytes = held_bytes(part_of(vocab), most_shared_bytes());
   const Arguments a{tokens,
                     choices,
                     positions,
