@@ -72,6 +72,22 @@ TEST(Tokenizer, FilesAreFoundInAFolder) {
                    ": --tokenizer-type NullTokenizer does not read it"));
 }
 
+// One of two files that go together means both; any other is read whatever lies beside it.
+TEST(Tokenizer, AFileOfHuggingFacesNamedByItself) {
+  const Scratch folder;
+  const Gpt2Files files(vocabulary_of(kLowTokens), kLowMerges);
+  TokenizerOptions options{.type = "HuggingFaceTokenizer", .model = folder.path("vocab.json")};
+  std::filesystem::copy_file(files.vocab(), options.model);
+  EXPECT_EQ(error_of([&] { make_tokenizer(options); }).substr(0, 3), "66 ");
+  std::filesystem::copy_file(files.merges(), folder.path("merges.txt"));
+  std::filesystem::copy_file(MT_TESTDATA "/wordpiece/vocab.txt", folder.path("vocab.txt"));
+  const std::int32_t both = make_tokenizer(options)->vocab_size();
+  options.model = folder.path("merges.txt");
+  EXPECT_EQ(make_tokenizer(options)->vocab_size(), both);
+  options.model = folder.path("vocab.txt");
+  EXPECT_NE(make_tokenizer(options)->vocab_size(), both);
+}
+
 // A file of another kind is refused by what it is, and what reads it.
 TEST(Tokenizer, RanksAreNoSentencePieceModel) {
   const Scratch folder;

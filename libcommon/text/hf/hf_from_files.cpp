@@ -16,6 +16,7 @@
 #include "text/hf/hf_from_ranks.h"
 #include "text/hf/hf_from_sentencepiece.h"
 #include "text/hf/hf_json_parts.h"
+#include "text/hf/hf_model.h"
 
 namespace mt {
 namespace {
@@ -80,7 +81,7 @@ std::string from_merges(const std::vector<HfConfigFile>& files, const HfConfig& 
     json.key("normalizer").raw(R"({"type":"NFC"})");
   json.key("pre_tokenizer").raw(pre_tokenizer_of(config));
   json.key("decoder").raw(hf_byte_level(true, true));
-  const TokenIds ids = parse_vocabulary(content, path, 1 << 18);
+  const TokenIds ids = parse_vocabulary(content, path, kMostHfHoles);
   const std::string ends = hf_ends_processor(config, [&](std::string_view token) {
     const auto found = ids.find(token);
     return found == ids.end() ? -1 : found->second;
@@ -133,6 +134,13 @@ std::vector<std::string> hf_vocabulary_files(const std::string& folder) {
   for (const char* name : {kWords, kModels[0], kModels[1], kModels[2], kModels[3], kTekken})
     if (has(name)) return {name};
   return {};
+}
+
+std::vector<std::string> hf_vocabulary_of(const std::string& path) {
+  const std::string name = name_of(path);
+  if (name != kVocabulary && name != kMerges) return {path};
+  const std::string place = path.substr(0, path.size() - name.size());
+  return {place + kVocabulary, place + kMerges};
 }
 
 bool is_hf_vocabulary_file(const std::string& path) {

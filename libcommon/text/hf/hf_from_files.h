@@ -20,6 +20,10 @@ namespace mt {
 // none.
 std::vector<std::string> hf_vocabulary_files(const std::string& folder);
 
+// The files that one of those names means when it is given by itself: vocab.json and merges.txt go
+// together, any other stands alone.
+std::vector<std::string> hf_vocabulary_of(const std::string& path);
+
 // Is a path's last part one of those names?
 bool is_hf_vocabulary_file(const std::string& path);
 

@@ -26,8 +26,6 @@ std::string_view hf_model_type(const JsonObject& model) {
   return model.member("vocab").is_array() ? "Unigram" : "WordLevel";
 }
 
-static constexpr std::int64_t kMostHoles = 1 << 18;  // ids that are nobody's: 8 MiB of texts
-
 HfVocabulary read_hf_vocabulary(const JsonObject& model) {
   const std::string_view type = hf_model_type(model);
   if (type == "Unigram") return read_hf_unigram_vocabulary(model);
@@ -35,7 +33,7 @@ HfVocabulary read_hf_vocabulary(const JsonObject& model) {
     model.refuse("the model ", json_quoted(type), " is not known");
   HfVocabulary vocabulary;
   vocabulary.ids = parse_vocabulary(simdjson::minify(model.member("vocab")),
-                                    concat(model.where(), ": vocab"), kMostHoles);
+                                    concat(model.where(), ": vocab"), kMostHfHoles);
   vocabulary.size = static_cast<std::int32_t>(vocabulary.ids.size());
   std::int32_t last = -1;
   for (const auto& [token, id] : vocabulary.ids) last = std::max(last, id);

@@ -41,6 +41,8 @@ bool hf_model_takes_bytes(const JsonObject& model, const HfVocabulary& vocabular
 // BPE, Unigram, WordPiece or WordLevel; files of older versions do not say which.
 std::string_view hf_model_type(const JsonObject& model);
 
+// The most ids that may be nobody's: 8 MiB of texts.
+inline constexpr std::int64_t kMostHfHoles = 1 << 18;
 HfVocabulary read_hf_vocabulary(const JsonObject& model);
 
 // `bytes`: words are bytes as they are.

@@ -20,17 +20,14 @@ namespace mt {
 // The tokenizer.json that a path means, or the files that one would be made of.
 static std::vector<std::string> vocabulary_files(const std::string& path) {
   std::error_code error;
-  const bool folder = std::filesystem::is_directory(path, error);
-  if (!folder && !is_hf_vocabulary_file(path)) return {path};
-  const std::string place = folder ? path : parent_directory(path);
-  const std::string json = concat(place, "/tokenizer.json");
-  if (folder && std::filesystem::exists(json, error)) return {json};
-  std::vector<std::string> names = hf_vocabulary_files(place);
-  if (!folder && names.size() < 2) return {path};
+  if (!std::filesystem::is_directory(path, error)) return hf_vocabulary_of(path);
+  const std::string json = concat(path, "/tokenizer.json");
+  if (std::filesystem::exists(json, error)) return {json};
+  std::vector<std::string> names = hf_vocabulary_files(path);
   if (names.empty())
     fail(Exit::no_input, path, ": no tokenizer there: neither tokenizer.json, vocab.json with ",
          "merges.txt, vocab.txt, tokenizer.model nor tekken.json");
-  for (std::string& name : names) name = concat(place, "/", name);
+  for (std::string& name : names) name = concat(path, "/", name);
   return names;
 }
 
