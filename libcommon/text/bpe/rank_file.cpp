@@ -54,11 +54,9 @@ class Ranks {
   std::unordered_set<std::string> known_;
 };
 
-void parse_objects(std::string_view content, const std::string& path, Ranks& ranks) {
-  simdjson::dom::parser parser;
+void add_objects(simdjson::dom::element vocabulary, const std::string& path, Ranks& ranks) {
   simdjson::dom::array list;
-  if (const auto error = parse_json(parser, content).get(list))
-    fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
+  if (vocabulary.get(list)) fail(Exit::bad_data, path, ": expected a list of tokens");
   for (const simdjson::dom::element element : list) {
     if (ranks.full()) return;
     const std::string where = concat(path, ": token ", ranks.size());
@@ -76,8 +74,14 @@ void parse_objects(std::string_view content, const std::string& path, Ranks& ran
   }
 }
 
-simdjson::dom::element parse_tekken(simdjson::dom::parser& parser, std::string_view content,
-                                    const std::string& path) {
+// The first character that is no white space; NUL: there is none.
+char first_of(std::string_view content) {
+  const std::size_t at = content.find_first_not_of(" \t\r\n");
+  return at == content.npos ? '\0' : content[at];
+}
+
+simdjson::dom::element parse(simdjson::dom::parser& parser, std::string_view content,
+                             const std::string& path) {
   simdjson::dom::element root;
   Allowance(8 * content.size()).take_json(content, path);
   if (const auto error = parse_json(parser, content).get(root))
@@ -115,9 +119,9 @@ bool is_rank_file(std::string_view content) {
 }
 
 std::optional<TekkenConfig> tekken_config(std::string_view content, const std::string& path) {
-  if (!content.starts_with('{')) return std::nullopt;
+  if (first_of(content) != '{') return std::nullopt;
   simdjson::dom::parser parser;
-  const JsonObject root(parse_tekken(parser, content, path), path);
+  const JsonObject root(parse(parser, content, path), path);
   if (!root.has("config")) return TekkenConfig();
   const JsonObject config = root.object("config");
   const auto number = [&](const char* name) {
@@ -130,16 +134,16 @@ std::optional<TekkenConfig> tekken_config(std::string_view content, const std::s
 
 std::vector<std::string> parse_ranks(std::string_view content, const std::string& path,
                                      std::size_t limit) {
-  Ranks ranks(path, limit);
-  if (content.starts_with('{')) {
-    simdjson::dom::parser parser;
-    const JsonObject root(parse_tekken(parser, content, path), path);
-    return parse_ranks(simdjson::minify(root.member("vocab")), concat(path, ": vocab"), limit);
-  }
-  if (content.starts_with('['))
-    parse_objects(content, path, ranks);
+  const bool tekken = first_of(content) == '{';
+  const std::string where = tekken ? concat(path, ": vocab") : path;
+  Ranks ranks(where, limit);
+  simdjson::dom::parser parser;
+  if (tekken)
+    add_objects(JsonObject(parse(parser, content, path), path).member("vocab"), where, ranks);
+  else if (first_of(content) == '[')
+    add_objects(parse(parser, content, path), where, ranks);
   else
-    parse_lines(content, path, ranks);
+    parse_lines(content, where, ranks);
   return ranks.take();
 }
 

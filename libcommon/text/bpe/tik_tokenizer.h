@@ -2,7 +2,7 @@
 //
 // A rank file says which byte strings are tokens; the rank of each is its position, from 0, and a
 // token has at most kMaxTokenBytes.  All 256 single bytes are tokens.  Three formats, told apart by
-// the first character:
+// the first character that is no white space:
 //   Megatron's JSON  [{"rank":0,"token_bytes":"AA==","token_str":"..."},...], the single bytes
 //                    first, in their order
 //   tiktoken's       one "BASE64 RANK" a line

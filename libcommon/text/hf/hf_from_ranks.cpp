@@ -100,9 +100,13 @@ std::vector<std::string> specials_of(const JsonObject& root, const JsonObject& c
   if (root.has("special_tokens")) {
     const std::vector<JsonObject> list = root.objects("special_tokens");
     specials.resize(list.size());
-    for (const JsonObject& token : list)
-      specials[static_cast<std::size_t>(token.number(
-          "rank", static_cast<std::int64_t>(list.size()) - 1))] = token.text("token_str");
+    for (const JsonObject& token : list) {
+      const std::int64_t rank = token.number("rank", std::ssize(list) - 1);
+      std::string& text = specials[static_cast<std::size_t>(rank)];
+      if (!text.empty()) token.refuse("\"rank\" ", rank, " is there twice");
+      text = token.text("token_str");
+      if (text.empty()) token.refuse("\"token_str\" is empty");
+    }
   } else {
     specials.assign(kOldSpecials.begin(), kOldSpecials.end());
   }
@@ -136,8 +140,7 @@ std::string hf_json_from_tekken(const HfConfigFile& file) {
     limit = static_cast<std::size_t>(std::max(
         config.number("default_vocab_size", 1 << 30) - static_cast<std::int64_t>(specials.size()),
         std::int64_t{0}));
-  const std::vector<std::string> ranks =
-      parse_ranks(simdjson::minify(root.member("vocab")), concat(file.path, ": vocab"), limit);
+  const std::vector<std::string> ranks = parse_ranks(file.content, file.path, limit);
   return json_of(file, ranks, specials, true, config.text("pattern"));
 }
 
