@@ -12,7 +12,7 @@
 namespace mt {
 namespace {
 
-constexpr std::uint32_t kMostSteps = 10'000'000;
+constexpr std::uint32_t kMostSteps = 10'000'000, kMostKiB = 1 << 20;
 
 struct Free {
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
@@ -29,6 +29,7 @@ class Search {
         context_(pcre2_match_context_create(nullptr)) {
     if (!data_ || !context_) fail(Exit::out_of_memory, "no memory for a regular expression");
     pcre2_set_match_limit(context_.get(), kMostSteps);
+    pcre2_set_heap_limit(context_.get(), kMostKiB);
   }
 
   struct Match {

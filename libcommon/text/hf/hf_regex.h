@@ -5,7 +5,7 @@
 // groups, conditions, \y, bytes above 127 by number, lookbehind of no fixed length.  PCRE2's tables
 // of Unicode are not asked: sets of characters are written out from text/hf/hf_properties.h.
 //
-// Constant once made; thread-safe.  A search that takes more than ten million steps is
+// Constant once made; thread-safe.  A search that takes more than ten million steps, or a GiB, is
 // Exit::bad_data.
 #pragma once
 

@@ -61,7 +61,8 @@ class Rewriter {
   }
 
  private:
-  static constexpr int kMostDepth = 200;  // of groups: PCRE2's own is 250
+  static constexpr int kMostDepth = 200;          // of groups: PCRE2's own is 250
+  static constexpr std::size_t kMostSets = 1000;  // that differ, of 20 KiB at most each
 
   // --- Groups. ---
 
@@ -263,7 +264,10 @@ class Rewriter {
     const std::string text = written(points);
     const auto known = std::ranges::find(result_.sets, text);
     const auto index = known - result_.sets.begin();
-    if (known == result_.sets.end()) result_.sets.push_back(text);
+    if (known == result_.sets.end()) {
+      if (result_.sets.size() == kMostSets) text_.refuse("a set of characters beyond the 1000th");
+      result_.sets.push_back(text);
+    }
     const char begin = Pcre2Expression::kClass, end = Pcre2Expression::kEnd;
     return concat(std::string_view(&begin, 1), index, std::string_view(&end, 1));
   }
