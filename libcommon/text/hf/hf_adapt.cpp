@@ -1,6 +1,7 @@
 #include "text/hf/hf_adapt.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -226,12 +227,16 @@ void add_hf_tokens(HfAddedVocabulary& added, const HfDocument& document, const H
     for (const HfAddedToken& token : files) added.add(token);
 
   std::set<std::string> there;
-  const std::vector<HfAddedToken> before = added.tokens();
-  for (const HfAddedToken& token : before) there.insert(token.content);
+  std::map<std::string, HfAddedToken> before;
+  for (const HfAddedToken& token : added.tokens()) {
+    there.insert(token.content);
+    before.emplace(token.content, token);
+  }
   const std::vector<HfRoleToken> roles = role_tokens(config);
   std::vector<HfAddedToken> more;
   for (const auto& [id, token] : named)
-    if (std::ranges::none_of(before, [&](const auto& known) { return same(token, known); }))
+    if (const auto known = before.find(token.content);
+        known == before.end() || !same(token, known->second))
       more.push_back(token);
   for (HfAddedToken& token : more) {
     there.insert(token.content);
