@@ -417,6 +417,7 @@ class ConfigReader {
       if (std::ranges::find(kKnown, name) == std::end(kKnown))
         rope.refuse(json_quoted(name), " is not supported");
     const std::string_view kind = rope.text_or("rope_type", rope.text_or("type", "default"));
+    if (kind != "default" && kind != "dynamic" && kind != "linear") check_channels();
     const RopeScaling scaling(rope, object_, model_);
     if (kind == "linear") {
       model_.rotary_interpolation = rope.real("factor");
@@ -445,6 +446,22 @@ class ConfigReader {
       rope.refuse("rope_type ", json_quoted(kind),
                   ": expected default, linear, dynamic, llama3, yarn or longrope");
     }
+    if (!(model_.rope_attention_factor > 0) || std::isinf(model_.rope_attention_factor))
+      rope.refuse("multiplies queries and keys by ", model_.rope_attention_factor,
+                  ", expected more than 0");
+  }
+
+  // A scaling has a factor for each pair of channels, before the model is complete.
+  void check_channels() const {
+    constexpr std::int64_t kMostChannels = 1 << 16;
+    if (model_.num_attention_heads < 1)
+      object_.refuse("\"num_attention_heads\" is ", model_.num_attention_heads,
+                     ", expected at least 1");
+    if (model_.head_dim() > kMostChannels)
+      object_.refuse("heads of ", model_.head_dim(), " channels, expected at most ", kMostChannels);
+    if (!(model_.rotary_percent > 0 && model_.rotary_percent <= 1))
+      object_.refuse("\"partial_rotary_factor\" is ", model_.rotary_percent,
+                     ", expected more than 0 and at most 1");
   }
 
   void set_window(std::int64_t tokens) {
@@ -534,11 +551,11 @@ std::string with_python_numbers(std::string json) {
 }
 
 std::vector<std::int32_t> eos_token_ids(const std::string& text, const std::string& path) {
-  const std::string json = without_python_numbers(text);
+  Allowance(text.size()).take_json(text, path);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
-  if (const auto error = parser.parse(json).get(root))
-    fail(Exit::bad_data, path, ": ", json_place(json), simdjson::error_message(error));
+  if (const auto error = parse_json(parser, text).get(root))
+    fail(Exit::bad_data, path, ": ", json_place(text), simdjson::error_message(error));
   const JsonObject object(root, path);
   std::vector<std::int32_t> ids;
   if (!object.has("eos_token_id")) return ids;

@@ -1,13 +1,12 @@
 // RopeScaling: what rope_scaling, or rope_parameters, of a config.json makes of the frequencies of
 // rotary positions, as transformers' modeling_rope_utils.py (5.24) computes it, in double:
 //   llama3    wavelengths beyond original_max_position_embeddings / low_freq_factor are stretched
-//   by
-//             factor, those below it / high_freq_factor stay, and between them the change is smooth
+//             by factor, those below it / high_freq_factor stay, and between them the change is
+//             smooth
 //   yarn      pairs that turn beta_fast times or more within the original positions stay, those
-//   that
-//             turn beta_slow times or less are divided by factor, and a ramp lies between them;
-//             queries and keys are multiplied by attention_factor or 0.1 mscale ln(factor) + 1
-//             (Peng et al.: arXiv:2309.00071)
+//             that turn beta_slow times or less are divided by factor, and a ramp lies between
+//             them; queries and keys are multiplied by attention_factor or
+//             0.1 mscale ln(factor) + 1 (Peng et al.: arXiv:2309.00071)
 //   longrope  a factor for each pair (Ding et al.: arXiv:2402.13753)
 #pragma once
 
