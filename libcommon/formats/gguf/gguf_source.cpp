@@ -68,7 +68,11 @@ class Settings {
 
   double attention_factor() const {
     const std::string key = own("rope.scaling.attn_factor");
-    return file_.find_value(key) == nullptr ? 1 : file_.value(key).as_real(where(key));
+    const double factor =
+        file_.find_value(key) == nullptr ? 1 : file_.value(key).as_real(where(key));
+    if (!(factor > 0) || std::isinf(factor))
+      fail(Exit::bad_data, where(key), ": is ", factor, ", expected more than 0");
+    return factor;
   }
 
   std::string config_json() const {
@@ -171,11 +175,23 @@ class Settings {
       json.member("original_max_position_embeddings", 8192);
     } else {
       add_real(json, "factor", "rope.scaling.factor");
-      if (kind == "yarn")
-        json.member("original_max_position_embeddings",
-                    size_or("rope.scaling.original_context_length", size("context_length")));
+      if (kind == "yarn") add_yarn(json);
     }
     json.end_object();
+  }
+
+  void add_yarn(JsonWriter& json) const {
+    json.member("original_max_position_embeddings",
+                size_or("rope.scaling.original_context_length", size("context_length")));
+    for (const char* name : {"beta_fast", "beta_slow"})
+      if (const std::string key = concat("rope.scaling.yarn_", name);
+          file_.find_value(own(key)) != nullptr)
+        add_real(json, name, key);
+    for (const char* name : {"attn_factor", "yarn_attn_factor", "yarn_ext_factor"})
+      if (const std::string key = own(concat("rope.scaling.", name));
+          file_.find_value(key) != nullptr && file_.value(key).as_real(where(key)) != 1)
+        fail(Exit::bad_config, where(key), ": is ", file_.value(key).as_real(where(key)),
+             ", expected 1 of yarn");
   }
 
   const GgufReader& file_;
@@ -242,7 +258,11 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
   if (quantized > 0)
     notes_.push_back(concat(path, ": ", quantized, " tensors of ", kGgufQuantized,
                             " are dequantized: they stay as near as their blocks are"));
-  if (config_.use_rope_scaling) take_frequencies(settings.attention_factor());
+  const double attention_factor = settings.attention_factor();
+  if (config_.use_rope_scaling)
+    take_frequencies(attention_factor);
+  else if (attention_factor != 1 && config_.has_rope())
+    config_.rope_attention_factor = attention_factor;
 }
 
 // Llama 3.1's, or any others.
