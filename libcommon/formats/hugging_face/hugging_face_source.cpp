@@ -11,6 +11,7 @@
 #include "model/checkpoint_tokenizer.h"
 #include "model/model.h"
 #include "model/model_table.h"
+#include "text/bpe/rank_file.h"
 
 namespace mt {
 
@@ -33,15 +34,12 @@ static TokenizerOptions tokenizer_in(const std::string& folder) {
 // What a tokenizer's file is by its content, and which --tokenizer-type reads such a one.
 static std::string kind_of(const std::string& path) {
   const std::string content = read_regular_file(path);
-  const std::string_view line = std::string_view(content).substr(0, content.find('\n'));
-  const std::size_t space = line.rfind(' ');
-  const bool ranks = space != std::string_view::npos && space > 0 && space + 1 < line.size() &&
-                     line.find_first_not_of("0123456789", space + 1) == std::string_view::npos;
   if (content.starts_with('{')) return "is JSON, which HuggingFaceTokenizer and TikTokenizer read";
   if (content.starts_with('\n'))
     return "is a model of SentencePiece's, which Llama2Tokenizer, SentencePieceTokenizer and "
            "GPTSentencePieceTokenizer read";
-  if (ranks) return "is a list of tiktoken's ranks, as TikTokenizer reads them from JSON";
+  if (is_rank_file(content))
+    return "is a list of tiktoken's ranks, which TikTokenizer and HuggingFaceTokenizer read";
   return "is neither JSON, nor a model of SentencePiece's, nor a list of ranks";
 }
 
