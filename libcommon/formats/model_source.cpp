@@ -27,6 +27,7 @@ constexpr std::array kTokenizerFiles = {"tokenizer.json",
                                         "spiece.model",
                                         "sentencepiece.bpe.model",
                                         "tekken.json",
+                                        "tiktoken.model",
                                         "qwen.tiktoken",
                                         "chat_template.jinja",
                                         "chat_template.json"};
@@ -39,9 +40,10 @@ bool is_tokenizer_file(const std::string& name) {
 }
 
 bool brings_tokenizer(const ModelSource& source) {
-  constexpr std::array kWords = {"tokenizer.json", "tokenizer.model",        "vocab.json",
-                                 "vocab.txt",      "spiece.model",           "tekken.json",
-                                 "qwen.tiktoken",  "sentencepiece.bpe.model"};
+  constexpr std::array kWords = {
+      "tokenizer.json", "tokenizer.model", "vocab.json",     "vocab.txt",
+      "spiece.model",   "tekken.json",     "tiktoken.model", "sentencepiece.bpe.model",
+      "qwen.tiktoken"};
   return std::ranges::any_of(source.companions(), [&](const Companion& companion) {
     return std::ranges::find(kWords, companion.name) != kWords.end();
   });
