@@ -220,6 +220,7 @@ ModelConfig config_of(const JsonObject& params, std::vector<std::string>& notes)
   c.add_bias_linear = c.bias_gelu_fusion = false;
   c.attention_dropout = c.hidden_dropout = 0;
   if (params.flag_or("use_biases", false)) params.refuse("\"use_biases\" is not supported");
+  if (!params.flag_or("causal", true)) params.refuse("\"causal\": false is not supported");
   if (c.kv_channels) return c;
   if (c.num_attention_heads < 1 || c.hidden_size % (2 * c.num_attention_heads) != 0)
     params.refuse("\"dim\" is ", c.hidden_size, ", expected a multiple of twice \"n_heads\", ",
