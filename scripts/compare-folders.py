@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Folders as people have them, through mt and through the programs that they are meant for.
 
-    compare-folders.py --build build/cpu --cases ../shared/cases     every case of that folder
-    compare-folders.py --build build/cpu --tokenizers                 tokenizers made here
+    compare-folders.py --build build/cpu --cases FOLDER     every case of that folder
+    compare-folders.py --build build/cpu --tokenizers       tokenizers made here
 
 Prints a line for each, and how many differ; exits with 1 if any does, with 0 if the cases are absent.
 --cases needs nothing but Python: each case has its right value beside it. --tokenizers makes folders of
