@@ -1,8 +1,10 @@
 #include "base/json_parse.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 
 namespace mt {
 namespace {

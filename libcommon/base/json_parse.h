@@ -15,7 +15,7 @@ namespace mt {
 simdjson::simdjson_result<simdjson::dom::element> parse_json(simdjson::dom::parser& parser,
                                                              std::string_view content);
 
-// The content with every such number in the form that simdjson takes; never more than a few bytes
+// The content with every such number in the form that simdjson takes, each at most a few bytes
 // longer.
 std::string with_plain_numbers(std::string_view content);
 
