@@ -6,24 +6,13 @@
 #include "base/json.h"
 #include "base/json_object.h"
 #include "base/json_parse.h"
+#include "base/lines.h"
 #include "text/hf/hf_tokenizer.h"
 #include "text/put_in_front.h"
 #include "text/same_ids.h"
 
 namespace mt {
 namespace {
-
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    lines.push_back(line);
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
 
 // A tokenizer.json; `model` is its last member.
 class TokenizerJson {

@@ -9,6 +9,7 @@
 #include "base/json_object.h"
 #include "base/json_parse.h"
 #include "base/json_place.h"
+#include "base/lines.h"
 #include "base/utf8.h"
 #include "text/bpe/gpt2_files.h"
 #include "text/bpe/rank_file.h"
@@ -31,17 +32,6 @@ constexpr std::array kModels = {"tokenizer.model", "spiece.model", "sentencepiec
 std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // --- vocab.json and merges.txt. ---
-
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (std::size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
-    std::string_view line = text.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    lines.push_back(line);
-  }
-  if (!text.empty()) lines.push_back(text);
-  return lines;
-}
 
 // The first line is passed over, as is one without an end behind the last.
 void write_merges(const HfConfigFile& file, JsonWriter& json) {
