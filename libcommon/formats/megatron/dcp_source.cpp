@@ -82,6 +82,7 @@ void DcpSource::read_config_json() {
   const std::string path = path_ + "/config.json";
   const HuggingFaceConfig stored = parse_hugging_face_config(read_regular_file(path), path);
   config_ = stored.model;
+  notes_ = stored.notes;
   if (stored.dtype) dtype_ = *stored.dtype;
   if (stored.output_if_stored)
     config_.untie_embeddings_and_output_weights =
