@@ -231,6 +231,7 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
   config_ = read.model;
   attention_lacks_bias_ = read.attention_lacks_bias;
   mlp_lacks_bias_ = read.mlp_lacks_bias;
+  notes_ = read.notes;
   dtype_ = settings.dtype();
   try {
     config_.complete();

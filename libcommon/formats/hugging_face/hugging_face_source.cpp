@@ -148,14 +148,17 @@ const DistTensor& HuggingFaceSource::stored(const Param& row, const ForeignName&
   return tensor;
 }
 
-std::vector<ForeignName> HuggingFaceSource::names_of(const Param& row) const {
+bool HuggingFaceSource::is_lacking(const Param& row) const {
   const auto lacks_bias = [&](const char* module) {
     return row.place.param == std::string_view("bias") &&
            std::string_view(row.place.module).starts_with(module);
   };
-  if ((attention_lacks_bias_ && lacks_bias("self_attention.linear")) ||
-      (mlp_lacks_bias_ && lacks_bias("mlp.linear")))
-    return {};
+  return (attention_lacks_bias_ && lacks_bias("self_attention.linear")) ||
+         (mlp_lacks_bias_ && lacks_bias("mlp.linear"));
+}
+
+std::vector<ForeignName> HuggingFaceSource::names_of(const Param& row) const {
+  if (is_lacking(row)) return {};
   return hugging_face_names(config_, row);
 }
 

@@ -22,8 +22,10 @@ class HuggingFaceSource : public ModelSource {
   // Without tensors.
   explicit HuggingFaceSource(const std::string& folder);
 
-  // The tensors here that a row consists of.
+  // The tensors here that a row consists of; none of one that is lacking.
   virtual std::vector<ForeignName> names_of(const Param& row) const;
+  // Whether the row is a bias that the model here does not have: zeros.
+  bool is_lacking(const Param& row) const;
 
   std::unique_ptr<TensorSource> tensors_;
   bool attention_lacks_bias_ = false, mlp_lacks_bias_ = false;  // see HuggingFaceConfig
