@@ -2,15 +2,13 @@
 // program has written anew, or another type of the same vocabulary.
 #pragma once
 
-#include <span>
-
 #include "text/tokenizer.h"
 
 namespace mt {
 
-// They have as many tokens, the same one that ends documents, the same text of every
-// token, and the same ids of each of these texts, of pairs of them, and of a page of odd scripts,
-// spaces, digits and signs.  Tokens `but` these: one of the two finds them in a text.
-bool same_ids(const Tokenizer& a, const Tokenizer& b, std::span<const std::int32_t> but = {});
+// They have as many tokens, the same one that ends documents, the same text of every token, and the
+// same ids of each of these texts, of pairs of them, and of a page of odd scripts, spaces, digits
+// and signs.  A special token's text may be that token to one and letters to the other.
+bool same_ids(const Tokenizer& a, const Tokenizer& b);
 
 }  // namespace mt

@@ -73,7 +73,6 @@ class TokenizerJson {
 
   JsonWriter& json() { return json_; }
   std::string end() { return json_.end_object().text(); }
-  const std::vector<std::int32_t>& special() const { return special_; }
 
  private:
   std::string text_of(std::int32_t id) const { return tokenizer_.decode({&id, 1}); }
@@ -89,15 +88,9 @@ class TokenizerJson {
   JsonWriter json_;
 };
 
-// A tokenizer.json, and the tokens that it finds in a text, as the other files' tokenizers do not.
-struct Made {
-  std::string json;
-  std::vector<std::int32_t> special;
-};
-
 // --- GPT-2's two files --------------------------------------------------------------------------
 
-Made of_gpt2(const Companion& vocab, const Companion& merges, const Tokenizer& tokenizer) {
+std::string of_gpt2(const Companion& vocab, const Companion& merges, const Tokenizer& tokenizer) {
   constexpr const char* kByteLevel =
       R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})";
   TokenizerJson made(tokenizer, {tokenizer.eod()});
@@ -121,7 +114,7 @@ Made of_gpt2(const Companion& vocab, const Companion& merges, const Tokenizer& t
     if (is_rule) json.value(line);
   }
   json.end_array().end_object();
-  return {made.end(), made.special()};
+  return made.end();
 }
 
 // --- What stands beside it ----------------------------------------------------------------------
@@ -164,10 +157,10 @@ std::vector<Companion> missing_tokenizer_files(const std::vector<Companion>& com
   };
   const std::string config = config_of(tokenizer, pieces, positions);
   if (!pieces) {
-    const Made own = of_gpt2(*vocab, *merges, tokenizer);
-    const HfTokenizer again(own.json, "tokenizer.json", {{"tokenizer_config.json", config}});
-    if (!same_ids(again, tokenizer, own.special)) return {};
-    add("tokenizer.json", own.json);
+    const std::string own = of_gpt2(*vocab, *merges, tokenizer);
+    const HfTokenizer again(own, "tokenizer.json", {{"tokenizer_config.json", config}});
+    if (!same_ids(again, tokenizer)) return {};
+    add("tokenizer.json", own);
   }
   add("tokenizer_config.json", config);
   JsonWriter map;
