@@ -58,7 +58,7 @@ awk 'NR == 20 { start = $1 } NR > 20 { sum += $2; last = $2; n++ }
 echo "980 steps add up to the time that they take"
 
 for which in first second; do  # of two runs that are to take hours
-  XDG_CACHE_HOME=$folder/cache "${run[@]}" --bf16 --lr 1e-3 --lr-decay-style constant --train-iters 4000000 --exit-interval 20 \
+  XDG_CACHE_HOME=$folder/cache "${run[@]}" --bf16 --lr 1e-3 --lr-decay-style constant --train-iters 40000000 --exit-interval 20 \
     --eval-iters 0 > steps 2> $which
   sed -E -i '/"event":"step"/!d; s/"(tokens_per_second|step_seconds)":[-+0-9.e]+//g' steps
   mv steps $which.steps
