@@ -198,8 +198,9 @@ void Supervisor::note(const Child& child, int status) {
     failure.how = concat("ended with exit code ", WEXITSTATUS(status));
     failure.is_orderly = failure.code == Exit::stopped || WEXITSTATUS(status) > 128;
   }
-  const bool ended_well = failure.code == Exit::ok || failure.is_orderly;
-  const auto time = ended_well ? supervision_.after_end : supervision_.after_failure;
+  const bool all_is_saved = failure.is_orderly && child.rank == 0;
+  const bool may_go_on = !all_is_saved && (failure.code == Exit::ok || failure.is_orderly);
+  const auto time = may_go_on ? supervision_.after_end : supervision_.after_failure;
   deadline_ = std::min(deadline_, Clock::now() + time);
   if (failure.code == Exit::ok) return;
   const bool told = failure_ && failure_->code == Exit::peer_failed;

@@ -8,7 +8,8 @@
 // lines.
 //
 // After a failure the others have some time to end by themselves, as they do who are told of it by
-// their Rendezvous; then they are killed.  The first failure counts that is not merely that of
+// their Rendezvous; then they are killed.  So they have when rank 0, which completes what is saved,
+// has ended on a signal.  The first failure counts that is not merely that of
 // having been told; where all are started again after one, hosts agree on it (hosts.h).
 #pragma once
 

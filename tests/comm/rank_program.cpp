@@ -23,6 +23,7 @@ void misbehave(const std::string& how) {
   if (how == "kill") std::raise(SIGKILL);
   if (how == "stop") std::raise(SIGSTOP);
   if (how == "leave") ::_exit(0);
+  if (how == "end") ::_exit(static_cast<int>(Exit::stopped));
 }
 
 // Until the run ends: in an operation, in another one, or, "idle", in none.
@@ -82,9 +83,10 @@ void run(CommandLine& cl) {
   int milliseconds = 20000;
   options.add_to(cl);
   cl.option("--steps", &steps.count, "N", "how many");
-  cl.option("--misbehaviour", &steps.misbehaviour, "RANK:HOW",
-            "throw, break, kill, stop or leave; before it meets the others: absent; with --hang: "
-            "idle or other");
+  cl.option(
+      "--misbehaviour", &steps.misbehaviour, "RANK:HOW",
+      "throw, break, kill, stop, leave or end; before it meets the others: absent; with --hang: "
+      "idle or other");
   cl.flag("--hang", &steps.hangs, "wait in an operation of GPUs after the first step");
   cl.flag("--always", &steps.misbehave_always, "also when it was started again");
   cl.option("--milliseconds", &milliseconds, "N", "timeout");

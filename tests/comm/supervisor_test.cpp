@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <utility>
@@ -158,6 +159,15 @@ TEST_F(Supervise, ASignalStopsAllAndIsNoFailure) {
         matches(outcome.err, "((rank [12]: )?attempt 0\n)+ranks: stopped after step [0-9]+\n"))
         << outcome.err;
   }
+}
+
+TEST_F(Supervise, WhoStaysBehindRankZeroIsKilledSoon) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Outcome outcome =
+      run("$ranks --gpus 2 --steps 100000 --milliseconds 1000 --misbehaviour 0:end "
+          "--misbehaviour 1:stop");
+  EXPECT_EQ(outcome.code, 75) << outcome.err;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
 }
 
 TEST_F(Supervise, StartsAllAgainAfterALoss) {
