@@ -21,7 +21,7 @@ namespace mt {
 enum class Style { gpt, llama };
 
 // A run; sizes that it does not name are 1.
-struct Layout {
+struct TrainedLayout {
   Style style = Style::gpt;
   bool tied = true;
   DType dtype = DType::f64;
@@ -72,10 +72,10 @@ struct Layout {
     return text;
   }
 };
-inline void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name(); }
+inline void PrintTo(const TrainedLayout& layout, std::ostream* out) { *out << layout.name(); }
 
 // Each pair of settings, one of the model or of the layout each, that occurs in a layout.
-inline std::set<std::pair<std::string, std::string>> pairs_of(const Layout& layout) {
+inline std::set<std::pair<std::string, std::string>> pairs_of(const TrainedLayout& layout) {
   const std::string name = layout.name();
   std::vector<std::string> settings;
   for (std::size_t at = 0; at <= name.size();) {
@@ -91,9 +91,9 @@ inline std::set<std::pair<std::string, std::string>> pairs_of(const Layout& layo
 
 // What a run takes of `all`: by turns the layout with most pairs of settings that no layout taken
 // before has, until there are none; all, where the environment says MT_ALL_LAYOUTS.
-inline auto in_this_run(std::vector<Layout> all) {
+inline auto in_this_run(std::vector<TrainedLayout> all) {
   if (std::getenv("MT_ALL_LAYOUTS")) return testing::ValuesIn(all);
-  std::vector<Layout> taken;
+  std::vector<TrainedLayout> taken;
   std::set<std::pair<std::string, std::string>> seen;
   while (true) {
     std::size_t best = 0, most = 0;
@@ -109,11 +109,11 @@ inline auto in_this_run(std::vector<Layout> all) {
   }
 }
 
-class Layouts : public Training, public testing::WithParamInterface<Layout> {
+class Layouts : public Training, public testing::WithParamInterface<TrainedLayout> {
  protected:
   static constexpr int kSteps = 5;
 
-  PretrainOptions options_of(const Layout& layout) const {
+  PretrainOptions options_of(const TrainedLayout& layout) const {
     PretrainOptions o = options("");
     o.run.checkpoint.save.clear();
     o.model.hidden_size = layout.hidden_size;
@@ -166,7 +166,7 @@ class Layouts : public Training, public testing::WithParamInterface<Layout> {
   }
 
   // The same by one rank; computed once for layouts of one model.
-  const LayoutRun& run_on_one(const Layout& layout) const {
+  const LayoutRun& run_on_one(const TrainedLayout& layout) const {
     static std::map<std::string, LayoutRun> runs;
     const auto [found, fresh] = runs.try_emplace(layout.model_name());
     if (fresh)
@@ -182,7 +182,7 @@ class Layouts : public Training, public testing::WithParamInterface<Layout> {
   }
 
   void expect_as_one_rank() const {
-    const Layout& layout = GetParam();
+    const TrainedLayout& layout = GetParam();
     LayoutRun got = run(options_of(layout)), one = run_on_one(layout);
     if (layout.dtype == DType::f32) {  // Adam amplifies rounding where a gradient is nearly zero
       got.weights = one.weights = {};
@@ -195,7 +195,7 @@ class Layouts : public Training, public testing::WithParamInterface<Layout> {
   }
 };
 
-inline std::string name_of_layout(const testing::TestParamInfo<Layout>& info) {
+inline std::string name_of_layout(const testing::TestParamInfo<TrainedLayout>& info) {
   return info.param.name();
 }
 

@@ -4,15 +4,15 @@
 namespace mt {
 namespace {
 
-std::vector<Layout> context_layouts() {
-  std::vector<Layout> all;
+std::vector<TrainedLayout> context_layouts() {
+  std::vector<TrainedLayout> all;
   const std::vector<std::string> again{"", "full", "core_attn"};
   std::size_t turn = 0;  // which recomputation, and which of the other things, is next
   for (const Style style : {Style::gpt, Style::llama})
     for (const char* type : {"p2p", "all_gather", "a2a", "a2a+p2p"})
       for (const int context : {2, 4})
         for (const int tensor : {1, 2}) {
-          Layout layout{.style = style, .tied = tensor == 1};
+          TrainedLayout layout{.style = style, .tied = tensor == 1};
           ParallelOptions& parallel = layout.parallel;
           parallel.context_parallel_size = context;
           parallel.tensor_model_parallel_size = tensor;
@@ -34,17 +34,17 @@ std::vector<Layout> context_layouts() {
           all.push_back(layout);
         }
   for (const char* type : {"p2p", "all_gather"}) {  // three ranks have six chunks of three tokens
-    Layout odd{.style = Style::llama, .ranks = 3, .seq_length = 18};
+    TrainedLayout odd{.style = Style::llama, .ranks = 3, .seq_length = 18};
     odd.parallel.context_parallel_size = 3;
     odd.parallel.cp_comm_type = {type};
     all.push_back(odd);
   }
-  Layout mixed{.ranks = 4};
+  TrainedLayout mixed{.ranks = 4};
   mixed.parallel.context_parallel_size = 4;
   mixed.parallel.cp_comm_type = {"a2a", "p2p"};
   all.push_back(mixed);
   for (const int tensor : {1, 2}) {
-    Layout staged{.style = Style::llama, .ranks = 4 * tensor};
+    TrainedLayout staged{.style = Style::llama, .ranks = 4 * tensor};
     staged.parallel.context_parallel_size = staged.parallel.pipeline_model_parallel_size = 2;
     staged.parallel.tensor_model_parallel_size = tensor;
     staged.parallel.sequence_parallel = tensor == 2;

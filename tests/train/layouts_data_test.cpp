@@ -5,8 +5,8 @@
 namespace mt {
 namespace {
 
-std::vector<Layout> data_layouts() {
-  std::vector<Layout> all;
+std::vector<TrainedLayout> data_layouts() {
+  std::vector<TrainedLayout> all;
   for (const Style style : {Style::gpt, Style::llama})
     for (const bool tied : {true, false})
       for (const int data : {2, 4})
@@ -14,7 +14,7 @@ std::vector<Layout> data_layouts() {
           for (const bool distributed : {false, true})
             for (const std::int64_t bucket : {0, 1000, 20000}) {
               if (!distributed && bucket == 0) continue;  // among the other layouts
-              Layout layout{.style = style, .tied = tied, .ranks = data * stages};
+              TrainedLayout layout{.style = style, .tied = tied, .ranks = data * stages};
               layout.parallel.pipeline_model_parallel_size = stages;
               layout.recompute = bucket == 1000 ? "full" : "";
               layout.distributed = distributed;
@@ -22,7 +22,7 @@ std::vector<Layout> data_layouts() {
               layout.bucket = bucket;
               if (!distributed || data == 2 || bucket == 1000 || stages == 1) all.push_back(layout);
               if (bucket != 1000 || data == 4) continue;
-              Layout narrow = layout;
+              TrainedLayout narrow = layout;
               narrow.dtype = DType::f32;
               all.push_back(narrow);
               layout.ranks *= 2;

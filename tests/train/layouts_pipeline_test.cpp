@@ -19,8 +19,8 @@ const std::vector<Pipeline> kPipelines{
     {2, {.layout = "E|ttt|t|L"}},
 };
 
-std::vector<Layout> pipeline_layouts() {
-  std::vector<Layout> all;
+std::vector<TrainedLayout> pipeline_layouts() {
+  std::vector<TrainedLayout> all;
   const std::vector<std::string> again{"", "full", "core_attn", "mlp", "layernorm"};
   std::size_t turn = 0;  // which recomputation is next
   for (const Style style : {Style::gpt, Style::llama})
@@ -29,11 +29,11 @@ std::vector<Layout> pipeline_layouts() {
         for (const int tensor : {1, 2})
           for (const int data : {1, 2}) {
             if (pipeline.stages * tensor * data > 8) continue;
-            Layout layout{.style = style,
-                          .tied = tied,
-                          .ranks = pipeline.stages * tensor * data,
-                          .pipeline = pipeline.options,
-                          .num_layers = 4};
+            TrainedLayout layout{.style = style,
+                                 .tied = tied,
+                                 .ranks = pipeline.stages * tensor * data,
+                                 .pipeline = pipeline.options,
+                                 .num_layers = 4};
             layout.parallel.pipeline_model_parallel_size = pipeline.stages;
             layout.parallel.tensor_model_parallel_size = tensor;
             layout.parallel.sequence_parallel = tensor == 2 && tied;

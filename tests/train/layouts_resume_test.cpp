@@ -8,7 +8,7 @@ namespace {
 class Resumed : public Layouts {
  protected:
   // The steps from the checkpoint in `load`, if any, to the one after which `stop` divides.
-  void train(const Layout& layout, const std::string& save, int stop,
+  void train(const TrainedLayout& layout, const std::string& save, int stop,
              const std::string& load) const {
     PretrainOptions o = options_of(layout);
     o.run.checkpoint.save = path(save);
@@ -20,11 +20,11 @@ class Resumed : public Layouts {
   }
 };
 
-std::vector<Layout> saved_layouts() {
-  std::vector<Layout> all;
+std::vector<TrainedLayout> saved_layouts() {
+  std::vector<TrainedLayout> all;
   for (const bool distributed : {false, true})
     for (const int tensor : {1, 2, 4}) {
-      Layout layout{.ranks = 4, .distributed = distributed};
+      TrainedLayout layout{.ranks = 4, .distributed = distributed};
       layout.style = distributed == (tensor == 2) ? Style::gpt : Style::llama;
       layout.tied = tensor < 4;
       layout.parallel.tensor_model_parallel_size = tensor;
@@ -33,12 +33,12 @@ std::vector<Layout> saved_layouts() {
     }
   for (const char* strategy : {"optim", "optim_grads", "optim_grads_params"})
     for (const int stages : {1, 2}) {
-      Layout layout{.style = stages == 1 ? Style::gpt : Style::llama, .ranks = 4};
+      TrainedLayout layout{.style = stages == 1 ? Style::gpt : Style::llama, .ranks = 4};
       layout.parallel.pipeline_model_parallel_size = stages;
       layout.sharding = strategy;
       all.push_back(layout);
     }
-  Layout shared{.ranks = 4, .distributed = true};
+  TrainedLayout shared{.ranks = 4, .distributed = true};
   shared.parallel.tensor_model_parallel_size = shared.parallel.context_parallel_size = 2;
   all.push_back(shared);
   return all;
@@ -47,10 +47,10 @@ std::vector<Layout> saved_layouts() {
 INSTANTIATE_TEST_SUITE_P(All, Resumed, in_this_run(saved_layouts()), name_of_layout);
 
 TEST_P(Resumed, InAnyOtherLayout) {
-  const Layout one{.style = GetParam().style, .tied = GetParam().tied};
+  const TrainedLayout one{.style = GetParam().style, .tied = GetParam().tied};
   train(one, "one", 3, "");
   train(GetParam(), "first", 1, "");
-  Layout other = one;
+  TrainedLayout other = one;
   other.ranks = 2;
   other.distributed = !GetParam().distributed;
   other.parallel.tensor_model_parallel_size = 2;

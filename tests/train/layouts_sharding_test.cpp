@@ -23,21 +23,21 @@ const std::vector<Beside> kBeside{
     {.data = 2, .stages = 2, .recompute = "full", .pipeline = {.virtual_stages_per_rank = 2}},
 };
 
-std::vector<Layout> sharding_layouts() {
-  std::vector<Layout> all;
+std::vector<TrainedLayout> sharding_layouts() {
+  std::vector<TrainedLayout> all;
   for (const char* strategy : {"optim", "optim_grads", "optim_grads_params"})
     for (const Style style : {Style::gpt, Style::llama})
       for (const Beside& beside : kBeside) {
         const bool least = strategy == std::string_view("optim");
         if (least && (beside.stages == 1 || style == Style::llama)) continue;  // among the others
-        Layout layout{.style = style,
-                      .tied = (style == Style::gpt) == (beside.tensor == 1),
-                      .ranks = beside.data * beside.stages * beside.tensor * beside.context,
-                      .pipeline = beside.pipeline,
-                      .num_layers = beside.pipeline.virtual_stages_per_rank ? 4 : 3,
-                      .recompute = beside.recompute,
-                      .instances = beside.instances,
-                      .sharding = strategy};
+        TrainedLayout layout{.style = style,
+                             .tied = (style == Style::gpt) == (beside.tensor == 1),
+                             .ranks = beside.data * beside.stages * beside.tensor * beside.context,
+                             .pipeline = beside.pipeline,
+                             .num_layers = beside.pipeline.virtual_stages_per_rank ? 4 : 3,
+                             .recompute = beside.recompute,
+                             .instances = beside.instances,
+                             .sharding = strategy};
         if (beside.stages == 2) layout.num_layers = 4;
         ParallelOptions& parallel = layout.parallel;
         parallel.pipeline_model_parallel_size = beside.stages;
@@ -53,7 +53,7 @@ std::vector<Layout> sharding_layouts() {
   // there.
   for (const char* strategy : {"optim", "optim_grads"})
     for (const char* schedule : {"1f1b", "zero-bubble"}) {
-      Layout large{
+      TrainedLayout large{
           .ranks = 4, .pipeline = {.schedule = schedule}, .hidden_size = 128, .sharding = strategy};
       large.parallel.pipeline_model_parallel_size = 2;
       all.push_back(large);

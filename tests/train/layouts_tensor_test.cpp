@@ -4,8 +4,8 @@
 namespace mt {
 namespace {
 
-std::vector<Layout> tensor_layouts() {
-  std::vector<Layout> all;
+std::vector<TrainedLayout> tensor_layouts() {
+  std::vector<TrainedLayout> all;
   const std::vector<std::string> again{"", "full", "core_attn", "mlp", "layernorm"};
   std::size_t turn = 0;  // which recomputation is next
   for (const Style style : {Style::gpt, Style::llama})
@@ -14,7 +14,7 @@ std::vector<Layout> tensor_layouts() {
         for (const bool sequence : {false, true})
           for (const int data : {1, 2, 4}) {
             if (tensor * data > 8 || (sequence && tensor == 1)) continue;
-            Layout layout{.style = style, .tied = tied, .ranks = tensor * data};
+            TrainedLayout layout{.style = style, .tied = tied, .ranks = tensor * data};
             layout.parallel.tensor_model_parallel_size = tensor;
             layout.parallel.sequence_parallel = sequence;
             layout.distributed = data == 2;

@@ -37,7 +37,7 @@ class AlteredLayouts : public Layouts {
   }
 
   // A run of four steps in a layout, saved in a folder of this name.
-  PretrainOptions four_steps(const Layout& layout, const std::string& save) const {
+  PretrainOptions four_steps(const TrainedLayout& layout, const std::string& save) const {
     PretrainOptions o = options_of(layout);
     o.run.checkpoint.save = path(save);
     o.run.checkpoint.save_interval = 2;
@@ -56,13 +56,13 @@ class AlteredLayouts : public Layouts {
   }
 
   // One rank without recomputation, of the same style.
-  static Layout one_rank(const Layout& layout) {
+  static TrainedLayout one_rank(const TrainedLayout& layout) {
     return {.style = layout.style, .tied = layout.tied, .dtype = layout.dtype};
   }
 
   // Two ranks, of which the optimizer is the other one.
-  PretrainOptions on_two(const Layout& layout) const {
-    Layout two = one_rank(layout);
+  PretrainOptions on_two(const TrainedLayout& layout) const {
+    TrainedLayout two = one_rank(layout);
     two.ranks = 2;
     two.distributed = !layout.distributed && layout.sharding == "no_shard";
     return four_steps(two, "other");
@@ -81,33 +81,34 @@ bool is_lower(const RowPlace& place) {
 
 void freeze_lower(ParamTable& table) { table.freeze(is_lower); }
 
-std::vector<Layout> frozen_layouts() {
-  std::vector<Layout> all;
+std::vector<TrainedLayout> frozen_layouts() {
+  std::vector<TrainedLayout> all;
   for (const Style style : {Style::gpt, Style::llama}) {
     const auto add = [&](int data, int tensor, int stages,
-                         const std::function<void(Layout&)>& change) {
-      Layout layout{.style = style, .tied = style == Style::gpt, .ranks = data * tensor * stages};
+                         const std::function<void(TrainedLayout&)>& change) {
+      TrainedLayout layout{
+          .style = style, .tied = style == Style::gpt, .ranks = data * tensor * stages};
       layout.parallel.tensor_model_parallel_size = tensor;
       layout.parallel.sequence_parallel = tensor > 1;
       layout.parallel.pipeline_model_parallel_size = stages;
       change(layout);
       all.push_back(layout);
     };
-    add(1, 1, 1, [](Layout& layout) { layout.recompute = "full"; });
-    add(2, 1, 1, [](Layout&) {});
-    add(2, 1, 1, [](Layout& layout) { layout.distributed = true; });
-    add(2, 1, 1, [](Layout& layout) {
+    add(1, 1, 1, [](TrainedLayout& layout) { layout.recompute = "full"; });
+    add(2, 1, 1, [](TrainedLayout&) {});
+    add(2, 1, 1, [](TrainedLayout& layout) { layout.distributed = true; });
+    add(2, 1, 1, [](TrainedLayout& layout) {
       layout.distributed = true;
       layout.bucket = 1000;
     });
-    add(1, 2, 1, [](Layout&) {});
-    add(1, 1, 2, [](Layout&) {});  // one of whose stages has no row that is trained
-    add(2, 1, 2, [](Layout& layout) { layout.distributed = true; });
-    add(1, 1, 2, [](Layout& layout) { layout.pipeline.schedule = "zero-bubble"; });
+    add(1, 2, 1, [](TrainedLayout&) {});
+    add(1, 1, 2, [](TrainedLayout&) {});  // one of whose stages has no row that is trained
+    add(2, 1, 2, [](TrainedLayout& layout) { layout.distributed = true; });
+    add(1, 1, 2, [](TrainedLayout& layout) { layout.pipeline.schedule = "zero-bubble"; });
     for (const char* strategy : {"optim_grads", "optim_grads_params"}) {
-      add(2, 1, 1, [&](Layout& layout) { layout.sharding = strategy; });
-      add(2, 2, 1, [&](Layout& layout) { layout.sharding = strategy; });
-      add(2, 1, 2, [&](Layout& layout) { layout.sharding = strategy; });
+      add(2, 1, 1, [&](TrainedLayout& layout) { layout.sharding = strategy; });
+      add(2, 2, 1, [&](TrainedLayout& layout) { layout.sharding = strategy; });
+      add(2, 1, 2, [&](TrainedLayout& layout) { layout.sharding = strategy; });
     }
   }
   return all;
@@ -175,9 +176,9 @@ TEST_P(FrozenRows, ChangeNoOtherGradient) {
 }
 
 class FrozenCheckpoints : public FrozenRows {};
-std::vector<Layout> saved_layouts() {
-  std::vector<Layout> some;
-  for (const Layout& layout : frozen_layouts())
+std::vector<TrainedLayout> saved_layouts() {
+  std::vector<TrainedLayout> some;
+  for (const TrainedLayout& layout : frozen_layouts())
     if (layout.ranks <= 2 && layout.recompute.empty() && layout.pipeline.schedule == "1f1b")
       some.push_back(layout);
   return some;
@@ -263,8 +264,8 @@ void add_router(ParamTable& table) {
 
 class WideRows : public AlteredLayouts {};
 
-std::vector<Layout> wide_layouts() {
-  std::vector<Layout> all(5, {.dtype = DType::f32, .ranks = 2});
+std::vector<TrainedLayout> wide_layouts() {
+  std::vector<TrainedLayout> all(5, {.dtype = DType::f32, .ranks = 2});
   all[0].ranks = 1;
   all[1].distributed = true;
   all[2].parallel.tensor_model_parallel_size = 2;
