@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/config/model_config.h"
+#include "model/layers/layer_rows.h"
 #include "model/stage_range.h"
 
 namespace mt {
@@ -46,6 +47,25 @@ std::vector<StackRun> runs_of(const std::vector<LayerPlan>& layers, const StageR
     ++runs.back().end;
   }
   return runs;
+}
+
+std::optional<Branch> make_branch(const LayerRows& layer, BranchKind kind, ConstTensor inv_freq) {
+  switch (kind) {
+    case BranchKind::attention:
+      return make_attention(layer, inv_freq);
+    case BranchKind::mlp:
+      return make_mlp(layer);
+    case BranchKind::cross_attention:
+      declare_cross_attention(layer);
+      break;
+    case BranchKind::mamba:
+      declare_mamba(layer);
+      break;
+    case BranchKind::experts:
+      declare_experts(layer);
+      break;
+  }
+  return {};
 }
 
 }  // namespace mt

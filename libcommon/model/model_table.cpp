@@ -15,26 +15,6 @@ ModelConfig as_gpt(const ModelConfig& c) {
   return like;
 }
 
-void declare_branch(const LayerRows& layer, BranchKind kind) {
-  switch (kind) {
-    case BranchKind::attention:
-      make_attention(layer);
-      break;
-    case BranchKind::cross_attention:
-      declare_cross_attention(layer);
-      break;
-    case BranchKind::mamba:
-      declare_mamba(layer);
-      break;
-    case BranchKind::mlp:
-      make_mlp(layer);
-      break;
-    case BranchKind::experts:
-      declare_experts(layer);
-      break;
-  }
-}
-
 // The layers of all stacks, each with the norm behind it.
 void declare_stacks(const ModelRows& rows) {
   const ModelConfig& c = rows.config;
@@ -44,7 +24,7 @@ void declare_stacks(const ModelRows& rows) {
     for (const LayerPlan& plan : layers) {
       if (plan.stack != stack.stack) continue;
       const LayerRows layer{rows, plan.stack, plan.number, stack.end, !hybrid};
-      for (const BranchKind kind : plan.branches) declare_branch(layer, kind);
+      for (const BranchKind kind : plan.branches) make_branch(layer, kind);
     }
     if (hybrid)
       declare_mamba_final_norm(rows);

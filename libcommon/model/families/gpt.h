@@ -16,8 +16,6 @@
 
 namespace mt {
 
-enum class BranchKind : std::uint8_t;  // model/layers.h
-struct LayerRows;
 struct ModelConfig;
 
 class Gpt : public Model {
@@ -44,7 +42,6 @@ class Gpt : public Model {
 
  private:
   void add_embedding(bool is_shared);
-  Branch make_branch(const LayerRows& rows, BranchKind kind) const;
   void add_head();
   struct Chunk {
     StageRange range;

@@ -38,9 +38,14 @@ Gpt::Gpt(const ModelConfig& config, const StageRanges& ranges, const TensorPart&
       Stack::Layer& layer = layers.emplace_back();
       layer.number = plan.number;
       layer.rows = rows_of([&] {
-        for (const BranchKind kind : plan.branches)
-          layer.branches.push_back(make_branch(
-              {{table_, *config_, part_}, plan.stack, plan.number, config_->num_layers}, kind));
+        const LayerRows rows{
+            {table_, *config_, part_}, plan.stack, plan.number, config_->num_layers};
+        for (const BranchKind kind : plan.branches) {
+          std::optional<Branch> branch = make_branch(rows, kind, inv_freq_);
+          if (!branch)
+            fail(Exit::internal, "layer ", plan.number, ": no module for its kind of branch");
+          layer.branches.push_back(*std::move(branch));
+        }
       });
     }
     chunks_.push_back(
@@ -54,12 +59,6 @@ void Gpt::add_embedding(bool is_shared) {
   const Param& words = declare_words(rows, is_shared);
   const bool learned = config_->position_embedding_type == "learned_absolute";
   embedding_.emplace(words, learned ? &declare_positions(rows) : nullptr, config_->hidden_dropout);
-}
-
-Branch Gpt::make_branch(const LayerRows& rows, BranchKind kind) const {
-  if (kind == BranchKind::attention) return make_attention(rows, inv_freq_);
-  if (kind == BranchKind::mlp) return make_mlp(rows);
-  fail(Exit::internal, "layer ", rows.layer, ": no module for its kind of branch");
 }
 
 void Gpt::add_head() {

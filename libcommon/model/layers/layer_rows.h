@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,8 @@
 #include "tensor/param.h"
 
 namespace mt {
+
+enum class BranchKind : std::uint8_t;  // model/layers.h
 
 // ModelRows: the table that rows are added to, and the settings and the rank that they depend on.
 struct ModelRows {
@@ -60,6 +63,11 @@ void declare_mamba(const LayerRows& layer);
 void declare_mamba_final_norm(const ModelRows& rows);
 // Cross-attention stands between the attention and the MLP of a T5's decoder.
 void declare_cross_attention(const LayerRows& layer);
+
+// Adds the rows of a branch of this kind (model/layers.cpp).  Returns it unless its module is one
+// of those that are converted alone.  inv_freq: as above.
+std::optional<Branch> make_branch(const LayerRows& layer, BranchKind kind,
+                                  ConstTensor inv_freq = {});
 
 // --- Beside the layers --------------------------------------------------------------------------
 
