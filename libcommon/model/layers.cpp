@@ -33,8 +33,9 @@ std::vector<LayerPlan> layers_of(const ModelConfig& c) {
   for (std::int64_t i = 0; i < encoders; ++i)
     layers.push_back({"encoder", i, {BranchKind::attention, BranchKind::mlp}});
   const char* const stack = c.family == ModelFamily::bert ? "encoder" : "decoder";
+  const bool stacked = c.family != ModelFamily::mamba;  // no two of whose layers need be alike
   for (std::int64_t i = 0; i < c.num_layers; ++i)
-    layers.push_back({stack, i, decoder_branches(c, i)});
+    layers.push_back({stack, i, decoder_branches(c, i), stacked});
   return layers;
 }
 

@@ -18,6 +18,7 @@ struct LayerPlan {
   std::string_view stack;   // "decoder" or "encoder": names of its rows begin so
   std::int64_t number = 0;  // in its stack, from 0
   std::vector<BranchKind> branches;
+  bool stacked = true;  // whether its stack's layers are all alike, and a checkpoint stacks them
   friend bool operator==(const LayerPlan&, const LayerPlan&) = default;
 };
 std::vector<LayerPlan> layers_of(const ModelConfig& config);

@@ -18,15 +18,14 @@ ModelConfig as_gpt(const ModelConfig& c) {
 // The layers of all stacks, each with the norm behind it.
 void declare_stacks(const ModelRows& rows) {
   const ModelConfig& c = rows.config;
-  const bool hybrid = c.family == ModelFamily::mamba;  // no two of whose layers need be alike
   const std::vector<LayerPlan> layers = layers_of(c);
   for (const StackRun& stack : runs_of(layers, {.end = std::ssize(layers)})) {
     for (const LayerPlan& plan : layers) {
       if (plan.stack != stack.stack) continue;
-      const LayerRows layer{rows, plan.stack, plan.number, stack.end, !hybrid};
+      const LayerRows layer{rows, plan.stack, plan.number, stack.end, plan.stacked};
       for (const BranchKind kind : plan.branches) make_branch(layer, kind);
     }
-    if (hybrid)
+    if (c.family == ModelFamily::mamba)
       declare_mamba_final_norm(rows);
     else
       make_final_norm(rows, stack.stack);

@@ -56,6 +56,13 @@ TEST(Layers, OnlyAT5HasAnEncoderBeforeItsDecoder) {
   EXPECT_EQ(text_of(layers_of(gpt)), "decoder: *-");
 }
 
+TEST(Layers, NoTwoOfAHybridNeedBeAlike) {
+  ModelConfig hybrid = of(ModelFamily::mamba, 2);
+  hybrid.hybrid_pattern = "MM";
+  for (const LayerPlan& layer : layers_of(hybrid)) EXPECT_FALSE(layer.stacked);
+  for (const LayerPlan& layer : layers_of(of(ModelFamily::mixtral, 2))) EXPECT_TRUE(layer.stacked);
+}
+
 // A stage's layers of each stack, by their numbers in it.
 TEST(Layers, AStageMayHaveTheEndOfOneStackAndTheBeginningOfTheNext) {
   ModelConfig t5 = of(ModelFamily::t5, 3);

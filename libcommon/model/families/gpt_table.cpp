@@ -39,7 +39,7 @@ Gpt::Gpt(const ModelConfig& config, const StageRanges& ranges, const TensorPart&
       layer.number = plan.number;
       layer.rows = rows_of([&] {
         const LayerRows rows{
-            {table_, *config_, part_}, plan.stack, plan.number, config_->num_layers};
+            {table_, *config_, part_}, plan.stack, plan.number, config_->num_layers, plan.stacked};
         for (const BranchKind kind : plan.branches) {
           std::optional<Branch> branch = make_branch(rows, kind, inv_freq_);
           if (!branch)

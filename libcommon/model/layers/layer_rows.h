@@ -39,7 +39,7 @@ Initializer matrix_init(const ModelConfig& config, const Shape& shape);
 struct LayerRows : ModelRows {
   std::string_view stack;
   std::int64_t layer, layers;  // its number, and how many the stack has
-  bool stacked = true;         // whether all of these are alike, and a checkpoint stacks them
+  bool stacked = true;         // LayerPlan's
 
   // Describes a row of this layer.
   Param row(std::string module, std::string_view param, Shape shape, Initializer init,
