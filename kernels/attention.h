@@ -24,9 +24,10 @@
 // Query head h uses key head h / (heads / kv_heads).  T: float or double.
 // Element (sample, head, i, j) of P is dropped iff the j % 8-th of the eight 16-bit halves, a
 // word's low one first, of philox<7>({j / 8, i, 1 + first_head + head, sample}, key) is less than
-// t, where sample = record->first_sample + sequence, and t / 2^16 is p, rounded (HalfThreshold);
-// kept ones are divided by 1 - t / 2^16. Gradients are overwritten, summed in an order that depends
-// on the shape alone, and on a GPU on whether there is a first_key.
+// t, where sample = record->first_sample + sequence, and t / 2^16 is p, rounded, but never to 0
+// (HalfThreshold); kept ones are divided by 1 - t / 2^16.
+// Gradients are overwritten, summed in an order that depends on the shape alone, and on a GPU on
+// whether there is a first_key.
 #pragma once
 
 #include <algorithm>
@@ -60,7 +61,8 @@ struct HalfThreshold {
   std::uint32_t value;
   double factor;
   explicit HalfThreshold(double p)
-      : value(static_cast<std::uint32_t>(std::min(std::round(p * 0x1p16), 0xffffp0))),
+      : value(p > 0 ? static_cast<std::uint32_t>(std::clamp(std::round(p * 0x1p16), 1.0, 0xffffp0))
+                    : 0),
         factor(1 / (1 - value * 0x1p-16)) {}
 };
 

@@ -61,6 +61,14 @@ __device__ inline void transpose_words(std::uint32_t& first, std::uint32_t& seco
   (is_second ? first : second) = got;
 }
 
+// Four lanes, which differ in `lane_bit` and twice that, with four words each: rows become columns.
+__device__ inline void transpose_four(Counter& words, int lane_bit) {
+  transpose_words(words[0], words[1], lane_bit);
+  transpose_words(words[2], words[3], lane_bit);
+  transpose_words(words[0], words[2], 2 * lane_bit);
+  transpose_words(words[1], words[3], 2 * lane_bit);
+}
+
 // f(i, whether element i is kept) for the elements of one step of 16 columns, of which `words` has
 // in turn those of columns 0 to 7, rows 0 to 7 and 8 to 15, and those of columns 8 to 15, two
 // columns a word.
@@ -85,10 +93,7 @@ __device__ void each_kept_of_queries(std::uint32_t threshold, const Words& words
 #pragma unroll
   for (int step = 0; step < kColumns / 16; ++step) {
     Counter w = words(row, 16 * step + column);
-    transpose_words(w[0], w[1], 1);
-    transpose_words(w[2], w[3], 1);
-    transpose_words(w[0], w[2], 2);
-    transpose_words(w[1], w[3], 2);
+    transpose_four(w, 1);
     each_of_step(step, w, threshold, f);
   }
 }
@@ -103,10 +108,7 @@ __device__ void each_kept_of_keys(std::uint32_t threshold, const Words& words, c
 #pragma unroll
   for (int step = 0; step < kColumns / 16; ++step) {
     Counter w = words(row, 16 * step + column);
-    transpose_words(w[0], w[1], 8);
-    transpose_words(w[2], w[3], 8);
-    transpose_words(w[0], w[2], 16);
-    transpose_words(w[1], w[3], 16);
+    transpose_four(w, 8);
 #pragma unroll
     for (int n = 0; n < 4; n += 2) {
       const std::uint32_t given = __byte_perm(w[n], w[n + 1], high ? 0x5410 : 0x7632);

@@ -25,8 +25,8 @@ static int attribute(cudaDeviceAttr of) {
 
 __global__ static void any_kernel() {}
 
-// Of all kernels, as all files are compiled for the same: ptxVersion is what for, binaryVersion
-// what the driver made of it.
+// One kernel's attributes are those of all, as all files are compiled for the same: ptxVersion
+// says what for, binaryVersion what the driver made of it.
 static const cudaFuncAttributes& of_kernels() {
   static const cudaFuncAttributes found = [] {
     cudaFuncAttributes attributes = {};

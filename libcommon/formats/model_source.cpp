@@ -16,41 +16,43 @@ namespace mt {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kTokenizerFiles = {"tokenizer.json",
-                                        "tokenizer.model",
-                                        "tokenizer_config.json",
-                                        "special_tokens_map.json",
-                                        "added_tokens.json",
-                                        "vocab.json",
-                                        "merges.txt",
-                                        "vocab.txt",
-                                        "spiece.model",
-                                        "sentencepiece.bpe.model",
-                                        "tekken.json",
-                                        "tiktoken.model",
-                                        "qwen.tiktoken",
-                                        "chat_template.jinja",
-                                        "chat_template.json"};
+// Files of a tokenizer; without one that holds its words there is none.
+struct TokenizerFile {
+  const char* name;
+  bool holds_words;
+};
+constexpr auto kTokenizerFiles = std::to_array<TokenizerFile>({{"tokenizer.json", true},
+                                                               {"tokenizer.model", true},
+                                                               {"tokenizer_config.json", false},
+                                                               {"special_tokens_map.json", false},
+                                                               {"added_tokens.json", false},
+                                                               {"vocab.json", true},
+                                                               {"merges.txt", false},
+                                                               {"vocab.txt", true},
+                                                               {"spiece.model", true},
+                                                               {"sentencepiece.bpe.model", true},
+                                                               {"tekken.json", true},
+                                                               {"tiktoken.model", true},
+                                                               {"qwen.tiktoken", true},
+                                                               {"chat_template.jinja", false},
+                                                               {"chat_template.json", false}});
 // Templates beside the first, one a file.
 constexpr const char* kMoreTemplates = "additional_chat_templates";
 
 bool is_tokenizer_file(const std::string& name) {
-  return std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end() ||
+  return std::ranges::find(kTokenizerFiles, name, &TokenizerFile::name) != kTokenizerFiles.end() ||
          (name.starts_with(concat(kMoreTemplates, "/")) && name.ends_with(".jinja"));
 }
 
 bool brings_tokenizer(const ModelSource& source) {
-  constexpr std::array kWords = {
-      "tokenizer.json", "tokenizer.model", "vocab.json",     "vocab.txt",
-      "spiece.model",   "tekken.json",     "tiktoken.model", "sentencepiece.bpe.model",
-      "qwen.tiktoken"};
-  return std::ranges::any_of(source.companions(), [&](const Companion& companion) {
-    return std::ranges::find(kWords, companion.name) != kWords.end();
+  return std::ranges::any_of(kTokenizerFiles, [&](const TokenizerFile& file) {
+    return file.holds_words && find_companion(source.companions(), file.name) != nullptr;
   });
 }
 
 std::vector<Companion> companions_in(const std::string& folder) {
-  std::vector<std::string> names(kTokenizerFiles.begin(), kTokenizerFiles.end());
+  std::vector<std::string> names;
+  for (const TokenizerFile& file : kTokenizerFiles) names.push_back(file.name);
   names.insert(names.end(), {"generation_config.json", "config.json"});
   std::vector<Companion> found;
   for (const std::string& name : names)

@@ -101,7 +101,7 @@ std::unique_ptr<ModelSource> open_model(const std::string& path,
 
 // Names of the files that travel with a model in a folder of Hugging Face's.
 std::vector<Companion> companions_in(const std::string& folder);
-// The same, with what the files hold: they may go.
+// This reads what companions_in() finds, so that the files may go.
 std::vector<Companion> read_companions(const std::string& folder);
 // Writes it there, in the subfolder that its name may have.
 void write_companion(const Companion& file, const std::string& folder);

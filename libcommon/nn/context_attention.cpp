@@ -47,8 +47,9 @@ class RingAttention {
                 ConstTensor q, ConstTensor k, ConstTensor v) {
     const Tensor d_queries = summed(dq);
     const auto attend = [&](int source, const Tensor& theirs, Tensor d_k, Tensor d_v) {
-      if (source < ring_.rank())  // some of the keys meet no query
-        set_zero(d_k, s_.stream), set_zero(d_v, s_.stream);
+      for (std::int64_t i = 1; source < ring_.rank() && i < 2 * sequences_; i += 2)
+        for (const Tensor& d : {d_k, d_v})  // second chunks, which meet no query
+          set_zero(d.rows(i * chunk_, (i + 1) * chunk_), s_.stream);
       for_meetings(source, [&](const Meeting& m) {
         attention_part_backward(
             m.of_queries(d_queries), m.of_keys(d_k), m.of_keys(d_v), m.of_queries(d_o),
@@ -166,7 +167,8 @@ class RingAttention {
   template <class Attend>
   Tensor pass_keys_backward(Tensor dk, Tensor dv, const Tensor& keys, const Attend& attend) {
     const Tensor arrived = scratch_of_sums(keys.shape());
-    Tensor made = scratch_of_sums(keys.shape()), leaving = scratch_of_sums(keys.shape());
+    Tensor made = scratch_of_sums(keys.shape()), leaving;
+    if (ring_.size() > 2) leaving = scratch_of_sums(keys.shape());  // while the next are made
     Pending sent, received;
     int passed = 0;
     pass_keys(keys, [&](int source, const Tensor& theirs) {

@@ -94,7 +94,7 @@ struct Param {
   // axis in front, of so many.  0: the layer's number is part of the key (model/keys.h).
   std::int64_t layers = 0, experts = 0;
   bool key_by_segments = false;  // each segment has a key
-  // Of the rows that it is stacked with some are frozen: the key of its state has its layer.
+  // The key of its state has its layer, where some of the rows that it is stacked with are frozen.
   bool state_key_has_layer = false;
 
   // Set by the table.  A rank's part is cut along the dimension of its tensor-parallel segments.

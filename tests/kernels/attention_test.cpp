@@ -134,6 +134,17 @@ class AttentionTest : public testing::Test {};
 using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(AttentionTest, Types);
 
+// Dropout that is asked for drops something, however little; the mean stays.
+TEST(HalfThreshold, IsZeroForNoDropoutAlone) {
+  EXPECT_EQ(HalfThreshold(0).value, 0u);
+  EXPECT_EQ(HalfThreshold(0).factor, 1);
+  EXPECT_EQ(HalfThreshold(1e-9).value, 1u);
+  EXPECT_EQ(HalfThreshold(0.25).value, 1u << 14);
+  EXPECT_EQ(HalfThreshold(0.25).factor, 1 / 0.75);
+  EXPECT_EQ(HalfThreshold(0.9999999).value, 0xffffu);
+  EXPECT_EQ(HalfThreshold(0.9999999).factor, 65536);
+}
+
 TYPED_TEST(AttentionTest, OddLengths) {
   for (const std::int64_t length : {0, 1, 31, 33, 64, 65, 200})
     for (const Dropout& dropout : {kNone, kSome})

@@ -34,6 +34,20 @@ struct Attended {
   const Doubles v = random<double>(kLength * kKeyHeads * kWidth, 3);
   const Doubles d_o = random<double>(kLength * kHeads * kWidth, 4);
 
+  // What all queries find in all keys, and the gradients.
+  struct Whole {
+    Doubles o, lse, dq, dk, dv;
+  };
+  Whole whole() const {
+    Whole w{Doubles(q.size()), Doubles(kHeads * kLength), Doubles(q.size()), Doubles(k.size()),
+            Doubles(v.size())};
+    cpu::attention_forward(w.o.data(), w.lse.data(), q.data(), k.data(), v.data(), nullptr, shape,
+                           dropout);
+    cpu::attention_backward(w.dq.data(), w.dk.data(), w.dv.data(), d_o.data(), w.o.data(),
+                            w.lse.data(), q.data(), k.data(), v.data(), nullptr, shape, dropout);
+    return w;
+  }
+
   AttentionShape chunk() const {
     AttentionShape part = shape;
     part.q_length = part.kv_length = part.kv_stride = kChunk;
@@ -45,12 +59,8 @@ struct Attended {
 
 TEST(Parts, AttentionOverSomeKeysAtATime) {
   const Attended a;
-  Doubles o(a.q.size()), lse(a.kHeads * a.kLength);
-  cpu::attention_forward(o.data(), lse.data(), a.q.data(), a.k.data(), a.v.data(), nullptr, a.shape,
-                         a.dropout);
-  Doubles dq(o.size()), dk(a.k.size()), dv(a.v.size());
-  cpu::attention_backward(dq.data(), dk.data(), dv.data(), a.d_o.data(), o.data(), lse.data(),
-                          a.q.data(), a.k.data(), a.v.data(), nullptr, a.shape, a.dropout);
+  const Attended::Whole whole = a.whole();
+  const auto& [o, lse, dq, dk, dv] = whole;
   const AttentionShape chunk = a.chunk();
   Doubles parts(o.size()), d_queries(o.size()), d_keys(a.k.size()), d_values(a.v.size());
   for (std::int64_t i = 0; i < 4; ++i) {
@@ -81,12 +91,8 @@ TEST(Parts, AttentionOverSomeKeysAtATime) {
 // Ranks' chunks as they lie on them: of four, the first and the last, and the two between.
 TEST(Parts, AttentionOfTwoChunksThatAreApart) {
   const Attended a;
-  Doubles o(a.q.size()), lse(a.kHeads * a.kLength);
-  cpu::attention_forward(o.data(), lse.data(), a.q.data(), a.k.data(), a.v.data(), nullptr, a.shape,
-                         a.dropout);
-  Doubles dq(o.size()), dk(a.k.size()), dv(a.v.size());
-  cpu::attention_backward(dq.data(), dk.data(), dv.data(), a.d_o.data(), o.data(), lse.data(),
-                          a.q.data(), a.k.data(), a.v.data(), nullptr, a.shape, a.dropout);
+  const Attended::Whole whole = a.whole();
+  const auto& [o, lse, dq, dk, dv] = whole;
   constexpr std::int64_t kC = Attended::kChunk;
   const std::int64_t chunks[2][2] = {{0, 3}, {1, 2}};
   const auto pick = [&](const Doubles& all, int rank, std::int64_t width) {

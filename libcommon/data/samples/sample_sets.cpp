@@ -157,7 +157,7 @@ class Planner {
   std::vector<SetPlan> plans_;
 };
 
-// Of all files that are blended without weights, training reads at most one epoch.
+// Training reads at most one epoch of files that are blended without weights.
 void check_epoch(const SetPlan& plan, const Blended::Datasets& datasets,
                  const DataSources& sources) {
   std::int64_t all = 0;

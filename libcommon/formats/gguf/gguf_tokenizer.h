@@ -35,7 +35,7 @@ struct GgufPattern {
   bool adds_bos = false;         // unless it is told otherwise
   bool nfc = false;              // of the model's tokenizer.json; llama.cpp leaves it out
 };
-// Of other models that cut alike, too; null for others.
+// This finds the pattern of a name, of models that cut as another does too; null: it is not known.
 const GgufPattern* find_gguf_pattern(std::string_view name);
 
 }  // namespace mt

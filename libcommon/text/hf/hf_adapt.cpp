@@ -26,7 +26,7 @@ std::optional<std::string> with_prefix_space(const JsonObject& object, bool valu
   return hf_byte_level(value, object.flag_or("use_regex", true));
 }
 
-// The same inside of a Sequence.
+// This sets add_prefix_space of every ByteLevel, also inside of a Sequence.
 std::string with_deep_prefix_space(const JsonObject& object) {
   if (auto changed = with_prefix_space(object, true)) return *changed;
   if (object.type() != "Sequence") return object.json();

@@ -51,7 +51,7 @@ class HfAddedVocabulary {
 class HfAddedTokens {
  public:
   HfAddedTokens() = default;
-  // Of tokens with the same text the last counts.  With `no_special` those that are special are
+  // The last counts of tokens with the same text.  With `no_special` those that are special are
   // passed over where they are found.
   explicit HfAddedTokens(std::vector<HfAddedToken> tokens, bool no_special = false);
 

@@ -56,7 +56,7 @@ struct HfConfigFile {
 };
 
 inline constexpr const char* kHfModelConfig = "config.json";
-// Of our own checkpoints: what a config.json said of the class.
+// This file of our own checkpoints keeps what a config.json said of the class.
 inline constexpr const char* kHfClassFile = "tokenizer_class.json";
 
 // The names of those files that are there, with their folder; the model's config.json is
