@@ -6,6 +6,7 @@
 #include "data/samples/blended.h"
 #include "data/samples/gpt_dataset.h"
 #include "tests/data/support.h"
+#include "text/null_tokenizer.h"
 
 namespace mt {
 namespace {
@@ -145,14 +146,15 @@ class Blends : public testing::Test {
 TEST_F(Blends, ReadFromTheirDatasets) {
   const Blended data = blended({6, 4, 3}, {5, 3, 2}, 10);
   ASSERT_EQ(data.size(), 10);
+  const NullTokenizer words(1000);
   const Ints expected = {0, 1, 2, 0, 1, 0, 2, 0, 1, 0}, samples = {0, 0, 0, 1, 1, 2, 1, 3, 2, 4};
   for (std::int64_t k = 0; k < 10; ++k) {
     const auto at = static_cast<std::size_t>(k);
     const auto file = static_cast<std::size_t>(expected[at]);
     EXPECT_EQ(file_of(data, k), expected[at]);
     EXPECT_EQ(data.index().place(k), (BlendIndex::Place{file, samples[at]}));
-    EXPECT_EQ(data.parts(k), data.datasets()[file]->parts(samples[at]));
-    EXPECT_EQ(data.parts(k).front().file, files_[file].get());
+    EXPECT_EQ(data.lines(k, words), data.datasets()[file]->lines(samples[at], words));
+    EXPECT_TRUE(data.lines(k, words).front().starts_with(files_[file]->name() + ", document "));
   }
   EXPECT_EQ(data.indexes().files, 3);
   EXPECT_EQ(data.indexes().made, 4);  // and that of the blend

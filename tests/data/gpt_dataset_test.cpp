@@ -199,10 +199,9 @@ TEST(GptDataset, Samples) {
 TEST(GptDataset, PartsNameTheDocuments) {
   const Corpus corpus(kFour);
   const GptDataset dataset(corpus.data, {.index = options_of(corpus.data, 4, 5)});
-  using Parts = std::vector<Samples::Part>;
-  EXPECT_EQ(dataset.parts(0), (Parts{{&corpus.data, 0, 0, 5}}));
-  EXPECT_EQ(dataset.parts(3),
-            (Parts{{&corpus.data, 0, 4, 5}, {&corpus.data, 1, 0, 3}, {&corpus.data, 2, 0, 1}}));
+  using Parts = std::vector<GptDataset::Part>;
+  EXPECT_EQ(dataset.parts(0), (Parts{{0, 0, 5}}));
+  EXPECT_EQ(dataset.parts(3), (Parts{{0, 4, 5}, {1, 0, 3}, {2, 0, 1}}));
 }
 
 TEST(GptDataset, APartialSampleIsPaddedAndMasked) {

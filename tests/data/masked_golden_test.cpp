@@ -173,8 +173,7 @@ class Golden {
   template <class Dataset>
   static BlendIndex blend_of(const std::vector<Dataset>& datasets, const BlendPlan& plan) {
     std::vector<BlendIndex::Dataset> sizes;
-    for (const Dataset& dataset : datasets)
-      sizes.push_back({dataset.data().name(), dataset.size()});
+    for (const Dataset& dataset : datasets) sizes.push_back({dataset.name(), dataset.size()});
     return BlendIndex(sizes, plan);
   }
 

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <set>
 
 #include "data/samples/bert_dataset.h"
 #include "data/samples/ict_dataset.h"
 #include "data/samples/t5_dataset.h"
+#include "tensor/buffer.h"
 #include "tests/data/support.h"
 
 namespace mt {
@@ -88,6 +90,29 @@ struct Sample {
   }
 };
 
+// The fields of a sample; those that it does not bring are empty.
+class FieldsOf {
+ public:
+  FieldsOf(const Samples& samples, std::int64_t k)
+      : block_(Device::cpu,
+               static_cast<std::size_t>(fields_bytes(samples.fields(), 1, DType::f32))) {
+    const auto bytes = static_cast<std::int64_t>(block_.bytes());
+    fields_ = fields_in(block_.tensor(DType::u8, {bytes}), samples.fields(), 1, DType::f32);
+    samples.get(k, fields_);
+  }
+  Tokens ints(Field field) const { return all<std::int32_t>(field); }
+  std::vector<float> reals(Field field) const { return all<float>(field); }
+
+ private:
+  template <class T>
+  std::vector<T> all(Field field) const {
+    const auto span = fields_.span<T>(field);
+    return {span.begin(), span.end()};
+  }
+  Buffer block_;
+  Fields fields_;
+};
+
 const Documents kSentences = {{10, 11, 12, 13}, {14, 15, 16, 17, 18}, {19, 20, 21}};
 
 Tokens bert_text(std::uint32_t seed, Tokens* labels = nullptr, bool* is_random = nullptr) {
@@ -120,6 +145,61 @@ TEST(Masking, BertsSamples) {
   EXPECT_EQ(labels[9], 18);
   EXPECT_EQ(bert_text(1236, &labels)[1], 92);
   EXPECT_EQ(labels[1], 10);
+}
+
+// What training reads says the same as what Megatron-LM's sample does.
+TEST(Masking, BertsFields) {
+  const Sample sample(kSentences);
+  const IndexedDataset data(sample.prefix);
+  for (const bool binary_head : {true, false}) {
+    const BertDataset dataset(data, sample.vocabulary,
+                              {.documents = {0, 1},
+                               .seq_length = 20,
+                               .num_samples = 40,
+                               .mask_prob = 0.3,
+                               .short_seq_prob = 0.5,
+                               .binary_head = binary_head});
+    std::int64_t guessed = 0;
+    for (std::int64_t k = 0; k < 40; ++k) {
+      Tokens text(20), types(20), labels(20), padding(20), loss(20);
+      const auto facts = dataset.get(k, {text, types, labels, padding, loss});
+      const FieldsOf fields(dataset, k);
+      const auto length = static_cast<std::int32_t>(std::ranges::count(padding, 1));
+      EXPECT_EQ(fields.ints(Field::ids), text);
+      EXPECT_EQ(fields.ints(Field::positions), counting(0, 19));
+      EXPECT_EQ(fields.ints(Field::lengths), Tokens{length});
+      const Tokens places = fields.ints(Field::masked), originals = fields.ints(Field::labels);
+      ASSERT_EQ(places.size(), 6U);
+      Tokens found(20, -1);
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        if (fields.reals(Field::loss_mask)[i] == 0) continue;
+        EXPECT_TRUE(i == 0 || places[i - 1] < places[i]);
+        found[static_cast<std::size_t>(places[i])] = originals[i];
+        ++guessed;
+      }
+      EXPECT_EQ(found, labels);
+      EXPECT_EQ(fields.ints(Field::types), binary_head ? types : Tokens{});
+      EXPECT_EQ(fields.ints(Field::order), binary_head ? Tokens{facts.is_random} : Tokens{});
+      EXPECT_EQ(fields.reals(Field::order_mask), std::vector<float>(binary_head ? 1 : 0, 1.0F));
+    }
+    EXPECT_GT(guessed, 40);
+  }
+}
+
+// Masks are drawn anew in every epoch, of the same sentences.
+TEST(Masking, EpochsDiffer) {
+  const Sample sample(kSentences);
+  const IndexedDataset data(sample.prefix);
+  const BertDataset dataset(data, sample.vocabulary,
+                            {.documents = {0, 1},
+                             .seq_length = 20,
+                             .num_samples = 8,
+                             .short_seq_prob = 0,
+                             .binary_head = false});
+  ASSERT_EQ(dataset.size(), 8);
+  std::set<Tokens> masks;
+  for (std::int64_t k = 0; k < 8; ++k) masks.insert(FieldsOf(dataset, k).ints(Field::masked));
+  EXPECT_GT(masks.size(), 3U);
 }
 
 struct T5Texts {
@@ -166,6 +246,28 @@ TEST(Masking, T5sSamples) {
   expected.push_back(252);
   keep(texts.encoder, expected.size());
   EXPECT_EQ(texts.encoder, expected);
+}
+
+TEST(Masking, T5sFields) {
+  const Sample sample({counting(10, 49)});
+  const IndexedDataset data(sample.prefix);
+  const T5Dataset dataset(
+      data, sample.vocabulary,
+      {.documents = {0, 1}, .seq_length = 66, .decoder_seq_length = 20, .num_samples = 20});
+  for (std::int64_t k = 0; k < 20; ++k) {
+    Tokens encoder(66), encoder_mask(66), decoder(20), labels(20), loss(20), decoder_mask(20);
+    dataset.get(k, {encoder, decoder, labels, loss, encoder_mask, decoder_mask});
+    const FieldsOf fields(dataset, k);
+    EXPECT_EQ(fields.ints(Field::encoder_ids), encoder);
+    EXPECT_EQ(fields.ints(Field::encoder_positions), counting(0, 65));
+    EXPECT_EQ(fields.ints(Field::encoder_lengths),
+              Tokens{static_cast<std::int32_t>(std::ranges::count(encoder_mask, 1))});
+    EXPECT_EQ(fields.ints(Field::ids), decoder);
+    EXPECT_EQ(fields.ints(Field::positions), counting(0, 19));
+    EXPECT_EQ(fields.reals(Field::loss_mask), std::vector<float>(loss.begin(), loss.end()));
+    std::ranges::replace(labels, -1, 0);
+    EXPECT_EQ(fields.ints(Field::labels), labels);
+  }
 }
 
 TEST(Masking, T5NeedsRoomAndSentinels) {

@@ -17,9 +17,10 @@ constexpr std::int32_t kEod = 99;
 inline const Blended& blended(const SampleSet& set) {
   return dynamic_cast<const Blended&>(*set.samples);
 }
-inline const GptIndex& gpt_index(const Samples& dataset) {
-  return dynamic_cast<const GptDataset&>(dataset).index();
+inline const GptDataset& gpt_dataset(const Samples& dataset) {
+  return dynamic_cast<const GptDataset&>(dataset);
 }
+inline const GptIndex& gpt_index(const Samples& dataset) { return gpt_dataset(dataset).index(); }
 
 struct BatchMemory {
   BatchMemory(std::int64_t sequences, DType dtype)

@@ -147,7 +147,7 @@ TEST_F(Files, OneIsCutIntoThreeParts) {
   EXPECT_GE(valid.size(), (10 / 5 + 1) * 2 * 4);
   EXPECT_GE(data.sets(Split::test).front()->samples->size(), 2 * 4);
   for (std::int64_t k = 0; k < valid.size(); ++k)
-    for (const Samples::Part& part : valid.parts(k)) {
+    for (const GptDataset::Part& part : gpt_dataset(*valid.datasets().front()).parts(k)) {
       EXPECT_GE(part.sequence, 16);
       EXPECT_LT(part.sequence, 18);
     }

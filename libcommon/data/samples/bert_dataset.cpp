@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "base/error.h"
+
 namespace mt {
 namespace {
 
@@ -33,11 +35,30 @@ Tokens joined(std::span<const std::int32_t> a, std::span<const std::int32_t> b,
 
 }  // namespace
 
+FieldSpecs bert_fields(std::int64_t seq_length, double mask_prob, bool binary_head) {
+  const std::int64_t most = most_masked(seq_length, mask_prob);
+  FieldSpecs fields = {{.field = Field::ids, .per_sample = seq_length},
+                       {.field = Field::positions, .per_sample = seq_length},
+                       {.field = Field::lengths, .per_sample = 1, .of_tokens = false},
+                       {.field = Field::masked, .per_sample = most, .of_tokens = false},
+                       {.field = Field::labels, .per_sample = most, .of_tokens = false}};
+  const auto add_mask = [&](Field field, std::int64_t n) {
+    fields.push_back({.field = field, .dtype = DType::f32, .per_sample = n, .of_tokens = false});
+  };
+  add_mask(Field::loss_mask, most);
+  if (!binary_head) return fields;
+  fields.push_back({.field = Field::types, .per_sample = seq_length});
+  fields.push_back({.field = Field::order, .per_sample = 1, .of_tokens = false});
+  add_mask(Field::order_mask, 1);
+  return fields;
+}
+
 BertDataset::BertDataset(const IndexedDataset& data, const WordPieces& pieces,
                          const BertDatasetOptions& options, const IndexCache& cache)
     : data_(data),
       pieces_(pieces),
       options_(options),
+      fields_(bert_fields(options.seq_length, options.mask_prob, options.binary_head)),
       map_(data,
            {.documents = options.documents,
             .max_length = options.seq_length - 3,
@@ -48,43 +69,98 @@ BertDataset::BertDataset(const IndexedDataset& data, const WordPieces& pieces,
            cache),
       masking_(pieces, {.probability = options.mask_prob, .max_ngram = 3}) {}
 
-BertDataset::Facts BertDataset::get(std::int64_t k, const BertSample& sample) const {
-  const auto S = static_cast<std::size_t>(options_.seq_length);
-  assert(sample.text.size() == S && sample.types.size() == S && sample.labels.size() == S &&
-         sample.padding_mask.size() == S && sample.loss_mask.size() == S);
+struct BertDataset::Made {
+  Tokens text;
+  std::size_t first_text = 0;  // tokens, with [CLS] and [SEP]
+  std::vector<MaskedSpan> masked;
+  Facts facts;
+};
+
+BertDataset::Made BertDataset::make(std::int64_t k) const {
   const ItemRange sentences = map_.sentences(k);
   const std::int64_t target = map_.target_length(k);
   RandomState random(options_.seed + static_cast<std::uint32_t>(k));
   std::int64_t pivot = sentences.size();
-  Facts facts;
+  Made made;
   if (options_.binary_head) {
     pivot = sentences.size() >= 3 ? random.randint(1, sentences.size()) : 1;
-    facts.is_random = random.random() < 0.5;
+    made.facts.is_random = random.random() < 0.5;
   }
   const std::int64_t vocab = pieces_.vocab_size(), middle = sentences.begin + pivot;
   const Tokens before = read_sentences(data_, {sentences.begin, middle}, vocab);
   const Tokens after = read_sentences(data_, {middle, sentences.end}, vocab);
   std::span<const std::int32_t> a = before, b = after;
-  if (facts.is_random) std::swap(a, b);
-  facts.truncated = truncate(a, b, target, random);
+  if (made.facts.is_random) std::swap(a, b);
+  made.facts.truncated = truncate(a, b, target, random);
+  made.text = joined(a, b, pieces_.special);
+  assert(std::ssize(made.text) <= seq_length());
+  made.first_text = a.size() + 2;
+  made.masked = masking_.mask(made.text, target, random);
+  return made;
+}
 
-  Tokens text = joined(a, b, pieces_.special);
-  assert(text.size() <= S);
-  const std::vector<MaskedSpan> masked = masking_.mask(text, target, random);
-  std::ranges::fill(sample.text, pieces_.special.pad);
-  std::ranges::copy(text, sample.text.begin());
-  std::ranges::fill(sample.types, 0);
-  std::ranges::fill(sample.types.first(text.size()).subspan(a.size() + 2), 1);
-  std::ranges::fill(sample.padding_mask, 0);
-  std::ranges::fill(sample.padding_mask.first(text.size()), 1);
+// 1 for the tokens of the second text.
+static void fill_types(std::span<std::int32_t> types, std::size_t first_text, std::size_t length) {
+  std::ranges::fill(types, 0);
+  std::ranges::fill(types.first(length).subspan(first_text), 1);
+}
+
+BertDataset::Facts BertDataset::get(std::int64_t k, const BertSample& sample) const {
+  const Made made = make(k);
+  fill_padded(sample.text, made.text, pieces_.special.pad);
+  fill_types(sample.types, made.first_text, made.text.size());
+  fill_mask(sample.padding_mask, made.text.size());
   std::ranges::fill(sample.labels, -1);
   std::ranges::fill(sample.loss_mask, 0);
-  for (const MaskedSpan& span : masked)
+  for (const MaskedSpan& span : made.masked)
     for (const MaskedSpan::Token& token : span.tokens) {
       sample.labels[static_cast<std::size_t>(token.position)] = token.label;
       sample.loss_mask[static_cast<std::size_t>(token.position)] = 1;
     }
-  return facts;
+  return made.facts;
+}
+
+void BertDataset::get(std::int64_t k, const Fields& sample) const {
+  const Made made = make(k);
+  const auto of = [&](Field field) { return sample.span<std::int32_t>(field); };
+  fill_padded(of(Field::ids), made.text, pieces_.special.pad);
+  fill_positions(of(Field::positions));
+  of(Field::lengths)[0] = static_cast<std::int32_t>(made.text.size());
+  std::vector<MaskedSpan::Token> masked;
+  for (const MaskedSpan& span : made.masked)
+    masked.insert(masked.end(), span.tokens.begin(), span.tokens.end());
+  std::ranges::sort(masked, {}, &MaskedSpan::Token::position);
+  const auto places = of(Field::masked), labels = of(Field::labels);
+  const auto loss_mask = sample.span<float>(Field::loss_mask);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const bool is_used = i < masked.size();
+    places[i] = is_used ? masked[i].position : 0;
+    labels[i] = is_used ? masked[i].label : 0;
+    loss_mask[i] = is_used ? 1.0F : 0.0F;
+  }
+  if (!options_.binary_head) return;
+  fill_types(of(Field::types), made.first_text, made.text.size());
+  of(Field::order)[0] = made.facts.is_random ? 1 : 0;
+  sample.span<float>(Field::order_mask)[0] = 1;
+}
+
+ShownSample BertDataset::show(std::int64_t k, const Tokenizer& tokenizer) const {
+  Tokens text(static_cast<std::size_t>(seq_length())), types = text, labels = text, padding = text,
+                                                       loss = text;
+  const Facts facts = get(k, {text, types, labels, padding, loss});
+  ShownSample shown{
+      data_.name(), map_.sentences(k),
+      concat(", ", map_.target_length(k), " tokens", facts.is_random ? ", swapped" : "",
+             facts.truncated ? ", truncated" : "")};
+  const auto length = static_cast<std::size_t>(std::ranges::count(padding, 1));
+  shown.facts = {{"is_random", facts.is_random}, {"truncated", facts.truncated}};
+  shown.texts = {{"text", marked_text(tokenizer, std::span(text).first(length), labels)}};
+  shown.fields = {{"text", text},
+                  {"types", types},
+                  {"labels", labels},
+                  {"padding_mask", padding},
+                  {"loss_mask", loss}};
+  return shown;
 }
 
 }  // namespace mt

@@ -16,9 +16,14 @@ void Blended::get(std::int64_t k, const Fields& sample) const {
   datasets_[at.dataset]->get(at.sample, sample);
 }
 
-std::vector<Samples::Part> Blended::parts(std::int64_t k) const {
+std::vector<std::string> Blended::lines(std::int64_t k, const Tokenizer& tokenizer) const {
   const BlendIndex::Place at = index_.place(k);
-  return datasets_[at.dataset]->parts(at.sample);
+  return datasets_[at.dataset]->lines(at.sample, tokenizer);
+}
+
+void Blended::write(std::int64_t k, const Tokenizer& tokenizer, JsonWriter& json) const {
+  const BlendIndex::Place at = index_.place(k);
+  datasets_[at.dataset]->write(at.sample, tokenizer, json);
 }
 
 Samples::Indexes Blended::indexes() const {

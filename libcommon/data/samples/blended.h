@@ -23,7 +23,8 @@ class Blended final : public Samples {
   std::int64_t size() const override { return index_.size(); }
   const FieldSpecs& fields() const override { return datasets_.front()->fields(); }
   void get(std::int64_t k, const Fields& sample) const override;
-  std::vector<Part> parts(std::int64_t k) const override;
+  std::vector<std::string> lines(std::int64_t k, const Tokenizer& tokenizer) const override;
+  void write(std::int64_t k, const Tokenizer& tokenizer, JsonWriter& json) const override;
   Indexes indexes() const override;
 
  private:

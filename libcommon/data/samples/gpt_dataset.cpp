@@ -5,7 +5,10 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "base/json_object.h"
 #include "data/samples/token_sequences.h"
+#include "text/tokenizer.h"
 
 namespace mt {
 
@@ -42,7 +45,7 @@ GptDataset::GptDataset(const TokenSequences& data, const GptDatasetOptions& opti
     if (given) fail(Exit::bad_config, name, ": needs a tokenizer with an end-of-document token");
 }
 
-std::vector<Samples::Part> GptDataset::parts(std::int64_t k) const {
+std::vector<GptDataset::Part> GptDataset::parts(std::int64_t k) const {
   assert(k >= 0 && k < size());
   // What comes from a file of the cache is not trusted further than its hash.
   const auto check = [&](bool holds) {
@@ -59,7 +62,7 @@ std::vector<Samples::Part> GptDataset::parts(std::int64_t k) const {
     const std::int64_t begin = at == first.position ? first.offset : 0;
     const std::int64_t end = at == last.position ? last.offset + 1 : data_.length(sequence);
     check(0 <= begin && end <= data_.length(sequence));
-    if (begin < end) parts.push_back({&data_, sequence, begin, end});
+    if (begin < end) parts.push_back({sequence, begin, end});
   }
   return parts;
 }
@@ -111,6 +114,38 @@ void GptDataset::get(std::int64_t k, const GptSample& sample) const {
     if (options_.reset_attention_mask) sample.first_key[i] = static_cast<std::int32_t>(document);
     if (end) document = i + 1;
   }
+}
+
+std::string GptDataset::text_of(const Part& part, const Tokenizer& tokenizer) const {
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(part.end - part.begin));
+  data_.read(part.sequence, part.begin, tokens);
+  return tokenizer.decode_text(std::vector<std::int32_t>(tokens.begin(), tokens.end()));
+}
+
+std::vector<std::string> GptDataset::lines(std::int64_t k, const Tokenizer& tokenizer) const {
+  std::vector<std::string> lines;
+  for (const Part& part : parts(k)) {
+    const std::int64_t document = data_.document_of(part.sequence);
+    const std::string sequence =
+        document != part.sequence ? concat(" (sequence ", part.sequence, ")") : "";
+    lines.push_back(concat(data_.name(), ", document ", document, sequence, ", tokens ", part.begin,
+                           " to ", part.end, ": ", json_quoted(text_of(part, tokenizer))));
+  }
+  return lines;
+}
+
+void GptDataset::write(std::int64_t k, const Tokenizer& tokenizer, JsonWriter& json) const {
+  json.key("parts").begin_array();
+  for (const Part& part : parts(k))
+    json.begin_object()
+        .member("file", data_.name())
+        .member("document", data_.document_of(part.sequence))
+        .member("sequence", part.sequence)
+        .member("begin", part.begin)
+        .member("end", part.end)
+        .member("text", text_of(part, tokenizer))
+        .end_object();
+  json.end_array();
 }
 
 }  // namespace mt

@@ -53,7 +53,17 @@ class GptDataset final : public Samples {
   // In drawing order.
   void get(std::int64_t k, const Fields& sample) const override { get(k, GptSample::of(sample)); }
   void get(std::int64_t k, const GptSample& sample) const;
-  std::vector<Part> parts(std::int64_t k) const override;
+
+  // The parts of the token file that a sample is made of, in order: [begin, end) tokens of a
+  // sequence.
+  struct Part {
+    std::int64_t sequence = 0, begin = 0, end = 0;
+    bool operator==(const Part&) const = default;
+  };
+  std::vector<Part> parts(std::int64_t k) const;
+
+  std::vector<std::string> lines(std::int64_t k, const Tokenizer& tokenizer) const override;
+  void write(std::int64_t k, const Tokenizer& tokenizer, JsonWriter& json) const override;
   Indexes indexes() const override {
     return {.files = 1, .made = index_.made(), .found = !index_.made()};
   }
@@ -61,6 +71,7 @@ class GptDataset final : public Samples {
   const GptIndex& index() const { return index_; }
 
  private:
+  std::string text_of(const Part& part, const Tokenizer& tokenizer) const;
   std::vector<std::int64_t> text(std::int64_t k) const;  // [seq_length + 1]
   void check_tokens(std::span<const std::int64_t> text, const Part& part) const;
 

@@ -25,14 +25,6 @@ IctDataset::IctDataset(const IndexedDataset& data, const IndexedDataset& titles,
             .num_samples = options.num_samples},
            cache) {}
 
-void IctDataset::fill(std::span<const std::int32_t> tokens, std::span<std::int32_t> into,
-                      std::span<std::int32_t> mask) const {
-  std::ranges::fill(into, pieces_.special.pad);
-  std::ranges::copy(tokens, into.begin());
-  std::ranges::fill(mask, 0);
-  std::ranges::fill(mask.first(tokens.size()), 1);
-}
-
 IctDataset::Facts IctDataset::get(std::int64_t k, const IctSample& sample) const {
   const auto S = static_cast<std::size_t>(options_.seq_length);
   assert(sample.query.size() == S && sample.query_mask.size() == S && sample.context.size() == S &&
@@ -64,9 +56,31 @@ IctDataset::Facts IctDataset::get(std::int64_t k, const IctSample& sample) const
   context.resize(std::min(context.size(), S - 1));
   context.push_back(special.sep);
 
-  fill(query, sample.query, sample.query_mask);
-  fill(context, sample.context, sample.context_mask);
+  fill_padded(sample.query, query, special.pad);
+  fill_mask(sample.query_mask, query.size());
+  fill_padded(sample.context, context, special.pad);
+  fill_mask(sample.context_mask, context.size());
   return facts;
+}
+
+ShownSample IctDataset::show(std::int64_t k, const Tokenizer& tokenizer) const {
+  Tokens query(static_cast<std::size_t>(seq_length())), query_mask = query, context = query,
+                                                        context_mask = query;
+  const Facts facts = get(k, {query, query_mask, context, context_mask});
+  const auto text_of = [&](const Tokens& tokens, const Tokens& mask) {
+    return marked_text(
+        tokenizer, std::span(tokens).first(static_cast<std::size_t>(std::ranges::count(mask, 1))));
+  };
+  ShownSample shown{data_.name(), facts.sentences,
+                    concat(", document ", facts.document, ", block ", facts.block)};
+  shown.facts = {{"document", facts.document}, {"block", facts.block}};
+  shown.texts = {{"query", text_of(query, query_mask)},
+                 {"context", text_of(context, context_mask)}};
+  shown.fields = {{"query_tokens", query},
+                  {"query_pad_mask", query_mask},
+                  {"context_tokens", context},
+                  {"context_pad_mask", context_mask}};
+  return shown;
 }
 
 }  // namespace mt

@@ -15,6 +15,7 @@
 
 #include "data/samples/masking.h"
 #include "data/samples/sentence_map.h"
+#include "data/samples/shown_sample.h"
 
 namespace mt {
 
@@ -48,13 +49,18 @@ class IctDataset {
     std::int64_t document = 0, block = 0;
   };
   Facts get(std::int64_t k, const IctSample& sample) const;  // 0 <= k < size()
+  std::vector<std::string> lines(std::int64_t k, const Tokenizer& tokenizer) const {
+    return show(k, tokenizer).lines();
+  }
+  void write(std::int64_t k, const Tokenizer& tokenizer, JsonWriter& json) const {
+    show(k, tokenizer).write(json);
+  }
 
   const BlockMap& map() const { return map_; }
-  const IndexedDataset& data() const { return data_; }
+  const std::string& name() const { return data_.name(); }
 
  private:
-  void fill(std::span<const std::int32_t> tokens, std::span<std::int32_t> into,
-            std::span<std::int32_t> mask) const;
+  ShownSample show(std::int64_t k, const Tokenizer& tokenizer) const;
 
   const IndexedDataset &data_, &titles_;
   const WordPieces& pieces_;

@@ -24,6 +24,8 @@ TrainingLength length_of(const IndexOptions& options) {
 
 void IndexOptions::add_to(CommandLine& cl) {
   cl.section("Data");
+  cl.option("--dataset", &dataset, "TYPE", "whose samples: gpt, bert or t5",
+            one_of({"gpt", "bert", "t5"}));
   data.add_samples_to(cl);
   cl.required("--seq-length");
   cl.option("--data-cache-path", &data.cache_path, "DIR", "where the indexes go");
@@ -71,7 +73,10 @@ void IndexSummary::write(JsonWriter& json) const {
 IndexSummary index_run(const IndexOptions& options, const RunContext& context) {
   if (options.data.cache_path.empty()) fail(Exit::usage, "--data-cache-path: expected a folder");
   const TrainingLength length = length_of(options);
-  TrainData data(options.data, false);
+  DataOptions wanted = options.data;
+  wanted.type = sample_type(options.dataset);
+  wanted.check_type(concat("--dataset ", options.dataset));
+  TrainData data(wanted, false);
   std::mutex mutex;
   std::exception_ptr stop;  // once one thread has seen it, it is for all
   const auto poll = [&] {

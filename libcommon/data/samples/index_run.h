@@ -15,6 +15,7 @@
 namespace mt {
 
 struct IndexOptions {
+  std::string dataset = "gpt";  // or bert, t5
   DataOptions data;
   BatchOptions batch;
   LengthOptions length;

@@ -21,6 +21,32 @@ WordPieces WordPieces::of(const Tokenizer& tokenizer) {
   return pieces;
 }
 
+void fill_padded(std::span<std::int32_t> into, std::span<const std::int32_t> tokens,
+                 std::int32_t padding) {
+  std::ranges::fill(into, padding);
+  std::ranges::copy(tokens, into.begin());
+}
+
+void fill_mask(std::span<std::int32_t> into, std::size_t ones) {
+  std::ranges::fill(into, 0);
+  std::ranges::fill(into.first(ones), 1);
+}
+
+void fill_positions(std::span<std::int32_t> into) { std::iota(into.begin(), into.end(), 0); }
+
+static double limit_of(std::int64_t tokens, double probability) {
+  return std::max(1.0, std::nearbyint(static_cast<double>(tokens) * probability));
+}
+
+std::int64_t most_masked(std::int64_t tokens, double probability) {
+  return static_cast<std::int64_t>(limit_of(tokens, probability));
+}
+
+void WordPieces::check_sentinels() const {
+  if (special.extra.empty())
+    fail(Exit::bad_config, "--vocab-extra-ids: required for T5's sentinels, usually 100");
+}
+
 // Word w has positions[begins[w]] to positions[begins[w + 1]], exclusive.  They need not be
 // neighbours: a piece behind a [SEP] belongs to the word before it.
 struct Masking::Words {
@@ -72,9 +98,8 @@ void Masking::replace(std::int32_t& token, RandomState& random) const {
 
 std::vector<MaskedSpan> Masking::mask(std::span<std::int32_t> tokens, std::int64_t target_length,
                                       RandomState& random) const {
-  const auto count = static_cast<double>(tokens.size());
   const double limit = std::min(options_.probability * static_cast<double>(target_length),
-                                std::max(1.0, std::nearbyint(count * options_.probability)));
+                                limit_of(std::ssize(tokens), options_.probability));
   const Words words = words_of(tokens);
   std::vector<std::size_t> order(words.count());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -26,6 +26,8 @@ struct WordPieces {
 
   // Throws Exit::bad_config where the tokenizer lacks [CLS], [SEP], [MASK] or padding.
   static WordPieces of(const Tokenizer& tokenizer);
+  // Throws Exit::bad_config where there are none that stand for T5's spans.
+  void check_sentinels() const;
 };
 
 struct MaskingOptions {
@@ -45,6 +47,15 @@ struct MaskedSpan {
   };
   std::vector<Token> tokens;
 };
+
+// Tokens, and a mask of them: 1, but 0 for padding.
+void fill_padded(std::span<std::int32_t> into, std::span<const std::int32_t> tokens,
+                 std::int32_t padding);
+void fill_mask(std::span<std::int32_t> into, std::size_t ones);
+void fill_positions(std::span<std::int32_t> into);  // 0, 1, 2, ...
+
+// How many tokens of at most `tokens` are masked at most, with this probability.
+std::int64_t most_masked(std::int64_t tokens, double probability);
 
 class Masking {
  public:

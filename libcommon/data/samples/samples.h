@@ -9,7 +9,8 @@
 
 namespace mt {
 
-class TokenSequences;
+class JsonWriter;
+class Tokenizer;
 
 class Samples {
  public:
@@ -21,13 +22,10 @@ class Samples {
   // dtype, in host memory; 0 <= k < size().
   virtual void get(std::int64_t k, const Fields& sample) const = 0;
 
-  // The parts of token files that a sample is made of, in order: [begin, end) tokens of a sequence.
-  struct Part {
-    const TokenSequences* file = nullptr;
-    std::int64_t sequence = 0, begin = 0, end = 0;
-    bool operator==(const Part&) const = default;
-  };
-  virtual std::vector<Part> parts(std::int64_t k) const = 0;
+  // What a sample is made of, with its text: lines for people, the first of them not of a text
+  // alone, or members of a JSON object.
+  virtual std::vector<std::string> lines(std::int64_t k, const Tokenizer& tokenizer) const = 0;
+  virtual void write(std::int64_t k, const Tokenizer& tokenizer, JsonWriter& json) const = 0;
 
   // What the samples are drawn by: how many token files, and how many of their indexes were made
   // by this process or found in a cache.

@@ -19,6 +19,7 @@
 
 #include "data/files/indexed_dataset.h"
 #include "data/samples/index_cache.h"
+#include "data/samples/samples.h"
 
 namespace mt {
 
@@ -60,10 +61,16 @@ class SentenceMap {
   SentenceMap(const IndexedDataset& data, const SentenceMapOptions& options,
               const IndexCache& cache = {});
 
+  // Bytes of the arrays that a map of so many rows has, unless its file is very large.
+  static std::int64_t bytes(std::int64_t rows) { return rows * 3 * 4; }
+
   std::int64_t size() const { return rows_.size(); }
   ItemRange sentences(std::int64_t k) const { return {rows_.at(k, 0), rows_.at(k, 1)}; }
   std::int64_t target_length(std::int64_t k) const { return rows_.at(k, 2); }
   const MapRows& rows() const { return rows_; }
+  Samples::Indexes indexes() const {
+    return {.files = 1, .made = rows_.made(), .found = !rows_.made()};
+  }
 
  private:
   MapRows rows_;

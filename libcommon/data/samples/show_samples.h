@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/corpus/preprocess.h"
+#include "data/samples/sample_options.h"
 
 namespace mt {
 
@@ -23,10 +24,10 @@ struct ShowSamplesOptions {
   TokenizerOptions tokenizer;
   std::int64_t first = 0, count = 10;
   bool json = false;
-  // Options of one or two kinds of datasets; absent: their defaults.
-  std::optional<std::int64_t> decoder_seq_length;
-  std::optional<double> mask_prob, short_seq_prob, query_in_block_prob;
-  bool binary_head = true, use_one_sent_docs = false;
+  // Options of some kinds of datasets.
+  MaskOptions masks;
+  std::optional<double> query_in_block_prob;
+  bool use_one_sent_docs = false;
   std::vector<std::string> titles_path;  // a prefix for each of data_path
 
   void add_to(CommandLine& cl);

@@ -6,16 +6,37 @@
 #include "base/command.h"
 #include "base/threads.h"
 #include "data/files/indexed_dataset.h"
+#include "data/samples/bert_dataset.h"
 #include "data/samples/gpt_dataset.h"
-#include "data/samples/mock_tokens.h"
-#include "data/samples/token_sequences.h"
+#include "data/samples/t5_dataset.h"
 #include "text/null_tokenizer.h"
 
 namespace mt {
 
 void DataOptions::add_samples_to(CommandLine& cl) {
   sources.add_to(cl);
-  cl.option("--seq-length", &seq_length, "N", "tokens of a sample", at_least(1));
+  cl.option("--seq-length,--encoder-seq-length", &seq_length, "N",
+            "tokens of a sample; of a T5's what is encoded", at_least(1));
+  masks.add_to(cl);
+}
+
+void DataOptions::check_type(const std::string& type_option) const {
+  masks.check(type, type_option);
+  if (type == SampleType::gpt) return;
+  for (const auto& [given, name] : {std::pair{sources.mock_data, "--mock-data"},
+                                    std::pair{reset_position_ids, "--reset-position-ids"},
+                                    std::pair{reset_attention_mask, "--reset-attention-mask"},
+                                    std::pair{eod_mask_loss, "--eod-mask-loss"}})
+    if (given) fail(Exit::usage, name, ": is not for ", type_option);
+}
+
+FieldSpecs sample_fields(const DataOptions& options) {
+  const MaskOptions& masks = options.masks;
+  if (options.type == SampleType::bert)
+    return bert_fields(options.seq_length, masks.mask_prob, masks.binary_head);
+  if (options.type == SampleType::t5)
+    return t5_fields(options.seq_length, *masks.decoder_seq_length);
+  return gpt_fields(options.seq_length, options.reset_attention_mask);
 }
 
 void DataOptions::add_validation_to(CommandLine& cl) {
@@ -58,11 +79,8 @@ LoadedTokenizer run_tokenizer(const DataOptions& options) {
   return shared_tokenizer(prefixes, tokenizer);
 }
 
-// The token files of a run, one a prefix, or made-up text.
-using Files = std::vector<std::unique_ptr<TokenSequences>>;
-
-static Files open_files(const std::vector<std::string>& prefixes, const DataOptions& options) {
-  Files files(prefixes.size());
+static TokenFiles open_files(const std::vector<std::string>& prefixes, const DataOptions& options) {
+  TokenFiles files(prefixes.size());
   const KnownFiles known(options.cache_path);
   Workers(options.threads).run([&] {
     parallel_for_ordered_errors(std::ssize(prefixes), [&](std::int64_t i) {
@@ -72,40 +90,6 @@ static Files open_files(const std::vector<std::string>& prefixes, const DataOpti
   });
   return files;
 }
-
-namespace {
-
-class GptSamples final : public SampleKind {
- public:
-  GptSamples(const Files& files, const GptDatasetOptions& options)
-      : files_(files), options_(options) {}
-
-  const char* item_name() const override { return "sequences"; }
-  std::int64_t items(std::size_t file) const override { return files_[file]->sequences(); }
-  const std::string& file_name(std::size_t file) const override { return files_[file]->name(); }
-  std::int64_t index_bytes(const SamplePart& part) const override {
-    return GptIndex::bytes(*files_[part.file], options_of(part).index);
-  }
-  std::unique_ptr<Samples> make(const SamplePart& part, const IndexCache& cache) const override {
-    return std::make_unique<GptDataset>(*files_[part.file], options_of(part), cache);
-  }
-
- private:
-  GptDatasetOptions options_of(const SamplePart& part) const {
-    GptDatasetOptions options = options_;
-    options.index.sequences = part.items;
-    options.index.num_samples = part.samples;
-    return options;
-  }
-
-  const Files& files_;
-  GptDatasetOptions options_;
-};
-
-}  // namespace
-
-TrainData::TrainData(TrainData&& other) noexcept = default;
-TrainData::~TrainData() = default;
 
 TrainData::TrainData(const DataOptions& options, bool read_tokens)
     : options_(options),
@@ -119,22 +103,36 @@ TrainData::TrainData(const DataOptions& options, bool read_tokens)
       !std::filesystem::is_directory(options_.cache_path, error))
     fail(Exit::cannot_create, options_.cache_path, ": is a file, expected a folder for indexes");
   if (sources_.mock)
-    files_.push_back(std::make_unique<MockTokens>(vocab_size(), eod()));
+    mock_ = std::make_unique<MockTokens>(vocab_size(), eod());
   else
     files_ = open_files(sources_.prefixes(), options_);
+  if (options_.type == SampleType::gpt) return;
+  for (const auto& file : files_) check_sentences(*file);
+  pieces_ = std::make_unique<WordPieces>();
+  if (!read_tokens) return;
+  *pieces_ = WordPieces::of(tokenizer());
+  if (options_.type == SampleType::t5) pieces_->check_sentinels();
+}
+
+std::unique_ptr<SampleKind> TrainData::kind(std::uint32_t seed) const {
+  if (options_.type != SampleType::gpt)
+    return masked_samples(options_.type, files_, *pieces_, options_.seq_length, options_.masks,
+                          seed);
+  std::vector<const TokenSequences*> files;
+  for (const auto& file : files_) files.push_back(file.get());
+  if (mock_) files.push_back(mock_.get());
+  return gpt_samples(std::move(files), {.index = {.seq_length = options_.seq_length, .seed = seed},
+                                        .eod_id = eod(),
+                                        .vocab_size = vocab_size(),
+                                        .reset_position_ids = options_.reset_position_ids,
+                                        .reset_attention_mask = options_.reset_attention_mask,
+                                        .eod_mask_loss = options_.eod_mask_loss});
 }
 
 void TrainData::build(const TrainingLength& length, std::uint64_t seed,
                       const SamplerOptions& layout, const Log& log,
                       const std::function<void()>& poll) {
-  const GptSamples kind(files_, {.index = {.seq_length = options_.seq_length,
-                                           .seed = static_cast<std::uint32_t>(seed)},
-                                 .eod_id = eod(),
-                                 .vocab_size = vocab_size(),
-                                 .reset_position_ids = options_.reset_position_ids,
-                                 .reset_attention_mask = options_.reset_attention_mask,
-                                 .eod_mask_loss = options_.eod_mask_loss});
-  sets_.build(kind, sources_,
+  sets_.build(*kind(static_cast<std::uint32_t>(seed)), sources_,
               {.length = length,
                .layout = layout,
                .multiple_validation_sets = options_.multiple_validation_sets,

@@ -1,5 +1,5 @@
-// TrainData: the token files of a run, the tokenizer's facts that go with them, and what a language
-// model's samples are made of them.  Shared by all ranks, read-only.
+// TrainData: the token files of a run, the tokenizer's facts that go with them, and the samples
+// that are made of them.  Shared by all ranks, read-only.
 #pragma once
 
 #include <functional>
@@ -9,15 +9,19 @@
 #include <vector>
 
 #include "data/files/tokenizer_source.h"
+#include "data/samples/masking.h"
+#include "data/samples/mock_tokens.h"
+#include "data/samples/sample_kinds.h"
+#include "data/samples/sample_options.h"
 #include "data/samples/sample_sets.h"
 
 namespace mt {
 
-class TokenSequences;
-
 struct DataOptions {
+  SampleType type = SampleType::gpt;  // whoever knows the model sets it
   DataSourceOptions sources;
   std::int64_t seq_length = 0;
+  MaskOptions masks;
   bool reset_position_ids = false, reset_attention_mask = false, eod_mask_loss = false;
   bool attention_mask_in_dataloader = true;
   std::string cache_path;
@@ -30,7 +34,13 @@ struct DataOptions {
   // Its parts that indexes depend on, with their names.
   void add_samples_to(CommandLine& cl);
   void add_validation_to(CommandLine& cl);
+  // Throws Exit::usage, naming the option, where one says something that samples of this type have
+  // no use for, or where one is missing.  `type_option`: by which the type is told.
+  void check_type(const std::string& type_option) const;
 };
+
+// What the samples of a run bring.
+FieldSpecs sample_fields(const DataOptions& options);
 
 // The tokenizer of a run: of the options, else of the token files' manifests; made-up text without
 // either has a NullTokenizer.
@@ -42,8 +52,6 @@ class TrainData {
   // comes from the options or else from a manifest; where several know it, they must agree
   // (Exit::bad_config).  Unless tokens are read, none is needed: samples are counted and indexed.
   explicit TrainData(const DataOptions& options, bool read_tokens = true);
-  TrainData(TrainData&& other) noexcept;
-  ~TrainData();
 
   // Cuts them for a run of `length`, read by ranks as `layout` says.  Indexes come from the cache
   // or are made, several at a time; what `poll` throws meanwhile, from any thread, ends it.
@@ -57,13 +65,16 @@ class TrainData {
   const SampleSet& training() const { return sets_.training(); }
 
  private:
+  std::unique_ptr<SampleKind> kind(std::uint32_t seed) const;
   std::int64_t eod() const { return tokenizer_.tokenizer ? tokenizer().eod() : -1; }
   std::int64_t vocab_size() const { return tokenizer_.tokenizer ? tokenizer().vocab_size() : 1; }
 
   DataOptions options_;
   DataSources sources_;
   LoadedTokenizer tokenizer_;
-  std::vector<std::unique_ptr<TokenSequences>> files_;  // one a prefix, or made-up text
+  std::unique_ptr<WordPieces> pieces_;  // where text is masked
+  TokenFiles files_;                    // one a prefix
+  std::unique_ptr<MockTokens> mock_;    // or made-up text
   SampleSets sets_;
 };
 

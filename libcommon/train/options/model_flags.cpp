@@ -70,17 +70,12 @@ static void add_encoder_flags(CommandLine& cl) {
   refuse(cl, "models with an encoder (BERT, T5) are not supported",
          {{"--encoder-num-layers"},
           {"--decoder-num-layers"},
-          {"--encoder-seq-length"},
-          {"--decoder-seq-length"},
           {"--encoder-tensor-model-parallel-size", only(0)},
           {"--encoder-pipeline-model-parallel-size", only(0)},
           {"--relative-attention-num-buckets", only(32)},
           {"--relative-attention-max-distance", only(128)},
-          {"--bert-no-binary-head"},
           {"--bert-embedder-type", only("megatron")},
           {"--output-bert-embeddings"},
-          {"--mask-prob", only(0.15)},
-          {"--short-seq-prob", only(0.1)},
           {"--sample-rate", only(1.)}});
 }
 

@@ -51,6 +51,7 @@ void complete_model(ModelConfig& model, const DataOptions& data, int tensor_rank
 
 void PretrainOptions::complete() {
   require_seq_length(data);
+  data.check_type("a GPT");
   const RunOptions::Instead instead{plan, check_layout};
   run.complete(instead);
   complete_model(model, data, run.ranks.parallel.tensor_model_parallel_size);

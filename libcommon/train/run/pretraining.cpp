@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "data/samples/batch_options.h"
-#include "data/samples/gpt_dataset.h"
 #include "model/config/megatron_args.h"
 #include "model/families/gpt.h"
 #include "train/options/pretrain_options.h"
@@ -17,7 +16,7 @@ std::unique_ptr<Model> Pretraining::make_model(const StageRanges& stages,
 }
 
 FieldSpecs Pretraining::sample_fields() const {
-  return gpt_fields(options_.seq_length, options_.reset_attention_mask);
+  return mt::sample_fields(options_);
 }
 
 void Pretraining::build(const TrainingLength& length, std::uint64_t seed, const BatchOptions& batch,

@@ -18,7 +18,8 @@ struct RunOptions;
 //   {"schema":"mt-batch/1","step":3,"sample":16,"rank":0,"micro_batch":0,"parts":
 //    [{"file":"corpus_text_document","document":5,"sequence":5,"begin":0,"end":20,"text":"…"}]}
 // Tokens are counted in the document's sequence, `end` is one past the last; the last token of all
-// is only predicted.  Exit::bad_config past the end of the run.
+// is only predicted.  Samples of BERT and T5 are shown as `mt-preprocess samples` does
+// (show_samples.h).  Exit::bad_config past the end of the run.
 void show_batch(const RunOptions& options, Task& task, std::int64_t step, const Log& log,
                 std::ostream& out);
 
