@@ -10,10 +10,11 @@
 namespace mt {
 
 AttentionShape AttentionCore::shape(const Step& s, const Keys& keys) const {
+  const std::int64_t count = keys.count > 0 ? keys.count : s.tokens.length;
   return {.sequences = s.tokens.sequences,
           .q_length = s.tokens.length,
-          .kv_length = s.tokens.length,
-          .kv_stride = s.tokens.length,
+          .kv_length = count,
+          .kv_stride = count,
           .heads = options_.heads,
           .kv_heads = options_.kv_heads,
           .head_dim = options_.head_dim,

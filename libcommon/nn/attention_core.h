@@ -2,8 +2,8 @@
 // that reads it (kernels/attention.h).
 //   o = dropout(softmax(scale q k^T / sqrt(head_dim))) v
 // The keys are those of the Step's tokens, on this rank or on all that share its sequences
-// (context_parallel.h), or, with a past in the Step, those of a cache, where the tokens' own are
-// put at the Step's positions.
+// (context_parallel.h), or of other tokens, as many as Keys say, or, with a past in the Step, those
+// of a cache, where the tokens' own are put at the Step's positions.
 #pragma once
 
 #include "kernels/attention.h"
@@ -24,6 +24,7 @@ struct Keys {
   std::int64_t window = -1;  // keys before its own; -1: all
   ConstTensor first_key;     // [tokens] i32: where each query's document begins; empty: 0 for all
   ConstTensor lengths;       // [sequences] i32: each sequence's keys; empty: as many as there are
+  std::int64_t count = 0;    // of a sequence's keys at most; 0: as many as it has tokens
 };
 
 class AttentionCore {

@@ -13,23 +13,29 @@
 namespace mt {
 
 enum class Field : std::uint8_t {
-  ids,           // tokens
-  labels,        // the token that is to be said for each, or for each of `masked`
-  positions,     // of tokens, in their document
-  first_key,     // for each token, where in its sequence the keys that it attends to begin
-  loss_mask,     // 1 where a label's loss counts, else 0
-  weight,        // of each label's loss in the objective
-  lengths,       // of each sequence, in tokens: behind them is padding
-  types,         // of tokens: of which of a sample's two texts each is, 0 or 1
-  masked,        // which tokens of a sequence are to be guessed, ascending; then zeroes
-  order,         // of each sequence: 1 where the second of its texts stood before the first, else 0
-  order_mask,    // 1 where an order's loss counts, else 0
-  order_weight,  // of each order's loss in the objective
-  encoder_ids,   // tokens that an encoder reads; with their positions and the sequences' lengths
+  ids,          // tokens
+  labels,       // the token that is to be said for each, or for each of `masked`
+  positions,    // of tokens, in their document
+  first_key,    // for each token, where in its sequence the keys that it attends to begin
+  loss_mask,    // 1 where a label's loss counts, else 0
+  weight,       // of each label's loss in the objective
+  lengths,      // of each sequence, in tokens: behind them is padding
+  types,        // of tokens: of which of a sample's two texts each is, 0 or 1
+  masked,       // which tokens of a sequence are to be guessed, ascending; then zeroes
+  order,        // of each sequence: 1 where the second of its texts stood before the first, else 0
+  order_mask,   // 1 where an order's loss counts, else 0
+  encoder_ids,  // tokens that an encoder reads; with their positions and the sequences' lengths
   encoder_positions,
   encoder_lengths,
+  // What an objective makes of those with `masked`: which tokens of the micro-batch heads are asked
+  // of; for each token, which of these rows it is, or -1; and for each row what is to be said, and
+  // the share of its loss in the value of its term.  `weight` is of the rows, too.
+  rows,
+  row_of,
+  targets,
+  share,
 };
-inline constexpr std::size_t kFields = 15;
+inline constexpr std::size_t kFields = 18;
 
 // What a field is in all samples of one kind.
 struct FieldSpec {
