@@ -1,12 +1,15 @@
-// kernels/activation.h: the non-linearities between the two products of an MLP.
+// kernels/activation.h: the non-linearities between the two products of an MLP, and that of a
+// pooler.
 //   gelu tanh  y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))       (Hendrycks, Gimpel:
 //   gelu erf   y = x/2 (1 + erf(x / sqrt 2))                            arXiv:1606.08415)
 //   relu^2     y = max(x, 0)^2                                         (So et al.:
 //   arXiv:2109.08668) swiglu     y = silu(gate) up,  silu(a) = a / (1 + exp(-a))         (Shazeer:
 //   arXiv:2002.05202)
-// gelu, relu^2: x, y, dx, dy: [count].
+//   tanh       y = tanh x
+// gelu, relu^2, tanh: x, y, dx, dy: [count].
 // swiglu: x, dx: [rows, 2 cols], a row is gate then up;  y, dy: [rows, cols].
-// Backward takes the input x.  T: float or double; on the GPU float, bf16 or fp16.
+// Backward takes the input x, but tanh's the output y.  T: float or double; on the GPU float, bf16
+// or fp16.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +30,10 @@ void squared_relu_forward(T* y, const T* x, std::int64_t count);
 template <class T>
 void squared_relu_backward(T* dx, const T* dy, const T* x, std::int64_t count);
 template <class T>
+void tanh_forward(T* y, const T* x, std::int64_t count);
+template <class T>
+void tanh_backward(T* dx, const T* dy, const T* y, std::int64_t count);
+template <class T>
 void swiglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols);
 template <class T>
 void swiglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols);
@@ -42,6 +49,10 @@ template <class T>
 void squared_relu_forward(T* y, const T* x, std::int64_t count, cudaStream_t stream);
 template <class T>
 void squared_relu_backward(T* dx, const T* dy, const T* x, std::int64_t count, cudaStream_t stream);
+template <class T>
+void tanh_forward(T* y, const T* x, std::int64_t count, cudaStream_t stream);
+template <class T>
+void tanh_backward(T* dx, const T* dy, const T* y, std::int64_t count, cudaStream_t stream);
 template <class T>
 void swiglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols, cudaStream_t stream);
 template <class T>

@@ -72,6 +72,20 @@ void squared_relu_backward(T* dx, const T* dy, const T* x, std::int64_t count) {
 }
 
 template <class T>
+void tanh_forward(T* y, const T* x, std::int64_t count) {
+  for_blocks(count, kBlock, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) y[i] = std::tanh(x[i]);
+  });
+}
+
+template <class T>
+void tanh_backward(T* dx, const T* dy, const T* y, std::int64_t count) {
+  for_blocks(count, kBlock, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) dx[i] = dy[i] * (1 - y[i] * y[i]);
+  });
+}
+
+template <class T>
 void swiglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols) {
   for_blocks(rows, rows_per_block(cols), [&](std::int64_t first, std::int64_t last) {
     if constexpr (std::is_same_v<T, float>)
@@ -104,8 +118,12 @@ template void gelu_forward(float*, const float*, std::int64_t, GeluForm);
 template void gelu_backward(float*, const float*, const float*, std::int64_t, GeluForm);
 template void squared_relu_forward(float*, const float*, std::int64_t);
 template void squared_relu_backward(float*, const float*, const float*, std::int64_t);
+template void tanh_forward(float*, const float*, std::int64_t);
+template void tanh_backward(float*, const float*, const float*, std::int64_t);
 template void squared_relu_forward(double*, const double*, std::int64_t);
 template void squared_relu_backward(double*, const double*, const double*, std::int64_t);
+template void tanh_forward(double*, const double*, std::int64_t);
+template void tanh_backward(double*, const double*, const double*, std::int64_t);
 template void swiglu_forward(float*, const float*, std::int64_t, std::int64_t);
 template void swiglu_backward(float*, const float*, const float*, std::int64_t, std::int64_t);
 template void gelu_forward(double*, const double*, std::int64_t, GeluForm);

@@ -42,6 +42,12 @@ struct SquaredReluSlope {
     return in[1] < 0 ? 0 : 2 * in[1] * in[0];
   }
 };
+struct Tanh {
+  __device__ float operator()(const float (&in)[1]) const { return tanhf(in[0]); }
+};
+struct TanhSlope {
+  __device__ float operator()(const float (&in)[2]) const { return in[0] * (1 - in[1] * in[1]); }
+};
 
 // A thread's pack of y: its row, and where it lies in x (gate; up is cols further).
 struct SwigluPlace {
@@ -118,6 +124,16 @@ void squared_relu_backward(T* dx, const T* dy, const T* x, std::int64_t count,
 }
 
 template <class T>
+void tanh_forward(T* y, const T* x, std::int64_t count, cudaStream_t stream) {
+  map(y, Inputs<T, 1>{{x}}, count, Tanh{}, stream);
+}
+
+template <class T>
+void tanh_backward(T* dx, const T* dy, const T* y, std::int64_t count, cudaStream_t stream) {
+  map(dx, Inputs<T, 2>{{dy, y}}, count, TanhSlope{}, stream);
+}
+
+template <class T>
 void swiglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols, cudaStream_t stream) {
   if (rows * cols == 0) return;
   with_width<kWide<T>>(aligned(y, x) && cols % kWide<T> == 0, [&]<int N>() {
@@ -147,6 +163,8 @@ void swiglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int
   template void gelu_backward(T*, const T*, const T*, std::int64_t, GeluForm, cudaStream_t); \
   template void squared_relu_forward(T*, const T*, std::int64_t, cudaStream_t);              \
   template void squared_relu_backward(T*, const T*, const T*, std::int64_t, cudaStream_t);   \
+  template void tanh_forward(T*, const T*, std::int64_t, cudaStream_t);                      \
+  template void tanh_backward(T*, const T*, const T*, std::int64_t, cudaStream_t);           \
   template void swiglu_forward(T*, const T*, std::int64_t, std::int64_t, cudaStream_t);      \
   template void swiglu_backward(T*, const T*, const T*, std::int64_t, std::int64_t, cudaStream_t)
 INSTANTIATE(float);

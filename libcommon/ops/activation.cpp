@@ -45,6 +45,25 @@ void squared_relu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& str
       });
 }
 
+void tanh_forward(Tensor y, ConstTensor x, Stream& stream) {
+  check_shape("tanh_forward", "y", y, x.shape());
+  dispatch(
+      Family::activation, x, moves(x, y), stream,
+      [&]<class T>() { cpu::tanh_forward(y.as<T>(), x.as<T>(), x.numel()); },
+      [&]<class T>() { cuda::tanh_forward(y.as<T>(), x.as<T>(), x.numel(), stream.handle()); });
+}
+
+void tanh_backward(Tensor dx, ConstTensor dy, ConstTensor y, Stream& stream) {
+  check_shape("tanh_backward", "dx", dx, y.shape());
+  check_shape("tanh_backward", "dy", dy, y.shape());
+  dispatch(
+      Family::activation, y, moves(y, dy, dx), stream,
+      [&]<class T>() { cpu::tanh_backward(dx.as<T>(), dy.as<T>(), y.as<T>(), y.numel()); },
+      [&]<class T>() {
+        cuda::tanh_backward(dx.as<T>(), dy.as<T>(), y.as<T>(), y.numel(), stream.handle());
+      });
+}
+
 void swiglu_forward(Tensor y, ConstTensor x, Stream& stream) {
   const std::int64_t rows = row_count(y), cols = columns(y);
   check_shape("swiglu_forward", "x", x, {rows, 2 * cols});

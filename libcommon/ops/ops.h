@@ -76,6 +76,8 @@ void gelu_forward(Tensor y, ConstTensor x, GeluForm form, Stream& stream);
 void gelu_backward(Tensor dx, ConstTensor dy, ConstTensor x, GeluForm form, Stream& stream);
 void squared_relu_forward(Tensor y, ConstTensor x, Stream& stream);
 void squared_relu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
+void tanh_forward(Tensor y, ConstTensor x, Stream& stream);
+void tanh_backward(Tensor dx, ConstTensor dy, ConstTensor y, Stream& stream);
 void swiglu_forward(Tensor y, ConstTensor x, Stream& stream);
 void swiglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
 

@@ -66,6 +66,18 @@ TYPED_TEST(ActivationCuda, SquaredRelu) {
   }
 }
 
+TYPED_TEST(ActivationCuda, Tanh) {
+  using T = TypeParam;
+  for (const Size& s : kSizes) {
+    const std::int64_t n = s.rows * s.cols;
+    expect_agreement<T>(
+        s, 1, [&](T* y, const T* x) { cuda::tanh_forward(y, x, n, nullptr); },
+        [&](T* dx, const T* dy, const T* y) { cuda::tanh_backward(dx, dy, y, n, nullptr); },
+        [&](double* y, const double* x) { cpu::tanh_forward(y, x, n); },
+        [&](double* dx, const double* dy, const double* y) { cpu::tanh_backward(dx, dy, y, n); });
+  }
+}
+
 TYPED_TEST(ActivationCuda, Swiglu) {
   using T = TypeParam;
   for (const Size& s : kSizes)

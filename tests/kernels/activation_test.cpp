@@ -103,6 +103,21 @@ TEST(Activation, SquaredRelu) {
   EXPECT_TRUE(std::isnan(y[1]));
 }
 
+TEST(Activation, Tanh) {
+  const auto x = random<double>(20000, 1, -3, 3), dy = random<double>(x.size(), 2);
+  const auto f = [](const std::vector<double>& at) {
+    std::vector<double> y(at.size());
+    cpu::tanh_forward(y.data(), at.data(), std::ssize(at));
+    return y;
+  };
+  const std::vector<double> y = f(x);
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(y[i], std::tanh(x[i]), 1e-15);
+  std::vector<double> dx(x.size());
+  cpu::tanh_backward(dx.data(), dy.data(), y.data(), std::ssize(x));
+  check::expect_gradient(
+      dx, [&](const auto& at) { return check::dot(dy, f(at)); }, x, 3);
+}
+
 TEST(Activation, Swiglu) {
   for (const std::int64_t rows : {0, 1, 31, 33})
     for (const std::int64_t cols : {0, 1, 31, 33, 700}) {
