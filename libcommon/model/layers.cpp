@@ -69,4 +69,33 @@ std::optional<Branch> make_branch(const LayerRows& layer, BranchKind kind, Const
   return {};
 }
 
+Stack make_stack(const ModelRows& rows, const StageRange& range, ConstTensor inv_freq) {
+  const std::vector<LayerPlan> plans = layers_of(rows.config);
+  std::vector<Stack::Layer> layers;
+  for (std::int64_t i = range.begin; i < range.end; ++i) {
+    const LayerPlan& plan = plans[static_cast<std::size_t>(i)];
+    Stack::Layer& layer = layers.emplace_back();
+    layer.number = plan.number;
+    layer.rows = make_unit(rows.table, [&] {
+      const LayerRows of_layer{rows, plan.stack, plan.number, rows.config.num_layers, plan.stacked};
+      for (const BranchKind kind : plan.branches) {
+        std::optional<Branch> branch = make_branch(of_layer, kind, inv_freq);
+        if (!branch)
+          fail(Exit::internal, "layer ", plan.number, ": no module for its kind of branch");
+        layer.branches.push_back(*std::move(branch));
+      }
+    });
+  }
+  return {std::move(layers), rows.config.recompute.runs(range.end - range.begin)};
+}
+
+ConstTensor make_inv_freq(const ModelConfig& config, Buffer& storage) {
+  const std::vector<double> frequencies = config.rotary_frequencies();
+  if (frequencies.empty()) return {};
+  storage = Buffer(Device::cpu, frequencies.size() * sizeof(double));
+  const Tensor table = storage.tensor(DType::f64, {std::ssize(frequencies)});
+  std::ranges::copy(frequencies, table.as<double>());
+  return table;
+}
+
 }  // namespace mt

@@ -7,45 +7,54 @@
 namespace mt {
 
 void Embedding::look_up(Step& s, Tensor y, ConstTensor ids) const {
-  const ConstTensor table = s.weight(*words_);
-  if (!words_->is_cut()) return embedding_forward(y, ids, table, 0, false, s.stream);
+  const Param& words = *tables_.words;
+  const ConstTensor table = s.weight(words);
+  if (!words.is_cut()) return embedding_forward(y, ids, table, 0, false, s.stream);
   const ArenaScope scope(s.layer);
   const Tensor part = part_of_sum(s, y);
-  embedding_forward(part, ids, table, words_->cuts[0].global, false, s.stream);
+  embedding_forward(part, ids, table, words.cuts[0].global, false, s.stream);
   sum_parts(s, y, part).wait();
 }
 
-void Embedding::forward(Step& s, Tensor y, ConstTensor ids, Saved* saved) const {
+void Embedding::forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, Saved* saved) const {
   look_up(s, y, ids);
-  s.done(*words_);
-  const ConstTensor positions = s.tokens.positions.rows(s.first_row(), s.first_row() + s.rows());
-  if (positions_) {
-    embedding_forward(y, positions, s.weight(*positions_), 0, true, s.stream);
-    s.done(*positions_);
-  }
+  s.done(*tables_.words);
+  const auto add = [&](const Param* table, ConstTensor of_tokens) {
+    if (table == nullptr) return ConstTensor();
+    const ConstTensor rows = of_tokens.rows(s.first_row(), s.first_row() + s.rows());
+    embedding_forward(y, rows, s.weight(*table), 0, true, s.stream);
+    s.done(*table);
+    return rows;
+  };
+  const Saved read{ids, add(tables_.positions, s.tokens.positions), add(tables_.types, types)};
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (dropout.p > 0) add_dropout(s, y, {}, y, {}, dropout);
-  s.show(*words_, "output", y);
-  if (saved) *saved = {ids, positions};
+  s.show(*tables_.words, "output", y);
+  if (saved) *saved = read;
 }
 
 void Embedding::backward(Step& s, Tensor dy, const Saved& v) const {
+  const Param& words = *tables_.words;
   const ArenaScope scope(s.layer);
   const Dropout dropout = s.dropout(dropout_, 0, Purpose::embedding_dropout);
   if (dropout.p > 0) add_dropout_backward(s, dy, dy, dropout);
   ConstTensor of_all = dy;
   Pending gathered;
-  if (s.shares_rows() && words_->trainable) {
+  if (s.shares_rows() && words.trainable) {
     const Tensor all = s.scratch({s.tokens.count(), dy.shape()[1]});
     gathered = gather_rows(s, all, dy);
     of_all = all;
   }
-  if (positions_ && positions_->trainable)
-    embedding_backward(s.gradient_of(*positions_), v.positions, dy, 0, s.stream);
+  const auto add_to = [&](const Param* table, ConstTensor rows) {
+    if (table != nullptr && table->trainable)
+      embedding_backward(s.gradient_of(*table), rows, dy, 0, s.stream);
+  };
+  add_to(tables_.positions, v.positions);
+  add_to(tables_.types, v.types);
   gathered.wait();
-  if (words_->trainable)
-    embedding_backward(s.gradient_of(*words_), v.ids, of_all,
-                       words_->is_cut() ? words_->cuts[0].global : 0, s.stream);
+  if (words.trainable)
+    embedding_backward(s.gradient_of(words), v.ids, of_all,
+                       words.is_cut() ? words.cuts[0].global : 0, s.stream);
 }
 
 }  // namespace mt

@@ -1,6 +1,6 @@
-// Embedding: y = dropout(E[ids] + P[positions]); the table P of learned positions is optional.
-// ids, positions: [tokens] i32;  y: [rows, hidden_size];  E: [vocab, hidden_size], whose rows
-// tensor-parallel ranks share.
+// Embedding: y = dropout(E[ids] + P[positions] + T[types]); the tables P of learned positions and T
+// of types are optional.  ids, positions, types: [tokens] i32;  y: [rows, hidden_size];  E: [vocab,
+// hidden_size], whose rows tensor-parallel ranks share.
 #pragma once
 
 #include "nn/step.h"
@@ -10,20 +10,24 @@ namespace mt {
 class Embedding {
  public:
   struct Saved {
-    ConstTensor ids, positions;  // [tokens], [rows]
+    ConstTensor ids, positions, types;  // [tokens], [rows], [rows]
   };
-  Embedding(const Param& words, const Param* positions, double dropout)
-      : words_(&words), positions_(positions), dropout_(dropout) {}
+  // Null: there is no such table.
+  struct Tables {
+    const Param* words = nullptr;
+    const Param* positions = nullptr;
+    const Param* types = nullptr;
+  };
+  Embedding(const Tables& tables, double dropout) : tables_(tables), dropout_(dropout) {}
 
-  void forward(Step& s, Tensor y, ConstTensor ids, Saved* saved) const;
+  void forward(Step& s, Tensor y, ConstTensor ids, ConstTensor types, Saved* saved) const;
   void backward(Step& s, Tensor dy,
                 const Saved& saved) const;  // dy is overwritten by its masked self
 
  private:
   void look_up(Step& s, Tensor y, ConstTensor ids) const;
 
-  const Param* words_;
-  const Param* positions_;
+  Tables tables_;
   double dropout_;
 };
 

@@ -20,6 +20,16 @@ static std::int64_t rows_at_once(DType dtype, std::int64_t hidden_size) {
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(rows), 4096, 16384);
 }
 
+// b, or that of the first tokens; empty where there is none.  A copy: W may be of another unit, and
+// ranks that share values then have one of the two at a time (ParamSharing::use).
+ConstTensor LmHead::bias(Step& s, std::int64_t tokens) const {
+  if (bias_ == nullptr) return {};
+  const Tensor b = s.scratch({tokens});
+  copy(b, s.weight(*bias_).rows(0, tokens), s.stream);
+  s.done(*bias_);
+  return b;
+}
+
 // Makes the losses of some rows; with weights their logits become the gradient.
 void LmHead::losses_of(Step& s, Tensor loss, Tensor logits, ConstTensor labels,
                        ConstTensor row_weight) const {
@@ -56,18 +66,20 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
   const Tensor dx = saved ? part_of_sum(s, saved->dx) : Tensor();
   const std::int64_t some = std::min(tokens, rows_at_once(s.dtype, x.shape()[1]));
   const Tensor buffer = s.scratch({some, columns()});
-  const ConstTensor w = s.weight(*weight_);
+  const ConstTensor b = bias(s, columns()), w = s.weight(*weight_);
   Pending summed;
   for (std::int64_t begin = 0; begin < tokens; begin += some) {
     const std::int64_t end = std::min(tokens, begin + some);
     const Tensor logits = buffer.rows(0, end - begin);
-    matmul({.out = logits, .a = x.rows(begin, end), .b = w, .transpose_b = true}, s.stream);
+    matmul({.out = logits, .a = x.rows(begin, end), .b = w, .transpose_b = true, .bias = b},
+           s.stream);
     losses_of(s, loss.rows(begin, end), logits, labels.rows(begin, end),
               saved ? row_weight.rows(begin, end) : ConstTensor());
     if (!saved) continue;
     matmul({.out = dx.rows(begin, end), .a = logits, .b = w}, s.stream);
     if (weight_->is_cut() && end == tokens) summed = sum_parts(s, saved->dx, dx);
-    s.weight_grads.accumulate({.weight = weight_, .dy = logits, .x = x.rows(begin, end)}, s.stream);
+    s.weight_grads.accumulate(
+        {.weight = weight_, .bias = bias_, .dy = logits, .x = x.rows(begin, end)}, s.stream);
   }
   summed.wait();
   s.done(*weight_);
@@ -77,8 +89,9 @@ void LmHead::loss(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, Const
 
 void LmHead::logits(Step& s, Tensor logits, ConstTensor x, const Norm* norm) const {
   const ArenaScope scope(s.layer);
+  const ConstTensor b = bias(s, logits.shape()[1]);
   const ConstTensor w = s.weight(*weight_).rows(0, logits.shape()[1]);
-  Matmul product{.out = logits, .a = x, .b = w, .transpose_b = true};
+  Matmul product{.out = logits, .a = x, .b = w, .transpose_b = true, .bias = b};
   if (norm != nullptr) norm->put_before(s, product);
   matmul(product, s.stream);
   s.done(*weight_);

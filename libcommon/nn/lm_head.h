@@ -1,10 +1,10 @@
 // LmHead: logits of the next token, and their cross-entropy with the labels, some rows at a time so
 // that the logits of a micro-batch are never stored.
-//   logits = x W^T      loss[t] = cross-entropy(logits[t], labels[t])
+//   logits = x W^T + b      loss[t] = cross-entropy(logits[t], labels[t])
 // Tensor-parallel ranks share the vocabulary: each has its columns of the logits, and all the
-// losses. x: [rows, hidden_size];  W: [vocab, hidden_size];  labels: [tokens] i32;  loss,
-// row_weight: [tokens].  Rows of W behind the first vocab_size pad it: no loss depends on them, and
-// their gradient is 0.
+// losses. x: [rows, hidden_size];  W: [vocab, hidden_size];  b: [vocab] or none;  labels:
+// [tokens] i32;  loss, row_weight: [tokens].  Rows of W behind the first vocab_size pad it: no loss
+// depends on them, and their gradient is 0.
 #pragma once
 
 #include "nn/norm.h"
@@ -17,8 +17,9 @@ class LmHead {
     Tensor dx;
   };
   // In training, labels are smoothed (kernels/cross_entropy.h).
-  LmHead(const Param& weight, std::int64_t vocab_size, double label_smoothing = 0)
-      : weight_(&weight), vocab_size_(vocab_size), label_smoothing_(label_smoothing) {}
+  LmHead(const Param& weight, std::int64_t vocab_size, double label_smoothing = 0,
+         const Param* bias = nullptr)
+      : weight_(&weight), bias_(bias), vocab_size_(vocab_size), label_smoothing_(label_smoothing) {}
 
   // With `saved`, also the gradient of sum_t row_weight[t] loss[t]: W's is added at once, because
   // the logits are at hand only now, of some rows after the other (gradients that are kept in bf16
@@ -32,11 +33,13 @@ class LmHead {
   void score(Step& s, Tensor loss, ConstTensor x, ConstTensor labels, std::int64_t tokens) const;
 
  private:
+  ConstTensor bias(Step& s, std::int64_t tokens) const;
   std::int64_t columns() const { return weight_->local[0]; }  // of this rank's logits
   void losses_of(Step& s, Tensor loss, Tensor logits, ConstTensor labels,
                  ConstTensor row_weight) const;
 
   const Param* weight_;
+  const Param* bias_;
   std::int64_t vocab_size_;
   double label_smoothing_;
 };

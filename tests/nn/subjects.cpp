@@ -1,4 +1,5 @@
 // Every module in every form, small and with all extents different.
+#include "nn/bert_heads.h"
 #include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/lm_head.h"
@@ -15,6 +16,10 @@ constexpr std::int64_t kTokens = 10, kHidden = 6, kVocab = 7;
 
 Param weight(const std::string& name, std::int64_t out, std::int64_t in) {
   return {.place = {.module = name, .param = "weight"}, .shape = {out, in}};
+}
+
+Param bias_of(const std::string& name, std::int64_t out) {
+  return {.place = {.module = name, .param = "bias"}, .shape = {out}};
 }
 
 Linear linear(ParamTable& table, const std::string& name, std::int64_t out, std::int64_t in,
@@ -233,15 +238,17 @@ NamedSubject of_stack(const std::string& name, const StackForm& form) {
 
 class EmbeddingSubject : public Subject {
  public:
-  EmbeddingSubject(bool positions, double dropout)
-      : module_(table.add(weight("words", kVocab, kHidden)),
-                positions ? &table.add(weight("positions", 5, kHidden)) : nullptr, dropout) {
+  EmbeddingSubject(bool positions, bool types, double dropout)
+      : module_({.words = &table.add(weight("words", kVocab, kHidden)),
+                 .positions = positions ? &table.add(weight("positions", 5, kHidden)) : nullptr,
+                 .types = types ? &table.add(weight("types", 2, kHidden)) : nullptr},
+                dropout) {
     x = {0};
     y = {kTokens, kHidden};
     allocate();
   }
   void forward(Step& s, Tensor out, ConstTensor, bool save) override {
-    module_.forward(s, out, ids_.view(), save ? &saved_ : nullptr);
+    module_.forward(s, out, ids_.view(), types_.view(), save ? &saved_ : nullptr);
   }
   void backward(Step& s, Tensor, ConstTensor d_out, ConstTensor) override {
     const HostTensor overwritten = clone(d_out);
@@ -250,6 +257,7 @@ class EmbeddingSubject : public Subject {
 
  private:
   const HostTensor ids_{{kTokens}, {3, 0, 3, 6, 1, 1, 5, 3, 0, 2}};
+  const HostTensor types_{{kTokens}, {0, 0, 1, 1, 1, 0, 1, 1, 0, 0}};
   Embedding module_;
   Embedding::Saved saved_;
 };
@@ -257,10 +265,11 @@ class EmbeddingSubject : public Subject {
 // y: the losses.  Its backward knows one dy, the weights of the rows.
 class HeadSubject : public Subject {
  public:
-  explicit HeadSubject(std::int64_t seq_length, double smoothing = 0)
+  explicit HeadSubject(std::int64_t seq_length, double smoothing = 0, bool bias = false)
       : labels_(DType::i32, {2 * seq_length}),
         row_weight_(random_tensor(DType::f64, {2 * seq_length}, 4, 0, 0.1)),
-        module_(table.add(weight("words", kVocab, kHidden)), kWords, smoothing) {
+        module_(table.add(weight("words", kVocab, kHidden)), kWords, smoothing,
+                bias ? &table.add(bias_of("words", kVocab)) : nullptr) {
     sizes.seq_length = seq_length;
     x = {2 * seq_length, kHidden};
     y = {2 * seq_length};
@@ -282,6 +291,51 @@ class HeadSubject : public Subject {
   HostTensor labels_, row_weight_;
   LmHead module_;
   LmHead::Saved saved_;
+};
+
+// y: the losses of five rows that are asked of, one of them not needed, and of the orders of two
+// sequences.
+class BertHeadsSubject : public Subject {
+ public:
+  explicit BertHeadsSubject(bool order)
+      : row_weight_(DType::f64, {order ? 7 : 5}),
+        module_(linear(table, "dense", kHidden, kHidden, true),
+                norm(table, "norm", NormKind::layer),
+                LmHead(table.add(weight("words", kVocab, kHidden)), kVocab - 2, 0,
+                       &table.add(bias_of("words", kVocab))),
+                make_order(table, order)) {
+    x = {kTokens, kHidden};
+    y = row_weight_.view().shape();
+    dy = row_weight_.view();
+    fill_with(row_weight_, [](std::int64_t i) { return i == 4 ? 0 : 0.02 * double(1 + i % 3); });
+    allocate();
+  }
+  // As of HeadSubject.
+  void forward(Step& s, Tensor out, ConstTensor in, bool save) override {
+    const std::int64_t asked = out.numel();
+    module_.forward(s, out, in,
+                    {.rows = rows_.view().rows(0, asked),
+                     .row_of = asked == 7 ? row_of_.view() : row_of_words_.view(),
+                     .targets = targets_.view().rows(0, asked),
+                     .weight = row_weight_.view()},
+                    save ? &saved_ : nullptr);
+  }
+  void backward(Step& s, Tensor dx, ConstTensor, ConstTensor) override {
+    module_.backward(s, dx, saved_);
+  }
+
+ private:
+  static std::optional<BertHeads::Order> make_order(ParamTable& table, bool order) {
+    if (!order) return {};
+    const Linear pooler = linear(table, "pooler", kHidden, kHidden, true);
+    return BertHeads::Order{pooler, linear(table, "classes", 2, kHidden, true)};
+  }
+  const HostTensor rows_{{7}, {3, 1, 8, 9, 0, 0, 5}}, targets_{{7}, {2, 4, 0, 3, 0, 1, 0}};
+  const HostTensor row_of_{{kTokens}, {5, 1, -1, 0, -1, 6, -1, -1, 2, 3}};
+  const HostTensor row_of_words_{{kTokens}, {-1, 1, -1, 0, -1, -1, -1, -1, 2, 3}};
+  HostTensor row_weight_;
+  BertHeads module_;
+  BertHeads::Saved saved_;
 };
 
 }  // namespace
@@ -360,12 +414,18 @@ std::vector<NamedSubject> all_subjects() {
       of_stack("recomputed_layer_of_llama", recomputed_llama),
       of_stack("layers_of_one_branch", one_branch),
       of_stack("layers_of_one_branch_made_again", one_branch_again),
-      {"embedding", [] { return std::make_unique<EmbeddingSubject>(false, 0.0); }},
-      {"embedding_with_positions", [] { return std::make_unique<EmbeddingSubject>(true, 0.0); }},
-      {"embedding_with_dropout", [] { return std::make_unique<EmbeddingSubject>(true, 0.3); }},
+      {"embedding", [] { return std::make_unique<EmbeddingSubject>(false, false, 0.0); }},
+      {"embedding_with_positions",
+       [] { return std::make_unique<EmbeddingSubject>(true, false, 0.0); }},
+      {"embedding_with_types", [] { return std::make_unique<EmbeddingSubject>(true, true, 0.0); }},
+      {"embedding_with_dropout",
+       [] { return std::make_unique<EmbeddingSubject>(true, true, 0.3); }},
       {"lm_head", [] { return std::make_unique<HeadSubject>(5); }},
       {"lm_head_with_smoothing", [] { return std::make_unique<HeadSubject>(5, 0.2); }},
+      {"lm_head_with_bias", [] { return std::make_unique<HeadSubject>(5, 0.0, true); }},
       {"lm_head_in_several_pieces", [] { return std::make_unique<HeadSubject>(1100); }},
+      {"bert_heads", [] { return std::make_unique<BertHeadsSubject>(true); }},
+      {"bert_heads_without_order", [] { return std::make_unique<BertHeadsSubject>(false); }},
   };
 }
 

@@ -94,7 +94,6 @@ class ArgsWriter {
 
   void add_family() const {
     if (c_.family == ModelFamily::gemma) set("gated_linear_unit", true);
-    if (c_.family == ModelFamily::bert) set("bert_binary_head", true);
     if (c_.family != ModelFamily::mamba) return;
     set("is_hybrid_model", true);
     set("hybrid_attention_ratio", 0.0);

@@ -58,6 +58,9 @@ void visit_family_settings(Config& c, const Visit& visit) {
     visit(c.mamba_num_heads, stored("--mamba-num-heads", kModel));
     visit(c.mamba_num_groups, stored("--mamba-num-groups", kModel, count_to(kMany)));
   }
+  if (c.family == ModelFamily::bert)
+    visit(c.bert_binary_head, {"--bert-no-binary-head", Section::no_option, kModel, nullptr, kOff,
+                               any_value(), "bert_binary_head"});
   if (c.family == ModelFamily::t5) {
     visit(c.encoder_num_layers, stored("--encoder-num-layers", kModel, count_to(1 << 16)));
     visit(c.relative_attention_num_buckets,

@@ -12,7 +12,7 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
   auto* saved = static_cast<Saved*>(slot);
   Tensor x = s.kept(saved, {s.rows(), config_->hidden_size});
   if (chunk(s).range.first)
-    embedding_->forward(s, x, batch[Field::ids], saved ? &saved->embedding : nullptr);
+    embedding_->forward(s, x, batch[Field::ids], {}, saved ? &saved->embedding : nullptr);
   else
     copy(x, in.hidden(), s.stream);
   if (s.past.cache != nullptr && inv_freq_) {

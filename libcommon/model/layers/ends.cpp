@@ -39,37 +39,42 @@ const Param& declare_output(const ModelRows& rows) {
                          .gradient_replaced = true});
 }
 
-// --- Of models that are converted ---------------------------------------------------------------
-
-static Initializer drawn(const ModelRows& rows) {
-  return {Initializer::Kind::normal, rows.config.init_method_std};
-}
-
-void declare_segment_types(const ModelRows& rows) {
-  rows.table.add(
+const Param& declare_types(const ModelRows& rows) {
+  const Shape shape{2, rows.config.hidden_size};
+  return rows.table.add(
       {.place = {.stack = "embedding", .module = "tokentype_embeddings", .param = "weight"},
-       .shape = {2, rows.config.hidden_size},
-       .init = drawn(rows)});
+       .shape = shape,
+       .init = matrix_init(rows.config, shape),
+       .summed_over = rows.part.sequence_parallel ? SummedOver::tp : SummedOver::none});
 }
 
-void declare_bert_heads(const ModelRows& rows) {
-  const std::int64_t h = rows.config.hidden_size, vocab = rows.config.padded_vocab_size;
-  const auto add = [&](RowPlace place, const Shape& shape, std::vector<Segment> segments = {}) {
-    rows.table.add({.place = std::move(place),
-                    .shape = shape,
-                    .init = drawn(rows),
-                    .segments = std::move(segments)});
+// Each rank computes all rows that heads are asked of: no gradient but the output layer's is a
+// part.
+BertHeads make_bert_heads(const ModelRows& rows, const Param& output) {
+  const ModelConfig& c = rows.config;
+  const std::int64_t h = c.hidden_size, vocab = c.padded_vocab_size;
+  const auto linear = [&](RowPlace place, std::int64_t out) {
+    place.param = "weight";
+    return Linear(rows.table,
+                  {.place = std::move(place), .shape = {out, h}, .init = matrix_init(c, {out, h})},
+                  true);
   };
-  add({.stack = "lm_head", .module = "dense", .param = "weight"}, {h, h});
-  add({.stack = "lm_head", .module = "dense", .param = "bias"}, {h});
-  add({.stack = "lm_head", .module = "layer_norm", .param = "weight"}, {h});
-  add({.stack = "lm_head", .module = "layer_norm", .param = "bias"}, {h});
-  add({.stack = "output_layer", .param = "bias"}, {vocab}, {{"vocab", vocab, 0, ShardAxis::tp}});
-  add({.stack = "binary_head", .param = "weight"}, {2, h});
-  add({.stack = "binary_head", .param = "bias"}, {2});
-  add({.stack = "pooler", .module = "dense", .param = "weight"}, {h, h});
-  add({.stack = "pooler", .module = "dense", .param = "bias"}, {h});
+  const Linear dense = linear({.stack = "lm_head", .module = "dense"}, h);
+  Param scale = rows.norm_row({.stack = "lm_head", .module = "layer_norm", .param = "weight"});
+  scale.summed_over = SummedOver::none;
+  const Norm norm = rows.make_norm(std::move(scale));
+  const Param& bias = rows.table.add({.place = {.stack = "output_layer", .param = "bias"},
+                                      .shape = {vocab},
+                                      .segments = {{"vocab", vocab, 0, ShardAxis::tp}}});
+  std::optional<BertHeads::Order> order;
+  if (c.bert_binary_head) {
+    const Linear classes = linear({.stack = "binary_head"}, 2);
+    order = {linear({.stack = "pooler", .module = "dense"}, h), classes};
+  }
+  return {dense, norm, LmHead(output, c.vocab_size, c.label_smoothing, &bias), order};
 }
+
+// --- Of models that are converted ---------------------------------------------------------------
 
 void declare_t5_head(const ModelRows& rows) {
   const std::int64_t vocab = rows.config.padded_vocab_size;

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "model/config/model_config.h"
+#include "model/stage_range.h"
 #include "model/tensor_part.h"
-#include "nn/branch.h"
+#include "nn/bert_heads.h"
+#include "nn/stack.h"
 #include "tensor/param.h"
 
 namespace mt {
@@ -69,6 +71,23 @@ void declare_cross_attention(const LayerRows& layer);
 std::optional<Branch> make_branch(const LayerRows& layer, BranchKind kind,
                                   ConstTensor inv_freq = {});
 
+// Adds the rows of the layers of a stage, each a unit of the table, and returns the stack of them.
+// Exit::internal where one is of a kind that is converted alone.  inv_freq: as above.
+Stack make_stack(const ModelRows& rows, const StageRange& range, ConstTensor inv_freq);
+
+// Returns what make_stack() and make_branch() are told of rotary positions, in memory of `storage`;
+// empty without them.
+ConstTensor make_inv_freq(const ModelConfig& config, Buffer& storage);
+
+// Adds rows that are used together, and returns which these are.
+template <class Add>
+RowRange make_unit(ParamTable& table, const Add& add) {
+  const std::size_t begin = table.rows().size();
+  table.begin_unit();
+  add();
+  return {begin, table.rows().size()};
+}
+
 // --- Beside the layers --------------------------------------------------------------------------
 
 // The embedding of words.  shared, copy: as in Param.
@@ -78,10 +97,10 @@ Norm make_final_norm(const ModelRows& rows, std::string_view stack);
 // An output layer that is not tied to the words.
 const Param& declare_output(const ModelRows& rows);
 
-// The two types of BERT's segments.
-void declare_segment_types(const ModelRows& rows);
-// BERT's heads for masked words and for the order of segments.
-void declare_bert_heads(const ModelRows& rows);
+// The two types of BERT's tokens.
+const Param& declare_types(const ModelRows& rows);
+// BERT's heads for masked words, with this output layer, and for the order of texts.
+BertHeads make_bert_heads(const ModelRows& rows, const Param& output);
 // A T5's relative positions, which all layers of a stack have in common: the rows of
 // "encoder_relative_pos_emb", say.
 void declare_relative_bias(const ModelRows& rows, std::string_view stack);

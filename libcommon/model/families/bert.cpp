@@ -1,0 +1,94 @@
+#include "model/families/bert.h"
+
+#include <algorithm>
+
+#include "model/config/model_config.h"
+#include "model/layers/layer_rows.h"
+#include "ops/ops.h"
+
+namespace mt {
+
+Bert::Bert(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part)
+    : config_(std::make_unique<ModelConfig>(config)), part_(part) {
+  table_.divide(part.rank, part.ranks);
+  inv_freq_ = make_inv_freq(*config_, inv_freq_storage_);
+  const bool tied = !config_->untie_embeddings_and_output_weights;
+  const bool has_heads = std::ranges::any_of(ranges, &StageRange::last);
+  for (const StageRange& range : ranges) {
+    if (range.first)
+      embedding_rows_ = make_unit(table_, [&] { add_embedding(tied && !has_heads); });
+    chunks_.push_back({range, make_stack({table_, *config_, part_}, range, inv_freq_)});
+    if (range.last) head_rows_ = make_unit(table_, [&] { add_heads(); });
+  }
+}
+
+Bert::~Bert() = default;
+
+void Bert::add_embedding(bool is_shared) {
+  const ModelRows rows{table_, *config_, part_};
+  Embedding::Tables tables{.words = &declare_words(rows, is_shared)};
+  if (config_->has_positions()) tables.positions = &declare_positions(rows);
+  if (config_->bert_binary_head) tables.types = &declare_types(rows);
+  embedding_.emplace(tables, config_->hidden_dropout);
+}
+
+void Bert::add_heads() {
+  const ModelRows rows{table_, *config_, part_};
+  final_norm_ = make_final_norm(rows, "encoder");
+  const Param& output = config_->untie_embeddings_and_output_weights ? declare_output(rows)
+                        : embedding_ ? table_.rows()[embedding_rows_.begin]
+                                     : declare_words(rows, true, true);
+  heads_ = make_bert_heads(rows, output);
+}
+
+WireShapes Bert::wire(std::int64_t rows) const { return {Shape{rows, config_->hidden_size}}; }
+
+void Bert::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,
+                   Model::Saved* slot) const {
+  auto* saved = static_cast<Saved*>(slot);
+  s.tokens.causal = false;
+  Tensor x = s.kept(saved, {s.rows(), config_->hidden_size});
+  if (chunk(s).range.first)
+    embedding_->forward(s, x, batch[Field::ids], batch[Field::types],
+                        saved ? &saved->embedding : nullptr);
+  else
+    copy(x, in.hidden(), s.stream);
+  x = chunk(s).stack.forward(s, x, saved ? &saved->stack : nullptr);
+  if (!chunk(s).range.last) {
+    out.hidden() = x;
+    return;
+  }
+  const Tensor normed = s.scratch(x.shape());
+  final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
+  heads_->forward(s, ends.loss, normed,
+                  {.rows = batch[Field::rows],
+                   .row_of = batch[Field::row_of],
+                   .targets = batch[Field::targets],
+                   .weight = ends.weight},
+                  saved ? &saved->heads : nullptr);
+  if (saved) saved->y = x;
+}
+
+void Bert::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slot) const {
+  const auto& saved = static_cast<const Saved&>(slot);
+  s.tokens.causal = false;
+  Tensor dx = s.gradient({s.rows(), config_->hidden_size});
+  if (chunk(s).range.last) {
+    const ArenaScope scope(s.layer);
+    const Tensor d_normed = s.scratch(dx.shape());
+    heads_->backward(s, d_normed, saved.heads);
+    final_norm_->backward(s, dx, d_normed, saved.y, saved.final_norm);
+    s.complete(head_rows_);
+  } else {
+    copy(dx, dout.hidden(), s.stream);
+  }
+  dx = chunk(s).stack.backward(s, dx, saved.stack);
+  if (chunk(s).range.first) {
+    embedding_->backward(s, dx, saved.embedding);
+    s.complete(embedding_rows_);
+  } else {
+    din.hidden() = dx;
+  }
+}
+
+}  // namespace mt

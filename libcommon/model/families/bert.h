@@ -1,0 +1,62 @@
+// Bert: Megatron's BERT: embeddings of words, positions and types of tokens, pre-norm layers whose
+// tokens see all of their own text, a final norm, and heads for masked words and for the order of
+// two texts (nn/bert_heads.h); or the chunks of it that lie on one rank of a pipeline.  With tied
+// embeddings the last stage has a copy of the first one's.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "model/model.h"
+#include "model/stage_range.h"
+#include "model/tensor_part.h"
+#include "nn/bert_heads.h"
+#include "nn/embedding.h"
+#include "nn/stack.h"
+
+namespace mt {
+
+struct ModelConfig;
+
+// Reads ids, types, positions, first_key (padding is a text of its own), rows, row_of and targets.
+// Ends::loss and its weight are of the rows, those that are asked of the order behind the others.
+class Bert : public Model {
+ public:
+  struct Saved : Model::Saved {
+    Embedding::Saved embedding;
+    Stack::Saved stack;
+    Tensor y;  // of the stack
+    Norm::Saved final_norm;
+    BertHeads::Saved heads;
+  };
+  Bert(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part = {});
+  ~Bert() override;
+
+  std::unique_ptr<Model::Saved> make_saved() const override { return std::make_unique<Saved>(); }
+  WireShapes wire(std::int64_t rows) const override;
+  void forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,
+               Model::Saved* saved) const override;
+  void backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& saved) const override;
+
+ private:
+  void add_embedding(bool is_shared);
+  void add_heads();
+  struct Chunk {
+    StageRange range;
+    Stack stack;
+  };
+  const Chunk& chunk(const Step& s) const { return chunks_.at(static_cast<std::size_t>(s.chunk)); }
+
+  std::unique_ptr<const ModelConfig> config_;
+  TensorPart part_;
+  Buffer inv_freq_storage_;
+  ConstTensor inv_freq_;
+  RowRange embedding_rows_, head_rows_;
+  std::optional<Embedding> embedding_;
+  std::vector<Chunk> chunks_;
+  std::optional<Norm> final_norm_;
+  std::optional<BertHeads> heads_;
+};
+
+}  // namespace mt
