@@ -251,7 +251,7 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   const std::optional<CheckpointPlace>& place = found.place;
   const std::string where = place->folder + ": common.pt";
   const PyValue& args = checkpoint.common().at("args", where);
-  check_same_model(task.model(), model_config_of(args, ModelFamily::gpt, where), place->folder);
+  check_same_model(task.model(), model_config_of(args, task.model().family, where), place->folder);
   const std::string manifest = checkpoint.manifest_extra();
   check_tokenizer(manifest, place->folder, task.tokenizer(),
                   [&] { return tokenizer_in(place->folder, manifest); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/config/model_config.h"
 #include "model/model.h"
 #include "ops/ops.h"
 
@@ -57,6 +58,115 @@ void LanguageModelling::sum_losses(std::size_t, Tensor sum, const Ends& ends, co
 
 void LanguageModelling::scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const {
   scale(batch[Field::weight], batch[Field::weight], by, stream);
+}
+
+// --- Masked words ------------------------------------------------------------------------------
+
+std::span<const Term> MaskedModelling::terms() const {
+  static constexpr Term kTerms[] = {{.name = "lm loss", .mean = Term::Mean::of_micro_batches},
+                                    {.name = "sop loss", .mean = Term::Mean::of_micro_batches}};
+  return std::span(kTerms).first(with_order_ ? 2 : 1);
+}
+
+// A row for each place that may be masked and, behind those of all samples, for each first token.
+FieldSpecs MaskedModelling::fields(const FieldSpecs& of_samples) const {
+  const auto per_sample = [&](Field field) {
+    return std::ranges::find(of_samples, field, &FieldSpec::field)->per_sample;
+  };
+  const std::int64_t tokens = per_sample(Field::ids);
+  const std::int64_t rows = per_sample(Field::masked) + (with_order_ ? 1 : 0);
+  return {{.field = Field::first_key, .per_sample = tokens},
+          {.field = Field::row_of, .per_sample = tokens},
+          {.field = Field::rows, .per_sample = rows, .of_tokens = false},
+          {.field = Field::targets, .per_sample = rows, .of_tokens = false},
+          {.field = Field::weight, .dtype = DType::f32, .per_sample = rows, .of_tokens = false},
+          {.field = Field::share, .dtype = DType::f32, .per_sample = rows, .of_tokens = false}};
+}
+
+static Field mask_of(std::size_t term) { return term == 0 ? Field::loss_mask : Field::order_mask; }
+
+static double sum_of(const Tensor& mask) {
+  double total = 0;
+  with_float_type(mask.dtype(), [&]<class T>() {
+    for (const T m : mask.span<T>()) total += static_cast<double>(m);
+  });
+  return total;
+}
+
+double MaskedModelling::count(std::size_t term, const Fields& batch) const {
+  return sum_of(batch[mask_of(term)]);
+}
+
+// Padding is a text of its own, which none of the sample's tokens sees.
+static void part_padding(const Fields& batch) {
+  const auto lengths = batch.span<std::int32_t>(Field::lengths);
+  const auto first_key = batch.span<std::int32_t>(Field::first_key);
+  const std::size_t tokens = first_key.size() / lengths.size();
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const auto of_sample = first_key.subspan(i * tokens, tokens);
+    const auto length = static_cast<std::size_t>(lengths[i]);
+    std::ranges::fill(of_sample.first(length), 0);
+    std::ranges::fill(of_sample.subspan(length), lengths[i]);
+  }
+}
+
+// Fills rows, row_of and targets.  A row that is not needed is the micro-batch's first token.
+template <class T>
+static void find_rows(const Fields& batch, bool with_order) {
+  const auto of = [&](Field field) { return batch.span<std::int32_t>(field); };
+  const auto masked = of(Field::masked), labels = of(Field::labels), order = of(Field::order);
+  const auto row_of = of(Field::row_of), rows = of(Field::rows), targets = of(Field::targets);
+  const auto mask = batch.span<T>(Field::loss_mask);
+  const std::size_t samples = of(Field::lengths).size();
+  const std::size_t tokens = row_of.size() / samples, places = masked.size() / samples;
+  std::ranges::fill(row_of, -1);
+  const auto put = [&](std::size_t row, std::size_t token, std::int32_t target) {
+    rows[row] = static_cast<std::int32_t>(token);
+    row_of[token] = static_cast<std::int32_t>(row);
+    targets[row] = target;
+  };
+  for (std::size_t i = 0; i < masked.size(); ++i) {
+    rows[i] = targets[i] = 0;
+    if (mask[i] != 0) put(i, i / places * tokens + static_cast<std::size_t>(masked[i]), labels[i]);
+  }
+  for (std::size_t i = 0; with_order && i < samples; ++i)
+    put(masked.size() + i, i * tokens, order[i]);
+}
+
+void MaskedModelling::weigh(const Fields& batch, std::span<const double> each) const {
+  part_padding(batch);
+  with_float_type(batch[Field::weight].dtype(), [&]<class T>() {
+    find_rows<T>(batch, with_order_);
+    std::size_t row = 0;
+    for (std::size_t term = 0; term < terms().size(); ++term) {
+      const double counted = std::max(1.0, count(term, batch));
+      for (const T mask : batch.span<T>(mask_of(term))) {
+        batch.span<T>(Field::weight)[row] = mask * static_cast<T>(each[term]);
+        batch.span<T>(Field::share)[row++] = mask / static_cast<T>(counted);
+      }
+    }
+  });
+}
+
+Ends MaskedModelling::ends(const Fields& batch, Arena& keep, DType real) const {
+  return {.loss = keep.alloc(real, batch[Field::rows].shape()), .weight = batch[Field::weight]};
+}
+
+void MaskedModelling::sum_losses(std::size_t term, Tensor sum, const Ends& ends,
+                                 const Fields& batch, Stream& stream) const {
+  const std::int64_t words = batch[Field::masked].numel();
+  const std::int64_t begin = term == 0 ? 0 : words, end = term == 0 ? words : ends.loss.numel();
+  dot(sum, ends.loss.rows(begin, end), batch[Field::share].rows(begin, end), stream);
+}
+
+void MaskedModelling::scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const {
+  scale(batch[Field::weight], batch[Field::weight], by, stream);
+}
+
+std::unique_ptr<const Objective> pretraining_objective(const ModelConfig& model) {
+  if (model.family == ModelFamily::bert)
+    return std::make_unique<MaskedModelling>(model.bert_binary_head);
+  return std::make_unique<LanguageModelling>();
 }
 
 }  // namespace mt

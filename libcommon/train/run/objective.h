@@ -3,6 +3,7 @@
 // run reports it; most have one.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include "kernels/update.h"
@@ -14,6 +15,7 @@ namespace mt {
 
 class Arena;
 struct Ends;  // model/model.h
+struct ModelConfig;
 
 class Objective {
  public:
@@ -52,5 +54,29 @@ class LanguageModelling final : public Objective {
                   Stream& stream) const override;
   void scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const override;
 };
+
+// BERT's: the mean of the losses of a micro-batch's masked words, and, where its samples have an
+// order of their two texts, the mean of that one's.  Micro-batches weigh alike, whatever they hold;
+// one without masked words adds nothing.
+class MaskedModelling final : public Objective {
+ public:
+  // Whether there is an order.
+  explicit MaskedModelling(bool with_order) : with_order_(with_order) {}
+
+  std::span<const Term> terms() const override;
+  FieldSpecs fields(const FieldSpecs& of_samples) const override;
+  double count(std::size_t term, const Fields& batch) const override;
+  void weigh(const Fields& batch, std::span<const double> each) const override;
+  Ends ends(const Fields& batch, Arena& keep, DType real) const override;
+  void sum_losses(std::size_t term, Tensor sum, const Ends& ends, const Fields& batch,
+                  Stream& stream) const override;
+  void scale_weights(const Fields& batch, ConstTensor by, Stream& stream) const override;
+
+ private:
+  bool with_order_;
+};
+
+// What a model of this kind is pretrained to.
+std::unique_ptr<const Objective> pretraining_objective(const ModelConfig& model);
 
 }  // namespace mt

@@ -4,7 +4,8 @@
 
 #include "data/samples/batch_options.h"
 #include "model/config/megatron_args.h"
-#include "model/families/gpt.h"
+#include "model/model.h"
+#include "model/model_table.h"
 #include "train/options/pretrain_options.h"
 #include "train/run/checkpoint.h"
 
@@ -12,7 +13,7 @@ namespace mt {
 
 std::unique_ptr<Model> Pretraining::make_model(const StageRanges& stages,
                                                const TensorPart& part) const {
-  return std::make_unique<Gpt>(model_, stages, part);
+  return mt::make_model(model_, stages, part);
 }
 
 FieldSpecs Pretraining::sample_fields() const {

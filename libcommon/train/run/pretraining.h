@@ -1,4 +1,4 @@
-// Pretraining: a language model learns to continue token files.
+// Pretraining: a model learns from token files: to continue them, or what was masked in them.
 #pragma once
 
 #include "data/samples/train_data.h"
@@ -14,14 +14,17 @@ class Pretraining : public Task {
  public:
   // To be planned.  The model is complete, or becomes so by changed().
   Pretraining(const ModelConfig& model, const DataOptions& options)
-      : model_(model), options_(options) {}
+      : model_(model), options_(options), objective_(pretraining_objective(model)) {}
   Pretraining(const ModelConfig& model, const DataOptions& options, TrainData data)
-      : model_(model), options_(options), data_(std::move(data)) {}
+      : model_(model),
+        options_(options),
+        data_(std::move(data)),
+        objective_(pretraining_objective(model)) {}
 
   const ModelConfig& model() const override { return model_; }
   std::unique_ptr<Model> make_model(const StageRanges& stages,
                                     const TensorPart& part) const override;
-  const Objective& objective() const override { return objective_; }
+  const Objective& objective() const override { return *objective_; }
   std::int64_t seq_length() const override { return options_.seq_length; }
   FieldSpecs sample_fields() const override;
   void build(const TrainingLength& length, std::uint64_t seed, const BatchOptions& batch,
@@ -40,7 +43,7 @@ class Pretraining : public Task {
   ModelConfig model_;
   DataOptions options_;
   std::optional<TrainData> data_;
-  LanguageModelling objective_;
+  std::unique_ptr<const Objective> objective_;
 };
 
 // Opens the data of a run and completes its options, of which the data has the vocabulary.
