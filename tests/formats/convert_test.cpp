@@ -364,6 +364,9 @@ TEST(HuggingFaceConfigTest, WhatGptHasNotIsRefused) {
       {R"({"model_type":"bert"})",
        "model_type \"bert\" has its norms behind what they are in front of in Megatron's BERT, "
        "megatron-bert: one does not become the other"},
+      {R"({"model_type":"xlm-roberta"})",
+       "model_type \"xlm-roberta\" has its norms behind what they are in front of in Megatron's "
+       "BERT, megatron-bert: one does not become the other"},
       {R"({"model_type":"opt"})",
        "model_type \"opt\" is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, "
        "qwen3, nemotron, megatron-bert, mamba2, nemotron_h or t5"},

@@ -258,13 +258,17 @@ TEST_F(Convert, T5ThatWouldBeAnotherIsRefused) {
 
 // Megatron's head has the erf form of GeLU, whatever its layers have; transformers has one for
 // both.
-TEST_F(Convert, BertOfTwoKindsOfGeluIsRefused) {
+TEST_F(Convert, BertThatTransformersHasNotIsRefused) {
   ModelConfig fused = config_named("bert");
   fused.bias_gelu_fusion = true;
   EXPECT_EQ(
       error_of([&] { hugging_face_config(fused, DType::f32, ""); }),
       "78 BERT without --no-bias-gelu-fusion, which has one GeLU in its layers and another in "
       "its head: no model of transformers has that");
+  ModelConfig one_text = config_named("bert");
+  one_text.bert_binary_head = false;
+  EXPECT_EQ(error_of([&] { hugging_face_config(one_text, DType::f32, ""); }),
+            "78 BERT without a binary head and types of tokens: no model of transformers has that");
   write_hugging_face(scratch_.path("hf"), config_named("bert"), DType::f32);
   std::string config = content("hf/config.json");
   const std::string plain = R"("hidden_act":"gelu")";

@@ -75,10 +75,10 @@ class ConfigReader {
       read_nemotron_h();
     else if (type_ == "t5")
       read_t5();
-    else if (type_ == "bert")
-      object_.refuse(
-          "model_type \"bert\" has its norms behind what they are in front of in "
-          "Megatron's BERT, megatron-bert: one does not become the other");
+    else if (type_ == "bert" || type_ == "roberta" || type_ == "xlm-roberta")
+      object_.refuse("model_type ", json_quoted(type_),
+                     " has its norms behind what they are in front of in Megatron's BERT, "
+                     "megatron-bert: one does not become the other");
     else
       object_.refuse("model_type ", json_quoted(type_),
                      " is not known; expected gpt2, llama, mistral, mixtral, gemma, qwen2, qwen3, "

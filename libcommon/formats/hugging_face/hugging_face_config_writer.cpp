@@ -32,6 +32,7 @@ void check_gpt2(const ModelConfig& c) {
 }
 
 void check_bert(const ModelConfig& c) {
+  if (!c.bert_binary_head) refuse("BERT without a binary head and types of tokens");
   if (c.activation() == Activation::gelu_tanh)
     refuse(
         "BERT without --no-bias-gelu-fusion, which has one GeLU in its layers and another in its "
