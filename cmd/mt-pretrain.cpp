@@ -1,4 +1,4 @@
-// mt-pretrain: train a GPT from token files.
+// mt-pretrain: train a GPT or a BERT from token files.
 #include <charconv>
 #include <cstdio>
 #include <iostream>
@@ -73,11 +73,14 @@ static void run_plot(mt::CommandLine& cl) {
 // The options of a run, whatever is done with it, if anything.
 static void parse_run(mt::CommandLine& cl, mt::PretrainOptions& options, bool runs = true) {
   options.add_to(cl);
-  cl.before_print([&] {  // as in pretrain_gpt.py
+  cl.before_print([&] {  // as in pretrain_gpt.py and pretrain_bert.py
+    const bool bert = options.model_type == "bert";
     if (cl.given("--vocab-file") || cl.given("--merge-file"))
-      cl.fallback("--tokenizer-type", {"GPT2BPETokenizer"}, "default with --vocab-file");
+      cl.fallback("--tokenizer-type", {bert ? "BertWordPieceLowerCase" : "GPT2BPETokenizer"},
+                  "default with --vocab-file");
   });
   cl.parse();
+  options.choose_type();
   mt::RankOptions& ranks = options.run.ranks;
   ranks.launch.runs = runs && !options.plan.wanted && !options.plan.search;
   ranks.take_process(mt::find_launch(ranks.launch));
@@ -137,7 +140,8 @@ static void run(mt::CommandLine& cl) {
   if (verb == "plot") return run_plot(cl);
   if (verb == "show-batch") return run_show_batch(cl);
   mt::PretrainOptions options;
-  cl.describe("Train a GPT-2 or Llama style language model from token files.");
+  cl.describe(
+      "Train a language model from token files: in the style of GPT-2 or Llama, or a BERT.");
   parse_run(cl, options);
   check_one_task(options);
   if (options.selftest) return run_self_test(options.run);

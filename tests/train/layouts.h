@@ -13,12 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "tests/train/bert_run.h"
 #include "tests/train/training_run.h"
 #include "train/check/layout_check.h"
 
 namespace mt {
 
-enum class Style { gpt, llama };
+enum class Style { gpt, llama, bert };
 
 // A run; sizes that it does not name are 1.
 struct TrainedLayout {
@@ -40,8 +41,10 @@ struct TrainedLayout {
 
   // Of the options that one rank would have too: runs that agree in them can be compared.
   std::string model_name() const {
-    return concat(style == Style::gpt ? "gpt" : "llama", tied ? "_tied" : "_untied",
-                  num_layers == 2 ? "" : concat("_l", num_layers),
+    return concat(style == Style::gpt     ? "gpt"
+                  : style == Style::llama ? "llama"
+                                          : "bert",
+                  tied ? "_tied" : "_untied", num_layers == 2 ? "" : concat("_l", num_layers),
                   hidden_size == 32 ? "" : concat("_h", hidden_size),
                   seq_length == 16 ? "" : concat("_s", seq_length),
                   dtype == DType::f64 ? "" : "_f32", documents ? "_documents" : "",
@@ -132,6 +135,10 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
       o.model.num_query_groups = 4;
     } else {
       o.model.label_smoothing = 0.1;
+    }
+    if (layout.style == Style::bert) {
+      if (!fs::exists(path("sentences.bin"))) write_sentences(path("sentences"));
+      make_bert(o, path("sentences"), layout.tied);  // untied ones without a binary head
     }
     o.model.padded_vocab_size = 384;
     o.data.seq_length = o.model.max_position_embeddings = layout.seq_length;

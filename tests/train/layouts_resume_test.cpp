@@ -38,6 +38,13 @@ std::vector<TrainedLayout> saved_layouts() {
       layout.sharding = strategy;
       all.push_back(layout);
     }
+  for (const bool tied : {true, false}) {
+    TrainedLayout bert{.style = Style::bert, .tied = tied, .ranks = 4};
+    bert.parallel.tensor_model_parallel_size = tied ? 2 : 1;
+    bert.parallel.sequence_parallel = tied;
+    bert.parallel.pipeline_model_parallel_size = tied ? 1 : 2;
+    all.push_back(bert);
+  }
   TrainedLayout shared{.ranks = 4, .distributed = true};
   shared.parallel.tensor_model_parallel_size = shared.parallel.context_parallel_size = 2;
   all.push_back(shared);

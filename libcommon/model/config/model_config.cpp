@@ -63,6 +63,11 @@ void check_t5(const ModelConfig& c) {
     fail(Exit::bad_config, "T5: more than one activation");
 }
 
+void check_bert(const ModelConfig& c) {
+  if (!c.window_size.empty())
+    fail(Exit::bad_config, "--window-size: not of a BERT, whose tokens see both ways");
+}
+
 void check_mixtral(const ModelConfig& c) {
   c.ExpertConfig::check(c.num_layers);
   if (c.add_bias_linear || !c.swiglu)
@@ -111,6 +116,7 @@ void ModelConfig::complete(int tensor_ranks) {
   check_shares(*this, tensor_ranks);
   recompute.complete(num_layers);
   if (relative) position_embedding_type = "relative";
+  if (family == ModelFamily::bert) check_bert(*this);
   if (family == ModelFamily::t5) check_t5(*this);
   if (family == ModelFamily::mixtral) check_mixtral(*this);
   if (family == ModelFamily::mamba) complete_mamba(num_layers, hidden_size);

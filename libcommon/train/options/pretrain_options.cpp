@@ -6,6 +6,8 @@
 namespace mt {
 
 void PretrainOptions::add_to(CommandLine& cl) {
+  cl.option("--model-type", &model_type, "TYPE",
+            "what is trained: gpt, or bert, as pretrain_bert.py does", one_of({"gpt", "bert"}));
   model.add_to(cl);
   model.recompute.add_to(cl);
   data.add_to(cl);
@@ -20,6 +22,24 @@ void PretrainOptions::add_to(CommandLine& cl) {
   plan.add_to(cl);
   run.add_reports_to(cl);
   add_megatron_flags(cl);
+}
+
+void PretrainOptions::choose_type() {
+  data.type = sample_type(model_type);
+  if (data.type != SampleType::bert) return;
+  model.family = ModelFamily::bert;
+  model.bert_binary_head = data.masks.binary_head;
+}
+
+// What Megatron-LM does not do with a BERT either, or in no way of its own.
+static void check_bert(const RunOptions& run) {
+  if (run.ranks.parallel.context_parallel_size > 1)
+    fail(Exit::bad_config, "--context-parallel-size ", run.ranks.parallel.context_parallel_size,
+         ": not with --model-type bert, whose heads are asked of tokens all over a sequence");
+  if (run.batch.calculate_per_token_loss)
+    fail(Exit::bad_config,
+         "--calculate-per-token-loss: not with --model-type bert, of which every micro-batch "
+         "weighs the same");
 }
 
 bool PretrainOptions::names_a_vocabulary() const {
@@ -51,7 +71,8 @@ void complete_model(ModelConfig& model, const DataOptions& data, int tensor_rank
 
 void PretrainOptions::complete() {
   require_seq_length(data);
-  data.check_type("a GPT");
+  data.check_type("--model-type " + model_type);
+  if (data.type == SampleType::bert) check_bert(run);
   const RunOptions::Instead instead{plan, check_layout};
   run.complete(instead);
   complete_model(model, data, run.ranks.parallel.tensor_model_parallel_size);

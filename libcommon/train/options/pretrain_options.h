@@ -9,6 +9,7 @@
 namespace mt {
 
 struct PretrainOptions {
+  std::string model_type = "gpt";  // or bert
   ModelConfig model;
   DataOptions data;
   RunOptions run;
@@ -17,6 +18,8 @@ struct PretrainOptions {
   bool selftest = false;
 
   void add_to(CommandLine& cl);
+  // Makes model and data those of the model type.  After parsing.
+  void choose_type();
   // Whether the vocabulary comes from the data or the tokenizer, and not from --vocab-size alone.
   bool names_a_vocabulary() const;
   // The model's vocabulary is the tokenizer's unless --vocab-size says otherwise, which must not be
