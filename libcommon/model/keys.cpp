@@ -4,6 +4,9 @@
 
 #include "ckpt/tensor_source.h"
 #include "model/config/model_config.h"
+#include "model/layers.h"
+#include "model/layers/layer_rows.h"
+#include "model/stage_range.h"
 
 namespace mt {
 namespace {
@@ -207,106 +210,60 @@ std::vector<KeyPart> reformulated_parts(const Param& row, std::int64_t begin, st
 
 // --- Extra states -------------------------------------------------------------------------------
 
-namespace {
+// An object of all layers that are stacked, and of all experts, has a part for each of them.
+static std::string extra_state(const std::string& module, const std::string& part = "0_1") {
+  return concat(module, "._extra_state/shard_", part);
+}
 
-class ExtraStates {
- public:
-  explicit ExtraStates(const ModelConfig& config) : c_(config) {
-    switch (c_.family) {
-      case ModelFamily::gpt:
-      case ModelFamily::gemma:
-        add_gpt();
-        break;
-      case ModelFamily::mixtral:
-        add_mixtral();
-        break;
-      case ModelFamily::bert:
-        add_bert();
-        break;
-      case ModelFamily::mamba:
-        add_mamba();
-        break;
-      case ModelFamily::t5:
-        add_t5();
-        break;
+// Adds those that have this turn of a layer of a stack of so many.
+static void add_extra_states(std::vector<std::string>& keys, const ModelConfig& c,
+                             const LayerPlan& layer, std::int64_t layers, ExtraState::Turn turn) {
+  const std::string stack = concat(layer.stack, ".layers.");
+  for (const BranchKind* kind : layer.branches)
+    for (const ExtraState& state : kind->extra_states(c)) {
+      if (state.turn != turn) continue;
+      if (!layer.stacked)
+        keys.push_back(extra_state(concat(stack, layer.number, ".", state.module)));
+      else if (!state.of_experts)
+        keys.push_back(extra_state(concat(stack, state.module), concat(layer.number, "_", layers)));
+      else
+        for (std::int64_t expert = 0; expert < c.num_experts; ++expert)
+          keys.push_back(
+              extra_state(concat(stack, "mlp.experts.experts.", state.module),
+                          concat(layer.number, ".", expert, "_", layers, ".", c.num_experts)));
     }
-  }
+}
 
+// The modules behind the layers that have one.
+static std::vector<const char*> modules_behind(ModelFamily family) {
+  switch (family) {
+    case ModelFamily::gpt:
+    case ModelFamily::gemma:
+    case ModelFamily::mixtral:
+      return {"decoder.final_layernorm"};
+    case ModelFamily::bert:
+      return {"encoder.final_layernorm", "output_layer"};
+    case ModelFamily::mamba:
+      return {"decoder.final_norm", "output_layer"};
+    case ModelFamily::t5:
+      return {"encoder.final_layernorm", "decoder.final_layernorm", "lm_head.output_layer",
+              "output_layer"};
+  }
+  return {};
+}
+
+std::vector<std::string> extra_states(const ModelConfig& c) {
+  using enum ExtraState::Turn;
+  const std::vector<LayerPlan> layers = layers_of(c);
   std::vector<std::string> keys;
-
- private:
-  using Modules = std::vector<const char*>;
-  static constexpr const char *kQkv = "self_attention.linear_qkv",
-                              *kProj = "self_attention.linear_proj",
-                              *kCore = "self_attention.core_attention";
-
-  void add(const std::string& module, const std::string& shard = "0_1") {
-    keys.push_back(concat(module, "._extra_state/shard_", shard));
-  }
-
-  // Adds those modules of each layer of a stack, "decoder." say.
-  void add_layers(const std::string& stack, std::int64_t layers, const Modules& modules) {
-    for (std::int64_t layer = 0; layer < layers; ++layer)
-      for (const char* module : modules)
-        add(concat(stack, "layers.", module), concat(layer, "_", layers));
-  }
-
-  void add_attention_and_mlp(const std::string& stack, std::int64_t layers) {
-    add_layers(stack, layers, {kQkv, kProj, kCore, "mlp.linear_fc1", "mlp.linear_fc2"});
-  }
-
-  void add_gpt() {
-    Modules modules = {kQkv, kProj, kCore, "mlp.linear_fc1", "mlp.linear_fc2"};
-    if (c_.qk_layernorm)
-      modules.insert(modules.end(), {"self_attention.q_layernorm", "self_attention.k_layernorm"});
-    add_layers("decoder.", c_.num_layers, modules);
-    add("decoder.final_layernorm");
-  }
-
-  void add_mixtral() {
-    add_layers("decoder.", c_.num_layers, {kQkv, kProj, kCore, "pre_mlp_layernorm"});
-    for (std::int64_t layer = 0; layer < c_.num_layers; ++layer)
-      for (const char* module : {"linear_fc1", "linear_fc2"})
-        for (std::int64_t expert = 0; expert < c_.num_experts; ++expert)
-          add(concat("decoder.layers.mlp.experts.experts.", module),
-              concat(layer, ".", expert, "_", c_.num_layers, ".", c_.num_experts));
-    add("decoder.final_layernorm");
-  }
-
-  void add_bert() {
-    add_attention_and_mlp("encoder.", c_.num_layers);
-    for (const char* module : {"encoder.final_layernorm", "output_layer"}) add(module);
-  }
-
-  void add_mamba() {
-    for (std::int64_t layer = 0; layer < c_.num_layers; ++layer) {
-      const char kind = c_.hybrid_pattern[static_cast<std::size_t>(layer)];
-      for (const char* module : kind == 'M'   ? Modules{"mixer.in_proj", "mixer.out_proj"}
-                                : kind == '*' ? Modules{kQkv, kProj, kCore}
-                                              : Modules{"mlp.linear_fc1", "mlp.linear_fc2"})
-        add(concat("decoder.layers.", layer, ".", module));
-    }
-    for (const char* module : {"decoder.final_norm", "output_layer"}) add(module);
-  }
-
-  void add_t5() {
-    add_attention_and_mlp("encoder.", c_.encoder_num_layers);
-    add_attention_and_mlp("decoder.", c_.num_layers);
-    add_layers("decoder.", c_.num_layers,
-               {"pre_cross_attn_layernorm", "cross_attention.linear_q", "cross_attention.linear_kv",
-                "cross_attention.linear_proj", "cross_attention.core_attention"});
-    for (const char* module : {"encoder.final_layernorm", "decoder.final_layernorm",
-                               "lm_head.output_layer", "output_layer"})
-      add(module);
-  }
-
-  const ModelConfig& c_;
-};
-
-}  // namespace
-
-std::vector<std::string> extra_states(const ModelConfig& config) {
-  return std::move(ExtraStates(config).keys);
+  for (const StackRun& stack : runs_of(layers, {.end = std::ssize(layers)}))
+    for (const auto& turns : {std::vector{in_layer, end_of_layer}, std::vector{behind_layers}})
+      for (const LayerPlan& layer : layers)
+        if (layer.stack == stack.stack)
+          for (const ExtraState::Turn turn : turns)
+            add_extra_states(keys, c, layer, stack.end, turn);
+  for (const char* module : modules_behind(c.family)) keys.push_back(extra_state(module));
+  return keys;
 }
 
 }  // namespace mt

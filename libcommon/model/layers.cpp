@@ -8,30 +8,34 @@
 
 namespace mt {
 
-static std::vector<BranchKind> decoder_branches(const ModelConfig& c, std::int64_t layer) {
+// The kinds of branches: each is defined in its module's file in model/layers, and named here
+// alone.
+extern const BranchKind kAttention, kCrossAttention, kMamba, kMlp, kExperts;
+
+static std::vector<const BranchKind*> decoder_branches(const ModelConfig& c, std::int64_t layer) {
   switch (c.family) {
     case ModelFamily::gpt:
     case ModelFamily::gemma:
     case ModelFamily::bert:
-      return {BranchKind::attention, BranchKind::mlp};
+      return {&kAttention, &kMlp};
     case ModelFamily::mixtral:
-      return {BranchKind::attention, BranchKind::experts};
+      return {&kAttention, &kExperts};
     case ModelFamily::t5:
-      return {BranchKind::attention, BranchKind::cross_attention, BranchKind::mlp};
+      return {&kAttention, &kCrossAttention, &kMlp};
     case ModelFamily::mamba:
       break;
   }
   const char letter = c.hybrid_pattern[static_cast<std::size_t>(layer)];
-  return {letter == 'M'   ? BranchKind::mamba
-          : letter == '*' ? BranchKind::attention
-                          : BranchKind::mlp};
+  for (const BranchKind* kind : {&kMamba, &kAttention})
+    if (letter == kind->letter) return {kind};
+  return {&kMlp};
 }
 
 std::vector<LayerPlan> layers_of(const ModelConfig& c) {
   std::vector<LayerPlan> layers;
   const std::int64_t encoders = c.family == ModelFamily::t5 ? c.encoder_num_layers : 0;
   for (std::int64_t i = 0; i < encoders; ++i)
-    layers.push_back({"encoder", i, {BranchKind::attention, BranchKind::mlp}});
+    layers.push_back({"encoder", i, {&kAttention, &kMlp}});
   const char* const stack = c.family == ModelFamily::bert ? "encoder" : "decoder";
   const bool stacked = c.family != ModelFamily::mamba;  // no two of whose layers need be alike
   for (std::int64_t i = 0; i < c.num_layers; ++i)
@@ -50,25 +54,6 @@ std::vector<StackRun> runs_of(const std::vector<LayerPlan>& layers, const StageR
   return runs;
 }
 
-std::optional<Branch> make_branch(const LayerRows& layer, BranchKind kind, ConstTensor inv_freq) {
-  switch (kind) {
-    case BranchKind::attention:
-      return make_attention(layer, inv_freq);
-    case BranchKind::mlp:
-      return make_mlp(layer);
-    case BranchKind::cross_attention:
-      declare_cross_attention(layer);
-      break;
-    case BranchKind::mamba:
-      declare_mamba(layer);
-      break;
-    case BranchKind::experts:
-      declare_experts(layer);
-      break;
-  }
-  return {};
-}
-
 Stack make_stack(const ModelRows& rows, const StageRange& range, ConstTensor inv_freq) {
   const std::vector<LayerPlan> plans = layers_of(rows.config);
   std::vector<Stack::Layer> layers;
@@ -77,9 +62,10 @@ Stack make_stack(const ModelRows& rows, const StageRange& range, ConstTensor inv
     Stack::Layer& layer = layers.emplace_back();
     layer.number = plan.number;
     layer.rows = make_unit(rows.table, [&] {
-      const LayerRows of_layer{rows, plan.stack, plan.number, rows.config.num_layers, plan.stacked};
-      for (const BranchKind kind : plan.branches) {
-        std::optional<Branch> branch = make_branch(of_layer, kind, inv_freq);
+      const LayerRows of_layer{rows,         plan.stack, plan.number, rows.config.num_layers,
+                               plan.stacked, inv_freq};
+      for (const BranchKind* kind : plan.branches) {
+        std::optional<Branch> branch = kind->make(of_layer);
         if (!branch)
           fail(Exit::internal, "layer ", plan.number, ": no module for its kind of branch");
         layer.branches.push_back(*std::move(branch));

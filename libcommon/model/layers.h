@@ -11,13 +11,12 @@ namespace mt {
 struct ModelConfig;
 struct StageRange;
 
-// What a residual branch does.
-enum class BranchKind : std::uint8_t { attention, cross_attention, mamba, mlp, experts };
+struct BranchKind;  // what a residual branch does: model/layers/layer_rows.h
 
 struct LayerPlan {
   std::string_view stack;   // "decoder" or "encoder": names of its rows begin so
   std::int64_t number = 0;  // in its stack, from 0
-  std::vector<BranchKind> branches;
+  std::vector<const BranchKind*> branches;
   bool stacked = true;  // whether its stack's layers are all alike, and a checkpoint stacks them
   friend bool operator==(const LayerPlan&, const LayerPlan&) = default;
 };

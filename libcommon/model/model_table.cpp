@@ -24,7 +24,7 @@ void declare_stacks(const ModelRows& rows) {
     for (const LayerPlan& plan : layers) {
       if (plan.stack != stack.stack) continue;
       const LayerRows layer{rows, plan.stack, plan.number, stack.end, plan.stacked};
-      for (const BranchKind kind : plan.branches) make_branch(layer, kind);
+      for (const BranchKind* kind : plan.branches) kind->make(layer);
     }
     if (c.family == ModelFamily::mamba)
       declare_mamba_final_norm(rows);

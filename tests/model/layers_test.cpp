@@ -6,6 +6,7 @@
 #include <string>
 
 #include "model/config/model_config.h"
+#include "model/layers/layer_rows.h"
 #include "model/stage_range.h"
 
 namespace mt {
@@ -21,7 +22,6 @@ ModelConfig of(ModelFamily family, std::int64_t layers) {
 // A letter a branch: attention *, cross-attention x, Mamba M, MLP -, experts E; layers of a stack
 // behind its name.
 std::string text_of(const std::vector<LayerPlan>& layers) {
-  constexpr std::string_view kLetters = "*xM-E";
   std::string text;
   std::string_view stack;
   std::int64_t number = 0;
@@ -30,8 +30,7 @@ std::string text_of(const std::vector<LayerPlan>& layers) {
     stack = layer.stack;
     EXPECT_EQ(layer.number, number++);
     text += ' ';
-    for (const BranchKind kind : layer.branches)
-      text += kLetters.at(static_cast<std::size_t>(kind));
+    for (const BranchKind* kind : layer.branches) text += kind->letter;
   }
   return text;
 }

@@ -1,5 +1,5 @@
 // The rows of a layer's self-attention: linear_qkv, with the norm in front of it, norms of heads,
-// and linear_proj.
+// and linear_proj; and those of its cross-attention.
 #include "model/layers/layer_rows.h"
 
 namespace mt {
@@ -14,7 +14,7 @@ static SelfAttention::HeadNorms make_head_norms(const LayerRows& layer) {
           .k = head_norm("self_attention.k_layernorm")};
 }
 
-Branch make_attention(const LayerRows& layer, ConstTensor inv_freq) {
+static std::optional<Branch> make_attention(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, d = c.head_dim(), heads = c.num_attention_heads,
                      groups = c.kv_heads(), qkv_rows = (heads + 2 * groups) * d;
@@ -43,12 +43,26 @@ Branch make_attention(const LayerRows& layer, ConstTensor inv_freq) {
                .recompute = c.recompute.part("core_attn")},
       .window = c.window(layer.layer),
       .hidden_dropout = c.hidden_dropout,
-      .inv_freq = inv_freq,
+      .inv_freq = layer.inv_freq,
       .rotary_interleaved = c.rotary_interleaved};
-  return {norm, SelfAttention(qkv, proj, options, head_norms), c.recompute.part("layernorm")};
+  return Branch(norm, SelfAttention(qkv, proj, options, head_norms), c.recompute.part("layernorm"));
 }
 
-void declare_cross_attention(const LayerRows& layer) {
+extern const BranchKind kAttention{
+    .letter = '*', .make = make_attention, .extra_states = [](const ModelConfig& c) {
+      std::vector<ExtraState> states{{"self_attention.linear_qkv"},
+                                     {"self_attention.linear_proj"},
+                                     {"self_attention.core_attention"}};
+      if (c.qk_layernorm)
+        for (const char* norm : {"self_attention.q_layernorm", "self_attention.k_layernorm"})
+          states.push_back({norm, ExtraState::Turn::end_of_layer});
+      return states;
+    }};
+
+// --- Cross-attention ----------------------------------------------------------------------------
+
+// It stands between the attention and the MLP of a T5's decoder.
+static std::optional<Branch> declare_cross_attention(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, d = c.head_dim(), inner = c.num_attention_heads * d;
   const Initializer init{Initializer::Kind::normal, c.init_method_std};
@@ -63,7 +77,18 @@ void declare_cross_attention(const LayerRows& layer) {
       {.name = "kv", .extent = 2 * inner, .granularity = 2 * d});
   add("cross_attention.linear_proj", {h, inner},
       {.name = "heads", .extent = inner, .dimension = 1, .granularity = d});
+  return {};
 }
+
+extern const BranchKind kCrossAttention{
+    .letter = 'x', .make = declare_cross_attention, .extra_states = [](const ModelConfig&) {
+      std::vector<ExtraState> states;
+      for (const char* module :
+           {"pre_cross_attn_layernorm", "cross_attention.linear_q", "cross_attention.linear_kv",
+            "cross_attention.linear_proj", "cross_attention.core_attention"})
+        states.push_back({module, ExtraState::Turn::behind_layers});
+      return states;
+    }};
 
 void declare_relative_bias(const ModelRows& rows, std::string_view stack) {
   rows.table.add(

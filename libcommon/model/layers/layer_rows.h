@@ -1,6 +1,6 @@
-// Models are put together of these functions.  Each adds the rows of one module to a model's table,
-// and no other place knows them; those called make_ return the module, too.  Modules that are
-// converted and not computed with have a declare_ alone.
+// Models are put together of kinds of branches and of these functions.  Each adds the rows of one
+// module to a model's table, and no other place knows them; those called make_ return the module,
+// too.  Modules that are converted and not computed with have a declare_ alone.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,6 @@
 #include "tensor/param.h"
 
 namespace mt {
-
-enum class BranchKind : std::uint8_t;  // model/layers.h
 
 // ModelRows: the table that rows are added to, and the settings and the rank that they depend on.
 struct ModelRows {
@@ -42,6 +40,7 @@ struct LayerRows : ModelRows {
   std::string_view stack;
   std::int64_t layer, layers;  // its number, and how many the stack has
   bool stacked = true;         // LayerPlan's
+  ConstTensor inv_freq = {};   // SelfAttention::Options's
 
   // Describes a row of this layer.
   Param row(std::string module, std::string_view param, Shape shape, Initializer init,
@@ -53,29 +52,29 @@ struct LayerRows : ModelRows {
   Initializer output_init() const;
 };
 
-// inv_freq: SelfAttention::Options's.
-Branch make_attention(const LayerRows& layer, ConstTensor inv_freq = {});
-Branch make_mlp(const LayerRows& layer);
+// ExtraState: a module of a layer, "mlp.linear_fc1" say, for which Megatron asks an empty object
+// (model/keys.h).
+struct ExtraState {
+  // Where it stands in a file: among the others of its layer, behind them, or behind all layers.
+  enum class Turn : std::uint8_t { in_layer, end_of_layer, behind_layers };
+  std::string_view module;
+  Turn turn = Turn::in_layer;
+  bool of_experts = false;  // each expert has one
+};
 
-// A Mixtral's router and experts take the place of an MLP.
-void declare_experts(const LayerRows& layer);
-// A Mamba-2's mixer is all of its layer.
-void declare_mamba(const LayerRows& layer);
-// The norm behind all layers of a MambaModel has a name of its own.
-void declare_mamba_final_norm(const ModelRows& rows);
-// Cross-attention stands between the attention and the MLP of a T5's decoder.
-void declare_cross_attention(const LayerRows& layer);
-
-// Adds the rows of a branch of this kind (model/layers.cpp).  Returns it unless its module is one
-// of those that are converted alone.  inv_freq: as above.
-std::optional<Branch> make_branch(const LayerRows& layer, BranchKind kind,
-                                  ConstTensor inv_freq = {});
+// BranchKind: all that is known of a kind of branch, which its module's file defines.
+struct BranchKind {
+  char letter;  // in patterns of layers
+  // Adds its rows.  Returns it unless its module is one of those that are converted alone.
+  std::optional<Branch> (*make)(const LayerRows& layer);
+  std::vector<ExtraState> (*extra_states)(const ModelConfig& config);
+};
 
 // Adds the rows of the layers of a stage, each a unit of the table, and returns the stack of them.
-// Exit::internal where one is of a kind that is converted alone.  inv_freq: as above.
+// Exit::internal where one is of a kind that is converted alone.  inv_freq: LayerRows's.
 Stack make_stack(const ModelRows& rows, const StageRange& range, ConstTensor inv_freq);
 
-// Returns what make_stack() and make_branch() are told of rotary positions, in memory of `storage`;
+// Returns what make_stack() is told of rotary positions, in memory of `storage`;
 // empty without them.
 ConstTensor make_inv_freq(const ModelConfig& config, Buffer& storage);
 
@@ -96,6 +95,9 @@ const Param& declare_positions(const ModelRows& rows);
 Norm make_final_norm(const ModelRows& rows, std::string_view stack);
 // An output layer that is not tied to the words.
 const Param& declare_output(const ModelRows& rows);
+
+// The norm behind all layers of a MambaModel has a name of its own.
+void declare_mamba_final_norm(const ModelRows& rows);
 
 // The two types of BERT's tokens.
 const Param& declare_types(const ModelRows& rows);

@@ -4,7 +4,8 @@
 
 namespace mt {
 
-void declare_mamba(const LayerRows& layer) {
+// It is all of its layer.
+static std::optional<Branch> declare_mamba(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, inner = c.mamba_inner(), states = c.mamba_states(),
                      heads = c.mamba_num_heads;
@@ -29,7 +30,13 @@ void declare_mamba(const LayerRows& layer) {
     add("mixer", param, {heads}, {cut("heads", heads)});
   add("mixer.norm", "weight", {inner}, {cut("x", inner)});
   add("mixer.out_proj", "weight", {h, inner}, {cut("x", inner, 1)});
+  return {};
 }
+
+extern const BranchKind kMamba{
+    .letter = 'M', .make = declare_mamba, .extra_states = [](const ModelConfig&) {
+      return std::vector<ExtraState>{{"mixer.in_proj"}, {"mixer.out_proj"}};
+    }};
 
 void declare_mamba_final_norm(const ModelRows& rows) {
   const auto add = [&](const char* param) {

@@ -4,7 +4,7 @@
 
 namespace mt {
 
-Branch make_mlp(const LayerRows& layer) {
+static std::optional<Branch> make_mlp(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
   const std::int64_t h = c.hidden_size, f = c.ffn(), fc1_rows = c.swiglu ? 2 * f : f;
   std::vector<Segment> fc1_segments;
@@ -19,12 +19,20 @@ Branch make_mlp(const LayerRows& layer) {
                    layer.row("mlp.linear_fc2", "weight", {h, f}, layer.output_init(),
                              {{"up", f, 1, ShardAxis::tp}}),
                    c.add_bias_linear);
-  return {norm,
-          Mlp(fc1, fc2, c.activation(), layer.layer, c.hidden_dropout, c.recompute.part("mlp")),
-          c.recompute.part("layernorm")};
+  return Branch(
+      norm, Mlp(fc1, fc2, c.activation(), layer.layer, c.hidden_dropout, c.recompute.part("mlp")),
+      c.recompute.part("layernorm"));
 }
 
-void declare_experts(const LayerRows& layer) {
+extern const BranchKind kMlp{
+    .letter = '-', .make = make_mlp, .extra_states = [](const ModelConfig&) {
+      return std::vector<ExtraState>{{"mlp.linear_fc1"}, {"mlp.linear_fc2"}};
+    }};
+
+// --- Experts ------------------------------------------------------------------------------------
+
+// A Mixtral's router and experts take the place of an MLP.
+static std::optional<Branch> declare_experts(const LayerRows& layer) {
   const std::int64_t h = layer.config.hidden_size, f = layer.config.ffn(),
                      experts = layer.config.num_experts;
   const Initializer init{Initializer::Kind::normal, layer.config.init_method_std};
@@ -41,6 +49,15 @@ void declare_experts(const LayerRows& layer) {
     add("linear_fc1", {2 * f, h}, {{"gate", f, 0, ShardAxis::tp}, {"up", f, 0, ShardAxis::tp}});
     add("linear_fc2", {h, f}, {{"up", f, 1, ShardAxis::tp}});
   }
+  return {};
 }
+
+extern const BranchKind kExperts{
+    .letter = 'E', .make = declare_experts, .extra_states = [](const ModelConfig&) {
+      using enum ExtraState::Turn;
+      return std::vector<ExtraState>{{"pre_mlp_layernorm"},
+                                     {"linear_fc1", behind_layers, true},
+                                     {"linear_fc2", behind_layers, true}};
+    }};
 
 }  // namespace mt
