@@ -29,7 +29,13 @@ PyValue py(const std::vector<std::int64_t>& values) {
 class ArgsWriter {
  public:
   ArgsWriter(const ModelConfig& config, DType dtype, PyValue& args)
-      : c_(config), dtype_(dtype), args_(args) {}
+      : c_(config), dtype_(dtype), args_(args) {
+    ModelConfig plain;
+    plain.family = c_.family;
+    visit_settings(plain, [this](const auto& value, const Setting& s) {
+      defaults_.set_item(s.arg_name(), py(value));
+    });
+  }
 
   template <class T>
   void operator()(const T& value, const Setting& s) const {
@@ -45,7 +51,7 @@ class ArgsWriter {
       set(arg, c_.fuses_bias_and_gelu());
     else if (arg == "add_qkv_bias")
       set(arg, c_.has_qkv_bias());
-    else if (!is_left_out(arg))
+    else if (!is_left_out(arg, py(value), s))
       set(arg, py(value));
     add_behind(arg);
   }
@@ -53,13 +59,9 @@ class ArgsWriter {
  private:
   void set(std::string_view name, PyValue value) const { args_.set_item(name, std::move(value)); }
 
-  // Attributes that say what others say already, or what core_v0.12 does not know.
-  bool is_left_out(std::string_view arg) const {
-    return (arg == "mamba_num_heads" && c_.mamba_inner() == 2 * c_.hidden_size) ||
-           (arg == "gated_linear_unit" && !c_.gated_gelu) ||
-           (arg == "scale_decoder_outputs" && !c_.scale_decoder_outputs) ||
-           (arg == "rope_frequency_factors" && c_.rope_frequency_factors.empty()) ||
-           (arg == "rope_attention_factor" && c_.rope_attention_factor == 1);
+  bool is_left_out(std::string_view arg, const PyValue& value, const Setting& s) const {
+    if (arg == "mamba_num_heads") return c_.mamba_inner() == 2 * c_.hidden_size;  // the default
+    return s.rare && value == defaults_.at(arg, "settings");
   }
 
   // What stands behind an attribute and is no setting of ours, or follows from several.
@@ -103,6 +105,7 @@ class ArgsWriter {
   const ModelConfig& c_;
   DType dtype_;
   PyValue& args_;
+  PyValue defaults_ = PyValue::dict();  // by their args
 };
 
 }  // namespace

@@ -30,6 +30,7 @@ struct Setting {
   const char* metavar = nullptr;  // of a bool null, or kOff
   Range range = {};
   const char* arg = nullptr;  // its name in Megatron's args, where that is not the flag's
+  bool rare = false;          // the args have it only where it is not its default
 
   // Gives its name in Megatron's args, as argparse makes it of a flag; "" where it is in none.
   std::string arg_name() const;
@@ -40,6 +41,12 @@ inline constexpr const char* kNoArg = "";
 // Makes a setting that has no option yet.
 inline Setting stored(const char* flag, Effect effect, Range range = {}) {
   return {flag, Section::no_option, effect, nullptr, nullptr, std::move(range)};
+}
+
+// Makes one that core_v0.12 does not know, or that is said otherwise where it has its default.
+inline Setting rare(Setting setting) {
+  setting.rare = true;
+  return setting;
 }
 
 // Visits the settings that the config's family has beside those of a GPT.
@@ -67,8 +74,8 @@ void visit_family_settings(Config& c, const Visit& visit) {
           stored("--relative-attention-num-buckets", kModel, count_to(1 << 20)));
     visit(c.relative_attention_max_distance,
           stored("--relative-attention-max-distance", kModel, count_to(1 << 30)));
-    visit(c.gated_gelu, stored("--gated-linear-unit", kModel));
-    visit(c.scale_decoder_outputs, stored("--scale-decoder-outputs", kModel));
+    visit(c.gated_gelu, rare(stored("--gated-linear-unit", kModel)));
+    visit(c.scale_decoder_outputs, rare(stored("--scale-decoder-outputs", kModel)));
   }
 }
 
@@ -124,12 +131,13 @@ void visit_settings(Config& c, const Visit& visit) {
         {"--rope-scaling-factor", positions, kModel,
          "see --use-rope-scaling; Megatron-LM v0.12 always takes 8", "F", positive()});
   visit(c.rope_frequency_factors,
-        {"--rope-frequency-factors", positions, kModel,
-         "what each pair of channels' rotary frequency is divided by, as YaRN and others have it",
-         "F,F,..."});
+        rare({"--rope-frequency-factors", positions, kModel,
+              "what each pair of channels' rotary frequency is divided by, as YaRN and others have "
+              "it",
+              "F,F,..."}));
   visit(c.rope_attention_factor,
-        {"--rope-attention-factor", positions, kModel,
-         "rotary queries and keys are multiplied by this", "F", positive()});
+        rare({"--rope-attention-factor", positions, kModel,
+              "rotary queries and keys are multiplied by this", "F", positive()}));
   visit(c.window_size,
         {"--window-size", positions, kPart,
          "a token sees A tokens before itself (-1: all); B, the tokens after, must be 0", "A,B"});
