@@ -1,7 +1,10 @@
 #include "formats/megatron/rank_layout.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "model/config/model_config.h"
@@ -75,30 +78,6 @@ constexpr std::string_view kEncoderPositions = "encoder_relative_pos_emb",
 static constexpr std::string_view kModelModules[] = {"embedding", kEncoderPositions,
                                                      kDecoderPositions, "encoder", "decoder"};
 
-// A module's own parameters stand before those of modules in it.
-static constexpr std::string_view kLayerModules[] = {"mixer",
-                                                     "input_layernorm",
-                                                     "self_attention.linear_proj",
-                                                     "self_attention.linear_qkv",
-                                                     "self_attention.q_layernorm",
-                                                     "self_attention.k_layernorm",
-                                                     "pre_cross_attn_layernorm",
-                                                     "cross_attention.linear_proj",
-                                                     "cross_attention.linear_q",
-                                                     "cross_attention.linear_kv",
-                                                     "pre_mlp_layernorm",
-                                                     "mlp.router",
-                                                     "mlp.experts",
-                                                     "mlp.linear_fc1",
-                                                     "mlp.linear_fc2"};
-
-// Experts that are modules stand one behind the other, those of a grouped module by its parameters.
-static std::size_t place_in_layer(const RowPlace& own, const SpecNames& names) {
-  const RowPlace place = names.local_spec ? local_spec_place(own) : own;
-  if (!place.expert) return place_in(kLayerModules, place.module);
-  return place_in(kLayerModules, names.grouped ? "mlp." + place.module : "mlp.experts");
-}
-
 bool is_relative_position(const Param& row) {
   return row.place.stack == kEncoderPositions || row.place.stack == kDecoderPositions;
 }
@@ -136,18 +115,57 @@ bool ChunkLayers::has(const Param& row) const {
   return row.place.stack == "embedding" ? range.first : range.last;
 }
 
+namespace {
+
+// Where among a model's rows one is registered.  A stack's layers come before what is behind them.
+struct Registration {
+  std::size_t stack = 0;
+  std::int64_t layer = std::numeric_limits<std::int64_t>::max();
+  std::size_t module = 0;
+  int part = 0;
+  std::size_t row = 0;
+  friend auto operator<=>(const Registration&, const Registration&) = default;
+};
+
+// In a layer modules come as in the table; but a module's own parameters stand before those of
+// modules in it, and an attention's linear_proj, which its base class makes, before the others.
+// Experts that are modules stand one behind the other, those of a grouped module by its parameters.
+class Registrations {
+ public:
+  explicit Registrations(const SpecNames& names) : names_(names) {}
+
+  Registration of(const Param& row) {  // in the table's order
+    const RowPlace at = names_.local_spec ? local_spec_place(row.place) : row.place;
+    Registration found{.stack = place_in(kModelModules, at.stack)};
+    if (!at.layer) return found;
+    const std::string module = at.expert ? "mlp" : at.module.substr(0, at.module.find('.'));
+    const auto first = [&](const std::string& name) {
+      return first_.try_emplace({at.stack, *at.layer, name}, row.index).first->second;
+    };
+    found.layer = *at.layer;
+    found.module = first(module);
+    found.part = at.module == module ? 0 : at.module.ends_with(".linear_proj") ? 1 : 2;
+    found.row = names_.grouped && at.expert ? first("experts." + at.module) : row.index;
+    return found;
+  }
+
+ private:
+  const SpecNames& names_;
+  // The first row of a module of a layer.
+  std::map<std::tuple<std::string_view, std::int64_t, std::string>, std::size_t> first_;
+};
+
+}  // namespace
+
 std::vector<const Param*> registered_rows(const ParamTable& table, const ChunkLayers& chunk,
                                           const SpecNames& names, bool tied) {
-  std::vector<const Param*> rows;
+  std::vector<std::pair<Registration, const Param*>> placed;
+  Registrations registrations(names);
   for (const Param& row : table.rows())
-    if (chunk.has(row)) rows.push_back(&row);
-  const auto place = [&](const Param* row) {  // a stack ends with a norm
-    return std::tuple(place_in(kModelModules, row->place.stack),
-                      row->place.layer.value_or(std::ssize(table.rows())),
-                      place_in_layer(row->place, names));
-  };
-  std::stable_sort(rows.begin(), rows.end(),
-                   [&](const Param* a, const Param* b) { return place(a) < place(b); });
+    if (chunk.has(row)) placed.emplace_back(registrations.of(row), &row);
+  std::ranges::stable_sort(placed, {}, [](const auto& row) { return row.first; });
+  std::vector<const Param*> rows;
+  for (const auto& [registration, row] : placed) rows.push_back(row);
   if (tied && chunk.has_tied_copy()) {
     const auto bias = std::find_if(rows.begin(), rows.end(), [](const Param* row) {
       return row->is_vocabulary() && row->place.param == "bias";
