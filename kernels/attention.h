@@ -1,13 +1,14 @@
 // kernels/attention.h: attention with grouped queries; no score matrix is stored.
-//   S[i,j] = scale q_i k_j for first(i) <= j <= last(i), else -inf      P = softmax_j S
+//   S[i,j] = scale q_i k_j + bias[j - own(i)] for first(i) <= j <= last(i), else -inf
+//   P = softmax_j S
 //   first(i) = first_key[i], but at least own(i) - window
 //   causal:     own(i) = last(i) = i + kv_length - q_length, query i's own key
 //   not causal: own(i) = i;  last(i) is the last j that has first(j) <= i, as j sees i if i sees j;
-//               without first_key and window it is the last of all keys
+//               without first_key and window it is the last of the sequence's keys
 //   o_i = sum_j dropout(P)[i,j] v_j       lse[i] = log sum_j exp S[i,j]
 // Backward, with delta_i = sum_c do[i,c] o[i,c]:
 //   dV = dropout(P)^T do      dS = P (dropout(do V^T) - delta)
-//   dQ = scale dS K           dK = scale dS^T Q
+//   dQ = scale dS K           dK = scale dS^T Q       d_bias[r] = sum of dS[i,j], j - own(i) = r
 // For float over blocks of keys with a running maximum and sum (Milakov, Gimelshein:
 // arXiv:1805.02867; Dao: arXiv:2307.08691).
 //
@@ -17,6 +18,10 @@
 //               q_length = kv_length if not, and there is a first_key or a window
 // Packed, q, k and v point into the rows of a fused projection (kernels/qkv.h), and dq, dk and dv
 // into the rows of its gradient; kv_stride is q_length then.
+// Paired, k and v point into the rows of a projection of their own, which have each head's key and
+// behind it its value, and dk and dv into the rows of its gradient.
+// bias, d_bias: [heads, 2 kv_length - 1] of lse's type, or null for 0 everywhere: from r = 1 -
+//               kv_length on, kv_length being that of the longest sequence
 // lse:          [sequences, heads, q_length]
 // first_key:    [sequences, q_length], or null for 0 everywhere: the first key of each query's
 //               document.  Within a sequence it does not fall, and no query comes before its first
@@ -74,24 +79,25 @@ struct AttentionShape {
   bool causal = true;
   // On GPUs: what dropout counts sequences, queries and keys from, where these are a part of them.
   AttentionRange place = {};
-  // [sequences], read where the tensors are: each sequence's own kv_length, up to the one above,
-  // so that a captured step can be replayed as a cache grows.  Null: that one for all.  They,
-  // kv_slots and first_key are not what the kernel queued on a GPU just before writes: this one may
-  // begin earlier (dependent.cuh).
+  // [sequences], read where the tensors are: each sequence's own kv_length, from 1 to the one
+  // above: what follows is padding, or a captured step is replayed as a cache grows.  Null: that
+  // one for all.  They, kv_slots and first_key are not what the kernel queued on a GPU just before
+  // writes: this one may begin earlier (dependent.cuh).
   const std::int32_t* kv_lengths = nullptr;
   // [sequences], likewise: which of the kv_stride tokens' runs in k and v is each sequence's, which
   // may then hold more of them than there are sequences.  Null: the i-th.  With kv_lengths only.
   const std::int32_t* kv_slots = nullptr;
+  const void* bias = nullptr;  // see above
   double scale = 1;
-  bool packed = false;
+  bool packed = false, paired = false;
 
   std::int64_t group() const { return heads / kv_heads; }  // query heads of a key head
   // Elements from one token to the next in q and dq, and from one key head's queries to the next's;
   // from one token to the next in k, v, dk and dv, and from one head to the next.
   std::int64_t q_row() const { return (heads + (packed ? 2 * kv_heads : 0)) * head_dim; }
   std::int64_t q_group() const { return (group() + (packed ? 2 : 0)) * head_dim; }
-  std::int64_t kv_row() const { return packed ? q_row() : kv_heads * head_dim; }
-  std::int64_t kv_head() const { return packed ? q_group() : head_dim; }
+  std::int64_t kv_row() const { return packed ? q_row() : kv_heads * kv_head(); }
+  std::int64_t kv_head() const { return packed ? q_group() : (paired ? 2 : 1) * head_dim; }
 };
 }  // namespace mt
 
@@ -100,12 +106,16 @@ template <class T>
 void attention_forward(T* o, T* lse, const T* q, const T* k, const T* v,
                        const std::int32_t* first_key, const AttentionShape& shape,
                        const Dropout& dropout);
-// Backward needs kv_stride == kv_length, which is q_length if causal, no kv_lengths and no kv_slots
-// (no cache).
+// Backward needs kv_stride == kv_length, which is q_length if causal, kv_lengths only if not, and
+// no kv_slots (no cache).  Keys behind a sequence's own get zeros.
 template <class T>
 void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* lse, const T* q,
                         const T* k, const T* v, const std::int32_t* first_key,
                         const AttentionShape& shape, const Dropout& dropout);
+template <class T>
+void attention_bias_backward(T* d_bias, const T* d_o, const T* o, const T* lse, const T* q,
+                             const T* k, const T* v, const std::int32_t* first_key,
+                             const AttentionShape& shape, const Dropout& dropout);
 }  // namespace mt::cpu
 
 // T: float, __nv_bfloat16 or __half, sums and lse in f32; head_dim up to 256.  16-bit T go to the
@@ -124,8 +134,7 @@ template <class T>
 void attention_forward(T* o, float* lse, const T* q, const T* k, const T* v,
                        const std::int32_t* first_key, const AttentionShape& shape,
                        const Dropout& dropout, void* work, cudaStream_t stream);
-// Backward needs kv_stride == kv_length, which is q_length if causal, no kv_lengths and no kv_slots
-// (no cache).
+// Backward needs what the CPU's does.
 template <class T>
 std::size_t attention_backward_work(const AttentionShape& shape);
 template <class T>
@@ -133,4 +142,9 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const flo
                         const T* k, const T* v, const std::int32_t* first_key,
                         const AttentionShape& shape, const Dropout& dropout, void* work,
                         cudaStream_t stream);
+template <class T>
+void attention_bias_backward(float* d_bias, const T* d_o, const T* o, const float* lse, const T* q,
+                             const T* k, const T* v, const std::int32_t* first_key,
+                             const AttentionShape& shape, const Dropout& dropout,
+                             cudaStream_t stream);
 }  // namespace mt::cuda

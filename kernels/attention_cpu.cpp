@@ -23,12 +23,15 @@ T dot(const T* a, const T* b, std::int64_t count) {
   return sum<T>(count, [&](std::int64_t c) { return a[c] * b[c]; });
 }
 
-// s[j] = scale q_i k_j for the keys that query i sees.
+// s[j] = scale q_i k_j + bias for the keys that query i sees.
 template <class T>
 void scores(T* s, const T* q, const T* k, const AttentionPlace& at, std::int64_t i) {
   const T scale = static_cast<T>(at.shape.scale);
   for (std::int64_t j = at.first(i); j < at.end(i); ++j)
     s[j] = scale * dot(q + at.q_row(i), k + at.kv_row(j), at.shape.head_dim);
+  if (at.shape.bias == nullptr) return;
+  const T* bias = at.bias<T>(i);
+  for (std::int64_t j = at.first(i); j < at.end(i); ++j) s[j] += bias[j];
 }
 
 // factor[j] of P[i,j]: 0 where it is dropped, else 1 / (1 - p).
@@ -86,17 +89,24 @@ struct Backward {  // what attention_backward is given
   const T *d_o, *o, *lse, *q, *k, *v;
 };
 
-// What query i adds to dq, dk and dv; p and factor are scratch of kv_length elements.
+// Makes the P and the dropout of query i: p and factor, of kv_length elements; returns delta.
 template <class T>
-void backward_row(const Backward<T>& g, const AttentionPlace& at, std::int64_t i, T* p, T* factor) {
-  const std::int64_t first = at.first(i), end = at.end(i), d = at.shape.head_dim;
-  const T *q = g.q + at.q_row(i), *d_o = g.d_o + at.o_row(i);
-  T* dq = g.dq + at.q_row(i);
-  const T delta = dot(d_o, g.o + at.o_row(i), d);
+T forward_again(const Backward<T>& g, const AttentionPlace& at, std::int64_t i, T* p, T* factor) {
+  const std::int64_t first = at.first(i), end = at.end(i);
   scores(p, g.q, g.k, at, i);
   row_exp_sum(p + first, p + first, g.lse[at.lse_row(i)], end - first);
   if (at.dropout.p > 0) dropout_factors(factor, at, i);
-  for (std::int64_t j = first; j < end; ++j) {
+  return dot(g.d_o + at.o_row(i), g.o + at.o_row(i), at.shape.head_dim);
+}
+
+// What query i adds to dq, dk and dv; p and factor are scratch.
+template <class T>
+void backward_row(const Backward<T>& g, const AttentionPlace& at, std::int64_t i, T* p, T* factor) {
+  const std::int64_t d = at.shape.head_dim;
+  const T *q = g.q + at.q_row(i), *d_o = g.d_o + at.o_row(i);
+  T* dq = g.dq + at.q_row(i);
+  const T delta = forward_again(g, at, i, p, factor);
+  for (std::int64_t j = at.first(i); j < at.end(i); ++j) {
     const std::int64_t kv = at.kv_row(j);
     const T dp = factor[j] * dot(d_o, g.v + kv, d);
     const T ds = static_cast<T>(at.shape.scale) * p[j] * (dp - delta);
@@ -163,6 +173,28 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const T* 
 }
 
 template <class T>
+void attention_bias_backward(T* d_bias, const T* d_o, const T* o, const T* lse, const T* q,
+                             const T* k, const T* v, const std::int32_t* first_key,
+                             const AttentionShape& shape, const Dropout& dropout) {
+  const Backward<T> g = {nullptr, nullptr, nullptr, d_o, o, lse, q, k, v};
+  const std::int64_t span = 2 * shape.kv_length - 1;
+  parallel_for(shape.heads, [&](std::int64_t head) {
+    std::vector<T> p(static_cast<std::size_t>(shape.kv_length)), factor(p.size(), T(1));
+    std::fill_n(d_bias + head * span, span, T(0));
+    for (std::int64_t task = 0; task < shape.sequences * shape.q_length; ++task) {
+      const AttentionPlace at{shape, dropout, first_key, task / shape.q_length, head};
+      const std::int64_t i = task % shape.q_length;
+      const T delta = forward_again(g, at, i, p.data(), factor.data());
+      for (std::int64_t j = at.first(i); j < at.end(i); ++j) {
+        const T dp = dot(d_o + at.o_row(i), v + at.kv_row(j), shape.head_dim);
+        d_bias[at.bias_place(i) + j] +=
+            p[static_cast<std::size_t>(j)] * (factor[static_cast<std::size_t>(j)] * dp - delta);
+      }
+    }
+  });
+}
+
+template <class T>
 void attention_part_forward(T* o, T* lse, const T* q, const T* k, const T* v,
                             const std::int32_t* first_key, const AttentionShape& shape,
                             const AttentionRange& range, const Dropout& dropout,
@@ -205,6 +237,12 @@ void attention_part_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, cons
 INSTANTIATE(float);
 INSTANTIATE(double);
 
+template void attention_bias_backward(float*, const float*, const float*, const float*,
+                                      const float*, const float*, const float*, const std::int32_t*,
+                                      const AttentionShape&, const Dropout&);
+template void attention_bias_backward(double*, const double*, const double*, const double*,
+                                      const double*, const double*, const double*,
+                                      const std::int32_t*, const AttentionShape&, const Dropout&);
 template void attention_forward(float*, float*, const float*, const float*, const float*,
                                 const std::int32_t*, const AttentionShape&, const Dropout&);
 template void attention_forward(double*, double*, const double*, const double*, const double*,

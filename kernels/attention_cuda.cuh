@@ -23,6 +23,8 @@ struct AttentionSizes {
   std::int64_t q_row, q_group, kv_row, kv_head;  // elements
   float scale;
   const std::int32_t* first_key;
+  const float* bias;
+  int bias_row;  // elements of a head's
   explicit AttentionSizes(const AttentionShape& s, const std::int32_t* first_keys)
       : sequences(static_cast<int>(s.sequences)),
         q_length(static_cast<int>(s.q_length)),
@@ -37,7 +39,9 @@ struct AttentionSizes {
         kv_row(s.kv_row()),
         kv_head(s.kv_head()),
         scale(static_cast<float>(s.scale)),
-        first_key(first_keys) {}
+        first_key(first_keys),
+        bias(static_cast<const float*>(s.bias)),
+        bias_row(static_cast<int>(2 * s.kv_length - 1)) {}
 
   // With a mask that is known when a kernel is compiled.
   template <bool kCausal>
@@ -49,6 +53,11 @@ struct AttentionSizes {
 
   __host__ __device__ int group() const { return heads / kv_heads; }  // query heads of a key head
   __device__ int own(int query) const { return query + (causal ? kv_length - q_length : 0); }
+  // Where bias has what is added to the score of a query and a key; kv_length may be the
+  // sequence's.
+  __device__ std::int64_t bias_place(int head, int query, int key) const {
+    return std::int64_t{head} * bias_row + bias_row / 2 + key - own(query);
+  }
   // The first key that a query sees; it does not fall with the query.  Past the end as at it.
   __device__ int first(int sequence, int query) const {
     query = min(query, q_length - 1);
@@ -89,7 +98,7 @@ namespace hopper {
 // Whether the kernels below can do it, for bf16 in rows that begin at multiples of 16 bytes; with
 // dropout, keys whose eights share random words come from a multiple of 8 on.
 inline bool attention_fits(const AttentionShape& s) {
-  return s.head_dim <= 256 && s.head_dim % 8 == 0 && !s.kv_lengths &&
+  return s.head_dim <= 256 && s.head_dim % 8 == 0 && !s.kv_lengths && !s.bias &&
          (s.place.key | s.place.key_gap | s.place.chunk) % 8 == 0;
 }
 

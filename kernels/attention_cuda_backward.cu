@@ -10,9 +10,12 @@
 
 #include "kernels/attention_tile.cuh"
 #include "kernels/cuda_check.h"
+#include "kernels/reduce.cuh"
 
 namespace mt::cuda {
 namespace {
+
+constexpr int kBiasThreads = 128;
 
 template <class T>
 struct Tensors {
@@ -102,6 +105,7 @@ struct Block {
     return line / kOther;
   }
   __device__ int end() const {
+    if (kOwnKeys && own >= at.sizes.kv_length) return begin();  // behind the sequence's keys
     const int last = min(own + kOwn, kOwnKeys ? at.sizes.kv_length : at.rows()) - 1;
     const int lines =
         kOwnKeys ? at.sizes.end_query(at.sequence, last) * at.group : at.last(last) + 1;
@@ -118,10 +122,13 @@ struct Block {
       const int mine = threadIdx.x / 32 * 16 + lane() / 4 + i / 2 % 2 * 8;
       const int other = i / 4 * 8 + lane() % 4 * 2 + i % 2;
       const int key = kOwnKeys ? own + mine : n * kOther + other;
+      const int line = kOwnKeys ? n * kOther + other : own + mine;
       const RowState row = shared.rows[kOwnKeys ? n % kStages * kOther + other : mine];
+      const bool sees = key >= row.first && key <= row.last;
       float factor = 1;
-      if (a.dropout) factor = at.factor(sample, kOwnKeys ? n * kOther + other : own + mine, key);
-      p[i] = key < row.first || key > row.last ? 0 : exp2_approx(fmaf(p[i], scale, -row.lse2));
+      if (a.dropout) factor = at.factor(sample, line, key);
+      if (a.sizes.bias && sees) p[i] += at.bias(line, key);
+      p[i] = sees ? exp2_approx(fmaf(p[i], scale, -row.lse2)) : 0;
       ds[i] = p[i] * (factor * ds[i] - row.delta);
       p[i] *= factor;
     }
@@ -172,7 +179,7 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim, kOwnKeys>::kWarps)
   }
 
   const int mine = tile * kOwn + warp * 16, channels = min(a.sizes.head_dim - part, kMade);
-  const int lines = (kOwnKeys ? at.sizes.kv_length : at.rows()) - mine;
+  const int lines = (kOwnKeys ? a.sizes.kv_length : at.rows()) - mine;  // keys of all sequences
   const auto store = [&](const auto& sums, float factor, auto& by_way_of, T* to) {
     const float factors[2] = {factor, factor};
     store_rows<kMade>(
@@ -182,6 +189,39 @@ __global__ void __launch_bounds__(32 * Shared<T, kHeadDim, kOwnKeys>::kWarps)
   };
   store(d_first, a.sizes.scale, shared.first, kOwnKeys ? t.dk : t.dq);
   if constexpr (kOwnKeys) store(d_second, 1, shared.second, t.dv);
+}
+
+// A block for each element of d_bias, which its threads' queries add up to, in an order of their
+// own.  No tile has the scores of one distance: they are made again, one by one.
+template <class T>
+__global__ void __launch_bounds__(kBiasThreads)
+    bias_kernel(float* d_bias, const Arguments<T> arguments) {
+  const AttentionArguments& a = arguments.a;
+  const Tensors<T>& t = arguments.t;
+  const int head = blockIdx.x / a.sizes.bias_row, group = a.sizes.group(), d = a.sizes.head_dim;
+  const int distance = static_cast<int>(blockIdx.x) % a.sizes.bias_row - a.sizes.bias_row / 2;
+  float sum = 0;
+  for (int sequence = 0; sequence < a.sizes.sequences; ++sequence) {
+    const HeadGroup at(a, sequence * a.sizes.kv_heads + head / group);
+    const std::uint32_t sample = a.dropout ? a.keep.sample(sequence) : 0;
+    for (int query = threadIdx.x; query < at.sizes.q_length; query += kBiasThreads) {
+      const int row = query * group + head % group, key = at.sizes.own(query) + distance;
+      if (key < at.first(row) || key > min(at.last(row), at.sizes.kv_length - 1)) continue;
+      const T *const q = t.q + at.q_place(row), *const k = t.k + at.key_place(key);
+      const T *const d_o = t.d_o + at.o_place(row), *const v = t.v + at.key_place(key);
+      float score = at.bias(row, key), dp = 0, delta = 0;
+      for (int c = 0; c < d; ++c) {
+        score += static_cast<float>(q[c]) * static_cast<float>(k[c]);
+        dp += static_cast<float>(d_o[c]) * static_cast<float>(v[c]);
+        delta += static_cast<float>(d_o[c]) * static_cast<float>(t.o[at.o_place(row) + c]);
+      }
+      const float factor = a.dropout ? at.factor(sample, row, key) : 1;
+      sum += expf(score * a.sizes.scale - t.lse[at.lse_place(row)]) * (factor * dp - delta);
+    }
+  }
+  __shared__ float sums[kBiasThreads / 32];
+  sum = over_block(sum, sums);
+  if (threadIdx.x == 0) d_bias[blockIdx.x] = sum;
 }
 
 // A warp for each row of each head.
@@ -254,6 +294,29 @@ void attention_backward(T* dq, T* dk, T* dv, const T* d_o, const T* o, const flo
   });
 }
 
+template <class T>
+void attention_bias_backward(float* d_bias, const T* d_o, const T* o, const float* lse, const T* q,
+                             const T* k, const T* v, const std::int32_t* first_key,
+                             const AttentionShape& s, const Dropout& dropout, cudaStream_t stream) {
+  const Arguments<T> arguments{
+      AttentionArguments(s, first_key, dropout, sizeof(T), d_o, o, q, k, v),
+      {nullptr, nullptr, nullptr, d_o, o, lse, q, k, v, nullptr}};
+  const std::int64_t blocks = s.heads * (2 * s.kv_length - 1);
+  if (blocks == 0) return;
+  bias_kernel<<<static_cast<unsigned>(blocks), kBiasThreads, 0, stream>>>(d_bias, arguments);
+  check(cudaGetLastError());
+}
+
+template void attention_bias_backward(float*, const float*, const float*, const float*,
+                                      const float*, const float*, const float*, const std::int32_t*,
+                                      const AttentionShape&, const Dropout&, cudaStream_t);
+template void attention_bias_backward(float*, const bf16*, const bf16*, const float*, const bf16*,
+                                      const bf16*, const bf16*, const std::int32_t*,
+                                      const AttentionShape&, const Dropout&, cudaStream_t);
+template void attention_bias_backward(float*, const __half*, const __half*, const float*,
+                                      const __half*, const __half*, const __half*,
+                                      const std::int32_t*, const AttentionShape&, const Dropout&,
+                                      cudaStream_t);
 template std::size_t attention_backward_work<float>(const AttentionShape&);
 template std::size_t attention_backward_work<bf16>(const AttentionShape&);
 template std::size_t attention_backward_work<__half>(const AttentionShape&);

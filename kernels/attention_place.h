@@ -50,6 +50,15 @@ struct AttentionPlace {
   }
   std::int64_t key(std::int64_t j) const { return range ? range->key_position(j) : j; }
 
+  // What is added to the scores of query i: of key j at [j].  Not of a part.
+  template <class T>
+  const T* bias(std::int64_t i) const {
+    return static_cast<const T*>(shape.bias) + bias_place(i);
+  }
+  std::int64_t bias_place(std::int64_t i) const {
+    return head * (2 * shape.kv_length - 1) + shape.kv_length - 1 - query(i);
+  }
+
   // Query i sees keys first(i) to end(i) - 1, of which, if causal, the last is its own, or, of a
   // part, comes before it; there may be none then.
   std::int64_t end(std::int64_t i) const {

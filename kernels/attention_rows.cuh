@@ -39,6 +39,13 @@ struct WarpRows {
       f(scores[i], i / 2 % 2, first + i / 4 * 8 + lane() % 4 * 2 + i % 2);
   }
 
+  // Keys that a row does not see have none.
+  __device__ void add_bias(int first) {
+    for_scores(first, [&](float& score, int r, int key) {
+      if (key >= first_key[r] && key <= last_key[r]) score += at.bias(row + 8 * r, key);
+    });
+  }
+
   __device__ void mask(int first) {
     for_scores(first, [&](float& score, int r, int key) {
       if (key < first_key[r] || key > last_key[r]) score = -kInfinity;

@@ -334,7 +334,7 @@ void backward_head(const AttentionGradients& g, const AttentionPlace& at, bool f
 }  // namespace
 
 bool attention_fits(const AttentionShape& shape) {
-  return shape.head_dim % kLanes == 0 && shape.q_length >= 4;
+  return shape.head_dim % kLanes == 0 && shape.q_length >= 4 && shape.bias == nullptr;
 }
 
 void attention_forward(float* o, float* lse, const float* q, const float* k, const float* v,

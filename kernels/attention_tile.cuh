@@ -46,7 +46,9 @@ struct AttentionForward {
 };
 
 // Whether a key head has so few queries that its keys are what takes time; attention_few_rows.cu.
-inline bool few_rows(const AttentionShape& s) { return s.q_length * (s.heads / s.kv_heads) <= 16; }
+inline bool few_rows(const AttentionShape& s) {
+  return s.q_length * (s.heads / s.kv_heads) <= 16 && !s.bias;
+}
 std::size_t attention_few_rows_work(const AttentionShape& shape);
 template <class T>
 void attention_few_rows(const AttentionArguments& a, const AttentionForward<T>& t,
@@ -97,6 +99,10 @@ struct HeadGroup {
   // Where a key is in k, v, dk and dv.
   __device__ std::int64_t key_place(int key) const {
     return (slot * a.kv_stride + key) * sizes.kv_row + kv_head * sizes.kv_head;
+  }
+  // What is added to a score of theirs before it is scaled.
+  __device__ float bias(int row, int key) const {
+    return sizes.bias[sizes.bias_place(head(row), query(row), key)] / sizes.scale;
   }
   __device__ float factor(std::uint32_t sample, int row, int key) const {
     return a.keep.factor_of(sample, head(row), query(row), key);

@@ -122,16 +122,25 @@ struct Heads {
   AnyTensor q, k, v;
 
   bool packed() const { return !k; }
+  bool paired() const { return k && !v; }
+  // The shape, of tensors that lie so.
+  AttentionShape laid_out(const AttentionShape& asked) const {
+    AttentionShape shape = asked;
+    shape.packed = packed();
+    shape.paired = paired();
+    return shape;
+  }
   // pointers(q, k, v)
   template <class T, class Body>
   void with_pointers(const AttentionShape& s, const Body& body) const {
-    if (!packed()) return body(q.template as<T>(), k.template as<T>(), v.template as<T>());
-    const auto part = [&](std::int64_t heads) {
-      return q.reshape({q.numel() / s.head_dim, s.head_dim})
-          .rows(heads, heads + 1)
+    const auto head = [&](const AnyTensor& heads, std::int64_t n) {
+      return heads.reshape({heads.numel() / s.head_dim, s.head_dim})
+          .rows(n, n + 1)
           .template as<T>();
     };
-    body(part(0), part(s.group()), part(s.group() + 1));
+    if (packed()) return body(head(q, 0), head(q, s.group()), head(q, s.group() + 1));
+    if (paired()) return body(q.template as<T>(), head(k, 0), head(k, 1));
+    body(q.template as<T>(), k.template as<T>(), v.template as<T>());
   }
 };
 
@@ -146,6 +155,9 @@ static void check_heads(const char* operation, const char* name, const Heads<Con
     return;
   }
   check_shape(operation, name, heads.q, {tokens, s.heads, s.head_dim});
+  if (heads.paired())
+    return check_shape(operation, "keys and values", heads.k,
+                       {s.sequences * s.kv_stride, 2 * s.kv_heads * s.head_dim});
   const std::int64_t runs = s.kv_slots ? heads.k.shape()[0] / s.kv_stride : s.sequences;
   check_shape(operation, "keys", heads.k, {runs * s.kv_stride, s.kv_heads, s.head_dim});
   check_shape(operation, "values", heads.v, heads.k.shape());
@@ -178,8 +190,7 @@ void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, Const
                        ConstTensor first_key, const AttentionShape& asked, const Dropout& dropout,
                        Stream& stream) {
   const Heads<ConstTensor> heads{q, k, v};
-  AttentionShape shape = asked;
-  shape.packed = heads.packed();
+  const AttentionShape shape = heads.laid_out(asked);
   check_attention("attention_forward", heads, o, first_key, lse, shape);
   Cost cost = moves(o, lse);
   cost.bytes += bytes_of(heads);
@@ -209,12 +220,11 @@ void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstT
                         Stream& stream) {
   const Heads<ConstTensor> heads{q, k, v};
   const Heads<Tensor> gradients{dq, dk, dv};
-  AttentionShape shape = asked;
-  shape.packed = heads.packed();
+  const AttentionShape shape = heads.laid_out(asked);
   check_attention("attention_backward", heads, o, first_key, lse, shape);
   check_shape("attention_backward", "d_o", d_o, o.shape());
   check_heads("attention_backward", "dq", {dq, dk, dv}, shape);
-  if (gradients.packed() != heads.packed())
+  if (gradients.packed() != heads.packed() || gradients.paired() != heads.paired())
     fail(Exit::internal, "attention_backward: gradients lie otherwise than what they are of");
   Cost cost = moves(d_o, o, lse);
   cost.bytes += 2 * bytes_of(heads);
@@ -243,6 +253,35 @@ void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstT
                                        queries, keys, values, or_null<std::int32_t>(first_key),
                                        shape, dropout, work, stream.handle());
             });
+      });
+}
+
+void attention_bias_backward(Tensor d_bias, ConstTensor d_o, ConstTensor o, ConstTensor lse,
+                             ConstTensor q, ConstTensor k, ConstTensor v, ConstTensor first_key,
+                             const AttentionShape& asked, const Dropout& dropout, Stream& stream) {
+  const Heads<ConstTensor> heads{q, k, v};
+  const AttentionShape shape = heads.laid_out(asked);
+  check_attention("attention_bias_backward", heads, o, first_key, lse, shape);
+  check_shape("attention_bias_backward", "d_o", d_o, o.shape());
+  check_shape("attention_bias_backward", "d_bias", d_bias, {shape.heads, 2 * shape.kv_length - 1});
+  Cost cost = moves(d_o, o, lse);
+  cost.bytes += bytes_of(heads);
+  cost.flops = 2 * product_flops(shape);
+  dispatch(
+      Family::attention, q, cost, stream,
+      [&]<class T>() {
+        heads.with_pointers<T>(shape, [&](const T* queries, const T* keys, const T* values) {
+          cpu::attention_bias_backward(d_bias.as<T>(), d_o.as<T>(), o.as<T>(), lse.as<T>(), queries,
+                                       keys, values, or_null<std::int32_t>(first_key), shape,
+                                       dropout);
+        });
+      },
+      [&]<class T>() {
+        heads.with_pointers<T>(shape, [&](const T* queries, const T* keys, const T* values) {
+          cuda::attention_bias_backward(d_bias.as<float>(), d_o.as<T>(), o.as<T>(), lse.as<float>(),
+                                        queries, keys, values, or_null<std::int32_t>(first_key),
+                                        shape, dropout, stream.handle());
+        });
       });
 }
 

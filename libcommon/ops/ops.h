@@ -14,6 +14,7 @@
 #include "kernels/attention_part.h"
 #include "kernels/dropout.h"
 #include "kernels/qkv.h"
+#include "kernels/relative_bias.h"
 #include "kernels/sample.h"
 #include "kernels/update.h"
 #include "tensor/param.h"
@@ -114,7 +115,8 @@ struct CachedAttention {
 void cached_attention(const CachedAttention& problem, Stream& stream);
 
 // Without k and v, q holds the rows of a fused projection, and without dk and dv dq those of its
-// gradient: [tokens, (heads + 2 kv_heads) head_dim].
+// gradient: [tokens, (heads + 2 kv_heads) head_dim].  Without v alone, k holds the rows of a
+// projection to both, and without dv dk those of its gradient: [tokens, 2 kv_heads head_dim].
 // first_key: [sequences q_length] i32, or empty for 0 everywhere.
 void attention_forward(Tensor o, Tensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
                        ConstTensor first_key, const AttentionShape& shape, const Dropout& dropout,
@@ -123,6 +125,17 @@ void attention_backward(Tensor dq, Tensor dk, Tensor dv, ConstTensor d_o, ConstT
                         ConstTensor lse, ConstTensor q, ConstTensor k, ConstTensor v,
                         ConstTensor first_key, const AttentionShape& shape, const Dropout& dropout,
                         Stream& stream);
+
+// d_bias: of the sum_dtype, overwritten.
+void attention_bias_backward(Tensor d_bias, ConstTensor d_o, ConstTensor o, ConstTensor lse,
+                             ConstTensor q, ConstTensor k, ConstTensor v, ConstTensor first_key,
+                             const AttentionShape& shape, const Dropout& dropout, Stream& stream);
+
+// The bias of relative positions (kernels/relative_bias.h), in the sum_dtype.  d_table is added to.
+void relative_bias(Tensor bias, ConstTensor table, std::int64_t first_head,
+                   const RelativeBuckets& buckets, Stream& stream);
+void relative_bias_backward(Tensor d_table, ConstTensor d_bias, std::int64_t first_head,
+                            const RelativeBuckets& buckets, Stream& stream);
 
 // A part of one sequence (kernels/attention_part.h).  lse, of the sum_dtype, is one dimension from
 // the first element that is used to the last.  o, dq, and dk with dv are of q's type or of the

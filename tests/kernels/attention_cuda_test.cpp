@@ -29,7 +29,7 @@ Case full(Case c) {
   return c;
 }
 
-bool forward_only(const Case& c) { return c.causal ? c.cached > 0 : c.own_lengths; }
+bool forward_only(const Case& c) { return c.causal && c.cached > 0; }
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << c.sequences << " x " << c.length << ", heads " << c.heads << "/" << c.kv_heads << " of "
@@ -92,7 +92,7 @@ struct Problem {
         v(random(std::ssize(k), 3)),
         d_o(random(std::ssize(q), 4)),
         lse_size(static_cast<std::size_t>(c.sequences * c.heads * c.length)),
-        packs(c.cached == 0),
+        packs(c.cached == 0 && !c.own_lengths),
         forward_only(mt::forward_only(c)),
         own_lengths(c.own_lengths) {}
 

@@ -104,7 +104,11 @@ void naive_row(const Inputs<T>& in, const AttentionShape& s, const Dropout& drop
     if (!seen(j)) continue;
     double score = 0;
     for (std::int64_t c = 0; c < d; ++c) score += double(q[c]) * in.k[kv(j) + c];
-    total += p[j] = std::exp(s.scale * score);
+    const T bias =
+        s.bias == nullptr
+            ? 0
+            : static_cast<const T*>(s.bias)[h * (2 * s.kv_length - 1) + s.kv_length - 1 + j - own];
+    total += p[j] = std::exp(s.scale * score + bias);
   }
   for (std::int64_t j = 0; j < s.kv_length; ++j)
     for (std::int64_t c = 0; c < d; ++c)
@@ -329,6 +333,20 @@ TEST(Attention, DerivativesNotCausal) {
   check_derivatives(full(shape_of(2, 70, 33, 4, 2, 6)), kNone);
 }
 
+TEST(Attention, DerivativesWithLengthsOfTheirOwn) {
+  const std::vector<std::int32_t> lengths = {70, 1, 33};
+  for (const std::int64_t q_length : {1, 33, 90})
+    for (const Dropout& dropout : {kNone, kSome}) {
+      AttentionShape s = full(shape_of(3, q_length, 70, 4, 2, 6));
+      s.kv_lengths = lengths.data();
+      check_derivatives(s, dropout);
+      const auto g = backward(random<double>(q_size(s), 4), Inputs<double>(s), s, dropout);
+      const std::size_t key = g.dk.size() / (3 * 70);
+      for (const auto* gradient : {&g.dk, &g.dv})
+        for (std::size_t i = (70 + 1) * key; i < 2 * 70 * key; ++i) ASSERT_EQ((*gradient)[i], 0);
+    }
+}
+
 void check_float_backward(const AttentionShape& s, const Dropout& dropout,
                           const FirstKeys& first = {}) {
   const Inputs<float> in(s);
@@ -363,6 +381,66 @@ TEST(Attention, FloatBackwardFollowsDoubleNotCausal) {
     for (const std::int64_t longest : {1, 10, 100, 250}) {
       const AttentionShape s = full(shape_of(2, 300, 300, 2, 1, 16), window);
       check_float_backward(s, kSome, documents(s, longest));
+    }
+  const std::vector<std::int32_t> lengths = {200, 1, 66};
+  AttentionShape padded = full(shape_of(3, 65, 200, 4, 2, 32));
+  padded.kv_lengths = lengths.data();
+  for (const Dropout& dropout : {kNone, kSome}) check_float_backward(padded, dropout);
+}
+
+// --- Biases -------------------------------------------------------------------------------------
+
+template <class T>
+std::vector<T> bias_of(const AttentionShape& s) {
+  return random<T>(s.heads * (2 * s.kv_length - 1), 8, -2, 2);
+}
+
+TYPED_TEST(AttentionTest, Bias) {
+  for (const bool causal : {true, false})
+    for (const Dropout& dropout : {kNone, kSome}) {
+      AttentionShape s = shape_of(2, 70, 70, 4, 2, 16);
+      s.causal = causal;
+      const auto bias = bias_of<TypeParam>(s);
+      s.bias = bias.data();
+      check_forward<TypeParam>(s, dropout);
+      check_forward<TypeParam>(s, dropout, documents(s, 20));
+    }
+  AttentionShape cached = shape_of(2, 5, 70, 4, 2, 16);
+  const auto bias = bias_of<TypeParam>(cached);
+  cached.bias = bias.data();
+  check_forward<TypeParam>(cached, kNone);
+}
+
+template <class T>
+std::vector<T> bias_backward(const std::vector<T>& d_o, const Inputs<T>& in,
+                             const AttentionShape& s, const Dropout& dropout) {
+  const auto saved = forward(in.q, in.k, in.v, s, dropout);
+  std::vector<T> d_bias(s.heads * (2 * s.kv_length - 1), std::numeric_limits<T>::quiet_NaN());
+  cpu::attention_bias_backward(d_bias.data(), d_o.data(), saved.o.data(), saved.lse.data(),
+                               in.q.data(), in.k.data(), in.v.data(), nullptr, s, dropout);
+  return d_bias;
+}
+
+TEST(Attention, DerivativesWithBias) {
+  const std::vector<std::int32_t> lengths = {33, 1, 20};
+  for (const bool causal : {true, false})
+    for (const Dropout& dropout : {kNone, kSome}) {
+      AttentionShape s = shape_of(3, 33, 33, 4, 2, 6);
+      s.causal = causal;
+      if (!causal) s.kv_lengths = lengths.data();
+      const auto bias = bias_of<double>(s);
+      s.bias = bias.data();
+      const Inputs<double> in(s);
+      const auto d_o = random<double>(q_size(s), 4);
+      check_derivatives(s, dropout);
+      check::expect_gradient(
+          bias_backward(d_o, in, s, dropout),
+          [&](const auto& at) {
+            AttentionShape moved = s;
+            moved.bias = at.data();
+            return check::dot(d_o, forward(in.q, in.k, in.v, moved, dropout).o);
+          },
+          bias, 9);
     }
 }
 
@@ -404,6 +482,35 @@ void check_packed(AttentionShape s, const Dropout& dropout) {
   EXPECT_TRUE(check::same_bits(packed.o, apart.o));
   EXPECT_TRUE(check::same_bits(packed.lse, apart.lse));
   EXPECT_TRUE(check::same_bits(dqkv, expected));
+}
+
+// From the rows of a projection to keys and values every bit is what it is from separate tensors.
+TEST(Attention, PairedAsApart) {
+  const AttentionShape apart = full(shape_of(2, 33, 70, 4, 2, 16));
+  AttentionShape paired = apart;
+  paired.paired = true;
+  const Inputs<float> in(apart);
+  const auto d_o = random<float>(q_size(apart), 4);
+  const std::int64_t d = apart.head_dim;
+  const auto pair_of = [&](const std::vector<float>& k, const std::vector<float>& v) {
+    std::vector<float> both;
+    for (auto i = k.begin(), j = v.begin(); i != k.end(); i += d, j += d) {
+      both.insert(both.end(), i, i + d);
+      both.insert(both.end(), j, j + d);
+    }
+    return both;
+  };
+  const Outputs<float> expected = forward(in.q, in.k, in.v, apart, kSome);
+  const Gradient<float> g = backward(d_o, in, apart, kSome);
+  const std::vector<float> kv = pair_of(in.k, in.v);
+  std::vector<float> o(expected.o.size()), lse(expected.lse.size()), dq(o.size()), dkv(kv.size());
+  cpu::attention_forward(o.data(), lse.data(), in.q.data(), kv.data(), kv.data() + d, nullptr,
+                         paired, kSome);
+  cpu::attention_backward(dq.data(), dkv.data(), dkv.data() + d, d_o.data(), o.data(), lse.data(),
+                          in.q.data(), kv.data(), kv.data() + d, nullptr, paired, kSome);
+  EXPECT_TRUE(check::same_bits(o, expected.o));
+  EXPECT_TRUE(check::same_bits(dq, g.dq));
+  EXPECT_TRUE(check::same_bits(dkv, pair_of(g.dk, g.dv)));
 }
 
 TEST(Attention, PackedAsApart) {
