@@ -22,11 +22,12 @@ AttentionShape AttentionCore::shape(const Step& s, const Keys& keys) const {
           .window = keys.window,
           .causal = keys.causal,
           .kv_lengths = or_null<std::int32_t>(keys.lengths),
+          .bias = keys.bias.data(),
           .scale = options_.scale / std::sqrt(static_cast<double>(options_.head_dim))};
 }
 
 Dropout AttentionCore::dropout(const Step& s) const {
-  return s.dropout(options_.dropout, options_.layer, Purpose::attention_dropout);
+  return s.dropout(options_.dropout, options_.layer, options_.purpose);
 }
 
 Shape AttentionCore::shape_of_o(const Step& s) const {
@@ -108,6 +109,14 @@ void AttentionCore::backward(Step& s, const Qkv& gradients, ConstTensor d_o, con
                                       dropout(s), options_.layer);
   attention_backward(gradients.q, gradients.k, gradients.v, d_o, found.o, found.lse, heads.q,
                      heads.k, heads.v, keys.first_key, shape(s, keys), dropout(s), s.stream);
+}
+
+Tensor AttentionCore::bias_gradient(Step& s, ConstTensor d_o, const Saved& found, const Qkv& heads,
+                                    const Keys& keys) const {
+  const Tensor gradient = s.scratch_sums(keys.bias.shape());
+  attention_bias_backward(gradient, d_o, found.o, found.lse, heads.q, heads.k, heads.v,
+                          keys.first_key, shape(s, keys), dropout(s), s.stream);
+  return gradient;
 }
 
 }  // namespace mt

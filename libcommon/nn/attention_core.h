@@ -1,6 +1,6 @@
 // AttentionCore: what queries find among keys, between the projections that make both and the one
 // that reads it (kernels/attention.h).
-//   o = dropout(softmax(scale q k^T / sqrt(head_dim))) v
+//   o = dropout(softmax(scale q k^T / sqrt(head_dim) + bias)) v
 // The keys are those of the Step's tokens, on this rank or on all that share its sequences
 // (context_parallel.h), or of other tokens, as many as Keys say, or, with a past in the Step, those
 // of a cache, where the tokens' own are put at the Step's positions.
@@ -12,7 +12,8 @@
 namespace mt {
 
 // Queries, keys and values, or their gradients: [tokens, heads or kv_heads, head_dim].  Packed, q
-// has them all, as rows of a fused projection (kernels/qkv.h).
+// has them all, as rows of a fused projection (kernels/qkv.h).  Without v alone k has both, as rows
+// of a projection with each head's key and behind it its value.
 struct Qkv {
   Tensor q, k, v;
   bool packed() const { return !k; }
@@ -25,6 +26,8 @@ struct Keys {
   ConstTensor first_key;     // [tokens] i32: where each query's document begins; empty: 0 for all
   ConstTensor lengths;       // [sequences] i32: each sequence's keys; empty: as many as there are
   std::int64_t count = 0;    // of a sequence's keys at most; 0: as many as it has tokens
+  ConstTensor bias = {};     // [heads, 2 count - 1] of the sum_dtype; not with ranks that share
+                             // sequences
 };
 
 class AttentionCore {
@@ -34,8 +37,9 @@ class AttentionCore {
     std::int64_t heads = 0, kv_heads = 0, head_dim = 0;  // of this rank
     std::int64_t first_head = 0;                         // of the layer's, the first of these
     double dropout = 0;
-    double scale = 1;        // of the scores, beside 1 / sqrt(head_dim)
-    bool recompute = false;  // the backward makes what was found again
+    Purpose purpose = Purpose::attention_dropout;  // of its random numbers
+    double scale = 1;                              // of the scores, beside 1 / sqrt(head_dim)
+    bool recompute = false;                        // the backward makes what was found again
   };
   struct Saved {
     Tensor o, lse;  // [tokens, heads, head_dim], [sequences, heads, length]
@@ -53,6 +57,9 @@ class AttentionCore {
   // gradients: packed if the heads are.
   void backward(Step& s, const Qkv& gradients, ConstTensor d_o, const Saved& found,
                 const Qkv& heads, const Keys& keys) const;
+  // Returns the gradient of the keys' bias, in `layer`.
+  Tensor bias_gradient(Step& s, ConstTensor d_o, const Saved& found, const Qkv& heads,
+                       const Keys& keys) const;
 
  private:
   AttentionShape shape(const Step& s, const Keys& keys) const;

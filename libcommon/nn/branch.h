@@ -5,6 +5,7 @@
 
 #include <variant>
 
+#include "nn/cross_attention.h"
 #include "nn/mlp.h"
 #include "nn/self_attention.h"
 
@@ -12,11 +13,11 @@ namespace mt {
 
 class Branch {
  public:
-  using Module = std::variant<SelfAttention, Mlp>;
+  using Module = std::variant<SelfAttention, CrossAttention, Mlp>;
   struct Saved {
     Tensor normed;  // empty: the backward makes it again
     Norm::Saved norm;
-    std::variant<std::monostate, SelfAttention::Saved, Mlp::Saved> module;
+    std::variant<std::monostate, SelfAttention::Saved, CrossAttention::Saved, Mlp::Saved> module;
   };
   Branch(Norm norm, Module module, bool recompute_norm = false)
       : norm_(norm), module_(module), recompute_norm_(recompute_norm) {}

@@ -5,11 +5,12 @@
 
 namespace mt {
 
-Keys SelfAttention::keys(const Step& s) const {
+Keys SelfAttention::keys(Step& s) const {
   return {.causal = s.tokens.causal,
           .window = options_.window,
           .first_key = s.tokens.first_key,
-          .lengths = s.past.lengths};
+          .lengths = s.past.cache != nullptr ? s.past.lengths : s.tokens.lengths,
+          .bias = options_.bias ? options_.bias->forward(s) : Tensor()};
 }
 
 Dropout SelfAttention::hidden_dropout(const Step& s) const {
@@ -90,17 +91,18 @@ SelfAttention::Saved SelfAttention::project(Step& s, ConstTensor x, const Saved*
 
 // Returns the gradient of the projection's rows, which its weight gradient reads.
 Tensor SelfAttention::projection_gradient(Step& s, ConstTensor d_o,
-                                          const AttentionCore::Saved& found, const Saved& v) const {
+                                          const AttentionCore::Saved& found, const Saved& v,
+                                          const Keys& keys) const {
   const Shape rows{s.tokens.count(), qkv_.out_features()};
   if (packed(s)) {
     const Tensor dqkv = s.gradient(rows);
-    core_.backward(s, {.q = dqkv, .k = {}, .v = {}}, d_o, found, v.heads, keys(s));
+    core_.backward(s, {.q = dqkv, .k = {}, .v = {}}, d_o, found, v.heads, keys);
     turn(s, all_heads(dqkv), true);
     return dqkv;
   }
   const Qkv d{s.scratch(v.heads.q.shape()), s.scratch(v.heads.k.shape()),
               s.scratch(v.heads.v.shape())};
-  core_.backward(s, d, d_o, found, v.heads, keys(s));
+  core_.backward(s, d, d_o, found, v.heads, keys);
   const Tensor dq = norm_and_turn_backward(s, d.q, norms_.q, v.q);
   const Tensor dk = norm_and_turn_backward(s, d.k, norms_.k, v.k);
   const Tensor dqkv = s.gradient(rows);
@@ -121,10 +123,13 @@ void SelfAttention::backward(Step& s, Tensor dx, ConstTensor dy, ConstTensor x,
                              const Saved& v) const {
   const ArenaScope scope(s.layer);
   const ConstTensor dout = dropped_gradient(s, dy, hidden_dropout(s));
-  const AttentionCore::Saved found = core_.found(s, v.heads, keys(s), v.core);
+  const Keys seen = keys(s);
+  const AttentionCore::Saved found = core_.found(s, v.heads, seen, v.core);
   const Tensor d_o = s.scratch(found.o.shape());
   proj_.backward(s, joined(d_o), dout, joined(found.o));
-  qkv_.backward(s, dx, projection_gradient(s, d_o, found, v), x);
+  if (options_.bias && options_.bias->is_trainable())
+    options_.bias->backward(s, core_.bias_gradient(s, d_o, found, v.heads, seen));
+  qkv_.backward(s, dx, projection_gradient(s, d_o, found, v, seen), x);
 }
 
 }  // namespace mt

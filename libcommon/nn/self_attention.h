@@ -2,10 +2,10 @@
 // residual around it.
 //   y = residual + dropout(W_o attend(turn(norm(W_qkv x))) + b_o)
 // x, y, residual: [rows, hidden_size].  The norms are of each head's channels, of queries and of
-// keys.  With a past in the Step, keys and values of the tokens before come from its cache, and
-// those of x are put there, at the Step's positions.  The Step's first_key parts the documents of a
-// sequence.  Without a past, rotary positions are those in the sequence, whatever the Step's
-// positions are, as in Megatron.
+// keys.  A bias of relative positions may be added to the scores.  With a past in the Step, keys
+// and values of the tokens before come from its cache, and those of x are put there, at the Step's
+// positions.  The Step's first_key parts the documents of a sequence.  Without a past, rotary
+// positions are those in the sequence, whatever the Step's positions are, as in Megatron.
 #pragma once
 
 #include <optional>
@@ -13,6 +13,7 @@
 #include "nn/attention_core.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "nn/relative_bias.h"
 
 namespace mt {
 
@@ -24,6 +25,7 @@ class SelfAttention {
     double hidden_dropout = 0;
     ConstTensor inv_freq;  // [rotated channels / 2] f64 of host memory; empty: no rotary embedding
     bool rotary_interleaved = false;
+    std::optional<RelativeBias> bias = {};
   };
   struct HeadNorms {  // both or none
     std::optional<Norm> q, k;
@@ -50,14 +52,14 @@ class SelfAttention {
                 const Saved& saved) const;  // without the residual
 
  private:
-  Keys keys(const Step& s) const;
+  Keys keys(Step& s) const;  // with their bias in `layer`
   // Whether queries, keys and values stay where the projection puts them.
   bool packed(const Step& s) const { return !norms_.q && core_.takes_packed(s); }
   Dropout hidden_dropout(const Step& s) const;
   Tensor all_heads(const Tensor& rows) const;
   Saved project(Step& s, ConstTensor x, const Saved* saved, const Norm* norm) const;
   Tensor projection_gradient(Step& s, ConstTensor d_o, const AttentionCore::Saved& found,
-                             const Saved& saved) const;
+                             const Saved& saved, const Keys& keys) const;
   void turn(Step& s, Tensor x, bool inverse) const;
   void norm_and_turn(Step& s, Tensor y, const std::optional<Norm>& norm, Tensor x,
                      Norm::Saved* saved) const;

@@ -34,7 +34,9 @@ enum class Purpose : std::uint32_t {
   embedding_dropout,
   attention_dropout,
   hidden_dropout1,
-  hidden_dropout2
+  hidden_dropout2,
+  cross_attention_dropout,
+  cross_hidden_dropout
 };
 
 class ContextParallel;
@@ -44,9 +46,18 @@ struct Tokens {
   std::int64_t sequences = 0, length = 0;  // of each sequence
   ConstTensor positions;                   // [count()] i32
   ConstTensor first_key = {};              // [count()] i32: see Field; empty: 0 for all
-  bool causal = true;                      // no token sees those behind it
-  std::uint32_t stack = 0;                 // below 256; part of the key of every random number
+  ConstTensor lengths = {};  // [sequences] i32: tokens before a sequence's padding; empty: length
+  bool causal = true;        // no token sees those behind it
+  std::uint32_t stack = 0;   // below 256; part of the key of every random number
   std::int64_t count() const { return sequences * length; }
+};
+
+// Memory: what an encoder made of other tokens, which cross-attention reads.  As for the Step's own
+// tokens, tensor-parallel ranks may share the rows.
+struct Memory {
+  Tokens tokens;
+  ConstTensor hidden;  // [rows, hidden_size]
+  Tensor gradient;     // as hidden; each cross-attention's backward adds to it
 };
 
 struct Step {
@@ -62,6 +73,7 @@ struct Step {
   bool training = false;  // dropout is on
   bool again = false;     // a forward that is repeated for its backward
   Tokens tokens;
+  Memory memory = {};
   CachedPast past = {};            // generation: what the sequences follow
   Probe* probe = nullptr;          // sees what modules read and make
   Group* tensor = nullptr;         // ranks that share the matrices; null: this one has them whole
@@ -71,6 +83,13 @@ struct Step {
 
   ParamSharing* sharing = nullptr;  // of the parameters; null: nothing is due
   bool last = false;                // the step's last backward of this chunk
+
+  // The same for other tokens of the same micro-batch.
+  Step over(const Tokens& others) const {
+    Step s = *this;
+    s.tokens = others;
+    return s;
+  }
 
   int tensor_ranks() const { return tensor != nullptr ? tensor->size() : 1; }
   // Rows of hidden states on this rank, consecutive ones of the micro-batch's tokens, and the
@@ -132,14 +151,17 @@ struct Step {
 };
 
 // Wire: the tensors that travel from one pipeline stage to the next; their gradients travel back
-// likewise.  The first is the hidden states, [rows, hidden_size].
-inline constexpr std::size_t kWireTensors = 1;
+// likewise.  They are hidden states and, where later stages attend to one, a memory's, [rows,
+// hidden_size] each.  Empty ones do not travel.
+inline constexpr std::size_t kWireTensors = 2;
 struct Wire {
   std::array<Tensor, kWireTensors> tensors;
 
-  explicit operator bool() const { return bool(hidden()); }
-  Tensor& hidden() { return tensors.front(); }
-  const Tensor& hidden() const { return tensors.front(); }
+  explicit operator bool() const { return hidden() || memory(); }
+  Tensor& hidden() { return tensors[0]; }
+  const Tensor& hidden() const { return tensors[0]; }
+  Tensor& memory() { return tensors[1]; }
+  const Tensor& memory() const { return tensors[1]; }
 };
 using WireShapes = std::array<Shape, kWireTensors>;
 

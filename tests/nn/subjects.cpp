@@ -1,5 +1,6 @@
 // Every module in every form, small and with all extents different.
 #include "nn/bert_heads.h"
+#include "nn/cross_attention.h"
 #include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/lm_head.h"
@@ -113,6 +114,7 @@ struct AttentionForm {
   bool qkv_bias = true, proj_bias = true;
   bool rotary_interleaved = false;
   std::optional<NormKind> head_norms = {};
+  std::int64_t buckets = 0;  // of relative positions; 0: no bias
 };
 
 ConstTensor inv_freq(std::int64_t rotary_dim) {
@@ -124,6 +126,12 @@ SelfAttention::HeadNorms head_norms(ParamTable& table, const AttentionForm& f) {
   if (!f.head_norms) return {};
   return {.q = norm(table, "q_norm", *f.head_norms, f.head_dim),
           .k = norm(table, "k_norm", *f.head_norms, f.head_dim)};
+}
+
+std::optional<RelativeBias> relative_bias(ParamTable& table, const AttentionForm& f) {
+  if (f.buckets == 0) return {};
+  return RelativeBias(table.add(weight("relative", f.buckets, f.heads + 1)),
+                      RelativeBuckets(f.buckets, 4, f.buckets % 4 == 0), 1, f.heads);
 }
 
 SelfAttention attention(ParamTable& table, const AttentionForm& f) {
@@ -138,7 +146,8 @@ SelfAttention attention(ParamTable& table, const AttentionForm& f) {
            .window = f.window,
            .hidden_dropout = f.dropout / 2,
            .inv_freq = inv_freq(f.rotary_dim),
-           .rotary_interleaved = f.rotary_interleaved},
+           .rotary_interleaved = f.rotary_interleaved,
+           .bias = relative_bias(table, f)},
           head_norms(table, f)};
 }
 
@@ -151,6 +160,54 @@ NamedSubject of_attention(const std::string& name, const AttentionForm& form,
               return attention(subject.table, form);
             });
           }};
+}
+
+// x: the tokens' hidden states, and below them the memory's.
+class CrossAttentionSubject : public Subject {
+ public:
+  explicit CrossAttentionSubject(const AttentionForm& f)
+      : module_(linear(table, "q", f.heads * f.head_dim, kHidden, f.qkv_bias),
+                linear(table, "kv", 2 * f.heads * f.head_dim, kHidden, f.qkv_bias),
+                linear(table, "proj", kHidden, f.heads * f.head_dim, f.proj_bias),
+                {.core = {.layer = 3,
+                          .heads = f.heads,
+                          .kv_heads = f.heads,
+                          .head_dim = f.head_dim,
+                          .dropout = f.dropout,
+                          .purpose = Purpose::cross_attention_dropout,
+                          .recompute = f.recompute},
+                 .hidden_dropout = f.dropout / 2}) {
+    x = {kTokens + kMemory, kHidden};
+    y = {kTokens, kHidden};
+    allocate();
+  }
+  void forward(Step& s, Tensor out, ConstTensor in, bool save) override {
+    s.memory = memory(in);
+    module_.forward(s, out, residual_.view(), in.rows(0, kTokens), save ? &saved_ : nullptr);
+  }
+  void backward(Step& s, Tensor dx, ConstTensor d_out, ConstTensor in) override {
+    s.memory = memory(in);
+    s.memory.gradient = dx.rows(kTokens, kTokens + kMemory);
+    set_zero(s.memory.gradient, s.stream);
+    module_.backward(s, dx.rows(0, kTokens), d_out, in.rows(0, kTokens), saved_);
+  }
+
+ private:
+  static constexpr std::int64_t kMemory = 2 * 7;
+  Memory memory(ConstTensor in) const {
+    return {.tokens = {.sequences = 2, .length = 7, .positions = {}, .lengths = lengths_.view()},
+            .hidden = in.rows(kTokens, kTokens + kMemory),
+            .gradient = {}};
+  }
+
+  const HostTensor lengths_{{2}, {4, 7}};
+  const HostTensor residual_ = random_tensor(DType::f64, {kTokens, kHidden}, 3);
+  CrossAttention module_;
+  CrossAttention::Saved saved_;
+};
+
+NamedSubject of_cross_attention(const std::string& name, const AttentionForm& form) {
+  return {name, [=] { return std::make_unique<CrossAttentionSubject>(form); }};
 }
 
 Mlp mlp(ParamTable& table, Activation activation, bool with_bias, double dropout,
@@ -391,6 +448,16 @@ std::vector<NamedSubject> all_subjects() {
       of_attention("attention_of_documents", {.rotary_dim = 4}, 2),
       of_attention("attention_to_both_sides", {.rotary_dim = 4}, 0, false),
       of_attention("attention_of_documents_to_both_sides", {.window = 2}, 3, false),
+      of_attention("attention_with_relative_positions", {.buckets = 6}),
+      of_attention("attention_with_relative_positions_to_both_sides",
+                   {.heads = 4, .kv_heads = 2, .buckets = 8}, 0, false),
+      of_attention("recomputed_attention_with_relative_positions_and_dropout",
+                   recomputed(with_dropout({.buckets = 8})), 0, false),
+      of_cross_attention("cross_attention", {.heads = 3, .head_dim = 4}),
+      of_cross_attention("cross_attention_without_biases",
+                         {.head_dim = 5, .qkv_bias = false, .proj_bias = false}),
+      of_cross_attention("recomputed_cross_attention", recomputed({})),
+      of_cross_attention("cross_attention_with_dropout", with_dropout({.head_dim = 8})),
       of_attention("attention_with_dropout", with_dropout({.rotary_dim = 4})),
       of_mlp("mlp_gelu_tanh", Activation::gelu_tanh, true, 0),
       of_mlp("mlp_gelu_erf", Activation::gelu_erf, false, 0),

@@ -193,24 +193,27 @@ Wire Executor::room_for_wire(Slot& slot) {
   const WireShapes shapes = model_.wire(shape_.tokens() / sharing);
   Wire wire;
   for (std::size_t i = 0; i < kWireTensors; ++i)
-    wire.tensors[i] = slot.keep.alloc(shape_.dtype, shapes[i]);
+    if (shapes[i].rank() > 0) wire.tensors[i] = slot.keep.alloc(shape_.dtype, shapes[i]);
   return wire;
 }
 
 // A copy of it that outlives the layer.
 Wire Executor::kept(const Wire& wire, Slot& slot) {
   const Wire room = room_for_wire(slot);
-  for (std::size_t i = 0; i < kWireTensors; ++i) copy(room.tensors[i], wire.tensors[i], stream_);
+  for (std::size_t i = 0; i < kWireTensors; ++i)
+    if (wire.tensors[i]) copy(room.tensors[i], wire.tensors[i], stream_);
   return room;
 }
 
 void Executor::receive(Ring& from, Wire& wire, Slot& slot) {
   wire = room_for_wire(slot);
-  for (const Tensor& tensor : wire.tensors) from.receive(tensor).wait();
+  for (const Tensor& tensor : wire.tensors)
+    if (tensor) from.receive(tensor).wait();
 }
 
 void Executor::send(Ring& to, const Wire& wire, Slot& slot) {
-  for (std::size_t i = 0; i < kWireTensors; ++i) slot.sent[i] = to.send(wire.tensors[i]);
+  for (std::size_t i = 0; i < kWireTensors; ++i)
+    if (wire.tensors[i]) slot.sent[i] = to.send(wire.tensors[i]);
 }
 
 Step Executor::step(Slot& slot, bool training) {
