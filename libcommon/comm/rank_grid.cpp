@@ -1,5 +1,6 @@
 #include "comm/rank_grid.h"
 
+#include <algorithm>
 #include <string>
 
 #include "base/error.h"
@@ -92,11 +93,14 @@ std::vector<int> rank_group(const ParallelSizes& sizes, std::string_view axes, i
   return group;
 }
 
-std::vector<int> embedding_group(const ParallelSizes& sizes, int rank) {
+std::vector<int> sharing_group(const ParallelSizes& sizes, const std::vector<int>& set, int rank) {
   const std::vector<int> pipeline = rank_group(sizes, "pp", rank);
-  const int first = pipeline.front(), last = pipeline.back();
-  if (first == last || (rank != first && rank != last)) return {rank};
-  return {first, last};
+  std::vector<int> group;
+  for (const int place : set)
+    if (const int member = pipeline.at(static_cast<std::size_t>(place));
+        group.empty() || group.back() != member)
+      group.push_back(member);
+  return std::ranges::find(group, rank) == group.end() ? std::vector{rank} : group;
 }
 
 }  // namespace mt

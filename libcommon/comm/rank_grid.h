@@ -44,8 +44,11 @@ RankGroups rank_groups(const ParallelSizes& sizes, std::string_view axes, Grid g
 std::vector<int> rank_group(const ParallelSizes& sizes, std::string_view axes, int rank,
                             Grid grid = Grid::dense);
 
-// First and last rank of a rank's pipeline, which hold the word embedding and the output layer, if
-// it is one of them; else itself alone.
-std::vector<int> embedding_group(const ParallelSizes& sizes, int rank);
+// Sets of a pipeline's ranks: those from the first on that hold the same rows, say a word
+// embedding.
+using SharingRanks = std::vector<std::vector<int>>;
+
+// The ranks of a rank's pipeline that are in the set, if it is one of them; else itself alone.
+std::vector<int> sharing_group(const ParallelSizes& sizes, const std::vector<int>& set, int rank);
 
 }  // namespace mt

@@ -20,7 +20,15 @@ static std::vector<int> places(const ParallelSizes& sizes, const char* axes, con
   return found;
 }
 
-World::World(Group& all, const ParallelSizes& sizes)
+static std::vector<std::unique_ptr<Group>> split_sharing(Group& all, const ParallelSizes& sizes,
+                                                         const SharingRanks& sharing) {
+  std::vector<std::unique_ptr<Group>> groups;
+  for (const std::vector<int>& set : sharing.empty() ? SharingRanks{{0, sizes.pp - 1}} : sharing)
+    groups.push_back(all.split(sharing_group(sizes, set, all.rank())));
+  return groups;
+}
+
+World::World(Group& all, const ParallelSizes& sizes, const SharingRanks& sharing)
     : all_(all),
       sizes_(sizes),
       position_(rank_position(sizes, all.rank())),
@@ -29,8 +37,8 @@ World::World(Group& all, const ParallelSizes& sizes)
       data_context_(split(all, sizes, "cp-dp", Carries::numbers)),
       data_(data_context_->split(places(sizes, "dp", "cp-dp", all.rank()), Carries::numbers)),
       pipeline_(split(all, sizes, "pp", Carries::numbers)),
-      embedding_(all.split(embedding_group(sizes, all.rank()))),
-      model_(split(all, sizes, "tp-pp", Carries::numbers)) {
+      model_(split(all, sizes, "tp-pp", Carries::numbers)),
+      sharing_(split_sharing(all, sizes, sharing)) {
   if (sizes.ranks() != all.size())
     fail(Exit::internal, "a grid of ", sizes.ranks(), " ranks in a world of ", all.size());
   if (!sizes.experts_apart()) {

@@ -10,16 +10,18 @@ namespace mt {
 
 class World {
  public:
-  // Called on every rank of `all`, which must outlive this.
-  World(Group& all, const ParallelSizes& sizes);
+  // Called on every rank of `all`, which must outlive this.  sharing: sets of a pipeline's ranks,
+  // in ascending order, whose stages have rows in common; by default the first and the last.
+  World(Group& all, const ParallelSizes& sizes, const SharingRanks& sharing = {});
 
   const ParallelSizes& sizes() const { return sizes_; }
   const RankPosition& position() const { return position_; }
 
   Group& all() const { return all_; }
-  Group& tensor() const { return *tensor_; }        // they share matrices
-  Group& context() const { return *context_; }      // a sequence
-  Group& embedding() const { return *embedding_; }  // tied weights: embedding_group()
+  Group& tensor() const { return *tensor_; }    // they share matrices
+  Group& context() const { return *context_; }  // a sequence
+  // The ranks of a pipeline whose stages have rows in common: each set's, or this rank alone.
+  const std::vector<std::unique_ptr<Group>>& sharing() const { return sharing_; }
   // These carry numbers, and are split for what else they share.
   Group& data() const { return *data_; }                  // a step's sequences
   Group& data_context() const { return *data_context_; }  // gradients, and what is sharded of them
@@ -38,7 +40,8 @@ class World {
   Group& all_;
   ParallelSizes sizes_;
   RankPosition position_;
-  std::unique_ptr<Group> tensor_, context_, data_context_, data_, pipeline_, embedding_, model_;
+  std::unique_ptr<Group> tensor_, context_, data_context_, data_, pipeline_, model_;
+  std::vector<std::unique_ptr<Group>> sharing_;
   std::unique_ptr<Group> experts_, expert_tensor_, expert_data_, expert_model_;
 };
 

@@ -54,7 +54,8 @@ std::vector<StackRun> runs_of(const std::vector<LayerPlan>& layers, const StageR
   return runs;
 }
 
-Stack make_stack(const ModelRows& rows, const StageRange& range, ConstTensor inv_freq) {
+Stack make_stack(const ModelRows& rows, const StageRange& range, ConstTensor inv_freq,
+                 const std::optional<RelativeBias>& bias) {
   const std::vector<LayerPlan> plans = layers_of(rows.config);
   std::vector<Stack::Layer> layers;
   for (std::int64_t i = range.begin; i < range.end; ++i) {
@@ -62,8 +63,9 @@ Stack make_stack(const ModelRows& rows, const StageRange& range, ConstTensor inv
     Stack::Layer& layer = layers.emplace_back();
     layer.number = plan.number;
     layer.rows = make_unit(rows.table, [&] {
-      const LayerRows of_layer{rows,         plan.stack, plan.number, rows.config.num_layers,
-                               plan.stacked, inv_freq};
+      const std::int64_t of_stack = std::ranges::count(plans, plan.stack, &LayerPlan::stack);
+      const LayerRows of_layer{rows,         plan.stack, plan.number, of_stack,
+                               plan.stacked, inv_freq,   bias};
       for (const BranchKind* kind : plan.branches) {
         std::optional<Branch> branch = kind->make(of_layer);
         if (!branch)

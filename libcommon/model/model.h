@@ -44,8 +44,9 @@ class Model {
   const ParamTable& table() const { return table_; }
 
   virtual std::unique_ptr<Saved> make_saved() const = 0;
-  // What one stage gives to the next, where hidden states have so many rows.
-  virtual WireShapes wire(std::int64_t rows) const = 0;
+  // What chunk s.chunk gets from the stage before, or gives to the stage after, for a micro-batch.
+  enum class Side : std::uint8_t { before, after };
+  virtual WireShapes wire(const Step& s, const Fields& batch, Side side) const = 0;
   // The forward of chunk s.chunk.  in: the stage before's output (unused on the first);  out: what
   // the stage after gets, in `keep` if `saved`, else in `layer` (empty on the last, which fills
   // `ends` instead).

@@ -2,6 +2,7 @@
 
 #include "model/families/bert.h"
 #include "model/families/gpt.h"
+#include "model/families/t5.h"
 #include "model/layers.h"
 #include "model/layers/layer_rows.h"
 #include "model/stage_range.h"
@@ -43,34 +44,26 @@ std::unique_ptr<Model> make_model(const ModelConfig& config, const StageRanges& 
       return std::make_unique<Gpt>(config, stages, part);
     case ModelFamily::bert:
       return std::make_unique<Bert>(config, stages, part);
+    case ModelFamily::t5:
+      return std::make_unique<T5>(config, stages, part);
     case ModelFamily::mixtral:
     case ModelFamily::mamba:
-    case ModelFamily::t5:
       break;
   }
   fail(Exit::internal, "a model of a family that is converted alone");
 }
 
-// T5 (Raffel et al. 2019, arXiv:1910.10683) is as Megatron-Core's T5Model has it: an encoder and a
-// decoder that are stacks of a GPT each, cross-attention in the decoder's layers, and an output
-// layer of its own or, tied to the words, with a bias.
 ParamTable model_rows(const ModelConfig& c, const TensorPart& part) {
   const ModelConfig like = as_gpt(c);
-  if (c.family == ModelFamily::gpt || c.family == ModelFamily::gemma ||
-      c.family == ModelFamily::bert)
+  if (c.family != ModelFamily::mixtral && c.family != ModelFamily::mamba)
     return std::move(make_model(like, {{.end = std::ssize(layers_of(c))}}, part)->table());
-  const bool t5 = c.family == ModelFamily::t5;
   ParamTable table;
   table.divide(part.rank, part.ranks);
   const ModelRows rows{table, like, part};
   declare_words(rows);
   if (c.has_positions()) declare_positions(rows);
-  if (c.position_embedding_type == "relative")
-    for (const char* stack : {"encoder_relative_pos_emb", "decoder_relative_pos_emb"})
-      declare_relative_bias(rows, stack);
   declare_stacks(rows);
-  if (c.untie_embeddings_and_output_weights && !t5) declare_output(rows);
-  if (t5) declare_t5_head(rows);
+  if (c.untie_embeddings_and_output_weights) declare_output(rows);
   return table;
 }
 

@@ -35,7 +35,7 @@ BufferLayout make_layout(const MegatronLayout& what) {
     begin = end = padded;
   };
   for (std::size_t i = what.counts.size(); i-- > 0;) {
-    const bool alone = i == what.shared;
+    const bool alone = std::ranges::find(what.shared, i) != what.shared.end();
     if (alone && end > begin) {  // where that one would begin is where Megatron ends the bucket
       end = round_up(end, kAlignment);
       if (end % what.ranks != 0) end = round_up(end, padding);
@@ -63,18 +63,21 @@ UnpaddedLayout without_padding(const BufferLayout& layout) {
 }
 
 BufferLayout make_whole_layout(std::span<const std::int64_t> counts, int ranks,
-                               std::optional<std::size_t> shared) {
+                               std::span<const std::size_t> shared) {
   std::vector<std::size_t> order(counts.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order,
                            [&](std::size_t a, std::size_t b) { return counts[a] > counts[b]; });
-  if (shared) std::ranges::stable_partition(order, [&](std::size_t i) { return i == *shared; });
+  const auto is_shared = [&](std::size_t i) {
+    return std::ranges::find(shared, i) != shared.end();
+  };
+  std::ranges::stable_partition(order, is_shared);
   std::vector<std::int64_t> filled(static_cast<std::size_t>(ranks), 0);
   std::vector<std::size_t> owner(counts.size());
   BufferLayout layout;
   layout.starts.resize(counts.size());
   for (const std::size_t i : order) {
-    const auto least = std::ranges::min_element(filled);
+    const auto least = is_shared(i) ? filled.begin() : std::ranges::min_element(filled);
     owner[i] = static_cast<std::size_t>(least - filled.begin());
     layout.starts[i] = *least;
     *least += round_up(counts[i], kAlignment);

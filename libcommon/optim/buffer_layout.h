@@ -31,7 +31,7 @@ struct BufferLayout {
 // the last to the first, each at a multiple of 64; a bucket is closed by the parameter that brings
 // it to `bucket_size` (never, if that is empty) and padded to a multiple of lcm(ranks, 128), or
 // lcm(ranks, 128, 65536) if `high_bandwidth` (Megatron's --ddp-pad-buckets-for-high-nccl-busbw).  A
-// parameter may be cut among ranks.  The shared one has a bucket of its own, so that either stage's
+// parameter may be cut among ranks.  A shared one has a bucket of its own, so that every stage's
 // rank r owns the same part of it.  With `units`, the number of each parameter's, a bucket ends
 // with its unit.
 struct MegatronLayout {
@@ -39,7 +39,7 @@ struct MegatronLayout {
   int ranks = 1;
   std::optional<std::int64_t> bucket_size = {};
   bool high_bandwidth = false;
-  std::optional<std::size_t> shared = {};  // the parameter that another pipeline stage has too
+  std::vector<std::size_t> shared = {};  // parameters that other pipeline stages have too
   std::span<const int> units = {};
 };
 BufferLayout make_layout(const MegatronLayout& what);
@@ -56,9 +56,9 @@ struct UnpaddedLayout {
 UnpaddedLayout without_padding(const BufferLayout& layout);
 
 // One bucket in which no parameter is cut: each goes, the largest first, to the rank that has
-// least; the shared one, before them, to rank 0.
+// least; shared ones, before them, to rank 0.
 BufferLayout make_whole_layout(std::span<const std::int64_t> counts, int ranks,
-                               std::optional<std::size_t> shared = {});
+                               std::span<const std::size_t> shared = {});
 
 // A rank's part of a parameter: elements [begin, end) of it.
 struct OwnedRange {

@@ -222,11 +222,15 @@ void Optimizer::sum_over_tensor_ranks() {
   for (Pending& sum : summed) sum.wait();
 }
 
-// Sums up the gradients of a row that two pipeline stages have: this rank's part of it, which is
-// the same on both.
+// Sums up the gradients of a row that several pipeline stages have: this rank's part of it, which
+// is the same on all.
 void Optimizer::sum_shared() {
   for (const Piece& piece : pieces_)
-    if (piece.row->shared) world_.embedding().all_reduce(piece.gradient).wait();
+    if (piece.row->shared)
+      world_.sharing()
+          .at(static_cast<std::size_t>(piece.row->sharing_stages))
+          ->all_reduce(piece.gradient)
+          .wait();
 }
 
 void Optimizer::over_model(Tensor value) { world_.model().all_reduce(value).wait(); }

@@ -62,11 +62,11 @@ SharedBuffer::SharedBuffer(ParamTable& table, const std::vector<std::size_t>& ro
 
 BufferLayout SharedBuffer::make_layout(int data_ranks) const {
   const int ranks = sharers_.tensors->size();
-  std::optional<std::size_t> shared;
+  std::vector<std::size_t> shared;
   std::int64_t elements = 0;
   std::vector<int> units;
   for (std::size_t row = 0; row < rows_.size(); ++row) {
-    if (rows_[row]->shared) shared = row;
+    if (rows_[row]->shared) shared.push_back(row);
     elements += counts_[row];
     if (shards_gradients_ || shards_values_) units.push_back(rows_[row]->unit);
   }

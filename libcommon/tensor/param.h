@@ -79,10 +79,11 @@ struct Param {
   std::vector<Segment> segments = {};
   Copies copies = Copies::dense;
   SummedOver summed_over = SummedOver::none;
-  // The first and the last stage of a pipeline have this row each (tied embeddings): its gradient
-  // is the sum of both.  The last one's is a copy, which neither counts nor is stored.
+  // Several stages of a pipeline have this row each (tied embeddings): its gradient is the sum of
+  // theirs.  All but one are copies, which neither count nor are stored.
   bool shared = false, copy = false;
-  bool trainable = true;  // else it is frozen: it has no gradient, and keeps its value
+  int sharing_stages = 0;  // which stages those are: the World's groups of them are numbered
+  bool trainable = true;   // else it is frozen: it has no gradient, and keeps its value
   // What its values need where those of the table have fewer bits: a router's, an expert's bias.
   std::optional<DType> dtype = {};
   double decay_mult = 1, learning_rate_mult = 1;

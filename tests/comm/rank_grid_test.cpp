@@ -22,7 +22,7 @@ TEST(RankGrid, EightRanks) {
   EXPECT_EQ(rank_groups(sizes, "dp-cp"), data);
   const Groups pipelines{{0, 4}, {1, 5}, {2, 6}, {3, 7}};
   EXPECT_EQ(rank_groups(sizes, "pp"), pipelines);
-  EXPECT_EQ(embedding_group(sizes, 6), (std::vector{2, 6}));
+  EXPECT_EQ(sharing_group(sizes, {0, sizes.pp - 1}, 6), (std::vector{2, 6}));
   EXPECT_EQ(rank_groups(sizes, "tp-pp"), (Groups{{0, 1, 4, 5}, {2, 3, 6, 7}}));
   EXPECT_EQ(rank_groups(sizes, "tp-dp"), (Groups{{0, 1, 2, 3}, {4, 5, 6, 7}}));
 }
@@ -50,9 +50,9 @@ TEST(RankGrid, SixteenRanksInFourStages) {
             (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}, {8, 10}, {9, 11}, {12, 14}, {13, 15}}));
   EXPECT_EQ(rank_groups(sizes, "pp"),
             (Groups{{0, 4, 8, 12}, {1, 5, 9, 13}, {2, 6, 10, 14}, {3, 7, 11, 15}}));
-  EXPECT_EQ(embedding_group(sizes, 13), (std::vector{1, 13}));
-  EXPECT_EQ(embedding_group(sizes, 1), (std::vector{1, 13}));
-  EXPECT_EQ(embedding_group(sizes, 5), std::vector{5});
+  EXPECT_EQ(sharing_group(sizes, {0, sizes.pp - 1}, 13), (std::vector{1, 13}));
+  EXPECT_EQ(sharing_group(sizes, {0, sizes.pp - 1}, 1), (std::vector{1, 13}));
+  EXPECT_EQ(sharing_group(sizes, {0, sizes.pp - 1}, 5), std::vector{5});
 }
 
 TEST(RankGrid, EveryAxisAtOnce) {

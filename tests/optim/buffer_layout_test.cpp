@@ -45,11 +45,11 @@ TEST(BufferLayout, WiderBucketsForBandwidth) {
 // A parameter that another pipeline stage has too lies alone, so that the same rank owns the same
 // part of it on both, whatever else they have.
 TEST(BufferLayout, SharedParameterLiesAlone) {
-  const BufferLayout first = make_layout({.counts = kCounts, .ranks = 4, .shared = 0});
+  const BufferLayout first = make_layout({.counts = kCounts, .ranks = 4, .shared = {0}});
   EXPECT_EQ(first.starts, (std::vector<std::int64_t>{1664, 1280, 1216, 704, 640, 0}));
   EXPECT_EQ(first.buckets, (std::vector<Bucket>{{0, 1664}, {1664, 2304}}));
   const std::vector<std::int64_t> of_last{100, 640};
-  const BufferLayout last = make_layout({.counts = of_last, .ranks = 4, .shared = 1});
+  const BufferLayout last = make_layout({.counts = of_last, .ranks = 4, .shared = {1}});
   EXPECT_EQ(last.buckets, (std::vector<Bucket>{{0, 640}, {640, 768}}));
   const auto part_of = [](const std::vector<OwnedRange>& owned, std::size_t param) {
     const auto found = std::ranges::find(owned, param, &OwnedRange::param);

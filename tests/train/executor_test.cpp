@@ -324,7 +324,7 @@ TEST(Executor, TellsTheTermsApart) {
 struct Witness : Model {
   mutable std::vector<ConstTensor> shown;
   std::unique_ptr<Saved> make_saved() const override { return std::make_unique<Saved>(); }
-  WireShapes wire(std::int64_t) const override { return {}; }
+  WireShapes wire(const Step&, const Fields&, Side) const override { return {}; }
   void forward(Step& s, Wire&, const Wire&, const Fields& batch, const Ends& ends,
                Saved*) const override {
     EXPECT_EQ(s.tokens.first_key.data(), batch[Field::first_key].data());

@@ -220,9 +220,9 @@ BufferRules buffer_rules(const PyValue& args, std::int64_t stage, std::int64_t c
 
 BufferLayout rank_buckets(std::span<const BufferParam> params, const BufferRules& rules) {
   std::vector<std::int64_t> counts;
-  std::optional<std::size_t> shared;
+  std::vector<std::size_t> shared;
   for (const BufferParam& param : params) {
-    if (param.shared) shared = counts.size();
+    if (param.shared) shared.push_back(counts.size());
     counts.push_back(param.elements);
   }
   return make_layout({.counts = counts,

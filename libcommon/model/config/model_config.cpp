@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "base/command.h"
+#include "kernels/relative_bias.h"
 #include "model/config/settings.h"
 
 namespace mt {
@@ -61,6 +62,13 @@ void check_t5(const ModelConfig& c) {
     fail(Exit::bad_config, "--num-query-groups: T5's cross-attention has as many as heads");
   if (c.relu + c.gated_gelu + c.swiglu + c.squared_relu > 1)
     fail(Exit::bad_config, "T5: more than one activation");
+  if (!c.window_size.empty())
+    fail(Exit::bad_config, "--window-size: not of a T5, whose encoder sees both ways");
+  if (c.position_embedding_type != "relative") return;
+  check_range("--relative-attention-num-buckets", c.relative_attention_num_buckets,
+              between(4, kMostRelativeBuckets));
+  check_range("--relative-attention-max-distance", c.relative_attention_max_distance,
+              greater_than(static_cast<double>(c.relative_attention_num_buckets) / 2));
 }
 
 void check_bert(const ModelConfig& c) {

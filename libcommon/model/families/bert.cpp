@@ -41,7 +41,9 @@ void Bert::add_heads() {
   heads_ = make_bert_heads(rows, output);
 }
 
-WireShapes Bert::wire(std::int64_t rows) const { return {Shape{rows, config_->hidden_size}}; }
+WireShapes Bert::wire(const Step& s, const Fields&, Side) const {
+  return {Shape{s.rows(), config_->hidden_size}};
+}
 
 void Bert::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,
                    Model::Saved* slot) const {

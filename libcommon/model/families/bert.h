@@ -34,7 +34,7 @@ class Bert : public Model {
   ~Bert() override;
 
   std::unique_ptr<Model::Saved> make_saved() const override { return std::make_unique<Saved>(); }
-  WireShapes wire(std::int64_t rows) const override;
+  WireShapes wire(const Step& s, const Fields& batch, Side side) const override;
   void forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,
                Model::Saved* saved) const override;
   void backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& saved) const override;

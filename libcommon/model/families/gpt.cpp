@@ -5,7 +5,9 @@
 
 namespace mt {
 
-WireShapes Gpt::wire(std::int64_t rows) const { return {Shape{rows, config_->hidden_size}}; }
+WireShapes Gpt::wire(const Step& s, const Fields&, Side) const {
+  return {Shape{s.rows(), config_->hidden_size}};
+}
 
 void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,
                   Model::Saved* slot) const {

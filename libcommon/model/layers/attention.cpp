@@ -44,7 +44,8 @@ static std::optional<Branch> make_attention(const LayerRows& layer) {
       .window = c.window(layer.layer),
       .hidden_dropout = c.hidden_dropout,
       .inv_freq = layer.inv_freq,
-      .rotary_interleaved = c.rotary_interleaved};
+      .rotary_interleaved = c.rotary_interleaved,
+      .bias = layer.bias};
   return Branch(norm, SelfAttention(qkv, proj, options, head_norms), c.recompute.part("layernorm"));
 }
 
@@ -62,26 +63,38 @@ extern const BranchKind kAttention{
 // --- Cross-attention ----------------------------------------------------------------------------
 
 // It stands between the attention and the MLP of a T5's decoder.
-static std::optional<Branch> declare_cross_attention(const LayerRows& layer) {
+static std::optional<Branch> make_cross_attention(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
-  const std::int64_t h = c.hidden_size, d = c.head_dim(), inner = c.num_attention_heads * d;
-  const Initializer init{Initializer::Kind::normal, c.init_method_std};
-  layer.make_branch_norm("pre_cross_attn_layernorm", "weight");
-  const auto add = [&](const char* module, const Shape& shape, Segment segment) {
+  const std::int64_t h = c.hidden_size, d = c.head_dim(), heads = c.num_attention_heads,
+                     inner = heads * d, own_heads = heads / layer.part.ranks;
+  const Norm norm = layer.make_branch_norm("pre_cross_attn_layernorm", "weight");
+  const auto add = [&](const char* module, const Shape& shape, const Initializer& init,
+                       Segment segment) {
     segment.axis = ShardAxis::tp;
-    Linear(layer.table, layer.row(module, "weight", shape, init, {std::move(segment)}),
-           c.add_bias_linear);
+    return Linear(layer.table, layer.row(module, "weight", shape, init, {std::move(segment)}),
+                  c.add_bias_linear);
   };
-  add("cross_attention.linear_q", {inner, h}, {.name = "q", .extent = inner, .granularity = d});
-  add("cross_attention.linear_kv", {2 * inner, h},
-      {.name = "kv", .extent = 2 * inner, .granularity = 2 * d});
-  add("cross_attention.linear_proj", {h, inner},
-      {.name = "heads", .extent = inner, .dimension = 1, .granularity = d});
-  return {};
+  const Shape of_q{inner, h}, of_kv{2 * inner, h}, of_proj{h, inner};
+  const Linear q = add("cross_attention.linear_q", of_q, matrix_init(c, of_q),
+                       {.name = "q", .extent = inner, .granularity = d});
+  const Linear kv = add("cross_attention.linear_kv", of_kv, matrix_init(c, of_kv),
+                        {.name = "kv", .extent = 2 * inner, .granularity = 2 * d});
+  const Linear proj = add("cross_attention.linear_proj", of_proj, layer.output_init(),
+                          {.name = "heads", .extent = inner, .dimension = 1, .granularity = d});
+  const CrossAttention::Options options{.core = {.layer = layer.layer,
+                                                 .heads = own_heads,
+                                                 .kv_heads = own_heads,
+                                                 .head_dim = d,
+                                                 .first_head = layer.part.rank * own_heads,
+                                                 .dropout = c.attention_dropout,
+                                                 .purpose = Purpose::cross_attention_dropout,
+                                                 .recompute = c.recompute.part("core_attn")},
+                                        .hidden_dropout = c.hidden_dropout};
+  return Branch(norm, CrossAttention(q, kv, proj, options), c.recompute.part("layernorm"));
 }
 
 extern const BranchKind kCrossAttention{
-    .letter = 'x', .make = declare_cross_attention, .extra_states = [](const ModelConfig&) {
+    .letter = 'x', .make = make_cross_attention, .extra_states = [](const ModelConfig&) {
       std::vector<ExtraState> states;
       for (const char* module :
            {"pre_cross_attn_layernorm", "cross_attention.linear_q", "cross_attention.linear_kv",
@@ -90,11 +103,13 @@ extern const BranchKind kCrossAttention{
       return states;
     }};
 
-void declare_relative_bias(const ModelRows& rows, std::string_view stack) {
-  rows.table.add(
+const Param& declare_relative_bias(const ModelRows& rows, std::string_view stack) {
+  return rows.table.add(
       {.place = {.stack = stack, .module = "relative_attention_bias", .param = "weight"},
        .shape = {rows.config.relative_attention_num_buckets, rows.config.num_attention_heads},
-       .init = {Initializer::Kind::normal, rows.config.init_method_std}});
+       .init = {Initializer::Kind::normal, rows.config.init_method_std},
+       // Each rank has other heads.
+       .summed_over = rows.part.ranks > 1 ? SummedOver::tp : SummedOver::none});
 }
 
 }  // namespace mt

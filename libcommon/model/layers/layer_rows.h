@@ -40,7 +40,8 @@ struct LayerRows : ModelRows {
   std::string_view stack;
   std::int64_t layer, layers;  // its number, and how many the stack has
   bool stacked = true;         // LayerPlan's
-  ConstTensor inv_freq = {};   // SelfAttention::Options's
+  ConstTensor inv_freq = {};   // SelfAttention::Options's, as is the next
+  std::optional<RelativeBias> bias = {};
 
   // Describes a row of this layer.
   Param row(std::string module, std::string_view param, Shape shape, Initializer init,
@@ -70,9 +71,11 @@ struct BranchKind {
   std::vector<ExtraState> (*extra_states)(const ModelConfig& config);
 };
 
-// Adds the rows of the layers of a stage, each a unit of the table, and returns the stack of them.
-// Exit::internal where one is of a kind that is converted alone.  inv_freq: LayerRows's.
-Stack make_stack(const ModelRows& rows, const StageRange& range, ConstTensor inv_freq);
+// Adds the rows of the layers of a stage, or of those of one stack, each a unit of the table, and
+// returns the stack of them.  Exit::internal where one is of a kind that is converted alone.
+// inv_freq, bias: LayerRows's.
+Stack make_stack(const ModelRows& rows, const StageRange& range, ConstTensor inv_freq,
+                 const std::optional<RelativeBias>& bias = {});
 
 // Returns what make_stack() is told of rotary positions, in memory of `storage`;
 // empty without them.
@@ -105,8 +108,8 @@ const Param& declare_types(const ModelRows& rows);
 BertHeads make_bert_heads(const ModelRows& rows, const Param& output);
 // A T5's relative positions, which all layers of a stack have in common: the rows of
 // "encoder_relative_pos_emb", say.
-void declare_relative_bias(const ModelRows& rows, std::string_view stack);
-// A T5's output layer: its own, or the words' with a bias.
-void declare_t5_head(const ModelRows& rows);
+const Param& declare_relative_bias(const ModelRows& rows, std::string_view stack);
+// What a T5's output layer has of its own: its weight, or a bias where it has the words'.
+const Param& declare_t5_head(const ModelRows& rows);
 
 }  // namespace mt

@@ -110,7 +110,7 @@ LayoutRun run_layout(const RunOptions& options, const Task& task, int steps) {
   std::mutex mutex;
   const Plan plan = make_plan(options, task);
   run_ranks(options.ranks.count, [&](Group& ranks) {
-    const World world(ranks, options.ranks.sizes());
+    const World world(ranks, options.ranks.sizes(), options.ranks.layout.sharing);
     LayoutRank(options, task, plan, world, run, mutex).run();
   });
   return run;

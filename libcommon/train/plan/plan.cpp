@@ -73,7 +73,7 @@ static void name_groups(const World& world) {
   call(world.data(), "data");
   call(world.data_context(), world.context().size() > 1 ? "data-context" : "data");
   call(world.pipeline(), "pipeline");
-  call(world.embedding(), "embedding");
+  for (const auto& group : world.sharing()) call(*group, "embedding");
   call(world.model(), "model");
   if (!world.sizes().experts_apart()) return;
   call(world.experts(), "experts");
@@ -110,7 +110,8 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
   RankClock clock(machine, attention_kind(task, ranks.parallel.context_parallel_size), counting);
   const std::unique_ptr<Group> measured = make_meta_group(rank, ranks.count, meta);
   MetaGroup counted(rank, ranks.count, counting, &clock);
-  const World measured_world(*measured, ranks.sizes()), world(counted, ranks.sizes());
+  const World measured_world(*measured, ranks.sizes(), ranks.layout.sharing),
+      world(counted, ranks.sizes(), ranks.layout.sharing);
   name_groups(world);
   const PipelineLayout& layout = ranks.layout;
   const int stage = world.position().pp;

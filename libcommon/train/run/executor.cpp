@@ -143,7 +143,7 @@ void Executor::act(const Action& action, const LoadBatch& load, bool training) {
   switch (action.kind) {
     case Action::Kind::receive_forward:
       begin(slot, action, load);
-      receive(forwards_, slot.in, slot);
+      receive(forwards_, slot.in, slot, Model::Side::before);
       break;
     case Action::Kind::forward:
       if (place_.is_first(action.chunk)) begin(slot, action, load);
@@ -153,7 +153,7 @@ void Executor::act(const Action& action, const LoadBatch& load, bool training) {
       send(forwards_, slot.out, slot);
       break;
     case Action::Kind::receive_backward:
-      receive(backwards_, slot.dout, slot);
+      receive(backwards_, slot.dout, slot, Model::Side::after);
       break;
     case Action::Kind::backward:
       backward(action, slot);
@@ -188,9 +188,8 @@ void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load) {
   if (weight_scale_) objective_.scale_weights(slot.batch, weight_scale_, stream_);
 }
 
-Wire Executor::room_for_wire(Slot& slot) {
-  const std::int64_t sharing = shape_.sequence_parallel ? tensor_->size() : 1;
-  const WireShapes shapes = model_.wire(shape_.tokens() / sharing);
+Wire Executor::room_for_wire(Slot& slot, Model::Side side) {
+  const WireShapes shapes = model_.wire(step(slot, false), slot.batch, side);
   Wire wire;
   for (std::size_t i = 0; i < kWireTensors; ++i)
     if (shapes[i].rank() > 0) wire.tensors[i] = slot.keep.alloc(shape_.dtype, shapes[i]);
@@ -198,15 +197,15 @@ Wire Executor::room_for_wire(Slot& slot) {
 }
 
 // A copy of it that outlives the layer.
-Wire Executor::kept(const Wire& wire, Slot& slot) {
-  const Wire room = room_for_wire(slot);
+Wire Executor::kept(const Wire& wire, Slot& slot, Model::Side side) {
+  const Wire room = room_for_wire(slot, side);
   for (std::size_t i = 0; i < kWireTensors; ++i)
-    if (wire.tensors[i]) copy(room.tensors[i], wire.tensors[i], stream_);
+    if (room.tensors[i]) copy(room.tensors[i], wire.tensors[i], stream_);
   return room;
 }
 
-void Executor::receive(Ring& from, Wire& wire, Slot& slot) {
-  wire = room_for_wire(slot);
+void Executor::receive(Ring& from, Wire& wire, Slot& slot, Model::Side side) {
+  wire = room_for_wire(slot, side);
   for (const Tensor& tensor : wire.tensors)
     if (tensor) from.receive(tensor).wait();
 }
@@ -264,7 +263,7 @@ void Executor::forward(const Action& action, Slot& slot, bool training) {
     slot.out = {};
     model_.forward(s, slot.out, slot.in, slot.batch, slot.ends,
                    training ? slot.saved.get() : nullptr);
-    if (!training && slot.out) slot.out = kept(slot.out, slot);
+    if (!training && slot.out) slot.out = kept(slot.out, slot, Model::Side::after);
   };
   queue({action.kind, action.chunk, action.slot, action.micro_batch == 0, training}, slot, body);
   if (!slot.out) note_losses(slot);
@@ -286,7 +285,7 @@ void Executor::backward(const Action& action, Slot& slot) {
     const std::size_t queued = weight_grads_.queued();
     model_.backward(s, din, slot.dout, *slot.saved);
     slot.queued = weight_grads_.queued() - queued;
-    slot.din = din ? kept(din, slot) : Wire();
+    slot.din = din ? kept(din, slot, Model::Side::before) : Wire();
   };
   queue({action.kind, action.chunk, action.slot, action.micro_batch == 0, true}, slot, body);
 }

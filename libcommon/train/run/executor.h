@@ -108,9 +108,9 @@ class Executor {
   std::vector<double> fetch_losses(std::size_t term);
   void backward(const Action& action, Slot& slot);
   Step step(Slot& slot, bool training);
-  Wire room_for_wire(Slot& slot);
-  Wire kept(const Wire& wire, Slot& slot);
-  void receive(Ring& from, Wire& wire, Slot& slot);
+  Wire room_for_wire(Slot& slot, Model::Side side);
+  Wire kept(const Wire& wire, Slot& slot, Model::Side side);
+  void receive(Ring& from, Wire& wire, Slot& slot, Model::Side side);
   void send(Ring& to, const Wire& wire, Slot& slot);
 
   const Model& model_;

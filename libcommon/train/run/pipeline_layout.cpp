@@ -2,6 +2,7 @@
 
 #include "model/layers.h"
 #include "model/pipeline_stages.h"
+#include "model/sharing_stages.h"
 
 namespace mt {
 
@@ -16,7 +17,8 @@ PipelineLayout make_pipeline_layout(const PipelineOptions& o, int ranks,
           .chunks = stages.chunks,
           .group = o.microbatch_group_size.value_or(ranks),
           .schedule = o.schedule,
-          .stages = stages.ranges};
+          .stages = stages.ranges,
+          .sharing = sharing_ranks(stages.ranges, ranks, layers)};
 }
 
 PipelinePlace PipelineLayout::place(int rank) const {

@@ -15,7 +15,8 @@ struct PipelineOptions;
 struct PipelineLayout {
   int ranks = 1, chunks = 1, group = 1;
   std::string schedule = "1f1b";
-  StageRanges stages;  // stage c ranks + r is chunk c of rank r
+  StageRanges stages;                          // stage c ranks + r is chunk c of rank r
+  std::vector<std::vector<int>> sharing = {};  // sharing_ranks() of them
 
   PipelinePlace place(int rank) const;
   StageRanges of_rank(int rank) const;

@@ -1,13 +1,14 @@
 #include "train/run/task.h"
 
 #include "model/config/model_config.h"
+#include "model/layers.h"
 #include "model/model.h"
 #include "train/run/objective.h"
 
 namespace mt {
 
 ParamTable Task::rows() const {
-  return std::move(make_model({{.end = model().num_layers}}, {})->table());
+  return std::move(make_model({{.end = std::ssize(layers_of(model()))}}, {})->table());
 }
 
 FieldSpecs Task::fields(std::int64_t ranks) const {

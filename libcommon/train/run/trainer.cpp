@@ -435,7 +435,7 @@ static void train_with(Rendezvous* others, const RunOptions& options, Task& task
         options, task, plan, log);
   prepare(options, task, others, log);
   const auto run_rank = [&](Group& ranks, Stream& stream) {
-    const World world(ranks, options.ranks.sizes());
+    const World world(ranks, options.ranks.sizes(), options.ranks.layout.sharing);
     const bool is_told = ranks.rank() == 0 || others != nullptr;
     Interruption::Limits limits{is_told ? &signals : nullptr, start,
                                 options.length.exit_duration_in_mins};
