@@ -1,4 +1,4 @@
-// mt-pretrain: train a GPT or a BERT from token files.
+// mt-pretrain: train a GPT, a BERT or a T5 from token files.
 #include <charconv>
 #include <cstdio>
 #include <iostream>
@@ -74,9 +74,9 @@ static void run_plot(mt::CommandLine& cl) {
 static void parse_run(mt::CommandLine& cl, mt::PretrainOptions& options, bool runs = true) {
   options.add_to(cl);
   cl.before_print([&] {  // as in pretrain_gpt.py and pretrain_bert.py
-    const bool bert = options.model_type == "bert";
+    const bool masked = options.model_type != "gpt";
     if (cl.given("--vocab-file") || cl.given("--merge-file"))
-      cl.fallback("--tokenizer-type", {bert ? "BertWordPieceLowerCase" : "GPT2BPETokenizer"},
+      cl.fallback("--tokenizer-type", {masked ? "BertWordPieceLowerCase" : "GPT2BPETokenizer"},
                   "default with --vocab-file");
   });
   cl.parse();
@@ -140,8 +140,7 @@ static void run(mt::CommandLine& cl) {
   if (verb == "plot") return run_plot(cl);
   if (verb == "show-batch") return run_show_batch(cl);
   mt::PretrainOptions options;
-  cl.describe(
-      "Train a language model from token files: in the style of GPT-2 or Llama, or a BERT.");
+  cl.describe("Train a language model of GPT-2's or Llama's style, a BERT or a T5.");
   parse_run(cl, options);
   check_one_task(options);
   if (options.selftest) return run_self_test(options.run);

@@ -55,8 +55,8 @@ TEST(BufferLayout, SharedParameterLiesAlone) {
     const auto found = std::ranges::find(owned, param, &OwnedRange::param);
     return std::pair(found->begin, found->end);
   };
-  const BufferLayout whole_first = make_whole_layout(kCounts, 4, 0),
-                     whole_last = make_whole_layout(of_last, 4, 1);
+  const BufferLayout whole_first = make_whole_layout(kCounts, 4, std::vector<std::size_t>{0}),
+                     whole_last = make_whole_layout(of_last, 4, std::vector<std::size_t>{1});
   for (int rank = 0; rank < 4; ++rank)
     EXPECT_EQ(part_of(owned_ranges(first, kCounts, rank, 4), 0),
               part_of(owned_ranges(last, of_last, rank, 4), 1));

@@ -40,11 +40,7 @@ const LanguageModelling kObjective;
 StepShape shape_with(bool first_keys) {
   FieldSpecs fields = gpt_fields(kLength, first_keys);
   fields.push_back(kObjective.fields(fields).front());
-  return {.micro_batch_size = kSequences,
-          .seq_length = kLength,
-          .dtype = DType::f64,
-          .seed = 77,
-          .fields = fields};
+  return {.micro_batch_size = kSequences, .dtype = DType::f64, .seed = 77, .fields = fields};
 }
 const StepShape kShape = shape_with(false);
 

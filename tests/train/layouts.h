@@ -14,12 +14,13 @@
 #include <vector>
 
 #include "tests/train/bert_run.h"
+#include "tests/train/t5_run.h"
 #include "tests/train/training_run.h"
 #include "train/check/layout_check.h"
 
 namespace mt {
 
-enum class Style { gpt, llama, bert };
+enum class Style { gpt, llama, bert, t5 };
 
 // A run; sizes that it does not name are 1.
 struct TrainedLayout {
@@ -38,12 +39,14 @@ struct TrainedLayout {
   std::int64_t bucket = 0;  // parameters in one; 0: nothing overlaps
   bool documents = false;   // attention stays within them
   bool per_token_loss = false;
+  const char* positions = "";  // of a T5
 
   // Of the options that one rank would have too: runs that agree in them can be compared.
   std::string model_name() const {
-    return concat(style == Style::gpt     ? "gpt"
+    return concat(style == Style::gpt     ? std::string("gpt")
                   : style == Style::llama ? "llama"
-                                          : "bert",
+                  : style == Style::bert  ? "bert"
+                                          : concat("t5_", std::string_view(positions).substr(0, 4)),
                   tied ? "_tied" : "_untied", num_layers == 2 ? "" : concat("_l", num_layers),
                   hidden_size == 32 ? "" : concat("_h", hidden_size),
                   seq_length == 16 ? "" : concat("_s", seq_length),
@@ -161,6 +164,11 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
     o.run.ranks.parallel = layout.parallel;
     o.run.ranks.pipeline = layout.pipeline;
     o.model.num_layers = layout.num_layers;
+    if (layout.style == Style::t5) {
+      if (!fs::exists(path("sentences.bin"))) write_sentences(path("sentences"));
+      o.model.position_embedding_type = layout.positions;
+      make_t5(o, path("sentences"));
+    }
     return o;
   }
 
@@ -184,7 +192,8 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
                                       .hidden_size = layout.hidden_size,
                                       .seq_length = layout.seq_length,
                                       .documents = layout.documents,
-                                      .per_token_loss = layout.per_token_loss}));
+                                      .per_token_loss = layout.per_token_loss,
+                                      .positions = layout.positions}));
     return found->second;
   }
 

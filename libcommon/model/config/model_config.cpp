@@ -68,7 +68,7 @@ void check_t5(const ModelConfig& c) {
   check_range("--relative-attention-num-buckets", c.relative_attention_num_buckets,
               between(4, kMostRelativeBuckets));
   check_range("--relative-attention-max-distance", c.relative_attention_max_distance,
-              greater_than(static_cast<double>(c.relative_attention_num_buckets) / 2));
+              between(static_cast<double>(c.relative_attention_num_buckets / 2 + 1), 1 << 30));
 }
 
 void check_bert(const ModelConfig& c) {
@@ -148,7 +148,7 @@ void ExpertConfig::check(std::int64_t layers) const {
 
 double ModelConfig::flops(std::int64_t sequences, std::int64_t seq_length) const {
   const auto h = static_cast<double>(hidden_size), s = static_cast<double>(seq_length);
-  const auto layers = static_cast<double>(num_layers), f = static_cast<double>(ffn());
+  const auto layers = static_cast<double>(all_layers()), f = static_cast<double>(ffn());
   const double gate = swiglu ? 1.5 : 1, groups = static_cast<double>(kv_heads());
   const auto heads = static_cast<double>(num_attention_heads);
   const double projection = heads * static_cast<double>(head_dim());

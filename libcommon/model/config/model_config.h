@@ -51,6 +51,7 @@ struct ModelConfig : Sizes,
   // vocabulary, of a model whose matrices so many ranks share.
   void complete(int tensor_ranks = 1);
 
+  std::int64_t all_layers() const { return num_layers + encoder_num_layers; }
   std::int64_t ffn() const { return MlpConfig::ffn(hidden_size); }
   std::int64_t head_dim() const {
     return kv_channels ? *kv_channels : hidden_size / num_attention_heads;
@@ -60,7 +61,8 @@ struct ModelConfig : Sizes,
   bool has_qkv_bias() const { return add_bias_linear || add_qkv_bias; }
 
   // Model FLOPs of a step over `sequences` of `seq_length` tokens (spec: Megatron's formula; causal
-  // attention counted half, the LM head counted, the embedding not).
+  // attention counted half, the LM head counted, the embedding not; a T5's as if its layers were
+  // all of one stack, without cross-attention).
   double flops(std::int64_t sequences, std::int64_t seq_length) const;
 };
 

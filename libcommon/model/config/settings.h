@@ -104,8 +104,10 @@ void visit_settings(Config& c, const Visit& visit) {
         {"--max-position-embeddings", positions, kPart,
          "positions that the model knows; at least --seq-length", "N", count_to(kIds)});
   visit(c.position_embedding_type,
-        {"--position-embedding-type", positions, kModel, "learned_absolute, rope or none", "TYPE",
-         choice({"learned_absolute", "rope", "none"})});
+        {"--position-embedding-type", positions, kModel,
+         "learned_absolute, rope or none; of a T5 relative, too", "TYPE",
+         as_given(one_of({"learned_absolute", "rope", "relative", "none"}),
+                  one_of({"learned_absolute", "rope", "none"}))});
   visit(c.use_rotary_position_embeddings,
         {"--use-rotary-position-embeddings", positions, kPart,
          "deprecated; the same as --position-embedding-type rope", nullptr, any_value(), kNoArg});

@@ -146,11 +146,8 @@ SmallRunResult run_small(const SmallRun& run) {
   const LanguageModelling objective;
   FieldSpecs fields = gpt_fields(kLength, run.document_masks);
   fields.push_back(objective.fields(fields).front());
-  const StepShape shape{.micro_batch_size = kSequences,
-                        .seq_length = kLength,
-                        .dtype = run.dtype,
-                        .seed = 77,
-                        .fields = fields};
+  const StepShape shape{
+      .micro_batch_size = kSequences, .dtype = run.dtype, .seed = 77, .fields = fields};
   const Schedule schedule =
       run.ahead ? one_ahead(2 * run.micro_batches) : one_f_one_b({}, run.micro_batches);
   const auto alone = make_single_group();

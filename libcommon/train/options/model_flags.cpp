@@ -67,16 +67,12 @@ static void add_decoder_flags(CommandLine& cl) {
 }
 
 static void add_encoder_flags(CommandLine& cl) {
-  refuse(cl, "models with an encoder (BERT, T5) are not supported",
-         {{"--encoder-num-layers"},
-          {"--decoder-num-layers"},
-          {"--encoder-tensor-model-parallel-size", only(0)},
-          {"--encoder-pipeline-model-parallel-size", only(0)},
-          {"--relative-attention-num-buckets", only(32)},
-          {"--relative-attention-max-distance", only(128)},
-          {"--bert-embedder-type", only("megatron")},
-          {"--output-bert-embeddings"},
-          {"--sample-rate", only(1.)}});
+  refuse(cl, "one pipeline goes over encoder and decoder, with one size of tensor parallelism",
+         {{"--encoder-tensor-model-parallel-size", only(0)},
+          {"--encoder-pipeline-model-parallel-size", only(0)}});
+  refuse(cl, "a run writes no embeddings",
+         {{"--bert-embedder-type", only("megatron")}, {"--output-bert-embeddings"}});
+  refuse(cl, "all samples are taken", {{"--sample-rate", only(1.)}});
 }
 
 static void add_retrieval_flags(CommandLine& cl) {

@@ -6,9 +6,12 @@
 namespace mt {
 
 void PretrainOptions::add_to(CommandLine& cl) {
+  cl.section("Model");
   cl.option("--model-type", &model_type, "TYPE",
-            "what is trained: gpt, or bert, as pretrain_bert.py does", one_of({"gpt", "bert"}));
+            "what is trained: gpt, or as pretrain_bert.py and pretrain_t5.py do bert or t5",
+            one_of({"gpt", "bert", "t5"}));
   model.add_to(cl);
+  encoder.add_to(cl);
   model.recompute.add_to(cl);
   data.add_to(cl);
   run.add_to(cl);
@@ -26,6 +29,8 @@ void PretrainOptions::add_to(CommandLine& cl) {
 
 void PretrainOptions::choose_type() {
   data.type = sample_type(model_type);
+  if (data.type == SampleType::t5) return encoder.make_t5(model);
+  encoder.check_unused("--model-type " + model_type);
   if (data.type != SampleType::bert) return;
   model.family = ModelFamily::bert;
   model.bert_binary_head = data.masks.binary_head;
@@ -40,6 +45,19 @@ static void check_bert(const RunOptions& run) {
     fail(Exit::bad_config,
          "--calculate-per-token-loss: not with --model-type bert, of which every micro-batch "
          "weighs the same");
+}
+
+// Nor with a T5.
+static void check_t5(const RunOptions& run, const DataOptions& data) {
+  const ParallelOptions& parallel = run.ranks.parallel;
+  if (parallel.context_parallel_size > 1)
+    fail(Exit::bad_config, "--context-parallel-size ", parallel.context_parallel_size,
+         ": not with --model-type t5, whose decoder attends to all of the encoder's tokens");
+  const std::int64_t length = *data.masks.decoder_seq_length;
+  if (parallel.shares_rows() && length % parallel.tensor_model_parallel_size != 0)
+    fail(Exit::bad_config, "--decoder-seq-length ", length,
+         ": --sequence-parallel needs a multiple of --tensor-model-parallel-size ",
+         parallel.tensor_model_parallel_size);
 }
 
 bool PretrainOptions::names_a_vocabulary() const {
@@ -64,15 +82,20 @@ static void require_seq_length(const DataOptions& data) {
 void complete_model(ModelConfig& model, const DataOptions& data, int tensor_ranks) {
   require_seq_length(data);
   model.complete(tensor_ranks);
-  if (data.seq_length > model.max_position_embeddings)
-    fail(Exit::bad_config, "--seq-length ", data.seq_length,
-         ": larger than --max-position-embeddings ", model.max_position_embeddings);
+  const auto check = [&](const char* option, std::int64_t length) {
+    if (length > model.max_position_embeddings)
+      fail(Exit::bad_config, option, ' ', length, ": larger than --max-position-embeddings ",
+           model.max_position_embeddings);
+  };
+  check("--seq-length", data.seq_length);
+  check("--decoder-seq-length", data.masks.decoder_seq_length.value_or(0));
 }
 
 void PretrainOptions::complete() {
   require_seq_length(data);
   data.check_type("--model-type " + model_type);
   if (data.type == SampleType::bert) check_bert(run);
+  if (data.type == SampleType::t5) check_t5(run, data);
   const RunOptions::Instead instead{plan, check_layout};
   run.complete(instead);
   complete_model(model, data, run.ranks.parallel.tensor_model_parallel_size);

@@ -3,14 +3,16 @@
 
 #include "data/samples/train_data.h"
 #include "model/config/model_config.h"
+#include "train/options/encoder_options.h"
 #include "train/options/plan_options.h"
 #include "train/options/run_options.h"
 
 namespace mt {
 
 struct PretrainOptions {
-  std::string model_type = "gpt";  // or bert
+  std::string model_type = "gpt";  // or bert, t5
   ModelConfig model;
+  EncoderOptions encoder;
   DataOptions data;
   RunOptions run;
   PlanOptions plan;

@@ -75,9 +75,11 @@ void RankOptions::check_shares(const ModelConfig& model, std::int64_t seq_length
 
 void RankOptions::complete_for(const ModelConfig& model, std::int64_t seq_length) {
   check_shares(model, seq_length);
-  layout = make_pipeline_layout(pipeline, parallel.pipeline_model_parallel_size, layers_of(model));
+  const std::vector<LayerPlan> layers = layers_of(model);
+  layout = make_pipeline_layout(pipeline, parallel.pipeline_model_parallel_size, layers);
   for (const StageRange& stage : layout.stages)
-    model.recompute.runs(stage.end - stage.begin);  // checks that they fit
+    for (const StackRun& run : runs_of(layers, stage))
+      model.recompute.runs(run.end - run.begin);  // checks that they fit
 }
 
 }  // namespace mt

@@ -17,7 +17,6 @@ namespace mt {
 StepShape step_shape(const RunOptions& options, const Task& task) {
   const ParallelOptions& parallel = options.ranks.parallel;
   return {.micro_batch_size = options.batch.micro_batch_size,
-          .seq_length = task.seq_length() / parallel.context_parallel_size,
           .dtype = options.compute_dtype(),
           .seed = options.seed,
           .fields = task.fields(parallel.context_parallel_size),

@@ -107,7 +107,7 @@ class Search {
 
   void for_pipeline(Layout layout) {
     const int ranks = found_.gpus / (layout.tp * layout.cp);
-    const std::int64_t layers = model_.num_layers;
+    const std::int64_t layers = model_.all_layers();
     const int given = options_.ranks.parallel.pipeline_model_parallel_size;
     if (ranks % given != 0)
       return rule_out("--pipeline-model-parallel-size does not divide the GPUs");
@@ -132,7 +132,7 @@ class Search {
     if (*options_.batch.global_batch_size % at_once != 0)
       return rule_out("micro-batches of all data-parallel ranks do not divide the global batch");
     const std::int64_t micro_batches = *options_.batch.global_batch_size / at_once;
-    const std::int64_t layers = model_.num_layers / layout.pp;
+    const std::int64_t layers = model_.all_layers() / layout.pp;
     const int most = layout.pp > 1 ? kMostChunks : 1;
     for (layout.chunks = 1; layout.chunks <= std::min<std::int64_t>(most, layers);
          ++layout.chunks) {
@@ -210,7 +210,7 @@ class Search {
     const auto f = static_cast<double>(model.ffn()) * (model.swiglu ? 3 : 2);
     const auto heads = static_cast<double>(model.num_attention_heads + model.kv_heads());
     const double layer = h * (f + 2 * heads * static_cast<double>(model.head_dim()));
-    const double weights = layer * static_cast<double>(model.num_layers) / layout.pp / layout.tp;
+    const double weights = layer * static_cast<double>(model.all_layers()) / layout.pp / layout.tp;
     constexpr double kValues = 6, kState = 12;  // bytes of each
     const double sharers = layout.dp * layout.cp;
     return static_cast<std::size_t>(weights * (layout.sharding == "no_shard" ? kValues + kState

@@ -24,7 +24,7 @@ std::string theoretical_memory_text(const ModelConfig& c, int ranks, bool distri
   const double projection = heads * static_cast<double>(c.head_dim());
   const double attention = 2 * h * projection * (1 + static_cast<double>(c.kv_heads()) / heads);
   const double layer = 2 * h * (f * (c.swiglu ? 1.5 : 1) + 2) + attention;
-  const double block = static_cast<double>(c.num_layers) * layer + 2 * h;
+  const double block = static_cast<double>(c.all_layers()) * layer + 2 * h;
   const double embedding = h * static_cast<double>(c.padded_vocab_size) *
                            (c.untie_embeddings_and_output_weights ? 2 : 1);
   const double bytes = distributed_optimizer ? 6 + 12.0 / ranks : 18;

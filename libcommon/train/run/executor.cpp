@@ -227,7 +227,7 @@ Step Executor::step(Slot& slot, bool training) {
           .seed = shape_.seed,
           .training = training,
           .tokens = {.sequences = shape_.micro_batch_size,
-                     .length = shape_.seq_length,
+                     .length = slot.batch[Field::ids].numel() / shape_.micro_batch_size,
                      .positions = slot.batch[Field::positions],
                      .first_key = slot.batch[Field::first_key]},
           .probe = training ? probe_ : nullptr,

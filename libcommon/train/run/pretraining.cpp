@@ -16,9 +16,7 @@ std::unique_ptr<Model> Pretraining::make_model(const StageRanges& stages,
   return mt::make_model(model_, stages, part);
 }
 
-FieldSpecs Pretraining::sample_fields() const {
-  return mt::sample_fields(options_);
-}
+FieldSpecs Pretraining::sample_fields() const { return mt::sample_fields(options_); }
 
 void Pretraining::build(const TrainingLength& length, std::uint64_t seed, const BatchOptions& batch,
                         const Log& log) {

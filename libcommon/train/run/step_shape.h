@@ -10,15 +10,14 @@
 namespace mt {
 
 struct StepShape {
-  std::int64_t micro_batch_size = 0, seq_length = 0;
+  std::int64_t micro_batch_size = 0;
   DType dtype = DType::f32;
   std::uint64_t seed = 0;  // of dropout
   FieldSpecs fields = {};  // of a micro-batch's samples, this rank's part of each
   bool sequence_parallel = false, tensor_overlap = false;
-  // How ranks that share sequences do so (ContextParallel); seq_length is this rank's part of one.
+  // How ranks that share sequences do so (ContextParallel).
   std::vector<ContextComm> context_comm = {ContextComm::p2p};
   int context_neighbours = 0;
-  std::int64_t tokens() const { return micro_batch_size * seq_length; }
 };
 
 }  // namespace mt

@@ -1,0 +1,26 @@
+// EncoderOptions: what a T5 has beside a GPT, in the words of pretrain_t5.py.  The decoder's layers
+// are as many as the encoder's unless said otherwise, which Megatron-LM v0.12 reads without effect.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "model/config/model_config.h"
+
+namespace mt {
+
+class CommandLine;
+
+struct EncoderOptions {
+  std::optional<std::int64_t> encoder_num_layers, decoder_num_layers;
+  std::int64_t relative_attention_num_buckets = EncoderConfig().relative_attention_num_buckets,
+               relative_attention_max_distance = EncoderConfig().relative_attention_max_distance;
+
+  void add_to(CommandLine& cl);
+  // Makes the model a T5 with these layers; --num-layers says how many where nothing else does.
+  void make_t5(ModelConfig& model) const;
+  // Exit::usage where one says something that a model of this type has no use for.
+  void check_unused(const std::string& type_option) const;
+};
+
+}  // namespace mt
