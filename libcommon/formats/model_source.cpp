@@ -11,6 +11,7 @@
 #include "formats/megatron/rank_files.h"
 #include "formats/meta/meta_source.h"
 #include "model/checkpoint_tokenizer.h"
+#include "text/file_names.h"
 
 namespace mt {
 
@@ -21,20 +22,20 @@ struct TokenizerFile {
   const char* name;
   bool holds_words;
 };
-constexpr auto kTokenizerFiles = std::to_array<TokenizerFile>({{"tokenizer.json", true},
-                                                               {"tokenizer.model", true},
-                                                               {"tokenizer_config.json", false},
-                                                               {"special_tokens_map.json", false},
-                                                               {"added_tokens.json", false},
-                                                               {"vocab.json", true},
-                                                               {"merges.txt", false},
-                                                               {"vocab.txt", true},
-                                                               {"spiece.model", true},
-                                                               {"sentencepiece.bpe.model", true},
-                                                               {"tekken.json", true},
-                                                               {"tiktoken.model", true},
+constexpr auto kTokenizerFiles = std::to_array<TokenizerFile>({{kTokenizerJson, true},
+                                                               {kTokenizerConfig, false},
+                                                               {kSpecialTokensMap, false},
+                                                               {kAddedTokensJson, false},
+                                                               {kVocabJson, true},
+                                                               {kMergesTxt, false},
+                                                               {kVocabTxt, true},
+                                                               {kModelFiles[0], true},
+                                                               {kModelFiles[1], true},
+                                                               {kModelFiles[2], true},
+                                                               {kModelFiles[3], true},
+                                                               {kTekkenJson, true},
                                                                {"qwen.tiktoken", true},
-                                                               {"chat_template.jinja", false},
+                                                               {kChatTemplate, false},
                                                                {"chat_template.json", false}});
 // Templates beside the first, one a file.
 constexpr const char* kMoreTemplates = "additional_chat_templates";

@@ -11,6 +11,7 @@
 #include "text/bert/bert_tokenizer.h"
 #include "text/bpe/gpt2_bpe.h"
 #include "text/bpe/tik_tokenizer.h"
+#include "text/file_names.h"
 #include "text/hf/hf_tokenizer.h"
 #include "text/null_tokenizer.h"
 #include "text/sentencepiece/sentencepiece_tokenizer.h"
@@ -86,10 +87,10 @@ constexpr TokenizerField folder_field(std::string_view name) {
 
 using Options = TokenizerOptions;
 using Names = std::initializer_list<const char*>;
-constexpr Names kWordsNames = {"vocab.txt"}, kVocabularyNames = {"vocab.json"},
-                kMergesNames = {"merges.txt"},
-                kPieceNames = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"},
-                kRankNames = {"tekken.json", "tokenizer.model", "tiktoken.model"};
+constexpr Names kWordsNames = {kVocabTxt}, kVocabularyNames = {kVocabJson},
+                kMergesNames = {kMergesTxt},
+                kPieceNames = {kModelFiles[0], kModelFiles[1], kModelFiles[2]},
+                kRankNames = {kTekkenJson, kTokenizerModel, kTiktokenModel};
 constexpr TokenizerField kWords = folder_field<&Options::vocab_file, kWordsNames>("vocab-file");
 constexpr TokenizerField kVocabFile =
     folder_field<&Options::vocab_file, kVocabularyNames>("vocab-file");

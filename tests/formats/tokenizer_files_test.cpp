@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "formats/hugging_face/hugging_face_source.h"
+#include "model/checkpoint_tokenizer.h"
 #include "tests/formats/convert_support.h"
 #include "text/hf/hf_tokenizer.h"
 
@@ -35,6 +39,42 @@ void expect_equal_ids(const std::vector<Companion>& made, const Tokenizer& origi
     original.encode(text, expected);
     EXPECT_EQ(ids, expected) << text;
   }
+}
+
+// The type of the tokenizer in a folder of copies, with a tokenizer_config.json where one is given.
+std::string type_of(const std::vector<std::pair<const char*, const char*>>& files,
+                    const std::string& config = {}) {
+  Scratch folder;
+  for (const auto& [name, path] : files)
+    std::filesystem::copy_file(concat(kTestdata, path), folder.path(name));
+  if (!config.empty()) write_file_atomically(folder.path("tokenizer_config.json"), config, false);
+  return tokenizer_of_manifest(read_tokenizer_in(folder.path("")).manifest).type;
+}
+
+// AutoTokenizer of transformers takes the class that the folder says, or that of the files.
+TEST(TokenizerFiles, ThoseOfGpt2AloneAreMegatrons) {
+  const std::vector<std::pair<const char*, const char*>> gpt2 = {
+      {"vocab.json", "gpt2_bpe/vocab.json"}, {"merges.txt", "gpt2_bpe/merges.txt"}};
+  EXPECT_EQ(type_of(gpt2), "GPT2BPETokenizer");
+  for (const char* config :
+       {R"({"tokenizer_class":"GPT2Tokenizer"})", R"({"tokenizer_class":"GPT2TokenizerFast"})",
+        R"({"tokenizer_class":"GPT2Tokenizer","add_prefix_space":false})"})
+    EXPECT_EQ(type_of(gpt2, config), "GPT2BPETokenizer") << config;
+  for (const char* config :
+       {R"({"tokenizer_class":"Qwen2Tokenizer"})", R"({"tokenizer_class":"RobertaTokenizer"})",
+        R"({"tokenizer_class":"GPT2Tokenizer","add_prefix_space":true})",
+        R"({"tokenizer_class":"GPT2Tokenizer","add_bos_token":true})",
+        R"({"tokenizer_class":"GPT2Tokenizer","additional_special_tokens":["<|im_start|>"]})",
+        R"({"tokenizer_class":"GPT2Tokenizer","eos_token":"the"})"})
+    EXPECT_EQ(type_of(gpt2, config), "HuggingFaceTokenizer") << config;
+}
+
+TEST(TokenizerFiles, ThoseOfOthersAreHuggingFaces) {
+  EXPECT_EQ(type_of({{"vocab.txt", "wordpiece/vocab.txt"}}), "HuggingFaceTokenizer");
+  for (const char* name : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
+    EXPECT_EQ(type_of({{name, "sentencepiece/bpe.model"}}), "HuggingFaceTokenizer");
+  EXPECT_EQ(type_of({{"tokenizer.json", "huggingface/llama3.json"}}), "HuggingFaceTokenizer");
+  EXPECT_EQ(type_of({{"merges.txt", "gpt2_bpe/merges.txt"}}), "");
 }
 
 TEST(TokenizerFiles, OfGpt2) {

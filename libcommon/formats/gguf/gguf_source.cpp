@@ -12,6 +12,7 @@
 #include "ckpt/torch_file.h"
 #include "formats/gguf/gguf_tokenizer.h"
 #include "formats/hugging_face/hugging_face_config.h"
+#include "text/file_names.h"
 #include "text/hf/hf_tokenizer.h"
 #include "text/sentencepiece/sentencepiece_tokenizer.h"
 
@@ -296,11 +297,11 @@ std::unique_ptr<Tokenizer> GgufSource::make_tokenizer(const TokenizerOptions& ot
   if (!tokenizer_problem_.empty())
     fail(Exit::bad_config, tokenizer_problem_, "; --tokenizer-type names another tokenizer");
   const std::string where = concat(path_, ": its tokenizer");
-  const Companion* const config = find_companion(companions_, "tokenizer_config.json");
-  if (const Companion* const json = find_companion(companions_, "tokenizer.json"))
+  const Companion* const config = find_companion(companions_, kTokenizerConfig);
+  if (const Companion* const json = find_companion(companions_, kTokenizerJson))
     return std::make_unique<HfTokenizer>(json->content, where,
                                          std::vector<HfConfigFile>{{where, config->content}});
-  if (const Companion* const pieces = find_companion(companions_, "tokenizer.model"))
+  if (const Companion* const pieces = find_companion(companions_, kTokenizerModel))
     return std::make_unique<SentencePieceModelTokenizer>(SentencePieceModelTokenizer::kLlama2Type,
                                                          pieces->content, where);
   return ModelSource::make_tokenizer(others);

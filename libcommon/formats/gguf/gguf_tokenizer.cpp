@@ -8,6 +8,7 @@
 #include "base/json_object.h"
 #include "base/json_parse.h"
 #include "base/json_place.h"
+#include "text/file_names.h"
 #include "text/sentencepiece/sentencepiece_model.h"
 
 namespace mt {
@@ -309,9 +310,8 @@ void Vocabulary::read_config(const JsonObject& config) {
 
 // tokenizer_config.json goes before the model's config.json.
 void Vocabulary::read_special(const JsonObject& config) {
-  if (const Companion* const file = find("tokenizer_config.json"))
-    read_config(Document(*file).object);
-  if (const Companion* const file = find("chat_template.jinja"); file && chat_template_.empty())
+  if (const Companion* const file = find(kTokenizerConfig)) read_config(Document(*file).object);
+  if (const Companion* const file = find(kChatTemplate); file && chat_template_.empty())
     chat_template_ = file->read();
   for (const char* key : {"bos", "eos", "unk", "pad"}) {
     std::int64_t id = -1;
@@ -354,8 +354,8 @@ void add_gguf_tokenizer(GgufKeyValues& key_values, const std::vector<Companion>&
                         const std::string& config, std::int64_t vocab_size) {
   const auto find = [&](std::string_view name) { return find_companion(companions, name); };
   Vocabulary vocabulary(vocab_size, companions);
-  const Companion *const json = find("tokenizer.json"), *const pieces = find("tokenizer.model"),
-                         *const vocab = find("vocab.json"), *const merges = find("merges.txt");
+  const Companion *const json = find(kTokenizerJson), *const pieces = find(kTokenizerModel),
+                         *const vocab = find(kVocabJson), *const merges = find(kMergesTxt);
   if (json != nullptr)
     vocabulary.read_tokenizer_json(*json);
   else if (pieces != nullptr)

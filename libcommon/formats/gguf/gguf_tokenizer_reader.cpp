@@ -5,6 +5,7 @@
 #include "base/json_object.h"
 #include "base/utf8.h"
 #include "formats/gguf/gguf_tokenizer.h"
+#include "text/file_names.h"
 #include "text/hf/hf_tokenizer.h"
 #include "text/sentencepiece/sentencepiece_model.h"
 
@@ -75,10 +76,10 @@ class Reader {
     const std::string model = at("model").as_text(where("model"));
     std::vector<Companion> files;
     if (model == "gpt2") {
-      files.push_back({.name = "tokenizer.json", .content = tokenizer_json()});
+      files.push_back({.name = kTokenizerJson, .content = tokenizer_json()});
       const HfTokenizer check(files[0].content, concat(file_.path(), ": its tokenizer"), {});
     } else if (model == "llama") {
-      files.push_back({.name = "tokenizer.model", .content = sentencepiece_model()});
+      files.push_back({.name = kTokenizerModel, .content = sentencepiece_model()});
       const std::string name = concat(file_.path(), ": its tokenizer");
       if (parse_sentencepiece_model(files[0].content, name).bos < 0)
         fail(Exit::bad_data, where("bos_token_id"), ": names no control token");
@@ -86,7 +87,7 @@ class Reader {
       fail(Exit::bad_config, where("model"), ": is ", json_quoted(model),
            ", expected gpt2 or llama");
     }
-    files.push_back({.name = "tokenizer_config.json", .content = config_json(model == "llama")});
+    files.push_back({.name = kTokenizerConfig, .content = config_json(model == "llama")});
     return files;
   }
 

@@ -12,23 +12,37 @@
 #include "model/model.h"
 #include "model/model_table.h"
 #include "text/bpe/rank_file.h"
+#include "text/hf/hf_from_files.h"
+#include "text/hf/hf_tokenizer.h"
+#include "text/same_ids.h"
 
 namespace mt {
 
 namespace fs = std::filesystem;
 
+// Whether vocab.json and merges.txt of a folder are GPT-2's own, with nothing said beside them that
+// Megatron's type would not do.
+static bool is_gpt2(const std::string& folder, const TokenizerOptions& as_gpt2) {
+  try {
+    const HfTokenizer found(folder);
+    return found.class_name() == "GPT2Tokenizer" && same_ids(found, *make_tokenizer(as_gpt2));
+  } catch (const Error&) {  // which whoever reads it will be told
+    return false;
+  }
+}
+
 // The tokenizer of a folder of Hugging Face's; without a type if there is none.
 static TokenizerOptions tokenizer_in(const std::string& folder) {
-  const auto has = [&](const char* name) { return fs::exists(folder + "/" + name); };
-  if (has("tokenizer.json"))
-    return {.type = "HuggingFaceTokenizer", .model = folder + "/tokenizer.json"};
-  if (has("vocab.json") && has("merges.txt"))
-    return {.type = "GPT2BPETokenizer",
-            .vocab_file = folder + "/vocab.json",
-            .merge_file = folder + "/merges.txt"};
-  if (has("tokenizer.model"))
-    return {.type = "Llama2Tokenizer", .model = folder + "/tokenizer.model"};
-  return {};
+  const std::vector<std::string> files = hf_vocabulary_files(folder);
+  if (files.empty()) return {};
+  const std::string first = concat(folder, "/", files[0]);
+  if (files.size() == 2) {
+    const TokenizerOptions gpt2{.type = "GPT2BPETokenizer",
+                                .vocab_file = first,
+                                .merge_file = concat(folder, "/", files[1])};
+    if (is_gpt2(folder, gpt2)) return gpt2;
+  }
+  return {.type = "HuggingFaceTokenizer", .model = first};
 }
 
 // What a tokenizer's file is by its content, and which --tokenizer-type reads such a one.

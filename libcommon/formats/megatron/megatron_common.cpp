@@ -5,6 +5,7 @@
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/names/gguf.h"
 #include "model/config/megatron_args.h"
+#include "text/file_names.h"
 
 namespace mt {
 
@@ -147,8 +148,13 @@ std::vector<FileHash> write_companions(const ModelSource& source, const std::str
 }
 
 std::string manifest_extra_of(const ModelSource& source, const std::string& folder) {
-  const bool made = source.format() == kGgufFormat;  // and not known before it is written
-  return made ? read_tokenizer_in(folder + "/tokenizer").manifest : source.manifest_extra();
+  if (source.format() != kGgufFormat) return source.manifest_extra();
+  const std::string made = folder + "/tokenizer";  // which is not known before it is written
+  const std::string pieces =
+      concat(made, "/", kTokenizerModel);  // llama.cpp reads them as they are
+  return std::filesystem::exists(pieces)
+             ? read_tokenizer({.type = "Llama2Tokenizer", .model = pieces}).manifest
+             : read_tokenizer_in(made).manifest;
 }
 
 std::int64_t iteration_of(const ModelSource& source) {

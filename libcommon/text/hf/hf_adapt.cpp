@@ -267,9 +267,11 @@ HfEnds hf_ends(const HfConfig& config, int version, bool from_file) {
       .count = true,
       .before = config.add_bos.or_else(begins_by_itself(kind, version)) ? "bos_token" : nullptr,
       .after = config.add_eos.or_else(false) ? "eos_token" : nullptr};
-  if (made_anew(config, version) && kind.has(around))
+  if (from_file ? made_anew(config, version) && kind.has(around)
+                : kind.has(around) || kind.has(bert))
     return {.count = true, .before = "cls_token", .after = "sep_token"};
-  if (version < 5) return kind.has(ends) ? by_flags : HfEnds();
+  const bool gpt2 = !from_file && kind.name == "GPT2Tokenizer";
+  if (version < 5) return kind.has(ends) || gpt2 ? by_flags : HfEnds();
   if (kind.name == "T5Tokenizer") return {.count = true, .after = "eos_token"};
   // Beside a tokenizer.json version 5 does not read the flags.
   if (from_file) return {.count = kind.name == "GPTNeoXTokenizer"};

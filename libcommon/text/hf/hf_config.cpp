@@ -8,14 +8,10 @@
 #include "base/json_object.h"
 #include "base/json_parse.h"
 #include "base/json_place.h"
+#include "text/file_names.h"
 
 namespace mt {
 namespace {
-
-// Files in the order in which they are read.
-constexpr const char* kConfigName = "tokenizer_config.json";
-constexpr const char* kMapName = "special_tokens_map.json";
-constexpr const char* kAddedName = "added_tokens.json";
 
 bool is_there(const std::string& path) {
   std::error_code error;
@@ -69,8 +65,8 @@ class ConfigReader {
     if (const auto error = parse_json(parser, content).get(root))
       fail(Exit::bad_data, path, ": ", json_place(content), simdjson::error_message(error));
     const JsonObject object(root, path);
-    if (name == kMapName) return read_map(object);
-    if (name == kAddedName) return read_added(object);
+    if (name == kSpecialTokensMap) return read_map(object);
+    if (name == kAddedTokensJson) return read_added(object);
     if (name == kHfModelConfig || name == kHfClassFile) return read_class(object);
     read_config(object);
   }
@@ -179,8 +175,9 @@ class ConfigReader {
 }  // namespace
 
 std::vector<std::string> hf_config_files(const std::string& folder) {
-  std::vector<std::string> files;
-  for (const char* name : {kConfigName, kHfClassFile, kMapName, kAddedName, kHfModelConfig})
+  std::vector<std::string> files;  // in the order in which they are read
+  for (const char* name :
+       {kTokenizerConfig, kHfClassFile, kSpecialTokensMap, kAddedTokensJson, kHfModelConfig})
     if (const std::string path = concat(folder, "/", name); is_there(path)) files.push_back(path);
   return files;
 }

@@ -1,7 +1,6 @@
 #include "text/hf/hf_from_files.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 
 #include "base/error.h"
@@ -11,23 +10,15 @@
 #include "base/json_place.h"
 #include "base/lines.h"
 #include "base/utf8.h"
-#include "text/bpe/gpt2_files.h"
 #include "text/bpe/rank_file.h"
-#include "text/hf/hf_adapt.h"
+#include "text/file_names.h"
 #include "text/hf/hf_from_ranks.h"
 #include "text/hf/hf_from_sentencepiece.h"
 #include "text/hf/hf_json_parts.h"
-#include "text/hf/hf_model.h"
+#include "text/string_map.h"
 
 namespace mt {
 namespace {
-
-constexpr const char* kVocabulary = "vocab.json";
-constexpr const char* kMerges = "merges.txt";
-constexpr const char* kWords = "vocab.txt";
-constexpr const char* kTekken = "tekken.json";
-constexpr std::array kModels = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
-                                "tiktoken.model"};
 
 std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -71,12 +62,6 @@ std::string from_merges(const std::vector<HfConfigFile>& files, const HfConfig& 
     json.key("normalizer").raw(R"({"type":"NFC"})");
   json.key("pre_tokenizer").raw(pre_tokenizer_of(config));
   json.key("decoder").raw(hf_byte_level(true, true));
-  const TokenIds ids = parse_vocabulary(content, path, kMostHfHoles);
-  const std::string ends = hf_ends_processor(config, [&](std::string_view token) {
-    const auto found = ids.find(token);
-    return found == ids.end() ? -1 : found->second;
-  });
-  if (!ends.empty()) json.key("post_processor").raw(ends);
   json.key("model").begin_object().member("type", "BPE");
   json.key("vocab").raw(simdjson::minify(vocabulary));
   write_merges(files[1], json);
@@ -90,21 +75,10 @@ std::string from_words(const HfConfigFile& file, const HfConfig& config) {
   StringMap<std::int32_t> ids;
   std::int32_t id = 0;
   for (const std::string_view line : lines_of(file.content)) ids[line] = id++;
-  const auto id_of = [&](std::string_view role) {
-    const std::string token = hf_role(config, role);
-    const auto found = ids.find(token);
-    if (found == ids.end())
-      fail(Exit::bad_data, file.path, ": no token ", json_quoted(token), ", the ", role);
-    return found->second;
-  };
   JsonWriter json;
   json.begin_object().key("normalizer").raw(hf_bert_normalizer(config, true));
   json.key("pre_tokenizer").raw(R"({"type":"BertPreTokenizer"})");
   json.key("decoder").raw(kHfWordPieceDecoder);
-  json.key("post_processor").begin_object().member("type", "BertProcessing");
-  for (const auto& [name, role] : {std::pair{"sep", "sep_token"}, {"cls", "cls_token"}})
-    json.key(name).begin_array().value(hf_role(config, role)).value(id_of(role)).end_array();
-  json.end_object();
   json.key("model").begin_object().member("type", "WordPiece");
   json.member("unk_token", hf_role(config, "unk_token"));
   json.member("continuing_subword_prefix", "##").member("max_input_chars_per_word", 100);
@@ -120,39 +94,42 @@ std::vector<std::string> hf_vocabulary_files(const std::string& folder) {
     std::error_code error;
     return std::filesystem::exists(concat(folder, "/", name), error);
   };
-  if (has(kVocabulary) && has(kMerges)) return {kVocabulary, kMerges};
-  for (const char* name : {kWords, kModels[0], kModels[1], kModels[2], kModels[3], kTekken})
+  if (has(kTokenizerJson)) return {kTokenizerJson};
+  if (has(kVocabJson) && has(kMergesTxt)) return {kVocabJson, kMergesTxt};
+  if (has(kVocabTxt)) return {kVocabTxt};
+  for (const char* name : kModelFiles)
     if (has(name)) return {name};
+  if (has(kTekkenJson)) return {kTekkenJson};
   return {};
 }
 
 std::vector<std::string> hf_vocabulary_of(const std::string& path) {
   const std::string name = name_of(path);
-  if (name != kVocabulary && name != kMerges) return {path};
+  if (name != kVocabJson && name != kMergesTxt) return {path};
   const std::string place = path.substr(0, path.size() - name.size());
-  return {place + kVocabulary, place + kMerges};
+  return {place + kVocabJson, place + kMergesTxt};
 }
 
 bool is_hf_vocabulary_file(const std::string& path) {
   const std::string name = name_of(path);
-  return name == kVocabulary || name == kMerges || name == kWords || name == kTekken ||
-         std::ranges::find(kModels, name) != kModels.end();
+  return name == kVocabJson || name == kMergesTxt || name == kVocabTxt || name == kTekkenJson ||
+         std::ranges::find(kModelFiles, name) != kModelFiles.end();
 }
 
 std::string_view hf_class_of_files(const std::vector<HfConfigFile>& files) {
   const std::string name = name_of(files[0].path);
-  if (name == kVocabulary) return "GPT2Tokenizer";
-  if (name == kWords) return "BertTokenizer";
-  if (name == kTekken || is_rank_file(files[0].content)) return "PreTrainedTokenizer";
+  if (name == kVocabJson) return "GPT2Tokenizer";
+  if (name == kVocabTxt) return "BertTokenizer";
+  if (name == kTekkenJson || is_rank_file(files[0].content)) return "PreTrainedTokenizer";
   return hf_class_of_sentencepiece(files[0]);
 }
 
 std::string hf_json_from(const std::vector<HfConfigFile>& files, const HfConfig& config,
                          int version) {
   const std::string name = name_of(files[0].path);
-  if (name == kVocabulary) return from_merges(files, config, version);
-  if (name == kWords) return from_words(files[0], config);
-  if (name == kTekken) return hf_json_from_tekken(files[0]);
+  if (name == kVocabJson) return from_merges(files, config, version);
+  if (name == kVocabTxt) return from_words(files[0], config);
+  if (name == kTekkenJson) return hf_json_from_tekken(files[0]);
   if (is_rank_file(files[0].content)) return hf_json_from_ranks(files[0], config);
   return hf_json_from_sentencepiece(files[0], config, version);
 }

@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "base/json_object.h"
-#include "text/hf/hf_adapt.h"
 
 namespace mt {
 
@@ -42,23 +41,6 @@ std::string hf_bert_normalizer(const HfConfig& config, bool clean_text) {
                 R"(,"strip_accents":)",
                 accents.is_given() ? written(accents.or_else(false)) : "null", R"(,"lowercase":)",
                 written(config.lower_case.or_else(true)), "}");
-}
-
-std::string hf_ends_processor(const HfConfig& config,
-                              const std::function<std::int32_t(std::string_view)>& id_of) {
-  const auto pair_of = [&](std::string_view role) {
-    const std::string token = hf_role(config, role);
-    return concat("[", json_quoted(token), ",", id_of(token), "]");
-  };
-  const std::string_view name = config.tokenizer_class->name;
-  if (name == "RobertaTokenizer" || name == "BartTokenizer" || name == "LongformerTokenizer")
-    return concat(R"({"type":"RobertaProcessing","sep":)", pair_of("sep_token"), R"(,"cls":)",
-                  pair_of("cls_token"), R"(,"trim_offsets":true,"add_prefix_space":false})");
-  if (name != "GPT2Tokenizer" || !config.add_bos.or_else(false)) return {};
-  const std::string bos = json_quoted(hf_role(config, "bos_token"));
-  return concat(R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":)", bos,
-                R"(,"type_id":0}},{"Sequence":{"id":"A","type_id":0}}],"special_tokens":{)", bos,
-                R"(:{"id":)", bos, R"(,"ids":[)", id_of(hf_role(config, "bos_token")), "]}}}");
 }
 
 }  // namespace mt

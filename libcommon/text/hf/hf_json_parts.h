@@ -1,8 +1,6 @@
 // Parts of a tokenizer.json as transformers' classes make them.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 
@@ -34,10 +32,5 @@ inline constexpr std::string_view kHfGemmaPreTokenizer =
 inline constexpr std::string_view kHfT5PreTokenizer =
     R"({"type":"Sequence","pretokenizers":[{"type":"WhitespaceSplit"},{"type":"Metaspace",)"
     R"("replacement":"▁","prepend_scheme":"always","split":true}]})";
-
-// What GPT-2's and RoBERTa's converters put around a text; empty: nothing.  `id_of`: -1 for no
-// token.
-std::string hf_ends_processor(const HfConfig& config,
-                              const std::function<std::int32_t(std::string_view)>& id_of);
 
 }  // namespace mt

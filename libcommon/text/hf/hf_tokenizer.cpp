@@ -9,6 +9,7 @@
 #include "base/json_object.h"
 #include "base/utf8.h"
 #include "text/bpe/byte_map.h"
+#include "text/file_names.h"
 #include "text/hf/hf_adapt.h"
 #include "text/hf/hf_clean_up.h"
 #include "text/hf/hf_from_files.h"
@@ -21,8 +22,6 @@ namespace mt {
 static std::vector<std::string> vocabulary_files(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return hf_vocabulary_of(path);
-  const std::string json = concat(path, "/tokenizer.json");
-  if (std::filesystem::exists(json, error)) return {json};
   std::vector<std::string> names = hf_vocabulary_files(path);
   if (names.empty())
     fail(Exit::no_input, path, ": no tokenizer there: neither tokenizer.json, vocab.json with ",
@@ -45,7 +44,7 @@ static bool is_vocabulary(const HfConfigFile& file) { return is_hf_vocabulary_fi
 std::vector<HfConfigFile> HfTokenizer::copies(const std::string& path, int version) {
   std::vector<HfConfigFile> copies = files(path);
   for (HfConfigFile& file : copies) file.path = file.path.substr(file.path.rfind('/') + 1);
-  if (!is_vocabulary(copies[0])) copies[0].path = "tokenizer.json";
+  if (!is_vocabulary(copies[0])) copies[0].path = kTokenizerJson;
   if (copies.back().path != kHfModelConfig) return copies;
   const HfConfigFile model = copies.back();
   copies.pop_back();
@@ -80,6 +79,7 @@ HfTokenizer::HfTokenizer(std::string_view content, const std::string& file,
 void HfTokenizer::make(std::string_view content, const std::string& file, HfConfig config,
                        int version, bool from_file) {
   HfDocument document(content, file);
+  class_ = config.tokenizer_class->name;
   constexpr std::size_t kPad = 4;
   static_assert(kHfRoles[kPad] == "pad_token");
   fill_hf_roles(config, version);

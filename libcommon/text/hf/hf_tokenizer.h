@@ -56,6 +56,7 @@ class HfTokenizer : public Tokenizer {
   std::int32_t bos() const override { return bos_; }
   std::string_view type() const override { return kType; }
   const std::string& identity() const override { return identity_; }
+  std::string_view class_name() const { return class_; }  // of transformers, without "Fast"
 
   // The files that such a tokenizer is read from; the first is the tokenizer.json, if there is one.
   static std::vector<HfConfigFile> files(const std::string& path);
@@ -85,6 +86,7 @@ class HfTokenizer : public Tokenizer {
   HfDecoder decoder_;
   HfTemplate template_;
   std::int32_t bos_ = -1, eos_ = -1;
+  std::string_view class_;
   bool clean_up_ = false;
   std::string folder_tokens_;  // what tokens the folder adds or changes, for the identity
   TokenBytes tokens_;  // as the decoder takes them, or the bytes they are where it only does that
