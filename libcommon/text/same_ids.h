@@ -2,6 +2,8 @@
 // program has written anew, or another type of the same vocabulary.
 #pragma once
 
+#include <functional>
+
 #include "text/tokenizer.h"
 
 namespace mt {
@@ -10,5 +12,10 @@ namespace mt {
 // same ids of each of these texts, of pairs of them, and of a page of odd scripts, spaces, digits
 // and signs.  A special token's text may be that token to one and letters to the other.
 bool same_ids(const Tokenizer& a, const Tokenizer& b);
+
+// They have as many tokens and cut these texts alike, whatever they put around one and which token
+// ends documents.  The texts of tokens that are `passed_over` are left out.
+bool same_words(const Tokenizer& a, const Tokenizer& b,
+                const std::function<bool(std::int32_t id)>& passed_over);
 
 }  // namespace mt

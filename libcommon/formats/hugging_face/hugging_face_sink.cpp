@@ -44,14 +44,6 @@ bool is_zero(ConstTensor tensor) {
   return std::all_of(bytes, bytes + tensor.bytes(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-// As transformers has them: GPT-2's one token begins a text, too.
-SpecialTokens special_tokens(const Tokenizer& tokenizer) {
-  SpecialTokens ids = tokenizer.special_ids();
-  if (ids.eos < 0) ids.eos = tokenizer.eod();
-  if (ids.bos < 0 && tokenizer.type() == "GPT2BPETokenizer") ids.bos = ids.eos;
-  return ids;
-}
-
 std::string hugging_face_config(const ModelTarget& target, const Tokenizer* tokenizer) {
   const std::string original = original_config(target.source);
   if (tokenizer == nullptr) return hugging_face_config(target.config, target.dtype, original);

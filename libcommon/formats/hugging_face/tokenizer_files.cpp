@@ -1,172 +1,173 @@
 #include "formats/hugging_face/tokenizer_files.h"
 
-#include <algorithm>
 #include <limits>
+#include <optional>
+#include <set>
 
 #include "base/json.h"
-#include "base/json_object.h"
-#include "base/json_parse.h"
-#include "base/lines.h"
+#include "text/bert/bert_tokenizer.h"
+#include "text/bpe/gpt2_bpe.h"
+#include "text/file_names.h"
+#include "text/hf/hf_from_files.h"
 #include "text/hf/hf_tokenizer.h"
 #include "text/put_in_front.h"
 #include "text/same_ids.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 
 namespace mt {
 namespace {
 
-// A tokenizer.json; `model` is its last member.
-class TokenizerJson {
+// --- What is said of a tokenizer ----------------------------------------------------------------
+
+constexpr std::string_view kAnyClass = "PreTrainedTokenizerFast";
+
+class Settings {
  public:
-  TokenizerJson(const Tokenizer& tokenizer, std::vector<std::int32_t> special)
-      : tokenizer_(tokenizer), special_(std::move(special)) {
-    std::ranges::sort(special_);
-    const auto repeated = std::ranges::unique(special_);
-    special_.erase(repeated.begin(), repeated.end());
-    std::erase_if(special_, [](std::int32_t id) { return id < 0; });
+  Settings(const Tokenizer& tokenizer, const std::vector<HfConfigFile>& vocabulary)
+      : tokenizer_(tokenizer),
+        made_(dynamic_cast<const HfTokenizer*>(&tokenizer)),
+        class_(made_ != nullptr ? made_->class_name() : hf_class_of_files(vocabulary)) {
+    if (class_ == hf_class("").name) class_ = kAnyClass;
+    if (made_ == nullptr && vocabulary[0].path.ends_with(".model"))
+      model_ = parse_sentencepiece_model(vocabulary[0].content, vocabulary[0].path);
   }
 
-  void begin(const std::string& normalizer, const std::string& words) {
-    json_.begin_object().member("version", "1.0").key("truncation").null().key("padding").null();
-    json_.key("added_tokens").begin_array();
-    for (const std::int32_t id : special_) {
-      json_.begin_object().member("id", id).member("content", text_of(id));
-      for (const char* name : {"single_word", "lstrip", "rstrip", "normalized"})
-        json_.member(name, false);
-      json_.member("special", true).end_object();
-    }
-    json_.end_array().key("normalizer").raw(normalizer).key("pre_tokenizer").raw(words);
+  std::string special_tokens_map() const {
+    JsonWriter json;
+    json.begin_object();
+    add_roles(json);
+    return json.end_object().text() + "\n";
   }
 
-  // What the tokenizer puts in front of a text, and behind it.
-  void add_template(const std::string& otherwise) {
-    const std::vector<std::int32_t> first = put_in_front(tokenizer_);
-    std::vector<std::int32_t> none;
-    tokenizer_.encode("", none);
-    const std::vector<std::int32_t> last(none.begin() + std::ssize(first), none.end());
-    json_.key("post_processor");
-    if (first.empty() && last.empty()) {
-      json_.raw(otherwise);
-      return;
+  // `with_json`: a tokenizer.json lies beside it, which says all that the class of SentencePiece's
+  // would do, and that version 5 does otherwise than version 4.
+  std::string tokenizer_config(std::int64_t positions, bool with_json) const {
+    JsonWriter json;
+    json.begin_object().member("tokenizer_class", model_ && with_json ? kAnyClass : class_);
+    add_roles(json);
+    if (made_ == nullptr) add_decoder(json);
+    if (model_) {
+      json.member("add_bos_token", !put_in_front(tokenizer_).empty());
+      json.member("add_eos_token", false).member("legacy", true);
+      if (!model_->normalizer.add_dummy_prefix) json.member("add_prefix_space", false);
     }
-    json_.begin_object().member("type", "TemplateProcessing");
-    for (const auto& [kind, texts] : {std::pair("single", "A"), {"pair", "AB"}}) {
-      json_.key(kind).begin_array();
-      for (const char* text = texts; *text != '\0'; ++text) {
-        add_special(first);
-        json_.begin_object().key("Sequence").begin_object().member("id", std::string(1, *text));
-        json_.member("type_id", 0).end_object().end_object();
-        add_special(last);
-      }
-      json_.end_array();
-    }
-    std::vector<std::int32_t> ids = first;
-    for (const std::int32_t id : last)
-      if (std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
-    json_.key("special_tokens").begin_object();
-    for (const std::int32_t id : ids) {
-      json_.key(text_of(id)).begin_object().member("id", text_of(id)).key("ids").begin_array();
-      json_.value(id).end_array().key("tokens").begin_array().value(text_of(id));
-      json_.end_array().end_object();
-    }
-    json_.end_object().end_object();
+    if (tokenizer_.type().starts_with("Bert"))
+      json.member("do_lower_case", tokenizer_.type() == BertTokenizer::kLowerCaseType);
+    if (positions < std::numeric_limits<std::int32_t>::max())
+      json.member("model_max_length", positions);
+    return json.member("clean_up_tokenization_spaces", false).end_object().text() + "\n";
   }
-
-  JsonWriter& json() { return json_; }
-  std::string end() { return json_.end_object().text(); }
 
  private:
-  std::string text_of(std::int32_t id) const { return tokenizer_.decode({&id, 1}); }
-  void add_special(const std::vector<std::int32_t>& ids) {
-    for (const std::int32_t id : ids) {
-      json_.begin_object().key("SpecialToken").begin_object().member("id", text_of(id));
-      json_.member("type_id", 0).end_object().end_object();
+  // A control token of SentencePiece's is decoded to nothing.
+  std::string text_of(std::int32_t id) const {
+    if (model_ && id < std::ssize(model_->pieces))
+      return model_->pieces[static_cast<std::size_t>(id)].text;
+    return tokenizer_.decode({&id, 1});
+  }
+
+  // -1: as the class has it.
+  std::int32_t unknown() const {
+    if (made_ != nullptr) return made_->unknown();
+    if (model_) return model_->unk;
+    return tokenizer_.type() == Gpt2Bpe::kType ? tokenizer_.eod() : -1;
+  }
+
+  void add_roles(JsonWriter& json) const {
+    const SpecialTokens ids = special_tokens(tokenizer_);
+    for (const auto& [name, id] : {std::pair("bos_token", ids.bos),
+                                   {"eos_token", ids.eos},
+                                   {"unk_token", unknown()},
+                                   {"sep_token", ids.sep},
+                                   {"pad_token", ids.pad},
+                                   {"cls_token", ids.cls},
+                                   {"mask_token", ids.mask}})
+      if (id >= 0) json.member(name, text_of(id));
+  }
+
+  // Special tokens by their ids, which may be ones that no file has.
+  void add_decoder(JsonWriter& json) const {
+    const SpecialTokens ids = special_tokens(tokenizer_);
+    std::set<std::int32_t> all(ids.extra.begin(), ids.extra.end());
+    all.insert({ids.bos, ids.eos, ids.sep, ids.pad, ids.cls, ids.mask});
+    all.erase(-1);
+    json.key("added_tokens_decoder").begin_object();
+    for (const std::int32_t id : all) {
+      json.key(std::to_string(id)).begin_object().member("content", text_of(id));
+      for (const char* flag : {"lstrip", "normalized", "rstrip", "single_word"})
+        json.member(flag, false);
+      json.member("special", true).end_object();
     }
+    json.end_object();
   }
 
   const Tokenizer& tokenizer_;
-  std::vector<std::int32_t> special_;
-  JsonWriter json_;
+  const HfTokenizer* made_;                  // null for a type of Megatron's
+  std::string_view class_;                   // of transformers
+  std::optional<SentencePieceModel> model_;  // that a type of Megatron's reads
 };
 
-// --- GPT-2's two files --------------------------------------------------------------------------
+// --- Files --------------------------------------------------------------------------------------
 
-std::string of_gpt2(const Companion& vocab, const Companion& merges, const Tokenizer& tokenizer) {
-  constexpr const char* kByteLevel =
-      R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})";
-  TokenizerJson made(tokenizer, {tokenizer.eod()});
-  made.begin("null", kByteLevel);
-  made.add_template(kByteLevel);
-  JsonWriter& json = made.json();
-  json.key("decoder").raw(kByteLevel).key("model").begin_object().member("type", "BPE");
-  for (const char* name : {"dropout", "unk_token"}) json.key(name).null();
-  for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"})
-    json.member(name, "");
-  for (const char* name : {"fuse_unk", "byte_fallback", "ignore_merges"}) json.member(name, false);
-  simdjson::dom::parser parser;
-  simdjson::dom::element root;
-  const std::string words = vocab.read(), rules = merges.read();
-  if (parse_json(parser, words).get(root)) fail(Exit::bad_data, vocab.name, ": is no JSON");
-  json.key("vocab").raw(simdjson::minify(root)).key("merges").begin_array();
-  bool first = true;
-  for (const std::string_view line : lines_of(rules)) {
-    const bool is_rule = !line.empty() && !(first && line.starts_with("#version"));
-    first = false;
-    if (is_rule) json.value(line);
-  }
-  json.end_array().end_object();
-  return made.end();
+std::vector<HfConfigFile> read(const std::vector<Companion>& companions,
+                               const std::vector<std::string>& names) {
+  std::vector<HfConfigFile> files;
+  for (const std::string& name : names)
+    files.push_back({name, find_companion(companions, name)->read()});
+  return files;
 }
 
-// --- What stands beside it ----------------------------------------------------------------------
-
-void add_special(JsonWriter& json, const Tokenizer& tokenizer) {
-  const SpecialTokens ids = tokenizer.special_ids();
-  const std::int32_t eos = ids.eos >= 0 ? ids.eos : tokenizer.eod();
-  const bool gpt2 = tokenizer.type() == "GPT2BPETokenizer";  // its one token is all of them
-  for (const auto& [name, id] : {std::pair("bos_token", gpt2 ? eos : ids.bos),
-                                 {"eos_token", eos},
-                                 {"unk_token", gpt2 ? eos : -1},
-                                 {"pad_token", ids.pad}})
-    if (id >= 0) json.member(name, tokenizer.decode({&id, 1}));
-}
-
-std::string config_of(const Tokenizer& tokenizer, bool pieces, std::int64_t positions) {
-  JsonWriter json;
-  json.begin_object().member("tokenizer_class",
-                             pieces ? "LlamaTokenizer" : "PreTrainedTokenizerFast");
-  add_special(json, tokenizer);
-  if (pieces) json.member("add_bos_token", !put_in_front(tokenizer).empty());
-  if (pieces) json.member("add_eos_token", false);
-  if (positions < std::numeric_limits<std::int32_t>::max())
-    json.member("model_max_length", positions);
-  return json.member("clean_up_tokenization_spaces", false).end_object().text() + "\n";
+// The tokenizer.json that they make in either version of transformers, if it does what the
+// tokenizer does; else nothing.
+std::string json_of(const std::vector<HfConfigFile>& files, const Tokenizer& tokenizer) {
+  for (const int version : {4, 5}) try {
+      std::string whole;
+      const HfTokenizer made(files, version, &whole);
+      const auto is_added = [&](std::int32_t id) {
+        return made.is_added(id) || id == made.unknown();
+      };
+      if (tokenizer.type() == HfTokenizer::kType
+              ? same_ids(made, tokenizer)
+              : same_words(made, tokenizer, is_added) &&
+                    (tokenizer.type().starts_with("Bert") ||
+                     put_in_front(made) == put_in_front(tokenizer)))
+        return whole;
+    } catch (const Error&) {  // of files that it does not take
+    }
+  return {};
 }
 
 }  // namespace
 
+SpecialTokens special_tokens(const Tokenizer& tokenizer) {
+  SpecialTokens ids = tokenizer.special_ids();
+  if (ids.eos < 0) ids.eos = tokenizer.eod();
+  if (tokenizer.type() == Gpt2Bpe::kType) ids.bos = ids.eos;
+  return ids;
+}
+
 std::vector<Companion> missing_tokenizer_files(const std::vector<Companion>& companions,
                                                const Tokenizer& tokenizer, std::int64_t positions) {
-  const auto find = [&](std::string_view name) { return find_companion(companions, name); };
-  const Companion *const vocab = find("vocab.json"), *const merges = find("merges.txt");
-  const bool pieces = find("tokenizer.model") != nullptr;
-  if (find("tokenizer.json") != nullptr) return {};
-  if (!pieces && (vocab == nullptr || merges == nullptr)) return {};
+  const HfIsThere is_there = [&](const std::string& name) {
+    return find_companion(companions, name) != nullptr;
+  };
+  const std::vector<std::string> names = hf_vocabulary_files(is_there);
+  if (names.empty() || names[0] == kTokenizerJson) return {};
   std::vector<Companion> made;
   const auto add = [&](const char* name, const std::string& content) {
-    if (find(name) == nullptr) made.push_back({.name = name, .content = content});
+    if (!is_there(name)) made.push_back({.name = name, .content = content});
   };
-  const std::string config = config_of(tokenizer, pieces, positions);
-  if (!pieces) {
-    const std::string own = of_gpt2(*vocab, *merges, tokenizer);
-    const HfTokenizer again(own, "tokenizer.json", {{"tokenizer_config.json", config}});
-    if (!same_ids(again, tokenizer)) return {};
-    add("tokenizer.json", own);
-  }
-  add("tokenizer_config.json", config);
-  JsonWriter map;
-  map.begin_object();
-  add_special(map, tokenizer);
-  add("special_tokens_map.json", map.end_object().text() + "\n");
+  const std::vector<HfConfigFile> vocabulary = read(companions, names);
+  const Settings settings(tokenizer, vocabulary);
+  const std::string config = settings.tokenizer_config(positions, false);
+  std::vector<HfConfigFile> files = vocabulary;
+  if (!is_there(kTokenizerConfig)) files.push_back({kTokenizerConfig, config});
+  for (HfConfigFile& file : read(companions, hf_config_files(is_there)))
+    files.push_back(std::move(file));
+  const std::string json = json_of(files, tokenizer);
+  if (!json.empty()) add(kTokenizerJson, json);
+  add(kTokenizerConfig, settings.tokenizer_config(positions, !json.empty()));
+  add(kSpecialTokensMap, settings.special_tokens_map());
   return made;
 }
 

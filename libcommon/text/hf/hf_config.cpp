@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 
 #include "base/allowance.h"
 #include "base/json_object.h"
@@ -12,11 +11,6 @@
 
 namespace mt {
 namespace {
-
-bool is_there(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
-}
 
 HfFlag3 flag(const JsonObject& object, std::string_view name) {
   HfFlag3 flag;
@@ -174,11 +168,11 @@ class ConfigReader {
 
 }  // namespace
 
-std::vector<std::string> hf_config_files(const std::string& folder) {
+std::vector<std::string> hf_config_files(const HfIsThere& is_there) {
   std::vector<std::string> files;  // in the order in which they are read
   for (const char* name :
        {kTokenizerConfig, kHfClassFile, kSpecialTokensMap, kAddedTokensJson, kHfModelConfig})
-    if (const std::string path = concat(folder, "/", name); is_there(path)) files.push_back(path);
+    if (is_there(name)) files.emplace_back(name);
   return files;
 }
 

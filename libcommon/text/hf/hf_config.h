@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -55,13 +56,15 @@ struct HfConfigFile {
   std::string path, content;
 };
 
+// Whether there is a file of a name in the folder that is spoken of.
+using HfIsThere = std::function<bool(const std::string& name)>;
+
 inline constexpr const char* kHfModelConfig = "config.json";
 // This file of our own checkpoints keeps what a config.json said of the class.
 inline constexpr const char* kHfClassFile = "tokenizer_class.json";
 
-// The names of those files that are there, with their folder; the model's config.json is
-// the last.
-std::vector<std::string> hf_config_files(const std::string& folder);
+// The names of those files that are there; the model's config.json is the last.
+std::vector<std::string> hf_config_files(const HfIsThere& is_there);
 
 // `version`: of transformers, which decides of which class a model's tokenizer is.
 HfConfig read_hf_config(const std::vector<HfConfigFile>& files, int version);

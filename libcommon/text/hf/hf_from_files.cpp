@@ -62,6 +62,7 @@ std::string from_merges(const std::vector<HfConfigFile>& files, const HfConfig& 
     json.key("normalizer").raw(R"({"type":"NFC"})");
   json.key("pre_tokenizer").raw(pre_tokenizer_of(config));
   json.key("decoder").raw(hf_byte_level(true, true));
+  json.key("post_processor").raw(hf_byte_level(true, true));
   json.key("model").begin_object().member("type", "BPE");
   json.key("vocab").raw(simdjson::minify(vocabulary));
   write_merges(files[1], json);
@@ -89,18 +90,21 @@ std::string from_words(const HfConfigFile& file, const HfConfig& config) {
 
 }  // namespace
 
+std::vector<std::string> hf_vocabulary_files(const HfIsThere& is_there) {
+  if (is_there(kTokenizerJson)) return {kTokenizerJson};
+  if (is_there(kVocabJson) && is_there(kMergesTxt)) return {kVocabJson, kMergesTxt};
+  if (is_there(kVocabTxt)) return {kVocabTxt};
+  for (const char* name : kModelFiles)
+    if (is_there(name)) return {name};
+  if (is_there(kTekkenJson)) return {kTekkenJson};
+  return {};
+}
+
 std::vector<std::string> hf_vocabulary_files(const std::string& folder) {
-  const auto has = [&](const char* name) {
+  return hf_vocabulary_files([&](const std::string& name) {
     std::error_code error;
     return std::filesystem::exists(concat(folder, "/", name), error);
-  };
-  if (has(kTokenizerJson)) return {kTokenizerJson};
-  if (has(kVocabJson) && has(kMergesTxt)) return {kVocabJson, kMergesTxt};
-  if (has(kVocabTxt)) return {kVocabTxt};
-  for (const char* name : kModelFiles)
-    if (has(name)) return {name};
-  if (has(kTekkenJson)) return {kTekkenJson};
-  return {};
+  });
 }
 
 std::vector<std::string> hf_vocabulary_of(const std::string& path) {

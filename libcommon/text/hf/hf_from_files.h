@@ -19,6 +19,7 @@ namespace mt {
 
 // The names of the files in a folder that hold its tokenizer: its tokenizer.json, or those that one
 // would be made of; none: there are none.
+std::vector<std::string> hf_vocabulary_files(const HfIsThere& is_there);
 std::vector<std::string> hf_vocabulary_files(const std::string& folder);
 
 // The files that one of those names means when it is given by itself: vocab.json and merges.txt go

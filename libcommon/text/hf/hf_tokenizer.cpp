@@ -13,6 +13,7 @@
 #include "text/hf/hf_adapt.h"
 #include "text/hf/hf_clean_up.h"
 #include "text/hf/hf_from_files.h"
+#include "text/hf/hf_whole_json.h"
 
 namespace mt {
 
@@ -34,8 +35,15 @@ std::vector<HfConfigFile> HfTokenizer::files(const std::string& path) {
   std::vector<HfConfigFile> files;
   for (const std::string& file : vocabulary_files(path))
     files.push_back({file, read_regular_file(file)});
-  for (const std::string& file : hf_config_files(parent_directory(files[0].path)))
+  const std::string folder = parent_directory(files[0].path);
+  std::error_code error;
+  const HfIsThere is_there = [&](const std::string& name) {
+    return std::filesystem::exists(concat(folder, "/", name), error);
+  };
+  for (const std::string& name : hf_config_files(is_there)) {
+    const std::string file = concat(folder, "/", name);
     files.push_back({file, read_regular_file(file)});
+  }
   return files;
 }
 
@@ -56,8 +64,10 @@ std::vector<HfConfigFile> HfTokenizer::copies(const std::string& path, int versi
   return copies;
 }
 
-HfTokenizer::HfTokenizer(const std::string& path, int version) {
-  const std::vector<HfConfigFile> all = files(path);
+HfTokenizer::HfTokenizer(const std::string& path, int version)
+    : HfTokenizer(files(path), version) {}
+
+HfTokenizer::HfTokenizer(const std::vector<HfConfigFile>& all, int version, std::string* whole) {
   const auto first = std::ranges::find_if_not(all.begin() + 1, all.end(), is_vocabulary);
   HfConfig config = read_hf_config({first, all.end()}, version);
   const bool from_file = !is_vocabulary(all[0]);
@@ -68,16 +78,16 @@ HfTokenizer::HfTokenizer(const std::string& path, int version) {
     fill_hf_roles(config, version);
     json = hf_json_from(vocabulary, config, version);
   }
-  make(json, all[0].path, config, version, from_file);
+  make(json, all[0].path, config, version, from_file, whole);
 }
 
 HfTokenizer::HfTokenizer(std::string_view content, const std::string& file,
                          const std::vector<HfConfigFile>& config_files, int version) {
-  make(content, file, read_hf_config(config_files, version), version, true);
+  make(content, file, read_hf_config(config_files, version), version, true, nullptr);
 }
 
 void HfTokenizer::make(std::string_view content, const std::string& file, HfConfig config,
-                       int version, bool from_file) {
+                       int version, bool from_file, std::string* whole) {
   HfDocument document(content, file);
   class_ = config.tokenizer_class->name;
   constexpr std::size_t kPad = 4;
@@ -94,8 +104,14 @@ void HfTokenizer::make(std::string_view content, const std::string& file, HfConf
   adapt_hf_document(document, config, version);
   HfVocabulary vocabulary = read_hf_vocabulary(document.object("model"));
   read(document, vocabulary);
-  add_tokens(document, config, version, vocabulary);
-  for (const auto& [role, id] : {std::pair{"bos_token", &bos_}, {"eos_token", &eos_}})
+  const std::vector<HfAddedToken> added = add_tokens(document, config, version, vocabulary);
+  for (const auto& [role, id] : {std::pair{"bos_token", &special_.bos},
+                                 {"eos_token", &special_.eos},
+                                 {"unk_token", &unknown_},
+                                 {"sep_token", &special_.sep},
+                                 {"pad_token", &special_.pad},
+                                 {"cls_token", &special_.cls},
+                                 {"mask_token", &special_.mask}})
     if (const auto token = vocabulary.ids.find(hf_role(config, role));
         token != vocabulary.ids.end())
       *id = token->second;
@@ -103,6 +119,7 @@ void HfTokenizer::make(std::string_view content, const std::string& file, HfConf
     template_ = read_hf_template(document.object("post_processor"),
                                  static_cast<std::int32_t>(vocabulary.tokens.size()));
   put_ends(hf_ends(config, version, from_file), config, file, vocabulary);
+  if (whole != nullptr) *whole = hf_whole_json(document, added, template_, vocabulary.tokens);
   // Version 4 cleans up what BERT's vocab.txt gives if nobody forbids it; version 5 leaves what a
   // byte-pair encoding gives alone.
   const bool cleans = version < 5 && !from_file && config.tokenizer_class->has(HfClass::bert);
@@ -129,14 +146,17 @@ void HfTokenizer::read(const HfDocument& document, const HfVocabulary& vocabular
   if (document.has("decoder")) decoder_ = HfDecoder(document.object("decoder"));
 }
 
-void HfTokenizer::add_tokens(const HfDocument& document, const HfConfig& config, int version,
-                             HfVocabulary& vocabulary) {
+std::vector<HfAddedToken> HfTokenizer::add_tokens(const HfDocument& document,
+                                                  const HfConfig& config, int version,
+                                                  HfVocabulary& vocabulary) {
   HfAddedVocabulary added(vocabulary);
   add_hf_tokens(added, document, config, version);
   const bool no_special = config.split_special.or_else(false);
   folder_tokens_ = hf_tokens_beyond(document, added.tokens(), no_special);
   std::vector<HfAddedToken> raw, normalized;
-  for (HfAddedToken& token : added.tokens()) {
+  const std::vector<HfAddedToken> all = added.tokens();
+  for (HfAddedToken token : all) {
+    added_.insert(token.id);
     if (!token.normalized) {
       raw.push_back(std::move(token));
       continue;
@@ -147,6 +167,7 @@ void HfTokenizer::add_tokens(const HfDocument& document, const HfConfig& config,
   }
   raw_tokens_ = HfAddedTokens(std::move(raw), no_special);
   normalized_tokens_ = HfAddedTokens(std::move(normalized), no_special);
+  return all;
 }
 
 void HfTokenizer::put_ends(const HfEnds& ends, const HfConfig& config, const std::string& file,
@@ -169,7 +190,7 @@ std::string HfTokenizer::identity_of(std::string_view content, const HfDocument&
   Hasher hasher;
   hasher.update(kType);
   hasher.update(hash_hex(as_bytes(content)));
-  hasher.update(concat(" ", bos_, " ", eos_));
+  hasher.update(concat(" ", special_.bos, " ", special_.eos));
   for (const auto* ids : {&template_.before, &template_.after}) {
     hasher.update(";");
     for (const std::int32_t id : *ids) hasher.update(concat(" ", id));

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,10 @@ class HfTokenizer : public Tokenizer {
   // `path`: a tokenizer.json, or another file that text/hf/hf_from_files.h names, or the folder
   // that holds one.  `version`: of transformers, 4 or 5.
   explicit HfTokenizer(const std::string& path, int version = kVersion);
+  // The tokenizer of such files, of those that files() finds.  `whole` becomes the tokenizer.json
+  // that says by itself what they and their class say.
+  explicit HfTokenizer(const std::vector<HfConfigFile>& files, int version = kVersion,
+                       std::string* whole = nullptr);
   // A tokenizer made of the content of `file`, and of the files beside it.
   HfTokenizer(std::string_view content, const std::string& file,
               const std::vector<HfConfigFile>& config_files, int version = kVersion);
@@ -52,11 +57,15 @@ class HfTokenizer : public Tokenizer {
   std::string decode(std::span<const std::int32_t> ids) const override;
   std::unique_ptr<StreamDecoder> stream_decoder() const override;
   std::int32_t vocab_size() const override { return tokens_.size(); }
-  std::int32_t eod() const override { return eos_; }  // eos_token; -1: there is none
-  std::int32_t bos() const override { return bos_; }
+  std::int32_t eod() const override { return special_.eos; }  // eos_token; -1: there is none
+  std::int32_t bos() const override { return special_.bos; }
+  SpecialTokens special_ids() const override { return special_; }
   std::string_view type() const override { return kType; }
   const std::string& identity() const override { return identity_; }
   std::string_view class_name() const { return class_; }  // of transformers, without "Fast"
+  std::int32_t unknown() const { return unknown_; }       // unk_token; -1: there is none
+  // Is the token found in a text before anything else is done with it?
+  bool is_added(std::int32_t id) const { return added_.contains(id); }
 
   // The files that such a tokenizer is read from; the first is the tokenizer.json, if there is one.
   static std::vector<HfConfigFile> files(const std::string& path);
@@ -66,10 +75,11 @@ class HfTokenizer : public Tokenizer {
 
  private:
   void make(std::string_view content, const std::string& file, HfConfig config, int version,
-            bool from_file);
+            bool from_file, std::string* whole);
   void read(const HfDocument& document, const HfVocabulary& vocabulary);
-  void add_tokens(const HfDocument& document, const HfConfig& config, int version,
-                  HfVocabulary& vocabulary);
+  // All added tokens, in the order of their ids.
+  std::vector<HfAddedToken> add_tokens(const HfDocument& document, const HfConfig& config,
+                                       int version, HfVocabulary& vocabulary);
   void put_ends(const HfEnds& ends, const HfConfig& config, const std::string& file,
                 const HfVocabulary& vocabulary);
   std::string identity_of(std::string_view content, const HfDocument& document) const;
@@ -85,7 +95,9 @@ class HfTokenizer : public Tokenizer {
   std::unique_ptr<HfModel> model_;
   HfDecoder decoder_;
   HfTemplate template_;
-  std::int32_t bos_ = -1, eos_ = -1;
+  SpecialTokens special_;
+  std::int32_t unknown_ = -1;
+  std::set<std::int32_t> added_;
   std::string_view class_;
   bool clean_up_ = false;
   std::string folder_tokens_;  // what tokens the folder adds or changes, for the identity
