@@ -10,6 +10,9 @@
 //   padding       zeros, to a multiple of 32 bytes from the file's first; behind each tensor too
 //   elements      row-major, at their offsets, which are multiples of 32
 // The key-value general.alignment, a u32, may say another multiple than 32.
+// A model may be several files, NAME-00001-of-0000N.gguf and so on.  The first says in split.count,
+// a u16, how many; each has its number from 0 in split.no, tensors of its own and that count; other
+// key-values are the first's.
 // A string is a u64 length and its bytes, of UTF-8.
 // Q8_0: 32 consecutive elements x of a row are 34 bytes: scale d, f16, and 32 i8 q, so that x is
 // about d q.  d = max |x| / 127, q = x / d rounded, halves away from zero, and 0 where that is no
@@ -126,7 +129,7 @@ GgufContent parse_gguf(Bytes file, const std::string& where, const std::string& 
 bool is_gguf(std::string_view beginning);    // of 4 bytes or more
 bool is_gguf_file(const std::string& path);  // Exit::no_input for a pipe or a device
 
-// Elements of q8_0 are read as float32.
+// A file, or the files of which it is the first.  Elements of q8_0 are read as float32.
 class GgufReader : public TensorSource {
  public:
   explicit GgufReader(const std::string& path);
@@ -140,8 +143,12 @@ class GgufReader : public TensorSource {
 
  private:
   void check_scales(Bytes blocks, const std::string& key) const;
+  std::int64_t integer_or(const std::string& key, std::int64_t other) const;
+  void add_files();
+  const MappedFile& file_of(const DistTensor& tensor) const;
 
   MappedFile file_;
+  std::map<std::string, MappedFile> others_;  // by their names
   GgufContent content_;
 };
 

@@ -15,6 +15,10 @@ namespace mt {
 
 constexpr std::size_t kBlockBytes = 2 + kGgufBlock;
 constexpr std::string_view kAlignmentKey = "general.alignment";
+constexpr const char* kSplitCount = "split.count";
+constexpr const char* kSplitNumber = "split.no";
+constexpr const char* kSplitTensors = "split.tensors.count";
+constexpr std::int64_t kMostFiles = 4096;
 // Most things in a file, and bytes of their names: what is known of them is more than what the file
 // says, and yet below 64 MiB.
 constexpr std::uint64_t kMostTensors = 1 << 15, kMostTensorName = 256;
@@ -324,7 +328,62 @@ GgufContent parse_gguf(Bytes file, const std::string& where, const std::string& 
 }
 
 GgufReader::GgufReader(const std::string& path)
-    : file_(path), content_(parse_gguf(file_.bytes(), path, path.substr(path.rfind('/') + 1))) {}
+    : file_(path), content_(parse_gguf(file_.bytes(), path, path.substr(path.rfind('/') + 1))) {
+  if (find_value(kSplitCount) != nullptr) add_files();
+}
+
+std::int64_t GgufReader::integer_or(const std::string& key, std::int64_t other) const {
+  const GgufValue* const found = find_value(key);
+  return found == nullptr ? other : found->as_integer(concat(path(), ": ", key));
+}
+
+// The end of the name of a model's file, counted from 1.
+static std::string split_end(std::int64_t number, std::int64_t count) {
+  const auto digits = [](std::int64_t n) {
+    const std::string text = std::to_string(n);
+    return std::string(5 - std::min<std::size_t>(text.size(), 5), '0') + text;
+  };
+  return concat("-", digits(number), "-of-", digits(count), ".gguf");
+}
+
+void GgufReader::add_files() {
+  const std::int64_t count = integer_or(kSplitCount, 1), number = integer_or(kSplitNumber, 0);
+  if (count < 1 || count > kMostFiles)
+    fail(Exit::bad_data, path(), ": ", kSplitCount, ": is ", count, ", expected 1 to ", kMostFiles);
+  if (number != 0)
+    fail(Exit::bad_data, path(), ": is number ", number + 1, " of ", count,
+         " files; expected the first, ", split_end(1, count));
+  if (count == 1) return;
+  const std::string end = split_end(1, count);
+  if (!path().ends_with(end))
+    fail(Exit::bad_data, path(), ": is the first of ", count,
+         " files, but its name does not end in ", end);
+  const std::string stem = path().substr(0, path().size() - end.size());
+  for (std::int64_t i = 1; i < count; ++i) {
+    const std::string other = concat(stem, split_end(i + 1, count)),
+                      name = other.substr(other.rfind('/') + 1);
+    const MappedFile& file = others_.emplace(name, other).first->second;
+    GgufContent content = parse_gguf(file.bytes(), other, name);
+    for (const auto& [key, expected] : {std::pair(kSplitCount, count), {kSplitNumber, i}})
+      if (const auto found = content.values.find(key);
+          found == content.values.end() ||
+          found->second.as_integer(concat(other, ": ", key)) != expected)
+        fail(Exit::bad_data, other, ": ", key, ": is not ", expected);
+    content_.tensors.merge(content.tensors);
+    if (!content.tensors.empty())
+      fail(Exit::bad_data, other, ": tensor ", content.tensors.begin()->first,
+           ": is in another of the files too");
+  }
+  const auto all = std::ssize(content_.tensors);
+  if (integer_or(kSplitTensors, all) != all)
+    fail(Exit::bad_data, path(), ": ", kSplitTensors, ": is ", integer_or(kSplitTensors, all),
+         ", but the files have ", all, " tensors");
+}
+
+const MappedFile& GgufReader::file_of(const DistTensor& tensor) const {
+  const auto other = others_.find(tensor.chunks[0].place.file);
+  return other == others_.end() ? file_ : other->second;
+}
 
 const GgufValue* GgufReader::find_value(const std::string& key) const {
   const auto found = content_.values.find(key);
@@ -351,9 +410,10 @@ void GgufReader::check_scales(Bytes blocks, const std::string& key) const {
 void GgufReader::read_original(const std::string& key, const Shape& offset, Tensor out) const {
   const DistTensor& tensor = readable(key, offset, out);
   const ItemPlace& place = tensor.chunks[0].place;
-  const Bytes bytes = file_.bytes().subspan(place.offset, place.length);
+  const MappedFile& file = file_of(tensor);
+  const Bytes bytes = file.bytes().subspan(place.offset, place.length);
   if (tensor.dtype_name != kGgufQuantized)
-    return dense(*tensor.dtype, tensor.shape, bytes).copy_once(file_, offset, out);
+    return dense(*tensor.dtype, tensor.shape, bytes).copy_once(file, offset, out);
   if (out.numel() == 0) return;
   const std::vector<std::int64_t> strides = row_major_strides(tensor.shape);
   std::int64_t first = 0, last = 0;
@@ -368,7 +428,7 @@ void GgufReader::read_original(const std::string& key, const Shape& offset, Tens
                                      static_cast<std::size_t>(end - block) * kBlockBytes);
   check_scales(blocks, key);
   dequantize_q8_0(values, blocks.data());
-  file_.forget(blocks);
+  file.forget(blocks);
   const auto skipped = static_cast<std::size_t>(first - block * kGgufBlock);
   StoredTensor{DType::f32, out.shape(), strides, std::as_bytes(std::span(values).subspan(skipped))}
       .copy_to(origin_of(offset.rank()), out);

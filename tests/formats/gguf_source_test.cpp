@@ -6,14 +6,18 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <sstream>
 
+#include "base/json_object.h"
 #include "ckpt/gguf.h"
+#include "formats/gguf/gguf_patterns.h"
 #include "formats/gguf/gguf_tokenizer.h"
 #include "formats/inspect.h"
 #include "model/checkpoint_tokenizer.h"
 #include "tests/formats/convert_support.h"
 #include "tests/text/hex.h"
+#include "tests/text/hf_files.h"
 #include "text/hf/hf_tokenizer.h"
 #include "text/sentencepiece/sentencepiece_tokenizer.h"
 
@@ -222,9 +226,33 @@ TEST(GgufPatterns, OfOtherModels) {
                                    {"olmo", "gpt-2"},
                                    {"llama-v3", "llama-bpe"},
                                    {"stablelm2", "qwen2"},
+                                   {"glm4", "dbrx"},
+                                   {"megrez", "qwen2"},
+                                   {"hunyuan-dense", "deepseek-v3"},
+                                   {"poro-chat", "bloom"},
+                                   {"kanana2", "gpt-4o"},
                                    {"gpt-2", "gpt-2"}})
     EXPECT_EQ(find_gguf_pattern(name)->name, same) << name;
   EXPECT_EQ(find_gguf_pattern("unheard-of"), nullptr);
+}
+
+// Each is found again in what is made of it, and the tokenizer of Hugging Face's reads it.
+TEST(GgufPatterns, AreOfTokenizerJson) {
+  for (const char* name :
+       {"gpt-2",  "smollm",      "llama-bpe",  "dbrx",           "qwen2",    "qwen35",   "tekken",
+        "gpt-4o", "deepseek-v3", "spark2_5",   "deepseek-coder", "falcon",   "default",  "bloom",
+        "viking", "superbpe",    "bailingmoe", "seed-coder",     "tiny_aya", "youtu",    "kimi-k2",
+        "jais-2", "exaone-moe",  "minicpm5",   "ufakzeka",       "laguna",   "chameleon"}) {
+    const std::string made = pre_tokenizer_of(*find_gguf_pattern(name));
+    HfParts parts;
+    parts.pre_tokenizer = made;
+    const HfFiles file(parts.text());
+    EXPECT_EQ(file.load_error(), "") << name;
+    simdjson::dom::parser parser;
+    EXPECT_EQ(
+        gguf_pattern_of({parser.parse(made).value(), ""}, find_gguf_pattern(name)->ignore_merges),
+        name);
+  }
 }
 
 TEST_F(GgufTokenizers, OfBytesAreTheSame) {
@@ -233,6 +261,8 @@ TEST_F(GgufTokenizers, OfBytesAreTheSame) {
                                        {"qwen2", "qwen2", ""},
                                        {"nemo", "tekken", "<|endoftext|>"},
                                        {"o200k", "gpt-4o", "<|endoftext|>"},
+                                       {"deepseek", "deepseek-v3", ""},
+                                       {"falcon", "falcon", ""},
                                        {"starcoder", "smollm", ""}}) {
     const std::string path = concat(kTestdata, "huggingface/", kind, ".json"),
                       config = *bos == '\0' ? "{}" : concat(R"({"bos_token":")", bos, R"("})");
@@ -254,6 +284,31 @@ TEST_F(GgufTokenizers, OfBytesAreTheSame) {
     }
     EXPECT_GT(same, 20);
   }
+}
+
+// As gguf's writer calls those of a tokenizer_config.json that has several.
+TEST_F(GgufTokenizers, BringAllChatTemplates) {
+  const std::string path = kTestdata + "huggingface/gpt2.json";
+  const auto size = HfTokenizer(path).vocab_size();
+  const auto chats = [&](const std::string& config) {
+    back("tokenizer.json", path, size, config);
+    const GgufReader file(scratch_.path("gguf/model.gguf"));
+    for (const Companion& made : read_gguf_tokenizer(file, size).files)
+      if (made.name == "tokenizer_config.json" &&
+          made.content.find("chat_template") != std::string::npos)
+        return made.content.substr(made.content.find("\"chat_template"));
+    return std::string("none");
+  };
+  EXPECT_EQ(chats("{}"), "none");
+  EXPECT_EQ(chats(R"({"chat_template":"A"})"), R"("chat_template":"A"})");
+  EXPECT_EQ(chats(R"({"chat_template":[{"name":"tool_use","template":"B"},)"
+                  R"({"name":"default","template":"A"}]})"),
+            R"("chat_template":[{"name":"default","template":"A"},)"
+            R"({"name":"tool_use","template":"B"}]})");
+  const GgufReader file(scratch_.path("gguf/model.gguf"));
+  EXPECT_EQ(file.value("tokenizer.chat_template.tool_use").json(), "\"B\"");
+  EXPECT_EQ(chats(R"({"chat_template":[{"name":"rag","template":"C"}]})"),
+            R"("chat_template":[{"name":"rag","template":"C"}]})");
 }
 
 TEST_F(GgufTokenizers, OfPiecesAreTheSame) {
@@ -293,8 +348,8 @@ TEST_F(GgufTokenizers, ThoseThatAreNotKnownStayBehind) {
   EXPECT_EQ(problem(tokenizer("no_vocab", "", {})), "");
   EXPECT_EQ(problem(tokenizer("bert", "", {"a", "b"})),
             "ggml.model: is \"bert\", expected gpt2 or llama");
-  EXPECT_EQ(problem(tokenizer("gpt2", "falcon", {"a", "b"})),
-            "ggml.pre: is \"falcon\", of which no pattern is known");
+  EXPECT_EQ(problem(tokenizer("gpt2", "afmoe", {"a", "b"})),
+            "ggml.pre: is \"afmoe\", of which no pattern is known");
   EXPECT_EQ(problem(tokenizer("gpt2", "gpt-2", {"a"})), "ggml.tokens: are 1, but the model has 2");
   EXPECT_EQ(problem(tokenizer("gpt2", "gpt-2", {"a", "b"})), "ggml.merges: is not there");
   EXPECT_EQ(problem(tokenizer("gpt2", "gpt-2", {"a", "\xff"})), "ggml.tokens: one is not UTF-8");
@@ -304,6 +359,85 @@ TEST_F(GgufTokenizers, ThoseThatAreNotKnownStayBehind) {
   ASSERT_EQ(source->notes().size(), 1U);
   EXPECT_NE(source->notes()[0].find("gpt2 or llama: OUTPUT is left without its tokenizer"),
             std::string::npos);
+}
+
+// A model in files as llama.cpp's gguf-split writes them: the key-values are the first's, and only
+// what says that they belong together is in each.
+class GgufFiles : public GgufModels {
+ protected:
+  static constexpr int kFiles = 3;
+  void SetUp() override {
+    GgufModels::SetUp();
+    rewrite([](GgufKeyValues&) {});
+    for (int i = 0; i < kFiles; ++i) write_file(i);
+  }
+  std::string name(int i) const { return concat("made-0000", i + 1, "-of-00003.gguf"); }
+
+  // `number`: what the file says that it is.
+  void write_file(int i, std::optional<int> number = {}, std::vector<GgufWriter::Entry> more = {},
+                  std::optional<std::uint32_t> tensors = {}) {
+    const GgufReader original(scratch_.path("made.gguf"));
+    GgufKeyValues values;
+    values.integer("split.no", static_cast<std::uint32_t>(number.value_or(i)));
+    values.integer("split.count", kFiles);
+    if (tensors) values.integer("split.tensors.count", *tensors);
+    if (i == 0) {
+      values.text("general.architecture", "llama");
+      for (const auto& [key, value] : original.values())
+        if (key.starts_with("llama.") && key != "llama.attention.layer_norm_rms_epsilon")
+          values.integer(key, static_cast<std::uint32_t>(value.as_integer(key)));
+      values.real("llama.attention.layer_norm_rms_epsilon", 1e-5F);
+    }
+    std::vector<GgufWriter::Entry> entries = std::move(more);
+    int k = 0;
+    for (const auto& [tensor, stored] : original.tensors())
+      if (k++ % kFiles == i) entries.push_back({tensor, GgufType::f32, stored.shape});
+    GgufWriter writer(scratch_.path(name(i)), values, entries);
+    for (const GgufWriter::Entry& entry : entries) {
+      const std::string zeros(static_cast<std::size_t>(entry.shape.numel()) * sizeof(float), '\0');
+      writer.write(entry.name, {zeros.data(), DType::f32, entry.shape});
+    }
+    writer.close();
+  }
+  std::string problem(int i = 0) {
+    std::string line = error_of([&] { GgufReader(scratch_.path(name(i))); });
+    while (line.find(scratch_.path("")) != std::string::npos)
+      line.erase(line.find(scratch_.path("")), scratch_.path("").size());
+    return line;
+  }
+};
+
+TEST_F(GgufFiles, AreOneModel) {
+  make("made.gguf", "one", "core");
+  make(name(0), "several", "core");
+  EXPECT_EQ(difference("one", "several"), "");
+  write_file(0, {}, {},
+             static_cast<std::uint32_t>(GgufReader(scratch_.path("made.gguf")).tensors().size()));
+  EXPECT_EQ(problem(), "");
+}
+
+TEST_F(GgufFiles, MustBeTheModels) {
+  EXPECT_EQ(problem(1),
+            "65 made-00002-of-00003.gguf: is number 2 of 3 files; expected the first, "
+            "-00001-of-00003.gguf");
+  write_file(2, 1);
+  EXPECT_EQ(problem(), "65 made-00003-of-00003.gguf: split.no: is not 2");
+  const std::string first = GgufReader(scratch_.path("made.gguf")).tensors().begin()->first;
+  write_file(2, {}, {{first, GgufType::f32, {2, 2}}});
+  EXPECT_EQ(problem(), concat("65 made-00003-of-00003.gguf: tensor ", first,
+                              ": is in another of the files too"));
+  write_file(2);
+  write_file(0, {}, {}, 2);
+  EXPECT_EQ(problem().substr(0, 66),
+            "65 made-00001-of-00003.gguf: split.tensors.count: is 2, but the fi");
+  fs::rename(scratch_.path(name(0)), scratch_.path("first.gguf"));
+  EXPECT_NE(error_of([&] {
+              GgufReader(scratch_.path("first.gguf"));
+            }).find("is the first of 3 files, but its name does not end in -00001-of-00003.gguf"),
+            std::string::npos);
+  write_file(0);
+  fs::remove(scratch_.path(name(1)));
+  EXPECT_EQ(problem().substr(0, 32), "66 made-00002-of-00003.gguf: can");
 }
 
 TEST_F(GgufModels, ChannelsThatTurnOtherwiseAreKept) {

@@ -8,6 +8,7 @@
 #include "base/json_object.h"
 #include "base/json_parse.h"
 #include "base/json_place.h"
+#include "formats/gguf/gguf_patterns.h"
 #include "text/file_names.h"
 #include "text/sentencepiece/sentencepiece_model.h"
 
@@ -17,42 +18,8 @@ namespace {
 // tokenizer.ggml.token_type; SentencePiece's own numbers.
 using Type = SentencePieceModel::Type;
 
-constexpr GgufPattern kPatterns[] = {
-    {.name = "gpt-2", .regex = ""},
-    {.name = "smollm", .regex = "", .digits = true},
-    {.name = "llama-bpe",
-     .regex =
-         R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     .ignore_merges = true,
-     .adds_bos = true},
-    {.name = "qwen2",
-     .regex =
-         R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     .nfc = true},
-    {.name = "tekken",
-     .regex =
-         R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     .ignore_merges = true,
-     .adds_bos = true},
-    {.name = "gpt-4o",
-     .regex =
-         R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
-};
-
-// Names of models that cut text as another does.
-constexpr std::pair<std::string_view, std::string_view> kAlike[] = {
-    {"mpt", "gpt-2"},         {"olmo", "gpt-2"},
-    {"jais", "gpt-2"},        {"phi-2", "gpt-2"},
-    {"starcoder", "smollm"},  {"refact", "smollm"},
-    {"command-r", "smollm"},  {"codeshell", "smollm"},
-    {"exaone", "smollm"},     {"minerva-7b", "smollm"},
-    {"llama3", "llama-bpe"},  {"llama-v3", "llama-bpe"},
-    {"falcon3", "llama-bpe"}, {"pixtral", "llama-bpe"},
-    {"stablelm2", "qwen2"},   {"deepseek-r1-qwen", "qwen2"},
-    {"llama4", "gpt-4o"},
-};
-
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+constexpr std::string_view kMoreTemplates = "additional_chat_templates/", kTemplateEnd = ".jinja";
 constexpr const char* kEndOfText = "<|endoftext|>";  // GPT-2's only special token
 
 // What errors call a companion.
@@ -107,15 +74,17 @@ class Vocabulary {
   void read_prefix(const JsonObject& json);
   void score_merges();
   void read_config(const JsonObject& config);
+  void read_chat_files();
 
   std::vector<std::string> tokens_, merges_;
   std::vector<std::int32_t> types_;
   std::vector<float> scores_;  // of SentencePiece's
-  std::string model_ = "gpt2", pre_, chat_template_;
-  std::map<std::string, std::int64_t> special_ids_;  // of added tokens
-  std::map<std::string, std::int64_t> ids_;          // by key: bos, eos, ...
-  std::map<std::string, bool> add_;                  // by key: bos, eos, space_prefix
-  std::string first_, last_;                         // that the template puts around a text
+  std::string model_ = "gpt2", pre_;
+  std::map<std::string, std::string> chat_templates_;  // by name; "default" is the first
+  std::map<std::string, std::int64_t> special_ids_;    // of added tokens
+  std::map<std::string, std::int64_t> ids_;            // by key: bos, eos, ...
+  std::map<std::string, bool> add_;                    // by key: bos, eos, space_prefix
+  std::string first_, last_;                           // that the template puts around a text
   const std::vector<Companion>& companions_;
 };
 
@@ -190,22 +159,8 @@ void Vocabulary::read_template(const JsonObject& processor) {
 }
 
 void Vocabulary::read_pattern(const JsonObject& json) {
-  JsonObject words = json.object("pre_tokenizer");
-  if (words.type() == "ByteLevel" && words.flag_or("use_regex", true)) {
-    pre_ = "gpt-2";
-    return;
-  }
-  if (words.type() == "Sequence") {
-    const std::vector<JsonObject> steps = words.objects("pretokenizers");
-    if (steps.size() == 2 && steps[0].type() == "Digits" &&
-        steps[0].flag_or("individual_digits", false) && steps[1].type() == "ByteLevel" &&
-        steps[1].flag_or("use_regex", true) && !steps[1].flag_or("add_prefix_space", true))
-      pre_ = "smollm";
-    if (steps.size() == 2 && steps[0].type() == "Split" && steps[1].type() == "ByteLevel" &&
-        !steps[1].flag_or("use_regex", true) && steps[0].object("pattern").has("Regex"))
-      for (const GgufPattern& known : kPatterns)
-        if (steps[0].object("pattern").text("Regex") == known.regex) pre_ = known.name;
-  }
+  const JsonObject words = json.object("pre_tokenizer");
+  pre_ = gguf_pattern_of(words, json.object("model").flag_or("ignore_merges", false));
   if (pre_.empty())
     fail(Exit::bad_config, words.where(), ": is none that llama.cpp is known to have");
 }
@@ -304,15 +259,32 @@ void Vocabulary::read_config(const JsonObject& config) {
       ids_[key] = found->second;
   }
   std::string_view chat;
-  if (config.has("chat_template") && !config.member("chat_template").get(chat))
-    chat_template_ = chat;
+  if (!config.has("chat_template")) return;
+  if (!config.member("chat_template").get(chat)) {
+    chat_templates_["default"] = chat;
+    return;
+  }
+  for (const JsonObject& named : config.objects("chat_template"))
+    chat_templates_[std::string(named.text("name"))] = named.text("template");
+}
+
+// Those of tokenizer_config.json, and files of their own, which go before them.
+void Vocabulary::read_chat_files() {
+  for (const Companion& file : companions_) {
+    const std::string_view name = file.name;
+    if (name == kChatTemplate)
+      chat_templates_["default"] = file.read();
+    else if (name.starts_with(kMoreTemplates) && name.ends_with(kTemplateEnd))
+      chat_templates_[std::string(name.substr(
+          kMoreTemplates.size(), name.size() - kMoreTemplates.size() - kTemplateEnd.size()))] =
+          file.read();
+  }
 }
 
 // tokenizer_config.json goes before the model's config.json.
 void Vocabulary::read_special(const JsonObject& config) {
   if (const Companion* const file = find(kTokenizerConfig)) read_config(Document(*file).object);
-  if (const Companion* const file = find(kChatTemplate); file && chat_template_.empty())
-    chat_template_ = file->read();
+  read_chat_files();
   for (const char* key : {"bos", "eos", "unk", "pad"}) {
     std::int64_t id = -1;
     const std::string name = concat(key, "_token_id");
@@ -338,17 +310,16 @@ void Vocabulary::write(GgufKeyValues& to) const {
       to.integer(concat(stem, name, "_token_id"), static_cast<std::uint32_t>(id->second));
   for (const auto& [key, value] : add_)
     to.flag(concat(stem, "add_", key, key == "space_prefix" ? "" : "_token"), value);
-  if (!chat_template_.empty()) to.text("tokenizer.chat_template", chat_template_);
+  std::vector<std::string> names;
+  for (const auto& [name, text] : chat_templates_) {
+    const bool first = name == "default";
+    to.text(first ? kGgufChat : concat(kGgufChat, ".", name), text);
+    if (!first) names.push_back(name);
+  }
+  if (!names.empty()) to.texts(kGgufChats, names);
 }
 
 }  // namespace
-
-const GgufPattern* find_gguf_pattern(std::string_view name) {
-  for (const auto& [other, same] : kAlike)
-    if (name == other) name = same;
-  const auto* const found = std::ranges::find(kPatterns, name, &GgufPattern::name);
-  return found == std::end(kPatterns) ? nullptr : found;
-}
 
 void add_gguf_tokenizer(GgufKeyValues& key_values, const std::vector<Companion>& companions,
                         const std::string& config, std::int64_t vocab_size) {

@@ -27,15 +27,8 @@ struct GgufTokenizer {
 };
 GgufTokenizer read_gguf_tokenizer(const GgufReader& file, std::int64_t vocab_size);
 
-// How llama.cpp's BPE of a name (tokenizer.ggml.pre) cuts text into words, and what it does beside.
-struct GgufPattern {
-  std::string_view name, regex;  // no regex: GPT-2's
-  bool digits = false;           // each is a word of its own, before that
-  bool ignore_merges = false;    // a word that is a token is no other
-  bool adds_bos = false;         // unless it is told otherwise
-  bool nfc = false;              // of the model's tokenizer.json; llama.cpp leaves it out
-};
-// This finds the pattern of a name, of models that cut as another does too; null: it is not known.
-const GgufPattern* find_gguf_pattern(std::string_view name);
+// The keys of the chat template, and of the names of further ones, whose keys are "KEY.NAME".
+inline constexpr const char* kGgufChat = "tokenizer.chat_template";
+inline constexpr const char* kGgufChats = "tokenizer.chat_templates";
 
 }  // namespace mt

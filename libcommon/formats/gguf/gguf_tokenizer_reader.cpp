@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/json_object.h"
 #include "base/utf8.h"
+#include "formats/gguf/gguf_patterns.h"
 #include "formats/gguf/gguf_tokenizer.h"
 #include "text/file_names.h"
 #include "text/hf/hf_tokenizer.h"
@@ -125,7 +126,7 @@ class Reader {
       json.begin_object().member("type", "NFC").end_object();
     else
       json.null();
-    add_words(json.key("pre_tokenizer"), *pattern);
+    json.key("pre_tokenizer").raw(pre_tokenizer_of(*pattern));
     add_template(json.key("post_processor"), pattern->adds_bos);
     add_byte_level(json.key("decoder"), true);
     add_model(json.key("model"), *pattern);
@@ -147,22 +148,6 @@ class Reader {
   static void add_byte_level(JsonWriter& json, bool use_regex) {
     json.begin_object().member("type", "ByteLevel").member("add_prefix_space", false);
     json.member("trim_offsets", true).member("use_regex", use_regex).end_object();
-  }
-
-  static void add_words(JsonWriter& json, const GgufPattern& pattern) {
-    if (pattern.regex.empty() && !pattern.digits) return add_byte_level(json, true);
-    json.begin_object().member("type", "Sequence").key("pretokenizers").begin_array();
-    if (pattern.digits) {
-      json.begin_object().member("type", "Digits").member("individual_digits", true).end_object();
-      add_byte_level(json, true);
-      json.end_array().end_object();
-      return;
-    }
-    json.begin_object().member("type", "Split").key("pattern").begin_object();
-    json.member("Regex", pattern.regex).end_object();
-    json.member("behavior", "Isolated").member("invert", false).end_object();
-    add_byte_level(json, false);
-    json.end_array().end_object();
   }
 
   void add_template(JsonWriter& json, bool usual) const {
@@ -250,10 +235,30 @@ class Reader {
     if (pieces)
       json.member("add_bos_token", put("bos", true) != nullptr)
           .member("add_eos_token", put("eos", false) != nullptr);
-    constexpr const char* kChat = "tokenizer.chat_template";
-    if (const GgufValue* const chat = file_.find_value(kChat))
-      json.member("chat_template", chat->as_text(concat(file_.path(), ": ", kChat)));
+    add_chat_templates(json);
     return json.end_object().text();
+  }
+
+  std::string chat_template(const std::string& key) const {
+    return file_.value(key).as_text(concat(file_.path(), ": ", key));
+  }
+
+  // One, or a list of all with their names.
+  void add_chat_templates(JsonWriter& json) const {
+    const bool first = file_.find_value(kGgufChat) != nullptr;
+    const GgufValue* const more = file_.find_value(kGgufChats);
+    if (more == nullptr) {
+      if (first) json.member("chat_template", chat_template(kGgufChat));
+      return;
+    }
+    const auto add = [&](std::string_view name, const std::string& key) {
+      json.begin_object().member("name", name).member("template", chat_template(key)).end_object();
+    };
+    json.key("chat_template").begin_array();
+    if (first) add("default", kGgufChat);
+    for (const std::string_view name : more->as_texts(concat(file_.path(), ": ", kGgufChats)))
+      add(name, concat(kGgufChat, ".", name));
+    json.end_array();
   }
 
   const GgufReader& file_;
