@@ -3,14 +3,18 @@
 
     compare-folders.py --build build/cpu --cases FOLDER     every case of that folder
     compare-folders.py --build build/cpu --tokenizers       tokenizers made here
+    compare-folders.py --build build/cpu --exports          those of them without a tokenizer.json, as mt exports them
 
 Prints a line for each, and how many differ; exits with 1 if any does, with 0 if the cases are absent.
 --cases needs nothing but Python: each case has its right value beside it. --tokenizers makes folders of
 every published configuration with transformers (4.51.3 or 5.24.0, which this Python has) and compares
-the ids of random strings.
+the ids of random strings. --exports compares what transformers makes of the folder that mt-convert writes with
+what mt makes of the one it read, which --tokenizers compares with 4.51.3. Where transformers is absent both
+are skipped.
 """
 
 import argparse
+import importlib.util
 import json
 import random
 import subprocess
@@ -163,7 +167,7 @@ PUBLISHED = {
 }
 WORDS = ["the", "Hello", "it's", "DON'T", "STRASSE", "stra\u00dfe", "caf\u00e9", "e\u0301", "\u6f22\u5b57", "\u304b\u306a\u30ab\u30ca", "\u0939\u093f\u0928\u094d\u0926\u0940",
          "\u0441\u043b\u043e\u0432\u043e", "\u05e9\u05dc\u05d5\u05dd", "\ud55c\uad6d", "12345", "\u0661\u0662", "3.14", "x_y", "camelCase", "\U0001f600\u200d", "\u20ac5", "...", "<|im|>", "<|endoftext|>",
-         "<s>", "</s>", "[MASK]", "[CLS]", "\u0130\u0131", "\ufb01ne", "\u017fs", "\u00bd", "\u2160"]
+         "<s>", "</s>", "[MASK]", "<mask>", "[CLS]", "\u0130\u0131", "\ufb01ne", "\u017fs", "\u00bd", "\u2160"]
 BETWEEN = [" ", " ", "", "  ", "\n", "\t", "\r\n", "\u00a0", "\u3000", " \n ", "-", "."]
 
 
@@ -192,18 +196,27 @@ def tokenizer_folders(goldens):
         yield f"published-{name}", {"tokenizer.json": goldens.regex(pattern), "tokenizer_config.json": config}
 
 
-def compare_tokenizers(preprocess, strings, seed, only):
-    import importlib.util
-
-    import transformers
-
+def load_goldens():
     spec = importlib.util.spec_from_file_location("goldens", Path(__file__).parent / "make-folder-goldens.py")
     goldens = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(goldens)
+    return goldens
+
+
+def ids_of(preprocess, texts, out, folder, version):
+    (Path(out) / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return preprocess.ids(out, "--input", Path(out) / "texts.jsonl", "--tokenizer-type", "HuggingFaceTokenizer",
+                          "--tokenizer-model", folder, "--transformers-version", version)
+
+
+def compare_tokenizers(preprocess, strings, seed, only):
+    import transformers
+
+    goldens = load_goldens()
     rng = random.Random(seed)
     texts = [random_text(rng) for _ in range(strings)]
     for name, files in tokenizer_folders(goldens):
-        if only and only not in name:
+        if (only and only not in name) or (name, goldens.VERSION) in goldens.UNREAD:
             continue
         with tempfile.TemporaryDirectory() as out:
             folder = Path(out) / "folder"
@@ -215,14 +228,55 @@ def compare_tokenizers(preprocess, strings, seed, only):
                 right = tokenizer(texts).input_ids
             except Exception:
                 continue  # this version of transformers does not load it
-            (Path(out) / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-            found = preprocess.ids(out, "--input", Path(out) / "texts.jsonl", "--tokenizer-type", "HuggingFaceTokenizer",
-                                   "--tokenizer-model", folder, "--transformers-version", goldens.VERSION)
+            found = ids_of(preprocess, texts, out, folder, goldens.VERSION)
             wrong = first_difference(found, right)
             if isinstance(found, list) and len(found) == len(right):
                 differ = [i for i in range(len(right)) if found[i] != right[i]]
                 wrong = f"{len(differ)} of {len(right)}, first {texts[differ[0]]!r}: {found[differ[0]][:16]}, expected {right[differ[0]][:16]}" if differ else ""
             row(f"tokenizer {goldens.VERSION}", name, wrong)
+
+
+TINY = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 2048, "hidden_size": 32,
+        "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "max_position_embeddings": 64, "torch_dtype": "float32"}
+
+
+# Classes of which version 5 makes another tokenizer than version 4, whatever their tokenizer.json says.
+ANEW = ("LlamaTokenizer", "CodeLlamaTokenizer", "T5Tokenizer", "GPTNeoXTokenizer", "GemmaTokenizer", "XLMRobertaTokenizer",
+        "CamembertTokenizer", "XGLMTokenizer", "AlbertTokenizer", "XLNetTokenizer", "DebertaV2Tokenizer")
+
+
+def compare_exports(preprocess, convert, strings, seed, only):
+    import transformers
+
+    goldens = load_goldens()
+    rng = random.Random(seed)
+    texts = [random_text(rng) for _ in range(strings)]
+    for name, files in goldens.cases():
+        if "tokenizer.json" in files or "config.json" in files or (only and only not in name):
+            continue
+        if goldens.VERSION > 4 and files["tokenizer_config.json"].get("tokenizer_class", "").startswith(ANEW):
+            continue
+        with tempfile.TemporaryDirectory() as out:
+            folder, export = Path(out) / "folder", Path(out) / "export"
+            folder.mkdir()
+            for file, content in files.items():
+                goldens.write(folder / file, content)
+            try:
+                transformers.AutoTokenizer.from_pretrained(folder)
+            except Exception:
+                continue  # this version of transformers does not load it
+            (folder / "config.json").write_text(json.dumps(TINY))
+            right = ids_of(preprocess, texts, out, folder, 4)
+            code, _, err = run(convert, "--mock", "--saver", "hf", folder, export)
+            if code != 0:
+                row(f"export {goldens.VERSION}", name, err.strip())
+                continue
+            if not (export / "tokenizer.json").exists():
+                row(f"export {goldens.VERSION}", name, "no tokenizer.json is made")
+                continue
+            found = transformers.AutoTokenizer.from_pretrained(export)(texts).input_ids
+            row(f"export {goldens.VERSION}", name, first_difference(found, right))
 
 
 # --- Main. ---
@@ -233,6 +287,7 @@ def main():
     parser.add_argument("--build", default="build/cpu", help="where mt is built")
     parser.add_argument("--cases", type=Path, help="the folder with the cases")
     parser.add_argument("--tokenizers", action="store_true", help="folders of tokenizers, against transformers")
+    parser.add_argument("--exports", action="store_true", help="the tokenizers that mt exports, by transformers")
     parser.add_argument("--strings", type=int, default=20000, help="random strings for each")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="folders with this in their names")
@@ -243,8 +298,14 @@ def main():
             print(f"{options.cases}: absent, skipped")
         else:
             data_cases(options.cases, preprocess)
-    if options.tokenizers:
-        compare_tokenizers(preprocess, options.strings, options.seed, options.only)
+    if (options.tokenizers or options.exports) and importlib.util.find_spec("transformers") is None:
+        print("transformers is absent from this Python, skipped")
+    else:
+        if options.tokenizers:
+            compare_tokenizers(preprocess, options.strings, options.seed, options.only)
+        if options.exports:
+            convert = Path(options.build).resolve() / "cmd" / "mt-convert"
+            compare_exports(preprocess, convert, options.strings, options.seed, options.only)
     wrong = sum(1 for _, _, text in ROWS if text)
     print(f"{len(ROWS)} compared, {wrong} differ")
     sys.exit(1 if wrong else 0)

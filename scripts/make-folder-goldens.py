@@ -26,6 +26,8 @@ TEXTS = [
     "A\u0301B ss\u00df STRA\u00dfE 3.14$ \u20ac5 foo_bar __x__ \u0939\u093f\u0928\u094d\u0926\u0940",
     "   lead\tand trail  . Is it , ok ? n't 's",
 ]
+# Of this one version 5 does not take the vocabulary.
+UNREAD = (("files-xglm", 5),)
 CORPUS = ["the cat sat on the mat and it's 12345 times that the dog did not", "Hello World it's a caf\u00e9", "foo bar baz the then there",
           "Don't stop now , please . Is it ok ?"] * 4
 
@@ -233,6 +235,8 @@ def cases():
         rules.write("41\t61\n48\t68\n1E9E\t73 73\n20AC\t65 75\n")
         rules.flush()
         unigram = pieces("unigram", vocab_size=45, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, normalization_rule_tsv=rules.name)
+        plain = base64.b64encode(pieces("unigram", vocab_size=45, normalization_rule_tsv=rules.name)).decode()
+        ended = base64.b64encode(pieces("unigram", vocab_size=48, normalization_rule_tsv=rules.name, control_symbols=["[CLS]", "[SEP]", "<sep>", "<cls>"])).decode()
     unigram = base64.b64encode(unigram).decode()
     yield "files-code-llama", folder(None, {"tokenizer_class": "CodeLlamaTokenizerFast", "bos_token": "<s>"}, tokenizer__model={"base64": llama_model})
     yield "llama-model-type", folder(llama(), None, config__json={"model_type": "llama"})
@@ -253,6 +257,26 @@ def cases():
     yield "files-roberta", folder(None, {"tokenizer_class": "RobertaTokenizer", "cls_token": "<|endoftext|>", "sep_token": "<|endoftext|>"}, **merges_files(bpe))
     yield "files-codegen", folder(None, {"tokenizer_class": "CodeGenTokenizer", "add_prefix_space": True}, **merges_files(bpe))
     yield "files-distilbert", folder(None, {"tokenizer_class": "DistilBertTokenizer", "strip_accents": True, "do_lower_case": False}, vocab__txt=words)
+
+    # Tokens around a text that no file has.
+    yield "files-roberta-new-ends", folder(None, {"tokenizer_class": "RobertaTokenizer"}, **merges_files(bpe))
+    yield "files-bart-new-ends", folder(None, {"tokenizer_class": "BartTokenizer", "add_prefix_space": True}, **merges_files(bpe))
+    yield "files-gpt2-new-bos", folder(None, {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, "bos_token": "<|im|>"}, **merges_files(bpe))
+    bare = words.replace("[CLS]\n", "").replace("[SEP]\n", "")
+    yield "files-bert-new-ends", folder(None, {"tokenizer_class": "BertTokenizer"}, vocab__txt=bare)
+    yield "files-electra-new-ends", folder(None, {"tokenizer_class": "ElectraTokenizer", "do_lower_case": False}, vocab__txt=bare)
+
+    # Classes that number the pieces of SentencePiece anew, or treat a text in their own way.
+    for short, name, file, model, more in (
+            ("xlm-roberta", "XLMRobertaTokenizer", "sentencepiece__bpe__model", plain, {}),
+            ("camembert", "CamembertTokenizer", "sentencepiece__bpe__model", plain, {}),
+            ("xglm", "XGLMTokenizer", "sentencepiece__bpe__model", plain, {}),
+            ("albert", "AlbertTokenizer", "spiece__model", ended, {}),
+            ("albert-cased", "AlbertTokenizer", "spiece__model", ended, {"do_lower_case": False, "keep_accents": True}),
+            ("xlnet", "XLNetTokenizer", "spiece__model", ended, {}),
+            ("deberta-v2", "DebertaV2Tokenizer", "spm__model", ended, {}),
+            ("deberta-v2-cuts", "DebertaV2Tokenizer", "spm__model", ended, {"do_lower_case": True, "split_by_punct": True})):
+        yield f"files-{short}", folder(None, dict(more, tokenizer_class=name), **{file: {"base64": model}})
 
     # Regular expressions.
     for name, pattern in {
@@ -349,6 +373,8 @@ def main():
         if "files" in case:  # what is there stays: the trainers of two versions differ
             files = {file: kept(stored["shared"], i) for file, i in case["files"].items()}
         case["files"] = {file: keep(stored["shared"], content) for file, content in files.items()}
+        if (name, VERSION) in UNREAD:
+            continue
         try:
             case[f"version {VERSION}"] = result(files)
         except Exception as error:

@@ -80,6 +80,9 @@ long tests/ckpt env MT_KILLS=10000 MT_FLIPS=1000 \
 long scripts/fuzz scripts/fuzz 600
 long scripts/kill-loop scripts/kill-loop --kills 1000
 long scripts/kill-loop scripts/kill-loop --kills 1000 --ranks 2
+for what in tokenizers exports; do
+  long scripts/compare-folders.py "$python" scripts/compare-folders.py --build build/release "--$what"
+done
 if [[ -n $data ]]; then
   long scripts/compare-tokenizer.py "$python" scripts/compare-tokenizer.py \
     build/release/tests/text "$data" --random 1000000 ${megatron:+--megatron "$megatron"}

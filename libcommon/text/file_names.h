@@ -15,7 +15,7 @@ inline constexpr const char* kTekkenJson = "tekken.json";  // Mistral's ranks
 inline constexpr const char* kTokenizerModel = "tokenizer.model";
 inline constexpr const char* kTiktokenModel = "tiktoken.model";
 inline constexpr std::array kModelFiles = {kTokenizerModel, "spiece.model",
-                                           "sentencepiece.bpe.model", kTiktokenModel};
+                                           "sentencepiece.bpe.model", "spm.model", kTiktokenModel};
 
 // What is said of those, beside them.
 inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";

@@ -89,7 +89,7 @@ using Options = TokenizerOptions;
 using Names = std::initializer_list<const char*>;
 constexpr Names kWordsNames = {kVocabTxt}, kVocabularyNames = {kVocabJson},
                 kMergesNames = {kMergesTxt},
-                kPieceNames = {kModelFiles[0], kModelFiles[1], kModelFiles[2]},
+                kPieceNames = {kModelFiles[0], kModelFiles[1], kModelFiles[2], kModelFiles[3]},
                 kRankNames = {kTekkenJson, kTokenizerModel, kTiktokenModel};
 constexpr TokenizerField kWords = folder_field<&Options::vocab_file, kWordsNames>("vocab-file");
 constexpr TokenizerField kVocabFile =

@@ -83,6 +83,8 @@ class ConfigReader {
     config_.split_special = flag(object, "split_special_tokens");
     config_.lower_case = flag(object, "do_lower_case");
     config_.strip_accents = flag(object, "strip_accents");
+    config_.keep_accents = flag(object, "keep_accents");
+    config_.split_by_punct = flag(object, "split_by_punct");
     config_.chinese = flag(object, "tokenize_chinese_chars");
   }
 
@@ -182,11 +184,28 @@ HfConfig read_hf_config(const std::vector<HfConfigFile>& files, int version) {
   return reader.take();
 }
 
+// The classes of version 4 whose mask takes the white space before it along.
+static bool takes_space(std::string_view name) {
+  for (const char* other :
+       {"AlbertTokenizer", "XLNetTokenizer", "XLMRobertaTokenizer", "CamembertTokenizer",
+        "RobertaTokenizer", "BartTokenizer", "LongformerTokenizer", "MPNetTokenizer"})
+    if (name == other) return true;
+  return false;
+}
+
 void fill_hf_roles(HfConfig& config, int version) {
   const HfClass::Roles roles = hf_class_roles(*config.tokenizer_class, version);
   for (std::size_t i = 0; i < roles.size(); ++i)
     if (!config.roles[i] && !roles[i].empty())
       config.roles[i] = HfRoleToken{{.content = std::string(roles[i]), .special = true}, false};
+  constexpr std::size_t kMask = 6;
+  static_assert(kHfRoles[kMask] == "mask_token");
+  auto& mask = config.roles[kMask];
+  if (version < 5 && mask && *mask && !(*mask)->has_flags &&
+      takes_space(config.tokenizer_class->name)) {
+    (*mask)->token.lstrip = true;
+    (*mask)->has_flags = true;
+  }
 }
 
 std::string hf_role(const HfConfig& config, std::string_view role) {

@@ -47,7 +47,7 @@ struct HfConfig {
   bool is_said() const { return has_config || has_class; }
 
   HfFlag3 add_bos, add_eos, add_prefix_space, legacy, clean_up, split_special;
-  HfFlag3 lower_case, strip_accents, chinese;
+  HfFlag3 lower_case, strip_accents, keep_accents, chinese, split_by_punct;
 };
 
 // One of the files: what errors call it, and what it holds.  Which it is, the path's last part

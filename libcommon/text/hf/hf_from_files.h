@@ -6,7 +6,7 @@
 //   tokenizer.model              a SentencePiece model, or ranks as tiktoken writes them: its
 //   (or spiece.model,            content tells which
 //   sentencepiece.bpe.model,
-//   tiktoken.model)
+//   spm.model, tiktoken.model)
 //   tekken.json                  Mistral's ranks
 #pragma once
 

@@ -8,6 +8,7 @@
 #include "base/allowance.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json_object.h"
 #include "base/utf8.h"
 #include "text/bpe/base64.h"
 #include "text/hf/hf_json_parts.h"
@@ -20,9 +21,7 @@ namespace {
 using Type = SentencePieceModel::Type;
 using Algorithm = SentencePieceModel::Algorithm;
 
-// Classes that number their pieces in another way than the model does.
-constexpr std::array<std::string_view, 4> kOtherNumbers = {
-    "XLMRobertaTokenizer", "CamembertTokenizer", "XGLMTokenizer", "DebertaV2Tokenizer"};
+using Pieces = std::vector<SentencePieceModel::Piece>;
 
 struct Merge {
   double score;
@@ -31,8 +30,7 @@ struct Merge {
 };
 
 // Every way to put a piece together from two others, of highest scores first.
-std::vector<Merge> merges_of(const std::vector<SentencePieceModel::Piece>& pieces,
-                             const HfConfigFile& file) {
+std::vector<Merge> merges_of(const Pieces& pieces, const HfConfigFile& file) {
   Allowance allowance(8 * file.content.size());
   StringMap<std::int32_t> ids;
   for (const auto& piece : pieces) ids[piece.text] = static_cast<std::int32_t>(ids.size());
@@ -65,8 +63,7 @@ std::vector<Merge> merges_of(const std::vector<SentencePieceModel::Piece>& piece
   return merges;
 }
 
-void write_model(const SentencePieceModel& model,
-                 const std::vector<SentencePieceModel::Piece>& pieces, bool byte_fallback,
+void write_model(const SentencePieceModel& model, const Pieces& pieces, bool byte_fallback,
                  const HfConfigFile& file, JsonWriter& json) {
   json.key("model").begin_object();
   if (model.algorithm == Algorithm::unigram) {
@@ -90,8 +87,7 @@ void write_model(const SentencePieceModel& model,
   json.end_array().end_object();
 }
 
-void write_added(const std::vector<SentencePieceModel::Piece>& pieces, bool gemma,
-                 JsonWriter& json) {
+void write_added(const Pieces& pieces, bool gemma, JsonWriter& json) {
   json.key("added_tokens").begin_array();
   for (std::size_t id = 0; id < pieces.size(); ++id) {
     const auto& piece = pieces[id];
@@ -107,12 +103,15 @@ void write_added(const std::vector<SentencePieceModel::Piece>& pieces, bool gemm
   json.end_array();
 }
 
-std::string any_normalizer(const SentencePieceModel& model) {
+std::string precompiled(const SentencePieceModel& model) {
   const std::string& map = model.normalizer.charsmap;
-  return concat(R"({"type":"Sequence","normalizers":[)",
-                map.empty() ? ""
-                            : concat(R"({"type":"Precompiled","precompiled_charsmap":")",
-                                     to_base64(map), "\"},"),
+  if (map.empty()) return {};
+  return concat(R"({"type":"Precompiled","precompiled_charsmap":")", to_base64(map), "\"}");
+}
+
+std::string any_normalizer(const SentencePieceModel& model) {
+  const std::string map = precompiled(model);
+  return concat(R"({"type":"Sequence","normalizers":[)", map.empty() ? "" : map + ",",
                 R"({"type":"Strip","strip_left":false,"strip_right":true},)",
                 R"({"type":"Replace","pattern":{"Regex":" {2,}"},"content":"▁"}]})");
 }
@@ -129,9 +128,7 @@ void write_any(const SentencePieceModel& model, const HfConfig& config, JsonWrit
 
 // As version 5 has it.
 void write_t5(const SentencePieceModel& model, JsonWriter& json) {
-  if (const std::string& map = model.normalizer.charsmap; !map.empty())
-    json.key("normalizer")
-        .raw(concat(R"({"type":"Precompiled","precompiled_charsmap":")", to_base64(map), "\"}"));
+  if (const std::string map = precompiled(model); !map.empty()) json.key("normalizer").raw(map);
   json.key("pre_tokenizer").raw(kHfT5PreTokenizer);
   json.key("decoder").raw(hf_metaspace("always", true));
 }
@@ -152,7 +149,7 @@ void write_gemma(JsonWriter& json) {
 }
 
 // Older models of Gemma lack the tab, whose byte then stands for it.
-void mend_tab(std::vector<SentencePieceModel::Piece>& pieces) {
+void mend_tab(Pieces& pieces) {
   const auto named = [&](const char* text) {
     return std::ranges::find(pieces, text, &SentencePieceModel::Piece::text);
   };
@@ -164,7 +161,7 @@ void mend_tab(std::vector<SentencePieceModel::Piece>& pieces) {
 }
 
 // Version 4 gives the first three ids to the tokens of these roles, whatever the pieces are.
-void name_first(std::vector<SentencePieceModel::Piece>& pieces, const HfConfig& config) {
+void name_first(Pieces& pieces, const HfConfig& config) {
   constexpr std::array<const char*, 3> kFirst = {"pad_token", "eos_token", "bos_token"};
   for (std::size_t i = 0; i < kFirst.size() && i < pieces.size(); ++i) {
     pieces[i].text = hf_role(config, kFirst[i]);
@@ -174,11 +171,125 @@ void name_first(std::vector<SentencePieceModel::Piece>& pieces, const HfConfig& 
 
 constexpr int kT5ExtraIds = 100;
 
-// </s> behind each text.
-std::string t5_ends(std::int32_t eos) {
-  return concat(R"({"type":"TemplateProcessing","single":[{"Sequence":{"id":"A","type_id":0}},)",
-                R"({"SpecialToken":{"id":"</s>","type_id":0}}],"special_tokens":{"</s>":)",
-                R"({"id":"</s>","ids":[)", eos, "]}}}");
+// XLM-R and its like have tokens of their own for the model's first, and more behind the last.
+void number_anew(std::string_view name, SentencePieceModel& model, Pieces& pieces) {
+  const bool camembert = name == "CamembertTokenizer", xglm = name == "XGLMTokenizer";
+  if (!camembert && !xglm && name != "XLMRobertaTokenizer") return;
+  Pieces made = {{"<s>", 0, Type::control},
+                 {"<pad>", 0, Type::normal},
+                 {"</s>", 0, Type::control},
+                 {"<unk>", 0, Type::normal}};
+  if (camembert) {
+    for (const std::size_t i : {0, 2}) made[i] = {made[i].text + "NOTUSED", 0, Type::normal};
+    made.push_back({"<unk>NOTUSED", -100, Type::normal});
+  }
+  const std::size_t skipped = std::min<std::size_t>(camembert ? 1 : 3, pieces.size());
+  made.insert(made.end(), pieces.begin() + static_cast<std::ptrdiff_t>(skipped), pieces.end());
+  for (int i = 0; xglm && i < 7; ++i)
+    made.push_back({concat("<madeupword", i, ">"), 0, Type::normal});
+  if (!xglm) made.push_back({"<mask>", 0, Type::normal});
+  pieces = std::move(made);
+  model.unk = 3;
+}
+
+// A digit and a comma in one piece are as good as never chosen.
+void avoid_commas(Pieces& pieces) {
+  for (auto& [text, score, type] : pieces)
+    if (text.size() > 1 && text.back() == ',' && text[text.size() - 2] >= '0' &&
+        text[text.size() - 2] <= '9')
+      score -= 100;
+}
+
+// What each class puts around a text.
+struct Ends {
+  std::vector<std::string_view> before = {}, after = {};
+};
+Ends ends_of(std::string_view name) {
+  if (name == "T5Tokenizer" || name == "MT5Tokenizer") return {.after = {"</s>"}};
+  if (name == "XLMRobertaTokenizer" || name == "CamembertTokenizer")
+    return {.before = {"<s>"}, .after = {"</s>"}};
+  if (name == "XGLMTokenizer") return {.before = {"</s>"}};
+  if (name == "XLNetTokenizer") return {.after = {"<sep>", "<cls>"}};
+  if (name == "AlbertTokenizer" || name == "DebertaV2Tokenizer")
+    return {.before = {"[CLS]"}, .after = {"[SEP]"}};
+  return {};
+}
+
+void write_ends(const Ends& ends, const Pieces& pieces, const HfConfigFile& file,
+                JsonWriter& json) {
+  if (ends.before.empty() && ends.after.empty()) return;
+  std::vector<std::string_view> all = ends.before;
+  all.insert(all.end(), ends.after.begin(), ends.after.end());
+  const auto add = [&](const char* kind, std::string_view id) {
+    json.begin_object().key(kind).begin_object().member("id", id).member("type_id", 0);
+    json.end_object().end_object();
+  };
+  json.key("post_processor").begin_object().member("type", "TemplateProcessing");
+  json.key("single").begin_array();
+  for (const std::string_view token : ends.before) add("SpecialToken", token);
+  add("Sequence", "A");
+  for (const std::string_view token : ends.after) add("SpecialToken", token);
+  json.end_array().key("special_tokens").begin_object();
+  for (const std::string_view token : all) {
+    const auto at = std::ranges::find(pieces, token, &SentencePieceModel::Piece::text);
+    if (at == pieces.end())
+      fail(Exit::bad_data, file.path, ": no piece ", json_quoted(token),
+           ", which is put around each text");
+    json.key(token).begin_object().member("id", token).key("ids").begin_array();
+    json.value(at - pieces.begin()).end_array().end_object();
+  }
+  json.end_object().end_object();
+}
+
+// --- Normalizers of ALBERT, XLNet and DeBERTa. ---
+
+std::string sequence_of(const std::vector<std::string>& steps) {
+  std::string all;
+  for (const std::string& step : steps)
+    if (!step.empty()) all += concat(all.empty() ? "" : ",", step);
+  return concat(R"({"type":"Sequence","normalizers":[)", all, "]}");
+}
+
+constexpr const char* kSingleSpaces =
+    R"({"type":"Replace","pattern":{"Regex":" {2,}"},"content":" "})";
+
+void write_albert(const SentencePieceModel& model, const HfConfig& config, int version,
+                  JsonWriter& json) {
+  const bool albert = config.tokenizer_class->name == "AlbertTokenizer";
+  const bool keeps = config.keep_accents.or_else(false) && (albert || version < 5);
+  const std::string scheme = config.add_prefix_space.or_else(true) ? "always" : "never";
+  json.key("normalizer")
+      .raw(sequence_of({R"({"type":"Replace","pattern":{"String":"``"},"content":"\""})",
+                        R"({"type":"Replace","pattern":{"String":"''"},"content":"\""})",
+                        keeps ? "" : R"({"type":"NFKD"},{"type":"StripAccents"})",
+                        config.lower_case.or_else(albert) ? R"({"type":"Lowercase"})" : "",
+                        precompiled(model), version < 5 ? kSingleSpaces : ""}));
+  json.key("pre_tokenizer")
+      .raw(version < 5 ? hf_metaspace(scheme, true) : std::string(kHfT5PreTokenizer));
+  json.key("decoder").raw(hf_metaspace(scheme, true));
+}
+
+void write_deberta(const SentencePieceModel& model, const HfConfig& config, int version,
+                   JsonWriter& json) {
+  const std::string scheme = config.add_prefix_space.or_else(true) ? "always"
+                             : version < 5                         ? "never"
+                                                                   : "first";
+  const std::string lower = config.lower_case.or_else(false) ? R"({"type":"Lowercase"})" : "";
+  json.key("normalizer")
+      .raw(version < 5
+               ? sequence_of({lower, R"({"type":"Strip","strip_left":true,"strip_right":true})",
+                              precompiled(model), kSingleSpaces})
+               : sequence_of({lower,
+                              R"({"type":"Replace","pattern":{"Regex":"\\s{2,}|[\\n\\r\\t]"},)"
+                              R"("content":" "},{"type":"NFC"})",
+                              R"({"type":"Strip","strip_left":false,"strip_right":true})"}));
+  json.key("pre_tokenizer")
+      .raw(concat(R"({"type":"Sequence","pretokenizers":[)",
+                  config.split_by_punct.or_else(false)
+                      ? R"({"type":"Punctuation","behavior":"Isolated"},)"
+                      : "",
+                  hf_metaspace(scheme, true), "]}"));
+  json.key("decoder").raw(hf_metaspace(scheme, true));
 }
 
 }  // namespace
@@ -192,11 +303,8 @@ std::string_view hf_class_of_sentencepiece(const HfConfigFile& file) {
 std::string hf_json_from_sentencepiece(const HfConfigFile& file, const HfConfig& config,
                                        int version) {
   SentencePieceModel model = parse_sentencepiece_model(file.content, file.path);
-  std::vector<SentencePieceModel::Piece> pieces = model.pieces;
+  Pieces pieces = model.pieces;
   const std::string_view name = config.tokenizer_class->name;
-  if (std::ranges::find(kOtherNumbers, name) != kOtherNumbers.end())
-    fail(Exit::bad_data, file.path, ": a ", name,
-         " numbers its pieces anew; expected a tokenizer.json beside it");
   const bool llama = name == "LlamaTokenizer" || name == "CodeLlamaTokenizer";
   const bool gemma = name == "GemmaTokenizer", t5 = name == "T5Tokenizer" || name == "MT5Tokenizer";
   if (gemma && version < 5) name_first(pieces, config);
@@ -205,18 +313,27 @@ std::string hf_json_from_sentencepiece(const HfConfigFile& file, const HfConfig&
   if (gemma) mend_tab(pieces);
   for (int i = kT5ExtraIds - 1; t5 && i >= 0; --i)
     pieces.push_back({concat("<extra_id_", i, ">"), 0, Type::control});
+  const bool albert = name == "AlbertTokenizer", xlnet = name == "XLNetTokenizer";
+  const bool words = name == "XLMRobertaTokenizer" || name == "CamembertTokenizer";
+  if ((albert || xlnet) && version < 5) avoid_commas(pieces);
+  if (albert && version >= 5) model.unk = 1;
+  number_anew(name, model, pieces);
   JsonWriter json;
   json.begin_object();
   write_added(pieces, gemma, json);
-  if (t5 && version >= 5)
+  if ((t5 || words) && version >= 5)
     write_t5(model, json);
+  else if (albert || xlnet)
+    write_albert(model, config, version, json);
+  else if (name == "DebertaV2Tokenizer")
+    write_deberta(model, config, version, json);
   else if (llama)
     write_llama(config, json);
   else if (gemma)
     write_gemma(json);
   else
     write_any(model, config, json);
-  if (t5 && model.eos >= 0) json.key("post_processor").raw(t5_ends(model.eos));
+  write_ends(ends_of(name), pieces, file, json);
   write_model(model, pieces, llama || gemma, file, json);
   return json.end_object().text();
 }

@@ -1,5 +1,6 @@
-// A tokenizer.json of a SentencePiece model.  Known are the ways of LlamaTokenizer, GemmaTokenizer
-// and T5Tokenizer, and that of any other class where its pieces are its ids.
+// A tokenizer.json of a SentencePiece model, as the class of the folder makes it: LlamaTokenizer,
+// GemmaTokenizer, T5Tokenizer, XLMRobertaTokenizer and its like, AlbertTokenizer, XLNetTokenizer,
+// DebertaV2Tokenizer, or any other where its pieces are its ids.
 #pragma once
 
 #include <string>
