@@ -107,10 +107,10 @@ TEST(ConfigMeaning, BiasesOfSomeLayersAlone) {
                           none = parse(kLlama);
   for (const HuggingFaceConfig* config : {&attention, &mlp, &both})
     EXPECT_TRUE(config->model.add_bias_linear);
-  EXPECT_TRUE(attention.mlp_lacks_bias && !attention.attention_lacks_bias);
-  EXPECT_TRUE(mlp.attention_lacks_bias && !mlp.mlp_lacks_bias);
-  EXPECT_FALSE(both.mlp_lacks_bias || both.attention_lacks_bias);
-  EXPECT_FALSE(none.model.add_bias_linear || none.mlp_lacks_bias || none.attention_lacks_bias);
+  EXPECT_TRUE(attention.lacking.mlp && !attention.lacking.attention);
+  EXPECT_TRUE(mlp.lacking.attention && !mlp.lacking.mlp);
+  EXPECT_FALSE(both.lacking.mlp || both.lacking.attention);
+  EXPECT_FALSE(none.model.add_bias_linear || none.lacking.mlp || none.lacking.attention);
   EXPECT_EQ(attention.notes.size(), 1U);
   EXPECT_TRUE(none.notes.empty());
 }

@@ -1,6 +1,7 @@
 // Conversions of models that are more than one stack of equal layers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -45,7 +46,7 @@ TEST_F(Convert, KeysAreThoseThatMegatronCoreAsksFor) {
 
 class PlainDcp : public Convert, public testing::WithParamInterface<const char*> {
  protected:
-  // Writes the tensors of a folder again, by the names that `rename` gives them.
+  // Writes the tensors of a folder again, by the names that `rename` gives them, if any.
   void save_plain(const std::string& from, const std::string& to,
                   const std::function<std::string(const std::string&)>& rename,
                   const std::string& beside = {}) {
@@ -56,7 +57,7 @@ class PlainDcp : public Convert, public testing::WithParamInterface<const char*>
     for (const auto& [key, tensor] : tensors->tensors()) {
       const HostTensor value(*tensor.dtype, tensor.shape);
       tensors->read_original(key, origin_of(tensor.shape.rank()), value);
-      writer.add(rename(key), value);
+      if (const std::string name = rename(key); !name.empty()) writer.add(name, value);
     }
     write_dist_metadata(scratch_.path(to), {writer.close()}, {.mcore_data = {}});
   }
@@ -109,6 +110,37 @@ TEST_P(PlainDcp, OfStateDictsIsRead) {
     EXPECT_EQ(content(concat("back_", folder, "/model.safetensors")),
               content("hf/model.safetensors"))
         << folder;
+  }
+}
+
+// config.json may say of a Llama that its attention alone has biases, or its MLP.
+TEST_F(PlainDcp, BiasesOfSomeLayersAlone) {
+  ModelConfig model = config_named("llama");
+  model.add_bias_linear = true;
+  write_hugging_face(scratch_.path("hf"), model, DType::f32);
+  ConvertOptions options;
+  options.ckpt_format = "torch_dcp";
+  convert("hf", "core", "core", options);
+  for (const char* without : {"mlp", "self_attention"}) {
+    save_plain("core", without, [&](const std::string& key) {
+      const bool lacking =
+          key.find(concat(".", without, ".linear")) != std::string::npos && key.ends_with(".bias");
+      return lacking ? "" : key.substr(6);
+    });
+    const std::string member = concat('"', without[0] == 'm' ? "mlp" : "attention", "_bias\":");
+    std::string json = content("hf/config.json");
+    json.replace(json.find(member + "true"), member.size() + 4, member + "false");
+    File::create(scratch_.path(concat(without, "/config.json"))).write(json);
+    const auto source = open_model(scratch_.path(without));
+    int zeros = 0;
+    const ParamTable table = model_rows(source->config());
+    for (const Param& row : table.rows()) {
+      const HostTensor value(DType::f32, row.shape);
+      source->read(row, "", value);
+      zeros += std::ranges::all_of(value.span<float>(), [](float x) { return x == 0; });
+    }
+    EXPECT_EQ(zeros, 2 * source->config().num_layers) << without;
+    EXPECT_EQ(error(without, concat("out_", without), "core"), "");
   }
 }
 

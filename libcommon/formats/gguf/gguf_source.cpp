@@ -230,8 +230,7 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
   const std::string json = settings.config_json();
   const HuggingFaceConfig read = parse_hugging_face_config(json, path);
   config_ = read.model;
-  attention_lacks_bias_ = read.attention_lacks_bias;
-  mlp_lacks_bias_ = read.mlp_lacks_bias;
+  lacking_ = read.lacking;
   notes_ = read.notes;
   dtype_ = settings.dtype();
   try {

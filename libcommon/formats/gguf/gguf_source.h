@@ -27,7 +27,7 @@ class GgufSource : public HuggingFaceSource {
 
  protected:
   std::vector<ForeignName> names_of(const Param& row) const override {
-    if (is_lacking(row)) return {};
+    if (lacking_.has(row.place)) return {};
     return gguf_tensors(architecture_, config_, row);
   }
 

@@ -54,10 +54,7 @@ class ConfigReader {
 
   HuggingFaceConfig read() {
     read_model();
-    return {.model = model_,
-            .attention_lacks_bias = attention_lacks_bias_,
-            .mlp_lacks_bias = mlp_lacks_bias_,
-            .notes = notes_};
+    return {.model = model_, .lacking = lacking_, .notes = notes_};
   }
 
  private:
@@ -197,8 +194,8 @@ class ConfigReader {
       expect_flag("mlp_bias", false);
     }
     model_.add_bias_linear = attention || mlp;
-    attention_lacks_bias_ = mlp && !attention;
-    mlp_lacks_bias_ = attention && !mlp;
+    lacking_.attention = mlp && !attention;
+    lacking_.mlp = attention && !mlp;
     if (attention != mlp)
       notes_.push_back(concat(object_.where(), ": ", mlp ? "\"mlp_bias\"" : "\"attention_bias\"",
                               " alone: the biases of the ", mlp ? "attention" : "MLP",
@@ -499,7 +496,7 @@ class ConfigReader {
   const JsonObject& object_;
   std::string_view type_;
   ModelConfig model_;
-  bool attention_lacks_bias_ = false, mlp_lacks_bias_ = false;
+  LackingBiases lacking_;
   std::vector<std::string> notes_;
 };
 
@@ -569,6 +566,13 @@ std::vector<std::int32_t> eos_token_ids(const std::string& text, const std::stri
   else
     add(ends);
   return ids;
+}
+
+bool LackingBiases::has(const RowPlace& row) const {
+  const std::string_view module = row.module;
+  return row.param == std::string_view("bias") &&
+         ((attention && module.starts_with("self_attention.linear")) ||
+          (mlp && module.starts_with("mlp.linear")));
 }
 
 HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::string& path) {

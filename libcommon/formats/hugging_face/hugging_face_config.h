@@ -13,16 +13,22 @@
 
 #include "model/config/model_config.h"
 #include "tensor/dtype.h"
+#include "tensor/param.h"
 #include "text/tokenizer.h"
 
 namespace mt {
 
+// The linear layers of attention, or of the MLP, have no biases, though the others have: our
+// model's are zeros there.
+struct LackingBiases {
+  bool attention = false, mlp = false;
+  bool has(const RowPlace& row) const;  // is it one of these?
+};
+
 struct HuggingFaceConfig {
   ModelConfig model;                // without padded_vocab_size; not completed
   std::optional<DType> dtype = {};  // none: that of the tensors
-  // The linear layers of attention, or of the MLP, have no biases, though the others have: our
-  // model's are zeros there.
-  bool attention_lacks_bias = false, mlp_lacks_bias = false;
+  LackingBiases lacking = {};
   std::vector<std::string> notes = {};  // what a user should know of how it is read; lines
   // The output layer is one of its own where a tensor of it is stored, whatever the settings say:
   // a T5 of the 5th generation's.

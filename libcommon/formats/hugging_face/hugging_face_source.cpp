@@ -6,7 +6,6 @@
 #include <set>
 
 #include "ckpt/tensor_numbers.h"
-#include "formats/hugging_face/hugging_face_config.h"
 #include "formats/names/gguf.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/model.h"
@@ -88,8 +87,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
   if (stored.dtype) dtype_ = *stored.dtype;
   dtype_is_tensors_ = !stored.dtype;
   output_if_stored_ = stored.output_if_stored;
-  attention_lacks_bias_ = stored.attention_lacks_bias;
-  mlp_lacks_bias_ = stored.mlp_lacks_bias;
+  lacking_ = stored.lacking;
   notes_ = stored.notes;
   try {
     config_.complete();
@@ -162,17 +160,8 @@ const DistTensor& HuggingFaceSource::stored(const Param& row, const ForeignName&
   return tensor;
 }
 
-bool HuggingFaceSource::is_lacking(const Param& row) const {
-  const auto lacks_bias = [&](const char* module) {
-    return row.place.param == std::string_view("bias") &&
-           std::string_view(row.place.module).starts_with(module);
-  };
-  return (attention_lacks_bias_ && lacks_bias("self_attention.linear")) ||
-         (mlp_lacks_bias_ && lacks_bias("mlp.linear"));
-}
-
 std::vector<ForeignName> HuggingFaceSource::names_of(const Param& row) const {
-  if (is_lacking(row)) return {};
+  if (lacking_.has(row.place)) return {};
   return hugging_face_names(config_, row);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ckpt/tensor_source.h"
+#include "formats/hugging_face/hugging_face_config.h"
 #include "formats/model_source.h"
 #include "formats/names/hugging_face.h"
 
@@ -24,11 +25,9 @@ class HuggingFaceSource : public ModelSource {
 
   // The tensors here that a row consists of; none of one that is lacking.
   virtual std::vector<ForeignName> names_of(const Param& row) const;
-  // Whether the row is a bias that the model here does not have: zeros.
-  bool is_lacking(const Param& row) const;
 
   std::unique_ptr<TensorSource> tensors_;
-  bool attention_lacks_bias_ = false, mlp_lacks_bias_ = false;  // see HuggingFaceConfig
+  LackingBiases lacking_;
 
  private:
   void find_prefix(const Param& words);

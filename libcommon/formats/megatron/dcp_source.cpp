@@ -82,6 +82,7 @@ void DcpSource::read_config_json() {
   const std::string path = path_ + "/config.json";
   const HuggingFaceConfig stored = parse_hugging_face_config(read_regular_file(path), path);
   config_ = stored.model;
+  lacking_ = stored.lacking;
   notes_ = stored.notes;
   if (stored.dtype) dtype_ = *stored.dtype;
   if (stored.output_if_stored)
@@ -207,7 +208,12 @@ const DistTensor& DcpSource::stored(const Param& row, const std::string& state) 
   return tensors_.at(local != nullptr ? local->key : prefix_ + row.name());
 }
 
+bool DcpSource::is_lacking(const Param& row) const {
+  return lacking_.has(row.place) && tensors_.find(prefix_ + row.name()) == nullptr;
+}
+
 DType DcpSource::dtype_of(const Param& row, const std::string& state) const {
+  if (is_lacking(row)) return dtype_;
   const DistTensor& tensor = stored(row, state);
   if (!is_float(*tensor.dtype))
     fail(Exit::bad_data, path_, ": tensor ", tensor.key, " is ", tensor.dtype_name,
@@ -216,6 +222,10 @@ DType DcpSource::dtype_of(const Param& row, const std::string& state) const {
 }
 
 void DcpSource::read(const Param& row, const std::string& state, Tensor out) const {
+  if (is_lacking(row)) {
+    std::memset(out.data(), 0, out.bytes());
+    return;
+  }
   const DistTensor& tensor = stored(row, state);
   const auto columns = [](const Shape& shape) { return Shape(shape.extents().subspan(1)); };
   const bool other_padding = row.is_vocabulary() && tensor.shape.rank() == row.shape.rank() &&
@@ -231,6 +241,7 @@ void DcpSource::read(const Param& row, const std::string& state, Tensor out) con
 }
 
 std::optional<MappedTensor> DcpSource::view(const Param& row, const std::string& state) const {
+  if (is_lacking(row)) return {};
   const DistTensor& tensor = stored(row, state);
   if (!(tensor.shape == row.shape)) return {};
   return tensors_.view(tensor.key, origin_of(row.shape.rank()), row.shape);

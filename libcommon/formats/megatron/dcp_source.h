@@ -7,6 +7,7 @@
 #pragma once
 
 #include "ckpt/dist_checkpoint.h"
+#include "formats/hugging_face/hugging_face_config.h"
 #include "formats/model_source.h"
 
 namespace mt {
@@ -35,7 +36,11 @@ class DcpSource : public ModelSource {
   PyValue item(const std::string& key) const;
   const DistTensor& stored(const Param& row, const std::string& state) const;
 
+  // Whether the row is a bias that the model here does not have: zeros.
+  bool is_lacking(const Param& row) const;
+
   DistReader tensors_;
+  LackingBiases lacking_;
   std::string prefix_;
   PyValue common_;
   std::optional<TorchReader> args_;
