@@ -78,6 +78,7 @@ long scripts/replay-save.py python3 scripts/replay-save.py
 long tests/ckpt env MT_KILLS=10000 MT_FLIPS=1000 \
   build/release/tests/ckpt/ckpt_test --file=ckpt/megatron_checkpoint_test.cpp
 long scripts/fuzz scripts/fuzz 600
+for example in scripts/examples/train_*; do long "$example" "$example" --tiny; done
 long scripts/kill-loop scripts/kill-loop --kills 1000
 long scripts/kill-loop scripts/kill-loop --kills 1000 --ranks 2
 for what in tokenizers exports; do
