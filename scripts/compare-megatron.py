@@ -3,10 +3,10 @@
 
 For each case below mt-preprocess makes token files of testdata's stories, and mt-pretrain trains 25 steps in
 fp32 with a checkpoint after the fifth.  Megatron-Core reads that checkpoint (model settings, weights,
-optimizer, schedule) with its own reader, builds its GPTModel of the local spec and its GPTDataset over the same
-token files, and trains the other twenty steps with its own data-parallel wrapper, gradient reduction, clipping,
-optimizer and schedule, on as many gloo ranks.  Losses must be equal to 1e-5, gradient norms to 1e-4,
-learning rates to 1e-15.
+optimizer, schedule) with its own reader, builds its GPTModel, BertModel or T5Model of the local spec and the
+dataset that goes with it over the same token files, and trains the other twenty steps with its own data-parallel
+wrapper, gradient reduction, clipping, optimizer and schedule, on as many gloo ranks.  Losses must be equal to
+1e-5, gradient norms to 1e-4, learning rates to 1e-15.
 
 Megatron-Core asks for a GPU by name only; here a torch function mode gives it the CPU instead, and its fused
 layer norm (needed for --apply-layernorm-1p) is PyTorch's.  What it cannot do without Apex or Transformer
@@ -42,7 +42,7 @@ TESTDATA = pathlib.Path(__file__).resolve().parent.parent / "testdata"
 
 # The learning rate is one at which no step's gradient hangs on rounding.  At 3e-3 one does: for GPT-2 at step 13 a
 # norm of 7.9706 in fp64, which either side's fp32 misses by 8e-4, in opposite directions.
-COMMON = """--num-layers 3 --hidden-size 48 --num-attention-heads 4 --seq-length 40 --max-position-embeddings 40
+COMMON = """--hidden-size 48 --num-attention-heads 4 --seq-length 40 --max-position-embeddings 40
   --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --min-lr 1e-4 --lr-decay-style cosine
   --lr-warmup-fraction 0.12
   --weight-decay 0.1 --adam-beta2 0.95 --clip-grad 0.5 --hidden-dropout 0 --attention-dropout 0
@@ -50,6 +50,9 @@ COMMON = """--num-layers 3 --hidden-size 48 --num-attention-heads 4 --seq-length
   --make-vocab-size-divisible-by 4"""  # no padding of 380 tokens: Megatron's losses are over its rows, too
 LLAMA = """--position-embedding-type rope --normalization RMSNorm --swiglu --disable-bias-linear
   --untie-embeddings-and-output-weights"""
+BERT = "--model-type bert --make-vocab-size-divisible-by 1"
+T5 = """--model-type t5 --encoder-num-layers 2 --decoder-num-layers 3 --decoder-seq-length 24 --vocab-extra-ids 100
+  --make-vocab-size-divisible-by 1"""
 CASES = {
     "gpt2": "",
     "gpt2-2-ranks": "--ranks 2",
@@ -75,6 +78,17 @@ CASES = {
     "distributed-optimizer": "--use-distributed-optimizer --ranks 2",
     "distributed-optimizer-gated": LLAMA + " --use-distributed-optimizer --ranks 2",
     "per-token-loss": "--calculate-per-token-loss --eod-mask-loss --ranks 2",
+    "bert": BERT,
+    "bert-2-ranks": BERT + " --ranks 2",
+    "bert-distributed-optimizer": BERT + " --use-distributed-optimizer --ranks 2 --mask-prob 0.3",
+    "bert-no-binary-head": BERT + " --bert-no-binary-head --short-seq-prob 0.5",
+    "bert-swiglu": BERT + " --swiglu --disable-bias-linear --group-query-attention --num-query-groups 2",
+    "bert-untied": BERT + " --untie-embeddings-and-output-weights",
+    "t5": T5,
+    "t5-2-ranks": T5 + " --ranks 2 --no-bias-gelu-fusion",
+    "t5-distributed-optimizer": T5 + " --use-distributed-optimizer --ranks 2",
+    "t5-rope": T5 + " --position-embedding-type rope --kv-channels 16",
+    "t5-untied": T5 + " --untie-embeddings-and-output-weights --mask-prob 0.3",
     "recompute": "--recompute-granularity full --recompute-method block --recompute-num-layers 2",
 }
 
@@ -162,18 +176,48 @@ def transformer_config(core, args):
     return TransformerConfig(**values)
 
 
-def make_model(core, config, args, option):
-    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
+def make_gpt(config, args):
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 
     spec = get_gpt_layer_local_spec(qk_layernorm=config.qk_layernorm, normalization=args.normalization)
-    model = GPTModel(config, spec, args.padded_vocab_size, args.max_position_embeddings,
+    return GPTModel(config, spec, args.padded_vocab_size, args.max_position_embeddings,
                      share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
                      position_embedding_type=args.position_embedding_type, rotary_percent=args.rotary_percent,
                      rotary_base=args.rotary_base, rope_scaling=args.use_rope_scaling,
                      rope_scaling_factor=args.rope_scaling_factor,
                      seq_len_interpolation_factor=args.rotary_seq_len_interpolation_factor)
+
+
+def make_bert(config, args):
+    from megatron.core.models.bert.bert_layer_specs import bert_layer_local_spec
+    from megatron.core.models.bert.bert_model import BertModel
+
+    return BertModel(config, 2 if args.bert_binary_head else 0, bert_layer_local_spec, args.padded_vocab_size,
+                     args.max_position_embeddings, add_binary_head=args.bert_binary_head,
+                     share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
+                     position_embedding_type=args.position_embedding_type)
+
+
+def make_t5(config, args):
+    from megatron.core.models.T5 import t5_spec
+    from megatron.core.models.T5.t5_model import T5Model
+    from megatron.core.transformer.torch_norm import WrappedTorchNorm
+
+    t5_spec.TENorm = WrappedTorchNorm  # which the local specification asks for
+    return T5Model(dataclasses.replace(config, num_layers=args.num_layers),
+                   dataclasses.replace(config, num_layers=args.encoder_num_layers),
+                   t5_spec.get_t5_encoder_with_local_block_spec(args.encoder_num_layers),
+                   t5_spec.get_t5_decoder_with_local_block_spec(args.num_layers), args.padded_vocab_size,
+                   args.max_position_embeddings,
+                   share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
+                   position_embedding_type=args.position_embedding_type)
+
+
+def make_model(core, config, args, option):
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
+
+    model = {"gpt": make_gpt, "bert": make_bert, "t5": make_t5}[option("model-type")](config, args)
     model.model_type = core.enums.ModelType.encoder_or_decoder
     sharded = DistributedDataParallelConfig(use_distributed_optimizer=option("use-distributed-optimizer"))
     wrapped = DistributedDataParallel(config, sharded, model)
@@ -233,6 +277,36 @@ def load(core, folder, common, model, optimizer, schedule):
     schedule.load_state_dict(common["opt_param_scheduler"])
 
 
+def make_masked_dataset(option, cache):
+    """pretrain_bert.py's and pretrain_t5.py's datasets."""
+    from megatron.core.datasets import bert_dataset, t5_dataset
+    from megatron.core.datasets.blended_megatron_dataset_builder import BlendedMegatronDatasetBuilder
+
+    words = (TESTDATA / "wordpiece/vocab.txt").read_text().splitlines() + ["[BOS]", "[EOS]"]
+    first = len(words)
+    words += [f"<extra_id_{i}>" for i in range(option("vocab-extra-ids"))]
+    named = {name: words.index(f"[{name.upper()}]") for name in ("cls", "sep", "mask", "pad", "bos", "eos")}
+    tokenizer = types.SimpleNamespace(
+        **named, inv_vocab=dict(enumerate(words)), additional_special_tokens_ids=list(range(first, len(words))),
+        unique_identifiers={"tokenizer": "compare-megatron"})
+    settings = dict(random_seed=option("seed"), sequence_length=option("seq-length"), blend=(option("data-path"), None),
+                    split=option("split"), path_to_cache=cache, tokenizer=tokenizer,
+                    masking_probability=option("mask-prob"), short_sequence_probability=option("short-seq-prob"),
+                    masking_do_full_word=True, masking_do_permutation=False, masking_use_longer_ngrams=False)
+    if option("model-type") == "bert":
+        kind = bert_dataset.BERTMaskedWordPieceDataset
+        config = bert_dataset.BERTMaskedWordPieceDatasetConfig(
+            **settings, masking_max_ngram=3, masking_use_geometric_distribution=False,
+            classification_head=not option("bert-no-binary-head"))
+    else:
+        kind = t5_dataset.T5MaskedWordPieceDataset
+        config = t5_dataset.T5MaskedWordPieceDatasetConfig(
+            **settings, masking_max_ngram=10, masking_use_geometric_distribution=True,
+            sequence_length_decoder=option("decoder-seq-length"))
+    samples = [option("train-iters") * option("global-batch-size"), 0, 0]
+    return BlendedMegatronDatasetBuilder(kind, samples, lambda: True, config).build()[0]
+
+
 def make_dataset(core, option, cache):
     from megatron.core.datasets.blended_megatron_dataset_builder import BlendedMegatronDatasetBuilder
     from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig
@@ -265,6 +339,39 @@ def loss_of(mask, losses):
     return total, tokens, report
 
 
+def bert_loss(mask, order, output):
+    """pretrain_bert.py's loss_func."""
+    losses, classes = output
+    words = torch.sum(losses.float().view(-1) * mask.view(-1)) / mask.sum()
+    terms = [words]
+    if classes is not None:
+        terms.append(F.cross_entropy(classes.view(-1, 2).float(), order.view(-1), ignore_index=-1))
+    report = torch.stack([term.detach() for term in terms])
+    torch.distributed.all_reduce(report)
+    return sum(terms), report / torch.distributed.get_world_size()
+
+
+def forward_bert(batches, model):
+    batch = next(batches)
+    with_types = {"tokentype_ids": batch["types"]} if model.module.add_binary_head else {}
+    output = model(batch["text"], batch["padding_mask"], lm_labels=batch["labels"], **with_types)
+    return output, functools.partial(bert_loss, batch["loss_mask"].float(), batch["is_random"])
+
+
+def forward_t5(batches, model):
+    batch = next(batches)
+    encoder, decoder = (batch[name] > 0 for name in ("enc_mask", "dec_mask"))
+    length = decoder.size(1)
+
+    def hidden(queries, keys):
+        return ~(queries[:, None, :, None] & keys[:, None, None, :])
+
+    later = torch.ones(length, length).triu(1).bool()
+    losses = model(batch["text_enc"], batch["text_dec"], hidden(encoder, encoder), hidden(decoder, decoder) | later,
+                   hidden(decoder, encoder), lm_labels=batch["labels"])
+    return losses, functools.partial(loss_of, batch["loss_mask"])
+
+
 def forward_step(batches, model):
     batch = next(batches)
     losses = model(batch["tokens"], batch["position_ids"], batch.get("attention_mask"), labels=batch["labels"])
@@ -291,7 +398,9 @@ def train(rank, folder, options, work):
     model = make_model(core, config, common["args"], option)
     optimizer, schedule = make_optimizer(model, options)
     load(core, folder, common, model, optimizer, schedule)
-    dataset = make_dataset(core, option, f"{work}/cache")
+    kind = option("model-type")
+    make = functools.partial(make_dataset, core) if kind == "gpt" else make_masked_dataset
+    dataset = make(option, f"{work}/cache")
     calculator.init_num_microbatches_calculator(rank, option("rampup-batch-size") or None, option("global-batch-size"),
                                                 option("micro-batch-size"), option("ranks"))
     consumed, steps = common["args"].consumed_train_samples, []
@@ -301,15 +410,20 @@ def train(rank, folder, options, work):
         model.zero_grad_buffer()
         optimizer.zero_grad()
         reports = get_forward_backward_func()(
-            forward_step_func=forward_step, data_iterator=micro_batches(dataset, consumed, batch, option, rank),
+            forward_step_func={"gpt": forward_step, "bert": forward_bert, "t5": forward_t5}[kind],
+            data_iterator=micro_batches(dataset, consumed, batch, option, rank),
             model=[model], num_microbatches=calculator.get_num_microbatches(),
             seq_length=option("seq-length"), micro_batch_size=option("micro-batch-size"))
         learning_rate = next(group["lr"] for group in optimizer.param_groups if not group["is_decoupled_lr"])
         _, norm, _ = optimizer.step()
         schedule.step(increment=batch)
         consumed += batch
-        total, tokens = (sum(report[i].item() for report in reports) for i in (0, 1))
-        steps.append({"iteration": iteration + 1, "loss": total / tokens, "lr": learning_rate, "grad_norm": norm})
+        if kind == "bert":  # every micro-batch weighs the same
+            terms = (torch.stack(reports).double().mean(0)).tolist()
+        else:
+            total, tokens = (sum(report[i].item() for report in reports) for i in (0, 1))
+            terms = [total / tokens]
+        steps.append({"iteration": iteration + 1, "losses": terms, "lr": learning_rate, "grad_norm": norm})
     if rank == 0:
         pathlib.Path(work, "megatron.json").write_text(json.dumps(steps))
     torch.distributed.barrier()
@@ -318,23 +432,32 @@ def train(rank, folder, options, work):
 
 def run_ours(programs, flags, work):
     """Trains with mt-pretrain; the options it ran with, and its steps after the checkpoint."""
-    stories = TESTDATA / "stories" / "stories.jsonl"
-    tokenizer = ["--tokenizer-type", "GPT2BPETokenizer", "--vocab-file", f"{TESTDATA}/gpt2_bpe/vocab.json",
-                 "--merge-file", f"{TESTDATA}/gpt2_bpe/merges.txt"]
-    subprocess.run([f"{programs}/mt-preprocess", "--quiet", "--append-eod", "--input", stories,
+    stories, unit = TESTDATA / "stories" / "stories.jsonl", "document"
+    tokenizer = ["--append-eod", "--tokenizer-type", "GPT2BPETokenizer", "--vocab-file",
+                 f"{TESTDATA}/gpt2_bpe/vocab.json", "--merge-file", f"{TESTDATA}/gpt2_bpe/merges.txt"]
+    if "--model-type" in flags:
+        unit = "sentence"
+        tokenizer = ["--split-sentences", "--lang", "en", "--tokenizer-type", "BertWordPieceLowerCase", "--vocab-file",
+                     f"{TESTDATA}/wordpiece/vocab.txt"]
+    subprocess.run([f"{programs}/mt-preprocess", "--quiet", "--input", stories,
                     "--output-prefix", f"{work}/stories", *tokenizer], check=True)
     length = [] if "--train-samples" in flags else ["--train-iters", str(FIRST + STEPS)]
-    subprocess.run([f"{programs}/mt-pretrain", "--quiet", "--data-path", f"{work}/stories_text_document", "--save",
+    subprocess.run([f"{programs}/mt-pretrain", "--quiet", "--data-path", f"{work}/stories_text_{unit}", "--save",
                     f"{work}/ckpt", "--save-interval", str(FIRST), *length, *flags.split()], check=True)
     lines = [json.loads(line) for line in open(f"{work}/ckpt/run.jsonl")]
     options = {name: value["value"] for name, value in lines[0]["options"].items()}
+    options["bert-no-binary-head"] = "--bert-no-binary-head" in flags
     options["eod"] = json.load(open(TESTDATA / "gpt2_bpe/vocab.json"))["<|endoftext|>"]
-    return options, [line for line in lines if line["event"] == "step"][FIRST : FIRST + STEPS]
+    steps = [line for line in lines if line["event"] == "step"][FIRST : FIRST + STEPS]
+    for step in steps:
+        step["losses"] = [step[name] for name in ("loss", "sop_loss") if name in step]
+    return options, steps
 
 
 def compare(programs, name):
     with tempfile.TemporaryDirectory() as work:
-        options, ours = run_ours(programs, f"{COMMON} {CASES[name]}", work)
+        layers = "" if "--encoder-num-layers" in CASES[name] else "--num-layers 3"
+        options, ours = run_ours(programs, f"{COMMON} {layers} {CASES[name]}", work)
         folder = f"{work}/ckpt/iter_{FIRST:07}"
         torch.multiprocessing.spawn(train, (folder, options, work), options["ranks"])
         theirs = json.loads(pathlib.Path(work, "megatron.json").read_text())
@@ -343,7 +466,8 @@ def compare(programs, name):
     def worst(key):
         return max(abs(a[key] - b[key]) for a, b in zip(ours, theirs))
 
-    loss, norm, rate = worst("loss"), worst("grad_norm"), worst("lr")
+    loss = max(abs(x - y) for a, b in zip(ours, theirs) for x, y in zip(a["losses"], b["losses"], strict=True))
+    norm, rate = worst("grad_norm"), worst("lr")
     good = loss <= 1e-5 and norm <= 1e-4 and rate <= 1e-15
     print(f"{name}: loss {ours[0]['loss']:.6f} to {ours[-1]['loss']:.6f}; largest difference of loss {loss:.1e}, "
           f"gradient norm {norm:.1e}, learning rate {rate:.1e}{'' if good else '  NOT EQUAL'}", flush=True)
