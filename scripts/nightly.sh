@@ -88,6 +88,7 @@ if [[ -n $data ]]; then
   long scripts/compare-tokenizer.py "$python" scripts/compare-tokenizer.py \
     build/release/tests/text "$data" --random 1000000 ${megatron:+--megatron "$megatron"}
   long scripts/compare-megatron.py "$python" scripts/compare-megatron.py build/release/cmd
+  long scripts/compare-encoders.py "$python" scripts/compare-encoders.py build/release/cmd
   long scripts/compare-convert.py "$python" scripts/compare-convert.py build/release/cmd
   long scripts/compare-convert-families.py "$python" scripts/compare-convert-families.py build/release/cmd
   long scripts/compare-ranks.py "$python" scripts/compare-ranks.py build/release/cmd \
