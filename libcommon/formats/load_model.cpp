@@ -12,8 +12,8 @@
 namespace mt {
 namespace {
 
-// A family that is converted but not computed with; null for others.
-const char* without_modules(ModelFamily family) {
+// A family with which no text is continued or scored; null for others.
+const char* other_family(ModelFamily family) {
   switch (family) {
     case ModelFamily::gpt:
       return nullptr;
@@ -73,9 +73,9 @@ LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenize
                        const DeviceOptions& compute) {
   const std::unique_ptr<ModelSource> source = open_model(path);
   const ModelConfig& config = source->config();
-  if (const char* const family = without_modules(config.family))
+  if (const char* const family = other_family(config.family))
     fail(Exit::bad_config, source->path(), ": is ", family,
-         ", which is converted but not computed with");
+         ", with which no text is continued or scored");
   LoadedModel loaded{.model = std::make_unique<Gpt>(config),
                      .tokenizer = choose_tokenizer(*source, tokenizer),
                      .path = source->path(),

@@ -106,7 +106,7 @@ TEST_F(LoadModel, FamiliesWithoutModulesAreRefused) {
     std::filesystem::remove_all(scratch_.path("hf"));
     write_hugging_face(scratch_.path("hf"), config_named(family), DType::f32);
     EXPECT_EQ(error_of([&] { load("hf"); }), concat("78 ", scratch_.path("hf"), ": is a ", name,
-                                                    ", which is converted but not computed with"));
+                                                    ", with which no text is continued or scored"));
   }
 }
 
