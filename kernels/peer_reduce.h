@@ -3,6 +3,10 @@
 //   t[i] = t_0[i] + t_1[i] + …       or the largest of them;  t_r: [count] of rank r
 // Ranks are added in this order, so that all have the same bits.  T: float, double, bf16, fp16,
 // int32; sums of 16 bits in f32.  Only on GPUs.
+//
+// Sums of large ones whose addends were brought to one GPU, which is one pass over them:
+//   y[i] = (x_0[i] + x_1[i]) + …     each sum rounded to T;  y may be one of them;  T: float, bf16,
+//   fp16
 #pragma once
 
 #include <cstddef>
@@ -31,5 +35,14 @@ struct PeerMailboxes {
 template <class T>
 void peer_reduce(T* t, std::int64_t count, bool largest, const PeerMailboxes& boxes,
                  cudaStream_t stream);
+
+template <class T>
+struct Addends {
+  const T* of[PeerMailbox::kRanks];
+  int ranks;
+};
+
+template <class T>
+void sum_of_ranks(T* y, const Addends<T>& x, std::int64_t count, cudaStream_t stream);
 
 }  // namespace mt::cuda

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cuda_check.h"
+#include "kernels/pack.cuh"
 #include "kernels/peer_reduce.h"
 
 namespace mt::cuda {
@@ -64,7 +65,48 @@ __global__ __launch_bounds__(kThreads) void reduce_kernel(T* t, int count, bool 
   }
 }
 
+template <int N, class T>
+__global__ __launch_bounds__(kThreads) void sum_of_ranks_kernel(T* y, Addends<T> x,
+                                                                std::int64_t count) {
+  const std::int64_t i = (blockIdx.x * std::int64_t{kThreads} + threadIdx.x) * N;
+  if (i + N <= count) {
+    float sum[N];
+#pragma unroll
+    for (int n = 0; n < N; ++n) sum[n] = 0;
+#pragma unroll 4
+    for (int rank = 0; rank < x.ranks; ++rank) {
+      const Pack<T, N> addend = load<N>(x.of[rank] + i);
+#pragma unroll
+      for (int n = 0; n < N; ++n)
+        sum[n] = rank == 0 ? addend[n] : to_float(static_cast<T>(sum[n] + addend[n]));
+    }
+    return store(y + i, sum);
+  }
+  for (std::int64_t j = i; j < count; ++j) {
+    float sum = to_float(x.of[0][j]);
+    for (int rank = 1; rank < x.ranks; ++rank)
+      sum = to_float(static_cast<T>(sum + to_float(x.of[rank][j])));
+    y[j] = static_cast<T>(sum);
+  }
+}
+
 }  // namespace
+
+template <class T>
+void sum_of_ranks(T* y, const Addends<T>& x, std::int64_t count, cudaStream_t stream) {
+  if (count == 0) return;
+  bool wide = aligned(y);
+  for (int rank = 0; rank < x.ranks; ++rank) wide = wide && aligned(x.of[rank]);
+  with_width<kWide<T>>(wide, [&]<int N>() {
+    const std::int64_t blocks = ceil_div(count, std::int64_t{kThreads} * N);
+    sum_of_ranks_kernel<N><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(y, x, count);
+  });
+  check(cudaGetLastError());
+}
+template void sum_of_ranks(float*, const Addends<float>&, std::int64_t, cudaStream_t);
+template void sum_of_ranks(__nv_bfloat16*, const Addends<__nv_bfloat16>&, std::int64_t,
+                           cudaStream_t);
+template void sum_of_ranks(__half*, const Addends<__half>&, std::int64_t, cudaStream_t);
 
 template <class T>
 void peer_reduce(T* t, std::int64_t count, bool largest, const PeerMailboxes& boxes,

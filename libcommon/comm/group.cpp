@@ -23,7 +23,7 @@ bool Group::is_everyone(const std::vector<int>& members) const {
   return members == everyone;
 }
 
-bool Group::reach(const Tensor&) { return false; }
+bool Group::reach(const Tensor&, std::size_t) { return false; }
 
 namespace {
 

@@ -87,10 +87,11 @@ bool MetaGroup::are_peers() {
   return true;
 }
 
-bool MetaGroup::reach(const Tensor& memory) {
+bool MetaGroup::reach(const Tensor& memory, std::size_t at_once) {
   if (!are_peers()) return false;
   reached_.push_back(memory);
-  const std::size_t stage = std::max(stage_, PeerCopies::stage_bytes(memory.bytes(), size()));
+  const std::size_t stage =
+      std::max(stage_, PeerCopies::stage_bytes(memory.bytes(), at_once, size()));
   taken_->copies += stage - std::exchange(stage_, stage);
   return true;
 }

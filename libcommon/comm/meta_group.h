@@ -49,7 +49,8 @@ class MetaGroup final : public Group {
   Pending receive(Tensor, int) override { return {}; }
   Pending pass(Tensor out, ConstTensor in, ConstTensor there, int ahead) override;
   void barrier() override {}
-  bool reach(const Tensor& memory) override;
+  using Group::reach;
+  bool reach(const Tensor& memory, std::size_t at_once) override;
   using Group::split;
   std::unique_ptr<Group> split(const std::vector<int>& members, Carries carries) override;
 

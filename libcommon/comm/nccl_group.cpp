@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -129,8 +130,18 @@ class NcclGroup : public Group {
     });
   }
   Pending reduce_scatter(Tensor out, ConstTensor in) override {
+    const bool by_copies = copies_ && copies_->reaches(in);
+    if (by_copies) end_sum();
+    if (by_copies && copies_->has_room_for(in)) {
+      const auto bring = [&](void*, const void*) {
+        copies_->bring_addends(in, stream());
+        return ncclSuccess;
+      };
+      return queue("reduce_scatter", out, in, bring,
+                   [this, out, in] { copies_->add_up(out, in, process_->compute.handle()); });
+    }
     return queue("reduce_scatter", out, in, [&](void* to, const void* from) {
-      if (copies_ && copies_->reaches(in)) {
+      if (by_copies) {
         copies_->reduce_scatter(out, in, stream());
         return ncclSuccess;
       }
@@ -184,10 +195,10 @@ class NcclGroup : public Group {
       });
     });
   }
-  bool reach(const Tensor& memory) override {
+  bool reach(const Tensor& memory, std::size_t at_once) override {
     const ProcessGroups::Call call(*process_);
     make_copies();
-    return copies_->reach(memory);
+    return copies_->reach(memory, at_once);
   }
   void barrier() override {
     std::int32_t nothing = 0;
@@ -282,9 +293,12 @@ class NcclGroup : public Group {
     return event;
   }
 
-  // What work(out, in) queues; the tensors' memory is a GPU's then.
+  // What work(out, in) queues; the tensors' memory is a GPU's then.  add_up() queues, behind what
+  // waits for it, what makes a sum of it.
   template <class Work>
-  Pending queue(const char* name, Tensor out, ConstTensor in, const Work& work);
+  Pending queue(const char* name, Tensor out, ConstTensor in, const Work& work,
+                std::function<void()> add_up = {});
+  void end_sum();  // whose addends lie where the next one's go
 
   void make_room(std::size_t bytes) {
     if (stage_.bytes() >= bytes) return;
@@ -300,6 +314,7 @@ class NcclGroup : public Group {
   int splits_ = 0;
   std::vector<EventHandle> events_;  // not in use
   std::vector<Queued*> queued_;      // not waited for
+  Queued* summing_ = nullptr;        // of them, whose addends are not added up
   Buffer stage_;                     // where host tensors pass through the GPU
   std::unique_ptr<PeerCopies> copies_;
   bool only_nccl_ = false;
@@ -307,9 +322,11 @@ class NcclGroup : public Group {
 
 class NcclGroup::Queued : public Pending::Operation {
  public:
-  Queued(NcclGroup& group, bool of_host) : group_(&group), of_host_(of_host) {
+  Queued(NcclGroup& group, bool of_host, std::function<void()> add_up)
+      : group_(&group), of_host_(of_host), add_up_(std::move(add_up)) {
     device::record(event_, group.stream());
     group.queued_.push_back(this);
+    if (add_up_) group.summing_ = this;
   }
   Queued(const Queued&) = delete;
   ~Queued() override {
@@ -317,27 +334,46 @@ class NcclGroup::Queued : public Pending::Operation {
   }
   void wait() override {
     if (group_ == nullptr) fail(Exit::internal, "waiting for an operation of a group that is gone");
-    NcclGroup& group = *std::exchange(group_, nullptr);
-    std::erase(group.queued_, this);
-    group.events_.push_back(event_);
-    Stream& compute = group.process_->compute;
+    end();
+    leave();
+  }
+  // What follows in the stream has it complete.
+  void end() {
+    if (std::exchange(ended_, true)) return;
+    Stream& compute = group_->process_->compute;
     if (of_host_) return compute.wait(event_);
-    const Stream::Working working(compute, Family::communication);
-    device::wait(event_, compute.handle());
+    {
+      const Stream::Working working(compute, Family::communication);
+      device::wait(event_, compute.handle());
+    }
+    if (!add_up_) return;
+    const Stream::Working working(compute, Family::elementwise);
+    add_up_();
+    group_->summing_ = nullptr;
   }
   void abandon() {
-    NcclGroup& group = *std::exchange(group_, nullptr);
-    std::erase(group.queued_, this);
-    group.events_.push_back(event_);
-    group.process_->gave_up = true;
-    group.give_up();
+    group_->process_->gave_up = true;
+    leave().give_up();
   }
 
  private:
+  NcclGroup& leave() {
+    NcclGroup& group = *std::exchange(group_, nullptr);
+    std::erase(group.queued_, this);
+    if (group.summing_ == this) group.summing_ = nullptr;
+    group.events_.push_back(event_);
+    return group;
+  }
+
   NcclGroup* group_;  // null: it is over
   EventHandle event_ = group_->take_event();
-  bool of_host_;
+  bool of_host_, ended_ = false;
+  std::function<void()> add_up_;
 };
+
+void NcclGroup::end_sum() {
+  if (summing_ != nullptr) summing_->end();
+}
 
 NcclGroup::~NcclGroup() {
   while (!queued_.empty()) queued_.back()->abandon();
@@ -355,7 +391,8 @@ NcclGroup::~NcclGroup() {
 
 // A host tensor's place on the GPU: what comes out before what goes in, which it may be.
 template <class Work>
-Pending NcclGroup::queue(const char* name, Tensor out, ConstTensor in, const Work& work) {
+Pending NcclGroup::queue(const char* name, Tensor out, ConstTensor in, const Work& work,
+                         std::function<void()> add_up) {
   const std::size_t out_bytes = out ? out.bytes() : 0, in_bytes = in ? in.bytes() : 0;
   if (out_bytes + in_bytes == 0) return {};
   void* to = out.data();
@@ -378,7 +415,7 @@ Pending NcclGroup::queue(const char* name, Tensor out, ConstTensor in, const Wor
   }
   begin(name, in ? in : ConstTensor(out), [&] { return work(to, from); });
   if (of_host && out_bytes > 0) device::copy(out.data(), to, out_bytes, stream());
-  return Pending(std::make_unique<Queued>(*this, of_host));
+  return Pending(std::make_unique<Queued>(*this, of_host, std::move(add_up)));
 }
 
 // Unless it was asked for in NCCL's own way, ranks do not share GPUs.

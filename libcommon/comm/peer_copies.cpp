@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "kernels/driver.h"
-#include "kernels/elementwise.h"
 
 namespace mt {
 namespace {
@@ -119,11 +118,11 @@ void PeerCopies::close() noexcept {
   close(counts_);
 }
 
-bool PeerCopies::reach(const Tensor& memory) {
+bool PeerCopies::reach(const Tensor& memory, std::size_t at_once) {
   Region region;
   if (!together_ || memory.bytes() == 0 || !map(memory, region)) return false;
   regions_.push_back(std::move(region));
-  const std::size_t stage = stage_bytes(memory.bytes(), ranks_.size());
+  const std::size_t stage = stage_bytes(memory.bytes(), at_once, ranks_.size());
   if (stage > stage_.bytes()) stage_ = Buffer(Device::cuda, stage);
   return true;
 }
@@ -185,49 +184,60 @@ void PeerCopies::all_gather(const Tensor& out, const ConstTensor& in, StreamHand
   });
 }
 
-// sum = a + b
-static void add(const Tensor& sum, const ConstTensor& a, const ConstTensor& b,
-                StreamHandle stream) {
+void PeerCopies::copy_addends(const ConstTensor& own, StreamHandle stream) const {
+  auto* to = static_cast<std::byte*>(stage_.data());
+  for (const int peer : peers()) {
+    device::copy(to, of_peer(peer, own), own.bytes(), stream);
+    to += own.bytes();
+  }
+}
+
+void PeerCopies::sum(const Tensor& out, const ConstTensor& own, StreamHandle stream) const {
   const auto of = [&]<class T>(T* y) {
-    cuda::add(y, static_cast<const T*>(a.data()), static_cast<const T*>(b.data()), sum.numel(),
-              stream);
+    cuda::Addends<T> addends{.of = {}, .ranks = ranks_.size()};
+    addends.of[ranks_.rank()] = static_cast<const T*>(own.data());
+    const auto* staged = static_cast<const std::byte*>(stage_.data());
+    for (const int peer : peers()) {
+      addends.of[peer] = reinterpret_cast<const T*>(staged);
+      staged += own.bytes();
+    }
+    cuda::sum_of_ranks(y, addends, own.numel(), stream);
   };
-  if (sum.dtype() == DType::f32) return of(static_cast<float*>(sum.data()));
-  if (sum.dtype() == DType::bf16) return of(static_cast<__nv_bfloat16*>(sum.data()));
-  if (sum.dtype() == DType::f16) return of(static_cast<__half*>(sum.data()));
-  fail(Exit::internal, "no sums of ", name_of(sum.dtype()), " by copies");
+  if (out.dtype() == DType::f32) return of(static_cast<float*>(out.data()));
+  if (out.dtype() == DType::bf16) return of(static_cast<__nv_bfloat16*>(out.data()));
+  if (out.dtype() == DType::f16) return of(static_cast<__half*>(out.data()));
+  fail(Exit::internal, "no sums of ", name_of(out.dtype()), " by copies");
+}
+
+// Rank r's part of what it adds to the ranks' parts.
+static ConstTensor part_of(const ConstTensor& in, int rank, int ranks) {
+  const ConstTensor all = in.reshape({in.numel()});
+  const std::int64_t part = all.numel() / ranks;
+  return all.rows(rank * part, (rank + 1) * part);
 }
 
 void PeerCopies::reduce_scatter(const Tensor& out, const ConstTensor& in, StreamHandle stream) {
-  const int rank = ranks_.rank(), size = ranks_.size();
-  const std::int64_t part = out.numel(), element = static_cast<std::int64_t>(size_of(out.dtype()));
-  const std::int64_t room = static_cast<std::int64_t>(stage_.bytes()) / (size - 1) / element;
-  const ConstTensor all = in.reshape({in.numel()});
+  const ConstTensor own = part_of(in, ranks_.rank(), ranks_.size());
+  const std::int64_t part = own.numel(),
+                     room = static_cast<std::int64_t>(stage_.bytes() / size_of(out.dtype())) /
+                            (ranks_.size() - 1);
   const Tensor sums = out.reshape({part});
   exchange(peers(), peers(), stream, [&] {
     for (std::int64_t begin = 0; begin < part; begin += room) {
-      const std::int64_t count = std::min(room, part - begin);
-      const ConstTensor own = all.rows(rank * part + begin, rank * part + begin + count);
-      std::vector<Tensor> staged(static_cast<std::size_t>(size));
-      std::size_t place = 0;
-      for (const int peer : peers()) {
-        Tensor& to = staged[static_cast<std::size_t>(peer)];
-        to = stage_.tensor(out.dtype(), {count}, own.bytes() * place++);
-        device::copy(to.data(), of_peer(peer, own), own.bytes(), stream);
-      }
-      const Tensor sum = sums.rows(begin, begin + count);
-      const auto addend = [&](int r) {
-        return r == rank ? own : ConstTensor(staged[static_cast<std::size_t>(r)]);
-      };
-      ConstTensor so_far = addend(0);
-      for (int r = 1; r < size; ++r) {
-        // Before its own addend is in it, which may lie where the sum goes, it is at another's.
-        const Tensor to = r < rank ? staged[0] : sum;
-        add(to, so_far, addend(r), stream);
-        so_far = to;
-      }
+      const std::int64_t end = std::min(begin + room, part);
+      copy_addends(own.rows(begin, end), stream);
+      sum(sums.rows(begin, end), own.rows(begin, end), stream);
     }
   });
+}
+
+void PeerCopies::bring_addends(const ConstTensor& in, StreamHandle stream) {
+  exchange(peers(), peers(), stream,
+           [&] { copy_addends(part_of(in, ranks_.rank(), ranks_.size()), stream); });
+}
+
+void PeerCopies::add_up(const Tensor& out, const ConstTensor& in, StreamHandle stream) const {
+  sum(out, part_of(in, ranks_.rank(), ranks_.size()), stream);
 }
 
 void PeerCopies::all_reduce(void* t, std::int64_t count, DType dtype, Reduction reduction,

@@ -19,10 +19,12 @@ namespace mt {
 class PeerCopies {
  public:
   static constexpr int kMost = cuda::PeerMailbox::kRanks;
-  // What a rank needs besides `bytes` of memory that the others reach: for their addends.
-  static constexpr std::size_t stage_bytes(std::size_t bytes, int ranks) {
+  // What a rank needs besides `bytes` of memory that the others reach: for their addends, and for
+  // all of those of a sum of `at_once` bytes.
+  static constexpr std::size_t stage_bytes(std::size_t bytes, std::size_t at_once, int ranks) {
     const auto parts = static_cast<std::size_t>(ranks);
-    return std::min(std::size_t{64} << 20, bytes / parts * (parts - 1));
+    return std::max(std::min(std::size_t{64} << 20, bytes / parts * (parts - 1)),
+                    at_once / parts * (parts - 1));
   }
 
   // Every rank of `ranks`, which must outlive this, calls this and reach() in its turn among the
@@ -32,8 +34,9 @@ class PeerCopies {
   ~PeerCopies();
 
   // Whether from now on the others can read `memory`, which is as large on every rank: whether all
-  // are processes of one host whose GPUs reach one another.  It must outlive this.
-  bool reach(const Tensor& memory);
+  // are processes of one host whose GPUs reach one another.  It must outlive this.  There is room
+  // for the addends of sums of `at_once` bytes.
+  bool reach(const Tensor& memory, std::size_t at_once);
   bool reaches(const ConstTensor& part) const { return region_of(part) != nullptr; }
 
   // Do what Group's do, queued on `stream`, always the same one.  What is read is at the same place
@@ -41,6 +44,13 @@ class PeerCopies {
   // takes f32, bf16 and fp16 and adds ranks 0, 1, 2, … in this order.
   void all_gather(const Tensor& out, const ConstTensor& in, StreamHandle stream);
   void reduce_scatter(const Tensor& out, const ConstTensor& in, StreamHandle stream);
+  // The two halves of a reduce_scatter() whose addends there is room for: bring_addends() has the
+  // engines alone work, and add_up() is queued, on any stream, behind it and before the next sum.
+  bool has_room_for(const ConstTensor& in) const {
+    return stage_bytes(0, in.bytes(), ranks_.size()) <= stage_.bytes();
+  }
+  void bring_addends(const ConstTensor& in, StreamHandle stream);
+  void add_up(const Tensor& out, const ConstTensor& in, StreamHandle stream) const;
   // Does what Group's does; reaches(there).
   void pass(const Tensor& out, const ConstTensor& there, int ahead, StreamHandle stream);
 
@@ -84,6 +94,9 @@ class PeerCopies {
   const Region* region_of(const ConstTensor& part) const;
   const std::byte* of_peer(int peer, const ConstTensor& part) const;  // what lies at that place
   Counts* counts_of(int rank) const;
+  // Of `own`, a part of this rank's addend: the others', to the stage; and the sum.
+  void copy_addends(const ConstTensor& own, StreamHandle stream) const;
+  void sum(const Tensor& out, const ConstTensor& own, StreamHandle stream) const;
   template <class Copy>
   void exchange(const std::vector<int>& readers, const std::vector<int>& sources,
                 StreamHandle stream, const Copy& copy);

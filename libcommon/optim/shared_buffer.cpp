@@ -110,7 +110,15 @@ void SharedBuffer::allocate(const std::vector<std::size_t>& rows) {
   if (shards_values_) own_values_ = make(value_storage_, flat_->values);
   if (shards_gradients_) own_gradients_ = make(gradient_storage_, flat_->gradients);
   if (distributed() || shards_values_) sharers_.tensors->reach(flat_->values);
-  if (distributed()) sharers_.tensors->reach(flat_->gradients);
+  if (!distributed()) return;
+  // While a bucket's sum travels the next one's gradients are computed.  A bucket of more is the
+  // only one.
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const std::int64_t most = std::max(largest[0], largest[1]);
+  const bool beside = options_.overlap_grad_reduce && most <= kMost;
+  sharers_.tensors->reach(
+      flat_->gradients,
+      beside ? static_cast<std::size_t>(most) * size_of(flat_->gradients.dtype()) : 0);
 }
 
 std::vector<OwnedRange> SharedBuffer::owned(int rank) const {

@@ -384,6 +384,10 @@ TEST(MetaGroup, CountsWhatNcclAndCopiesTake) {
     const Tensor whole = storage.tensor(DType::f32, {1000}), part = whole.rows(0, 500);
     EXPECT_EQ(tensors->reach(whole), one_host);
     EXPECT_EQ(all.copies_bytes(), one_host ? 2000U : 0U);
+    EXPECT_EQ(tensors->reach(part, 3000), one_host);  // of more room none is given back
+    EXPECT_EQ(all.copies_bytes(), one_host ? 2000U : 0U);
+    EXPECT_EQ(tensors->reach(part, 8000), one_host);
+    EXPECT_EQ(all.copies_bytes(), one_host ? 4000U : 0U);
     tensors->all_gather(whole, part).wait();
     tensors->reduce_scatter(part, whole).wait();
     tensors->all_reduce(part, Reduction::sum).wait();

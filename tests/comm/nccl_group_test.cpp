@@ -162,6 +162,42 @@ TEST(NcclGroup, GathersAndSumsInMemoryThatGpusReach) {
   });
 }
 
+// Sums under way together, waited for in either order; the next one's addends go where the one's
+// before are.
+TEST(NcclGroup, AddsUpWhenSumsAreWaitedFor) {
+  run_gpu_ranks([](Group& group, Stream& stream) {
+    const int ranks = group.size(), rank = group.rank();
+    constexpr std::int64_t kPart = 9'000'001;
+    const std::int64_t all = kPart * ranks;
+    const GpuTensor memory(stream, 2 * all), apart(stream, kPart);
+    ASSERT_TRUE(group.reach(memory, static_cast<std::size_t>(all) * sizeof(float)));
+    const Tensor first = memory.view().rows(0, all), second = memory.view().rows(all, 2 * all);
+    const Tensor mine = first.rows(rank * kPart, (rank + 1) * kPart);
+    for (int i = 0; i < 10; ++i) {
+      for (const auto& [tensor, seed] : {std::pair(first, rank), std::pair(second, rank + 7)}) {
+        const std::vector<float> values = values_of(seed, all);
+        device::copy(tensor.data(), values.data(), tensor.bytes(), stream.handle());
+      }
+      Pending one = group.reduce_scatter(mine, first), other = group.reduce_scatter(apart, second);
+      (i % 2 == 0 ? one : other).wait();
+      (i % 2 == 0 ? other : one).wait();
+      std::vector<float> sums(kPart);
+      device::copy(sums.data(), mine.data(), mine.bytes(), stream.handle());
+      stream.synchronize();
+      const std::vector<float> others = apart.values();
+      for (std::int64_t j = 0; j < kPart; j += 101) {
+        const std::int64_t at = rank * kPart + j;
+        float expected = 0, of_second = 0;
+        for (int r = 0; r < ranks; ++r)
+          expected += value_of(r, at), of_second += value_of(r + 7, at);
+        ASSERT_EQ(sums[static_cast<std::size_t>(j)], expected) << i << " " << j;
+        ASSERT_EQ(others[static_cast<std::size_t>(j)], of_second) << i << " " << j;
+      }
+      group.barrier();
+    }
+  });
+}
+
 TEST(NcclGroup, GathersAndSumsBySteps) {
   run_gpu_ranks([](Group& all_ranks, Stream& stream) {
     std::vector<int> everyone;
