@@ -55,7 +55,8 @@ Executor::Executor(const Model& model, const Objective& objective, const StepSha
       slot.saved = model.make_saved();
     }
   }
-  if (shape.tensor_overlap) tensor_->reach(layer_.memory());
+  // Sums of all rows travel beside products of weight gradients.
+  if (shape.tensor_overlap) tensor_->reach(layer_.memory(), hidden_bytes());
   if (world.context().size() > 1)
     context_.emplace(world.context(), shape.context_comm, shape.context_neighbours);
   if (stream.device() == Device::cuda)
@@ -186,6 +187,22 @@ void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load) {
   }
   if (stage_) stage_->send(block, stream_);
   if (weight_scale_) objective_.scale_weights(slot.batch, weight_scale_, stream_);
+}
+
+// Of all rows of a micro-batch.
+std::size_t Executor::hidden_bytes() {
+  Slot& slot = slots_.front().front();
+  const Tensor block = slot.keep.alloc(DType::u8, {step_input_bytes(shape_)});
+  slot.batch = step_input_in(block, shape_).batch;
+  const Step s = step(slot, false);
+  std::int64_t most = 0;
+  for (const Model::Side side : {Model::Side::before, Model::Side::after})
+    for (const Shape& shape : model_.wire(s, slot.batch, side))
+      if (shape.rank() > 0) most = std::max(most, shape.numel());
+  slot.batch = {};
+  slot.keep.rewind(0);
+  return static_cast<std::size_t>(s.shares_rows() ? most * tensor_->size() : most) *
+         size_of(shape_.dtype);
 }
 
 Wire Executor::room_for_wire(Slot& slot, Model::Side side) {

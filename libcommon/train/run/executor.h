@@ -108,6 +108,7 @@ class Executor {
   std::vector<double> fetch_losses(std::size_t term);
   void backward(const Action& action, Slot& slot);
   Step step(Slot& slot, bool training);
+  std::size_t hidden_bytes();
   Wire room_for_wire(Slot& slot, Model::Side side);
   Wire kept(const Wire& wire, Slot& slot, Model::Side side);
   void receive(Ring& from, Wire& wire, Slot& slot, Model::Side side);
