@@ -231,11 +231,11 @@ void SharedBuffer::zero_added_to(std::size_t bucket, Stream& stream) {
 void SharedBuffer::begin(Stream& stream) {
   for (State& state : states_) {
     state.sum.wait();  // of a step that was given up
-    state.started = false;
+    state.started = state.kept = false;
     state.missing = state.rows;
   }
   gradients_at_ = {kNone, kNone};
-  if (shards_gradients_) return set_zero(own_gradients_, stream);
+  if (shards_gradients_) return;  // the first sum that is kept replaces what was there
   for (std::size_t bucket = 0; bucket < states_.size(); ++bucket) zero_added_to(bucket, stream);
 }
 
@@ -272,9 +272,15 @@ bool SharedBuffer::is_written(std::size_t bucket) const {
 
 void SharedBuffer::start(std::size_t bucket) {
   const Tensor all = gradients_of(bucket);
-  states_[bucket].started = true;
-  states_[bucket].sum = distributed() ? sharers_.tensors->reduce_scatter(own_slice(all), all)
-                                      : sharers_.copies->all_reduce(all);
+  State& state = states_[bucket];
+  state.started = true;
+  if (!distributed()) {
+    state.sum = sharers_.copies->all_reduce(all);
+    return;
+  }
+  const bool replaces = shards_gradients_ && !state.kept;
+  state.sum = sharers_.tensors->reduce_scatter(
+      replaces ? kept_slice(own_gradients_, bucket) : own_slice(all), all);
 }
 
 // Adds this rank's slice of a bucket's sum to what it has.
@@ -287,6 +293,7 @@ void SharedBuffer::keep(std::size_t bucket, Stream& stream) {
   }
   state.sum.wait();
   state.started = false;
+  if (!std::exchange(state.kept, true)) return;
   const Tensor kept = kept_slice(own_gradients_, bucket);
   add(kept, kept, own_slice(gradients_of(bucket)), stream);
 }
@@ -298,6 +305,8 @@ void SharedBuffer::reduce(Stream& stream) {
     for (std::size_t& there : gradients_at_)
       if (const std::size_t bucket = std::exchange(there, kNone); bucket != kNone)
         keep(bucket, stream);
+    for (std::size_t bucket = 0; bucket < states_.size(); ++bucket)
+      if (!states_[bucket].kept) set_zero(kept_slice(own_gradients_, bucket), stream);
     return sharers_.copies->all_reduce(own_gradients_).wait();
   }
   for (std::size_t i = 0; i < states_.size(); ++i) {

@@ -140,6 +140,7 @@ class SharedBuffer final : public ParamSharing {
   struct State {
     std::size_t rows = 0, missing = 0;  // whose gradients are not complete
     bool started = false;
+    bool kept = false;  // in this step something, where slices of gradients are
     Pending sum, values;
     std::vector<std::size_t> replaced;  // the table's large rows that a step replaces
     std::vector<std::array<std::int64_t, 2>> added_to;  // elements [begin, end) of all others
