@@ -25,9 +25,10 @@ The cases decode-… time generation, a token at a time, by decode_bench (tests/
 PyTorch given by path, which takes --layers, --hidden, --heads, --kv-heads, --ffn, --vocab and --batch and prints a
 line of JSON with the milliseconds of a token, "ms"; `of_bound` is the part of what the GPU's memory allows.
 
-The cases several-… time training on several GPUs, in each way that shares the work, beside a script in PyTorch
-given by path, which torchrun starts and which takes --layers, --hidden, --heads, --vocab, --seq and --mbs, a GPU's
-sequences, and prints a line of JSON with the milliseconds of a step, "ms".
+The cases several-… time training on several GPUs, in each way that shares the work, beside a peer that torchrun
+starts.  That of a Llama is the model below by FSDP2, each block compiled, with sums of gradients in fp32; of the others
+a script in PyTorch given by path, which takes --layers, --hidden, --heads, --vocab, --seq and --mbs, a GPU's
+sequences, and prints a line of JSON with the milliseconds of a step, "ms".  `of_roof` is as above, of a GPU's share.
 
 Needs from PyPI: torch; for --megatron megatron-core 0.12.1.
 Run:  scripts/bench-gpu.py build/release/cmd/mt-pretrain [--cases 1.7B,llama-1.5B] [--rounds 3] [--steps 30]
@@ -35,10 +36,12 @@ Run:  scripts/bench-gpu.py build/release/cmd/mt-pretrain [--cases 1.7B,llama-1.5
       scripts/bench-gpu.py build/release/cmd/mt-pretrain --cases 1.7B --megatron [--no-torch]
       scripts/bench-gpu.py build/release/tests/infer/decode_bench --cases decode-1B --decode-peer PEER.py
       scripts/bench-gpu.py build/release/cmd/mt-pretrain --cases several-7.1B --several-peer PEER.py
+      scripts/bench-gpu.py build/release/cmd/mt-pretrain --cases several-llama-8B
 """
 import argparse
 import array
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -49,8 +52,10 @@ import tempfile
 import time
 
 import torch
+import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 GPT2 = {"llama": False, "kv_heads": 0, "ffn": 0, "micro_batches": 1}
@@ -74,6 +79,8 @@ SEVERAL = {
     "several-1.7B": WIDE | {"gpus": 4, "layers": 24, "hidden": 2048, "heads": 16, "batch": 4},
     "several-7.1B": WIDE | {"gpus": 2, "layers": 30, "hidden": 4096, "heads": 32, "batch": 2},
     "several-16B": WIDE | {"gpus": 4, "layers": 32, "hidden": 6144, "heads": 48, "batch": 2},
+    "several-llama-8B": {"gpus": 4, "llama": True, "layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "ffn": 14336,
+                         "seq": 8192, "vocab": 128256, "batch": 1, "micro_batches": 1},
 }
 
 
@@ -110,18 +117,31 @@ class Block(nn.Module):
         return x + self.fc2(F.silu(gate) * up)
 
 
+class Head(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.norm = (nn.RMSNorm if c["llama"] else nn.LayerNorm)(c["hidden"])
+        self.words = nn.Linear(c["hidden"], c["vocab"], bias=False)
+
+    def forward(self, x, labels):
+        return F.cross_entropy(self.words(self.norm(x)).flatten(0, 1).float(), labels.flatten())
+
+
 class Model(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.words = nn.Embedding(c["vocab"], c["hidden"])
         self.positions = None if c["llama"] else nn.Embedding(c["seq"], c["hidden"])
         self.blocks = nn.ModuleList(Block(c) for _ in range(c["layers"]))
-        self.norm = (nn.RMSNorm if c["llama"] else nn.LayerNorm)(c["hidden"])
-        self.head = nn.Linear(c["hidden"], c["vocab"], bias=False)
+        self.head = Head(c)
         if not c["llama"]:
-            self.head.weight = self.words.weight
+            self.head.words.weight = self.words.weight
+        self.set_angles(c, "cpu")
+
+    def set_angles(self, c, device):
         dim = c["hidden"] // c["heads"]
-        angles = torch.outer(torch.arange(c["seq"]), 10000.0 ** (-torch.arange(0, dim, 2) / dim))[:, None]
+        rates = 10000.0 ** (-torch.arange(0, dim, 2, device=device) / dim)
+        angles = torch.outer(torch.arange(c["seq"], device=device), rates)[:, None]
         self.register_buffer("cos", angles.cos())
         self.register_buffer("sin", angles.sin())
 
@@ -131,7 +151,7 @@ class Model(nn.Module):
             x = x + self.positions.weight[: ids.shape[1]]
         for block in self.blocks:
             x = block(x, self.cos, self.sin)
-        return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1).float(), labels.flatten())
+        return self.head(x, labels)
 
 
 def peer(c, steps):
@@ -164,6 +184,41 @@ def peer(c, steps):
         torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
     return 1000 * statistics.median(times[5:])
+
+
+def sharded_peer(c, steps):
+    """Likewise, on the GPUs of all ranks of torchrun."""
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    torch.manual_seed(1)
+    with torch.device("meta"):
+        model = Model(c)
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for unit in (*model.blocks, model.head):
+        unit.compile()
+        fully_shard(unit, mp_policy=policy)
+    fully_shard(model, mp_policy=policy)
+    model.to_empty(device="cuda")
+    model.set_angles(c, "cuda")
+    for weight in model.parameters():
+        nn.init.normal_(weight, std=0.02) if weight.dim() > 1 else nn.init.ones_(weight)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    ids = torch.randint(c["vocab"], (c["batch"], c["seq"] + 1), device="cuda")
+    times = []
+    for _ in range(steps + 5):
+        torch.cuda.synchronize()
+        dist.barrier()
+        start = time.perf_counter()
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            model(ids[:, :-1], ids[:, 1:]).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    rank = dist.get_rank()
+    dist.destroy_process_group()
+    return rank, 1000 * statistics.median(times[5:])
 
 
 def mt(program, c, steps, *more):
@@ -257,8 +312,9 @@ def one_gpu(args, name, products, copy):
                 "of_roof": roof_seconds(c, products, copy) / seconds}
 
 
-def several(args, c):
+def several(args, name, products, copy):
     """Each way computes the same sequences a step."""
+    c = SEVERAL[name]
     gpus, sequences = c["gpus"], c["gpus"] * c["batch"]
     start = ["--gpus", str(gpus), "--untie-embeddings-and-output-weights", "--global-batch-size", str(sequences)]
     ways = {
@@ -267,11 +323,14 @@ def several(args, c):
         "tensor": [*start, "--tensor-model-parallel-size", str(gpus), "--sequence-parallel",
                    "--micro-batch-size", str(sequences)],
     }
-    peer = ["torchrun", "--nproc-per-node", str(gpus), args.several_peer, *shape_flags(c)]
+    again = [__file__, args.program, "--peer", "--cases", name, "--steps", str(args.steps)]
+    peer = ["torchrun", "--nproc-per-node", str(gpus), *(again if c["llama"] else [args.several_peer, *shape_flags(c)])]
     rounds = [{way: mt(args.program, c, args.steps, *more) for way, more in ways.items()} |
               {"peer": last_line(peer)["ms"]} for _ in range(args.rounds)]
     ms = {way: statistics.median(times[way] for times in rounds) for way in rounds[0]}
-    return c | {"rounds_ms": rounds, "ms": ms, "ratio": {way: ms["peer"] / ms[way] for way in ways}}
+    roof = 1000 * roof_seconds(c, products, copy)
+    return c | {"rounds_ms": rounds, "ms": ms, "ratio": {way: ms["peer"] / ms[way] for way in ways},
+                "of_roof": {way: roof / ms[way] for way in ways}}
 
 
 def decode(args, c):
@@ -342,7 +401,8 @@ def roof_seconds(c, products, copy):
     per_token = layers * per_layer + 12 * hidden + (6 if c["llama"] else 8) * hidden  # the last norm, the embedding
     words = c["vocab"] * hidden
     parameters = weights + (2 * words if c["llama"] else words + c["seq"] * hidden)
-    adam = 30 * parameters  # f32 weight and two moments read and written, f32 gradient, bf16 weight
+    # f32 weight and two moments read and written, f32 gradient, bf16 weight; GPUs share them
+    adam = 30 * parameters / c.get("gpus", 1)
     return (6 * (weights + words) * tokens / products + layers * c["micro_batches"] * attention_seconds(c) +
             (tokens * per_token + adam) / copy)
 
@@ -368,9 +428,12 @@ def main():
     parser.add_argument("--bf16-gradients", action="store_true", help="time mt with gradients in bf16, too")
     parser.add_argument("--no-torch", dest="torch", action="store_false", help="leave the compiled PyTorch out")
     parser.add_argument("--decode-peer", metavar="SCRIPT", help="the peer of the cases decode-…")
-    parser.add_argument("--several-peer", metavar="SCRIPT", help="the peer of the cases several-…")
+    parser.add_argument("--several-peer", metavar="SCRIPT", help="the peer of the cases several-…, but of a Llama")
     parser.add_argument("--peer", action="store_true", help="time the peer alone, in this process, on one case")
     args = parser.parse_args()
+    if args.peer and args.cases in SEVERAL:
+        rank, ms = sharded_peer(SEVERAL[args.cases], args.steps)
+        return print(json.dumps({"ms": ms})) if rank == 0 else None
     if args.peer:
         return print(json.dumps({"ms": peer(CASES[args.cases], args.steps)}))
     names = args.cases.split(",")
@@ -379,7 +442,7 @@ def main():
     if args.megatron and not any(name in CASES and not CASES[name]["llama"] for name in names):
         parser.error("--megatron is for cases of GPT-2's kind; name 1.7B, 1.7B-4 or gpt2-124M in --cases")
     result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cases": {}}
-    if any(name in CASES for name in names):
+    if any(name in CASES or name in SEVERAL for name in names):
         result |= {"products_flops": product_rate(), "copy_bytes": copy_rate()}
         torch.cuda.empty_cache()
     for name in names:
@@ -387,7 +450,7 @@ def main():
             result["cases"][name] = decode(args, DECODE[name])
             continue
         if name in SEVERAL:
-            result["cases"][name] = several(args, SEVERAL[name])
+            result["cases"][name] = several(args, name, result["products_flops"], result["copy_bytes"])
             continue
         result["cases"][name] = one_gpu(args, name, result["products_flops"], result["copy_bytes"])
     print(json.dumps(result, indent=1))
