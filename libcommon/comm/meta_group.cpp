@@ -61,8 +61,10 @@ Pending MetaGroup::all_reduce(Tensor t, Reduction) {
 Pending MetaGroup::all_gather(Tensor out, ConstTensor) {
   return count("all_gather", by(out, By::collectives), ring(out));
 }
-Pending MetaGroup::reduce_scatter(Tensor, ConstTensor in) {
-  return count("reduce_scatter", by(in, By::collectives), ring(in));
+Pending MetaGroup::reduce_scatter(Tensor out, ConstTensor in) {
+  const By how = by(in, By::collectives);
+  if (how == By::copies) stream_.count(PeerCopies::cost_of_sum(out, size()), Family::elementwise);
+  return count("reduce_scatter", how, ring(in));
 }
 Pending MetaGroup::all_to_all(Tensor, ConstTensor in) {
   return count("all_to_all", By::messages, ring(in));

@@ -131,7 +131,10 @@ class NcclGroup : public Group {
   }
   Pending reduce_scatter(Tensor out, ConstTensor in) override {
     const bool by_copies = copies_ && copies_->reaches(in);
-    if (by_copies) end_sum();
+    if (by_copies) {
+      end_sum();
+      process_->compute.count(PeerCopies::cost_of_sum(out, size()), Family::elementwise);
+    }
     if (by_copies && copies_->has_room_for(in)) {
       const auto bring = [&](void*, const void*) {
         copies_->bring_addends(in, stream());

@@ -26,6 +26,10 @@ class PeerCopies {
     return std::max(std::min(std::size_t{64} << 20, bytes / parts * (parts - 1)),
                     at_once / parts * (parts - 1));
   }
+  // What a reduce_scatter's additions move: each rank's addend is read, and the sum written.
+  static Cost cost_of_sum(const ConstTensor& out, int ranks) {
+    return {.bytes = static_cast<double>(out.bytes()) * (ranks + 1)};
+  }
 
   // Every rank of `ranks`, which must outlive this, calls this and reach() in its turn among the
   // group's operations.
