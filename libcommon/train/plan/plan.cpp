@@ -95,10 +95,13 @@ static Cost difference(const Cost& a, const Cost& b) {
           .messages = a.messages - b.messages};
 }
 
-// Ranks that share sequences compute with pairs of chunks.
-static AttentionKind attention_kind(const Task& task, int context_ranks) {
+// Ranks that share keys compute with pairs of chunks; those that share heads, with all tokens.
+// All layers count as the first one.
+static AttentionKind attention_kind(const Task& task, const ParallelOptions& parallel) {
+  const int ranks = parallel.context_parallel_size,
+            ring = ranks / parallel.head_ranks(parallel.context_comm().front());
   return {.head_dim = task.model().head_dim(),
-          .seq_length = task.seq_length() / (context_ranks > 1 ? 2 * context_ranks : 1)};
+          .seq_length = task.seq_length() / (ring > 1 ? 2 * ring : 1)};
 }
 
 // The plan of a rank; adds its parameters to `parameters`.
@@ -106,7 +109,7 @@ static RankPlan plan_rank(const RunOptions& options, const Task& task, const Mac
                           int rank, PlanDetail detail, std::int64_t& parameters) {
   const RankOptions& ranks = options.ranks;
   Stream meta(Device::meta), counting(Device::meta);
-  RankClock clock(machine, attention_kind(task, ranks.parallel.context_parallel_size), counting);
+  RankClock clock(machine, attention_kind(task, ranks.parallel), counting);
   const std::unique_ptr<Group> measured = make_meta_group(rank, ranks.count, meta);
   MetaGroup counted(rank, ranks.count, counting, &clock);
   const World measured_world(*measured, ranks.sizes(), ranks.layout.sharing),
