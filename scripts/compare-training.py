@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Time a training step of mt-pretrain beside the same GPT in PyTorch, in turn, on the same cores.
 
-Both train the model of the README's table (4 layers, 128 wide, 4 heads, sequence 64, batch 12, Adam,
+Both train the model of mt-performance(7)'s table (4 layers, 128 wide, 4 heads, sequence 64, batch 12, Adam,
 fp32, no dropout) on the same token file, whose ids PyTorch reads raw.  PyTorch runs eagerly and compiled,
 with scaled_dot_product_attention and its fused AdamW.
 

@@ -173,7 +173,7 @@ TEST(Plan, EachGpuHasItsOwnMemory) {
   EXPECT_FALSE(plan_of(o).fits());
 }
 
-// The runs that fixed the constants of train/plan/machine.h (README.md, How fast), in milliseconds.
+// The runs that fixed the constants of train/plan/machine.h (mt-performance(7)), in milliseconds.
 struct MeasuredRun {
   const char* name;
   double milliseconds;
