@@ -5,6 +5,7 @@
 #   90a            the same for Hopper, whose own kernels are compiled for it alone; so is 90
 #   80-virtual     PTX, which the driver of that or any later GPU translates when a program starts
 #   all            what releases have: MT_ALL_GPUS below
+#   none           none: a build without kernels for GPUs, also where nvcc is
 #
 # mt_gpus(OUT LIST NVCC): LIST as CMAKE_CUDA_ARCHITECTURES has it; empty: the GPUs of this machine,
 # 90a where there are none.  What is wrong with it is said in one line.  NVCC: the compiler, which
@@ -36,6 +37,8 @@ function(mt_gpus out given nvcc)
     mt_own_gpus(given)
   elseif(given STREQUAL "all")
     set(given "${MT_ALL_GPUS}")
+  elseif(given STREQUAL "none")
+    set(given)
   endif()
   if(nvcc)
     execute_process(COMMAND "${nvcc}" --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)

@@ -69,8 +69,13 @@ folder=$(cd "$folder" && pwd)
 
 SECONDS=0
 step 'Install the packages that are missing.' "cd $(printf %q "$repository") && scripts/setup"
-step 'Build the four programs that are used below; the first time takes a few minutes.' \
-  'cmake --preset release && cmake --build --preset release --target programs'
+if nvidia-smi -L >/dev/null 2>&1; then
+  step 'Build the programs, with kernels for this machine'\''s GPU; on two cores it takes some eight minutes.' \
+    'cmake --preset release && cmake --build --preset release --target programs'
+else
+  step 'Build the programs, without kernels for GPUs, as none is here; on two cores it takes three to four minutes.' \
+    'cmake --preset release -DMT_GPUS=none && cmake --build --preset release --target programs'
+fi
 built=$SECONDS
 
 step 'The programs stand in build/release/cmd; the rest happens in the work folder.' \
@@ -93,7 +98,7 @@ step 'Text to token files, stories_text_document.bin and .idx, with a manifest b
 step 'A look inside: the first two documents, decoded by the tokenizer that the manifest names.' \
   'mt-preprocess cat stories_text_document --text --head 2'
 
-step 'Train a GPT of four layers; the flags are those of Megatron-LM.' \
+step 'Train a GPT of four layers, a minute or two; the flags are those of Megatron-LM.' \
   "mt-pretrain --num-layers 4 --hidden-size 128 --num-attention-heads 4 \\
     --seq-length 64 --max-position-embeddings 64 \\
     --micro-batch-size 12 --global-batch-size 12 --train-iters $train_iters \\

@@ -17,7 +17,7 @@ constexpr double kSmallHeads = 0.75;    // likewise with at most 64 channels
 constexpr std::int64_t kSmallHead = 64;
 
 // Measured besides:
-//   h200  a copy (README.md, How fast); NCCL among 4 GPUs of a host: all-gather 328, reduce-scatter
+//   h200  a copy (mt-performance(7)); NCCL among 4 GPUs of a host: all-gather 328, reduce-scatter
 //         326, all-reduce 357 GB/s of bus bandwidth, 10.6 us for 16 KiB
 //   h100  a copy, 2,903 GB/s, and between 4 nodes of 8 with 400 Gb/s a GPU 324 GB/s of all-gather,
 //         an eighth of it for each network card (AI @ Georgia Tech's benchmarks of Voltage Park's

@@ -5,7 +5,7 @@
 // and its bytes at the rate of the slowest link that it passes; between nodes the members of a
 // group that share a node share their network cards.
 //
-// Four constants were fixed by five runs of mt-pretrain on one H200 (README.md, How fast: 1.7B with
+// Four constants were fixed by five runs of mt-pretrain on one H200 (mt-performance(7): 1.7B with
 // one and with four micro-batches, Llama-style 1.5B and 3.6B, GPT-2 124M), which they give back
 // within 0.9%: the rate of products, that quarter, and what of cuDNN's attention is reached with
 // heads of 128 and of 64 channels.

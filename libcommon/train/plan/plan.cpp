@@ -33,7 +33,7 @@ TensorPart tensor_part(const ParallelOptions& options, const World& world) {
 }
 
 // What nvidia-smi shows beyond what a run asked for: 560 MiB on an H200 with CUDA 13.0, by two runs
-// of the 1.7B model (README.md, How fast), with and without --recompute-granularity full.
+// of the 1.7B model (mt-performance(7)), with and without --recompute-granularity full.
 constexpr std::size_t kCudaMemory = std::size_t{560} << 20;
 
 static std::size_t host_memory() {
