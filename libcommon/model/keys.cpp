@@ -46,8 +46,8 @@ RowPlace local_spec_place(const RowPlace& place) {
 }
 
 std::optional<RowPlace> second_place(const RowPlace& place) {
-  if (place.stack != "lm_head" || place.module != "output_layer") return {};
-  return RowPlace{.stack = "output_layer", .param = place.param};
+  if (place.also.empty()) return {};
+  return RowPlace{.stack = place.also, .param = place.param};
 }
 
 // --- Keys ---------------------------------------------------------------------------------------

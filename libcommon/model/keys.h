@@ -21,13 +21,13 @@ struct ModelConfig;
 // Engine: there the norms in front of linear_qkv and linear_fc1 are modules of their own,
 // input_layernorm and pre_mlp_layernorm.
 RowPlace local_spec_place(const RowPlace& place);
-// Returns the second place of a row that a model has twice: T5Model's output layer is the model's,
-// too.
+// Returns the second place of a row that a model has twice: what T5Model's output layer has of its
+// own, and its positions, are the model's, too.
 std::optional<RowPlace> second_place(const RowPlace& place);
 
 // KeySpelling: how the keys differ that a row may have in a checkpoint.
 struct KeySpelling {
-  bool of_state = false;     // an optimizer's state has one where T5's output layer has two
+  bool of_state = false;     // an optimizer's state has one, the second, where a row has two
   bool numbered = false;     // layers are not stacked, and have their numbers in their keys
   bool dense_norms = false;  // the norm in front of experts is named as if before a dense MLP
 };

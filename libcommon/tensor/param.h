@@ -58,6 +58,7 @@ struct RowPlace {
   std::optional<std::int64_t> expert = {};  // of the layer
   std::string module = {};      // of the layer, expert or stack: "self_attention.linear_qkv"
   std::string_view param = {};  // of the module: "weight", "layer_norm_bias"
+  std::string_view also = {};   // the stack that has it, too, where a model has a row twice
 
   // Megatron-Core's name of it: decoder.layers.3.mlp.linear_fc2.weight.
   std::string name() const;

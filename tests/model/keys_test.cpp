@@ -92,9 +92,11 @@ TEST(Keys, SegmentsMayHaveKeysOfTheirOwn) {
 
 TEST(Keys, T5sOutputLayerHasTwo) {
   ParamTable table;
-  const Param& row =
-      table.add({.place = {.stack = "lm_head", .module = "output_layer", .param = "weight"},
-                 .shape = {8, 3}});
+  const Param& row = table.add({.place = {.stack = "lm_head",
+                                          .module = "output_layer",
+                                          .param = "weight",
+                                          .also = "output_layer"},
+                                .shape = {8, 3}});
   const std::vector<KeyPart> parts = key_parts(row);
   ASSERT_EQ(parts.size(), 2U);
   EXPECT_EQ(parts[0].key, "lm_head.output_layer.weight");

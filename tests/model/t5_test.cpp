@@ -232,6 +232,25 @@ TEST_P(EveryT5, StagesMakeOneModel) {
     }
 }
 
+// As sharded_state_dict() and the optimizer's of megatron-core 0.12.1 have them.
+TEST(T5Keys, PositionsAndOutputAreThereTwice) {
+  Bench bench(tiny("learned_absolute"));
+  const auto keys = [&](const char* name) {
+    const Param& row = bench.table().at(name);
+    std::vector<std::string> found;
+    for (const KeyPart& part : key_parts(row)) found.push_back(part.key);
+    found.push_back(key_of(row, {.of_state = true}));
+    return found;
+  };
+  EXPECT_EQ(keys("embedding.position_embeddings.weight"),
+            (std::vector<std::string>{"embedding.position_embeddings.weight",
+                                      "position_embeddings.weight", "position_embeddings.weight"}));
+  EXPECT_EQ(keys("lm_head.output_layer.bias"),
+            (std::vector<std::string>{"lm_head.output_layer.bias", "output_layer.bias",
+                                      "output_layer.bias"}));
+  EXPECT_EQ(keys("embedding.word_embeddings.weight").size(), 2);
+}
+
 // --- Goldens: megatron-core 0.12.1, families.md 16.4 ---------------------------------------------
 
 // Tensors in the order of their names in Megatron's local specification.

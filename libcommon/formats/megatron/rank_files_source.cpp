@@ -49,7 +49,8 @@ RowPlace place_in_chunk(const Param& row, const ChunkLayers& chunk, const ModelC
 
 RowPlace tied_copy(const ModelConfig& config) {
   if (config.family == ModelFamily::t5)
-    return {.stack = "lm_head", .module = "output_layer", .param = "weight"};
+    return {
+        .stack = "lm_head", .module = "output_layer", .param = "weight", .also = "output_layer"};
   return {.stack = "output_layer", .param = "weight"};
 }
 

@@ -41,9 +41,9 @@ T5::T5(const ModelConfig& config, const StageRanges& ranges, const TensorPart& p
 void T5::add_shared_tables(const StageRanges& ranges) {
   const ModelRows rows{table_, *config_, part_};
   const auto has = [&](const auto& use) { return std::ranges::any_of(ranges, use); };
-  const bool tied = !config_->untie_embeddings_and_output_weights, first = has(&StageRange::first),
-             begins = has([&](const StageRange&r) { return begins_decoder(r); }),
-             last = has(&StageRange::last);
+  const bool tied = !config_->untie_embeddings_and_output_weights;
+  const bool first = has(&StageRange::first), last = has(&StageRange::last);
+  const bool begins = has([&](const StageRange& r) { return begins_decoder(r); });
   const auto add = [&](const Param& row, SharingStages stages, bool all_here, bool stored_here) {
     Param& mine = table_.rows()[row.index];
     mine.shared = !all_here;
@@ -57,9 +57,10 @@ void T5::add_shared_tables(const StageRanges& ranges) {
     words_ = add(declare_words(rows), tied ? SharingStages::words : SharingStages::embeddings,
                  first && begins && (last || !tied), first);
     if (!first && !begins) return;
-    const Param* const positions =
+    Param* const positions =
         learned ? add(declare_positions(rows), SharingStages::embeddings, first && begins, first)
                 : nullptr;
+    if (positions != nullptr) positions->place.also = "position_embeddings";
     embedding_.emplace(Embedding::Tables{words_, positions}, config_->hidden_dropout);
   });
   if (config_->position_embedding_type != "relative") return;

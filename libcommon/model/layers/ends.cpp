@@ -77,14 +77,16 @@ BertHeads make_bert_heads(const ModelRows& rows, const Param& output) {
 const Param& declare_t5_head(const ModelRows& rows) {
   const std::int64_t vocab = rows.config.padded_vocab_size;
   const bool tied = !rows.config.untie_embeddings_and_output_weights;
-  return rows.table.add(
-      {.place = {.stack = "lm_head", .module = "output_layer", .param = tied ? "bias" : "weight"},
-       .shape = tied ? Shape{vocab} : Shape{vocab, rows.config.hidden_size},
-       .init = {tied ? Initializer::Kind::zeros : Initializer::Kind::normal,
-                rows.config.init_method_std},
-       .segments = {{"vocab", vocab, 0, ShardAxis::tp}},
-       .embedding_or_output = !tied,
-       .gradient_replaced = !tied});
+  return rows.table.add({.place = {.stack = "lm_head",
+                                   .module = "output_layer",
+                                   .param = tied ? "bias" : "weight",
+                                   .also = "output_layer"},
+                         .shape = tied ? Shape{vocab} : Shape{vocab, rows.config.hidden_size},
+                         .init = {tied ? Initializer::Kind::zeros : Initializer::Kind::normal,
+                                  rows.config.init_method_std},
+                         .segments = {{"vocab", vocab, 0, ShardAxis::tp}},
+                         .embedding_or_output = !tied,
+                         .gradient_replaced = !tied});
 }
 
 }  // namespace mt
