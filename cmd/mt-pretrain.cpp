@@ -140,7 +140,7 @@ static void run(mt::CommandLine& cl) {
   if (verb == "plot") return run_plot(cl);
   if (verb == "show-batch") return run_show_batch(cl);
   mt::PretrainOptions options;
-  cl.describe("Train a language model of GPT-2's or Llama's style, a BERT or a T5.");
+  cl.describe("Train a GPT, a Llama, a BERT or a T5 from token files.");
   parse_run(cl, options);
   check_one_task(options);
   if (options.selftest) return run_self_test(options.run);
