@@ -15,7 +15,10 @@ void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 void run_convert(CommandLine& cl) {
   mt::ConvertOptions options;
   bool json = false, dry_run = false;
-  cl.describe("Rewrite a checkpoint in another format or for another parallel layout.");
+  cl.describe("Rewrite a checkpoint in another format or parallel layout.");
+  cl.first_run({"--saver", "--ckpt-format", "--target-tensor-parallel-size",
+                "--target-pipeline-parallel-size", "--dtype", "--verify", "--force", "--dry-run",
+                "--json"});
   options.add_to(cl);
   cl.flag("--dry-run", &dry_run, "print what would be written, a tensor a line, and write nothing");
   cl.flag("--json", &json, "print a summary as one JSON object");

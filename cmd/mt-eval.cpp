@@ -23,6 +23,8 @@ struct Options {
 
   void add_to(mt::CommandLine& cl) {
     cl.describe("Measure a trained model.");
+    cl.first_run({"--load", "--task", "--seq-length", "--overlapping-eval", "--micro-batch-size",
+                  "--device", "--json"});
     cl.positionals("INPUT", &inputs, "text, JSON lines, or the prefix of a token file; - is stdin",
                    1);
     cl.section("Model");
@@ -110,6 +112,31 @@ mt::Windows windows_of(const Options& options, const mt::ModelConfig& model) {
   return {length, stride};
 }
 
+// How many tokens all inputs will have had, guessed from what has been read of them; 0 where one is
+// no file.
+class Extent {
+ public:
+  explicit Extent(const std::vector<std::string>& inputs) {
+    for (const std::string& input : inputs) {
+      const std::uint64_t bytes = mt::input_bytes(input);
+      known_ = known_ && bytes > 0;
+      all_ += bytes;
+    }
+  }
+  std::uint64_t tokens_with(const mt::EvalText& text) {
+    tokens_ += text.tokens.size();
+    const std::uint64_t read = before_ + text.read;
+    if (!known_ || read == 0) return 0;
+    return static_cast<std::uint64_t>(static_cast<double>(tokens_) * static_cast<double>(all_) /
+                                      static_cast<double>(read));
+  }
+  void end_input(const std::string& input) { before_ += mt::input_bytes(input); }
+
+ private:
+  bool known_ = true;
+  std::uint64_t all_ = 0, before_ = 0, tokens_ = 0;
+};
+
 void run(mt::CommandLine& cl) {
   Options options;
   options.add_to(cl);
@@ -118,11 +145,14 @@ void run(mt::CommandLine& cl) {
   options.compute.warn(cl.log());
   const mt::LoadedModel loaded = mt::load_model(options.load, options.tokenizer, options.compute);
   const mt::Windows windows = windows_of(options, loaded.model->config());
+  mt::Progress progress(cl.log(), "scoring", "tokens", 0);
   mt::ScorePass model(*loaded.model, {.vocab_size = loaded.vocab_size(),
                                       .window = windows.length,
                                       .batch = options.micro_batch_size,
-                                      .threads = options.threads});
-  mt::Progress progress(cl.log(), "scoring", "tokens", 0);
+                                      .threads = options.threads,
+                                      .scored = [&](auto tokens) {
+                                        progress.add(static_cast<std::uint64_t>(tokens));
+                                      }});
   mt::TextScore total;
   std::int64_t items = 0;
   mt::TextScorer scorer(
@@ -130,14 +160,19 @@ void run(mt::CommandLine& cl) {
       [&](auto ids, auto nll) { model.score(ids, nll); },
       [&](const mt::TextScore& score) {
         if (options.json) print_item(items, score);
-        progress.add(static_cast<std::uint64_t>(score.tokens));
         total += score;
         ++items;
       });
   try {
-    for (const std::string& input : options.inputs)
+    Extent extent(options.inputs);
+    for (const std::string& input : options.inputs) {
       mt::for_each_text(input, *loaded.tokenizer, loaded.vocab_size(),
-                        [&](const mt::EvalText& text) { scorer.add(text); });
+                        [&](const mt::EvalText& text) {
+                          progress.expect(extent.tokens_with(text));
+                          scorer.add(text);
+                        });
+      extent.end_input(input);
+    }
   } catch (const mt::Error&) {
     scorer.finish();  // what came before a line that is wrong
     throw;

@@ -1,6 +1,8 @@
 // mt-generate: continue prompts with a trained model.
+#include <atomic>
 #include <cstdio>
 
+#include "base/activity.h"
 #include "base/command.h"
 #include "infer/generate.h"
 
@@ -15,11 +17,21 @@ static void run(mt::CommandLine& cl) {
               "Prompts are arguments or, without any, the lines of stdin, which may be JSON.  Each "
               "completion goes to stdout as it is made, followed by a newline, in the order of "
               "the prompts.");
+  cl.first_run({"--load", "--num-tokens", "--num-samples", "--temperature", "--top-k", "--top-p",
+                "--seed", "--device", "--json"});
   options.add_to(cl);
   cl.parse();
   options.compute.complete(true);
   options.compute.warn(cl.log());
-  mt::generate(std::move(options), print);
+  std::atomic<std::size_t> bytes = 0;
+  const mt::Activity asked(cl.log(), [&] {
+    cl.log().event("state", {{"what", "generating"}, {"unit", "bytes"}, {"done", bytes.load()}},
+                   mt::Log::Level::quiet);
+  });
+  mt::generate(std::move(options), [&](std::string_view text) {
+    print(text);
+    bytes += text.size();
+  });
 }
 
 int main(int argc, char** argv) { return mt::run_command("mt-generate", argc, argv, run); }

@@ -42,6 +42,9 @@ void run_preprocess(CommandLine& cl) {
   mt::PreprocessOptions options;
   bool json = false;
   cl.describe("make token files from JSON lines");
+  cl.first_run({"--input", "--output-prefix", "--tokenizer-type", "--vocab-file", "--merge-file",
+                "--tokenizer-model", "--json-keys", "--append-eod", "--split-sentences",
+                "--workers"});
   options.add_to(cl);
   cl.flag("--json", &json, "print a summary as one JSON object");
   add_megatron_flags(cl);

@@ -1,5 +1,6 @@
 // mt-pretrain: train a GPT, a BERT or a T5 from token files.
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <utility>
@@ -17,14 +18,14 @@
 #include "train/run/trainer.h"
 
 // Reads of the data, if there is any yet, only how large its vocabulary is.
-static void print_plan(mt::PretrainOptions& options) {
+static void print_plan(mt::PretrainOptions& options, const mt::Log& log) {
   if (options.names_a_vocabulary())
     options.take_vocabulary(*mt::run_tokenizer(options.data).tokenizer);
   const auto print = [](const std::string& text) { std::fputs(text.c_str(), stdout); };
   mt::measure_machine(options.plan.machine, options.run.compute_dtype());
   if (options.plan.search) {
-    const mt::PlanSearch search =
-        mt::search_plans(options.run, mt::Pretraining(options.model, options.data), options.plan);
+    const mt::PlanSearch search = mt::search_plans(
+        options.run, mt::Pretraining(options.model, options.data), options.plan, log);
     return print(options.run.report.json ? mt::search_json(search) : mt::search_text(search));
   }
   options.complete();
@@ -84,6 +85,8 @@ static void parse_run(mt::CommandLine& cl, mt::PretrainOptions& options, bool ru
   mt::RankOptions& ranks = options.run.ranks;
   ranks.launch.runs = runs && !options.plan.wanted && !options.plan.search;
   ranks.take_process(mt::find_launch(ranks.launch));
+  if (ranks.has_processes() && cl.log().settings().format == mt::Log::Format::json)
+    cl.speaks_as(ranks.process.rank);
   options.data.tokenizer.vocab_size = options.model.vocab_size;
   options.data.threads = ranks.threads;
 }
@@ -141,12 +144,21 @@ static void run(mt::CommandLine& cl) {
   if (verb == "show-batch") return run_show_batch(cl);
   mt::PretrainOptions options;
   cl.describe("Train a GPT, a Llama, a BERT or a T5 from token files.");
+  cl.first_run({"--num-layers", "--hidden-size", "--num-attention-heads", "--seq-length",
+                "--micro-batch-size", "--global-batch-size", "--train-iters", "--lr", "--data-path",
+                "--save"});
   parse_run(cl, options);
   check_one_task(options);
   if (options.selftest) return run_self_test(options.run);
-  if (options.plan.wanted || options.plan.search) return print_plan(options);
+  if (options.plan.wanted || options.plan.search) return print_plan(options, cl.log());
   if (options.run.checkpoint.converts()) return convert(options.run, cl.log());
+  std::signal(SIGPIPE, SIG_IGN);  // training goes on where nobody reads of it any more
   mt::Signals signals;
+  if (!options.run.ranks.process.must_start)
+    signals.answer([&](mt::Signal signal) {
+      if (signal != mt::Signal::interrupt) return;
+      cl.log().note("stops after the first step; again: now");
+    });
   mt::Pretraining task = mt::open_pretraining(options);
   options.run.compute.warn(cl.log());
   if (options.check_layout) return mt::check_layout(options.run, task, cl.log(), std::cout);

@@ -58,7 +58,7 @@ constexpr void go_on(LossScaleState& state, const LossScaleRule& rule, bool over
   }
 }
 
-inline constexpr int kRequests = 7;    // that ranks may make with a step (train/run/interruption.h)
+inline constexpr int kRequests = 6;    // that ranks may make with a step (train/run/interruption.h)
 inline constexpr int kMostLosses = 8;  // that a step may have by name (train/run/objective.h)
 
 // LossSum: the sum of a loss's values, and how many they are.

@@ -18,9 +18,28 @@ using Kind = Option::Kind;
 using Source = Option::Source;
 
 CommandLine::CommandLine(std::string program, std::vector<std::string> arguments)
-    : arguments_(arguments), all_arguments_(std::move(arguments)) {
+    : arguments_(arguments),
+      all_arguments_(std::move(arguments)),
+      activities_(std::make_shared<Activities>()) {
   table_.program = std::move(program);
+  open_log({.format = wants_json_lines() ? Log::Format::json : Log::Format::text});
 }
+
+// Whether the lines of stderr are to be JSON, as far as can be told before anything is parsed: a
+// mistake in what is, is an event too.
+bool CommandLine::wants_json_lines() const {
+  for (const std::string name : {"log-format", "progress"}) {
+    const auto variable = std::getenv(name == "progress" ? "MT_PROGRESS" : "MT_LOG_FORMAT");
+    if (variable != nullptr && std::string_view(variable) == "json") return true;
+    const auto at = std::ranges::find(all_arguments_, "--" + name);
+    if (at != all_arguments_.end() && at + 1 != all_arguments_.end() && *(at + 1) == "json")
+      return true;
+    if (std::ranges::count(all_arguments_, "--" + name + "=json") > 0) return true;
+  }
+  return false;
+}
+
+void CommandLine::tell_state() const { activities_->tell(); }
 
 // --- Declarations. ---
 
@@ -118,7 +137,11 @@ static void make_question(Option& option, std::string bare, std::vector<std::str
 void CommandLine::declare_common() {
   const std::size_t first = table_.options.size();
   section("Common options");
-  make_question(declare("--help,-h", Kind::flag, &help_, "show this; --help=json for programs"),
+  make_question(declare("--usage,-h", Kind::flag, &short_help_, "show the options of a first run"),
+                "true", {});
+  make_question(declare("--help", Kind::flag, &help_,
+                        "show all options, or with --help SECTION those of a section; --help=json "
+                        "for programs"),
                 "text", {"text", "json", "man", "words"});
   make_question(declare("--version", Kind::flag, &version_,
                         "show version, compiler and what the machine and this build can do"),
@@ -135,8 +158,10 @@ void CommandLine::declare_common() {
   flag("--quiet,-q", &quiet_, "say nothing but warnings and errors");
   declare("--verbose,-v", Kind::count, &verbose_, "say more; -vv still more");
   option("--color", &color_, "", "colour on the terminal", one_of({"auto", "always", "never"}));
-  option("--log-format", &log_format_, "", "form of the lines on stderr", one_of({"text", "json"}));
-  option("--progress", &progress_, "", "a bar on a terminal, else a line every 30 s; or JSON lines",
+  option("--log-format", &log_format_, "", "form of the lines on stderr, of errors too",
+         one_of({"text", "json"}));
+  option("--progress", &progress_, "",
+         "a bar on a terminal, else a line every 30 s; json: all lines as JSON",
          one_of({"auto", "json", "none"}));
   for (std::size_t i = first; i < table_.options.size(); ++i) table_.options[i].common = true;
 }
@@ -289,32 +314,35 @@ void CommandLine::parse() {
   std::vector<std::string> positional;
   const std::vector<Setting> arguments = from_command_line(positional);
   apply(arguments, Source::command_line, true);
-  answer_questions();
+  answer_questions(positional);
   const std::vector<Setting> environment = from_environment();
   apply(environment, Source::environment, true);
   apply(arguments, Source::command_line, true);  // --config again: it comes before MT_CONFIG
   apply(from_config_file(), Source::config, false);
   apply(environment, Source::environment, false);
   apply(arguments, Source::command_line, false);
+  answer_nothing();
   take_positionals(positional);
-  open_log();
+  open_log({.level = quiet_         ? Log::Level::quiet
+                     : verbose_ > 1 ? Log::Level::debug
+                     : verbose_ > 0 ? Log::Level::verbose
+                                    : Log::Level::normal,
+            .format = log_format_ == "json" ? Log::Format::json : Log::Format::text,
+            .progress = progress_ == "json"   ? Log::Show::json
+                        : progress_ == "none" ? Log::Show::none
+                                              : Log::Show::automatic,
+            .color = color(STDERR_FILENO)});
   if (before_print_) before_print_();
   if (!print_config_.empty()) answer_print_config();
   check_required();
 }
 
-void CommandLine::open_log() {
-  log_ = Log({.program = table_.program,
-              .level = quiet_         ? Log::Level::quiet
-                       : verbose_ > 1 ? Log::Level::debug
-                       : verbose_ > 0 ? Log::Level::verbose
-                                      : Log::Level::normal,
-              .format = log_format_ == "json" ? Log::Format::json : Log::Format::text,
-              .progress = progress_ == "json"   ? Log::Show::json
-                          : progress_ == "none" ? Log::Show::none
-                                                : Log::Show::automatic,
-              .color = color(STDERR_FILENO),
-              .terminal = ::isatty(STDERR_FILENO) == 1});
+void CommandLine::open_log(Log::Settings settings) {
+  settings.program = table_.program;
+  settings.terminal = ::isatty(STDERR_FILENO) == 1;
+  settings.activities = activities_;
+  log_ = Log(settings);
+  activities_->speak_through(log_);
 }
 
 bool CommandLine::color(int descriptor) const {
@@ -332,8 +360,38 @@ void CommandLine::answer(const std::string& text) {
   throw Finished();
 }
 
-void CommandLine::answer_questions() const {
-  if (help_ == "text") answer(help_text(table_));
+void CommandLine::answer_help(const std::vector<std::string>& positional) const {
+  std::string asked;
+  for (const std::string& word : positional) asked += concat(asked.empty() ? "" : " ", word);
+  if (asked.empty()) answer(help_text(table_));
+  const std::string section = help_section(table_, asked);
+  if (!section.empty()) answer(section);
+  if (!table_.positionals.empty()) answer(help_text(table_));  // they are arguments
+  fail(Exit::usage, "--help ", asked, ": no such section; there are ", section_names(table_));
+}
+
+// Nothing was given, where something must be: what to type.
+void CommandLine::answer_nothing() const {
+  const auto lacks = [](const Option& option) { return option.required && !option.given(); };
+  const auto is_needed = [](const Positional& one) { return one.at_least > 0; };
+  const auto is_given = [&](const std::string& name) {
+    return std::ranges::any_of(table_.options, [&](const Option& option) {
+      return option.answers_to(name) && option.given();
+    });
+  };
+  const bool begins = table_.first.empty() || std::ranges::any_of(table_.first, is_given);
+  if (!arguments_.empty() || !print_config_.empty()) return;
+  if (begins && std::ranges::none_of(table_.options, lacks) &&
+      std::ranges::none_of(table_.positionals, is_needed))
+    return;
+  const std::string text = usage_text(table_);
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  throw Error(Exit::usage, "");
+}
+
+void CommandLine::answer_questions(const std::vector<std::string>& positional) const {
+  if (short_help_) answer(help_short(table_));
+  if (help_ == "text") answer_help(positional);
   if (help_ == "json") answer(help_json(table_));
   if (help_ == "man") answer(help_man(table_));
   if (help_ == "words") answer(help_words(table_));

@@ -7,7 +7,7 @@
 // file named by --config (`micro-batch-size: 4`, see option_config.h), else it stays what the
 // variable held when it was declared.
 //
-// Every program also has --help, --version, --completion, --config, --print-config, --quiet,
+// Every program also has -h, --help, --version, --completion, --config, --print-config, --quiet,
 // --verbose, --color, --log-format and --progress.  Not thread-safe; no static state.
 #pragma once
 
@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/activity.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -40,6 +41,7 @@ class CommandLine {
   // For --help and the man page: one sentence, then perhaps a longer text (an empty line
   // between paragraphs).
   void describe(std::string_view summary, std::string_view details = {});
+  void first_run(std::vector<std::string> names) { table_.first = std::move(names); }  // for -h
   void section(std::string_view title);  // heading of the options that follow
   // `value` is a std::string, int, std::int64_t, std::uint64_t or double, a std::optional of those,
   // or a std::vector of std::string, std::int64_t or double.  It must outlive parse().
@@ -91,8 +93,11 @@ class CommandLine {
   const std::string& program() const { return table_.program; }
   const std::string& verb_name() const { return table_.verb; }                  // "" by default
   const std::vector<std::string>& arguments() const { return all_arguments_; }  // as given
-  const Log& log() const { return log_; }  // as --quiet, --verbose, --log-format ... ask for
-  bool color(int descriptor) const;        // may this descriptor be written to in colour?
+  // As --quiet, --verbose, --log-format ... ask for; before parse() only in what form.
+  const Log& log() const { return log_; }
+  void speaks_as(int rank) { log_ = log_.for_rank(rank); }  // of several processes
+  void tell_state() const;                                  // what the program is at, as USR2 asks
+  bool color(int descriptor) const;  // may this descriptor be written to in colour?
 
  private:
   friend int run_command(const char*, int, char**, void (*)(CommandLine&));
@@ -115,8 +120,11 @@ class CommandLine {
   void mark(const Option& option, Option::Source source, const std::string& origin);
   void take_positionals(const std::vector<std::string>& given);
   void check_required() const;
-  void open_log();
-  void answer_questions() const;
+  bool wants_json_lines() const;
+  void open_log(Log::Settings settings);
+  void answer_questions(const std::vector<std::string>& positional) const;
+  void answer_help(const std::vector<std::string>& positional) const;
+  void answer_nothing() const;
   void answer_print_config() const;
   [[noreturn]] static void answer(const std::string& text);
 
@@ -127,8 +135,9 @@ class CommandLine {
   std::function<std::string()> gpu_version_;
   std::string help_, completion_, config_, print_config_;
   std::string color_ = "auto", log_format_ = "text", progress_ = "auto";
-  bool version_ = false, quiet_ = false;
+  bool version_ = false, quiet_ = false, short_help_ = false;
   int verbose_ = 0;
+  std::shared_ptr<Activities> activities_;
   Log log_;
 };
 

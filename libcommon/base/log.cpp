@@ -1,14 +1,20 @@
 #include "base/log.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <charconv>
 #include <chrono>
 #include <sstream>
 
+#include "base/error.h"
 #include "base/json.h"
 
 namespace mt {
+
+Log::Log(Settings settings) : settings_(std::move(settings)) {
+  if (settings_.progress == Show::json) settings_.format = Format::json;
+}
 
 Log Log::for_rank(int rank) const {
   Log copy = *this;
@@ -20,11 +26,15 @@ bool Log::shows(Level at) const {
   return settings_.level >= at && (at == Level::quiet || settings_.rank.value_or(0) == 0);
 }
 
+// A log that cannot be written to has nobody to be told.
+static void write(int descriptor, const std::string& text) {
+  [[maybe_unused]] const ssize_t written = ::write(descriptor, text.data(), text.size());
+}
+
 void Log::write_line(std::string line) const {
   line += '\n';
-  if (settings_.terminal) line.insert(0, "\r\x1b[K");  // over a progress bar
-  // A log that cannot be written to has nobody to be told.
-  [[maybe_unused]] const ssize_t written = ::write(settings_.descriptor, line.data(), line.size());
+  if (settings_.terminal) line.insert(0, "\r\x1b[K");  // over what is drawn
+  write(settings_.descriptor, line);
 }
 
 static double now() {
@@ -36,7 +46,7 @@ static double now() {
 static void begin_json(JsonWriter& json, std::string_view event, const Log::Settings& settings) {
   json.begin_object().member("event", event).member("time", now());
   if (!settings.program.empty()) json.member("program", settings.program);
-  if (settings.rank) json.member("rank", *settings.rank);
+  json.member("rank", settings.rank.value_or(0));
 }
 
 // A value of a text line, quoted as in JSON if it would not read as one word.
@@ -48,6 +58,21 @@ static std::string word(const LogField& field) {
                      text->find_first_of(" =\"\\") == std::string_view::npos &&
                      json.text().size() == text->size() + 2;  // nothing was escaped
   return plain ? std::string(*text) : json.text();
+}
+
+bool Log::draws() const {
+  return settings_.terminal && settings_.format == Format::text &&
+         settings_.progress == Show::automatic && shows(Level::normal);
+}
+
+void Log::draw(std::string_view text) const {
+  if (!draws()) return;
+  winsize window = {};
+  ::ioctl(settings_.descriptor, TIOCGWINSZ, &window);
+  if (window.ws_col > 0) text = text.substr(0, window.ws_col - 1u);
+  std::string line = "\r";
+  line.append(text).append("\x1b[K");
+  write(settings_.descriptor, line);
 }
 
 void Log::event(std::string_view name, std::initializer_list<LogField> fields, Level at) const {
@@ -66,7 +91,7 @@ void Log::event(std::string_view name, std::initializer_list<LogField> fields, L
   write_line(std::move(line).str());
 }
 
-void Log::message(std::string_view kind, std::string_view text) const {
+void Log::say(std::string_view kind, std::string_view text) const {
   if (settings_.format == Format::json) {
     JsonWriter json;
     begin_json(json, kind, settings_);
@@ -80,14 +105,22 @@ void Log::message(std::string_view kind, std::string_view text) const {
 }
 
 void Log::note(std::string_view text) const {
-  if (shows(Level::normal)) message("note", text);
+  if (shows(Level::normal)) say("note", text);
 }
 void Log::detail(std::string_view text) const {
-  if (shows(Level::verbose)) message("detail", text);
+  if (shows(Level::verbose)) say("detail", text);
 }
 void Log::debug(std::string_view text) const {
-  if (shows(Level::debug)) message("debug", text);
+  if (shows(Level::debug)) say("debug", text);
 }
-void Log::warn(std::string_view text) const { message("warning", text); }
+void Log::warn(std::string_view text) const { say("warning", text); }
+
+void Log::error(std::string_view text, int code) const {
+  if (settings_.format == Format::text)
+    return write(settings_.descriptor, concat(settings_.program, ": ", text, "\n"));
+  JsonWriter json;
+  begin_json(json, "error", settings_);
+  write_line(json.member("message", text).member("exit", code).end_object().text());
+}
 
 }  // namespace mt

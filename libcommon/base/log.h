@@ -2,19 +2,22 @@
 // lines of several ranks do not mix.  A value that can be copied; thread-safe.
 //
 //   log.event("step", {{"iteration", 120}, {"loss", 3.4182}});
-//   text: step iteration=120 loss=3.4182          json:
-//   {"event":"step","iteration":120,"loss":3.4182}
+//   text: step iteration=120 loss=3.4182
+//   json: {"event":"step","time":1764190800.123,"rank":0,"iteration":120,"loss":3.4182}
 #pragma once
 
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 
 namespace mt {
+
+class Activities;
 
 // A name and a value of an event.  Views only: lives as long as the call.
 struct LogField {
@@ -42,14 +45,16 @@ class Log {
     Level level = Level::normal;
     Format format = Format::text;
     Show progress = Show::automatic;
-    bool color = false;            // may warnings be coloured
-    bool terminal = false;         // lines go to a terminal, where a progress bar may stand
-    std::optional<int> rank = {};  // in every line if set; a rank above 0 only warns
+    bool color = false;     // may warnings be coloured
+    bool terminal = false;  // lines go to a terminal, where a progress bar may stand
+    // Of several: in every line of text; a rank above 0 only warns.  JSON says 0 if there is none.
+    std::optional<int> rank = {};
     int descriptor = 2;
+    std::shared_ptr<Activities> activities = {};  // what tells of itself on USR2 (activity.h)
   };
 
-  Log() = default;  // normal, text, stderr
-  explicit Log(Settings settings) : settings_(std::move(settings)) {}
+  Log() = default;                  // normal, text, stderr
+  explicit Log(Settings settings);  // with Show::json every line is JSON
   Log for_rank(int rank) const;
 
   // Something that happened, with its numbers; shown from `at` upwards.
@@ -59,13 +64,23 @@ class Log {
   void detail(std::string_view text) const;  // with -v
   void debug(std::string_view text) const;   // with -vv
   void warn(std::string_view text) const;    // always, of every rank: "mt-convert: warning: text"
+  // Always, of every rank, an event of this name in JSON, else "mt-convert: text".
+  void say(std::string_view name, std::string_view text) const;
+
+  // Always, of every rank, what ends the program with this code: "mt-convert: text".
+  void error(std::string_view text, int code) const;
+
+  // What may stand in the last line of a terminal, cut to its width, in place of what stood there;
+  // without a text nothing does.  A line that is written takes its place.
+  void draw(std::string_view text = {}) const;
+
+  bool draws() const;  // is it a terminal, where that is wanted?
 
   bool shows(Level at) const;
   const Settings& settings() const { return settings_; }
   void write_line(std::string line) const;  // adds the newline; unconditional
 
  private:
-  void message(std::string_view kind, std::string_view text) const;
   Settings settings_;
 };
 

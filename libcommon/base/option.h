@@ -104,6 +104,7 @@ struct OptionTable {
   std::string program, verb, summary, details;
   std::string flags_page;  // "mt-flags(7)" if that lists the implied and refused options
   std::vector<Verb> verbs;
+  std::vector<std::string> first;  // options of a first run, for -h
   std::vector<Option> options;
   std::vector<Positional> positionals;
 

@@ -1,6 +1,7 @@
 #include "base/option_help.h"
 
 #include <algorithm>
+#include <cctype>
 #include <sstream>
 
 #include "base/error.h"
@@ -125,10 +126,20 @@ static void write_paragraphs(std::ostream& out, const std::string& text) {
   }
 }
 
+static void write_section(std::ostream& out, const Section& section) {
+  out << '\n' << section.title << ":\n";
+  for (const Option* option : section.options)
+    write_row(out, left_column(*option), first_line(option->help) + default_note(*option));
+}
+
+static void write_usage(std::ostream& out, const OptionTable& table) {
+  out << "usage: " << table.invocation() << usage_arguments(table) << '\n';
+}
+
 std::string help_text(const OptionTable& table) {
   std::ostringstream out;
-  out << table.invocation() << ": " << table.summary << '\n';
-  out << "\nusage: " << table.invocation() << usage_arguments(table) << '\n';
+  out << table.invocation() << ": " << table.summary << "\n\n";
+  write_usage(out, table);
   if (!table.verbs.empty()) out << "       " << table.program << " VERB --help\n";
   write_paragraphs(out, table.details);
   if (!table.verbs.empty()) out << "\nVerbs:\n";
@@ -136,11 +147,10 @@ std::string help_text(const OptionTable& table) {
   if (!table.positionals.empty()) out << "\nArguments:\n";
   for (const Positional& positional : table.positionals)
     write_row(out, positional.name, first_line(positional.help));
-  for (const Section& section : sections(table)) {
-    out << '\n' << section.title << ":\n";
-    for (const Option* option : section.options)
-      write_row(out, left_column(*option), first_line(option->help) + default_note(*option));
-  }
+  for (const Section& section : sections(table))
+    if (table.verb.empty() || !section.options.front()->common) write_section(out, section);
+  if (!table.verb.empty())
+    write_paragraphs(out, "Options that all verbs have: " + table.invocation() + " --help common");
   std::string implied;
   for (const Option* option : of_kind(table, Kind::implied)) implied += concat(" ", option->name());
   if (!table.flags_page.empty())
@@ -148,6 +158,99 @@ std::string help_text(const OptionTable& table) {
                               table.flags_page + ".");
   else if (!implied.empty())
     write_paragraphs(out, "Always on, and accepted:" + implied);
+  return std::move(out).str();
+}
+
+static bool begins_with(const std::string& text, const std::string& start) {
+  const auto same = [](char a, char b) { return std::tolower(a) == std::tolower(b); };
+  return text.size() >= start.size() && std::equal(start.begin(), start.end(), text.begin(), same);
+}
+
+std::string help_section(const OptionTable& table, const std::string& name) {
+  std::ostringstream out;
+  for (const Section& section : sections(table))
+    if (begins_with(section.title, name)) write_section(out, section);
+  const std::string text = std::move(out).str();
+  return text.empty() ? "" : text.substr(1);
+}
+
+std::string section_names(const OptionTable& table) {
+  std::string names;
+  for (const Section& section : sections(table))
+    names += concat(names.empty() ? "" : ", ", section.title);
+  return names;
+}
+
+// --- -h ---
+
+// The text up to a width, without what comes behind the last mark that fits, if there is one.
+static std::string cut(const std::string& text, std::size_t width) {
+  if (text.size() <= width) return text;
+  for (const std::string_view mark : {"; ", ": ", " (", ", ", " "}) {
+    const std::size_t end = text.rfind(mark, width);
+    if (end != text.npos && end > width / 3) return text.substr(0, end);
+  }
+  return text.substr(0, width);
+}
+
+// Those that the program names; else the required ones, and the first of the others.
+static std::vector<const Option*> first_options(const OptionTable& table) {
+  constexpr std::size_t kMost = 10;
+  std::vector<const Option*> first;
+  const auto take = [&](auto&& is_wanted) {
+    for (const Option& option : table.options)
+      if (first.size() < kMost && option.has_variable() && !option.common && is_wanted(option) &&
+          std::ranges::find(first, &option) == first.end())
+        first.push_back(&option);
+  };
+  for (const std::string& name : table.first)
+    take([&](const Option& option) { return option.answers_to(name); });
+  if (!table.first.empty()) return first;
+  take([](const Option& option) { return option.required; });
+  take([](const Option&) { return true; });
+  return first;
+}
+
+static void write_names(std::ostream& out, const std::string& title, const std::string& names) {
+  constexpr std::size_t kIndent = 2;
+  out << title << '\n';
+  for (const std::string& line : wrap(names, kWidth - kIndent))
+    out << std::string(kIndent, ' ') << line << '\n';
+}
+
+std::string help_short(const OptionTable& table) {
+  std::ostringstream out;
+  out << table.invocation() << ": " << table.summary << '\n';
+  write_usage(out, table);
+  const std::vector<const Option*> first = first_options(table);
+  if (!first.empty()) out << "Options of a first run:\n";
+  for (const Option* option : first) {
+    const std::string left = left_column(*option);
+    const std::size_t column = std::max(kHelpColumn, left.size() + 4);
+    out << "  " << left << std::string(column - 2 - left.size(), ' ')
+        << cut(first_line(option->help), kWidth - column) << '\n';
+  }
+  std::string verbs;
+  for (const Verb& verb : table.verbs) verbs += concat(verbs.empty() ? "" : ", ", verb.name);
+  if (!verbs.empty()) write_names(out, "Verbs (" + table.program + " VERB -h):", verbs);
+  write_names(out, "Sections (" + table.invocation() + " --help SECTION):", section_names(table));
+  out << "All: " << table.invocation() << " --help, man " << table.program << '\n';
+  return std::move(out).str();
+}
+
+std::string usage_text(const OptionTable& table) {
+  std::ostringstream out;
+  std::string line = table.invocation();
+  for (const Option& option : table.options)
+    if (option.required) line += concat(" ", option.name(), " ", metavar(option));
+  line += usage_arguments(table);
+  out << table.invocation() << ": " << table.summary << '\n';
+  out << "usage: " << line << '\n';
+  if (table.verbs.empty())
+    out << "a first run: " << table.invocation() << " -h\n";
+  else
+    out << "       " << table.program << " VERB ..., a first run: " << table.program << " -h\n";
+  out << "all options: " << table.invocation() << " --help, man " << table.program << '\n';
   return std::move(out).str();
 }
 
@@ -272,13 +375,29 @@ std::string help_man(const OptionTable& table) {
 
 // --- --help=words: options that have an effect. ---
 
+// What a value that is called so may be, for who completes it.
+static std::string completed_as(const std::string& name) {
+  const auto names = [&](std::string_view part) { return name.find(part) != name.npos; };
+  if (names("FILE") || names("PATH") || names("CHECKPOINT") || names("INPUT") || names("OTHER"))
+    return "*";
+  if (names("JSONL")) return "*.jsonl";
+  if (names("DIR") || names("FOLDER")) return "*/";
+  if (names("PREFIX")) return "*.idx";
+  return "#";
+}
+
 std::string help_words(const OptionTable& table) {
   std::ostringstream out;
   for (const Verb& verb : table.verbs) out << verb.name << "\t-\t" << verb.help << '\n';
+  if (!table.positionals.empty())
+    out << "=\t" << completed_as(table.positionals.front().name) << '\t'
+        << first_line(table.positionals.front().help) << '\n';
   for (const Option& option : table.options) {
     if (!option.has_variable()) continue;
     const std::string choices = joined_choices(option);
-    const std::string values = !option.takes_value() ? "-" : choices.empty() ? "*" : choices;
+    const std::string values = !option.takes_value() ? "-"
+                               : choices.empty()     ? completed_as(option.metavar)
+                                                     : choices;
     for (const std::string& name : option.names)
       out << name << '\t' << values << '\t' << first_line(option.help) << '\n';
   }

@@ -1,8 +1,5 @@
 #include "base/progress.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdio>
 
@@ -44,24 +41,22 @@ std::string short_duration(double length) {
 
 Progress::Progress(const Log& log, std::string what, std::string unit, std::uint64_t total,
                    Clock::duration interval)
-    : log_(log), what_(std::move(what)), unit_(std::move(unit)), total_(total) {
+    : log_(log),
+      what_(std::move(what)),
+      unit_(std::move(unit)),
+      total_(total),
+      start_(Clock::now()),
+      asked_(log, [this] { tell(Log::Level::quiet); }) {
   const Log::Settings& settings = log.settings();
   const bool json = settings.progress == Log::Show::json;
   if (settings.progress == Log::Show::none || !log.shows(Log::Level::normal))
     form_ = Form::none;
   else
-    form_ = settings.terminal && !json && settings.format == Log::Format::text ? Form::bar
-                                                                               : Form::lines;
-  if (json) {
-    Log::Settings changed = settings;
-    changed.format = Log::Format::json;
-    log_ = Log(changed);
-  }
+    form_ = log.draws() ? Form::bar : Form::lines;
   interval_ = interval != Clock::duration() ? interval
               : form_ == Form::bar          ? milliseconds(100)
               : json                        ? seconds(1)
                                             : seconds(30);
-  start_ = Clock::now();
   due_ = (start_ + interval_).time_since_epoch().count();
 }
 
@@ -78,20 +73,18 @@ void Progress::finish() {
   if (finished_) return;
   finished_ = true;
   if (form_ == Form::bar) {
-    const std::string_view clear = "\r\x1b[K";
-    [[maybe_unused]] const ssize_t written =
-        ::write(log_.settings().descriptor, clear.data(), clear.size());
+    log_.draw();
   } else if (form_ == Form::lines && log_.settings().progress == Log::Show::json) {
-    tell();
+    tell(Log::Level::normal);
   }
 }
 
 // "encoding   42% ========            1.2M of 2.9M documents  31.4k/s  55s left"
 std::string Progress::bar(double passed, std::uint64_t count) const {
-  const double done = static_cast<double>(count), total = static_cast<double>(total_);
+  const double done = static_cast<double>(count), total = static_cast<double>(total_.load());
   const double rate = passed > 0 ? done / passed : 0;
   std::string line = what_ + " ";
-  if (total_ > 0) {
+  if (total > 0) {
     constexpr int kCells = 20;
     const double fraction = std::fmin(done / total, 1);
     const int full = static_cast<int>(fraction * kCells);
@@ -102,44 +95,43 @@ std::string Progress::bar(double passed, std::uint64_t count) const {
             std::string(static_cast<std::size_t>(kCells - full), ' ') + " ";
   }
   line += short_number(done);
-  if (total_ > 0) line += " of " + short_number(total);
+  if (total > 0) line += " of " + short_number(total);
   line += " " + unit_ + "  " + short_number(rate) + "/s";
-  if (total_ > 0 && rate > 0) line += "  " + short_duration((total - done) / rate) + " left";
+  if (total > 0 && rate > 0) line += "  " + short_duration((total - done) / rate) + " left";
   return line;
 }
 
 double Progress::elapsed() const { return duration<double>(Clock::now() - start_).count(); }
 
 void Progress::show() const {
-  if (form_ != Form::bar) return tell();
-  winsize window = {};
-  ::ioctl(log_.settings().descriptor, TIOCGWINSZ, &window);
-  std::string text = bar(elapsed(), done());
-  if (window.ws_col > 0 && text.size() >= window.ws_col) text.resize(window.ws_col - 1u);
-  const std::string line = concat("\r", text, "\x1b[K");
-  [[maybe_unused]] const ssize_t written =
-      ::write(log_.settings().descriptor, line.data(), line.size());
+  if (form_ != Form::bar) return tell(Log::Level::normal);
+  log_.draw(bar(elapsed(), done()));
 }
 
-void Progress::tell() const {
+void Progress::tell(Log::Level at) const {
   const double passed = elapsed();
   const std::uint64_t count = done();
   const double rate = passed > 0 ? static_cast<double>(count) / passed : 0;
   const double rounded = std::round(rate * 10) / 10, spent = std::round(passed * 10) / 10;
-  if (total_ == 0)
-    return log_.event("progress", {{"what", what_},
-                                   {"unit", unit_},
-                                   {"done", count},
-                                   {"seconds", spent},
-                                   {"per_second", rounded}});
-  const double left = static_cast<double>(total_ > count ? total_ - count : 0);
-  log_.event("progress", {{"what", what_},
-                          {"unit", unit_},
-                          {"done", count},
-                          {"total", total_},
-                          {"seconds", spent},
-                          {"per_second", rounded},
-                          {"seconds_left", rate > 0 ? std::round(left / rate) : NAN}});
+  const std::uint64_t all = total_;
+  if (all == 0)
+    return log_.event("progress",
+                      {{"what", what_},
+                       {"unit", unit_},
+                       {"done", count},
+                       {"seconds", spent},
+                       {"per_second", rounded}},
+                      at);
+  const double left = static_cast<double>(all > count ? all - count : 0);
+  log_.event("progress",
+             {{"what", what_},
+              {"unit", unit_},
+              {"done", count},
+              {"total", all},
+              {"seconds", spent},
+              {"per_second", rounded},
+              {"seconds_left", rate > 0 ? std::round(left / rate) : NAN}},
+             at);
 }
 
 }  // namespace mt

@@ -6,7 +6,7 @@
 //   while (...) progress.add(block.size());
 //
 // add() is cheap and may be called from several threads; whichever comes when a line is due writes
-// it.
+// it.  USR2 has it tell how far it is.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/log.h"
+#include "base/activity.h"
 
 namespace mt {
 
@@ -30,25 +30,27 @@ class Progress {
   ~Progress() { finish(); }
 
   void add(std::uint64_t count);
-  void tell() const;  // an event of the log now, without a bar and whatever is due
+  void expect(std::uint64_t total) { total_ = total; }  // as is known, or guessed, by now
   void finish();  // removes the bar; with --progress json writes the last line.  No add() after it.
   std::uint64_t done() const { return done_.load(std::memory_order_relaxed); }
 
  private:
   enum class Form { none, bar, lines };
   void show() const;
-  double elapsed() const;  // seconds
+  void tell(Log::Level at) const;  // an event of the log
+  double elapsed() const;          // seconds
   std::string bar(double seconds, std::uint64_t done) const;
 
   Log log_;
   std::string what_, unit_;
-  std::uint64_t total_;
+  std::atomic<std::uint64_t> total_;
   Form form_;
   Clock::duration interval_;
   Clock::time_point start_;
   std::atomic<std::uint64_t> done_ = 0;
   std::atomic<Clock::rep> due_;  // when the next line is, since the clock's epoch
   bool finished_ = false;
+  Activity asked_;
 };
 
 // 1234567 as "1.23M", for people.

@@ -15,6 +15,7 @@
 
 #include "base/command.h"
 #include "base/file.h"
+#include "base/signals.h"
 
 namespace mt {
 
@@ -36,12 +37,6 @@ static std::string one_line(const std::string& text) {
     }
   }
   return line;
-}
-
-static void say(const char* program, const std::string& text) {
-  const std::string line = concat(program, ": ", one_line(text), "\n");
-  // Nobody is left to tell that stderr cannot be written to.
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
 static Exit code_of(const std::error_code& error) {
@@ -110,29 +105,27 @@ static void flush_stdout() {
   if (copy >= 0 && ::close(copy) != 0) fail_errno("stdout", "cannot close", Exit::io_error);
 }
 
-static Exit guarded(const char* program, const std::function<void()>& body) {
-  Exit code = Exit::internal;
+static Exit guarded(const CommandLine& line, const std::function<void()>& body) {
+  const auto say = [&](Exit code, const std::string& text) {
+    line.log().error(one_line(text), static_cast<int>(code));
+    return code;
+  };
   try {
     body();
     return Exit::ok;
   } catch (const Error& error) {
-    if (*error.what() != '\0') say(program, error.what());
-    return error.code();
+    return *error.what() == '\0' ? error.code() : say(error.code(), error.what());
   } catch (const std::bad_alloc&) {
-    code = Exit::out_of_memory;
-    say(program, "out of memory");
+    return say(Exit::out_of_memory, "out of memory");
   } catch (const std::filesystem::filesystem_error& error) {
-    code = code_of(error.code());
-    say(program, concat(error.path1().string(), ": ", error.code().message()));
+    return say(code_of(error.code()), concat(error.path1().string(), ": ", error.code().message()));
   } catch (const std::system_error& error) {
-    code = code_of(error.code());
-    say(program, error.what());
+    return say(code_of(error.code()), error.what());
   } catch (const std::exception& error) {
-    say(program, concat("internal error: ", error.what()));
+    return say(Exit::internal, concat("internal error: ", error.what()));
   } catch (...) {
-    say(program, "internal error: an exception of unknown type");
+    return say(Exit::internal, "internal error: an exception of unknown type");
   }
-  return code;
 }
 
 int run_command(const char* program, int argc, char** argv, void (*run)(CommandLine&)) {
@@ -140,15 +133,16 @@ int run_command(const char* program, int argc, char** argv, void (*run)(CommandL
   report_lost_mappings();
   std::signal(SIGPIPE, SIG_DFL);  // also where the parent ignored it: `mt-x | head` ends quietly
   std::signal(SIGXFSZ, SIG_IGN);  // a file as large as `ulimit -f` allows is an error of its write
-  const Exit code = guarded(program, [&] {
+  CommandLine line(program, std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+  const StateRequests requests([&line] { line.tell_state(); });
+  const Exit code = guarded(line, [&] {
     const CheckedStdout checked;
     try {
-      CommandLine line(program, std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
       run(line);
     } catch (const CommandLine::Finished&) {
     }
   });
-  if (code == Exit::ok) return static_cast<int>(guarded(program, flush_stdout));
+  if (code == Exit::ok) return static_cast<int>(guarded(line, flush_stdout));
   std::cout.flush();  // what there was before the error; only that is reported
   std::fflush(stdout);
   return static_cast<int>(code);

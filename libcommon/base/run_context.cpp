@@ -9,10 +9,9 @@ namespace mt {
 void run_until_signal(const CommandLine& cl, const std::function<void(const RunContext&)>& work,
                       bool resumable) {
   Signals signals;
+  signals.answer([](Signal) {});
   RunContext context{cl.log(), version_text(cl.program()), cl.arguments(), [&signals] {
-                       const auto signal = signals.poll();
-                       if (signal && *signal != Signal::user2) throw *signal;
-                       return signal.has_value();
+                       if (const auto signal = signals.poll()) throw *signal;
                      }};
   context.version.erase(context.version.find('\n'));
   try {

@@ -37,23 +37,53 @@ static void hold_back(int number, siginfo_t*, void* context) {
   errno = saved;
 }
 
-Signals::Signals() {
+// Holds one back on this thread, and on all that are started from now on.  False: the parent had it
+// ignored, and it stays so; Linux would keep it for whoever waits.
+static bool hold(int number) {
+  struct sigaction before;
+  ::sigaction(number, nullptr, &before);
+  if (before.sa_handler == SIG_IGN) return false;
   struct sigaction action = {};
   action.sa_sigaction = hold_back;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
+  ::sigaction(number, &action, nullptr);
+  sigset_t one;
+  ::sigemptyset(&one);
+  ::sigaddset(&one, number);
+  const int error = ::pthread_sigmask(SIG_BLOCK, &one, nullptr);
+  if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_sigmask");
+  return true;
+}
+
+Signals::Signals() {
   ::sigemptyset(&held_);
   for (const Signal signal :
-       {Signal::interrupt, Signal::terminate, Signal::hangup, Signal::user1, Signal::user2}) {
+       {Signal::interrupt, Signal::terminate, Signal::hangup, Signal::user1}) {
     const int number = static_cast<int>(signal);
-    struct sigaction before;
-    ::sigaction(number, nullptr, &before);
-    // Linux keeps a held-back signal even if it is ignored, so poll() would find it.
-    if (before.sa_handler == SIG_IGN) continue;
-    ::sigaddset(&held_, number);
-    ::sigaction(number, &action, nullptr);
+    if (hold(number)) ::sigaddset(&held_, number);
   }
-  const int error = ::pthread_sigmask(SIG_BLOCK, &held_, nullptr);
-  if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_sigmask");
+}
+
+Signals::~Signals() {
+  ends_ = true;
+  if (answers_.joinable()) answers_.join();
+}
+
+void Signals::answer(std::function<void(Signal)> at_once) {
+  {
+    const std::lock_guard lock(mutex_);
+    at_once_ = std::move(at_once);
+  }
+  if (answers_.joinable()) return;
+  answers_ = std::thread([this] {
+    while (!ends_) {
+      const std::optional<Signal> came = wait(std::chrono::milliseconds(10));
+      if (!came) continue;
+      const std::lock_guard lock(mutex_);
+      if (at_once_) at_once_(*came);
+      came_.push_back(*came);
+    }
+  });
 }
 
 // From now on it acts, on this thread too.
@@ -65,7 +95,7 @@ static void let_go(int number) {
   ::pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
 }
 
-std::optional<Signal> Signals::poll(std::chrono::nanoseconds most) {
+std::optional<Signal> Signals::wait(std::chrono::nanoseconds most) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(most);
   const timespec time = {.tv_sec = seconds.count(), .tv_nsec = (most - seconds).count()};
   int number;
@@ -78,6 +108,44 @@ std::optional<Signal> Signals::poll(std::chrono::nanoseconds most) {
     let_go(SIGINT);
   }
   return static_cast<Signal>(number);
+}
+
+std::optional<Signal> Signals::poll(std::chrono::nanoseconds most) {
+  if (!answers_.joinable()) return wait(most);
+  if (most > std::chrono::nanoseconds(0)) std::this_thread::sleep_for(most);
+  const std::lock_guard lock(mutex_);
+  if (came_.empty()) return {};
+  const Signal first = came_.front();
+  came_.pop_front();
+  return first;
+}
+
+StateRequests::StateRequests(std::function<void()> tell) : tell_(std::move(tell)) {
+  constexpr std::size_t kStack = 256
+                                 << 10;  // of the 8 MiB that others take some have to do without
+  if (!hold(SIGUSR2)) return;
+  const auto body = [](void* of) -> void* {
+    auto& self = *static_cast<StateRequests*>(of);
+    sigset_t one;
+    ::sigemptyset(&one);
+    ::sigaddset(&one, SIGUSR2);
+    for (int number; ::sigwait(&one, &number) == 0 && !self.ends_;) self.tell_();
+    return nullptr;
+  };
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstacksize(&attributes, kStack);
+  pthread_t thread;
+  // Where there is no thread more, it stays held back, and unanswered.
+  if (::pthread_create(&thread, &attributes, body, this) == 0) answers_ = thread;
+  ::pthread_attr_destroy(&attributes);
+}
+
+StateRequests::~StateRequests() {
+  if (!answers_) return;
+  ends_ = true;
+  ::pthread_kill(*answers_, SIGUSR2);
+  ::pthread_join(*answers_, nullptr);
 }
 
 void end_by(Signal signal) {

@@ -24,7 +24,7 @@ static std::string simd_levels() {
 
 std::string version_text(const std::string& program) {
   std::ostringstream out;
-  out << program << " " << MT_VERSION << "\n";
+  out << program << " " << MT_VERSION << MT_COMMIT << "\n";
 #if defined(__clang__)
   out << "compiler: clang " << __clang_version__ << "\n";
 #else

@@ -42,8 +42,7 @@ Hosts::Hosts(const Launch& launch, std::chrono::milliseconds timeout, Signals& s
 int Hosts::begin(int attempt) {
   if (alone()) return attempt;
   const auto until_signal = [this] {
-    const std::optional<Signal> signal = signals_.poll();
-    if (signal && *signal != Signal::user2)
+    if (const std::optional<Signal> signal = signals_.poll())
       fail(Exit::stopped, "stopped by ", signal_name(*signal), " while it waited for other hosts");
   };
   const std::string number = std::to_string(attempt);

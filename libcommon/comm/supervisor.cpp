@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <map>
@@ -17,6 +18,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/activity.h"
 #include "base/file.h"
 #include "comm/hosts.h"
 #include "comm/socket.h"
@@ -72,7 +74,11 @@ bool comes_again(Exit code) {
 class Supervisor {
  public:
   Supervisor(const Launch& launch, const Supervision& supervision, Signals& signals, const Log& log)
-      : launch_(launch), supervision_(supervision), signals_(signals), log_(log) {}
+      : launch_(launch),
+        supervision_(supervision),
+        signals_(signals),
+        log_(log),
+        asked_(log, [this] { state_is_asked_for_ = true; }) {}
   Supervisor(const Supervisor&) = delete;
   ~Supervisor() { kill_all(); }
 
@@ -101,6 +107,8 @@ class Supervisor {
   std::string stayed_;  // the ranks that we had to kill
   Clock::time_point deadline_ = Clock::time_point::max();
   bool stopped_ = false;  // by a signal
+  std::atomic<bool> state_is_asked_for_ = false;
+  Activity asked_;
 };
 
 std::vector<std::string> Supervisor::environment(int attempt, int local_rank) const {
@@ -168,7 +176,10 @@ void Supervisor::start(int attempt, int local_rank) {
 }
 
 void Supervisor::say(const Child& child, const std::string& line) const {
-  log_.write_line(line.starts_with("{") ? line : concat("rank ", child.rank, ": ", line));
+  const bool json = log_.settings().format == Log::Format::json;
+  if (line.starts_with("{")) return log_.write_line(line);
+  if (json) return log_.for_rank(child.rank).say("output", line);
+  log_.write_line(concat("rank ", child.rank, ": ", line));
 }
 
 void Supervisor::hear(Child& child) {
@@ -218,11 +229,15 @@ void Supervisor::bury(Child& child) {
 }
 
 void Supervisor::pass_signals_on() {
-  while (const std::optional<Signal> signal = signals_.poll()) {
-    stopped_ = stopped_ || *signal != Signal::user2;
+  const auto pass_on = [&](Signal signal) {
     for (const Child& child : children_)
-      if (child.running) ::kill(child.pid, static_cast<int>(*signal));
+      if (child.running) ::kill(child.pid, static_cast<int>(signal));
+  };
+  while (const std::optional<Signal> signal = signals_.poll()) {
+    stopped_ = true;
+    pass_on(*signal);
   }
+  if (state_is_asked_for_.exchange(false)) pass_on(Signal::user2);
 }
 
 void Supervisor::kill_all() {

@@ -51,19 +51,25 @@ void visit_token_file(const std::string& prefix, const Words& words, const Visit
     fail(Exit::bad_config, prefix, ": was made with another tokenizer than the model's");
   const std::vector<std::int32_t> in_front = put_in_front(tokenizer);
   std::vector<std::int32_t> ids;
+  std::uint64_t read = 0;
   for (std::int64_t document = 0; document < data.documents(); ++document) {
     read_document(data, document, tokenizer.eod(), ids);
     words.check(ids, prefix, ": document ", document);
+    read += static_cast<std::uint64_t>(
+                data.tokens({data.document_begin(document), data.document_begin(document + 1)})) *
+            size_of(data.type());
     // What the tokenizer puts in front is no text.
     const auto first = std::ranges::mismatch(ids, in_front).in1;
     const std::string text = tokenizer.decode({first, ids.end()});
-    visit({ids, count_words(text), static_cast<std::int64_t>(text.size())});
+    visit({ids, count_words(text), static_cast<std::int64_t>(text.size()), read});
   }
 }
 
 // Texts that stand in a list are tokenized one by one, as preprocessing does.
-void visit_json_lines(const LineBlock& block, const Words& known, JsonLineParser& parser,
-                      const Visit& visit) {
+// `before`: how much of the input, as stored, had been read before the block.
+void visit_json_lines(const LineBlock& block, std::uint64_t before, const Words& known,
+                      JsonLineParser& parser, const Visit& visit) {
+  const double stored = static_cast<double>(block.stored_end) - static_cast<double>(before);
   std::vector<std::int32_t> ids;
   for_each_line(block, [&](std::string_view line, std::int64_t number) {
     if (const std::string wrong = parser.parse(line); !wrong.empty())
@@ -77,7 +83,10 @@ void visit_json_lines(const LineBlock& block, const Words& known, JsonLineParser
       bytes += text.size();
     }
     known.check(ids, block.file, ":", number);
-    visit({ids, words, static_cast<std::int64_t>(bytes)});
+    const auto end = static_cast<double>(line.data() + line.size() - block.text().data());
+    const double part = end / static_cast<double>(block.text().size());
+    visit({ids, words, static_cast<std::int64_t>(bytes),
+           before + static_cast<std::uint64_t>(part * stored)});
   });
 }
 
@@ -86,21 +95,13 @@ void visit_plain(const std::string& text, const Words& known, const std::string&
   std::vector<std::int32_t> ids;
   known.tokenizer.encode(text, ids);
   known.check(ids, input);
-  visit({ids, count_words(text), static_cast<std::int64_t>(text.size())});
+  visit({ids, count_words(text), static_cast<std::int64_t>(text.size()), input_bytes(input)});
 }
 
 bool looks_like_json(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // the parser will name it
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && text[first] == '{';
-}
-
-// One of the two files where their prefix is meant: its bytes would be taken for a text.
-void refuse_part_of_token_file(const std::string& input) {
-  if (!input.ends_with(".bin") && !input.ends_with(".idx")) return;
-  const std::string prefix = input.substr(0, input.size() - 4);
-  if (std::filesystem::exists(idx_path(prefix)))
-    fail(Exit::usage, input, ": is part of a token file; give its prefix, ", prefix);
 }
 
 }  // namespace
@@ -122,6 +123,11 @@ std::int64_t count_words(std::string_view text) {
   return words;
 }
 
+std::uint64_t input_bytes(const std::string& input) {
+  const bool tokens = std::filesystem::exists(idx_path(input));
+  return stored_size({tokens ? bin_path(input) : input});
+}
+
 void for_each_text(const std::string& input, const Tokenizer& tokenizer, std::int64_t vocab_size,
                    const Visit& visit) {
   const Words known{tokenizer, vocab_size};
@@ -132,12 +138,14 @@ void for_each_text(const std::string& input, const Tokenizer& tokenizer, std::in
   JsonLineParser parser({"text"});
   std::string plain;
   bool json = false;
+  std::uint64_t before = 0;
   for (bool first = true; reader.next(block); first = false) {
     if (first) json = looks_like_json(block.text());
     if (json)
-      visit_json_lines(block, known, parser, visit);
+      visit_json_lines(block, before, known, parser, visit);
     else
       plain += block.text();
+    before = static_cast<std::uint64_t>(block.stored_end);
   }
   if (!json && !plain.empty()) visit_plain(plain, known, input, visit);
 }

@@ -16,7 +16,11 @@ namespace mt {
 struct EvalText {
   std::span<const std::int32_t> tokens;
   std::int64_t words = 0, bytes = 0;  // of the text; of a list the sums
+  std::uint64_t read = 0;             // of input_bytes(), with this text
 };
+
+// The bytes of an input as it is stored, 0 where it is not a file.
+std::uint64_t input_bytes(const std::string& input);
 
 // The words of a text as Megatron counts them: the parts between single blanks (two blanks in a row
 // hold an empty one, a line end none) once white space at both ends is gone; none in white space.

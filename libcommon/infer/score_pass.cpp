@@ -27,7 +27,8 @@ static std::int64_t tile_sequences(std::int64_t length) {
 }
 
 ScorePass::ScorePass(const Gpt& model, const Options& options)
-    : window_(options.window),
+    : scored_(options.scored),
+      window_(options.window),
       tokens_(round_up(options.batch * padded_length(options.window), kRowTile)),
       stream_(model.table().device(), options.threads),
       pass_(model, stream_, options.vocab_size) {
@@ -55,6 +56,11 @@ void ScorePass::score(std::span<const std::span<const std::int32_t>> ids,
         static_cast<std::size_t>(std::clamp<std::int64_t>(most, 1, std::ssize(left)));
     const bool fills_one = sequences == 1 && length > kRowTile / 2;
     score_batch(left.first(sequences), fills_one ? round_up(length, kRowTile) : length);
+    if (scored_) {
+      std::int64_t tokens = 0;
+      for (const Item& item : left.first(sequences)) tokens += std::ssize(item.nll);
+      scored_(tokens);
+    }
     left = left.subspan(sequences);
   }
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "model/pass.h"
@@ -21,6 +22,7 @@ class ScorePass {
     std::int64_t window = 0;      // inputs of a sequence at most
     std::int64_t batch = 1;       // sequences of that length at a time, of shorter ones more
     int threads = 0;              // of the CPU; 0: one a core
+    std::function<void(std::int64_t tokens)> scored = {};  // is told of each batch
   };
   ScorePass(const Gpt& model, const Options& options);
 
@@ -36,6 +38,7 @@ class ScorePass {
   };
   void score_batch(std::span<const Item> items, std::int64_t length);
 
+  std::function<void(std::int64_t tokens)> scored_;
   std::int64_t window_, tokens_;  // tokens_: of a batch, padding included
   Stream stream_;
   Pass pass_;

@@ -48,6 +48,10 @@ void DeviceOptions::complete(bool gpu_serves) {
   if (bf16 && fp16) fail(Exit::usage, "--bf16 and --fp16 exclude each other");
   if (bf16 || fp16) dtype = bf16 ? "bf16" : "fp16";
   const bool narrow = dtype == "bf16" || dtype == "fp16";
+  if (narrow && device_name == "auto" && gpu_serves && !supposed && device::count() == 0)
+    fail(Exit::unavailable, bf16 || fp16 ? "--" : "--dtype ", dtype,
+         ": needs a GPU, and there is none (", device::version(),
+         "); on the CPU --dtype fp32 or fp64");
   if (device_name == "auto") choose_device(*this, gpu_serves, narrow);
   if (device() == Device::cpu && narrow)
     fail(Exit::bad_config, "--dtype ", dtype, ": the CPU computes in fp32 or fp64");

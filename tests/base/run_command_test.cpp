@@ -236,7 +236,7 @@ TEST(Answers, HelpText) {
   EXPECT_EQ(help.code, 0);
   EXPECT_EQ(help.out.substr(0, std::string_view(kHelp).size()), kHelp);
   EXPECT_TRUE(help.out.ends_with("\n\nAlways on, and accepted: --use-mcore-models\n"));
-  EXPECT_EQ(outcome(sample, {"-h"}).out, help.out);
+  EXPECT_EQ(outcome(sample, {"--help", "common"}).out.substr(0, 16), "Common options:\n");
   EXPECT_EQ(outcome(sample, {"--bf16", "x", "--lr", "wrong", "--help"}).out, help.out);
   std::istringstream lines(help.out);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
@@ -277,7 +277,7 @@ static const char* const kHelpJson =
     R"({"names":["--use-mcore-models"],"kind":"implied","section":"Files",)"
     R"("help":"there are no others"},)"
     R"({"names":["--use-legacy-models"],"kind":"refused","section":"Files","help":"they are gone"},)"
-    R"({"names":["--help","-h"],"kind":"flag","type":"string",)";
+    R"({"names":["--usage","-h"],"kind":"flag","type":"boolean",)";
 
 TEST(Answers, HelpJson) {
   const Outcome help = outcome(sample, {"--help=json"});
@@ -322,9 +322,10 @@ TEST(Answers, HelpWords) {
   const std::string words = outcome(sample, {"--help=words"}).out;
   EXPECT_TRUE(
       words.starts_with("cat\t-\tprint what a file holds, one document a line, for people\n"
-                        "--micro-batch-size\t*\tsequences per micro-batch\n"
-                        "--mbs\t*\tsequences per micro-batch\n"
-                        "--lr\t*\tlearning rate\n"))
+                        "=\t*\tread this\n"
+                        "--micro-batch-size\t#\tsequences per micro-batch\n"
+                        "--mbs\t#\tsequences per micro-batch\n"
+                        "--lr\t#\tlearning rate\n"))
       << words;
   EXPECT_NE(words.find("\n--kind\ta|b\t\n"), words.npos);
   EXPECT_EQ(words.find("legacy"), words.npos);
@@ -366,7 +367,8 @@ TEST(Answers, PrintedConfigIsAConfig) {
 
 TEST(Answers, Version) {
   const std::string version = outcome(sample, {"--version"}).out;
-  EXPECT_TRUE(version.starts_with("mt-x " MT_VERSION "\ncompiler: ")) << version;
+  EXPECT_TRUE(version.starts_with("mt-x " MT_VERSION)) << version;  // and perhaps its commit
+  EXPECT_NE(version.find("\ncompiler: "), version.npos);
   EXPECT_NE(version.find("\nSIMD:"), version.npos);
   EXPECT_NE(version.find("\nCUDA: built without\n"), version.npos);
 }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <thread>
@@ -21,18 +22,17 @@ static int in_child(const std::function<int()>& body) {
 }
 
 TEST(Signals, ArePolledOnce) {
-  EXPECT_EQ(
-      in_child([] {
-        Signals signals;
-        if (signals.poll()) return 1;
-        for (const Signal one : {Signal::terminate, Signal::hangup, Signal::user1, Signal::user2}) {
-          ::kill(::getpid(), static_cast<int>(one));
-          if (signals.poll() != one) return 2;
-          if (signals.poll()) return 3;
-        }
-        return 0;
-      }),
-      0);
+  EXPECT_EQ(in_child([] {
+              Signals signals;
+              if (signals.poll()) return 1;
+              for (const Signal one : {Signal::terminate, Signal::hangup, Signal::user1}) {
+                ::kill(::getpid(), static_cast<int>(one));
+                if (signals.poll() != one) return 2;
+                if (signals.poll()) return 3;
+              }
+              return 0;
+            }),
+            0);
 }
 
 TEST(Signals, SecondInterruptEndsTheProgram) {
@@ -76,8 +76,7 @@ TEST(Signals, OlderThreadsDoNotLoseThem) {
               std::thread([] { ::pause(); }).detach();
               Signals signals;
               for (int i = 0; i < 3; ++i)
-                for (const Signal one :
-                     {Signal::terminate, Signal::hangup, Signal::user1, Signal::user2}) {
+                for (const Signal one : {Signal::terminate, Signal::hangup, Signal::user1}) {
                   ::kill(::getpid(), static_cast<int>(one));
                   std::optional<Signal> got;
                   for (int wait = 0; wait < 1000 && !got; ++wait) {
@@ -108,7 +107,7 @@ TEST(Signals, SecondInterruptEndsTheProgramWithOlderThreads) {
 }
 
 TEST(Signals, DoNotChangeTheExitCodeOfWhoIsDone) {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2})
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1})
     EXPECT_EQ(in_child([number] {
                 {
                   Signals signals;
@@ -137,6 +136,65 @@ TEST(Signals, IgnoredOnesStayIgnored) {
               Signals signals;
               ::kill(::getpid(), SIGINT);
               return signals.poll() ? 1 : 0;
+            }),
+            0);
+}
+
+TEST(Signals, AreAnsweredAtOnceAndPolledOnce) {
+  EXPECT_EQ(in_child([] {
+              Signals signals;
+              std::atomic<int> answers = 0;
+              signals.answer([&](Signal signal) { answers += signal == Signal::terminate; });
+              ::kill(::getpid(), SIGTERM);
+              while (answers == 0) ::usleep(1000);
+              std::optional<Signal> got;
+              while (!(got = signals.poll())) ::usleep(1000);
+              signals.answer({});
+              ::kill(::getpid(), SIGHUP);
+              while (!(got = signals.poll())) ::usleep(1000);
+              return answers == 1 && got == Signal::hangup && !signals.poll() ? 0 : 1;
+            }),
+            0);
+}
+
+TEST(Signals, SecondInterruptEndsTheProgramWhereNobodyPolls) {
+  EXPECT_EQ(in_child([] {
+              Signals signals;
+              std::atomic<bool> told = false;
+              signals.answer([&](Signal) { told = true; });
+              ::kill(::getpid(), SIGINT);
+              while (!told) ::usleep(1000);
+              ::kill(::getpid(), SIGINT);
+              ::sleep(5);
+              return 2;
+            }),
+            128 + SIGINT);
+}
+
+TEST(StateRequests, AreAnsweredAndEndNothing) {
+  EXPECT_EQ(in_child([] {
+              std::atomic<int> told = 0;
+              {
+                const StateRequests requests([&] { ++told; });
+                ::kill(::getpid(), SIGUSR2);
+                while (told == 0) ::usleep(1000);
+              }
+              ::kill(::getpid(), SIGUSR2);  // nobody is there to answer
+              return told == 1 ? 0 : 1;
+            }),
+            0);
+}
+
+TEST(StateRequests, IgnoredOnesStayIgnored) {
+  EXPECT_EQ(in_child([] {
+              ::signal(SIGUSR2, SIG_IGN);
+              std::atomic<int> told = 0;
+              {
+                const StateRequests requests([&] { ++told; });
+                ::kill(::getpid(), SIGUSR2);
+                ::usleep(20000);
+              }
+              return told.load();
             }),
             0);
 }

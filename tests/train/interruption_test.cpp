@@ -58,21 +58,14 @@ TEST(Interruption, RequestsOfEachRankGoToAll) {
 
 TEST(Interruption, TakesWhatIsAskedFor) {
   const auto group = make_single_group();
-  int shown = 0;
-  const auto show = [&] { ++shown; };
   Interruption asked(*group, {});
-  asked.take({}, show);
-  EXPECT_FALSE(asked.signal() || asked.time_is_over() || shown > 0);
-  asked.take({0, 0, 0, 0, 1}, show);
-  asked.take({0, 0, 0, 0, 1}, show);  // nothing new
-  EXPECT_EQ(shown, 1);
-  EXPECT_FALSE(asked.signal());
-  asked.take({0, 3, 1, 0, 1}, show);
+  asked.take({});
+  EXPECT_FALSE(asked.signal() || asked.time_is_over());
+  asked.take({0, 3, 1, 0});
   EXPECT_EQ(asked.signal(), Signal::user1);
-  asked.take({1, 3, 1, 0, 2, 1}, show);
+  asked.take({1, 3, 1, 0, 1});
   EXPECT_EQ(asked.signal(), Signal::user1);
   EXPECT_TRUE(asked.time_is_over());
-  EXPECT_EQ(shown, 2);
 }
 
 TEST(Interruption, CountsWhatComes) {
@@ -80,18 +73,36 @@ TEST(Interruption, CountsWhatComes) {
   Signals signals;
   Interruption asked(*group, {.signals = &signals, .minutes = {}});
   EXPECT_EQ(asked.requests(), Requests{});
-  std::raise(SIGUSR2);
-  EXPECT_EQ(asked.requests(), (Requests{0, 0, 0, 0, 1}));
-  std::raise(SIGUSR2);
+  std::raise(SIGUSR1);
+  EXPECT_EQ(asked.requests(), (Requests{0, 1}));
+  std::raise(SIGUSR1);
   std::raise(SIGTERM);
   std::raise(SIGHUP);
   for (int others = 0; others < 2; ++others) asked.requests();  // one at a time
   Requests put = {};
   Stream stream(Device::cpu);
   asked.put_requests({put.data(), DType::f64, {kRequests}}, stream);
-  EXPECT_EQ(put, (Requests{1, 0, 0, 1, 2}));
-  EXPECT_TRUE(asked.poll([] {}));
+  EXPECT_EQ(put, (Requests{1, 2, 0, 1}));
+  EXPECT_TRUE(asked.poll());
   EXPECT_EQ(asked.signal(), Signal::terminate);
+}
+
+// Where one comes in a step, it is told of at once, with the time until the step ends.
+TEST(Interruption, TellsOfWhatComesAtOnce) {
+  const auto group = make_single_group();
+  Signals signals;
+  std::promise<std::pair<Signal, double>> told;
+  Interruption asked(*group, {.signals = &signals, .minutes = {}, .came = [&](auto... what) {
+                                told.set_value({what...});
+                              }});
+  asked.step_ended(40);
+  ::kill(::getpid(), SIGTERM);
+  const auto [signal, seconds] = told.get_future().get();
+  EXPECT_EQ(signal, Signal::terminate);
+  EXPECT_GT(seconds, 30);
+  EXPECT_LE(seconds, 40);
+  while (asked.requests() == Requests{}) std::this_thread::yield();
+  EXPECT_EQ(asked.requests(), Requests{1});
 }
 
 // By every rank, of each checkpoint.
@@ -102,7 +113,7 @@ TEST(Interruption, AllHaveWritten) {
       for (int rank = 0; rank < ranks.size(); ++rank) {
         EXPECT_FALSE(asked.all_written(checkpoint));
         if (rank == ranks.rank()) std::thread([&] { asked.count_written(); }).join();
-        EXPECT_FALSE(asked.poll([] {}));
+        EXPECT_FALSE(asked.poll());
         EXPECT_EQ(asked.all_written(checkpoint), rank == ranks.size() - 1);
       }
   });
@@ -112,8 +123,8 @@ TEST(Interruption, OnlyTheFirstRankLooksAtTheTime) {
   run_ranks(2, [](Group& ranks) {
     Interruption over(
         ranks, {.start = Interruption::Clock::now() - std::chrono::minutes(2), .minutes = 1});
-    EXPECT_EQ(over.requests()[5], ranks.rank() == 0 ? 1 : 0);
-    EXPECT_TRUE(over.poll([] {}));
+    EXPECT_EQ(over.requests()[4], ranks.rank() == 0 ? 1 : 0);
+    EXPECT_TRUE(over.poll());
     EXPECT_TRUE(over.time_is_over());
   });
 }
@@ -139,7 +150,6 @@ TEST(Interruption, ASignalThatFindsNoStepEndingIsToldOf) {
                                 .patience = std::chrono::milliseconds(500)});
     asked.step_ended(how == "long steps" ? 3600 : 0.001);
     if (how == "saved") asked.all_saved();
-    ::kill(::getpid(), SIGUSR2);  // ends nothing
     ::kill(::getpid(), SIGTERM);
     auto saved = told.get_future();
     const bool is_told = how == "held" || how == "saved";
@@ -151,7 +161,7 @@ TEST(Interruption, ASignalThatFindsNoStepEndingIsToldOf) {
       EXPECT_EQ(saved.get(), how == "saved");
       EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(500));
     }
-    EXPECT_EQ(asked.requests(), (Requests{1, 0, 0, 0, 1}));
+    EXPECT_EQ(asked.requests(), Requests{1});
   }
 }
 

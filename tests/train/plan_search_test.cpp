@@ -20,7 +20,8 @@ PretrainOptions searched() {
 
 PlanSearch search_of(PretrainOptions o, int gpus) {
   o.plan.search = gpus;
-  return search_plans(o.run, Pretraining(o.model, o.data), o.plan);
+  return search_plans(o.run, Pretraining(o.model, o.data), o.plan,
+                      Log({.level = Log::Level::quiet}));
 }
 
 TEST(PlanSearch, TheFirstIsFastestAndAllFit) {

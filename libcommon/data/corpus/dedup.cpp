@@ -44,7 +44,9 @@ std::unordered_set<std::uint64_t> ngrams_of(const DedupOptions& options,
   BadLines bad("stop", false, {}, context.log);
   JsonLineParser parser({options.lines.key});
   LineBlock block;
-  while (reader.next(block))
+  Progress progress(context.log, "reading --against", "bytes", stored_size(reading.inputs));
+  while (reader.next(block)) {
+    progress.add(static_cast<std::uint64_t>(block.stored_end) - progress.done());
     for_each_line(block, [&](std::string_view line, std::int64_t number) {
       const std::string wrong = parser.parse(line);
       if (!wrong.empty()) bad.add(block.file, {number, wrong, line});
@@ -52,6 +54,7 @@ std::unordered_set<std::uint64_t> ngrams_of(const DedupOptions& options,
         for_each_ngram(word_hashes(text), static_cast<std::size_t>(options.ngram),
                        [&](std::uint64_t hash) { ngrams.insert(hash); });
     });
+  }
   if (ngrams.empty())
     context.log.warn(concat("--against: no text has a run of ", options.ngram,
                             " words, so none overlaps; see --ngram"));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/progress.h"
 #include "data/corpus/bad_lines.h"
 #include "data/corpus/json_lines.h"
 #include "data/corpus/line_pipeline.h"
@@ -95,6 +96,7 @@ FilterSummary filter_lines(const FilterOptions& options, const std::vector<std::
   BadLines bad(options.on_error, options.overwrite, reading.inputs, context.log);
   LineSink sink(options, context);
   FilterSummary summary;
+  Progress progress(context.log, "reading", "bytes", stored_size(reading.inputs));
   run_line_pipeline<Judgements>(
       reader, options.workers,
       [&](const LineBlock& block, Judgements& result) {
@@ -122,6 +124,7 @@ FilterSummary filter_lines(const FilterOptions& options, const std::vector<std::
       [&](const LineBlock& block, Judgements& judged) {
         for (const BadLine& line : judged.bad) bad.add(block.file, line);
         summary.lines += static_cast<std::int64_t>(judged.lines.size() + judged.bad.size());
+        progress.add(static_cast<std::uint64_t>(block.stored_end) - progress.done());
         for (auto& [line, judgement] : judged.lines) {
           const LineFate fate = decide(judgement);
           if (!fate.dropped.empty()) {
@@ -133,6 +136,7 @@ FilterSummary filter_lines(const FilterOptions& options, const std::vector<std::
           sink.write(fate.changed.empty() ? line : std::string_view(fate.changed));
         }
       });
+  progress.finish();
   sink.commit();
   bad.commit();
   summary.bad_lines = bad.count();

@@ -272,9 +272,7 @@ class Run {
     reading.skip_lines = lines_;
     progress_.emplace(context_.log, "preprocess", "bytes",
                       stored_size(inputs) / static_cast<std::uint64_t>(shard.count));
-    reading.checkpoint = [this] {
-      if (context_.checkpoint()) progress_->tell();
-    };
+    reading.checkpoint = [this] { context_.checkpoint(); };
     reader_.emplace(reading);
   }
 

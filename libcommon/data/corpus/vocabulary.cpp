@@ -112,9 +112,7 @@ static VocabularySummary train(const Trainer& untrained, const VocabularyOptions
   LineReader::Options reading;
   reading.inputs = expand_inputs(options.inputs);
   Progress read(context.log, "read", "bytes", stored_size(reading.inputs));
-  reading.checkpoint = [&] {
-    if (context.checkpoint()) read.tell();
-  };
+  reading.checkpoint = [&] { context.checkpoint(); };
   const std::size_t memory = static_cast<std::size_t>(options.memory) << 20;
   reading.line_limit = memory / 4;
   reading.limit_hint = "; with more --memory it may be longer";
@@ -160,7 +158,7 @@ static VocabularySummary train(const Trainer& untrained, const VocabularyOptions
                  static_cast<std::uint64_t>(kByTokens ? more : 0));
   const auto train_all = [&] {
     return all.train(static_cast<std::int32_t>(options.vocab_size), [&] {
-      if (context.checkpoint()) learn.tell();
+      context.checkpoint();
       learn.add(1);
     });
   };

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/threads.h"
 #include "data/files/known_files.h"
+#include "data/files/manifest.h"
 
 namespace mt {
 namespace {
@@ -36,8 +37,14 @@ std::string idx_path(const std::string& prefix) { return prefix + ".idx"; }
 
 IndexedDataset::IndexedDataset(const std::string& prefix) : IndexedDataset(prefix, KnownFiles()) {}
 
+// The prefix, if it is not a file of one.
+static const std::string& checked(const std::string& prefix) {
+  refuse_part_of_token_file(prefix);
+  return prefix;
+}
+
 IndexedDataset::IndexedDataset(const std::string& prefix, const KnownFiles& known)
-    : prefix_(prefix),
+    : prefix_(checked(prefix)),
       idx_file_(std::make_unique<MappedFile>(idx_path(prefix))),
       bin_file_(std::make_unique<MappedFile>(bin_path(prefix))),
       idx_(idx_file_->bytes()),

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/json_place.h"
+#include "data/files/indexed_dataset.h"
 #include "text/null_tokenizer.h"
 #include "text/tokenizer.h"
 
@@ -109,7 +110,15 @@ Manifest read_manifest(const std::string& prefix) {
   return parse(path, root);
 }
 
+void refuse_part_of_token_file(const std::string& path) {
+  if (!path.ends_with(".bin") && !path.ends_with(".idx")) return;
+  const std::string prefix = path.substr(0, path.size() - 4);
+  if (std::filesystem::exists(idx_path(prefix)) && !std::filesystem::exists(idx_path(path)))
+    fail(Exit::usage, path, ": is part of a token file; give its prefix, ", prefix);
+}
+
 std::optional<Manifest> find_manifest(const std::string& prefix) {
+  refuse_part_of_token_file(prefix);
   if (!std::filesystem::exists(manifest_path(prefix))) return std::nullopt;
   return read_manifest(prefix);
 }

@@ -44,6 +44,9 @@ std::string manifest_path(const std::string& prefix);
 // type; unknown fields are passed over.
 Manifest read_manifest(const std::string& prefix);
 
+// Exit::usage for .bin or .idx of a token file where its prefix is meant.
+void refuse_part_of_token_file(const std::string& path);
+
 // Absent where the token file has no manifest, as upstream's have none.
 std::optional<Manifest> find_manifest(const std::string& prefix);
 

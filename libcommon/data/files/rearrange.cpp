@@ -88,7 +88,7 @@ void copy(const IndexedDataset& from, ItemRange documents, IndexedDatasetWriter&
     const ItemRange step = {at, std::min(documents.end, at + kStepDocuments)};
     writer.add_documents(from, step);
     progress.add(static_cast<std::uint64_t>(step.size()));
-    if (context.checkpoint()) progress.tell();
+    context.checkpoint();
   }
 }
 

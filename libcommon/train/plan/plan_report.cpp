@@ -161,13 +161,43 @@ static std::string line(const char* name, double value, const char* unit) {
   return text;
 }
 
+// As people read it: "50.6 GiB", "812.0 KiB".
+static std::string size_text(std::size_t bytes) {
+  constexpr double kStep = 1024;
+  double size = static_cast<double>(bytes);
+  const char* unit = "bytes";
+  for (const char* const next : {"KiB", "MiB", "GiB"}) {
+    if (size < kStep) break;
+    size /= kStep;
+    unit = next;
+  }
+  char text[64];
+  std::snprintf(text, sizeof text, bytes < 1024 ? "%.0f %s" : "%.1f %s", size, unit);
+  return text;
+}
+
+// What a rank's memory has to do with a GPU's, or with the machine's for all: the answer of a plan.
+static std::string fits_text(const Plan& plan) {
+  const bool on_cpu = plan.device == Device::cpu;
+  const std::size_t needed = on_cpu ? plan.total() : plan.fullest().memory.total();
+  if (plan.device_memory == 0) return concat("needs ", size_text(needed), " of a GPU\n");
+  return concat(plan.fits() ? "fits: " : "does not fit: ", size_text(needed), " of ",
+                size_text(plan.device_memory), on_cpu ? " of this machine" : " of a GPU", "\n");
+}
+
+static std::string memory_line(const char* name, std::size_t bytes, const char* note = "") {
+  char text[160];
+  std::snprintf(text, sizeof text, "memory: %-42s %10s%s\n", name, size_text(bytes).c_str(), note);
+  return text;
+}
+
 static std::string largest_text(const std::vector<LargeTensor>& tensors) {
   std::string text;
   for (const LargeTensor& tensor : tensors) {
-    text += line(text.empty() ? "the largest tensors" : "", static_cast<double>(tensor.bytes()),
-                 "bytes:");
-    text.back() = ' ';  // instead of the line's end
-    text += description(tensor) + "\n";
+    char start[64];
+    std::snprintf(start, sizeof start, "%-28s %10s: ", text.empty() ? "the largest tensors" : "",
+                  size_text(tensor.bytes()).c_str());
+    text += start + description(tensor) + "\n";
   }
   return text;
 }
@@ -246,29 +276,26 @@ static std::string times_text(const Plan& plan, int columns) {
 std::string plan_text(const Plan& plan, int columns) {
   const RankPlan& fullest = plan.fullest();
   const RankMemory& m = fullest.memory;
-  const auto bytes = [](const char* name, std::size_t count, const std::string& unit = "bytes") {
-    return line(name, static_cast<double>(count), unit.c_str());
-  };
-  const std::string measured =
-      concat("bytes, as measured with ", NcclMemory::kMeasuredRanks, " ranks");
-  return length_text(plan.length) + line("parameters", static_cast<double>(plan.parameters), "") +
+  const std::string measured = concat(", as measured with ", NcclMemory::kMeasuredRanks, " ranks");
+  return fits_text(plan) + length_text(plan.length) +
+         line("parameters", static_cast<double>(plan.parameters), "") +
          line("model FLOPs of a step", plan.model_flops, "") +
          line("counted FLOPs on a rank", fullest.step.flops, "") +
          line("counted traffic on a rank", fullest.step.bytes, "bytes") +
          line("messages of a rank", fullest.step.message_bytes, "bytes") +
-         bytes("memory: parameters", m.parameters) + bytes("memory: gradients", m.gradients) +
-         bytes("memory: optimizer", m.optimizer) +
-         (m.work > 0 ? bytes("memory: scratch", m.work) : "") +
-         (m.cuda > 0 ? bytes("memory: CUDA's own", m.cuda) : "") +
-         (m.nccl > 0 ? bytes("memory: NCCL's", m.nccl, measured) : "") +
-         (m.copies > 0 ? bytes("memory: copies by ranks", m.copies) : "") +
-         bytes("memory: keep", m.step.keep()) + bytes("memory: layer", m.step.layer) +
-         bytes("memory: deferred", m.step.deferred()) +
-         bytes("memory: total of a rank", m.total()) + largest_text(fullest.largest) +
+         memory_line("parameters", m.parameters) + memory_line("gradients", m.gradients) +
+         memory_line("optimizer", m.optimizer) +
+         (m.work > 0 ? memory_line("scratch", m.work) : "") +
+         (m.cuda > 0 ? memory_line("CUDA's own", m.cuda) : "") +
+         (m.nccl > 0 ? memory_line("NCCL's", m.nccl, measured.c_str()) : "") +
+         (m.copies > 0 ? memory_line("copies by ranks", m.copies) : "") +
+         memory_line("kept from forward to backward", m.step.keep()) +
+         memory_line("of one layer while it computes", m.step.layer) +
+         memory_line("kept until gradients of weights are made", m.step.deferred()) +
+         memory_line("a rank needs in all", m.total()) + largest_text(fullest.largest) +
          pipeline_text(plan) + messages_text(plan, fullest.messages) +
          line(plan.device == Device::cpu ? "ranks on this machine" : "ranks, a GPU each",
               plan.ranks, "") +
-         bytes(plan.device == Device::cpu ? "this machine has" : "a GPU has", plan.device_memory) +
          times_text(plan, columns);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 
+#include "base/progress.h"
 #include "base/threads.h"
 #include "model/config/model_config.h"
 #include "train/options/plan_options.h"
@@ -58,8 +59,8 @@ bool sees_documents(const Task& task) {
 
 class Search {
  public:
-  Search(const RunOptions& options, const Task& task, const PlanOptions& asked)
-      : options_(options), task_(task), model_(task.model()), asked_(asked) {
+  Search(const RunOptions& options, const Task& task, const PlanOptions& asked, const Log& log)
+      : options_(options), task_(task), model_(task.model()), asked_(asked), log_(log) {
     if (!options.batch.global_batch_size)
       fail(Exit::usage, "--plan-search: needs --global-batch-size, which all layouts share");
     if (options.ranks.count > 1 || options.ranks.launch.gpus)
@@ -221,9 +222,11 @@ class Search {
 
   void measure() {
     std::vector<Outcome> outcomes(layouts_.size());
+    Progress progress(log_, "planning", "layouts", layouts_.size());
     Workers(0).run([&] {
       parallel_for_ordered_errors(std::ssize(layouts_), [&](std::int64_t i) {
         outcomes[static_cast<std::size_t>(i)] = plan(layouts_[static_cast<std::size_t>(i)]);
+        progress.add(1);
       });
     });
     // What is wrong with all of them is not the layouts'.
@@ -246,6 +249,7 @@ class Search {
   const Task& task_;
   const ModelConfig& model_;
   PlanOptions asked_;
+  const Log& log_;
   std::vector<Layout> layouts_;
   std::map<std::string, int> ruled_out_;
   PlanSearch found_;
@@ -318,8 +322,9 @@ void write(JsonWriter& json, const Proposal& p) {
 
 }  // namespace
 
-PlanSearch search_plans(const RunOptions& options, const Task& task, const PlanOptions& asked) {
-  return Search(options, task, asked).run();
+PlanSearch search_plans(const RunOptions& options, const Task& task, const PlanOptions& asked,
+                        const Log& log) {
+  return Search(options, task, asked, log).run();
 }
 
 std::string search_json(const PlanSearch& search) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "train/plan/plan.h"
 
 namespace mt {
@@ -48,7 +49,8 @@ struct PlanSearch {
 
 // `options` as given, not complete(), and the task as a single rank has it.  Exit::usage without
 // --global-batch-size, or with --gpus or --ranks.
-PlanSearch search_plans(const RunOptions& options, const Task& task, const PlanOptions& asked);
+PlanSearch search_plans(const RunOptions& options, const Task& task, const PlanOptions& asked,
+                        const Log& log);
 
 std::string search_json(const PlanSearch& search);  // schema "mt-plan-search/1"
 std::string search_text(const PlanSearch& search);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <sstream>
 
 namespace mt {
 
@@ -25,8 +26,13 @@ static std::string formatted(const char* format, auto... values) {
 static long long wide(std::int64_t number) { return number; }  // for %lld
 
 void MegatronLog::lines(const std::string& text) const {
-  if (log_.shows(Log::Level::normal)) log_.write_line(text);
+  if (!log_.shows(Log::Level::normal)) return;
+  if (log_.settings().format == Log::Format::text) return log_.write_line(text);
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) log_.note(line);
 }
+
+bool MegatronLog::is_drawn() const { return log_.draws() && !log_.shows(Log::Level::verbose); }
 
 std::string MegatronLog::step_line(const StepReport& r) const {
   const double seconds = sums_.seconds / (sums_.advanced + sums_.skipped);
@@ -57,6 +63,21 @@ std::string MegatronLog::step_line(const StepReport& r) const {
   return line;
 }
 
+void MegatronLog::step_event(const StepReport& r) const {
+  const double seconds = sums_.seconds / (sums_.advanced + sums_.skipped);
+  log_.event("step", {{"iteration", r.iteration},
+                      {"train_iters", train_iters_},
+                      {"consumed_samples", r.consumed_samples},
+                      {"seconds", seconds},
+                      {"lr", r.next_learning_rate},
+                      {"global_batch_size", r.global_batch_size},
+                      {"loss", sums_.losses.empty() ? NAN : sums_.losses[0].value / sums_.advanced},
+                      {"grad_norm", r.grad_norm},
+                      {"loss_scale", r.loss_scale},
+                      {"skipped", sums_.skipped},
+                      {"nan", sums_.nan}});
+}
+
 static void add(TermValues& sums, const TermValues& values) {
   if (sums.empty()) sums = TermValues(values.size());
   for (std::size_t i = 0; i < values.size(); ++i)
@@ -75,11 +96,19 @@ void MegatronLog::step(const StepReport& r) {
   }
   sums_.seconds += r.seconds;
   if (r.iteration % options_.log_interval != 0) return;
-  lines(step_line(r));
+  if (log_.settings().format == Log::Format::json)
+    step_event(r);
+  else if (!is_drawn())
+    lines(step_line(r));
   sums_ = {};
 }
 
 void MegatronLog::evaluation(const EvaluationReport& r) const {
+  if (log_.settings().format == Log::Format::json)
+    return log_.event("evaluation", {{"split", r.split},
+                                     {"set", r.set},
+                                     {"iteration", r.iteration},
+                                     {"loss", r.losses.empty() ? NAN : r.losses[0].value}});
   std::string line =
       formatted(" validation%s loss at iteration %lld%s | ",
                 r.set.empty() ? "" : ("-" + r.set).c_str(), wide(r.iteration), r.where.c_str());

@@ -1,6 +1,7 @@
 // MegatronLog: Megatron-LM's lines on stderr (core_v0.12.1, training_log and
 // evaluate_and_print_results), character for character.  Of ours are alone the field ` MFU (%): …
 // |` after the throughput, with --peak-tflops; and that ranks stand where Megatron counts GPUs.
+// With --log-format json they are events; where a terminal shows TrainProgress, -v shows them too.
 #pragma once
 
 #include <string>
@@ -22,9 +23,11 @@ class MegatronLog {
   void step(const StepReport& report);
   void evaluation(const EvaluationReport& report) const;
   void lines(const std::string& text) const;  // as they are
+  bool is_drawn() const;                      // by TrainProgress, instead
 
  private:
   std::string step_line(const StepReport& report) const;
+  void step_event(const StepReport& report) const;
 
   Log log_;
   ReportOptions options_;

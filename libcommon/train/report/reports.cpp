@@ -25,11 +25,13 @@ Reports::Reports(const RunOptions& options, const ModelConfig& model, const Log&
       ranks_(ranks),
       run_log_(options_of_rank(options, ranks), ranks.size()),
       megatron_log_(log, options.report, options.length.train_iters, ranks.size()),
+      train_progress_(log, options.length.train_iters),
       timers_(options.report.timing_log_level) {}
 
 void Reports::start(std::int64_t iteration, std::int64_t parameters, double flops_before,
                     const std::string& options_json) {
   if (!speaks()) return;
+  train_progress_.starts_at(iteration);
   const ReportOptions& o = options_.report;
   JsonWriter json = RunLog::event("start");
   json.member("iteration", iteration).member("parameters", parameters);
@@ -48,9 +50,10 @@ void Reports::step(const StepReport& report, const RankMemory& memory) {
     if (events_ && report.iteration % options_.report.tensorboard_log_interval == 0)
       step_to_tensorboard(report, memory);
     megatron_log_.step(report);
+    train_progress_.step(report);
   }
   if (report.iteration % options_.report.log_interval != 0) return;
-  if (speaks() && !std::exchange(memory_reported_, true)) {
+  if (speaks() && !megatron_log_.is_drawn() && !std::exchange(memory_reported_, true)) {
     megatron_log_.lines(theoretical_memory_text(model_, ranks_.size(),
                                                 options_.optimizer.use_distributed_optimizer));
     megatron_log_.lines(memory_text(report.iteration, memory.total()));
@@ -98,7 +101,7 @@ void Reports::report_times(const StepReport& r) {
         events_->scalar("mfu", tflops / *options_.report.peak_tflops, r.iteration);
     }
     const std::string text = timer_text(seconds, options_.report.timing_log_option, steps);
-    if (!text.empty()) megatron_log_.lines(text);
+    if (!text.empty() && !megatron_log_.is_drawn()) megatron_log_.lines(text);
   }
   timers_.reset();
   timed_steps_ = 0;
@@ -152,6 +155,7 @@ void Reports::profile(const ProfileReport& report) {
 
 void Reports::end(const std::string& reason, std::int64_t iteration, const RankMemory& memory) {
   if (!speaks()) return;
+  train_progress_.finish();
   JsonWriter json = RunLog::event("end");
   json.member("reason", reason).member("iteration", iteration).key("memory");
   memory.write(json);

@@ -17,6 +17,7 @@
 #include "train/report/run_log.h"
 #include "train/report/step_profile.h"
 #include "train/report/timers.h"
+#include "train/report/train_progress.h"
 
 namespace mt {
 
@@ -39,6 +40,7 @@ class Reports {
   void end(const std::string& reason, std::int64_t iteration, const RankMemory& memory);
 
   Timers& timers() { return timers_; }
+  TrainProgress& train_progress() { return train_progress_; }
 
  private:
   bool speaks() const { return ranks_.rank() == 0; }
@@ -51,6 +53,7 @@ class Reports {
   Group& ranks_;
   RunLog run_log_;
   MegatronLog megatron_log_;
+  TrainProgress train_progress_;
   std::optional<EventFile> events_;
   std::optional<ProgressLog> progress_;
   bool memory_reported_ = false;

@@ -1,9 +1,11 @@
 #include "train/report/run_log.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/signals.h"
 
 namespace mt {
 
@@ -21,7 +23,9 @@ void RunLog::write(JsonWriter& open_object) {
   }
   if (options_.json) {
     std::fwrite(line.data(), 1, line.size(), stdout);
-    if (std::fflush(stdout) != 0) fail_errno("stdout", "cannot write", Exit::io_error);
+    if (std::fflush(stdout) == 0) return;
+    if (errno == EPIPE) end_by(Signal::pipe);  // training holds the signal itself back
+    fail_errno("stdout", "cannot write", Exit::io_error);
   }
 }
 

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "train/report/plot.h"
@@ -12,7 +14,16 @@ namespace {
 
 constexpr std::array kColors = {36, 33, 35, 32, 34, 31};  // cyan, yellow, magenta, green, blue, red
 constexpr int kMargin = 9;                                // the names of the y axis and a blank
-constexpr int kValidation = 0x25CB;                       // a circle
+// Of the validation: a circle, a square, triangles, a diamond, a star.
+constexpr std::array kMarks = {0x25CB, 0x25A1, 0x25B3, 0x25C7, 0x25BD, 0x2606};
+// Of the dots of a curve, those that are drawn, from the lowest bit on: all, dashes, dots, both.
+constexpr int kDashLength = 8;
+constexpr std::array kDashes = {0xFF, 0x1F, 0x33, 0x5F, 0x11, 0x77};
+
+int mark_of(std::size_t run) { return kMarks[run % kMarks.size()]; }
+bool is_drawn(int dot, std::size_t run) {
+  return (kDashes[run % kDashes.size()] >> dot % kDashLength & 1) != 0;
+}
 
 std::string utf8(int code) {  // of three bytes
   return {static_cast<char>(0xE0 | code >> 12), static_cast<char>(0x80 | (code >> 6 & 0x3F)),
@@ -43,14 +54,16 @@ class Canvas {
     cell.dots |= kBits[y % 4][x % 2];
     cell.run = run;
   }
-  void line(std::pair<int, int> from, std::pair<int, int> to, std::size_t run) {
+  // `drawn` counts the dots of the whole curve, of which the dashes leave some out.
+  void line(std::pair<int, int> from, std::pair<int, int> to, std::size_t run, int& drawn) {
     const int steps =
         std::max({std::abs(to.first - from.first), std::abs(to.second - from.second), 1});
-    for (int i = 0; i <= steps; ++i) {
+    for (int i = 0; i < steps; ++i) {
       const auto between = [&](int a, int b) {
         return a + static_cast<int>(std::lround(static_cast<double>(b - a) * i / steps));
       };
-      dot(between(from.first, to.first), between(from.second, to.second), run);
+      if (is_drawn(drawn++, run))
+        dot(between(from.first, to.first), between(from.second, to.second), run);
     }
   }
   void mark(int x, int y, int code, std::size_t run) {
@@ -84,18 +97,19 @@ class Canvas {
 
 class Panel {
  public:
-  Panel(const std::vector<RunCurves>& runs, const std::string& metric, int columns, int rows)
+  Panel(const std::vector<RunCurves>& runs, const std::string& metric, const PlotOptions& options)
       : runs_(runs),
         metric_(metric),
-        range_(panel_range(runs, metric)),
-        columns_(std::max(20, columns - kMargin - 1)),
-        rows_(rows),
-        canvas_(columns_, rows) {}
+        options_(options),
+        data_(panel_data(runs, metric, options)),
+        columns_(std::max(20, options.columns - kMargin - 1)),
+        rows_(options.rows.value()),
+        canvas_(columns_, rows_) {}
 
   std::string text(bool color) {
-    if (range_.y.empty()) return metric_ + ": nothing to draw\n";
+    if (data_.y.empty()) return metric_ + ": nothing to draw\n";
     for (std::size_t run = 0; run < runs_.size(); ++run) draw(run);
-    std::string all = std::string(kMargin, ' ') + metric_ + "\n";
+    std::string all = std::string(kMargin, ' ') + y_title(metric_, options_) + "\n";
     for (int row = 0; row < rows_; ++row)
       all += padded(name_of_row(row), kMargin - 1) + " " + utf8(tick_row(row) ? 0x2524 : 0x2502) +
              canvas_.row(row, color) + "\n";
@@ -107,40 +121,39 @@ class Panel {
     const auto dot = [](double place, int dots) {
       return static_cast<int>(std::lround(place * (dots - 1)));
     };
-    return {dot(range_.x.place(iteration), canvas_.dots_across()),
-            dot(1 - range_.y.place(value), canvas_.dots_down())};
+    return {dot(data_.x.place(iteration), canvas_.dots_across()),
+            dot(1 - data_.y.place(value), canvas_.dots_down())};
   }
 
   void draw(std::size_t run) {
-    const Curve& curve = runs_[run].of(metric_);
     struct Sum {
       double x = 0, y = 0, count = 0;
     };
     std::map<int, Sum> columns;  // the steps of each column of dots
-    for (const auto& [iteration, value] : curve.steps) {
+    for (const auto& [iteration, value] : data_.runs[run].steps) {
       Sum& sum = columns[place(static_cast<double>(iteration), value).first];
       sum.x += static_cast<double>(iteration);
       sum.y += value;
       sum.count += 1;
     }
-    const std::pair<int, int>* before = nullptr;
-    std::pair<int, int> last;
+    int drawn = 0;
+    std::optional<std::pair<int, int>> last;
     for (const auto& [column, sum] : columns) {
       const std::pair<int, int> here{column, place(sum.x, sum.y / sum.count).second};
-      canvas_.line(before != nullptr ? last : here, here, run);
+      if (last) canvas_.line(*last, here, run, drawn);
       last = here;
-      before = &last;
     }
-    for (const auto& [iteration, value] : curve.validation) {
+    if (last) canvas_.dot(last->first, last->second, run);
+    for (const auto& [iteration, value] : data_.runs[run].validation) {
       const auto [x, y] = place(static_cast<double>(iteration), value);
-      canvas_.mark(x, y, kValidation, run);
+      canvas_.mark(x, y, mark_of(run), run);
     }
   }
 
   // The tick that stands in this row of characters, as text.
   std::string name_of_row(int row) const {
-    for (const double tick : ticks(range_.y, std::max(2, rows_ / 3)))
-      if (place(range_.x.low, tick).second / 4 == row) return tick_text(tick);
+    for (const double tick : ticks(data_.y, std::max(2, rows_ / 3)))
+      if (place(data_.x.low, tick).second / 4 == row) return tick_text(tick);
     return {};
   }
   bool tick_row(int row) const { return !name_of_row(row).empty(); }
@@ -149,8 +162,8 @@ class Panel {
     std::string line(kMargin, ' '), names(static_cast<std::size_t>(kMargin + columns_ + 2), ' ');
     line += utf8(0x2514);
     std::vector<bool> marks(static_cast<std::size_t>(columns_));
-    for (const double tick : ticks(range_.x, std::max(2, columns_ / 12))) {
-      const int column = place(tick, range_.y.low).first / 2;
+    for (const double tick : ticks(data_.x, std::max(2, columns_ / 12))) {
+      const int column = place(tick, data_.y.low).first / 2;
       const std::string name = tick_text(tick);
       const int length = static_cast<int>(name.size());
       const int start =
@@ -159,21 +172,30 @@ class Panel {
       names.replace(static_cast<std::size_t>(start), name.size(), name);
     }
     for (const bool mark : marks) line += utf8(mark ? 0x252C : 0x2500);
-    return line + "\n" + names.substr(0, names.find_last_not_of(' ') + 1) + "\n";
+    return line + "\n" + names.substr(0, names.find_last_not_of(' ') + 1) + "\n" +
+           padded(x_title(options_), kMargin + 1 + columns_) + "\n";
+  }
+
+  // A run's line as the key shows it.
+  static std::string stroke(std::size_t run, bool color) {
+    constexpr int kCells = 4;
+    Canvas canvas(kCells, 1);
+    int drawn = 0;
+    canvas.line({0, 2}, {2 * kCells, 2}, run, drawn);
+    return canvas.row(0, color);
   }
 
   std::string key(bool color) const {
     std::string text;
     for (std::size_t run = 0; run < runs_.size(); ++run) {
       const Curve& curve = runs_[run].of(metric_);
-      text += std::string(kMargin + 1, ' ') + colored(utf8(0x2501) + utf8(0x2501), run, color) +
-              " " + runs_[run].name();
+      text += std::string(kMargin + 1, ' ') + stroke(run, color) + " " + runs_[run].name();
       if (!curve.steps.empty())
         text += ": " + tick_text(curve.steps.rbegin()->second) + " at " +
                 std::to_string(curve.steps.rbegin()->first);
       if (!curve.validation.empty()) {
         const auto last = curve.validation.rbegin();
-        text += ", " + colored(utf8(kValidation), run, color) + " validation " +
+        text += ", " + colored(utf8(mark_of(run)), run, color) + " validation " +
                 tick_text(last->second) + " at " + std::to_string(last->first);
       }
       text += "\n";
@@ -183,7 +205,8 @@ class Panel {
 
   const std::vector<RunCurves>& runs_;
   std::string metric_;
-  PanelRange range_;
+  const PlotOptions& options_;
+  PanelData data_;
   int columns_, rows_;
   Canvas canvas_;
 };
@@ -195,7 +218,7 @@ std::string terminal_plot(const std::vector<RunCurves>& runs, const PlotOptions&
   std::string text;
   for (const std::string& metric : options.metrics) {
     if (!text.empty()) text += '\n';
-    text += Panel(runs, metric, options.columns, options.rows).text(color);
+    text += Panel(runs, metric, options).text(color);
   }
   return text;
 }

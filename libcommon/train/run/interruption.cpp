@@ -13,7 +13,10 @@ Interruption::Interruption(Group& ranks, const Limits& limits, Device device)
   const bool read_late = device == Device::cuda;
   own_ = read_late ? Buffer::pinned(kBytes) : Buffer(Device::cpu, kBytes);
   std::ranges::fill(own_.tensor(DType::f64, {kRequests}).span<double>(), 0.0);
-  if (!(read_late || limits.held) || limits.signals == nullptr) return;
+  if (limits.signals == nullptr) return;
+  if (limits.came)
+    limits.signals->answer([this](Signal signal) { limits_.came(signal, seconds_left()); });
+  if (!(read_late || limits.held)) return;
   watch_ = std::thread([this] {
     while (!ends_) {
       look_for_signals(std::chrono::milliseconds(10));
@@ -25,6 +28,14 @@ Interruption::Interruption(Group& ranks, const Limits& limits, Device device)
 Interruption::~Interruption() {
   ends_ = true;
   if (watch_.joinable()) watch_.join();
+  if (limits_.signals != nullptr && limits_.came) limits_.signals->answer({});
+}
+
+// On a GPU the host queues one more step before it hears of a signal.
+double Interruption::seconds_left() const {
+  const std::chrono::duration<double> since = Clock::now() - ended_at_.load();
+  const double last = last_step_, late = watch_.joinable() ? last : 0;
+  return last > 0 ? std::max(last - since.count(), 0.0) + late : 0;
 }
 
 std::atomic_ref<double> Interruption::own(std::size_t request) const {
@@ -38,7 +49,6 @@ void Interruption::look_for_signals(std::chrono::nanoseconds most) {
       own(i) += 1;
       if (!came_) came_ = came, came_at_ = waits_from_ = Clock::now();
     }
-  if (came == Signal::user2 && ranks_.rank() == 0) own(kShowState) += 1;
 }
 
 void Interruption::look_at_clock() {
@@ -52,6 +62,7 @@ void Interruption::look_at_clock() {
 }
 
 void Interruption::step_ended(double seconds) {
+  last_step_ = seconds;
   longest_step_ = std::max<double>(longest_step_, seconds);
   ended_at_ = Clock::now();
   saved_ = false;
@@ -74,18 +85,17 @@ void Interruption::put_requests(Tensor into, Stream& stream) {
            stream);
 }
 
-void Interruption::take(const Requests& sums, const std::function<void()>& show_state) {
+void Interruption::take(const Requests& sums) {
   for (std::size_t i = 0; i < kEnding.size(); ++i)
     if (sums[i] > 0 && !signal_) signal_ = kEnding[i];
-  if (std::exchange(shown_, sums[kShowState]) != sums[kShowState]) show_state();
   time_is_over_ = sums[kTimeIsOver] > 0;
   written_ = sums[kWritten];
 }
 
-bool Interruption::poll(const std::function<void()>& show_state) {
+bool Interruption::poll() {
   Requests sums = requests();
   ranks_.all_reduce({sums.data(), DType::f64, {kRequests}}).wait();
-  take(sums, show_state);
+  take(sums);
   return signal_ || time_is_over_;
 }
 

@@ -27,14 +27,16 @@ namespace mt {
 class Interruption {
  public:
   using Clock = std::chrono::steady_clock;
-  // TERM, USR1, INT, HUP, to show the state, that the time is over, and checkpoints that were
-  // written: how often all ranks were asked for each.
+  // TERM, USR1, INT, HUP, that the time is over, and checkpoints that were written: how often all
+  // ranks were asked for each.
   using Requests = std::array<double, kRequests>;
 
   struct Limits {
     Signals* signals = nullptr;     // on rank 0, and on all that are processes
     Clock::time_point start = {};   // of the run
     std::optional<double> minutes;  // after it
+    // Called at once with what comes, and the seconds until this step's end; 0: not known.
+    std::function<void(Signal signal, double seconds)> came = {};
     // Where ranks are processes: whether the host queues a step or waits for it, and what is called
     // once, by another thread, when it has done nothing else for so long since a signal that ends
     // the run came, and twice as long as the longest step took, and no step has ended meanwhile.
@@ -51,11 +53,8 @@ class Interruption {
   void put_requests(Tensor into, Stream& stream);
   // This rank has written its part of one more checkpoint: from any thread.
   void count_written() { own(kWritten) += 1; }
-  // The sums of all ranks' requests, the same on each.  USR2 to rank 0 calls `show_state` on every
-  // rank.
-  void take(const Requests& sums, const std::function<void()>& show_state);
-  // Asks all and tells all; true once the run is to end.
-  bool poll(const std::function<void()>& show_state);
+  void take(const Requests& sums);  // of all ranks, the same on each
+  bool poll();                      // asks all and tells all; true once the run is to end
 
   // A step has ended, after so many seconds: what was saved before is not all any more.
   void step_ended(double seconds);
@@ -70,22 +69,22 @@ class Interruption {
  private:
   static constexpr std::array kEnding = {Signal::terminate, Signal::user1, Signal::interrupt,
                                          Signal::hangup};
-  static constexpr std::size_t kShowState = kEnding.size(), kTimeIsOver = kShowState + 1,
-                               kWritten = kTimeIsOver + 1;
+  static constexpr std::size_t kTimeIsOver = kEnding.size(), kWritten = kTimeIsOver + 1;
   static_assert(kWritten + 1 == kRequests);
 
   std::atomic_ref<double> own(std::size_t request) const;
   void look_for_signals(std::chrono::nanoseconds most);
   void look_at_clock();
+  double seconds_left() const;
 
   Group& ranks_;
   Limits limits_;
   std::optional<Signal> signal_;
   bool time_is_over_ = false;
-  double shown_ = 0, written_ = 0;
+  double written_ = 0;
   Buffer own_;  // Requests
   std::atomic<bool> ends_ = false, saved_ = false;
-  std::atomic<double> longest_step_ = 0;                           // seconds
+  std::atomic<double> longest_step_ = 0, last_step_ = 0;           // seconds
   std::atomic<Clock::time_point> ended_at_ = Clock::time_point();  // the last step
   std::optional<Signal> came_;              // first of kEnding; of `watch_`, as the next
   Clock::time_point came_at_, waits_from_;  // waits_from_: for a step's end

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/progress.h"
 #include "comm/nccl_group.h"
 #include "comm/rendezvous.h"
 #include "comm/world.h"
@@ -53,7 +54,6 @@ class Trainer {
   void begin_step(const BatchOptions::StepSize& size);
   void end_step();
   void search_again();
-  void show_state() const;
   void evaluate(Split which, const char* name, const char* where);
   std::optional<std::string> save_and_decide();
   void heed_signals();
@@ -193,7 +193,7 @@ void Trainer::end_step() {
   report.seconds = result.seconds;
   interruption_.step_ended(result.seconds);
   reports_.step(report, memory());
-  interruption_.take(result.update.requests, [&] { show_state(); });
+  interruption_.take(result.update.requests);
   const double left =
       static_cast<double>(options_.length.train_iters - report.iteration) * report.seconds;
   is_to_search_ |= ++ended_ == kStepsToWarmUp && left > kLongRun;
@@ -208,11 +208,6 @@ void Trainer::search_again() {
   log_.note("the fastest matrix products are searched for again, once for this kind of GPU");
 }
 
-void Trainer::show_state() const {
-  log_.event("state", {{"iteration", counters_.iteration},
-                       {"consumed_samples", counters_.consumed_train_samples}});
-}
-
 // Validation goes on through its samples from one evaluation to the next; the test, what
 // --skip-train evaluates, and a validation of all there is start at the first.  An evaluation that
 // is interrupted counts as done.
@@ -221,13 +216,13 @@ void Trainer::evaluate(Split which, const char* name, const char* where) {
   const bool goes_on = which == Split::valid && !options_.evaluation.skip_train && !all;
   if (options_.evaluation.eval_iters == 0 && !all) return;
   end_step();
+  reports_.train_progress().doing("evaluating");
   const std::int64_t size = options_.batch.evaluated();
   const std::int64_t first = goes_on ? counters_.consumed_valid_samples : 0;
   for (const auto& set : task_.evaluations(which)) {
     const std::int64_t batches =
         all ? (set->samples->size() + size - 1) / size : options_.evaluation.eval_iters;
-    auto losses = evaluator_.run(*set, first, batches,
-                                 [&] { return interruption_.poll([&] { show_state(); }); });
+    auto losses = evaluator_.run(*set, first, batches, [&] { return interruption_.poll(); });
     if (!losses) {
       log_.note(concat("evaluation at iteration ", counters_.iteration, " given up"));
       break;
@@ -241,6 +236,7 @@ void Trainer::evaluate(Split which, const char* name, const char* where) {
   }
   if (goes_on && !task_.evaluations(which).empty())
     counters_.consumed_valid_samples += options_.evaluation.eval_iters * size;
+  reports_.train_progress().doing("training");
 }
 
 void Trainer::save_once() {
@@ -255,6 +251,7 @@ void Trainer::save(bool lasting) {
          ": weights are not finite; nothing was saved");
   finish_save(true);
   const Clock::time_point start = Clock::now();
+  reports_.train_progress().doing("saving");
   saving_.emplace(options_, lasting, state(), world_, [this] { interruption_.count_written(); });
   ++saves_;
   save_report_ = {
@@ -268,6 +265,7 @@ void Trainer::save(bool lasting) {
     reports_.saving(save_report_);
   else
     finish_save(true);
+  reports_.train_progress().doing("training");
 }
 
 // Publishes the checkpoint that is on its way, if there is one: now, or if all is known to be
@@ -324,7 +322,7 @@ void Trainer::save_before_larger_steps(int micro_batches) {
 // Ends the run if a signal came.  After an evaluation or a save, during which one may have come,
 // a GPU has nothing to do, and ranks ask one another before the next steps.
 void Trainer::heed_signals() {
-  if (!begun_ && step_.may_begin_early()) interruption_.poll([&] { show_state(); });
+  if (!begun_ && step_.may_begin_early()) interruption_.poll();
   if (!interruption_.signal()) return;
   save_once();
   report_end(signal_name(*interruption_.signal()));
@@ -419,6 +417,14 @@ static void end_if_held(Rendezvous& others, const RunOptions& options, const Str
   if (others.rank() != 0) limits.patience += std::chrono::seconds(2);
 }
 
+// What is said at once of a signal that ends the run, before its step has ended.
+static void tell_of(Signal signal, double seconds, const Log& log) {
+  std::string line = signal == Signal::interrupt ? "" : concat(signal_name(signal), ": ");
+  line += "stops after this step";
+  if (seconds > 0) line += concat(" (about ", short_duration(std::ceil(seconds)), ")");
+  log.note(line + (signal == Signal::interrupt ? "; again: now" : ""));
+}
+
 // All ranks, as threads; or, among others that are processes, this one.
 static void train_with(Rendezvous* others, const RunOptions& options, Task& task, Signals& signals,
                        const Log& log, const std::string& options_json) {
@@ -439,6 +445,7 @@ static void train_with(Rendezvous* others, const RunOptions& options, Task& task
     const bool is_told = ranks.rank() == 0 || others != nullptr;
     Interruption::Limits limits{is_told ? &signals : nullptr, start,
                                 options.length.exit_duration_in_mins};
+    limits.came = [&](Signal signal, double seconds) { tell_of(signal, seconds, log); };
     if (others != nullptr) end_if_held(*others, options, stream, limits);
     Trainer trainer(options, task, plan, world, stream, limits,
                     ranks.size() > 1 ? log.for_rank(ranks.rank()) : log);
@@ -465,7 +472,7 @@ void train(const RunOptions& options, Task& task, Signals& signals, const Log& l
     return train_with(nullptr, options, task, signals, log, options_json);
   run_process(options.ranks.process, options.ranks.launch.timeout(), [&](Rendezvous& others) {
     others.if_stuck([&](const std::string& line, Exit code) {
-      log.write_line(concat(log.settings().program, ": ", line));
+      log.error(line, static_cast<int>(code));
       ::_exit(static_cast<int>(code));
     });
     train_with(&others, options, task, signals, log.for_rank(others.rank()), options_json);
