@@ -77,6 +77,7 @@ long scripts/hostile-files.py python3 scripts/hostile-files.py build/release/cmd
 long scripts/replay-save.py python3 scripts/replay-save.py
 long tests/ckpt env MT_KILLS=10000 MT_FLIPS=1000 \
   build/release/tests/ckpt/ckpt_test --file=ckpt/megatron_checkpoint_test.cpp
+long scripts/check-conventions scripts/check-conventions build/release
 long scripts/fuzz scripts/fuzz 600
 for example in scripts/examples/train_*; do long "$example" "$example" --tiny; done
 long scripts/kill-loop scripts/kill-loop --kills 1000
