@@ -86,13 +86,17 @@ bool same_words(const Tokenizer& a, const Tokenizer& b,
   return true;
 }
 
-bool same_ids(const Tokenizer& a, const Tokenizer& b) {
-  if (a.vocab_size() != b.vocab_size() || a.eod() != b.eod()) return false;
+bool same_vocabulary(const Tokenizer& a, const Tokenizer& b) {
+  if (a.vocab_size() != b.vocab_size()) return false;
   for (std::int32_t id = 0; id < a.vocab_size(); ++id)
     if (a.decode({&id, 1}) != b.decode({&id, 1})) return false;
-  if (ids_of(a, "") != ids_of(b, "") || put_in_front(a) != put_in_front(b)) return false;
   const std::vector<std::int32_t> special = special_of(a, b);
   return same_words(a, b, [&](std::int32_t id) { return std::ranges::binary_search(special, id); });
+}
+
+bool same_ids(const Tokenizer& a, const Tokenizer& b) {
+  return a.eod() == b.eod() && ids_of(a, "") == ids_of(b, "") &&
+         put_in_front(a) == put_in_front(b) && same_vocabulary(a, b);
 }
 
 }  // namespace mt

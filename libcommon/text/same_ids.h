@@ -8,9 +8,12 @@
 
 namespace mt {
 
-// They have as many tokens, the same one that ends documents, the same text of every token, and the
-// same ids of each of these texts, of pairs of them, and of a page of odd scripts, spaces, digits
-// and signs.  A special token's text may be that token to one and letters to the other.
+// They have as many tokens, the same text of every token, and the same ids of each of these texts,
+// of pairs of them, and of a page of odd scripts, spaces, digits and signs.  A special token's text
+// may be that token to one and letters to the other, and what they put around a text may differ.
+bool same_vocabulary(const Tokenizer& a, const Tokenizer& b);
+
+// Likewise, and they put the same tokens around a text, and the same one ends documents.
 bool same_ids(const Tokenizer& a, const Tokenizer& b);
 
 // They have as many tokens and cut these texts alike, whatever they put around one and which token

@@ -183,8 +183,8 @@ std::optional<std::int64_t> stored_vocabulary(const CheckpointOptions& o) {
   }
 }
 
-// A tokenizer is what it does: files that differ may give the same ids.  `stored` makes that of the
-// manifest.
+// A tokenizer is what it does: files that differ may give the same ids.  What is put around a text is
+// in the samples of a run, or is not.  `stored` makes that of the manifest.
 static void check_tokenizer(const std::string& manifest, const std::string& folder,
                             const Tokenizer& tokenizer,
                             const std::function<std::unique_ptr<Tokenizer>()>& stored) {
@@ -192,7 +192,7 @@ static void check_tokenizer(const std::string& manifest, const std::string& fold
   if (identity.empty() || identity == tokenizer.identity()) return;
   bool same = false;
   try {
-    same = same_ids(*stored(), tokenizer);
+    same = same_vocabulary(*stored(), tokenizer);
   } catch (const Error&) {  // its files are not there, or not what they were
   }
   if (!same)
