@@ -77,11 +77,7 @@ void Signals::answer(std::function<void(Signal)> at_once) {
   if (answers_.joinable()) return;
   answers_ = std::thread([this] {
     while (!ends_) {
-      const std::optional<Signal> came = wait(std::chrono::milliseconds(10));
-      if (!came) continue;
-      const std::lock_guard lock(mutex_);
-      if (at_once_) at_once_(*came);
-      came_.push_back(*came);
+      if (const std::optional<Signal> came = wait(std::chrono::milliseconds(10))) tell(*came);
     }
   });
 }
@@ -98,21 +94,33 @@ static void let_go(int number) {
 std::optional<Signal> Signals::wait(std::chrono::nanoseconds most) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(most);
   const timespec time = {.tv_sec = seconds.count(), .tv_nsec = (most - seconds).count()};
+  std::unique_lock lock(mutex_);
+  const sigset_t held = held_;
+  lock.unlock();
   int number;
   do {
-    number = ::sigtimedwait(&held_, nullptr, &time);
+    number = ::sigtimedwait(&held, nullptr, &time);
   } while (number < 0 && errno == EINTR);
   if (number < 0) return {};
   if (number == SIGINT) {  // the next one is not held back, and ends us
+    lock.lock();
+    if (::sigismember(&held_, SIGINT) != 1) end_by(Signal::interrupt);  // another thread has had it
     ::sigdelset(&held_, SIGINT);
     let_go(SIGINT);
   }
   return static_cast<Signal>(number);
 }
 
+void Signals::tell(Signal signal) {
+  const std::lock_guard lock(mutex_);
+  if (at_once_) at_once_(signal);
+  came_.push_back(signal);
+}
+
 std::optional<Signal> Signals::poll(std::chrono::nanoseconds most) {
   if (!answers_.joinable()) return wait(most);
-  if (most > std::chrono::nanoseconds(0)) std::this_thread::sleep_for(most);
+  // What was sent to this thread alone, the other one does not see.
+  if (const std::optional<Signal> own = wait(most)) tell(*own);
   const std::lock_guard lock(mutex_);
   if (came_.empty()) return {};
   const Signal first = came_.front();

@@ -50,9 +50,10 @@ class Signals {
 
  private:
   std::optional<Signal> wait(std::chrono::nanoseconds most);
+  void tell(Signal signal);
 
-  sigset_t held_;     // by one thread: `answers_`, or who polls
-  std::mutex mutex_;  // of the next two
+  std::mutex mutex_;  // of the next three
+  sigset_t held_;
   std::function<void(Signal)> at_once_;
   std::deque<Signal> came_;  // told of, and not polled yet
   std::atomic<bool> ends_ = false;

@@ -25,7 +25,7 @@ done
 for program in "$build"/cmd/mt-*; do
   name=${program##*/}
   [[ -x $dist/bin/$name ]] || fail "$name is missing"
-  env -i "$dist/bin/$name" --version | head -n 1 | grep -qx "$name [0-9.]*" || fail "$name --version"
+  env -i "$dist/bin/$name" --version | head -n 1 | grep -qxE "$name [0-9.]+( commit [0-9a-f]+)?" || fail "$name --version"
   others=$(env -i ldd "$dist/bin/$name" |
     grep -Ev "=> $dist/bin/../lib/|^[[:space:]]*(linux-vdso|/lib64/ld-linux|(libc|libm|libdl|librt|libpthread)\.so)" || true)
   [[ -z $others ]] || fail "$name loads from outside: $others"

@@ -21,7 +21,7 @@ diff -r "$scratch/deb/usr" "$scratch/tgz" || fail 'the two differ'
 for program in "$build"/cmd/mt-*; do
   name=${program##*/}
   [[ -s $scratch/tgz/share/man/man1/$name.1 ]] || fail "no manual page of $name"
-  "$scratch/tgz/bin/$name" --version | head -n 1 | grep -qx "$name [0-9.]*" || fail "$name --version"
+  "$scratch/tgz/bin/$name" --version | head -n 1 | grep -qxE "$name [0-9.]+( commit [0-9a-f]+)?" || fail "$name --version"
 done
 for guide in "$repository"/man/*.7.md; do
   name=$(basename "$guide" .md)
