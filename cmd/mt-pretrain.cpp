@@ -21,6 +21,8 @@
 static void print_plan(mt::PretrainOptions& options, const mt::Log& log) {
   if (options.names_a_vocabulary())
     options.take_vocabulary(*mt::run_tokenizer(options.data).tokenizer);
+  else
+    options.take_stored_vocabulary();
   const auto print = [](const std::string& text) { std::fputs(text.c_str(), stdout); };
   mt::measure_machine(options.plan.machine, options.run.compute_dtype());
   if (options.plan.search) {
@@ -75,6 +77,7 @@ static void run_plot(mt::CommandLine& cl) {
 static void parse_run(mt::CommandLine& cl, mt::PretrainOptions& options, bool runs = true) {
   options.add_to(cl);
   cl.before_print([&] {  // as in pretrain_gpt.py and pretrain_bert.py
+    options.take_stored(cl);
     const bool masked = options.model_type != "gpt";
     if (cl.given("--vocab-file") || cl.given("--merge-file"))
       cl.fallback("--tokenizer-type", {masked ? "BertWordPieceLowerCase" : "GPT2BPETokenizer"},

@@ -442,6 +442,10 @@ void CommandLine::fallback(std::string_view name, const std::vector<std::string>
   mark(option, Source::fallback, from);
 }
 
+void CommandLine::forget(std::string_view name) {
+  if (given(name)) mark(*table_.find(name), Source::fallback, "default");
+}
+
 void CommandLine::write_options(JsonWriter& json) const {
   json.begin_object();
   for (const Option& option : table_.options) {

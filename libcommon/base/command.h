@@ -86,6 +86,8 @@ class CommandLine {
   // Exit::bad_config if the values do not fit it.
   void fallback(std::string_view name, const std::vector<std::string>& values,
                 const std::string& from);
+  // From now on the option was not given, so that fallback() sets it.
+  void forget(std::string_view name);
   // Every option's value and origin but for those that all programs have, as one JSON object, for
   // manifests and run.jsonl: {"micro-batch-size":{"value":4,"origin":"command line"},...}
   void write_options(JsonWriter& json) const;

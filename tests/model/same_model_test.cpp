@@ -53,6 +53,30 @@ TEST(SameModel, ComparesWhatSettingsMeanTogether) {
   EXPECT_EQ(none, "");
 }
 
+TEST(SameModel, ARunThatBeginsAnewMayReachFurther) {
+  const ModelConfig stored = tiny_llama();
+  ModelConfig run = stored;
+  run.rotary_base = 500000;
+  run.use_rope_scaling = true;
+  run.rotary_interpolation = 2;
+  run.window_size = "3,0";
+  run.max_position_embeddings = 64;
+  EXPECT_EQ(check_same_model(run, stored, "ckpt", true),
+            "--rotary-base is 10000 in the checkpoint and 500000 here; "
+            "--rotary-seq-len-interpolation-factor is 1 in the checkpoint and 2 here; "
+            "--use-rope-scaling is off in the checkpoint and on here; the window of a layer "
+            "(--window-size) is -1 in the checkpoint and 3 here");
+  EXPECT_EQ(error_of([&] { check_same_model(run, stored, "ckpt"); }),
+            "78 ckpt: --rotary-base is 10000 in the checkpoint and 500000 here");
+  run.rotary_interleaved = true;
+  EXPECT_EQ(error_of([&] { check_same_model(run, stored, "ckpt", true); }),
+            "78 ckpt: --rotary-interleaved is off in the checkpoint and on here");
+  run = stored;
+  run.family = ModelFamily::gemma;
+  EXPECT_EQ(error_of([&] { check_same_model(stored, run, "ckpt", true); }),
+            "78 ckpt: is a model of another family than this run trains");
+}
+
 TEST(SameModel, TrainingMayBeAnother) {
   check_same_model(with_dropout(tiny_gpt2()), tiny_gpt2(), "ckpt");
   EXPECT_EQ(difference(tiny_gpt2(),

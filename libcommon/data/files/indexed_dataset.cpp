@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <type_traits>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/near_path.h"
 #include "base/threads.h"
 #include "data/files/known_files.h"
 #include "data/files/manifest.h"
@@ -35,18 +37,27 @@ T load_at(const std::byte* array, std::int64_t index) {
 std::string bin_path(const std::string& prefix) { return prefix + ".bin"; }
 std::string idx_path(const std::string& prefix) { return prefix + ".idx"; }
 
-IndexedDataset::IndexedDataset(const std::string& prefix) : IndexedDataset(prefix, KnownFiles()) {}
-
-// The prefix, if it is not a file of one.
-static const std::string& checked(const std::string& prefix) {
+void require_token_files(const std::string& prefix) {
   refuse_part_of_token_file(prefix);
-  return prefix;
+  for (const char* const ending : {".idx", ".bin"}) {
+    std::error_code none;
+    if (!std::filesystem::exists(prefix + ending, none) && !none)
+      fail(Exit::no_input, prefix, ending, ": cannot open: No such file or directory",
+           what_is_there(prefix, ending));
+  }
 }
 
+static std::unique_ptr<MappedFile> map_file(const std::string& prefix, const std::string& path) {
+  require_token_files(prefix);
+  return std::make_unique<MappedFile>(path);
+}
+
+IndexedDataset::IndexedDataset(const std::string& prefix) : IndexedDataset(prefix, KnownFiles()) {}
+
 IndexedDataset::IndexedDataset(const std::string& prefix, const KnownFiles& known)
-    : prefix_(checked(prefix)),
-      idx_file_(std::make_unique<MappedFile>(idx_path(prefix))),
-      bin_file_(std::make_unique<MappedFile>(bin_path(prefix))),
+    : prefix_(prefix),
+      idx_file_(map_file(prefix, idx_path(prefix))),
+      bin_file_(map_file(prefix, bin_path(prefix))),
       idx_(idx_file_->bytes()),
       bin_(bin_file_->bytes()) {
   read_header();

@@ -29,6 +29,9 @@ class KnownFiles;
 std::string bin_path(const std::string& prefix);
 std::string idx_path(const std::string& prefix);
 
+// Exit::no_input, with the nearest prefix that is there, where one of the two files is not.
+void require_token_files(const std::string& prefix);
+
 // A pair opened for reading.  Opening checks all that the index says against itself and against the
 // size of .bin, and throws Exit::bad_data naming the file and the byte; .bin itself is not read.
 // What `known` knows of .idx is not checked again.  Thread-safe.

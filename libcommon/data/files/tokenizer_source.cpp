@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/files/indexed_dataset.h"
 #include "data/files/manifest.h"
 #include "text/null_tokenizer.h"
 
@@ -14,7 +15,10 @@ namespace mt {
 LoadedTokenizer shared_tokenizer(std::span<const std::string> prefixes,
                                  const TokenizerOptions& options) {
   std::vector<std::optional<Manifest>> manifests;
-  for (const std::string& prefix : prefixes) manifests.push_back(find_manifest(prefix));
+  for (const std::string& prefix : prefixes) {
+    require_token_files(prefix);
+    manifests.push_back(find_manifest(prefix));
+  }
   const auto known = [](const auto& manifest) { return manifest && manifest->tokenizer; };
   const auto first = std::ranges::find_if(manifests, known);
   check_no_files_without_type(options);

@@ -67,8 +67,10 @@ struct ModelConfig : Sizes,
 };
 
 // Throws Exit::bad_config, naming the setting, where the model of a run computes something else
-// than the model of the checkpoint `where`.  Both are completed.
-void check_same_model(const ModelConfig& run, const ModelConfig& stored, const std::string& where);
+// than the model of the checkpoint `where`.  Both are completed.  A run that begins anew may have
+// another base and scaling of rotary positions and other windows; what differs of these is told.
+std::string check_same_model(const ModelConfig& run, const ModelConfig& stored,
+                             const std::string& where, bool begins_anew = false);
 
 // Whether numbers can be multiplied by the square root without rounding.
 inline bool is_power_of_four(std::int64_t n) {

@@ -19,6 +19,7 @@ enum class Section : std::uint8_t { sizes, model, padding, positions, training, 
 enum class Effect : std::uint8_t {
   model,    // what the model computes: a run must have its checkpoint's
   part,     // so, too, but together with other settings: check_same_model() knows how
+  reach,    // so, too, of positions and windows: a run that begins anew may have another
   training  // a run may have another than its checkpoint
 };
 
@@ -84,6 +85,7 @@ template <class Config, class Visit>
 void visit_settings(Config& c, const Visit& visit) {
   using enum Section;
   constexpr Effect kModel = Effect::model, kPart = Effect::part, kTraining = Effect::training;
+  constexpr Effect kReach = Effect::reach;
   visit(c.num_layers, {"--num-layers", sizes, kModel, "transformer layers", "N", count_to(kMany)});
   visit(c.hidden_size,
         {"--hidden-size", sizes, kModel, "width of the residual stream", "N", count_to(kWide)});
@@ -116,7 +118,7 @@ void visit_settings(Config& c, const Visit& visit) {
          "deprecated; accepted where --position-embedding-type is rope or none", kOff, any_value(),
          kNoArg});
   visit(c.rotary_base,
-        {"--rotary-base", positions, kModel, "base of the rotary frequencies", "N", count()});
+        {"--rotary-base", positions, kReach, "base of the rotary frequencies", "N", count()});
   visit(c.rotary_percent, {"--rotary-percent", positions, kModel,
                            "part of a head's channels that is rotated", "F", part_to(1)});
   visit(c.rotary_interleaved,
@@ -127,18 +129,18 @@ void visit_settings(Config& c, const Visit& visit) {
          "rotary positions are divided by this; Megatron-LM v0.12 reads it without effect", "F",
          positive()});
   visit(c.use_rope_scaling,
-        {"--use-rope-scaling", positions, kModel,
+        {"--use-rope-scaling", positions, kReach,
          "low rotary frequencies are divided by --rope-scaling-factor, as in Llama 3.1"});
   visit(c.rope_scaling_factor,
-        {"--rope-scaling-factor", positions, kModel,
+        {"--rope-scaling-factor", positions, kReach,
          "see --use-rope-scaling; Megatron-LM v0.12 always takes 8", "F", positive()});
   visit(c.rope_frequency_factors,
-        rare({"--rope-frequency-factors", positions, kModel,
+        rare({"--rope-frequency-factors", positions, kReach,
               "what each pair of channels' rotary frequency is divided by, as YaRN and others have "
               "it",
               "F,F,..."}));
   visit(c.rope_attention_factor,
-        rare({"--rope-attention-factor", positions, kModel,
+        rare({"--rope-attention-factor", positions, kReach,
               "rotary queries and keys are multiplied by this", "F", positive()}));
   visit(c.window_size,
         {"--window-size", positions, kPart,

@@ -33,8 +33,8 @@ void CheckpointOptions::add_to(CommandLine& cl) {
             "where they are; default non_persistent in the folder of --save, and of --load");
   cl.option("--load", &load, "DIR",
             "folder of checkpoints to go on from the latest, or of one; or a model's folder of "
-            "Hugging Face's or Meta's, or a GGUF file, for its weights; where there is none, a new "
-            "run begins");
+            "Hugging Face's or Meta's, or a GGUF file, for its weights; settings of the model and "
+            "--seq-length that are not given are its own; where nothing is, a new run begins");
   cl.option("--ckpt-convert-format", &convert_format, "FORMAT",
             "write what --load has in this format, for this layout, and end",
             one_of({"torch_dist", "torch"}));
@@ -42,7 +42,11 @@ void CheckpointOptions::add_to(CommandLine& cl) {
             "where to, in a folder DIR/FORMAT; see mt-convert(1)");
   cl.option("--ckpt-step", &ckpt_step, "N", "load this iteration, not the latest", at_least(1));
   cl.flag("--finetune", &finetune,
-          "load only the weights: a new run, from iteration 0 and the first sample");
+          "load only the weights: a new run, from iteration 0 and the first sample; base and "
+          "scaling of rotary positions and windows may be others than the checkpoint's");
+  cl.flag("--use-checkpoint-args", &use_args,
+          "take settings of the model and --seq-length from the checkpoint, also where they are "
+          "given");
   cl.option("--pretrained-checkpoint", &pretrained_checkpoint, "DIR",
             "as --finetune from there, while there is no checkpoint in --load");
   cl.flag("--exit-on-missing-checkpoint", &exit_on_missing_checkpoint,
@@ -60,6 +64,7 @@ void CheckpointOptions::complete() const {
   needs(save_interval.has_value(), "--save-interval", saves, "--save");
   needs(ckpt_step.has_value(), "--ckpt-step", loads, "--load");
   needs(finetune, "--finetune", loads, "--load");
+  needs(use_args, "--use-checkpoint-args", loads || !pretrained_checkpoint.empty(), "--load");
   needs(exit_on_missing_checkpoint, "--exit-on-missing-checkpoint", loads, "--load");
   const bool global = !non_persistent_ckpt_type.empty();
   const bool passing = non_persistent_save_interval.has_value();

@@ -36,7 +36,6 @@ static void add_loop_flags(CommandLine& cl) {
   refuse(cl, "a run goes on with the options it is given",
          {
              {"--no-use-tokenizer-model-from-checkpoint-args"},
-             {"--use-checkpoint-args"},
              {"--use-mp-args-from-checkpoint-args"},
          });
 }

@@ -13,88 +13,12 @@
 #include "text/same_ids.h"
 #include "train/run/foreign_model.h"
 #include "train/run/optimizer_checkpoint.h"
+#include "train/run/to_load.h"
 
 namespace mt {
 
-namespace {
-
-struct ToLoad {
-  std::optional<CheckpointPlace> place = {};
-  bool lasting = true;
-  bool begins_anew = false;  // only the weights are taken
-  std::string foreign = {};  // instead of `place`: a model of others' there
-};
-
-constexpr int kMostDamaged = 3;  // checkpoints that are passed over, one after another
-
-}  // namespace
-
-// The non-persistent checkpoint, where it is not older than the lasting one.
-static std::optional<CheckpointPlace> newer_non_persistent(
-    const CheckpointOptions& o, const std::optional<CheckpointPlace>& lasting) {
-  if (o.ckpt_step) return std::nullopt;
-  const std::string folder = o.non_persistent_folder(o.load);
-  const auto place = find_checkpoint(folder);
-  if (place && place->release)
-    fail(Exit::bad_data, folder, ": a release, expected checkpoints of a run");
-  return place && (!lasting || place->iteration >= lasting->iteration) ? place : std::nullopt;
-}
-
-static ToLoad checkpoint_to_load(const CheckpointOptions& o) {
-  std::optional<CheckpointPlace> place;
-  if (is_foreign_model(o.load)) {
-    if (o.ckpt_step)
-      fail(Exit::usage, "--ckpt-step ", *o.ckpt_step, ": ", o.load,
-           " is a model, which has no iterations");
-    return {.begins_anew = true, .foreign = o.load};
-  }
-  if (!o.load.empty()) {
-    place = find_checkpoint(o.load, o.ckpt_step);
-    if (!o.non_persistent_ckpt_type.empty())
-      if (const auto newer = newer_non_persistent(o, place)) return {newer, false, o.finetune};
-  }
-  if (place) return {place, true, o.finetune};
-  if (is_foreign_model(o.pretrained_checkpoint))
-    return {.begins_anew = true, .foreign = o.pretrained_checkpoint};
-  if (!o.pretrained_checkpoint.empty()) {
-    place = find_checkpoint(o.pretrained_checkpoint);
-    if (!place) fail(Exit::no_input, o.pretrained_checkpoint, ": no checkpoint there");
-  } else if (o.exit_on_missing_checkpoint) {
-    fail(Exit::no_input, o.load,
-         ": no checkpoint there, and --exit-on-missing-checkpoint is given");
-  }
-  return {place, true, true};
-}
-
-// What a run can go on from instead, as its last checkpoint but one: nothing where it was asked for
-// just that checkpoint, or for weights alone.
-static std::optional<ToLoad> checkpoint_before(const CheckpointOptions& o, const ToLoad& found) {
-  std::error_code error;
-  if (o.ckpt_step || found.begins_anew || found.place->release ||
-      std::filesystem::equivalent(found.place->folder, o.load, error))
-    return {};
-  ToLoad before;
-  if (!found.lasting) before.place = find_checkpoint(o.load);
-  if (found.lasting)
-    for (const std::int64_t iteration : list_checkpoints(o.load))
-      if (iteration < found.place->iteration)
-        before.place = {iteration_folder(o.load, iteration), iteration};
-  return before.place ? std::optional(before) : std::nullopt;
-}
-
-// A checkpoint that a run without --non-persistent-ckpt-type passes over.
-static void warn_of_newer(const CheckpointOptions& o, const ToLoad& found, const Log& log) {
-  if (o.load.empty() || o.ckpt_step || !o.non_persistent_ckpt_type.empty()) return;
-  const std::string folder = o.non_persistent_folder(o.load);
-  if (!std::filesystem::is_directory(folder)) return;
-  const std::vector<std::int64_t> iterations = list_checkpoints(folder);
-  if (!iterations.empty() && (!found.place || iterations.back() > found.place->iteration))
-    log.warn(concat(folder, ": holds iteration ", iterations.back(), ", newer than what ", o.load,
-                    " does; --non-persistent-ckpt-type global goes on from there"));
-}
-
 void prepare_folders(const CheckpointOptions& o, const Log& log) {
-  warn_of_newer(o, checkpoint_to_load(o), log);
+  warn_of_newer(o, find_to_load(o), log);
   if (o.save.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(o.save, error);
@@ -156,35 +80,8 @@ static std::unique_ptr<MegatronCheckpoint> open_whole(const CheckpointOptions& o
   }
 }
 
-// If a checkpoint is damaged, of the one before, as open_whole() goes on from that.
-static std::optional<std::int64_t> vocabulary_of(const CheckpointOptions& o, const ToLoad& found,
-                                                 int damaged = 0) {
-  if (!found.foreign.empty()) return open_model(found.foreign)->config().vocab_size;
-  if (!found.place) return {};
-  try {
-    const std::string& folder = found.place->folder;
-    const MegatronCheckpoint checkpoint(folder, {.while_reading = true});
-    const PyValue* const size = checkpoint.common().at("args", folder).find("vocab_size");
-    if (size == nullptr || size->is_none()) return {};
-    return size->as_integer(folder + ": args.vocab_size");
-  } catch (const Error&) {
-    const auto before = damaged == kMostDamaged ? std::nullopt : checkpoint_before(o, found);
-    if (!before) throw;
-    return vocabulary_of(o, *before, damaged + 1);
-  }
-}
-
-std::optional<std::int64_t> stored_vocabulary(const CheckpointOptions& o) {
-  if (o.load.empty() && o.pretrained_checkpoint.empty()) return {};
-  try {
-    return vocabulary_of(o, checkpoint_to_load(o));
-  } catch (const Error&) {  // of which load_training() tells
-    return {};
-  }
-}
-
-// A tokenizer is what it does: files that differ may give the same ids.  What is put around a text is
-// in the samples of a run, or is not.  `stored` makes that of the manifest.
+// A tokenizer is what it does: files that differ may give the same ids.  What is put around a text
+// is in the samples of a run, or is not.  `stored` makes that of the manifest.
 static void check_tokenizer(const std::string& manifest, const std::string& folder,
                             const Tokenizer& tokenizer,
                             const std::function<std::unique_ptr<Tokenizer>()>& stored) {
@@ -215,7 +112,9 @@ static void load_foreign(const std::string& path, TrainingState& state, bool fir
   const std::unique_ptr<ModelSource> source = open_model(path);
   if (first)
     for (const std::string& note : source->notes()) log.note(note);
-  check_same_model(state.task.model(), source->config(), source->path());
+  const std::string changed =
+      check_same_model(state.task.model(), source->config(), source->path(), true);
+  if (first && !changed.empty()) log.note(concat(source->path(), ": ", changed));
   check_tokenizer(source->manifest_extra(), source->path(), state.task.tokenizer(),
                   [&] { return source->make_tokenizer({}); });
   source->check_all_used(state.task.rows());
@@ -239,7 +138,7 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   const CheckpointOptions& o = options.checkpoint;
   const Task& task = state.task;
   Group& ranks = world.all();
-  ToLoad found = checkpoint_to_load(o);
+  ToLoad found = find_to_load(o);
   if (!found.foreign.empty()) {
     load_foreign(found.foreign, state, ranks.rank() == 0, log);
     return Loaded::lasting;
@@ -251,7 +150,10 @@ Loaded load_training(const RunOptions& options, TrainingState& state, const Worl
   const std::optional<CheckpointPlace>& place = found.place;
   const std::string where = place->folder + ": common.pt";
   const PyValue& args = checkpoint.common().at("args", where);
-  check_same_model(task.model(), model_config_of(args, task.model().family, where), place->folder);
+  const std::string changed =
+      check_same_model(task.model(), model_config_of(args, task.model().family, where),
+                       place->folder, found.begins_anew);
+  if (ranks.rank() == 0 && !changed.empty()) log.note(concat(place->folder, ": ", changed));
   const std::string manifest = checkpoint.manifest_extra();
   check_tokenizer(manifest, place->folder, task.tokenizer(),
                   [&] { return tokenizer_in(place->folder, manifest); });

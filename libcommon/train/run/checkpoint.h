@@ -77,10 +77,6 @@ class TrainingSave {
   std::thread thread_;  // the last: it uses all others
 };
 
-// The tokens that the model in what is to be loaded knows; nothing if nothing is, or it does not
-// say.
-std::optional<std::int64_t> stored_vocabulary(const CheckpointOptions& options);
-
 enum class Loaded { nothing, lasting, non_persistent };
 
 // Called on every rank; fills the state from options.load, where there is a checkpoint.  Warns

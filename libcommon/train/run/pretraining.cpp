@@ -1,13 +1,10 @@
 #include "train/run/pretraining.h"
 
-#include <algorithm>
-
 #include "data/samples/batch_options.h"
 #include "model/config/megatron_args.h"
 #include "model/model.h"
 #include "model/model_table.h"
 #include "train/options/pretrain_options.h"
-#include "train/run/checkpoint.h"
 
 namespace mt {
 
@@ -47,12 +44,7 @@ std::unique_ptr<Task> Pretraining::changed(const Change& change) const {
 
 Pretraining open_pretraining(PretrainOptions& options) {
   TrainData data(options.data);
-  // Rows that the model has beside its tokenizer's keep their number.
-  const bool given = options.model.vocab_size != 0;
   options.take_vocabulary(data.tokenizer());
-  if (!given)
-    options.model.vocab_size =
-        std::max(options.model.vocab_size, stored_vocabulary(options.run.checkpoint).value_or(0));
   options.complete();
   return {options.model, options.data, std::move(data)};
 }
