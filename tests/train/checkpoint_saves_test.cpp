@@ -146,7 +146,10 @@ TEST_F(CheckpointSaves, WhatWasAskedForIsNotReplaced) {
   EXPECT_TRUE(refused([](PretrainOptions& t) {
     t.run.checkpoint.load = iteration_folder(t.run.checkpoint.load, 10);
   }));
-  EXPECT_TRUE(refused([](PretrainOptions& t) { t.run.checkpoint.finetune = true; }));
+  EXPECT_TRUE(refused([](PretrainOptions& t) {
+    t.run.checkpoint.finetune = true;
+    t.run.checkpoint.save.clear();
+  }));
   fs::remove_all(iteration_folder(o.run.checkpoint.save, 5));
   EXPECT_TRUE(refused([](PretrainOptions&) {}));  // there is no other
 }

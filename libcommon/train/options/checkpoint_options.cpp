@@ -10,6 +10,8 @@ namespace mt {
 void CheckpointOptions::add_to(CommandLine& cl) {
   cl.section("Checkpoints");
   cl.option("--save", &save, "DIR", "where checkpoints go");
+  cl.flag("--force", &force,
+          "replace checkpoints of another run in --save, which are an error otherwise");
   cl.option("--save-interval,--persistent-save-interval", &save_interval, "N",
             "steps between checkpoints; default: only at the end", at_least(1));
   cl.option("--save-retain-interval", &save_retain_interval, "N",
@@ -62,6 +64,7 @@ void CheckpointOptions::complete() const {
   };
   const bool saves = !save.empty(), loads = !load.empty();
   needs(save_interval.has_value(), "--save-interval", saves, "--save");
+  needs(force, "--force", saves, "--save");
   needs(ckpt_step.has_value(), "--ckpt-step", loads, "--load");
   needs(finetune, "--finetune", loads, "--load");
   needs(use_args, "--use-checkpoint-args", loads || !pretrained_checkpoint.empty(), "--load");
@@ -84,6 +87,7 @@ bool CheckpointOptions::goes_on_in_place() const {
 }
 
 void CheckpointOptions::go_on_after_failures(int attempt) {
+  if (goes_on_in_place() && attempt > 0) ckpt_step.reset();
   if (save.empty() || goes_on_in_place()) return;
   auto saved = find_checkpoint(save);
   if (!saved && !non_persistent_ckpt_type.empty())

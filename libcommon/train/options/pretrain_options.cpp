@@ -89,8 +89,12 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
 }
 
 void PretrainOptions::take_stored(CommandLine& cl) {
+  CheckpointOptions from_now = run.checkpoint;
+  if (environment_variable("TORCHELASTIC_RESTART_COUNT").value_or("0") != "0" &&
+      from_now.goes_on_in_place())
+    from_now.ckpt_step.reset();  // as ranks that were started again go on
   try {
-    stored = stored_settings(run.checkpoint);
+    stored = stored_settings(from_now);
   } catch (const Error& error) {  // what is planned may lie elsewhere
     if (error.code() != Exit::no_input || !(plan.wanted || plan.search)) throw;
   }

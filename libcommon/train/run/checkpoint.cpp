@@ -17,9 +17,25 @@
 
 namespace mt {
 
-void prepare_folders(const CheckpointOptions& o, const Log& log) {
-  warn_of_newer(o, find_to_load(o), log);
-  if (o.save.empty()) return;
+// What others saved is replaced only by who was told to.
+static void check_is_own(const CheckpointOptions& o, const Log& log) {
+  const auto place = o.goes_on_in_place() ? std::nullopt : find_checkpoint(o.save);
+  if (!place) return;
+  const std::string holds = concat(
+      o.save, ": holds iteration ", place->iteration, " of another run, since ",
+      o.load.empty() ? "there is no --load"
+                     : concat(o.finetune ? "--finetune begins anew from " : "--load is ", o.load));
+  if (!o.force)
+    fail(Exit::cannot_create, holds, "; --load ", o.save, " goes on from it, --force replaces it");
+  log.warn(concat(holds, "; checkpoints of equal iterations will be replaced",
+                  o.keep_last || o.save_retain_interval ? ", and older ones deleted" : ""));
+}
+
+std::unique_ptr<SaveLock> prepare_folders(const RunOptions& options, const Log& log) {
+  const CheckpointOptions& o = options.checkpoint;
+  const ToLoad found = find_to_load(o);
+  warn_of_newer(o, found, log);
+  if (o.save.empty()) return {};
   std::error_code error;
   std::filesystem::create_directories(o.save, error);
   if (error == std::errc::not_a_directory)
@@ -27,13 +43,13 @@ void prepare_folders(const CheckpointOptions& o, const Log& log) {
   errno = error.value();
   if (error || ::access(o.save.c_str(), W_OK | X_OK) != 0)
     fail_errno(o.save, "cannot create checkpoints there", Exit::cannot_create);
+  auto lock = std::make_unique<SaveLock>(o.save);
   complete_tracker(o.save);
-  if (o.goes_on_in_place()) return;
-  if (const auto place = find_checkpoint(o.save))
-    log.warn(concat(o.save, ": holds iteration ", place->iteration, " of another run, since ",
-                    o.load.empty() ? "there is no --load" : concat("--load is ", o.load),
-                    "; checkpoints of equal iterations will be replaced",
-                    o.keep_last || o.save_retain_interval ? ", and older ones deleted" : ""));
+  check_is_own(o, log);
+  // Ranks that are started again go on from what the tracker names, until they have saved more.
+  const bool goes_back = o.ckpt_step && o.goes_on_in_place() && options.ranks.max_restarts() > 0;
+  if (goes_back && !found.place->release) write_tracker(o.save, *o.ckpt_step);
+  return lock;
 }
 
 // The samples that a checkpoint counts as consumed are those of its own order.

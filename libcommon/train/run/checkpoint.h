@@ -4,12 +4,14 @@
 
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "ckpt/megatron_checkpoint.h"
+#include "ckpt/save_lock.h"
 #include "comm/world.h"
 #include "formats/model_source.h"
 #include "optim/optimizer.h"
@@ -38,8 +40,9 @@ struct TrainingState {
 };
 
 // Makes sure, before any work is done, that there is what must be loaded and that options.save can
-// be written to; warns of a checkpoint there that this run does not go on from.
-void prepare_folders(const CheckpointOptions& options, const Log& log);
+// be written to; Exit::cannot_create where that holds a checkpoint of a run that this one does not
+// go on from, unless options.force.  The lock is on that folder.
+std::unique_ptr<SaveLock> prepare_folders(const RunOptions& options, const Log& log);
 
 // A checkpoint on its way to the disk; every rank makes one and publishes it.  A lasting one is in
 // options.save, where --save-retain-interval and --keep-last then delete older ones; else it is the

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/progress.h"
+#include "ckpt/save_lock.h"
 #include "comm/nccl_group.h"
 #include "comm/rendezvous.h"
 #include "comm/world.h"
@@ -393,14 +394,17 @@ void Trainer::run(const std::string& options_json) {
 }  // namespace
 
 // Where ranks are processes, the first makes the indexes and folders that the others then find.
-static void prepare(const RunOptions& options, Task& task, Rendezvous* others, const Log& log) {
+static std::unique_ptr<SaveLock> prepare(const RunOptions& options, Task& task, Rendezvous* others,
+                                         const Log& log) {
   const bool first = others == nullptr || others->rank() == 0;
   if (!first) others->barrier();
   task.build(training_length(options.length, options.batch, options.evaluation,
                              task.has_full_validation()),
              options.seed, options.batch, log);
-  if (first) prepare_folders(options.checkpoint, log);
+  std::unique_ptr<SaveLock> lock;
+  if (first) lock = prepare_folders(options, log);
   if (first && others != nullptr) others->barrier();
+  return lock;
 }
 
 // A signal that finds no step ending ends the run for this reason.  Rank 0 knows most of the
@@ -439,9 +443,10 @@ static void train_with(Rendezvous* others, const RunOptions& options, Task& task
                " ranks need ", plan.fullest().memory.total(), " bytes each, ",
                plan.device == Device::cpu ? "this machine" : "a GPU", " has ", plan.device_memory),
         options, task, plan, log);
-  prepare(options, task, others, log);
+  const std::unique_ptr<SaveLock> lock = prepare(options, task, others, log);
   const auto run_rank = [&](Group& ranks, Stream& stream) {
     const World world(ranks, options.ranks.sizes(), options.ranks.layout.sharing);
+    if (others != nullptr) signals.answer({});  // they have met
     const bool is_told = ranks.rank() == 0 || others != nullptr;
     Interruption::Limits limits{is_told ? &signals : nullptr, start,
                                 options.length.exit_duration_in_mins};
@@ -470,6 +475,12 @@ void train(const RunOptions& options, Task& task, Signals& signals, const Log& l
            const std::string& options_json) {
   if (!options.ranks.has_processes())
     return train_with(nullptr, options, task, signals, log, options_json);
+  signals.answer([&](Signal signal) {  // others may never come
+    if (options.ranks.process.local_rank == 0)
+      log.error(concat("stopped by ", signal_name(signal), " while ranks met; no step had begun"),
+                static_cast<int>(Exit::stopped));
+    ::_exit(static_cast<int>(Exit::stopped));
+  });
   run_process(options.ranks.process, options.ranks.launch.timeout(), [&](Rendezvous& others) {
     others.if_stuck([&](const std::string& line, Exit code) {
       log.error(line, static_cast<int>(code));

@@ -1,0 +1,22 @@
+// SaveLock: the right to save in a folder, which one process has at a time.
+#pragma once
+
+#include <string>
+
+namespace mt {
+
+class SaveLock {
+ public:
+  // Exit::cannot_create, naming the process, where another one saves there.  What a dead process
+  // left is taken over.  Where files cannot be locked, as on some network file systems, a process
+  // of this host is known by its number, and one of another host is not known.
+  explicit SaveLock(const std::string& folder);
+  SaveLock(const SaveLock&) = delete;
+  ~SaveLock();
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+}  // namespace mt
