@@ -32,6 +32,9 @@ void ConvertOptions::add_to(CommandLine& cl) {
           "fully_reshardable, and core_v0.12 does not read it");
   cl.option("--ckpt-step", &source.iteration, "N", "iteration of INPUT; default the last one saved",
             at_least(1));
+  cl.option("--prefix", &source.prefix, "NAME",
+            "what names of the model's tensors begin with, where INPUT holds several models (an "
+            "average, a teacher) in the state of a PyTorch run; what lies beside is passed over");
   cl.option("--model-type", &model_type, "TYPE", "what INPUT must be: BERT, or GPT for all others",
             one_of({"GPT", "BERT"}));
   cl.option("--true-vocab-size", &source.vocab_size, "N",

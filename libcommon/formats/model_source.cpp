@@ -108,8 +108,8 @@ std::unique_ptr<Tokenizer> ModelSource::make_tokenizer(const TokenizerOptions& o
   return mt::make_tokenizer(options);
 }
 
-std::unique_ptr<ModelSource> open_model(const std::string& path,
-                                        const ModelSourceOptions& options) {
+static std::unique_ptr<ModelSource> open_any(const std::string& path,
+                                             const ModelSourceOptions& options) {
   if (!fs::exists(path)) fail(Exit::no_input, path, ": does not exist");
   if (options.mock) return std::make_unique<MockSource>(path, *options.mock);
   if (const auto file = find_gguf(path)) {
@@ -137,6 +137,15 @@ std::unique_ptr<ModelSource> open_model(const std::string& path,
          ", config.json, params.json nor model.gguf");
   if (!fs::exists(path + "/config.json")) return std::make_unique<MetaSource>(path, options);
   return std::make_unique<HuggingFaceSource>(path, options);
+}
+
+std::unique_ptr<ModelSource> open_model(const std::string& path,
+                                        const ModelSourceOptions& options) {
+  std::unique_ptr<ModelSource> model = open_any(path, options);
+  if (!options.prefix.empty() && dynamic_cast<HuggingFaceSource*>(model.get()) == nullptr)
+    fail(Exit::usage, "--prefix ", options.prefix, ": ", path,
+         " holds one model; only a PyTorch state with transformers' names has several");
+  return model;
 }
 
 }  // namespace mt

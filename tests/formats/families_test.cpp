@@ -100,12 +100,19 @@ TEST_P(PlainDcp, OfStateDictsIsRead) {
                                 [&](const std::string& line) { verified = line; }));
   EXPECT_EQ(verified.find("of the model"), std::string::npos) << verified;
   fs::copy(scratch_.path("hf/config.json"), scratch_.path("average/config.json"));
-  EXPECT_EQ(error("average", "out", "hf"),
+  const auto source = open_model(scratch_.path("average"));
+  ASSERT_FALSE(source->notes().empty());
+  EXPECT_EQ(source->notes().back(),
+            concat(scratch_.path("average"),
+                   ": passed over, beside the model below state.model.: state.average.weight"));
+  ConvertOptions other;
+  other.source.prefix = "state.teacher";
+  EXPECT_EQ(error("average", "out", "hf", other),
             concat("65 ", scratch_.path("average"),
-                   ": tensor state.average.weight lies beside the model's, which begin with "
-                   "state.model."));
-  for (const char* folder : {"theirs", "nested", "ours"}) {
-    fs::copy(scratch_.path("hf/config.json"), scratch_.path(concat(folder, "/config.json")));
+                   ": --prefix state.teacher: no model's names begin so; there are state.model."));
+  for (const char* folder : {"theirs", "nested", "average", "ours"}) {
+    fs::copy(scratch_.path("hf/config.json"), scratch_.path(concat(folder, "/config.json")),
+             fs::copy_options::skip_existing);
     convert(folder, concat("back_", folder), "hf");
     EXPECT_EQ(content(concat("back_", folder, "/model.safetensors")),
               content("hf/model.safetensors"))

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/near_path.h"
 #include "ckpt/tensor_numbers.h"
 #include "formats/names/gguf.h"
 #include "model/checkpoint_tokenizer.h"
@@ -106,7 +107,7 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourc
   tensors_ = open_tensors(folder);
   const ParamTable rows = model_rows(config_);
   const Param& words = rows.rows().front();
-  find_prefix(words);
+  find_prefix(words, options.prefix);
   if (dtype_is_tensors_) dtype_ = dtype_of(words, "");
   if (output_if_stored_)
     config_.untie_embeddings_and_output_weights =
@@ -138,16 +139,49 @@ static std::string bare_name(const std::string& name) {
   return name;
 }
 
+// Tensors of a state that has the model's below a prefix, which begin the run again.
+static bool is_of_run(const std::string& key) {
+  for (const char* part : {"optim", "rng_state", "lr_scheduler"})
+    if (key.starts_with(part) || key.find(concat('.', part)) != std::string::npos) return true;
+  return false;
+}
+
 // The table's first row, the words, is there under its own name, or below a prefix.
-void HuggingFaceSource::find_prefix(const Param& words) {
+void HuggingFaceSource::find_prefix(const Param& words, const std::string& wanted) {
   const std::string name = hugging_face_names(config_, words)[0].name, bare = bare_name(name);
-  if (tensors_->find(bare) != nullptr || tensors_->find(name) != nullptr) return;
-  for (const std::string& end : {"." + name, "." + bare})
+  const bool whole = tensors_->find(bare) != nullptr || tensors_->find(name) != nullptr;
+  if (whole && wanted.empty()) return;
+  std::set<std::string> prefixes;
+  for (const std::string& end : {"." + name, "." + bare}) {
+    if (!prefixes.empty()) break;
     for (const auto& [key, tensor] : tensors_->tensors())
-      if (key.ends_with(end) && !key.starts_with("optim")) {
-        prefix_ = key.substr(0, key.size() - end.size() + 1);
-        return;
-      }
+      if (key.ends_with(end) && !is_of_run(key))
+        prefixes.insert(key.substr(0, key.size() - end.size() + 1));
+  }
+  std::string found;
+  for (const std::string& prefix : prefixes) found += (found.empty() ? "" : ", ") + prefix;
+  if (!wanted.empty()) {
+    prefix_ = wanted.ends_with('.') ? wanted : wanted + ".";
+    if (!prefixes.contains(prefix_))
+      fail(Exit::bad_data, path_, ": --prefix ", wanted, ": no model's names begin so",
+           found.empty() ? "" : concat("; there are ", found));
+  } else if (prefixes.size() > 1) {
+    fail(Exit::bad_data, path_, ": holds several models, whose names begin with ", found,
+         "; choose one by --prefix");
+  } else if (!prefixes.empty()) {
+    prefix_ = *prefixes.begin();
+  }
+  note_others();
+}
+
+// Says what lies beside the model in a state of which it is a part.
+void HuggingFaceSource::note_others() {
+  std::vector<std::string> others;
+  for (const auto& [key, tensor] : tensors_->tensors())
+    if (!prefix_.empty() && !key.starts_with(prefix_) && !is_of_run(key)) others.push_back(key);
+  if (!others.empty())
+    notes_.push_back(
+        concat(path_, ": passed over, beside the model below ", prefix_, ": ", names_text(others)));
 }
 
 const DistTensor& HuggingFaceSource::stored(const Param& row, const ForeignName& name) const {
@@ -218,13 +252,6 @@ static bool is_computed(const std::string& name, const std::string& format) {
          name == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 }
 
-// Tensors of a state that has the model's below a prefix, which begin the run again.
-static bool is_of_run(const std::string& key) {
-  for (const char* part : {"optim", "rng_state", "lr_scheduler"})
-    if (key.starts_with(part) || key.find(concat('.', part)) != std::string::npos) return true;
-  return false;
-}
-
 // The tensor that another of a model of transformers is, which a file may hold again.
 const DistTensor* HuggingFaceSource::original_of(const std::string& name,
                                                  const Param& words) const {
@@ -258,11 +285,7 @@ void HuggingFaceSource::check_all_used(const ParamTable& table) const {
     for (const ForeignName& name : names_of(row)) used.insert(stored(row, name).key);
   for (const auto& [key, tensor] : tensors_->tensors()) {
     if (used.contains(key)) continue;
-    if (!key.starts_with(prefix_)) {
-      if (is_of_run(key)) continue;
-      fail(Exit::bad_data, path_, ": tensor ", key, " lies beside the model's, which begin with ",
-           prefix_);
-    }
+    if (!key.starts_with(prefix_)) continue;  // see note_others()
     const std::string name = key.substr(prefix_.size());
     if (is_computed(name, format_)) continue;
     const DistTensor* const original = original_of(name, table.rows().front());

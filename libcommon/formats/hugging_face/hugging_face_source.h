@@ -30,7 +30,8 @@ class HuggingFaceSource : public ModelSource {
   LackingBiases lacking_;
 
  private:
-  void find_prefix(const Param& words);
+  void find_prefix(const Param& words, const std::string& wanted);
+  void note_others();
   bool dtype_is_tensors_ = false;  // of the words', where config.json does not say
   bool output_if_stored_ = false;  // these: see HuggingFaceConfig
   std::string prefix_;             // before all names, where a state_dict() is part of a state
