@@ -1,6 +1,7 @@
 #include "kernels/block_product.h"
 
 #include <cblas.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <limits>
@@ -26,6 +27,17 @@ CBLAS_TRANSPOSE form(const Block<T>& block) {
   return block.transpose ? CblasTrans : CblasNoTrans;
 }
 
+// OpenBLAS maps 128 MiB for each thread's first product, and tries for ever where it cannot.
+bool has_room_for_blas() {
+  constexpr std::size_t kBytes = std::size_t{128} << 20;
+  void* const room =
+      ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED)
+    fail(Exit::out_of_memory, "out of host memory: a matrix product needs ", kBytes, " bytes");
+  ::munmap(room, kBytes);
+  return true;
+}
+
 }  // namespace
 
 template <class T>
@@ -33,6 +45,7 @@ void block_product(Block<T> c, Block<const T> a, Block<const T> b, std::int64_t 
                    std::int64_t k, T alpha, T beta) {
   // Threads are ours: the tiles are spread by the caller, and each product stays on its thread.
   [[maybe_unused]] static const bool single = (openblas_set_num_threads(1), true);
+  [[maybe_unused]] static thread_local const bool has_room = has_room_for_blas();
   const auto product = [&](auto gemm) {
     gemm(CblasRowMajor, form(a), form(b), narrow(m), narrow(n), narrow(k), alpha, a.data, stride(a),
          b.data, stride(b), beta, c.data, stride(c));

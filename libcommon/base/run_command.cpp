@@ -1,10 +1,12 @@
 // run_command: the one place where exceptions become exit codes.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -128,7 +130,21 @@ static Exit guarded(const CommandLine& line, const std::function<void()>& body) 
   }
 }
 
+// Under a limit of address space OpenBLAS may fail to start its threads, silently, and then waits
+// for them for ever in the destructors of libraries, which do nothing that we need.
+static void end_without_libraries() {
+  rlimit space;
+  if (::getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY) return;
+  ::on_exit(
+      [](int status, void*) {
+        std::fflush(nullptr);
+        ::_exit(status);
+      },
+      nullptr);
+}
+
 int run_command(const char* program, int argc, char** argv, void (*run)(CommandLine&)) {
+  end_without_libraries();
   occupy_standard_descriptors();
   report_lost_mappings();
   std::signal(SIGPIPE, SIG_DFL);  // also where the parent ignored it: `mt-x | head` ends quietly

@@ -87,7 +87,7 @@ class ModelSource {
 struct ModelSourceOptions {
   std::optional<std::int64_t> iteration = {};   // of those that a folder has; default the tracker's
   std::optional<std::int64_t> vocab_size = {};  // where the checkpoint does not say
-  bool check_while_reading = false;        // by finish_reading(), and not before anything is read
+  bool check_while_reading = false;  // by finish_reading(), and not before anything is read
   std::string prefix = {};  // of the model's names, where a folder has several models or states
   std::optional<std::uint64_t> mock = {};  // a seed: config.json alone is read, weights are drawn
   bool with_optimizer = false;             // read its state too

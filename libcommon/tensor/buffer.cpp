@@ -2,11 +2,24 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
+#include <cstdint>
 #include <utility>
 
 #include "tensor/device.h"
 
 namespace mt {
+
+// Addresses at which no process can have memory, other ones for each buffer: none is asked for, so
+// that they may be many under any limit.  Nothing where there are not so many.
+static void* meta_address(std::size_t bytes) {
+  constexpr std::uintptr_t kFirst = std::uintptr_t{1} << 60, kAll = std::uintptr_t{1} << 61;
+  constexpr std::size_t kPage = 4096;
+  if (bytes > kAll / 4) return nullptr;
+  static std::atomic<std::uintptr_t> next = 0;
+  const std::uintptr_t at = next.fetch_add((bytes + kPage - 1) / kPage * kPage) % (kAll - kAll / 4);
+  return reinterpret_cast<void*>(kFirst + at);  // NOLINT(performance-no-int-to-ptr)
+}
 
 Buffer::Buffer(Device device, std::size_t bytes) : bytes_(bytes), device_(device) {
   if (bytes == 0) return;
@@ -14,13 +27,12 @@ Buffer::Buffer(Device device, std::size_t bytes) : bytes_(bytes), device_(device
     data_ = device::allocate(bytes);
     return;
   }
-  const int protection = device == Device::meta ? PROT_NONE : PROT_READ | PROT_WRITE;
-  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (device == Device::meta ? MAP_NORESERVE : 0);
-  data_ = ::mmap(nullptr, bytes, protection, flags, -1, 0);
-  if (data_ == MAP_FAILED) {
-    data_ = nullptr;
+  data_ = device == Device::meta
+              ? meta_address(bytes)
+              : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data_ == MAP_FAILED) data_ = nullptr;
+  if (data_ == nullptr)
     fail(Exit::out_of_memory, "out of host memory: ", bytes, " bytes asked for");
-  }
 }
 
 Buffer::Buffer(Buffer&& other) noexcept
@@ -51,7 +63,7 @@ Buffer::~Buffer() {
     device::release(data_);
   else if (pinned_)
     device::release_pinned(data_);
-  else
+  else if (device_ == Device::cpu)
     ::munmap(data_, bytes_);
 }
 
