@@ -67,4 +67,37 @@ ParamTable model_rows(const ModelConfig& c, const TensorPart& part) {
   return table;
 }
 
+// Elements of the matrices of a stack's layers, or of all, those of experts by this share of
+// theirs.
+static double layer_matrices(const ModelConfig& c, double of_experts, std::string_view stack = {}) {
+  double elements = 0;
+  const ParamTable table = model_rows(c);
+  for (const Param& row : table.rows())
+    if (row.place.layer && row.shape.rank() == 2 && (stack.empty() || row.place.stack == stack))
+      elements += static_cast<double>(row.shape.numel()) * (row.experts > 0 ? of_experts : 1);
+  return elements;
+}
+
+double layer_weights(const ModelConfig& config) { return layer_matrices(config, 1); }
+
+double model_flops(const ModelConfig& c, std::int64_t samples, const SampleLengths& lengths) {
+  const auto n = static_cast<double>(samples), own = static_cast<double>(lengths.tokens),
+             memory = static_cast<double>(lengths.encoder);
+  const double chosen = c.num_experts > 0 ? static_cast<double>(c.moe_router_topk) /
+                                                static_cast<double>(c.num_experts)
+                                          : 1,
+               head = static_cast<double>(c.hidden_size * c.padded_vocab_size);
+  const std::vector<LayerPlan> layers = layers_of(c);
+  const auto of_token = [&](std::string_view stack, double length) {
+    double flops = 6 * layer_matrices(c, chosen, stack);
+    for (const LayerPlan& layer : layers)
+      for (const BranchKind* kind : layer.branches)
+        if (layer.stack == stack && kind->flops != nullptr) flops += kind->flops(c, length, memory);
+    return flops;
+  };
+  const std::string_view first = layers.front().stack, last = layers.back().stack;
+  const double flops = n * own * (of_token(last, own) + 6 * head);
+  return first == last ? flops : flops + n * memory * of_token(first, memory);
+}
+
 }  // namespace mt

@@ -2,6 +2,7 @@
 // and not computed with, the same list of modules' rows without them.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "model/stage_range.h"
@@ -20,5 +21,21 @@ std::unique_ptr<Model> make_model(const ModelConfig& config, const StageRanges& 
 
 // All rows of the model, as one of so many tensor-parallel ranks has them.
 ParamTable model_rows(const ModelConfig& config, const TensorPart& part = {});
+
+// Returns how many elements the matrices of its layers have: nearly all of its weights.
+double layer_weights(const ModelConfig& config);
+
+// SampleLengths: tokens of a sample: those that a model's one stack reads, or its decoder, and
+// those that its encoder does where it has both.
+struct SampleLengths {
+  std::int64_t tokens = 0, encoder = 0;
+};
+
+// Model FLOPs of a step over so many samples, by Megatron's formula (spec/training.md 10.3).  It
+// counts the LM head for each token, a BERT's too, and the embedding for none; of experts those
+// that a token chooses; and half of all pairs in self-attention, whether it is causal or not.
+// That formula has no second stack: of a T5 each stack is counted so over its own tokens, the LM
+// head over the decoder's, and cross-attention over all pairs of theirs.
+double model_flops(const ModelConfig& config, std::int64_t samples, const SampleLengths& lengths);
 
 }  // namespace mt

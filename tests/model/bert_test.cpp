@@ -11,6 +11,7 @@
 
 #include "comm/world.h"
 #include "model/config/model_config.h"
+#include "model/model_table.h"
 #include "optim/optimizer.h"
 #include "tests/support/derivative.h"
 #include "tests/support/workbench.h"
@@ -319,6 +320,18 @@ TEST(Bert, BeginsAsMegatronsDoes) {
                     std::sqrt(static_cast<double>(bench.table().at(name).value.numel())),
                 0.3, 0.1)
         << name;
+}
+
+// BERT-large, by the formula of a GPT: 512 (12 24 1024 4096 + 12 24 1024^2 (2 + 1/4) +
+// 6 1024 30592).
+TEST(BertSizes, FlopsAreAGpts) {
+  ModelConfig c = tiny_bert();
+  c.num_layers = 24;
+  c.hidden_size = 1024;
+  c.num_attention_heads = 16;
+  c.max_position_embeddings = 512;
+  c.padded_vocab_size = 30592;
+  EXPECT_EQ(model_flops(c, 1, {512}), 1062601752576);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/model_table.h"
 #include "tests/model/support.h"
 #include "tests/support/derivative.h"
 
@@ -296,9 +297,10 @@ TEST(GptSizes, ParametersOnMeta) {
 }
 
 TEST(GptSizes, Flops) {
-  EXPECT_EQ(sized(24, 1024, 16, 1024, 50304).flops(8, 1024), 18612240777216);
-  EXPECT_NEAR(sized(96, 12288, 96, 2048, 51200).flops(1536, 2048), 3.34059780016e18, 0.5e7);
-  EXPECT_NEAR(llama3_8b().flops(128, 8192), 5.397062776101e16, 0.5e4);
+  EXPECT_EQ(model_flops(sized(24, 1024, 16, 1024, 50304), 8, {1024}), 18612240777216);
+  EXPECT_NEAR(model_flops(sized(96, 12288, 96, 2048, 51200), 1536, {2048}), 3.34059780016e18,
+              0.5e7);
+  EXPECT_NEAR(model_flops(llama3_8b(), 128, {8192}), 5.397062776101e16, 0.5e4);
 }
 
 }  // namespace

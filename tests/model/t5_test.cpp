@@ -10,6 +10,7 @@
 #include "model/config/model_config.h"
 #include "model/keys.h"
 #include "model/layers.h"
+#include "model/model_table.h"
 #include "model/sharing_stages.h"
 #include "tests/support/derivative.h"
 #include "tests/support/workbench.h"
@@ -310,6 +311,18 @@ TEST_P(T5Golden, LossesAndGradients) {
   EXPECT_NEAR(norm("encoder.layers.0.self_attention.linear_qkv.weight"), golden.qkv, 2e-6);
   EXPECT_NEAR(norm("decoder.layers.1.cross_attention.linear_kv.weight"), golden.kv, 2e-6);
   EXPECT_NEAR(norm("lm_head.output_layer.bias"), golden.bias, 2e-6);
+}
+
+// Two layers over 16 tokens, three over 6: a layer has 768 weights, its cross-attention 256, half
+// of which meet the encoder's tokens, and the head 128.
+TEST(T5Sizes, FlopsOfEachStackAreOverItsOwnTokens) {
+  const double encoder = 2 * 16 * (6 * 768 + 6 * 16 * 8),
+               decoder = 6 * (3 * (6 * 768 + 6 * 6 * 8) + 6 * 128),
+               cross = 3 * (6 * (6 + 16) * 128 + 12 * 6 * 16 * 8);
+  const ModelConfig c = tiny("relative", 2, 3);
+  EXPECT_DOUBLE_EQ(model_flops(c, 4, {.tokens = 6, .encoder = 16}),
+                   4 * (encoder + decoder + cross));
+  EXPECT_EQ(layer_weights(c), 5 * 768 + 3 * 256);
 }
 
 }  // namespace

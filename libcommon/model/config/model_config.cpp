@@ -146,16 +146,4 @@ void ExpertConfig::check(std::int64_t layers) const {
   check_range("--num-experts of all layers:", num_experts * layers, between(1, 1 << 16));
 }
 
-double ModelConfig::flops(std::int64_t sequences, std::int64_t seq_length) const {
-  const auto h = static_cast<double>(hidden_size), s = static_cast<double>(seq_length);
-  const auto layers = static_cast<double>(all_layers()), f = static_cast<double>(ffn());
-  const double gate = swiglu ? 1.5 : 1, groups = static_cast<double>(kv_heads());
-  const auto heads = static_cast<double>(num_attention_heads);
-  const double projection = heads * static_cast<double>(head_dim());
-  const double attention =
-      12 * layers * h * h * (1 + groups / heads + s / (2 * h)) * projection / h;
-  return static_cast<double>(sequences) * s *
-         (12 * layers * h * f * gate + attention + 6 * h * static_cast<double>(padded_vocab_size));
-}
-
 }  // namespace mt

@@ -25,6 +25,8 @@
 
 namespace mt {
 
+class CommandLine;
+
 enum class ModelFamily : std::uint8_t {
   gpt,
   mixtral,  // a Mistral whose MLPs are experts
@@ -59,11 +61,6 @@ struct ModelConfig : Sizes,
   std::int64_t rotary_dim() const { return rotated(head_dim()); }
   std::vector<double> rotary_frequencies() const { return frequencies(head_dim()); }
   bool has_qkv_bias() const { return add_bias_linear || add_qkv_bias; }
-
-  // Model FLOPs of a step over `sequences` of `seq_length` tokens (spec: Megatron's formula; causal
-  // attention counted half, the LM head counted, the embedding not; a T5's as if its layers were
-  // all of one stack, without cross-attention).
-  double flops(std::int64_t sequences, std::int64_t seq_length) const;
 };
 
 // Throws Exit::bad_config, naming the setting, where the model of a run computes something else

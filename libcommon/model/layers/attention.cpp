@@ -50,15 +50,23 @@ static std::optional<Branch> make_attention(const LayerRows& layer) {
 }
 
 extern const BranchKind kAttention{
-    .letter = '*', .make = make_attention, .extra_states = [](const ModelConfig& c) {
-      std::vector<ExtraState> states{{"self_attention.linear_qkv"},
-                                     {"self_attention.linear_proj"},
-                                     {"self_attention.core_attention"}};
-      if (c.qk_layernorm)
-        for (const char* norm : {"self_attention.q_layernorm", "self_attention.k_layernorm"})
-          states.push_back({norm, ExtraState::Turn::end_of_layer});
-      return states;
-    }};
+    .letter = '*',
+    .make = make_attention,
+    .extra_states =
+        [](const ModelConfig& c) {
+          std::vector<ExtraState> states{{"self_attention.linear_qkv"},
+                                         {"self_attention.linear_proj"},
+                                         {"self_attention.core_attention"}};
+          if (c.qk_layernorm)
+            for (const char* norm : {"self_attention.q_layernorm", "self_attention.k_layernorm"})
+              states.push_back({norm, ExtraState::Turn::end_of_layer});
+          return states;
+        },
+    // Scores and what is attended to: half of all pairs, as model_flops() has it.
+    .flops =
+        [](const ModelConfig& c, double length, double /*memory*/) {
+          return 6 * length * static_cast<double>(c.num_attention_heads * c.head_dim());
+        }};
 
 // --- Cross-attention ----------------------------------------------------------------------------
 
@@ -94,14 +102,24 @@ static std::optional<Branch> make_cross_attention(const LayerRows& layer) {
 }
 
 extern const BranchKind kCrossAttention{
-    .letter = 'x', .make = make_cross_attention, .extra_states = [](const ModelConfig&) {
-      std::vector<ExtraState> states;
-      for (const char* module :
-           {"pre_cross_attn_layernorm", "cross_attention.linear_q", "cross_attention.linear_kv",
-            "cross_attention.linear_proj", "cross_attention.core_attention"})
-        states.push_back({module, ExtraState::Turn::behind_layers});
-      return states;
-    }};
+    .letter = 'x',
+    .make = make_cross_attention,
+    .extra_states =
+        [](const ModelConfig&) {
+          std::vector<ExtraState> states;
+          for (const char* module :
+               {"pre_cross_attn_layernorm", "cross_attention.linear_q", "cross_attention.linear_kv",
+                "cross_attention.linear_proj", "cross_attention.core_attention"})
+            states.push_back({module, ExtraState::Turn::behind_layers});
+          return states;
+        },
+    // All pairs; and it is the memory's tokens that linear_kv is of, not the layer's.
+    .flops =
+        [](const ModelConfig& c, double length, double memory) {
+          const auto inner = static_cast<double>(c.num_attention_heads * c.head_dim());
+          const double kv = 2 * inner * static_cast<double>(c.hidden_size);
+          return 12 * memory * inner + 6 * kv * (memory / length - 1);
+        }};
 
 const Param& declare_relative_bias(const ModelRows& rows, std::string_view stack) {
   return rows.table.add(

@@ -69,6 +69,9 @@ struct BranchKind {
   // Adds its rows.  Returns it unless its module is one of those that are converted alone.
   std::optional<Branch> (*make)(const LayerRows& layer);
   std::vector<ExtraState> (*extra_states)(const ModelConfig& config);
+  // FLOPs of a training step for a token of a sequence of this length, whose memory is of so many
+  // tokens, beside those of its matrices; null: none.
+  double (*flops)(const ModelConfig& config, double length, double memory) = nullptr;
 };
 
 // Adds the rows of the layers of a stage, or of those of one stack, each a unit of the table, and

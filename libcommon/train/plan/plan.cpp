@@ -174,7 +174,7 @@ Plan make_plan(const RunOptions& options, const Task& task, const PlanOptions& a
   Plan plan;
   plan.length = training_length(options.length, options.batch, options.evaluation,
                                 task.has_full_validation());
-  plan.model_flops = task.model().flops(options.batch.largest(), task.seq_length());
+  plan.model_flops = task.flops(options.batch.largest());
   plan.tokens = options.batch.evaluated() * task.seq_length();
   plan.ranks = options.ranks.count;
   plan.device = options.device();

@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "base/threads.h"
 #include "model/config/model_config.h"
+#include "model/model_table.h"
 #include "train/options/plan_options.h"
 #include "train/options/run_options.h"
 #include "train/run/task.h"
@@ -60,7 +61,12 @@ bool sees_documents(const Task& task) {
 class Search {
  public:
   Search(const RunOptions& options, const Task& task, const PlanOptions& asked, const Log& log)
-      : options_(options), task_(task), model_(task.model()), asked_(asked), log_(log) {
+      : options_(options),
+        task_(task),
+        model_(task.model()),
+        layer_weights_(layer_weights(model_)),
+        asked_(asked),
+        log_(log) {
     if (!options.batch.global_batch_size)
       fail(Exit::usage, "--plan-search: needs --global-batch-size, which all layouts share");
     if (options.ranks.count > 1 || options.ranks.launch.gpus)
@@ -183,7 +189,7 @@ class Search {
       o.complete_for(task->model(), task->seq_length(), sees_documents(*task), instead);
       if (o.device() != Device::cuda || size_of(o.compute_dtype()) != 2)
         fail(Exit::usage, "--plan-search: for GPUs in 16 bits; see --bf16 and --plan-machine");
-      if (least_bytes(task->model(), layout) > room()) return {too_large()};
+      if (least_bytes(layout) > room()) return {too_large()};
       const Plan plan = make_plan(o, *task, asked_, PlanDetail::without_largest);
       if (plan.fullest().memory.total() > room()) return {too_large()};
       const StepTimes& times = *plan.times;
@@ -206,12 +212,8 @@ class Search {
   }
 
   // Weights, gradients and the optimizer's state of the layers alone.
-  static std::size_t least_bytes(const ModelConfig& model, const Layout& layout) {
-    const auto h = static_cast<double>(model.hidden_size);
-    const auto f = static_cast<double>(model.ffn()) * (model.swiglu ? 3 : 2);
-    const auto heads = static_cast<double>(model.num_attention_heads + model.kv_heads());
-    const double layer = h * (f + 2 * heads * static_cast<double>(model.head_dim()));
-    const double weights = layer * static_cast<double>(model.all_layers()) / layout.pp / layout.tp;
+  std::size_t least_bytes(const Layout& layout) const {
+    const double weights = layer_weights_ / layout.pp / layout.tp;
     constexpr double kValues = 6, kState = 12;  // bytes of each
     const double sharers = layout.dp * layout.cp;
     return static_cast<std::size_t>(weights * (layout.sharding == "no_shard" ? kValues + kState
@@ -248,6 +250,7 @@ class Search {
   const RunOptions& options_;
   const Task& task_;
   const ModelConfig& model_;
+  double layer_weights_;
   PlanOptions asked_;
   const Log& log_;
   std::vector<Layout> layouts_;

@@ -7,6 +7,9 @@
 #include <cstdio>
 
 #include "model/config/model_config.h"
+#include "model/layers.h"
+#include "model/model_table.h"
+#include "model/stage_range.h"
 
 namespace mt {
 
@@ -19,12 +22,12 @@ static std::string with_digits(const char* format, double value) {
 }
 
 std::string theoretical_memory_text(const ModelConfig& c, int ranks, bool distributed_optimizer) {
-  const auto h = static_cast<double>(c.hidden_size), f = static_cast<double>(c.ffn());
-  const auto heads = static_cast<double>(c.num_attention_heads);
-  const double projection = heads * static_cast<double>(c.head_dim());
-  const double attention = 2 * h * projection * (1 + static_cast<double>(c.kv_heads()) / heads);
-  const double layer = 2 * h * (f * (c.swiglu ? 1.5 : 1) + 2) + attention;
-  const double block = static_cast<double>(c.all_layers()) * layer + 2 * h;
+  const auto h = static_cast<double>(c.hidden_size);
+  const std::vector<LayerPlan> layers = layers_of(c);
+  // Norms of a scale and a shift: one behind each stack, and one in front of each branch.
+  auto norms = static_cast<double>(runs_of(layers, {.end = std::ssize(layers)}).size());
+  for (const LayerPlan& layer : layers) norms += static_cast<double>(layer.branches.size());
+  const double block = layer_weights(c) + norms * 2 * h;
   const double embedding = h * static_cast<double>(c.padded_vocab_size) *
                            (c.untie_embeddings_and_output_weights ? 2 : 1);
   const double bytes = distributed_optimizer ? 6 + 12.0 / ranks : 18;

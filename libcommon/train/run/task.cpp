@@ -3,6 +3,7 @@
 #include "model/config/model_config.h"
 #include "model/layers.h"
 #include "model/model.h"
+#include "model/model_table.h"
 #include "train/run/objective.h"
 
 namespace mt {
@@ -17,6 +18,15 @@ FieldSpecs Task::fields(std::int64_t ranks) const {
   for (FieldSpec& field : all)
     if (field.of_tokens) field.per_sample /= ranks;
   return all;
+}
+
+double Task::flops(std::int64_t samples) const {
+  SampleLengths lengths;
+  for (const FieldSpec& spec : sample_fields()) {
+    if (spec.field == Field::ids) lengths.tokens = spec.per_sample;
+    if (spec.field == Field::encoder_ids) lengths.encoder = spec.per_sample;
+  }
+  return model_flops(model(), samples, lengths);
 }
 
 }  // namespace mt

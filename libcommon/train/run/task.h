@@ -40,6 +40,7 @@ class Task {
   virtual FieldSpecs sample_fields() const = 0;  // what the samples that it learns from bring
   // All that a micro-batch brings, where its sequences are shared by so many ranks.
   FieldSpecs fields(std::int64_t ranks = 1) const;
+  double flops(std::int64_t samples) const;  // model_flops()
 
   // Makes the samples for a run so long, whose steps are divided so.  A task that is only planned
   // has none, nor a tokenizer.

@@ -12,7 +12,6 @@
 #include "comm/rendezvous.h"
 #include "comm/world.h"
 #include "data/samples/train_data.h"
-#include "model/config/model_config.h"
 #include "ops/ops.h"
 #include "tensor/device.h"
 #include "train/plan/out_of_memory.h"
@@ -83,6 +82,7 @@ class Trainer {
   Evaluator evaluator_;
   TrainCounters counters_;
   std::vector<Companion> companions_;
+  double flops_of_sample_;
   std::optional<StepReport> begun_;  // the step that has not ended, as far as is known
   int micro_batches_ = 0;            // of the step before; 0: none yet
   int ended_ = 0;                    // steps
@@ -116,6 +116,7 @@ Trainer::Trainer(const RunOptions& options, const Task& task, const Plan& plan, 
       executor_(*model_, task.objective(), step_shape(options, task), plan.of(world).memory.step,
                 world, stream_),
       evaluator_(options, task, executor_, world),
+      flops_of_sample_(task.flops(1)),
       reports_(options, task.model(), log, world.all()),
       step_(options, {task, *model_, optimizer_, executor_, world, stream_, reports_.timers(),
                       interruption_}) {
@@ -161,7 +162,7 @@ void Trainer::begin_step(const BatchOptions::StepSize& size) {
   counters_.scheduled_samples += size.computed;
   counters_.consumed_train_samples += size.computed;
   counters_.skipped_train_samples += size.asked - size.computed;
-  const double flops = task_.model().flops(size.computed, task_.seq_length());
+  const double flops = static_cast<double>(size.computed) * flops_of_sample_;
   counters_.floating_point_operations += flops;
   begun_ = {.iteration = counters_.iteration,
             .consumed_samples = counters_.consumed_train_samples,
