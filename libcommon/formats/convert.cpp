@@ -21,6 +21,7 @@
 #include "formats/model_sink.h"
 #include "formats/names/gguf.h"
 #include "formats/row_value.h"
+#include "model/config/model_config.h"
 #include "model/model_table.h"
 
 namespace mt {
@@ -46,7 +47,8 @@ bool is_foreign(const ModelSource& source) {
 struct Plan {
   explicit Plan(const ConvertOptions& options)
       : source(open_model(options.load, options.source)),
-        target(target_of(options, *source)),
+        config(config_of(options, *source)),
+        target(target_of(options, *source, config)),
         table(model_rows(target.config)),
         stored_dtype(options.dtype.empty()),
         gguf(options.saver == "gguf"),
@@ -89,7 +91,7 @@ struct Plan {
          "are");
   }
 
-  static ModelTarget target_of(const ConvertOptions& o, const ModelSource& source) {
+  static ModelConfig config_of(const ConvertOptions& o, const ModelSource& source) {
     ModelConfig config = source.config();
     const std::int64_t tp = o.target_tensor_parallel,
                        multiple = tp * o.make_vocab_size_divisible_by.value_or(
@@ -103,6 +105,11 @@ struct Plan {
       config.make_vocab_size_divisible_by = multiple / tp;
       config.padded_vocab_size = padded;
     }
+    return config;
+  }
+
+  static ModelTarget target_of(const ConvertOptions& o, const ModelSource& source,
+                               const ModelConfig& config) {
     fs::path save = fs::path(o.save);
     if (!save.has_filename()) save = save.parent_path();              // "out/"
     for (int links = 0; links < 40 && fs::is_symlink(save); ++links)  // what they lead to is made
@@ -232,6 +239,7 @@ struct Plan {
   }
 
   std::unique_ptr<ModelSource> source;
+  ModelConfig config;  // the target's
   ModelTarget target;
   ParamTable table;  // without values
   bool stored_dtype;

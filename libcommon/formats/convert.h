@@ -11,7 +11,7 @@
 
 #include "base/command.h"
 #include "formats/model_source.h"
-#include "model/pipeline_stages.h"
+#include "model/pipeline_options.h"
 
 namespace mt {
 

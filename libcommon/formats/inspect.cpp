@@ -19,6 +19,7 @@
 #include "formats/meta/meta_source.h"
 #include "formats/model_source.h"
 #include "model/config/megatron_args.h"
+#include "model/config/model_config.h"
 #include "model/keys.h"
 #include "model/model_table.h"
 

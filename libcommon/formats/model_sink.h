@@ -18,9 +18,9 @@ namespace mt {
 struct ModelTarget {
   std::string path;
   const ModelSource& source;
-  ModelConfig config;     // with the target's padded vocabulary
-  DType dtype;            // that the settings name
-  bool replaces = false;  // what has got the path's name meanwhile
+  const ModelConfig& config;  // with the target's padded vocabulary
+  DType dtype;                // that the settings name
+  bool replaces = false;      // what has got the path's name meanwhile
   bool with_optimizer = false;
   bool local_spec = false;  // the torch format names norms as without Transformer Engine
   std::int64_t tensor_parallel = 1, pipeline_parallel = 1, expert_parallel = 1;

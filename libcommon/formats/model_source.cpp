@@ -11,11 +11,16 @@
 #include "formats/megatron/rank_files.h"
 #include "formats/meta/meta_source.h"
 #include "model/checkpoint_tokenizer.h"
+#include "model/config/model_config.h"
 #include "text/file_names.h"
 
 namespace mt {
 
 namespace fs = std::filesystem;
+
+ModelSource::ModelSource() : config_(std::make_unique<ModelConfig>()) {}
+
+ModelSource::~ModelSource() = default;
 
 // Files of a tokenizer; without one that holds its words there is none.
 struct TokenizerFile {

@@ -9,11 +9,12 @@
 #include "ckpt/pickle.h"
 #include "ckpt/tensor_source.h"
 #include "ckpt/torch_file.h"
-#include "model/config/model_config.h"
 #include "tensor/param.h"
 #include "text/tokenizer.h"
 
 namespace mt {
+
+struct ModelConfig;
 
 // A file that travels with a model: a tokenizer's, or of settings that no row depends on.
 struct Companion {
@@ -32,12 +33,12 @@ struct FolderTokenizer {
 // Several threads may read at once.
 class ModelSource {
  public:
-  virtual ~ModelSource() = default;
+  virtual ~ModelSource();
 
   const std::string& path() const { return path_; }  // of the checkpoint itself, for errors
   const std::string& format() const { return format_; }
-  const ModelConfig& config() const { return config_; }  // completed
-  DType dtype() const { return dtype_; }                 // that the settings name
+  const ModelConfig& config() const { return *config_; }  // completed
+  DType dtype() const { return dtype_; }                  // that the settings name
   const std::vector<Companion>& companions() const { return companions_; }
   // What a user should know of how it is read; lines.
   const std::vector<std::string>& notes() const { return notes_; }
@@ -73,12 +74,14 @@ class ModelSource {
   virtual void check_all_used(const ParamTable& table) const = 0;
 
  protected:
+  ModelSource();
+
   // The tokenizer that travels with the model; a note where it cannot be read.
   void take_tokenizer(FolderTokenizer found);
 
   std::string path_, format_, manifest_extra_ = "{}";
   std::string tokenizer_problem_;  // why the one that travels with the model is not read
-  ModelConfig config_;
+  std::unique_ptr<ModelConfig> config_;
   DType dtype_ = DType::f32;
   std::vector<Companion> companions_;
   std::vector<std::string> notes_;

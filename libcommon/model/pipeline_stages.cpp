@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/command.h"
 #include "model/layers.h"
 
 namespace mt {

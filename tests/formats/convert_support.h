@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <random>
 
 #include "ckpt/safetensors.h"
 #include "formats/convert.h"
@@ -11,7 +12,8 @@
 #include "formats/hugging_face/hugging_face_source.h"
 #include "model/model_table.h"
 #include "tests/base/scratch.h"
-#include "tests/model/support.h"
+#include "tests/model/tiny_models.h"
+#include "tests/support/host_tensor.h"
 
 namespace mt {
 

@@ -10,6 +10,7 @@
 #include "formats/inspect.h"
 #include "formats/megatron/rank_layout.h"
 #include "model/config/megatron_args.h"
+#include "model/families/gpt.h"
 #include "model/row_checkpoint.h"
 #include "tests/formats/convert_support.h"
 

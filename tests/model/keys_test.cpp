@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "model/model_table.h"
-#include "tests/model/support.h"
+#include "tests/model/tiny_models.h"
 
 namespace mt {
 namespace {

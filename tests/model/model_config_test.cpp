@@ -5,7 +5,9 @@
 
 #include <limits>
 
-#include "tests/model/support.h"
+#include "base/error.h"
+#include "nn/mlp.h"
+#include "tests/model/tiny_models.h"
 
 namespace mt {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/base/scratch.h"
-#include "tests/model/support.h"
+#include "tests/model/tiny_models.h"
 
 namespace mt {
 namespace {

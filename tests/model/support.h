@@ -1,47 +1,13 @@
-// Tiny models for tests, and one micro-batch run through a model or a stage of it.
+// One micro-batch run through a model or a stage of it, for tests.
 #pragma once
 
 #include <vector>
 
-#include "model/config/model_config.h"
 #include "model/families/gpt.h"
+#include "tests/model/tiny_models.h"
 #include "tests/support/workbench.h"
 
 namespace mt {
-
-inline ModelConfig tiny_gpt2() {
-  ModelConfig c;
-  c.num_layers = 2;
-  c.hidden_size = 16;
-  c.num_attention_heads = 4;
-  c.max_position_embeddings = 8;
-  c.vocab_size = 24;
-  c.make_vocab_size_divisible_by = 8;
-  c.attention_dropout = c.hidden_dropout = 0;
-  c.init_method_std = 0.3;  // so that no gradient is small
-  c.complete();
-  return c;
-}
-
-inline ModelConfig tiny_llama() {
-  ModelConfig c = tiny_gpt2();
-  c.ffn_hidden_size = 40;
-  c.group_query_attention = true;
-  c.num_query_groups = 2;
-  c.position_embedding_type = "rope";
-  c.normalization = "RMSNorm";
-  c.swiglu = true;
-  c.add_bias_linear = false;
-  c.untie_embeddings_and_output_weights = true;
-  c.complete();
-  return c;
-}
-
-inline ModelConfig with_dropout(ModelConfig c) {
-  c.attention_dropout = 0.2;
-  c.hidden_dropout = 0.1;
-  return c;
-}
 
 // A model, its memory, and a micro-batch of two sequences of eight tokens.
 class ModelBench {

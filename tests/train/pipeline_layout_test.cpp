@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "model/layers.h"
 #include "model/pipeline_stages.h"
 

@@ -15,6 +15,7 @@
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/model_sink.h"
 #include "formats/names/gguf.h"
+#include "model/config/model_config.h"
 #include "nn/mlp.h"
 
 namespace mt {

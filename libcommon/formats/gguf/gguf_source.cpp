@@ -229,20 +229,20 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
   architecture_ = settings.architecture();
   const std::string json = settings.config_json();
   const HuggingFaceConfig read = parse_hugging_face_config(json, path);
-  config_ = read.model;
+  *config_ = read.model;
   lacking_ = read.lacking;
   notes_ = read.notes;
   dtype_ = settings.dtype();
   try {
-    config_.complete();
+    config_->complete();
   } catch (const Error& error) {
     fail(Exit::bad_data, path, ": ", error.what());
   }
-  if (options.vocab_size && *options.vocab_size != config_.vocab_size)
-    fail(Exit::bad_config, path, ": has ", config_.vocab_size, " tokens, --true-vocab-size is ",
+  if (options.vocab_size && *options.vocab_size != config_->vocab_size)
+    fail(Exit::bad_config, path, ": has ", config_->vocab_size, " tokens, --true-vocab-size is ",
          *options.vocab_size);
   companions_ = {{.name = "config.json", .content = json}};
-  const GgufTokenizer tokenizer = read_gguf_tokenizer(*reader, config_.vocab_size);
+  const GgufTokenizer tokenizer = read_gguf_tokenizer(*reader, config_->vocab_size);
   companions_.insert(companions_.end(), tokenizer.files.begin(), tokenizer.files.end());
   tokenizer_problem_ = tokenizer.problem;
   if (!tokenizer.problem.empty())
@@ -260,26 +260,26 @@ GgufSource::GgufSource(const std::string& path, const ModelSourceOptions& option
     notes_.push_back(concat(path, ": ", quantized, " tensors of ", kGgufQuantized,
                             " are dequantized: they stay as near as their blocks are"));
   const double attention_factor = settings.attention_factor();
-  if (config_.use_rope_scaling)
+  if (config_->use_rope_scaling)
     take_frequencies(attention_factor);
-  else if (attention_factor != 1 && config_.has_rope())
-    config_.rope_attention_factor = attention_factor;
+  else if (attention_factor != 1 && config_->has_rope())
+    config_->rope_attention_factor = attention_factor;
 }
 
 // Llama 3.1's, or any others.
 void GgufSource::take_frequencies(double attention_factor) {
   const std::vector<float> found = floats_of(*tensors_, kGgufFrequencies),
-                           expected = frequency_factors(config_);
+                           expected = frequency_factors(*config_);
   const auto near = [](float a, float b) { return std::fabs(a - b) <= 1e-5F * b; };
-  config_.rope_attention_factor = attention_factor;
+  config_->rope_attention_factor = attention_factor;
   if (std::ranges::equal(found, expected, near)) return;
-  config_.use_rope_scaling = false;
-  config_.rope_scaling_factor = ModelConfig().rope_scaling_factor;
+  config_->use_rope_scaling = false;
+  config_->rope_scaling_factor = ModelConfig().rope_scaling_factor;
   for (const float factor : found)
-    config_.rope_frequency_factors += concat(config_.rope_frequency_factors.empty() ? "" : ",",
-                                             JsonWriter().value(factor).text());
+    config_->rope_frequency_factors += concat(config_->rope_frequency_factors.empty() ? "" : ",",
+                                              JsonWriter().value(factor).text());
   try {
-    config_.complete();
+    config_->complete();
   } catch (const Error& error) {
     fail(Exit::bad_data, path_, ": ", kGgufFrequencies, ": ", error.what());
   }

@@ -28,7 +28,7 @@ class GgufSource : public HuggingFaceSource {
  protected:
   std::vector<ForeignName> names_of(const Param& row) const override {
     if (lacking_.has(row.place)) return {};
-    return gguf_tensors(architecture_, config_, row);
+    return gguf_tensors(architecture_, *config_, row);
   }
 
  private:

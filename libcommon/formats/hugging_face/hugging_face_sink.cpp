@@ -10,6 +10,7 @@
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/hugging_face/tokenizer_files.h"
 #include "formats/model_sink.h"
+#include "model/config/model_config.h"
 
 namespace mt {
 namespace {

@@ -84,14 +84,14 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
   format_ = kHuggingFaceFormat;
   const std::string path = folder + "/config.json";
   const HuggingFaceConfig stored = parse_hugging_face_config(read_regular_file(path), path);
-  config_ = stored.model;
+  *config_ = stored.model;
   if (stored.dtype) dtype_ = *stored.dtype;
   dtype_is_tensors_ = !stored.dtype;
   output_if_stored_ = stored.output_if_stored;
   lacking_ = stored.lacking;
   notes_ = stored.notes;
   try {
-    config_.complete();
+    config_->complete();
   } catch (const Error& error) {
     fail(Exit::bad_data, path, ": ", error.what());
   }
@@ -101,16 +101,16 @@ HuggingFaceSource::HuggingFaceSource(const std::string& folder) {
 
 HuggingFaceSource::HuggingFaceSource(const std::string& folder, const ModelSourceOptions& options)
     : HuggingFaceSource(folder) {
-  if (options.vocab_size && *options.vocab_size != config_.vocab_size)
-    fail(Exit::bad_config, folder, "/config.json: vocab_size is ", config_.vocab_size,
+  if (options.vocab_size && *options.vocab_size != config_->vocab_size)
+    fail(Exit::bad_config, folder, "/config.json: vocab_size is ", config_->vocab_size,
          ", --true-vocab-size ", *options.vocab_size);
   tensors_ = open_tensors(folder);
-  const ParamTable rows = model_rows(config_);
+  const ParamTable rows = model_rows(*config_);
   const Param& words = rows.rows().front();
   find_prefix(words, options.prefix);
   if (dtype_is_tensors_) dtype_ = dtype_of(words, "");
   if (output_if_stored_)
-    config_.untie_embeddings_and_output_weights =
+    config_->untie_embeddings_and_output_weights =
         tensors_->find(prefix_ + "lm_head.weight") != nullptr;
 }
 
@@ -148,7 +148,7 @@ static bool is_of_run(const std::string& key) {
 
 // The table's first row, the words, is there under its own name, or below a prefix.
 void HuggingFaceSource::find_prefix(const Param& words, const std::string& wanted) {
-  const std::string name = hugging_face_names(config_, words)[0].name, bare = bare_name(name);
+  const std::string name = hugging_face_names(*config_, words)[0].name, bare = bare_name(name);
   const bool whole = tensors_->find(bare) != nullptr || tensors_->find(name) != nullptr;
   if (whole && wanted.empty()) return;
   std::set<std::string> prefixes;
@@ -187,7 +187,7 @@ void HuggingFaceSource::note_others() {
 const DistTensor& HuggingFaceSource::stored(const Param& row, const ForeignName& name) const {
   const DistTensor* const bare = tensors_->find(prefix_ + bare_name(name.name));
   const DistTensor& tensor = tensors_->at(bare != nullptr ? bare->key : prefix_ + name.name);
-  const Shape expected = hugging_face_shape(row, name, config_);
+  const Shape expected = hugging_face_shape(row, name, *config_);
   if (!(tensor.shape == expected))
     fail(Exit::bad_data, path_, ": tensor ", tensor.key, " is ", tensor.shape, ", expected ",
          expected);
@@ -196,7 +196,7 @@ const DistTensor& HuggingFaceSource::stored(const Param& row, const ForeignName&
 
 std::vector<ForeignName> HuggingFaceSource::names_of(const Param& row) const {
   if (lacking_.has(row.place)) return {};
-  return hugging_face_names(config_, row);
+  return hugging_face_names(*config_, row);
 }
 
 DType HuggingFaceSource::dtype_of(const Param& row, const std::string&) const {
@@ -259,7 +259,7 @@ const DistTensor* HuggingFaceSource::original_of(const std::string& name,
     return tensors_->find(prefix_ + "cls.predictions.bias");
   const bool output = name == "lm_head.weight" || name == "cls.predictions.decoder.weight",
              of_stack = name.ends_with("coder.embed_tokens.weight");  // T5's two
-  if (!of_stack && (!output || config_.untie_embeddings_and_output_weights)) return nullptr;
+  if (!of_stack && (!output || config_->untie_embeddings_and_output_weights)) return nullptr;
   return &stored(words, names_of(words)[0]);
 }
 

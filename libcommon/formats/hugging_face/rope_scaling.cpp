@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "base/json.h"
+#include "model/config/model_config.h"
 
 namespace mt {
 

@@ -13,9 +13,10 @@
 #include <cstdint>
 
 #include "base/json_object.h"
-#include "model/config/model_config.h"
 
 namespace mt {
+
+struct ModelConfig;
 
 class RopeScaling {
  public:

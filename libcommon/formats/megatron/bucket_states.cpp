@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ckpt/tensor_source.h"
 #include "formats/megatron/rank_optimizer.h"
+#include "model/config/model_config.h"
 #include "model/model_table.h"
 
 namespace mt {

@@ -25,11 +25,12 @@
 #include "formats/megatron/megatron_common.h"
 #include "formats/megatron/rank_files.h"
 #include "formats/megatron/rank_layout.h"
-#include "model/config/model_config.h"
 #include "model/pipeline_stages.h"
 #include "tensor/param.h"
 
 namespace mt {
+
+struct ModelConfig;
 
 // The form in which a torch_dist checkpoint's common state says that the distributed optimizer's
 // state is stored; empty if it says nothing.

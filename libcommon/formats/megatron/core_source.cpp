@@ -8,6 +8,7 @@
 #include "formats/hugging_face/hugging_face_source.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/megatron_args.h"
+#include "model/config/model_config.h"
 #include "model/model_table.h"
 #include "model/row_checkpoint.h"
 
@@ -40,7 +41,7 @@ CoreSource::CoreSource(const std::string& folder, const ModelSourceOptions& opti
   const auto has_tensor = [&](const std::string& name) {
     return checkpoint_.tensors().find(name) != nullptr;
   };
-  config_ = model_config_of(with_vocabulary(args, options.vocab_size, where), has_tensor, where);
+  *config_ = model_config_of(with_vocabulary(args, options.vocab_size, where), has_tensor, where);
   dtype_ = dtype_of_args(args, where);
   manifest_extra_ = checkpoint_.manifest_extra();
   if (std::filesystem::is_directory(folder + "/tokenizer")) {
@@ -66,7 +67,7 @@ CoreSource::CoreSource(const std::string& folder, const ModelSourceOptions& opti
 void CoreSource::find_buckets() {
   const std::string type = sharding_type(common_, path_);
   if (!is_by_buckets(type)) return;
-  buckets_.emplace(checkpoint_.tensors(), config_, common_.at("args", path_), type);
+  buckets_.emplace(checkpoint_.tensors(), *config_, common_.at("args", path_), type);
   states_ = {"", "fp32_param", "exp_avg", "exp_avg_sq"};
   TorchWriter writer;
   const KeepTensor keep = [&](ConstTensor tensor) { return writer.tensor(tensor); };
@@ -80,7 +81,7 @@ void CoreSource::find_buckets() {
 
 // The fp32 values are those of the weights, unless they lie elsewhere.
 void CoreSource::check_buckets(const std::string& type) const {
-  const ParamTable table = model_rows(config_);
+  const ParamTable table = model_rows(*config_);
   for (const Param& row : table.rows()) {
     if (!buckets_->is_telling(row)) continue;
     const DType dtype = dtype_of(row, "");

@@ -14,6 +14,7 @@
 #include "formats/megatron/rank_layout.h"
 #include "formats/megatron/rank_optimizer.h"
 #include "formats/model_sink.h"
+#include "model/config/model_config.h"
 
 namespace mt {
 namespace {

@@ -72,7 +72,7 @@ void DcpSource::read_args(const ModelSourceOptions& options) {
   const auto has_tensor = [&](const std::string& name) {
     return tensors_.find(prefix_ + name) != nullptr;
   };
-  config_ = model_config_of(with_vocabulary(args, options.vocab_size, where), has_tensor, where);
+  *config_ = model_config_of(with_vocabulary(args, options.vocab_size, where), has_tensor, where);
   dtype_ = dtype_of_args(args, where);
   if (fs::is_directory(path_ + "/tokenizer")) companions_ = companions_in(path_ + "/tokenizer");
   read_common(options.with_optimizer);
@@ -81,15 +81,15 @@ void DcpSource::read_args(const ModelSourceOptions& options) {
 void DcpSource::read_config_json() {
   const std::string path = path_ + "/config.json";
   const HuggingFaceConfig stored = parse_hugging_face_config(read_regular_file(path), path);
-  config_ = stored.model;
+  *config_ = stored.model;
   lacking_ = stored.lacking;
   notes_ = stored.notes;
   if (stored.dtype) dtype_ = *stored.dtype;
   if (stored.output_if_stored)
-    config_.untie_embeddings_and_output_weights =
+    config_->untie_embeddings_and_output_weights =
         tensors_.find(prefix_ + "output_layer.weight") != nullptr;
   try {
-    config_.complete();
+    config_->complete();
   } catch (const Error& error) {
     fail(Exit::bad_data, path, ": ", error.what());
   }
@@ -177,13 +177,13 @@ void DcpSource::read_common(bool with_optimizer) {
 void DcpSource::take_optimizer(const PyValue& optimizer) {
   if (optimizer.find("grad_scaler") != nullptr)
     fail(Exit::bad_data, path_, ": optimizer.grad_scaler: is not read from torch_dcp");
-  const ParamTable table = model_rows(config_);
+  const ParamTable table = model_rows(*config_);
   const bool local_spec = std::ranges::any_of(table.rows(), [&](const Param& row) {
     const RowPlace local = local_spec_place(row.place);
     return local != row.place && tensors_.find(prefix_ + local.name()) != nullptr;
   });
   std::vector<RankParam> params;
-  for (const Param* row : registered_rows(table, ChunkLayers::all(config_), {local_spec}, false))
+  for (const Param* row : registered_rows(table, ChunkLayers::all(*config_), {local_spec}, false))
     params.push_back({row});
   find_rank_states(optimizer, params, path_);
   for (const RankParam& param : params)
@@ -230,7 +230,7 @@ void DcpSource::read(const Param& row, const std::string& state, Tensor out) con
   const auto columns = [](const Shape& shape) { return Shape(shape.extents().subspan(1)); };
   const bool other_padding = row.is_vocabulary() && tensor.shape.rank() == row.shape.rank() &&
                              columns(tensor.shape) == columns(row.shape) &&
-                             tensor.shape[0] >= config_.vocab_size;
+                             tensor.shape[0] >= config_->vocab_size;
   if (!(tensor.shape == row.shape) && !other_padding)
     fail(Exit::bad_data, path_, ": tensor ", tensor.key, " is ", tensor.shape, ", expected ",
          row.shape);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ckpt/torch_file.h"
 #include "formats/names/megatron_legacy.h"
+#include "model/config/model_config.h"
 
 namespace mt {
 

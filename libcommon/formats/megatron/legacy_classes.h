@@ -18,10 +18,11 @@
 #include <vector>
 
 #include "ckpt/pickle.h"
-#include "model/config/model_config.h"
 #include "tensor/transform.h"
 
 namespace mt {
+
+struct ModelConfig;
 
 // Whether a chunk's dict is of these classes.
 bool is_legacy(const PyValue& model);

@@ -5,6 +5,7 @@
 #include "formats/hugging_face/hugging_face_source.h"
 #include "formats/names/gguf.h"
 #include "model/config/megatron_args.h"
+#include "model/config/model_config.h"
 #include "text/file_names.h"
 
 namespace mt {

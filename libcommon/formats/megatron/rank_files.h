@@ -94,7 +94,7 @@ class RankFilesSource : public ModelSource {
   }
   // Which of the stage's ranks has a row's part for a tensor rank.
   std::int64_t rank_of(const Param& row, std::int64_t tensor_rank) const {
-    return expert_rank_of(row, config_, counts_).value_or(0) * counts_.tensor + tensor_rank;
+    return expert_rank_of(row, *config_, counts_).value_or(0) * counts_.tensor + tensor_rank;
   }
   void read_sizes(const std::string& folder, const ModelSourceOptions& options);
   void open_files(const std::string& folder);
@@ -109,7 +109,7 @@ class RankFilesSource : public ModelSource {
   // The tensors in which a chunk may have a row.
   std::vector<RowTensor> tensors_of(const RowPlace& in_chunk) const;
   RowPlace place_in(const Chunk& chunk, const Param& row) const {
-    return place_in_chunk(row, chunk.at, config_, counts_);
+    return place_in_chunk(row, chunk.at, *config_, counts_);
   }
   void check_positions() const;
   void take_common();

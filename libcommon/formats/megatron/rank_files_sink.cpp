@@ -11,6 +11,7 @@
 #include "formats/megatron/rank_files.h"
 #include "formats/megatron/rank_optimizer.h"
 #include "formats/names/megatron_legacy.h"
+#include "model/config/model_config.h"
 #include "model/model_table.h"
 
 namespace mt {

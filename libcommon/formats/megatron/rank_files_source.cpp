@@ -9,6 +9,7 @@
 #include "formats/megatron/rank_files.h"
 #include "formats/names/megatron_legacy.h"
 #include "model/config/megatron_args.h"
+#include "model/config/model_config.h"
 #include "model/keys.h"
 #include "model/model_table.h"
 
@@ -70,7 +71,7 @@ RankFilesSource::RankFilesSource(const std::string& folder, const ModelSourceOpt
   take_common();
   for (std::int64_t rank = 0; rank < counts_.tensor; ++rank)
     parts_.push_back(model_rows(
-        config_, {.rank = static_cast<int>(rank), .ranks = static_cast<int>(counts_.tensor)}));
+        *config_, {.rank = static_cast<int>(rank), .ranks = static_cast<int>(counts_.tensor)}));
   check_positions();
   if (options.with_optimizer) find_states(folder);
 }
@@ -117,16 +118,16 @@ void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOpt
     add_names(RankFile(concat(folder, "/", decoder, "/", kRankFile)).reader.value());
   }
   const auto has_tensor = [&](const std::string& name) { return tensors.contains(name); };
-  config_ = model_config_of(with_vocabulary(args, options.vocab_size, where), has_tensor, where);
+  *config_ = model_config_of(with_vocabulary(args, options.vocab_size, where), has_tensor, where);
   dtype_ = dtype_of_args(args, where);
   counts_ = {.tensor = size("tensor_model_parallel_size", 1),
              .stages = size("pipeline_model_parallel_size", 1) + encoder,
-             .expert = config_.num_experts > 0 ? size("expert_model_parallel_size", 1) : 1,
+             .expert = config_->num_experts > 0 ? size("expert_model_parallel_size", 1) : 1,
              .encoder = encoder};
-  if (config_.num_experts % counts_.expert != 0)
+  if (config_->num_experts % counts_.expert != 0)
     fail(Exit::bad_data, where, ": args.expert_model_parallel_size ", counts_.expert,
-         ": does not divide ", config_.num_experts, " experts");
-  const bool t5 = config_.family == ModelFamily::t5;
+         ": does not divide ", config_->num_experts, " experts");
+  const bool t5 = config_->family == ModelFamily::t5;
   if (t5 ? encoder == 0 && counts_.stages > 1 : encoder > 0)
     fail(Exit::bad_data, where, ": args.encoder_pipeline_model_parallel_size ", encoder,
          t5 ? ": a T5 of several stages has some for its encoder" : ": is of T5 only");
@@ -135,7 +136,7 @@ void RankFilesSource::read_sizes(const std::string& folder, const ModelSourceOpt
     fail(Exit::bad_data, where, ": args.encoder_tensor_model_parallel_size ", of_encoder,
          ": a T5's encoder and decoder share their embeddings, for which Megatron-LM wants ",
          counts_.tensor, " of both");
-  qkv_ = legacy_qkv(version, config_, counts_.tensor, where);
+  qkv_ = legacy_qkv(version, *config_, counts_.tensor, where);
 }
 
 void RankFilesSource::open_files(const std::string& folder) {
@@ -155,8 +156,8 @@ std::vector<std::pair<std::string, PyValue>> RankFilesSource::named_tensors(
 }
 
 std::vector<RowTensor> RankFilesSource::tensors_of(const RowPlace& place) const {
-  if (format_ == kLegacyFormat) return {{plain_legacy_name(config_, place)}};
-  return mt::tensors_of(place, config_.num_experts / counts_.expert);
+  if (format_ == kLegacyFormat) return {{plain_legacy_name(*config_, place)}};
+  return mt::tensors_of(place, config_->num_experts / counts_.expert);
 }
 
 void RankFilesSource::read_chunk(Chunk& chunk) const {
@@ -189,7 +190,7 @@ void RankFilesSource::check_layers(std::int64_t found, std::int64_t expected,
 
 // Chunk v of all stages comes before chunk v + 1 of any.
 void RankFilesSource::find_chunks() {
-  const std::vector<LayerPlan> layers = layers_of(config_);
+  const std::vector<LayerPlan> layers = layers_of(*config_);
   const std::int64_t all = std::ssize(layers);
   std::int64_t found = 0;
   for (std::int64_t virtual_stage = 0;; ++virtual_stage) {
@@ -210,7 +211,7 @@ void RankFilesSource::find_chunks() {
              ": a T5's stages have one chunk, model");
       const bool turn = counts_.encoder > 0 && stage == counts_.encoder;  // to the decoder
       if (turn) {
-        check_layers(found, config_.encoder_num_layers, "stages of the encoder");
+        check_layers(found, config_->encoder_num_layers, "stages of the encoder");
         chunks_.back().at.range.last = true;
       }
       Chunk chunk{.key = plain ? "model" : numbered, .stage = stage};
@@ -356,7 +357,7 @@ void RankFilesSource::check_all_used(const ParamTable& table) const {
     };
     for (const Param& row : table.rows())
       if (chunk.at.has(row)) add(place_in(chunk, row));
-    if (chunk.at.has_tied_copy()) add(tied_copy(config_));
+    if (chunk.at.has_tied_copy()) add(tied_copy(*config_));
     for (std::int64_t rank = 0; rank < counts_.of_stage(); ++rank)
       for (const auto& [name, value] : chunk.tensors[static_cast<std::size_t>(rank)])
         if (!used.contains(name) && !name.ends_with(kExtraState))

@@ -18,14 +18,14 @@ std::vector<ParamRows> RankFilesSource::rows_in(const Chunk& chunk, std::int64_t
   std::map<std::string, ParamRows> named;
   for (const Param& row : table.rows())
     if (chunk.at.has(row) && optimizer_of(row, counts_.expert) == optimizer &&
-        expert_rank_of(row, config_, counts_).value_or(expert_rank) == expert_rank)
+        expert_rank_of(row, *config_, counts_).value_or(expert_rank) == expert_rank)
       for (const RowTensor& tensor : tensors_of(place_in(chunk, row))) {
         ParamRows& param = named[tensor.name];
         param.rows.push_back(&row);
         param.transposed = tensor.transposed;
       }
   if (chunk.at.has_tied_copy() && optimizer == 0)
-    for (const RowTensor& tensor : tensors_of(tied_copy(config_)))
+    for (const RowTensor& tensor : tensors_of(tied_copy(*config_)))
       named.try_emplace(tensor.name, ParamRows{{&table.rows().front()}});
   std::vector<ParamRows> params;
   for (const std::string& name : chunk.names)
@@ -138,7 +138,7 @@ void RankFilesSource::find_buffers(const PyValue& stored, std::size_t optimizer,
     const std::vector<ParamRows> params = rows_in(chunk, rank, optimizer);
     if (params.empty()) continue;
     const UnpaddedLayout layout =
-        rank_buffer(buffer_params(params, config_, chunk.at, counts_.stages),
+        rank_buffer(buffer_params(params, *config_, chunk.at, counts_.stages),
                     buffer_rules(args, stage, static_cast<std::int64_t>(buffer), where));
     for (const auto& [state, whole] :
          buffer_states(stored, buffer++, of.reader, layout.size, where)) {

@@ -15,6 +15,7 @@
 #include "formats/model_sink.h"
 #include "formats/names/gguf.h"
 #include "formats/names/meta.h"
+#include "model/config/model_config.h"
 
 namespace mt {
 namespace {

@@ -12,6 +12,7 @@
 #include "base/json_place.h"
 #include "ckpt/torch_tensors.h"
 #include "model/checkpoint_tokenizer.h"
+#include "model/config/model_config.h"
 
 namespace mt {
 
@@ -241,20 +242,20 @@ MetaSource::MetaSource(const std::string& folder, const ModelSourceOptions& opti
   if (const auto error = parse_json(parser, text).get(root))
     fail(Exit::bad_data, path, ": ", json_place(text), simdjson::error_message(error));
   const JsonObject params(root, path);
-  config_ = config_of(params, notes_);
-  auto tensors = std::make_unique<MetaTensors>(folder, config_.hidden_size,
-                                               config_.num_attention_heads * config_.head_dim());
-  config_.untie_embeddings_and_output_weights = tensors->has_own_output();
+  *config_ = config_of(params, notes_);
+  auto tensors = std::make_unique<MetaTensors>(folder, config_->hidden_size,
+                                               config_->num_attention_heads * config_->head_dim());
+  config_->untie_embeddings_and_output_weights = tensors->has_own_output();
   tensors_ = std::move(tensors);
   const DistTensor& words = tensors_->at(kMetaWords);
   dtype_ = *words.dtype;
-  config_.vocab_size = words.shape[0];
-  if (options.vocab_size && *options.vocab_size != config_.vocab_size)
-    fail(Exit::bad_config, folder, ": has ", config_.vocab_size, " tokens, --true-vocab-size is ",
+  config_->vocab_size = words.shape[0];
+  if (options.vocab_size && *options.vocab_size != config_->vocab_size)
+    fail(Exit::bad_config, folder, ": has ", config_->vocab_size, " tokens, --true-vocab-size is ",
          *options.vocab_size);
-  config_.ffn_hidden_size = tensors_->at("layers.0.feed_forward.w1.weight").shape[0];
+  config_->ffn_hidden_size = tensors_->at("layers.0.feed_forward.w1.weight").shape[0];
   try {
-    config_.complete();
+    config_->complete();
   } catch (const Error& error) {
     fail(Exit::bad_data, path, ": ", error.what());
   }

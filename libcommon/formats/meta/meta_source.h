@@ -14,7 +14,7 @@ class MetaSource : public HuggingFaceSource {
 
  protected:
   std::vector<ForeignName> names_of(const Param& row) const override {
-    return meta_tensors(config_, row);
+    return meta_tensors(*config_, row);
   }
 };
 

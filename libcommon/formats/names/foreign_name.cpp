@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "model/config/model_config.h"
 #include "model/keys.h"
 
 namespace mt {

@@ -8,11 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "model/config/model_config.h"
 #include "tensor/param.h"
 #include "tensor/transform.h"
 
 namespace mt {
+
+struct ModelConfig;
 
 // ForeignName tells a tensor of theirs, and how it is made of a row of ours.
 struct ForeignName {

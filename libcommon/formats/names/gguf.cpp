@@ -1,6 +1,7 @@
 #include "formats/names/gguf.h"
 
 #include "formats/names/meta.h"
+#include "model/config/model_config.h"
 
 namespace mt {
 namespace {

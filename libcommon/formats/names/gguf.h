@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "formats/names/foreign_name.h"
-#include "model/config/model_config.h"
 
 namespace mt {
+
+struct ModelConfig;
 
 inline constexpr const char* kGgufFormat = "gguf";
 inline constexpr const char* kGgufFrequencies = "rope_freqs.weight";

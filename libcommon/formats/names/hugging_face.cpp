@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "model/config/model_config.h"
+
 namespace mt {
 namespace {
 

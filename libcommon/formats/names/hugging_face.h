@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "formats/names/foreign_name.h"
-#include "model/config/model_config.h"
 
 namespace mt {
+
+struct ModelConfig;
 
 inline constexpr const char* kHuggingFaceFormat = "hf";
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "model/config/model_config.h"
 #include "model/keys.h"
 
 namespace mt {

@@ -3,10 +3,11 @@
 
 #include <string>
 
-#include "model/config/model_config.h"
 #include "tensor/param.h"
 
 namespace mt {
+
+struct ModelConfig;
 
 // Returns the keys of the dicts in one another that lead to a row, and its name in the last one:
 // language_model/encoder/layers.0.input_norm.weight.  The layer's number is the chunk's.  A tied

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "formats/names/hugging_face.h"
+#include "model/config/model_config.h"
 #include "model/keys.h"
 
 namespace mt {

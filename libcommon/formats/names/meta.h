@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "formats/names/foreign_name.h"
-#include "model/config/model_config.h"
 
 namespace mt {
+
+struct ModelConfig;
 
 inline constexpr const char* kMetaFormat = "meta";
 inline constexpr const char* kMetaParams = "params.json";

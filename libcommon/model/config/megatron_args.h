@@ -3,14 +3,17 @@
 // gated_linear_unit, ReLU activation_func.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
 #include "ckpt/pickle.h"
-#include "model/config/model_config.h"
 #include "tensor/dtype.h"
 
 namespace mt {
+
+enum class ModelFamily : std::uint8_t;
+struct ModelConfig;
 
 // Appends the attributes that describe the model.
 void add_model_args(const ModelConfig& config, DType dtype, PyValue& args);

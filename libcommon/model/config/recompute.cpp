@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/command.h"
+#include "nn/layer_run.h"
+
 namespace mt {
 
 void RecomputeOptions::add_to(CommandLine& cl) {

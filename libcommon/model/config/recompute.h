@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "base/command.h"
-#include "nn/layer_run.h"
-
 namespace mt {
+
+class CommandLine;
+struct LayerRun;  // nn/layer_run.h
 
 struct RecomputeOptions {
   bool activations = false;      // selective

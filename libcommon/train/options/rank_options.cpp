@@ -5,6 +5,7 @@
 #include "base/threads.h"
 #include "model/config/model_config.h"
 #include "model/layers.h"
+#include "nn/layer_run.h"
 #include "tensor/device.h"
 
 namespace mt {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "comm/launch.h"
-#include "model/pipeline_stages.h"
+#include "model/pipeline_options.h"
 #include "train/options/parallel_options.h"
 #include "train/run/pipeline_layout.h"
 

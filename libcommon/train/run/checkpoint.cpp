@@ -7,6 +7,7 @@
 
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/megatron_args.h"
+#include "model/config/model_config.h"
 #include "model/model.h"
 #include "model/row_checkpoint.h"
 #include "tensor/host_copy.h"

@@ -1,5 +1,6 @@
 #include "train/run/pipeline_layout.h"
 
+#include "base/error.h"
 #include "model/layers.h"
 #include "model/pipeline_stages.h"
 #include "model/sharing_stages.h"
