@@ -39,7 +39,7 @@ std::vector<std::int32_t> special_of(const Tokenizer& a, const Tokenizer& b) {
   for (const Tokenizer* tokenizer : {&a, &b}) {
     const SpecialTokens ids = tokenizer->special_ids();
     for (const std::int32_t id :
-         {tokenizer->eod(), ids.cls, ids.sep, ids.mask, ids.pad, ids.bos, ids.eos})
+         {tokenizer->eod(), ids.cls, ids.sep, ids.mask, ids.pad, ids.bos, ids.eos, ids.unk})
       all.push_back(id);
     all.insert(all.end(), ids.extra.begin(), ids.extra.end());
   }

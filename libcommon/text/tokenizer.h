@@ -25,7 +25,7 @@ class StreamDecoder {
 
 // Tokens that samples of BERT, T5 and ICT are made with; -1: there is none.
 struct SpecialTokens {
-  std::int32_t cls = -1, sep = -1, mask = -1, pad = -1, bos = -1, eos = -1;
+  std::int32_t cls = -1, sep = -1, mask = -1, pad = -1, bos = -1, eos = -1, unk = -1;
   std::vector<std::int32_t> extra = {};  // <extra_id_0> and so on, T5's sentinels
 };
 

@@ -67,7 +67,8 @@ SpecialTokens BertTokenizer::special_ids() const {
                         .mask = id("[MASK]"),
                         .pad = id("[PAD]"),
                         .bos = id("[BOS]"),
-                        .eos = eod_};
+                        .eos = eod_,
+                        .unk = id("[UNK]")};
   for (std::int32_t i = 0; i < extra_ids_; ++i)
     special.extra.push_back(id(concat("<extra_id_", i, ">")));
   return special;
