@@ -115,10 +115,14 @@ static std::optional<CheckpointPlace> find_untracked(const std::string& save_fol
        ", which says with a number or `release` what to go on from");
 }
 
-void complete_tracker(const std::string& save_folder) {
-  if (fs::exists(concat(save_folder, "/", kTracker))) return;
-  if (const auto place = untracked_save(whole_checkpoints(save_folder)))
+void complete_saves(const std::string& save_folder) {
+  const std::vector<CheckpointPlace> places = whole_checkpoints(save_folder);
+  const auto place = untracked_save(places);
+  if (place && !fs::exists(concat(save_folder, "/", kTracker)))
     write_tracker(save_folder, place->iteration);
+  std::error_code error;
+  for (const CheckpointPlace& whole : places)
+    fs::remove(concat(whole.folder, "/", kSaveMark), error);
 }
 
 std::optional<CheckpointPlace> find_checkpoint(const std::string& save_folder,

@@ -53,8 +53,9 @@ std::string checkpoint_folder(const std::string& save_folder, std::int64_t itera
 // folders and of the tracker.
 std::string folder_to_save(const std::string& save_folder, std::int64_t iteration);
 void write_tracker(const std::string& save_folder, std::int64_t iteration);
-// Writes the tracker that a first save did not come to.
-void complete_tracker(const std::string& save_folder);
+// Does what saves that died once their folders had their names did not come to: the tracker of a
+// first one is written, and marks (kSaveMark) are removed.
+void complete_saves(const std::string& save_folder);
 
 // Whether a folder is a checkpoint's own, of torch_dist or torch, and no folder of checkpoints.
 bool is_one_checkpoint(const std::string& folder);

@@ -143,12 +143,13 @@ TEST_F(CheckpointSaves, WhatWasAskedForIsNotReplaced) {
                    "65 .*iter_0000010/__0_0.distcp: hash .*damaged");
   };
   EXPECT_TRUE(refused([](PretrainOptions& t) { t.run.checkpoint.ckpt_step = 10; }));
-  EXPECT_TRUE(refused([](PretrainOptions& t) {
+  EXPECT_TRUE(refused([&](PretrainOptions& t) {
     t.run.checkpoint.load = iteration_folder(t.run.checkpoint.load, 10);
+    t.run.checkpoint.save = path("elsewhere");
   }));
-  EXPECT_TRUE(refused([](PretrainOptions& t) {
+  EXPECT_TRUE(refused([&](PretrainOptions& t) {
     t.run.checkpoint.finetune = true;
-    t.run.checkpoint.save.clear();
+    t.run.checkpoint.save = path("elsewhere");
   }));
   fs::remove_all(iteration_folder(o.run.checkpoint.save, 5));
   EXPECT_TRUE(refused([](PretrainOptions&) {}));  // there is no other

@@ -291,10 +291,12 @@ TEST_F(Files, TheCacheChangesNothing) {
 
 TEST_F(Files, WrongInputsAreNamed) {
   EXPECT_EQ(error(options({.data_path = {path("none")}}), kLength10),
-            concat("66 ", path("none.idx"), ": cannot open: No such file or directory"));
+            concat("66 ", path("none.idx"), ": cannot open: No such file or directory; in ",
+                   parent_directory(path("none")), ": a, b, c"));
   EXPECT_EQ(error(options({.data_path = {"1", path("a"), "2", path("none"), "3", path("gone")}}),
                   kLength10),
-            concat("66 ", path("none.idx"), ": cannot open: No such file or directory"));
+            concat("66 ", path("none.idx"), ": cannot open: No such file or directory; in ",
+                   parent_directory(path("none")), ": a, b, c"));
   write_documents(path("empty"), TokenType::u16, {});
   EXPECT_EQ(error(options({.data_path = {path("empty")}}), kLength10),
             concat("65 ", path("empty"), ": holds no sequences, expected at least one"));

@@ -45,7 +45,7 @@ std::unique_ptr<SaveLock> prepare_folders(const RunOptions& options, const Log& 
   if (error || ::access(o.save.c_str(), W_OK | X_OK) != 0)
     fail_errno(o.save, "cannot create checkpoints there", Exit::cannot_create);
   auto lock = std::make_unique<SaveLock>(o.save);
-  complete_tracker(o.save);
+  complete_saves(o.save);
   check_is_own(o, log);
   // Ranks that are started again go on from what the tracker names, until they have saved more.
   const bool goes_back = o.ckpt_step && o.goes_on_in_place() && options.ranks.max_restarts() > 0;
