@@ -300,13 +300,13 @@ TEST(CheckpointSave, KilledBeforeItsTracker) {
   save_sample(save.path(), 4);
   put_back_mark("iter_0000004");
   check_sample(*find_checkpoint(save.path()));
-  complete_tracker(save.path());
+  complete_saves(save.path());
   EXPECT_EQ(read_file(save / kTracker), "4");
   save_sample(save.path(), 8);
   put_back_mark("iter_0000004");  // which is not the newest: this tracker was lost
   EXPECT_NE(error_of([&] { find_checkpoint(save.path()); }, Exit::no_input).find("holds iter_"),
             std::string::npos);
-  complete_tracker(save.path());
+  complete_saves(save.path());
   EXPECT_FALSE(fs::exists(save / kTracker));
 }
 
