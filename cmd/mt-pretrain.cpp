@@ -26,6 +26,7 @@ static void print_plan(mt::PretrainOptions& options, const mt::Log& log) {
   const auto print = [](const std::string& text) { std::fputs(text.c_str(), stdout); };
   mt::measure_machine(options.plan.machine, options.run.compute_dtype());
   if (options.plan.search) {
+    options.check_type();
     const mt::PlanSearch search = mt::search_plans(
         options.run, mt::Pretraining(options.model, options.data), options.plan, log);
     return print(options.run.report.json ? mt::search_json(search) : mt::search_text(search));
@@ -159,6 +160,7 @@ static void run(mt::CommandLine& cl) {
   mt::Signals signals;
   if (!options.run.ranks.process.must_start)
     signals.answer([&](mt::Signal signal) {
+      if (options.check_layout) mt::end_by(signal);  // nothing of it remains
       if (signal != mt::Signal::interrupt) return;
       cl.log().note("stops after the first step; again: now");
     });

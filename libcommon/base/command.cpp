@@ -340,9 +340,9 @@ void CommandLine::parse() {
 void CommandLine::open_log(Log::Settings settings) {
   settings.program = table_.program;
   settings.terminal = ::isatty(STDERR_FILENO) == 1;
+  activities_->speak_through(Log(settings));
   settings.activities = activities_;
   log_ = Log(settings);
-  activities_->speak_through(log_);
 }
 
 bool CommandLine::color(int descriptor) const {

@@ -1,8 +1,8 @@
 // Signals: INT, TERM, HUP and USR1, held back and asked for between two steps of work instead of
 // interrupting it.  Made once, before the program starts a thread, since threads inherit what is
-// held back; not thread-safe.  Threads that libraries had started before (OpenBLAS does so when it
-// is loaded) learn to hold a signal back when the first one comes to them.  All stay held back when
-// this is gone: who has done its work, or stops already, ends with its own exit code.
+// held back; not thread-safe.  Threads that were started before (StateRequests', and OpenBLAS's
+// when it is loaded) learn to hold a signal back when the first one comes to them.  All stay held
+// back when this is gone: who has done its work, or stops already, ends with its own exit code.
 //
 //   INT               stop cleanly; a second one ends the program at once
 //   TERM, HUP, USR1   save a checkpoint and exit with Exit::stopped (a server: drain and exit 0)

@@ -55,7 +55,8 @@ SaveLock::SaveLock(const std::string& folder) : path_(folder + "/.mt-lock") {
     const Owner owner = owner_in(descriptor_);
     if (is_taken || (!locked && owner.runs_here())) {
       ::close(descriptor_);
-      fail(Exit::cannot_create, folder, ": pid ", owner.pid, " on ", owner.host,
+      fail(Exit::cannot_create, folder, ": ",
+           owner.pid > 0 ? concat("pid ", owner.pid, " on ", owner.host) : "another process",
            " saves here; wait for it, end it, or save elsewhere");
     }
     if (is_named(descriptor_, path_)) break;

@@ -141,9 +141,10 @@ std::vector<std::string> Supervisor::environment(int attempt, int local_rank) co
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(128 + SIGKILL);  // it has died before it was asked for
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  sigset_t held;
+  ::sigemptyset(&held);
+  ::sigaddset(&held, SIGUSR2);  // waits for who answers it (StateRequests)
+  ::sigprocmask(SIG_SETMASK, &held, nullptr);
   ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);  // a terminal's is not for many
   if (output >= 0) {
     ::dup2(output, STDOUT_FILENO);

@@ -15,8 +15,10 @@ static RelativeShape shape_of(const char* operation, const ConstTensor& bias,
                             .first_head = first_head,
                             .buckets = buckets};
   check_shape(operation, "bias", bias, {shape.heads, shape.span()});
-  check_shape(operation, "table", table,
-              {buckets.side * (buckets.both_sides ? 2 : 1), shape.all_heads});
+  const std::int64_t rows = table.shape()[0];  // of an odd number both sides have no last one
+  if (rows / (buckets.both_sides ? 2 : 1) != buckets.side)
+    fail(Exit::internal, operation, ": table has ", rows, " buckets, expected ", buckets.side,
+         buckets.both_sides ? " for each side" : "");
   if (first_head < 0 || first_head + shape.heads > shape.all_heads)
     fail(Exit::internal, operation, ": heads ", first_head, " to ", first_head + shape.heads,
          " of ", shape.all_heads);

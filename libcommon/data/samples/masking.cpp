@@ -15,7 +15,7 @@ WordPieces WordPieces::of(const Tokenizer& tokenizer) {
   if (std::min({special.cls, special.sep, special.mask, special.pad}) < 0)
     fail(Exit::bad_config, "--tokenizer-type ", tokenizer.type(),
          ": has no tokens for masks and padding; expected BertWordPieceLowerCase, ",
-         "BertWordPieceCase or SentencePieceTokenizer");
+         "BertWordPieceCase, SentencePieceTokenizer or a HuggingFaceTokenizer that has them");
   for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id)
     pieces.continues_word.push_back(tokenizer.continues_word(id));
   return pieces;

@@ -25,8 +25,9 @@ struct GgufPattern {
 // This finds the pattern of a name, of models that cut as another does too; null: it is not known.
 const GgufPattern* find_gguf_pattern(std::string_view name);
 
-// The name of what a pre_tokenizer does, if there is one that ignores merges no more than this
-// model does; empty: llama.cpp is not known to have it.
+// The name of what a pre_tokenizer does: the first that ignores merges no more than this model
+// does, else one that ignores them where the model does not; empty: llama.cpp is not known to have
+// it.
 std::string_view gguf_pattern_of(const JsonObject& pre_tokenizer, bool ignore_merges);
 
 // The pre_tokenizer of a pattern.

@@ -60,6 +60,7 @@ class HfTokenizer : public Tokenizer {
   std::int32_t eod() const override { return special_.eos; }  // eos_token; -1: there is none
   std::int32_t bos() const override { return special_.bos; }
   SpecialTokens special_ids() const override { return special_; }
+  bool continues_word(std::int32_t id) const override { return tokens_.of(id).starts_with("##"); }
   std::string_view type() const override { return kType; }
   const std::string& identity() const override { return identity_; }
   std::string_view class_name() const { return class_; }  // of transformers, without "Fast"

@@ -96,7 +96,7 @@ void CheckpointOptions::go_on_after_failures(int attempt) {
   if (attempt == 0)
     fail(Exit::bad_config, "--save ", save, ": holds iteration ", saved->iteration,
          " of another run, from which ranks that are started again would go on; add --load ", save,
-         ", or save elsewhere");
+         ", or save elsewhere", force ? "; --force does not go with --max-restarts" : "");
   load = save;
   finetune = false;
   pretrained_checkpoint.clear();

@@ -20,11 +20,24 @@ void EncoderOptions::add_to(CommandLine& cl) {
             "t5: the distance from which on all are in the last bucket", between(1, 1 << 30));
 }
 
+// Exit::usage where one of them is not what it is by itself, which does nothing in such a run.
+static void refuse_relative(const EncoderOptions& o, const std::string& run) {
+  const EncoderOptions defaults;
+  for (const auto& [says, name] :
+       {std::pair{o.relative_attention_num_buckets != defaults.relative_attention_num_buckets,
+                  "--relative-attention-num-buckets"},
+        std::pair{o.relative_attention_max_distance != defaults.relative_attention_max_distance,
+                  "--relative-attention-max-distance"}})
+    if (says) fail(Exit::usage, name, ": has no effect with ", run);
+}
+
 void EncoderOptions::make_t5(ModelConfig& model) const {
   if (encoder_num_layers && model.num_layers != 0)
     fail(Exit::usage, "--encoder-num-layers: excludes --num-layers");
   if (!encoder_num_layers && model.num_layers == 0)
     fail(Exit::usage, "--num-layers: required, or --encoder-num-layers");
+  if (model.position_embedding_type != "relative")
+    refuse_relative(*this, "--position-embedding-type " + model.position_embedding_type);
   model.family = ModelFamily::t5;
   model.encoder_num_layers = encoder_num_layers.value_or(model.num_layers);
   model.num_layers = decoder_num_layers.value_or(model.encoder_num_layers);
@@ -33,15 +46,11 @@ void EncoderOptions::make_t5(ModelConfig& model) const {
 }
 
 void EncoderOptions::check_unused(const std::string& type_option) const {
-  const EncoderOptions defaults;
   for (const auto& [says, name] :
        {std::pair{encoder_num_layers.has_value(), "--encoder-num-layers"},
-        std::pair{decoder_num_layers.has_value(), "--decoder-num-layers"},
-        std::pair{relative_attention_num_buckets != defaults.relative_attention_num_buckets,
-                  "--relative-attention-num-buckets"},
-        std::pair{relative_attention_max_distance != defaults.relative_attention_max_distance,
-                  "--relative-attention-max-distance"}})
+        std::pair{decoder_num_layers.has_value(), "--decoder-num-layers"}})
     if (says) fail(Exit::usage, name, ": has no effect with ", type_option);
+  refuse_relative(*this, type_option);
 }
 
 }  // namespace mt

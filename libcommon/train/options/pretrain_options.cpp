@@ -153,11 +153,15 @@ void complete_model(ModelConfig& model, const DataOptions& data, int tensor_rank
   check("--decoder-seq-length", data.masks.decoder_seq_length.value_or(0));
 }
 
-void PretrainOptions::complete() {
-  require_seq_length(data);
+void PretrainOptions::check_type() const {
   data.check_type("--model-type " + model_type);
   if (data.type == SampleType::bert) check_bert(run);
   if (data.type == SampleType::t5) check_t5(run, data);
+}
+
+void PretrainOptions::complete() {
+  require_seq_length(data);
+  check_type();
   const RunOptions::Instead instead{plan, check_layout};
   run.complete(instead);
   complete_model(model, data, run.ranks.parallel.tensor_model_parallel_size);

@@ -36,6 +36,8 @@ struct PretrainOptions {
   void take_vocabulary(const Tokenizer& tokenizer);
   // The same, where there is no tokenizer.
   void take_stored_vocabulary();
+  // Refuses what models of this type have no use for, or cannot do; complete() does so first.
+  void check_type() const;
   // Checks what must fit together and derives what was not given.
   void complete();
 };

@@ -14,9 +14,10 @@ Interruption::Interruption(Group& ranks, const Limits& limits, Device device)
   own_ = read_late ? Buffer::pinned(kBytes) : Buffer(Device::cpu, kBytes);
   std::ranges::fill(own_.tensor(DType::f64, {kRequests}).span<double>(), 0.0);
   if (limits.signals == nullptr) return;
+  watches_ = read_late || limits.held;
   if (limits.came)
     limits.signals->answer([this](Signal signal) { limits_.came(signal, seconds_left()); });
-  if (!(read_late || limits.held)) return;
+  if (!watches_) return;
   watch_ = std::thread([this] {
     while (!ends_) {
       look_for_signals(std::chrono::milliseconds(10));
@@ -26,15 +27,15 @@ Interruption::Interruption(Group& ranks, const Limits& limits, Device device)
 }
 
 Interruption::~Interruption() {
+  if (limits_.signals != nullptr && limits_.came) limits_.signals->answer({});
   ends_ = true;
   if (watch_.joinable()) watch_.join();
-  if (limits_.signals != nullptr && limits_.came) limits_.signals->answer({});
 }
 
 // On a GPU the host queues one more step before it hears of a signal.
 double Interruption::seconds_left() const {
   const std::chrono::duration<double> since = Clock::now() - ended_at_.load();
-  const double last = last_step_, late = watch_.joinable() ? last : 0;
+  const double last = last_step_, late = watches_ ? last : 0;
   return last > 0 ? std::max(last - since.count(), 0.0) + late : 0;
 }
 

@@ -88,6 +88,7 @@ class Interruption {
   std::atomic<Clock::time_point> ended_at_ = Clock::time_point();  // the last step
   std::optional<Signal> came_;              // first of kEnding; of `watch_`, as the next
   Clock::time_point came_at_, waits_from_;  // waits_from_: for a step's end
+  bool watches_ = false;                    // a thread does: `watch_`
   std::thread watch_;
 };
 

@@ -476,12 +476,14 @@ void train(const RunOptions& options, Task& task, Signals& signals, const Log& l
            const std::string& options_json) {
   if (!options.ranks.has_processes())
     return train_with(nullptr, options, task, signals, log, options_json);
-  signals.answer([&](Signal signal) {  // others may never come
+  const auto end = [&](Signal signal) {  // others may never come
     if (options.ranks.process.local_rank == 0)
       log.error(concat("stopped by ", signal_name(signal), " while ranks met; no step had begun"),
                 static_cast<int>(Exit::stopped));
     ::_exit(static_cast<int>(Exit::stopped));
-  });
+  };
+  signals.answer(end);
+  if (const std::optional<Signal> before = signals.poll()) end(*before);
   run_process(options.ranks.process, options.ranks.launch.timeout(), [&](Rendezvous& others) {
     others.if_stuck([&](const std::string& line, Exit code) {
       log.error(line, static_cast<int>(code));
