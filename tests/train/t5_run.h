@@ -11,8 +11,10 @@ namespace mt {
 // decoder.
 inline void make_t5(PretrainOptions& o, const std::string& prefix) {
   o.model_type = "t5";
-  o.encoder.relative_attention_num_buckets = 8;
-  o.encoder.relative_attention_max_distance = 12;
+  if (o.model.position_embedding_type == "relative") {
+    o.encoder.relative_attention_num_buckets = 8;
+    o.encoder.relative_attention_max_distance = 12;
+  }
   o.data.masks.mask_prob = 0.3;
   o.data.masks.decoder_seq_length = 12;
   o.data.sources.data_path = {prefix};
