@@ -35,4 +35,8 @@ expect 8.0 'MT_GPUS: 8.0: expected capabilities such as 80 or 90a, or all'
 CAPABILITIES='8.6\n8.6\n9.0\n12.0\n' expect '' '86-real;90a-real;120-real'
 CAPABILITIES='No devices were found\n' expect '' 90a-real
 CAPABILITIES='6.1\n' expect '' 90a-real
+
+# A build for none, also where nvcc is.
+cmake -S "$root" -B "$folder/none" -G Ninja -DMT_GPUS=none >"$folder/log" 2>&1 || { cat "$folder/log"; failed=1; }
+! grep 'Kernels are compiled' "$folder/log" || failed=1
 exit $failed
