@@ -39,6 +39,7 @@ bool CommandLine::wants_json_lines() const {
   return false;
 }
 
+void CommandLine::speaks_as(int rank) { open_log(log_.for_rank(rank).settings()); }
 void CommandLine::tell_state() const { activities_->tell(); }
 
 // --- Declarations. ---

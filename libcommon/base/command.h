@@ -97,8 +97,8 @@ class CommandLine {
   const std::vector<std::string>& arguments() const { return all_arguments_; }  // as given
   // As --quiet, --verbose, --log-format ... ask for; before parse() only in what form.
   const Log& log() const { return log_; }
-  void speaks_as(int rank) { log_ = log_.for_rank(rank); }  // of several processes
-  void tell_state() const;                                  // what the program is at, as USR2 asks
+  void speaks_as(int rank);          // of several processes
+  void tell_state() const;           // what the program is at, as USR2 asks
   bool color(int descriptor) const;  // may this descriptor be written to in colour?
 
  private:

@@ -75,7 +75,7 @@ void Log::draw(std::string_view text) const {
   write(settings_.descriptor, line);
 }
 
-void Log::event(std::string_view name, std::initializer_list<LogField> fields, Level at) const {
+void Log::event(std::string_view name, std::span<const LogField> fields, Level at) const {
   if (!shows(at)) return;
   if (settings_.format == Format::json) {
     JsonWriter json;

@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -47,7 +48,8 @@ class Log {
     Show progress = Show::automatic;
     bool color = false;     // may warnings be coloured
     bool terminal = false;  // lines go to a terminal, where a progress bar may stand
-    // Of several: in every line of text; a rank above 0 only warns.  JSON says 0 if there is none.
+    // Where there are several it stands in every line of text, and a rank above 0 only warns.  JSON
+    // says 0 where there is none.
     std::optional<int> rank = {};
     int descriptor = 2;
     std::shared_ptr<Activities> activities = {};  // what tells of itself on USR2 (activity.h)
@@ -58,8 +60,12 @@ class Log {
   Log for_rank(int rank) const;
 
   // Something that happened, with its numbers; shown from `at` upwards.
-  void event(std::string_view name, std::initializer_list<LogField> fields,
+  void event(std::string_view name, std::span<const LogField> fields,
              Level at = Level::normal) const;
+  void event(std::string_view name, std::initializer_list<LogField> fields,
+             Level at = Level::normal) const {
+    event(name, std::span(fields.begin(), fields.size()), at);
+  }
   void note(std::string_view text) const;    // "mt-convert: text", not under --quiet
   void detail(std::string_view text) const;  // with -v
   void debug(std::string_view text) const;   // with -vv

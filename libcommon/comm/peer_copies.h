@@ -98,7 +98,8 @@ class PeerCopies {
   const Region* region_of(const ConstTensor& part) const;
   const std::byte* of_peer(int peer, const ConstTensor& part) const;  // what lies at that place
   Counts* counts_of(int rank) const;
-  // Of `own`, a part of this rank's addend: the others', to the stage; and the sum.
+  // `own` is a part of this rank's addend: copy_addends() brings the other ranks' of that part to
+  // the stage, and sum() adds all up.
   void copy_addends(const ConstTensor& own, StreamHandle stream) const;
   void sum(const Tensor& out, const ConstTensor& own, StreamHandle stream) const;
   template <class Copy>

@@ -18,7 +18,7 @@ enum class SharingStages : int {
 };
 
 // The ranks of a pipeline that hold them, in ascending order; stage c ranks + r is one of rank r.
-// Of a model with one stack there is the first set alone.
+// A model with one stack has the first set alone.
 std::vector<std::vector<int>> sharing_ranks(const StageRanges& stages, int ranks,
                                             const std::vector<LayerPlan>& layers);
 

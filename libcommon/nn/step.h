@@ -84,7 +84,7 @@ struct Step {
   ParamSharing* sharing = nullptr;  // of the parameters; null: nothing is due
   bool last = false;                // the step's last backward of this chunk
 
-  // The same for other tokens of the same micro-batch.
+  // This Step, over other tokens of the same micro-batch.
   Step over(const Tokens& others) const {
     Step s = *this;
     s.tokens = others;

@@ -56,9 +56,9 @@ for file in "$repository"/README.md "$repository"/man/*.md; do
     case $kind in
       run) printf '%s\n' "$block" | sed 's/--train-iters [0-9]*/--train-iters 30/; s/^cd quickstart && //' >> commands ;;
       gpu)
-        # The line that begins with a program of ours, or ends with one behind its launcher.
-        printf '%s\n' "$block" | sed ':a; /\\$/ { N; s/\\\n *//; ba }; s/ *#.*//' | grep -o 'mt-pretrain .*' |
-          sed 's/$/ --print-config > options/' >> commands
+        # Variables, and lines that begin with a program of ours, or end with one behind its launcher.
+        printf '%s\n' "$block" | sed ':a; /\\$/ { N; s/\\\n *//; ba }; s/ *#.*//' |
+          sed -n '/^[a-z]*=/p; s/.*\(mt-pretrain .*\)/\1 --print-config > options/p' >> commands
         ;;
       setup) bash -n <<< "$block" || failed=1 ;;
       megatron) ;;

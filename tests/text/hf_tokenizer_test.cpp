@@ -113,6 +113,17 @@ TEST(HfTokenizer, NumbersOfAnySizeAreRead) {
   EXPECT_EQ(encode(files.load(), "abcd"), (Ids{5, 3}));
 }
 
+// As a BERT's whole words are masked.
+TEST(HfTokenizer, PiecesThatContinueAWord) {
+  HfParts parts;
+  parts.model = R"({"type":"WordPiece","unk_token":"a","continuing_subword_prefix":"##",)"
+                R"("max_input_chars_per_word":9,"vocab":{"a":0,"b":1,"##b":2}})";
+  parts.decoder = R"({"type":"WordPiece","prefix":"##","cleanup":true})";
+  const HfTokenizer tokenizer = HfFiles(parts.text()).load();
+  EXPECT_FALSE(tokenizer.continues_word(1));
+  EXPECT_TRUE(tokenizer.continues_word(2));
+}
+
 TEST(HfTokenizer, RefusesModels) {
   const auto error = [](const std::string& members, const std::string& merges = "[]") {
     HfParts parts;

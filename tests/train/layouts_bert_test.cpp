@@ -1,17 +1,11 @@
 // A BERT in all kinds of layouts against one rank.
-#include "tests/train/layouts.h"
+#include "tests/train/encoder_layouts.h"
 
 namespace mt {
 namespace {
 
-struct Kind {
-  int tensor = 1, stages = 1, data = 1;
-  bool sequence = false;
-  PipelineOptions pipeline = {};
-};
-
-// Of four layers, for steps of four micro-batches on one data-parallel rank and two on two.
-const std::vector<Kind> kKinds{
+// Kinds for four layers and steps of four micro-batches on one data-parallel rank and two on two.
+const std::vector<LayoutKind> kKinds{
     {.tensor = 2},
     {.tensor = 2, .sequence = true},
     {.tensor = 4, .data = 2, .sequence = true},
@@ -34,30 +28,8 @@ const std::vector<Kind> kKinds{
 
 std::vector<TrainedLayout> bert_layouts() {
   std::vector<TrainedLayout> all;
-  const std::vector<std::string> again{"", "full", "core_attn", "mlp", "layernorm"};
-  const std::vector<std::string> sharded{"no_shard", "optim", "optim_grads", "optim_grads_params"};
-  std::size_t turn = 0;  // which recomputation and sharding are next
-  for (const bool tied : {true, false})
-    for (const Kind& kind : kKinds)
-      for (const bool shared : {false, true}) {
-        if (shared && kind.data == 1) continue;
-        TrainedLayout layout{.style = Style::bert,
-                             .tied = tied,
-                             .ranks = kind.tensor * kind.stages * kind.data,
-                             .pipeline = kind.pipeline,
-                             .num_layers = 4};
-        layout.parallel.tensor_model_parallel_size = kind.tensor;
-        layout.parallel.pipeline_model_parallel_size = kind.stages;
-        layout.parallel.sequence_parallel = kind.sequence;
-        layout.recompute = again[turn % again.size()];
-        if (shared) layout.sharding = sharded[turn % sharded.size()];
-        layout.distributed = shared && layout.sharding == "no_shard";
-        ++turn;
-        all.push_back(layout);
-        if (tied || kind.data > 1) continue;
-        layout.dtype = DType::f32;
-        all.push_back(layout);
-      }
+  std::size_t turn = 0;
+  add_layouts(all, {.style = Style::bert, .num_layers = 4}, kKinds, turn);
   return all;
 }
 

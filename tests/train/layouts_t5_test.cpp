@@ -1,18 +1,12 @@
 // A T5 in all kinds of layouts against one rank.
-#include "tests/train/layouts.h"
+#include "tests/train/encoder_layouts.h"
 
 namespace mt {
 namespace {
 
-struct Kind {
-  int tensor = 1, stages = 1, data = 1;
-  bool sequence = false;
-  PipelineOptions pipeline = {};
-};
-
-// Of two layers of each stack, for steps of four micro-batches on one data-parallel rank and two on
-// two.
-const std::vector<Kind> kKinds{
+// Kinds for two layers of each stack and steps of four micro-batches on one data-parallel rank and
+// two on two.
+const std::vector<LayoutKind> kKinds{
     {.tensor = 2},
     {.tensor = 2, .sequence = true},
     {.tensor = 4, .data = 2, .sequence = true},
@@ -35,32 +29,9 @@ const std::vector<Kind> kKinds{
 
 std::vector<TrainedLayout> t5_layouts() {
   std::vector<TrainedLayout> all;
-  const std::vector<std::string> again{"", "full", "core_attn", "mlp", "layernorm"};
-  const std::vector<std::string> sharded{"no_shard", "optim", "optim_grads", "optim_grads_params"};
-  std::size_t turn = 0;  // which recomputation and sharding are next
+  std::size_t turn = 0;
   for (const char* positions : {"learned_absolute", "relative", "rope"})
-    for (const bool tied : {true, false})
-      for (const Kind& kind : kKinds)
-        for (const bool shared : {false, true}) {
-          if (shared && kind.data == 1) continue;
-          TrainedLayout layout{.style = Style::t5,
-                               .tied = tied,
-                               .ranks = kind.tensor * kind.stages * kind.data,
-                               .pipeline = kind.pipeline,
-                               .positions = positions};
-          layout.parallel.tensor_model_parallel_size = kind.tensor;
-          layout.parallel.pipeline_model_parallel_size = kind.stages;
-          layout.parallel.sequence_parallel = kind.sequence;
-          layout.recompute = again[turn % again.size()];
-          if (shared) layout.sharding = sharded[turn % sharded.size()];
-          layout.distributed = shared && layout.sharding == "no_shard";
-          if (kind.data > 1 && layout.sharding == "no_shard") layout.bucket = 3000;
-          ++turn;
-          all.push_back(layout);
-          if (tied || kind.data > 1) continue;
-          layout.dtype = DType::f32;
-          all.push_back(layout);
-        }
+    add_layouts(all, {.style = Style::t5, .bucket = 3000, .positions = positions}, kKinds, turn);
   return all;
 }
 

@@ -59,7 +59,7 @@ class T5 : public Model {
   bool begins_decoder(const StageRange& r) const {
     return r.begin <= encoders_ && r.end > encoders_;
   }
-  // Of a boundary between stages, which has so many layers in front of it.
+  // Whether a memory crosses the boundary between stages that has so many layers in front of it.
   bool passes_memory(std::int64_t at) const { return at >= encoders_ && at < layers_; }
 
   void add_shared_tables(const StageRanges& ranges);

@@ -1,6 +1,8 @@
 #include "train/options/pretrain_options.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "model/config/settings.h"
 #include "text/null_tokenizer.h"
@@ -105,13 +107,22 @@ void PretrainOptions::take_stored(CommandLine& cl) {
     fail(Exit::bad_config, stored->where, ": is a model of another family than this run trains");
   if (type != model_type) cl.fallback("--model-type", {type}, from);
   const bool over_flags = run.checkpoint.use_args;
+  std::set<std::string> unset;  // flags for what the checkpoint has not
   const auto take = [&](const std::string& flag, const std::vector<std::string>& texts) {
-    if (flag.empty() || texts.empty()) return;
+    if (flag.empty()) return;
     if (over_flags) cl.forget(flag);
-    cl.fallback(flag, texts, from);
+    if (!texts.empty())
+      cl.fallback(flag, texts, from);
+    else if (over_flags)
+      unset.insert(flag);
   };
   visit_settings(stored->model, [&](auto& value, const Setting& s) {
     take(option_of(s, family, cl), texts_of(value, s));
+  });
+  visit_settings(model, [&](auto& value, const Setting& s) {
+    if (!unset.contains(s.flag)) return;
+    if constexpr (requires { value.reset(); }) value.reset();
+    if constexpr (requires { value.clear(); }) value.clear();
   });
   if (stored->seq_length) take("--seq-length", {std::to_string(*stored->seq_length)});
 }

@@ -34,7 +34,7 @@ struct PretrainOptions {
   // The model's vocabulary is the tokenizer's unless --vocab-size says otherwise, which must not be
   // less.  Rows that what is to be loaded has beside those keep their number.
   void take_vocabulary(const Tokenizer& tokenizer);
-  // The same, where there is no tokenizer.
+  // Takes the vocabulary of the checkpoint that is loaded, where there is no tokenizer.
   void take_stored_vocabulary();
   // Refuses what models of this type have no use for, or cannot do; complete() does so first.
   void check_type() const;

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <ctime>
 #include <sstream>
+#include <string>
+#include <vector>
 
 namespace mt {
 
@@ -63,19 +65,35 @@ std::string MegatronLog::step_line(const StepReport& r) const {
   return line;
 }
 
+// Returns the names, of which the fields are views.
+static std::vector<std::string> add_losses(const TermValues& losses,
+                                           std::vector<LogField>& fields) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < losses.size(); ++i) names.push_back(member_of(losses, i));
+  for (std::size_t i = 0; i < losses.size(); ++i) fields.emplace_back(names[i], losses[i].value);
+  return names;
+}
+
 void MegatronLog::step_event(const StepReport& r) const {
   const double seconds = sums_.seconds / (sums_.advanced + sums_.skipped);
-  log_.event("step", {{"iteration", r.iteration},
-                      {"train_iters", train_iters_},
-                      {"consumed_samples", r.consumed_samples},
-                      {"seconds", seconds},
-                      {"lr", r.next_learning_rate},
-                      {"global_batch_size", r.global_batch_size},
-                      {"loss", sums_.losses.empty() ? NAN : sums_.losses[0].value / sums_.advanced},
-                      {"grad_norm", r.grad_norm},
-                      {"loss_scale", r.loss_scale},
-                      {"skipped", sums_.skipped},
-                      {"nan", sums_.nan}});
+  const double tflops = r.flops / (seconds * 1e12 * ranks_);
+  std::vector<LogField> fields = {{"iteration", r.iteration},
+                                  {"train_iters", train_iters_},
+                                  {"consumed_samples", r.consumed_samples},
+                                  {"seconds", seconds},
+                                  {"lr", r.next_learning_rate},
+                                  {"global_batch_size", r.global_batch_size}};
+  TermValues losses = sums_.losses;
+  for (TermValue& loss : losses) loss.value /= sums_.advanced;
+  const std::vector<std::string> names = add_losses(losses, fields);
+  if (losses.empty()) fields.emplace_back("loss", NAN);  // all steps were skipped
+  if (options_.log_throughput) fields.emplace_back("tflops", tflops);
+  if (options_.peak_tflops) fields.emplace_back("mfu", tflops / *options_.peak_tflops);
+  fields.insert(fields.end(), {{"grad_norm", r.grad_norm}, {"loss_scale", r.loss_scale}});
+  if (r.num_zeros) fields.emplace_back("num_zeros", *r.num_zeros);
+  if (r.params_norm) fields.emplace_back("params_norm", *r.params_norm);
+  fields.insert(fields.end(), {{"skipped", sums_.skipped}, {"nan", sums_.nan}});
+  log_.event("step", fields);
 }
 
 static void add(TermValues& sums, const TermValues& values) {
@@ -104,11 +122,11 @@ void MegatronLog::step(const StepReport& r) {
 }
 
 void MegatronLog::evaluation(const EvaluationReport& r) const {
-  if (log_.settings().format == Log::Format::json)
-    return log_.event("evaluation", {{"split", r.split},
-                                     {"set", r.set},
-                                     {"iteration", r.iteration},
-                                     {"loss", r.losses.empty() ? NAN : r.losses[0].value}});
+  if (log_.settings().format == Log::Format::json) {
+    std::vector<LogField> fields = {{"split", r.split}, {"set", r.set}, {"iteration", r.iteration}};
+    const std::vector<std::string> names = add_losses(r.losses, fields);
+    return log_.event("evaluation", fields);
+  }
   std::string line =
       formatted(" validation%s loss at iteration %lld%s | ",
                 r.set.empty() ? "" : ("-" + r.set).c_str(), wide(r.iteration), r.where.c_str());

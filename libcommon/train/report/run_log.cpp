@@ -1,6 +1,5 @@
 #include "train/report/run_log.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
@@ -30,11 +29,8 @@ void RunLog::write(JsonWriter& open_object) {
 }
 
 static void write_losses(const TermValues& losses, JsonWriter& json) {
-  for (std::size_t i = 0; i < losses.size(); ++i) {
-    std::string name = i == 0 ? "loss" : losses[i].name;
-    std::ranges::replace(name, ' ', '_');
-    json.member(name, losses[i].value);
-  }
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    json.member(member_of(losses, i), losses[i].value);
 }
 
 void RunLog::step(const StepReport& r) {

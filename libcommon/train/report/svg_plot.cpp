@@ -11,7 +11,7 @@ constexpr double kWidth = 860, kPanel = 320, kLeft = 80, kRight = 24, kTop = 36,
 
 const char* color_of(std::size_t run) { return kSvgColors[run % std::size(kSvgColors)]; }
 
-// Of the lines of a run, as stroke-dasharray; empty: whole.
+// How the lines of each run are dashed, as stroke-dasharray; an empty one is whole.
 const char* dashes_of(std::size_t run) {
   static constexpr const char* kDashes[] = {"", "7 3", "2 2", "7 3 2 3", "1 4", "12 4"};
   return kDashes[run % std::size(kDashes)];

@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::array kColors = {36, 33, 35, 32, 34, 31};  // cyan, yellow, magenta, green, blue, red
 constexpr int kMargin = 9;                                // the names of the y axis and a blank
-// Of the validation: a circle, a square, triangles, a diamond, a star.
+// Marks stand where a run was validated: a circle, a square, triangles, a diamond, a star.
 constexpr std::array kMarks = {0x25CB, 0x25A1, 0x25B3, 0x25C7, 0x25BD, 0x2606};
-// Of the dots of a curve, those that are drawn, from the lowest bit on: all, dashes, dots, both.
+// Which dots of a curve are drawn, from the lowest bit on: all, dashes, dots, both.
 constexpr int kDashLength = 8;
 constexpr std::array kDashes = {0xFF, 0x1F, 0x33, 0x5F, 0x11, 0x77};
 

@@ -189,7 +189,7 @@ void Executor::begin(Slot& slot, const Action& action, const LoadBatch& load) {
   if (weight_scale_) objective_.scale_weights(slot.batch, weight_scale_, stream_);
 }
 
-// Of all rows of a micro-batch.
+// How large the hidden states of all rows of a micro-batch are, on the stage that has most.
 std::size_t Executor::hidden_bytes() {
   Slot& slot = slots_.front().front();
   const Tensor block = slot.keep.alloc(DType::u8, {step_input_bytes(shape_)});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace mt {
@@ -21,5 +22,9 @@ struct TermValue {
   double value = 0;
 };
 using TermValues = std::vector<TermValue>;
+
+// How reports in JSON call the value of a term: the first is "loss", each further one is called
+// after its name, as in "sop_loss".
+std::string member_of(const TermValues& values, std::size_t term);
 
 }  // namespace mt
