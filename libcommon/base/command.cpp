@@ -341,6 +341,7 @@ void CommandLine::parse() {
 void CommandLine::open_log(Log::Settings settings) {
   settings.program = table_.program;
   settings.terminal = ::isatty(STDERR_FILENO) == 1;
+  settings.activities = {};  // they hold this log, which therefore holds them not
   activities_->speak_through(Log(settings));
   settings.activities = activities_;
   log_ = Log(settings);
