@@ -29,7 +29,7 @@ TEST_F(GpuStep, AgreesWithTheCpuAndWithItself) {
 
 // Work that was captured between others' is replayed in another order.
 TEST_F(GpuStep, GivesTheSameBitsWithoutGraphsWithTwoMicroBatchesInFlight) {
-  SmallRun run{.model = small_llama(), .device = Device::cuda, .dtype = DType::f32, .ahead = true};
+  SmallRun run{.model = small_llama, .device = Device::cuda, .dtype = DType::f32, .ahead = true};
   const SmallRunResult with = run_small(run);
   run.graphs = false;
   const SmallRunResult without = run_small(run);
@@ -51,7 +51,7 @@ TEST_F(GpuStep, BeginsWithMemoryOfZeros) {
 }
 
 TEST_F(GpuStep, KeepsMomentsInBf16) {
-  SmallRun run{.model = small_llama(), .dtype = DType::f32, .bf16_moments = true};
+  SmallRun run{.model = small_llama, .dtype = DType::f32, .bf16_moments = true};
   const SmallRunResult expected = run_small(run);
   run.device = Device::cuda;
   const SmallRunResult got = run_small(run);
@@ -63,7 +63,7 @@ TEST_F(GpuStep, KeepsMomentsInBf16) {
 TEST_F(GpuStep, KeepsMainWeightsInFp16) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     SCOPED_TRACE(name_of(dtype));
-    SmallRun run{.model = small_llama(), .device = Device::cuda, .dtype = dtype};
+    SmallRun run{.model = small_llama, .device = Device::cuda, .dtype = dtype};
     const SmallRunResult whole = run_small(run);
     run.fp16_masters = true;
     const SmallRunResult got = run_small(run);
@@ -81,7 +81,7 @@ TEST_F(GpuStep, KeepsMainWeightsInFp16) {
 // Rounded after each micro-batch, as Megatron's buffer is by the products that add to it; what a
 // product adds may have been rounded before.
 TEST_F(GpuStep, AddsGradientsUpInBf16) {
-  SmallRun run{.model = small_llama(), .device = Device::cuda, .dtype = DType::bf16};
+  SmallRun run{.model = small_llama, .device = Device::cuda, .dtype = DType::bf16};
   const SmallRunResult two = run_small(run);
   run.micro_batches = 1;
   const SmallRunResult first = run_small(run);
@@ -140,7 +140,7 @@ TEST_F(GpuStep, SumsOverManyTensors) {
 TEST_F(GpuStep, TakesTheMemoryThatWasPlanned) {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const bool document_masks : {false, true}) {
-      const SmallRunResult result = run_small({.model = small_llama(),
+      const SmallRunResult result = run_small({.model = small_llama,
                                                .device = Device::cuda,
                                                .dtype = dtype,
                                                .document_masks = document_masks});

@@ -71,7 +71,7 @@ std::vector<Comparison> self_test(Device device) {
   for (const Case& c : kCases) {
     if (device == Device::cpu && c.dtype != DType::f32) continue;
     if (no_bf16 && c.dtype == DType::bf16) continue;
-    SmallRun run{.model = c.config(), .drawn = c.dtype, .document_masks = c.document_masks};
+    SmallRun run{.model = c.config, .drawn = c.dtype, .document_masks = c.document_masks};
     const SmallRunResult expected = run_small(run);
     run.device = device;
     run.dtype = c.dtype;

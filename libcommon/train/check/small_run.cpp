@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "data/samples/gpt_dataset.h"
+#include "model/config/model_config.h"
 #include "model/pass.h"
 #include "ops/kept.h"
 #include "optim/optimizer.h"
@@ -142,7 +143,7 @@ ModelConfig small_llama() {
 }
 
 SmallRunResult run_small(const SmallRun& run) {
-  const ModelConfig config = completed(run.model);
+  const ModelConfig config = completed(run.model());
   const LanguageModelling objective;
   FieldSpecs fields = gpt_fields(kLength, run.document_masks);
   fields.push_back(objective.fields(fields).front());

@@ -6,13 +6,19 @@
 #include <string>
 #include <vector>
 
-#include "model/config/model_config.h"
 #include "train/run/executor.h"
 
 namespace mt {
 
+struct ModelConfig;
+
+// Two layers: 128 wide with learned positions, LayerNorm, GeLU, biases, tied embeddings and
+// dropout; and 256 wide with RoPE, RMSNorm, SwiGLU and two query groups.
+ModelConfig small_gpt2();
+ModelConfig small_llama();
+
 struct SmallRun {
-  ModelConfig model = {};
+  ModelConfig (*model)() = small_gpt2;
   Device device = Device::cpu;
   DType dtype = DType::f64;
   DType drawn = DType::f64;     // the weights begin as numbers of this type
@@ -34,11 +40,6 @@ struct SmallRunResult {
   Values weights;              // after the last step
   StepMemory planned, used;
 };
-
-// Two layers: 128 wide with learned positions, LayerNorm, GeLU, biases, tied embeddings and
-// dropout; and 256 wide with RoPE, RMSNorm, SwiGLU and two query groups.
-ModelConfig small_gpt2();
-ModelConfig small_llama();
 
 // Steps of some micro-batches of two sequences of 192 tokens, in vocabulary order 500, with Adam.
 SmallRunResult run_small(const SmallRun& run);

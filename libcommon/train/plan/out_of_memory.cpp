@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "model/config/model_config.h"
 #include "train/options/run_options.h"
 #include "train/run/task.h"
 
@@ -35,10 +34,9 @@ std::vector<Saving> savings(const RunOptions& options, const Task& task, const P
   std::vector<Saving> all;
   if (const Saving saving = with_micro_batches(options, task, plan); !saving.option.empty())
     all.push_back(saving);
-  if (task.model().recompute.granularity != "full")
-    all.push_back(
-        with("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
-             options, *task.changed({.recomputes = true})));
+  all.push_back(
+      with("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
+           options, *task.changed({.recomputes = true})));
   constexpr int kMostWalked = 1 << 14;  // such a plan walks all ranks
   if (const int dp = options.ranks.sizes().dp;
       dp > 1 && dp <= kMostWalked && !options.optimizer.use_distributed_optimizer) {
