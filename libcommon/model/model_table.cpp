@@ -80,6 +80,17 @@ static double layer_matrices(const ModelConfig& c, double of_experts, std::strin
 
 double layer_weights(const ModelConfig& config) { return layer_matrices(config, 1); }
 
+const char* keeps_sequences_whole(const ModelConfig& config) {
+  switch (config.family) {
+    case ModelFamily::bert:
+      return "a BERT's heads are asked of tokens all over a sequence";
+    case ModelFamily::t5:
+      return "a T5's decoder attends to all of the encoder's tokens";
+    default:
+      return nullptr;
+  }
+}
+
 double model_flops(const ModelConfig& c, std::int64_t samples, const SampleLengths& lengths) {
   const auto n = static_cast<double>(samples), own = static_cast<double>(lengths.tokens),
              memory = static_cast<double>(lengths.encoder);

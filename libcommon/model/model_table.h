@@ -25,6 +25,10 @@ ParamTable model_rows(const ModelConfig& config, const TensorPart& part = {});
 // Returns how many elements the matrices of its layers have: nearly all of its weights.
 double layer_weights(const ModelConfig& config);
 
+// Returns why context-parallel ranks cannot share the sequences of such a model; null where they
+// can.
+const char* keeps_sequences_whole(const ModelConfig& config);
+
 // SampleLengths: tokens of a sample: those that a model's one stack reads, or its decoder, and
 // those that its encoder does where it has both.
 struct SampleLengths {

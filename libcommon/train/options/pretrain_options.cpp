@@ -5,6 +5,7 @@
 #include <string>
 
 #include "model/config/settings.h"
+#include "model/model_table.h"
 #include "text/null_tokenizer.h"
 #include "train/options/megatron_flags.h"
 
@@ -43,21 +44,15 @@ void PretrainOptions::choose_type() {
 
 // What Megatron-LM does not do with a BERT either, or in no way of its own.
 static void check_bert(const RunOptions& run) {
-  if (run.ranks.parallel.context_parallel_size > 1)
-    fail(Exit::bad_config, "--context-parallel-size ", run.ranks.parallel.context_parallel_size,
-         ": not with --model-type bert, whose heads are asked of tokens all over a sequence");
   if (run.batch.calculate_per_token_loss)
     fail(Exit::bad_config,
          "--calculate-per-token-loss: not with --model-type bert, of which every micro-batch "
          "weighs the same");
 }
 
-// Nor with a T5.
+// A T5's decoder has a length of its own.
 static void check_t5(const RunOptions& run, const DataOptions& data) {
   const ParallelOptions& parallel = run.ranks.parallel;
-  if (parallel.context_parallel_size > 1)
-    fail(Exit::bad_config, "--context-parallel-size ", parallel.context_parallel_size,
-         ": not with --model-type t5, whose decoder attends to all of the encoder's tokens");
   const std::int64_t length = *data.masks.decoder_seq_length;
   if (parallel.shares_rows() && length % parallel.tensor_model_parallel_size != 0)
     fail(Exit::bad_config, "--decoder-seq-length ", length,
@@ -166,6 +161,9 @@ void complete_model(ModelConfig& model, const DataOptions& data, int tensor_rank
 
 void PretrainOptions::check_type() const {
   data.check_type("--model-type " + model_type);
+  const int context = run.ranks.parallel.context_parallel_size;
+  if (const char* why = keeps_sequences_whole(model); context > 1 && why != nullptr)
+    fail(Exit::bad_config, "--context-parallel-size ", context, ": ", why);
   if (data.type == SampleType::bert) check_bert(run);
   if (data.type == SampleType::t5) check_t5(run, data);
 }

@@ -101,8 +101,7 @@ class Search {
     for (const std::int64_t tp : choices(given.tensor_model_parallel_size,
                                          std::min(found_.gpus, found_.machine.gpus_per_node)))
       for (const std::int64_t cp : choices(given.context_parallel_size, kMostContext)) {
-        if (cp > 1 && model_.family != ModelFamily::gpt)
-          continue;  // BERTs and T5s share no sequence
+        if (cp > 1 && keeps_sequences_whole(model_)) continue;
         if (cp > 1 && given.context_parallel_size == 1 && task_.seq_length() / cp < kFewestTokens)
           continue;
         if (found_.gpus % (tp * cp) != 0)
