@@ -2,12 +2,13 @@
 // pooler.
 //   gelu tanh  y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))       (Hendrycks, Gimpel:
 //   gelu erf   y = x/2 (1 + erf(x / sqrt 2))                            arXiv:1606.08415)
-//   relu^2     y = max(x, 0)^2                                         (So et al.:
-//   arXiv:2109.08668) swiglu     y = silu(gate) up,  silu(a) = a / (1 + exp(-a))         (Shazeer:
-//   arXiv:2002.05202)
+//   relu       y = max(x, 0)
+//   relu^2     y = max(x, 0)^2                                (So et al.: arXiv:2109.08668)
+//   swiglu     y = silu(gate) up,  silu(a) = a / (1 + exp(-a))
+//   geglu      y = gelu(gate) up,  in its tanh form           (Shazeer: arXiv:2002.05202)
 //   tanh       y = tanh x
-// gelu, relu^2, tanh: x, y, dx, dy: [count].
-// swiglu: x, dx: [rows, 2 cols], a row is gate then up;  y, dy: [rows, cols].
+// gelu, relu, relu^2, tanh: x, y, dx, dy: [count].
+// swiglu, geglu: x, dx: [rows, 2 cols], a row is gate then up;  y, dy: [rows, cols].
 // Backward takes the input x, but tanh's the output y.  T: float or double; on the GPU float, bf16
 // or fp16.
 #pragma once
@@ -26,6 +27,10 @@ void gelu_forward(T* y, const T* x, std::int64_t count, GeluForm form);
 template <class T>
 void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t count, GeluForm form);
 template <class T>
+void relu_forward(T* y, const T* x, std::int64_t count);
+template <class T>
+void relu_backward(T* dx, const T* dy, const T* x, std::int64_t count);
+template <class T>
 void squared_relu_forward(T* y, const T* x, std::int64_t count);
 template <class T>
 void squared_relu_backward(T* dx, const T* dy, const T* x, std::int64_t count);
@@ -37,6 +42,10 @@ template <class T>
 void swiglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols);
 template <class T>
 void swiglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols);
+template <class T>
+void geglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols);
+template <class T>
+void geglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols);
 }  // namespace mt::cpu
 
 namespace mt::cuda {
@@ -45,6 +54,10 @@ void gelu_forward(T* y, const T* x, std::int64_t count, GeluForm form, cudaStrea
 template <class T>
 void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t count, GeluForm form,
                    cudaStream_t stream);
+template <class T>
+void relu_forward(T* y, const T* x, std::int64_t count, cudaStream_t stream);
+template <class T>
+void relu_backward(T* dx, const T* dy, const T* x, std::int64_t count, cudaStream_t stream);
 template <class T>
 void squared_relu_forward(T* y, const T* x, std::int64_t count, cudaStream_t stream);
 template <class T>
@@ -58,4 +71,9 @@ void swiglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols, cuda
 template <class T>
 void swiglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols,
                      cudaStream_t stream);
+template <class T>
+void geglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols, cudaStream_t stream);
+template <class T>
+void geglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols,
+                    cudaStream_t stream);
 }  // namespace mt::cuda

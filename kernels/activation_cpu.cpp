@@ -58,6 +58,20 @@ void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t count, GeluForm 
 }
 
 template <class T>
+void relu_forward(T* y, const T* x, std::int64_t count) {
+  for_blocks(count, kBlock, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) y[i] = x[i] < 0 ? 0 : x[i];
+  });
+}
+
+template <class T>
+void relu_backward(T* dx, const T* dy, const T* x, std::int64_t count) {
+  for_blocks(count, kBlock, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) dx[i] = x[i] > 0 ? dy[i] : 0;
+  });
+}
+
+template <class T>
 void squared_relu_forward(T* y, const T* x, std::int64_t count) {
   for_blocks(count, kBlock, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) y[i] = x[i] < 0 ? 0 : x[i] * x[i];
@@ -114,21 +128,55 @@ void swiglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int
   });
 }
 
+template <class T>
+void geglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols) {
+  for_blocks(rows, rows_per_block(cols), [&](std::int64_t first, std::int64_t last) {
+    if constexpr (std::is_same_v<T, float>)
+      return simd::geglu_forward(y + first * cols, x + 2 * first * cols, last - first, cols);
+    for (std::int64_t r = first; r < last; ++r)
+      for (std::int64_t c = 0; c < cols; ++c)
+        y[r * cols + c] = gelu(x[2 * r * cols + c], GeluForm::tanh) * x[(2 * r + 1) * cols + c];
+  });
+}
+
+template <class T>
+void geglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols) {
+  for_blocks(rows, rows_per_block(cols), [&](std::int64_t first, std::int64_t last) {
+    if constexpr (std::is_same_v<T, float>)
+      return simd::geglu_backward(dx + 2 * first * cols, dy + first * cols, x + 2 * first * cols,
+                                  last - first, cols);
+    for (std::int64_t r = first; r < last; ++r)
+      for (std::int64_t c = 0; c < cols; ++c) {
+        const T gate = x[2 * r * cols + c], up = x[(2 * r + 1) * cols + c], d = dy[r * cols + c];
+        dx[2 * r * cols + c] = d * up * gelu_slope(gate, GeluForm::tanh);
+        dx[(2 * r + 1) * cols + c] = d * gelu(gate, GeluForm::tanh);
+      }
+  });
+}
+
 template void gelu_forward(float*, const float*, std::int64_t, GeluForm);
 template void gelu_backward(float*, const float*, const float*, std::int64_t, GeluForm);
+template void relu_forward(float*, const float*, std::int64_t);
+template void relu_backward(float*, const float*, const float*, std::int64_t);
 template void squared_relu_forward(float*, const float*, std::int64_t);
 template void squared_relu_backward(float*, const float*, const float*, std::int64_t);
 template void tanh_forward(float*, const float*, std::int64_t);
 template void tanh_backward(float*, const float*, const float*, std::int64_t);
+template void relu_forward(double*, const double*, std::int64_t);
+template void relu_backward(double*, const double*, const double*, std::int64_t);
 template void squared_relu_forward(double*, const double*, std::int64_t);
 template void squared_relu_backward(double*, const double*, const double*, std::int64_t);
 template void tanh_forward(double*, const double*, std::int64_t);
 template void tanh_backward(double*, const double*, const double*, std::int64_t);
 template void swiglu_forward(float*, const float*, std::int64_t, std::int64_t);
 template void swiglu_backward(float*, const float*, const float*, std::int64_t, std::int64_t);
+template void geglu_forward(float*, const float*, std::int64_t, std::int64_t);
+template void geglu_backward(float*, const float*, const float*, std::int64_t, std::int64_t);
 template void gelu_forward(double*, const double*, std::int64_t, GeluForm);
 template void gelu_backward(double*, const double*, const double*, std::int64_t, GeluForm);
 template void swiglu_forward(double*, const double*, std::int64_t, std::int64_t);
 template void swiglu_backward(double*, const double*, const double*, std::int64_t, std::int64_t);
+template void geglu_forward(double*, const double*, std::int64_t, std::int64_t);
+template void geglu_backward(double*, const double*, const double*, std::int64_t, std::int64_t);
 
 }  // namespace mt::cpu

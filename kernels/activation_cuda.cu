@@ -12,17 +12,25 @@ constexpr float kRoot = 0.79788456080286535588f;  // sqrt(2 / pi)
 constexpr float kCubic = 0.044715f;
 constexpr float kInvSqrt2Pi = 0.39894228040143267794f;
 
+// What x is multiplied by, and the derivative of the product, s being the former.
+struct Silu {
+  __device__ static float gate(float x) { return sigmoid(x); }
+  __device__ static float slope(float x, float s) { return s * (1 + x * (1 - s)); }
+};
 // (1 + tanh u) / 2 = sigmoid(2 u)
-struct GeluTanh {
-  __device__ float operator()(const float (&in)[1]) const {
-    const float x = in[0];
-    return x * sigmoid(2 * kRoot * (x + kCubic * x * x * x));
+struct TanhGelu {
+  __device__ static float gate(float x) { return sigmoid(2 * kRoot * (x + kCubic * x * x * x)); }
+  __device__ static float slope(float x, float s) {
+    return s + 2 * x * s * (1 - s) * kRoot * (1 + 3 * kCubic * x * x);
   }
+};
+
+struct GeluTanh {
+  __device__ float operator()(const float (&in)[1]) const { return in[0] * TanhGelu::gate(in[0]); }
 };
 struct GeluTanhSlope {
   __device__ float operator()(const float (&in)[2]) const {
-    const float x = in[1], s = sigmoid(2 * kRoot * (x + kCubic * x * x * x));
-    return in[0] * (s + 2 * x * s * (1 - s) * kRoot * (1 + 3 * kCubic * x * x));
+    return in[0] * TanhGelu::slope(in[1], TanhGelu::gate(in[1]));
   }
 };
 struct GeluErf {
@@ -33,6 +41,12 @@ struct GeluErfSlope {
     const float x = in[1];
     return in[0] * (normal_cdf(x) + x * exp_approx(-x * x / 2) * kInvSqrt2Pi);
   }
+};
+struct Relu {
+  __device__ float operator()(const float (&in)[1]) const { return in[0] < 0 ? 0 : in[0]; }
+};
+struct ReluSlope {
+  __device__ float operator()(const float (&in)[2]) const { return in[1] > 0 ? in[0] : 0; }
 };
 struct SquaredRelu {
   __device__ float operator()(const float (&in)[1]) const { return in[0] < 0 ? 0 : in[0] * in[0]; }
@@ -50,47 +64,72 @@ struct TanhSlope {
 };
 
 // A thread's pack of y: its row, and where it lies in x (gate; up is cols further).
-struct SwigluPlace {
+struct GatedPlace {
   std::int64_t y, x;
-  __device__ SwigluPlace(std::int64_t pack, std::int64_t packs_per_row, int width) {
+  __device__ GatedPlace(std::int64_t pack, std::int64_t packs_per_row, int width) {
     const std::int64_t row = pack / packs_per_row;
     y = pack * width;
     x = y + row * packs_per_row * width;
   }
 };
 
-template <int N, class T>
-__global__ __launch_bounds__(kThreads) void swiglu_forward_kernel(T* y, const T* x,
+template <class Gate, int N, class T>
+__global__ __launch_bounds__(kThreads) void gated_forward_kernel(T* y, const T* x,
+                                                                 std::int64_t packs,
+                                                                 std::int64_t packs_per_row) {
+  const std::int64_t pack = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
+  if (pack >= packs) return;
+  const GatedPlace at(pack, packs_per_row, N);
+  const auto gate = load<N>(x + at.x), up = load<N>(x + at.x + packs_per_row * N);
+  float out[N];
+#pragma unroll
+  for (int n = 0; n < N; ++n) out[n] = gate[n] * Gate::gate(gate[n]) * up[n];
+  store(y + at.y, out);
+}
+
+template <class Gate, int N, class T>
+__global__ __launch_bounds__(kThreads) void gated_backward_kernel(T* dx, const T* dy, const T* x,
                                                                   std::int64_t packs,
                                                                   std::int64_t packs_per_row) {
   const std::int64_t pack = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
   if (pack >= packs) return;
-  const SwigluPlace at(pack, packs_per_row, N);
-  const auto gate = load<N>(x + at.x), up = load<N>(x + at.x + packs_per_row * N);
-  float out[N];
-#pragma unroll
-  for (int n = 0; n < N; ++n) out[n] = gate[n] * sigmoid(gate[n]) * up[n];
-  store(y + at.y, out);
-}
-
-template <int N, class T>
-__global__ __launch_bounds__(kThreads) void swiglu_backward_kernel(T* dx, const T* dy, const T* x,
-                                                                   std::int64_t packs,
-                                                                   std::int64_t packs_per_row) {
-  const std::int64_t pack = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
-  if (pack >= packs) return;
-  const SwigluPlace at(pack, packs_per_row, N);
+  const GatedPlace at(pack, packs_per_row, N);
   const auto gate = load<N>(x + at.x), up = load<N>(x + at.x + packs_per_row * N);
   const auto d = load<N>(dy + at.y);
   float d_gate[N], d_up[N];
 #pragma unroll
   for (int n = 0; n < N; ++n) {
-    const float s = sigmoid(gate[n]);
-    d_gate[n] = d[n] * up[n] * s * (1 + gate[n] * (1 - s));
+    const float s = Gate::gate(gate[n]);
+    d_gate[n] = d[n] * up[n] * Gate::slope(gate[n], s);
     d_up[n] = d[n] * gate[n] * s;
   }
   store(dx + at.x, d_gate);
   store(dx + at.x + packs_per_row * N, d_up);
+}
+
+template <class Gate, class T>
+void gated_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols, cudaStream_t stream) {
+  if (rows * cols == 0) return;
+  with_width<kWide<T>>(aligned(y, x) && cols % kWide<T> == 0, [&]<int N>() {
+    const std::int64_t packs = rows * cols / N;
+    gated_forward_kernel<Gate, N>
+        <<<static_cast<unsigned>(ceil_div(packs, kThreads)), kThreads, 0, stream>>>(y, x, packs,
+                                                                                    cols / N);
+  });
+  check(cudaGetLastError());
+}
+
+template <class Gate, class T>
+void gated_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols,
+                    cudaStream_t stream) {
+  if (rows * cols == 0) return;
+  with_width<kWide<T>>(aligned(dx, dy, x) && cols % kWide<T> == 0, [&]<int N>() {
+    const std::int64_t packs = rows * cols / N;
+    gated_backward_kernel<Gate, N>
+        <<<static_cast<unsigned>(ceil_div(packs, kThreads)), kThreads, 0, stream>>>(
+            dx, dy, x, packs, cols / N);
+  });
+  check(cudaGetLastError());
 }
 
 }  // namespace
@@ -110,6 +149,16 @@ void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t count, GeluForm 
     map(dx, Inputs<T, 2>{{dy, x}}, count, GeluTanhSlope{}, stream);
   else
     map(dx, Inputs<T, 2>{{dy, x}}, count, GeluErfSlope{}, stream);
+}
+
+template <class T>
+void relu_forward(T* y, const T* x, std::int64_t count, cudaStream_t stream) {
+  map(y, Inputs<T, 1>{{x}}, count, Relu{}, stream);
+}
+
+template <class T>
+void relu_backward(T* dx, const T* dy, const T* x, std::int64_t count, cudaStream_t stream) {
+  map(dx, Inputs<T, 2>{{dy, x}}, count, ReluSlope{}, stream);
 }
 
 template <class T>
@@ -135,38 +184,39 @@ void tanh_backward(T* dx, const T* dy, const T* y, std::int64_t count, cudaStrea
 
 template <class T>
 void swiglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols, cudaStream_t stream) {
-  if (rows * cols == 0) return;
-  with_width<kWide<T>>(aligned(y, x) && cols % kWide<T> == 0, [&]<int N>() {
-    const std::int64_t packs = rows * cols / N;
-    swiglu_forward_kernel<N>
-        <<<static_cast<unsigned>(ceil_div(packs, kThreads)), kThreads, 0, stream>>>(y, x, packs,
-                                                                                    cols / N);
-  });
-  check(cudaGetLastError());
+  gated_forward<Silu>(y, x, rows, cols, stream);
 }
 
 template <class T>
 void swiglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols,
                      cudaStream_t stream) {
-  if (rows * cols == 0) return;
-  with_width<kWide<T>>(aligned(dx, dy, x) && cols % kWide<T> == 0, [&]<int N>() {
-    const std::int64_t packs = rows * cols / N;
-    swiglu_backward_kernel<N>
-        <<<static_cast<unsigned>(ceil_div(packs, kThreads)), kThreads, 0, stream>>>(
-            dx, dy, x, packs, cols / N);
-  });
-  check(cudaGetLastError());
+  gated_backward<Silu>(dx, dy, x, rows, cols, stream);
 }
 
-#define INSTANTIATE(T)                                                                       \
-  template void gelu_forward(T*, const T*, std::int64_t, GeluForm, cudaStream_t);            \
-  template void gelu_backward(T*, const T*, const T*, std::int64_t, GeluForm, cudaStream_t); \
-  template void squared_relu_forward(T*, const T*, std::int64_t, cudaStream_t);              \
-  template void squared_relu_backward(T*, const T*, const T*, std::int64_t, cudaStream_t);   \
-  template void tanh_forward(T*, const T*, std::int64_t, cudaStream_t);                      \
-  template void tanh_backward(T*, const T*, const T*, std::int64_t, cudaStream_t);           \
-  template void swiglu_forward(T*, const T*, std::int64_t, std::int64_t, cudaStream_t);      \
-  template void swiglu_backward(T*, const T*, const T*, std::int64_t, std::int64_t, cudaStream_t)
+template <class T>
+void geglu_forward(T* y, const T* x, std::int64_t rows, std::int64_t cols, cudaStream_t stream) {
+  gated_forward<TanhGelu>(y, x, rows, cols, stream);
+}
+
+template <class T>
+void geglu_backward(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols,
+                    cudaStream_t stream) {
+  gated_backward<TanhGelu>(dx, dy, x, rows, cols, stream);
+}
+
+#define INSTANTIATE(T)                                                                             \
+  template void gelu_forward(T*, const T*, std::int64_t, GeluForm, cudaStream_t);                  \
+  template void gelu_backward(T*, const T*, const T*, std::int64_t, GeluForm, cudaStream_t);       \
+  template void relu_forward(T*, const T*, std::int64_t, cudaStream_t);                            \
+  template void relu_backward(T*, const T*, const T*, std::int64_t, cudaStream_t);                 \
+  template void squared_relu_forward(T*, const T*, std::int64_t, cudaStream_t);                    \
+  template void squared_relu_backward(T*, const T*, const T*, std::int64_t, cudaStream_t);         \
+  template void tanh_forward(T*, const T*, std::int64_t, cudaStream_t);                            \
+  template void tanh_backward(T*, const T*, const T*, std::int64_t, cudaStream_t);                 \
+  template void swiglu_forward(T*, const T*, std::int64_t, std::int64_t, cudaStream_t);            \
+  template void swiglu_backward(T*, const T*, const T*, std::int64_t, std::int64_t, cudaStream_t); \
+  template void geglu_forward(T*, const T*, std::int64_t, std::int64_t, cudaStream_t);             \
+  template void geglu_backward(T*, const T*, const T*, std::int64_t, std::int64_t, cudaStream_t)
 INSTANTIATE(float);
 INSTANTIATE(bf16);
 INSTANTIATE(fp16);

@@ -20,10 +20,13 @@ struct GeluTanh {
   [[gnu::always_inline]] Floats operator()(Floats x) const { return x * gelu_gate(x); }
 };
 
+[[gnu::always_inline]] inline Floats gelu_tanh_slope(Floats x, Floats s) {  // s: its gate
+  return s + x * s * (1.0f - s) * (kTwoRoot * (1.0f + 3 * kCubic * x * x));
+}
+
 struct GeluTanhGradient {
   [[gnu::always_inline]] Floats operator()(Floats dy, Floats x) const {
-    const Floats s = gelu_gate(x);
-    return dy * (s + x * s * (1.0f - s) * (kTwoRoot * (1.0f + 3 * kCubic * x * x)));
+    return dy * gelu_tanh_slope(x, gelu_gate(x));
   }
 };
 
@@ -44,6 +47,12 @@ struct Swiglu {
   }
 };
 
+struct Geglu {
+  [[gnu::always_inline]] Floats operator()(Floats gate, Floats up) const {
+    return gate * gelu_gate(gate) * up;
+  }
+};
+
 struct Exp {
   [[gnu::always_inline]] Floats operator()(Floats x) const { return exp(x); }
 };
@@ -52,13 +61,27 @@ struct NormalCdf {
   [[gnu::always_inline]] Floats operator()(Floats x) const { return normal_cdf(x); }
 };
 
-[[gnu::always_inline]] inline void swiglu_gradient_row(float* dx, const float* dy, const float* x,
-                                                       std::int64_t cols) {
+struct SwigluSlope {
+  [[gnu::always_inline]] static Floats gate(Floats a) { return sigmoid(a); }
+  [[gnu::always_inline]] static Floats slope(Floats a, Floats s) {
+    return s * (1.0f + a * (1.0f - s));
+  }
+};
+
+struct GegluSlope {
+  [[gnu::always_inline]] static Floats gate(Floats a) { return gelu_gate(a); }
+  [[gnu::always_inline]] static Floats slope(Floats a, Floats s) { return gelu_tanh_slope(a, s); }
+};
+
+// Of y = a gate(a) up.
+template <class Slope>
+[[gnu::always_inline]] inline void gated_gradient_row(float* dx, const float* dy, const float* x,
+                                                      std::int64_t cols) {
   for (std::int64_t c = 0; c < cols; c += kLanes) {
     const std::int64_t lanes = std::min<std::int64_t>(kLanes, cols - c);
     const Floats d = load(dy + c, lanes, 0.0f), gate = load(x + c, lanes, 0.0f);
-    const Floats up = load(x + cols + c, lanes, 0.0f), s = sigmoid(gate);
-    store(dx + c, d * up * s * (1.0f + gate * (1.0f - s)), lanes);
+    const Floats up = load(x + cols + c, lanes, 0.0f), s = Slope::gate(gate);
+    store(dx + c, d * up * Slope::slope(gate, s), lanes);
     store(dx + cols + c, d * gate * s, lanes);
   }
 }
@@ -88,7 +111,24 @@ void swiglu_backward(float* dx, const float* dy, const float* x, std::int64_t ro
                      std::int64_t cols) {
   run([=] {
     for (std::int64_t r = 0; r < rows; ++r)
-      swiglu_gradient_row(dx + 2 * r * cols, dy + r * cols, x + 2 * r * cols, cols);
+      gated_gradient_row<SwigluSlope>(dx + 2 * r * cols, dy + r * cols, x + 2 * r * cols, cols);
+  });
+}
+
+void geglu_forward(float* y, const float* x, std::int64_t rows, std::int64_t cols) {
+  run([=] {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const float* gate = x + 2 * r * cols;
+      map(y + r * cols, cols, Geglu(), gate, gate + cols);
+    }
+  });
+}
+
+void geglu_backward(float* dx, const float* dy, const float* x, std::int64_t rows,
+                    std::int64_t cols) {
+  run([=] {
+    for (std::int64_t r = 0; r < rows; ++r)
+      gated_gradient_row<GegluSlope>(dx + 2 * r * cols, dy + r * cols, x + 2 * r * cols, cols);
   });
 }
 

@@ -22,6 +22,9 @@ void gelu_backward(float* dx, const float* dy, const float* x, std::int64_t coun
 void swiglu_forward(float* y, const float* x, std::int64_t rows, std::int64_t cols);
 void swiglu_backward(float* dx, const float* dy, const float* x, std::int64_t rows,
                      std::int64_t cols);
+void geglu_forward(float* y, const float* x, std::int64_t rows, std::int64_t cols);
+void geglu_backward(float* dx, const float* dy, const float* x, std::int64_t rows,
+                    std::int64_t cols);
 
 // y = exp(x), y = (1 + erf(x / sqrt 2)) / 2; y may be x.
 void exp(float* y, const float* x, std::int64_t count);

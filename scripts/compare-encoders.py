@@ -1,19 +1,26 @@
 #!/usr/bin/env python3
-"""Compares losses of transformers' T5 and Megatron-BERT with those of mt-pretrain over the same samples.
+"""Compares losses and gradients of transformers' T5 and Megatron-BERT with those of mt-pretrain over the same samples.
 
 Each model below is tiny and random.  mt-convert makes a checkpoint of it, of which mt-pretrain gives the losses of
 sixteen samples of testdata's stories; transformers gives them in fp64 of what `mt-preprocess samples` prints of the
-same samples.  They must be equal to 1e-5.
+same samples.  They must be equal to 1e-5.  Then mt-pretrain takes a step of SGD over sixteen samples in fp64, and
+mt-convert converts what came of it: what each weight has changed by is the learning rate times its gradient, which must
+be that of transformers to 1e-5 of the largest of its tensor.
+
+With --learn FOLDER both also learn from FOLDER/wikitext-2/test.txt, of the words in FOLDER/bert-uncased/vocab.txt: 500
+steps from the same weights over the same samples, those of transformers with PyTorch's AdamW.  Over each fifty steps the
+mean losses must be apart by less than what is left of the samples' own scatter in such a mean.
 
 Needs from PyPI: torch, transformers (tried with 2.15.0 and 4.51.3), safetensors.
 
-Run:  scripts/compare-encoders.py build/release/cmd [CASE ...]
+Run:  scripts/compare-encoders.py build/release/cmd [--learn FOLDER] [CASE ...]
 """
 import argparse
 import json
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,28 +29,34 @@ os.environ["MT_DEVICE"] = "cpu"
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 import transformers  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
 
 TESTDATA = pathlib.Path(__file__).resolve().parent.parent / "testdata"
-WORDS = ["--tokenizer-type", "BertWordPieceLowerCase", "--vocab-file", f"{TESTDATA}/wordpiece/vocab.txt"]
-T5 = dict(vocab_size=343, d_model=64, d_kv=16, d_ff=96, num_layers=2, num_decoder_layers=3, num_heads=4,
+T5 = dict(d_model=64, d_kv=16, d_ff=96, num_layers=2, num_decoder_layers=3, num_heads=4,
           dropout_rate=0, relative_attention_num_buckets=8, relative_attention_max_distance=20, pad_token_id=0,
           eos_token_id=242, decoder_start_token_id=241)
 T5_FLAGS = """--model-type t5 --encoder-num-layers 2 --decoder-num-layers 3 --kv-channels 16 --ffn-hidden-size 96
-  --normalization RMSNorm --norm-epsilon 1e-6 --disable-bias-linear --swiglu --untie-embeddings-and-output-weights
+  --normalization RMSNorm --norm-epsilon 1e-6 --disable-bias-linear
   --position-embedding-type relative --relative-attention-num-buckets 8 --relative-attention-max-distance 20
   --vocab-extra-ids 100 --encoder-seq-length 40 --decoder-seq-length 24"""
-BERT = dict(vocab_size=243, hidden_size=64, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96,
+BERT = dict(hidden_size=64, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96,
             max_position_embeddings=40, type_vocab_size=2, hidden_dropout_prob=0, attention_probs_dropout_prob=0,
             layer_norm_eps=1e-5, hidden_act="gelu")
 BERT_FLAGS = """--model-type bert --num-layers 3 --ffn-hidden-size 96 --seq-length 40 --no-bias-gelu-fusion"""
-FLAGS = """--hidden-size 64 --num-attention-heads 4 --max-position-embeddings 40 --make-vocab-size-divisible-by 1
-  --hidden-dropout 0 --attention-dropout 0 --micro-batch-size 16 --global-batch-size 16 --train-iters 1 --eval-iters 1
-  --skip-train --finetune --lr 1e-3 --split 0,100,0"""
+BATCH = 16
+FLAGS = f"""--hidden-size 64 --num-attention-heads 4 --max-position-embeddings 40 --make-vocab-size-divisible-by 1
+  --hidden-dropout 0 --attention-dropout 0 --micro-batch-size {BATCH} --global-batch-size {BATCH} --finetune --load ours
+  --data-path text_text_sentence"""
+RATE = 2.0**-10
+STEP = f"--train-iters 1 --eval-iters 1 --lr {RATE} --lr-decay-style constant --weight-decay 0 --clip-grad 0 " \
+       "--optimizer sgd --sgd-momentum 0"
+STEPS, WINDOW = 500, 50
+LEARNING = f"--train-iters {STEPS} --eval-iters 0 --lr 2e-3 --lr-decay-style cosine --min-lr 2e-4 --lr-warmup-iters 50"
 
 
-def make_t5():
-    return transformers.T5ForConditionalGeneration(
-        transformers.T5Config(**T5, feed_forward_proj="gated-silu", tie_word_embeddings=False))
+def make_t5(words, mlp, tied=False):
+    config = T5 | dict(vocab_size=words + 2 + 100, feed_forward_proj=mlp, tie_word_embeddings=tied)  # [BOS] and [EOS]
+    return transformers.T5ForConditionalGeneration(transformers.T5Config(**config))
 
 
 def losses_of_t5(model, sample):
@@ -52,8 +65,8 @@ def losses_of_t5(model, sample):
     return [F.cross_entropy(logits.transpose(1, 2), sample("labels"), ignore_index=-1)]
 
 
-def make_bert():
-    return transformers.MegatronBertForPreTraining(transformers.MegatronBertConfig(**BERT))
+def make_bert(words):
+    return transformers.MegatronBertForPreTraining(transformers.MegatronBertConfig(**BERT, vocab_size=words + 2))
 
 
 def losses_of_bert(model, sample):
@@ -62,10 +75,16 @@ def losses_of_bert(model, sample):
             F.cross_entropy(output.seq_relationship_logits, sample("is_random"))]
 
 
+UNTIED = " --untie-embeddings-and-output-weights"
 CASES = {
-    "t5-relative": (make_t5, losses_of_t5, T5_FLAGS),
+    "t5-1.0": (lambda words: make_t5(words, "relu", tied=True), losses_of_t5, T5_FLAGS + " --relu"),
+    "t5-1.1": (lambda words: make_t5(words, "gated-gelu"), losses_of_t5, T5_FLAGS + " --gated-linear-unit" + UNTIED),
+    "t5-swiglu": (lambda words: make_t5(words, "gated-silu"), losses_of_t5, T5_FLAGS + " --swiglu" + UNTIED),
     "megatron-bert": (make_bert, losses_of_bert, BERT_FLAGS),
 }
+
+
+PARTS = {"train": "100,0,0", "valid": "0,100,0"}  # how each is all there is
 
 
 def draw(model):
@@ -75,50 +94,154 @@ def draw(model):
             weights.copy_(norm + torch.randn_like(weights) * (1 if "relative" in name else 0.1))
 
 
-def samples_of(programs, flags, folder):
-    """The samples that mt-pretrain evaluates on, by Megatron's names of their fields."""
-    known = ("--seq-length", "--encoder-seq-length", "--decoder-seq-length", "--vocab-extra-ids")
-    lengths = [word for name, value in zip(flags, flags[1:]) if name in known for word in (name, value)]
-    lines = subprocess.run(
-        [f"{programs}/mt-preprocess", "samples", "--dataset", flags[1], "--data-path", "stories_text_sentence", "--split",
-         "0,100,0", "--part", "valid", "--samples", "16", "--count", "16", "--json", *lengths],
-        cwd=folder, check=True, capture_output=True, text=True).stdout.splitlines()
-    samples = [json.loads(line) for line in lines]
-    return lambda name: torch.tensor([sample[name] for sample in samples])
+class Work:
+    """A folder in which there are token files of a text, a model of a case, and mt's checkpoint of it."""
+
+    def __init__(self, programs, case, folder, text, words):
+        make, self.losses_of, flags = CASES[case]
+        self.programs, self.folder, self.flags = programs, folder, flags.split()
+        torch.manual_seed(1)
+        self.model = make(len(pathlib.Path(words).read_text().splitlines()))
+        self.run("mt-preprocess", "--split-sentences", "--lang", "en", "--tokenizer-type", "BertWordPieceLowerCase",
+                 "--vocab-file", words, "--input", text, "--output-prefix", "text")
+
+    def run(self, program, *arguments):
+        return subprocess.run([f"{self.programs}/{program}", *arguments], cwd=self.folder, check=True,
+                              capture_output=True, text=True)
+
+    def convert(self):
+        self.model.save_pretrained(f"{self.folder}/theirs")
+        self.run("mt-convert", "theirs", "ours")
+
+    def convert_back(self):
+        """From `after` to `back`, without the bias that Megatron-LM gives a T5's tied words, and transformers does not."""
+        self.run("mt-convert", "after", "plain", "--ckpt-format", "torch")
+        file = next(pathlib.Path(self.folder, "plain").rglob("model_optim_rng.pt"))
+        state = torch.load(file, weights_only=False)
+        for name, value in state["model"].items():
+            if name in ("output_layer.bias", "lm_head.output_layer.bias") and self.flags[1] == "t5":
+                value.zero_()
+        torch.save(state, file)
+        (file.parent.parent / "mt-manifest.json").unlink()  # which has the file's hash
+        self.run("mt-convert", "plain", "back", "--saver", "hf")
+
+    def pretrain(self, part, *options):
+        return self.run("mt-pretrain", "--split", PARTS[part], *options, *self.flags, *FLAGS.split())
+
+    def samples(self, part, count):
+        """What mt-pretrain reads, by Megatron's names of fields."""
+        known = ("--seq-length", "--encoder-seq-length", "--decoder-seq-length", "--vocab-extra-ids")
+        lengths = [word for pair in zip(self.flags, self.flags[1:]) if pair[0] in known for word in pair]
+        lines = self.run("mt-preprocess", "samples", "--dataset", self.flags[1], "--data-path", "text_text_sentence",
+                         "--split", PARTS[part], "--part", part, "--samples", str(count), "--count", str(count), "--json",
+                         *lengths).stdout.splitlines()
+        return [json.loads(line) for line in lines]
+
+    def losses(self, samples):
+        return self.losses_of(self.model, lambda name: torch.tensor([sample[name] for sample in samples]))
+
+
+def squares(name, tied):
+    """What a gradient is of the change that conversion makes of one: of a T5 it multiplies queries by the root of their
+    width and, where words are tied, divides the decoder's last norm by that of the model's."""
+    if re.search(r"(Self|EncDec)Attention\.q\.weight$", name):
+        return T5["d_kv"]
+    return 1 / T5["d_model"] if tied and name == "decoder.final_layer_norm.weight" else 1
+
+
+def worst_gradient(model, before, after):
+    """The largest difference, over the largest of its tensor."""
+    tied, worst = model.config.tie_word_embeddings, 0
+    for name, weights in model.named_parameters():
+        ours = (before[name].double() - after[name].double()) / RATE * squares(name, tied)
+        largest = max(weights.grad.abs().max().item(), 1e-6)  # those of biases of keys are zeros
+        worst = max(worst, (ours - weights.grad).abs().max().item() / largest)
+    return worst
 
 
 def compare(programs, name):
-    make, losses_of, flags = CASES[name]
-    flags = flags.split()
-    torch.manual_seed(1)
-    model = make().eval()
-    draw(model)
     with tempfile.TemporaryDirectory() as folder:
-        def run(program, *arguments):
-            return subprocess.run([f"{programs}/{program}", *arguments], cwd=folder, check=True, capture_output=True,
-                                  text=True)
-
-        run("mt-preprocess", "--split-sentences", "--lang", "en", *WORDS, "--input", f"{TESTDATA}/stories/stories.jsonl",
-            "--output-prefix", "stories")
-        model.save_pretrained(f"{folder}/theirs")
-        run("mt-convert", "theirs", "ours")
-        log = run("mt-pretrain", "--load", "ours", "--data-path", "stories_text_sentence", *flags, *FLAGS.split())
+        work = Work(programs, name, folder, f"{TESTDATA}/stories/stories.jsonl", f"{TESTDATA}/wordpiece/vocab.txt")
+        model = work.model.eval()
+        draw(model)
+        work.convert()
+        model.double()
+        log = work.pretrain("valid", "--skip-train", *STEP.split())
         ours = [float(loss) for loss in re.findall(r"loss value: (\S+)", log.stdout + log.stderr)]
-        with torch.no_grad():
-            theirs = [loss.item() for loss in losses_of(model.double(), samples_of(programs, flags, folder))]
-    worst = max(abs(a - b) for a, b in zip(ours, theirs, strict=True))
-    print(f"{name}: losses {' '.join(f'{loss:.6f}' for loss in ours)}; largest difference {worst:.1e}"
-          f"{'' if worst <= 1e-5 else '  NOT EQUAL'}", flush=True)
-    return worst <= 1e-5
+        theirs = work.losses(work.samples("valid", BATCH))
+        loss = max(abs(a - b.item()) for a, b in zip(ours, theirs, strict=True))
+        work.pretrain("train", "--dtype", "fp64", "--save", "after", *STEP.split())
+        work.convert_back()
+        sum(work.losses(work.samples("train", BATCH))).backward()
+        gradient = worst_gradient(model, load_file(f"{folder}/theirs/model.safetensors"),
+                                  load_file(f"{folder}/back/model.safetensors"))
+    good = max(loss, gradient) <= 1e-5
+    print(f"{name}: losses {' '.join(f'{each:.6f}' for each in ours)}; largest difference of losses {loss:.1e}, of "
+          f"gradients {gradient:.1e}{'' if good else '  NOT EQUAL'}", flush=True)
+    return good
+
+
+def write_articles(text, path):
+    """A JSON line for each article of a file of WikiText's."""
+    articles = re.split(r"^ = [^=].*[^=] = $", pathlib.Path(text).read_text(), flags=re.MULTILINE)
+    with open(path, "w") as out:
+        for article in filter(str.strip, articles):
+            out.write(json.dumps({"text": " ".join(article.split())}) + "\n")
+
+
+def steps_of_twin(work, rates):
+    """The losses of PyTorch's steps."""
+    decayed = [weights for weights in work.model.parameters() if weights.dim() > 1]
+    others = [weights for weights in work.model.parameters() if weights.dim() <= 1]
+    optimizer = torch.optim.AdamW([dict(params=decayed), dict(params=others, weight_decay=0)], weight_decay=0.01,
+                                  betas=(0.9, 0.999), eps=1e-8)
+    samples = work.samples("train", STEPS * BATCH)
+    for step, rate in enumerate(rates):
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        losses = work.losses(samples[step * BATCH : (step + 1) * BATCH])
+        optimizer.zero_grad()
+        sum(losses).backward()
+        torch.nn.utils.clip_grad_norm_(work.model.parameters(), 1.0)
+        optimizer.step()
+        yield [loss.item() for loss in losses]
+
+
+def learn(programs, name, data):
+    with tempfile.TemporaryDirectory() as folder:
+        write_articles(f"{data}/wikitext-2/test.txt", f"{folder}/articles.jsonl")
+        work = Work(programs, name, folder, "articles.jsonl", f"{data}/bert-uncased/vocab.txt")
+        work.convert()
+        work.pretrain("train", "--quiet", "--save", "learnt", *LEARNING.split())
+        steps = [json.loads(line) for line in open(f"{folder}/learnt/run.jsonl")]
+        steps = [step for step in steps if step["event"] == "step"]
+        theirs = list(steps_of_twin(work, [step["lr"] for step in steps]))
+    ours = [[step[loss] for loss in ("loss", "sop_loss") if loss in step] for step in steps]
+    worst, good = 0, len(ours) == STEPS
+    for begin in range(0, STEPS, WINDOW):
+        for term in range(len(ours[0])):
+            a, b = ([step[term] for step in steps[begin : begin + WINDOW]] for steps in (ours, theirs))
+            scatter = statistics.stdev(b) / WINDOW**0.5
+            worst = max(worst, abs(statistics.mean(a) - statistics.mean(b)) / scatter)
+    good = good and worst < 1
+    first, last = (" ".join(f"{statistics.mean(step[0] for step in steps[at]):.4f}" for steps in (ours, theirs))
+                   for at in (slice(0, WINDOW), slice(STEPS - WINDOW, STEPS)))
+    print(f"{name}: {STEPS} steps on WikiText-2, ours and PyTorch's: mean loss of the first {WINDOW} {first}, of the last "
+          f"{last}; largest difference {worst:.2f} of the scatter of a mean{'' if good else '  NOT EQUAL'}", flush=True)
+    return good
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("programs", help="folder of mt-preprocess, mt-convert and mt-pretrain")
+    parser.add_argument("--learn", metavar="FOLDER", help="of wikitext-2 and bert-uncased: learn from them, too")
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}; default all")
     args = parser.parse_args()
     programs = pathlib.Path(args.programs).resolve()
-    results = [compare(programs, name) for name in args.cases or CASES]
+    cases = args.cases or list(CASES)
+    results = [compare(programs, name) for name in cases]
+    if args.learn:
+        results += [learn(programs, name, pathlib.Path(args.learn).resolve()) for name in cases]
     sys.exit(0 if all(results) else 1)
 
 

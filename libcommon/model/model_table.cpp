@@ -10,10 +10,10 @@
 namespace mt {
 namespace {
 
-// The settings, for GeGLU as for SwiGLU, which has the same matrices.
+// The settings, with the gates that a Gemma has by its family.
 ModelConfig as_gpt(const ModelConfig& c) {
   ModelConfig like = c;
-  like.swiglu = c.swiglu || c.gated_gelu || c.family == ModelFamily::gemma;
+  like.swiglu |= c.family == ModelFamily::gemma;
   return like;
 }
 

@@ -6,14 +6,18 @@
 namespace mt {
 
 std::int64_t Mlp::activated_features() const {
-  return activation_ == Activation::swiglu ? fc1_.out_features() / 2 : fc1_.out_features();
+  return is_gated(activation_) ? fc1_.out_features() / 2 : fc1_.out_features();
 }
 
 void Mlp::activate(Step& s, Tensor a, Tensor h, ConstTensor x, const Norm* norm) const {
   if (activation_ == Activation::gelu_tanh) return fc1_.forward_gelu(s, a, h, x, norm);
   if (activation_ == Activation::swiglu) return fc1_.forward_swiglu(s, a, h, x, norm);
   fc1_.forward(s, h, x, norm);
-  if (activation_ == Activation::squared_relu)
+  if (activation_ == Activation::geglu)
+    geglu_forward(a, h, s.stream);
+  else if (activation_ == Activation::relu)
+    relu_forward(a, h, s.stream);
+  else if (activation_ == Activation::squared_relu)
     squared_relu_forward(a, h, s.stream);
   else
     gelu_forward(a, h, GeluForm::erf, s.stream);
@@ -27,6 +31,10 @@ void Mlp::activate_backward(Step& s, Tensor dh, ConstTensor dy, ConstTensor a, T
   fc2_.backward(s, da, dy, a);
   if (activation_ == Activation::swiglu)
     swiglu_backward(dh, da, h, s.stream);
+  else if (activation_ == Activation::geglu)
+    geglu_backward(dh, da, h, s.stream);
+  else if (activation_ == Activation::relu)
+    relu_backward(dh, da, h, s.stream);
   else if (activation_ == Activation::squared_relu)
     squared_relu_backward(dh, da, h, s.stream);
   else

@@ -24,6 +24,25 @@ void gelu_backward(Tensor dx, ConstTensor dy, ConstTensor x, GeluForm form, Stre
       });
 }
 
+void relu_forward(Tensor y, ConstTensor x, Stream& stream) {
+  check_shape("relu_forward", "y", y, x.shape());
+  dispatch(
+      Family::activation, x, moves(x, y), stream,
+      [&]<class T>() { cpu::relu_forward(y.as<T>(), x.as<T>(), x.numel()); },
+      [&]<class T>() { cuda::relu_forward(y.as<T>(), x.as<T>(), x.numel(), stream.handle()); });
+}
+
+void relu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream) {
+  check_shape("relu_backward", "dx", dx, x.shape());
+  check_shape("relu_backward", "dy", dy, x.shape());
+  dispatch(
+      Family::activation, x, moves(x, dy, dx), stream,
+      [&]<class T>() { cpu::relu_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), x.numel()); },
+      [&]<class T>() {
+        cuda::relu_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), x.numel(), stream.handle());
+      });
+}
+
 void squared_relu_forward(Tensor y, ConstTensor x, Stream& stream) {
   check_shape("squared_relu_forward", "y", y, x.shape());
   dispatch(
@@ -82,6 +101,27 @@ void swiglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream) {
       [&]<class T>() { cpu::swiglu_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), rows, cols); },
       [&]<class T>() {
         cuda::swiglu_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), rows, cols, stream.handle());
+      });
+}
+
+void geglu_forward(Tensor y, ConstTensor x, Stream& stream) {
+  const std::int64_t rows = row_count(y), cols = columns(y);
+  check_shape("geglu_forward", "x", x, {rows, 2 * cols});
+  dispatch(
+      Family::activation, x, moves(x, y), stream,
+      [&]<class T>() { cpu::geglu_forward(y.as<T>(), x.as<T>(), rows, cols); },
+      [&]<class T>() { cuda::geglu_forward(y.as<T>(), x.as<T>(), rows, cols, stream.handle()); });
+}
+
+void geglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream) {
+  const std::int64_t rows = row_count(dy), cols = columns(dy);
+  check_shape("geglu_backward", "x", x, {rows, 2 * cols});
+  check_shape("geglu_backward", "dx", dx, x.shape());
+  dispatch(
+      Family::activation, x, moves(x, dy, dx), stream,
+      [&]<class T>() { cpu::geglu_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), rows, cols); },
+      [&]<class T>() {
+        cuda::geglu_backward(dx.as<T>(), dy.as<T>(), x.as<T>(), rows, cols, stream.handle());
       });
 }
 

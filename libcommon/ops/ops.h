@@ -75,12 +75,16 @@ void rms_norm_backward(Tensor dx, Tensor dw, ConstTensor residual, ConstTensor d
 
 void gelu_forward(Tensor y, ConstTensor x, GeluForm form, Stream& stream);
 void gelu_backward(Tensor dx, ConstTensor dy, ConstTensor x, GeluForm form, Stream& stream);
+void relu_forward(Tensor y, ConstTensor x, Stream& stream);
+void relu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
 void squared_relu_forward(Tensor y, ConstTensor x, Stream& stream);
 void squared_relu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
 void tanh_forward(Tensor y, ConstTensor x, Stream& stream);
 void tanh_backward(Tensor dx, ConstTensor dy, ConstTensor y, Stream& stream);
 void swiglu_forward(Tensor y, ConstTensor x, Stream& stream);
 void swiglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
+void geglu_forward(Tensor y, ConstTensor x, Stream& stream);
+void geglu_backward(Tensor dx, ConstTensor dy, ConstTensor x, Stream& stream);
 
 // x: [tokens, heads, head_dim], in place;  inv_freq: [rotary_dim / 2] f64 of host memory.  Token t
 // stands at position first_position + t % seq_length.

@@ -52,6 +52,18 @@ TYPED_TEST(ActivationCuda, Gelu) {
     }
 }
 
+TYPED_TEST(ActivationCuda, Relu) {
+  using T = TypeParam;
+  for (const Size& s : kSizes) {
+    const std::int64_t n = s.rows * s.cols;
+    expect_agreement<T>(
+        s, 1, [&](T* y, const T* x) { cuda::relu_forward(y, x, n, nullptr); },
+        [&](T* dx, const T* dy, const T* x) { cuda::relu_backward(dx, dy, x, n, nullptr); },
+        [&](double* y, const double* x) { cpu::relu_forward(y, x, n); },
+        [&](double* dx, const double* dy, const double* x) { cpu::relu_backward(dx, dy, x, n); });
+  }
+}
+
 TYPED_TEST(ActivationCuda, SquaredRelu) {
   using T = TypeParam;
   for (const Size& s : kSizes) {
@@ -89,6 +101,20 @@ TYPED_TEST(ActivationCuda, Swiglu) {
         [&](double* y, const double* x) { cpu::swiglu_forward(y, x, s.rows, s.cols); },
         [&](double* dx, const double* dy, const double* x) {
           cpu::swiglu_backward(dx, dy, x, s.rows, s.cols);
+        });
+}
+
+TYPED_TEST(ActivationCuda, Geglu) {
+  using T = TypeParam;
+  for (const Size& s : kSizes)
+    expect_agreement<T>(
+        s, 2, [&](T* y, const T* x) { cuda::geglu_forward(y, x, s.rows, s.cols, nullptr); },
+        [&](T* dx, const T* dy, const T* x) {
+          cuda::geglu_backward(dx, dy, x, s.rows, s.cols, nullptr);
+        },
+        [&](double* y, const double* x) { cpu::geglu_forward(y, x, s.rows, s.cols); },
+        [&](double* dx, const double* dy, const double* x) {
+          cpu::geglu_backward(dx, dy, x, s.rows, s.cols);
         });
 }
 

@@ -38,6 +38,21 @@ std::vector<T> swiglu_gradient(const std::vector<T>& dy, const std::vector<T>& x
   return dx;
 }
 
+template <class T>
+std::vector<T> geglu(const std::vector<T>& x, std::int64_t rows, std::int64_t cols) {
+  std::vector<T> y(x.size() / 2);
+  cpu::geglu_forward(y.data(), x.data(), rows, cols);
+  return y;
+}
+
+template <class T>
+std::vector<T> geglu_gradient(const std::vector<T>& dy, const std::vector<T>& x, std::int64_t rows,
+                              std::int64_t cols) {
+  std::vector<T> dx(x.size());
+  cpu::geglu_backward(dx.data(), dy.data(), x.data(), rows, cols);
+  return dx;
+}
+
 double gelu_reference(double x, GeluForm form) {
   if (form == GeluForm::erf) return x / 2 * std::erfc(-x / std::sqrt(2.0));
   return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
@@ -79,6 +94,30 @@ TEST(Activation, GeluDerivatives) {
         gelu_gradient(dy, x, form), [&](const auto& at) { return check::dot(dy, gelu(at, form)); },
         x, 3);
   }
+}
+
+template <class T>
+void check_relu() {
+  auto x = random<T>(20000, 1, -3, 3);
+  const auto dy = random<T>(20000, 2);
+  x[7] = 0;
+  std::vector<T> y(x.size()), dx(x.size());
+  cpu::relu_forward(y.data(), x.data(), std::ssize(x));
+  cpu::relu_backward(dx.data(), dy.data(), x.data(), std::ssize(x));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    ASSERT_EQ(y[i], x[i] > 0 ? x[i] : 0) << x[i];
+    ASSERT_EQ(dx[i], x[i] > 0 ? dy[i] : 0) << x[i];
+  }
+}
+
+TEST(Activation, Relu) {
+  check_relu<float>();
+  check_relu<double>();
+  const float x[] = {-std::numeric_limits<float>::infinity(), std::nanf("")};
+  float y[2];
+  cpu::relu_forward(y, x, 2);
+  EXPECT_EQ(y[0], 0);
+  EXPECT_TRUE(std::isnan(y[1]));
 }
 
 template <class T>
@@ -144,6 +183,31 @@ TEST(Activation, SwigluDerivatives) {
       [&](const auto& at) { return check::dot(dy, swiglu(at, 5, 33)); }, x, 3);
 }
 
+TEST(Activation, Geglu) {
+  for (const std::int64_t rows : {0, 1, 33})
+    for (const std::int64_t cols : {0, 1, 31, 33, 700}) {
+      const auto x = random<double>(2 * rows * cols, 1, -9, 9), dy = random<double>(rows * cols, 2);
+      std::vector<double> expected;
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t c = 0; c < cols; ++c)
+          expected.push_back(gelu_reference(x[2 * r * cols + c], GeluForm::tanh) *
+                             x[2 * r * cols + cols + c]);
+      EXPECT_TRUE(check::near(geglu(x, rows, cols), expected)) << rows << " x " << cols;
+      const auto xf = check::convert<float>(x), dyf = check::convert<float>(dy);
+      EXPECT_TRUE(check::near(geglu(xf, rows, cols), expected)) << rows << " x " << cols;
+      EXPECT_TRUE(
+          check::near(geglu_gradient(dyf, xf, rows, cols), geglu_gradient(dy, x, rows, cols), 4e-6))
+          << rows << " x " << cols;
+    }
+}
+
+TEST(Activation, GegluDerivatives) {
+  const auto x = random<double>(2 * 5 * 33, 1, -4, 4), dy = random<double>(5 * 33, 2);
+  check::expect_gradient(
+      geglu_gradient(dy, x, 5, 33),
+      [&](const auto& at) { return check::dot(dy, geglu(at, 5, 33)); }, x, 3);
+}
+
 TEST(Activation, ExtremeInputs) {
   const float inf = std::numeric_limits<float>::infinity();
   for (const GeluForm form : kForms) {
@@ -162,6 +226,7 @@ TEST(Activation, SameBitsOnAnyThreads) {
   check::expect_same_on_any_threads([&] { return gelu(x, GeluForm::tanh); });
   check::expect_same_on_any_threads([&] { return gelu_gradient(dy, x, GeluForm::erf); });
   check::expect_same_on_any_threads([&] { return swiglu(x, 100, 500); });
+  check::expect_same_on_any_threads([&] { return geglu(x, 100, 500); });
 }
 
 }  // namespace

@@ -132,6 +132,8 @@ std::vector<NamedConfig> configs() {
   llama.kv_channels = 6;
   llama.untie_embeddings_and_output_weights = true;
   llama.complete();
+  ModelConfig gated = tiny("relative", 1, 1);
+  gated.gated_gelu = true;
   ModelConfig dropping = tiny("relative", 2, 1);
   dropping.attention_dropout = 0.2;
   dropping.hidden_dropout = 0.1;
@@ -144,6 +146,7 @@ std::vector<NamedConfig> configs() {
           {"relative", tiny("relative")},
           {"none", tiny("none", 3, 1)},
           {"llama", llama},
+          {"gated", gated},
           {"dropping", dropping},
           {"recomputed", again},
           {"partly_recomputed", selective}};

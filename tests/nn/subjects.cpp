@@ -213,7 +213,7 @@ NamedSubject of_cross_attention(const std::string& name, const AttentionForm& fo
 Mlp mlp(ParamTable& table, Activation activation, bool with_bias, double dropout,
         bool recompute = false) {
   constexpr std::int64_t kFfn = 9;
-  const std::int64_t rows = activation == Activation::swiglu ? 2 * kFfn : kFfn;
+  const std::int64_t rows = is_gated(activation) ? 2 * kFfn : kFfn;
   return {linear(table, "fc1", rows, kHidden, with_bias),
           linear(table, "fc2", kHidden, kFfn, with_bias),
           activation,
@@ -461,9 +461,11 @@ std::vector<NamedSubject> all_subjects() {
       of_attention("attention_with_dropout", with_dropout({.rotary_dim = 4})),
       of_mlp("mlp_gelu_tanh", Activation::gelu_tanh, true, 0),
       of_mlp("mlp_gelu_erf", Activation::gelu_erf, false, 0),
+      of_mlp("mlp_relu", Activation::relu, true, 0),
       of_mlp("mlp_squared_relu", Activation::squared_relu, true, 0),
       of_mlp("mlp_swiglu", Activation::swiglu, false, 0),
       of_mlp("mlp_swiglu_with_bias", Activation::swiglu, true, 0),
+      of_mlp("mlp_geglu", Activation::geglu, false, 0),
       of_mlp("mlp_with_dropout", Activation::gelu_tanh, true, 0.3),
       of_mlp("mlp_swiglu_with_dropout", Activation::swiglu, false, 0.3),
       plain<Branch>("attention_branch_with_dropout", kHidden, kHidden,

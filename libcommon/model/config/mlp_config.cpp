@@ -20,6 +20,8 @@ std::int64_t MlpConfig::ffn(std::int64_t hidden_size) const {
 
 Activation MlpConfig::activation() const {
   if (swiglu) return Activation::swiglu;
+  if (gated_gelu) return Activation::geglu;
+  if (relu) return Activation::relu;
   if (squared_relu) return Activation::squared_relu;
   return fuses_bias_and_gelu() ? Activation::gelu_tanh : Activation::gelu_erf;
 }

@@ -11,7 +11,7 @@ enum class Activation : std::uint8_t;  // nn/mlp.h
 struct MlpConfig {
   std::optional<std::int64_t> ffn_hidden_size;  // by default ffn(hidden_size)
   bool swiglu = false, squared_relu = false;
-  bool relu = false, gated_gelu = false;  // T5's and Gemma's: converted, not computed with
+  bool relu = false, gated_gelu = false;  // T5's
   bool bias_gelu_fusion =
       true;  // only chooses the GeLU's form: tanh if on and there are biases, else erf
   bool add_bias_linear = true;
@@ -20,6 +20,7 @@ struct MlpConfig {
 
   std::int64_t ffn(std::int64_t hidden_size) const;  // 4 h, or int(4 h 2/3 / 64) 64 with SwiGLU
   bool fuses_bias_and_gelu() const { return bias_gelu_fusion && add_bias_linear; }
+  bool is_gated() const { return swiglu || gated_gelu; }
   Activation activation() const;
 };
 

@@ -61,7 +61,8 @@ void check_t5(const ModelConfig& c) {
   if (c.kv_heads() != c.num_attention_heads)
     fail(Exit::bad_config, "--num-query-groups: T5's cross-attention has as many as heads");
   if (c.relu + c.gated_gelu + c.swiglu + c.squared_relu > 1)
-    fail(Exit::bad_config, "T5: more than one activation");
+    fail(Exit::bad_config,
+         "--relu, --gated-linear-unit, --swiglu, --squared-relu: a T5 has one activation");
   if (!c.window_size.empty())
     fail(Exit::bad_config, "--window-size: not of a T5, whose encoder sees both ways");
   if (c.position_embedding_type != "relative") return;

@@ -75,6 +75,7 @@ void visit_family_settings(Config& c, const Visit& visit) {
           stored("--relative-attention-num-buckets", kModel, count_to(1 << 20)));
     visit(c.relative_attention_max_distance,
           stored("--relative-attention-max-distance", kModel, count_to(1 << 30)));
+    visit(c.relu, {"--relu", Section::no_option, kModel, nullptr, nullptr, any_value(), kNoArg});
     visit(c.gated_gelu, rare(stored("--gated-linear-unit", kModel)));
     visit(c.scale_decoder_outputs, rare(stored("--scale-decoder-outputs", kModel)));
   }

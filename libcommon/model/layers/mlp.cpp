@@ -6,9 +6,9 @@ namespace mt {
 
 static std::optional<Branch> make_mlp(const LayerRows& layer) {
   const ModelConfig& c = layer.config;
-  const std::int64_t h = c.hidden_size, f = c.ffn(), fc1_rows = c.swiglu ? 2 * f : f;
+  const std::int64_t h = c.hidden_size, f = c.ffn(), fc1_rows = c.is_gated() ? 2 * f : f;
   std::vector<Segment> fc1_segments;
-  if (c.swiglu) fc1_segments.push_back({"gate", f, 0, ShardAxis::tp});
+  if (c.is_gated()) fc1_segments.push_back({"gate", f, 0, ShardAxis::tp});
   fc1_segments.push_back({"up", f, 0, ShardAxis::tp});
   const Norm norm = layer.make_branch_norm("mlp.linear_fc1", "layer_norm_weight");
   const Linear fc1(layer.table,

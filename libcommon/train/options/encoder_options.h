@@ -1,5 +1,6 @@
 // EncoderOptions: what a T5 has beside a GPT, in the words of pretrain_t5.py.  The decoder's layers
 // are as many as the encoder's unless said otherwise, which Megatron-LM v0.12 reads without effect.
+// Its MLPs may be those of the T5s that were published, for which Megatron-LM has no flags.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@ struct EncoderOptions {
   std::optional<std::int64_t> encoder_num_layers, decoder_num_layers;
   std::int64_t relative_attention_num_buckets = EncoderConfig().relative_attention_num_buckets,
                relative_attention_max_distance = EncoderConfig().relative_attention_max_distance;
+  bool relu = false, gated_linear_unit = false;
 
   void add_to(CommandLine& cl);
   // Makes the model a T5 with these layers; --num-layers says how many where nothing else does.

@@ -80,7 +80,8 @@ static std::string option_of(const Setting& s, ModelFamily family, const Command
   if (family == ModelFamily::t5 && flag == "--num-layers") return "--decoder-num-layers";
   if (flag == "--encoder-num-layers" && !cl.given(flag)) return "--num-layers";
   const bool of_family = flag == "--bert-no-binary-head" || flag == "--encoder-num-layers" ||
-                         flag.starts_with("--relative-attention-");
+                         flag.starts_with("--relative-attention-") || flag == "--relu" ||
+                         flag == "--gated-linear-unit";
   const bool has_own = of_family || (s.section != Section::no_option && !s.arg_name().empty());
   return has_own && flag != "--vocab-size" ? s.flag : "";
 }
@@ -119,6 +120,7 @@ void PretrainOptions::take_stored(CommandLine& cl) {
     if constexpr (requires { value.reset(); }) value.reset();
     if constexpr (requires { value.clear(); }) value.clear();
   });
+  model.scale_decoder_outputs = stored->model.scale_decoder_outputs;  // which has no option
   if (stored->seq_length) take("--seq-length", {std::to_string(*stored->seq_length)});
 }
 
