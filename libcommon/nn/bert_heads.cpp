@@ -47,7 +47,7 @@ void BertHeads::losses_of_order(Step& s, Tensor loss, ConstTensor x, const Asked
 
 void BertHeads::forward(Step& s, Tensor loss, ConstTensor x, const Asked& asked,
                         Saved* saved) const {
-  const std::int64_t all = asked.rows.numel(), words = all - asked_of_order(s);
+  const std::int64_t all = asked.rows.numel(), words = all - asked.order;
   const Tensor picked = s.kept(saved, {all, x.shape()[1]});
   const ArenaScope scope(s.layer);
   if (s.shares_rows()) {
@@ -70,7 +70,7 @@ void BertHeads::forward(Step& s, Tensor loss, ConstTensor x, const Asked& asked,
 // Ranks that share the rows of hidden states each know the gradient of all that were asked of.
 void BertHeads::backward(Step& s, Tensor dx, const Saved& v) const {
   const ArenaScope scope(s.layer);
-  const std::int64_t all = v.x.shape()[0], words = all - asked_of_order(s);
+  const std::int64_t all = v.x.shape()[0], words = v.a.shape()[0];
   const Tensor d_asked = s.scratch(v.x.shape());
   {
     Step of_words = step_of(s, words);

@@ -1,5 +1,5 @@
 // BertHeads: what a BERT says of the tokens that it is asked of: which word stands there, and, of
-// the first token of each sequence, whether the sequence's two texts have changed places.
+// the first token of each text, whether the text's two parts have changed places.
 //   words   loss = LmHead(norm(gelu(x W_d^T + b_d)), target), GeLU in its erf form
 //   order   loss = cross-entropy(tanh(x W_p^T + b_p) W_b^T + b_b, target), of two classes
 // No other token takes part, and no logits of others are made.  Tensor-parallel ranks share the
@@ -24,6 +24,7 @@ class BertHeads {
     ConstTensor row_of;   // [tokens] i32: for each, which of these it is; -1: none
     ConstTensor targets;  // [asked] i32
     ConstTensor weight;   // [asked]: by how much the objective changes with each loss
+    std::int64_t order = 0;  // how many are asked of the order
   };
   struct Saved {
     ConstTensor row_of;
@@ -41,7 +42,6 @@ class BertHeads {
   void backward(Step& s, Tensor dx, const Saved& saved) const;
 
  private:
-  std::int64_t asked_of_order(const Step& s) const { return order_ ? s.tokens.sequences : 0; }
   void losses_of_words(Step& s, Tensor loss, ConstTensor x, const Asked& asked, Saved* saved) const;
   void losses_of_order(Step& s, Tensor loss, ConstTensor x, const Asked& asked, Saved* saved) const;
 

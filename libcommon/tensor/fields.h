@@ -19,10 +19,10 @@ enum class Field : std::uint8_t {
   first_key,    // for each token, where in its sequence the keys that it attends to begin
   loss_mask,    // 1 where a label's loss counts, else 0
   weight,       // of each label's loss in the objective
-  lengths,      // of each sequence, in tokens: behind them is padding
-  types,        // of tokens: of which of a sample's two texts each is, 0 or 1
+  lengths,      // of each sequence, or of each text of it, in tokens: behind them is padding
+  types,        // of tokens: of which of a text's two parts each is, 0 or 1
   masked,       // which tokens of a sequence are to be guessed, ascending; then zeroes
-  order,        // of each sequence: 1 where the second of its texts stood before the first, else 0
+  order,        // of each text: 1 where the second of its two parts stood before the first, else 0
   order_mask,   // 1 where an order's loss counts, else 0
   encoder_ids,  // tokens that an encoder reads; with their positions and the sequences' lengths
   encoder_positions,

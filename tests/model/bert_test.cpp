@@ -96,6 +96,7 @@ class BertBench {
     batch[Field::types] = types_;
     batch[Field::rows] = rows_.view().rows(0, weight_.view().numel());
     batch[Field::row_of] = has_order_ ? row_of_ : row_of_words_;
+    if (has_order_) batch[Field::order] = order_;
     batch[Field::targets] = targets_.view().rows(0, weight_.view().numel());
     return batch;
   }
@@ -118,6 +119,7 @@ class BertBench {
   const HostTensor types_{{kTokens}, Numbers{0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0}};
   const HostTensor first_key_{{kTokens}, Numbers{0, 0, 0, 0, 0, 0, 6, 6, 0, 0, 0, 0, 0, 0, 0, 7}};
   const HostTensor rows_{{5}, Numbers{2, 4, 9, 0, 8}}, targets_{{5}, Numbers{3, 10, 12, 0, 1}};
+  const HostTensor order_{{2}, Numbers{0, 1}};
   const HostTensor row_of_{{kTokens},
                            Numbers{3, -1, 0, -1, 1, -1, -1, -1, 4, 2, -1, -1, -1, -1, -1, -1}};
   const HostTensor row_of_words_{

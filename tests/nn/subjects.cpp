@@ -374,7 +374,8 @@ class BertHeadsSubject : public Subject {
                     {.rows = rows_.view().rows(0, asked),
                      .row_of = asked == 7 ? row_of_.view() : row_of_words_.view(),
                      .targets = targets_.view().rows(0, asked),
-                     .weight = row_weight_.view()},
+                     .weight = row_weight_.view(),
+                     .order = asked == 7 ? 2 : 0},
                     save ? &saved_ : nullptr);
   }
   void backward(Step& s, Tensor dx, ConstTensor, ConstTensor) override {

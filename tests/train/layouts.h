@@ -40,6 +40,7 @@ struct TrainedLayout {
   bool documents = false;   // attention stays within them
   bool per_token_loss = false;
   const char* positions = "";  // of a T5
+  bool packed = false;         // a BERT's samples
 
   // Of the options that one rank would have too: runs that agree in them can be compared.
   std::string model_name() const {
@@ -51,7 +52,7 @@ struct TrainedLayout {
                   hidden_size == 32 ? "" : concat("_h", hidden_size),
                   seq_length == 16 ? "" : concat("_s", seq_length),
                   dtype == DType::f64 ? "" : "_f32", documents ? "_documents" : "",
-                  per_token_loss ? "_per_token" : "");
+                  per_token_loss ? "_per_token" : "", packed ? "_packed" : "");
   }
   std::string name() const {
     const ParallelOptions& p = parallel;
@@ -142,6 +143,7 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
     if (layout.style == Style::bert) {
       if (!fs::exists(path("sentences.bin"))) write_sentences(path("sentences"));
       make_bert(o, path("sentences"), layout.tied);  // untied ones without a binary head
+      o.data.masks.pack_sequences = layout.packed;
     }
     o.model.padded_vocab_size = 384;
     o.data.seq_length = o.model.max_position_embeddings = layout.seq_length;
@@ -193,7 +195,8 @@ class Layouts : public Training, public testing::WithParamInterface<TrainedLayou
                                       .seq_length = layout.seq_length,
                                       .documents = layout.documents,
                                       .per_token_loss = layout.per_token_loss,
-                                      .positions = layout.positions}));
+                                      .positions = layout.positions,
+                                      .packed = layout.packed}));
     return found->second;
   }
 

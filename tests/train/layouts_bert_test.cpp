@@ -30,6 +30,8 @@ std::vector<TrainedLayout> bert_layouts() {
   std::vector<TrainedLayout> all;
   std::size_t turn = 0;
   add_layouts(all, {.style = Style::bert, .num_layers = 4}, kKinds, turn);
+  add_layouts(all, {.style = Style::bert, .num_layers = 4, .seq_length = 48, .packed = true},
+              {{.tensor = 2, .stages = 2, .data = 2, .sequence = true}}, turn);
   return all;
 }
 
@@ -50,15 +52,23 @@ class BertRun : public Layouts {
 };
 
 TEST_F(BertRun, GoesOnToTheSameBytes) {
-  train_with(run_of("whole"));
-  PretrainOptions o = run_of("parts");
-  o.run.length.exit_interval = 2;
-  train_with(o);
-  o = run_of("parts");
-  o.run.checkpoint.load = o.run.checkpoint.save;
-  train_with(o);
-  expect_same_files(iteration_folder(path("parts"), 4), iteration_folder(path("whole"), 4));
-  EXPECT_EQ(losses("parts"), losses("whole"));
+  for (const bool packed : {false, true}) {
+    const std::string whole = packed ? "packed" : "whole", parts = whole + "_parts";
+    const auto of_samples = [&](const std::string& save) {
+      PretrainOptions o = run_of(save);
+      o.data.masks.pack_sequences = packed;
+      return o;
+    };
+    train_with(of_samples(whole));
+    PretrainOptions o = of_samples(parts);
+    o.run.length.exit_interval = 2;
+    train_with(o);
+    o = of_samples(parts);
+    o.run.checkpoint.load = o.run.checkpoint.save;
+    train_with(o);
+    expect_same_files(iteration_folder(path(parts), 4), iteration_folder(path(whole), 4));
+    EXPECT_EQ(losses(parts), losses(whole));
+  }
 }
 
 // Each term has its name in what a run reports of steps and of evaluations.

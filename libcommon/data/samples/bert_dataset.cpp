@@ -35,11 +35,18 @@ Tokens joined(std::span<const std::int32_t> a, std::span<const std::int32_t> b,
 
 }  // namespace
 
-FieldSpecs bert_fields(std::int64_t seq_length, double mask_prob, bool binary_head) {
-  const std::int64_t most = most_masked(seq_length, mask_prob);
+// Of n tokens at most round(n p), or 1, are masked, so of several samples no more than these.
+static std::int64_t most_masked_of(std::int64_t texts, std::int64_t tokens, double probability) {
+  if (texts == 1) return most_masked(tokens, probability);
+  return static_cast<std::int64_t>(static_cast<double>(tokens) * probability) + texts;
+}
+
+FieldSpecs bert_fields(std::int64_t seq_length, double mask_prob, bool binary_head,
+                       std::int64_t texts) {
+  const std::int64_t most = most_masked_of(texts, seq_length, mask_prob);
   FieldSpecs fields = {{.field = Field::ids, .per_sample = seq_length},
                        {.field = Field::positions, .per_sample = seq_length},
-                       {.field = Field::lengths, .per_sample = 1, .of_tokens = false},
+                       {.field = Field::lengths, .per_sample = texts, .of_tokens = false},
                        {.field = Field::masked, .per_sample = most, .of_tokens = false},
                        {.field = Field::labels, .per_sample = most, .of_tokens = false}};
   const auto add_mask = [&](Field field, std::int64_t n) {
@@ -48,8 +55,8 @@ FieldSpecs bert_fields(std::int64_t seq_length, double mask_prob, bool binary_he
   add_mask(Field::loss_mask, most);
   if (!binary_head) return fields;
   fields.push_back({.field = Field::types, .per_sample = seq_length});
-  fields.push_back({.field = Field::order, .per_sample = 1, .of_tokens = false});
-  add_mask(Field::order_mask, 1);
+  fields.push_back({.field = Field::order, .per_sample = texts, .of_tokens = false});
+  add_mask(Field::order_mask, texts);
   return fields;
 }
 
@@ -68,6 +75,13 @@ BertDataset::BertDataset(const IndexedDataset& data, const WordPieces& pieces,
             .num_samples = options.num_samples},
            cache),
       masking_(pieces, {.probability = options.mask_prob, .max_ngram = 3}) {}
+
+std::int64_t BertDataset::longest(std::int64_t k) const {
+  const ItemRange sentences = map_.sentences(k);
+  std::int64_t tokens = 0;
+  for (std::int64_t i = sentences.begin; i < sentences.end; ++i) tokens += data_.length(i);
+  return std::min(tokens, map_.target_length(k)) + (options_.binary_head ? 3 : 2);
+}
 
 struct BertDataset::Made {
   Tokens text;

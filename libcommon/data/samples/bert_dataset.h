@@ -37,8 +37,9 @@ struct BertSample {
   std::span<std::int32_t> text, types, labels, padding_mask, loss_mask;
 };
 
-// What its samples bring.
-FieldSpecs bert_fields(std::int64_t seq_length, double mask_prob, bool binary_head);
+// What its samples bring, or rows of up to so many of them (bert_packs.h).
+FieldSpecs bert_fields(std::int64_t seq_length, double mask_prob, bool binary_head,
+                       std::int64_t texts = 1);
 
 class BertDataset final : public Samples {
  public:
@@ -66,6 +67,8 @@ class BertDataset final : public Samples {
   Facts get(std::int64_t k, const BertSample& sample) const;
 
   const SentenceMap& map() const { return map_; }
+  // How many tokens sample k has at most.
+  std::int64_t longest(std::int64_t k) const;
 
  private:
   struct Made;

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/samples/bert_dataset.h"
+#include "data/samples/bert_packs.h"
 #include "data/samples/t5_dataset.h"
 
 namespace mt {
@@ -73,14 +73,18 @@ std::unique_ptr<SampleKind> gpt_samples(std::vector<const TokenSequences*> files
 std::unique_ptr<SampleKind> masked_samples(SampleType type, const TokenFiles& files,
                                            const WordPieces& pieces, std::int64_t seq_length,
                                            const MaskOptions& masks, std::uint32_t seed) {
-  if (type == SampleType::bert)
-    return std::make_unique<SentenceSamples<BertDataset, BertDatasetOptions>>(
-        files, pieces,
-        BertDatasetOptions{.seq_length = seq_length,
-                           .seed = seed,
-                           .mask_prob = masks.mask_prob,
-                           .short_seq_prob = masks.short_seq_prob,
-                           .binary_head = masks.binary_head});
+  if (type == SampleType::bert) {
+    const BertDatasetOptions options{.seq_length = seq_length,
+                                     .seed = seed,
+                                     .mask_prob = masks.mask_prob,
+                                     .short_seq_prob = masks.short_seq_prob,
+                                     .binary_head = masks.binary_head};
+    if (masks.pack_sequences)
+      return std::make_unique<SentenceSamples<BertPacks, BertDatasetOptions>>(files, pieces,
+                                                                              options);
+    return std::make_unique<SentenceSamples<BertDataset, BertDatasetOptions>>(files, pieces,
+                                                                              options);
+  }
   return std::make_unique<SentenceSamples<T5Dataset, T5DatasetOptions>>(
       files, pieces,
       T5DatasetOptions{.seq_length = seq_length,

@@ -17,6 +17,9 @@ void MaskOptions::add_to(CommandLine& cl) {
             "bert, t5: part of the samples that is shorter", between(0, 1));
   cl.off_switch("--bert-no-binary-head", &binary_head,
                 "bert: samples of one run of sentences, not of two to be put in order");
+  cl.flag("--pack-sequences", &pack_sequences,
+          "bert: rows of --seq-length tokens hold up to 8 samples, which do not see each other; a "
+          "row counts as one sample");
 }
 
 void MaskOptions::check(SampleType type, const std::string& type_option) const {
@@ -30,7 +33,8 @@ void MaskOptions::check(SampleType type, const std::string& type_option) const {
        {Rule{decoder_seq_length.has_value(), t5, "--decoder-seq-length"},
         Rule{mask_prob != defaults.mask_prob, bert || t5, "--mask-prob"},
         Rule{short_seq_prob != defaults.short_seq_prob, bert || t5, "--short-seq-prob"},
-        Rule{!binary_head, bert, "--bert-no-binary-head"}})
+        Rule{!binary_head, bert, "--bert-no-binary-head"},
+        Rule{pack_sequences, bert, "--pack-sequences"}})
     if (rule.says && !rule.fits) fail(Exit::usage, rule.name, ": has no effect with ", type_option);
   if (t5 && !decoder_seq_length) fail(Exit::usage, "--decoder-seq-length: required");
 }

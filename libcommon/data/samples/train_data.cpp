@@ -33,7 +33,8 @@ void DataOptions::check_type(const std::string& type_option) const {
 FieldSpecs sample_fields(const DataOptions& options) {
   const MaskOptions& masks = options.masks;
   if (options.type == SampleType::bert)
-    return bert_fields(options.seq_length, masks.mask_prob, masks.binary_head);
+    return bert_fields(options.seq_length, masks.mask_prob, masks.binary_head,
+                       masks.texts_of_row());
   if (options.type == SampleType::t5)
     return t5_fields(options.seq_length, *masks.decoder_seq_length);
   return gpt_fields(options.seq_length, options.reset_attention_mask);

@@ -62,11 +62,13 @@ void Bert::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, cons
   }
   const Tensor normed = s.scratch(x.shape());
   final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
+  const Tensor& order = batch[Field::order];
   heads_->forward(s, ends.loss, normed,
                   {.rows = batch[Field::rows],
                    .row_of = batch[Field::row_of],
                    .targets = batch[Field::targets],
-                   .weight = ends.weight},
+                   .weight = ends.weight,
+                   .order = order ? order.numel() : 0},
                   saved ? &saved->heads : nullptr);
   if (saved) saved->y = x;
 }

@@ -19,8 +19,9 @@ namespace mt {
 
 struct ModelConfig;
 
-// Reads ids, types, positions, first_key (padding is a text of its own), rows, row_of and targets.
-// Ends::loss and its weight are of the rows, those that are asked of the order behind the others.
+// Reads ids, types, positions, first_key (a sequence may have several texts; padding is one, too),
+// rows, row_of and targets.  Ends::loss and its weight are of the rows, those that are asked of the
+// order, as many as there are orders, behind the others.
 class Bert : public Model {
  public:
   struct Saved : Model::Saved {

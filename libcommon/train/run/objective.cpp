@@ -68,13 +68,14 @@ std::span<const Term> MaskedModelling::terms() const {
   return std::span(kTerms).first(with_order_ ? 2 : 1);
 }
 
-// A row for each place that may be masked and, behind those of all samples, for each first token.
+// A row for each place that may be masked and, behind those of all samples, for each text's first
+// token.
 FieldSpecs MaskedModelling::fields(const FieldSpecs& of_samples) const {
   const auto per_sample = [&](Field field) {
     return std::ranges::find(of_samples, field, &FieldSpec::field)->per_sample;
   };
   const std::int64_t tokens = per_sample(Field::ids);
-  const std::int64_t rows = per_sample(Field::masked) + (with_order_ ? 1 : 0);
+  const std::int64_t rows = per_sample(Field::masked) + (with_order_ ? texts_ : 0);
   return {{.field = Field::first_key, .per_sample = tokens},
           {.field = Field::row_of, .per_sample = tokens},
           {.field = Field::rows, .per_sample = rows, .of_tokens = false},
@@ -97,27 +98,32 @@ double MaskedModelling::count(std::size_t term, const Fields& batch) const {
   return sum_of(batch[mask_of(term)]);
 }
 
-// Padding is a text of its own, which none of the sample's tokens sees.
-static void part_padding(const Fields& batch) {
+// No text sees another; padding is one, too.
+static void part_texts(const Fields& batch, std::size_t texts) {
   const auto lengths = batch.span<std::int32_t>(Field::lengths);
   const auto first_key = batch.span<std::int32_t>(Field::first_key);
-  const std::size_t tokens = first_key.size() / lengths.size();
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    const auto of_sample = first_key.subspan(i * tokens, tokens);
-    const auto length = static_cast<std::size_t>(lengths[i]);
-    std::ranges::fill(of_sample.first(length), 0);
-    std::ranges::fill(of_sample.subspan(length), lengths[i]);
+  const std::size_t tokens = first_key.size() / (lengths.size() / texts);
+  for (std::size_t i = 0; i < lengths.size(); i += texts) {
+    auto rest = first_key.subspan(i / texts * tokens, tokens);
+    std::int32_t begin = 0;
+    for (const std::int32_t length : lengths.subspan(i, texts)) {
+      std::ranges::fill(rest.first(static_cast<std::size_t>(length)), begin);
+      rest = rest.subspan(static_cast<std::size_t>(length));
+      begin += length;
+    }
+    std::ranges::fill(rest, begin);
   }
 }
 
 // Fills rows, row_of and targets.  A row that is not needed is the micro-batch's first token.
 template <class T>
-static void find_rows(const Fields& batch, bool with_order) {
+static void find_rows(const Fields& batch, bool with_order, std::size_t texts) {
   const auto of = [&](Field field) { return batch.span<std::int32_t>(field); };
   const auto masked = of(Field::masked), labels = of(Field::labels), order = of(Field::order);
   const auto row_of = of(Field::row_of), rows = of(Field::rows), targets = of(Field::targets);
   const auto mask = batch.span<T>(Field::loss_mask);
-  const std::size_t samples = of(Field::lengths).size();
+  const auto lengths = of(Field::lengths);
+  const std::size_t samples = lengths.size() / texts;
   const std::size_t tokens = row_of.size() / samples, places = masked.size() / samples;
   std::ranges::fill(row_of, -1);
   const auto put = [&](std::size_t row, std::size_t token, std::int32_t target) {
@@ -129,14 +135,21 @@ static void find_rows(const Fields& batch, bool with_order) {
     rows[i] = targets[i] = 0;
     if (mask[i] != 0) put(i, i / places * tokens + static_cast<std::size_t>(masked[i]), labels[i]);
   }
-  for (std::size_t i = 0; with_order && i < samples; ++i)
-    put(masked.size() + i, i * tokens, order[i]);
+  std::size_t begin = 0;  // of a text in its sample
+  for (std::size_t i = 0; with_order && i < lengths.size(); ++i) {
+    const std::size_t row = masked.size() + i;
+    if (i % texts == 0) begin = 0;
+    rows[row] = targets[row] = 0;
+    if (lengths[i] > 0) put(row, i / texts * tokens + begin, order[i]);
+    begin += static_cast<std::size_t>(lengths[i]);
+  }
 }
 
 void MaskedModelling::weigh(const Fields& batch, std::span<const double> each) const {
-  part_padding(batch);
+  const auto texts = static_cast<std::size_t>(texts_);
+  part_texts(batch, texts);
   with_float_type(batch[Field::weight].dtype(), [&]<class T>() {
-    find_rows<T>(batch, with_order_);
+    find_rows<T>(batch, with_order_, texts);
     std::size_t row = 0;
     for (std::size_t term = 0; term < terms().size(); ++term) {
       const double counted = std::max(1.0, count(term, batch));
@@ -163,9 +176,10 @@ void MaskedModelling::scale_weights(const Fields& batch, ConstTensor by, Stream&
   scale(batch[Field::weight], batch[Field::weight], by, stream);
 }
 
-std::unique_ptr<const Objective> pretraining_objective(const ModelConfig& model) {
+std::unique_ptr<const Objective> pretraining_objective(const ModelConfig& model,
+                                                       std::int64_t texts) {
   if (model.family == ModelFamily::bert)
-    return std::make_unique<MaskedModelling>(model.bert_binary_head);
+    return std::make_unique<MaskedModelling>(model.bert_binary_head, texts);
   return std::make_unique<LanguageModelling>();
 }
 

@@ -60,8 +60,9 @@ class LanguageModelling final : public Objective {
 // one without masked words adds nothing.
 class MaskedModelling final : public Objective {
  public:
-  // Whether there is an order.
-  explicit MaskedModelling(bool with_order) : with_order_(with_order) {}
+  // Whether there is an order, and how many texts a sequence has at most.
+  explicit MaskedModelling(bool with_order, std::int64_t texts = 1)
+      : with_order_(with_order), texts_(texts) {}
 
   std::span<const Term> terms() const override;
   FieldSpecs fields(const FieldSpecs& of_samples) const override;
@@ -74,9 +75,11 @@ class MaskedModelling final : public Objective {
 
  private:
   bool with_order_;
+  std::int64_t texts_;
 };
 
-// What a model of this kind is pretrained to.
-std::unique_ptr<const Objective> pretraining_objective(const ModelConfig& model);
+// What a model of this kind is pretrained to, on sequences of so many texts at most.
+std::unique_ptr<const Objective> pretraining_objective(const ModelConfig& model,
+                                                       std::int64_t texts);
 
 }  // namespace mt

@@ -14,12 +14,14 @@ class Pretraining : public Task {
  public:
   // To be planned.  The model is complete, or becomes so by changed().
   Pretraining(const ModelConfig& model, const DataOptions& options)
-      : model_(model), options_(options), objective_(pretraining_objective(model)) {}
+      : model_(model),
+        options_(options),
+        objective_(pretraining_objective(model, options.masks.texts_of_row())) {}
   Pretraining(const ModelConfig& model, const DataOptions& options, TrainData data)
       : model_(model),
         options_(options),
         data_(std::move(data)),
-        objective_(pretraining_objective(model)) {}
+        objective_(pretraining_objective(model, options.masks.texts_of_row())) {}
 
   const ModelConfig& model() const override { return model_; }
   std::unique_ptr<Model> make_model(const StageRanges& stages,
