@@ -1,4 +1,5 @@
-// mt-preprocess: JSON lines to token files, a look into them, and the training of vocabularies.
+// mt-preprocess: JSON lines to token files, a look into them, and the training of vocabularies and
+// of models that find sentences.
 #include <iostream>
 
 #include "base/command.h"
@@ -7,6 +8,7 @@
 #include "data/corpus/dedup.h"
 #include "data/corpus/large_pages.h"
 #include "data/corpus/preprocess.h"
+#include "data/corpus/punkt_training.h"
 #include "data/corpus/vocabulary.h"
 #include "data/files/inspect.h"
 #include "data/files/rearrange.h"
@@ -57,17 +59,29 @@ void run_preprocess(CommandLine& cl) {
   mt::run_until_signal(cl, work, options.resume);
 }
 
-void run_vocab(CommandLine& cl) {
-  mt::VocabularyOptions options;
+// `vocab` and `punkt`: something is learnt from a corpus.
+template <class Options, class Train>
+void run_training(CommandLine& cl, const Train& train) {
+  Options options;
   bool json = false;
-  cl.describe("train the vocabulary of a tokenizer");
   options.add_to(cl);
   cl.flag("--json", &json, "print a summary as one JSON object");
   cl.parse();
   mt::run_until_signal(cl, [&](const mt::RunContext& context) {
-    const mt::VocabularySummary summary = mt::train_vocabulary(options, context);
+    const auto summary = train(options, context);
     if (json) print_summary(summary);
   });
+}
+
+void run_vocab(CommandLine& cl) {
+  cl.describe("train the vocabulary of a tokenizer");
+  run_training<mt::VocabularyOptions>(cl, mt::train_vocabulary);
+}
+
+void run_punkt(CommandLine& cl) {
+  cl.describe("train a model of Punkt, which finds the ends of sentences",
+              "It learns what nltk's PunktTrainer does; --punkt-model takes it.");
+  run_training<mt::PunktOptions>(cl, mt::train_punkt_model);
 }
 
 // What `cat` and `head` have in common.
@@ -248,6 +262,7 @@ void run_verify(CommandLine& cl) {
 
 void run(CommandLine& cl) {
   const std::string verb = cl.verb({{"vocab", "train the vocabulary of a tokenizer"},
+                                    {"punkt", "train a model that finds sentences"},
                                     {"clean", "drop and mend JSON lines"},
                                     {"dedup", "drop JSON lines that are equal or alike"},
                                     {"merge", "make one token file of several"},
@@ -261,6 +276,7 @@ void run(CommandLine& cl) {
                                     {"verify", "check all against the manifests"},
                                     {"checksum", "print a sum that knows no order"}});
   if (verb == "vocab") return run_vocab(cl);
+  if (verb == "punkt") return run_punkt(cl);
   if (verb == "clean") return run_clean(cl);
   if (verb == "dedup") return run_dedup(cl);
   if (verb == "merge") return run_merge(cl);

@@ -88,6 +88,7 @@ done
 if [[ -n $data ]]; then
   long scripts/compare-tokenizer.py "$python" scripts/compare-tokenizer.py \
     build/release/tests/text "$data" --random 1000000 ${megatron:+--megatron "$megatron"}
+  long scripts/compare-punkt.py "$python" scripts/compare-punkt.py build/release/cmd/mt-preprocess "$data"
   long scripts/compare-megatron.py "$python" scripts/compare-megatron.py build/release/cmd
   long scripts/compare-encoders.py "$python" scripts/compare-encoders.py build/release/cmd
   long scripts/compare-convert.py "$python" scripts/compare-convert.py build/release/cmd

@@ -357,11 +357,11 @@ TEST(DocumentChoice, HeadAndSample) {
 TEST(Vocabulary, IsTheSameForAnyNumberOfWorkersAndCanEncode) {
   Corpus corpus(many_lines());
   VocabularyOptions options;
-  options.inputs = {corpus.input};
+  options.corpus.inputs = {corpus.input};
   options.vocab_size = 300;
   std::vector<std::string> merges;
   for (const int workers : {1, 2, 7}) {
-    options.workers = workers;
+    options.corpus.workers = workers;
     options.output_dir = corpus.folder.path("v" + std::to_string(workers));
     EXPECT_EQ(train_vocabulary(options, quiet()).vocab_size, 300);
     merges.push_back(read_file(options.output_dir + "/merges.txt"));
@@ -376,8 +376,8 @@ TEST(Vocabulary, IsTheSameForAnyNumberOfWorkersAndCanEncode) {
 TEST(Vocabulary, PlainTextIsReadWithItsNewlines) {
   Corpus corpus("ab\n\nab\n\nab\n\nab\n\n");
   VocabularyOptions options;
-  options.inputs = {corpus.input};
-  options.format = "text";
+  options.corpus.inputs = {corpus.input};
+  options.corpus.format = "text";
   options.vocab_size = 258;
   options.output_dir = corpus.folder.path("v");
   EXPECT_EQ(train_vocabulary(options, quiet()).lines, 8);

@@ -18,14 +18,14 @@ using Texts = std::vector<std::string>;
 
 Texts split(const SentenceOptions& options, std::string_view text) {
   std::vector<std::string_view> sentences;
-  make_sentence_splitter(options)->split(text, sentences);
+  make_sentence_splitter(options, Log())->split(text, sentences);
   return {sentences.begin(), sentences.end()};
 }
 
 TEST(Punkt, SplitsAsNltkDoes) {
-  const auto plain = make_sentence_splitter({.split = true, .punkt_model = kModel});
+  const auto plain = make_sentence_splitter({.split = true, .punkt_model = kModel}, Log());
   const auto keeping =
-      make_sentence_splitter({.split = true, .keep_newlines = true, .punkt_model = kModel});
+      make_sentence_splitter({.split = true, .keep_newlines = true, .punkt_model = kModel}, Log());
   LineReader reader({.inputs = {std::string(kModel) + "/sentences.jsonl"}});
   JsonLineParser parser({"text", "sentences", "keeping"});
   LineBlock block;
@@ -92,11 +92,19 @@ TEST(UnicodeRules, SplitOtherLanguages) {
     EXPECT_EQ(code_of([&] { split({.split = true, .lang = lang}, ""); }), Exit::usage) << lang;
 }
 
+// In languages that nltk has no model of.
+TEST(UnicodeRules, StandInForAModel) {
+  EXPECT_EQ(split({.split = true, .lang = "japanese"}, "\u732B\u3002\u72AC\u3002 x"),
+            (Texts{"\u732B\u3002", "\u72AC\u3002", "x"}));
+  const auto hungarian = make_sentence_splitter({.split = true, .lang = "hungarian"}, Log());
+  EXPECT_EQ(hungarian->identity(), "Unicode's rules, hu-u-ss-standard");
+}
+
 TEST(SentenceOptions, ThatWouldDoNothingAreRefused) {
-  EXPECT_EQ(make_sentence_splitter({}), nullptr);
-  EXPECT_EQ(code_of([] { make_sentence_splitter({.keep_newlines = true}); }), Exit::usage);
-  EXPECT_EQ(code_of([] { make_sentence_splitter({.lang = "de"}); }), Exit::usage);
-  EXPECT_EQ(code_of([] { make_sentence_splitter({.punkt_model = kModel}); }), Exit::usage);
+  EXPECT_EQ(make_sentence_splitter({}, Log()), nullptr);
+  EXPECT_EQ(code_of([] { make_sentence_splitter({.keep_newlines = true}, Log()); }), Exit::usage);
+  EXPECT_EQ(code_of([] { make_sentence_splitter({.lang = "de"}, Log()); }), Exit::usage);
+  EXPECT_EQ(code_of([] { make_sentence_splitter({.punkt_model = kModel}, Log()); }), Exit::usage);
 }
 
 }  // namespace

@@ -148,12 +148,13 @@ std::optional<PreprocessSummary> done_before(const PreprocessOptions& options,
 
 // What the bytes of the results depend on.
 std::string fingerprint(const PreprocessOptions& options, const std::vector<std::string>& inputs,
-                        const Tokenizer& tokenizer, const std::string& version) {
+                        const Tokenizer& tokenizer, const SentenceSplitter* splitter,
+                        const std::string& version) {
   JsonWriter json;
   json.begin_array().value(version).value(tokenizer.identity()).value(options.format);
   for (const std::string& key : options.json_keys) json.value(key);
-  json.value(options.sentences.split).value(options.sentences.keep_newlines);
-  json.value(options.sentences.lang).value(options.sentences.punkt_model);
+  json.value(splitter == nullptr ? "" : splitter->identity());
+  json.value(options.sentences.keep_newlines);
   json.value(options.append_eod)
       .value(options.prepend_bos)
       .value(options.shard)
@@ -174,7 +175,7 @@ class Run {
       : options_(options),
         context_(context),
         tokenizer_(make_tokenizer(options.tokenizer)),
-        splitter_(make_sentence_splitter(options.sentences)),
+        splitter_(make_sentence_splitter(options.sentences, context.log)),
         start_(std::chrono::steady_clock::now()),
         prefixes_(prefixes_of(options)) {
     check_options(options, *tokenizer_);
@@ -234,7 +235,7 @@ class Run {
  private:
   void open_journal(const std::vector<std::string>& inputs) {
     journal_.emplace(options_.output_prefix,
-                     fingerprint(options_, inputs, *tokenizer_, context_.version),
+                     fingerprint(options_, inputs, *tokenizer_, splitter_.get(), context_.version),
                      prefixes_.size());
     lines_ = journal_->state().lines;
     if (lines_ > 0) context_.log.event("resume", {{"lines", lines_}});

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/utf8.h"
+#include "data/corpus/punkt_words.h"
 
 namespace mt {
 namespace {

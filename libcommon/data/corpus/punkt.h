@@ -14,11 +14,13 @@ class PunktSplitter final : public SentenceSplitter {
   // `keep_newlines`: white space behind a sentence belongs to it, as with upstream's
   // CustomLanguageVars.
   PunktSplitter(const std::string& folder, bool keep_newlines)
-      : model_(folder), keep_newlines_(keep_newlines) {}
+      : folder_(folder), model_(folder), keep_newlines_(keep_newlines) {}
 
+  std::string identity() const override { return "Punkt, " + folder_; }
   void split(std::string_view text, std::vector<std::string_view>& sentences) const override;
 
  private:
+  std::string folder_;
   PunktModel model_;
   bool keep_newlines_;
 };

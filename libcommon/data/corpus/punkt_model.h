@@ -42,10 +42,4 @@ class PunktModel {
   std::unordered_map<std::string, std::uint32_t> contexts_;
 };
 
-// What Python's str calls white space.
-bool is_python_space(char32_t point);
-// Characters that no word has inside: ? ! ) " ; } ] * : @ ' ( { [
-bool is_non_word(char32_t point);
-bool is_sentence_end(char32_t point);  // . ? !
-
 }  // namespace mt

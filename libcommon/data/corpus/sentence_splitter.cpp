@@ -11,6 +11,7 @@
 #include "base/command.h"
 #include "base/error.h"
 #include "data/corpus/punkt.h"
+#include "data/corpus/punkt_words.h"
 
 namespace mt {
 namespace {
@@ -18,7 +19,8 @@ namespace {
 // Unicode's rules, tailored to a language by ICU.
 class UnicodeSplitter final : public SentenceSplitter {
  public:
-  UnicodeSplitter(const std::string& tag, bool keep_newlines) : keep_newlines_(keep_newlines) {
+  UnicodeSplitter(const std::string& tag, bool keep_newlines)
+      : tag_(tag), keep_newlines_(keep_newlines) {
     UErrorCode status = U_ZERO_ERROR;
     const icu::Locale locale = icu::Locale::forLanguageTag(tag, status);
     const std::string language = locale.getLanguage();
@@ -30,6 +32,8 @@ class UnicodeSplitter final : public SentenceSplitter {
     breaks_.reset(icu::BreakIterator::createSentenceInstance(locale, status));
     if (U_FAILURE(status)) fail(Exit::internal, "--lang ", tag, ": ICU: ", u_errorName(status));
   }
+
+  std::string identity() const override { return concat("Unicode's rules, ", tag_); }
 
   void split(std::string_view text, std::vector<std::string_view>& sentences) const override {
     UErrorCode status = U_ZERO_ERROR;
@@ -61,6 +65,7 @@ class UnicodeSplitter final : public SentenceSplitter {
     return text.substr(0, static_cast<std::size_t>(end));
   }
 
+  std::string tag_;
   bool keep_newlines_;
   std::unique_ptr<icu::BreakIterator> breaks_;
 };
@@ -87,6 +92,7 @@ std::vector<std::string> data_folders() {
   return folders;
 }
 
+// The folder of the model of this name; empty: there is none.
 std::string find_model(const std::string& lang) {
   if (lang.empty() || lang.find('/') != lang.npos)
     fail(Exit::usage, "--lang '", lang, "': expected a Punkt model's name, as english, or a ",
@@ -95,9 +101,37 @@ std::string find_model(const std::string& lang) {
     std::string model = concat(folder, "/tokenizers/punkt_tab/", lang);
     if (std::filesystem::is_directory(model)) return model;
   }
-  fail(Exit::no_input, "--lang ", lang, ": no folder tokenizers/punkt_tab/", lang,
-       " in NLTK_DATA or where nltk keeps its data; name it with --punkt-model, or give a ",
-       "language's tag, as en, for Unicode's rules");
+  return {};
+}
+
+// The tag of a language with this English name, as nltk's models have; empty: there is none.
+std::string tag_of_language(const std::string& name) {
+  if (name == "slovene") return "sl";  // CLDR's name is Slovenian
+  for (const char* const* code = icu::Locale::getISOLanguages(); *code != nullptr; ++code) {
+    icu::UnicodeString english;
+    std::string utf8;
+    icu::Locale(*code).getDisplayLanguage(icu::Locale::getEnglish(), english);
+    if (english.toLower(icu::Locale::getRoot()).toUTF8String(utf8) == name) return *code;
+  }
+  return {};
+}
+
+// The splitter for a model's name: Unicode's rules, and its abbreviations, stand in for a model
+// that is not there.
+std::unique_ptr<SentenceSplitter> splitter_named(const std::string& lang, bool keep_newlines,
+                                                 const Log& log) {
+  const std::string model = find_model(lang);
+  if (!model.empty()) return std::make_unique<PunktSplitter>(model, keep_newlines);
+  const std::string language = tag_of_language(lang);
+  if (language.empty())
+    fail(Exit::no_input, "--lang ", lang, ": no folder tokenizers/punkt_tab/", lang,
+         " in NLTK_DATA or where nltk keeps its data, and no language of this name; name a model ",
+         "with --punkt-model, or give a language's tag, as en, for Unicode's rules");
+  const std::string tag = language + "-u-ss-standard";
+  log.warn(concat("--lang ", lang, ": no Punkt model of this name, so sentences are split by ",
+                  "Unicode's rules (--lang ", tag, "); nltk.download('punkt_tab') brings models, ",
+                  "mt-preprocess punkt trains one"));
+  return std::make_unique<UnicodeSplitter>(tag, keep_newlines);
 }
 
 }  // namespace
@@ -108,12 +142,14 @@ void SentenceOptions::add_to(CommandLine& cl) {
   cl.flag("--keep-newlines", &keep_newlines,
           "white space behind a sentence belongs to it; else it is dropped");
   cl.option("--lang", &lang, "LANG",
-            "of the sentences: a model of Punkt, as english, or a tag, as de, for Unicode's rules");
+            "of the sentences: a model of Punkt, as english, or a tag, as de, for Unicode's rules, "
+            "which also stand in for a model that is not there");
   cl.option("--punkt-model", &punkt_model, "DIR",
             "a model of Punkt, as nltk's punkt_tab/english; else looked for where nltk does");
 }
 
-std::unique_ptr<SentenceSplitter> make_sentence_splitter(const SentenceOptions& options) {
+std::unique_ptr<SentenceSplitter> make_sentence_splitter(const SentenceOptions& options,
+                                                         const Log& log) {
   if (!options.split) {
     const SentenceOptions defaults;
     const char* const useless = options.keep_newlines           ? "--keep-newlines"
@@ -129,7 +165,7 @@ std::unique_ptr<SentenceSplitter> make_sentence_splitter(const SentenceOptions& 
     return std::make_unique<PunktSplitter>(options.punkt_model, options.keep_newlines);
   if (is_language_tag(options.lang))
     return std::make_unique<UnicodeSplitter>(options.lang, options.keep_newlines);
-  return std::make_unique<PunktSplitter>(find_model(options.lang), options.keep_newlines);
+  return splitter_named(options.lang, options.keep_newlines, log);
 }
 
 }  // namespace mt

@@ -3,25 +3,19 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
-#include "data/corpus/preprocess.h"
+#include "base/json.h"
+#include "base/run_context.h"
+#include "data/corpus/corpus_reader.h"
 
 namespace mt {
 
-class CommandLine;
-
 struct VocabularyOptions {
-  std::vector<std::string> inputs;
-  std::string format = "jsonl";  // or text: every line with its newline is a text
-  std::vector<std::string> json_keys = {"text"};
+  CorpusOptions corpus;
   std::string tokenizer_type = "GPT2BPETokenizer";  // what it is a vocabulary of
   std::int64_t vocab_size = 0;
-  std::string output_dir;  // gets vocab.json and merges.txt, vocab.txt or tokenizer.model
-  bool overwrite = false;
-  int workers = 0;
+  std::string output_dir;     // gets vocab.json and merges.txt, vocab.txt or tokenizer.model
   std::int64_t memory = 512;  // MiB for words and their counts; rare ones beyond are left out
-  std::string on_error = "stop";
 
   void add_to(CommandLine& cl);
 };
