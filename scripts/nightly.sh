@@ -13,7 +13,8 @@
 #                     without it mt-convert is compared with 0.12.1 alone
 #   --python PROGRAM  a Python with the packages that the comparing scripts name at their heads
 #                     (python3)
-# scripts/setup is asked for what they need: clang, llvm, clang-tidy and strace.
+# scripts/setup is asked for what they need: clang, llvm, clang-tidy, strace and debootstrap.  The package is
+# installed in a root of its own by root alone.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -60,7 +61,17 @@ for_all_gpus() {
     cmake --build build/all --target mt_kernels_cuda --parallel "$(nproc)"
 }
 
-scripts/setup clang llvm clang-tidy strace
+# A Debian with nothing else takes the package, and README's first hour and the guides run there.
+in_clean_debian() {
+  local root code=0
+  root=$(mktemp -d)
+  debootstrap --variant=minbase bookworm "$root" >/dev/null &&
+    tests/scripts/package_test.sh . build/release "$root" || code=$?
+  rm -rf --one-file-system "$root"
+  return "$code"
+}
+
+scripts/setup clang llvm clang-tidy strace debootstrap
 long scripts/test.sh scripts/test.sh
 # What test.sh leaves out: all layouts, and under the address sanitizer the tests that take long.
 long scripts/test.sh ctest --test-dir build/release --label-regex '^nightly$' \
@@ -77,6 +88,7 @@ long scripts/hostile-files.py python3 scripts/hostile-files.py build/release/cmd
 long scripts/replay-save.py python3 scripts/replay-save.py
 long tests/ckpt env MT_KILLS=10000 MT_FLIPS=1000 \
   build/release/tests/ckpt/ckpt_test --file=ckpt/megatron_checkpoint_test.cpp
+if ((EUID == 0)); then long tests/scripts/package_test.sh in_clean_debian; fi
 long scripts/check-conventions scripts/check-conventions build/release
 long scripts/fuzz scripts/fuzz 600
 for example in scripts/examples/train_*; do long "$example" "$example" --tiny; done

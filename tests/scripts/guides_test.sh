@@ -51,6 +51,7 @@ for file in "$repository"/README.md "$repository"/man/*.md; do
   cp -r "$scratch"/quickstart "$scratch/$name"
   cd "$scratch/$name"
   : > commands
+  blocks "$file" > blocks
   while IFS= read -r -d '' block; do
     kind=${block%%$'\n'*} block=${block#*$'\n'}
     case $kind in
@@ -64,7 +65,7 @@ for file in "$repository"/README.md "$repository"/man/*.md; do
       megatron) ;;
       *) echo "$name: unknown kind of block '$kind'"; failed=1 ;;
     esac
-  done < <(blocks "$file")
+  done < blocks
   if ! bash -e -x commands < /dev/null > output 2>&1; then
     echo "$name: a command failed:"
     tail -n 20 output

@@ -51,7 +51,8 @@ double log_likelihood(double a, double b, double p) {
   return a * std::log(p) + b * std::log(1.0 - p);
 }
 
-// The same for two words, of which the second follows the first `both` times: Dunning's own ratio.
+// How much likelier it is that the second word goes with the first, which it follows `both` times,
+// than that the two meet by chance: Dunning's own ratio.
 double pair_likelihood(std::int64_t first, std::int64_t second, std::int64_t both,
                        std::int64_t words) {
   const double p = as_double(second) / as_double(words);
@@ -61,8 +62,8 @@ double pair_likelihood(std::int64_t first, std::int64_t second, std::int64_t bot
   const double neither = as_double(words - first - second + both);
   const double sum1 = log_likelihood(as_double(both), alone, p);
   const double sum2 = log_likelihood(other, neither, p);
-  const double sum3 = first == both || p1 >= 1 ? 0 : log_likelihood(as_double(both), alone, p1);
-  const double sum4 = second == both || p2 >= 1 ? 0 : log_likelihood(other, neither, p2);
+  const double sum3 = first == both ? 0 : log_likelihood(as_double(both), alone, p1);
+  const double sum4 = second == both ? 0 : log_likelihood(other, neither, p2);
   return -2.0 * (sum1 + sum2 - sum3 - sum4);
 }
 
