@@ -1,0 +1,77 @@
+// ChatTemplate: turns messages into the text that a model was trained with, by a template of a
+// subset of Jinja, as Hugging Face's apply_chat_template() does.  The subset is all that published
+// templates use: `if`, `for`, `set`, `macro`, `generation`, `break`, `continue`, expressions, and
+// the filters, tests and methods in chat_names.h.
+// Constant once made: several threads may render at a time.
+#pragma once
+
+#include <cstddef>
+#include <ctime>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/chat/chat_value.h"
+
+namespace mt {
+
+struct ChatSyntax;
+
+struct ChatInput {
+  ChatValue messages = {};   // a list of dicts; chat_messages() brings others' into the form wanted
+  ChatValue tools = {};      // a list, or None
+  ChatValue documents = {};  // a list, or None
+  bool add_generation_prompt = false;
+  // The text ends where the content of the last message does, so that a model goes on with it.
+  bool continue_final_message = false;
+  std::map<std::string, std::string> special_tokens =
+      {};                 // "bos_token" and so on; others undefined
+  ChatValue kwargs = {};  // a dict: more names that the template sees, such as enable_thinking
+  std::function<std::time_t()> clock = {};  // what strftime_now() takes the time from; else now
+};
+
+struct ByteSpan {
+  std::size_t begin = 0, end = 0;
+
+  bool operator==(const ByteSpan&) const = default;
+};
+
+struct ChatText {
+  std::string text;
+  // What the template has in `generation` blocks, in the order of the text.
+  std::vector<ByteSpan> generated;
+};
+
+class ChatTemplate {
+ public:
+  // `name`: what errors call the template.  Throws Exit::bad_config, "NAME:LINE:COLUMN: what", for
+  // a mistake and for a construct outside the subset, which is named.
+  ChatTemplate(std::string_view source, std::string name);
+  ~ChatTemplate();
+  ChatTemplate(ChatTemplate&&) noexcept;
+  ChatTemplate& operator=(ChatTemplate&&) noexcept;
+
+  // Throws Exit::bad_data: the message that the template raises by raise_exception() as it is, or
+  // "NAME:LINE:COLUMN: what" for what cannot be done with these messages.
+  ChatText render(const ChatInput& input) const;
+
+  bool has_generation() const;  // blocks that tell what a model is to learn
+  const std::string& name() const { return name_; }
+  const std::string& source() const { return source_; }
+
+ private:
+  std::string name_, source_;
+  std::unique_ptr<const ChatSyntax> syntax_;
+};
+
+// Messages as a template wants them: members that are null are left out, `arguments` of tool calls
+// that are the JSON of an object become the object, roles have their usual names ("human" is
+// "user"), a content of text parts alone becomes one text unless `keep_parts`, and
+// reasoning_content is known by its other names.  Throws Exit::bad_data, "PLACE: message 2: what",
+// for what is no message.
+ChatValue chat_messages(const ChatValue& messages, std::string_view place, bool keep_parts = false);
+
+}  // namespace mt
