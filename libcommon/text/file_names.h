@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <string_view>
 
 namespace mt {
 
@@ -22,5 +23,6 @@ inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 inline constexpr const char* kSpecialTokensMap = "special_tokens_map.json";
 inline constexpr const char* kAddedTokensJson = "added_tokens.json";
 inline constexpr const char* kChatTemplate = "chat_template.jinja";
+inline constexpr std::string_view kMoreChatTemplates = "additional_chat_templates/";
 
 }  // namespace mt

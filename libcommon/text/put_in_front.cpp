@@ -12,4 +12,14 @@ std::vector<std::int32_t> put_in_front(const Tokenizer& tokenizer) {
   return none;
 }
 
+void encode_alone(const Tokenizer& tokenizer, std::string_view text,
+                  std::vector<std::int32_t>& ids) {
+  std::vector<std::int32_t> around, all;
+  tokenizer.encode("", around);
+  const std::size_t front = put_in_front(tokenizer).size(), back = around.size() - front;
+  tokenizer.encode(text, all);
+  ids.insert(ids.end(), all.begin() + static_cast<std::ptrdiff_t>(front),
+             all.end() - static_cast<std::ptrdiff_t>(back));
+}
+
 }  // namespace mt

@@ -12,4 +12,9 @@ namespace mt {
 // What the ids of any two texts begin with alike, found by tokenizing none and one.
 std::vector<std::int32_t> put_in_front(const Tokenizer& tokenizer);
 
+// Appends the ids of a text alone, without those that the tokenizer puts around every text: it may
+// have its own, as what a chat template makes has.
+void encode_alone(const Tokenizer& tokenizer, std::string_view text,
+                  std::vector<std::int32_t>& ids);
+
 }  // namespace mt

@@ -30,13 +30,15 @@ std::vector<ChatFile> chat_files_in(const std::string& folder);
 std::map<std::string, std::string> chat_templates_in(std::span<const ChatFile> files,
                                                      const std::string& place);
 
-// The texts of a tokenizer's special tokens by what a template calls them: "bos_token".
+// The texts of a tokenizer's special tokens by what a template calls them: "bos_token".  What the
+// files do not say of the first and the last, the tokenizer does, where one is given.
 std::map<std::string, std::string> chat_special_tokens(std::span<const ChatFile> files,
-                                                       const std::string& place);
+                                                       const std::string& place,
+                                                       const Tokenizer* tokenizer = nullptr);
 
 // Templates of families by name, "chatml" or "llama3".
 std::vector<std::string_view> builtin_chat_names();
-std::optional<std::string_view> builtin_chat(std::string_view name);
+std::optional<std::string> builtin_chat(std::string_view name);
 // The family that a tokenizer's tokens give away; nothing: none does.
 std::optional<std::string_view> builtin_chat_of(const Tokenizer& tokenizer);
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <ctime>
 #include <functional>
 #include <map>
@@ -31,6 +32,7 @@ struct ChatInput {
       {};                 // "bos_token" and so on; others undefined
   ChatValue kwargs = {};  // a dict: more names that the template sees, such as enable_thinking
   std::function<std::time_t()> clock = {};  // what strftime_now() takes the time from; else now
+  std::int64_t steps = 10'000'000;          // of evaluation, at most
 };
 
 struct ByteSpan {
@@ -41,8 +43,9 @@ struct ByteSpan {
 
 struct ChatText {
   std::string text;
-  // What the template has in `generation` blocks, in the order of the text.
+  // What the template has in `generation` blocks, in the order in which these end.
   std::vector<ByteSpan> generated;
+  bool all_placed = true;  // false: some stand in a macro or a set block, and are none of these
 };
 
 class ChatTemplate {

@@ -32,6 +32,8 @@ class ChatValue {
     std::vector<ChatValue> items;
     Sequence kind = Sequence::list;
     std::string shown = {};  // of a range: how it is printed
+    int depth = 1;           // of the lists and dicts in it, itself included
+    std::int64_t weight = 1;
   };
   using Pairs = std::vector<std::pair<ChatValue, ChatValue>>;  // in the order of insertion
 
@@ -55,7 +57,7 @@ class ChatValue {
   static ChatValue tuple(std::vector<ChatValue> items) {
     return list(std::move(items), Sequence::tuple);
   }
-  static ChatValue dict(Pairs pairs);  // of equal keys the last counts
+  static ChatValue dict(Pairs pairs);  // of equal keys the last value counts
 
   bool is_undefined() const { return is<Undefined>(); }
   bool is_none() const { return is<std::monostate>(); }
@@ -75,6 +77,9 @@ class ChatValue {
   bool is_safe() const { return is_text() && std::get<Text>(value_).safe; }
   ChatObject* object() const;
 
+  // How much work it is to look at all of it: its values, and 64 bytes of text are one more.
+  std::int64_t weight() const;
+
   // A member of a dict by name; null: it has none, or is no dict.
   const ChatValue* find(std::string_view key) const;
   bool has(std::string_view key) const {  // and it is not None
@@ -88,13 +93,21 @@ class ChatValue {
   void push_back(ChatValue value);
 
  private:
+  struct Dict {
+    Pairs pairs;
+    int depth = 1;
+    std::int64_t weight = 1;
+  };
   using Items = std::shared_ptr<List>;
-  using Members = std::shared_ptr<Pairs>;
+  using Members = std::shared_ptr<Dict>;
   template <class T>
   bool is() const {
     return std::holds_alternative<T>(value_);
   }
-  Pairs& own_pairs();
+  int depth() const;
+  Dict& own_dict();
+  // Counts a value among those that a list or dict holds; refuses what is too deep or too much.
+  static void hold(auto& holder, const ChatValue& value);
 
   std::variant<std::monostate, Undefined, bool, std::int64_t, double, Text, Items, Members,
                ChatObject*>

@@ -1,0 +1,91 @@
+#include "text/chat/chat_template.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "text/chat/chat_lexer.h"
+#include "text/chat/chat_renderer.h"
+#include "text/chat/chat_strings.h"
+#include "text/chat/chat_syntax.h"
+
+namespace mt {
+
+ChatTemplate::ChatTemplate(std::string_view source, std::string name)
+    : name_(std::move(name)), source_(source) {
+  try {
+    syntax_ = std::make_unique<const ChatSyntax>(parse_chat_template(source));
+  } catch (const ChatSyntaxError& error) {
+    fail(Exit::bad_config, name_, ":", chat_place(chat_plain_source(source), error.at), ": ",
+         error.what);
+  }
+}
+
+ChatTemplate::~ChatTemplate() = default;
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+
+bool ChatTemplate::has_generation() const { return syntax_->has_generation; }
+
+// Behind the content that a model is to go on with.
+static constexpr std::string_view kHere = "CONTINUE_FINAL_MESSAGE_TAG ";
+
+// Puts kHere at the end of the last message's text, which is returned.
+static std::string mark_end(ChatInput& input, const std::string& name) {
+  std::vector<ChatValue> messages =
+      input.messages.is_list() ? *input.messages.items() : std::vector<ChatValue>{};
+  const ChatValue* const content = messages.empty() ? nullptr : messages.back().find("content");
+  if (content == nullptr)
+    fail(Exit::bad_data, name, ": the final message has no content to continue");
+  std::string text;
+  ChatValue changed;
+  if (content->is_text()) {
+    text = *content->text();
+    changed = text + std::string(kHere);
+  } else {
+    std::vector<ChatValue> parts =
+        content->is_list() ? *content->items() : std::vector<ChatValue>{};
+    const auto last = std::find_if(parts.rbegin(), parts.rend(), [](const ChatValue& part) {
+      return part.find("text") != nullptr && part.find("text")->is_text();
+    });
+    if (last == parts.rend())
+      fail(Exit::bad_data, name, ": the final message has no text to continue");
+    text = *last->find("text")->text();
+    last->set("text", text + std::string(kHere));
+    changed = ChatValue::list(std::move(parts));
+  }
+  messages.back().set("content", std::move(changed));
+  input.messages = ChatValue::list(std::move(messages));
+  return text;
+}
+
+static void cut_behind(ChatText& made, const std::string& text, const std::string& name) {
+  const std::string_view mark = strip_text(kHere, Side::right);
+  const std::size_t end = made.text.rfind(mark);
+  if (end == made.text.npos || made.text.find(strip_text(text, Side::both)) == made.text.npos)
+    fail(Exit::bad_data, name,
+         ": the final message cannot be continued, because the template changes its content");
+  const bool is_trimmed = made.text.compare(end, kHere.size(), kHere) != 0;
+  made.text.resize(end);
+  if (is_trimmed) made.text.resize(strip_text(made.text, Side::right).size());
+  for (ByteSpan& span : made.generated) {
+    span.begin = std::min(span.begin, made.text.size());
+    span.end = std::min(span.end, made.text.size());
+  }
+}
+
+ChatText ChatTemplate::render(const ChatInput& input) const {
+  ChatInput marked = input;
+  const std::string last = input.continue_final_message ? mark_end(marked, name_) : "";
+  ChatRenderer renderer(*syntax_, marked);
+  try {
+    ChatText text = renderer.render();
+    if (input.continue_final_message) cut_behind(text, last, name_);
+    return text;
+  } catch (const ChatFailure& failure) {
+    fail(Exit::bad_data, name_, ":", chat_place(syntax_->source, renderer.place()), ": ",
+         failure.what);
+  }
+}
+
+}  // namespace mt
