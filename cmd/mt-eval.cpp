@@ -143,7 +143,9 @@ void run(mt::CommandLine& cl) {
   cl.parse();
   options.compute.complete(true);
   options.compute.warn(cl.log());
-  const mt::LoadedModel loaded = mt::load_model(options.load, options.tokenizer, options.compute);
+  const mt::LoadedModel loaded =
+      mt::load_model(options.load, options.tokenizer, options.compute,
+                     {{mt::ModelFamily::gpt}, "with which no text is scored"});
   const mt::Windows windows = windows_of(options, loaded.model->config());
   mt::Progress progress(cl.log(), "scoring", "tokens", 0);
   mt::ScorePass model(*loaded.model, {.vocab_size = loaded.vocab_size(),

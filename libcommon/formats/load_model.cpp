@@ -6,17 +6,17 @@
 #include "formats/model_source.h"
 #include "model/checkpoint_tokenizer.h"
 #include "model/config/model_config.h"
+#include "model/model_table.h"
 #include "tensor/host_copy.h"
 #include "text/same_ids.h"
 
 namespace mt {
 namespace {
 
-// A family with which no text is continued or scored; null for others.
-const char* other_family(ModelFamily family) {
+const char* name_of(ModelFamily family) {
   switch (family) {
     case ModelFamily::gpt:
-      return nullptr;
+      return "a GPT";
     case ModelFamily::mixtral:
       return "a Mixtral";
     case ModelFamily::gemma:
@@ -26,9 +26,9 @@ const char* other_family(ModelFamily family) {
     case ModelFamily::mamba:
       return "a Mamba";
     case ModelFamily::t5:
-      return "a T5";
+      break;
   }
-  return nullptr;
+  return "a T5";
 }
 
 std::unique_ptr<Tokenizer> choose_tokenizer(const ModelSource& source,
@@ -54,13 +54,28 @@ void check_fits(const Tokenizer& tokenizer, const ModelConfig& config, const std
          ": the tokenizer has no end-of-document token, behind which a text begins");
 }
 
-// As transformers' generate() takes them: eos_token_id, one or a list, of generation_config.json,
-// or, where that is absent, of config.json.
-std::vector<std::int32_t> end_tokens_of(const ModelSource& source) {
+// As transformers' generate() takes them: a member of generation_config.json, one or a list, or,
+// where that file is absent, of config.json.
+std::vector<std::int32_t> token_ids_of(const ModelSource& source, const char* member) {
   for (const char* name : {"generation_config.json", "config.json"})
     if (const Companion* const file = find_companion(source.companions(), name))
-      return eos_token_ids(file->read(), file->path.empty() ? file->name : file->path);
+      return token_ids_at(member, file->read(), file->path.empty() ? file->name : file->path);
   return {};
+}
+
+std::optional<std::int32_t> start_token_of(const ModelSource& source, const Tokenizer& tokenizer) {
+  if (source.config().family != ModelFamily::t5) return {};
+  const SpecialTokens special = tokenizer.special_ids();
+  std::int32_t token = special.bos >= 0 ? special.bos : special.pad;
+  for (const char* member : {"bos_token_id", "decoder_start_token_id"})  // the latter goes first
+    if (const auto ids = token_ids_of(source, member); !ids.empty()) token = ids.front();
+  if (token < 0)
+    fail(Exit::bad_config, source.path(),
+         ": neither settings nor the tokenizer say behind which token the decoder begins");
+  if (token >= source.config().vocab_size)
+    fail(Exit::bad_config, source.path(), ": the decoder begins behind token ", token,
+         ", but the model has ", source.config().vocab_size);
+  return token;
 }
 
 }  // namespace
@@ -70,17 +85,17 @@ std::int64_t LoadedModel::vocab_size() const {
 }
 
 LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenizer,
-                       const DeviceOptions& compute) {
+                       const DeviceOptions& compute, const ModelUse& use) {
   const std::unique_ptr<ModelSource> source = open_model(path);
   const ModelConfig& config = source->config();
-  if (const char* const family = other_family(config.family))
-    fail(Exit::bad_config, source->path(), ": is ", family,
-         ", with which no text is continued or scored");
-  LoadedModel loaded{.model = std::make_unique<Gpt>(config),
+  if (std::ranges::find(use.families, config.family) == use.families.end())
+    fail(Exit::bad_config, source->path(), ": is ", name_of(config.family), ", ", use.others);
+  LoadedModel loaded{.model = make_model(config, {{.end = config.all_layers()}}),
                      .tokenizer = choose_tokenizer(*source, tokenizer),
                      .path = source->path(),
-                     .end_tokens = end_tokens_of(*source)};
+                     .end_tokens = token_ids_of(*source, "eos_token_id")};
   check_fits(*loaded.tokenizer, config, source->path(), tokenizer.type.empty());
+  loaded.start_token = start_token_of(*source, *loaded.tokenizer);
   ParamTable& table = loaded.model->table();
   table.allocate(compute.device(), compute.compute_dtype(source->dtype()), false);
   source->check_all_used(table);

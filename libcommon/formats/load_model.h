@@ -3,14 +3,17 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "model/families/gpt.h"
+#include "model/model.h"
 #include "tensor/device_options.h"
 #include "text/tokenizer.h"
 
 namespace mt {
+
+enum class ModelFamily : std::uint8_t;
 
 // Helps of --load and, behind the options' own, of --dtype, for programs that call load_model().
 inline constexpr const char* kLoadedModel =
@@ -20,23 +23,33 @@ inline constexpr const char* kDtypeAsStored =
     "; default: what the checkpoint is in, but on the CPU fp32 for 16 bits, and on a GPU for fp64";
 
 struct LoadedModel {
-  std::unique_ptr<Gpt> model;  // without gradients
+  std::unique_ptr<Model> model;  // without gradients
   std::unique_ptr<Tokenizer> tokenizer;
   std::string path;                           // of the checkpoint itself
   std::vector<std::int32_t> end_tokens = {};  // at which its folder's own settings end a text
+  // Behind which a T5's decoder begins: what its folder's own settings say, else the tokenizer's
+  // BOS, or, without one, its padding.
+  std::optional<std::int32_t> start_token = {};
 
   // The tokens that both know: rows of the model's behind them are no text, and ids beyond the
   // model, of words that were added to its tokenizer, have no row.
   std::int64_t vocab_size() const;
 };
 
+// ModelUse: the families of models that a program can use, and what it says of the others, as in
+// "is a BERT, with which no text is continued".
+struct ModelUse {
+  std::vector<ModelFamily> families;
+  const char* others;
+};
+
 // The model at `path`, of whatever format open_model() finds there, its values on the device in the
 // type that computes; the same bits as of the torch_dist checkpoint that mt-convert makes of it.
 // The tokenizer is the one that `tokenizer` names or else the one that travels with the model.
-// Exit::no_input if there is no model.  Exit::bad_config for a family without modules here, for
+// Exit::no_input if there is no model.  Exit::bad_config for a family that is of no use, for
 // another tokenizer than the checkpoint's, and for a given one with more tokens than the model
 // knows.
 LoadedModel load_model(const std::string& path, const TokenizerOptions& tokenizer,
-                       const DeviceOptions& compute);
+                       const DeviceOptions& compute, const ModelUse& use);
 
 }  // namespace mt

@@ -3,6 +3,9 @@
 // seen lies in pages of a cache, one for each sequence, which grow with what is asked for and never
 // beyond the model's positions.  Not thread-safe.
 //
+// A sequence of a model with an encoder begins with a text that the encoder reads, once, and its
+// tokens are the decoder's: the page has what the decoder's layers see of that text, too.
+//
 // On a GPU a long input is taken in pieces, and everything that a step needs from the host goes
 // there in one copy.
 #pragma once
@@ -30,16 +33,20 @@ class CachedPass {
     std::int64_t sequences = 1;   // at most
     int threads = 0;              // of the CPU; 0: one a core
   };
-  CachedPass(const Gpt& model, const Options& options);
+  CachedPass(const Model& model, const Options& options);
   ~CachedPass();
 
-  std::int64_t max_tokens() const;  // of a sequence: the model's positions
+  std::int64_t max_tokens() const;  // of a sequence, and of a text: the model's positions
   std::int64_t sequences() const { return static_cast<std::int64_t>(lengths_.size()); }
 
-  // Makes pages for the first so many sequences, each of so many tokens, unless there are; what
-  // they have seen stays.  Those below do it too, for as much as they are given.
-  void reserve(std::int64_t sequences, std::int64_t tokens);
+  // Makes pages for the first so many sequences, each of so many tokens behind a text of so many
+  // for the encoder, unless there are; what they have seen stays.  Those below do it too, for as
+  // much as they are given.
+  void reserve(std::int64_t sequences, std::int64_t tokens, std::int64_t read = 0);
   std::int64_t page_tokens() const { return cache_ ? cache_->keys(0).shape()[1] : 0; }
+  std::int64_t page_read() const {
+    return cache_ && has_encoder() ? cache_->memory(0).shape()[1] : 0;
+  }
   std::int64_t pages() const { return cache_ ? cache_->keys(0).shape()[0] : 0; }
 
   // A sequence's tokens follow those that it has seen since start().
@@ -48,8 +55,10 @@ class CachedPass {
     return lengths_[static_cast<std::size_t>(sequence)];
   }
   // The logits of the token after `ids` of one sequence, [1, vocab_size], in host memory; valid
-  // until the next call.
-  ConstTensor next_logits(std::int64_t sequence, std::span<const std::int32_t> ids);
+  // until the next call.  read: what the encoder of a model that has one reads; with the first of
+  // the sequence's ids.
+  ConstTensor next_logits(std::int64_t sequence, std::span<const std::int32_t> ids,
+                          std::span<const std::int32_t> read = {});
   // The logits after one more token of each of some sequences, at most kTogether: [sequences,
   // vocab_size].
   ConstTensor next_logits(std::span<const std::int64_t> sequences,
@@ -62,12 +71,16 @@ class CachedPass {
                                             std::span<const Choice> choices);
 
  private:
-  KvCache make_cache(Device device, std::int64_t pages, std::int64_t tokens) const;
+  bool has_encoder() const;
+  KvCache make_cache(Device device, std::int64_t pages, std::int64_t tokens,
+                     std::int64_t read) const;
   void copy_pages(const KvCache& to);
   void reserve_pass();
-  void make_room(std::span<const std::int64_t> sequences, std::int64_t length);
-  PassInput put(std::span<const std::int64_t> sequences, std::span<const std::int32_t> ids);
-  Tensor run(std::span<const std::int64_t> sequences, std::span<const std::int32_t> ids);
+  void make_room(std::span<const std::int64_t> sequences, std::int64_t length,
+                 std::int64_t read = 0);
+  PassInput put(std::span<const std::int64_t> sequences, std::span<const std::int32_t> ids,
+                std::span<const std::int32_t> read = {});
+  Tensor run(std::span<const std::int64_t> sequences, const PassInput& in);
   // Tokens of one sequence that are taken at once.
   std::int64_t piece() const;
 
@@ -75,6 +88,7 @@ class CachedPass {
   Pass pass_;
   std::unique_ptr<KvCache> cache_;     // [pages, tokens, ...]; a sequence's page has its number
   std::vector<std::int64_t> lengths_;  // of the sequences
+  std::vector<std::int64_t> read_;     // tokens of the texts that the encoder has read for each
   std::unique_ptr<TokenSteps> steps_;  // on a GPU
 };
 

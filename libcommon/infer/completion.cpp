@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace mt {
 
@@ -44,17 +45,26 @@ Completion::Completion(const CompletionModel& model, std::string_view prompt,
     ids_.push_back(tokenizer.bos() >= 0 ? tokenizer.bos() : tokenizer.eod());
     in_front = 1;
   }
-  prompt_size_ = ids_.size();
   for (const std::int32_t id : ids_)
     if (id < 0 || id >= model.vocab_size)
       fail(Exit::bad_data, "token ", id, " of the prompt is none of the model's ",
            model.vocab_size);
-  // How a token is shown may depend on what is before it; what of the prompt comes late is dropped.
+  if (model.start_token) {
+    read_ = std::exchange(ids_, {*model.start_token});
+    options_.num_tokens = std::min(options_.num_tokens, model.decoder_positions);
+  } else {
+    show_prompt(in_front);
+  }
+  before_ = ids_.size();
+  if (options_.num_tokens == 0) end(Finish::length);
+}
+
+// How a token is shown may depend on what is before it; what of the prompt comes late is dropped.
+void Completion::show_prompt(std::size_t in_front) {
   const auto of_prompt = std::span(ids_).subspan(in_front);
   std::string shown;
   for (const std::int32_t id : of_prompt) decoder_->push(id, shown);
-  of_prompt_ = tokenizer.decode_text(of_prompt).size() - shown.size();
-  if (options_.num_tokens == 0) end(Finish::length);
+  of_prompt_ = model_.tokenizer.decode_text(of_prompt).size() - shown.size();
 }
 
 bool Completion::ends_at(std::int32_t token) const {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,15 +33,20 @@ struct CompletionModel {
   const Tokenizer& tokenizer;
   std::int64_t vocab_size = 0;                // the tokens that the model knows
   std::vector<std::int32_t> end_tokens = {};  // that end a text; empty: the tokenizer's eod()
+  // Of a model whose encoder reads prompts: the token behind which its decoder begins, and how many
+  // it has positions for.
+  std::optional<std::int32_t> start_token = {};
+  std::int64_t decoder_positions = 0;
 };
 
 class Completion {
  public:
   enum class Finish { none, length, stop };  // not yet; num_tokens are made; an end was met
 
-  // The tokens are those that the tokenizer makes of the prompt, with what it puts around a text;
+  // The prompt's tokens are those that the tokenizer makes of it, with what it puts around a text;
   // where it makes none, BOS or what else begins a document.  Exit::bad_data for a token that the
-  // model does not know.
+  // model does not know.  Where an encoder reads the prompt, no more tokens are asked for than the
+  // decoder has positions.
   Completion(const CompletionModel& model, std::string_view prompt,
              const CompletionOptions& options, std::uint32_t prompt_number, std::uint32_t sample);
 
@@ -54,8 +60,14 @@ class Completion {
 
   // How many tokens it may still get.
   std::int64_t tokens_left() const { return options_.num_tokens - std::ssize(made()); }
-  const std::vector<std::int32_t>& ids() const { return ids_; }  // those of the prompt first
-  std::span<const std::int32_t> made() const { return std::span(ids_).subspan(prompt_size_); }
+  // What the layers with a cache see: the prompt, or the token behind which a decoder begins, and
+  // what is made.
+  const std::vector<std::int32_t>& ids() const { return ids_; }
+  std::span<const std::int32_t> made() const { return std::span(ids_).subspan(before_); }
+  const std::vector<std::int32_t>& read() const { return read_; }  // the prompt, for an encoder
+  std::span<const std::int32_t> prompt() const {
+    return read_.empty() ? std::span(ids_).first(before_) : std::span(read_);
+  }
   const std::vector<LogProbs>& log_probs() const { return log_probs_; }  // of made()
   Finish finish() const { return finish_; }
 
@@ -67,6 +79,7 @@ class Completion {
   std::string_view take();
 
  private:
+  void show_prompt(std::size_t in_front);
   void take_token(std::int32_t token, std::span<const double> logits);
   bool ends_at(std::int32_t token) const;
   bool cut_at_stop();
@@ -76,8 +89,8 @@ class Completion {
   const CompletionModel& model_;
   CompletionOptions options_;
   TokenPlace place_;
-  std::vector<std::int32_t> ids_;
-  std::size_t prompt_size_ = 0;
+  std::vector<std::int32_t> ids_, read_;
+  std::size_t before_ = 0;  // of the ids, those in front of what is made
   std::vector<LogProbs> log_probs_;
   std::unique_ptr<StreamDecoder> decoder_;
   std::size_t of_prompt_ = 0;  // bytes of the prompt's text that the decoder has not shown yet

@@ -5,7 +5,7 @@
 
 namespace mt {
 
-Engine::Engine(const Gpt& model, const EngineOptions& options)
+Engine::Engine(const Model& model, const EngineOptions& options)
     : pass_(model, {.vocab_size = options.vocab_size,
                     .sequences = options.max_requests,
                     .threads = options.threads}),
@@ -17,7 +17,7 @@ bool Engine::full() const {
 }
 
 Engine::Ticket Engine::submit(Completion& completion) {
-  assert(!completion.ids().empty() && std::ssize(completion.ids()) <= max_tokens());
+  assert(!completion.prompt().empty() && std::ssize(completion.prompt()) <= max_tokens());
   const Ticket ticket = ++submitted_;
   if (completion.finish() == Completion::Finish::none)
     waiting_.push_back({.ticket = ticket, .completion = &completion});
@@ -37,7 +37,7 @@ void Engine::end(std::size_t page) {
 
 // Pages are made for as many tokens as the longest that is admitted may come to.
 void Engine::admit() {
-  std::int64_t pages = 0, tokens = 0;
+  std::int64_t pages = 0, tokens = 0, read = 0;
   for (std::size_t page = 0; page < active_.size() && !waiting_.empty(); ++page) {
     if (active_[page].completion != nullptr) continue;
     active_[page] = waiting_.front();
@@ -46,8 +46,9 @@ void Engine::admit() {
     const Completion& completion = *active_[page].completion;
     const std::int64_t more = std::min(completion.tokens_left(), max_tokens());
     tokens = std::max(tokens, std::min(std::ssize(completion.ids()) + more, max_tokens()));
+    read = std::max<std::int64_t>(read, std::ssize(completion.read()));
   }
-  if (pages > 0) pass_.reserve(pages, tokens);
+  if (pages > 0) pass_.reserve(pages, tokens, read);
 }
 
 void Engine::choose(Completion& completion, ConstTensor logits) {
@@ -62,9 +63,8 @@ void Engine::begin(std::int64_t page) {
   const std::span<const std::int32_t> ids = completion.ids();
   const auto room = static_cast<std::size_t>(max_tokens());
   pass_.start(page);
-  choose(completion,
-         pass_.next_logits(
-             page, ids.size() <= room ? ids : ids.last(std::max<std::size_t>(1, room / 2))));
+  const auto seen = ids.size() <= room ? ids : ids.last(std::max<std::size_t>(1, room / 2));
+  choose(completion, pass_.next_logits(page, seen, completion.read()));
 }
 
 void Engine::go_on(std::span<const std::int64_t> pages) {

@@ -21,9 +21,9 @@ class Engine {
  public:
   using Ticket = std::uint64_t;
 
-  Engine(const Gpt& model, const EngineOptions& options);
+  Engine(const Model& model, const EngineOptions& options);
 
-  std::int64_t max_tokens() const { return pass_.max_tokens(); }
+  std::int64_t max_tokens() const { return pass_.max_tokens(); }  // of a prompt
   // Whether what is submitted now has to wait for others to end.
   bool full() const;
 
@@ -33,7 +33,8 @@ class Engine {
   // The completion gets no more tokens; nothing happens if it is finished.
   void cancel(Ticket ticket);
   // Gives each admitted completion one token more; false if there is none.  Once the model's
-  // positions are used up, the later half of what a completion has seen is its new prompt.
+  // positions are used up, the later half of what a completion has seen is its new prompt; one
+  // whose prompt an encoder reads asks for no more tokens than the decoder has positions.
   bool step();
 
  private:

@@ -1,6 +1,7 @@
 #include "infer/generate.h"
 
 #include "formats/load_model.h"
+#include "model/config/model_config.h"
 
 namespace mt {
 
@@ -34,10 +35,17 @@ void generate(GenerateOptions o, const Session::Print& print) {
     o.prompts.emplace_back();
     from_stdin = false;
   }
-  const LoadedModel loaded = load_model(o.load, o.tokenizer, o.compute);
+  const LoadedModel loaded =
+      load_model(o.load, o.tokenizer, o.compute,
+                 {{ModelFamily::gpt, ModelFamily::t5}, "with which no text is continued"});
+  if (loaded.start_token && o.completion.begin_document)
+    fail(Exit::bad_config, "--begin-document: ", loaded.path,
+         " is a T5, whose prompts nothing stands in front of");
   const CompletionModel about{.tokenizer = *loaded.tokenizer,
                               .vocab_size = loaded.vocab_size(),
-                              .end_tokens = loaded.end_tokens};
+                              .end_tokens = loaded.end_tokens,
+                              .start_token = loaded.start_token,
+                              .decoder_positions = loaded.model->config().max_position_embeddings};
   o.completion.check(about.vocab_size, "options");
   PromptReader reader(o.prompts, from_stdin,
                       {.text = {},

@@ -26,7 +26,7 @@ static std::int64_t tile_sequences(std::int64_t length) {
   return kRowTile / std::gcd(kRowTile, length);
 }
 
-ScorePass::ScorePass(const Gpt& model, const Options& options)
+ScorePass::ScorePass(const Model& model, const Options& options)
     : scored_(options.scored),
       window_(options.window),
       tokens_(round_up(options.batch * padded_length(options.window), kRowTile)),

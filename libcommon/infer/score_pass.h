@@ -24,7 +24,7 @@ class ScorePass {
     int threads = 0;              // of the CPU; 0: one a core
     std::function<void(std::int64_t tokens)> scored = {};  // is told of each batch
   };
-  ScorePass(const Gpt& model, const Options& options);
+  ScorePass(const Model& model, const Options& options);
 
   // nll[i][j] = -log p(token | all before it in ids[i]), in nats, for the last nll[i].size() tokens
   // of ids[i]; its last element belongs to the last token.  ids[i]: 2 to window + 1 tokens.

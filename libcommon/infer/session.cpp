@@ -58,7 +58,7 @@ void Session::print_json(const Answer& answer) const {
 
 // --- The loop -----------------------------------------------------------------------------------
 
-Session::Session(const Gpt& model, const CompletionModel& about, PromptReader& reader,
+Session::Session(const Model& model, const CompletionModel& about, PromptReader& reader,
                  const SessionOptions& options, Print print)
     : json_(options.json),
       print_(std::move(print)),
@@ -97,7 +97,7 @@ bool Session::admit() {
   try {
     Completion completion(model_, prompt_->text, prompt_->options, prompts_ - 1,
                           static_cast<std::uint32_t>(sample_));
-    if (const auto tokens = std::ssize(completion.ids()); tokens > engine_.max_tokens())
+    if (const auto tokens = std::ssize(completion.prompt()); tokens > engine_.max_tokens())
       fail(Exit::bad_data, tokens, " tokens; the model takes at most ", engine_.max_tokens());
     answers_.push_back({*prompt_, sample_++, std::move(completion)});
   } catch (const Error& error) {
@@ -116,7 +116,7 @@ void Session::print_made() {
     const bool finished = answer.completion.finish() != Finish::none;
     if (json_ && finished) print_json(answer);
     if (!json_) {
-      if (!answer.begun) print_(answer.prompt.text);
+      if (!answer.begun && !model_.start_token) print_(answer.prompt.text);
       answer.begun = true;
       print_(answer.completion.take());
       if (finished) print_("\n");

@@ -1,5 +1,6 @@
 // Session: answers prompts, several at a time, and prints what each of their completions becomes,
-// as it is made, in the order of the prompts: the prompt and what follows it, or a line of JSON,
+// as it is made, in the order of the prompts: the prompt and what follows it, or what is made alone
+// where an encoder reads the prompt, or a line of JSON,
 //   {"schema":"mt-generate/1","prompt":"Once","text":" upon","tokens":1,"finish_reason":"length",…}
 #pragma once
 
@@ -24,7 +25,7 @@ class Session {
   using Print = std::function<void(std::string_view)>;
 
   // `about` must outlive it.
-  Session(const Gpt& model, const CompletionModel& about, PromptReader& reader,
+  Session(const Model& model, const CompletionModel& about, PromptReader& reader,
           const SessionOptions& options, Print print);
 
   // Returns once the reader has no more prompts and all are answered.  Before a prompt that is

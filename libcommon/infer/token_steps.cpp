@@ -37,7 +37,8 @@ TokenSteps::~TokenSteps() {
   for (const EventHandle done : done_) device::destroy_event(done);
 }
 
-void TokenSteps::send(const Turn& turn, std::span<const std::int64_t> lengths) {
+void TokenSteps::send(const Turn& turn, std::span<const std::int64_t> lengths,
+                      std::span<const std::int64_t> read) {
   const auto count = static_cast<std::int64_t>(turn.sequences.size());
   pass_.stream().synchronize();  // the input before has left
   const PassInput host = input_in(host_, count);
@@ -50,6 +51,8 @@ void TokenSteps::send(const Turn& turn, std::span<const std::int64_t> lengths) {
     host.rows.as<std::int32_t>()[i] = static_cast<std::int32_t>(i);
     host.slots.as<std::int32_t>()[i] = static_cast<std::int32_t>(page);
     host.lengths.as<std::int32_t>()[i] = seen + 1;
+    host.memory_lengths.as<std::int32_t>()[i] =
+        static_cast<std::int32_t>(read[static_cast<std::size_t>(page)]);
   }
   device::copy(input_.data(), host.block.data(), host.block.bytes(), pass_.stream().handle());
 }
@@ -59,7 +62,9 @@ void TokenSteps::queue(std::int64_t sequences, const KvCache& cache, std::int64_
   const auto rounded = std::bit_ceil(static_cast<std::uint64_t>(std::max(longest, kFewest)));
   const std::int64_t keys = std::min(capacity_of(cache), static_cast<std::int64_t>(rounded));
   const PassInput in = input_in(input_, sequences);
-  pass_.repeat(in, {.cache = &cache, .longest = keys}, [&](const Tensor& logits) {
+  const Shape& memory = cache.memory(0).shape();
+  const CachedPast past{.cache = &cache, .longest = keys, .longest_memory = memory[1]};
+  pass_.repeat(in, past, [&](const Tensor& logits) {
     sample({.tokens = in.ids,
             .choices = in.choices,
             .positions = in.positions,
@@ -72,10 +77,11 @@ void TokenSteps::queue(std::int64_t sequences, const KvCache& cache, std::int64_
 }
 
 std::span<const std::int32_t> TokenSteps::next(const Turn& turn, const KvCache& cache,
-                                               std::span<std::int64_t> lengths) {
+                                               std::span<std::int64_t> lengths,
+                                               std::span<const std::int64_t> read) {
   const auto count = static_cast<std::int64_t>(turn.sequences.size());
   const bool runs = running_ahead_ && turn == ahead_;
-  if (!runs) send(turn, lengths);
+  if (!runs) send(turn, lengths, read);
   std::int64_t longest = 0;
   for (const std::int64_t page : turn.sequences)
     longest = std::max(longest, ++lengths[static_cast<std::size_t>(page)]);

@@ -27,15 +27,17 @@ class TokenSteps {
     bool operator==(const Turn&) const = default;
   };
   // The tokens that follow; lengths: of all sequences, the turn's being one more afterwards, which
-  // the cache must have room for.
+  // the cache must have room for; read: of what the encoder has read for each.
   std::span<const std::int32_t> next(const Turn& turn, const KvCache& cache,
-                                     std::span<std::int64_t> lengths);
+                                     std::span<std::int64_t> lengths,
+                                     std::span<const std::int64_t> read);
 
   // The sequences or the cache have changed: what runs ahead does not count.
   void forget() { running_ahead_ = false; }
 
  private:
-  void send(const Turn& turn, std::span<const std::int64_t> lengths);
+  void send(const Turn& turn, std::span<const std::int64_t> lengths,
+            std::span<const std::int64_t> read);
   void queue(std::int64_t sequences, const KvCache& cache, std::int64_t longest);
 
   Pass& pass_;

@@ -9,6 +9,8 @@
 
 namespace mt {
 
+struct ModelConfig;
+
 // Ends: what is wanted of a model's last stage, and where it goes: the losses of all tokens, or
 // what it says of some.  Outputs are of the sum_dtype of the Step's; what is empty is not wanted.
 struct Ends {
@@ -20,6 +22,9 @@ struct Ends {
   Tensor logits = {};      // out: [asked, vocab]
   // out: [asked], -log p of Field::labels, which is [asked] here
   Tensor scores = {};
+  // out: [asked, hidden_size], of the Step's dtype: what the head reads, and what a BERT's pooler
+  // makes of it.
+  Tensor hidden = {}, pooled = {};
 };
 
 // A row's initial values: a function of the seed and its name, so they are the same under any
@@ -40,6 +45,7 @@ class Model {
   Model(const Model&) = delete;  // modules point into the table
   Model& operator=(const Model&) = delete;
 
+  virtual const ModelConfig& config() const = 0;
   ParamTable& table() { return table_; }
   const ParamTable& table() const { return table_; }
 

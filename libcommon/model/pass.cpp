@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "model/config/model_config.h"
+#include "model/model_table.h"
 #include "nn/inference.h"
+#include "ops/ops.h"
 #include "tensor/device.h"
 
 namespace mt {
@@ -22,13 +25,22 @@ PassInput::PassInput(const Tensor& all, const PassSize& of) : size(of), block(al
   labels = take(size.rows);
   slots = take(size.sequences);
   lengths = take(size.sequences);
+  memory_lengths = take(size.sequences);
+  if (size.read > 0) {
+    read = take(size.sequences * size.read);
+    read_positions = take(size.sequences * size.read);
+  }
+  if (!size.types) return;
+  types = take(size.tokens());
+  first_key = take(size.tokens());
 }
 
 void Pass::reserve(const std::function<void(Pass&)>& passes) {
   Stream meta(Device::meta);
-  Gpt on_meta(model_.config());
-  on_meta.table().allocate(Device::meta, model_.table().dtype(), false);
-  Pass measured(on_meta, meta, vocab_size_);
+  const ModelConfig& config = model_.config();
+  const auto on_meta = make_model(config, {{.end = config.all_layers()}});
+  on_meta->table().allocate(Device::meta, model_.table().dtype(), false);
+  Pass measured(*on_meta, meta, vocab_size_);
   measured.layer_ = Arena(Buffer(Device::meta, kMeasuring));
   passes(measured);
   stream_.synchronize();
@@ -65,10 +77,16 @@ void Pass::forward(const PassInput& input, const CachedPast& past, const Ends& e
   if (past.cache != nullptr && !past.slot) {
     s.past.slots = input.slots;
     s.past.lengths = input.lengths;
+    s.past.memory_lengths = input.memory_lengths;
   }
+  s.tokens.first_key = input.first_key;
   Fields batch;
   batch[Field::ids] = input.ids;
   batch[Field::labels] = input.labels;
+  batch[Field::types] = input.types;
+  batch[Field::encoder_ids] = input.read;
+  batch[Field::encoder_positions] = input.read_positions;
+  if (past.cache == nullptr) batch[Field::encoder_lengths] = input.memory_lengths;
   Wire none;
   model_.forward(s, none, {}, batch, ends, nullptr);
 }
@@ -87,6 +105,23 @@ Tensor Pass::scores() {
   const Tensor scores = layer_.alloc(sum_dtype(model_.table().dtype()), {in.size.rows});
   forward(in, {}, {.rows = in.rows, .vocab = vocab_size_, .scores = scores});
   return scores;
+}
+
+Tensor Pass::hidden() { return of_rows(&Ends::hidden); }
+
+Tensor Pass::pooled() { return of_rows(&Ends::pooled); }
+
+Tensor Pass::of_rows(Tensor Ends::*wanted) {
+  const PassInput& in = send();
+  const DType dtype = model_.table().dtype();
+  const Shape shape{in.size.rows, model_.config().hidden_size};
+  const Tensor sums = layer_.alloc(sum_dtype(dtype), shape);
+  const Tensor said = dtype == sums.dtype() ? sums : layer_.alloc(dtype, shape);
+  Ends ends{.rows = in.rows};
+  ends.*wanted = said;
+  forward(in, {}, ends);
+  if (dtype != sums.dtype()) copy(sums, said, stream_);
+  return sums;
 }
 
 ConstTensor Pass::on_host(const Tensor& result) {

@@ -1,5 +1,5 @@
 // Pass: one forward of a model over the tokens of some sequences, which keeps nothing for a
-// backward: the logits behind some of its tokens, or how likely it finds what follows them.  It
+// backward: what it says of some of the tokens, the logits of what follows, say.  It
 // runs in memory whose size was found on meta; what the host tells it goes to a GPU in one copy;
 // and passes that come again are captured, each size of them once.  Not thread-safe.
 #pragma once
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "kernels/sample.h"
-#include "model/families/gpt.h"
+#include "model/model.h"
 #include "tensor/graph.h"
 
 namespace mt {
@@ -18,23 +18,29 @@ namespace mt {
 struct PassSize {
   std::int64_t sequences = 1, length = 1;  // tokens of each
   std::int64_t rows = 1;                   // tokens of which something is asked
+  std::int64_t read = 0;                   // tokens of each text that an encoder reads, if it does
+  bool types = false;                      // whether tokens have types, and sequences padding
 
   std::int64_t tokens() const { return sequences * length; }
 };
 
 // PassInput: what the host tells a pass, i32 tensors one behind the other in one block.  A pass
 // reads those that it is of use for: labels are what is scored, slots and lengths are as in
-// CachedPast, choices are for sample().
+// CachedPast, choices are for sample().  memory_lengths are as there or, without a past, tell how
+// much of `read` is text.
 struct PassInput {
   PassSize size;
-  Tensor block;           // all of it
-  Tensor choices;         // [sequences] Choice, as bytes
-  Tensor ids, positions;  // [tokens]
-  Tensor rows, labels;    // [rows]
-  Tensor slots, lengths;  // [sequences]
+  Tensor block;                           // all of it
+  Tensor choices;                         // [sequences] Choice, as bytes
+  Tensor ids, positions;                  // [tokens]
+  Tensor rows, labels;                    // [rows]
+  Tensor slots, lengths, memory_lengths;  // [sequences]
+  Tensor read, read_positions;            // [sequences read], if there are
+  Tensor types, first_key;                // [tokens], if there are
 
   static std::int64_t words(const PassSize& size) {
-    return size.sequences * (kOfChoice + 2) + 2 * size.tokens() + 2 * size.rows;
+    return size.sequences * (kOfChoice + 3) + (size.types ? 4 : 2) * size.tokens() + 2 * size.rows +
+           2 * size.sequences * size.read;
   }
   PassInput(const Tensor& all, const PassSize& of);
 
@@ -47,10 +53,10 @@ class Pass {
  public:
   // Logits and scores are over the first `vocab_size` tokens: the padding of the vocabulary is
   // none.
-  Pass(const Gpt& model, Stream& stream, std::int64_t vocab_size)
+  Pass(const Model& model, Stream& stream, std::int64_t vocab_size)
       : model_(model), stream_(stream), vocab_size_(vocab_size) {}
 
-  const Gpt& model() const { return model_; }
+  const Model& model() const { return model_; }
   Stream& stream() const { return stream_; }
 
   // Makes room for what `passes` does with a pass on meta, and forgets what was captured.
@@ -63,6 +69,10 @@ class Pass {
   Tensor logits(const CachedPast& past = {});
   // Queues the pass: -log p(label | all tokens up to the row) of each row, [rows].
   Tensor scores();
+  // Queues the pass: the hidden states of the rows, or what a BERT's pooler makes of them, [rows,
+  // hidden_size] of the sum_dtype.
+  Tensor hidden();
+  Tensor pooled();
   // Waits for what such a pass returned: in host memory, valid until the next call.
   ConstTensor on_host(const Tensor& result);
 
@@ -73,10 +83,11 @@ class Pass {
 
  private:
   const PassInput& send();
+  Tensor of_rows(Tensor Ends::*wanted);
   Tensor logits_of(const PassInput& input, const CachedPast& past);
   void forward(const PassInput& input, const CachedPast& past, const Ends& ends);
 
-  const Gpt& model_;
+  const Model& model_;
   Stream& stream_;
   std::int64_t vocab_size_;
   Arena layer_;

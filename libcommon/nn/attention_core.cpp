@@ -9,12 +9,20 @@
 
 namespace mt {
 
+void find_angles(Step& s, ConstTensor inv_freq, bool interleaved) {
+  if (s.past.cache == nullptr || !inv_freq) return;
+  const Tensor angles = s.scratch_sums({s.tokens.count(), 2 * inv_freq.numel()});
+  rope_angles(angles, inv_freq, s.tokens.positions, s.stream);
+  s.past.angles = angles;
+  s.past.interleaved = interleaved;
+}
+
 AttentionShape AttentionCore::shape(const Step& s, const Keys& keys) const {
   const std::int64_t count = keys.count > 0 ? keys.count : s.tokens.length;
   return {.sequences = s.tokens.sequences,
           .q_length = s.tokens.length,
           .kv_length = count,
-          .kv_stride = count,
+          .kv_stride = keys.stride > 0 ? keys.stride : count,
           .heads = options_.heads,
           .kv_heads = options_.kv_heads,
           .head_dim = options_.head_dim,
@@ -22,6 +30,7 @@ AttentionShape AttentionCore::shape(const Step& s, const Keys& keys) const {
           .window = keys.window,
           .causal = keys.causal,
           .kv_lengths = or_null<std::int32_t>(keys.lengths),
+          .kv_slots = or_null<std::int32_t>(keys.slots),
           .bias = keys.bias.data(),
           .scale = options_.scale / std::sqrt(static_cast<double>(options_.head_dim))};
 }
@@ -78,7 +87,7 @@ void AttentionCore::attend_past(Step& s, const Saved& found, const Qkv& heads,
 }
 
 void AttentionCore::attend(Step& s, const Saved& found, const Qkv& heads, const Keys& keys) const {
-  if (s.past.cache != nullptr) return attend_past(s, found, heads, keys);
+  if (s.past.cache != nullptr && keys.count == 0) return attend_past(s, found, heads, keys);
   if (s.context != nullptr)
     return context_attention_forward(s, found, heads, keys, shape(s, keys), dropout(s),
                                      options_.layer);

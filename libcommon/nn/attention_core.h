@@ -2,7 +2,7 @@
 // that reads it (kernels/attention.h).
 //   o = dropout(softmax(scale q k^T / sqrt(head_dim) + bias)) v
 // The keys are those of the Step's tokens, on this rank or on all that share its sequences
-// (context_parallel.h), or of other tokens, as many as Keys say, or, with a past in the Step, those
+// (context_parallel.h), or of a memory's, as many as Keys say, or, with a past in the Step, those
 // of a cache, where the tokens' own are put at the Step's positions.
 #pragma once
 
@@ -25,10 +25,18 @@ struct Keys {
   std::int64_t window = -1;  // keys before its own; -1: all
   ConstTensor first_key;     // [tokens] i32: where each query's document begins; empty: 0 for all
   ConstTensor lengths;       // [sequences] i32: each sequence's keys; empty: as many as there are
-  std::int64_t count = 0;    // of a sequence's keys at most; 0: as many as it has tokens
-  ConstTensor bias = {};     // [heads, 2 count - 1] of the sum_dtype; not with ranks that share
-                             // sequences
+  std::int64_t count = 0;    // of a memory's keys at most; 0: the keys are the tokens' own
+  // Where a memory's lie: in runs of so many tokens, the i-th sequence's in the i-th of them or in
+  // that which its slot says, [sequences] i32, with lengths only.
+  std::int64_t stride = 0;  // 0: count
+  ConstTensor slots = {};
+  ConstTensor bias = {};  // [heads, 2 count - 1] of the sum_dtype; not with ranks that share
+                          // sequences
 };
+
+// Tells the attentions of the Step's past, if it has one, by which angles its tokens turn; in
+// `layer`.  inv_freq: as of SelfAttention.
+void find_angles(Step& s, ConstTensor inv_freq, bool interleaved);
 
 class AttentionCore {
  public:

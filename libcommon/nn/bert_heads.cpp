@@ -45,6 +45,19 @@ void BertHeads::losses_of_order(Step& s, Tensor loss, ConstTensor x, const Asked
   saved->d_classes = classes;
 }
 
+void BertHeads::logits(Step& s, Tensor logits, ConstTensor x) const {
+  const ArenaScope scope(s.layer);
+  const Tensor h = s.scratch(x.shape()), a = s.scratch(x.shape());
+  dense_.forward(s, h, x);
+  gelu_forward(a, h, GeluForm::erf, s.stream);
+  words_.logits(s, logits, a, &norm_);
+}
+
+void BertHeads::pool(Step& s, Tensor pooled, ConstTensor x) const {
+  order_->pooler.forward(s, pooled, x);
+  tanh_forward(pooled, pooled, s.stream);
+}
+
 void BertHeads::forward(Step& s, Tensor loss, ConstTensor x, const Asked& asked,
                         Saved* saved) const {
   const std::int64_t all = asked.rows.numel(), words = all - asked.order;

@@ -2,7 +2,8 @@
 // and the residual around it.
 //   y = residual + dropout(W_o attend(W_q x, W_kv memory) + b_o)
 // x, y, residual: [rows, hidden_size];  W_kv: of each head the rows of its key, then of its value.
-// Nothing turns, and each sequence's tokens see all of its memory's.
+// Nothing turns, and each sequence's tokens see all of its memory's.  With a past in the Step, its
+// cache keeps W_kv memory: what the Step has of a memory is put there.
 #pragma once
 
 #include "nn/attention_core.h"
@@ -17,7 +18,7 @@ class CrossAttention {
     double hidden_dropout = 0;
   };
   struct Saved {
-    Tensor q, kv;  // [tokens, heads, head_dim], [tokens of the memory, 2 heads head_dim]
+    Tensor q, kv;  // [tokens, heads, head_dim], [sequences, memory's tokens, 2 heads head_dim]
     AttentionCore::Saved core;
   };
   CrossAttention(Linear q, Linear kv, Linear proj, const Options& options)
@@ -33,6 +34,7 @@ class CrossAttention {
 
  private:
   Dropout hidden_dropout(const Step& s) const;
+  Tensor keys_and_values(Step& s, const Saved* saved) const;
 
   Linear q_, kv_, proj_;
   Options options_;

@@ -1,10 +1,11 @@
 // KvCache: the keys and values of the tokens that a generation has seen, of several sequences, each
-// in a slot of its own: one pair of tensors a layer.  Host memory is taken by the system as it
-// fills.
+// in a slot of its own: one pair of tensors a layer, and where layers attend to a memory, too, one
+// tensor of what they read of it.  Host memory is taken by the system as it fills.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tensor/buffer.h"
@@ -13,22 +14,37 @@ namespace mt {
 
 class KvCache {
  public:
-  KvCache(Device device, DType dtype, std::int64_t layers, const Shape& shape) {
-    const std::size_t bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
-    storage_ = Buffer(device, 2 * static_cast<std::size_t>(layers) * bytes);
-    for (std::int64_t i = 0; i < 2 * layers; ++i)
-      tensors_.push_back(storage_.tensor(dtype, shape, static_cast<std::size_t>(i) * bytes));
+  // memory: of no elements where layers attend to none.
+  KvCache(Device device, DType dtype, std::int64_t layers, const Shape& shape,
+          const Shape& memory = {0}) {
+    const auto bytes = [&](const Shape& of) {
+      return static_cast<std::size_t>(of.numel()) * size_of(dtype);
+    };
+    storage_ =
+        Buffer(device, static_cast<std::size_t>(layers) * (2 * bytes(shape) + bytes(memory)));
+    std::size_t at = 0;
+    const auto take = [&](const Shape& of) {
+      return storage_.tensor(dtype, of, std::exchange(at, at + bytes(of)));
+    };
+    for (std::int64_t i = 0; i < layers; ++i)
+      layers_.push_back({.keys = take(shape), .values = take(shape), .memory = take(memory)});
   }
 
   // The keys and the values of a layer, of the shape given: [slots, capacity, kv_heads, head_dim].
-  Tensor keys(std::int64_t layer) const { return tensors_[static_cast<std::size_t>(2 * layer)]; }
-  Tensor values(std::int64_t layer) const {
-    return tensors_[static_cast<std::size_t>(2 * layer + 1)];
-  }
+  const Tensor& keys(std::int64_t layer) const { return at(layer).keys; }
+  const Tensor& values(std::int64_t layer) const { return at(layer).values; }
+  // Its keys and values of memories, as its projection makes them: [slots, capacity, 2 heads
+  // head_dim].
+  const Tensor& memory(std::int64_t layer) const { return at(layer).memory; }
 
  private:
+  struct Layer {
+    Tensor keys, values, memory;
+  };
+  const Layer& at(std::int64_t layer) const { return layers_[static_cast<std::size_t>(layer)]; }
+
   Buffer storage_;
-  std::vector<Tensor> tensors_;
+  std::vector<Layer> layers_;
 };
 
 // What the sequences of a Step follow: their tokens in a cache, behind which the Step's own are
@@ -38,7 +54,12 @@ struct CachedPast {
   std::int64_t longest = 0;  // tokens of a sequence at most, those of the Step included
   // Each sequence's slot, and how many tokens it has, those of the Step included: [sequences] i32.
   ConstTensor slots = {}, lengths = {};
-  // The slot of one sequence alone, which has `longest` tokens, instead of both.
+  // Of the memory that each has in the cache, where layers attend to one: its tokens at most, and
+  // how many it has: [sequences] i32.
+  std::int64_t longest_memory = 0;
+  ConstTensor memory_lengths = {};
+  // The slot of one sequence alone, which has `longest` tokens and a memory of `longest_memory`,
+  // instead of slots and lengths.
   std::optional<std::int64_t> slot = {};
   // [tokens, rotary dimension]: rope_angles() of the Step's positions, where there is rotary
   // embedding.

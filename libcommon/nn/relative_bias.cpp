@@ -4,8 +4,8 @@
 
 namespace mt {
 
-Tensor RelativeBias::forward(Step& s) const {
-  const Tensor bias = s.scratch_sums({heads_, 2 * s.tokens.length - 1});
+Tensor RelativeBias::forward(Step& s, std::int64_t length) const {
+  const Tensor bias = s.scratch_sums({heads_, 2 * length - 1});
   relative_bias(bias, s.weight(*table_), first_head_, buckets_, s.stream);
   s.done(*table_);
   return bias;

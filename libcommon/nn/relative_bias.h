@@ -15,8 +15,9 @@ class RelativeBias {
       : table_(&table), buckets_(buckets), first_head_(first_head), heads_(heads) {}
 
   bool is_trainable() const { return table_->trainable; }
-  // Returns the bias of the Step's tokens, [heads, 2 length - 1] of the sum_dtype, in `layer`.
-  Tensor forward(Step& s) const;
+  // Returns the bias of sequences of this length, [heads, 2 length - 1] of the sum_dtype, in
+  // `layer`.
+  Tensor forward(Step& s, std::int64_t length) const;
   void backward(Step& s, ConstTensor d_bias) const;
 
  private:

@@ -6,11 +6,12 @@
 namespace mt {
 
 Keys SelfAttention::keys(Step& s) const {
+  const std::int64_t count = s.past.cache != nullptr ? s.past.longest : s.tokens.length;
   return {.causal = s.tokens.causal,
           .window = options_.window,
           .first_key = s.tokens.first_key,
           .lengths = s.past.cache != nullptr ? s.past.lengths : s.tokens.lengths,
-          .bias = options_.bias ? options_.bias->forward(s) : Tensor()};
+          .bias = options_.bias ? options_.bias->forward(s, count) : Tensor()};
 }
 
 Dropout SelfAttention::hidden_dropout(const Step& s) const {

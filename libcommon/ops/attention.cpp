@@ -155,10 +155,10 @@ static void check_heads(const char* operation, const char* name, const Heads<Con
     return;
   }
   check_shape(operation, name, heads.q, {tokens, s.heads, s.head_dim});
+  const std::int64_t runs = s.kv_slots ? heads.k.shape()[0] / s.kv_stride : s.sequences;
   if (heads.paired())
     return check_shape(operation, "keys and values", heads.k,
-                       {s.sequences * s.kv_stride, 2 * s.kv_heads * s.head_dim});
-  const std::int64_t runs = s.kv_slots ? heads.k.shape()[0] / s.kv_stride : s.sequences;
+                       {runs * s.kv_stride, 2 * s.kv_heads * s.head_dim});
   check_shape(operation, "keys", heads.k, {runs * s.kv_stride, s.kv_heads, s.head_dim});
   check_shape(operation, "values", heads.v, heads.k.shape());
 }

@@ -204,11 +204,11 @@ TEST(ConfigMeaning, ScalingIsGivenBack) {
 
 TEST(ConfigMeaning, TokensThatEndATextAreOneOrMore) {
   using Ids = std::vector<std::int32_t>;
-  EXPECT_EQ(eos_token_ids("{}", "c"), Ids{});
-  EXPECT_EQ(eos_token_ids(R"({"eos_token_id":null})", "c"), Ids{});
-  EXPECT_EQ(eos_token_ids(R"({"eos_token_id":7})", "c"), (Ids{7}));
-  EXPECT_EQ(eos_token_ids(R"({"eos_token_id":[7,9]})", "c"), (Ids{7, 9}));
-  EXPECT_EQ(eos_token_ids(R"({"eos_token_id":[],"x":Infinity})", "c"), Ids{});
+  EXPECT_EQ(token_ids_at("eos_token_id", "{}", "c"), Ids{});
+  EXPECT_EQ(token_ids_at("eos_token_id", R"({"eos_token_id":null})", "c"), Ids{});
+  EXPECT_EQ(token_ids_at("eos_token_id", R"({"eos_token_id":7})", "c"), (Ids{7}));
+  EXPECT_EQ(token_ids_at("eos_token_id", R"({"eos_token_id":[7,9]})", "c"), (Ids{7, 9}));
+  EXPECT_EQ(token_ids_at("eos_token_id", R"({"eos_token_id":[],"x":Infinity})", "c"), Ids{});
 }
 
 }  // namespace

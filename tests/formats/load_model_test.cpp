@@ -5,11 +5,14 @@
 
 #include <cstring>
 
+#include "model/config/model_config.h"
 #include "tests/formats/convert_support.h"
 #include "tests/text/hf_files.h"
 
 namespace mt {
 namespace {
+
+const ModelUse kText{{ModelFamily::gpt, ModelFamily::t5}, "with which no text is continued"};
 
 class LoadModel : public Convert {
  protected:
@@ -17,7 +20,7 @@ class LoadModel : public Convert {
     TokenizerOptions tokenizer{.type = "NullTokenizer"};
     tokenizer.vocab_size = 20;
     DeviceOptions compute{.device_name = "cpu", .dtype = dtype};
-    return load_model(scratch_.path(name), tokenizer, compute);
+    return load_model(scratch_.path(name), tokenizer, compute, kText);
   }
   void write(const std::string& family, DType dtype) {
     ModelConfig config = config_named(family);
@@ -25,6 +28,10 @@ class LoadModel : public Convert {
     config.kv_channels = 8;
     config.ffn_hidden_size = 64;
     if (family == "scaled") config.rotary_base = 5'000'000;
+    if (family == "t5") {
+      config.hidden_size = 64;
+      config.kv_channels = 16;
+    }
     write_hugging_face(scratch_.path("hf"), config, dtype);
   }
   void convert_all(const std::vector<std::string>& savers) {
@@ -96,24 +103,49 @@ TEST_F(LoadModel, NamesWhereTheCheckpointLies) {
   EXPECT_EQ(load("gguf").path, scratch_.path("gguf/model.gguf"));
 }
 
-TEST_F(LoadModel, FamiliesWithoutModulesAreRefused) {
+TEST_F(LoadModel, OtherFamiliesAreRefused) {
   for (const auto& [family, name] : {std::pair("mixtral", "Mixtral"),
                                      {"gemma", "Gemma"},
                                      {"bert", "BERT"},
                                      {"mamba", "Mamba"},
-                                     {"hybrid", "Mamba"},
-                                     {"t5", "T5"}}) {
+                                     {"hybrid", "Mamba"}}) {
     std::filesystem::remove_all(scratch_.path("hf"));
     write_hugging_face(scratch_.path("hf"), config_named(family), DType::f32);
     EXPECT_EQ(error_of([&] { load("hf"); }), concat("78 ", scratch_.path("hf"), ": is a ", name,
-                                                    ", with which no text is continued or scored"));
+                                                    ", with which no text is continued"));
   }
+}
+
+// Behind which token a T5's decoder begins.
+TEST_F(LoadModel, StartsWhereTheFolderSays) {
+  write("t5", DType::f32);
+  EXPECT_EQ(
+      error_of([&] { load("hf"); }),
+      concat("78 ", scratch_.path("hf"),
+             ": neither settings nor the tokenizer say behind which token the decoder begins"));
+  write_file_atomically(scratch_.path("hf/generation_config.json"),
+                        R"({"decoder_start_token_id":3})", true);
+  EXPECT_EQ(load("hf").start_token, 3);
+  convert_all({"core", "torch_dcp"});
+  EXPECT_EQ(load("core").start_token, 3);
+  expect_same("hf", "core");
+  expect_same("torch_dcp", "core");
+  write_file_atomically(scratch_.path("hf/generation_config.json"), R"({"bos_token_id":4})", true);
+  EXPECT_EQ(load("hf").start_token, 4);
+  write_file_atomically(scratch_.path("hf/generation_config.json"),
+                        R"({"decoder_start_token_id":21})", true);
+  EXPECT_EQ(error_of([&] { load("hf"); }),
+            concat("78 ", scratch_.path("hf"),
+                   ": the decoder begins behind token 21, but the model has 21"));
+  write("llama", DType::f32);
+  EXPECT_EQ(load("hf").start_token, std::nullopt);
 }
 
 TEST_F(LoadModel, TokenizersMustFit) {
   write("llama", DType::f32);  // 21 tokens, in 128 rows
   const auto refusal = [&](const TokenizerOptions& tokenizer) {
-    return error_of([&] { load_model(scratch_.path("hf"), tokenizer, {.device_name = "cpu"}); });
+    return error_of(
+        [&] { load_model(scratch_.path("hf"), tokenizer, {.device_name = "cpu"}, kText); });
   };
   EXPECT_EQ(refusal({}), concat("64 --tokenizer-type: required, because ", scratch_.path("hf"),
                                 " names no tokenizer"));

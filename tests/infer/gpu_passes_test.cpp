@@ -1,5 +1,5 @@
 // Generation and scoring on a GPU beside the CPU's: logits with the cache token by token, in pieces
-// and for several sequences, and scores.
+// and for several sequences, and scores; and what a T5's decoder says to texts.
 #include <gtest/gtest.h>
 
 #include "infer/cached_pass.h"
@@ -8,6 +8,7 @@
 #include "tensor/device.h"
 #include "tensor/host_copy.h"
 #include "tests/infer/small_gpt.h"
+#include "tests/infer/small_t5.h"
 #include "tests/support/host_tensor.h"
 
 namespace mt {
@@ -47,11 +48,11 @@ ModelConfig unusual() {
 
 // The same values on the CPU, rounded to what the GPU has, and on the GPU.
 struct Pair {
-  std::unique_ptr<Gpt> cpu, gpu;
+  std::unique_ptr<Model> cpu, gpu;
 
-  Pair(ModelConfig config, DType dtype) : cpu(make_gpt(config, DType::f32)) {
+  Pair(ModelConfig config, DType dtype) : cpu(make_small_model(config, DType::f32)) {
     config.complete();
-    gpu = std::make_unique<Gpt>(config);
+    gpu = make_model(config, {{.end = config.all_layers()}});
     gpu->table().allocate(Device::cuda, dtype, false);
     Stream stream(Device::cuda);
     gpu->initialize(1, stream);
@@ -238,7 +239,7 @@ TEST_P(GpuPasses, PagesGrow) {
 
 TEST_P(GpuPasses, ScoresAsTheCpus) {
   const auto ids = some_tokens(601, kVocabulary);
-  const auto score = [&](const Gpt& model) {
+  const auto score = [&](const Model& model) {
     ScorePass scorer(model, {.vocab_size = kVocabulary - 3, .window = 600, .batch = 2});
     std::vector<std::vector<double>> nll{std::vector<double>(600), std::vector<double>(3),
                                          std::vector<double>(20)};
@@ -253,6 +254,53 @@ TEST_P(GpuPasses, ScoresAsTheCpus) {
     for (std::size_t j = 0; j < expected[i].size(); ++j)
       EXPECT_NEAR(got[i][j], expected[i][j], 4 * GetParam().tolerance * expected[i][j])
           << i << ", " << j;
+}
+
+ModelConfig learned() { return widened(learned_t5()); }
+ModelConfig rope() { return widened(rope_t5()); }
+ModelConfig relative() { return widened(relative_t5()); }
+
+class GpuT5 : public GpuPasses {};
+
+INSTANTIATE_TEST_SUITE_P(Of, GpuT5,
+                         testing::Values(Case{"LearnedInFp32", learned, DType::f32, 2e-5},
+                                         Case{"RopeInFp32", rope, DType::f32, 2e-5},
+                                         Case{"RelativeInFp32", relative, DType::f32, 2e-5},
+                                         Case{"RopeInBf16", rope, DType::bf16, 2e-2},
+                                         Case{"RelativeInBf16", relative, DType::bf16, 2e-2}),
+                         [](const auto& which) { return std::string(which.param.name); });
+
+// Texts of many lengths, alone and beside each other; tokens are those that the logits give.
+TEST_P(GpuT5, SaysWhatTheCpuSays) {
+  const auto ids = some_tokens(600, kVocabulary);
+  const std::span all(ids);
+  const std::vector<std::size_t> read{300, 1, 33, 599};
+  CachedPass cpu = on_cpu(4), gpu = on_gpu(4), fast = on_gpu(4);
+  const std::vector<std::int64_t> sequences{0, 1, 2, 3};
+  for (const std::int64_t n : sequences) {
+    const auto text = all.first(read[static_cast<std::size_t>(n)]);
+    const HostTensor expected = clone(cpu.next_logits(n, all.first(1), text));
+    EXPECT_TENSORS_NEAR(gpu.next_logits(n, all.first(1), text), expected.view(),
+                        GetParam().tolerance)
+        << n;
+    fast.next_logits(n, all.first(1), text);
+  }
+  std::vector<std::int32_t> last{3, 4, 5, 6};
+  std::vector<Choice> choices(4, {{.temperature = 0}, {}});
+  for (int step = 0; step < 20; ++step) {
+    const HostTensor expected = clone(cpu.next_logits(sequences, last));
+    const HostTensor logits = clone(gpu.next_logits(sequences, last));
+    EXPECT_TENSORS_NEAR(logits.view(), expected.view(), GetParam().tolerance) << step;
+    const auto chosen = fast.next_tokens(sequences, last, choices);
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      const auto row =
+          logits.view().rows(static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1);
+      const auto x = row.span<float>();
+      EXPECT_EQ(chosen[i], cpu::sample(std::vector<double>(x.begin(), x.end()), choices[i]));
+    }
+    last.assign(chosen.begin(), chosen.end());
+    for (Choice& choice : choices) ++choice.place.token;
+  }
 }
 
 }  // namespace

@@ -547,7 +547,8 @@ std::string with_python_numbers(std::string json) {
   return json;
 }
 
-std::vector<std::int32_t> eos_token_ids(const std::string& text, const std::string& path) {
+std::vector<std::int32_t> token_ids_at(const char* member, const std::string& text,
+                                       const std::string& path) {
   Allowance(text.size()).take_json(text, path);
   simdjson::dom::parser parser;
   simdjson::dom::element root;
@@ -555,12 +556,12 @@ std::vector<std::int32_t> eos_token_ids(const std::string& text, const std::stri
     fail(Exit::bad_data, path, ": ", json_place(text), simdjson::error_message(error));
   const JsonObject object(root, path);
   std::vector<std::int32_t> ids;
-  if (!object.has("eos_token_id")) return ids;
+  if (!object.has(member)) return ids;
   const auto add = [&](simdjson::dom::element element) {
     std::int64_t id = -1;
     if (!element.get(id) && 0 <= id && id <= kMost) ids.push_back(static_cast<std::int32_t>(id));
   };
-  const simdjson::dom::element ends = object.member("eos_token_id");
+  const simdjson::dom::element ends = object.member(member);
   if (simdjson::dom::array list; !ends.get(list))
     for (const simdjson::dom::element one : list) add(one);
   else

@@ -43,9 +43,10 @@ std::string with_python_numbers(std::string json);
 // Exit::bad_data names what is missing or not supported.  `path` stands in errors.
 HuggingFaceConfig parse_hugging_face_config(const std::string& json, const std::string& path);
 
-// The eos_token_id of a generation_config.json or config.json: none, one or several.
-// Exit::bad_data for text that is no JSON object.
-std::vector<std::int32_t> eos_token_ids(const std::string& json, const std::string& path);
+// The tokens that a member of a generation_config.json or config.json names, "eos_token_id" say:
+// none, one or several.  Exit::bad_data for text that is no JSON object.
+std::vector<std::int32_t> token_ids_at(const char* member, const std::string& json,
+                                       const std::string& path);
 
 // The config.json of a model.  `original` is one that it was once read from, or empty: members
 // that no setting of the model stands for (bos_token_id, say) are taken from there, if it is of the

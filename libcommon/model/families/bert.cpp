@@ -60,6 +60,7 @@ void Bert::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, cons
     out.hidden() = x;
     return;
   }
+  if (ends.rows) return answer(s, ends, x);
   const Tensor normed = s.scratch(x.shape());
   final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
   const Tensor& order = batch[Field::order];
@@ -71,6 +72,16 @@ void Bert::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, cons
                    .order = order ? order.numel() : 0},
                   saved ? &saved->heads : nullptr);
   if (saved) saved->y = x;
+}
+
+// What is asked of some tokens, of all of which the stack gave x.
+void Bert::answer(Step& s, const Ends& ends, ConstTensor x) const {
+  const Tensor picked = s.scratch({ends.rows.numel(), config_->hidden_size}),
+               hidden = ends.hidden ? ends.hidden : s.scratch(picked.shape());
+  embedding_forward(picked, ends.rows, x, 0, false, s.stream);
+  final_norm_->forward(s, hidden, picked, nullptr);
+  if (ends.logits) heads_->logits(s, ends.logits, hidden);
+  if (ends.pooled) heads_->pool(s, ends.pooled, hidden);
 }
 
 void Bert::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slot) const {

@@ -21,7 +21,8 @@ struct ModelConfig;
 
 // Reads ids, types, positions, first_key (a sequence may have several texts; padding is one, too),
 // rows, row_of and targets.  Ends::loss and its weight are of the rows, those that are asked of the
-// order, as many as there are orders, behind the others.
+// order, as many as there are orders, behind the others.  Where Ends::rows say of which tokens
+// something is asked, these fields are not read.
 class Bert : public Model {
  public:
   struct Saved : Model::Saved {
@@ -34,6 +35,8 @@ class Bert : public Model {
   Bert(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part = {});
   ~Bert() override;
 
+  const ModelConfig& config() const override { return *config_; }
+
   std::unique_ptr<Model::Saved> make_saved() const override { return std::make_unique<Saved>(); }
   WireShapes wire(const Step& s, const Fields& batch, Side side) const override;
   void forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const Ends& ends,
@@ -43,6 +46,7 @@ class Bert : public Model {
  private:
   void add_embedding(bool is_shared);
   void add_heads();
+  void answer(Step& s, const Ends& ends, ConstTensor x) const;
   struct Chunk {
     StageRange range;
     Stack stack;

@@ -1,6 +1,7 @@
 #include "model/families/gpt.h"
 
 #include "model/config/model_config.h"
+#include "model/families/answer.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -17,18 +18,13 @@ void Gpt::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const
     embedding_->forward(s, x, batch[Field::ids], {}, saved ? &saved->embedding : nullptr);
   else
     copy(x, in.hidden(), s.stream);
-  if (s.past.cache != nullptr && inv_freq_) {
-    const Tensor angles = s.scratch_sums({s.tokens.count(), 2 * inv_freq_.numel()});
-    rope_angles(angles, inv_freq_, s.tokens.positions, s.stream);
-    s.past.angles = angles;
-    s.past.interleaved = config_->rotary_interleaved;
-  }
+  find_angles(s, inv_freq_, config_->rotary_interleaved);
   x = chunk(s).stack.forward(s, x, saved ? &saved->stack : nullptr);
   if (!chunk(s).range.last) {
     out.hidden() = x;
     return;
   }
-  if (ends.rows) return answer(s, ends, x, batch[Field::labels]);
+  if (ends.rows) return answer(s, ends, x, batch[Field::labels], *final_norm_, *head_);
   const Tensor normed = s.kept(saved, x.shape());
   final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
   head_->loss(s, ends.loss, normed, batch[Field::labels], ends.weight,
@@ -52,21 +48,6 @@ void Gpt::backward(Step& s, Wire& din, const Wire& dout, const Model::Saved& slo
   } else {
     din.hidden() = dx;
   }
-}
-
-// What is asked of some tokens, of all of which the stack gave x.  The head has the whole
-// vocabulary.
-void Gpt::answer(Step& s, const Ends& ends, ConstTensor x, ConstTensor labels) const {
-  if (s.tokens.count() > 1 || ends.rows.numel() > 1) {
-    const Tensor picked = s.scratch({ends.rows.numel(), config_->hidden_size});
-    embedding_forward(picked, ends.rows, x, 0, false, s.stream);
-    x = picked;
-  }
-  if (ends.logits) head_->logits(s, ends.logits, x, &*final_norm_);
-  if (!ends.scores) return;
-  const Tensor normed = s.scratch(x.shape());
-  final_norm_->forward(s, normed, x, nullptr);
-  head_->score(s, ends.scores, normed, labels, ends.vocab);
 }
 
 }  // namespace mt

@@ -32,7 +32,7 @@ class Gpt : public Model {
 
   ~Gpt() override;
 
-  const ModelConfig& config() const { return *config_; }
+  const ModelConfig& config() const override { return *config_; }
 
   std::unique_ptr<Model::Saved> make_saved() const override { return std::make_unique<Saved>(); }
   WireShapes wire(const Step& s, const Fields& batch, Side side) const override;
@@ -48,7 +48,6 @@ class Gpt : public Model {
     Stack stack;
   };
   const Chunk& chunk(const Step& s) const { return chunks_.at(static_cast<std::size_t>(s.chunk)); }
-  void answer(Step& s, const Ends& ends, ConstTensor x, ConstTensor labels) const;
 
   std::unique_ptr<const ModelConfig> config_;
   TensorPart part_;

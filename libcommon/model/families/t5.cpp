@@ -1,6 +1,7 @@
 #include "model/families/t5.h"
 
 #include "model/config/model_config.h"
+#include "model/families/answer.h"
 #include "ops/ops.h"
 
 namespace mt {
@@ -57,11 +58,13 @@ void T5::decode(Step& s, Wire& out, const Wire& in, const Fields& batch, const E
     embedding_->forward(s, x, batch[Field::ids], {}, saved ? &saved->embedding : nullptr);
   else
     copy(x, in.hidden(), s.stream);
+  find_angles(s, inv_freq_, config_->rotary_interleaved);
   x = own.decoder.forward(s, x, saved ? &saved->decoder : nullptr);
   if (!own.range.last) {
     out.hidden() = x;
     return;
   }
+  if (ends.rows) return answer(s, ends, x, batch[Field::labels], *final_norm_, *head_);
   const Tensor normed = s.kept(saved, x.shape());
   final_norm_->forward(s, normed, x, saved ? &saved->final_norm : nullptr);
   head_->loss(s, ends.loss, normed, batch[Field::labels], ends.weight,
@@ -73,7 +76,10 @@ void T5::forward(Step& s, Wire& out, const Wire& in, const Fields& batch, const 
                  Model::Saved* slot) const {
   auto* saved = static_cast<Saved*>(slot);
   const StageRange& range = chunk(s).range;
+  if (s.past.cache != nullptr && !batch[Field::encoder_ids])
+    return decode(s, out, in, batch, ends, saved);
   Step e = s.over(encoder_tokens(s, batch));
+  e.past = {};
   const Tensor memory = encodes(range) ? encode(e, out, in, batch, saved) : in.memory();
   if (saved) {
     saved->encoder_tokens = e.tokens;

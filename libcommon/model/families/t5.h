@@ -5,6 +5,9 @@
 // one table for both, rotary, or relative: a bias in every self-attention, from a table for each
 // stack. The output layer is its own or, tied to the words, has a bias.
 //
+// In a generation, what the encoder makes of a sequence's text is in the cache once it was read: in
+// later passes there are no encoder_ids.
+//
 // One pipeline goes over both stacks: a stage may have the end of one and the beginning of the
 // other.  Rows that several stages use lie on each; the first of them stores them (Param::shared).
 #pragma once
@@ -38,7 +41,7 @@ class T5 : public Model {
   T5(const ModelConfig& config, const StageRanges& ranges, const TensorPart& part = {});
   ~T5() override;
 
-  const ModelConfig& config() const { return *config_; }
+  const ModelConfig& config() const override { return *config_; }
 
   std::unique_ptr<Model::Saved> make_saved() const override { return std::make_unique<Saved>(); }
   WireShapes wire(const Step& s, const Fields& batch, Side side) const override;

@@ -8,6 +8,7 @@
 
 #include "data/samples/gpt_dataset.h"
 #include "model/config/model_config.h"
+#include "model/families/gpt.h"
 #include "model/pass.h"
 #include "ops/kept.h"
 #include "optim/optimizer.h"

@@ -1,0 +1,21 @@
+#include "model/families/answer.h"
+
+#include "ops/ops.h"
+
+namespace mt {
+
+void answer(Step& s, const Ends& ends, ConstTensor x, ConstTensor labels, const Norm& final_norm,
+            const LmHead& head) {
+  if (s.tokens.count() > 1 || ends.rows.numel() > 1) {
+    const Tensor picked = s.scratch({ends.rows.numel(), x.shape()[1]});
+    embedding_forward(picked, ends.rows, x, 0, false, s.stream);
+    x = picked;
+  }
+  if (ends.logits) head.logits(s, ends.logits, x, &final_norm);
+  if (!ends.scores) return;
+  const Tensor normed = s.scratch(x.shape());
+  final_norm.forward(s, normed, x, nullptr);
+  head.score(s, ends.scores, normed, labels, ends.vocab);
+}
+
+}  // namespace mt
