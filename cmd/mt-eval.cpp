@@ -1,11 +1,16 @@
 // mt-eval: measure a trained model.
+#include <algorithm>
 #include <cstdio>
 
 #include "base/command.h"
 #include "base/progress.h"
+#include "eval/guess_report.h"
+#include "eval/guesses.h"
 #include "eval/perplexity.h"
 #include "formats/load_model.h"
+#include "infer/encoder_pass.h"
 #include "infer/score_pass.h"
+#include "infer/span_pass.h"
 #include "model/config/model_config.h"
 #include "text/put_in_front.h"
 
@@ -14,7 +19,8 @@ namespace {
 struct Options {
   std::string load, task = "perplexity";
   std::vector<std::string> inputs;
-  std::optional<std::int64_t> seq_length, overlapping_eval;
+  std::optional<std::int64_t> seq_length, overlapping_eval, decoder_seq_length, seed;
+  std::optional<double> mask_prob, short_seq_prob;
   std::int64_t micro_batch_size = 4;
   int threads = 0;
   bool json = false;
@@ -25,7 +31,9 @@ struct Options {
     cl.describe("Measure a trained model.");
     cl.first_run({"--load", "--task", "--seq-length", "--overlapping-eval", "--micro-batch-size",
                   "--device", "--json"});
-    cl.positionals("INPUT", &inputs, "text, JSON lines, or the prefix of a token file; - is stdin",
+    cl.positionals("INPUT", &inputs,
+                   "text, JSON lines, or the prefix of a token file; - is stdin; masked-words and "
+                   "spans: prefixes of token files of sentences",
                    1);
     cl.section("Model");
     cl.option("--load", &load, "PATH", mt::kLoadedModel);
@@ -34,13 +42,29 @@ struct Options {
     tokenizer.add_to(cl);
     tokenizer.add_extra_ids_to(cl);
     cl.section("Evaluation");
-    cl.option("--task", &task, "TASK", "what to measure", mt::one_of({"perplexity"}));
-    cl.option("--seq-length", &seq_length, "N",
-              "tokens of a window; default all that the model takes", mt::at_least(1));
+    cl.option("--task", &task, "TASK",
+              "what to measure: perplexity of a GPT; masked-words or pseudo-perplexity of a BERT; "
+              "spans of a T5",
+              mt::one_of({"perplexity", "masked-words", "pseudo-perplexity", "spans"}));
+    cl.option(
+        "--seq-length,--encoder-seq-length", &seq_length, "N",
+        "tokens of a window or of a sample; default all that the model takes, but of other tasks "
+        "than perplexity at most 512",
+        mt::at_least(1));
     cl.option("--overlapping-eval", &overlapping_eval, "N",
               "tokens by which a window lies behind the one before; default --seq-length: the "
               "windows do not overlap",
               mt::at_least(1));
+    cl.option("--decoder-seq-length", &decoder_seq_length, "N",
+              "spans: tokens of what is decoded; default all that the model takes, at most 512",
+              mt::at_least(2));
+    cl.option("--mask-prob", &mask_prob, "P",
+              "masked-words, spans: part of the tokens that is masked; 0.15",
+              {.low = 0, .high = 1, .above_low = true});
+    cl.option("--short-seq-prob", &short_seq_prob, "P",
+              "masked-words, spans: part of the samples that is shorter; 0.1", mt::between(0, 1));
+    cl.option("--seed", &seed, "N", "masked-words, spans: seed of the samples and masks; 1234",
+              mt::between(1, 4294967295.0));
     cl.option(
         "--micro-batch-size", &micro_batch_size, "N",
         "windows at a time, of shorter texts more; changes no result, but by rounding on a GPU",
@@ -137,17 +161,8 @@ class Extent {
   std::uint64_t all_ = 0, before_ = 0, tokens_ = 0;
 };
 
-void run(mt::CommandLine& cl) {
-  Options options;
-  options.add_to(cl);
-  cl.parse();
-  options.compute.complete(true);
-  options.compute.warn(cl.log());
-  const mt::LoadedModel loaded =
-      mt::load_model(options.load, options.tokenizer, options.compute,
-                     {{mt::ModelFamily::gpt}, "with which no text is scored"});
+void perplexity(const Options& options, const mt::LoadedModel& loaded, mt::Progress& progress) {
   const mt::Windows windows = windows_of(options, loaded.model->config());
-  mt::Progress progress(cl.log(), "scoring", "tokens", 0);
   mt::ScorePass model(*loaded.model, {.vocab_size = loaded.vocab_size(),
                                       .window = windows.length,
                                       .batch = options.micro_batch_size,
@@ -184,6 +199,185 @@ void run(mt::CommandLine& cl) {
   if (total.tokens == 0)
     mt::fail(mt::Exit::bad_data, options.inputs.front(), ": no tokens to score");
   print_summary(options, loaded, windows, items, total);
+}
+
+// --- Guesses -------------------------------------------------------------------------------------
+
+constexpr std::int64_t kAtATime = 256;  // samples that are put together by their lengths
+
+// What is masked of each of some texts, and its score.
+std::vector<mt::GuessScore> guess(mt::EncoderPass& pass, std::span<const mt::MaskedText> texts) {
+  std::vector<mt::EncoderPass::Text> asked;
+  for (const mt::MaskedText& text : texts)
+    asked.push_back({.ids = text.ids, .asked = text.asked, .types = text.types});
+  std::vector<mt::GuessScore> scores(texts.size());
+  pass.run(asked, [&](std::size_t i, mt::ConstTensor logits) {
+    scores[i] = mt::score_guesses(logits, texts[i].tokens);
+  });
+  return scores;
+}
+
+std::vector<mt::GuessScore> guess(mt::SpanPass& pass, std::span<const mt::CutText> texts) {
+  std::vector<mt::SpanPass::Sample> samples;
+  for (const mt::CutText& text : texts) samples.push_back({.read = text.read, .ids = text.ids});
+  std::vector<mt::GuessScore> scores(texts.size());
+  pass.run(samples, [&](std::size_t i, mt::ConstTensor logits) {
+    scores[i] = mt::score_guesses(logits, texts[i].tokens);
+  });
+  return scores;
+}
+
+// A T5 of relative positions may take any number of tokens.
+std::int64_t length_within(const char* option, std::optional<std::int64_t> asked,
+                           std::int64_t least, std::int64_t most) {
+  const std::int64_t length = asked.value_or(std::min<std::int64_t>(most, 512));
+  if (length > most)
+    mt::fail(mt::Exit::bad_config, option, " ", length, ": the model takes at most ", most);
+  if (length < least)
+    mt::fail(mt::Exit::bad_config, option, " ", length, ": expected at least ", least);
+  return length;
+}
+
+// get(samples, k): a sample that `pass` takes.
+template <class AnyPass, class Get>
+void guess_samples(const Options& o, const mt::LoadedModel& loaded, mt::SampleType type,
+                   std::int64_t seq_length, const mt::MaskOptions& masks, AnyPass& pass,
+                   mt::Progress& progress, const Get& get) {
+  const mt::WordPieces pieces = mt::WordPieces::of(*loaded.tokenizer);
+  if (type == mt::SampleType::t5) pieces.check_sentinels();
+  if (pieces.vocab_size() > loaded.model->config().vocab_size)
+    mt::fail(mt::Exit::bad_config, loaded.path, ": the tokenizer has ", pieces.vocab_size(),
+             " tokens, more than the model's ", loaded.model->config().vocab_size);
+  mt::GuessReport report(o.task, o.json, print);
+  for (const std::string& prefix : o.inputs) {
+    mt::refuse_other_tokenizer(prefix, *loaded.tokenizer);
+    mt::GuessSamples samples(type, prefix, pieces, seq_length, masks,
+                             static_cast<std::uint32_t>(o.seed.value_or(1234)));
+    std::vector<decltype(get(samples, 0))> some;
+    for (std::int64_t k = 0; k < samples.size(); ++k) {
+      some.push_back(get(samples, k));
+      if (std::ssize(some) < kAtATime && k + 1 < samples.size()) continue;
+      for (const mt::GuessScore& score : guess(pass, some)) {
+        report.put(score);
+        progress.add(static_cast<std::uint64_t>(score.tokens));
+      }
+      some.clear();
+    }
+  }
+  progress.finish();
+  report.finish(o.inputs.front(), loaded.path, seq_length);
+}
+
+mt::EncoderPass encoder_pass(const Options& o, const mt::LoadedModel& loaded) {
+  return {*loaded.model,
+          {.wanted = mt::EncoderPass::Wanted::logits,
+           .vocab_size = loaded.vocab_size(),
+           .batch = o.micro_batch_size,
+           .threads = o.threads}};
+}
+
+// Each text's tokens are masked one after another.
+void pseudo_perplexity(const Options& o, const mt::LoadedModel& loaded, mt::Progress& progress) {
+  const std::int64_t length = length_within("--seq-length", o.seq_length, 3,
+                                            loaded.model->config().max_position_embeddings);
+  const mt::SpecialTokens special = mt::WordPieces::of(*loaded.tokenizer).special;
+  mt::EncoderPass pass = encoder_pass(o, loaded);
+  mt::GuessReport report(o.task, o.json, print);
+  const auto score = [&](const mt::EvalText& text) {
+    std::vector<std::int32_t> tokens;
+    for (const std::int32_t id : text.tokens)
+      if (id != special.cls && id != special.sep) tokens.push_back(id);
+    mt::GuessScore all;
+    std::vector<mt::MaskedText> some;
+    const auto flush = [&] {
+      for (const mt::GuessScore& one : guess(pass, some)) all += one;
+      progress.add(some.size());
+      some.clear();
+    };
+    mt::mask_in_turn(tokens, special, length - 2, [&](mt::MaskedText text_with_mask) {
+      some.push_back(std::move(text_with_mask));
+      if (std::ssize(some) == kAtATime) flush();
+    });
+    flush();
+    report.put(all);
+  };
+  for (const std::string& input : o.inputs)
+    mt::for_each_text(input, *loaded.tokenizer, loaded.vocab_size(), score);
+  progress.finish();
+  report.finish(o.inputs.front(), loaded.path, length);
+}
+
+void masked_words(const Options& o, const mt::LoadedModel& loaded, mt::Progress& progress) {
+  const mt::ModelConfig& model = loaded.model->config();
+  const mt::MaskOptions masks{.mask_prob = o.mask_prob.value_or(0.15),
+                              .short_seq_prob = o.short_seq_prob.value_or(0.1),
+                              .binary_head = model.bert_binary_head};
+  mt::EncoderPass pass = encoder_pass(o, loaded);
+  const std::int64_t length =
+      length_within("--seq-length", o.seq_length, 5, model.max_position_embeddings);
+  guess_samples(o, loaded, mt::SampleType::bert, length, masks, pass, progress,
+                [](mt::GuessSamples& s, std::int64_t k) { return s.masked(k); });
+}
+
+void spans(const Options& o, const mt::LoadedModel& loaded, mt::Progress& progress) {
+  const std::int64_t most = loaded.model->config().max_position_embeddings;
+  const std::int64_t read = length_within("--seq-length", o.seq_length, 5, most),
+                     length = length_within("--decoder-seq-length", o.decoder_seq_length, 2, most);
+  const mt::MaskOptions masks{.mask_prob = o.mask_prob.value_or(0.15),
+                              .short_seq_prob = o.short_seq_prob.value_or(0.1),
+                              .decoder_seq_length = length};
+  mt::SpanPass pass(*loaded.model, {.vocab_size = loaded.vocab_size(),
+                                    .read = read,
+                                    .length = length,
+                                    .batch = o.micro_batch_size,
+                                    .threads = o.threads});
+  guess_samples(o, loaded, mt::SampleType::t5, read, masks, pass, progress,
+                [](mt::GuessSamples& s, std::int64_t k) { return s.cut(k); });
+}
+
+// An option of another task would do nothing.
+void check_task(const Options& o) {
+  const bool samples = o.task == "masked-words" || o.task == "spans";
+  struct Rule {
+    bool given, fits;
+    const char* name;
+  };
+  for (const Rule& rule :
+       {Rule{o.overlapping_eval.has_value(), o.task == "perplexity", "--overlapping-eval"},
+        Rule{o.decoder_seq_length.has_value(), o.task == "spans", "--decoder-seq-length"},
+        Rule{o.mask_prob.has_value(), samples, "--mask-prob"},
+        Rule{o.short_seq_prob.has_value(), samples, "--short-seq-prob"},
+        Rule{o.seed.has_value(), samples, "--seed"}})
+    if (rule.given && !rule.fits)
+      mt::fail(mt::Exit::usage, rule.name, ": has no effect with --task ", o.task);
+}
+
+void run(mt::CommandLine& cl) {
+  Options options;
+  options.add_to(cl);
+  cl.parse();
+  check_task(options);
+  options.compute.complete(true);
+  options.compute.warn(cl.log());
+  struct Task {
+    const char* name;
+    mt::ModelUse use;
+    void (*run)(const Options&, const mt::LoadedModel&, mt::Progress&);
+  };
+  const Task tasks[] = {
+      {"perplexity", {{mt::ModelFamily::gpt}, "and --task perplexity is of a GPT"}, perplexity},
+      {"masked-words",
+       {{mt::ModelFamily::bert}, "and --task masked-words is of a BERT"},
+       masked_words},
+      {"pseudo-perplexity",
+       {{mt::ModelFamily::bert}, "and --task pseudo-perplexity is of a BERT"},
+       pseudo_perplexity},
+      {"spans", {{mt::ModelFamily::t5}, "and --task spans is of a T5"}, spans}};
+  const Task& task = *std::ranges::find(tasks, options.task, [](const Task& t) { return t.name; });
+  const mt::LoadedModel loaded =
+      mt::load_model(options.load, options.tokenizer, options.compute, task.use);
+  mt::Progress progress(cl.log(), "scoring", "tokens", 0);
+  task.run(options, loaded, progress);
 }
 
 }  // namespace

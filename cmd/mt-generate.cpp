@@ -1,9 +1,11 @@
-// mt-generate: continue prompts with a trained model.
+// mt-generate: continue prompts with a trained model, and make embeddings of texts.
 #include <atomic>
 #include <cstdio>
 
 #include "base/activity.h"
 #include "base/command.h"
+#include "base/progress.h"
+#include "infer/embed.h"
 #include "infer/generate.h"
 
 static void print(std::string_view text) {
@@ -11,7 +13,20 @@ static void print(std::string_view text) {
     mt::fail_errno("stdout", "cannot write", mt::Exit::io_error);
 }
 
+static void run_embed(mt::CommandLine& cl) {
+  mt::EmbedOptions options;
+  cl.describe("make embeddings of texts with a BERT");
+  options.add_to(cl);
+  cl.parse();
+  options.compute.complete(true);
+  options.compute.warn(cl.log());
+  mt::Progress progress(cl.log(), "embedding", "texts", 0);
+  mt::embed(options, print, [&] { progress.add(1); });
+  progress.finish();
+}
+
 static void run(mt::CommandLine& cl) {
+  if (cl.verb({{"embed", "make embeddings of texts with a BERT"}}) == "embed") return run_embed(cl);
   mt::GenerateOptions options;
   cl.describe("Continue prompts with a trained model.",
               "Prompts are arguments or, without any, the lines of stdin, which may be JSON.  Each "

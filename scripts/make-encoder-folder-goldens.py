@@ -5,7 +5,8 @@
   FOLDER/t5.jsonl        what generate() makes of prompts with it in fp32, greedily, as mt-generate --json prints it
   FOLDER/megatron-bert/  a Megatron-BERT with pooler and heads
   FOLDER/megatron-bert.jsonl   of texts: their ids, the mean of the last hidden states between the first and the
-                         last token, and what the pooler makes of the first, in fp32
+                         last token, and what the pooler makes of the first, in fp32; and the sum of -log p of each
+                         token between those when it alone is masked, and how many are the likeliest there
 
 Their tokenizers are testdata/huggingface/t5.json and bert-lower.json.
 Needs from PyPI: torch, transformers (made with the versions that stand in the first line of the .jsonl files).
@@ -92,8 +93,17 @@ def make_bert():
             out = model.bert(**inputs)
             hidden = out.last_hidden_state[0]
             mean = hidden[1:-1].mean(0) if len(hidden) > 2 else torch.zeros(config.hidden_size)
-            lines.append({"text": text, "ids": inputs["input_ids"][0].tolist(), "mean": mean.tolist(),
-                          "pooled": out.pooler_output[0].tolist()})
+            ids = inputs["input_ids"][0]
+            nll, right = 0.0, 0
+            for i in range(1, len(ids) - 1):
+                masked = ids.clone()
+                masked[i] = tokenizer.mask_token_id
+                logits = model(masked[None]).prediction_logits[0, i].double()
+                nll -= logits.log_softmax(-1)[ids[i]].item()
+                right += int(logits.argmax() == ids[i])
+            lines.append({"text": text, "ids": ids.tolist(), "mean": mean.tolist(),
+                          "pooled": out.pooler_output[0].tolist(), "nll": nll, "tokens": len(ids) - 2,
+                          "right": right})
     write_lines("megatron-bert", lines)
 
 

@@ -46,9 +46,7 @@ void read_document(const IndexedDataset& data, std::int64_t document, std::int32
 void visit_token_file(const std::string& prefix, const Words& words, const Visit& visit) {
   const Tokenizer& tokenizer = words.tokenizer;
   const IndexedDataset data(prefix);
-  if (const auto manifest = find_manifest(prefix);
-      manifest && manifest->tokenizer && manifest->tokenizer->identity != tokenizer.identity())
-    fail(Exit::bad_config, prefix, ": was made with another tokenizer than the model's");
+  refuse_other_tokenizer(prefix, tokenizer);
   const std::vector<std::int32_t> in_front = put_in_front(tokenizer);
   std::vector<std::int32_t> ids;
   std::uint64_t read = 0;
@@ -105,6 +103,12 @@ bool looks_like_json(std::string_view text) {
 }
 
 }  // namespace
+
+void refuse_other_tokenizer(const std::string& prefix, const Tokenizer& tokenizer) {
+  if (const auto manifest = find_manifest(prefix);
+      manifest && manifest->tokenizer && manifest->tokenizer->identity != tokenizer.identity())
+    fail(Exit::bad_config, prefix, ": was made with another tokenizer than the model's");
+}
 
 std::int64_t count_words(std::string_view text) {
   const auto is_space = [](char32_t point) {  // Python's str.isspace()

@@ -26,6 +26,9 @@ std::uint64_t input_bytes(const std::string& input);
 // hold an empty one, a line end none) once white space at both ends is gone; none in white space.
 std::int64_t count_words(std::string_view text);
 
+// Exit::bad_config where the token file's manifest names another tokenizer.
+void refuse_other_tokenizer(const std::string& prefix, const Tokenizer& tokenizer);
+
 // Calls `visit` for every text.  Bad JSON and tokens beyond the first `vocab_size` are
 // Exit::bad_data and name file and line or document.
 void for_each_text(const std::string& input, const Tokenizer& tokenizer, std::int64_t vocab_size,

@@ -49,7 +49,7 @@ void check_fits(const Tokenizer& tokenizer, const ModelConfig& config, const std
   if (!travels && tokenizer.vocab_size() > config.padded_vocab_size)
     fail(Exit::bad_config, path, ": the tokenizer has ", tokenizer.vocab_size(),
          " tokens, more than the model's ", config.padded_vocab_size);
-  if (tokenizer.eod() < 0)
+  if (tokenizer.eod() < 0 && config.family != ModelFamily::bert)
     fail(Exit::bad_config, path,
          ": the tokenizer has no end-of-document token, behind which a text begins");
 }

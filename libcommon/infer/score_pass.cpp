@@ -6,25 +6,9 @@
 #include <numeric>
 #include <vector>
 
-#include "kernels/gemm.h"
+#include "infer/padding.h"
 
 namespace mt {
-
-static std::int64_t round_up(std::int64_t count, std::int64_t unit) {
-  return (count + unit - 1) / unit * unit;
-}
-
-// 12, 24, 48 and multiples of 48.
-static std::int64_t padded_length(std::int64_t inputs) {
-  for (const std::int64_t length : {kRowPeriod, 2 * kRowPeriod})
-    if (inputs <= length) return length;
-  return round_up(inputs, kRowTile / 2);
-}
-
-// How many sequences of such a length fill tiles.
-static std::int64_t tile_sequences(std::int64_t length) {
-  return kRowTile / std::gcd(kRowTile, length);
-}
 
 ScorePass::ScorePass(const Model& model, const Options& options)
     : scored_(options.scored),

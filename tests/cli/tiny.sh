@@ -5,6 +5,7 @@
 #   tiny_checkpoint makes ckpt, trained so far that each letter follows from the one before
 #   stories_data, stories_checkpoint   the same of the stories in testdata: stories_text_document, ckpt
 #   man_examples    runs what stands under EXAMPLES in a program's man page
+#   bert_folder     makes bert, a tiny BERT as transformers saves it with its tokenizer
 #   numbers         a filter: every number of JSON becomes N
 tokenizer=(--tokenizer-type GPT2BPETokenizer --vocab-file "$TESTDATA/gpt2_bpe/vocab.json"
            --merge-file "$TESTDATA/gpt2_bpe/merges.txt")
@@ -20,6 +21,13 @@ tiny_data() {
 tiny_checkpoint() {
   tiny_data
   mt-pretrain --quiet "${tiny[@]}" --train-iters 60 --save ckpt
+}
+
+bert_folder() {
+  cp -R "$TESTDATA/models/megatron-bert" bert
+  cp "$TESTDATA/huggingface/bert-lower.json" bert/tokenizer.json
+  echo '{"cls_token":"[CLS]","sep_token":"[SEP]","mask_token":"[MASK]","pad_token":"[PAD]","unk_token":"[UNK]"}' \
+    > bert/tokenizer_config.json
 }
 
 numbers() { sed -E 's/([:[,])-?[0-9][-+.0-9e]*/\1N/g'; }

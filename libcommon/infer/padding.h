@@ -1,0 +1,29 @@
+// How sequences are padded so that what a model says of one does not depend, on the CPU, on what
+// runs beside it: each begins where the matrix products begin their round of rows (kernels/gemm.h),
+// and so does what is asked of it.
+#pragma once
+
+#include <cstdint>
+#include <numeric>
+
+#include "kernels/gemm.h"
+
+namespace mt {
+
+constexpr std::int64_t round_up(std::int64_t count, std::int64_t unit) {
+  return (count + unit - 1) / unit * unit;
+}
+
+// 12, 24, 48 and multiples of 48.
+constexpr std::int64_t padded_length(std::int64_t tokens) {
+  for (const std::int64_t length : {kRowPeriod, 2 * kRowPeriod})
+    if (tokens <= length) return length;
+  return round_up(tokens, kRowTile / 2);
+}
+
+// How many sequences of such a length fill tiles.
+constexpr std::int64_t tile_sequences(std::int64_t length) {
+  return kRowTile / std::gcd(kRowTile, length);
+}
+
+}  // namespace mt
