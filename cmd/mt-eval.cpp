@@ -1,8 +1,11 @@
 // mt-eval: measure a trained model.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 
 #include "base/command.h"
+#include "base/input/line_reader.h"
 #include "base/progress.h"
 #include "eval/guess_report.h"
 #include "eval/guesses.h"
@@ -357,6 +360,7 @@ void run(mt::CommandLine& cl) {
   options.add_to(cl);
   cl.parse();
   check_task(options);
+  for (const std::string& input : options.inputs) mt::refuse_terminal(input);
   options.compute.complete(true);
   options.compute.warn(cl.log());
   struct Task {
@@ -376,7 +380,9 @@ void run(mt::CommandLine& cl) {
   const Task& task = *std::ranges::find(tasks, options.task, [](const Task& t) { return t.name; });
   const mt::LoadedModel loaded =
       mt::load_model(options.load, options.tokenizer, options.compute, task.use);
-  mt::Progress progress(cl.log(), "scoring", "tokens", 0);
+  const bool lines_are_read = options.json && ::isatty(STDOUT_FILENO) == 1;
+  mt::Progress progress(lines_are_read ? cl.log().without_drawing() : cl.log(), "scoring", "tokens",
+                        0);
   task.run(options, loaded, progress);
 }
 

@@ -8,6 +8,12 @@
 
 #include "base/error.h"
 
+// OpenBLAS asks this when it is loaded, before main().  Threads are ours: the tiles are spread by
+// the caller, and each product stays on its thread.  Its own would only take time to start, and,
+// where a limit leaves none, end the program or wait for ever at its end.
+extern "C" [[gnu::visibility("default")]] int openblas_num_threads_env();
+extern "C" int openblas_num_threads_env() { return 1; }
+
 namespace mt::cpu {
 namespace {
 
@@ -43,7 +49,6 @@ bool has_room_for_blas() {
 template <class T>
 void block_product(Block<T> c, Block<const T> a, Block<const T> b, std::int64_t m, std::int64_t n,
                    std::int64_t k, T alpha, T beta) {
-  // Threads are ours: the tiles are spread by the caller, and each product stays on its thread.
   [[maybe_unused]] static const bool single = (openblas_set_num_threads(1), true);
   [[maybe_unused]] static thread_local const bool has_room = has_room_for_blas();
   const auto product = [&](auto gemm) {

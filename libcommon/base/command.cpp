@@ -8,7 +8,9 @@
 #include <stdexcept>
 
 #include "base/file.h"
+#include "base/input/line_reader.h"
 #include "base/option_config.h"
+#include "base/option_environment.h"
 #include "base/option_help.h"
 #include "base/option_parser.h"
 
@@ -231,6 +233,7 @@ std::vector<CommandLine::Setting> CommandLine::from_environment() {
 std::vector<CommandLine::Setting> CommandLine::from_config_file() {
   std::vector<Setting> settings;
   if (config_.empty()) return settings;
+  refuse_terminal(config_);
   for (ConfigEntry& entry : parse_config(read_file(config_), config_)) {
     const std::string place = concat(config_, ":", entry.line), where = place + ": " + entry.key;
     Option* const option = table_.find("--" + entry.key);
@@ -333,6 +336,7 @@ void CommandLine::parse() {
                         : progress_ == "none" ? Log::Show::none
                                               : Log::Show::automatic,
             .color = color(STDERR_FILENO)});
+  for (const std::string& line : unknown_variables(table_)) log_.warn(line);
   if (before_print_) before_print_();
   if (!print_config_.empty()) answer_print_config();
   check_required();
@@ -341,6 +345,7 @@ void CommandLine::parse() {
 void CommandLine::open_log(Log::Settings settings) {
   settings.program = table_.program;
   settings.terminal = ::isatty(STDERR_FILENO) == 1;
+  settings.drawn = log_.settings().drawn;
   settings.activities = {};  // they hold this log, which therefore holds them not
   activities_->speak_through(Log(settings));
   settings.activities = activities_;

@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/temporary.h"
 #include "base/threads.h"
 
 namespace mt {
@@ -310,7 +311,7 @@ static void refuse_existing(const std::string& path) {
 }
 
 // A file that no other process writes, empty; its name gets a number where one does: of another
-// host or container, whose thread has the number that ours has.
+// host or container, which has the number that ours has.
 static File create_temporary(std::string& name, const std::string& called) {
   for (int number = 0;;) {
     const std::string path = number == 0 ? name : concat(name, ".", number);
@@ -331,12 +332,13 @@ static File create_temporary(std::string& name, const std::string& called) {
 
 AtomicFile::AtomicFile(const std::string& path, bool overwrite, bool resumable)
     : path_(path),
-      temporary_(resumable ? part_path(path) : path + ".tmp." + std::to_string(::gettid())),
+      temporary_(resumable ? part_path(path) : temporary_name_of_thread(path)),
       overwrite_(overwrite),
       resumable_(resumable),
       file_(-1, path) {
   refuse_other_than_file(path_);
   if (!overwrite_) refuse_existing(path_);
+  sweep_temporaries(path_);
   file_ = resumable_ ? File::create(temporary_, path, true) : create_temporary(temporary_, path);
 }
 

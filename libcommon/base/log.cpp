@@ -22,6 +22,12 @@ Log Log::for_rank(int rank) const {
   return copy;
 }
 
+Log Log::without_drawing() const {
+  Log copy = *this;
+  if (draws()) copy.settings_.progress = Show::none;
+  return copy;
+}
+
 bool Log::shows(Level at) const {
   return settings_.level >= at && (at == Level::quiet || settings_.rank.value_or(0) == 0);
 }
@@ -33,7 +39,7 @@ static void write(int descriptor, const std::string& text) {
 
 void Log::write_line(std::string line) const {
   line += '\n';
-  if (settings_.terminal) line.insert(0, "\r\x1b[K");  // over what is drawn
+  if (settings_.drawn->exchange(false)) line.insert(0, "\r\x1b[K");
   write(settings_.descriptor, line);
 }
 
@@ -67,6 +73,8 @@ bool Log::draws() const {
 
 void Log::draw(std::string_view text) const {
   if (!draws()) return;
+  const bool stood = settings_.drawn->exchange(!text.empty());
+  if (text.empty() && !stood) return;
   winsize window = {};
   ::ioctl(settings_.descriptor, TIOCGWINSZ, &window);
   if (window.ws_col > 0) text = text.substr(0, window.ws_col - 1u);
@@ -116,8 +124,7 @@ void Log::debug(std::string_view text) const {
 void Log::warn(std::string_view text) const { say("warning", text); }
 
 void Log::error(std::string_view text, int code) const {
-  if (settings_.format == Format::text)
-    return write(settings_.descriptor, concat(settings_.program, ": ", text, "\n"));
+  if (settings_.format == Format::text) return write_line(concat(settings_.program, ": ", text));
   JsonWriter json;
   begin_json(json, "error", settings_);
   write_line(json.member("message", text).member("exit", code).end_object().text());

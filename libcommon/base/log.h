@@ -6,6 +6,7 @@
 //   json: {"event":"step","time":1764190800.123,"rank":0,"iteration":120,"loss":3.4182}
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
@@ -53,11 +54,14 @@ class Log {
     std::optional<int> rank = {};
     int descriptor = 2;
     std::shared_ptr<Activities> activities = {};  // what tells of itself on USR2 (activity.h)
+    // Whether something stands in the terminal's last line: one fact for all logs of a terminal.
+    std::shared_ptr<std::atomic<bool>> drawn = std::make_shared<std::atomic<bool>>(false);
   };
 
   Log() = default;                  // normal, text, stderr
   explicit Log(Settings settings);  // with Show::json every line is JSON
   Log for_rank(int rank) const;
+  Log without_drawing() const;  // whose lines are the same
 
   // Something that happened, with its numbers; shown from `at` upwards.
   void event(std::string_view name, std::span<const LogField> fields,
@@ -76,8 +80,8 @@ class Log {
   // Always, of every rank, what ends the program with this code: "mt-convert: text".
   void error(std::string_view text, int code) const;
 
-  // What may stand in the last line of a terminal, cut to its width, in place of what stood there;
-  // without a text nothing does.  A line that is written takes its place.
+  // Draws the text in the last line of a terminal, cut to its width, in place of what stood there;
+  // without a text nothing stands there any more.  A line that is written takes its place.
   void draw(std::string_view text = {}) const;
 
   bool draws() const;  // is it a terminal, where that is wanted?

@@ -1,6 +1,5 @@
 // run_command: the one place where exceptions become exit codes.
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +12,7 @@
 #include <new>
 #include <streambuf>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "base/command.h"
@@ -47,9 +47,7 @@ static Exit code_of(const std::error_code& error) {
     return Exit::no_input;
   if (error == std::errc::permission_denied || error == std::errc::operation_not_permitted)
     return Exit::no_permission;
-  if (error == std::errc::not_enough_memory ||
-      error == std::errc::resource_unavailable_try_again)  // no thread more
-    return Exit::out_of_memory;
+  if (error == std::errc::not_enough_memory) return Exit::out_of_memory;
   return Exit::io_error;
 }
 
@@ -107,6 +105,13 @@ static void flush_stdout() {
   if (copy >= 0 && ::close(copy) != 0) fail_errno("stdout", "cannot close", Exit::io_error);
 }
 
+// Whether it says that no thread more can be started; oneTBB has no type for it.
+static bool lacks_threads(const std::exception& error) {
+  if (const auto* const system = dynamic_cast<const std::system_error*>(&error))
+    return system->code() == std::errc::resource_unavailable_try_again;
+  return std::string_view(error.what()).starts_with("pthread_create");
+}
+
 static Exit guarded(const CommandLine& line, const std::function<void()>& body) {
   const auto say = [&](Exit code, const std::string& text) {
     line.log().error(one_line(text), static_cast<int>(code));
@@ -121,30 +126,19 @@ static Exit guarded(const CommandLine& line, const std::function<void()>& body) 
     return say(Exit::out_of_memory, "out of memory");
   } catch (const std::filesystem::filesystem_error& error) {
     return say(code_of(error.code()), concat(error.path1().string(), ": ", error.code().message()));
-  } catch (const std::system_error& error) {
-    return say(code_of(error.code()), error.what());
   } catch (const std::exception& error) {
+    if (lacks_threads(error))
+      return say(Exit::out_of_memory,
+                 "no thread more can be started; ulimit -u says how many a user may have");
+    if (const auto* const system = dynamic_cast<const std::system_error*>(&error))
+      return say(code_of(system->code()), system->what());
     return say(Exit::internal, concat("internal error: ", error.what()));
   } catch (...) {
     return say(Exit::internal, "internal error: an exception of unknown type");
   }
 }
 
-// Under a limit of address space OpenBLAS may fail to start its threads, silently, and then waits
-// for them for ever in the destructors of libraries, which do nothing that we need.
-static void end_without_libraries() {
-  rlimit space;
-  if (::getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY) return;
-  ::on_exit(
-      [](int status, void*) {
-        std::fflush(nullptr);
-        ::_exit(status);
-      },
-      nullptr);
-}
-
 int run_command(const char* program, int argc, char** argv, void (*run)(CommandLine&)) {
-  end_without_libraries();
   occupy_standard_descriptors();
   report_lost_mappings();
   std::signal(SIGPIPE, SIG_DFL);  // also where the parent ignored it: `mt-x | head` ends quietly

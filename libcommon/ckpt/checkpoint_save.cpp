@@ -50,8 +50,8 @@ std::string checkpoint_folder(const std::string& save_folder, std::int64_t itera
 
 std::string folder_to_save(const std::string& save_folder, std::int64_t iteration) {
   if (iteration < 0) fail(Exit::internal, "a checkpoint of iteration ", iteration);
-  remove_leftovers(save_folder, [](const std::string& stem, bool is_folder) {
-    return is_folder ? stem.starts_with("iter_") || stem == "release" : stem == kTracker;
+  remove_leftovers(save_folder, [](const std::string& stem) {
+    return stem.starts_with("iter_") || stem == "release";
   });
   return checkpoint_folder(save_folder, iteration);
 }

@@ -1,50 +1,24 @@
 #include "ckpt/folder_save.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/temporary.h"
 
 namespace mt {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kTemporary = ".tmp.";
-
 // --- What dead processes left -------------------------------------------------------------------
-
-// The process that wrote PREFIX.tmp.PID; 0 if the name is of another kind.
-static pid_t writer_of(const std::string& name) {
-  const std::size_t at = name.rfind(kTemporary);
-  if (at == std::string::npos) return 0;
-  const char* const end = name.data() + name.size();
-  pid_t pid = 0;
-  const auto [stop, error] = std::from_chars(name.data() + at + kTemporary.size(), end, pid);
-  return error == std::errc() && stop == end ? pid : 0;
-}
-
-static bool is_running(pid_t pid) { return ::kill(pid, 0) == 0 || errno != ESRCH; }
-
-// A save holds a lock on its folder while it lives, which tells it from an earlier process of the
-// same number.  Where folders cannot be locked (some network file systems), the number must do.
-static bool is_in_use(const std::string& folder, pid_t pid) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return is_running(pid);
-  const bool locked = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0;
-  const bool unknown = locked && errno != EWOULDBLOCK;
-  ::close(descriptor);
-  return unknown ? is_running(pid) : locked;
-}
 
 static std::string mark_of(const std::string& folder) { return concat(folder, "/", kSaveMark); }
 
@@ -54,12 +28,6 @@ static void mark(const std::string& folder) { File::create(mark_of(folder)).clos
 static bool is_marked(const fs::path& folder) {
   std::error_code error;
   return fs::exists(mark_of(folder), error) || fs::is_empty(folder, error);
-}
-
-static void remove_unless_used(const fs::path& path, bool is_folder, pid_t writer) {
-  std::error_code error;
-  const bool used = is_folder ? is_in_use(path, writer) : is_running(writer);
-  if (!used) fs::remove_all(path, error);
 }
 
 static void restore_or_remove(const fs::path& set_aside, const fs::path& original) {
@@ -73,7 +41,7 @@ static void restore_or_remove(const fs::path& set_aside, const fs::path& origina
 }
 
 void remove_leftovers(const std::string& parent,
-                      const std::function<bool(const std::string& stem, bool is_folder)>& ours) {
+                      const std::function<bool(const std::string& stem)>& ours) {
   std::error_code error;
   std::vector<fs::path> paths;
   for (fs::directory_iterator entry(parent, error), end; !error && entry != end;
@@ -81,14 +49,12 @@ void remove_leftovers(const std::string& parent,
     paths.push_back(entry->path());
   for (const fs::path& path : paths) {
     const std::string name = path.filename().string();
-    const bool is_folder = fs::is_directory(fs::symlink_status(path, error));
-    if (is_folder && !is_marked(path)) continue;
-    if (const pid_t writer = writer_of(name); writer > 0) {
-      if (ours(name.substr(0, name.rfind(kTemporary)), is_folder))
-        remove_unless_used(path, is_folder, writer);
-    } else if (name.ends_with(kReplaced) && is_folder) {
+    if (!fs::is_directory(fs::symlink_status(path, error)) || !is_marked(path)) continue;
+    if (const Temporary found = parse_temporary(name); found.writer > 0) {
+      if (ours(found.stem) && !is_locked(path, found.writer)) fs::remove_all(path, error);
+    } else if (name.ends_with(kReplaced)) {
       const std::string stem = name.substr(0, name.rfind(kReplaced));
-      if (ours(stem, true)) restore_or_remove(path, path.parent_path() / stem);
+      if (ours(stem)) restore_or_remove(path, path.parent_path() / stem);
     }
   }
 }
@@ -96,7 +62,7 @@ void remove_leftovers(const std::string& parent,
 void delete_folder(const std::string& path, const FolderFiles& files) {
   const OwnFile own = files.own(path);
   if (!first_of_others(path, own).empty()) return;
-  const std::string aside = concat(path, kTemporary, ::getpid());
+  const std::string aside = temporary_name(path);
   try {
     mark(path);
   } catch (const Error&) {  // on a full disk it is only not known as left over, should we die
@@ -182,11 +148,10 @@ FolderSave::FolderSave(const std::string& path, FolderFiles files, bool replaces
   const std::string parent = parent_directory(path);
   parents_.make(parent);
   const std::string name = fs::path(path).filename().string();
-  remove_leftovers(
-      parent, [&](const std::string& stem, bool is_folder) { return is_folder && stem == name; });
+  remove_leftovers(parent, [&](const std::string& stem) { return stem == name; });
   refuse_other_than_folder(path);
   if (replaces_ && fs::is_directory(path)) check_files_can_be_replaced(path, files_.own(path));
-  const std::string folder = concat(path, kTemporary, ::getpid());
+  const std::string folder = temporary_name(path);
   if (::mkdir(folder.c_str(), 0777) != 0) fail_errno(folder, "cannot create", Exit::cannot_create);
   folder_ = folder;
   try {
@@ -196,7 +161,7 @@ FolderSave::FolderSave(const std::string& path, FolderFiles files, bool replaces
     throw;
   }
   lock_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ >= 0) ::flock(lock_, LOCK_EX | LOCK_NB);  // see is_in_use() for where this fails
+  if (lock_ >= 0) ::flock(lock_, LOCK_EX | LOCK_NB);  // see is_locked() for where this fails
 }
 
 FolderSave::~FolderSave() {

@@ -51,11 +51,11 @@ class FolderSave {
   bool replaces_, published_ = false;
 };
 
-// Removes what dead processes left in a folder: files and marked folders (kSaveMark) that are
-// called STEM.tmp.PID, where `ours` says so of STEM, and marked folders STEM.replaced, which get
-// their name back if there is no STEM.
+// Removes the folders that dead processes left in a folder: marked ones (kSaveMark) that are called
+// STEM.tmp.PID, where `ours` says so of STEM, and those called STEM.replaced, which get their name
+// back if there is no STEM.
 void remove_leftovers(const std::string& parent,
-                      const std::function<bool(const std::string& stem, bool is_folder)>& ours);
+                      const std::function<bool(const std::string& stem)>& ours);
 
 // Deletes a folder: renamed first, so that readers find it whole or not at all.  One that holds
 // anything but its own files is left alone.

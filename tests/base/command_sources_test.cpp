@@ -4,6 +4,7 @@
 #include "base/command.h"
 #include "base/file.h"
 #include "base/option_config.h"
+#include "base/option_environment.h"
 #include "tests/base/sample_options.h"
 
 namespace mt {
@@ -42,6 +43,36 @@ TEST(Sources, AHigherSourceReplacesAList) {
   EXPECT_EQ(parsed({}).keys, (Arguments{"d", "e"}));
   EXPECT_EQ(parsed({}).sizes, (std::vector<std::int64_t>{1, 2}));
   EXPECT_TRUE(parsed({}).fused);
+}
+
+// What is set, and then said of it.
+static std::vector<std::string> said_of(const Environment::Variables& variables) {
+  const Environment environment(variables);
+  Sample sample;
+  CommandLine cl("mt-x", {});
+  sample.add_to(cl);
+  cl.parse();  // names what is unknown, on stderr, and forgets it
+  for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+  return unknown_variables(cl.table());
+}
+
+TEST(Sources, VariablesThatNoProgramReads) {
+  using Lines = std::vector<std::string>;
+  const std::string nobody = ": is set, but is no option of any program";
+  EXPECT_EQ(said_of({{"MT_MICRO_BATCHSIZE", "3"}}),
+            Lines{"MT_MICRO_BATCHSIZE" + nobody + "; did you mean MT_MICRO_BATCH_SIZE?"});
+  EXPECT_EQ(said_of({{"MT_FROM", "x"}}),  // another name of --load
+            Lines{"MT_FROM" + nobody + "; did you mean MT_LOAD?"});
+  EXPECT_EQ(said_of({{"MT_QQQQ", "3"}}), Lines{"MT_QQQQ" + nobody});
+  EXPECT_EQ(said_of({{"MT_QQQQ", ""}}), Lines{});
+  EXPECT_EQ(said_of({{"MT_SEED", "3"}, {"MT_HELP", "json"}}), Lines{});
+  EXPECT_EQ(said_of({{"MT_HIDDEN_SIZE", "3"}}), Lines{});  // mt-pretrain's
+}
+
+TEST(Sources, AVariableIsNamedOnce) {
+  const Environment environment(Environment::Variables{{"MT_SEEDS", "3"}});
+  EXPECT_EQ(unknown_variables({}).size(), 1U);
+  EXPECT_EQ(unknown_variables({}).size(), 0U);
 }
 
 TEST(Sources, MistakesInTheEnvironment) {

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -119,7 +121,7 @@ TEST(AtomicFile, OfASocketIsRefused) {
             "73 " + path + ": cannot open: No such device or address");
 }
 
-// As of a process of another container, whose thread has our number.
+// As of a process of another container that has our number.
 TEST(AtomicFile, LeavesAnothersTemporaryFileAlone) {
   const Scratch scratch;
   const std::string path = scratch.path("out");
@@ -146,6 +148,25 @@ TEST(AtomicFile, TakesATemporaryFileThatNobodyWrites) {
   file.write("less");
   file.commit();
   EXPECT_EQ(read_file(path), "less");
+}
+
+TEST(AtomicFile, SweepsWhatDeadProcessesLeft) {
+  const Scratch scratch;
+  const pid_t dead = ::fork();
+  if (dead == 0) ::_exit(0);
+  ::waitpid(dead, nullptr, 0);
+  const std::string path = scratch.path("out"), left = concat(path, ".tmp.", dead);
+  for (const std::string& name : {left, left + ".1", left + ".12.1"})
+    write_file_atomically(name, "left", true);
+  const std::vector<std::string> others = {
+      concat(path, ".tmp.", ::getppid()), concat(path, ".tmp.20261126"), concat(left, ".old"),
+      concat(scratch.path("other.tmp."), dead), path + ".tmp."};
+  for (const std::string& name : others) write_file_atomically(name, "mine", true);
+  const File locked = File::create(concat(left, ".2"));
+  ::flock(locked.descriptor(), LOCK_EX);
+  write_file_atomically(path, "new", false);
+  for (const std::string& name : others) EXPECT_EQ(read_file(name), "mine") << name;
+  EXPECT_EQ(scratch.entries(), others.size() + 2);
 }
 
 TEST(AtomicFile, SeveralGetTheirNamesInOrder) {

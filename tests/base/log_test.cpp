@@ -94,6 +94,22 @@ TEST(Progress, BarOnATerminal) {
   EXPECT_TRUE(bar.ends_with(" left\x1b[K\r\x1b[K")) << bar;
 }
 
+// Each takes the place of what is drawn, and of nothing else.
+TEST(Log, LinesTakeThePlaceOfWhatIsDrawn) {
+  const auto body = [](const Log& log) {
+    const Log other(log.settings());
+    log.error("first", 64);
+    for (int i = 0; i < 2; ++i) {
+      log.draw("bar");
+      i == 0 ? other.error("second", 70) : other.note("third");
+      log.draw();
+    }
+  };
+  EXPECT_EQ(written({.program = "mt-x", .terminal = true}, body),
+            "mt-x: first\n\rbar\x1b[K\r\x1b[Kmt-x: second\n\rbar\x1b[K\r\x1b[Kmt-x: third\n");
+  EXPECT_EQ(written({.program = "mt-x"}, body), "mt-x: first\nmt-x: second\nmt-x: third\n");
+}
+
 TEST(Progress, SilentWhereAsked) {
   EXPECT_EQ(written({.level = Log::Level::quiet}, work), "");
   EXPECT_EQ(written({.progress = Log::Show::none}, work), "");

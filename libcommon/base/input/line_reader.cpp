@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,14 +28,23 @@ static std::vector<std::string> matches_of(const std::string& pattern) {
   return paths;
 }
 
+void refuse_terminal(const std::string& path) {
+  if (path == "-" && ::isatty(STDIN_FILENO) == 1)
+    fail(Exit::usage, "-: stdin is a terminal, expected a pipe or a file");
+  struct stat status;  // a pipe is not opened for this: its writer would be told of a reader
+  if (path == "-" || ::stat(path.c_str(), &status) != 0 || !S_ISCHR(status.st_mode)) return;
+  const File opened(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), path);
+  if (::isatty(opened.descriptor()) == 1)
+    fail(Exit::usage, path, ": is a terminal, expected a pipe or a file");
+}
+
 std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs) {
   std::vector<std::string> paths;
   const auto add = [&](const std::string& path) {
     std::error_code none;
     if (path == "-" && std::ranges::count(paths, path) > 0)
       fail(Exit::usage, "-: named twice, but stdin can be read once");
-    if (path == "-" && ::isatty(STDIN_FILENO) == 1)
-      fail(Exit::usage, "-: stdin is a terminal, expected a pipe or a file");
+    refuse_terminal(path);
     if (std::filesystem::is_directory(path, none))
       fail(Exit::no_input, path, ": is a directory, expected a file");
     paths.push_back(path);

@@ -23,8 +23,11 @@ namespace mt {
 
 // The files that are meant: "-" (stdin), files that exist, and patterns of glob(7), whose matches
 // are sorted.  Throws where a pattern matches nothing or a file cannot be read, before any is, and
-// where stdin is a terminal, which nobody knows to be waited for.
+// where refuse_terminal() does.
 std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs);
+
+// Exit::usage where the file, or stdin, "-", is a terminal, which nobody knows to be waited for.
+void refuse_terminal(const std::string& path);
 
 // Bytes of all these files as stored; 0 where one is not a regular file.
 std::uint64_t stored_size(const std::vector<std::string>& paths);
